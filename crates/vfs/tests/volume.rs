@@ -431,7 +431,7 @@ fn devices_are_for_root() {
 }
 
 #[test]
-fn what_is_owed_is_what_was_asked_to_be_durable() {
+fn pending_sync_covers_the_requested_durability() {
     for (durability, stability, added) in [
         (Durability::Sync, Stability::Unstable, 0),
         (Durability::Sync, Stability::Data, 1),

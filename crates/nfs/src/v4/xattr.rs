@@ -31,7 +31,7 @@ pub(super) fn setxattr(ops: &mut Ops<'_, '_>, args: SetxattrArgs<'_>, w: &mut Wr
         SetxattrOption::Create => SetXattr::Create,
         SetxattrOption::Replace => SetXattr::Replace,
     };
-    let change = file.set_xattr(&file.caller, (args.key, args.value.0), how, ops.call.pending);
+    let change = file.set_xattr(&file.caller, args.key, args.value.0, how, ops.call.pending);
     let change = change.map_err(refusal)?;
     ops.count_listed(Transferred::written(args.value.0.len()));
     change_info(&change).encode(w);

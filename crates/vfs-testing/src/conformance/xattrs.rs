@@ -335,7 +335,7 @@ fn a_removed_file_has_none(fixture: &Fixture) -> Outcome {
 fn what_the_service_keeps_is_apart(fixture: &Fixture) -> Outcome {
     for node in carriers(fixture)? {
         let xattrs = of(&node)?;
-        let own = XattrName::KEPT;
+        let own = XattrName::EXTRA_ATTRS;
         refused("what was not kept", xattrs.get(own), &[FsError::NotFound])?;
         for record in [&b"record"[..], b"", &[1; 300]] {
             change("a record", &node, || xattrs.set(own, record, SetXattr::Either, &|_| Ok(())))?;

@@ -68,7 +68,7 @@ impl Shared {
     }
 
     /// Gives something new, which has `mode`, the lists that its directory hands on.
-    pub(super) fn inherit(&self, dir: u64, (id, file_type, mode): (u64, FileType, u32)) {
+    pub(super) fn inherit(&self, dir: u64, id: u64, file_type: FileType, mode: u32) {
         let Some(acl) = self.list(dir, DEFAULT).filter(|_| file_type != FileType::Symlink) else { return };
         self.put(id, ACCESS, acl.inherited(mode));
         if file_type == FileType::Directory {

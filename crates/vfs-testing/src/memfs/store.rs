@@ -82,13 +82,22 @@ pub(super) struct Range {
     pub(super) len: usize,
 }
 
+/// An object that is to be made.
+pub(super) struct Object {
+    pub(super) file_type: FileType,
+    pub(super) device: Device,
+    pub(super) body: Body,
+}
+
+impl Object {
+    pub(super) fn new(file_type: FileType, body: Body) -> Self {
+        Self { file_type, device: Device::default(), body }
+    }
+}
+
 impl Inode {
-    fn new(
-        (id, counter): (u64, &ChangeCounter),
-        (file_type, device, body): (FileType, Device, Body),
-        new_inode: &NewInode,
-        now: Time,
-    ) -> Self {
+    fn new(id: u64, counter: &ChangeCounter, object: Object, new_inode: &NewInode, now: Time) -> Self {
+        let Object { file_type, device, body } = object;
         let (accessed, modified) = new_inode.times.unwrap_or((now, now));
         let attrs = Attrs {
             file_type,
@@ -190,8 +199,8 @@ impl Store {
         let new_inode = NewInode { mode: 0o755, uid: 0, gid: 0, times: None, size: 0 };
         let body = Body::Directory(Entries::new(ROOT));
         let counter = ChangeCounter::new(AtomicU64::new(1));
-        let object = (FileType::Directory, Device::default(), body);
-        let root = Inode::new((ROOT, &counter), object, &new_inode, now);
+        let object = Object::new(FileType::Directory, body);
+        let root = Inode::new(ROOT, &counter, object, &new_inode, now);
         let inodes = HashMap::from([(ROOT, root)]);
         Self {
             options,
@@ -243,7 +252,7 @@ impl Store {
     }
 
     /// Charges an object what it takes now besides its contents.
-    fn settle(&mut self, id: u64) -> FsResult<()> {
+    fn update_charge(&mut self, id: u64) -> FsResult<()> {
         let inode = self.inode_mut(id)?;
         let (old, new) = (inode.charged, inode.overhead());
         inode.charged = new;
@@ -270,7 +279,7 @@ impl Store {
             self.inode_mut(id)?.xattrs = before;
             return Err(error);
         }
-        self.settle(id)
+        self.update_charge(id)
     }
 
     /// Runs `act`, which is given the attributes of `id`, and says what it did to them.
@@ -448,7 +457,7 @@ impl Store {
         &mut self,
         dir: u64,
         name: Name<'_>,
-        (file_type, device, mut body): (FileType, Device, Body),
+        mut object: Object,
         new_inode: &NewInode,
         now: Time,
     ) -> FsResult<u64> {
@@ -456,14 +465,14 @@ impl Store {
         if new_inode.size > self.options.limits.file_bytes_max {
             return Err(FsError::FileTooBig);
         }
-        if let Body::Regular(pages) = &mut body {
+        if let Body::Regular(pages) = &mut object.body {
             pages.resize(new_inode.size);
         }
         if self.usage().files >= self.options.files_total {
             return Err(FsError::NoSpace);
         }
         let id = self.next_id;
-        let inode = Inode::new((id, &self.counter), (file_type, device, body), new_inode, now);
+        let inode = Inode::new(id, &self.counter, object, new_inode, now);
         self.check_room(inode.overhead())?;
         if inode.is_directory() {
             self.add_parent_link(dir)?;
@@ -471,7 +480,7 @@ impl Store {
         self.next_id += 1;
         self.durable.insert(id, inode.clone());
         self.inodes.insert(id, inode);
-        self.settle(id)?;
+        self.update_charge(id)?;
         self.put(dir, name, id, now)?;
         Ok(id)
     }
@@ -494,7 +503,7 @@ impl Store {
         let inode = self.inode_mut(target)?;
         inode.attrs.links += 1;
         inode.mark_changed(now);
-        self.settle(target)?;
+        self.update_charge(target)?;
         self.put(dir, name, target, now)
     }
 
@@ -512,8 +521,10 @@ impl Store {
 
     pub(super) fn rename(
         &mut self,
-        (dir, from): (u64, Name<'_>),
-        (to_dir, to): (u64, Name<'_>),
+        dir: u64,
+        from: Name<'_>,
+        to_dir: u64,
+        to: Name<'_>,
         now: Time,
     ) -> FsResult<()> {
         let target = self.entries(to_dir)?.find(to);
@@ -634,7 +645,7 @@ impl Store {
         if let Body::Directory(entries) = &mut inode.body {
             entries.put(name, id);
         }
-        self.settle(dir)
+        self.update_charge(dir)
     }
 
     fn take(&mut self, dir: u64, name: Name<'_>, now: Time) -> FsResult<()> {
@@ -643,7 +654,7 @@ impl Store {
         if let Body::Directory(entries) = &mut inode.body {
             entries.take(name);
         }
-        self.settle(dir)
+        self.update_charge(dir)
     }
 
     /// Keeps a file even without a name. One that is gone stays gone.
@@ -673,7 +684,7 @@ impl Store {
             self.bytes_used -= inode.attrs().used + inode.charged;
             self.inodes.remove(&id);
         } else {
-            self.settle(id)?;
+            self.update_charge(id)?;
         }
         if directory {
             self.inode_mut(dir)?.attrs.links -= 1;

@@ -64,7 +64,7 @@ impl<'a> XattrName<'a> {
 
 impl XattrName<'static> {
     /// What this service keeps with a file: [`crate::Kept`]. Nobody reaches it by a name of theirs, and no list has it.
-    pub const KEPT: Self = Self(b"plimsoll.kept");
+    pub const EXTRA_ATTRS: Self = Self(b"plimsoll.kept");
     /// Its access control list, where a volume is ruled by them: [`crate::Acl`].
     pub const ACL: Self = Self(b"plimsoll.acl");
     /// Owner, group and mode, where a storage that runs as an ordinary user records them itself.
@@ -175,11 +175,11 @@ mod tests {
     }
 
     #[test]
-    fn what_the_service_keeps_needs_no_room_of_others() {
+    fn own_attributes_use_a_separate_allowance() {
         let full = || std::iter::once((1, XATTRS_BYTES_MAX));
-        assert_eq!(check_room(full(), XattrName::KEPT, b"record"), Ok(()));
+        assert_eq!(check_room(full(), XattrName::EXTRA_ATTRS, b"record"), Ok(()));
         assert_eq!(check_room(full(), XattrName(b"x"), b""), Err(FsError::NoSpace));
-        assert_eq!(XattrName::new(XattrName::KEPT.bytes()), Err(FsError::Access));
+        assert_eq!(XattrName::new(XattrName::EXTRA_ATTRS.bytes()), Err(FsError::Access));
     }
 
     #[test]

@@ -13,7 +13,7 @@ mod tests;
 
 pub use oldest::Oldest;
 
-use crate::few::FewMap;
+use crate::small_map::SmallMap;
 use crate::sync::Mutex;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -69,12 +69,12 @@ struct Part {
 }
 
 /// Networks by whether they are strangers. Those that hold nothing are not here, so there are never more than entries in the table.
-type Shard = FewMap<(Network, bool), Held>;
+type Shard = SmallMap<(Network, bool), NetworkCounts>;
 
 #[derive(Debug, Default)]
-struct Held {
+struct NetworkCounts {
     count: usize,
-    principals: FewMap<u32, usize>,
+    principals: SmallMap<u32, usize>,
 }
 
 /// Room for one entry of a table, or for some bytes, until this is dropped.
@@ -276,7 +276,7 @@ impl Party {
     }
 }
 
-impl Held {
+impl NetworkCounts {
     fn of_principal(&self, uid: u32) -> usize {
         self.principals.get(&uid).copied().unwrap_or(0)
     }

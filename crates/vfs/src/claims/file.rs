@@ -1,14 +1,14 @@
 //! The rules for all claims on one file: what waits for them, and what is looked at again when something has gone.
 
-use super::held::{Binds, Deletion, Open};
+use super::entries::{Blocked, Deletion, Open};
 use super::leases::Leases;
-use super::line::Line;
 use super::opens::Opens;
 use super::range_set::Ranges;
 use super::step::{Actor, Step, done};
+use super::wait_queue::WaitQueue;
 use super::{Conflict, HolderId, OpenId, Outcome, Request, Requester, Ticket, Verdict};
-use crate::few::FewSet;
 use crate::qos::Nanos;
+use crate::small_map::SmallSet;
 use std::collections::HashSet;
 
 #[derive(Debug, Default)]
@@ -16,7 +16,7 @@ pub(super) struct FileClaims {
     pub opens: Opens,
     pub ranges: Ranges,
     pub leases: Leases,
-    pub line: Line,
+    pub line: WaitQueue,
     pub deletions: Vec<Deletion>,
     /// An open, a lease or a request that waits has gone since those who wait were last looked at.
     pub is_released: bool,
@@ -25,9 +25,9 @@ pub(super) struct FileClaims {
     /// When the table looks at this file again.
     pub armed: Option<Nanos>,
     /// Under whom the table knows this file; perhaps more than have something here.
-    pub known: FewSet<HolderId>,
+    pub known: SmallSet<HolderId>,
     /// What the table counts this file among.
-    pub counted: Binds,
+    pub counted: Blocked,
 }
 
 impl FileClaims {
@@ -67,7 +67,7 @@ impl FileClaims {
         loop {
             if std::mem::take(&mut self.is_released) {
                 for (ticket, holder) in self.line.take_recalls() {
-                    step.resume((holder, ticket), Outcome::Again);
+                    step.resume(holder, ticket, Outcome::Again);
                 }
             }
             self.grant_queued(step);
@@ -127,15 +127,15 @@ impl FileClaims {
     }
 
     /// Whom the claims can stop, or make wait.
-    pub(super) fn binds(&self) -> Binds {
+    pub(super) fn blocked(&self) -> Blocked {
         let (opens, leases) = (self.opens.counts(), self.leases.sum());
         let locks = self.ranges.has_enforced() || (!self.ranges.is_empty() && opens.mandatory > 0);
         let deletes = !self.deletions.is_empty() || opens.deleting > 0;
-        Binds {
-            reads: locks || opens.denying_reads > 0 || leases.writes,
-            looks: leases.writes_unseen,
-            ends: leases.writes,
-            changes: locks || opens.denying_writes > 0 || !self.leases.is_empty() || deletes,
+        Blocked {
+            read: locks || opens.denying_reads > 0 || leases.writes,
+            getattr: leases.has_write_delegation,
+            eof: leases.writes,
+            change: locks || opens.denying_writes > 0 || !self.leases.is_empty() || deletes,
             deletes,
         }
     }
@@ -191,7 +191,7 @@ impl FileClaims {
     fn stop_waiting(&mut self, step: &mut Step<'_>, ticket: Ticket, outcome: Outcome) {
         if let Some(holder) = self.line.remove(ticket) {
             self.line.released(ticket.0);
-            step.resume((holder, ticket), outcome);
+            step.resume(holder, ticket, outcome);
         }
     }
 

@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_goes_on_while_something_is_claimed_again_but_not_for_ever() {
+    fn grace_lasts_while_claims_are_reclaimed_up_to_a_limit() {
         let grace = Grace::new(Nanos(9 * STEP.0), [RecordId(1)]);
         for step in 1..100 {
             match grace.hold() {
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn it_ends_only_once_that_is_durable() {
+    fn grace_ends_only_after_its_end_is_durable() {
         let is_written = Arc::new(AtomicBool::new(false));
         let written = Arc::clone(&is_written);
         let grace = Grace::ending_with(Nanos(9), [RecordId(1)], move || written.load(Ordering::SeqCst));

@@ -26,7 +26,7 @@ impl FileClaims {
         let is_of_attrs = matches!(io.kind, IoKind::SetAttrs | IoKind::ReadAttrs | IoKind::ReadEnd);
         let stream = if is_of_attrs { file } else { io.stream };
         let unseen = match io.kind {
-            IoKind::ReadEnd => self.written_unseen(stream),
+            IoKind::ReadEnd => self.write_delegations(stream),
             _ => Vec::new(),
         };
         let mut must_wait = self.break_leases(step, actor, stream, |lease| match (io.kind, lease.key) {
@@ -97,7 +97,7 @@ impl FileClaims {
             };
             is_own && (range.kind.is_exclusive || !is_mandatory)
         };
-        self.first_in_the_way(step, (io.stream, &io.span), kinds, is_exempt).map(|range| range.conflict())
+        self.first_in_the_way(step, io.stream, &io.span, kinds, is_exempt).map(|range| range.conflict())
     }
 
     /// A name is about to go: those who keep the file open for later let it go, and delegations are returned.

@@ -1,7 +1,7 @@
 //! Leases: what may be granted, and how they are broken.
 
+use super::entries::{Lease, Open};
 use super::file::FileClaims;
-use super::held::{Lease, Open};
 use super::range_set::{RangeGroup, RangeKind};
 use super::spans::Window;
 use super::step::{Actor, Step, done};
@@ -25,13 +25,13 @@ impl Lease {
     }
 
     /// Whether its holder writes without saying so, by a delegation.
-    pub(super) fn may_write_unseen(&self) -> bool {
+    pub(super) fn is_write_delegation(&self) -> bool {
         self.is_delegation() && self.have.contains(WRITE)
     }
 
     /// The same by one that nobody has asked for.
     pub(super) fn delegates_writing(&self) -> bool {
-        self.may_write_unseen() && !self.is_breaking()
+        self.is_write_delegation() && !self.is_breaking()
     }
 
     /// Whether it does not stand in this actor's way.
@@ -163,7 +163,7 @@ impl FileClaims {
 
     /// The leases by which somebody may have written to a stream without saying so. Whom nobody can ask, because all opens wait for
     /// their client, is not among them: that would have to learn that they are gone, and somebody only looks.
-    pub(super) fn written_unseen(&self, stream: Stream) -> Vec<LeaseKey> {
+    pub(super) fn write_delegations(&self, stream: Stream) -> Vec<LeaseKey> {
         let writes = |lease: &Lease| {
             let mut opens = self.opens_of(lease);
             lease.is_delegation() || opens.any(|open| open.access.rights.intersects(Rights::WRITE))

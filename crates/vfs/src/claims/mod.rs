@@ -13,13 +13,12 @@
 mod bits;
 mod delivery;
 mod effect;
+mod entries;
 mod file;
 mod grace;
-mod held;
 mod io;
 mod lease;
 mod leases;
-mod line;
 mod open;
 mod opens;
 mod range;
@@ -33,6 +32,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod users;
+mod wait_queue;
 
 pub use bits::{Caching, Rights};
 pub use effect::{Conflict, Effect, Granted, Holder, Outcome, RevokedClaim, Verdict};

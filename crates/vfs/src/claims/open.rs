@@ -1,7 +1,7 @@
 //! Opens: share modes, durable opens, deletion on close.
 
+use super::entries::{CLAIMS_MAX, Deletion, Lease, Open, Range};
 use super::file::FileClaims;
-use super::held::{CLAIMS_MAX, Deletion, Lease, Open, Range};
 use super::step::{Actor, Step, done};
 use super::{
     Access, Caching, Conflict, Durable, Effect, Granted, HolderId, LeaseKey, LeaseKind, LeaseRequest, Link,

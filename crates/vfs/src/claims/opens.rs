@@ -1,19 +1,19 @@
 //! The opens of one file, by number and by what share modes ask of them.
 
-use super::held::Open;
+use super::entries::Open;
 use super::{Access, LeaseKey, Link, OpenId, Rights, Stream};
-use crate::few::{FewMap, FewSet};
 use crate::qos::Nanos;
+use crate::small_map::{SmallMap, SmallSet};
 use std::ops::Bound;
 
 #[derive(Debug, Default)]
 pub(super) struct Opens {
     /// Apart from the map, whose tree has room for eleven where there are two.
-    all: FewMap<OpenId, Box<Open>>,
-    alike: FewSet<(Stream, Access, OpenId)>,
-    of_leases: FewSet<(LeaseKey, Stream, OpenId)>,
+    all: SmallMap<OpenId, Box<Open>>,
+    alike: SmallSet<(Stream, Access, OpenId)>,
+    of_leases: SmallSet<(LeaseKey, Stream, OpenId)>,
     /// Those that wait for their client, by how long they do.
-    until: FewSet<(Nanos, OpenId)>,
+    until: SmallSet<(Nanos, OpenId)>,
     counts: OpenCounts,
 }
 

@@ -1,11 +1,11 @@
 //! Byte ranges: one list for those that are enforced and those that are advisory.
 
+use super::entries::Range;
 use super::file::FileClaims;
-use super::held::Range;
-use super::line::{Behind, RangeWaiter};
 use super::range_set::{RangeGroup, RangeKind};
 use super::spans::Window;
 use super::step::{Actor, Step, done};
+use super::wait_queue::{Behind, RangeWaiter};
 use super::{
     Caching, Conflict, Effect, LockOwner, LockRequest, OpenId, Outcome, Queueing, RevokedClaim, Span, Stream,
     Ticket, Verdict,
@@ -29,7 +29,7 @@ impl Range {
 }
 
 /// Why a range cannot be had now.
-struct InTheWay {
+struct RangeConflict {
     conflict: Conflict,
     /// A claim that has to go first.
     behind: Behind,
@@ -60,7 +60,7 @@ impl FileClaims {
         if !self.has_room_for_range(step, request.owner) {
             return Verdict::Refused(Conflict::TooMany);
         }
-        if let Some(InTheWay { conflict, behind }) = self.in_the_way(step, request, Ticket(u64::MAX)) {
+        if let Some(RangeConflict { conflict, behind }) = self.in_the_way(step, request, Ticket(u64::MAX)) {
             let (until, kept) = match request.queueing {
                 Queueing::Never => return Verdict::Refused(conflict),
                 _ if request.reclaims => return Verdict::Refused(conflict),
@@ -86,7 +86,12 @@ impl FileClaims {
 
     /// What a range meets: what others hold, and, if it would wait, what has waited since before `ticket`. Who has some of these bytes
     /// already does not stand behind those who wait for them.
-    fn in_the_way(&mut self, step: &mut Step<'_>, request: &LockRequest, ticket: Ticket) -> Option<InTheWay> {
+    fn in_the_way(
+        &mut self,
+        step: &mut Step<'_>,
+        request: &LockRequest,
+        ticket: Ticket,
+    ) -> Option<RangeConflict> {
         let held = self.lock_conflict(step, request);
         let waits = request.queueing != Queueing::Never && !self.line.is_empty();
         let other = if waits { self.request_in_the_way(request, ticket) } else { None };
@@ -98,7 +103,7 @@ impl FileClaims {
             (None, Some((other, _)), _) => Behind { claim: other.0, is_request: true },
             (None, None, held) => Behind { claim: held?.id, is_request: false },
         };
-        Some(InTheWay { conflict, behind })
+        Some(RangeConflict { conflict, behind })
     }
 
     /// The last request before this one that it has to wait for, and the range that that is for.
@@ -116,14 +121,15 @@ impl FileClaims {
         // An advisory owner converts what it has. An enforced one may read below its own exclusive range, no more
         // (MS-FSA 2.1.4.10).
         let is_exempt = |range: &RangeGroup| range.owner == owner && !(is_enforced && is_exclusive);
-        self.first_in_the_way(step, (request.stream, &request.span), kinds, is_exempt)
+        self.first_in_the_way(step, request.stream, &request.span, kinds, is_exempt)
     }
 
     /// The first range of these kinds that overlaps a span and is not exempt, once those before it that yield have been taken away.
     pub(super) fn first_in_the_way<K: IntoIterator<Item = RangeKind>>(
         &mut self,
         step: &mut Step<'_>,
-        (stream, span): (Stream, &Span),
+        stream: Stream,
+        span: &Span,
         kinds: impl Fn() -> K,
         is_exempt: impl Fn(&RangeGroup) -> bool,
     ) -> Option<Range> {
@@ -240,18 +246,18 @@ impl FileClaims {
     /// grows.
     fn join(&mut self, range: &mut Range) {
         let span = range.span;
-        let mut joined = self.ranges.advisory_of(range.owner, range.stream, Window::touching(&span));
-        joined.retain(|other| {
+        let mut merged = self.ranges.advisory_of(range.owner, range.stream, Window::touching(&span));
+        merged.retain(|other| {
             other.open == range.open
                 && other.is_exclusive == range.is_exclusive
                 && other.kept_until.is_none()
                 && range.kept_until.is_none()
                 && !self.is_parted(range.owner, range.stream, &other.span.hull(&span))
         });
-        let Some(first) = joined.first() else { return };
+        let Some(first) = merged.first() else { return };
         self.line.released(range.id);
         range.id = first.id;
-        for other in &joined {
+        for other in &merged {
             range.span = range.span.hull(&other.span);
             self.ranges.remove(other);
             if other.id != range.id {
@@ -309,7 +315,7 @@ impl FileClaims {
     pub(super) fn grant_queued(&mut self, step: &mut Step<'_>) {
         while let Some((ticket, waiter)) = self.line.next_due() {
             match self.in_the_way(step, &waiter.request, ticket) {
-                Some(InTheWay { behind, .. }) => self.line.wait_behind(ticket, behind),
+                Some(RangeConflict { behind, .. }) => self.line.wait_behind(ticket, behind),
                 None => self.grant_waiter(step, ticket, &waiter),
             }
         }
@@ -325,7 +331,7 @@ impl FileClaims {
         };
         if !is_ready {
             self.line.released(ticket.0);
-            return step.resume((holder, ticket), Outcome::Again);
+            return step.resume(holder, ticket, Outcome::Again);
         }
         let kept_until = kept.map(|kept| Nanos(step.now.0.saturating_add(kept.0)));
         self.insert_range(step, Range::new(ticket.0, request, kept_until));
@@ -334,7 +340,7 @@ impl FileClaims {
             self.line.released_to(owner, ticket.0);
         }
         match kept {
-            None => step.resume((holder, ticket), Outcome::Granted),
+            None => step.resume(holder, ticket, Outcome::Granted),
             Some(_) => step.effects.push(Effect::Notify { holder, file: step.file, ticket, owner }),
         }
     }

@@ -445,7 +445,7 @@ impl Span {
 
 /// How a request makes a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Making {
+pub(super) enum ClaimOrigin {
     New,
     /// Its client says that it was held before a restart.
     Reclaimed,
@@ -455,14 +455,14 @@ pub(super) enum Making {
 
 impl Request {
     /// How it makes a claim, if it does.
-    pub(super) fn makes(&self) -> Option<Making> {
+    pub(super) fn claim_origin(&self) -> Option<ClaimOrigin> {
         let reclaims = match self {
             Self::Open(request) => request.reclaims,
             Self::Upgrade { reclaims, .. } => *reclaims,
             Self::Lock(request) => request.reclaims,
-            Self::Restore(_) => return Some(Making::Restored),
+            Self::Restore(_) => return Some(ClaimOrigin::Restored),
             _ => return None,
         };
-        Some(if reclaims { Making::Reclaimed } else { Making::New })
+        Some(if reclaims { ClaimOrigin::Reclaimed } else { ClaimOrigin::New })
     }
 }

@@ -1,7 +1,7 @@
 //! [`Claims`]: the claims of a volume between threads.
 
 use super::delivery;
-use super::request::Making;
+use super::request::ClaimOrigin;
 use super::{
     Access, ClaimCounts, Conflict, Effect, Grace, Granted, Holder, HolderId, HolderUsers, Io, IoKind,
     LeaseKey, Link, LockOwner, OpenId, Request, Requester, Span, Stream, Table, Timeouts, Verdict,
@@ -49,22 +49,22 @@ struct Shard {
 #[derive(Default)]
 struct Counters {
     held: AtomicUsize,
-    bind_reads: AtomicUsize,
-    bind_looks: AtomicUsize,
-    bind_ends: AtomicUsize,
-    bind_changes: AtomicUsize,
+    blocks_read: AtomicUsize,
+    blocks_getattr: AtomicUsize,
+    blocks_eof: AtomicUsize,
+    blocks_change: AtomicUsize,
     deletes: AtomicUsize,
 }
 
 impl Counters {
     fn add(&self, before: ClaimCounts, after: ClaimCounts) {
-        let Counters { held, bind_reads, bind_looks, bind_ends, bind_changes, deletes } = self;
+        let Counters { held, blocks_read, blocks_getattr, blocks_eof, blocks_change, deletes } = self;
         for (counter, before, after) in [
             (held, before.files, after.files),
-            (bind_reads, before.blocks_read, after.blocks_read),
-            (bind_looks, before.blocks_getattr, after.blocks_getattr),
-            (bind_ends, before.blocks_eof, after.blocks_eof),
-            (bind_changes, before.blocks_change, after.blocks_change),
+            (blocks_read, before.blocks_read, after.blocks_read),
+            (blocks_getattr, before.blocks_getattr, after.blocks_getattr),
+            (blocks_eof, before.blocks_eof, after.blocks_eof),
+            (blocks_change, before.blocks_change, after.blocks_change),
             (deletes, before.deletes, after.deletes),
         ] {
             if before != after {
@@ -77,17 +77,17 @@ impl Counters {
     #[inline]
     fn bind(&self, kind: IoKind) -> bool {
         let counter = match kind {
-            IoKind::Read => &self.bind_reads,
-            IoKind::ReadAttrs => &self.bind_looks,
-            IoKind::ReadEnd => &self.bind_ends,
-            IoKind::Write | IoKind::Replace | IoKind::SetAttrs => &self.bind_changes,
+            IoKind::Read => &self.blocks_read,
+            IoKind::ReadAttrs => &self.blocks_getattr,
+            IoKind::ReadEnd => &self.blocks_eof,
+            IoKind::Write | IoKind::Replace | IoKind::SetAttrs => &self.blocks_change,
         };
         counter.load(Relaxed) > 0
     }
 
     #[inline]
-    fn bind_changes(&self) -> bool {
-        self.bind_changes.load(Relaxed) > 0
+    fn blocks_change(&self) -> bool {
+        self.blocks_change.load(Relaxed) > 0
     }
 }
 
@@ -129,13 +129,13 @@ impl Claims {
 
     /// Answers a request.
     pub fn apply(&self, now: Nanos, file: &FileKey, request: &Request) -> (Verdict, Vec<Effect>) {
-        let Some(making) = request.makes() else { return self.apply_to_shard(now, file, request) };
+        let Some(making) = request.claim_origin() else { return self.apply_to_shard(now, file, request) };
         // Held, so that what is reclaimed is there before the grace period ends.
         match (self.grace.hold(), making) {
-            (Some(_), Making::New) => (Verdict::Refused(Conflict::Grace), Vec::new()),
-            (None, Making::Reclaimed) => (Verdict::Refused(Conflict::NoGrace), Vec::new()),
-            (None, Making::New) | (_, Making::Restored) => self.apply_to_shard(now, file, request),
-            (Some(mut in_grace), Making::Reclaimed) => {
+            (Some(_), ClaimOrigin::New) => (Verdict::Refused(Conflict::Grace), Vec::new()),
+            (None, ClaimOrigin::Reclaimed) => (Verdict::Refused(Conflict::NoGrace), Vec::new()),
+            (None, ClaimOrigin::New) | (_, ClaimOrigin::Restored) => self.apply_to_shard(now, file, request),
+            (Some(mut in_grace), ClaimOrigin::Reclaimed) => {
                 let answer = self.apply_to_shard(now, file, request);
                 if matches!(answer.0, Verdict::Granted(_)) {
                     in_grace.note_reclaim(now);
@@ -244,7 +244,7 @@ impl Claims {
     /// See [`Table::has_write_delegation`].
     #[inline]
     pub fn has_write_delegation(&self, file: &FileKey) -> bool {
-        self.may_bind(IoKind::ReadEnd, file) && self.shard(file).table.lock().is_written_unseen(file)
+        self.may_bind(IoKind::ReadEnd, file) && self.shard(file).table.lock().has_write_delegation(file)
     }
 
     /// Whether anything in the shard of a file can stop this or make it wait.
@@ -402,7 +402,7 @@ impl Claims {
         file: &FileKey,
         request: impl FnOnce() -> Request,
     ) -> FsResult<()> {
-        let may_bind = self.counts.bind_changes() && self.shard(file).counts.bind_changes();
+        let may_bind = self.counts.blocks_change() && self.shard(file).counts.blocks_change();
         if may_bind { self.check(now(), file, &request()) } else { Ok(()) }
     }
 

@@ -490,14 +490,16 @@ impl<'a, O: Order<Below = Numbered>> Search<'a, O> {
         is_exempt: impl Fn(&O::Group) -> bool,
     ) -> Option<&'a O::Entry> {
         let mut best = None;
-        self.latest_below(self.root, (&kind, window, before), &is_exempt, &mut best);
+        self.latest_below(self.root, &kind, window, before, &is_exempt, &mut best);
         best
     }
 
     fn latest_below(
         &self,
         at: u32,
-        (kind, window, before): (&O::Kind, Window, u64),
+        kind: &O::Kind,
+        window: Window,
+        before: u64,
         is_exempt: &impl Fn(&O::Group) -> bool,
         best: &mut Option<&'a O::Entry>,
     ) {
@@ -533,7 +535,7 @@ impl<'a, O: Order<Below = Numbered>> Search<'a, O> {
             Ordering::Equal => [right, left],
         };
         for side in sides.into_iter().filter(|&side| side != NIL) {
-            self.latest_below(side, (kind, window, before), is_exempt, best);
+            self.latest_below(side, kind, window, before, is_exempt, best);
         }
     }
 }

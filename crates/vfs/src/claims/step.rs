@@ -55,7 +55,7 @@ impl Step<'_> {
         self.effects.push(Effect::Revoked { holder, file: self.file, what });
     }
 
-    pub(super) fn resume(&mut self, (holder, ticket): (HolderId, Ticket), outcome: Outcome) {
+    pub(super) fn resume(&mut self, holder: HolderId, ticket: Ticket, outcome: Outcome) {
         self.effects.push(Effect::Resume { holder, file: self.file, ticket, outcome });
     }
 }

@@ -1,15 +1,15 @@
 //! [`Table`]: the claims on many files, as a state machine.
 
+use super::entries::Blocked;
 use super::file::FileClaims;
-use super::held::Binds;
 use super::step::{Step, done};
 use super::{
     Access, Conflict, Effect, Granted, HolderId, HolderUsers, Io, Link, LockOwner, OpenId, Request,
     Requester, Span, Stream, Timeouts, Verdict,
 };
-use crate::few::FewSet;
 use crate::file_key::{FileKey, KeyHasher};
 use crate::qos::Nanos;
+use crate::small_map::SmallSet;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::BuildHasherDefault;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ pub struct Table {
     files: HashMap<FileKey, FileClaims, BuildHasherDefault<KeyHasher>>,
     counts: ClaimCounts,
     deadlines: BTreeSet<(Nanos, FileKey)>,
-    holders: HashMap<HolderId, FewSet<FileKey>>,
+    holders: HashMap<HolderId, SmallSet<FileKey>>,
     lapsed: HashSet<HolderId>,
     users: Arc<HolderUsers>,
     next_id: u64,
@@ -96,8 +96,8 @@ impl Table {
     }
 
     /// Whether somebody who can be asked may have written to a file without saying so.
-    pub fn is_written_unseen(&self, file: &FileKey) -> bool {
-        self.files.get(file).is_some_and(|claims| !claims.written_unseen(Stream::default()).is_empty())
+    pub fn has_write_delegation(&self, file: &FileKey) -> bool {
+        self.files.get(file).is_some_and(|claims| !claims.write_delegations(Stream::default()).is_empty())
     }
 
     /// Who may write to a file without saying so, by a delegation that nobody has asked for.
@@ -134,7 +134,7 @@ impl Table {
 
     /// Answers a request about a file.
     pub fn apply(&mut self, now: Nanos, file: &FileKey, request: &Request) -> (Verdict, Vec<Effect>) {
-        if !self.files.contains_key(file) && request.makes().is_none() {
+        if !self.files.contains_key(file) && request.claim_origin().is_none() {
             return (without_claims(request), Vec::new());
         }
         self.visit(now, file, |claims, step| claims.apply(step, request))
@@ -256,7 +256,7 @@ impl Table {
         mut act: impl FnMut(&mut FileClaims, &mut Step<'_>),
     ) -> Vec<Effect> {
         let files: Vec<FileKey> =
-            self.holders.get(&holder).into_iter().flat_map(FewSet::iter).copied().collect();
+            self.holders.get(&holder).into_iter().flat_map(SmallSet::iter).copied().collect();
         files.iter().flat_map(|file| self.visit(now, file, &mut act).1).collect()
     }
 
@@ -287,9 +287,9 @@ impl Table {
             deadline.map(|deadline| self.deadlines.insert((deadline, *file)));
             claims.armed = deadline;
         }
-        let binds = claims.binds();
-        let before = std::mem::replace(&mut claims.counted, binds);
-        self.counts.count(before, binds);
+        let blocked = claims.blocked();
+        let before = std::mem::replace(&mut claims.counted, blocked);
+        self.counts.count(before, blocked);
         self.index(file, &touched);
         (answer, effects)
     }
@@ -311,7 +311,7 @@ impl Table {
             return self.forget(file, known);
         }
         let holders = claims.holders();
-        let (kept, gone): (FewSet<_>, FewSet<_>) =
+        let (kept, gone): (SmallSet<_>, SmallSet<_>) =
             known.into_iter().partition(|holder| holders.contains(holder));
         claims.known = kept;
         self.forget(file, gone);
@@ -330,13 +330,13 @@ impl Table {
 }
 
 impl ClaimCounts {
-    fn count(&mut self, before: Binds, after: Binds) {
+    fn count(&mut self, before: Blocked, after: Blocked) {
         let counted =
             |count: usize, before: bool, after: bool| count + usize::from(after) - usize::from(before);
-        self.blocks_read = counted(self.blocks_read, before.reads, after.reads);
-        self.blocks_getattr = counted(self.blocks_getattr, before.looks, after.looks);
-        self.blocks_eof = counted(self.blocks_eof, before.ends, after.ends);
-        self.blocks_change = counted(self.blocks_change, before.changes, after.changes);
+        self.blocks_read = counted(self.blocks_read, before.read, after.read);
+        self.blocks_getattr = counted(self.blocks_getattr, before.getattr, after.getattr);
+        self.blocks_eof = counted(self.blocks_eof, before.eof, after.eof);
+        self.blocks_change = counted(self.blocks_change, before.change, after.change);
         self.deletes = counted(self.deletes, before.deletes, after.deletes);
     }
 }
@@ -365,13 +365,14 @@ impl Table {
         assert!(self.files.values().all(|claims| !claims.is_empty()));
         let armed = self.files.values().filter(|claims| claims.armed.is_some()).count();
         assert_eq!(self.deadlines.len(), armed);
-        let binding =
-            |binds: fn(Binds) -> bool| self.files.values().filter(|claims| binds(claims.binds())).count();
-        assert_eq!(self.counts.blocks_read, binding(|binds| binds.reads));
-        assert_eq!(self.counts.blocks_getattr, binding(|binds| binds.looks));
-        assert_eq!(self.counts.blocks_eof, binding(|binds| binds.ends));
-        assert_eq!(self.counts.blocks_change, binding(|binds| binds.changes));
-        assert_eq!(self.counts.deletes, binding(|binds| binds.deletes));
+        let blocking = |blocked: fn(Blocked) -> bool| {
+            self.files.values().filter(|claims| blocked(claims.blocked())).count()
+        };
+        assert_eq!(self.counts.blocks_read, blocking(|blocked| blocked.read));
+        assert_eq!(self.counts.blocks_getattr, blocking(|blocked| blocked.getattr));
+        assert_eq!(self.counts.blocks_eof, blocking(|blocked| blocked.eof));
+        assert_eq!(self.counts.blocks_change, blocking(|blocked| blocked.change));
+        assert_eq!(self.counts.deletes, blocking(|blocked| blocked.deletes));
         for (holder, files) in &self.holders {
             assert!(files.iter().all(|file| self.files[file].known.contains(holder)));
         }

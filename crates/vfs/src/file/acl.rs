@@ -308,7 +308,7 @@ impl File {
     ) -> FsResult<Change> {
         check_writable(caller)?;
         SetAttrs { uid: set.uid, gid: set.gid, ..SetAttrs::default() }.check_ids()?;
-        let _changing = self.volume().kept().slot(&self.key()).lock_change();
+        let _changing = self.volume().extra_attrs_cache().slot(&self.key()).lock_change();
         let before = self.node.attrs(Blocking::Allowed)?;
         let rights = self.rights(caller, &before, Blocking::Allowed)?.ok_or(FsError::NotSupported)? | held;
         let uid = set.uid.filter(|uid| *uid != before.uid);
@@ -456,7 +456,7 @@ fn record(
     if !carries {
         return Ok(None);
     }
-    let slot = volume.kept().slot(&node.key());
+    let slot = volume.extra_attrs_cache().slot(&node.key());
     let known = slot.recall_acl(attrs);
     if known.is_none() && blocking == Blocking::Never {
         return Err(FsError::Wait(Wait::Storage));

@@ -105,8 +105,8 @@ impl File {
         match self.node.create(name, &authorize) {
             Ok(made) => {
                 self.names_changed(caller, pending);
-                self.tell_added(name.bytes(), false, &made.dir);
-                self.finish(caller, (name, made), set, list.as_ref(), pending)
+                self.notify_added(name.bytes(), false, &made.dir);
+                self.finish(caller, name, made, set, list.as_ref(), pending)
             }
             Err(FsError::Exists) => self.take_existing(caller, &new, pending),
             Err(refusal @ (FsError::Access | FsError::ReadOnly)) => {
@@ -145,8 +145,8 @@ impl File {
             Ok(NewList::inode(list.as_ref(), inode, true))
         })?;
         self.names_changed(caller, pending);
-        self.tell_added(name.bytes(), true, &made.dir);
-        self.finish(caller, (name, made), set, list.as_ref(), pending)
+        self.notify_added(name.bytes(), true, &made.dir);
+        self.finish(caller, name, made, set, list.as_ref(), pending)
     }
 
     /// Makes a symbolic link, FIFO, socket or device in this directory. Devices are for root.
@@ -174,8 +174,8 @@ impl File {
             Ok(NewList::inode(list, new_inode(attrs, caller, &set, false), false))
         })?;
         self.names_changed(caller, pending);
-        self.tell_added(name.bytes(), false, &made.dir);
-        self.finish(caller, (name, made), &set, None, pending)
+        self.notify_added(name.bytes(), false, &made.dir);
+        self.finish(caller, name, made, &set, None, pending)
     }
 
     /// The same in the place of what was seen with these attributes. [`FsError::Stale`] if that has changed, or is something else by
@@ -183,7 +183,8 @@ impl File {
     pub fn make_special_over(
         &self,
         caller: &Caller,
-        (name, seen): (&[u8], &Attrs),
+        name: &[u8],
+        seen: &Attrs,
         special: Special<'_>,
         pending: &mut PendingSync,
     ) -> FsResult<Created> {
@@ -218,7 +219,8 @@ impl File {
     fn finish(
         &self,
         caller: &Caller,
-        (name, made): (Name<'_>, CreatedEntry),
+        name: Name<'_>,
+        made: CreatedEntry,
         set: &SetAttrs,
         list: Option<&NewList>,
         pending: &mut PendingSync,

@@ -10,8 +10,9 @@ use crate::model::attrs::STICKY;
 use crate::model::attrs::{Attrs, Change, FileType};
 use crate::model::caller::Caller;
 use crate::model::name::Name;
-use crate::volume::case_index::{Fold, Known, NameChange};
+use crate::volume::case_index::{CaseLookup, Fold, NameChange};
 use crate::volume::change_notify::Action;
+use crate::volume::change_notify::NameInDir;
 use std::ops::ControlFlow;
 
 /// Entries that a look-up by another spelling looks at in a directory.
@@ -98,7 +99,8 @@ impl File {
     pub fn read_dir_of(
         &self,
         caller: &Caller,
-        (cookie, plus): (u64, bool),
+        cookie: u64,
+        plus: bool,
         wanted: NameFilter<'_>,
         sink: &mut EntrySink<'_>,
     ) -> FsResult<Listing> {
@@ -125,10 +127,10 @@ impl File {
         if self.check(&attrs, caller, Access::READ, Blocking::Allowed).is_err() {
             return Ok(None);
         }
-        let (indexes, key) = (self.volume().names(), self.key());
+        let (indexes, key) = (self.volume().case_indexes(), self.key());
         let mut gathering = match indexes.find(&key, attrs.change, name, fold) {
-            Known::Stored(stored) => return Ok(stored),
-            Known::Unknown(gathering) => gathering,
+            CaseLookup::Stored(stored) => return Ok(stored),
+            CaseLookup::NotIndexed(gathering) => gathering,
         };
         let wanted = fold(name);
         let (mut looked_at, mut found) = (0, None);
@@ -147,7 +149,7 @@ impl File {
             if is_done { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
         if let Some(gathering) = gathering.filter(|_| matches!(listed, Ok(true))) {
-            gathering.keep();
+            gathering.finish();
         }
         listed.map(|_| found)
     }
@@ -172,7 +174,7 @@ impl File {
             if target_type? == FileType::Directory { Err(FsError::IsDirectory) } else { Ok(()) }
         })?;
         self.names_changed(caller, pending);
-        self.tell_added(name.bytes(), false, &made.dir);
+        self.notify_added(name.bytes(), false, &made.dir);
         Ok(self.created(made))
     }
 
@@ -182,7 +184,8 @@ impl File {
         &self,
         caller: &Caller,
         target: &Self,
-        (name, replaced): (&[u8], u64),
+        name: &[u8],
+        replaced: u64,
         pending: &mut PendingSync,
     ) -> FsResult<Change> {
         self.authorize_link(caller, target)?;
@@ -202,7 +205,7 @@ impl File {
                 Err(error) => Err(error),
             }
         };
-        let change = volume.link_over(&target.node, (&self.node, name), &authorize, pending)?;
+        let change = volume.link_over(&target.node, &self.node, name, &authorize, pending)?;
         self.names_changed(caller, pending);
         self.index_changed(&change, Vec::new);
         volume.remove_streams_of_gone(overwritten);
@@ -239,7 +242,7 @@ impl File {
     pub fn remove(&self, caller: &Caller, name: &[u8], pending: &mut PendingSync) -> FsResult<Change> {
         let ruling = self.ruling(caller, Some(name))?;
         let name = self.old_name(ruling, caller, name)?;
-        self.take_out((ruling, caller), name, (false, None), pending)
+        self.unlink_entry(ruling, caller, name, false, None, pending)
     }
 
     /// Removes the name of what was seen with these attributes. [`FsError::Stale`] if it is something else by now, or has changed.
@@ -254,7 +257,7 @@ impl File {
         let name = self.old_name(ruling, caller, name)?;
         let is_dir = seen.file_type == FileType::Directory;
         let is_seen = |now: &Attrs| (now.file_id, now.change) == (seen.file_id, seen.change);
-        self.take_out((ruling, caller), name, (is_dir, Some(&is_seen)), pending)
+        self.unlink_entry(ruling, caller, name, is_dir, Some(&is_seen), pending)
     }
 
     /// Removes a name of the file of this number that has another one, `to` in `to_dir`: if it goes with its last open, it goes by
@@ -262,14 +265,16 @@ impl File {
     pub fn remove_one_name(
         &self,
         caller: &Caller,
-        (name, file_id): (&[u8], u64),
-        (to_dir, to): (&Self, &[u8]),
+        name: &[u8],
+        file_id: u64,
+        to_dir: &Self,
+        to: &[u8],
         pending: &mut PendingSync,
     ) -> FsResult<Change> {
         let ruling = self.ruling(caller, Some(name))?;
         let old = self.old_name(ruling, caller, name)?;
         let has_another = |now: &Attrs| now.file_id == file_id && now.links > 1;
-        let removed = self.take_out((ruling, caller), old, (false, Some(&has_another)), pending)?;
+        let removed = self.unlink_entry(ruling, caller, old, false, Some(&has_another), pending)?;
         self.update_links_of(Name::new(name)?, to_dir, Name::new(to)?);
         Ok(removed)
     }
@@ -282,14 +287,16 @@ impl File {
             Err(FsError::Invalid) if name == b".." => return Err(FsError::Exists),
             named => named?,
         };
-        self.take_out((ruling, caller), name, (true, None), pending)
+        self.unlink_entry(ruling, caller, name, true, None, pending)
     }
 
-    fn take_out(
+    fn unlink_entry(
         &self,
-        (ruling, caller): (Ruling<'_>, &Caller),
+        ruling: Ruling<'_>,
+        caller: &Caller,
         name: Name<'_>,
-        (is_dir, is_meant): (bool, Option<IsMeant<'_>>),
+        is_dir: bool,
+        is_meant: Option<IsMeant<'_>>,
         pending: &mut PendingSync,
     ) -> FsResult<Change> {
         self.check_claims_for_unlink(ruling, caller, name)?;
@@ -321,25 +328,27 @@ impl File {
         to: &[u8],
         pending: &mut PendingSync,
     ) -> FsResult<(Change, Change)> {
-        self.move_entry(caller, (from, None), to_dir, to, pending)
+        self.rename_entry(caller, from, None, to_dir, to, pending)
     }
 
     /// The same for the file of this number alone: [`FsError::NotFound`] if something else has the name by now.
     pub fn rename_file(
         &self,
         caller: &Caller,
-        (from, file_id): (&[u8], u64),
+        from: &[u8],
+        file_id: u64,
         to_dir: &Self,
         to: &[u8],
         pending: &mut PendingSync,
     ) -> FsResult<(Change, Change)> {
-        self.move_entry(caller, (from, Some(file_id)), to_dir, to, pending)
+        self.rename_entry(caller, from, Some(file_id), to_dir, to, pending)
     }
 
-    fn move_entry(
+    fn rename_entry(
         &self,
         caller: &Caller,
-        (from, file_id): (&[u8], Option<u64>),
+        from: &[u8],
+        file_id: Option<u64>,
         to_dir: &Self,
         to: &[u8],
         pending: &mut PendingSync,
@@ -353,7 +362,7 @@ impl File {
             Err(bad)
         })?;
         let across = self.key() != to_dir.key();
-        let moved_dir = self.moved_dir((from_ruling, caller), from_name, across);
+        let moved_dir = self.moved_dir(from_ruling, caller, from_name, across);
         let check_moved = |attrs: &Attrs| match &moved_dir {
             None => access::check(attrs, None, caller, Access::WRITE),
             Some(Some(found)) if found.attrs.file_id == attrs.file_id => {
@@ -369,10 +378,8 @@ impl File {
                 return Err(FsError::NotFound);
             }
             match from_ruling {
-                Ruling::Mode(_) => {
-                    check_move(caller, (from_ruling, from), (to_ruling, to), across, &check_moved)
-                }
-                Ruling::Lists { .. } => check_listed_move(caller, (from_ruling, from), (to_ruling, to)),
+                Ruling::Mode(_) => check_move(caller, from_ruling, from, to_ruling, to, across, &check_moved),
+                Ruling::Lists { .. } => check_listed_move(caller, from_ruling, from, to_ruling, to),
             }
         };
         self.check_claims_for_unlink(from_ruling, caller, from_name)?;
@@ -397,14 +404,17 @@ impl File {
             self.index_changed(&changes.0, || vec![gone, new]);
         }
         self.volume().remove_streams_of_gone(overwritten);
-        watches.renamed(root, (&self.node, from), (&to_dir.node, to), moved, replaced);
+        let (from, to) =
+            (NameInDir { dir: &self.node, name: from }, NameInDir { dir: &to_dir.node, name: to });
+        watches.renamed(root, from, to, moved, replaced);
         Ok(changes)
     }
 
     /// What has a name that is to go to another directory, where a list of POSIX can say who may move it.
     fn moved_dir(
         &self,
-        (ruling, caller): (Ruling<'_>, &Caller),
+        ruling: Ruling<'_>,
+        caller: &Caller,
         name: Name<'_>,
         across: bool,
     ) -> Option<Option<Lookup>> {
@@ -416,7 +426,7 @@ impl File {
 
     /// After names in this directory have changed: those that are found by other spellings.
     pub(super) fn index_changed(&self, change: &Change, what: impl FnOnce() -> Vec<NameChange>) {
-        self.volume().names().changed(&self.key(), change, what);
+        self.volume().case_indexes().changed(&self.key(), change, what);
     }
 
     /// After names in this directory have changed: the flush, and those who keep a listing.
@@ -456,8 +466,10 @@ impl File {
 /// directory that is moved there.
 fn check_move(
     caller: &Caller,
-    (from_ruling, from): (Ruling<'_>, &EntryRef<'_>),
-    (to_ruling, to): (Ruling<'_>, &EntryRef<'_>),
+    from_ruling: Ruling<'_>,
+    from: &EntryRef<'_>,
+    to_ruling: Ruling<'_>,
+    to: &EntryRef<'_>,
     across: bool,
     check_moved: &dyn Fn(&Attrs) -> FsResult<()>,
 ) -> FsResult<()> {
@@ -484,8 +496,10 @@ fn check_move(
 /// By lists: the same (MS-FSA §2.1.5.15.11).
 fn check_listed_move(
     caller: &Caller,
-    (from_ruling, from): (Ruling<'_>, &EntryRef<'_>),
-    (to_ruling, to): (Ruling<'_>, &EntryRef<'_>),
+    from_ruling: Ruling<'_>,
+    from: &EntryRef<'_>,
+    to_ruling: Ruling<'_>,
+    to: &EntryRef<'_>,
 ) -> FsResult<()> {
     from_ruling.check_removal(from, caller)?;
     let is_dir = (from.object)()?.file_type == FileType::Directory;

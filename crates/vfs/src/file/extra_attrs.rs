@@ -26,8 +26,8 @@ impl Export {
         if !self.volume.has_extra_attrs(attrs) {
             return Ok(ExtraAttrs::default());
         }
-        match self.volume.kept().slot(key).recall(attrs) {
-            Some(kept) => Ok(self.volume.with_style(kept)),
+        match self.volume.extra_attrs_cache().slot(key).recall(attrs) {
+            Some(extra) => Ok(self.volume.with_style(extra)),
             None => self.file(key, Blocking::Allowed)?.extra_attrs(attrs, Blocking::Allowed),
         }
     }
@@ -39,20 +39,20 @@ impl File {
         let Some(xattrs) = self.node.xattrs().filter(|_| self.volume().has_extra_attrs(attrs)) else {
             return Ok(ExtraAttrs::default());
         };
-        let slot = self.volume().kept().slot(&self.key());
-        if let Some(kept) = slot.recall(attrs) {
-            return Ok(self.volume().with_style(kept));
+        let slot = self.volume().extra_attrs_cache().slot(&self.key());
+        if let Some(extra) = slot.recall(attrs) {
+            return Ok(self.volume().with_style(extra));
         }
         if blocking == Blocking::Never {
             return Err(FsError::Wait(Wait::Storage));
         }
-        let kept = match xattrs.get(XattrName::KEPT) {
+        let extra = match xattrs.get(XattrName::EXTRA_ATTRS) {
             Ok(bytes) => ExtraAttrs::decode(&bytes),
             Err(FsError::NotFound) => ExtraAttrs::default(),
             Err(error) => return Err(error),
         };
-        slot.remember(attrs, kept);
-        Ok(self.volume().with_style(kept))
+        slot.remember(attrs, extra);
+        Ok(self.volume().with_style(extra))
     }
 
     /// Whether `caller` may set when this file was made: as with other times its owner, or by a list who may set attributes.
@@ -76,7 +76,7 @@ impl File {
     /// Sets when this file was made. What the storage says of that stays, and is not shown any longer.
     pub fn set_born(&self, caller: &Caller, born: Time, pending: &mut PendingSync) -> FsResult<Change> {
         self.authorize_born(caller)?;
-        self.update_extra_attrs(caller, |kept| kept.born = Some(born), pending)
+        self.update_extra_attrs(caller, |extra| extra.born = Some(born), pending)
     }
 
     /// Keeps with this file what `change` makes of what is kept now. Its owner may, and whoever may write it. That changes the file,
@@ -90,13 +90,13 @@ impl File {
     ) -> FsResult<Change> {
         check_writable(caller)?;
         let xattrs = self.node.xattrs().ok_or(FsError::NotSupported)?;
-        let slot = self.volume().kept().slot(&self.key());
+        let slot = self.volume().extra_attrs_cache().slot(&self.key());
         let _changing = slot.lock_change();
         let before = self.node.attrs(Blocking::Allowed)?;
         let was = self.extra_attrs(&before, Blocking::Allowed)?;
-        let mut kept =
+        let mut extra =
             ExtraAttrs { is_damaged: false, set_changed: None, changed_at: Time::default(), ..was };
-        change(&mut kept);
+        change(&mut extra);
         let rights = self.rights(caller, &before, Blocking::Allowed)?;
         let authorize = |attrs: &Attrs| {
             if !caller.is_root() && caller.uid != attrs.uid {
@@ -108,20 +108,21 @@ impl File {
             }
             self.check_claims(caller.by, IoKind::SetAttrs, || Span::ALL)
         };
-        let write =
-            |kept: &ExtraAttrs| xattrs.set(XattrName::KEPT, &kept.encode(), SetXattr::Either, &authorize);
-        let mut after = write(&kept)?.after;
-        if kept.set_changed.is_some() {
+        let write = |extra: &ExtraAttrs| {
+            xattrs.set(XattrName::EXTRA_ATTRS, &extra.encode(), SetXattr::Either, &authorize)
+        };
+        let mut after = write(&extra)?.after;
+        if extra.set_changed.is_some() {
             // Only now it is known what the storage says of the time.
             for _ in 0..CHANGED_TRIES {
-                kept.changed_at = after.changed;
-                after = write(&kept)?.after;
-                if kept.is_change_of(&after) {
+                extra.changed_at = after.changed;
+                after = write(&extra)?.after;
+                if extra.is_change_of(&after) {
                     break;
                 }
             }
         }
-        slot.remember(&after, kept);
+        slot.remember(&after, extra);
         self.require_sync(pending, SyncScope::All);
         Ok(Change { before, after })
     }
@@ -129,8 +130,8 @@ impl File {
 
 impl crate::Volume {
     /// What is kept, with what the volume says besides.
-    fn with_style(&self, kept: ExtraAttrs) -> ExtraAttrs {
-        ExtraAttrs { is_listed: self.security_style() == SecurityStyle::Ntfs, ..kept }
+    fn with_style(&self, extra: ExtraAttrs) -> ExtraAttrs {
+        ExtraAttrs { is_listed: self.security_style() == SecurityStyle::Ntfs, ..extra }
     }
 
     /// Whether anything can be kept with a file that has `attrs`.

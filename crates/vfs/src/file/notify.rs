@@ -28,7 +28,7 @@ impl File {
     }
 
     /// Tells those who watch this directory, and who looks names up in it by other spellings, of a name that is new in it.
-    pub(super) fn tell_added(&self, name: &[u8], is_dir: bool, change: &Change) {
+    pub(super) fn notify_added(&self, name: &[u8], is_dir: bool, change: &Change) {
         let volume = self.volume();
         self.index_changed(change, || vec![NameChange::Added(name.into())]);
         volume.watches().names_changed(volume.root(), &self.node, &[(Action::Added, name)], is_dir);

@@ -66,7 +66,7 @@ impl File {
     pub fn make_stream(&self, caller: &Caller, name: &[u8], pending: &mut PendingSync) -> FsResult<Self> {
         let stored = StoredName::new(name)?;
         let volume = self.volume();
-        let _changing = volume.kept().slot(&self.key()).lock_change();
+        let _changing = volume.extra_attrs_cache().slot(&self.key()).lock_change();
         self.check_streams_change(caller)?;
         // Its times change.
         self.check_claims(caller.by, IoKind::SetAttrs, || Span::ALL)?;
@@ -101,7 +101,7 @@ impl File {
     ) -> FsResult<()> {
         let (from, to, names) = (StoredName::new(from)?, StoredName::new(to)?, (from, to));
         let volume = self.volume();
-        let _changing = volume.kept().slot(&self.key()).lock_change();
+        let _changing = volume.extra_attrs_cache().slot(&self.key()).lock_change();
         self.check_streams_change(caller)?;
         let dir = volume.streams_of(&self.key())?.ok_or(FsError::NotFound)?;
         if !replaces {

@@ -31,7 +31,7 @@ impl File {
     pub fn xattrs_size(&self, attrs: &Attrs, blocking: Blocking) -> FsResult<XattrsSize> {
         let carries = matches!(attrs.file_type, FileType::Regular | FileType::Directory);
         let Some(xattrs) = self.node.xattrs().filter(|_| carries) else { return Ok(XattrsSize::default()) };
-        let slot = self.volume().kept().slot(&self.key());
+        let slot = self.volume().extra_attrs_cache().slot(&self.key());
         if let Some(size) = slot.recall_xattrs(attrs) {
             return Ok(size);
         }
@@ -60,7 +60,8 @@ impl File {
     pub fn set_xattr(
         &self,
         caller: &Caller,
-        (name, value): (&[u8], &[u8]),
+        name: &[u8],
+        value: &[u8],
         how: SetXattr,
         pending: &mut PendingSync,
     ) -> FsResult<Change> {

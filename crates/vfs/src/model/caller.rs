@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_needs_no_change_is_shared() {
+    fn unchanged_credential_is_shared() {
         let credential = Credential::new(Proof::Claimed, 7, 8, [9, 10]);
         assert!(Arc::ptr_eq(&credential, &credential.with_groups_replaced(&[0, INVALID_ID], 5)));
         let replaced = credential.with_groups_replaced(&[10, 8], 5);

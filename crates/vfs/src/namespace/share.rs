@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_encrypted_needs_no_signature() {
+    fn encrypted_share_requires_no_signing() {
         let (signed, plain) =
             (ShareSettings::default(), ShareSettings { signing: false, ..ShareSettings::default() });
         let sealed = ShareSettings { encryption: true, ..plain };

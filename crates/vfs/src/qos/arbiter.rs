@@ -113,7 +113,7 @@ impl Arbiter {
         }
         state.limits = *limits;
         state.scheduler.set_limits(limits, now);
-        state.gates.keys().for_each(|&volume| state.tell_gate(volume));
+        state.gates.keys().for_each(|&volume| state.update_gate(volume));
         self.release(state, now);
     }
 
@@ -132,7 +132,7 @@ impl Arbiter {
         let mut state = self.lock();
         let volume = state.scheduler.add(limits, now);
         state.gates.insert(volume, (!limits.is_none(), Arc::clone(is_limited)));
-        state.tell_gate(volume);
+        state.update_gate(volume);
         volume
     }
 
@@ -178,7 +178,7 @@ impl Arbiter {
 }
 
 impl State {
-    fn tell_gate(&self, volume: usize) {
+    fn update_gate(&self, volume: usize) {
         if let Some((is_limited, gate)) = self.gates.get(&volume) {
             gate.set(*is_limited || !self.limits.is_none());
         }
@@ -249,7 +249,7 @@ impl Gate {
             let slot = self.slot.load();
             let now = slot.arbiter.pacer.now();
             let mut state = slot.arbiter.lock();
-            state.scheduler.refund_unused(slot.volume, client, demand, (moved, has_waited), now);
+            state.scheduler.refund_unused(slot.volume, client, demand, moved, has_waited, now);
             if state.scheduled.is_some() {
                 slot.arbiter.release(state, now);
             }
@@ -266,7 +266,7 @@ impl Gate {
         if let Some((is_limited, _)) = state.gates.get_mut(&slot.volume) {
             *is_limited = !limits.is_none();
         }
-        state.tell_gate(slot.volume);
+        state.update_gate(slot.volume);
         slot.arbiter.release(state, now);
         *own = limits;
     }
@@ -284,7 +284,7 @@ impl Gate {
             let _ =
                 state.scheduler.wait(volume, waiting.client, waiting.demand, waiting.waiter, waiting.since);
         }
-        state.tell_gate(volume);
+        state.update_gate(volume);
         arbiter.release(state, now);
     }
 

@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_used_comes_back() {
+    fn unused_tokens_are_refunded() {
         let mut bucket = bucket(1000);
         bucket.take(500, Nanos(0));
         bucket.refund(400);

@@ -52,9 +52,9 @@ impl ClientMeters {
     }
 
     /// Corrects the bytes of a client's demand that has passed.
-    pub(super) fn settle(&mut self, client: Client, demand: Demand, moved: Transferred, now: Nanos) {
+    pub(super) fn refund_unused(&mut self, client: Client, demand: Demand, moved: Transferred, now: Nanos) {
         if let Some(meter) = self.meters.get_mut(&client) {
-            meter.settle(demand, moved, now);
+            meter.refund_unused(demand, moved, now);
         }
     }
 }

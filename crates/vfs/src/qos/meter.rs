@@ -81,7 +81,7 @@ impl Meter {
     }
 
     /// Corrects the bytes of a demand that has passed: returns those that were not moved, takes those beyond.
-    pub(super) fn settle(&mut self, demand: Demand, moved: Transferred, now: Nanos) {
+    pub(super) fn refund_unused(&mut self, demand: Demand, moved: Transferred, now: Nanos) {
         let (read, written) = (u64::from(demand.read_bytes), u64::from(demand.write_bytes));
         let (did_read, did_write) = (u64::from(moved.read), u64::from(moved.written));
         self.read_bytes.correct(read, did_read, now);
@@ -188,7 +188,7 @@ impl MixMeter {
     }
 
     /// Corrects the bytes of a demand that has passed. An operation that moved nothing still counts as one, but not in the mix.
-    pub(super) fn settle(&mut self, demand: Demand, moved: Transferred, now: Nanos) {
+    pub(super) fn refund_unused(&mut self, demand: Demand, moved: Transferred, now: Nanos) {
         if demand.class() == Class::Other && moved == Transferred::default() {
             return;
         }

@@ -6,6 +6,7 @@
 //!
 //! [`Scheduler`] is all of the arithmetic, without a clock; [`Arbiter`] and [`Gate`] put it between threads.
 
+mod admission;
 mod arbiter;
 mod bucket;
 mod clients;
@@ -17,14 +18,13 @@ mod queue;
 mod scheduler;
 #[cfg(test)]
 mod tests;
-mod toll;
 
+pub use admission::{Admission, Permit};
 pub use arbiter::{Arbiter, Gate, QueueResult, Waiter, is_anything_limited};
 pub use bucket::BURST;
 pub use limits::{Limits, MIX_STEPS, Mix, PoolLimits, VolumeLimits};
 pub use pacer::Pacer;
 pub use scheduler::{Decision, Release, Scheduler};
-pub use toll::{Admission, Permit};
 
 use std::net::IpAddr;
 

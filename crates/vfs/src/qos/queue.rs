@@ -35,7 +35,7 @@ pub(super) struct Queue<W> {
     entries: [usize; Class::COUNT],
     debts: usize,
     /// Demands of which a part is paid, by their clients and numbers. Some may have passed.
-    begun: [Vec<(Client, u64)>; Class::COUNT],
+    partly_paid: [Vec<(Client, u64)>; Class::COUNT],
     /// With more clients than this, those are forgotten that have nothing here.
     clients_max: usize,
     throttled: Throttled,
@@ -78,7 +78,7 @@ impl<W> Queue<W> {
             flows: FairQueue::default(),
             entries: [0; Class::COUNT],
             debts: 0,
-            begun: Default::default(),
+            partly_paid: Default::default(),
             clients_max: CLIENTS_MIN,
             throttled: Throttled::default(),
         };
@@ -144,7 +144,8 @@ impl<W> Queue<W> {
         &mut self,
         client: Client,
         demand: Demand,
-        (number, waiter): (u64, Option<W>),
+        number: u64,
+        waiter: Option<W>,
         since: Nanos,
     ) {
         let class = demand.class();
@@ -190,7 +191,7 @@ impl<W> Queue<W> {
         class: Class,
         now: Nanos,
         of_pool: (&ClientMeters, &Meter),
-        gone: &mut Gone<'_, W>,
+        gone: &mut Abandoned<'_, W>,
     ) -> Result<Next, Option<Nanos>> {
         while let Some((client, class)) = self.flows.wake(now) {
             if let Some(line) = self.clients.get_mut(&client) {
@@ -214,8 +215,11 @@ impl<W> Queue<W> {
                 let (number, owed) = (first.number, first.owed());
                 let turns = |queue: &Self, owed| queue.turns(owed).max(of_pool.1.turns(owed));
                 let wanted = turns(self, owed);
-                let begun = (wanted > 1).then(|| self.begun(class, now, of_pool.0, gone, &turns)).flatten();
-                let client = begun.filter(|begun| begun.turns <= wanted).map_or(client, |begun| begun.client);
+                let partly_paid =
+                    (wanted > 1).then(|| self.partly_paid(class, now, of_pool.0, gone, &turns)).flatten();
+                let client = partly_paid
+                    .filter(|partly_paid| partly_paid.turns <= wanted)
+                    .map_or(client, |partly_paid| partly_paid.client);
                 return Ok(Next { served, number, client, class });
             }
             self.flows.sleep(client, &mut line.flow, class, due);
@@ -225,17 +229,17 @@ impl<W> Queue<W> {
 
     /// The demand that goes on of those that may now and of which a part is paid: what takes fewest turns, then the oldest. Those of
     /// many clients would else be paid side by side, and pass all at once.
-    pub(super) fn begun(
+    pub(super) fn partly_paid(
         &mut self,
         class: Class,
         now: Nanos,
         of_pool: &ClientMeters,
-        gone: &Gone<'_, W>,
+        gone: &Abandoned<'_, W>,
         turns: &dyn Fn(&Self, Demand) -> u32,
-    ) -> Option<Begun> {
-        let mut begun = std::mem::take(&mut self.begun[class.index()]);
-        let mut first: Option<Begun> = None;
-        begun.retain(|&(client, number)| {
+    ) -> Option<PartlyPaid> {
+        let mut partly_paid = std::mem::take(&mut self.partly_paid[class.index()]);
+        let mut first: Option<PartlyPaid> = None;
+        partly_paid.retain(|&(client, number)| {
             let front = self.clients.get(&client).and_then(|line| line.demands[class.index()].front());
             let is_waited_for = |entry: &&Entry<W>| {
                 entry.number == number && entry.waiter.as_ref().is_some_and(|waiter| !(gone.is_gone)(waiter))
@@ -244,12 +248,12 @@ impl<W> Queue<W> {
             if self.per_client.due(client, class).max(of_pool.due(client, class)) <= now {
                 let turns = turns(self, entry.owed());
                 if first.is_none_or(|first| (turns, number) < (first.turns, first.number)) {
-                    first = Some(Begun { turns, number, client });
+                    first = Some(PartlyPaid { turns, number, client });
                 }
             }
             true
         });
-        self.begun[class.index()] = begun;
+        self.partly_paid[class.index()] = partly_paid;
         first
     }
 
@@ -264,7 +268,7 @@ impl<W> Queue<W> {
         self.flows.charge(next.client, &mut line.flow, cost);
         self.take(next.client, part, now);
         if begins {
-            self.begun[next.class.index()].push((next.client, number));
+            self.partly_paid[next.class.index()].push((next.client, number));
         }
     }
 
@@ -337,20 +341,21 @@ impl<W> Queue<W> {
 
     /// Corrects the bytes of a demand that has passed; of one that has waited for its turn, the cost of that as well, as far as others can
     /// use its time now: who asks for much and moves nothing would have every turn.
-    pub(super) fn settle(
+    pub(super) fn refund_unused(
         &mut self,
         client: Client,
         demand: Demand,
-        (moved, has_waited): (Transferred, bool),
+        moved: Transferred,
+        has_waited: bool,
         now: Nanos,
     ) {
         let unused = self.takes(demand).saturating_sub(self.takes(demand.moving(moved)));
         let before = self.due(demand.class());
-        self.meter.settle(demand, moved, now);
+        self.meter.refund_unused(demand, moved, now);
         if let Some(mix) = &mut self.mix {
-            mix.settle(demand, moved, now);
+            mix.refund_unused(demand, moved, now);
         }
-        self.per_client.settle(client, demand, moved, now);
+        self.per_client.refund_unused(client, demand, moved, now);
         let regained = regained(before, self.due(demand.class()), now);
         if let Some(line) = self.clients.get_mut(&client) {
             if has_waited {
@@ -371,7 +376,7 @@ impl<W> Queue<W> {
         let mut all: Vec<_> = waiting.collect();
         all.sort_by_key(|waiting| waiting.number);
         (self.flows, self.entries, self.debts) = (FairQueue::default(), [0; Class::COUNT], 0);
-        self.begun = Default::default();
+        self.partly_paid = Default::default();
         all
     }
 
@@ -412,7 +417,7 @@ fn line<'c, W>(
 }
 
 /// What nobody waits for any more.
-pub(super) struct Gone<'g, W> {
+pub(super) struct Abandoned<'g, W> {
     /// Whether it is that.
     pub is_gone: &'g dyn Fn(&W) -> bool,
     /// What was found. To be dropped where no lock is held.
@@ -421,7 +426,7 @@ pub(super) struct Gone<'g, W> {
 
 /// A demand of which a part is paid.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Begun {
+pub(super) struct PartlyPaid {
     /// In how many turns the rest is paid.
     pub(super) turns: u32,
     number: u64,
@@ -439,7 +444,7 @@ pub(super) struct Next {
     class: Class,
 }
 
-impl Begun {
+impl PartlyPaid {
     /// Makes it the next one of its volume.
     pub(super) fn next(self, class: Class) -> Next {
         let Self { number, client, .. } = self;

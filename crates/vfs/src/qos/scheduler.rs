@@ -5,7 +5,7 @@ use super::bucket::regained;
 use super::clients::ClientMeters;
 use super::fair_queue::{FairQueue, FlowState};
 use super::meter::Meter;
-use super::queue::{Gone, Next, Queue, Waiting};
+use super::queue::{Abandoned, Next, Queue, Waiting};
 use super::{Class, Client, Demand, Nanos, PoolLimits, Throttled, Transferred, VolumeLimits};
 
 /// Demands that may wait in a volume.
@@ -159,7 +159,7 @@ impl<W> Scheduler<W> {
             return Decision::Refused;
         }
         self.numbers += 1;
-        member.queue.push(client, demand, (self.numbers, None), now);
+        member.queue.push(client, demand, self.numbers, None, now);
         self.flows.enqueue(volume, &mut member.flow, demand.class());
         Decision::Owing
     }
@@ -176,7 +176,7 @@ impl<W> Scheduler<W> {
     ) -> Result<u64, W> {
         let Some(member) = member(&mut self.slots, volume) else { return Err(waiter) };
         self.numbers += 1;
-        member.queue.push(client, demand, (self.numbers, Some(waiter)), now);
+        member.queue.push(client, demand, self.numbers, Some(waiter), now);
         self.flows.enqueue(volume, &mut member.flow, demand.class());
         Ok(self.numbers)
     }
@@ -188,7 +188,7 @@ impl<W> Scheduler<W> {
                 self.flows.enqueue(volume, &mut member.flow, class);
             }
         }
-        let mut gone = Gone { is_gone, found: Vec::new() };
+        let mut gone = Abandoned { is_gone, found: Vec::new() };
         let mut passed = Vec::new();
         while let Some(volume) = self.first(now) {
             passed.extend(self.serve(volume, now, &mut gone));
@@ -205,7 +205,7 @@ impl<W> Scheduler<W> {
     }
 
     /// Gives a volume a turn, which pays for a part of a demand. What passes with it. If the volume's limits let nothing pass, it sleeps.
-    fn serve(&mut self, volume: usize, now: Nanos, gone: &mut Gone<'_, W>) -> Option<(u64, W)> {
+    fn serve(&mut self, volume: usize, now: Nanos, gone: &mut Abandoned<'_, W>) -> Option<(u64, W)> {
         let member = member(&mut self.slots, volume)?;
         let mut best: Option<(Next, Class)> = None;
         for class in Class::ALL {
@@ -231,12 +231,12 @@ impl<W> Scheduler<W> {
             }
         }
         let (next, class) = best?;
-        let (volume, next) = self.goes_on((volume, next), class, now, gone);
-        self.pay((volume, next), class, now)
+        let (volume, next) = self.continue_begun(volume, next, class, now, gone);
+        self.pay(volume, next, class, now)
     }
 
     /// Pays a part of the demand that is next. It passes as all of it is paid, or as it may owe the rest.
-    fn pay(&mut self, (volume, next): (usize, Next), class: Class, now: Nanos) -> Option<(u64, W)> {
+    fn pay(&mut self, volume: usize, next: Next, class: Class, now: Nanos) -> Option<(u64, W)> {
         let member = member(&mut self.slots, volume)?;
         let (demand, paid) = member.queue.front(next)?;
         let owed = demand.without(paid);
@@ -259,12 +259,13 @@ impl<W> Scheduler<W> {
 
     /// The demand that goes on in the place of one that takes several turns of the pool: one of any volume of which a part is paid, and
     /// that takes no more.
-    fn goes_on(
+    fn continue_begun(
         &mut self,
-        (volume, next): (usize, Next),
+        volume: usize,
+        next: Next,
         class: Class,
         now: Nanos,
-        gone: &Gone<'_, W>,
+        gone: &Abandoned<'_, W>,
     ) -> (usize, Next) {
         let Self { meter, per_client, slots, .. } = self;
         let first = member(slots, volume).and_then(|member| member.queue.front(next));
@@ -272,15 +273,19 @@ impl<W> Scheduler<W> {
         if wanted <= 1 {
             return (volume, next);
         }
-        let begun = slots.iter_mut().filter(|slot| slot.number != volume).filter_map(|slot| {
+        let partly_paid = slots.iter_mut().filter(|slot| slot.number != volume).filter_map(|slot| {
             let member = slot.member.as_mut()?;
             let may_pay = member.flow.is_ready(class) && member.queue.due(class) <= now;
-            let begun = may_pay
-                .then(|| member.queue.begun(class, now, per_client, gone, &|_, owed| meter.turns(owed)));
-            begun.flatten().filter(|begun| begun.turns <= wanted).map(|begun| (begun, slot.number))
+            let partly_paid = may_pay.then(|| {
+                member.queue.partly_paid(class, now, per_client, gone, &|_, owed| meter.turns(owed))
+            });
+            partly_paid
+                .flatten()
+                .filter(|partly_paid| partly_paid.turns <= wanted)
+                .map(|partly_paid| (partly_paid, slot.number))
         });
-        match begun.min_by_key(|(begun, _)| begun.turns) {
-            Some((begun, volume)) => (volume, begun.next(class)),
+        match partly_paid.min_by_key(|(partly_paid, _)| partly_paid.turns) {
+            Some((partly_paid, volume)) => (volume, partly_paid.next(class)),
             None => (volume, next),
         }
     }
@@ -292,7 +297,8 @@ impl<W> Scheduler<W> {
         volume: usize,
         client: Client,
         demand: Demand,
-        (moved, has_waited): (Transferred, bool),
+        moved: Transferred,
+        has_waited: bool,
         now: Nanos,
     ) {
         let demand = match member(&mut self.slots, volume) {
@@ -301,11 +307,11 @@ impl<W> Scheduler<W> {
         };
         let unused = self.meter.takes(demand).saturating_sub(self.meter.takes(demand.moving(moved)));
         let before = self.meter.due(demand.class());
-        self.meter.settle(demand, moved, now);
+        self.meter.refund_unused(demand, moved, now);
         let regained = regained(before, self.meter.due(demand.class()), now);
-        self.per_client.settle(client, demand, moved, now);
+        self.per_client.refund_unused(client, demand, moved, now);
         if let Some(member) = member(&mut self.slots, volume) {
-            member.queue.settle(client, demand, (moved, has_waited), now);
+            member.queue.refund_unused(client, demand, moved, has_waited, now);
             if has_waited {
                 self.flows.uncharge(volume, &mut member.flow, unused.min(regained));
             }

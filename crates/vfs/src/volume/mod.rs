@@ -18,9 +18,9 @@ use crate::model::attrs::{FileType, FsLimits, FsStat};
 use crate::model::name::Name;
 use crate::model::volume_id::VolumeId;
 use crate::qos::{Admission, Demand, Gate, Nanos};
-use case_index::{NameChange, NameIndexes};
+use case_index::{CaseIndexes, NameChange};
 use change_notify::Watches;
-use extra_attrs::KeptCache;
+use extra_attrs::ExtraAttrsCache;
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 use streams::StreamTree;
@@ -44,7 +44,7 @@ pub struct Volume {
     gate: Arc<Gate>,
     traffic: Traffic,
     /// What was read of what is kept with its files.
-    extra_attrs: KeptCache,
+    extra_attrs: ExtraAttrsCache,
     /// Who holds what of its files; made for the first who does.
     claims: OnceLock<Claims>,
     /// Where the named streams of its files are.
@@ -52,7 +52,7 @@ pub struct Volume {
     /// Who is told of changes.
     watches: Arc<Watches>,
     /// Names that were looked for by another spelling.
-    names: NameIndexes,
+    case_indexes: CaseIndexes,
     clock: Box<dyn Fn() -> Nanos + Send + Sync>,
 }
 
@@ -80,11 +80,11 @@ impl Volume {
             instance,
             gate,
             traffic: Traffic::default(),
-            extra_attrs: KeptCache::default(),
+            extra_attrs: ExtraAttrsCache::default(),
             claims: OnceLock::new(),
             streams: StreamTree::default(),
             watches: Arc::default(),
-            names: NameIndexes::default(),
+            case_indexes: CaseIndexes::default(),
             clock: Box::new(Nanos::default),
         }
     }
@@ -158,8 +158,8 @@ impl Volume {
 
     /// Names that were looked for by another spelling.
     #[inline]
-    pub(crate) fn names(&self) -> &NameIndexes {
-        &self.names
+    pub(crate) fn case_indexes(&self) -> &CaseIndexes {
+        &self.case_indexes
     }
 
     /// Whether anybody is told of changes in it.
@@ -232,7 +232,7 @@ impl Volume {
             FileType::Directory => dir.remove_dir(name, &is_same)?,
             _ => dir.remove(name, &is_same)?,
         };
-        self.names.changed(&link.parent, &change, || vec![NameChange::Removed(link.name.clone())]);
+        self.case_indexes.changed(&link.parent, &change, || vec![NameChange::Removed(link.name.clone())]);
         self.remove_streams_of_gone(named);
         self.watches.removed(&self.root, &dir, &link.name, child);
         let mut pending = PendingSync::default();
@@ -264,7 +264,7 @@ impl Volume {
     }
 
     /// What was read of what is kept with its files.
-    pub(crate) fn kept(&self) -> &KeptCache {
+    pub(crate) fn extra_attrs_cache(&self) -> &ExtraAttrsCache {
         &self.extra_attrs
     }
 

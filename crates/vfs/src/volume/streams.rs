@@ -264,7 +264,8 @@ impl Volume {
     pub(crate) fn link_over(
         &self,
         target: &NodeRef,
-        (dir, name): (&NodeRef, Name<'_>),
+        dir: &NodeRef,
+        name: Name<'_>,
         authorize: AuthorizeRename<'_>,
         pending: &mut PendingSync,
     ) -> FsResult<Change> {
@@ -299,7 +300,7 @@ impl Volume {
 
     /// Removes all streams of a file; whether it had any. `changed` is told of the directory that has lost a name.
     pub(crate) fn remove_streams(&self, key: &FileKey, changed: &mut dyn FnMut(&NodeRef)) -> FsResult<bool> {
-        let _changing = self.kept().slot(key).lock_change();
+        let _changing = self.extra_attrs_cache().slot(key).lock_change();
         let Some(dir) = self.streams_of(key)? else { return Ok(false) };
         let (names, _) = names(&dir, 0, STREAMS_MAX)?;
         for name in &names {

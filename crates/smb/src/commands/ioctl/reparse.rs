@@ -65,7 +65,7 @@ pub(super) fn set(ops: &mut Ops<'_>, open: &Arc<Open>, input: &[u8]) -> Result<A
     let after_reply = open.disk.claimant.breaks.pause();
     // In between nothing has the name.
     let lock = lock_name(ops.service, (&dir, &name), open.naming);
-    let made = dir.make_special_over(caller, (&name, &seen), wish.special(), ops.pending);
+    let made = dir.make_special_over(caller, &name, &seen, wish.special(), ops.pending);
     drop(lock);
     let made = made.map_err(|error| match error {
         FsError::Wait(Wait::Recall) => ops.wait_for_name(open, &open.file),

@@ -237,7 +237,7 @@ fn several(
     let is_wanted = |name: &[u8]| to_wire(name, open.naming).is_some_and(|wire| pattern.matches(&wire));
     let listed = match pattern.is_everything() {
         true => open.file.read_dir(caller, scan.cookie, needs_attrs, &mut take)?,
-        false => open.file.read_dir_of(caller, (scan.cookie, needs_attrs), &is_wanted, &mut take)?,
+        false => open.file.read_dir_of(caller, scan.cookie, needs_attrs, &is_wanted, &mut take)?,
     };
     scan.cookie = cookie;
     scan.is_over = listed.at_end;

@@ -84,10 +84,10 @@ pub(super) fn rename(
     caller.listing = open.listing;
     let after_reply = open.disk.claimant.breaks.pause();
     // What has the name may be another file by now, which others have put there.
-    let (from, to) = ((&from_name[..], open.file.attrs(Blocking::Allowed)?.file_id), &goal.name[..]);
+    let (file_id, to) = (open.file.attrs(Blocking::Allowed)?.file_id, &goal.name[..]);
     let renamed = match gives_up {
-        true => from_dir.remove_one_name(caller, from, (&goal.dir, to), ops.pending).map(drop),
-        false => from_dir.rename_file(caller, from, &goal.dir, to, ops.pending).map(drop),
+        true => from_dir.remove_one_name(caller, &from_name, file_id, &goal.dir, to, ops.pending).map(drop),
+        false => from_dir.rename_file(caller, &from_name, file_id, &goal.dir, to, ops.pending).map(drop),
     };
     drop((taken, parent, goal.lock));
     if renamed.is_ok() {
@@ -130,8 +130,8 @@ pub(super) fn link(ops: &mut Ops<'_>, open: &Arc<Open>, args: &RenameInformation
             Some(replaced) => {
                 let _taken = take_over(open, replaced, false)?;
                 in_the_way = &replaced.file;
-                let over = (&goal.name[..], replaced.attrs.file_id);
-                goal.dir.link_over(caller, &open.file, over, ops.pending).map(drop)
+                let file_id = replaced.attrs.file_id;
+                goal.dir.link_over(caller, &open.file, &goal.name, file_id, ops.pending).map(drop)
             }
             None => goal.dir.link(caller, &open.file, &goal.name, ops.pending).map(drop),
         };

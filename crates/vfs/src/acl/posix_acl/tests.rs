@@ -135,7 +135,7 @@ fn entry_of_nobody_gives_nobody_anything() {
 }
 
 #[test]
-fn what_is_made_has_no_more_than_asked_and_handed_on() {
+fn new_object_has_at_most_the_requested_and_inherited_rights() {
     let handed_on = PosixAcl { mask: Some(6), ..extended(7, &[(7, 7)], &[]) };
     let mode = handed_on.mode_of_new(0o2775);
     assert_eq!(mode, 0o2660);

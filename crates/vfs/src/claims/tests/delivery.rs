@@ -92,7 +92,7 @@ fn thousands_who_give_back_what_they_wait_for_take_no_stack() {
 }
 
 #[test]
-fn what_a_panic_has_left_is_delivered_with_what_comes_next() {
+fn effects_left_by_a_panic_are_delivered_with_the_next_ones() {
     struct Panics;
     impl Holder for Panics {
         fn deliver(&self, _: Effect) {

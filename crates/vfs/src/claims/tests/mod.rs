@@ -2,13 +2,13 @@
 
 mod delivery;
 mod leases;
-mod line;
 mod model;
 mod ranges;
 mod restore;
 mod scenarios;
 mod shares;
 mod traces;
+mod wait_queue;
 
 use super::table::Table;
 use super::*;

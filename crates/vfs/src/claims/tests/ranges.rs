@@ -242,7 +242,7 @@ fn a_range_is_kept_for_a_while_for_who_was_told() {
 }
 
 #[test]
-fn who_has_some_of_it_does_not_stand_in_line() {
+fn owner_of_an_overlapping_range_skips_the_queue() {
     let mut rig = Rig::new();
     rig.granted(&Request::Lock(locking(1, 0, 10, false)));
     rig.waits(&queued(2, 0, 10, true));

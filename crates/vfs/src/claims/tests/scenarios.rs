@@ -1,7 +1,7 @@
 //! Deletion, names, opens without a connection, courtesy, the time after a restart, and threads.
 
 use super::*;
-use crate::claims::held::CLAIMS_MAX;
+use crate::claims::entries::CLAIMS_MAX;
 use crate::sync::Mutex;
 use crate::{FsError, Wait};
 use std::sync::Arc;
@@ -116,7 +116,7 @@ fn a_name_that_is_to_go_is_the_one_that_there_is() {
 }
 
 #[test]
-fn who_is_not_heard_of_keeps_nothing_that_was_deleted() {
+fn silent_holder_does_not_keep_a_deleted_file() {
     let delete = |open| Request::SetDelete { open, link: Some(link()), waits: true };
     for is_gone_before in [false, true] {
         let mut rig = Rig::new();
@@ -144,7 +144,7 @@ fn who_is_not_heard_of_keeps_nothing_that_was_deleted() {
 }
 
 #[test]
-fn what_was_deleted_and_waits_for_its_client_goes_when_somebody_wants_it() {
+fn deleted_file_of_a_disconnected_open_goes_on_conflict() {
     let mut rig = Rig::new();
     let open = rig.open(OpenRequest { lease: shared(1, "RWH"), ..opening(1, deleting()) });
     rig.granted(&Request::SetDelete { open, link: Some(link()), waits: true });

@@ -1,7 +1,7 @@
 //! Random traces: what must hold after every step, and in the end.
 
+use super::super::entries::Open;
 use super::super::file::FileClaims;
-use super::super::held::Open;
 use super::*;
 use proptest::prelude::*;
 use std::collections::{HashMap, HashSet};
@@ -108,12 +108,12 @@ impl World {
 
     /// Whether the counts let this by without a look.
     fn is_free(&self, file: u8, request: &Request) -> bool {
-        let binds = self.rig.table.claims(&key(file)).map(FileClaims::binds).unwrap_or_default();
+        let blocked = self.rig.table.claims(&key(file)).map(FileClaims::blocked).unwrap_or_default();
         match request {
-            Request::Io(Io { kind: IoKind::Read, .. }) => !binds.reads,
-            Request::Io(Io { kind: IoKind::ReadAttrs, .. }) => !binds.looks,
-            Request::Io(Io { kind: IoKind::ReadEnd, .. }) => !binds.ends,
-            Request::Io(_) | Request::Unlink { .. } => !binds.changes,
+            Request::Io(Io { kind: IoKind::Read, .. }) => !blocked.read,
+            Request::Io(Io { kind: IoKind::ReadAttrs, .. }) => !blocked.getattr,
+            Request::Io(Io { kind: IoKind::ReadEnd, .. }) => !blocked.eof,
+            Request::Io(_) | Request::Unlink { .. } => !blocked.change,
             _ => false,
         }
     }

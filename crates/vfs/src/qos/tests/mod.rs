@@ -168,7 +168,7 @@ impl Bench {
     fn answer(&mut self, ticket: Ticket, has_waited: bool) {
         let Ticket { load, demand, since, moved, .. } = ticket;
         let Load { volume, client, .. } = self.loads[load];
-        self.scheduler.refund_unused(volume, client, demand, (moved, has_waited), Nanos(self.now));
+        self.scheduler.refund_unused(volume, client, demand, moved, has_waited, Nanos(self.now));
         self.passed.push((self.now, load, demand, moved, self.now - since));
         self.arrivals.push(std::cmp::Reverse((self.now + self.pause(load), load)));
     }
@@ -501,7 +501,7 @@ fn removed_volumes_leave_nothing_behind() {
         // Who still has the number of a removed volume does nothing to the one that has its slot.
         let next = scheduler.add(&bytes_limit(1), Nanos(0));
         assert!(scheduler.wait(volume, client, demand, round, Nanos(0)).is_err());
-        scheduler.refund_unused(volume, client, demand, (Transferred::default(), true), Nanos(0));
+        scheduler.refund_unused(volume, client, demand, Transferred::default(), true, Nanos(0));
         assert!(scheduler.remove(volume).is_empty() && scheduler.throttled(next).1 == 0);
         scheduler.remove(next);
         numbers.insert(next);
@@ -654,17 +654,11 @@ fn each_limit_is_charged_and_refunded_for_its_own_component() {
     assert_eq!(scheduler.admit(0, client, Demand::write(1), Nanos(SECOND)), Decision::Passed);
     // The WRITEs have failed: the READs are not paid back for it.
     let moved = Transferred { read: 4096, written: 0 };
-    (0..calls).for_each(|_| scheduler.refund_unused(0, client, both, (moved, false), Nanos(SECOND)));
+    (0..calls).for_each(|_| scheduler.refund_unused(0, client, both, moved, false, Nanos(SECOND)));
     assert_eq!(scheduler.admit(0, client, Demand::read(1), Nanos(SECOND)), Decision::Refused);
     assert_eq!(scheduler.admit(0, client, Demand::list(0), Nanos(SECOND)), Decision::Passed);
     // More than was asked for is a debt.
-    scheduler.refund_unused(
-        0,
-        client,
-        Demand::list(0),
-        (Transferred::read(1 << 20), false),
-        Nanos(2 * SECOND),
-    );
+    scheduler.refund_unused(0, client, Demand::list(0), Transferred::read(1 << 20), false, Nanos(2 * SECOND));
     assert_eq!(
         scheduler.admit(0, client, Demand::read(1), Nanos(2 * SECOND + SECOND / 2)),
         Decision::Refused
@@ -686,7 +680,7 @@ fn demand_that_moves_less_than_it_may_costs_no_more_of_its_share() {
 }
 
 /// Large demands of 40 clients, in one volume or in one each: no window has more than the limit, and none has less than its share.
-fn assert_large_demands_pass_in_turn(what: &str, limit: u64, (pool, volumes): (PoolLimits, &[VolumeLimits])) {
+fn assert_large_demands_pass_in_turn(what: &str, limit: u64, pool: PoolLimits, volumes: &[VolumeLimits]) {
     let window = 5 * SECOND;
     let mut bench = Bench::new(pool, volumes);
     for client in 1..=40 {
@@ -710,7 +704,7 @@ fn large_demands_of_many_clients_pass_one_after_the_other() {
     let limit = 4 * MIB;
     let (own, pool) = (bytes_limit(limit), PoolLimits::from(bytes_limit(limit).all));
     let assert = |what, pool, volumes: &[VolumeLimits]| {
-        assert_large_demands_pass_in_turn(what, limit, (pool, volumes));
+        assert_large_demands_pass_in_turn(what, limit, pool, volumes);
     };
     assert("a volume", PoolLimits::default(), slice::from_ref(&own));
     assert("a pool's volume", pool, &[VolumeLimits::default()]);
@@ -753,7 +747,7 @@ fn demands_that_move_nothing_leave_others_their_share() {
 }
 
 #[test]
-fn what_waits_in_a_removed_volume_comes_back_in_order() {
+fn waiters_of_a_removed_volume_return_in_order() {
     let mut bench = Bench::new(Limits::NONE, &[bytes_limit(MIB)]);
     bench.load(Load::new(0, 1, 8, 1 << 20));
     bench.load(Load::new(0, 2, 8, 1 << 20));

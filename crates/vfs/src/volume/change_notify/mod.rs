@@ -24,9 +24,9 @@ pub const WATCHES_MAX: usize = 16_384;
 /// See [`WATCHES_MAX`].
 pub const WATCHES_OF_USER_MAX: usize = WATCHES_MAX / 4;
 /// Bytes that all watches of a volume keep until they are taken, and how many of them those of one user.
-pub const KEPT_BYTES_MAX: usize = 16 << 20;
-/// See [`KEPT_BYTES_MAX`].
-pub const KEPT_BYTES_OF_USER_MAX: usize = KEPT_BYTES_MAX / 4;
+pub const RETAINED_BYTES_MAX: usize = 16 << 20;
+/// See [`RETAINED_BYTES_MAX`].
+pub const RETAINED_BYTES_OF_USER_MAX: usize = RETAINED_BYTES_MAX / 4;
 /// Bytes that a change takes besides its path.
 pub const CHANGE_BYTES: usize = 16;
 /// Directories from a change up to whoever watches the tree.
@@ -135,26 +135,26 @@ pub struct WatchFilter {
 /// A watch, until it is dropped.
 pub struct Watch {
     watches: Arc<Watches>,
-    watched: Arc<Watched>,
+    watched: Arc<WatchEntry>,
 }
 
-struct Watched {
+struct WatchEntry {
     key: FileKey,
     wish: WatchFilter,
     buffer: Mutex<Buffer>,
-    kept: Kept,
+    retained: RetainedBytes,
     tell: OnEvents,
 }
 
 /// What is kept, by all watches of a user, and of a volume.
 #[derive(Clone)]
-struct Kept {
+struct RetainedBytes {
     of_user: Arc<AtomicUsize>,
     of_all: Arc<AtomicUsize>,
 }
 
 /// Those who watch something. Who tells them goes on with what there is while it changes.
-type Watchers = Arc<Vec<Arc<Watched>>>;
+type Watchers = Arc<Vec<Arc<WatchEntry>>>;
 
 #[derive(Default)]
 struct Buffer {
@@ -191,6 +191,12 @@ pub(crate) struct Child {
     pub(crate) is_dir: bool,
 }
 
+/// A name in a directory.
+pub(crate) struct NameInDir<'n> {
+    pub(crate) dir: &'n NodeRef,
+    pub(crate) name: &'n [u8],
+}
+
 /// A change in a directory.
 pub(crate) type Change<'n> = (Action, &'n [u8]);
 
@@ -198,7 +204,7 @@ impl Watch {
     /// Takes the news, if there is any.
     pub fn take(&self) -> Option<WatchEvents> {
         let mut buffer = self.watched.buffer.lock();
-        self.watched.kept.give_back(&mut buffer);
+        self.watched.retained.release(&mut buffer);
         let changes = std::mem::take(&mut buffer.changes);
         if buffer.is_gone {
             return Some(WatchEvents::DirectoryRemoved);
@@ -222,23 +228,23 @@ impl Drop for Watch {
         self.watches.count.fetch_sub(1, Ordering::SeqCst);
         // Whoever tells of something now still has it, and keeps nothing more.
         let mut buffer = self.watched.buffer.lock();
-        self.watched.kept.give_back(&mut buffer);
+        self.watched.retained.release(&mut buffer);
         buffer.is_gone = true;
     }
 }
 
-impl Kept {
+impl RetainedBytes {
     /// Counts bytes, if there may be so many more.
     fn take(&self, bytes: usize) -> bool {
-        let take = |kept: &AtomicUsize, max| {
-            let has_room = kept.fetch_add(bytes, Ordering::Relaxed) + bytes <= max;
+        let take = |retained: &AtomicUsize, max| {
+            let has_room = retained.fetch_add(bytes, Ordering::Relaxed) + bytes <= max;
             if !has_room {
-                kept.fetch_sub(bytes, Ordering::Relaxed);
+                retained.fetch_sub(bytes, Ordering::Relaxed);
             }
             has_room
         };
-        let has_room = take(&self.of_user, KEPT_BYTES_OF_USER_MAX);
-        if has_room && !take(&self.of_all, KEPT_BYTES_MAX) {
+        let has_room = take(&self.of_user, RETAINED_BYTES_OF_USER_MAX);
+        if has_room && !take(&self.of_all, RETAINED_BYTES_MAX) {
             self.of_user.fetch_sub(bytes, Ordering::Relaxed);
             return false;
         }
@@ -246,7 +252,7 @@ impl Kept {
     }
 
     /// What a buffer keeps counts no longer.
-    fn give_back(&self, buffer: &mut Buffer) {
+    fn release(&self, buffer: &mut Buffer) {
         let bytes = std::mem::take(&mut buffer.bytes);
         self.of_user.fetch_sub(bytes, Ordering::Relaxed);
         self.of_all.fetch_sub(bytes, Ordering::Relaxed);
@@ -254,7 +260,7 @@ impl Kept {
 }
 
 impl Table {
-    fn remove(&mut self, gone: &Arc<Watched>) {
+    fn remove(&mut self, gone: &Arc<WatchEntry>) {
         let remove = |from: &mut Watchers| Arc::make_mut(from).retain(|watched| !Arc::ptr_eq(watched, gone));
         if let Some(here) = self.watched.get_mut(&gone.key) {
             remove(here);
@@ -277,7 +283,7 @@ impl Table {
     }
 }
 
-impl Watched {
+impl WatchEntry {
     /// Keeps changes, together or not at all, and tells of them.
     fn push(&self, above: &[u8], changes: &[Change<'_>]) {
         if self.keep(above, changes) {
@@ -303,7 +309,7 @@ impl Watched {
             return false;
         }
         let bytes: usize = new.iter().map(|change| CHANGE_BYTES + change.path.len()).sum();
-        if buffer.bytes + bytes <= self.wish.bytes_max && self.kept.take(bytes) {
+        if buffer.bytes + bytes <= self.wish.bytes_max && self.retained.take(bytes) {
             buffer.bytes += bytes;
             buffer.changes.append(&mut new);
         } else {
@@ -314,7 +320,7 @@ impl Watched {
 
     /// Forgets what it keeps, for whoever lists the directory anyway.
     fn overflow(&self, buffer: &mut Buffer) {
-        self.kept.give_back(buffer);
+        self.retained.release(buffer);
         buffer.changes = Vec::new();
         buffer.is_too_much = true;
     }
@@ -342,8 +348,8 @@ impl Watches {
         self.count.fetch_add(1, Ordering::SeqCst);
         let (watches, of_user) = table.users.entry(wish.user).or_default();
         *watches += 1;
-        let kept = Kept { of_user: Arc::clone(of_user), of_all: Arc::clone(&self.bytes) };
-        let watched = Arc::new(Watched { key, wish, buffer: Mutex::default(), kept, tell });
+        let retained = RetainedBytes { of_user: Arc::clone(of_user), of_all: Arc::clone(&self.bytes) };
+        let watched = Arc::new(WatchEntry { key, wish, buffer: Mutex::default(), retained, tell });
         if watched.wish.is_tree {
             Arc::make_mut(&mut table.trees).push(Arc::clone(&watched));
         }
@@ -404,8 +410,8 @@ impl Watches {
     pub(crate) fn renamed(
         &self,
         root: &NodeRef,
-        (from_dir, from): (&NodeRef, &[u8]),
-        (to_dir, to): (&NodeRef, &[u8]),
+        from: NameInDir<'_>,
+        to: NameInDir<'_>,
         moved: Option<Child>,
         replaced: Option<Child>,
     ) {
@@ -414,13 +420,13 @@ impl Watches {
         if replaced.as_ref().is_some_and(|replaced| replaced.key == moved.key) {
             return;
         }
-        self.removed(root, to_dir, to, replaced);
-        if from_dir.key() == to_dir.key() {
-            let changes = [(Action::OldName, from), (Action::NewName, to)];
-            return self.names_changed(root, from_dir, &changes, moved.is_dir);
+        self.removed(root, to.dir, to.name, replaced);
+        if from.dir.key() == to.dir.key() {
+            let changes = [(Action::OldName, from.name), (Action::NewName, to.name)];
+            return self.names_changed(root, from.dir, &changes, moved.is_dir);
         }
-        self.names_changed(root, from_dir, &[(Action::Removed, from)], moved.is_dir);
-        self.names_changed(root, to_dir, &[(Action::Added, to)], moved.is_dir);
+        self.names_changed(root, from.dir, &[(Action::Removed, from.name)], moved.is_dir);
+        self.names_changed(root, to.dir, &[(Action::Added, to.name)], moved.is_dir);
     }
 
     fn watchers(&self, key: &FileKey) -> Watchers {
@@ -429,41 +435,48 @@ impl Watches {
 
     /// Tells changes to those who watch a directory, or its tree if they are in one below, to which the way leads through those with
     /// these attributes.
-    fn push(&self, key: &FileKey, way: &[Passed], above: &[u8], changes: &[Change<'_>], what: ChangeMask) {
-        let is_told = |watched: &&Arc<Watched>| {
-            (watched.wish.is_tree || way.is_empty())
+    fn push(
+        &self,
+        key: &FileKey,
+        ancestors: &[Ancestor],
+        above: &[u8],
+        changes: &[Change<'_>],
+        what: ChangeMask,
+    ) {
+        let is_wanted = |watched: &&Arc<WatchEntry>| {
+            (watched.wish.is_tree || ancestors.is_empty())
                 && watched.wish.what.intersects(what)
-                && may_see(&watched.wish.caller, way)
+                && may_see(&watched.wish.caller, ancestors)
         };
-        self.watchers(key).iter().filter(is_told).for_each(|watched| watched.push(above, changes));
+        self.watchers(key).iter().filter(is_wanted).for_each(|watched| watched.push(above, changes));
     }
 
     /// Tells changes in `dir` to those who watch the trees that it is in.
     fn climb(&self, root: &NodeRef, dir: &NodeRef, changes: &[Change<'_>], what: ChangeMask) -> FsResult<()> {
         let (root, mut node) = (root.key(), NodeRef::clone(dir));
-        let (mut path, mut way) = (Vec::new(), Vec::new());
+        let (mut path, mut ancestors) = (Vec::new(), Vec::new());
         for _ in 0..DEPTH_MAX {
             if node.key() == root {
                 return Ok(());
             }
-            way.push(self.passed(&node)?);
+            ancestors.push(self.ancestor(&node)?);
             let above = node.parent()?.node;
             let name = self.name_in(&above, &node)?;
             path = if path.is_empty() { name.to_vec() } else { [&name, &b"/"[..], &path].concat() };
-            self.push(&above.key(), &way, &path, changes, what);
+            self.push(&above.key(), &ancestors, &path, changes, what);
             node = above;
         }
         Err(FsError::NameTooLong)
     }
 
-    fn passed(&self, dir: &NodeRef) -> FsResult<Passed> {
+    fn ancestor(&self, dir: &NodeRef) -> FsResult<Ancestor> {
         let attrs = dir.attrs(Blocking::Allowed)?;
         let (acl, posix_acl) = match (self.style, dir.acls()) {
             (SecurityStyle::Unix, None) => (None, None),
             (SecurityStyle::Unix, Some(acls)) => (None, acls.access_acl(&attrs, Blocking::Allowed)?),
             (SecurityStyle::Ntfs, _) => (Some(list_of(dir, &attrs)?), None),
         };
-        Ok(Passed { attrs, acl, posix_acl })
+        Ok(Ancestor { attrs, acl, posix_acl })
     }
 
     /// The name of a directory in the one above it.
@@ -511,7 +524,7 @@ impl Watches {
 }
 
 /// A directory on the way to a change.
-struct Passed {
+struct Ancestor {
     attrs: Attrs,
     /// Where lists rule.
     acl: Option<Acl>,
@@ -519,8 +532,8 @@ struct Passed {
     posix_acl: Option<Arc<PosixAcl>>,
 }
 
-impl Passed {
-    fn lets(&self, caller: &Caller, access: Access, right: Rights) -> bool {
+impl Ancestor {
+    fn grants(&self, caller: &Caller, access: Access, right: Rights) -> bool {
         match &self.acl {
             Some(acl) => acl.granted(&self.attrs, caller).has(right),
             None => access::check(&self.attrs, self.posix_acl.as_deref(), caller, access).is_ok(),
@@ -529,9 +542,9 @@ impl Passed {
 }
 
 /// Whether somebody may list the first of these directories, and come there through the others.
-fn may_see(caller: &Caller, way: &[Passed]) -> bool {
-    way.iter().all(|passed| passed.lets(caller, Access::EXECUTE, Rights::EXECUTE))
-        && way.first().is_none_or(|passed| passed.lets(caller, Access::READ, Rights::READ))
+fn may_see(caller: &Caller, ancestors: &[Ancestor]) -> bool {
+    ancestors.iter().all(|ancestor| ancestor.grants(caller, Access::EXECUTE, Rights::EXECUTE))
+        && ancestors.first().is_none_or(|ancestor| ancestor.grants(caller, Access::READ, Rights::READ))
 }
 
 #[cfg(test)]

@@ -22,17 +22,17 @@ const ACL_ENTRIES_REMEMBERED: usize = 16;
 /// Records that are changed at a time: a change is a look and a write, and others wait.
 const CHANGES: usize = 64;
 
-static SLOTS_OF_ALL: LazyLock<Box<[Mutex<Remembered>]>> =
+static SLOTS_OF_ALL: LazyLock<Box<[Mutex<CachedExtraAttrs>]>> =
     LazyLock::new(|| (0..SLOTS).map(|_| Mutex::default()).collect());
 static CHANGING: LazyLock<[Mutex<()>; CHANGES]> = LazyLock::new(|| array::from_fn(|_| Mutex::default()));
 static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
 /// A record, and the state of a file that it belongs to.
 #[derive(Default)]
-struct Remembered {
+struct CachedExtraAttrs {
     file: u64,
     change: u64,
-    kept: Option<ExtraAttrs>,
+    extra: Option<ExtraAttrs>,
     /// What its extended attributes take.
     xattrs: Option<XattrsSize>,
     /// Its access control list, or that it has none.
@@ -40,12 +40,12 @@ struct Remembered {
 }
 
 /// The records of one volume's files.
-pub(crate) struct KeptCache {
+pub(crate) struct ExtraAttrsCache {
     /// A number that no other volume of this process has had.
     volume: u64,
 }
 
-impl Default for KeptCache {
+impl Default for ExtraAttrsCache {
     fn default() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         Self { volume: NEXT.fetch_add(1, Ordering::Relaxed) }
@@ -58,7 +58,7 @@ pub(crate) struct Slot {
     file: u64,
 }
 
-impl KeptCache {
+impl ExtraAttrsCache {
     pub(crate) fn slot(&self, key: &FileKey) -> Slot {
         // 0 is the file of an empty slot.
         Slot { file: HASHER.hash_one((self.volume, key)).max(1) }
@@ -68,12 +68,12 @@ impl KeptCache {
 impl Slot {
     /// The record of the file in this state, if it was read.
     pub(crate) fn recall(&self, attrs: &Attrs) -> Option<ExtraAttrs> {
-        self.of(attrs, |remembered| remembered.kept)
+        self.of(attrs, |remembered| remembered.extra)
     }
 
-    /// The record was `kept` when the file was in this state, or since.
-    pub(crate) fn remember(&self, attrs: &Attrs, kept: ExtraAttrs) {
-        self.of(attrs, |remembered| remembered.kept = Some(kept));
+    /// The record was read when the file was in this state, or since.
+    pub(crate) fn remember(&self, attrs: &Attrs, extra: ExtraAttrs) {
+        self.of(attrs, |remembered| remembered.extra = Some(extra));
     }
 
     /// What the file's extended attributes take in this state, if they were looked at.
@@ -100,11 +100,11 @@ impl Slot {
     }
 
     /// What is remembered of the file in this state, after whatever was here.
-    fn of<T>(&self, attrs: &Attrs, act: impl FnOnce(&mut Remembered) -> T) -> T {
+    fn of<T>(&self, attrs: &Attrs, act: impl FnOnce(&mut CachedExtraAttrs) -> T) -> T {
         let index = usize::try_from(self.file % SLOTS as u64).unwrap_or(0);
         let mut slot = SLOTS_OF_ALL[index].lock();
         if (slot.file, slot.change) != (self.file, attrs.change) {
-            *slot = Remembered { file: self.file, change: attrs.change, ..Remembered::default() };
+            *slot = CachedExtraAttrs { file: self.file, change: attrs.change, ..CachedExtraAttrs::default() };
         }
         act(&mut slot)
     }

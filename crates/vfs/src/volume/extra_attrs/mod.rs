@@ -1,14 +1,14 @@
 //! What is kept with a file that file systems have no room for: the attributes that Windows knows besides, and times that
-//! somebody has set and no file system lets be set. It is one extended attribute of this service's own ([`XattrName::KEPT`]), so
+//! somebody has set and no file system lets be set. It is one extended attribute of this service's own ([`XattrName::EXTRA_ATTRS`]), so
 //! it goes with the file whoever moves it, and every name of the file has the same. docs/formats/kept-xattr.md draws the bytes.
 //!
-//! [`XattrName::KEPT`]: crate::XattrName::KEPT
+//! [`XattrName::EXTRA_ATTRS`]: crate::XattrName::KEPT
 
 mod cache;
 
 use crate::model::attrs::{Attrs, Time};
 
-pub(crate) use cache::KeptCache;
+pub(crate) use cache::ExtraAttrsCache;
 
 /// The first byte of a record of this format.
 const VERSION: u8 = 1;
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn record_bytes_are_as_drawn() {
-        let kept = ExtraAttrs {
+        let extra = ExtraAttrs {
             flags: Some(0x0102_0304),
             born: Some(Time { seconds: -2, nanos: 0x0a0b_0c0d }),
             set_changed: Some(Time { seconds: 5, nanos: 6 }),
@@ -132,13 +132,13 @@ mod tests {
         bytes[..8].copy_from_slice(&[1, 7, 0, 0, 1, 2, 3, 4]);
         bytes[8..20].copy_from_slice(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xfe, 10, 11, 12, 13]);
         (bytes[27], bytes[31], bytes[39], bytes[43]) = (5, 6, 7, 8);
-        assert_eq!(kept.encode(), bytes);
-        assert_eq!(ExtraAttrs::decode(&bytes), kept);
+        assert_eq!(extra.encode(), bytes);
+        assert_eq!(ExtraAttrs::decode(&bytes), extra);
         assert_eq!(ExtraAttrs::decode(&ExtraAttrs::default().encode()), ExtraAttrs::default());
     }
 
     #[test]
-    fn what_is_no_record_counts_as_none() {
+    fn malformed_record_counts_as_damaged() {
         let damaged = ExtraAttrs { is_damaged: true, ..ExtraAttrs::default() };
         let good = ExtraAttrs::default().encode();
         let with = |at: usize, byte: u8| {

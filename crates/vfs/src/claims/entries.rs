@@ -6,18 +6,16 @@ use crate::qos::Nanos;
 /// How many opens, ranges and waiting requests one file may have, each. One user has half of them at most ([`Users`](super::Users)).
 pub(super) const CLAIMS_MAX: usize = 16_384;
 
-/// Whom claims on a file can stop: nothing else has to look at them.
+/// The operations that claims on a file can stop; others need no look at the claims.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Binds {
-    /// Who reads its data.
-    pub reads: bool,
-    /// Who is told its attributes.
-    pub looks: bool,
-    /// Who takes its end from them.
-    pub ends: bool,
-    /// Who changes its data, attributes or names.
-    pub changes: bool,
-    /// Who gives it or a stream of it another name, or waits until that has gone.
+pub(super) struct Blocked {
+    pub read: bool,
+    pub getattr: bool,
+    /// Taking the end of the file from its attributes.
+    pub eof: bool,
+    /// Changes of data, attributes or names.
+    pub change: bool,
+    /// Whether the file or one of its streams goes with an open.
     pub deletes: bool,
 }
 

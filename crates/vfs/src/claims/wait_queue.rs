@@ -14,7 +14,7 @@ const NEVER: Nanos = Nanos(u64::MAX);
 
 /// The requests that wait for claims on a file. Mostly there are none, and it takes no memory.
 #[derive(Debug, Default)]
-pub(super) struct Line(Option<Box<Requests>>);
+pub(super) struct WaitQueue(Option<Box<Requests>>);
 
 #[derive(Debug, Default)]
 struct Requests {
@@ -23,10 +23,10 @@ struct Requests {
     ranges: BTreeMap<Ticket, (RangeWaiter, u32)>,
     /// Their bytes, by the numbers that `ranges` has.
     all: Slab<Entry>,
-    spans: SpanTree<InLine>,
-    of_owners: SpanTree<OfOwner>,
+    spans: SpanTree<ByBytes>,
+    of_owners: SpanTree<ByOwner>,
     /// Those of them that stood behind a request of another owner when they were last looked at.
-    behind_requests: SpanTree<BehindRequest>,
+    behind_requests: SpanTree<ByRequest>,
     /// The claim that a request waits behind, and the request.
     behind: BTreeSet<(u64, Ticket)>,
     until: BTreeSet<(Nanos, Ticket)>,
@@ -63,7 +63,7 @@ struct Entry {
     is_exclusive: bool,
     is_enforced: bool,
     heights: [u8; 3],
-    in_line: Links<Numbered>,
+    by_bytes: Links<Numbered>,
     of_owner: Links<Nothing>,
     behind_request: Links<Counted>,
 }
@@ -79,7 +79,7 @@ impl Entry {
             is_exclusive,
             is_enforced,
             heights: [0; 3],
-            in_line: Links::default(),
+            by_bytes: Links::default(),
             of_owner: Links::default(),
             behind_request: Links::default(),
         }
@@ -88,7 +88,7 @@ impl Entry {
 
 impl slab::Entry for Entry {
     fn next_free(&mut self) -> &mut u32 {
-        self.in_line.unused()
+        self.by_bytes.unused()
     }
 }
 
@@ -107,15 +107,15 @@ impl Item for Entry {
 }
 
 #[derive(Debug)]
-struct InLine;
+struct ByBytes;
 
 #[derive(Debug)]
-struct OfOwner;
+struct ByOwner;
 
 #[derive(Debug)]
-struct BehindRequest;
+struct ByRequest;
 
-impl Order for InLine {
+impl Order for ByBytes {
     type Entry = Entry;
     type Kind = (Stream, bool);
     type Group = LockOwner;
@@ -129,10 +129,10 @@ impl Order for InLine {
         entry.owner
     }
 
-    place_in_tree!(in_line, 0);
+    place_in_tree!(by_bytes, 0);
 }
 
-impl Order for OfOwner {
+impl Order for ByOwner {
     type Entry = Entry;
     type Kind = (LockOwner, Stream);
     type Group = ();
@@ -147,14 +147,14 @@ impl Order for OfOwner {
     place_in_tree!(of_owner, 1);
 }
 
-impl Order for BehindRequest {
+impl Order for ByRequest {
     type Entry = Entry;
     type Kind = (LockOwner, Stream);
     type Group = ();
     type Below = Counted;
 
     fn kind(entry: &Entry) -> Self::Kind {
-        OfOwner::kind(entry)
+        ByOwner::kind(entry)
     }
 
     fn group(_: &Entry) -> Self::Group {}
@@ -162,7 +162,7 @@ impl Order for BehindRequest {
     place_in_tree!(behind_request, 2);
 }
 
-impl Line {
+impl WaitQueue {
     pub(super) fn len(&self) -> usize {
         self.0.as_ref().map_or(0, |requests| requests.len())
     }
