@@ -21,13 +21,13 @@ pub fn catch<T>(work: impl FnOnce() -> T) -> Result<T, Panicked> {
     })
 }
 
-/// How many have been caught in this process.
+/// Returns the number of panics caught in this process.
 pub fn caught() -> u64 {
     CAUGHT.load(Ordering::Relaxed)
 }
 
-/// Does the work of a thread without which the process would serve only some of its clients: a panic ends the process, so that
-/// whoever started it can start it again.
+/// Does the work of a thread that every client depends on: a panic ends the process, so that its supervisor can restart
+/// it.
 pub fn or_abort<T>(work: impl FnOnce() -> T) -> T {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| std::process::abort())
 }

@@ -1,4 +1,4 @@
-//! What a volume rules on extended attributes and ranges: who may do what.
+//! Permissions for extended attributes and ranges.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;

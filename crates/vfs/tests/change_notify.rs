@@ -47,7 +47,7 @@ fn watch(dir: &File, what: ChangeMask, is_tree: bool, bytes_max: usize) -> (Watc
     (dir.watch(WatchFilter { caller: caller(), user: 0, what, is_tree, bytes_max }, tell).unwrap(), told)
 }
 
-/// ChangeMask it is told, a line each.
+/// Takes the changes, a line each.
 fn said(watch: &Watch) -> Vec<String> {
     let Some(WatchEvents::Changes(changes)) = watch.take() else { return Vec::new() };
     let line =

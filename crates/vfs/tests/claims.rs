@@ -1,4 +1,4 @@
-//! What the verbs of files owe to those who hold claims on them: callers without state meet share modes, ranges and leases.
+//! Operations on files against the claims of others: callers without state meet share modes, ranges and leases.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +18,7 @@ use vfs_testing::MemFs;
 
 const ALLOWED: Blocking = Blocking::Allowed;
 
-/// A client of a protocol with state, which writes down what it is told.
+/// A client of a protocol with state, which records its effects.
 #[derive(Default)]
 struct Client(Mutex<Vec<Effect>>);
 
@@ -104,7 +104,7 @@ impl World {
         opened.write(offset, b"ab", Stability::Unstable, &mut self.pending).map(drop)
     }
 
-    /// What the client was asked to give up since this was called last.
+    /// Takes the recalls since the last call.
     fn recalls(&self) -> Vec<(Caching, Caching)> {
         let effects = std::mem::take(&mut *self.client.0.lock());
         let recall = |effect| match effect {
@@ -347,7 +347,7 @@ fn nobody_opens_a_file_that_is_about_to_go() {
     assert!(w.top.open_dir(&root(), ALLOWED).unwrap().lookup(b"file", ALLOWED).is_err());
 }
 
-/// It would be acknowledged, and gone with the close of others.
+/// The write would be acknowledged, and lost with the close of another open.
 #[test]
 fn a_file_that_others_delete_by_closing_it_is_changed_through_opens_alone() {
     let link = |w: &World| Link { parent: w.top.key(), name: (*b"file").into(), listing: None };

@@ -1,4 +1,4 @@
-//! Attributes that a volume stores beside those of its storage: who may set them, and how long memory answers.
+//! Attributes that a volume stores beside those of its storage: permissions, and the validity of the cache.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};

@@ -160,7 +160,7 @@ fn streams_follow_their_file_and_go_with_its_last_name() {
     assert_eq!(hidden(&root), 0);
 }
 
-/// What has a name, if anything does, and how many names that has.
+/// Returns file number and link count of a name.
 fn named(root: &Root, name: &[u8]) -> Option<(u64, u32)> {
     let found = root.node.lookup(Name::new(name).unwrap(), Blocking::Allowed).ok()?;
     Some((found.attrs.file_id, found.attrs.links))

@@ -156,7 +156,7 @@ fn plus_tells_key_and_attributes(fixture: &Fixture) -> Outcome {
     )
 }
 
-/// What `rm -r` does over the network.
+/// The sequence of `rm -r` over the network.
 fn a_listing_tells_what_was_changed_before_it(fixture: &Fixture) -> Outcome {
     let (dir, aside) = (fixture.dir()?, fixture.dir()?);
     let (new_inode, new_dir) = (fixture.new_inode(), fixture.new_dir());

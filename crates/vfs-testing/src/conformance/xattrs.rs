@@ -207,7 +207,7 @@ fn values_are_bounded(fixture: &Fixture) -> Outcome {
             &[FsError::FileTooBig],
         )?;
         eq("the value", of(&node)?.get(key("key"))?, b"small".to_vec())?;
-        // Few of them, where all are looked at for each.
+        // Fewer of them where the backend scans all for each.
         let value = vec![1; if fixture.can(Lack::LargeXattrs) { 1000 } else { 100 }];
         let many: usize =
             (0..10_000).take_while(|number| try_set(&format!("{number}"), &value).is_ok()).count();

@@ -69,7 +69,7 @@ impl MemNode {
         store.changing(self.id, |store, before| act(store, before, now))
     }
 
-    /// Runs `act`, which gives an object (whose number it returns) a name in this directory.
+    /// Runs `act`, which gives an object a name in this directory and returns the object's number.
     fn add(&self, act: impl FnOnce(&mut Store, &Attrs, Time) -> FsResult<u64>) -> FsResult<CreatedEntry> {
         let (found, dir) = self.change(|store, before, now| {
             let id = act(store, before, now)?;

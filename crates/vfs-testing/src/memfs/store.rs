@@ -27,16 +27,16 @@ pub(super) struct Inode {
     pub(super) body: Body,
     pub(super) xattrs: BTreeMap<Box<[u8]>, Vec<u8>>,
     counter: ChangeCounter,
-    /// How many keep it, whether it has a name or not.
+    /// Pins, which preserve the file without a name.
     pins: u32,
-    /// What it is charged besides its contents.
+    /// The charge besides its contents.
     charged: u64,
 }
 
 /// Counts the changes of all files of a volume. It goes on after a crash, so that no number comes back.
 type ChangeCounter = Arc<AtomicU64>;
 
-/// What the type of a file adds to its attributes.
+/// The content of a file, by type.
 #[derive(Clone)]
 pub(super) enum Body {
     Regular(Pages),
@@ -64,8 +64,8 @@ struct Slot {
 pub(super) struct Store {
     options: Options,
     inodes: HashMap<u64, Inode>,
-    /// What would be found after a power cut, from the root. A new file is here from its creation but not
-    /// reachable before its directory was synced; a removed one stays until all is synced.
+    /// The files after a power cut, from the root. A new file is here from its creation but not reachable before its
+    /// directory is synced. A removed one stays until all is synced.
     durable: HashMap<u64, Inode>,
     next_id: u64,
     counter: ChangeCounter,
@@ -118,7 +118,7 @@ impl Inode {
         Self { attrs, body, xattrs: BTreeMap::new(), counter: Arc::clone(counter), pins: 0, charged: 0 }
     }
 
-    /// What it takes besides its contents, with these names.
+    /// Returns the charge besides the contents, with these names.
     fn overhead(&self) -> u64 {
         let Attrs { size, links, file_id, .. } = self.attrs();
         let (names, content) = match &self.body {
@@ -146,7 +146,8 @@ impl Inode {
         matches!(self.body, Body::Directory(_))
     }
 
-    /// Marks a read as Linux does by default (`relatime`): only if nobody read since the last change, or for a day.
+    /// Marks a read as Linux does by default (`relatime`): only if the last read is older than the last change, or than
+    /// a day.
     pub(super) fn mark_read(&mut self, now: Time) {
         let attrs = &mut self.attrs;
         let seen = attrs.accessed > attrs.modified && attrs.accessed > attrs.changed;
@@ -175,7 +176,7 @@ impl Entries {
         self.names.get(name.bytes()).map(|slot| slot.id)
     }
 
-    /// Lets `name` mean `id`. A name that was there keeps its cookie: whoever lists sees it once.
+    /// Binds `name` to `id`. An existing name keeps its cookie, so that a listing shows it once.
     fn put(&mut self, name: Name<'_>, id: u64) {
         let bytes: Arc<[u8]> = name.bytes().into();
         let next = self.next_cookie;
@@ -260,7 +261,7 @@ impl Store {
         Ok(())
     }
 
-    /// Refuses what takes so much more than there is room for.
+    /// Refuses a change that needs more bytes than are free.
     fn check_room(&self, more: u64) -> FsResult<()> {
         if more <= self.room() { Ok(()) } else { Err(FsError::NoSpace) }
     }
@@ -369,7 +370,7 @@ impl Store {
         Ok(())
     }
 
-    /// Bytes of storage that nobody uses or was promised.
+    /// Bytes of storage that are neither used nor reserved.
     pub(super) fn room(&self) -> u64 {
         let promised = self.reserved.iter().filter_map(|range| match &self.inodes.get(&range.id)?.body {
             Body::Regular(pages) => Some(pages.growth(range.offset, range.len)),
@@ -429,7 +430,7 @@ impl Store {
         }
     }
 
-    /// Bytes by which writing `range` has storage in use grow; `None` if there is not so much room.
+    /// Returns the growth of the used bytes by a write of `range`; `None` if there is not enough space.
     fn growth(&self, range: Range) -> FsResult<Option<u64>> {
         let Body::Regular(pages) = &self.inode(range.id)?.body else { return Ok(None) };
         let growth = pages.growth(range.offset, range.len);
@@ -578,7 +579,7 @@ impl Store {
         self.durable = self.inodes.clone();
     }
 
-    /// What is found after a power cut: the durable files that durable directories reach.
+    /// Returns the files after a power cut: the durable files that durable directories reach.
     pub(super) fn after_crash(&self) -> Self {
         let mut inodes: HashMap<u64, Inode> = HashMap::new();
         let mut waiting = vec![(ROOT, ROOT)];
@@ -674,7 +675,7 @@ impl Store {
         }
     }
 
-    /// One name of `id` is gone: the last one takes along a file that nobody has pinned, and a directory its link to `dir`.
+    /// Removes one name of `id`. The last name takes along a file without pins, and a directory its link to `dir`.
     fn forget_name(&mut self, dir: u64, id: u64, now: Time) -> FsResult<()> {
         let inode = self.inode_mut(id)?;
         inode.mark_changed(now);

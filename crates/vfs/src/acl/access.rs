@@ -1,5 +1,4 @@
-//! Who may do what: mode bits, lists of POSIX beside them, owner, groups, sticky directories. Decided here for every protocol
-//! alike.
+//! Permission checks by mode bits, POSIX ACLs, owner, groups and sticky directories, for every protocol alike.
 
 use super::posix_acl::PosixAcl;
 use crate::error::{FsError, FsResult};
@@ -21,7 +20,7 @@ impl Access {
     /// Read a file, list a directory (`r`).
     pub const READ: Self = Self(4);
 
-    /// What three bits of a mode stand for.
+    /// Converts three mode bits.
     pub(crate) const fn of_bits(bits: u32) -> Self {
         Self(bits & 7)
     }
@@ -45,10 +44,11 @@ pub fn is_ruled_by_mode(attrs: &Attrs, caller: &Caller) -> bool {
     caller.uid == attrs.uid || caller.is_root() || attrs.mode & 0o070 == 0
 }
 
-/// What the mode bits of an object, and its list if it has one, grant to a caller: each right as if it was asked for by itself.
+/// Returns the access of a caller by mode bits, and by the POSIX ACL if there is one. Each right is as if it was
+/// requested alone.
 ///
-/// The first matching class decides, as POSIX has it: owner, else group, else others. Root may do all, but execute a
-/// file only if anybody may.
+/// The first matching class decides, as in POSIX: owner, else group, else others. Root may do all, but may execute a
+/// file only if some class may.
 #[inline]
 pub fn granted(attrs: &Attrs, acl: Option<&PosixAcl>, caller: &Caller) -> Access {
     match acl.filter(|_| !is_ruled_by_mode(attrs, caller)) {
@@ -111,8 +111,8 @@ pub fn check(attrs: &Attrs, acl: Option<&PosixAcl>, caller: &Caller, wish: Acces
     if has { Ok(()) } else { Err(FsError::Access) }
 }
 
-/// As [`check`] for the data of a regular file, where a protocol has no open: the owner always passes, because a file
-/// opened before its mode changed stays open (RFC 1813 §4.4), and who may execute may read.
+/// [`check`] for the data of a regular file where a protocol has no open. The owner always passes, because a file
+/// opened before its mode changed stays open (RFC 1813 §4.4). A caller that may execute may read.
 #[inline]
 pub fn check_data(attrs: &Attrs, acl: Option<&PosixAcl>, caller: &Caller, wish: Access) -> FsResult<()> {
     if caller.uid == attrs.uid {

@@ -16,7 +16,7 @@ pub const ROOT_BYTES: u64 = INODE_BYTES + NAME_BYTES + BLOCK_BYTES;
 const TARGET_BYTES_INLINE: u64 = 59;
 /// An extended attribute besides its name, without the class, and its value.
 const XATTR_HEAD_BYTES: u64 = 28;
-/// What all extended attributes take at most where they lie in the inode.
+/// The size up to which all extended attributes together fit in the inode.
 const XATTR_BYTES_INLINE: u64 = 88;
 /// The value of a larger extended attribute has blocks of its own.
 const XATTR_BYTES_SMALL: u64 = 1024;
@@ -55,7 +55,7 @@ impl Xattrs {
         }
     }
 
-    /// What all of them are charged. File systems keep the small ones in blocks that may be half empty.
+    /// Returns the charge of all of them. File systems store small ones in blocks that may be half empty.
     pub fn bytes(self) -> u64 {
         let is_inline = self.small <= XATTR_BYTES_INLINE && self.large == 0;
         if is_inline { 0 } else { blocks(2 * self.small) + self.large }

@@ -1,4 +1,4 @@
-//! What a storage backend promises: the two traits every backend implements and the conformance suite tests.
+//! The two traits of a storage backend, which every backend implements and the conformance suite tests.
 //!
 //! A [`Backend`] is one volume's storage; a [`Node`] is one file of it. Both are blocking and object-safe. They know
 //! nothing of callers: permissions, squashing and limits are decided above them, in [`crate::File`].
@@ -38,7 +38,7 @@ pub enum Blocking {
     Allowed,
 }
 
-/// How much of a file a [`Node::sync`] makes durable.
+/// The extent of a [`Node::sync`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SyncScope {
     /// Contents, and what is needed to read them back (`fdatasync`).
@@ -47,7 +47,7 @@ pub enum SyncScope {
     All,
 }
 
-/// What a new object is created with, so that no half-made object is ever seen.
+/// Attributes with which a new object is created, so that no half-made object is ever visible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewInode {
     /// Mode bits (`0o7777`); no umask applies.
@@ -69,7 +69,7 @@ impl NewInode {
     }
 }
 
-/// What to make besides regular files and directories.
+/// The kind of an object that is neither a regular file nor a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Special<'a> {
     /// A symbolic link to this target (1 to [`crate::model::name::LINK_BYTES_MAX`] bytes, no NUL).
@@ -84,11 +84,10 @@ pub enum Special<'a> {
     Character(Device),
 }
 
-/// What a successful look-up or creation found.
+/// The object of a successful lookup or creation.
 pub struct Lookup {
     /// The object.
     pub node: NodeRef,
-    /// Its attributes.
     pub attrs: Attrs,
 }
 
@@ -102,13 +101,13 @@ pub struct CreatedEntry {
 
 /// One entry of a directory.
 pub struct Entry<'a> {
-    /// Its name; `.` and `..` come as such, so this is no [`Name`].
+    /// The name. Includes `.` and `..`, so this is not a [`Name`].
     pub name: &'a [u8],
-    /// Its file number. Of `..` in the root: the root's own.
+    /// The file number; the root itself for `..` in the root.
     pub file_id: u64,
-    /// Where a later listing goes on after this entry: never 0, stable while the entry exists, whatever else changes.
+    /// The position of a listing after this entry: never 0, and stable while the entry exists.
     pub cookie: u64,
-    /// Key and attributes, if they were asked for and could be had (not for `..`, nor for what is mounted on top).
+    /// Key and attributes, if requested and available (not for `..`, nor for a mount point).
     pub object: Option<(&'a FileKey, &'a Attrs)>,
 }
 
@@ -133,7 +132,8 @@ pub type AuthorizeLink<'a> = &'a dyn Fn(&Attrs) -> FsResult<()>;
 pub struct EntryRef<'a> {
     /// The attributes of its directory.
     pub dir: &'a Attrs,
-    /// Looks up the attributes of what has the name now, for whom those of the directory are not enough.
+    /// Looks up the attributes of the object that has the name now. Call it only if those of the directory do not
+    /// decide.
     pub object: &'a dyn Fn() -> FsResult<Attrs>,
 }
 
@@ -160,10 +160,10 @@ pub trait Backend: Send + Sync {
     /// Capacity and free space.
     fn stat(&self) -> FsResult<FsStat>;
 
-    /// What never changes.
+    /// Limits that never change.
     fn limits(&self) -> FsLimits;
 
-    /// What it can do besides.
+    /// Optional features.
     fn capabilities(&self) -> Capabilities {
         Capabilities::default()
     }
@@ -171,8 +171,8 @@ pub trait Backend: Send + Sync {
     /// Makes everything durable that was acknowledged so far, wherever it is.
     fn sync(&self) -> FsResult<()>;
 
-    /// How many flushes have failed: after each of them, unstable data may be lost. A failure is counted before the next
-    /// flush of the same file begins, so whoever asks after a flush that succeeded knows of every failure before it.
+    /// The number of failed flushes; after each, unstable data may be lost. A failure is counted before the next flush
+    /// of the same file begins, so a caller that reads this after a successful flush sees every earlier failure.
     fn flush_failures(&self) -> u64;
 
     /// Whether the file of a key is gone for certain: what belongs to it is removed then. A file that is not found may be there all the
@@ -190,22 +190,23 @@ pub trait Backend: Send + Sync {
 
 /// One file of a backend: regular, directory, or other.
 ///
-/// Two look-ups of the same file yield the same `Node` as long as one of them is held, or nodes that behave as one.
-/// Every mutation returns attributes from just before and just after with no other mutation through this backend in
-/// between. A mutation is visible at once and durable after [`Node::sync`] of the object the verb names below.
+/// Two lookups of the same file return the same `Node` while one of them is in use, or nodes that behave as one. Every
+/// mutation returns attributes from just before and just after, with no other mutation through this backend in between.
+/// A mutation is visible immediately and durable after [`Node::sync`] of the object that the method names.
 ///
-/// A mutation asks for its caller's decision with the attributes that it begins with and returns as `before`: nothing
-/// lies between the answer and the change, and after a refusal nothing has changed. Where a name is made, removed or
-/// moved, only [`crate::FsError::Stale`] comes before this refusal. The answer is given under the backend's locks, so it
-/// must not call the backend, but for lists of POSIX ([`Acls`]).
+/// A mutation calls its caller's closure with the attributes that it begins with and returns as `before`. Nothing
+/// happens between the answer and the change, and after a refusal nothing has changed. Where a name is made, removed or
+/// moved, only [`crate::FsError::Stale`] precedes this refusal. The closure runs under the backend's locks, so it must
+/// not call the backend, except for POSIX ACLs ([`Acls`]).
 ///
-/// An answer with [`crate::model::caller::INVALID_ID`] as user or group is [`crate::FsError::Invalid`], as a refusal. What a verb has made or set
-/// belongs to whom the answer says: where the storage cannot do that, the verb fails, and nothing new is left.
+/// An answer with [`crate::model::caller::INVALID_ID`] as user or group counts as a refusal with
+/// [`crate::FsError::Invalid`]. A new object has the owner and group of the answer. Where the storage cannot set them,
+/// the method fails and leaves nothing new.
 pub trait Node: Any + Send + Sync {
     /// The key that finds this file again.
     fn key(&self) -> FileKey;
 
-    /// The attributes now. [`crate::FsError::Stale`] once the file has no name left, unless somebody has it pinned.
+    /// The attributes now. [`crate::FsError::Stale`] once the file has no name left, unless it is pinned.
     fn attrs(&self, blocking: Blocking) -> FsResult<Attrs>;
 
     /// The size now of a regular file; cheaper than all attributes where the storage can tell.
@@ -222,8 +223,9 @@ pub trait Node: Any + Send + Sync {
         self.change_attrs(&|_| Ok(*set))
     }
 
-    /// Appends up to `len` bytes at `offset` to `into` and returns how many; fewer only at the end of the file. After an
-    /// error `into` is as before. The buffer grows by what is read, so nobody has to fill it with zeros first.
+    /// Appends up to `len` bytes at `offset` to `into` and returns their number; fewer only at the end of the file.
+    /// After an error `into` is unchanged. The buffer grows by the bytes read, so the caller need not fill it with
+    /// zeros first.
     fn read(&self, offset: u64, len: usize, into: &mut Vec<u8>, blocking: Blocking) -> FsResult<usize>;
 
     /// A descriptor from which `len` bytes at `offset` can be spliced; with [`Blocking::Never`] only if all
@@ -233,7 +235,8 @@ pub trait Node: Any + Send + Sync {
     /// Writes all of `data` at `offset`, or fails. Durable after `sync(Data)` of this node.
     fn write(&self, offset: u64, data: &[u8], authorize: AuthorizeWrite<'_>) -> FsResult<Change>;
 
-    /// As [`Node::write`], for the `len` bytes that `pipe` holds. After an error some of them may still be in it.
+    /// Writes the `len` bytes that `pipe` holds, like [`Node::write`]. After an error some of them may remain in the
+    /// pipe.
     fn write_from_pipe(
         &self,
         offset: u64,
@@ -255,8 +258,8 @@ pub trait Node: Any + Send + Sync {
     /// Gives back what of a [`Node::reserve`] was not used.
     fn release(&self, offset: u64, len: usize);
 
-    /// Keeps the file and its data even without a name, until [`Node::unpin`] was called as often: who has it open goes on as if it
-    /// had one. A file that is gone already stays gone.
+    /// Preserves the file and its data even without a name, until an equal number of calls of [`Node::unpin`]. Opens of
+    /// the file continue to work. A file that is already deleted stays deleted.
     fn pin(&self);
 
     /// Ends a [`Node::pin`], without waiting for storage: what a file without a name took is free soon after its last one.
@@ -279,8 +282,8 @@ pub trait Node: Any + Send + Sync {
     /// reached; false if `sink` had enough.
     fn read_dir(&self, cookie: u64, plus: bool, sink: &mut EntrySink<'_>) -> FsResult<bool>;
 
-    /// The same of the entries alone whose names are `wanted`. A backend that looks for key and attributes entry by entry does so for
-    /// these only.
+    /// Lists only the entries whose names are `wanted`. A backend that looks up key and attributes for each entry does
+    /// so for these only.
     fn read_dir_of(
         &self,
         cookie: u64,
@@ -328,17 +331,17 @@ pub trait Node: Any + Send + Sync {
         authorize: AuthorizeRename<'_>,
     ) -> FsResult<(Change, Change)>;
 
-    /// Its extended attributes, if the storage keeps any.
+    /// The extended attributes, if the storage has them.
     fn xattrs(&self) -> Option<&dyn Xattrs> {
         None
     }
 
-    /// Its ranges, if the storage knows of any.
+    /// The operations on ranges, if the storage has them.
     fn ranges(&self) -> Option<&dyn Ranges> {
         None
     }
 
-    /// Its lists of POSIX, if the storage keeps any.
+    /// The POSIX ACLs, if the storage has them.
     fn acls(&self) -> Option<&dyn Acls> {
         None
     }

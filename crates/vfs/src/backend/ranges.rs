@@ -6,7 +6,7 @@ use crate::{AuthorizeWrite, Change, FsError, FsResult, NodeRef};
 /// The most bytes that one [`Ranges::copy_to`] copies, so that no copy holds a file and a thread for long.
 pub const COPY_BYTES_MAX: u64 = 16 << 20;
 
-/// What to look for.
+/// The target of a seek.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seek {
     /// The first byte that may be other than zero.
@@ -18,11 +18,10 @@ pub enum Seek {
 /// A range that is copied or cloned to another file, or to another place of the same one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// Where it begins in the source.
+    /// Offset in the source.
     pub source: u64,
-    /// Where it begins in the target.
+    /// Offset in the target.
     pub target: u64,
-    /// How many bytes it has.
     pub len: u64,
 }
 
@@ -66,7 +65,7 @@ pub trait Ranges {
     /// stays.
     fn punch(&self, offset: u64, len: u64, authorize: AuthorizeWrite<'_>) -> FsResult<Change>;
 
-    /// Makes what of a range is in the file read as zeros. The size stays; storage may be given back.
+    /// Makes the part of a range within the file read as zeros. The size stays; storage may be released.
     fn zero(&self, offset: u64, len: u64, authorize: AuthorizeWrite<'_>) -> FsResult<Change>;
 
     /// Whether `target` lies in the same file system, so that copies and clones are the storage's own work.

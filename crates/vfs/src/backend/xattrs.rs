@@ -1,7 +1,7 @@
-//! Extended attributes: small named values of a file, of which the storage knows no meaning (RFC 8276; EAs of SMB).
+//! Extended attributes: small named values of a file without a meaning to the storage (RFC 8276; EAs of SMB).
 //!
-//! Names are bare: how a storage tells them from its own attributes (`user.` on Linux) is its own affair, so no name leads
-//! out of them. Those that begin with [`RESERVED`] are this service's: nobody sees or touches them through this door.
+//! Names have no prefix. The storage maps them to its own names (`user.` on Linux), so no name reaches other
+//! attributes. Names that begin with [`RESERVED`] belong to this service and are hidden from clients.
 
 use crate::{Attrs, Change, FsError, FsResult};
 use std::fmt;
@@ -14,9 +14,9 @@ pub const XATTR_NAME_BYTES_MAX: usize = 255;
 pub const XATTR_VALUE_BYTES_MAX: usize = 64 << 10;
 /// All attributes of a file together, in bytes. A bound is needed because a volume's capacity does not count them.
 pub const XATTRS_BYTES_MAX: usize = 128 << 10;
-/// What an attribute counts there besides its name and value, in bytes.
+/// The allowance of an attribute besides its name and value, in bytes.
 pub const XATTR_OVERHEAD_BYTES: usize = 288;
-/// How the names begin that belong to this service.
+/// The prefix of names that belong to this service.
 pub const RESERVED: &[u8] = b"plimsoll.";
 
 /// The longest list of names that Linux returns, in bytes (`XATTR_LIST_MAX`), less what is there from others.
@@ -54,7 +54,7 @@ impl<'a> XattrName<'a> {
         self.0
     }
 
-    /// Where a list goes on after this name: never 0, and the same as long as there is the name.
+    /// The position of a list after this name: never 0, and stable while the name exists.
     pub fn cookie(self) -> u64 {
         let mut hasher = DefaultHasher::new();
         hasher.write(self.0);
@@ -63,9 +63,9 @@ impl<'a> XattrName<'a> {
 }
 
 impl XattrName<'static> {
-    /// What this service keeps with a file: [`crate::Kept`]. Nobody reaches it by a name of theirs, and no list has it.
+    /// The record of [`crate::ExtraAttrs`]. No client can name it, and no list contains it.
     pub const EXTRA_ATTRS: Self = Self(b"plimsoll.kept");
-    /// Its access control list, where a volume is ruled by them: [`crate::Acl`].
+    /// The record of [`crate::Acl`], where a volume is ruled by lists.
     pub const ACL: Self = Self(b"plimsoll.acl");
     /// Owner, group and mode, where a storage that runs as an ordinary user records them itself.
     pub const OWNER: Self = Self(b"plimsoll.owner");
@@ -77,10 +77,9 @@ impl fmt::Debug for XattrName<'_> {
     }
 }
 
-/// What the attributes of a file take.
+/// The size of a file's attributes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct XattrsSize {
-    /// How many there are.
     pub count: usize,
     /// Bytes of their names and values.
     pub bytes: usize,

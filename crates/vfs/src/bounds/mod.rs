@@ -1,11 +1,12 @@
 //! Bounds for tables that clients fill: for all, for each network, and for each principal in a network.
 //!
-//! A network may hold no more than half of what the others leave, and a principal no more than half of what its network may hold
-//! besides the others there. An eighth is a reserve: of that, each may hold a small part of what is left. So a newcomer always finds
-//! room, however greedy the others are. Hosts that match no export rule ("strangers") have a small part of their own and never more.
+//! A network may hold no more than half of the space that the others leave. A principal may hold no more than half of
+//! the space that its network may hold besides the others there. An eighth is a reserve: each may hold a small part of
+//! its remainder. So a newcomer always finds room, however greedy the others are. Hosts that match no export rule
+//! ("strangers") have a small part of their own and never more.
 //!
-//! This counts; the entries belong to the table, and each keeps its [`Slot`]. A table that is refused a slot may end an entry that
-//! nobody has confirmed, or one of a client whose lease is over, and ask again.
+//! This module counts; the entries belong to the table, and each owns its [`Slot`]. A table that is refused a slot may
+//! end an unconfirmed entry, or one of a client whose lease is over, and ask again.
 
 mod oldest;
 #[cfg(test)]
@@ -32,7 +33,6 @@ pub struct Networks {
 /// A client as bounds know it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Party {
-    /// Where it is.
     pub network: Network,
     /// A user there. The users of AUTH_SYS can be forged, so the same number elsewhere is another principal.
     pub principal: Option<u32>,
@@ -61,7 +61,7 @@ pub struct Bounds {
     shards: [Mutex<Shard>; SHARDS],
 }
 
-/// A part of a table, whose clients take nothing from the other part.
+/// A part of a table. The clients of one part take nothing from the other.
 #[derive(Debug)]
 struct Part {
     all: usize,
@@ -89,7 +89,7 @@ pub struct Slot {
 const SHARDS: usize = 16;
 /// The part of a table that is a reserve: one in so many.
 const RESERVE: usize = 8;
-/// How much of what is left of the reserve one may hold: one in so many.
+/// The divisor of the remaining reserve that one party may hold.
 const RESERVE_SHARE: usize = 32;
 
 impl Networks {
@@ -175,7 +175,7 @@ impl Bounds {
         slot
     }
 
-    /// How much is held by all, strangers included.
+    /// Returns the total in use, strangers included.
     pub fn used(&self) -> usize {
         [&self.known, &self.strangers].map(|part| part.used.load(Ordering::Relaxed)).into_iter().sum()
     }
@@ -185,7 +185,7 @@ impl Bounds {
         self.held(party) > self.part(party).all / (RESERVE * (RESERVE_SHARE + 1))
     }
 
-    /// How much the network of a party holds.
+    /// Returns the amount in use by the network of a party.
     pub fn held(&self, party: &Party) -> usize {
         self.shard(party).get(&party.key()).map_or(0, |held| held.count)
     }
@@ -262,7 +262,7 @@ impl Part {
     }
 }
 
-/// The most that one may hold of `all`, where others hold so much: of what is shared as much as stays free for others, or a small
+/// Returns the limit of one party, where others use `others` of `all`: half of the remaining shared space, or a small
 /// part of the reserve.
 pub fn share(all: usize, others: usize) -> usize {
     let shared = (all - all / RESERVE).saturating_sub(others) / 2;
@@ -308,7 +308,6 @@ impl Slot {
         &self.party
     }
 
-    /// How much it counts.
     pub fn weight(&self) -> usize {
         self.weight
     }
@@ -320,7 +319,7 @@ impl Slot {
         Ok(())
     }
 
-    /// Makes it count so much, whether or not there is room: for what cannot be refused any more.
+    /// Sets the weight even without room, for changes that cannot be refused any more.
     pub fn set(&mut self, weight: usize) {
         let (part, key) = (self.bounds.part(&self.party), self.party.key());
         let mut shard = self.bounds.shard(&self.party);

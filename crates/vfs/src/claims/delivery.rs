@@ -1,7 +1,8 @@
-//! Delivery of effects by a loop, also where delivering one makes others.
+//! Delivery of effects by a loop, also where a delivery produces further effects.
 //!
-//! A holder that takes an effect may ask for another claim, or give one back, whose effects are for further holders. They are delivered
-//! by whoever delivers already on this thread, after those that came before them: a queue that clients make long takes no stack.
+//! A holder that receives an effect may request another claim or release one, with effects for further holders. The
+//! loop that runs on this thread already delivers them, after the earlier ones. So a queue that clients make long does
+//! not deepen the stack.
 
 use super::{Effect, Holder};
 use std::cell::RefCell;

@@ -1,4 +1,4 @@
-//! The rules for all claims on one file: what waits for them, and what is looked at again when something has gone.
+//! The rules for all claims on one file: waiting requests, and rechecks after a release.
 
 use super::entries::{Blocked, Deletion, Open};
 use super::leases::Leases;
@@ -18,15 +18,15 @@ pub(super) struct FileClaims {
     pub leases: Leases,
     pub line: WaitQueue,
     pub deletions: Vec<Deletion>,
-    /// An open, a lease or a request that waits has gone since those who wait were last looked at.
+    /// Whether an open, a lease or a waiting request has gone since the last recheck of waiting requests.
     pub is_released: bool,
-    /// Something is to be deleted since it was last looked for who keeps it.
+    /// Whether a deletion was decided since the last search for handle caches of the file.
     pub is_deleting: bool,
     /// When the table looks at this file again.
     pub armed: Option<Nanos>,
-    /// Under whom the table knows this file; perhaps more than have something here.
+    /// The holders under which the table indexes this file; may include holders without a claim.
     pub known: SmallSet<HolderId>,
-    /// What the table counts this file among.
+    /// The file's share in the table's counters.
     pub counted: Blocked,
 }
 
@@ -126,7 +126,7 @@ impl FileClaims {
         true
     }
 
-    /// Whom the claims can stop, or make wait.
+    /// The operations that the claims can stop or delay.
     pub(super) fn blocked(&self) -> Blocked {
         let (opens, leases) = (self.opens.counts(), self.leases.sum());
         let locks = self.ranges.has_enforced() || (!self.ranges.is_empty() && opens.mandatory > 0);
@@ -159,7 +159,7 @@ impl FileClaims {
         self.opens.len() + self.ranges.len() + self.leases.len() + self.line.len()
     }
 
-    /// A ticket for a request that waits for a lease to be given up; a refusal if it cannot wait.
+    /// Returns a ticket for a request that waits for a recall; a refusal if it cannot wait.
     pub(super) fn wait_for_recall(
         &mut self,
         step: &mut Step<'_>,

@@ -29,7 +29,7 @@ impl Lease {
         self.is_delegation() && self.have.contains(WRITE)
     }
 
-    /// The same by one that nobody has asked for.
+    /// Whether this is a write delegation without a recall under way.
     pub(super) fn delegates_writing(&self) -> bool {
         self.is_write_delegation() && !self.is_breaking()
     }
@@ -44,7 +44,7 @@ impl Lease {
         }
     }
 
-    /// What others have to reckon with: a delegation counts in full until it is returned.
+    /// The rights that others must respect: a delegation counts in full until it is returned.
     fn counted(&self) -> Caching {
         if self.is_delegation() { self.have } else { self.target }
     }
@@ -84,10 +84,11 @@ impl Lease {
     }
 }
 
-/// What is left after the next step of a break that has to end `must_go`.
+/// Returns the rights after the next step of a break that must end `must_go`.
 ///
-/// One bit a step, writing first: what was written must be sent before a handle is closed. A write or truncation by somebody
-/// else ends everything at once. Oplocks know two levels (MS-FSA 2.1.4.12), delegations are returned as a whole.
+/// One bit a step, writing first: cached writes must be sent before a handle is closed. A write or truncation by
+/// another requester ends everything at once. Oplocks have two levels (MS-FSA 2.1.4.12); delegations are returned as a
+/// whole.
 pub(super) fn next_step(key: LeaseKey, have: Caching, must_go: Caching) -> Caching {
     let go = have.and(must_go);
     match key {
@@ -150,7 +151,7 @@ impl FileClaims {
         must_wait
     }
 
-    /// Whether nobody answers for this lease: it goes with the opens that have it.
+    /// Whether the lease has no holder to answer for it: it ends with its opens.
     fn yields(&self, step: &Step<'_>, lease: &Lease) -> bool {
         step.lapsed.contains(&lease.holder) || self.waits_for_client(lease)
     }
@@ -161,8 +162,8 @@ impl FileClaims {
         !lease.is_delegation() && opens.peek().is_some() && opens.all(Open::is_durable)
     }
 
-    /// The leases by which somebody may have written to a stream without saying so. Whom nobody can ask, because all opens wait for
-    /// their client, is not among them: that would have to learn that they are gone, and somebody only looks.
+    /// Returns the write delegations of a stream. A lease whose opens all wait for their client is left out: a query of
+    /// attributes must not revoke it.
     pub(super) fn write_delegations(&self, stream: Stream) -> Vec<LeaseKey> {
         let writes = |lease: &Lease| {
             let mut opens = self.opens_of(lease);
@@ -178,8 +179,8 @@ impl FileClaims {
         self.opens.of_lease(lease.key, lease.stream)
     }
 
-    /// Takes a lease away from who does not answer, and durable opens with it: their client must learn that what it kept
-    /// is worth nothing.
+    /// Revokes the lease of a holder that does not answer, and its durable opens: the client must learn that its cache
+    /// is invalid.
     fn revoke_lease(&mut self, step: &mut Step<'_>, key: LeaseKey, stream: Stream) {
         let opens = self.opens.of_lease(key, stream);
         let durable: Vec<OpenId> = opens.filter(|open| open.is_durable()).map(|open| open.id).collect();
@@ -262,7 +263,7 @@ impl FileClaims {
         self.leases.push(lease);
     }
 
-    /// What of `want` breaks nobody's cache.
+    /// Returns the part of `want` that conflicts with no other cache.
     fn allowed(&self, id: OpenId, key: LeaseKey, want: Caching) -> Caching {
         let Some(open) = self.open_of(id) else { return Caching::NONE };
         let is_delegation = matches!(key, LeaseKey::Delegation(_));
@@ -308,7 +309,7 @@ impl FileClaims {
         {
             return Caching::NONE;
         }
-        // Also who has given up all of it, but has not said so yet.
+        // Includes a lease whose holder has returned all of it, but has not answered yet.
         let is_cached = foreign().any(|lease| !lease.have.is_none());
         let is_alone = others().next().is_none() && !is_cached && !is_locked && !has_foreign(false);
         let want = if is_alone { want } else { want.without(WRITE) };
@@ -334,8 +335,8 @@ impl FileClaims {
         done()
     }
 
-    /// The lease of an open that has gone, or whose client has, goes on with another of the same key. Without any it ends. Who had it
-    /// may have heard of a break and not answered: who has it now is told as well.
+    /// Passes the lease of a closed or disconnected open to another open with the same key; without any it ends. The
+    /// former holder may not have answered a break, so the new one receives the break again.
     pub(super) fn pass_lease(&mut self, step: &mut Step<'_>, key: LeaseKey, stream: Stream) {
         let Some(at) = self.lease_at(key, stream) else { return };
         let heir = self.opens_of(&self.leases[at]).min_by_key(|open| open.disconnected.is_some());

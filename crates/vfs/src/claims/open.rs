@@ -22,7 +22,7 @@ impl Access {
             && of_stream.deny.intersects(Rights::DELETE)
     }
 
-    /// Whether both cannot be open at a time. Opens without rights to the data meet nobody (MS-FSA 2.1.5.1.2.2).
+    /// Whether two opens conflict. Opens without rights to the data never do (MS-FSA 2.1.5.1.2.2).
     pub fn conflicts(self, other: Self) -> bool {
         self.has_data()
             && other.has_data()
@@ -40,7 +40,7 @@ impl Open {
         step.lapsed.contains(&self.holder) || self.is_durable()
     }
 
-    /// Whether nobody without an open may do this meanwhile.
+    /// Whether this open denies the access to requesters without an open.
     pub(super) fn denies(&self, rights: Rights) -> bool {
         !self.is_advisory && self.access.has_data() && self.access.deny.intersects(rights)
     }
@@ -50,7 +50,7 @@ impl Open {
         self.delete_on_close.is_some() && (self.stream == stream || self.stream == Stream::default())
     }
 
-    /// Whether it waits for its client, until somebody wants the file.
+    /// Whether the open waits for its client, until another request conflicts with it.
     pub(super) fn is_durable(&self) -> bool {
         self.disconnected.is_some_and(|durable| !durable.is_persistent)
     }
@@ -139,7 +139,7 @@ impl FileClaims {
         yielding.into_iter().for_each(|open| self.revoke_open(step, open));
     }
 
-    /// What an open has got, as it is now; `None` if there is no such open.
+    /// Returns the current grant of an open; `None` if there is no such open.
     pub(super) fn granted_of(&self, id: OpenId) -> Option<Granted> {
         let open = self.open_of(id)?;
         let mut granted = Granted { open: Some(id), ..Granted::default() };
@@ -150,12 +150,12 @@ impl FileClaims {
         Some(granted)
     }
 
-    /// What an open may do, and what others may not; `None` if there is no such open.
+    /// Returns access and share mode of an open; `None` if there is no such open.
     pub(super) fn access_of(&self, id: OpenId) -> Option<Access> {
         self.open_of(id).map(|open| open.access)
     }
 
-    /// What stands against an open: share modes, then caches.
+    /// Resolves the conflicts of a new open: share modes, then caches.
     fn make_way(
         &mut self,
         step: &mut Step<'_>,
@@ -287,7 +287,7 @@ impl FileClaims {
         self.remove_ranges_with(id);
         if let Some(link) = open.delete_on_close.take() {
             self.delete_later(open.stream, link);
-            // Who keeps the file open for later is told to let it go; nobody waits for that.
+            // Recalls handle caches of the deleted file, without waiting.
             self.break_leases(step, open.actor(), open.stream, |_| Caching::HANDLE);
         }
         if let Some(key) = open.lease {
@@ -426,7 +426,8 @@ impl FileClaims {
         done()
     }
 
-    /// What is to be removed goes by the name that it has now. What the volume is removing already, it looks for by the old one.
+    /// Follows a rename: a pending deletion removes the current name. A removal that has begun still looks for the old
+    /// one.
     pub(super) fn relink(&mut self, from: &Link, to: &Link) -> Verdict {
         let deletions = self.deletions.iter_mut().map(|gone| &mut gone.link);
         for link in deletions.chain(self.opens.links_mut()).filter(|link| link.names(from)) {
@@ -459,8 +460,8 @@ impl FileClaims {
         }
     }
 
-    /// Hands the names of what nobody has open any longer to the volume. The file goes with the last of its streams. Until the volume
-    /// has removed a name, nobody opens what it names: it would be lost under them.
+    /// Hands the names of deleted files without opens to the volume. The file goes with the last of its streams. Until
+    /// the volume has removed a name, opens of it are refused: the file would be deleted under them.
     pub(super) fn remove_deleted(&mut self, step: &mut Step<'_>) {
         // Nobody deletes in vain because of a client that is not heard of any more.
         self.revoke_deleted(step, |step, open| step.lapsed.contains(&open.holder));

@@ -8,7 +8,7 @@ use std::ops::Bound;
 
 #[derive(Debug, Default)]
 pub(super) struct Opens {
-    /// Apart from the map, whose tree has room for eleven where there are two.
+    /// Boxed: a node of the map has room for eleven opens, where most files have two at most.
     all: SmallMap<OpenId, Box<Open>>,
     alike: SmallSet<(Stream, Access, OpenId)>,
     of_leases: SmallSet<(LeaseKey, Stream, OpenId)>,
@@ -182,7 +182,7 @@ impl Opens {
         self.until.first().map(|(until, _)| *until)
     }
 
-    /// One whose time for its client is over.
+    /// Returns an open whose reconnect deadline has passed.
     pub(super) fn overdue(&self, now: Nanos) -> Option<OpenId> {
         self.until.first().filter(|(until, _)| *until <= now).map(|(_, id)| *id)
     }

@@ -36,7 +36,6 @@ struct RangeConflict {
 }
 
 impl FileClaims {
-    /// How many ranges an owner has here.
     pub(super) fn ranges_of(&self, owner: LockOwner) -> usize {
         self.ranges.count_of(owner)
     }
@@ -84,8 +83,8 @@ impl FileClaims {
         done()
     }
 
-    /// What a range meets: what others hold, and, if it would wait, what has waited since before `ticket`. Who has some of these bytes
-    /// already does not stand behind those who wait for them.
+    /// Returns the conflict of a range with held ranges, and, if it would wait, with requests that wait since before
+    /// `ticket`. An owner that holds some of these bytes already does not queue behind those requests.
     fn in_the_way(
         &mut self,
         step: &mut Step<'_>,
@@ -156,7 +155,7 @@ impl FileClaims {
         step.revoked(lost.owner.holder, RevokedClaim::Range(lost.owner, lost.span));
     }
 
-    /// Takes a range away. Those who wait behind it are looked at.
+    /// Removes a range, and rechecks the requests behind it.
     fn remove_range(&mut self, range: &Range) {
         self.ranges.remove(range);
         self.line.released(range.id);
@@ -195,7 +194,7 @@ impl FileClaims {
         }
     }
 
-    /// Whether the ranges of an open yield now has changed: those who wait behind them are looked at.
+    /// Rechecks the requests behind the ranges of an open, after the open started or stopped yielding.
     pub(super) fn look_behind_ranges_of(&mut self, open: OpenId) {
         for range in self.ranges.with(open) {
             self.line.released(range.id);
@@ -209,7 +208,8 @@ impl FileClaims {
         }
     }
 
-    /// Who may write later may hold ranges nobody knows of; who may read would read below an exclusive range.
+    /// Breaks caches for a lock. A write cache may include ranges unknown to the server; a read cache would read below
+    /// an exclusive range.
     fn break_for_lock(&mut self, step: &mut Step<'_>, actor: Actor, request: &LockRequest) -> bool {
         let must_go = if request.is_exclusive { Caching::READ | Caching::WRITE } else { Caching::WRITE };
         self.break_leases(step, actor, request.stream, |_| must_go)
@@ -242,8 +242,8 @@ impl FileClaims {
         self.line.acquired(range.owner, range.stream, &range.span);
     }
 
-    /// Takes those away that an advisory range becomes one with. The first of them keeps its number: for those who wait behind it, it
-    /// grows.
+    /// Merges adjacent advisory ranges into `range`. The first of them passes on its number, so the requests behind it
+    /// stay there.
     fn join(&mut self, range: &mut Range) {
         let span = range.span;
         let mut merged = self.ranges.advisory_of(range.owner, range.stream, Window::touching(&span));

@@ -23,7 +23,7 @@ struct RangeIndexes {
     kept_until: BTreeMap<u64, Nanos>,
     /// The number of enforced ones.
     enforced: usize,
-    /// Those without bytes: where they are, and whose.
+    /// Empty ranges: position and owner.
     empty: BTreeSet<(Stream, u64, LockOwner, u64)>,
 }
 

@@ -18,20 +18,20 @@ const SHARDS: usize = 64;
 const NEVER: u64 = u64::MAX;
 /// Claims that end before others have their turn.
 const ENDED_AT_ONCE_MAX: usize = 256;
-/// How long somebody waits for a removal before looking again.
+/// The interval of checks for a removal by another thread.
 const MOMENT: Duration = Duration::from_millis(10);
 
 /// All claims of a volume. Effects go to the holders that are attached, after every lock is gone; what they leave to the
 /// volume, [`Effect::Remove`], is returned.
 pub struct Claims {
-    /// Of all shards: the one thing that most calls look at.
+    /// Totals over all shards, so that most calls read nothing else.
     counts: Counters,
     shards: Box<[Shard]>,
     grace: Grace,
     holders: RwLock<HashMap<HolderId, Arc<dyn Holder>>>,
     users: Arc<HolderUsers>,
     next_holder: AtomicU64,
-    /// What [`Claims::dispatch`] has left for [`Claims::expire`].
+    /// Effects that [`Claims::dispatch`] leaves for [`Claims::expire`].
     left: Mutex<Vec<Effect>>,
 }
 
@@ -120,7 +120,7 @@ impl Claims {
         id
     }
 
-    /// The same of one of several that are this user's.
+    /// Attaches one of several holders of a user.
     pub fn attach_for(&self, holder: Arc<dyn Holder>, user: u32) -> HolderId {
         let id = self.attach(holder);
         self.users.add(id, user);
@@ -145,7 +145,7 @@ impl Claims {
         }
     }
 
-    /// Answers a request, and tells those whom it concerns.
+    /// Applies a request and delivers its effects.
     pub fn request(&self, now: Nanos, file: &FileKey, request: &Request) -> Verdict {
         let (verdict, effects) = self.apply(now, file, request);
         // An open that gave way may have been the last one of a file to be deleted.
@@ -322,8 +322,8 @@ impl Claims {
         shard.removed.notify_all();
     }
 
-    /// Waits for a moment while a name of `file` is being removed; `false` at once if none is, which is one load where nothing is to be
-    /// deleted. What nobody has begun to remove yet, [`Claims::expire`] returns.
+    /// Waits up to 10 ms while a name of `file` is being removed. Returns `false` immediately if none is: one atomic
+    /// load where nothing is to be deleted. [`Claims::expire`] returns the removals that no thread has begun.
     pub fn wait_for_removal(&self, file: &FileKey) -> bool {
         if !self.has_deletions() {
             return false;
@@ -370,7 +370,7 @@ impl Claims {
         self.shards.iter().flat_map(|shard| self.change(shard, |table| table.remind(now, holder))).collect()
     }
 
-    /// Ends all that a holder has, and the holder. Its own tickets come back canceled; nobody delivers them.
+    /// Ends a holder and all its claims. Returns its own tickets as canceled, undelivered.
     pub fn drop_holder(&self, now: Nanos, holder: HolderId) -> Vec<Effect> {
         self.holders.write().remove(&holder);
         let effects = self.end_claims(now, holder);

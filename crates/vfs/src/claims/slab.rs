@@ -41,7 +41,7 @@ impl<E> Slab<E> {
         self.entries.get_mut(at as usize)
     }
 
-    /// Whether so much of its memory is free that the entries ought to move to a smaller one.
+    /// Whether the memory is sparse enough to move the entries to a smaller one.
     pub(super) fn is_sparse(&self) -> bool {
         self.entries.len() > SMALL && self.len() < self.entries.len() / 4
     }

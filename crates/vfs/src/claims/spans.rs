@@ -1,10 +1,11 @@
-//! Spans in order, in balanced trees whose nodes know how far those below them reach (interval trees).
+//! Interval trees: ordered spans in balanced trees whose nodes know the farthest end below them.
 //!
-//! A search takes a number of steps that grows with the logarithm of the spans, also where many that meet it are passed over because
-//! they belong to one group: each node knows the farthest end below it, and the farthest of any other group.
+//! A search takes a number of steps that grows with the logarithm of the spans, even if many matches are skipped
+//! because they belong to one group: each node knows the farthest end below it, and the farthest end of any other
+//! group.
 //!
-//! Several trees have the same entries, each in an order of its own. An entry is in memory once, and contains its links in each tree.
-//! All links are numbers of entries, also those to the farthest ends: an end is read where its entry is.
+//! Several trees share entries, each in an order of its own. An entry exists once in memory and contains its links for
+//! each tree. All links are indexes of entries, also those to the farthest ends: an end is read where its entry is.
 
 use super::Span;
 use super::slab::{Entry, NIL, Slab};
@@ -105,7 +106,7 @@ pub(super) trait Below<O: Order>: Copy + Default + 'static {
     fn assert_is_of(&self, slab: &Slab<O::Entry>, entries: &[&O::Entry]);
 }
 
-/// No summary: for an order in which nobody searches a window.
+/// No summary: for an order without window searches.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Nothing;
 
@@ -712,7 +713,7 @@ fn key<O: Order>(entry: &O::Entry) -> Key<O> {
 
 #[cfg(test)]
 thread_local! {
-    /// Nodes that this thread has looked at.
+    /// Nodes visited by this thread.
     pub(super) static STEPS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 

@@ -7,7 +7,7 @@ use crate::FileKey;
 use crate::qos::Nanos;
 use std::collections::HashSet;
 
-/// How long holders may take for an answer.
+/// Time limits of answers from holders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
     /// To acknowledge a break (MS-SMB2 3.3.2.1: 35 seconds).
@@ -16,7 +16,7 @@ pub struct Timeouts {
     pub returned: Nanos,
 }
 
-/// What one step of the table has at hand.
+/// The inputs and results of one step of the table.
 pub(super) struct Step<'a> {
     pub now: Nanos,
     pub file: FileKey,
@@ -25,12 +25,12 @@ pub(super) struct Step<'a> {
     pub timeouts: Timeouts,
     pub next_id: &'a mut u64,
     pub id_step: u64,
-    /// Who may have something here that had nothing before.
+    /// Holders that may have a first claim on this file.
     pub touched: Vec<HolderId>,
     pub effects: Vec<Effect>,
 }
 
-/// Who asks, as leases and ranges see it.
+/// The requester, as leases and ranges see it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Actor {
     pub holder: Option<HolderId>,

@@ -17,18 +17,18 @@ use std::sync::Arc;
 /// Below this many, holders of a file that have nothing there any more are not looked for.
 const KNOWN_MIN: usize = 16;
 
-/// How many files have claims, and claims of what kind.
+/// Numbers of files with claims, by kind of claim.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClaimCounts {
     /// Any.
     pub files: usize,
-    /// Such as stop who reads, or make them wait.
+    /// Claims that can stop or delay reads.
     pub blocks_read: usize,
-    /// Such as make who is told attributes wait.
+    /// Claims that delay GETATTR.
     pub blocks_getattr: usize,
-    /// Such as make who takes the end of a file from them wait.
+    /// Claims that delay taking the end of a file from its attributes.
     pub blocks_eof: usize,
-    /// Such as stop who changes data, attributes or names, or make them wait.
+    /// Claims that can stop or delay changes of data, attributes or names.
     pub blocks_change: usize,
     /// Such that the file or a stream of it goes with an open.
     pub deletes: usize,
@@ -64,7 +64,6 @@ impl Table {
         }
     }
 
-    /// The same, where holders are of these users.
     #[must_use]
     pub fn of_users(self, users: Arc<HolderUsers>) -> Self {
         Self { users, ..self }
@@ -80,7 +79,7 @@ impl Table {
         ClaimCounts { files: self.files.len(), ..self.counts }
     }
 
-    /// How many byte ranges an owner has of a file.
+    /// Returns the number of byte ranges of an owner in a file.
     pub fn ranges_of(&self, file: &FileKey, owner: LockOwner) -> usize {
         self.files.get(file).map_or(0, |claims| claims.ranges_of(owner))
     }
@@ -95,23 +94,23 @@ impl Table {
         self.files.get(file).is_some_and(|claims| claims.is_split_by(owner, stream, span))
     }
 
-    /// Whether somebody who can be asked may have written to a file without saying so.
+    /// Whether a connected client may hold written data of a file under a write delegation.
     pub fn has_write_delegation(&self, file: &FileKey) -> bool {
         self.files.get(file).is_some_and(|claims| !claims.write_delegations(Stream::default()).is_empty())
     }
 
-    /// Who may write to a file without saying so, by a delegation that nobody has asked for.
+    /// Returns the holder of a write delegation that has not been recalled.
     pub fn writer(&self, file: &FileKey) -> Option<HolderId> {
         let lease = self.files.get(file)?.leases.iter().find(|lease| lease.delegates_writing())?;
         (!self.lapsed.contains(&lease.holder)).then_some(lease.holder)
     }
 
-    /// What an open of a file has got, as it is now; `None` if there is no such open.
+    /// Returns the current grant of an open of a file; `None` if there is no such open.
     pub fn granted_of(&self, file: &FileKey, open: OpenId) -> Option<Granted> {
         self.files.get(file)?.granted_of(open)
     }
 
-    /// What an open of a file may do, and what others may not; `None` if there is no such open.
+    /// Returns access and share mode of an open of a file; `None` if there is no such open.
     pub fn access_of(&self, file: &FileKey, open: OpenId) -> Option<Access> {
         self.files.get(file)?.access_of(open)
     }
@@ -121,7 +120,7 @@ impl Table {
         self.files.get(file).is_some_and(|claims| claims.is_deleted(stream))
     }
 
-    /// Whether a stream of a file goes when others close it, and whoever this is has no open that it would outlive them by.
+    /// Whether a stream of a file goes with the opens of others, and the requester has no open that would keep it.
     pub fn is_going(&self, file: &FileKey, stream: Stream, by: Requester) -> bool {
         let is_going = |claims: &FileClaims| claims.is_going(stream, claims.actor(by).unwrap_or_default());
         self.files.get(file).is_some_and(is_going)
@@ -159,7 +158,7 @@ impl Table {
         is_more
     }
 
-    /// What [`Effect::Remove`] says was done, or cannot be: the file can be opened again, if it is still there.
+    /// Reports the end of an [`Effect::Remove`], successful or not: the file can be opened again if it still exists.
     pub fn removed(&mut self, now: Nanos, file: &FileKey, stream: Stream) -> Vec<Effect> {
         if !self.files.contains_key(file) {
             return Vec::new();
@@ -204,7 +203,7 @@ impl Table {
         })
     }
 
-    /// The holder is back; what nobody wanted meanwhile is still its own.
+    /// Marks a holder as connected; claims without a conflict in the meantime are still its own.
     pub fn renew(&mut self, holder: HolderId) {
         self.lapsed.remove(&holder);
     }

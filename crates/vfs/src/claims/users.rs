@@ -1,4 +1,4 @@
-//! Which holders are of one user: a file has only so many claims, and no user has those that the others need.
+//! The users of holders. They bound the claims of one user on a file, so that others can have some too.
 
 use super::HolderId;
 use super::entries::CLAIMS_MAX;
@@ -47,7 +47,7 @@ impl HolderUsers {
         count < left || self.count(holder, having()) < left
     }
 
-    /// How many of these are of a holder's user.
+    /// Counts the holders that belong to the same user.
     fn count(&self, holder: HolderId, having: impl Iterator<Item = HolderId>) -> usize {
         let table = self.0.read();
         let holders = table.of.get(&holder).and_then(|user| table.holders.get(user));

@@ -1,8 +1,8 @@
-//! Requests that wait: for leases, and for byte ranges in line.
+//! Requests that wait for leases, and for byte ranges in order.
 //!
-//! A request for a range waits behind one claim that stands in its way: a range that is held, or a request before it. Only when that
-//! goes is it looked at again. A request that is granted keeps its number as a range, so those behind it stay where they are. So the
-//! end of a range is the business of those who wait for it, and not of all who wait.
+//! A request for a range waits behind one conflicting claim: a held range, or an earlier request. Only the release of
+//! that claim rechecks it. A granted request keeps its number as a range, so the requests behind it stay there. So the
+//! release of a range costs only the requests behind it, not all that wait.
 
 use super::slab::{self, Slab};
 use super::spans::{Counted, Item, Links, Nothing, Numbered, Order, SpanTree, Window, place_in_tree};
@@ -18,14 +18,14 @@ pub(super) struct WaitQueue(Option<Box<Requests>>);
 
 #[derive(Debug, Default)]
 struct Requests {
-    /// Those that wait for a lease to be given up: then they are applied again.
+    /// Requests that wait for a recall; then they are applied again.
     recalls: BTreeMap<Ticket, HolderId>,
     ranges: BTreeMap<Ticket, (RangeWaiter, u32)>,
     /// Their bytes, by the numbers that `ranges` has.
     all: Slab<Entry>,
     spans: SpanTree<ByBytes>,
     of_owners: SpanTree<ByOwner>,
-    /// Those of them that stood behind a request of another owner when they were last looked at.
+    /// Requests that were behind a request of another owner at their last check.
     behind_requests: SpanTree<ByRequest>,
     /// The claim that a request waits behind, and the request.
     behind: BTreeSet<(u64, Ticket)>,
@@ -189,7 +189,7 @@ impl WaitQueue {
         self.0.get_or_insert_default().add_range(ticket, waiter);
     }
 
-    /// Takes a request out: whose it is. Those behind it stay there.
+    /// Removes a request and returns its holder. The requests behind it stay there.
     pub(super) fn remove(&mut self, ticket: Ticket) -> Option<HolderId> {
         let holder = self.0.as_mut()?.remove(ticket);
         self.forget();
@@ -208,21 +208,21 @@ impl WaitQueue {
         self.0.as_ref()?.waiter(ticket)
     }
 
-    /// A claim is no longer in the way: those behind it are looked at.
+    /// Rechecks the requests behind a released claim.
     pub(super) fn released(&mut self, claim: u64) {
         if let Some(requests) = &mut self.0 {
             requests.released(claim);
         }
     }
 
-    /// Has the requests of one owner that are behind a claim looked at.
+    /// Rechecks the requests of one owner behind a claim.
     pub(super) fn released_to(&mut self, owner: LockOwner, claim: u64) {
         if let Some(requests) = &mut self.0 {
             requests.released_to(owner, claim);
         }
     }
 
-    /// All that wait for ranges are looked at.
+    /// Rechecks all requests for ranges.
     pub(super) fn all_released(&mut self) {
         if let Some(requests) = &mut self.0 {
             requests.due.extend(requests.ranges.keys());
@@ -236,7 +236,7 @@ impl WaitQueue {
         }
     }
 
-    /// The first of those to be looked at.
+    /// Returns the first request to recheck.
     pub(super) fn next_due(&mut self) -> Option<(Ticket, RangeWaiter)> {
         let requests = self.0.as_mut()?;
         let ticket = requests.due.pop_first()?;
@@ -265,7 +265,7 @@ impl WaitQueue {
         self.0.as_ref()?.until.first().map(|(until, _)| *until)
     }
 
-    /// One whose time is over.
+    /// Returns a request whose deadline has passed.
     pub(super) fn overdue(&self, now: Nanos) -> Option<Ticket> {
         let first = self.0.as_ref()?.until.first();
         first.filter(|(until, _)| *until <= now).map(|(_, ticket)| *ticket)

@@ -1,4 +1,4 @@
-//! What a file is to a protocol, and what the families of its verbs have in common.
+//! The type of a file, and helpers that several families of operations share.
 
 use crate::backend::durability::PendingSync;
 use crate::backend::{Blocking, NodeRef, SyncScope};
@@ -11,7 +11,7 @@ use crate::namespace::Export;
 use crate::volume::Volume;
 use std::sync::Arc;
 
-/// A file of an export. Cheap to clone; it says nothing of who may do what with it.
+/// A file of an export. Cheap to clone; it carries no permission.
 #[derive(Clone)]
 pub struct File {
     export: Arc<Export>,
@@ -22,17 +22,15 @@ pub struct File {
 
 /// A named stream of a file.
 pub(super) struct NamedStream {
-    /// Its data.
     pub(super) node: NodeRef,
-    /// What the table of claims knows it by.
+    /// The number in the table of claims.
     pub(super) number: Stream,
 }
 
-/// What a name led to.
+/// The result of a lookup.
 pub struct Resolved {
     /// The file.
     pub file: File,
-    /// Its attributes.
     pub attrs: Attrs,
 }
 
@@ -40,7 +38,6 @@ pub struct Resolved {
 pub struct Created {
     /// The file.
     pub file: File,
-    /// Its attributes.
     pub attrs: Attrs,
     /// The directory before and after.
     pub dir: Change,
@@ -102,7 +99,7 @@ impl File {
         }
     }
 
-    /// Where the data are.
+    /// The node that stores the data.
     #[inline]
     pub(super) fn data(&self) -> &NodeRef {
         self.stream.as_ref().map_or(&self.node, |stream| &stream.node)

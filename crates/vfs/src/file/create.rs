@@ -11,7 +11,7 @@ use crate::model::attrs::{MODE_BITS, SET_GID};
 use crate::model::caller::Caller;
 use crate::model::name::Name;
 
-/// What creating a file means if its name is taken.
+/// The treatment of a name that exists already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disposition {
     /// A regular file that has the name is taken. Of the attributes only the size counts for it: with size 0 it is
@@ -19,12 +19,12 @@ pub enum Disposition {
     OpenOrCreate,
     /// The name must be free: [`FsError::Exists`] if it is taken.
     CreateNew,
-    /// As [`Disposition::CreateNew`], but a repetition with the same key finds the file it made, even after a restart. The
-    /// key lives in the file's times, so the attributes may set none.
+    /// [`Disposition::CreateNew`], but a repetition with the same key finds the file it made, even after a restart. The
+    /// file's times store the key, so the attributes may set none.
     CreateOnce(ExclusiveKey),
 }
 
-/// What a client knows a creation by.
+/// The client's identifier of one creation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExclusiveKey([u8; 8]);
 
@@ -70,7 +70,7 @@ impl File {
         self.create_listed(caller, name, disposition, set, None, pending)
     }
 
-    /// The same with a list of its own for a new file, where lists rule.
+    /// Creates a file with an explicit access control list, where lists rule.
     pub fn create_listed(
         &self,
         caller: &Caller,
@@ -127,7 +127,7 @@ impl File {
         self.make_dir_listed(caller, name, set, None, pending)
     }
 
-    /// The same with a list of its own for the new directory, where lists rule.
+    /// Makes a directory with an explicit access control list, where lists rule.
     pub fn make_dir_listed(
         &self,
         caller: &Caller,
@@ -178,8 +178,8 @@ impl File {
         self.finish(caller, name, made, &set, None, pending)
     }
 
-    /// The same in the place of what was seen with these attributes. [`FsError::Stale`] if that has changed, or is something else by
-    /// now. Whoever may not make it loses nothing.
+    /// Replaces the object that was seen with these attributes. [`FsError::Stale`] if it has changed or another object
+    /// has the name. A caller without the right to make the new object loses nothing.
     pub fn make_special_over(
         &self,
         caller: &Caller,
@@ -209,7 +209,7 @@ impl File {
         Ok(SetAttrs { mode: Some(mode), umask, ..*set })
     }
 
-    /// What a backend made, as a file of this export.
+    /// Wraps the result of a backend in this export.
     pub(super) fn created(&self, made: CreatedEntry) -> Created {
         let CreatedEntry { found, dir } = made;
         Created { file: self.beside(found.node), attrs: found.attrs, dir, is_new: true }
@@ -249,7 +249,7 @@ impl File {
         Some(self.take_existing(caller, new, pending))
     }
 
-    /// What creating means where the name is taken.
+    /// Opens the existing object of a name according to the disposition.
     fn take_existing(
         &self,
         caller: &Caller,
@@ -293,10 +293,11 @@ fn check_special(special: Special<'_>, caller: &Caller) -> FsResult<()> {
     }
 }
 
-/// What a new object in `dir` gets: the caller's user, and its group unless the directory hands on its own.
+/// Returns owner, group and mode of a new object in `dir`: the caller's user, and the caller's group unless the
+/// directory hands on its own.
 ///
-/// Root may give it to anybody, others to a group of theirs. A wish for more is left unheeded, not refused: some clients
-/// send their idea of the owner with everything they make.
+/// Root may give it to any user, other callers to a group that they are in. A request for more is ignored, not refused:
+/// some clients send an owner with every creation.
 fn new_inode(dir: &Attrs, caller: &Caller, set: &SetAttrs, is_dir: bool) -> NewInode {
     let inherits = dir.mode & SET_GID != 0;
     let uid = set.uid.filter(|_| caller.is_root()).unwrap_or(caller.uid);

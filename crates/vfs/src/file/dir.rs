@@ -18,7 +18,7 @@ use std::ops::ControlFlow;
 /// Entries that a look-up by another spelling looks at in a directory.
 const FOLDED_ENTRIES_MAX: usize = 1 << 20;
 
-/// What a listing starts from.
+/// The directory of a listing, and whether the end was reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Listing {
     /// The directory's attributes, from before the entries.
@@ -50,7 +50,7 @@ impl OpenDir<'_> {
 }
 
 impl Resolved {
-    /// As [`File::open_dir`], by the attributes that the name has led to just now.
+    /// Opens a directory by the attributes that the lookup of its name returned.
     pub fn open_dir(&self, caller: &Caller, blocking: Blocking) -> FsResult<OpenDir<'_>> {
         self.file.opened_dir(self.attrs, caller, blocking)
     }
@@ -95,7 +95,7 @@ impl File {
         Ok(Listing { dir, at_end })
     }
 
-    /// The same of the entries alone whose names are `wanted`.
+    /// Lists only the entries whose names are `wanted`.
     pub fn read_dir_of(
         &self,
         caller: &Caller,
@@ -110,7 +110,8 @@ impl File {
         Ok(Listing { dir, at_end })
     }
 
-    /// The directory's attributes for a caller who may list it, and whether that is `plus` the attributes of entries.
+    /// Returns the directory's attributes for a caller that may list it, and whether the listing includes the
+    /// attributes of entries.
     fn authorize_listing(&self, caller: &Caller, plus: bool) -> FsResult<(Attrs, bool)> {
         let attrs = self.node.attrs(Blocking::Allowed)?;
         check_is_dir(&attrs)?;
@@ -120,7 +121,8 @@ impl File {
         Ok((attrs, plus))
     }
 
-    /// The name in this directory that is like `name` to `fold`, as it is stored. Who may not list the directory finds none.
+    /// Returns the stored name in this directory that equals `name` under `fold`. A caller without the right to list
+    /// the directory finds none.
     pub fn find_ignoring_case(&self, caller: &Caller, name: &[u8], fold: Fold) -> FsResult<Option<Vec<u8>>> {
         let attrs = self.node.attrs(Blocking::Allowed)?;
         check_is_dir(&attrs)?;
@@ -214,7 +216,7 @@ impl File {
         Ok(change)
     }
 
-    /// Whether `caller` may give `target` a further name in this directory now, and nobody who keeps it open has to be asked first.
+    /// Whether `caller` may link `target` in this directory now, without a recall of claims.
     pub fn authorize_link(&self, caller: &Caller, target: &Self) -> FsResult<()> {
         self.check_same_export(target)?;
         let ruling = self.ruling(caller, None)?;
@@ -331,7 +333,7 @@ impl File {
         self.rename_entry(caller, from, None, to_dir, to, pending)
     }
 
-    /// The same for the file of this number alone: [`FsError::NotFound`] if something else has the name by now.
+    /// Renames only the file of this number: [`FsError::NotFound`] if another object has the name by now.
     pub fn rename_file(
         &self,
         caller: &Caller,
@@ -410,7 +412,7 @@ impl File {
         Ok(changes)
     }
 
-    /// What has a name that is to go to another directory, where a list of POSIX can say who may move it.
+    /// Looks up an object that is to be moved to another directory, where its POSIX ACL can decide who may move it.
     fn moved_dir(
         &self,
         ruling: Ruling<'_>,
@@ -429,13 +431,14 @@ impl File {
         self.volume().case_indexes().changed(&self.key(), change, what);
     }
 
-    /// After names in this directory have changed: the flush, and those who keep a listing.
+    /// Schedules the flush after a change of names in this directory, and breaks cached listings.
     pub(super) fn names_changed(&self, caller: &Caller, pending: &mut PendingSync) {
         self.require_sync(pending, SyncScope::All);
         self.notify_listing_changed(caller.listing);
     }
 
-    /// The name of an entry to be changed in this directory. A bad one is told only to those who may change the directory.
+    /// Returns the name of an existing entry that is to be changed. Only a caller that may change the directory learns
+    /// that a name is invalid.
     fn old_name<'n>(&self, ruling: Ruling<'_>, caller: &Caller, name: &'n [u8]) -> FsResult<Name<'n>> {
         Name::new(name).or_else(|bad| {
             self.check_place(ruling, caller)?;
@@ -443,7 +446,7 @@ impl File {
         })
     }
 
-    /// As [`File::old_name`], for an entry to be made: `.` and `..` exist, always (RFC 1813 §3.3.9).
+    /// [`File::old_name`] for an entry to be made: `.` and `..` always exist (RFC 1813 §3.3.9).
     pub(super) fn new_name<'n>(
         &self,
         ruling: Ruling<'_>,
@@ -462,8 +465,8 @@ impl File {
     }
 }
 
-/// By mode bits: whether a name may be given up and another taken, in another directory if `across`. `check_moved` asks about a
-/// directory that is moved there.
+/// Checks by mode bits that one name may be removed and another one made. `check_moved` checks a directory that is
+/// moved to another one.
 fn check_move(
     caller: &Caller,
     from_ruling: Ruling<'_>,

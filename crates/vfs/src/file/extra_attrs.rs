@@ -1,4 +1,4 @@
-//! What is kept with a file besides its attributes: asking and changing.
+//! Reading and updating the extra attributes of a file.
 
 use super::acl::check_mode;
 use super::core::{File, check_writable};
@@ -16,12 +16,12 @@ use crate::namespace::Export;
 use crate::volume::extra_attrs::ExtraAttrs;
 use std::sync::Arc;
 
-/// How often a change time is set whose record was written too slowly.
+/// Attempts to store a change time together with the change time that the storage had then.
 const CHANGED_TRIES: u32 = 3;
 
 impl Export {
-    /// What is kept with the file of `key`, which has `attrs`: that of a listing, which opens files only where it has not asked
-    /// before.
+    /// Returns the extra attributes of the file of `key`, which has `attrs`. For listings: opens the file only if the
+    /// cache has no entry.
     pub fn extra_attrs(self: &Arc<Self>, key: &FileKey, attrs: &Attrs) -> FsResult<ExtraAttrs> {
         if !self.volume.has_extra_attrs(attrs) {
             return Ok(ExtraAttrs::default());
@@ -34,7 +34,7 @@ impl Export {
 }
 
 impl File {
-    /// What is kept with this file, which has `attrs`.
+    /// Returns the extra attributes of this file, which has `attrs`.
     pub fn extra_attrs(&self, attrs: &Attrs, blocking: Blocking) -> FsResult<ExtraAttrs> {
         let Some(xattrs) = self.node.xattrs().filter(|_| self.volume().has_extra_attrs(attrs)) else {
             return Ok(ExtraAttrs::default());
@@ -55,8 +55,8 @@ impl File {
         Ok(self.volume().with_style(extra))
     }
 
-    /// Whether `caller` may set when this file was made: as with other times its owner, or by a list who may set attributes.
-    /// [`FsError::NotSupported`] where that is not kept.
+    /// Whether `caller` may set the creation time: the owner, or a caller with the right to set attributes by a list.
+    /// [`FsError::NotSupported`] where it cannot be stored.
     pub fn authorize_born(&self, caller: &Caller) -> FsResult<()> {
         check_writable(caller)?;
         let attrs = self.node.attrs(Blocking::Allowed)?;
@@ -79,9 +79,9 @@ impl File {
         self.update_extra_attrs(caller, |extra| extra.born = Some(born), pending)
     }
 
-    /// Keeps with this file what `change` makes of what is kept now. Its owner may, and whoever may write it. That changes the file,
-    /// so a change time that was set is not kept, unless `change` sets one.
-    /// [`FsError::NotSupported`] where the storage keeps nothing with files.
+    /// Updates the extra attributes with `change`. The owner and callers that may write the file may do so. The update
+    /// changes the file, so it clears a change time that was set, unless `change` sets one. [`FsError::NotSupported`]
+    /// where the storage has no extended attributes.
     pub fn update_extra_attrs(
         &self,
         caller: &Caller,
@@ -129,7 +129,7 @@ impl File {
 }
 
 impl crate::Volume {
-    /// What is kept, with what the volume says besides.
+    /// Adds the security style of the volume.
     fn with_style(&self, extra: ExtraAttrs) -> ExtraAttrs {
         ExtraAttrs { is_listed: self.security_style() == SecurityStyle::Ntfs, ..extra }
     }

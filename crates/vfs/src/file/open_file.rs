@@ -1,4 +1,4 @@
-//! The data of files: read, write, commit. Nobody reaches it without an authorization.
+//! The data of files: read, write, commit. Only an authorization gives access.
 
 use super::acl::check_mode_data;
 use super::attr::Setter;
@@ -26,7 +26,7 @@ pub enum Stability {
     File,
 }
 
-/// What was taken for a write in several parts. Given back, as far as it was not used, when this is dropped.
+/// Space reserved for a write in several parts. Drop releases the unused part.
 pub struct WriteReservation {
     file: NodeRef,
     offset: u64,
@@ -49,7 +49,7 @@ pub struct OpenFile<'f> {
     file: Cow<'f, File>,
     caller: Cow<'f, Caller>,
     access: Access,
-    /// Who reads and writes, to those who hold claims on the file.
+    /// The requester, for the claims on the file.
     by: Requester,
     /// Whether mode bits are checked at each write, with the attributes that the write begins with.
     checks_writes: bool,
@@ -91,7 +91,7 @@ impl File {
         Ok((self.open_by(&attrs, caller, access, blocking)?, attrs))
     }
 
-    /// The same by attributes that were told just now.
+    /// Opens by attributes that were just read.
     pub fn open_by<'f>(
         &'f self,
         attrs: &Attrs,
@@ -104,7 +104,7 @@ impl File {
         Ok(self.opened(caller, access, false))
     }
 
-    /// As [`File::open`] for a file that was made for `caller` just now: what its mode says binds those who come later.
+    /// Opens a file that was just created for `caller`: the new mode binds later opens only.
     pub fn open_new<'f>(
         &'f self,
         caller: &'f Caller,
@@ -120,8 +120,8 @@ impl File {
         Ok((self.opened(caller, access, false), attrs))
     }
 
-    /// As [`File::open_new`] for a file that was there when `caller` made it once more: an earlier call of theirs may have made it, or
-    /// somebody else, so what a list says binds now.
+    /// [`File::open_new`] for a repeated creation. An earlier call or another client may have made the file, so an
+    /// access control list applies.
     pub fn open_repeated<'f>(
         &'f self,
         caller: &'f Caller,
@@ -134,7 +134,7 @@ impl File {
         Ok((self.opened(caller, access, false), attrs))
     }
 
-    /// As [`File::open`] for what `caller` had open before a restart: what was allowed then is.
+    /// Reopens a file that `caller` had open before a restart, with the rights of that time.
     pub fn reopen<'f>(&'f self, caller: &'f Caller, access: Access) -> FsResult<OpenFile<'f>> {
         check_regular(&self.attrs(Blocking::Allowed)?)?;
         Ok(self.opened(caller, access, false))
@@ -154,8 +154,8 @@ impl File {
         Ok((self.opened(caller, Access::READ, false), attrs))
     }
 
-    /// Lets `caller` write in this one call, if the attributes allow it that the write begins with: they are looked at
-    /// under the backend's lock, where they are fetched anyway, and not before. Where lists rule, the list is looked at now.
+    /// Authorizes `caller` to write in this one call. Mode bits are checked with the attributes that the write begins
+    /// with, under the backend's lock, which fetches them anyway. An access control list is checked now.
     #[inline]
     pub fn authorize_write<'f>(&'f self, caller: &'f Caller) -> FsResult<OpenFile<'f>> {
         check_writable(caller)?;
@@ -176,21 +176,21 @@ impl File {
 }
 
 impl OpenFile<'_> {
-    /// The same, to be kept.
+    /// Converts to a value without borrows, to be stored.
     pub fn into_owned(self) -> OpenFile<'static> {
         let Self { file, caller, access, by, checks_writes, pin } = self;
         let (file, caller) = (Cow::Owned(file.into_owned()), Cow::Owned(caller.into_owned()));
         OpenFile { file, caller, access, by, checks_writes, pin }
     }
 
-    /// The same, allowed what `other`, an opening of the same file, is allowed as well.
+    /// Adds the access of `other`, another open of the same file.
     #[must_use]
     pub fn with_access_of(self, other: &OpenFile<'_>) -> Self {
         Self { access: self.access.and(other.access), ..self }
     }
 
-    /// The same, reading and writing by a claim of its own: it does not stand in its own way. The file of a claimed open stays for as
-    /// long as this is kept, even if it loses its last name.
+    /// Reads and writes under a claim, so that the claim does not conflict with itself. The file of a claimed open
+    /// outlives its last name.
     #[must_use]
     pub fn with_claim(self, by: Requester) -> Self {
         let pin = matches!(by, Requester::Open(_)).then(|| Arc::new(Pin::new(&self.file)));
@@ -203,7 +203,7 @@ impl OpenFile<'_> {
         &self.file
     }
 
-    /// How long the file is now: to read it, whoever keeps it open needs no more of its attributes.
+    /// Returns the size of the file: reading an open file needs no other attribute.
     #[inline]
     pub fn size(&self, blocking: Blocking) -> FsResult<u64> {
         self.file.data().size(blocking)
@@ -249,15 +249,15 @@ impl OpenFile<'_> {
         Ok(WriteReservation { file: NodeRef::clone(self.file.data()), offset, len })
     }
 
-    /// As [`OpenFile::write`], unstable, for the `len` bytes that `pipe` holds.
+    /// Writes the `len` bytes that `pipe` holds, unstable, like [`OpenFile::write`].
     pub fn write_from_pipe(&self, offset: u64, pipe: BorrowedFd<'_>, len: usize) -> FsResult<Change> {
         self.check_write(offset, len)?;
         let authorize = |attrs: &Attrs| self.authorize_change(attrs, offset, len as u64);
         self.file.data_changed(self.file.data().write_from_pipe(offset, pipe, len, &authorize)?)
     }
 
-    /// As [`File::set_attrs`], where a new size needs no more than that the file was opened for writing, as with
-    /// ftruncate(2). Everything else is allowed as `caller` is.
+    /// Sets attributes like [`File::set_attrs`]; a new size needs only an open for writing, as ftruncate(2). Everything
+    /// else needs the rights of `caller`.
     pub fn set_attrs(&self, caller: &Caller, set: &SetAttrs, pending: &mut PendingSync) -> FsResult<Change> {
         if set.size.is_some() {
             self.check(Access::WRITE)?;
@@ -283,9 +283,9 @@ impl OpenFile<'_> {
         }
     }
 
-    /// Makes all unstable writes to the file durable: what that did, and the verifier that tells whether all of them were
-    /// still there. RFC 1813 §3.3.21 lets whoever holds the handle commit; the caller must be one who may write, so that
-    /// readers cannot load the disk.
+    /// Makes all unstable writes to the file durable. Returns the change and the write verifier, which differs if
+    /// writes may have been lost. RFC 1813 §3.3.21 lets any holder of the handle commit; here the caller must be
+    /// allowed to write, so that readers cannot load the disk.
     pub fn commit(&self) -> FsResult<(Change, u64)> {
         self.check(Access::WRITE)?;
         let (node, volume) = (self.file.data(), self.file.volume());
@@ -345,7 +345,7 @@ impl OpenFile<'_> {
     }
 }
 
-/// Whether the export and the type of a file let anybody open it so.
+/// Whether the export and the type of a file allow this access at all.
 fn check_opens(attrs: &Attrs, caller: &Caller, access: Access) -> FsResult<()> {
     if access.has(Access::WRITE) {
         check_writable(caller)?;

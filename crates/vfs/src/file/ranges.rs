@@ -9,7 +9,7 @@ use crate::error::{FsError, FsResult};
 use crate::model::attrs::{Attrs, Change};
 
 impl OpenFile<'_> {
-    /// Where data or a hole begins, as [`Ranges::seek`] says. Nothing of the data is told, so nobody's range is in the way.
+    /// Finds data or a hole, as [`Ranges::seek`] does. No content is revealed, so byte-range locks do not apply.
     pub fn seek(&self, offset: u64, what: Seek) -> FsResult<Option<u64>> {
         self.check_read(offset, 0)?;
         self.ranges()?.seek(offset, what)
@@ -116,7 +116,7 @@ impl OpenFile<'_> {
         Ok(done)
     }
 
-    /// What a range of this file is taken from for `target`. Each of the two carries the rights that its own export gives.
+    /// Returns the source of a copy to `target`. Each of the two carries the rights of its own export.
     fn check_source(&self, target: &OpenFile<'_>, span: &Span) -> FsResult<&dyn Ranges> {
         self.reaches(target)?;
         self.check_read(span.source, span.len)?;

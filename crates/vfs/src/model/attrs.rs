@@ -59,7 +59,6 @@ pub const STICKY: u32 = 0o1000;
 /// The attributes of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attrs {
-    /// What it is.
     pub file_type: FileType,
     /// Permission, set-id and sticky bits, without the type.
     pub mode: u32,
@@ -100,7 +99,7 @@ pub enum SetTime {
     To(Time),
 }
 
-/// What to set; `None` leaves as it is.
+/// A change of attributes; `None` leaves an attribute as it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SetAttrs {
     /// New mode bits (`0o7777`).
@@ -132,7 +131,7 @@ impl SetAttrs {
     }
 }
 
-/// What one mutation did to an object: no other change through this service lies between the two.
+/// The attributes of an object before and after one mutation, with no other change through this service in between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change {
     /// Just before.
@@ -171,7 +170,7 @@ impl FsStat {
     }
 }
 
-/// What never changes while a volume is served.
+/// Limits that do not change while a volume is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FsLimits {
     /// Most links to one file.

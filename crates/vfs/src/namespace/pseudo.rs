@@ -19,17 +19,16 @@ impl<'n> PseudoDir<'n> {
         Self { namespace, origin, path: "" }
     }
 
-    /// Its path.
     pub fn path(&self) -> &'n str {
         if self.path.is_empty() { "/" } else { self.path }
     }
 
-    /// What is exported here, if that admits the client: its root takes the place of this directory.
+    /// The export at this path, if it admits the client: its root takes the place of this directory.
     pub fn export(&self) -> Option<&'n Arc<Export>> {
         self.visible().find(|export| export.path.trim_end_matches('/') == self.path)
     }
 
-    /// What lies below this directory under a name.
+    /// Looks up a name below this directory.
     pub fn lookup(&self, name: &str) -> Option<Self> {
         let path = self.visible().find_map(|export| {
             let (first, end) = self.next(export)?;

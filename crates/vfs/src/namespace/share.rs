@@ -1,4 +1,4 @@
-//! What holds for an export as a whole where a protocol shares it by name.
+//! Settings of an export as a share.
 
 /// The settings of a share. Protocols that know no shares, as NFS, do not look at them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,13 +15,13 @@ pub struct ShareSettings {
     pub access_based_enumeration: bool,
     /// Whether what is open survives the server.
     pub continuously_available: bool,
-    /// Whether clients are told what they may cache.
+    /// Whether clients may cache.
     pub oplocks: bool,
     /// Whether clients can be told what changes in a directory.
     pub change_notify: bool,
-    /// Mode of a new file whose client says none.
+    /// The mode of a new file if the client sends none.
     pub create_mode: u32,
-    /// Mode of a new directory whose client says none.
+    /// The mode of a new directory if the client sends none.
     pub directory_mode: u32,
 }
 

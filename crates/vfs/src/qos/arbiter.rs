@@ -12,18 +12,18 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, MutexGuard, Weak};
 
-/// What a call leaves behind that has to wait.
+/// A deferred call in the queue.
 pub trait Waiter: Send {
-    /// Its turn has come. Called once, on some thread, with no lock held; must not block.
+    /// Resumes the call. Called once, on any thread, with no lock held; must not block.
     fn pass(self: Box<Self>);
 
-    /// Whether nobody waits any more, so that it takes nothing. Called under a lock: must only look.
+    /// Whether the call was abandoned. Called under a lock: must only read.
     fn is_gone(&self) -> bool {
         false
     }
 }
 
-/// How waiting begins.
+/// The result of queueing a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueResult {
     /// Not at all: the turn has come at once, and the waiter has been dropped.
@@ -34,7 +34,7 @@ pub enum QueueResult {
     Full,
 }
 
-/// Decides for a pool: who may pass, who waits.
+/// Schedules the calls of a pool.
 pub struct Arbiter {
     state: Mutex<State>,
     pacer: Arc<Pacer>,
@@ -43,7 +43,7 @@ pub struct Arbiter {
 
 struct State {
     scheduler: Scheduler<Box<dyn Waiter>>,
-    /// What the pool itself is limited to.
+    /// The limits of the pool itself.
     limits: PoolLimits,
     /// The gates of the volumes: whether the volume is limited, and where its gate looks.
     gates: HashMap<usize, (bool, Arc<Flag>)>,
@@ -51,12 +51,12 @@ struct State {
     scheduled: Option<Nanos>,
 }
 
-/// What every call to a volume passes.
+/// The admission gate of a volume.
 pub struct Gate {
     /// Whether anything is limited here: the one look of a call that is not.
     is_limited: Arc<Flag>,
     slot: ArcSwap<PoolSlot>,
-    /// What the volume is limited to, for moves to another pool. Held while limits change.
+    /// The volume's limits, for moves to another pool. Locked while limits change.
     limits: Mutex<VolumeLimits>,
 }
 
@@ -191,8 +191,8 @@ impl Gate {
         Arbiter::new(&Limits::NONE.into(), &Pacer::still()).gate(VolumeLimits::default())
     }
 
-    /// A gate of no volume, which limits each client: for calls that are few, so that nobody else has to look for a gate
-    /// on its account.
+    /// Makes a gate without a volume that limits each client: for rare calls, so that no volume has to be found for
+    /// them.
     pub fn per_client(limits: Limits, pacer: &Arc<Pacer>) -> Arc<Self> {
         let limits = VolumeLimits { per_client: limits, ..VolumeLimits::default() };
         Arbiter::new(&PoolLimits::default(), pacer).gate_with(limits, Flag::new(false))
@@ -288,13 +288,12 @@ impl Gate {
         arbiter.release(state, now);
     }
 
-    /// What has waited so far, and how many calls do now.
+    /// Returns the totals of throttling, and the number of calls that wait now.
     pub fn throttled(&self) -> (Throttled, usize) {
         let slot = self.slot.load();
         slot.arbiter.lock().scheduler.throttled(slot.volume)
     }
 
-    /// What the volume is limited to.
     pub fn limits(&self) -> VolumeLimits {
         self.limits.lock().clone()
     }

@@ -3,8 +3,8 @@
 use super::{Nanos, TURN};
 use std::num::NonZeroU64;
 
-/// How long a rate that was not used may be used afterwards. Short enough that any window of a second or more keeps to the
-/// rate, long enough to outlast the pauses that a busy machine makes.
+/// The time for which an unused rate can be used later. Short enough that any window of a second or more keeps to the
+/// rate, long enough to outlast the pauses of a busy machine.
 pub const BURST: Nanos = Nanos(50_000_000);
 
 /// Fractions of a nanosecond: 2^32 of them make one.
@@ -16,8 +16,8 @@ pub(super) fn regained(before: Nanos, after: Nanos, now: Nanos) -> Nanos {
     before.max(earliest).saturating_sub(after.max(earliest))
 }
 
-/// A rate limit in the manner of the generic cell rate algorithm (ITU-T I.371): whoever comes before it is due waits,
-/// whoever passes moves the due moment on by what it takes. What passes may be of any size: the next one waits for it.
+/// A rate limit by the generic cell rate algorithm (ITU-T I.371). A demand before the due moment waits; a demand that
+/// passes moves the due moment on by its cost. A demand may be of any size: the next one waits for it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Bucket {
     /// Fractions of a nanosecond that a unit takes; 0 without a limit.
@@ -57,7 +57,7 @@ impl Bucket {
         }
     }
 
-    /// How long `units` take; 0 without a limit.
+    /// Returns the cost of `units` in time; 0 without a limit.
     #[inline]
     pub(super) fn takes(&self, units: u64) -> Nanos {
         let time = u128::from(units) * u128::from(self.per_unit);

@@ -1,4 +1,4 @@
-//! What each client may take: of a volume, or of all volumes of a pool together.
+//! Meters of clients, for a volume or for all volumes of a pool together.
 
 use super::meter::Meter;
 use super::{Class, Client, Demand, Limits, Nanos, Transferred};

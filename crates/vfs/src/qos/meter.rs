@@ -89,7 +89,7 @@ impl Meter {
         self.bytes.correct(read + written, did_read + did_write, now);
     }
 
-    /// How long a demand takes of the rate that it takes most of: the unit of shares.
+    /// Returns the cost of a demand in time of the rate that it uses most: the unit of shares.
     pub(super) fn takes(&self, demand: Demand) -> Nanos {
         let takes = |(bucket, units, _): (&Bucket, u64, u32)| bucket.takes(units);
         self.of_each(demand).map(takes).into_iter().fold(Nanos(0), Nanos::max)
@@ -125,7 +125,7 @@ impl Meter {
     }
 }
 
-/// How often the observed mix forgets half of what it saw.
+/// The half-life of the observed mix.
 const HALF_LIFE: Nanos = Nanos(250_000_000);
 
 /// Measures against a ceiling that follows the mix of reads and writes that passes.
@@ -166,7 +166,7 @@ impl MixMeter {
         }
     }
 
-    /// How long a demand takes.
+    /// Returns the cost of a demand in time.
     pub(super) fn takes(&self, demand: Demand) -> Nanos {
         if demand.class() == Class::Other {
             return Nanos(0);

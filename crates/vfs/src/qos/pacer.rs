@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 /// Calls that come due within this time pass together: a wake-up for each would cost more than the calls. What is due keeps
 /// its credit meanwhile, so no rate is lost.
 const STEP: Nanos = Nanos(500_000);
-/// How long the thread sleeps at most, so that it notices when nobody needs it any more.
+/// The longest sleep of the thread, so that it notices when it is no longer needed.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Wakes those who wait, for all arbiters of a process.
+/// The timer of all arbiters in a process: resumes deferred calls.
 pub struct Pacer {
     start: Instant,
     timers: Mutex<BinaryHeap<Reverse<Timer>>>,
@@ -28,7 +28,7 @@ struct Timer {
 }
 
 impl Pacer {
-    /// Starts a pacer. Its thread ends when nobody else has it any more.
+    /// Starts a pacer. Its thread ends when the last other reference is dropped.
     pub fn start() -> std::io::Result<Arc<Self>> {
         let pacer = Self::still();
         let weak = Arc::downgrade(&pacer);
@@ -43,7 +43,7 @@ impl Pacer {
         Ok(pacer)
     }
 
-    /// A pacer without a thread, which wakes nobody: for what is never limited.
+    /// Makes a pacer without a thread, which resumes nothing: for unlimited volumes.
     pub fn still() -> Arc<Self> {
         Arc::new(Self { start: Instant::now(), timers: Mutex::default(), changed: Condvar::new() })
     }

@@ -11,15 +11,13 @@ use std::net::Ipv6Addr;
 /// A demand that waits, and what shall be told when it may pass.
 #[derive(Debug)]
 pub struct Waiting<W> {
-    /// What is wanted.
     pub demand: Demand,
-    /// Who wants it.
     pub client: Client,
     /// Since when it waits.
     pub since: Nanos,
     /// A number that grows with each demand: among the demands of a client, the older one goes first.
     pub number: u64,
-    /// What to tell.
+    /// The call to resume.
     pub waiter: W,
 }
 
@@ -94,7 +92,7 @@ impl<W> Queue<W> {
         self.wake_all();
     }
 
-    /// Has everybody looked at again who waits for a client's limit.
+    /// Rechecks all flows that wait for a client's limit.
     pub(super) fn wake_all(&mut self) {
         self.clients.iter_mut().for_each(|(&client, line)| line.wake(client, &mut self.flows));
     }
@@ -104,13 +102,13 @@ impl<W> Queue<W> {
         self.entries.iter().sum::<usize>() - self.debts
     }
 
-    /// Whether nobody waits and nobody is in debt.
+    /// Whether no demand waits and none is in debt.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.entries == [0; Class::COUNT]
     }
 
-    /// What has waited so far.
+    /// The totals of throttling.
     pub(super) fn throttled(&self) -> Throttled {
         self.throttled
     }
@@ -122,7 +120,7 @@ impl<W> Queue<W> {
         self.mix.as_ref().map_or(due, |mix| due.max(mix.due(class)))
     }
 
-    /// Lets a demand pass for which nobody waits, if it may pass now.
+    /// Admits a demand that has no waiter, if it may pass now.
     #[inline]
     pub(super) fn admit(&mut self, client: Client, demand: Demand, now: Nanos) -> bool {
         let class = demand.class();
@@ -133,7 +131,7 @@ impl<W> Queue<W> {
         true
     }
 
-    /// Whether a demand of this class may pass now, as nobody waits.
+    /// Whether a demand of this class may pass now, with an empty queue.
     #[inline]
     pub(super) fn may(&self, client: Client, class: Class, now: Nanos) -> bool {
         self.is_empty() && self.due(class) <= now && self.per_client.due(client, class) <= now
@@ -176,16 +174,16 @@ impl<W> Queue<W> {
         self.clients.range(network).map(|(_, line)| line.len()).sum()
     }
 
-    /// Whether the demand that is next may pass before it is paid: nobody is in debt, and nobody else waits here, or its client asks
-    /// for one thing at a time.
+    /// Whether the next demand may pass before it is paid: none is in debt, and either no other waits here or its
+    /// client asks for one thing at a time.
     pub(super) fn may_owe(&self, next: Next) -> bool {
         let Some(line) = self.clients.get(&next.client).filter(|_| self.debts == 0) else { return false };
         let is_only = line.demands[next.class.index()].front().is_some_and(|first| first.is_only);
         is_only || self.entries.iter().sum::<usize>() == line.len()
     }
 
-    /// The demand of this class whose turn it is. If none may pass now because of its client's limits, here or in the
-    /// pool: when to look again. What nobody waits for any more goes to `gone` and takes no turn.
+    /// Returns the next demand of this class. If client limits, here or in the pool, allow none now: the time to try
+    /// again. Abandoned waiters go to `gone` and take no turn.
     pub(super) fn next(
         &mut self,
         class: Class,
@@ -320,7 +318,7 @@ impl<W> Queue<W> {
         left
     }
 
-    /// How long a demand takes of what this volume has.
+    /// Returns the cost of a demand in time of this volume.
     pub(super) fn takes(&self, demand: Demand) -> Nanos {
         let takes = self.meter.takes(demand);
         self.mix.as_ref().map_or(takes, |mix| takes.max(mix.takes(demand)))
@@ -339,8 +337,9 @@ impl<W> Queue<W> {
         Some((first.demand, first.paid))
     }
 
-    /// Corrects the bytes of a demand that has passed; of one that has waited for its turn, the cost of that as well, as far as others can
-    /// use its time now: who asks for much and moves nothing would have every turn.
+    /// Refunds the unused bytes of a demand that has passed. For a demand that has waited for its turn, also refunds
+    /// the cost, as far as other demands can use its time now. Otherwise a client that asks for much and moves nothing
+    /// would take every turn.
     pub(super) fn refund_unused(
         &mut self,
         client: Client,
@@ -416,11 +415,11 @@ fn line<'c, W>(
     clients.entry(client).or_insert_with(|| Line { flow: FlowState::default(), demands: Default::default() })
 }
 
-/// What nobody waits for any more.
+/// Collects abandoned waiters.
 pub(super) struct Abandoned<'g, W> {
     /// Whether it is that.
     pub is_gone: &'g dyn Fn(&W) -> bool,
-    /// What was found. To be dropped where no lock is held.
+    /// The abandoned waiters. Drop them where no lock is held.
     pub found: Vec<W>,
 }
 
@@ -433,12 +432,11 @@ pub(super) struct PartlyPaid {
     client: Client,
 }
 
-/// A demand whose turn it is among those of its volume.
+/// The demand that is next among those of its volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Next {
-    /// What its client has been served.
+    /// The service that its client has received.
     pub served: u64,
-    /// Its number.
     pub number: u64,
     pub(super) client: Client,
     class: Class,

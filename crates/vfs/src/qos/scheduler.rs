@@ -1,5 +1,4 @@
-//! A pool's volumes and what waits in them: who may pass, and when. Pure: time is an argument, and what may pass is a
-//! return value.
+//! The scheduler of a pool's volumes. Pure: time is an argument, and the demands that may pass are return values.
 
 use super::bucket::regained;
 use super::clients::ClientMeters;
@@ -19,18 +18,16 @@ const NEWCOMER_WAITING_MAX: usize = 16;
 /// The bits of a volume's number that say which slot it has; those above say how often the slot was used before.
 const SLOT_BITS: u32 = usize::BITS / 2;
 
-/// Lets demands pass within the limits of a pool, its volumes and their clients. `W` is what a demand leaves behind to be
-/// told that it may pass.
+/// Admits demands within the limits of a pool, its volumes and their clients. `W` is the waiter of a deferred demand.
 ///
-/// Whoever has been served least goes first: among the volumes of the pool where the pool's limit binds, among the
-/// clients of a volume where the volume's limit binds. So what one leaves is shared by the others, and comes back as soon
-/// as it is asked for.
+/// The flow with the least service goes first: among the volumes of the pool where the pool's limit binds, among the
+/// clients of a volume where the volume's limit binds. So the others share the unused part of a flow, and the flow gets
+/// it back as soon as it asks.
 #[derive(Debug)]
 pub struct Scheduler<W> {
     meter: Meter,
     per_client: ClientMeters,
     slots: Vec<Slot<W>>,
-    /// Slots whose volumes were removed.
     free: Vec<usize>,
     flows: FairQueue<usize>,
     numbers: u64,
@@ -39,11 +36,11 @@ pub struct Scheduler<W> {
 /// Whether a demand may pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// It may, and is paid.
+    /// The demand passes and is paid.
     Passed,
-    /// It may, and is paid turn by turn from now on: to be followed by [`Scheduler::release`].
+    /// The demand passes and is paid turn by turn from now on. Call [`Scheduler::release`] next.
     Owing,
-    /// It has to wait.
+    /// The demand must wait.
     Refused,
 }
 
@@ -60,12 +57,12 @@ struct Member<W> {
     flow: FlowState,
 }
 
-/// What may pass, and when there is more to do.
+/// The demands to resume.
 #[derive(Debug)]
 pub struct Release<W> {
-    /// What may pass now, in order, with its number.
+    /// The waiters of demands that may pass now, in order, with their numbers.
     pub passed: Vec<(u64, W)>,
-    /// What nobody waits for any more.
+    /// Abandoned waiters.
     pub gone: Vec<W>,
     /// When to come again.
     pub next: Option<Nanos>,
@@ -131,7 +128,7 @@ impl<W> Scheduler<W> {
         member.queue.drain()
     }
 
-    /// Lets a demand pass if it may pass now and takes nobody's turn; else it has to [`Scheduler::wait`].
+    /// Admits a demand that may pass now without taking another's turn; otherwise it must [`Scheduler::wait`].
     #[inline]
     pub fn admit(&mut self, volume: usize, client: Client, demand: Demand, now: Nanos) -> Decision {
         let class = demand.class();
@@ -150,7 +147,7 @@ impl<W> Scheduler<W> {
         Decision::Passed
     }
 
-    /// Lets a demand pass that takes several turns, if nobody waits whose turns these are.
+    /// Admits a demand of several turns, unless another demand waits for these turns.
     #[cold]
     fn owe(&mut self, volume: usize, client: Client, demand: Demand, now: Nanos) -> Decision {
         let Some(member) = member(&mut self.slots, volume) else { return Decision::Passed };
@@ -181,7 +178,7 @@ impl<W> Scheduler<W> {
         Ok(self.numbers)
     }
 
-    /// Lets pass what may pass by now. What `is_pending_removal` says nobody waits for any more takes nothing.
+    /// Releases the demands that may pass by now. A waiter that `is_gone` reports as abandoned takes nothing.
     pub fn release(&mut self, now: Nanos, is_gone: &dyn Fn(&W) -> bool) -> Release<W> {
         while let Some((volume, class)) = self.flows.wake(now) {
             if let Some(member) = member(&mut self.slots, volume) {
@@ -319,7 +316,7 @@ impl<W> Scheduler<W> {
         }
     }
 
-    /// Whether so much waits in a volume, of this client or of all, that nothing more of this client should.
+    /// Whether a volume's queue is full for this client: by its own demands or by all.
     pub fn is_full(&self, volume: usize, client: Client) -> bool {
         self.queue(volume).is_some_and(|queue| {
             let (all, own) = (queue.waiting(), queue.waiting_of(client));
@@ -329,7 +326,7 @@ impl<W> Scheduler<W> {
         })
     }
 
-    /// What has waited in a volume so far, and how many demands do now.
+    /// Returns the totals of throttling of a volume, and the number of demands that wait now.
     pub fn throttled(&self, volume: usize) -> (Throttled, usize) {
         self.queue(volume).map_or_else(Default::default, |queue| (queue.throttled(), queue.waiting()))
     }
@@ -358,7 +355,7 @@ fn member<W>(slots: &mut [Slot<W>], volume: usize) -> Option<&mut Member<W>> {
     slot.member.as_mut()
 }
 
-/// Has a volume looked at again whose limits have changed.
+/// Queues a volume again after a change of its limits.
 fn enqueue_again<W>(flows: &mut FairQueue<usize>, volume: usize, member: &mut Member<W>) {
     for class in Class::ALL {
         if !member.flow.is_absent(class) {

@@ -1,8 +1,9 @@
-//! Names by another spelling: for protocols to which two names that differ by case are one.
+//! Lookup of names regardless of case, for protocols that ignore it.
 //!
-//! A directory is listed once for that, and its names are kept under its change number, so that whoever changes it outside of this
-//! process is noticed. What changes through this process is told ([`CaseIndexes::changed`]), with the directory's attributes from
-//! before and after: so a directory that is being filled is not listed again for each new name. Where nothing is kept, telling is one load.
+//! A directory is listed once and its names are indexed under its change number, so that a change from outside this
+//! process is noticed. A change through this process updates the index ([`CaseIndexes::changed`]) with the directory's
+//! attributes before and after. So a directory that is being filled is not listed again for each new name. Where
+//! nothing is indexed, an update is one atomic load.
 
 use crate::file_key::FileKey;
 use crate::model::attrs::Change;
@@ -13,27 +14,27 @@ use std::ops::Bound;
 use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What all spellings of a name have in common; `None` for what is no name to whoever asks.
+/// Maps all spellings of a name to one form; `None` for a name that is not valid in the protocol.
 pub type Fold = fn(&[u8]) -> Option<Vec<u8>>;
 
 /// Memory for the names of one volume's directories.
 const BYTES_MAX: usize = 16 << 20;
-/// What a name takes besides its bytes.
+/// Memory of a name besides its bytes.
 const NAME_BYTES: usize = 48;
-/// Directories of one volume whose names are kept.
+/// Indexed directories of one volume.
 const DIRS_MAX: usize = 1024;
-/// Directories of one volume whose names are gathered at one time, each in as much memory as all may take that are kept. Who looks for
-/// a name in others meanwhile keeps nothing of what is found.
+/// Indexes of one volume that are built at a time, each limited to the memory of all finished ones. Lookups in further
+/// directories scan without building an index.
 const BUILDS_MAX: usize = 4;
 
 /// The names of one volume's directories that were looked for by another spelling.
 #[derive(Default)]
 pub(crate) struct CaseIndexes {
-    /// How many there are, with those that are being made.
+    /// Entries of `cached`, with those that are being built.
     count: AtomicUsize,
     cached: Mutex<CachedIndexes>,
     hasher: RandomState,
-    /// Directories whose names are being gathered.
+    /// Indexes that are being built.
     builds: AtomicUsize,
 }
 
@@ -53,7 +54,7 @@ struct Dir {
 }
 
 enum State {
-    /// It is being listed; what has changed since that began.
+    /// Being listed; the changes since the listing began.
     Listing(Vec<(Change, NameChange)>),
     Indexed {
         fold: Fold,
@@ -68,19 +69,17 @@ struct Names {
     bytes: usize,
 }
 
-/// What has happened to a name of a directory.
+/// A change of a name in a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum NameChange {
-    /// It is there.
     Added(Box<[u8]>),
-    /// It is not there any more.
     Removed(Box<[u8]>),
 }
 
 /// Changes that a listing may miss, beyond which it is not kept.
 const MISSED_MAX: usize = 4096;
 
-/// What is known of a name.
+/// The answer of the index for a name.
 pub(crate) enum CaseLookup<'i> {
     /// All there is to know: the name as it is stored, or that there is none.
     Stored(Option<Vec<u8>>),
@@ -230,7 +229,7 @@ impl CaseIndexes {
 }
 
 impl IndexBuild<'_> {
-    /// The same with one more name, whose spellings have `folded` in common. Nothing if these are more than are kept.
+    /// Adds a name with its folded form. `None` once the index exceeds its memory.
     pub(crate) fn with(mut self, name: &[u8], folded: Option<&[u8]>) -> Option<Self> {
         if let Some(folded) = folded {
             self.names.insert(self.indexes.hasher.hash_one(folded), name.into());
@@ -354,7 +353,7 @@ mod tests {
         gathering.finish();
     }
 
-    /// What is known: `None` if the directory has to be listed.
+    /// Looks up a name; `None` if the directory has to be listed.
     fn find(indexes: &CaseIndexes, change: u64, name: &str) -> Option<Option<String>> {
         match indexes.find(&key(1), change, name.as_bytes(), lower) {
             CaseLookup::Stored(stored) => Some(stored.map(|name| String::from_utf8(name).unwrap())),

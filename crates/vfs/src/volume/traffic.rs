@@ -1,4 +1,4 @@
-//! What passes through a volume: operations, bytes and times, by [`Kind`].
+//! Counters of a volume: operations, bytes and times by [`Kind`].
 
 use crate::qos::Kind;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -31,7 +31,7 @@ struct Counters {
     intervals: [AtomicU64; INTERVALS],
 }
 
-/// Where the data of a READ was when it was asked for.
+/// The source of the data of a READ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadSource {
     /// In memory, all of it, also what the kernel had read ahead; or there was nothing to read.
@@ -45,11 +45,11 @@ pub enum ReadSource {
 pub struct ReadCounts {
     /// Memory had it.
     pub from_memory: u64,
-    /// It had to be waited for.
+    /// READs that waited for storage.
     pub from_storage: u64,
 }
 
-/// What has been counted of one kind.
+/// Counters of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OperationCounts {
     /// Operations answered.
@@ -73,7 +73,7 @@ impl Traffic {
         counters.intervals[interval(nanos)].fetch_add(ops, Ordering::Relaxed);
     }
 
-    /// What has been counted so far.
+    /// Returns the counters so far.
     pub fn operation_counts(&self, kind: Kind) -> OperationCounts {
         let mut sum = OperationCounts::default();
         for counters in self.shards.iter().map(|shard| &shard.kinds[kind.index()]) {
@@ -99,7 +99,7 @@ impl Traffic {
         }
     }
 
-    /// Where the data of READs was so far.
+    /// Returns the sources of READ data so far.
     pub(crate) fn reads(&self) -> ReadCounts {
         let sum = |of: fn(&Shard) -> &AtomicU64| {
             self.shards.iter().map(|shard| of(shard).load(Ordering::Relaxed)).sum()
@@ -117,7 +117,7 @@ fn interval(nanos: u64) -> usize {
     (micros.next_power_of_two().ilog2() as usize).min(INTERVALS - 1)
 }
 
-/// Where this thread counts.
+/// Returns this thread's shard.
 fn shard() -> usize {
     static THREADS: AtomicUsize = AtomicUsize::new(0);
     thread_local! {

@@ -1,4 +1,4 @@
-//! Leases: what a step leaves, what is granted, who is asked.
+//! Leases: breaks, grants, and the recalls of operations.
 
 use super::super::lease::{legal, next_step};
 use super::*;
@@ -130,7 +130,7 @@ fn delegations_count_in_full_until_returned() {
     assert_eq!(rig.granted(&open(2, reading, want("R"))).caching, Caching::NONE, "there is a writer");
 }
 
-/// Who has a delegation may have the file open without an open that would keep it.
+/// A client with a delegation may have the file open without an open on the server that would keep it.
 #[test]
 fn a_delegation_ends_before_a_file_is_opened_to_be_deleted() {
     let mut rig = Rig::new();

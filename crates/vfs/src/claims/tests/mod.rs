@@ -87,7 +87,7 @@ impl Rig {
         std::mem::take(&mut self.effects)
     }
 
-    /// What was recalled, from what to what.
+    /// The recalls so far: holder, rights before and after, and whether an acknowledgment is expected.
     pub(super) fn recalls(&mut self) -> Vec<(HolderId, Caching, Caching, bool)> {
         let recall = |effect| match effect {
             Effect::Recall { holder, from, to, acknowledge, .. } => Some((holder, from, to, acknowledge)),

@@ -1,10 +1,10 @@
-//! The rules once more, slow and plain: words instead of bits, lists instead of indexes, one file, nobody waits.
+//! A slow and plain model of the rules: words instead of bits, lists instead of indexes, one file, no waiting.
 
 use super::*;
 use proptest::prelude::*;
 
-/// What a lease of each kind comes to when others do something: (kind, has, deed of others, keeps). What is not here
-/// changes nothing. Kinds: Shared, Oplock, Delegation.
+/// The effect of others' operations on a lease of each kind: (kind, rights, operation, remaining rights). Missing rows
+/// change nothing. Kinds: Shared, Oplock, Delegation.
 const BREAKS: [(char, &str, &str, &str); 24] = [
     ('S', "RWH", "touch", "RH"),
     ('S', "RW", "touch", "R"),
@@ -35,7 +35,6 @@ const BREAKS: [(char, &str, &str, &str); 24] = [
 #[derive(Clone, Debug)]
 struct Lease {
     kind: char,
-    /// Whose it is, or of which open.
     key: u64,
     has: &'static str,
     asked: Option<&'static str>,
@@ -63,7 +62,7 @@ struct Model {
     now: u64,
 }
 
-/// Who does something: the holder, the open, the lease it is done under.
+/// The requester: holder, open, and the lease of the open.
 type Who = (u64, u64, Option<(char, u64)>);
 
 const NOBODY: Who = (0, 0, None);
@@ -135,7 +134,7 @@ impl Model {
         if self.deed(who, deed) { Err(Conflict::Recalling) } else { Ok(()) }
     }
 
-    /// What a new open may cache.
+    /// Returns the caching rights of a new open.
     fn grant(
         &mut self,
         id: u64,

@@ -222,7 +222,7 @@ fn a_durable_open_without_a_conflict_comes_back_with_all_it_had() {
     assert_eq!(rig.refused(&Request::Reconnect { open, holder: HolderId(3) }), Conflict::NotHeld);
     assert_eq!(rig.table.drop_holder(rig.now, HolderId(1)), []);
     rig.granted(&io(Requester::Open(open), IoKind::Write));
-    // A writer with dirty data that nobody can be asked for is given up.
+    // A writer with dirty data whose client is gone loses its lease.
     rig.granted(&disconnect(open, false));
     assert_eq!(rig.apply(1, &io(Requester::Anonymous, IoKind::Write)), Verdict::Granted(Granted::default()));
     assert!(rig.take().contains(&revoked(3, open)));
@@ -339,12 +339,12 @@ fn a_file_has_no_more_than_so_many_claims() {
     assert_eq!((rig.refused(&stacked(holders + 1)), holders), (Conflict::TooMany, 15));
 }
 
-/// How many requests are granted, or wait, until there are too many.
+/// Returns the number of requests that are granted or wait before one is refused.
 fn until_refused(mut request: impl FnMut() -> Verdict) -> usize {
     (0..=CLAIMS_MAX).take_while(|_| request() != Verdict::Refused(Conflict::TooMany)).count()
 }
 
-/// Of opens, ranges and waiting requests of one file.
+/// Covers opens, ranges and waiting requests of one file.
 #[test]
 fn one_user_leaves_claims_on_a_file_to_others() {
     let users = Arc::new(HolderUsers::default());

@@ -111,7 +111,7 @@ fn a_kept_handle_is_asked_for_before_a_refusal() {
     assert_eq!(rig.outcomes(), [(ticket, Outcome::Again)]);
     let second = rig.open(OpenRequest { lease: shared(2, "RH"), ..opening(2, alone) });
     rig.waits(&Request::Open(opening(1, alone)));
-    // It is still in use: the handle is given up, the open stays.
+    // The handle cache ends, but the open stays: it is still in use.
     assert_eq!(rig.acknowledge(shared_key(2), caching("R")), Verdict::Granted(Granted::default()));
     assert_eq!(rig.refused(&Request::Open(opening(1, alone))), Conflict::Share);
     rig.granted(&Request::Close(second));

@@ -67,7 +67,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What the clients believe, made of nothing but answers and effects.
+/// The state of the clients, derived from answers and effects alone.
 #[derive(Default)]
 struct Clients {
     opens: Vec<(OpenId, u8)>,
@@ -96,7 +96,7 @@ impl World {
             if matches!(request, Request::Open(_)) {
                 self.clients.opens.push((open, file));
             }
-            // Who comes back is told what it had, and of the break after that.
+            // A reconnected client receives its former rights, and then the break.
             let is_back = matches!(request, Request::Reconnect { .. });
             if let Some(key) = lease.filter(|_| !is_breaking || is_back) {
                 self.clients.leases.insert((file, Stream::default(), key), caching);
@@ -125,7 +125,7 @@ impl World {
             match effect {
                 Effect::Recall { file, stream, key, from, to, .. } => {
                     let believed = clients.leases.insert((file.bytes()[0], stream, key), to);
-                    // Who comes to a lease that is being broken is told once more.
+                    // A client that joins a breaking lease receives the break once more.
                     let is_known = [Some(from), Some(to)].contains(&believed);
                     assert!(is_known, "{key:?} is recalled from {from:?}, and was {believed:?}");
                 }
@@ -291,7 +291,7 @@ impl World {
         self.rig.effects.extend(effects);
     }
 
-    /// What must hold at any time.
+    /// Checks the invariants.
     fn check(&mut self) {
         let World { rig, clients } = self;
         rig.table.assert_tidy();

@@ -12,7 +12,7 @@ use std::sync::Arc;
 const SECOND: u64 = 1_000_000_000;
 const MIB: u64 = 1 << 20;
 
-/// What a call in the simulation belongs to.
+/// The identity of a call in the simulation.
 #[derive(Clone, Copy, Debug)]
 struct Ticket {
     load: usize,
@@ -20,7 +20,7 @@ struct Ticket {
     since: u64,
     /// Bytes that are moved in the end.
     moved: Transferred,
-    /// Nobody waits for it.
+    /// Whether the call was abandoned.
     is_gone: bool,
 }
 
@@ -43,7 +43,7 @@ struct Load {
     read: u32,
     /// When it begins and ends, in nanoseconds.
     active: std::ops::Range<u64>,
-    /// What it does instead of asking honestly, one after the other.
+    /// Tricks to use instead of honest requests, one after the other.
     tricks: Vec<Trick>,
 }
 
@@ -173,7 +173,7 @@ impl Bench {
         self.arrivals.push(std::cmp::Reverse((self.now + self.pause(load), load)));
     }
 
-    /// How long a load takes to its next call. Tricks need no haste, and would be many.
+    /// Returns the pause of a load before its next call. Tricks need no haste, and would be many.
     fn pause(&self, load: usize) -> u64 {
         if self.loads[load].tricks.is_empty() { ANSWER } else { 50 * ANSWER }
     }

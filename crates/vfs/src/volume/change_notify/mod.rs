@@ -1,7 +1,7 @@
-//! Who is told of changes below a directory: names that come and go, and what changes in the files that have them.
+//! Watches of changes below a directory: of names, and of the files that have them.
 //!
-//! A change is told once, whatever protocol it came by. Where nobody watches anything of a volume, that is one load. What is told
-//! waits in a bounded buffer until it is taken; what does not fit is said to be too much, and whoever watches lists the directory.
+//! A change is reported once, whatever protocol made it. Without watches a change costs one atomic load. Each watch has
+//! a bounded buffer of changes. On overflow the watch reports that, and its client lists the directory.
 
 use crate::acl::access::{self, Access};
 use crate::acl::posix_acl::PosixAcl;
@@ -29,9 +29,9 @@ pub const RETAINED_BYTES_MAX: usize = 16 << 20;
 pub const RETAINED_BYTES_OF_USER_MAX: usize = RETAINED_BYTES_MAX / 4;
 /// Bytes that a change takes besides its path.
 pub const CHANGE_BYTES: usize = 16;
-/// Directories from a change up to whoever watches the tree.
+/// Levels from a change up to a watched tree.
 const DEPTH_MAX: usize = 256;
-/// Entries that are looked at for the name of a directory.
+/// Entries scanned for the name of a directory.
 const ENTRIES_MAX: usize = 65_536;
 /// Names of directories that are remembered.
 const NAMES_MAX: usize = 4096;
@@ -53,13 +53,13 @@ impl ChangeMask {
     pub const SIZE: Self = Self(1 << 3);
     /// The time of the last write, and so what was written.
     pub const MODIFIED: Self = Self(1 << 4);
-    /// The time of the last access, where somebody sets it.
+    /// The time of the last access, if a client sets it.
     pub const ACCESSED: Self = Self(1 << 5);
     /// The time of creation.
     pub const CREATED: Self = Self(1 << 6);
     /// Extended attributes.
     pub const XATTRS: Self = Self(1 << 7);
-    /// Who may do what.
+    /// Owner, group, mode and access control list.
     pub const SECURITY: Self = Self(1 << 8);
 
     /// Whether anything of `other` is in it.
@@ -80,49 +80,46 @@ impl BitOr for ChangeMask {
     }
 }
 
-/// What has happened to a name.
+/// The kind of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// It is new.
     Added,
-    /// It is gone.
     Removed,
-    /// What has it was changed.
+    /// The object of the name was modified.
     Modified,
-    /// It was changed to the one that comes next.
+    /// The old name of a rename; the new one follows.
     OldName,
-    /// It was changed to this.
+    /// The new name of a rename.
     NewName,
 }
 
 /// A change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChangeRecord {
-    /// What has happened.
     pub action: Action,
     /// To what: a path from the directory that is watched, its names separated by `/`.
     pub path: Vec<u8>,
 }
 
-/// What whoever watches is told.
+/// The events that a watch delivers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WatchEvents {
     /// These changes.
     Changes(Vec<ChangeRecord>),
     /// More than was kept: the directory is to be listed.
     Overflow,
-    /// The directory is gone or going, and nothing more is told.
+    /// The directory is removed or being removed. No more events follow.
     DirectoryRemoved,
 }
 
 /// Called when there is news, with no lock held.
 pub type OnEvents = Box<dyn Fn() + Send + Sync>;
 
-/// What of a directory is watched.
+/// The subject of a watch.
 pub struct WatchFilter {
-    /// Who watches, as the export takes it: of what lies below it is told who may list it there.
+    /// The watching caller under the export's rules. Events below the directory need the right to list them.
     pub caller: Caller,
-    /// The user who has logged in, of whose watches there are only so many.
+    /// The user who is logged in; watches are limited for each user.
     pub user: u32,
     /// Which changes.
     pub what: ChangeMask,
@@ -146,14 +143,14 @@ struct WatchEntry {
     tell: OnEvents,
 }
 
-/// What is kept, by all watches of a user, and of a volume.
+/// Bytes of undelivered changes of a user and of the volume.
 #[derive(Clone)]
 struct RetainedBytes {
     of_user: Arc<AtomicUsize>,
     of_all: Arc<AtomicUsize>,
 }
 
-/// Those who watch something. Who tells them goes on with what there is while it changes.
+/// The watches of a directory. A notification works on a snapshot of them.
 type Watchers = Arc<Vec<Arc<WatchEntry>>>;
 
 #[derive(Default)]
@@ -177,15 +174,15 @@ pub(crate) struct Watches {
 #[derive(Default)]
 struct Table {
     watched: HashMap<FileKey, Watchers>,
-    /// Those among them who watch trees.
+    /// The watches of trees among them.
     trees: Watchers,
-    /// How many watches each user has, and how many bytes they keep.
+    /// Number of watches and retained bytes of each user.
     users: HashMap<u32, (usize, Arc<AtomicUsize>)>,
-    /// Where directories were found: the one above, and the name there.
+    /// The last known parent and name of directories.
     names: HashMap<FileKey, (FileKey, Box<[u8]>)>,
 }
 
-/// What has a name, as far as watches want to know.
+/// The object of a name, as watches need it.
 pub(crate) struct Child {
     key: FileKey,
     pub(crate) is_dir: bool,
@@ -251,7 +248,7 @@ impl RetainedBytes {
         has_room
     }
 
-    /// What a buffer keeps counts no longer.
+    /// Subtracts the bytes of a buffer.
     fn release(&self, buffer: &mut Buffer) {
         let bytes = std::mem::take(&mut buffer.bytes);
         self.of_user.fetch_sub(bytes, Ordering::Relaxed);
@@ -318,7 +315,7 @@ impl WatchEntry {
         true
     }
 
-    /// Forgets what it keeps, for whoever lists the directory anyway.
+    /// Drops the buffered changes; the client will list the directory.
     fn overflow(&self, buffer: &mut Buffer) {
         self.retained.release(buffer);
         buffer.changes = Vec::new();
@@ -327,7 +324,6 @@ impl WatchEntry {
 }
 
 impl Watches {
-    /// None yet, where `style` decides who may see what.
     pub(crate) fn new(style: SecurityStyle) -> Self {
         Self { style, ..Self::default() }
     }
@@ -357,7 +353,7 @@ impl Watches {
         Ok(Watch { watches: Arc::clone(self), watched })
     }
 
-    /// What has a name in a directory, where anybody watches.
+    /// Looks up the object of a name, if there are watches.
     pub(crate) fn child(&self, dir: &NodeRef, name: Name<'_>) -> Option<Child> {
         if !self.is_any() {
             return None;
@@ -383,7 +379,7 @@ impl Watches {
         }
     }
 
-    /// Tells those who watch a directory, or a tree, that it is going.
+    /// Notifies watches of a directory that it is being removed.
     pub(crate) fn gone(&self, key: &FileKey) {
         if !self.is_any() {
             return;
@@ -433,8 +429,8 @@ impl Watches {
         self.table.lock().watched.get(key).cloned().unwrap_or_default()
     }
 
-    /// Tells changes to those who watch a directory, or its tree if they are in one below, to which the way leads through those with
-    /// these attributes.
+    /// Queues changes for the watches of a directory. `ancestors` are the directories between it and the change, so
+    /// only watches of trees match unless there are none.
     fn push(
         &self,
         key: &FileKey,
@@ -451,7 +447,7 @@ impl Watches {
         self.watchers(key).iter().filter(is_wanted).for_each(|watched| watched.push(above, changes));
     }
 
-    /// Tells changes in `dir` to those who watch the trees that it is in.
+    /// Queues changes in `dir` for the watches of the trees that contain it.
     fn climb(&self, root: &NodeRef, dir: &NodeRef, changes: &[Change<'_>], what: ChangeMask) -> FsResult<()> {
         let (root, mut node) = (root.key(), NodeRef::clone(dir));
         let (mut path, mut ancestors) = (Vec::new(), Vec::new());
@@ -513,7 +509,7 @@ impl Watches {
         Ok(name)
     }
 
-    /// Has all who watch trees list them.
+    /// Makes all watches of trees list them.
     fn overflow_trees(&self) {
         let trees = Arc::clone(&self.table.lock().trees);
         for watched in trees.iter() {
@@ -526,9 +522,9 @@ impl Watches {
 /// A directory on the way to a change.
 struct Ancestor {
     attrs: Attrs,
-    /// Where lists rule.
+    /// Set where access control lists rule.
     acl: Option<Acl>,
-    /// Where mode bits rule.
+    /// Set where mode bits rule.
     posix_acl: Option<Arc<PosixAcl>>,
 }
 
@@ -541,7 +537,7 @@ impl Ancestor {
     }
 }
 
-/// Whether somebody may list the first of these directories, and come there through the others.
+/// Whether a caller may list the first of these directories and traverse the others.
 fn may_see(caller: &Caller, ancestors: &[Ancestor]) -> bool {
     ancestors.iter().all(|ancestor| ancestor.grants(caller, Access::EXECUTE, Rights::EXECUTE))
         && ancestors.first().is_none_or(|ancestor| ancestor.grants(caller, Access::READ, Rights::READ))

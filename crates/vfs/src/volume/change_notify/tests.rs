@@ -32,7 +32,7 @@ fn said(watch: &Watch) -> Vec<String> {
     changes.into_iter().map(line).collect()
 }
 
-/// As many watches as a user may have.
+/// Creates watches until the user's limit refuses one.
 fn watches_of(watches: &Arc<Watches>, user: u32) -> Vec<Watch> {
     let watch = || watches.add(dir(), wish_of(user, usize::MAX), Box::new(|| {}));
     std::iter::repeat_with(watch).take(WATCHES_MAX).map_while(Result::ok).collect()
