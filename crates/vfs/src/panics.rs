@@ -1,7 +1,7 @@
-//! Panics, which are defects of ours: what they may end, and how many there were.
+//! Panics, which are bugs: their effect and their number.
 //!
-//! A panic ends the call or the connection that met it, not a thread that serves others. What it says is the business of
-//! the process's panic hook.
+//! A panic ends the call or the connection that met it, not a thread that serves others. The process's panic hook
+//! writes the message.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +12,7 @@ static CAUGHT: AtomicU64 = AtomicU64::new(0);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Panicked;
 
-/// Does work that may panic. The caller sees to it that what the work has left half done is not used.
+/// Runs code that may panic. The caller must not use data that a panic may have left half changed.
 #[inline]
 pub fn catch<T>(work: impl FnOnce() -> T) -> Result<T, Panicked> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|_| {

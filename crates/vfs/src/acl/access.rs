@@ -6,7 +6,7 @@ use crate::model::attrs::{Attrs, FileType};
 use crate::model::attrs::{SET_GID, SET_UID, STICKY};
 use crate::model::caller::{Caller, INVALID_ID};
 
-/// A set of wishes on one object.
+/// A set of access rights on one object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access(u32);
 
@@ -37,8 +37,8 @@ impl Access {
     }
 }
 
-/// Whether mode bits alone say what `caller` may do with an object, even if it has a list: its owner, and root. Without group bits,
-/// which are the mask of a list, Linux passes over the list, too.
+/// Whether mode bits alone decide for `caller`, even if the object has an ACL: for its owner, and for root. Without
+/// group bits, which are the mask of an ACL, Linux skips the ACL, too.
 #[inline]
 pub fn is_ruled_by_mode(attrs: &Attrs, caller: &Caller) -> bool {
     caller.uid == attrs.uid || caller.is_root() || attrs.mode & 0o070 == 0
@@ -76,8 +76,8 @@ fn granted_by_mode(attrs: &Attrs, caller: &Caller) -> Access {
     Access::of_bits(attrs.mode >> shift)
 }
 
-/// Whether a list gives `caller` all of `wish` for an object that has `attrs`, as `posix_acl_permission` of Linux has it. Owner, mask
-/// and others are those of the mode; of the groups one alone must give all that is wished for.
+/// Whether an ACL grants `caller` all of `wish` on an object that has `attrs`, like `posix_acl_permission` of Linux.
+/// Owner, mask and others are those of the mode; one group alone must grant all of `wish`.
 fn is_granted_by_list(attrs: &Attrs, acl: &PosixAcl, caller: &Caller, wish: Access) -> bool {
     let has = |bits: u32| Access::of_bits(bits).has(wish);
     let mask = attrs.mode >> 3;

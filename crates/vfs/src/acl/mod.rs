@@ -34,7 +34,7 @@ pub enum SecurityStyle {
     Ntfs,
 }
 
-/// A set of rights on a file or directory. The numbers are those that MS-DTYP §2.4.3 and RFC 8881 §6.2.1.3.1 have in common.
+/// A set of rights on a file or directory. MS-DTYP §2.4.3 and RFC 8881 §6.2.1.3.1 share the numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rights(pub u32);
 
@@ -53,7 +53,7 @@ impl Rights {
     pub const WRITE_XATTRS: Self = Self(0x10);
     /// Run a file, pass through a directory.
     pub const EXECUTE: Self = Self(0x20);
-    /// Remove what is in a directory, whatever its own list says.
+    /// Remove entries of a directory, regardless of the entry's own list.
     pub const DELETE_CHILD: Self = Self(0x40);
     /// Ask for attributes.
     pub const READ_ATTRS: Self = Self(0x80);
@@ -71,7 +71,7 @@ impl Rights {
     pub const SYNCHRONIZE: Self = Self(0x10_0000);
     /// Everything.
     pub const ALL: Self = Self(0x1f_01ff);
-    /// All of reading: what Windows calls the generic right to read (MS-SMB2 §2.2.13.1.1).
+    /// All rights of reading: the generic right to read of Windows (MS-SMB2 §2.2.13.1.1).
     pub const READ_ALL: Self =
         Self(Self::READ.0 | Self::READ_XATTRS.0 | Self::READ_ATTRS.0 | Self::READ_ACL.0);
 
@@ -79,7 +79,7 @@ impl Rights {
     const ALWAYS: Self = Self(Self::READ_ATTRS.0 | Self::READ_ACL.0 | Self::SYNCHRONIZE.0);
     /// Rights of an owner besides.
     const OF_OWNERS: Self = Self(Self::WRITE_ATTRS.0 | Self::WRITE_ACL.0 | Self::WRITE_OWNER.0);
-    /// Rights of an owner whatever the list says, unless it has an OWNER RIGHTS entry (MS-DTYP §2.5.3.2).
+    /// Rights of an owner by any list without an OWNER RIGHTS entry (MS-DTYP §2.5.3.2).
     const IMPLIED: Self = Self(Self::READ_ACL.0 | Self::WRITE_ACL.0);
 
     /// Whether all of `other` is in this set.
@@ -225,7 +225,7 @@ pub struct Acl {
     pub entries: Option<Vec<AclEntry>>,
     /// Whether changes of the lists above are kept away from it (a protected list). Clients heed it, which hand changes on.
     pub is_protected: bool,
-    /// Whether what inherits from it says so (an auto-inherited list).
+    /// Whether inheriting lists are marked so (an auto-inherited list).
     pub is_auto_inherited: bool,
 }
 

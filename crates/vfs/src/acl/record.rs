@@ -43,7 +43,7 @@ impl Record {
         ];
         let flags = flags.into_iter().filter(|(is, _)| *is).fold(0, |all, (_, flag)| all | flag);
         let entries = self.acl.entries.as_deref().unwrap_or_default();
-        // Those who make a list hold it to its bound.
+        // The callers that build a list enforce its bound.
         let count = u16::try_from(entries.len()).unwrap_or(u16::MAX);
         let mut bytes = Vec::with_capacity(HEAD_BYTES + ENTRY_BYTES * entries.len());
         bytes.extend([VERSION, flags]);

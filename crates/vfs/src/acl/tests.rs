@@ -1,4 +1,4 @@
-//! Lists: what they give, hand on, and say as a mode.
+//! Access control lists: rights, inheritance, equivalent modes.
 
 use super::*;
 use crate::model::attrs::{Device, Time};

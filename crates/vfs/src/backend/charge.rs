@@ -1,11 +1,12 @@
-//! Bytes that an object is charged of a volume's capacity besides the contents of a regular file.
+//! Charges of an object against a volume's capacity besides the contents of a regular file.
 //!
-//! Every figure follows from the state that a walk over the files sees, so a recount agrees with the running count. Each is at
-//! least what ext4, XFS and Btrfs take on the disk, but for the trees that find it (docs/decisions/0063-overhead.md).
+//! Every figure follows from the state that a walk over the files sees, so a recount agrees with the running count.
+//! Each is at least the use on ext4, XFS and Btrfs, except for the trees that index it
+//! (docs/decisions/0063-overhead.md).
 
 /// Bytes of the blocks that contents are charged in.
 pub const BLOCK_BYTES: u64 = 4096;
-/// An object without its names: what the largest inode of the three file systems takes.
+/// An object without its names: the largest inode of the three file systems.
 pub const INODE_BYTES: u64 = 512;
 /// Each name of an object.
 pub const NAME_BYTES: u64 = 512;

@@ -41,7 +41,7 @@ pub enum Blocking {
 /// The extent of a [`Node::sync`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SyncScope {
-    /// Contents, and what is needed to read them back (`fdatasync`).
+    /// Contents, and the metadata to read them back (`fdatasync`).
     Data,
     /// Contents and all attributes; of a directory, its entries (`fsync`).
     All,
@@ -91,7 +91,7 @@ pub struct Lookup {
     pub attrs: Attrs,
 }
 
-/// A made or removed entry and what that did to its directory.
+/// A new entry and the change of its directory.
 pub struct CreatedEntry {
     /// The new object.
     pub found: Lookup,
@@ -119,10 +119,10 @@ pub const KEEP_SET_ID: AuthorizeWrite<'static> = &|_| Ok(false);
 /// Allows every write and takes the set-id bits away.
 pub const CLEAR_SET_ID: AuthorizeWrite<'static> = &|_| Ok(true);
 
-/// Decides what to set of a file with these attributes.
+/// Decides the changes of a file with these attributes.
 pub type AuthorizeSetattr<'a> = &'a dyn Fn(&Attrs) -> FsResult<SetAttrs>;
 
-/// Decides whether something may be created in a directory with these attributes, and what it gets.
+/// Decides whether an object may be created in a directory with these attributes, and returns the object's attributes.
 pub type AuthorizeCreate<'a> = &'a dyn Fn(&Attrs) -> FsResult<NewInode>;
 
 /// Decides whether a directory with these attributes may get a further name for a file.
@@ -140,7 +140,7 @@ pub struct EntryRef<'a> {
 /// Decides whether a name may be removed.
 pub type AuthorizeRemove<'a> = &'a dyn Fn(&EntryRef<'_>) -> FsResult<()>;
 
-/// Decides whether what has the first name may get the second.
+/// Decides whether the object of the first name may get the second.
 pub type AuthorizeRename<'a> = &'a dyn Fn(&EntryRef<'_>, &EntryRef<'_>) -> FsResult<()>;
 
 /// Takes entries until it has enough. `Break` means that the entry did not fit and was not taken.
@@ -175,14 +175,14 @@ pub trait Backend: Send + Sync {
     /// of the same file begins, so a caller that reads this after a successful flush sees every earlier failure.
     fn flush_failures(&self) -> u64;
 
-    /// Whether the file of a key is gone for certain: what belongs to it is removed then. A file that is not found may be there all the
-    /// same, and a key that another file system has made says nothing of this one.
+    /// Whether the file of a key is certainly deleted, so that its streams and records can be removed. A file that a
+    /// lookup does not find may still exist, and a key of another file system says nothing about this one.
     fn is_removed(&self, key: &FileKey) -> bool {
         matches!(self.node(key, Blocking::Allowed), Err(FsError::Stale))
     }
 
-    /// Whether reading with [`Blocking::Never`] succeeds wherever memory has the data. Storage that cannot
-    /// tell says [`crate::FsError::Wait(Wait::Storage)`] to every such read, which then says nothing.
+    /// Whether a read with [`Blocking::Never`] succeeds whenever the data is in memory. A storage that cannot know
+    /// returns [`crate::FsError::Wait(Wait::Storage)`] for every such read.
     fn knows_memory(&self) -> bool {
         true
     }
@@ -209,7 +209,7 @@ pub trait Node: Any + Send + Sync {
     /// The attributes now. [`crate::FsError::Stale`] once the file has no name left, unless it is pinned.
     fn attrs(&self, blocking: Blocking) -> FsResult<Attrs>;
 
-    /// The size now of a regular file; cheaper than all attributes where the storage can tell.
+    /// The size of a regular file; cheaper than all attributes on some storages.
     fn size(&self, blocking: Blocking) -> FsResult<u64> {
         Ok(self.attrs(blocking)?.size)
     }
@@ -218,7 +218,7 @@ pub trait Node: Any + Send + Sync {
     /// A new size needs a regular file: [`crate::FsError::IsDirectory`] for a directory, else [`crate::FsError::Invalid`].
     fn change_attrs(&self, authorize: AuthorizeSetattr<'_>) -> FsResult<Change>;
 
-    /// [`Node::change_attrs`], whatever the attributes are.
+    /// [`Node::change_attrs`] without a condition.
     fn set_attrs(&self, set: &SetAttrs) -> FsResult<Change> {
         self.change_attrs(&|_| Ok(*set))
     }
@@ -250,19 +250,20 @@ pub trait Node: Any + Send + Sync {
         self.write(offset, &data, authorize)
     }
 
-    /// Takes what a write of `len` bytes at `offset` in several parts needs, so that none of them is refused for want of
-    /// room, or refuses it as [`Node::write`] refuses the whole. What is in the file does not change. Each success is to be
-    /// followed by one [`Node::release`] of the same range.
+    /// Reserves the space for a write of `len` bytes at `offset` in several parts, so that none of them fails for lack
+    /// of space, or fails like [`Node::write`] of the whole. The contents do not change. Each success must be followed
+    /// by one [`Node::release`] of the same range.
     fn reserve(&self, offset: u64, len: usize, authorize: AuthorizeWrite<'_>) -> FsResult<()>;
 
-    /// Gives back what of a [`Node::reserve`] was not used.
+    /// Releases the unused part of a [`Node::reserve`].
     fn release(&self, offset: u64, len: usize);
 
     /// Preserves the file and its data even without a name, until an equal number of calls of [`Node::unpin`]. Opens of
     /// the file continue to work. A file that is already deleted stays deleted.
     fn pin(&self);
 
-    /// Ends a [`Node::pin`], without waiting for storage: what a file without a name took is free soon after its last one.
+    /// Ends a [`Node::pin`], without waiting for storage: the space of a file without a name is free soon after its
+    /// last pin.
     fn unpin(&self);
 
     /// Makes this file durable. Callers that come while a flush runs share the next one.
@@ -321,8 +322,8 @@ pub trait Node: Any + Send + Sync {
     /// Removes an empty directory.
     fn remove_dir(&self, name: Name<'_>, authorize: AuthorizeRemove<'_>) -> FsResult<Change>;
 
-    /// Moves `from` in this directory to `to` in `to_dir` (perhaps this one), replacing what has that name as
-    /// rename(2) does. The changes are of this directory and of `to_dir`. Durable after `sync(All)` of both.
+    /// Moves `from` in this directory to `to` in `to_dir` (perhaps this one), replacing the object of that name as
+    /// rename(2) does. Returns the changes of this directory and of `to_dir`. Durable after `sync(All)` of both.
     fn rename(
         &self,
         from: Name<'_>,

@@ -11,9 +11,9 @@ use std::sync::Arc;
 /// The size of a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capacity {
-    /// Bytes of storage in use, at most. Which contents count as in use is the backend's to say, but a block of 4 KiB that was
-    /// written is in use; [`super::charge`] says what objects, names and attributes take. The root directory of a new volume takes
-    /// nothing.
+    /// Bytes of storage in use, at most. The backend decides which contents count as in use, but a written block of 4
+    /// KiB always does; [`super::charge`] has the charges of objects, names and attributes. The root directory of a new
+    /// volume is free.
     pub bytes: u64,
     /// Files, directories and all other objects, with the root directory, at most. A file with several names is one.
     pub files: u64,
@@ -111,7 +111,7 @@ pub trait Provisioner: Send + Sync {
     /// [`FsError::Wait(Wait::Recall)`] ([`FsError::Io`] if they cannot be counted).
     fn open(&self, id: VolumeId) -> FsResult<Arc<dyn Backend>>;
 
-    /// Changes what an open or closed volume may hold, durably. What is already there stays, even if it is more.
+    /// Changes the capacity of an open or closed volume, durably. Existing files stay, even above the new capacity.
     fn set_capacity(&self, id: VolumeId, capacity: Capacity) -> FsResult<()>;
 
     /// Changes mode and owner of a volume's root directory.
@@ -120,7 +120,7 @@ pub trait Provisioner: Send + Sync {
     /// The usage of a volume, without a listing. For a volume that is closed after a crash: the last known usage.
     fn usage(&self, id: VolumeId) -> FsResult<Usage>;
 
-    /// Gives up what is kept aside for a full disk, if it is full, until the answer is dropped.
+    /// Releases the reserve for a full disk, if the disk is full, until the guard is dropped.
     fn lend_room(&self) -> ReserveGuard {
         None
     }

@@ -19,7 +19,8 @@ pub const XATTR_OVERHEAD_BYTES: usize = 288;
 /// The prefix of names that belong to this service.
 pub const RESERVED: &[u8] = b"plimsoll.";
 
-/// The longest list of names that Linux returns, in bytes (`XATTR_LIST_MAX`), less what is there from others.
+/// The longest list of names that Linux returns, in bytes (`XATTR_LIST_MAX`), less a margin for names of other
+/// programs.
 const LIST_BYTES_MAX: usize = (64 << 10) - 1024;
 const _: () = {
     let longest = XATTR_NAME_BYTES_MAX + XATTR_OVERHEAD_BYTES;
@@ -104,20 +105,20 @@ pub type XattrSink<'s> = dyn FnMut(XattrName<'_>, u64) -> ControlFlow<()> + 's;
 
 /// The extended attributes of a file.
 ///
-/// The room for a service's own attributes ([`XattrName::is_own`]) is not that of the others, and no list has them.
+/// The service's own attributes ([`XattrName::is_own`]) have a separate allowance, and no list contains them.
 ///
-/// Only regular files and directories carry any: on anything else every verb is [`FsError::NotSupported`].
-/// Changes promise what those of [`crate::Node`] do, and are durable after `sync(All)` of the node.
+/// Only regular files and directories carry any: for other types every method is [`FsError::NotSupported`]. Changes
+/// keep the promises of [`crate::Node`], and are durable after `sync(All)` of the node.
 pub trait Xattrs {
     /// The value of an attribute; [`FsError::NotFound`] if it is not there.
     fn get(&self, name: XattrName<'_>) -> FsResult<Vec<u8>>;
 
     /// Lists names after `cookie` (0: from the start) in the order of their cookies. True if the end was reached; false
-    /// if `sink` had enough. A name that is there all the while comes once, whatever else changes.
+    /// if `sink` had enough. A name that exists throughout is listed once, regardless of other changes.
     fn list(&self, cookie: u64, sink: &mut XattrSink<'_>) -> FsResult<bool>;
 
-    /// Sets an attribute. A value past [`XATTR_VALUE_BYTES_MAX`] is [`FsError::FileTooBig`]; what would be past
-    /// [`XATTRS_BYTES_MAX`], or is more than the storage has room for, [`FsError::NoSpace`].
+    /// Sets an attribute. A value past [`XATTR_VALUE_BYTES_MAX`] is [`FsError::FileTooBig`]. A total past
+    /// [`XATTRS_BYTES_MAX`], or more than the storage has space for, is [`FsError::NoSpace`].
     fn set(
         &self,
         name: XattrName<'_>,

@@ -87,13 +87,13 @@ pub struct Slot {
 }
 
 const SHARDS: usize = 16;
-/// The part of a table that is a reserve: one in so many.
+/// The divisor of a table for its reserve.
 const RESERVE: usize = 8;
 /// The divisor of the remaining reserve that one party may hold.
 const RESERVE_SHARE: usize = 32;
 
 impl Networks {
-    /// Networks of IPv6 addresses that have so many leading bits in common: 1 to 128.
+    /// Networks of IPv6 addresses that share a prefix of `bits`: 1 to 128.
     pub fn of_prefix(bits: u8) -> Option<Self> {
         (1..=128).contains(&bits).then_some(Self { prefix_bits: bits })
     }
@@ -144,7 +144,7 @@ impl Party {
         Self { principal: Some(uid), ..self }
     }
 
-    /// The party of the same client, with what is known of its admission.
+    /// Returns the same party with the knowledge of its admission.
     #[must_use]
     pub fn admitted(self, is_admitted: bool) -> Self {
         Self { is_stranger: !is_admitted, ..self }
@@ -168,7 +168,7 @@ impl Bounds {
         Ok(Slot { bounds: Arc::clone(self), party: *party, weight })
     }
 
-    /// Room for an entry of this weight, whether or not there is any: for what cannot be refused any more.
+    /// Takes room for an entry of this weight even if there is none, for entries that cannot be refused any more.
     pub fn force(self: &Arc<Self>, party: &Party, weight: usize) -> Slot {
         let mut slot = Slot { bounds: Arc::clone(self), party: *party, weight: 0 };
         slot.set(weight);
@@ -237,7 +237,8 @@ impl Part {
         }
     }
 
-    /// Whether a network that holds `count` of what is used, `of_principal` of it for the principal in question, may hold more.
+    /// Whether a network that holds `count` of the table, `of_principal` of it for the principal in question, may hold
+    /// more.
     fn check(
         &self,
         used: usize,
@@ -249,7 +250,7 @@ impl Part {
             return Err(Full::All);
         }
         let most = share(self.all, used.saturating_sub(count));
-        // The first entry may be heavier than a share of what is left.
+        // The first entry may be heavier than a share of the remainder.
         if count > 0 && count + weight > most {
             return Err(Full::Network);
         }

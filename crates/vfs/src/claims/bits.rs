@@ -69,9 +69,9 @@ bits! {
         WRITE = 2,
         /// Deleting and renaming.
         DELETE = 4,
-        /// Reading the descriptor: others are not alone with the file (MS-FSA 2.1.5.18), but keep what they cache.
+        /// Reading the descriptor: it conflicts with exclusive access (MS-FSA 2.1.5.18), but breaks no cache.
         DESCRIPTOR = 8,
-        /// Extended attributes, and changes of the descriptor: what was written must be there (MS-FSA 2.1.4.12).
+        /// Extended attributes, and changes of the descriptor: cached writes must be flushed first (MS-FSA 2.1.4.12).
         OTHER = 16,
         /// All that share modes are about.
         DATA = 7,

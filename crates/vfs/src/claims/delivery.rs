@@ -17,16 +17,16 @@ thread_local! {
 
 struct Delivery {
     due: Due,
-    /// Whether a call below this one on the stack delivers what is due.
+    /// Whether a caller further up the stack delivers.
     is_running: bool,
 }
 
-/// A mark that this call delivers what is due on its thread.
+/// Marks that this call delivers on its thread.
 struct Running;
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // What a panic has left is delivered with what comes next.
+        // Effects that a panic has left are delivered with the next ones.
         _ = DELIVERY.try_with(|delivery| delivery.borrow_mut().is_running = false);
     }
 }

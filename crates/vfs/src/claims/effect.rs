@@ -32,7 +32,7 @@ pub struct Granted {
 /// Why not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Conflict {
-    /// Another open denies it, or has what this one would deny.
+    /// Another open denies this access, or has access that this one would deny.
     Share,
     /// A conflict with an open whose client is disconnected and may reconnect.
     Absent,
@@ -48,7 +48,7 @@ pub enum Conflict {
     },
     /// A recall is under way; ask again later.
     Recalling,
-    /// After a restart only what was held before can be claimed.
+    /// During the grace period only earlier claims can be reclaimed.
     Grace,
     /// Nothing can be reclaimed any more, or this was not held.
     NoGrace,
@@ -148,7 +148,7 @@ impl Effect {
 
 /// A client of a stateful protocol, as the table of claims reaches it.
 pub trait Holder: Send + Sync {
-    /// Takes what happened to this holder's claims and tickets. No lock of the table is held, but perhaps the backend's of the
-    /// file: the call must not wait, and must not call the backend.
+    /// Receives an effect on this holder's claims and tickets. No lock of the table is held, but perhaps the backend's
+    /// lock of the file: the call must not wait, and must not call the backend.
     fn deliver(&self, effect: Effect);
 }

@@ -59,7 +59,7 @@ impl FileClaims {
         }
     }
 
-    /// Lets go on what can, and removes what has to go, now that something may have gone.
+    /// Resumes requests and removes deleted files after a release.
     pub(super) fn resume_waiting(&mut self, step: &mut Step<'_>) {
         if std::mem::take(&mut self.is_deleting) || self.is_released {
             self.remove_deleted(step);
@@ -79,7 +79,7 @@ impl FileClaims {
         }
     }
 
-    /// Ends what has had its time.
+    /// Enforces deadlines.
     pub(super) fn expire(&mut self, step: &mut Step<'_>) {
         let now = step.now;
         while let Some(open) = self.opens.overdue(now) {
@@ -103,7 +103,7 @@ impl FileClaims {
         deadlines.into_iter().flatten().min()
     }
 
-    /// Ends what a holder has here, at most so many claims of it; whether that is all.
+    /// Ends up to a limit of a holder's claims on this file; returns whether none are left.
     pub(super) fn drop_holder(&mut self, step: &mut Step<'_>, holder: HolderId, most: usize) -> bool {
         let waiting: Vec<Ticket> = self.line.of_holder(holder).take(most).collect();
         let mut left = most - waiting.len();

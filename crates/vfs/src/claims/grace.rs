@@ -1,4 +1,4 @@
-//! [`Grace`]: the time after a restart in which only what was held before can be claimed (RFC 8881 §8.4.2.1).
+//! [`Grace`]: the time after a restart in which clients can only reclaim earlier claims (RFC 8881 §8.4.2.1).
 
 use crate::qos::Nanos;
 use crate::sync::Mutex;

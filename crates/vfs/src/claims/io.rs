@@ -32,7 +32,7 @@ impl FileClaims {
         let mut must_wait = self.break_leases(step, actor, stream, |lease| match (io.kind, lease.key) {
             // What it was given it was given of the file as it will be.
             (IoKind::Replace, LeaseKey::Oplock(open)) if actor.open == Some(open) => Caching::NONE,
-            // Who looks at a file without opening it reckons with what it caches itself.
+            // A holder that reads without an open knows its own cache.
             (IoKind::Read, _) if actor.open.is_none() && actor.holder == Some(lease.holder) => Caching::NONE,
             (IoKind::Read, _) => Caching::WRITE,
             (IoKind::Write | IoKind::Replace, _) => Caching::READ | Caching::WRITE,

@@ -1,4 +1,4 @@
-//! Leases: what may be granted, and how they are broken.
+//! Leases: grants and breaks.
 
 use super::entries::{Lease, Open};
 use super::file::FileClaims;
@@ -37,7 +37,8 @@ impl Lease {
     /// Whether it does not stand in this actor's way.
     pub(super) fn exempts(&self, actor: Actor) -> bool {
         match self.key {
-            // Of what its open may only read, its own writes and byte ranges are no less in the way (MS-FSA 2.1.4.12).
+            // An oplock that its open may only read conflicts with the open's own writes and byte ranges (MS-FSA
+            // 2.1.4.12).
             LeaseKey::Oplock(open) => actor.open == Some(open) && self.have != READ,
             LeaseKey::Shared { .. } => actor.key == Some(self.key),
             LeaseKey::Delegation(holder) => actor.holder == Some(holder),
@@ -116,7 +117,7 @@ pub(super) fn legal(kind: LeaseKind, allowed: Caching) -> Caching {
 }
 
 impl FileClaims {
-    /// Starts to break what `must_go` names of each lease but the actor's own; whether anything has to be waited for.
+    /// Starts to break `must_go` of each lease except the actor's own; returns whether an answer must be awaited.
     pub(super) fn break_leases(
         &mut self,
         step: &mut Step<'_>,
@@ -212,7 +213,7 @@ impl FileClaims {
         self.leases.iter().position(|lease| lease.key == key && lease.stream == stream)
     }
 
-    /// Gives an open what others allow of what it wants: writing goes first, then the handle, then reading.
+    /// Grants an open the wanted rights that others allow: writing is dropped first, then the handle, then reading.
     pub(super) fn grant_lease(
         &mut self,
         step: &mut Step<'_>,
@@ -274,7 +275,7 @@ impl FileClaims {
             let data = |other: &&Open| other.stream == open.stream && !other.access.rights.is_none();
             self.opens.iter().filter(data).filter(|other| !is_own(other))
         };
-        // A holder's other leases too: each allows what it says, whoever has it.
+        // Includes the holder's other leases: each allows its rights to any holder.
         let foreign = || self.leases.iter().filter(|lease| lease.stream == open.stream && lease.key != key);
         // What is cached is the client's with all its opens, or the open's and the lease's alone: so are the ranges that it may keep.
         let is_own_range = |range: &RangeGroup| match range
@@ -350,7 +351,7 @@ impl FileClaims {
         }
     }
 
-    /// Asks a holder again for what it was asked for and has not answered, perhaps because it has not heard it.
+    /// Repeats the unanswered recalls of a holder, which may have missed them.
     pub(super) fn remind(&self, step: &mut Step<'_>, holder: HolderId) {
         self.leases.iter().filter(|lease| lease.holder == holder).for_each(|lease| lease.remind(step));
     }

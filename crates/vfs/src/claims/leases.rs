@@ -1,4 +1,4 @@
-//! The leases on one file, and what all of them come to.
+//! The leases on one file, with a cached summary.
 
 use super::Caching;
 use super::entries::Lease;

@@ -46,7 +46,7 @@ pub use step::Timeouts;
 pub use table::{ClaimCounts, Table};
 pub use users::HolderUsers;
 
-/// A client of a stateful protocol, or a session of one: what effects are delivered to, and what goes as a whole.
+/// A client of a stateful protocol, or a session of one: the recipient of effects, whose claims end together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HolderId(pub u64);
 

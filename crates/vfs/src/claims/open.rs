@@ -35,7 +35,7 @@ impl Open {
         Actor { holder: Some(self.holder), open: Some(self.id), key: self.lease }
     }
 
-    /// Whether it gives way to whatever conflicts with it.
+    /// Whether any conflict ends this open.
     pub(super) fn yields(&self, step: &Step<'_>) -> bool {
         step.lapsed.contains(&self.holder) || self.is_durable()
     }
@@ -64,13 +64,13 @@ impl FileClaims {
     pub(super) fn open(&mut self, step: &mut Step<'_>, request: &OpenRequest) -> Verdict {
         let OpenRequest { holder, stream, access, .. } = *request;
         if self.is_deleted(stream) {
-            // Who only waits for its client keeps what was deleted until somebody wants it.
+            // An open that waits for its client preserves a deleted file until another client wants the file.
             self.revoke_deleted(step, |step, open| open.yields(step));
             return Verdict::Refused(Conflict::DeletePending);
         }
         let writes = access.rights.intersects(Rights::WRITE) || request.truncates;
         if writes && !request.is_mandatory && !request.reclaims && self.is_deleted_on_close(stream) {
-            // Where ranges are mandatory, clients know that an open shares the deletion; others cannot be told.
+            // With mandatory ranges, clients know that an open shares the deletion; other protocols cannot report that.
             self.revoke_deleting(step, stream);
             return Verdict::Refused(Conflict::DeletePending);
         }
@@ -86,7 +86,7 @@ impl FileClaims {
         if let Some(verdict) = self.make_way(step, actor, stream, access, request.truncates, waits) {
             return verdict;
         }
-        // An open that has given way may have been the last one of what is to be deleted.
+        // An open that has yielded may have been the last one of a file to delete.
         if self.is_deleted(stream) {
             return Verdict::Refused(Conflict::DeletePending);
         }
@@ -171,7 +171,7 @@ impl FileClaims {
         if access.rights.is_none() && !truncates {
             return None;
         }
-        // Of what is only delegated, nothing keeps a file that goes with another's open.
+        // A delegation alone does not preserve a file that goes with another's open.
         let changes = Rights::WRITE | Rights::DELETE;
         let is_seen_by_readers =
             truncates || access.rights.intersects(changes) || access.deny.intersects(Rights::READ);
@@ -235,7 +235,7 @@ impl FileClaims {
             if self.break_leases(step, actor, stream, must_go) {
                 return Some(self.wait_for_recall(step, actor.holder, waits));
             }
-            // Nobody was there to be asked: what had to go has gone.
+            // No holder was connected to answer a recall; conflicting opens have been revoked.
         }
     }
 
@@ -315,7 +315,7 @@ impl FileClaims {
         if let Some(key) = lease {
             self.pass_lease(step, key, stream);
         }
-        // Those who wait for its lease need not wait for an answer.
+        // Requests that wait for its lease need not wait for an answer.
         self.is_released = true;
         done()
     }
@@ -409,7 +409,7 @@ impl FileClaims {
             self.deletions.retain(|gone| gone.stream != stream);
             return done();
         };
-        // MS-FSA 2.1.5.15.3: who keeps the file open for later lets it go.
+        // MS-FSA 2.1.5.15.3: handle caches of the file are recalled.
         if self.break_leases(step, actor, stream, |_| Caching::HANDLE) {
             return self.wait_for_recall(step, actor.holder, waits);
         }
@@ -442,7 +442,7 @@ impl FileClaims {
         self.is_deleting = true;
     }
 
-    /// Takes away what is left of opens of what is to go, where all of them are such.
+    /// Revokes the remaining opens of a file to delete, if all of them may be revoked.
     pub(super) fn revoke_deleted(&mut self, step: &mut Step<'_>, is_such: impl Fn(&Step<'_>, &Open) -> bool) {
         let open_of = |gone: &Deletion| (gone.stream, gone.stream == Stream::default());
         let deleted: Vec<(Stream, bool)> =

@@ -1,4 +1,4 @@
-//! The opens of one file, by number and by what share modes ask of them.
+//! The opens of one file, by number and by share mode.
 
 use super::entries::Open;
 use super::{Access, LeaseKey, Link, OpenId, Rights, Stream};
@@ -102,7 +102,7 @@ impl Opens {
         Some(open)
     }
 
-    /// Each combination of rights and denials that opens have, from those of `stream` on.
+    /// Each combination of rights and denials of the opens, from those of `stream` on.
     fn kinds_from(&self, stream: Stream) -> impl Iterator<Item = (Stream, Access)> {
         let first = self.alike.range((stream, Access::default(), OpenId(0))..).next();
         let kind = |&(stream, access, _): &(Stream, Access, OpenId)| (stream, access);

@@ -1,4 +1,4 @@
-//! Byte ranges: one list for those that are enforced and those that are advisory.
+//! Byte ranges, enforced and advisory, in one list.
 
 use super::entries::Range;
 use super::file::FileClaims;
@@ -94,7 +94,8 @@ impl FileClaims {
         let held = self.lock_conflict(step, request);
         let waits = request.queueing != Queueing::Never && !self.line.is_empty();
         let other = if waits { self.request_in_the_way(request, ticket) } else { None };
-        // Behind another request rather than behind what is held: so those who wait for the same come one after the other.
+        // Waits behind an equal request rather than behind the held range, so that equal requests are granted one after
+        // the other.
         let twin = || self.line.twin(request, ticket).filter(|_| waits);
         let conflict = held.or(other.map(|(_, range)| range))?.conflict();
         let behind = match (twin(), other, held) {
@@ -113,17 +114,18 @@ impl FileClaims {
         (!has_some).then(|| (found, Range::new(found.0, &waiter.request, None)))
     }
 
-    /// A range that is held and keeps `request` from being granted, once those that yield have been taken away.
+    /// Returns a held range that conflicts with `request`, after revoking those that yield.
     fn lock_conflict(&mut self, step: &mut Step<'_>, request: &LockRequest) -> Option<Range> {
         let LockRequest { owner, is_exclusive, is_enforced, .. } = *request;
         let kinds = move || RangeKind::all_that(move |kind| is_exclusive || kind.is_exclusive);
-        // An advisory owner converts what it has. An enforced one may read below its own exclusive range, no more
+        // An advisory owner converts its ranges. An enforced one may read below its own exclusive range, no more
         // (MS-FSA 2.1.4.10).
         let is_exempt = |range: &RangeGroup| range.owner == owner && !(is_enforced && is_exclusive);
         self.first_in_the_way(step, request.stream, &request.span, kinds, is_exempt)
     }
 
-    /// The first range of these kinds that overlaps a span and is not exempt, once those before it that yield have been taken away.
+    /// Returns the first range of these kinds that overlaps a span and is not exempt, after revoking earlier ones that
+    /// yield.
     pub(super) fn first_in_the_way<K: IntoIterator<Item = RangeKind>>(
         &mut self,
         step: &mut Step<'_>,
@@ -161,7 +163,7 @@ impl FileClaims {
         self.line.released(range.id);
     }
 
-    /// Ends ranges that end with an open, if there are more than so many of them: at most so many; whether it did.
+    /// Ends up to `most` ranges of an open, if it has more than that; returns whether it did.
     pub(super) fn thin_out(&mut self, open: OpenId, most: usize) -> bool {
         let ranges: Vec<Range> = self.ranges.with(open).take(most + 1).collect();
         let is_more = ranges.len() > most;
@@ -225,14 +227,14 @@ impl FileClaims {
             return Verdict::Refused(range.conflict());
         }
         let Some(actor) = self.lock_actor(request) else { return Verdict::Refused(Conflict::NotHeld) };
-        // Who may write later may hold ranges that nobody knows of.
+        // A write cache may include ranges that the server does not know.
         if self.break_leases(step, actor, request.stream, |_| Caching::WRITE) {
             return Verdict::Refused(Conflict::Recalling);
         }
         done()
     }
 
-    /// Enforced ranges stack. Advisory ones replace what the owner has there, and grow together.
+    /// Enforced ranges stack. Advisory ones replace those of the owner, and merge.
     pub(super) fn insert_range(&mut self, step: &mut Step<'_>, mut range: Range) {
         if !range.is_enforced {
             self.carve(step, range.owner, range.stream, &range.span);
@@ -311,7 +313,7 @@ impl FileClaims {
         done()
     }
 
-    /// Grants what waits for a range and meets nothing any longer, in order.
+    /// Grants queued requests without a conflict, in order.
     pub(super) fn grant_queued(&mut self, step: &mut Step<'_>) {
         while let Some((ticket, waiter)) = self.line.next_due() {
             match self.in_the_way(step, &waiter.request, ticket) {
@@ -336,7 +338,7 @@ impl FileClaims {
         let kept_until = kept.map(|kept| Nanos(step.now.0.saturating_add(kept.0)));
         self.insert_range(step, Range::new(ticket.0, request, kept_until));
         if !(request.is_enforced && request.is_exclusive) {
-            // Its own range is in nobody's way.
+            // Its own range does not conflict with the owner's other requests.
             self.line.released_to(owner, ticket.0);
         }
         match kept {
@@ -345,7 +347,7 @@ impl FileClaims {
         }
     }
 
-    /// Gives up what was kept for owners that did not come. They never had it, so they have lost nothing.
+    /// Ends reservations whose owners did not come. They never held the range, so they have lost nothing.
     pub(super) fn expire_reserved(&mut self, step: &Step<'_>) {
         while let Some(range) = self.ranges.kept_until(step.now) {
             self.remove_range(&range);

@@ -1,4 +1,4 @@
-//! The byte ranges of one file, in such orders that asking for those in a way takes a number of steps that grows with their logarithm.
+//! The byte ranges of one file, in orders that make searches for conflicts logarithmic.
 
 use super::entries::Range;
 use super::slab::{self, Slab};
@@ -303,7 +303,7 @@ impl Ranges {
         after - held.of_owners().count_before(|entry| entry.owner < owner)
     }
 
-    /// One of those that a holder has.
+    /// Returns any range of a holder.
     pub(super) fn any_of(&self, holder: HolderId) -> Option<Range> {
         let held = self.0.as_ref()?;
         let owner = LockOwner { holder, owner: 0 };
@@ -317,7 +317,7 @@ impl Ranges {
         self.0.iter().flat_map(move |held| held.with(open))
     }
 
-    /// When the first of those that are only kept ends.
+    /// Returns the earliest end of a reservation.
     pub(super) fn next_kept(&self) -> Option<Nanos> {
         self.0.as_ref()?.kept.first_key_value().map(|((until, _), _)| *until)
     }
@@ -407,7 +407,7 @@ impl RangeIndexes {
         self.enforced -= usize::from(range.is_enforced);
     }
 
-    /// Moves what is left to less memory. It takes as long as a few of the removals before it.
+    /// Moves the entries to less memory, at the cost of a few of the removals before it.
     #[cold]
     fn compact(&mut self) {
         let mut fresh = Self::default();

@@ -19,7 +19,7 @@ pub enum Request {
         /// Whether the request can be resumed.
         waits: bool,
     },
-    /// Less access, less denied; at most what the open has (RFC 8881 §18.18).
+    /// Reduces access and denial; the result is at most those of the open (RFC 8881 §18.18).
     Downgrade {
         /// The open.
         open: OpenId,
@@ -48,8 +48,8 @@ pub enum Request {
         /// The new holder.
         holder: HolderId,
     },
-    /// An open from before a restart of the service, which waits for its client. Nothing stands against it: what was held then went
-    /// together.
+    /// Restores an open from before a restart of the service, which waits for its client. Never conflicts: restored
+    /// claims existed together before.
     Restore(RestoreRequest),
     /// The lease of a restored open, once all opens are restored: as much of its former rights as conflicts with no
     /// other cache.
@@ -86,8 +86,8 @@ pub enum Request {
         stream: Stream,
         /// Which bytes.
         span: Span,
-        /// `true`: exactly one range of these bounds, held as enforced. `false`: these bytes out of whatever the owner
-        /// holds, also if that is nothing.
+        /// `true`: exactly one enforced range of these bounds. `false`: these bytes of any ranges of the owner, even if
+        /// there are none.
         enforced: bool,
         /// Which of several of these bounds, where that is known; otherwise one that the owner has alone before one that it shares.
         is_exclusive: Option<bool>,
@@ -109,7 +109,7 @@ pub enum Request {
         /// Whether the request can be resumed.
         waits: bool,
     },
-    /// The file has another name, or a stream of it has: what goes by the old one goes by the new one. Never waits.
+    /// The file or a stream of it was renamed: pending deletions follow to the new name. Never waits.
     Relink {
         /// The name that it had.
         from: Link,
@@ -251,8 +251,8 @@ pub struct LockOwner {
     pub owner: u64,
 }
 
-/// The bytes from `start` up to and without `end`. Ranges without bytes exist (MS-FSA 2.1.4.10): they overlap what has
-/// bytes on both sides of them.
+/// The bytes from `start` up to but without `end`. Empty ranges exist (MS-FSA 2.1.4.10): they overlap spans with bytes
+/// on both sides of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Span {
     start: u64,
@@ -398,7 +398,7 @@ impl Span {
         self.end == u128::from(self.start)
     }
 
-    /// Whether any byte is in both. One without bytes overlaps what surrounds it.
+    /// Whether two spans share a byte. An empty one overlaps a span that surrounds it.
     #[inline]
     pub fn overlaps(&self, other: &Self) -> bool {
         u128::from(self.start) < other.end && u128::from(other.start) < self.end

@@ -21,8 +21,8 @@ const ENDED_AT_ONCE_MAX: usize = 256;
 /// The interval of checks for a removal by another thread.
 const MOMENT: Duration = Duration::from_millis(10);
 
-/// All claims of a volume. Effects go to the holders that are attached, after every lock is gone; what they leave to the
-/// volume, [`Effect::Remove`], is returned.
+/// All claims of a volume. Effects go to the attached holders without any lock; effects for the volume,
+/// [`Effect::Remove`], are returned.
 pub struct Claims {
     /// Totals over all shards, so that most calls read nothing else.
     counts: Counters,
@@ -130,7 +130,7 @@ impl Claims {
     /// Answers a request.
     pub fn apply(&self, now: Nanos, file: &FileKey, request: &Request) -> (Verdict, Vec<Effect>) {
         let Some(making) = request.claim_origin() else { return self.apply_to_shard(now, file, request) };
-        // Held, so that what is reclaimed is there before the grace period ends.
+        // The guard makes reclaims finish before the grace period ends.
         match (self.grace.hold(), making) {
             (Some(_), ClaimOrigin::New) => (Verdict::Refused(Conflict::Grace), Vec::new()),
             (None, ClaimOrigin::Reclaimed) => (Verdict::Refused(Conflict::NoGrace), Vec::new()),
@@ -153,8 +153,8 @@ impl Claims {
         verdict
     }
 
-    /// A read, write or change of attributes that does not wait: one load where nothing that is held can stop it. An open
-    /// that is gone stops nothing here: its holder was told.
+    /// Checks a read, write or change of attributes that does not wait: one atomic load where no claim can stop it. A
+    /// closed open stops nothing here: its holder has been notified.
     #[inline]
     pub fn io(&self, now: impl FnOnce() -> Nanos, file: &FileKey, io: Io) -> FsResult<()> {
         if !self.may_bind(io.kind, file) {
@@ -286,8 +286,8 @@ impl Claims {
         }
     }
 
-    /// Delivers effects to their holders; what is left is the volume's to do. Where a holder calls this that takes an effect, they are
-    /// delivered after it has.
+    /// Delivers effects to their holders and returns those for the volume. If a holder calls this while it receives an
+    /// effect, delivery follows after that.
     #[must_use = "names have to be removed"]
     pub fn deliver_effects(&self, effects: Vec<Effect>) -> Vec<Effect> {
         if effects.is_empty() {
@@ -348,7 +348,7 @@ impl Claims {
         shards.into_iter().chain(grace).min()
     }
 
-    /// Whether only what was held before a restart can be claimed.
+    /// Whether only claims from before a restart can be made.
     pub fn is_in_grace(&self) -> bool {
         self.grace.is_active()
     }
@@ -446,7 +446,7 @@ impl Claims {
         let before = table.counts();
         let answer = act(&mut table);
         let after = table.counts();
-        // Under the lock, so that the counts never miss what is held.
+        // Counted under the lock, so that the counts never miss a claim.
         shard.counts.add(before, after);
         self.counts.add(before, after);
         shard.deadline.store(table.next_deadline().map_or(NEVER, |deadline| deadline.0), Relaxed);

@@ -53,11 +53,11 @@ macro_rules! place_in_tree {
 
 pub(super) use place_in_tree;
 
-/// A span with what it is of.
+/// An entry with a span.
 pub(super) trait Item: Entry {
     fn span(&self) -> Span;
     fn is_exclusive(&self) -> bool;
-    /// A number of its own, larger than those of items that were made before it.
+    /// A unique number, larger than those of earlier items.
     fn id(&self) -> u64;
 }
 
@@ -82,18 +82,18 @@ impl<B> Links<B> {
     }
 }
 
-/// A summary of a node and those below it.
+/// A summary of a subtree.
 pub(super) trait Below<O: Order>: Copy + Default + 'static {
     /// The summary of a node with nothing below it.
     fn of(at: u32) -> Self;
 
-    /// Includes what is in another summary.
+    /// Merges another summary.
     fn add(&mut self, other: Self, slab: &Slab<O::Entry>);
 
     /// Excludes a node if that leaves all else as it is. Returns whether it did: if not, the summary has to be made anew.
     fn remove(&mut self, gone: u32) -> bool;
 
-    /// Whether anything that is not exempt reaches the window. A summary that cannot tell says yes.
+    /// Whether any entry that is not exempt reaches the window. A summary that cannot know returns true.
     fn is_reached(
         &self,
         slab: &Slab<O::Entry>,
@@ -276,7 +276,7 @@ impl<O: Order> Below<O> for Numbered {
 /// The order of a tree.
 type Key<O> = (<O as Order>::Kind, u64, u128, bool, u64);
 
-/// The spans that a search is for: those that end after one point and begin before another.
+/// The spans that a search is for: they end after one point and begin before another.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Window {
     after: Option<u64>,
@@ -618,7 +618,7 @@ impl<O: Order> Change<'_, O> {
         (self.balance(at, Moved::Out(removed)), removed)
     }
 
-    /// Takes the first node out below this one: what is left there, and it.
+    /// Removes the first node of a subtree; returns the remaining subtree and the node.
     fn take_least(&mut self, at: u32) -> (u32, u32) {
         count_step();
         let (left, right) = self.sides(at);
@@ -630,7 +630,8 @@ impl<O: Order> Change<'_, O> {
         (self.balance(at, Moved::Out(least)), least)
     }
 
-    /// Has the heights of both sides differ by one at most, as they did but for one change, and notes what is below.
+    /// Rebalances a subtree after one change, so that the heights of its sides differ by one at most, and updates its
+    /// summary.
     fn balance(&mut self, at: u32, moved: Moved) -> u32 {
         let (left, right) = self.sides(at);
         let (left_height, right_height) = (self.height(left), self.height(right));
@@ -687,7 +688,7 @@ impl<O: Order> Change<'_, O> {
         up
     }
 
-    /// Notes what a node has below it, from its two sides.
+    /// Updates the summary of a node from its two sides.
     fn update(&mut self, at: u32) {
         let (left, right) = self.sides(at);
         let mut below = O::Below::of(at);
@@ -728,7 +729,7 @@ fn count_step() {}
 
 #[cfg(test)]
 impl<'a, O: Order> Search<'a, O> {
-    /// The entries in order. Panics unless the tree is balanced and each node knows what is below it.
+    /// Returns the entries in order. Panics unless the tree is balanced and each summary is right.
     pub(super) fn assert_sound(&self) -> Vec<&'a O::Entry> {
         let mut entries = Vec::new();
         self.assert_sound_below(self.root, &mut entries);

@@ -1,4 +1,4 @@
-//! One step of a table on one file: what it has at hand, and what comes of it for others.
+//! One step of a table on one file: its inputs and its effects.
 
 use super::{
     Effect, Granted, HolderId, HolderUsers, LeaseKey, OpenId, Outcome, RevokedClaim, Ticket, Verdict,
@@ -60,7 +60,6 @@ impl Step<'_> {
     }
 }
 
-/// Granted, with nothing to tell.
 pub(super) fn done() -> Verdict {
     Verdict::Granted(Granted::default())
 }

@@ -14,7 +14,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::BuildHasherDefault;
 use std::sync::Arc;
 
-/// Below this many, holders of a file that have nothing there any more are not looked for.
+/// Below this number, former holders of a file are not searched for.
 const KNOWN_MIN: usize = 16;
 
 /// Numbers of files with claims, by kind of claim.
@@ -34,7 +34,7 @@ pub struct ClaimCounts {
     pub deletes: usize,
 }
 
-/// The claims on many files. Time is an argument; what others have to be told are values.
+/// The claims on many files. Time is an argument; messages to holders are return values.
 #[derive(Debug)]
 pub struct Table {
     timeouts: Timeouts,
@@ -115,7 +115,7 @@ impl Table {
         self.files.get(file)?.access_of(open)
     }
 
-    /// Whether a stream of a file is to go with its last open, by itself or with the file, as was decided by whatever open.
+    /// Whether a stream of a file is to go with its last open, by itself or with the file, whichever open decided that.
     pub fn is_deleted(&self, file: &FileKey, stream: Stream) -> bool {
         self.files.get(file).is_some_and(|claims| claims.is_deleted(stream))
     }
@@ -139,8 +139,8 @@ impl Table {
         self.visit(now, file, |claims, step| claims.apply(step, request))
     }
 
-    /// Ends ranges of an open that is to be closed, where there are more than so many: at most so many, before others have their turn.
-    /// Whether it did.
+    /// Ends up to `most` ranges of an open that is to be closed, if it has more, so that others have a turn before the
+    /// rest. Returns whether it did.
     pub(super) fn thin_out(
         &mut self,
         now: Nanos,
@@ -189,14 +189,14 @@ impl Table {
         self.deadlines.first().map(|&(deadline, _)| deadline)
     }
 
-    /// The holder's lease on all it has is over: from now on it yields to whatever conflicts (courtesy,
-    /// RFC 8881 §8.4.2.4).
+    /// Expires the lease of a holder on its state: from now on its claims yield to any conflict (courtesy, RFC 8881
+    /// §8.4.2.4).
     pub fn lapse(&mut self, now: Nanos, holder: HolderId) -> Vec<Effect> {
         if !self.holders.contains_key(&holder) {
             return Vec::new();
         }
         self.lapsed.insert(holder);
-        // Those who wait for it ask again.
+        // Requests that wait for its claims are resumed.
         self.visit_all(now, holder, |claims, _| {
             claims.is_released = true;
             claims.line.all_released();
@@ -208,7 +208,7 @@ impl Table {
         self.lapsed.remove(&holder);
     }
 
-    /// Tells a holder again what was asked of it and it has not answered.
+    /// Repeats the unanswered recalls of a holder.
     pub fn remind(&mut self, now: Nanos, holder: HolderId) -> Vec<Effect> {
         self.visit_all(now, holder, |claims, step| claims.remind(step, holder))
     }
@@ -220,7 +220,7 @@ impl Table {
         effects
     }
 
-    /// Ends at most so many claims of a holder, and about as many files that it has any on; whether that is all it had.
+    /// Ends up to a limit of a holder's claims, and about as many files; returns whether none are left.
     pub(super) fn drop_some(
         &mut self,
         now: Nanos,

@@ -334,7 +334,7 @@ impl Requests {
         self.ranges.insert(ticket, (waiter, at));
     }
 
-    /// Moves what is left to less memory. It takes as long as a few of the removals before it.
+    /// Moves the entries to less memory, at the cost of a few of the removals before it.
     #[cold]
     fn compact(&mut self) {
         self.all = Slab::default();

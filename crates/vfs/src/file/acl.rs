@@ -107,8 +107,8 @@ impl Ruling<'_> {
 }
 
 impl Export {
-    /// Whether `caller` sees that the file of `key` is there, which has `attrs`, where listings show only what one may read. Where
-    /// lists rule, that is all of reading, as with Windows.
+    /// Whether listings show `caller` the file of `key`, which has `attrs`, where they show only readable files. Where
+    /// lists rule, that needs all rights of reading, as on Windows.
     pub fn is_visible(self: &Arc<Self>, key: &FileKey, attrs: &Attrs, caller: &Caller) -> FsResult<bool> {
         Ok(match self.volume.security_style() {
             SecurityStyle::Unix => {
@@ -224,7 +224,7 @@ impl File {
         }
         let dir = self.node.attrs(Blocking::Allowed)?;
         let name = name.and_then(|name| Name::new(name).ok());
-        // Where nothing is found, the verb itself says what is wrong.
+        // If the lookup fails, the operation itself reports the error.
         let found = name.and_then(|name| self.node.lookup(name, Blocking::Allowed).ok());
         let found = found.map(|found| (self.beside(found.node), found.attrs));
         let object = found.as_ref().map(|(object, attrs)| (object, attrs));
@@ -343,7 +343,7 @@ impl File {
             // The next write would take them away, and the list with them, which belongs to the mode.
             mode &= !access::set_id_bits(mode);
         }
-        // Until owner and mode are those of the record, the file is ruled by its mode, which gives nobody more than the old list.
+        // Until owner and mode match the record, the mode rules, which gives no caller more than the old list.
         let record = Record::new(acl, new_uid, new_gid, mode);
         let ask = |_: &Attrs| self.check_claims(caller.by, IoKind::SetAttrs, || Span::ALL);
         let mut after = self.write_list(record, &ask)?.after;
@@ -371,7 +371,7 @@ pub(super) fn allowed_by_list(
 ) -> FsResult<SetAttrs> {
     let mut set = *set;
     let owns = caller.is_root() || caller.uid == attrs.uid;
-    // A mode that comes with both times is what clients say of a file that they have just made exclusively (RFC 1813 §3.3.8).
+    // A client that has just made a file exclusively sets a mode together with both times (RFC 1813 §3.3.8).
     let says_of_new = matches!((set.accessed, set.modified), (Some(SetTime::Now), Some(SetTime::Now)));
     let is_same = |mode: u32| (mode ^ attrs.mode) & MODE_BITS == 0;
     if says_of_new || set.mode.is_some_and(is_same) || attrs.file_type == FileType::Symlink {
@@ -380,7 +380,7 @@ pub(super) fn allowed_by_list(
     set.uid = set.uid.filter(|uid| *uid != attrs.uid);
     set.gid = set.gid.filter(|gid| *gid != attrs.gid);
     if set.mode.is_some() || set.uid.is_some() || set.gid.is_some() {
-        // The list says who may do what, and nothing else does.
+        // Only the list decides.
         return Err(FsError::NotOwner);
     }
     if set.size.is_some() && !is_open && !rights.has(Rights::WRITE) {

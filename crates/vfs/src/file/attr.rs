@@ -182,7 +182,7 @@ impl<'c> Setter<'c> {
     }
 }
 
-/// Checks every wish in `set` and adds what follows from it.
+/// Checks each change in `set` and adds the changes that follow from it.
 fn allowed(setter: &Setter<'_>, node: &NodeRef, attrs: &Attrs, set: &SetAttrs) -> FsResult<SetAttrs> {
     let caller = setter.caller;
     let owns = caller.is_root() || caller.uid == attrs.uid;
@@ -207,7 +207,7 @@ fn allowed(setter: &Setter<'_>, node: &NodeRef, attrs: &Attrs, set: &SetAttrs) -
         }
     }
     if attrs.file_type == FileType::Symlink {
-        // Nothing looks at the mode of a symbolic link: a wish for one is taken and changes nothing, as on other servers.
+        // The mode of a symbolic link has no effect: setting it succeeds and changes nothing, as on other servers.
         set.mode = None;
     }
     let sets_moment =
@@ -232,8 +232,8 @@ fn check_new_owner(caller: &Caller, attrs: &Attrs, set: &SetAttrs) -> FsResult<(
     if takes_user || takes_group || foreign { Err(FsError::NotOwner) } else { Ok(()) }
 }
 
-/// A new owner or group, and a new size set by another than root, take the set-id bits away, unless a new mode is set
-/// in the same call.
+/// Clears the set-id bits on a new owner or group, or on a new size set by another than root, unless the same call sets
+/// a mode.
 fn without_set_id(caller: &Caller, attrs: &Attrs, set: SetAttrs) -> SetAttrs {
     let bits = access::set_id_bits(attrs.mode);
     let chowns = (set.uid.is_some() || set.gid.is_some()) && attrs.file_type != FileType::Directory;

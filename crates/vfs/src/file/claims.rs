@@ -126,7 +126,7 @@ impl File {
         name: Name<'_>,
     ) -> FsResult<()> {
         let Some(claims) = self.volume().active_claims() else { return Ok(()) };
-        // The verb itself says what is wrong.
+        // The operation itself reports the error.
         if self.check_place(ruling, caller).is_err() {
             return Ok(());
         }
@@ -148,7 +148,7 @@ impl File {
         claims.unlink(caller.by, || self.volume().now(), &target.key())
     }
 
-    /// After `from` in this directory has become `to` in `to_dir`: what goes with the last open of that file goes by its new name.
+    /// Updates delete-on-close links after `from` in this directory became `to` in `to_dir`.
     pub(super) fn update_links_of(&self, from: Name<'_>, to_dir: &Self, to: Name<'_>) {
         let Some(claims) = self.volume().active_claims().filter(|claims| claims.has_deletions()) else {
             return;
@@ -218,8 +218,8 @@ impl File {
         self.volume().active_claims()?.access_of(&self.key(), open)
     }
 
-    /// Whether this file or stream is to go with its last open, as was decided by whatever open; a stream goes with its file, too.
-    /// One look where nothing of the volume is to go.
+    /// Whether this file or stream is to go with its last open, whichever open decided that. A stream goes with its
+    /// file, too. One atomic load where nothing of the volume is to go.
     #[inline]
     pub fn is_deleted(&self) -> bool {
         self.volume().active_claims().is_some_and(|claims| claims.is_deleted(&self.key(), self.stream()))
@@ -247,7 +247,7 @@ impl File {
         self.volume().active_claims().map_or_else(Vec::new, |claims| claims.ranges_with(&self.key(), open))
     }
 
-    /// Waits for changes of this file that began before: after it, every change has seen what is held.
+    /// Waits for earlier changes of this file: after it, every change has seen the current claims.
     pub fn pass_changes(&self) -> FsResult<Attrs> {
         // A change that is refused takes the lock, and changes nothing.
         match self.data().change_attrs(&|_| Err(FsError::GuardMismatch)) {

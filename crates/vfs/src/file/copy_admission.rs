@@ -1,4 +1,4 @@
-//! [`CopyAdmission`]: what a copy takes of the volume that it comes from, and of the one that it goes to.
+//! [`CopyAdmission`]: the admission of a copy at its source volume and its target volume.
 
 use super::open_file::OpenFile;
 use crate::qos::{Admission, Demand, Kind, Transferred};
@@ -6,7 +6,7 @@ use crate::volume::Volume;
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// The volumes of a copy, which may be one. Of two, the source pays for reading and the target for writing.
+/// The volumes of a copy, perhaps one. Of two, the source pays for reading and the target for writing.
 pub struct CopyAdmission<'s> {
     source: &'s Volume,
     target: &'s Volume,
@@ -14,7 +14,6 @@ pub struct CopyAdmission<'s> {
 }
 
 impl<'s> CopyAdmission<'s> {
-    /// Those of a copy that `client` asks for.
     pub fn new(source: &'s OpenFile<'_>, target: &'s OpenFile<'_>, client: IpAddr) -> Self {
         Self { source: source.file().volume(), target: target.file().volume(), client }
     }

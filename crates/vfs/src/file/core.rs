@@ -29,19 +29,17 @@ pub(super) struct NamedStream {
 
 /// The result of a lookup.
 pub struct Resolved {
-    /// The file.
     pub file: File,
     pub attrs: Attrs,
 }
 
-/// A file that was made, or found where it was to be made, and what that did to its directory.
+/// A file that was created or found, and the change of its directory.
 pub struct Created {
-    /// The file.
     pub file: File,
     pub attrs: Attrs,
     /// The directory before and after.
     pub dir: Change,
-    /// Whether this call has made it, or its name; `false`: it was there.
+    /// Whether this call has made the file, or the name.
     pub is_new: bool,
 }
 
@@ -71,12 +69,13 @@ impl File {
         &self.export.volume
     }
 
-    /// The key that finds it again; of a stream, that of its file.
+    /// The key of the file; a stream has the key of its file.
     pub fn key(&self) -> FileKey {
         self.node.key()
     }
 
-    /// Whether both are the same file, or stream of a file, of the same export, held at the same time.
+    /// Whether both are the same file, or stream of a file, of the same export. May be false for two lookups at
+    /// different times.
     #[inline]
     pub fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(self.data(), other.data()) && Arc::ptr_eq(&self.export, &other.export)
@@ -89,7 +88,8 @@ impl File {
         Arc::ptr_eq(&self.node, root) || self.node.key() == root.key()
     }
 
-    /// The attributes now; those of a stream are its file's, but for the size. [`FsError::Stale`] once it has no name left.
+    /// The attributes now. A stream has those of its file, except for the size. [`FsError::Stale`] once it has no name
+    /// left.
     #[inline]
     pub fn attrs(&self, blocking: Blocking) -> FsResult<Attrs> {
         let attrs = self.node.attrs(blocking)?;
@@ -110,13 +110,13 @@ impl File {
         Self { export: Arc::clone(&self.export), node, stream: None }
     }
 
-    /// [`FsError::CrossVolume`] unless `other` was reached by the same export: what one export admits says nothing of what
-    /// another does, even of the same volume.
+    /// [`FsError::CrossVolume`] unless `other` was reached by the same export. Access through one export gives no
+    /// access through another, even of the same volume.
     pub(super) fn check_same_export(&self, other: &Self) -> FsResult<()> {
         if Arc::ptr_eq(&self.export, &other.export) { Ok(()) } else { Err(FsError::CrossVolume) }
     }
 
-    /// Adds the flush of all that was changed of this file so far, by whomever.
+    /// Schedules the flush of all changes of this file so far.
     pub fn require_stable(&self, pending: &mut PendingSync) {
         self.require_sync(pending, SyncScope::All);
     }

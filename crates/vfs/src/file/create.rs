@@ -14,8 +14,7 @@ use crate::model::name::Name;
 /// The treatment of a name that exists already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disposition {
-    /// A regular file that has the name is taken. Of the attributes only the size counts for it: with size 0 it is
-    /// overwritten.
+    /// An existing regular file is opened. Only the size of the attributes applies to it: size 0 truncates it.
     OpenOrCreate,
     /// The name must be free: [`FsError::Exists`] if it is taken.
     CreateNew,
@@ -194,8 +193,8 @@ impl File {
         self.make_special(caller, name, special, &SetAttrs::default(), pending)
     }
 
-    /// The wishes for something new in this directory, with `usual` for a mode where there is none, and without an umask where the
-    /// directory hands on a list, which takes its place. Where lists rule, they give the mode.
+    /// Returns the attributes of a new object in this directory, with the default mode `usual`. Inheritance of a list
+    /// replaces the umask. Where lists rule, they give the mode.
     fn unmasked(&self, set: &SetAttrs, usual: u32) -> FsResult<SetAttrs> {
         if self.volume().security_style() == SecurityStyle::Ntfs {
             return Ok(*set);
@@ -215,7 +214,7 @@ impl File {
         Created { file: self.beside(found.node), attrs: found.attrs, dir, is_new: true }
     }
 
-    /// Sets what a new object was asked to have and could not be created with: its list, and times.
+    /// Sets the attributes that a creation cannot set: list and times.
     fn finish(
         &self,
         caller: &Caller,
@@ -236,8 +235,8 @@ impl File {
         Ok(created)
     }
 
-    /// Creating where no name may be added: as open(2), that is no matter if the name is there. `None` if it is not, or
-    /// if the caller may not even look.
+    /// Opens an existing name where the caller may not add one: as open(2), creation is then no error. `None` if the
+    /// name does not exist, or if the caller may not even look it up.
     fn take_without_change(
         &self,
         caller: &Caller,
@@ -261,7 +260,7 @@ impl File {
         let is_file = found.attrs.file_type == FileType::Regular;
         let (file, mut attrs) = (self.beside(found.node), found.attrs);
         if is_file && new.disposition != Disposition::CreateNew && file.is_going(caller.by) {
-            // The client takes the file for made, or kept.
+            // The client would take the file for newly made, or for one that stays.
             return Err(FsError::DeletePending);
         }
         match new.disposition {

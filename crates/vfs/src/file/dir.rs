@@ -56,7 +56,7 @@ impl Resolved {
     }
 }
 
-/// Whether what has a name by now is what is to go.
+/// Whether the object of a name is still the one to remove.
 type IsMeant<'m> = &'m dyn Fn(&Attrs) -> bool;
 
 impl File {
@@ -116,7 +116,7 @@ impl File {
         let attrs = self.node.attrs(Blocking::Allowed)?;
         check_is_dir(&attrs)?;
         self.check(&attrs, caller, Access::READ, Blocking::Allowed)?;
-        // Attributes of entries are what a look-up would give: without `x` on the directory there are none.
+        // A listing shows the same attributes as lookups: without `x` on the directory there are none.
         let plus = plus && self.check(&attrs, caller, Access::EXECUTE, Blocking::Allowed).is_ok();
         Ok((attrs, plus))
     }
@@ -168,7 +168,7 @@ impl File {
         self.check_same_export(target)?;
         let ruling = self.ruling(caller, None)?;
         let name = self.new_name(ruling, caller, name)?;
-        // A type never changes. What there is to say against the target is said after what there is against the caller.
+        // A type never changes. Errors of the caller's rights precede errors of the target.
         let target_type = target.node.attrs(Blocking::Allowed).map(|attrs| attrs.file_type);
         self.check_claims_for_link(ruling, caller, target)?;
         let made = self.node.link(name, &target.node, &|attrs| {
@@ -180,8 +180,8 @@ impl File {
         Ok(self.created(made))
     }
 
-    /// Gives `target` a name in this directory that the file of this number has, in one step: that file has it, or `target` does.
-    /// [`FsError::Wait(Wait::Recall)`] if something else has the name by now, or nothing.
+    /// Replaces the file of this number by a link to `target` in one step: the name always exists.
+    /// [`FsError::Wait(Wait::Recall)`] if another object, or none, has the name by now.
     pub fn link_over(
         &self,
         caller: &Caller,
@@ -247,7 +247,8 @@ impl File {
         self.unlink_entry(ruling, caller, name, false, None, pending)
     }
 
-    /// Removes the name of what was seen with these attributes. [`FsError::Stale`] if it is something else by now, or has changed.
+    /// Removes the object that was seen with these attributes. [`FsError::Stale`] if it has changed or another object
+    /// has the name.
     pub fn remove_as_seen(
         &self,
         caller: &Caller,
@@ -262,8 +263,8 @@ impl File {
         self.unlink_entry(ruling, caller, name, is_dir, Some(&is_seen), pending)
     }
 
-    /// Removes a name of the file of this number that has another one, `to` in `to_dir`: if it goes with its last open, it goes by
-    /// that. [`FsError::Stale`] if this is something else by now, or the only name.
+    /// Removes a name of the file of this number that has another one, `to` in `to_dir`. A pending deletion moves to
+    /// that name. [`FsError::Stale`] if another object has the name by now, or if it is the only name.
     pub fn remove_one_name(
         &self,
         caller: &Caller,
@@ -285,7 +286,7 @@ impl File {
     pub fn remove_dir(&self, caller: &Caller, name: &[u8], pending: &mut PendingSync) -> FsResult<Change> {
         let ruling = self.ruling(caller, Some(name))?;
         let name = match self.old_name(ruling, caller, name) {
-            // It holds this directory at least (RFC 1813 §3.3.13 wants this error).
+            // The directory contains at least this one (RFC 1813 §3.3.13 requires this error).
             Err(FsError::Invalid) if name == b".." => return Err(FsError::Exists),
             named => named?,
         };
@@ -320,8 +321,8 @@ impl File {
         Ok(change)
     }
 
-    /// Moves `from` in this directory to `to` in `to_dir`, replacing what has that name. The changes are of the two
-    /// directories, which must have been reached by the same export ([`FsError::CrossVolume`]).
+    /// Moves `from` in this directory to `to` in `to_dir`, replacing the object of that name. Returns the changes of
+    /// the two directories, which must have been reached by the same export ([`FsError::CrossVolume`]).
     pub fn rename(
         &self,
         caller: &Caller,
@@ -370,7 +371,7 @@ impl File {
             Some(Some(found)) if found.attrs.file_id == attrs.file_id => {
                 check_mode(&found.node, attrs, caller, Access::WRITE)
             }
-            // Something else has the name by now: that is to be asked about first.
+            // Another object has the name by now: it must be looked up first.
             Some(_) => Err(FsError::Wait(Wait::Recall)),
         };
         let authorize = |from: &EntryRef<'_>, to: &EntryRef<'_>| {
@@ -422,11 +423,11 @@ impl File {
     ) -> Option<Option<Lookup>> {
         let can_matter = across && matches!(ruling, Ruling::Mode(_)) && !caller.is_root();
         let looks = can_matter && self.volume().capabilities().acls;
-        // Where nothing is found, the verb itself says what is wrong.
+        // If the lookup fails, the operation itself reports the error.
         looks.then(|| self.node.lookup(name, Blocking::Allowed).ok())
     }
 
-    /// After names in this directory have changed: those that are found by other spellings.
+    /// Updates the case index after names in this directory have changed.
     pub(super) fn index_changed(&self, change: &Change, what: impl FnOnce() -> Vec<NameChange>) {
         self.volume().case_indexes().changed(&self.key(), change, what);
     }
@@ -496,7 +497,7 @@ fn check_move(
     }
 }
 
-/// By lists: the same (MS-FSA §2.1.5.15.11).
+/// Checks the same by access control lists (MS-FSA §2.1.5.15.11).
 fn check_listed_move(
     caller: &Caller,
     from_ruling: Ruling<'_>,

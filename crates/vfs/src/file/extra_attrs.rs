@@ -113,7 +113,7 @@ impl File {
         };
         let mut after = write(&extra)?.after;
         if extra.set_changed.is_some() {
-            // Only now it is known what the storage says of the time.
+            // The storage's change time is known only after the write.
             for _ in 0..CHANGED_TRIES {
                 extra.changed_at = after.changed;
                 after = write(&extra)?.after;

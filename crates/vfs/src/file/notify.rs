@@ -1,4 +1,4 @@
-//! Being told of what others change.
+//! Watches of a directory, and notifications from protocols.
 
 use super::core::{File, check_is_dir};
 use crate::backend::Blocking;

@@ -39,11 +39,11 @@ impl Drop for WriteReservation {
     }
 }
 
-/// A file that a caller may read, write, or both: the only way to data.
+/// A file that a caller may read, write, or both: the only access to data.
 ///
-/// A protocol without opens authorizes each call ([`File::authorize_read`], [`File::authorize_write`]); one that knows them
-/// opens once ([`File::open`]), keeps what it got ([`OpenFile::into_owned`]) and is not asked for mode bits again. What it
-/// keeps is good for as long as the export that the file was reached by is served.
+/// A protocol without opens authorizes each call ([`File::authorize_read`], [`File::authorize_write`]). One with opens
+/// authorizes once ([`File::open`]) and stores the result ([`OpenFile::into_owned`]); mode bits are not checked again.
+/// The result is valid while the export of the file is served.
 #[derive(Clone)]
 pub struct OpenFile<'f> {
     file: Cow<'f, File>,
@@ -53,11 +53,11 @@ pub struct OpenFile<'f> {
     by: Requester,
     /// Whether mode bits are checked at each write, with the attributes that the write begins with.
     checks_writes: bool,
-    /// The file stays as long as this is kept.
+    /// Preserves the file while this exists.
     pin: Option<Arc<Pin>>,
 }
 
-/// Keeps a file that loses its last name, and the stream of it that is open.
+/// Preserves a file that loses its last name, and the open stream of it.
 struct Pin(File);
 
 impl Pin {
@@ -80,7 +80,7 @@ impl Drop for Pin {
 }
 
 impl File {
-    /// Authorizes `caller` as open(2) does, for as long as it keeps the file open. The attributes are those that decided.
+    /// Authorizes `caller` as open(2) does, while the file stays open. Returns the attributes that decided.
     pub fn open<'f>(
         &'f self,
         caller: &'f Caller,
@@ -113,7 +113,7 @@ impl File {
     ) -> FsResult<(OpenFile<'f>, Attrs)> {
         let attrs = self.attrs(blocking)?;
         check_opens(&attrs, caller, access)?;
-        // Who makes a file has what was asked for, whatever list it inherits (MS-FSA §2.1.5.1.1).
+        // The creator of a file has the requested access, whatever list the file inherits (MS-FSA §2.1.5.1.1).
         if self.volume().security_style() == SecurityStyle::Unix {
             check_mode_data(&self.node, &attrs, caller, access)?;
         }
@@ -217,14 +217,14 @@ impl OpenFile<'_> {
         self.file.data().read(offset, len, into, blocking)
     }
 
-    /// A descriptor to splice `len` bytes at `offset` from, with [`Blocking::Never`] only if all of them are in memory;
-    /// `None` where [`OpenFile::read`] serves better, or says why not.
+    /// Returns a descriptor to splice `len` bytes at `offset` from; with [`Blocking::Never`] only if all of them are in
+    /// memory. `None`: call [`OpenFile::read`], which may report an error.
     pub fn pages(&self, offset: u64, len: usize, blocking: Blocking) -> Option<Arc<OwnedFd>> {
         self.check_read(offset, len as u64).ok()?;
         self.file.data().descriptor(offset, len, blocking)
     }
 
-    /// Writes all of `data` at `offset`. Set-id bits go unless root writes.
+    /// Writes all of `data` at `offset`. Clears set-id bits unless root writes.
     pub fn write(
         &self,
         offset: u64,
@@ -241,8 +241,8 @@ impl OpenFile<'_> {
         self.file.data_changed(change)
     }
 
-    /// Takes what a write of `len` bytes at `offset` in several parts needs before the first of them, so that it is done
-    /// whole or refused whole.
+    /// Reserves the space for a write of `len` bytes at `offset` in several parts before the first of them, so that the
+    /// write succeeds or fails as a whole.
     pub fn reserve(&self, offset: u64, len: usize) -> FsResult<WriteReservation> {
         self.check_write(offset, len)?;
         self.file.data().reserve(offset, len, &|attrs| self.authorize_change(attrs, offset, len as u64))?;
@@ -266,7 +266,7 @@ impl OpenFile<'_> {
         self.file.set_attrs_as(setter, set, None, pending)
     }
 
-    /// Makes the file empty, as an open that replaces it does: byte ranges do not stand against that (MS-FSA 2.1.5.1.2.1).
+    /// Truncates the file like an open that replaces it: byte ranges do not conflict with that (MS-FSA 2.1.5.1.2.1).
     pub fn replace(&self, caller: &Caller, pending: &mut PendingSync) -> FsResult<Change> {
         self.check(Access::WRITE)?;
         let setter = Setter { caller, by: self.by, is_open: true, sets_times: false, kind: IoKind::Replace };
@@ -274,7 +274,7 @@ impl OpenFile<'_> {
         self.file.set_attrs_as(setter, &set, None, pending)
     }
 
-    /// Adds the flush that makes earlier writes as stable as `stability` says.
+    /// Schedules the flush that `stability` requires for earlier writes.
     pub fn schedule_sync(&self, stability: Stability, pending: &mut PendingSync) {
         match stability {
             Stability::Unstable => {}
@@ -294,7 +294,7 @@ impl OpenFile<'_> {
         if volume.durability() == Durability::Sync {
             node.sync(SyncScope::All)?;
         }
-        // Only now: a flush that failed before this one has been counted.
+        // Read now: a flush that failed before this one has been counted.
         Ok((Change { before: attrs, after: attrs }, volume.write_verifier()))
     }
 

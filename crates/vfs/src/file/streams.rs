@@ -12,7 +12,7 @@ use crate::model::caller::Caller;
 use crate::volume::streams::{self, STREAMS_MAX, StoredName};
 use std::sync::Arc;
 
-/// Takes the name of a stream, its size, and what storage it takes.
+/// Receives the name of a stream, its size, and its storage in bytes.
 pub type StreamSink<'s> = dyn FnMut(&[u8], u64, u64) + 's;
 
 impl NamedStream {
@@ -68,7 +68,7 @@ impl File {
         let volume = self.volume();
         let _changing = volume.extra_attrs_cache().slot(&self.key()).lock_change();
         self.check_streams_change(caller)?;
-        // Its times change.
+        // The file's times change.
         self.check_claims(caller.by, IoKind::SetAttrs, || Span::ALL)?;
         let dir = volume.make_streams_of(&self.key(), &mut |dir| {
             volume.require_sync(pending, dir, SyncScope::All);
@@ -79,7 +79,7 @@ impl File {
             return Err(FsError::NoSpace);
         }
         let made = dir.create(stored.name()?, &|_| Ok(streams::own(FileType::Regular)))?;
-        // The file may have gone meanwhile, with all streams that it had.
+        // Another client may have deleted the file meanwhile, with all its streams.
         if self.node.attrs(Blocking::Allowed).map_or(true, |attrs| attrs.links == 0) {
             dir.remove(stored.name()?, &|_| Ok(()))?;
             return Err(FsError::Stale);
@@ -151,7 +151,7 @@ impl File {
         }
     }
 
-    /// Adds the flush of the data.
+    /// Schedules the flush of the data.
     pub(super) fn require_data_sync(&self, pending: &mut PendingSync, scope: SyncScope) {
         self.volume().require_sync(pending, self.data(), scope);
     }

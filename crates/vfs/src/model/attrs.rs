@@ -1,4 +1,4 @@
-//! Attributes: what a file says of itself, and what a caller may set.
+//! Attributes of files, and changes of them.
 
 use super::caller::INVALID_ID;
 use crate::error::{FsError, FsResult};
@@ -82,9 +82,10 @@ pub struct Attrs {
     pub modified: Time,
     /// Last change of contents or attributes.
     pub changed: Time,
-    /// A number of this state of contents and attributes. In one run of the process it is higher than that of every earlier
-    /// state that was made through the volume; each backend says what holds of others, and after a restart. It stays while
-    /// nothing changes and the file is in use. Reading, and what that does to `accessed`, is no change.
+    /// The number of this state of contents and attributes. Within one run of the process it is higher than that of
+    /// every earlier state that was made through the volume. The backend defines its behavior for other changes and
+    /// after a restart. It stays while nothing changes and the file is in use. Reading, and its effect on `accessed`,
+    /// is no change.
     pub change: u64,
     /// When the file was made; `None` where the storage does not keep it. Nothing changes it.
     pub born: Option<Time>,

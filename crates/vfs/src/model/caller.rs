@@ -36,8 +36,8 @@ impl Credential {
         Arc::new(Self { uid: INVALID_ID, gid: INVALID_ID, proof: Proof::None, groups: Box::default() })
     }
 
-    /// A credential with any number of supplementary groups. [`INVALID_ID`] among them is no group and is left out; user and
-    /// primary group are taken as they are: [`crate::ExportRule::caller`] replaces those.
+    /// Makes a credential with any number of supplementary groups, without [`INVALID_ID`]. User and primary group are
+    /// stored as they are: [`crate::ExportRule::caller`] replaces invalid ones.
     pub fn new(proof: Proof, uid: u32, gid: u32, supplementary: impl IntoIterator<Item = u32>) -> Arc<Self> {
         let mut groups: Vec<u32> = supplementary.into_iter().filter(|&group| group != INVALID_ID).collect();
         groups.sort_unstable();

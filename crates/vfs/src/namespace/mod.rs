@@ -129,7 +129,7 @@ pub struct Origin {
     pub protection: Protection,
 }
 
-/// Permission that an export has given: for as long as it still would, what was got by it stays.
+/// Access that an export has granted. State that was acquired with it stays while the export would still grant it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExportAccess {
     /// The export.
@@ -159,11 +159,11 @@ pub struct Export {
 pub struct Namespace {
     exports: Vec<Arc<Export>>,
     by_id: HashMap<ExportId, usize, BuildHasherDefault<OwnHash>>,
-    /// The places of those that have others below their paths.
+    /// The indexes of exports that have others below their paths.
     leading_on: HashSet<usize>,
 }
 
-/// The hash of an [`ExportId`] is its number: those that are served were drawn at random or from a secret.
+/// The identity hash of an [`ExportId`]: the numbers in use were drawn at random or from a secret.
 #[derive(Clone, Copy, Default)]
 struct OwnHash(u64);
 
@@ -188,8 +188,8 @@ pub type SharedNamespace = Arc<ArcSwap<Namespace>>;
 pub const ANONYMOUS_ID: u32 = 65534;
 
 impl Namespace {
-    /// A namespace of these exports; those that an earlier one has are shared with it. A later export with the number of one
-    /// before it is left out.
+    /// Makes a namespace of these exports; unchanged ones are shared with the earlier namespace by the caller. A later
+    /// export with the number of an earlier one is left out.
     pub fn new(exports: impl IntoIterator<Item = impl Into<Arc<Export>>>) -> Self {
         let mut namespace = Self::default();
         for export in exports {
@@ -235,7 +235,7 @@ impl Namespace {
         self.export(id.into()).filter(|export| export.volume.id() == id)
     }
 
-    /// Whether any export lets this client in, at whatever address and protection.
+    /// Whether any export admits this client, at any address and protection.
     pub fn admits_from(&self, client: IpAddr, protocol: ProtocolId) -> bool {
         let is_for = |rule: &&ExportRule| rule.protocols.contains(protocol) && rule.matches(client);
         let rules = self.exports.iter().filter_map(|export| export.rules.iter().find(is_for));
@@ -255,7 +255,7 @@ impl Namespace {
         PseudoDir::root(self, origin)
     }
 
-    /// The export at `path`, and what of the path lies below it: the longest match wins.
+    /// Returns the export at `path`, and the rest of the path below it: the longest match wins.
     pub fn resolve<'p>(&self, path: &'p str) -> Option<(&Arc<Export>, &'p str)> {
         let rest_below = |export: &Export| {
             let rest = path.strip_prefix(export.path.trim_end_matches('/'))?;
@@ -298,8 +298,9 @@ impl Export {
         endpoint.is_none_or(|address| self.endpoints.contains(&address))
     }
 
-    /// The rule for a call, if any lets it in. Where it comes from decides, and the export must be served where it arrived. A
-    /// call with less protection than its rule asks for is not let in by a later one.
+    /// Returns the rule for a call, if any admits it. The origin decides, and the export must be served at the address
+    /// that the call has reached. A rule that needs more protection than the call has refuses it; later rules do not
+    /// apply.
     #[inline]
     pub fn rule(&self, origin: Origin) -> Option<&ExportRule> {
         let is_for =
@@ -319,7 +320,7 @@ impl Origin {
 }
 
 impl ExportRule {
-    /// A rule for everybody: read and write, root squashed.
+    /// A rule for all clients: read and write, root squashed.
     pub fn everybody() -> Self {
         Self {
             clients: Vec::new(),

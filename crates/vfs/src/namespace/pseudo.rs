@@ -4,8 +4,8 @@ use super::{Export, Namespace, Origin};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// A directory in the tree of exports, as it is seen from one origin: what leads only to exports that do not admit it is
-/// not there.
+/// A directory in the tree of exports, as seen from one origin. A path that leads only to exports that do not admit the
+/// origin is hidden.
 #[derive(Clone, Copy)]
 pub struct PseudoDir<'n> {
     namespace: &'n Namespace,

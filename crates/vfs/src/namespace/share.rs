@@ -11,13 +11,13 @@ pub struct ShareSettings {
     pub compression: bool,
     /// Whether it is listed among the shares. It can be used by its name in any case.
     pub browsable: bool,
-    /// Whether listings leave out what the caller may not read.
+    /// Whether listings leave out objects that the caller may not read.
     pub access_based_enumeration: bool,
-    /// Whether what is open survives the server.
+    /// Whether opens survive a restart of the server.
     pub continuously_available: bool,
     /// Whether clients may cache.
     pub oplocks: bool,
-    /// Whether clients can be told what changes in a directory.
+    /// Whether clients can watch directories.
     pub change_notify: bool,
     /// The mode of a new file if the client sends none.
     pub create_mode: u32,

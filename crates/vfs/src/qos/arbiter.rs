@@ -28,7 +28,7 @@ pub trait Waiter: Send {
 pub enum QueueResult {
     /// Not at all: the turn has come at once, and the waiter has been dropped.
     Passed,
-    /// Queued; the waiter will be told.
+    /// Queued; the waiter will be resumed.
     Queued,
     /// Not at all: too many wait already, and the waiter has been dropped.
     Full,
@@ -136,7 +136,7 @@ impl Arbiter {
         volume
     }
 
-    /// Lets pass what may pass, and has the pacer come for the rest.
+    /// Releases the demands that may pass, and sets the timer for the rest.
     pub(super) fn run(&self, now: Nanos) {
         let mut state = self.lock();
         if state.scheduled.is_some_and(|scheduled| scheduled <= now) {
@@ -145,7 +145,7 @@ impl Arbiter {
         self.release(state, now);
     }
 
-    /// Whether `own` was among what passed; it is not told.
+    /// Releases demands; returns whether `own` was among them, which is not resumed.
     fn release_but(&self, mut state: MutexGuard<'_, State>, now: Nanos, own: Option<u64>) -> bool {
         let Release { passed, gone, next } = state.scheduler.release(now, &|waiter| waiter.is_gone());
         if let Some(visit) = next.map(|next| Pacer::visit(next, now))
@@ -161,7 +161,7 @@ impl Arbiter {
             if own == Some(number) {
                 has_own = true;
             } else {
-                // One that fails must not take the turn of those behind it.
+                // A waiter that panics must not take the turn of those behind it.
                 let _ = panics::catch(|| waiter.pass());
             }
         }
@@ -256,7 +256,7 @@ impl Gate {
         }
     }
 
-    /// Other limits from now on, for what waits as well.
+    /// Changes the limits, also for demands that wait.
     pub fn set_limits(&self, limits: VolumeLimits) {
         let mut own = self.limits.lock();
         let slot = self.slot.load();
@@ -312,7 +312,7 @@ impl Drop for Gate {
         let waiting = self.slot.load().leave();
         // Only now: until it has left, its arbiter may say otherwise.
         self.is_limited.set(false);
-        // Whoever waits finds out what has become of the volume.
+        // The waiters find out that the volume was removed.
         waiting.into_iter().for_each(|waiting| waiting.waiter.pass());
     }
 }

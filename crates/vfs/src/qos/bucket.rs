@@ -10,7 +10,7 @@ pub const BURST: Nanos = Nanos(50_000_000);
 /// Fractions of a nanosecond: 2^32 of them make one.
 const FRACTION_BITS: u32 = 32;
 
-/// Time of a rate that can be used again where its due moment went back: what lies further back than a burst is lost.
+/// Returns the time of a rate that can be used again after its due moment moved back: time before a burst is lost.
 pub(super) fn regained(before: Nanos, after: Nanos, now: Nanos) -> Nanos {
     let earliest = now.saturating_sub(BURST);
     before.max(earliest).saturating_sub(after.max(earliest))
@@ -43,12 +43,12 @@ impl Bucket {
         self.due = self.due.max(earliest) + u128::from(units) * u128::from(self.per_unit);
     }
 
-    /// Returns what was let pass and not used.
+    /// Returns units that passed but were not used.
     pub(super) fn refund(&mut self, units: u64) {
         self.due = self.due.saturating_sub(u128::from(units) * u128::from(self.per_unit));
     }
 
-    /// Corrects what has passed: returns units that were not used, takes those beyond.
+    /// Corrects a passed demand: returns unused units, takes excess ones.
     pub(super) fn correct(&mut self, passed: u64, used: u64, now: Nanos) {
         match used.checked_sub(passed) {
             Some(0) => {}
@@ -64,7 +64,7 @@ impl Bucket {
         Nanos(u64::try_from(time >> FRACTION_BITS).unwrap_or(u64::MAX))
     }
 
-    /// In how many turns so many units are paid, if they can be divided into so many pieces.
+    /// Returns the number of turns in which `units` are paid, if they can be divided into `pieces`.
     #[inline]
     pub(super) fn turns(&self, units: u64, pieces: u32) -> u32 {
         u32::try_from(self.takes(units).0.div_ceil(TURN.0)).unwrap_or(u32::MAX).min(pieces)
@@ -77,7 +77,7 @@ impl Bucket {
         self.set_per_unit(per_unit, now);
     }
 
-    /// Changes the time of a unit to so many picoseconds.
+    /// Changes the cost of a unit.
     pub(super) fn set_picoseconds(&mut self, picoseconds: u64, now: Nanos) {
         let per_unit = (u128::from(picoseconds) << FRACTION_BITS) / 1000;
         self.set_per_unit(u64::try_from(per_unit).unwrap_or(u64::MAX), now);

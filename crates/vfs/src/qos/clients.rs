@@ -10,7 +10,7 @@ pub(super) struct ClientMeters {
     limits: Limits,
     is_limited: bool,
     meters: HashMap<Client, Meter>,
-    /// With more meters than this, those are forgotten that are owed nothing.
+    /// The number of meters from which idle ones are removed.
     meters_max: usize,
 }
 

@@ -3,8 +3,7 @@
 use super::{Class, Nanos};
 use std::collections::BTreeSet;
 
-/// The queued flows, for each class of demands in the order of what they have been served, or asleep until their own
-/// limit allows more.
+/// The queued flows of each class, ordered by service received, or asleep until their own limit allows more.
 #[derive(Debug)]
 pub(super) struct FairQueue<K> {
     ready: [BTreeSet<(Served, K)>; Class::COUNT],

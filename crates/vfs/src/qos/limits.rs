@@ -16,7 +16,7 @@ pub struct Limits {
     pub read_ops: Option<NonZeroU64>,
     /// WRITE operations.
     pub write_ops: Option<NonZeroU64>,
-    /// All operations together, those on names and attributes as well.
+    /// All operations together, including those on names and attributes.
     pub ops: Option<NonZeroU64>,
     /// The weight of a WRITE among all operations, in thousandths of a READ.
     pub write_op_milli: u32,

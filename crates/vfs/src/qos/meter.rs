@@ -5,7 +5,7 @@ use super::{Class, Demand, Limits, Mix, Nanos, TURN_BYTES_MIN, Transferred};
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
-/// Measures what a pool, a volume or a client takes against its limits.
+/// Meters a pool, a volume or a client against its limits.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Meter {
     read_bytes: Bucket,
@@ -80,7 +80,7 @@ impl Meter {
         self.write_ops.take(u64::from(demand.writes), now);
     }
 
-    /// Corrects the bytes of a demand that has passed: returns those that were not moved, takes those beyond.
+    /// Corrects the bytes of a passed demand: returns unused bytes, takes excess ones.
     pub(super) fn refund_unused(&mut self, demand: Demand, moved: Transferred, now: Nanos) {
         let (read, written) = (u64::from(demand.read_bytes), u64::from(demand.write_bytes));
         let (did_read, did_write) = (u64::from(moved.read), u64::from(moved.written));
@@ -214,7 +214,8 @@ impl MixMeter {
         self.time.set_picoseconds(self.mix.picoseconds_per_byte[step], now);
     }
 
-    /// Bytes read and written by a demand that moves so many, where each READ and WRITE counts for a block at least.
+    /// Returns the charged bytes read and written by a demand that moves `moved`: each READ and WRITE counts as a block
+    /// at least.
     fn counted(&self, demand: Demand, moved: Transferred) -> (u64, u64) {
         let least = |operations| u64::from(self.mix.op_bytes_min) * u64::from(operations);
         let read = u64::from(moved.read).max(least(demand.reads));

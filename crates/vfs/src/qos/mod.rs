@@ -1,10 +1,10 @@
-//! Quality of service: how much of what each pool, volume and client gets.
+//! Quality of service: limits and fair shares of pools, volumes and clients.
 //!
-//! A protocol asks once for each call, [`Gate::admit`], whatever it is about to do. Without a limit that is one look at a
-//! flag. Within the limits, the meters of pool, volume and client count what the call takes, and it goes on. Past them it
-//! leaves a [`Waiter`] behind and holds nothing else; the [`Pacer`] lets it pass when its turn has come.
+//! A protocol calls [`Gate::admit`] once for each call. Without a limit that is one atomic load. Within the limits, the
+//! meters of pool, volume and client count the call, and it continues. Above them it leaves a [`Waiter`] and holds
+//! nothing else; the [`Pacer`] resumes it in turn.
 //!
-//! [`Scheduler`] is all of the arithmetic, without a clock; [`Arbiter`] and [`Gate`] put it between threads.
+//! [`Scheduler`] is all of the arithmetic, without a clock; [`Arbiter`] and [`Gate`] share it among threads.
 
 mod admission;
 mod arbiter;
@@ -68,7 +68,7 @@ pub struct Demand {
     pub others: u32,
 }
 
-/// Bytes that a call has moved, to settle what it paid.
+/// Bytes that a call has moved, for the refund.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Transferred {
     /// Bytes read.
@@ -123,25 +123,25 @@ impl Demand {
     /// One operation on names and attributes.
     pub const OTHER: Self = Self { others: 1, ..Self::NOTHING };
 
-    /// One READ of so many bytes.
+    /// One READ of `bytes`.
     #[must_use]
     pub const fn read(bytes: u32) -> Self {
         Self { read_bytes: bytes, reads: 1, ..Self::NOTHING }
     }
 
-    /// One WRITE of so many bytes.
+    /// One WRITE of `bytes`.
     #[must_use]
     pub const fn write(bytes: u32) -> Self {
         Self { write_bytes: bytes, writes: 1, ..Self::NOTHING }
     }
 
-    /// One operation on names and attributes that returns up to so many bytes.
+    /// One operation on names and attributes that returns up to `bytes`.
     #[must_use]
     pub const fn list(bytes: u32) -> Self {
         Self { read_bytes: bytes, ..Self::OTHER }
     }
 
-    /// One operation on names and attributes that stores so many bytes.
+    /// One operation on names and attributes that stores `bytes`.
     #[must_use]
     pub const fn store(bytes: u32) -> Self {
         Self { write_bytes: bytes, ..Self::OTHER }

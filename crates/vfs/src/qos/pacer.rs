@@ -1,4 +1,4 @@
-//! The one timer: lets pass what waits, when its time has come.
+//! The one timer: resumes deferred calls in time.
 
 use super::{Arbiter, Nanos};
 use crate::panics;
@@ -56,7 +56,7 @@ impl Pacer {
         Nanos(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// When it comes to an arbiter for what may pass at `next`.
+    /// Returns the time at which the timer visits an arbiter whose next demand may pass at `next`.
     pub(super) fn visit(next: Nanos, now: Nanos) -> Nanos {
         next.max(Nanos(now.0 + STEP.0))
     }

@@ -8,7 +8,7 @@ use super::{Class, Client, Demand, Nanos, Throttled, Transferred, VolumeLimits};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::Ipv6Addr;
 
-/// A demand that waits, and what shall be told when it may pass.
+/// A demand that waits, and its waiter.
 #[derive(Debug)]
 pub struct Waiting<W> {
     pub demand: Demand,
@@ -34,7 +34,7 @@ pub(super) struct Queue<W> {
     debts: usize,
     /// Demands of which a part is paid, by their clients and numbers. Some may have passed.
     partly_paid: [Vec<(Client, u64)>; Class::COUNT],
-    /// With more clients than this, those are forgotten that have nothing here.
+    /// The number of clients from which idle ones are removed.
     clients_max: usize,
     throttled: Throttled,
 }
@@ -55,7 +55,7 @@ struct Entry<W> {
     number: u64,
     /// Whether its client had nothing here when it came.
     is_only: bool,
-    /// Waiter to tell; none if it has passed before it was paid: then it is a debt.
+    /// `None` if the demand has passed before it was paid: then it is a debt.
     waiter: Option<W>,
 }
 
@@ -225,8 +225,8 @@ impl<W> Queue<W> {
         Err(self.flows.next_wake())
     }
 
-    /// The demand that goes on of those that may now and of which a part is paid: what takes fewest turns, then the oldest. Those of
-    /// many clients would else be paid side by side, and pass all at once.
+    /// Returns the partly paid demand to continue: the one with the fewest turns left, then the oldest. Otherwise the
+    /// demands of many clients would be paid side by side, and pass all at once.
     pub(super) fn partly_paid(
         &mut self,
         class: Class,
@@ -299,7 +299,7 @@ impl<W> Queue<W> {
         *entries == 0
     }
 
-    /// Takes from the debts of a client what a demand of it has not moved; returns what is left of the demand.
+    /// Reduces the debts of a client by the unused part of a demand; returns the rest of the demand.
     pub(super) fn forgive(&mut self, client: Client, demand: Demand, moved: Transferred) -> Demand {
         let mut left = demand;
         if self.debts == 0 {
@@ -402,7 +402,7 @@ impl<W> Line<W> {
     }
 }
 
-/// A client's line. Of many, those are forgotten in which nothing waits.
+/// Returns a client's line. Beyond a limit, idle lines are removed.
 fn line<'c, W>(
     clients: &'c mut BTreeMap<Client, Line<W>>,
     clients_max: &mut usize,
@@ -432,7 +432,7 @@ pub(super) struct PartlyPaid {
     client: Client,
 }
 
-/// The demand that is next among those of its volume.
+/// The next demand among those of its volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Next {
     /// The service that its client has received.

@@ -15,7 +15,7 @@ const CLIENT_WAITING_MAX: usize = 1 << 13;
 const RESERVED_FROM: usize = WAITING_MAX / 4 * 3;
 /// See [`RESERVED_FROM`].
 const NEWCOMER_WAITING_MAX: usize = 16;
-/// The bits of a volume's number that say which slot it has; those above say how often the slot was used before.
+/// The bits of a volume's number for its slot; the higher bits count earlier uses of the slot.
 const SLOT_BITS: u32 = usize::BITS / 2;
 
 /// Admits demands within the limits of a pool, its volumes and their clients. `W` is the waiter of a deferred demand.
@@ -113,7 +113,7 @@ impl<W> Scheduler<W> {
         enqueue_again(&mut self.flows, volume, member);
     }
 
-    /// Removes a volume; what waited in it comes back, in the order it came.
+    /// Removes a volume; returns its waiters in order of arrival.
     pub fn remove(&mut self, volume: usize) -> Vec<Waiting<W>> {
         let index = slot_of(volume);
         let Some(slot) = self.slots.get_mut(index).filter(|slot| slot.number == volume) else {
@@ -195,7 +195,7 @@ impl<W> Scheduler<W> {
         Release { passed, gone: gone.found, next }
     }
 
-    /// The volume that has been served least of those with something that the pool lets pass.
+    /// Returns the volume with the least service among those with a demand that the pool's limit allows.
     fn first(&self, now: Nanos) -> Option<usize> {
         let classes = Class::ALL.into_iter().filter(|&class| self.meter.due(class) <= now);
         classes.filter_map(|class| self.flows.first(class)).min().map(|(_, volume)| volume)

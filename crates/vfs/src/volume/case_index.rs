@@ -27,10 +27,10 @@ const DIRS_MAX: usize = 1024;
 /// directories scan without building an index.
 const BUILDS_MAX: usize = 4;
 
-/// The names of one volume's directories that were looked for by another spelling.
+/// The case indexes of one volume's directories.
 #[derive(Default)]
 pub(crate) struct CaseIndexes {
-    /// Entries of `cached`, with those that are being built.
+    /// Entries of `cached`, including unfinished ones.
     count: AtomicUsize,
     cached: Mutex<CachedIndexes>,
     hasher: RandomState,
@@ -42,7 +42,7 @@ pub(crate) struct CaseIndexes {
 struct CachedIndexes {
     dirs: HashMap<FileKey, Dir>,
     bytes: usize,
-    /// Counts uses, so that what was not used for longest goes first.
+    /// Counts uses, so that the least recently used index is evicted first.
     clock: u64,
 }
 
@@ -62,7 +62,7 @@ enum State {
     },
 }
 
-/// Names by what their spellings have in common.
+/// Names by the hash of their folded form.
 #[derive(Default)]
 struct Names {
     by_hash: BTreeSet<(u64, Box<[u8]>)>,
@@ -142,7 +142,7 @@ impl CaseIndexes {
             Some(Dir { change: of, state: State::Listing(missed), .. }) if *of == change => {
                 std::mem::take(missed)
             }
-            // Others list it too, or it has been let go.
+            // Another thread lists it too, or the entry was evicted.
             _ => return,
         };
         let mut at = change;

@@ -1,5 +1,4 @@
-//! A volume: a backend and what is promised, limited and counted of it. Its files are reached through an
-//! [`crate::Export`].
+//! A volume: a backend with permissions, limits and counters. Clients reach its files through an [`crate::Export`].
 
 pub mod case_index;
 pub mod change_notify;
@@ -48,7 +47,6 @@ pub struct Volume {
     claims: OnceLock<Claims>,
     streams: StreamTree,
     watches: Arc<Watches>,
-    /// Names that were looked for by another spelling.
     case_indexes: CaseIndexes,
     clock: Box<dyn Fn() -> Nanos + Send + Sync>,
 }
@@ -114,7 +112,7 @@ impl Volume {
         Self { clock: Box::new(clock), ..self }
     }
 
-    /// This volume after a restart: until the grace period ends, only what was held before can be claimed.
+    /// Starts the volume after a restart: until the grace period ends, only earlier claims can be reclaimed.
     #[must_use]
     pub fn with_grace(self, grace: Grace) -> Self {
         if !grace.is_active() {
@@ -152,7 +150,6 @@ impl Volume {
         &self.watches
     }
 
-    /// Names that were looked for by another spelling.
     #[inline]
     pub(crate) fn case_indexes(&self) -> &CaseIndexes {
         &self.case_indexes
@@ -204,7 +201,7 @@ impl Volume {
             if !claims.wait_for_removal(file) {
                 break;
             }
-            // It may have been left to whoever comes first.
+            // The removal may have been left to the first thread that comes.
             let others = self.expire_claims(self.now());
             result = result.and(others);
         }
@@ -314,7 +311,7 @@ impl Volume {
         self.instance.wrapping_add(self.backend.flush_failures().wrapping_mul(0x9e37_79b9_7f4a_7c15))
     }
 
-    /// Adds a flush, where what is acknowledged must be durable.
+    /// Schedules a flush, where acknowledged changes must be durable.
     pub(crate) fn require_sync(&self, pending: &mut PendingSync, node: &NodeRef, scope: SyncScope) {
         if self.durability == Durability::Sync {
             pending.add(node, scope);

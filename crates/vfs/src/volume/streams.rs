@@ -1,8 +1,8 @@
-//! Named streams: further data of files and directories, each under a name of its own (MS-FSCC §2.1.5).
+//! Named streams: further data of files and directories, each under its own name (MS-FSCC §2.1.5).
 //!
-//! A stream is a regular file of the same storage, in a hidden tree that hangs below the root of the volume and that no client reaches
-//! (docs/formats/streams.md). So a stream has whatever the storage gives to files: size, holes, flushes, capacity. It belongs to
-//! its file by the file's key, which stays the same whatever name the file gets.
+//! A stream is a regular file of the same storage, in a hidden tree below the root of the volume that no client reaches
+//! (docs/formats/streams.md). So a stream has all features of the storage's files: size, holes, flushes, capacity. The
+//! file's key connects the two; renames do not change it.
 
 use super::Volume;
 use crate::backend::durability::PendingSync;
@@ -143,7 +143,7 @@ pub(crate) fn list(dir: &NodeRef, sink: &mut dyn FnMut(&[u8], &Attrs)) -> FsResu
     Ok(())
 }
 
-/// Removes what a change that did not come to its end has left.
+/// Removes the temporary link of an interrupted [`Volume::link_over`].
 fn remove_new_link(tree: &NodeRef) -> FsResult<()> {
     match tree.remove(Name::new(NEW_LINK)?, &|_| Ok(())) {
         Ok(_) | Err(FsError::NotFound) => Ok(()),
@@ -350,7 +350,8 @@ impl Volume {
         dir.lookup(name, Blocking::Allowed).ok().map(|found| found.node)
     }
 
-    /// Removes the streams of what has lost a name, if that was its last one. What cannot be removed is found again after a restart.
+    /// Removes the streams of an object that has lost a name, if that was its last one. A restart finds streams that
+    /// cannot be removed now.
     pub(crate) fn remove_streams_of_gone(&self, named: Option<NodeRef>) {
         if let Some(node) = named.filter(is_gone) {
             let _ = self.remove_streams(&node.key(), &mut |_| ());

@@ -9,7 +9,7 @@ pub const INTERVALS: usize = 25;
 /// Counters are kept this many times, so that threads seldom count in the same place.
 const SHARDS: usize = 4;
 
-/// Counts what a volume does, without a lock.
+/// Counters of a volume's operations, without a lock.
 #[derive(Debug, Default)]
 pub struct Traffic {
     shards: [Shard; SHARDS],
@@ -34,7 +34,7 @@ struct Counters {
 /// The source of the data of a READ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadSource {
-    /// In memory, all of it, also what the kernel had read ahead; or there was nothing to read.
+    /// All data was in memory, also data that the kernel had read ahead; or there was nothing to read.
     Memory,
     /// On the storage, at least a part.
     Storage,
@@ -58,8 +58,7 @@ pub struct OperationCounts {
     pub bytes: u64,
     /// The sum of the operations' times, in nanoseconds, from when the call was received to when its reply was sent.
     pub nanos: u64,
-    /// Operations by their time: interval `i` is for those of at most 2^`i` µs that the one before is not for; the last one
-    /// for all others.
+    /// Operations by duration: interval `i` has those of at most 2^`i` µs, the last one all longer ones.
     pub intervals: [u64; INTERVALS],
 }
 

@@ -163,7 +163,8 @@ fn ids() -> impl Strategy<Value = Vec<(u32, u32)>> {
 }
 
 proptest! {
-    /// Each permission by itself: entries in order say what the algorithm does, and so does the list of Windows' kind.
+    /// Checks each permission by itself: the ordered entries agree with the algorithm, and so does the equivalent
+    /// Windows list.
     #[test]
     fn entries_say_what_is_granted(
         mode in 0..0o1000u32, group in 0..8u32, users in ids(), groups in ids(), uid in 1..6u32,

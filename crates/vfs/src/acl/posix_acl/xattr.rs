@@ -1,5 +1,6 @@
-//! Lists as the kernel stores and tells them: the values of `system.posix_acl_access` and `system.posix_acl_default`
-//! (`linux/posix_acl_xattr.h`): a version, then for each entry a tag, permissions and an identifier, all little-endian.
+//! POSIX ACLs as the kernel stores them: the values of `system.posix_acl_access` and `system.posix_acl_default`
+//! (`linux/posix_acl_xattr.h`). A value is a version, then for each entry a tag, permissions and an identifier, all
+//! little-endian.
 
 use super::{POSIX_ACL_ENTRIES_MAX, PosixAcl};
 use crate::error::{FsError, FsResult};

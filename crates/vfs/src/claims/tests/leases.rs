@@ -3,7 +3,7 @@
 use super::super::lease::{legal, next_step};
 use super::*;
 
-/// (have, what must go, what the next step leaves): shared leases, oplocks, delegations.
+/// (rights, rights that must end, rights after the next step): shared leases, oplocks, delegations.
 const STEPS: [(&str, &str, [&str; 3]); 14] = [
     ("RWH", "W", ["RH", "R", ""]),
     ("RWH", "H", ["RW", "R", ""]),
@@ -194,7 +194,7 @@ fn a_lease_is_with_a_client_that_is_there() {
     rig.granted(&disconnect(first, false));
     rig.waits(&Request::Open(OpenRequest { truncates: true, ..opening(3, read_write()) }));
     assert_eq!(rig.recalls(), [(HolderId(2), caching("RH"), Caching::NONE, true)]);
-    // With nobody there, there is nobody to ask.
+    // Without a connected holder there is no recall.
     rig.granted(&disconnect(second, false));
     assert_eq!(rig.recalls(), []);
 }

@@ -21,7 +21,7 @@ pub(super) fn key(number: u8) -> FileKey {
     FileKey::new(&[number]).unwrap()
 }
 
-/// A table, a clock, and what came out of it.
+/// A table, a clock, and the effects so far.
 pub(super) struct Rig {
     pub table: Table,
     pub now: Nanos,
@@ -71,7 +71,7 @@ impl Rig {
         self.effects.extend(effects);
     }
 
-    /// The volume has removed what it was told to.
+    /// Reports that the volume has removed a name.
     pub(super) fn removed(&mut self, stream: u32) {
         let effects = self.table.removed(self.now, &key(1), Stream(stream));
         self.effects.extend(effects);

@@ -68,7 +68,7 @@ type Who = (u64, u64, Option<(char, u64)>);
 const NOBODY: Who = (0, 0, None);
 
 impl Model {
-    /// Breaks what others have; whether something must be answered first.
+    /// Breaks others' leases; returns whether one must be answered first.
     fn deed(&mut self, who: Who, deed: &str) -> bool {
         let mut waits = false;
         for lease in &mut self.leases {
@@ -375,7 +375,7 @@ fn io_step(rig: &mut Rig, model: &mut Model, pick: Option<usize>, kind: IoKind) 
     let by = open.map_or(Requester::Anonymous, |open| Requester::Open(OpenId(open.id)));
     let (deed, right) = match kind {
         IoKind::Read => ("touch", Rights::READ),
-        // The only ranges here are what others are asked for.
+        // The only ranges in this model are those that others may conflict with.
         IoKind::Write | IoKind::Replace => ("change", Rights::WRITE),
         IoKind::SetAttrs => ("attributes", Rights::NONE),
         IoKind::ReadAttrs => ("look", Rights::NONE),

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 const BYTES: u64 = 12;
 const OWNERS: u64 = 3;
 
-/// Advisory ranges as they are defined: what each owner has of each byte.
+/// Advisory ranges by definition: the lock of each owner on each byte.
 #[derive(Default)]
 struct Bytes([[Option<bool>; 12]; 3]);
 

@@ -38,7 +38,7 @@ fn the_last_close_deletes() {
     }
     rig.granted(&Request::Close(fourth));
     assert_eq!(rig.take(), [removed(0)]);
-    // It is as good as gone, and lost by whoever opens it.
+    // The file is to be deleted: a new open would lose it.
     assert_eq!(rig.refused(&Request::Open(opening(4, read_write()))), Conflict::DeletePending);
     assert_eq!(rig.take(), [], "it is removed once");
     rig.removed(1);
@@ -378,7 +378,7 @@ fn one_user_leaves_claims_on_a_file_to_others() {
 #[test]
 fn ranges_that_are_given_back_in_part_count_too() {
     let mut rig = Rig::new();
-    // One has half of what there is.
+    // One user has half of the limit.
     let most = CLAIMS_MAX as u64 / 2;
     rig.granted(&Request::Lock(locking(1, 0, 4 * most, true)));
     let owner = locking(1, 0, 0, true).owner;

@@ -1,4 +1,4 @@
-//! Random traces: what must hold after every step, and in the end.
+//! Random traces, with invariants after every step and at the end.
 
 use super::super::entries::Open;
 use super::super::file::FileClaims;
@@ -85,7 +85,7 @@ impl World {
     fn apply(&mut self, file: u8, request: &Request) -> Verdict {
         let is_free = self.is_free(file, request);
         let verdict = self.rig.apply(file, request);
-        // Nor is who asks with an open that the file does not have stopped by what others hold.
+        // Others' claims do not stop a request with an open that the file does not have either.
         let had_no_say = matches!(verdict, Verdict::Granted(_) | Verdict::Refused(Conflict::NotHeld))
             && self.rig.effects.is_empty();
         assert!(!is_free || had_no_say, "{request:?} would not have been asked about: {verdict:?}");
@@ -118,7 +118,7 @@ impl World {
         }
     }
 
-    /// Takes in what the effects say.
+    /// Applies the effects to the clients' state.
     fn hear(&mut self) {
         let clients = &mut self.clients;
         for effect in self.rig.take() {

@@ -16,7 +16,7 @@ enum Step {
     Drop(u64),
 }
 
-/// A step at the first of so many bytes, at the last ones, or at all from one of them on. A holder ends once in so many steps.
+/// A step at the first bytes, at the last ones, or at all from one of them on. One in `ends` steps ends a holder.
 fn step(bytes: u64, ends: u32) -> impl Strategy<Value = Step> {
     let span = move || {
         prop_oneof![

@@ -1,4 +1,4 @@
-//! The limiter in virtual time: clients that ask, a clock that jumps, and what comes out.
+//! The limiter in virtual time: simulated clients and a clock that jumps.
 
 mod adversary;
 
@@ -24,7 +24,7 @@ struct Ticket {
     is_gone: bool,
 }
 
-/// A call that is not what it seems.
+/// A call that moves other bytes than it asks for.
 #[derive(Clone, Copy, Debug)]
 struct Trick {
     demand: Demand,
@@ -32,7 +32,7 @@ struct Trick {
     is_dropped: bool,
 }
 
-/// A client's load on a volume: so many calls in flight, each asked for again as soon as it is answered.
+/// A client's load on a volume: a number of calls in flight, each repeated as soon as it is answered.
 #[derive(Clone, Debug)]
 struct Load {
     volume: usize,
@@ -62,7 +62,7 @@ impl Load {
     }
 }
 
-/// A service without storage: what may pass is answered after a moment.
+/// A service without storage: a passed call is answered after a moment.
 struct Bench {
     scheduler: Scheduler<Ticket>,
     loads: Vec<Load>,

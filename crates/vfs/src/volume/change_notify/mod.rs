@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub const WATCHES_MAX: usize = 16_384;
 /// See [`WATCHES_MAX`].
 pub const WATCHES_OF_USER_MAX: usize = WATCHES_MAX / 4;
-/// Bytes that all watches of a volume keep until they are taken, and how many of them those of one user.
+/// Bytes of undelivered changes of a volume, and the part of them that one user may have.
 pub const RETAINED_BYTES_MAX: usize = 16 << 20;
 /// See [`RETAINED_BYTES_MAX`].
 pub const RETAINED_BYTES_OF_USER_MAX: usize = RETAINED_BYTES_MAX / 4;
@@ -51,7 +51,7 @@ impl ChangeMask {
     pub const ATTRIBUTES: Self = Self(1 << 2);
     /// Sizes.
     pub const SIZE: Self = Self(1 << 3);
-    /// The time of the last write, and so what was written.
+    /// The time of the last write, and so the data.
     pub const MODIFIED: Self = Self(1 << 4);
     /// The time of the last access, if a client sets it.
     pub const ACCESSED: Self = Self(1 << 5);
@@ -97,7 +97,7 @@ pub enum Action {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChangeRecord {
     pub action: Action,
-    /// To what: a path from the directory that is watched, its names separated by `/`.
+    /// The path from the watched directory, its names separated by `/`.
     pub path: Vec<u8>,
 }
 
@@ -123,7 +123,7 @@ pub struct WatchFilter {
     pub user: u32,
     /// Which changes.
     pub what: ChangeMask,
-    /// Whether those of everything below it as well.
+    /// Whether changes in all directories below are included.
     pub is_tree: bool,
     /// Bytes of changes that are kept at most.
     pub bytes_max: usize,
@@ -223,7 +223,7 @@ impl Drop for Watch {
     fn drop(&mut self) {
         self.watches.table.lock().remove(&self.watched);
         self.watches.count.fetch_sub(1, Ordering::SeqCst);
-        // Whoever tells of something now still has it, and keeps nothing more.
+        // A notifier may still have a snapshot with this watch, and must not queue anything more.
         let mut buffer = self.watched.buffer.lock();
         self.watched.retained.release(&mut buffer);
         buffer.is_gone = true;
@@ -231,7 +231,7 @@ impl Drop for Watch {
 }
 
 impl RetainedBytes {
-    /// Counts bytes, if there may be so many more.
+    /// Adds bytes, unless that exceeds a limit.
     fn take(&self, bytes: usize) -> bool {
         let take = |retained: &AtomicUsize, max| {
             let has_room = retained.fetch_add(bytes, Ordering::Relaxed) + bytes <= max;
@@ -281,7 +281,7 @@ impl Table {
 }
 
 impl WatchEntry {
-    /// Keeps changes, together or not at all, and tells of them.
+    /// Queues changes, together or not at all, and signals the client.
     fn push(&self, above: &[u8], changes: &[Change<'_>]) {
         if self.keep(above, changes) {
             (self.tell)();
@@ -393,7 +393,7 @@ impl Watches {
         }
     }
 
-    /// Tells of a name that is gone, and of what had it.
+    /// Notifies watches of a removed name.
     pub(crate) fn removed(&self, root: &NodeRef, dir: &NodeRef, name: &[u8], child: Option<Child>) {
         let Some(child) = child else { return };
         if child.is_dir {
