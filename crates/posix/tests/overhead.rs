@@ -116,7 +116,7 @@ fn value(number: u32, len: usize) -> Vec<u8> {
 
 fn with_xattr(root: &File, number: u32, len: usize) -> FsResult<()> {
     let (file, mut pending) = (make(root, &long(number))?, PendingSync::default());
-    file.set_xattr(&caller(), (b"a", &value(number, len)), SetXattr::Either, &mut pending).map(drop)
+    file.set_xattr(&caller(), b"a", &value(number, len), SetXattr::Either, &mut pending).map(drop)
 }
 
 fn small_xattrs(root: &File, number: u32) -> FsResult<()> {
@@ -131,7 +131,7 @@ fn many_xattrs(root: &File, number: u32) -> FsResult<()> {
     let (file, mut pending) = (make(root, &long(number))?, PendingSync::default());
     for attribute in 0..10 {
         let name = format!("{attribute:x>100}").into_bytes();
-        file.set_xattr(&caller(), (&name, &value(number, 200)), SetXattr::Either, &mut pending)?;
+        file.set_xattr(&caller(), &name, &value(number, 200), SetXattr::Either, &mut pending)?;
     }
     Ok(())
 }

@@ -37,7 +37,7 @@ struct Fault {
 }
 
 impl Faulty {
-    /// As good as `inner`, for now.
+    /// Wraps `inner` without any fault.
     pub fn new(inner: Arc<dyn Backend>) -> Self {
         Self { inner, plan: Arc::default() }
     }

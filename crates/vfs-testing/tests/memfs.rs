@@ -6,7 +6,7 @@ use vfs::{Backend, Time};
 use vfs_testing::MemFs;
 use vfs_testing::conformance::{AclKind, Fixture, oracle, run};
 
-/// A volume whose clock moves on whenever it is asked.
+/// A volume whose clock advances with each call.
 fn volume() -> MemFs {
     let ticks = AtomicI64::new(1_600_000_000_000);
     MemFs::new(Arc::new(move || {

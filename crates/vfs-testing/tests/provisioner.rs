@@ -18,7 +18,7 @@ enum Bug {
     OneFileMore,
     /// A new capacity is not heeded.
     KeepsOldCapacity,
-    /// What is removed is still there.
+    /// A removed volume is still there.
     RemovesNothing,
     /// After a kill, a file is counted twice.
     RecountsWrongly,

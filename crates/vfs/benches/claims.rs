@@ -1,4 +1,4 @@
-//! What the table of claims costs a call: `cargo bench -p vfs --bench claims`.
+//! The cost of the table of claims for a call: `cargo bench -p vfs --bench claims`.
 
 #![allow(clippy::print_stdout, reason = "a benchmark prints")]
 

@@ -57,7 +57,7 @@ impl File {
         LockOwner { holder: HolderId(owner), owner: 1 }
     }
 
-    /// So that no two ranges touch.
+    /// Spaces the ranges so that none touch.
     fn span(&self, owner: u64, range: u64) -> Span {
         Span::clamped((owner * (self.ranges + 1) + range) * 20, 10)
     }

@@ -1,4 +1,4 @@
-//! What the limiter costs a call: `cargo bench -p vfs`.
+//! The cost of the limiter for a call: `cargo bench -p vfs`.
 
 #![allow(clippy::print_stdout, reason = "a benchmark prints")]
 

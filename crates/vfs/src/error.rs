@@ -1,4 +1,4 @@
-//! What a file system can say no with.
+//! Errors of a file system.
 
 use std::fmt;
 
@@ -53,9 +53,9 @@ pub enum FsError {
     TooSmall,
     /// The operation cannot finish yet, and changed nothing: run it again once the cause has passed.
     Wait(Wait),
-    /// Somebody has the file open and has decided that it is deleted when they close it.
+    /// A client has the file open and has marked it for deletion.
     DeletePending,
-    /// Somebody has the file open, or bytes of it locked, and lets nobody else do this.
+    /// A client has the file open, or bytes of it locked, and denies this access.
     Locked,
     /// Out of a bounded resource of this process (descriptors, memory).
     Resource,

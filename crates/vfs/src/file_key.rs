@@ -37,7 +37,7 @@ impl FileKey {
         Ok(key)
     }
 
-    /// The same file in another view.
+    /// Returns the key of the same file in another view.
     pub fn in_view(self, view: ViewId) -> Self {
         Self { view, ..self }
     }
@@ -72,8 +72,8 @@ impl Hash for FileKey {
     }
 }
 
-/// A quick hash of [`FileKey`]s: they are made by the backend and sealed by the protocol, so nobody can choose them to collide.
-/// A map takes the low bits and the top seven; a shard may come from between ([`FileKey::shard`]).
+/// A quick hash of [`FileKey`]s. The backend makes keys and the protocol seals them, so clients cannot choose keys that
+/// collide. A map takes the low bits and the top seven; a shard may come from between ([`FileKey::shard`]).
 #[derive(Default)]
 pub struct KeyHasher(u64);
 

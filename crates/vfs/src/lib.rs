@@ -1,10 +1,10 @@
 //! The model of Plimsoll: a backend stores, a volume rules, a protocol translates.
 //!
-//! Everything the protocols have in common is decided here, once: names, attributes, callers, permissions, and what a
-//! file operation means. This crate knows no protocol's words, opens no socket and no file.
+//! This crate decides everything that the protocols have in common, once: names, attributes, callers, permissions, and
+//! the semantics of file operations. It contains no word of a protocol, and opens no socket and no file.
 //!
-//! Layers, top down: `file`, `namespace`, `volume`, `backend`, `acl`, `model`, `claims`, `qos`, `file_key`, `bounds`, `few`,
-//! `error`, `panics`, `sync`.
+//! Layers, top down: `file`, `namespace`, `volume`, `backend`, `acl`, `model`, `claims`, `qos`, `file_key`, `bounds`,
+//! `small_map`, `error`, `panics`, `sync`.
 
 #![forbid(unsafe_code)]
 #![warn(unreachable_pub)]
@@ -14,13 +14,13 @@ pub mod backend;
 pub mod bounds;
 pub mod claims;
 pub mod error;
-mod few;
 pub mod file;
 pub mod file_key;
 pub mod model;
 pub mod namespace;
 pub mod panics;
 pub mod qos;
+mod small_map;
 pub mod sync;
 pub mod volume;
 

@@ -1,7 +1,7 @@
-//! Panics, which are defects of ours: what they may end, and how many there were.
+//! Panics, which are bugs: their effect and their number.
 //!
-//! A panic ends the call or the connection that met it, not a thread that serves others. What it says is the business of
-//! the process's panic hook.
+//! A panic ends the call or the connection that met it, not a thread that serves others. The process's panic hook
+//! writes the message.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +12,7 @@ static CAUGHT: AtomicU64 = AtomicU64::new(0);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Panicked;
 
-/// Does work that may panic. The caller sees to it that what the work has left half done is not used.
+/// Runs code that may panic. The caller must not use data that a panic may have left half changed.
 #[inline]
 pub fn catch<T>(work: impl FnOnce() -> T) -> Result<T, Panicked> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|_| {
@@ -21,13 +21,13 @@ pub fn catch<T>(work: impl FnOnce() -> T) -> Result<T, Panicked> {
     })
 }
 
-/// How many have been caught in this process.
+/// Returns the number of panics caught in this process.
 pub fn caught() -> u64 {
     CAUGHT.load(Ordering::Relaxed)
 }
 
-/// Does the work of a thread without which the process would serve only some of its clients: a panic ends the process, so that
-/// whoever started it can start it again.
+/// Does the work of a thread that every client depends on: a panic ends the process, so that its supervisor can restart
+/// it.
 pub fn or_abort<T>(work: impl FnOnce() -> T) -> T {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| std::process::abort())
 }

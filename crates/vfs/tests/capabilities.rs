@@ -1,4 +1,4 @@
-//! What a volume rules on extended attributes and ranges: who may do what.
+//! Permissions for extended attributes and ranges.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -91,7 +91,7 @@ impl World {
 
     fn set(&mut self, caller: Caller, file: &str, key: &[u8], value: &[u8]) -> FsResult<Change> {
         let file = self.file(file);
-        file.set_xattr(&caller, (key, value), SetXattr::Either, &mut self.pending)
+        file.set_xattr(&caller, key, value, SetXattr::Either, &mut self.pending)
     }
 
     fn remove(&mut self, caller: Caller, file: &str, key: &[u8]) -> FsResult<Change> {
@@ -131,7 +131,7 @@ impl World {
 }
 
 #[test]
-fn who_reads_a_file_reads_its_attributes_and_who_writes_it_changes_them() {
+fn reader_gets_xattrs_and_writer_sets_them() {
     let mut w = world();
     for file in ["rw", "ro", "wo", "dir"] {
         w.set(root(), file, b"key", b"value").unwrap();
@@ -269,7 +269,7 @@ fn a_failure_of_the_storage_is_told() {
     let faulty = faulty.unwrap();
     let file = w.file("rw");
     faulty.fail_from(1, FsError::NoSpace);
-    let set = file.set_xattr(&root(), (b"key", b"x"), SetXattr::Either, &mut w.pending);
+    let set = file.set_xattr(&root(), b"key", b"x", SetXattr::Either, &mut w.pending);
     assert_eq!(set, Err(FsError::NoSpace));
     let range = file.authorize_write(&root()).unwrap().allocate(0, 10, Stability::File, &mut w.pending);
     assert_eq!(range, Err(FsError::NoSpace));

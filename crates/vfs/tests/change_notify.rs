@@ -47,7 +47,7 @@ fn watch(dir: &File, what: ChangeMask, is_tree: bool, bytes_max: usize) -> (Watc
     (dir.watch(WatchFilter { caller: caller(), user: 0, what, is_tree, bytes_max }, tell).unwrap(), told)
 }
 
-/// ChangeMask it is told, a line each.
+/// Takes the changes, a line each.
 fn said(watch: &Watch) -> Vec<String> {
     let Some(WatchEvents::Changes(changes)) = watch.take() else { return Vec::new() };
     let line =
@@ -56,7 +56,7 @@ fn said(watch: &Watch) -> Vec<String> {
 }
 
 #[test]
-fn names_are_told_to_those_who_want_them() {
+fn name_changes_are_reported_to_matching_watches() {
     let root = root();
     let (all, told) = watch(&root, names(), false, 1000);
     let (dirs, _) = watch(&root, ChangeMask::DIR_NAMES, false, 1000);
@@ -86,7 +86,7 @@ fn look_up(dir: &File, name: &str) -> File {
 }
 
 #[test]
-fn a_tree_is_told_of_with_paths() {
+fn changes_in_a_tree_are_reported_with_paths() {
     let root = root();
     let (a, b) = (make_dir(&root, "a"), make_dir(&root, "b"));
     let deep = make_dir(&a, "deep");
@@ -112,7 +112,7 @@ fn a_tree_is_told_of_with_paths() {
 }
 
 #[test]
-fn nobody_learns_names_that_they_may_not_list() {
+fn names_in_unlistable_directories_are_not_reported() {
     let root = root();
     let mode = |dir: &File, mode| {
         let set = SetAttrs { mode: Some(mode), ..SetAttrs::default() };
@@ -133,7 +133,7 @@ fn nobody_learns_names_that_they_may_not_list() {
 }
 
 #[test]
-fn what_is_replaced_goes() {
+fn replaced_name_is_reported_as_removed() {
     let root = root();
     make(&root, "old");
     make(&root, "new");
@@ -143,7 +143,7 @@ fn what_is_replaced_goes() {
 }
 
 #[test]
-fn a_directory_that_goes_ends_its_watches() {
+fn removed_directory_ends_its_watches() {
     let root = root();
     let (dir, going) = (make_dir(&root, "dir"), make_dir(&root, "going"));
     let (gone, told) = watch(&dir, names(), false, 1000);
@@ -159,7 +159,7 @@ fn a_directory_that_goes_ends_its_watches() {
 }
 
 #[test]
-fn who_is_told_may_watch_and_stop() {
+fn callback_may_add_and_drop_watches() {
     let root = root();
     let others = Arc::new(Mutex::new(vec![watch(&root, names(), true, 1000).0]));
     let (dir, kept) = (root.clone(), Arc::clone(&others));

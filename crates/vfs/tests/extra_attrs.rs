@@ -1,4 +1,4 @@
-//! Attributes that a volume stores beside those of its storage: who may set them, and how long memory answers.
+//! Attributes that a volume stores beside those of its storage: permissions, and the validity of the cache.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -38,19 +38,23 @@ fn rig_at(clock: Arc<AtomicI64>) -> (MemFs, File, File) {
     (fs, root, made.file)
 }
 
-fn kept(file: &File) -> ExtraAttrs {
+fn extra(file: &File) -> ExtraAttrs {
     let attrs = file.attrs(Blocking::Allowed).unwrap();
     file.extra_attrs(&attrs, Blocking::Allowed).unwrap()
 }
 
 #[test]
-fn what_is_kept_comes_back_by_every_name_and_key() {
+fn extra_attrs_are_found_by_every_name_and_key() {
     let (root, file) = rig();
     let (user, born) = (Caller::new(1, 1, []), Time { seconds: -5, nanos: 7 });
-    assert_eq!(kept(&file), ExtraAttrs::default());
+    assert_eq!(extra(&file), ExtraAttrs::default());
     let mut pending = PendingSync::default();
     let change = file
-        .update_extra_attrs(&user, |kept| (kept.flags, kept.born) = (Some(HIDDEN), Some(born)), &mut pending)
+        .update_extra_attrs(
+            &user,
+            |extra| (extra.flags, extra.born) = (Some(HIDDEN), Some(born)),
+            &mut pending,
+        )
         .unwrap();
     assert!(change.after.change > change.before.change && pending.added() == 1);
     root.link(&user, &file, b"link", &mut pending).unwrap();
@@ -69,14 +73,14 @@ fn memory_answers_for_as_long_as_the_file_does_not_change() {
     let user = Caller::new(1, 1, []);
     let now = || file.attrs(Blocking::Allowed).unwrap();
     assert_eq!(file.extra_attrs(&now(), Blocking::Never), Err(FsError::Wait(Wait::Storage)));
-    assert_eq!(kept(&file), ExtraAttrs::default());
+    assert_eq!(extra(&file), ExtraAttrs::default());
     assert_eq!(file.extra_attrs(&now(), Blocking::Never), Ok(ExtraAttrs::default()));
-    file.update_extra_attrs(&user, |kept| kept.flags = Some(HIDDEN), &mut PendingSync::default()).unwrap();
+    file.update_extra_attrs(&user, |extra| extra.flags = Some(HIDDEN), &mut PendingSync::default()).unwrap();
     assert_eq!(file.extra_attrs(&now(), Blocking::Never).unwrap().flags, Some(HIDDEN));
     let mode = SetAttrs { mode: Some(0o600), ..SetAttrs::default() };
     file.set_attrs(&user, &mode, None, &mut PendingSync::default()).unwrap();
     assert_eq!(file.extra_attrs(&now(), Blocking::Never), Err(FsError::Wait(Wait::Storage)));
-    assert_eq!(kept(&file).flags, Some(HIDDEN));
+    assert_eq!(extra(&file).flags, Some(HIDDEN));
 }
 
 #[test]
@@ -89,23 +93,23 @@ fn a_change_time_is_shown_until_the_file_changes() {
         let attrs = file.attrs(Blocking::Allowed).unwrap();
         file.extra_attrs(&attrs, Blocking::Allowed).unwrap().changed(&attrs)
     };
-    file.update_extra_attrs(&user, |kept| kept.set_changed = Some(set), &mut pending).unwrap();
+    file.update_extra_attrs(&user, |extra| extra.set_changed = Some(set), &mut pending).unwrap();
     assert_eq!(shown(), set);
     clock.store(2000, Ordering::Relaxed);
     assert_eq!(shown(), set);
     let mode = SetAttrs { mode: Some(0o600), ..SetAttrs::default() };
     file.set_attrs(&user, &mode, None, &mut pending).unwrap();
     assert_eq!(shown(), Time { seconds: 2000, nanos: 0 });
-    file.update_extra_attrs(&user, |kept| kept.set_changed = Some(set), &mut pending).unwrap();
-    file.update_extra_attrs(&user, |kept| kept.flags = Some(HIDDEN), &mut pending).unwrap();
+    file.update_extra_attrs(&user, |extra| extra.set_changed = Some(set), &mut pending).unwrap();
+    file.update_extra_attrs(&user, |extra| extra.flags = Some(HIDDEN), &mut pending).unwrap();
     assert_eq!(shown(), Time { seconds: 2000, nanos: 0 });
 }
 
 #[test]
-fn those_may_who_own_or_write() {
+fn owner_or_writer_may_update_extra_attrs() {
     let (_root, file) = rig();
     let set = |caller: &Caller| {
-        file.update_extra_attrs(caller, |kept| kept.flags = Some(HIDDEN), &mut PendingSync::default())
+        file.update_extra_attrs(caller, |extra| extra.flags = Some(HIDDEN), &mut PendingSync::default())
             .map(drop)
     };
     assert_eq!(set(&Caller::new(2, 2, [])), Err(FsError::Access));
@@ -119,31 +123,31 @@ fn those_may_who_own_or_write() {
 fn a_client_that_names_attributes_reaches_no_record() {
     let (_root, file) = rig();
     let (user, mut pending) = (Caller::new(1, 1, []), PendingSync::default());
-    file.update_extra_attrs(&user, |kept| kept.flags = Some(HIDDEN), &mut pending).unwrap();
-    let name = XattrName::KEPT.bytes();
+    file.update_extra_attrs(&user, |extra| extra.flags = Some(HIDDEN), &mut pending).unwrap();
+    let name = XattrName::EXTRA_ATTRS.bytes();
     assert_eq!(file.get_xattr(&user, name), Err(FsError::Access));
-    let planted = file.set_xattr(&user, (name, b"planted"), SetXattr::Either, &mut pending);
+    let planted = file.set_xattr(&user, name, b"planted", SetXattr::Either, &mut pending);
     assert_eq!(planted.map(drop), Err(FsError::Access));
     assert_eq!(file.remove_xattr(&user, name, &mut pending).map(drop), Err(FsError::Access));
     file.list_xattrs(&user, 0, &mut |name, _| panic!("{name:?} is listed")).unwrap();
-    assert_eq!(kept(&file).flags, Some(HIDDEN));
+    assert_eq!(extra(&file).flags, Some(HIDDEN));
 }
 
 #[test]
-fn garbage_is_told_and_replaced() {
+fn garbage_is_reported_and_replaced() {
     let (fs, _root, file) = rig_at(Arc::default());
     let plant = |bytes: &[u8]| {
         let node = fs.root().lookup(Name::new(b"file").unwrap(), Blocking::Allowed).unwrap().node;
         let xattrs = node.xattrs().unwrap();
-        xattrs.set(XattrName::KEPT, bytes, SetXattr::Either, &|_| Ok(())).unwrap();
+        xattrs.set(XattrName::EXTRA_ATTRS, bytes, SetXattr::Either, &|_| Ok(())).unwrap();
     };
     let mut damaged = ExtraAttrs::default();
     damaged.is_damaged = true;
     for garbage in [&b""[..], &[9; 20], &[1; 64 << 10]] {
         plant(garbage);
-        assert_eq!(kept(&file), damaged);
+        assert_eq!(extra(&file), damaged);
     }
     let user = Caller::new(1, 1, []);
     file.update_extra_attrs(&user, |_| {}, &mut PendingSync::default()).unwrap();
-    assert_eq!(kept(&file), ExtraAttrs::default());
+    assert_eq!(extra(&file), ExtraAttrs::default());
 }

@@ -77,7 +77,7 @@ fn an_export_may_be_the_root() {
 }
 
 #[test]
-fn a_rule_without_access_keeps_out_whom_later_ones_would_let_in() {
+fn rule_without_access_overrides_later_rules() {
     let no_access = ExportRule {
         clients: vec!["10.1.0.0/16".parse().unwrap()],
         no_access: true,
@@ -96,7 +96,7 @@ fn a_rule_without_access_keeps_out_whom_later_ones_would_let_in() {
 }
 
 #[test]
-fn a_rule_that_asks_for_protection_keeps_out_whom_later_ones_would_let_in() {
+fn rule_with_protection_overrides_later_rules() {
     let fs = MemFs::new(Arc::new(|| Time { seconds: 1, nanos: 0 }));
     let volume = Arc::new(Volume::new(VolumeId(1), "a", Arc::new(fs), Durability::Sync, 1));
     let of = |protection| ExportRule { protection, ..ExportRule::everybody() };

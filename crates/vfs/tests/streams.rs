@@ -160,7 +160,7 @@ fn streams_follow_their_file_and_go_with_its_last_name() {
     assert_eq!(hidden(&root), 0);
 }
 
-/// What has a name, if anything does, and how many names that has.
+/// Returns file number and link count of a name.
 fn named(root: &Root, name: &[u8]) -> Option<(u64, u32)> {
     let found = root.node.lookup(Name::new(name).unwrap(), Blocking::Allowed).ok()?;
     Some((found.attrs.file_id, found.attrs.links))
@@ -174,7 +174,7 @@ fn a_link_takes_the_name_of_another_file_in_one_step() {
     let [file_id, other_id] = [&file, &other].map(|file| file.attrs(Blocking::Allowed).unwrap().file_id);
     let mut pending = PendingSync::default();
     let mut link =
-        |by: &Caller, replaced| root.link_over(by, &file, (b"other", replaced), &mut pending).map(drop);
+        |by: &Caller, replaced| root.link_over(by, &file, b"other", replaced, &mut pending).map(drop);
     assert_eq!(link(&user, file_id), Err(FsError::Wait(Wait::Recall)), "something else has the name");
     let mut reader = user.clone();
     reader.read_only = true;
@@ -186,7 +186,7 @@ fn a_link_takes_the_name_of_another_file_in_one_step() {
     }
     assert_eq!(hidden(&root), 0, "the streams of what gave way have gone with it");
     root.remove(&user, b"other", &mut PendingSync::default()).unwrap();
-    let gone = root.link_over(&user, &file, (b"other", other_id), &mut PendingSync::default());
+    let gone = root.link_over(&user, &file, b"other", other_id, &mut PendingSync::default());
     assert_eq!(
         (gone.map(drop), named(&root, b"file")),
         (Err(FsError::Wait(Wait::Recall)), Some((file_id, 1)))
@@ -210,7 +210,7 @@ fn a_link_that_fails_replaces_nothing_and_leaves_nothing() {
                 false => faulty.fail_at(nth, FsError::Io),
                 true => faulty.fail_from(nth, FsError::Io),
             }
-            let linked = root.link_over(&user, &file, (b"other", other_id), &mut pending);
+            let linked = root.link_over(&user, &file, b"other", other_id, &mut pending);
             faulty.heal();
             let by_now = named(&root, b"other").unwrap().0;
             if linked.is_err() {
@@ -256,7 +256,7 @@ fn no_name_leads_to_the_hidden_tree() {
 }
 
 #[test]
-fn what_others_have_put_in_the_place_of_the_tree_is_not_used() {
+fn foreign_object_in_place_of_the_tree_is_refused() {
     let (root, file, user) = rig();
     let theirs = NewInode { mode: 0o700, uid: 2, gid: 2, times: None, size: 0 };
     root.node.make_dir(Name::STREAMS, &|_| Ok(theirs)).unwrap();
@@ -271,7 +271,7 @@ fn what_others_have_put_in_the_place_of_the_tree_is_not_used() {
 }
 
 #[test]
-fn those_may_who_may_write_the_file() {
+fn caller_that_may_write_the_file_may_change_its_streams() {
     let (_root, file, user) = rig();
     let (other, mut pending) = (Caller::new(2, 2, []), PendingSync::default());
     assert_eq!(file.make_stream(&other, b"s", &mut pending).err(), Some(FsError::Access));

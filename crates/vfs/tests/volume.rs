@@ -1,4 +1,4 @@
-//! What a volume rules, over the volume in memory: who may do what, and what an operation means.
+//! Permissions and semantics of the operations on a volume in memory.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -58,7 +58,7 @@ fn find(dir: &File, name: &[u8]) -> FsResult<File> {
     Ok(found.file)
 }
 
-/// Sets attributes and asks nobody.
+/// Sets attributes as root.
 fn set_behind(file: &File, set: &SetAttrs) {
     file.set_attrs(&root(), set, None, &mut PendingSync::default()).unwrap();
 }
@@ -431,7 +431,7 @@ fn devices_are_for_root() {
 }
 
 #[test]
-fn what_is_owed_is_what_was_asked_to_be_durable() {
+fn pending_sync_covers_the_requested_durability() {
     for (durability, stability, added) in [
         (Durability::Sync, Stability::Unstable, 0),
         (Durability::Sync, Stability::Data, 1),
@@ -498,7 +498,7 @@ fn listing_and_looking_up_are_two_rights() {
     assert!(dir.open_dir(&carol(), Blocking::Allowed).is_ok());
 }
 
-/// Every change of names by `who` that goes by `name` in `dir`.
+/// Tries every change of names by `who` with `name` in `dir`.
 fn refusals(w: &mut World, who: Caller, dir: &File, name: &[u8]) -> [Option<FsError>; 8] {
     let file = w.export.root();
     let World { pending, .. } = w;

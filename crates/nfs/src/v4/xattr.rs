@@ -41,7 +41,7 @@ pub(super) fn setxattr(
         SetxattrOption::Create => SetXattr::Create,
         SetxattrOption::Replace => SetXattr::Replace,
     };
-    let change = file.set_xattr(&file.caller, (args.key, args.value.0), how, cx.call.pending);
+    let change = file.set_xattr(&file.caller, args.key, args.value.0, how, cx.call.pending);
     let change = change.map_err(refusal)?;
     cx.count_metadata(Transferred::written(args.value.0.len()));
     change_info(&change).encode(w);

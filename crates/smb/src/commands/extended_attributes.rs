@@ -59,7 +59,7 @@ pub(crate) fn apply(
         let result = if ea.value.is_empty() {
             file.remove_xattr(caller, stored, pending)
         } else {
-            file.set_xattr(caller, (stored, ea.value), SetXattr::Either, pending)
+            file.set_xattr(caller, stored, ea.value, SetXattr::Either, pending)
         };
         match result {
             Err(FsError::NotFound) => {}

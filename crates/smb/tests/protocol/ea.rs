@@ -82,7 +82,7 @@ fn attributes_are_what_was_set_and_other_protocols_see_them() {
         root.open_dir(&user, Blocking::Allowed).unwrap().lookup(b"file", Blocking::Allowed).unwrap().file;
     assert_eq!(found.get_xattr(&user, b"One").unwrap(), b"new");
     let other = (b"theirs".as_slice(), b"value".as_slice());
-    found.set_xattr(&user, other, SetXattr::Either, &mut PendingSync::default()).unwrap();
+    found.set_xattr(&user, other.0, other.1, SetXattr::Either, &mut PendingSync::default()).unwrap();
     assert_eq!(all(&mut client, file), [pair(b"One", b"new"), pair(other.0, other.1)]);
     let size = EaInformation::from_bytes(&client.info(file, FileClass::EA)).unwrap().ea_size;
     let listed = ask(&mut client, file, RESTART, 4096, b"");

@@ -341,7 +341,7 @@ fn no_other_protocol_names_the_record() {
     let found = dir.lookup(b"file", vfs::Blocking::Allowed).unwrap().file;
     found.list_xattrs(&root, 0, &mut |name, _| panic!("{name:?} is listed")).unwrap();
     let record = (b"plimsoll.kept".as_slice(), b"planted".as_slice());
-    let planted = found.set_xattr(&root, record, SetXattr::Either, &mut PendingSync::default());
+    let planted = found.set_xattr(&root, record.0, record.1, SetXattr::Either, &mut PendingSync::default());
     assert_eq!(planted.map(drop), Err(FsError::Access));
     assert_eq!(found.get_xattr(&root, record.0), Err(FsError::Access));
     assert_eq!(basic(&mut client, file).file_attributes, MARKS | FileAttributes::ARCHIVE);

@@ -16,7 +16,7 @@ family!("attrs":
 const SET: SetAttrs =
     SetAttrs { mode: None, umask: 0, uid: None, gid: None, size: None, accessed: None, modified: None };
 
-/// What a setting may touch of `before`, applied by hand.
+/// Applies to `before` the attributes that a setting may touch.
 fn with_changed(before: &Attrs, after: &Attrs) -> Attrs {
     Attrs { changed: after.changed, change: after.change, ..*before }
 }

@@ -1,4 +1,4 @@
-//! How objects are created, and under which names.
+//! Creation of objects, and the names that they can have.
 
 use super::expect::{attrs, contents, eq, holds, modified, names, refused, same, untouched};
 use super::rig::{Fixture, Lack, Outcome, family, name};
@@ -47,7 +47,7 @@ fn make(
     }
 }
 
-/// What was returned is what a look-up finds.
+/// Checks that a lookup finds the object that a creation returned.
 fn check_found(dir: &NodeRef, name: Name<'_>, made: &Lookup) -> Outcome {
     let found = dir.lookup(name, Blocking::Allowed)?;
     eq(format!("key of {name}"), found.node.key(), made.node.key())?;

@@ -1,4 +1,4 @@
-//! How cases look at a backend and say what they miss.
+//! Checks of the cases, and their messages.
 
 use super::rig::{Failure, Outcome};
 use crate::UncheckedNode;

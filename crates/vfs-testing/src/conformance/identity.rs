@@ -15,7 +15,7 @@ family!("identity":
 
 const GONE: &[FsError] = &[FsError::Stale];
 const NO_KEY: &[FsError] = &[FsError::BadHandle, FsError::Stale];
-/// What a verb that looks for a name may say in a directory that is gone.
+/// The errors of a lookup in a deleted directory.
 const NOT_THERE: &[FsError] = &[FsError::Stale, FsError::NotFound];
 
 /// The key finds `node`, waiting or not.

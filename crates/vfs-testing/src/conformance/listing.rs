@@ -55,7 +55,7 @@ fn an_empty_directory_has_its_dots(fixture: &Fixture) -> Outcome {
             for entry in seen {
                 let want = if entry.name == b"." { attrs(&dir)? } else { dir.parent()?.attrs };
                 eq("number of a dot", entry.file_id, want.file_id)?;
-                holds("nothing is told of ..", entry.name == b"." || entry.object.is_none())?;
+                holds(".. has no attributes", entry.name == b"." || entry.object.is_none())?;
             }
         }
     }
@@ -151,12 +151,12 @@ fn plus_tells_key_and_attributes(fixture: &Fixture) -> Outcome {
         }
     }
     holds(
-        "without plus nothing is told",
+        "without plus no entry has attributes",
         list(&dir, 0, false, 50)?.iter().all(|entry| entry.object.is_none()),
     )
 }
 
-/// What `rm -r` does over the network.
+/// The sequence of `rm -r` over the network.
 fn a_listing_tells_what_was_changed_before_it(fixture: &Fixture) -> Outcome {
     let (dir, aside) = (fixture.dir()?, fixture.dir()?);
     let (new_inode, new_dir) = (fixture.new_inode(), fixture.new_dir());

@@ -275,7 +275,7 @@ fn a_long_copy_comes_in_parts(fixture: &Fixture) -> Outcome {
     holds("contents", contents(&target)? == data)
 }
 
-/// What can be cloned in whole blocks; `None` where nothing can.
+/// Returns the alignment of clones; `None` where the backend cannot clone.
 fn clone_bytes(fixture: &Fixture) -> Outcome<Option<usize>> {
     let says = fixture.backend.capabilities().ranges.and_then(|ranges| ranges.clone_bytes);
     Ok(says.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX)))

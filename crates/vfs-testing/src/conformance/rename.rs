@@ -39,7 +39,7 @@ fn place(fixture: &Fixture, dir: &NodeRef, text: &str, kind: Kind) -> Outcome<Op
     Ok(Some(made.found.node))
 }
 
-/// What rename(2) says to `from` over `to`.
+/// The result of rename(2) of `from` over `to`.
 fn verdict(from: Kind, to: Kind) -> Result<(), FsError> {
     let is_dir = |kind| matches!(kind, Kind::EmptyDir | Kind::FullDir);
     match (from, to) {

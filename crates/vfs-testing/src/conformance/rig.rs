@@ -1,4 +1,4 @@
-//! What the cases run on, how they end, and how a family lists its own.
+//! The fixture of the cases, their results, and the lists of families.
 
 use crate::UncheckedNode;
 use std::any::Any;
@@ -15,31 +15,31 @@ pub type Reopen = Box<dyn Fn() -> Arc<dyn Backend>>;
 /// The lists of POSIX that a file may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AclKind {
-    /// What decides about the file.
+    /// The ACL of the file.
     Access,
-    /// What a directory hands on.
+    /// The default ACL of a directory.
     Default,
 }
 
 /// Sets a list of what a path below the root leads to, or removes it, as another program on the machine would.
 pub type SetAcl = Box<dyn Fn(&str, AclKind, Option<&PosixAcl>)>;
 
-/// What one case runs on: a backend whose storage nobody else uses.
+/// The fixture of one case: a backend whose storage is not in use otherwise.
 pub struct Fixture {
     /// The backend. Its root may already hold something; its clock moves on by itself, in steps of at most 10 ms.
     pub backend: Arc<dyn Backend>,
-    /// How to restart it, if it outlives a process.
+    /// Restarts the backend, if it outlives a process.
     pub reopen: Option<Reopen>,
-    /// What it cannot do, each with the reason.
+    /// Features that the backend lacks, each with the reason.
     pub lacks: Vec<(Lack, &'static str)>,
-    /// How others set lists of POSIX, if the storage keeps any.
+    /// Sets POSIX ACLs outside the backend, if the storage has them.
     pub set_acl: Option<SetAcl>,
-    /// What shall live as long as the case, such as a temporary directory.
+    /// A value that must live as long as the case, such as a temporary directory.
     pub keep: Option<Box<dyn Any>>,
     dirs: AtomicU32,
 }
 
-/// What a backend may be unable to do where it runs.
+/// A feature that a backend may lack where it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lack {
     /// Make block and character devices.
@@ -48,7 +48,7 @@ pub enum Lack {
     Owners,
     /// Set the owner and the group of anything else.
     SpecialOwners,
-    /// Use files and directories whose mode bits forbid it to the owner.
+    /// Use files and directories whose mode bits forbid their owner to.
     ForbiddenModes,
     /// Leave the set-id bits alone when it writes.
     KeptSetId,
@@ -75,10 +75,10 @@ pub struct Case {
     pub run: fn(&Fixture) -> Outcome,
 }
 
-/// How a case ends.
+/// The result of a case.
 pub type Outcome<T = ()> = Result<T, Failure>;
 
-/// What was not as promised, and where that was seen.
+/// A broken promise, and the step that found it.
 #[derive(Debug)]
 pub struct Failure {
     what: String,
@@ -101,28 +101,28 @@ impl Fixture {
         Self { backend, reopen: None, lacks: Vec::new(), set_acl: None, keep: None, dirs }
     }
 
-    /// As it is, with a way to restart.
+    /// Adds a way to restart.
     #[must_use]
     pub fn reopened_by(mut self, reopen: Reopen) -> Self {
         self.reopen = Some(reopen);
         self
     }
 
-    /// As it is, with a way to set lists of POSIX past the backend.
+    /// Adds a way to set POSIX ACLs outside the backend.
     #[must_use]
     pub fn with_acls_set_by(mut self, set_acl: SetAcl) -> Self {
         self.set_acl = Some(set_acl);
         self
     }
 
-    /// As it is, but unable to do `lack` for `reason`.
+    /// Excludes `lack` for `reason`.
     #[must_use]
     pub fn without(mut self, lack: Lack, reason: &'static str) -> Self {
         self.lacks.push((lack, reason));
         self
     }
 
-    /// As it is, holding something as long as it lives.
+    /// Stores a value as long as the fixture lives.
     #[must_use]
     pub fn keeping(mut self, keep: impl Any) -> Self {
         self.keep = Some(Box::new(keep));
@@ -138,14 +138,14 @@ impl Fixture {
         Ok(self.named_dir()?.1)
     }
 
-    /// The same with its name.
+    /// Makes a directory and returns it with its name.
     pub(super) fn named_dir(&self) -> Outcome<(String, NodeRef)> {
         let text = format!("case-{}", self.dirs.fetch_add(1, Ordering::Relaxed));
         let node = self.backend.root().make_dir_unchecked(name(&text), &self.new_dir())?.found.node;
         Ok((text, node))
     }
 
-    /// How most files of the cases are created: with owners that the backend can give.
+    /// Attributes of most files in the cases: with owners that the backend can set.
     pub(super) fn new_inode(&self) -> NewInode {
         let (uid, gid) = if self.can(Lack::Owners) { (1234, 5678) } else { self.own_ids() };
         NewInode { mode: 0o644, uid, gid, times: None, size: 0 }
@@ -172,7 +172,7 @@ impl Failure {
         Self { what: what.into(), at: Location::caller() }
     }
 
-    /// The same, seen while doing `what`.
+    /// Adds the step in which the failure was found.
     pub(super) fn during(self, what: impl fmt::Display) -> Self {
         Self { what: format!("{what}: {}", self.what), at: self.at }
     }

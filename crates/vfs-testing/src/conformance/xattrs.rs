@@ -207,7 +207,7 @@ fn values_are_bounded(fixture: &Fixture) -> Outcome {
             &[FsError::FileTooBig],
         )?;
         eq("the value", of(&node)?.get(key("key"))?, b"small".to_vec())?;
-        // Few of them, where all are looked at for each.
+        // Fewer of them where the backend scans all for each.
         let value = vec![1; if fixture.can(Lack::LargeXattrs) { 1000 } else { 100 }];
         let many: usize =
             (0..10_000).take_while(|number| try_set(&format!("{number}"), &value).is_ok()).count();
@@ -335,7 +335,7 @@ fn a_removed_file_has_none(fixture: &Fixture) -> Outcome {
 fn what_the_service_keeps_is_apart(fixture: &Fixture) -> Outcome {
     for node in carriers(fixture)? {
         let xattrs = of(&node)?;
-        let own = XattrName::KEPT;
+        let own = XattrName::EXTRA_ATTRS;
         refused("what was not kept", xattrs.get(own), &[FsError::NotFound])?;
         for record in [&b"record"[..], b"", &[1; 300]] {
             change("a record", &node, || xattrs.set(own, record, SetXattr::Either, &|_| Ok(())))?;

@@ -29,7 +29,7 @@ impl MemFs {
         Ok(())
     }
 
-    /// The same of the list that a directory hands on.
+    /// Sets the default ACL of the directory at a path; `None` removes it.
     pub fn set_default_acl(&self, path: &str, acl: Option<&PosixAcl>) -> FsResult<()> {
         let mut store = self.0.lock();
         let id = find(&store, path)?;
@@ -59,7 +59,7 @@ impl Shared {
         self.lists().entry(id).or_default()[which] = acl.map(Arc::new);
     }
 
-    /// What something new in a directory gets, which may hand a list on.
+    /// Limits the mode of a new object by the default ACL of its directory.
     pub(super) fn masked(&self, dir: u64, file_type: FileType, new_inode: NewInode) -> NewInode {
         match self.list(dir, DEFAULT).filter(|_| file_type != FileType::Symlink) {
             Some(acl) => NewInode { mode: acl.mode_of_new(new_inode.mode), ..new_inode },
@@ -68,7 +68,7 @@ impl Shared {
     }
 
     /// Gives something new, which has `mode`, the lists that its directory hands on.
-    pub(super) fn inherit(&self, dir: u64, (id, file_type, mode): (u64, FileType, u32)) {
+    pub(super) fn inherit(&self, dir: u64, id: u64, file_type: FileType, mode: u32) {
         let Some(acl) = self.list(dir, DEFAULT).filter(|_| file_type != FileType::Symlink) else { return };
         self.put(id, ACCESS, acl.inherited(mode));
         if file_type == FileType::Directory {

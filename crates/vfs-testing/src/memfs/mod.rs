@@ -28,10 +28,10 @@ use vfs::model::attrs::{FsLimits, FsStat, Time};
 use vfs::model::name::NAME_BYTES_MAX;
 use vfs::sync::Mutex;
 
-/// What time it is. Called while the volume is locked: it must not use the volume.
+/// The source of times. Called while the volume is locked: it must not use the volume.
 pub type Clock = Arc<dyn Fn() -> Time + Send + Sync>;
 
-/// How much a [`MemFs`] holds.
+/// The size and limits of a [`MemFs`].
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// The limits it declares and enforces.
@@ -72,7 +72,7 @@ struct Shared {
 }
 
 impl MemFs {
-    /// An empty volume whose root belongs to root, mode 0755.
+    /// Makes an empty volume whose root belongs to root, mode 0755.
     pub fn new(clock: Clock) -> Self {
         Self::with_options(clock, Options::default())
     }
@@ -107,7 +107,7 @@ impl MemFs {
         self.0.lock().set_capacity(capacity);
     }
 
-    /// How much it holds: the pages that were written, every file with the root, and what [`vfs::backend::charge`] says.
+    /// Returns the usage: written pages, every file with the root, and the charges of [`vfs::backend::charge`].
     pub fn usage(&self) -> Usage {
         self.0.lock().usage()
     }

@@ -2,7 +2,7 @@
 
 use super::Shared;
 use super::pages::Pages;
-use super::store::{Body, DOT, DOT_DOT, Entries, Range, Store};
+use super::store::{Body, DOT, DOT_DOT, Entries, Object, Range, Store};
 use std::any::Any;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use vfs::backend::{
 };
 use vfs::error::{FsError, FsResult};
 use vfs::file_key::FileKey;
-use vfs::model::attrs::{Attrs, Change, Device, FileType, Time};
+use vfs::model::attrs::{Attrs, Change, FileType, Time};
 use vfs::model::name::LINK_BYTES_MAX;
 use vfs::model::name::Name;
 
@@ -69,7 +69,7 @@ impl MemNode {
         store.changing(self.id, |store, before| act(store, before, now))
     }
 
-    /// Runs `act`, which gives an object (whose number it returns) a name in this directory.
+    /// Runs `act`, which gives an object a name in this directory and returns the object's number.
     fn add(&self, act: impl FnOnce(&mut Store, &Attrs, Time) -> FsResult<u64>) -> FsResult<CreatedEntry> {
         let (found, dir) = self.change(|store, before, now| {
             let id = act(store, before, now)?;
@@ -83,16 +83,16 @@ impl MemNode {
         &self,
         name: Name<'_>,
         authorize: AuthorizeCreate<'_>,
-        object: impl FnOnce() -> FsResult<(FileType, Device, Body)>,
+        object: impl FnOnce() -> FsResult<Object>,
     ) -> FsResult<CreatedEntry> {
         self.add(|store, before, now| {
             let new_inode = authorize(before)?;
             new_inode.check_ids()?;
             let object = object()?;
-            let file_type = object.0;
+            let file_type = object.file_type;
             let new_inode = self.fs.masked(self.id, file_type, new_inode);
             let id = store.make(self.id, name, object, &new_inode, now)?;
-            self.fs.inherit(self.id, (id, file_type, new_inode.mode));
+            self.fs.inherit(self.id, id, file_type, new_inode.mode);
             Ok(id)
         })
     }
@@ -240,14 +240,12 @@ impl Node for MemNode {
     }
 
     fn create(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<CreatedEntry> {
-        self.make(name, authorize, || {
-            Ok((FileType::Regular, Device::default(), Body::Regular(Pages::default())))
-        })
+        self.make(name, authorize, || Ok(Object::new(FileType::Regular, Body::Regular(Pages::default()))))
     }
 
     fn make_dir(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<CreatedEntry> {
         let body = || Body::Directory(Entries::new(self.id));
-        self.make(name, authorize, || Ok((FileType::Directory, Device::default(), body())))
+        self.make(name, authorize, || Ok(Object::new(FileType::Directory, body())))
     }
 
     fn make_special(
@@ -256,18 +254,19 @@ impl Node for MemNode {
         special: Special<'_>,
         authorize: AuthorizeCreate<'_>,
     ) -> FsResult<CreatedEntry> {
-        let none = Device::default();
         self.make(name, authorize, || {
             Ok(match special {
                 Special::Symlink(b"") => return Err(FsError::Invalid),
                 Special::Symlink(target) if target.len() > LINK_BYTES_MAX => {
                     return Err(FsError::NameTooLong);
                 }
-                Special::Symlink(target) => (FileType::Symlink, none, Body::Symlink(target.into())),
-                Special::Fifo => (FileType::Fifo, none, Body::Special),
-                Special::Socket => (FileType::Socket, none, Body::Special),
-                Special::Block(device) => (FileType::Block, device, Body::Special),
-                Special::Character(device) => (FileType::Character, device, Body::Special),
+                Special::Symlink(target) => Object::new(FileType::Symlink, Body::Symlink(target.into())),
+                Special::Fifo => Object::new(FileType::Fifo, Body::Special),
+                Special::Socket => Object::new(FileType::Socket, Body::Special),
+                Special::Block(device) => Object { file_type: FileType::Block, device, body: Body::Special },
+                Special::Character(device) => {
+                    Object { file_type: FileType::Character, device, body: Body::Special }
+                }
             })
         })
     }
@@ -303,7 +302,7 @@ impl Node for MemNode {
                     &EntryRef { dir: before, object: &|| store.child_attrs(self.id, from) },
                     &EntryRef { dir: to_before, object: &|| store.child_attrs(to_id, to) },
                 )?;
-                store.rename((self.id, from), (to_id, to), now)
+                store.rename(self.id, from, to_id, to, now)
             };
             Ok(store.changing(to_id, act)?.1)
         })?;

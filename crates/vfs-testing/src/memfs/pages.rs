@@ -39,7 +39,7 @@ impl Pages {
         count
     }
 
-    /// How many more bytes of storage a write of `count` bytes at `offset` would take.
+    /// Returns the bytes of storage that a write of `count` bytes at `offset` would add.
     pub(super) fn growth(&self, offset: u64, count: usize) -> u64 {
         let holes = pieces(offset, count).filter(|piece| !self.pages.contains_key(&piece.page)).count();
         (holes * PAGE_BYTES) as u64
@@ -57,7 +57,7 @@ impl Pages {
         }
     }
 
-    /// Where data or a hole begins, as [`vfs::Ranges::seek`] says.
+    /// Finds data or a hole, as [`vfs::Ranges::seek`].
     pub(super) fn seek(&self, offset: u64, what: Seek) -> FsResult<Option<u64>> {
         if offset >= self.size {
             return Err(FsError::NoDevice);
@@ -123,7 +123,7 @@ impl Pages {
         }
     }
 
-    /// Shares the pages of a range of `source`, whose bounds [`Span::check_clone`] has found to be good.
+    /// Shares the pages of a range of `source` that has passed [`Span::check_clone`].
     pub(super) fn share(&mut self, source: &Self, span: &Span) {
         let page_bytes = PAGE_BYTES as u64;
         let [from, to] = [span.source, span.target].map(|at| at / page_bytes);

@@ -10,7 +10,7 @@ use vfs::model::attrs::FsStat;
 use vfs::model::volume_id::VolumeId;
 use vfs::sync::Mutex;
 
-/// Makes volumes of [`MemFs`]. What is removed is gone when nobody holds it.
+/// A provisioner of [`MemFs`] volumes. A removed volume lives until its last reference is dropped.
 pub struct MemProvisioner {
     clock: Clock,
     room: Capacity,

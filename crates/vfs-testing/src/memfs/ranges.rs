@@ -74,8 +74,8 @@ impl MemNode {
         regular(self.fs.lock().inode(self.id)?).cloned()
     }
 
-    /// Changes the contents by `act`, which is told how much room there is, if `authorize` allows it; `len` bytes at `offset`
-    /// are in the file afterwards. Without any, nothing is done.
+    /// Changes the contents with `act`, which receives the free space, if `authorize` allows it. Afterwards `len` bytes
+    /// at `offset` are in the file. Does nothing if `len` is 0.
     fn alter(
         &self,
         offset: u64,

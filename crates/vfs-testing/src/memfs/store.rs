@@ -27,16 +27,16 @@ pub(super) struct Inode {
     pub(super) body: Body,
     pub(super) xattrs: BTreeMap<Box<[u8]>, Vec<u8>>,
     counter: ChangeCounter,
-    /// How many keep it, whether it has a name or not.
+    /// Pins, which preserve the file without a name.
     pins: u32,
-    /// What it is charged besides its contents.
+    /// The charge besides its contents.
     charged: u64,
 }
 
 /// Counts the changes of all files of a volume. It goes on after a crash, so that no number comes back.
 type ChangeCounter = Arc<AtomicU64>;
 
-/// What the type of a file adds to its attributes.
+/// The content of a file, by type.
 #[derive(Clone)]
 pub(super) enum Body {
     Regular(Pages),
@@ -64,8 +64,8 @@ struct Slot {
 pub(super) struct Store {
     options: Options,
     inodes: HashMap<u64, Inode>,
-    /// What would be found after a power cut, from the root. A new file is here from its creation but not
-    /// reachable before its directory was synced; a removed one stays until all is synced.
+    /// The files after a power cut, from the root. A new file is here from its creation but not reachable before its
+    /// directory is synced. A removed one stays until all is synced.
     durable: HashMap<u64, Inode>,
     next_id: u64,
     counter: ChangeCounter,
@@ -82,13 +82,22 @@ pub(super) struct Range {
     pub(super) len: usize,
 }
 
+/// An object that is to be made.
+pub(super) struct Object {
+    pub(super) file_type: FileType,
+    pub(super) device: Device,
+    pub(super) body: Body,
+}
+
+impl Object {
+    pub(super) fn new(file_type: FileType, body: Body) -> Self {
+        Self { file_type, device: Device::default(), body }
+    }
+}
+
 impl Inode {
-    fn new(
-        (id, counter): (u64, &ChangeCounter),
-        (file_type, device, body): (FileType, Device, Body),
-        new_inode: &NewInode,
-        now: Time,
-    ) -> Self {
+    fn new(id: u64, counter: &ChangeCounter, object: Object, new_inode: &NewInode, now: Time) -> Self {
+        let Object { file_type, device, body } = object;
         let (accessed, modified) = new_inode.times.unwrap_or((now, now));
         let attrs = Attrs {
             file_type,
@@ -109,7 +118,7 @@ impl Inode {
         Self { attrs, body, xattrs: BTreeMap::new(), counter: Arc::clone(counter), pins: 0, charged: 0 }
     }
 
-    /// What it takes besides its contents, with these names.
+    /// Returns the charge besides the contents, with these names.
     fn overhead(&self) -> u64 {
         let Attrs { size, links, file_id, .. } = self.attrs();
         let (names, content) = match &self.body {
@@ -137,7 +146,8 @@ impl Inode {
         matches!(self.body, Body::Directory(_))
     }
 
-    /// Marks a read as Linux does by default (`relatime`): only if nobody read since the last change, or for a day.
+    /// Marks a read as Linux does by default (`relatime`): only if the last read is older than the last change, or than
+    /// a day.
     pub(super) fn mark_read(&mut self, now: Time) {
         let attrs = &mut self.attrs;
         let seen = attrs.accessed > attrs.modified && attrs.accessed > attrs.changed;
@@ -166,7 +176,7 @@ impl Entries {
         self.names.get(name.bytes()).map(|slot| slot.id)
     }
 
-    /// Lets `name` mean `id`. A name that was there keeps its cookie: whoever lists sees it once.
+    /// Binds `name` to `id`. An existing name keeps its cookie, so that a listing shows it once.
     fn put(&mut self, name: Name<'_>, id: u64) {
         let bytes: Arc<[u8]> = name.bytes().into();
         let next = self.next_cookie;
@@ -190,8 +200,8 @@ impl Store {
         let new_inode = NewInode { mode: 0o755, uid: 0, gid: 0, times: None, size: 0 };
         let body = Body::Directory(Entries::new(ROOT));
         let counter = ChangeCounter::new(AtomicU64::new(1));
-        let object = (FileType::Directory, Device::default(), body);
-        let root = Inode::new((ROOT, &counter), object, &new_inode, now);
+        let object = Object::new(FileType::Directory, body);
+        let root = Inode::new(ROOT, &counter, object, &new_inode, now);
         let inodes = HashMap::from([(ROOT, root)]);
         Self {
             options,
@@ -243,7 +253,7 @@ impl Store {
     }
 
     /// Charges an object what it takes now besides its contents.
-    fn settle(&mut self, id: u64) -> FsResult<()> {
+    fn update_charge(&mut self, id: u64) -> FsResult<()> {
         let inode = self.inode_mut(id)?;
         let (old, new) = (inode.charged, inode.overhead());
         inode.charged = new;
@@ -251,7 +261,7 @@ impl Store {
         Ok(())
     }
 
-    /// Refuses what takes so much more than there is room for.
+    /// Refuses a change that needs more bytes than are free.
     fn check_room(&self, more: u64) -> FsResult<()> {
         if more <= self.room() { Ok(()) } else { Err(FsError::NoSpace) }
     }
@@ -270,7 +280,7 @@ impl Store {
             self.inode_mut(id)?.xattrs = before;
             return Err(error);
         }
-        self.settle(id)
+        self.update_charge(id)
     }
 
     /// Runs `act`, which is given the attributes of `id`, and says what it did to them.
@@ -360,7 +370,7 @@ impl Store {
         Ok(())
     }
 
-    /// Bytes of storage that nobody uses or was promised.
+    /// Bytes of storage that are neither used nor reserved.
     pub(super) fn room(&self) -> u64 {
         let promised = self.reserved.iter().filter_map(|range| match &self.inodes.get(&range.id)?.body {
             Body::Regular(pages) => Some(pages.growth(range.offset, range.len)),
@@ -420,7 +430,7 @@ impl Store {
         }
     }
 
-    /// Bytes by which writing `range` has storage in use grow; `None` if there is not so much room.
+    /// Returns the growth of the used bytes by a write of `range`; `None` if there is not enough space.
     fn growth(&self, range: Range) -> FsResult<Option<u64>> {
         let Body::Regular(pages) = &self.inode(range.id)?.body else { return Ok(None) };
         let growth = pages.growth(range.offset, range.len);
@@ -448,7 +458,7 @@ impl Store {
         &mut self,
         dir: u64,
         name: Name<'_>,
-        (file_type, device, mut body): (FileType, Device, Body),
+        mut object: Object,
         new_inode: &NewInode,
         now: Time,
     ) -> FsResult<u64> {
@@ -456,14 +466,14 @@ impl Store {
         if new_inode.size > self.options.limits.file_bytes_max {
             return Err(FsError::FileTooBig);
         }
-        if let Body::Regular(pages) = &mut body {
+        if let Body::Regular(pages) = &mut object.body {
             pages.resize(new_inode.size);
         }
         if self.usage().files >= self.options.files_total {
             return Err(FsError::NoSpace);
         }
         let id = self.next_id;
-        let inode = Inode::new((id, &self.counter), (file_type, device, body), new_inode, now);
+        let inode = Inode::new(id, &self.counter, object, new_inode, now);
         self.check_room(inode.overhead())?;
         if inode.is_directory() {
             self.add_parent_link(dir)?;
@@ -471,7 +481,7 @@ impl Store {
         self.next_id += 1;
         self.durable.insert(id, inode.clone());
         self.inodes.insert(id, inode);
-        self.settle(id)?;
+        self.update_charge(id)?;
         self.put(dir, name, id, now)?;
         Ok(id)
     }
@@ -494,7 +504,7 @@ impl Store {
         let inode = self.inode_mut(target)?;
         inode.attrs.links += 1;
         inode.mark_changed(now);
-        self.settle(target)?;
+        self.update_charge(target)?;
         self.put(dir, name, target, now)
     }
 
@@ -512,8 +522,10 @@ impl Store {
 
     pub(super) fn rename(
         &mut self,
-        (dir, from): (u64, Name<'_>),
-        (to_dir, to): (u64, Name<'_>),
+        dir: u64,
+        from: Name<'_>,
+        to_dir: u64,
+        to: Name<'_>,
         now: Time,
     ) -> FsResult<()> {
         let target = self.entries(to_dir)?.find(to);
@@ -567,7 +579,7 @@ impl Store {
         self.durable = self.inodes.clone();
     }
 
-    /// What is found after a power cut: the durable files that durable directories reach.
+    /// Returns the files after a power cut: the durable files that durable directories reach.
     pub(super) fn after_crash(&self) -> Self {
         let mut inodes: HashMap<u64, Inode> = HashMap::new();
         let mut waiting = vec![(ROOT, ROOT)];
@@ -634,7 +646,7 @@ impl Store {
         if let Body::Directory(entries) = &mut inode.body {
             entries.put(name, id);
         }
-        self.settle(dir)
+        self.update_charge(dir)
     }
 
     fn take(&mut self, dir: u64, name: Name<'_>, now: Time) -> FsResult<()> {
@@ -643,7 +655,7 @@ impl Store {
         if let Body::Directory(entries) = &mut inode.body {
             entries.take(name);
         }
-        self.settle(dir)
+        self.update_charge(dir)
     }
 
     /// Keeps a file even without a name. One that is gone stays gone.
@@ -663,7 +675,7 @@ impl Store {
         }
     }
 
-    /// One name of `id` is gone: the last one takes along a file that nobody has pinned, and a directory its link to `dir`.
+    /// Removes one name of `id`. The last name takes along a file without pins, and a directory its link to `dir`.
     fn forget_name(&mut self, dir: u64, id: u64, now: Time) -> FsResult<()> {
         let inode = self.inode_mut(id)?;
         inode.mark_changed(now);
@@ -673,7 +685,7 @@ impl Store {
             self.bytes_used -= inode.attrs().used + inode.charged;
             self.inodes.remove(&id);
         } else {
-            self.settle(id)?;
+            self.update_charge(id)?;
         }
         if directory {
             self.inode_mut(dir)?.attrs.links -= 1;

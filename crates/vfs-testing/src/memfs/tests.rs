@@ -1,4 +1,4 @@
-//! What only a [`MemFs`] promises: the suite in `tests/memfs.rs` has the rest.
+//! Promises of [`MemFs`] alone: the suite in `tests/memfs.rs` covers the rest.
 
 use super::*;
 use crate::UncheckedNode;

@@ -50,7 +50,7 @@ impl MutantNode {
         self.inner.ranges().ok_or(FsError::NotSupported)
     }
 
-    /// What a bug makes of a refusal.
+    /// Applies a bug to a refusal.
     fn blurred<T>(&self, result: FsResult<T>) -> FsResult<T> {
         result.map_err(|error| match error {
             FsError::Stale if self.has(Bug::NeverStale) => FsError::NotFound,

@@ -44,9 +44,9 @@ enum Bug {
     NeverStale,
     /// Sizes are of whole pages.
     RoundsSizes,
-    /// A file goes with its last name, whoever has it open.
+    /// A file goes with its last name in spite of pins.
     ForgetsPins,
-    /// A file without a name stays when nobody has it open any more.
+    /// A file without a name stays after its last unpin.
     KeepsForEver,
     /// The set-id bits of a new object are lost.
     DropsSetId,
@@ -70,7 +70,7 @@ enum Bug {
     BlursTypes,
     /// Values lose their last byte.
     CutsXattrs,
-    /// Nobody looks whether an attribute is there.
+    /// Setting an attribute ignores whether it exists.
     OverwritesXattrs,
     /// A removed attribute stays.
     KeepsRemovedXattrs,
@@ -78,7 +78,7 @@ enum Bug {
     FoldsXattrNames,
     /// A list goes on by position, wherever names have moved to.
     ListsXattrsByPosition,
-    /// What is too large is cut.
+    /// Too large values are cut.
     TakesLargeXattrs,
     /// Setting an attribute moves the modification time.
     XattrsAreContents,
@@ -112,7 +112,7 @@ enum Bug {
     CopiesOverlaps,
     /// A change of a clone shows in the other file.
     ClonesAreOneFile,
-    /// What cannot be cloned is copied.
+    /// A clone falls back to a copy.
     ClonesAnything,
     /// A list of POSIX is remembered, whatever becomes of it.
     RemembersLists,
@@ -311,7 +311,7 @@ impl MutantNode {
     }
 }
 
-/// How a decision is asked for.
+/// The time at which a decision is requested.
 struct Asking {
     early: Option<Attrs>,
     late: bool,

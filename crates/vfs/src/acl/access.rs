@@ -1,5 +1,4 @@
-//! Who may do what: mode bits, lists of POSIX beside them, owner, groups, sticky directories. Decided here for every protocol
-//! alike.
+//! Permission checks by mode bits, POSIX ACLs, owner, groups and sticky directories, for every protocol alike.
 
 use super::posix_acl::PosixAcl;
 use crate::error::{FsError, FsResult};
@@ -7,7 +6,7 @@ use crate::model::attrs::{Attrs, FileType};
 use crate::model::attrs::{SET_GID, SET_UID, STICKY};
 use crate::model::caller::{Caller, INVALID_ID};
 
-/// A set of wishes on one object.
+/// A set of access rights on one object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access(u32);
 
@@ -21,7 +20,7 @@ impl Access {
     /// Read a file, list a directory (`r`).
     pub const READ: Self = Self(4);
 
-    /// What three bits of a mode stand for.
+    /// Converts three mode bits.
     pub(crate) const fn of_bits(bits: u32) -> Self {
         Self(bits & 7)
     }
@@ -38,17 +37,18 @@ impl Access {
     }
 }
 
-/// Whether mode bits alone say what `caller` may do with an object, even if it has a list: its owner, and root. Without group bits,
-/// which are the mask of a list, Linux passes over the list, too.
+/// Whether mode bits alone decide for `caller`, even if the object has an ACL: for its owner, and for root. Without
+/// group bits, which are the mask of an ACL, Linux skips the ACL, too.
 #[inline]
 pub fn is_ruled_by_mode(attrs: &Attrs, caller: &Caller) -> bool {
     caller.uid == attrs.uid || caller.is_root() || attrs.mode & 0o070 == 0
 }
 
-/// What the mode bits of an object, and its list if it has one, grant to a caller: each right as if it was asked for by itself.
+/// Returns the access of a caller by mode bits, and by the POSIX ACL if there is one. Each right is as if it was
+/// requested alone.
 ///
-/// The first matching class decides, as POSIX has it: owner, else group, else others. Root may do all, but execute a
-/// file only if anybody may.
+/// The first matching class decides, as in POSIX: owner, else group, else others. Root may do all, but may execute a
+/// file only if some class may.
 #[inline]
 pub fn granted(attrs: &Attrs, acl: Option<&PosixAcl>, caller: &Caller) -> Access {
     match acl.filter(|_| !is_ruled_by_mode(attrs, caller)) {
@@ -76,8 +76,8 @@ fn granted_by_mode(attrs: &Attrs, caller: &Caller) -> Access {
     Access::of_bits(attrs.mode >> shift)
 }
 
-/// Whether a list gives `caller` all of `wish` for an object that has `attrs`, as `posix_acl_permission` of Linux has it. Owner, mask
-/// and others are those of the mode; of the groups one alone must give all that is wished for.
+/// Whether an ACL grants `caller` all of `wish` on an object that has `attrs`, like `posix_acl_permission` of Linux.
+/// Owner, mask and others are those of the mode; one group alone must grant all of `wish`.
 fn is_granted_by_list(attrs: &Attrs, acl: &PosixAcl, caller: &Caller, wish: Access) -> bool {
     let has = |bits: u32| Access::of_bits(bits).has(wish);
     let mask = attrs.mode >> 3;
@@ -111,8 +111,8 @@ pub fn check(attrs: &Attrs, acl: Option<&PosixAcl>, caller: &Caller, wish: Acces
     if has { Ok(()) } else { Err(FsError::Access) }
 }
 
-/// As [`check`] for the data of a regular file, where a protocol has no open: the owner always passes, because a file
-/// opened before its mode changed stays open (RFC 1813 §4.4), and who may execute may read.
+/// [`check`] for the data of a regular file where a protocol has no open. The owner always passes, because a file
+/// opened before its mode changed stays open (RFC 1813 §4.4). A caller that may execute may read.
 #[inline]
 pub fn check_data(attrs: &Attrs, acl: Option<&PosixAcl>, caller: &Caller, wish: Access) -> FsResult<()> {
     if caller.uid == attrs.uid {

@@ -1,7 +1,7 @@
-//! Access control lists: who may do what with a file, entry by entry, where a volume is ruled by them
-//! ([`SecurityStyle::Ntfs`]). The order of entries decides, as it is stored (MS-DTYP §2.5.3.2, RFC 8881 §6.2.1).
+//! Access control lists, where a volume is ruled by them ([`SecurityStyle::Ntfs`]). The order of entries decides, as it
+//! is stored (MS-DTYP §2.5.3.2, RFC 8881 §6.2.1).
 //!
-//! But for [`stored`], this is pure: what a list gives, what a new file inherits, and which mode bits say less than a list does.
+//! This module is pure: the rights of a list, inheritance, and mode bits that allow no more than a list.
 //! docs/formats/acl-xattr.md draws the bytes.
 
 pub mod access;
@@ -19,12 +19,12 @@ pub(crate) use record::Record;
 
 /// Most entries of a list: as many as fit into 64 KiB on the wire, at 36 bytes each.
 pub const ACL_ENTRIES_MAX: usize = 1820;
-/// The longest identifier of somebody nobody here knows, in bytes (MS-DTYP §2.4.2.2).
+/// The longest foreign security identifier, in bytes (MS-DTYP §2.4.2.2).
 pub const STRANGER_BYTES_MAX: usize = 68;
 /// The permissions among the bits of a mode.
 const PERMISSIONS: u32 = 0o777;
 
-/// What decides who may do what with the files of a volume. It never changes.
+/// The permission model of a volume's files. It never changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SecurityStyle {
     /// Mode bits.
@@ -34,7 +34,7 @@ pub enum SecurityStyle {
     Ntfs,
 }
 
-/// A set of rights on a file or directory. The numbers are those that MS-DTYP §2.4.3 and RFC 8881 §6.2.1.3.1 have in common.
+/// A set of rights on a file or directory. MS-DTYP §2.4.3 and RFC 8881 §6.2.1.3.1 share the numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rights(pub u32);
 
@@ -53,7 +53,7 @@ impl Rights {
     pub const WRITE_XATTRS: Self = Self(0x10);
     /// Run a file, pass through a directory.
     pub const EXECUTE: Self = Self(0x20);
-    /// Remove what is in a directory, whatever its own list says.
+    /// Remove entries of a directory, regardless of the entry's own list.
     pub const DELETE_CHILD: Self = Self(0x40);
     /// Ask for attributes.
     pub const READ_ATTRS: Self = Self(0x80);
@@ -71,15 +71,15 @@ impl Rights {
     pub const SYNCHRONIZE: Self = Self(0x10_0000);
     /// Everything.
     pub const ALL: Self = Self(0x1f_01ff);
-    /// All of reading: what Windows calls the generic right to read (MS-SMB2 §2.2.13.1.1).
+    /// All rights of reading: the generic right to read of Windows (MS-SMB2 §2.2.13.1.1).
     pub const READ_ALL: Self =
         Self(Self::READ.0 | Self::READ_XATTRS.0 | Self::READ_ATTRS.0 | Self::READ_ACL.0);
 
-    /// What everybody has who finds a file that mode bits rule.
+    /// Rights of every caller that finds a file ruled by mode bits.
     const ALWAYS: Self = Self(Self::READ_ATTRS.0 | Self::READ_ACL.0 | Self::SYNCHRONIZE.0);
-    /// What an owner has besides.
+    /// Rights of an owner besides.
     const OF_OWNERS: Self = Self(Self::WRITE_ATTRS.0 | Self::WRITE_ACL.0 | Self::WRITE_OWNER.0);
-    /// What an owner has whatever the list says, unless it speaks of owners (MS-DTYP §2.5.3.2).
+    /// Rights of an owner by any list without an OWNER RIGHTS entry (MS-DTYP §2.5.3.2).
     const IMPLIED: Self = Self(Self::READ_ACL.0 | Self::WRITE_ACL.0);
 
     /// Whether all of `other` is in this set.
@@ -93,7 +93,7 @@ impl Rights {
         Self(self.0 & !other.0)
     }
 
-    /// What three mode bits give.
+    /// Converts three mode bits.
     fn of_bits(bits: u32) -> Self {
         let write = Self::WRITE | Self::APPEND | Self::WRITE_XATTRS | Self::WRITE_ATTRS | Self::DELETE_CHILD;
         let given = [(4, Self::READ | Self::READ_XATTRS), (2, write), (1, Self::EXECUTE)];
@@ -124,7 +124,7 @@ impl BitAnd for Rights {
     }
 }
 
-/// Whom an entry is about.
+/// The subject of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Principal {
     /// A user.
@@ -133,30 +133,28 @@ pub enum Principal {
     Group(u32),
     /// Everybody.
     Everyone,
-    /// Who has said who is calling.
+    /// Every caller that names a user.
     Authenticated,
-    /// Who makes the file that inherits the entry (CREATOR OWNER).
+    /// The creator of the file that inherits the entry (CREATOR OWNER).
     CreatorOwner,
-    /// The group of whoever makes it (CREATOR GROUP).
+    /// The creator's group (CREATOR GROUP).
     CreatorGroup,
-    /// Whoever owns the file: such entries take the place of what owners have anyway (OWNER RIGHTS).
+    /// The owner of the file; such entries replace the implied rights of owners (OWNER RIGHTS).
     OwnerRights,
-    /// The system that a client thinks of. Nobody who calls is it.
+    /// The SYSTEM account of a client. Matches no caller.
     System,
-    /// Somebody nobody here knows, by the bytes of another world. Nobody who calls is it.
+    /// A foreign security identifier, as bytes. Matches no caller.
     Stranger(Box<[u8]>),
 }
 
 /// Whether an entry allows or denies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// It allows.
     Allow,
-    /// It denies.
     Deny,
 }
 
-/// How an entry is inherited, with the bits of MS-DTYP §2.4.4.1.
+/// The inheritance flags of an entry, with the bits of MS-DTYP §2.4.4.1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Inherit(pub u8);
 
@@ -167,11 +165,11 @@ impl Inherit {
     pub const FILES: Self = Self(0x01);
     /// New directories inherit it.
     pub const DIRS: Self = Self(0x02);
-    /// What inherits it does not hand it on.
+    /// The inherited entry is not inherited further.
     pub const NO_PROPAGATE: Self = Self(0x04);
-    /// It says nothing of the directory itself.
+    /// The entry does not apply to the directory itself.
     pub const ONLY: Self = Self(0x08);
-    /// It was inherited itself.
+    /// The entry was inherited.
     pub const INHERITED: Self = Self(0x10);
     /// All of these.
     pub const ALL: Self = Self(0x1f);
@@ -198,11 +196,8 @@ impl Inherit {
 pub struct AclEntry {
     /// Whether it allows or denies.
     pub effect: Effect,
-    /// How it is inherited.
     pub inherit: Inherit,
-    /// What it allows or denies.
     pub rights: Rights,
-    /// Whom.
     pub who: Principal,
 }
 
@@ -226,11 +221,11 @@ impl AclEntry {
 /// An access control list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Acl {
-    /// The entries, in their order; `None` allows everybody everything (a null list), and no entry nobody anything.
+    /// The entries, in their order. `None` allows every access (a null list); an empty list allows none.
     pub entries: Option<Vec<AclEntry>>,
     /// Whether changes of the lists above are kept away from it (a protected list). Clients heed it, which hand changes on.
     pub is_protected: bool,
-    /// Whether what inherits from it says so (an auto-inherited list).
+    /// Whether inheriting lists are marked so (an auto-inherited list).
     pub is_auto_inherited: bool,
 }
 
@@ -269,14 +264,14 @@ impl Acl {
         Self { entries: Some(entries.into_iter().flatten().collect()), ..Self::default() }
     }
 
-    /// The list of a new file in a directory whose list has nothing for it: its owner's alone.
+    /// The list of a new file in a directory without inheritable entries: the owner alone.
     fn of_owner(uid: u32) -> Self {
         let all = |who| AclEntry::allow(who, Rights::ALL, Inherit::NONE);
         let entries = Some(vec![all(Principal::User(uid)), all(Principal::System)]);
         Self { entries, ..Self::default() }
     }
 
-    /// What the list gives to a caller, of a file that has `attrs`.
+    /// Returns the rights that the list gives to a caller, on a file with `attrs`.
     pub fn granted(&self, attrs: &Attrs, caller: &Caller) -> Rights {
         let Some(entries) = self.entries.as_ref().filter(|_| !caller.is_root()) else { return Rights::ALL };
         let owns = caller.uid == attrs.uid;
@@ -331,8 +326,8 @@ impl Acl {
         Self { entries: Some(entries), is_protected: false, is_auto_inherited: self.is_auto_inherited }
     }
 
-    /// Mode bits that give nobody more than the list does, of a file of this owner and group: what is shown where only a mode can
-    /// be, and what rules where the list is not known.
+    /// Returns mode bits that give no caller more than the list does, for a file of this owner and group. They are
+    /// shown where a protocol knows only modes, and rule where the list is unknown.
     pub fn mode(&self, uid: u32, gid: u32) -> u32 {
         let Some(entries) = &self.entries else { return PERMISSIONS };
         let of = |given: &[Principal]| {

@@ -5,7 +5,7 @@ use super::{Acl, AclEntry, Effect, Inherit, Principal, Rights};
 use crate::model::attrs::{Attrs, FileType};
 
 impl Acl {
-    /// The list that the mode of a file and its list of POSIX amount to: what these say of each right by itself.
+    /// Converts the mode of a file and its POSIX ACL to an access control list: their decision on each right by itself.
     pub fn of_posix(attrs: &Attrs, acl: &PosixAcl) -> Self {
         let is_dir = attrs.file_type == FileType::Directory;
         let later = if is_dir { Inherit::FILES.and(Inherit::DIRS) } else { Inherit::NONE };

@@ -9,12 +9,12 @@ const VERSION: u8 = 1;
 const HEAD_BYTES: usize = 16;
 /// Bytes of an entry, without the identifier of a stranger.
 const ENTRY_BYTES: usize = 12;
-/// What a list is.
+/// Flags of a list.
 const IS_PROTECTED: u8 = 1;
 const IS_AUTO_INHERITED: u8 = 2;
 const IS_NULL: u8 = 4;
 
-/// A list and the state of its file that it belongs to: who changes owner, group or mode past this service takes it away.
+/// A list and the state of its file. A change of owner, group or mode outside this service invalidates the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
     pub(crate) acl: Acl,
@@ -43,7 +43,7 @@ impl Record {
         ];
         let flags = flags.into_iter().filter(|(is, _)| *is).fold(0, |all, (_, flag)| all | flag);
         let entries = self.acl.entries.as_deref().unwrap_or_default();
-        // Those who make a list hold it to its bound.
+        // The callers that build a list enforce its bound.
         let count = u16::try_from(entries.len()).unwrap_or(u16::MAX);
         let mut bytes = Vec::with_capacity(HEAD_BYTES + ENTRY_BYTES * entries.len());
         bytes.extend([VERSION, flags]);
@@ -56,7 +56,7 @@ impl Record {
         bytes
     }
 
-    /// What stored bytes say; `None` if they are no record.
+    /// Decodes stored bytes; `None` if they are malformed.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let (&[version, flags, c, d], rest) = bytes.split_first_chunk()?;
         let (uid, rest) = rest.split_first_chunk()?;

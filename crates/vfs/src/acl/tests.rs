@@ -1,4 +1,4 @@
-//! Lists: what they give, hand on, and say as a mode.
+//! Access control lists: rights, inheritance, equivalent modes.
 
 use super::*;
 use crate::model::attrs::{Device, Time};
@@ -146,7 +146,7 @@ fn a_mode_gives_nobody_more_than_the_list() {
 }
 
 #[test]
-fn what_is_handed_on_is_what_flags_say() {
+fn inheritance_follows_the_flags() {
     let handed_on = |inherit: Inherit, is_dir: bool| {
         let list = acl(&[AclEntry::allow(Principal::User(5), Rights::READ, inherit)]);
         let new = list.inherited(1, 2, is_dir);
@@ -221,7 +221,7 @@ fn record_bytes_are_as_drawn() {
 }
 
 #[test]
-fn what_is_no_record_is_none() {
+fn malformed_record_is_rejected() {
     let list = acl(&[allow(Principal::Stranger([9; 8].into()), Rights::READ)]);
     let good = Record::new(list, 5, 6, 0o640).encode();
     for length in 0..good.len() {

@@ -1,11 +1,12 @@
-//! Bytes that an object is charged of a volume's capacity besides the contents of a regular file.
+//! Charges of an object against a volume's capacity besides the contents of a regular file.
 //!
-//! Every figure follows from the state that a walk over the files sees, so a recount agrees with the running count. Each is at
-//! least what ext4, XFS and Btrfs take on the disk, but for the trees that find it (docs/decisions/0063-overhead.md).
+//! Every figure follows from the state that a walk over the files sees, so a recount agrees with the running count.
+//! Each is at least the use on ext4, XFS and Btrfs, except for the trees that index it
+//! (docs/decisions/0063-overhead.md).
 
 /// Bytes of the blocks that contents are charged in.
 pub const BLOCK_BYTES: u64 = 4096;
-/// An object without its names: what the largest inode of the three file systems takes.
+/// An object without its names: the largest inode of the three file systems.
 pub const INODE_BYTES: u64 = 512;
 /// Each name of an object.
 pub const NAME_BYTES: u64 = 512;
@@ -16,7 +17,7 @@ pub const ROOT_BYTES: u64 = INODE_BYTES + NAME_BYTES + BLOCK_BYTES;
 const TARGET_BYTES_INLINE: u64 = 59;
 /// An extended attribute besides its name, without the class, and its value.
 const XATTR_HEAD_BYTES: u64 = 28;
-/// What all extended attributes take at most where they lie in the inode.
+/// The size up to which all extended attributes together fit in the inode.
 const XATTR_BYTES_INLINE: u64 = 88;
 /// The value of a larger extended attribute has blocks of its own.
 const XATTR_BYTES_SMALL: u64 = 1024;
@@ -55,7 +56,7 @@ impl Xattrs {
         }
     }
 
-    /// What all of them are charged. File systems keep the small ones in blocks that may be half empty.
+    /// Returns the charge of all of them. File systems store small ones in blocks that may be half empty.
     pub fn bytes(self) -> u64 {
         let is_inline = self.small <= XATTR_BYTES_INLINE && self.large == 0;
         if is_inline { 0 } else { blocks(2 * self.small) + self.large }

@@ -1,10 +1,10 @@
-//! What was acknowledged must survive: flushes that come before a reply may leave.
+//! Durability of acknowledged changes: the flushes that precede a reply.
 
 use super::{NodeRef, SyncScope};
 use crate::error::FsResult;
 use std::sync::Arc;
 
-/// How a volume treats calls that ask for stable storage.
+/// The treatment of calls that ask for stable storage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
     /// Stable means stable: acknowledged after the flush.
@@ -32,7 +32,8 @@ impl PendingSync {
         }
     }
 
-    /// How often something was added, so that a call can be seen to need a flush that others need too.
+    /// The number of flushes added, even of nodes that were added before: tells that a call needs a flush that another
+    /// call needs too.
     pub fn added(&self) -> usize {
         self.added
     }

@@ -1,4 +1,4 @@
-//! What a storage backend promises: the two traits every backend implements and the conformance suite tests.
+//! The two traits of a storage backend, which every backend implements and the conformance suite tests.
 //!
 //! A [`Backend`] is one volume's storage; a [`Node`] is one file of it. Both are blocking and object-safe. They know
 //! nothing of callers: permissions, squashing and limits are decided above them, in [`crate::File`].
@@ -38,16 +38,16 @@ pub enum Blocking {
     Allowed,
 }
 
-/// How much of a file a [`Node::sync`] makes durable.
+/// The extent of a [`Node::sync`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SyncScope {
-    /// Contents, and what is needed to read them back (`fdatasync`).
+    /// Contents, and the metadata to read them back (`fdatasync`).
     Data,
     /// Contents and all attributes; of a directory, its entries (`fsync`).
     All,
 }
 
-/// What a new object is created with, so that no half-made object is ever seen.
+/// Attributes with which a new object is created, so that no half-made object is ever visible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewInode {
     /// Mode bits (`0o7777`); no umask applies.
@@ -69,7 +69,7 @@ impl NewInode {
     }
 }
 
-/// What to make besides regular files and directories.
+/// The kind of an object that is neither a regular file nor a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Special<'a> {
     /// A symbolic link to this target (1 to [`crate::model::name::LINK_BYTES_MAX`] bytes, no NUL).
@@ -84,15 +84,14 @@ pub enum Special<'a> {
     Character(Device),
 }
 
-/// What a successful look-up or creation found.
+/// The object of a successful lookup or creation.
 pub struct Lookup {
     /// The object.
     pub node: NodeRef,
-    /// Its attributes.
     pub attrs: Attrs,
 }
 
-/// A made or removed entry and what that did to its directory.
+/// A new entry and the change of its directory.
 pub struct CreatedEntry {
     /// The new object.
     pub found: Lookup,
@@ -102,13 +101,13 @@ pub struct CreatedEntry {
 
 /// One entry of a directory.
 pub struct Entry<'a> {
-    /// Its name; `.` and `..` come as such, so this is no [`Name`].
+    /// The name. Includes `.` and `..`, so this is not a [`Name`].
     pub name: &'a [u8],
-    /// Its file number. Of `..` in the root: the root's own.
+    /// The file number; the root itself for `..` in the root.
     pub file_id: u64,
-    /// Where a later listing goes on after this entry: never 0, stable while the entry exists, whatever else changes.
+    /// The position of a listing after this entry: never 0, and stable while the entry exists.
     pub cookie: u64,
-    /// Key and attributes, if they were asked for and could be had (not for `..`, nor for what is mounted on top).
+    /// Key and attributes, if requested and available (not for `..`, nor for a mount point).
     pub object: Option<(&'a FileKey, &'a Attrs)>,
 }
 
@@ -120,10 +119,10 @@ pub const KEEP_SET_ID: AuthorizeWrite<'static> = &|_| Ok(false);
 /// Allows every write and takes the set-id bits away.
 pub const CLEAR_SET_ID: AuthorizeWrite<'static> = &|_| Ok(true);
 
-/// Decides what to set of a file with these attributes.
+/// Decides the changes of a file with these attributes.
 pub type AuthorizeSetattr<'a> = &'a dyn Fn(&Attrs) -> FsResult<SetAttrs>;
 
-/// Decides whether something may be created in a directory with these attributes, and what it gets.
+/// Decides whether an object may be created in a directory with these attributes, and returns the object's attributes.
 pub type AuthorizeCreate<'a> = &'a dyn Fn(&Attrs) -> FsResult<NewInode>;
 
 /// Decides whether a directory with these attributes may get a further name for a file.
@@ -133,14 +132,15 @@ pub type AuthorizeLink<'a> = &'a dyn Fn(&Attrs) -> FsResult<()>;
 pub struct EntryRef<'a> {
     /// The attributes of its directory.
     pub dir: &'a Attrs,
-    /// Looks up the attributes of what has the name now, for whom those of the directory are not enough.
+    /// Looks up the attributes of the object that has the name now. Call it only if those of the directory do not
+    /// decide.
     pub object: &'a dyn Fn() -> FsResult<Attrs>,
 }
 
 /// Decides whether a name may be removed.
 pub type AuthorizeRemove<'a> = &'a dyn Fn(&EntryRef<'_>) -> FsResult<()>;
 
-/// Decides whether what has the first name may get the second.
+/// Decides whether the object of the first name may get the second.
 pub type AuthorizeRename<'a> = &'a dyn Fn(&EntryRef<'_>, &EntryRef<'_>) -> FsResult<()>;
 
 /// Takes entries until it has enough. `Break` means that the entry did not fit and was not taken.
@@ -160,10 +160,10 @@ pub trait Backend: Send + Sync {
     /// Capacity and free space.
     fn stat(&self) -> FsResult<FsStat>;
 
-    /// What never changes.
+    /// Limits that never change.
     fn limits(&self) -> FsLimits;
 
-    /// What it can do besides.
+    /// Optional features.
     fn capabilities(&self) -> Capabilities {
         Capabilities::default()
     }
@@ -171,18 +171,18 @@ pub trait Backend: Send + Sync {
     /// Makes everything durable that was acknowledged so far, wherever it is.
     fn sync(&self) -> FsResult<()>;
 
-    /// How many flushes have failed: after each of them, unstable data may be lost. A failure is counted before the next
-    /// flush of the same file begins, so whoever asks after a flush that succeeded knows of every failure before it.
+    /// The number of failed flushes; after each, unstable data may be lost. A failure is counted before the next flush
+    /// of the same file begins, so a caller that reads this after a successful flush sees every earlier failure.
     fn flush_failures(&self) -> u64;
 
-    /// Whether the file of a key is gone for certain: what belongs to it is removed then. A file that is not found may be there all the
-    /// same, and a key that another file system has made says nothing of this one.
+    /// Whether the file of a key is certainly deleted, so that its streams and records can be removed. A file that a
+    /// lookup does not find may still exist, and a key of another file system says nothing about this one.
     fn is_removed(&self, key: &FileKey) -> bool {
         matches!(self.node(key, Blocking::Allowed), Err(FsError::Stale))
     }
 
-    /// Whether reading with [`Blocking::Never`] succeeds wherever memory has the data. Storage that cannot
-    /// tell says [`crate::FsError::Wait(Wait::Storage)`] to every such read, which then says nothing.
+    /// Whether a read with [`Blocking::Never`] succeeds whenever the data is in memory. A storage that cannot know
+    /// returns [`crate::FsError::Wait(Wait::Storage)`] for every such read.
     fn knows_memory(&self) -> bool {
         true
     }
@@ -190,25 +190,26 @@ pub trait Backend: Send + Sync {
 
 /// One file of a backend: regular, directory, or other.
 ///
-/// Two look-ups of the same file yield the same `Node` as long as one of them is held, or nodes that behave as one.
-/// Every mutation returns attributes from just before and just after with no other mutation through this backend in
-/// between. A mutation is visible at once and durable after [`Node::sync`] of the object the verb names below.
+/// Two lookups of the same file return the same `Node` while one of them is in use, or nodes that behave as one. Every
+/// mutation returns attributes from just before and just after, with no other mutation through this backend in between.
+/// A mutation is visible immediately and durable after [`Node::sync`] of the object that the method names.
 ///
-/// A mutation asks for its caller's decision with the attributes that it begins with and returns as `before`: nothing
-/// lies between the answer and the change, and after a refusal nothing has changed. Where a name is made, removed or
-/// moved, only [`crate::FsError::Stale`] comes before this refusal. The answer is given under the backend's locks, so it
-/// must not call the backend, but for lists of POSIX ([`Acls`]).
+/// A mutation calls its caller's closure with the attributes that it begins with and returns as `before`. Nothing
+/// happens between the answer and the change, and after a refusal nothing has changed. Where a name is made, removed or
+/// moved, only [`crate::FsError::Stale`] precedes this refusal. The closure runs under the backend's locks, so it must
+/// not call the backend, except for POSIX ACLs ([`Acls`]).
 ///
-/// An answer with [`crate::model::caller::INVALID_ID`] as user or group is [`crate::FsError::Invalid`], as a refusal. What a verb has made or set
-/// belongs to whom the answer says: where the storage cannot do that, the verb fails, and nothing new is left.
+/// An answer with [`crate::model::caller::INVALID_ID`] as user or group counts as a refusal with
+/// [`crate::FsError::Invalid`]. A new object has the owner and group of the answer. Where the storage cannot set them,
+/// the method fails and leaves nothing new.
 pub trait Node: Any + Send + Sync {
     /// The key that finds this file again.
     fn key(&self) -> FileKey;
 
-    /// The attributes now. [`crate::FsError::Stale`] once the file has no name left, unless somebody has it pinned.
+    /// The attributes now. [`crate::FsError::Stale`] once the file has no name left, unless it is pinned.
     fn attrs(&self, blocking: Blocking) -> FsResult<Attrs>;
 
-    /// The size now of a regular file; cheaper than all attributes where the storage can tell.
+    /// The size of a regular file; cheaper than all attributes on some storages.
     fn size(&self, blocking: Blocking) -> FsResult<u64> {
         Ok(self.attrs(blocking)?.size)
     }
@@ -217,13 +218,14 @@ pub trait Node: Any + Send + Sync {
     /// A new size needs a regular file: [`crate::FsError::IsDirectory`] for a directory, else [`crate::FsError::Invalid`].
     fn change_attrs(&self, authorize: AuthorizeSetattr<'_>) -> FsResult<Change>;
 
-    /// [`Node::change_attrs`], whatever the attributes are.
+    /// [`Node::change_attrs`] without a condition.
     fn set_attrs(&self, set: &SetAttrs) -> FsResult<Change> {
         self.change_attrs(&|_| Ok(*set))
     }
 
-    /// Appends up to `len` bytes at `offset` to `into` and returns how many; fewer only at the end of the file. After an
-    /// error `into` is as before. The buffer grows by what is read, so nobody has to fill it with zeros first.
+    /// Appends up to `len` bytes at `offset` to `into` and returns their number; fewer only at the end of the file.
+    /// After an error `into` is unchanged. The buffer grows by the bytes read, so the caller need not fill it with
+    /// zeros first.
     fn read(&self, offset: u64, len: usize, into: &mut Vec<u8>, blocking: Blocking) -> FsResult<usize>;
 
     /// A descriptor from which `len` bytes at `offset` can be spliced; with [`Blocking::Never`] only if all
@@ -233,7 +235,8 @@ pub trait Node: Any + Send + Sync {
     /// Writes all of `data` at `offset`, or fails. Durable after `sync(Data)` of this node.
     fn write(&self, offset: u64, data: &[u8], authorize: AuthorizeWrite<'_>) -> FsResult<Change>;
 
-    /// As [`Node::write`], for the `len` bytes that `pipe` holds. After an error some of them may still be in it.
+    /// Writes the `len` bytes that `pipe` holds, like [`Node::write`]. After an error some of them may remain in the
+    /// pipe.
     fn write_from_pipe(
         &self,
         offset: u64,
@@ -247,19 +250,20 @@ pub trait Node: Any + Send + Sync {
         self.write(offset, &data, authorize)
     }
 
-    /// Takes what a write of `len` bytes at `offset` in several parts needs, so that none of them is refused for want of
-    /// room, or refuses it as [`Node::write`] refuses the whole. What is in the file does not change. Each success is to be
-    /// followed by one [`Node::release`] of the same range.
+    /// Reserves the space for a write of `len` bytes at `offset` in several parts, so that none of them fails for lack
+    /// of space, or fails like [`Node::write`] of the whole. The contents do not change. Each success must be followed
+    /// by one [`Node::release`] of the same range.
     fn reserve(&self, offset: u64, len: usize, authorize: AuthorizeWrite<'_>) -> FsResult<()>;
 
-    /// Gives back what of a [`Node::reserve`] was not used.
+    /// Releases the unused part of a [`Node::reserve`].
     fn release(&self, offset: u64, len: usize);
 
-    /// Keeps the file and its data even without a name, until [`Node::unpin`] was called as often: who has it open goes on as if it
-    /// had one. A file that is gone already stays gone.
+    /// Preserves the file and its data even without a name, until an equal number of calls of [`Node::unpin`]. Opens of
+    /// the file continue to work. A file that is already deleted stays deleted.
     fn pin(&self);
 
-    /// Ends a [`Node::pin`], without waiting for storage: what a file without a name took is free soon after its last one.
+    /// Ends a [`Node::pin`], without waiting for storage: the space of a file without a name is free soon after its
+    /// last pin.
     fn unpin(&self);
 
     /// Makes this file durable. Callers that come while a flush runs share the next one.
@@ -279,8 +283,8 @@ pub trait Node: Any + Send + Sync {
     /// reached; false if `sink` had enough.
     fn read_dir(&self, cookie: u64, plus: bool, sink: &mut EntrySink<'_>) -> FsResult<bool>;
 
-    /// The same of the entries alone whose names are `wanted`. A backend that looks for key and attributes entry by entry does so for
-    /// these only.
+    /// Lists only the entries whose names are `wanted`. A backend that looks up key and attributes for each entry does
+    /// so for these only.
     fn read_dir_of(
         &self,
         cookie: u64,
@@ -318,8 +322,8 @@ pub trait Node: Any + Send + Sync {
     /// Removes an empty directory.
     fn remove_dir(&self, name: Name<'_>, authorize: AuthorizeRemove<'_>) -> FsResult<Change>;
 
-    /// Moves `from` in this directory to `to` in `to_dir` (perhaps this one), replacing what has that name as
-    /// rename(2) does. The changes are of this directory and of `to_dir`. Durable after `sync(All)` of both.
+    /// Moves `from` in this directory to `to` in `to_dir` (perhaps this one), replacing the object of that name as
+    /// rename(2) does. Returns the changes of this directory and of `to_dir`. Durable after `sync(All)` of both.
     fn rename(
         &self,
         from: Name<'_>,
@@ -328,17 +332,17 @@ pub trait Node: Any + Send + Sync {
         authorize: AuthorizeRename<'_>,
     ) -> FsResult<(Change, Change)>;
 
-    /// Its extended attributes, if the storage keeps any.
+    /// The extended attributes, if the storage has them.
     fn xattrs(&self) -> Option<&dyn Xattrs> {
         None
     }
 
-    /// Its ranges, if the storage knows of any.
+    /// The operations on ranges, if the storage has them.
     fn ranges(&self) -> Option<&dyn Ranges> {
         None
     }
 
-    /// Its lists of POSIX, if the storage keeps any.
+    /// The POSIX ACLs, if the storage has them.
     fn acls(&self) -> Option<&dyn Acls> {
         None
     }

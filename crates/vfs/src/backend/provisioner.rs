@@ -8,19 +8,19 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
-/// How much a volume may hold.
+/// The size of a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capacity {
-    /// Bytes of storage in use, at most. Which contents count as in use is the backend's to say, but a block of 4 KiB that was
-    /// written is in use; [`super::charge`] says what objects, names and attributes take. The root directory of a new volume takes
-    /// nothing.
+    /// Bytes of storage in use, at most. The backend decides which contents count as in use, but a written block of 4
+    /// KiB always does; [`super::charge`] has the charges of objects, names and attributes. The root directory of a new
+    /// volume is free.
     pub bytes: u64,
     /// Files, directories and all other objects, with the root directory, at most. A file with several names is one.
     pub files: u64,
 }
 
 impl Capacity {
-    /// What is told of a volume that may hold this and holds `usage`.
+    /// Returns the capacity and free space that clients see of a volume with this size and this usage.
     pub fn stat(self, usage: Usage) -> FsStat {
         let bytes_free = self.bytes.saturating_sub(usage.bytes);
         let files_free = self.files.saturating_sub(usage.files);
@@ -35,7 +35,7 @@ impl Capacity {
     }
 }
 
-/// How much a volume holds.
+/// The usage of a volume.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Bytes of storage in use.
@@ -44,7 +44,7 @@ pub struct Usage {
     pub files: u64,
 }
 
-/// What the root directory of a new volume is like.
+/// Attributes of a new volume's root directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Root {
     /// Mode bits (`0o7777`).
@@ -63,14 +63,14 @@ impl Root {
     }
 }
 
-/// How far the counts are that some volumes need after a crash before they can be changed.
+/// The progress of recounts that some volumes need after a crash before they can be changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counting {
     /// Volumes that had to be counted since the process began: none if all are counted.
     pub volumes: usize,
     /// Those that are counted.
     pub counted: usize,
-    /// Files looked at so far.
+    /// Files counted so far.
     pub files: u64,
     /// Those that could not be counted, and why.
     pub failed: Vec<(VolumeId, FsError)>,
@@ -96,7 +96,7 @@ fn grouped(number: u64) -> String {
     text
 }
 
-/// Room that is lent to whoever writes what management must, until it is dropped.
+/// Space from the reserve for writes of the management, until drop.
 pub type ReserveGuard = Option<Box<dyn Any + Send>>;
 
 /// Storage in which volumes are made. Every verb can be repeated after a crash in its middle, with the same result.
@@ -104,34 +104,34 @@ pub trait Provisioner: Send + Sync {
     /// Makes the storage of a volume, durably. One that is there already keeps its files and gets root and capacity.
     fn make(&self, id: VolumeId, root: &Root, capacity: Capacity) -> FsResult<()>;
 
-    /// The storage of a volume, which keeps to its capacity from now on: a change that would take more is refused with
-    /// [`crate::FsError::NoSpace`] and done not even in part. [`crate::FsError::NotFound`] if there is none.
-    /// It is closed when nobody holds the backend or a node of it any more; as long as it is open, opening it again
-    /// yields the same. After a crash its files may have to be counted: it can be read meanwhile, and a change of names or
-    /// sizes is [`FsError::Wait(Wait::Recall)`] ([`FsError::Io`] if they cannot be counted).
+    /// Opens the storage of a volume and enforces its capacity: a change that would exceed it fails whole with
+    /// [`crate::FsError::NoSpace`]. [`crate::FsError::NotFound`] if the volume does not exist. It closes when the last
+    /// reference to the backend or a node is dropped; until then, opening it again returns the same backend. After a
+    /// crash its files may have to be counted. Reads work meanwhile; a change of names or sizes is
+    /// [`FsError::Wait(Wait::Recall)`] ([`FsError::Io`] if they cannot be counted).
     fn open(&self, id: VolumeId) -> FsResult<Arc<dyn Backend>>;
 
-    /// Changes what an open or closed volume may hold, durably. What is already there stays, even if it is more.
+    /// Changes the capacity of an open or closed volume, durably. Existing files stay, even above the new capacity.
     fn set_capacity(&self, id: VolumeId, capacity: Capacity) -> FsResult<()>;
 
     /// Changes mode and owner of a volume's root directory.
     fn set_root(&self, id: VolumeId, root: &Root) -> FsResult<()>;
 
-    /// What a volume holds, without listing it. Of a volume that is closed after a crash: what was last known.
+    /// The usage of a volume, without a listing. For a volume that is closed after a crash: the last known usage.
     fn usage(&self, id: VolumeId) -> FsResult<Usage>;
 
-    /// Gives up what is kept aside for a full disk, if it is full, until the answer is dropped.
+    /// Releases the reserve for a full disk, if the disk is full, until the guard is dropped.
     fn lend_room(&self) -> ReserveGuard {
         None
     }
 
-    /// How far the counts of open volumes are.
+    /// The progress of recounts of open volumes.
     fn counting(&self) -> Counting {
         Counting::default()
     }
 
-    /// Removes a volume's storage: at once out of sight, its space given back as fast as files can be deleted. Nothing
-    /// happens if there is none. Whoever still has it open sees its files go.
+    /// Removes a volume's storage: invisible immediately, its space released as fast as files can be deleted. Succeeds
+    /// if the volume does not exist. Open files of the volume disappear.
     fn remove(&self, id: VolumeId) -> FsResult<()>;
 
     /// The volumes that have storage here.

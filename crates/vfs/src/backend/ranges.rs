@@ -6,7 +6,7 @@ use crate::{AuthorizeWrite, Change, FsError, FsResult, NodeRef};
 /// The most bytes that one [`Ranges::copy_to`] copies, so that no copy holds a file and a thread for long.
 pub const COPY_BYTES_MAX: u64 = 16 << 20;
 
-/// What to look for.
+/// The target of a seek.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seek {
     /// The first byte that may be other than zero.
@@ -18,11 +18,10 @@ pub enum Seek {
 /// A range that is copied or cloned to another file, or to another place of the same one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// Where it begins in the source.
+    /// Offset in the source.
     pub source: u64,
-    /// Where it begins in the target.
+    /// Offset in the target.
     pub target: u64,
-    /// How many bytes it has.
     pub len: u64,
 }
 
@@ -44,38 +43,39 @@ impl Span {
     }
 }
 
-/// The ranges of a regular file; of anything else every verb is refused as [`crate::Node::write`] is.
+/// The ranges of a regular file; for any other type every method fails like [`crate::Node::write`].
 ///
-/// Changes promise what those of [`crate::Node`] do: their decision is asked for as that of a write is, and takes set-id
-/// bits away as a write does. They are durable after `sync(Data)` of the node that changes. A range without bytes changes
-/// nothing. What reaches past the largest size of a file is [`FsError::FileTooBig`] wherever it would make the file larger.
+/// Changes keep the promises of [`crate::Node`]: they call the authorizing closure and clear set-id bits like a write.
+/// They are durable after `sync(Data)` of the changed node. An empty range changes nothing. A range past the largest
+/// file size is [`FsError::FileTooBig`] if it would grow the file.
 pub trait Ranges {
-    /// The first place at or after `offset` with what is sought; `None` if there is no more data. An offset that is not in
-    /// the file is [`FsError::NoDevice`]. A storage that does not know its holes has none but that at the end.
+    /// Finds the first offset from `offset` with data, or with a hole; `None` if there is no more data. An offset
+    /// outside the file is [`FsError::NoDevice`]. A storage that does not know its holes has only the one at the end.
     fn seek(&self, offset: u64, what: Seek) -> FsResult<Option<u64>>;
 
     /// Takes storage for a range, so that later writes to it are not refused for want of room. Contents stay; a file that
     /// ends before the range does grows by zeros. [`FsError::NotSupported`] if the storage makes no such promise.
     fn allocate(&self, offset: u64, len: u64, authorize: AuthorizeWrite<'_>) -> FsResult<Change>;
 
-    /// Takes storage for what of the first `len` bytes lies past the end, so that the file can grow to there. Contents and size stay.
-    /// [`FsError::NotSupported`] if the storage makes no such promise, or counts what files take by their sizes.
+    /// Allocates storage for the part of the first `len` bytes past the end, so that the file can grow to there.
+    /// Contents and size stay. [`FsError::NotSupported`] if the storage makes no such promise, or charges files by
+    /// size.
     fn preallocate(&self, len: u64, authorize: AuthorizeWrite<'_>) -> FsResult<Change>;
 
-    /// Makes what of a range is in the file read as zeros, and gives its storage back as far as whole blocks go. The size
+    /// Makes the part of a range within the file read as zeros, and releases its storage in whole blocks. The size
     /// stays.
     fn punch(&self, offset: u64, len: u64, authorize: AuthorizeWrite<'_>) -> FsResult<Change>;
 
-    /// Makes what of a range is in the file read as zeros. The size stays; storage may be given back.
+    /// Makes the part of a range within the file read as zeros. The size stays; storage may be released.
     fn zero(&self, offset: u64, len: u64, authorize: AuthorizeWrite<'_>) -> FsResult<Change>;
 
     /// Whether `target` lies in the same file system, so that copies and clones are the storage's own work.
     fn shares_storage(&self, target: &NodeRef) -> bool;
 
-    /// Copies a range to `target`, as far as this file goes and at most [`COPY_BYTES_MAX`]: the number of bytes copied,
-    /// from the start of the range, which is 0 only if there is nothing to copy, and what that did to `target`.
-    /// [`FsError::Invalid`] for a range that overlaps itself, [`FsError::CrossVolume`] for a target of another kind of
-    /// backend.
+    /// Copies a range to `target`, up to the end of this file and at most [`COPY_BYTES_MAX`]. Returns the number of
+    /// bytes copied from the start of the range, which is 0 only if there is nothing to copy, and the change of
+    /// `target`. [`FsError::Invalid`] for a range that overlaps itself, [`FsError::CrossVolume`] for a target of
+    /// another kind of backend.
     fn copy_to(
         &self,
         target: &NodeRef,

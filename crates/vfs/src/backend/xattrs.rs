@@ -1,7 +1,7 @@
-//! Extended attributes: small named values of a file, of which the storage knows no meaning (RFC 8276; EAs of SMB).
+//! Extended attributes: small named values of a file without a meaning to the storage (RFC 8276; EAs of SMB).
 //!
-//! Names are bare: how a storage tells them from its own attributes (`user.` on Linux) is its own affair, so no name leads
-//! out of them. Those that begin with [`RESERVED`] are this service's: nobody sees or touches them through this door.
+//! Names have no prefix. The storage maps them to its own names (`user.` on Linux), so no name reaches other
+//! attributes. Names that begin with [`RESERVED`] belong to this service and are hidden from clients.
 
 use crate::{Attrs, Change, FsError, FsResult};
 use std::fmt;
@@ -14,12 +14,13 @@ pub const XATTR_NAME_BYTES_MAX: usize = 255;
 pub const XATTR_VALUE_BYTES_MAX: usize = 64 << 10;
 /// All attributes of a file together, in bytes. A bound is needed because a volume's capacity does not count them.
 pub const XATTRS_BYTES_MAX: usize = 128 << 10;
-/// What an attribute counts there besides its name and value, in bytes.
+/// The allowance of an attribute besides its name and value, in bytes.
 pub const XATTR_OVERHEAD_BYTES: usize = 288;
-/// How the names begin that belong to this service.
+/// The prefix of names that belong to this service.
 pub const RESERVED: &[u8] = b"plimsoll.";
 
-/// The longest list of names that Linux returns, in bytes (`XATTR_LIST_MAX`), less what is there from others.
+/// The longest list of names that Linux returns, in bytes (`XATTR_LIST_MAX`), less a margin for names of other
+/// programs.
 const LIST_BYTES_MAX: usize = (64 << 10) - 1024;
 const _: () = {
     let longest = XATTR_NAME_BYTES_MAX + XATTR_OVERHEAD_BYTES;
@@ -54,7 +55,7 @@ impl<'a> XattrName<'a> {
         self.0
     }
 
-    /// Where a list goes on after this name: never 0, and the same as long as there is the name.
+    /// The position of a list after this name: never 0, and stable while the name exists.
     pub fn cookie(self) -> u64 {
         let mut hasher = DefaultHasher::new();
         hasher.write(self.0);
@@ -63,9 +64,9 @@ impl<'a> XattrName<'a> {
 }
 
 impl XattrName<'static> {
-    /// What this service keeps with a file: [`crate::Kept`]. Nobody reaches it by a name of theirs, and no list has it.
-    pub const KEPT: Self = Self(b"plimsoll.kept");
-    /// Its access control list, where a volume is ruled by them: [`crate::Acl`].
+    /// The record of [`crate::ExtraAttrs`]. No client can name it, and no list contains it.
+    pub const EXTRA_ATTRS: Self = Self(b"plimsoll.kept");
+    /// The record of [`crate::Acl`], where a volume is ruled by lists.
     pub const ACL: Self = Self(b"plimsoll.acl");
     /// Owner, group and mode, where a storage that runs as an ordinary user records them itself.
     pub const OWNER: Self = Self(b"plimsoll.owner");
@@ -77,10 +78,9 @@ impl fmt::Debug for XattrName<'_> {
     }
 }
 
-/// What the attributes of a file take.
+/// The size of a file's attributes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct XattrsSize {
-    /// How many there are.
     pub count: usize,
     /// Bytes of their names and values.
     pub bytes: usize,
@@ -105,20 +105,20 @@ pub type XattrSink<'s> = dyn FnMut(XattrName<'_>, u64) -> ControlFlow<()> + 's;
 
 /// The extended attributes of a file.
 ///
-/// The room for a service's own attributes ([`XattrName::is_own`]) is not that of the others, and no list has them.
+/// The service's own attributes ([`XattrName::is_own`]) have a separate allowance, and no list contains them.
 ///
-/// Only regular files and directories carry any: on anything else every verb is [`FsError::NotSupported`].
-/// Changes promise what those of [`crate::Node`] do, and are durable after `sync(All)` of the node.
+/// Only regular files and directories carry any: for other types every method is [`FsError::NotSupported`]. Changes
+/// keep the promises of [`crate::Node`], and are durable after `sync(All)` of the node.
 pub trait Xattrs {
     /// The value of an attribute; [`FsError::NotFound`] if it is not there.
     fn get(&self, name: XattrName<'_>) -> FsResult<Vec<u8>>;
 
     /// Lists names after `cookie` (0: from the start) in the order of their cookies. True if the end was reached; false
-    /// if `sink` had enough. A name that is there all the while comes once, whatever else changes.
+    /// if `sink` had enough. A name that exists throughout is listed once, regardless of other changes.
     fn list(&self, cookie: u64, sink: &mut XattrSink<'_>) -> FsResult<bool>;
 
-    /// Sets an attribute. A value past [`XATTR_VALUE_BYTES_MAX`] is [`FsError::FileTooBig`]; what would be past
-    /// [`XATTRS_BYTES_MAX`], or is more than the storage has room for, [`FsError::NoSpace`].
+    /// Sets an attribute. A value past [`XATTR_VALUE_BYTES_MAX`] is [`FsError::FileTooBig`]. A total past
+    /// [`XATTRS_BYTES_MAX`], or more than the storage has space for, is [`FsError::NoSpace`].
     fn set(
         &self,
         name: XattrName<'_>,
@@ -175,11 +175,11 @@ mod tests {
     }
 
     #[test]
-    fn what_the_service_keeps_needs_no_room_of_others() {
+    fn own_attributes_use_a_separate_allowance() {
         let full = || std::iter::once((1, XATTRS_BYTES_MAX));
-        assert_eq!(check_room(full(), XattrName::KEPT, b"record"), Ok(()));
+        assert_eq!(check_room(full(), XattrName::EXTRA_ATTRS, b"record"), Ok(()));
         assert_eq!(check_room(full(), XattrName(b"x"), b""), Err(FsError::NoSpace));
-        assert_eq!(XattrName::new(XattrName::KEPT.bytes()), Err(FsError::Access));
+        assert_eq!(XattrName::new(XattrName::EXTRA_ATTRS.bytes()), Err(FsError::Access));
     }
 
     #[test]

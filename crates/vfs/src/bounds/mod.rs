@@ -1,11 +1,12 @@
 //! Bounds for tables that clients fill: for all, for each network, and for each principal in a network.
 //!
-//! A network may hold no more than half of what the others leave, and a principal no more than half of what its network may hold
-//! besides the others there. An eighth is a reserve: of that, each may hold a small part of what is left. So a newcomer always finds
-//! room, however greedy the others are. Hosts that match no export rule ("strangers") have a small part of their own and never more.
+//! A network may hold no more than half of the space that the others leave. A principal may hold no more than half of
+//! the space that its network may hold besides the others there. An eighth is a reserve: each may hold a small part of
+//! its remainder. So a newcomer always finds room, however greedy the others are. Hosts that match no export rule
+//! ("strangers") have a small part of their own and never more.
 //!
-//! This counts; the entries belong to the table, and each keeps its [`Slot`]. A table that is refused a slot may end an entry that
-//! nobody has confirmed, or one of a client whose lease is over, and ask again.
+//! This module counts; the entries belong to the table, and each owns its [`Slot`]. A table that is refused a slot may
+//! end an unconfirmed entry, or one of a client whose lease is over, and ask again.
 
 mod oldest;
 #[cfg(test)]
@@ -13,7 +14,7 @@ mod tests;
 
 pub use oldest::Oldest;
 
-use crate::few::FewMap;
+use crate::small_map::SmallMap;
 use crate::sync::Mutex;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -32,7 +33,6 @@ pub struct Networks {
 /// A client as bounds know it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Party {
-    /// Where it is.
     pub network: Network,
     /// A user there. The users of AUTH_SYS can be forged, so the same number elsewhere is another principal.
     pub principal: Option<u32>,
@@ -61,7 +61,7 @@ pub struct Bounds {
     shards: [Mutex<Shard>; SHARDS],
 }
 
-/// A part of a table, whose clients take nothing from the other part.
+/// A part of a table. The clients of one part take nothing from the other.
 #[derive(Debug)]
 struct Part {
     all: usize,
@@ -69,12 +69,12 @@ struct Part {
 }
 
 /// Networks by whether they are strangers. Those that hold nothing are not here, so there are never more than entries in the table.
-type Shard = FewMap<(Network, bool), Held>;
+type Shard = SmallMap<(Network, bool), NetworkCounts>;
 
 #[derive(Debug, Default)]
-struct Held {
+struct NetworkCounts {
     count: usize,
-    principals: FewMap<u32, usize>,
+    principals: SmallMap<u32, usize>,
 }
 
 /// Room for one entry of a table, or for some bytes, until this is dropped.
@@ -87,13 +87,13 @@ pub struct Slot {
 }
 
 const SHARDS: usize = 16;
-/// The part of a table that is a reserve: one in so many.
+/// The divisor of a table for its reserve.
 const RESERVE: usize = 8;
-/// How much of what is left of the reserve one may hold: one in so many.
+/// The divisor of the remaining reserve that one party may hold.
 const RESERVE_SHARE: usize = 32;
 
 impl Networks {
-    /// Networks of IPv6 addresses that have so many leading bits in common: 1 to 128.
+    /// Networks of IPv6 addresses that share a prefix of `bits`: 1 to 128.
     pub fn of_prefix(bits: u8) -> Option<Self> {
         (1..=128).contains(&bits).then_some(Self { prefix_bits: bits })
     }
@@ -144,7 +144,7 @@ impl Party {
         Self { principal: Some(uid), ..self }
     }
 
-    /// The party of the same client, with what is known of its admission.
+    /// Returns the same party with the knowledge of its admission.
     #[must_use]
     pub fn admitted(self, is_admitted: bool) -> Self {
         Self { is_stranger: !is_admitted, ..self }
@@ -168,14 +168,14 @@ impl Bounds {
         Ok(Slot { bounds: Arc::clone(self), party: *party, weight })
     }
 
-    /// Room for an entry of this weight, whether or not there is any: for what cannot be refused any more.
+    /// Takes room for an entry of this weight even if there is none, for entries that cannot be refused any more.
     pub fn force(self: &Arc<Self>, party: &Party, weight: usize) -> Slot {
         let mut slot = Slot { bounds: Arc::clone(self), party: *party, weight: 0 };
         slot.set(weight);
         slot
     }
 
-    /// How much is held by all, strangers included.
+    /// Returns the total in use, strangers included.
     pub fn used(&self) -> usize {
         [&self.known, &self.strangers].map(|part| part.used.load(Ordering::Relaxed)).into_iter().sum()
     }
@@ -185,7 +185,7 @@ impl Bounds {
         self.held(party) > self.part(party).all / (RESERVE * (RESERVE_SHARE + 1))
     }
 
-    /// How much the network of a party holds.
+    /// Returns the amount in use by the network of a party.
     pub fn held(&self, party: &Party) -> usize {
         self.shard(party).get(&party.key()).map_or(0, |held| held.count)
     }
@@ -237,7 +237,8 @@ impl Part {
         }
     }
 
-    /// Whether a network that holds `count` of what is used, `of_principal` of it for the principal in question, may hold more.
+    /// Whether a network that holds `count` of the table, `of_principal` of it for the principal in question, may hold
+    /// more.
     fn check(
         &self,
         used: usize,
@@ -249,7 +250,7 @@ impl Part {
             return Err(Full::All);
         }
         let most = share(self.all, used.saturating_sub(count));
-        // The first entry may be heavier than a share of what is left.
+        // The first entry may be heavier than a share of the remainder.
         if count > 0 && count + weight > most {
             return Err(Full::Network);
         }
@@ -262,7 +263,7 @@ impl Part {
     }
 }
 
-/// The most that one may hold of `all`, where others hold so much: of what is shared as much as stays free for others, or a small
+/// Returns the limit of one party, where others use `others` of `all`: half of the remaining shared space, or a small
 /// part of the reserve.
 pub fn share(all: usize, others: usize) -> usize {
     let shared = (all - all / RESERVE).saturating_sub(others) / 2;
@@ -276,7 +277,7 @@ impl Party {
     }
 }
 
-impl Held {
+impl NetworkCounts {
     fn of_principal(&self, uid: u32) -> usize {
         self.principals.get(&uid).copied().unwrap_or(0)
     }
@@ -308,7 +309,6 @@ impl Slot {
         &self.party
     }
 
-    /// How much it counts.
     pub fn weight(&self) -> usize {
         self.weight
     }
@@ -320,7 +320,7 @@ impl Slot {
         Ok(())
     }
 
-    /// Makes it count so much, whether or not there is room: for what cannot be refused any more.
+    /// Sets the weight even without room, for changes that cannot be refused any more.
     pub fn set(&mut self, weight: usize) {
         let (part, key) = (self.bounds.part(&self.party), self.party.key());
         let mut shard = self.bounds.shard(&self.party);

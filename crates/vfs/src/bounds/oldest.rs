@@ -45,7 +45,6 @@ impl<K: Clone> Oldest<K> {
         }
     }
 
-    /// How many there are.
     pub fn len(&self) -> usize {
         self.all.len()
     }

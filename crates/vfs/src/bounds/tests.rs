@@ -189,7 +189,7 @@ fn step() -> impl Strategy<Value = Step> {
 
 const GREEDY_HOSTS: u32 = 16;
 const ALL: usize = 16_384;
-/// What a newcomer finds beside so many greedy hosts: each of these leaves 31 of 32 parts of the reserve.
+/// The share of a newcomer beside this many greedy hosts: each of these leaves 31 of 32 parts of the reserve.
 const NEWCOMER: usize = 35;
 
 proptest! {

@@ -34,14 +34,13 @@ macro_rules! bits {
                 self.0 & other.0 != 0
             }
 
-            /// What is in both.
+            /// Returns the intersection.
             #[must_use]
             #[inline]
             pub const fn and(self, other: Self) -> Self {
                 Self(self.0 & other.0)
             }
 
-            /// What is left without `other`.
             #[must_use]
             #[inline]
             pub const fn without(self, other: Self) -> Self {
@@ -61,8 +60,8 @@ macro_rules! bits {
 }
 
 bits! {
-    /// What an open may do with the data, and in the same terms what it denies others. Reading and changing attributes
-    /// is none of it. What is denied is [`Rights::DATA`] alone.
+    /// Access of an open to the data, or the access that it denies others. Attributes are not included. Denials are
+    /// limited to [`Rights::DATA`].
     Rights {
         /// Reading and executing.
         READ = 1,
@@ -70,9 +69,9 @@ bits! {
         WRITE = 2,
         /// Deleting and renaming.
         DELETE = 4,
-        /// Reading the descriptor: others are not alone with the file (MS-FSA 2.1.5.18), but keep what they cache.
+        /// Reading the descriptor: it conflicts with exclusive access (MS-FSA 2.1.5.18), but breaks no cache.
         DESCRIPTOR = 8,
-        /// Extended attributes, and changes of the descriptor: what was written must be there (MS-FSA 2.1.4.12).
+        /// Extended attributes, and changes of the descriptor: cached writes must be flushed first (MS-FSA 2.1.4.12).
         OTHER = 16,
         /// All that share modes are about.
         DATA = 7,
@@ -80,7 +79,7 @@ bits! {
 }
 
 bits! {
-    /// What a holder may keep to itself.
+    /// Caching rights of a lease.
     Caching {
         /// Data that were read need not be asked for again.
         READ = 1,

@@ -1,7 +1,8 @@
-//! Delivery of effects by a loop, also where delivering one makes others.
+//! Delivery of effects by a loop, also where a delivery produces further effects.
 //!
-//! A holder that takes an effect may ask for another claim, or give one back, whose effects are for further holders. They are delivered
-//! by whoever delivers already on this thread, after those that came before them: a queue that clients make long takes no stack.
+//! A holder that receives an effect may request another claim or release one, with effects for further holders. The
+//! loop that runs on this thread already delivers them, after the earlier ones. So a queue that clients make long does
+//! not deepen the stack.
 
 use super::{Effect, Holder};
 use std::cell::RefCell;
@@ -16,16 +17,16 @@ thread_local! {
 
 struct Delivery {
     due: Due,
-    /// Whether a call below this one on the stack delivers what is due.
+    /// Whether a caller further up the stack delivers.
     is_running: bool,
 }
 
-/// A mark that this call delivers what is due on its thread.
+/// Marks that this call delivers on its thread.
 struct Running;
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // What a panic has left is delivered with what comes next.
+        // Effects that a panic has left are delivered with the next ones.
         _ = DELIVERY.try_with(|delivery| delivery.borrow_mut().is_running = false);
     }
 }

@@ -1,4 +1,4 @@
-//! What comes out of a table of claims.
+//! The results of a table of claims.
 
 use super::{Caching, HolderId, LeaseKey, Link, LockOwner, OpenId, Span, Stream, Ticket};
 use crate::FileKey;
@@ -15,42 +15,40 @@ pub enum Verdict {
     Wait(Ticket),
 }
 
-/// What a request has got.
+/// The grant of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Granted {
     /// The new open.
     pub open: Option<OpenId>,
     /// The lease of that open, as it is now.
     pub lease: Option<LeaseKey>,
-    /// What the lease allows.
     pub caching: Caching,
-    /// How often the lease has changed (MS-SMB2 2.2.13.2.10).
+    /// The number of changes of the lease (MS-SMB2 2.2.13.2.10).
     pub epoch: u16,
-    /// Its holder has been asked for some of it.
+    /// Whether a recall is under way.
     pub is_breaking: bool,
 }
 
 /// Why not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Conflict {
-    /// Another open denies it, or has what this one would deny.
+    /// Another open denies this access, or has access that this one would deny.
     Share,
-    /// The same, and the client of that open, which was lost, may come back.
+    /// A conflict with an open whose client is disconnected and may reconnect.
     Absent,
     /// The file goes when its last open does.
     DeletePending,
-    /// Somebody has these bytes.
+    /// Another owner has locked these bytes.
     Range {
-        /// Who.
         owner: LockOwner,
         /// Which bytes.
         span: Span,
         /// Alone?
         is_exclusive: bool,
     },
-    /// A lease is being given up; ask again later.
+    /// A recall is under way; ask again later.
     Recalling,
-    /// After a restart only what was held before can be claimed.
+    /// During the grace period only earlier claims can be reclaimed.
     Grace,
     /// Nothing can be reclaimed any more, or this was not held.
     NoGrace,
@@ -62,61 +60,45 @@ pub enum Conflict {
     TooMany,
 }
 
-/// What somebody else has to be told or to do.
+/// A message to another holder, or work for the volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// A lease must be given up, in part or as a whole.
+    /// A lease must be reduced or returned.
     Recall {
-        /// Whose it is.
         holder: HolderId,
-        /// Of which file.
         file: FileKey,
         /// On which stream.
         stream: Stream,
         /// Which lease.
         key: LeaseKey,
-        /// What it allowed.
         from: Caching,
-        /// What it may still allow.
+        /// The rights that remain.
         to: Caching,
-        /// How often it has changed.
+        /// The number of changes of the lease.
         epoch: u16,
         /// An acknowledgment is expected, in time. Otherwise the change is made already.
         acknowledge: bool,
     },
     /// A claim was taken away.
-    Revoked {
-        /// Whose it was.
-        holder: HolderId,
-        /// Of which file.
-        file: FileKey,
-        /// What.
-        what: RevokedClaim,
-    },
+    Revoked { holder: HolderId, file: FileKey, what: RevokedClaim },
     /// A ticket is over.
     Resume {
-        /// Who waits.
         holder: HolderId,
-        /// Of which file.
         file: FileKey,
         /// Which ticket.
         ticket: Ticket,
-        /// What now.
         outcome: Outcome,
     },
     /// A ticket is over: the byte range it waited for is kept for its owner for a while.
     Notify {
-        /// Who waits.
         holder: HolderId,
-        /// Of which file.
         file: FileKey,
         /// Which ticket.
         ticket: Ticket,
-        /// Whose range.
         owner: LockOwner,
     },
-    /// The last open of a file, or stream, that is to be deleted has gone: the volume removes the name, and says so
-    /// ([`crate::claims::Claims::removed`]). Nobody opens it before that.
+    /// The last open of a file or stream that is to be deleted has gone. The volume removes the name and reports that
+    /// ([`crate::claims::Claims::removed`]). Opens are refused until then.
     Remove {
         /// Which file.
         file: FileKey,
@@ -127,7 +109,7 @@ pub enum Effect {
     },
 }
 
-/// What was taken away.
+/// The kind of a revoked claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RevokedClaim {
     /// An open, its ranges, and its lease if it was the last one of it.
@@ -138,21 +120,21 @@ pub enum RevokedClaim {
     Range(LockOwner, Span),
 }
 
-/// What became of a request that waited.
+/// The end of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It should be applied again.
+    /// The request should be applied again.
     Again,
-    /// Its byte range is held.
+    /// The byte range is locked.
     Granted,
-    /// Its time is over.
+    /// The deadline of the request has passed.
     TimedOut,
-    /// Its holder is gone.
+    /// The holder of the request is gone.
     Canceled,
 }
 
 impl Effect {
-    /// Who is to be told; nobody for what the volume has to do.
+    /// The recipient; `None` for work of the volume.
     pub fn holder(&self) -> Option<HolderId> {
         match self {
             Self::Recall { holder, .. }
@@ -166,7 +148,7 @@ impl Effect {
 
 /// A client of a stateful protocol, as the table of claims reaches it.
 pub trait Holder: Send + Sync {
-    /// Takes what happened to this holder's claims and tickets. No lock of the table is held, but perhaps the backend's of the
-    /// file: the call must not wait, and must not call the backend.
+    /// Receives an effect on this holder's claims and tickets. No lock of the table is held, but perhaps the backend's
+    /// lock of the file: the call must not wait, and must not call the backend.
     fn deliver(&self, effect: Effect);
 }

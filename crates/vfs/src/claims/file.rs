@@ -1,14 +1,14 @@
-//! The rules for all claims on one file: what waits for them, and what is looked at again when something has gone.
+//! The rules for all claims on one file: waiting requests, and rechecks after a release.
 
-use super::held::{Binds, Deletion, Open};
+use super::entries::{Blocked, Deletion, Open};
 use super::leases::Leases;
-use super::line::Line;
 use super::opens::Opens;
 use super::range_set::Ranges;
 use super::step::{Actor, Step, done};
+use super::wait_queue::WaitQueue;
 use super::{Conflict, HolderId, OpenId, Outcome, Request, Requester, Ticket, Verdict};
-use crate::few::FewSet;
 use crate::qos::Nanos;
+use crate::small_map::SmallSet;
 use std::collections::HashSet;
 
 #[derive(Debug, Default)]
@@ -16,18 +16,18 @@ pub(super) struct FileClaims {
     pub opens: Opens,
     pub ranges: Ranges,
     pub leases: Leases,
-    pub line: Line,
+    pub line: WaitQueue,
     pub deletions: Vec<Deletion>,
-    /// An open, a lease or a request that waits has gone since those who wait were last looked at.
+    /// Whether an open, a lease or a waiting request has gone since the last recheck of waiting requests.
     pub is_released: bool,
-    /// Something is to be deleted since it was last looked for who keeps it.
+    /// Whether a deletion was decided since the last search for handle caches of the file.
     pub is_deleting: bool,
     /// When the table looks at this file again.
     pub armed: Option<Nanos>,
-    /// Under whom the table knows this file; perhaps more than have something here.
-    pub known: FewSet<HolderId>,
-    /// What the table counts this file among.
-    pub counted: Binds,
+    /// The holders under which the table indexes this file; may include holders without a claim.
+    pub known: SmallSet<HolderId>,
+    /// The file's share in the table's counters.
+    pub counted: Blocked,
 }
 
 impl FileClaims {
@@ -59,7 +59,7 @@ impl FileClaims {
         }
     }
 
-    /// Lets go on what can, and removes what has to go, now that something may have gone.
+    /// Resumes requests and removes deleted files after a release.
     pub(super) fn resume_waiting(&mut self, step: &mut Step<'_>) {
         if std::mem::take(&mut self.is_deleting) || self.is_released {
             self.remove_deleted(step);
@@ -67,7 +67,7 @@ impl FileClaims {
         loop {
             if std::mem::take(&mut self.is_released) {
                 for (ticket, holder) in self.line.take_recalls() {
-                    step.resume((holder, ticket), Outcome::Again);
+                    step.resume(holder, ticket, Outcome::Again);
                 }
             }
             self.grant_queued(step);
@@ -79,7 +79,7 @@ impl FileClaims {
         }
     }
 
-    /// Ends what has had its time.
+    /// Enforces deadlines.
     pub(super) fn expire(&mut self, step: &mut Step<'_>) {
         let now = step.now;
         while let Some(open) = self.opens.overdue(now) {
@@ -103,7 +103,7 @@ impl FileClaims {
         deadlines.into_iter().flatten().min()
     }
 
-    /// Ends what a holder has here, at most so many claims of it; whether that is all.
+    /// Ends up to a limit of a holder's claims on this file; returns whether none are left.
     pub(super) fn drop_holder(&mut self, step: &mut Step<'_>, holder: HolderId, most: usize) -> bool {
         let waiting: Vec<Ticket> = self.line.of_holder(holder).take(most).collect();
         let mut left = most - waiting.len();
@@ -126,16 +126,16 @@ impl FileClaims {
         true
     }
 
-    /// Whom the claims can stop, or make wait.
-    pub(super) fn binds(&self) -> Binds {
+    /// The operations that the claims can stop or delay.
+    pub(super) fn blocked(&self) -> Blocked {
         let (opens, leases) = (self.opens.counts(), self.leases.sum());
         let locks = self.ranges.has_enforced() || (!self.ranges.is_empty() && opens.mandatory > 0);
         let deletes = !self.deletions.is_empty() || opens.deleting > 0;
-        Binds {
-            reads: locks || opens.denying_reads > 0 || leases.writes,
-            looks: leases.writes_unseen,
-            ends: leases.writes,
-            changes: locks || opens.denying_writes > 0 || !self.leases.is_empty() || deletes,
+        Blocked {
+            read: locks || opens.denying_reads > 0 || leases.writes,
+            getattr: leases.has_write_delegation,
+            eof: leases.writes,
+            change: locks || opens.denying_writes > 0 || !self.leases.is_empty() || deletes,
             deletes,
         }
     }
@@ -159,7 +159,7 @@ impl FileClaims {
         self.opens.len() + self.ranges.len() + self.leases.len() + self.line.len()
     }
 
-    /// A ticket for a request that waits for a lease to be given up; a refusal if it cannot wait.
+    /// Returns a ticket for a request that waits for a recall; a refusal if it cannot wait.
     pub(super) fn wait_for_recall(
         &mut self,
         step: &mut Step<'_>,
@@ -191,7 +191,7 @@ impl FileClaims {
     fn stop_waiting(&mut self, step: &mut Step<'_>, ticket: Ticket, outcome: Outcome) {
         if let Some(holder) = self.line.remove(ticket) {
             self.line.released(ticket.0);
-            step.resume((holder, ticket), outcome);
+            step.resume(holder, ticket, outcome);
         }
     }
 

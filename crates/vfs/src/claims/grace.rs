@@ -1,4 +1,4 @@
-//! [`Grace`]: the time after a restart in which only what was held before can be claimed (RFC 8881 §8.4.2.1).
+//! [`Grace`]: the time after a restart in which clients can only reclaim earlier claims (RFC 8881 §8.4.2.1).
 
 use crate::qos::Nanos;
 use crate::sync::Mutex;
@@ -7,11 +7,12 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, MutexGuard};
 
-/// A client as stable storage knows it: whom a restart remembers.
+/// The identity of a client in stable storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RecordId(pub u64);
 
-/// Who may still reclaim, and until when: one for all volumes of a service. Without anybody recorded there is none.
+/// The grace period of a service, for all its volumes: the clients that may still reclaim, and the deadline. Without
+/// recorded clients there is none.
 #[derive(Clone, Default)]
 pub struct Grace(Arc<Shared>);
 
@@ -21,7 +22,7 @@ struct Shared {
     period: Mutex<Period>,
 }
 
-/// Makes durable that nobody reclaims any more: whether it is.
+/// Makes the end of the grace period durable; returns whether it is.
 type BeforeEnd = Box<dyn Fn() -> bool + Send + Sync>;
 
 #[derive(Default)]
@@ -38,7 +39,7 @@ pub(super) struct InGrace<'a> {
     period: MutexGuard<'a, Period>,
 }
 
-/// Who claims things again one after another has so long from one to the next.
+/// The longest pause between two reclaims of one client that still extends the grace period.
 const STEP: Nanos = Nanos(2_000_000_000);
 /// By how much that extends a grace period at most.
 const EXTENSION_MAX: Nanos = Nanos(30_000_000_000);
@@ -52,12 +53,14 @@ impl InGrace<'_> {
 }
 
 impl Grace {
-    /// A grace period until `until`, or until all who are recorded have reclaimed; half a minute longer while some still do.
+    /// Starts a grace period until `until`, or until all recorded clients have reclaimed. Reclaims in progress extend
+    /// it by half a minute at most.
     pub fn new(until: Nanos, recorded: impl IntoIterator<Item = RecordId>) -> Self {
         Self::begin(until, recorded, None)
     }
 
-    /// The same. Before it ends, `before_end` makes durable that nobody reclaims any more; it goes on for as long as that returns false.
+    /// [`Grace::new`] with a step before the end: `before_end` makes durable that no client reclaims any more. The
+    /// period continues while `before_end` returns false.
     pub fn ending_with(
         until: Nanos,
         recorded: impl IntoIterator<Item = RecordId>,
@@ -138,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_goes_on_while_something_is_claimed_again_but_not_for_ever() {
+    fn grace_lasts_while_claims_are_reclaimed_up_to_a_limit() {
         let grace = Grace::new(Nanos(9 * STEP.0), [RecordId(1)]);
         for step in 1..100 {
             match grace.hold() {
@@ -153,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn it_ends_only_once_that_is_durable() {
+    fn grace_ends_only_after_its_end_is_durable() {
         let is_written = Arc::new(AtomicBool::new(false));
         let written = Arc::clone(&is_written);
         let grace = Grace::ending_with(Nanos(9), [RecordId(1)], move || written.load(Ordering::SeqCst));

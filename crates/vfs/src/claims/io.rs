@@ -1,4 +1,4 @@
-//! What reads, writes and changes of names have to ask.
+//! Checks of reads, writes and changes of names against the claims on a file.
 
 use super::file::FileClaims;
 use super::range_set::{RangeGroup, RangeKind};
@@ -26,13 +26,13 @@ impl FileClaims {
         let is_of_attrs = matches!(io.kind, IoKind::SetAttrs | IoKind::ReadAttrs | IoKind::ReadEnd);
         let stream = if is_of_attrs { file } else { io.stream };
         let unseen = match io.kind {
-            IoKind::ReadEnd => self.written_unseen(stream),
+            IoKind::ReadEnd => self.write_delegations(stream),
             _ => Vec::new(),
         };
         let mut must_wait = self.break_leases(step, actor, stream, |lease| match (io.kind, lease.key) {
             // What it was given it was given of the file as it will be.
             (IoKind::Replace, LeaseKey::Oplock(open)) if actor.open == Some(open) => Caching::NONE,
-            // Who looks at a file without opening it reckons with what it caches itself.
+            // A holder that reads without an open knows its own cache.
             (IoKind::Read, _) if actor.open.is_none() && actor.holder == Some(lease.holder) => Caching::NONE,
             (IoKind::Read, _) => Caching::WRITE,
             (IoKind::Write | IoKind::Replace, _) => Caching::READ | Caching::WRITE,
@@ -55,7 +55,7 @@ impl FileClaims {
         done()
     }
 
-    /// Share modes, for those who have not passed them with an open of their own.
+    /// Checks share modes, for requesters whose open has not passed them.
     fn io_denied(&mut self, step: &mut Step<'_>, actor: Actor, io: &Io) -> Option<Conflict> {
         let rights = match io.kind {
             IoKind::Read => Rights::READ,
@@ -73,7 +73,8 @@ impl FileClaims {
         self.opens.denying(io.stream, rights).next().map(|_| Conflict::Share)
     }
 
-    /// Ranges. Enforced ones bind everybody, advisory ones those whose own would be enforced.
+    /// Checks ranges. Enforced ranges stop every requester; advisory ones stop requesters whose own ranges would be
+    /// enforced.
     fn io_locked(&mut self, step: &mut Step<'_>, actor: Actor, io: &Io) -> Option<Conflict> {
         if matches!(io.kind, IoKind::Replace | IoKind::SetAttrs | IoKind::ReadAttrs | IoKind::ReadEnd)
             || io.span.is_empty()
@@ -97,10 +98,10 @@ impl FileClaims {
             };
             is_own && (range.kind.is_exclusive || !is_mandatory)
         };
-        self.first_in_the_way(step, (io.stream, &io.span), kinds, is_exempt).map(|range| range.conflict())
+        self.first_in_the_way(step, io.stream, &io.span, kinds, is_exempt).map(|range| range.conflict())
     }
 
-    /// A name is about to go: those who keep the file open for later let it go, and delegations are returned.
+    /// Checks the removal of a name: recalls handle caches and delegations.
     pub(super) fn unlink(&mut self, step: &mut Step<'_>, by: Requester, waits: bool) -> Verdict {
         // Perhaps with an open of another file, whose name this one gives way to.
         let actor = self.actor(by).unwrap_or_default();
@@ -110,7 +111,7 @@ impl FileClaims {
         done()
     }
 
-    /// Listings end. The names have changed already, so nobody is waited for.
+    /// Breaks cached listings. The names have changed already, so the break does not wait.
     pub(super) fn listing_changed(&mut self, step: &mut Step<'_>, except: Option<LeaseKey>) -> Verdict {
         let actor = Actor { key: except, ..Actor::default() };
         self.break_leases(step, actor, Stream::default(), |_| Caching::READ | Caching::WRITE);

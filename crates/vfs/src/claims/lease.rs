@@ -1,7 +1,7 @@
-//! Leases: what may be granted, and how they are broken.
+//! Leases: grants and breaks.
 
+use super::entries::{Lease, Open};
 use super::file::FileClaims;
-use super::held::{Lease, Open};
 use super::range_set::{RangeGroup, RangeKind};
 use super::spans::Window;
 use super::step::{Actor, Step, done};
@@ -25,26 +25,27 @@ impl Lease {
     }
 
     /// Whether its holder writes without saying so, by a delegation.
-    pub(super) fn may_write_unseen(&self) -> bool {
+    pub(super) fn is_write_delegation(&self) -> bool {
         self.is_delegation() && self.have.contains(WRITE)
     }
 
-    /// The same by one that nobody has asked for.
+    /// Whether this is a write delegation without a recall under way.
     pub(super) fn delegates_writing(&self) -> bool {
-        self.may_write_unseen() && !self.is_breaking()
+        self.is_write_delegation() && !self.is_breaking()
     }
 
     /// Whether it does not stand in this actor's way.
     pub(super) fn exempts(&self, actor: Actor) -> bool {
         match self.key {
-            // Of what its open may only read, its own writes and byte ranges are no less in the way (MS-FSA 2.1.4.12).
+            // An oplock that its open may only read conflicts with the open's own writes and byte ranges (MS-FSA
+            // 2.1.4.12).
             LeaseKey::Oplock(open) => actor.open == Some(open) && self.have != READ,
             LeaseKey::Shared { .. } => actor.key == Some(self.key),
             LeaseKey::Delegation(holder) => actor.holder == Some(holder),
         }
     }
 
-    /// What others have to reckon with: a delegation counts in full until it is returned.
+    /// The rights that others must respect: a delegation counts in full until it is returned.
     fn counted(&self) -> Caching {
         if self.is_delegation() { self.have } else { self.target }
     }
@@ -84,10 +85,11 @@ impl Lease {
     }
 }
 
-/// What is left after the next step of a break that has to end `must_go`.
+/// Returns the rights after the next step of a break that must end `must_go`.
 ///
-/// One bit a step, writing first: what was written must be sent before a handle is closed. A write or truncation by somebody
-/// else ends everything at once. Oplocks know two levels (MS-FSA 2.1.4.12), delegations are returned as a whole.
+/// One bit a step, writing first: cached writes must be sent before a handle is closed. A write or truncation by
+/// another requester ends everything at once. Oplocks have two levels (MS-FSA 2.1.4.12); delegations are returned as a
+/// whole.
 pub(super) fn next_step(key: LeaseKey, have: Caching, must_go: Caching) -> Caching {
     let go = have.and(must_go);
     match key {
@@ -115,7 +117,7 @@ pub(super) fn legal(kind: LeaseKind, allowed: Caching) -> Caching {
 }
 
 impl FileClaims {
-    /// Starts to break what `must_go` names of each lease but the actor's own; whether anything has to be waited for.
+    /// Starts to break `must_go` of each lease except the actor's own; returns whether an answer must be awaited.
     pub(super) fn break_leases(
         &mut self,
         step: &mut Step<'_>,
@@ -150,7 +152,7 @@ impl FileClaims {
         must_wait
     }
 
-    /// Whether nobody answers for this lease: it goes with the opens that have it.
+    /// Whether the lease has no holder to answer for it: it ends with its opens.
     fn yields(&self, step: &Step<'_>, lease: &Lease) -> bool {
         step.lapsed.contains(&lease.holder) || self.waits_for_client(lease)
     }
@@ -161,9 +163,9 @@ impl FileClaims {
         !lease.is_delegation() && opens.peek().is_some() && opens.all(Open::is_durable)
     }
 
-    /// The leases by which somebody may have written to a stream without saying so. Whom nobody can ask, because all opens wait for
-    /// their client, is not among them: that would have to learn that they are gone, and somebody only looks.
-    pub(super) fn written_unseen(&self, stream: Stream) -> Vec<LeaseKey> {
+    /// Returns the write delegations of a stream. A lease whose opens all wait for their client is left out: a query of
+    /// attributes must not revoke it.
+    pub(super) fn write_delegations(&self, stream: Stream) -> Vec<LeaseKey> {
         let writes = |lease: &Lease| {
             let mut opens = self.opens_of(lease);
             lease.is_delegation() || opens.any(|open| open.access.rights.intersects(Rights::WRITE))
@@ -178,8 +180,8 @@ impl FileClaims {
         self.opens.of_lease(lease.key, lease.stream)
     }
 
-    /// Takes a lease away from who does not answer, and durable opens with it: their client must learn that what it kept
-    /// is worth nothing.
+    /// Revokes the lease of a holder that does not answer, and its durable opens: the client must learn that its cache
+    /// is invalid.
     fn revoke_lease(&mut self, step: &mut Step<'_>, key: LeaseKey, stream: Stream) {
         let opens = self.opens.of_lease(key, stream);
         let durable: Vec<OpenId> = opens.filter(|open| open.is_durable()).map(|open| open.id).collect();
@@ -211,7 +213,7 @@ impl FileClaims {
         self.leases.iter().position(|lease| lease.key == key && lease.stream == stream)
     }
 
-    /// Gives an open what others allow of what it wants: writing goes first, then the handle, then reading.
+    /// Grants an open the wanted rights that others allow: writing is dropped first, then the handle, then reading.
     pub(super) fn grant_lease(
         &mut self,
         step: &mut Step<'_>,
@@ -262,7 +264,7 @@ impl FileClaims {
         self.leases.push(lease);
     }
 
-    /// What of `want` breaks nobody's cache.
+    /// Returns the part of `want` that conflicts with no other cache.
     fn allowed(&self, id: OpenId, key: LeaseKey, want: Caching) -> Caching {
         let Some(open) = self.open_of(id) else { return Caching::NONE };
         let is_delegation = matches!(key, LeaseKey::Delegation(_));
@@ -273,7 +275,7 @@ impl FileClaims {
             let data = |other: &&Open| other.stream == open.stream && !other.access.rights.is_none();
             self.opens.iter().filter(data).filter(|other| !is_own(other))
         };
-        // A holder's other leases too: each allows what it says, whoever has it.
+        // Includes the holder's other leases: each allows its rights to any holder.
         let foreign = || self.leases.iter().filter(|lease| lease.stream == open.stream && lease.key != key);
         // What is cached is the client's with all its opens, or the open's and the lease's alone: so are the ranges that it may keep.
         let is_own_range = |range: &RangeGroup| match range
@@ -308,7 +310,7 @@ impl FileClaims {
         {
             return Caching::NONE;
         }
-        // Also who has given up all of it, but has not said so yet.
+        // Includes a lease whose holder has returned all of it, but has not answered yet.
         let is_cached = foreign().any(|lease| !lease.have.is_none());
         let is_alone = others().next().is_none() && !is_cached && !is_locked && !has_foreign(false);
         let want = if is_alone { want } else { want.without(WRITE) };
@@ -334,8 +336,8 @@ impl FileClaims {
         done()
     }
 
-    /// The lease of an open that has gone, or whose client has, goes on with another of the same key. Without any it ends. Who had it
-    /// may have heard of a break and not answered: who has it now is told as well.
+    /// Passes the lease of a closed or disconnected open to another open with the same key; without any it ends. The
+    /// former holder may not have answered a break, so the new one receives the break again.
     pub(super) fn pass_lease(&mut self, step: &mut Step<'_>, key: LeaseKey, stream: Stream) {
         let Some(at) = self.lease_at(key, stream) else { return };
         let heir = self.opens_of(&self.leases[at]).min_by_key(|open| open.disconnected.is_some());
@@ -349,7 +351,7 @@ impl FileClaims {
         }
     }
 
-    /// Asks a holder again for what it was asked for and has not answered, perhaps because it has not heard it.
+    /// Repeats the unanswered recalls of a holder, which may have missed them.
     pub(super) fn remind(&self, step: &mut Step<'_>, holder: HolderId) {
         self.leases.iter().filter(|lease| lease.holder == holder).for_each(|lease| lease.remind(step));
     }

@@ -1,7 +1,7 @@
-//! The leases on one file, and what all of them come to.
+//! The leases on one file, with a cached summary.
 
 use super::Caching;
-use super::held::Lease;
+use super::entries::Lease;
 use crate::qos::Nanos;
 use std::cell::Cell;
 use std::ops::{Deref, DerefMut};
@@ -10,18 +10,18 @@ use std::ops::{Deref, DerefMut};
 pub(super) struct Leases {
     all: Vec<Lease>,
     /// `None` since any may have changed.
-    sum: Cell<Option<Sum>>,
+    sum: Cell<Option<LeaseSummary>>,
 }
 
 /// A summary of all leases of a file.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Sum {
+pub(super) struct LeaseSummary {
     /// When the first answer must be there.
     pub deadline: Option<Nanos>,
     /// Whether any allows to write.
     pub writes: bool,
     /// Whether any holder writes without saying so, by a delegation.
-    pub writes_unseen: bool,
+    pub has_write_delegation: bool,
 }
 
 impl Leases {
@@ -40,14 +40,14 @@ impl Leases {
         self.all.retain(is_kept);
     }
 
-    pub(super) fn sum(&self) -> Sum {
+    pub(super) fn sum(&self) -> LeaseSummary {
         if let Some(sum) = self.sum.get() {
             return sum;
         }
-        let sum = Sum {
+        let sum = LeaseSummary {
             deadline: self.all.iter().filter_map(|lease| lease.deadline).min(),
             writes: self.all.iter().any(|lease| lease.have.intersects(Caching::WRITE)),
-            writes_unseen: self.all.iter().any(Lease::may_write_unseen),
+            has_write_delegation: self.all.iter().any(Lease::is_write_delegation),
         };
         self.sum.set(Some(sum));
         sum

@@ -1,25 +1,24 @@
-//! Claims: who holds what of a volume's files, and what must give way before somebody else may go on.
+//! Claims on a volume's files, and the conflicts between them.
 //!
 //! A claim is an open with its share mode, a byte range, or a lease: the right to cache, in one vocabulary of reading,
-//! writing and handles ([`Caching`]) for all protocols. [`Table`] is all of the rules as a pure state machine: a
-//! [`Request`] at a moment gives a [`Verdict`] and [`Effect`]s, which are values. [`Claims`] puts tables between threads.
+//! writing and handles ([`Caching`]) for all protocols. [`Table`] has all rules as a pure state machine: a [`Request`]
+//! at a time gives a [`Verdict`] and [`Effect`]s, which are values. [`Claims`] shares tables among threads.
 //!
-//! Nothing waits in here. A request that has to wait gets a [`Ticket`], and an [`Effect::Resume`] says later that it may
-//! be applied again. Effects are delivered after the lock is gone, by the [`Holder`] of each client.
+//! No thread waits here. A request that must wait gets a [`Ticket`]; an [`Effect::Resume`] reports later that it may be
+//! applied again. Effects are delivered without the lock, by the [`Holder`] of each client.
 //!
-//! Sources: MS-FSA 2.1.4.10 (ranges), 2.1.4.12 (what breaks a lease), 2.1.5.1.2.2 (share modes); MS-SMB2 3.3.4.7 (lease
+//! Sources: MS-FSA 2.1.4.10 (ranges), 2.1.4.12 (lease breaks), 2.1.5.1.2.2 (share modes); MS-SMB2 3.3.4.7 (lease
 //! breaks); RFC 8881 §9 (share reservations, byte ranges), §10.4 (delegations).
 
 mod bits;
 mod delivery;
 mod effect;
+mod entries;
 mod file;
 mod grace;
-mod held;
 mod io;
 mod lease;
 mod leases;
-mod line;
 mod open;
 mod opens;
 mod range;
@@ -33,6 +32,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod users;
+mod wait_queue;
 
 pub use bits::{Caching, Rights};
 pub use effect::{Conflict, Effect, Granted, Holder, Outcome, RevokedClaim, Verdict};
@@ -46,7 +46,7 @@ pub use step::Timeouts;
 pub use table::{ClaimCounts, Table};
 pub use users::HolderUsers;
 
-/// A client of a stateful protocol, or a session of one: what effects are delivered to, and what goes as a whole.
+/// A client of a stateful protocol, or a session of one: the recipient of effects, whose claims end together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HolderId(pub u64);
 
@@ -54,6 +54,6 @@ pub struct HolderId(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OpenId(pub u64);
 
-/// What a waiting request is known by, unique in its volume while the process runs.
+/// The identifier of a waiting request, unique in its volume while the process runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub u64);

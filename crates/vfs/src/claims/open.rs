@@ -1,7 +1,7 @@
 //! Opens: share modes, durable opens, deletion on close.
 
+use super::entries::{CLAIMS_MAX, Deletion, Lease, Open, Range};
 use super::file::FileClaims;
-use super::held::{CLAIMS_MAX, Deletion, Lease, Open, Range};
 use super::step::{Actor, Step, done};
 use super::{
     Access, Caching, Conflict, Durable, Effect, Granted, HolderId, LeaseKey, LeaseKind, LeaseRequest, Link,
@@ -22,7 +22,7 @@ impl Access {
             && of_stream.deny.intersects(Rights::DELETE)
     }
 
-    /// Whether both cannot be open at a time. Opens without rights to the data meet nobody (MS-FSA 2.1.5.1.2.2).
+    /// Whether two opens conflict. Opens without rights to the data never do (MS-FSA 2.1.5.1.2.2).
     pub fn conflicts(self, other: Self) -> bool {
         self.has_data()
             && other.has_data()
@@ -35,12 +35,12 @@ impl Open {
         Actor { holder: Some(self.holder), open: Some(self.id), key: self.lease }
     }
 
-    /// Whether it gives way to whatever conflicts with it.
+    /// Whether any conflict ends this open.
     pub(super) fn yields(&self, step: &Step<'_>) -> bool {
         step.lapsed.contains(&self.holder) || self.is_durable()
     }
 
-    /// Whether nobody without an open may do this meanwhile.
+    /// Whether this open denies the access to requesters without an open.
     pub(super) fn denies(&self, rights: Rights) -> bool {
         !self.is_advisory && self.access.has_data() && self.access.deny.intersects(rights)
     }
@@ -50,7 +50,7 @@ impl Open {
         self.delete_on_close.is_some() && (self.stream == stream || self.stream == Stream::default())
     }
 
-    /// Whether it waits for its client, until somebody wants the file.
+    /// Whether the open waits for its client, until another request conflicts with it.
     pub(super) fn is_durable(&self) -> bool {
         self.disconnected.is_some_and(|durable| !durable.is_persistent)
     }
@@ -64,13 +64,13 @@ impl FileClaims {
     pub(super) fn open(&mut self, step: &mut Step<'_>, request: &OpenRequest) -> Verdict {
         let OpenRequest { holder, stream, access, .. } = *request;
         if self.is_deleted(stream) {
-            // Who only waits for its client keeps what was deleted until somebody wants it.
+            // An open that waits for its client preserves a deleted file until another client wants the file.
             self.revoke_deleted(step, |step, open| open.yields(step));
             return Verdict::Refused(Conflict::DeletePending);
         }
         let writes = access.rights.intersects(Rights::WRITE) || request.truncates;
         if writes && !request.is_mandatory && !request.reclaims && self.is_deleted_on_close(stream) {
-            // Where ranges are mandatory, clients know that an open shares the deletion; others cannot be told.
+            // With mandatory ranges, clients know that an open shares the deletion; other protocols cannot report that.
             self.revoke_deleting(step, stream);
             return Verdict::Refused(Conflict::DeletePending);
         }
@@ -86,7 +86,7 @@ impl FileClaims {
         if let Some(verdict) = self.make_way(step, actor, stream, access, request.truncates, waits) {
             return verdict;
         }
-        // An open that has given way may have been the last one of what is to be deleted.
+        // An open that has yielded may have been the last one of a file to delete.
         if self.is_deleted(stream) {
             return Verdict::Refused(Conflict::DeletePending);
         }
@@ -139,7 +139,7 @@ impl FileClaims {
         yielding.into_iter().for_each(|open| self.revoke_open(step, open));
     }
 
-    /// What an open has got, as it is now; `None` if there is no such open.
+    /// Returns the current grant of an open; `None` if there is no such open.
     pub(super) fn granted_of(&self, id: OpenId) -> Option<Granted> {
         let open = self.open_of(id)?;
         let mut granted = Granted { open: Some(id), ..Granted::default() };
@@ -150,12 +150,12 @@ impl FileClaims {
         Some(granted)
     }
 
-    /// What an open may do, and what others may not; `None` if there is no such open.
+    /// Returns access and share mode of an open; `None` if there is no such open.
     pub(super) fn access_of(&self, id: OpenId) -> Option<Access> {
         self.open_of(id).map(|open| open.access)
     }
 
-    /// What stands against an open: share modes, then caches.
+    /// Resolves the conflicts of a new open: share modes, then caches.
     fn make_way(
         &mut self,
         step: &mut Step<'_>,
@@ -171,7 +171,7 @@ impl FileClaims {
         if access.rights.is_none() && !truncates {
             return None;
         }
-        // Of what is only delegated, nothing keeps a file that goes with another's open.
+        // A delegation alone does not preserve a file that goes with another's open.
         let changes = Rights::WRITE | Rights::DELETE;
         let is_seen_by_readers =
             truncates || access.rights.intersects(changes) || access.deny.intersects(Rights::READ);
@@ -235,7 +235,7 @@ impl FileClaims {
             if self.break_leases(step, actor, stream, must_go) {
                 return Some(self.wait_for_recall(step, actor.holder, waits));
             }
-            // Nobody was there to be asked: what had to go has gone.
+            // No holder was connected to answer a recall; conflicting opens have been revoked.
         }
     }
 
@@ -287,7 +287,7 @@ impl FileClaims {
         self.remove_ranges_with(id);
         if let Some(link) = open.delete_on_close.take() {
             self.delete_later(open.stream, link);
-            // Who keeps the file open for later is told to let it go; nobody waits for that.
+            // Recalls handle caches of the deleted file, without waiting.
             self.break_leases(step, open.actor(), open.stream, |_| Caching::HANDLE);
         }
         if let Some(key) = open.lease {
@@ -315,7 +315,7 @@ impl FileClaims {
         if let Some(key) = lease {
             self.pass_lease(step, key, stream);
         }
-        // Those who wait for its lease need not wait for an answer.
+        // Requests that wait for its lease need not wait for an answer.
         self.is_released = true;
         done()
     }
@@ -409,7 +409,7 @@ impl FileClaims {
             self.deletions.retain(|gone| gone.stream != stream);
             return done();
         };
-        // MS-FSA 2.1.5.15.3: who keeps the file open for later lets it go.
+        // MS-FSA 2.1.5.15.3: handle caches of the file are recalled.
         if self.break_leases(step, actor, stream, |_| Caching::HANDLE) {
             return self.wait_for_recall(step, actor.holder, waits);
         }
@@ -426,7 +426,8 @@ impl FileClaims {
         done()
     }
 
-    /// What is to be removed goes by the name that it has now. What the volume is removing already, it looks for by the old one.
+    /// Follows a rename: a pending deletion removes the current name. A removal that has begun still looks for the old
+    /// one.
     pub(super) fn relink(&mut self, from: &Link, to: &Link) -> Verdict {
         let deletions = self.deletions.iter_mut().map(|gone| &mut gone.link);
         for link in deletions.chain(self.opens.links_mut()).filter(|link| link.names(from)) {
@@ -441,7 +442,7 @@ impl FileClaims {
         self.is_deleting = true;
     }
 
-    /// Takes away what is left of opens of what is to go, where all of them are such.
+    /// Revokes the remaining opens of a file to delete, if all of them may be revoked.
     pub(super) fn revoke_deleted(&mut self, step: &mut Step<'_>, is_such: impl Fn(&Step<'_>, &Open) -> bool) {
         let open_of = |gone: &Deletion| (gone.stream, gone.stream == Stream::default());
         let deleted: Vec<(Stream, bool)> =
@@ -459,8 +460,8 @@ impl FileClaims {
         }
     }
 
-    /// Hands the names of what nobody has open any longer to the volume. The file goes with the last of its streams. Until the volume
-    /// has removed a name, nobody opens what it names: it would be lost under them.
+    /// Hands the names of deleted files without opens to the volume. The file goes with the last of its streams. Until
+    /// the volume has removed a name, opens of it are refused: the file would be deleted under them.
     pub(super) fn remove_deleted(&mut self, step: &mut Step<'_>) {
         // Nobody deletes in vain because of a client that is not heard of any more.
         self.revoke_deleted(step, |step, open| step.lapsed.contains(&open.holder));

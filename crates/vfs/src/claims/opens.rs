@@ -1,19 +1,19 @@
-//! The opens of one file, by number and by what share modes ask of them.
+//! The opens of one file, by number and by share mode.
 
-use super::held::Open;
+use super::entries::Open;
 use super::{Access, LeaseKey, Link, OpenId, Rights, Stream};
-use crate::few::{FewMap, FewSet};
 use crate::qos::Nanos;
+use crate::small_map::{SmallMap, SmallSet};
 use std::ops::Bound;
 
 #[derive(Debug, Default)]
 pub(super) struct Opens {
-    /// Apart from the map, whose tree has room for eleven where there are two.
-    all: FewMap<OpenId, Box<Open>>,
-    alike: FewSet<(Stream, Access, OpenId)>,
-    of_leases: FewSet<(LeaseKey, Stream, OpenId)>,
+    /// Boxed: a node of the map has room for eleven opens, where most files have two at most.
+    all: SmallMap<OpenId, Box<Open>>,
+    alike: SmallSet<(Stream, Access, OpenId)>,
+    of_leases: SmallSet<(LeaseKey, Stream, OpenId)>,
     /// Those that wait for their client, by how long they do.
-    until: FewSet<(Nanos, OpenId)>,
+    until: SmallSet<(Nanos, OpenId)>,
     counts: OpenCounts,
 }
 
@@ -102,7 +102,7 @@ impl Opens {
         Some(open)
     }
 
-    /// Each combination of rights and denials that opens have, from those of `stream` on.
+    /// Each combination of rights and denials of the opens, from those of `stream` on.
     fn kinds_from(&self, stream: Stream) -> impl Iterator<Item = (Stream, Access)> {
         let first = self.alike.range((stream, Access::default(), OpenId(0))..).next();
         let kind = |&(stream, access, _): &(Stream, Access, OpenId)| (stream, access);
@@ -182,7 +182,7 @@ impl Opens {
         self.until.first().map(|(until, _)| *until)
     }
 
-    /// One whose time for its client is over.
+    /// Returns an open whose reconnect deadline has passed.
     pub(super) fn overdue(&self, now: Nanos) -> Option<OpenId> {
         self.until.first().filter(|(until, _)| *until <= now).map(|(_, id)| *id)
     }

@@ -1,11 +1,11 @@
-//! Byte ranges: one list for those that are enforced and those that are advisory.
+//! Byte ranges, enforced and advisory, in one list.
 
+use super::entries::Range;
 use super::file::FileClaims;
-use super::held::Range;
-use super::line::{Behind, RangeWaiter};
 use super::range_set::{RangeGroup, RangeKind};
 use super::spans::Window;
 use super::step::{Actor, Step, done};
+use super::wait_queue::{Behind, RangeWaiter};
 use super::{
     Caching, Conflict, Effect, LockOwner, LockRequest, OpenId, Outcome, Queueing, RevokedClaim, Span, Stream,
     Ticket, Verdict,
@@ -29,14 +29,13 @@ impl Range {
 }
 
 /// Why a range cannot be had now.
-struct InTheWay {
+struct RangeConflict {
     conflict: Conflict,
     /// A claim that has to go first.
     behind: Behind,
 }
 
 impl FileClaims {
-    /// How many ranges an owner has here.
     pub(super) fn ranges_of(&self, owner: LockOwner) -> usize {
         self.ranges.count_of(owner)
     }
@@ -60,7 +59,7 @@ impl FileClaims {
         if !self.has_room_for_range(step, request.owner) {
             return Verdict::Refused(Conflict::TooMany);
         }
-        if let Some(InTheWay { conflict, behind }) = self.in_the_way(step, request, Ticket(u64::MAX)) {
+        if let Some(RangeConflict { conflict, behind }) = self.in_the_way(step, request, Ticket(u64::MAX)) {
             let (until, kept) = match request.queueing {
                 Queueing::Never => return Verdict::Refused(conflict),
                 _ if request.reclaims => return Verdict::Refused(conflict),
@@ -84,13 +83,19 @@ impl FileClaims {
         done()
     }
 
-    /// What a range meets: what others hold, and, if it would wait, what has waited since before `ticket`. Who has some of these bytes
-    /// already does not stand behind those who wait for them.
-    fn in_the_way(&mut self, step: &mut Step<'_>, request: &LockRequest, ticket: Ticket) -> Option<InTheWay> {
+    /// Returns the conflict of a range with held ranges, and, if it would wait, with requests that wait since before
+    /// `ticket`. An owner that holds some of these bytes already does not queue behind those requests.
+    fn in_the_way(
+        &mut self,
+        step: &mut Step<'_>,
+        request: &LockRequest,
+        ticket: Ticket,
+    ) -> Option<RangeConflict> {
         let held = self.lock_conflict(step, request);
         let waits = request.queueing != Queueing::Never && !self.line.is_empty();
         let other = if waits { self.request_in_the_way(request, ticket) } else { None };
-        // Behind another request rather than behind what is held: so those who wait for the same come one after the other.
+        // Waits behind an equal request rather than behind the held range, so that equal requests are granted one after
+        // the other.
         let twin = || self.line.twin(request, ticket).filter(|_| waits);
         let conflict = held.or(other.map(|(_, range)| range))?.conflict();
         let behind = match (twin(), other, held) {
@@ -98,7 +103,7 @@ impl FileClaims {
             (None, Some((other, _)), _) => Behind { claim: other.0, is_request: true },
             (None, None, held) => Behind { claim: held?.id, is_request: false },
         };
-        Some(InTheWay { conflict, behind })
+        Some(RangeConflict { conflict, behind })
     }
 
     /// The last request before this one that it has to wait for, and the range that that is for.
@@ -109,21 +114,23 @@ impl FileClaims {
         (!has_some).then(|| (found, Range::new(found.0, &waiter.request, None)))
     }
 
-    /// A range that is held and keeps `request` from being granted, once those that yield have been taken away.
+    /// Returns a held range that conflicts with `request`, after revoking those that yield.
     fn lock_conflict(&mut self, step: &mut Step<'_>, request: &LockRequest) -> Option<Range> {
         let LockRequest { owner, is_exclusive, is_enforced, .. } = *request;
         let kinds = move || RangeKind::all_that(move |kind| is_exclusive || kind.is_exclusive);
-        // An advisory owner converts what it has. An enforced one may read below its own exclusive range, no more
+        // An advisory owner converts its ranges. An enforced one may read below its own exclusive range, no more
         // (MS-FSA 2.1.4.10).
         let is_exempt = |range: &RangeGroup| range.owner == owner && !(is_enforced && is_exclusive);
-        self.first_in_the_way(step, (request.stream, &request.span), kinds, is_exempt)
+        self.first_in_the_way(step, request.stream, &request.span, kinds, is_exempt)
     }
 
-    /// The first range of these kinds that overlaps a span and is not exempt, once those before it that yield have been taken away.
+    /// Returns the first range of these kinds that overlaps a span and is not exempt, after revoking earlier ones that
+    /// yield.
     pub(super) fn first_in_the_way<K: IntoIterator<Item = RangeKind>>(
         &mut self,
         step: &mut Step<'_>,
-        (stream, span): (Stream, &Span),
+        stream: Stream,
+        span: &Span,
         kinds: impl Fn() -> K,
         is_exempt: impl Fn(&RangeGroup) -> bool,
     ) -> Option<Range> {
@@ -150,13 +157,13 @@ impl FileClaims {
         step.revoked(lost.owner.holder, RevokedClaim::Range(lost.owner, lost.span));
     }
 
-    /// Takes a range away. Those who wait behind it are looked at.
+    /// Removes a range, and rechecks the requests behind it.
     fn remove_range(&mut self, range: &Range) {
         self.ranges.remove(range);
         self.line.released(range.id);
     }
 
-    /// Ends ranges that end with an open, if there are more than so many of them: at most so many; whether it did.
+    /// Ends up to `most` ranges of an open, if it has more than that; returns whether it did.
     pub(super) fn thin_out(&mut self, open: OpenId, most: usize) -> bool {
         let ranges: Vec<Range> = self.ranges.with(open).take(most + 1).collect();
         let is_more = ranges.len() > most;
@@ -189,7 +196,7 @@ impl FileClaims {
         }
     }
 
-    /// Whether the ranges of an open yield now has changed: those who wait behind them are looked at.
+    /// Rechecks the requests behind the ranges of an open, after the open started or stopped yielding.
     pub(super) fn look_behind_ranges_of(&mut self, open: OpenId) {
         for range in self.ranges.with(open) {
             self.line.released(range.id);
@@ -203,7 +210,8 @@ impl FileClaims {
         }
     }
 
-    /// Who may write later may hold ranges nobody knows of; who may read would read below an exclusive range.
+    /// Breaks caches for a lock. A write cache may include ranges unknown to the server; a read cache would read below
+    /// an exclusive range.
     fn break_for_lock(&mut self, step: &mut Step<'_>, actor: Actor, request: &LockRequest) -> bool {
         let must_go = if request.is_exclusive { Caching::READ | Caching::WRITE } else { Caching::WRITE };
         self.break_leases(step, actor, request.stream, |_| must_go)
@@ -219,14 +227,14 @@ impl FileClaims {
             return Verdict::Refused(range.conflict());
         }
         let Some(actor) = self.lock_actor(request) else { return Verdict::Refused(Conflict::NotHeld) };
-        // Who may write later may hold ranges that nobody knows of.
+        // A write cache may include ranges that the server does not know.
         if self.break_leases(step, actor, request.stream, |_| Caching::WRITE) {
             return Verdict::Refused(Conflict::Recalling);
         }
         done()
     }
 
-    /// Enforced ranges stack. Advisory ones replace what the owner has there, and grow together.
+    /// Enforced ranges stack. Advisory ones replace those of the owner, and merge.
     pub(super) fn insert_range(&mut self, step: &mut Step<'_>, mut range: Range) {
         if !range.is_enforced {
             self.carve(step, range.owner, range.stream, &range.span);
@@ -236,22 +244,22 @@ impl FileClaims {
         self.line.acquired(range.owner, range.stream, &range.span);
     }
 
-    /// Takes those away that an advisory range becomes one with. The first of them keeps its number: for those who wait behind it, it
-    /// grows.
+    /// Merges adjacent advisory ranges into `range`. The first of them passes on its number, so the requests behind it
+    /// stay there.
     fn join(&mut self, range: &mut Range) {
         let span = range.span;
-        let mut joined = self.ranges.advisory_of(range.owner, range.stream, Window::touching(&span));
-        joined.retain(|other| {
+        let mut merged = self.ranges.advisory_of(range.owner, range.stream, Window::touching(&span));
+        merged.retain(|other| {
             other.open == range.open
                 && other.is_exclusive == range.is_exclusive
                 && other.kept_until.is_none()
                 && range.kept_until.is_none()
                 && !self.is_parted(range.owner, range.stream, &other.span.hull(&span))
         });
-        let Some(first) = joined.first() else { return };
+        let Some(first) = merged.first() else { return };
         self.line.released(range.id);
         range.id = first.id;
-        for other in &joined {
+        for other in &merged {
             range.span = range.span.hull(&other.span);
             self.ranges.remove(other);
             if other.id != range.id {
@@ -305,11 +313,11 @@ impl FileClaims {
         done()
     }
 
-    /// Grants what waits for a range and meets nothing any longer, in order.
+    /// Grants queued requests without a conflict, in order.
     pub(super) fn grant_queued(&mut self, step: &mut Step<'_>) {
         while let Some((ticket, waiter)) = self.line.next_due() {
             match self.in_the_way(step, &waiter.request, ticket) {
-                Some(InTheWay { behind, .. }) => self.line.wait_behind(ticket, behind),
+                Some(RangeConflict { behind, .. }) => self.line.wait_behind(ticket, behind),
                 None => self.grant_waiter(step, ticket, &waiter),
             }
         }
@@ -325,21 +333,21 @@ impl FileClaims {
         };
         if !is_ready {
             self.line.released(ticket.0);
-            return step.resume((holder, ticket), Outcome::Again);
+            return step.resume(holder, ticket, Outcome::Again);
         }
         let kept_until = kept.map(|kept| Nanos(step.now.0.saturating_add(kept.0)));
         self.insert_range(step, Range::new(ticket.0, request, kept_until));
         if !(request.is_enforced && request.is_exclusive) {
-            // Its own range is in nobody's way.
+            // Its own range does not conflict with the owner's other requests.
             self.line.released_to(owner, ticket.0);
         }
         match kept {
-            None => step.resume((holder, ticket), Outcome::Granted),
+            None => step.resume(holder, ticket, Outcome::Granted),
             Some(_) => step.effects.push(Effect::Notify { holder, file: step.file, ticket, owner }),
         }
     }
 
-    /// Gives up what was kept for owners that did not come. They never had it, so they have lost nothing.
+    /// Ends reservations whose owners did not come. They never held the range, so they have lost nothing.
     pub(super) fn expire_reserved(&mut self, step: &Step<'_>) {
         while let Some(range) = self.ranges.kept_until(step.now) {
             self.remove_range(&range);

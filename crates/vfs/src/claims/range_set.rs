@@ -1,6 +1,6 @@
-//! The byte ranges of one file, in such orders that asking for those in a way takes a number of steps that grows with their logarithm.
+//! The byte ranges of one file, in orders that make searches for conflicts logarithmic.
 
-use super::held::Range;
+use super::entries::Range;
 use super::slab::{self, Slab};
 use super::spans::{Counted, Farthest, Item, Links, Nothing, Order, Search, SpanTree, Window, place_in_tree};
 use super::{HolderId, LockOwner, OpenId, Span, Stream};
@@ -9,21 +9,21 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The ranges of a file. Mostly there are none, and it takes no memory.
 #[derive(Debug, Default)]
-pub(super) struct Ranges(Option<Box<Held>>);
+pub(super) struct Ranges(Option<Box<RangeIndexes>>);
 
 #[derive(Debug, Default)]
-struct Held {
+struct RangeIndexes {
     all: Slab<Entry>,
-    in_file: SpanTree<InFile>,
-    of_owners: SpanTree<OfOwner>,
-    of_opens: SpanTree<OfOpen>,
+    in_file: SpanTree<ByFile>,
+    of_owners: SpanTree<ByOwner>,
+    of_opens: SpanTree<ByOpen>,
     /// The ranges that are only reserved for their owners, by when that ends.
     kept: BTreeMap<(Nanos, u64), u32>,
     /// When that ends, by the numbers of the ranges.
     kept_until: BTreeMap<u64, Nanos>,
     /// The number of enforced ones.
     enforced: usize,
-    /// Those without bytes: where they are, and whose.
+    /// Empty ranges: position and owner.
     empty: BTreeSet<(Stream, u64, LockOwner, u64)>,
 }
 
@@ -125,16 +125,16 @@ impl Item for Entry {
 }
 
 #[derive(Debug)]
-struct InFile;
+struct ByFile;
 
 #[derive(Debug)]
-struct OfOwner;
+struct ByOwner;
 
 /// By the numbers of ranges.
 #[derive(Debug)]
-struct OfOpen;
+struct ByOpen;
 
-impl Order for InFile {
+impl Order for ByFile {
     type Entry = Entry;
     type Kind = (Stream, RangeKind);
     type Group = RangeGroup;
@@ -151,7 +151,7 @@ impl Order for InFile {
     place_in_tree!(in_file, 0);
 }
 
-impl Order for OfOwner {
+impl Order for ByOwner {
     type Entry = Entry;
     type Kind = (LockOwner, Stream, bool);
     type Group = ();
@@ -166,7 +166,7 @@ impl Order for OfOwner {
     place_in_tree!(of_owner, 1);
 }
 
-impl Order for OfOpen {
+impl Order for ByOpen {
     type Entry = Entry;
     type Kind = (OpenId, u64);
     type Group = ();
@@ -265,7 +265,7 @@ impl Ranges {
     /// Whether an owner has any of these bytes.
     pub(super) fn has_some(&self, owner: LockOwner, stream: Stream, span: &Span) -> bool {
         let window = Window::overlapping(span);
-        let has = |held: &Held, is_enforced| {
+        let has = |held: &RangeIndexes, is_enforced| {
             held.of_owners().first((owner, stream, is_enforced), window, |()| false).is_some()
         };
         self.0.as_ref().is_some_and(|held| has(held, false) || has(held, true))
@@ -303,7 +303,7 @@ impl Ranges {
         after - held.of_owners().count_before(|entry| entry.owner < owner)
     }
 
-    /// One of those that a holder has.
+    /// Returns any range of a holder.
     pub(super) fn any_of(&self, holder: HolderId) -> Option<Range> {
         let held = self.0.as_ref()?;
         let owner = LockOwner { holder, owner: 0 };
@@ -317,7 +317,7 @@ impl Ranges {
         self.0.iter().flat_map(move |held| held.with(open))
     }
 
-    /// When the first of those that are only kept ends.
+    /// Returns the earliest end of a reservation.
     pub(super) fn next_kept(&self) -> Option<Nanos> {
         self.0.as_ref()?.kept.first_key_value().map(|((until, _), _)| *until)
     }
@@ -336,9 +336,9 @@ impl Ranges {
     }
 }
 
-impl Held {
+impl RangeIndexes {
     fn entries(&self) -> impl Iterator<Item = &Entry> {
-        self.all.iter().filter(|entry| InFile::height(entry) > 0)
+        self.all.iter().filter(|entry| ByFile::height(entry) > 0)
     }
 
     fn range(&self, entry: &Entry) -> Range {
@@ -355,7 +355,7 @@ impl Held {
         }
     }
 
-    fn of_owners(&self) -> Search<'_, OfOwner> {
+    fn of_owners(&self) -> Search<'_, ByOwner> {
         self.of_owners.of(&self.all)
     }
 
@@ -407,7 +407,7 @@ impl Held {
         self.enforced -= usize::from(range.is_enforced);
     }
 
-    /// Moves what is left to less memory. It takes as long as a few of the removals before it.
+    /// Moves the entries to less memory, at the cost of a few of the removals before it.
     #[cold]
     fn compact(&mut self) {
         let mut fresh = Self::default();

@@ -1,4 +1,4 @@
-//! What can be asked of a table of claims.
+//! Requests to a table of claims.
 
 use super::{Caching, HolderId, OpenId, Rights, Ticket};
 use crate::FileKey;
@@ -13,52 +13,49 @@ pub enum Request {
     Upgrade {
         /// The open.
         open: OpenId,
-        /// What is added.
         access: Access,
         /// Whether it was held before a restart of the service.
         reclaims: bool,
         /// Whether the request can be resumed.
         waits: bool,
     },
-    /// Less access, less denied; at most what the open has (RFC 8881 §18.18).
+    /// Reduces access and denial; the result is at most those of the open (RFC 8881 §18.18).
     Downgrade {
         /// The open.
         open: OpenId,
-        /// What remains.
         access: Access,
     },
     /// The end of an open, of the ranges that belong to it, and with the last one of its lease.
     Close(OpenId),
-    /// The same of one whose client may know already what goes with it.
+    /// [`Request::Close`] by a client that may know already which name goes with it.
     CloseListed {
         /// The open.
         open: OpenId,
-        /// Whose listing of its directory it keeps right. The name goes with nobody's listing right unless who deletes the file and
-        /// who closes it last agree.
+        /// The lease whose cached listing of the directory includes the removal. Honored only if the deletion and the
+        /// last close name the same lease.
         listing: Option<LeaseKey>,
     },
     /// The connection of this open is gone; the open stays until the client comes back.
     Disconnect {
         /// The open.
         open: OpenId,
-        /// How long, and how firmly.
         durable: Durable,
     },
     /// The client is back, perhaps as another holder; the lease and the ranges of the open move with it.
     Reconnect {
         /// The open.
         open: OpenId,
-        /// Whose it is from now on.
+        /// The new holder.
         holder: HolderId,
     },
-    /// An open from before a restart of the service, which waits for its client. Nothing stands against it: what was held then went
-    /// together.
+    /// Restores an open from before a restart of the service, which waits for its client. Never conflicts: restored
+    /// claims existed together before.
     Restore(RestoreRequest),
-    /// What an open that was restored may cache: of what it could before as much as breaks nobody's cache, once all opens are there.
+    /// The lease of a restored open, once all opens are restored: as much of its former rights as conflicts with no
+    /// other cache.
     Recache {
         /// The open.
         open: OpenId,
-        /// What it could cache.
         lease: LeaseRequest,
     },
     /// The file goes when its last open does, or, with `None`, it does not. Needs [`Rights::DELETE`].
@@ -79,42 +76,40 @@ pub enum Request {
     },
     /// A byte range.
     Lock(LockRequest),
-    /// Whether [`Request::Lock`] would be granted; no range changes. Who keeps ranges to itself is asked for them first, and
-    /// the answer is to ask again.
+    /// Whether [`Request::Lock`] would be granted; no range changes. Recalls write caches first: then the answer is to
+    /// ask again.
     TestLock(LockRequest),
     /// The end of a byte range.
     Unlock {
-        /// Whose it is.
         owner: LockOwner,
         /// On which stream.
         stream: Stream,
         /// Which bytes.
         span: Span,
-        /// `true`: exactly one range of these bounds, held as enforced. `false`: these bytes out of whatever the owner
-        /// holds, also if that is nothing.
+        /// `true`: exactly one enforced range of these bounds. `false`: these bytes of any ranges of the owner, even if
+        /// there are none.
         enforced: bool,
         /// Which of several of these bounds, where that is known; otherwise one that the owner has alone before one that it shares.
         is_exclusive: Option<bool>,
     },
-    /// The holder of a lease has given up what it was asked for, or more; a delegation may be returned at any time.
+    /// The holder of a lease acknowledges a recall with the requested rights or fewer; a delegation may be returned at
+    /// any time.
     Acknowledge {
         /// Which lease.
         key: LeaseKey,
         /// On which stream.
         stream: Stream,
-        /// What it keeps.
         keeps: Caching,
     },
     /// Data or attributes are about to be read or changed.
     Io(Io),
     /// A name of this file is about to be removed, replaced, changed or added: holders that keep it open let it go.
     Unlink {
-        /// Who does it.
         by: Requester,
         /// Whether the request can be resumed.
         waits: bool,
     },
-    /// The file has another name, or a stream of it has: what goes by the old one goes by the new one. Never waits.
+    /// The file or a stream of it was renamed: pending deletions follow to the new name. Never waits.
     Relink {
         /// The name that it had.
         from: Link,
@@ -123,19 +118,19 @@ pub enum Request {
     },
     /// Names in this directory have changed: cached listings end. Never waits.
     ListingChanged {
-        /// Whose listing is right already.
+        /// The lease whose cached listing is current already.
         except: Option<LeaseKey>,
     },
-    /// Nobody waits for this ticket any longer. Refused if it was resumed already: then what it was granted is held.
+    /// Cancels a ticket. Refused if the ticket was resumed already: then the grant is in force.
     Cancel(Ticket),
 }
 
-/// What an open may do and what others may not.
+/// Access and share mode of an open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Access {
-    /// What it may do; nothing for an open of the attributes alone.
+    /// Access to the data; none for an open of the attributes alone.
     pub rights: Rights,
-    /// What others may not do meanwhile.
+    /// Access denied to others.
     pub deny: Rights,
 }
 
@@ -146,19 +141,17 @@ pub struct Stream(pub u32);
 /// A new open.
 #[derive(Clone, Debug)]
 pub struct OpenRequest {
-    /// Whose it is.
     pub holder: HolderId,
-    /// Of which stream.
     pub stream: Stream,
     /// Access and share mode.
     pub access: Access,
     /// The data go with the open: a truncation, as far as other people's caches are concerned.
     pub truncates: bool,
-    /// Its input and output obey all ranges of others, also those that are only advisory.
+    /// Whether I/O of the open obeys all ranges of others, also advisory ones.
     pub is_mandatory: bool,
-    /// What it denies binds opens alone, not reads and writes of callers without state.
+    /// Whether the denial affects opens only, not reads and writes of callers without state.
     pub is_advisory: bool,
-    /// What to cache, if others allow it.
+    /// The wanted lease.
     pub lease: Option<LeaseRequest>,
     /// The open was held before a restart.
     pub reclaims: bool,
@@ -169,32 +162,31 @@ pub struct OpenRequest {
 /// An open as it was before a restart.
 #[derive(Clone, Debug)]
 pub struct RestoreRequest {
-    /// Whose it is until its client comes back.
+    /// The holder until the client reconnects.
     pub holder: HolderId,
-    /// Of which stream.
     pub stream: Stream,
     /// Access and share mode.
     pub access: Access,
-    /// How long it waits for its client, and how firmly.
+    /// The durability of the wait for the client.
     pub durable: Durable,
-    /// Its byte ranges, which are enforced, and whether each is for it alone. Their owner has the number of the open.
+    /// The enforced byte ranges of the open, and whether each is exclusive. Their owner has the number of the open.
     pub ranges: Vec<(Span, bool)>,
     /// The name to remove once this open and all others are closed.
     pub delete_on_close: Option<Link>,
-    /// The name to remove, if that was decided: nobody opens it any more.
+    /// The name to delete, if that was decided: new opens are refused.
     pub deletion: Option<Link>,
 }
 
-/// What to cache.
+/// A request to cache.
 #[derive(Clone, Copy, Debug)]
 pub struct LeaseRequest {
     /// Under which rules.
     pub kind: LeaseKind,
-    /// What is wanted; less may be granted.
+    /// The wanted rights; fewer may be granted.
     pub want: Caching,
-    /// How long its holder may take for an answer when it is asked back; `None`: as [`super::Timeouts`] say.
+    /// The time limit of the holder's answers; `None`: as in [`super::Timeouts`].
     pub answers_within: Option<Nanos>,
-    /// How often it has changed before, if it is new (MS-SMB2 2.2.13.2.10).
+    /// The change count of a new lease to start from (MS-SMB2 2.2.13.2.10).
     pub epoch: u16,
 }
 
@@ -214,7 +206,7 @@ pub enum LeaseKind {
     Delegation,
 }
 
-/// What names a lease on a stream of a file.
+/// The identifier of a lease on a stream of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LeaseKey {
     /// [`LeaseKind::Oplock`].
@@ -230,12 +222,12 @@ pub enum LeaseKey {
     Delegation(HolderId),
 }
 
-/// How a durable open waits for its client (MS-SMB2 3.3.4.18).
+/// The wait of a durable open for its client (MS-SMB2 3.3.4.18).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Durable {
     /// When it ends.
     pub until: Nanos,
-    /// It yields to nobody before. Otherwise it ends as soon as anything conflicts with it.
+    /// Whether the open outlasts conflicts until then. Otherwise any conflict ends it.
     pub is_persistent: bool,
 }
 
@@ -246,11 +238,11 @@ pub struct Link {
     pub parent: FileKey,
     /// The name.
     pub name: Box<[u8]>,
-    /// Whose listing of the directory is right when the name has gone.
+    /// The lease whose cached listing of the directory includes the removal of the name.
     pub listing: Option<LeaseKey>,
 }
 
-/// Who holds a byte range: within its holder, an owner that the protocol numbers.
+/// The owner of a byte range: a number that the protocol assigns within a holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LockOwner {
     /// The client or session.
@@ -259,8 +251,8 @@ pub struct LockOwner {
     pub owner: u64,
 }
 
-/// The bytes from `start` up to and without `end`. Ranges without bytes exist (MS-FSA 2.1.4.10): they overlap what has
-/// bytes on both sides of them.
+/// The bytes from `start` up to but without `end`. Empty ranges exist (MS-FSA 2.1.4.10): they overlap spans with bytes
+/// on both sides of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Span {
     start: u64,
@@ -270,7 +262,6 @@ pub struct Span {
 /// A byte range that is asked for.
 #[derive(Clone, Copy, Debug)]
 pub struct LockRequest {
-    /// Who.
     pub owner: LockOwner,
     /// With which open the range ends, if with any.
     pub open: Option<OpenId>,
@@ -278,30 +269,27 @@ pub struct LockRequest {
     pub stream: Stream,
     /// Which bytes.
     pub span: Span,
-    /// Alone, or with others who are not.
     pub is_exclusive: bool,
     /// `true`: ranges stack, nothing is converted, and input and output of others obey it (MS-FSA 2.1.5.8). `false`:
     /// the owner's ranges are one set of bytes, converted in place (RFC 8881 §18.10).
     pub is_enforced: bool,
     /// The range was held before a restart.
     pub reclaims: bool,
-    /// What happens if it is taken.
     pub queueing: Queueing,
 }
 
-/// What happens to a byte range that is taken.
+/// The treatment of a lock request that conflicts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Queueing {
-    /// It is refused.
     Never,
-    /// It waits for its turn, and is held when that comes.
+    /// Waits until the deadline, and is granted in turn.
     Until(Nanos),
-    /// It waits for its turn and is kept for the owner then, who asks again within this time
-    /// (RFC 8881 §20.11, CB_NOTIFY_LOCK).
+    /// Waits in turn, then reserves the range for the owner, which asks again within a time limit (RFC 8881 §20.11,
+    /// CB_NOTIFY_LOCK).
     Reserved {
         /// When waiting ends.
         until: Nanos,
-        /// How long it is kept.
+        /// The time limit of the reservation.
         kept: Nanos,
     },
 }
@@ -309,11 +297,8 @@ pub enum Queueing {
 /// Data or attributes are read or changed.
 #[derive(Clone, Copy, Debug)]
 pub struct Io {
-    /// By whom.
     pub by: Requester,
-    /// Of which stream.
     pub stream: Stream,
-    /// What is done.
     pub kind: IoKind,
     /// Which bytes; of no concern to attributes.
     pub span: Span,
@@ -321,7 +306,7 @@ pub struct Io {
     pub waits: bool,
 }
 
-/// What is done to a file.
+/// The kind of an I/O request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IoKind {
     /// Data are read.
@@ -332,20 +317,19 @@ pub enum IoKind {
     Replace,
     /// Attributes other than the size are changed.
     SetAttrs,
-    /// The size, the times or the change counter are told to somebody.
+    /// Returns size, times or change counter.
     ReadAttrs,
-    /// The same to somebody who takes the end of the file from that, and reads no further.
+    /// Returns attributes to a requester that takes the end of the file from them and reads no further.
     ReadEnd,
 }
 
-/// Who does something.
+/// The requester of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Requester {
     /// A caller without state: it is refused instead of waiting, and nothing of it is stored.
     Anonymous,
     /// A holder, but with none of its opens.
     Holder(HolderId),
-    /// Somebody's open.
     Open(OpenId),
 }
 
@@ -414,7 +398,7 @@ impl Span {
         self.end == u128::from(self.start)
     }
 
-    /// Whether any byte is in both. One without bytes overlaps what surrounds it.
+    /// Whether two spans share a byte. An empty one overlaps a span that surrounds it.
     #[inline]
     pub fn overlaps(&self, other: &Self) -> bool {
         u128::from(self.start) < other.end && u128::from(other.start) < self.end
@@ -431,7 +415,7 @@ impl Span {
         Self { start: self.start.min(other.start), end: self.end.max(other.end) }
     }
 
-    /// What lies before and after `hole`.
+    /// Returns the parts before and after `hole`.
     pub(super) fn without(&self, hole: &Self) -> [Option<Self>; 2] {
         let before = (self.start < hole.start)
             .then_some(Self { start: self.start, end: self.end.min(u128::from(hole.start)) });
@@ -443,26 +427,26 @@ impl Span {
     }
 }
 
-/// How a request makes a claim.
+/// The origin of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Making {
+pub(super) enum ClaimOrigin {
     New,
-    /// Its client says that it was held before a restart.
+    /// The client claims to have held it before a restart.
     Reclaimed,
     /// The service itself knows that.
     Restored,
 }
 
 impl Request {
-    /// How it makes a claim, if it does.
-    pub(super) fn makes(&self) -> Option<Making> {
+    /// Returns the origin of the claim that the request makes, if it makes one.
+    pub(super) fn claim_origin(&self) -> Option<ClaimOrigin> {
         let reclaims = match self {
             Self::Open(request) => request.reclaims,
             Self::Upgrade { reclaims, .. } => *reclaims,
             Self::Lock(request) => request.reclaims,
-            Self::Restore(_) => return Some(Making::Restored),
+            Self::Restore(_) => return Some(ClaimOrigin::Restored),
             _ => return None,
         };
-        Some(if reclaims { Making::Reclaimed } else { Making::New })
+        Some(if reclaims { ClaimOrigin::Reclaimed } else { ClaimOrigin::New })
     }
 }

@@ -1,7 +1,7 @@
 //! [`Claims`]: the claims of a volume between threads.
 
 use super::delivery;
-use super::request::Making;
+use super::request::ClaimOrigin;
 use super::{
     Access, ClaimCounts, Conflict, Effect, Grace, Granted, Holder, HolderId, HolderUsers, Io, IoKind,
     LeaseKey, Link, LockOwner, OpenId, Request, Requester, Span, Stream, Table, Timeouts, Verdict,
@@ -18,20 +18,20 @@ const SHARDS: usize = 64;
 const NEVER: u64 = u64::MAX;
 /// Claims that end before others have their turn.
 const ENDED_AT_ONCE_MAX: usize = 256;
-/// How long somebody waits for a removal before looking again.
+/// The interval of checks for a removal by another thread.
 const MOMENT: Duration = Duration::from_millis(10);
 
-/// All claims of a volume. Effects go to the holders that are attached, after every lock is gone; what they leave to the
-/// volume, [`Effect::Remove`], is returned.
+/// All claims of a volume. Effects go to the attached holders without any lock; effects for the volume,
+/// [`Effect::Remove`], are returned.
 pub struct Claims {
-    /// Of all shards: the one thing that most calls look at.
+    /// Totals over all shards, so that most calls read nothing else.
     counts: Counters,
     shards: Box<[Shard]>,
     grace: Grace,
     holders: RwLock<HashMap<HolderId, Arc<dyn Holder>>>,
     users: Arc<HolderUsers>,
     next_holder: AtomicU64,
-    /// What [`Claims::dispatch`] has left for [`Claims::expire`].
+    /// Effects that [`Claims::dispatch`] leaves for [`Claims::expire`].
     left: Mutex<Vec<Effect>>,
 }
 
@@ -49,22 +49,22 @@ struct Shard {
 #[derive(Default)]
 struct Counters {
     held: AtomicUsize,
-    bind_reads: AtomicUsize,
-    bind_looks: AtomicUsize,
-    bind_ends: AtomicUsize,
-    bind_changes: AtomicUsize,
+    blocks_read: AtomicUsize,
+    blocks_getattr: AtomicUsize,
+    blocks_eof: AtomicUsize,
+    blocks_change: AtomicUsize,
     deletes: AtomicUsize,
 }
 
 impl Counters {
     fn add(&self, before: ClaimCounts, after: ClaimCounts) {
-        let Counters { held, bind_reads, bind_looks, bind_ends, bind_changes, deletes } = self;
+        let Counters { held, blocks_read, blocks_getattr, blocks_eof, blocks_change, deletes } = self;
         for (counter, before, after) in [
             (held, before.files, after.files),
-            (bind_reads, before.blocks_read, after.blocks_read),
-            (bind_looks, before.blocks_getattr, after.blocks_getattr),
-            (bind_ends, before.blocks_eof, after.blocks_eof),
-            (bind_changes, before.blocks_change, after.blocks_change),
+            (blocks_read, before.blocks_read, after.blocks_read),
+            (blocks_getattr, before.blocks_getattr, after.blocks_getattr),
+            (blocks_eof, before.blocks_eof, after.blocks_eof),
+            (blocks_change, before.blocks_change, after.blocks_change),
             (deletes, before.deletes, after.deletes),
         ] {
             if before != after {
@@ -77,17 +77,17 @@ impl Counters {
     #[inline]
     fn bind(&self, kind: IoKind) -> bool {
         let counter = match kind {
-            IoKind::Read => &self.bind_reads,
-            IoKind::ReadAttrs => &self.bind_looks,
-            IoKind::ReadEnd => &self.bind_ends,
-            IoKind::Write | IoKind::Replace | IoKind::SetAttrs => &self.bind_changes,
+            IoKind::Read => &self.blocks_read,
+            IoKind::ReadAttrs => &self.blocks_getattr,
+            IoKind::ReadEnd => &self.blocks_eof,
+            IoKind::Write | IoKind::Replace | IoKind::SetAttrs => &self.blocks_change,
         };
         counter.load(Relaxed) > 0
     }
 
     #[inline]
-    fn bind_changes(&self) -> bool {
-        self.bind_changes.load(Relaxed) > 0
+    fn blocks_change(&self) -> bool {
+        self.blocks_change.load(Relaxed) > 0
     }
 }
 
@@ -120,7 +120,7 @@ impl Claims {
         id
     }
 
-    /// The same of one of several that are this user's.
+    /// Attaches one of several holders of a user.
     pub fn attach_for(&self, holder: Arc<dyn Holder>, user: u32) -> HolderId {
         let id = self.attach(holder);
         self.users.add(id, user);
@@ -129,13 +129,13 @@ impl Claims {
 
     /// Answers a request.
     pub fn apply(&self, now: Nanos, file: &FileKey, request: &Request) -> (Verdict, Vec<Effect>) {
-        let Some(making) = request.makes() else { return self.apply_to_shard(now, file, request) };
-        // Held, so that what is reclaimed is there before the grace period ends.
+        let Some(making) = request.claim_origin() else { return self.apply_to_shard(now, file, request) };
+        // The guard makes reclaims finish before the grace period ends.
         match (self.grace.hold(), making) {
-            (Some(_), Making::New) => (Verdict::Refused(Conflict::Grace), Vec::new()),
-            (None, Making::Reclaimed) => (Verdict::Refused(Conflict::NoGrace), Vec::new()),
-            (None, Making::New) | (_, Making::Restored) => self.apply_to_shard(now, file, request),
-            (Some(mut in_grace), Making::Reclaimed) => {
+            (Some(_), ClaimOrigin::New) => (Verdict::Refused(Conflict::Grace), Vec::new()),
+            (None, ClaimOrigin::Reclaimed) => (Verdict::Refused(Conflict::NoGrace), Vec::new()),
+            (None, ClaimOrigin::New) | (_, ClaimOrigin::Restored) => self.apply_to_shard(now, file, request),
+            (Some(mut in_grace), ClaimOrigin::Reclaimed) => {
                 let answer = self.apply_to_shard(now, file, request);
                 if matches!(answer.0, Verdict::Granted(_)) {
                     in_grace.note_reclaim(now);
@@ -145,7 +145,7 @@ impl Claims {
         }
     }
 
-    /// Answers a request, and tells those whom it concerns.
+    /// Applies a request and delivers its effects.
     pub fn request(&self, now: Nanos, file: &FileKey, request: &Request) -> Verdict {
         let (verdict, effects) = self.apply(now, file, request);
         // An open that gave way may have been the last one of a file to be deleted.
@@ -153,8 +153,8 @@ impl Claims {
         verdict
     }
 
-    /// A read, write or change of attributes that does not wait: one load where nothing that is held can stop it. An open
-    /// that is gone stops nothing here: its holder was told.
+    /// Checks a read, write or change of attributes that does not wait: one atomic load where no claim can stop it. A
+    /// closed open stops nothing here: its holder has been notified.
     #[inline]
     pub fn io(&self, now: impl FnOnce() -> Nanos, file: &FileKey, io: Io) -> FsResult<()> {
         if !self.may_bind(io.kind, file) {
@@ -244,7 +244,7 @@ impl Claims {
     /// See [`Table::has_write_delegation`].
     #[inline]
     pub fn has_write_delegation(&self, file: &FileKey) -> bool {
-        self.may_bind(IoKind::ReadEnd, file) && self.shard(file).table.lock().is_written_unseen(file)
+        self.may_bind(IoKind::ReadEnd, file) && self.shard(file).table.lock().has_write_delegation(file)
     }
 
     /// Whether anything in the shard of a file can stop this or make it wait.
@@ -286,8 +286,8 @@ impl Claims {
         }
     }
 
-    /// Delivers effects to their holders; what is left is the volume's to do. Where a holder calls this that takes an effect, they are
-    /// delivered after it has.
+    /// Delivers effects to their holders and returns those for the volume. If a holder calls this while it receives an
+    /// effect, delivery follows after that.
     #[must_use = "names have to be removed"]
     pub fn deliver_effects(&self, effects: Vec<Effect>) -> Vec<Effect> {
         if effects.is_empty() {
@@ -322,8 +322,8 @@ impl Claims {
         shard.removed.notify_all();
     }
 
-    /// Waits for a moment while a name of `file` is being removed; `false` at once if none is, which is one load where nothing is to be
-    /// deleted. What nobody has begun to remove yet, [`Claims::expire`] returns.
+    /// Waits up to 10 ms while a name of `file` is being removed. Returns `false` immediately if none is: one atomic
+    /// load where nothing is to be deleted. [`Claims::expire`] returns the removals that no thread has begun.
     pub fn wait_for_removal(&self, file: &FileKey) -> bool {
         if !self.has_deletions() {
             return false;
@@ -348,7 +348,7 @@ impl Claims {
         shards.into_iter().chain(grace).min()
     }
 
-    /// Whether only what was held before a restart can be claimed.
+    /// Whether only claims from before a restart can be made.
     pub fn is_in_grace(&self) -> bool {
         self.grace.is_active()
     }
@@ -370,7 +370,7 @@ impl Claims {
         self.shards.iter().flat_map(|shard| self.change(shard, |table| table.remind(now, holder))).collect()
     }
 
-    /// Ends all that a holder has, and the holder. Its own tickets come back canceled; nobody delivers them.
+    /// Ends a holder and all its claims. Returns its own tickets as canceled, undelivered.
     pub fn drop_holder(&self, now: Nanos, holder: HolderId) -> Vec<Effect> {
         self.holders.write().remove(&holder);
         let effects = self.end_claims(now, holder);
@@ -402,7 +402,7 @@ impl Claims {
         file: &FileKey,
         request: impl FnOnce() -> Request,
     ) -> FsResult<()> {
-        let may_bind = self.counts.bind_changes() && self.shard(file).counts.bind_changes();
+        let may_bind = self.counts.blocks_change() && self.shard(file).counts.blocks_change();
         if may_bind { self.check(now(), file, &request()) } else { Ok(()) }
     }
 
@@ -446,7 +446,7 @@ impl Claims {
         let before = table.counts();
         let answer = act(&mut table);
         let after = table.counts();
-        // Under the lock, so that the counts never miss what is held.
+        // Counted under the lock, so that the counts never miss a claim.
         shard.counts.add(before, after);
         self.counts.add(before, after);
         shard.deadline.store(table.next_deadline().map_or(NEVER, |deadline| deadline.0), Relaxed);

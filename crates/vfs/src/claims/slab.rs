@@ -41,7 +41,7 @@ impl<E> Slab<E> {
         self.entries.get_mut(at as usize)
     }
 
-    /// Whether so much of its memory is free that the entries ought to move to a smaller one.
+    /// Whether the memory is sparse enough to move the entries to a smaller one.
     pub(super) fn is_sparse(&self) -> bool {
         self.entries.len() > SMALL && self.len() < self.entries.len() / 4
     }
@@ -62,7 +62,7 @@ impl<E: Entry> Slab<E> {
             return std::mem::replace(&mut self.free, next);
         }
         if self.entries.len() == self.entries.capacity() {
-            // Most files have one range at most, and a crowd of ranges leaves no more room than a fifth of what it takes.
+            // Most files have one range at most, and many ranges waste no more than a fifth of their memory.
             self.entries.reserve_exact((self.entries.len() / 4).max(1));
         }
         self.entries.push(entry);

@@ -1,10 +1,11 @@
-//! Spans in order, in balanced trees whose nodes know how far those below them reach (interval trees).
+//! Interval trees: ordered spans in balanced trees whose nodes know the farthest end below them.
 //!
-//! A search takes a number of steps that grows with the logarithm of the spans, also where many that meet it are passed over because
-//! they belong to one group: each node knows the farthest end below it, and the farthest of any other group.
+//! A search takes a number of steps that grows with the logarithm of the spans, even if many matches are skipped
+//! because they belong to one group: each node knows the farthest end below it, and the farthest end of any other
+//! group.
 //!
-//! Several trees have the same entries, each in an order of its own. An entry is in memory once, and contains its links in each tree.
-//! All links are numbers of entries, also those to the farthest ends: an end is read where its entry is.
+//! Several trees share entries, each in an order of its own. An entry exists once in memory and contains its links for
+//! each tree. All links are indexes of entries, also those to the farthest ends: an end is read where its entry is.
 
 use super::Span;
 use super::slab::{Entry, NIL, Slab};
@@ -52,11 +53,11 @@ macro_rules! place_in_tree {
 
 pub(super) use place_in_tree;
 
-/// A span with what it is of.
+/// An entry with a span.
 pub(super) trait Item: Entry {
     fn span(&self) -> Span;
     fn is_exclusive(&self) -> bool;
-    /// A number of its own, larger than those of items that were made before it.
+    /// A unique number, larger than those of earlier items.
     fn id(&self) -> u64;
 }
 
@@ -81,18 +82,18 @@ impl<B> Links<B> {
     }
 }
 
-/// A summary of a node and those below it.
+/// A summary of a subtree.
 pub(super) trait Below<O: Order>: Copy + Default + 'static {
     /// The summary of a node with nothing below it.
     fn of(at: u32) -> Self;
 
-    /// Includes what is in another summary.
+    /// Merges another summary.
     fn add(&mut self, other: Self, slab: &Slab<O::Entry>);
 
     /// Excludes a node if that leaves all else as it is. Returns whether it did: if not, the summary has to be made anew.
     fn remove(&mut self, gone: u32) -> bool;
 
-    /// Whether anything that is not exempt reaches the window. A summary that cannot tell says yes.
+    /// Whether any entry that is not exempt reaches the window. A summary that cannot know returns true.
     fn is_reached(
         &self,
         slab: &Slab<O::Entry>,
@@ -105,7 +106,7 @@ pub(super) trait Below<O: Order>: Copy + Default + 'static {
     fn assert_is_of(&self, slab: &Slab<O::Entry>, entries: &[&O::Entry]);
 }
 
-/// No summary: for an order in which nobody searches a window.
+/// No summary: for an order without window searches.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Nothing;
 
@@ -275,7 +276,7 @@ impl<O: Order> Below<O> for Numbered {
 /// The order of a tree.
 type Key<O> = (<O as Order>::Kind, u64, u128, bool, u64);
 
-/// The spans that a search is for: those that end after one point and begin before another.
+/// The spans that a search is for: they end after one point and begin before another.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Window {
     after: Option<u64>,
@@ -490,14 +491,16 @@ impl<'a, O: Order<Below = Numbered>> Search<'a, O> {
         is_exempt: impl Fn(&O::Group) -> bool,
     ) -> Option<&'a O::Entry> {
         let mut best = None;
-        self.latest_below(self.root, (&kind, window, before), &is_exempt, &mut best);
+        self.latest_below(self.root, &kind, window, before, &is_exempt, &mut best);
         best
     }
 
     fn latest_below(
         &self,
         at: u32,
-        (kind, window, before): (&O::Kind, Window, u64),
+        kind: &O::Kind,
+        window: Window,
+        before: u64,
         is_exempt: &impl Fn(&O::Group) -> bool,
         best: &mut Option<&'a O::Entry>,
     ) {
@@ -533,7 +536,7 @@ impl<'a, O: Order<Below = Numbered>> Search<'a, O> {
             Ordering::Equal => [right, left],
         };
         for side in sides.into_iter().filter(|&side| side != NIL) {
-            self.latest_below(side, (kind, window, before), is_exempt, best);
+            self.latest_below(side, kind, window, before, is_exempt, best);
         }
     }
 }
@@ -615,7 +618,7 @@ impl<O: Order> Change<'_, O> {
         (self.balance(at, Moved::Out(removed)), removed)
     }
 
-    /// Takes the first node out below this one: what is left there, and it.
+    /// Removes the first node of a subtree; returns the remaining subtree and the node.
     fn take_least(&mut self, at: u32) -> (u32, u32) {
         count_step();
         let (left, right) = self.sides(at);
@@ -627,7 +630,8 @@ impl<O: Order> Change<'_, O> {
         (self.balance(at, Moved::Out(least)), least)
     }
 
-    /// Has the heights of both sides differ by one at most, as they did but for one change, and notes what is below.
+    /// Rebalances a subtree after one change, so that the heights of its sides differ by one at most, and updates its
+    /// summary.
     fn balance(&mut self, at: u32, moved: Moved) -> u32 {
         let (left, right) = self.sides(at);
         let (left_height, right_height) = (self.height(left), self.height(right));
@@ -684,7 +688,7 @@ impl<O: Order> Change<'_, O> {
         up
     }
 
-    /// Notes what a node has below it, from its two sides.
+    /// Updates the summary of a node from its two sides.
     fn update(&mut self, at: u32) {
         let (left, right) = self.sides(at);
         let mut below = O::Below::of(at);
@@ -710,7 +714,7 @@ fn key<O: Order>(entry: &O::Entry) -> Key<O> {
 
 #[cfg(test)]
 thread_local! {
-    /// Nodes that this thread has looked at.
+    /// Nodes visited by this thread.
     pub(super) static STEPS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
@@ -725,7 +729,7 @@ fn count_step() {}
 
 #[cfg(test)]
 impl<'a, O: Order> Search<'a, O> {
-    /// The entries in order. Panics unless the tree is balanced and each node knows what is below it.
+    /// Returns the entries in order. Panics unless the tree is balanced and each summary is right.
     pub(super) fn assert_sound(&self) -> Vec<&'a O::Entry> {
         let mut entries = Vec::new();
         self.assert_sound_below(self.root, &mut entries);

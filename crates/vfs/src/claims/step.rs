@@ -1,4 +1,4 @@
-//! One step of a table on one file: what it has at hand, and what comes of it for others.
+//! One step of a table on one file: its inputs and its effects.
 
 use super::{
     Effect, Granted, HolderId, HolderUsers, LeaseKey, OpenId, Outcome, RevokedClaim, Ticket, Verdict,
@@ -7,7 +7,7 @@ use crate::FileKey;
 use crate::qos::Nanos;
 use std::collections::HashSet;
 
-/// How long holders may take for an answer.
+/// Time limits of answers from holders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
     /// To acknowledge a break (MS-SMB2 3.3.2.1: 35 seconds).
@@ -16,7 +16,7 @@ pub struct Timeouts {
     pub returned: Nanos,
 }
 
-/// What one step of the table has at hand.
+/// The inputs and results of one step of the table.
 pub(super) struct Step<'a> {
     pub now: Nanos,
     pub file: FileKey,
@@ -25,12 +25,12 @@ pub(super) struct Step<'a> {
     pub timeouts: Timeouts,
     pub next_id: &'a mut u64,
     pub id_step: u64,
-    /// Who may have something here that had nothing before.
+    /// Holders that may have a first claim on this file.
     pub touched: Vec<HolderId>,
     pub effects: Vec<Effect>,
 }
 
-/// Who asks, as leases and ranges see it.
+/// The requester, as leases and ranges see it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Actor {
     pub holder: Option<HolderId>,
@@ -55,12 +55,11 @@ impl Step<'_> {
         self.effects.push(Effect::Revoked { holder, file: self.file, what });
     }
 
-    pub(super) fn resume(&mut self, (holder, ticket): (HolderId, Ticket), outcome: Outcome) {
+    pub(super) fn resume(&mut self, holder: HolderId, ticket: Ticket, outcome: Outcome) {
         self.effects.push(Effect::Resume { holder, file: self.file, ticket, outcome });
     }
 }
 
-/// Granted, with nothing to tell.
 pub(super) fn done() -> Verdict {
     Verdict::Granted(Granted::default())
 }

@@ -1,47 +1,47 @@
 //! [`Table`]: the claims on many files, as a state machine.
 
+use super::entries::Blocked;
 use super::file::FileClaims;
-use super::held::Binds;
 use super::step::{Step, done};
 use super::{
     Access, Conflict, Effect, Granted, HolderId, HolderUsers, Io, Link, LockOwner, OpenId, Request,
     Requester, Span, Stream, Timeouts, Verdict,
 };
-use crate::few::FewSet;
 use crate::file_key::{FileKey, KeyHasher};
 use crate::qos::Nanos;
+use crate::small_map::SmallSet;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::BuildHasherDefault;
 use std::sync::Arc;
 
-/// Below this many, holders of a file that have nothing there any more are not looked for.
+/// Below this number, former holders of a file are not searched for.
 const KNOWN_MIN: usize = 16;
 
-/// How many files have claims, and claims of what kind.
+/// Numbers of files with claims, by kind of claim.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClaimCounts {
     /// Any.
     pub files: usize,
-    /// Such as stop who reads, or make them wait.
+    /// Claims that can stop or delay reads.
     pub blocks_read: usize,
-    /// Such as make who is told attributes wait.
+    /// Claims that delay GETATTR.
     pub blocks_getattr: usize,
-    /// Such as make who takes the end of a file from them wait.
+    /// Claims that delay taking the end of a file from its attributes.
     pub blocks_eof: usize,
-    /// Such as stop who changes data, attributes or names, or make them wait.
+    /// Claims that can stop or delay changes of data, attributes or names.
     pub blocks_change: usize,
     /// Such that the file or a stream of it goes with an open.
     pub deletes: usize,
 }
 
-/// The claims on many files. Time is an argument; what others have to be told are values.
+/// The claims on many files. Time is an argument; messages to holders are return values.
 #[derive(Debug)]
 pub struct Table {
     timeouts: Timeouts,
     files: HashMap<FileKey, FileClaims, BuildHasherDefault<KeyHasher>>,
     counts: ClaimCounts,
     deadlines: BTreeSet<(Nanos, FileKey)>,
-    holders: HashMap<HolderId, FewSet<FileKey>>,
+    holders: HashMap<HolderId, SmallSet<FileKey>>,
     lapsed: HashSet<HolderId>,
     users: Arc<HolderUsers>,
     next_id: u64,
@@ -64,7 +64,6 @@ impl Table {
         }
     }
 
-    /// The same, where holders are of these users.
     #[must_use]
     pub fn of_users(self, users: Arc<HolderUsers>) -> Self {
         Self { users, ..self }
@@ -80,7 +79,7 @@ impl Table {
         ClaimCounts { files: self.files.len(), ..self.counts }
     }
 
-    /// How many byte ranges an owner has of a file.
+    /// Returns the number of byte ranges of an owner in a file.
     pub fn ranges_of(&self, file: &FileKey, owner: LockOwner) -> usize {
         self.files.get(file).map_or(0, |claims| claims.ranges_of(owner))
     }
@@ -95,33 +94,33 @@ impl Table {
         self.files.get(file).is_some_and(|claims| claims.is_split_by(owner, stream, span))
     }
 
-    /// Whether somebody who can be asked may have written to a file without saying so.
-    pub fn is_written_unseen(&self, file: &FileKey) -> bool {
-        self.files.get(file).is_some_and(|claims| !claims.written_unseen(Stream::default()).is_empty())
+    /// Whether a connected client may hold written data of a file under a write delegation.
+    pub fn has_write_delegation(&self, file: &FileKey) -> bool {
+        self.files.get(file).is_some_and(|claims| !claims.write_delegations(Stream::default()).is_empty())
     }
 
-    /// Who may write to a file without saying so, by a delegation that nobody has asked for.
+    /// Returns the holder of a write delegation that has not been recalled.
     pub fn writer(&self, file: &FileKey) -> Option<HolderId> {
         let lease = self.files.get(file)?.leases.iter().find(|lease| lease.delegates_writing())?;
         (!self.lapsed.contains(&lease.holder)).then_some(lease.holder)
     }
 
-    /// What an open of a file has got, as it is now; `None` if there is no such open.
+    /// Returns the current grant of an open of a file; `None` if there is no such open.
     pub fn granted_of(&self, file: &FileKey, open: OpenId) -> Option<Granted> {
         self.files.get(file)?.granted_of(open)
     }
 
-    /// What an open of a file may do, and what others may not; `None` if there is no such open.
+    /// Returns access and share mode of an open of a file; `None` if there is no such open.
     pub fn access_of(&self, file: &FileKey, open: OpenId) -> Option<Access> {
         self.files.get(file)?.access_of(open)
     }
 
-    /// Whether a stream of a file is to go with its last open, by itself or with the file, as was decided by whatever open.
+    /// Whether a stream of a file is to go with its last open, by itself or with the file, whichever open decided that.
     pub fn is_deleted(&self, file: &FileKey, stream: Stream) -> bool {
         self.files.get(file).is_some_and(|claims| claims.is_deleted(stream))
     }
 
-    /// Whether a stream of a file goes when others close it, and whoever this is has no open that it would outlive them by.
+    /// Whether a stream of a file goes with the opens of others, and the requester has no open that would keep it.
     pub fn is_going(&self, file: &FileKey, stream: Stream, by: Requester) -> bool {
         let is_going = |claims: &FileClaims| claims.is_going(stream, claims.actor(by).unwrap_or_default());
         self.files.get(file).is_some_and(is_going)
@@ -134,14 +133,14 @@ impl Table {
 
     /// Answers a request about a file.
     pub fn apply(&mut self, now: Nanos, file: &FileKey, request: &Request) -> (Verdict, Vec<Effect>) {
-        if !self.files.contains_key(file) && request.makes().is_none() {
+        if !self.files.contains_key(file) && request.claim_origin().is_none() {
             return (without_claims(request), Vec::new());
         }
         self.visit(now, file, |claims, step| claims.apply(step, request))
     }
 
-    /// Ends ranges of an open that is to be closed, where there are more than so many: at most so many, before others have their turn.
-    /// Whether it did.
+    /// Ends up to `most` ranges of an open that is to be closed, if it has more, so that others have a turn before the
+    /// rest. Returns whether it did.
     pub(super) fn thin_out(
         &mut self,
         now: Nanos,
@@ -159,7 +158,7 @@ impl Table {
         is_more
     }
 
-    /// What [`Effect::Remove`] says was done, or cannot be: the file can be opened again, if it is still there.
+    /// Reports the end of an [`Effect::Remove`], successful or not: the file can be opened again if it still exists.
     pub fn removed(&mut self, now: Nanos, file: &FileKey, stream: Stream) -> Vec<Effect> {
         if !self.files.contains_key(file) {
             return Vec::new();
@@ -190,26 +189,26 @@ impl Table {
         self.deadlines.first().map(|&(deadline, _)| deadline)
     }
 
-    /// The holder's lease on all it has is over: from now on it yields to whatever conflicts (courtesy,
-    /// RFC 8881 §8.4.2.4).
+    /// Expires the lease of a holder on its state: from now on its claims yield to any conflict (courtesy, RFC 8881
+    /// §8.4.2.4).
     pub fn lapse(&mut self, now: Nanos, holder: HolderId) -> Vec<Effect> {
         if !self.holders.contains_key(&holder) {
             return Vec::new();
         }
         self.lapsed.insert(holder);
-        // Those who wait for it ask again.
+        // Requests that wait for its claims are resumed.
         self.visit_all(now, holder, |claims, _| {
             claims.is_released = true;
             claims.line.all_released();
         })
     }
 
-    /// The holder is back; what nobody wanted meanwhile is still its own.
+    /// Marks a holder as connected; claims without a conflict in the meantime are still its own.
     pub fn renew(&mut self, holder: HolderId) {
         self.lapsed.remove(&holder);
     }
 
-    /// Tells a holder again what was asked of it and it has not answered.
+    /// Repeats the unanswered recalls of a holder.
     pub fn remind(&mut self, now: Nanos, holder: HolderId) -> Vec<Effect> {
         self.visit_all(now, holder, |claims, step| claims.remind(step, holder))
     }
@@ -221,7 +220,7 @@ impl Table {
         effects
     }
 
-    /// Ends at most so many claims of a holder, and about as many files that it has any on; whether that is all it had.
+    /// Ends up to a limit of a holder's claims, and about as many files; returns whether none are left.
     pub(super) fn drop_some(
         &mut self,
         now: Nanos,
@@ -256,7 +255,7 @@ impl Table {
         mut act: impl FnMut(&mut FileClaims, &mut Step<'_>),
     ) -> Vec<Effect> {
         let files: Vec<FileKey> =
-            self.holders.get(&holder).into_iter().flat_map(FewSet::iter).copied().collect();
+            self.holders.get(&holder).into_iter().flat_map(SmallSet::iter).copied().collect();
         files.iter().flat_map(|file| self.visit(now, file, &mut act).1).collect()
     }
 
@@ -287,9 +286,9 @@ impl Table {
             deadline.map(|deadline| self.deadlines.insert((deadline, *file)));
             claims.armed = deadline;
         }
-        let binds = claims.binds();
-        let before = std::mem::replace(&mut claims.counted, binds);
-        self.counts.count(before, binds);
+        let blocked = claims.blocked();
+        let before = std::mem::replace(&mut claims.counted, blocked);
+        self.counts.count(before, blocked);
         self.index(file, &touched);
         (answer, effects)
     }
@@ -311,7 +310,7 @@ impl Table {
             return self.forget(file, known);
         }
         let holders = claims.holders();
-        let (kept, gone): (FewSet<_>, FewSet<_>) =
+        let (kept, gone): (SmallSet<_>, SmallSet<_>) =
             known.into_iter().partition(|holder| holders.contains(holder));
         claims.known = kept;
         self.forget(file, gone);
@@ -330,13 +329,13 @@ impl Table {
 }
 
 impl ClaimCounts {
-    fn count(&mut self, before: Binds, after: Binds) {
+    fn count(&mut self, before: Blocked, after: Blocked) {
         let counted =
             |count: usize, before: bool, after: bool| count + usize::from(after) - usize::from(before);
-        self.blocks_read = counted(self.blocks_read, before.reads, after.reads);
-        self.blocks_getattr = counted(self.blocks_getattr, before.looks, after.looks);
-        self.blocks_eof = counted(self.blocks_eof, before.ends, after.ends);
-        self.blocks_change = counted(self.blocks_change, before.changes, after.changes);
+        self.blocks_read = counted(self.blocks_read, before.read, after.read);
+        self.blocks_getattr = counted(self.blocks_getattr, before.getattr, after.getattr);
+        self.blocks_eof = counted(self.blocks_eof, before.eof, after.eof);
+        self.blocks_change = counted(self.blocks_change, before.change, after.change);
         self.deletes = counted(self.deletes, before.deletes, after.deletes);
     }
 }
@@ -365,13 +364,14 @@ impl Table {
         assert!(self.files.values().all(|claims| !claims.is_empty()));
         let armed = self.files.values().filter(|claims| claims.armed.is_some()).count();
         assert_eq!(self.deadlines.len(), armed);
-        let binding =
-            |binds: fn(Binds) -> bool| self.files.values().filter(|claims| binds(claims.binds())).count();
-        assert_eq!(self.counts.blocks_read, binding(|binds| binds.reads));
-        assert_eq!(self.counts.blocks_getattr, binding(|binds| binds.looks));
-        assert_eq!(self.counts.blocks_eof, binding(|binds| binds.ends));
-        assert_eq!(self.counts.blocks_change, binding(|binds| binds.changes));
-        assert_eq!(self.counts.deletes, binding(|binds| binds.deletes));
+        let blocking = |blocked: fn(Blocked) -> bool| {
+            self.files.values().filter(|claims| blocked(claims.blocked())).count()
+        };
+        assert_eq!(self.counts.blocks_read, blocking(|blocked| blocked.read));
+        assert_eq!(self.counts.blocks_getattr, blocking(|blocked| blocked.getattr));
+        assert_eq!(self.counts.blocks_eof, blocking(|blocked| blocked.eof));
+        assert_eq!(self.counts.blocks_change, blocking(|blocked| blocked.change));
+        assert_eq!(self.counts.deletes, blocking(|blocked| blocked.deletes));
         for (holder, files) in &self.holders {
             assert!(files.iter().all(|file| self.files[file].known.contains(holder)));
         }

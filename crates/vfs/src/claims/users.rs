@@ -1,16 +1,16 @@
-//! Which holders are of one user: a file has only so many claims, and no user has those that the others need.
+//! The users of holders. They bound the claims of one user on a file, so that others can have some too.
 
 use super::HolderId;
-use super::held::CLAIMS_MAX;
+use super::entries::CLAIMS_MAX;
 use crate::sync::RwLock;
 use std::collections::{HashMap, HashSet};
 
 /// The users of holders that are several to one user.
 #[derive(Debug, Default)]
-pub struct HolderUsers(RwLock<Known>);
+pub struct HolderUsers(RwLock<UserTable>);
 
 #[derive(Debug, Default)]
-struct Known {
+struct UserTable {
     of: HashMap<HolderId, u32>,
     holders: HashMap<u32, HashSet<HolderId>>,
 }
@@ -18,19 +18,19 @@ struct Known {
 impl HolderUsers {
     /// A holder is this user's.
     pub fn add(&self, holder: HolderId, user: u32) {
-        let mut known = self.0.write();
-        known.of.insert(holder, user);
-        known.holders.entry(user).or_default().insert(holder);
+        let mut table = self.0.write();
+        table.of.insert(holder, user);
+        table.holders.entry(user).or_default().insert(holder);
     }
 
     /// A holder is gone.
     pub(super) fn remove(&self, holder: HolderId) {
-        let mut known = self.0.write();
-        let Some(user) = known.of.remove(&holder) else { return };
-        let Some(holders) = known.holders.get_mut(&user) else { return };
+        let mut table = self.0.write();
+        let Some(user) = table.of.remove(&holder) else { return };
+        let Some(holders) = table.holders.get_mut(&user) else { return };
         holders.remove(&holder);
         if holders.is_empty() {
-            known.holders.remove(&user);
+            table.holders.remove(&user);
         }
     }
 
@@ -47,10 +47,10 @@ impl HolderUsers {
         count < left || self.count(holder, having()) < left
     }
 
-    /// How many of these are of a holder's user.
+    /// Counts the holders that belong to the same user.
     fn count(&self, holder: HolderId, having: impl Iterator<Item = HolderId>) -> usize {
-        let known = self.0.read();
-        let holders = known.of.get(&holder).and_then(|user| known.holders.get(user));
+        let table = self.0.read();
+        let holders = table.of.get(&holder).and_then(|user| table.holders.get(user));
         match holders.filter(|holders| holders.len() > 1) {
             Some(holders) => having.filter(|other| holders.contains(other)).count(),
             None => having.filter(|other| *other == holder).count(),

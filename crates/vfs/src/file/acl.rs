@@ -1,9 +1,11 @@
-//! Who may do what with a file, by its mode bits and its list of POSIX, or by its list: asked by all other verbs; and changing lists.
+//! Permission checks of files, for all other operations, and changes of access control lists.
 //!
-//! Lists of POSIX are read where they decide, also under the backend's lock ([`crate::backend::acls::Acls`]).
+//! Mode bits with a POSIX ACL decide, or an access control list.
 //!
-//! A list is read before the backend's lock of a file is taken, because what authorizes a change must not call the backend. So a
-//! change that was on its way when a list changed may still be made, as with files that are open.
+//! POSIX ACLs are read where they decide, also under the backend's lock ([`crate::backend::acls::Acls`]).
+//!
+//! An access control list is read before the backend's lock of a file is taken, because an authorizing closure must not
+//! call the backend. So a change that is under way while a list changes may still be made, as with files that are open.
 
 use super::core::{File, check_is_dir, check_writable};
 use crate::acl::access::{self, Access};
@@ -23,7 +25,7 @@ use crate::namespace::Export;
 use crate::volume::Volume;
 use std::sync::Arc;
 
-/// What is to be set of a file's security; what is `None` stays.
+/// Changes of a file's security; `None` leaves a part as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SetSecurity {
     /// Another owner.
@@ -34,16 +36,17 @@ pub struct SetSecurity {
     pub acl: Option<Acl>,
 }
 
-/// What decides whether the entries of a directory may change: looked up before, asked under the backend's lock.
+/// The basis of decisions on the entries of a directory, looked up before the change and evaluated under the backend's
+/// lock.
 #[derive(Clone, Copy)]
 pub(super) enum Ruling<'d> {
     /// The mode bits and the list of POSIX that this directory has then.
     Mode(&'d NodeRef),
-    /// What lists gave before: in the directory, and to what has the name.
+    /// Rights by lists, read before the change: on the directory and on the object of the name.
     Lists { dir: Rights, object: Option<Object> },
 }
 
-/// What has a name, as it was when lists were looked at.
+/// The object of a name when its list was read.
 #[derive(Clone, Copy)]
 pub(super) struct Object {
     file_id: u64,
@@ -76,7 +79,8 @@ impl Ruling<'_> {
         }
     }
 
-    /// Whether an entry may go: who may remove what is in the directory, or that object itself, may (MS-FSA §2.1.5.1.2.1).
+    /// Whether an entry may be removed: with the right to delete children of the directory, or to delete the object
+    /// (MS-FSA §2.1.5.1.2.1).
     pub(super) fn check_removal(self, entry: &EntryRef<'_>, caller: &Caller) -> FsResult<()> {
         check_writable(caller)?;
         check_is_dir(entry.dir)?;
@@ -103,8 +107,8 @@ impl Ruling<'_> {
 }
 
 impl Export {
-    /// Whether `caller` sees that the file of `key` is there, which has `attrs`, where listings show only what one may read. Where
-    /// lists rule, that is all of reading, as with Windows.
+    /// Whether listings show `caller` the file of `key`, which has `attrs`, where they show only readable files. Where
+    /// lists rule, that needs all rights of reading, as on Windows.
     pub fn is_visible(self: &Arc<Self>, key: &FileKey, attrs: &Attrs, caller: &Caller) -> FsResult<bool> {
         Ok(match self.volume.security_style() {
             SecurityStyle::Unix => {
@@ -124,8 +128,8 @@ impl Export {
 }
 
 impl File {
-    /// What `caller` may do with this file, which has `attrs`, where lists rule: the rights of the file's own list, or of that which
-    /// its mode amounts to. `None`: mode bits rule.
+    /// Returns the rights of `caller` on this file, which has `attrs`, where lists rule: those of the file's own list,
+    /// or of the list equivalent to its mode. `None`: mode bits rule.
     #[inline]
     pub fn rights(&self, caller: &Caller, attrs: &Attrs, blocking: Blocking) -> FsResult<Option<Rights>> {
         match self.volume().security_style() {
@@ -134,7 +138,7 @@ impl File {
         }
     }
 
-    /// The same of the file's own list, now. `None`: it has none.
+    /// Returns the rights by the file's own list, read now. `None`: it has none.
     pub(super) fn rights_of_own_list(&self, caller: &Caller) -> FsResult<Option<Rights>> {
         if self.volume().security_style() == SecurityStyle::Unix {
             return Ok(None);
@@ -184,7 +188,8 @@ impl File {
         }
     }
 
-    /// As [`File::check`] for the data of a regular file, where a protocol has no open: where mode bits rule, an owner passes.
+    /// [`File::check`] for the data of a regular file where a protocol has no open: where mode bits rule, the owner
+    /// passes.
     #[inline]
     pub(super) fn check_data(
         &self,
@@ -212,21 +217,22 @@ impl File {
         }
     }
 
-    /// What decides whether `caller` may change the entries of this directory; with a name, also what has it.
+    /// Returns the basis of decisions on the entries of this directory for `caller`, and on the object of a name.
     pub(super) fn ruling(&self, caller: &Caller, name: Option<&[u8]>) -> FsResult<Ruling<'_>> {
         if self.volume().security_style() == SecurityStyle::Unix {
             return Ok(Ruling::Mode(&self.node));
         }
         let dir = self.node.attrs(Blocking::Allowed)?;
         let name = name.and_then(|name| Name::new(name).ok());
-        // Where nothing is found, the verb itself says what is wrong.
+        // If the lookup fails, the operation itself reports the error.
         let found = name.and_then(|name| self.node.lookup(name, Blocking::Allowed).ok());
         let found = found.map(|found| (self.beside(found.node), found.attrs));
         let object = found.as_ref().map(|(object, attrs)| (object, attrs));
         self.ruling_of(caller, &dir, object, Blocking::Allowed)
     }
 
-    /// The same where the directory has `dir`, and what has the name is known with its attributes.
+    /// Returns the basis of decisions where the directory has `dir`, and the object of the name is known with its
+    /// attributes.
     pub(super) fn ruling_of(
         &self,
         caller: &Caller,
@@ -259,7 +265,7 @@ impl File {
         Ok(dir.mode & STICKY != 0 && record(self.volume(), &self.node, dir, blocking)?.is_none())
     }
 
-    /// What says which list a new file in this directory is to have: `given`, or what it inherits. `None`: mode bits rule.
+    /// Returns the origin of a new file's list in this directory: `given`, or inheritance. `None`: mode bits rule.
     pub(super) fn new_list(&self, given: Option<&Acl>) -> FsResult<Option<NewList>> {
         if self.volume().security_style() == SecurityStyle::Unix {
             return Ok(None);
@@ -297,8 +303,9 @@ impl File {
         }
     }
 
-    /// Sets owner, group and list of a file, where lists rule: `held` are rights that an open has, beside those that the list gives
-    /// now. Whoever may become its owner makes nobody else that, and gives it to no group but one of theirs (MS-FSA §2.1.5.17).
+    /// Sets owner, group and list of a file, where lists rule. `held` are rights of an open, beside those that the list
+    /// gives now. A caller with the right to take ownership can make only itself the owner, and set only a group that
+    /// it is in (MS-FSA §2.1.5.17).
     pub fn set_security(
         &self,
         caller: &Caller,
@@ -308,7 +315,7 @@ impl File {
     ) -> FsResult<Change> {
         check_writable(caller)?;
         SetAttrs { uid: set.uid, gid: set.gid, ..SetAttrs::default() }.check_ids()?;
-        let _changing = self.volume().kept().slot(&self.key()).lock_change();
+        let _changing = self.volume().extra_attrs_cache().slot(&self.key()).lock_change();
         let before = self.node.attrs(Blocking::Allowed)?;
         let rights = self.rights(caller, &before, Blocking::Allowed)?.ok_or(FsError::NotSupported)? | held;
         let uid = set.uid.filter(|uid| *uid != before.uid);
@@ -336,7 +343,7 @@ impl File {
             // The next write would take them away, and the list with them, which belongs to the mode.
             mode &= !access::set_id_bits(mode);
         }
-        // Until owner and mode are those of the record, the file is ruled by its mode, which gives nobody more than the old list.
+        // Until owner and mode match the record, the mode rules, which gives no caller more than the old list.
         let record = Record::new(acl, new_uid, new_gid, mode);
         let ask = |_: &Attrs| self.check_claims(caller.by, IoKind::SetAttrs, || Span::ALL);
         let mut after = self.write_list(record, &ask)?.after;
@@ -354,7 +361,7 @@ impl File {
     }
 }
 
-/// What may be set of the attributes of a file whose own list gives `rights`.
+/// Limits a change of attributes to the rights of the file's own list.
 pub(super) fn allowed_by_list(
     rights: Rights,
     caller: &Caller,
@@ -364,7 +371,7 @@ pub(super) fn allowed_by_list(
 ) -> FsResult<SetAttrs> {
     let mut set = *set;
     let owns = caller.is_root() || caller.uid == attrs.uid;
-    // A mode that comes with both times is what clients say of a file that they have just made exclusively (RFC 1813 §3.3.8).
+    // A client that has just made a file exclusively sets a mode together with both times (RFC 1813 §3.3.8).
     let says_of_new = matches!((set.accessed, set.modified), (Some(SetTime::Now), Some(SetTime::Now)));
     let is_same = |mode: u32| (mode ^ attrs.mode) & MODE_BITS == 0;
     if says_of_new || set.mode.is_some_and(is_same) || attrs.file_type == FileType::Symlink {
@@ -373,7 +380,7 @@ pub(super) fn allowed_by_list(
     set.uid = set.uid.filter(|uid| *uid != attrs.uid);
     set.gid = set.gid.filter(|gid| *gid != attrs.gid);
     if set.mode.is_some() || set.uid.is_some() || set.gid.is_some() {
-        // The list says who may do what, and nothing else does.
+        // Only the list decides.
         return Err(FsError::NotOwner);
     }
     if set.size.is_some() && !is_open && !rights.has(Rights::WRITE) {
@@ -385,7 +392,7 @@ pub(super) fn allowed_by_list(
     Ok(set)
 }
 
-/// Where the list of a new file comes from.
+/// The origin of a new file's access control list.
 pub(super) struct NewList {
     above: Acl,
     given: Option<Acl>,
@@ -396,7 +403,7 @@ impl NewList {
         self.given.clone().unwrap_or_else(|| self.above.inherited(uid, gid, is_dir))
     }
 
-    /// What is made with the list: it has the mode that says no more than the list, so that nobody ever has more than that.
+    /// Limits the mode of a new file to the rights of its list, so that no caller ever has more than the list gives.
     pub(super) fn inode(list: Option<&Self>, inode: NewInode, is_dir: bool) -> NewInode {
         let Some(list) = list else { return inode };
         let mode = list.of(inode.uid, inode.gid, is_dir).mode(inode.uid, inode.gid);
@@ -404,7 +411,7 @@ impl NewList {
     }
 }
 
-/// What lists give `caller` of a file of `volume`.
+/// Returns the rights that lists give `caller` on a file of `volume`.
 fn granted(
     volume: &Volume,
     node: &NodeRef,
@@ -439,7 +446,7 @@ pub(super) fn check_mode(node: &NodeRef, attrs: &Attrs, caller: &Caller, wish: A
     access::check(attrs, acl.as_deref(), caller, wish)
 }
 
-/// As [`check_mode`], for the data of a regular file where a protocol has no open.
+/// [`check_mode`] for the data of a regular file where a protocol has no open.
 pub(super) fn check_mode_data(node: &NodeRef, attrs: &Attrs, caller: &Caller, wish: Access) -> FsResult<()> {
     let acl = ruling_acl(node, attrs, caller, Blocking::Allowed)?;
     access::check_data(attrs, acl.as_deref(), caller, wish)
@@ -456,7 +463,7 @@ fn record(
     if !carries {
         return Ok(None);
     }
-    let slot = volume.kept().slot(&node.key());
+    let slot = volume.extra_attrs_cache().slot(&node.key());
     let known = slot.recall_acl(attrs);
     if known.is_none() && blocking == Blocking::Never {
         return Err(FsError::Wait(Wait::Storage));
@@ -472,7 +479,8 @@ fn record(
     Ok(record.filter(|record| record.is_of(attrs)))
 }
 
-/// [`FsError::Access`] unless `rights` are enough for `wish`. Who may run a file may read it (RFC 1813 §4.4, MS-SMB2 §3.3.5.12).
+/// [`FsError::Access`] unless `rights` include `wish`. A caller that may execute a file may read it (RFC 1813 §4.4,
+/// MS-SMB2 §3.3.5.12).
 fn check_list(rights: Rights, wish: Access, is_file: bool) -> FsResult<()> {
     let reads = rights.has(Rights::READ) || is_file && rights.has(Rights::EXECUTE);
     let wishes = [

@@ -15,7 +15,7 @@ use crate::model::caller::Caller;
 /// Set only if the file's change time is still this one.
 pub type Guard = Option<Time>;
 
-/// What a caller may do with an object, as its mode bits or its list say.
+/// Rights of a caller on an object, by its mode bits or its access control list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AccessReply {
     /// The attributes the answer is drawn from.
@@ -37,7 +37,7 @@ pub struct AccessReply {
 }
 
 impl AccessReply {
-    /// What a list that gives `rights` allows.
+    /// Derives the reply from the rights of an access control list.
     fn of_list(attrs: Attrs, caller: &Caller, rights: Rights) -> Self {
         let is_dir = attrs.file_type == FileType::Directory;
         let changes = |right| rights.has(right) && !caller.read_only;
@@ -55,13 +55,13 @@ impl AccessReply {
 }
 
 impl File {
-    /// What `caller` may do with this file.
+    /// Returns the rights of `caller` on this file.
     #[inline]
     pub fn access(&self, caller: &Caller, blocking: Blocking) -> FsResult<AccessReply> {
         self.access_by(self.node.attrs(blocking)?, caller, blocking)
     }
 
-    /// The same of no stream, by attributes that were told just now.
+    /// Returns the rights of `caller` by attributes that were just read; a stream has no other rights than its file.
     pub fn access_by(&self, attrs: Attrs, caller: &Caller, blocking: Blocking) -> FsResult<AccessReply> {
         if let Some(rights) = self.rights(caller, &attrs, blocking)? {
             return Ok(AccessReply::of_list(attrs, caller, rights));
@@ -82,8 +82,8 @@ impl File {
         })
     }
 
-    /// Sets attributes, as POSIX allows: mode and times by the owner, the owner by root, the group by an
-    /// owner who is in it, size and the present time by whoever may write.
+    /// Sets attributes as POSIX allows: the owner sets mode and times, root the owner. An owner sets a group that the
+    /// owner is in. A caller that may write sets the size and the present time.
     pub fn set_attrs(
         &self,
         caller: &Caller,
@@ -94,8 +94,8 @@ impl File {
         self.set_attrs_as(Setter::of(caller), set, guard, pending)
     }
 
-    /// The same by who has the file open with rights that were granted then: with that to change attributes, times are set as by the
-    /// owner.
+    /// Sets attributes with the rights that an open was granted: with the right to change attributes, times are set as
+    /// by the owner.
     pub fn set_attrs_by_claim(
         &self,
         caller: &Caller,
@@ -107,7 +107,7 @@ impl File {
         self.set_attrs_as(Setter { sets_times, ..Setter::of(caller) }, set, None, pending)
     }
 
-    /// [`File::set_attrs`], perhaps by one who has the file open.
+    /// Implements [`File::set_attrs`], with or without the rights of an open.
     pub(super) fn set_attrs_as(
         &self,
         setter: Setter<'_>,
@@ -157,16 +157,16 @@ impl File {
     }
 }
 
-/// Who sets attributes.
+/// The caller of a SETATTR and the rights of its open.
 pub(super) struct Setter<'c> {
     pub(super) caller: &'c Caller,
-    /// To those who hold claims on the file.
+    /// The requester, for the claims on the file.
     pub(super) by: Requester,
     /// Whether it was opened for writing: then a new size needs no more.
     pub(super) is_open: bool,
     /// Whether times are set that only the owner may set otherwise.
     pub(super) sets_times: bool,
-    /// What a new size is to them.
+    /// The kind of a size change, for the claims on the file.
     pub(super) kind: IoKind,
 }
 
@@ -176,13 +176,13 @@ impl<'c> Setter<'c> {
         Self { caller, by: caller.by, is_open: false, sets_times: false, kind: IoKind::Write }
     }
 
-    /// What an open gives, beside what a list gives now.
+    /// Rights of the open, beside those that the list gives now.
     fn held(&self) -> Rights {
         if self.sets_times { Rights::WRITE_ATTRS } else { Rights::NONE }
     }
 }
 
-/// Checks every wish in `set` and adds what follows from it.
+/// Checks each change in `set` and adds the changes that follow from it.
 fn allowed(setter: &Setter<'_>, node: &NodeRef, attrs: &Attrs, set: &SetAttrs) -> FsResult<SetAttrs> {
     let caller = setter.caller;
     let owns = caller.is_root() || caller.uid == attrs.uid;
@@ -207,7 +207,7 @@ fn allowed(setter: &Setter<'_>, node: &NodeRef, attrs: &Attrs, set: &SetAttrs) -
         }
     }
     if attrs.file_type == FileType::Symlink {
-        // Nothing looks at the mode of a symbolic link: a wish for one is taken and changes nothing, as on other servers.
+        // The mode of a symbolic link has no effect: setting it succeeds and changes nothing, as on other servers.
         set.mode = None;
     }
     let sets_moment =
@@ -232,8 +232,8 @@ fn check_new_owner(caller: &Caller, attrs: &Attrs, set: &SetAttrs) -> FsResult<(
     if takes_user || takes_group || foreign { Err(FsError::NotOwner) } else { Ok(()) }
 }
 
-/// A new owner or group, and a new size set by another than root, take the set-id bits away, unless a new mode is set
-/// in the same call.
+/// Clears the set-id bits on a new owner or group, or on a new size set by another than root, unless the same call sets
+/// a mode.
 fn without_set_id(caller: &Caller, attrs: &Attrs, set: SetAttrs) -> SetAttrs {
     let bits = access::set_id_bits(attrs.mode);
     let chowns = (set.uid.is_some() || set.gid.is_some()) && attrs.file_type != FileType::Directory;

@@ -1,9 +1,9 @@
-//! What the verbs of a file ask of those who hold claims on it.
+//! Checks of the claims on a file, for the operations on files.
 //!
-//! Data and attributes are asked about inside the closures that authorize a change, under the backend's lock of the file:
-//! nothing lies between the answer and the change. So a [`crate::claims::Holder`] only takes note of an effect; it must not
-//! call the backend. A change that began before a claim was granted may still be on its way: whoever grants the right to
-//! cache passes the file's lock once ([`File::pass_changes`]) before the client is told.
+//! Data and attributes are checked inside the closures that authorize a change, under the backend's lock of the file:
+//! nothing happens between the check and the change. So a [`crate::claims::Holder`] only records an effect; it must not
+//! call the backend. A change that began before a claim was granted may still be under way. So the grant of a caching
+//! right acquires the file's lock once ([`File::pass_changes`]) before the client hears of it.
 
 use super::acl::Ruling;
 use super::core::{File, check_writable};
@@ -22,8 +22,9 @@ use crate::model::name::Name;
 use std::cell::Cell;
 
 impl File {
-    /// Asks those who hold something of this file before its data or attributes are read or changed. [`FsError::Wait(Wait::Recall)`]
-    /// while somebody has to give way first, [`FsError::Locked`] if nobody has to; without anybody, this is one look.
+    /// Checks the claims of others before data or attributes are read or changed. [`FsError::Wait(Wait::Recall)`] while
+    /// a recall is under way; [`FsError::Locked`] on a conflict that no recall resolves. One atomic load if there are
+    /// no claims.
     #[inline]
     pub(super) fn check_claims(
         &self,
@@ -44,7 +45,7 @@ impl File {
         claims.io(|| self.volume().now(), &self.key(), io)
     }
 
-    /// The same before attributes are set of a file that has `attrs`: another size changes data, as `kind` says.
+    /// Checks claims before attributes are set; a new size changes data, as `kind` says.
     pub(super) fn check_claims_for_setattr(
         &self,
         by: Requester,
@@ -58,31 +59,31 @@ impl File {
         self.check_claims(by, IoKind::SetAttrs, || Span::ALL)
     }
 
-    /// Asks whoever may have written without saying so, before the size, the times or the change counter of this file are told.
+    /// Recalls write caches before size, times or change counter of this file are returned.
     #[inline]
     pub fn recall_writers(&self, by: Requester) -> FsResult<()> {
         self.check_claims(by, IoKind::ReadAttrs, || Span::ALL)
     }
 
-    /// The same for somebody who takes the end of the file from that, and reads no further.
+    /// Recalls write caches for a reader that takes the end of the file from the attributes and reads no further.
     #[inline]
     pub fn recall_writers_for_eof(&self, by: Requester) -> FsResult<()> {
         self.check_claims(by, IoKind::ReadEnd, || Span::ALL)
     }
 
-    /// Whether somebody may have written to this file without saying so.
+    /// Whether a client may hold written data of this file under a write delegation.
     #[inline]
     pub fn has_write_delegation(&self) -> bool {
         self.volume().active_claims().is_some_and(|claims| claims.has_write_delegation(&self.key()))
     }
 
-    /// Who may write to this file without saying so, by a delegation that nobody has asked for.
+    /// Returns the holder of a write delegation that has not been recalled.
     pub fn delegated_writer(&self) -> Option<HolderId> {
         self.volume().active_claims()?.delegated_writer(&self.key())
     }
 
-    /// Takes over times from a client that keeps them for this file: later ones than it has, and none later than `now`. Whether the
-    /// time of modification is one of them. Nobody is asked.
+    /// Adopts times that a client with a delegation reports: only later ones than the file has, and none later than
+    /// `now`. Returns whether they include the time of modification. Checks no claims.
     pub fn adopt_times(
         &self,
         accessed: Option<Time>,
@@ -111,13 +112,13 @@ impl File {
         Ok(is_modified.get())
     }
 
-    /// Has the file's times and change counter say that somebody has written where nobody sees it. Nobody is asked.
+    /// Advances times and change counter for a write that a client has cached. Checks no claims.
     pub fn touch_modified(&self) -> FsResult<Change> {
         self.node.set_attrs(&SetAttrs { modified: Some(SetTime::Now), ..SetAttrs::default() })
     }
 
-    /// Asks those who keep the file of a name in this directory open before the name goes or changes. A name that is not
-    /// there has nobody to ask, and one that `caller` may not change stays.
+    /// Checks claims before a name in this directory is removed or changed. A missing name has no claims; one that
+    /// `caller` may not change stays.
     pub(super) fn check_claims_for_unlink(
         &self,
         ruling: Ruling<'_>,
@@ -125,7 +126,7 @@ impl File {
         name: Name<'_>,
     ) -> FsResult<()> {
         let Some(claims) = self.volume().active_claims() else { return Ok(()) };
-        // The verb itself says what is wrong.
+        // The operation itself reports the error.
         if self.check_place(ruling, caller).is_err() {
             return Ok(());
         }
@@ -133,7 +134,7 @@ impl File {
         claims.unlink(caller.by, || self.volume().now(), &found.node.key())
     }
 
-    /// Asks those who keep `target` open before `caller` gives it a further name in this directory.
+    /// Checks the claims on `target` before `caller` links it in this directory.
     pub(super) fn check_claims_for_link(
         &self,
         ruling: Ruling<'_>,
@@ -147,7 +148,7 @@ impl File {
         claims.unlink(caller.by, || self.volume().now(), &target.key())
     }
 
-    /// After `from` in this directory has become `to` in `to_dir`: what goes with the last open of that file goes by its new name.
+    /// Updates delete-on-close links after `from` in this directory became `to` in `to_dir`.
     pub(super) fn update_links_of(&self, from: Name<'_>, to_dir: &Self, to: Name<'_>) {
         let Some(claims) = self.volume().active_claims().filter(|claims| claims.has_deletions()) else {
             return;
@@ -157,7 +158,7 @@ impl File {
         claims.relink(|| self.volume().now(), &moved.node.key(), from, to);
     }
 
-    /// The same after a stream of this file was renamed.
+    /// Updates delete-on-close links after a stream of this file was renamed.
     pub(super) fn update_stream_links(&self, from: &[u8], to: &[u8]) {
         if let Some(claims) = self.volume().active_claims().filter(|claims| claims.has_deletions()) {
             let key = self.key();
@@ -165,7 +166,7 @@ impl File {
         }
     }
 
-    /// Tells those who keep a listing of this directory that it has changed, but the holder of `except`. Nobody is waited for.
+    /// Breaks cached listings of this directory, except that of `except`. Does not wait for the holders.
     #[inline]
     pub fn notify_listing_changed(&self, except: Option<LeaseKey>) {
         if let Some(claims) = self.volume().active_claims() {
@@ -174,13 +175,13 @@ impl File {
         }
     }
 
-    /// Whether `caller` may lock bytes of this file: who may write alone with them, who may read together with
-    /// others.
+    /// Whether `caller` may lock bytes of this file: an exclusive lock needs the right to write, a shared one the right
+    /// to read.
     pub fn authorize_lock(&self, caller: &Caller, is_exclusive: bool, blocking: Blocking) -> FsResult<()> {
         self.authorize_data(caller, if is_exclusive { Access::WRITE } else { Access::READ }, blocking)
     }
 
-    /// Whether `caller` may read or write the data of this file by its mode or list, whoever holds claims on it.
+    /// Whether `caller` may read or write the data of this file by its mode or list. Claims do not matter.
     pub fn authorize_data(&self, caller: &Caller, access: Access, blocking: Blocking) -> FsResult<()> {
         if access.has(Access::WRITE) {
             check_writable(caller)?;
@@ -190,8 +191,8 @@ impl File {
         self.check_data(&attrs, caller, access, blocking)
     }
 
-    /// Whether `caller` may keep others from doing this for as long as it has the file open. Linux' server asks for the same:
-    /// the right to write, of a caller that denies reading. Under a rule that is read-only nobody denies anything.
+    /// Whether `caller` may deny others this access while it has the file open. As in Linux' server, denying reads
+    /// needs the right to write. A read-only export allows no denial.
     pub fn authorize_deny(&self, caller: &Caller, deny: Rights, blocking: Blocking) -> FsResult<()> {
         if deny.is_none() {
             return Ok(());
@@ -207,24 +208,24 @@ impl File {
         volume.claims().request(volume.now(), &self.key(), request)
     }
 
-    /// What an open of this file has got, as it is now; `None` if there is no such open.
+    /// Returns the grant of an open of this file as it is now; `None` if there is no such open.
     pub fn granted_of(&self, open: OpenId) -> Option<Granted> {
         self.volume().active_claims()?.granted_of(&self.key(), open)
     }
 
-    /// What an open of this file may do, and what others may not; `None` if there is no such open.
+    /// Returns the access and share mode of an open of this file; `None` if there is no such open.
     pub fn access_of(&self, open: OpenId) -> Option<crate::claims::Access> {
         self.volume().active_claims()?.access_of(&self.key(), open)
     }
 
-    /// Whether this file or stream is to go with its last open, as was decided by whatever open; a stream goes with its file, too.
-    /// One look where nothing of the volume is to go.
+    /// Whether this file or stream is to go with its last open, whichever open decided that. A stream goes with its
+    /// file, too. One atomic load where nothing of the volume is to go.
     #[inline]
     pub fn is_deleted(&self) -> bool {
         self.volume().active_claims().is_some_and(|claims| claims.is_deleted(&self.key(), self.stream()))
     }
 
-    /// Whether this file or stream goes when others close it, and whoever this is has no open that it would outlive them by.
+    /// Whether this file or stream goes with the opens of others, and the requester has no open that would keep it.
     pub(super) fn is_going(&self, by: Requester) -> bool {
         self.volume()
             .active_claims()
@@ -246,7 +247,7 @@ impl File {
         self.volume().active_claims().map_or_else(Vec::new, |claims| claims.ranges_with(&self.key(), open))
     }
 
-    /// Waits for changes of this file that began before: after it, every change has seen what is held.
+    /// Waits for earlier changes of this file: after it, every change has seen the current claims.
     pub fn pass_changes(&self) -> FsResult<Attrs> {
         // A change that is refused takes the lock, and changes nothing.
         match self.data().change_attrs(&|_| Err(FsError::GuardMismatch)) {

@@ -1,4 +1,4 @@
-//! [`CopyAdmission`]: what a copy takes of the volume that it comes from, and of the one that it goes to.
+//! [`CopyAdmission`]: the admission of a copy at its source volume and its target volume.
 
 use super::open_file::OpenFile;
 use crate::qos::{Admission, Demand, Kind, Transferred};
@@ -6,7 +6,7 @@ use crate::volume::Volume;
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// The volumes of a copy, which may be one. Of two, the source pays for reading and the target for writing.
+/// The volumes of a copy, perhaps one. Of two, the source pays for reading and the target for writing.
 pub struct CopyAdmission<'s> {
     source: &'s Volume,
     target: &'s Volume,
@@ -14,7 +14,6 @@ pub struct CopyAdmission<'s> {
 }
 
 impl<'s> CopyAdmission<'s> {
-    /// Those of a copy that `client` asks for.
     pub fn new(source: &'s OpenFile<'_>, target: &'s OpenFile<'_>, client: IpAddr) -> Self {
         Self { source: source.file().volume(), target: target.file().volume(), client }
     }
@@ -29,13 +28,14 @@ impl<'s> CopyAdmission<'s> {
         self.source.gate().is_limited() || self.target.gate().is_limited()
     }
 
-    /// What copying so many bytes in so many ranges takes of the source, if that is another volume than the target.
+    /// Returns the admission at the source for a copy of `bytes` in `ranges`, if the source is another volume than the
+    /// target.
     pub fn source_admission(&self, bytes: u64, ranges: u32) -> Option<Admission> {
         let demand = Demand { reads: ranges, ..Demand::read(clamped(bytes)) };
         self.is_between_volumes().then(|| self.source.admission(self.client, demand)).flatten()
     }
 
-    /// What copying so many bytes in so many ranges takes of the target.
+    /// Returns the admission at the target for a copy of `bytes` in `ranges`.
     pub fn target_admission(&self, bytes: u64, ranges: u32) -> Option<Admission> {
         let read = Demand { reads: ranges, ..Demand::read(clamped(bytes)) };
         let written = Demand { writes: ranges, ..Demand::write(clamped(bytes)) };
@@ -43,13 +43,13 @@ impl<'s> CopyAdmission<'s> {
         self.target.admission(self.client, demand)
     }
 
-    /// So many copied bytes at the target: in one volume each is read and written.
+    /// Bytes transferred at the target. A copy within one volume reads and writes each byte there.
     pub fn at_target(&self, bytes: u64) -> Transferred {
         let bytes = clamped(bytes);
         Transferred { read: if self.is_between_volumes() { 0 } else { bytes }, written: bytes }
     }
 
-    /// So many copied bytes at the source, if that is another volume.
+    /// Bytes transferred at a source in another volume.
     pub fn at_source(&self, bytes: u64) -> Transferred {
         Transferred { read: clamped(bytes), written: 0 }
     }

@@ -1,4 +1,4 @@
-//! What a file is to a protocol, and what the families of its verbs have in common.
+//! The type of a file, and helpers that several families of operations share.
 
 use crate::backend::durability::PendingSync;
 use crate::backend::{Blocking, NodeRef, SyncScope};
@@ -11,7 +11,7 @@ use crate::namespace::Export;
 use crate::volume::Volume;
 use std::sync::Arc;
 
-/// A file of an export. Cheap to clone; it says nothing of who may do what with it.
+/// A file of an export. Cheap to clone; it carries no permission.
 #[derive(Clone)]
 pub struct File {
     export: Arc<Export>,
@@ -22,29 +22,24 @@ pub struct File {
 
 /// A named stream of a file.
 pub(super) struct NamedStream {
-    /// Its data.
     pub(super) node: NodeRef,
-    /// What the table of claims knows it by.
+    /// The number in the table of claims.
     pub(super) number: Stream,
 }
 
-/// What a name led to.
+/// The result of a lookup.
 pub struct Resolved {
-    /// The file.
     pub file: File,
-    /// Its attributes.
     pub attrs: Attrs,
 }
 
-/// A file that was made, or found where it was to be made, and what that did to its directory.
+/// A file that was created or found, and the change of its directory.
 pub struct Created {
-    /// The file.
     pub file: File,
-    /// Its attributes.
     pub attrs: Attrs,
     /// The directory before and after.
     pub dir: Change,
-    /// Whether this call has made it, or its name; `false`: it was there.
+    /// Whether this call has made the file, or the name.
     pub is_new: bool,
 }
 
@@ -74,12 +69,13 @@ impl File {
         &self.export.volume
     }
 
-    /// The key that finds it again; of a stream, that of its file.
+    /// The key of the file; a stream has the key of its file.
     pub fn key(&self) -> FileKey {
         self.node.key()
     }
 
-    /// Whether both are the same file, or stream of a file, of the same export, held at the same time.
+    /// Whether both are the same file, or stream of a file, of the same export. May be false for two lookups at
+    /// different times.
     #[inline]
     pub fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(self.data(), other.data()) && Arc::ptr_eq(&self.export, &other.export)
@@ -92,7 +88,8 @@ impl File {
         Arc::ptr_eq(&self.node, root) || self.node.key() == root.key()
     }
 
-    /// The attributes now; those of a stream are its file's, but for the size. [`FsError::Stale`] once it has no name left.
+    /// The attributes now. A stream has those of its file, except for the size. [`FsError::Stale`] once it has no name
+    /// left.
     #[inline]
     pub fn attrs(&self, blocking: Blocking) -> FsResult<Attrs> {
         let attrs = self.node.attrs(blocking)?;
@@ -102,7 +99,7 @@ impl File {
         }
     }
 
-    /// Where the data are.
+    /// The node that stores the data.
     #[inline]
     pub(super) fn data(&self) -> &NodeRef {
         self.stream.as_ref().map_or(&self.node, |stream| &stream.node)
@@ -113,13 +110,13 @@ impl File {
         Self { export: Arc::clone(&self.export), node, stream: None }
     }
 
-    /// [`FsError::CrossVolume`] unless `other` was reached by the same export: what one export admits says nothing of what
-    /// another does, even of the same volume.
+    /// [`FsError::CrossVolume`] unless `other` was reached by the same export. Access through one export gives no
+    /// access through another, even of the same volume.
     pub(super) fn check_same_export(&self, other: &Self) -> FsResult<()> {
         if Arc::ptr_eq(&self.export, &other.export) { Ok(()) } else { Err(FsError::CrossVolume) }
     }
 
-    /// Adds the flush of all that was changed of this file so far, by whomever.
+    /// Schedules the flush of all changes of this file so far.
     pub fn require_stable(&self, pending: &mut PendingSync) {
         self.require_sync(pending, SyncScope::All);
     }

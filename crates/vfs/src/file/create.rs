@@ -11,20 +11,19 @@ use crate::model::attrs::{MODE_BITS, SET_GID};
 use crate::model::caller::Caller;
 use crate::model::name::Name;
 
-/// What creating a file means if its name is taken.
+/// The treatment of a name that exists already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disposition {
-    /// A regular file that has the name is taken. Of the attributes only the size counts for it: with size 0 it is
-    /// overwritten.
+    /// An existing regular file is opened. Only the size of the attributes applies to it: size 0 truncates it.
     OpenOrCreate,
     /// The name must be free: [`FsError::Exists`] if it is taken.
     CreateNew,
-    /// As [`Disposition::CreateNew`], but a repetition with the same key finds the file it made, even after a restart. The
-    /// key lives in the file's times, so the attributes may set none.
+    /// [`Disposition::CreateNew`], but a repetition with the same key finds the file it made, even after a restart. The
+    /// file's times store the key, so the attributes may set none.
     CreateOnce(ExclusiveKey),
 }
 
-/// What a client knows a creation by.
+/// The client's identifier of one creation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExclusiveKey([u8; 8]);
 
@@ -70,7 +69,7 @@ impl File {
         self.create_listed(caller, name, disposition, set, None, pending)
     }
 
-    /// The same with a list of its own for a new file, where lists rule.
+    /// Creates a file with an explicit access control list, where lists rule.
     pub fn create_listed(
         &self,
         caller: &Caller,
@@ -105,8 +104,8 @@ impl File {
         match self.node.create(name, &authorize) {
             Ok(made) => {
                 self.names_changed(caller, pending);
-                self.tell_added(name.bytes(), false, &made.dir);
-                self.finish(caller, (name, made), set, list.as_ref(), pending)
+                self.notify_added(name.bytes(), false, &made.dir);
+                self.finish(caller, name, made, set, list.as_ref(), pending)
             }
             Err(FsError::Exists) => self.take_existing(caller, &new, pending),
             Err(refusal @ (FsError::Access | FsError::ReadOnly)) => {
@@ -127,7 +126,7 @@ impl File {
         self.make_dir_listed(caller, name, set, None, pending)
     }
 
-    /// The same with a list of its own for the new directory, where lists rule.
+    /// Makes a directory with an explicit access control list, where lists rule.
     pub fn make_dir_listed(
         &self,
         caller: &Caller,
@@ -145,8 +144,8 @@ impl File {
             Ok(NewList::inode(list.as_ref(), inode, true))
         })?;
         self.names_changed(caller, pending);
-        self.tell_added(name.bytes(), true, &made.dir);
-        self.finish(caller, (name, made), set, list.as_ref(), pending)
+        self.notify_added(name.bytes(), true, &made.dir);
+        self.finish(caller, name, made, set, list.as_ref(), pending)
     }
 
     /// Makes a symbolic link, FIFO, socket or device in this directory. Devices are for root.
@@ -174,16 +173,17 @@ impl File {
             Ok(NewList::inode(list, new_inode(attrs, caller, &set, false), false))
         })?;
         self.names_changed(caller, pending);
-        self.tell_added(name.bytes(), false, &made.dir);
-        self.finish(caller, (name, made), &set, None, pending)
+        self.notify_added(name.bytes(), false, &made.dir);
+        self.finish(caller, name, made, &set, None, pending)
     }
 
-    /// The same in the place of what was seen with these attributes. [`FsError::Stale`] if that has changed, or is something else by
-    /// now. Whoever may not make it loses nothing.
+    /// Replaces the object that was seen with these attributes. [`FsError::Stale`] if it has changed or another object
+    /// has the name. A caller without the right to make the new object loses nothing.
     pub fn make_special_over(
         &self,
         caller: &Caller,
-        (name, seen): (&[u8], &Attrs),
+        name: &[u8],
+        seen: &Attrs,
         special: Special<'_>,
         pending: &mut PendingSync,
     ) -> FsResult<Created> {
@@ -193,8 +193,8 @@ impl File {
         self.make_special(caller, name, special, &SetAttrs::default(), pending)
     }
 
-    /// The wishes for something new in this directory, with `usual` for a mode where there is none, and without an umask where the
-    /// directory hands on a list, which takes its place. Where lists rule, they give the mode.
+    /// Returns the attributes of a new object in this directory, with the default mode `usual`. Inheritance of a list
+    /// replaces the umask. Where lists rule, they give the mode.
     fn unmasked(&self, set: &SetAttrs, usual: u32) -> FsResult<SetAttrs> {
         if self.volume().security_style() == SecurityStyle::Ntfs {
             return Ok(*set);
@@ -208,17 +208,18 @@ impl File {
         Ok(SetAttrs { mode: Some(mode), umask, ..*set })
     }
 
-    /// What a backend made, as a file of this export.
+    /// Wraps the result of a backend in this export.
     pub(super) fn created(&self, made: CreatedEntry) -> Created {
         let CreatedEntry { found, dir } = made;
         Created { file: self.beside(found.node), attrs: found.attrs, dir, is_new: true }
     }
 
-    /// Sets what a new object was asked to have and could not be created with: its list, and times.
+    /// Sets the attributes that a creation cannot set: list and times.
     fn finish(
         &self,
         caller: &Caller,
-        (name, made): (Name<'_>, CreatedEntry),
+        name: Name<'_>,
+        made: CreatedEntry,
         set: &SetAttrs,
         list: Option<&NewList>,
         pending: &mut PendingSync,
@@ -234,8 +235,8 @@ impl File {
         Ok(created)
     }
 
-    /// Creating where no name may be added: as open(2), that is no matter if the name is there. `None` if it is not, or
-    /// if the caller may not even look.
+    /// Opens an existing name where the caller may not add one: as open(2), creation is then no error. `None` if the
+    /// name does not exist, or if the caller may not even look it up.
     fn take_without_change(
         &self,
         caller: &Caller,
@@ -247,7 +248,7 @@ impl File {
         Some(self.take_existing(caller, new, pending))
     }
 
-    /// What creating means where the name is taken.
+    /// Opens the existing object of a name according to the disposition.
     fn take_existing(
         &self,
         caller: &Caller,
@@ -259,7 +260,7 @@ impl File {
         let is_file = found.attrs.file_type == FileType::Regular;
         let (file, mut attrs) = (self.beside(found.node), found.attrs);
         if is_file && new.disposition != Disposition::CreateNew && file.is_going(caller.by) {
-            // The client takes the file for made, or kept.
+            // The client would take the file for newly made, or for one that stays.
             return Err(FsError::DeletePending);
         }
         match new.disposition {
@@ -291,10 +292,11 @@ fn check_special(special: Special<'_>, caller: &Caller) -> FsResult<()> {
     }
 }
 
-/// What a new object in `dir` gets: the caller's user, and its group unless the directory hands on its own.
+/// Returns owner, group and mode of a new object in `dir`: the caller's user, and the caller's group unless the
+/// directory hands on its own.
 ///
-/// Root may give it to anybody, others to a group of theirs. A wish for more is left unheeded, not refused: some clients
-/// send their idea of the owner with everything they make.
+/// Root may give it to any user, other callers to a group that they are in. A request for more is ignored, not refused:
+/// some clients send an owner with every creation.
 fn new_inode(dir: &Attrs, caller: &Caller, set: &SetAttrs, is_dir: bool) -> NewInode {
     let inherits = dir.mode & SET_GID != 0;
     let uid = set.uid.filter(|_| caller.is_root()).unwrap_or(caller.uid);

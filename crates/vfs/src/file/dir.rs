@@ -10,14 +10,15 @@ use crate::model::attrs::STICKY;
 use crate::model::attrs::{Attrs, Change, FileType};
 use crate::model::caller::Caller;
 use crate::model::name::Name;
-use crate::volume::case_index::{Fold, Known, NameChange};
+use crate::volume::case_index::{CaseLookup, Fold, NameChange};
 use crate::volume::change_notify::Action;
+use crate::volume::change_notify::NameInDir;
 use std::ops::ControlFlow;
 
 /// Entries that a look-up by another spelling looks at in a directory.
 const FOLDED_ENTRIES_MAX: usize = 1 << 20;
 
-/// What a listing starts from.
+/// The directory of a listing, and whether the end was reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Listing {
     /// The directory's attributes, from before the entries.
@@ -49,13 +50,13 @@ impl OpenDir<'_> {
 }
 
 impl Resolved {
-    /// As [`File::open_dir`], by the attributes that the name has led to just now.
+    /// Opens a directory by the attributes that the lookup of its name returned.
     pub fn open_dir(&self, caller: &Caller, blocking: Blocking) -> FsResult<OpenDir<'_>> {
         self.file.opened_dir(self.attrs, caller, blocking)
     }
 }
 
-/// Whether what has a name by now is what is to go.
+/// Whether the object of a name is still the one to remove.
 type IsMeant<'m> = &'m dyn Fn(&Attrs) -> bool;
 
 impl File {
@@ -94,11 +95,12 @@ impl File {
         Ok(Listing { dir, at_end })
     }
 
-    /// The same of the entries alone whose names are `wanted`.
+    /// Lists only the entries whose names are `wanted`.
     pub fn read_dir_of(
         &self,
         caller: &Caller,
-        (cookie, plus): (u64, bool),
+        cookie: u64,
+        plus: bool,
         wanted: NameFilter<'_>,
         sink: &mut EntrySink<'_>,
     ) -> FsResult<Listing> {
@@ -108,27 +110,29 @@ impl File {
         Ok(Listing { dir, at_end })
     }
 
-    /// The directory's attributes for a caller who may list it, and whether that is `plus` the attributes of entries.
+    /// Returns the directory's attributes for a caller that may list it, and whether the listing includes the
+    /// attributes of entries.
     fn authorize_listing(&self, caller: &Caller, plus: bool) -> FsResult<(Attrs, bool)> {
         let attrs = self.node.attrs(Blocking::Allowed)?;
         check_is_dir(&attrs)?;
         self.check(&attrs, caller, Access::READ, Blocking::Allowed)?;
-        // Attributes of entries are what a look-up would give: without `x` on the directory there are none.
+        // A listing shows the same attributes as lookups: without `x` on the directory there are none.
         let plus = plus && self.check(&attrs, caller, Access::EXECUTE, Blocking::Allowed).is_ok();
         Ok((attrs, plus))
     }
 
-    /// The name in this directory that is like `name` to `fold`, as it is stored. Who may not list the directory finds none.
+    /// Returns the stored name in this directory that equals `name` under `fold`. A caller without the right to list
+    /// the directory finds none.
     pub fn find_ignoring_case(&self, caller: &Caller, name: &[u8], fold: Fold) -> FsResult<Option<Vec<u8>>> {
         let attrs = self.node.attrs(Blocking::Allowed)?;
         check_is_dir(&attrs)?;
         if self.check(&attrs, caller, Access::READ, Blocking::Allowed).is_err() {
             return Ok(None);
         }
-        let (indexes, key) = (self.volume().names(), self.key());
+        let (indexes, key) = (self.volume().case_indexes(), self.key());
         let mut gathering = match indexes.find(&key, attrs.change, name, fold) {
-            Known::Stored(stored) => return Ok(stored),
-            Known::Unknown(gathering) => gathering,
+            CaseLookup::Stored(stored) => return Ok(stored),
+            CaseLookup::NotIndexed(gathering) => gathering,
         };
         let wanted = fold(name);
         let (mut looked_at, mut found) = (0, None);
@@ -147,7 +151,7 @@ impl File {
             if is_done { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
         if let Some(gathering) = gathering.filter(|_| matches!(listed, Ok(true))) {
-            gathering.keep();
+            gathering.finish();
         }
         listed.map(|_| found)
     }
@@ -164,7 +168,7 @@ impl File {
         self.check_same_export(target)?;
         let ruling = self.ruling(caller, None)?;
         let name = self.new_name(ruling, caller, name)?;
-        // A type never changes. What there is to say against the target is said after what there is against the caller.
+        // A type never changes. Errors of the caller's rights precede errors of the target.
         let target_type = target.node.attrs(Blocking::Allowed).map(|attrs| attrs.file_type);
         self.check_claims_for_link(ruling, caller, target)?;
         let made = self.node.link(name, &target.node, &|attrs| {
@@ -172,17 +176,18 @@ impl File {
             if target_type? == FileType::Directory { Err(FsError::IsDirectory) } else { Ok(()) }
         })?;
         self.names_changed(caller, pending);
-        self.tell_added(name.bytes(), false, &made.dir);
+        self.notify_added(name.bytes(), false, &made.dir);
         Ok(self.created(made))
     }
 
-    /// Gives `target` a name in this directory that the file of this number has, in one step: that file has it, or `target` does.
-    /// [`FsError::Wait(Wait::Recall)`] if something else has the name by now, or nothing.
+    /// Replaces the file of this number by a link to `target` in one step: the name always exists.
+    /// [`FsError::Wait(Wait::Recall)`] if another object, or none, has the name by now.
     pub fn link_over(
         &self,
         caller: &Caller,
         target: &Self,
-        (name, replaced): (&[u8], u64),
+        name: &[u8],
+        replaced: u64,
         pending: &mut PendingSync,
     ) -> FsResult<Change> {
         self.authorize_link(caller, target)?;
@@ -202,7 +207,7 @@ impl File {
                 Err(error) => Err(error),
             }
         };
-        let change = volume.link_over(&target.node, (&self.node, name), &authorize, pending)?;
+        let change = volume.link_over(&target.node, &self.node, name, &authorize, pending)?;
         self.names_changed(caller, pending);
         self.index_changed(&change, Vec::new);
         volume.remove_streams_of_gone(overwritten);
@@ -211,7 +216,7 @@ impl File {
         Ok(change)
     }
 
-    /// Whether `caller` may give `target` a further name in this directory now, and nobody who keeps it open has to be asked first.
+    /// Whether `caller` may link `target` in this directory now, without a recall of claims.
     pub fn authorize_link(&self, caller: &Caller, target: &Self) -> FsResult<()> {
         self.check_same_export(target)?;
         let ruling = self.ruling(caller, None)?;
@@ -239,10 +244,11 @@ impl File {
     pub fn remove(&self, caller: &Caller, name: &[u8], pending: &mut PendingSync) -> FsResult<Change> {
         let ruling = self.ruling(caller, Some(name))?;
         let name = self.old_name(ruling, caller, name)?;
-        self.take_out((ruling, caller), name, (false, None), pending)
+        self.unlink_entry(ruling, caller, name, false, None, pending)
     }
 
-    /// Removes the name of what was seen with these attributes. [`FsError::Stale`] if it is something else by now, or has changed.
+    /// Removes the object that was seen with these attributes. [`FsError::Stale`] if it has changed or another object
+    /// has the name.
     pub fn remove_as_seen(
         &self,
         caller: &Caller,
@@ -254,22 +260,24 @@ impl File {
         let name = self.old_name(ruling, caller, name)?;
         let is_dir = seen.file_type == FileType::Directory;
         let is_seen = |now: &Attrs| (now.file_id, now.change) == (seen.file_id, seen.change);
-        self.take_out((ruling, caller), name, (is_dir, Some(&is_seen)), pending)
+        self.unlink_entry(ruling, caller, name, is_dir, Some(&is_seen), pending)
     }
 
-    /// Removes a name of the file of this number that has another one, `to` in `to_dir`: if it goes with its last open, it goes by
-    /// that. [`FsError::Stale`] if this is something else by now, or the only name.
+    /// Removes a name of the file of this number that has another one, `to` in `to_dir`. A pending deletion moves to
+    /// that name. [`FsError::Stale`] if another object has the name by now, or if it is the only name.
     pub fn remove_one_name(
         &self,
         caller: &Caller,
-        (name, file_id): (&[u8], u64),
-        (to_dir, to): (&Self, &[u8]),
+        name: &[u8],
+        file_id: u64,
+        to_dir: &Self,
+        to: &[u8],
         pending: &mut PendingSync,
     ) -> FsResult<Change> {
         let ruling = self.ruling(caller, Some(name))?;
         let old = self.old_name(ruling, caller, name)?;
         let has_another = |now: &Attrs| now.file_id == file_id && now.links > 1;
-        let removed = self.take_out((ruling, caller), old, (false, Some(&has_another)), pending)?;
+        let removed = self.unlink_entry(ruling, caller, old, false, Some(&has_another), pending)?;
         self.update_links_of(Name::new(name)?, to_dir, Name::new(to)?);
         Ok(removed)
     }
@@ -278,18 +286,20 @@ impl File {
     pub fn remove_dir(&self, caller: &Caller, name: &[u8], pending: &mut PendingSync) -> FsResult<Change> {
         let ruling = self.ruling(caller, Some(name))?;
         let name = match self.old_name(ruling, caller, name) {
-            // It holds this directory at least (RFC 1813 §3.3.13 wants this error).
+            // The directory contains at least this one (RFC 1813 §3.3.13 requires this error).
             Err(FsError::Invalid) if name == b".." => return Err(FsError::Exists),
             named => named?,
         };
-        self.take_out((ruling, caller), name, (true, None), pending)
+        self.unlink_entry(ruling, caller, name, true, None, pending)
     }
 
-    fn take_out(
+    fn unlink_entry(
         &self,
-        (ruling, caller): (Ruling<'_>, &Caller),
+        ruling: Ruling<'_>,
+        caller: &Caller,
         name: Name<'_>,
-        (is_dir, is_meant): (bool, Option<IsMeant<'_>>),
+        is_dir: bool,
+        is_meant: Option<IsMeant<'_>>,
         pending: &mut PendingSync,
     ) -> FsResult<Change> {
         self.check_claims_for_unlink(ruling, caller, name)?;
@@ -311,8 +321,8 @@ impl File {
         Ok(change)
     }
 
-    /// Moves `from` in this directory to `to` in `to_dir`, replacing what has that name. The changes are of the two
-    /// directories, which must have been reached by the same export ([`FsError::CrossVolume`]).
+    /// Moves `from` in this directory to `to` in `to_dir`, replacing the object of that name. Returns the changes of
+    /// the two directories, which must have been reached by the same export ([`FsError::CrossVolume`]).
     pub fn rename(
         &self,
         caller: &Caller,
@@ -321,25 +331,27 @@ impl File {
         to: &[u8],
         pending: &mut PendingSync,
     ) -> FsResult<(Change, Change)> {
-        self.move_entry(caller, (from, None), to_dir, to, pending)
+        self.rename_entry(caller, from, None, to_dir, to, pending)
     }
 
-    /// The same for the file of this number alone: [`FsError::NotFound`] if something else has the name by now.
+    /// Renames only the file of this number: [`FsError::NotFound`] if another object has the name by now.
     pub fn rename_file(
         &self,
         caller: &Caller,
-        (from, file_id): (&[u8], u64),
+        from: &[u8],
+        file_id: u64,
         to_dir: &Self,
         to: &[u8],
         pending: &mut PendingSync,
     ) -> FsResult<(Change, Change)> {
-        self.move_entry(caller, (from, Some(file_id)), to_dir, to, pending)
+        self.rename_entry(caller, from, Some(file_id), to_dir, to, pending)
     }
 
-    fn move_entry(
+    fn rename_entry(
         &self,
         caller: &Caller,
-        (from, file_id): (&[u8], Option<u64>),
+        from: &[u8],
+        file_id: Option<u64>,
         to_dir: &Self,
         to: &[u8],
         pending: &mut PendingSync,
@@ -353,13 +365,13 @@ impl File {
             Err(bad)
         })?;
         let across = self.key() != to_dir.key();
-        let moved_dir = self.moved_dir((from_ruling, caller), from_name, across);
+        let moved_dir = self.moved_dir(from_ruling, caller, from_name, across);
         let check_moved = |attrs: &Attrs| match &moved_dir {
             None => access::check(attrs, None, caller, Access::WRITE),
             Some(Some(found)) if found.attrs.file_id == attrs.file_id => {
                 check_mode(&found.node, attrs, caller, Access::WRITE)
             }
-            // Something else has the name by now: that is to be asked about first.
+            // Another object has the name by now: it must be looked up first.
             Some(_) => Err(FsError::Wait(Wait::Recall)),
         };
         let authorize = |from: &EntryRef<'_>, to: &EntryRef<'_>| {
@@ -369,10 +381,8 @@ impl File {
                 return Err(FsError::NotFound);
             }
             match from_ruling {
-                Ruling::Mode(_) => {
-                    check_move(caller, (from_ruling, from), (to_ruling, to), across, &check_moved)
-                }
-                Ruling::Lists { .. } => check_listed_move(caller, (from_ruling, from), (to_ruling, to)),
+                Ruling::Mode(_) => check_move(caller, from_ruling, from, to_ruling, to, across, &check_moved),
+                Ruling::Lists { .. } => check_listed_move(caller, from_ruling, from, to_ruling, to),
             }
         };
         self.check_claims_for_unlink(from_ruling, caller, from_name)?;
@@ -397,35 +407,39 @@ impl File {
             self.index_changed(&changes.0, || vec![gone, new]);
         }
         self.volume().remove_streams_of_gone(overwritten);
-        watches.renamed(root, (&self.node, from), (&to_dir.node, to), moved, replaced);
+        let (from, to) =
+            (NameInDir { dir: &self.node, name: from }, NameInDir { dir: &to_dir.node, name: to });
+        watches.renamed(root, from, to, moved, replaced);
         Ok(changes)
     }
 
-    /// What has a name that is to go to another directory, where a list of POSIX can say who may move it.
+    /// Looks up an object that is to be moved to another directory, where its POSIX ACL can decide who may move it.
     fn moved_dir(
         &self,
-        (ruling, caller): (Ruling<'_>, &Caller),
+        ruling: Ruling<'_>,
+        caller: &Caller,
         name: Name<'_>,
         across: bool,
     ) -> Option<Option<Lookup>> {
         let can_matter = across && matches!(ruling, Ruling::Mode(_)) && !caller.is_root();
         let looks = can_matter && self.volume().capabilities().acls;
-        // Where nothing is found, the verb itself says what is wrong.
+        // If the lookup fails, the operation itself reports the error.
         looks.then(|| self.node.lookup(name, Blocking::Allowed).ok())
     }
 
-    /// After names in this directory have changed: those that are found by other spellings.
+    /// Updates the case index after names in this directory have changed.
     pub(super) fn index_changed(&self, change: &Change, what: impl FnOnce() -> Vec<NameChange>) {
-        self.volume().names().changed(&self.key(), change, what);
+        self.volume().case_indexes().changed(&self.key(), change, what);
     }
 
-    /// After names in this directory have changed: the flush, and those who keep a listing.
+    /// Schedules the flush after a change of names in this directory, and breaks cached listings.
     pub(super) fn names_changed(&self, caller: &Caller, pending: &mut PendingSync) {
         self.require_sync(pending, SyncScope::All);
         self.notify_listing_changed(caller.listing);
     }
 
-    /// The name of an entry to be changed in this directory. A bad one is told only to those who may change the directory.
+    /// Returns the name of an existing entry that is to be changed. Only a caller that may change the directory learns
+    /// that a name is invalid.
     fn old_name<'n>(&self, ruling: Ruling<'_>, caller: &Caller, name: &'n [u8]) -> FsResult<Name<'n>> {
         Name::new(name).or_else(|bad| {
             self.check_place(ruling, caller)?;
@@ -433,7 +447,7 @@ impl File {
         })
     }
 
-    /// As [`File::old_name`], for an entry to be made: `.` and `..` exist, always (RFC 1813 §3.3.9).
+    /// [`File::old_name`] for an entry to be made: `.` and `..` always exist (RFC 1813 §3.3.9).
     pub(super) fn new_name<'n>(
         &self,
         ruling: Ruling<'_>,
@@ -452,12 +466,14 @@ impl File {
     }
 }
 
-/// By mode bits: whether a name may be given up and another taken, in another directory if `across`. `check_moved` asks about a
-/// directory that is moved there.
+/// Checks by mode bits that one name may be removed and another one made. `check_moved` checks a directory that is
+/// moved to another one.
 fn check_move(
     caller: &Caller,
-    (from_ruling, from): (Ruling<'_>, &EntryRef<'_>),
-    (to_ruling, to): (Ruling<'_>, &EntryRef<'_>),
+    from_ruling: Ruling<'_>,
+    from: &EntryRef<'_>,
+    to_ruling: Ruling<'_>,
+    to: &EntryRef<'_>,
     across: bool,
     check_moved: &dyn Fn(&Attrs) -> FsResult<()>,
 ) -> FsResult<()> {
@@ -481,11 +497,13 @@ fn check_move(
     }
 }
 
-/// By lists: the same (MS-FSA §2.1.5.15.11).
+/// Checks the same by access control lists (MS-FSA §2.1.5.15.11).
 fn check_listed_move(
     caller: &Caller,
-    (from_ruling, from): (Ruling<'_>, &EntryRef<'_>),
-    (to_ruling, to): (Ruling<'_>, &EntryRef<'_>),
+    from_ruling: Ruling<'_>,
+    from: &EntryRef<'_>,
+    to_ruling: Ruling<'_>,
+    to: &EntryRef<'_>,
 ) -> FsResult<()> {
     from_ruling.check_removal(from, caller)?;
     let is_dir = (from.object)()?.file_type == FileType::Directory;

@@ -1,4 +1,4 @@
-//! What is kept with a file besides its attributes: asking and changing.
+//! Reading and updating the extra attributes of a file.
 
 use super::acl::check_mode;
 use super::core::{File, check_writable};
@@ -16,47 +16,47 @@ use crate::namespace::Export;
 use crate::volume::extra_attrs::ExtraAttrs;
 use std::sync::Arc;
 
-/// How often a change time is set whose record was written too slowly.
+/// Attempts to store a change time together with the change time that the storage had then.
 const CHANGED_TRIES: u32 = 3;
 
 impl Export {
-    /// What is kept with the file of `key`, which has `attrs`: that of a listing, which opens files only where it has not asked
-    /// before.
+    /// Returns the extra attributes of the file of `key`, which has `attrs`. For listings: opens the file only if the
+    /// cache has no entry.
     pub fn extra_attrs(self: &Arc<Self>, key: &FileKey, attrs: &Attrs) -> FsResult<ExtraAttrs> {
         if !self.volume.has_extra_attrs(attrs) {
             return Ok(ExtraAttrs::default());
         }
-        match self.volume.kept().slot(key).recall(attrs) {
-            Some(kept) => Ok(self.volume.with_style(kept)),
+        match self.volume.extra_attrs_cache().slot(key).recall(attrs) {
+            Some(extra) => Ok(self.volume.with_style(extra)),
             None => self.file(key, Blocking::Allowed)?.extra_attrs(attrs, Blocking::Allowed),
         }
     }
 }
 
 impl File {
-    /// What is kept with this file, which has `attrs`.
+    /// Returns the extra attributes of this file, which has `attrs`.
     pub fn extra_attrs(&self, attrs: &Attrs, blocking: Blocking) -> FsResult<ExtraAttrs> {
         let Some(xattrs) = self.node.xattrs().filter(|_| self.volume().has_extra_attrs(attrs)) else {
             return Ok(ExtraAttrs::default());
         };
-        let slot = self.volume().kept().slot(&self.key());
-        if let Some(kept) = slot.recall(attrs) {
-            return Ok(self.volume().with_style(kept));
+        let slot = self.volume().extra_attrs_cache().slot(&self.key());
+        if let Some(extra) = slot.recall(attrs) {
+            return Ok(self.volume().with_style(extra));
         }
         if blocking == Blocking::Never {
             return Err(FsError::Wait(Wait::Storage));
         }
-        let kept = match xattrs.get(XattrName::KEPT) {
+        let extra = match xattrs.get(XattrName::EXTRA_ATTRS) {
             Ok(bytes) => ExtraAttrs::decode(&bytes),
             Err(FsError::NotFound) => ExtraAttrs::default(),
             Err(error) => return Err(error),
         };
-        slot.remember(attrs, kept);
-        Ok(self.volume().with_style(kept))
+        slot.remember(attrs, extra);
+        Ok(self.volume().with_style(extra))
     }
 
-    /// Whether `caller` may set when this file was made: as with other times its owner, or by a list who may set attributes.
-    /// [`FsError::NotSupported`] where that is not kept.
+    /// Whether `caller` may set the creation time: the owner, or a caller with the right to set attributes by a list.
+    /// [`FsError::NotSupported`] where it cannot be stored.
     pub fn authorize_born(&self, caller: &Caller) -> FsResult<()> {
         check_writable(caller)?;
         let attrs = self.node.attrs(Blocking::Allowed)?;
@@ -76,12 +76,12 @@ impl File {
     /// Sets when this file was made. What the storage says of that stays, and is not shown any longer.
     pub fn set_born(&self, caller: &Caller, born: Time, pending: &mut PendingSync) -> FsResult<Change> {
         self.authorize_born(caller)?;
-        self.update_extra_attrs(caller, |kept| kept.born = Some(born), pending)
+        self.update_extra_attrs(caller, |extra| extra.born = Some(born), pending)
     }
 
-    /// Keeps with this file what `change` makes of what is kept now. Its owner may, and whoever may write it. That changes the file,
-    /// so a change time that was set is not kept, unless `change` sets one.
-    /// [`FsError::NotSupported`] where the storage keeps nothing with files.
+    /// Updates the extra attributes with `change`. The owner and callers that may write the file may do so. The update
+    /// changes the file, so it clears a change time that was set, unless `change` sets one. [`FsError::NotSupported`]
+    /// where the storage has no extended attributes.
     pub fn update_extra_attrs(
         &self,
         caller: &Caller,
@@ -90,13 +90,13 @@ impl File {
     ) -> FsResult<Change> {
         check_writable(caller)?;
         let xattrs = self.node.xattrs().ok_or(FsError::NotSupported)?;
-        let slot = self.volume().kept().slot(&self.key());
+        let slot = self.volume().extra_attrs_cache().slot(&self.key());
         let _changing = slot.lock_change();
         let before = self.node.attrs(Blocking::Allowed)?;
         let was = self.extra_attrs(&before, Blocking::Allowed)?;
-        let mut kept =
+        let mut extra =
             ExtraAttrs { is_damaged: false, set_changed: None, changed_at: Time::default(), ..was };
-        change(&mut kept);
+        change(&mut extra);
         let rights = self.rights(caller, &before, Blocking::Allowed)?;
         let authorize = |attrs: &Attrs| {
             if !caller.is_root() && caller.uid != attrs.uid {
@@ -108,29 +108,30 @@ impl File {
             }
             self.check_claims(caller.by, IoKind::SetAttrs, || Span::ALL)
         };
-        let write =
-            |kept: &ExtraAttrs| xattrs.set(XattrName::KEPT, &kept.encode(), SetXattr::Either, &authorize);
-        let mut after = write(&kept)?.after;
-        if kept.set_changed.is_some() {
-            // Only now it is known what the storage says of the time.
+        let write = |extra: &ExtraAttrs| {
+            xattrs.set(XattrName::EXTRA_ATTRS, &extra.encode(), SetXattr::Either, &authorize)
+        };
+        let mut after = write(&extra)?.after;
+        if extra.set_changed.is_some() {
+            // The storage's change time is known only after the write.
             for _ in 0..CHANGED_TRIES {
-                kept.changed_at = after.changed;
-                after = write(&kept)?.after;
-                if kept.is_change_of(&after) {
+                extra.changed_at = after.changed;
+                after = write(&extra)?.after;
+                if extra.is_change_of(&after) {
                     break;
                 }
             }
         }
-        slot.remember(&after, kept);
+        slot.remember(&after, extra);
         self.require_sync(pending, SyncScope::All);
         Ok(Change { before, after })
     }
 }
 
 impl crate::Volume {
-    /// What is kept, with what the volume says besides.
-    fn with_style(&self, kept: ExtraAttrs) -> ExtraAttrs {
-        ExtraAttrs { is_listed: self.security_style() == SecurityStyle::Ntfs, ..kept }
+    /// Adds the security style of the volume.
+    fn with_style(&self, extra: ExtraAttrs) -> ExtraAttrs {
+        ExtraAttrs { is_listed: self.security_style() == SecurityStyle::Ntfs, ..extra }
     }
 
     /// Whether anything can be kept with a file that has `attrs`.

@@ -1,10 +1,11 @@
-//! The door to files: what a protocol holds of one, and everything it may do with it.
+//! The door to files: the operations of a protocol on a file.
 //!
-//! A [`File`] is reached through an [`Export`] and remembers which. What has to do with names and attributes are verbs of
-//! it, each told who calls; data is behind [`OpenFile`], which only an authorization gives. Every protocol comes through
-//! here, so that the same file gives the same answer whoever asks. The verbs are grouped by family: [`opened`] (data),
-//! [`attr`], [`dir`] and [`create`] (names), where the storage has them [`ranges`], [`xattrs`], [`kept`] and [`streams`], and
-//! [`watching`] all of that. Who may do what is asked in [`acl`], whatever decides it.
+//! A [`File`] is reached through an [`Export`] and remembers it. Operations on names and attributes are methods of
+//! `File` with the caller as an argument. Data is behind [`OpenFile`], which only an authorization creates. Every
+//! protocol uses this door, so that the same file gives every protocol the same answer.
+//!
+//! The families: [`open_file`] (data), [`attr`], [`dir`] and [`create`] (names); where the storage has them [`ranges`],
+//! [`xattrs`], [`extra_attrs`] and [`streams`]; [`notify`] for watches. [`acl`] decides permissions.
 
 mod acl;
 mod attr;

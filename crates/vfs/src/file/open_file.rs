@@ -1,4 +1,4 @@
-//! The data of files: read, write, commit. Nobody reaches it without an authorization.
+//! The data of files: read, write, commit. Only an authorization gives access.
 
 use super::acl::check_mode_data;
 use super::attr::Setter;
@@ -26,7 +26,7 @@ pub enum Stability {
     File,
 }
 
-/// What was taken for a write in several parts. Given back, as far as it was not used, when this is dropped.
+/// Space reserved for a write in several parts. Drop releases the unused part.
 pub struct WriteReservation {
     file: NodeRef,
     offset: u64,
@@ -39,25 +39,25 @@ impl Drop for WriteReservation {
     }
 }
 
-/// A file that a caller may read, write, or both: the only way to data.
+/// A file that a caller may read, write, or both: the only access to data.
 ///
-/// A protocol without opens authorizes each call ([`File::authorize_read`], [`File::authorize_write`]); one that knows them
-/// opens once ([`File::open`]), keeps what it got ([`OpenFile::into_owned`]) and is not asked for mode bits again. What it
-/// keeps is good for as long as the export that the file was reached by is served.
+/// A protocol without opens authorizes each call ([`File::authorize_read`], [`File::authorize_write`]). One with opens
+/// authorizes once ([`File::open`]) and stores the result ([`OpenFile::into_owned`]); mode bits are not checked again.
+/// The result is valid while the export of the file is served.
 #[derive(Clone)]
 pub struct OpenFile<'f> {
     file: Cow<'f, File>,
     caller: Cow<'f, Caller>,
     access: Access,
-    /// Who reads and writes, to those who hold claims on the file.
+    /// The requester, for the claims on the file.
     by: Requester,
     /// Whether mode bits are checked at each write, with the attributes that the write begins with.
     checks_writes: bool,
-    /// The file stays as long as this is kept.
+    /// Preserves the file while this exists.
     pin: Option<Arc<Pin>>,
 }
 
-/// Keeps a file that loses its last name, and the stream of it that is open.
+/// Preserves a file that loses its last name, and the open stream of it.
 struct Pin(File);
 
 impl Pin {
@@ -80,7 +80,7 @@ impl Drop for Pin {
 }
 
 impl File {
-    /// Authorizes `caller` as open(2) does, for as long as it keeps the file open. The attributes are those that decided.
+    /// Authorizes `caller` as open(2) does, while the file stays open. Returns the attributes that decided.
     pub fn open<'f>(
         &'f self,
         caller: &'f Caller,
@@ -91,7 +91,7 @@ impl File {
         Ok((self.open_by(&attrs, caller, access, blocking)?, attrs))
     }
 
-    /// The same by attributes that were told just now.
+    /// Opens by attributes that were just read.
     pub fn open_by<'f>(
         &'f self,
         attrs: &Attrs,
@@ -104,7 +104,7 @@ impl File {
         Ok(self.opened(caller, access, false))
     }
 
-    /// As [`File::open`] for a file that was made for `caller` just now: what its mode says binds those who come later.
+    /// Opens a file that was just created for `caller`: the new mode binds later opens only.
     pub fn open_new<'f>(
         &'f self,
         caller: &'f Caller,
@@ -113,15 +113,15 @@ impl File {
     ) -> FsResult<(OpenFile<'f>, Attrs)> {
         let attrs = self.attrs(blocking)?;
         check_opens(&attrs, caller, access)?;
-        // Who makes a file has what was asked for, whatever list it inherits (MS-FSA §2.1.5.1.1).
+        // The creator of a file has the requested access, whatever list the file inherits (MS-FSA §2.1.5.1.1).
         if self.volume().security_style() == SecurityStyle::Unix {
             check_mode_data(&self.node, &attrs, caller, access)?;
         }
         Ok((self.opened(caller, access, false), attrs))
     }
 
-    /// As [`File::open_new`] for a file that was there when `caller` made it once more: an earlier call of theirs may have made it, or
-    /// somebody else, so what a list says binds now.
+    /// [`File::open_new`] for a repeated creation. An earlier call or another client may have made the file, so an
+    /// access control list applies.
     pub fn open_repeated<'f>(
         &'f self,
         caller: &'f Caller,
@@ -134,7 +134,7 @@ impl File {
         Ok((self.opened(caller, access, false), attrs))
     }
 
-    /// As [`File::open`] for what `caller` had open before a restart: what was allowed then is.
+    /// Reopens a file that `caller` had open before a restart, with the rights of that time.
     pub fn reopen<'f>(&'f self, caller: &'f Caller, access: Access) -> FsResult<OpenFile<'f>> {
         check_regular(&self.attrs(Blocking::Allowed)?)?;
         Ok(self.opened(caller, access, false))
@@ -154,8 +154,8 @@ impl File {
         Ok((self.opened(caller, Access::READ, false), attrs))
     }
 
-    /// Lets `caller` write in this one call, if the attributes allow it that the write begins with: they are looked at
-    /// under the backend's lock, where they are fetched anyway, and not before. Where lists rule, the list is looked at now.
+    /// Authorizes `caller` to write in this one call. Mode bits are checked with the attributes that the write begins
+    /// with, under the backend's lock, which fetches them anyway. An access control list is checked now.
     #[inline]
     pub fn authorize_write<'f>(&'f self, caller: &'f Caller) -> FsResult<OpenFile<'f>> {
         check_writable(caller)?;
@@ -176,21 +176,21 @@ impl File {
 }
 
 impl OpenFile<'_> {
-    /// The same, to be kept.
+    /// Converts to a value without borrows, to be stored.
     pub fn into_owned(self) -> OpenFile<'static> {
         let Self { file, caller, access, by, checks_writes, pin } = self;
         let (file, caller) = (Cow::Owned(file.into_owned()), Cow::Owned(caller.into_owned()));
         OpenFile { file, caller, access, by, checks_writes, pin }
     }
 
-    /// The same, allowed what `other`, an opening of the same file, is allowed as well.
+    /// Adds the access of `other`, another open of the same file.
     #[must_use]
     pub fn with_access_of(self, other: &OpenFile<'_>) -> Self {
         Self { access: self.access.and(other.access), ..self }
     }
 
-    /// The same, reading and writing by a claim of its own: it does not stand in its own way. The file of a claimed open stays for as
-    /// long as this is kept, even if it loses its last name.
+    /// Reads and writes under a claim, so that the claim does not conflict with itself. The file of a claimed open
+    /// outlives its last name.
     #[must_use]
     pub fn with_claim(self, by: Requester) -> Self {
         let pin = matches!(by, Requester::Open(_)).then(|| Arc::new(Pin::new(&self.file)));
@@ -203,7 +203,7 @@ impl OpenFile<'_> {
         &self.file
     }
 
-    /// How long the file is now: to read it, whoever keeps it open needs no more of its attributes.
+    /// Returns the size of the file: reading an open file needs no other attribute.
     #[inline]
     pub fn size(&self, blocking: Blocking) -> FsResult<u64> {
         self.file.data().size(blocking)
@@ -217,14 +217,14 @@ impl OpenFile<'_> {
         self.file.data().read(offset, len, into, blocking)
     }
 
-    /// A descriptor to splice `len` bytes at `offset` from, with [`Blocking::Never`] only if all of them are in memory;
-    /// `None` where [`OpenFile::read`] serves better, or says why not.
+    /// Returns a descriptor to splice `len` bytes at `offset` from; with [`Blocking::Never`] only if all of them are in
+    /// memory. `None`: call [`OpenFile::read`], which may report an error.
     pub fn pages(&self, offset: u64, len: usize, blocking: Blocking) -> Option<Arc<OwnedFd>> {
         self.check_read(offset, len as u64).ok()?;
         self.file.data().descriptor(offset, len, blocking)
     }
 
-    /// Writes all of `data` at `offset`. Set-id bits go unless root writes.
+    /// Writes all of `data` at `offset`. Clears set-id bits unless root writes.
     pub fn write(
         &self,
         offset: u64,
@@ -241,23 +241,23 @@ impl OpenFile<'_> {
         self.file.data_changed(change)
     }
 
-    /// Takes what a write of `len` bytes at `offset` in several parts needs before the first of them, so that it is done
-    /// whole or refused whole.
+    /// Reserves the space for a write of `len` bytes at `offset` in several parts before the first of them, so that the
+    /// write succeeds or fails as a whole.
     pub fn reserve(&self, offset: u64, len: usize) -> FsResult<WriteReservation> {
         self.check_write(offset, len)?;
         self.file.data().reserve(offset, len, &|attrs| self.authorize_change(attrs, offset, len as u64))?;
         Ok(WriteReservation { file: NodeRef::clone(self.file.data()), offset, len })
     }
 
-    /// As [`OpenFile::write`], unstable, for the `len` bytes that `pipe` holds.
+    /// Writes the `len` bytes that `pipe` holds, unstable, like [`OpenFile::write`].
     pub fn write_from_pipe(&self, offset: u64, pipe: BorrowedFd<'_>, len: usize) -> FsResult<Change> {
         self.check_write(offset, len)?;
         let authorize = |attrs: &Attrs| self.authorize_change(attrs, offset, len as u64);
         self.file.data_changed(self.file.data().write_from_pipe(offset, pipe, len, &authorize)?)
     }
 
-    /// As [`File::set_attrs`], where a new size needs no more than that the file was opened for writing, as with
-    /// ftruncate(2). Everything else is allowed as `caller` is.
+    /// Sets attributes like [`File::set_attrs`]; a new size needs only an open for writing, as ftruncate(2). Everything
+    /// else needs the rights of `caller`.
     pub fn set_attrs(&self, caller: &Caller, set: &SetAttrs, pending: &mut PendingSync) -> FsResult<Change> {
         if set.size.is_some() {
             self.check(Access::WRITE)?;
@@ -266,7 +266,7 @@ impl OpenFile<'_> {
         self.file.set_attrs_as(setter, set, None, pending)
     }
 
-    /// Makes the file empty, as an open that replaces it does: byte ranges do not stand against that (MS-FSA 2.1.5.1.2.1).
+    /// Truncates the file like an open that replaces it: byte ranges do not conflict with that (MS-FSA 2.1.5.1.2.1).
     pub fn replace(&self, caller: &Caller, pending: &mut PendingSync) -> FsResult<Change> {
         self.check(Access::WRITE)?;
         let setter = Setter { caller, by: self.by, is_open: true, sets_times: false, kind: IoKind::Replace };
@@ -274,7 +274,7 @@ impl OpenFile<'_> {
         self.file.set_attrs_as(setter, &set, None, pending)
     }
 
-    /// Adds the flush that makes earlier writes as stable as `stability` says.
+    /// Schedules the flush that `stability` requires for earlier writes.
     pub fn schedule_sync(&self, stability: Stability, pending: &mut PendingSync) {
         match stability {
             Stability::Unstable => {}
@@ -283,9 +283,9 @@ impl OpenFile<'_> {
         }
     }
 
-    /// Makes all unstable writes to the file durable: what that did, and the verifier that tells whether all of them were
-    /// still there. RFC 1813 §3.3.21 lets whoever holds the handle commit; the caller must be one who may write, so that
-    /// readers cannot load the disk.
+    /// Makes all unstable writes to the file durable. Returns the change and the write verifier, which differs if
+    /// writes may have been lost. RFC 1813 §3.3.21 lets any holder of the handle commit; here the caller must be
+    /// allowed to write, so that readers cannot load the disk.
     pub fn commit(&self) -> FsResult<(Change, u64)> {
         self.check(Access::WRITE)?;
         let (node, volume) = (self.file.data(), self.file.volume());
@@ -294,7 +294,7 @@ impl OpenFile<'_> {
         if volume.durability() == Durability::Sync {
             node.sync(SyncScope::All)?;
         }
-        // Only now: a flush that failed before this one has been counted.
+        // Read now: a flush that failed before this one has been counted.
         Ok((Change { before: attrs, after: attrs }, volume.write_verifier()))
     }
 
@@ -345,7 +345,7 @@ impl OpenFile<'_> {
     }
 }
 
-/// Whether the export and the type of a file let anybody open it so.
+/// Whether the export and the type of a file allow this access at all.
 fn check_opens(attrs: &Attrs, caller: &Caller, access: Access) -> FsResult<()> {
     if access.has(Access::WRITE) {
         check_writable(caller)?;

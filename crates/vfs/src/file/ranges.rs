@@ -9,13 +9,13 @@ use crate::error::{FsError, FsResult};
 use crate::model::attrs::{Attrs, Change};
 
 impl OpenFile<'_> {
-    /// Where data or a hole begins, as [`Ranges::seek`] says. Nothing of the data is told, so nobody's range is in the way.
+    /// Finds data or a hole, as [`Ranges::seek`] does. No content is revealed, so byte-range locks do not apply.
     pub fn seek(&self, offset: u64, what: Seek) -> FsResult<Option<u64>> {
         self.check_read(offset, 0)?;
         self.ranges()?.seek(offset, what)
     }
 
-    /// Takes storage for `len` bytes at `offset`, as [`Ranges::allocate`] says.
+    /// Allocates storage for `len` bytes at `offset`, like [`Ranges::allocate`].
     pub fn allocate(
         &self,
         offset: u64,
@@ -27,7 +27,7 @@ impl OpenFile<'_> {
         self.file().data_changed(self.change(offset, len, stability, pending, allocate)?)
     }
 
-    /// Takes storage past the end, up to `len` bytes of the file, as [`Ranges::preallocate`] says.
+    /// Allocates storage past the end, up to `len` bytes of the file, like [`Ranges::preallocate`].
     pub fn preallocate(&self, len: u64, stability: Stability, pending: &mut PendingSync) -> FsResult<Change> {
         self.check(Access::WRITE)?;
         let authorize =
@@ -37,7 +37,7 @@ impl OpenFile<'_> {
         self.file().data_changed(change)
     }
 
-    /// Gives the storage of `len` bytes at `offset` back, which read as zeros then, as [`Ranges::punch`] says.
+    /// Deallocates `len` bytes at `offset`, which read as zeros afterwards, like [`Ranges::punch`].
     pub fn deallocate(
         &self,
         offset: u64,
@@ -49,7 +49,7 @@ impl OpenFile<'_> {
         self.file().data_changed(self.change(offset, len, stability, pending, punch)?)
     }
 
-    /// Makes `len` bytes at `offset` read as zeros, as [`Ranges::zero`] says.
+    /// Zeroes `len` bytes at `offset`, like [`Ranges::zero`].
     pub fn zero(
         &self,
         offset: u64,
@@ -70,8 +70,8 @@ impl OpenFile<'_> {
         if is_near { Ok(()) } else { Err(FsError::CrossVolume) }
     }
 
-    /// Copies a range of this file to `target`, perhaps only its beginning, as [`Ranges::copy_to`] says: how many bytes, and
-    /// what that did to `target`, which must be in reach ([`OpenFile::reaches`]).
+    /// Copies a range of this file to `target`, perhaps only its beginning, like [`Ranges::copy_to`]. Returns the
+    /// number of bytes and the change of `target`, which must be in reach ([`OpenFile::reaches`]).
     pub fn copy_to(
         &self,
         target: &OpenFile<'_>,
@@ -101,7 +101,8 @@ impl OpenFile<'_> {
         target.file().data_changed(target.change(span.target, span.len, stability, pending, clone)?)
     }
 
-    /// Changes `len` bytes at `offset` by what `act` does to where the data are, which asks its argument under the backend's lock.
+    /// Runs `act`, a change of `len` bytes at `offset`, on the data's node. `act` calls its argument under the
+    /// backend's lock.
     fn change<R>(
         &self,
         offset: u64,
@@ -116,7 +117,7 @@ impl OpenFile<'_> {
         Ok(done)
     }
 
-    /// What a range of this file is taken from for `target`. Each of the two carries the rights that its own export gives.
+    /// Returns the source of a copy to `target`. Each of the two carries the rights of its own export.
     fn check_source(&self, target: &OpenFile<'_>, span: &Span) -> FsResult<&dyn Ranges> {
         self.reaches(target)?;
         self.check_read(span.source, span.len)?;

@@ -12,7 +12,7 @@ use crate::model::caller::Caller;
 use crate::volume::streams::{self, STREAMS_MAX, StoredName};
 use std::sync::Arc;
 
-/// Takes the name of a stream, its size, and what storage it takes.
+/// Receives the name of a stream, its size, and its storage in bytes.
 pub type StreamSink<'s> = dyn FnMut(&[u8], u64, u64) + 's;
 
 impl NamedStream {
@@ -23,7 +23,7 @@ impl NamedStream {
 }
 
 impl File {
-    /// What the table of claims knows this stream by; that of the data for a file as such.
+    /// The number of this stream in the table of claims; the default for the file's own data.
     #[inline]
     pub fn stream(&self) -> Stream {
         self.stream.as_ref().map_or(Stream::default(), |stream| stream.number)
@@ -46,7 +46,7 @@ impl File {
         self.beside(NodeRef::clone(&self.node))
     }
 
-    /// The stream of this name. Whoever finds the file finds its streams.
+    /// Returns the stream of this name. A caller that finds the file finds its streams.
     pub fn find_stream(&self, name: &[u8]) -> FsResult<Self> {
         let stored = StoredName::new(name)?;
         let dir = self.volume().streams_of(&self.key())?.ok_or(FsError::NotFound)?;
@@ -62,13 +62,13 @@ impl File {
         }
     }
 
-    /// Makes a stream, without data. Who may write the file may.
+    /// Makes a stream without data. Needs the right to write the file.
     pub fn make_stream(&self, caller: &Caller, name: &[u8], pending: &mut PendingSync) -> FsResult<Self> {
         let stored = StoredName::new(name)?;
         let volume = self.volume();
-        let _changing = volume.kept().slot(&self.key()).lock_change();
+        let _changing = volume.extra_attrs_cache().slot(&self.key()).lock_change();
         self.check_streams_change(caller)?;
-        // Its times change.
+        // The file's times change.
         self.check_claims(caller.by, IoKind::SetAttrs, || Span::ALL)?;
         let dir = volume.make_streams_of(&self.key(), &mut |dir| {
             volume.require_sync(pending, dir, SyncScope::All);
@@ -79,7 +79,7 @@ impl File {
             return Err(FsError::NoSpace);
         }
         let made = dir.create(stored.name()?, &|_| Ok(streams::own(FileType::Regular)))?;
-        // The file may have gone meanwhile, with all streams that it had.
+        // Another client may have deleted the file meanwhile, with all its streams.
         if self.node.attrs(Blocking::Allowed).map_or(true, |attrs| attrs.links == 0) {
             dir.remove(stored.name()?, &|_| Ok(()))?;
             return Err(FsError::Stale);
@@ -89,8 +89,8 @@ impl File {
         self.with_stream(made.found.node, &made.found.attrs)
     }
 
-    /// Gives a stream of this file another name; [`FsError::Exists`] if another has it and is not to go. Who caches the stream gives that
-    /// up first, and with it what is kept open by the old name.
+    /// Renames a stream of this file; [`FsError::Exists`] if another stream has the name and may not be replaced.
+    /// Recalls caches of the stream first, and with them handles that clients cache by the old name.
     pub fn rename_stream(
         &self,
         caller: &Caller,
@@ -101,7 +101,7 @@ impl File {
     ) -> FsResult<()> {
         let (from, to, names) = (StoredName::new(from)?, StoredName::new(to)?, (from, to));
         let volume = self.volume();
-        let _changing = volume.kept().slot(&self.key()).lock_change();
+        let _changing = volume.extra_attrs_cache().slot(&self.key()).lock_change();
         self.check_streams_change(caller)?;
         let dir = volume.streams_of(&self.key())?.ok_or(FsError::NotFound)?;
         if !replaces {
@@ -119,7 +119,7 @@ impl File {
         volume.note_streams_changed(&self.node, pending)
     }
 
-    /// Removes all streams of this file, as when it is replaced by a new one. Who may write it may.
+    /// Removes all streams of this file, as when a new file replaces it. Needs the right to write the file.
     pub fn remove_streams(&self, caller: &Caller, pending: &mut PendingSync) -> FsResult<()> {
         self.check_streams_change(caller)?;
         let volume = self.volume();
@@ -151,13 +151,13 @@ impl File {
         }
     }
 
-    /// Adds the flush of the data.
+    /// Schedules the flush of the data.
     pub(super) fn require_data_sync(&self, pending: &mut PendingSync, scope: SyncScope) {
         self.volume().require_sync(pending, self.data(), scope);
     }
 
-    /// What a change of the data did to the attributes that are shown: where they are a stream's, its file is modified
-    /// (MS-FSA §2.1.5.4).
+    /// Translates a change of a stream's data into a change of the visible attributes: the file is modified (MS-FSA
+    /// §2.1.5.4).
     pub(super) fn data_changed(&self, change: Change) -> FsResult<Change> {
         let Some(stream) = &self.stream else { return Ok(change) };
         let modified = SetAttrs { modified: Some(SetTime::Now), ..SetAttrs::default() };
@@ -168,14 +168,14 @@ impl File {
         })
     }
 
-    /// What a change of the file's attributes did to those that are shown.
+    /// Translates a change of the file's attributes into a change of the visible ones.
     pub(super) fn shown_change(&self, change: Change) -> FsResult<Change> {
         let Some(stream) = &self.stream else { return Ok(change) };
         let own = stream.node.attrs(Blocking::Allowed)?;
         Ok(Change { before: stream.attrs(&change.before, &own), after: stream.attrs(&change.after, &own) })
     }
 
-    /// Sets the size of this stream, which its file's owner or who has it open for writing may.
+    /// Sets the size of this stream, for the file's owner or an open for writing.
     pub(super) fn resize_stream(
         &self,
         setter: &Setter<'_>,

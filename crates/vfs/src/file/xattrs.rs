@@ -27,11 +27,11 @@ impl File {
         xattrs.list(cookie, sink)
     }
 
-    /// What the attributes of this file take, which has `attrs`: nothing if it carries none.
+    /// Returns the size of this file's extended attributes. A file type without any has size 0.
     pub fn xattrs_size(&self, attrs: &Attrs, blocking: Blocking) -> FsResult<XattrsSize> {
         let carries = matches!(attrs.file_type, FileType::Regular | FileType::Directory);
         let Some(xattrs) = self.node.xattrs().filter(|_| carries) else { return Ok(XattrsSize::default()) };
-        let slot = self.volume().kept().slot(&self.key());
+        let slot = self.volume().extra_attrs_cache().slot(&self.key());
         if let Some(size) = slot.recall_xattrs(attrs) {
             return Ok(size);
         }
@@ -60,7 +60,8 @@ impl File {
     pub fn set_xattr(
         &self,
         caller: &Caller,
-        (name, value): (&[u8], &[u8]),
+        name: &[u8],
+        value: &[u8],
         how: SetXattr,
         pending: &mut PendingSync,
     ) -> FsResult<Change> {
@@ -84,7 +85,8 @@ impl File {
         Ok(change)
     }
 
-    /// Whether `caller`, to whom a list gives `rights` if lists rule, may change the attributes of this file, which has `attrs`, now.
+    /// Whether `caller` may change the extended attributes of this file; `rights` are those of a list, where lists
+    /// rule.
     fn authorize_xattr(&self, caller: &Caller, rights: Option<Rights>, attrs: &Attrs) -> FsResult<()> {
         match rights {
             None => check_change(&self.node, caller, attrs)?,
@@ -99,7 +101,8 @@ impl File {
     }
 }
 
-/// RFC 8276 §8.5: whoever may write a file may change its attributes; in a sticky directory, as on Linux, its owner alone.
+/// RFC 8276 §8.5: a caller that may write a file may change its attributes; in a sticky directory, as on Linux, only
+/// its owner.
 fn check_change(node: &NodeRef, caller: &Caller, attrs: &Attrs) -> FsResult<()> {
     let is_sticky = attrs.file_type == FileType::Directory && attrs.mode & STICKY != 0;
     if is_sticky && !caller.is_root() && caller.uid != attrs.uid {

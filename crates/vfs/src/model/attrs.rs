@@ -1,4 +1,4 @@
-//! Attributes: what a file says of itself, and what a caller may set.
+//! Attributes of files, and changes of them.
 
 use super::caller::INVALID_ID;
 use crate::error::{FsError, FsResult};
@@ -59,7 +59,6 @@ pub const STICKY: u32 = 0o1000;
 /// The attributes of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attrs {
-    /// What it is.
     pub file_type: FileType,
     /// Permission, set-id and sticky bits, without the type.
     pub mode: u32,
@@ -83,9 +82,10 @@ pub struct Attrs {
     pub modified: Time,
     /// Last change of contents or attributes.
     pub changed: Time,
-    /// A number of this state of contents and attributes. In one run of the process it is higher than that of every earlier
-    /// state that was made through the volume; each backend says what holds of others, and after a restart. It stays while
-    /// nothing changes and the file is in use. Reading, and what that does to `accessed`, is no change.
+    /// The number of this state of contents and attributes. Within one run of the process it is higher than that of
+    /// every earlier state that was made through the volume. The backend defines its behavior for other changes and
+    /// after a restart. It stays while nothing changes and the file is in use. Reading, and its effect on `accessed`,
+    /// is no change.
     pub change: u64,
     /// When the file was made; `None` where the storage does not keep it. Nothing changes it.
     pub born: Option<Time>,
@@ -100,7 +100,7 @@ pub enum SetTime {
     To(Time),
 }
 
-/// What to set; `None` leaves as it is.
+/// A change of attributes; `None` leaves an attribute as it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SetAttrs {
     /// New mode bits (`0o7777`).
@@ -132,7 +132,7 @@ impl SetAttrs {
     }
 }
 
-/// What one mutation did to an object: no other change through this service lies between the two.
+/// The attributes of an object before and after one mutation, with no other change through this service in between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change {
     /// Just before.
@@ -171,7 +171,7 @@ impl FsStat {
     }
 }
 
-/// What never changes while a volume is served.
+/// Limits that do not change while a volume is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FsLimits {
     /// Most links to one file.

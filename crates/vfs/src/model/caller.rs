@@ -1,4 +1,4 @@
-//! Who is asking.
+//! The identity of a caller.
 
 use crate::claims::{LeaseKey, Requester};
 use std::ops::Deref;
@@ -7,38 +7,37 @@ use std::sync::Arc;
 /// The number that is no user and no group: chown(2), setfsuid(2) and their like take it as "leave it as it is".
 pub const INVALID_ID: u32 = u32::MAX;
 
-/// How a client has shown that it is who it says it is.
+/// The strength of a client's authentication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Proof {
-    /// It says nothing of who is calling.
+    /// The client names no user.
     None,
-    /// It says so. The export's rules say which clients are believed.
+    /// The client names a user without proof. The export's rules say which clients to believe.
     Claimed,
-    /// It has proven it, with a secret that it shares with the service.
+    /// The client has proven the user with a secret that it shares with the service.
     Proven,
 }
 
-/// Who a call comes from, as the client says: shared by all calls that say the same.
+/// The identity that a client presents, shared by all its calls with the same identity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Credential {
     /// User; [`INVALID_ID`] if there is none.
     pub uid: u32,
     /// Primary group; [`INVALID_ID`] if there is none.
     pub gid: u32,
-    /// How the client has shown it.
     pub proof: Proof,
     /// The supplementary groups, each once, in ascending order.
     groups: Box<[u32]>,
 }
 
 impl Credential {
-    /// Of a client that says nothing.
+    /// The credential of a client that names no user.
     pub fn none() -> Arc<Self> {
         Arc::new(Self { uid: INVALID_ID, gid: INVALID_ID, proof: Proof::None, groups: Box::default() })
     }
 
-    /// A credential with any number of supplementary groups. [`INVALID_ID`] among them is no group and is left out; user and
-    /// primary group are taken as they are: [`crate::ExportRule::caller`] replaces those.
+    /// Makes a credential with any number of supplementary groups, without [`INVALID_ID`]. User and primary group are
+    /// stored as they are: [`crate::ExportRule::caller`] replaces invalid ones.
     pub fn new(proof: Proof, uid: u32, gid: u32, supplementary: impl IntoIterator<Item = u32>) -> Arc<Self> {
         let mut groups: Vec<u32> = supplementary.into_iter().filter(|&group| group != INVALID_ID).collect();
         groups.sort_unstable();
@@ -76,14 +75,14 @@ pub struct Caller {
     identity: Arc<Credential>,
     /// Whether the export refuses this caller every change.
     pub read_only: bool,
-    /// Who it is to those who hold claims on files: its own do not stand in its way.
+    /// The requester in the table of claims: its own claims do not conflict with it.
     pub by: Requester,
-    /// Whose listings of the directories in which it changes names are right already.
+    /// The lease whose cached listings are current already when this caller changes names.
     pub listing: Option<LeaseKey>,
 }
 
 impl Caller {
-    /// A caller with this user, group and supplementary groups, who may change things.
+    /// Makes a caller with this user, group and supplementary groups that may change files.
     pub fn new(uid: u32, gid: u32, supplementary: impl IntoIterator<Item = u32>) -> Self {
         Self::of(Credential::new(Proof::Claimed, uid, gid, supplementary), false)
     }
@@ -122,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_needs_no_change_is_shared() {
+    fn unchanged_credential_is_shared() {
         let credential = Credential::new(Proof::Claimed, 7, 8, [9, 10]);
         assert!(Arc::ptr_eq(&credential, &credential.with_groups_replaced(&[0, INVALID_ID], 5)));
         let replaced = credential.with_groups_replaced(&[10, 8], 5);

@@ -8,8 +8,8 @@ pub const NAME_BYTES_MAX: usize = 255;
 /// The longest target of a symbolic link, in bytes (Linux `PATH_MAX` less the terminator).
 pub const LINK_BYTES_MAX: usize = 4095;
 
-/// One component of a path: 1 to 255 bytes, no `/`, no NUL, neither `.` nor `..`, and not the service's own [`Name::STREAMS`], in
-/// whatever case.
+/// One component of a path: 1 to 255 bytes, no `/`, no NUL, neither `.` nor `..`, and not the service's own
+/// [`Name::STREAMS`], in any case.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Name<'a>(&'a [u8]);
 
@@ -36,8 +36,8 @@ impl<'a> Name<'a> {
     }
 }
 
-/// Whether a file system that folds names may take this one for [`Name::STREAMS`]: without case, and without what some of them pass over,
-/// which is never ASCII.
+/// Whether a file system that ignores case may take this name for [`Name::STREAMS`]: without case, and without the
+/// characters that some of them ignore, which are never ASCII.
 fn is_like_streams(bytes: &[u8]) -> bool {
     let streams = Name::STREAMS.0;
     // Hardly any name begins like it.

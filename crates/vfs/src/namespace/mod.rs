@@ -1,4 +1,4 @@
-//! What is served to whom: an immutable snapshot that the data plane reads and only management replaces.
+//! The exports of the service: an immutable snapshot that the data plane reads and only management replaces.
 
 mod pseudo;
 mod share;
@@ -42,25 +42,25 @@ pub struct Cidr {
 /// Why a text is no [`Cidr`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BadCidr {
-    /// It is none.
+    /// The text is not a range.
     Unreadable(String),
-    /// It begins among the IPv6 addresses that stand for IPv4 ones and has others, too.
+    /// The range begins among the IPv4-mapped addresses and extends beyond them.
     Mixed(String),
 }
 
-/// What happens to the identities that clients claim.
+/// The replacement of identities that clients claim.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Squash {
-    /// Root becomes the anonymous user; others stay who they say they are.
+    /// Root becomes the anonymous user; other users stay.
     #[default]
     Root,
     /// Everybody becomes the anonymous user.
     All,
-    /// Nobody is changed.
+    /// No identity is replaced.
     None,
 }
 
-/// A protocol, by a number below 8 on which those who serve it and those who make rules have agreed.
+/// A protocol, by a number below 8. The servers and the authors of rules agree on the numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ProtocolId(pub u8);
 
@@ -72,7 +72,7 @@ impl ProtocolSet {
     /// Every protocol.
     pub const ALL: Self = Self(u8::MAX);
 
-    /// Those whose bits are set.
+    /// Makes a set of the protocols with these bits.
     pub const fn of_bits(bits: u8) -> Self {
         Self(bits)
     }
@@ -84,11 +84,11 @@ impl ProtocolSet {
     }
 }
 
-/// How the connection is protected that a call comes over, from the least to the most.
+/// The protection of a connection, from least to most.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Protection {
-    /// Anybody on the way can read along and change what passes.
+    /// Neither confidential nor protected from changes.
     #[default]
     Plain,
     /// Encrypted; the client has shown no certificate.
@@ -97,28 +97,27 @@ pub enum Protection {
     Verified,
 }
 
-/// One line of an export policy: the first whose clients and protocols match decides.
+/// One line of an export policy; the first that matches client and protocol decides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExportRule {
-    /// Whom it is for; empty means everybody.
+    /// Client addresses; empty matches every client.
     pub clients: Vec<Cidr>,
     /// The protocols that it is for.
     pub protocols: ProtocolSet,
-    /// Whether whom it is for is not let in, whatever later rules say.
+    /// Whether matching clients are refused, regardless of later rules.
     pub no_access: bool,
     /// Whether changes are refused.
     pub read_only: bool,
-    /// Whose identity is replaced.
     pub squash: Squash,
     /// The anonymous user.
     pub anonymous_uid: u32,
     /// The anonymous group.
     pub anonymous_gid: u32,
-    /// The least protection of a connection over which it lets anybody in.
+    /// The least protection of a connection that this rule admits.
     pub protection: Protection,
 }
 
-/// Where a call comes from, and which of our addresses it has reached.
+/// The address of a client, and the server address that it has reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Origin {
     /// The client.
@@ -127,11 +126,10 @@ pub struct Origin {
     pub endpoint: Option<IpAddr>,
     /// The protocol it comes over.
     pub protocol: ProtocolId,
-    /// How its connection is protected.
     pub protection: Protection,
 }
 
-/// Permission that an export has given: for as long as it still would, what was got by it stays.
+/// Access that an export has granted. State that was acquired with it stays while the export would still grant it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExportAccess {
     /// The export.
@@ -145,17 +143,14 @@ pub struct ExportAccess {
 /// A volume at a path, with its policy. A volume may have several, with other paths and rules; a file reached through one
 /// of them is none of the others' ([`crate::File`]). A snapshot is exported as a volume over the backend that shows it.
 pub struct Export {
-    /// Its number.
     pub id: ExportId,
     /// The path clients mount: starts with `/`, no `/` at the end unless that is all.
     pub path: String,
-    /// What is served.
     pub volume: Arc<Volume>,
-    /// Who may, and as whom; a client that no rule matches gets nothing.
+    /// Rules of access; a client that no rule matches is refused.
     pub rules: Vec<ExportRule>,
     /// Addresses at which it is served besides the service's own. At an address that is not among them it is not there.
     pub endpoints: Vec<IpAddr>,
-    /// What holds for it as a share.
     pub share: ShareSettings,
 }
 
@@ -164,11 +159,11 @@ pub struct Export {
 pub struct Namespace {
     exports: Vec<Arc<Export>>,
     by_id: HashMap<ExportId, usize, BuildHasherDefault<OwnHash>>,
-    /// The places of those that have others below their paths.
+    /// The indexes of exports that have others below their paths.
     leading_on: HashSet<usize>,
 }
 
-/// The hash of an [`ExportId`] is its number: those that are served were drawn at random or from a secret.
+/// The identity hash of an [`ExportId`]: the numbers in use were drawn at random or from a secret.
 #[derive(Clone, Copy, Default)]
 struct OwnHash(u64);
 
@@ -186,15 +181,15 @@ impl Hasher for OwnHash {
     }
 }
 
-/// Where the data plane finds the current [`Namespace`].
+/// The current [`Namespace`], for the data plane.
 pub type SharedNamespace = Arc<ArcSwap<Namespace>>;
 
-/// The user and group of squashed callers unless a rule says otherwise (`nobody`).
+/// The default user and group of squashed callers (`nobody`).
 pub const ANONYMOUS_ID: u32 = 65534;
 
 impl Namespace {
-    /// A namespace of these exports; those that an earlier one has are shared with it. A later export with the number of one
-    /// before it is left out.
+    /// Makes a namespace of these exports; unchanged ones are shared with the earlier namespace by the caller. A later
+    /// export with the number of an earlier one is left out.
     pub fn new(exports: impl IntoIterator<Item = impl Into<Arc<Export>>>) -> Self {
         let mut namespace = Self::default();
         for export in exports {
@@ -240,14 +235,15 @@ impl Namespace {
         self.export(id.into()).filter(|export| export.volume.id() == id)
     }
 
-    /// Whether any export lets this client in, at whatever address and protection.
+    /// Whether any export admits this client, at any address and protection.
     pub fn admits_from(&self, client: IpAddr, protocol: ProtocolId) -> bool {
         let is_for = |rule: &&ExportRule| rule.protocols.contains(protocol) && rule.matches(client);
         let rules = self.exports.iter().filter_map(|export| export.rules.iter().find(is_for));
         rules.into_iter().any(|rule| !rule.no_access)
     }
 
-    /// Whether an export that has let somebody in still does, and still lets changes happen if it was about these.
+    /// Whether an export still admits a client that it has admitted, and still permits changes if the access was for
+    /// changes.
     pub fn admits(&self, admission: &ExportAccess) -> bool {
         let export = self.export(admission.export);
         let rule = export.and_then(|export| export.rule(admission.origin));
@@ -259,7 +255,7 @@ impl Namespace {
         PseudoDir::root(self, origin)
     }
 
-    /// The export at `path`, and what of the path lies below it: the longest match wins.
+    /// Returns the export at `path`, and the rest of the path below it: the longest match wins.
     pub fn resolve<'p>(&self, path: &'p str) -> Option<(&Arc<Export>, &'p str)> {
         let rest_below = |export: &Export| {
             let rest = path.strip_prefix(export.path.trim_end_matches('/'))?;
@@ -284,13 +280,13 @@ impl Export {
         }
     }
 
-    /// The same, served at these addresses too.
+    /// Adds addresses at which the export is served.
     #[must_use]
     pub fn at(self, endpoints: Vec<IpAddr>) -> Self {
         Self { endpoints, ..self }
     }
 
-    /// The same, with these settings as a share.
+    /// Sets the share settings.
     #[must_use]
     pub fn shared(self, share: ShareSettings) -> Self {
         Self { share, ..self }
@@ -302,8 +298,9 @@ impl Export {
         endpoint.is_none_or(|address| self.endpoints.contains(&address))
     }
 
-    /// The rule for a call, if any lets it in. Where it comes from decides, and the export must be served where it arrived. A
-    /// call with less protection than its rule asks for is not let in by a later one.
+    /// Returns the rule for a call, if any admits it. The origin decides, and the export must be served at the address
+    /// that the call has reached. A rule that needs more protection than the call has refuses it; later rules do not
+    /// apply.
     #[inline]
     pub fn rule(&self, origin: Origin) -> Option<&ExportRule> {
         let is_for =
@@ -323,7 +320,7 @@ impl Origin {
 }
 
 impl ExportRule {
-    /// A rule for everybody: read and write, root squashed.
+    /// A rule for all clients: read and write, root squashed.
     pub fn everybody() -> Self {
         Self {
             clients: Vec::new(),
@@ -343,7 +340,7 @@ impl ExportRule {
         self.clients.is_empty() || self.clients.iter().any(|range| range.contains(client))
     }
 
-    /// Whether whom it is for is treated as by `other`.
+    /// Whether the rule treats matching clients like `other` does.
     pub fn treats_like(&self, other: &Self) -> bool {
         let Self {
             clients: _,
@@ -360,8 +357,8 @@ impl ExportRule {
             && (*anonymous_uid, *anonymous_gid) == (other.anonymous_uid, other.anonymous_gid)
     }
 
-    /// What this rule makes of a credential: whose rights a call has. A client that names no user, or
-    /// [`INVALID_ID`], is the anonymous one whatever is squashed: no caller has that number as user or group.
+    /// Applies this rule to a credential and returns the caller. A client that names no user, or [`INVALID_ID`],
+    /// becomes the anonymous user even without squashing: no caller has that number as user or group.
     pub fn caller(&self, credential: &Arc<Credential>) -> Caller {
         let or_nobody = |id| if id == INVALID_ID { ANONYMOUS_ID } else { id };
         let (uid, gid) = (or_nobody(self.anonymous_uid), or_nobody(self.anonymous_gid));

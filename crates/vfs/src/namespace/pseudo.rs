@@ -4,8 +4,8 @@ use super::{Export, Namespace, Origin};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// A directory in the tree of exports, as it is seen from one origin: what leads only to exports that do not admit it is
-/// not there.
+/// A directory in the tree of exports, as seen from one origin. A path that leads only to exports that do not admit the
+/// origin is hidden.
 #[derive(Clone, Copy)]
 pub struct PseudoDir<'n> {
     namespace: &'n Namespace,
@@ -19,17 +19,16 @@ impl<'n> PseudoDir<'n> {
         Self { namespace, origin, path: "" }
     }
 
-    /// Its path.
     pub fn path(&self) -> &'n str {
         if self.path.is_empty() { "/" } else { self.path }
     }
 
-    /// What is exported here, if that admits the client: its root takes the place of this directory.
+    /// The export at this path, if it admits the client: its root takes the place of this directory.
     pub fn export(&self) -> Option<&'n Arc<Export>> {
         self.visible().find(|export| export.path.trim_end_matches('/') == self.path)
     }
 
-    /// What lies below this directory under a name.
+    /// Looks up a name below this directory.
     pub fn lookup(&self, name: &str) -> Option<Self> {
         let path = self.visible().find_map(|export| {
             let (first, end) = self.next(export)?;

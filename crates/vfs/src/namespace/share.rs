@@ -1,4 +1,4 @@
-//! What holds for an export as a whole where a protocol shares it by name.
+//! Settings of an export as a share.
 
 /// The settings of a share. Protocols that know no shares, as NFS, do not look at them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,17 +11,17 @@ pub struct ShareSettings {
     pub compression: bool,
     /// Whether it is listed among the shares. It can be used by its name in any case.
     pub browsable: bool,
-    /// Whether listings leave out what the caller may not read.
+    /// Whether listings leave out objects that the caller may not read.
     pub access_based_enumeration: bool,
-    /// Whether what is open survives the server.
+    /// Whether opens survive a restart of the server.
     pub continuously_available: bool,
-    /// Whether clients are told what they may cache.
+    /// Whether clients may cache.
     pub oplocks: bool,
-    /// Whether clients can be told what changes in a directory.
+    /// Whether clients can watch directories.
     pub change_notify: bool,
-    /// Mode of a new file whose client says none.
+    /// The mode of a new file if the client sends none.
     pub create_mode: u32,
-    /// Mode of a new directory whose client says none.
+    /// The mode of a new directory if the client sends none.
     pub directory_mode: u32,
 }
 
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_encrypted_needs_no_signature() {
+    fn encrypted_share_requires_no_signing() {
         let (signed, plain) =
             (ShareSettings::default(), ShareSettings { signing: false, ..ShareSettings::default() });
         let sealed = ShareSettings { encryption: true, ..plain };

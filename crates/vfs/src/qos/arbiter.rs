@@ -12,29 +12,29 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, MutexGuard, Weak};
 
-/// What a call leaves behind that has to wait.
+/// A deferred call in the queue.
 pub trait Waiter: Send {
-    /// Its turn has come. Called once, on some thread, with no lock held; must not block.
+    /// Resumes the call. Called once, on any thread, with no lock held; must not block.
     fn pass(self: Box<Self>);
 
-    /// Whether nobody waits any more, so that it takes nothing. Called under a lock: must only look.
+    /// Whether the call was abandoned. Called under a lock: must only read.
     fn is_gone(&self) -> bool {
         false
     }
 }
 
-/// How waiting begins.
+/// The result of queueing a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueResult {
     /// Not at all: the turn has come at once, and the waiter has been dropped.
     Passed,
-    /// Queued; the waiter will be told.
+    /// Queued; the waiter will be resumed.
     Queued,
     /// Not at all: too many wait already, and the waiter has been dropped.
     Full,
 }
 
-/// Decides for a pool: who may pass, who waits.
+/// Schedules the calls of a pool.
 pub struct Arbiter {
     state: Mutex<State>,
     pacer: Arc<Pacer>,
@@ -43,7 +43,7 @@ pub struct Arbiter {
 
 struct State {
     scheduler: Scheduler<Box<dyn Waiter>>,
-    /// What the pool itself is limited to.
+    /// The limits of the pool itself.
     limits: PoolLimits,
     /// The gates of the volumes: whether the volume is limited, and where its gate looks.
     gates: HashMap<usize, (bool, Arc<Flag>)>,
@@ -51,12 +51,12 @@ struct State {
     scheduled: Option<Nanos>,
 }
 
-/// What every call to a volume passes.
+/// The admission gate of a volume.
 pub struct Gate {
     /// Whether anything is limited here: the one look of a call that is not.
     is_limited: Arc<Flag>,
     slot: ArcSwap<PoolSlot>,
-    /// What the volume is limited to, for moves to another pool. Held while limits change.
+    /// The volume's limits, for moves to another pool. Locked while limits change.
     limits: Mutex<VolumeLimits>,
 }
 
@@ -113,7 +113,7 @@ impl Arbiter {
         }
         state.limits = *limits;
         state.scheduler.set_limits(limits, now);
-        state.gates.keys().for_each(|&volume| state.tell_gate(volume));
+        state.gates.keys().for_each(|&volume| state.update_gate(volume));
         self.release(state, now);
     }
 
@@ -132,11 +132,11 @@ impl Arbiter {
         let mut state = self.lock();
         let volume = state.scheduler.add(limits, now);
         state.gates.insert(volume, (!limits.is_none(), Arc::clone(is_limited)));
-        state.tell_gate(volume);
+        state.update_gate(volume);
         volume
     }
 
-    /// Lets pass what may pass, and has the pacer come for the rest.
+    /// Releases the demands that may pass, and sets the timer for the rest.
     pub(super) fn run(&self, now: Nanos) {
         let mut state = self.lock();
         if state.scheduled.is_some_and(|scheduled| scheduled <= now) {
@@ -145,7 +145,7 @@ impl Arbiter {
         self.release(state, now);
     }
 
-    /// Whether `own` was among what passed; it is not told.
+    /// Releases demands; returns whether `own` was among them, which is not resumed.
     fn release_but(&self, mut state: MutexGuard<'_, State>, now: Nanos, own: Option<u64>) -> bool {
         let Release { passed, gone, next } = state.scheduler.release(now, &|waiter| waiter.is_gone());
         if let Some(visit) = next.map(|next| Pacer::visit(next, now))
@@ -161,7 +161,7 @@ impl Arbiter {
             if own == Some(number) {
                 has_own = true;
             } else {
-                // One that fails must not take the turn of those behind it.
+                // A waiter that panics must not take the turn of those behind it.
                 let _ = panics::catch(|| waiter.pass());
             }
         }
@@ -178,7 +178,7 @@ impl Arbiter {
 }
 
 impl State {
-    fn tell_gate(&self, volume: usize) {
+    fn update_gate(&self, volume: usize) {
         if let Some((is_limited, gate)) = self.gates.get(&volume) {
             gate.set(*is_limited || !self.limits.is_none());
         }
@@ -191,8 +191,8 @@ impl Gate {
         Arbiter::new(&Limits::NONE.into(), &Pacer::still()).gate(VolumeLimits::default())
     }
 
-    /// A gate of no volume, which limits each client: for calls that are few, so that nobody else has to look for a gate
-    /// on its account.
+    /// Makes a gate without a volume that limits each client: for rare calls, so that no volume has to be found for
+    /// them.
     pub fn per_client(limits: Limits, pacer: &Arc<Pacer>) -> Arc<Self> {
         let limits = VolumeLimits { per_client: limits, ..VolumeLimits::default() };
         Arbiter::new(&PoolLimits::default(), pacer).gate_with(limits, Flag::new(false))
@@ -249,14 +249,14 @@ impl Gate {
             let slot = self.slot.load();
             let now = slot.arbiter.pacer.now();
             let mut state = slot.arbiter.lock();
-            state.scheduler.refund_unused(slot.volume, client, demand, (moved, has_waited), now);
+            state.scheduler.refund_unused(slot.volume, client, demand, moved, has_waited, now);
             if state.scheduled.is_some() {
                 slot.arbiter.release(state, now);
             }
         }
     }
 
-    /// Other limits from now on, for what waits as well.
+    /// Changes the limits, also for demands that wait.
     pub fn set_limits(&self, limits: VolumeLimits) {
         let mut own = self.limits.lock();
         let slot = self.slot.load();
@@ -266,7 +266,7 @@ impl Gate {
         if let Some((is_limited, _)) = state.gates.get_mut(&slot.volume) {
             *is_limited = !limits.is_none();
         }
-        state.tell_gate(slot.volume);
+        state.update_gate(slot.volume);
         slot.arbiter.release(state, now);
         *own = limits;
     }
@@ -284,17 +284,16 @@ impl Gate {
             let _ =
                 state.scheduler.wait(volume, waiting.client, waiting.demand, waiting.waiter, waiting.since);
         }
-        state.tell_gate(volume);
+        state.update_gate(volume);
         arbiter.release(state, now);
     }
 
-    /// What has waited so far, and how many calls do now.
+    /// Returns the totals of throttling, and the number of calls that wait now.
     pub fn throttled(&self) -> (Throttled, usize) {
         let slot = self.slot.load();
         slot.arbiter.lock().scheduler.throttled(slot.volume)
     }
 
-    /// What the volume is limited to.
     pub fn limits(&self) -> VolumeLimits {
         self.limits.lock().clone()
     }
@@ -313,7 +312,7 @@ impl Drop for Gate {
         let waiting = self.slot.load().leave();
         // Only now: until it has left, its arbiter may say otherwise.
         self.is_limited.set(false);
-        // Whoever waits finds out what has become of the volume.
+        // The waiters find out that the volume was removed.
         waiting.into_iter().for_each(|waiting| waiting.waiter.pass());
     }
 }

@@ -3,21 +3,21 @@
 use super::{Nanos, TURN};
 use std::num::NonZeroU64;
 
-/// How long a rate that was not used may be used afterwards. Short enough that any window of a second or more keeps to the
-/// rate, long enough to outlast the pauses that a busy machine makes.
+/// The time for which an unused rate can be used later. Short enough that any window of a second or more keeps to the
+/// rate, long enough to outlast the pauses of a busy machine.
 pub const BURST: Nanos = Nanos(50_000_000);
 
 /// Fractions of a nanosecond: 2^32 of them make one.
 const FRACTION_BITS: u32 = 32;
 
-/// Time of a rate that can be used again where its due moment went back: what lies further back than a burst is lost.
+/// Returns the time of a rate that can be used again after its due moment moved back: time before a burst is lost.
 pub(super) fn regained(before: Nanos, after: Nanos, now: Nanos) -> Nanos {
     let earliest = now.saturating_sub(BURST);
     before.max(earliest).saturating_sub(after.max(earliest))
 }
 
-/// A rate limit in the manner of the generic cell rate algorithm (ITU-T I.371): whoever comes before it is due waits,
-/// whoever passes moves the due moment on by what it takes. What passes may be of any size: the next one waits for it.
+/// A rate limit by the generic cell rate algorithm (ITU-T I.371). A demand before the due moment waits; a demand that
+/// passes moves the due moment on by its cost. A demand may be of any size: the next one waits for it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Bucket {
     /// Fractions of a nanosecond that a unit takes; 0 without a limit.
@@ -43,12 +43,12 @@ impl Bucket {
         self.due = self.due.max(earliest) + u128::from(units) * u128::from(self.per_unit);
     }
 
-    /// Returns what was let pass and not used.
+    /// Returns units that passed but were not used.
     pub(super) fn refund(&mut self, units: u64) {
         self.due = self.due.saturating_sub(u128::from(units) * u128::from(self.per_unit));
     }
 
-    /// Corrects what has passed: returns units that were not used, takes those beyond.
+    /// Corrects a passed demand: returns unused units, takes excess ones.
     pub(super) fn correct(&mut self, passed: u64, used: u64, now: Nanos) {
         match used.checked_sub(passed) {
             Some(0) => {}
@@ -57,14 +57,14 @@ impl Bucket {
         }
     }
 
-    /// How long `units` take; 0 without a limit.
+    /// Returns the cost of `units` in time; 0 without a limit.
     #[inline]
     pub(super) fn takes(&self, units: u64) -> Nanos {
         let time = u128::from(units) * u128::from(self.per_unit);
         Nanos(u64::try_from(time >> FRACTION_BITS).unwrap_or(u64::MAX))
     }
 
-    /// In how many turns so many units are paid, if they can be divided into so many pieces.
+    /// Returns the number of turns in which `units` are paid, if they can be divided into `pieces`.
     #[inline]
     pub(super) fn turns(&self, units: u64, pieces: u32) -> u32 {
         u32::try_from(self.takes(units).0.div_ceil(TURN.0)).unwrap_or(u32::MAX).min(pieces)
@@ -77,7 +77,7 @@ impl Bucket {
         self.set_per_unit(per_unit, now);
     }
 
-    /// Changes the time of a unit to so many picoseconds.
+    /// Changes the cost of a unit.
     pub(super) fn set_picoseconds(&mut self, picoseconds: u64, now: Nanos) {
         let per_unit = (u128::from(picoseconds) << FRACTION_BITS) / 1000;
         self.set_per_unit(u64::try_from(per_unit).unwrap_or(u64::MAX), now);
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_used_comes_back() {
+    fn unused_tokens_are_refunded() {
         let mut bucket = bucket(1000);
         bucket.take(500, Nanos(0));
         bucket.refund(400);

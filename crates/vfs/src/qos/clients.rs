@@ -1,4 +1,4 @@
-//! What each client may take: of a volume, or of all volumes of a pool together.
+//! Meters of clients, for a volume or for all volumes of a pool together.
 
 use super::meter::Meter;
 use super::{Class, Client, Demand, Limits, Nanos, Transferred};
@@ -10,7 +10,7 @@ pub(super) struct ClientMeters {
     limits: Limits,
     is_limited: bool,
     meters: HashMap<Client, Meter>,
-    /// With more meters than this, those are forgotten that are owed nothing.
+    /// The number of meters from which idle ones are removed.
     meters_max: usize,
 }
 
@@ -52,9 +52,9 @@ impl ClientMeters {
     }
 
     /// Corrects the bytes of a client's demand that has passed.
-    pub(super) fn settle(&mut self, client: Client, demand: Demand, moved: Transferred, now: Nanos) {
+    pub(super) fn refund_unused(&mut self, client: Client, demand: Demand, moved: Transferred, now: Nanos) {
         if let Some(meter) = self.meters.get_mut(&client) {
-            meter.settle(demand, moved, now);
+            meter.refund_unused(demand, moved, now);
         }
     }
 }

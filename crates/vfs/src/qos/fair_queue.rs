@@ -3,17 +3,16 @@
 use super::{Class, Nanos};
 use std::collections::BTreeSet;
 
-/// The queued flows, for each class of demands in the order of what they have been served, or asleep until their own
-/// limit allows more.
+/// The queued flows of each class, ordered by service received, or asleep until their own limit allows more.
 #[derive(Debug)]
 pub(super) struct FairQueue<K> {
     ready: [BTreeSet<(Served, K)>; Class::COUNT],
     asleep: BTreeSet<(Nanos, usize, K)>,
-    /// What those have been served who had the last turn: who comes anew begins here, so that nobody saves up turns.
+    /// The service received by the flows of the latest turn. A new flow begins here, so that no flow saves up turns.
     level: Served,
 }
 
-/// What somebody has been served, in nanoseconds of the rates they share.
+/// Service received, in nanoseconds of the shared rate.
 type Served = u64;
 
 /// The state of one flow in [`FairQueue`].
@@ -50,19 +49,19 @@ impl<K> Default for FairQueue<K> {
 }
 
 impl<K: Copy + Ord> FairQueue<K> {
-    /// Whether anybody waits for a turn now.
+    /// Whether any flow is ready for a turn.
     #[inline]
     pub(super) fn has_ready(&self) -> bool {
         self.ready.iter().any(|set| !set.is_empty())
     }
 
-    /// Whether nobody else waits for a turn or sleeps.
+    /// Whether no other flow is ready or asleep.
     pub(super) fn has_none_but(&self, key: K) -> bool {
         let mut ready = self.ready.iter().flat_map(|set| [set.first(), set.last()]).flatten();
         ready.all(|(_, of)| *of == key) && self.asleep.iter().all(|(.., of)| *of == key)
     }
 
-    /// Who has been served least of those who wait for a turn of this class.
+    /// Returns the ready flow of this class with the least service.
     pub(super) fn first(&self, class: Class) -> Option<(Served, K)> {
         self.ready[class.index()].first().copied()
     }
@@ -90,7 +89,7 @@ impl<K: Copy + Ord> FairQueue<K> {
         self.set(key, flow, class, Phase::Asleep(until));
     }
 
-    /// One who sleeps no longer; to be queued again.
+    /// Wakes a flow whose sleep is over; the caller queues it again.
     pub(super) fn wake(&mut self, now: Nanos) -> Option<(K, Class)> {
         let &(until, class, key) = self.asleep.first()?;
         (until <= now).then_some((key, Class::ALL[class]))

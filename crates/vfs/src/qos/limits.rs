@@ -1,4 +1,4 @@
-//! What is let through: rates as numbers, whoever asked for them.
+//! Limits: rates as numbers.
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -16,26 +16,26 @@ pub struct Limits {
     pub read_ops: Option<NonZeroU64>,
     /// WRITE operations.
     pub write_ops: Option<NonZeroU64>,
-    /// All operations together, those on names and attributes as well.
+    /// All operations together, including those on names and attributes.
     pub ops: Option<NonZeroU64>,
-    /// What a WRITE counts among all operations, in thousandths of a READ.
+    /// The weight of a WRITE among all operations, in thousandths of a READ.
     pub write_op_milli: u32,
 }
 
 /// Points of a [`Mix`], from no bytes read to nothing but bytes read.
 pub const MIX_STEPS: usize = 101;
 
-/// How much time of a volume a byte takes, by the percentage of bytes that are read: a ceiling that depends on the mix of
-/// reads and writes, as storage has one.
+/// The cost of a byte in time of a volume, by the percentage of bytes that are read: a ceiling that depends on the mix
+/// of reads and writes, as real storage has one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mix {
     /// Picoseconds for a byte; entry `i` is for `i` percent of the bytes read.
     pub picoseconds_per_byte: [u64; MIX_STEPS],
-    /// What an operation counts at least, in bytes: the block size that the ceiling was measured with.
+    /// The least size of an operation, in bytes: the block size at which the ceiling was measured.
     pub op_bytes_min: u32,
 }
 
-/// What a volume lets through.
+/// The limits of a volume.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VolumeLimits {
     /// The volume as a whole.
@@ -46,7 +46,7 @@ pub struct VolumeLimits {
     pub mix: Option<Arc<Mix>>,
 }
 
-/// What a pool lets through.
+/// The limits of a pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PoolLimits {
     /// All its volumes together.

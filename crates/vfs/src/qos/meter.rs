@@ -5,7 +5,7 @@ use super::{Class, Demand, Limits, Mix, Nanos, TURN_BYTES_MIN, Transferred};
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
-/// Measures what a pool, a volume or a client takes against its limits.
+/// Meters a pool, a volume or a client against its limits.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Meter {
     read_bytes: Bucket,
@@ -80,8 +80,8 @@ impl Meter {
         self.write_ops.take(u64::from(demand.writes), now);
     }
 
-    /// Corrects the bytes of a demand that has passed: returns those that were not moved, takes those beyond.
-    pub(super) fn settle(&mut self, demand: Demand, moved: Transferred, now: Nanos) {
+    /// Corrects the bytes of a passed demand: returns unused bytes, takes excess ones.
+    pub(super) fn refund_unused(&mut self, demand: Demand, moved: Transferred, now: Nanos) {
         let (read, written) = (u64::from(demand.read_bytes), u64::from(demand.write_bytes));
         let (did_read, did_write) = (u64::from(moved.read), u64::from(moved.written));
         self.read_bytes.correct(read, did_read, now);
@@ -89,7 +89,7 @@ impl Meter {
         self.bytes.correct(read + written, did_read + did_write, now);
     }
 
-    /// How long a demand takes of the rate that it takes most of: the unit of shares.
+    /// Returns the cost of a demand in time of the rate that it uses most: the unit of shares.
     pub(super) fn takes(&self, demand: Demand) -> Nanos {
         let takes = |(bucket, units, _): (&Bucket, u64, u32)| bucket.takes(units);
         self.of_each(demand).map(takes).into_iter().fold(Nanos(0), Nanos::max)
@@ -125,7 +125,7 @@ impl Meter {
     }
 }
 
-/// How often the observed mix forgets half of what it saw.
+/// The half-life of the observed mix.
 const HALF_LIFE: Nanos = Nanos(250_000_000);
 
 /// Measures against a ceiling that follows the mix of reads and writes that passes.
@@ -166,7 +166,7 @@ impl MixMeter {
         }
     }
 
-    /// How long a demand takes.
+    /// Returns the cost of a demand in time.
     pub(super) fn takes(&self, demand: Demand) -> Nanos {
         if demand.class() == Class::Other {
             return Nanos(0);
@@ -188,7 +188,7 @@ impl MixMeter {
     }
 
     /// Corrects the bytes of a demand that has passed. An operation that moved nothing still counts as one, but not in the mix.
-    pub(super) fn settle(&mut self, demand: Demand, moved: Transferred, now: Nanos) {
+    pub(super) fn refund_unused(&mut self, demand: Demand, moved: Transferred, now: Nanos) {
         if demand.class() == Class::Other && moved == Transferred::default() {
             return;
         }
@@ -214,7 +214,8 @@ impl MixMeter {
         self.time.set_picoseconds(self.mix.picoseconds_per_byte[step], now);
     }
 
-    /// Bytes read and written by a demand that moves so many, where each READ and WRITE counts for a block at least.
+    /// Returns the charged bytes read and written by a demand that moves `moved`: each READ and WRITE counts as a block
+    /// at least.
     fn counted(&self, demand: Demand, moved: Transferred) -> (u64, u64) {
         let least = |operations| u64::from(self.mix.op_bytes_min) * u64::from(operations);
         let read = u64::from(moved.read).max(least(demand.reads));

@@ -1,11 +1,12 @@
-//! Quality of service: how much of what each pool, volume and client gets.
+//! Quality of service: limits and fair shares of pools, volumes and clients.
 //!
-//! A protocol asks once for each call, [`Gate::admit`], whatever it is about to do. Without a limit that is one look at a
-//! flag. Within the limits, the meters of pool, volume and client count what the call takes, and it goes on. Past them it
-//! leaves a [`Waiter`] behind and holds nothing else; the [`Pacer`] lets it pass when its turn has come.
+//! A protocol calls [`Gate::admit`] once for each call. Without a limit that is one atomic load. Within the limits, the
+//! meters of pool, volume and client count the call, and it continues. Above them it leaves a [`Waiter`] and holds
+//! nothing else; the [`Pacer`] resumes it in turn.
 //!
-//! [`Scheduler`] is all of the arithmetic, without a clock; [`Arbiter`] and [`Gate`] put it between threads.
+//! [`Scheduler`] is all of the arithmetic, without a clock; [`Arbiter`] and [`Gate`] share it among threads.
 
+mod admission;
 mod arbiter;
 mod bucket;
 mod clients;
@@ -17,14 +18,13 @@ mod queue;
 mod scheduler;
 #[cfg(test)]
 mod tests;
-mod toll;
 
+pub use admission::{Admission, Permit};
 pub use arbiter::{Arbiter, Gate, QueueResult, Waiter, is_anything_limited};
 pub use bucket::BURST;
 pub use limits::{Limits, MIX_STEPS, Mix, PoolLimits, VolumeLimits};
 pub use pacer::Pacer;
 pub use scheduler::{Decision, Release, Scheduler};
-pub use toll::{Admission, Permit};
 
 use std::net::IpAddr;
 
@@ -39,10 +39,10 @@ const TURN_BYTES_MIN: u32 = 4096;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Nanos(pub u64);
 
-/// Who shares a volume with others: all connections from one address are one client.
+/// A competitor for a volume: all connections from one address are one client.
 pub type Client = IpAddr;
 
-/// What limits distinguish.
+/// The kinds of operations that limits distinguish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// Data is read.
@@ -68,7 +68,7 @@ pub struct Demand {
     pub others: u32,
 }
 
-/// Bytes that a call has moved, to settle what it paid.
+/// Bytes that a call has moved, for the refund.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Transferred {
     /// Bytes read.
@@ -107,13 +107,13 @@ fn count(bytes: usize) -> u32 {
 /// The limits that can hold a demand up: a demand of one class never waits for the limits of another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Class {
-    /// It reads, and writes nothing.
+    /// Reads, and writes nothing.
     Read,
-    /// It writes, and reads nothing.
+    /// Writes, and reads nothing.
     Write,
-    /// It reads and writes.
+    /// Reads and writes.
     Both,
-    /// It moves no data.
+    /// Moves no data.
     Other,
 }
 
@@ -123,25 +123,25 @@ impl Demand {
     /// One operation on names and attributes.
     pub const OTHER: Self = Self { others: 1, ..Self::NOTHING };
 
-    /// One READ of so many bytes.
+    /// One READ of `bytes`.
     #[must_use]
     pub const fn read(bytes: u32) -> Self {
         Self { read_bytes: bytes, reads: 1, ..Self::NOTHING }
     }
 
-    /// One WRITE of so many bytes.
+    /// One WRITE of `bytes`.
     #[must_use]
     pub const fn write(bytes: u32) -> Self {
         Self { write_bytes: bytes, writes: 1, ..Self::NOTHING }
     }
 
-    /// One operation on names and attributes that returns up to so many bytes.
+    /// One operation on names and attributes that returns up to `bytes`.
     #[must_use]
     pub const fn list(bytes: u32) -> Self {
         Self { read_bytes: bytes, ..Self::OTHER }
     }
 
-    /// One operation on names and attributes that stores so many bytes.
+    /// One operation on names and attributes that stores `bytes`.
     #[must_use]
     pub const fn store(bytes: u32) -> Self {
         Self { write_bytes: bytes, ..Self::OTHER }
@@ -177,8 +177,8 @@ impl Demand {
         operations <= 1 && self.read_bytes as u64 + self.write_bytes as u64 <= TURN_BYTES_MIN as u64
     }
 
-    /// The part that is paid next, the same fraction of each component, if `left` of its `all` turns are left after it `paid` so much:
-    /// something, or all that is left of it.
+    /// Returns the part to pay next, the same fraction of each component, with `left` of `all` turns left after `paid`:
+    /// never nothing, unless nothing is left.
     fn next_part(self, paid: Self, left: u32, all: u32) -> Self {
         let turns = u64::from(all.saturating_sub(left)) + 1;
         let part = |of: fn(&Self) -> u32| {
@@ -207,7 +207,7 @@ impl Demand {
         Transferred { read: self.read_bytes, written: self.write_bytes }
     }
 
-    /// The same operations, moving so many bytes.
+    /// Returns the same operations with other numbers of bytes.
     #[must_use]
     const fn moving(self, moved: Transferred) -> Self {
         Self { read_bytes: moved.read, write_bytes: moved.written, ..self }
@@ -259,7 +259,6 @@ pub struct Throttled {
 }
 
 impl Nanos {
-    /// So many seconds.
     #[must_use]
     pub const fn from_seconds(seconds: u64) -> Self {
         Self(seconds.saturating_mul(1_000_000_000))
@@ -274,12 +273,11 @@ impl Nanos {
 }
 
 impl Kind {
-    /// How many there are.
     pub const COUNT: usize = 3;
     /// All of them, in the order of [`Kind::index`].
     pub const ALL: [Self; Self::COUNT] = [Self::Read, Self::Write, Self::Other];
 
-    /// Its place in tables.
+    /// The index in tables.
     #[inline]
     pub fn index(self) -> usize {
         self as usize

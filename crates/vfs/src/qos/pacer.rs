@@ -1,4 +1,4 @@
-//! The one timer: lets pass what waits, when its time has come.
+//! The one timer: resumes deferred calls in time.
 
 use super::{Arbiter, Nanos};
 use crate::panics;
@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 /// Calls that come due within this time pass together: a wake-up for each would cost more than the calls. What is due keeps
 /// its credit meanwhile, so no rate is lost.
 const STEP: Nanos = Nanos(500_000);
-/// How long the thread sleeps at most, so that it notices when nobody needs it any more.
+/// The longest sleep of the thread, so that it notices when it is no longer needed.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Wakes those who wait, for all arbiters of a process.
+/// The timer of all arbiters in a process: resumes deferred calls.
 pub struct Pacer {
     start: Instant,
     timers: Mutex<BinaryHeap<Reverse<Timer>>>,
@@ -28,7 +28,7 @@ struct Timer {
 }
 
 impl Pacer {
-    /// Starts a pacer. Its thread ends when nobody else has it any more.
+    /// Starts a pacer. Its thread ends when the last other reference is dropped.
     pub fn start() -> std::io::Result<Arc<Self>> {
         let pacer = Self::still();
         let weak = Arc::downgrade(&pacer);
@@ -43,7 +43,7 @@ impl Pacer {
         Ok(pacer)
     }
 
-    /// A pacer without a thread, which wakes nobody: for what is never limited.
+    /// Makes a pacer without a thread, which resumes nothing: for unlimited volumes.
     pub fn still() -> Arc<Self> {
         Arc::new(Self { start: Instant::now(), timers: Mutex::default(), changed: Condvar::new() })
     }
@@ -56,7 +56,7 @@ impl Pacer {
         Nanos(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// When it comes to an arbiter for what may pass at `next`.
+    /// Returns the time at which the timer visits an arbiter whose next demand may pass at `next`.
     pub(super) fn visit(next: Nanos, now: Nanos) -> Nanos {
         next.max(Nanos(now.0 + STEP.0))
     }

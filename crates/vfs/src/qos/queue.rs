@@ -8,18 +8,16 @@ use super::{Class, Client, Demand, Nanos, Throttled, Transferred, VolumeLimits};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::Ipv6Addr;
 
-/// A demand that waits, and what shall be told when it may pass.
+/// A demand that waits, and its waiter.
 #[derive(Debug)]
 pub struct Waiting<W> {
-    /// What is wanted.
     pub demand: Demand,
-    /// Who wants it.
     pub client: Client,
     /// Since when it waits.
     pub since: Nanos,
     /// A number that grows with each demand: among the demands of a client, the older one goes first.
     pub number: u64,
-    /// What to tell.
+    /// The call to resume.
     pub waiter: W,
 }
 
@@ -35,8 +33,8 @@ pub(super) struct Queue<W> {
     entries: [usize; Class::COUNT],
     debts: usize,
     /// Demands of which a part is paid, by their clients and numbers. Some may have passed.
-    begun: [Vec<(Client, u64)>; Class::COUNT],
-    /// With more clients than this, those are forgotten that have nothing here.
+    partly_paid: [Vec<(Client, u64)>; Class::COUNT],
+    /// The number of clients from which idle ones are removed.
     clients_max: usize,
     throttled: Throttled,
 }
@@ -57,7 +55,7 @@ struct Entry<W> {
     number: u64,
     /// Whether its client had nothing here when it came.
     is_only: bool,
-    /// Waiter to tell; none if it has passed before it was paid: then it is a debt.
+    /// `None` if the demand has passed before it was paid: then it is a debt.
     waiter: Option<W>,
 }
 
@@ -78,7 +76,7 @@ impl<W> Queue<W> {
             flows: FairQueue::default(),
             entries: [0; Class::COUNT],
             debts: 0,
-            begun: Default::default(),
+            partly_paid: Default::default(),
             clients_max: CLIENTS_MIN,
             throttled: Throttled::default(),
         };
@@ -94,7 +92,7 @@ impl<W> Queue<W> {
         self.wake_all();
     }
 
-    /// Has everybody looked at again who waits for a client's limit.
+    /// Rechecks all flows that wait for a client's limit.
     pub(super) fn wake_all(&mut self) {
         self.clients.iter_mut().for_each(|(&client, line)| line.wake(client, &mut self.flows));
     }
@@ -104,13 +102,13 @@ impl<W> Queue<W> {
         self.entries.iter().sum::<usize>() - self.debts
     }
 
-    /// Whether nobody waits and nobody is in debt.
+    /// Whether no demand waits and none is in debt.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.entries == [0; Class::COUNT]
     }
 
-    /// What has waited so far.
+    /// The totals of throttling.
     pub(super) fn throttled(&self) -> Throttled {
         self.throttled
     }
@@ -122,7 +120,7 @@ impl<W> Queue<W> {
         self.mix.as_ref().map_or(due, |mix| due.max(mix.due(class)))
     }
 
-    /// Lets a demand pass for which nobody waits, if it may pass now.
+    /// Admits a demand that has no waiter, if it may pass now.
     #[inline]
     pub(super) fn admit(&mut self, client: Client, demand: Demand, now: Nanos) -> bool {
         let class = demand.class();
@@ -133,7 +131,7 @@ impl<W> Queue<W> {
         true
     }
 
-    /// Whether a demand of this class may pass now, as nobody waits.
+    /// Whether a demand of this class may pass now, with an empty queue.
     #[inline]
     pub(super) fn may(&self, client: Client, class: Class, now: Nanos) -> bool {
         self.is_empty() && self.due(class) <= now && self.per_client.due(client, class) <= now
@@ -144,7 +142,8 @@ impl<W> Queue<W> {
         &mut self,
         client: Client,
         demand: Demand,
-        (number, waiter): (u64, Option<W>),
+        number: u64,
+        waiter: Option<W>,
         since: Nanos,
     ) {
         let class = demand.class();
@@ -175,22 +174,22 @@ impl<W> Queue<W> {
         self.clients.range(network).map(|(_, line)| line.len()).sum()
     }
 
-    /// Whether the demand that is next may pass before it is paid: nobody is in debt, and nobody else waits here, or its client asks
-    /// for one thing at a time.
+    /// Whether the next demand may pass before it is paid: none is in debt, and either no other waits here or its
+    /// client asks for one thing at a time.
     pub(super) fn may_owe(&self, next: Next) -> bool {
         let Some(line) = self.clients.get(&next.client).filter(|_| self.debts == 0) else { return false };
         let is_only = line.demands[next.class.index()].front().is_some_and(|first| first.is_only);
         is_only || self.entries.iter().sum::<usize>() == line.len()
     }
 
-    /// The demand of this class whose turn it is. If none may pass now because of its client's limits, here or in the
-    /// pool: when to look again. What nobody waits for any more goes to `gone` and takes no turn.
+    /// Returns the next demand of this class. If client limits, here or in the pool, allow none now: the time to try
+    /// again. Abandoned waiters go to `gone` and take no turn.
     pub(super) fn next(
         &mut self,
         class: Class,
         now: Nanos,
         of_pool: (&ClientMeters, &Meter),
-        gone: &mut Gone<'_, W>,
+        gone: &mut Abandoned<'_, W>,
     ) -> Result<Next, Option<Nanos>> {
         while let Some((client, class)) = self.flows.wake(now) {
             if let Some(line) = self.clients.get_mut(&client) {
@@ -214,8 +213,11 @@ impl<W> Queue<W> {
                 let (number, owed) = (first.number, first.owed());
                 let turns = |queue: &Self, owed| queue.turns(owed).max(of_pool.1.turns(owed));
                 let wanted = turns(self, owed);
-                let begun = (wanted > 1).then(|| self.begun(class, now, of_pool.0, gone, &turns)).flatten();
-                let client = begun.filter(|begun| begun.turns <= wanted).map_or(client, |begun| begun.client);
+                let partly_paid =
+                    (wanted > 1).then(|| self.partly_paid(class, now, of_pool.0, gone, &turns)).flatten();
+                let client = partly_paid
+                    .filter(|partly_paid| partly_paid.turns <= wanted)
+                    .map_or(client, |partly_paid| partly_paid.client);
                 return Ok(Next { served, number, client, class });
             }
             self.flows.sleep(client, &mut line.flow, class, due);
@@ -223,19 +225,19 @@ impl<W> Queue<W> {
         Err(self.flows.next_wake())
     }
 
-    /// The demand that goes on of those that may now and of which a part is paid: what takes fewest turns, then the oldest. Those of
-    /// many clients would else be paid side by side, and pass all at once.
-    pub(super) fn begun(
+    /// Returns the partly paid demand to continue: the one with the fewest turns left, then the oldest. Otherwise the
+    /// demands of many clients would be paid side by side, and pass all at once.
+    pub(super) fn partly_paid(
         &mut self,
         class: Class,
         now: Nanos,
         of_pool: &ClientMeters,
-        gone: &Gone<'_, W>,
+        gone: &Abandoned<'_, W>,
         turns: &dyn Fn(&Self, Demand) -> u32,
-    ) -> Option<Begun> {
-        let mut begun = std::mem::take(&mut self.begun[class.index()]);
-        let mut first: Option<Begun> = None;
-        begun.retain(|&(client, number)| {
+    ) -> Option<PartlyPaid> {
+        let mut partly_paid = std::mem::take(&mut self.partly_paid[class.index()]);
+        let mut first: Option<PartlyPaid> = None;
+        partly_paid.retain(|&(client, number)| {
             let front = self.clients.get(&client).and_then(|line| line.demands[class.index()].front());
             let is_waited_for = |entry: &&Entry<W>| {
                 entry.number == number && entry.waiter.as_ref().is_some_and(|waiter| !(gone.is_gone)(waiter))
@@ -244,12 +246,12 @@ impl<W> Queue<W> {
             if self.per_client.due(client, class).max(of_pool.due(client, class)) <= now {
                 let turns = turns(self, entry.owed());
                 if first.is_none_or(|first| (turns, number) < (first.turns, first.number)) {
-                    first = Some(Begun { turns, number, client });
+                    first = Some(PartlyPaid { turns, number, client });
                 }
             }
             true
         });
-        self.begun[class.index()] = begun;
+        self.partly_paid[class.index()] = partly_paid;
         first
     }
 
@@ -264,7 +266,7 @@ impl<W> Queue<W> {
         self.flows.charge(next.client, &mut line.flow, cost);
         self.take(next.client, part, now);
         if begins {
-            self.begun[next.class.index()].push((next.client, number));
+            self.partly_paid[next.class.index()].push((next.client, number));
         }
     }
 
@@ -297,7 +299,7 @@ impl<W> Queue<W> {
         *entries == 0
     }
 
-    /// Takes from the debts of a client what a demand of it has not moved; returns what is left of the demand.
+    /// Reduces the debts of a client by the unused part of a demand; returns the rest of the demand.
     pub(super) fn forgive(&mut self, client: Client, demand: Demand, moved: Transferred) -> Demand {
         let mut left = demand;
         if self.debts == 0 {
@@ -316,7 +318,7 @@ impl<W> Queue<W> {
         left
     }
 
-    /// How long a demand takes of what this volume has.
+    /// Returns the cost of a demand in time of this volume.
     pub(super) fn takes(&self, demand: Demand) -> Nanos {
         let takes = self.meter.takes(demand);
         self.mix.as_ref().map_or(takes, |mix| takes.max(mix.takes(demand)))
@@ -335,22 +337,24 @@ impl<W> Queue<W> {
         Some((first.demand, first.paid))
     }
 
-    /// Corrects the bytes of a demand that has passed; of one that has waited for its turn, the cost of that as well, as far as others can
-    /// use its time now: who asks for much and moves nothing would have every turn.
-    pub(super) fn settle(
+    /// Refunds the unused bytes of a demand that has passed. For a demand that has waited for its turn, also refunds
+    /// the cost, as far as other demands can use its time now. Otherwise a client that asks for much and moves nothing
+    /// would take every turn.
+    pub(super) fn refund_unused(
         &mut self,
         client: Client,
         demand: Demand,
-        (moved, has_waited): (Transferred, bool),
+        moved: Transferred,
+        has_waited: bool,
         now: Nanos,
     ) {
         let unused = self.takes(demand).saturating_sub(self.takes(demand.moving(moved)));
         let before = self.due(demand.class());
-        self.meter.settle(demand, moved, now);
+        self.meter.refund_unused(demand, moved, now);
         if let Some(mix) = &mut self.mix {
-            mix.settle(demand, moved, now);
+            mix.refund_unused(demand, moved, now);
         }
-        self.per_client.settle(client, demand, moved, now);
+        self.per_client.refund_unused(client, demand, moved, now);
         let regained = regained(before, self.due(demand.class()), now);
         if let Some(line) = self.clients.get_mut(&client) {
             if has_waited {
@@ -371,7 +375,7 @@ impl<W> Queue<W> {
         let mut all: Vec<_> = waiting.collect();
         all.sort_by_key(|waiting| waiting.number);
         (self.flows, self.entries, self.debts) = (FairQueue::default(), [0; Class::COUNT], 0);
-        self.begun = Default::default();
+        self.partly_paid = Default::default();
         all
     }
 
@@ -398,7 +402,7 @@ impl<W> Line<W> {
     }
 }
 
-/// A client's line. Of many, those are forgotten in which nothing waits.
+/// Returns a client's line. Beyond a limit, idle lines are removed.
 fn line<'c, W>(
     clients: &'c mut BTreeMap<Client, Line<W>>,
     clients_max: &mut usize,
@@ -411,35 +415,34 @@ fn line<'c, W>(
     clients.entry(client).or_insert_with(|| Line { flow: FlowState::default(), demands: Default::default() })
 }
 
-/// What nobody waits for any more.
-pub(super) struct Gone<'g, W> {
+/// Collects abandoned waiters.
+pub(super) struct Abandoned<'g, W> {
     /// Whether it is that.
     pub is_gone: &'g dyn Fn(&W) -> bool,
-    /// What was found. To be dropped where no lock is held.
+    /// The abandoned waiters. Drop them where no lock is held.
     pub found: Vec<W>,
 }
 
 /// A demand of which a part is paid.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Begun {
+pub(super) struct PartlyPaid {
     /// In how many turns the rest is paid.
     pub(super) turns: u32,
     number: u64,
     client: Client,
 }
 
-/// A demand whose turn it is among those of its volume.
+/// The next demand among those of its volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Next {
-    /// What its client has been served.
+    /// The service that its client has received.
     pub served: u64,
-    /// Its number.
     pub number: u64,
     pub(super) client: Client,
     class: Class,
 }
 
-impl Begun {
+impl PartlyPaid {
     /// Makes it the next one of its volume.
     pub(super) fn next(self, class: Class) -> Next {
         let Self { number, client, .. } = self;

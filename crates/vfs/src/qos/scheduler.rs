@@ -1,11 +1,10 @@
-//! A pool's volumes and what waits in them: who may pass, and when. Pure: time is an argument, and what may pass is a
-//! return value.
+//! The scheduler of a pool's volumes. Pure: time is an argument, and the demands that may pass are return values.
 
 use super::bucket::regained;
 use super::clients::ClientMeters;
 use super::fair_queue::{FairQueue, FlowState};
 use super::meter::Meter;
-use super::queue::{Gone, Next, Queue, Waiting};
+use super::queue::{Abandoned, Next, Queue, Waiting};
 use super::{Class, Client, Demand, Nanos, PoolLimits, Throttled, Transferred, VolumeLimits};
 
 /// Demands that may wait in a volume.
@@ -16,21 +15,19 @@ const CLIENT_WAITING_MAX: usize = 1 << 13;
 const RESERVED_FROM: usize = WAITING_MAX / 4 * 3;
 /// See [`RESERVED_FROM`].
 const NEWCOMER_WAITING_MAX: usize = 16;
-/// The bits of a volume's number that say which slot it has; those above say how often the slot was used before.
+/// The bits of a volume's number for its slot; the higher bits count earlier uses of the slot.
 const SLOT_BITS: u32 = usize::BITS / 2;
 
-/// Lets demands pass within the limits of a pool, its volumes and their clients. `W` is what a demand leaves behind to be
-/// told that it may pass.
+/// Admits demands within the limits of a pool, its volumes and their clients. `W` is the waiter of a deferred demand.
 ///
-/// Whoever has been served least goes first: among the volumes of the pool where the pool's limit binds, among the
-/// clients of a volume where the volume's limit binds. So what one leaves is shared by the others, and comes back as soon
-/// as it is asked for.
+/// The flow with the least service goes first: among the volumes of the pool where the pool's limit binds, among the
+/// clients of a volume where the volume's limit binds. So the others share the unused part of a flow, and the flow gets
+/// it back as soon as it asks.
 #[derive(Debug)]
 pub struct Scheduler<W> {
     meter: Meter,
     per_client: ClientMeters,
     slots: Vec<Slot<W>>,
-    /// Slots whose volumes were removed.
     free: Vec<usize>,
     flows: FairQueue<usize>,
     numbers: u64,
@@ -39,11 +36,11 @@ pub struct Scheduler<W> {
 /// Whether a demand may pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// It may, and is paid.
+    /// The demand passes and is paid.
     Passed,
-    /// It may, and is paid turn by turn from now on: to be followed by [`Scheduler::release`].
+    /// The demand passes and is paid turn by turn from now on. Call [`Scheduler::release`] next.
     Owing,
-    /// It has to wait.
+    /// The demand must wait.
     Refused,
 }
 
@@ -60,12 +57,12 @@ struct Member<W> {
     flow: FlowState,
 }
 
-/// What may pass, and when there is more to do.
+/// The demands to resume.
 #[derive(Debug)]
 pub struct Release<W> {
-    /// What may pass now, in order, with its number.
+    /// The waiters of demands that may pass now, in order, with their numbers.
     pub passed: Vec<(u64, W)>,
-    /// What nobody waits for any more.
+    /// Abandoned waiters.
     pub gone: Vec<W>,
     /// When to come again.
     pub next: Option<Nanos>,
@@ -116,7 +113,7 @@ impl<W> Scheduler<W> {
         enqueue_again(&mut self.flows, volume, member);
     }
 
-    /// Removes a volume; what waited in it comes back, in the order it came.
+    /// Removes a volume; returns its waiters in order of arrival.
     pub fn remove(&mut self, volume: usize) -> Vec<Waiting<W>> {
         let index = slot_of(volume);
         let Some(slot) = self.slots.get_mut(index).filter(|slot| slot.number == volume) else {
@@ -131,7 +128,7 @@ impl<W> Scheduler<W> {
         member.queue.drain()
     }
 
-    /// Lets a demand pass if it may pass now and takes nobody's turn; else it has to [`Scheduler::wait`].
+    /// Admits a demand that may pass now without taking another's turn; otherwise it must [`Scheduler::wait`].
     #[inline]
     pub fn admit(&mut self, volume: usize, client: Client, demand: Demand, now: Nanos) -> Decision {
         let class = demand.class();
@@ -150,7 +147,7 @@ impl<W> Scheduler<W> {
         Decision::Passed
     }
 
-    /// Lets a demand pass that takes several turns, if nobody waits whose turns these are.
+    /// Admits a demand of several turns, unless another demand waits for these turns.
     #[cold]
     fn owe(&mut self, volume: usize, client: Client, demand: Demand, now: Nanos) -> Decision {
         let Some(member) = member(&mut self.slots, volume) else { return Decision::Passed };
@@ -159,7 +156,7 @@ impl<W> Scheduler<W> {
             return Decision::Refused;
         }
         self.numbers += 1;
-        member.queue.push(client, demand, (self.numbers, None), now);
+        member.queue.push(client, demand, self.numbers, None, now);
         self.flows.enqueue(volume, &mut member.flow, demand.class());
         Decision::Owing
     }
@@ -176,19 +173,19 @@ impl<W> Scheduler<W> {
     ) -> Result<u64, W> {
         let Some(member) = member(&mut self.slots, volume) else { return Err(waiter) };
         self.numbers += 1;
-        member.queue.push(client, demand, (self.numbers, Some(waiter)), now);
+        member.queue.push(client, demand, self.numbers, Some(waiter), now);
         self.flows.enqueue(volume, &mut member.flow, demand.class());
         Ok(self.numbers)
     }
 
-    /// Lets pass what may pass by now. What `is_pending_removal` says nobody waits for any more takes nothing.
+    /// Releases the demands that may pass by now. A waiter that `is_gone` reports as abandoned takes nothing.
     pub fn release(&mut self, now: Nanos, is_gone: &dyn Fn(&W) -> bool) -> Release<W> {
         while let Some((volume, class)) = self.flows.wake(now) {
             if let Some(member) = member(&mut self.slots, volume) {
                 self.flows.enqueue(volume, &mut member.flow, class);
             }
         }
-        let mut gone = Gone { is_gone, found: Vec::new() };
+        let mut gone = Abandoned { is_gone, found: Vec::new() };
         let mut passed = Vec::new();
         while let Some(volume) = self.first(now) {
             passed.extend(self.serve(volume, now, &mut gone));
@@ -198,14 +195,14 @@ impl<W> Scheduler<W> {
         Release { passed, gone: gone.found, next }
     }
 
-    /// The volume that has been served least of those with something that the pool lets pass.
+    /// Returns the volume with the least service among those with a demand that the pool's limit allows.
     fn first(&self, now: Nanos) -> Option<usize> {
         let classes = Class::ALL.into_iter().filter(|&class| self.meter.due(class) <= now);
         classes.filter_map(|class| self.flows.first(class)).min().map(|(_, volume)| volume)
     }
 
     /// Gives a volume a turn, which pays for a part of a demand. What passes with it. If the volume's limits let nothing pass, it sleeps.
-    fn serve(&mut self, volume: usize, now: Nanos, gone: &mut Gone<'_, W>) -> Option<(u64, W)> {
+    fn serve(&mut self, volume: usize, now: Nanos, gone: &mut Abandoned<'_, W>) -> Option<(u64, W)> {
         let member = member(&mut self.slots, volume)?;
         let mut best: Option<(Next, Class)> = None;
         for class in Class::ALL {
@@ -231,12 +228,12 @@ impl<W> Scheduler<W> {
             }
         }
         let (next, class) = best?;
-        let (volume, next) = self.goes_on((volume, next), class, now, gone);
-        self.pay((volume, next), class, now)
+        let (volume, next) = self.continue_begun(volume, next, class, now, gone);
+        self.pay(volume, next, class, now)
     }
 
     /// Pays a part of the demand that is next. It passes as all of it is paid, or as it may owe the rest.
-    fn pay(&mut self, (volume, next): (usize, Next), class: Class, now: Nanos) -> Option<(u64, W)> {
+    fn pay(&mut self, volume: usize, next: Next, class: Class, now: Nanos) -> Option<(u64, W)> {
         let member = member(&mut self.slots, volume)?;
         let (demand, paid) = member.queue.front(next)?;
         let owed = demand.without(paid);
@@ -259,12 +256,13 @@ impl<W> Scheduler<W> {
 
     /// The demand that goes on in the place of one that takes several turns of the pool: one of any volume of which a part is paid, and
     /// that takes no more.
-    fn goes_on(
+    fn continue_begun(
         &mut self,
-        (volume, next): (usize, Next),
+        volume: usize,
+        next: Next,
         class: Class,
         now: Nanos,
-        gone: &Gone<'_, W>,
+        gone: &Abandoned<'_, W>,
     ) -> (usize, Next) {
         let Self { meter, per_client, slots, .. } = self;
         let first = member(slots, volume).and_then(|member| member.queue.front(next));
@@ -272,15 +270,19 @@ impl<W> Scheduler<W> {
         if wanted <= 1 {
             return (volume, next);
         }
-        let begun = slots.iter_mut().filter(|slot| slot.number != volume).filter_map(|slot| {
+        let partly_paid = slots.iter_mut().filter(|slot| slot.number != volume).filter_map(|slot| {
             let member = slot.member.as_mut()?;
             let may_pay = member.flow.is_ready(class) && member.queue.due(class) <= now;
-            let begun = may_pay
-                .then(|| member.queue.begun(class, now, per_client, gone, &|_, owed| meter.turns(owed)));
-            begun.flatten().filter(|begun| begun.turns <= wanted).map(|begun| (begun, slot.number))
+            let partly_paid = may_pay.then(|| {
+                member.queue.partly_paid(class, now, per_client, gone, &|_, owed| meter.turns(owed))
+            });
+            partly_paid
+                .flatten()
+                .filter(|partly_paid| partly_paid.turns <= wanted)
+                .map(|partly_paid| (partly_paid, slot.number))
         });
-        match begun.min_by_key(|(begun, _)| begun.turns) {
-            Some((begun, volume)) => (volume, begun.next(class)),
+        match partly_paid.min_by_key(|(partly_paid, _)| partly_paid.turns) {
+            Some((partly_paid, volume)) => (volume, partly_paid.next(class)),
             None => (volume, next),
         }
     }
@@ -292,7 +294,8 @@ impl<W> Scheduler<W> {
         volume: usize,
         client: Client,
         demand: Demand,
-        (moved, has_waited): (Transferred, bool),
+        moved: Transferred,
+        has_waited: bool,
         now: Nanos,
     ) {
         let demand = match member(&mut self.slots, volume) {
@@ -301,11 +304,11 @@ impl<W> Scheduler<W> {
         };
         let unused = self.meter.takes(demand).saturating_sub(self.meter.takes(demand.moving(moved)));
         let before = self.meter.due(demand.class());
-        self.meter.settle(demand, moved, now);
+        self.meter.refund_unused(demand, moved, now);
         let regained = regained(before, self.meter.due(demand.class()), now);
-        self.per_client.settle(client, demand, moved, now);
+        self.per_client.refund_unused(client, demand, moved, now);
         if let Some(member) = member(&mut self.slots, volume) {
-            member.queue.settle(client, demand, (moved, has_waited), now);
+            member.queue.refund_unused(client, demand, moved, has_waited, now);
             if has_waited {
                 self.flows.uncharge(volume, &mut member.flow, unused.min(regained));
             }
@@ -313,7 +316,7 @@ impl<W> Scheduler<W> {
         }
     }
 
-    /// Whether so much waits in a volume, of this client or of all, that nothing more of this client should.
+    /// Whether a volume's queue is full for this client: by its own demands or by all.
     pub fn is_full(&self, volume: usize, client: Client) -> bool {
         self.queue(volume).is_some_and(|queue| {
             let (all, own) = (queue.waiting(), queue.waiting_of(client));
@@ -323,7 +326,7 @@ impl<W> Scheduler<W> {
         })
     }
 
-    /// What has waited in a volume so far, and how many demands do now.
+    /// Returns the totals of throttling of a volume, and the number of demands that wait now.
     pub fn throttled(&self, volume: usize) -> (Throttled, usize) {
         self.queue(volume).map_or_else(Default::default, |queue| (queue.throttled(), queue.waiting()))
     }
@@ -352,7 +355,7 @@ fn member<W>(slots: &mut [Slot<W>], volume: usize) -> Option<&mut Member<W>> {
     slot.member.as_mut()
 }
 
-/// Has a volume looked at again whose limits have changed.
+/// Queues a volume again after a change of its limits.
 fn enqueue_again<W>(flows: &mut FairQueue<usize>, volume: usize, member: &mut Member<W>) {
     for class in Class::ALL {
         if !member.flow.is_absent(class) {

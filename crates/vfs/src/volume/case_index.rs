@@ -1,8 +1,9 @@
-//! Names by another spelling: for protocols to which two names that differ by case are one.
+//! Lookup of names regardless of case, for protocols that ignore it.
 //!
-//! A directory is listed once for that, and its names are kept under its change number, so that whoever changes it outside of this
-//! process is noticed. What changes through this process is told ([`NameIndexes::changed`]), with the directory's attributes from
-//! before and after: so a directory that is being filled is not listed again for each new name. Where nothing is kept, telling is one load.
+//! A directory is listed once and its names are indexed under its change number, so that a change from outside this
+//! process is noticed. A change through this process updates the index ([`CaseIndexes::changed`]) with the directory's
+//! attributes before and after. So a directory that is being filled is not listed again for each new name. Where
+//! nothing is indexed, an update is one atomic load.
 
 use crate::file_key::FileKey;
 use crate::model::attrs::Change;
@@ -13,35 +14,35 @@ use std::ops::Bound;
 use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What all spellings of a name have in common; `None` for what is no name to whoever asks.
+/// Maps all spellings of a name to one form; `None` for a name that is not valid in the protocol.
 pub type Fold = fn(&[u8]) -> Option<Vec<u8>>;
 
 /// Memory for the names of one volume's directories.
 const BYTES_MAX: usize = 16 << 20;
-/// What a name takes besides its bytes.
+/// Memory of a name besides its bytes.
 const NAME_BYTES: usize = 48;
-/// Directories of one volume whose names are kept.
+/// Indexed directories of one volume.
 const DIRS_MAX: usize = 1024;
-/// Directories of one volume whose names are gathered at one time, each in as much memory as all may take that are kept. Who looks for
-/// a name in others meanwhile keeps nothing of what is found.
-const GATHERED_MAX: usize = 4;
+/// Indexes of one volume that are built at a time, each limited to the memory of all finished ones. Lookups in further
+/// directories scan without building an index.
+const BUILDS_MAX: usize = 4;
 
-/// The names of one volume's directories that were looked for by another spelling.
+/// The case indexes of one volume's directories.
 #[derive(Default)]
-pub(crate) struct NameIndexes {
-    /// How many there are, with those that are being made.
+pub(crate) struct CaseIndexes {
+    /// Entries of `cached`, including unfinished ones.
     count: AtomicUsize,
-    kept: Mutex<Kept>,
+    cached: Mutex<CachedIndexes>,
     hasher: RandomState,
-    /// Directories whose names are being gathered.
-    gathered: AtomicUsize,
+    /// Indexes that are being built.
+    builds: AtomicUsize,
 }
 
 #[derive(Default)]
-struct Kept {
+struct CachedIndexes {
     dirs: HashMap<FileKey, Dir>,
     bytes: usize,
-    /// Counts uses, so that what was not used for longest goes first.
+    /// Counts uses, so that the least recently used index is evicted first.
     clock: u64,
 }
 
@@ -53,112 +54,118 @@ struct Dir {
 }
 
 enum State {
-    /// It is being listed; what has changed since that began.
+    /// Being listed; the changes since the listing began.
     Listing(Vec<(Change, NameChange)>),
-    Known {
+    Indexed {
         fold: Fold,
         names: Names,
     },
 }
 
-/// Names by what their spellings have in common.
+/// Names by the hash of their folded form.
 #[derive(Default)]
 struct Names {
     by_hash: BTreeSet<(u64, Box<[u8]>)>,
     bytes: usize,
 }
 
-/// What has happened to a name of a directory.
+/// A change of a name in a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum NameChange {
-    /// It is there.
     Added(Box<[u8]>),
-    /// It is not there any more.
     Removed(Box<[u8]>),
 }
 
 /// Changes that a listing may miss, beyond which it is not kept.
 const MISSED_MAX: usize = 4096;
 
-/// What is known of a name.
-pub(crate) enum Known<'i> {
+/// The answer of the index for a name.
+pub(crate) enum CaseLookup<'i> {
     /// All there is to know: the name as it is stored, or that there is none.
     Stored(Option<Vec<u8>>),
     /// The directory has to be listed. What its names are gathered in, unless others do that.
-    Unknown(Option<Gathering<'i>>),
+    NotIndexed(Option<IndexBuild<'i>>),
 }
 
 /// The names of a directory that is being listed.
-pub(crate) struct Gathering<'i> {
-    indexes: &'i NameIndexes,
+pub(crate) struct IndexBuild<'i> {
+    indexes: &'i CaseIndexes,
     dir: FileKey,
     /// The state at which the listing has begun.
     change: u64,
     fold: Fold,
     names: Names,
-    is_kept: bool,
+    is_finished: bool,
 }
 
-impl NameIndexes {
+impl CaseIndexes {
     /// The stored name in a directory that is like `name` to `fold`, if that is known of its state `change`.
-    pub(crate) fn find(&self, dir: &FileKey, change: u64, name: &[u8], fold: Fold) -> Known<'_> {
-        let Some(wanted) = fold(name) else { return Known::Stored(None) };
-        let mut kept = self.kept();
-        kept.clock += 1;
-        let clock = kept.clock;
-        if let Some(Dir { change: of, state: State::Known { fold: by, names }, used }) =
-            kept.dirs.get_mut(dir)
+    pub(crate) fn find(&self, dir: &FileKey, change: u64, name: &[u8], fold: Fold) -> CaseLookup<'_> {
+        let Some(wanted) = fold(name) else { return CaseLookup::Stored(None) };
+        let mut cached = self.cached();
+        cached.clock += 1;
+        let clock = cached.clock;
+        if let Some(Dir { change: of, state: State::Indexed { fold: by, names }, used }) =
+            cached.dirs.get_mut(dir)
             && *of == change
             && std::ptr::fn_addr_eq(*by, fold)
         {
             *used = clock;
-            return Known::Stored(names.find(self.hasher.hash_one(&wanted[..]), &wanted, fold));
+            return CaseLookup::Stored(names.find(self.hasher.hash_one(&wanted[..]), &wanted, fold));
         }
-        let is_gathered = |entry: &Dir| entry.change == change && matches!(entry.state, State::Listing(_));
-        if kept.dirs.get(dir).is_some_and(is_gathered) || self.gathered.load(Ordering::SeqCst) >= GATHERED_MAX
+        let is_being_built = |entry: &Dir| entry.change == change && matches!(entry.state, State::Listing(_));
+        if cached.dirs.get(dir).is_some_and(is_being_built)
+            || self.builds.load(Ordering::SeqCst) >= BUILDS_MAX
         {
-            return Known::Unknown(None);
+            return CaseLookup::NotIndexed(None);
         }
-        if kept.remove(dir).is_none() {
+        if cached.remove(dir).is_none() {
             self.count.fetch_add(1, Ordering::SeqCst);
         }
-        kept.dirs.insert(*dir, Dir { change, state: State::Listing(Vec::new()), used: clock });
-        self.gathered.fetch_add(1, Ordering::SeqCst);
+        cached.dirs.insert(*dir, Dir { change, state: State::Listing(Vec::new()), used: clock });
+        self.builds.fetch_add(1, Ordering::SeqCst);
         let (dir, names) = (*dir, Names::default());
-        Known::Unknown(Some(Gathering { indexes: self, dir, change, fold, names, is_kept: false }))
+        CaseLookup::NotIndexed(Some(IndexBuild {
+            indexes: self,
+            dir,
+            change,
+            fold,
+            names,
+            is_finished: false,
+        }))
     }
 
     /// Keeps the names that a listing has found, which began at the state `change`.
-    fn listed(&self, dir: &FileKey, change: u64, mut names: Names, fold: Fold) {
-        let mut kept = self.kept();
-        let missed = match kept.dirs.get_mut(dir) {
+    fn install(&self, dir: &FileKey, change: u64, mut names: Names, fold: Fold) {
+        let mut cached = self.cached();
+        let missed = match cached.dirs.get_mut(dir) {
             Some(Dir { change: of, state: State::Listing(missed), .. }) if *of == change => {
                 std::mem::take(missed)
             }
-            // Others list it too, or it has been let go.
+            // Another thread lists it too, or the entry was evicted.
             _ => return,
         };
         let mut at = change;
         for (change, what) in missed {
             if change.before.change != at {
-                return self.forget(&mut kept, dir);
+                return self.forget(&mut cached, dir);
             }
             names.apply(what, fold, &self.hasher);
             at = change.after.change;
         }
         if names.bytes > BYTES_MAX {
-            return self.forget(&mut kept, dir);
+            return self.forget(&mut cached, dir);
         }
-        kept.bytes += names.bytes;
-        if let Some(entry) = kept.dirs.get_mut(dir) {
-            (entry.state, entry.change) = (State::Known { fold, names }, at);
+        cached.bytes += names.bytes;
+        if let Some(entry) = cached.dirs.get_mut(dir) {
+            (entry.state, entry.change) = (State::Indexed { fold, names }, at);
         }
-        while kept.bytes > BYTES_MAX || kept.dirs.len() > DIRS_MAX {
-            let others = kept.dirs.iter().filter(|(key, _)| *key != dir);
+        while cached.bytes > BYTES_MAX || cached.dirs.len() > DIRS_MAX {
+            let others = cached.dirs.iter().filter(|(key, _)| *key != dir);
             let Some(oldest) = others.min_by_key(|(_, entry)| entry.used).map(|(key, _)| *key) else {
                 return;
             };
-            self.forget(&mut kept, &oldest);
+            self.forget(&mut cached, &oldest);
         }
     }
 
@@ -172,10 +179,10 @@ impl NameIndexes {
 
     #[cold]
     fn apply(&self, dir: &FileKey, change: &Change, what: Vec<NameChange>) {
-        let mut kept = self.kept();
-        let Kept { dirs, bytes, .. } = &mut *kept;
+        let mut cached = self.cached();
+        let CachedIndexes { dirs, bytes, .. } = &mut *cached;
         let Some(entry) = dirs.get_mut(dir) else { return };
-        let is_kept = match &mut entry.state {
+        let is_finished = match &mut entry.state {
             State::Listing(missed) => {
                 // All of one change: the later ones of it begin where the first has ended.
                 let mut at = *change;
@@ -185,8 +192,8 @@ impl NameIndexes {
                 }
                 missed.len() <= MISSED_MAX
             }
-            State::Known { .. } if entry.change != change.before.change => false,
-            State::Known { fold, names } => {
+            State::Indexed { .. } if entry.change != change.before.change => false,
+            State::Indexed { fold, names } => {
                 *bytes -= names.bytes;
                 for what in what {
                     names.apply(what, *fold, &self.hasher);
@@ -196,33 +203,33 @@ impl NameIndexes {
                 *bytes <= BYTES_MAX
             }
         };
-        if !is_kept {
-            self.forget(&mut kept, dir);
+        if !is_finished {
+            self.forget(&mut cached, dir);
         }
     }
 
     /// A directory is listed no longer, and its names are not known.
-    fn not_listed(&self, dir: &FileKey, change: u64) {
-        let mut kept = self.kept();
+    fn abandon(&self, dir: &FileKey, change: u64) {
+        let mut cached = self.cached();
         let is_its = |entry: &Dir| entry.change == change && matches!(entry.state, State::Listing(_));
-        if kept.dirs.get(dir).is_some_and(is_its) {
-            self.forget(&mut kept, dir);
+        if cached.dirs.get(dir).is_some_and(is_its) {
+            self.forget(&mut cached, dir);
         }
     }
 
-    fn forget(&self, kept: &mut Kept, dir: &FileKey) {
-        if kept.remove(dir).is_some() {
+    fn forget(&self, cached: &mut CachedIndexes, dir: &FileKey) {
+        if cached.remove(dir).is_some() {
             self.count.fetch_sub(1, Ordering::SeqCst);
         }
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock()
+    fn cached(&self) -> MutexGuard<'_, CachedIndexes> {
+        self.cached.lock()
     }
 }
 
-impl Gathering<'_> {
-    /// The same with one more name, whose spellings have `folded` in common. Nothing if these are more than are kept.
+impl IndexBuild<'_> {
+    /// Adds a name with its folded form. `None` once the index exceeds its memory.
     pub(crate) fn with(mut self, name: &[u8], folded: Option<&[u8]>) -> Option<Self> {
         if let Some(folded) = folded {
             self.names.insert(self.indexes.hasher.hash_one(folded), name.into());
@@ -231,25 +238,25 @@ impl Gathering<'_> {
     }
 
     /// These are all.
-    pub(crate) fn keep(mut self) {
-        self.is_kept = true;
-        self.indexes.listed(&self.dir, self.change, std::mem::take(&mut self.names), self.fold);
+    pub(crate) fn finish(mut self) {
+        self.is_finished = true;
+        self.indexes.install(&self.dir, self.change, std::mem::take(&mut self.names), self.fold);
     }
 }
 
-impl Drop for Gathering<'_> {
+impl Drop for IndexBuild<'_> {
     fn drop(&mut self) {
-        if !self.is_kept {
-            self.indexes.not_listed(&self.dir, self.change);
+        if !self.is_finished {
+            self.indexes.abandon(&self.dir, self.change);
         }
-        self.indexes.gathered.fetch_sub(1, Ordering::SeqCst);
+        self.indexes.builds.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
-impl Kept {
+impl CachedIndexes {
     fn remove(&mut self, dir: &FileKey) -> Option<Dir> {
         let entry = self.dirs.remove(dir)?;
-        if let State::Known { names, .. } = &entry.state {
+        if let State::Indexed { names, .. } = &entry.state {
             self.bytes -= names.bytes;
         }
         Some(entry)
@@ -331,32 +338,32 @@ mod tests {
     }
 
     /// Begins to list a directory.
-    fn list<'i>(indexes: &'i NameIndexes, dir: &FileKey, change: u64) -> Option<Gathering<'i>> {
+    fn list<'i>(indexes: &'i CaseIndexes, dir: &FileKey, change: u64) -> Option<IndexBuild<'i>> {
         match indexes.find(dir, change, b"x", lower) {
-            Known::Stored(found) => panic!("it is known to have {found:?}"),
-            Known::Unknown(gathering) => gathering,
+            CaseLookup::Stored(found) => panic!("it is known to have {found:?}"),
+            CaseLookup::NotIndexed(gathering) => gathering,
         }
     }
 
     /// Finds these names and no more.
-    fn end(mut gathering: Gathering<'_>, names: &[&str]) {
+    fn end(mut gathering: IndexBuild<'_>, names: &[&str]) {
         for name in names {
             gathering = gathering.with(name.as_bytes(), lower(name.as_bytes()).as_deref()).unwrap();
         }
-        gathering.keep();
+        gathering.finish();
     }
 
-    /// What is known: `None` if the directory has to be listed.
-    fn find(indexes: &NameIndexes, change: u64, name: &str) -> Option<Option<String>> {
+    /// Looks up a name; `None` if the directory has to be listed.
+    fn find(indexes: &CaseIndexes, change: u64, name: &str) -> Option<Option<String>> {
         match indexes.find(&key(1), change, name.as_bytes(), lower) {
-            Known::Stored(stored) => Some(stored.map(|name| String::from_utf8(name).unwrap())),
-            Known::Unknown(_) => None,
+            CaseLookup::Stored(stored) => Some(stored.map(|name| String::from_utf8(name).unwrap())),
+            CaseLookup::NotIndexed(_) => None,
         }
     }
 
     #[test]
     fn a_directory_is_listed_once_for_each_of_its_states() {
-        let indexes = NameIndexes::default();
+        let indexes = CaseIndexes::default();
         end(list(&indexes, &key(1), 7).unwrap(), &["abc", "no name", "Other"]);
         assert_eq!(find(&indexes, 7, "ABC"), Some(Some("abc".into())));
         assert_eq!(find(&indexes, 7, "oTHER"), Some(Some("Other".into())));
@@ -372,11 +379,11 @@ mod tests {
 
     #[test]
     fn changes_that_are_told_need_no_listing() {
-        let indexes = NameIndexes::default();
+        let indexes = CaseIndexes::default();
         let gathering = list(&indexes, &key(1), 1).unwrap();
         indexes.changed(&key(1), &change(1, 2), || added("New"));
         end(gathering, &["old"]);
-        assert_eq!(find(&indexes, 2, "NEW"), Some(Some("New".into())), "it came while it was listed");
+        assert_eq!(find(&indexes, 2, "NEW"), Some(Some("New".into())), "it came while it was install");
         indexes.changed(&key(1), &change(2, 3), || vec![NameChange::Removed(b"New"[..].into())]);
         indexes.changed(&key(1), &change(3, 4), || added("Third"));
         assert_eq!(find(&indexes, 4, "new"), Some(None));
@@ -389,19 +396,19 @@ mod tests {
 
     #[test]
     fn a_gap_while_it_is_listed_lets_the_listing_go() {
-        let indexes = NameIndexes::default();
+        let indexes = CaseIndexes::default();
         let gathering = list(&indexes, &key(1), 1).unwrap();
         indexes.changed(&key(1), &change(2, 3), || added("b"));
         end(gathering, &["a"]);
         let again = list(&indexes, &key(1), 3).unwrap();
         assert_eq!(indexes.count.load(Ordering::SeqCst), 1);
         drop(again);
-        assert_eq!(indexes.count.load(Ordering::SeqCst), 0, "what is not listed to its end is not kept");
+        assert_eq!(indexes.count.load(Ordering::SeqCst), 0, "what is not install to its end is not cached");
     }
 
     #[test]
     fn memory_is_bounded_and_the_oldest_goes_first() {
-        let indexes = NameIndexes::default();
+        let indexes = CaseIndexes::default();
         let many = |dir: u8| {
             let names: Vec<String> = (0..80_000u32).map(|n| format!("{n:0100}")).collect();
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -409,23 +416,23 @@ mod tests {
         };
         many(1);
         many(2);
-        let kept = indexes.kept();
-        assert!(kept.bytes <= BYTES_MAX && kept.dirs.len() == 1 && kept.dirs.contains_key(&key(2)));
-        drop(kept);
+        let cached = indexes.cached();
+        assert!(cached.bytes <= BYTES_MAX && cached.dirs.len() == 1 && cached.dirs.contains_key(&key(2)));
+        drop(cached);
         for dir in 0..=255u8 {
             for second in 0..8u8 {
                 let dir = FileKey::new(&[dir, second]).unwrap();
                 end(list(&indexes, &dir, 1).unwrap(), &["a"]);
             }
         }
-        assert!(indexes.kept().dirs.len() <= DIRS_MAX);
-        assert_eq!(indexes.count.load(Ordering::SeqCst), indexes.kept().dirs.len());
+        assert!(indexes.cached().dirs.len() <= DIRS_MAX);
+        assert_eq!(indexes.count.load(Ordering::SeqCst), indexes.cached().dirs.len());
     }
 
     /// Names of a directory that has more than are kept are not gathered past the bound, and nothing of them stays.
     #[test]
     fn names_of_a_large_directory_are_let_go_while_it_is_listed() {
-        let indexes = NameIndexes::default();
+        let indexes = CaseIndexes::default();
         let mut gathering = list(&indexes, &key(1), 1);
         let mut most = 0;
         for number in 0..200_000u32 {
@@ -434,14 +441,14 @@ mod tests {
             most = most.max(gathering.as_ref().map_or(0, |gathering| gathering.names.bytes));
         }
         assert!(gathering.is_none() && most > BYTES_MAX / 2 && most <= BYTES_MAX);
-        assert!(indexes.kept().dirs.is_empty());
+        assert!(indexes.cached().dirs.is_empty());
         assert_eq!(indexes.count.load(Ordering::SeqCst), 0);
     }
 
     #[test]
     fn one_gathers_the_names_of_a_directory_and_few_do_at_one_time() {
-        let indexes = NameIndexes::default();
-        let dirs: Vec<FileKey> = (0..=u8::try_from(GATHERED_MAX).unwrap()).map(key).collect();
+        let indexes = CaseIndexes::default();
+        let dirs: Vec<FileKey> = (0..=u8::try_from(BUILDS_MAX).unwrap()).map(key).collect();
         let mut first: Vec<_> = dirs[1..].iter().map(|dir| list(&indexes, dir, 1).unwrap()).collect();
         assert!(list(&indexes, &dirs[1], 1).is_none(), "somebody does so already");
         assert!(list(&indexes, &dirs[0], 1).is_none(), "too many do");

@@ -1,5 +1,4 @@
-//! A volume: a backend and what is promised, limited and counted of it. Its files are reached through an
-//! [`crate::Export`].
+//! A volume: a backend with permissions, limits and counters. Clients reach its files through an [`crate::Export`].
 
 pub mod case_index;
 pub mod change_notify;
@@ -18,15 +17,15 @@ use crate::model::attrs::{FileType, FsLimits, FsStat};
 use crate::model::name::Name;
 use crate::model::volume_id::VolumeId;
 use crate::qos::{Admission, Demand, Gate, Nanos};
-use case_index::{NameChange, NameIndexes};
+use case_index::{CaseIndexes, NameChange};
 use change_notify::Watches;
-use extra_attrs::KeptCache;
+use extra_attrs::ExtraAttrsCache;
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 use streams::StreamTree;
 use traffic::{ReadCounts, Traffic};
 
-/// How often somebody looks again whether a name has gone that another thread removes: ten seconds' worth, or a thousand names.
+/// Polls for a name that another thread is removing: ten seconds, or a thousand names.
 const REMOVAL_MOMENTS_MAX: usize = 1000;
 
 /// A served tree of files with its rules.
@@ -43,16 +42,12 @@ pub struct Volume {
     instance: u64,
     gate: Arc<Gate>,
     traffic: Traffic,
-    /// What was read of what is kept with its files.
-    extra_attrs: KeptCache,
-    /// Who holds what of its files; made for the first who does.
+    extra_attrs: ExtraAttrsCache,
+    /// Created by the first claim.
     claims: OnceLock<Claims>,
-    /// Where the named streams of its files are.
     streams: StreamTree,
-    /// Who is told of changes.
     watches: Arc<Watches>,
-    /// Names that were looked for by another spelling.
-    names: NameIndexes,
+    case_indexes: CaseIndexes,
     clock: Box<dyn Fn() -> Nanos + Send + Sync>,
 }
 
@@ -80,11 +75,11 @@ impl Volume {
             instance,
             gate,
             traffic: Traffic::default(),
-            extra_attrs: KeptCache::default(),
+            extra_attrs: ExtraAttrsCache::default(),
             claims: OnceLock::new(),
             streams: StreamTree::default(),
             watches: Arc::default(),
-            names: NameIndexes::default(),
+            case_indexes: CaseIndexes::default(),
             clock: Box::new(Nanos::default),
         }
     }
@@ -95,7 +90,8 @@ impl Volume {
         Self { gate, ..self }
     }
 
-    /// This volume, where `style` decides who may do what. [`FsError::NotSupported`] where the storage keeps no lists.
+    /// Sets the security style. [`FsError::NotSupported`] where the storage has no extended attributes to store lists
+    /// in.
     pub fn with_security_style(self, style: SecurityStyle) -> FsResult<Self> {
         match style {
             SecurityStyle::Ntfs if self.capabilities.xattrs.is_none() => Err(FsError::NotSupported),
@@ -105,7 +101,6 @@ impl Volume {
         }
     }
 
-    /// What decides who may do what with its files.
     #[inline]
     pub fn security_style(&self) -> SecurityStyle {
         self.style
@@ -117,7 +112,7 @@ impl Volume {
         Self { clock: Box::new(clock), ..self }
     }
 
-    /// This volume after a restart: until the grace period ends, only what was held before can be claimed.
+    /// Starts the volume after a restart: until the grace period ends, only earlier claims can be reclaimed.
     #[must_use]
     pub fn with_grace(self, grace: Grace) -> Self {
         if !grace.is_active() {
@@ -126,43 +121,41 @@ impl Volume {
         Self { claims: OnceLock::from(Claims::new(Timeouts::default(), grace)), ..self }
     }
 
-    /// What calls to this volume have to pass before anything else is done for them.
+    /// The gate that calls to this volume pass first.
     #[inline]
     pub fn gate(&self) -> &Arc<Gate> {
         &self.gate
     }
 
-    /// What a call of `client` to this volume must pay before anything is done for it; `None` if nothing is limited. The one
-    /// place of admission, for every protocol.
+    /// Returns the admission that a call of `client` needs before any work; `None` if nothing is limited. The one place
+    /// of admission, for every protocol.
     #[inline]
     pub fn admission(&self, client: IpAddr, demand: Demand) -> Option<Admission> {
         self.gate.is_limited().then(|| Admission::new(&self.gate, client, demand))
     }
 
-    /// Who holds what of its files, for protocols that hold something.
+    /// The table of claims, for protocols with state.
     pub fn claims(&self) -> &Claims {
         self.claims.get_or_init(|| Claims::new(Timeouts::default(), Grace::default()))
     }
 
-    /// The same, if anything is held.
+    /// The table of claims if it has any claim.
     #[inline]
     pub(crate) fn active_claims(&self) -> Option<&Claims> {
         self.claims.get().filter(|claims| !claims.is_empty())
     }
 
-    /// Who is told of changes.
     #[inline]
     pub(crate) fn watches(&self) -> &Arc<Watches> {
         &self.watches
     }
 
-    /// Names that were looked for by another spelling.
     #[inline]
-    pub(crate) fn names(&self) -> &NameIndexes {
-        &self.names
+    pub(crate) fn case_indexes(&self) -> &CaseIndexes {
+        &self.case_indexes
     }
 
-    /// Whether anybody is told of changes in it.
+    /// Whether any watch exists.
     #[inline]
     pub fn is_watched(&self) -> bool {
         self.watches.is_any()
@@ -173,9 +166,9 @@ impl Volume {
         (self.clock)()
     }
 
-    /// Enforces the deadlines of its claims up to `now`. They pass also while no request comes, so whoever serves a volume calls
-    /// this again and again. A volume of which nothing was ever held has nothing to look at. An error is that of a name that
-    /// had to go with the last open of its file, and is still there.
+    /// Enforces the deadlines of claims up to `now`. Deadlines pass also without requests, so the server calls this
+    /// periodically. Without claims it returns immediately. An error is that of a delete-on-close name that could not
+    /// be removed.
     pub fn expire_claims(&self, now: Nanos) -> FsResult<()> {
         let Some(claims) = self.claims.get() else { return Ok(()) };
         if claims.next_deadline().is_none_or(|deadline| deadline > now) {
@@ -199,8 +192,8 @@ impl Volume {
         result
     }
 
-    /// The same, once the names of `file` that go with its last open have gone, though other threads are at it: who has closed it is
-    /// answered after that. One load more where nothing is to be deleted.
+    /// [`Volume::expire_claims`], and waits until other threads have removed the delete-on-close names of `file`: a
+    /// CLOSE is answered after that. One more atomic load where nothing is to be deleted.
     pub fn remove_closed(&self, file: &FileKey) -> FsResult<()> {
         let Some(claims) = self.claims.get() else { return Ok(()) };
         let mut result = self.expire_claims(self.now());
@@ -208,7 +201,7 @@ impl Volume {
             if !claims.wait_for_removal(file) {
                 break;
             }
-            // It may have been left to whoever comes first.
+            // The removal may have been left to the first thread that comes.
             let others = self.expire_claims(self.now());
             result = result.and(others);
         }
@@ -232,7 +225,7 @@ impl Volume {
             FileType::Directory => dir.remove_dir(name, &is_same)?,
             _ => dir.remove(name, &is_same)?,
         };
-        self.names.changed(&link.parent, &change, || vec![NameChange::Removed(link.name.clone())]);
+        self.case_indexes.changed(&link.parent, &change, || vec![NameChange::Removed(link.name.clone())]);
         self.remove_streams_of_gone(named);
         self.watches.removed(&self.root, &dir, &link.name, child);
         let mut pending = PendingSync::default();
@@ -242,38 +235,34 @@ impl Volume {
         synced
     }
 
-    /// Its number, part of every handle.
+    /// The number that is part of every handle.
     pub fn id(&self) -> VolumeId {
         self.id
     }
 
-    /// Its name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What its acknowledgements promise.
+    /// The promise of acknowledgements.
     pub fn durability(&self) -> Durability {
         self.durability
     }
 
-    /// What has passed through it.
     #[inline]
     pub fn traffic(&self) -> &Traffic {
         &self.traffic
     }
 
-    /// What was read of what is kept with its files.
-    pub(crate) fn kept(&self) -> &KeptCache {
+    pub(crate) fn extra_attrs_cache(&self) -> &ExtraAttrsCache {
         &self.extra_attrs
     }
 
-    /// Where the data of READs was; `None` where the storage cannot tell what memory has.
+    /// Returns the sources of READ data; `None` where the storage cannot tell what is in memory.
     pub fn reads(&self) -> Option<ReadCounts> {
         self.backend.knows_memory().then(|| self.traffic.reads())
     }
 
-    /// Where the named streams of its files are.
     pub(crate) fn streams(&self) -> &StreamTree {
         &self.streams
     }
@@ -301,12 +290,11 @@ impl Volume {
         self.backend.stat()
     }
 
-    /// What never changes.
     pub fn limits(&self) -> &FsLimits {
         &self.limits
     }
 
-    /// What its storage can do besides what every storage can.
+    /// Optional features of the storage.
     pub fn capabilities(&self) -> Capabilities {
         self.capabilities
     }
@@ -316,14 +304,14 @@ impl Volume {
         self.backend.sync()
     }
 
-    /// What unstable writes are acknowledged with. It changes whenever they may have been lost, at a restart and after
-    /// a flush that failed, so that clients write them again (RFC 1813 §4.8).
+    /// The verifier of unstable writes. It changes whenever they may have been lost, at a restart and after a failed
+    /// flush, so that clients write again (RFC 1813 §4.8).
     pub fn write_verifier(&self) -> u64 {
         // Any odd number makes the verifiers of 2^64 failures differ; this one changes many bits at once.
         self.instance.wrapping_add(self.backend.flush_failures().wrapping_mul(0x9e37_79b9_7f4a_7c15))
     }
 
-    /// Adds a flush, where what is acknowledged must be durable.
+    /// Schedules a flush, where acknowledged changes must be durable.
     pub(crate) fn require_sync(&self, pending: &mut PendingSync, node: &NodeRef, scope: SyncScope) {
         if self.durability == Durability::Sync {
             pending.add(node, scope);

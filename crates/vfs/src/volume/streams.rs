@@ -1,8 +1,8 @@
-//! Named streams: further data of files and directories, each under a name of its own (MS-FSCC §2.1.5).
+//! Named streams: further data of files and directories, each under its own name (MS-FSCC §2.1.5).
 //!
-//! A stream is a regular file of the same storage, in a hidden tree that hangs below the root of the volume and that no client reaches
-//! (docs/formats/streams.md). So a stream has whatever the storage gives to files: size, holes, flushes, capacity. It belongs to
-//! its file by the file's key, which stays the same whatever name the file gets.
+//! A stream is a regular file of the same storage, in a hidden tree below the root of the volume that no client reaches
+//! (docs/formats/streams.md). So a stream has all features of the storage's files: size, holes, flushes, capacity. The
+//! file's key connects the two; renames do not change it.
 
 use super::Volume;
 use crate::backend::durability::PendingSync;
@@ -23,19 +23,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub const STREAM_NAME_BYTES_MAX: usize = NAME_BYTES_MAX - 1;
 /// Streams of one file. Windows' own file system has room for some thousands.
 pub const STREAMS_MAX: usize = 1024;
-/// Files whose streams are looked at in one step of [`Volume::sweep_streams`].
+/// Files whose streams are checked in one step of [`Volume::sweep_streams`].
 const SWEEP_FILES: usize = 64;
-/// What a file is called in the hidden tree until it has the name of another one.
+/// The temporary name of a file in the hidden tree until it replaces another one.
 const NEW_LINK: &[u8] = b":link";
-/// What the name of a hidden tree's mark begins with, which no key does.
+/// The prefix of a hidden tree's mark; no key begins with it.
 const TREE_MARK: &str = "of-";
-/// What the names of streams begin with where they are stored, so that "." and ".." are names like any other.
+/// The prefix of stored stream names, so that "." and ".." are names like any other.
 const MARK: u8 = b':';
-/// The mode of the hidden tree's directories: nobody but the service itself enters.
+/// The mode of the hidden tree's directories: only the service enters them.
 const DIR_MODE: u32 = 0o700;
 /// The mode of its files.
 const FILE_MODE: u32 = 0o600;
-/// Mode bits that let somebody else in.
+/// Mode bits of group and others.
 const OTHERS: u32 = 0o077;
 
 /// A stream's name as it is stored.
@@ -59,19 +59,19 @@ pub fn check_name(name: &[u8]) -> FsResult<()> {
     StoredName::new(name).map(drop)
 }
 
-/// Where the streams of a volume are.
+/// The hidden tree of a volume's streams.
 #[derive(Default)]
 pub(crate) struct StreamTree {
-    /// The hidden tree's root, once somebody has looked for it.
+    /// The root of the hidden tree, after the first lookup.
     root: Mutex<Option<NodeRef>>,
-    /// It was looked for and is not there: no file has a stream.
+    /// Whether a lookup has found no hidden tree: no file has a stream.
     is_missing: AtomicBool,
     /// Held while there is a [`NEW_LINK`].
     linking: Mutex<()>,
     swept: Mutex<Sweep>,
 }
 
-/// How far the search for streams without a file has come.
+/// The progress of the search for streams without a file.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Sweep {
     #[default]
@@ -80,7 +80,8 @@ enum Sweep {
     Done,
 }
 
-/// What the table of claims knows a stream by: never that of the data, and the same under each name of the stream.
+/// Returns the number of a stream in the table of claims: never that of the file's data, and the same under each name
+/// of the stream.
 pub(crate) fn number(node: &NodeRef) -> Stream {
     let mut hasher = KeyHasher::default();
     node.key().hash(&mut hasher);
@@ -88,7 +89,7 @@ pub(crate) fn number(node: &NodeRef) -> Stream {
     Stream(u32::try_from((hash ^ hash >> 32) & u64::from(u32::MAX)).unwrap_or(1).max(1))
 }
 
-/// What all of the hidden tree belongs to: the service.
+/// Attributes of new objects in the hidden tree: owned by the service.
 pub(crate) fn own(file_type: FileType) -> NewInode {
     let mode = if file_type == FileType::Directory { DIR_MODE } else { FILE_MODE };
     NewInode { mode, uid: 0, gid: 0, times: None, size: 0 }
@@ -142,7 +143,7 @@ pub(crate) fn list(dir: &NodeRef, sink: &mut dyn FnMut(&[u8], &Attrs)) -> FsResu
     Ok(())
 }
 
-/// Removes what a change that did not come to its end has left.
+/// Removes the temporary link of an interrupted [`Volume::link_over`].
 fn remove_new_link(tree: &NodeRef) -> FsResult<()> {
     match tree.remove(Name::new(NEW_LINK)?, &|_| Ok(())) {
         Ok(_) | Err(FsError::NotFound) => Ok(()),
@@ -155,7 +156,8 @@ impl StreamTree {
         self.linking.lock()
     }
 
-    /// The hidden tree's root, if there is one. What somebody else has put there is none of ours: [`FsError::NotSupported`].
+    /// Returns the root of the hidden tree, if it exists. [`FsError::NotSupported`] if another program has made an
+    /// object of that name.
     fn root(&self, volume: &Volume) -> FsResult<Option<NodeRef>> {
         if self.is_missing.load(Ordering::Acquire) {
             return Ok(None);
@@ -178,8 +180,8 @@ impl StreamTree {
         }
     }
 
-    /// The same, made if it is not there, under the lock under which others look for it: who has not found it has said so by then.
-    /// `changed` is told of each directory that has got a name.
+    /// Returns the root of the hidden tree, made if missing. Lookups use the same lock, so none that found nothing ends
+    /// after this. `changed` is called for each directory that was changed.
     fn make_root(&self, volume: &Volume, changed: &mut dyn FnMut(&NodeRef)) -> FsResult<NodeRef> {
         let mut root = self.root.lock();
         let (node, is_new) = take_dir(volume.root(), Name::STREAMS)?;
@@ -199,7 +201,7 @@ impl StreamTree {
     }
 }
 
-/// Whether something has lost its last name: whoever has it open keeps it, but nobody else finds it.
+/// Whether an object has lost its last name. Opens keep it, but no lookup finds it.
 pub(crate) fn is_gone(node: &NodeRef) -> bool {
     match node.attrs(Blocking::Allowed) {
         Ok(attrs) => attrs.links == 0,
@@ -207,7 +209,7 @@ pub(crate) fn is_gone(node: &NodeRef) -> bool {
     }
 }
 
-/// Whether a directory is one that this service has made and nobody else enters.
+/// Whether a directory was made by this service and admits no other user.
 fn is_own_dir(attrs: &Attrs) -> bool {
     attrs.file_type == FileType::Directory && attrs.uid == 0 && attrs.mode & OTHERS == 0
 }
@@ -251,7 +253,7 @@ impl Volume {
         }
     }
 
-    /// The hidden tree's root, made if it is not there. `changed` is told of the directory that has got a name.
+    /// Returns the root of the hidden tree, made if missing. `changed` is called for the directory that was changed.
     fn make_tree(&self, changed: &mut dyn FnMut(&NodeRef)) -> FsResult<NodeRef> {
         match self.streams().root(self)? {
             Some(tree) => Ok(tree),
@@ -264,7 +266,8 @@ impl Volume {
     pub(crate) fn link_over(
         &self,
         target: &NodeRef,
-        (dir, name): (&NodeRef, Name<'_>),
+        dir: &NodeRef,
+        name: Name<'_>,
         authorize: AuthorizeRename<'_>,
         pending: &mut PendingSync,
     ) -> FsResult<Change> {
@@ -283,7 +286,8 @@ impl Volume {
         renamed.map(|(_, change)| change)
     }
 
-    /// The directory of a file's streams, made if it is not there. `changed` is told of each directory that has got a name.
+    /// Returns the directory of a file's streams, made if missing. `changed` is called for each directory that was
+    /// changed.
     pub(crate) fn make_streams_of(
         &self,
         key: &FileKey,
@@ -297,9 +301,10 @@ impl Volume {
         Ok(dir)
     }
 
-    /// Removes all streams of a file; whether it had any. `changed` is told of the directory that has lost a name.
+    /// Removes all streams of a file; returns whether it had any. `changed` is called for the directory that was
+    /// changed.
     pub(crate) fn remove_streams(&self, key: &FileKey, changed: &mut dyn FnMut(&NodeRef)) -> FsResult<bool> {
-        let _changing = self.kept().slot(key).lock_change();
+        let _changing = self.extra_attrs_cache().slot(key).lock_change();
         let Some(dir) = self.streams_of(key)? else { return Ok(false) };
         let (names, _) = names(&dir, 0, STREAMS_MAX)?;
         for name in &names {
@@ -331,29 +336,32 @@ impl Volume {
         pending.sync_all().and(noted)
     }
 
-    /// A file whose streams come and go has changed, so whatever is remembered of it is void.
+    /// Marks a file as modified after its streams changed, so that caches of the file become invalid.
     pub(crate) fn note_streams_changed(&self, file: &NodeRef, pending: &mut PendingSync) -> FsResult<()> {
         file.set_attrs(&SetAttrs { modified: Some(SetTime::Now), ..SetAttrs::default() })?;
         self.require_sync(pending, file, SyncScope::All);
         Ok(())
     }
 
-    /// What has a name that is about to go, where anything in this volume has streams: otherwise this is one look.
+    /// Looks up the object of a name that is about to be removed, if any file of this volume has streams. Otherwise one
+    /// atomic load.
     pub(crate) fn may_have_streams(&self, dir: &NodeRef, name: Name<'_>) -> Option<NodeRef> {
         self.streams().root(self).ok().flatten()?;
         dir.lookup(name, Blocking::Allowed).ok().map(|found| found.node)
     }
 
-    /// Removes the streams of what has lost a name, if that was its last one. What cannot be removed is found again after a restart.
+    /// Removes the streams of an object that has lost a name, if that was its last one. A restart finds streams that
+    /// cannot be removed now.
     pub(crate) fn remove_streams_of_gone(&self, named: Option<NodeRef>) {
         if let Some(node) = named.filter(is_gone) {
             let _ = self.remove_streams(&node.key(), &mut |_| ());
         }
     }
 
-    /// Looks for streams whose files have gone without this process, a step at a time: whether it has come to the end. Streams stay where
-    /// the storage cannot tell that their file is gone for certain, and in a tree that came from elsewhere: there no file has the keys
-    /// that they lie under. What a link has left that was to replace a file goes.
+    /// Removes streams whose files were deleted outside this process, in steps; returns whether it has reached the end.
+    /// Streams stay where the storage cannot tell for certain that their file is gone. They also stay in a tree that
+    /// was copied from elsewhere, where no file has the keys of the tree. Also removes a temporary link that a crash
+    /// has left.
     pub fn sweep_streams(&self) -> FsResult<bool> {
         let mut swept = self.streams().swept.lock();
         let from = match *swept {

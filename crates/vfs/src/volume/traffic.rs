@@ -1,4 +1,4 @@
-//! What passes through a volume: operations, bytes and times, by [`Kind`].
+//! Counters of a volume: operations, bytes and times by [`Kind`].
 
 use crate::qos::Kind;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -9,7 +9,7 @@ pub const INTERVALS: usize = 25;
 /// Counters are kept this many times, so that threads seldom count in the same place.
 const SHARDS: usize = 4;
 
-/// Counts what a volume does, without a lock.
+/// Counters of a volume's operations, without a lock.
 #[derive(Debug, Default)]
 pub struct Traffic {
     shards: [Shard; SHARDS],
@@ -31,10 +31,10 @@ struct Counters {
     intervals: [AtomicU64; INTERVALS],
 }
 
-/// Where the data of a READ was when it was asked for.
+/// The source of the data of a READ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadSource {
-    /// In memory, all of it, also what the kernel had read ahead; or there was nothing to read.
+    /// All data was in memory, also data that the kernel had read ahead; or there was nothing to read.
     Memory,
     /// On the storage, at least a part.
     Storage,
@@ -45,11 +45,11 @@ pub enum ReadSource {
 pub struct ReadCounts {
     /// Memory had it.
     pub from_memory: u64,
-    /// It had to be waited for.
+    /// READs that waited for storage.
     pub from_storage: u64,
 }
 
-/// What has been counted of one kind.
+/// Counters of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OperationCounts {
     /// Operations answered.
@@ -58,8 +58,7 @@ pub struct OperationCounts {
     pub bytes: u64,
     /// The sum of the operations' times, in nanoseconds, from when the call was received to when its reply was sent.
     pub nanos: u64,
-    /// Operations by their time: interval `i` is for those of at most 2^`i` µs that the one before is not for; the last one
-    /// for all others.
+    /// Operations by duration: interval `i` has those of at most 2^`i` µs, the last one all longer ones.
     pub intervals: [u64; INTERVALS],
 }
 
@@ -73,7 +72,7 @@ impl Traffic {
         counters.intervals[interval(nanos)].fetch_add(ops, Ordering::Relaxed);
     }
 
-    /// What has been counted so far.
+    /// Returns the counters so far.
     pub fn operation_counts(&self, kind: Kind) -> OperationCounts {
         let mut sum = OperationCounts::default();
         for counters in self.shards.iter().map(|shard| &shard.kinds[kind.index()]) {
@@ -99,7 +98,7 @@ impl Traffic {
         }
     }
 
-    /// Where the data of READs was so far.
+    /// Returns the sources of READ data so far.
     pub(crate) fn reads(&self) -> ReadCounts {
         let sum = |of: fn(&Shard) -> &AtomicU64| {
             self.shards.iter().map(|shard| of(shard).load(Ordering::Relaxed)).sum()
@@ -117,7 +116,7 @@ fn interval(nanos: u64) -> usize {
     (micros.next_power_of_two().ilog2() as usize).min(INTERVALS - 1)
 }
 
-/// Where this thread counts.
+/// Returns this thread's shard.
 fn shard() -> usize {
     static THREADS: AtomicUsize = AtomicUsize::new(0);
     thread_local! {

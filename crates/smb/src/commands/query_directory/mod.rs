@@ -255,7 +255,7 @@ fn list_matching(
     let is_wanted = |name: &[u8]| to_wire(name, open.naming).is_some_and(|wire| pattern.matches(&wire));
     let listed = match pattern.is_everything() {
         true => open.file.read_dir(caller, cursor.cookie, needs_attrs, &mut take)?,
-        false => open.file.read_dir_of(caller, (cursor.cookie, needs_attrs), &is_wanted, &mut take)?,
+        false => open.file.read_dir_of(caller, cursor.cookie, needs_attrs, &is_wanted, &mut take)?,
     };
     cursor.cookie = cookie;
     cursor.at_end = listed.at_end;

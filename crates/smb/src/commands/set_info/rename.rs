@@ -85,10 +85,14 @@ pub(super) fn rename(
     caller.listing = open.parent_lease();
     let after_reply = open.disk.claim_holder.breaks.pause();
     // What has the name may be another file by now, which others have put there.
-    let (from, to) = ((&from_name[..], open.file.attrs(Blocking::Allowed)?.file_id), &target.name[..]);
+    let (file_id, to) = (open.file.attrs(Blocking::Allowed)?.file_id, &target.name[..]);
     let renamed = match gives_up {
-        true => from_dir.remove_one_name(caller, from, (&target.dir, to), cx.message.pending).map(drop),
-        false => from_dir.rename_file(caller, from, &target.dir, to, cx.message.pending).map(drop),
+        true => from_dir
+            .remove_one_name(caller, &from_name, file_id, &target.dir, to, cx.message.pending)
+            .map(drop),
+        false => {
+            from_dir.rename_file(caller, &from_name, file_id, &target.dir, to, cx.message.pending).map(drop)
+        }
     };
     drop((claimed, parent, target.lock));
     if renamed.is_ok() {
@@ -135,8 +139,8 @@ pub(super) fn link(
             Some(replaced) => {
                 let _taken = claim_replaced(open, replaced, false)?;
                 in_the_way = &replaced.file;
-                let over = (&target.name[..], replaced.attrs.file_id);
-                target.dir.link_over(caller, &open.file, over, cx.message.pending).map(drop)
+                let file_id = replaced.attrs.file_id;
+                target.dir.link_over(caller, &open.file, &target.name, file_id, cx.message.pending).map(drop)
             }
             None => target.dir.link(caller, &open.file, &target.name, cx.message.pending).map(drop),
         };

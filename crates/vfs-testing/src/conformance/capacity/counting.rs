@@ -1,4 +1,4 @@
-//! What counts against a capacity, what is refused, and what is given back.
+//! Charges against a capacity, refusals, and releases.
 
 use super::rig::{
     BLOCK_BYTES, Case, Charging, End, FILE_BYTES, Fixture, ID, MIB, append_until_full, overhead,
@@ -490,7 +490,7 @@ fn volume_without_contents_is_full_at_some_time(fixture: Fixture) -> Outcome {
     Ok(())
 }
 
-/// What a walk by the backend's own verbs finds: exact for charging by size.
+/// Walks over the files with the backend's own operations and returns their usage: exact for charging by size.
 fn walk(volume: &Arc<dyn Backend>, charging: Charging) -> Outcome<Usage> {
     let mut found = std::collections::HashMap::new();
     let root = volume.root();

@@ -1,4 +1,4 @@
-//! What a [`Provisioner`] promises: a suite of its own, for every provisioner to run in its tests.
+//! The promises of a [`Provisioner`]: a separate suite, which every provisioner runs in its tests.
 
 mod counting;
 mod ranges;

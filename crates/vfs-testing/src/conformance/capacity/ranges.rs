@@ -1,4 +1,4 @@
-//! What operations on ranges count against a capacity.
+//! Charges of operations on ranges against a capacity.
 
 use super::rig::{BLOCK_BYTES, Case, Charging, End, FILE_BYTES, Fixture, ID, MIB};
 use crate::UncheckedNode;

@@ -1,4 +1,4 @@
-//! What the cases run on: a provisioner, and what is asked of it again and again.
+//! The fixture of the cases, and helpers for them.
 
 use crate::UncheckedNode;
 use crate::conformance::expect::{attrs, eq, holds, list};
@@ -16,26 +16,26 @@ use vfs::{
 
 /// Bytes of the blocks that contents are charged in.
 pub use vfs::backend::charge::BLOCK_BYTES;
-/// What a file without contents takes that has one name.
+/// The charge of a file without contents with one name.
 pub(super) const FILE_BYTES: u64 = charge::INODE_BYTES + charge::NAME_BYTES;
 
 /// The volume of the cases that need only one.
 pub(super) const ID: VolumeId = VolumeId(0x0123_4567_89ab_cdef);
 pub(super) const MIB: u64 = 1 << 20;
 
-/// What of a regular file a provisioner counts as bytes in use.
+/// The way in which a provisioner charges a regular file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Charging {
-    /// Its size, rounded up to blocks: holes too.
+    /// By its size, rounded up to blocks: holes too.
     Sizes,
     /// The blocks that were written.
     Blocks,
-    /// The blocks that were written, those that are needed to find them, and what the file system keeps ready for the
-    /// next: known only roughly, and given back a little after a removal.
+    /// By the written blocks, the blocks that index them, and blocks that the file system keeps ready. Known only
+    /// roughly, and released a little after a removal.
     Kernel,
 }
 
-/// How a provisioner ends and comes back.
+/// The end of a provisioner before a restart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// Everything is closed.
@@ -44,18 +44,17 @@ pub enum End {
     Killed,
 }
 
-/// Ends a provisioner with the one volume that is open and yields its successor. What is given is held by nobody else.
+/// Ends a provisioner with its one open volume and returns its successor. The caller passes the last references.
 pub type Again = Arc<dyn Fn(Arc<dyn Provisioner>, Arc<dyn Backend>, End) -> Arc<dyn Provisioner>>;
 
-/// What one case runs on: a provisioner without volumes.
+/// The fixture of one case: a provisioner without volumes.
 pub struct Fixture {
     /// The provisioner.
     pub provisioner: Arc<dyn Provisioner>,
-    /// How it counts.
     pub charging: Charging,
     /// Owner and group that it can give to new files.
     pub ids: (u32, u32),
-    /// How it comes back.
+    /// Restarts the provisioner.
     pub again: Again,
 }
 
@@ -105,7 +104,7 @@ impl Fixture {
         Ok(self.provisioner.usage(ID)?)
     }
 
-    /// What the objects of the volume take besides their contents.
+    /// Returns the charge of the volume's objects besides their contents.
     pub(super) fn overhead(&self) -> Outcome<u64> {
         overhead(&self.provisioner.open(ID)?.root())
     }
@@ -133,7 +132,7 @@ impl Fixture {
         }
     }
 
-    /// The same storage after an end. `volume` must be the only holder of its backend.
+    /// Returns the same storage after an end. `volume` must be the only reference to its backend.
     pub(super) fn after(self, volume: Arc<dyn Backend>, end: End) -> Self {
         let Self { provisioner, charging, ids, again } = self;
         let provisioner = again(provisioner, volume, end);
@@ -141,7 +140,8 @@ impl Fixture {
     }
 }
 
-/// What a walk by the backend's own verbs finds that the objects below a root take besides the contents of regular files.
+/// Walks over the objects below a root with the backend's own operations and returns their charge besides the contents
+/// of regular files.
 pub(super) fn overhead(root: &NodeRef) -> Outcome<u64> {
     let mut bytes = FILE_BYTES + charge::directory(attrs(root)?.size) - charge::ROOT_BYTES + xattrs(root)?;
     let (mut waiting, mut seen) = (vec![Arc::clone(root)], HashSet::new());
@@ -172,7 +172,7 @@ pub(super) fn overhead(root: &NodeRef) -> Outcome<u64> {
     Ok(bytes)
 }
 
-/// What the extended attributes take: those that are listed, and the service's own.
+/// Returns the charge of extended attributes: those in the list, and the service's own.
 fn xattrs(node: &NodeRef) -> Outcome<u64> {
     let Some(carried) = node.xattrs() else { return Ok(0) };
     let (mut names, mut charge) = (Vec::new(), charge::Xattrs::default());
@@ -184,7 +184,7 @@ fn xattrs(node: &NodeRef) -> Outcome<u64> {
         let value = carried.get(XattrName::new(&name).map_err(|_| FsError::Invalid)?)?;
         charge.add(name.len(), value.len());
     }
-    for own in [XattrName::KEPT, XattrName::ACL, XattrName::OWNER] {
+    for own in [XattrName::EXTRA_ATTRS, XattrName::ACL, XattrName::OWNER] {
         if let Ok(value) = carried.get(own) {
             charge.add(own.bytes().len(), value.len());
         }

@@ -68,7 +68,7 @@ enum Body {
     Fifo,
 }
 
-/// What the model says to an operation; the backend may choose among several refusals.
+/// The model's result of an operation; the backend may choose among several refusals.
 type Verdict<T = ()> = Result<T, &'static [FsError]>;
 
 struct Oracle<'f> {

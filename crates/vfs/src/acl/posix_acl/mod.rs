@@ -35,7 +35,7 @@ pub struct PosixAcl {
     pub groups: Box<[(u32, u32)]>,
 }
 
-/// Somebody whom an entry is about.
+/// The subject of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AclTag {
     /// The owner of the file.
@@ -95,8 +95,8 @@ impl PosixAcl {
         self.is_extended().then(|| self.with_mode(mode))
     }
 
-    /// What this list and `mode` say, in entries of which the first that names a permission decides about it. What a caller needs
-    /// several groups for is more than Linux gives at once, though it gives each part.
+    /// Converts the list and `mode` to entries of which the first that names a permission decides. A request whose
+    /// permissions come from several groups passes here, although Linux would grant each only separately.
     pub fn entries(&self, mode: u32) -> Vec<(Effect, AclTag, u32)> {
         let [owner, mask, other] = [6, 3, 0].map(|shift| mode >> shift & 7);
         // Without a mask Linux looks at the mode alone.

@@ -135,7 +135,7 @@ fn entry_of_nobody_gives_nobody_anything() {
 }
 
 #[test]
-fn what_is_made_has_no_more_than_asked_and_handed_on() {
+fn new_object_has_at_most_the_requested_and_inherited_rights() {
     let handed_on = PosixAcl { mask: Some(6), ..extended(7, &[(7, 7)], &[]) };
     let mode = handed_on.mode_of_new(0o2775);
     assert_eq!(mode, 0o2660);
@@ -163,7 +163,8 @@ fn ids() -> impl Strategy<Value = Vec<(u32, u32)>> {
 }
 
 proptest! {
-    /// Each permission by itself: entries in order say what the algorithm does, and so does the list of Windows' kind.
+    /// Checks each permission by itself: the ordered entries agree with the algorithm, and so does the equivalent
+    /// Windows list.
     #[test]
     fn entries_say_what_is_granted(
         mode in 0..0o1000u32, group in 0..8u32, users in ids(), groups in ids(), uid in 1..6u32,

@@ -1,5 +1,6 @@
-//! Lists as the kernel stores and tells them: the values of `system.posix_acl_access` and `system.posix_acl_default`
-//! (`linux/posix_acl_xattr.h`): a version, then for each entry a tag, permissions and an identifier, all little-endian.
+//! POSIX ACLs as the kernel stores them: the values of `system.posix_acl_access` and `system.posix_acl_default`
+//! (`linux/posix_acl_xattr.h`). A value is a version, then for each entry a tag, permissions and an identifier, all
+//! little-endian.
 
 use super::{POSIX_ACL_ENTRIES_MAX, PosixAcl};
 use crate::error::{FsError, FsResult};
@@ -20,8 +21,8 @@ type Named = Box<[(u32, u32)]>;
 type Entry = (u16, u32, u32);
 
 impl PosixAcl {
-    /// The list that a value is; `None` if it has no entry. [`FsError::Io`], as from Linux, if it is not valid: then nobody but the
-    /// owner is given anything.
+    /// Decodes the value of an extended attribute; `None` if it has no entry. [`FsError::Io`], as from Linux, if the
+    /// value is invalid: then only the owner has access.
     pub fn from_xattr(value: &[u8]) -> FsResult<Option<Self>> {
         let (version, rest) = value.split_first_chunk().ok_or(FsError::Io)?;
         let (entries, []) = rest.as_chunks::<8>() else { return Err(FsError::Io) };
@@ -80,8 +81,8 @@ fn from_entries(entries: &[Entry]) -> Option<PosixAcl> {
     Some(PosixAcl { owner: *owner, group: *group, mask, other: *other, users, groups })
 }
 
-/// Identifiers and permissions of the first entries with this tag, and what follows. One that has no number in this user namespace
-/// comes as [`INVALID_ID`], which nobody is.
+/// Returns the named entries at the front with this tag, and the rest. An identifier without a number in this user
+/// namespace becomes [`INVALID_ID`], which no caller has.
 fn named(entries: &[Entry], tag: u16) -> (Named, &[Entry]) {
     let count = entries.iter().take_while(|(found, ..)| *found == tag).count();
     let (named, rest) = entries.split_at(count);

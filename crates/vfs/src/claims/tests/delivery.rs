@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock, Weak};
 const NOW: Nanos = Nanos(SECOND);
 const MANY: u64 = 8000;
 
-/// Gives back at once what it is granted, as for clients that are gone.
+/// A holder that releases each grant immediately, as for disconnected clients.
 #[derive(Default)]
 struct GivesBack {
     claims: OnceLock<Weak<Claims>>,
@@ -35,7 +35,7 @@ impl Holder for GivesBack {
     }
 }
 
-/// A holder by which many owners wait for one byte, as those of SMB do or those of NFS.
+/// A holder with many owners that wait for one byte, like those of SMB or those of NFS.
 fn crowd(is_enforced: bool) -> (Arc<Claims>, Arc<GivesBack>, Vec<Ticket>) {
     let claims = Arc::new(Claims::new(Timeouts::default(), Grace::default()));
     let holder = Arc::new(GivesBack::default());
@@ -92,7 +92,7 @@ fn thousands_who_give_back_what_they_wait_for_take_no_stack() {
 }
 
 #[test]
-fn what_a_panic_has_left_is_delivered_with_what_comes_next() {
+fn effects_left_by_a_panic_are_delivered_with_the_next_ones() {
     struct Panics;
     impl Holder for Panics {
         fn deliver(&self, _: Effect) {

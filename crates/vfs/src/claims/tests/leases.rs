@@ -1,9 +1,9 @@
-//! Leases: what a step leaves, what is granted, who is asked.
+//! Leases: breaks, grants, and the recalls of operations.
 
 use super::super::lease::{legal, next_step};
 use super::*;
 
-/// (have, what must go, what the next step leaves): shared leases, oplocks, delegations.
+/// (rights, rights that must end, rights after the next step): shared leases, oplocks, delegations.
 const STEPS: [(&str, &str, [&str; 3]); 14] = [
     ("RWH", "W", ["RH", "R", ""]),
     ("RWH", "H", ["RW", "R", ""]),
@@ -130,7 +130,7 @@ fn delegations_count_in_full_until_returned() {
     assert_eq!(rig.granted(&open(2, reading, want("R"))).caching, Caching::NONE, "there is a writer");
 }
 
-/// Who has a delegation may have the file open without an open that would keep it.
+/// A client with a delegation may have the file open without an open on the server that would keep it.
 #[test]
 fn a_delegation_ends_before_a_file_is_opened_to_be_deleted() {
     let mut rig = Rig::new();
@@ -152,7 +152,7 @@ fn a_delegation_ends_before_a_file_is_opened_to_be_deleted() {
 }
 
 #[test]
-fn who_does_not_answer_loses_the_lease() {
+fn unanswered_break_revokes_the_lease() {
     let mut rig = Rig::new();
     with_lease(&mut rig, 1, shared(1, "RWH"));
     let second = Request::Open(opening(2, read_write()));
@@ -170,7 +170,7 @@ fn who_does_not_answer_loses_the_lease() {
 }
 
 #[test]
-fn who_goes_on_with_a_lease_hears_of_its_break() {
+fn recall_passes_to_the_holder_that_continues_the_lease() {
     let mut rig = Rig::new();
     let first = with_lease(&mut rig, 1, shared(1, "RWH")).open.unwrap();
     with_lease(&mut rig, 2, shared(1, "R"));
@@ -194,7 +194,7 @@ fn a_lease_is_with_a_client_that_is_there() {
     rig.granted(&disconnect(first, false));
     rig.waits(&Request::Open(OpenRequest { truncates: true, ..opening(3, read_write()) }));
     assert_eq!(rig.recalls(), [(HolderId(2), caching("RH"), Caching::NONE, true)]);
-    // With nobody there, there is nobody to ask.
+    // Without a connected holder there is no recall.
     rig.granted(&disconnect(second, false));
     assert_eq!(rig.recalls(), []);
 }
@@ -213,7 +213,7 @@ fn a_lease_comes_to_who_opens_the_file_anew_after_a_disconnect() {
 }
 
 #[test]
-fn who_comes_to_a_lease_that_is_being_broken_hears_of_that() {
+fn open_under_a_breaking_lease_reports_the_break() {
     let mut rig = Rig::new();
     let first = with_lease(&mut rig, 1, shared(1, "RWH")).open.unwrap();
     rig.waits(&Request::Open(opening(3, read_write())));
@@ -306,7 +306,7 @@ fn attributes_are_cached_with_delegations_alone() {
 }
 
 #[test]
-fn who_looks_at_attributes_asks_who_may_have_written() {
+fn getattr_recalls_writers() {
     let want = |want| {
         let want = caching(want);
         Some(LeaseRequest { kind: LeaseKind::Delegation, want, answers_within: None, epoch: 0 })
@@ -326,7 +326,7 @@ fn who_looks_at_attributes_asks_who_may_have_written() {
 }
 
 #[test]
-fn who_takes_the_end_from_attributes_asks_as_who_reads() {
+fn eof_query_recalls_like_a_read() {
     for is_oplock in [false, true] {
         let mut rig = Rig::new();
         let kind = if is_oplock { LeaseKind::Oplock } else { LeaseKind::Shared { client: 7, key: 1 } };
@@ -343,7 +343,7 @@ fn who_takes_the_end_from_attributes_asks_as_who_reads() {
 }
 
 #[test]
-fn who_takes_the_end_from_attributes_does_not_ask_who_only_reads() {
+fn eof_query_leaves_read_leases_alone() {
     let mut rig = Rig::new();
     let reading = Access { rights: Rights::READ, deny: Rights::NONE };
     let open = OpenRequest { lease: shared(1, "RWH"), ..opening(1, reading) };
@@ -354,7 +354,7 @@ fn who_takes_the_end_from_attributes_does_not_ask_who_only_reads() {
 }
 
 #[test]
-fn who_takes_the_end_from_attributes_leaves_opens_that_wait_for_their_client() {
+fn eof_query_leaves_disconnected_opens_alone() {
     let mut rig = Rig::new();
     let open = with_lease(&mut rig, 1, shared(1, "RWH")).open.unwrap();
     rig.granted(&disconnect(open, false));
@@ -430,7 +430,7 @@ fn a_lease_that_is_broken_is_shown_as_it_is() {
 }
 
 #[test]
-fn who_keeps_a_file_that_is_to_go_lets_it_go() {
+fn pending_delete_recalls_handle_leases() {
     let mut rig = Rig::new();
     with_lease(&mut rig, 1, shared(1, "RH"));
     let link = Link { parent: key(9), name: Box::from(&b"x"[..]), listing: None };

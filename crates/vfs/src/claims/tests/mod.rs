@@ -2,13 +2,13 @@
 
 mod delivery;
 mod leases;
-mod line;
 mod model;
 mod ranges;
 mod restore;
 mod scenarios;
 mod shares;
 mod traces;
+mod wait_queue;
 
 use super::table::Table;
 use super::*;
@@ -21,7 +21,7 @@ pub(super) fn key(number: u8) -> FileKey {
     FileKey::new(&[number]).unwrap()
 }
 
-/// A table, a clock, and what came out of it.
+/// A table, a clock, and the effects so far.
 pub(super) struct Rig {
     pub table: Table,
     pub now: Nanos,
@@ -71,7 +71,7 @@ impl Rig {
         self.effects.extend(effects);
     }
 
-    /// The volume has removed what it was told to.
+    /// Reports that the volume has removed a name.
     pub(super) fn removed(&mut self, stream: u32) {
         let effects = self.table.removed(self.now, &key(1), Stream(stream));
         self.effects.extend(effects);
@@ -87,7 +87,7 @@ impl Rig {
         std::mem::take(&mut self.effects)
     }
 
-    /// What was recalled, from what to what.
+    /// The recalls so far: holder, rights before and after, and whether an acknowledgment is expected.
     pub(super) fn recalls(&mut self) -> Vec<(HolderId, Caching, Caching, bool)> {
         let recall = |effect| match effect {
             Effect::Recall { holder, from, to, acknowledge, .. } => Some((holder, from, to, acknowledge)),

@@ -1,10 +1,10 @@
-//! The rules once more, slow and plain: words instead of bits, lists instead of indexes, one file, nobody waits.
+//! A slow and plain model of the rules: words instead of bits, lists instead of indexes, one file, no waiting.
 
 use super::*;
 use proptest::prelude::*;
 
-/// What a lease of each kind comes to when others do something: (kind, has, deed of others, keeps). What is not here
-/// changes nothing. Kinds: Shared, Oplock, Delegation.
+/// The effect of others' operations on a lease of each kind: (kind, rights, operation, remaining rights). Missing rows
+/// change nothing. Kinds: Shared, Oplock, Delegation.
 const BREAKS: [(char, &str, &str, &str); 24] = [
     ('S', "RWH", "touch", "RH"),
     ('S', "RW", "touch", "R"),
@@ -35,7 +35,6 @@ const BREAKS: [(char, &str, &str, &str); 24] = [
 #[derive(Clone, Debug)]
 struct Lease {
     kind: char,
-    /// Whose it is, or of which open.
     key: u64,
     has: &'static str,
     asked: Option<&'static str>,
@@ -63,13 +62,13 @@ struct Model {
     now: u64,
 }
 
-/// Who does something: the holder, the open, the lease it is done under.
+/// The requester: holder, open, and the lease of the open.
 type Who = (u64, u64, Option<(char, u64)>);
 
 const NOBODY: Who = (0, 0, None);
 
 impl Model {
-    /// Breaks what others have; whether something must be answered first.
+    /// Breaks others' leases; returns whether one must be answered first.
     fn deed(&mut self, who: Who, deed: &str) -> bool {
         let mut waits = false;
         for lease in &mut self.leases {
@@ -135,7 +134,7 @@ impl Model {
         if self.deed(who, deed) { Err(Conflict::Recalling) } else { Ok(()) }
     }
 
-    /// What a new open may cache.
+    /// Returns the caching rights of a new open.
     fn grant(
         &mut self,
         id: u64,
@@ -376,7 +375,7 @@ fn io_step(rig: &mut Rig, model: &mut Model, pick: Option<usize>, kind: IoKind) 
     let by = open.map_or(Requester::Anonymous, |open| Requester::Open(OpenId(open.id)));
     let (deed, right) = match kind {
         IoKind::Read => ("touch", Rights::READ),
-        // The only ranges here are what others are asked for.
+        // The only ranges in this model are those that others may conflict with.
         IoKind::Write | IoKind::Replace => ("change", Rights::WRITE),
         IoKind::SetAttrs => ("attributes", Rights::NONE),
         IoKind::ReadAttrs => ("look", Rights::NONE),

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 const BYTES: u64 = 12;
 const OWNERS: u64 = 3;
 
-/// Advisory ranges as they are defined: what each owner has of each byte.
+/// Advisory ranges by definition: the lock of each owner on each byte.
 #[derive(Default)]
 struct Bytes([[Option<bool>; 12]; 3]);
 
@@ -242,7 +242,7 @@ fn a_range_is_kept_for_a_while_for_who_was_told() {
 }
 
 #[test]
-fn who_has_some_of_it_does_not_stand_in_line() {
+fn owner_of_an_overlapping_range_skips_the_queue() {
     let mut rig = Rig::new();
     rig.granted(&Request::Lock(locking(1, 0, 10, false)));
     rig.waits(&queued(2, 0, 10, true));

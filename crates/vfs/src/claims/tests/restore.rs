@@ -35,7 +35,7 @@ impl Rig {
 }
 
 #[test]
-fn what_is_restored_stands_until_its_time_is_over() {
+fn restored_claim_lasts_until_its_deadline() {
     let mut rig = Rig::new();
     let span = Span::clamped(0, 9);
     let open = rig.restore(RestoreRequest { ranges: vec![(span, true)], ..restoring(1, alone()) });
@@ -58,7 +58,7 @@ fn what_is_restored_stands_until_its_time_is_over() {
 }
 
 #[test]
-fn who_is_here_as_well_is_in_the_way_as_ever() {
+fn connected_holder_conflicts_with_a_restored_claim() {
     let mut rig = Rig::new();
     rig.restore(restoring(1, Access { rights: Rights::READ, deny: Rights::WRITE }));
     rig.open(opening(2, Access { rights: Rights::READ, deny: Rights::WRITE }));
@@ -81,7 +81,7 @@ fn no_cache_comes_back_beside_another_that_it_breaks() {
 }
 
 #[test]
-fn who_was_not_there_hears_of_a_break_when_it_is() {
+fn disconnected_holder_receives_the_break_on_reconnect() {
     let mut rig = Rig::new();
     let open = rig.restore(restoring(1, read_write()));
     rig.recache(open, 7, "RWH");
@@ -104,7 +104,7 @@ fn who_was_not_there_hears_of_a_break_when_it_is() {
 }
 
 #[test]
-fn what_was_to_be_deleted_is() {
+fn restored_delete_on_close_removes_the_file() {
     let mut rig = Rig::new();
     let removed = Effect::Remove { file: key(1), stream: Stream::default(), link: link() };
     let open = rig.restore(RestoreRequest { deletion: Some(link()), ..restoring(1, read_write()) });
@@ -121,7 +121,7 @@ fn what_was_to_be_deleted_is() {
 }
 
 #[test]
-fn what_is_restored_needs_no_grace() {
+fn restore_succeeds_without_grace() {
     for grace in [Grace::default(), Grace::new(Nanos(9 * SECOND), [RecordId(1)])] {
         let claims = Claims::new(Timeouts::default(), grace);
         let holder = claims.attach(Arc::new(Deaf));

@@ -1,7 +1,7 @@
 //! Deletion, names, opens without a connection, courtesy, the time after a restart, and threads.
 
 use super::*;
-use crate::claims::held::CLAIMS_MAX;
+use crate::claims::entries::CLAIMS_MAX;
 use crate::sync::Mutex;
 use crate::{FsError, Wait};
 use std::sync::Arc;
@@ -38,7 +38,7 @@ fn the_last_close_deletes() {
     }
     rig.granted(&Request::Close(fourth));
     assert_eq!(rig.take(), [removed(0)]);
-    // It is as good as gone, and lost by whoever opens it.
+    // The file is to be deleted: a new open would lose it.
     assert_eq!(rig.refused(&Request::Open(opening(4, read_write()))), Conflict::DeletePending);
     assert_eq!(rig.take(), [], "it is removed once");
     rig.removed(1);
@@ -116,7 +116,7 @@ fn a_name_that_is_to_go_is_the_one_that_there_is() {
 }
 
 #[test]
-fn who_is_not_heard_of_keeps_nothing_that_was_deleted() {
+fn silent_holder_does_not_keep_a_deleted_file() {
     let delete = |open| Request::SetDelete { open, link: Some(link()), waits: true };
     for is_gone_before in [false, true] {
         let mut rig = Rig::new();
@@ -144,7 +144,7 @@ fn who_is_not_heard_of_keeps_nothing_that_was_deleted() {
 }
 
 #[test]
-fn what_was_deleted_and_waits_for_its_client_goes_when_somebody_wants_it() {
+fn deleted_file_of_a_disconnected_open_goes_on_conflict() {
     let mut rig = Rig::new();
     let open = rig.open(OpenRequest { lease: shared(1, "RWH"), ..opening(1, deleting()) });
     rig.granted(&Request::SetDelete { open, link: Some(link()), waits: true });
@@ -222,7 +222,7 @@ fn a_durable_open_without_a_conflict_comes_back_with_all_it_had() {
     assert_eq!(rig.refused(&Request::Reconnect { open, holder: HolderId(3) }), Conflict::NotHeld);
     assert_eq!(rig.table.drop_holder(rig.now, HolderId(1)), []);
     rig.granted(&io(Requester::Open(open), IoKind::Write));
-    // A writer with dirty data that nobody can be asked for is given up.
+    // A writer with dirty data whose client is gone loses its lease.
     rig.granted(&disconnect(open, false));
     assert_eq!(rig.apply(1, &io(Requester::Anonymous, IoKind::Write)), Verdict::Granted(Granted::default()));
     assert!(rig.take().contains(&revoked(3, open)));
@@ -339,12 +339,12 @@ fn a_file_has_no_more_than_so_many_claims() {
     assert_eq!((rig.refused(&stacked(holders + 1)), holders), (Conflict::TooMany, 15));
 }
 
-/// How many requests are granted, or wait, until there are too many.
+/// Returns the number of requests that are granted or wait before one is refused.
 fn until_refused(mut request: impl FnMut() -> Verdict) -> usize {
     (0..=CLAIMS_MAX).take_while(|_| request() != Verdict::Refused(Conflict::TooMany)).count()
 }
 
-/// Of opens, ranges and waiting requests of one file.
+/// Covers opens, ranges and waiting requests of one file.
 #[test]
 fn one_user_leaves_claims_on_a_file_to_others() {
     let users = Arc::new(HolderUsers::default());
@@ -378,7 +378,7 @@ fn one_user_leaves_claims_on_a_file_to_others() {
 #[test]
 fn ranges_that_are_given_back_in_part_count_too() {
     let mut rig = Rig::new();
-    // One has half of what there is.
+    // One user has half of the limit.
     let most = CLAIMS_MAX as u64 / 2;
     rig.granted(&Request::Lock(locking(1, 0, 4 * most, true)));
     let owner = locking(1, 0, 0, true).owner;

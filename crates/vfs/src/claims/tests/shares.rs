@@ -51,7 +51,7 @@ fn another_stream_is_another_file() {
 }
 
 #[test]
-fn who_deletes_a_file_meets_those_who_keep_a_stream_of_it() {
+fn deleting_a_file_conflicts_with_opens_of_its_streams() {
     let keeps = Access { rights: Rights::READ, deny: Rights::DELETE };
     let deletes = Access { rights: Rights::DELETE, deny: Rights::NONE };
     let of_stream = |number, access| OpenRequest { stream: Stream(number), ..opening(1, access) };
@@ -85,7 +85,7 @@ fn grows_and_shrinks() {
 }
 
 #[test]
-fn what_an_advisory_open_denies_binds_opens_alone() {
+fn advisory_deny_blocks_opens_only() {
     for is_advisory in [false, true] {
         let mut rig = Rig::new();
         let alone = Access { rights: Rights::READ, deny: Rights::READ | Rights::WRITE };
@@ -111,7 +111,7 @@ fn a_kept_handle_is_asked_for_before_a_refusal() {
     assert_eq!(rig.outcomes(), [(ticket, Outcome::Again)]);
     let second = rig.open(OpenRequest { lease: shared(2, "RH"), ..opening(2, alone) });
     rig.waits(&Request::Open(opening(1, alone)));
-    // It is still in use: the handle is given up, the open stays.
+    // The handle cache ends, but the open stays: it is still in use.
     assert_eq!(rig.acknowledge(shared_key(2), caching("R")), Verdict::Granted(Granted::default()));
     assert_eq!(rig.refused(&Request::Open(opening(1, alone))), Conflict::Share);
     rig.granted(&Request::Close(second));

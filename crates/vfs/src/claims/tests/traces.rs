@@ -1,7 +1,7 @@
-//! Random traces: what must hold after every step, and in the end.
+//! Random traces, with invariants after every step and at the end.
 
+use super::super::entries::Open;
 use super::super::file::FileClaims;
-use super::super::held::Open;
 use super::*;
 use proptest::prelude::*;
 use std::collections::{HashMap, HashSet};
@@ -67,7 +67,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What the clients believe, made of nothing but answers and effects.
+/// The state of the clients, derived from answers and effects alone.
 #[derive(Default)]
 struct Clients {
     opens: Vec<(OpenId, u8)>,
@@ -85,7 +85,7 @@ impl World {
     fn apply(&mut self, file: u8, request: &Request) -> Verdict {
         let is_free = self.is_free(file, request);
         let verdict = self.rig.apply(file, request);
-        // Nor is who asks with an open that the file does not have stopped by what others hold.
+        // Others' claims do not stop a request with an open that the file does not have either.
         let had_no_say = matches!(verdict, Verdict::Granted(_) | Verdict::Refused(Conflict::NotHeld))
             && self.rig.effects.is_empty();
         assert!(!is_free || had_no_say, "{request:?} would not have been asked about: {verdict:?}");
@@ -96,7 +96,7 @@ impl World {
             if matches!(request, Request::Open(_)) {
                 self.clients.opens.push((open, file));
             }
-            // Who comes back is told what it had, and of the break after that.
+            // A reconnected client receives its former rights, and then the break.
             let is_back = matches!(request, Request::Reconnect { .. });
             if let Some(key) = lease.filter(|_| !is_breaking || is_back) {
                 self.clients.leases.insert((file, Stream::default(), key), caching);
@@ -108,24 +108,24 @@ impl World {
 
     /// Whether the counts let this by without a look.
     fn is_free(&self, file: u8, request: &Request) -> bool {
-        let binds = self.rig.table.claims(&key(file)).map(FileClaims::binds).unwrap_or_default();
+        let blocked = self.rig.table.claims(&key(file)).map(FileClaims::blocked).unwrap_or_default();
         match request {
-            Request::Io(Io { kind: IoKind::Read, .. }) => !binds.reads,
-            Request::Io(Io { kind: IoKind::ReadAttrs, .. }) => !binds.looks,
-            Request::Io(Io { kind: IoKind::ReadEnd, .. }) => !binds.ends,
-            Request::Io(_) | Request::Unlink { .. } => !binds.changes,
+            Request::Io(Io { kind: IoKind::Read, .. }) => !blocked.read,
+            Request::Io(Io { kind: IoKind::ReadAttrs, .. }) => !blocked.getattr,
+            Request::Io(Io { kind: IoKind::ReadEnd, .. }) => !blocked.eof,
+            Request::Io(_) | Request::Unlink { .. } => !blocked.change,
             _ => false,
         }
     }
 
-    /// Takes in what the effects say.
+    /// Applies the effects to the clients' state.
     fn hear(&mut self) {
         let clients = &mut self.clients;
         for effect in self.rig.take() {
             match effect {
                 Effect::Recall { file, stream, key, from, to, .. } => {
                     let believed = clients.leases.insert((file.bytes()[0], stream, key), to);
-                    // Who comes to a lease that is being broken is told once more.
+                    // A client that joins a breaking lease receives the break once more.
                     let is_known = [Some(from), Some(to)].contains(&believed);
                     assert!(is_known, "{key:?} is recalled from {from:?}, and was {believed:?}");
                 }
@@ -291,7 +291,7 @@ impl World {
         self.rig.effects.extend(effects);
     }
 
-    /// What must hold at any time.
+    /// Checks the invariants.
     fn check(&mut self) {
         let World { rig, clients } = self;
         rig.table.assert_tidy();

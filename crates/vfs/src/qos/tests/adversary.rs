@@ -1,4 +1,4 @@
-//! Whatever a client does, it gets what its limits say and no more, and leaves others theirs.
+//! An adversary gets no more than its limits, and leaves others their share.
 
 use super::*;
 use proptest::prelude::*;
@@ -7,7 +7,7 @@ const LIMIT: u64 = 64 * MIB;
 const OPS: u64 = 4000;
 const TIME: u64 = 2 * SECOND;
 
-/// Compounds that mix operations of all kinds, and move any part of what they ask for, or more.
+/// Compounds that mix operations of all kinds, and move any part of the requested bytes, or more.
 fn trick() -> impl Strategy<Value = Trick> {
     let bytes = || prop_oneof![Just(0), Just(1), Just(4096), Just(1 << 20), 0..=(1u32 << 20)];
     let part = || prop_oneof![Just(0), Just(1000), 0..=1000u32];
@@ -32,7 +32,7 @@ fn tricky(volume: usize, client: u8, in_flight: u32, tricks: &[Trick]) -> Load {
     Load { tricks: tricks.to_vec(), ..Load::new(volume, client, in_flight, 0) }
 }
 
-/// A call more than the limit may have passed at the beginning, and what an idle time earns.
+/// Allows for one call at the beginning, and for the burst after an idle time.
 fn assert_within(got: f64, limit: u64, of_call: u64) -> Result<(), TestCaseError> {
     let allowed = limit as f64 * 1.05 + of_call as f64 * SECOND as f64 / TIME as f64;
     prop_assert!(got <= allowed, "{:.3} times the limit", got / limit as f64);

@@ -1,4 +1,4 @@
-//! The limiter in virtual time: clients that ask, a clock that jumps, and what comes out.
+//! The limiter in virtual time: simulated clients and a clock that jumps.
 
 mod adversary;
 
@@ -12,7 +12,7 @@ use std::sync::Arc;
 const SECOND: u64 = 1_000_000_000;
 const MIB: u64 = 1 << 20;
 
-/// What a call in the simulation belongs to.
+/// The identity of a call in the simulation.
 #[derive(Clone, Copy, Debug)]
 struct Ticket {
     load: usize,
@@ -20,11 +20,11 @@ struct Ticket {
     since: u64,
     /// Bytes that are moved in the end.
     moved: Transferred,
-    /// Nobody waits for it.
+    /// Whether the call was abandoned.
     is_gone: bool,
 }
 
-/// A call that is not what it seems.
+/// A call that moves other bytes than it asks for.
 #[derive(Clone, Copy, Debug)]
 struct Trick {
     demand: Demand,
@@ -32,7 +32,7 @@ struct Trick {
     is_dropped: bool,
 }
 
-/// A client's load on a volume: so many calls in flight, each asked for again as soon as it is answered.
+/// A client's load on a volume: a number of calls in flight, each repeated as soon as it is answered.
 #[derive(Clone, Debug)]
 struct Load {
     volume: usize,
@@ -43,7 +43,7 @@ struct Load {
     read: u32,
     /// When it begins and ends, in nanoseconds.
     active: std::ops::Range<u64>,
-    /// What it does instead of asking honestly, one after the other.
+    /// Tricks to use instead of honest requests, one after the other.
     tricks: Vec<Trick>,
 }
 
@@ -62,7 +62,7 @@ impl Load {
     }
 }
 
-/// A service without storage: what may pass is answered after a moment.
+/// A service without storage: a passed call is answered after a moment.
 struct Bench {
     scheduler: Scheduler<Ticket>,
     loads: Vec<Load>,
@@ -168,12 +168,12 @@ impl Bench {
     fn answer(&mut self, ticket: Ticket, has_waited: bool) {
         let Ticket { load, demand, since, moved, .. } = ticket;
         let Load { volume, client, .. } = self.loads[load];
-        self.scheduler.refund_unused(volume, client, demand, (moved, has_waited), Nanos(self.now));
+        self.scheduler.refund_unused(volume, client, demand, moved, has_waited, Nanos(self.now));
         self.passed.push((self.now, load, demand, moved, self.now - since));
         self.arrivals.push(std::cmp::Reverse((self.now + self.pause(load), load)));
     }
 
-    /// How long a load takes to its next call. Tricks need no haste, and would be many.
+    /// Returns the pause of a load before its next call. Tricks need no haste, and would be many.
     fn pause(&self, load: usize) -> u64 {
         if self.loads[load].tricks.is_empty() { ANSWER } else { 50 * ANSWER }
     }
@@ -501,7 +501,7 @@ fn removed_volumes_leave_nothing_behind() {
         // Who still has the number of a removed volume does nothing to the one that has its slot.
         let next = scheduler.add(&bytes_limit(1), Nanos(0));
         assert!(scheduler.wait(volume, client, demand, round, Nanos(0)).is_err());
-        scheduler.refund_unused(volume, client, demand, (Transferred::default(), true), Nanos(0));
+        scheduler.refund_unused(volume, client, demand, Transferred::default(), true, Nanos(0));
         assert!(scheduler.remove(volume).is_empty() && scheduler.throttled(next).1 == 0);
         scheduler.remove(next);
         numbers.insert(next);
@@ -654,17 +654,11 @@ fn each_limit_is_charged_and_refunded_for_its_own_component() {
     assert_eq!(scheduler.admit(0, client, Demand::write(1), Nanos(SECOND)), Decision::Passed);
     // The WRITEs have failed: the READs are not paid back for it.
     let moved = Transferred { read: 4096, written: 0 };
-    (0..calls).for_each(|_| scheduler.refund_unused(0, client, both, (moved, false), Nanos(SECOND)));
+    (0..calls).for_each(|_| scheduler.refund_unused(0, client, both, moved, false, Nanos(SECOND)));
     assert_eq!(scheduler.admit(0, client, Demand::read(1), Nanos(SECOND)), Decision::Refused);
     assert_eq!(scheduler.admit(0, client, Demand::list(0), Nanos(SECOND)), Decision::Passed);
     // More than was asked for is a debt.
-    scheduler.refund_unused(
-        0,
-        client,
-        Demand::list(0),
-        (Transferred::read(1 << 20), false),
-        Nanos(2 * SECOND),
-    );
+    scheduler.refund_unused(0, client, Demand::list(0), Transferred::read(1 << 20), false, Nanos(2 * SECOND));
     assert_eq!(
         scheduler.admit(0, client, Demand::read(1), Nanos(2 * SECOND + SECOND / 2)),
         Decision::Refused
@@ -686,7 +680,7 @@ fn demand_that_moves_less_than_it_may_costs_no_more_of_its_share() {
 }
 
 /// Large demands of 40 clients, in one volume or in one each: no window has more than the limit, and none has less than its share.
-fn assert_large_demands_pass_in_turn(what: &str, limit: u64, (pool, volumes): (PoolLimits, &[VolumeLimits])) {
+fn assert_large_demands_pass_in_turn(what: &str, limit: u64, pool: PoolLimits, volumes: &[VolumeLimits]) {
     let window = 5 * SECOND;
     let mut bench = Bench::new(pool, volumes);
     for client in 1..=40 {
@@ -710,7 +704,7 @@ fn large_demands_of_many_clients_pass_one_after_the_other() {
     let limit = 4 * MIB;
     let (own, pool) = (bytes_limit(limit), PoolLimits::from(bytes_limit(limit).all));
     let assert = |what, pool, volumes: &[VolumeLimits]| {
-        assert_large_demands_pass_in_turn(what, limit, (pool, volumes));
+        assert_large_demands_pass_in_turn(what, limit, pool, volumes);
     };
     assert("a volume", PoolLimits::default(), slice::from_ref(&own));
     assert("a pool's volume", pool, &[VolumeLimits::default()]);
@@ -753,7 +747,7 @@ fn demands_that_move_nothing_leave_others_their_share() {
 }
 
 #[test]
-fn what_waits_in_a_removed_volume_comes_back_in_order() {
+fn waiters_of_a_removed_volume_return_in_order() {
     let mut bench = Bench::new(Limits::NONE, &[bytes_limit(MIB)]);
     bench.load(Load::new(0, 1, 8, 1 << 20));
     bench.load(Load::new(0, 2, 8, 1 << 20));

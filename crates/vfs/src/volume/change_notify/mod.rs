@@ -1,7 +1,7 @@
-//! Who is told of changes below a directory: names that come and go, and what changes in the files that have them.
+//! Watches of changes below a directory: of names, and of the files that have them.
 //!
-//! A change is told once, whatever protocol it came by. Where nobody watches anything of a volume, that is one load. What is told
-//! waits in a bounded buffer until it is taken; what does not fit is said to be too much, and whoever watches lists the directory.
+//! A change is reported once, whatever protocol made it. Without watches a change costs one atomic load. Each watch has
+//! a bounded buffer of changes. On overflow the watch reports that, and its client lists the directory.
 
 use crate::acl::access::{self, Access};
 use crate::acl::posix_acl::PosixAcl;
@@ -23,15 +23,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub const WATCHES_MAX: usize = 16_384;
 /// See [`WATCHES_MAX`].
 pub const WATCHES_OF_USER_MAX: usize = WATCHES_MAX / 4;
-/// Bytes that all watches of a volume keep until they are taken, and how many of them those of one user.
-pub const KEPT_BYTES_MAX: usize = 16 << 20;
-/// See [`KEPT_BYTES_MAX`].
-pub const KEPT_BYTES_OF_USER_MAX: usize = KEPT_BYTES_MAX / 4;
+/// Bytes of undelivered changes of a volume, and the part of them that one user may have.
+pub const RETAINED_BYTES_MAX: usize = 16 << 20;
+/// See [`RETAINED_BYTES_MAX`].
+pub const RETAINED_BYTES_OF_USER_MAX: usize = RETAINED_BYTES_MAX / 4;
 /// Bytes that a change takes besides its path.
 pub const CHANGE_BYTES: usize = 16;
-/// Directories from a change up to whoever watches the tree.
+/// Levels from a change up to a watched tree.
 const DEPTH_MAX: usize = 256;
-/// Entries that are looked at for the name of a directory.
+/// Entries scanned for the name of a directory.
 const ENTRIES_MAX: usize = 65_536;
 /// Names of directories that are remembered.
 const NAMES_MAX: usize = 4096;
@@ -51,15 +51,15 @@ impl ChangeMask {
     pub const ATTRIBUTES: Self = Self(1 << 2);
     /// Sizes.
     pub const SIZE: Self = Self(1 << 3);
-    /// The time of the last write, and so what was written.
+    /// The time of the last write, and so the data.
     pub const MODIFIED: Self = Self(1 << 4);
-    /// The time of the last access, where somebody sets it.
+    /// The time of the last access, if a client sets it.
     pub const ACCESSED: Self = Self(1 << 5);
     /// The time of creation.
     pub const CREATED: Self = Self(1 << 6);
     /// Extended attributes.
     pub const XATTRS: Self = Self(1 << 7);
-    /// Who may do what.
+    /// Owner, group, mode and access control list.
     pub const SECURITY: Self = Self(1 << 8);
 
     /// Whether anything of `other` is in it.
@@ -80,53 +80,50 @@ impl BitOr for ChangeMask {
     }
 }
 
-/// What has happened to a name.
+/// The kind of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// It is new.
     Added,
-    /// It is gone.
     Removed,
-    /// What has it was changed.
+    /// The object of the name was modified.
     Modified,
-    /// It was changed to the one that comes next.
+    /// The old name of a rename; the new one follows.
     OldName,
-    /// It was changed to this.
+    /// The new name of a rename.
     NewName,
 }
 
 /// A change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChangeRecord {
-    /// What has happened.
     pub action: Action,
-    /// To what: a path from the directory that is watched, its names separated by `/`.
+    /// The path from the watched directory, its names separated by `/`.
     pub path: Vec<u8>,
 }
 
-/// What whoever watches is told.
+/// The events that a watch delivers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WatchEvents {
     /// These changes.
     Changes(Vec<ChangeRecord>),
     /// More than was kept: the directory is to be listed.
     Overflow,
-    /// The directory is gone or going, and nothing more is told.
+    /// The directory is removed or being removed. No more events follow.
     DirectoryRemoved,
 }
 
 /// Called when there is news, with no lock held.
 pub type OnEvents = Box<dyn Fn() + Send + Sync>;
 
-/// What of a directory is watched.
+/// The subject of a watch.
 pub struct WatchFilter {
-    /// Who watches, as the export takes it: of what lies below it is told who may list it there.
+    /// The watching caller under the export's rules. Events below the directory need the right to list them.
     pub caller: Caller,
-    /// The user who has logged in, of whose watches there are only so many.
+    /// The user who is logged in; watches are limited for each user.
     pub user: u32,
     /// Which changes.
     pub what: ChangeMask,
-    /// Whether those of everything below it as well.
+    /// Whether changes in all directories below are included.
     pub is_tree: bool,
     /// Bytes of changes that are kept at most.
     pub bytes_max: usize,
@@ -135,26 +132,26 @@ pub struct WatchFilter {
 /// A watch, until it is dropped.
 pub struct Watch {
     watches: Arc<Watches>,
-    watched: Arc<Watched>,
+    watched: Arc<WatchEntry>,
 }
 
-struct Watched {
+struct WatchEntry {
     key: FileKey,
     wish: WatchFilter,
     buffer: Mutex<Buffer>,
-    kept: Kept,
+    retained: RetainedBytes,
     tell: OnEvents,
 }
 
-/// What is kept, by all watches of a user, and of a volume.
+/// Bytes of undelivered changes of a user and of the volume.
 #[derive(Clone)]
-struct Kept {
+struct RetainedBytes {
     of_user: Arc<AtomicUsize>,
     of_all: Arc<AtomicUsize>,
 }
 
-/// Those who watch something. Who tells them goes on with what there is while it changes.
-type Watchers = Arc<Vec<Arc<Watched>>>;
+/// The watches of a directory. A notification works on a snapshot of them.
+type Watchers = Arc<Vec<Arc<WatchEntry>>>;
 
 #[derive(Default)]
 struct Buffer {
@@ -177,18 +174,24 @@ pub(crate) struct Watches {
 #[derive(Default)]
 struct Table {
     watched: HashMap<FileKey, Watchers>,
-    /// Those among them who watch trees.
+    /// The watches of trees among them.
     trees: Watchers,
-    /// How many watches each user has, and how many bytes they keep.
+    /// Number of watches and retained bytes of each user.
     users: HashMap<u32, (usize, Arc<AtomicUsize>)>,
-    /// Where directories were found: the one above, and the name there.
+    /// The last known parent and name of directories.
     names: HashMap<FileKey, (FileKey, Box<[u8]>)>,
 }
 
-/// What has a name, as far as watches want to know.
+/// The object of a name, as watches need it.
 pub(crate) struct Child {
     key: FileKey,
     pub(crate) is_dir: bool,
+}
+
+/// A name in a directory.
+pub(crate) struct NameInDir<'n> {
+    pub(crate) dir: &'n NodeRef,
+    pub(crate) name: &'n [u8],
 }
 
 /// A change in a directory.
@@ -198,7 +201,7 @@ impl Watch {
     /// Takes the news, if there is any.
     pub fn take(&self) -> Option<WatchEvents> {
         let mut buffer = self.watched.buffer.lock();
-        self.watched.kept.give_back(&mut buffer);
+        self.watched.retained.release(&mut buffer);
         let changes = std::mem::take(&mut buffer.changes);
         if buffer.is_gone {
             return Some(WatchEvents::DirectoryRemoved);
@@ -220,33 +223,33 @@ impl Drop for Watch {
     fn drop(&mut self) {
         self.watches.table.lock().remove(&self.watched);
         self.watches.count.fetch_sub(1, Ordering::SeqCst);
-        // Whoever tells of something now still has it, and keeps nothing more.
+        // A notifier may still have a snapshot with this watch, and must not queue anything more.
         let mut buffer = self.watched.buffer.lock();
-        self.watched.kept.give_back(&mut buffer);
+        self.watched.retained.release(&mut buffer);
         buffer.is_gone = true;
     }
 }
 
-impl Kept {
-    /// Counts bytes, if there may be so many more.
+impl RetainedBytes {
+    /// Adds bytes, unless that exceeds a limit.
     fn take(&self, bytes: usize) -> bool {
-        let take = |kept: &AtomicUsize, max| {
-            let has_room = kept.fetch_add(bytes, Ordering::Relaxed) + bytes <= max;
+        let take = |retained: &AtomicUsize, max| {
+            let has_room = retained.fetch_add(bytes, Ordering::Relaxed) + bytes <= max;
             if !has_room {
-                kept.fetch_sub(bytes, Ordering::Relaxed);
+                retained.fetch_sub(bytes, Ordering::Relaxed);
             }
             has_room
         };
-        let has_room = take(&self.of_user, KEPT_BYTES_OF_USER_MAX);
-        if has_room && !take(&self.of_all, KEPT_BYTES_MAX) {
+        let has_room = take(&self.of_user, RETAINED_BYTES_OF_USER_MAX);
+        if has_room && !take(&self.of_all, RETAINED_BYTES_MAX) {
             self.of_user.fetch_sub(bytes, Ordering::Relaxed);
             return false;
         }
         has_room
     }
 
-    /// What a buffer keeps counts no longer.
-    fn give_back(&self, buffer: &mut Buffer) {
+    /// Subtracts the bytes of a buffer.
+    fn release(&self, buffer: &mut Buffer) {
         let bytes = std::mem::take(&mut buffer.bytes);
         self.of_user.fetch_sub(bytes, Ordering::Relaxed);
         self.of_all.fetch_sub(bytes, Ordering::Relaxed);
@@ -254,7 +257,7 @@ impl Kept {
 }
 
 impl Table {
-    fn remove(&mut self, gone: &Arc<Watched>) {
+    fn remove(&mut self, gone: &Arc<WatchEntry>) {
         let remove = |from: &mut Watchers| Arc::make_mut(from).retain(|watched| !Arc::ptr_eq(watched, gone));
         if let Some(here) = self.watched.get_mut(&gone.key) {
             remove(here);
@@ -277,8 +280,8 @@ impl Table {
     }
 }
 
-impl Watched {
-    /// Keeps changes, together or not at all, and tells of them.
+impl WatchEntry {
+    /// Queues changes, together or not at all, and signals the client.
     fn push(&self, above: &[u8], changes: &[Change<'_>]) {
         if self.keep(above, changes) {
             (self.tell)();
@@ -303,7 +306,7 @@ impl Watched {
             return false;
         }
         let bytes: usize = new.iter().map(|change| CHANGE_BYTES + change.path.len()).sum();
-        if buffer.bytes + bytes <= self.wish.bytes_max && self.kept.take(bytes) {
+        if buffer.bytes + bytes <= self.wish.bytes_max && self.retained.take(bytes) {
             buffer.bytes += bytes;
             buffer.changes.append(&mut new);
         } else {
@@ -312,16 +315,15 @@ impl Watched {
         true
     }
 
-    /// Forgets what it keeps, for whoever lists the directory anyway.
+    /// Drops the buffered changes; the client will list the directory.
     fn overflow(&self, buffer: &mut Buffer) {
-        self.kept.give_back(buffer);
+        self.retained.release(buffer);
         buffer.changes = Vec::new();
         buffer.is_too_much = true;
     }
 }
 
 impl Watches {
-    /// None yet, where `style` decides who may see what.
     pub(crate) fn new(style: SecurityStyle) -> Self {
         Self { style, ..Self::default() }
     }
@@ -342,8 +344,8 @@ impl Watches {
         self.count.fetch_add(1, Ordering::SeqCst);
         let (watches, of_user) = table.users.entry(wish.user).or_default();
         *watches += 1;
-        let kept = Kept { of_user: Arc::clone(of_user), of_all: Arc::clone(&self.bytes) };
-        let watched = Arc::new(Watched { key, wish, buffer: Mutex::default(), kept, tell });
+        let retained = RetainedBytes { of_user: Arc::clone(of_user), of_all: Arc::clone(&self.bytes) };
+        let watched = Arc::new(WatchEntry { key, wish, buffer: Mutex::default(), retained, tell });
         if watched.wish.is_tree {
             Arc::make_mut(&mut table.trees).push(Arc::clone(&watched));
         }
@@ -351,7 +353,7 @@ impl Watches {
         Ok(Watch { watches: Arc::clone(self), watched })
     }
 
-    /// What has a name in a directory, where anybody watches.
+    /// Looks up the object of a name, if there are watches.
     pub(crate) fn child(&self, dir: &NodeRef, name: Name<'_>) -> Option<Child> {
         if !self.is_any() {
             return None;
@@ -377,7 +379,7 @@ impl Watches {
         }
     }
 
-    /// Tells those who watch a directory, or a tree, that it is going.
+    /// Notifies watches of a directory that it is being removed.
     pub(crate) fn gone(&self, key: &FileKey) {
         if !self.is_any() {
             return;
@@ -391,7 +393,7 @@ impl Watches {
         }
     }
 
-    /// Tells of a name that is gone, and of what had it.
+    /// Notifies watches of a removed name.
     pub(crate) fn removed(&self, root: &NodeRef, dir: &NodeRef, name: &[u8], child: Option<Child>) {
         let Some(child) = child else { return };
         if child.is_dir {
@@ -404,8 +406,8 @@ impl Watches {
     pub(crate) fn renamed(
         &self,
         root: &NodeRef,
-        (from_dir, from): (&NodeRef, &[u8]),
-        (to_dir, to): (&NodeRef, &[u8]),
+        from: NameInDir<'_>,
+        to: NameInDir<'_>,
         moved: Option<Child>,
         replaced: Option<Child>,
     ) {
@@ -414,56 +416,63 @@ impl Watches {
         if replaced.as_ref().is_some_and(|replaced| replaced.key == moved.key) {
             return;
         }
-        self.removed(root, to_dir, to, replaced);
-        if from_dir.key() == to_dir.key() {
-            let changes = [(Action::OldName, from), (Action::NewName, to)];
-            return self.names_changed(root, from_dir, &changes, moved.is_dir);
+        self.removed(root, to.dir, to.name, replaced);
+        if from.dir.key() == to.dir.key() {
+            let changes = [(Action::OldName, from.name), (Action::NewName, to.name)];
+            return self.names_changed(root, from.dir, &changes, moved.is_dir);
         }
-        self.names_changed(root, from_dir, &[(Action::Removed, from)], moved.is_dir);
-        self.names_changed(root, to_dir, &[(Action::Added, to)], moved.is_dir);
+        self.names_changed(root, from.dir, &[(Action::Removed, from.name)], moved.is_dir);
+        self.names_changed(root, to.dir, &[(Action::Added, to.name)], moved.is_dir);
     }
 
     fn watchers(&self, key: &FileKey) -> Watchers {
         self.table.lock().watched.get(key).cloned().unwrap_or_default()
     }
 
-    /// Tells changes to those who watch a directory, or its tree if they are in one below, to which the way leads through those with
-    /// these attributes.
-    fn push(&self, key: &FileKey, way: &[Passed], above: &[u8], changes: &[Change<'_>], what: ChangeMask) {
-        let is_told = |watched: &&Arc<Watched>| {
-            (watched.wish.is_tree || way.is_empty())
+    /// Queues changes for the watches of a directory. `ancestors` are the directories between it and the change, so
+    /// only watches of trees match unless there are none.
+    fn push(
+        &self,
+        key: &FileKey,
+        ancestors: &[Ancestor],
+        above: &[u8],
+        changes: &[Change<'_>],
+        what: ChangeMask,
+    ) {
+        let is_wanted = |watched: &&Arc<WatchEntry>| {
+            (watched.wish.is_tree || ancestors.is_empty())
                 && watched.wish.what.intersects(what)
-                && may_see(&watched.wish.caller, way)
+                && may_see(&watched.wish.caller, ancestors)
         };
-        self.watchers(key).iter().filter(is_told).for_each(|watched| watched.push(above, changes));
+        self.watchers(key).iter().filter(is_wanted).for_each(|watched| watched.push(above, changes));
     }
 
-    /// Tells changes in `dir` to those who watch the trees that it is in.
+    /// Queues changes in `dir` for the watches of the trees that contain it.
     fn climb(&self, root: &NodeRef, dir: &NodeRef, changes: &[Change<'_>], what: ChangeMask) -> FsResult<()> {
         let (root, mut node) = (root.key(), NodeRef::clone(dir));
-        let (mut path, mut way) = (Vec::new(), Vec::new());
+        let (mut path, mut ancestors) = (Vec::new(), Vec::new());
         for _ in 0..DEPTH_MAX {
             if node.key() == root {
                 return Ok(());
             }
-            way.push(self.passed(&node)?);
+            ancestors.push(self.ancestor(&node)?);
             let above = node.parent()?.node;
             let name = self.name_in(&above, &node)?;
             path = if path.is_empty() { name.to_vec() } else { [&name, &b"/"[..], &path].concat() };
-            self.push(&above.key(), &way, &path, changes, what);
+            self.push(&above.key(), &ancestors, &path, changes, what);
             node = above;
         }
         Err(FsError::NameTooLong)
     }
 
-    fn passed(&self, dir: &NodeRef) -> FsResult<Passed> {
+    fn ancestor(&self, dir: &NodeRef) -> FsResult<Ancestor> {
         let attrs = dir.attrs(Blocking::Allowed)?;
         let (acl, posix_acl) = match (self.style, dir.acls()) {
             (SecurityStyle::Unix, None) => (None, None),
             (SecurityStyle::Unix, Some(acls)) => (None, acls.access_acl(&attrs, Blocking::Allowed)?),
             (SecurityStyle::Ntfs, _) => (Some(list_of(dir, &attrs)?), None),
         };
-        Ok(Passed { attrs, acl, posix_acl })
+        Ok(Ancestor { attrs, acl, posix_acl })
     }
 
     /// The name of a directory in the one above it.
@@ -500,7 +509,7 @@ impl Watches {
         Ok(name)
     }
 
-    /// Has all who watch trees list them.
+    /// Makes all watches of trees list them.
     fn overflow_trees(&self) {
         let trees = Arc::clone(&self.table.lock().trees);
         for watched in trees.iter() {
@@ -511,16 +520,16 @@ impl Watches {
 }
 
 /// A directory on the way to a change.
-struct Passed {
+struct Ancestor {
     attrs: Attrs,
-    /// Where lists rule.
+    /// Set where access control lists rule.
     acl: Option<Acl>,
-    /// Where mode bits rule.
+    /// Set where mode bits rule.
     posix_acl: Option<Arc<PosixAcl>>,
 }
 
-impl Passed {
-    fn lets(&self, caller: &Caller, access: Access, right: Rights) -> bool {
+impl Ancestor {
+    fn grants(&self, caller: &Caller, access: Access, right: Rights) -> bool {
         match &self.acl {
             Some(acl) => acl.granted(&self.attrs, caller).has(right),
             None => access::check(&self.attrs, self.posix_acl.as_deref(), caller, access).is_ok(),
@@ -528,10 +537,10 @@ impl Passed {
     }
 }
 
-/// Whether somebody may list the first of these directories, and come there through the others.
-fn may_see(caller: &Caller, way: &[Passed]) -> bool {
-    way.iter().all(|passed| passed.lets(caller, Access::EXECUTE, Rights::EXECUTE))
-        && way.first().is_none_or(|passed| passed.lets(caller, Access::READ, Rights::READ))
+/// Whether a caller may list the first of these directories and traverse the others.
+fn may_see(caller: &Caller, ancestors: &[Ancestor]) -> bool {
+    ancestors.iter().all(|ancestor| ancestor.grants(caller, Access::EXECUTE, Rights::EXECUTE))
+        && ancestors.first().is_none_or(|ancestor| ancestor.grants(caller, Access::READ, Rights::READ))
 }
 
 #[cfg(test)]

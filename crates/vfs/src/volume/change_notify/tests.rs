@@ -32,7 +32,7 @@ fn said(watch: &Watch) -> Vec<String> {
     changes.into_iter().map(line).collect()
 }
 
-/// As many watches as a user may have.
+/// Creates watches until the user's limit refuses one.
 fn watches_of(watches: &Arc<Watches>, user: u32) -> Vec<Watch> {
     let watch = || watches.add(dir(), wish_of(user, usize::MAX), Box::new(|| {}));
     std::iter::repeat_with(watch).take(WATCHES_MAX).map_while(Result::ok).collect()
@@ -76,7 +76,7 @@ fn watches_and_their_changes_are_bounded_for_a_volume() {
     for number in 0..20 {
         make(&watches, &format!("{number:0100}"));
     }
-    assert!(watches.bytes.load(Ordering::SeqCst) <= KEPT_BYTES_MAX);
+    assert!(watches.bytes.load(Ordering::SeqCst) <= RETAINED_BYTES_MAX);
     let kinds = all.iter().map(|watch| matches!(watch.take(), Some(WatchEvents::Overflow)));
     assert!(kinds.filter(|is_too_much| *is_too_much).count() > 0);
     assert_eq!(watches.bytes.load(Ordering::SeqCst), 0);
@@ -96,8 +96,8 @@ fn one_user_leaves_watches_and_bytes_to_others() {
         make(&watches, &format!("{made:0250}"));
         made += 1;
     }
-    assert_eq!(made, KEPT_BYTES_OF_USER_MAX / WATCHES_OF_USER_MAX / (CHANGE_BYTES + 250) + 1);
-    assert!(watches.bytes.load(Ordering::SeqCst) < KEPT_BYTES_MAX / 2);
+    assert_eq!(made, RETAINED_BYTES_OF_USER_MAX / WATCHES_OF_USER_MAX / (CHANGE_BYTES + 250) + 1);
+    assert!(watches.bytes.load(Ordering::SeqCst) < RETAINED_BYTES_MAX / 2);
     assert_eq!(said(&modest).len(), made);
     greedy.pop();
     assert_eq!(watches_of(&watches, 1000).len(), 1);

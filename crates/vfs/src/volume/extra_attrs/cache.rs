@@ -1,7 +1,7 @@
-//! What was read of files' records lately, so that asking again reads nothing.
+//! A cache of extended attribute records, so that repeated reads need no storage.
 //!
-//! A record belongs to a state of its file, which [`Attrs::change`] numbers: whoever changes the record changes that number. So a
-//! cached record is good for as long as the number is the same, and nothing has to be told to the cache.
+//! A record belongs to a state of its file, which [`Attrs::change`] numbers. Any change of the record changes that
+//! number, so an entry is valid while the number is the same. The cache needs no invalidation.
 
 use super::ExtraAttrs;
 use crate::acl::Record;
@@ -22,43 +22,43 @@ const ACL_ENTRIES_REMEMBERED: usize = 16;
 /// Records that are changed at a time: a change is a look and a write, and others wait.
 const CHANGES: usize = 64;
 
-static SLOTS_OF_ALL: LazyLock<Box<[Mutex<Remembered>]>> =
+static SLOTS_OF_ALL: LazyLock<Box<[Mutex<CachedExtraAttrs>]>> =
     LazyLock::new(|| (0..SLOTS).map(|_| Mutex::default()).collect());
 static CHANGING: LazyLock<[Mutex<()>; CHANGES]> = LazyLock::new(|| array::from_fn(|_| Mutex::default()));
 static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
 /// A record, and the state of a file that it belongs to.
 #[derive(Default)]
-struct Remembered {
+struct CachedExtraAttrs {
     file: u64,
     change: u64,
-    kept: Option<ExtraAttrs>,
-    /// What its extended attributes take.
+    extra: Option<ExtraAttrs>,
+    /// The size of the file's extended attributes.
     xattrs: Option<XattrsSize>,
-    /// Its access control list, or that it has none.
+    /// The access control list; `Some(None)` if the file has none.
     acl: Option<Option<Arc<Record>>>,
 }
 
 /// The records of one volume's files.
-pub(crate) struct KeptCache {
+pub(crate) struct ExtraAttrsCache {
     /// A number that no other volume of this process has had.
     volume: u64,
 }
 
-impl Default for KeptCache {
+impl Default for ExtraAttrsCache {
     fn default() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         Self { volume: NEXT.fetch_add(1, Ordering::Relaxed) }
     }
 }
 
-/// Where the record of a file is remembered.
+/// The cache slot of a file.
 pub(crate) struct Slot {
-    /// A number of the file among those of all volumes, which nobody can make another file have.
+    /// A hash of the volume and the key, seeded per process: no client can make another file have it.
     file: u64,
 }
 
-impl KeptCache {
+impl ExtraAttrsCache {
     pub(crate) fn slot(&self, key: &FileKey) -> Slot {
         // 0 is the file of an empty slot.
         Slot { file: HASHER.hash_one((self.volume, key)).max(1) }
@@ -68,20 +68,20 @@ impl KeptCache {
 impl Slot {
     /// The record of the file in this state, if it was read.
     pub(crate) fn recall(&self, attrs: &Attrs) -> Option<ExtraAttrs> {
-        self.of(attrs, |remembered| remembered.kept)
+        self.of(attrs, |remembered| remembered.extra)
     }
 
-    /// The record was `kept` when the file was in this state, or since.
-    pub(crate) fn remember(&self, attrs: &Attrs, kept: ExtraAttrs) {
-        self.of(attrs, |remembered| remembered.kept = Some(kept));
+    /// The record was read when the file was in this state, or since.
+    pub(crate) fn remember(&self, attrs: &Attrs, extra: ExtraAttrs) {
+        self.of(attrs, |remembered| remembered.extra = Some(extra));
     }
 
-    /// What the file's extended attributes take in this state, if they were looked at.
+    /// Returns the cached size of the file's extended attributes in this state.
     pub(crate) fn recall_xattrs(&self, attrs: &Attrs) -> Option<XattrsSize> {
         self.of(attrs, |remembered| remembered.xattrs)
     }
 
-    /// The same of what its extended attributes take.
+    /// Caches the size of the file's extended attributes.
     pub(crate) fn remember_xattrs(&self, attrs: &Attrs, size: XattrsSize) {
         self.of(attrs, |remembered| remembered.xattrs = Some(size));
     }
@@ -91,7 +91,7 @@ impl Slot {
         self.of(attrs, |remembered| remembered.acl.clone())
     }
 
-    /// The same of its access control list.
+    /// Caches the access control list.
     pub(crate) fn remember_acl(&self, attrs: &Attrs, acl: Option<Arc<Record>>) {
         let entries = acl.as_ref().and_then(|record| record.acl.entries.as_ref()).map_or(0, Vec::len);
         if entries <= ACL_ENTRIES_REMEMBERED {
@@ -99,12 +99,12 @@ impl Slot {
         }
     }
 
-    /// What is remembered of the file in this state, after whatever was here.
-    fn of<T>(&self, attrs: &Attrs, act: impl FnOnce(&mut Remembered) -> T) -> T {
+    /// Runs `act` on the entry of the file in this state, replacing an entry of another file or state.
+    fn of<T>(&self, attrs: &Attrs, act: impl FnOnce(&mut CachedExtraAttrs) -> T) -> T {
         let index = usize::try_from(self.file % SLOTS as u64).unwrap_or(0);
         let mut slot = SLOTS_OF_ALL[index].lock();
         if (slot.file, slot.change) != (self.file, attrs.change) {
-            *slot = Remembered { file: self.file, change: attrs.change, ..Remembered::default() };
+            *slot = CachedExtraAttrs { file: self.file, change: attrs.change, ..CachedExtraAttrs::default() };
         }
         act(&mut slot)
     }

@@ -1,47 +1,51 @@
-//! What is kept with a file that file systems have no room for: the attributes that Windows knows besides, and times that
-//! somebody has set and no file system lets be set. It is one extended attribute of this service's own ([`XattrName::KEPT`]), so
-//! it goes with the file whoever moves it, and every name of the file has the same. docs/formats/kept-xattr.md draws the bytes.
+//! Attributes for which file systems have no room: those that only Windows knows, and times that a client sets but no
+//! file system lets a user set.
 //!
-//! [`XattrName::KEPT`]: crate::XattrName::KEPT
+//! One extended attribute of this service ([`XattrName::EXTRA_ATTRS`]) stores them, so they follow the file through
+//! renames and are the same under every name. docs/formats/kept-xattr.md draws the bytes.
+//!
+//! [`XattrName::EXTRA_ATTRS`]: crate::XattrName::EXTRA_ATTRS
 
 mod cache;
 
 use crate::model::attrs::{Attrs, Time};
 
-pub(crate) use cache::KeptCache;
+pub(crate) use cache::ExtraAttrsCache;
 
 /// The first byte of a record of this format.
 const VERSION: u8 = 1;
 /// Bytes of a record.
 const BYTES: usize = 44;
-/// What a record has: flags, a time of creation, a change time.
+/// The parts that a record contains: flags, creation time, change time.
 const HAS_FLAGS: u8 = 1;
 const HAS_BORN: u8 = 2;
 const HAS_CHANGED: u8 = 4;
 
-/// A record belongs to a change time, which nobody knows before it is written: it may be this much later than the record says, in
-/// nanoseconds. What changes a file so soon after its change time was set is not seen in the time that is shown.
+/// The slack of a record's change time, in nanoseconds. The change time of the write itself is unknown before the
+/// write, so it may be this much later than recorded. A change within this time after a change time was set does not
+/// show.
 pub(crate) const CHANGED_STEP_NS: i128 = 20_000_000;
 
-/// What is kept with a file. Of one with which nothing was ever kept, it is the default.
+/// Extra attributes of a file; the default for a file without a record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExtraAttrs {
-    /// Attributes, with the bits of MS-FSCC §2.6; `None` where nobody has set any.
+    /// Attributes with the bits of MS-FSCC §2.6; `None` if no client has set any.
     pub flags: Option<u32>,
-    /// When the file was made, as somebody has set it; `None`: when the storage says ([`Attrs::born`]).
+    /// The creation time that a client has set; `None`: the storage's ([`Attrs::born`]).
     pub born: Option<Time>,
-    /// When the file changed last, as somebody has set it, until it changes again ([`Kept::changed`]).
+    /// The change time that a client has set, valid until the file changes again ([`ExtraAttrs::changed`]).
     pub set_changed: Option<Time>,
     /// The change time that the storage had, or a little less, when [`Kept::set_changed`] was set.
     pub(crate) changed_at: Time,
     /// There is a record that is none of this format, which counts as none. The next change replaces it.
     pub is_damaged: bool,
-    /// Lists rule the volume, so mode bits say nothing of who may write. It is not part of the record.
+    /// Whether access control lists rule the volume, so that mode bits do not say who may write. Not stored in the
+    /// record.
     pub is_listed: bool,
 }
 
 impl ExtraAttrs {
-    /// When the file was made, if anybody knows.
+    /// Returns the creation time, if it is known.
     pub fn born(&self, attrs: &Attrs) -> Option<Time> {
         self.born.or(attrs.born)
     }
@@ -83,7 +87,7 @@ impl ExtraAttrs {
         bytes
     }
 
-    /// What stored bytes say.
+    /// Decodes stored bytes.
     pub(crate) fn decode(bytes: &[u8]) -> Self {
         Self::decoded(bytes).unwrap_or(Self { is_damaged: true, ..Self::default() })
     }
@@ -120,7 +124,7 @@ mod tests {
 
     #[test]
     fn record_bytes_are_as_drawn() {
-        let kept = ExtraAttrs {
+        let extra = ExtraAttrs {
             flags: Some(0x0102_0304),
             born: Some(Time { seconds: -2, nanos: 0x0a0b_0c0d }),
             set_changed: Some(Time { seconds: 5, nanos: 6 }),
@@ -132,13 +136,13 @@ mod tests {
         bytes[..8].copy_from_slice(&[1, 7, 0, 0, 1, 2, 3, 4]);
         bytes[8..20].copy_from_slice(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xfe, 10, 11, 12, 13]);
         (bytes[27], bytes[31], bytes[39], bytes[43]) = (5, 6, 7, 8);
-        assert_eq!(kept.encode(), bytes);
-        assert_eq!(ExtraAttrs::decode(&bytes), kept);
+        assert_eq!(extra.encode(), bytes);
+        assert_eq!(ExtraAttrs::decode(&bytes), extra);
         assert_eq!(ExtraAttrs::decode(&ExtraAttrs::default().encode()), ExtraAttrs::default());
     }
 
     #[test]
-    fn what_is_no_record_counts_as_none() {
+    fn malformed_record_counts_as_damaged() {
         let damaged = ExtraAttrs { is_damaged: true, ..ExtraAttrs::default() };
         let good = ExtraAttrs::default().encode();
         let with = |at: usize, byte: u8| {

@@ -6,7 +6,7 @@ use std::ops::RangeBounds;
 
 /// A map as [`BTreeMap`] is one.
 #[derive(Clone, Debug)]
-pub(crate) struct FewMap<K, V> {
+pub(crate) struct SmallMap<K, V> {
     /// None if the map is empty.
     first: Option<(K, V)>,
     rest: BTreeMap<K, V>,
@@ -14,15 +14,15 @@ pub(crate) struct FewMap<K, V> {
 
 /// A set as [`std::collections::BTreeSet`] is one.
 #[derive(Clone, Debug)]
-pub(crate) struct FewSet<K>(FewMap<K, ()>);
+pub(crate) struct SmallSet<K>(SmallMap<K, ()>);
 
-impl<K, V> Default for FewMap<K, V> {
+impl<K, V> Default for SmallMap<K, V> {
     fn default() -> Self {
         Self { first: None, rest: BTreeMap::new() }
     }
 }
 
-impl<K, V> FewMap<K, V> {
+impl<K, V> SmallMap<K, V> {
     pub(crate) fn len(&self) -> usize {
         usize::from(self.first.is_some()) + self.rest.len()
     }
@@ -42,7 +42,7 @@ impl<K, V> FewMap<K, V> {
     }
 }
 
-impl<K: Ord, V> FewMap<K, V> {
+impl<K: Ord, V> SmallMap<K, V> {
     pub(crate) fn get(&self, key: &K) -> Option<&V> {
         match &self.first {
             Some((first, value)) if first == key => Some(value),
@@ -93,13 +93,13 @@ impl<K: Ord, V> FewMap<K, V> {
     }
 }
 
-impl<K> Default for FewSet<K> {
+impl<K> Default for SmallSet<K> {
     fn default() -> Self {
-        Self(FewMap::default())
+        Self(SmallMap::default())
     }
 }
 
-impl<K> FewSet<K> {
+impl<K> SmallSet<K> {
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
@@ -119,7 +119,7 @@ impl<K> FewSet<K> {
     }
 }
 
-impl<K: Ord> FewSet<K> {
+impl<K: Ord> SmallSet<K> {
     #[cfg(test)]
     pub(crate) fn contains(&self, key: &K) -> bool {
         self.0.get(key).is_some()
@@ -142,7 +142,7 @@ impl<K: Ord> FewSet<K> {
     }
 }
 
-impl<K: Ord> Extend<K> for FewSet<K> {
+impl<K: Ord> Extend<K> for SmallSet<K> {
     fn extend<I: IntoIterator<Item = K>>(&mut self, keys: I) {
         for key in keys {
             self.insert(key);
@@ -150,12 +150,12 @@ impl<K: Ord> Extend<K> for FewSet<K> {
     }
 }
 
-impl<K> IntoIterator for FewSet<K> {
+impl<K> IntoIterator for SmallSet<K> {
     type Item = K;
     type IntoIter = std::iter::Chain<std::option::IntoIter<K>, std::collections::btree_map::IntoKeys<K, ()>>;
 
     fn into_iter(self) -> Self::IntoIter {
-        let FewMap { first, rest } = self.0;
+        let SmallMap { first, rest } = self.0;
         first.map(|(key, ())| key).into_iter().chain(rest.into_keys())
     }
 }
@@ -170,8 +170,8 @@ mod tests {
     proptest! {
         #[test]
         fn few_entries_are_as_a_tree_has_them(steps in vec((0..4u8, 0..6u8, 0..6u8), 0..60)) {
-            let (mut few, mut tree) = (FewMap::default(), BTreeMap::new());
-            let (mut few_set, mut tree_set) = (FewSet::default(), BTreeSet::new());
+            let (mut few, mut tree) = (SmallMap::default(), BTreeMap::new());
+            let (mut few_set, mut tree_set) = (SmallSet::default(), BTreeSet::new());
             for (number, &(step, key, other)) in steps.iter().enumerate() {
                 match step {
                     0 => {

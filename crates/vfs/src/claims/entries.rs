@@ -1,23 +1,22 @@
-//! What is held of one file, as data; the rules are with each kind of claim.
+//! The claims on one file, as data; the rules are in the module of each kind of claim.
 
 use super::{Access, Caching, Durable, HolderId, LeaseKey, Link, LockOwner, OpenId, Span, Stream};
 use crate::qos::Nanos;
 
-/// How many opens, ranges and waiting requests one file may have, each. One user has half of them at most ([`Users`](super::Users)).
+/// The limit of opens, ranges and waiting requests of one file, each. One user has half of them at most
+/// ([`HolderUsers`](super::HolderUsers)).
 pub(super) const CLAIMS_MAX: usize = 16_384;
 
-/// Whom claims on a file can stop: nothing else has to look at them.
+/// The operations that claims on a file can stop; others need no look at the claims.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Binds {
-    /// Who reads its data.
-    pub reads: bool,
-    /// Who is told its attributes.
-    pub looks: bool,
-    /// Who takes its end from them.
-    pub ends: bool,
-    /// Who changes its data, attributes or names.
-    pub changes: bool,
-    /// Who gives it or a stream of it another name, or waits until that has gone.
+pub(super) struct Blocked {
+    pub read: bool,
+    pub getattr: bool,
+    /// Taking the end of the file from its attributes.
+    pub eof: bool,
+    /// Changes of data, attributes or names.
+    pub change: bool,
+    /// Whether the file or one of its streams goes with an open.
     pub deletes: bool,
 }
 
@@ -34,12 +33,12 @@ pub(super) struct Open {
     pub delete_on_close: Option<Link>,
 }
 
-/// What goes when the last open of it does.
+/// A file or stream to delete with its last open.
 #[derive(Debug)]
 pub(super) struct Deletion {
     pub stream: Stream,
     pub link: Link,
-    /// That it has gone, and the volume is removing the name.
+    /// Whether the volume is removing the name.
     pub is_begun: bool,
 }
 
@@ -53,7 +52,7 @@ pub(super) struct Range {
     pub span: Span,
     pub is_exclusive: bool,
     pub is_enforced: bool,
-    /// It is only kept for the owner, who has to ask for it.
+    /// The end of a reservation: the range is not locked yet, and its owner must ask for it.
     pub kept_until: Option<Nanos>,
 }
 
@@ -62,13 +61,13 @@ pub(super) struct Lease {
     pub key: LeaseKey,
     pub holder: HolderId,
     pub stream: Stream,
-    /// What the holder may still make use of.
+    /// The rights that the holder may still use.
     pub have: Caching,
-    /// What will be left once the holder has answered; `have` if nothing was asked.
+    /// The rights after the holder's answer; equal to `have` without a recall.
     pub target: Caching,
     /// When the answer must be there.
     pub deadline: Option<Nanos>,
-    /// How long the holder may take, if that is its own.
+    /// A longer or shorter time limit for this holder's answers.
     pub answers_within: Option<Nanos>,
     pub epoch: u16,
 }

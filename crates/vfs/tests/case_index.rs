@@ -108,7 +108,7 @@ impl vfs::claims::Holder for Nobody {
 }
 
 #[test]
-fn what_others_change_below_is_seen() {
+fn change_by_another_process_is_seen() {
     let (_, volume) = volume();
     let top = export(&volume);
     make(&top, "Old");
@@ -144,7 +144,7 @@ fn a_directory_that_is_filled_is_listed_once() {
 }
 
 #[test]
-fn who_may_not_list_a_directory_finds_names_as_they_are_spelled() {
+fn caller_without_list_right_finds_exact_names_only() {
     let (_, volume) = volume();
     let (top, mut pending) = (export(&volume), PendingSync::default());
     let set = SetAttrs { mode: Some(0o711), ..SetAttrs::default() };

@@ -1,4 +1,4 @@
-//! What the verbs of files owe to those who hold claims on them: callers without state meet share modes, ranges and leases.
+//! Operations on files against the claims of others: callers without state meet share modes, ranges and leases.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +18,7 @@ use vfs_testing::MemFs;
 
 const ALLOWED: Blocking = Blocking::Allowed;
 
-/// A client of a protocol with state, which writes down what it is told.
+/// A client of a protocol with state, which records its effects.
 #[derive(Default)]
 struct Client(Mutex<Vec<Effect>>);
 
@@ -104,7 +104,7 @@ impl World {
         opened.write(offset, b"ab", Stability::Unstable, &mut self.pending).map(drop)
     }
 
-    /// What the client was asked to give up since this was called last.
+    /// Takes the recalls since the last call.
     fn recalls(&self) -> Vec<(Caching, Caching)> {
         let effects = std::mem::take(&mut *self.client.0.lock());
         let recall = |effect| match effect {
@@ -270,7 +270,7 @@ fn passing_the_changes_of_a_file_changes_nothing_of_it() {
 const SECOND: u64 = 1_000_000_000;
 
 #[test]
-fn who_does_not_answer_in_time_has_nothing_left_also_if_nobody_asks() {
+fn unanswered_recall_is_enforced_without_another_request() {
     let w = World::new();
     assert_eq!(w.volume.expire_claims(Nanos(u64::MAX)), Ok(()), "of what was never held");
     let all = Caching::READ | Caching::WRITE | Caching::HANDLE;
@@ -347,7 +347,7 @@ fn nobody_opens_a_file_that_is_about_to_go() {
     assert!(w.top.open_dir(&root(), ALLOWED).unwrap().lookup(b"file", ALLOWED).is_err());
 }
 
-/// It would be acknowledged, and gone with the close of others.
+/// The write would be acknowledged, and lost with the close of another open.
 #[test]
 fn a_file_that_others_delete_by_closing_it_is_changed_through_opens_alone() {
     let link = |w: &World| Link { parent: w.top.key(), name: (*b"file").into(), listing: None };
@@ -411,7 +411,7 @@ fn a_deletion_that_is_withdrawn_binds_nobody() {
 
 /// Data that is written through an open would be lost when others close the file. Clients with mandatory ranges know that.
 #[test]
-fn a_file_that_goes_with_an_open_is_opened_for_writing_by_those_alone_who_know_that() {
+fn file_pending_delete_is_opened_for_writing_by_mandatory_lockers_only() {
     let w = World::new();
     let open = w.open(&w.file, Open { rights: Rights::DELETE, deny: Rights::NONE }, None);
     let link = Link { parent: w.top.key(), name: (*b"file").into(), listing: None };
@@ -435,7 +435,7 @@ fn a_file_that_goes_with_an_open_is_opened_for_writing_by_those_alone_who_know_t
 }
 
 #[test]
-fn who_closes_a_file_that_goes_waits_for_who_removes_it() {
+fn close_of_a_deleted_file_waits_for_the_removing_thread() {
     let mut w = World::new();
     let claims = w.volume.claims();
     let open = w.open(&w.file, Open { rights: Rights::DELETE, deny: Rights::NONE }, None);
@@ -509,7 +509,7 @@ fn a_volume_that_was_there_before_a_restart_takes_only_old_claims_for_a_while() 
 }
 
 #[test]
-fn who_may_read_locks_with_others_and_who_may_write_alone() {
+fn shared_lock_needs_read_and_exclusive_lock_needs_write() {
     let w = World::new();
     let lock = |caller: &Caller, is_exclusive| w.file.authorize_lock(caller, is_exclusive, ALLOWED);
     assert_eq!([lock(&root(), true), lock(&root(), false)], [Ok(()), Ok(())]);
@@ -536,7 +536,7 @@ fn a_caller_known_as_a_holder_recalls_the_delegations_of_others_alone() {
         ("SETATTR", |w, caller, set| w.file.set_attrs(caller, set, None, &mut w.pending).map(drop)),
         ("an attribute", |w, caller, _| {
             let how = vfs::SetXattr::Either;
-            w.file.set_xattr(caller, (b"name", b"value"), how, &mut w.pending).map(drop)
+            w.file.set_xattr(caller, b"name", b"value", how, &mut w.pending).map(drop)
         }),
         ("WRITE", |w, caller, _| {
             let opened = w.file.authorize_write(caller)?;

@@ -1,8 +1,8 @@
-//! Requests that wait: for leases, and for byte ranges in line.
+//! Requests that wait for leases, and for byte ranges in order.
 //!
-//! A request for a range waits behind one claim that stands in its way: a range that is held, or a request before it. Only when that
-//! goes is it looked at again. A request that is granted keeps its number as a range, so those behind it stay where they are. So the
-//! end of a range is the business of those who wait for it, and not of all who wait.
+//! A request for a range waits behind one conflicting claim: a held range, or an earlier request. Only the release of
+//! that claim rechecks it. A granted request keeps its number as a range, so the requests behind it stay there. So the
+//! release of a range costs only the requests behind it, not all that wait.
 
 use super::slab::{self, Slab};
 use super::spans::{Counted, Item, Links, Nothing, Numbered, Order, SpanTree, Window, place_in_tree};
@@ -14,19 +14,19 @@ const NEVER: Nanos = Nanos(u64::MAX);
 
 /// The requests that wait for claims on a file. Mostly there are none, and it takes no memory.
 #[derive(Debug, Default)]
-pub(super) struct Line(Option<Box<Requests>>);
+pub(super) struct WaitQueue(Option<Box<Requests>>);
 
 #[derive(Debug, Default)]
 struct Requests {
-    /// Those that wait for a lease to be given up: then they are applied again.
+    /// Requests that wait for a recall; then they are applied again.
     recalls: BTreeMap<Ticket, HolderId>,
     ranges: BTreeMap<Ticket, (RangeWaiter, u32)>,
     /// Their bytes, by the numbers that `ranges` has.
     all: Slab<Entry>,
-    spans: SpanTree<InLine>,
-    of_owners: SpanTree<OfOwner>,
-    /// Those of them that stood behind a request of another owner when they were last looked at.
-    behind_requests: SpanTree<BehindRequest>,
+    spans: SpanTree<ByBytes>,
+    of_owners: SpanTree<ByOwner>,
+    /// Requests that were behind a request of another owner at their last check.
+    behind_requests: SpanTree<ByRequest>,
     /// The claim that a request waits behind, and the request.
     behind: BTreeSet<(u64, Ticket)>,
     until: BTreeSet<(Nanos, Ticket)>,
@@ -63,7 +63,7 @@ struct Entry {
     is_exclusive: bool,
     is_enforced: bool,
     heights: [u8; 3],
-    in_line: Links<Numbered>,
+    by_bytes: Links<Numbered>,
     of_owner: Links<Nothing>,
     behind_request: Links<Counted>,
 }
@@ -79,7 +79,7 @@ impl Entry {
             is_exclusive,
             is_enforced,
             heights: [0; 3],
-            in_line: Links::default(),
+            by_bytes: Links::default(),
             of_owner: Links::default(),
             behind_request: Links::default(),
         }
@@ -88,7 +88,7 @@ impl Entry {
 
 impl slab::Entry for Entry {
     fn next_free(&mut self) -> &mut u32 {
-        self.in_line.unused()
+        self.by_bytes.unused()
     }
 }
 
@@ -107,15 +107,15 @@ impl Item for Entry {
 }
 
 #[derive(Debug)]
-struct InLine;
+struct ByBytes;
 
 #[derive(Debug)]
-struct OfOwner;
+struct ByOwner;
 
 #[derive(Debug)]
-struct BehindRequest;
+struct ByRequest;
 
-impl Order for InLine {
+impl Order for ByBytes {
     type Entry = Entry;
     type Kind = (Stream, bool);
     type Group = LockOwner;
@@ -129,10 +129,10 @@ impl Order for InLine {
         entry.owner
     }
 
-    place_in_tree!(in_line, 0);
+    place_in_tree!(by_bytes, 0);
 }
 
-impl Order for OfOwner {
+impl Order for ByOwner {
     type Entry = Entry;
     type Kind = (LockOwner, Stream);
     type Group = ();
@@ -147,14 +147,14 @@ impl Order for OfOwner {
     place_in_tree!(of_owner, 1);
 }
 
-impl Order for BehindRequest {
+impl Order for ByRequest {
     type Entry = Entry;
     type Kind = (LockOwner, Stream);
     type Group = ();
     type Below = Counted;
 
     fn kind(entry: &Entry) -> Self::Kind {
-        OfOwner::kind(entry)
+        ByOwner::kind(entry)
     }
 
     fn group(_: &Entry) -> Self::Group {}
@@ -162,7 +162,7 @@ impl Order for BehindRequest {
     place_in_tree!(behind_request, 2);
 }
 
-impl Line {
+impl WaitQueue {
     pub(super) fn len(&self) -> usize {
         self.0.as_ref().map_or(0, |requests| requests.len())
     }
@@ -189,7 +189,7 @@ impl Line {
         self.0.get_or_insert_default().add_range(ticket, waiter);
     }
 
-    /// Takes a request out: whose it is. Those behind it stay there.
+    /// Removes a request and returns its holder. The requests behind it stay there.
     pub(super) fn remove(&mut self, ticket: Ticket) -> Option<HolderId> {
         let holder = self.0.as_mut()?.remove(ticket);
         self.forget();
@@ -208,21 +208,21 @@ impl Line {
         self.0.as_ref()?.waiter(ticket)
     }
 
-    /// A claim is no longer in the way: those behind it are looked at.
+    /// Rechecks the requests behind a released claim.
     pub(super) fn released(&mut self, claim: u64) {
         if let Some(requests) = &mut self.0 {
             requests.released(claim);
         }
     }
 
-    /// Has the requests of one owner that are behind a claim looked at.
+    /// Rechecks the requests of one owner behind a claim.
     pub(super) fn released_to(&mut self, owner: LockOwner, claim: u64) {
         if let Some(requests) = &mut self.0 {
             requests.released_to(owner, claim);
         }
     }
 
-    /// All that wait for ranges are looked at.
+    /// Rechecks all requests for ranges.
     pub(super) fn all_released(&mut self) {
         if let Some(requests) = &mut self.0 {
             requests.due.extend(requests.ranges.keys());
@@ -236,7 +236,7 @@ impl Line {
         }
     }
 
-    /// The first of those to be looked at.
+    /// Returns the first request to recheck.
     pub(super) fn next_due(&mut self) -> Option<(Ticket, RangeWaiter)> {
         let requests = self.0.as_mut()?;
         let ticket = requests.due.pop_first()?;
@@ -265,7 +265,7 @@ impl Line {
         self.0.as_ref()?.until.first().map(|(until, _)| *until)
     }
 
-    /// One whose time is over.
+    /// Returns a request whose deadline has passed.
     pub(super) fn overdue(&self, now: Nanos) -> Option<Ticket> {
         let first = self.0.as_ref()?.until.first();
         first.filter(|(until, _)| *until <= now).map(|(_, ticket)| *ticket)
@@ -334,7 +334,7 @@ impl Requests {
         self.ranges.insert(ticket, (waiter, at));
     }
 
-    /// Moves what is left to less memory. It takes as long as a few of the removals before it.
+    /// Moves the entries to less memory, at the cost of a few of the removals before it.
     #[cold]
     fn compact(&mut self) {
         self.all = Slab::default();

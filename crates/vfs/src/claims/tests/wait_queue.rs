@@ -1,4 +1,4 @@
-//! Byte ranges and who waits for them against the same rules over lists, and how many steps they take.
+//! Byte ranges and waiting requests against the same rules over lists, and the number of steps that they take.
 
 use super::super::spans::STEPS;
 use super::*;
@@ -16,7 +16,7 @@ enum Step {
     Drop(u64),
 }
 
-/// A step at the first of so many bytes, at the last ones, or at all from one of them on. A holder ends once in so many steps.
+/// A step at the first bytes, at the last ones, or at all from one of them on. One in `ends` steps ends a holder.
 fn step(bytes: u64, ends: u32) -> impl Strategy<Value = Step> {
     let span = move || {
         prop_oneof![
@@ -97,7 +97,7 @@ impl Lists {
         self.held.push(request);
     }
 
-    /// Looks at all who wait, in order, until nothing changes.
+    /// Rechecks all waiting requests in order until nothing changes.
     fn grant(&mut self) {
         let mut at = 0;
         while let Some(&(ticket, request)) = self.waiting.get(at) {
@@ -250,7 +250,7 @@ impl Both {
         found.into_iter().for_each(|at| _ = held.remove(at));
     }
 
-    /// Closes an open, with which its ranges go, and opens another; who waits with it is asked to ask again.
+    /// Closes an open and with it its ranges, and opens another. Requests that wait with it are resumed to be repeated.
     fn reopen(&mut self, holder: u64) {
         let before = *self.open(holder);
         if self.lists.waiting.iter().any(|(_, request)| request.open == Some(before)) {
@@ -318,7 +318,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 8, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// So many that the trees turn at each level.
+    /// Enough ranges that the trees rotate at each level.
     #[test]
     fn hundreds_of_ranges_are_those_of_a_list(steps in prop::collection::vec(step(2000, 60), 1500)) {
         let mut both = Both::new();
@@ -441,7 +441,7 @@ fn a_holder_ends_in_bounded_steps() {
     rig.table.assert_tidy();
 }
 
-/// One after the other, whoever has the byte gives it to the next, be they of one open or of many.
+/// Each owner of the byte passes it to the next, with one open or with many.
 #[test]
 fn thousands_who_wait_for_one_byte_are_served_in_few_steps_each() {
     for opens in [1, 8000] {
