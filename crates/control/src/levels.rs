@@ -6,9 +6,9 @@
 use crate::error::{Error, Result};
 
 use crate::pool::Pool;
+use crate::pool_totals::Totals;
 use crate::protocol::Protocols;
 use crate::rule::{Access, ExportRule};
-use crate::together::Sum;
 use crate::volume::Volume;
 use envelope::{Bytes, Ceilings, Iops, Level, Owner, Protocol, Provider};
 use std::num::NonZeroU64;
@@ -191,13 +191,13 @@ fn check_rules(level: Level, volume: &Volume) -> Result<()> {
 
 /// Refuses volumes that a pool cannot have together, each of which it can have. By force they may have more bytes than the
 /// pool.
-pub(crate) fn check_together(pool: &Pool, sum: &Sum, force: bool) -> Result<()> {
+pub(crate) fn check_together(pool: &Pool, sum: &Totals, force: bool) -> Result<()> {
     let wanted = sum.bytes();
     if wanted > pool.size.0 {
         let refusal = Error::PoolFull { pool: pool.name.to_string(), size: pool.size.0, wanted };
         return if force { Ok(()) } else { Err(refusal) };
     }
-    Ok(pool.declared().check_totals(&sum.totals())?)
+    Ok(pool.declared().check_totals(&sum.of_level())?)
 }
 
 /// Refuses a change of a pool's level that its provider does not have.
@@ -260,7 +260,7 @@ pub fn default_root(level: Level) -> Root {
 
 /// Refuses a new size of a pool with these volumes. By force they may have more bytes than the pool.
 pub(crate) fn check_pool_size(pool: &Pool, to: Bytes, volumes: &[Volume], force: bool) -> Result<()> {
-    check_together(&Pool { size: to, ..pool.clone() }, &Sum::of_all(volumes), force)?;
+    check_together(&Pool { size: to, ..pool.clone() }, &Totals::of_all(volumes), force)?;
     let declared: Vec<_> = if force { Vec::new() } else { volumes.iter().map(Volume::declared).collect() };
     Ok(pool.declared().check_resize(to, &declared)?)
 }

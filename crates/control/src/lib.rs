@@ -19,8 +19,10 @@ mod levels;
 mod meters;
 mod name;
 mod namespace;
+mod object_locks;
 mod operation;
 mod pool;
+mod pool_totals;
 mod protocol;
 mod reconcile;
 mod rule;
@@ -31,7 +33,6 @@ mod smb;
 mod store;
 #[cfg(test)]
 mod tests;
-mod together;
 mod token;
 mod user;
 mod volume;

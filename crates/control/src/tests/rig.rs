@@ -11,7 +11,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use vfs::qos::{Gate, Pacer};
-use vfs::sync::Mutex;
+use vfs::sync::{Condvar, Mutex};
 use vfs::{
     Backend, Blocking, Capacity, FsError, FsResult, FsStat, MemProvisioner, Name, Provisioner, Root,
     SharedNamespace, Time, UncheckedNode, Usage, VolumeId,
@@ -30,6 +30,8 @@ pub(super) struct Rig {
     pub(super) heard: Arc<Heard>,
     pub(super) names: Arc<Names>,
     pub(super) now_ms: Arc<AtomicU64>,
+    /// Makes one volume's storage slow.
+    pub(super) slow: Arc<Slow>,
     /// Removals of storage wait while it is locked.
     pub(super) removals: Arc<Mutex<()>>,
     /// The volumes that were opened, one after the other.
@@ -79,8 +81,52 @@ struct Used(Arc<AtomicUsize>);
 struct Fused {
     disk: Arc<MemProvisioner>,
     fuse: Arc<Fuse>,
+    slow: Arc<Slow>,
     removals: Arc<Mutex<()>>,
     opened: Arc<Mutex<Vec<VolumeId>>>,
+}
+
+/// Storage that does not finish with a volume of one size.
+#[derive(Default)]
+pub(super) struct Slow {
+    state: Mutex<SlowState>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct SlowState {
+    /// The size for which storage works until [`Slow::release`].
+    bytes: Option<u64>,
+    waiting: usize,
+}
+
+impl Slow {
+    /// Blocks making a volume of this size, and changing one to it.
+    pub(super) fn block(&self, size: Bytes) {
+        self.state.lock().bytes = Some(size.0);
+    }
+
+    pub(super) fn release(&self) {
+        self.state.lock().bytes = None;
+        self.changed.notify_all();
+    }
+
+    /// Waits until storage works on so many volumes of the blocked size.
+    pub(super) fn await_blocked(&self, count: usize) {
+        let state = self.state.lock();
+        drop(self.changed.wait_while(state, |state| state.waiting < count));
+    }
+
+    fn pass(&self, capacity: Capacity) {
+        let mut state = self.state.lock();
+        if state.bytes != Some(capacity.bytes) {
+            return;
+        }
+        state.waiting += 1;
+        self.changed.notify_all();
+        state = self.changed.wait_while(state, |state| state.bytes == Some(capacity.bytes));
+        state.waiting -= 1;
+    }
 }
 
 impl Fuse {
@@ -133,6 +179,7 @@ impl Fused {
 
 impl Provisioner for Fused {
     fn make(&self, id: VolumeId, root: &Root, capacity: Capacity) -> FsResult<()> {
+        self.slow.pass(capacity);
         self.change(|disk| disk.make(id, root, capacity))
     }
 
@@ -143,6 +190,7 @@ impl Provisioner for Fused {
     }
 
     fn set_capacity(&self, id: VolumeId, capacity: Capacity) -> FsResult<()> {
+        self.slow.pass(capacity);
         self.change(|disk| disk.set_capacity(id, capacity))
     }
 
@@ -205,6 +253,7 @@ impl Rig {
             heard: Arc::default(),
             names: Arc::default(),
             now_ms: Arc::new(AtomicU64::new(1_000)),
+            slow: Arc::default(),
             removals: Arc::default(),
             opened: Arc::default(),
             drawn: Arc::default(),
@@ -231,6 +280,7 @@ impl Rig {
             provisioner: Arc::new(Fused {
                 disk: Arc::clone(&self.disk),
                 fuse: Arc::clone(&self.fuse),
+                slow: Arc::clone(&self.slow),
                 removals: Arc::clone(&self.removals),
                 opened: Arc::clone(&self.opened),
             }),
@@ -302,10 +352,11 @@ impl Rig {
         let wanted: BTreeSet<IpAddr> = volumes.iter().flat_map(|volume| &volume.endpoints).copied().collect();
         assert_eq!(*self.heard.wanted.lock(), wanted, "listeners");
         assert_eq!(
-            service.live().together,
-            crate::together::Together::of(volumes.iter()),
+            service.state().totals,
+            crate::pool_totals::PoolTotals::of(volumes.iter()),
             "what pools have given"
         );
+        assert!(!service.has_locked_objects());
         let unfinished = service.operations(None, 1000).unwrap().items;
         let unfinished: Vec<_> = unfinished.iter().filter(|one| one.ended_ms.is_none()).collect();
         assert!(unfinished.is_empty(), "{unfinished:?}");
