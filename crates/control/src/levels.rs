@@ -32,7 +32,7 @@ pub(crate) fn check_pool(pool: &Pool) -> Result<()> {
     Ok(pool.declared().limits().map(drop)?)
 }
 
-/// What a pool's meter lets through. Where the limits are its volumes' own, that is everything.
+/// Returns the limits of a pool's meter: none if its volumes have limits of their own.
 pub(crate) fn pool_limits(pool: &Pool) -> Result<PoolLimits> {
     let limits = pool.declared().limits()?;
     Ok(match limits.owner {
@@ -45,20 +45,19 @@ pub(crate) fn pool_limits(pool: &Pool) -> Result<PoolLimits> {
 }
 
 impl Pool {
-    /// What it may do, and why.
+    /// Returns the pool's limits with their origins.
     pub fn limits(&self) -> Result<envelope::Limits> {
         Ok(self.declared().limits()?)
     }
 }
 
 impl Volume {
-    /// What it may do in `pool`, which is its own, and why.
+    /// Returns the volume's limits with their origins; `pool` is its own.
     pub fn limits(&self, pool: &Pool) -> Result<envelope::Limits> {
         Ok(home(pool, self).volume_limits(&self.declared())?)
     }
 }
 
-/// What a volume's meter lets through.
 pub(crate) fn volume_limits(pool: &Pool, volume: &Volume) -> Result<VolumeLimits> {
     let limits = volume.limits(pool)?;
     let all = match limits.owner {
@@ -69,7 +68,6 @@ pub(crate) fn volume_limits(pool: &Pool, volume: &Volume) -> Result<VolumeLimits
     Ok(VolumeLimits { all, per_client, mix: limits.shape.map(crate::shape::mix) })
 }
 
-/// What a volume may hold.
 pub(crate) fn capacity(pool: &Pool, volume: &Volume) -> Capacity {
     let files = home(pool, volume).inodes(&volume.declared()).unwrap_or(COUNT_MAX);
     Capacity { bytes: volume.size.0, files }
@@ -234,7 +232,7 @@ pub(crate) fn is_instance(level: Level) -> bool {
     level.info().is_instance
 }
 
-/// Who may mount a volume of which nothing is said (`docs/decisions/0016-control.md`).
+/// Returns the export rules of a volume without explicit ones (`docs/decisions/0016-control.md`).
 pub(crate) fn default_rules(level: Level) -> Vec<ExportRule> {
     let everybody = || "0.0.0.0/0,::/0".parse().ok().map(ExportRule::for_clients).into_iter().collect();
     match level.info().provider {

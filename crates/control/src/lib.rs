@@ -1,4 +1,4 @@
-//! What is served: pools, volumes, and who may mount them; users and groups.
+//! Management: pools, volumes, export rules, users and groups.
 //!
 //! [`Service`] is the one door. A change is checked against its level (`envelope`), written to the store in a transaction
 //! together with a record of who asked for it, done to the storage (`vfs::Provisioner`), and shown to the data plane: its

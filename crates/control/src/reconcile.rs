@@ -59,7 +59,7 @@ impl Service {
         volumes
     }
 
-    /// Opens the storage of a volume that is there.
+    /// Opens the storage of an existing volume.
     fn take_up(&self, PoolAndVolume { pool, volume }: PoolAndVolume) -> FsResult<()> {
         // The catalog once took these settings and may take them no longer. Without its limits a volume is not served.
         let gate = self.state().meters.apply(&pool, &volume).map_err(|_| FsError::Invalid)?;
@@ -71,7 +71,7 @@ impl Service {
         Ok(())
     }
 
-    /// Finishes what was begun on a volume.
+    /// Finishes an unfinished change of a volume.
     pub(crate) fn finish(&self, volume: Volume) -> Result<()> {
         let pool = self.pool(&volume.pool)?;
         let verb = match volume.state {
@@ -93,7 +93,7 @@ impl Service {
         }
     }
 
-    /// The record of what was begun; a removal that failed has ended its own, and gets another.
+    /// Returns the record of an unfinished change. A failed removal ended its record and gets a new one.
     fn taken_up(&self, volume: &Volume, verb: Verb) -> Result<Operation> {
         let name = volume.name.as_str();
         let running = self.read(|store| Ok(store::operation::running(store, Kind::Volume, name)?))?;

@@ -1,4 +1,4 @@
-//! What users and groups have in common: each change is checked as a whole, and then everybody who logs in sees it.
+//! The common part of users and groups: each change is checked as a whole, and the next login sees it.
 
 use super::{AccountsState, Service};
 use crate::error::{Error, Result};
@@ -11,17 +11,17 @@ use rusqlite::Connection;
 /// All users and groups of a store.
 struct Loaded {
     accounts: Accounts,
-    /// Users whose passwords the key here does not open.
+    /// Users whose passwords the key of this directory does not open.
     unreadable_passwords: usize,
 }
 
 impl Service {
-    /// The users and groups: whoever lets clients log in asks them. They are always those of the last change.
+    /// Returns the users and groups for logins. The value follows each change.
     pub fn accounts(&self) -> SharedAccounts {
         self.accounts.clone()
     }
 
-    /// Shows the users and groups of the store.
+    /// Publishes the users and groups of the store.
     pub(crate) fn load_accounts(&self) -> Result<()> {
         let state = &mut *self.accounts_state.lock();
         state.seal = Seal::find(&self.dependencies.dir)?;
@@ -30,7 +30,7 @@ impl Service {
         Ok(())
     }
 
-    /// One transaction that changes users or groups. What does not go together is not committed.
+    /// Changes users or groups in one transaction. An inconsistent result is not committed.
     pub(super) fn change_accounts<T>(
         &self,
         state: &mut AccountsState,
@@ -42,7 +42,7 @@ impl Service {
         Ok(value)
     }
 
-    /// A password of the user `name` as the store has it. The key is made with the first.
+    /// Seals a password of the user `name` for the store. The first password creates the key.
     pub(super) fn sealed(&self, state: &mut AccountsState, name: &str, hash: &NtHash) -> Result<Vec<u8>> {
         let (random, dir) = (&self.dependencies.entropy, &self.dependencies.dir);
         let seal = match state.seal.take() {
@@ -77,7 +77,7 @@ impl Service {
     }
 }
 
-/// Refuses a number that another user or group has.
+/// Refuses a number that belongs to another user or group, or is out of range.
 pub(super) fn check_number(kind: Kind, number: u32, taken_by: Option<String>) -> Result<()> {
     let word = if kind == Kind::Group { "gid" } else { "uid" };
     match taken_by {

@@ -66,7 +66,7 @@ impl Service {
         Ok(Done { value: after.volume, operation })
     }
 
-    /// What the change makes of volume and pool, and what it changes, in words.
+    /// Returns volume and pool after the change, and the changed properties in words.
     fn changed(&self, before: &PoolAndVolume, change: &VolumeChange) -> Result<(PoolAndVolume, Vec<String>)> {
         let (mut volume, changes) = before.volume.changed(change);
         let mut pool = match &change.pool {
@@ -116,8 +116,8 @@ impl Service {
         levels::check_together(&after.pool, &state.totals.with(&after.pool, new), force)
     }
 
-    /// The second half of a change: the storage, then the word that it is done. If the storage refuses, volume and pool are
-    /// what they were, if that is known.
+    /// Changes the storage of a volume and records it as ready. If the storage refuses, volume and pool become again
+    /// `before`, if that is known.
     pub(crate) fn finish_update(
         &self,
         after: PoolAndVolume,

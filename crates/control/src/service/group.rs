@@ -10,7 +10,7 @@ use identity::AccountName;
 use rusqlite::Connection;
 
 impl Service {
-    /// Makes a group. One of that name that is as asked for is left as it is.
+    /// Creates a group. Succeeds without a change if an identical group exists.
     pub fn create_group(&self, terms: &Terms, new: &NewGroup) -> Result<Done<Group>> {
         let mut state = self.accounts_state.lock();
         let thing = (Kind::Group, new.name.as_str());
@@ -125,7 +125,7 @@ impl Service {
     }
 }
 
-/// What is done to a group and a user.
+/// A change of a group and a user.
 type Step = fn(&Connection, &Group, &User) -> Result<()>;
 
 fn add(store: &Connection, group: &Group, user: &User) -> Result<()> {

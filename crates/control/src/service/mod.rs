@@ -54,33 +54,30 @@ use vfs::{Counting, Export, Namespace, Protection, Provisioner, SharedNamespace,
 
 /// Milliseconds since 1970.
 pub type Clock = Box<dyn Fn() -> u64 + Send + Sync>;
-/// Fills with random bytes that nobody can guess.
+/// Fills a buffer with unpredictable random bytes.
 pub type Entropy = Box<dyn Fn(&mut [u8]) + Send + Sync>;
 
-/// Things in a list, at most.
+/// Entries of a page, at most.
 pub const PAGE_MAX: usize = 1000;
 
-/// Who uses volumes now.
+/// The current use of volumes.
 pub trait Mounts: Send + Sync {
-    /// How many clients use a volume.
     fn clients_of(&self, volume: VolumeId) -> usize;
 }
 
-/// What a service depends on.
 pub struct Dependencies {
     /// The data directory, for the store and the key of passwords.
     pub dir: PathBuf,
     /// Makes the volumes' storage.
     pub provisioner: Arc<dyn Provisioner>,
-    /// What the data plane reads; nobody else replaces it.
+    /// The exports that the data plane reads; only the service replaces them.
     pub namespace: SharedNamespace,
     /// The clock and timer of all meters, and the clock of claims.
     pub pacer: Arc<Pacer>,
     /// The grace period of volumes that are there already.
     pub grace: Grace,
-    /// Who uses volumes now.
+    /// The current use of volumes.
     pub mounts: Arc<dyn Mounts>,
-    /// Where it listens for the volumes' endpoints.
     pub listeners: Arc<dyn Listeners>,
     /// Looks up the hosts that rules name.
     pub resolver: Arc<dyn Resolve>,
@@ -98,7 +95,7 @@ pub struct Dependencies {
     pub instance: u64,
 }
 
-/// What is served, and how it changes.
+/// The management of a process.
 pub struct Service {
     pub(crate) dependencies: Dependencies,
     objects: ObjectLocks,
@@ -117,7 +114,7 @@ pub(crate) struct ServiceState {
     pub(crate) totals: PoolTotals,
     /// Volumes whose storage is being removed.
     removing: HashSet<VolumeId>,
-    /// What the start found.
+    /// Warnings of the start.
     pub(crate) startup_warnings: Vec<Warning>,
 }
 
@@ -134,8 +131,8 @@ pub(crate) struct AccountsState {
 pub(crate) struct Open {
     pub(crate) row: Volume,
     pub(crate) served: Arc<vfs::Volume>,
-    /// As the data plane has it, if it is exported. The same value as long as nothing of it changes, so that what threads
-    /// remember of it stays.
+    /// The export in the namespace, if it is exported. The value stays the same while nothing changes, so that caches of
+    /// threads stay valid.
     export: Option<Arc<Export>>,
 }
 
@@ -146,7 +143,7 @@ impl Open {
         open
     }
 
-    /// Makes its export be what its row says, over the protocols that are served. Whether it is another now.
+    /// Makes the export match the row, over the served protocols. Returns whether it changed.
     fn renew(&mut self, hosts: &Hosts, over: Protocols) -> bool {
         let export = namespace::export(&self.row, &self.served, hosts, over);
         let is_same = match (&export, &self.export) {
@@ -163,12 +160,11 @@ impl Open {
     }
 }
 
-/// A part of a list.
+/// A page of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page<T> {
-    /// The things.
     pub items: Vec<T>,
-    /// Where the next part begins, if there is more.
+    /// The start of the next page, if there is one.
     pub next: Option<String>,
 }
 
@@ -207,7 +203,7 @@ impl Service {
         self.dependencies.served
     }
 
-    /// How far the counts are that some volumes need after a crash before they can be changed.
+    /// Returns the progress of the counts that some volumes need after a crash before they can be changed.
     pub fn counting(&self) -> Counting {
         self.dependencies.provisioner.counting()
     }
@@ -224,7 +220,6 @@ impl Service {
         found.ok_or_else(|| Error::not_found(Kind::Operation, id))
     }
 
-    /// What an operator should know.
     pub fn warnings(&self) -> Result<Vec<Warning>> {
         let unreadable_passwords = self.accounts_state.lock().unreadable_passwords;
         let (mut warnings, hosts) = {
@@ -271,7 +266,7 @@ impl Service {
         Ok(warnings)
     }
 
-    /// Looks up again the hosts that rules name. To be called every minute or so.
+    /// Looks up again the hosts that rules name. The caller repeats this every minute or so.
     pub fn refresh(&self) -> Result<()> {
         let volumes = self.read(|store| Ok(store::volume::all(store)?))?;
         let answers = self.look_up(volumes.iter().flat_map(|volume| &volume.rules));
@@ -369,7 +364,7 @@ impl Service {
         self.dependencies.listeners.failures()
     }
 
-    /// Shows the data plane the volumes that are open, and has it listen at their endpoints.
+    /// Replaces the namespace by the exports of all open volumes, and the listeners by their endpoints.
     pub(crate) fn publish(&self, state: &ServiceState) {
         let exports = state.open.values().filter_map(|open| open.export.clone());
         let namespace = Namespace::new(exports);
@@ -378,7 +373,7 @@ impl Service {
         self.dependencies.listeners.listen_at(endpoints);
     }
 
-    /// Makes meters and namespace say what `pool` and `volume` now are.
+    /// Applies `pool` and `volume` to meters and namespace.
     pub(crate) fn show(&self, state: &mut ServiceState, pool: &Pool, volume: &Volume) -> Result<()> {
         let Some(open) = state.open.get_mut(&volume.name) else { return Ok(()) };
         state.meters.apply(pool, volume)?;
@@ -403,7 +398,7 @@ impl Service {
         self.read(|store| Ok(store::volume::of_pool(store, pool.row)?))
     }
 
-    /// Records what is done at once, in the transaction that does it.
+    /// Records an operation that is finished in this transaction.
     fn record(
         &self,
         store: &Connection,
@@ -416,7 +411,7 @@ impl Service {
         Ok(store::operation::end(store, operation, crate::Outcome::Succeeded, self.now_ms())?)
     }
 
-    /// Records that something begins.
+    /// Records the begin of an operation.
     fn begin(
         &self,
         store: &Connection,
@@ -444,7 +439,7 @@ impl Service {
     }
 }
 
-/// Refuses a change that was meant for another version.
+/// Refuses a change that is for another version.
 fn check_version(terms: &Terms, kind: Kind, name: &str, found: u64) -> Result<()> {
     match terms.version {
         Some(wanted) if wanted != found => Err(Error::Version { kind, name: name.to_owned(), wanted, found }),

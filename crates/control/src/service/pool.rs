@@ -12,7 +12,7 @@ use crate::volume::Volume;
 use envelope::Qos;
 
 impl Service {
-    /// Makes a pool. One of that name that is as asked for is left as it is.
+    /// Creates a pool. Succeeds without a change if an identical pool exists.
     pub fn create_pool(&self, terms: &Terms, new: &NewPool) -> Result<Done<Pool>> {
         check_labels(&new.labels)?;
         let _locked = self.lock_pool(&new.name);
@@ -46,7 +46,7 @@ impl Service {
         Ok(Done { value: pool, operation })
     }
 
-    /// Changes a pool; its volumes get what it then promises at once.
+    /// Changes a pool. Its volumes get its new limits immediately.
     pub fn update_pool(&self, terms: &Terms, name: &PoolName, change: &PoolChange) -> Result<Done<Pool>> {
         change.labels.as_ref().map_or(Ok(()), check_labels)?;
         let _locked = self.lock_pool(name);

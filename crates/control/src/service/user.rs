@@ -9,7 +9,7 @@ use crate::user::{NewUser, User, UserChange, WINDOWS_NAMES_MAX};
 use identity::{AccountName, NtHash, WindowsName};
 
 impl Service {
-    /// Makes a user. One of that name that is as asked for is left as it is.
+    /// Creates a user. Succeeds without a change if an identical user exists.
     pub fn create_user(&self, terms: &Terms, new: &NewUser) -> Result<Done<User>> {
         new.windows_names.as_deref().map_or(Ok(()), check_windows_names)?;
         let mut state = self.accounts_state.lock();

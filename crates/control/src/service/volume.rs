@@ -19,7 +19,7 @@ use vfs::qos::Gate;
 use vfs::{FsResult, Root, Usage, VolumeId};
 
 impl Service {
-    /// Makes a volume and serves it. One of that name that is as asked for is left as it is.
+    /// Creates a volume and serves it. Succeeds without a change if an identical volume exists.
     pub fn create_volume(&self, terms: &Terms, new: &NewVolume) -> Result<Done<Volume>> {
         check_labels(&new.labels)?;
         let answers = self.look_up(new.rules.iter().flatten());
@@ -51,7 +51,7 @@ impl Service {
         self.finish_create(&pool, volume, operation)
     }
 
-    /// The volume that is asked for, if its pool can have it.
+    /// Returns the new volume, if its pool permits it.
     fn planned(&self, pool: &Pool, new: &NewVolume) -> Result<Volume> {
         let now = self.now_ms();
         let volume = Volume {
@@ -87,7 +87,7 @@ impl Service {
         Ok(volume)
     }
 
-    /// Refuses rules by which nobody could mount, because they ask for more protection than there is.
+    /// Refuses rules that no client can satisfy, because no connection has their protection.
     pub(super) fn check_reachable(&self, volume: &Volume) -> Result<()> {
         let (protocols, protection) = (volume.protocols.and(self.protocols()), self.dependencies.protection);
         let Some(rule) = volume.rules.iter().find(|rule| !rule.is_reachable(protocols, protection)) else {
@@ -101,7 +101,7 @@ impl Service {
         Err(Error::invalid(what, allowed))
     }
 
-    /// A number that no volume has.
+    /// Returns an unused volume id.
     fn new_id(&self) -> Result<VolumeId> {
         loop {
             let mut bytes = [0; 8];
@@ -113,7 +113,7 @@ impl Service {
         }
     }
 
-    /// Refuses a volume whose path is another's, or over SMB the name of whose share is.
+    /// Refuses a volume whose path, or over SMB whose share name, belongs to another volume.
     pub(super) fn check_share(&self, volume: &Volume) -> Result<()> {
         let found = self.read(|store| Ok(store::volume::find_share(store, &volume.share)?))?;
         let taken = |other| Error::Taken { share: volume.share.to_string(), volume: other };
@@ -131,7 +131,7 @@ impl Service {
         shares.into_iter().find(is_same).map_or(Ok(()), |(name, _)| Err(taken(name.to_string())))
     }
 
-    /// The second half of a creation: storage, then the word that it is there. If the storage refuses, nothing is left.
+    /// Makes the storage of a volume and records it as ready. If the storage refuses, nothing is left.
     pub(crate) fn finish_create(
         &self,
         pool: &Pool,
@@ -192,7 +192,7 @@ impl Service {
         Ok(Arc::new(served.with_gate(gate).with_clock(move || pacer.now()).with_grace(grace)))
     }
 
-    /// Removes a volume and all its files. Clients that use it are a reason to refuse, unless forced.
+    /// Removes a volume and all its files. Refuses while clients use it, unless forced.
     pub fn delete_volume(&self, terms: &Terms, name: &VolumeName) -> Result<Operation> {
         let locked = self.lock_volume(name, None)?;
         let found = self.find_volume(name)?;
@@ -232,7 +232,7 @@ impl Service {
         deleted
     }
 
-    /// The second half of a removal.
+    /// Records the end of a removal.
     pub(crate) fn finish_delete(
         &self,
         volume: &Volume,
@@ -268,7 +268,7 @@ impl Service {
         )
     }
 
-    /// What a volume holds.
+    /// Returns the space that a volume uses.
     pub fn usage(&self, name: &VolumeName) -> Result<Usage> {
         let id = self.find_volume(name)?.id;
         self.dependencies

@@ -45,8 +45,14 @@ fn finished<T>(rig: &Rig, change: &Receiver<T>) -> T {
     })
 }
 
-fn is_waiting<T>(change: &Receiver<T>) -> bool {
-    matches!(change.recv_timeout(MOMENT), Err(RecvTimeoutError::Timeout))
+/// Checks that a change waits for the one whose storage is slow, and that its own has not begun. A failure releases storage, or
+/// the test would hang.
+fn check_waits<T>(rig: &Rig, change: &Receiver<T>) {
+    let is_waiting = matches!(change.recv_timeout(MOMENT), Err(RecvTimeoutError::Timeout));
+    if !is_waiting || rig.slow.blocked() != 1 {
+        rig.slow.release();
+        panic!("does not wait for the change before it");
+    }
 }
 
 fn resized(gib: u64) -> VolumeChange {
@@ -72,7 +78,7 @@ fn slow_creation_delays_no_change_of_other_objects() {
             assert!(service.warnings().is_ok() && service.served(&volume("v")).is_some());
         });
         finished(&rig, &others);
-        assert!(is_waiting(&created));
+        check_waits(&rig, &created);
         rig.slow.release();
         assert_eq!(created.recv().unwrap().unwrap().operation.outcome, Outcome::Succeeded);
     });
@@ -90,7 +96,7 @@ fn slow_update_delays_no_change_of_other_objects() {
         rig.slow.await_blocked(1);
         let other = start(scope, || service.create_volume(&terms(), &new_volume("w", "p", 200)));
         finished(&rig, &other).unwrap();
-        assert!(is_waiting(&updated));
+        check_waits(&rig, &updated);
         rig.slow.release();
         updated.recv().unwrap().unwrap();
     });
@@ -106,7 +112,8 @@ fn second_creation_of_a_name_waits_and_changes_nothing() {
         let service = &service;
         let same = start(scope, || service.create_volume(&terms(), &new_volume("w", "p", SLOW_GIB)));
         let other = start(scope, || service.create_volume(&terms(), &new_volume("w", "p", 200)));
-        assert!(is_waiting(&same) && is_waiting(&other));
+        check_waits(&rig, &same);
+        check_waits(&rig, &other);
         rig.slow.release();
         assert!(first.recv().unwrap().unwrap().operation.has_changed());
         assert!(!same.recv().unwrap().unwrap().operation.has_changed());
@@ -142,9 +149,9 @@ fn changes_of_one_volume_come_one_after_the_other() {
         let created = start_slow_create(scope, &rig, &service, "w");
         let service = &service;
         let updated = start(scope, || service.update_volume(&terms(), &volume("w"), &resized(400)));
-        assert!(is_waiting(&updated));
+        check_waits(&rig, &updated);
         let deleted = start(scope, || service.delete_volume(&terms(), &volume("w")));
-        assert!(is_waiting(&deleted));
+        check_waits(&rig, &deleted);
         rig.slow.release();
         created.recv().unwrap().unwrap();
         assert_eq!(updated.recv().unwrap().unwrap().value.size, Bytes::gib(400));
@@ -163,7 +170,7 @@ fn pool_with_a_volume_in_creation_is_not_deleted() {
         let created = start_slow_create(scope, &rig, &service, "w");
         let service = &service;
         let deleted = start(scope, || service.delete_pool(&terms(), &pool("p")));
-        assert!(is_waiting(&deleted));
+        check_waits(&rig, &deleted);
         rig.slow.release();
         created.recv().unwrap().unwrap();
         assert!(matches!(deleted.recv().unwrap(), Err(Error::InUse { volumes: 1, .. })));
@@ -199,7 +206,7 @@ fn volume_in_creation_gets_the_change_of_its_pool() {
         let settings = PoolSettings { qos: Some(Qos::Manual), ..PoolSettings::default() };
         let change = PoolChange { settings: Some(settings), ..PoolChange::default() };
         let changed = start(scope, move || service.update_pool(&terms(), &pool("p"), &change));
-        assert!(is_waiting(&changed));
+        check_waits(&rig, &changed);
         rig.slow.release();
         created.recv().unwrap().unwrap();
         changed.recv().unwrap().unwrap();

@@ -1,4 +1,4 @@
-//! A service with everything around it in the test's hands.
+//! A service whose whole environment the test controls.
 
 use crate::store::Store;
 use crate::{
@@ -20,7 +20,7 @@ use vfs::{
 /// Bytes of the disk that the rig claims to have.
 pub(super) const DISK: u64 = 100 << 40;
 
-/// What outlives a service, and what it depends on.
+/// The parts that outlive a service, and its dependencies.
 pub(super) struct Rig {
     pub(super) dir: tempfile::TempDir,
     pub(super) disk: Arc<MemProvisioner>,
@@ -42,7 +42,7 @@ pub(super) struct Rig {
     protection: vfs::Protection,
 }
 
-/// Ends the service at a step of one's choice.
+/// Ends the service at a chosen step.
 #[derive(Default)]
 pub(super) struct Fuse {
     taken: AtomicUsize,
@@ -51,10 +51,9 @@ pub(super) struct Fuse {
     blows: Mutex<Blows>,
 }
 
-/// How it ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Blows {
-    /// As if the process were killed: nothing after it happens.
+    /// The process is killed: nothing happens after the step.
     #[default]
     Dead,
     /// The storage refuses this one step.
@@ -63,13 +62,13 @@ pub(super) enum Blows {
     Broken,
 }
 
-/// What a service panics with that is killed.
+/// The panic of a killed service.
 pub(super) struct Killed;
 
 #[derive(Default)]
 pub(super) struct Names(pub(super) Mutex<BTreeMap<String, Vec<IpAddr>>>);
 
-/// What the service wants to listen at, and the addresses that this machine does not have.
+/// The addresses that the service wants to listen at, and those that this machine lacks.
 #[derive(Default)]
 pub(super) struct Heard {
     pub(super) wanted: Mutex<BTreeSet<IpAddr>>,
@@ -117,6 +116,11 @@ impl Slow {
         drop(self.changed.wait_while(state, |state| state.waiting < count));
     }
 
+    /// The number of volumes of the blocked size that storage works on.
+    pub(super) fn blocked(&self) -> usize {
+        self.state.lock().waiting
+    }
+
     fn pass(&self, capacity: Capacity) {
         let mut state = self.state.lock();
         if state.bytes != Some(capacity.bytes) {
@@ -137,7 +141,7 @@ impl Fuse {
         *self.blows.lock() = blows;
     }
 
-    /// How many steps there were since it was armed. It blows no more.
+    /// Disarms the fuse and returns the number of steps since it was armed.
     pub(super) fn disarm(&self) -> usize {
         self.at.store(0, Ordering::SeqCst);
         self.taken.load(Ordering::SeqCst)
@@ -262,7 +266,7 @@ impl Rig {
         }
     }
 
-    /// The same, whose next run serves these protocols.
+    /// Lets the next run serve these protocols.
     pub(super) fn serving(self, served: Protocols) -> Self {
         Self { served, ..self }
     }
@@ -311,7 +315,7 @@ impl Rig {
         self.try_open().unwrap()
     }
 
-    /// What calls to a volume pass: the same for the data plane and for whoever changes limits.
+    /// Returns the gate of a volume: the data plane and management share it.
     pub(super) fn gate(&self, service: &Service, name: &VolumeName) -> Arc<Gate> {
         let served = service.served(name).unwrap();
         assert!(Arc::ptr_eq(&served, &self.namespace.load().volume(served.id()).unwrap().volume));
