@@ -1,4 +1,4 @@
-//! Reading the text format back.
+//! A reader of the metrics' text format.
 
 use std::fmt;
 use std::str::FromStr;
@@ -35,7 +35,7 @@ impl Samples {
         self.of(name, labels).map(|sample| sample.value).reduce(|sum, value| sum + value)
     }
 
-    /// The same of what counts things, or is a limit on that: in whole numbers.
+    /// Returns the sum of counters or limits, in whole numbers.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,

@@ -1,4 +1,4 @@
-//! What all requests share, and one request.
+//! The context of all requests, and one request.
 
 use crate::plane::DataPlane;
 use crate::problem::Result;
@@ -10,7 +10,7 @@ use serde_json::Value;
 use std::sync::Arc;
 use vfs::SharedNamespace;
 
-/// What all requests share.
+/// The context of all requests.
 pub(crate) struct Core {
     pub(crate) service: Arc<Service>,
     pub(crate) plane: Arc<dyn DataPlane>,
@@ -25,12 +25,12 @@ pub(crate) struct Call {
     pub(crate) request: Request<Token>,
 }
 
-/// Something with a version.
+/// An object with a version.
 pub(crate) trait Versioned {
     fn version(&self) -> u64;
     fn created_ms(&self) -> u64;
 
-    /// Names this version of this thing: not of one of the same name that was there before.
+    /// Names this version of this object, not of an earlier object with the same name.
     fn etag(&self) -> String {
         format!("\"{}-{:x}\"", self.version(), self.created_ms())
     }
@@ -77,34 +77,33 @@ impl Versioned for control::Group {
 }
 
 impl Core {
-    /// A volume as the data plane has it, found without waiting for a change that is under way if it is exported.
+    /// Returns a volume as the data plane has it. An exported volume is found without a lock of management.
     pub(crate) fn served(&self, volume: &control::Volume) -> Option<Arc<vfs::Volume>> {
         let exported = self.namespace.load().volume(volume.id).map(|export| Arc::clone(&export.volume));
         exported.or_else(|| self.service.served(&volume.name))
     }
 }
 
-/// How often a change without a condition is tried when others change the same thing.
+/// Attempts of a change without a condition when other clients change the same object.
 const TRIES: usize = 8;
 
 impl Call {
-    /// What is asked.
     pub(crate) fn service(&self) -> &Service {
         &self.core.service
     }
 
-    /// A part of the path; empty if its pattern has no such part.
+    /// Returns a segment of the path; empty if its pattern has no such segment.
     pub(crate) fn part(&self, of: &str) -> &str {
         self.request.names.iter().find(|(name, _)| name == of).map_or("", |(_, value)| value)
     }
 
-    /// The name in the path. What cannot be a name is the name of nothing.
+    /// Returns the name in the path. A text that cannot be a name names nothing, so it is not found.
     pub(crate) fn name<T: std::str::FromStr>(&self, kind: Kind) -> Result<T> {
         let text = self.part("name");
         text.parse().map_err(|_| Error::NotFound { kind, name: text.to_owned() }.into())
     }
 
-    /// On whose behalf, whatever the version.
+    /// The terms of a change for any version.
     pub(crate) fn terms(&self, force: bool) -> Terms {
         let actor = self.request.token.as_ref().map_or("anonymous", |token| token.name.as_str());
         Terms { actor: Actor::new(actor), version: None, force }

@@ -1,5 +1,5 @@
-//! One declaration for each operation: what it is called, who may ask, what it takes and gives. Requests are served by it and
-//! the description of the interface is made of it.
+//! One declaration for each operation: name, permissions, body and replies. The same declaration serves requests and
+//! describes the interface.
 
 use crate::convert::ToBody;
 use crate::core::{Call, Versioned};
@@ -15,13 +15,12 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// That of texts.
+/// The media type of plain text.
 pub(crate) const TEXT: &str = "text/plain; charset=utf-8";
 
-/// The one parameter that may look like a number and is none.
+/// A parameter that can look like a number and is text.
 const PAGE_TOKEN: &str = "page_token";
 
-/// What does an operation.
 pub(crate) type Serve = dyn Fn(&Call) -> Result<Answer, Problem> + Send + Sync;
 
 /// The token that an operation needs.
@@ -47,7 +46,7 @@ pub(crate) struct Endpoint {
     pub(crate) takes: &'static [&'static str],
     /// Whether it heeds `If-Match`.
     pub(crate) is_conditional: bool,
-    /// What else may go wrong, besides what can with every operation of its kind.
+    /// Statuses of refusals besides those of all operations of its kind.
     pub(crate) refusals: &'static [u16],
     pub(crate) describe: fn(&mut SchemaGenerator) -> Described,
     pub(crate) serve: Box<Serve>,
@@ -69,65 +68,61 @@ pub(crate) struct Given {
     pub(crate) headers: &'static [&'static str],
 }
 
-/// How an operation takes its body.
+/// The body of an operation.
 pub(crate) trait Body: Sized {
-    /// Its media types; none if it takes no body.
+    /// Media types; none if the operation takes no body.
     const TAKES: &'static [&'static str];
     fn schema(generator: &mut SchemaGenerator) -> Option<Schema>;
     fn read(call: &Call) -> Result<Self, Problem>;
 }
 
-/// What an operation gives.
+/// The reply of an operation.
 pub(crate) trait Reply {
     fn describe(generator: &mut SchemaGenerator) -> Vec<Given>;
     fn answer(self) -> Result<Answer, Problem>;
 }
 
-/// No parameters.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Plain {}
 
-/// Whether an operator insists.
+/// Whether the operator insists.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Force {
-    /// Do it although a `forceable` problem says no.
+    /// Does it despite a `forceable` problem.
     #[serde(default)]
     pub(crate) force: bool,
 }
 
-/// No body.
 pub(crate) struct NoBody;
 /// A body or reply in JSON.
 pub(crate) struct Json<T>(pub(crate) T);
-/// A body that says what shall be different (RFC 7396).
+/// A merge patch (RFC 7396).
 pub(crate) struct Patch<T>(pub(crate) T);
-/// Something in a version.
+/// A value with its version.
 pub(crate) struct Tagged<T> {
     pub(crate) etag: String,
     pub(crate) value: T,
 }
-/// Something that was made, or was there already as asked for.
+/// A created object, or an existing one that is as asked for.
 pub(crate) struct Made<T> {
     pub(crate) is_new: bool,
     pub(crate) location: String,
     pub(crate) etag: String,
     pub(crate) value: T,
 }
-/// Something that was made, and never was there before.
+/// A created object that cannot exist before.
 pub(crate) struct New<T> {
     pub(crate) location: String,
     pub(crate) value: T,
 }
-/// Text of this type.
 pub(crate) struct Text {
     pub(crate) media: &'static str,
     pub(crate) text: String,
 }
 
 impl Endpoint {
-    /// An operation that `serve` does.
     pub(crate) fn new<Q, B, R>(
         (method, path): (Method, &'static str),
         (tag, name, summary): (&'static str, &'static str, &'static str),
@@ -160,18 +155,18 @@ impl Endpoint {
         }
     }
 
-    /// One that heeds `If-Match`.
+    /// Makes the operation depend on `If-Match`.
     pub(crate) fn conditional(self) -> Self {
         Self { is_conditional: true, ..self }
     }
 
-    /// One that may be refused in these ways too.
+    /// Adds statuses of refusals.
     pub(crate) fn refuses(self, refusals: &'static [u16]) -> Self {
         Self { refusals, ..self }
     }
 }
 
-/// The parameters behind the question mark.
+/// Reads the query parameters.
 fn query<Q: DeserializeOwned>(call: &Call) -> Result<Q, Problem> {
     let malformed = |error: String| Problem::malformed(format!("the query: {error}"));
     let pairs = Query::<Vec<(String, String)>>::try_from_uri(&call.request.uri);
@@ -312,14 +307,14 @@ impl Given {
 }
 
 impl<T> Tagged<T> {
-    /// What `thing` is, in its version.
+    /// Shows `thing` with its version.
     pub(crate) fn of(thing: &(impl Versioned + ToBody<Body = T>)) -> Self {
         Self { etag: thing.etag(), value: thing.to_body() }
     }
 }
 
 impl<T> Made<T> {
-    /// What a creation made, at `collection` and its name.
+    /// Shows the result of a creation, at `collection` and its name.
     pub(crate) fn of<V>(done: &control::Done<V>, collection: &str, name: &str) -> Self
     where
         V: Versioned + ToBody<Body = T>,

@@ -1,4 +1,4 @@
-//! What the rest of the process tells: who is connected, and how it does.
+//! The data plane as the interface sees it: clients, protocols, counters.
 
 use control::Protocols;
 use envelope::Protocol;
@@ -7,28 +7,27 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 use vfs::VolumeId;
 
-/// The running service, looked at from outside.
+/// The data plane of the running process.
 pub trait DataPlane: Send + Sync {
-    /// Everybody who is connected.
+    /// Connected machines, and NFSv4 clients without connection.
     fn clients(&self) -> Vec<Connected>;
 
-    /// The connections that a call to a volume was answered on within this time.
+    /// The connections with a reply from a volume within this time.
     fn users(&self, within: Duration) -> Users;
 
-    /// How the protocols do.
+    /// Counters of the protocols.
     fn stats(&self) -> PlaneStats;
 
-    /// What clients have asked for, by the version of NFS.
+    /// Calls by version of NFS.
     fn nfs_calls(&self) -> Vec<NfsCalls>;
 
-    /// Where NFS is served.
     fn nfs(&self) -> NfsService;
 
-    /// Where SMB is served, and what clients have over it; `None` if it is not.
+    /// The state of SMB; `None` if it is not served.
     fn smb(&self) -> Option<SmbService>;
 
-    /// How a volume is mounted over a protocol: at an endpoint, or at the service's own address, with the `least` protection
-    /// that any of its rules asks for. `None` of a protocol that is not served.
+    /// Returns the mount target of a volume at an endpoint, or at the service's own address, with the `least` protection that
+    /// its rules need. `None` if the protocol is not served.
     fn mount_target(
         &self,
         protocol: Protocol,
@@ -36,17 +35,16 @@ pub trait DataPlane: Send + Sync {
         least: vfs::Protection,
     ) -> Option<MountTarget>;
 
-    /// Whether clients can mount and use what is exported.
     fn is_ready(&self) -> bool;
 }
 
 /// Connections that use a volume, by the address of the service that they have reached.
 pub type Users = BTreeMap<VolumeId, BTreeMap<IpAddr, usize>>;
 
-/// How long ago a connection may have had an answer from a volume to be counted as one that uses it.
+/// A connection uses a volume if it had a reply from the volume within this time.
 pub(crate) const USED: Duration = Duration::from_secs(10);
 
-/// What clients have asked for over a version of NFS.
+/// Calls over a version of NFS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NfsCalls {
     /// The version.
@@ -57,23 +55,21 @@ pub struct NfsCalls {
     pub operations: Vec<(String, u64)>,
 }
 
-/// Where NFS is served.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NfsService {
-    /// Besides at endpoints of volumes.
+    /// The service's own address; volumes can have further endpoints.
     pub address: SocketAddr,
-    /// Why clients of version 3 cannot reach locks, if they cannot.
+    /// The reason why clients of version 3 cannot reach locks.
     pub v3_locks: Result<(), String>,
 }
 
 /// SMB, and what clients have over it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SmbService {
-    /// Where it is served.
     pub address: SocketAddr,
     /// Connections now.
     pub connections: usize,
-    /// Users who are logged in, each as often as they are.
+    /// Sessions of logged-in users.
     pub sessions: usize,
     /// Files and pipes that are open.
     pub opens: usize,
@@ -81,7 +77,7 @@ pub struct SmbService {
     pub refused_logins: u64,
 }
 
-/// How a volume is mounted over a protocol at an address.
+/// The mount options of a volume over one protocol at one address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MountTarget {
     /// The protocol.
@@ -94,52 +90,45 @@ pub struct MountTarget {
     pub has_locks: bool,
 }
 
-/// A machine that is connected.
+/// A client machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Connected {
-    /// Its address.
     pub address: IpAddr,
-    /// How many connections it has.
     pub connections: usize,
-    /// Since when the oldest of them is there.
+    /// The age of the oldest connection.
     pub connected: Duration,
-    /// How many of its connections are encrypted, and how many of those with a certificate of the client's.
+    /// Connections with TLS.
     pub encrypted: usize,
-    /// See `encrypted`.
+    /// Connections with TLS and a client certificate that the service trusts.
     pub verified: usize,
-    /// Calls of it that wait.
+    /// Waiting calls.
     pub waiting: u64,
-    /// The addresses of the service that it has reached, each with its connections there.
+    /// Connections by the address of the service that they reached.
     pub endpoints: BTreeMap<IpAddr, usize>,
-    /// The volumes that it has used, each with the connections that it has done so over.
+    /// Connections by the volume that they used.
     pub volumes: BTreeMap<VolumeId, usize>,
-    /// The clients of NFSv4 that it is, connected or not.
+    /// NFSv4 clients on the machine, connected or not.
     pub nfs4: Vec<Nfs4State>,
 }
 
-/// What a client of NFSv4 has.
+/// The state of an NFSv4 client.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Nfs4State {
-    /// How it calls itself.
+    /// The client's name for itself.
     pub owner: String,
-    /// The versions that it speaks.
     pub protocols: Protocols,
-    /// Its sessions, and their slots.
     pub sessions: usize,
-    /// See `sessions`.
     pub slots: usize,
-    /// The files that it has open.
     pub opens: usize,
-    /// The byte ranges that it has locked.
+    /// Locked byte ranges.
     pub ranges: usize,
-    /// The delegations that it has.
     pub delegations: usize,
-    /// Since when it has not been heard.
+    /// The time since its last call.
     pub silent: Duration,
 }
 
 impl Connected {
-    /// A machine that is known, and has no connection.
+    /// A machine without a connection.
     pub fn away(address: IpAddr) -> Self {
         Self {
             address,
@@ -155,7 +144,7 @@ impl Connected {
     }
 }
 
-/// How the protocols do.
+/// Counters of the protocols.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PlaneStats {
     /// Connections now.

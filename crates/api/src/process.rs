@@ -1,8 +1,8 @@
-//! What the kernel says of this process, for its metrics.
+//! Figures of this process from the kernel, for metrics.
 
 use std::fs;
 
-/// How the process does. What cannot be found out is left out.
+/// Figures of a process; `None` where the kernel does not say.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Process {
     pub(crate) open_descriptors: Option<usize>,

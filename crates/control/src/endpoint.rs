@@ -12,7 +12,7 @@ pub const ENDPOINTS_MAX: usize = 16;
 /// Addresses that are endpoints of any volume, at most.
 pub(crate) const ADDRESSES_MAX: usize = 256;
 
-/// Where the data plane listens besides the service's own addresses.
+/// The listeners of the data plane at endpoints of volumes.
 pub trait Listeners: Send + Sync {
     /// Listens at these addresses, and at no others besides the service's own.
     fn listen_at(&self, addresses: BTreeSet<IpAddr>);

@@ -13,26 +13,19 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug)]
 pub enum Error {
     /// There is no such thing.
-    NotFound {
-        /// What kind of thing.
-        kind: Kind,
-        /// Its name.
-        name: String,
-    },
+    NotFound { kind: Kind, name: String },
     /// There is one of that name, but it is another.
     Conflict {
-        /// What kind of thing.
         kind: Kind,
-        /// Its name.
         name: String,
         /// The properties in which it differs from what was asked for.
         differs: Vec<&'static str>,
     },
     /// The request asks for what cannot be.
     Invalid {
-        /// What was wrong.
+        /// The fault.
         what: String,
-        /// What is allowed instead.
+        /// The allowed values.
         allowed: String,
     },
     /// The level does not have it.
@@ -46,20 +39,17 @@ pub enum Error {
     },
     /// Another user or group has the number.
     NumberTaken {
-        /// What kind of thing.
         kind: Kind,
-        /// What the number is: `uid` or `gid`.
+        /// `uid` or `gid`.
         word: &'static str,
         /// The number.
         number: u32,
-        /// Who has it.
+        /// The owner of the number.
         name: String,
     },
-    /// It changed since the version that the request names.
+    /// The object changed since the version that the request names.
     Version {
-        /// What kind of thing.
         kind: Kind,
-        /// Its name.
         name: String,
         /// The version asked for.
         wanted: u64,
@@ -70,21 +60,19 @@ pub enum Error {
     Busy {
         /// The volume.
         volume: String,
-        /// How many.
         clients: usize,
     },
     /// There are volumes in the pool.
     InUse {
         /// The pool.
         pool: String,
-        /// How many.
         volumes: u64,
     },
     /// Another change of it is not finished.
     Changing {
         /// The volume.
         volume: String,
-        /// What is being done to it.
+        /// The change that is under way.
         state: State,
     },
     /// The volume holds more than it would be allowed. May be forced: it is full then, and loses nothing.
@@ -100,7 +88,6 @@ pub enum Error {
     PoolFull {
         /// The pool.
         pool: String,
-        /// Its bytes.
         size: u64,
         /// Bytes that its volumes would have together.
         wanted: u64,
@@ -109,7 +96,6 @@ pub enum Error {
     Storage {
         /// At what.
         doing: String,
-        /// How.
         error: FsError,
     },
     /// The store failed.

@@ -9,7 +9,7 @@ pub trait Resolve: Send + Sync {
     fn addresses(&self, host: &str) -> std::io::Result<Vec<IpAddr>>;
 }
 
-/// What is known of the hosts that rules name.
+/// The known addresses of hosts that rules name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Hosts(BTreeMap<String, Known>);
 
@@ -20,7 +20,7 @@ struct Known {
     failure: Option<String>,
 }
 
-/// What look-ups brought.
+/// Results of look-ups.
 pub(crate) type Answers = Vec<(String, Result<Vec<IpAddr>, String>)>;
 
 /// Looks up each of `names` once.

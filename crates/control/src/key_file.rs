@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 /// A file with a key of `N` random bytes, for its owner alone.
 pub struct KeyFile<const N: usize> {
     path: PathBuf,
-    /// What others could do with the key, and what to do if they have it.
+    /// The consequences of an exposed key, and the remedy.
     stakes: &'static str,
 }
 
@@ -19,7 +19,6 @@ impl<const N: usize> KeyFile<N> {
         Self { path: path.into(), stakes }
     }
 
-    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
     }

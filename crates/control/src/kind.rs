@@ -1,8 +1,8 @@
-//! What errors tell of: kinds of things, and what is being done to a volume.
+//! Kinds of objects, and states of volumes.
 
 use crate::words::words;
 
-/// What kind of thing a name names.
+/// The kind of object that a name belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// A [`crate::Pool`].
@@ -19,16 +19,16 @@ pub enum Kind {
     Operation,
 }
 
-/// How far a volume's last change is.
+/// The state of a volume's last change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Its storage is being made.
+    /// Storage is under construction.
     Creating,
-    /// It is there, and as described.
+    /// The volume exists as described.
     Ready,
-    /// It is there; its storage is being changed.
+    /// The volume exists; its storage changes.
     Updating,
-    /// Its storage is being removed.
+    /// Storage is under removal.
     Deleting,
 }
 

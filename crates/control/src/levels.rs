@@ -6,9 +6,9 @@
 use crate::error::{Error, Result};
 
 use crate::pool::Pool;
+use crate::pool_totals::Totals;
 use crate::protocol::Protocols;
 use crate::rule::{Access, ExportRule};
-use crate::together::Sum;
 use crate::volume::Volume;
 use envelope::{Bytes, Ceilings, Iops, Level, Owner, Protocol, Provider};
 use std::num::NonZeroU64;
@@ -32,7 +32,7 @@ pub(crate) fn check_pool(pool: &Pool) -> Result<()> {
     Ok(pool.declared().limits().map(drop)?)
 }
 
-/// What a pool's meter lets through. Where the limits are its volumes' own, that is everything.
+/// Returns the limits of a pool's meter: none if its volumes have limits of their own.
 pub(crate) fn pool_limits(pool: &Pool) -> Result<PoolLimits> {
     let limits = pool.declared().limits()?;
     Ok(match limits.owner {
@@ -45,20 +45,19 @@ pub(crate) fn pool_limits(pool: &Pool) -> Result<PoolLimits> {
 }
 
 impl Pool {
-    /// What it may do, and why.
+    /// Returns the pool's limits with their origins.
     pub fn limits(&self) -> Result<envelope::Limits> {
         Ok(self.declared().limits()?)
     }
 }
 
 impl Volume {
-    /// What it may do in `pool`, which is its own, and why.
+    /// Returns the volume's limits with their origins; `pool` is its own.
     pub fn limits(&self, pool: &Pool) -> Result<envelope::Limits> {
         Ok(home(pool, self).volume_limits(&self.declared())?)
     }
 }
 
-/// What a volume's meter lets through.
 pub(crate) fn volume_limits(pool: &Pool, volume: &Volume) -> Result<VolumeLimits> {
     let limits = volume.limits(pool)?;
     let all = match limits.owner {
@@ -69,7 +68,6 @@ pub(crate) fn volume_limits(pool: &Pool, volume: &Volume) -> Result<VolumeLimits
     Ok(VolumeLimits { all, per_client, mix: limits.shape.map(crate::shape::mix) })
 }
 
-/// What a volume may hold.
 pub(crate) fn capacity(pool: &Pool, volume: &Volume) -> Capacity {
     let files = home(pool, volume).inodes(&volume.declared()).unwrap_or(COUNT_MAX);
     Capacity { bytes: volume.size.0, files }
@@ -191,13 +189,13 @@ fn check_rules(level: Level, volume: &Volume) -> Result<()> {
 
 /// Refuses volumes that a pool cannot have together, each of which it can have. By force they may have more bytes than the
 /// pool.
-pub(crate) fn check_together(pool: &Pool, sum: &Sum, force: bool) -> Result<()> {
+pub(crate) fn check_together(pool: &Pool, sum: &Totals, force: bool) -> Result<()> {
     let wanted = sum.bytes();
     if wanted > pool.size.0 {
         let refusal = Error::PoolFull { pool: pool.name.to_string(), size: pool.size.0, wanted };
         return if force { Ok(()) } else { Err(refusal) };
     }
-    Ok(pool.declared().check_totals(&sum.totals())?)
+    Ok(pool.declared().check_totals(&sum.of_level())?)
 }
 
 /// Refuses a change of a pool's level that its provider does not have.
@@ -234,7 +232,7 @@ pub(crate) fn is_instance(level: Level) -> bool {
     level.info().is_instance
 }
 
-/// Who may mount a volume of which nothing is said (`docs/decisions/0016-control.md`).
+/// Returns the export rules of a volume without explicit ones (`docs/decisions/0016-control.md`).
 pub(crate) fn default_rules(level: Level) -> Vec<ExportRule> {
     let everybody = || "0.0.0.0/0,::/0".parse().ok().map(ExportRule::for_clients).into_iter().collect();
     match level.info().provider {
@@ -260,7 +258,7 @@ pub fn default_root(level: Level) -> Root {
 
 /// Refuses a new size of a pool with these volumes. By force they may have more bytes than the pool.
 pub(crate) fn check_pool_size(pool: &Pool, to: Bytes, volumes: &[Volume], force: bool) -> Result<()> {
-    check_together(&Pool { size: to, ..pool.clone() }, &Sum::of_all(volumes), force)?;
+    check_together(&Pool { size: to, ..pool.clone() }, &Totals::of_all(volumes), force)?;
     let declared: Vec<_> = if force { Vec::new() } else { volumes.iter().map(Volume::declared).collect() };
     Ok(pool.declared().check_resize(to, &declared)?)
 }

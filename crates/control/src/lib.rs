@@ -1,4 +1,4 @@
-//! What is served: pools, volumes, and who may mount them; users and groups.
+//! Management: pools, volumes, export rules, users and groups.
 //!
 //! [`Service`] is the one door. A change is checked against its level (`envelope`), written to the store in a transaction
 //! together with a record of who asked for it, done to the storage (`vfs::Provisioner`), and shown to the data plane: its
@@ -19,8 +19,10 @@ mod levels;
 mod meters;
 mod name;
 mod namespace;
+mod object_locks;
 mod operation;
 mod pool;
+mod pool_totals;
 mod protocol;
 mod reconcile;
 mod rule;
@@ -31,7 +33,6 @@ mod smb;
 mod store;
 #[cfg(test)]
 mod tests;
-mod together;
 mod token;
 mod user;
 mod volume;

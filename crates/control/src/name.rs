@@ -18,7 +18,7 @@ pub const LABEL_VALUE_BYTES_MAX: usize = 256;
 
 /// UTF-16 units of the name of a share of SMB.
 const SMB_SHARE_UNITS_MAX: usize = 80;
-/// What it cannot have in it.
+/// The fault of a name.
 const SMB_SHARE_RESERVED: [char; 14] =
     ['\\', '"', '[', ']', ':', '|', '<', '>', '+', '=', ';', ',', '?', '*'];
 
@@ -77,7 +77,7 @@ impl From<&VolumeName> for ShareName {
 }
 
 impl ShareName {
-    /// The same in the spelling by which shares of SMB are found: in any case, with as many characters.
+    /// Returns the spelling by which SMB finds shares: case is folded, the number of characters stays.
     pub(crate) fn folded(&self) -> String {
         let upper = |c: char| {
             let mut upper = c.to_uppercase();

@@ -28,8 +28,8 @@ pub(crate) fn export(
     (is_there && !protocols.is_empty()).then(export)
 }
 
-/// What is to be said of a volume's rules, protocols and endpoints, with the protocols that are served and the addresses where
-/// nobody listens.
+/// Returns warnings about a volume's rules, protocols and endpoints, given the served protocols and the addresses without
+/// listener.
 pub(crate) fn warnings(
     volume: &Volume,
     hosts: &Hosts,

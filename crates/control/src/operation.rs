@@ -1,4 +1,4 @@
-//! Who changed what, when, and what became of it.
+//! Records of changes: actor, object, time, outcome.
 
 use crate::kind::Kind;
 use crate::words::words;
@@ -7,17 +7,16 @@ use std::fmt;
 /// Finished operations that are remembered; older ones are forgotten.
 pub const OPERATIONS_KEPT: u64 = 100_000;
 
-/// What is said of an operation that had nothing to do.
+/// The detail of an operation that changed nothing.
 pub(crate) const UNCHANGED: &str = "nothing to change";
 
-/// Who asks for a change: an API token's name, an operator at the command line, the service itself.
+/// The author of a change: an API token's name, an operator at the command line, the service itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Actor(String);
 
 /// On whose behalf a change is made, and on what terms.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Terms {
-    /// Who asks.
     pub actor: Actor,
     /// Change or remove it only if this is still its version (`If-Match`); `None` whatever it is. What is made anew has none.
     pub version: Option<u64>,
@@ -29,7 +28,6 @@ pub struct Terms {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OperationId(pub u64);
 
-/// What was done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
     /// Made.
@@ -40,7 +38,7 @@ pub enum Verb {
     Delete,
 }
 
-/// What became of an operation.
+/// The outcome of an operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Nothing yet.
@@ -54,27 +52,23 @@ pub enum Outcome {
 /// The record of one change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operation {
-    /// Its number.
     pub id: OperationId,
-    /// Who asked for it.
     pub actor: Actor,
-    /// What was done.
     pub verb: Verb,
     /// To what kind of thing.
     pub kind: Kind,
     /// The thing's name.
     pub name: String,
-    /// What exactly, in words: `size 1 TiB → 2 TiB`. Empty where the verb says it all.
+    /// The change in words: `size 1 TiB → 2 TiB`. Empty where the verb says it all.
     pub detail: String,
     /// When it began, in milliseconds since 1970.
     pub started_ms: u64,
     /// When it ended.
     pub ended_ms: Option<u64>,
-    /// What became of it.
     pub outcome: Outcome,
 }
 
-/// What a change made, and its record.
+/// The result of a change, and its record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Done<T> {
     /// The thing after the change.
@@ -89,7 +83,6 @@ impl Actor {
         Self(name.into())
     }
 
-    /// Its name.
     pub fn as_str(&self) -> &str {
         &self.0
     }

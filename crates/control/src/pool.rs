@@ -7,13 +7,11 @@ use envelope::{Bytes, Level, PoolSettings};
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pool {
     pub(crate) row: i64,
-    /// Its name.
     pub name: PoolName,
-    /// Its service level.
     pub level: Level,
-    /// What its volumes may have together: a promise, whatever the disk has.
+    /// Capacity that its volumes share: a promise, independent of the disk.
     pub size: Bytes,
-    /// What is set of what its level lets be set: kind of QoS, throughput, operations.
+    /// Settings that its level permits: kind of QoS, throughput, operations.
     pub settings: PoolSettings,
     /// Text attached to it.
     pub labels: Labels,
@@ -25,22 +23,20 @@ pub struct Pool {
     pub changed_ms: u64,
 }
 
-/// What a new pool shall be.
+/// A pool to create.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewPool {
-    /// Its name.
     pub name: PoolName,
-    /// Its service level.
     pub level: Level,
-    /// What its volumes may have together.
+    /// Capacity that its volumes share.
     pub size: Bytes,
-    /// What is set of what its level lets be set.
+    /// Settings that its level permits.
     pub settings: PoolSettings,
     /// Text attached to it.
     pub labels: Labels,
 }
 
-/// What shall be different in a pool; `None` stays as it is.
+/// Changes of a pool; `None` leaves a property as it is.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PoolChange {
     /// Another service level.
@@ -72,12 +68,12 @@ impl NewPool {
 }
 
 impl Pool {
-    /// As the catalog of levels sees it.
+    /// Returns the form that the catalog of levels knows.
     pub(crate) fn declared(&self) -> envelope::Pool {
         envelope::Pool { level: self.level, size: self.size, settings: self.settings.clone() }
     }
 
-    /// What `change` makes of it, and the properties it changes, in words.
+    /// Returns the pool after `change`, and the changed properties in words.
     pub(crate) fn changed(&self, change: &PoolChange) -> (Self, Vec<String>) {
         let pool = Self {
             level: change.level.unwrap_or(self.level),

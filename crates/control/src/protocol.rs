@@ -17,7 +17,6 @@ const ALL: [(Protocol, &str); 5] = [
     (Protocol::Smb, "smb"),
 ];
 
-/// How many there are.
 pub const PROTOCOLS_MAX: usize = ALL.len();
 
 fn bit(protocol: Protocol) -> u8 {
@@ -39,7 +38,7 @@ impl Protocols {
     /// All versions of NFS.
     pub const NFS: Self = Self(23);
 
-    /// The same as the data plane knows them: the numbers are those that servers have (`nfs`: versions 3, 4.1, 4.2, SMB, and
+    /// Returns the set as the data plane knows it: the numbers are those that servers have (`nfs`: versions 3, 4.1, 4.2, SMB, and
     /// version 4.0).
     pub fn ids(self) -> vfs::ProtocolSet {
         vfs::ProtocolSet::of_bits(self.0)

@@ -8,9 +8,9 @@ use crate::error::{Error, Result};
 use crate::kind::{Kind, State};
 use crate::levels;
 use crate::operation::{Actor, Operation, Verb};
-use crate::service::{Live, Open, PoolAndVolume, Service};
+use crate::pool_totals::PoolTotals;
+use crate::service::{Open, PoolAndVolume, Service};
 use crate::store::{self, operation::Begun};
-use crate::together::Together;
 use crate::volume::Volume;
 use crate::warning::Warning;
 use std::collections::{HashMap, HashSet};
@@ -18,33 +18,34 @@ use vfs::{FsError, FsResult, VolumeId};
 
 impl Service {
     pub(crate) fn reconcile(&self) -> Result<()> {
-        let mut live = self.live();
-        self.load_accounts(&mut live)?;
+        self.load_accounts()?;
         let volumes = self.read(|store| Ok(store::volume::all(store)?))?;
-        live.together = Together::of(volumes.iter());
+        let mut state = self.state();
+        state.totals = PoolTotals::of(volumes.iter());
         let known: HashSet<VolumeId> = volumes.iter().map(|volume| volume.id).collect();
         let stored = self.dependencies.provisioner.list().map_err(Error::storage("list what is there"))?;
         let orphans = stored.into_iter().filter(|id| !known.contains(id));
-        live.startup_warnings.extend(orphans.map(|volume| Warning::OrphanedStorage { volume }));
-        live.hosts.learn(self.look_up(volumes.iter().flat_map(|volume| &volume.rules)));
+        state.startup_warnings.extend(orphans.map(|volume| Warning::OrphanedStorage { volume }));
+        state.hosts.learn(self.look_up(volumes.iter().flat_map(|volume| &volume.rules)));
+        drop(state);
         let pools = self.read(|store| Ok(store::pool::all(store)?))?;
         let pools: HashMap<i64, _> = pools.into_iter().map(|pool| (pool.row, pool)).collect();
         for volume in self.smallest_first(volumes) {
             let name = volume.name.clone();
             let Some(pool) = pools.get(&volume.pool_row) else { continue };
             if matches!(volume.state, State::Ready | State::Updating)
-                && let Err(error) =
-                    self.take_up(&mut live, PoolAndVolume { pool: pool.clone(), volume: volume.clone() })
+                && let Err(error) = self.take_up(PoolAndVolume { pool: pool.clone(), volume: volume.clone() })
             {
-                live.startup_warnings.push(Warning::NotOpened { volume: name.clone(), error });
+                self.state().startup_warnings.push(Warning::NotOpened { volume: name.clone(), error });
             }
             if volume.state != State::Ready
-                && let Err(error) = self.finish(&mut live, volume)
+                && let Err(error) = self.finish(volume)
             {
-                live.startup_warnings.push(Warning::Unfinished { volume: name, reason: error.to_string() });
+                let warning = Warning::Unfinished { volume: name, reason: error.to_string() };
+                self.state().startup_warnings.push(warning);
             }
         }
-        self.publish(&live);
+        self.publish(&self.state());
         Ok(())
     }
 
@@ -58,19 +59,20 @@ impl Service {
         volumes
     }
 
-    /// Opens the storage of a volume that is there.
-    fn take_up(&self, live: &mut Live, PoolAndVolume { pool, volume }: PoolAndVolume) -> FsResult<()> {
+    /// Opens the storage of an existing volume.
+    fn take_up(&self, PoolAndVolume { pool, volume }: PoolAndVolume) -> FsResult<()> {
         // The catalog once took these settings and may take them no longer. Without its limits a volume is not served.
-        let gate = live.meters.apply(&pool, &volume).map_err(|_| FsError::Invalid)?;
+        let gate = self.state().meters.apply(&pool, &volume).map_err(|_| FsError::Invalid)?;
         let served = self.open_storage(&volume, gate, self.dependencies.grace.clone())?;
         self.dependencies.provisioner.set_capacity(volume.id, levels::capacity(&pool, &volume))?;
-        let open = Open::new(volume, served, &live.hosts, self.protocols());
-        live.open.insert(open.row.name.clone(), open);
+        let mut state = self.state();
+        let open = Open::new(volume, served, &state.hosts, self.protocols());
+        state.open.insert(open.row.name.clone(), open);
         Ok(())
     }
 
-    /// Finishes what was begun on a volume.
-    pub(crate) fn finish(&self, live: &mut Live, volume: Volume) -> Result<()> {
+    /// Finishes an unfinished change of a volume.
+    pub(crate) fn finish(&self, volume: Volume) -> Result<()> {
         let pool = self.pool(&volume.pool)?;
         let verb = match volume.state {
             State::Ready => return Ok(()),
@@ -80,20 +82,18 @@ impl Service {
         };
         let operation = self.taken_up(&volume, verb)?;
         match verb {
-            Verb::Create => self.finish_create(live, &pool, volume, operation).map(drop),
-            Verb::Update => {
-                self.finish_update(live, PoolAndVolume { pool, volume }, operation, None).map(drop)
-            }
+            Verb::Create => self.finish_create(&pool, volume, operation).map(drop),
+            Verb::Update => self.finish_update(PoolAndVolume { pool, volume }, operation, None).map(drop),
             Verb::Delete => {
                 let removed = self.dependencies.provisioner.remove(volume.id);
                 self.finish_delete(&volume, operation, removed)?;
-                live.together.remove(volume.id);
+                self.state().totals.remove(volume.id);
                 Ok(())
             }
         }
     }
 
-    /// The record of what was begun; a removal that failed has ended its own, and gets another.
+    /// Returns the record of an unfinished change. A failed removal ended its record and gets a new one.
     fn taken_up(&self, volume: &Volume, verb: Verb) -> Result<Operation> {
         let name = volume.name.as_str();
         let running = self.read(|store| Ok(store::operation::running(store, Kind::Volume, name)?))?;

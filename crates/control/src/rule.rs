@@ -1,4 +1,4 @@
-//! Who may mount a volume, and as whom.
+//! Export rules: clients, their access and their identity.
 
 use crate::Error;
 use crate::protocol::Protocols;
@@ -17,11 +17,10 @@ pub(crate) const CLIENTS_BYTES_MAX: usize = 4096;
 /// mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExportRule {
-    /// Whom it is for; never empty.
+    /// Clients; never empty.
     pub clients: Clients,
-    /// What they may do.
     pub access: Access,
-    /// Whose identity is replaced.
+    /// Identities that the anonymous user replaces.
     pub squash: Squash,
     /// The user whom squashed callers become.
     pub anonymous_uid: u32,
@@ -33,7 +32,7 @@ pub struct ExportRule {
     pub protection: Protection,
 }
 
-/// What clients may do.
+/// Access of clients.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Access {
     /// Read and write, as far as the files' permissions go.

@@ -14,10 +14,10 @@ use std::path::Path;
 pub(crate) const KEY_FILE: &str = "users.key";
 const KEY_BYTES: usize = 32;
 
-/// What seals and opens them.
+/// Seals and opens hashes of passwords.
 pub(crate) struct Seal(LessSafeKey);
 
-/// Where the key is, or will be.
+/// The file of the key, which may not exist yet.
 pub(crate) fn key_file(dir: &Path) -> KeyFile<KEY_BYTES> {
     KeyFile::new(dir.join(KEY_FILE), "whoever has it and the store can log in as any user")
 }
@@ -52,7 +52,7 @@ impl Seal {
         Ok([&nonce, &sealed[..], tag.as_ref()].concat())
     }
 
-    /// What [`Seal::seal`] sealed for this user with this key.
+    /// Opens a hash that [`Seal::seal`] sealed for this user with this key.
     pub(crate) fn open(&self, name: &str, sealed: &[u8]) -> Option<NtHash> {
         let (&nonce, sealed) = sealed.split_first_chunk::<NONCE_LEN>()?;
         let mut opened = sealed.to_vec();
@@ -62,7 +62,7 @@ impl Seal {
     }
 }
 
-/// What a sealed hash is bound to: the hash of one user is none of another's.
+/// The data that a sealed hash is bound to: the hash of one user does not open for another.
 fn bound_to(name: &str) -> Vec<u8> {
     [b"plimsoll nt hash 1\0", name.as_bytes()].concat()
 }
@@ -91,7 +91,7 @@ mod tests {
         assert!(again[12..28] != sealed[12..28], "the same password is another text each time");
     }
 
-    /// So that a store outlives this code: NIST's AES-256-GCM, checked with another implementation.
+    /// Stores must outlive this code: NIST's AES-256-GCM, checked with another implementation.
     #[test]
     fn what_was_sealed_once_is_opened_for_good() {
         let seal = Seal::new([7; 32]).unwrap();

@@ -8,7 +8,6 @@ use vfs::ShareSettings;
 /// A setting of a share.
 #[derive(Debug)]
 pub struct SmbSetting {
-    /// Its name.
     pub name: &'static str,
     kind: Kind,
 }

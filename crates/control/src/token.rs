@@ -9,7 +9,7 @@ pub const TOKENS_MAX: usize = 1000;
 /// The use of a token is noted at most this often, so that calls of the API do not each write to the disk.
 pub(crate) const USED_STEP_MS: u64 = 60_000;
 
-/// What the holder of a token may do; each includes those before it.
+/// Permissions of a token; each role includes the previous ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
     /// Look.
@@ -31,12 +31,11 @@ impl std::str::FromStr for Role {
     }
 }
 
-/// What is remembered of a token.
+/// A token, without its secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Token {
-    /// Its name: also that of the [`crate::Actor`] of changes made with it.
+    /// Also the [`crate::Actor`] of changes made with it.
     pub name: TokenName,
-    /// What its holder may do.
     pub role: Role,
     /// When it was made, in milliseconds since 1970.
     pub created_ms: u64,
@@ -63,7 +62,6 @@ impl Secret {
         Self(text)
     }
 
-    /// Its text.
     pub fn expose(&self) -> &str {
         &self.0
     }

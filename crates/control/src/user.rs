@@ -17,13 +17,13 @@ pub const MEMBERSHIPS_MAX: usize = 65_536;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
     pub(crate) row: i64,
-    /// Its name. Case does not tell users apart.
+    /// Case does not distinguish users.
     pub name: AccountName,
-    /// Its number, which files have as their owner.
+    /// The owner of files.
     pub uid: u32,
     /// The number of its primary group, which may be one of the clients' own.
     pub gid: u32,
-    /// Who it is to Windows besides, by name or by domain and name.
+    /// Further names of the user on Windows, with or without a domain.
     pub windows_names: Vec<WindowsName>,
     /// The groups that it is in, by name.
     pub groups: Vec<AccountName>,
@@ -37,22 +37,20 @@ pub struct User {
     pub changed_ms: u64,
 }
 
-/// What a new user shall be.
+/// A user to create.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewUser {
-    /// Its name.
     pub name: AccountName,
-    /// Its number.
     pub uid: u32,
     /// The number of its primary group; that of the user if it is left out.
     pub gid: Option<u32>,
-    /// Who it is to Windows besides: nobody if it is left out.
+    /// Further names of the user on Windows; none if left out.
     pub windows_names: Option<Vec<WindowsName>>,
     /// The hash of its password.
     pub password: Option<NtHash>,
 }
 
-/// What shall be different in a user; `None` stays as it is.
+/// Changes of a user; `None` leaves a property as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UserChange {
     /// Another primary group.
@@ -67,9 +65,9 @@ pub struct UserChange {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
     pub(crate) row: i64,
-    /// Its name. Case does not tell groups apart.
+    /// Case does not distinguish groups.
     pub name: AccountName,
-    /// Its number, which files have as their group.
+    /// The group of files.
     pub gid: u32,
     /// The users in it, by name.
     pub members: Vec<AccountName>,
@@ -81,12 +79,10 @@ pub struct Group {
     pub changed_ms: u64,
 }
 
-/// What a new group shall be.
+/// A group to create.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewGroup {
-    /// Its name.
     pub name: AccountName,
-    /// Its number.
     pub gid: u32,
     /// The users in it: nobody if it is left out.
     pub members: Option<Vec<AccountName>>,
@@ -132,7 +128,7 @@ impl NewUser {
 }
 
 impl User {
-    /// What `change` makes of it, and the properties it changes, in words. A password that is given is always another one:
+    /// Returns the user after `change`, and the changed properties in words. A password in the change always counts as changed:
     /// nobody finds out so what it was.
     pub(crate) fn changed(&self, change: &UserChange) -> (Self, Vec<String>) {
         let user = Self {

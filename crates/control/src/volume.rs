@@ -12,36 +12,35 @@ use vfs::{Durability, Root, SecurityStyle, VolumeId};
 /// A volume.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Volume {
-    /// Its number: part of every handle that clients hold.
+    /// Part of every file handle.
     pub id: VolumeId,
-    /// Its name.
     pub name: VolumeName,
-    /// Where clients mount it: `/` and this.
+    /// The path that clients mount, without the `/`.
     pub share: ShareName,
     /// The pool whose capacity it takes.
     pub pool: PoolName,
     pub(crate) pool_row: i64,
-    /// Its service level, if its pool leaves that to it.
+    /// Service level, if its pool leaves the level to it.
     pub level: Option<Level>,
-    /// What it may hold.
+    /// Capacity.
     pub size: Bytes,
     /// The least that it ever could hold: large volumes of ANF grow from there.
     pub(crate) size_lowest: Bytes,
-    /// What is set of what its level lets be set: throughput, a shape, whether it is large.
+    /// Settings that its level permits: throughput, a shape, whether it is large.
     pub settings: VolumeSettings,
     /// Over which protocols it is served.
     pub protocols: Protocols,
-    /// What holds for it as a share.
+    /// Settings as an SMB share.
     pub smb: SmbSettings,
     /// Mode and owner its root directory was given; clients may have changed them since.
     pub root: Root,
     /// Whether the root directory is still to be given them.
     pub(crate) root_due: bool,
-    /// What its acknowledgements promise.
+    /// Durability of acknowledged changes.
     pub durability: Durability,
-    /// What decides who may do what with its files.
+    /// The permissions that decide about access to its files.
     pub security_style: SecurityStyle,
-    /// Who may mount it; the first rule that matches decides.
+    /// Export rules; the first rule that matches decides.
     pub rules: Vec<ExportRule>,
     /// Addresses at which it is served besides the service's own.
     pub endpoints: Vec<IpAddr>,
@@ -57,33 +56,32 @@ pub struct Volume {
     pub changed_ms: u64,
 }
 
-/// What a new volume shall be. Where a property is an `Option`, `None` leaves it open: the default for a new volume, whatever
+/// A volume to create. `None` leaves a property open: the default for a new volume, any value
 /// it is for one that is there already.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewVolume {
-    /// Its name.
     pub name: VolumeName,
     /// The pool whose capacity it takes.
     pub pool: PoolName,
-    /// What it may hold.
+    /// Capacity.
     pub size: Bytes,
-    /// Where clients mount it; by default its name.
+    /// The path that clients mount, without the `/`; by default its name.
     pub share: Option<ShareName>,
-    /// Its service level, in pools that leave that to their volumes.
+    /// Service level, in pools that leave the level to their volumes.
     pub level: Option<Level>,
-    /// What is set of what its level lets be set.
+    /// Settings that its level permits.
     pub settings: VolumeSettings,
     /// Over which protocols it is served; by default NFSv3.
     pub protocols: Option<Protocols>,
-    /// What holds for it as a share; by default [`SmbSettings::default`].
+    /// Settings as an SMB share; by default [`SmbSettings::default`].
     pub smb: Option<SmbSettings>,
     /// Mode and owner of its root directory; by default [`crate::default_root`].
     pub root: Option<Root>,
-    /// What its acknowledgements promise; by default [`Durability::Sync`]. It never changes.
+    /// Durability of acknowledged changes; by default [`Durability::Sync`]. It never changes.
     pub durability: Option<Durability>,
-    /// What decides who may do what with its files; by default mode bits. It never changes.
+    /// The permissions that decide about access to its files; by default mode bits. It never changes.
     pub security_style: Option<SecurityStyle>,
-    /// Who may mount it; by default what the provider does without a policy.
+    /// Export rules; by default the provider's default policy.
     pub rules: Option<Vec<ExportRule>>,
     /// Addresses at which it is served besides the service's own; by default none.
     pub endpoints: Option<Vec<IpAddr>>,
@@ -91,7 +89,7 @@ pub struct NewVolume {
     pub labels: Labels,
 }
 
-/// What shall be different in a volume; `None` stays as it is.
+/// Changes of a volume; `None` leaves a property as it is.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct VolumeChange {
     /// Another pool, perhaps of another level.
@@ -187,7 +185,7 @@ pub(crate) fn those<const N: usize>(named: [(&'static str, bool); N]) -> Vec<&'s
 }
 
 impl Volume {
-    /// As the catalog of levels sees it.
+    /// Returns the form that the catalog of levels knows.
     pub(crate) fn declared(&self) -> envelope::Volume {
         envelope::Volume { size: self.size, settings: self.settings.clone() }
     }
@@ -197,7 +195,7 @@ impl Volume {
         format!("/{}", self.share)
     }
 
-    /// What `change` makes of it but for its pool, and the properties it changes, in words.
+    /// Returns the volume after `change`, except for its pool, and the changed properties in words.
     pub(crate) fn changed(&self, change: &VolumeChange) -> (Self, Vec<String>) {
         fn new<T: Clone>(wanted: Option<&T>, now: &T) -> T {
             wanted.unwrap_or(now).clone()

@@ -1,4 +1,4 @@
-//! What an operator should know, though nothing was refused.
+//! Warnings: conditions that refuse nothing but that the operator should know.
 
 use crate::name::{PoolName, VolumeName};
 use crate::protocol::Protocols;
@@ -25,7 +25,6 @@ pub enum Warning {
     OverPool {
         /// The pool.
         pool: PoolName,
-        /// Its bytes.
         size: Bytes,
         /// Bytes of its volumes.
         taken: Bytes,
@@ -88,7 +87,6 @@ pub enum Warning {
     },
     /// Users cannot log in, because their passwords were sealed with another key.
     LockedOut {
-        /// How many.
         users: usize,
         /// The file of the key.
         key: PathBuf,

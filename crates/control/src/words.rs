@@ -1,6 +1,6 @@
 //! Enumerations that the store and people know by a word for each variant.
 
-/// What turns such an enumeration's variants into words and back.
+/// Converts an enumeration's variants to words and back.
 macro_rules! words {
     ($name:ident: $($variant:ident = $word:literal),*) => {
         impl $name {

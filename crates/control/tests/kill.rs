@@ -141,7 +141,7 @@ fn found(service: &Service) -> Volumes {
     volumes.into_iter().map(|volume| (volume.name.to_string(), volume.size.0 >> 30)).collect()
 }
 
-/// What step number `step` makes of the volumes.
+/// Returns the volumes after step number `step`.
 fn next(volumes: &Volumes, step: u64) -> Volumes {
     let mut volumes = volumes.clone();
     let name = format!("v{}", step % 5);

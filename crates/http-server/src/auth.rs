@@ -30,7 +30,7 @@ pub trait Authority: Send + Sync + 'static {
     fn check(&self, token: &Self::Token, need: Self::Need) -> Result<(), Problem>;
 }
 
-/// Wrong tokens from one network before it has to wait.
+/// Wrong tokens from one network before further ones are refused for a while.
 const GUESSES_MAX: u32 = 20;
 /// The time after which one wrong token is forgiven.
 const GUESS_FORGIVEN: Duration = Duration::from_secs(1);

@@ -1,4 +1,4 @@
-//! The connections there are, and which of them gives way when there are too many.
+//! The list of connections, and the choice of the one that ends when there are too many.
 
 use crate::limits::{CLIENT_CONNECTIONS_MAX, CONNECTIONS_MAX};
 use std::collections::{BTreeMap, HashMap};
@@ -14,7 +14,7 @@ pub(crate) struct Connections(Mutex<Open>);
 
 #[derive(Default)]
 struct Open {
-    /// Counts connections: later ones have greater numbers.
+    /// The number of the next connection.
     next: u64,
     each: BTreeMap<u64, Connection>,
 }
@@ -23,7 +23,7 @@ struct Connection {
     from: Network,
     /// Requests that are being served.
     requests: usize,
-    /// Tells the connection to end; `None` once it was told.
+    /// Ends the connection; `None` when it was used.
     end: Option<oneshot::Sender<()>>,
 }
 
@@ -37,8 +37,8 @@ pub(crate) struct Listed {
 pub(crate) struct Requested(Arc<Listed>);
 
 impl Connections {
-    /// Lists a new connection, and what resolves when it has to give way. Where its client's network, or all clients together, have too
-    /// many, the oldest without a request does so now. `None` if the network has too many and none of them can.
+    /// Lists a new connection, with a channel that ends it. If its network, or all clients together, have too
+    /// many, the oldest without a request ends now. `None` if the network has too many and all of them have requests.
     pub(crate) fn enter(self: &Arc<Self>, from: IpAddr) -> Option<(Listed, oneshot::Receiver<()>)> {
         let from = Networks::default().of(from);
         let mut open = self.open();
@@ -64,7 +64,7 @@ impl Connections {
 }
 
 impl Open {
-    /// The connections of each network that were not told to end.
+    /// Counts the connections of each network that are not ending.
     fn counts(&self) -> HashMap<Network, usize> {
         let mut counts = HashMap::new();
         for connection in self.each.values().filter(|connection| connection.end.is_some()) {
@@ -138,7 +138,7 @@ mod tests {
         assert!(all.enter(ONE).is_some() && !is_told(&mut other));
     }
 
-    /// Each of its addresses has but one.
+    /// Each address has one connection.
     #[test]
     fn addresses_of_one_network_give_way_to_others() {
         let all = Arc::new(Connections::default());

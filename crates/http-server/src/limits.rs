@@ -10,7 +10,7 @@ pub const REQUESTS_MAX: usize = 64;
 pub const CHANGES_MAX: usize = 2;
 /// Threads for what may wait.
 pub const THREADS_MAX: usize = CHANGES_MAX + 3;
-/// How long a change waits for its turn.
+/// The time that a change waits for its turn.
 pub const CHANGE_PATIENCE_S: u64 = 60;
 /// Bytes of a body.
 pub const BODY_BYTES_MAX: usize = 1 << 20;
@@ -24,7 +24,7 @@ pub const HEAD_BYTES_MAX: usize = 32 << 10;
 pub const HEADERS_MAX: usize = 64;
 /// The time for a TLS handshake.
 pub const HANDSHAKE_S_MAX: u64 = 10;
-/// How long a reply may lie there that a client does not take.
+/// The time after which a connection with an unread reply ends.
 pub const UNREAD_MS_MAX: u32 = 60_000;
 
 const _: () = assert!(CHANGES_MAX < THREADS_MAX && REQUESTS_MAX <= CONNECTIONS_MAX);

@@ -1,4 +1,4 @@
-//! Listening: one thread of its own for sockets, a few for what waits. The data plane does not feel it.
+//! Listens and serves connections: one thread for sockets, a few for blocking work.
 
 use crate::auth::Authority;
 use crate::connections::{Connections, Listed};
@@ -36,7 +36,7 @@ pub struct Settings {
     pub allow_insecure: bool,
 }
 
-/// The running interface.
+/// A running server.
 pub struct Server {
     local: SocketAddr,
     has_tls: bool,
@@ -96,7 +96,6 @@ impl Server {
         Ok(Self { local, has_tls, stopping, thread: Some(thread) })
     }
 
-    /// Where it listens.
     pub fn local_addr(&self) -> SocketAddr {
         self.local
     }

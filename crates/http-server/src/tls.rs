@@ -13,11 +13,10 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 pub struct Tls {
     /// The certificate, and those that lead from it to its issuer.
     pub certificates: Vec<u8>,
-    /// Its private key.
+    /// The private key of the first certificate.
     pub key: Vec<u8>,
 }
 
-/// Takes in TLS connections.
 pub(crate) fn acceptor(tls: &Tls) -> io::Result<TlsAcceptor> {
     let invalid = |what: &str, error: &dyn std::fmt::Display| {
         io::Error::new(io::ErrorKind::InvalidInput, format!("the TLS {what}: {error}"))

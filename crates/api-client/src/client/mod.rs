@@ -1,4 +1,4 @@
-//! Asking a service, one request at a time, on the thread that asks.
+//! A client that sends one request at a time, on the calling thread.
 
 mod transport;
 mod users;
@@ -17,30 +17,27 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use transport::{Request, Transport};
 
-/// A service, seen from outside.
 pub struct Client {
     transport: Transport,
 }
 
-/// Something, and the version it was seen in.
+/// A value and its version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tagged<T> {
-    /// What there is.
     pub value: T,
     /// For [`Terms::at`].
     pub etag: String,
 }
 
-/// What a creation brought.
+/// The result of a creation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Made<T> {
-    /// What there is.
     pub value: T,
-    /// Whether it was made now; otherwise it was there already, as asked for.
+    /// Whether the request made it; otherwise it existed already, as asked for.
     pub is_new: bool,
 }
 
-/// On what terms a change is asked for.
+/// The conditions of a change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Terms {
     etag: Option<String>,
@@ -48,12 +45,12 @@ pub struct Terms {
 }
 
 impl Terms {
-    /// Whatever the version, without force.
+    /// Any version, without force.
     pub fn none() -> Self {
         Self::default()
     }
 
-    /// Only if it is still in the version with this tag.
+    /// Limits the change to the version with this tag.
     #[must_use]
     pub fn at(self, etag: impl Into<String>) -> Self {
         Self { etag: Some(etag.into()), ..self }
@@ -137,17 +134,17 @@ impl Client {
         self.value(&terms.apply(Request::delete(path("volumes", name))))
     }
 
-    /// What a volume does and holds now, and what it may.
+    /// Reads traffic, contents and limits of a volume.
     pub fn stats(&self, volume: &str) -> Result<Stats> {
         self.value(&Request::get(path("volumes", volume) + "/stats"))
     }
 
-    /// How a volume is mounted.
+    /// Mount targets of a volume.
     pub fn mount_targets(&self, volume: &str) -> Result<MountTargets> {
         self.value(&Request::get(path("volumes", volume) + "/mount-targets"))
     }
 
-    /// How SMB is served.
+    /// Reads the state of SMB.
     pub fn smb(&self) -> Result<Smb> {
         self.value(&Request::get("/v1/smb"))
     }
@@ -180,12 +177,12 @@ impl Client {
         self.value(&request)
     }
 
-    /// Who is connected.
+    /// Connected clients.
     pub fn clients(&self) -> Result<Vec<Connected>> {
         self.all(&Request::get("/v1/clients"))
     }
 
-    /// How NFS is served.
+    /// Reads the state of NFS.
     pub fn nfs(&self) -> Result<Nfs> {
         self.value(&Request::get("/v1/nfs"))
     }
@@ -215,12 +212,12 @@ impl Client {
         self.value(&Request::delete(path("tokens", name)))
     }
 
-    /// What an operator should know.
+    /// Warnings for the operator.
     pub fn warnings(&self) -> Result<Vec<Warning>> {
         self.all(&Request::get("/v1/warnings"))
     }
 
-    /// What is running.
+    /// The running version.
     pub fn version(&self) -> Result<Version> {
         self.value(&Request::get("/v1/version"))
     }
@@ -230,15 +227,15 @@ impl Client {
         self.readiness().is_ok()
     }
 
-    /// How far the counts are that volumes need after a crash, in words; nothing if all are counted. An error if clients
-    /// cannot mount.
+    /// Returns the progress of the counts that volumes need after a crash, in words, or `None` if all are counted. Fails if
+    /// clients cannot mount.
     pub fn readiness(&self) -> Result<Option<String>> {
         let reply = self.transport.send(&Request::get("/readyz"))?;
         let text = String::from_utf8(reply.body).map_err(|error| Error::Strange(error.to_string()))?;
         Ok(text.lines().find_map(|line| line.strip_prefix("counting: ")).map(str::to_owned))
     }
 
-    /// What the metrics say now.
+    /// Reads the metrics.
     pub fn metrics(&self) -> Result<Samples> {
         let reply = self.transport.send(&Request::get("/metrics"))?;
         let text = String::from_utf8(reply.body).map_err(|error| Error::Strange(error.to_string()))?;

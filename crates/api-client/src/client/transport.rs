@@ -8,17 +8,15 @@ use ureq::Agent;
 use ureq::http::Method;
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 
-/// The result of asking.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// How long a connection may take to be made.
 const CONNECT: Duration = Duration::from_secs(5);
-/// How long a reply may take: a change may wait for others and for storage.
+/// The timeout of a reply: a change may wait for others and for storage.
 const REPLY: Duration = Duration::from_secs(300);
 /// Bytes of a reply at most.
 const REPLY_BYTES_MAX: u64 = 256 << 20;
 
-/// Where a service is, and how to get in.
+/// The address of a service, and the credentials for it.
 #[derive(Clone)]
 pub struct Target {
     /// `http://127.0.0.1:2050` or `https://…`, without a path.
@@ -29,14 +27,13 @@ pub struct Target {
     pub issuers: Option<Vec<u8>>,
 }
 
-/// Why asking brought nothing.
+/// The reason why a request failed.
 #[derive(Debug)]
 pub enum Error {
-    /// The service says no, and why.
+    /// The service refused the request.
     Refused(Problem),
-    /// The service cannot be asked.
     Unreachable(String),
-    /// What came back is no answer of a service like ours.
+    /// The reply is not one of a Plimsoll service.
     Strange(String),
 }
 
@@ -53,7 +50,6 @@ impl std::fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// What sends requests.
 pub(super) struct Transport {
     agent: Agent,
     base: String,
@@ -150,7 +146,7 @@ impl Transport {
         })
     }
 
-    /// Sends a request; what comes back, if it is no problem.
+    /// Sends a request and returns a reply that is not a problem.
     pub(super) fn send(&self, request: &Request) -> Result<Reply> {
         let unreachable = |error: ureq::Error| Error::Unreachable(format!("{}: {error}", self.base));
         let mut builder = ureq::http::Request::builder()

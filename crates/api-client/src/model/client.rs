@@ -1,59 +1,57 @@
-//! Who is connected.
+//! Connected clients.
 
 use super::Protocol;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A machine that is connected.
+/// A connected machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Client {
-    /// Its address.
     pub address: String,
-    /// How many connections it has: what `nconnect` has made of a mount.
+    /// Connections; a mount with `nconnect` has several.
     pub connections: u64,
-    /// Since when the oldest of them is there.
+    /// The age of the oldest connection.
     pub connected_seconds: u64,
-    /// How many of its connections are encrypted by TLS.
+    /// Connections with TLS.
     pub encrypted_connections: u64,
-    /// How many of those it has shown a certificate on that the service trusts.
+    /// Encrypted connections with a client certificate that the service trusts.
     pub verified_connections: u64,
-    /// Calls of it that wait for storage, for a flush or for a limit.
+    /// Calls that wait for storage, for a flush or for a limit.
     pub waiting_calls: u64,
-    /// The addresses of the service that it has reached.
+    /// Addresses of the service with connections of the client.
     pub endpoints: Vec<ReachedEndpoint>,
-    /// The volumes that it has used.
+    /// Volumes that it has used.
     pub volumes: Vec<UsedVolume>,
-    /// The clients of NFSv4 that it is: mounts of one kernel are one. They stay for a while when no connection is left.
+    /// NFSv4 clients on the machine: all mounts of one kernel are one. They stay for a while after the last connection.
     pub nfs4_clients: Vec<Nfs4Client>,
 }
 
-/// A client of NFSv4, and what it has.
+/// An NFSv4 client and its state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Nfs4Client {
-    /// How it calls itself. Two machines or containers with the same name take each other's sessions away.
+    /// The client's name for itself. Two machines or containers with one name end each other's sessions.
     pub name: String,
-    /// The versions that it speaks.
+    /// Versions.
     pub protocols: Vec<Protocol>,
-    /// Its sessions; version 4.0 has none.
+    /// Sessions; version 4.0 has none.
     pub sessions: u64,
-    /// The requests that it may have under way in all sessions.
+    /// Slots for simultaneous requests, in all sessions.
     pub slots: u64,
-    /// The files that it has open, each as often as it has.
+    /// Open files, each counted as often as it is open.
     pub open_files: u64,
-    /// The byte ranges that it has locked.
+    /// Locked byte ranges.
     pub locked_ranges: u64,
-    /// The delegations that it has.
+    /// Delegations.
     pub delegations: u64,
-    /// Since when it has not been heard. After a lease, what it has goes to whoever wants it.
+    /// The time since its last call. After a lease time, others can take its files and locks.
     pub silent_seconds: u64,
 }
 
-/// An address of the service that a client has reached.
+/// An address of the service with connections of a client.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReachedEndpoint {
     /// The address.
     pub address: String,
-    /// Over how many connections.
     pub connections: u64,
 }
 
@@ -62,6 +60,5 @@ pub struct ReachedEndpoint {
 pub struct UsedVolume {
     /// The volume.
     pub name: String,
-    /// Over how many connections.
     pub connections: u64,
 }

@@ -15,11 +15,10 @@ pub struct Level {
     /// Older names that are still read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub aliases: Vec<String>,
-    /// Whose it is.
     pub provider: Provider,
     /// For people.
     pub title: String,
-    /// Whose meter its limits are.
+    /// The owner of its limits.
     pub owner: Owner,
     /// The sizes of a pool; any if left out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -48,13 +47,13 @@ pub struct Level {
     /// Rules of a volume, at most.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rules_per_volume_max: Option<u32>,
-    /// What a volume's name must look like.
+    /// The pattern of volume names.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub volume_name_pattern: Option<String>,
-    /// What a share's name must look like.
+    /// The pattern of share names.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub share_name_pattern: Option<String>,
-    /// Where its figures come from.
+    /// Sources of its figures.
     pub sources: Vec<String>,
 }
 
@@ -94,7 +93,7 @@ pub struct LevelAsked {
     #[serde(default, deserialize_with = "super::given_positive", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64", range(min = 1))]
     pub volume_size_bytes: Option<u64>,
-    /// Where volumes' throughput comes from.
+    /// The source of volumes' throughput.
     #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Qos")]
     pub qos: Option<Qos>,
@@ -134,7 +133,7 @@ pub struct LevelAsked {
     #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "ShapeName")]
     pub shape: Option<ShapeName>,
-    /// By how much the curve is scaled, in thousandths.
+    /// The scale of the curve, in thousandths.
     #[serde(default, deserialize_with = "super::given_positive", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u32", range(min = 1))]
     pub scale_thousandths: Option<u32>,
@@ -145,10 +144,10 @@ pub struct LevelAsked {
 pub struct LevelLimits {
     /// The level.
     pub level: Level,
-    /// What the pool may do, if a size was given. Limits owned by volumes are only what these may share out.
+    /// Limits of the pool, if the request has a size. Limits owned by volumes are the sum that volumes can share.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pool: Option<Limits>,
-    /// What the volume may do, if a size was given.
+    /// Limits of the volume, if the request has a size.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub volume: Option<Limits>,
 }
@@ -196,7 +195,7 @@ impl From<envelope::Level> for Level {
 }
 
 impl LevelAsked {
-    /// What is asked of the pool.
+    /// The settings of the pool in the query.
     pub fn pool_settings(&self) -> PoolSettings {
         PoolSettings {
             qos: self.qos,
@@ -209,7 +208,7 @@ impl LevelAsked {
         }
     }
 
-    /// What is asked of the volume.
+    /// The settings of the volume in the query.
     pub fn volume_settings(&self) -> VolumeSettings {
         let scale_thousandths = self.scale_thousandths.unwrap_or(1000);
         VolumeSettings {

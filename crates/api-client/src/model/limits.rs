@@ -1,11 +1,11 @@
-//! What a pool or a volume may do, and why.
+//! Limits of pools and volumes, with their origins.
 
 use super::{Owner, Shaping};
 use envelope::{BytesPerSecond, Iops};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Rates that may not be exceeded; what is left out is unlimited. All that are there hold at the same time.
+/// Rate limits; rates that are left out are unlimited. All limits apply at the same time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Ceilings {
@@ -29,35 +29,35 @@ pub struct Ceilings {
     pub operations_per_second: Option<u64>,
 }
 
-/// What a pool or a volume may do.
+/// Limits of a pool or volume.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Limits {
-    /// Whose meter enforces them.
+    /// The owner of the meter that enforces them.
     pub owner: Owner,
     /// For all clients together.
     pub total: Ceilings,
     /// For each client.
     pub per_client: Ceilings,
-    /// The most clients that may be connected; unlimited if left out. Told, not enforced.
+    /// The most connected clients; unlimited if left out. Shown, not enforced.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clients_max: Option<u32>,
-    /// What a write takes of the operations for reads and writes together, in thousandths of a read.
+    /// The cost of a write in the limit for reads and writes together, in thousandths of a read.
     pub write_cost_thousandths: u32,
     /// The published curve that holds besides.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shape: Option<Shaping>,
-    /// Where each figure comes from.
+    /// Origins of the figures.
     pub origin: Vec<Origin>,
 }
 
-/// Where one figure comes from.
+/// The origin of one figure.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Origin {
     /// Which figure.
     pub what: String,
-    /// How it was reached, for people.
+    /// The formula, for people.
     pub formula: String,
-    /// Who says so: a page, and its date where it has one.
+    /// The source: a page, and its date where it has one.
     pub source: String,
 }
 

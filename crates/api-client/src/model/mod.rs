@@ -61,7 +61,7 @@ pub(crate) fn labels(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     })
 }
 
-/// What names look like. In a path of the API they are percent-encoded.
+/// The pattern of names. In a path of the API they are percent-encoded.
 pub const NAME: &str =
     r"^[^/\s\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]+$";
 

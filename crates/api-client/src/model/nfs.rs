@@ -1,4 +1,4 @@
-//! How NFS is reached, and volumes are mounted.
+//! The state of NFS, and mount targets.
 
 use super::Protocol;
 use schemars::JsonSchema;
@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 /// NFS, as this service serves it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Nfs {
-    /// Where it is served besides at endpoints of volumes: address and port.
+    /// The service's own address and port; volumes can have further endpoints.
     pub address: String,
-    /// Over which protocols.
+    /// Protocols.
     pub protocols: Vec<Protocol>,
     /// Whether clients of version 3 can reach locks.
     pub v3_locks: V3Locks,
@@ -26,14 +26,14 @@ pub struct V3Locks {
     pub reason: Option<String>,
 }
 
-/// How a volume is mounted.
+/// Mount targets of a volume.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MountTargets {
     /// Each protocol that the volume and any of its export rules allow, at each of its endpoints.
     pub mount_targets: Vec<MountTarget>,
 }
 
-/// How a volume is mounted over a protocol at an address.
+/// The mount options of a volume over one protocol at one address.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MountTarget {
     /// The protocol.

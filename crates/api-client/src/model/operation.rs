@@ -7,17 +7,17 @@ use serde::{Deserialize, Serialize};
 /// The record of one change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Operation {
-    /// Its number: later ones are greater.
+    /// Number: later operations have greater ones.
     pub id: u64,
-    /// Who asked for it: the name of a token, or `plimsoll`.
+    /// The name of the token that asked for it, or `plimsoll`.
     pub actor: String,
     /// `create`, `update` or `delete`.
     pub verb: String,
-    /// What kind of thing it is about: `pool`, `volume`, `user`, `group`, `token`.
+    /// The kind of object: `pool`, `volume`, `user`, `group`, `token`.
     pub kind: String,
     /// The thing's name.
     pub name: String,
-    /// What exactly, in words. Empty where the verb says it all.
+    /// The change in words. Empty where the verb says it all.
     pub detail: String,
     /// When it began.
     pub started: Timestamp,

@@ -4,16 +4,14 @@ use super::{Labels, LevelName, Merge, NAME, PoolSettings, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Capacity at a service level, of which volumes are made.
+/// Capacity at a service level, shared by volumes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Pool {
-    /// Its name.
     pub name: String,
-    /// Its service level.
     pub level: LevelName,
-    /// What its volumes may have together.
+    /// Capacity that its volumes share.
     pub size_bytes: u64,
-    /// What is set of what its level lets be set.
+    /// Settings that its level permits.
     pub settings: PoolSettings,
     /// Text attached to it.
     pub labels: Labels,
@@ -23,20 +21,18 @@ pub struct Pool {
     pub changed: Timestamp,
 }
 
-/// What a new pool shall be.
+/// A pool to create.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewPool {
-    /// Its name.
     #[schemars(length(min = 1, max = 255), regex(pattern = NAME), example = &"engineering")]
     pub name: String,
-    /// Its service level.
     pub level: LevelName,
-    /// What its volumes may have together.
+    /// Capacity that its volumes share.
     #[serde(deserialize_with = "super::positive")]
     #[schemars(range(min = 1), example = 4_398_046_511_104_u64)]
     pub size_bytes: u64,
-    /// What is set of what its level lets be set.
+    /// Settings that its level permits.
     #[serde(default)]
     pub settings: PoolSettings,
     /// Text attached to it.
@@ -45,7 +41,7 @@ pub struct NewPool {
     pub labels: Labels,
 }
 
-/// What shall be different in a pool. What is left out stays.
+/// Changes of a pool. Properties that are left out stay.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PoolPatch {

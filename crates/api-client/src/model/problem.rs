@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// Why a request was refused, or failed (`application/problem+json`, RFC 9457).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Problem {
-    /// Which kind of problem: `urn:plimsoll:problem:` and a word.
+    /// The kind of problem: `urn:plimsoll:problem:` and a word.
     #[serde(rename = "type")]
     pub kind: String,
     /// The kind of problem, for people.
@@ -14,12 +14,12 @@ pub struct Problem {
     /// The reply's status.
     #[schemars(range(min = 400, max = 599))]
     pub status: u16,
-    /// What was wrong with this request, and what is allowed.
+    /// The fault of this request, and the allowed values.
     pub detail: String,
-    /// Whether the same request with `force=true` would be heeded.
+    /// Whether the same request succeeds with `force=true`.
     #[serde(default)]
     pub forceable: bool,
-    /// In which properties the existing thing of that name differs from what was asked for.
+    /// The properties in which an existing object of that name differs from the request.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub differs: Vec<String>,
 }

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 words! {
-    /// What clients may do.
+    /// Access of clients.
     Access {
         /// Read and write, as far as the files' permissions go.
         ReadWrite = "read-write",
@@ -16,19 +16,19 @@ words! {
         NoAccess = "no-access",
     }
 
-    /// Whose identity is replaced by the anonymous user's.
+    /// Identities that the anonymous user replaces.
     Squash {
-        /// Root's.
+        /// Root.
         Root = "root",
-        /// Everybody's.
+        /// All users.
         All = "all",
-        /// Nobody's.
+        /// No user.
         None = "none",
     }
 
-    /// How clients must protect their connections, as `xprtsec` of mounts.
+    /// The protection that connections need, as `xprtsec` of mounts.
     Protection {
-        /// As they like.
+        /// None needed.
         Plain = "any",
         /// By TLS (RFC 9289).
         Encrypted = "tls",
@@ -37,21 +37,20 @@ words! {
     }
 }
 
-/// Who may mount a volume, and as whom. The first rule whose clients and protocols match decides.
+/// An export rule: clients, their access and their identity. The first rule whose clients and protocols match decides.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
-    /// Addresses, ranges of addresses and names of hosts. Everybody is `0.0.0.0/0` and `::/0`.
+    /// Addresses, ranges of addresses and names of hosts. All clients are `0.0.0.0/0` and `::/0`.
     #[schemars(length(min = 1), inner(regex(pattern = "^[0-9A-Za-z._:/-]+$"), length(max = 255)))]
     #[schemars(example = CLIENTS_EXAMPLE)]
     pub clients: Vec<String>,
-    /// What they may do.
     #[serde(default = "read_write")]
     pub access: Access,
-    /// Whose identity is replaced: nobody's if left out, as at the providers. Root of these clients is then root here.
+    /// Identities that the anonymous user replaces: none if left out, as at the providers. Root of these clients is then root here.
     #[serde(default = "nobody_squashed")]
     pub squash: Squash,
-    /// The user whom squashed callers become.
+    /// The user that squashed callers become.
     #[serde(default = "nobody")]
     #[schemars(range(max = super::ID_MAX))]
     pub anonymous_uid: u32,
@@ -59,11 +58,11 @@ pub struct Rule {
     #[serde(default = "nobody")]
     #[schemars(range(max = super::ID_MAX))]
     pub anonymous_gid: u32,
-    /// Over which protocols.
+    /// Protocols.
     #[serde(default = "all_protocols", deserialize_with = "super::words::protocols")]
     #[schemars(length(min = 1, max = PROTOCOLS_MAX), extend("uniqueItems" = true))]
     pub protocols: Vec<Protocol>,
-    /// How they must protect their connections. Calls that are protected less are refused, whatever later rules say.
+    /// The protection that their connections need. Calls with less protection are refused, whatever later rules say.
     #[serde(default = "unprotected")]
     pub xprtsec: Protection,
 }
@@ -72,7 +71,7 @@ pub struct Rule {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Rules {
-    /// In the order in which they are asked. With none, nobody may mount.
+    /// In order of precedence. Without rules no client can mount.
     #[schemars(length(max = RULES_MAX))]
     pub rules: Vec<Rule>,
 }

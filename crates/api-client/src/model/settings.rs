@@ -1,4 +1,4 @@
-//! What may be set of a pool or volume, as far as its level lets it be set.
+//! Settings of pools and volumes, as far as the level permits them.
 
 use super::{Ceilings, ProfileName, Qos, ShapeName};
 use envelope::{BytesPerSecond, ProvisionedIops};
@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 use std::marker::PhantomData;
 
-/// What may be set for a pool. What the level does not know is refused.
+/// Settings of a pool. Settings that the level does not have are refused.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PoolSettings {
-    /// Where volumes' throughput comes from; the level's default if left out.
+    /// The source of volumes' throughput; the level's default if left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub qos: Option<Qos>,
     /// The throughput bought (ANF Flexible, GCNV Flex with custom performance); the least there is if left out.
@@ -34,7 +34,7 @@ pub struct PoolSettings {
     pub profile: Option<ProfileName>,
 }
 
-/// What may be set for a volume. What the level does not know is refused.
+/// Settings of a volume. Settings that the level does not have are refused.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct VolumeSettings {
@@ -55,7 +55,7 @@ pub struct VolumeSettings {
     pub shape: Option<Shaping>,
 }
 
-/// Limits of one's own choice.
+/// Custom limits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Declared {
@@ -65,18 +65,18 @@ pub struct Declared {
     /// For each client.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub per_client: Option<Ceilings>,
-    /// The most clients. Told, not enforced.
+    /// The most clients. Shown, not enforced.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clients_max: Option<u32>,
 }
 
-/// A curve that a volume follows, made higher or lower as a whole.
+/// A published curve that a volume follows, scaled as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Shaping {
     /// The curve.
     pub name: ShapeName,
-    /// By how much it is scaled, in thousandths: 1000 as published, 250 a quarter.
+    /// The scale in thousandths: 1000 as published, 250 a quarter.
     #[serde(default = "as_published", deserialize_with = "super::positive")]
     #[schemars(range(min = 1))]
     pub scale_thousandths: u32,
@@ -112,7 +112,7 @@ impl<T: Serialize + DeserializeOwned> Merge<T> {
         self
     }
 
-    /// What the change makes of `now`.
+    /// Returns `now` after the change.
     pub fn applied(&self, now: &T) -> serde_json::Result<T> {
         let mut merged = serde_json::to_value(now)?;
         merge(&mut merged, &self.patch);

@@ -1,9 +1,9 @@
-//! What holds for a volume as a share of SMB.
+//! Settings of a volume as an SMB share.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What holds for a volume as a share of SMB. What is left out is the default.
+/// Settings of a volume as an SMB share. Settings that are left out have their defaults.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SmbSettings {

@@ -1,4 +1,4 @@
-//! How SMB is reached.
+//! The state of SMB.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// SMB, as this service serves it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Smb {
-    /// Where it is served: address and port. Left out if it is not served.
+    /// Address and port. Left out if SMB is not served.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
     /// Connections now.

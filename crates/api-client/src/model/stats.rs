@@ -1,4 +1,4 @@
-//! What a volume does and holds now.
+//! Traffic and contents of a volume.
 
 use super::{Limits, Timestamp};
 use schemars::JsonSchema;
@@ -11,9 +11,9 @@ pub struct Stats {
     pub volume: String,
     /// When this was counted.
     pub at: Timestamp,
-    /// What it may hold.
+    /// Capacity.
     pub size_bytes: u64,
-    /// What it holds.
+    /// Space in use.
     pub used_bytes: u64,
     /// Files, directories and all other objects in it.
     pub used_files: u64,
@@ -25,11 +25,11 @@ pub struct Stats {
     pub other: Counted,
     /// Calls that wait for a limit now.
     pub waiting_calls: u64,
-    /// Its endpoints, and who uses them.
+    /// Endpoints, and the connections to them.
     pub endpoints: Vec<EndpointStats>,
-    /// What its pool may do.
+    /// Limits of its pool.
     pub pool_limits: Limits,
-    /// What it may do, and why.
+    /// Limits of the volume, with their origins.
     pub limits: Limits,
 }
 
@@ -45,7 +45,7 @@ pub struct EndpointStats {
     pub failure: Option<String>,
 }
 
-/// What has been counted of one kind of operation.
+/// Counters of one kind of operation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Counted {
     /// Operations answered.
@@ -65,9 +65,8 @@ pub struct Counted {
 /// Operations that took about the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Interval {
-    /// They took at most so long, and longer than half of it.
+    /// The longest time; the shortest is half of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub up_to_us: Option<u64>,
-    /// How many.
     pub operations: u64,
 }

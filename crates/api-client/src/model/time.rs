@@ -10,13 +10,11 @@ use std::borrow::Cow;
 pub struct Timestamp(pub String);
 
 impl Timestamp {
-    /// Now, by the clock of the machine.
     pub fn now() -> Self {
         let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         Self::from_ms(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
     }
 
-    /// From milliseconds since 1970.
     pub fn from_ms(ms: u64) -> Self {
         let (days, in_day) = (ms / 86_400_000, ms % 86_400_000);
         let (year, month, day) = civil(days);

@@ -6,23 +6,22 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 words! {
-    /// What the holder of a token may do; each includes those before it.
+    /// Permissions of a token; each role includes the previous ones.
     Role {
         /// Look.
         Read = "read",
         /// Change pools, volumes and their rules.
         Operate = "operate",
-        /// Make and revoke tokens, users and groups too.
+        /// Also make and revoke tokens, users and groups.
         Admin = "admin",
     }
 }
 
-/// What is remembered of a token.
+/// A token, without its secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Token {
-    /// Its name: also that of the actor of operations.
+    /// Name: also the actor of operations.
     pub name: String,
-    /// What its holder may do.
     pub role: Role,
     /// When it was made.
     pub created: Timestamp,
@@ -31,22 +30,19 @@ pub struct Token {
     pub used: Option<Timestamp>,
 }
 
-/// What a new token shall be.
+/// A token to create.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewToken {
-    /// Its name.
     #[schemars(length(min = 1, max = 255), regex(pattern = NAME), example = &"backup")]
     pub name: String,
-    /// What its holder may do.
     pub role: Role,
 }
 
 /// A new token. It has no `Debug`, so that it gets into no log by accident.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Secret {
-    /// What is remembered of it.
     pub token: Token,
-    /// What requests carry. Shown here and never again.
+    /// The text that requests carry. No other reply shows it.
     pub secret: String,
 }

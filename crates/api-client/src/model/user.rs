@@ -5,16 +5,16 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt;
 
-/// Who logs in with a password (SMB).
+/// A user who logs in with a password (SMB).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct User {
-    /// Its name. Case does not tell users apart.
+    /// Name. Case does not distinguish users.
     pub name: String,
-    /// Its number, which files have as their owner.
+    /// Uid, the owner of files.
     pub uid: u32,
     /// The number of its primary group, which may be one of the clients' own.
     pub gid: u32,
-    /// Who it is to Windows besides.
+    /// Further names of the user on Windows.
     pub windows_names: Vec<String>,
     /// The groups that it is in, by name.
     pub groups: Vec<String>,
@@ -35,14 +35,14 @@ pub struct Password(
     pub  String,
 );
 
-/// What a new user shall be.
+/// A user to create.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewUser {
-    /// Its name: letters, digits, dots, hyphens and underscores, the first a letter or an underscore, the last no dot.
+    /// Letters, digits, dots, hyphens and underscores; the first a letter or an underscore, the last not a dot.
     #[schemars(length(min = 1, max = ACCOUNT_NAME_CHARS_MAX), example = &"alice")]
     pub name: String,
-    /// Its number, which files have as their owner: the same as on clients of NFS.
+    /// Uid, the owner of files: the same as on NFS clients.
     #[serde(deserialize_with = "account_id")]
     #[schemars(range(min = 1, max = ACCOUNT_ID_MAX), example = 1000)]
     pub uid: u32,
@@ -50,16 +50,16 @@ pub struct NewUser {
     #[serde(default, deserialize_with = "primary_group", skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = ACCOUNT_ID_MAX))]
     pub gid: Option<u32>,
-    /// Who it is to Windows besides: `alice.smith`, or `CORP\alice.smith` for a domain.
+    /// Further names of the user on Windows: `alice.smith`, or `CORP\alice.smith` for a domain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = WINDOWS_NAMES_MAX))]
     pub windows_names: Option<Vec<String>>,
-    /// Its password. Without one it cannot log in.
+    /// Password. Without one the user cannot log in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub password: Option<Password>,
 }
 
-/// What shall be different in a user. What is left out stays.
+/// Changes of a user. Properties that are left out stay.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UserPatch {
@@ -77,12 +77,12 @@ pub struct UserPatch {
     pub password: Option<Option<Password>>,
 }
 
-/// Users that files can be opened to together.
+/// A group of users.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Group {
-    /// Its name. Case does not tell groups apart.
+    /// Name. Case does not distinguish groups.
     pub name: String,
-    /// Its number, which files have as their group.
+    /// Gid, the group of files.
     pub gid: u32,
     /// The users in it, by name. Those whose primary group has its number are not listed.
     pub members: Vec<String>,
@@ -92,18 +92,18 @@ pub struct Group {
     pub changed: Timestamp,
 }
 
-/// What a new group shall be.
+/// A group to create.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewGroup {
-    /// Its name, like that of a user.
+    /// Name, with the characters of a user's name.
     #[schemars(length(min = 1, max = ACCOUNT_NAME_CHARS_MAX), example = &"artists")]
     pub name: String,
-    /// Its number, which files have as their group: the same as on clients of NFS.
+    /// Gid, the group of files: the same as on NFS clients.
     #[serde(deserialize_with = "account_id")]
     #[schemars(range(min = 1, max = ACCOUNT_ID_MAX), example = 2000)]
     pub gid: u32,
-    /// The users in it, by name. Nobody if left out.
+    /// The users in it, by name. None if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub members: Option<Vec<String>>,
 }
@@ -115,7 +115,7 @@ impl NewUser {
     }
 }
 
-/// Not itself, so that it gets into no log by accident.
+/// Hides the password, so that no log shows it by accident.
 impl fmt::Debug for Password {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Password(…)")

@@ -1,9 +1,9 @@
-//! What is running.
+//! The running version.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What is running.
+/// The running version.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Version {
     /// The version of Plimsoll.

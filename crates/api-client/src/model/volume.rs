@@ -10,15 +10,15 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 
 words! {
-    /// What an acknowledgement of a change promises.
+    /// The durability of acknowledged changes.
     Durability {
-        /// It survives a power cut.
+        /// The change survives a power cut.
         Sync = "sync",
-        /// It survives the end of the process; a power cut may take back the last seconds.
+        /// The change survives the end of the process; a power cut can lose the last seconds.
         Relaxed = "relaxed",
     }
 
-    /// What decides who may do what with the files of a volume.
+    /// The permissions that decide about access to the files of a volume.
     SecurityStyle {
         /// Mode bits, owner and group, for every protocol.
         Unix = "unix",
@@ -26,56 +26,55 @@ words! {
         Ntfs = "ntfs",
     }
 
-    /// How far a volume's last change is.
+    /// The state of a volume's last change.
     State {
-        /// Its storage is being made.
+        /// The service makes its storage.
         Creating = "creating",
-        /// It is there, and as described.
+        /// The volume exists as described.
         Ready = "ready",
-        /// It is there; its storage is being changed.
+        /// The volume exists; the service changes its storage.
         Updating = "updating",
-        /// Its storage is being removed.
+        /// The service removes its storage.
         Deleting = "deleting",
     }
 }
 
-/// What clients mount.
+/// A volume: files that clients mount.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Volume {
-    /// Its name.
     pub name: String,
-    /// Its number, in hexadecimal: part of every file handle.
+    /// Volume id in hexadecimal: part of every file handle.
     pub id: String,
     /// The pool whose capacity it takes.
     pub pool: String,
-    /// Its service level, if its pool leaves that to it.
+    /// Service level, if its pool leaves the level to it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub level: Option<LevelName>,
-    /// What it may hold.
+    /// Capacity.
     pub size_bytes: u64,
     /// The last part of its path.
     pub share: String,
     /// The path that clients mount.
     pub path: String,
-    /// What is set of what its level lets be set.
+    /// Settings that its level permits.
     pub settings: VolumeSettings,
-    /// Over which protocols it is served.
+    /// Protocols.
     pub protocols: Vec<Protocol>,
-    /// What holds for it as a share of SMB.
+    /// Settings as an SMB share.
     pub smb: SmbSettings,
-    /// Mode and owner that its root directory was given.
+    /// Mode and owner that its root directory got.
     pub root: Root,
-    /// What its acknowledgements promise.
+    /// The durability of acknowledged changes.
     pub durability: Durability,
-    /// What decides who may do what with its files.
+    /// The permissions that decide about access to its files.
     pub security_style: SecurityStyle,
-    /// Who may mount it; the first rule that matches decides.
+    /// Export rules; the first rule that matches decides.
     pub rules: Vec<Rule>,
     /// Addresses at which it is served besides the service's own.
     pub endpoints: Vec<String>,
     /// Text attached to it.
     pub labels: Labels,
-    /// How far its last change is.
+    /// The state of its last change.
     pub state: State,
     /// When it was made.
     pub created: Timestamp,
@@ -83,17 +82,16 @@ pub struct Volume {
     pub changed: Timestamp,
 }
 
-/// What a new volume shall be.
+/// A volume to create.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewVolume {
-    /// Its name.
     #[schemars(length(min = 1, max = 255), regex(pattern = NAME), example = &"tools")]
     pub name: String,
     /// The pool whose capacity it takes.
     #[schemars(length(min = 1, max = 255), regex(pattern = NAME), example = &"engineering")]
     pub pool: String,
-    /// What it may hold.
+    /// Capacity.
     #[serde(deserialize_with = "super::positive")]
     #[schemars(range(min = 1), example = 1_099_511_627_776_u64)]
     pub size_bytes: u64,
@@ -101,13 +99,13 @@ pub struct NewVolume {
     #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", length(min = 1, max = 255), regex(pattern = NAME))]
     pub share: Option<String>,
-    /// Its service level, in pools that leave that to their volumes.
+    /// Service level, in pools that leave the level to their volumes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub level: Option<LevelName>,
-    /// What is set of what its level lets be set.
+    /// Settings that its level permits.
     #[serde(default)]
     pub settings: VolumeSettings,
-    /// Over which protocols it is served; NFSv3 if left out. One that the service does not serve is refused.
+    /// Protocols; NFSv3 if left out. One that the service does not serve is refused.
     #[serde(
         default,
         deserialize_with = "super::words::given_protocols",
@@ -115,7 +113,7 @@ pub struct NewVolume {
     )]
     #[schemars(with = "Vec<Protocol>", length(min = 1, max = PROTOCOLS_MAX), extend("uniqueItems" = true))]
     pub protocols: Option<Vec<Protocol>>,
-    /// What holds for it as a share of SMB; the defaults if left out.
+    /// Settings as an SMB share; the defaults if left out.
     #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "SmbSettings")]
     pub smb: Option<SmbSettings>,
@@ -124,15 +122,15 @@ pub struct NewVolume {
     #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Root")]
     pub root: Option<Root>,
-    /// What its acknowledgements promise: `sync` if left out. It never changes.
+    /// The durability of acknowledged changes: `sync` if left out. It never changes.
     #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Durability")]
     pub durability: Option<Durability>,
-    /// What decides who may do what with its files: `unix` if left out. `ntfs` needs SMB among its protocols. It never changes.
+    /// The permissions that decide about access to its files: `unix` if left out. `ntfs` needs SMB among its protocols. It never changes.
     #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "SecurityStyle")]
     pub security_style: Option<SecurityStyle>,
-    /// Who may mount it; what its provider does without a policy if left out.
+    /// Export rules; the provider's default policy if left out.
     #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Vec<Rule>", length(max = RULES_MAX))]
     pub rules: Option<Vec<Rule>>,
@@ -147,7 +145,7 @@ pub struct NewVolume {
     pub labels: Labels,
 }
 
-/// What shall be different in a volume. What is left out stays.
+/// Changes of a volume. Properties that are left out stay.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct VolumePatch {

@@ -1,19 +1,17 @@
-//! What an operator should know.
+//! Warnings for the operator.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Something that works, but perhaps not as somebody believes.
+/// A condition that works, but perhaps not as the operator expects.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Warning {
-    /// In a word, for programs.
+    /// A word for programs.
     pub kind: String,
-    /// In a sentence, for people.
+    /// A sentence for people.
     pub text: String,
-    /// The pool it is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pool: Option<String>,
-    /// The volume it is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub volume: Option<String>,
 }

@@ -134,7 +134,7 @@ words! {
         Smb = "smb",
     }
 
-    /// Whose service a level copies.
+    /// The provider whose service a level copies.
     Provider {
         /// Azure NetApp Files.
         Anf = "anf",
@@ -142,11 +142,11 @@ words! {
         Gcnv = "gcnv",
         /// Google Cloud Filestore.
         Filestore = "filestore",
-        /// Nobody's: our own.
+        /// Plimsoll's own levels.
         Plimsoll = "plimsoll",
     }
 
-    /// Whose meter a limit is.
+    /// The owner of a limit's meter.
     Owner {
         /// The pool's, shared by its volumes.
         Pool = "pool",
@@ -154,11 +154,11 @@ words! {
         Volume = "volume",
     }
 
-    /// Where a volume's throughput comes from.
+    /// The source of a volume's throughput.
     Qos {
         /// From its size, or from its pool.
         Auto = "auto",
-        /// As set for it, within the pool's.
+        /// From the volume's own setting, within the pool's throughput.
         Manual = "manual",
     }
 }

@@ -1,4 +1,4 @@
-//! What the metrics say, gathered when they are asked for.
+//! Collects all metrics when a client asks for them.
 
 use super::family::{Document, Family, Seconds};
 use crate::core::Core;
@@ -20,7 +20,7 @@ struct Shown {
     /// The most files that it may hold, if there is such a number.
     files_max: Option<u64>,
     counted: [OperationCounts; Kind::COUNT],
-    /// Where the data of READs was, if its storage can tell.
+    /// The sources of READ data, if the storage counts them.
     reads: Option<ReadCounts>,
     /// Connections that use it, by the address that they have reached.
     connections: BTreeMap<IpAddr, usize>,
@@ -359,7 +359,7 @@ fn plane(document: &mut Document, core: &Core) {
     document.gauge("plimsoll_build_info", "What is running; always 1.").sample(&labels, 1);
 }
 
-/// What clients have asked for, by version.
+/// Calls by version.
 fn nfs_calls(document: &mut Document, core: &Core) {
     let counted = core.plane.nfs_calls();
     let name = |protocol| api_client::model::Protocol::from(protocol).as_str();
@@ -376,7 +376,7 @@ fn nfs_calls(document: &mut Document, core: &Core) {
     }
 }
 
-/// What clients have over SMB, if it is served.
+/// The state of SMB, if it is served.
 fn smb(document: &mut Document, core: &Core) {
     let Some(served) = core.plane.smb() else { return };
     let gauges = [
@@ -394,7 +394,7 @@ fn smb(document: &mut Document, core: &Core) {
 /// A number of things that a client of NFSv4 has.
 type Count = fn(&Nfs4State) -> usize;
 
-/// What clients of NFSv4 have, by the newest version that each speaks.
+/// The state of NFSv4 clients, by the newest version of each.
 fn nfs4(document: &mut Document, core: &Core) {
     let clients: Vec<Nfs4State> = core.plane.clients().into_iter().flat_map(|client| client.nfs4).collect();
     let gauges: [(_, _, Count); 5] = [

@@ -1,4 +1,4 @@
-//! Where the description has `null`: requests may say it instead of leaving a property out, replies never do.
+//! Limits `null` in the description to requests: there it equals leaving a property out. Replies never contain it.
 //!
 //! A type has one declaration for both. Where that admits `null`, the schema of replies is without it, and requests have one of their
 //! own, named `…Asked`.
@@ -6,7 +6,6 @@
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 
-/// What a reference to a schema begins with.
 const SCHEMAS: &str = "#/components/schemas/";
 
 /// Takes `null` out of all that replies have.

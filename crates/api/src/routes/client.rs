@@ -1,4 +1,4 @@
-//! Who is connected.
+//! Connected clients.
 
 use super::paging::page_of;
 use crate::convert::protocols_of;

@@ -72,7 +72,7 @@ fn delete(call: &Call, _: Plain, _: NoBody) -> Result<Json<Operation>> {
     Ok(Json(operation.to_body()))
 }
 
-/// What is done to a group and one user.
+/// A change of a group and one user.
 type Step = fn(&Service, &Terms, &AccountName, &AccountName) -> control::Result<Done<control::Group>>;
 
 fn change(call: &Call, step: Step) -> Result<Tagged<Group>> {

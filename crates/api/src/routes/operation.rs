@@ -37,7 +37,7 @@ fn one(call: &Call, _: Plain, _: NoBody) -> Result<Json<Operation>> {
     Ok(Json(operation.to_body()))
 }
 
-/// What the store can keep as a number.
+/// Parses an id in the range of the store's integers.
 fn id(text: &str) -> Option<OperationId> {
     text.parse().ok().filter(|id: &OperationId| id.0 <= i64::MAX.unsigned_abs())
 }

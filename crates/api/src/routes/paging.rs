@@ -8,7 +8,7 @@ use http_server::Problem;
 /// Entries of a page of which nothing is said.
 const PAGE_USUAL: u32 = 100;
 
-/// How many entries a page may have.
+/// Returns the number of entries of a page.
 pub(super) fn limit(asked: &PageAsked) -> Result<usize> {
     if asked.page_token.as_ref().is_some_and(|token| token.chars().count() > PAGE_TOKEN_CHARS_MAX) {
         return Err(Problem::malformed(format!(

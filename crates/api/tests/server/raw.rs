@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-/// What comes back for these bytes, up to the end of the connection.
+/// Sends these bytes and returns the reply up to the end of the connection.
 pub fn ask(rig: &Rig, request: impl AsRef<[u8]>) -> String {
     let mut stream = TcpStream::connect(rig.server.local_addr()).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();

@@ -28,7 +28,7 @@ pub struct Rig {
     pub dir: tempfile::TempDir,
 }
 
-/// What the rest of the process tells.
+/// A data plane that shows what a test sets.
 #[derive(Default)]
 pub struct Told {
     pub clients: Mutex<Vec<Connected>>,
@@ -113,7 +113,6 @@ impl Resolve for NoNames {
     }
 }
 
-/// What is served in a test.
 pub fn service(dir: &Path, namespace: &SharedNamespace, plane: &Arc<Told>) -> Arc<Service> {
     let time = Arc::new(|| Time { seconds: 1, nanos: 0 });
     let random = vfs::sync::Mutex::new(std::fs::File::open("/dev/urandom").unwrap());

@@ -1,4 +1,4 @@
-//! What the client gets for what it asks.
+//! Requests of the client and their statuses.
 
 use crate::rig::{Rig, refused};
 use api_client::Terms;

@@ -104,7 +104,7 @@ fn what_cannot_be_is_refused() {
     assert_eq!(client.users().unwrap().len(), 1);
 }
 
-/// Who may set passwords may be everybody: that takes the role admin.
+/// A client that sets passwords can act as any user, so it needs the role admin.
 #[test]
 fn who_may_look_may_not_change() {
     let rig = Rig::start();

@@ -1,6 +1,6 @@
-//! What users and groups have in common: each change is checked as a whole, and then everybody who logs in sees it.
+//! The common part of users and groups: each change is checked as a whole, and the next login sees it.
 
-use super::{Live, Service};
+use super::{AccountsState, Service};
 use crate::error::{Error, Result};
 use crate::kind::Kind;
 use crate::seal::Seal;
@@ -11,72 +11,73 @@ use rusqlite::Connection;
 /// All users and groups of a store.
 struct Loaded {
     accounts: Accounts,
-    /// Users whose passwords the key here does not open.
-    locked_out: usize,
+    /// Users whose passwords the key of this directory does not open.
+    unreadable_passwords: usize,
 }
 
 impl Service {
-    /// The users and groups: whoever lets clients log in asks them. They are always those of the last change.
+    /// Returns the users and groups for logins. The value follows each change.
     pub fn accounts(&self) -> SharedAccounts {
         self.accounts.clone()
     }
 
-    /// Shows the users and groups of the store.
-    pub(crate) fn load_accounts(&self, live: &mut Live) -> Result<()> {
-        live.seal = Seal::find(&self.dependencies.dir)?;
-        let loaded = self.read(|store| self.loaded(store, live.seal.as_ref()))?;
-        self.show_accounts(live, loaded);
+    /// Publishes the users and groups of the store.
+    pub(crate) fn load_accounts(&self) -> Result<()> {
+        let state = &mut *self.accounts_state.lock();
+        state.seal = Seal::find(&self.dependencies.dir)?;
+        let loaded = self.read(|store| self.loaded(store, state.seal.as_ref()))?;
+        self.show_accounts(state, loaded);
         Ok(())
     }
 
-    /// One transaction that changes users or groups. What does not go together is not committed.
+    /// Changes users or groups in one transaction. An inconsistent result is not committed.
     pub(super) fn change_accounts<T>(
         &self,
-        live: &mut Live,
+        state: &mut AccountsState,
         change: impl FnOnce(&Connection) -> Result<T>,
     ) -> Result<T> {
-        let seal = live.seal.as_ref();
+        let seal = state.seal.as_ref();
         let (value, loaded) = self.change(|store| Ok((change(store)?, self.loaded(store, seal)?)))?;
-        self.show_accounts(live, loaded);
+        self.show_accounts(state, loaded);
         Ok(value)
     }
 
-    /// A password of the user `name` as the store has it. The key is made with the first.
-    pub(super) fn sealed(&self, live: &mut Live, name: &str, hash: &NtHash) -> Result<Vec<u8>> {
+    /// Seals a password of the user `name` for the store. The first password creates the key.
+    pub(super) fn sealed(&self, state: &mut AccountsState, name: &str, hash: &NtHash) -> Result<Vec<u8>> {
         let (random, dir) = (&self.dependencies.entropy, &self.dependencies.dir);
-        let seal = match live.seal.take() {
+        let seal = match state.seal.take() {
             Some(seal) => seal,
             None => {
                 let _lent = self.dependencies.provisioner.lend_room();
                 Seal::find_or_make(dir, random)?
             }
         };
-        live.seal.insert(seal).seal(name, hash, random)
+        state.seal.insert(seal).seal(name, hash, random)
     }
 
-    fn show_accounts(&self, live: &mut Live, loaded: Loaded) {
+    fn show_accounts(&self, state: &mut AccountsState, loaded: Loaded) {
         self.accounts.store(loaded.accounts);
-        live.locked_out = loaded.locked_out;
+        state.unreadable_passwords = loaded.unreadable_passwords;
     }
 
     fn loaded(&self, store: &Connection, seal: Option<&Seal>) -> Result<Loaded> {
-        let mut locked_out = 0;
+        let mut unreadable_passwords = 0;
         let mut users = Vec::new();
         for (mut user, sealed) in store::account::users(store)? {
             if let Some(sealed) = sealed {
                 user.nt_hash = seal.and_then(|seal| seal.open(user.name.as_str(), &sealed));
-                locked_out += usize::from(user.nt_hash.is_none());
+                unreadable_passwords += usize::from(user.nt_hash.is_none());
             }
             users.push(user);
         }
         let domain = ServerNames::for_host(&self.dependencies.host).netbios;
         let none = Accounts::empty(store::account::machine(store)?, &domain);
         let (groups, mappings) = (store::account::groups(store)?, store::account::mappings(store)?);
-        Ok(Loaded { accounts: none.with_entries(users, groups, mappings, None)?, locked_out })
+        Ok(Loaded { accounts: none.with_entries(users, groups, mappings, None)?, unreadable_passwords })
     }
 }
 
-/// Refuses a number that another user or group has.
+/// Refuses a number that belongs to another user or group, or is out of range.
 pub(super) fn check_number(kind: Kind, number: u32, taken_by: Option<String>) -> Result<()> {
     let word = if kind == Kind::Group { "gid" } else { "uid" };
     match taken_by {

@@ -1,7 +1,7 @@
 //! Changes of volumes: a plan, then rows, then (if what it may hold or its root directory changes) the storage.
 
 use super::volume::{check_addresses, check_root};
-use super::{Live, Service, UNCHANGED, check_version, levels};
+use super::{Service, ServiceState, UNCHANGED, check_version, levels};
 use crate::endpoint::check_endpoints;
 use crate::error::{Error, Result};
 use crate::kind::{Kind, State};
@@ -30,9 +30,9 @@ impl Service {
     ) -> Result<Done<Volume>> {
         change.labels.as_ref().map_or(Ok(()), check_labels)?;
         let answers = self.look_up(change.rules.iter().flatten());
-        let mut live = self.live();
-        live.hosts.learn(answers);
-        self.finish_named(&mut live, name)?;
+        let _locked = self.lock_volume(name, change.pool.as_ref())?;
+        self.state().hosts.learn(answers.clone());
+        self.finish_named(name)?;
         let volume = self.find_volume(name)?;
         check_version(terms, Kind::Volume, name.as_str(), volume.version)?;
         let before = PoolAndVolume { pool: self.find_pool(&volume.pool)?, volume };
@@ -42,7 +42,9 @@ impl Service {
             let operation = self.change(|store| self.record(store, terms, Verb::Update, thing, UNCHANGED))?;
             return Ok(Done { value: before.volume, operation });
         }
-        self.check_change(&live, &before, &after, terms.force)?;
+        let mut state = self.state();
+        state.hosts.learn(answers);
+        self.check_change(&state, &before, &after, terms.force)?;
         (after.volume.version, after.volume.changed_ms) = (before.volume.version + 1, self.now_ms());
         let capacity = |both: &PoolAndVolume| levels::capacity(&both.pool, &both.volume);
         if after.volume.root_due || capacity(&before) != capacity(&after) {
@@ -51,19 +53,20 @@ impl Service {
                 after.write(store)?;
                 self.begin(store, terms, Verb::Update, thing, &changes.join(", "))
             })?;
-            live.together.set(&after.volume);
-            return self.finish_update(&mut live, after, operation, Some(before));
+            state.totals.begin_change(&before.volume, &after.volume);
+            drop(state);
+            return self.finish_update(after, operation, Some(before));
         }
         let operation = self.change(|store| {
             after.write(store)?;
             self.record(store, terms, Verb::Update, thing, &changes.join(", "))
         })?;
-        live.together.set(&after.volume);
-        self.show(&mut live, &after.pool, &after.volume)?;
+        state.totals.set(&after.volume);
+        self.show(&mut state, &after.pool, &after.volume)?;
         Ok(Done { value: after.volume, operation })
     }
 
-    /// What the change makes of volume and pool, and what it changes, in words.
+    /// Returns volume and pool after the change, and the changed properties in words.
     fn changed(&self, before: &PoolAndVolume, change: &VolumeChange) -> Result<(PoolAndVolume, Vec<String>)> {
         let (mut volume, changes) = before.volume.changed(change);
         let mut pool = match &change.pool {
@@ -79,7 +82,7 @@ impl Service {
 
     fn check_change(
         &self,
-        live: &Live,
+        state: &ServiceState,
         before: &PoolAndVolume,
         after: &PoolAndVolume,
         force: bool,
@@ -110,14 +113,13 @@ impl Service {
             self.check_reachable(new)?;
         }
         self.check_share(new)?;
-        levels::check_together(&after.pool, &live.together.with(&after.pool, new), force)
+        levels::check_together(&after.pool, &state.totals.with(&after.pool, new), force)
     }
 
-    /// The second half of a change: the storage, then the word that it is done. If the storage refuses, volume and pool are
-    /// what they were, if that is known.
+    /// Changes the storage of a volume and records it as ready. If the storage refuses, volume and pool become again
+    /// `before`, if that is known.
     pub(crate) fn finish_update(
         &self,
-        live: &mut Live,
         after: PoolAndVolume,
         operation: Operation,
         before: Option<PoolAndVolume>,
@@ -138,7 +140,7 @@ impl Service {
                         self.now_ms(),
                     )?)
                 })?;
-                live.together.set(&before.volume);
+                self.state().totals.set(&before.volume);
                 // The storage has refused already; the next start tells it again.
                 _ = self.set_storage(&before);
             }
@@ -150,7 +152,9 @@ impl Service {
             store::volume::update(store, &volume)?;
             Ok(store::operation::end(store, operation, Outcome::Succeeded, self.now_ms())?)
         })?;
-        self.show(live, &pool, &volume)?;
+        let mut state = self.state();
+        state.totals.set(&volume);
+        self.show(&mut state, &pool, &volume)?;
         Ok(Done { value: volume, operation })
     }
 

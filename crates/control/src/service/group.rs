@@ -10,9 +10,9 @@ use identity::AccountName;
 use rusqlite::Connection;
 
 impl Service {
-    /// Makes a group. One of that name that is as asked for is left as it is.
+    /// Creates a group. Succeeds without a change if an identical group exists.
     pub fn create_group(&self, terms: &Terms, new: &NewGroup) -> Result<Done<Group>> {
-        let mut live = self.live();
+        let mut state = self.accounts_state.lock();
         let thing = (Kind::Group, new.name.as_str());
         if let Some(group) = self.read(|store| Ok(store::group::find(store, &new.name)?))? {
             let differs = new.differs_from(&group);
@@ -36,7 +36,7 @@ impl Service {
             created_ms: now,
             changed_ms: now,
         };
-        let operation = self.change_accounts(&mut live, |store| {
+        let operation = self.change_accounts(&mut state, |store| {
             check_number(Kind::Group, group.gid, store::group::name_of_gid(store, group.gid)?)?;
             store::group::insert(store, &mut group)?;
             check_memberships(store, group.members.len())?;
@@ -70,10 +70,10 @@ impl Service {
 
     /// Removes a group. Files keep its number.
     pub fn delete_group(&self, terms: &Terms, name: &AccountName) -> Result<Operation> {
-        let mut live = self.live();
+        let mut state = self.accounts_state.lock();
         let group = self.find_group(name)?;
         check_version(terms, Kind::Group, group.name.as_str(), group.version)?;
-        self.change_accounts(&mut live, |store| {
+        self.change_accounts(&mut state, |store| {
             store::group::delete(store, &group)?;
             self.record(store, terms, Verb::Delete, (Kind::Group, group.name.as_str()), "")
         })
@@ -98,7 +98,7 @@ impl Service {
         what: &str,
         step: impl FnOnce(&Group, &User) -> Option<Step>,
     ) -> Result<Done<Group>> {
-        let mut live = self.live();
+        let mut state = self.accounts_state.lock();
         let (mut group, user) = (self.find_group(name)?, self.find_user(member)?);
         let name = &group.name.clone();
         let (thing, detail) = ((Kind::Group, name.as_str()), format!("{} {what}", user.name));
@@ -108,7 +108,7 @@ impl Service {
             return Ok(Done { value: group, operation });
         };
         (group.version, group.changed_ms) = (group.version + 1, self.now_ms());
-        let operation = self.change_accounts(&mut live, |store| {
+        let operation = self.change_accounts(&mut state, |store| {
             step(store, &group, &user)?;
             store::group::update(store, &group)?;
             self.record(store, terms, Verb::Update, thing, &detail)
@@ -125,7 +125,7 @@ impl Service {
     }
 }
 
-/// What is done to a group and a user.
+/// A change of a group and a user.
 type Step = fn(&Connection, &Group, &User) -> Result<()>;
 
 fn add(store: &Connection, group: &Group, user: &User) -> Result<()> {

@@ -1,9 +1,17 @@
 //! The one door to what is served. Sibling files are its families: [`pool`], [`volume`] and its [`change`],
 //! [`user`] and [`group`] with what they share ([`account`]), [`token`].
 //!
-//! Two locks, taken in this order: `live` is held for the whole of a change, so that changes come one after the other; the
-//! store is locked for a transaction or a look, so that looking never waits for a disk. Only the removal of a volume's storage
-//! goes on without `live`, because it can take long: the volume's state keeps others away.
+//! Locks, in the order of their acquisition:
+//!
+//! 1. `objects`: a change locks the objects that it is about, volumes before pools and each by name ([`crate::object_locks`]),
+//!    in one call and for its whole length. Changes of one object come one after the other, others side by side. A change of a
+//!    volume shares the volume's pool, so that the pool stays as it is; a change of a pool has the pool alone.
+//! 2. `accounts_state`: one change of users and groups at a time.
+//! 3. `state`: for a check together with the transaction that relies on it (totals of pools, names of shares), and for what
+//!    the data plane sees. It is never held while storage works, which can take long.
+//! 4. `store`: for a transaction or a look.
+//!
+//! The removal of a volume's storage runs without any lock: the volume's state keeps other changes away, which fail at once.
 
 mod account;
 mod change;
@@ -21,13 +29,14 @@ use crate::hosts::{Answers, Hosts, Resolve, look_up};
 use crate::kind::Kind;
 use crate::meters::Meters;
 use crate::name::{PoolName, VolumeName};
+use crate::object_locks::{Locked, Mode, Object, ObjectLocks, Objects};
 use crate::operation::{Operation, OperationId, Terms, UNCHANGED, Verb};
 use crate::pool::Pool;
+use crate::pool_totals::PoolTotals;
 use crate::protocol::Protocols;
 use crate::rule::ExportRule;
 use crate::seal::{Seal, key_file};
 use crate::store::{self, Store, operation::Begun};
-use crate::together::Together;
 use crate::volume::Volume;
 use crate::warning::Warning;
 use crate::{levels, namespace};
@@ -45,33 +54,30 @@ use vfs::{Counting, Export, Namespace, Protection, Provisioner, SharedNamespace,
 
 /// Milliseconds since 1970.
 pub type Clock = Box<dyn Fn() -> u64 + Send + Sync>;
-/// Fills with random bytes that nobody can guess.
+/// Fills a buffer with unpredictable random bytes.
 pub type Entropy = Box<dyn Fn(&mut [u8]) + Send + Sync>;
 
-/// Things in a list, at most.
+/// Entries of a page, at most.
 pub const PAGE_MAX: usize = 1000;
 
-/// Who uses volumes now.
+/// The current use of volumes.
 pub trait Mounts: Send + Sync {
-    /// How many clients use a volume.
     fn clients_of(&self, volume: VolumeId) -> usize;
 }
 
-/// What a service depends on.
 pub struct Dependencies {
     /// The data directory, for the store and the key of passwords.
     pub dir: PathBuf,
     /// Makes the volumes' storage.
     pub provisioner: Arc<dyn Provisioner>,
-    /// What the data plane reads; nobody else replaces it.
+    /// The exports that the data plane reads; only the service replaces them.
     pub namespace: SharedNamespace,
     /// The clock and timer of all meters, and the clock of claims.
     pub pacer: Arc<Pacer>,
     /// The grace period of volumes that are there already.
     pub grace: Grace,
-    /// Who uses volumes now.
+    /// The current use of volumes.
     pub mounts: Arc<dyn Mounts>,
-    /// Where it listens for the volumes' endpoints.
     pub listeners: Arc<dyn Listeners>,
     /// Looks up the hosts that rules name.
     pub resolver: Arc<dyn Resolve>,
@@ -89,37 +95,44 @@ pub struct Dependencies {
     pub instance: u64,
 }
 
-/// What is served, and how it changes.
+/// The management of a process.
 pub struct Service {
     pub(crate) dependencies: Dependencies,
-    pub(crate) live: Mutex<Live>,
+    objects: ObjectLocks,
+    accounts_state: Mutex<AccountsState>,
+    state: Mutex<ServiceState>,
     store: Mutex<Store>,
     accounts: SharedAccounts,
 }
 
-/// What is there besides the store.
-pub(crate) struct Live {
+/// The part of the state that is not in the store.
+pub(crate) struct ServiceState {
     /// The volumes that are open, with their rows.
     pub(crate) open: BTreeMap<VolumeName, Open>,
     pub(crate) meters: Meters,
     pub(crate) hosts: Hosts,
-    pub(crate) together: Together,
-    /// What seals passwords, once there is a key.
-    seal: Option<Seal>,
-    /// Users whose passwords it does not open.
-    locked_out: usize,
+    pub(crate) totals: PoolTotals,
     /// Volumes whose storage is being removed.
     removing: HashSet<VolumeId>,
-    /// What the start found.
+    /// Warnings of the start.
     pub(crate) startup_warnings: Vec<Warning>,
+}
+
+/// The part of the state of users and groups that is not in the store.
+#[derive(Default)]
+pub(crate) struct AccountsState {
+    /// Seals passwords, once there is a key.
+    seal: Option<Seal>,
+    /// Users whose passwords the seal does not open.
+    unreadable_passwords: usize,
 }
 
 /// A volume whose storage is open.
 pub(crate) struct Open {
     pub(crate) row: Volume,
     pub(crate) served: Arc<vfs::Volume>,
-    /// As the data plane has it, if it is exported. The same value as long as nothing of it changes, so that what threads
-    /// remember of it stays.
+    /// The export in the namespace, if it is exported. The value stays the same while nothing changes, so that caches of
+    /// threads stay valid.
     export: Option<Arc<Export>>,
 }
 
@@ -130,7 +143,7 @@ impl Open {
         open
     }
 
-    /// Makes its export be what its row says, over the protocols that are served. Whether it is another now.
+    /// Makes the export match the row, over the served protocols. Returns whether it changed.
     fn renew(&mut self, hosts: &Hosts, over: Protocols) -> bool {
         let export = namespace::export(&self.row, &self.served, hosts, over);
         let is_same = match (&export, &self.export) {
@@ -147,12 +160,11 @@ impl Open {
     }
 }
 
-/// A part of a list.
+/// A page of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page<T> {
-    /// The things.
     pub items: Vec<T>,
-    /// Where the next part begins, if there is more.
+    /// The start of the next page, if there is one.
     pub next: Option<String>,
 }
 
@@ -165,18 +177,23 @@ impl Service {
     }
 
     pub(crate) fn with_store(dependencies: Dependencies, store: Store) -> Result<Self> {
-        let live = Live {
+        let state = ServiceState {
             open: BTreeMap::new(),
             meters: Meters::new(Arc::clone(&dependencies.pacer)),
             hosts: Hosts::default(),
-            together: Together::default(),
-            seal: None,
-            locked_out: 0,
+            totals: PoolTotals::default(),
             removing: HashSet::new(),
             startup_warnings: Vec::new(),
         };
         let accounts = SharedAccounts::new(Accounts::empty(Sid::machine([0; 3]), ""));
-        let service = Self { dependencies, live: Mutex::new(live), store: Mutex::new(store), accounts };
+        let service = Self {
+            dependencies,
+            objects: ObjectLocks::default(),
+            accounts_state: Mutex::default(),
+            state: Mutex::new(state),
+            store: Mutex::new(store),
+            accounts,
+        };
         service.reconcile()?;
         Ok(service)
     }
@@ -186,7 +203,7 @@ impl Service {
         self.dependencies.served
     }
 
-    /// How far the counts are that some volumes need after a crash before they can be changed.
+    /// Returns the progress of the counts that some volumes need after a crash before they can be changed.
     pub fn counting(&self) -> Counting {
         self.dependencies.provisioner.counting()
     }
@@ -203,11 +220,11 @@ impl Service {
         found.ok_or_else(|| Error::not_found(Kind::Operation, id))
     }
 
-    /// What an operator should know.
     pub fn warnings(&self) -> Result<Vec<Warning>> {
-        let (mut warnings, hosts, locked_out) = {
-            let live = self.live();
-            (live.startup_warnings.clone(), live.hosts.clone(), live.locked_out)
+        let unreadable_passwords = self.accounts_state.lock().unreadable_passwords;
+        let (mut warnings, hosts) = {
+            let state = self.state();
+            (state.startup_warnings.clone(), state.hosts.clone())
         };
         let (pools, volumes) = self.read(|store| {
             let mut pools = Vec::new();
@@ -223,9 +240,9 @@ impl Service {
             }
             _ => true,
         });
-        if locked_out > 0 {
+        if unreadable_passwords > 0 {
             let key = key_file(&self.dependencies.dir).path().to_owned();
-            warnings.push(Warning::LockedOut { users: locked_out, key });
+            warnings.push(Warning::LockedOut { users: unreadable_passwords, key });
         }
         let promised = Bytes(pools.iter().fold(0_u64, |sum, (pool, _)| sum.saturating_add(pool.size.0)));
         let room = self.dependencies.provisioner.room().map_err(Error::storage("say how large it is"))?;
@@ -249,23 +266,26 @@ impl Service {
         Ok(warnings)
     }
 
-    /// Looks up again the hosts that rules name. To be called every minute or so.
+    /// Looks up again the hosts that rules name. The caller repeats this every minute or so.
     pub fn refresh(&self) -> Result<()> {
         let volumes = self.read(|store| Ok(store::volume::all(store)?))?;
         let answers = self.look_up(volumes.iter().flat_map(|volume| &volume.rules));
-        let mut live = self.live();
-        let before = live.hosts.clone();
-        live.hosts.learn(answers);
-        let named = live.open.values().flat_map(|open| &open.row.rules);
+        let mut state = self.state();
+        let before = state.hosts.clone();
+        state.hosts.learn(answers);
+        // A change under way has its rules in the store, and not yet among those of the open volumes.
+        let volumes = self.read(|store| Ok(store::volume::all(store)?))?;
+        let rules =
+            volumes.iter().chain(state.open.values().map(|open| &open.row)).flat_map(|row| &row.rules);
         let named: BTreeSet<String> =
-            named.flat_map(|rule| rule.clients.hosts()).map(str::to_owned).collect();
-        live.hosts.keep_only(&named);
-        if live.hosts != before {
-            let Live { open, hosts, .. } = &mut *live;
+            rules.flat_map(|rule| rule.clients.hosts()).map(str::to_owned).collect();
+        state.hosts.keep_only(&named);
+        if state.hosts != before {
+            let ServiceState { open, hosts, .. } = &mut *state;
             let mut is_other = false;
             open.values_mut().for_each(|open| is_other |= open.renew(hosts, self.protocols()));
             if is_other {
-                self.publish(&live);
+                self.publish(&state);
             }
         }
         Ok(())
@@ -273,11 +293,48 @@ impl Service {
 
     /// A volume as the data plane has it, with its gate and what has passed through it; `None` if its storage is not open.
     pub fn served(&self, name: &VolumeName) -> Option<Arc<vfs::Volume>> {
-        self.live().open.get(name).map(|open| Arc::clone(&open.served))
+        self.state().open.get(name).map(|open| Arc::clone(&open.served))
     }
 
-    pub(crate) fn live(&self) -> MutexGuard<'_, Live> {
-        self.live.lock()
+    pub(crate) fn state(&self) -> MutexGuard<'_, ServiceState> {
+        self.state.lock()
+    }
+
+    /// Locks a pool to change it.
+    fn lock_pool(&self, name: &PoolName) -> Locked<'_> {
+        self.objects.lock(&Objects::from([(Object::Pool(name.clone()), Mode::Exclusive)]))
+    }
+
+    /// Locks a volume to change it, with its pool and the pool that it will be in.
+    fn lock_volume(&self, name: &VolumeName, pool: Option<&PoolName>) -> Result<Locked<'_>> {
+        loop {
+            let objects = self.objects_of(name, pool)?;
+            let locked = self.objects.lock(&objects);
+            // Until here, another change can have moved the volume or made the pool another.
+            if self.objects_of(name, pool)? == objects {
+                return Ok(locked);
+            }
+        }
+    }
+
+    fn objects_of(&self, name: &VolumeName, pool: Option<&PoolName>) -> Result<Objects> {
+        self.read(|store| {
+            let mut objects = Objects::from([(Object::Volume(name.clone()), Mode::Exclusive)]);
+            let found = store::volume::find(store, name)?;
+            for pool in found.iter().map(|volume| &volume.pool).chain(pool) {
+                // An instance is a pool and a volume in one: both change.
+                let found = store::pool::find(store, pool)?;
+                let is_instance = found.is_some_and(|pool| levels::is_instance(pool.level));
+                let mode = if is_instance { Mode::Exclusive } else { Mode::Shared };
+                objects.insert(Object::Pool(pool.clone()), mode);
+            }
+            Ok(objects)
+        })
+    }
+
+    #[cfg(test)]
+    pub(crate) fn has_locked_objects(&self) -> bool {
+        !self.objects.is_empty()
     }
 
     fn store(&self) -> MutexGuard<'_, Store> {
@@ -307,22 +364,22 @@ impl Service {
         self.dependencies.listeners.failures()
     }
 
-    /// Shows the data plane the volumes that are open, and has it listen at their endpoints.
-    pub(crate) fn publish(&self, live: &Live) {
-        let exports = live.open.values().filter_map(|open| open.export.clone());
+    /// Replaces the namespace by the exports of all open volumes, and the listeners by their endpoints.
+    pub(crate) fn publish(&self, state: &ServiceState) {
+        let exports = state.open.values().filter_map(|open| open.export.clone());
         let namespace = Namespace::new(exports);
         let endpoints = namespace.exports().iter().flat_map(|export| &export.endpoints).copied().collect();
         self.dependencies.namespace.store(Arc::new(namespace));
         self.dependencies.listeners.listen_at(endpoints);
     }
 
-    /// Makes meters and namespace say what `pool` and `volume` now are.
-    pub(crate) fn show(&self, live: &mut Live, pool: &Pool, volume: &Volume) -> Result<()> {
-        let Some(open) = live.open.get_mut(&volume.name) else { return Ok(()) };
-        live.meters.apply(pool, volume)?;
+    /// Applies `pool` and `volume` to meters and namespace.
+    pub(crate) fn show(&self, state: &mut ServiceState, pool: &Pool, volume: &Volume) -> Result<()> {
+        let Some(open) = state.open.get_mut(&volume.name) else { return Ok(()) };
+        state.meters.apply(pool, volume)?;
         open.row = volume.clone();
-        if open.renew(&live.hosts, self.dependencies.served) {
-            self.publish(live);
+        if open.renew(&state.hosts, self.dependencies.served) {
+            self.publish(state);
         }
         Ok(())
     }
@@ -341,7 +398,7 @@ impl Service {
         self.read(|store| Ok(store::volume::of_pool(store, pool.row)?))
     }
 
-    /// Records what is done at once, in the transaction that does it.
+    /// Records an operation that is finished in this transaction.
     fn record(
         &self,
         store: &Connection,
@@ -354,7 +411,7 @@ impl Service {
         Ok(store::operation::end(store, operation, crate::Outcome::Succeeded, self.now_ms())?)
     }
 
-    /// Records that something begins.
+    /// Records the begin of an operation.
     fn begin(
         &self,
         store: &Connection,
@@ -382,7 +439,7 @@ impl Service {
     }
 }
 
-/// Refuses a change that was meant for another version.
+/// Refuses a change that is for another version.
 fn check_version(terms: &Terms, kind: Kind, name: &str, found: u64) -> Result<()> {
     match terms.version {
         Some(wanted) if wanted != found => Err(Error::Version { kind, name: name.to_owned(), wanted, found }),

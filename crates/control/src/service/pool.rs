@@ -6,16 +6,16 @@ use crate::kind::Kind;
 use crate::name::{PoolName, check_labels};
 use crate::operation::{Done, Operation, Terms, Verb};
 use crate::pool::{NewPool, Pool, PoolChange};
+use crate::pool_totals::Totals;
 use crate::store;
-use crate::together::Sum;
 use crate::volume::Volume;
 use envelope::Qos;
 
 impl Service {
-    /// Makes a pool. One of that name that is as asked for is left as it is.
+    /// Creates a pool. Succeeds without a change if an identical pool exists.
     pub fn create_pool(&self, terms: &Terms, new: &NewPool) -> Result<Done<Pool>> {
         check_labels(&new.labels)?;
-        let _live = self.live();
+        let _locked = self.lock_pool(&new.name);
         let thing = (Kind::Pool, new.name.as_str());
         if let Some(pool) = self.read(|store| Ok(store::pool::find(store, &new.name)?))? {
             let differs = new.differs_from(&pool);
@@ -46,10 +46,12 @@ impl Service {
         Ok(Done { value: pool, operation })
     }
 
-    /// Changes a pool; its volumes get what it then promises at once.
+    /// Changes a pool. Its volumes get its new limits immediately.
     pub fn update_pool(&self, terms: &Terms, name: &PoolName, change: &PoolChange) -> Result<Done<Pool>> {
         change.labels.as_ref().map_or(Ok(()), check_labels)?;
-        let mut live = self.live();
+        let _locked = self.lock_pool(name);
+        // The removal of a volume's storage locks no pool, so its end is kept away by the state.
+        let mut state = self.state();
         let before = self.find_pool(name)?;
         let thing = (Kind::Pool, name.as_str());
         check_version(terms, Kind::Pool, name.as_str(), before.version)?;
@@ -83,15 +85,15 @@ impl Service {
             self.record(store, terms, Verb::Update, thing, &changes.join(", "))
         })?;
         for volume in &given {
-            live.together.set(volume);
-            self.show(&mut live, &pool, volume)?;
+            state.totals.set(volume);
+            self.show(&mut state, &pool, volume)?;
         }
         Ok(Done { value: pool, operation })
     }
 
     /// Removes a pool without volumes.
     pub fn delete_pool(&self, terms: &Terms, name: &PoolName) -> Result<Operation> {
-        let mut live = self.live();
+        let _locked = self.lock_pool(name);
         let pool = self.find_pool(name)?;
         check_version(terms, Kind::Pool, name.as_str(), pool.version)?;
         let operation = self.change(|store| {
@@ -102,7 +104,7 @@ impl Service {
             store::pool::delete(store, &pool)?;
             self.record(store, terms, Verb::Delete, (Kind::Pool, name.as_str()), "")
         })?;
-        live.meters.forget_pool(pool.row);
+        self.state().meters.forget_pool(pool.row);
         Ok(operation)
     }
 
@@ -146,5 +148,5 @@ fn check_change(before: &Pool, pool: &Pool, volumes: &[Volume], force: bool) -> 
     for volume in volumes {
         levels::check_volume(pool, volume)?;
     }
-    levels::check_together(pool, &Sum::of_all(volumes), force)
+    levels::check_together(pool, &Totals::of_all(volumes), force)
 }

@@ -36,7 +36,7 @@ impl Service {
         Ok(all.into_iter().map(|(token, _)| token).collect())
     }
 
-    /// Revokes a token: from now on nobody gets in with it.
+    /// Revokes a token: requests with it are refused from now on.
     pub fn revoke_token(&self, terms: &Terms, name: &TokenName) -> Result<Operation> {
         self.change(|store| {
             if !store::token::delete(store, name)? {
@@ -46,7 +46,7 @@ impl Service {
         })
     }
 
-    /// The token whose secret this is. How long that takes does not tell how much of a wrong one was right.
+    /// Returns the token with this secret. The time does not show how much of a wrong secret was right.
     pub fn check_token(&self, secret: &str) -> Result<Option<Token>> {
         let shown = Fingerprint::of(secret);
         let all = self.read(|store| Ok(store::token::list(store)?))?;

@@ -1,7 +1,7 @@
 //! Users: made, changed, removed, looked at.
 
 use super::account::check_number;
-use super::{Live, Page, Service, UNCHANGED, check_version, store};
+use super::{AccountsState, Page, Service, UNCHANGED, check_version, store};
 use crate::error::{Error, Result};
 use crate::kind::Kind;
 use crate::operation::{Done, Operation, Terms, Verb};
@@ -9,13 +9,13 @@ use crate::user::{NewUser, User, UserChange, WINDOWS_NAMES_MAX};
 use identity::{AccountName, NtHash, WindowsName};
 
 impl Service {
-    /// Makes a user. One of that name that is as asked for is left as it is.
+    /// Creates a user. Succeeds without a change if an identical user exists.
     pub fn create_user(&self, terms: &Terms, new: &NewUser) -> Result<Done<User>> {
         new.windows_names.as_deref().map_or(Ok(()), check_windows_names)?;
-        let mut live = self.live();
+        let mut state = self.accounts_state.lock();
         let thing = (Kind::User, new.name.as_str());
         if let Some(user) = self.read(|store| Ok(store::user::find(store, &new.name)?))? {
-            let differs = new.differs_from(&user, self.password_of(&live, &user)?.as_ref());
+            let differs = new.differs_from(&user, self.password_of(&state, &user)?.as_ref());
             if !differs.is_empty() {
                 return Err(Error::Conflict { kind: Kind::User, name: new.name.to_string(), differs });
             }
@@ -35,9 +35,9 @@ impl Service {
             created_ms: now,
             changed_ms: now,
         };
-        let sealed = self.sealed_for(&mut live, &new.name, new.password.as_ref())?;
+        let sealed = self.sealed_for(&mut state, &new.name, new.password.as_ref())?;
         let detail = format!("uid {}, gid {}", user.uid, user.gid);
-        let operation = self.change_accounts(&mut live, |store| {
+        let operation = self.change_accounts(&mut state, |store| {
             check_number(Kind::User, user.uid, store::user::name_of_uid(store, user.uid)?)?;
             store::user::insert(store, &mut user)?;
             store::user::set_nt_hash(store, &user, sealed.as_deref())?;
@@ -49,7 +49,7 @@ impl Service {
     /// Changes a user.
     pub fn update_user(&self, terms: &Terms, name: &AccountName, change: &UserChange) -> Result<Done<User>> {
         change.windows_names.as_deref().map_or(Ok(()), check_windows_names)?;
-        let mut live = self.live();
+        let mut state = self.accounts_state.lock();
         let before = self.find_user(name)?;
         let name = &before.name;
         let thing = (Kind::User, name.as_str());
@@ -60,8 +60,8 @@ impl Service {
             return Ok(Done { value: before, operation });
         }
         (user.version, user.changed_ms) = (before.version + 1, self.now_ms());
-        let sealed = self.sealed_for(&mut live, name, change.password.flatten().as_ref())?;
-        let operation = self.change_accounts(&mut live, |store| {
+        let sealed = self.sealed_for(&mut state, name, change.password.flatten().as_ref())?;
+        let operation = self.change_accounts(&mut state, |store| {
             store::user::update(store, &user)?;
             if change.password.is_some() {
                 store::user::set_nt_hash(store, &user, sealed.as_deref())?;
@@ -73,10 +73,10 @@ impl Service {
 
     /// Removes a user, also from its groups. Files keep its number.
     pub fn delete_user(&self, terms: &Terms, name: &AccountName) -> Result<Operation> {
-        let mut live = self.live();
+        let mut state = self.accounts_state.lock();
         let user = self.find_user(name)?;
         check_version(terms, Kind::User, user.name.as_str(), user.version)?;
-        self.change_accounts(&mut live, |store| {
+        self.change_accounts(&mut state, |store| {
             store::user::delete(store, &user)?;
             self.record(store, terms, Verb::Delete, (Kind::User, user.name.as_str()), "")
         })
@@ -105,16 +105,16 @@ impl Service {
 
     fn sealed_for(
         &self,
-        live: &mut Live,
+        state: &mut AccountsState,
         name: &AccountName,
         password: Option<&NtHash>,
     ) -> Result<Option<Vec<u8>>> {
-        password.map(|hash| self.sealed(live, name.as_str(), hash)).transpose()
+        password.map(|hash| self.sealed(state, name.as_str(), hash)).transpose()
     }
 
-    fn password_of(&self, live: &Live, user: &User) -> Result<Option<NtHash>> {
+    fn password_of(&self, state: &AccountsState, user: &User) -> Result<Option<NtHash>> {
         let sealed = self.read(|store| Ok(store::user::nt_hash(store, user)?))?;
-        Ok(sealed.and_then(|sealed| live.seal.as_ref()?.open(user.name.as_str(), &sealed)))
+        Ok(sealed.and_then(|sealed| state.seal.as_ref()?.open(user.name.as_str(), &sealed)))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Volumes: made, removed, looked at. Their changes are in the file beside.
 
-use super::{Live, Open, Page, Service, UNCHANGED, check_version, levels};
+use super::{Open, Page, Service, UNCHANGED, check_version, levels};
 use crate::endpoint::{ADDRESSES_MAX, check_endpoints};
 use crate::error::{Error, Result};
 use crate::kind::{Kind, State};
@@ -19,13 +19,13 @@ use vfs::qos::Gate;
 use vfs::{FsResult, Root, Usage, VolumeId};
 
 impl Service {
-    /// Makes a volume and serves it. One of that name that is as asked for is left as it is.
+    /// Creates a volume and serves it. Succeeds without a change if an identical volume exists.
     pub fn create_volume(&self, terms: &Terms, new: &NewVolume) -> Result<Done<Volume>> {
         check_labels(&new.labels)?;
         let answers = self.look_up(new.rules.iter().flatten());
-        let mut live = self.live();
-        live.hosts.learn(answers);
-        self.finish_named(&mut live, &new.name)?;
+        let _locked = self.lock_volume(&new.name, Some(&new.pool))?;
+        self.state().hosts.learn(answers.clone());
+        self.finish_named(&new.name)?;
         let thing = (Kind::Volume, new.name.as_str());
         if let Some(volume) = self.read(|store| Ok(store::volume::find(store, &new.name)?))? {
             let differs = new.differs_from(&volume);
@@ -35,20 +35,23 @@ impl Service {
             let operation = self.change(|store| self.record(store, terms, Verb::Create, thing, UNCHANGED))?;
             return Ok(Done { value: volume, operation });
         }
+        let mut state = self.state();
+        state.hosts.learn(answers);
         let pool = self.find_pool(&new.pool)?;
         let volume = self.planned(&pool, new)?;
-        levels::check_together(&pool, &live.together.with(&pool, &volume), terms.force)?;
+        levels::check_together(&pool, &state.totals.with(&pool, &volume), terms.force)?;
         let detail = format!("{} in the pool {}", volume.size, pool.name);
         let operation = self.change(|store| {
             store::volume::insert(store, &volume)?;
             check_addresses(store)?;
             self.begin(store, terms, Verb::Create, thing, &detail)
         })?;
-        live.together.set(&volume);
-        self.finish_create(&mut live, &pool, volume, operation)
+        state.totals.set(&volume);
+        drop(state);
+        self.finish_create(&pool, volume, operation)
     }
 
-    /// The volume that is asked for, if its pool can have it.
+    /// Returns the new volume, if its pool permits it.
     fn planned(&self, pool: &Pool, new: &NewVolume) -> Result<Volume> {
         let now = self.now_ms();
         let volume = Volume {
@@ -84,7 +87,7 @@ impl Service {
         Ok(volume)
     }
 
-    /// Refuses rules by which nobody could mount, because they ask for more protection than there is.
+    /// Refuses rules that no client can satisfy, because no connection has their protection.
     pub(super) fn check_reachable(&self, volume: &Volume) -> Result<()> {
         let (protocols, protection) = (volume.protocols.and(self.protocols()), self.dependencies.protection);
         let Some(rule) = volume.rules.iter().find(|rule| !rule.is_reachable(protocols, protection)) else {
@@ -98,7 +101,7 @@ impl Service {
         Err(Error::invalid(what, allowed))
     }
 
-    /// A number that no volume has.
+    /// Returns an unused volume id.
     fn new_id(&self) -> Result<VolumeId> {
         loop {
             let mut bytes = [0; 8];
@@ -110,7 +113,7 @@ impl Service {
         }
     }
 
-    /// Refuses a volume whose path is another's, or over SMB the name of whose share is.
+    /// Refuses a volume whose path, or over SMB whose share name, belongs to another volume.
     pub(super) fn check_share(&self, volume: &Volume) -> Result<()> {
         let found = self.read(|store| Ok(store::volume::find_share(store, &volume.share)?))?;
         let taken = |other| Error::Taken { share: volume.share.to_string(), volume: other };
@@ -128,23 +131,22 @@ impl Service {
         shares.into_iter().find(is_same).map_or(Ok(()), |(name, _)| Err(taken(name.to_string())))
     }
 
-    /// The second half of a creation: storage, then the word that it is there. If the storage refuses, nothing is left.
+    /// Makes the storage of a volume and records it as ready. If the storage refuses, nothing is left.
     pub(crate) fn finish_create(
         &self,
-        live: &mut Live,
         pool: &Pool,
         volume: Volume,
         operation: Operation,
     ) -> Result<Done<Volume>> {
-        let gate = live.meters.apply(pool, &volume)?;
+        let gate = self.state().meters.apply(pool, &volume)?;
         let made =
             self.dependencies.provisioner.make(volume.id, &volume.root, levels::capacity(pool, &volume));
         let served = match made.and_then(|()| self.open_storage(&volume, gate, Grace::default())) {
             Ok(served) => served,
             Err(error) => {
-                live.meters.forget(volume.id);
+                self.state().meters.forget(volume.id);
                 let error = Error::storage(format!("make the volume {}", volume.name))(error);
-                self.undo_create(live, volume, operation, &error)?;
+                self.undo_create(volume, operation, &error)?;
                 return Err(error);
             }
         };
@@ -153,19 +155,14 @@ impl Service {
             store::volume::update(store, &volume)?;
             Ok(store::operation::end(store, operation, Outcome::Succeeded, self.now_ms())?)
         })?;
-        let open = Open::new(volume.clone(), served, &live.hosts, self.protocols());
-        live.open.insert(volume.name.clone(), open);
-        self.publish(live);
+        let mut state = self.state();
+        let open = Open::new(volume.clone(), served, &state.hosts, self.protocols());
+        state.open.insert(volume.name.clone(), open);
+        self.publish(&state);
         Ok(Done { value: volume, operation })
     }
 
-    fn undo_create(
-        &self,
-        live: &mut Live,
-        volume: Volume,
-        operation: Operation,
-        error: &Error,
-    ) -> Result<()> {
+    fn undo_create(&self, volume: Volume, operation: Operation, error: &Error) -> Result<()> {
         let volume = Volume { state: State::Deleting, ..volume };
         self.change(|store| {
             store::volume::update(store, &volume)?;
@@ -174,7 +171,7 @@ impl Service {
         // If this fails too, the volume stays as one to be deleted: asked for again, or at the next start.
         if self.dependencies.provisioner.remove(volume.id).is_ok() {
             self.change(|store| Ok(store::volume::delete(store, volume.id)?))?;
-            live.together.remove(volume.id);
+            self.state().totals.remove(volume.id);
         }
         Ok(())
     }
@@ -195,13 +192,13 @@ impl Service {
         Ok(Arc::new(served.with_gate(gate).with_clock(move || pacer.now()).with_grace(grace)))
     }
 
-    /// Removes a volume and all its files. Clients that use it are a reason to refuse, unless forced.
+    /// Removes a volume and all its files. Refuses while clients use it, unless forced.
     pub fn delete_volume(&self, terms: &Terms, name: &VolumeName) -> Result<Operation> {
-        let mut live = self.live();
+        let locked = self.lock_volume(name, None)?;
         let found = self.find_volume(name)?;
         if found.state != State::Deleting {
-            self.finish_named(&mut live, name)?;
-        } else if live.removing.contains(&found.id) {
+            self.finish_named(name)?;
+        } else if self.state().removing.contains(&found.id) {
             return Err(Error::Changing { volume: name.to_string(), state: found.state });
         }
         let volume = self.find_volume(name)?;
@@ -217,22 +214,25 @@ impl Service {
             store::volume::update(store, &volume)?;
             self.begin(store, terms, Verb::Delete, (Kind::Volume, name.as_str()), "")
         })?;
-        live.open.remove(name);
-        live.meters.forget(volume.id);
-        self.publish(&live);
-        live.removing.insert(volume.id);
-        drop(live);
+        let mut state = self.state();
+        state.open.remove(name);
+        state.meters.forget(volume.id);
+        self.publish(&state);
+        state.removing.insert(volume.id);
+        drop(state);
+        // From here on other changes of the volume fail instead of waiting: a removal can take long.
+        drop(locked);
         let removed = self.dependencies.provisioner.remove(volume.id);
         let deleted = self.finish_delete(&volume, operation, removed);
-        let mut live = self.live();
-        live.removing.remove(&volume.id);
+        let mut state = self.state();
+        state.removing.remove(&volume.id);
         if deleted.is_ok() {
-            live.together.remove(volume.id);
+            state.totals.remove(volume.id);
         }
         deleted
     }
 
-    /// The second half of a removal.
+    /// Records the end of a removal.
     pub(crate) fn finish_delete(
         &self,
         volume: &Volume,
@@ -268,7 +268,7 @@ impl Service {
         )
     }
 
-    /// What a volume holds.
+    /// Returns the space that a volume uses.
     pub fn usage(&self, name: &VolumeName) -> Result<Usage> {
         let id = self.find_volume(name)?.id;
         self.dependencies
@@ -288,12 +288,12 @@ impl Service {
     }
 
     /// Finishes a change of a volume that could not be finished when it was made.
-    pub(super) fn finish_named(&self, live: &mut Live, name: &VolumeName) -> Result<()> {
+    pub(super) fn finish_named(&self, name: &VolumeName) -> Result<()> {
         let Some(volume) = self.read(|store| Ok(store::volume::find(store, name)?))? else { return Ok(()) };
-        if live.removing.contains(&volume.id) {
+        if self.state().removing.contains(&volume.id) {
             return Err(Error::Changing { volume: name.to_string(), state: volume.state });
         }
-        if volume.state == State::Ready { Ok(()) } else { self.finish(live, volume) }
+        if volume.state == State::Ready { Ok(()) } else { self.finish(volume) }
     }
 }
 

@@ -6,7 +6,7 @@ use identity::{Group, Mapping, Sid, User};
 use rusqlite::{Connection, Result, Row};
 use std::collections::HashMap;
 
-/// What the identifiers of this machine begin with.
+/// Returns the prefix of this machine's identifiers.
 pub(crate) fn machine(connection: &Connection) -> Result<Sid> {
     let bytes: Vec<u8> = connection.query_one("SELECT sid FROM machine", [], |row| row.get(0))?;
     let (numbers, rest) = bytes.as_chunks();
@@ -39,7 +39,7 @@ pub(crate) fn groups(connection: &Connection) -> Result<Vec<Group>> {
     connection.prepare("SELECT * FROM user_group ORDER BY id")?.query_map([], group)?.collect()
 }
 
-/// Who is whom to Windows.
+/// Returns the Windows names of users.
 pub(crate) fn mappings(connection: &Connection) -> Result<Vec<Mapping>> {
     let select =
         "SELECT windows_name.name AS name, user.name AS user_name FROM windows_name JOIN user ON user = id

@@ -21,7 +21,7 @@ pub(crate) fn write(connection: &Connection, volume: i64, endpoints: &[IpAddr]) 
     Ok(())
 }
 
-/// How many addresses are endpoints of any volume.
+/// Counts the addresses that are endpoints of any volume.
 pub(crate) fn count(connection: &Connection) -> Result<usize> {
     connection.query_one("SELECT COUNT(DISTINCT address) FROM endpoint", [], |row| row.get(0))
 }

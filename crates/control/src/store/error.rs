@@ -8,9 +8,9 @@ use std::path::PathBuf;
 pub enum StoreError {
     /// Another process serves from this data directory.
     Held(PathBuf),
-    /// It is a file of something else.
+    /// The file belongs to another program.
     Foreign(PathBuf),
-    /// It was written by a later version.
+    /// A later version wrote the file.
     Newer {
         /// The file.
         path: PathBuf,
@@ -34,21 +34,20 @@ pub enum StoreError {
         path: PathBuf,
         /// The reason, and how to mend it.
         why: String,
-        /// What they could do with it, and what to do.
+        /// The consequences, and the remedy.
         stakes: &'static str,
     },
     /// A key has another length.
     KeyLength {
         /// The file.
         path: PathBuf,
-        /// Its bytes.
         found: usize,
         /// Bytes of a key.
         wanted: usize,
     },
     /// The cipher failed, which nothing explains.
     Cipher,
-    /// It cannot be made or looked at.
+    /// The file cannot be created or examined.
     File(PathBuf, std::io::Error),
     /// SQLite says no.
     Sqlite(rusqlite::Error),

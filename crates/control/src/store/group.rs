@@ -36,7 +36,7 @@ pub(crate) fn remove_member(connection: &Connection, group: &Group, user: &User)
     Ok(())
 }
 
-/// How many users are in groups, counted in each.
+/// Counts memberships of users in groups.
 pub(crate) fn memberships(connection: &Connection) -> Result<usize> {
     connection.query_one("SELECT COUNT(*) FROM member", [], |row| row.get(0))
 }

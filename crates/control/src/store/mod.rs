@@ -28,7 +28,7 @@ use std::path::{Path, PathBuf};
 /// The store's file in the data directory.
 pub const STORE_FILE: &str = "plimsoll.db";
 
-/// What marks the file as ours (`PRAGMA application_id`): "Plim".
+/// The mark of a store (`PRAGMA application_id`): "Plim".
 const APPLICATION_ID: i32 = 0x506c_696d;
 /// The steps from an empty file to today's tables: never changed once released, only added to.
 const MIGRATIONS: [&str; 8] = [
@@ -50,7 +50,7 @@ pub(crate) type Hook = Box<dyn Fn() + Send>;
 pub(crate) struct Store {
     path: PathBuf,
     connection: Connection,
-    /// It could not be opened for writing, because the disk is full.
+    /// The disk was too full to open the file for writing.
     is_read_only: bool,
     #[cfg(test)]
     hook: Hook,

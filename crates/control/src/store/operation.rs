@@ -5,7 +5,7 @@ use crate::kind::Kind;
 use crate::operation::{Actor, OPERATIONS_KEPT, Operation, OperationId, Outcome, Verb};
 use rusqlite::{Connection, OptionalExtension, Result, Row, named_params, params};
 
-/// What an operation is about.
+/// A new operation.
 pub(crate) struct Begun<'a> {
     pub(crate) actor: &'a Actor,
     pub(crate) verb: Verb,

@@ -6,7 +6,7 @@ use crate::pool::Pool;
 use envelope::{Bytes, Level};
 use rusqlite::{Connection, OptionalExtension, Result, Row, named_params, params};
 
-/// What the volumes of a pool add up to.
+/// The sums over the volumes of a pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Taken {
     pub(crate) volumes: u64,
@@ -66,7 +66,7 @@ pub(crate) fn all(connection: &Connection) -> Result<Vec<Pool>> {
     list(connection, "", usize::MAX >> 1)
 }
 
-/// What the volumes of the pool in row `row` add up to.
+/// Returns the sums over the volumes of the pool in row `row`.
 pub(crate) fn taken(connection: &Connection, row: i64) -> Result<Taken> {
     let mut select = connection.prepare("SELECT size FROM volume WHERE pool = ?1")?;
     let mut taken = Taken::default();

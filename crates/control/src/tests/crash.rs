@@ -50,7 +50,7 @@ fn prepared(rig: &Rig) -> Service {
     service
 }
 
-/// What is served: all that changes change, but for versions and times, which count attempts too.
+/// The served state, without versions and times, which count attempts too.
 fn served(service: &Service) -> Vec<crate::Volume> {
     let volumes = service.volumes(None, 100).unwrap().items;
     let plain =
@@ -58,7 +58,7 @@ fn served(service: &Service) -> Vec<crate::Volume> {
     volumes.into_iter().map(plain).collect()
 }
 
-/// How many steps a change has, and what is served before and after it.
+/// The number of steps of a change, and the served state before and after it.
 fn measure(change: Change, blows: Blows) -> (usize, [Vec<crate::Volume>; 2]) {
     let rig = Rig::new();
     let service = prepared(&rig);

@@ -57,9 +57,9 @@ fn what_is_removed_leaves_nothing() {
     for number in 0..50 {
         service.delete_volume(&terms(), &volume(&format!("v{number}"))).unwrap();
     }
-    let live = service.live();
-    assert!(live.open.is_empty() && live.meters.gate_count() == 0);
-    assert_eq!(live.together, crate::together::Together::default());
+    let state = service.state();
+    assert!(state.open.is_empty() && state.meters.gate_count() == 0);
+    assert_eq!(state.totals, crate::pool_totals::PoolTotals::default());
     assert!(rig.namespace.load().exports().is_empty());
 }
 

@@ -1,6 +1,7 @@
 //! The service over volumes in memory: what it makes, what it refuses, and what is left when it ends at any step.
 
 mod change;
+mod concurrency;
 mod crash;
 mod endpoints;
 mod groups;

@@ -1,4 +1,4 @@
-//! A service with everything around it in the test's hands.
+//! A service whose whole environment the test controls.
 
 use crate::store::Store;
 use crate::{
@@ -11,7 +11,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use vfs::qos::{Gate, Pacer};
-use vfs::sync::Mutex;
+use vfs::sync::{Condvar, Mutex};
 use vfs::{
     Backend, Blocking, Capacity, FsError, FsResult, FsStat, Name, Provisioner, Root, SharedNamespace, Time,
     Usage, VolumeId,
@@ -21,7 +21,7 @@ use vfs_testing::{MemProvisioner, UncheckedNode};
 /// Bytes of the disk that the rig claims to have.
 pub(super) const DISK: u64 = 100 << 40;
 
-/// What outlives a service, and what it depends on.
+/// The parts that outlive a service, and its dependencies.
 pub(super) struct Rig {
     pub(super) dir: tempfile::TempDir,
     pub(super) disk: Arc<MemProvisioner>,
@@ -31,6 +31,8 @@ pub(super) struct Rig {
     pub(super) heard: Arc<Heard>,
     pub(super) names: Arc<Names>,
     pub(super) now_ms: Arc<AtomicU64>,
+    /// Makes one volume's storage slow.
+    pub(super) slow: Arc<Slow>,
     /// Removals of storage wait while it is locked.
     pub(super) removals: Arc<Mutex<()>>,
     /// The volumes that were opened, one after the other.
@@ -41,7 +43,7 @@ pub(super) struct Rig {
     protection: vfs::Protection,
 }
 
-/// Ends the service at a step of one's choice.
+/// Ends the service at a chosen step.
 #[derive(Default)]
 pub(super) struct Fuse {
     taken: AtomicUsize,
@@ -50,10 +52,9 @@ pub(super) struct Fuse {
     blows: Mutex<Blows>,
 }
 
-/// How it ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Blows {
-    /// As if the process were killed: nothing after it happens.
+    /// The process is killed: nothing happens after the step.
     #[default]
     Dead,
     /// The storage refuses this one step.
@@ -62,13 +63,13 @@ pub(super) enum Blows {
     Broken,
 }
 
-/// What a service panics with that is killed.
+/// The panic of a killed service.
 pub(super) struct Killed;
 
 #[derive(Default)]
 pub(super) struct Names(pub(super) Mutex<BTreeMap<String, Vec<IpAddr>>>);
 
-/// What the service wants to listen at, and the addresses that this machine does not have.
+/// The addresses that the service wants to listen at, and those that this machine lacks.
 #[derive(Default)]
 pub(super) struct Heard {
     pub(super) wanted: Mutex<BTreeSet<IpAddr>>,
@@ -80,8 +81,57 @@ struct Used(Arc<AtomicUsize>);
 struct Fused {
     disk: Arc<MemProvisioner>,
     fuse: Arc<Fuse>,
+    slow: Arc<Slow>,
     removals: Arc<Mutex<()>>,
     opened: Arc<Mutex<Vec<VolumeId>>>,
+}
+
+/// Storage that does not finish with a volume of one size.
+#[derive(Default)]
+pub(super) struct Slow {
+    state: Mutex<SlowState>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct SlowState {
+    /// The size for which storage works until [`Slow::release`].
+    bytes: Option<u64>,
+    waiting: usize,
+}
+
+impl Slow {
+    /// Blocks making a volume of this size, and changing one to it.
+    pub(super) fn block(&self, size: Bytes) {
+        self.state.lock().bytes = Some(size.0);
+    }
+
+    pub(super) fn release(&self) {
+        self.state.lock().bytes = None;
+        self.changed.notify_all();
+    }
+
+    /// Waits until storage works on so many volumes of the blocked size.
+    pub(super) fn await_blocked(&self, count: usize) {
+        let state = self.state.lock();
+        drop(self.changed.wait_while(state, |state| state.waiting < count));
+    }
+
+    /// The number of volumes of the blocked size that storage works on.
+    pub(super) fn blocked(&self) -> usize {
+        self.state.lock().waiting
+    }
+
+    fn pass(&self, capacity: Capacity) {
+        let mut state = self.state.lock();
+        if state.bytes != Some(capacity.bytes) {
+            return;
+        }
+        state.waiting += 1;
+        self.changed.notify_all();
+        state = self.changed.wait_while(state, |state| state.bytes == Some(capacity.bytes));
+        state.waiting -= 1;
+    }
 }
 
 impl Fuse {
@@ -92,7 +142,7 @@ impl Fuse {
         *self.blows.lock() = blows;
     }
 
-    /// How many steps there were since it was armed. It blows no more.
+    /// Disarms the fuse and returns the number of steps since it was armed.
     pub(super) fn disarm(&self) -> usize {
         self.at.store(0, Ordering::SeqCst);
         self.taken.load(Ordering::SeqCst)
@@ -134,6 +184,7 @@ impl Fused {
 
 impl Provisioner for Fused {
     fn make(&self, id: VolumeId, root: &Root, capacity: Capacity) -> FsResult<()> {
+        self.slow.pass(capacity);
         self.change(|disk| disk.make(id, root, capacity))
     }
 
@@ -144,6 +195,7 @@ impl Provisioner for Fused {
     }
 
     fn set_capacity(&self, id: VolumeId, capacity: Capacity) -> FsResult<()> {
+        self.slow.pass(capacity);
         self.change(|disk| disk.set_capacity(id, capacity))
     }
 
@@ -206,6 +258,7 @@ impl Rig {
             heard: Arc::default(),
             names: Arc::default(),
             now_ms: Arc::new(AtomicU64::new(1_000)),
+            slow: Arc::default(),
             removals: Arc::default(),
             opened: Arc::default(),
             drawn: Arc::default(),
@@ -214,7 +267,7 @@ impl Rig {
         }
     }
 
-    /// The same, whose next run serves these protocols.
+    /// Lets the next run serve these protocols.
     pub(super) fn serving(self, served: Protocols) -> Self {
         Self { served, ..self }
     }
@@ -232,6 +285,7 @@ impl Rig {
             provisioner: Arc::new(Fused {
                 disk: Arc::clone(&self.disk),
                 fuse: Arc::clone(&self.fuse),
+                slow: Arc::clone(&self.slow),
                 removals: Arc::clone(&self.removals),
                 opened: Arc::clone(&self.opened),
             }),
@@ -262,7 +316,7 @@ impl Rig {
         self.try_open().unwrap()
     }
 
-    /// What calls to a volume pass: the same for the data plane and for whoever changes limits.
+    /// Returns the gate of a volume: the data plane and management share it.
     pub(super) fn gate(&self, service: &Service, name: &VolumeName) -> Arc<Gate> {
         let served = service.served(name).unwrap();
         assert!(Arc::ptr_eq(&served, &self.namespace.load().volume(served.id()).unwrap().volume));
@@ -303,10 +357,11 @@ impl Rig {
         let wanted: BTreeSet<IpAddr> = volumes.iter().flat_map(|volume| &volume.endpoints).copied().collect();
         assert_eq!(*self.heard.wanted.lock(), wanted, "listeners");
         assert_eq!(
-            service.live().together,
-            crate::together::Together::of(volumes.iter()),
+            service.state().totals,
+            crate::pool_totals::PoolTotals::of(volumes.iter()),
             "what pools have given"
         );
+        assert!(!service.has_locked_objects());
         let unfinished = service.operations(None, 1000).unwrap().items;
         let unfinished: Vec<_> = unfinished.iter().filter(|one| one.ended_ms.is_none()).collect();
         assert!(unfinished.is_empty(), "{unfinished:?}");

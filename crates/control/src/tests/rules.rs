@@ -16,7 +16,7 @@ fn set(service: &Service, rules: &[ExportRule]) -> Result<()> {
     service.set_rules(&terms(), &volume("v"), rules.to_vec()).map(drop)
 }
 
-/// What the data plane does with a client: the rule's squashing and whether it may write.
+/// The data plane's treatment of a client: squashing, and whether it can write.
 fn lets_in(rig: &Rig, client: &str) -> Option<(Squash, bool)> {
     let namespace = rig.namespace.load();
     let (export, _) = namespace.resolve("/v")?;

@@ -255,7 +255,7 @@ fn without_its_key_a_store_lets_nobody_in() {
     );
 }
 
-/// Who can write the store but has no key cannot give one user's password to another.
+/// Write access to the store without the key does not move one user's password to another.
 #[test]
 fn a_sealed_password_is_one_user_s_alone() {
     let rig = Rig::new();
