@@ -12,7 +12,7 @@ use wire_client::{Client, Handle, Identity, Target};
 
 use crate::checksum::Crc32;
 use crate::error::Error;
-use crate::load::{self, Kind, Op, Order, Plan, Progress, Report};
+use crate::load::{self, BlockOrder, Kind, Op, Plan, Progress, Report};
 use crate::pattern::{FileOffset, Payload};
 
 /// The directory of the checked files.
@@ -154,7 +154,7 @@ fn parts(target: &Target, budget: Duration, largest: u64) -> Vec<Part> {
         part("random read 4k", Plan { block: 4 << 10, verify: true, ..plan(Op::Read) }, &[Kind::Read]),
         part(
             "sequential read 1m",
-            Plan { block: largest, depth: 2, order: Order::Sequential, ..plan(Op::Read) },
+            Plan { block: largest, depth: 2, order: BlockOrder::Sequential, ..plan(Op::Read) },
             &[Kind::Read],
         ),
         part(

@@ -5,7 +5,7 @@ mod fake;
 use std::time::Duration;
 
 use bench::Error;
-use bench::load::{self, Kind, Op, Order, Plan, Report};
+use bench::load::{self, BlockOrder, Kind, Op, Plan, Report};
 use fake::Fault;
 use report::scenario::Stability;
 
@@ -80,7 +80,7 @@ fn every_op_works() {
         Op::Commit,
         Op::Null,
     ] {
-        for order in [Order::Random, Order::Sequential] {
+        for order in [BlockOrder::Random, BlockOrder::Sequential] {
             let plan = Plan { order, cleanup: true, clients: 2, ..plan(Fault::None, op) };
             let report = run(&plan, 11).unwrap();
             assert!(report.errors.is_empty(), "{report}");

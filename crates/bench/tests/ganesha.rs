@@ -12,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use bench::load::{self, Op, Order, Plan};
+use bench::load::{self, BlockOrder, Op, Plan};
 use bench::{Target, demo};
 use report::scenario::Stability;
 use tempfile::TempDir;
@@ -141,7 +141,7 @@ fn drives_ganesha() {
     .map(plan)
     .to_vec();
     plans.push(Plan { stability: Stability::FileSync, depth: 8, ..plan(Op::Write) });
-    plans.push(Plan { block: 128 << 10, order: Order::Sequential, ..plan(Op::Mix) });
+    plans.push(Plan { block: 128 << 10, order: BlockOrder::Sequential, ..plan(Op::Mix) });
     plans.push(Plan { block: 128 << 10, verify: false, ..plan(Op::Read) });
     for plan in plans {
         let report = load::run(&plan, &mut |_| {}).unwrap_or_else(|wrong| panic!("{plan:?}: {wrong}"));

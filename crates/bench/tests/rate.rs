@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use bench::engine::{BuiltIn, Caller};
 use bench::load::{self, Op, Plan};
-use bench::run::{GeneratorGroup, Order, Progress, ProgressListener, Side, Thoroughness};
+use bench::run::{Arm, GeneratorGroup, Progress, ProgressListener, RunRequest, Thoroughness};
 use report::document::{Report, markdown};
-use report::result::{DoubtKind, Latency, Measurement, Run};
+use report::result::{CaveatKind, Latency, Measurement, Run};
 use report::scenario::{Depth, Preset};
 
 use fake::{Fault, RATE, STALL};
@@ -32,7 +32,7 @@ fn run(fault: Fault, rate: u32) -> Run {
     );
     let thoroughness =
         Thoroughness { repetitions: 1, warm_up_min: 1, warm_up_max: 1, time: 3, ..Preset::Quick.into() };
-    let order = Order {
+    let order = RunRequest {
         scenario: scenario.parse().unwrap(),
         preset: Preset::Quick,
         thoroughness,
@@ -41,19 +41,19 @@ fn run(fault: Fault, rate: u32) -> Run {
     };
     let target = format!("nfs://127.0.0.1:{}/x", fake::start(fault)).parse().unwrap();
     let generators = GeneratorGroup::new(vec![Box::new(BuiltIn::new(target, Caller::default()))]).unwrap();
-    let mut sides = [Side { generators, observer: None }];
+    let mut sides = [Arm { generators, observer: None }];
     bench::run::run(&order, &mut sides, &AtomicBool::new(false), &mut Nobody).unwrap().remove(0)
 }
 
 /// Service and response time.
 fn times(run: &Run) -> (Latency, Latency) {
     let measured = &run.cells[0].measurements[0];
-    assert!(measured.is_scheduled() && measured.is_valid(), "{:?}", run.cells[0].doubts);
+    assert!(measured.is_scheduled() && measured.is_valid(), "{:?}", run.cells[0].caveats);
     (measured.service(None).latency(), measured.response().latency())
 }
 
 fn missed(run: &Run) -> Option<&str> {
-    let mut doubts = run.cells[0].doubts.iter().filter(|doubt| doubt.kind == DoubtKind::Other);
+    let mut doubts = run.cells[0].caveats.iter().filter(|doubt| doubt.kind == CaveatKind::Other);
     doubts.find(|doubt| doubt.text.starts_with("delivered")).map(|doubt| doubt.text.as_str())
 }
 

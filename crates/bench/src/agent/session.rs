@@ -35,7 +35,7 @@ pub(super) struct Session<'a> {
 struct Load {
     control: Control,
     /// What was told of each second.
-    told: Mutex<Vec<(u64, u64)>>,
+    reported: Mutex<Vec<(u64, u64)>>,
     /// Why there can be no result.
     wrong: Mutex<Option<String>>,
 }
@@ -216,7 +216,7 @@ impl<'a> Session<'a> {
     }
 
     fn tell_of(&self, load: &Load) {
-        let mut told = load.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut told = load.reported.lock().unwrap_or_else(PoisonError::into_inner);
         let news = (0..SECONDS_MAX).filter_map(|second| {
             let ((ops, bytes), before) = (load.control.second(second), &mut told[second]);
             let new = (ops.saturating_sub(before.0), bytes.saturating_sub(before.1));
@@ -247,7 +247,7 @@ impl Load {
             }
             None => Control::new(begin),
         };
-        Ok(Self { control, told: Mutex::new(vec![(0, 0); SECONDS_MAX]), wrong: Mutex::default() })
+        Ok(Self { control, reported: Mutex::new(vec![(0, 0); SECONDS_MAX]), wrong: Mutex::default() })
     }
 
     fn wrong(&self) -> MutexGuard<'_, Option<String>> {

@@ -19,7 +19,7 @@ pub(crate) struct Calls {
     pub(super) in_flight: usize,
     numbering: Numbering,
     /// What went wrong since calls were sent.
-    pub(super) wrong: Option<Error>,
+    pub(super) error: Option<Error>,
     slots: Vec<Slot>,
     slots_max: usize,
 }
@@ -44,11 +44,11 @@ impl Calls {
     pub(crate) fn new(slots_max: usize, depth: usize) -> Self {
         debug_assert!(slots_max.is_power_of_two(), "the bits of an xid are divided");
         let (payloads, slots, numbering) = (Vec::new(), Vec::new(), Numbering::Xids);
-        Self { outbox: Outbox::new(depth), payloads, in_flight: 0, numbering, wrong: None, slots, slots_max }
+        Self { outbox: Outbox::new(depth), payloads, in_flight: 0, numbering, error: None, slots, slots_max }
     }
 
     /// The same, of a connection of SMB.
-    pub(crate) fn of_channel(self, channel: Channel) -> Self {
+    pub(crate) fn with_channel(self, channel: Channel) -> Self {
         Self { numbering: Numbering::MessageIds(Box::new(channel)), ..self }
     }
 
@@ -120,7 +120,7 @@ impl Calls {
         self.in_flight += 1;
         let data = payload.map(|(slot, length)| &self.payloads[slot].bytes()[..length as usize]);
         let behind = payload.filter(|_| channel.sends_data_separately());
-        let wrong = &mut self.wrong;
+        let wrong = &mut self.error;
         self.outbox.push_message(behind, |out| {
             if let Err(error) = channel.push(requests, data, slot, out) {
                 wrong.get_or_insert(error.into());

@@ -59,7 +59,7 @@ impl<G: Generator> Connection<G> {
     /// Sends what the socket takes; has it told under `number` when a full socket takes more.
     pub(super) fn flush(&mut self, epoll: &OwnedFd, number: u64) -> Result<(), Error> {
         self.has_begun = false;
-        if let Some(wrong) = self.calls.wrong.take() {
+        if let Some(wrong) = self.calls.error.take() {
             return Err(wrong);
         }
         let Calls { outbox, payloads, in_flight, .. } = &mut self.calls;

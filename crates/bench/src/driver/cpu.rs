@@ -10,7 +10,7 @@ use rustix::time::ClockId;
 use crate::error::Error;
 
 /// User and system time of the calling thread.
-fn of_this_thread() -> Duration {
+fn thread_cpu_time() -> Duration {
     let time = rustix::time::clock_gettime(ClockId::ThreadCPUTime);
     Duration::try_from(time).unwrap_or_default()
 }
@@ -68,15 +68,15 @@ impl WindowCpu {
             return;
         }
         if self.start.is_none() {
-            self.start = Some(of_this_thread());
+            self.start = Some(thread_cpu_time());
         }
         if now >= window.1 {
-            self.end = Some(of_this_thread());
+            self.end = Some(thread_cpu_time());
         }
     }
 
     pub(crate) fn used(&self) -> Duration {
-        let end = self.end.unwrap_or_else(of_this_thread);
+        let end = self.end.unwrap_or_else(thread_cpu_time);
         self.start.map_or(Duration::ZERO, |start| end.saturating_sub(start))
     }
 }
@@ -89,9 +89,9 @@ mod tests {
 
     #[test]
     fn work_shows_in_both_clocks() {
-        let (thread, process) = (of_this_thread(), of_process(std::process::id()).unwrap());
+        let (thread, process) = (thread_cpu_time(), of_process(std::process::id()).unwrap());
         let mut sum = 0u64;
-        while of_this_thread() - thread < Duration::from_millis(60) {
+        while thread_cpu_time() - thread < Duration::from_millis(60) {
             sum = std::hint::black_box(sum.wrapping_add(1));
         }
         assert!(of_process(std::process::id()).unwrap() - process >= Duration::from_millis(30));

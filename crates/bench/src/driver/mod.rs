@@ -34,7 +34,7 @@ use poller::Poller;
 use socket::Socket;
 
 /// A server that answers nothing for so long is given up.
-const PATIENCE_NS: u64 = 30 * SECOND_NS;
+const SILENCE_MAX_NS: u64 = 30 * SECOND_NS;
 /// How long calls in flight may take after the end.
 const DRAIN_NS: u64 = 30 * SECOND_NS;
 const EVENTS: usize = 64;
@@ -194,7 +194,7 @@ fn check_patience<G>(
     if end == u64::MAX && now > SECONDS_MAX as u64 * SECOND_NS {
         return Err(Error::Plan(format!("a load runs for at most {SECONDS_MAX} s")));
     }
-    if now <= heard.saturating_add(PATIENCE_NS) && now <= end.saturating_add(DRAIN_NS) {
+    if now <= heard.saturating_add(SILENCE_MAX_NS) && now <= end.saturating_add(DRAIN_NS) {
         return Ok(());
     }
     let waiting = connections.iter().map(|connection| connection.calls.in_flight).sum::<usize>();

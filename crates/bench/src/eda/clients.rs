@@ -52,7 +52,7 @@ pub(super) fn connect(
         let identity = Identity { machine: name.clone(), ..identity.clone() };
         let of_client: Vec<_> = workers.drain(..job.connections).collect();
         let attached = attach(target, &identity, number, &of_client, &mut leases)?;
-        for (workers, Attached { stream, dialect, channel }) in of_client.into_iter().zip(attached) {
+        for (workers, ClientConnection { stream, dialect, channel }) in of_client.into_iter().zip(attached) {
             let seed = job.seed ^ (connections.len() as u64 + 1).rotate_left(20);
             let generator =
                 |transfer_max| ProcessGenerator::new(dialect, client, workers, transfer_max, seed);
@@ -64,7 +64,7 @@ pub(super) fn connect(
 }
 
 /// One connection of a client, and how calls are made on it.
-struct Attached {
+struct ClientConnection {
     stream: TcpStream,
     dialect: Dialect,
     /// Over SMB.
@@ -79,7 +79,7 @@ fn attach(
     number: usize,
     workers: &[Vec<Worker>],
     leases: &mut LeaseKeeper,
-) -> Result<Vec<Attached>, Error> {
+) -> Result<Vec<ClientConnection>, Error> {
     if target.version.is_smb() {
         return over_smb(target, identity, number, workers);
     }
@@ -87,7 +87,7 @@ fn attach(
         let address = target.address_for(number)?;
         let connect = |_| {
             let dialect = Dialect::V3(Headers::new(identity));
-            Ok(Attached { stream: identity.connect(address)?, dialect, channel: None })
+            Ok(ClientConnection { stream: identity.connect(address)?, dialect, channel: None })
         };
         return workers.iter().map(connect).collect();
     };
@@ -97,7 +97,7 @@ fn attach(
     let connect = |workers: &Vec<Worker>| {
         let places = workers.iter().zip(&mut slots).map(|(worker, slot)| OwnerSlot::new(slot, worker.number));
         let dialect = Dialect::V4(Encoder::new(identity, minor, state.id), places.collect());
-        Ok::<_, Error>(Attached { stream: state.connect(target, number)?, dialect, channel: None })
+        Ok::<_, Error>(ClientConnection { stream: state.connect(target, number)?, dialect, channel: None })
     };
     let connected = workers.iter().map(connect).collect::<Result<_, _>>()?;
     leases.add(state)?;
@@ -110,14 +110,14 @@ fn over_smb(
     identity: &Identity,
     number: usize,
     workers: &[Vec<Worker>],
-) -> Result<Vec<Attached>, Error> {
+) -> Result<Vec<ClientConnection>, Error> {
     let mut attached = Vec::new();
     for workers in workers.chunks(target.channels.max(1)) {
         let channels = Session::open_channels(target, number, identity, workers.len())?;
         for (session, workers) in channels.into_iter().zip(workers) {
             let (stream, channel) = session.into_parts();
             let places = workers.iter().map(|_| InFlight::default()).collect();
-            attached.push(Attached { stream, dialect: Dialect::Smb(places), channel: Some(channel) });
+            attached.push(ClientConnection { stream, dialect: Dialect::Smb(places), channel: Some(channel) });
         }
     }
     Ok(attached)
@@ -138,7 +138,7 @@ fn connection(
         )));
     }
     let (framing, calls) = match channel {
-        Some(channel) => (Framing::Smb, calls.of_channel(channel)),
+        Some(channel) => (Framing::Smb, calls.with_channel(channel)),
         None => (Framing::RecordMark, calls),
     };
     Connection::new(stream, calls, Inbox::new(transfer_max + REPLY_OVERHEAD, framing, false), generator)

@@ -25,7 +25,7 @@ mod schedule;
 pub(crate) mod search;
 
 use report::result::{
-    ClientResult, Distribution, Doubt, DoubtKind, MachineUse, Operation as Counted, Pace, Part,
+    Caveat, CaveatKind, ClientResult, Distribution, MachineUse, Operation as Counted, Pace, Part,
 };
 use report::scenario::limits::{CLIENTS_MAX, CONNECTIONS_MAX, JOB_SETS_MAX};
 use report::units::show_size;
@@ -132,9 +132,9 @@ impl Prepared {
         let generators = || self.connections.iter().map(|connection| &connection.generator);
         let workers = || generators().flat_map(|generator| &generator.workers);
         let restarts: u64 = workers().map(|worker| worker.process.restarts).sum();
-        let doubts = (restarts > 0).then(|| {
+        let caveats = (restarts > 0).then(|| {
             let text = "the server restarted: its write verifier changed, and uncommitted data may be lost";
-            Doubt::new(DoubtKind::Void, text)
+            Caveat::new(CaveatKind::Void, text)
         });
         let mut shares: Vec<_> = workers().map(|worker| (worker.number, worker.share(end - start))).collect();
         shares.sort_unstable();
@@ -155,7 +155,7 @@ impl Prepared {
             pace: Some(Pace { processes, absorbed }),
             errors: counters.errors,
             error_details: counters.described,
-            doubts: doubts.into_iter().collect(),
+            caveats: caveats.into_iter().collect(),
         }
     }
 

@@ -10,11 +10,11 @@ use wire_client::call::OpenId;
 
 /// Which file of a process: that of an operation on small files, that of its stream of reads, that of its stream
 /// of writes. Each is opened by another owner, so that two opens of one file are two.
-pub(super) const PLACES: usize = 3;
+pub(super) const OPEN_SLOTS: usize = 3;
 
 /// What a process has open.
 #[derive(Debug, Default)]
-pub(super) struct Opens([Option<OpenFile>; PLACES]);
+pub(super) struct Opens([Option<OpenFile>; OPEN_SLOTS]);
 
 /// A file, and by what the server knows that it is open.
 #[derive(Clone, Debug)]
@@ -24,7 +24,7 @@ pub(super) struct OpenFile {
 }
 
 /// Where an operation's file is.
-pub(super) fn place_of(operation: Operation) -> usize {
+pub(super) fn open_slot_of(operation: Operation) -> usize {
     match operation {
         Operation::SequentialRead => 1,
         Operation::SequentialWrite => 2,

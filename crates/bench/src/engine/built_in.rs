@@ -1,7 +1,7 @@
 //! The built-in client as an engine: many connections, many calls in flight, no mount.
 
 use report::result::{
-    ClientResult, Distribution, Doubt, DoubtKind, MachineUse, Operation, Part, SmbFacts, TargetFacts,
+    Caveat, CaveatKind, ClientResult, Distribution, MachineUse, Operation, Part, SmbFacts, TargetFacts,
 };
 use report::scenario::{Cache, MetadataOperation, Pattern, Protocol, Stability, Work};
 
@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::job::Caller;
 use crate::job::Control;
 use crate::job::Job;
-use crate::load::{self, FileSet, Kind, LaidOut, Op, Order, Placement, Plan, Prepared};
+use crate::load::{self, BlockOrder, FileSet, Kind, LaidOut, Op, Placement, Plan, Prepared};
 use crate::machine::{UsageSampler, co_located};
 use wire_client::{Client, Identity};
 use wire_client::{Target, Version};
@@ -130,9 +130,9 @@ impl BuiltIn {
             transfer_max: (job.transfer < job.block).then_some(job.transfer),
             attribute_cache: job.attribute_cache,
             order: match job.pattern {
-                Pattern::Sequential => Order::Sequential,
-                Pattern::Random => Order::Random,
-                Pattern::Shuffled => Order::Shuffled,
+                Pattern::Sequential => BlockOrder::Sequential,
+                Pattern::Random => BlockOrder::Random,
+                Pattern::Shuffled => BlockOrder::Shuffled,
             },
             read_percent: job.read_percent,
             stability: job.stability,
@@ -241,10 +241,10 @@ fn part(plan: &Plan, prepared: &Prepared, counters: &OpCounters, control: &Contr
         })
     };
     let clients = (0..plan.clients).map(client).collect::<Result<_, _>>()?;
-    let mut doubts = Vec::new();
+    let mut caveats = Vec::new();
     if prepared.restarts() > 0 {
         let text = "the server restarted: its write verifier changed, unstable data may be lost";
-        doubts.push(Doubt::new(DoubtKind::Void, text));
+        caveats.push(Caveat::new(CaveatKind::Void, text));
     }
     Ok(Part {
         started: (control.begin + start) as f64 / 1e9,
@@ -260,7 +260,7 @@ fn part(plan: &Plan, prepared: &Prepared, counters: &OpCounters, control: &Contr
         },
         errors: counters.errors.clone(),
         error_details: counters.described.clone(),
-        doubts,
+        caveats: caveats,
         ..Part::default()
     })
 }

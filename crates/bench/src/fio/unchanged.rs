@@ -39,14 +39,14 @@ pub struct Measured {
 pub fn run_in(
     jobs: &Jobs,
     directory: &Path,
-    told: &mut dyn FnMut(LiveRates),
+    on_rates: &mut dyn FnMut(LiveRates),
 ) -> Result<Vec<Measured>, Error> {
     let tool = Tool::find()?;
     let directory = PrivateDir::open(directory)?;
     let scratch = tool.scratch()?;
     let mut running = tool.start(&jobs.in_place(), &directory, scratch)?;
     while !running.is_over()? {
-        running.live_rates().for_each(&mut *told);
+        running.live_rates().for_each(&mut *on_rates);
         thread::sleep(PAUSE);
     }
     let finished = running.finish()?;

@@ -54,14 +54,14 @@ impl Call<'_> {
 
 /// A number of slots, workers or bytes of a name.
 #[expect(clippy::cast_possible_truncation, reason = "slots are at most DEPTH_MAX, 1024")]
-pub(super) const fn low(slot: usize) -> u32 {
+pub(super) const fn to_u32(slot: usize) -> u32 {
     slot as u32
 }
 
 /// Appends a name.
 #[inline]
 pub(super) fn push_name(out: &mut Calls, name: &[u8]) {
-    out.push(&low(name.len()).to_be_bytes());
+    out.push(&to_u32(name.len()).to_be_bytes());
     out.push(name);
     out.push(&[0; 3][..name.len().next_multiple_of(4) - name.len()]);
 }

@@ -10,8 +10,8 @@ use wire_client::smb::call as smb_call;
 
 use super::call::Call;
 use super::plan::{Kind, Plan};
-use super::reply::{self, Good, Slot, Transferred};
-use super::v4::Place;
+use super::reply::{self, CallOutcome, CallSlot, ReadResult};
+use super::v4::SlotState;
 use super::{smb, v3, v4};
 use crate::driver::calls::Calls;
 use crate::driver::fault::{Fault, ReplyError};
@@ -22,7 +22,7 @@ use crate::driver::generator::Reply;
 pub(super) enum Dialect {
     V3(Arc<v3::Templates>),
     /// With a place for each call slot.
-    V4(Arc<v4::Templates>, Vec<Place>),
+    V4(Arc<v4::Templates>, Vec<SlotState>),
     Smb(Box<smb::Opens>),
 }
 
@@ -80,13 +80,13 @@ impl Dialect {
 
     /// Judges the reply to the call in slot `index`.
     #[inline]
-    pub(super) fn judge(
+    pub(super) fn check(
         &mut self,
         plan: &Plan,
-        slot: &Slot,
+        slot: &CallSlot,
         index: usize,
         reply: &Reply<'_>,
-    ) -> Result<Good, ReplyError> {
+    ) -> Result<CallOutcome, ReplyError> {
         let refused = |rejection| ReplyError::new(rejection, |status| reply::refused(&status, slot));
         if slot.kind == Kind::Read {
             let (head, data) = self.read_head(index, reply)?.map_err(refused)?;
@@ -95,7 +95,7 @@ impl Dialect {
                 Self::V3(_) | Self::V4(..) => (head.length as usize).next_multiple_of(4),
                 Self::Smb(_) => head.length as usize,
             };
-            return Ok(Transferred { head, data, padded, missing: reply.missing }.judge(plan, slot)?);
+            return Ok(ReadResult { head, data, padded, missing: reply.missing }.judge(plan, slot)?);
         }
         let result = match self {
             Self::V3(_) => nfs3::call::decode(slot.kind.into(), reply.results()?),
@@ -116,7 +116,7 @@ impl Dialect {
             (Self::Smb(opens), _) if slot.kind == Kind::Close => *opens.opened_mut(index) = None,
             _ => {}
         }
-        Ok(reply::judge(plan, slot, result)?)
+        Ok(reply::check(plan, slot, result)?)
     }
 
     /// The results of a READ up to its data, and the data that was received.
@@ -141,7 +141,7 @@ impl Dialect {
     pub(super) fn has_open(&self, index: usize) -> bool {
         match self {
             Self::V3(_) => false,
-            Self::V4(_, places) => places.get(index).is_some_and(Place::is_open),
+            Self::V4(_, places) => places.get(index).is_some_and(SlotState::is_open),
             Self::Smb(opens) => opens.has_open(index),
         }
     }

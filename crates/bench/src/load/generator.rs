@@ -9,10 +9,10 @@ use report::scenario::limits::DEPTH_MAX;
 use wire_client::Version;
 use wire_client::nfs4::compound::RETRY_NS;
 
-use super::call::{Call, low};
+use super::call::{Call, to_u32};
 use super::dialect::{self, Dialect};
 use super::plan::{Kind, Op, Placement, Plan};
-use super::reply::{Good, Slot};
+use super::reply::{CallOutcome, CallSlot};
 use super::stream::{ReadMix, Stream};
 use crate::driver::calls::Calls;
 use crate::driver::counters::{Completed, OpCounters, nanoseconds};
@@ -35,7 +35,7 @@ pub(super) struct Worker {
     /// When it should have been issued.
     due: u64,
     /// Calls not yet answered.
-    left: usize,
+    calls_remaining: usize,
     failed: bool,
     bytes: u64,
     /// Which of the region's blocks, where a ledger is kept.
@@ -45,7 +45,7 @@ pub(super) struct Worker {
     /// The name of this serial exists.
     created: bool,
     /// The load is ending: what was made goes.
-    leaving: bool,
+    cleaning_up: bool,
     owes_commit: bool,
     cookie: u64,
     cookieverf: [u8; 8],
@@ -90,10 +90,10 @@ pub(super) struct PlanGenerator {
     /// Of all connections of all generators, which.
     number: usize,
     pub(super) client: usize,
-    slots: Vec<Slot>,
+    slots: Vec<CallSlot>,
     dialect: Dialect,
     /// Slots whose calls wait for credits.
-    starved: VecDeque<usize>,
+    awaiting_credits: VecDeque<usize>,
     workers: Vec<Worker>,
     /// Good operations in the window.
     pub(super) ops: u64,
@@ -132,8 +132,8 @@ impl PlanGenerator {
             calls.payloads.extend((0..slots).map(payload));
         }
         let blocks = if plan.keeps_ledger() { shared.streams[number].blocks } else { 0 };
-        let slot = |index| Slot {
-            worker: low(index / plan.parts()),
+        let slot = |index| CallSlot {
+            worker: to_u32(index / plan.parts()),
             kind: Kind::Null,
             position: FileOffset { file: 0, offset: 0 },
             generation: 0,
@@ -149,7 +149,7 @@ impl PlanGenerator {
             verf: None,
             restarts: 0,
             dialect,
-            starved: VecDeque::new(),
+            awaiting_credits: VecDeque::new(),
             shared,
         };
         (generator, calls)
@@ -194,7 +194,7 @@ impl PlanGenerator {
     /// Makes so many calls of a worker, the first of whose slots is `first`.
     #[inline]
     fn issue_parts(&mut self, first: usize, kind: Kind, parts: usize, calls: &mut Calls) {
-        self.workers[self.slots[first].worker as usize].left = parts;
+        self.workers[self.slots[first].worker as usize].calls_remaining = parts;
         (first..first + parts).for_each(|slot| self.issue(slot, kind, calls));
     }
 
@@ -214,20 +214,20 @@ impl PlanGenerator {
     #[inline]
     fn issue(&mut self, index: usize, kind: Kind, calls: &mut Calls) {
         self.slots[index].kind = kind;
-        if self.starved.is_empty() && self.dialect.affords(kind, self.shared.transfer, calls) {
+        if self.awaiting_credits.is_empty() && self.dialect.affords(kind, self.shared.transfer, calls) {
             self.push(index, kind, calls);
         } else {
-            self.starved.push_back(index);
+            self.awaiting_credits.push_back(index);
         }
     }
 
     /// Makes the calls that waited for credits and have them now.
     #[inline]
-    fn feed(&mut self, calls: &mut Calls) -> Result<(), Error> {
-        while let Some(&index) = self.starved.front() {
+    fn issue_waiting(&mut self, calls: &mut Calls) -> Result<(), Error> {
+        while let Some(&index) = self.awaiting_credits.front() {
             let kind = self.slots[index].kind;
             if self.dialect.affords(kind, self.shared.transfer, calls) {
-                self.starved.pop_front();
+                self.awaiting_credits.pop_front();
                 self.push(index, kind, calls);
             } else if calls.in_flight() == 0 {
                 return Err(Error::Protocol("everything is answered, and there are no credits".to_owned()));
@@ -315,13 +315,13 @@ impl PlanGenerator {
         }
         if worker.owes_commit && !ending {
             worker.owes_commit = false;
-            worker.left = 1;
+            worker.calls_remaining = 1;
             return self.issue(slot, Kind::Commit, calls);
         }
         if ending && !worker.created {
             return;
         }
-        worker.leaving = ending;
+        worker.cleaning_up = ending;
         match self.shared.interval {
             // A worker that is behind works its backlog off; nothing is left out.
             Some(interval) if worker.due + interval > now => {
@@ -334,7 +334,7 @@ impl PlanGenerator {
 
     /// Notes what the reply means for the worker; `None` is a call that failed.
     #[inline]
-    fn apply(&mut self, index: usize, good: Option<Good>, counters: &mut OpCounters) {
+    fn apply(&mut self, index: usize, good: Option<CallOutcome>, counters: &mut OpCounters) {
         let slot = &self.slots[index];
         let worker = &mut self.workers[slot.worker as usize];
         if matches!(slot.kind, Kind::Read | Kind::Write)
@@ -405,7 +405,7 @@ impl PlanGenerator {
             Op::Access => Kind::Access,
             Op::Open if self.workers[index].created => Kind::Close,
             Op::Open => Kind::Open,
-            Op::Rename if self.workers[index].created && !self.workers[index].leaving => Kind::Rename,
+            Op::Rename if self.workers[index].created && !self.workers[index].cleaning_up => Kind::Rename,
             Op::Create | Op::Rename if self.workers[index].created => Kind::Remove,
             Op::Create | Op::Rename => {
                 self.workers[index].serial += 1;
@@ -476,8 +476,8 @@ impl Generator for PlanGenerator {
     fn end(&mut self, calls: &mut Calls, context: &mut RunContext) {
         for index in 0..self.workers.len() {
             let worker = &mut self.workers[index];
-            if worker.created && worker.left == 0 {
-                worker.leaving = true;
+            if worker.created && worker.calls_remaining == 0 {
+                worker.cleaning_up = true;
                 self.next_operation(index, context.now, context.now, calls);
             }
         }
@@ -496,7 +496,7 @@ impl Generator for PlanGenerator {
         let call = &self.slots[slot];
         let (worker, kind) = (call.worker as usize, call.kind);
         let plan = &self.shared.plan;
-        let good = match self.dialect.judge(plan, call, slot, &reply) {
+        let good = match self.dialect.check(plan, call, slot, &reply) {
             Ok(good) => {
                 context.counters.count_call(self.shared.numbers[kind as usize], context.now);
                 Some(good)
@@ -504,7 +504,7 @@ impl Generator for PlanGenerator {
             Err(ReplyError::Later) => {
                 context.counters.count_call(self.shared.numbers[kind as usize], context.now);
                 context.arm(context.now + RETRY_NS, self.workers.len() + slot);
-                return self.feed(calls);
+                return self.issue_waiting(calls);
             }
             Err(ReplyError::Fault(Fault::Counted { what, detail })) => {
                 context.counters.error(&kind.name(plan.target.version), &what, &detail);
@@ -514,14 +514,14 @@ impl Generator for PlanGenerator {
         };
         self.apply(slot, good, &mut context.counters);
         let state = &mut self.workers[worker];
-        state.left -= 1;
+        state.calls_remaining -= 1;
         state.failed |= good.is_none();
         state.bytes += good.map_or(0, |good| good.bytes);
-        if state.left == 0 {
+        if state.calls_remaining == 0 {
             let entries = good.and_then(|good| good.listing).map_or(0, |page| page.entries);
             self.finish(slot, kind, entries, calls, context);
         }
-        self.feed(calls)
+        self.issue_waiting(calls)
     }
 }
 
@@ -532,13 +532,13 @@ impl Worker {
             kind: Kind::Null,
             issued: 0,
             due: 0,
-            left: 0,
+            calls_remaining: 0,
             failed: false,
             bytes: 0,
             block: 0,
             serial: 0,
             created: false,
-            leaving: false,
+            cleaning_up: false,
             owes_commit: false,
             cookie: 0,
             cookieverf: [0; 8],
@@ -548,7 +548,7 @@ impl Worker {
 }
 
 /// Sets a listing's worker to the next page, or to the first one when the listing ended, failed or is wrong.
-fn turn_page(worker: &mut Worker, good: Option<Good>, entries: usize, counters: &mut OpCounters) {
+fn turn_page(worker: &mut Worker, good: Option<CallOutcome>, entries: usize, counters: &mut OpCounters) {
     let Some(page) = good.and_then(|good| good.listing) else {
         (worker.cookie, worker.cookieverf, worker.listed) = (0, [0; 8], 0);
         return;

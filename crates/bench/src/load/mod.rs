@@ -38,11 +38,11 @@ use call::LISTING_MAX;
 use generator::{PlanGenerator, Shared};
 use identity::{identity, setup_client};
 use report::Facts;
-use sessions::{Attached, Sessions};
+use sessions::{ClientConnection, Sessions};
 
 pub(crate) use file_set::{FileSet, LaidOut};
 pub(crate) use plan::stable_how;
-pub use plan::{Kind, Op, Order, Placement, Plan};
+pub use plan::{BlockOrder, Kind, Op, Placement, Plan};
 pub(crate) use report::LATE_MAX;
 pub use report::{KindReport, Report, Second};
 
@@ -135,10 +135,12 @@ impl Prepared {
         let mut connections = Vec::with_capacity(plan.connections_total());
         let framing = if plan.target.version.is_smb() { Framing::Smb } else { Framing::RecordMark };
         for (client, attached) in clients.into_iter().enumerate() {
-            for (connection, Attached { stream, dialect, channel }) in attached.into_iter().enumerate() {
+            for (connection, ClientConnection { stream, dialect, channel }) in
+                attached.into_iter().enumerate()
+            {
                 let (generator, calls) = PlanGenerator::new(Arc::clone(&shared), client, connection, dialect);
                 let calls = match channel {
-                    Some(channel) => calls.of_channel(channel),
+                    Some(channel) => calls.with_channel(channel),
                     None => calls,
                 };
                 let inbox = Inbox::new(longest, framing, plan.discards());

@@ -88,7 +88,7 @@ impl Op {
 /// The order of the blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Order {
+pub enum BlockOrder {
     /// Every block equally likely.
     Random,
     /// Every connection or job through its own share, again and again.
@@ -222,7 +222,7 @@ pub struct Plan {
     /// Attributes are cached, so that opening a file takes no call.
     pub attribute_cache: bool,
     /// The order of the blocks.
-    pub order: Order,
+    pub order: BlockOrder,
     /// Of a mix, the READs.
     pub read_percent: u8,
     /// How safe WRITEs are.
@@ -289,7 +289,7 @@ impl Plan {
             target,
             op,
             block: 8 << 10,
-            order: Order::Random,
+            order: BlockOrder::Random,
             read_percent: 75,
             stability: Stability::Unstable,
             transfer_max: None,

@@ -161,7 +161,7 @@ impl Report {
             own_cpu_share: counters.cpu.as_secs_f64() / (seconds * facts.threads as f64),
             server_cpu_us_per_op: facts.server_cpu.map(per_op),
             co_located: facts.co_located,
-            warnings: [warnings(plan, counters, facts), of_schedule(plan, ops, counters.late)].concat(),
+            warnings: [warnings(plan, counters, facts), schedule_warnings(plan, ops, counters.late)].concat(),
         }
     }
 
@@ -219,7 +219,7 @@ fn warnings(plan: &Plan, counters: &OpCounters, facts: Facts) -> Vec<String> {
 }
 
 /// Where a rate was asked for: whether it came about, and on time.
-fn of_schedule(plan: &Plan, ops: u64, late: u64) -> Vec<String> {
+fn schedule_warnings(plan: &Plan, ops: u64, late: u64) -> Vec<String> {
     let Some(asked) = plan.rate else { return Vec::new() };
     let (delivered, late) = (ops as f64 / plan.time.as_secs_f64(), late as f64 / ops.max(1) as f64);
     let missed = (delivered < WHOLE_MIN * asked)

@@ -16,7 +16,7 @@ use super::file_set::FileSet;
 use super::generator::PlanGenerator;
 use super::plan::{Kind, Plan};
 use super::stream::Stream;
-use super::v4::{Origin, Place};
+use super::v4::{ClientContext, SlotState};
 use super::{smb, v3, v4};
 use crate::error::Error;
 
@@ -29,14 +29,14 @@ pub(super) struct Sessions {
 
 /// One connection of a client, and how calls are made on it.
 #[derive(Debug)]
-pub(super) struct Attached {
+pub(super) struct ClientConnection {
     pub(super) stream: TcpStream,
     pub(super) dialect: Dialect,
     /// Over SMB.
     pub(super) channel: Option<Channel>,
 }
 
-impl Attached {
+impl ClientConnection {
     fn new(stream: TcpStream, dialect: Dialect) -> Self {
         Self { stream, dialect, channel: None }
     }
@@ -50,7 +50,7 @@ impl Sessions {
         client: usize,
         identity: &Identity,
         file_set: &FileSet,
-    ) -> Result<Vec<Attached>, Error> {
+    ) -> Result<Vec<ClientConnection>, Error> {
         let (target, number) = (&plan.target, plan.first_client + client);
         let connections = 0..plan.connections;
         match target.version {
@@ -59,7 +59,7 @@ impl Sessions {
                 let templates = Arc::new(v3::Templates::new(file_set, identity));
                 let attach = |_| {
                     let dialect = Dialect::V3(Arc::clone(&templates));
-                    Ok(Attached::new(identity.connect(address)?, dialect))
+                    Ok(ClientConnection::new(identity.connect(address)?, dialect))
                 };
                 connections.map(attach).collect()
             }
@@ -82,20 +82,20 @@ impl Sessions {
         identity: &Identity,
         file_set: &FileSet,
         minor: u32,
-    ) -> Result<Vec<Attached>, Error> {
+    ) -> Result<Vec<ClientConnection>, Error> {
         let (target, number) = (&plan.target, plan.first_client + client);
         let slots: Vec<usize> =
             (0..plan.connections).map(|connection| PlanGenerator::slots(plan, client, connection)).collect();
         let total = u32::try_from(slots.iter().sum::<usize>()).unwrap_or(u32::MAX);
         let mut state = ClientState::new(target, number, identity, minor, total)?;
         let opens = open_files(plan, client, file_set, &mut state)?;
-        let origin = Origin { identity, minor, client_id: state.id, opens };
+        let origin = ClientContext { identity, minor, client_id: state.id, opens };
         let templates = Arc::new(v4::Templates::new(file_set, &origin));
-        let mut places = (0..).zip(state.load_slots()).map(|(owner, slot)| Place::new(slot, owner));
+        let mut places = (0..).zip(state.load_slots()).map(|(owner, slot)| SlotState::new(slot, owner));
         let connect = |slots| {
             let stream = state.connect(target, number)?;
             let places = places.by_ref().take(slots).collect();
-            Ok(Attached::new(stream, Dialect::V4(Arc::clone(&templates), places)))
+            Ok(ClientConnection::new(stream, Dialect::V4(Arc::clone(&templates), places)))
         };
         let connections = slots.into_iter().map(connect).collect::<Result<_, Error>>()?;
         self.keeper.add(state)?;
@@ -109,7 +109,7 @@ fn over_smb(
     (client, connections): (usize, &[usize]),
     identity: &Identity,
     file_set: &FileSet,
-) -> Result<Vec<Attached>, Error> {
+) -> Result<Vec<ClientConnection>, Error> {
     let number = plan.first_client + client;
     let mut channels = Session::open_channels(&plan.target, number, identity, connections.len())?;
     let shared = smb::SharedOpens::new(plan, files_of(plan, client), file_set, &mut channels[0])?;
@@ -119,7 +119,7 @@ fn over_smb(
         let opens = smb::Opens::new(plan, slots, Arc::clone(&shared), &mut session)?;
         let (stream, channel) = session.into_parts();
         check_credits(plan, &channel)?;
-        Ok(Attached { stream, dialect: Dialect::Smb(Box::new(opens)), channel: Some(channel) })
+        Ok(ClientConnection { stream, dialect: Dialect::Smb(Box::new(opens)), channel: Some(channel) })
     };
     channels.into_iter().zip(connections).map(attach).collect()
 }

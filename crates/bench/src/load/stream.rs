@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::plan::{Order, Placement, Plan};
+use super::plan::{BlockOrder, Placement, Plan};
 use crate::pattern::{Random, mix};
 
 /// The blocks that a connection or a job works on.
@@ -35,7 +35,7 @@ impl Stream {
             }
             Placement::Shared => {
                 let connections = plan.connections_total() as u64;
-                let own = plan.order == Order::Sequential || plan.keeps_ledger();
+                let own = plan.order == BlockOrder::Sequential || plan.keeps_ledger();
                 let share = if own { (plan.blocks() / connections).max(1) } else { plan.blocks() };
                 let first = |connection: u64| if own { share * connection } else { 0 };
                 (0..connections).map(|connection| Self::new(plan, first(connection), share)).collect()
@@ -56,11 +56,11 @@ impl Stream {
 
     /// The next block, counted from the stream's first.
     #[inline]
-    pub(super) fn next(&self, order: Order, random: &mut Random) -> u64 {
+    pub(super) fn next(&self, order: BlockOrder, random: &mut Random) -> u64 {
         match order {
-            Order::Random => random.below(self.blocks),
-            Order::Sequential => self.cursor.fetch_add(1, Ordering::Relaxed) % self.blocks,
-            Order::Shuffled => {
+            BlockOrder::Random => random.below(self.blocks),
+            BlockOrder::Sequential => self.cursor.fetch_add(1, Ordering::Relaxed) % self.blocks,
+            BlockOrder::Shuffled => {
                 let count = self.cursor.fetch_add(1, Ordering::Relaxed);
                 shuffled(count % self.blocks, self.blocks, self.key ^ (count / self.blocks))
             }

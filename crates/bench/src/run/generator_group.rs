@@ -15,13 +15,13 @@ use crate::job::Job;
 use crate::observer::{Observer, Sample};
 
 /// How often somebody looks.
-const LOOK: Duration = Duration::from_millis(50);
+const POLL: Duration = Duration::from_millis(50);
 /// How often at least, next to the window's edges.
-const SHORT_LOOK: Duration = Duration::from_millis(1);
+const POLL_MIN: Duration = Duration::from_millis(1);
 /// From the order to the beginning on this machine.
-const LEAD: Duration = Duration::from_millis(50);
+const START_DELAY: Duration = Duration::from_millis(50);
 /// The same where others have to hear of it and first measure their clocks.
-const LEAD_REMOTE: Duration = Duration::from_secs(1);
+const START_DELAY_REMOTE: Duration = Duration::from_secs(1);
 
 /// What goes on in a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -112,10 +112,10 @@ impl GeneratorGroup {
         stop: &AtomicBool,
         tell: &mut dyn FnMut(PhaseStatus),
     ) -> Result<Measurement, Error> {
-        let mut shares = dealt(&mut self.0, job);
+        let mut shares = split_clients(&mut self.0, job);
         prepare(&mut shares, stop, tell)?;
         let is_remote = shares.iter().any(|share| share.engine.machine().name != "local");
-        let lead = if is_remote { LEAD_REMOTE } else { LEAD };
+        let lead = if is_remote { START_DELAY_REMOTE } else { START_DELAY };
         let begin = now_ns() + u64::try_from(lead.as_nanos()).unwrap_or(0);
         let late = shares.iter().all(|share| share.engine.takes_window_late()) && times.1 > times.0;
         let controls: Vec<Control> = shares.iter().map(|_| Control::new(begin)).collect();
@@ -124,8 +124,15 @@ impl GeneratorGroup {
         }
         let failed = AtomicBool::new(false);
         let samples = Vec::new();
-        let mut monitor =
-            WindowMonitor { begin, times, controls: &controls, failed: &failed, late, samples, steady: None };
+        let mut monitor = WindowMonitor {
+            begin,
+            times,
+            controls: &controls,
+            failed: &failed,
+            opens_when_steady: late,
+            samples,
+            steady: None,
+        };
         let parts = thread::scope(|scope| {
             let mut running = Vec::new();
             for (share, control) in shares.iter_mut().zip(&controls) {
@@ -154,7 +161,7 @@ impl GeneratorGroup {
         })?;
         let machines: Vec<usize> = shares.iter().map(|share| share.index).collect();
         let (server, warm_up_s) = (monitor.server(), monitor.warm_up_s());
-        Ok(Measurement { server, warm_up_s, steady: monitor.steady, ..merged(parts, &machines) })
+        Ok(Measurement { server, warm_up_s, steady: monitor.steady, ..merge_parts(parts, &machines) })
     }
 }
 
@@ -166,7 +173,7 @@ struct Share<'a> {
 }
 
 /// Deals the clients to the generators, as evenly as it goes; who gets none is left out.
-fn dealt<'a>(engines: &'a mut [Box<dyn Engine>], job: &Job) -> Vec<Share<'a>> {
+fn split_clients<'a>(engines: &'a mut [Box<dyn Engine>], job: &Job) -> Vec<Share<'a>> {
     let count = engines.len();
     let share = |(index, engine): (usize, &'a mut Box<dyn Engine>)| {
         let (first, end) = (index * job.clients_total / count, (index + 1) * job.clients_total / count);
@@ -207,7 +214,7 @@ struct WindowMonitor<'a> {
     /// A generator has ended with an error.
     failed: &'a AtomicBool,
     /// The window begins when the rate is steady.
-    late: bool,
+    opens_when_steady: bool,
     /// The server's counters at the window's start and end, and when they were told, in nanoseconds since
     /// 1970.
     samples: Vec<(u64, Sample)>,
@@ -229,7 +236,7 @@ impl WindowMonitor<'_> {
             }
             let now = now_ns().saturating_sub(self.begin);
             let (start, end) = self.controls[0].window();
-            if self.late && start == u64::MAX {
+            if self.opens_when_steady && start == u64::MAX {
                 self.open_window_if_steady(now);
             }
             let edge = if self.samples.is_empty() { start } else { end };
@@ -237,16 +244,16 @@ impl WindowMonitor<'_> {
                 && now >= edge
                 && self.samples.len() < 2
             {
-                self.samples.push(sampled(*observer)?);
+                self.samples.push(sample_now(*observer)?);
             }
             tell(self.status(now));
             let edge = if now < start { start } else { end };
-            thread::sleep(LOOK.min(Duration::from_nanos(edge.saturating_sub(now)).max(SHORT_LOOK)));
+            thread::sleep(POLL.min(Duration::from_nanos(edge.saturating_sub(now)).max(POLL_MIN)));
         }
         if let Some(observer) = observer
             && self.samples.len() == 1
         {
-            self.samples.push(sampled(*observer)?);
+            self.samples.push(sample_now(*observer)?);
         }
         Ok(())
     }
@@ -308,14 +315,14 @@ impl WindowMonitor<'_> {
 }
 
 /// The server's counters, as of the middle of the time that asking takes.
-fn sampled(observer: &mut dyn Observer) -> Result<(u64, Sample), Error> {
+fn sample_now(observer: &mut dyn Observer) -> Result<(u64, Sample), Error> {
     let asked = now_ns();
     let sample = observer.sample()?;
     Ok((asked.midpoint(now_ns()), sample))
 }
 
 /// All parts as one measurement. `machines` are their places in the group.
-fn merged(parts: Vec<Part>, machines: &[usize]) -> Measurement {
+fn merge_parts(parts: Vec<Part>, machines: &[usize]) -> Measurement {
     let mut all = Measurement::default();
     let mut operations: Vec<Operation> = Vec::new();
     for (mut part, &machine) in parts.into_iter().zip(machines) {
@@ -336,7 +343,7 @@ fn merged(parts: Vec<Part>, machines: &[usize]) -> Measurement {
         all.machines[machine] = part.usage;
         part.errors.into_iter().for_each(|(what, count)| *all.errors.entry(what).or_default() += count);
         all.error_details.append(&mut part.error_details);
-        all.doubts.append(&mut part.doubts);
+        all.caveats.append(&mut part.caveats);
     }
     all.operations = operations;
     all

@@ -13,7 +13,7 @@ pub(super) fn check(scenario: &Scenario, target: &TargetFacts) -> Result<(), Err
             return Err(Error::Plan(format!("series \"{name}\" is over {wrong}, and {why}")));
         }
         if target.smb.is_some()
-            && let Some(what) = of_nfs_alone(series)
+            && let Some(what) = nfs_only_feature(series)
         {
             let (name, target) = (&series.name, &target.target);
             return Err(Error::Plan(format!(
@@ -25,7 +25,7 @@ pub(super) fn check(scenario: &Scenario, target: &TargetFacts) -> Result<(), Err
 }
 
 /// What of a series no built-in client of SMB does.
-fn of_nfs_alone(series: &Series) -> Option<&'static str> {
+fn nfs_only_feature(series: &Series) -> Option<&'static str> {
     match series.work {
         // Over SMB opening a file brings its attributes.
         Work::OpenRead if !series.attribute_caches.is_empty() => {

@@ -2,7 +2,7 @@
 
 use envelope::{Access, Bytes, Level, Protocol, Stream};
 use report::document::sample;
-use report::result::{Doubt, DoubtKind, MountFacts, Run};
+use report::result::{Caveat, CaveatKind, MountFacts, Run};
 use report::scenario::Work;
 
 use super::*;
@@ -232,7 +232,7 @@ fn a_run_of_what_no_level_is_says_nothing() {
             .contains("says nothing of a level")
     );
     run.target.mount = None;
-    run.cells.iter_mut().for_each(|cell| cell.doubts.push(Doubt::new(DoubtKind::Void, "errors")));
+    run.cells.iter_mut().for_each(|cell| cell.caveats.push(Caveat::new(CaveatKind::Void, "errors")));
     assert!(
         measured(&run, "x", Level::AnfUltra, false).unwrap_err().to_string().contains("none of its cells")
     );

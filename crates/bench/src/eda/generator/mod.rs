@@ -79,7 +79,7 @@ pub(super) struct ProcessGenerator {
     /// Payloads that belong to no call in flight.
     free: Vec<usize>,
     /// Workers whose calls wait for credits.
-    starved: VecDeque<usize>,
+    awaiting_credits: VecDeque<usize>,
     /// Bytes of the largest WRITE.
     transfer_max: usize,
     seed: u64,
@@ -109,7 +109,7 @@ impl ProcessGenerator {
         seed: u64,
     ) -> Self {
         let (free, starved) = (Vec::new(), VecDeque::new());
-        Self { workers, absorbed: 0, client, dialect, free, starved, transfer_max, seed }
+        Self { workers, absorbed: 0, client, dialect, free, awaiting_credits: starved, transfer_max, seed }
     }
 
     /// Forgets what was counted; gives the workers.
@@ -122,7 +122,7 @@ impl ProcessGenerator {
     }
 
     /// Does what follows from an event: sends a call, or arms the timer of the worker's next operation.
-    fn follow(&mut self, index: usize, event: Event, calls: &mut Calls, context: &mut RunContext) {
+    fn handle_event(&mut self, index: usize, event: Event, calls: &mut Calls, context: &mut RunContext) {
         let mut tidies = false;
         match event {
             Event::Call => return self.send(index, calls),
@@ -145,7 +145,7 @@ impl ProcessGenerator {
             Event::Failed { operation, what, detail } => {
                 context.counters.error(operation, &what, &format!("{what}, {detail}"));
             }
-            Event::Tidied => {}
+            Event::CleanedUp => {}
         }
         let worker = &mut self.workers[index];
         worker.idle_since = context.now;
@@ -157,7 +157,7 @@ impl ProcessGenerator {
         }
         let due = worker.process.due();
         // Where it does not keep the next operation waiting.
-        if tidies && due > context.now && worker.process.tidy() {
+        if tidies && due > context.now && worker.process.remove_surplus() {
             return self.send(index, calls);
         }
         context.arm(due, index);
@@ -166,10 +166,10 @@ impl ProcessGenerator {
     /// Sends the process's call, at once or when there are credits for it.
     fn send(&mut self, index: usize, calls: &mut Calls) {
         self.workers[index].in_flight = true;
-        if self.starved.is_empty() && self.affords(index, calls) {
+        if self.awaiting_credits.is_empty() && self.affords(index, calls) {
             self.push(index, calls);
         } else {
-            self.starved.push_back(index);
+            self.awaiting_credits.push_back(index);
         }
     }
 
@@ -180,10 +180,10 @@ impl ProcessGenerator {
     }
 
     /// Sends the calls that waited for credits and have them now.
-    fn feed(&mut self, calls: &mut Calls) -> Result<(), Error> {
-        while let Some(&index) = self.starved.front() {
+    fn issue_waiting(&mut self, calls: &mut Calls) -> Result<(), Error> {
+        while let Some(&index) = self.awaiting_credits.front() {
             if self.affords(index, calls) {
-                self.starved.pop_front();
+                self.awaiting_credits.pop_front();
                 self.push(index, calls);
             } else if calls.in_flight() == 0 {
                 return Err(Error::Protocol("everything is answered, and there are no credits".to_owned()));
@@ -214,13 +214,13 @@ impl ProcessGenerator {
                 calls.finish(start, index, payload, &[]);
             }
             Dialect::V4(encoder, slots) => {
-                let open = OpenId::stateid(worker.process.under());
+                let open = OpenId::stateid(worker.process.open_id());
                 let start = calls.begin(encoder.header());
                 calls.encode_with(|w| encoder.encode(&call, open, &mut slots[index], w));
                 calls.finish(start, index, payload, encoder.tail(call.kind()));
             }
             Dialect::Smb(in_flight) => {
-                let open = worker.process.under().and_then(OpenId::file_id);
+                let open = worker.process.open_id().and_then(OpenId::file_id);
                 smb::call::with_requests(&call, open, &mut in_flight[index], |requests| {
                     calls.send(index, requests, payload);
                 });
@@ -230,16 +230,16 @@ impl ProcessGenerator {
     }
 
     /// The server wants the call to be made again later: it is, unless the load ends.
-    fn put_off(&mut self, index: usize, calls: &mut Calls, context: &mut RunContext) {
+    fn defer(&mut self, index: usize, calls: &mut Calls, context: &mut RunContext) {
         if !context.is_ending() {
             return context.arm(context.now + RETRY_NS, self.workers.len() + index);
         }
-        self.workers[index].process.give_up();
-        self.leave(index, calls);
+        self.workers[index].process.abandon_call();
+        self.clean_up(index, calls);
     }
 
     /// Closes what a worker that does nothing more has open.
-    fn leave(&mut self, index: usize, calls: &mut Calls) {
+    fn clean_up(&mut self, index: usize, calls: &mut Calls) {
         if self.workers[index].process.release(true) {
             self.send(index, calls);
         }
@@ -261,13 +261,13 @@ impl Generator for ProcessGenerator {
         let worker = &mut self.workers[index];
         context.count_lateness(due.max(worker.idle_since));
         let event = worker.process.begin(context.now);
-        self.follow(index, event, calls, context);
+        self.handle_event(index, event, calls, context);
     }
 
     fn end(&mut self, calls: &mut Calls, _context: &mut RunContext) {
         for index in 0..self.workers.len() {
             if !self.workers[index].in_flight {
-                self.leave(index, calls);
+                self.clean_up(index, calls);
             }
         }
     }
@@ -287,14 +287,14 @@ impl Generator for ProcessGenerator {
         let event = match self.dialect.decode(call.kind(), index, &reply) {
             Ok(result) => worker.process.complete(result, context.now)?,
             Err(ReplyError::Later) => {
-                self.put_off(index, calls, context);
+                self.defer(index, calls, context);
                 return Ok(());
             }
             Err(ReplyError::Fault(Fault::Counted { what, detail })) => worker.process.failed(what, detail),
             Err(ReplyError::Fault(Fault::Fatal(wrong))) => return Err(wrong),
         };
-        self.follow(index, event, calls, context);
-        self.feed(calls)
+        self.handle_event(index, event, calls, context);
+        self.issue_waiting(calls)
     }
 }
 

@@ -212,15 +212,15 @@ fn what_is_put_off_at_the_end_is_left_and_what_is_open_closed() {
 fn calls_over_smb_wait_for_credits() {
     for (credits, sent) in [(0, 0), (1, 1), (2, 2)] {
         let dialect = Dialect::Smb(vec![InFlight::default(), InFlight::default()]);
-        let calls = Calls::new(4, 4).of_channel(Channel::with_credits(credits));
+        let calls = Calls::new(4, 4).with_channel(Channel::with_credits(credits));
         let mut rig = Rig::with(Version::Smb(Protection::None), dialect, 2, calls);
         rig.due(0, 1_000_000);
         rig.due(1, 1_000_000);
-        assert_eq!((rig.calls.in_flight(), rig.generator.starved.len()), (sent, 2 - sent));
+        assert_eq!((rig.calls.in_flight(), rig.generator.awaiting_credits.len()), (sent, 2 - sent));
         // Who waits is not begun again at the end, and where nothing is on its way nothing will come.
         rig.generator.end(&mut rig.calls, &mut rig.context);
-        assert_eq!((rig.calls.in_flight(), rig.generator.starved.len()), (sent, 2 - sent));
-        let fed = rig.generator.feed(&mut rig.calls);
+        assert_eq!((rig.calls.in_flight(), rig.generator.awaiting_credits.len()), (sent, 2 - sent));
+        let fed = rig.generator.issue_waiting(&mut rig.calls);
         assert_eq!(fed.is_err(), sent == 0, "{credits}: {fed:?}");
     }
 }

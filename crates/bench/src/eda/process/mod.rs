@@ -33,7 +33,7 @@ use wire_client::{Handle, Version};
 
 use super::mix::{Operation, SMALL_FILE};
 use super::numbers::name;
-use super::opens::{OpenFile, Opens, PLACES, access_of, place_of};
+use super::opens::{OPEN_SLOTS, OpenFile, Opens, access_of, open_slot_of};
 use super::population::{Content, Cursor, Name, Population, choose};
 use super::schedule::{Planned, Schedule};
 use crate::driver::fault::{Fault, counted};
@@ -90,7 +90,7 @@ pub(super) enum Event {
         detail: String,
     },
     /// A directory is tidied away, or a file closed; that was no operation.
-    Tidied,
+    CleanedUp,
 }
 
 /// An operation that succeeded. Times are nanoseconds.
@@ -131,7 +131,7 @@ enum Step {
     Commit,
     Create,
     /// The reply to CREATE may lack the handle.
-    Find,
+    LookupCreated,
     Mkdir,
     Remove,
     Rmdir,
@@ -139,7 +139,7 @@ enum Step {
     /// The operation's end.
     Close,
     /// A file in which no operation works any more is closed.
-    Leave,
+    CloseIdle,
 }
 
 /// A process.
@@ -233,32 +233,32 @@ impl Process {
             Object::Directory(serial) => Name::new(b'd', serial),
         };
         match self.first_step(now) {
-            Some(step) => self.take(step),
-            None => self.done(now),
+            Some(step) => self.issue(step),
+            None => self.complete_operation(now),
         }
     }
 
     /// Begins to close a file in which no operation works any more, if one is open: that of an operation that
     /// failed, and where the load ends those of the streams. Nothing may be outstanding.
     pub(super) fn release(&mut self, is_ending: bool) -> bool {
-        let Some(place) = self.opens.first(if is_ending { PLACES } else { 1 }) else { return false };
+        let Some(place) = self.opens.first(if is_ending { OPEN_SLOTS } else { 1 }) else { return false };
         self.closing = place;
-        self.take(Step::Leave);
+        self.issue(Step::CloseIdle);
         true
     }
 
     /// The call in flight is not made again although the server wants that.
-    pub(super) fn give_up(&mut self) {
-        if matches!(self.step, Step::Close | Step::Leave) {
+    pub(super) fn abandon_call(&mut self) {
+        if matches!(self.step, Step::Close | Step::CloseIdle) {
             self.opens.clear(self.closing);
         }
     }
 
     /// Begins to remove a directory that is not needed any more, if there is one. Nothing may be outstanding.
-    pub(super) fn tidy(&mut self) -> bool {
+    pub(super) fn remove_surplus(&mut self) -> bool {
         let Some(serial) = self.population.surplus() else { return false };
         (self.object, self.name) = (Object::Directory(serial), Name::new(b'd', serial));
-        self.take(Step::Rmdir);
+        self.issue(Step::Rmdir);
         true
     }
 
@@ -266,7 +266,7 @@ impl Process {
     pub(super) fn call(&self) -> Call<'_> {
         let (object, what) = (self.handle().wire(), self.operand());
         match self.step {
-            Step::Lookup | Step::Find => Call::Lookup(LookupArgs { what }),
+            Step::Lookup | Step::LookupCreated => Call::Lookup(LookupArgs { what }),
             Step::Getattr => Call::Getattr(GetattrArgs { object }),
             Step::Access => {
                 let access = Access::READ | Access::MODIFY | Access::EXTEND | Access::EXECUTE;
@@ -301,20 +301,20 @@ impl Process {
             Step::Open => {
                 let Planned { operation, .. } = self.planned;
                 let access = access_of(operation, self.settings.version).unwrap_or_default();
-                let owner = u8::try_from(place_of(operation)).unwrap_or(0);
+                let owner = u8::try_from(open_slot_of(operation)).unwrap_or(0);
                 Call::Open(OpenHead { file: object, access, owner })
             }
-            Step::Close | Step::Leave => {
+            Step::Close | Step::CloseIdle => {
                 Call::Close(self.opens.get(self.closing).map_or(object, |open| open.file.wire()))
             }
         }
     }
 
     /// The open file in which that is done.
-    pub(super) fn under(&self) -> Option<OpenId> {
+    pub(super) fn open_id(&self) -> Option<OpenId> {
         let place = match self.step {
-            Step::Close | Step::Leave => self.closing,
-            _ => place_of(self.planned.operation),
+            Step::Close | Step::CloseIdle => self.closing,
+            _ => open_slot_of(self.planned.operation),
         };
         self.opens.get(place).map(|open| open.id)
     }
@@ -330,13 +330,13 @@ impl Process {
     /// # Errors
     /// What no server may send, or data that belongs elsewhere.
     pub(super) fn complete(&mut self, result: CallResult<'_>, now: u64) -> Result<Event, Error> {
-        match self.judge(result) {
+        match self.check(result) {
             Ok(()) => {
                 self.apply(result, now);
                 Ok(match self.following() {
-                    Some(step) => self.take(step),
-                    None if matches!(self.step, Step::Rmdir | Step::Leave) => Event::Tidied,
-                    None => self.done(now),
+                    Some(step) => self.issue(step),
+                    None if matches!(self.step, Step::Rmdir | Step::CloseIdle) => Event::CleanedUp,
+                    None => self.complete_operation(now),
                 })
             }
             Err(Fault::Counted { what, detail }) => Ok(self.failed(what, detail)),
@@ -354,7 +354,7 @@ impl Process {
                 operation = "rmdir";
                 self.population.made.pop_front();
             }
-            Step::Leave => {
+            Step::CloseIdle => {
                 operation = "close";
                 self.opens.clear(self.closing);
             }
@@ -364,16 +364,16 @@ impl Process {
         Event::Failed { operation, what, detail }
     }
 
-    fn take(&mut self, step: Step) -> Event {
+    fn issue(&mut self, step: Step) -> Event {
         self.step = step;
         if step == Step::Close {
-            self.closing = place_of(self.planned.operation);
+            self.closing = open_slot_of(self.planned.operation);
         }
         self.calls += 1;
         Event::Call
     }
 
-    fn done(&mut self, now: u64) -> Event {
+    fn complete_operation(&mut self, now: u64) -> Event {
         let (bytes, file_bytes) = (self.bytes, self.population.role.file_bytes);
         if let Some(cursor) = self.stream() {
             cursor.pass(bytes, file_bytes);
@@ -438,7 +438,7 @@ impl Process {
         let operation = self.planned.operation;
         let file = self.file();
         let known = cached && file.is_some_and(|file| now < file.known_until);
-        if access_of(operation, version).is_some() && self.opens.get(place_of(operation)).is_none() {
+        if access_of(operation, version).is_some() && self.opens.get(open_slot_of(operation)).is_none() {
             return Some(Step::Open);
         }
         match operation {
@@ -474,7 +474,7 @@ impl Process {
     /// The call after the one just answered and settled.
     fn following(&self) -> Option<Step> {
         let next = match self.step {
-            Step::Rmdir | Step::Leave => return None,
+            Step::Rmdir | Step::CloseIdle => return None,
             Step::Lookup => Some(Step::Getattr),
             Step::Getattr if self.planned.operation == Operation::Stat => None,
             Step::Getattr | Step::Open => self.transfer(),
@@ -483,7 +483,7 @@ impl Process {
             Step::Write if self.planned.commits => Some(Step::Commit),
             // Only a file that will be used again needs its handle.
             Step::Create if self.file().is_some_and(|file| file.content == Content::Missing) => {
-                Some(Step::Find)
+                Some(Step::LookupCreated)
             }
             Step::Access
             | Step::Chmod
@@ -491,7 +491,7 @@ impl Process {
             | Step::Write
             | Step::Commit
             | Step::Create
-            | Step::Find
+            | Step::LookupCreated
             | Step::Mkdir
             | Step::Remove
             | Step::Close => None,
@@ -501,7 +501,7 @@ impl Process {
 
     /// What is open is closed where the operation ends with it: a stream's file at its end.
     fn closing(&self) -> Option<Step> {
-        let place = place_of(self.planned.operation);
+        let place = open_slot_of(self.planned.operation);
         let ends = self
             .cursor()
             .is_none_or(|cursor| cursor.offset + u64::from(self.bytes) == self.population.role.file_bytes);
@@ -517,16 +517,16 @@ impl Process {
     }
 
     /// Whether a reply brought what was asked for.
-    fn judge(&mut self, result: CallResult<'_>) -> Result<(), Fault> {
+    fn check(&mut self, result: CallResult<'_>) -> Result<(), Fault> {
         match result {
-            CallResult::Read { count, data, eof } => self.judge_read(count, data, eof),
+            CallResult::Read { count, data, eof } => self.check_read(count, data, eof),
             CallResult::Written { count, committed, verf } => {
-                self.judge_write(count, committed)?;
-                self.note(verf);
+                self.check_write(count, committed)?;
+                self.note_verifier(verf);
                 Ok(())
             }
             CallResult::Committed(verf) => {
-                self.note(verf);
+                self.note_verifier(verf);
                 Ok(())
             }
             CallResult::Done | CallResult::Found(_) | CallResult::Opened(..) | CallResult::Listed(_) => {
@@ -535,7 +535,7 @@ impl Process {
         }
     }
 
-    fn judge_read(&self, count: u32, data: &[u8], eof: bool) -> Result<(), Fault> {
+    fn check_read(&self, count: u32, data: &[u8], eof: bool) -> Result<(), Fault> {
         let (offset, wanted) = self.extent();
         if count as usize != data.len() || count > wanted {
             let sent = data.len();
@@ -552,7 +552,7 @@ impl Process {
             .map_err(|wrong| Fault::Fatal(Error::Mismatch(wrong)))
     }
 
-    fn judge_write(&self, count: u32, committed: StableHow) -> Result<(), Fault> {
+    fn check_write(&self, count: u32, committed: StableHow) -> Result<(), Fault> {
         let (offset, wanted) = self.extent();
         if count != wanted {
             return Err(counted("short".to_owned(), format!("{count} of {wanted} bytes at {offset}")));
@@ -564,7 +564,7 @@ impl Process {
         Ok(())
     }
 
-    fn note(&mut self, verf: WriteVerf) {
+    fn note_verifier(&mut self, verf: WriteVerf) {
         if *self.verf.get_or_insert(verf) != verf {
             self.verf = Some(verf);
             self.restarts += 1;
@@ -573,7 +573,7 @@ impl Process {
 
     /// Notes what a good reply means for the files.
     fn apply(&mut self, result: CallResult<'_>, now: u64) {
-        if matches!(self.step, Step::Close | Step::Leave) {
+        if matches!(self.step, Step::Close | Step::CloseIdle) {
             return self.opens.clear(self.closing);
         }
         let found = match result {
@@ -582,7 +582,7 @@ impl Process {
         };
         if let CallResult::Opened(id, _) = result {
             let file = found.clone().unwrap_or_else(|| self.handle().clone());
-            self.opens.set(place_of(self.planned.operation), OpenFile { file, id });
+            self.opens.set(open_slot_of(self.planned.operation), OpenFile { file, id });
         }
         if let Object::File(file) = self.object {
             self.settle_file(file, found, now);
@@ -624,7 +624,7 @@ impl Process {
                 (file.content, file.known_until, file.access_known) = (Content::Missing, 0, false);
                 files.missing.push_back(index);
             }
-            Step::Create | Step::Find => {
+            Step::Create | Step::LookupCreated => {
                 if let Some(handle) = found {
                     (file.handle, file.content) = (handle, Content::Empty);
                     files.missing.pop_front();
@@ -639,7 +639,7 @@ impl Process {
             | Step::Mkdir
             | Step::Rmdir
             | Step::Close
-            | Step::Leave => {}
+            | Step::CloseIdle => {}
         }
     }
 

@@ -51,7 +51,7 @@ impl Stepped {
     fn releases(&mut self, is_ending: bool) -> Vec<(String, u32)> {
         self.calls.clear();
         while self.process.release(is_ending) {
-            assert_eq!(self.answer(), Event::Tidied);
+            assert_eq!(self.answer(), Event::CleanedUp);
         }
         self.calls.clone()
     }
@@ -60,7 +60,7 @@ impl Stepped {
         let process = &mut self.process;
         let name = name(&process.call(), Version::V41).replace("OP_", "");
         let refused = self.refused.contains(&self.calls.len());
-        self.calls.push((name, OpenId::stateid(process.under()).seqid));
+        self.calls.push((name, OpenId::stateid(process.open_id()).seqid));
         if refused {
             return process.failed("NFS4ERR_IO".to_owned(), "refused".to_owned());
         }
@@ -193,7 +193,7 @@ fn streams_that_the_end_cuts_are_closed_and_opened_again() {
     assert!(close(&stepped.process));
     // A CLOSE that the server puts off is not waited for.
     assert!(stepped.process.release(true));
-    stepped.process.give_up();
+    stepped.process.abandon_call();
     assert!(!close(&stepped.process) && !stepped.process.release(true));
 }
 

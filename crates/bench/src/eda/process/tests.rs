@@ -228,15 +228,15 @@ fn empty_files_and_directories_come_and_go() {
     assert_eq!(what, "nothing to remove");
 
     for _ in 0..9 {
-        assert!(!process.tidy());
+        assert!(!process.remove_surplus());
         begin(&mut process, Operation::Mkdir, 0);
         let Call::Mkdir(_) = process.call() else { panic!() };
         assert_eq!(answer(&mut process, &created(None)), done(Operation::Mkdir, 0, 1));
     }
-    assert!(process.tidy());
+    assert!(process.remove_surplus());
     assert_eq!(process.call(), Call::Rmdir(RemoveArgs { object: in_directory(&[99], b"d05") }));
-    assert_eq!(answer(&mut process, &REMOVED), Event::Tidied);
-    assert!(!process.tidy());
+    assert_eq!(answer(&mut process, &REMOVED), Event::CleanedUp);
+    assert!(!process.remove_surplus());
 }
 
 #[test]
@@ -377,11 +377,11 @@ fn step(process: &mut Process, late: u64) -> (u64, Operation, Vec<u8>, String) {
     while event == Event::Call {
         let reply = reply_to(process);
         event = answer_at(process, &reply, now).unwrap();
-        if matches!(event, Event::Completed(_)) && late == 0 && process.tidy() {
+        if matches!(event, Event::Completed(_)) && late == 0 && process.remove_surplus() {
             event = Event::Call;
         }
     }
-    assert!(matches!(event, Event::Completed(_) | Event::Tidied), "{event:?}");
+    assert!(matches!(event, Event::Completed(_) | Event::CleanedUp), "{event:?}");
     what
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use report::result::{ClientResult, Doubt, DoubtKind, MachineUse, Part};
+use report::result::{Caveat, CaveatKind, ClientResult, MachineUse, Part};
 
 use super::plan;
 use crate::error::Error;
@@ -40,7 +40,7 @@ pub(super) fn part(job: &Job, finished: &Finished, window_s: f64) -> Result<Part
         usage: usage(jobs, seconds),
         errors,
         error_details,
-        doubts: doubts(job, jobs, seconds, window_s),
+        caveats: caveats(job, jobs, seconds, window_s),
         ..Part::default()
     })
 }
@@ -82,19 +82,19 @@ fn errors(finished: &Finished) -> (BTreeMap<String, u64>, Vec<String>) {
     (errors, details)
 }
 
-fn doubts(job: &Job, jobs: &[JobOutput], seconds: f64, window_s: f64) -> Vec<Doubt> {
-    let mut doubts = Vec::new();
+fn caveats(job: &Job, jobs: &[JobOutput], seconds: f64, window_s: f64) -> Vec<Caveat> {
+    let mut caveats = Vec::new();
     if seconds > window_s * LONGER_MAX {
         let text = format!(
             "fio measured {seconds:.1} s instead of {window_s:.0} s: operations in flight and the last fsync belong to it, \
              and rates are over the whole time"
         );
-        doubts.push(Doubt::new(DoubtKind::Other, text));
+        caveats.push(Caveat::new(CaveatKind::Other, text));
     }
     if job.rate.is_some() {
         let text = "fio waits for its rate before it takes an operation's time: times leave out how long an operation \
             waited for its turn";
-        doubts.push(Doubt::new(DoubtKind::Other, text));
+        caveats.push(Caveat::new(CaveatKind::Other, text));
     }
     let all = totals(jobs.iter());
     let each = (all.read_bytes + all.write_bytes) / u64::try_from(job.clients * job.jobs).unwrap_or(1).max(1);
@@ -104,9 +104,9 @@ fn doubts(job: &Job, jobs: &[JobOutput], seconds: f64, window_s: f64) -> Vec<Dou
             each >> 20,
             job.file_size >> 20
         );
-        doubts.push(Doubt::new(DoubtKind::CacheMixed, text));
+        caveats.push(Caveat::new(CaveatKind::CacheMixed, text));
     }
-    doubts
+    caveats
 }
 
 #[cfg(test)]
@@ -132,9 +132,9 @@ mod tests {
     fn what_qualifies_a_result_is_said() {
         let job = Job { rate: Some(5.0), cache: Cache::Cold, file_size: 8192, ..plan::tests::job() };
         let jobs = [output(), output(), output(), output(), output(), output(), output()];
-        let kinds: Vec<_> = doubts(&job, &jobs, 3.0, 2.0).into_iter().map(|doubt| doubt.kind).collect();
-        assert_eq!(kinds, [DoubtKind::Other, DoubtKind::Other, DoubtKind::CacheMixed]);
-        assert_eq!(doubts(&plan::tests::job(), &jobs, 2.0, 2.0), []);
+        let kinds: Vec<_> = caveats(&job, &jobs, 3.0, 2.0).into_iter().map(|caveat| caveat.kind).collect();
+        assert_eq!(kinds, [CaveatKind::Other, CaveatKind::Other, CaveatKind::CacheMixed]);
+        assert_eq!(caveats(&plan::tests::job(), &jobs, 2.0, 2.0), []);
     }
 
     /// A run of the installed fio, and every figure that must be the same in its own output.

@@ -38,7 +38,7 @@ const BEFORE_OWNER: usize = 28;
 
 /// A call slot's slot in a session, and what it has open.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct SlotState {
     pub(super) slot: SessionSlot,
     /// The owner of its opens: no other slot's, so that two of one file are two.
     owner: u64,
@@ -48,7 +48,7 @@ pub(super) struct Place {
     file: Vec<u8>,
 }
 
-impl Place {
+impl SlotState {
     pub(super) fn new(slot: SessionSlot, owner: u64) -> Self {
         Self { slot, owner, opened: None, file: Vec::new() }
     }
@@ -87,7 +87,7 @@ impl Place {
 
 /// Who the calls of one client come from, and what it has open.
 #[derive(Debug)]
-pub(super) struct Origin<'a> {
+pub(super) struct ClientContext<'a> {
     pub(super) identity: &'a Identity,
     pub(super) minor: u32,
     pub(super) client_id: u64,
@@ -121,7 +121,7 @@ pub(super) struct Templates {
 }
 
 impl Templates {
-    pub(super) fn new(file_set: &FileSet, origin: &Origin<'_>) -> Self {
+    pub(super) fn new(file_set: &FileSet, origin: &ClientContext<'_>) -> Self {
         let calls = Kind::ALL.map(|kind| match file_set.handles(kind) {
             None => vec![begin(origin, kind, None)],
             Some(all) => all.iter().map(|handle| begin(origin, kind, Some(handle))).collect(),
@@ -138,7 +138,7 @@ impl Templates {
         Self {
             calls,
             sequence_at: header(origin).len() + BEFORE_SEQUENCE,
-            opens: origin.opens.iter().map(|open| as_bytes(*open)).collect(),
+            opens: origin.opens.iter().map(|open| stateid_bytes(*open)).collect(),
             files: handles(&file_set.files),
             scratch: handles(&file_set.scratch),
             open_tail: [&open[BEFORE_OWNER + OWNER_BYTES..], &access, &getattr(FILE_ATTRIBUTES)].concat(),
@@ -154,7 +154,7 @@ impl Templates {
 
     /// Puts a call into the outbox.
     #[inline]
-    pub(super) fn push(&self, call: &Call<'_>, place: &mut Place, out: &mut Calls) {
+    pub(super) fn push(&self, call: &Call<'_>, place: &mut SlotState, out: &mut Calls) {
         let start = out.begin(&self.calls[call.kind as usize][call.object]);
         if call.kind != Kind::Null {
             out.patch(start + self.sequence_at, &place.stamp());
@@ -166,11 +166,11 @@ impl Templates {
 
     /// Appends what differs from call to call.
     #[inline]
-    fn push_arguments(&self, call: &Call<'_>, place: &mut Place, out: &mut Calls) {
+    fn push_arguments(&self, call: &Call<'_>, place: &mut SlotState, out: &mut Calls) {
         match call.kind {
             Kind::Null | Kind::Getattr | Kind::Access | Kind::Commit => {}
             Kind::Read => {
-                out.push(&place.opened.map_or(self.opens[call.object], as_bytes));
+                out.push(&place.opened.map_or(self.opens[call.object], stateid_bytes));
                 out.push(&call.position.offset.to_be_bytes());
                 out.push(&call.transfer.to_be_bytes());
             }
@@ -199,7 +199,7 @@ impl Templates {
             Kind::Close => {
                 out.push(&place.file);
                 out.push(&self.close_middle);
-                out.push(&place.opened.map_or([0; 16], as_bytes));
+                out.push(&place.opened.map_or([0; 16], stateid_bytes));
             }
             Kind::Remove => push_name(out, &call.name(0)),
             Kind::Rename => {
@@ -217,12 +217,12 @@ impl Templates {
     }
 }
 
-fn header(origin: &Origin<'_>) -> Vec<u8> {
+fn header(origin: &ClientContext<'_>) -> Vec<u8> {
     origin.identity.record_header(PROGRAM, VERSION, Procedure::COMPOUND.0)
 }
 
 /// A call of this kind up to the arguments that differ.
-fn begin(origin: &Origin<'_>, kind: Kind, handle: Option<&Handle>) -> Vec<u8> {
+fn begin(origin: &ClientContext<'_>, kind: Kind, handle: Option<&Handle>) -> Vec<u8> {
     if kind == Kind::Null {
         return origin.identity.record_header(PROGRAM, VERSION, Procedure::NULL.0);
     }
@@ -283,7 +283,7 @@ fn open_by_name(clientid: u64, access: ShareAccess, openhow: OpenFlag<'_>) -> Ve
 
 /// A stateid as it is encoded.
 #[inline]
-fn as_bytes(stateid: Stateid) -> [u8; 16] {
+fn stateid_bytes(stateid: Stateid) -> [u8; 16] {
     let mut bytes = [0; 16];
     bytes[..4].copy_from_slice(&stateid.seqid.to_be_bytes());
     bytes[4..].copy_from_slice(&stateid.other);

@@ -19,7 +19,7 @@ use crate::load::Op as LoadOp;
 use crate::load::dialect::Dialect;
 use crate::load::generator::{PlanGenerator, Shared};
 use crate::load::plan::Plan;
-use crate::load::reply::Slot;
+use crate::load::reply::CallSlot;
 use crate::pattern::FileOffset;
 
 const OPEN: Stateid = Stateid { seqid: 1, other: [9; 12] };
@@ -37,8 +37,9 @@ fn plan(op: LoadOp) -> Plan {
 fn generator(plan: Plan) -> (PlanGenerator, Calls) {
     let file_set = FileSet::with_handles(vec![handle(1)], vec![handle(2)], vec![handle(3)]);
     let identity = Identity::new(0, 0);
-    let origin = Origin { identity: &identity, minor: 2, client_id: 5, opens: vec![OPEN] };
-    let dialect = Dialect::V4(Arc::new(Templates::new(&file_set, &origin)), vec![Place::new(slot(1), 11)]);
+    let origin = ClientContext { identity: &identity, minor: 2, client_id: 5, opens: vec![OPEN] };
+    let dialect =
+        Dialect::V4(Arc::new(Templates::new(&file_set, &origin)), vec![SlotState::new(slot(1), 11)]);
     PlanGenerator::new(Arc::new(Shared::new(plan)), 0, 0, dialect)
 }
 
@@ -171,11 +172,12 @@ fn opened() -> [OpReply<'static>; 3] {
 /// What is made of a reply to a call of this kind, and which number the slot's next call has.
 fn judged(kind: Kind, reply: &[u8]) -> (Result<u64, String>, u32) {
     let file_set = FileSet::with_handles(vec![handle(1)], vec![handle(2)], vec![handle(3)]);
-    let origin = Origin { identity: &Identity::new(0, 0), minor: 2, client_id: 5, opens: vec![OPEN] };
-    let mut dialect = Dialect::V4(Arc::new(Templates::new(&file_set, &origin)), vec![Place::new(slot(5), 0)]);
-    let call = Slot { worker: 0, kind, position: FileOffset { file: 0, offset: 0 }, generation: 0 };
+    let origin = ClientContext { identity: &Identity::new(0, 0), minor: 2, client_id: 5, opens: vec![OPEN] };
+    let mut dialect =
+        Dialect::V4(Arc::new(Templates::new(&file_set, &origin)), vec![SlotState::new(slot(5), 0)]);
+    let call = CallSlot { worker: 0, kind, position: FileOffset { file: 0, offset: 0 }, generation: 0 };
     let reply = [&ReplyHeader::success(0)[..], reply].concat();
-    let judged = dialect.judge(&plan(LoadOp::Read), &call, 0, &Answer { bytes: &reply, missing: 0 });
+    let judged = dialect.check(&plan(LoadOp::Read), &call, 0, &Answer { bytes: &reply, missing: 0 });
     let judged = judged.map(|good| good.bytes).map_err(|refusal| match refusal {
         ReplyError::Later => "later".to_owned(),
         ReplyError::Fault(Fault::Counted { what, .. }) => what,
