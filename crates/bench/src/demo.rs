@@ -33,20 +33,17 @@ const LATENCY_MAX_NS: u64 = 120_000_000_000;
 /// One line of the demo's table.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// What was done.
     pub name: String,
     /// Calls a second.
     pub ops_per_s: f64,
     /// MiB (2^20 bytes) of data a second; zero for metadata.
     pub mib_per_s: f64,
-    /// How long the calls took.
     pub latency: Latency,
 }
 
-/// How far the demo is.
+/// The progress of the demo.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Step {
-    /// What is being done.
     pub name: &'static str,
     /// The share of the whole that is done.
     pub done: f64,

@@ -1,4 +1,4 @@
-//! What ends a run without a result.
+//! Errors that end a run without a result.
 
 use std::{fmt, io};
 
@@ -9,15 +9,10 @@ use xdr::Malformed;
 /// counts them.
 #[derive(Debug)]
 pub enum Error {
-    /// What was asked for cannot be done: what is wrong, and what is allowed.
+    /// The request cannot be carried out: what is wrong, and what is allowed.
     Plan(String),
     /// The operating system said no.
-    Io {
-        /// What was being done.
-        doing: String,
-        /// What it said.
-        source: io::Error,
-    },
+    Io { doing: String, source: io::Error },
     /// The server sent what no server may send, or nothing any more.
     Protocol(String),
     /// The server refused a call that the run cannot do without.
@@ -29,22 +24,16 @@ pub enum Error {
     },
     /// The caller may not write there.
     NoAccess {
-        /// Where.
         target: String,
-        /// What was refused, and how.
+        /// The refusal, in words.
         wrong: String,
     },
     /// Data came back other than it was written.
     Mismatch(String),
-    /// Somebody asked it to end.
+    /// The user or the coordinator stopped the run.
     Stopped,
     /// A generator on another machine failed, or was lost.
-    Agent {
-        /// Its address as it was given.
-        agent: String,
-        /// What went wrong.
-        wrong: String,
-    },
+    Agent { agent: String, wrong: String },
 }
 
 impl Error {
@@ -133,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_caller_may_not_do_is_told_with_what_to_do() {
+    fn denied_access_is_reported_with_advice() {
         let refused = |status| Error::Refused { doing: "make x".to_owned(), status: format!("{status:?}") };
         let refused_smb =
             |status| Error::Refused { doing: "CREATE of x".to_owned(), status: format!("{status:?}") };

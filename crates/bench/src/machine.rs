@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use report::result::Machine;
 
-/// Of this machine: names, kernel, processors, and the version of this program.
+/// The facts of this machine: names, kernel, processors, and the version of this program.
 pub fn machine_facts() -> Machine {
     let uname = rustix::system::uname();
     let text = |name: &std::ffi::CStr| name.to_string_lossy().into_owned();
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn the_narrowest_route_is_taken() {
+    fn narrowest_route_is_taken() {
         let table = "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT\n\
                      eth0\t00000000\t0100A8C0\t0003\t0\t0\t100\t00000000\t0\t0\t0\n\
                      wlan0\t00000000\t0100A8C0\t0003\t0\t0\t600\t00000000\t0\t0\t0\n\
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_busy_machine_is_seen() {
+    fn busy_machine_is_seen() {
         let one =
             1.0 / fs::read_to_string("/proc/cpuinfo").unwrap().matches("processor\t").count().max(1) as f64;
         // In a moment in which the machine stands still it is not busy.

@@ -1,4 +1,4 @@
-//! What the kernel's NFS client counts for each mount: the text of `/proc/self/mountstats`.
+//! The counters of the kernel's NFS client for each mount: the text of `/proc/self/mountstats`.
 //!
 //! The values are those of Linux: `nfs_show_stats` and `rpc_clnt_show_stats`.
 
@@ -9,17 +9,16 @@ use envelope::Protocol;
 /// A mount and its counters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Mount {
-    /// What is mounted.
     pub(crate) source: String,
-    /// Where.
+    /// The mount point.
     pub(crate) at: String,
     /// `nfs`, `nfs4`, or anything that is no NFS and has no counters.
     pub(crate) kind: String,
-    /// Its options.
+    /// The mount options.
     pub(crate) options: String,
     /// Seconds since it was mounted.
     pub(crate) age_s: Option<u64>,
-    /// Its bytes, where they are told.
+    /// The bytes moved, where the text has them.
     pub(crate) bytes: Option<Moved>,
     /// Connections to the server.
     pub(crate) transports: u32,
@@ -30,18 +29,15 @@ pub(crate) struct Mount {
 /// Bytes of files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Moved {
-    /// What applications read.
+    /// Bytes that applications read.
     pub(crate) read: u64,
-    /// What came from the server.
     pub(crate) from_server: u64,
-    /// What went to the server.
     pub(crate) to_server: u64,
 }
 
 /// Calls of one procedure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Calls {
-    /// How many.
     pub(crate) count: u64,
     /// Milliseconds from when they were handed over to when they were done, together.
     pub(crate) ms: u64,

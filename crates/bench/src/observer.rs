@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 
-/// Somebody who can ask the server about the volume that is measured.
+/// A source of the server's own view of the measured volume.
 pub trait Observer: Send {
     /// The volume, its level and its limits.
     ///
@@ -13,7 +13,7 @@ pub trait Observer: Send {
     /// The server cannot be asked, or knows no such volume.
     fn facts(&mut self) -> Result<VolumeFacts, Error>;
 
-    /// Its counters now.
+    /// The volume's counters now.
     ///
     /// # Errors
     /// As above.
@@ -33,7 +33,7 @@ pub struct Sample {
     pub write_bytes: u64,
     /// Operations that waited for a limit.
     pub throttled_ops: u64,
-    /// How long they waited, together, in seconds.
+    /// Seconds that operations waited for limits, in total.
     pub throttle_s: f64,
     /// READs that memory answered.
     pub reads_from_memory: u64,

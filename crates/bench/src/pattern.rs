@@ -28,7 +28,7 @@ pub(crate) fn unit_for(block: u64) -> Option<usize> {
     }
 }
 
-/// Where a unit belongs.
+/// The file and offset of a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileOffset {
     /// Which of the run's files.
@@ -133,7 +133,7 @@ fn verify_unit(
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// The same seed gives the same sequence.
+    /// A generator of the sequence of a seed.
     pub(crate) fn new(seed: u64) -> Self {
         // Neighboring seeds must not give neighboring sequences, and a state of zero would stay there.
         Self(mix(seed ^ 0x9E37_79B9_7F4A_7C15) | 1)
@@ -213,7 +213,7 @@ mod tests {
     const POSITION: FileOffset = FileOffset { file: 3, offset: 40_960 };
 
     #[test]
-    fn what_was_stamped_verifies() {
+    fn stamped_payload_verifies() {
         for (block, unit) in [(8192, 4096), (1536, 512), (512, 512)] {
             assert_eq!(unit_for(block), Some(unit));
             let mut payload = Payload::new(usize::try_from(block).unwrap(), unit, 7);

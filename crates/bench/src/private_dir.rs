@@ -1,9 +1,8 @@
-//! Directories in which nobody else can put anything.
+//! Directories that no other user can write.
 //!
-//! A benchmark often runs as root, in a directory that others can write. A link that one of them has planted
-//! would lead what is written, or emptied, or removed, to any file of the machine. So everything is done
-//! below directories that are opened once, follow no link, and belong to whom the benchmark runs as; fio is
-//! started in them by their descriptors.
+//! A benchmark often runs as root, in a directory that others can write. A planted link could redirect its writes and
+//! removals to any file of the machine. So it works only below directories that it opens once, without following links,
+//! and that belong to its own user; fio starts in them by their descriptors.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -22,7 +21,7 @@ use crate::error::Error;
 
 const DIRECTORY: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-/// Opening waits for nobody, whatever has the name.
+/// Flags by which opening never blocks, even on a pipe or a device.
 const SAFELY: OFlags = OFlags::NOFOLLOW.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
 
 /// An open directory that belongs to this process's user and that others cannot write.
@@ -61,7 +60,7 @@ impl PrivateDir {
         }
     }
 
-    /// As [`PrivateDir::make`], if it is there.
+    /// Opens the directory as [`PrivateDir::make`] does, if it exists.
     pub(crate) fn existing(
         parent: BorrowedFd<'_>,
         parent_path: &Path,
@@ -71,7 +70,7 @@ impl PrivateDir {
         Self::checked(found.fd, found.shown, "look at what is in it, and remove it").map(Some)
     }
 
-    /// Opens it, whoever has it.
+    /// Opens the directory, whatever its owner.
     fn find(parent: BorrowedFd<'_>, parent_path: &Path, name: &str) -> Result<Option<Self>, Error> {
         let shown = parent_path.join(name);
         match openat(parent, name, DIRECTORY, Mode::empty()) {
@@ -112,7 +111,7 @@ impl PrivateDir {
         self.fd.as_fd()
     }
 
-    /// As it is shown to people. What it leads to may be another one by now.
+    /// The path for messages. It may lead to another directory by now.
     pub(crate) fn path(&self) -> &Path {
         &self.shown
     }

@@ -52,13 +52,13 @@ fn ops(part: &Part) -> u64 {
     part.operations.iter().map(|operation| operation.ops).sum()
 }
 
-/// How many took longer.
+/// The number of times above a limit.
 fn above(times: &Distribution, limit: Duration) -> u64 {
     times.steps.iter().filter(|(ns, _)| u128::from(*ns) > limit.as_nanos()).map(|(_, count)| count).sum()
 }
 
 #[test]
-fn a_set_runs_at_its_rate_with_its_mix() {
+fn set_runs_at_its_rate_with_its_mix() {
     let target = target(Fault::None);
     let mut told = Vec::new();
     let job = job(1);
@@ -106,7 +106,7 @@ fn without_a_cache_everything_is_on_the_wire_in_pieces_as_small_as_asked() {
 }
 
 #[test]
-fn a_stall_shows_in_the_response_time_and_only_of_its_connection_in_the_service_time() {
+fn stall_shows_in_the_response_time_and_only_of_its_connection_in_the_service_time() {
     within_tries(|| {
         let mut prepared = Prepared::new(&target(Fault::Stall), &identity(), &job(2), &mut |_| {}).unwrap();
         let part = measure(&mut prepared, 4).unwrap();
@@ -153,7 +153,7 @@ fn generators_share_the_sets_and_use_again_what_is_there() {
 }
 
 #[test]
-fn what_goes_wrong_is_counted_or_ends_the_run() {
+fn fault_is_counted_or_ends_the_run() {
     let run = |fault, job: &Job| {
         let mut prepared = Prepared::new(&target(fault), &identity(), job, &mut |_| {})?;
         measure(&mut prepared, 2)
@@ -187,7 +187,7 @@ fn what_goes_wrong_is_counted_or_ends_the_run() {
 }
 
 #[test]
-fn a_load_can_be_stopped_and_its_window_set_while_it_runs() {
+fn load_can_be_stopped_and_its_window_set_while_it_runs() {
     let mut prepared = Prepared::new(&target(Fault::None), &identity(), &job(1), &mut |_| {}).unwrap();
     let control = control();
     let stopped = thread::scope(|scope| {
@@ -218,7 +218,7 @@ fn a_load_can_be_stopped_and_its_window_set_while_it_runs() {
 /// (thousandths).
 #[test]
 #[ignore = "needs a server"]
-fn a_real_server() {
+fn real_server() {
     let target: Target = std::env::var("EDA_TARGET").expect("EDA_TARGET").parse().unwrap();
     let number = |name: &str, usual| std::env::var(name).map_or(usual, |text| text.parse().unwrap());
     let (sets, file_scale_thousandths) = (number("EDA_JOB_SETS", 4), number("EDA_FILE_SCALE", 1));

@@ -1,4 +1,4 @@
-//! What the load generator makes of a server that misbehaves.
+//! The load generator against a server that misbehaves.
 
 mod fake;
 
@@ -167,7 +167,7 @@ fn refused_calls_are_counted() {
 }
 
 #[test]
-fn a_second_run_uses_the_files_of_the_first_unless_they_are_wrong() {
+fn second_run_uses_the_files_of_the_first_unless_they_are_wrong() {
     let first = plan(Fault::None, Op::Write);
     let layout = |plan: &Plan| {
         let mut made = 0;
@@ -183,7 +183,7 @@ fn a_second_run_uses_the_files_of_the_first_unless_they_are_wrong() {
 }
 
 #[test]
-fn the_demo_passes_and_does_not_pass_over_wrong_data() {
+fn demo_detects_wrong_data() {
     let target = |fault| format!("nfs://127.0.0.1:{}/x", fake::start(fault)).parse().unwrap();
     let mut last = 0.0;
     let rows = bench::demo::demo(&target(Fault::None), Duration::from_secs(1), &mut |step| {
@@ -211,7 +211,7 @@ fn the_demo_passes_and_does_not_pass_over_wrong_data() {
 }
 
 #[test]
-fn the_demo_waits_for_storage_that_stands_still() {
+fn demo_waits_for_stalled_storage() {
     let target = format!("nfs://127.0.0.1:{}/x", fake::start(Fault::StallRemove)).parse().unwrap();
     let mut last = 0.0;
     let rows = bench::demo::demo(&target, Duration::from_secs(1), &mut |step| {

@@ -102,7 +102,7 @@ fn files_are_made_once_whole_and_removed() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_in_words() {
+fn impossible_job_is_refused_with_a_reason() {
     let directory = tempfile::tempdir().unwrap();
     let mut engine = engine::Path::open(directory.path()).unwrap();
     let control = Control::new(soon());
@@ -116,7 +116,7 @@ fn what_cannot_be_is_refused_in_words() {
 }
 
 #[test]
-fn a_stopped_load_ends_early_and_doubts_are_told() {
+fn stopped_load_ends_early_with_caveats() {
     let directory = tempfile::tempdir().unwrap();
     let mut engine = engine::Path::open(directory.path()).unwrap();
     engine.prepare(&Job { connections: 4, ..job() }, &mut |_| ()).unwrap();

@@ -17,7 +17,7 @@ use bench::{Target, demo};
 use report::scenario::Stability;
 use tempfile::TempDir;
 
-/// How long a daemon may take to listen.
+/// Time in which a daemon must listen.
 const PATIENCE: Duration = Duration::from_secs(30);
 const PORTMAP: u16 = 111;
 

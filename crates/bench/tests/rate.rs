@@ -17,9 +17,9 @@ use report::scenario::{Depth, Preset};
 use fake::{Fault, RATE, STALL};
 use tries::{ensure, near, within_tries};
 
-struct Nobody;
+struct Silent;
 
-impl ProgressListener for Nobody {
+impl ProgressListener for Silent {
     fn progress(&mut self, _progress: &Progress<'_>) {}
     fn measured(&mut self, _side: usize, _label: &str, _measurement: &Measurement) {}
 }
@@ -42,7 +42,7 @@ fn run(fault: Fault, rate: u32) -> Run {
     let target = format!("nfs://127.0.0.1:{}/x", fake::start(fault)).parse().unwrap();
     let generators = GeneratorGroup::new(vec![Box::new(BuiltIn::new(target, Caller::default()))]).unwrap();
     let mut sides = [Arm { generators, observer: None }];
-    bench::run::run(&order, &mut sides, &AtomicBool::new(false), &mut Nobody).unwrap().remove(0)
+    bench::run::run(&order, &mut sides, &AtomicBool::new(false), &mut Silent).unwrap().remove(0)
 }
 
 /// Service and response time.
@@ -58,7 +58,7 @@ fn missed(run: &Run) -> Option<&str> {
 }
 
 #[test]
-fn a_rate_is_delivered_and_reported() {
+fn rate_is_delivered_and_reported() {
     let mut run = within_tries(|| {
         let run = run(Fault::None, 1000);
         near(run.cells[0].summary.iops.median, 1000.0, 0.01)?;
@@ -89,7 +89,7 @@ fn a_rate_is_delivered_and_reported() {
 }
 
 #[test]
-fn a_stall_shows_in_the_response_time_and_not_in_the_service_time() {
+fn stall_shows_in_the_response_time_and_not_in_the_service_time() {
     within_tries(|| {
         let run = run(Fault::Stall, 1000);
         near(run.cells[0].summary.iops.median, 1000.0, 0.02)?;
@@ -102,7 +102,7 @@ fn a_stall_shows_in_the_response_time_and_not_in_the_service_time() {
 }
 
 #[test]
-fn a_rate_that_the_server_does_not_carry_is_told() {
+fn rate_above_the_server_s_is_reported() {
     let run = run(Fault::Paced, 2 * RATE);
     let text = missed(&run).unwrap();
     assert!(text.ends_with("of 4000 operations a second asked"), "{text}");
@@ -112,7 +112,7 @@ fn a_rate_that_the_server_does_not_carry_is_told() {
 }
 
 #[test]
-fn a_single_load_keeps_its_rate_and_says_what_it_missed() {
+fn single_load_keeps_its_rate_and_reports_misses() {
     let load = |fault, rate| {
         let target = format!("nfs://127.0.0.1:{}/x", fake::start(fault)).parse().unwrap();
         let (size, time, rate) = (8 << 20, Duration::from_secs(2), Some(rate));

@@ -35,7 +35,7 @@ depths = [3]
 working_set = "1g"
 "#;
 
-/// What the fake generator does other than it should.
+/// A fault of the fake generator.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 enum Fault {
     #[default]
@@ -46,7 +46,7 @@ enum Fault {
     Dies,
     /// Half as many reads as asked for.
     WrongMix,
-    /// Its busiest thread has no time left.
+    /// The busiest thread is saturated.
     Busy,
     /// Sends a fiftieth of its operations late.
     Late,
@@ -155,7 +155,7 @@ impl Fake {
     }
 }
 
-/// Notes what it is told; stops the run after so many repetitions.
+/// Records the progress; stops the run after `stop_after` repetitions.
 struct Notes<'a> {
     measured: Vec<String>,
     phases: Vec<Phase>,
@@ -237,7 +237,7 @@ fn kinds(run: &Run) -> Vec<CaveatKind> {
 }
 
 #[test]
-fn every_point_is_measured_and_the_file_says_all() {
+fn every_point_is_measured_and_written() {
     let jobs = Arc::default();
     let (run, measured) = run(&request(SCENARIO), vec![member(1000, Fault::None, &jobs)], None, usize::MAX);
     assert_eq!(run.cells.len(), 2);
@@ -294,7 +294,7 @@ fn faults_take_the_result_away_or_are_told() {
 }
 
 #[test]
-fn a_rate_reaches_the_engines_and_is_compared_with_what_came_of_it() {
+fn rate_reaches_engines_and_is_compared_with_result() {
     let asked = |rate| {
         let (mut request, jobs) = (request(SCENARIO), Arc::default());
         request.scenario.series[0].rate = Some(rate);
@@ -312,7 +312,7 @@ fn a_rate_reaches_the_engines_and_is_compared_with_what_came_of_it() {
 }
 
 #[test]
-fn the_server_has_a_say() {
+fn server_counters_qualify_results() {
     let asked = |connections, hits, cache| {
         let mut request = request(SCENARIO);
         request.scenario.series[0].cache = cache;
@@ -347,7 +347,7 @@ fn being_stopped_keeps_what_was_measured() {
 }
 
 #[test]
-fn the_window_opens_when_the_rate_is_steady_or_after_the_longest_warm_up() {
+fn window_opens_when_the_rate_is_steady_or_after_the_longest_warm_up() {
     let warmed_up = |fault| {
         let mut request = request(SCENARIO);
         request.scenario.series[0].reads = vec![100];
@@ -370,7 +370,7 @@ fn the_window_opens_when_the_rate_is_steady_or_after_the_longest_warm_up() {
 }
 
 #[test]
-fn two_sides_are_measured_in_turn() {
+fn arms_are_measured_in_turn() {
     let stop = AtomicBool::new(false);
     let arm = |rate| {
         let generators = GeneratorGroup::new(vec![member(rate, Fault::None, &Arc::default())]).unwrap();

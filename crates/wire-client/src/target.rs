@@ -1,4 +1,4 @@
-//! Where the server is.
+//! Targets: the address, the export or share, and the protocol.
 
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -26,7 +26,7 @@ pub enum Version {
     Smb(Protection),
 }
 
-/// What a client of SMB protects its messages with.
+/// The protection of SMB messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Protection {
     /// Nothing, once it is connected to the share.
@@ -87,7 +87,7 @@ impl Protection {
     }
 }
 
-/// What stands behind a share: how messages are protected, and how many connections a session has.
+/// The options behind a share: protection, and connections of a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct ShareOptions {
     protection: Option<Protection>,
@@ -161,7 +161,7 @@ impl FromStr for Version {
     }
 }
 
-/// As people call it: `NFSv4.1`.
+/// The name of the version: `NFSv4.1`.
 impl fmt::Display for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -180,17 +180,16 @@ impl fmt::Display for Version {
 pub struct Target {
     /// A name or an address, without brackets.
     pub host: String,
-    /// Where NFS or SMB listens.
+    /// The port of NFS or SMB.
     pub port: u16,
-    /// Where MOUNT listens; by default where NFS does.
+    /// The port of MOUNT; by default that of NFS.
     pub mount_port: u16,
     /// Further addresses at which the same export is served, with the ports there.
     pub others: Vec<(String, u16)>,
     /// The exported path, or the share and the path in it, with its leading slash.
     pub export: String,
-    /// What is spoken.
     pub version: Version,
-    /// Who logs in over SMB.
+    /// The user of SMB.
     pub user: Option<String>,
     /// Connections that a client's sessions of SMB have, as far as it has so many.
     pub channels: usize,
@@ -353,7 +352,7 @@ fn smb(rest: &str) -> Option<Result<Target, String>> {
     }
 }
 
-/// What is served at these addresses; `None`: one of them is none.
+/// A target at these addresses; `None` if one of them is invalid.
 fn target(
     place: &str,
     port: u16,
@@ -436,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_names_its_version() {
+    fn target_names_its_version() {
         let target = |text: &str| text.parse::<Target>();
         for (text, version) in [
             ("nfs://h:1/x", Version::V3),
@@ -460,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_is_named_with_its_user() {
+    fn share_is_named_with_its_user() {
         let target = |text: &str| text.parse::<Target>();
         for (text, port, protection, share) in [
             ("smb://alice@h/docs", 445, Protection::Gmac, ("docs", "")),
@@ -484,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_says_how_many_connections_a_session_has() {
+    fn share_says_how_many_connections_a_session_has() {
         let target = |text: &str| text.parse::<Target>();
         for (text, channels, protection) in [
             ("smb://a@h/x", 1, Protection::Gmac),

@@ -1,8 +1,8 @@
-//! How far another machine's clock is from this one's, by four timestamps as in RFC 5905 §8.
+//! The offset of another machine's clock, by four timestamps as in RFC 5905 §8.
 
 use std::time::SystemTime;
 
-/// What tells the time: nanoseconds since 1970.
+/// A clock: nanoseconds since 1970.
 pub type Now = fn() -> u64;
 
 /// The time of this machine's clock.
@@ -11,7 +11,7 @@ pub fn wall_clock() -> u64 {
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// A question and its answer, each when it was sent and received, by the clock of whoever did that.
+/// The four timestamps of a question and its answer, each by the clock of the side that sent or received it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Exchange {
     pub(super) asked: u64,
@@ -20,12 +20,12 @@ pub(super) struct Exchange {
     pub(super) back: u64,
 }
 
-/// What is known of the other clock.
+/// An estimate of the other clock's offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Offset {
     /// By how many nanoseconds the other clock is ahead.
     pub(super) ahead: i64,
-    /// How wrong that may be, in nanoseconds.
+    /// The largest error of the offset, in nanoseconds.
     pub(super) bound: u64,
     /// When it was so, by this clock.
     pub(super) at: u64,
@@ -58,8 +58,7 @@ impl Offset {
         ours.saturating_add_signed(self.ahead)
     }
 
-    /// How far ahead the other clock was at a time of this one, by what was measured before (this) and after
-    /// it, in nanoseconds.
+    /// The offset at a local time, interpolated between this measurement and a later one, in nanoseconds.
     pub(super) fn between(&self, after: &Self, ours: u64) -> f64 {
         let span = after.at.saturating_sub(self.at);
         let passed = ours.saturating_sub(self.at).min(span);
@@ -80,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_round_trip_tells_the_offset_within_its_bound() {
+    fn least_round_trip_tells_the_offset_within_its_bound() {
         for ahead in [-5_000_000_000i64, 0, 123_456_789] {
             let start = 1_800_000_000_000_000_000;
             let slow = exchange(start, ahead, 900_000, 10_000);
@@ -95,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_drifts_is_followed() {
+    fn clock_that_drifts_is_followed() {
         let [before, after] =
             [(1_000, 10_000), (3_000, 20_000)].map(|(at, ahead)| Offset { ahead, bound: 1, at });
         for (at, ahead) in [(0, 10_000.0), (1_000, 10_000.0), (2_000, 15_000.0), (9_000, 20_000.0)] {

@@ -28,12 +28,12 @@ pub(super) fn offer(wire: &Wire, token: &Token) -> Result<Machine, String> {
         return Err("it is no agent: it did not answer the proof".to_owned());
     };
     if !token.is_proven(&mac, Role::Agent, nonces) {
-        return Err("it does not have the token; somebody else may be at its address".to_owned());
+        return Err("it does not have the token; another program may listen at its address".to_owned());
     }
     Ok(machine)
 }
 
-/// Somebody who has proven to be a coordinator, and waits for the welcome.
+/// A coordinator that has proven the token, and waits for the welcome.
 pub(super) struct ProvenCoordinator {
     /// The version of its program.
     pub(super) program: String,

@@ -17,7 +17,7 @@ use super::token::Token;
 use super::wire::{MESSAGE, Wire};
 use crate::error::Error;
 
-/// How often the clock is asked for to find its offset, and how far apart.
+/// The number of clock measurements for an offset, and the time between two.
 const PINGS: usize = 32;
 const PINGS_APART: Duration = Duration::from_millis(2);
 
@@ -34,7 +34,7 @@ pub(super) struct Link {
     _asking: Sender<()>,
 }
 
-/// How quickly an agent answers.
+/// The response times of an agent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
     pub(super) heard: Instant,
@@ -80,7 +80,7 @@ impl Link {
         })
     }
 
-    /// What the agent says within this time.
+    /// The agent's next answer, if one arrives within this time.
     pub(super) fn next(&self, within: Duration) -> Result<Option<Answer>, Error> {
         match self.answers.recv_timeout(within) {
             Ok(heard) => said(heard).map(Some).map_err(|why| self.lost(&why)),
@@ -106,7 +106,7 @@ impl Link {
         Offset::of(&exchanges).ok_or_else(|| self.failed("it did not tell its time"))
     }
 
-    /// How quickly it answered since this was asked last.
+    /// The response times since the last call.
     pub(super) fn pace(&self) -> Pace {
         let mut pace = lock(&self.pace);
         std::mem::replace(&mut *pace, Pace::new())
@@ -130,7 +130,7 @@ impl Pace {
     }
 }
 
-/// What the receiving thread has.
+/// The state of the receiving thread.
 struct Listener {
     wire: Arc<Wire>,
     answer: Sender<Result<Answer, String>>,
@@ -139,7 +139,7 @@ struct Listener {
 }
 
 impl Listener {
-    /// Hears until the connection ends, or nobody listens.
+    /// Receives until the connection ends, or the link is dropped.
     fn hear(&self) {
         loop {
             let heard = self.wire.receive(MESSAGE);
@@ -153,7 +153,7 @@ impl Listener {
                 }
                 Ok((answer, _)) => self.answer.send(Ok(answer)).is_ok(),
                 Err(why) => {
-                    // Whoever listens asks no more.
+                    // The link makes no more requests after an error.
                     _ = self.answer.send(Err(why));
                     false
                 }

@@ -1,5 +1,4 @@
-//! What coordinator and agent say to each other. Times are nanoseconds, since 1970 by the agent's clock where
-//! nothing else is said.
+//! Messages between coordinator and agent. Times are nanoseconds, by default since 1970 by the agent's clock.
 
 use report::result::{Machine, Part, TargetFacts};
 use serde::{Deserialize, Serialize};
@@ -8,7 +7,7 @@ use crate::job::Caller;
 use crate::job::Control;
 use crate::job::Job;
 
-/// What is said until each knows who the other one is.
+/// Messages until both sides are authenticated.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "message", rename_all = "kebab-case")]
 pub(super) enum Handshake {
@@ -16,7 +15,7 @@ pub(super) enum Handshake {
     Hello(Hello),
     /// The coordinator knows the token.
     Proof { mac: String },
-    /// So does the agent; what it is on.
+    /// The agent's proof, and its machine.
     Welcome { mac: String, machine: Machine },
     /// From the agent, at any point: not with you, and why.
     Refused { why: String },
@@ -34,7 +33,7 @@ pub(super) struct Hello {
     pub(super) nonce: String,
 }
 
-/// What a [`Hello`] says to be.
+/// The protocol's name in a [`Hello`].
 pub(super) const PROTOCOL: &str = "plimsoll-agent";
 
 /// From the coordinator.
@@ -59,7 +58,7 @@ pub(super) enum Request {
     Ping { asked: u64 },
 }
 
-/// Where the window is, after the beginning.
+/// The measurement window, relative to the beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Window {
     pub(super) start: u64,
@@ -81,7 +80,7 @@ pub(super) enum Answer {
         done: f64,
     },
     Prepared,
-    /// What was done since it was told last: second after the beginning, operations, bytes.
+    /// Progress since the last report: second after the beginning, operations, bytes.
     Live {
         seconds: Vec<(usize, u64, u64)>,
     },

@@ -16,9 +16,9 @@ use crate::job::Caller;
 use crate::job::Job;
 use crate::job::{Control, SECONDS_MAX};
 
-/// How often whoever waits looks at something else: whether the window is known now, whether it is to end.
+/// Interval at which a waiting thread checks for a window, and for a request to stop.
 const LOOK: Duration = Duration::from_millis(20);
-/// How long an agent that is alive may take for what needs no files.
+/// Time in which a live agent answers a request that touches no files.
 const ANSWER_MAX: Duration = Duration::from_secs(60);
 
 /// An agent.
@@ -29,7 +29,7 @@ pub struct Remote {
     takes_window_late: bool,
 }
 
-/// How an agent ended its load.
+/// The outcome of a load on an agent.
 struct Ran {
     part: Part,
     really: (Option<u64>, Option<u64>),
@@ -72,7 +72,7 @@ impl Remote {
         Ok(offset)
     }
 
-    /// What the agent answers but for progress; within this time, or as long as it is there.
+    /// The agent's next answer other than progress, within this time if there is one.
     fn answer(&self, within: Option<Duration>, progress: &mut dyn FnMut(f64)) -> Result<Answer, Error> {
         let begun = Instant::now();
         loop {
@@ -177,8 +177,8 @@ impl Engine for Remote {
         }
     }
 
-    /// As everywhere. That the agent was slow, or not in time, is among the doubts of what it brings. Its
-    /// clock is measured first, so the beginning should be a second ahead.
+    /// Runs the load on the agent; delays of the agent become caveats of the part. The clock is measured first, so the
+    /// beginning should be a second ahead.
     fn run(&mut self, control: &Control) -> Result<Part, Error> {
         let before = self.measure()?;
         // What was before does not count.
@@ -236,7 +236,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_clock_must_be_known_to_a_millisecond() {
+    fn clock_must_be_known_to_a_millisecond() {
         let machine =
             |clock_bound_us| Machine { name: "a:1".to_owned(), clock_bound_us, ..Machine::default() };
         assert!(check_clock(&machine(1000.0)).is_ok());

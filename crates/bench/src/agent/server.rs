@@ -19,9 +19,9 @@ use super::wrong_tokens::WrongTokens;
 use crate::error::Error;
 use crate::machine::machine_facts;
 
-/// How often the listening thread looks whether it is to end.
+/// Interval at which the listening thread checks whether to stop.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-/// How long the end waits for an engine.
+/// Time in which an engine must stop.
 const PATIENCE: Duration = Duration::from_secs(35);
 
 /// An agent that is served until it is stopped.
@@ -32,14 +32,13 @@ pub struct Agent {
     listening: JoinHandle<()>,
 }
 
-/// What all connections share.
+/// State that all connections share.
 struct Shared {
     token: Token,
     make_engine: MakeEngine,
     now: Now,
     wrong_tokens: Mutex<WrongTokens>,
     unauthenticated: Mutex<Unauthenticated>,
-    /// Whoever uses it.
     coordinator: Mutex<Option<Coordinator>>,
     ending: AtomicBool,
 }
@@ -49,8 +48,8 @@ struct Coordinator {
     wire: Arc<Wire>,
 }
 
-/// Serves an agent at `listener`, to whoever has the token. `make_engine` makes what the coordinators ask
-/// for. `now` is this machine's clock, by which those engines begin, too.
+/// Serves an agent at `listener`, to coordinators that have the token. `make_engine` opens the engines that they request. `now`
+/// is this machine's clock, by which those engines begin.
 ///
 /// # Errors
 /// The listener is of no use.
@@ -74,7 +73,7 @@ pub fn serve(listener: TcpListener, token: Token, make_engine: MakeEngine, now: 
 }
 
 impl Agent {
-    /// Where it listens.
+    /// The address on which the agent listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }

@@ -1,5 +1,4 @@
-//! What an agent does for its coordinator, in three threads: one hears, one works, one tells how far the load
-//! is.
+//! An agent's work for its coordinator, in three threads: one receives, one works, one reports progress.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
@@ -19,7 +18,7 @@ use crate::job::{Control, SECONDS_MAX};
 /// Makes an engine for a target, given as the coordinator was given it, as [`crate::engine::open`] does.
 pub type MakeEngine = Box<dyn Fn(&str, &Caller) -> Result<Box<dyn Engine>, Error> + Send + Sync>;
 
-/// How often a coordinator is told how far the files are.
+/// Interval at which the coordinator receives the progress of the layout.
 const PROGRESS_EVERY: Duration = Duration::from_millis(200);
 /// In nanoseconds.
 const SECOND: u64 = 1_000_000_000;
@@ -34,13 +33,13 @@ pub(super) struct Session<'a> {
 /// A load that runs.
 struct Load {
     control: Control,
-    /// What was told of each second.
+    /// The operations and bytes reported of each second.
     reported: Mutex<Vec<(u64, u64)>>,
     /// Why there can be no result.
     wrong: Mutex<Option<String>>,
 }
 
-/// What the working thread does.
+/// Requests to the working thread.
 enum Order {
     Open(String, Caller),
     Facts,

@@ -7,7 +7,7 @@ use super::limits::{CLOCK_ERROR_MAX, SLOW};
 use super::link::Pace;
 use super::message::Window;
 
-/// So many seconds of a window without an operation are remarkable.
+/// Seconds in a row without an operation that make a caveat.
 const QUIET_S: usize = 3;
 
 /// When a load was planned and what became of it. Nanoseconds; what has no other clock is after the
@@ -19,14 +19,14 @@ pub(super) struct Timing {
     pub(super) window: Window,
     /// When the first operation was really sent, and when the last one was.
     pub(super) really: (Option<u64>, Option<u64>),
-    /// Where the window really was.
+    /// The window's actual start and end.
     pub(super) measured: (f64, f64),
     /// The agent's clock before and after.
     pub(super) clock: (Offset, Offset),
 }
 
 impl Timing {
-    /// What is doubtful about it.
+    /// The caveats about the agent's timing.
     pub(super) fn caveats(&self, agent: &str) -> Vec<Caveat> {
         let Window { start, end } = self.window;
         let (began, ended) = self.really;
@@ -49,8 +49,8 @@ impl Timing {
         late.chain(vague).map(|text| Caveat::new(CaveatKind::Other, text)).collect()
     }
 
-    /// How much more the agent's clock is ahead at so many nanoseconds after the beginning than it was when
-    /// the beginning was translated.
+    /// The drift of the agent's clock since the beginning was translated, at this many nanoseconds after the
+    /// beginning.
     fn drift(&self, after: u64) -> f64 {
         let (before, later) = self.clock;
         before.between(&later, self.begin + after) - before.ahead as f64
@@ -61,7 +61,7 @@ impl Timing {
     }
 }
 
-/// What is doubtful about an agent that answers slowly.
+/// The caveats about an agent that answers slowly.
 pub(super) fn pace_caveats(agent: &str, pace: Pace) -> Vec<Caveat> {
     let points = [("was silent for", pace.silence), ("took as long to answer as", pace.round_trip)];
     let slow = points.into_iter().filter(|(_, time)| *time > SLOW);
@@ -72,7 +72,7 @@ pub(super) fn pace_caveats(agent: &str, pace: Pace) -> Vec<Caveat> {
     .collect()
 }
 
-/// What is doubtful about an agent's operations, told second by second.
+/// The caveat about seconds in which an agent reported no operation.
 pub(super) fn silence_caveat(agent: &str, seconds: &[u64], window: Window) -> Option<Caveat> {
     let [start, end] = [window.start.div_ceil(1_000_000_000), window.end / 1_000_000_000]
         .map(|second| usize::try_from(second).unwrap_or(usize::MAX));
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_millisecond_is_not_doubtful_and_more_is() {
+    fn deviation_above_a_millisecond_is_a_caveat() {
         assert_eq!(timing().caveats("a:1"), []);
         assert_eq!(Timing { really: (None, None), ..timing() }.caveats("a:1"), []);
         let ended = timing().really.1;
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_drifts_or_is_not_known_is_doubtful() {
+    fn clock_that_drifts_or_is_unknown_is_a_caveat() {
         let mut drifting = timing();
         drifting.clock.1.ahead += 14_000_000;
         // The window was where the agent's own clock had it: 3 and 13 ms too early.
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_agents_are_doubtful() {
+    fn slow_agents_have_caveats() {
         let seconds = [9, 9, 9, 9, 0, 0, 9, 9, 9, 9, 9, 9, 0, 0];
         assert_eq!(silence_caveat("a:1", &seconds, WINDOW), None);
         assert!(silence_caveat("a:1", &seconds[..9], WINDOW).unwrap().text.contains("no operation for 3 s"));

@@ -18,7 +18,7 @@ const BLOCK: usize = 64;
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token(String);
 
-/// Who proves.
+/// The side that proves.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Role {
     Coordinator,
@@ -42,7 +42,7 @@ impl Token {
         text.trim().parse().map_err(|wrong| Error::Plan(format!("the token file {shown}: {wrong}")))
     }
 
-    /// What proves to the other side, which sent one of the nonces, that `role` knows the token.
+    /// The proof that `role` knows the token, for the nonces of coordinator and agent.
     pub(super) fn proof(&self, role: Role, [coordinators, agents]: [&str; 2]) -> String {
         let role = match role {
             Role::Coordinator => "coordinator",
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_proof_holds_for_one_role_and_its_nonces() {
+    fn proof_holds_for_one_role_and_its_nonces() {
         let token: Token = "0123456789abcdef".parse().unwrap();
         let other: Token = "0123456789abcdeF".parse().unwrap();
         let [one, two] = [nonce().unwrap(), nonce().unwrap()];
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_file_is_for_its_owner_alone() {
+    fn token_file_is_for_its_owner_alone() {
         let dir = tempfile::tempdir().unwrap();
         let file = |name: &str, mode, text: &str| {
             let path = dir.path().join(name);

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 
-/// So many at a time.
+/// Most connections that are not yet authenticated.
 const UNAUTHENTICATED_MAX: usize = 16;
-/// So many with those that were told to end and have not yet done so.
+/// Most threads of such connections, with those that were told to end and still run.
 const THREADS_MAX: usize = 4 * UNAUTHENTICATED_MAX;
 
 /// All of them, the oldest first.
@@ -48,7 +48,7 @@ impl Unauthenticated {
         Some(number)
     }
 
-    /// It is known by now, or gone.
+    /// Removes a connection that is authenticated or closed.
     pub(super) fn leave(&mut self, number: u64) {
         self.each.remove(&number);
     }
@@ -61,7 +61,7 @@ mod tests {
     use std::net::TcpListener;
 
     #[test]
-    fn the_oldest_of_the_address_with_most_gives_way() {
+    fn oldest_of_the_address_with_most_gives_way() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let pair =
             || (TcpStream::connect(listener.local_addr().unwrap()).unwrap(), listener.accept().unwrap().0);

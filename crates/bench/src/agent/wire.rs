@@ -13,7 +13,7 @@ use super::clock::Now;
 use super::limits::SILENCE_MAX;
 use crate::error::Error;
 
-/// What a message that is waited for may take.
+/// The limits of a message that is received.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
     bytes: usize,
@@ -21,7 +21,7 @@ pub(super) struct Bounds {
     time: Duration,
 }
 
-/// As long as the other side may be anybody.
+/// The limits before the other side is authenticated.
 pub(super) const HANDSHAKE: Bounds = Bounds { bytes: 1 << 10, time: Duration::from_secs(5) };
 /// Afterwards. The longest message is a result: each client has its seconds, each operation its distribution.
 pub(super) const MESSAGE: Bounds = Bounds { bytes: 64 << 20, time: Duration::from_secs(120) };
@@ -38,7 +38,7 @@ pub(super) struct Wire {
 /// Why a message could not be sent.
 #[derive(Debug)]
 pub(super) enum Unsent {
-    /// It would be longer than what the other side takes; the connection is as it was.
+    /// The message is longer than the other side accepts; nothing was sent.
     TooLong(String),
     /// The connection is of no use any more.
     Lost(String),
@@ -121,7 +121,7 @@ impl Wire {
     }
 }
 
-/// What happened to the connection, in words.
+/// Describes an error of the connection.
 fn why(wrong: &std::io::Error) -> String {
     match wrong.kind() {
         ErrorKind::WouldBlock | ErrorKind::TimedOut => {
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_is_its_length_and_json() {
+    fn message_is_its_length_and_json() {
         let (wire, mut far) = pair();
         wire.send(&["é"]).unwrap();
         let mut bytes = [0; 10];
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_ends_it() {
+    fn malformed_message_ends_the_connection() {
         for (bytes, wanted) in [
             (&b"\0\0\x04\x01"[..], "1025 bytes; 1024 are allowed"),
             (b"\0\0\0\x02{]", "no message"),

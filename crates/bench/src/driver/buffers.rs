@@ -102,7 +102,7 @@ impl Outbox {
         }
     }
 
-    /// What is not yet sent.
+    /// The unsent bytes.
     #[cfg(test)]
     pub(crate) fn unsent(&self, payloads: &[Payload]) -> Vec<u8> {
         let bytes = |segment: &Segment| match segment {
@@ -171,7 +171,7 @@ impl Outbox {
     }
 }
 
-/// What [`Inbox::next`] found.
+/// The result of [`Inbox::next`].
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Record {
     /// A whole reply, at these bytes.
@@ -180,7 +180,7 @@ pub(crate) enum Record {
     Cut(Range<usize>, usize),
 }
 
-/// What stands before each record.
+/// The framing before each record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Framing {
     /// RFC 5531 §11: a mark before each fragment.
@@ -190,7 +190,7 @@ pub(crate) enum Framing {
 }
 
 impl Framing {
-    /// What these four bytes say.
+    /// The record mark in these four bytes.
     #[inline]
     fn mark(self, word: u32) -> RecordMark {
         match self {

@@ -13,18 +13,17 @@ use crate::pattern::Payload;
 #[derive(Debug)]
 pub(crate) struct Calls {
     pub(super) outbox: Outbox,
-    /// Data of WRITEs, sent from where it is: whoever stamps one leaves it untouched until its call is
-    /// answered.
+    /// The data of WRITEs, sent without a copy: a payload must not change until its call is answered.
     pub(crate) payloads: Vec<Payload>,
     pub(super) in_flight: usize,
     numbering: Numbering,
-    /// What went wrong since calls were sent.
+    /// The first error since calls were sent.
     pub(super) error: Option<Error>,
     slots: Vec<Slot>,
     slots_max: usize,
 }
 
-/// How replies find their calls.
+/// The numbering by which replies find their calls.
 #[derive(Debug)]
 enum Numbering {
     /// By the low bits of RPC's xid.
@@ -47,7 +46,7 @@ impl Calls {
         Self { outbox: Outbox::new(depth), payloads, in_flight: 0, numbering, error: None, slots, slots_max }
     }
 
-    /// The same, of a connection of SMB.
+    /// The calls of a connection of SMB.
     pub(crate) fn with_channel(self, channel: Channel) -> Self {
         Self { numbering: Numbering::MessageIds(Box::new(channel)), ..self }
     }
@@ -105,15 +104,14 @@ impl Calls {
         self.outbox.finish(start, slot.xid, payload, tail);
     }
 
-    /// What is not yet sent.
+    /// The unsent bytes.
     #[cfg(test)]
     pub(crate) fn unsent(&self) -> Vec<u8> {
         self.outbox.unsent(&self.payloads)
     }
 
-    /// A call over SMB: requests in one message, in flight in `slot`. So many bytes of a payload are the data of the last one.
-    /// That they take no more credits than there are [`Channel::affords`] says before; what goes wrong here is told when calls
-    /// are sent.
+    /// Adds a call over SMB: requests in one message, in flight in `slot`. `payload` is the data of the last request. The caller
+    /// has checked the credits by [`Channel::affords`]; an error is returned when the calls are sent.
     #[inline]
     pub(crate) fn send(&mut self, slot: usize, requests: &[Request<'_>], payload: Option<(usize, u32)>) {
         let Numbering::MessageIds(channel) = &mut self.numbering else { return };
@@ -128,7 +126,7 @@ impl Calls {
         });
     }
 
-    /// What a connection of SMB has.
+    /// The channel of a connection of SMB.
     #[inline]
     pub(crate) fn channel(&self) -> Option<&Channel> {
         match &self.numbering {
@@ -179,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reply_finds_its_slot_once() {
+    fn reply_finds_its_slot_once() {
         let mut calls = Calls::new(4, 4);
         let slots: Vec<_> = std::iter::from_fn(|| calls.add_slot()).collect();
         assert_eq!(slots, [0, 1, 2, 3]);

@@ -1,4 +1,4 @@
-//! What one thread counts.
+//! The counters of one thread.
 
 use std::collections::BTreeMap;
 use std::thread;
@@ -17,7 +17,7 @@ use wire_client::Version;
 pub(crate) const SECOND_NS: u64 = 1_000_000_000;
 /// Longest time told apart.
 const TIME_MAX_NS: u64 = 120 * SECOND_NS;
-/// How many errors are described in words.
+/// Errors that are described in words.
 const DESCRIBED_MAX: usize = 8;
 /// Numbers of procedures of NFSv3, of operations of NFSv4, and of commands of SMB.
 const CALLS: usize = 80;
@@ -26,17 +26,17 @@ const CALLS: usize = 80;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     epoch: Instant,
-    /// Where the warm-up ends.
+    /// The end of the warm-up.
     pub(crate) start: u64,
-    /// Where the measurement ends.
+    /// The end of the measurement.
     pub(crate) end: u64,
-    /// What is missing to a whole second where the window begins, so that it begins with one.
+    /// Nanoseconds that shift the window's start to a whole second.
     shift: u64,
 }
 
 impl Clock {
-    /// Of the load that `control` describes, with the window known so far. One that is set later begins with
-    /// a whole second.
+    /// The clock of the load that `control` describes, with the window known so far. A window that is set later starts
+    /// at a whole second.
     pub(crate) fn new(control: &Control) -> Self {
         let (start, end) = control.window();
         let shift = if start == u64::MAX { 0 } else { start.next_multiple_of(SECOND_NS) - start };
@@ -80,7 +80,7 @@ pub(crate) struct Counts {
 /// An operation that is done.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Completed {
-    /// Its number among those the generator knows.
+    /// The index of the operation among those of the generator.
     pub(crate) operation: usize,
     pub(crate) direction: Direction,
     /// Which of this generator's clients did it.
@@ -103,7 +103,7 @@ pub(crate) struct OpCounters {
     version: Version,
     /// Calls on the wire in the window, by procedure, or by the operation for which a compound is made.
     wire: [u64; CALLS],
-    /// Of each client each second since the beginning.
+    /// By client, then by second since the beginning.
     clients: Vec<Vec<Second>>,
     /// Errors by operation and status, in the whole load and not in the window alone.
     pub(crate) errors: BTreeMap<String, u64>,
@@ -115,7 +115,7 @@ pub(crate) struct OpCounters {
     pub(crate) late: u64,
     /// Processor time of the thread inside the window.
     pub(crate) cpu: Duration,
-    /// That of the busiest thread, where several are merged.
+    /// The processor time of the busiest thread, where several are merged.
     pub(crate) busiest: Duration,
 }
 

@@ -36,8 +36,8 @@ fn family(pid: u32) -> io::Result<Vec<String>> {
         let stat = stat.rsplit_once(')').map_or("", |(_, rest)| rest).to_owned();
         all.insert(pid, stat);
     }
-    let nobody = || io::Error::new(io::ErrorKind::NotFound, format!("there is no process {pid}"));
-    let mut found = vec![(pid, all.remove(&pid).ok_or_else(nobody)?)];
+    let no_process = || io::Error::new(io::ErrorKind::NotFound, format!("there is no process {pid}"));
+    let mut found = vec![(pid, all.remove(&pid).ok_or_else(no_process)?)];
     let mut at = 0;
     while let Some(&(parent, _)) = found.get(at) {
         // The parent is the second field behind the name.

@@ -1,4 +1,4 @@
-//! Who decides which call of a connection is next, and when.
+//! The interface of the code that decides which call of a connection is next, and when.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -65,7 +65,7 @@ pub(super) struct Timer {
     pub(super) worker: usize,
 }
 
-/// What a thread knows of the running load, and what it counts.
+/// The state of a thread, and its counters.
 #[derive(Debug)]
 pub(crate) struct RunContext {
     /// When the thread looked at the clock last.
@@ -96,7 +96,7 @@ impl RunContext {
     /// Counts an operation that the generator began late although it could begin at `could`.
     #[inline]
     pub(crate) fn count_lateness(&mut self, could: u64) {
-        /// Sent so much later than due, an operation is late.
+        /// Delay from which an operation counts as late.
         const LATE_NS: u64 = 1_000_000;
         self.counters.late += u64::from(self.now > could + LATE_NS && self.counters.clock.has(self.now));
     }

@@ -33,9 +33,9 @@ use generator::{Generator, RunContext};
 use poller::Poller;
 use socket::Socket;
 
-/// A server that answers nothing for so long is given up.
+/// Longest time without an answer.
 const SILENCE_MAX_NS: u64 = 30 * SECOND_NS;
-/// How long calls in flight may take after the end.
+/// Time for calls in flight after the end.
 const DRAIN_NS: u64 = 30 * SECOND_NS;
 const EVENTS: usize = 64;
 
@@ -75,7 +75,7 @@ pub(crate) fn run<G: Generator>(
         let join = |thread: thread::ScopedJoinHandle<'_, Result<OpCounters, Error>>| {
             thread.join().map_err(|_| Error::Plan("a thread of the generator panicked".to_owned()))?
         };
-        // All of them are waited for before the first error is told.
+        // Joins all threads before it returns the first error.
         let counted: Vec<_> = running.into_iter().map(join).collect();
         counted.into_iter().try_for_each(|counted| all.merge(counted?))
     })?;
@@ -112,7 +112,7 @@ fn drive<G: Generator>(
                 break;
             }
         }
-        check_patience(connections, context, &mut heard)?;
+        check_timeouts(connections, context, &mut heard)?;
         let before = context.counters.done;
         if begin_due(&epoll, connections, context, &mut begun)? {
             heard = context.now;
@@ -184,8 +184,8 @@ fn serve<G: Generator>(
     Ok(true)
 }
 
-/// Gives up a server that is silent, or that does not end, and a load whose window nobody sets.
-fn check_patience<G>(
+/// Fails if the server is silent or does not finish, or if the coordinator sets no window.
+fn check_timeouts<G>(
     connections: &[Connection<G>],
     context: &RunContext,
     heard: &mut u64,

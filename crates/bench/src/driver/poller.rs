@@ -11,7 +11,7 @@ use rustix::time::{
 use super::counters::Clock;
 use crate::error::Error;
 
-/// How often somebody looks up although nothing arrives.
+/// Longest wait without an event.
 const TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 /// Stands for the timer among the events; no socket has so large a number.

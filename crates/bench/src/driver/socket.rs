@@ -14,7 +14,7 @@ use crate::pattern::Payload;
 #[derive(Debug)]
 pub(crate) struct Socket {
     stream: TcpStream,
-    /// It took not all of the outbox.
+    /// Whether the last send took only a part of the outbox.
     blocked: bool,
 }
 
@@ -36,8 +36,7 @@ impl Socket {
         watched().map_err(|errno: Errno| Error::io("watch sockets")(errno.into()))
     }
 
-    /// One receive; whether anything came. That so many calls were in flight is told if the server has closed
-    /// it.
+    /// Receives once; returns whether anything arrived. The error of a closed connection names the calls in flight.
     #[inline]
     pub(crate) fn receive(&self, inbox: &mut Inbox, in_flight: usize) -> Result<bool, Error> {
         match inbox.receive(&self.stream) {

@@ -56,7 +56,7 @@ pub(super) fn connect(
             let seed = job.seed ^ (connections.len() as u64 + 1).rotate_left(20);
             let generator =
                 |transfer_max| ProcessGenerator::new(dialect, client, workers, transfer_max, seed);
-            connections.push(connection(job, (stream, channel), generator)?);
+            connections.push(connection(job, stream, channel, generator)?);
         }
         clients.push(EdaClient { name, endpoint: target.endpoint_for(number)? });
     }
@@ -104,7 +104,7 @@ fn attach(
     Ok(connected)
 }
 
-/// The same over SMB: sessions with as many connections as the target says.
+/// Attaches a client over SMB: sessions with as many connections as the target allows.
 fn over_smb(
     target: &Target,
     identity: &Identity,
@@ -125,7 +125,8 @@ fn over_smb(
 
 fn connection(
     job: &Job,
-    (stream, channel): (TcpStream, Option<Channel>),
+    stream: TcpStream,
+    channel: Option<Channel>,
     generator: impl FnOnce(usize) -> ProcessGenerator,
 ) -> Result<Connection<ProcessGenerator>, Error> {
     let gather = job.gather.and_then(|gather| usize::try_from(gather).ok());

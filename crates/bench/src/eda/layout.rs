@@ -27,12 +27,12 @@ use wire_client::{Client, DirEntry, Handle, Identity, TransferLimits};
 const TOP: &str = "plimsoll-bench";
 /// in this one.
 const EDA: &str = "eda";
-/// Where a process makes empty files and directories.
+/// The directory of a process for empty files and directories.
 const SCRATCH: &str = "new";
 /// Clients that work at a time.
 const CLIENTS_MAX: usize = 32;
 const WRITE_MAX: u32 = 1 << 20;
-/// What a file counts in the progress besides its bytes.
+/// The weight of a file in the progress besides its bytes.
 const FILE_COST: u64 = 16 << 10;
 const PROGRESS: Duration = Duration::from_millis(20);
 

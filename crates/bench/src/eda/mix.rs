@@ -20,7 +20,7 @@ const KIB: u32 = 1 << 10;
 pub(crate) const SMALL_FILE: u64 = 16 << 10;
 /// Bytes of a backend's file.
 pub(crate) const LARGE_FILE: u64 = 10 << 20;
-/// Of a hundred operations that write, those that a COMMIT ends.
+/// Percentage of writing operations that end with COMMIT.
 pub(crate) const COMMIT_PERCENT: u64 = 15;
 /// The largest transfer of an operation.
 pub(crate) const TRANSFER_MAX: u32 = 44 * KIB;
@@ -74,7 +74,7 @@ impl Operation {
         Self::SequentialWrite,
     ];
 
-    /// As results name it.
+    /// The name in results.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Stat => "stat",
@@ -128,16 +128,16 @@ impl Operation {
     }
 }
 
-/// What the processes of a kind do.
+/// The operations of one kind of process.
 #[derive(Debug)]
 pub(crate) struct Role {
-    /// Where its files are: a letter before the number of the process.
+    /// The letter before the process number in directory names.
     pub letter: char,
     /// Processes in a job set.
     pub processes: usize,
     /// Operations a second of each.
     pub rate: u32,
-    /// Of a hundred operations.
+    /// The number of each operation in a hundred.
     pub mix: &'static [(Operation, usize)],
     /// Bytes of each file.
     pub file_bytes: u64,
@@ -216,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_set_is_as_the_method_says() {
+    fn set_is_as_the_method_says() {
         for (role, rate) in [(&FRONTEND, 300), (&BACKEND, 150)] {
             assert_eq!(role.mix.iter().map(|(_, share)| share).sum::<usize>(), 100);
             assert_eq!(role.processes * usize::try_from(role.rate).unwrap(), rate);

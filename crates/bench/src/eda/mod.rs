@@ -62,9 +62,9 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// Lays out the files of this generator's job sets below `plimsoll-bench/eda/`, using again what is
-    /// there, and connects its clients. Job sets are dealt to the clients of all generators in turn, a set's
-    /// processes to its client's connections. `progress` is told the share done.
+    /// Lays out the files of this generator's job sets below `plimsoll-bench/eda/`, reusing existing files, and connects its
+    /// clients. Job sets go to the clients of all generators in turn, a set's processes to its client's connections.
+    /// `progress` receives the share done.
     ///
     /// # Errors
     /// A job that asks for what cannot be, a server out of reach or out of protocol, a refused call.
@@ -122,7 +122,7 @@ impl Prepared {
         Ok(self.part(control, counters))
     }
 
-    /// What the threads counted, and what was counted at the connections.
+    /// The part of the result from the threads' counters and from those of the connections.
     fn part(&self, control: &Control, counters: OpCounters) -> Part {
         let (start, end) = control.window();
         if control.is_stopped() || end == u64::MAX {

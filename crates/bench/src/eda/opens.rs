@@ -12,7 +12,7 @@ use wire_client::call::OpenId;
 /// of writes. Each is opened by another owner, so that two opens of one file are two.
 pub(super) const OPEN_SLOTS: usize = 3;
 
-/// What a process has open.
+/// The open files of a process.
 #[derive(Debug, Default)]
 pub(super) struct Opens([Option<OpenFile>; OPEN_SLOTS]);
 
@@ -23,7 +23,7 @@ pub(super) struct OpenFile {
     pub id: OpenId,
 }
 
-/// Where an operation's file is.
+/// The slot of an operation's file.
 pub(super) fn open_slot_of(operation: Operation) -> usize {
     match operation {
         Operation::SequentialRead => 1,
@@ -67,7 +67,7 @@ impl Opens {
         self.0[place] = Some(open);
     }
 
-    /// It is closed. What could not be closed ends with the client.
+    /// Frees a slot. A file that could not be closed is closed with the client.
     pub(super) fn clear(&mut self, place: usize) {
         self.0[place] = None;
     }

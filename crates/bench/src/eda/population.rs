@@ -15,23 +15,21 @@ pub(super) const SPARE: u32 = 4;
 /// Directories of mkdir that are kept.
 const DIRECTORIES_KEPT: usize = 8;
 
-/// What a file holds.
+/// The content of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Content {
     /// All of its data.
     Full,
     /// Nothing, or not all.
     Empty,
-    /// It was removed.
     Missing,
 }
 
 /// One of the files that were laid out.
 #[derive(Clone, Debug)]
 pub(super) struct File {
-    /// Its handle; the last one while it is missing.
+    /// The handle; of a removed file, the last one.
     pub handle: Handle,
-    /// What it holds.
     pub content: Content,
     /// Until when the client knows its attributes, in nanoseconds after the load began.
     pub known_until: u64,
@@ -39,28 +37,26 @@ pub(super) struct File {
     pub access_known: bool,
 }
 
-/// Where a sequential stream is.
+/// The position of a sequential stream.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Cursor {
     /// In which file.
     pub file: usize,
     /// At which byte of it; at zero another file is chosen.
     pub offset: u64,
-    /// Where operations are gathered into larger calls, up to which byte these have come.
+    /// The byte up to which the gathered calls have moved data.
     pub moved: u64,
 }
 
 impl Cursor {
-    /// What is to be read so that so many bytes more are there, in calls of `gather` bytes: from where, and how
-    /// many.
+    /// The READ that makes `count` more bytes available, in calls of `gather` bytes: offset and length.
     pub(super) fn ahead(&self, count: u32, gather: u32, file_bytes: u64) -> (u64, u32) {
         let missing = (self.offset + u64::from(count)).saturating_sub(self.moved);
         let bytes = missing.next_multiple_of(u64::from(gather)).min(file_bytes - self.moved);
         (self.moved, u32::try_from(bytes).unwrap_or(u32::MAX))
     }
 
-    /// What is to be written once so many bytes more are there: whole calls, and everything at the file's end
-    /// or where it is committed.
+    /// The WRITE that is due after `count` more bytes: whole calls, and the rest at the file's end or before a COMMIT.
     pub(super) fn behind(&self, count: u32, gather: u32, file_bytes: u64, commits: bool) -> (u64, u32) {
         let end = self.offset + u64::from(count);
         let waiting = end.saturating_sub(self.moved);
@@ -87,7 +83,7 @@ pub(super) struct Population {
     pub number: u32,
     /// File `i` is in directory `i` modulo their number.
     pub directories: Vec<Handle>,
-    /// Where empty files and directories are made.
+    /// The directory for empty files and directories.
     pub scratch: Handle,
     /// The files that were laid out.
     pub files: Vec<File>,
@@ -101,9 +97,7 @@ pub(super) struct Population {
     pub made: VecDeque<u32>,
     /// The number of the next one to be made there.
     pub serial: u32,
-    /// Where reading is.
     pub reading: Cursor,
-    /// Where writing is.
     pub writing: Cursor,
 }
 
@@ -187,12 +181,11 @@ impl Name {
         name
     }
 
-    /// Its bytes, all ASCII.
+    /// The name, in ASCII.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes[self.start..]
     }
 
-    /// The same as text.
     pub(super) fn text(&self) -> &str {
         str::from_utf8(self.bytes()).unwrap_or_default()
     }

@@ -12,7 +12,6 @@ const SECOND_NS: u64 = 1_000_000_000;
 pub(super) struct Planned {
     /// When it is to begin, in nanoseconds after the load did.
     pub due: u64,
-    /// What.
     pub operation: Operation,
     /// Bytes it moves.
     pub bytes: u32,
@@ -34,12 +33,12 @@ pub(super) struct Schedule {
     random: Random,
     mix: Vec<Operation>,
     number: u64,
-    /// Where in an interval the intervals begin.
+    /// The offset of the process's intervals from those of process 0.
     phase: u64,
 }
 
 impl Schedule {
-    /// Of the process of this number, counted through all job sets.
+    /// The schedule of a process, numbered through all job sets.
     pub(super) fn new(role: &'static Role, seed: u64, process: u64) -> Self {
         let mut random = Random::new(seed.wrapping_mul(0x1_0000_0001).wrapping_add(process));
         let phase = random.below(SECOND_NS / u64::from(role.rate));
@@ -74,7 +73,7 @@ mod tests {
 
     const HOUR: u64 = 3600;
 
-    /// How process 0 begins with seed 1.
+    /// The first operations of process 0 with seed 1.
     const KNOWN: [(u64, Operation); 3] =
         [(8_718_659, Operation::Mkdir), (16_267_281, Operation::Access), (25_038_623, Operation::WriteFile)];
 
@@ -111,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn an_hour_has_the_rates_the_mix_and_the_transfers() {
+    fn hour_has_the_rates_the_mix_and_the_transfers() {
         let mut counts = BTreeMap::<Operation, u64>::new();
         let (mut commits, mut ops) = (0u64, 0u64);
         let mut bytes = BTreeMap::<Direction, u64>::new();

@@ -8,7 +8,7 @@ pub(crate) const STEPS: u32 = 10;
 /// A probe's answer is close enough within this part of it.
 const PROBE_CLOSE: u32 = 16;
 
-/// What is to be measured next.
+/// The next step of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// Shortly, only to see whether so many job sets are valid; then [`Search::probed`].
@@ -19,7 +19,7 @@ pub(crate) enum Step {
     Done,
 }
 
-/// How far the curve is. The caller measures what [`Search::next`] says and tells what it found.
+/// The state of a search for the curve. The caller measures the point from [`Search::next`] and reports the result.
 #[derive(Clone, Debug)]
 pub(crate) struct Search {
     /// Most job sets for which there is room.
@@ -32,12 +32,12 @@ pub(crate) struct Search {
 }
 
 impl Search {
-    /// Of a curve of up to `limit` job sets, in which the refined points are multiples of `granularity`.
+    /// A search up to `limit` job sets, whose refined points are multiples of `granularity`.
     pub(crate) fn new(limit: u32, granularity: u32) -> Self {
         Self { limit, granularity, good: 0, bad: None, points: Vec::new() }
     }
 
-    /// What is to be measured next.
+    /// The next step.
     pub(crate) fn next(&self) -> Step {
         if let Some(sets) = self.next_probe() {
             return Step::Probe(sets);
@@ -71,7 +71,7 @@ impl Search {
         self.points.push(CurvePoint { refined, ..point });
     }
 
-    /// What is measured so far.
+    /// The points measured so far.
     pub(crate) fn curve(&self) -> Curve {
         Curve::new(self.points.clone())
     }
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn the_most_is_probed_and_then_ten_steps_are_measured() {
+    fn most_is_probed_and_then_ten_steps_are_measured() {
         let (search, probes, measured) = run(1000, 100, 64);
         assert_eq!(probes, [1, 2, 4, 8, 16, 32, 64, 128, 96, 112, 104, 108]);
         assert_eq!(measured[..10], [10, 20, 31, 41, 52, 62, 72, 83, 93, 104]);
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_is_the_end() {
+    fn curve_that_fits_ends_the_search() {
         let (search, probes, measured) = run(20, 1000, 1000);
         assert_eq!(probes, [1, 2, 4, 8, 16, 20]);
         assert_eq!(measured, ascending_points(20, 10));
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_curve_says_why() {
+    fn short_curve_says_why() {
         let (search, _, measured) = run(100, 4, 4);
         assert_eq!(measured, [1, 2, 3, 4]);
         let why = search.shortfall().unwrap();
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_that_fails_is_made_up_for() {
+    fn step_that_fails_is_made_up_for() {
         // The probes pass 104; the tenth step does not, and the mean is good throughout.
         let (search, _, measured) = run(1000, 100, 1000);
         assert_eq!(measured[10..], [98, 101, 99]);

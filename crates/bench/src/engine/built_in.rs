@@ -38,7 +38,7 @@ pub struct BuiltIn {
 /// Data files: the first, how many, and bytes of each and of its units.
 type Files = (u32, usize, u64, usize);
 
-/// What is laid out and connected.
+/// The files and connections of a prepared job.
 #[derive(Debug)]
 enum Ready {
     Load(Box<Plan>, Box<Prepared>),
@@ -74,7 +74,7 @@ impl BuiltIn {
         })
     }
 
-    /// How a share is spoken to.
+    /// The protection and channels of a share.
     fn smb(&self) -> Option<SmbFacts> {
         let Version::Smb(protection) = self.target.version else { return None };
         Some(SmbFacts {

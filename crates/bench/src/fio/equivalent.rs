@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_equivalent_has_fio_s_numbers_and_reads_back() {
+    fn equivalent_has_fio_s_numbers_and_reads_back() {
         let jobs = Jobs::of_command(
             "fio --name=8K reads --rw=randrw --rwmixread=75 --direct=1 --ioengine=libaio --bs=8k --numjobs=4 --iodepth=128 \
              --size=4G --runtime=600 --time_based --group_reporting --randseed=1"
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_is_said() {
+    fn difference_is_described() {
         let jobs = Jobs::of_file(
             "[a]\nrw=rw\nbs=4k,8k\nfilename=f\nnumjobs=2\nloops=3\nfsync=4\nrate=1m\nodd=1\n[b]\nrw=write\nsync=1\n",
         )

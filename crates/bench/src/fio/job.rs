@@ -9,7 +9,7 @@ use super::setting::Setting;
 
 /// fio's own block.
 const BLOCK: u64 = 4096;
-/// What `k` is a power of, unless `kb_base` says otherwise.
+/// The base of `k`, unless `kb_base` is set.
 const KB_BASE: u64 = 1024;
 /// Engines with many operations in flight.
 const ASYNCHRONOUS: [&str; 5] = ["libaio", "io_uring", "io_uring_cmd", "posixaio", "windowsaio"];
@@ -17,7 +17,7 @@ const ASYNCHRONOUS: [&str; 5] = ["libaio", "io_uring", "io_uring_cmd", "posixaio
 const SYNCHRONOUS: [&str; 7] = ["sync", "psync", "vsync", "pvsync", "pvsync2", "mmap", "splice"];
 /// Variables that fio replaces in a job file when it runs.
 const VARIABLES: [&str; 4] = ["${", "$pagesize", "$mb_memory", "$ncpus"];
-/// Options that change nothing of what is said here about a job.
+/// Options without an effect on the findings about a job.
 const WITHOUT_CONSEQUENCE: [&str; 34] = [
     "allow_file_create",
     "bwavgtime",
@@ -58,9 +58,7 @@ const WITHOUT_CONSEQUENCE: [&str; 34] = [
 /// A job as fio would run it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Job {
-    /// Its name.
     pub name: String,
-    /// What it does.
     pub transfers: Transfer,
     /// Whether its places are random.
     pub is_random: bool,
@@ -78,7 +76,7 @@ pub struct Job {
     pub numjobs: u64,
     /// Operations in flight of each process, if the engine can.
     pub iodepth: u64,
-    /// How operations are made.
+    /// The I/O engine.
     pub ioengine: String,
     /// Past the client's page cache (`O_DIRECT`).
     pub direct: bool,
@@ -86,7 +84,7 @@ pub struct Job {
     pub sync: Sync,
     /// Writes after each of which an fsync is done; 0 is never.
     pub fsync: u64,
-    /// The same with fdatasync.
+    /// Writes between two calls of fdatasync.
     pub fdatasync: u64,
     /// fsync at the end of each pass.
     pub end_fsync: bool,
@@ -100,9 +98,9 @@ pub struct Job {
     pub ramp_time_s: f64,
     /// Passes through the files.
     pub loops: u64,
-    /// The same places in each pass and each run; absent where it is not written, which means yes.
+    /// Whether each pass and each run uses the same offsets; absent means yes.
     pub randrepeat: Option<bool>,
-    /// Where random places begin.
+    /// The seed of random offsets.
     pub randseed: Option<u64>,
     /// Places are drawn without remembering which were used.
     pub norandommap: bool,
@@ -110,9 +108,9 @@ pub struct Job {
     pub group_reporting: bool,
     /// Begins when the jobs before it have ended.
     pub stonewall: bool,
-    /// Where its files are.
+    /// The directory of its files.
     pub directory: Option<String>,
-    /// Its file, which all processes share.
+    /// The file that all processes share.
     pub filename: Option<String>,
     /// Files of each process.
     pub nrfiles: u64,
@@ -130,7 +128,7 @@ pub struct Job {
     pub compress_percent: u64,
     /// Writes into files that are there in full.
     pub overwrite: bool,
-    /// How space is taken before writing.
+    /// The way in which space is allocated before writes.
     pub fallocate: Option<String>,
     /// Forgets the client's cached pages at the start.
     pub invalidate: bool,
@@ -142,7 +140,7 @@ pub struct Job {
     pub of_other_engines: Vec<String>,
 }
 
-/// What a job does.
+/// The directions of a job's transfers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Transfer {
@@ -271,7 +269,7 @@ impl Job {
         Ok(self.set_work(setting, course)? || self.set_course(setting, course)? || self.set_data(setting)?)
     }
 
-    /// What is done, and where.
+    /// Sets the operations and their offsets.
     fn set_work(&mut self, setting: &Setting<'_>, course: &mut Course) -> Result<bool, String> {
         match setting.known.name {
             "rw" => (self.transfers, self.is_random) = direction(setting.text()?)?,
@@ -318,7 +316,7 @@ impl Job {
         set(&mut self.write_block, writes);
     }
 
-    /// How long, how fast, and what is told.
+    /// Sets time, rate and output.
     fn set_course(&mut self, setting: &Setting<'_>, course: &mut Course) -> Result<bool, String> {
         match setting.known.name {
             "rwmixread" => set(&mut course.percent, setting.percent()?),
@@ -340,7 +338,7 @@ impl Job {
         Ok(true)
     }
 
-    /// What is written, and how safely.
+    /// Sets the data and its synchronization.
     fn set_data(&mut self, setting: &Setting<'_>) -> Result<bool, String> {
         match setting.known.name {
             "sync" => self.sync = stability(setting.text()?),

@@ -53,8 +53,8 @@ impl Jobs {
         Ok(Self { jobs, sections })
     }
 
-    /// The same jobs as a job file for the directory in which fio is started: without `directory`, and with
-    /// the last part of each file's name.
+    /// The jobs as a job file for fio's working directory: without `directory`, and with the last part of each file's
+    /// name.
     pub(crate) fn in_place(&self) -> String {
         let mut text = String::new();
         for Section { name, options } in &self.sections {
@@ -76,7 +76,7 @@ impl Jobs {
     }
 }
 
-/// Of names between colons.
+/// The last part of each of the names between colons.
 fn last_parts(files: &str) -> String {
     let last = |file: &str| file.rsplit('/').next().unwrap_or(file).to_owned();
     files.split(':').map(last).collect::<Vec<_>>().join(":")
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_single_figure_is_refused_with_the_job() {
+    fn job_without_single_figure_is_refused_by_name() {
         for (options, part) in [
             ("--bssplit=4k/50:8k/50", "each size with its own bs="),
             ("--size=50%", "share"),

@@ -24,7 +24,7 @@ struct Track {
     rates: Vec<(u64, u64)>,
 }
 
-/// What a client did in the whole window.
+/// The operations and bytes of a client in the whole window.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Totals {
     /// Reads.
@@ -91,7 +91,7 @@ impl Rates {
 }
 
 impl Track {
-    /// How many from the beginning until then; the last rate goes on.
+    /// The count from the start until then; the last rate continues.
     fn done(&self, start_ms: u64, until_ms: u64) -> f64 {
         let (mut from, mut done) = (start_ms, 0.0);
         for (at, (until, rate)) in self.rates.iter().enumerate() {

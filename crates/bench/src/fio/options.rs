@@ -152,7 +152,7 @@ impl Known {
         let plain = |part: Option<Part>| match part {
             Some(Part::Number(number)) => Ok(Some(number)),
             Some(Part::Share(_)) => Err(format!(
-                "\"{text}\" is a share of what is there when fio runs, and nobody knows it here; write bytes, like 20G"
+                "\"{text}\" is a share of the files at the time fio runs, which is not known here; write bytes, like 20G"
             )),
             Some(Part::Negative) => Err(format!("\"{text}\" is less than nothing")),
             None => Ok(None),

@@ -245,7 +245,7 @@ fn words_and_switches_are_taken_where_fio_takes_them() {
 }
 
 #[test]
-fn a_word_behind_an_option_is_its_value_where_fio_takes_it() {
+fn word_behind_an_option_is_its_value_where_fio_takes_it() {
     if !is_installed() {
         return;
     }
@@ -281,7 +281,7 @@ fn a_word_behind_an_option_is_its_value_where_fio_takes_it() {
         let words: Vec<&str> = command.split(' ').skip(1).chain(["--parse-only"]).collect();
         let status = Command::new("fio").args(words).stdin(Stdio::null()).output().unwrap().status;
         let here = Jobs::of_command(&command);
-        // Options that fio does not know are told of, not refused: a newer fio may know them.
+        // Options that fio does not know are reported, not refused: a newer fio may know them.
         let is_taken = here.as_ref().is_ok_and(|jobs| {
             jobs.jobs.iter().all(|job| {
                 let known = |option: &String| options::find(option.split('=').next().unwrap()).is_some();

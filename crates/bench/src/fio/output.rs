@@ -1,4 +1,4 @@
-//! What fio writes as `json+`, as far as it is read here.
+//! The parts of fio's `json+` output that this crate reads.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -35,10 +35,10 @@ pub(crate) struct Output {
     /// Each job, or each group with `group_reporting`.
     #[serde(default)]
     pub jobs: Vec<JobOutput>,
-    /// The same of several machines (`--client`), with an entry of all of them together.
+    /// The jobs of several machines (`--client`), with an entry for their total.
     #[serde(default)]
     pub client_stats: Vec<JobOutput>,
-    /// What was written for all jobs.
+    /// The options of all jobs.
     #[serde(default, rename = "global options")]
     pub global: Options,
 }
@@ -46,9 +46,8 @@ pub(crate) struct Output {
 /// The figures of a job.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct JobOutput {
-    /// Its name.
     pub jobname: String,
-    /// Its group: a new one begins where a job waits for those before it.
+    /// The job's group: a group starts where a job waits for those before it.
     #[serde(default)]
     pub groupid: u64,
     /// The `errno` with which it ended; 0 if it did well.
@@ -56,7 +55,7 @@ pub(crate) struct JobOutput {
     /// The machine it ran on, where there are several.
     #[serde(default)]
     pub hostname: Option<String>,
-    /// What was written for it alone.
+    /// The options of this job alone.
     #[serde(default, rename = "job options")]
     pub options: Options,
     /// Reads.
@@ -125,7 +124,7 @@ impl Output {
         self.jobs.iter().chain(clients)
     }
 
-    /// What one of its jobs was told to do, as far as [`Job`] says what is done and in how much data.
+    /// The settings of a job, as far as [`Job`] has fields for them.
     ///
     /// # Errors
     /// What has no single figure; which option, and what is possible.
@@ -139,7 +138,7 @@ impl Output {
         Job::new(&output.jobname, &given).map_err(wrong)
     }
 
-    /// What was written for one of its jobs under this name.
+    /// An option of a job by its name.
     pub(crate) fn option<'o>(&'o self, output: &'o JobOutput, name: &str) -> Option<&'o str> {
         output.options.get(name).or_else(|| self.global.get(name)).map(String::as_str)
     }
@@ -154,7 +153,7 @@ impl Transfers {
     /// Operations that were completed in the measured time. Of those that were begun in it some may be
     /// missing, of those begun in the warm-up some are there; `io_bytes` may have one more of each process.
     pub(crate) fn ops(&self) -> u64 {
-        // Without times nobody counted the completed ones.
+        // Without times fio has not counted the completed operations.
         if self.times().count > 0 { self.times().count } else { self.total_ios }
     }
 
@@ -203,7 +202,7 @@ fn up_to(middle: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// As fio's `plat_val_to_idx` and `plat_idx_to_val` do together.
+    /// The middle of a bin, as fio's `plat_val_to_idx` and `plat_idx_to_val` compute it.
     fn middle(value: u64) -> u64 {
         let drop = value.checked_ilog2().unwrap_or(0).saturating_sub(6);
         let low = value >> drop << drop;
@@ -211,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_reaches_to_just_below_the_next() {
+    fn step_reaches_to_just_below_the_next() {
         for value in (0..10_000).chain([123_456, 16_777_215, 16_777_216, 10_000_000_019]) {
             let top = up_to(middle(value));
             assert!(

@@ -5,7 +5,7 @@ use super::options::{self, Kind};
 /// A job or `global`, as written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Section {
-    /// Its name; [`GLOBAL`] for options of all that follow.
+    /// The section's name; [`GLOBAL`] for options of all sections that follow.
     pub name: String,
     /// Options in their order.
     pub options: Vec<Given>,
@@ -14,9 +14,8 @@ pub(super) struct Section {
 /// An option as written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Given {
-    /// Its name.
     pub name: String,
-    /// What follows `=`.
+    /// The text behind `=`.
     pub value: Option<String>,
 }
 
@@ -61,7 +60,7 @@ const PROGRAM: [(&str, char, Next); 23] = [
     ("trigger-remote", 'J', Value),
     ("aux-path", 'K', Value),
 ];
-/// What makes it another program.
+/// Options that run another program.
 const REFUSED: [(&str, char, &str); 16] = [
     ("client", 'C', "is for jobs on other machines; give the jobs themselves"),
     ("server", 'S', "starts a server, and has no jobs"),
@@ -292,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_line_is_read_as_by_a_shell() {
+    fn command_line_is_read_as_by_a_shell() {
         let text = "fio --ioengine=sync --direct 0 \\\n --output=x.json --name=a --time_based --bs='4k' \\\n\
             -group_reporting --name \"b c\" --rw=read";
         let sections = command_line(text).unwrap();
@@ -331,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_file_has_comments_and_sections() {
+    fn job_file_has_comments_and_sections() {
         let text = "; comment\n[global-all]\nbs =8k # why\nkb_base=1000\n\n[one]\nrw=read\ntime_based\n[two]\nbs= 4k";
         assert_eq!(
             flat(&job_file(text).unwrap()),

@@ -24,7 +24,7 @@ const ERRORS: &str = "errors.txt";
 /// The installed fio.
 #[derive(Clone, Debug)]
 pub(crate) struct Tool {
-    /// As it names itself: `fio-3.33`.
+    /// The version as fio prints it: `fio-3.33`.
     pub version: String,
     engines: Vec<String>,
 }
@@ -41,7 +41,7 @@ pub(crate) struct Running {
 #[derive(Debug)]
 struct Process(Child);
 
-/// What fio tells while it runs, twice a second, to four digits.
+/// The rates that fio prints while it runs, twice a second, to four digits.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct LiveRates {
     /// Operations a second.
@@ -50,14 +50,13 @@ pub struct LiveRates {
     pub bytes_per_s: f64,
 }
 
-/// What a fio that has ended left.
+/// The results of a fio that has ended.
 #[derive(Debug)]
 pub(crate) struct Finished {
-    /// Its figures.
     pub output: Output,
-    /// What it complained of, a line each.
+    /// The error messages of fio.
     pub complaints: Vec<String>,
-    /// Where its logs are, as long as this is kept.
+    /// The directory of the logs, which is removed on drop.
     pub scratch: TempDir,
     is_success: bool,
 }
@@ -131,7 +130,7 @@ impl Tool {
 }
 
 impl Running {
-    /// What was told since the last time.
+    /// The rates since the last call.
     pub(crate) fn live_rates(&self) -> impl Iterator<Item = LiveRates> {
         self.live_rates.try_iter()
     }
@@ -196,7 +195,7 @@ impl Drop for Process {
     }
 }
 
-/// What fio answers to an option.
+/// The output of fio for an option.
 fn ask(program: &str, option: &str) -> Result<String, Error> {
     let answer = Command::new(program).arg(option).stdin(Stdio::null()).output();
     let answer = answer.map_err(|wrong| match wrong.kind() {
@@ -228,14 +227,14 @@ fn listen(stdout: impl Read, sender: &Sender<LiveRates>) {
             line.push(byte);
             continue;
         }
-        // When nobody listens any more, reading goes on, so that fio never waits.
+        // Reads on after the receiver is gone, so that fio never blocks on a full pipe.
         let _ = LiveRates::parse(&String::from_utf8_lossy(&line)).map(|rates| sender.send(rates));
         line.clear();
     }
 }
 
 impl LiveRates {
-    /// Of `…[r=186MiB/s,w=309MiB/s][r=23.8k,w=39.5k IOPS]…`, the sums.
+    /// The sums of `…[r=186MiB/s,w=309MiB/s][r=23.8k,w=39.5k IOPS]…`.
     fn parse(line: &str) -> Option<Self> {
         let mut brackets = line.split('[').filter_map(|part| part.split(']').next());
         let bytes = brackets.find(|part| part.contains("B/s"))?;

@@ -13,10 +13,10 @@ use super::tool::{LiveRates, Tool};
 use crate::error::Error;
 use crate::private_dir::PrivateDir;
 
-/// How often is looked whether fio has ended.
+/// Interval between checks whether fio has ended.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// What fio found for one of its jobs, all of its processes together.
+/// The result of one of fio's jobs, all of its processes together.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Measured {
     /// The job.
@@ -26,13 +26,11 @@ pub struct Measured {
     /// Reads and writes. Times are from submission on, so without what submitting took, unless the job asks
     /// for `lat_percentiles`.
     pub operations: Vec<Operation>,
-    /// What went wrong.
     pub error: Option<String>,
 }
 
-/// Runs the jobs in a directory with the installed fio. Only where the files are is replaced; `told` hears
-/// rates twice a second. Files that are made stay, as fio leaves them. The directory must be one that nobody
-/// else can write.
+/// Runs the jobs in a directory with the installed fio. Only the location of the files is replaced; `on_rates` receives
+/// rates twice a second. Files remain, as fio leaves them. No other user may be able to write the directory.
 ///
 /// # Errors
 /// fio is not installed, or refuses the jobs; or others could put links into the directory.
@@ -50,15 +48,15 @@ pub fn run_in(
         thread::sleep(PAUSE);
     }
     let finished = running.finish()?;
-    // If a job failed it is told of that one; else nobody knows which.
-    let nobody = finished.output.jobs.iter().all(|job| job.error == 0);
+    // An error without a failed job is reported for every job.
+    let is_unassigned = finished.output.jobs.iter().all(|job| job.error == 0);
     let measured = |outputs: &[JobOutput]| {
         let longest = outputs.iter().flat_map(|job| [job.read.runtime, job.write.runtime]).max().unwrap_or(0);
         Measured {
             name: outputs[0].jobname.clone(),
             seconds: longest as f64 / 1000.0,
             operations: operations(outputs),
-            error: finished.failure().filter(|_| nobody || outputs.iter().any(|job| job.error != 0)),
+            error: finished.failure().filter(|_| is_unassigned || outputs.iter().any(|job| job.error != 0)),
         }
     };
     // Without `group_reporting` each process has figures of its own.

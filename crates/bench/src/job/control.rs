@@ -1,4 +1,4 @@
-//! What the coordinator and a generator tell each other while a load runs.
+//! The state that the coordinator and a generator share while a load runs.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 /// Most seconds a measurement and its warm-up may take together.
 pub const SECONDS_MAX: usize = 3600;
 
-/// What the coordinator and a generator tell each other while a load runs. All times are nanoseconds.
+/// The state that the coordinator and a generator share while a load runs. All times are nanoseconds.
 #[derive(Debug)]
 pub struct Control {
     /// When the load begins, since 1970 by this machine's clock.
@@ -19,7 +19,7 @@ pub struct Control {
     seconds: Box<[Live]>,
 }
 
-/// What was done in one second, counted while it passes.
+/// The operations and bytes of one second, counted while it passes.
 #[derive(Debug, Default)]
 struct Live {
     ops: AtomicU64,

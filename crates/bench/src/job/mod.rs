@@ -12,7 +12,6 @@ pub use control::{Control, SECONDS_MAX, moment};
 /// A load, and the share of it that is one generator's.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Job {
-    /// What runs.
     pub work: Work,
     /// Over which protocol; that of the target without.
     #[serde(default)]
@@ -27,14 +26,13 @@ pub struct Job {
     pub transfer: u64,
     /// Whether attributes are cached.
     pub attribute_cache: bool,
-    /// How safe writes are.
     pub stability: Stability,
-    /// What is meant to be in the server's memory.
+    /// The intended state of the server's cache.
     pub cache: Cache,
     /// Whether each repetition comes to the same places; as `cache` wants it without.
     #[serde(default)]
     pub same_places: Option<bool>,
-    /// What is done to names, for [`Work::Metadata`].
+    /// The operation on names, for [`Work::Metadata`].
     #[serde(default)]
     pub metadata: Option<Metadata>,
     /// Bytes of the calls into which a client's page cache gathers sequential operations, for
@@ -45,7 +43,7 @@ pub struct Job {
     pub clients_total: usize,
     /// The first of this generator's clients.
     pub first_client: usize,
-    /// How many are this generator's.
+    /// The clients of this generator.
     pub clients: usize,
     /// Connections of each client.
     pub connections: usize,
@@ -64,7 +62,7 @@ pub struct Job {
     pub file_scale_thousandths: u32,
     /// Which repetition it is, for places of its own.
     pub repetition: u32,
-    /// Where the pseudo-random sequences begin.
+    /// The seed of the pseudo-random sequences.
     pub seed: u64,
 }
 
@@ -84,7 +82,7 @@ impl Job {
     }
 }
 
-/// As many files as usual.
+/// The default file scale.
 fn whole() -> u32 {
     1000
 }

@@ -26,9 +26,9 @@ pub(super) struct Call<'a> {
     pub(super) stability: Stability,
     pub(super) cookie: u64,
     pub(super) cookieverf: &'a [u8; 8],
-    /// Of all connections, which.
+    /// The number of the connection among all.
     pub(super) connection: usize,
-    /// Of the names, which.
+    /// The number of the name.
     pub(super) serial: u32,
 }
 
@@ -45,7 +45,7 @@ impl Call<'_> {
         scratch_name(self.connection, self.slot, self.serial.wrapping_add(after))
     }
 
-    /// Whose data follows, and how many bytes of it.
+    /// The payload that follows, and its length.
     #[inline]
     pub(super) fn payload(&self) -> Option<(usize, u32)> {
         (self.kind == Kind::Write).then_some((self.slot, self.transfer))

@@ -1,4 +1,4 @@
-//! How the calls of a load are made on one connection, and what replies to them mean.
+//! The protocol of a connection: its calls, and their results.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::driver::calls::Calls;
 use crate::driver::fault::{Fault, ReplyError};
 use crate::driver::generator::Reply;
 
-/// What is spoken on a connection, with the calls of its client prepared.
+/// The protocol of a connection, with the calls of its client prepared.
 #[derive(Debug)]
 pub(super) enum Dialect {
     V3(Arc<v3::Templates>),

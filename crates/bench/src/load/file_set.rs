@@ -1,4 +1,4 @@
-//! What a load finds on the server: a directory of files with known content.
+//! The files of a load on the server: a directory of files with known content.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -19,13 +19,13 @@ use wire_client::{Client, Handle};
 const DIRECTORY: &str = "plimsoll-bench";
 /// The directory with many empty files; where there are several, how their names begin.
 const MANY: &str = "many";
-/// Where CREATE and REMOVE work.
+/// The directory for CREATE and REMOVE.
 const SCRATCH: &str = "scratch";
 /// Largest WRITE and READ of the set-up.
 const TRANSFER_MAX: u64 = 256 << 10;
 /// Over so many connections files are made.
 const LAYOUT_CONNECTIONS: usize = 4;
-/// How often it is told how far that is.
+/// Interval between reports of the progress.
 const PROGRESS: Duration = Duration::from_millis(20);
 /// Units read of each file to see whether it can be used again.
 const SAMPLES: u64 = 32;
@@ -307,7 +307,7 @@ impl FileSet {
     }
 }
 
-/// So many directories; a single one has the plain name.
+/// Creates the directories; a single one has the plain name.
 fn directories(client: &mut Client, top: &Handle, name: &str, count: usize) -> Result<Vec<Handle>, Error> {
     if count == 1 {
         return Ok(vec![client.make_dir(top, name, 0o755)?]);

@@ -27,9 +27,9 @@ const IN_FLIGHT: u32 = 1 << 31;
 /// One operation at a time of the application: one call, or the calls of its parts.
 #[derive(Clone, Debug)]
 pub(super) struct Worker {
-    /// Whose blocks it works on.
+    /// The stream whose blocks the worker uses.
     stream: usize,
-    /// What the application asked for.
+    /// The kind of the operation, as the application sees it.
     kind: Kind,
     issued: u64,
     /// When it should have been issued.
@@ -52,7 +52,7 @@ pub(super) struct Worker {
     listed: u64,
 }
 
-/// What all connections share.
+/// State that all connections share.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) plan: Plan,
@@ -60,7 +60,7 @@ pub(super) struct Shared {
     read_mix: ReadMix,
     /// Nanoseconds between two operations of a worker, where there is a schedule.
     interval: Option<u64>,
-    /// Of the plan, which would have to divide for each call.
+    /// The plan's parts of an operation, stored to avoid a division for each call.
     parts: usize,
     transfer: u32,
     blocks_per_file: u64,
@@ -87,7 +87,7 @@ impl Shared {
 #[derive(Debug)]
 pub(super) struct PlanGenerator {
     shared: Arc<Shared>,
-    /// Of all connections of all generators, which.
+    /// The number of the connection among those of all generators.
     number: usize,
     pub(super) client: usize,
     slots: Vec<CallSlot>,
@@ -98,11 +98,11 @@ pub(super) struct PlanGenerator {
     /// Good operations in the window.
     pub(super) ops: u64,
     random: Random,
-    /// Of each block in the region the last write acknowledged, zero where unknown. Kept by verifying
-    /// writers, who never have two calls on one block, so that what a READ must find is certain.
+    /// The generation of the last acknowledged write of each block in the region, zero where unknown. Verifying
+    /// writers keep it. They never have two calls on one block, so the data that a READ must find is certain.
     pub(super) ledger: Vec<u32>,
     verf: Option<WriteVerf>,
-    /// How often the server's verifier changed: it restarted.
+    /// Changes of the server's write verifier: restarts.
     pub(super) restarts: u64,
 }
 
@@ -198,7 +198,7 @@ impl PlanGenerator {
         (first..first + parts).for_each(|slot| self.issue(slot, kind, calls));
     }
 
-    /// What belongs to the same operation behind a call, or to all parts of one.
+    /// The call that follows another in the same operation, and the number of its parts.
     #[inline]
     fn following(&self, first: usize, kind: Kind) -> Option<(Kind, usize)> {
         let failed = self.workers[self.slots[first].worker as usize].failed;
@@ -382,7 +382,7 @@ impl PlanGenerator {
         number % self.shared.plan.directories
     }
 
-    /// Where the name of this slot is, so many names after the one it has.
+    /// The directory that holds the name of this slot, `after` names after the current one.
     #[inline]
     fn own_directory(&self, slot: usize, after: usize) -> usize {
         let serial = self.workers[self.slots[slot].worker as usize].serial as usize;
@@ -472,7 +472,7 @@ impl Generator for PlanGenerator {
         self.next_operation(worker, due, context.now, calls);
     }
 
-    /// What a schedule would have taken away later goes now.
+    /// Removes the created names that a schedule would have removed later.
     fn end(&mut self, calls: &mut Calls, context: &mut RunContext) {
         for index in 0..self.workers.len() {
             let worker = &mut self.workers[index];

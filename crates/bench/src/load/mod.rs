@@ -48,10 +48,10 @@ pub use report::{KindReport, Report, Second};
 
 /// Room in a reply for everything but data.
 const REPLY_OVERHEAD: usize = 1024;
-/// How often progress is told.
+/// Interval between reports of the progress.
 const PROGRESS: Duration = Duration::from_millis(200);
 
-/// How far a run is.
+/// The progress of a load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Progress {
     /// Files are made; the share done.
@@ -171,8 +171,7 @@ impl Prepared {
         self.file_set.warm(&self.shared.plan)
     }
 
-    /// What follows a load of its own: commits what it wrote, reads it back, and removes it, as the plan
-    /// says.
+    /// Cleans up after a load of its own: commits its writes, reads them back, and removes the files, as planned.
     fn finish(
         &mut self,
         plan: &Plan,
@@ -203,7 +202,7 @@ impl Prepared {
         Ok(())
     }
 
-    /// How often the server's write verifier changed.
+    /// Changes of the server's write verifier.
     pub(crate) fn restarts(&self) -> u64 {
         self.connections.iter().map(|connection| connection.generator.restarts).sum()
     }

@@ -1,4 +1,4 @@
-//! What a load is to do.
+//! The plan of a load.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -97,7 +97,7 @@ pub enum BlockOrder {
     Shuffled,
 }
 
-/// Whose blocks are whose.
+/// The assignment of blocks to connections or jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Placement {
@@ -108,7 +108,6 @@ pub enum Placement {
     Jobs(usize),
 }
 
-/// As the wire wants it.
 pub(crate) fn stable_how(stability: Stability) -> StableHow {
     match stability {
         Stability::Unstable => StableHow::Unstable,
@@ -172,7 +171,7 @@ impl Kind {
         }
     }
 
-    /// What it is called in a version of NFS, or over SMB.
+    /// The name of the call in a version of NFS, or over SMB.
     pub fn name(self, version: Version) -> String {
         match (self, version) {
             (Self::Readdirplus, Version::V41 | Version::V42) => "READDIR".to_owned(),
@@ -223,17 +222,15 @@ pub struct Plan {
     pub attribute_cache: bool,
     /// The order of the blocks.
     pub order: BlockOrder,
-    /// Of a mix, the READs.
+    /// The share of READs in a mix.
     pub read_percent: u8,
-    /// How safe WRITEs are.
     pub stability: Stability,
     /// Bytes of each job or connection after which a COMMIT follows, where WRITEs are unstable.
     pub commit_every: Option<u64>,
     /// Operations a second of all clients together, on a schedule; as many as possible without it.
     pub rate: Option<f64>,
-    /// Whose blocks are whose.
     pub placement: Placement,
-    /// Where sequences begin: a share of the blocks, in 2^-64.
+    /// The start of sequences: a share of the blocks, in 2^-64.
     pub start_at: u64,
     /// The number of the first client and of the first file, where other generators have those before.
     pub first_client: usize,
@@ -255,15 +252,14 @@ pub struct Plan {
     pub entries: usize,
     /// Directories that names are spread over.
     pub directories: usize,
-    /// How long is measured.
+    /// The length of the measurement.
     #[serde(serialize_with = "seconds")]
     pub time: Duration,
-    /// How long runs before that.
     #[serde(serialize_with = "seconds")]
     pub warm_up: Duration,
     /// Check every byte that comes back, and read everything back in the end.
     pub verify: bool,
-    /// Where the pseudo-random sequences begin.
+    /// The seed of the pseudo-random sequences.
     pub seed: u64,
     /// The caller's user.
     pub uid: u32,
@@ -271,7 +267,7 @@ pub struct Plan {
     pub gid: u32,
     /// Call from ports below 1024.
     pub privileged_port: bool,
-    /// What the target's user logs in with over SMB.
+    /// The password hash of the target's SMB user.
     #[serde(skip)]
     pub nt_hash: Option<NtHash>,
     /// Threads; by default one a core, but not more than connections.
@@ -365,8 +361,8 @@ impl Plan {
         self.verify && self.op.writes()
     }
 
-    /// Whether payload of replies is dropped in the kernel instead of being copied out: only where nobody
-    /// looks at it and the second receive it takes is worth it.
+    /// Whether the kernel drops the payload of replies instead of copying it: only if the load does not verify data, and the
+    /// payload is worth the second receive.
     pub(crate) fn discards(&self) -> bool {
         self.op.transfers()
             && self.op != Op::Write

@@ -11,7 +11,7 @@ use crate::pattern::{self, FileOffset};
 /// A call in flight, and what its reply must match.
 #[derive(Clone, Debug)]
 pub(super) struct CallSlot {
-    /// Whose operation it is part of.
+    /// The worker whose operation the call is part of.
     pub(super) worker: u32,
     pub(super) kind: Kind,
     pub(super) position: FileOffset,
@@ -19,7 +19,7 @@ pub(super) struct CallSlot {
     pub(super) generation: u32,
 }
 
-/// What a good reply brought.
+/// The outcome of a successful call.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct CallOutcome {
     pub(super) bytes: u64,
@@ -43,12 +43,12 @@ pub(super) fn check(plan: &Plan, slot: &CallSlot, result: CallResult<'_>) -> Res
     })
 }
 
-/// What a READ brought.
+/// The results of a READ.
 pub(super) struct ReadResult<'a> {
     pub(super) head: ReadHead,
     /// The data, with the padding that it has on the wire.
     pub(super) data: &'a [u8],
-    /// How long that should be, with what was dropped.
+    /// The length that the data should have, with the dropped bytes.
     pub(super) padded: usize,
     /// Bytes of it that were dropped unread.
     pub(super) missing: usize,

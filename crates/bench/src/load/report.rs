@@ -1,4 +1,4 @@
-//! What a load found.
+//! The result of a load.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,11 +22,10 @@ const SHORT: Duration = Duration::from_secs(5);
 /// The whole result of a load.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// What was asked for.
     pub plan: Plan,
     /// The measurement's start, in seconds since 1970.
     pub started: f64,
-    /// Its length.
+    /// The length of the interval.
     pub seconds: f64,
     /// Good replies in it.
     pub ops: u64,
@@ -34,7 +33,7 @@ pub struct Report {
     pub ops_per_s: f64,
     /// Data read and written in it.
     pub bytes: u64,
-    /// The same in MiB (2^20 bytes) a second.
+    /// MiB (2^20 bytes) a second.
     pub mib_per_s: f64,
     /// Calls that the generator itself sent more than a millisecond after they were due, where a rate was
     /// asked for.
@@ -47,7 +46,7 @@ pub struct Report {
     pub errors: BTreeMap<String, u64>,
     /// The first of them in words.
     pub error_details: Vec<String>,
-    /// How often the server's write verifier changed.
+    /// Changes of the server's write verifier.
     pub server_restarts: u64,
     /// The COMMIT of all files after the measurement, where WRITEs were unstable.
     pub final_commit_ms: Option<f64>,
@@ -65,7 +64,7 @@ pub struct Report {
     pub server_cpu_us_per_op: Option<f64>,
     /// Client and server are on one host: no statement about a volume.
     pub co_located: bool,
-    /// What makes the figures doubtful.
+    /// Reasons to doubt the figures.
     pub warnings: Vec<String>,
 }
 
@@ -89,7 +88,7 @@ pub struct KindReport {
     /// The whole distribution of `latency`: nanoseconds up to which, and how many replies, three significant
     /// digits.
     pub latency_histogram: Vec<(u64, u64)>,
-    /// The same of `response`.
+    /// The histogram of `response`.
     pub response_histogram: Option<Vec<(u64, u64)>>,
 }
 
@@ -102,7 +101,7 @@ pub struct Second {
     pub bytes: u64,
 }
 
-/// What is known beside the counts.
+/// Facts beside the counts.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Facts {
     pub(super) started: f64,
@@ -218,7 +217,7 @@ fn warnings(plan: &Plan, counters: &OpCounters, facts: Facts) -> Vec<String> {
     warnings
 }
 
-/// Where a rate was asked for: whether it came about, and on time.
+/// Warnings where a requested rate was not reached, or operations were late.
 fn schedule_warnings(plan: &Plan, ops: u64, late: u64) -> Vec<String> {
     let Some(asked) = plan.rate else { return Vec::new() };
     let (delivered, late) = (ops as f64 / plan.time.as_secs_f64(), late as f64 / ops.max(1) as f64);

@@ -1,4 +1,4 @@
-//! What the clients of a load have at the server: connections, and over NFSv4 and SMB sessions and open files.
+//! The state of a load's clients at the server: connections, and over NFSv4 and SMB sessions and open files.
 
 use std::net::TcpStream;
 use std::ops::Range;
@@ -68,7 +68,7 @@ impl Sessions {
             Version::Smb(_) => {
                 let connections: Vec<usize> = connections.collect();
                 let sessions = connections.chunks(target.channels.max(1));
-                let attached = sessions.map(|own| over_smb(plan, (client, own), identity, file_set));
+                let attached = sessions.map(|own| over_smb(plan, client, own, identity, file_set));
                 Ok(attached.collect::<Result<Vec<_>, Error>>()?.into_iter().flatten().collect())
             }
         }
@@ -106,7 +106,8 @@ impl Sessions {
 /// Connects these connections of a client over SMB, with one session for all of them.
 fn over_smb(
     plan: &Plan,
-    (client, connections): (usize, &[usize]),
+    client: usize,
+    connections: &[usize],
     identity: &Identity,
     file_set: &FileSet,
 ) -> Result<Vec<ClientConnection>, Error> {
@@ -134,8 +135,7 @@ fn check_credits(plan: &Plan, channel: &Channel) -> Result<(), Error> {
     Err(Error::Plan(format!("a call takes {charge} credits; this server grants less ({channel:?})")))
 }
 
-/// Opens the data files that a client works on with stateids of its own; of the others the stateid is that
-/// of nobody.
+/// Opens the data files that a client uses; the others have the anonymous stateid.
 fn open_files(
     plan: &Plan,
     client: usize,

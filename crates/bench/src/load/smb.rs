@@ -57,7 +57,7 @@ pub(super) fn charge(kind: Kind, transfer: u32) -> u16 {
     }
 }
 
-/// What all connections of a session have open, and the paths of what calls open.
+/// The opens that all connections of a session share, and the paths that calls open.
 #[derive(Debug)]
 pub(super) struct SharedOpens {
     /// The data files as they are open all the while; zeros of those that are not.
@@ -95,13 +95,13 @@ impl SharedOpens {
     }
 }
 
-/// What the calls of one connection have open.
+/// The opens of the calls on one connection.
 #[derive(Debug)]
 pub(super) struct Opens {
     shared: Arc<SharedOpens>,
     /// The large directory, open for each slot: where a listing goes on belongs to the open.
     listings: Vec<FileId>,
-    /// What each slot has opened and not closed.
+    /// The open file of each slot.
     opened: Vec<Option<FileId>>,
     /// Calls of an operation: the first of their slots opens for all.
     parts: usize,
@@ -136,7 +136,7 @@ impl Opens {
         })
     }
 
-    /// What a slot has opened, for a reply to say.
+    /// The open file of a slot.
     #[inline]
     pub(super) fn opened_mut(&mut self, slot: usize) -> &mut Option<FileId> {
         &mut self.opened[slot]
@@ -226,7 +226,7 @@ fn open(session: &mut Session, path: &[u8], mode: OpenMode) -> Result<FileId, wi
     Ok(reply.body::<CreateResponse<'_>>()?.file_id)
 }
 
-/// How safe a WRITE is to be when it is answered.
+/// The flags for a stability.
 fn write_flags(stability: Stability) -> WriteFlags {
     match stability {
         Stability::Unstable => WriteFlags::empty(),

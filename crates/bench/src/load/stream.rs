@@ -8,12 +8,12 @@ use crate::pattern::{Random, mix};
 /// The blocks that a connection or a job works on.
 #[derive(Debug)]
 pub(super) struct Stream {
-    /// Its first block, in all files of the plan.
+    /// The first block, counted over all files of the plan.
     pub(super) first: u64,
     pub(super) blocks: u64,
     /// The next one in order, counted without end.
     cursor: AtomicU64,
-    /// Of the random order in which each block comes once.
+    /// The key of the random order in which each block comes once.
     key: u64,
     /// Bytes written and not yet committed.
     uncommitted: AtomicU64,
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mix_is_exact() {
+    fn mix_is_exact() {
         for percent in [0, 25, 33, 50, 99, 100] {
             let mix = ReadMix::default();
             let reads = (0..300).filter(|_| mix.is_read(percent)).count();

@@ -1,4 +1,4 @@
-//! Who makes the load of one target: one generator, or one on each of several machines, as one.
+//! The generators of one target: one, or one on each of several machines, used as one.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, ScopedJoinHandle};
@@ -14,19 +14,18 @@ use crate::job::Control;
 use crate::job::Job;
 use crate::observer::{Observer, Sample};
 
-/// How often somebody looks.
+/// Interval between checks.
 const POLL: Duration = Duration::from_millis(50);
-/// How often at least, next to the window's edges.
+/// Shortest interval between checks, near the window's edges.
 const POLL_MIN: Duration = Duration::from_millis(1);
 /// From the order to the beginning on this machine.
 const START_DELAY: Duration = Duration::from_millis(50);
-/// The same where others have to hear of it and first measure their clocks.
+/// Time from the request to the beginning on other machines, which measure their clocks first.
 const START_DELAY_REMOTE: Duration = Duration::from_secs(1);
 
-/// What goes on in a run.
+/// The status of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PhaseStatus {
-    /// What.
     pub phase: Phase,
     /// Operations in the last whole second.
     pub ops_per_s: f64,
@@ -58,12 +57,12 @@ impl GeneratorGroup {
     /// There is none.
     pub fn new(members: Vec<Box<dyn Engine>>) -> Result<Self, Error> {
         if members.is_empty() {
-            return Err(Error::Plan("nobody makes load; name at least one agent".to_owned()));
+            return Err(Error::Plan("there is no generator; name at least one agent".to_owned()));
         }
         Ok(Self(members))
     }
 
-    /// What the generators know of the target; they must not differ in what it is.
+    /// The facts of the target, which must be the same for all generators.
     ///
     /// # Errors
     /// One of them cannot reach it.

@@ -30,33 +30,31 @@ use crate::pattern::Random;
 pub use generator_group::{GeneratorGroup, Phase, PhaseStatus};
 pub use thoroughness::Thoroughness;
 
-/// So many repetitions in a row without any result end a run.
+/// Repetitions in a row without a result that end a run.
 const FAILURES_MAX: usize = 3;
 
 /// A target, and what makes load for it.
 pub struct Arm {
-    /// Who makes the load.
     pub generators: GeneratorGroup,
-    /// Who can ask the server.
+    /// The observer of the server, if it can be asked.
     pub observer: Option<Box<dyn Observer>>,
 }
 
-/// What is to be run.
+/// A run to be made.
 #[derive(Clone, Debug)]
 pub struct RunRequest {
     /// The scenario.
     pub scenario: Scenario,
-    /// How thoroughly.
     pub preset: Preset,
     /// In what the preset is deviated from.
     pub thoroughness: Thoroughness,
-    /// Where the pseudo-random sequences begin.
+    /// The seed of the pseudo-random sequences.
     pub seed: u64,
     /// Most bytes of all files together.
     pub working_set_max: Option<u64>,
 }
 
-/// How far a run is.
+/// The progress of a run.
 #[derive(Clone, Debug)]
 pub struct Progress<'a> {
     /// Which arm, where there are several.
@@ -65,9 +63,8 @@ pub struct Progress<'a> {
     pub label: &'a str,
     /// The share of the whole run that is done.
     pub done: f64,
-    /// How long the rest should take.
+    /// The estimated rest of the run.
     pub remaining: Duration,
-    /// What is going on.
     pub status: PhaseStatus,
 }
 
@@ -165,7 +162,7 @@ fn file_size(request: &RunRequest, runs: &[Run], series: &Series) -> u64 {
     (all / series.jobs_max() as u64 / block).max(1) * block
 }
 
-/// Of each series, the bytes of all its files together.
+/// The bytes of all files of each series.
 fn working_sets(request: &RunRequest, run: &Run) -> Vec<u64> {
     let numbered = run.scenario.series.iter().enumerate();
     let series_bytes = |(index, series): (usize, &Series)| match series.work {
@@ -183,7 +180,7 @@ fn working_sets(request: &RunRequest, run: &Run) -> Vec<u64> {
     numbered.map(series_bytes).collect()
 }
 
-/// What is smaller or shorter than the scenario or the method says.
+/// Deviations to a smaller size or a shorter time than the scenario or the method asks for.
 fn scaled(request: &RunRequest, file_sizes: &[u64]) -> Vec<String> {
     let mut scaled = request.thoroughness.deviations(&request.scenario);
     let mut sets: Vec<(String, Vec<&str>)> = Vec::new();
@@ -384,12 +381,12 @@ impl Runner<'_> {
     }
 }
 
-/// How much of a run has passed.
+/// The progress of a run in repetitions.
 struct Progression {
     began: Instant,
     done: u32,
     planned: u32,
-    /// What one repetition takes at least.
+    /// The least time of a repetition.
     least: Duration,
 }
 

@@ -24,7 +24,7 @@ pub(super) fn check(scenario: &Scenario, target: &TargetFacts) -> Result<(), Err
     Ok(())
 }
 
-/// What of a series no built-in client of SMB does.
+/// The feature of a series that the built-in client of SMB lacks.
 fn nfs_only_feature(series: &Series) -> Option<&'static str> {
     match series.work {
         // Over SMB opening a file brings its attributes.
@@ -77,7 +77,7 @@ mod tests {
         refused("sizing", "NFSv3", protocols, mount)
     }
 
-    /// Of a target where the built-in client speaks `spoken`.
+    /// The error for a target whose built-in client speaks `spoken`.
     fn refused(
         scenario: &str,
         spoken: &str,
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_spoken_is_refused_with_what_would_be() {
+    fn unsupported_protocol_is_refused_with_alternative() {
         use Protocol::{NfsV3, NfsV41, Smb};
         assert_eq!(checked(&[], None), None);
         assert_eq!(checked(&[NfsV3], None), None);

@@ -1,4 +1,4 @@
-//! How many calls in flight bring the most.
+//! The search for the number of calls in flight with the highest rate.
 
 use report::result::{Measurement, Probe};
 use report::scenario::limits::DEPTH_MAX;

@@ -1,4 +1,4 @@
-//! What of a run is not as on the page whose figures stand beside it, as far as the target can tell.
+//! Differences between a target and the setup of the page whose figures stand beside its own.
 
 use envelope::{Direction, Published, Unit};
 use report::document::table::separated;
@@ -111,7 +111,7 @@ fn mib(limits: &Limits, direction: Direction) -> Option<f64> {
     own.into_iter().chain(limits.bytes_per_s).min().map(|limit| limit as f64 / f64::from(1 << 20))
 }
 
-/// Where the server takes less in a call than the series wants.
+/// The difference where the server accepts shorter calls than the series uses.
 fn transfer_difference(target: &TargetFacts, series: &Series) -> Option<String> {
     let wanted = series.transfers.iter().max().or(series.blocks.iter().max()).copied()?;
     let most = target.read_max.into_iter().chain(target.write_max).min()?;
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_as_on_the_page_is_no_doubt() {
+    fn matching_setup_has_no_caveat() {
         assert!(volume_differences(&volume(), &series()).is_empty());
         let limits = Limits { bytes_per_s: Some(5_237 << 20), ..Limits::default() };
         assert!(volume_differences(&VolumeFacts { limits, ..volume() }, &series()).is_empty());
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn relaxed_volumes_do_not_write_as_the_pages_do() {
+    fn relaxed_durability_differs_from_the_pages() {
         let relaxed = VolumeFacts { durability: Some(Durability::Relaxed), ..volume() };
         assert!(volume_differences(&relaxed, &series()).is_empty(), "reads alone");
         let writes = Series { reads: vec![0], stability: Stability::FileSync, ..series() };
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn levels_curves_and_limits_of_others_are_named() {
+    fn other_levels_curves_and_limits_are_named() {
         let said = |volume: VolumeFacts| volume_differences(&volume, &series()).join("; ");
         let other = said(VolumeFacts { level: "anf/ultra".to_owned(), ..volume() });
         assert_eq!(other, "the volume is at anf/ultra, the published figures are of gcnv/extreme");
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_that_the_server_does_not_take_are_named() {
+    fn shorter_calls_of_the_server_are_named() {
         let target =
             |most| TargetFacts { read_max: Some(most), write_max: Some(most), ..TargetFacts::default() };
         assert_eq!(transfer_difference(&target(64 << 10), &series()), None);

@@ -1,8 +1,8 @@
-//! What the presets mean.
+//! The presets.
 
 use report::scenario::{Preset, Scenario, Series};
 
-/// How long and how often is measured. Times are whole seconds.
+/// The length and number of measurements. Times are whole seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Thoroughness {
     /// Repetitions of each point.
@@ -11,7 +11,7 @@ pub struct Thoroughness {
     pub warm_up_min: u64,
     /// Warm-up at most; longer than the least, it ends when the rate is steady.
     pub warm_up_max: u64,
-    /// What is measured.
+    /// Seconds of a measurement.
     pub time: u64,
     /// Warm-up and measurement of a probe in the search for the number of calls in flight.
     pub probe: (u64, u64),
@@ -25,7 +25,7 @@ pub struct Thoroughness {
     pub file_scale_thousandths: u32,
 }
 
-/// What the method asks for: three repetitions, warm-up until steady and at least so long, and then a minute.
+/// The method's values: three repetitions, a warm-up until the rate is steady, and then a minute.
 const METHOD: Thoroughness = Thoroughness {
     repetitions: 3,
     warm_up_min: 30,
@@ -59,7 +59,7 @@ impl From<Preset> for Thoroughness {
 }
 
 impl Thoroughness {
-    /// What of it is less than the method asks for, where the scenario needs it.
+    /// Deviations below the method where the scenario needs its values.
     pub(crate) fn deviations(&self, scenario: &Scenario) -> Vec<String> {
         let mut all = Vec::new();
         let mut less = |what: &str, is: u64, method: u64| {

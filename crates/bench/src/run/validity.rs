@@ -1,4 +1,4 @@
-//! What makes a figure doubtful, or takes it away.
+//! Caveats that qualify or void a result.
 
 use report::result::{Caveat, CaveatKind, Cell, Direction, MachineUse, Measurement, Run, TargetFacts};
 use report::scenario::{Cache, Work};
@@ -14,9 +14,9 @@ const BUSY_MAX: f64 = 0.8;
 const NETWORK_MAX: f64 = 0.9;
 /// Repetitions that differ more are flagged.
 const VARIATION_MAX: f64 = 0.05;
-/// How far a mix may be off, in percent of the operations.
+/// The largest deviation of a mix, in percent of the operations.
 const MIX_MAX: f64 = 0.5;
-/// What is meant to be in memory is, from this share on; what is not is not, up to the rest.
+/// The cache hit ratio from which reads count as from memory; one minus it, up to which as from storage.
 const WARM_MIN: f64 = 0.95;
 
 /// Adds the caveats that a measurement shows by itself.
@@ -98,7 +98,7 @@ fn connections(job: &Job) -> usize {
     (0..job.clients_total).map(of_client).sum()
 }
 
-/// Where operations had a schedule and too few of them came about: how many.
+/// The shortfall where too few operations of a schedule were done, in words.
 fn rate_shortfall(measured: &Measurement, job: &Job) -> Option<String> {
     let asked = job.rate?;
     let reached = measured.ops(None) as f64 / measured.seconds;
@@ -106,8 +106,7 @@ fn rate_shortfall(measured: &Measurement, job: &Job) -> Option<String> {
         .then(|| format!("delivered {reached:.1} of {asked} operations a second asked"))
 }
 
-/// What says that a machine that makes load was the limit, and not the server; `shared` is one that the
-/// server is on, too.
+/// The signs that a generator's machine was the bottleneck; `shared` if the server runs on it too.
 fn client_limits(usage: &MachineUse, ops: u64, shared: bool) -> Vec<String> {
     let late = usage.late as f64 / ops.max(1) as f64;
     let network = usage.network_share.unwrap_or(0.0);

@@ -7,7 +7,7 @@ use super::observed::Observed;
 use super::traffic::{Interval, observed};
 use crate::error::Error;
 
-/// What a service has counted for a volume at one moment.
+/// The counters of a service for a volume at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Counters {
     /// Seconds since any beginning, the same for all of a row.
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn the_peak_of_a_row_counts_and_its_average_is_by_time() {
+    fn peak_of_a_row_counts_and_its_average_is_by_time() {
         let mut samples = [at(0.0, 0, 50), at(10.0, 1000, 50), at(40.0, 1000, 50), at(50.0, 1500, 60)];
         samples[1].clients = Some(3);
         samples[1].connections = Some(8);

@@ -1,4 +1,4 @@
-//! What fio measured: jobs that ran at the same time are one load.
+//! Results of fio: jobs that ran at the same time are one load.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
@@ -15,8 +15,7 @@ const MIXED_SIZES: [&str; 3] = ["bssplit", "bsrange", "blocksize_range"];
 /// Options that say how much is asked for.
 const HELD_BACK: [&str; 3] = ["rate", "rate_iops", "thinktime"];
 
-/// What the version says where `bench report` wrote the figures of a run: a job for each cell, all in one
-/// group.
+/// The mark in the version of figures that `bench report` wrote: a job for each cell, all in one group.
 const OURS: &str = " in the form of fio-";
 
 /// Operations of one size and order.
@@ -97,7 +96,7 @@ impl Group {
             let mixed = MIXED_SIZES.iter().any(|name| output.option(one, name).is_some());
             group.add(&one.read, true, &job, mixed)?;
             group.add(&one.write, false, &job, mixed)?;
-            // Without `group_reporting` each process is told of.
+            // Without `group_reporting` each process has an entry.
             let name = (one.hostname.clone().unwrap_or_default(), job.name.clone());
             if !group.names.contains(&name) {
                 let more = group.working_set.zip(job.working_set());
@@ -146,7 +145,7 @@ impl Group {
     }
 }
 
-/// What is to be known of what jobs found.
+/// Notes about the jobs.
 fn notes(output: &Output, jobs: &[&JobOutput]) -> Vec<String> {
     let written = |names: &[&str]| {
         let is_written = |job: &&JobOutput| names.iter().any(|name| output.option(job, name).is_some());

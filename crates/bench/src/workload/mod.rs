@@ -20,7 +20,7 @@ pub use counters::{Counters, sampled};
 pub use measured::measured;
 pub use observed::{Observed, Pick};
 
-/// What a text can be.
+/// The form of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     Run,

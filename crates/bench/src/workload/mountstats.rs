@@ -7,7 +7,7 @@ use super::observed::{Observed, Pick};
 use super::traffic::observed;
 use crate::mountstats::{Mount, protocol};
 
-/// What is to be said of counters of a mount.
+/// A note on the counters of a mount.
 pub(super) const ONE_CLIENT: &str = "It is the load of this client alone: add that of the others.";
 
 pub(super) fn read(text: &str, pick: &Pick) -> Result<Observed, String> {
@@ -68,7 +68,7 @@ pub(super) fn place<'m>(mut places: Vec<&'m str>, wanted: Option<&str>) -> Resul
     }
 }
 
-/// Its counters; its age is their time.
+/// The counters of a mount; its age is their time.
 fn counters(mount: &Mount) -> Result<Counters, String> {
     let missing = |what: &str| {
         let allowed = "allowed: the mount's whole section of /proc/self/mountstats";
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_went_backwards_or_stood_still_is_refused() {
+    fn counters_that_decrease_or_stop_are_refused() {
         let (before, after) = (text(1024, 2048, 256, 5), text(1034, 2148, 256, 5));
         assert!(refused(&before, &since(after.clone())).contains("-10 s passed"));
         assert!(refused(&before, &since(before.clone())).contains("it: 0 s passed"));
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mount_is_picked_and_must_be_whole() {
+    fn mount_is_picked_and_must_be_whole() {
         let text = text(1024, 2048, 256, 5);
         assert!(refused(&text, &Pick::default()).ends_with("say which with --mount: /home, /mnt/a b"));
         assert!(refused(&text, &at("/mnt")).ends_with("no NFS mount at /mnt; allowed: /home, /mnt/a b"));
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_protocol_that_no_level_has_is_said() {
+    fn protocol_without_level_is_reported() {
         let used = text(1024, 2048, 256, 5).replace(",vers=3,", ",vers=4.0,");
         let found = read("it", &used, &at("/mnt/a b")).unwrap();
         assert!(found.protocol.is_none() && found.notes[3].contains("vers=4.0"), "{:?}", found.notes);

@@ -1,4 +1,4 @@
-//! What nfsiostat of nfs-utils prints: for each mount, once or in intervals, rates of reads and writes.
+//! Output of nfsiostat from nfs-utils: for each mount, once or in intervals, rates of reads and writes.
 
 use envelope::Access;
 
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn the_peak_of_several_intervals_counts_and_not_the_first_report() {
+    fn peak_of_several_intervals_counts_and_not_the_first_report() {
         let text = [
             report("/mnt", 99_999.0, (9999.0, 9_999_999.0, 1.0), IDLE),
             report("/mnt", 150.0, (100.0, 800.0, 1.0), (50.0, 400.0, 4.0)),
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_single_report_is_an_average() {
+    fn single_report_is_an_average() {
         let found = read("it", &report("/mnt", 10.0, (10.0, 10_240.0, 3.0), IDLE), &Pick::default()).unwrap();
         assert_eq!(found.streams, [stream(Access::Sequential, 1 << 20, 1000, 10 << 20)]);
         assert!(found.average_percent.is_none() && found.notes[0].contains("no peak"), "{:?}", found.notes);
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mount_is_picked_and_its_reports_must_be_whole() {
+    fn mount_is_picked_and_its_reports_must_be_whole() {
         let load = (100.0, 800.0, 1.0);
         let text = report("/a", 100.0, load, IDLE) + &report("/b", 100.0, IDLE, load);
         assert!(refused(&text, &Pick::default()).ends_with("say which with --mount: /a, /b"));
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_went_backwards_or_did_nothing_is_refused() {
+    fn intervals_that_decrease_or_are_empty_are_refused() {
         let load = (100.0, 800.0, 1.0);
         let first = report("/a", 100.0, load, IDLE);
         let anew = first.clone() + &first + &report("/a", -90.0, (-99.0, -790.0, 1.0), IDLE);

@@ -2,39 +2,38 @@
 
 use envelope::{Access, Bytes, BytesPerSecond, Protocol, Stream};
 
-/// A load as it was found somewhere. What is not known is `None`: whoever asks says it.
+/// A load as a source recorded it. A value that the source lacks is `None`: the user supplies it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Observed {
-    /// What and where, for people.
+    /// The source, for people.
     pub source: String,
     /// The load at its peak.
     pub streams: Vec<Stream>,
     /// The average in percent of the peak, by data; where there is more than one interval.
     pub average_percent: Option<u32>,
-    /// How many clients made it.
+    /// The number of clients.
     pub clients: Option<u32>,
     /// Connections of each.
     pub connections: Option<u32>,
-    /// The mean time of an operation as it was found, in microseconds; not what anybody wants it to be.
+    /// The mean time of an operation in the source, in microseconds; not a requirement.
     pub latency_us: Option<u64>,
-    /// Over what.
     pub protocol: Option<Protocol>,
     /// The bytes of all files that were in use.
     pub working_set: Option<Bytes>,
-    /// What was guessed or left out, a sentence each.
+    /// Guesses and omissions, a sentence each.
     pub notes: Vec<String>,
 }
 
 /// Which of several loads is meant, and what is known better.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pick {
-    /// Of a run's cells or of fio's groups, from 1.
+    /// The number of a run's cell or of fio's group, from 1.
     pub cell: Option<usize>,
-    /// Where the file system is mounted.
+    /// The mount point.
     pub mount: Option<String>,
     /// Earlier counters of the same mount: the load is what came since. The text of `/proc/self/mountstats`.
     pub since: Option<String>,
-    /// How operations follow each other, where nobody says.
+    /// The pattern, where the source has none.
     pub pattern: Option<Access>,
 }
 

@@ -49,7 +49,7 @@ fn candidate<'r>(run: &'r Run, cell: &'r Cell) -> Candidate<(&'r Series, &'r Cel
     Candidate { label: format!("{} ({rates})", series.label(&cell.point)), load }
 }
 
-/// What a cell measured, as a load.
+/// The load of a cell.
 pub(super) fn load(series: &Series, cell: &Cell) -> Result<Stream, String> {
     if !cell.has_result() {
         return Err("nothing was measured that counts".to_owned());
@@ -84,7 +84,7 @@ pub(super) fn transfers(series: &Series, cell: &Cell, mib_per_s: f64) -> Option<
     stream(access, cell.point.block, read, bytes - read)
 }
 
-/// How long an operation took on average, from when it was to begin.
+/// The mean time of an operation from its intended start, in microseconds.
 pub(super) fn latency_us(cell: &Cell) -> u64 {
     let valid = cell.measurements.iter().filter(|one| one.is_valid());
     whole(valid.map(Measurement::response).collect::<Distribution>().mean_ns() / 1e3)

@@ -8,10 +8,10 @@ use super::observed::{Observed, rates, stream, whole};
 /// Operations of this size and more are taken for sequential.
 const SEQUENTIAL_MIN: f64 = 65_536.0;
 
-/// What passed in some time.
+/// The traffic of an interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Interval {
-    /// How long that was.
+    /// The length of the interval.
     pub(super) seconds: f64,
     pub(super) reads: f64,
     pub(super) read_bytes: f64,
@@ -104,7 +104,7 @@ pub(super) fn observed(
     })
 }
 
-/// What was guessed, and what is left out.
+/// Notes on guesses and omissions.
 fn notes(peak: &Interval, streams: &[Stream], pattern: Option<Access>) -> Vec<String> {
     let mut notes = Vec::new();
     if pattern.is_none() {

@@ -13,7 +13,7 @@ use report::result::{Direction, Distribution, Operation, Part, TargetFacts};
 pub const OPS_PER_MS: u64 = 3;
 pub const BYTES: u64 = 8192;
 
-/// What engines were told.
+/// The calls that engines received.
 #[derive(Debug, Default)]
 pub struct Seen {
     pub jobs: Mutex<Vec<Job>>,

@@ -67,7 +67,7 @@ fn three_agents_begin_and_end_within_a_millisecond() {
 }
 
 #[test]
-fn an_agent_that_begins_late_says_so() {
+fn late_agent_reports_it() {
     let fixture = Fixture::start();
     let part = run(&fixture, "late", soon, 500).unwrap();
     let texts: Vec<_> = part.caveats.iter().map(|doubt| doubt.text.as_str()).collect();
@@ -78,7 +78,7 @@ fn an_agent_that_begins_late_says_so() {
 }
 
 #[test]
-fn a_window_that_comes_late_is_an_error() {
+fn window_that_comes_late_is_an_error() {
     let fixture = Fixture::start();
     let said = run(&fixture, "steady", soon, 2700).unwrap_err();
     assert!(said.contains(&fixture.address) && said.contains("the window came"), "{said}");
@@ -86,7 +86,7 @@ fn a_window_that_comes_late_is_an_error() {
 }
 
 #[test]
-fn a_window_may_have_to_be_known_before() {
+fn window_may_have_to_be_known_before() {
     let fixture = Fixture::start();
     let said = run(&fixture, "early", soon, 2500).unwrap_err();
     assert!(said.contains("must know its window before"), "{said}");
@@ -99,14 +99,14 @@ fn a_window_may_have_to_be_known_before() {
 }
 
 #[test]
-fn a_beginning_that_has_passed_is_an_error() {
+fn beginning_that_has_passed_is_an_error() {
     let fixture = Fixture::start();
     let said = run(&fixture, "steady", || wall_clock() - 1_000_000, 0).unwrap_err();
     assert!(said.contains("before the agent heard of it"), "{said}");
 }
 
 #[test]
-fn what_fails_in_an_agent_comes_back_in_its_words() {
+fn agent_error_is_returned_verbatim() {
     for (target, wanted) in [
         ("fail", "CREATE f: the server answered NOSPC"),
         ("panic", "the engine panicked"),
@@ -124,7 +124,7 @@ fn what_fails_in_an_agent_comes_back_in_its_words() {
 }
 
 #[test]
-fn a_coordinator_stops_its_load() {
+fn coordinator_stops_its_load() {
     let fixture = Fixture::start();
     let mut remote = fixture.remote("steady");
     remote.prepare(&job(), &mut |_| {}).unwrap();

@@ -19,7 +19,7 @@ const WAITS: u8 = 2;
 /// A way between a coordinator and an agent that can be cut.
 struct Way {
     address: String,
-    /// What happens to what comes by: it passes, is lost without a word, or has to wait.
+    /// The fate of bytes: forwarded, dropped, or delayed.
     fate: Arc<AtomicU8>,
     streams: [TcpStream; 2],
 }
@@ -90,7 +90,7 @@ fn lose(remote: &mut Remote, fixture: &Fixture, happens: impl FnOnce()) -> (Stri
 }
 
 #[test]
-fn an_agent_whose_connection_ends_is_lost_at_once() {
+fn agent_whose_connection_ends_is_lost_at_once() {
     let fixture = Fixture::start();
     let (way, mut remote) = Way::connect(&fixture.address);
     let (said, took) = lose(&mut remote, &fixture, || way.reset());
@@ -112,7 +112,7 @@ fn silence_is_noticed_by_both_sides() {
 }
 
 #[test]
-fn an_agent_that_is_told_to_end_says_so() {
+fn stopped_agent_reports_it() {
     let mut fixture = Fixture::start();
     let mut remote = Remote::connect(&fixture.address, &token()).unwrap();
     let seen = Arc::clone(&fixture.seen);
@@ -124,7 +124,7 @@ fn an_agent_that_is_told_to_end_says_so() {
 }
 
 #[test]
-fn a_coordinator_that_is_gone_takes_its_load_with_it() {
+fn load_ends_with_its_coordinator() {
     let fixture = Fixture::start();
     let (way, mut remote) = Way::connect(&fixture.address);
     remote.open("steady", &Caller::default()).unwrap();
@@ -141,7 +141,7 @@ fn a_coordinator_that_is_gone_takes_its_load_with_it() {
 }
 
 #[test]
-fn an_agent_that_still_ends_what_somebody_wanted_says_so() {
+fn agent_that_still_stops_a_load_reports_it() {
     let fixture = Fixture::start();
     let (way, mut remote) = Way::connect(&fixture.address);
     remote.open("slow", &Caller::default()).unwrap();
@@ -158,7 +158,7 @@ fn an_agent_that_still_ends_what_somebody_wanted_says_so() {
 }
 
 #[test]
-fn an_agent_that_hesitates_is_doubtful() {
+fn slow_agent_has_a_caveat() {
     let fixture = Fixture::start();
     let (way, mut remote) = Way::connect(&fixture.address);
     remote.open("steady", &Caller::default()).unwrap();

@@ -21,13 +21,12 @@ use engine::{Fake, Seen};
 /// An agent in this process.
 pub struct Fixture {
     agent: Option<Agent>,
-    /// Where it listens.
     pub address: String,
-    /// What its engines were told.
+    /// The calls that the agent's engines received.
     pub seen: Arc<Seen>,
 }
 
-/// What coordinators and agents share here.
+/// The token of coordinators and agents.
 pub fn token() -> Token {
     "the token of these tests".parse().unwrap()
 }

@@ -20,7 +20,7 @@ use nfs_wire::v3::{
 };
 use xdr::{Decode, Encode, Reader, Writer};
 
-/// What goes wrong, once the load runs: from the 200th READ or WRITE on, every 50th one.
+/// A fault of a running load: from the 200th READ or WRITE on, on every 50th.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     None,
@@ -59,7 +59,7 @@ pub(crate) enum Fault {
 /// See [`Fault::Stall`].
 pub(crate) const STALL: Duration = Duration::from_millis(400);
 
-/// How long after the load's beginning: behind a warm-up of a second.
+/// The stall's time after the beginning of the load, behind a warm-up of a second.
 const STALL_AFTER: Duration = Duration::from_millis(1500);
 /// See [`Fault::Slow`].
 pub(crate) const SLOW: Duration = Duration::from_millis(5);
@@ -72,14 +72,14 @@ enum Node {
     Dir(BTreeMap<Vec<u8>, u64>),
 }
 
-/// What the server has seen.
+/// The calls that the server has received.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     /// Connections that are open.
     pub(crate) connections: AtomicUsize,
-    /// READs of whoever makes the files.
+    /// READs of the client that creates the files.
     pub(crate) setup_reads: AtomicU64,
-    /// Where the load reads, in the order of the calls.
+    /// The offsets of READs, in the order of the calls.
     pub(crate) places: Mutex<Vec<u64>>,
 }
 
@@ -99,7 +99,7 @@ pub(crate) fn start(fault: Fault) -> u16 {
     start_watched(fault).0
 }
 
-/// The same, and what it sees.
+/// Starts a server, and returns its port and the calls that it receives.
 pub(crate) fn start_watched(fault: Fault) -> (u16, Arc<Seen>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -282,8 +282,7 @@ impl Server {
         thread::sleep(due.saturating_duration_since(Instant::now()));
     }
 
-    /// Waits for this call's turn. Turns that nobody took are lost, but after longer than a busy machine stands
-    /// still.
+    /// Waits for this call's turn. Unused turns expire, but later than a busy machine stands still.
     fn pace(&self) {
         let turn = {
             let mut due = self.due.lock().unwrap();

@@ -1,7 +1,7 @@
 //! Checks of figures that are spoiled when the machine stands still for a moment.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
-/// How often a check is tried.
+/// Tries of a check.
 const TRIES: usize = 5;
 
 /// Tries a check until it passes, five times at most; one that fails tells its figures. Chance spoils a try,

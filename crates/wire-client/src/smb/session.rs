@@ -71,7 +71,7 @@ pub struct Session {
     signing_algorithm: SigningAlgorithm,
     /// The hash of all messages of the set-up so far, MS-SMB2 §3.2.5.2.
     preauth: Preauth,
-    /// The same on all connections of a client.
+    /// One value for all connections of a client.
     client_guid: Guid,
     /// `Session.SigningKey`, which signs the binding of a further connection.
     signing_key: Option<Arc<signing::Key>>,

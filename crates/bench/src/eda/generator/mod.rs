@@ -39,7 +39,7 @@ pub(super) struct Worker {
     idle_since: u64,
 }
 
-/// What the calls of a client are made of.
+/// The protocol of a connection, with the state that its calls need.
 #[derive(Debug)]
 pub(super) enum Dialect {
     V3(Headers),

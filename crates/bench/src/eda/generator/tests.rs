@@ -46,7 +46,7 @@ impl Rig {
         Self::with(Version::V41, dialect, 1, Calls::new(4, 4))
     }
 
-    /// So many such processes, in another version.
+    /// A rig with several processes, in another version.
     fn with(version: Version, dialect: Dialect, processes: usize, mut calls: Calls) -> Self {
         let handle = |number: u8| Handle::from(FileHandle(&[number]));
         let process = || {
@@ -139,7 +139,7 @@ fn attributes() -> OpReply<'static> {
 const LATER: &[OpReply<'static>] = &[OpReply::Open(Result4::Err(Status::DELAY))];
 
 #[test]
-fn a_call_that_is_put_off_is_made_again_and_its_operation_counts_from_the_first() {
+fn deferred_call_is_repeated_and_timed_from_the_first() {
     let mut rig = Rig::new();
     rig.due(0, 1_000_000);
     assert_eq!(rig.sent(), [Op::OPEN]);
@@ -159,7 +159,7 @@ fn a_call_that_is_put_off_is_made_again_and_its_operation_counts_from_the_first(
 }
 
 #[test]
-fn the_end_closes_what_is_open_once() {
+fn end_closes_open_files_once() {
     let mut rig = Rig::new();
     rig.due(0, 1_000_000);
     rig.opened(2_000_000);
@@ -176,7 +176,7 @@ fn the_end_closes_what_is_open_once() {
 }
 
 #[test]
-fn what_is_under_way_at_the_end_is_finished_and_closed() {
+fn operation_under_way_at_the_end_finishes_and_closes() {
     let mut rig = Rig::new();
     rig.due(0, 1_000_000);
     rig.sent();
@@ -193,7 +193,7 @@ fn what_is_under_way_at_the_end_is_finished_and_closed() {
 }
 
 #[test]
-fn what_is_put_off_at_the_end_is_left_and_what_is_open_closed() {
+fn call_deferred_at_the_end_is_abandoned_and_file_closed() {
     let mut rig = Rig::new();
     rig.due(0, 1_000_000);
     rig.opened(2_000_000);

@@ -1,4 +1,4 @@
-//! One process: a state machine that is told the time and the replies, and says which call comes next.
+//! One process: a state machine that takes the time and the results of calls, and returns the next call.
 //!
 //! | operation | calls over NFSv3 |
 //! |---|---|
@@ -40,12 +40,12 @@ use crate::driver::fault::{Fault, counted};
 use crate::error::Error;
 use crate::pattern::{self, FileOffset};
 
-/// How long attributes are known, in nanoseconds (`actimeo=600`).
+/// Lifetime of cached attributes, in nanoseconds (`actimeo=600`).
 pub(super) const ATTRIBUTES_KNOWN_NS: u64 = 600_000_000_000;
 /// The unit in which data says where it belongs.
 pub(super) const UNIT: usize = 4096;
 
-/// How a process speaks to the server.
+/// The parameters of a process's calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Settings {
     /// In which version.
@@ -54,7 +54,7 @@ pub(super) struct Settings {
     pub read_max: u32,
     /// Largest WRITE, a multiple of 4 KiB.
     pub write_max: u32,
-    /// How safe WRITEs are.
+    /// The stability of WRITEs.
     pub stable: StableHow,
     /// Whether attributes are cached.
     pub attribute_cache: bool,
@@ -73,7 +73,7 @@ impl Settings {
     }
 }
 
-/// What follows from a beginning or a reply.
+/// The consequence of a beginning or a reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Event {
     /// [`Process::call`] is to be sent.
@@ -108,7 +108,7 @@ pub(super) struct Completed {
     pub calls: u32,
 }
 
-/// What an operation works on.
+/// The object of an operation.
 #[derive(Clone, Copy, Debug)]
 enum Object {
     /// One of the files laid out.
@@ -148,9 +148,9 @@ pub(super) struct Process {
     settings: Settings,
     schedule: Schedule,
     population: Population,
-    /// Of the schedule, what is next.
+    /// The next operation of the schedule.
     next: Planned,
-    /// What is being done.
+    /// The current operation.
     planned: Planned,
     step: Step,
     object: Object,
@@ -166,7 +166,7 @@ pub(super) struct Process {
     bytes: u32,
     calls: u32,
     verf: Option<WriteVerf>,
-    /// How often the server's verifier changed: it restarted, and what was not committed may be lost.
+    /// Changes of the server's verifier: it restarted, and uncommitted data may be lost.
     pub restarts: u64,
 }
 
@@ -461,7 +461,7 @@ impl Process {
         }
     }
 
-    /// How an operation on data begins once its file is open; `None` where gathering leaves it nothing to do.
+    /// The first step of a data operation after OPEN; `None` where gathering leaves nothing to call.
     fn transfer(&self) -> Option<Step> {
         match self.planned.operation {
             Operation::WriteFile => Some(self.filling()),
@@ -499,7 +499,7 @@ impl Process {
         next.or_else(|| self.closing())
     }
 
-    /// What is open is closed where the operation ends with it: a stream's file at its end.
+    /// The CLOSE that ends an operation; a stream's file closes at its end.
     fn closing(&self) -> Option<Step> {
         let place = open_slot_of(self.planned.operation);
         let ends = self
@@ -508,7 +508,7 @@ impl Process {
         (self.opens.get(place).is_some() && ends).then_some(Step::Close)
     }
 
-    /// How write-file begins once the file is open.
+    /// The first step of write-file after OPEN.
     fn filling(&self) -> Step {
         match self.file() {
             Some(file) if file.content == Content::Full => Step::Truncate,
@@ -643,7 +643,7 @@ impl Process {
         }
     }
 
-    /// Where the stream of a sequential operation is.
+    /// The cursor of a sequential operation.
     fn cursor(&self) -> Option<Cursor> {
         match self.planned.operation {
             Operation::SequentialRead => Some(self.population.reading),
@@ -689,7 +689,7 @@ impl Process {
         (self.offset + u64::from(self.moved), (self.length - self.moved).min(max))
     }
 
-    /// Where the data of the READ or WRITE belongs.
+    /// The position of the READ's or WRITE's data.
     fn position(&self) -> FileOffset {
         let Object::File(file) = self.object else { return FileOffset { file: 0, offset: 0 } };
         let file = self.population.number + u32::try_from(file).unwrap_or(0);

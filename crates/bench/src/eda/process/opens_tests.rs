@@ -94,7 +94,7 @@ fn calls(all: &[(&str, u32)]) -> Vec<(String, u32)> {
 }
 
 #[test]
-fn an_operation_on_a_small_file_opens_and_closes_it() {
+fn operation_on_a_small_file_opens_and_closes_it() {
     for attribute_cache in [true, false] {
         let mut stepped = Stepped::new(true, Settings { attribute_cache, ..SETTINGS });
         let read = stepped.does(Operation::ReadFile, 3, false);
@@ -111,7 +111,7 @@ fn an_operation_on_a_small_file_opens_and_closes_it() {
 }
 
 #[test]
-fn a_file_is_opened_for_what_is_done_with_it() {
+fn file_is_opened_with_the_access_of_its_operation() {
     for (operation, access) in
         [(Operation::RandomRead, ShareAccess::READ), (Operation::RandomWrite, ShareAccess::WRITE)]
     {
@@ -140,7 +140,7 @@ fn opening_a_file_tells_of_its_attributes_and_permissions() {
 }
 
 #[test]
-fn what_is_made_is_open_and_closed() {
+fn created_file_is_open_until_closed() {
     let mut stepped = Stepped::new(true, SETTINGS);
     stepped.process.next =
         Planned { due: 0, operation: Operation::Create, bytes: 0, commits: false, draw: 0 };
@@ -158,7 +158,7 @@ fn what_is_made_is_open_and_closed() {
 }
 
 #[test]
-fn a_stream_holds_its_file_open_from_end_to_end() {
+fn stream_holds_its_file_open_from_end_to_end() {
     for gather in [None, Some(1 << 20)] {
         let mut stepped = Stepped::new(false, Settings { gather, ..SETTINGS });
         for (operation, transfer, under) in
@@ -198,7 +198,7 @@ fn streams_that_the_end_cuts_are_closed_and_opened_again() {
 }
 
 #[test]
-fn what_fails_in_a_small_file_is_followed_by_its_close() {
+fn failure_in_small_file_is_followed_by_close() {
     let mut stepped = Stepped::new(true, SETTINGS);
     stepped.refused = vec![1];
     assert_eq!(stepped.does(Operation::ReadFile, 3, false), calls(&[("OPEN", 0), ("READ", 1)]));

@@ -154,7 +154,7 @@ fn without_a_cache_names_and_attributes_are_asked_for_each_time() {
 }
 
 #[test]
-fn a_file_is_truncated_written_and_committed() {
+fn file_is_truncated_written_and_committed() {
     let mut process = process(&FRONTEND, CACHED);
     begin(&mut process, Operation::WriteFile, 7);
     process.planned.commits = true;
@@ -183,7 +183,7 @@ fn a_file_is_truncated_written_and_committed() {
 }
 
 #[test]
-fn a_removed_file_is_made_and_filled_again() {
+fn removed_file_is_made_and_filled_again() {
     let mut process = process(&FRONTEND, CACHED);
     begin(&mut process, Operation::UnlinkFull, 12);
     assert_eq!(process.call(), Call::Remove(RemoveArgs { object: in_directory(&[102], b"f01") }));
@@ -386,7 +386,7 @@ fn step(process: &mut Process, late: u64) -> (u64, Operation, Vec<u8>, String) {
 }
 
 #[test]
-fn the_population_stays_as_it_is() {
+fn population_stays_as_it_is() {
     let mut process = process(&FRONTEND, CACHED);
     let mut most = 0;
     for _ in 0..20_000 {
@@ -400,7 +400,7 @@ fn the_population_stays_as_it_is() {
 }
 
 #[test]
-fn what_is_done_to_what_does_not_depend_on_how_late_it_is_done() {
+fn operations_are_independent_of_lateness() {
     for role in [&FRONTEND, &BACKEND] {
         let done = |late| {
             let mut process = process(role, CACHED);

@@ -15,13 +15,13 @@ use crate::fio::{Running, Tool};
 use crate::job::Job;
 use crate::private_dir::{PrivateDir, remove_empty};
 
-/// Where files are while they are made: what has its name is whole.
+/// The directory for incomplete files: a file is moved to its name when it is complete.
 const UNFINISHED: &str = "unfinished";
 /// The file that shows whether the page cache can be bypassed.
 const PROBE: &str = "plimsoll-direct";
 /// Bytes of a sample.
 const SAMPLE: usize = 4096;
-/// How often is looked whether the files are there.
+/// Interval between checks for the files.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Makes what is missing of the job's files in a directory, and reads all of them if they are meant to be in

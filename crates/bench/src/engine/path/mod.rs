@@ -39,11 +39,11 @@ use plan::Access;
 const FILES: &str = "plimsoll-bench";
 /// fio's engines with more than one operation in flight, the best known first.
 const ENGINES: [&str; 2] = ["libaio", "io_uring"];
-/// How often is looked whether fio has ended or shall end.
+/// Interval between checks whether fio has ended or must stop.
 const PAUSE: Duration = Duration::from_millis(20);
-/// How long after its window fio may take for what is in flight and for its last fsync.
+/// Time after the window for fio's operations in flight and its last fsync.
 const DRAIN_MAX: Duration = Duration::from_secs(600);
-/// How long fio may take to end when it is told to.
+/// Time in which fio must end after a signal.
 const END_MAX: Duration = Duration::from_secs(20);
 /// From this share of bytes on that the client's memory answered, reads are not those of the server.
 const UNCACHED_BELOW: f64 = 0.01;
@@ -57,12 +57,12 @@ pub struct Path {
     directory: PathBuf,
     tool: Tool,
     mount: MountFacts,
-    /// What it is called among mounts that are compared.
+    /// The name of the mount among several that are compared.
     case: Option<String>,
     prepared: Option<Prepared>,
 }
 
-/// What can be run.
+/// A job that can run.
 #[derive(Debug)]
 struct Prepared {
     job: Job,
@@ -91,8 +91,8 @@ impl Path {
         Ok(Self { base, directory, tool, mount, case: None, prepared: None })
     }
 
-    /// The same directory as one of several mounts that are compared: what they are mounted with is what they differ in, and nothing
-    /// to be doubted.
+    /// Names the directory as one of several mounts that are compared. Their options differ on purpose, so they are
+    /// no caveat.
     pub fn as_case(self, name: &str) -> Self {
         Self { case: Some(name.to_owned()), ..self }
     }
@@ -102,7 +102,7 @@ impl Path {
         PrivateDir::make(self.base.as_fd(), &self.directory, FILES)
     }
 
-    /// How files can be reached here.
+    /// The way in which fio can open files here.
     fn access(&self, files: &PrivateDir) -> Result<Access, Error> {
         let engine = ENGINES.into_iter().find(|engine| self.tool.has_engine(engine));
         let engine = engine.ok_or_else(|| {
@@ -111,7 +111,7 @@ impl Path {
         Ok(Access { engine, is_direct: layout::takes_direct(files)? })
     }
 
-    /// What the mount makes of the job, and cannot be seen in fio's figures.
+    /// Caveats about the effects of the mount, which fio's figures do not show.
     fn caveats(&self, job: &Job, access: Access) -> Vec<Caveat> {
         let mut caveats = Vec::new();
         let mut caveat = |kind, text: String| caveats.push(Caveat::new(kind, text));
@@ -294,7 +294,7 @@ impl Engine for Path {
     }
 }
 
-/// What the kernel's client had counted at the edges of a part's window.
+/// The counters of the kernel's client at the edges of a part's window.
 fn at_edges<'h>(part: &Part, history: &'h History) -> Option<(&'h Counters, &'h Counters)> {
     let [start, end] = [part.started, part.started + part.seconds].map(|at| count(at * 1e9));
     history.window(start, end)
@@ -315,7 +315,7 @@ fn add_cached(part: &mut Part, history: &History) {
     }));
 }
 
-/// How the client's cache is in the way.
+/// The effect of the client's cache, in words.
 fn client_cache(access: Access) -> &'static str {
     if access.is_direct {
         "bypassed (O_DIRECT)"

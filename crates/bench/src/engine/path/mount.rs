@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::mountstats::unescaped;
 
 const MOUNTS: &str = "/proc/self/mountinfo";
-/// Kinds of file systems whose files are not on this host, as far as anybody can know.
+/// Kinds of file systems whose files are presumably not on this host.
 const REMOTE: [&str; 12] =
     ["9p", "afs", "beegfs", "ceph", "cifs", "fuse", "gpfs", "lustre", "nfs", "nfs4", "smb3", "virtiofs"];
 
@@ -49,7 +49,7 @@ pub(super) fn is_nfs(mount: &MountFacts) -> bool {
     matches!(mount.kind.as_str(), "nfs" | "nfs4")
 }
 
-/// How many connections it has, and the option that says so where it is over a network.
+/// The number of connections of a mount, and the mount option for it if the mount is remote.
 pub(super) fn connections(mount: &MountFacts) -> (usize, Option<&'static str>) {
     let name = match mount.kind.as_str() {
         "nfs" | "nfs4" => "nconnect",
@@ -81,7 +81,7 @@ mod tests {
         rsize=262144,nconnect=8,addr=10.0.0.7";
 
     #[test]
-    fn a_line_is_read_with_its_escapes() {
+    fn line_is_read_with_its_escapes() {
         let mount = parse(NFS).unwrap();
         assert_eq!((mount.kind.as_str(), mount.source.as_str()), ("nfs", "10.0.0.7:/data"));
         assert_eq!(mount.at, "/mnt/a b\\c");

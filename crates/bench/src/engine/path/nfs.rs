@@ -1,4 +1,4 @@
-//! What the kernel's NFS client counts for a mount.
+//! The counters of the kernel's NFS client for a mount.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,14 +8,14 @@ use crate::error::Error;
 use crate::mountstats::{Mount, Moved};
 
 const STATISTICS: &str = "/proc/self/mountstats";
-/// How often they are read while a load runs.
+/// Interval between readings while a load runs.
 const EVERY: Duration = Duration::from_millis(50);
 
 /// The counters of a mount while a load runs. When fio's window began is known at its end only: fio takes its
 /// time to start.
 #[derive(Debug)]
 pub(super) struct History {
-    /// Where it is mounted.
+    /// The mount point.
     at: String,
     /// Nanoseconds since 1970, and what had been counted then; ascending.
     samples: Vec<(u64, Counters)>,
@@ -33,7 +33,7 @@ pub(super) struct Counters {
 }
 
 impl History {
-    /// Of what is mounted here.
+    /// A reader for the mount at `at`.
     pub(super) fn new(at: &str) -> Self {
         Self { at: at.to_owned(), samples: Vec::new() }
     }
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_has_the_counters_next_to_its_edges() {
+    fn window_has_the_counters_next_to_its_edges() {
         let at = |at, reads| (at, Counters { read: reads, ..Counters::default() });
         let mut history = History::new("/nowhere");
         assert_eq!(history.window(0, 1), None);

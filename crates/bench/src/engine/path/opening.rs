@@ -24,7 +24,7 @@ use wire_client::Version;
 
 /// Most threads of one load.
 const THREADS_MAX: usize = 1024;
-/// How often is told what was done.
+/// Nanoseconds between reports of the progress.
 const TELL_NS: u64 = 50_000_000;
 
 /// Refuses what cannot be run.
@@ -78,7 +78,7 @@ pub(super) fn run(files: &PrivateDir, job: &Job, control: &Control) -> Result<Pa
         for number in 0..job.clients * job.jobs {
             for place in 0..job.depth {
                 let counters = all.clone();
-                running.push(scope.spawn(move || load(files, job, (number, place), control, counters)));
+                running.push(scope.spawn(move || load(files, job, number, place, control, counters)));
             }
         }
         let join = |thread: thread::ScopedJoinHandle<'_, Result<OpCounters, Error>>| {
@@ -125,7 +125,8 @@ pub(super) fn run(files: &PrivateDir, job: &Job, control: &Control) -> Result<Pa
 fn load(
     files: &PrivateDir,
     job: &Job,
-    (number, place): (usize, usize),
+    number: usize,
+    place: usize,
     control: &Control,
     mut counters: OpCounters,
 ) -> Result<OpCounters, Error> {
@@ -163,7 +164,7 @@ fn load(
             Ok(bytes) => counters.error("open-read", "is short", &format!("{name} has {bytes} bytes")),
             Err(error) => {
                 counters.error("open-read", "fails", &format!("{name}: {error}"));
-                // Where nothing can be opened, nobody waits either.
+                // An open that fails takes no time: without a pause the thread would spin.
                 thread::sleep(Duration::from_millis(1));
             }
         }
@@ -234,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_cut_is_an_error_and_no_operation() {
+    fn file_that_is_cut_is_an_error_and_no_operation() {
         let dir = tempfile::tempdir().unwrap();
         let files = PrivateDir::open(dir.path()).unwrap();
         let job = Job { clients: 1, clients_total: 1, jobs: 1, depth: 1, ..small() };

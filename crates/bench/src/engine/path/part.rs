@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::fio::{Finished, JobOutput, Rates, Totals, operations};
 use crate::job::Job;
 
-/// How much longer than its window a measurement may be before it is said.
+/// The ratio of measurement to window above which a caveat is added.
 const LONGER_MAX: f64 = 1.05;
 
 /// The part of a run whose window should have had so many seconds.
@@ -54,7 +54,7 @@ fn totals<'j>(jobs: impl Iterator<Item = &'j JobOutput>) -> Totals {
     })
 }
 
-/// What the processes cost; fio knows nothing of the machine as a whole.
+/// The processor use of fio's processes; fio does not measure the machine.
 fn usage(jobs: &[JobOutput], seconds: f64) -> MachineUse {
     let cpu_s = |job: &JobOutput| (job.usr_cpu + job.sys_cpu) / 100.0 * job.job_runtime as f64 / 1000.0;
     let busiest = jobs.iter().map(cpu_s).fold(0.0, f64::max);
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_qualifies_a_result_is_said() {
+    fn qualified_result_has_caveats() {
         let job = Job { rate: Some(5.0), cache: Cache::Cold, file_size: 8192, ..plan::tests::job() };
         let jobs = [output(), output(), output(), output(), output(), output(), output()];
         let kinds: Vec<_> = caveats(&job, &jobs, 3.0, 2.0).into_iter().map(|caveat| caveat.kind).collect();

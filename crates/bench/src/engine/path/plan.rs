@@ -20,12 +20,12 @@ const LAYOUT_DEPTH: usize = 8;
 const ENDLESS: u64 = 1 << 60;
 /// Most processes of one fio.
 const PROCESSES_MAX: usize = 4096;
-/// Of blocks that go past the page cache.
+/// The unit of blocks that bypass the page cache.
 const SECTOR: u64 = 512;
-/// How much a process's share of a rate may be rounded.
+/// The largest rounding of a process's share of a rate.
 const ROUNDED_MAX: f64 = 0.02;
 
-/// How fio reaches the files.
+/// The way in which fio opens the files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Access {
     /// fio's engine: `libaio`, `io_uring`.
@@ -212,8 +212,7 @@ fn direction(job: &Job) -> &'static str {
     }
 }
 
-/// Of its own for each generator, and for each repetition where places shall not come again; never 0, which
-/// fio takes for none.
+/// The seed, different for each generator, and for each repetition unless places repeat. Never 0: fio ignores that.
 fn seed(job: &Job) -> u64 {
     let repeats = job.same_places.unwrap_or(job.cache == Cache::Warm);
     let repetition = if repeats { 0 } else { u64::from(job.repetition) };
@@ -283,7 +282,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_load_has_a_section_for_each_client() {
+    fn load_has_a_section_for_each_client() {
         let text = text(&job());
         for line in [
             "rw=randrw",
@@ -342,7 +341,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_rate_is_dealt_to_processes_and_directions() {
+    fn rate_is_dealt_to_processes_and_directions() {
         let at = |rate| rates(&Job { rate: Some(rate), ..job() });
         assert_eq!(at(1200.0).unwrap().unwrap(), "75,25");
         assert_eq!(at(1184.0).unwrap().unwrap(), "74,25");
@@ -352,7 +351,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_a_mount_decides_is_refused_with_what_to_do() {
+    fn options_of_the_mount_are_refused_with_advice() {
         let mount = MountFacts { options: "rw,rsize=4096,wsize=65536".to_owned(), ..MountFacts::default() };
         let refusal = |job: Job| check(&job, &mount, DIRECT).err().map(|wrong| wrong.to_string());
         assert_eq!(refusal(job()), None);

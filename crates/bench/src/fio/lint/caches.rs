@@ -1,4 +1,4 @@
-//! Whose memory answers.
+//! Rules about the caches that answer reads.
 
 use report::units::show_size;
 

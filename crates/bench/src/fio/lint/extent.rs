@@ -1,4 +1,4 @@
-//! How long a job runs, and over which places.
+//! Rules about the time and the offsets of a job.
 
 use report::units::show_size;
 
@@ -55,9 +55,8 @@ pub(super) fn warm_up(case: &Case) -> Verdict {
 
 pub(super) fn loops(case: &Case) -> Verdict {
     let loops = case.job.loops;
-    let text = format!(
-        "the result is of all {loops} passes together: from the second on, whoever caches has the files"
-    );
+    let text =
+        format!("the result is of all {loops} passes together: from the second on, any cache has the files");
     (loops > 1)
         .then(|| ("loops", Doubtful, text, "one pass for each state of the caches, told apart".to_owned()))
 }

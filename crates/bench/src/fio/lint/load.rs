@@ -1,4 +1,4 @@
-//! How much is in flight, and how it is counted.
+//! Rules about operations in flight, and their count.
 
 use super::finding::Severity::{Doubtful, Note, Wrong};
 use super::finding::{Case, Severity, Verdict};

@@ -19,7 +19,7 @@ use super::file_set::FileSet;
 use super::plan::{Kind, stable_how};
 use crate::driver::calls::Calls;
 
-/// What Linux asks of each name that it lists.
+/// The attributes that Linux requests for each name that it lists.
 const OF_A_NAME: Bitmap = {
     let mut wanted = FILE_ATTRIBUTES;
     wanted.insert(attr::RDATTR_ERROR);
@@ -28,8 +28,7 @@ const OF_A_NAME: Bitmap = {
 };
 /// Bytes of SEQUENCE's arguments up to `sa_highest_slotid` (RFC 8881 §18.46.1).
 const STAMP_BYTES: usize = 28;
-/// What of a COMPOUND comes before them: an empty tag, the minor version, the number of operations, that of
-/// SEQUENCE.
+/// Bytes of a COMPOUND before them: an empty tag, the minor version, the number of operations, the number of SEQUENCE.
 const BEFORE_SEQUENCE: usize = 16;
 /// Bytes of a name by which a slot calls itself the owner of an open.
 const OWNER_BYTES: usize = 8;
@@ -42,7 +41,7 @@ pub(super) struct SlotState {
     pub(super) slot: SessionSlot,
     /// The owner of its opens: no other slot's, so that two of one file are two.
     owner: u64,
-    /// What OPEN gave, until CLOSE.
+    /// The stateid from OPEN, until CLOSE.
     opened: Option<Stateid>,
     /// The encoded handle of the file that is open, or is being opened.
     file: Vec<u8>,
@@ -71,7 +70,7 @@ impl SlotState {
         self.opened = None;
     }
 
-    /// What SEQUENCE's arguments begin with, for the next call.
+    /// The beginning of SEQUENCE's arguments for the next call.
     #[inline]
     fn stamp(&mut self) -> [u8; STAMP_BYTES] {
         let mut stamp = [0; STAMP_BYTES];
@@ -85,13 +84,13 @@ impl SlotState {
     }
 }
 
-/// Who the calls of one client come from, and what it has open.
+/// The client that makes calls, and its opens.
 #[derive(Debug)]
 pub(super) struct ClientContext<'a> {
     pub(super) identity: &'a Identity,
     pub(super) minor: u32,
     pub(super) client_id: u64,
-    /// Of each data file; [`Stateid::ANONYMOUS`] of those that it does not work on.
+    /// The stateid of each data file; [`Stateid::ANONYMOUS`] for files that the client does not use.
     pub(super) opens: Vec<Stateid>,
 }
 
@@ -100,9 +99,9 @@ pub(super) struct ClientContext<'a> {
 #[derive(Debug)]
 pub(super) struct Templates {
     calls: [Vec<Vec<u8>>; Kind::ALL.len()],
-    /// Where in a call SEQUENCE's arguments are.
+    /// The offset of SEQUENCE's arguments in a call.
     sequence_at: usize,
-    /// Of each data file.
+    /// The encoded stateid of each data file.
     opens: Vec<[u8; 16]>,
     /// The encoded handles of the data files, and of the directories where names are made.
     files: Vec<Vec<u8>>,
@@ -241,7 +240,7 @@ fn begin(origin: &ClientContext<'_>, kind: Kind, handle: Option<&Handle>) -> Vec
     .concat()
 }
 
-/// How many operations follow PUTFH, and the beginning of the first of them.
+/// The number of operations behind PUTFH, and the beginning of the first of them.
 fn arguments(client_id: u64, kind: Kind) -> (u32, Vec<u8>) {
     let getattr = || Argument::Getattr(GetattrArgs { attr_request: FILE_ATTRIBUTES }).to_bytes();
     match kind {
@@ -273,7 +272,7 @@ fn open(clientid: u64, access: ShareAccess, openhow: OpenFlag<'_>, claim: OpenCl
     session::open(StateOwner { clientid, owner: &[0; OWNER_BYTES] }, access, openhow, claim).to_bytes()
 }
 
-/// The same up to the name of the file.
+/// OPEN up to the name of the file.
 fn open_by_name(clientid: u64, access: ShareAccess, openhow: OpenFlag<'_>) -> Vec<u8> {
     let mut open = open(clientid, access, openhow, OpenClaim::Null(b""));
     // The length of the empty name.
