@@ -5,7 +5,6 @@ use std::time::SystemTime;
 /// A clock: nanoseconds since 1970.
 pub type Now = fn() -> u64;
 
-/// The time of this machine's clock.
 pub fn wall_clock() -> u64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
@@ -23,22 +22,22 @@ pub(super) struct Exchange {
 /// An estimate of the other clock's offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Offset {
-    /// By how many nanoseconds the other clock is ahead.
+    /// Nanoseconds by which the other clock is ahead.
     pub(super) ahead: i64,
     /// The largest error of the offset, in nanoseconds.
     pub(super) bound: u64,
-    /// When it was so, by this clock.
+    /// The time of the estimate, by this clock.
     pub(super) at: u64,
 }
 
 impl Exchange {
-    /// The time on the way, both ways, in nanoseconds.
+    /// The time on both ways, in nanoseconds.
     pub(super) fn round_trip(&self) -> u64 {
         self.back.saturating_sub(self.asked).saturating_sub(self.answered.saturating_sub(self.heard))
     }
 
-    /// By how many nanoseconds the other clock is ahead, if both ways took equally long; wrong by at most
-    /// half a round trip.
+    /// The lead of the other clock in nanoseconds if both ways took equally long; the error is at most half a round
+    /// trip.
     fn ahead(&self) -> i64 {
         let there = i128::from(self.heard) - i128::from(self.asked);
         let and_back = i128::from(self.answered) - i128::from(self.back);
@@ -47,13 +46,13 @@ impl Exchange {
 }
 
 impl Offset {
-    /// By the exchange with the least round trip: it waited least in queues.
+    /// The offset from the exchange with the least round trip, which spent the least time in queues.
     pub(super) fn of(exchanges: &[Exchange]) -> Option<Self> {
         let best = exchanges.iter().min_by_key(|exchange| exchange.round_trip())?;
         Some(Self { ahead: best.ahead(), bound: best.round_trip().div_ceil(2), at: best.back })
     }
 
-    /// This clock's time by the other one.
+    /// This clock's time by the other clock.
     pub(super) fn theirs(&self, ours: u64) -> u64 {
         ours.saturating_add_signed(self.ahead)
     }
@@ -71,7 +70,7 @@ impl Offset {
 mod tests {
     use super::*;
 
-    /// An exchange with a clock so far ahead, with these times on the way there and back.
+    /// An exchange with a clock ahead by `ahead`, and these times on the way.
     fn exchange(asked: u64, ahead: i64, there: u64, back: u64) -> Exchange {
         let heard = (asked + there).saturating_add_signed(ahead);
         let answered = heard + 70;

@@ -1,12 +1,12 @@
-//! The version, the times and the bounds of the agents' protocol.
+//! The version, times and limits of the agents' protocol.
 
 use std::time::Duration;
 
-/// Version of what coordinator and agents say to each other: both sides must have the same.
+/// The version of the protocol, which must be the same on both sides.
 pub(super) const VERSION: u32 = 1;
 /// The default port of an agent.
 pub const PORT: u16 = 2051;
-/// Nothing was heard for so long: the other side is lost.
+/// Silence after which the other side counts as lost.
 pub(super) const SILENCE_MAX: Duration = Duration::from_secs(5);
 
 /// Interval at which the coordinator asks whether the agent is alive.
@@ -19,7 +19,7 @@ pub(super) const WINDOW_AHEAD: Duration = Duration::from_millis(100);
 pub(super) const BEGIN_AHEAD: Duration = Duration::from_secs(3600);
 /// Time after the window's end in which an agent must send its result: it waits for replies, and the result is long.
 pub(super) const DRAIN_MAX: Duration = Duration::from_secs(120);
-/// An agent that is silent for so long, or whose answers take so long, is doubtful.
+/// Silence or response time from which an agent has a caveat.
 pub(super) const SLOW: Duration = Duration::from_millis(1500);
 /// The largest deviation of an agent's begin, end and window from the plan, and the largest clock error, for latencies
 /// over all clients to be meaningful.

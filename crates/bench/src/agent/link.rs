@@ -1,5 +1,4 @@
-//! The coordinator's connection to an agent: one thread hears, another one asks each second whether the agent
-//! is there.
+//! The coordinator's connection to an agent: one thread receives, another pings each second.
 
 use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -21,16 +20,16 @@ use crate::error::Error;
 const PINGS: usize = 32;
 const PINGS_APART: Duration = Duration::from_millis(2);
 
-/// A connection on which both know who the other one is.
+/// An authenticated connection.
 #[derive(Debug)]
 pub(super) struct Link {
-    /// The agent's address as it was given.
+    /// The agent's address as the user gave it.
     pub(super) name: String,
     wire: Arc<Wire>,
     answers: Receiver<Result<Answer, String>>,
     exchanges: Receiver<Exchange>,
     pace: Arc<Mutex<Pace>>,
-    /// Ends the asking thread when it is dropped.
+    /// Ends the pinging thread on drop.
     _asking: Sender<()>,
 }
 
@@ -38,14 +37,12 @@ pub(super) struct Link {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
     pub(super) heard: Instant,
-    /// The longest time without a message.
     pub(super) silence: Duration,
-    /// The longest time from a question to its answer.
     pub(super) round_trip: Duration,
 }
 
 impl Link {
-    /// Connects, greets, and begins to listen. What is known of the agent's machine comes with it.
+    /// Connects, authenticates, and starts to receive; returns the agent's machine too.
     pub(super) fn open(name: &str, token: &Token) -> Result<(Self, Machine), Error> {
         let failed = |wrong: String| Error::Agent { agent: name.to_owned(), wrong };
         let stream = connect(name).map_err(failed)?;
@@ -89,7 +86,7 @@ impl Link {
         }
     }
 
-    /// Finds out how far its clock is from this one.
+    /// Measures the offset of the agent's clock.
     pub(super) fn measure(&self) -> Result<Offset, Error> {
         self.exchanges.try_iter().for_each(drop);
         for _ in 0..PINGS {
@@ -173,7 +170,7 @@ fn ping(wire: &Wire) -> Result<(), String> {
     Ok(wire.send(&Request::Ping { asked: wire.now() })?)
 }
 
-/// An answer, unless the agent is gone.
+/// The answer, or the error of a lost agent.
 fn said(heard: Result<Answer, String>) -> Result<Answer, String> {
     match heard {
         Ok(Answer::Bye { why }) => Err(why),

@@ -1,4 +1,4 @@
-//! An engine on another machine, as the coordinator sees it.
+//! An engine on another machine.
 
 use std::time::{Duration, Instant};
 
@@ -21,7 +21,6 @@ const LOOK: Duration = Duration::from_millis(20);
 /// Time in which a live agent answers a request that touches no files.
 const ANSWER_MAX: Duration = Duration::from_secs(60);
 
-/// An agent.
 #[derive(Debug)]
 pub struct Remote {
     link: Link,
@@ -33,7 +32,7 @@ pub struct Remote {
 struct Ran {
     part: Part,
     really: (Option<u64>, Option<u64>),
-    /// Operations it told of, each second.
+    /// Operations reported for each second.
     seconds: Vec<u64>,
 }
 
@@ -50,8 +49,7 @@ impl Remote {
         Ok(remote)
     }
 
-    /// Has the agent make an engine for a target, which calls as `caller` does but from the agent's own
-    /// addresses.
+    /// Opens an engine at the agent for a target, with `caller`'s user but the agent's own addresses.
     ///
     /// # Errors
     /// The agent knows no such target.
@@ -64,7 +62,7 @@ impl Remote {
         Ok(())
     }
 
-    /// Measures the clock; what is published is the latest offset.
+    /// Measures the clock. The machine's facts contain the latest offset.
     fn measure(&mut self) -> Result<Offset, Error> {
         let offset = self.link.measure()?;
         self.machine.clock_offset_us = offset.ahead as f64 / 1e3;
@@ -98,7 +96,7 @@ impl Remote {
         self.link.failed(format!("it answered what was not asked: {start}"))
     }
 
-    /// Passes on what `control` says until the load is ended.
+    /// Forwards the window and a stop from `control` until the load ends.
     fn follow(&self, control: &Control, mut told: Option<Window>) -> Result<Ran, Error> {
         let (mut stopped, mut seconds) = (None, vec![0; SECONDS_MAX]);
         loop {
@@ -129,7 +127,7 @@ impl Remote {
         }
     }
 
-    /// Judges how a load was run, and moves its times to this machine's clock.
+    /// Adds caveats about timing to a result, and translates its times to this machine's clock.
     fn apply(&self, control: &Control, ran: Ran, clock: (Offset, Offset)) -> Part {
         let Ran { mut part, really, seconds } = ran;
         let (before, after) = clock;
@@ -203,7 +201,7 @@ impl Engine for Remote {
     }
 }
 
-/// Whether a machine's clock is known well enough for latencies over all clients to mean something.
+/// Checks that a machine's clock is known well enough for latencies over all clients.
 ///
 /// # Errors
 /// It is not: by how much, and how much is allowed.
@@ -219,7 +217,7 @@ pub fn check_clock(machine: &Machine) -> Result<(), Error> {
     )))
 }
 
-/// Counts here what was done there.
+/// Adds the agent's counts to `control`.
 fn feed(control: &Control, seconds: &mut [u64], news: &[(usize, u64, u64)]) {
     for &(second, ops, bytes) in news {
         control.count((second as u64).saturating_mul(1_000_000_000), ops, bytes);

@@ -1,4 +1,4 @@
-//! The agent: listens, and lets one coordinator at a time use engines of this machine.
+//! The agent: listens, and serves one coordinator at a time with engines of this machine.
 
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,7 +24,7 @@ const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 /// Time in which an engine must stop.
 const PATIENCE: Duration = Duration::from_secs(35);
 
-/// An agent that is served until it is stopped.
+/// A running agent.
 #[derive(Debug)]
 pub struct Agent {
     shared: Arc<Shared>,
@@ -78,7 +78,7 @@ impl Agent {
         self.address
     }
 
-    /// Takes no more coordinators, tells the one that is there, and ends its load.
+    /// Refuses new coordinators, disconnects the current one, and ends its load.
     pub fn stop(self) {
         self.shared.ending.store(true, Ordering::Release);
         if let Some(coordinator) = &*self.shared.coordinator() {
@@ -120,7 +120,7 @@ impl Shared {
         self.unauthenticated.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives a connection a thread of its own.
+    /// Starts a thread for a connection.
     fn take(self: &Arc<Self>, stream: TcpStream, from: SocketAddr) {
         let Some(pending) = self.unauthenticated().enter(&stream, from) else {
             tracing::warn!(%from, "too many connections at a time: closed");
@@ -137,7 +137,7 @@ impl Shared {
         });
     }
 
-    /// Authenticates a coordinator and takes it.
+    /// Authenticates a coordinator and serves it.
     fn authenticate(&self, stream: TcpStream, from: SocketAddr) -> Result<Arc<Wire>, String> {
         let wire = Arc::new(Wire::new(stream, self.now).map_err(|wrong| wrong.to_string())?);
         let address: IpAddr = from.ip();
@@ -148,7 +148,7 @@ impl Shared {
         Ok(wire)
     }
 
-    /// Takes the coordinator, unless there is one already.
+    /// Registers the coordinator, unless there is one.
     fn claim(&self, coordinator: Coordinator) -> Result<(), String> {
         let mut current = self.coordinator();
         match &*current {

@@ -15,27 +15,26 @@ use crate::job::Caller;
 use crate::job::Job;
 use crate::job::{Control, SECONDS_MAX};
 
-/// Makes an engine for a target, given as the coordinator was given it, as [`crate::engine::open`] does.
+/// Opens an engine for a target as the coordinator named it, as [`crate::engine::open`] does.
 pub type MakeEngine = Box<dyn Fn(&str, &Caller) -> Result<Box<dyn Engine>, Error> + Send + Sync>;
 
 /// Interval at which the coordinator receives the progress of the layout.
 const PROGRESS_EVERY: Duration = Duration::from_millis(200);
-/// In nanoseconds.
 const SECOND: u64 = 1_000_000_000;
 
-/// A coordinator, from its welcome to its end.
+/// A coordinator's connection, from its welcome to its end.
 pub(super) struct Session<'a> {
     wire: &'a Wire,
     make_engine: &'a MakeEngine,
     running: Mutex<Option<Arc<Load>>>,
 }
 
-/// A load that runs.
+/// A running load.
 struct Load {
     control: Control,
     /// The operations and bytes reported of each second.
     reported: Mutex<Vec<(u64, u64)>>,
-    /// Why there can be no result.
+    /// The reason why there can be no result.
     wrong: Mutex<Option<String>>,
 }
 
@@ -53,7 +52,7 @@ impl<'a> Session<'a> {
         Self { wire, make_engine, running: Mutex::default() }
     }
 
-    /// Does what the coordinator asks for until it is gone, and its load is ended; says why it is over.
+    /// Serves the coordinator until it disconnects and its load has ended; returns the reason.
     pub(super) fn attend(&self) -> String {
         let (orders, to_do) = mpsc::sync_channel(1);
         let (going_on, ending) = mpsc::channel::<()>();
@@ -74,7 +73,7 @@ impl<'a> Session<'a> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hears until the coordinator is gone.
+    /// Receives until the coordinator disconnects.
     fn hear(&self, orders: &SyncSender<Order>) -> Result<std::convert::Infallible, String> {
         loop {
             let (request, heard) = self.wire.receive(MESSAGE)?;
@@ -171,7 +170,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Tells how far the files are, now and then.
+    /// Reports the progress of the layout at intervals.
     fn progress(&self) -> impl FnMut(f64) {
         let mut told: Option<Instant> = None;
         move |done| {
@@ -203,7 +202,7 @@ impl<'a> Session<'a> {
         Ok(Answer::Ran { part: Box::new(part), began, ended })
     }
 
-    /// Tells how far the load is until the session ends.
+    /// Reports the progress of the load until the session ends.
     fn tell(&self, ending: &Receiver<()>) {
         while ending.recv_timeout(LIVE_EVERY) == Err(RecvTimeoutError::Timeout) {
             let running = self.running().clone();
@@ -229,7 +228,7 @@ impl<'a> Session<'a> {
 }
 
 impl Load {
-    /// A load that is to begin then; `now` is when that was heard.
+    /// A load that begins at `begin`; `now` is the time of the request.
     fn plan(begin: u64, window: Option<Window>, now: u64) -> Result<Self, String> {
         if begin <= now {
             let late = Duration::from_nanos(now - begin);
@@ -253,13 +252,13 @@ impl Load {
         self.wrong.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends it without a result.
+    /// Ends the load without a result.
     fn give_up(&self, why: String) {
         self.wrong().get_or_insert(why);
         self.control.stop();
     }
 
-    /// Sets the window if it has not begun yet.
+    /// Sets the window unless it has passed.
     fn set_window(&self, window: Window, now: u64) -> Result<(), String> {
         window.check()?;
         if Window::of(&self.control).is_some() {
@@ -281,7 +280,7 @@ impl Load {
         Ok(())
     }
 
-    /// Ends it if it has run longer than any load may, with all calls answered.
+    /// Ends the load if it runs longer than any load may.
     fn end_if_forgotten(&self, now: u64) {
         let longest = nanoseconds(DRAIN_MAX) + SECONDS_MAX as u64 * SECOND;
         if now.saturating_sub(self.control.begin) > longest {

@@ -1,4 +1,4 @@
-//! Whether an agent did what was planned when it was planned.
+//! Checks of an agent's timing against the plan.
 
 use report::result::{Caveat, CaveatKind};
 
@@ -10,18 +10,17 @@ use super::message::Window;
 /// Seconds in a row without an operation that make a caveat.
 const QUIET_S: usize = 3;
 
-/// When a load was planned and what became of it. Nanoseconds; what has no other clock is after the
-/// beginning, by the agent's clock.
+/// The planned and the actual times of a load, in nanoseconds; by default after the beginning, by the agent's clock.
 #[derive(Debug)]
 pub(super) struct Timing {
-    /// When it was to begin, since 1970 by the coordinator's clock.
+    /// The planned beginning, since 1970 by the coordinator's clock.
     pub(super) begin: u64,
     pub(super) window: Window,
-    /// When the first operation was really sent, and when the last one was.
+    /// The times of the first and of the last operation.
     pub(super) really: (Option<u64>, Option<u64>),
     /// The window's actual start and end.
     pub(super) measured: (f64, f64),
-    /// The agent's clock before and after.
+    /// The agent's clock before and after the load.
     pub(super) clock: (Offset, Offset),
 }
 

@@ -8,7 +8,7 @@ const UNAUTHENTICATED_MAX: usize = 16;
 /// Most threads of such connections, with those that were told to end and still run.
 const THREADS_MAX: usize = 4 * UNAUTHENTICATED_MAX;
 
-/// All of them, the oldest first.
+/// The connections, the oldest first.
 #[derive(Default)]
 pub(super) struct Unauthenticated {
     next: u64,
@@ -17,13 +17,13 @@ pub(super) struct Unauthenticated {
 
 struct Pending {
     from: IpAddr,
-    /// `None` once it was ended.
+    /// `None` after the connection was closed.
     stream: Option<TcpStream>,
 }
 
 impl Unauthenticated {
-    /// One more; its number, by which it leaves. If there are too many, the oldest ends, of those from the
-    /// address with most. `None` if there is no room for it.
+    /// Adds a connection, and returns its number. If there are too many, closes the oldest from the address with the
+    /// most. `None` if there is no room.
     pub(super) fn enter(&mut self, stream: &TcpStream, from: SocketAddr) -> Option<u64> {
         let mut counts = HashMap::<IpAddr, usize>::new();
         for pending in self.each.values().filter(|pending| pending.stream.is_some()) {

@@ -1,4 +1,4 @@
-//! Messages on a connection: four bytes of length, big endian, and so many bytes of JSON.
+//! Messages on a connection: a length of four bytes, big endian, and JSON of this length.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -17,16 +17,17 @@ use crate::error::Error;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
     bytes: usize,
-    /// From waiting for it to its last byte. It must begin, and go on, within [`SILENCE_MAX`].
+    /// Time until the last byte. The message must begin, and continue, within [`SILENCE_MAX`].
     time: Duration,
 }
 
 /// The limits before the other side is authenticated.
 pub(super) const HANDSHAKE: Bounds = Bounds { bytes: 1 << 10, time: Duration::from_secs(5) };
-/// Afterwards. The longest message is a result: each client has its seconds, each operation its distribution.
+/// The limits after authentication. The longest message is a result, with seconds by client and distributions by
+/// operation.
 pub(super) const MESSAGE: Bounds = Bounds { bytes: 64 << 20, time: Duration::from_secs(120) };
 
-/// A connection between a coordinator and an agent, the same on either side.
+/// A connection between a coordinator and an agent.
 #[derive(Debug)]
 pub(super) struct Wire {
     stream: TcpStream,
@@ -35,12 +36,12 @@ pub(super) struct Wire {
     now: Now,
 }
 
-/// Why a message could not be sent.
+/// The reason why a message was not sent.
 #[derive(Debug)]
 pub(super) enum Unsent {
     /// The message is longer than the other side accepts; nothing was sent.
     TooLong(String),
-    /// The connection is of no use any more.
+    /// The connection is lost.
     Lost(String),
 }
 
@@ -55,12 +56,10 @@ impl Wire {
         Ok(Self { stream, sending: Mutex::new(()), closed: AtomicBool::new(false), now })
     }
 
-    /// The time by this side's clock.
     pub(super) fn now(&self) -> u64 {
         (self.now)()
     }
 
-    /// Sends a message, whole.
     pub(super) fn send(&self, message: &impl Serialize) -> Result<(), Unsent> {
         let mut bytes = vec![0; 4];
         let written = serde_json::to_writer(&mut bytes, message);
@@ -76,7 +75,7 @@ impl Wire {
         (&self.stream).write_all(&bytes).map_err(|wrong| Unsent::Lost(why(&wrong)))
     }
 
-    /// The next message, and when it was there.
+    /// The next message, and the time of its arrival.
     pub(super) fn receive<M: DeserializeOwned>(&self, bounds: Bounds) -> Result<(M, u64), String> {
         let deadline = Instant::now() + bounds.time;
         let mut mark = [0; 4];
@@ -108,14 +107,14 @@ impl Wire {
         Ok(())
     }
 
-    /// Ends the connection for both sides and all threads.
+    /// Closes the connection for both sides and all threads.
     pub(super) fn close(&self) {
         self.closed.store(true, Ordering::Release);
         // It may have ended already.
         _ = self.stream.shutdown(Shutdown::Both);
     }
 
-    /// Whether this side ended it.
+    /// Whether this side closed the connection.
     pub(super) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
     }

@@ -1,29 +1,27 @@
-//! Limits how often an address may send wrong tokens.
+//! Limits the rate of wrong tokens from an address.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-/// Wrong tokens from one address before it has to wait.
+/// Wrong tokens from an address before it has to wait.
 const WRONG_TOKENS_MAX: u32 = 10;
-/// The time in which one of them is forgiven.
+/// Time after which one wrong token is forgiven.
 const FORGIVEN: Duration = Duration::from_secs(1);
-/// Addresses that are remembered.
+/// Most addresses in the table.
 const ADDRESSES_MAX: usize = 1024;
 
-/// Wrong tokens by address.
 #[derive(Debug, Default)]
 pub(super) struct WrongTokens {
     by: HashMap<IpAddr, (u32, Instant)>,
 }
 
 impl WrongTokens {
-    /// Whether an address may try at all.
+    /// Whether an address may try a token.
     pub(super) fn may_try(&self, from: IpAddr, now: Instant) -> bool {
         self.by.get(&from).is_none_or(|&(count, since)| unforgiven(count, since, now) < WRONG_TOKENS_MAX)
     }
 
-    /// Remembers a wrong token.
     pub(super) fn was_wrong(&mut self, from: IpAddr, now: Instant) {
         self.by.retain(|_, &mut (count, since)| unforgiven(count, since, now) > 0);
         if self.by.len() >= ADDRESSES_MAX {

@@ -8,8 +8,7 @@ use super::buffers::Outbox;
 use crate::error::Error;
 use crate::pattern::Payload;
 
-/// Calls not yet sent and calls not yet answered. A call has a slot; the low bits of its xid are the slot's
-/// number.
+/// Unsent and unanswered calls. The low bits of a call's xid are the number of its slot.
 #[derive(Debug)]
 pub(crate) struct Calls {
     pub(super) outbox: Outbox,
@@ -28,7 +27,7 @@ pub(crate) struct Calls {
 enum Numbering {
     /// By the low bits of RPC's xid.
     Xids,
-    /// By SMB's message ids, which the server grants.
+    /// By SMB's message ids.
     MessageIds(Box<Channel>),
 }
 
@@ -51,7 +50,7 @@ impl Calls {
         Self { numbering: Numbering::MessageIds(Box::new(channel)), ..self }
     }
 
-    /// Makes a slot; `None` when there are as many as the xid's low bits can name.
+    /// Adds a slot; `None` when the xid's low bits are exhausted.
     pub(crate) fn add_slot(&mut self) -> Option<usize> {
         let slot = self.slots.len();
         if slot == self.slots_max {
@@ -63,37 +62,34 @@ impl Calls {
         Some(slot)
     }
 
-    /// From one xid of a slot to the next.
+    /// The difference between two xids of a slot.
     fn step(&self) -> u32 {
         u32::try_from(self.slots_max).unwrap_or(1 << 31)
     }
 
-    /// Starts a call with `template`: a record mark, an xid and whatever is the same for all such calls.
+    /// Starts a call with `template`: a record mark, an xid, and the bytes that all such calls share.
     #[inline]
     pub(crate) fn begin(&mut self, template: &[u8]) -> usize {
         self.outbox.begin(template)
     }
 
-    /// Appends to the call begun.
     #[inline]
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         self.outbox.push(bytes);
     }
 
-    /// Replaces bytes of the call begun, from `at` on, counted as [`Self::begin`] counts.
+    /// Replaces bytes of the call begun, from `at` on; [`Self::begin`] returns such an offset.
     #[inline]
     pub(crate) fn patch(&mut self, at: usize, bytes: &[u8]) {
         self.outbox.patch(at, bytes);
     }
 
-    /// Appends encoded arguments to the call begun.
     #[inline]
     pub(crate) fn encode_with(&mut self, encode: impl FnOnce(&mut Writer<'_>)) {
         self.outbox.encode_with(encode);
     }
 
-    /// Ends the call begun at `start`: it is in flight in `slot`. So many bytes of a payload follow it, and
-    /// `tail` behind them.
+    /// Ends the call begun at `start`, which is then in flight in `slot`. `payload` and `tail` follow it.
     #[inline]
     pub(crate) fn finish(&mut self, start: usize, slot: usize, payload: Option<(usize, u32)>, tail: &[u8]) {
         let step = self.step();
@@ -135,7 +131,6 @@ impl Calls {
         }
     }
 
-    /// Calls that are sent and not answered.
     #[inline]
     pub(crate) fn in_flight(&self) -> usize {
         self.in_flight

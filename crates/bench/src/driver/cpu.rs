@@ -9,14 +9,13 @@ use rustix::time::ClockId;
 
 use crate::error::Error;
 
-/// User and system time of the calling thread.
 fn thread_cpu_time() -> Duration {
     let time = rustix::time::clock_gettime(ClockId::ThreadCPUTime);
     Duration::try_from(time).unwrap_or_default()
 }
 
-/// User and system time of a process and of all that it has begun, ended ones too, in the kernel's ticks (10 ms): a server may
-/// have a process for each client.
+/// User and system time of a process and its children, including ended ones, in the kernel's ticks (10 ms): a server
+/// may have a process for each client.
 pub(crate) fn of_process(pid: u32) -> Result<Duration, Error> {
     let stats = family(pid).map_err(Error::io("read /proc for the server's CPU"))?;
     // utime, stime, and those of children that have ended.
@@ -61,7 +60,7 @@ pub(crate) struct WindowCpu {
 }
 
 impl WindowCpu {
-    /// Looks at the clock where the window begins and where it ends.
+    /// Reads the processor time at the start and at the end of the window.
     #[inline]
     pub(crate) fn look(&mut self, now: u64, window: (u64, u64)) {
         if self.end.is_some() || now < window.0 {

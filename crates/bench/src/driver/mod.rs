@@ -39,7 +39,7 @@ const SILENCE_MAX_NS: u64 = 30 * SECOND_NS;
 const DRAIN_NS: u64 = 30 * SECOND_NS;
 const EVENTS: usize = 64;
 
-/// Over how many threads connections are spread: as many as wanted, or one for each processor.
+/// The number of threads for the connections: as requested, or one for each processor.
 pub(crate) fn threads(connections: usize, wanted: Option<usize>) -> usize {
     let available = thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let share = connections.div_ceil(wanted.unwrap_or(available).min(connections));
@@ -83,7 +83,6 @@ pub(crate) fn run<G: Generator>(
     Ok(all)
 }
 
-/// The loop of one thread.
 fn drive<G: Generator>(
     connections: &mut [Connection<G>],
     context: &mut RunContext,
@@ -131,7 +130,7 @@ fn drive<G: Generator>(
     Ok(())
 }
 
-/// Does something with each connection, and sends what comes of it.
+/// Applies `act` to each connection, and sends the resulting calls.
 fn with_each<G: Generator>(
     epoll: &OwnedFd,
     connections: &mut [Connection<G>],
@@ -146,7 +145,7 @@ fn with_each<G: Generator>(
     Ok(())
 }
 
-/// Begins what is due on each connection, and sends it; whether there was anything.
+/// Begins due operations on each connection and sends them; returns whether there were any.
 fn begin_due<G: Generator>(
     epoll: &OwnedFd,
     connections: &mut [Connection<G>],
@@ -166,7 +165,7 @@ fn begin_due<G: Generator>(
     Ok(any)
 }
 
-/// Whether anything came of an event of a connection.
+/// Handles an event of a connection; returns whether anything arrived.
 fn serve<G: Generator>(
     epoll: &OwnedFd,
     connections: &mut [Connection<G>],

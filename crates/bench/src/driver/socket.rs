@@ -1,4 +1,4 @@
-//! A connection's socket: it never blocks, and is watched for room only while it is full.
+//! A connection's non-blocking socket, watched for writability only while it is full.
 
 use std::io;
 use std::net::TcpStream;
@@ -24,7 +24,7 @@ impl Socket {
         Ok(Self { stream, blocked: false })
     }
 
-    /// Watches these sockets, each under its number.
+    /// Watches sockets, each under its number.
     pub(crate) fn watch<'a>(sockets: impl Iterator<Item = &'a Self>) -> Result<OwnedFd, Error> {
         let watched = || {
             let epoll = epoll::create(CreateFlags::CLOEXEC)?;
@@ -50,7 +50,7 @@ impl Socket {
         }
     }
 
-    /// Sends what there is to send; has it told under `number` when a full socket takes more.
+    /// Sends as much as the socket takes; while it is full, `epoll` watches it under `number`.
     #[inline]
     pub(crate) fn flush(
         &mut self,

@@ -1,4 +1,4 @@
-//! The clients of the job sets at the server: connections, and over NFSv4 and SMB sessions.
+//! The clients of job sets: connections, and over NFSv4 and SMB sessions.
 
 use std::net::TcpStream;
 
@@ -19,25 +19,23 @@ use crate::driver::connection::Connection;
 use crate::error::Error;
 use crate::job::Job;
 
-/// Room in a reply for everything but data.
+/// Bytes of a reply besides data.
 const REPLY_OVERHEAD: usize = 1024;
 
-/// A client, as it names itself, and the address of the target that it has, where there are several.
+/// A client's name, and its address among several of the target.
 #[derive(Debug)]
 pub(super) struct EdaClient {
     pub(super) name: String,
     pub(super) endpoint: Option<String>,
 }
 
-/// All clients, with their connections one client after another.
+/// All clients, with their connections in the order of the clients.
 pub(super) struct Connected {
     pub(super) connections: Vec<Connection<ProcessGenerator>>,
     pub(super) clients: Vec<EdaClient>,
-    /// Keeps those of NFSv4.
     pub(super) leases: LeaseKeeper,
 }
 
-/// Connects every client, each connection with its workers.
 pub(super) fn connect(
     target: &Target,
     identity: &Identity,
@@ -63,16 +61,14 @@ pub(super) fn connect(
     Ok(Connected { connections, clients, leases })
 }
 
-/// One connection of a client, and how calls are made on it.
+/// One connection of a client, and the protocol on it.
 struct ClientConnection {
     stream: TcpStream,
     dialect: Dialect,
-    /// Over SMB.
     channel: Option<Channel>,
 }
 
-/// Opens the connections of a client, and says how it speaks on each. Over NFSv4 each of its workers has a slot in
-/// its session.
+/// Opens the connections of a client. Over NFSv4 each of its workers has a slot in its session.
 fn attach(
     target: &Target,
     identity: &Identity,

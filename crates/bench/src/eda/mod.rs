@@ -46,13 +46,13 @@ use wire_client::nfs4::lease::LeaseKeeper;
 use wire_client::{Identity, TransferLimits};
 use wire_client::{Target, Version};
 
-/// Thousandths of the usual number of files: the least and the most.
+/// The range of the file scale, in thousandths.
 pub(crate) const FILE_SCALES: std::ops::RangeInclusive<u32> = 1..=1000;
 
-/// Job sets whose files are laid out and whose clients are connected.
+/// Job sets with files and connected clients.
 #[derive(Debug)]
 pub struct Prepared {
-    /// They end before the sessions do.
+    /// Declared before the sessions: connections close first.
     connections: Vec<Connection<ProcessGenerator>>,
     _leases: LeaseKeeper,
     clients: Vec<EdaClient>,
@@ -105,8 +105,8 @@ impl Prepared {
         })
     }
 
-    /// Runs the processes from `control`'s beginning to the window's end, and until every call is answered.
-    /// The schedule is the same each time.
+    /// Runs the processes from `control`'s beginning to the window's end, and until every call is answered. Each run
+    /// repeats the same schedule.
     ///
     /// # Errors
     /// A lost connection, wrong data, a server that is silent for 30 s. Refused calls are counted instead.
@@ -175,7 +175,6 @@ impl Prepared {
     }
 }
 
-/// The operations as a result has them.
 fn operations(counters: &OpCounters) -> Vec<Counted> {
     let counted = |operation: &Operation| {
         let counts = counters.operation(*operation as usize)?;
@@ -191,7 +190,7 @@ fn operations(counters: &OpCounters) -> Vec<Counted> {
     Operation::ALL.iter().filter_map(counted).collect()
 }
 
-/// Removes the files of all job sets, of whichever generator.
+/// Removes the files of all job sets of all generators.
 ///
 /// # Errors
 /// The server says no, or nothing.
@@ -221,7 +220,7 @@ fn check(job: &Job) -> Result<(), Error> {
     Ok(())
 }
 
-/// Which of this generator's clients a job set belongs to, if to any.
+/// The index of this generator's client for a job set, if it has it.
 fn client_of(set: u32, job: &Job) -> Option<usize> {
     let client = usize::try_from(set).unwrap_or(usize::MAX) % job.clients_total;
     client.checked_sub(job.first_client).filter(|&client| client < job.clients)

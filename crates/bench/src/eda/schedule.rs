@@ -1,4 +1,4 @@
-//! When a process does what: the same for the same seed, job set and process, whatever the server does.
+//! The schedule of a process: the same for the same seed, job set and process, whatever the server does.
 
 use report::result::Direction;
 
@@ -7,17 +7,15 @@ use crate::pattern::Random;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// An operation that is to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Planned {
-    /// When it is to begin, in nanoseconds after the load did.
+    /// The due time, in nanoseconds after the beginning.
     pub due: u64,
     pub operation: Operation,
-    /// Bytes it moves.
     pub bytes: u32,
-    /// A COMMIT ends it.
+    /// Whether a COMMIT ends the operation.
     pub commits: bool,
-    /// Pseudo-random bits that choose its object.
+    /// Pseudo-random bits that choose the object.
     pub draw: u64,
 }
 
@@ -46,7 +44,6 @@ impl Schedule {
         Self { role, random, mix: role.mix.iter().flat_map(of).collect(), number: 0, phase }
     }
 
-    /// The next operation.
     pub(super) fn next_planned(&mut self) -> Planned {
         let length = self.mix.len() as u64;
         let drawn = self.number % length;

@@ -1,4 +1,4 @@
-//! The built-in client as an engine: many connections, many calls in flight, no mount.
+//! The built-in client as an engine: many connections and calls in flight, no mount.
 
 use report::result::{
     Caveat, CaveatKind, ClientResult, Distribution, MachineUse, Operation, Part, SmbFacts, TargetFacts,
@@ -21,21 +21,21 @@ use wire_client::{Target, Version};
 pub const COMMIT_EVERY: u64 = 16 << 20;
 /// Small files of a job that opens and reads them.
 pub(crate) const SMALL_FILES: u64 = 64;
-/// The golden section of 2^64: repetitions that begin so far apart stay apart.
+/// The golden section of 2^64, which keeps the starts of repetitions apart.
 const APART: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// An export of any NFS server, or a share of any SMB server.
+/// An export of an NFS server, or a share of an SMB server.
 #[derive(Debug)]
 pub struct BuiltIn {
     target: Target,
     caller: Caller,
     laid_out: LaidOut,
-    /// The files that are in the server's memory if they fit: those that were read last.
+    /// The files that were read last, which the server caches if they fit.
     warmed: Option<Files>,
     prepared: Option<Ready>,
 }
 
-/// Data files: the first, how many, and bytes of each and of its units.
+/// Data files: the first, the count, and the bytes of each and of its units.
 type Files = (u32, usize, u64, usize);
 
 /// The files and connections of a prepared job.
@@ -46,7 +46,7 @@ enum Ready {
 }
 
 impl BuiltIn {
-    /// The export at `target`. Nothing is sent yet.
+    /// An engine for `target`. Sends nothing yet.
     pub fn new(target: Target, caller: Caller) -> Self {
         Self { target, caller, laid_out: LaidOut::new(), warmed: None, prepared: None }
     }
@@ -56,7 +56,7 @@ impl BuiltIn {
         Identity { privileged_port, nt_hash, ..Identity::new(uid, gid) }
     }
 
-    /// Asks the server what there is.
+    /// Queries the facts of the target.
     fn look(&self) -> Result<TargetFacts, Error> {
         let mut client = Client::mount(&self.target, &self.identity())?;
         let limits = client.limits()?;
@@ -85,7 +85,7 @@ impl BuiltIn {
         })
     }
 
-    /// The export, in the version that a job asks for, or the share.
+    /// The target, in the version that a job requests.
     fn target_for(&self, job: &Job) -> Result<Target, Error> {
         let is_share = self.target.version.is_smb();
         let version = match job.protocol {

@@ -7,7 +7,7 @@ use crate::job::Control;
 use crate::job::Job;
 use crate::machine::machine_facts;
 
-/// Makes load.
+/// A generator of load.
 pub trait Engine: Send {
     /// The facts of the target.
     ///
@@ -15,7 +15,7 @@ pub trait Engine: Send {
     /// The target cannot be reached, or is none.
     fn facts(&mut self) -> Result<TargetFacts, Error>;
 
-    /// The machine that makes the load: this one, unless it says otherwise.
+    /// The machine of the generator; by default this one.
     fn machine(&self) -> Machine {
         machine_facts()
     }
@@ -33,7 +33,7 @@ pub trait Engine: Send {
     /// There is no valid result. Refused calls are counted instead.
     fn run(&mut self, control: &Control) -> Result<Part, Error>;
 
-    /// Whether the window may be set while the load runs; else it is set before.
+    /// Whether the window may be set while the load runs.
     fn takes_window_late(&self) -> bool;
 
     /// Removes the files.

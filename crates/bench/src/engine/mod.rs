@@ -17,7 +17,7 @@ pub use built_in::{BuiltIn, COMMIT_EVERY};
 pub use interface::Engine;
 pub use path::Path;
 
-/// The mount that a directory without symbolic links in its path is on, and the address of its server if it tells.
+/// The mount of a directory without symbolic links in its path, and the address of its server if known.
 ///
 /// # Errors
 /// The kernel does not list its mounts.

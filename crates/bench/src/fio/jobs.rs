@@ -1,4 +1,4 @@
-//! Reading jobs: sections, what they inherit, and the text of a job file that is the same.
+//! Reads jobs with inherited options, and writes them back as a job file.
 
 use std::fmt::Write;
 
@@ -11,15 +11,14 @@ use crate::error::Error;
 /// fio's jobs, from a command line or a job file.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Jobs {
-    /// In their order, with all that they inherit.
+    /// The jobs in their order, with inherited options.
     pub jobs: Vec<Job>,
     #[serde(skip)]
     sections: Vec<Section>,
 }
 
 impl Jobs {
-    /// Reads a command line such as pages print: `fio --name=… --rw=…`, with a shell's quotation marks and
-    /// lines that go on after a backslash.
+    /// Reads a command line as documents print it: `fio --name=… --rw=…`, with a shell's quotes and continued lines.
     ///
     /// # Errors
     /// What fio would refuse, and what has no single figure; which option, and what is possible.
@@ -27,8 +26,6 @@ impl Jobs {
         section::command_line(text).and_then(Self::of).map_err(Error::Plan)
     }
 
-    /// Reads a job file's text.
-    ///
     /// # Errors
     /// As above.
     pub fn of_file(text: &str) -> Result<Self, Error> {
@@ -70,7 +67,7 @@ impl Jobs {
         text
     }
 
-    /// The jobs that run at the same time, one set after the other.
+    /// The sets of jobs that run at the same time, in their order.
     pub fn together(&self) -> impl Iterator<Item = &[Job]> {
         self.jobs.chunk_by(|_, next| !next.stonewall)
     }

@@ -1,13 +1,13 @@
-//! Command lines and job files as sections: names of jobs with the options written for them.
+//! Splits command lines and job files into sections: names of jobs with their options.
 
 use super::options::{self, Kind};
 
-/// A job or `global`, as written.
+/// A section, a job or `global`, as written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Section {
     /// The section's name; [`GLOBAL`] for options of all sections that follow.
     pub name: String,
-    /// Options in their order.
+    /// The options in their order.
     pub options: Vec<Given>,
 }
 
@@ -19,22 +19,22 @@ pub(super) struct Given {
     pub value: Option<String>,
 }
 
-/// The section for all jobs after it.
+/// The section whose options apply to all jobs after it.
 pub(super) const GLOBAL: &str = "global";
 /// The engine of jobs that name none.
 const ENGINE: &str = "psync";
 
-/// Whether an option of the program takes the next word.
+/// Whether an option of the program takes the next word as its value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Next {
     Value,
-    /// A value only behind `=`, or none.
+    /// The value follows `=`, or there is none.
     Stays,
 }
 
 use Next::{Stays, Value};
 
-/// Options of the program that do not change what its jobs measure, with the letters for short.
+/// Options of the program without an effect on measurements, with their short letters.
 const PROGRAM: [(&str, char, Next); 23] = [
     ("output", 'o', Value),
     ("bandwidth-log", 'b', Stays),
@@ -80,18 +80,17 @@ const REFUSED: [(&str, char, &str); 16] = [
     ("latency-log", 'l', "is refused by fio itself; write write_lat_log"),
 ];
 
-/// Names that a message lists.
+/// Most names in a message.
 const SHOWN: usize = 4;
 
 /// The meaning of a word of a command line.
 enum Word {
-    /// An option of the program.
     Program(Next),
-    /// An option of jobs, by its whole name.
+    /// An option of jobs, by its full name.
     Job(String),
 }
 
-/// Reads a command line as a shell would; with or without the program's name at its beginning.
+/// Reads a command line as a shell does; the program's name is optional.
 pub(super) fn command_line(text: &str) -> Result<Vec<Section>, String> {
     let words = words(text)?;
     let mut words = words.iter().map(String::as_str).peekable();
@@ -134,7 +133,7 @@ pub(super) fn command_line(text: &str) -> Result<Vec<Section>, String> {
     Ok(sections)
 }
 
-/// The option that a word means: names may be cut short as long as one alone begins so.
+/// The option that a word means: unambiguous abbreviations are allowed.
 fn meaning(word: &str, start: &str, engine: &str) -> Result<Word, String> {
     let refused = |name: &str, why: &str| Err(format!("--{name} {why}"));
     // A letter stands for an option of the program, behind a single dash.
@@ -208,12 +207,11 @@ fn add(sections: &mut Vec<Section>, name: String, value: Option<&str>) -> Result
     Ok(())
 }
 
-/// fio compares the first letters alone.
+/// The name as fio compares it, by its first letters.
 fn section_name(name: &str) -> String {
     if name.starts_with(GLOBAL) { GLOBAL.to_owned() } else { name.to_owned() }
 }
 
-/// Reads a job file.
 pub(super) fn job_file(text: &str) -> Result<Vec<Section>, String> {
     let mut sections: Vec<Section> = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
@@ -244,7 +242,7 @@ pub(super) fn job_file(text: &str) -> Result<Vec<Section>, String> {
     Ok(sections)
 }
 
-/// Words of a shell: quotes, backslashes, and lines that go on after a backslash. Nothing is replaced.
+/// The words of a shell: quotes, backslashes, continued lines. Nothing is expanded.
 fn words(text: &str) -> Result<Vec<String>, String> {
     let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
     let mut letters = text.chars();

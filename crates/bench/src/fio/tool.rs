@@ -1,4 +1,4 @@
-//! The installed fio: finding it, starting it, ending it, and what it left behind.
+//! The installed fio: version, start, end, and results.
 
 use std::fs;
 use std::io::{self, BufReader, ErrorKind, Read, Write};
@@ -15,13 +15,12 @@ use crate::error::Error;
 use crate::private_dir::PrivateDir;
 
 const PROGRAM: &str = "fio";
-/// The oldest whose JSON and logs are as they are read here.
+/// The oldest version whose JSON and logs have the expected form.
 const OLDEST: (u32, u32) = (3, 1);
 const JOBS: &str = "jobs.fio";
 const OUTPUT: &str = "output.json";
 const ERRORS: &str = "errors.txt";
 
-/// The installed fio.
 #[derive(Clone, Debug)]
 pub(crate) struct Tool {
     /// The version as fio prints it: `fio-3.33`.
@@ -29,7 +28,7 @@ pub(crate) struct Tool {
     engines: Vec<String>,
 }
 
-/// A running fio; dropping it ends it.
+/// A running fio, which ends on drop.
 #[derive(Debug)]
 pub(crate) struct Running {
     process: Process,
@@ -37,16 +36,14 @@ pub(crate) struct Running {
     live_rates: Receiver<LiveRates>,
 }
 
-/// Ends with what holds it.
+/// A child process that ends on drop.
 #[derive(Debug)]
 struct Process(Child);
 
 /// The rates that fio prints while it runs, twice a second, to four digits.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct LiveRates {
-    /// Operations a second.
     pub ops_per_s: f64,
-    /// Bytes a second.
     pub bytes_per_s: f64,
 }
 
@@ -62,7 +59,7 @@ pub(crate) struct Finished {
 }
 
 impl Tool {
-    /// The fio in the path.
+    /// Finds fio in the path.
     ///
     /// # Errors
     /// There is none, or it is older than 3.1.
@@ -78,12 +75,12 @@ impl Tool {
         Ok(Self { version, engines })
     }
 
-    /// Whether it was built with this I/O engine.
+    /// Whether fio has this I/O engine.
     pub(crate) fn has_engine(&self, name: &str) -> bool {
         self.engines.iter().any(|engine| engine == name)
     }
 
-    /// A directory for what a run writes beside its data.
+    /// A directory for the output of a run.
     ///
     /// # Errors
     /// It cannot be made.
@@ -92,8 +89,8 @@ impl Tool {
         made.map_err(Error::io(format!("make a directory in {}", env::temp_dir().display())))
     }
 
-    /// Starts the jobs of a job file's text in a directory, to which their relative names then refer: in the
-    /// open one, whatever its path leads to by now.
+    /// Starts a job file in a directory. Relative names refer to the open directory, whatever its path leads to by
+    /// now.
     ///
     /// # Errors
     /// The operating system says no. Whether fio understands the jobs shows at its end.
@@ -135,7 +132,7 @@ impl Running {
         self.live_rates.try_iter()
     }
 
-    /// Whether it has ended.
+    /// Whether fio has ended.
     ///
     /// # Errors
     /// The operating system says no.
@@ -143,7 +140,7 @@ impl Running {
         self.process.0.try_wait().map(|status| status.is_some()).map_err(Error::io("look after fio"))
     }
 
-    /// Asks it to end its jobs; it still writes what it has.
+    /// Asks fio to end its jobs; it still writes its results.
     pub(crate) fn interrupt(&self) {
         // One that has ended and was not waited for keeps its number; to others nothing is sent after
         // `is_over`.
@@ -172,8 +169,8 @@ impl Running {
 }
 
 impl Finished {
-    /// Why not all went well, in fio's words. Its figures need not tell: a job that could not begin has no
-    /// error there.
+    /// The reason of a failure, in fio's words. The figures may not show it: a job that could not start has no error
+    /// there.
     pub(crate) fn failure(&self) -> Option<String> {
         let errors = self.output.jobs.iter().map(|job| job.error).filter(|error| *error != 0);
         let mut said: Vec<String> =
@@ -218,8 +215,7 @@ fn check_age(version: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Reads lines, which may end as those on a terminal that are written over, and passes on those that tell of
-/// rates.
+/// Reads lines, which may overwrite each other as on a terminal, and sends those with rates.
 fn listen(stdout: impl Read, sender: &Sender<LiveRates>) {
     let mut line = Vec::new();
     for byte in BufReader::new(stdout).bytes().map_while(Result::ok) {

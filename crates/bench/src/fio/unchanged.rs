@@ -1,4 +1,4 @@
-//! Running given jobs as they are.
+//! Runs given jobs unchanged.
 
 use std::path::Path;
 use std::thread;
@@ -19,12 +19,10 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// The result of one of fio's jobs, all of its processes together.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Measured {
-    /// The job.
     pub name: String,
-    /// Seconds that its longest process measured.
+    /// Seconds that the longest process measured.
     pub seconds: f64,
-    /// Reads and writes. Times are from submission on, so without what submitting took, unless the job asks
-    /// for `lat_percentiles`.
+    /// Reads and writes. Times exclude the submission, unless the job sets `lat_percentiles`.
     pub operations: Vec<Operation>,
     pub error: Option<String>,
 }

@@ -10,12 +10,11 @@ pub struct Caller {
     pub uid: u32,
     /// The group.
     pub gid: u32,
-    /// From ports below 1024.
     pub privileged_port: bool,
     /// The password hash for a share. It is never sent: each machine has its own.
     #[serde(skip)]
     pub nt_hash: Option<NtHash>,
-    /// Local addresses, dealt to the clients in turn. Each machine has its own.
+    /// Local addresses of this machine, which the clients use in turn.
     #[serde(skip)]
     pub sources: Vec<std::net::IpAddr>,
 }

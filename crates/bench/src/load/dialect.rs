@@ -21,12 +21,12 @@ use crate::driver::generator::Reply;
 #[derive(Debug)]
 pub(super) enum Dialect {
     V3(Arc<v3::Templates>),
-    /// With a place for each call slot.
+    /// With a state for each call slot.
     V4(Arc<v4::Templates>, Vec<SlotState>),
     Smb(Box<smb::Opens>),
 }
 
-/// The number by which calls of a kind are counted.
+/// The number under which calls of a kind are counted.
 pub(super) fn number(kind: Kind, version: Version) -> u32 {
     match version {
         Version::V3 => nfs3::call::procedure(kind.into()).0,
@@ -57,7 +57,7 @@ impl From<Kind> for CallKind {
 }
 
 impl Dialect {
-    /// Whether a call can be made now: over SMB it takes credits.
+    /// Whether the credits of SMB suffice for a call.
     #[inline]
     pub(super) fn affords(&self, kind: Kind, transfer: u32, calls: &Calls) -> bool {
         match self {
@@ -68,7 +68,6 @@ impl Dialect {
         }
     }
 
-    /// Puts a call into the outbox.
     #[inline]
     pub(super) fn push(&mut self, call: &Call<'_>, calls: &mut Calls) {
         match self {
@@ -78,7 +77,7 @@ impl Dialect {
         }
     }
 
-    /// Judges the reply to the call in slot `index`.
+    /// Checks the reply to the call in slot `index`, and notes the files that it opened or closed.
     #[inline]
     pub(super) fn check(
         &mut self,
@@ -136,7 +135,6 @@ impl Dialect {
         })
     }
 
-    /// Whether a slot has a file open.
     #[inline]
     pub(super) fn has_open(&self, index: usize) -> bool {
         match self {

@@ -1,4 +1,4 @@
-//! The load of a plan on one connection: which call is next, and what its reply means for it.
+//! The load of a plan on one connection: the next call, and the effect of its reply.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -21,10 +21,10 @@ use crate::driver::generator::{Generator, Reply, RunContext};
 use crate::error::Error;
 use crate::pattern::{FileOffset, Payload, Random};
 
-/// In the ledger: a call on this block is in flight.
+/// The flag in the ledger for a call in flight on a block.
 const IN_FLIGHT: u32 = 1 << 31;
 
-/// One operation at a time of the application: one call, or the calls of its parts.
+/// A worker with one operation of the application at a time: one call, or the calls of its parts.
 #[derive(Clone, Debug)]
 pub(super) struct Worker {
     /// The stream whose blocks the worker uses.
@@ -32,19 +32,18 @@ pub(super) struct Worker {
     /// The kind of the operation, as the application sees it.
     kind: Kind,
     issued: u64,
-    /// When it should have been issued.
+    /// The intended start.
     due: u64,
-    /// Calls not yet answered.
     calls_remaining: usize,
     failed: bool,
     bytes: u64,
-    /// Which of the region's blocks, where a ledger is kept.
+    /// The index of the block in the region, where a ledger is kept.
     block: usize,
-    /// Which name: counts those that this worker makes, or is drawn for each LOOKUP.
+    /// The number of the name: counts the worker's own names, or is random for LOOKUP.
     serial: u32,
-    /// The name of this serial exists.
+    /// Whether the name of this serial exists.
     created: bool,
-    /// The load is ending: what was made goes.
+    /// Set while created files are being removed.
     cleaning_up: bool,
     owes_commit: bool,
     cookie: u64,
@@ -58,13 +57,13 @@ pub(super) struct Shared {
     pub(super) plan: Plan,
     streams: Vec<Stream>,
     read_mix: ReadMix,
-    /// Nanoseconds between two operations of a worker, where there is a schedule.
+    /// Nanoseconds between two operations of a worker on a schedule.
     interval: Option<u64>,
     /// The plan's parts of an operation, stored to avoid a division for each call.
     parts: usize,
     transfer: u32,
     blocks_per_file: u64,
-    /// By which numbers calls of each kind are counted.
+    /// The numbers under which calls of each kind are counted.
     numbers: [u32; Kind::ALL.len()],
 }
 
@@ -83,7 +82,6 @@ impl Shared {
     }
 }
 
-/// The load on one connection.
 #[derive(Debug)]
 pub(super) struct PlanGenerator {
     shared: Arc<Shared>,
@@ -107,8 +105,7 @@ pub(super) struct PlanGenerator {
 }
 
 impl PlanGenerator {
-    /// The load on connection `connection` of this generator's client `client`, and its calls, of which there are
-    /// [`Self::slots`] at a time.
+    /// The load of connection `connection` of this generator's client `client`.
     pub(super) fn new(
         shared: Arc<Shared>,
         client: usize,
@@ -155,12 +152,11 @@ impl PlanGenerator {
         (generator, calls)
     }
 
-    /// Calls in flight on connection `connection` of a client at most.
+    /// The most calls in flight on connection `connection` of a client.
     pub(super) fn slots(plan: &Plan, client: usize, connection: usize) -> usize {
         Stream::of_connection(plan, client, connection).len() * plan.parts()
     }
 
-    /// Begins the worker's next operation, due at `due`.
     #[inline]
     fn next_operation(&mut self, index: usize, due: u64, now: u64, calls: &mut Calls) {
         let kind = self.next_kind(index);
@@ -180,7 +176,7 @@ impl PlanGenerator {
         }
     }
 
-    /// The call that opens a file before it is read.
+    /// The call that opens a file before a READ.
     #[inline]
     fn opening(&self) -> Option<Kind> {
         let plan = &self.shared.plan;
@@ -191,7 +187,7 @@ impl PlanGenerator {
         }
     }
 
-    /// Makes so many calls of a worker, the first of whose slots is `first`.
+    /// Makes the calls of a worker's parts, in the slots from `first` on.
     #[inline]
     fn issue_parts(&mut self, first: usize, kind: Kind, parts: usize, calls: &mut Calls) {
         self.workers[self.slots[first].worker as usize].calls_remaining = parts;
@@ -210,7 +206,7 @@ impl PlanGenerator {
         }
     }
 
-    /// Makes a call, at once or when there are credits for it.
+    /// Makes a call, at once or when its credits suffice.
     #[inline]
     fn issue(&mut self, index: usize, kind: Kind, calls: &mut Calls) {
         self.slots[index].kind = kind;
@@ -221,7 +217,7 @@ impl PlanGenerator {
         }
     }
 
-    /// Makes the calls that waited for credits and have them now.
+    /// Makes the waiting calls for which credits suffice now.
     #[inline]
     fn issue_waiting(&mut self, calls: &mut Calls) -> Result<(), Error> {
         while let Some(&index) = self.awaiting_credits.front() {
@@ -238,7 +234,6 @@ impl PlanGenerator {
         Ok(())
     }
 
-    /// Puts a call into the outbox.
     #[inline]
     fn push(&mut self, index: usize, kind: Kind, calls: &mut Calls) {
         let worker = self.slots[index].worker as usize;
@@ -264,7 +259,7 @@ impl PlanGenerator {
         self.dialect.push(&call, calls);
     }
 
-    /// Which object a call of this kind goes to.
+    /// The index of the object for a call of this kind.
     #[inline]
     fn object(&mut self, index: usize, kind: Kind) -> usize {
         let op = self.shared.plan.op;
@@ -282,14 +277,13 @@ impl PlanGenerator {
         }
     }
 
-    /// The data file that a slot works on, counted from the plan's first.
+    /// The index of a slot's data file, from the plan's first.
     #[inline]
     fn file(&self, index: usize) -> usize {
         (self.slots[index].position.file - self.shared.plan.first_file) as usize
     }
 
-    /// All calls of a worker are answered: what follows is the rest of its operation, a COMMIT, or the next
-    /// one.
+    /// Continues after all calls of a worker: with the rest of its operation, a COMMIT, or the next operation.
     #[inline]
     fn finish(&mut self, slot: usize, kind: Kind, entries: u64, calls: &mut Calls, context: &mut RunContext) {
         let index = self.slots[slot].worker as usize;
@@ -332,7 +326,7 @@ impl PlanGenerator {
         }
     }
 
-    /// Notes what the reply means for the worker; `None` is a call that failed.
+    /// Updates the worker by a reply; `None` is a failed call.
     #[inline]
     fn apply(&mut self, index: usize, good: Option<CallOutcome>, counters: &mut OpCounters) {
         let slot = &self.slots[index];
@@ -376,7 +370,7 @@ impl PlanGenerator {
         }
     }
 
-    /// The directory of this number, of those that names are spread over.
+    /// The index of the directory for a number.
     #[inline]
     fn directory(&self, number: usize) -> usize {
         number % self.shared.plan.directories
@@ -452,7 +446,7 @@ impl PlanGenerator {
 }
 
 impl Generator for PlanGenerator {
-    /// Begins every worker: at once, or spread over the interval of the schedule.
+    /// Begins every worker, at once or spread over the schedule's interval.
     fn start(&mut self, calls: &mut Calls, context: &mut RunContext) {
         let now = context.now;
         for worker in 0..self.workers.len() {
@@ -483,8 +477,7 @@ impl Generator for PlanGenerator {
         }
     }
 
-    /// Judges the reply, and, where its operation is done with it, counts that and begins the worker's next,
-    /// unless the load is ending.
+    /// Checks the reply. When it completes the operation, counts that and begins the next, unless the load is ending.
     #[inline]
     fn complete(
         &mut self,
@@ -547,7 +540,7 @@ impl Worker {
     }
 }
 
-/// Sets a listing's worker to the next page, or to the first one when the listing ended, failed or is wrong.
+/// Moves a listing's worker to the next page, or to the first after the end or an error.
 fn turn_page(worker: &mut Worker, good: Option<CallOutcome>, entries: usize, counters: &mut OpCounters) {
     let Some(page) = good.and_then(|good| good.listing) else {
         (worker.cookie, worker.cookieverf, worker.listed) = (0, [0; 8], 0);

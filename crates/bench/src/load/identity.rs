@@ -10,7 +10,6 @@ pub(super) fn setup_client(plan: &Plan) -> Result<Client, Error> {
     Ok(Client::mount(&plan.target, &Identity { machine, ..identity(plan, 0) })?)
 }
 
-/// The identity of the client with this index.
 pub(super) fn identity(plan: &Plan, index: usize) -> Identity {
     Identity {
         uid: plan.uid,

@@ -46,7 +46,7 @@ pub use plan::{BlockOrder, Kind, Op, Placement, Plan};
 pub(crate) use report::LATE_MAX;
 pub use report::{KindReport, Report, Second};
 
-/// Room in a reply for everything but data.
+/// Bytes of a reply besides data.
 const REPLY_OVERHEAD: usize = 1024;
 /// Interval between reports of the progress.
 const PROGRESS: Duration = Duration::from_millis(200);
@@ -54,20 +54,16 @@ const PROGRESS: Duration = Duration::from_millis(200);
 /// The progress of a load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Progress {
-    /// Files are made; the share done.
+    /// Files are being created; the share done.
     Layout(f64),
-    /// The load runs.
     Running {
-        /// Still in the warm-up.
         warming_up: bool,
-        /// The share of warm-up and measurement that has passed.
+        /// The share of warm-up and measurement done.
         done: f64,
-        /// Good replies so far a second.
         ops_per_s: f64,
-        /// MiB so far a second.
         mib_per_s: f64,
     },
-    /// Everything is read back.
+    /// Files are being read back.
     Verifying,
 }
 
@@ -101,19 +97,19 @@ pub fn run(plan: &Plan, progress: &mut dyn FnMut(Progress)) -> Result<Report, Er
     Ok(Report::new(plan, &counters, facts))
 }
 
-/// A load whose files are there and whose connections are open.
+/// A load with files and connections.
 #[derive(Debug)]
 pub(crate) struct Prepared {
     shared: Arc<Shared>,
     file_set: FileSet,
-    /// They end before the sessions do.
+    /// Declared before the sessions: connections close first.
     connections: Vec<Connection<PlanGenerator>>,
     _sessions: Sessions,
     threads: usize,
 }
 
 impl Prepared {
-    /// Makes what the plan needs, and connects.
+    /// Creates files and connects.
     pub(crate) fn new(
         plan: &Plan,
         laid_out: &mut LaidOut,
@@ -151,13 +147,13 @@ impl Prepared {
         Ok(Self { shared, file_set, connections, _sessions: sessions, threads })
     }
 
-    /// Runs the load from `clock`'s beginning to the end of `control`'s window.
+    /// Runs from `clock`'s beginning to the end of `control`'s window.
     pub(crate) fn measure(&mut self, control: &Control, clock: Clock) -> Result<OpCounters, Error> {
         let counters = counters_for(&self.shared.plan, clock)?;
         driver::run(&mut self.connections, self.threads, control, counters)
     }
 
-    /// Good operations in the window on each connection of a client.
+    /// Operations in the window on each connection of a client.
     pub(crate) fn connections(&self, client: usize) -> Vec<u64> {
         self.connections
             .iter()
@@ -166,7 +162,7 @@ impl Prepared {
             .collect()
     }
 
-    /// Reads all files once, so that they are in the server's memory if they fit.
+    /// Reads all files once, so that the server caches them.
     pub(crate) fn read_all(&self) -> Result<(), Error> {
         self.file_set.warm(&self.shared.plan)
     }
@@ -208,15 +204,14 @@ impl Prepared {
     }
 }
 
-/// Removes what loads have left on `target`.
+/// Removes the files of loads on `target`.
 pub(crate) fn clear(target: &Target, caller: &Caller) -> Result<(), Error> {
     let Caller { uid, gid, privileged_port, nt_hash, .. } = *caller;
     let plan = Plan { uid, gid, privileged_port, nt_hash, ..Plan::new(target.clone(), Op::Null) };
     FileSet::clear(&mut setup_client(&plan)?)
 }
 
-/// Tells progress until the window's end or until the generator is done; gives the server's processor time in
-/// the window.
+/// Reports progress until the window's end or the generator's; returns the server's processor time in the window.
 fn observe(
     plan: &Plan,
     clock: &Clock,
@@ -248,7 +243,6 @@ fn observe(
     Ok(after.zip(before).map(|(after, before)| after.saturating_sub(before)))
 }
 
-/// Counters with room for every kind of the plan.
 fn counters_for(plan: &Plan, clock: Clock) -> Result<OpCounters, Error> {
     let kinds: &[Kind] = match plan.op {
         Op::Read | Op::OpenRead => &[Kind::Read],

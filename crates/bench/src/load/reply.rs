@@ -1,4 +1,4 @@
-//! Judging results: does a call match its plan?
+//! Checks of results against the plan.
 
 use nfs_wire::v3::{StableHow, WriteVerf};
 use wire_client::call::{CallResult, ListedPage, ReadHead};
@@ -8,7 +8,7 @@ use crate::driver::fault::{Fault, counted};
 use crate::error::Error;
 use crate::pattern::{self, FileOffset};
 
-/// A call in flight, and what its reply must match.
+/// A call in flight, and the values that its reply must match.
 #[derive(Clone, Debug)]
 pub(super) struct CallSlot {
     /// The worker whose operation the call is part of.
@@ -27,7 +27,7 @@ pub(super) struct CallOutcome {
     pub(super) listing: Option<ListedPage>,
 }
 
-/// Judges the result of the call in `slot`, which is not a READ.
+/// Checks the result of the call in `slot`, which is not a READ.
 #[inline]
 pub(super) fn check(plan: &Plan, slot: &CallSlot, result: CallResult<'_>) -> Result<CallOutcome, Fault> {
     Ok(match result {
@@ -50,7 +50,7 @@ pub(super) struct ReadResult<'a> {
     pub(super) data: &'a [u8],
     /// The length that the data should have, with the dropped bytes.
     pub(super) padded: usize,
-    /// Bytes of it that were dropped unread.
+    /// Bytes that the kernel dropped.
     pub(super) missing: usize,
 }
 

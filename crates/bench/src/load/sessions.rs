@@ -27,12 +27,11 @@ pub(super) struct Sessions {
     keeper: LeaseKeeper,
 }
 
-/// One connection of a client, and how calls are made on it.
+/// One connection of a client, and the protocol on it.
 #[derive(Debug)]
 pub(super) struct ClientConnection {
     pub(super) stream: TcpStream,
     pub(super) dialect: Dialect,
-    /// Over SMB.
     pub(super) channel: Option<Channel>,
 }
 
@@ -43,7 +42,7 @@ impl ClientConnection {
 }
 
 impl Sessions {
-    /// Connects client `client`, and over NFSv4 and SMB gives it sessions and opens the files that it works on.
+    /// Connects client `client`; over NFSv4 and SMB also creates sessions and opens files.
     pub(super) fn client(
         &mut self,
         plan: &Plan,
@@ -74,7 +73,6 @@ impl Sessions {
         }
     }
 
-    /// Connects a client of NFSv4.
     fn with_session(
         &mut self,
         plan: &Plan,
@@ -103,7 +101,7 @@ impl Sessions {
     }
 }
 
-/// Connects these connections of a client over SMB, with one session for all of them.
+/// Connects a client over SMB, with one session for all these connections.
 fn over_smb(
     plan: &Plan,
     client: usize,
@@ -125,7 +123,7 @@ fn over_smb(
     channels.into_iter().zip(connections).map(attach).collect()
 }
 
-/// Refuses a plan whose longest call the server's credits never suffice for.
+/// Refuses a plan whose longest call costs more credits than the server grants.
 fn check_credits(plan: &Plan, channel: &Channel) -> Result<(), Error> {
     let transfer = u32::try_from(plan.transfer()).unwrap_or(u32::MAX);
     let charge = smb::charge(Kind::Read, transfer).max(smb::charge(Kind::Lookup, transfer));
@@ -153,7 +151,7 @@ fn open_files(
     Ok(opens)
 }
 
-/// Which data files a client works on.
+/// The data files that a client uses.
 fn files_of(plan: &Plan, client: usize) -> Range<usize> {
     let streams = Stream::all(plan);
     let own = (0..plan.connections).flat_map(|connection| Stream::of_connection(plan, client, connection));

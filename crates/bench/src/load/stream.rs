@@ -1,4 +1,4 @@
-//! Which block is next: for a connection, or for a job whose calls go over several.
+//! The next block of a connection, or of a job whose calls use several connections.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -15,7 +15,6 @@ pub(super) struct Stream {
     cursor: AtomicU64,
     /// The key of the random order in which each block comes once.
     key: u64,
-    /// Bytes written and not yet committed.
     uncommitted: AtomicU64,
 }
 
@@ -43,7 +42,7 @@ impl Stream {
         }
     }
 
-    /// Which stream each group of calls on this connection of this client works on.
+    /// The stream of each group of calls on a connection.
     pub(super) fn of_connection(plan: &Plan, client: usize, connection: usize) -> Vec<usize> {
         match plan.placement {
             Placement::Jobs(jobs) => {
@@ -67,7 +66,7 @@ impl Stream {
         }
     }
 
-    /// Counts bytes written; says whether a COMMIT is due, to one caller only.
+    /// Counts bytes written; returns true to one caller when a COMMIT is due.
     #[inline]
     pub(super) fn owes_commit(&self, written: u64, every: u64) -> bool {
         let before = self.uncommitted.fetch_add(written, Ordering::Relaxed);
@@ -89,8 +88,8 @@ impl ReadMix {
     }
 }
 
-/// A permutation of `0..blocks`: four rounds of a Feistel network over the next even power of two, walked
-/// until it is below `blocks` again, which takes four steps at most on average.
+/// A permutation of `0..blocks`: a four-round Feistel network over the next even power of two, repeated until the
+/// value is below `blocks`, four times at most on average.
 fn shuffled(index: u64, blocks: u64, key: u64) -> u64 {
     let half = (u64::BITS - (blocks - 1).leading_zeros()).max(2).div_ceil(2);
     let mask = (1u64 << half) - 1;

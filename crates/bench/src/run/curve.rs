@@ -1,4 +1,4 @@
-//! The load curve of job sets: which points are measured is found out on the way.
+//! The load curve of job sets, whose points are found during the measurement.
 
 use report::curve::CurvePoint;
 use report::result::{Caveat, CaveatKind, Cell, Probe, Summary};
@@ -67,7 +67,7 @@ impl Runner<'_> {
         Ok(Cell { series: index, point, search, measurements, summary, caveats: caveats })
     }
 
-    /// Job sets for whose files there is room.
+    /// The job sets whose files fit on the target.
     fn room(&self, arm: usize, job: &Job) -> u32 {
         let free = self.runs[arm].target.free_bytes.unwrap_or(u64::MAX) / 2;
         let each = mix::bytes_per_set(job.file_scale_thousandths).max(1);

@@ -18,7 +18,7 @@ use crate::observer::{Observer, Sample};
 const POLL: Duration = Duration::from_millis(50);
 /// Shortest interval between checks, near the window's edges.
 const POLL_MIN: Duration = Duration::from_millis(1);
-/// From the order to the beginning on this machine.
+/// Time from the request to the beginning on this machine.
 const START_DELAY: Duration = Duration::from_millis(50);
 /// Time from the request to the beginning on other machines, which measure their clocks first.
 const START_DELAY_REMOTE: Duration = Duration::from_secs(1);
@@ -36,22 +36,20 @@ pub struct PhaseStatus {
 /// A part of a repetition.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Phase {
-    /// Files are made; the share done.
+    /// Files are being created; the share done.
     Layout(f64),
-    /// Before the window.
     WarmUp,
-    /// In the window; the share done.
+    /// The share of the window done.
     Measuring(f64),
 }
 
-/// All generators of one target.
 pub struct GeneratorGroup(Vec<Box<dyn Engine>>);
 
 /// Least and most warm-up, and the window, in seconds.
 type Times = (u64, u64, u64);
 
 impl GeneratorGroup {
-    /// These, of which there is at least one.
+    /// A group of at least one generator.
     ///
     /// # Errors
     /// There is none.
@@ -73,17 +71,16 @@ impl GeneratorGroup {
         Ok(TargetFacts { co_located, ..first })
     }
 
-    /// The machines.
     pub fn machines(&self) -> Vec<Machine> {
         self.0.iter().map(|engine| engine.machine()).collect()
     }
 
-    /// Whether all load comes from the coordinator's own machine.
+    /// Whether the coordinator's own machine makes all load.
     pub(crate) fn is_one_machine(&self) -> bool {
         self.0.len() == 1
     }
 
-    /// Whether the machines' clocks are known well enough for latencies over all of them to mean something.
+    /// Checks that the machines' clocks are known well enough for latencies over all of them.
     ///
     /// # Errors
     /// One is not: by how much, and how much is allowed.
@@ -91,15 +88,13 @@ impl GeneratorGroup {
         self.machines().iter().try_for_each(check_clock)
     }
 
-    /// Removes the files.
-    ///
     /// # Errors
     /// The server says no.
     pub fn clear(&mut self) -> Result<(), Error> {
         self.0[0].clear()
     }
 
-    /// One window of a job: files, warm-up until the rate is steady, measurement.
+    /// Measures one window of a job: layout, warm-up until the rate is steady, measurement.
     ///
     /// # Errors
     /// Whatever makes a result impossible; [`Error::Stopped`] if `stop` is set.
@@ -171,7 +166,7 @@ struct Share<'a> {
     job: Job,
 }
 
-/// Deals the clients to the generators, as evenly as it goes; who gets none is left out.
+/// Splits the clients evenly among the generators; drops generators without clients.
 fn split_clients<'a>(engines: &'a mut [Box<dyn Engine>], job: &Job) -> Vec<Share<'a>> {
     let count = engines.len();
     let share = |(index, engine): (usize, &'a mut Box<dyn Engine>)| {
@@ -205,17 +200,16 @@ fn prepare(
     if stop.load(Ordering::Relaxed) { Err(Error::Stopped) } else { Ok(()) }
 }
 
-/// Looks after a load while it runs.
+/// Supervises a running load.
 struct WindowMonitor<'a> {
     begin: u64,
     times: Times,
     controls: &'a [Control],
-    /// A generator has ended with an error.
+    /// Set when a generator fails.
     failed: &'a AtomicBool,
-    /// The window begins when the rate is steady.
+    /// Whether the window begins when the rate is steady.
     opens_when_steady: bool,
-    /// The server's counters at the window's start and end, and when they were told, in nanoseconds since
-    /// 1970.
+    /// The server's counters at the window's start and end, with their times in nanoseconds since 1970.
     samples: Vec<(u64, Sample)>,
     steady: Option<bool>,
 }
@@ -257,7 +251,7 @@ impl WindowMonitor<'_> {
         Ok(())
     }
 
-    /// Opens the window once the rate is steady, or when that has been waited for long enough.
+    /// Opens the window once the rate is steady, or after the longest warm-up.
     fn open_window_if_steady(&mut self, now: u64) {
         let passed = now / 1_000_000_000;
         if passed < self.times.0.max(steady::SECONDS as u64) {
@@ -274,7 +268,7 @@ impl WindowMonitor<'_> {
         }
     }
 
-    /// Operations and bytes of a second, of all generators.
+    /// Operations and bytes of a second, over all generators.
     fn second(&self, second: usize) -> (f64, f64) {
         let each = self.controls.iter().map(|control| control.second(second));
         each.fold((0.0, 0.0), |sum, (ops, bytes)| (sum.0 + ops as f64, sum.1 + bytes as f64))
@@ -313,14 +307,14 @@ impl WindowMonitor<'_> {
     }
 }
 
-/// The server's counters, as of the middle of the time that asking takes.
+/// The server's counters, with the time in the middle of the query.
 fn sample_now(observer: &mut dyn Observer) -> Result<(u64, Sample), Error> {
     let asked = now_ns();
     let sample = observer.sample()?;
     Ok((asked.midpoint(now_ns()), sample))
 }
 
-/// All parts as one measurement. `machines` are their places in the group.
+/// Merges the parts into one measurement. `machines` are the generators' places in the group.
 fn merge_parts(parts: Vec<Part>, machines: &[usize]) -> Measurement {
     let mut all = Measurement::default();
     let mut operations: Vec<Operation> = Vec::new();
@@ -348,7 +342,6 @@ fn merge_parts(parts: Vec<Part>, machines: &[usize]) -> Measurement {
     all
 }
 
-/// Nanoseconds since 1970.
 fn now_ns() -> u64 {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)

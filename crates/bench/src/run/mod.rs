@@ -1,7 +1,7 @@
-//! Running a scenario: every point several times, in an order of its own in each round.
+//! Running a scenario: every point several times, in a new random order each round.
 //!
-//! A [`Side`] is a target with what makes load for it. One arm gives a [`Run`]; several arms are measured
-//! in turn, point by point, so that they can be compared.
+//! An [`Arm`] is a target with the generators of its load. One arm gives a [`Run`]; several arms are measured in turn,
+//! point by point, for a comparison.
 
 mod curve;
 mod generator_group;
@@ -33,7 +33,7 @@ pub use thoroughness::Thoroughness;
 /// Repetitions in a row without a result that end a run.
 const FAILURES_MAX: usize = 3;
 
-/// A target, and what makes load for it.
+/// A target, and the generators of its load.
 pub struct Arm {
     pub generators: GeneratorGroup,
     /// The observer of the server, if it can be asked.
@@ -43,10 +43,9 @@ pub struct Arm {
 /// A run to be made.
 #[derive(Clone, Debug)]
 pub struct RunRequest {
-    /// The scenario.
     pub scenario: Scenario,
     pub preset: Preset,
-    /// In what the preset is deviated from.
+    /// The preset, with the user's changes.
     pub thoroughness: Thoroughness,
     /// The seed of the pseudo-random sequences.
     pub seed: u64,
@@ -57,26 +56,22 @@ pub struct RunRequest {
 /// The progress of a run.
 #[derive(Clone, Debug)]
 pub struct Progress<'a> {
-    /// Which arm, where there are several.
+    /// The index of the arm.
     pub arm: usize,
-    /// The point's series and what it is.
+    /// The series and the point.
     pub label: &'a str,
-    /// The share of the whole run that is done.
     pub done: f64,
     /// The estimated rest of the run.
     pub remaining: Duration,
     pub status: PhaseStatus,
 }
 
-/// Follows a run.
 pub trait ProgressListener {
-    /// Something goes on.
     fn progress(&mut self, progress: &Progress<'_>);
-    /// A repetition is over.
     fn measured(&mut self, arm: usize, label: &str, measurement: &Measurement);
 }
 
-/// Runs the scenario on every arm; `stop` ends it with what was measured so far.
+/// Runs the scenario on every arm; `stop` ends the run early.
 ///
 /// # Errors
 /// What makes it impossible to begin: a target out of reach or one that may not be written, a scenario that
@@ -147,8 +142,8 @@ fn new_run(request: &RunRequest, arm: &mut Arm) -> Result<Run, Error> {
     })
 }
 
-/// Bytes of each job's file: what the scenario wants, every target holds, and the preset has time for; 0
-/// where there are no such files.
+/// Bytes of each job's file: bounded by the scenario, the space on every target, and the preset; 0 where there are no
+/// such files.
 fn file_size(request: &RunRequest, runs: &[Run], series: &Series) -> u64 {
     if series.work != Work::Transfers {
         return 0;
@@ -247,8 +242,7 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// The points of a series with their numbers of calls in flight, which may have to be found first; makes
-    /// their cells.
+    /// Creates the cells of a series; finds the numbers of calls in flight where needed.
     fn with_depths(&mut self, index: usize, series: &Series) -> Result<Vec<Point>, Error> {
         let mut points = series.points();
         let (mut found, mut probes) = (None, Vec::new());
@@ -275,7 +269,7 @@ impl Runner<'_> {
         Ok(points)
     }
 
-    /// Doubles the number of calls in flight on the first arm until that brings nothing any more.
+    /// Doubles the number of calls in flight on the first arm until the rate stops rising.
     fn search(&mut self, series: &Series, point: &Point) -> Result<Vec<report::result::Probe>, Error> {
         let mut probes = Vec::new();
         while let Some(depth) = search::next(&probes, series, point) {
@@ -305,8 +299,7 @@ impl Runner<'_> {
         Ok(measurement)
     }
 
-    /// One window; a fault in it gives a measurement without a result. Being stopped is an error, and a
-    /// target at which nothing may be written.
+    /// Measures one window. An error gives a measurement without a result, except a stop or a denied write.
     fn measure_window(
         &mut self,
         arm: usize,
@@ -399,7 +392,7 @@ impl Progression {
         Self { began: Instant::now(), done: 0, planned, least }
     }
 
-    /// The share done, and the time that the rest takes if it goes on so.
+    /// The share done, and the estimated rest.
     fn estimate(&self) -> (f64, Duration) {
         let remaining = self.planned.saturating_sub(self.done);
         let each = self.began.elapsed().checked_div(self.done).unwrap_or(self.least);
@@ -407,7 +400,7 @@ impl Progression {
     }
 }
 
-/// The numbers below `count` in an order by chance.
+/// The numbers below `count` in random order.
 fn shuffled(count: usize, random: &mut Random) -> Vec<usize> {
     let mut order: Vec<usize> = (0..count).collect();
     for at in (1..count).rev() {

@@ -1,11 +1,11 @@
-//! Whether a target is spoken to as a scenario asks.
+//! The match between a target's protocol and a scenario's.
 
 use report::result::TargetFacts;
 use report::scenario::{Protocol, Scenario, Series, Work};
 
 use crate::error::Error;
 
-/// Refuses series over protocols that this load does not speak, before anything is measured.
+/// Refuses series over protocols that the target does not speak, before anything is measured.
 pub(super) fn check(scenario: &Scenario, target: &TargetFacts) -> Result<(), Error> {
     for series in &scenario.series {
         if let Some(wrong) = series.protocols.iter().find(|protocol| !speaks(target, **protocol)) {
@@ -35,8 +35,8 @@ fn nfs_only_feature(series: &Series) -> Option<&'static str> {
     }
 }
 
-/// The built-in client speaks NFSv3 and NFSv4.1 with an export and SMB with a share; a mounted path speaks what it was
-/// mounted with.
+/// Whether the target speaks a protocol: the built-in client NFSv3 and NFSv4.1 with an export and SMB with a share, a
+/// mounted path the protocol of its mount.
 fn speaks(target: &TargetFacts, protocol: Protocol) -> bool {
     let Some(mount) = &target.mount else { return target.smb.is_some() == (protocol == Protocol::Smb) };
     let version = mount.options.split(',').find_map(|option| option.strip_prefix("vers="));

@@ -6,10 +6,10 @@ use report::result::{Caveat, CaveatKind, Durability, Limits, Run, TargetFacts, V
 use report::scenario::{Series, Stability, Work};
 use report::units::show_size;
 
-/// A limit that is lower than a published figure by less does not matter.
+/// The ratio of a limit to a published figure below which the difference counts.
 const CLOSE: f64 = 0.995;
 
-/// Adds a caveat for each thing that is otherwise than on the pages, with the series that it concerns.
+/// Adds a caveat for each difference from the pages, with the series concerned.
 pub(super) fn check_setup(run: &mut Run) {
     let mut found: Vec<(String, Vec<&str>)> = Vec::new();
     let measured = |index: usize| run.cells.iter().any(|cell| cell.series == index);
@@ -37,7 +37,8 @@ fn volume_differences(volume: &VolumeFacts, series: &Series) -> Vec<String> {
     all.into_iter().flatten().chain(limits(volume, &published)).collect()
 }
 
-/// Volumes of the clouds acknowledge nothing that a power cut takes back.
+/// The difference of a volume with relaxed durability: volumes of the clouds lose no acknowledged write in a power
+/// cut.
 fn durability(volume: &VolumeFacts, series: &Series) -> Option<String> {
     let writes = series.work == Work::EdaBlend
         || (series.work == Work::Transfers && series.reads.iter().any(|percent| *percent < 100));

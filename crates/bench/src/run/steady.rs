@@ -4,10 +4,10 @@
 pub(super) const SECONDS: usize = 30;
 /// Largest range over mean.
 const RANGE_MAX: f64 = 0.2;
-/// Largest slope, over all of these seconds, over mean.
+/// Largest slope over all seconds, over mean.
 const TREND_MAX: f64 = 0.1;
 
-/// Whether these figures, a second each, neither jump nor climb nor fall. Fewer than [`SECONDS`] are not.
+/// Whether rates of successive seconds neither jump nor trend. Fewer than [`SECONDS`] are not steady.
 pub(super) fn is_steady(rates: &[f64]) -> bool {
     let Some(last) = rates.len().checked_sub(SECONDS).map(|start| &rates[start..]) else { return false };
     let mean = last.iter().sum::<f64>() / SECONDS as f64;

@@ -7,9 +7,9 @@ use report::scenario::{Preset, Scenario, Series};
 pub struct Thoroughness {
     /// Repetitions of each point.
     pub repetitions: u32,
-    /// Warm-up at least.
+    /// Seconds of the shortest warm-up.
     pub warm_up_min: u64,
-    /// Warm-up at most; longer than the least, it ends when the rate is steady.
+    /// Seconds of the longest warm-up; it ends when the rate is steady.
     pub warm_up_max: u64,
     /// Seconds of a measurement.
     pub time: u64,
@@ -17,7 +17,7 @@ pub struct Thoroughness {
     pub probe: (u64, u64),
     /// Warm-up and measurement of a point of a load curve.
     pub curve: (u64, u64),
-    /// Every point has a search of its own; else the first of each series.
+    /// Whether every point has its own search, or only the first of each series.
     pub searches_each_point: bool,
     /// Most bytes of all files together.
     pub working_set_max: Option<u64>,

@@ -8,18 +8,18 @@ use crate::eda;
 use crate::job::Job;
 use crate::load::LATE_MAX;
 
-/// A busier generator is taken for the bottleneck.
+/// Utilization from which a generator counts as the bottleneck.
 const BUSY_MAX: f64 = 0.8;
-/// A fuller network is taken for the bottleneck.
+/// Utilization from which a network counts as the bottleneck.
 const NETWORK_MAX: f64 = 0.9;
-/// Repetitions that differ more are flagged.
+/// Standard deviation over mean from which repetitions have a caveat.
 const VARIATION_MAX: f64 = 0.05;
 /// The largest deviation of a mix, in percent of the operations.
 const MIX_MAX: f64 = 0.5;
 /// The cache hit ratio from which reads count as from memory; one minus it, up to which as from storage.
 const WARM_MIN: f64 = 0.95;
 
-/// Adds the caveats that a measurement shows by itself.
+/// Adds the caveats that follow from one measurement.
 pub(super) fn check_measurement(
     measured: &mut Measurement,
     job: &Job,
@@ -85,7 +85,7 @@ pub(super) fn check_measurement(
     measured.caveats.extend(caveats);
 }
 
-/// Connections that the job uses: all of them, unless there are fewer processes of job sets than that.
+/// Connections of the job: all, or fewer where there are fewer processes.
 fn connections(job: &Job) -> usize {
     if job.work != Work::EdaBlend {
         return job.clients_total * job.connections;
@@ -120,7 +120,7 @@ fn client_limits(usage: &MachineUse, ops: u64, shared: bool) -> Vec<String> {
     over.map(|(share, _, words)| format!("{:.1} % {words}", share * 100.0)).collect()
 }
 
-/// The caveats of a point: those of its repetitions, each once, and how much they differ.
+/// The caveats of a point: those of its repetitions, each once, and their variation.
 pub(super) fn cell_caveats(cell: &Cell, thoroughness: &Thoroughness) -> Vec<Caveat> {
     let mut caveats: Vec<Caveat> = Vec::new();
     for caveat in cell.measurements.iter().flat_map(|measurement| &measurement.caveats) {

@@ -1,4 +1,4 @@
-//! Counters of a service that runs, read several times.
+//! Counters of a running service, read several times.
 
 use envelope::Access;
 use report::document::table::separated;
@@ -10,27 +10,23 @@ use crate::error::Error;
 /// The counters of a service for a volume at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Counters {
-    /// Seconds since any beginning, the same for all of a row.
+    /// Seconds since any epoch, the same for all readings.
     pub at_s: f64,
-    /// Reads.
     pub reads: u64,
-    /// Their bytes.
     pub read_bytes: u64,
-    /// Writes.
     pub writes: u64,
-    /// Their bytes.
     pub written_bytes: u64,
-    /// Operations that are neither.
+    /// Other operations.
     pub others: u64,
-    /// Microseconds that reads and writes took together, where that is counted.
+    /// Microseconds of all reads and writes, if counted.
     pub us: Option<u64>,
-    /// Clients now, where they are known.
+    /// Current clients, if known.
     pub clients: Option<u32>,
-    /// Connections of all of them now, where they are known.
+    /// Current connections, if known.
     pub connections: Option<u32>,
 }
 
-/// The load between counters that were read one after the other, at its peak; `source` says whose they are.
+/// The peak load between successive readings of counters; `source` names them.
 ///
 /// # Errors
 /// There are fewer than two; no time passed between two of them; counters went backwards; no data was moved.
@@ -85,7 +81,7 @@ mod tests {
     use super::*;
     use envelope::{Bytes, BytesPerSecond, Stream};
 
-    /// Reads of 64 KiB and writes of 4 KiB, each of 100 µs.
+    /// Reads of 64 KiB and writes of 4 KiB, of 100 µs each.
     fn at(at_s: f64, reads: u64, writes: u64) -> Counters {
         Counters {
             at_s,

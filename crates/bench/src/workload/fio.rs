@@ -9,10 +9,10 @@ use super::observed::{Candidate, Observed, Pick, picked, rates, stream, whole};
 use crate::error::Error;
 use crate::fio::{Job, JobOutput, Output, Transfers, split};
 
-/// Options with which operations have many sizes.
+/// Options that give operations of several sizes.
 const MIXED_SIZES: [&str; 3] = ["bssplit", "bsrange", "blocksize_range"];
 
-/// Options that say how much is asked for.
+/// Options that limit the requested rate.
 const HELD_BACK: [&str; 3] = ["rate", "rate_iops", "thinktime"];
 
 /// The mark in the version of figures that `bench report` wrote: a job for each cell, all in one group.
@@ -22,20 +22,19 @@ const OURS: &str = " in the form of fio-";
 struct Kind {
     access: Access,
     block: u64,
-    /// Bytes a second.
+    /// Bytes read a second.
     read: f64,
-    /// Bytes a second.
+    /// Bytes written a second.
     written: f64,
 }
 
-/// Jobs that ran at the same time.
 #[derive(Default)]
 struct Group {
-    /// Machines, where there are several, and jobs.
+    /// Machines, if there are several, and jobs.
     names: Vec<(String, String)>,
     kinds: Vec<Kind>,
     ops: f64,
-    /// Nanoseconds of all operations together, and how many there were.
+    /// Nanoseconds of all operations, and their number.
     time: (f64, u64),
     working_set: Option<u64>,
     notes: Vec<String>,
@@ -119,7 +118,7 @@ impl Group {
         format!("{} ({})", names.join(", "), rates(bytes, self.ops))
     }
 
-    /// Adds one direction of a job, at the size it was told or, with many sizes, at their mean.
+    /// Adds one direction of a job, at its block size, or at the mean if there are several sizes.
     fn add(&mut self, of: &Transfers, reads: bool, job: &Job, mixed: bool) -> Result<(), String> {
         if of.io_bytes == 0 {
             return Ok(());

@@ -1,4 +1,4 @@
-//! A whole run as what the advisor compares levels with.
+//! Conversion of a run to measurements for the advisor.
 
 use envelope::{Bytes, Level, Measured, MeasuredPoint, Stream};
 use report::document::words::{limits_line, time};
@@ -44,7 +44,7 @@ pub fn measured(run: &Run, name: &str, level: Level, large: bool) -> Result<Meas
     })
 }
 
-/// Which run it was, and what held it back.
+/// The name of the run, and its limits.
 fn source(run: &Run, name: &str) -> String {
     let mut source = format!("{name}, run of {} on {}", time(run.started), run.target.target);
     if is_co_located(run) {

@@ -1,4 +1,4 @@
-//! A load as it was found somewhere: what was measured or observed, for sizing what is to carry it.
+//! Loads from measurements and observations, as input for sizing.
 //!
 //! [`read`] takes the text of a run of our own, of fio's figures, of the kernel's counters of NFS mounts or
 //! of nfsiostat, and tells them apart by what is in them. [`sampled`] takes counters of a service that runs.
@@ -78,7 +78,7 @@ impl Form {
         }
     }
 
-    /// Whether it has what is to be picked.
+    /// Refuses options of `pick` without a meaning for this form.
     fn check(self, pick: &Pick) -> Result<(), String> {
         let benchmark = matches!(self, Self::Run | Self::Fio);
         let given = [

@@ -1,4 +1,4 @@
-//! The kernel's counters of an NFS mount: since it was mounted, or since they were read before.
+//! The kernel's counters of an NFS mount, since the mount or since an earlier reading.
 
 use report::document::table::separated;
 
@@ -51,7 +51,7 @@ fn earlier(text: &str, mount: &Mount) -> Result<Counters, String> {
     counters(&before).map_err(|wrong| format!("the earlier text: {wrong}"))
 }
 
-/// The place that was picked, or the only one.
+/// The selected mount, or the only one.
 pub(super) fn place<'m>(mut places: Vec<&'m str>, wanted: Option<&str>) -> Result<&'m str, String> {
     places.sort_unstable();
     places.dedup();
@@ -106,8 +106,8 @@ mod tests {
     use crate::error::Error;
     use envelope::{Access, Bytes, BytesPerSecond, Protocol, Stream};
 
-    /// Two NFS mounts as Linux 6.1 tells of them, and others. At `/mnt/a b` so many MiB were read in calls of
-    /// 256 KiB and written in calls of 8 KiB; at `/home` nothing.
+    /// Two NFS mounts as Linux 6.1 prints them, and others. `/mnt/a b` has read and written this many MiB in calls of
+    /// 256 KiB and 8 KiB; `/home` nothing.
     fn text(age: u64, read_mib: u64, written_mib: u64, lookups: u64) -> String {
         let (read, written) = (read_mib << 20, written_mib << 20);
         let (reads, writes) = (read_mib * 4, written_mib * 128);

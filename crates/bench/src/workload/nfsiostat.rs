@@ -7,22 +7,21 @@ use super::observed::{Observed, Pick};
 use super::traffic::{Interval, observed};
 use crate::mountstats::unescaped;
 
-/// Columns of `read:` and `write:` in every version; newer ones have more.
+/// Columns of `read:` and `write:` in every version; newer versions have more.
 const COLUMNS: usize = 6;
 
-/// No rate is as large as this.
+/// The largest valid rate.
 const VALUE_MAX: f64 = 1e15;
 
 /// The rates of one mount in one interval.
 struct Report {
     at: String,
     interval: Interval,
-    /// Operations of all kinds.
     all: f64,
     has: Has,
 }
 
-/// Which lines were there.
+/// The lines that are present.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Has {
     reads: bool,
@@ -82,7 +81,6 @@ impl Report {
     }
 }
 
-/// Every report of every mount.
 fn reports(text: &str) -> Result<Vec<Report>, String> {
     let mut reports: Vec<Report> = Vec::new();
     let mut lines = text.lines().map(str::trim);
@@ -101,7 +99,7 @@ fn reports(text: &str) -> Result<Vec<Report>, String> {
 }
 
 impl Report {
-    /// Takes the values below a heading.
+    /// Adds the values below a heading.
     fn add(&mut self, heading: &str, line: &str) -> Result<(), String> {
         // Shares in brackets belong to the count before them.
         let words = line.split_ascii_whitespace().filter(|word| !word.starts_with('('));
@@ -136,8 +134,8 @@ mod tests {
     use super::*;
     use envelope::{Bytes, BytesPerSecond, Stream};
 
-    /// A report as nfs-utils 2.6 prints it: all operations, and of reads and of writes operations, kB and
-    /// milliseconds.
+    /// A report as nfs-utils 2.6 prints it: all operations, then operations, kB and milliseconds of reads and of
+    /// writes.
     fn report(at: &str, all: f64, reads: (f64, f64, f64), writes: (f64, f64, f64)) -> String {
         let line = |name: &str, (ops, kilobytes, ms): (f64, f64, f64)| {
             let each = if ops > 0.0 { kilobytes / ops } else { 0.0 };

@@ -1,4 +1,4 @@
-//! A run of our own: each of its cells is a load.
+//! Conversion of a run of `plimsoll bench`: each cell is a load.
 
 use std::str::FromStr;
 

@@ -19,23 +19,22 @@ use crate::driver::generator::{Generator, Reply, RunContext};
 use crate::error::Error;
 use crate::pattern::Payload;
 
-/// Most processes on a connection.
 pub(super) const WORKERS_MAX: usize = 1 << 14;
 
-/// A process at its connection.
+/// A process on its connection.
 #[derive(Debug)]
 pub(super) struct Worker {
     pub(super) process: Process,
     /// The number of the process among those of all job sets.
     pub(super) number: u64,
-    /// Good operations in the window.
+    /// Operations in the window that succeeded.
     pub(super) good: u64,
-    /// Counts the WRITEs, so that their data differs.
+    /// The number of WRITEs, which makes their data differ.
     generation: u32,
-    /// The buffer of the WRITE in flight.
+    /// The index of the buffer of the WRITE in flight.
     payload: Option<usize>,
     in_flight: bool,
-    /// When it had nothing to do any more.
+    /// The time since which the process has been idle.
     idle_since: u64,
 }
 
@@ -67,20 +66,17 @@ impl Dialect {
     }
 }
 
-/// The processes of a connection. Each has one slot.
+/// The processes of a connection, with a slot for each.
 #[derive(Debug)]
 pub(super) struct ProcessGenerator {
     pub(super) workers: Vec<Worker>,
-    /// Operations in the window that took no call.
+    /// Operations in the window without a call.
     pub(super) absorbed: u64,
-    /// Which of this generator's clients it is.
     client: usize,
     dialect: Dialect,
-    /// Payloads that belong to no call in flight.
+    /// Unused payload buffers.
     free: Vec<usize>,
-    /// Workers whose calls wait for credits.
     awaiting_credits: VecDeque<usize>,
-    /// Bytes of the largest WRITE.
     transfer_max: usize,
     seed: u64,
 }
@@ -92,7 +88,7 @@ impl Worker {
         Self { process, number, good: 0, generation, payload: None, in_flight: false, idle_since: 0 }
     }
 
-    /// Which share of its rate it reached in a window of so many nanoseconds, in thousandths.
+    /// The share of its rate that the process reached in a window of this many nanoseconds, in thousandths.
     pub(super) fn share(&self, window: u64) -> u32 {
         let wanted = u128::from(self.process.population().role.rate) * u128::from(window);
         let share = u128::from(self.good) * 1000 * u128::from(SECOND_NS) / wanted.max(1);
@@ -112,7 +108,7 @@ impl ProcessGenerator {
         Self { workers, absorbed: 0, client, dialect, free, awaiting_credits: starved, transfer_max, seed }
     }
 
-    /// Forgets what was counted; gives the workers.
+    /// Resets the counts; returns the workers.
     pub(super) fn restart(&mut self) -> &mut [Worker] {
         self.absorbed = 0;
         for worker in &mut self.workers {
@@ -121,7 +117,7 @@ impl ProcessGenerator {
         &mut self.workers
     }
 
-    /// Does what follows from an event: sends a call, or arms the timer of the worker's next operation.
+    /// Handles an event: sends a call, or arms the timer of the worker's next operation.
     fn handle_event(&mut self, index: usize, event: Event, calls: &mut Calls, context: &mut RunContext) {
         let mut tidies = false;
         match event {
@@ -163,7 +159,7 @@ impl ProcessGenerator {
         context.arm(due, index);
     }
 
-    /// Sends the process's call, at once or when there are credits for it.
+    /// Sends the process's call, at once or when its credits suffice.
     fn send(&mut self, index: usize, calls: &mut Calls) {
         self.workers[index].in_flight = true;
         if self.awaiting_credits.is_empty() && self.affords(index, calls) {
@@ -173,13 +169,13 @@ impl ProcessGenerator {
         }
     }
 
-    /// Whether the process's call can be made now: over SMB it takes credits.
+    /// Whether the credits of SMB suffice for the process's call.
     fn affords(&self, index: usize, calls: &Calls) -> bool {
         let charge = || smb::call::charge(&self.workers[index].process.call());
         calls.channel().is_none_or(|channel| channel.affords(charge()))
     }
 
-    /// Sends the calls that waited for credits and have them now.
+    /// Sends the waiting calls for which credits suffice now.
     fn issue_waiting(&mut self, calls: &mut Calls) -> Result<(), Error> {
         while let Some(&index) = self.awaiting_credits.front() {
             if self.affords(index, calls) {
@@ -229,7 +225,7 @@ impl ProcessGenerator {
         worker.payload = payload.map(|(buffer, _)| buffer);
     }
 
-    /// The server wants the call to be made again later: it is, unless the load ends.
+    /// Schedules a repetition of the call, unless the load is ending.
     fn defer(&mut self, index: usize, calls: &mut Calls, context: &mut RunContext) {
         if !context.is_ending() {
             return context.arm(context.now + RETRY_NS, self.workers.len() + index);
@@ -238,7 +234,7 @@ impl ProcessGenerator {
         self.clean_up(index, calls);
     }
 
-    /// Closes what a worker that does nothing more has open.
+    /// Closes the open files of a worker that makes no further operation.
     fn clean_up(&mut self, index: usize, calls: &mut Calls) {
         if self.workers[index].process.release(true) {
             self.send(index, calls);

@@ -1,4 +1,4 @@
-//! A process over NFSv4.1 whose server puts calls off, and the end of its load.
+//! A process over NFSv4.1 whose server answers NFS4ERR_DELAY, and the end of its load.
 
 use std::time::Duration;
 
@@ -25,7 +25,6 @@ use crate::job::Control;
 use crate::pattern::FileOffset;
 
 const OPEN: Stateid = Stateid { seqid: 1, other: [9; 12] };
-/// When the load ends.
 const END: u64 = 3_600_000_000_000;
 
 /// One backend process over NFSv4.1 in a load of an hour.
@@ -33,9 +32,8 @@ struct Rig {
     generator: ProcessGenerator,
     calls: Calls,
     context: RunContext,
-    /// Bytes of the calls that were looked at.
+    /// Bytes of the calls that the test has read.
     looked: usize,
-    /// Replies so far.
     answered: u32,
 }
 
@@ -64,13 +62,13 @@ impl Rig {
         Self { generator, calls, context: RunContext::new(counters), looked: 0, answered: 0 }
     }
 
-    /// A timer is due at a moment.
+    /// Fires a timer at a moment.
     fn due(&mut self, timer: usize, now: u64) {
         self.context.now = now;
         self.generator.begin(timer, now, &mut self.calls, &mut self.context);
     }
 
-    /// The calls since the last look, each by its last operation that is not about attributes and rights.
+    /// The calls since the last look, each by its last operation besides GETATTR and ACCESS.
     fn sent(&mut self) -> Vec<Op> {
         let unsent = self.calls.unsent();
         let is_main = |op: &Op| ![Op::GETATTR, Op::ACCESS].contains(op);
@@ -80,7 +78,7 @@ impl Rig {
         sent
     }
 
-    /// The call in flight is answered at a moment.
+    /// Answers the call in flight at a moment.
     fn answer(&mut self, now: u64, status: Status, results: &[OpReply<'_>]) {
         self.context.now = now;
         self.answered += 1;
@@ -103,7 +101,7 @@ impl Rig {
         self.answer(now, Status::OK, &[open, OpReply::Access(Result4::Ok(access)), attributes()]);
     }
 
-    /// The READ or WRITE in flight is done.
+    /// Answers the READ or WRITE in flight.
     fn moved(&mut self, now: u64) {
         let process = &self.generator.workers[0].process;
         match process.payload() {
@@ -123,7 +121,7 @@ impl Rig {
     }
 }
 
-/// Which file the READ in flight is of: handles are the files' numbers.
+/// The file of the READ in flight: handles are the files' numbers.
 fn read_file(process: &Process) -> u32 {
     match process.call() {
         Call::Read(arguments) => arguments.file.0[0].into(),
@@ -207,7 +205,7 @@ fn call_deferred_at_the_end_is_abandoned_and_file_closed() {
     assert_eq!(rig.context.counters.done.0, 0);
 }
 
-/// A call that a process makes over SMB takes a credit of its connection at least.
+/// A call of a process over SMB costs at least one credit.
 #[test]
 fn calls_over_smb_wait_for_credits() {
     for (credits, sent) in [(0, 0), (1, 1), (2, 2)] {

@@ -42,13 +42,12 @@ use crate::pattern::{self, FileOffset};
 
 /// Lifetime of cached attributes, in nanoseconds (`actimeo=600`).
 pub(super) const ATTRIBUTES_KNOWN_NS: u64 = 600_000_000_000;
-/// The unit in which data says where it belongs.
+/// Bytes of a unit of data that names its place.
 pub(super) const UNIT: usize = 4096;
 
 /// The parameters of a process's calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Settings {
-    /// In which version.
     pub version: Version,
     /// Largest READ, a multiple of 4 KiB.
     pub read_max: u32,
@@ -56,16 +55,15 @@ pub(super) struct Settings {
     pub write_max: u32,
     /// The stability of WRITEs.
     pub stable: StableHow,
-    /// Whether attributes are cached.
     pub attribute_cache: bool,
-    /// Bytes of the calls into which sequential operations are gathered, a multiple of 4 KiB; each operation
-    /// has calls of its own without.
+    /// Bytes of the calls into which sequential operations are gathered, a multiple of 4 KiB; without it, each
+    /// operation has its own calls.
     pub gather: Option<u32>,
 }
 
 #[cfg(test)]
 impl Settings {
-    /// Attributes are cached, and calls are long.
+    /// Settings with cached attributes and long calls.
     pub(super) const fn cached(version: Version) -> Self {
         let (read_max, write_max) = (1 << 20, 1 << 20);
         let (stable, attribute_cache, gather) = (StableHow::Unstable, true, None);
@@ -76,46 +74,41 @@ impl Settings {
 /// The consequence of a beginning or a reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Event {
-    /// [`Process::call`] is to be sent.
+    /// [`Process::call`] must be sent.
     Call,
-    /// The operation is done.
     Completed(Completed),
-    /// The operation failed; the process goes on with the next.
+    /// The operation failed; the process continues with the next.
     Failed {
-        /// Which, by its name.
         operation: &'static str,
-        /// The status, or what else is wrong.
+        /// The status, or another error.
         what: String,
-        /// In words.
         detail: String,
     },
-    /// A directory is tidied away, or a file closed; that was no operation.
+    /// A directory was removed, or a file closed, outside of any operation.
     CleanedUp,
 }
 
-/// An operation that succeeded. Times are nanoseconds.
+/// A successful operation. Times are nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Completed {
-    /// Which.
     pub operation: Operation,
-    /// From the first call's sending to the last reply.
+    /// Time from the first call to the last reply.
     pub service: u64,
-    /// From when it was to begin to the last reply.
+    /// Time from the due time to the last reply.
     pub response: u64,
-    /// Bytes moved.
     pub bytes: u32,
-    /// Calls it took; none if the client knew the answer.
+    /// Calls of the operation; none if the client knew the answer.
     pub calls: u32,
 }
 
 /// The object of an operation.
 #[derive(Clone, Copy, Debug)]
 enum Object {
-    /// One of the files laid out.
+    /// A file of the layout.
     File(usize),
     /// An empty file in the scratch directory.
     Spare(u32),
-    /// A directory there.
+    /// A directory in the scratch directory.
     Directory(u32),
 }
 
@@ -130,19 +123,18 @@ enum Step {
     Write,
     Commit,
     Create,
-    /// The reply to CREATE may lack the handle.
+    /// LOOKUP after CREATE, whose reply may lack the handle.
     LookupCreated,
     Mkdir,
     Remove,
     Rmdir,
     Open,
-    /// The operation's end.
+    /// CLOSE at the end of an operation.
     Close,
-    /// A file in which no operation works any more is closed.
+    /// CLOSE of a file without an operation.
     CloseIdle,
 }
 
-/// A process.
 #[derive(Debug)]
 pub(super) struct Process {
     settings: Settings,
@@ -156,13 +148,13 @@ pub(super) struct Process {
     object: Object,
     name: Name,
     opens: Opens,
-    /// Which of them is being closed.
+    /// The slot of the file that is being closed.
     closing: usize,
     sent: u64,
     offset: u64,
     length: u32,
     moved: u32,
-    /// Bytes of the operation; those of its calls differ where operations are gathered.
+    /// Bytes of the operation; gathered calls have other lengths.
     bytes: u32,
     calls: u32,
     verf: Option<WriteVerf>,
@@ -171,7 +163,6 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// A process that has done nothing yet.
     pub(super) fn new(settings: Settings, mut schedule: Schedule, population: Population) -> Self {
         let next = schedule.next_planned();
         Self {
@@ -196,30 +187,27 @@ impl Process {
         }
     }
 
-    /// Begins `schedule` from its start; nothing is known of any file any more.
+    /// Restarts with `schedule` and without cached attributes.
     pub(super) fn restart(&mut self, schedule: Schedule) {
         self.schedule = schedule;
         self.next = self.schedule.next_planned();
         self.population.files.iter_mut().for_each(|file| file.known_until = 0);
     }
 
-    /// When the next operation is to begin.
     #[inline]
     pub(super) fn due(&self) -> u64 {
         self.next.due
     }
 
-    /// In which version it speaks.
     pub(super) fn version(&self) -> Version {
         self.settings.version
     }
 
-    /// The files.
     pub(super) fn population(&self) -> &Population {
         &self.population
     }
 
-    /// Begins the next operation, however late it is. Nothing may be outstanding.
+    /// Begins the next operation, even if it is late. No call may be in flight.
     pub(super) fn begin(&mut self, now: u64) -> Event {
         self.planned = std::mem::replace(&mut self.next, self.schedule.next_planned());
         (self.sent, self.moved, self.calls) = (now, 0, 0);
@@ -238,8 +226,8 @@ impl Process {
         }
     }
 
-    /// Begins to close a file in which no operation works any more, if one is open: that of an operation that
-    /// failed, and where the load ends those of the streams. Nothing may be outstanding.
+    /// Begins to close an idle file: after a failed operation, or a stream's file at the end of the load. No call may
+    /// be in flight.
     pub(super) fn release(&mut self, is_ending: bool) -> bool {
         let Some(place) = self.opens.first(if is_ending { OPEN_SLOTS } else { 1 }) else { return false };
         self.closing = place;
@@ -247,14 +235,14 @@ impl Process {
         true
     }
 
-    /// The call in flight is not made again although the server wants that.
+    /// Gives up the repetition of a deferred call.
     pub(super) fn abandon_call(&mut self) {
         if matches!(self.step, Step::Close | Step::CloseIdle) {
             self.opens.clear(self.closing);
         }
     }
 
-    /// Begins to remove a directory that is not needed any more, if there is one. Nothing may be outstanding.
+    /// Begins to remove a surplus directory, if there is one. No call may be in flight.
     pub(super) fn remove_surplus(&mut self) -> bool {
         let Some(serial) = self.population.surplus() else { return false };
         (self.object, self.name) = (Object::Directory(serial), Name::new(b'd', serial));
@@ -262,7 +250,7 @@ impl Process {
         true
     }
 
-    /// The call that is to be sent, or that is in flight.
+    /// The call to be sent, or in flight.
     pub(super) fn call(&self) -> Call<'_> {
         let (object, what) = (self.handle().wire(), self.operand());
         match self.step {
@@ -310,7 +298,7 @@ impl Process {
         }
     }
 
-    /// The open file in which that is done.
+    /// The open file of the call.
     pub(super) fn open_id(&self) -> Option<OpenId> {
         let place = match self.step {
             Step::Close | Step::CloseIdle => self.closing,
@@ -319,13 +307,13 @@ impl Process {
         self.opens.get(place).map(|open| open.id)
     }
 
-    /// Which data a WRITE is to carry: so many bytes for this position.
+    /// The position and length of a WRITE's data.
     pub(super) fn payload(&self) -> Option<(FileOffset, u32)> {
         let (_, count) = self.extent();
         (self.step == Step::Write).then(|| (self.position(), count))
     }
 
-    /// Takes what the reply to the call in flight brought.
+    /// Takes the result of the call in flight.
     ///
     /// # Errors
     /// What no server may send, or data that belongs elsewhere.
@@ -344,7 +332,7 @@ impl Process {
         }
     }
 
-    /// The call in flight was not executed: `what` is wrong.
+    /// Fails the operation, whose call was not executed.
     pub(super) fn failed(&mut self, what: String, detail: String) -> Event {
         let detail = format!("{} {}: {detail}", name(&self.call(), self.settings.version), self.name.text());
         let mut operation = self.planned.operation.name();
@@ -387,7 +375,7 @@ impl Process {
         })
     }
 
-    /// Chooses the object and the bytes of it.
+    /// Chooses the object and the extent of the operation.
     fn choose_object(&mut self) -> Option<Object> {
         let Planned { operation, bytes, draw, .. } = self.planned;
         let files = &mut self.population;
@@ -471,7 +459,7 @@ impl Process {
         }
     }
 
-    /// The call after the one just answered and settled.
+    /// The call that follows the current one.
     fn following(&self) -> Option<Step> {
         let next = match self.step {
             Step::Rmdir | Step::CloseIdle => return None,
@@ -516,7 +504,7 @@ impl Process {
         }
     }
 
-    /// Whether a reply brought what was asked for.
+    /// Checks the result against the call.
     fn check(&mut self, result: CallResult<'_>) -> Result<(), Fault> {
         match result {
             CallResult::Read { count, data, eof } => self.check_read(count, data, eof),
@@ -571,7 +559,7 @@ impl Process {
         }
     }
 
-    /// Notes what a good reply means for the files.
+    /// Updates the files by a result.
     fn apply(&mut self, result: CallResult<'_>, now: u64) {
         if matches!(self.step, Step::Close | Step::CloseIdle) {
             return self.opens.clear(self.closing);
@@ -652,7 +640,7 @@ impl Process {
         }
     }
 
-    /// The stream that a sequential operation moves on.
+    /// The stream of a sequential operation.
     fn stream(&mut self) -> Option<&mut Cursor> {
         match self.planned.operation {
             Operation::SequentialRead => Some(&mut self.population.reading),
@@ -668,12 +656,11 @@ impl Process {
         }
     }
 
-    /// The object's handle; what is in the scratch directory is never called by its own.
+    /// The object's handle. Objects in the scratch directory are used by name only.
     fn handle(&self) -> &Handle {
         self.file().map_or(&self.population.scratch, |file| &file.handle)
     }
 
-    /// The object's directory and name.
     fn operand(&self) -> DirOpArgs<'_> {
         let dir = match self.object {
             Object::File(file) => self.population.directory_of(file),
@@ -682,7 +669,6 @@ impl Process {
         DirOpArgs { dir: dir.wire(), name: self.name.bytes() }
     }
 
-    /// Offset and count of the READ or WRITE.
     fn extent(&self) -> (u64, u32) {
         let max = if self.step == Step::Read { self.settings.read_max } else { self.settings.write_max };
         let max = self.settings.gather.map_or(max, |gather| max.min(gather));

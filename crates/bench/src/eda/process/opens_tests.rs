@@ -1,4 +1,4 @@
-//! Steps a process through its operations over NFSv4: which files it has open when.
+//! Steps a process through its operations over NFSv4, and checks its open files.
 
 use super::*;
 use crate::eda::mix::{BACKEND, FRONTEND, LARGE_FILE};
@@ -10,14 +10,14 @@ use nfs_wire::v4::{ShareAccess, Stateid};
 const SETTINGS: Settings = Settings::cached(Version::V41);
 const VERF: WriteVerf = [7; 8];
 
-/// A process whose files have handles 0, 1, …, and what it has asked for.
+/// A process whose files have handles 0, 1, …, and its calls.
 struct Stepped {
     process: Process,
-    /// The next stateid that is given.
+    /// The seqid of the last stateid.
     opened: u32,
-    /// By the operations of NFSv4, each with the seqid of the stateid it is made under.
+    /// The calls by operation of NFSv4, each with the seqid of its stateid.
     calls: Vec<(String, u32)>,
-    /// The calls that are refused, by their number among all.
+    /// The indexes of refused calls.
     refused: Vec<usize>,
 }
 
@@ -31,7 +31,7 @@ impl Stepped {
         Self { process, opened: 0, calls: Vec::new(), refused: Vec::new() }
     }
 
-    /// Does an operation on file `draw` to its end; the calls that it took.
+    /// Runs an operation on file `draw`; returns its calls.
     fn does(&mut self, operation: Operation, draw: u64, commits: bool) -> Vec<(String, u32)> {
         self.calls.clear();
         self.process.next = Planned { due: 0, operation, bytes: operation.bytes(draw), commits, draw };
@@ -47,7 +47,7 @@ impl Stepped {
         self.calls.clone()
     }
 
-    /// Closes what is left open; the calls that it took.
+    /// Closes the open files; returns the calls.
     fn releases(&mut self, is_ending: bool) -> Vec<(String, u32)> {
         self.calls.clear();
         while self.process.release(is_ending) {

@@ -1,4 +1,4 @@
-//! Steps a process through its operations: the literal call, the literal reply, what follows.
+//! Steps a process through its operations: the literal call, the literal reply, and the next step.
 
 use nfs_wire::v3::{
     AccessOk, CommitOk, CreateOk, Fattr, FileHandle, FileType, GetattrOk, LookupOk, NfsTime, ReadOk,
@@ -25,7 +25,7 @@ fn process(role: &'static Role, settings: Settings) -> Process {
     Process::new(settings, Schedule::new(role, 1, 0), population)
 }
 
-/// Begins this operation, which was due half a millisecond before, on file `draw`.
+/// Begins this operation on file `draw`, half a millisecond late.
 fn begin(process: &mut Process, operation: Operation, draw: u64) -> Event {
     let (due, bytes) = (NOW - 500_000, operation.bytes(draw));
     process.next = Planned { due, operation, bytes, commits: false, draw };
@@ -269,7 +269,7 @@ fn streams_go_on_to_the_end_of_a_file_and_into_another() {
     };
 }
 
-/// Runs sequential operations to the end of a file; gives offset and bytes of each call.
+/// Runs sequential operations to the end of a file; returns offset and bytes of each call.
 fn stream(operation: Operation, gather: u32, commits: bool) -> Vec<(u64, u32)> {
     let mut process = process(&BACKEND, Settings { gather: Some(gather), ..CACHED });
     let (mut calls, mut moved) = (Vec::new(), 0);
@@ -352,7 +352,7 @@ fn bad_replies_fail_the_operation_or_end_the_run() {
     assert!(ends(&data(32 << 10, position)).contains("count 32768"));
 }
 
-/// A good reply to the call in flight.
+/// A successful reply to the call in flight.
 fn reply_to(process: &Process) -> Vec<u8> {
     match process.call() {
         Call::Getattr(_) => good(attributes()).to_bytes(),
@@ -367,8 +367,7 @@ fn reply_to(process: &Process) -> Vec<u8> {
     }
 }
 
-/// Does the next operation `late` after it is due, and tidies up if there is something to tidy; says what it
-/// was.
+/// Runs the next operation `late` after its due time, and removes surplus directories; returns its description.
 fn step(process: &mut Process, late: u64) -> (u64, Operation, Vec<u8>, String) {
     let now = process.due() + late;
     let mut event = process.begin(now);

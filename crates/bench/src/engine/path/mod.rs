@@ -37,7 +37,7 @@ use plan::Access;
 
 /// The directory of the files.
 const FILES: &str = "plimsoll-bench";
-/// fio's engines with more than one operation in flight, the best known first.
+/// fio's engines with more than one operation in flight, in the order of preference.
 const ENGINES: [&str; 2] = ["libaio", "io_uring"];
 /// Interval between checks whether fio has ended or must stop.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -45,15 +45,14 @@ const PAUSE: Duration = Duration::from_millis(20);
 const DRAIN_MAX: Duration = Duration::from_secs(600);
 /// Time in which fio must end after a signal.
 const END_MAX: Duration = Duration::from_secs(20);
-/// From this share of bytes on that the client's memory answered, reads are not those of the server.
+/// The share of reads answered by the client's memory from which they do not count as the server's.
 const UNCACHED_BELOW: f64 = 0.01;
 
-/// A directory of a mounted file system.
 #[derive(Debug)]
 pub struct Path {
-    /// Opened once, and what is done is done below it.
+    /// The directory, opened once; all work is done below this descriptor.
     base: OwnedFd,
-    /// For people.
+    /// The path for messages.
     directory: PathBuf,
     tool: Tool,
     mount: MountFacts,
@@ -62,7 +61,6 @@ pub struct Path {
     prepared: Option<Prepared>,
 }
 
-/// A job that can run.
 #[derive(Debug)]
 struct Prepared {
     job: Job,
@@ -71,7 +69,7 @@ struct Prepared {
 }
 
 impl Path {
-    /// The directory, which must exist, on whatever it is mounted.
+    /// An engine for an existing directory, on any mount.
     ///
     /// # Errors
     /// It is no directory, or fio is not installed.
@@ -97,7 +95,7 @@ impl Path {
         Self { case: Some(name.to_owned()), ..self }
     }
 
-    /// The directory of the files; made if it is not there.
+    /// The directory of the files, created if missing.
     fn files(&self) -> Result<PrivateDir, Error> {
         PrivateDir::make(self.base.as_fd(), &self.directory, FILES)
     }
@@ -139,7 +137,7 @@ impl Path {
         caveats
     }
 
-    /// Opens small files and reads them. That the client has their data in memory is meant so.
+    /// Opens small files and reads them. The client is expected to cache their data.
     fn open_files(&self, files: &PrivateDir, job: &Job, control: &Control) -> Result<Part, Error> {
         let server = mount::server(&self.mount).unwrap_or(Ipv4Addr::LOCALHOST.into());
         let usage = UsageSampler::start(server);
@@ -158,7 +156,7 @@ impl Path {
         Ok(part)
     }
 
-    /// Reads what the kernel's client counts until a load is over, on an NFS mount.
+    /// Reads the counters of the kernel's client until a load ends, on an NFS mount.
     fn watch(&self, is_over: &AtomicBool) -> Result<Option<History>, Error> {
         if !mount::is_nfs(&self.mount) {
             return Ok(None);
@@ -171,7 +169,7 @@ impl Path {
         Ok(Some(history))
     }
 
-    /// Waits for the end of a load, tells how far it is, and reads what the kernel's client counts, on an NFS
+    /// Waits for the end of a load, reports its progress, and reads the counters of the kernel's client on an NFS
     /// mount.
     fn attend(&self, running: &mut Running, control: &Control) -> Result<Option<History>, Error> {
         let latest = control.window().1.saturating_add(nanoseconds(DRAIN_MAX));
@@ -300,12 +298,12 @@ fn at_edges<'h>(part: &Part, history: &'h History) -> Option<(&'h Counters, &'h 
     history.window(start, end)
 }
 
-/// The calls that the kernel's client made in the window of a part.
+/// Adds the calls that the kernel's client made in the window of a part.
 fn add_calls(part: &mut Part, history: &History) {
     part.wire = at_edges(part, history).map(|(before, after)| after.calls_since(before)).unwrap_or_default();
 }
 
-/// The doubt that the client's memory answered in the window of a part, where it should not.
+/// Adds the caveat that the client's memory answered reads in the window of a part.
 fn add_cached(part: &mut Part, history: &History) {
     let Some((before, after)) = at_edges(part, history) else { return };
     let hits = after.client_hits_since(before).filter(|hits| *hits >= UNCACHED_BELOW);
@@ -324,12 +322,10 @@ fn client_cache(access: Access) -> &'static str {
     }
 }
 
-/// Nanoseconds since 1970.
 fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, nanoseconds)
 }
 
-/// Nanoseconds since then.
 fn since(begin: u64) -> u64 {
     now().saturating_sub(begin)
 }
@@ -338,7 +334,7 @@ fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// A number of things that were told as a rate; of nonsense none.
+/// A count from a rate; 0 for an invalid one.
 fn count(things: f64) -> u64 {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count")]
     let count = things.round() as u64;

@@ -1,4 +1,4 @@
-//! The mount that a path is on, as the kernel describes it.
+//! The mount of a path, from the kernel.
 
 use std::fs;
 use std::net::IpAddr;
@@ -23,7 +23,7 @@ pub(in crate::engine) fn of(path: &Path) -> Result<MountFacts, Error> {
     deepest.ok_or_else(|| Error::Plan(format!("{} is on no mount of {MOUNTS}", path.display())))
 }
 
-/// Reads `36 35 98:0 /dir /at options [fields] - kind source options` (proc_pid_mountinfo(5)).
+/// Parses `36 35 98:0 /dir /at options [fields] - kind source options` (proc_pid_mountinfo(5)).
 fn parse(line: &str) -> Option<MountFacts> {
     let (left, right) = line.split_once(" - ")?;
     let (mut left, mut right) = (left.split(' ').skip(4), right.split(' '));
@@ -39,12 +39,10 @@ fn parse(line: &str) -> Option<MountFacts> {
     Some(MountFacts { kind, source, at, options: seen.join(",") })
 }
 
-/// The value of a mount's option.
 pub(super) fn option<'m>(mount: &'m MountFacts, name: &str) -> Option<&'m str> {
     mount.options.split(',').find_map(|option| option.strip_prefix(name)?.strip_prefix('='))
 }
 
-/// Whether it is an NFS mount.
 pub(super) fn is_nfs(mount: &MountFacts) -> bool {
     matches!(mount.kind.as_str(), "nfs" | "nfs4")
 }
@@ -59,7 +57,7 @@ pub(super) fn connections(mount: &MountFacts) -> (usize, Option<&'static str>) {
     (option(mount, name).and_then(|count| count.parse().ok()).unwrap_or(1), Some(name))
 }
 
-/// Whether the files are on this host: those of local file systems, and of servers with one of its addresses.
+/// Whether the files are on this host: local file systems, and servers with one of its addresses.
 pub(super) fn is_co_located(mount: &MountFacts, is_ours: impl Fn(IpAddr) -> bool) -> bool {
     let kind = mount.kind.split('.').next().unwrap_or("");
     if !REMOTE.contains(&kind) {
@@ -68,7 +66,7 @@ pub(super) fn is_co_located(mount: &MountFacts, is_ours: impl Fn(IpAddr) -> bool
     server(mount).is_some_and(is_ours)
 }
 
-/// The address of the mount's server, where the mount says.
+/// The address of the mount's server, if known.
 pub(in crate::engine) fn server(mount: &MountFacts) -> Option<IpAddr> {
     option(mount, "addr")?.parse().ok()
 }

@@ -22,12 +22,11 @@ use crate::job::Job;
 use crate::private_dir::PrivateDir;
 use wire_client::Version;
 
-/// Most threads of one load.
 const THREADS_MAX: usize = 1024;
 /// Nanoseconds between reports of the progress.
 const TELL_NS: u64 = 50_000_000;
 
-/// Refuses what cannot be run.
+/// Refuses impossible jobs.
 pub(super) fn check(job: &Job) -> Result<(), Error> {
     let threads = job.clients * job.jobs * job.depth;
     if !(1..=THREADS_MAX).contains(&threads) {
@@ -49,7 +48,7 @@ pub(super) fn check(job: &Job) -> Result<(), Error> {
     Ok(())
 }
 
-/// Makes what is missing of the job's files.
+/// Creates the missing files of a job.
 pub(super) fn lay_out(files: &PrivateDir, job: &Job) -> Result<(), Error> {
     let size = usize::try_from(job.block).unwrap_or(0);
     for number in 0..job.clients * job.jobs {
@@ -121,7 +120,7 @@ pub(super) fn run(files: &PrivateDir, job: &Job, control: &Control) -> Result<Pa
     })
 }
 
-/// One thread: opens the files of its job one after the other.
+/// The loop of one thread, which opens the files of its job in turn.
 fn load(
     files: &PrivateDir,
     job: &Job,
@@ -208,7 +207,7 @@ mod tests {
         }
     }
 
-    /// A load that begins when its threads have, and is measured for longer than a busy machine stands still.
+    /// A load with time for its threads to start, and a window longer than a busy machine stands still.
     fn control() -> Control {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
         let begin = u64::try_from((now + Duration::from_millis(200)).as_nanos()).unwrap();

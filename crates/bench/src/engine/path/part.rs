@@ -1,4 +1,4 @@
-//! From what fio wrote to what a generator brings to a measurement.
+//! Conversion of fio's output to a generator's part of a measurement.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -62,7 +62,7 @@ fn usage(jobs: &[JobOutput], seconds: f64) -> MachineUse {
     MachineUse { cpu_s: jobs.iter().map(cpu_s).sum(), busiest_thread, ..MachineUse::default() }
 }
 
-/// Jobs that ended with an error, by its name, and what fio said; and short transfers.
+/// Failed jobs by error name, with fio's messages, and short transfers.
 fn errors(finished: &Finished) -> (BTreeMap<String, u64>, Vec<String>) {
     let mut errors = BTreeMap::new();
     for job in &finished.output.jobs {
@@ -137,7 +137,7 @@ mod tests {
         assert_eq!(caveats(&plan::tests::job(), &jobs, 2.0, 2.0), []);
     }
 
-    /// A run of the installed fio, and every figure that must be the same in its own output.
+    /// Runs the installed fio, and compares every figure with fio's own output.
     #[test]
     fn figures_are_those_of_fio() {
         let directory = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! From a job of the benchmark to fio's: what is refused, and the text of the job file.
+//! Conversion of a job of the benchmark to a job file of fio; refuses what fio cannot do.
 
 use std::fmt::Write;
 use std::path::Path as Directory;
@@ -11,12 +11,11 @@ use crate::error::Error;
 use crate::fio::LOG_MS;
 use crate::job::Job;
 
-/// Bytes of a transfer when files are made; they are whole multiples of it.
+/// Bytes of a WRITE of the layout; file sizes are multiples of it.
 const LAYOUT_BLOCK: u64 = 1 << 20;
-/// Writes in flight for each file that is made.
+/// Writes in flight of each file of the layout.
 const LAYOUT_DEPTH: usize = 8;
-/// A file that is read or written for longer than it has bytes is begun anew; with this many it never is, so
-/// that random places do not repeat.
+/// A size so large that fio never starts over, so that random places do not repeat.
 const ENDLESS: u64 = 1 << 60;
 /// Most processes of one fio.
 const PROCESSES_MAX: usize = 4096;

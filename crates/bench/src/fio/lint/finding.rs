@@ -4,13 +4,12 @@ use serde::Serialize;
 
 use crate::fio::job::Job;
 
-/// Something about a job that its reader should know.
+/// A note about a job for its reader.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// Stays the same between versions: `runtime-without-time-based`.
+    /// A stable identifier: `runtime-without-time-based`.
     pub code: &'static str,
     pub severity: Severity,
-    /// The jobs.
     pub jobs: Vec<String>,
     /// The effect, with the job's own figures.
     pub text: String,
@@ -22,11 +21,11 @@ pub struct Finding {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Something else is measured than the options seem to say.
+    /// The job measures something else than its options suggest.
     Wrong,
-    /// The figure depends on what is not told.
+    /// The figure depends on unknown facts.
     Doubtful,
-    /// Good to know when comparing.
+    /// A fact that matters in comparisons.
     Note,
 }
 
@@ -36,6 +35,6 @@ pub(super) type Verdict = Option<(&'static str, Severity, String, String)>;
 /// The input of rules.
 pub(super) struct Case<'j> {
     pub(super) job: &'j Job,
-    /// Bytes of memory of the machine that runs fio, if known.
+    /// Memory in bytes of the machine that runs fio, if known.
     pub(super) memory: Option<u64>,
 }

@@ -30,12 +30,12 @@ const OF_A_NAME: Bitmap = {
 const STAMP_BYTES: usize = 28;
 /// Bytes of a COMPOUND before them: an empty tag, the minor version, the number of operations, the number of SEQUENCE.
 const BEFORE_SEQUENCE: usize = 16;
-/// Bytes of a name by which a slot calls itself the owner of an open.
+/// Bytes of a slot's open owner.
 const OWNER_BYTES: usize = 8;
-/// Bytes of OPEN, its number and arguments, before that.
+/// Bytes of OPEN before the owner.
 const BEFORE_OWNER: usize = 28;
 
-/// A call slot's slot in a session, and what it has open.
+/// A call slot's session slot, and its open file.
 #[derive(Debug)]
 pub(super) struct SlotState {
     pub(super) slot: SessionSlot,
@@ -57,7 +57,7 @@ impl SlotState {
         self.opened.is_some()
     }
 
-    /// Notes an open file; `file` is its handle where it was opened by name.
+    /// Notes an open file; `file` is its handle if it was opened by name.
     pub(super) fn set_open(&mut self, stateid: Stateid, file: Option<FileHandle<'_>>) {
         self.opened = Some(stateid);
         if let Some(file) = file {
@@ -94,8 +94,7 @@ pub(super) struct ClientContext<'a> {
     pub(super) opens: Vec<Stateid>,
 }
 
-/// Encoded beginnings of calls, record mark to the first arguments that differ from call to call, and what
-/// follows those. Of one client.
+/// Encoded parts of the calls of one client: everything that does not change from call to call.
 #[derive(Debug)]
 pub(super) struct Templates {
     calls: [Vec<Vec<u8>>; Kind::ALL.len()],
@@ -106,14 +105,14 @@ pub(super) struct Templates {
     /// The encoded handles of the data files, and of the directories where names are made.
     files: Vec<Vec<u8>>,
     scratch: Vec<Vec<u8>>,
-    /// Behind the owner of an OPEN of a file, and of one that makes a name, up to that name.
+    /// The bytes behind the owner in an OPEN by handle, and in a creating OPEN up to the name.
     open_tail: Vec<u8>,
     create_middle: Vec<u8>,
-    /// Behind the name of one that is made, and of one that is looked up.
+    /// The bytes behind the name in a creating OPEN, and in a LOOKUP.
     create_tail: Vec<u8>,
     lookup_tail: Vec<u8>,
     write_tail: Vec<u8>,
-    /// Before and behind the encoded handle of a file to be closed; its stateid follows.
+    /// The bytes behind the file handle in a CLOSE, up to the stateid.
     close_middle: Vec<u8>,
     rename_middle: Vec<u8>,
     list_tail: Vec<u8>,
@@ -151,7 +150,6 @@ impl Templates {
         }
     }
 
-    /// Puts a call into the outbox.
     #[inline]
     pub(super) fn push(&self, call: &Call<'_>, place: &mut SlotState, out: &mut Calls) {
         let start = out.begin(&self.calls[call.kind as usize][call.object]);
@@ -163,7 +161,7 @@ impl Templates {
         out.finish(start, call.slot, call.payload(), tail);
     }
 
-    /// Appends what differs from call to call.
+    /// Appends the parts that change from call to call.
     #[inline]
     fn push_arguments(&self, call: &Call<'_>, place: &mut SlotState, out: &mut Calls) {
         match call.kind {
@@ -220,7 +218,7 @@ fn header(origin: &ClientContext<'_>) -> Vec<u8> {
     origin.identity.record_header(PROGRAM, VERSION, Procedure::COMPOUND.0)
 }
 
-/// A call of this kind up to the arguments that differ.
+/// A call of this kind up to the first part that changes.
 fn begin(origin: &ClientContext<'_>, kind: Kind, handle: Option<&Handle>) -> Vec<u8> {
     if kind == Kind::Null {
         return origin.identity.record_header(PROGRAM, VERSION, Procedure::NULL.0);
@@ -267,7 +265,7 @@ fn arguments(client_id: u64, kind: Kind) -> (u32, Vec<u8>) {
     }
 }
 
-/// OPEN with an owner of zeros, which is to be replaced.
+/// OPEN with a zero owner as a placeholder.
 fn open(clientid: u64, access: ShareAccess, openhow: OpenFlag<'_>, claim: OpenClaim<'_>) -> Vec<u8> {
     session::open(StateOwner { clientid, owner: &[0; OWNER_BYTES] }, access, openhow, claim).to_bytes()
 }
@@ -280,7 +278,6 @@ fn open_by_name(clientid: u64, access: ShareAccess, openhow: OpenFlag<'_>) -> Ve
     open
 }
 
-/// A stateid as it is encoded.
 #[inline]
 fn stateid_bytes(stateid: Stateid) -> [u8; 16] {
     let mut bytes = [0; 16];

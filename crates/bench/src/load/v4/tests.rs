@@ -33,7 +33,7 @@ fn plan(op: LoadOp) -> Plan {
     Plan { block: 512, size: 512, depth: 1, files: 1, ..Plan::new(target, op) }
 }
 
-/// A load of one call at a time whose slot is the session's third, and its calls.
+/// A load of one call at a time, in the third slot of a session.
 fn generator(plan: Plan) -> (PlanGenerator, Calls) {
     let file_set = FileSet::with_handles(vec![handle(1)], vec![handle(2)], vec![handle(3)]);
     let identity = Identity::new(0, 0);
@@ -231,7 +231,7 @@ fn lost_state_is_reported() {
     assert!(misordered.contains("SEQUENCE") && misordered.contains("NFS4ERR_SEQ_MISORDERED"), "{misordered}");
 }
 
-/// Gives the generator this reply at a moment.
+/// Passes a reply to the generator at a moment.
 fn answer(
     generator: &mut PlanGenerator,
     calls: &mut Calls,
