@@ -17,26 +17,21 @@ use crate::pattern::{FileOffset, Payload};
 
 /// The directory of the checked files.
 const DIRECTORY: &str = "plimsoll-demo";
-/// Checked files.
 const FILES: u32 = 4;
-/// Bytes of a checked file.
 const FILE_SIZE: u64 = 8 << 20;
-/// Bytes of a transfer of them, at most.
 const TRANSFER: u32 = 256 << 10;
-/// A load shorter than this says nothing at all.
+/// The shortest load with a meaningful result.
 const LOAD_MIN: Duration = Duration::from_millis(300);
-/// A load this long has waited enough for storage that answers nothing.
+/// The longest load while the storage does not answer.
 const LOAD_MAX: Duration = Duration::from_secs(20);
-/// Largest latency told apart, in nanoseconds.
+/// The largest latency that the histogram distinguishes, in nanoseconds.
 const LATENCY_MAX_NS: u64 = 120_000_000_000;
 
-/// One line of the demo's table.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
     pub name: String,
-    /// Calls a second.
     pub ops_per_s: f64,
-    /// MiB (2^20 bytes) of data a second; zero for metadata.
+    /// MiB (2^20 bytes) a second; zero for metadata.
     pub mib_per_s: f64,
     pub latency: Latency,
 }
@@ -49,15 +44,13 @@ pub struct Step {
     pub done: f64,
 }
 
-/// One load of the demo.
 struct Part {
     name: &'static str,
     plan: Plan,
     kinds: &'static [Kind],
 }
 
-/// Writes files and compares checksums of what comes back, then reads, mixes and works on metadata; about
-/// `budget` long.
+/// Writes files and compares checksums, then reads, mixes and works on metadata, for about `budget`.
 ///
 /// # Errors
 /// Any mismatch, any refused call, and whatever ends a load.
@@ -98,8 +91,7 @@ pub fn demo(target: &Target, budget: Duration, progress: &mut dyn FnMut(Step)) -
 }
 
 impl Part {
-    /// Runs the load; twice as long, and again, where the storage stood still and a kind of call has no answer to
-    /// show.
+    /// Runs the load; repeats it with twice the time while the storage stalls and a kind of call has no result.
     fn run(mut self, tell: &mut dyn FnMut(f64)) -> Result<Vec<Row>, Error> {
         loop {
             let report = load::run(&self.plan, &mut |progress| match progress {
@@ -116,7 +108,6 @@ impl Part {
     }
 }
 
-/// The rows as a table.
 pub fn table(rows: &[Row]) -> String {
     let width = rows.iter().map(|row| row.name.chars().count()).max().unwrap_or(0).max(8);
     let mut text = format!("{:<width$}", "");
@@ -187,14 +178,14 @@ fn rows_of(part: &Part, report: &Report) -> Result<Vec<Row>, Error> {
     part.kinds.iter().map(row).collect()
 }
 
-/// A file as it was sent.
+/// A file as it was written.
 struct Sent {
     name: String,
     file: Handle,
     checksum: u32,
 }
 
-/// Writes the checked files, and commits them, one call after another.
+/// Writes and commits the checked files, one call after another.
 fn write_files(client: &mut Client, dir: &Handle, transfer: u32) -> Result<(Vec<Sent>, Row), Error> {
     let mut sent = Vec::new();
     let mut timing = Timing::new()?;
@@ -255,7 +246,6 @@ fn file_name(index: u32) -> String {
     format!("checked-{index}")
 }
 
-/// Times calls made one after another.
 struct Timing {
     latency: Histogram<u64>,
     busy: Duration,
@@ -277,7 +267,7 @@ impl Timing {
         Ok(result?)
     }
 
-    /// Time that belongs to the calls but is none of them.
+    /// Adds time that belongs to the calls but is not a call.
     fn extra<T>(&mut self, call: impl FnOnce() -> Result<T, wire_client::Error>) -> Result<T, Error> {
         let start = Instant::now();
         let result = call();

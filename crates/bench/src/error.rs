@@ -5,15 +5,16 @@ use std::{fmt, io};
 use wire_client::is_denial;
 use xdr::Malformed;
 
-/// Why there is no result. Statuses of single calls during a load are no errors in this sense: the report
-/// counts them.
+/// Reasons why there is no result. Refused calls of a load are no errors in this sense: the report counts them.
 #[derive(Debug)]
 pub enum Error {
     /// The request cannot be carried out: what is wrong, and what is allowed.
     Plan(String),
-    /// The operating system said no.
-    Io { doing: String, source: io::Error },
-    /// The server sent what no server may send, or nothing any more.
+    Io {
+        doing: String,
+        source: io::Error,
+    },
+    /// The server violated the protocol, or closed the connection.
     Protocol(String),
     /// The server refused a call that the run cannot do without.
     Refused {
@@ -22,22 +23,24 @@ pub enum Error {
         /// The status by its name in the specification.
         status: String,
     },
-    /// The caller may not write there.
     NoAccess {
         target: String,
         /// The refusal, in words.
         wrong: String,
     },
-    /// Data came back other than it was written.
+    /// Data differs from what was written.
     Mismatch(String),
     /// The user or the coordinator stopped the run.
     Stopped,
     /// A generator on another machine failed, or was lost.
-    Agent { agent: String, wrong: String },
+    Agent {
+        agent: String,
+        wrong: String,
+    },
 }
 
 impl Error {
-    /// Whether the target does not let the caller change anything; also where an agent says so.
+    /// Whether the target denies changes, also where an agent reports it.
     pub(crate) fn is_denied(&self) -> bool {
         match self {
             Self::NoAccess { .. } => true,
@@ -50,7 +53,7 @@ impl Error {
         }
     }
 
-    /// This error, met with at `target`: with what to do, where the caller may not write there.
+    /// Adds the target, and advice where it denies writes.
     #[must_use]
     pub fn at(self, target: &str) -> Self {
         if matches!(self, Self::NoAccess { .. }) || !self.is_denied() {
@@ -59,7 +62,7 @@ impl Error {
         Self::NoAccess { target: target.to_owned(), wrong: self.to_string() }
     }
 
-    /// Says what was being done when the operating system refused; for `map_err`.
+    /// Names the operation that failed; for `map_err`.
     pub(crate) fn io(doing: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io { doing: doing.into(), source }
     }

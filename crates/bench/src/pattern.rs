@@ -31,18 +31,17 @@ pub(crate) fn unit_for(block: u64) -> Option<usize> {
 /// The file and offset of a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileOffset {
-    /// Which of the run's files.
+    /// The number of the file in the run.
     pub file: u32,
-    /// Bytes from the file's start.
     pub offset: u64,
 }
 
-/// A buffer of incompressible units, to be stamped for one position after another.
+/// A buffer of incompressible units, stamped for one position after another.
 #[derive(Debug)]
 pub(crate) struct Payload {
     bytes: Vec<u8>,
     unit: usize,
-    /// The body's part of the checksum, a unit each.
+    /// The body's part of each unit's checksum.
     bodies: Vec<u64>,
 }
 
@@ -56,7 +55,7 @@ impl Payload {
         Self { bytes, unit, bodies }
     }
 
-    /// Makes the buffer the data of `position`.
+    /// Turns the buffer into the data of `position`.
     #[inline]
     pub(crate) fn stamp(&mut self, position: FileOffset, generation: u32) {
         let (mut offset, length) = (position.offset, unit_length(self.unit));
@@ -72,14 +71,13 @@ impl Payload {
         }
     }
 
-    /// The data.
     #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 }
 
-/// Checks that `data`, whole units, is what was written for `position`, in the wanted generation if one is.
+/// Checks that `data`, in whole units, was written for `position`, and in this generation if given.
 ///
 /// # Errors
 /// What is wrong with the first wrong unit, in words.
@@ -127,8 +125,7 @@ fn verify_unit(
     }
 }
 
-/// A generator of pseudo-random numbers (xorshift64*), seeded and small; for offsets and bytes, not for
-/// secrets.
+/// A small generator of pseudo-random numbers (xorshift64*) for offsets and bytes, not for secrets.
 #[derive(Clone, Debug)]
 pub(crate) struct Random(u64);
 
@@ -156,14 +153,13 @@ impl Random {
     }
 }
 
-/// The high and the low half.
 #[inline]
 fn split(value: u128) -> [u64; 2] {
     let bytes = value.to_be_bytes();
     [long(&bytes, 0), long(&bytes, 8)]
 }
 
-/// Every bit of `value` reaches every bit of the result.
+/// Mixes `value` so that every bit affects every bit of the result.
 #[inline]
 pub(crate) fn mix(mut value: u64) -> u64 {
     value = (value ^ (value >> 32)).wrapping_mul(0xD6E8_FEB8_6659_FD93);
@@ -179,8 +175,8 @@ fn checksum(body: u64, unit: u32, file: u32, generation: u32, offset: u64) -> u6
     mix(head) ^ body
 }
 
-/// Four independent chains of multiplications: as fast as memory, and any changed, moved or missing word
-/// shows.
+/// A hash by four independent chains of multiplications: as fast as memory, and sensitive to any changed, moved or
+/// missing word.
 fn hash(bytes: &[u8]) -> u64 {
     let mut lanes = [1u64, 2, 3, 4];
     for chunk in bytes.as_chunks::<{ LANES * 8 }>().0 {

@@ -1,4 +1,4 @@
-//! The EDA mix against a server that does what it should, and one that does not.
+//! The EDA mix against a correct server, and against a faulty one.
 
 mod fake;
 #[path = "support/job.rs"]
@@ -31,13 +31,13 @@ fn identity() -> Identity {
     Identity::new(0, 0)
 }
 
-/// A load that begins in a moment.
+/// A load that begins soon.
 fn control() -> Control {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
     Control::new(u64::try_from((now + Duration::from_millis(50)).as_nanos()).unwrap())
 }
 
-/// Runs with a window of so many seconds after one of warm-up.
+/// Runs a window of this many seconds after a second of warm-up.
 fn measure(prepared: &mut Prepared, seconds: u64) -> Result<Part, Error> {
     let control = control();
     control.set_window(1, seconds);
@@ -214,8 +214,7 @@ fn load_can_be_stopped_and_its_window_set_while_it_runs() {
     assert!((control.begin as f64 / 1e9 + 3.0 - part.started).abs() < 0.001);
 }
 
-/// For looking at a real server, with the variables `EDA_TARGET`, `EDA_JOB_SETS` and `EDA_FILE_SCALE`
-/// (thousandths).
+/// Measures a real server, from the variables `EDA_TARGET`, `EDA_JOB_SETS` and `EDA_FILE_SCALE` (thousandths).
 #[test]
 #[ignore = "needs a server"]
 fn real_server() {

@@ -25,11 +25,11 @@ fn plan(fault: Fault, op: Op) -> Plan {
     }
 }
 
-/// Operations of a load in which something goes wrong: that begins with the 200th, and shows with the next ones.
+/// Operations of a load with a fault, which begins with the 200th.
 const WITH_FAULTS: u64 = 1000;
 
-/// A load of so many operations at least. A short one may have fewer where the machine stands still: then it is
-/// run for longer, and the server counts on.
+/// Runs a load of at least `ops_min` operations. Repeats a shorter one with more time, since the machine may have
+/// stood still; the server counts on.
 #[track_caller]
 fn run(plan: &Plan, ops_min: u64) -> Result<Report, Error> {
     let mut plan = plan.clone();

@@ -1,9 +1,9 @@
-//! The fio commands that Filestore and Azure NetApp Files publish, and what must be said of them.
+//! Findings about the fio commands that Filestore and Azure NetApp Files publish.
 
 use bench::fio::{Finding, Jobs, Severity, lint, scenario};
 use report::scenario::{Depth, Pattern, Scenario, Stability};
 
-/// Memory of a client: 128 GiB, as the published ones have.
+/// Memory of a client: 128 GiB, as in the published setups.
 const MEMORY: u64 = 128 << 30;
 
 const FILESTORE_SEQUENTIAL_WRITE: &str = "fio --ioengine=sync --direct=0 \\

@@ -1,5 +1,4 @@
-//! The load generator against NFS-Ganesha (packages `nfs-ganesha` and `nfs-ganesha-vfs`), which no line of
-//! ours is in.
+//! The load generator against NFS-Ganesha (packages `nfs-ganesha` and `nfs-ganesha-vfs`), an independent server.
 
 #[path = "../../vfs/tests/support/skip.rs"]
 mod skip;
@@ -21,7 +20,7 @@ use tempfile::TempDir;
 const PATIENCE: Duration = Duration::from_secs(30);
 const PORTMAP: u16 = 111;
 
-/// A daemon, ended with its value.
+/// A daemon that ends on drop.
 struct Daemon(Child);
 
 impl Drop for Daemon {
@@ -39,7 +38,7 @@ struct Ganesha {
     _dir: TempDir,
 }
 
-/// Starts Ganesha on ports of the system's choice, or says why it cannot.
+/// Starts Ganesha on ports of the system's choice.
 fn start() -> Result<Ganesha, String> {
     let binary =
         ["/usr/bin/ganesha.nfsd", "/usr/sbin/ganesha.nfsd"].into_iter().find(|path| Path::new(path).exists());

@@ -1,4 +1,4 @@
-//! The generator against itself: servers whose rate and latency are known, and what it makes of them.
+//! The generator against servers with a known rate and latency.
 
 mod fake;
 #[path = "support/job.rs"]
@@ -22,7 +22,7 @@ fn job() -> Job {
     Job { connections: 2, jobs: 4, depth: 4, ..job::job(Work::Transfers) }
 }
 
-/// One window of so many seconds after one of warm-up.
+/// Measures a window of this many seconds after a second of warm-up.
 fn measure(fault: Fault, job: &Job, seconds: u64) -> Result<Part, Error> {
     measure_at(fake::start(fault), job, seconds)
 }

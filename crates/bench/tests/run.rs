@@ -1,4 +1,4 @@
-//! Running scenarios with generators whose every operation is known.
+//! Scenarios with generators of known results.
 
 #[path = "support/tries.rs"]
 mod tries;
@@ -40,22 +40,20 @@ working_set = "1g"
 enum Fault {
     #[default]
     None,
-    /// Calls fail.
     Errors,
-    /// Ends at once with an error.
+    /// Fails at once.
     Dies,
-    /// Half as many reads as asked for.
+    /// Half of the requested reads.
     WrongMix,
     /// The busiest thread is saturated.
     Busy,
-    /// Sends a fiftieth of its operations late.
+    /// A fiftieth of the operations is late.
     Late,
-    /// Begins slowly.
+    /// The rate climbs at the start.
     Climbs,
 }
 
 struct Fake {
-    /// Operations a second of each client.
     rate: u64,
     fault: Fault,
     job: Option<Job>,
@@ -177,7 +175,7 @@ impl ProgressListener for Notes<'_> {
     }
 }
 
-/// A server that counts so many connections and so many reads of a hundred from memory.
+/// A server that reports this many connections, and this percentage of reads from memory.
 struct Server {
     connections: u64,
     hits: u64,

@@ -72,7 +72,7 @@ pub(super) fn load(series: &Series, cell: &Cell) -> Result<Stream, String> {
     found.filter(|stream| stream.rate.0 > 0).ok_or_else(|| "no data was moved".to_owned())
 }
 
-/// Transfers of a cell's kind at a rate.
+/// The transfers of a cell's kind at a rate.
 pub(super) fn transfers(series: &Series, cell: &Cell, mib_per_s: f64) -> Option<Stream> {
     let access = match series.pattern {
         Pattern::Sequential => Access::Sequential,
@@ -90,12 +90,12 @@ pub(super) fn latency_us(cell: &Cell) -> u64 {
     whole(valid.map(Measurement::response).collect::<Distribution>().mean_ns() / 1e3)
 }
 
-/// Whether what made the load took time from the server.
+/// Whether the generator shared the server's processors.
 pub(super) fn is_co_located(run: &Run) -> bool {
     run.target.co_located || run.caveats.iter().any(|caveat| caveat.kind == CaveatKind::CoLocated)
 }
 
-/// Over what the load went, where volumes are served over that.
+/// The protocol of the load, if volumes are served over it.
 pub(super) fn protocol(target: &TargetFacts) -> Option<Protocol> {
     match &target.mount {
         Some(mount) => mountstats::protocol(&mount.kind, &mount.options),

@@ -1,4 +1,4 @@
-//! Loads on agents: begin, window, counts, end.
+//! Loads on agents: beginning, window, counts, end.
 
 use std::sync::atomic::Ordering;
 use std::thread;
@@ -11,7 +11,7 @@ use report::result::Part;
 use crate::engine::{BYTES, OPS_PER_MS};
 use crate::{Fixture, job, soon, wait_until};
 
-/// One clock is right, one is ahead, one is behind.
+/// A correct clock, one ahead, one behind.
 const CLOCKS: [fn() -> u64; 3] =
     [wall_clock, || wall_clock() + 3_000_000_000, || wall_clock() - 7_777_000_000];
 

@@ -1,4 +1,4 @@
-//! Agents and coordinators that are gone.
+//! Lost agents and coordinators.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -16,7 +16,7 @@ const PASSES: u8 = 0;
 const IS_LOST: u8 = 1;
 const WAITS: u8 = 2;
 
-/// A way between a coordinator and an agent that can be cut.
+/// A connection between a coordinator and an agent that a test can cut.
 struct Way {
     address: String,
     /// The fate of bytes: forwarded, dropped, or delayed.
@@ -25,7 +25,6 @@ struct Way {
 }
 
 impl Way {
-    /// A coordinator that comes by this way.
     fn connect(agent: &str) -> (Self, Remote) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
@@ -65,7 +64,7 @@ impl Way {
     }
 }
 
-/// Waits until the agent's engine runs no more and is gone.
+/// Waits until the agent has dropped its engine.
 fn assert_ends(fixture: &Fixture, within: Duration) {
     let begun = Instant::now();
     while fixture.seen.running.load(Ordering::SeqCst) + fixture.seen.open.load(Ordering::SeqCst) > 0 {
@@ -74,7 +73,7 @@ fn assert_ends(fixture: &Fixture, within: Duration) {
     }
 }
 
-/// Has a load running, does something, and waits for the error of the coordinator.
+/// Runs a load, does `happens`, and returns the coordinator's error.
 fn lose(remote: &mut Remote, fixture: &Fixture, happens: impl FnOnce()) -> (String, Duration) {
     remote.open("steady", &Caller::default()).unwrap();
     remote.prepare(&job(), &mut |_| {}).unwrap();

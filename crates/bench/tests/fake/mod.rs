@@ -29,7 +29,7 @@ pub(crate) enum Fault {
     /// Legal: two replies are exchanged.
     Reorder,
     FlippedBit,
-    /// Already while the files are made, and to everybody.
+    /// Already during the layout, and for all clients.
     FlippedAlways,
     WrongBlock,
     LostWrite,
@@ -44,11 +44,11 @@ pub(crate) enum Fault {
     Closed,
     TooWeak,
     NewVerifier,
-    /// Once, one connection is not answered for [`STALL`], while the others are.
+    /// One connection gets no answers for [`STALL`] once.
     Stall,
-    /// No REMOVE is answered before [`STALL`] has passed since the first one came.
+    /// REMOVE gets no answer until [`STALL`] after the first one.
     StallRemove,
-    /// Every READ and WRITE is answered [`SLOW`] after it came, one after another on a connection.
+    /// Every READ and WRITE takes [`SLOW`], one after another on a connection.
     Slow,
     /// READs and WRITEs are answered at [`RATE`] a second, over all connections.
     Paced,
@@ -75,7 +75,6 @@ enum Node {
 /// The calls that the server has received.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
-    /// Connections that are open.
     pub(crate) connections: AtomicUsize,
     /// READs of the client that creates the files.
     pub(crate) setup_reads: AtomicU64,
@@ -90,7 +89,7 @@ struct Server {
     transfers: AtomicU64,
     seen: Arc<Seen>,
     fault: Fault,
-    /// When the next one is due, where there is a rate or a stall.
+    /// The due time of the next reply, with a rate or a stall.
     due: Mutex<Option<Instant>>,
 }
 
@@ -265,7 +264,7 @@ impl Server {
         }
     }
 
-    /// Once, so long after the first transfer.
+    /// Returns true once, at the time of the stall.
     fn is_time_to_stall(&self) -> bool {
         let mut due = self.due.lock().unwrap();
         let is_time = due.is_some_and(|due| Instant::now() >= due);
@@ -317,7 +316,6 @@ fn rename(nodes: &mut BTreeMap<u64, Node>, RenameArgs { from, to }: RenameArgs<'
     Reply::<_, ()>::Ok(RenameOk { fromdir_wcc, todir_wcc }).to_bytes()
 }
 
-/// The names in a directory.
 fn names<'n>(nodes: &'n mut BTreeMap<u64, Node>, dir: FileHandle<'_>) -> &'n mut BTreeMap<Vec<u8>, u64> {
     match nodes.get_mut(&id(dir)) {
         Some(Node::Dir(names)) => names,
@@ -437,7 +435,7 @@ fn attributes(id: u64, node: &Node) -> Fattr {
     }
 }
 
-/// A failure whose results are so many absent attributes.
+/// A failure with this many absent attributes as results.
 fn failure(status: Status, absent: usize) -> Vec<u8> {
     let mut out = status.to_bytes();
     out.extend(std::iter::repeat_n(0, 4 * absent));

@@ -36,7 +36,6 @@ const FRAME_MAX: u32 = (8 << 20) + 4096;
 /// Most bytes of a READ or WRITE.
 const TRANSFER_MAX: u32 = 8 << 20;
 
-/// A reply to one request.
 #[derive(Clone, Copy, Debug)]
 pub struct Reply<'a> {
     pub header: Header,
