@@ -8,9 +8,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::Arc;
-use transport::CallStats;
+use transport::{CallStats, Splice};
 use vfs::bounds::Party;
-use vfs::qos::Charge;
+use vfs::qos::Permit;
 use vfs::{
     Attrs, Blocking, Caller, Credential, ExportId, FsError, FsResult, Namespace, Origin, PendingSync,
     Protection, ProtocolId, Time, VolumeId,
@@ -50,7 +50,7 @@ pub struct Call<'c> {
     /// The file that the call is about, and the bytes of data that it has read or written.
     pub stats: CallStats<Rc<CachedFile>>,
     /// The payment of the call; an operation that pays by itself puts its own here.
-    pub charge: &'c mut Option<Charge>,
+    pub charge: &'c mut Option<Permit>,
 }
 
 /// Why a call is not answered now: nothing was done, and it is run again.
@@ -140,10 +140,10 @@ impl Call<'_> {
             .admitted(self.namespace.admits_from(address, self.protocol))
     }
 
-    /// Whether so many bytes of a file go to the client without a copy.
+    /// Whether a READ of `bytes` goes to the client without a copy.
     #[inline]
-    pub fn splices(&self, bytes: usize) -> bool {
-        bytes >= SPLICE_BYTES_MIN && self.moves_pages
+    pub fn splice(&self, bytes: usize) -> Splice {
+        if bytes >= SPLICE_BYTES_MIN && self.moves_pages { Splice::Partial } else { Splice::Never }
     }
 
     /// Where it comes from, and where it has reached us.

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use vfs::qos::Pacer;
-use vfs::{LentRoom, Namespace, Provisioner, SharedNamespace};
+use vfs::{Namespace, Provisioner, ReserveGuard, SharedNamespace};
 
 /// Volumes that are served and managed.
 pub(crate) struct Host {
@@ -94,7 +94,7 @@ impl Host {
     }
 
     /// Gives up what is kept aside for a full disk, if it is full, until the answer is dropped.
-    pub(crate) fn lend_room(&self) -> LentRoom {
+    pub(crate) fn lend_room(&self) -> ReserveGuard {
         self.volumes.lend_room()
     }
 
@@ -173,7 +173,9 @@ mod tests {
     use clap::Parser;
     use control::{Actor, ExportRule, NewPool, NewVolume, Terms};
     use std::sync::mpsc::{Sender, channel};
-    use vfs::claims::{Access, Durable, Effect, Holder, Lost, OpenRequest, Request, Rights, Stream, Verdict};
+    use vfs::claims::{
+        Access, Durable, Effect, Holder, OpenRequest, Request, RevokedClaim, Rights, Stream, Verdict,
+    };
 
     #[derive(Parser)]
     struct Arguments {
@@ -225,7 +227,7 @@ mod tests {
         host.tasks().for_each(Task::start);
         let effect = effects.recv_timeout(Duration::from_secs(20)).unwrap();
         assert!(
-            matches!(effect, Effect::Revoked { what: Lost::Open(gone), .. } if gone == open),
+            matches!(effect, Effect::Revoked { what: RevokedClaim::Open(gone), .. } if gone == open),
             "{effect:?}"
         );
         assert!(claims.is_empty());

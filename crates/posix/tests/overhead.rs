@@ -137,7 +137,7 @@ fn many_xattrs(root: &File, number: u32) -> FsResult<()> {
 
 fn kept(root: &File, number: u32) -> FsResult<()> {
     let file = make(root, &long(number))?;
-    file.keep(&caller(), |kept| kept.flags = Some(0x22), &mut PendingSync::default()).map(drop)
+    file.update_extra_attrs(&caller(), |kept| kept.flags = Some(0x22), &mut PendingSync::default()).map(drop)
 }
 
 fn streams(root: &File, number: u32) -> FsResult<()> {

@@ -13,14 +13,14 @@ use crate::protocol::{Plan, Protocol};
 use crate::queue::Queued;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
-use vfs::qos::{Charge, QueueResult, Toll, Waiter};
+use vfs::qos::{Admission, Permit, QueueResult, Waiter};
 use vfs::{FsError, Wait};
 
 /// A call that waits, with its connection.
 type Waiting<P> = Queued<<P as Protocol>::Call, <P as Protocol>::Continuation>;
 
 /// What a storage thread does for a call that has paid.
-fn into_work<P: Protocol>(queued: Waiting<P>, charge: Charge) -> Work<P> {
+fn into_work<P: Protocol>(queued: Waiting<P>, charge: Permit) -> Work<P> {
     let charge = Some(charge);
     match queued {
         Queued::Call { call, message, since, .. } => Work::Call { call, message, charge, received: since },
@@ -30,7 +30,7 @@ fn into_work<P: Protocol>(queued: Waiting<P>, charge: Charge) -> Work<P> {
 
 /// A queued call that waits for its turn. The call lies with its connection, and goes with it.
 struct QueuedCall<P: Protocol> {
-    toll: Toll,
+    toll: Admission,
     connection: Weak<Connection<P>>,
     number: u64,
 }
@@ -40,7 +40,7 @@ pub(crate) struct Admitted<P: Protocol> {
     pub(crate) call: P::Call,
     pub(crate) message: Message,
     pub(crate) dispatch: Dispatch,
-    pub(crate) charge: Option<Charge>,
+    pub(crate) charge: Option<Permit>,
 }
 
 /// Has a planned call pay, whose message lies in `buffer` or in memory of its own. `None`: it is queued, or its refusal is in
@@ -54,7 +54,7 @@ pub(crate) fn admit<P: Protocol>(
     out: &mut Outbox,
 ) -> Option<Admitted<P>> {
     let Plan { call, dispatch, toll } = plan;
-    match toll.map(Toll::pay) {
+    match toll.map(Admission::try_acquire) {
         None => Some(Admitted { call, message, dispatch, charge: None }),
         Some(Ok(charge)) => Some(Admitted { call, message, dispatch, charge: Some(charge) }),
         Some(Err(toll)) => {
@@ -80,7 +80,7 @@ pub(crate) fn admit<P: Protocol>(
 pub(crate) fn admit_later<P: Protocol>(
     connection: &Arc<Connection<P>>,
     (at, bytes): (P::Continuation, usize),
-    toll: &Toll,
+    toll: &Admission,
 ) -> Result<(), P::Continuation> {
     let queued = Queued::Continuation { at, since: Instant::now() };
     match queue(connection, (queued, bytes), toll) {
@@ -92,13 +92,13 @@ pub(crate) fn admit_later<P: Protocol>(
 }
 
 /// A call that has paid.
-type Passed<P> = (Waiting<P>, Charge);
+type Passed<P> = (Waiting<P>, Permit);
 
 /// Queues a call. It comes back if its turn comes in the same moment, and with an error if too much is queued.
 fn queue<P: Protocol>(
     connection: &Arc<Connection<P>>,
     (queued, bytes): (Waiting<P>, usize),
-    toll: &Toll,
+    toll: &Admission,
 ) -> Result<Option<Passed<P>>, Waiting<P>> {
     let number = connection.queue.add(queued, bytes)?;
     let waiting = QueuedCall { toll: toll.clone(), connection: Arc::downgrade(connection), number };
@@ -108,13 +108,13 @@ fn queue<P: Protocol>(
     }
     match connection.queue.take(number) {
         Some(queued) if wait == QueueResult::Full => Err(queued),
-        queued => Ok(queued.map(|queued| (queued, toll.clone().paid()))),
+        queued => Ok(queued.map(|queued| (queued, toll.clone().into_permit()))),
     }
 }
 
 impl<P: Protocol> Waiter for QueuedCall<P> {
     fn pass(self: Box<Self>) {
-        let charge = self.toll.paid();
+        let charge = self.toll.into_permit();
         let Some(connection) = self.connection.upgrade() else { return };
         let Some(is_inline) = connection.queue.look(self.number, Queued::is_inline) else { return };
         if is_inline {

@@ -28,7 +28,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize,
 use std::sync::{Arc, MutexGuard, Weak};
 use std::time::{Duration, Instant};
 use vfs::bounds::Network;
-use vfs::qos::Charge;
+use vfs::qos::Permit;
 use vfs::sync::Mutex;
 use vfs::{Protection, VolumeId};
 
@@ -37,7 +37,7 @@ pub(crate) trait Home<P: Protocol>: Send + Sync {
     /// Tells the loop that a paused connection may go on.
     fn resume(&self, token: u64);
     /// Tells the loop that a queued call may go on, and what it has paid.
-    fn admit(&self, token: u64, number: u64, charge: Charge);
+    fn admit(&self, token: u64, number: u64, charge: Permit);
     /// Has a storage thread do a call.
     fn submit(&self, connection: &Arc<Connection<P>>, work: Work<P>);
 }
@@ -45,9 +45,9 @@ pub(crate) trait Home<P: Protocol>: Send + Sync {
 /// A call for a storage thread.
 pub(crate) enum Work<P: Protocol> {
     /// Do it.
-    Call { call: P::Call, message: Vec<u8>, charge: Option<Charge>, received: Instant },
+    Call { call: P::Call, message: Vec<u8>, charge: Option<Permit>, received: Instant },
     /// Go on with it: it would have blocked.
-    Resume { at: P::Continuation, charge: Option<Charge>, received: Instant },
+    Resume { at: P::Continuation, charge: Option<Permit>, received: Instant },
 }
 
 /// How an event loop watches a connection.
@@ -478,7 +478,7 @@ impl<P: Protocol> Connection<P> {
     }
 
     /// Lets a queued call go on that has paid, on the event loop.
-    pub(crate) fn admit(&self, number: u64, charge: Charge) {
+    pub(crate) fn admit(&self, number: u64, charge: Permit) {
         self.home.admit(self.watch.token, number, charge);
     }
 

@@ -8,7 +8,7 @@ use crate::protocol::Protocol;
 use std::sync::Arc;
 use std::time::Instant;
 use vfs::bounds::Network;
-use vfs::qos::Charge;
+use vfs::qos::Permit;
 use vfs::{Blocking, PendingSync, Time};
 
 /// Everything a call has besides its message.
@@ -29,7 +29,7 @@ pub struct Context<'c, P: Protocol> {
     pub stats: CallStats<P::Target>,
     /// The payment of the call, settled with [`CallStats::moved`] when the attempt ends. A call that goes on at something that it pays
     /// for by itself settles it before and puts the next one here.
-    pub charge: Option<Charge>,
+    pub charge: Option<Permit>,
 }
 
 impl<P: Protocol> Context<'_, P> {

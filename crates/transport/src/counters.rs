@@ -2,8 +2,8 @@
 
 use std::ops::Deref;
 use std::time::Duration;
-use vfs::qos::{Charge, Kind, Moved};
-use vfs::volume::traffic::{ReadFrom, Reads};
+use vfs::qos::{Kind, Permit, Transferred};
+use vfs::volume::traffic::{ReadCounts, ReadSource};
 use vfs::{Volume, VolumeId};
 
 /// What one call does.
@@ -15,14 +15,14 @@ pub struct CallStats<T> {
     /// Bytes of data read or written.
     pub bytes: u32,
     /// Bytes that limits count: data, and listings, links and attributes.
-    pub moved: Moved,
+    pub moved: Transferred,
     /// Where the data was that it has read.
-    pub read_from: Option<ReadFrom>,
+    pub read_from: Option<ReadSource>,
 }
 
 impl<T> Default for CallStats<T> {
     fn default() -> Self {
-        Self { target: None, kind: Kind::Other, bytes: 0, moved: Moved::default(), read_from: None }
+        Self { target: None, kind: Kind::Other, bytes: 0, moved: Transferred::default(), read_from: None }
     }
 }
 
@@ -34,22 +34,22 @@ impl<T> CallStats<T> {
     }
 
     /// Counts data, which limits and statistics count.
-    pub fn count_data(&mut self, moved: Moved) {
+    pub fn count_data(&mut self, moved: Transferred) {
         let bytes = moved.read.saturating_add(moved.written);
         self.bytes = self.bytes.saturating_add(bytes);
         self.moved = self.moved.and(moved);
     }
 
     /// Counts bytes of a listing, a link or attributes, which limits count as data.
-    pub fn count_listed(&mut self, moved: Moved) {
+    pub fn count_listed(&mut self, moved: Transferred) {
         self.moved = self.moved.and(moved);
     }
 
     /// Settles a charge for the bytes that were moved so far. Bytes that are moved later belong to another charge.
-    pub fn settle(&mut self, charge: Option<Charge>) {
+    pub fn settle(&mut self, charge: Option<Permit>) {
         let moved = std::mem::take(&mut self.moved);
         if let Some(mut charge) = charge {
-            charge.spend(moved);
+            charge.record(moved);
         }
     }
 }
@@ -64,7 +64,7 @@ struct Entry<T> {
     kind: Kind,
     ops: u64,
     bytes: u64,
-    reads: Reads,
+    reads: ReadCounts,
 }
 
 impl<T> Default for OpCounters<T> {
@@ -80,9 +80,9 @@ impl<T: Deref<Target: AsRef<Volume>>> OpCounters<T> {
         let CallStats { target, kind, bytes, read_from, moved: _ } = stats;
         let Some(of) = target else { return };
         let bytes = u64::from(bytes);
-        let reads = Reads {
-            from_memory: u64::from(read_from == Some(ReadFrom::Memory)),
-            from_storage: u64::from(read_from == Some(ReadFrom::Storage)),
+        let reads = ReadCounts {
+            from_memory: u64::from(read_from == Some(ReadSource::Memory)),
+            from_storage: u64::from(read_from == Some(ReadSource::Storage)),
         };
         let volume = (*of).as_ref();
         let same = |entry: &&mut Entry<T>| entry.kind == kind && std::ptr::eq((*entry.of).as_ref(), volume);

@@ -10,7 +10,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Instant;
-use vfs::qos::Charge;
+use vfs::qos::Permit;
 use vfs::sync::Mutex;
 
 /// How other threads reach an event loop.
@@ -30,7 +30,7 @@ pub(crate) enum Message<P: Protocol> {
     /// A storage thread has done with a connection.
     Released(u64, Box<Released<P>>),
     /// A queued call may go on: its connection, its number there, and what it has paid.
-    Admitted(u64, u64, Charge),
+    Admitted(u64, u64, Permit),
     /// Receive buffers are free again.
     BuffersFree,
     /// Receive buffers have run out.

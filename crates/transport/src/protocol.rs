@@ -7,7 +7,7 @@ use crate::message::{Body, Dispatch, Endpoints, Frame, Malformed, PartData, Role
 use crate::outbox::Outbox;
 use crate::transform::Transform;
 use std::ops::Deref;
-use vfs::qos::Toll;
+use vfs::qos::Admission;
 use vfs::{FsError, Volume, Wait};
 
 /// What a message asks for, found out without doing any of it.
@@ -17,7 +17,7 @@ pub struct Plan<C> {
     /// How it may be done.
     pub dispatch: Dispatch,
     /// What it must pay before it is done, where a limit applies.
-    pub toll: Option<Toll>,
+    pub toll: Option<Admission>,
 }
 
 /// How an attempt at a call ended.
@@ -38,7 +38,7 @@ pub enum Progress<C> {
         /// The memory that it takes.
         bytes: usize,
         /// What is to be paid.
-        toll: Toll,
+        toll: Admission,
     },
     /// The reply is in the outbox and leaves as it is. What is sent and received after it goes through this.
     Switch(Box<dyn Transform>),

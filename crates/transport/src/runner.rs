@@ -19,7 +19,7 @@ use crate::transform::Transform;
 use crate::upload::{Part, Uploading};
 use std::sync::Arc;
 use std::time::Instant;
-use vfs::qos::{Charge, Moved, Toll};
+use vfs::qos::{Admission, Permit, Transferred};
 use vfs::{Blocking, FsError, PendingSync, Time, Wait};
 
 /// What does calls on one thread.
@@ -59,7 +59,7 @@ pub(crate) enum Site {
 /// A call that is admitted and waits for a storage thread, which gets the connection with it.
 pub(crate) struct First<P: Protocol> {
     call: P::Call,
-    charge: Option<Charge>,
+    charge: Option<Permit>,
     message: Message,
 }
 
@@ -235,7 +235,7 @@ impl<P: Protocol> Runner<P> {
         connection: &Arc<Connection<P>>,
         call: P::Call,
         message: &[u8],
-        charge: Option<Charge>,
+        charge: Option<Permit>,
     ) -> Option<Box<dyn Transform>> {
         let run = |cx: &mut Context<'_, P>| connection.protocol.run(cx, call, message);
         match self.attempt(connection, Blocking::Never, charge, run) {
@@ -254,7 +254,7 @@ impl<P: Protocol> Runner<P> {
         connection: &Arc<Connection<P>>,
         call: P::Call,
         message: &[u8],
-        charge: Option<Charge>,
+        charge: Option<Permit>,
     ) {
         connection.begin_calls(1);
         self.in_progress += 1;
@@ -267,7 +267,7 @@ impl<P: Protocol> Runner<P> {
         connection: &Arc<Connection<P>>,
         call: P::Call,
         message: &[u8],
-        charge: Option<Charge>,
+        charge: Option<Permit>,
         is_refused: bool,
     ) {
         let protocol = &*connection.protocol;
@@ -284,7 +284,7 @@ impl<P: Protocol> Runner<P> {
         &mut self,
         connection: &Arc<Connection<P>>,
         at: P::Continuation,
-        charge: Option<Charge>,
+        charge: Option<Permit>,
         is_refused: bool,
     ) {
         let protocol = &*connection.protocol;
@@ -303,7 +303,7 @@ impl<P: Protocol> Runner<P> {
         call: P::Call,
         message: &[u8],
         since: Instant,
-        charge: Charge,
+        charge: Permit,
     ) {
         self.begin(connection, since);
         // A call that has waited for a limit changes nothing of its connection.
@@ -314,7 +314,7 @@ impl<P: Protocol> Runner<P> {
     fn run_to_end(
         &mut self,
         connection: &Arc<Connection<P>>,
-        charge: Option<Charge>,
+        charge: Option<Permit>,
         run: impl FnOnce(&mut Context<'_, P>) -> Progress<P::Continuation>,
     ) {
         match self.attempt(connection, Blocking::Allowed, charge, run) {
@@ -331,7 +331,7 @@ impl<P: Protocol> Runner<P> {
         &mut self,
         connection: &Arc<Connection<P>>,
         blocking: Blocking,
-        charge: Option<Charge>,
+        charge: Option<Permit>,
         run: impl FnOnce(&mut Context<'_, P>) -> Progress<P::Continuation>,
     ) -> Attempt<P> {
         let protocol = &*connection.protocol;
@@ -351,7 +351,7 @@ impl<P: Protocol> Runner<P> {
         &mut self,
         connection: &Arc<Connection<P>>,
         blocking: Blocking,
-        charge: Option<Charge>,
+        charge: Option<Permit>,
         run: impl FnOnce(&mut Context<'_, P>) -> Progress<P::Continuation>,
     ) -> Result<Attempt<P>, P::Continuation> {
         let start = self.ready.start();
@@ -410,7 +410,7 @@ impl<P: Protocol> Runner<P> {
         let plan = protocol.plan(connection, &mut self.memory, head, &mut self.ready)?;
         let plan = plan.filter(|plan| protocol.streams(connection, &plan.call));
         let plan = plan.ok_or(Malformed("a message that may not be so long"))?;
-        let (charge, refusal) = match plan.toll.map(Toll::pay) {
+        let (charge, refusal) = match plan.toll.map(Admission::try_acquire) {
             None => (None, None),
             Some(Ok(charge)) => (Some(charge), None),
             Some(Err(toll)) if connection.queue.reserve(len) => {
@@ -462,7 +462,7 @@ impl<P: Protocol> Runner<P> {
         let stored = protocol.upload(&mut cx, &mut uploading.upload, at, data);
         uploading.charge = cx.charge;
         if let Some(charge) = &mut uploading.charge {
-            charge.spend(Moved::written(stored));
+            charge.record(Transferred::written(stored));
         }
     }
 
@@ -522,5 +522,5 @@ impl<P: Protocol> Runner<P> {
 enum Attempt<P: Protocol> {
     Done,
     Switch(Box<dyn Transform>),
-    WouldBlock(P::Continuation, Option<Charge>),
+    WouldBlock(P::Continuation, Option<Permit>),
 }

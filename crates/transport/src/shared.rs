@@ -11,7 +11,7 @@ use crate::registry::Registry;
 use crate::resources::Resources;
 use crate::settings::Settings;
 use std::sync::Arc;
-use vfs::qos::Charge;
+use vfs::qos::Permit;
 
 /// What all event loops of a server share.
 pub(crate) struct Shared<P: Protocol> {
@@ -51,7 +51,7 @@ impl<P: Protocol> Home<P> for LoopHome<P> {
         self.mailbox.post(Message::Resume(token));
     }
 
-    fn admit(&self, token: u64, number: u64, charge: Charge) {
+    fn admit(&self, token: u64, number: u64, charge: Permit) {
         self.mailbox.post(Message::Admitted(token, number, charge));
     }
 

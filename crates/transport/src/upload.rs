@@ -12,7 +12,7 @@ use std::ops::Range;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Instant;
-use vfs::qos::Charge;
+use vfs::qos::Permit;
 
 /// Bytes that are awaited of a part that comes through a pipe: enough that what happens once for each part is cheap against
 /// the copy. What is there at once is taken with it: parts of 1 MiB cost 0.92 of those of 256 KiB, those of 128 KiB 1.19.
@@ -24,7 +24,7 @@ const PIPED_BYTES_MIN: usize = 64 << 10;
 pub(crate) struct Uploading<P: Protocol> {
     pub(crate) upload: P::Upload,
     /// What it has paid, and is not spent yet.
-    pub(crate) charge: Option<Charge>,
+    pub(crate) charge: Option<Permit>,
     /// When it began to come.
     pub(crate) since: Instant,
     /// A part of the body on its way through a pipe, and whether the pipe takes no more.
@@ -56,7 +56,7 @@ impl<P: Protocol> Uploading<P> {
     /// The rest of a message of `message_bytes` whose body has not begun to come.
     pub(crate) fn new(
         upload: P::Upload,
-        charge: Option<Charge>,
+        charge: Option<Permit>,
         body: Body,
         message_bytes: usize,
         tails: &Arc<TailPool>,

@@ -6,7 +6,8 @@ use std::hint::black_box;
 use std::time::Instant;
 use vfs::FileKey;
 use vfs::claims::{
-    Access, By, Claims, Grace, HolderId, Io, IoKind, OpenRequest, Request, Rights, Span, Stream, Timeouts,
+    Access, Claims, Grace, HolderId, Io, IoKind, OpenRequest, Request, Requester, Rights, Span, Stream,
+    Timeouts,
 };
 use vfs::qos::Nanos;
 
@@ -27,7 +28,13 @@ fn reads(what: &str, claims: &Claims, file: &FileKey) {
     let start = Instant::now();
     for call in 0..CALLS {
         let span = Span::clamped(u64::from(call) * 4096, 4096);
-        let io = Io { by: By::Anonymous, stream: Stream::default(), kind: IoKind::Read, span, waits: false };
+        let io = Io {
+            by: Requester::Anonymous,
+            stream: Stream::default(),
+            kind: IoKind::Read,
+            span,
+            waits: false,
+        };
         assert!(claims.io(|| NOW, black_box(file), black_box(io)).is_ok());
     }
     report(what, start);

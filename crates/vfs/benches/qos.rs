@@ -6,7 +6,7 @@ use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr};
 use std::num::NonZeroU64;
 use std::time::Instant;
-use vfs::qos::{Admission, Arbiter, Demand, Gate, Limits, Nanos, Pacer, Scheduler, VolumeLimits};
+use vfs::qos::{Arbiter, Decision, Demand, Gate, Limits, Nanos, Pacer, Scheduler, VolumeLimits};
 
 const CALLS: u32 = 2_000_000;
 const DEMAND: Demand = Demand::read(4096);
@@ -54,7 +54,7 @@ fn waits(clients: u32) {
     let all = Limits { bytes: NonZeroU64::new(4096 * 1_000_000), ..Limits::NONE };
     let volume = scheduler.add(&VolumeLimits { all, ..VolumeLimits::default() }, now);
     let wait = |scheduler: &mut Scheduler<u32>, now, call: u32| {
-        if scheduler.admit(volume, client(call % clients), DEMAND, now) == Admission::Refused {
+        if scheduler.admit(volume, client(call % clients), DEMAND, now) == Decision::Refused {
             assert!(scheduler.wait(volume, client(call % clients), DEMAND, call, now).is_ok());
         }
     };

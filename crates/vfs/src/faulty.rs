@@ -7,7 +7,7 @@ use crate::backend::ranges::{Ranges, Seek, Span};
 use crate::backend::xattrs::{AuthorizeXattr, SetXattr, XattrName, XattrSink, Xattrs};
 use crate::backend::{
     AuthorizeCreate, AuthorizeLink, AuthorizeRemove, AuthorizeRename, AuthorizeSetattr, AuthorizeWrite,
-    Backend, Blocking, EntrySink, Found, Made, NameFilter, Node, NodeRef, Special, SyncScope,
+    Backend, Blocking, CreatedEntry, EntrySink, Lookup, NameFilter, Node, NodeRef, Special, SyncScope,
 };
 use crate::error::{FsError, FsResult};
 use crate::file_key::FileKey;
@@ -146,12 +146,12 @@ impl FaultyNode {
         Arc::new(Self { inner, plan: plan.clone() })
     }
 
-    fn found(&self, found: Found) -> Found {
-        Found { node: Self::wrap(found.node, &self.plan), ..found }
+    fn found(&self, found: Lookup) -> Lookup {
+        Lookup { node: Self::wrap(found.node, &self.plan), ..found }
     }
 
-    fn made(&self, made: Made) -> Made {
-        Made { found: self.found(made.found), ..made }
+    fn made(&self, made: CreatedEntry) -> CreatedEntry {
+        CreatedEntry { found: self.found(made.found), ..made }
     }
 
     /// What the wrapped backend knows `node` by.
@@ -233,12 +233,12 @@ impl Node for FaultyNode {
         self.inner.read_link()
     }
 
-    fn lookup(&self, name: Name<'_>, blocking: Blocking) -> FsResult<Found> {
+    fn lookup(&self, name: Name<'_>, blocking: Blocking) -> FsResult<Lookup> {
         self.plan.call()?;
         self.inner.lookup(name, blocking).map(|found| self.found(found))
     }
 
-    fn parent(&self) -> FsResult<Found> {
+    fn parent(&self) -> FsResult<Lookup> {
         self.plan.call()?;
         self.inner.parent().map(|found| self.found(found))
     }
@@ -259,12 +259,12 @@ impl Node for FaultyNode {
         self.inner.read_dir_of(cookie, plus, wanted, sink)
     }
 
-    fn create(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<Made> {
+    fn create(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<CreatedEntry> {
         self.plan.call()?;
         self.inner.create(name, authorize).map(|made| self.made(made))
     }
 
-    fn make_dir(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<Made> {
+    fn make_dir(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<CreatedEntry> {
         self.plan.call()?;
         self.inner.make_dir(name, authorize).map(|made| self.made(made))
     }
@@ -274,12 +274,12 @@ impl Node for FaultyNode {
         name: Name<'_>,
         special: Special<'_>,
         authorize: AuthorizeCreate<'_>,
-    ) -> FsResult<Made> {
+    ) -> FsResult<CreatedEntry> {
         self.plan.call()?;
         self.inner.make_special(name, special, authorize).map(|made| self.made(made))
     }
 
-    fn link(&self, name: Name<'_>, target: &NodeRef, authorize: AuthorizeLink<'_>) -> FsResult<Made> {
+    fn link(&self, name: Name<'_>, target: &NodeRef, authorize: AuthorizeLink<'_>) -> FsResult<CreatedEntry> {
         self.plan.call()?;
         self.inner.link(name, Self::bare(target), authorize).map(|made| self.made(made))
     }

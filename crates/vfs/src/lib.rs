@@ -38,7 +38,7 @@ pub use acl::{Acl, SecurityStyle};
 pub use backend::acls::Acls;
 pub use backend::capabilities::{Capabilities, RangeLimits, XattrLimits};
 pub use backend::durability::{Durability, PendingSync};
-pub use backend::provisioner::{Capacity, Counting, LentRoom, Provisioner, Root, Usage};
+pub use backend::provisioner::{Capacity, Counting, Provisioner, ReserveGuard, Root, Usage};
 pub use backend::ranges::{Ranges, Seek, Span};
 pub use backend::xattrs::{
     AuthorizeXattr, SetXattr, XATTR_OVERHEAD_BYTES, XATTR_VALUE_BYTES_MAX, XATTRS_BYTES_MAX, XattrName,
@@ -46,14 +46,16 @@ pub use backend::xattrs::{
 };
 pub use backend::{
     AuthorizeCreate, AuthorizeLink, AuthorizeRemove, AuthorizeRename, AuthorizeSetattr, AuthorizeWrite,
-    Backend, Blocking, Entry, EntryRef, EntrySink, Found, Made, NameFilter, NewInode, Node, NodeRef, Special,
-    SyncScope,
+    Backend, Blocking, CreatedEntry, Entry, EntryRef, EntrySink, Lookup, NameFilter, NewInode, Node, NodeRef,
+    Special, SyncScope,
 };
 pub use error::{FsError, FsResult, Wait};
 #[cfg(any(test, feature = "testing"))]
 pub use faulty::Faulty;
-pub use file::{Created, Disposition, ExclusiveKey, File, Opened, OpenedDir, Reserved, Resolved, Stability};
-pub use file_key::{FileKey, KEY_BYTES_MAX, KeyHasher};
+pub use file::{
+    Created, Disposition, ExclusiveKey, File, OpenDir, OpenFile, Resolved, Stability, WriteReservation,
+};
+pub use file_key::{FileKey, KEY_BYTES_MAX, KeyHasher, ViewId};
 #[cfg(any(test, feature = "testing"))]
 pub use memfs::{MemFs, provisioner::MemProvisioner};
 pub use model::attrs::{Attrs, Change, Device, FileType, FsLimits, FsStat, SetAttrs, SetTime, Time};
@@ -61,10 +63,10 @@ pub use model::caller::{Caller, Credential, Proof};
 pub use model::name::Name;
 pub use model::volume_id::VolumeId;
 pub use namespace::{
-    Admission, Cidr, Export, ExportId, ExportRule, Namespace, Origin, Protection, ProtocolId, ProtocolSet,
+    Cidr, Export, ExportAccess, ExportId, ExportRule, Namespace, Origin, Protection, ProtocolId, ProtocolSet,
     PseudoDir, ShareSettings, SharedNamespace, Squash,
 };
 #[cfg(any(test, feature = "testing"))]
 pub use unchecked::UncheckedNode;
 pub use volume::Volume;
-pub use volume::extra_attrs::Kept;
+pub use volume::extra_attrs::ExtraAttrs;

@@ -1,6 +1,6 @@
 //! Verbs without a caller to authorize, for tests: what they need of a file tree is made and read in one line.
 
-use crate::backend::{Blocking, Made, NewInode, Node, NodeRef, Special};
+use crate::backend::{Blocking, CreatedEntry, NewInode, Node, NodeRef, Special};
 use crate::error::FsResult;
 use crate::model::attrs::Change;
 use crate::model::name::Name;
@@ -15,12 +15,12 @@ pub trait UncheckedNode: Node {
     }
 
     /// [`Node::create`].
-    fn create_unchecked(&self, name: Name<'_>, new_inode: &NewInode) -> FsResult<Made> {
+    fn create_unchecked(&self, name: Name<'_>, new_inode: &NewInode) -> FsResult<CreatedEntry> {
         self.create(name, &|_| Ok(*new_inode))
     }
 
     /// [`Node::make_dir`].
-    fn make_dir_unchecked(&self, name: Name<'_>, new_inode: &NewInode) -> FsResult<Made> {
+    fn make_dir_unchecked(&self, name: Name<'_>, new_inode: &NewInode) -> FsResult<CreatedEntry> {
         self.make_dir(name, &|_| Ok(*new_inode))
     }
 
@@ -30,12 +30,12 @@ pub trait UncheckedNode: Node {
         name: Name<'_>,
         special: Special<'_>,
         new_inode: &NewInode,
-    ) -> FsResult<Made> {
+    ) -> FsResult<CreatedEntry> {
         self.make_special(name, special, &|_| Ok(*new_inode))
     }
 
     /// [`Node::link`].
-    fn link_unchecked(&self, name: Name<'_>, target: &NodeRef) -> FsResult<Made> {
+    fn link_unchecked(&self, name: Name<'_>, target: &NodeRef) -> FsResult<CreatedEntry> {
         self.link(name, target, &|_| Ok(()))
     }
 

@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use vfs::claims::{
-    Access as Open, By, Caching, Conflict, Durable, Effect, Grace, Granted, Holder, HolderId, LeaseKey,
-    LeaseKind, LeaseRequest, Link, LockOwner, LockRequest, Lost, OpenId, OpenRequest, Queueing, RecordId,
-    Request, Rights, Span, Stream, Verdict,
+    Access as Open, Caching, Conflict, Durable, Effect, Grace, Granted, Holder, HolderId, LeaseKey,
+    LeaseKind, LeaseRequest, Link, LockOwner, LockRequest, OpenId, OpenRequest, Queueing, RecordId, Request,
+    Requester, RevokedClaim, Rights, Span, Stream, Verdict,
 };
 use vfs::qos::Nanos;
 use vfs::sync::Mutex;
 use vfs::{
-    Blocking, Caller, Durability, Export, ExportRule, File, FsError, FsResult, MemFs, Opened, PendingSync,
+    Blocking, Caller, Durability, Export, ExportRule, File, FsError, FsResult, MemFs, OpenFile, PendingSync,
     SetAttrs, Stability, Time, Volume, VolumeId, Wait,
 };
 
@@ -62,7 +62,7 @@ impl World {
 
     fn apply(&self, file: &File, request: &Request) -> Verdict {
         let (verdict, effects) = self.volume.claims().apply(self.volume.now(), &file.key(), request);
-        assert!(self.volume.claims().deliver(effects).is_empty());
+        assert!(self.volume.claims().deliver_effects(effects).is_empty());
         verdict
     }
 
@@ -92,14 +92,14 @@ impl World {
         (open, LeaseKey::Shared { client: 7, key: 1 })
     }
 
-    fn read(&self, by: By) -> FsResult<usize> {
+    fn read(&self, by: Requester) -> FsResult<usize> {
         let caller = root();
         let (opened, _) = self.file.authorize_read(&caller, ALLOWED)?;
-        opened.held_by(by).read(0, 10, &mut Vec::new(), ALLOWED)
+        opened.with_claim(by).read(0, 10, &mut Vec::new(), ALLOWED)
     }
 
-    fn write(&mut self, caller: &Caller, offset: u64, by: By) -> FsResult<()> {
-        let opened = self.file.authorize_write(caller)?.held_by(by);
+    fn write(&mut self, caller: &Caller, offset: u64, by: Requester) -> FsResult<()> {
+        let opened = self.file.authorize_write(caller)?.with_claim(by);
         opened.write(offset, b"ab", Stability::Unstable, &mut self.pending).map(drop)
     }
 
@@ -122,12 +122,12 @@ impl World {
 #[test]
 fn share_modes_bind_those_who_open_nothing() {
     let mut w = World::new();
-    assert_eq!(w.write(&root(), 0, By::Anonymous), Ok(()));
+    assert_eq!(w.write(&root(), 0, Requester::Anonymous), Ok(()));
     let access = Open { rights: Rights::READ | Rights::WRITE, deny: Rights::WRITE };
     let open = w.open(&w.file, access, None);
-    assert_eq!(w.read(By::Anonymous), Ok(10));
-    assert_eq!(w.write(&root(), 0, By::Anonymous), Err(FsError::Locked));
-    assert_eq!(w.write(&root(), 0, By::Open(open)), Ok(()), "not in its own way");
+    assert_eq!(w.read(Requester::Anonymous), Ok(10));
+    assert_eq!(w.write(&root(), 0, Requester::Anonymous), Err(FsError::Locked));
+    assert_eq!(w.write(&root(), 0, Requester::Open(open)), Ok(()), "not in its own way");
     let opened = w.file.authorize_write(&root()).unwrap().into_owned();
     assert_eq!(opened.reserve(0, 10).err(), Some(FsError::Locked));
     assert_eq!(
@@ -143,8 +143,8 @@ fn share_modes_bind_those_who_open_nothing() {
         w.top.create(&root(), b"file", vfs::Disposition::OpenOrCreate, &set(Some(0), None), &mut w.pending);
     assert_eq!(create.err(), Some(FsError::Locked), "so is the creation that truncates");
     assert!(matches!(w.apply(&w.file.clone(), &Request::Close(open)), Verdict::Granted(_)));
-    assert_eq!(w.write(&root(), 0, By::Anonymous), Ok(()));
-    assert_eq!(w.read(By::Anonymous), Ok(10), "nothing was lost meanwhile");
+    assert_eq!(w.write(&root(), 0, Requester::Anonymous), Ok(()));
+    assert_eq!(w.read(Requester::Anonymous), Ok(10), "nothing was lost meanwhile");
 }
 
 #[test]
@@ -162,10 +162,10 @@ fn ranges_that_are_enforced_bind_everybody_s_bytes_and_no_others() {
         queueing: Queueing::Never,
     };
     assert!(matches!(w.apply(&w.file, &Request::Lock(lock)), Verdict::Granted(_)));
-    assert_eq!(w.read(By::Anonymous), Err(FsError::Locked));
-    assert_eq!(w.write(&root(), 6, By::Anonymous), Err(FsError::Locked));
-    assert_eq!(w.write(&root(), 8, By::Anonymous), Ok(()));
-    assert_eq!(w.read(By::Open(open)), Ok(10));
+    assert_eq!(w.read(Requester::Anonymous), Err(FsError::Locked));
+    assert_eq!(w.write(&root(), 6, Requester::Anonymous), Err(FsError::Locked));
+    assert_eq!(w.write(&root(), 8, Requester::Anonymous), Ok(()));
+    assert_eq!(w.read(Requester::Open(open)), Ok(10));
 }
 
 #[test]
@@ -173,28 +173,32 @@ fn caches_are_recalled_before_data_is_read_or_changed() {
     let mut w = World::new();
     let all = Caching::READ | Caching::WRITE | Caching::HANDLE;
     let (_, key) = w.lease(&w.file, all);
-    assert_eq!(w.write(&nobody(), 0, By::Anonymous), Err(FsError::Access));
+    assert_eq!(w.write(&nobody(), 0, Requester::Anonymous), Err(FsError::Access));
     assert_eq!(w.recalls(), [], "who may not write disturbs nobody");
     assert_eq!(
-        w.read(By::Anonymous),
+        w.read(Requester::Anonymous),
         Err(FsError::Wait(Wait::Recall)),
         "what is read may not be written yet"
     );
     assert_eq!(w.recalls(), [(all, Caching::READ | Caching::HANDLE)]);
-    assert_eq!(w.read(By::Anonymous), Err(FsError::Wait(Wait::Recall)), "until it is acknowledged");
+    assert_eq!(w.read(Requester::Anonymous), Err(FsError::Wait(Wait::Recall)), "until it is acknowledged");
     assert_eq!(w.recalls(), []);
     w.give_up(&w.file, key, Caching::READ | Caching::HANDLE);
-    assert_eq!(w.read(By::Anonymous), Ok(10));
+    assert_eq!(w.read(Requester::Anonymous), Ok(10));
     assert_eq!(
-        w.write(&root(), 0, By::Anonymous),
+        w.write(&root(), 0, Requester::Anonymous),
         Err(FsError::Wait(Wait::Recall)),
         "a handle is given up by an answer"
     );
     assert_eq!(w.recalls(), [(Caching::READ | Caching::HANDLE, Caching::NONE)]);
     w.give_up(&w.file, key, Caching::NONE);
-    assert_eq!(w.write(&root(), 0, By::Anonymous), Ok(()));
+    assert_eq!(w.write(&root(), 0, Requester::Anonymous), Ok(()));
     let (_, key) = w.lease(&w.file, Caching::READ);
-    assert_eq!(w.write(&root(), 0, By::Anonymous), Ok(()), "who only reads is told, and not waited for");
+    assert_eq!(
+        w.write(&root(), 0, Requester::Anonymous),
+        Ok(()),
+        "who only reads is told, and not waited for"
+    );
     assert_eq!(w.recalls(), [(Caching::READ, Caching::NONE)]);
     assert_eq!(key, LeaseKey::Shared { client: 7, key: 1 });
 }
@@ -210,7 +214,7 @@ fn a_copy_that_is_refused_disturbs_nobody() {
     let (source, _) = w.file.authorize_read(&caller, ALLOWED).unwrap();
     let (target, _) = other.open(&caller, vfs::acl::access::Access::READ, ALLOWED).unwrap();
     let span = vfs::Span { source: 0, target: 0, len: 10 };
-    let mut copy = |target: &Opened<'_>| {
+    let mut copy = |target: &OpenFile<'_>| {
         source.copy_to(target, &span, Stability::Unstable, &mut w.pending).map(|(bytes, _)| bytes)
     };
     assert_eq!(copy(&target), Err(FsError::Access));
@@ -270,17 +274,17 @@ fn who_does_not_answer_in_time_has_nothing_left_also_if_nobody_asks() {
     assert_eq!(w.volume.expire_claims(Nanos(u64::MAX)), Ok(()), "of what was never held");
     let all = Caching::READ | Caching::WRITE | Caching::HANDLE;
     let (_, key) = w.lease(&w.file, all);
-    assert_eq!(w.read(By::Anonymous), Err(FsError::Wait(Wait::Recall)));
+    assert_eq!(w.read(Requester::Anonymous), Err(FsError::Wait(Wait::Recall)));
     assert_eq!(w.recalls(), [(all, Caching::READ | Caching::HANDLE)]);
     assert_eq!(w.volume.expire_claims(Nanos(35 * SECOND - 1)), Ok(()));
     assert_eq!(w.client.0.lock().len(), 0, "there is time left");
     assert_eq!(w.volume.expire_claims(Nanos(35 * SECOND)), Ok(()));
     let told = std::mem::take(&mut *w.client.0.lock());
     assert!(
-        matches!(&told[..], [Effect::Revoked { what: Lost::Lease(lost), .. }] if *lost == key),
+        matches!(&told[..], [Effect::Revoked { what: RevokedClaim::Lease(lost), .. }] if *lost == key),
         "{told:?}"
     );
-    assert_eq!(w.read(By::Anonymous), Ok(10));
+    assert_eq!(w.read(Requester::Anonymous), Ok(10));
     assert_eq!(w.volume.claims().next_deadline(), None);
 }
 
@@ -356,7 +360,7 @@ fn a_file_that_others_delete_by_closing_it_is_changed_through_opens_alone() {
         let before = w.file.authorize_write(&root()).unwrap().into_owned();
         assert!(matches!(w.file.claim(&mark(open, link(&w))), Verdict::Granted(_)));
         let pending = Err(FsError::DeletePending);
-        assert_eq!(w.write(&root(), 0, By::Anonymous), pending);
+        assert_eq!(w.write(&root(), 0, Requester::Anonymous), pending);
         let written = before.write(0, b"ab", Stability::Unstable, &mut w.pending).map(drop);
         assert_eq!(written, pending, "also by who has looked at it before");
         let size = |size| SetAttrs { size, ..SetAttrs::default() };
@@ -380,16 +384,16 @@ fn a_file_that_others_delete_by_closing_it_is_changed_through_opens_alone() {
         let new = w.top.create(&root(), b"file", how, &size(None), &mut w.pending);
         assert_eq!(new.map(drop), Err(FsError::Exists));
         // Those who share the deletion, and reading, go on.
-        assert_eq!(w.read(By::Anonymous), Ok(10));
-        assert_eq!(w.write(&root(), 0, By::Open(open)), Ok(()));
-        assert_eq!(w.write(&root(), 0, By::Holder(w.holder)), Ok(()));
+        assert_eq!(w.read(Requester::Anonymous), Ok(10));
+        assert_eq!(w.write(&root(), 0, Requester::Open(open)), Ok(()));
+        assert_eq!(w.write(&root(), 0, Requester::Holder(w.holder)), Ok(()));
         // Another name keeps what it is given to, and what replaces the file stays.
         w.top.link(&root(), &w.file, b"kept", &mut w.pending).unwrap();
         w.file.claim(&Request::Close(open));
         assert_eq!(w.volume.remove_closed(&w.file.key()), Ok(()));
         let dir = w.top.open_dir(&root(), ALLOWED).unwrap();
         assert!(dir.lookup(b"file", ALLOWED).is_err() && dir.lookup(b"kept", ALLOWED).is_ok());
-        assert_eq!(w.write(&root(), 0, By::Anonymous), Ok(()), "nobody deletes it any more");
+        assert_eq!(w.write(&root(), 0, Requester::Anonymous), Ok(()), "nobody deletes it any more");
     }
 }
 
@@ -400,7 +404,7 @@ fn a_deletion_that_is_withdrawn_binds_nobody() {
     let link = Link { parent: w.top.key(), name: (*b"file").into(), listing: None };
     for (link, written) in [(Some(link), Err(FsError::DeletePending)), (None, Ok(()))] {
         w.file.claim(&Request::SetDelete { open, link, waits: false });
-        assert_eq!(w.write(&root(), 0, By::Anonymous), written);
+        assert_eq!(w.write(&root(), 0, Requester::Anonymous), written);
     }
 }
 
@@ -524,7 +528,7 @@ fn a_caller_known_as_a_holder_recalls_the_delegations_of_others_alone() {
     w.open(&w.file.clone(), access, Some(delegation));
     let key = LeaseKey::Delegation(w.holder);
     let mut own = root();
-    own.by = By::Holder(w.holder);
+    own.by = Requester::Holder(w.holder);
     let mode = SetAttrs { mode: Some(0o600), ..SetAttrs::default() };
     type Change = fn(&mut World, &Caller, &SetAttrs) -> FsResult<()>;
     let changes: [(&str, Change); 5] = [

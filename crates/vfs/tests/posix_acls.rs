@@ -38,7 +38,7 @@ fn every_verb_asks_for_the_list() {
             ("authorize_read", file.authorize_read(&caller, ALLOWED).map(drop)),
             ("set_xattr", file.set_xattr(&caller, (b"x", b"y"), SetXattr::Either, &mut pending).map(drop)),
             ("get_xattr", file.get_xattr(&caller, b"x").map(drop)),
-            ("keep", file.keep(&caller, |kept| kept.flags = Some(2), &mut pending).map(drop)),
+            ("keep", file.update_extra_attrs(&caller, |kept| kept.flags = Some(2), &mut pending).map(drop)),
             ("make_stream", file.make_stream(&caller, b"s", &mut pending).map(drop)),
         ];
         let opened = file.authorize_write(&caller).unwrap();

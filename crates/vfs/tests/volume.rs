@@ -292,7 +292,7 @@ fn an_open_that_may_change_attributes_sets_times_and_nothing_else_of_an_owners()
     let moment = Time { seconds: 5, nanos: 6 };
     let times = SetAttrs { modified: Some(SetTime::To(moment)), ..SetAttrs::default() };
     let mut set = |caller: &Caller, held, set: &SetAttrs| {
-        file.set_attrs_held(caller, held, set, &mut w.pending).map(|change| change.after.modified)
+        file.set_attrs_by_claim(caller, held, set, &mut w.pending).map(|change| change.after.modified)
     };
     assert_eq!(set(&bob(), Rights::ALL.without(Rights::WRITE_ATTRS), &times), Err(FsError::NotOwner));
     assert_eq!(set(&bob(), Rights::WRITE_ATTRS, &times), Ok(moment));

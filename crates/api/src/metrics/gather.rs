@@ -11,7 +11,7 @@ use std::net::IpAddr;
 use std::num::NonZeroU64;
 use vfs::Usage;
 use vfs::qos::{Kind, Limits, Throttled, VolumeLimits};
-use vfs::volume::traffic::{Counted, INTERVALS, Reads};
+use vfs::volume::traffic::{INTERVALS, OperationCounts, ReadCounts};
 
 /// A volume as its metrics show it.
 struct Shown {
@@ -19,9 +19,9 @@ struct Shown {
     usage: Usage,
     /// The most files that it may hold, if there is such a number.
     files_max: Option<u64>,
-    counted: [Counted; Kind::COUNT],
+    counted: [OperationCounts; Kind::COUNT],
     /// Where the data of READs was, if its storage can tell.
-    reads: Option<Reads>,
+    reads: Option<ReadCounts>,
     /// Connections that use it, by the address that they have reached.
     connections: BTreeMap<IpAddr, usize>,
     throttled: Throttled,
@@ -70,8 +70,8 @@ fn shown(core: &Core, volume: Volume, users: &Users) -> Shown {
     let served = core.served(&volume);
     let served = served.as_ref();
     let (throttled, waiting) = served.map(|served| served.gate().throttled()).unwrap_or_default();
-    let counted =
-        Kind::ALL.map(|kind| served.map(|served| served.traffic().counted(kind)).unwrap_or_default());
+    let counted = Kind::ALL
+        .map(|kind| served.map(|served| served.traffic().operation_counts(kind)).unwrap_or_default());
     let files_max = served.and_then(|served| served.stat().ok()).map(|stat| stat.files_total);
     Shown {
         counted,
@@ -134,7 +134,7 @@ fn traffic(document: &mut Document, volumes: &[Shown]) {
 }
 
 fn reads(document: &mut Document, volumes: &[Shown]) {
-    type Of = fn(&Reads) -> u64;
+    type Of = fn(&ReadCounts) -> u64;
     let families: [(&str, &str, Of); 2] = [
         (
             "plimsoll_volume_reads_from_memory_total",

@@ -76,7 +76,11 @@ pub struct Interval {
 
 impl Counted {
     /// From what the volume and its gate have counted.
-    pub(crate) fn new(kind: Kind, counted: &vfs::volume::traffic::Counted, throttled: &Throttled) -> Self {
+    pub(crate) fn new(
+        kind: Kind,
+        counted: &vfs::volume::traffic::OperationCounts,
+        throttled: &Throttled,
+    ) -> Self {
         let ends = (0..INTERVALS).map(|interval| (interval + 1 < INTERVALS).then(|| 1_u64 << interval));
         let intervals = ends.zip(counted.intervals).filter(|(_, operations)| *operations > 0);
         Self {

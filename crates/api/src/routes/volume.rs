@@ -103,7 +103,8 @@ fn stats(call: &Call, _: Plain, _: NoBody) -> Result<Json<Stats>, Problem> {
     let served = call.core.served(&volume);
     let (throttled, waiting) = served.as_ref().map(|served| served.gate().throttled()).unwrap_or_default();
     let counted = |kind: qos::Kind| {
-        let counted = served.as_ref().map(|served| served.traffic().counted(kind)).unwrap_or_default();
+        let counted =
+            served.as_ref().map(|served| served.traffic().operation_counts(kind)).unwrap_or_default();
         Counted::new(kind, &counted, &throttled)
     };
     let endpoints = endpoint_stats(call, &volume);

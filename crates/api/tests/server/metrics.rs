@@ -8,7 +8,7 @@ use envelope::Level;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use vfs::qos::Kind;
-use vfs::volume::traffic::Reads;
+use vfs::volume::traffic::ReadCounts;
 
 /// A sample: its labels, and its value.
 type Sample = (BTreeMap<String, String>, f64);
@@ -55,7 +55,7 @@ fn metrics_tell_what_passed_and_what_may() {
     let volume = rig.namespace.load().exports()[0].volume.clone();
     volume.traffic().count(Kind::Write, 2, 8192, Duration::from_micros(3));
     volume.traffic().count(Kind::Write, 1, 4096, Duration::from_secs(60));
-    volume.traffic().count_reads(Reads { from_memory: 7, from_storage: 2 });
+    volume.traffic().count_reads(ReadCounts { from_memory: 7, from_storage: 2 });
     rig.plane.active.lock().insert(volume.id(), BTreeMap::from([("10.0.0.2".parse().unwrap(), 16)]));
     let metrics = parse(&body_of(&rig, "/metrics"));
     let value = |name: &str, labels: &[(&str, &str)]| {

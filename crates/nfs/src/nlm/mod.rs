@@ -21,7 +21,7 @@ use nfs_wire::nlm::{
 };
 use transport::Outbox;
 use vfs::claims::Span;
-use vfs::{Admission, Blocking, FsError, FsResult, Wait};
+use vfs::{Blocking, ExportAccess, FsError, FsResult, Wait};
 use xdr::{Decode, Encode, Malformed, Reader, Writer};
 
 /// Of each asynchronous pair, the call is this far from the procedure, and the result from the call (RFC 1813
@@ -251,8 +251,8 @@ impl<O: Offset> Request<O> {
 
 impl Call<'_> {
     /// Permission to hold something at a file.
-    fn admission(&self, file: &File, changes: bool) -> Admission {
-        Admission { export: file.export_id(), origin: self.origin(), changes }
+    fn admission(&self, file: &File, changes: bool) -> ExportAccess {
+        ExportAccess { export: file.export_id(), origin: self.origin(), changes }
     }
 
     /// The file of a lock, and the bytes. With `Some`, the caller must have the right to lock them, alone or

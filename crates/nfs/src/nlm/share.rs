@@ -11,7 +11,7 @@ use nfs_wire::nlm::{Procedure, ShareAccess, ShareArgs, ShareMode, Status};
 use std::net::IpAddr;
 use std::sync::Arc;
 use vfs::claims::{Access, HolderId, OpenRequest, Request, Rights, Stream, Verdict};
-use vfs::{Admission, Blocking, File, FsError, FsResult, Wait};
+use vfs::{Blocking, ExportAccess, File, FsError, FsResult, Wait};
 
 /// Whose share it is, and of which file.
 struct Wanted<'a> {
@@ -20,7 +20,7 @@ struct Wanted<'a> {
     /// The address by which it knows us.
     local: IpAddr,
     owner: &'a [u8],
-    admission: Admission,
+    admission: ExportAccess,
 }
 
 /// Does SHARE or UNSHARE.
@@ -39,7 +39,7 @@ pub(super) fn answer(call: &mut Call<'_>, procedure: Procedure, args: &ShareArgs
     }
     let access = access(share.mode, share.access)?;
     let changes = access.rights.contains(Rights::WRITE) || !access.deny.is_none();
-    let wanted = Wanted { admission: Admission { changes, ..admission }, ..wanted };
+    let wanted = Wanted { admission: ExportAccess { changes, ..admission }, ..wanted };
     for (right, is_exclusive) in [(Rights::READ, false), (Rights::WRITE, true)] {
         if access.rights.contains(right) {
             file.authorize_lock(&file.caller, is_exclusive, call.blocking)?;

@@ -9,7 +9,7 @@ use crate::{nlm, v3};
 use nfs_wire::v3::Procedure;
 use std::net::IpAddr;
 use std::sync::Arc;
-use vfs::qos::{Demand, Toll, is_anything_limited};
+use vfs::qos::{Admission, Demand, is_anything_limited};
 use vfs::{Export, Namespace, Origin};
 
 /// The toll of a call with these arguments; `None` if it has nothing to pay, or will be refused anyway. Notes which operations of a
@@ -21,7 +21,7 @@ pub(crate) fn toll(
     service: &Service,
     namespace: &Namespace,
     (origin, payer): (Origin, IpAddr),
-) -> Option<Toll> {
+) -> Option<Admission> {
     let is_rated = match call.target {
         Target::Nfs(procedure) => procedure == Procedure::COMMIT,
         Target::Compound(outline) => outline.is_recorded,
@@ -40,7 +40,7 @@ fn toll_of(
     service: &Service,
     namespace: &Namespace,
     (origin, payer): (Origin, IpAddr),
-) -> Option<Toll> {
+) -> Option<Admission> {
     let rated = |gate| Some(call_rates::toll(gate, payer));
     let (export, demand) = match call.target {
         Target::Nfs(Procedure::COMMIT) => return rated(&service.rates.commits),
@@ -59,14 +59,14 @@ fn toll_of(
         Target::Compound(_) => {
             let Segment { handle, demand, until } = first_segment(args)?;
             let export = reached(handle?, service, namespace, origin)?;
-            let toll = export.volume.toll(payer, demand);
+            let toll = export.volume.admission(payer, demand);
             call.covered = toll.as_ref().and_then(|_| Covered::new(export.volume.id(), until));
             // What is free has no place in line: others may wait for it.
             return toll.filter(|toll| !toll.demand().is_nothing());
         }
         Target::Sideband(_) => return None,
     };
-    export.volume.toll(payer, demand)
+    export.volume.admission(payer, demand)
 }
 
 /// The export of a handle, for a call that pays for it: nobody spends what a volume has without a handle that we made, nor from

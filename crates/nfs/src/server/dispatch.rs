@@ -10,7 +10,7 @@ use crate::{mount, nlm, nsm, portmap, v3, v4};
 use nfs_wire::rpc::{Accepted, AuthFlavor, AuthStat, CallHeader, RPC_VERSION, Rejected, Versions};
 use std::sync::Arc;
 use transport::{Dispatch, Outbox};
-use vfs::qos::{Kind, Moved};
+use vfs::qos::{Kind, Transferred};
 use vfs::{Credential, FsError, ProtocolId};
 use xdr::{Decode, Malformed, Reader};
 
@@ -276,12 +276,11 @@ impl RpcCall {
     }
 
     /// Bytes that a call of version 3 with these arguments may move, as limits count them.
-    pub(crate) fn moved(&self, args: &[u8]) -> Moved {
+    pub(crate) fn moved(&self, args: &[u8]) -> Transferred {
         match self.target {
-            Target::Nfs(procedure) => {
-                v3::demand(procedure, args).map_or_else(Moved::default, |(_, demand)| demand.moved())
-            }
-            Target::Compound(_) | Target::Sideband(_) => Moved::default(),
+            Target::Nfs(procedure) => v3::demand(procedure, args)
+                .map_or_else(Transferred::default, |(_, demand)| demand.transferred()),
+            Target::Compound(_) | Target::Sideband(_) => Transferred::default(),
         }
     }
 

@@ -31,7 +31,7 @@ impl Rpc {
         let was_recorded = matches!(call.target, Target::Compound(head) if head.is_recorded);
         call.target = Target::Compound(outline);
         let toll = call_rates::toll(&self.service.rates.records, cx.connection.client());
-        let paid = if outline.is_recorded && !was_recorded { toll.pay().map(Some) } else { Ok(None) };
+        let paid = if outline.is_recorded && !was_recorded { toll.try_acquire().map(Some) } else { Ok(None) };
         let refusal = refusal.or(paid.is_err().then_some(FsError::Wait(Wait::Recall)));
         match refusal {
             None => self.run(cx, call, message),

@@ -35,7 +35,7 @@ use transport::{
 };
 pub use transport::{Client, Settings, Users};
 use vfs::bounds::Network;
-use vfs::volume::traffic::ReadFrom;
+use vfs::volume::traffic::ReadSource;
 use vfs::{Blocking, FsError, Namespace, Origin, Protection, Wait};
 
 mod compounds;
@@ -108,7 +108,7 @@ pub(crate) struct ParkedCall {
 pub(crate) struct Blocked {
     call: RpcCall,
     args: Vec<u8>,
-    read_from: Option<ReadFrom>,
+    read_from: Option<ReadSource>,
     replay: Option<InProgress>,
     /// If it was put off.
     put_off: Option<PutOff>,

@@ -4,7 +4,7 @@ use crate::limits::{CLIENT_COMMITS_PER_S, CLIENT_MOUNTS_PER_S, CLIENT_RECORDS_PE
 use std::net::IpAddr;
 use std::num::NonZeroU64;
 use std::sync::Arc;
-use vfs::qos::{Demand, Gate, Limits, Pacer, Toll};
+use vfs::qos::{Admission, Demand, Gate, Limits, Pacer};
 
 /// Gates for such calls.
 pub struct CallRates {
@@ -32,6 +32,6 @@ impl CallRates {
 }
 
 /// What a client pays for one such call.
-pub(crate) fn toll(gate: &Arc<Gate>, client: IpAddr) -> Toll {
-    Toll::new(gate, client, Demand::OTHER)
+pub(crate) fn toll(gate: &Arc<Gate>, client: IpAddr) -> Admission {
+    Admission::new(gate, client, Demand::OTHER)
 }

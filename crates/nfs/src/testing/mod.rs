@@ -16,7 +16,7 @@ use nfs_wire::rpc::{
 use std::net::SocketAddr;
 use std::sync::Arc;
 use transport::{CallStats, Outbox};
-use vfs::qos::Charge;
+use vfs::qos::Permit;
 use vfs::{
     Blocking, Credential, Durability, Export, ExportRule, FsError, MemFs, Namespace, PendingSync, Protection,
     Squash, Time, Volume, VolumeId, Wait,
@@ -80,7 +80,7 @@ impl Desk {
         &self,
         credential: &Arc<Credential>,
         pending: &mut PendingSync,
-        charge: &mut Option<Charge>,
+        charge: &mut Option<Permit>,
         act: impl FnOnce(&mut Call<'_>) -> R,
     ) -> R {
         act(&mut Call {

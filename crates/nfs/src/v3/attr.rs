@@ -15,7 +15,7 @@ use xdr::Writer;
 pub(super) fn getattr(call: &mut Call<'_>, args: GetattrArgs<'_>, w: &mut Writer<'_>) -> Answer {
     let attrs = |call: &mut Call<'_>| -> FsResult<_> {
         let file = call.file(args.object.0)?;
-        file.ask_before_telling_end(file.caller.by)?;
+        file.recall_writers_for_eof(file.caller.by)?;
         Ok((file.volume_id(), call.attrs(&file)?))
     };
     match attrs(call) {
@@ -59,7 +59,7 @@ pub(super) fn access(call: &mut Call<'_>, args: AccessArgs<'_>, w: &mut Writer<'
 /// Attributes of an object that is about to be opened, perhaps. None where somebody may have written what they do not tell of yet:
 /// then the client asks for them.
 pub(super) fn of_found(file: &vfs::File, attrs: &Attrs) -> Option<nfs_wire::v3::Fattr> {
-    (!file.is_written_unseen()).then(|| convert::fattr(file.volume().id(), attrs))
+    (!file.has_write_delegation()).then(|| convert::fattr(file.volume().id(), attrs))
 }
 
 /// Attributes for a reply that may do without.

@@ -14,7 +14,7 @@ use crate::state::nfs4::session::SlotInUse;
 use crate::state::nfs4::v40::Unsynced;
 use nfs_wire::v4::{CompoundHead, CompoundReplyHead, Op, Stateid, Status, WriteHead, WriteOk};
 use transport::{Outbox, Start};
-use vfs::qos::Toll;
+use vfs::qos::Admission;
 use vfs::{Access, Blocking, FsError};
 use xdr::{Decode, Encode, Malformed, Reader, Writer};
 
@@ -140,7 +140,7 @@ pub(crate) enum Ended {
     /// It goes on after a while, when somebody else may have given back what is in its way; nothing is written.
     Held(Box<Suspended>),
     /// It goes on once this is paid; nothing is written.
-    Unpaid(Box<Suspended>, Toll),
+    Unpaid(Box<Suspended>, Admission),
 }
 
 /// What there is to do once the results of a compound are durable, or are not.
@@ -239,7 +239,7 @@ enum Pause {
     /// Somebody else has to give something back first.
     Held(usize),
     /// It has to pay for it first.
-    Unpaid(usize, Toll),
+    Unpaid(usize, Admission),
 }
 
 /// A compound being run.

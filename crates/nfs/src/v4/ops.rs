@@ -12,8 +12,8 @@ use crate::state::nfs4::v40::Unsynced;
 use crate::status::nfs4::status;
 use nfs_wire::v4::{ClientId, StateOwner, Stateid, Status};
 use std::sync::Arc;
-use vfs::qos::{Moved, Toll};
-use vfs::{Attrs, FsError, Opened, Wait};
+use vfs::qos::{Admission, Transferred};
+use vfs::{Attrs, FsError, OpenFile, Wait};
 use xdr::{Encode, Writer};
 
 /// What the operations of a compound share.
@@ -66,7 +66,7 @@ pub(super) enum Stop {
     /// Somebody else has to give something back first; nothing was done.
     Held,
     /// This has to be paid first; nothing was done.
-    Unpaid(Toll),
+    Unpaid(Admission),
     /// The whole was done before: these were the results.
     Replay(Box<[u8]>),
 }
@@ -124,12 +124,12 @@ impl Ops<'_, '_> {
     }
 
     /// Counts data that were read or written: those of all operations of a compound add up.
-    pub(super) fn count_data(&mut self, moved: Moved) {
+    pub(super) fn count_data(&mut self, moved: Transferred) {
         self.call.stats.count_data(moved);
     }
 
     /// Counts bytes of listings, links and attributes, which limits count as data.
-    pub(super) fn count_listed(&mut self, moved: Moved) {
+    pub(super) fn count_listed(&mut self, moved: Transferred) {
         self.call.stats.count_listed(moved);
     }
 
@@ -186,7 +186,7 @@ impl Ops<'_, '_> {
 }
 
 /// What a stateid allows: nothing of its own if it is a special one.
-pub(super) type Kept = Option<Arc<Opened<'static>>>;
+pub(super) type Kept = Option<Arc<OpenFile<'static>>>;
 
 /// Begins the request of a SEQUENCE in its slot.
 pub(super) fn begin<'s>(ops: &'s mut Ops<'_, '_>, begun: Begun) -> Result<&'s Session, Stop> {

@@ -5,7 +5,7 @@ use super::filehandle::Place;
 use super::ops::{Ops, Stop};
 use super::price::{self, Covered, Segment};
 use nfs_wire::v4::Status;
-use vfs::qos::{Charge, Demand, Toll, is_anything_limited};
+use vfs::qos::{Admission, Demand, Permit, is_anything_limited};
 
 impl Ops<'_, '_> {
     /// Pays for the operation that is being done, with those behind it that can be paid for together, unless it was paid for: whatever
@@ -46,11 +46,11 @@ impl Ops<'_, '_> {
     }
 
     /// Pays for a COPY at the volume of its source, which is another one than that of the current file.
-    pub(super) fn pay_source(&mut self, toll: Option<Toll>) -> Result<Option<Charge>, Stop> {
+    pub(super) fn pay_source(&mut self, toll: Option<Admission>) -> Result<Option<Permit>, Stop> {
         if let Some(paid) = self.payment.source.take() {
             return Ok(Some(paid));
         }
-        match toll.map(Toll::pay) {
+        match toll.map(Admission::try_acquire) {
             None => Ok(None),
             Some(Ok(charge)) => Ok(Some(charge)),
             Some(Err(_)) if self.patience == 0 => Err(Stop::Status(Status::DELAY)),
@@ -72,9 +72,9 @@ impl Ops<'_, '_> {
         if demand.is_nothing() {
             return Ok(());
         }
-        let Some(toll) = file.volume().toll(self.call.payer, demand) else { return Ok(()) };
+        let Some(toll) = file.volume().admission(self.call.payer, demand) else { return Ok(()) };
         let covered = Covered::new(file.volume_id(), until);
-        match toll.pay() {
+        match toll.try_acquire() {
             Ok(charge) => {
                 let before = self.call.charge.replace(charge);
                 self.call.stats.settle(before);

@@ -1,7 +1,7 @@
 //! How far a compound has paid at the limits of volumes.
 
 use super::price::Covered;
-use vfs::qos::Charge;
+use vfs::qos::Permit;
 
 /// How far a compound has paid.
 #[derive(Default)]
@@ -13,10 +13,10 @@ pub(super) struct Payment {
     /// Whether the operation is a COPY that has paid at the volume of its target by itself.
     pub(super) has_paid_copy: bool,
     /// The payment of a COPY at the volume of its source.
-    pub(super) source: Option<Charge>,
+    pub(super) source: Option<Permit>,
     /// Whether the operation waits for that payment, and its payment at the target meanwhile.
     pub(super) awaits_source: bool,
-    target: Option<Charge>,
+    target: Option<Permit>,
 }
 
 impl Payment {
@@ -43,14 +43,14 @@ impl Payment {
     }
 
     /// Keeps the payment of the call while the compound waits for another one, if it does.
-    pub(super) fn suspend(&mut self, charge: &mut Option<Charge>) {
+    pub(super) fn suspend(&mut self, charge: &mut Option<Permit>) {
         if self.awaits_source {
             self.target = charge.take();
         }
     }
 
     /// Takes the payment that the compound has waited for, if it was not for its operations.
-    pub(super) fn resume(&mut self, charge: &mut Option<Charge>) {
+    pub(super) fn resume(&mut self, charge: &mut Option<Permit>) {
         if std::mem::take(&mut self.awaits_source) {
             self.source = std::mem::replace(charge, self.target.take());
         }

@@ -1,13 +1,13 @@
 //! READ_PLUS: data, and holes by their lengths (RFC 7862 §15.10).
 
-use super::file::read_data;
+use super::file::read_counted;
 use super::ops::{Done, Ops};
 use crate::limits::{READ_PLUS_CONTENTS_MAX, TRANSFER_BYTES_MAX};
 use crate::records::reply::Records;
 use nfs_wire::v4::{DataContent, DataInfo, ReadPlusArgs, ReadPlusContent, ReadPlusOkHead};
 use transport::Outbox;
-use vfs::qos::Moved;
-use vfs::{Access, Opened, Seek};
+use vfs::qos::Transferred;
+use vfs::{Access, OpenFile, Seek};
 use xdr::Encode;
 
 /// Reads what READ would, without the bytes of holes. A file whose storage is as long as it has none, as far as anybody needs
@@ -51,24 +51,24 @@ pub(super) fn read_plus(ops: &mut Ops<'_, '_>, args: &ReadPlusArgs, out: &mut Ou
         let mut w = out.writer();
         DataContent::Data.encode(&mut w);
         at.encode(&mut w);
-        let got = read_data(ops.call, opened, at, want, pages, out)?;
-        (at, read) = (at + got.bytes as u64, read + got.bytes);
-        is_cut = got.is_cut || got.bytes == 0;
+        let (bytes, is_short) = read_counted(ops.call, opened, at, want, pages, out)?;
+        (at, read) = (at + bytes as u64, read + bytes);
+        is_cut = is_short || bytes == 0;
     }
     let mut w = out.writer();
     w.patch_u32(head, u32::from(is_cut || at >= attrs.size));
     w.patch_u32(head + 4, contents);
-    ops.count_data(Moved::read(read));
+    ops.count_data(Transferred::read(read));
     Ok(())
 }
 
 /// Where the next data begin, before `end`. What cannot be told apart is data.
-fn data_at(opened: &Opened<'_>, at: u64, end: u64) -> u64 {
+fn data_at(opened: &OpenFile<'_>, at: u64, end: u64) -> u64 {
     opened.seek(at, Seek::Data).map_or(at, |found| found.unwrap_or(end)).clamp(at, end)
 }
 
 /// Where data end that begin at `at`, before `end`.
-fn hole_after(opened: &Opened<'_>, at: u64, end: u64) -> u64 {
+fn hole_after(opened: &OpenFile<'_>, at: u64, end: u64) -> u64 {
     let found = opened.seek(at, Seek::Hole).ok().flatten().filter(|&found| found > at);
     found.map_or(end, |found| found.min(end))
 }

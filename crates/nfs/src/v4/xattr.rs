@@ -8,7 +8,7 @@ use nfs_wire::v4::{
     GetxattrArgs, ListxattrsArgs, RemovexattrArgs, SetxattrArgs, SetxattrOption, Status, XattrValue,
 };
 use std::ops::ControlFlow;
-use vfs::qos::Moved;
+use vfs::qos::Transferred;
 use vfs::{FsError, SetXattr};
 use xdr::{Encode, Writer};
 
@@ -17,7 +17,7 @@ pub(super) fn getxattr(ops: &mut Ops<'_, '_>, args: GetxattrArgs<'_>, w: &mut Wr
     ops.may_wait()?;
     let Place::File(file) = ops.place()? else { return Err(Stop::Status(Status::NOXATTR)) };
     let value = file.get_xattr(&file.caller, args.name).map_err(refusal)?;
-    ops.count_listed(Moved::read(value.len()));
+    ops.count_listed(Transferred::read(value.len()));
     XattrValue(&value).encode(w);
     Ok(())
 }
@@ -33,7 +33,7 @@ pub(super) fn setxattr(ops: &mut Ops<'_, '_>, args: SetxattrArgs<'_>, w: &mut Wr
     };
     let change = file.set_xattr(&file.caller, (args.key, args.value.0), how, ops.call.pending);
     let change = change.map_err(refusal)?;
-    ops.count_listed(Moved::written(args.value.0.len()));
+    ops.count_listed(Transferred::written(args.value.0.len()));
     change_info(&change).encode(w);
     Ok(())
 }
@@ -71,7 +71,7 @@ pub(super) fn listxattrs(ops: &mut Ops<'_, '_>, args: ListxattrsArgs, w: &mut Wr
     w.patch_u32(start + 4, low);
     w.patch_u32(start + 8, names);
     w.bool(at_end);
-    ops.count_listed(Moved::read(w.len() - start));
+    ops.count_listed(Transferred::read(w.len() - start));
     Ok(())
 }
 

@@ -213,7 +213,7 @@ fn clients_and_what_they_do_are_known() {
     let counted = || {
         let namespace = running.service.namespace.load();
         let export = namespace.volume(VOLUME).unwrap();
-        export.volume.traffic().counted(Kind::Other).ops
+        export.volume.traffic().operation_counts(Kind::Other).ops
     };
     wait_until("two calls", || counted() == 2);
     let known = running.server.view().clients();
@@ -248,11 +248,11 @@ fn bytes_and_times_are_counted() {
     }
     let namespace = host.running.service.namespace.load();
     let traffic = namespace.volume(VOLUME).unwrap().volume.traffic();
-    wait_until("three calls", || traffic.counted(Kind::Read).ops == 3);
-    let counted = traffic.counted(Kind::Read);
+    wait_until("three calls", || traffic.operation_counts(Kind::Read).ops == 3);
+    let counted = traffic.operation_counts(Kind::Read);
     assert_eq!(counted.bytes, u64::from(3 * FILE_BYTES));
     assert!(counted.nanos > 0 && counted.nanos < 60_000_000_000, "{counted:?}");
-    assert_eq!(traffic.counted(Kind::Write).ops, 0);
+    assert_eq!(traffic.operation_counts(Kind::Write).ops, 0);
 }
 
 /// The whole of a WRITE's data, whatever its count says.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use vfs::backend::KEEP_SET_ID;
 use vfs::qos::Kind;
-use vfs::volume::traffic::Reads;
+use vfs::volume::traffic::ReadCounts;
 use vfs::{Backend, MemFs, UncheckedNode};
 
 const FILE_BYTES: u32 = 4096;
@@ -47,11 +47,11 @@ impl Host {
     }
 
     /// What is counted once so many READs are.
-    fn reads(&self, count: u64) -> Reads {
+    fn reads(&self, count: u64) -> ReadCounts {
         let namespace = self.running.service.namespace.load();
         let volume = Arc::clone(&namespace.volume(VOLUME).unwrap().volume);
         // What is done is counted when the reply has left.
-        wait_until("the READs", || volume.traffic().counted(Kind::Read).ops == count);
+        wait_until("the READs", || volume.traffic().operation_counts(Kind::Read).ops == count);
         volume.reads().unwrap()
     }
 }
@@ -71,9 +71,9 @@ fn what_memory_has_is_told_from_what_it_has_not() {
                 assert!(host.read(&mut client, ALICE, offset));
             }
             let wanted = if cold_reads {
-                Reads { from_memory: 0, from_storage: 3 }
+                ReadCounts { from_memory: 0, from_storage: 3 }
             } else {
-                Reads { from_memory: 3, from_storage: 0 }
+                ReadCounts { from_memory: 3, from_storage: 0 }
             };
             assert_eq!(host.reads(3), wanted, "{cold_handles} {cold_reads} {writes}");
         }
@@ -86,6 +86,6 @@ fn what_was_refused_was_read_from_nowhere() {
         let host = Host::new(cold, cold);
         let mut client = host.running.connect();
         assert!(!host.read(&mut client, BOB, 0));
-        assert_eq!(host.reads(1), Reads::default());
+        assert_eq!(host.reads(1), ReadCounts::default());
     }
 }

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use vfs::sync::{Condvar, Mutex};
 use vfs::{
     Attrs, AuthorizeCreate, AuthorizeLink, AuthorizeRemove, AuthorizeRename, AuthorizeSetattr,
-    AuthorizeWrite, Backend, Blocking, Change, EntrySink, FileKey, Found, FsError, FsLimits, FsResult,
-    FsStat, Made, MemFs, Name, Node, NodeRef, Special, SyncScope, Wait,
+    AuthorizeWrite, Backend, Blocking, Change, CreatedEntry, EntrySink, FileKey, FsError, FsLimits, FsResult,
+    FsStat, Lookup, MemFs, Name, Node, NodeRef, Special, SyncScope, Wait,
 };
 
 /// What a [`Gate`] does besides passing calls on.
@@ -78,12 +78,12 @@ impl GateNode {
         Arc::new(Self { inner, control: Arc::clone(control) })
     }
 
-    fn found(&self, found: Found) -> Found {
-        Found { node: Self::wrap(found.node, &self.control), attrs: found.attrs }
+    fn found(&self, found: Lookup) -> Lookup {
+        Lookup { node: Self::wrap(found.node, &self.control), attrs: found.attrs }
     }
 
-    fn made(&self, made: Made) -> Made {
-        Made { found: self.found(made.found), dir: made.dir }
+    fn made(&self, made: CreatedEntry) -> CreatedEntry {
+        CreatedEntry { found: self.found(made.found), dir: made.dir }
     }
 }
 
@@ -184,11 +184,11 @@ impl Node for GateNode {
         self.inner.read_link()
     }
 
-    fn lookup(&self, name: Name<'_>, blocking: Blocking) -> FsResult<Found> {
+    fn lookup(&self, name: Name<'_>, blocking: Blocking) -> FsResult<Lookup> {
         Ok(self.found(self.inner.lookup(name, blocking)?))
     }
 
-    fn parent(&self) -> FsResult<Found> {
+    fn parent(&self) -> FsResult<Lookup> {
         Ok(self.found(self.inner.parent()?))
     }
 
@@ -196,14 +196,14 @@ impl Node for GateNode {
         self.inner.read_dir(cookie, plus, sink)
     }
 
-    fn create(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<Made> {
+    fn create(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<CreatedEntry> {
         self.control.pass();
         let made = self.inner.create(name, authorize)?;
         self.control.created.fetch_add(1, Ordering::SeqCst);
         Ok(self.made(made))
     }
 
-    fn make_dir(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<Made> {
+    fn make_dir(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<CreatedEntry> {
         Ok(self.made(self.inner.make_dir(name, authorize)?))
     }
 
@@ -212,11 +212,11 @@ impl Node for GateNode {
         name: Name<'_>,
         special: Special<'_>,
         authorize: AuthorizeCreate<'_>,
-    ) -> FsResult<Made> {
+    ) -> FsResult<CreatedEntry> {
         Ok(self.made(self.inner.make_special(name, special, authorize)?))
     }
 
-    fn link(&self, name: Name<'_>, target: &NodeRef, authorize: AuthorizeLink<'_>) -> FsResult<Made> {
+    fn link(&self, name: Name<'_>, target: &NodeRef, authorize: AuthorizeLink<'_>) -> FsResult<CreatedEntry> {
         Ok(self.made(self.inner.link(name, inner(target), authorize)?))
     }
 

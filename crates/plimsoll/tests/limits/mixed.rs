@@ -81,7 +81,7 @@ fn attack(prey: &Prey, thread: u8) {
 /// Bytes that a volume has counted: read and written.
 pub(super) fn counted(host: &Host, volume: usize) -> [u64; 2] {
     let traffic = host.exports[volume].volume.traffic();
-    [Kind::Read, Kind::Write].map(|kind| traffic.counted(kind).bytes)
+    [Kind::Read, Kind::Write].map(|kind| traffic.operation_counts(kind).bytes)
 }
 
 /// A plan of the attacker with files of its own: one address, whatever the protocol.

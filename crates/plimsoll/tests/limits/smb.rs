@@ -78,7 +78,7 @@ fn protocols_share_the_limit_of_their_volume() {
         plan
     });
     host.gates[0].set_limits(bytes(20 * MIB));
-    let delivered = || host.exports[0].volume.traffic().counted(Kind::Read).bytes;
+    let delivered = || host.exports[0].volume.traffic().operation_counts(Kind::Read).bytes;
     within_tries(|| {
         let (together, rates) = std::thread::scope(|scope| {
             let running = plans.each_ref().map(|plan| scope.spawn(|| host.run(plan, || ()).mib_per_s));

@@ -19,8 +19,8 @@ use vfs::backend::charge;
 use vfs::backend::charge::{BLOCK_BYTES, blocks};
 use vfs::model::attrs::MODE_BITS;
 use vfs::{
-    Acls, Attrs, AuthorizeCreate, Blocking, Change, Device, FileType, Found, FsError, FsResult, Made, Name,
-    NewInode, Special,
+    Acls, Attrs, AuthorizeCreate, Blocking, Change, CreatedEntry, Device, FileType, FsError, FsResult,
+    Lookup, Name, NewInode, Special,
 };
 
 /// The permissions among the bits of a mode.
@@ -52,7 +52,7 @@ impl Maker {
 
 impl Node {
     /// Makes a regular file. Its node keeps the descriptor.
-    pub(crate) fn make_file(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<Made> {
+    pub(crate) fn make_file(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<CreatedEntry> {
         self.make(name, 0, authorize, |new_inode| {
             let needs_adjusting =
                 new_inode.times.is_some() || new_inode.size > 0 || !self.can_assume_owner(new_inode);
@@ -71,7 +71,11 @@ impl Node {
     }
 
     /// Makes a directory.
-    pub(crate) fn make_directory(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<Made> {
+    pub(crate) fn make_directory(
+        &self,
+        name: Name<'_>,
+        authorize: AuthorizeCreate<'_>,
+    ) -> FsResult<CreatedEntry> {
         self.make(name, BLOCK_BYTES, authorize, |new_inode| {
             self.make_named(name, FileType::Directory, new_inode, |dir, name, mode| {
                 mkdirat(dir, name, mode).map(|()| None)
@@ -85,7 +89,7 @@ impl Node {
         name: Name<'_>,
         special: Special<'_>,
         authorize: AuthorizeCreate<'_>,
-    ) -> FsResult<Made> {
+    ) -> FsResult<CreatedEntry> {
         let number = |device: Device| makedev(device.major, device.minor);
         let (file_type, kind, device) = match special {
             Special::Symlink(target) => {
@@ -116,7 +120,7 @@ impl Node {
         content: u64,
         authorize: AuthorizeCreate<'_>,
         act: impl FnOnce(&NewInode) -> FsResult<Created>,
-    ) -> FsResult<Made> {
+    ) -> FsResult<CreatedEntry> {
         let mut held = self.lock_change();
         let before = self.attrs_now()?;
         let new_inode = authorize(&before)?;
@@ -141,7 +145,7 @@ impl Node {
         self.mount.record(&node.key, &self.key, name.bytes());
         let dir = Change { before, after: held.attrs_after(&before)? };
         relisting.end(dir.after.size);
-        Ok(Made { found: Found { node, attrs }, dir })
+        Ok(CreatedEntry { found: Lookup { node, attrs }, dir })
     }
 
     /// Makes an object with `open`, gives it what `new_inode` says, and its node. On failure the name is

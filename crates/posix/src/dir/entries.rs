@@ -11,8 +11,8 @@ use std::cell::Cell;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use vfs::{
-    Attrs, AuthorizeLink, AuthorizeRemove, AuthorizeRename, Blocking, Change, EntryRef, FileType, Found,
-    FsError, FsResult, Made, Name, NodeRef,
+    Attrs, AuthorizeLink, AuthorizeRemove, AuthorizeRename, Blocking, Change, CreatedEntry, EntryRef,
+    FileType, FsError, FsResult, Lookup, Name, NodeRef,
 };
 
 impl Node {
@@ -102,7 +102,7 @@ impl Node {
         name: Name<'_>,
         target: &NodeRef,
         authorize: AuthorizeLink<'_>,
-    ) -> FsResult<Made> {
+    ) -> FsResult<CreatedEntry> {
         let mut held = self.lock_change();
         let before = self.attrs_now()?;
         authorize(&before)?;
@@ -130,7 +130,7 @@ impl Node {
         let attrs = file.attrs_now()?;
         let dir = Change { before, after: held.attrs_after(&before)? };
         relisting.end(dir.after.size);
-        Ok(Made { found: Found { node: Arc::clone(target), attrs }, dir })
+        Ok(CreatedEntry { found: Lookup { node: Arc::clone(target), attrs }, dir })
     }
 
     /// The attributes of what has `name` here; its node is left in `seen`.

@@ -32,8 +32,8 @@ use std::sync::{Arc, MutexGuard, OnceLock};
 use vfs::sync::Mutex;
 use vfs::{
     Acls, Attrs, AuthorizeCreate, AuthorizeLink, AuthorizeRemove, AuthorizeRename, AuthorizeSetattr,
-    AuthorizeWrite, Blocking, Change, EntrySink, FileKey, FileType, Found, FsError, FsResult, Made, Name,
-    NameFilter, NodeRef, Ranges, Special, SyncScope, Time, Xattrs,
+    AuthorizeWrite, Blocking, Change, CreatedEntry, EntrySink, FileKey, FileType, FsError, FsResult, Lookup,
+    Name, NameFilter, NodeRef, Ranges, Special, SyncScope, Time, Xattrs,
 };
 
 /// What a node's descriptor may do.
@@ -368,12 +368,12 @@ impl vfs::Node for Node {
         self.link_target()
     }
 
-    fn lookup(&self, name: Name<'_>, blocking: Blocking) -> FsResult<Found> {
+    fn lookup(&self, name: Name<'_>, blocking: Blocking) -> FsResult<Lookup> {
         self.as_dir()?;
         self.mount.child(self, name.bytes(), blocking).and_then(found).map_err(|error| self.or_gone(error))
     }
 
-    fn parent(&self) -> FsResult<Found> {
+    fn parent(&self) -> FsResult<Lookup> {
         self.as_dir()?;
         self.stat()?;
         if self.key == self.mount.root_key {
@@ -396,11 +396,11 @@ impl vfs::Node for Node {
         self.list(cookie, plus, Some(wanted), sink).map_err(|error| self.or_gone(error))
     }
 
-    fn create(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<Made> {
+    fn create(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<CreatedEntry> {
         self.make_file(name, authorize)
     }
 
-    fn make_dir(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<Made> {
+    fn make_dir(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<CreatedEntry> {
         self.make_directory(name, authorize)
     }
 
@@ -409,11 +409,11 @@ impl vfs::Node for Node {
         name: Name<'_>,
         special: Special<'_>,
         authorize: AuthorizeCreate<'_>,
-    ) -> FsResult<Made> {
+    ) -> FsResult<CreatedEntry> {
         self.make_other(name, special, authorize)
     }
 
-    fn link(&self, name: Name<'_>, target: &NodeRef, authorize: AuthorizeLink<'_>) -> FsResult<Made> {
+    fn link(&self, name: Name<'_>, target: &NodeRef, authorize: AuthorizeLink<'_>) -> FsResult<CreatedEntry> {
         self.add_name(name, target, authorize)
     }
 

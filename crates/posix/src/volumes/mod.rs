@@ -39,7 +39,7 @@ use trash::{Trash, entries};
 use tree::{make_private, open_dir, reopen};
 use vfs::sync::Mutex;
 use vfs::{
-    Backend, Capacity, Counting, FsError, FsResult, FsStat, LentRoom, Provisioner, Root, Usage, VolumeId,
+    Backend, Capacity, Counting, FsError, FsResult, FsStat, Provisioner, ReserveGuard, Root, Usage, VolumeId,
 };
 
 const VOLUMES: &str = "volumes";
@@ -408,7 +408,7 @@ impl Provisioner for Volumes {
         Ok(entries(&self.volumes)?.iter().filter_map(|name| id_of(name)).collect())
     }
 
-    fn lend_room(&self) -> LentRoom {
+    fn lend_room(&self) -> ReserveGuard {
         Some(Box::new(self.reserve.lend()))
     }
 

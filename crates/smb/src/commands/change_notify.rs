@@ -13,13 +13,13 @@ use smb_wire::notify::{NotifyAction, NotifyInformation, NotifyWriter};
 use smb_wire::types::AccessMask;
 use smb_wire::{NtStatus, Utf16, Writer};
 use std::sync::Arc;
-use vfs::volume::change_notify::{Action, Changed, News, What, Wish};
+use vfs::volume::change_notify::{Action, ChangeMask, ChangeRecord, WatchEvents, WatchFilter};
 use vfs::{FsError, Wait};
 
 /// What a request of a user asks to be told of, by who has `open` open.
-fn wish(open: &Open, user: u32, args: &ChangeNotifyRequest) -> Wish {
+fn wish(open: &Open, user: u32, args: &ChangeNotifyRequest) -> WatchFilter {
     let room = usize::try_from(args.output_buffer_length).unwrap_or(usize::MAX);
-    Wish {
+    WatchFilter {
         caller: open.disk.caller.clone(),
         user,
         what: what(args.completion_filter),
@@ -60,11 +60,11 @@ pub(crate) fn change_notify(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_
     })))
 }
 
-fn answer(ops: &Ops<'_>, news: &News, room: u32, w: &mut Writer<'_>) -> Done {
+fn answer(ops: &Ops<'_>, news: &WatchEvents, room: u32, w: &mut Writer<'_>) -> Done {
     let bytes = match news {
-        News::Gone => return Err(NtStatus::DELETE_PENDING.into()),
-        News::TooMuch => None,
-        News::Changes(changes) => listed(changes, usize::try_from(room).unwrap_or(usize::MAX)),
+        WatchEvents::DirectoryRemoved => return Err(NtStatus::DELETE_PENDING.into()),
+        WatchEvents::Overflow => None,
+        WatchEvents::Changes(changes) => listed(changes, usize::try_from(room).unwrap_or(usize::MAX)),
     };
     let output = bytes.as_deref().unwrap_or_default();
     ops.reply(w, &OutputResponse { output })?;
@@ -72,7 +72,7 @@ fn answer(ops: &Ops<'_>, news: &News, room: u32, w: &mut Writer<'_>) -> Done {
 }
 
 /// The changes as a client is told them; `None` if there is no room for all, or none whose names it can be told.
-fn listed(changes: &[Changed], room: usize) -> Option<Vec<u8>> {
+fn listed(changes: &[ChangeRecord], room: usize) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut w = Writer::new(&mut bytes);
     let mut writer = NotifyWriter::new(&w, room);
@@ -105,17 +105,20 @@ fn action(action: Action) -> NotifyAction {
     }
 }
 
-fn what(filter: CompletionFilter) -> What {
+fn what(filter: CompletionFilter) -> ChangeMask {
     let kinds = [
-        (CompletionFilter::FILE_NAME, What::FILE_NAMES),
-        (CompletionFilter::DIR_NAME, What::DIR_NAMES),
-        (CompletionFilter::ATTRIBUTES, What::ATTRIBUTES),
-        (CompletionFilter::SIZE, What::SIZE),
-        (CompletionFilter::LAST_WRITE, What::MODIFIED),
-        (CompletionFilter::LAST_ACCESS, What::ACCESSED),
-        (CompletionFilter::CREATION, What::CREATED),
-        (CompletionFilter::EA, What::XATTRS),
-        (CompletionFilter::SECURITY, What::SECURITY),
+        (CompletionFilter::FILE_NAME, ChangeMask::FILE_NAMES),
+        (CompletionFilter::DIR_NAME, ChangeMask::DIR_NAMES),
+        (CompletionFilter::ATTRIBUTES, ChangeMask::ATTRIBUTES),
+        (CompletionFilter::SIZE, ChangeMask::SIZE),
+        (CompletionFilter::LAST_WRITE, ChangeMask::MODIFIED),
+        (CompletionFilter::LAST_ACCESS, ChangeMask::ACCESSED),
+        (CompletionFilter::CREATION, ChangeMask::CREATED),
+        (CompletionFilter::EA, ChangeMask::XATTRS),
+        (CompletionFilter::SECURITY, ChangeMask::SECURITY),
     ];
-    kinds.into_iter().filter(|(bit, _)| filter.contains(*bit)).fold(What::NONE, |all, (_, kind)| all | kind)
+    kinds
+        .into_iter()
+        .filter(|(bit, _)| filter.contains(*bit))
+        .fold(ChangeMask::NONE, |all, (_, kind)| all | kind)
 }

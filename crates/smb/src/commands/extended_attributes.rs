@@ -10,7 +10,7 @@ use smb_wire::types::AccessMask;
 use smb_wire::{NtStatus, Writer};
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
-use vfs::volume::change_notify::What;
+use vfs::volume::change_notify::ChangeMask;
 use vfs::{Attrs, Blocking, Caller, File, FsError, FsResult, PendingSync, SetXattr, Wait, XattrName};
 use vfs::{XATTR_OVERHEAD_BYTES, XATTRS_BYTES_MAX};
 
@@ -94,7 +94,7 @@ pub(crate) fn set(ops: &mut Ops<'_>, open: &Open, bytes: &[u8]) -> Result<(), St
     let done = apply(&open.file, &open.disk.caller, &list, ops.pending);
     if !list.is_empty() {
         // What comes before one that is refused is set.
-        open.tell_modified(What::XATTRS);
+        open.tell_modified(ChangeMask::XATTRS);
     }
     done
 }

@@ -3,7 +3,7 @@
 use smb_wire::FileTime;
 use smb_wire::error::ReparseTag;
 use smb_wire::types::FileAttributes;
-use vfs::{Attrs, FileType, Kept, Time};
+use vfs::{Attrs, ExtraAttrs, FileType, Time};
 
 /// Mode bits without any of which a file is read-only.
 pub(crate) const WRITE_BITS: u32 = 0o222;
@@ -49,12 +49,12 @@ pub(crate) fn reparse_tag(file_type: FileType) -> Option<ReparseTag> {
 }
 
 impl Shown {
-    pub(crate) fn of(attrs: &Attrs, kept: &Kept) -> Self {
+    pub(crate) fn of(attrs: &Attrs, kept: &ExtraAttrs) -> Self {
         Self::with_base(attrs.file_type, attrs, kept)
     }
 
     /// The same of what is a stream of a file of type `base`, or is that file.
-    pub(crate) fn with_base(base: FileType, attrs: &Attrs, kept: &Kept) -> Self {
+    pub(crate) fn with_base(base: FileType, attrs: &Attrs, kept: &ExtraAttrs) -> Self {
         let is_dir = attrs.file_type == FileType::Directory;
         let reparse_tag = reparse_tag(attrs.file_type);
         let mut attributes = kept_flags((attrs.file_type, base), kept);
@@ -86,7 +86,7 @@ impl Shown {
 
 /// The attributes that are kept with a file of type `base`, or that a new one has: as the file itself shows them, or a stream of it, of type
 /// `file_type`. Whether data are sparse is kept for all streams of a file together, and a directory has none itself.
-pub(crate) fn kept_flags((file_type, base): (FileType, FileType), kept: &Kept) -> FileAttributes {
+pub(crate) fn kept_flags((file_type, base): (FileType, FileType), kept: &ExtraAttrs) -> FileAttributes {
     let default = match base {
         // A new file is to be archived (MS-FSA §2.1.5.1.1).
         FileType::Regular => FileAttributes::ARCHIVE,
@@ -123,18 +123,18 @@ mod tests {
             change: 1,
             born: None,
         };
-        let file = Shown::of(&attrs(FileType::Regular, 0o644), &Kept::default());
+        let file = Shown::of(&attrs(FileType::Regular, 0o644), &ExtraAttrs::default());
         assert_eq!((file.attributes, file.size, file.allocation), (FileAttributes::ARCHIVE, 5, 4096));
         assert_eq!(file.created, file.written, "the file was there then");
-        let read_only = Shown::of(&attrs(FileType::Regular, 0o444), &Kept::default());
+        let read_only = Shown::of(&attrs(FileType::Regular, 0o444), &ExtraAttrs::default());
         assert_eq!(read_only.attributes, FileAttributes::ARCHIVE | FileAttributes::READONLY);
-        let dir = Shown::of(&attrs(FileType::Directory, 0o555), &Kept::default());
+        let dir = Shown::of(&attrs(FileType::Directory, 0o555), &ExtraAttrs::default());
         assert_eq!((dir.attributes, dir.size), (FileAttributes::DIRECTORY, 0));
-        let link = Shown::of(&attrs(FileType::Symlink, 0o777), &Kept::default());
+        let link = Shown::of(&attrs(FileType::Symlink, 0o777), &ExtraAttrs::default());
         assert_eq!(link.reparse_tag, Some(ReparseTag::SYMLINK));
         assert_eq!(link.attributes, FileAttributes::REPARSE_POINT);
         let keeps = |file_type, mode, flags: FileAttributes| {
-            let mut kept = Kept::default();
+            let mut kept = ExtraAttrs::default();
             kept.flags = Some(flags.0);
             Shown::of(&attrs(file_type, mode), &kept).attributes
         };

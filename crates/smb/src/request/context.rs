@@ -23,8 +23,8 @@ use smb_wire::{Decode, Encode, FileId, Malformed, NtStatus, Writer};
 use std::net::IpAddr;
 use std::sync::Arc;
 use transport::{CallStats, Endpoints, Pipe as Pages};
-use vfs::claims::{By, Io, IoKind, Request, Span, Ticket, Verdict};
-use vfs::qos::{Charge, Kind, Moved, QueueResult, Toll};
+use vfs::claims::{Io, IoKind, Request, Requester, Span, Ticket, Verdict};
+use vfs::qos::{Admission, Kind, Permit, QueueResult, Transferred};
 use vfs::{Attrs, Blocking, File, FsError, Namespace, PendingSync, ShareSettings, Time, Wait};
 
 /// How a command ended that has a reply of its own: the status of that. Anything else is an error, which has no body.
@@ -82,7 +82,7 @@ pub(crate) struct Ops<'c> {
     pub(crate) pending: &'c mut PendingSync,
     pub(crate) trail: &'c mut Trail,
     pub(crate) stats: &'c mut CallStats<Arc<Disk>>,
-    pub(crate) charge: &'c mut Option<Charge>,
+    pub(crate) charge: &'c mut Option<Permit>,
     /// The header of the request, with the ids that related commands take over, and those that the command makes.
     pub(crate) header: Header,
     /// The session of the request as its connection has it, be it bound already or not.
@@ -144,7 +144,7 @@ impl Ops<'_> {
     }
 
     /// Counts a command that reads or writes, and the bytes that it has moved: the commands of a message add up.
-    pub(crate) fn count(&mut self, kind: Kind, moved: Moved) {
+    pub(crate) fn count(&mut self, kind: Kind, moved: Transferred) {
         if self.stats.kind != Kind::Write {
             self.stats.kind = kind;
         }
@@ -235,14 +235,14 @@ impl Ops<'_> {
     /// Has the request wait until others have given up what stands in the way of reading or writing through `open`. Its client is not
     /// told.
     pub(crate) fn wait_for_io(&mut self, open: &Open, kind: IoKind, span: Span) -> Stop {
-        let by = By::Open(open.claim());
+        let by = Requester::Open(open.claim());
         let request = Request::Io(Io { by, stream: open.file.stream(), kind, span, waits: true });
         self.wait_for_verdict(open, &open.file, &request)
     }
 
     /// The same before the name of `file` changes, which `open` is for or will replace.
     pub(crate) fn wait_for_name(&mut self, open: &Open, file: &File) -> Stop {
-        let request = Request::Unlink { by: By::Open(open.claim()), waits: true };
+        let request = Request::Unlink { by: Requester::Open(open.claim()), waits: true };
         self.wait_for_verdict(open, file, &request)
     }
 
@@ -259,18 +259,18 @@ impl Ops<'_> {
     }
 
     /// Pays what a request about `open` owes at the limit of another volume than its own. Its client is not told if it has to wait.
-    pub(crate) fn pay(&mut self, open: &Open, toll: Toll) -> Result<Charge, Stop> {
+    pub(crate) fn pay(&mut self, open: &Open, toll: Admission) -> Result<Permit, Stop> {
         if let Some(charge) = self.turn.take().and_then(Turn::into_charge) {
             return Ok(charge);
         }
-        let toll = match toll.pay() {
+        let toll = match toll.try_acquire() {
             Ok(charge) => return Ok(charge),
             Err(toll) => toll,
         };
         let waker = self.waker(Some(open.id), NtStatus::FILE_CLOSED, Interim::Never)?;
         let turn = Turn::default();
         match turn.wait(&toll, &waker) {
-            QueueResult::Passed => Ok(toll.paid()),
+            QueueResult::Passed => Ok(toll.into_permit()),
             QueueResult::Full => Err(Stop::Delayed),
             QueueResult::Queued => {
                 self.turn = Some(turn);

@@ -2,7 +2,7 @@
 
 use smb_wire::copy::CopyChunkResponse;
 use vfs::Change;
-use vfs::qos::Charge;
+use vfs::qos::Permit;
 
 /// How far a request has copied, and what is paid for the next part of it.
 #[derive(Default)]
@@ -12,8 +12,8 @@ pub(crate) struct Copying {
     pub(crate) change: Option<Change>,
     /// Whether the next part is paid at the target: the first is, with the message.
     pub(crate) is_paid_at_target: bool,
-    pub(crate) target: Option<Charge>,
-    pub(crate) source: Option<Charge>,
+    pub(crate) target: Option<Permit>,
+    pub(crate) source: Option<Permit>,
 }
 
 impl Copying {

@@ -3,36 +3,36 @@
 use crate::state::pending::Waker;
 use std::sync::{Arc, Weak};
 use vfs::claims::Outcome;
-use vfs::qos::{Charge, QueueResult, Toll, Waiter};
+use vfs::qos::{Admission, Permit, QueueResult, Waiter};
 use vfs::sync::Mutex;
 
 /// The turn of a command that waits. Nobody pays any more when it is dropped, and what was paid comes back.
 #[derive(Default)]
-pub(crate) struct Turn(Arc<Mutex<Option<Charge>>>);
+pub(crate) struct Turn(Arc<Mutex<Option<Permit>>>);
 
 impl Turn {
     /// Queues at a limit. When the turn has come, it is paid and the command is woken.
-    pub(crate) fn wait(&self, toll: &Toll, waker: &Waker) -> QueueResult {
+    pub(crate) fn wait(&self, toll: &Admission, waker: &Waker) -> QueueResult {
         let (paid, waker) = (Arc::downgrade(&self.0), waker.clone());
         toll.wait(Box::new(Queued { toll: toll.clone(), paid, waker }))
     }
 
     /// What was paid, if the turn has come.
-    pub(crate) fn into_charge(self) -> Option<Charge> {
+    pub(crate) fn into_charge(self) -> Option<Permit> {
         self.0.lock().take()
     }
 }
 
 struct Queued {
-    toll: Toll,
-    paid: Weak<Mutex<Option<Charge>>>,
+    toll: Admission,
+    paid: Weak<Mutex<Option<Permit>>>,
     waker: Waker,
 }
 
 impl Waiter for Queued {
     fn pass(self: Box<Self>) {
         let Self { toll, paid, waker } = *self;
-        let charge = toll.paid();
+        let charge = toll.into_permit();
         if let Some(paid) = paid.upgrade() {
             *paid.lock() = Some(charge);
             waker.wake(Outcome::Granted);

@@ -98,7 +98,7 @@ pub(crate) fn find(
         Err(FsError::NotFound) if naming == Naming::Windows => {}
         found => return Ok((name.to_vec(), found?)),
     }
-    let stored = dir.file.find_folded(caller, name, spelling)?.ok_or(FsError::NotFound)?;
+    let stored = dir.file.find_ignoring_case(caller, name, spelling)?.ok_or(FsError::NotFound)?;
     let found = opened.lookup(&stored, Blocking::Allowed)?;
     Ok((stored, found))
 }

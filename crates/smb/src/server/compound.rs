@@ -34,7 +34,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 use transport::{CallStats, Endpoints, Pipe};
-use vfs::qos::{Charge, Demand, Toll, is_anything_limited};
+use vfs::qos::{Admission, Demand, Permit, is_anything_limited};
 use vfs::{Attrs, Blocking, Namespace, PendingSync, Time, VolumeId};
 
 /// What all commands of a message are given.
@@ -50,7 +50,7 @@ pub(crate) struct Base<'c> {
     pub(crate) pending: &'c mut PendingSync,
     pub(crate) trail: &'c mut Trail,
     pub(crate) stats: &'c mut CallStats<Arc<Disk>>,
-    pub(crate) charge: &'c mut Option<Charge>,
+    pub(crate) charge: &'c mut Option<Permit>,
 }
 
 impl Base<'_> {
@@ -125,7 +125,7 @@ pub(crate) struct Chain {
     /// How it was woken, until it learns that.
     woken: Option<Woken>,
     /// What the next command has to pay for first.
-    unpaid: Option<(VolumeId, Toll)>,
+    unpaid: Option<(VolumeId, Admission)>,
     /// That the next command is being done, as its open counts it.
     outstanding: Option<Outstanding>,
     /// The same, as a CREATE that may come again.
@@ -495,13 +495,13 @@ impl Chain {
             true => Some(demand.without_operations()).filter(|demand| !demand.is_nothing()),
             false => Some(demand),
         };
-        let toll = |demand| toll(demand).and_then(|demand| volume.toll(client, demand));
+        let toll = |demand| toll(demand).and_then(|demand| volume.admission(client, demand));
         // Before anything is done, all of a message can wait: what has to be told of first cannot.
         let is_first = self.at == 0 && self.counted.is_none() && request.header.next_command != 0;
         let whole = is_first.then(|| demand_of_all(rest)).flatten();
         let demand = whole.unwrap_or_else(|| demand(request));
         let Some(paying) = toll(demand) else { return Ok(()) };
-        if let Ok(charge) = paying.pay() {
+        if let Ok(charge) = paying.try_acquire() {
             let before = ops.charge.replace(charge);
             ops.stats.settle(before);
             (self.paid, self.paid_at) = (whole.map(|_| volume.id()).or(self.paid), Some(self.at));
@@ -520,7 +520,7 @@ impl Chain {
     }
 
     /// The same, with what the rest has to pay before it goes on, and has paid then.
-    pub(crate) fn settle_unpaid(&mut self) -> Option<Toll> {
+    pub(crate) fn settle_unpaid(&mut self) -> Option<Admission> {
         self.settle();
         let (volume, toll) = self.unpaid.take()?;
         self.paid = Some(volume);

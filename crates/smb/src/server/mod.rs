@@ -37,7 +37,7 @@ use transport::{
 };
 pub use transport::{Client, Settings, Stats, Users};
 use vfs::bounds::Network;
-use vfs::qos::{Toll, is_anything_limited};
+use vfs::qos::{Admission, is_anything_limited};
 use vfs::{Blocking, FsError, Namespace, VolumeId};
 
 /// SMB over TCP.
@@ -492,7 +492,7 @@ impl Smb {
         connection: &transport::Connection<Self>,
         message: &[u8],
         paid: &mut Option<VolumeId>,
-    ) -> Option<Toll> {
+    ) -> Option<Admission> {
         if !is_anything_limited() {
             return None;
         }
@@ -503,7 +503,7 @@ impl Smb {
         let channel = connection.session.channel(first.session_id).filter(|channel| channel.is_valid())?;
         let tree = channel.session.tree(first.tree_id())?;
         let volume = &tree.disk()?.export.volume;
-        let toll = volume.toll(connection.client(), demand_of_all(message)?)?;
+        let toll = volume.admission(connection.client(), demand_of_all(message)?)?;
         *paid = Some(volume.id());
         Some(toll)
     }

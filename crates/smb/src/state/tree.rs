@@ -6,7 +6,7 @@ use super::counters::Counted;
 use smb_wire::NtStatus;
 use std::net::IpAddr;
 use std::sync::{Arc, Weak};
-use vfs::claims::{By, HolderId};
+use vfs::claims::{HolderId, Requester};
 use vfs::{Caller, Export, File, FsResult, Namespace, Origin, Protection, ProtocolId, Volume};
 
 /// SMB in the rules of exports.
@@ -73,7 +73,7 @@ impl Disk {
     ) -> Self {
         let claimant = Arc::new(Claimant::new(client));
         let holder = export.volume.claims().attach_for(Arc::clone(&claimant) as _, user);
-        caller.by = By::Holder(holder);
+        caller.by = Requester::Holder(holder);
         Self { export: Arc::clone(export), caller, holder, claimant, must_seal, origin }
     }
 

@@ -10,7 +10,7 @@ use smb_wire::notify::{NotifyAction, changes};
 use smb_wire::session::Empty;
 use smb_wire::types::AccessMask;
 use smb_wire::{FileId, NtStatus, Utf16};
-use vfs::volume::change_notify::{WATCHES_MAX, Watch, What, Wish};
+use vfs::volume::change_notify::{ChangeMask, WATCHES_MAX, Watch, WatchFilter};
 use vfs::{Caller, Disposition, PendingSync, SetAttrs};
 
 const NAMES: CompletionFilter = CompletionFilter(0x3);
@@ -227,10 +227,10 @@ fn what_may_not_wait_watches_nothing() {
 fn one_user_leaves_watches_to_others() {
     let rig = Rig::new();
     let dir = rig.namespace.load().exports()[0].root();
-    let wish = || Wish {
+    let wish = || WatchFilter {
         caller: Caller::new(0, 0, []),
         user: 1000,
-        what: What::FILE_NAMES,
+        what: ChangeMask::FILE_NAMES,
         is_tree: false,
         bytes_max: 0,
     };

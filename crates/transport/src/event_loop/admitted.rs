@@ -5,11 +5,11 @@ use crate::limits::TURN_BYTES_MAX;
 use crate::protocol::Protocol;
 use crate::queue::Queued;
 use std::sync::Arc;
-use vfs::qos::Charge;
+use vfs::qos::Permit;
 
 impl<P: Protocol> EventLoop<P> {
     /// Notes that a queued call may go on. A connection that has ended gets no answer.
-    pub(super) fn note_admitted(&mut self, token: u64, number: u64, charge: Charge) {
+    pub(super) fn note_admitted(&mut self, token: u64, number: u64, charge: Permit) {
         if let Some(entry) = self.connections.get_mut(&token) {
             if entry.admitted.is_empty() {
                 self.with_admitted.push(token);

@@ -23,7 +23,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use vfs::panics;
-use vfs::qos::Charge;
+use vfs::qos::Permit;
 
 const EVENTS_MAX: usize = 256;
 /// The loop looks around at least this often.
@@ -35,7 +35,7 @@ struct Entry<P: Protocol> {
     /// What was received; `None` while a storage thread has it.
     inbound: Option<Inbound<P>>,
     /// Queued calls that may go on, and what they have paid.
-    admitted: VecDeque<(u64, Charge)>,
+    admitted: VecDeque<(u64, Permit)>,
     /// The client sends no more, and waits for what it has asked.
     is_ending: bool,
     /// The tick at which bytes last came or went.

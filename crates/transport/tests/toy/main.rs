@@ -23,7 +23,7 @@ use transport::{
     Body, Connection, Context, Dispatch, Endpoints, Frame, Late, Malformed, Outbox, PartData, Plan, Progress,
     Protocol, Role, Server, Settings, Transform,
 };
-use vfs::qos::{Demand, Gate, Limits, Pacer, Toll};
+use vfs::qos::{Admission, Demand, Gate, Limits, Pacer};
 use vfs::sync::Mutex;
 use vfs::{Blocking, FsError, Volume};
 
@@ -143,7 +143,7 @@ impl Protocol for Echo {
         };
         let demand = Demand::OTHER;
         let limited = self.gate.as_ref().filter(|_| matches!(call.0, b'q' | b's' | b'u'));
-        let toll = limited.map(|gate| Toll::new(gate, connection.ends.peer.ip(), demand));
+        let toll = limited.map(|gate| Admission::new(gate, connection.ends.peer.ip(), demand));
         Ok(Some(Plan { call, dispatch, toll }))
     }
 

@@ -1,6 +1,6 @@
 //! Lists of POSIX as lists of Windows' kind.
 
-use super::posix_acl::{PosixAcl, Who};
+use super::posix_acl::{AclTag, PosixAcl};
 use super::{Acl, AclEntry, Effect, Inherit, Principal, Rights};
 use crate::model::attrs::{Attrs, FileType};
 
@@ -9,14 +9,14 @@ impl Acl {
     pub fn of_posix(attrs: &Attrs, acl: &PosixAcl) -> Self {
         let is_dir = attrs.file_type == FileType::Directory;
         let later = if is_dir { Inherit::FILES.and(Inherit::DIRS) } else { Inherit::NONE };
-        let entry = |(effect, who, bits): (Effect, Who, u32)| {
+        let entry = |(effect, who, bits): (Effect, AclTag, u32)| {
             let given = Rights::of_bits(bits);
             let (who, allowed, inherit) = match who {
-                Who::Owner => (Principal::User(attrs.uid), given | Rights::OF_OWNERS, Inherit::NONE),
-                Who::User(uid) => (Principal::User(uid), given, later),
-                Who::OwningGroup => (Principal::Group(attrs.gid), given, later),
-                Who::Group(gid) => (Principal::Group(gid), given, later),
-                Who::Everyone => (Principal::Everyone, given, later),
+                AclTag::Owner => (Principal::User(attrs.uid), given | Rights::OF_OWNERS, Inherit::NONE),
+                AclTag::User(uid) => (Principal::User(uid), given, later),
+                AclTag::OwningGroup => (Principal::Group(attrs.gid), given, later),
+                AclTag::Group(gid) => (Principal::Group(gid), given, later),
+                AclTag::Everyone => (Principal::Everyone, given, later),
             };
             match effect {
                 Effect::Allow => AclEntry::allow(who, allowed, inherit),

@@ -85,7 +85,7 @@ pub enum Special<'a> {
 }
 
 /// What a successful look-up or creation found.
-pub struct Found {
+pub struct Lookup {
     /// The object.
     pub node: NodeRef,
     /// Its attributes.
@@ -93,9 +93,9 @@ pub struct Found {
 }
 
 /// A made or removed entry and what that did to its directory.
-pub struct Made {
+pub struct CreatedEntry {
     /// The new object.
-    pub found: Found,
+    pub found: Lookup,
     /// The directory before and after.
     pub dir: Change,
 }
@@ -177,7 +177,7 @@ pub trait Backend: Send + Sync {
 
     /// Whether the file of a key is gone for certain: what belongs to it is removed then. A file that is not found may be there all the
     /// same, and a key that another file system has made says nothing of this one.
-    fn is_gone(&self, key: &FileKey) -> bool {
+    fn is_removed(&self, key: &FileKey) -> bool {
         matches!(self.node(key, Blocking::Allowed), Err(FsError::Stale))
     }
 
@@ -270,10 +270,10 @@ pub trait Node: Any + Send + Sync {
 
     /// The object of a name in this directory. What is mounted on top of it is not crossed
     /// ([`crate::FsError::CrossVolume`]).
-    fn lookup(&self, name: Name<'_>, blocking: Blocking) -> FsResult<Found>;
+    fn lookup(&self, name: Name<'_>, blocking: Blocking) -> FsResult<Lookup>;
 
     /// The directory that holds this directory; of the root, the root.
-    fn parent(&self) -> FsResult<Found>;
+    fn parent(&self) -> FsResult<Lookup>;
 
     /// Lists entries after `cookie` (0: from the start), with key and attributes if `plus`. True if the end was
     /// reached; false if `sink` had enough.
@@ -296,10 +296,10 @@ pub trait Node: Any + Send + Sync {
 
     /// Makes a regular file; [`crate::FsError::Exists`] if the name is taken. Durable after `sync(All)` of this
     /// directory, as for all that follow.
-    fn create(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<Made>;
+    fn create(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<CreatedEntry>;
 
     /// Makes a directory.
-    fn make_dir(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<Made>;
+    fn make_dir(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<CreatedEntry>;
 
     /// Makes a symbolic link, FIFO, socket or device.
     fn make_special(
@@ -307,10 +307,10 @@ pub trait Node: Any + Send + Sync {
         name: Name<'_>,
         special: Special<'_>,
         authorize: AuthorizeCreate<'_>,
-    ) -> FsResult<Made>;
+    ) -> FsResult<CreatedEntry>;
 
     /// Gives `target` a further name in this directory. The attributes are `target`'s, after.
-    fn link(&self, name: Name<'_>, target: &NodeRef, authorize: AuthorizeLink<'_>) -> FsResult<Made>;
+    fn link(&self, name: Name<'_>, target: &NodeRef, authorize: AuthorizeLink<'_>) -> FsResult<CreatedEntry>;
 
     /// Removes the name of anything but a directory ([`crate::FsError::IsDirectory`]).
     fn remove(&self, name: Name<'_>, authorize: AuthorizeRemove<'_>) -> FsResult<Change>;

@@ -97,7 +97,7 @@ fn grouped(number: u64) -> String {
 }
 
 /// Room that is lent to whoever writes what management must, until it is dropped.
-pub type LentRoom = Option<Box<dyn Any + Send>>;
+pub type ReserveGuard = Option<Box<dyn Any + Send>>;
 
 /// Storage in which volumes are made. Every verb can be repeated after a crash in its middle, with the same result.
 pub trait Provisioner: Send + Sync {
@@ -121,7 +121,7 @@ pub trait Provisioner: Send + Sync {
     fn usage(&self, id: VolumeId) -> FsResult<Usage>;
 
     /// Gives up what is kept aside for a full disk, if it is full, until the answer is dropped.
-    fn lend_room(&self) -> LentRoom {
+    fn lend_room(&self) -> ReserveGuard {
         None
     }
 

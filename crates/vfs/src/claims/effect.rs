@@ -91,7 +91,7 @@ pub enum Effect {
         /// Of which file.
         file: FileKey,
         /// What.
-        what: Lost,
+        what: RevokedClaim,
     },
     /// A ticket is over.
     Resume {
@@ -129,7 +129,7 @@ pub enum Effect {
 
 /// What was taken away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lost {
+pub enum RevokedClaim {
     /// An open, its ranges, and its lease if it was the last one of it.
     Open(OpenId),
     /// A lease.

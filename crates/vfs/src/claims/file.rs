@@ -6,7 +6,7 @@ use super::line::Line;
 use super::opens::Opens;
 use super::range_set::Ranges;
 use super::step::{Actor, Step, done};
-use super::{By, Conflict, HolderId, OpenId, Outcome, Request, Ticket, Verdict};
+use super::{Conflict, HolderId, OpenId, Outcome, Request, Requester, Ticket, Verdict};
 use crate::few::FewSet;
 use crate::qos::Nanos;
 use std::collections::HashSet;
@@ -195,11 +195,11 @@ impl FileClaims {
         }
     }
 
-    pub(super) fn actor(&self, by: By) -> Result<Actor, Conflict> {
+    pub(super) fn actor(&self, by: Requester) -> Result<Actor, Conflict> {
         match by {
-            By::Anonymous => Ok(Actor::default()),
-            By::Holder(holder) => Ok(Actor { holder: Some(holder), ..Actor::default() }),
-            By::Open(id) => self.open_of(id).map(Open::actor).ok_or(Conflict::NotHeld),
+            Requester::Anonymous => Ok(Actor::default()),
+            Requester::Holder(holder) => Ok(Actor { holder: Some(holder), ..Actor::default() }),
+            Requester::Open(id) => self.open_of(id).map(Open::actor).ok_or(Conflict::NotHeld),
         }
     }
 

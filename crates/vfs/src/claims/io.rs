@@ -3,7 +3,7 @@
 use super::file::FileClaims;
 use super::range_set::{RangeGroup, RangeKind};
 use super::step::{Actor, Step, done};
-use super::{By, Caching, Conflict, Io, IoKind, LeaseKey, OpenId, Rights, Stream, Verdict};
+use super::{Caching, Conflict, Io, IoKind, LeaseKey, OpenId, Requester, Rights, Stream, Verdict};
 
 impl FileClaims {
     pub(super) fn io(&mut self, step: &mut Step<'_>, io: &Io) -> Verdict {
@@ -101,7 +101,7 @@ impl FileClaims {
     }
 
     /// A name is about to go: those who keep the file open for later let it go, and delegations are returned.
-    pub(super) fn unlink(&mut self, step: &mut Step<'_>, by: By, waits: bool) -> Verdict {
+    pub(super) fn unlink(&mut self, step: &mut Step<'_>, by: Requester, waits: bool) -> Verdict {
         // Perhaps with an open of another file, whose name this one gives way to.
         let actor = self.actor(by).unwrap_or_default();
         if self.break_leases(step, actor, Stream::default(), |_| Caching::HANDLE) {

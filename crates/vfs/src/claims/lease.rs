@@ -6,8 +6,8 @@ use super::range_set::{RangeGroup, RangeKind};
 use super::spans::Window;
 use super::step::{Actor, Step, done};
 use super::{
-    Access, Caching, Conflict, Effect, Granted, HolderId, LeaseKey, LeaseKind, LeaseRequest, Lost, OpenId,
-    Rights, Stream, Timeouts, Verdict,
+    Access, Caching, Conflict, Effect, Granted, HolderId, LeaseKey, LeaseKind, LeaseRequest, OpenId,
+    RevokedClaim, Rights, Stream, Timeouts, Verdict,
 };
 use crate::qos::Nanos;
 
@@ -191,7 +191,7 @@ impl FileClaims {
             self.revoke_open(step, open);
         }
         if let Some(at) = self.lease_at(key, stream) {
-            step.revoked(self.leases[at].holder, Lost::Lease(key));
+            step.revoked(self.leases[at].holder, RevokedClaim::Lease(key));
             self.end_lease(at);
         }
     }

@@ -35,16 +35,16 @@ mod tests;
 mod users;
 
 pub use bits::{Caching, Rights};
-pub use effect::{Conflict, Effect, Granted, Holder, Lost, Outcome, Verdict};
+pub use effect::{Conflict, Effect, Granted, Holder, Outcome, RevokedClaim, Verdict};
 pub use grace::{Grace, RecordId};
 pub use request::{
-    Access, By, Durable, Io, IoKind, LeaseKey, LeaseKind, LeaseRequest, Link, LockOwner, LockRequest,
-    OpenRequest, Queueing, Request, RestoreRequest, Span, Stream,
+    Access, Durable, Io, IoKind, LeaseKey, LeaseKind, LeaseRequest, Link, LockOwner, LockRequest,
+    OpenRequest, Queueing, Request, Requester, RestoreRequest, Span, Stream,
 };
 pub use shards::Claims;
 pub use step::Timeouts;
-pub use table::{Counts, Table};
-pub use users::Users;
+pub use table::{ClaimCounts, Table};
+pub use users::HolderUsers;
 
 /// A client of a stateful protocol, or a session of one: what effects are delivered to, and what goes as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

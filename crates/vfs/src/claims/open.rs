@@ -5,7 +5,7 @@ use super::held::{CLAIMS_MAX, Deletion, Lease, Open, Range};
 use super::step::{Actor, Step, done};
 use super::{
     Access, Caching, Conflict, Durable, Effect, Granted, HolderId, LeaseKey, LeaseKind, LeaseRequest, Link,
-    LockOwner, Lost, OpenId, OpenRequest, RestoreRequest, Rights, Span, Stream, Verdict,
+    LockOwner, OpenId, OpenRequest, RestoreRequest, RevokedClaim, Rights, Span, Stream, Verdict,
 };
 use std::collections::{HashMap, HashSet};
 
@@ -299,7 +299,7 @@ impl FileClaims {
 
     pub(super) fn revoke_open(&mut self, step: &mut Step<'_>, id: OpenId) {
         if let Some(open) = self.remove_open(step, id) {
-            step.revoked(open.holder, Lost::Open(id));
+            step.revoked(open.holder, RevokedClaim::Open(id));
         }
     }
 

@@ -7,8 +7,8 @@ use super::range_set::{RangeGroup, RangeKind};
 use super::spans::Window;
 use super::step::{Actor, Step, done};
 use super::{
-    Caching, Conflict, Effect, LockOwner, LockRequest, Lost, OpenId, Outcome, Queueing, Span, Stream, Ticket,
-    Verdict,
+    Caching, Conflict, Effect, LockOwner, LockRequest, OpenId, Outcome, Queueing, RevokedClaim, Span, Stream,
+    Ticket, Verdict,
 };
 use crate::qos::Nanos;
 
@@ -147,7 +147,7 @@ impl FileClaims {
             return self.revoke_open(step, open);
         }
         self.remove_range(lost);
-        step.revoked(lost.owner.holder, Lost::Range(lost.owner, lost.span));
+        step.revoked(lost.owner.holder, RevokedClaim::Range(lost.owner, lost.span));
     }
 
     /// Takes a range away. Those who wait behind it are looked at.

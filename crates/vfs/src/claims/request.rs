@@ -110,7 +110,7 @@ pub enum Request {
     /// A name of this file is about to be removed, replaced, changed or added: holders that keep it open let it go.
     Unlink {
         /// Who does it.
-        by: By,
+        by: Requester,
         /// Whether the request can be resumed.
         waits: bool,
     },
@@ -310,7 +310,7 @@ pub enum Queueing {
 #[derive(Clone, Copy, Debug)]
 pub struct Io {
     /// By whom.
-    pub by: By,
+    pub by: Requester,
     /// Of which stream.
     pub stream: Stream,
     /// What is done.
@@ -340,7 +340,7 @@ pub enum IoKind {
 
 /// Who does something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum By {
+pub enum Requester {
     /// A caller without state: it is refused instead of waiting, and nothing of it is stored.
     Anonymous,
     /// A holder, but with none of its opens.

@@ -3,8 +3,8 @@
 use super::delivery;
 use super::request::Making;
 use super::{
-    Access, By, Conflict, Counts, Effect, Grace, Granted, Holder, HolderId, Io, IoKind, LeaseKey, Link,
-    LockOwner, OpenId, Request, Span, Stream, Table, Timeouts, Users, Verdict,
+    Access, ClaimCounts, Conflict, Effect, Grace, Granted, Holder, HolderId, HolderUsers, Io, IoKind,
+    LeaseKey, Link, LockOwner, OpenId, Request, Requester, Span, Stream, Table, Timeouts, Verdict,
 };
 use crate::qos::Nanos;
 use crate::sync::{Condvar, Mutex, RwLock};
@@ -29,7 +29,7 @@ pub struct Claims {
     shards: Box<[Shard]>,
     grace: Grace,
     holders: RwLock<HashMap<HolderId, Arc<dyn Holder>>>,
-    users: Arc<Users>,
+    users: Arc<HolderUsers>,
     next_holder: AtomicU64,
     /// What [`Claims::dispatch`] has left for [`Claims::expire`].
     left: Mutex<Vec<Effect>>,
@@ -57,14 +57,14 @@ struct Counters {
 }
 
 impl Counters {
-    fn add(&self, before: Counts, after: Counts) {
+    fn add(&self, before: ClaimCounts, after: ClaimCounts) {
         let Counters { held, bind_reads, bind_looks, bind_ends, bind_changes, deletes } = self;
         for (counter, before, after) in [
-            (held, before.held, after.held),
-            (bind_reads, before.bind_reads, after.bind_reads),
-            (bind_looks, before.bind_looks, after.bind_looks),
-            (bind_ends, before.bind_ends, after.bind_ends),
-            (bind_changes, before.bind_changes, after.bind_changes),
+            (held, before.files, after.files),
+            (bind_reads, before.blocks_read, after.blocks_read),
+            (bind_looks, before.blocks_getattr, after.blocks_getattr),
+            (bind_ends, before.blocks_eof, after.blocks_eof),
+            (bind_changes, before.blocks_change, after.blocks_change),
             (deletes, before.deletes, after.deletes),
         ] {
             if before != after {
@@ -94,7 +94,7 @@ impl Counters {
 impl Claims {
     /// An empty table.
     pub fn new(timeouts: Timeouts, grace: Grace) -> Self {
-        let users = Arc::new(Users::default());
+        let users = Arc::new(HolderUsers::default());
         let table = |first| Table::new(timeouts, first, SHARDS as u64).of_users(Arc::clone(&users));
         let shard = |index: usize| Shard {
             counts: Counters::default(),
@@ -160,7 +160,7 @@ impl Claims {
         if !self.may_bind(io.kind, file) {
             return Ok(());
         }
-        self.ask(now(), file, &Request::Io(io))
+        self.check(now(), file, &Request::Io(io))
     }
 
     /// Whether anything that is held in the volume can stop this or make it wait.
@@ -171,8 +171,8 @@ impl Claims {
 
     /// A name of `file` is about to go.
     #[inline]
-    pub fn unlink(&self, by: By, now: impl FnOnce() -> Nanos, file: &FileKey) -> FsResult<()> {
-        self.ask_of_change(now, file, || Request::Unlink { by, waits: false })
+    pub fn unlink(&self, by: Requester, now: impl FnOnce() -> Nanos, file: &FileKey) -> FsResult<()> {
+        self.check_change(now, file, || Request::Unlink { by, waits: false })
     }
 
     /// Names in `directory` have changed; the holder of `except` knows it already.
@@ -183,7 +183,7 @@ impl Claims {
         directory: &FileKey,
         except: Option<LeaseKey>,
     ) -> FsResult<()> {
-        self.ask_of_change(now, directory, || Request::ListingChanged { except })
+        self.check_change(now, directory, || Request::ListingChanged { except })
     }
 
     /// Whether anything in the volume goes with an open.
@@ -199,8 +199,8 @@ impl Claims {
         self.has_deletions_of(file) && self.shard(file).table.lock().is_deleted(file, stream)
     }
 
-    /// See [`Table::is_going`].
-    pub fn is_going(&self, file: &FileKey, stream: Stream, by: By) -> bool {
+    /// See [`Table::is_pending_deletion`].
+    pub fn is_pending_deletion(&self, file: &FileKey, stream: Stream, by: Requester) -> bool {
         self.has_deletions_of(file) && self.shard(file).table.lock().is_going(file, stream, by)
     }
 
@@ -236,14 +236,14 @@ impl Claims {
     }
 
     /// See [`Table::writer`].
-    pub fn writer(&self, file: &FileKey) -> Option<HolderId> {
+    pub fn delegated_writer(&self, file: &FileKey) -> Option<HolderId> {
         let may_be = self.may_bind(IoKind::ReadAttrs, file);
         if may_be { self.shard(file).table.lock().writer(file) } else { None }
     }
 
-    /// See [`Table::is_written_unseen`].
+    /// See [`Table::has_write_delegation`].
     #[inline]
-    pub fn is_written_unseen(&self, file: &FileKey) -> bool {
+    pub fn has_write_delegation(&self, file: &FileKey) -> bool {
         self.may_bind(IoKind::ReadEnd, file) && self.shard(file).table.lock().is_written_unseen(file)
     }
 
@@ -280,7 +280,7 @@ impl Claims {
 
     /// Delivers effects to their holders. What is the volume's to do is done when it expires claims.
     pub fn dispatch(&self, effects: Vec<Effect>) {
-        let left = self.deliver(effects);
+        let left = self.deliver_effects(effects);
         if !left.is_empty() {
             self.left.lock().extend(left);
         }
@@ -289,7 +289,7 @@ impl Claims {
     /// Delivers effects to their holders; what is left is the volume's to do. Where a holder calls this that takes an effect, they are
     /// delivered after it has.
     #[must_use = "names have to be removed"]
-    pub fn deliver(&self, effects: Vec<Effect>) -> Vec<Effect> {
+    pub fn deliver_effects(&self, effects: Vec<Effect>) -> Vec<Effect> {
         if effects.is_empty() {
             return effects;
         }
@@ -366,7 +366,7 @@ impl Claims {
     }
 
     /// See [`Table::remind`].
-    pub fn remind(&self, now: Nanos, holder: HolderId) -> Vec<Effect> {
+    pub fn resend_recalls(&self, now: Nanos, holder: HolderId) -> Vec<Effect> {
         self.shards.iter().flat_map(|shard| self.change(shard, |table| table.remind(now, holder))).collect()
     }
 
@@ -396,18 +396,18 @@ impl Claims {
     }
 
     #[inline]
-    fn ask_of_change(
+    fn check_change(
         &self,
         now: impl FnOnce() -> Nanos,
         file: &FileKey,
         request: impl FnOnce() -> Request,
     ) -> FsResult<()> {
         let may_bind = self.counts.bind_changes() && self.shard(file).counts.bind_changes();
-        if may_bind { self.ask(now(), file, &request()) } else { Ok(()) }
+        if may_bind { self.check(now(), file, &request()) } else { Ok(()) }
     }
 
     #[cold]
-    fn ask(&self, now: Nanos, file: &FileKey, request: &Request) -> FsResult<()> {
+    fn check(&self, now: Nanos, file: &FileKey, request: &Request) -> FsResult<()> {
         match self.request(now, file, request) {
             Verdict::Granted(_) => Ok(()),
             Verdict::Refused(Conflict::DeletePending) => Err(FsError::DeletePending),

@@ -1,6 +1,8 @@
 //! One step of a table on one file: what it has at hand, and what comes of it for others.
 
-use super::{Effect, Granted, HolderId, LeaseKey, Lost, OpenId, Outcome, Ticket, Users, Verdict};
+use super::{
+    Effect, Granted, HolderId, HolderUsers, LeaseKey, OpenId, Outcome, RevokedClaim, Ticket, Verdict,
+};
 use crate::FileKey;
 use crate::qos::Nanos;
 use std::collections::HashSet;
@@ -19,7 +21,7 @@ pub(super) struct Step<'a> {
     pub now: Nanos,
     pub file: FileKey,
     pub lapsed: &'a HashSet<HolderId>,
-    pub users: &'a Users,
+    pub users: &'a HolderUsers,
     pub timeouts: Timeouts,
     pub next_id: &'a mut u64,
     pub id_step: u64,
@@ -49,7 +51,7 @@ impl Step<'_> {
         id
     }
 
-    pub(super) fn revoked(&mut self, holder: HolderId, what: Lost) {
+    pub(super) fn revoked(&mut self, holder: HolderId, what: RevokedClaim) {
         self.effects.push(Effect::Revoked { holder, file: self.file, what });
     }
 

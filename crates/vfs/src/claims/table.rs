@@ -4,8 +4,8 @@ use super::file::FileClaims;
 use super::held::Binds;
 use super::step::{Step, done};
 use super::{
-    Access, By, Conflict, Effect, Granted, HolderId, Io, Link, LockOwner, OpenId, Request, Span, Stream,
-    Timeouts, Users, Verdict,
+    Access, Conflict, Effect, Granted, HolderId, HolderUsers, Io, Link, LockOwner, OpenId, Request,
+    Requester, Span, Stream, Timeouts, Verdict,
 };
 use crate::few::FewSet;
 use crate::file_key::{FileKey, KeyHasher};
@@ -19,17 +19,17 @@ const KNOWN_MIN: usize = 16;
 
 /// How many files have claims, and claims of what kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct ClaimCounts {
     /// Any.
-    pub held: usize,
+    pub files: usize,
     /// Such as stop who reads, or make them wait.
-    pub bind_reads: usize,
+    pub blocks_read: usize,
     /// Such as make who is told attributes wait.
-    pub bind_looks: usize,
+    pub blocks_getattr: usize,
     /// Such as make who takes the end of a file from them wait.
-    pub bind_ends: usize,
+    pub blocks_eof: usize,
     /// Such as stop who changes data, attributes or names, or make them wait.
-    pub bind_changes: usize,
+    pub blocks_change: usize,
     /// Such that the file or a stream of it goes with an open.
     pub deletes: usize,
 }
@@ -39,11 +39,11 @@ pub struct Counts {
 pub struct Table {
     timeouts: Timeouts,
     files: HashMap<FileKey, FileClaims, BuildHasherDefault<KeyHasher>>,
-    counts: Counts,
+    counts: ClaimCounts,
     deadlines: BTreeSet<(Nanos, FileKey)>,
     holders: HashMap<HolderId, FewSet<FileKey>>,
     lapsed: HashSet<HolderId>,
-    users: Arc<Users>,
+    users: Arc<HolderUsers>,
     next_id: u64,
     id_step: u64,
 }
@@ -54,7 +54,7 @@ impl Table {
         Self {
             timeouts,
             files: HashMap::default(),
-            counts: Counts::default(),
+            counts: ClaimCounts::default(),
             deadlines: BTreeSet::new(),
             holders: HashMap::new(),
             lapsed: HashSet::new(),
@@ -66,7 +66,7 @@ impl Table {
 
     /// The same, where holders are of these users.
     #[must_use]
-    pub fn of_users(self, users: Arc<Users>) -> Self {
+    pub fn of_users(self, users: Arc<HolderUsers>) -> Self {
         Self { users, ..self }
     }
 
@@ -76,8 +76,8 @@ impl Table {
     }
 
     /// The number of files on which anything is held.
-    pub fn counts(&self) -> Counts {
-        Counts { held: self.files.len(), ..self.counts }
+    pub fn counts(&self) -> ClaimCounts {
+        ClaimCounts { files: self.files.len(), ..self.counts }
     }
 
     /// How many byte ranges an owner has of a file.
@@ -122,7 +122,7 @@ impl Table {
     }
 
     /// Whether a stream of a file goes when others close it, and whoever this is has no open that it would outlive them by.
-    pub fn is_going(&self, file: &FileKey, stream: Stream, by: By) -> bool {
+    pub fn is_going(&self, file: &FileKey, stream: Stream, by: Requester) -> bool {
         let is_going = |claims: &FileClaims| claims.is_going(stream, claims.actor(by).unwrap_or_default());
         self.files.get(file).is_some_and(is_going)
     }
@@ -329,14 +329,14 @@ impl Table {
     }
 }
 
-impl Counts {
+impl ClaimCounts {
     fn count(&mut self, before: Binds, after: Binds) {
         let counted =
             |count: usize, before: bool, after: bool| count + usize::from(after) - usize::from(before);
-        self.bind_reads = counted(self.bind_reads, before.reads, after.reads);
-        self.bind_looks = counted(self.bind_looks, before.looks, after.looks);
-        self.bind_ends = counted(self.bind_ends, before.ends, after.ends);
-        self.bind_changes = counted(self.bind_changes, before.changes, after.changes);
+        self.blocks_read = counted(self.blocks_read, before.reads, after.reads);
+        self.blocks_getattr = counted(self.blocks_getattr, before.looks, after.looks);
+        self.blocks_eof = counted(self.blocks_eof, before.ends, after.ends);
+        self.blocks_change = counted(self.blocks_change, before.changes, after.changes);
         self.deletes = counted(self.deletes, before.deletes, after.deletes);
     }
 }
@@ -344,8 +344,8 @@ impl Counts {
 /// The answer where nothing is held.
 fn without_claims(request: &Request) -> Verdict {
     match request {
-        Request::Io(Io { by: By::Anonymous | By::Holder(_), .. })
-        | Request::Unlink { by: By::Anonymous | By::Holder(_), .. }
+        Request::Io(Io { by: Requester::Anonymous | Requester::Holder(_), .. })
+        | Request::Unlink { by: Requester::Anonymous | Requester::Holder(_), .. }
         | Request::TestLock(_)
         | Request::Unlock { enforced: false, .. }
         | Request::Relink { .. }
@@ -367,10 +367,10 @@ impl Table {
         assert_eq!(self.deadlines.len(), armed);
         let binding =
             |binds: fn(Binds) -> bool| self.files.values().filter(|claims| binds(claims.binds())).count();
-        assert_eq!(self.counts.bind_reads, binding(|binds| binds.reads));
-        assert_eq!(self.counts.bind_looks, binding(|binds| binds.looks));
-        assert_eq!(self.counts.bind_ends, binding(|binds| binds.ends));
-        assert_eq!(self.counts.bind_changes, binding(|binds| binds.changes));
+        assert_eq!(self.counts.blocks_read, binding(|binds| binds.reads));
+        assert_eq!(self.counts.blocks_getattr, binding(|binds| binds.looks));
+        assert_eq!(self.counts.blocks_eof, binding(|binds| binds.ends));
+        assert_eq!(self.counts.blocks_change, binding(|binds| binds.changes));
         assert_eq!(self.counts.deletes, binding(|binds| binds.deletes));
         for (holder, files) in &self.holders {
             assert!(files.iter().all(|file| self.files[file].known.contains(holder)));

@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 
 /// The users of holders that are several to one user.
 #[derive(Debug, Default)]
-pub struct Users(RwLock<Known>);
+pub struct HolderUsers(RwLock<Known>);
 
 #[derive(Debug, Default)]
 struct Known {
@@ -15,7 +15,7 @@ struct Known {
     holders: HashMap<u32, HashSet<HolderId>>,
 }
 
-impl Users {
+impl HolderUsers {
     /// A holder is this user's.
     pub fn add(&self, holder: HolderId, user: u32) {
         let mut known = self.0.write();

@@ -4,8 +4,8 @@ use super::expect::{attrs, contents, eq, holds, modified, names, refused, same, 
 use super::rig::{Fixture, Lack, Outcome, family, name};
 use crate::model::caller::INVALID_ID;
 use crate::{
-    Blocking, Device, FileType, Found, FsError, FsResult, Made, Name, NewInode, NodeRef, Special, Time,
-    UncheckedNode,
+    Blocking, CreatedEntry, Device, FileType, FsError, FsResult, Lookup, Name, NewInode, NodeRef, Special,
+    Time, UncheckedNode,
 };
 
 family!("create":
@@ -38,7 +38,7 @@ fn make(
     name: Name<'_>,
     kind: &(FileType, Option<Special<'_>>),
     new_inode: &NewInode,
-) -> FsResult<Made> {
+) -> FsResult<CreatedEntry> {
     match kind {
         (_, Some(special)) => dir.make_special_unchecked(name, *special, new_inode),
         (FileType::Directory, None) => dir.make_dir_unchecked(name, new_inode),
@@ -47,7 +47,7 @@ fn make(
 }
 
 /// What was returned is what a look-up finds.
-fn check_found(dir: &NodeRef, name: Name<'_>, made: &Found) -> Outcome {
+fn check_found(dir: &NodeRef, name: Name<'_>, made: &Lookup) -> Outcome {
     let found = dir.lookup(name, Blocking::Allowed)?;
     eq(format!("key of {name}"), found.node.key(), made.node.key())?;
     same(format!("{name} looked up"), &found.attrs, &made.attrs)?;

@@ -136,7 +136,7 @@ fn plus_tells_key_and_attributes(fixture: &Fixture) -> Outcome {
         let text = String::from_utf8_lossy(&entry.name).into_owned();
         let found = match Name::new(&entry.name) {
             Ok(name) => dir.lookup(name, Blocking::Allowed)?,
-            Err(_) if entry.name == b"." => crate::Found { node: dir.clone(), attrs: attrs(&dir)? },
+            Err(_) if entry.name == b"." => crate::Lookup { node: dir.clone(), attrs: attrs(&dir)? },
             Err(_) => continue,
         };
         eq(format!("number of {text}"), entry.file_id, found.attrs.file_id)?;

@@ -338,7 +338,7 @@ impl File {
         }
         // Until owner and mode are those of the record, the file is ruled by its mode, which gives nobody more than the old list.
         let record = Record::new(acl, new_uid, new_gid, mode);
-        let ask = |_: &Attrs| self.ask_holders(caller.by, IoKind::SetAttrs, || Span::ALL);
+        let ask = |_: &Attrs| self.check_claims(caller.by, IoKind::SetAttrs, || Span::ALL);
         let mut after = self.write_list(record, &ask)?.after;
         if uid.is_some() || gid.is_some() || mode != before.mode {
             let set = SetAttrs { uid, gid, mode: Some(mode), ..SetAttrs::default() };

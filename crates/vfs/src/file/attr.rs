@@ -6,7 +6,7 @@ use crate::acl::Rights;
 use crate::acl::access::{self, Access};
 use crate::backend::durability::PendingSync;
 use crate::backend::{Blocking, NodeRef, SyncScope};
-use crate::claims::{By, IoKind};
+use crate::claims::{IoKind, Requester};
 use crate::error::{FsError, FsResult};
 use crate::model::attrs::{Attrs, Change, FileType, SetAttrs, SetTime, Time};
 use crate::model::attrs::{MODE_BITS, SET_GID};
@@ -96,7 +96,7 @@ impl File {
 
     /// The same by who has the file open with rights that were granted then: with that to change attributes, times are set as by the
     /// owner.
-    pub fn set_attrs_held(
+    pub fn set_attrs_by_claim(
         &self,
         caller: &Caller,
         held: Rights,
@@ -143,7 +143,7 @@ impl File {
                 }
                 Some(_) | None => {}
             }
-            self.ask_before_setattr(setter.by, setter.kind, attrs, &set)?;
+            self.check_claims_for_setattr(setter.by, setter.kind, attrs, &set)?;
             Ok(set)
         };
         if set.is_empty() {
@@ -161,7 +161,7 @@ impl File {
 pub(super) struct Setter<'c> {
     pub(super) caller: &'c Caller,
     /// To those who hold claims on the file.
-    pub(super) by: By,
+    pub(super) by: Requester,
     /// Whether it was opened for writing: then a new size needs no more.
     pub(super) is_open: bool,
     /// Whether times are set that only the owner may set otherwise.

@@ -12,8 +12,8 @@ use crate::acl::access::Access;
 use crate::backend::durability::PendingSync;
 use crate::backend::{Blocking, SyncScope};
 use crate::claims::{
-    By, Claims, Granted, HolderId, Io, IoKind, LeaseKey, Link, LockOwner, OpenId, Request, Rights, Span,
-    Verdict,
+    Claims, Granted, HolderId, Io, IoKind, LeaseKey, Link, LockOwner, OpenId, Request, Requester, Rights,
+    Span, Verdict,
 };
 use crate::error::{FsError, FsResult};
 use crate::model::attrs::{Attrs, Change, SetAttrs, SetTime, Time};
@@ -25,8 +25,13 @@ impl File {
     /// Asks those who hold something of this file before its data or attributes are read or changed. [`FsError::Wait(Wait::Recall)`]
     /// while somebody has to give way first, [`FsError::Locked`] if nobody has to; without anybody, this is one look.
     #[inline]
-    pub(super) fn ask_holders(&self, by: By, kind: IoKind, span: impl FnOnce() -> Span) -> FsResult<()> {
-        match self.volume().held().filter(|claims| claims.bind(kind)) {
+    pub(super) fn check_claims(
+        &self,
+        by: Requester,
+        kind: IoKind,
+        span: impl FnOnce() -> Span,
+    ) -> FsResult<()> {
+        match self.volume().active_claims().filter(|claims| claims.bind(kind)) {
             None => Ok(()),
             Some(claims) => {
                 self.ask(claims, Io { by, stream: self.stream(), kind, span: span(), waits: false })
@@ -40,45 +45,45 @@ impl File {
     }
 
     /// The same before attributes are set of a file that has `attrs`: another size changes data, as `kind` says.
-    pub(super) fn ask_before_setattr(
+    pub(super) fn check_claims_for_setattr(
         &self,
-        by: By,
+        by: Requester,
         kind: IoKind,
         attrs: &Attrs,
         set: &SetAttrs,
     ) -> FsResult<()> {
         if let Some(size) = set.size {
-            self.ask_holders(by, kind, || Span::to_end(size.min(attrs.size)))?;
+            self.check_claims(by, kind, || Span::to_end(size.min(attrs.size)))?;
         }
-        self.ask_holders(by, IoKind::SetAttrs, || Span::ALL)
+        self.check_claims(by, IoKind::SetAttrs, || Span::ALL)
     }
 
     /// Asks whoever may have written without saying so, before the size, the times or the change counter of this file are told.
     #[inline]
-    pub fn ask_before_telling(&self, by: By) -> FsResult<()> {
-        self.ask_holders(by, IoKind::ReadAttrs, || Span::ALL)
+    pub fn recall_writers(&self, by: Requester) -> FsResult<()> {
+        self.check_claims(by, IoKind::ReadAttrs, || Span::ALL)
     }
 
     /// The same for somebody who takes the end of the file from that, and reads no further.
     #[inline]
-    pub fn ask_before_telling_end(&self, by: By) -> FsResult<()> {
-        self.ask_holders(by, IoKind::ReadEnd, || Span::ALL)
+    pub fn recall_writers_for_eof(&self, by: Requester) -> FsResult<()> {
+        self.check_claims(by, IoKind::ReadEnd, || Span::ALL)
     }
 
     /// Whether somebody may have written to this file without saying so.
     #[inline]
-    pub fn is_written_unseen(&self) -> bool {
-        self.volume().held().is_some_and(|claims| claims.is_written_unseen(&self.key()))
+    pub fn has_write_delegation(&self) -> bool {
+        self.volume().active_claims().is_some_and(|claims| claims.has_write_delegation(&self.key()))
     }
 
     /// Who may write to this file without saying so, by a delegation that nobody has asked for.
-    pub fn writer(&self) -> Option<HolderId> {
-        self.volume().held()?.writer(&self.key())
+    pub fn delegated_writer(&self) -> Option<HolderId> {
+        self.volume().active_claims()?.delegated_writer(&self.key())
     }
 
     /// Takes over times from a client that keeps them for this file: later ones than it has, and none later than `now`. Whether the
     /// time of modification is one of them. Nobody is asked.
-    pub fn keep_times(
+    pub fn adopt_times(
         &self,
         accessed: Option<Time>,
         modified: Option<Time>,
@@ -107,19 +112,19 @@ impl File {
     }
 
     /// Has the file's times and change counter say that somebody has written where nobody sees it. Nobody is asked.
-    pub fn note_modified(&self) -> FsResult<Change> {
+    pub fn touch_modified(&self) -> FsResult<Change> {
         self.node.set_attrs(&SetAttrs { modified: Some(SetTime::Now), ..SetAttrs::default() })
     }
 
     /// Asks those who keep the file of a name in this directory open before the name goes or changes. A name that is not
     /// there has nobody to ask, and one that `caller` may not change stays.
-    pub(super) fn ask_before_unlink(
+    pub(super) fn check_claims_for_unlink(
         &self,
         ruling: Ruling<'_>,
         caller: &Caller,
         name: Name<'_>,
     ) -> FsResult<()> {
-        let Some(claims) = self.volume().held() else { return Ok(()) };
+        let Some(claims) = self.volume().active_claims() else { return Ok(()) };
         // The verb itself says what is wrong.
         if self.check_place(ruling, caller).is_err() {
             return Ok(());
@@ -129,8 +134,13 @@ impl File {
     }
 
     /// Asks those who keep `target` open before `caller` gives it a further name in this directory.
-    pub(super) fn ask_before_link(&self, ruling: Ruling<'_>, caller: &Caller, target: &Self) -> FsResult<()> {
-        let Some(claims) = self.volume().held() else { return Ok(()) };
+    pub(super) fn check_claims_for_link(
+        &self,
+        ruling: Ruling<'_>,
+        caller: &Caller,
+        target: &Self,
+    ) -> FsResult<()> {
+        let Some(claims) = self.volume().active_claims() else { return Ok(()) };
         if self.check_place(ruling, caller).is_err() {
             return Ok(());
         }
@@ -138,16 +148,18 @@ impl File {
     }
 
     /// After `from` in this directory has become `to` in `to_dir`: what goes with the last open of that file goes by its new name.
-    pub(super) fn tell_moved(&self, from: Name<'_>, to_dir: &Self, to: Name<'_>) {
-        let Some(claims) = self.volume().held().filter(|claims| claims.has_deletions()) else { return };
+    pub(super) fn update_links_of(&self, from: Name<'_>, to_dir: &Self, to: Name<'_>) {
+        let Some(claims) = self.volume().active_claims().filter(|claims| claims.has_deletions()) else {
+            return;
+        };
         let Ok(moved) = to_dir.node.lookup(to, Blocking::Allowed) else { return };
         let [from, to] = [(self.key(), from.bytes()), (to_dir.key(), to.bytes())];
         claims.relink(|| self.volume().now(), &moved.node.key(), from, to);
     }
 
     /// The same after a stream of this file was renamed.
-    pub(super) fn tell_stream_moved(&self, from: &[u8], to: &[u8]) {
-        if let Some(claims) = self.volume().held().filter(|claims| claims.has_deletions()) {
+    pub(super) fn update_stream_links(&self, from: &[u8], to: &[u8]) {
+        if let Some(claims) = self.volume().active_claims().filter(|claims| claims.has_deletions()) {
             let key = self.key();
             claims.relink(|| self.volume().now(), &key, (key, from), (key, to));
         }
@@ -155,8 +167,8 @@ impl File {
 
     /// Tells those who keep a listing of this directory that it has changed, but the holder of `except`. Nobody is waited for.
     #[inline]
-    pub fn tell_listing_changed(&self, except: Option<LeaseKey>) {
-        if let Some(claims) = self.volume().held() {
+    pub fn notify_listing_changed(&self, except: Option<LeaseKey>) {
+        if let Some(claims) = self.volume().active_claims() {
             // It is never refused: the names have changed already.
             let _ = claims.listing_changed(|| self.volume().now(), &self.key(), except);
         }
@@ -197,39 +209,41 @@ impl File {
 
     /// What an open of this file has got, as it is now; `None` if there is no such open.
     pub fn granted_of(&self, open: OpenId) -> Option<Granted> {
-        self.volume().held()?.granted_of(&self.key(), open)
+        self.volume().active_claims()?.granted_of(&self.key(), open)
     }
 
     /// What an open of this file may do, and what others may not; `None` if there is no such open.
     pub fn access_of(&self, open: OpenId) -> Option<crate::claims::Access> {
-        self.volume().held()?.access_of(&self.key(), open)
+        self.volume().active_claims()?.access_of(&self.key(), open)
     }
 
     /// Whether this file or stream is to go with its last open, as was decided by whatever open; a stream goes with its file, too.
     /// One look where nothing of the volume is to go.
     #[inline]
     pub fn is_deleted(&self) -> bool {
-        self.volume().held().is_some_and(|claims| claims.is_deleted(&self.key(), self.stream()))
+        self.volume().active_claims().is_some_and(|claims| claims.is_deleted(&self.key(), self.stream()))
     }
 
     /// Whether this file or stream goes when others close it, and whoever this is has no open that it would outlive them by.
-    pub(super) fn is_going(&self, by: By) -> bool {
-        self.volume().held().is_some_and(|claims| claims.is_going(&self.key(), self.stream(), by))
+    pub(super) fn is_going(&self, by: Requester) -> bool {
+        self.volume()
+            .active_claims()
+            .is_some_and(|claims| claims.is_pending_deletion(&self.key(), self.stream(), by))
     }
 
     /// The name that goes with the last open of this file or stream, if that was decided.
     pub fn deletion(&self) -> Option<Link> {
-        self.volume().held()?.deletion_of(&self.key(), self.stream())
+        self.volume().active_claims()?.deletion_of(&self.key(), self.stream())
     }
 
     /// Whether an owner holds any byte of this file.
     pub fn holds_ranges(&self, owner: LockOwner) -> bool {
-        self.volume().held().is_some_and(|claims| claims.ranges_of(&self.key(), owner) > 0)
+        self.volume().active_claims().is_some_and(|claims| claims.ranges_of(&self.key(), owner) > 0)
     }
 
     /// The byte ranges of an open of this file, and whether each is for it alone.
     pub fn ranges_with(&self, open: OpenId) -> Vec<(Span, bool)> {
-        self.volume().held().map_or_else(Vec::new, |claims| claims.ranges_with(&self.key(), open))
+        self.volume().active_claims().map_or_else(Vec::new, |claims| claims.ranges_with(&self.key(), open))
     }
 
     /// Waits for changes of this file that began before: after it, every change has seen what is held.

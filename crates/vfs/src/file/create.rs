@@ -4,7 +4,7 @@ use super::acl::NewList;
 use super::core::{Created, File};
 use crate::acl::{Acl, SecurityStyle};
 use crate::backend::durability::PendingSync;
-use crate::backend::{Blocking, Made, NewInode, Special, SyncScope};
+use crate::backend::{Blocking, CreatedEntry, NewInode, Special, SyncScope};
 use crate::error::{FsError, FsResult};
 use crate::model::attrs::{Attrs, Change, FileType, SetAttrs, Time};
 use crate::model::attrs::{MODE_BITS, SET_GID};
@@ -209,8 +209,8 @@ impl File {
     }
 
     /// What a backend made, as a file of this export.
-    pub(super) fn created(&self, made: Made) -> Created {
-        let Made { found, dir } = made;
+    pub(super) fn created(&self, made: CreatedEntry) -> Created {
+        let CreatedEntry { found, dir } = made;
         Created { file: self.beside(found.node), attrs: found.attrs, dir, is_new: true }
     }
 
@@ -218,7 +218,7 @@ impl File {
     fn finish(
         &self,
         caller: &Caller,
-        (name, made): (Name<'_>, Made),
+        (name, made): (Name<'_>, CreatedEntry),
         set: &SetAttrs,
         list: Option<&NewList>,
         pending: &mut PendingSync,

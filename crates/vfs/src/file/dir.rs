@@ -4,7 +4,7 @@ use super::acl::{Ruling, check_mode};
 use super::core::{Created, File, Resolved, check_is_dir};
 use crate::acl::access::{self, Access};
 use crate::backend::durability::PendingSync;
-use crate::backend::{Blocking, EntryRef, EntrySink, Found, NameFilter, SyncScope};
+use crate::backend::{Blocking, EntryRef, EntrySink, Lookup, NameFilter, SyncScope};
 use crate::error::{FsError, FsResult, Wait};
 use crate::model::attrs::STICKY;
 use crate::model::attrs::{Attrs, Change, FileType};
@@ -27,13 +27,13 @@ pub struct Listing {
 }
 
 /// A directory in which a caller may look names up.
-pub struct OpenedDir<'f> {
+pub struct OpenDir<'f> {
     dir: &'f File,
     /// The directory's attributes when that was authorized.
     pub attrs: Attrs,
 }
 
-impl OpenedDir<'_> {
+impl OpenDir<'_> {
     /// The file of a name. `.` is the directory, `..` its parent; the root's parent is the root, so no name leads out of a
     /// volume.
     pub fn lookup(&self, name: &[u8], blocking: Blocking) -> FsResult<Resolved> {
@@ -50,7 +50,7 @@ impl OpenedDir<'_> {
 
 impl Resolved {
     /// As [`File::open_dir`], by the attributes that the name has led to just now.
-    pub fn open_dir(&self, caller: &Caller, blocking: Blocking) -> FsResult<OpenedDir<'_>> {
+    pub fn open_dir(&self, caller: &Caller, blocking: Blocking) -> FsResult<OpenDir<'_>> {
         self.file.opened_dir(self.attrs, caller, blocking)
     }
 }
@@ -61,15 +61,15 @@ type IsMeant<'m> = &'m dyn Fn(&Attrs) -> bool;
 impl File {
     /// Authorizes `caller` to look names up in this directory.
     #[inline]
-    pub fn open_dir(&self, caller: &Caller, blocking: Blocking) -> FsResult<OpenedDir<'_>> {
+    pub fn open_dir(&self, caller: &Caller, blocking: Blocking) -> FsResult<OpenDir<'_>> {
         self.opened_dir(self.node.attrs(blocking)?, caller, blocking)
     }
 
     #[inline]
-    fn opened_dir(&self, attrs: Attrs, caller: &Caller, blocking: Blocking) -> FsResult<OpenedDir<'_>> {
+    fn opened_dir(&self, attrs: Attrs, caller: &Caller, blocking: Blocking) -> FsResult<OpenDir<'_>> {
         check_is_dir(&attrs)?;
         self.check(&attrs, caller, Access::EXECUTE, blocking)?;
-        Ok(OpenedDir { dir: self, attrs })
+        Ok(OpenDir { dir: self, attrs })
     }
 
     /// The target of a symbolic link. It is returned, never followed: its meaning is the client's.
@@ -119,7 +119,7 @@ impl File {
     }
 
     /// The name in this directory that is like `name` to `fold`, as it is stored. Who may not list the directory finds none.
-    pub fn find_folded(&self, caller: &Caller, name: &[u8], fold: Fold) -> FsResult<Option<Vec<u8>>> {
+    pub fn find_ignoring_case(&self, caller: &Caller, name: &[u8], fold: Fold) -> FsResult<Option<Vec<u8>>> {
         let attrs = self.node.attrs(Blocking::Allowed)?;
         check_is_dir(&attrs)?;
         if self.check(&attrs, caller, Access::READ, Blocking::Allowed).is_err() {
@@ -166,7 +166,7 @@ impl File {
         let name = self.new_name(ruling, caller, name)?;
         // A type never changes. What there is to say against the target is said after what there is against the caller.
         let target_type = target.node.attrs(Blocking::Allowed).map(|attrs| attrs.file_type);
-        self.ask_before_link(ruling, caller, target)?;
+        self.check_claims_for_link(ruling, caller, target)?;
         let made = self.node.link(name, &target.node, &|attrs| {
             ruling.check_add(attrs, caller, false)?;
             if target_type? == FileType::Directory { Err(FsError::IsDirectory) } else { Ok(()) }
@@ -191,7 +191,7 @@ impl File {
         if target.node.attrs(Blocking::Allowed)?.file_type == FileType::Directory {
             return Err(FsError::IsDirectory);
         }
-        self.ask_before_unlink(ruling, caller, name)?;
+        self.check_claims_for_unlink(ruling, caller, name)?;
         let (volume, child) = (self.volume(), self.volume().watches().child(&self.node, name));
         let overwritten = volume.may_have_streams(&self.node, name);
         let authorize = |_: &EntryRef<'_>, to: &EntryRef<'_>| {
@@ -219,7 +219,7 @@ impl File {
         if target.node.attrs(Blocking::Allowed)?.links == 0 {
             return Err(FsError::NotFound);
         }
-        self.ask_before_link(ruling, caller, target)
+        self.check_claims_for_link(ruling, caller, target)
     }
 
     /// Whether `caller` may take the name of `object`, which has `attrs`, out of this directory now.
@@ -270,7 +270,7 @@ impl File {
         let old = self.old_name(ruling, caller, name)?;
         let has_another = |now: &Attrs| now.file_id == file_id && now.links > 1;
         let removed = self.take_out((ruling, caller), old, (false, Some(&has_another)), pending)?;
-        self.tell_moved(Name::new(name)?, to_dir, Name::new(to)?);
+        self.update_links_of(Name::new(name)?, to_dir, Name::new(to)?);
         Ok(removed)
     }
 
@@ -292,7 +292,7 @@ impl File {
         (is_dir, is_meant): (bool, Option<IsMeant<'_>>),
         pending: &mut PendingSync,
     ) -> FsResult<Change> {
-        self.ask_before_unlink(ruling, caller, name)?;
+        self.check_claims_for_unlink(ruling, caller, name)?;
         let (volume, child) = (self.volume(), self.volume().watches().child(&self.node, name));
         let named = volume.may_have_streams(&self.node, name);
         let authorize = |entry: &EntryRef<'_>| {
@@ -375,8 +375,8 @@ impl File {
                 Ruling::Lists { .. } => check_listed_move(caller, (from_ruling, from), (to_ruling, to)),
             }
         };
-        self.ask_before_unlink(from_ruling, caller, from_name)?;
-        to_dir.ask_before_unlink(to_ruling, caller, to_name)?;
+        self.check_claims_for_unlink(from_ruling, caller, from_name)?;
+        to_dir.check_claims_for_unlink(to_ruling, caller, to_name)?;
         let (root, watches) = (self.volume().root(), self.volume().watches());
         let [moved, replaced] =
             [(self, from_name), (to_dir, to_name)].map(|(dir, name)| watches.child(&dir.node, name));
@@ -388,7 +388,7 @@ impl File {
             // Two names of one file: rename(2) leaves both.
             return Ok(changes);
         }
-        self.tell_moved(from_name, to_dir, to_name);
+        self.update_links_of(from_name, to_dir, to_name);
         let (gone, new) = (NameChange::Removed(from.into()), NameChange::Added(to.into()));
         if across {
             self.index_changed(&changes.0, || vec![gone]);
@@ -407,7 +407,7 @@ impl File {
         (ruling, caller): (Ruling<'_>, &Caller),
         name: Name<'_>,
         across: bool,
-    ) -> Option<Option<Found>> {
+    ) -> Option<Option<Lookup>> {
         let can_matter = across && matches!(ruling, Ruling::Mode(_)) && !caller.is_root();
         let looks = can_matter && self.volume().capabilities().acls;
         // Where nothing is found, the verb itself says what is wrong.
@@ -422,7 +422,7 @@ impl File {
     /// After names in this directory have changed: the flush, and those who keep a listing.
     pub(super) fn names_changed(&self, caller: &Caller, pending: &mut PendingSync) {
         self.require_sync(pending, SyncScope::All);
-        self.tell_listing_changed(caller.listing);
+        self.notify_listing_changed(caller.listing);
     }
 
     /// The name of an entry to be changed in this directory. A bad one is told only to those who may change the directory.

@@ -13,7 +13,7 @@ use crate::file_key::FileKey;
 use crate::model::attrs::{Attrs, Change, FileType, Time};
 use crate::model::caller::Caller;
 use crate::namespace::Export;
-use crate::volume::extra_attrs::Kept;
+use crate::volume::extra_attrs::ExtraAttrs;
 use std::sync::Arc;
 
 /// How often a change time is set whose record was written too slowly.
@@ -22,22 +22,22 @@ const CHANGED_TRIES: u32 = 3;
 impl Export {
     /// What is kept with the file of `key`, which has `attrs`: that of a listing, which opens files only where it has not asked
     /// before.
-    pub fn kept(self: &Arc<Self>, key: &FileKey, attrs: &Attrs) -> FsResult<Kept> {
-        if !self.volume.keeps(attrs) {
-            return Ok(Kept::default());
+    pub fn extra_attrs(self: &Arc<Self>, key: &FileKey, attrs: &Attrs) -> FsResult<ExtraAttrs> {
+        if !self.volume.has_extra_attrs(attrs) {
+            return Ok(ExtraAttrs::default());
         }
         match self.volume.kept().slot(key).recall(attrs) {
             Some(kept) => Ok(self.volume.with_style(kept)),
-            None => self.file(key, Blocking::Allowed)?.kept(attrs, Blocking::Allowed),
+            None => self.file(key, Blocking::Allowed)?.extra_attrs(attrs, Blocking::Allowed),
         }
     }
 }
 
 impl File {
     /// What is kept with this file, which has `attrs`.
-    pub fn kept(&self, attrs: &Attrs, blocking: Blocking) -> FsResult<Kept> {
-        let Some(xattrs) = self.node.xattrs().filter(|_| self.volume().keeps(attrs)) else {
-            return Ok(Kept::default());
+    pub fn extra_attrs(&self, attrs: &Attrs, blocking: Blocking) -> FsResult<ExtraAttrs> {
+        let Some(xattrs) = self.node.xattrs().filter(|_| self.volume().has_extra_attrs(attrs)) else {
+            return Ok(ExtraAttrs::default());
         };
         let slot = self.volume().kept().slot(&self.key());
         if let Some(kept) = slot.recall(attrs) {
@@ -47,8 +47,8 @@ impl File {
             return Err(FsError::Wait(Wait::Storage));
         }
         let kept = match xattrs.get(XattrName::KEPT) {
-            Ok(bytes) => Kept::decode(&bytes),
-            Err(FsError::NotFound) => Kept::default(),
+            Ok(bytes) => ExtraAttrs::decode(&bytes),
+            Err(FsError::NotFound) => ExtraAttrs::default(),
             Err(error) => return Err(error),
         };
         slot.remember(attrs, kept);
@@ -60,7 +60,7 @@ impl File {
     pub fn authorize_born(&self, caller: &Caller) -> FsResult<()> {
         check_writable(caller)?;
         let attrs = self.node.attrs(Blocking::Allowed)?;
-        if !self.volume().keeps(&attrs) {
+        if !self.volume().has_extra_attrs(&attrs) {
             return Err(FsError::NotSupported);
         }
         if caller.is_root() || caller.uid == attrs.uid {
@@ -76,16 +76,16 @@ impl File {
     /// Sets when this file was made. What the storage says of that stays, and is not shown any longer.
     pub fn set_born(&self, caller: &Caller, born: Time, pending: &mut PendingSync) -> FsResult<Change> {
         self.authorize_born(caller)?;
-        self.keep(caller, |kept| kept.born = Some(born), pending)
+        self.update_extra_attrs(caller, |kept| kept.born = Some(born), pending)
     }
 
     /// Keeps with this file what `change` makes of what is kept now. Its owner may, and whoever may write it. That changes the file,
     /// so a change time that was set is not kept, unless `change` sets one.
     /// [`FsError::NotSupported`] where the storage keeps nothing with files.
-    pub fn keep(
+    pub fn update_extra_attrs(
         &self,
         caller: &Caller,
-        change: impl FnOnce(&mut Kept),
+        change: impl FnOnce(&mut ExtraAttrs),
         pending: &mut PendingSync,
     ) -> FsResult<Change> {
         check_writable(caller)?;
@@ -93,8 +93,9 @@ impl File {
         let slot = self.volume().kept().slot(&self.key());
         let _changing = slot.lock_change();
         let before = self.node.attrs(Blocking::Allowed)?;
-        let was = self.kept(&before, Blocking::Allowed)?;
-        let mut kept = Kept { is_damaged: false, set_changed: None, changed_at: Time::default(), ..was };
+        let was = self.extra_attrs(&before, Blocking::Allowed)?;
+        let mut kept =
+            ExtraAttrs { is_damaged: false, set_changed: None, changed_at: Time::default(), ..was };
         change(&mut kept);
         let rights = self.rights(caller, &before, Blocking::Allowed)?;
         let authorize = |attrs: &Attrs| {
@@ -105,9 +106,10 @@ impl File {
                     Some(_) => return Err(FsError::Access),
                 }
             }
-            self.ask_holders(caller.by, IoKind::SetAttrs, || Span::ALL)
+            self.check_claims(caller.by, IoKind::SetAttrs, || Span::ALL)
         };
-        let write = |kept: &Kept| xattrs.set(XattrName::KEPT, &kept.encode(), SetXattr::Either, &authorize);
+        let write =
+            |kept: &ExtraAttrs| xattrs.set(XattrName::KEPT, &kept.encode(), SetXattr::Either, &authorize);
         let mut after = write(&kept)?.after;
         if kept.set_changed.is_some() {
             // Only now it is known what the storage says of the time.
@@ -127,12 +129,12 @@ impl File {
 
 impl crate::Volume {
     /// What is kept, with what the volume says besides.
-    fn with_style(&self, kept: Kept) -> Kept {
-        Kept { is_listed: self.security_style() == SecurityStyle::Ntfs, ..kept }
+    fn with_style(&self, kept: ExtraAttrs) -> ExtraAttrs {
+        ExtraAttrs { is_listed: self.security_style() == SecurityStyle::Ntfs, ..kept }
     }
 
     /// Whether anything can be kept with a file that has `attrs`.
-    pub fn keeps(&self, attrs: &Attrs) -> bool {
+    pub fn has_extra_attrs(&self, attrs: &Attrs) -> bool {
         let carries = matches!(attrs.file_type, FileType::Regular | FileType::Directory);
         carries && self.capabilities().xattrs.is_some()
     }
@@ -180,19 +182,23 @@ mod tests {
         (root, made.file)
     }
 
-    fn kept(file: &File) -> Kept {
+    fn kept(file: &File) -> ExtraAttrs {
         let attrs = file.attrs(Blocking::Allowed).unwrap();
-        file.kept(&attrs, Blocking::Allowed).unwrap()
+        file.extra_attrs(&attrs, Blocking::Allowed).unwrap()
     }
 
     #[test]
     fn what_is_kept_comes_back_by_every_name_and_key() {
         let (root, file) = rig();
         let (user, born) = (Caller::new(1, 1, []), Time { seconds: -5, nanos: 7 });
-        assert_eq!(kept(&file), Kept::default());
+        assert_eq!(kept(&file), ExtraAttrs::default());
         let mut pending = PendingSync::default();
         let change = file
-            .keep(&user, |kept| (kept.flags, kept.born) = (Some(HIDDEN), Some(born)), &mut pending)
+            .update_extra_attrs(
+                &user,
+                |kept| (kept.flags, kept.born) = (Some(HIDDEN), Some(born)),
+                &mut pending,
+            )
             .unwrap();
         assert!(change.after.change > change.before.change && pending.added() == 1);
         root.link(&user, &file, b"link", &mut pending).unwrap();
@@ -200,7 +206,7 @@ mod tests {
         for name in [b"link".as_slice(), b"moved"] {
             let dir = root.open_dir(&user, Blocking::Allowed).unwrap();
             let found = dir.lookup(name, Blocking::Allowed).unwrap();
-            let by_key = root.export().kept(&found.file.key(), &found.attrs).unwrap();
+            let by_key = root.export().extra_attrs(&found.file.key(), &found.attrs).unwrap();
             assert_eq!((by_key.flags, by_key.born), (Some(HIDDEN), Some(born)));
         }
     }
@@ -210,14 +216,15 @@ mod tests {
         let (_root, file) = rig();
         let user = Caller::new(1, 1, []);
         let now = || file.attrs(Blocking::Allowed).unwrap();
-        assert_eq!(file.kept(&now(), Blocking::Never), Err(FsError::Wait(Wait::Storage)));
-        assert_eq!(kept(&file), Kept::default());
-        assert_eq!(file.kept(&now(), Blocking::Never), Ok(Kept::default()));
-        file.keep(&user, |kept| kept.flags = Some(HIDDEN), &mut PendingSync::default()).unwrap();
-        assert_eq!(file.kept(&now(), Blocking::Never).unwrap().flags, Some(HIDDEN));
+        assert_eq!(file.extra_attrs(&now(), Blocking::Never), Err(FsError::Wait(Wait::Storage)));
+        assert_eq!(kept(&file), ExtraAttrs::default());
+        assert_eq!(file.extra_attrs(&now(), Blocking::Never), Ok(ExtraAttrs::default()));
+        file.update_extra_attrs(&user, |kept| kept.flags = Some(HIDDEN), &mut PendingSync::default())
+            .unwrap();
+        assert_eq!(file.extra_attrs(&now(), Blocking::Never).unwrap().flags, Some(HIDDEN));
         let mode = SetAttrs { mode: Some(0o600), ..SetAttrs::default() };
         file.set_attrs(&user, &mode, None, &mut PendingSync::default()).unwrap();
-        assert_eq!(file.kept(&now(), Blocking::Never), Err(FsError::Wait(Wait::Storage)));
+        assert_eq!(file.extra_attrs(&now(), Blocking::Never), Err(FsError::Wait(Wait::Storage)));
         assert_eq!(kept(&file).flags, Some(HIDDEN));
     }
 
@@ -229,17 +236,17 @@ mod tests {
         let set = Time { seconds: 5, nanos: 6 };
         let shown = || {
             let attrs = file.attrs(Blocking::Allowed).unwrap();
-            file.kept(&attrs, Blocking::Allowed).unwrap().changed(&attrs)
+            file.extra_attrs(&attrs, Blocking::Allowed).unwrap().changed(&attrs)
         };
-        file.keep(&user, |kept| kept.set_changed = Some(set), &mut pending).unwrap();
+        file.update_extra_attrs(&user, |kept| kept.set_changed = Some(set), &mut pending).unwrap();
         assert_eq!(shown(), set);
         clock.store(2000, Ordering::Relaxed);
         assert_eq!(shown(), set);
         let mode = SetAttrs { mode: Some(0o600), ..SetAttrs::default() };
         file.set_attrs(&user, &mode, None, &mut pending).unwrap();
         assert_eq!(shown(), Time { seconds: 2000, nanos: 0 });
-        file.keep(&user, |kept| kept.set_changed = Some(set), &mut pending).unwrap();
-        file.keep(&user, |kept| kept.flags = Some(HIDDEN), &mut pending).unwrap();
+        file.update_extra_attrs(&user, |kept| kept.set_changed = Some(set), &mut pending).unwrap();
+        file.update_extra_attrs(&user, |kept| kept.flags = Some(HIDDEN), &mut pending).unwrap();
         assert_eq!(shown(), Time { seconds: 2000, nanos: 0 });
     }
 
@@ -247,7 +254,8 @@ mod tests {
     fn those_may_who_own_or_write() {
         let (_root, file) = rig();
         let set = |caller: &Caller| {
-            file.keep(caller, |kept| kept.flags = Some(HIDDEN), &mut PendingSync::default()).map(drop)
+            file.update_extra_attrs(caller, |kept| kept.flags = Some(HIDDEN), &mut PendingSync::default())
+                .map(drop)
         };
         assert_eq!(set(&Caller::new(2, 2, [])), Err(FsError::Access));
         let mut reader = Caller::new(1, 1, []);
@@ -260,7 +268,7 @@ mod tests {
     fn a_client_that_names_attributes_reaches_no_record() {
         let (_root, file) = rig();
         let (user, mut pending) = (Caller::new(1, 1, []), PendingSync::default());
-        file.keep(&user, |kept| kept.flags = Some(HIDDEN), &mut pending).unwrap();
+        file.update_extra_attrs(&user, |kept| kept.flags = Some(HIDDEN), &mut pending).unwrap();
         let name = XattrName::KEPT.bytes();
         assert_eq!(file.get_xattr(&user, name), Err(FsError::Access));
         let planted = file.set_xattr(&user, (name, b"planted"), SetXattr::Either, &mut pending);
@@ -279,10 +287,10 @@ mod tests {
         };
         for garbage in [&b""[..], &[9; 20], &[1; 64 << 10]] {
             plant(garbage);
-            assert_eq!(kept(&file), Kept { is_damaged: true, ..Kept::default() });
+            assert_eq!(kept(&file), ExtraAttrs { is_damaged: true, ..ExtraAttrs::default() });
         }
         let user = Caller::new(1, 1, []);
-        file.keep(&user, |_| {}, &mut PendingSync::default()).unwrap();
-        assert_eq!(kept(&file), Kept::default());
+        file.update_extra_attrs(&user, |_| {}, &mut PendingSync::default()).unwrap();
+        assert_eq!(kept(&file), ExtraAttrs::default());
     }
 }

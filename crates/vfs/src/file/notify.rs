@@ -5,25 +5,25 @@ use crate::backend::Blocking;
 use crate::error::FsResult;
 use crate::model::attrs::Change;
 use crate::volume::case_index::NameChange;
-use crate::volume::change_notify::{Action, Tell, Watch, What, Wish};
+use crate::volume::change_notify::{Action, ChangeMask, OnEvents, Watch, WatchFilter};
 
 impl File {
     /// Has `tell` called when there is news of this directory, until the watch is dropped. Whether whoever asks may list it is for the
     /// protocol to know, which has it open.
-    pub fn watch(&self, wish: Wish, tell: Tell) -> FsResult<Watch> {
+    pub fn watch(&self, wish: WatchFilter, tell: OnEvents) -> FsResult<Watch> {
         check_is_dir(&self.node.attrs(Blocking::Allowed)?)?;
         self.volume().watches().add(self.key(), wish, tell)
     }
 
     /// Tells those who watch that what has a name in this directory was changed by a protocol that knows the name: a file alone does
     /// not know it.
-    pub fn tell_modified(&self, name: &[u8], what: What) {
+    pub fn notify_modified(&self, name: &[u8], what: ChangeMask) {
         let volume = self.volume();
         volume.watches().changed(volume.root(), &self.node, &[(Action::Modified, name)], what);
     }
 
     /// Tells those who watch this directory that it goes with its last open.
-    pub fn tell_deleting(&self) {
+    pub fn notify_deleting(&self) {
         self.volume().watches().gone(&self.key());
     }
 

@@ -7,7 +7,7 @@ use crate::acl::SecurityStyle;
 use crate::acl::access::{self, Access};
 use crate::backend::durability::{Durability, PendingSync};
 use crate::backend::{Blocking, NodeRef, SyncScope};
-use crate::claims::{By, IoKind, Span};
+use crate::claims::{IoKind, Requester, Span};
 use crate::error::{FsError, FsResult};
 use crate::model::attrs::{Attrs, Change, FileType, SetAttrs};
 use crate::model::caller::Caller;
@@ -27,13 +27,13 @@ pub enum Stability {
 }
 
 /// What was taken for a write in several parts. Given back, as far as it was not used, when this is dropped.
-pub struct Reserved {
+pub struct WriteReservation {
     file: NodeRef,
     offset: u64,
     len: usize,
 }
 
-impl Drop for Reserved {
+impl Drop for WriteReservation {
     fn drop(&mut self) {
         self.file.release(self.offset, self.len);
     }
@@ -42,15 +42,15 @@ impl Drop for Reserved {
 /// A file that a caller may read, write, or both: the only way to data.
 ///
 /// A protocol without opens authorizes each call ([`File::authorize_read`], [`File::authorize_write`]); one that knows them
-/// opens once ([`File::open`]), keeps what it got ([`Opened::into_owned`]) and is not asked for mode bits again. What it
+/// opens once ([`File::open`]), keeps what it got ([`OpenFile::into_owned`]) and is not asked for mode bits again. What it
 /// keeps is good for as long as the export that the file was reached by is served.
 #[derive(Clone)]
-pub struct Opened<'f> {
+pub struct OpenFile<'f> {
     file: Cow<'f, File>,
     caller: Cow<'f, Caller>,
     access: Access,
     /// Who reads and writes, to those who hold claims on the file.
-    by: By,
+    by: Requester,
     /// Whether mode bits are checked at each write, with the attributes that the write begins with.
     checks_writes: bool,
     /// The file stays as long as this is kept.
@@ -86,7 +86,7 @@ impl File {
         caller: &'f Caller,
         access: Access,
         blocking: Blocking,
-    ) -> FsResult<(Opened<'f>, Attrs)> {
+    ) -> FsResult<(OpenFile<'f>, Attrs)> {
         let attrs = self.attrs(blocking)?;
         Ok((self.open_by(&attrs, caller, access, blocking)?, attrs))
     }
@@ -98,7 +98,7 @@ impl File {
         caller: &'f Caller,
         access: Access,
         blocking: Blocking,
-    ) -> FsResult<Opened<'f>> {
+    ) -> FsResult<OpenFile<'f>> {
         check_opens(attrs, caller, access)?;
         self.check(attrs, caller, access, blocking)?;
         Ok(self.opened(caller, access, false))
@@ -110,7 +110,7 @@ impl File {
         caller: &'f Caller,
         access: Access,
         blocking: Blocking,
-    ) -> FsResult<(Opened<'f>, Attrs)> {
+    ) -> FsResult<(OpenFile<'f>, Attrs)> {
         let attrs = self.attrs(blocking)?;
         check_opens(&attrs, caller, access)?;
         // Who makes a file has what was asked for, whatever list it inherits (MS-FSA §2.1.5.1.1).
@@ -127,7 +127,7 @@ impl File {
         caller: &'f Caller,
         access: Access,
         blocking: Blocking,
-    ) -> FsResult<(Opened<'f>, Attrs)> {
+    ) -> FsResult<(OpenFile<'f>, Attrs)> {
         let attrs = self.attrs(blocking)?;
         check_opens(&attrs, caller, access)?;
         self.check_data(&attrs, caller, access, blocking)?;
@@ -135,7 +135,7 @@ impl File {
     }
 
     /// As [`File::open`] for what `caller` had open before a restart: what was allowed then is.
-    pub fn reopen<'f>(&'f self, caller: &'f Caller, access: Access) -> FsResult<Opened<'f>> {
+    pub fn reopen<'f>(&'f self, caller: &'f Caller, access: Access) -> FsResult<OpenFile<'f>> {
         check_regular(&self.attrs(Blocking::Allowed)?)?;
         Ok(self.opened(caller, access, false))
     }
@@ -147,7 +147,7 @@ impl File {
         &'f self,
         caller: &'f Caller,
         blocking: Blocking,
-    ) -> FsResult<(Opened<'f>, Attrs)> {
+    ) -> FsResult<(OpenFile<'f>, Attrs)> {
         let attrs = self.attrs(blocking)?;
         check_regular(&attrs)?;
         self.check_data(&attrs, caller, Access::READ, blocking)?;
@@ -157,7 +157,7 @@ impl File {
     /// Lets `caller` write in this one call, if the attributes allow it that the write begins with: they are looked at
     /// under the backend's lock, where they are fetched anyway, and not before. Where lists rule, the list is looked at now.
     #[inline]
-    pub fn authorize_write<'f>(&'f self, caller: &'f Caller) -> FsResult<Opened<'f>> {
+    pub fn authorize_write<'f>(&'f self, caller: &'f Caller) -> FsResult<OpenFile<'f>> {
         check_writable(caller)?;
         if self.volume().security_style() == SecurityStyle::Unix {
             return Ok(self.opened(caller, Access::WRITE, true));
@@ -169,31 +169,31 @@ impl File {
     }
 
     #[inline]
-    fn opened<'f>(&'f self, caller: &'f Caller, access: Access, checks_writes: bool) -> Opened<'f> {
+    fn opened<'f>(&'f self, caller: &'f Caller, access: Access, checks_writes: bool) -> OpenFile<'f> {
         let (file, by) = (Cow::Borrowed(self), caller.by);
-        Opened { file, caller: Cow::Borrowed(caller), access, by, checks_writes, pin: None }
+        OpenFile { file, caller: Cow::Borrowed(caller), access, by, checks_writes, pin: None }
     }
 }
 
-impl Opened<'_> {
+impl OpenFile<'_> {
     /// The same, to be kept.
-    pub fn into_owned(self) -> Opened<'static> {
+    pub fn into_owned(self) -> OpenFile<'static> {
         let Self { file, caller, access, by, checks_writes, pin } = self;
         let (file, caller) = (Cow::Owned(file.into_owned()), Cow::Owned(caller.into_owned()));
-        Opened { file, caller, access, by, checks_writes, pin }
+        OpenFile { file, caller, access, by, checks_writes, pin }
     }
 
     /// The same, allowed what `other`, an opening of the same file, is allowed as well.
     #[must_use]
-    pub fn joined(self, other: &Opened<'_>) -> Self {
+    pub fn with_access_of(self, other: &OpenFile<'_>) -> Self {
         Self { access: self.access.and(other.access), ..self }
     }
 
     /// The same, reading and writing by a claim of its own: it does not stand in its own way. The file of a claimed open stays for as
     /// long as this is kept, even if it loses its last name.
     #[must_use]
-    pub fn held_by(self, by: By) -> Self {
-        let pin = matches!(by, By::Open(_)).then(|| Arc::new(Pin::new(&self.file)));
+    pub fn with_claim(self, by: Requester) -> Self {
+        let pin = matches!(by, Requester::Open(_)).then(|| Arc::new(Pin::new(&self.file)));
         Self { by, pin, ..self }
     }
 
@@ -218,7 +218,7 @@ impl Opened<'_> {
     }
 
     /// A descriptor to splice `len` bytes at `offset` from, with [`Blocking::Never`] only if all of them are in memory;
-    /// `None` where [`Opened::read`] serves better, or says why not.
+    /// `None` where [`OpenFile::read`] serves better, or says why not.
     pub fn pages(&self, offset: u64, len: usize, blocking: Blocking) -> Option<Arc<OwnedFd>> {
         self.check_read(offset, len as u64).ok()?;
         self.file.data().descriptor(offset, len, blocking)
@@ -237,19 +237,19 @@ impl Opened<'_> {
             .file
             .data()
             .write(offset, data, &|attrs| self.authorize_change(attrs, offset, data.len() as u64))?;
-        self.stabilize(stability, pending);
+        self.schedule_sync(stability, pending);
         self.file.data_changed(change)
     }
 
     /// Takes what a write of `len` bytes at `offset` in several parts needs before the first of them, so that it is done
     /// whole or refused whole.
-    pub fn reserve(&self, offset: u64, len: usize) -> FsResult<Reserved> {
+    pub fn reserve(&self, offset: u64, len: usize) -> FsResult<WriteReservation> {
         self.check_write(offset, len)?;
         self.file.data().reserve(offset, len, &|attrs| self.authorize_change(attrs, offset, len as u64))?;
-        Ok(Reserved { file: NodeRef::clone(self.file.data()), offset, len })
+        Ok(WriteReservation { file: NodeRef::clone(self.file.data()), offset, len })
     }
 
-    /// As [`Opened::write`], unstable, for the `len` bytes that `pipe` holds.
+    /// As [`OpenFile::write`], unstable, for the `len` bytes that `pipe` holds.
     pub fn write_from_pipe(&self, offset: u64, pipe: BorrowedFd<'_>, len: usize) -> FsResult<Change> {
         self.check_write(offset, len)?;
         let authorize = |attrs: &Attrs| self.authorize_change(attrs, offset, len as u64);
@@ -275,7 +275,7 @@ impl Opened<'_> {
     }
 
     /// Adds the flush that makes earlier writes as stable as `stability` says.
-    pub fn stabilize(&self, stability: Stability, pending: &mut PendingSync) {
+    pub fn schedule_sync(&self, stability: Stability, pending: &mut PendingSync) {
         match stability {
             Stability::Unstable => {}
             Stability::Data => self.file.require_data_sync(pending, SyncScope::Data),
@@ -324,14 +324,14 @@ impl Opened<'_> {
     #[inline]
     pub fn check_read(&self, offset: u64, len: u64) -> FsResult<()> {
         self.check(Access::READ)?;
-        self.file.ask_holders(self.by, IoKind::Read, || Span::clamped(offset, len))
+        self.file.check_claims(self.by, IoKind::Read, || Span::clamped(offset, len))
     }
 
     /// Whether `len` bytes at `offset` of a file with these attributes may be changed now, and if so, whether that takes its
     /// set-id bits away.
     pub(super) fn authorize_change(&self, attrs: &Attrs, offset: u64, len: u64) -> FsResult<bool> {
         self.check_rights(attrs)?;
-        self.file.ask_holders(self.by, IoKind::Write, || Span::clamped(offset, len))?;
+        self.file.check_claims(self.by, IoKind::Write, || Span::clamped(offset, len))?;
         Ok(access::write_clears_set_id(attrs, &self.caller))
     }
 

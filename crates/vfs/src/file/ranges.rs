@@ -1,6 +1,6 @@
 //! Ranges of the data of files: holes, storage, copies.
 
-use super::open_file::{Opened, Stability};
+use super::open_file::{OpenFile, Stability};
 use crate::acl::access::Access;
 use crate::backend::AuthorizeWrite;
 use crate::backend::durability::PendingSync;
@@ -8,7 +8,7 @@ use crate::backend::ranges::{Ranges, Seek, Span};
 use crate::error::{FsError, FsResult};
 use crate::model::attrs::{Attrs, Change};
 
-impl Opened<'_> {
+impl OpenFile<'_> {
     /// Where data or a hole begins, as [`Ranges::seek`] says. Nothing of the data is told, so nobody's range is in the way.
     pub fn seek(&self, offset: u64, what: Seek) -> FsResult<Option<u64>> {
         self.check_read(offset, 0)?;
@@ -33,7 +33,7 @@ impl Opened<'_> {
         let authorize =
             |attrs: &Attrs| self.authorize_change(attrs, attrs.size, len.saturating_sub(attrs.size));
         let change = self.ranges()?.preallocate(len, &authorize)?;
-        self.stabilize(stability, pending);
+        self.schedule_sync(stability, pending);
         self.file().data_changed(change)
     }
 
@@ -63,7 +63,7 @@ impl Opened<'_> {
 
     /// [`FsError::CrossVolume`] unless this file can be copied and cloned to `target`: both are of one volume, or of two in the
     /// same file system.
-    pub fn reaches(&self, target: &Opened<'_>) -> FsResult<()> {
+    pub fn reaches(&self, target: &OpenFile<'_>) -> FsResult<()> {
         let (source, target) = (self.file(), target.file());
         let is_near =
             std::ptr::eq(source.volume(), target.volume()) || self.ranges()?.shares_storage(target.data());
@@ -71,10 +71,10 @@ impl Opened<'_> {
     }
 
     /// Copies a range of this file to `target`, perhaps only its beginning, as [`Ranges::copy_to`] says: how many bytes, and
-    /// what that did to `target`, which must be in reach ([`Opened::reaches`]).
+    /// what that did to `target`, which must be in reach ([`OpenFile::reaches`]).
     pub fn copy_to(
         &self,
-        target: &Opened<'_>,
+        target: &OpenFile<'_>,
         span: &Span,
         stability: Stability,
         pending: &mut PendingSync,
@@ -87,10 +87,10 @@ impl Opened<'_> {
     }
 
     /// Lets a range of `target` share the storage of this file, as [`Ranges::clone_to`] says, if it is in reach
-    /// ([`Opened::reaches`]).
+    /// ([`OpenFile::reaches`]).
     pub fn clone_to(
         &self,
-        target: &Opened<'_>,
+        target: &OpenFile<'_>,
         span: &Span,
         stability: Stability,
         pending: &mut PendingSync,
@@ -112,12 +112,12 @@ impl Opened<'_> {
     ) -> FsResult<R> {
         self.check(Access::WRITE)?;
         let done = act(&|attrs| self.authorize_change(attrs, offset, len))?;
-        self.stabilize(stability, pending);
+        self.schedule_sync(stability, pending);
         Ok(done)
     }
 
     /// What a range of this file is taken from for `target`. Each of the two carries the rights that its own export gives.
-    fn check_source(&self, target: &Opened<'_>, span: &Span) -> FsResult<&dyn Ranges> {
+    fn check_source(&self, target: &OpenFile<'_>, span: &Span) -> FsResult<&dyn Ranges> {
         self.reaches(target)?;
         self.check_read(span.source, span.len)?;
         self.ranges()

@@ -69,7 +69,7 @@ impl File {
         let _changing = volume.kept().slot(&self.key()).lock_change();
         self.check_streams_change(caller)?;
         // Its times change.
-        self.ask_holders(caller.by, IoKind::SetAttrs, || Span::ALL)?;
+        self.check_claims(caller.by, IoKind::SetAttrs, || Span::ALL)?;
         let dir = volume.make_streams_of(&self.key(), &mut |dir| {
             volume.require_sync(pending, dir, SyncScope::All);
         })?;
@@ -112,9 +112,9 @@ impl File {
         }
         let found = dir.lookup(from.name()?, Blocking::Allowed)?;
         let stream = self.with_stream(found.node, &found.attrs)?;
-        stream.ask_holders(caller.by, IoKind::Replace, || Span::ALL)?;
+        stream.check_claims(caller.by, IoKind::Replace, || Span::ALL)?;
         dir.rename(from.name()?, &dir, to.name()?, &|_, _| Ok(()))?;
-        self.tell_stream_moved(names.0, names.1);
+        self.update_stream_links(names.0, names.1);
         volume.require_sync(pending, &dir, SyncScope::All);
         volume.note_streams_changed(&self.node, pending)
     }
@@ -191,7 +191,7 @@ impl File {
         }
         let set = SetAttrs { size: Some(size), ..SetAttrs::default() };
         let change = self.data().change_attrs(&|attrs| {
-            self.ask_holders(setter.by, setter.kind, || Span::to_end(size.min(attrs.size)))?;
+            self.check_claims(setter.by, setter.kind, || Span::to_end(size.min(attrs.size)))?;
             Ok(set)
         })?;
         self.require_data_sync(pending, SyncScope::All);
@@ -205,7 +205,7 @@ mod tests {
     use crate::Wait;
     use crate::backend::durability::Durability;
     use crate::faulty::Faulty;
-    use crate::file::{Disposition, Opened, Stability};
+    use crate::file::{Disposition, OpenFile, Stability};
     use crate::memfs::MemFs;
     use crate::model::name::Name;
     use crate::model::volume_id::VolumeId;
@@ -288,7 +288,7 @@ mod tests {
 
     #[test]
     fn changes_of_ranges_are_those_that_its_file_shows() {
-        type Act = fn(&Opened<'_>, &Opened<'_>, &mut PendingSync) -> FsResult<Change>;
+        type Act = fn(&OpenFile<'_>, &OpenFile<'_>, &mut PendingSync) -> FsResult<Change>;
         let acts: [Act; 6] = [
             |to, _, pending| to.allocate(0, 10, Stability::Unstable, pending),
             |to, _, pending| to.preallocate(9000, Stability::Unstable, pending),

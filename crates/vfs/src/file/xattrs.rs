@@ -91,7 +91,7 @@ impl File {
             Some(rights) if rights.has(Rights::WRITE_XATTRS) => {}
             Some(_) => return Err(FsError::Access),
         }
-        self.ask_holders(caller.by, IoKind::SetAttrs, || Span::ALL)
+        self.check_claims(caller.by, IoKind::SetAttrs, || Span::ALL)
     }
 
     fn xattrs(&self) -> FsResult<&dyn Xattrs> {

@@ -8,7 +8,7 @@ use crate::backend::ranges::Ranges;
 use crate::backend::xattrs::Xattrs;
 use crate::backend::{
     AuthorizeCreate, AuthorizeLink, AuthorizeRemove, AuthorizeRename, AuthorizeSetattr, AuthorizeWrite,
-    Blocking, Entry, EntryRef, EntrySink, Found, Made, Node, NodeRef, Special, SyncScope,
+    Blocking, CreatedEntry, Entry, EntryRef, EntrySink, Lookup, Node, NodeRef, Special, SyncScope,
 };
 use crate::error::{FsError, FsResult};
 use crate::file_key::FileKey;
@@ -55,8 +55,8 @@ impl MemNode {
         }
     }
 
-    fn found(&self, store: &Store, id: u64) -> FsResult<Found> {
-        Ok(Found { node: Self::node_ref(&self.fs, id), attrs: store.inode(id)?.attrs() })
+    fn found(&self, store: &Store, id: u64) -> FsResult<Lookup> {
+        Ok(Lookup { node: Self::node_ref(&self.fs, id), attrs: store.inode(id)?.attrs() })
     }
 
     /// Runs `act`, which is given the attributes of this file and changes it, at one moment.
@@ -70,12 +70,12 @@ impl MemNode {
     }
 
     /// Runs `act`, which gives an object (whose number it returns) a name in this directory.
-    fn add(&self, act: impl FnOnce(&mut Store, &Attrs, Time) -> FsResult<u64>) -> FsResult<Made> {
+    fn add(&self, act: impl FnOnce(&mut Store, &Attrs, Time) -> FsResult<u64>) -> FsResult<CreatedEntry> {
         let (found, dir) = self.change(|store, before, now| {
             let id = act(store, before, now)?;
             self.found(store, id)
         })?;
-        Ok(Made { found, dir })
+        Ok(CreatedEntry { found, dir })
     }
 
     /// Makes what `object` says and gives it a name in this directory.
@@ -84,7 +84,7 @@ impl MemNode {
         name: Name<'_>,
         authorize: AuthorizeCreate<'_>,
         object: impl FnOnce() -> FsResult<(FileType, Device, Body)>,
-    ) -> FsResult<Made> {
+    ) -> FsResult<CreatedEntry> {
         self.add(|store, before, now| {
             let new_inode = authorize(before)?;
             new_inode.check_ids()?;
@@ -207,14 +207,14 @@ impl Node for MemNode {
         Ok(target)
     }
 
-    fn lookup(&self, name: Name<'_>, blocking: Blocking) -> FsResult<Found> {
+    fn lookup(&self, name: Name<'_>, blocking: Blocking) -> FsResult<Lookup> {
         self.fs.check_pace(blocking)?;
         let store = self.fs.lock();
         let id = store.child(self.id, name)?;
         self.found(&store, id)
     }
 
-    fn parent(&self) -> FsResult<Found> {
+    fn parent(&self) -> FsResult<Lookup> {
         let store = self.fs.lock();
         let id = store.entries(self.id)?.parent;
         self.found(&store, id)
@@ -239,13 +239,13 @@ impl Node for MemNode {
         Ok(true)
     }
 
-    fn create(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<Made> {
+    fn create(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<CreatedEntry> {
         self.make(name, authorize, || {
             Ok((FileType::Regular, Device::default(), Body::Regular(Pages::default())))
         })
     }
 
-    fn make_dir(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<Made> {
+    fn make_dir(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<CreatedEntry> {
         let body = || Body::Directory(Entries::new(self.id));
         self.make(name, authorize, || Ok((FileType::Directory, Device::default(), body())))
     }
@@ -255,7 +255,7 @@ impl Node for MemNode {
         name: Name<'_>,
         special: Special<'_>,
         authorize: AuthorizeCreate<'_>,
-    ) -> FsResult<Made> {
+    ) -> FsResult<CreatedEntry> {
         let none = Device::default();
         self.make(name, authorize, || {
             Ok(match special {
@@ -272,7 +272,7 @@ impl Node for MemNode {
         })
     }
 
-    fn link(&self, name: Name<'_>, target: &NodeRef, authorize: AuthorizeLink<'_>) -> FsResult<Made> {
+    fn link(&self, name: Name<'_>, target: &NodeRef, authorize: AuthorizeLink<'_>) -> FsResult<CreatedEntry> {
         let target = self.peer(target)?;
         self.add(|store, before, now| {
             authorize(before)?;

@@ -1,6 +1,6 @@
 //! Who is asking.
 
-use crate::claims::{By, LeaseKey};
+use crate::claims::{LeaseKey, Requester};
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -77,7 +77,7 @@ pub struct Caller {
     /// Whether the export refuses this caller every change.
     pub read_only: bool,
     /// Who it is to those who hold claims on files: its own do not stand in its way.
-    pub by: By,
+    pub by: Requester,
     /// Whose listings of the directories in which it changes names are right already.
     pub listing: Option<LeaseKey>,
 }
@@ -90,7 +90,7 @@ impl Caller {
 
     /// A caller with the rights of `identity`.
     pub(crate) fn of(identity: Arc<Credential>, read_only: bool) -> Self {
-        Self { identity, read_only, by: By::Anonymous, listing: None }
+        Self { identity, read_only, by: Requester::Anonymous, listing: None }
     }
 
     /// Whether mode bits do not bind this caller.

@@ -133,7 +133,7 @@ pub struct Origin {
 
 /// Permission that an export has given: for as long as it still would, what was got by it stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Admission {
+pub struct ExportAccess {
     /// The export.
     pub export: ExportId,
     /// Address that the call came from.
@@ -248,7 +248,7 @@ impl Namespace {
     }
 
     /// Whether an export that has let somebody in still does, and still lets changes happen if it was about these.
-    pub fn admits(&self, admission: &Admission) -> bool {
+    pub fn admits(&self, admission: &ExportAccess) -> bool {
         let export = self.export(admission.export);
         let rule = export.and_then(|export| export.rule(admission.origin));
         rule.is_some_and(|rule| !(rule.read_only && admission.changes))

@@ -1,7 +1,7 @@
 //! The [`Scheduler`] between threads: one lock for each pool, taken only where something is limited.
 
 use super::{
-    Admission, Client, Demand, Limits, Moved, Nanos, Pacer, PoolLimits, Release, Scheduler, Throttled,
+    Client, Decision, Demand, Limits, Nanos, Pacer, PoolLimits, Release, Scheduler, Throttled, Transferred,
     VolumeLimits,
 };
 use crate::panics;
@@ -214,12 +214,12 @@ impl Gate {
         let now = slot.arbiter.pacer.now();
         let mut state = slot.arbiter.lock();
         match state.scheduler.admit(slot.volume, client, demand, now) {
-            Admission::Passed => true,
-            Admission::Owing => {
+            Decision::Passed => true,
+            Decision::Owing => {
                 slot.arbiter.release(state, now);
                 true
             }
-            Admission::Refused => false,
+            Decision::Refused => false,
         }
     }
 
@@ -244,12 +244,12 @@ impl Gate {
     }
 
     /// Corrects the bytes of a demand that has passed, perhaps after it has waited for its turn.
-    pub(super) fn settle(&self, client: Client, demand: Demand, moved: Moved, has_waited: bool) {
-        if moved != demand.moved() && self.is_limited() {
+    pub(super) fn refund_unused(&self, client: Client, demand: Demand, moved: Transferred, has_waited: bool) {
+        if moved != demand.transferred() && self.is_limited() {
             let slot = self.slot.load();
             let now = slot.arbiter.pacer.now();
             let mut state = slot.arbiter.lock();
-            state.scheduler.settle(slot.volume, client, demand, (moved, has_waited), now);
+            state.scheduler.refund_unused(slot.volume, client, demand, (moved, has_waited), now);
             if state.scheduled.is_some() {
                 slot.arbiter.release(state, now);
             }

@@ -1,7 +1,7 @@
 //! What each client may take: of a volume, or of all volumes of a pool together.
 
 use super::meter::Meter;
-use super::{Class, Client, Demand, Limits, Moved, Nanos};
+use super::{Class, Client, Demand, Limits, Nanos, Transferred};
 use std::collections::HashMap;
 
 /// A meter for each client, all with the same limits.
@@ -52,7 +52,7 @@ impl ClientMeters {
     }
 
     /// Corrects the bytes of a client's demand that has passed.
-    pub(super) fn settle(&mut self, client: Client, demand: Demand, moved: Moved, now: Nanos) {
+    pub(super) fn settle(&mut self, client: Client, demand: Demand, moved: Transferred, now: Nanos) {
         if let Some(meter) = self.meters.get_mut(&client) {
             meter.settle(demand, moved, now);
         }

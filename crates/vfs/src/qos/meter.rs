@@ -1,7 +1,7 @@
 //! All the rates of one [`Limits`], and of a [`Mix`].
 
 use super::bucket::Bucket;
-use super::{Class, Demand, Limits, Mix, Moved, Nanos, TURN_BYTES_MIN};
+use super::{Class, Demand, Limits, Mix, Nanos, TURN_BYTES_MIN, Transferred};
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
@@ -81,7 +81,7 @@ impl Meter {
     }
 
     /// Corrects the bytes of a demand that has passed: returns those that were not moved, takes those beyond.
-    pub(super) fn settle(&mut self, demand: Demand, moved: Moved, now: Nanos) {
+    pub(super) fn settle(&mut self, demand: Demand, moved: Transferred, now: Nanos) {
         let (read, written) = (u64::from(demand.read_bytes), u64::from(demand.write_bytes));
         let (did_read, did_write) = (u64::from(moved.read), u64::from(moved.written));
         self.read_bytes.correct(read, did_read, now);
@@ -157,7 +157,7 @@ impl MixMeter {
         if demand.class() == Class::Other {
             return;
         }
-        let (read, written) = self.counted(demand, demand.moved());
+        let (read, written) = self.counted(demand, demand.transferred());
         self.see(read, written);
         self.follow(now);
         self.time.take(read + written, now);
@@ -171,7 +171,7 @@ impl MixMeter {
         if demand.class() == Class::Other {
             return Nanos(0);
         }
-        let (read, written) = self.counted(demand, demand.moved());
+        let (read, written) = self.counted(demand, demand.transferred());
         self.time.takes(read + written)
     }
 
@@ -181,18 +181,18 @@ impl MixMeter {
         if demand.class() == Class::Other {
             return 1;
         }
-        let (read, written) = self.counted(demand, demand.moved());
+        let (read, written) = self.counted(demand, demand.transferred());
         let bytes = demand.read_bytes.saturating_add(demand.write_bytes);
         let operations = demand.reads.saturating_add(demand.writes);
         self.time.turns(read + written, operations.max(bytes.div_ceil(TURN_BYTES_MIN)))
     }
 
     /// Corrects the bytes of a demand that has passed. An operation that moved nothing still counts as one, but not in the mix.
-    pub(super) fn settle(&mut self, demand: Demand, moved: Moved, now: Nanos) {
-        if demand.class() == Class::Other && moved == Moved::default() {
+    pub(super) fn settle(&mut self, demand: Demand, moved: Transferred, now: Nanos) {
+        if demand.class() == Class::Other && moved == Transferred::default() {
             return;
         }
-        let (read, written) = self.counted(demand, demand.moved());
+        let (read, written) = self.counted(demand, demand.transferred());
         let (did_read, did_write) = self.counted(demand, moved);
         self.time.correct(read + written, did_read + did_write, now);
         let seen = |moved, did| if moved == 0 { 0 } else { did };
@@ -215,7 +215,7 @@ impl MixMeter {
     }
 
     /// Bytes read and written by a demand that moves so many, where each READ and WRITE counts for a block at least.
-    fn counted(&self, demand: Demand, moved: Moved) -> (u64, u64) {
+    fn counted(&self, demand: Demand, moved: Transferred) -> (u64, u64) {
         let least = |operations| u64::from(self.mix.op_bytes_min) * u64::from(operations);
         let read = u64::from(moved.read).max(least(demand.reads));
         (read, u64::from(moved.written).max(least(demand.writes)))

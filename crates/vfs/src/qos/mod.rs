@@ -23,8 +23,8 @@ pub use arbiter::{Arbiter, Gate, QueueResult, Waiter, is_anything_limited};
 pub use bucket::BURST;
 pub use limits::{Limits, MIX_STEPS, Mix, PoolLimits, VolumeLimits};
 pub use pacer::Pacer;
-pub use scheduler::{Admission, Release, Scheduler};
-pub use toll::{Charge, Toll};
+pub use scheduler::{Decision, Release, Scheduler};
+pub use toll::{Admission, Permit};
 
 use std::net::IpAddr;
 
@@ -70,14 +70,14 @@ pub struct Demand {
 
 /// Bytes that a call has moved, to settle what it paid.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Moved {
+pub struct Transferred {
     /// Bytes read.
     pub read: u32,
     /// Bytes written.
     pub written: u32,
 }
 
-impl Moved {
+impl Transferred {
     /// Bytes read.
     #[must_use]
     pub fn read(bytes: usize) -> Self {
@@ -203,13 +203,13 @@ impl Demand {
 
     /// The bytes that it may move.
     #[must_use]
-    pub const fn moved(self) -> Moved {
-        Moved { read: self.read_bytes, written: self.write_bytes }
+    pub const fn transferred(self) -> Transferred {
+        Transferred { read: self.read_bytes, written: self.write_bytes }
     }
 
     /// The same operations, moving so many bytes.
     #[must_use]
-    const fn moving(self, moved: Moved) -> Self {
+    const fn moving(self, moved: Transferred) -> Self {
         Self { read_bytes: moved.read, write_bytes: moved.written, ..self }
     }
 

@@ -4,7 +4,7 @@ use super::bucket::regained;
 use super::clients::{CLIENTS_MIN, ClientMeters};
 use super::fair_queue::{FairQueue, FlowState};
 use super::meter::{Meter, MixMeter};
-use super::{Class, Client, Demand, Moved, Nanos, Throttled, VolumeLimits};
+use super::{Class, Client, Demand, Nanos, Throttled, Transferred, VolumeLimits};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::Ipv6Addr;
 
@@ -298,7 +298,7 @@ impl<W> Queue<W> {
     }
 
     /// Takes from the debts of a client what a demand of it has not moved; returns what is left of the demand.
-    pub(super) fn forgive(&mut self, client: Client, demand: Demand, moved: Moved) -> Demand {
+    pub(super) fn forgive(&mut self, client: Client, demand: Demand, moved: Transferred) -> Demand {
         let mut left = demand;
         if self.debts == 0 {
             return left;
@@ -341,7 +341,7 @@ impl<W> Queue<W> {
         &mut self,
         client: Client,
         demand: Demand,
-        (moved, has_waited): (Moved, bool),
+        (moved, has_waited): (Transferred, bool),
         now: Nanos,
     ) {
         let unused = self.takes(demand).saturating_sub(self.takes(demand.moving(moved)));

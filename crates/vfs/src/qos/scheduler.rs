@@ -6,7 +6,7 @@ use super::clients::ClientMeters;
 use super::fair_queue::{FairQueue, FlowState};
 use super::meter::Meter;
 use super::queue::{Gone, Next, Queue, Waiting};
-use super::{Class, Client, Demand, Moved, Nanos, PoolLimits, Throttled, VolumeLimits};
+use super::{Class, Client, Demand, Nanos, PoolLimits, Throttled, Transferred, VolumeLimits};
 
 /// Demands that may wait in a volume.
 const WAITING_MAX: usize = 1 << 16;
@@ -38,7 +38,7 @@ pub struct Scheduler<W> {
 
 /// Whether a demand may pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Admission {
+pub enum Decision {
     /// It may, and is paid.
     Passed,
     /// It may, and is paid turn by turn from now on: to be followed by [`Scheduler::release`].
@@ -133,35 +133,35 @@ impl<W> Scheduler<W> {
 
     /// Lets a demand pass if it may pass now and takes nobody's turn; else it has to [`Scheduler::wait`].
     #[inline]
-    pub fn admit(&mut self, volume: usize, client: Client, demand: Demand, now: Nanos) -> Admission {
+    pub fn admit(&mut self, volume: usize, client: Client, demand: Demand, now: Nanos) -> Decision {
         let class = demand.class();
         if self.flows.has_ready() || self.meter.due(class) > now || self.per_client.due(client, class) > now {
-            return Admission::Refused;
+            return Decision::Refused;
         }
-        let Some(member) = member(&mut self.slots, volume) else { return Admission::Passed };
+        let Some(member) = member(&mut self.slots, volume) else { return Decision::Passed };
         if !demand.is_indivisible() && self.meter.turns(demand).max(member.queue.turns(demand)) > 1 {
             return self.owe(volume, client, demand, now);
         }
         if !member.queue.admit(client, demand, now) {
-            return Admission::Refused;
+            return Decision::Refused;
         }
         self.meter.take(demand, now);
         self.per_client.take(client, demand, now);
-        Admission::Passed
+        Decision::Passed
     }
 
     /// Lets a demand pass that takes several turns, if nobody waits whose turns these are.
     #[cold]
-    fn owe(&mut self, volume: usize, client: Client, demand: Demand, now: Nanos) -> Admission {
-        let Some(member) = member(&mut self.slots, volume) else { return Admission::Passed };
+    fn owe(&mut self, volume: usize, client: Client, demand: Demand, now: Nanos) -> Decision {
+        let Some(member) = member(&mut self.slots, volume) else { return Decision::Passed };
         let is_alone = self.meter.turns(demand) == 1 || self.flows.has_none_but(volume);
         if !is_alone || !member.queue.may(client, demand.class(), now) {
-            return Admission::Refused;
+            return Decision::Refused;
         }
         self.numbers += 1;
         member.queue.push(client, demand, (self.numbers, None), now);
         self.flows.enqueue(volume, &mut member.flow, demand.class());
-        Admission::Owing
+        Decision::Owing
     }
 
     /// Makes a demand wait: its number. Without such a volume, `waiter` comes back. To be followed by
@@ -181,7 +181,7 @@ impl<W> Scheduler<W> {
         Ok(self.numbers)
     }
 
-    /// Lets pass what may pass by now. What `is_gone` says nobody waits for any more takes nothing.
+    /// Lets pass what may pass by now. What `is_pending_removal` says nobody waits for any more takes nothing.
     pub fn release(&mut self, now: Nanos, is_gone: &dyn Fn(&W) -> bool) -> Release<W> {
         while let Some((volume, class)) = self.flows.wake(now) {
             if let Some(member) = member(&mut self.slots, volume) {
@@ -287,12 +287,12 @@ impl<W> Scheduler<W> {
 
     /// Corrects the bytes of a demand that has passed, perhaps after it has waited for its turn. To be followed by
     /// [`Scheduler::release`] where something waits.
-    pub fn settle(
+    pub fn refund_unused(
         &mut self,
         volume: usize,
         client: Client,
         demand: Demand,
-        (moved, has_waited): (Moved, bool),
+        (moved, has_waited): (Transferred, bool),
         now: Nanos,
     ) {
         let demand = match member(&mut self.slots, volume) {

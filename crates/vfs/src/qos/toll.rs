@@ -1,32 +1,32 @@
 //! The price of one call at a gate, and its payment.
 
-use super::{Client, Demand, Gate, Moved, QueueResult, Waiter};
+use super::{Client, Demand, Gate, QueueResult, Transferred, Waiter};
 use std::fmt;
 use std::sync::Arc;
 
 /// The price of a call, to be paid before it is done.
 #[derive(Clone)]
-pub struct Toll(Box<Account>);
+pub struct Admission(Box<Request>);
 
 /// A paid toll. Dropping it settles the account: bytes that were not moved, because a file ends, a permission is missing or a
 /// connection breaks, are refunded, each to the limit that was charged; bytes beyond the demand are charged.
-pub struct Charge(Box<Account>);
+pub struct Permit(Box<Request>);
 
 /// The account of a call. It has memory of its own, so that calls without one have little to carry.
 #[derive(Clone)]
-struct Account {
+struct Request {
     gate: Arc<Gate>,
     client: Client,
     demand: Demand,
-    moved: Moved,
+    moved: Transferred,
     has_waited: bool,
 }
 
-impl Toll {
+impl Admission {
     /// The price of a demand of `client` at `gate`.
     pub fn new(gate: &Arc<Gate>, client: Client, demand: Demand) -> Self {
-        let (gate, client, moved) = (Arc::clone(gate), client.to_canonical(), Moved::default());
-        Self(Box::new(Account { gate, client, demand, moved, has_waited: false }))
+        let (gate, client, moved) = (Arc::clone(gate), client.to_canonical(), Transferred::default());
+        Self(Box::new(Request { gate, client, demand, moved, has_waited: false }))
     }
 
     /// The demand that it is for.
@@ -35,8 +35,8 @@ impl Toll {
     }
 
     /// Pays, if that is possible at once. If not, the call has to [`Toll::wait`].
-    pub fn pay(self) -> Result<Charge, Self> {
-        if self.0.gate.admit(self.0.client, self.0.demand) { Ok(Charge(self.0)) } else { Err(self) }
+    pub fn try_acquire(self) -> Result<Permit, Self> {
+        if self.0.gate.admit(self.0.client, self.0.demand) { Ok(Permit(self.0)) } else { Err(self) }
     }
 
     /// Queues `waiter` until this is paid. It has been paid when [`Waiter::pass`] is called, or at once after [`QueueResult::Passed`].
@@ -45,13 +45,13 @@ impl Toll {
     }
 
     /// The payment of a toll that has waited.
-    pub fn paid(mut self) -> Charge {
+    pub fn into_permit(mut self) -> Permit {
         self.0.has_waited = true;
-        Charge(self.0)
+        Permit(self.0)
     }
 }
 
-impl fmt::Debug for Toll {
+impl fmt::Debug for Admission {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Toll")
             .field("client", &self.0.client)
@@ -60,21 +60,21 @@ impl fmt::Debug for Toll {
     }
 }
 
-impl Charge {
+impl Permit {
     /// Counts bytes that were moved.
-    pub fn spend(&mut self, moved: Moved) {
+    pub fn record(&mut self, moved: Transferred) {
         self.0.moved = self.0.moved.and(moved);
     }
 
     /// Counts all bytes of the demand as moved.
-    pub fn spend_all(&mut self) {
-        self.0.moved = self.0.demand.moved();
+    pub fn record_all(&mut self) {
+        self.0.moved = self.0.demand.transferred();
     }
 }
 
-impl Drop for Charge {
+impl Drop for Permit {
     fn drop(&mut self) {
-        let Account { gate, client, demand, moved, has_waited } = &*self.0;
-        gate.settle(*client, *demand, *moved, *has_waited);
+        let Request { gate, client, demand, moved, has_waited } = &*self.0;
+        gate.refund_unused(*client, *demand, *moved, *has_waited);
     }
 }

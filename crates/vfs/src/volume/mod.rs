@@ -13,18 +13,18 @@ use crate::backend::durability::{Durability, PendingSync};
 use crate::backend::{Backend, Blocking, EntryRef, NodeRef, SyncScope};
 use crate::claims::{Claims, Effect, Grace, Link, Stream, Timeouts};
 use crate::error::{FsError, FsResult};
-use crate::file_key::FileKey;
+use crate::file_key::{FileKey, ViewId};
 use crate::model::attrs::{FileType, FsLimits, FsStat};
 use crate::model::name::Name;
 use crate::model::volume_id::VolumeId;
-use crate::qos::{Demand, Gate, Nanos, Toll};
+use crate::qos::{Admission, Demand, Gate, Nanos};
 use case_index::{NameChange, NameIndexes};
 use change_notify::Watches;
 use extra_attrs::KeptCache;
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 use streams::StreamTree;
-use traffic::{Reads, Traffic};
+use traffic::{ReadCounts, Traffic};
 
 /// How often somebody looks again whether a name has gone that another thread removes: ten seconds' worth, or a thousand names.
 const REMOVAL_MOMENTS_MAX: usize = 1000;
@@ -44,7 +44,7 @@ pub struct Volume {
     gate: Arc<Gate>,
     traffic: Traffic,
     /// What was read of what is kept with its files.
-    kept: KeptCache,
+    extra_attrs: KeptCache,
     /// Who holds what of its files; made for the first who does.
     claims: OnceLock<Claims>,
     /// Where the named streams of its files are.
@@ -80,7 +80,7 @@ impl Volume {
             instance,
             gate,
             traffic: Traffic::default(),
-            kept: KeptCache::default(),
+            extra_attrs: KeptCache::default(),
             claims: OnceLock::new(),
             streams: StreamTree::default(),
             watches: Arc::default(),
@@ -135,8 +135,8 @@ impl Volume {
     /// What a call of `client` to this volume must pay before anything is done for it; `None` if nothing is limited. The one
     /// place of admission, for every protocol.
     #[inline]
-    pub fn toll(&self, client: IpAddr, demand: Demand) -> Option<Toll> {
-        self.gate.is_limited().then(|| Toll::new(&self.gate, client, demand))
+    pub fn admission(&self, client: IpAddr, demand: Demand) -> Option<Admission> {
+        self.gate.is_limited().then(|| Admission::new(&self.gate, client, demand))
     }
 
     /// Who holds what of its files, for protocols that hold something.
@@ -146,7 +146,7 @@ impl Volume {
 
     /// The same, if anything is held.
     #[inline]
-    pub(crate) fn held(&self) -> Option<&Claims> {
+    pub(crate) fn active_claims(&self) -> Option<&Claims> {
         self.claims.get().filter(|claims| !claims.is_empty())
     }
 
@@ -182,7 +182,7 @@ impl Volume {
             return Ok(());
         }
         let mut result = Ok(());
-        for left in claims.deliver(claims.expire(now)) {
+        for left in claims.deliver_effects(claims.expire(now)) {
             if let Effect::Remove { file, stream, link } = left {
                 let removed = match stream == Stream::default() {
                     true => self.remove_deleted(claims, now, &file, &link),
@@ -265,11 +265,11 @@ impl Volume {
 
     /// What was read of what is kept with its files.
     pub(crate) fn kept(&self) -> &KeptCache {
-        &self.kept
+        &self.extra_attrs
     }
 
     /// Where the data of READs was; `None` where the storage cannot tell what memory has.
-    pub fn reads(&self) -> Option<Reads> {
+    pub fn reads(&self) -> Option<ReadCounts> {
         self.backend.knows_memory().then(|| self.traffic.reads())
     }
 
@@ -279,8 +279,8 @@ impl Volume {
     }
 
     /// Whether the file of a key is gone for certain.
-    pub(crate) fn is_gone(&self, key: &FileKey) -> bool {
-        self.backend.is_gone(key)
+    pub(crate) fn is_removed(&self, key: &FileKey) -> bool {
+        self.backend.is_removed(key)
     }
 
     /// The root directory.
@@ -288,8 +288,11 @@ impl Volume {
         &self.root
     }
 
-    /// The file of a key.
+    /// The file of a key. A backend has only live files, so a key of another view is stale.
     pub(crate) fn node(&self, key: &FileKey, blocking: Blocking) -> FsResult<NodeRef> {
+        if key.view() != ViewId::LIVE {
+            return Err(FsError::Stale);
+        }
         self.backend.node(key, blocking)
     }
 

@@ -6,7 +6,7 @@
 
 use super::Volume;
 use crate::backend::durability::PendingSync;
-use crate::backend::{AuthorizeRename, Blocking, EntryRef, Found, NewInode, NodeRef, SyncScope};
+use crate::backend::{AuthorizeRename, Blocking, EntryRef, Lookup, NewInode, NodeRef, SyncScope};
 use crate::claims::Stream;
 use crate::error::{FsError, FsResult};
 use crate::file_key::{FileKey, KeyHasher};
@@ -168,7 +168,7 @@ impl StreamTree {
         }
         *root = None;
         match volume.root().lookup(Name::STREAMS, Blocking::Allowed) {
-            Ok(Found { node, attrs }) if is_own_dir(&attrs) => Ok(Some(NodeRef::clone(root.insert(node)))),
+            Ok(Lookup { node, attrs }) if is_own_dir(&attrs) => Ok(Some(NodeRef::clone(root.insert(node)))),
             Ok(_) => Err(FsError::NotSupported),
             Err(FsError::NotFound) => {
                 self.is_missing.store(true, Ordering::Release);
@@ -374,7 +374,7 @@ impl Volume {
         };
         let (names, next) = names(&tree, from, SWEEP_FILES)?;
         for key in names.iter().filter_map(|name| key_of(name)) {
-            if self.is_gone(&key) {
+            if self.is_removed(&key) {
                 self.remove_streams(&key, &mut |_| ())?;
             }
         }

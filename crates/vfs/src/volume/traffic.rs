@@ -33,7 +33,7 @@ struct Counters {
 
 /// Where the data of a READ was when it was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReadFrom {
+pub enum ReadSource {
     /// In memory, all of it, also what the kernel had read ahead; or there was nothing to read.
     Memory,
     /// On the storage, at least a part.
@@ -42,7 +42,7 @@ pub enum ReadFrom {
 
 /// READs that were answered with data, by where it was.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Reads {
+pub struct ReadCounts {
     /// Memory had it.
     pub from_memory: u64,
     /// It had to be waited for.
@@ -51,7 +51,7 @@ pub struct Reads {
 
 /// What has been counted of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counted {
+pub struct OperationCounts {
     /// Operations answered.
     pub ops: u64,
     /// Bytes of data read or written.
@@ -74,8 +74,8 @@ impl Traffic {
     }
 
     /// What has been counted so far.
-    pub fn counted(&self, kind: Kind) -> Counted {
-        let mut sum = Counted::default();
+    pub fn operation_counts(&self, kind: Kind) -> OperationCounts {
+        let mut sum = OperationCounts::default();
         for counters in self.shards.iter().map(|shard| &shard.kinds[kind.index()]) {
             sum.bytes += counters.bytes.load(Ordering::Relaxed);
             sum.nanos += counters.nanos.load(Ordering::Relaxed);
@@ -88,7 +88,7 @@ impl Traffic {
     }
 
     /// Counts where the data of READs was.
-    pub fn count_reads(&self, reads: Reads) {
+    pub fn count_reads(&self, reads: ReadCounts) {
         let shard = &self.shards[shard()];
         for (counter, count) in
             [(&shard.from_memory, reads.from_memory), (&shard.from_storage, reads.from_storage)]
@@ -100,11 +100,14 @@ impl Traffic {
     }
 
     /// Where the data of READs was so far.
-    pub(crate) fn reads(&self) -> Reads {
+    pub(crate) fn reads(&self) -> ReadCounts {
         let sum = |of: fn(&Shard) -> &AtomicU64| {
             self.shards.iter().map(|shard| of(shard).load(Ordering::Relaxed)).sum()
         };
-        Reads { from_memory: sum(|shard| &shard.from_memory), from_storage: sum(|shard| &shard.from_storage) }
+        ReadCounts {
+            from_memory: sum(|shard| &shard.from_memory),
+            from_storage: sum(|shard| &shard.from_storage),
+        }
     }
 }
 
@@ -142,14 +145,15 @@ mod tests {
             for _ in 0..8 {
                 scope.spawn(|| {
                     (0..1000).for_each(|_| traffic.count(Kind::Read, 2, 8192, Duration::from_micros(3)));
-                    (0..1000).for_each(|_| traffic.count_reads(Reads { from_memory: 2, from_storage: 1 }));
+                    (0..1000)
+                        .for_each(|_| traffic.count_reads(ReadCounts { from_memory: 2, from_storage: 1 }));
                 });
             }
         });
-        assert_eq!(traffic.reads(), Reads { from_memory: 16_000, from_storage: 8000 });
-        let counted = traffic.counted(Kind::Read);
+        assert_eq!(traffic.reads(), ReadCounts { from_memory: 16_000, from_storage: 8000 });
+        let counted = traffic.operation_counts(Kind::Read);
         assert_eq!((counted.ops, counted.bytes, counted.nanos), (16_000, 8000 * 8192, 16_000 * 3000));
         assert_eq!(counted.intervals[2], 16_000);
-        assert_eq!(traffic.counted(Kind::Write), Counted::default());
+        assert_eq!(traffic.operation_counts(Kind::Write), OperationCounts::default());
     }
 }

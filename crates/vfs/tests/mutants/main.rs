@@ -15,9 +15,9 @@ use vfs::model::caller::INVALID_ID;
 use vfs::sync::Mutex;
 use vfs::{
     Acls, Attrs, AuthorizeCreate, AuthorizeLink, AuthorizeRemove, AuthorizeRename, AuthorizeSetattr,
-    AuthorizeWrite, Backend, Blocking, Capabilities, Change, Entry, EntryRef, EntrySink, FileKey, Found,
-    FsError, FsLimits, FsResult, FsStat, Made, MemFs, Name, NewInode, Node, NodeRef, PosixAcl, Ranges,
-    SetAttrs, Special, SyncScope, Time, UncheckedNode, Xattrs,
+    AuthorizeWrite, Backend, Blocking, Capabilities, Change, CreatedEntry, Entry, EntryRef, EntrySink,
+    FileKey, FsError, FsLimits, FsResult, FsStat, Lookup, MemFs, Name, NewInode, Node, NodeRef, PosixAcl,
+    Ranges, SetAttrs, Special, SyncScope, Time, UncheckedNode, Xattrs,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -250,17 +250,17 @@ impl MutantNode {
         self.shared.bug == bug
     }
 
-    fn found(&self, found: Found) -> Found {
+    fn found(&self, found: Lookup) -> Lookup {
         let node = self.shared.wrap(found.node);
-        Found { node, attrs: self.shared.lie(found.attrs) }
+        Lookup { node, attrs: self.shared.lie(found.attrs) }
     }
 
-    fn made(&self, act: impl FnOnce(&NodeRef, &Asking) -> FsResult<Made>) -> FsResult<Made> {
+    fn made(&self, act: impl FnOnce(&NodeRef, &Asking) -> FsResult<CreatedEntry>) -> FsResult<CreatedEntry> {
         let before = self.inner.attrs(Blocking::Allowed)?;
         let mut made = self.asking(before, act)?;
         self.tear(&mut made.dir, before)?;
-        let Made { found, dir } = made;
-        Ok(Made { found: self.found(found), dir: self.shared.lie_twice(dir) })
+        let CreatedEntry { found, dir } = made;
+        Ok(CreatedEntry { found: self.found(found), dir: self.shared.lie_twice(dir) })
     }
 
     fn changed(&self, act: impl FnOnce(&NodeRef, &Asking) -> FsResult<Change>) -> FsResult<Change> {
@@ -411,11 +411,11 @@ impl Node for MutantNode {
         self.inner.read_link()
     }
 
-    fn lookup(&self, name: Name<'_>, blocking: Blocking) -> FsResult<Found> {
+    fn lookup(&self, name: Name<'_>, blocking: Blocking) -> FsResult<Lookup> {
         self.inner.lookup(name, blocking).map(|found| self.found(found))
     }
 
-    fn parent(&self) -> FsResult<Found> {
+    fn parent(&self) -> FsResult<Lookup> {
         self.inner.parent().map(|found| self.found(found))
     }
 
@@ -432,13 +432,13 @@ impl Node for MutantNode {
         })
     }
 
-    fn create(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<Made> {
+    fn create(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<CreatedEntry> {
         self.made(|node, asking| {
             node.create(name, &|dir| Ok(self.new_inode(&asking.authorize_create(dir, authorize)?)))
         })
     }
 
-    fn make_dir(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<Made> {
+    fn make_dir(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<CreatedEntry> {
         self.made(|node, asking| {
             node.make_dir(name, &|dir| Ok(self.new_inode(&asking.authorize_create(dir, authorize)?)))
         })
@@ -449,7 +449,7 @@ impl Node for MutantNode {
         name: Name<'_>,
         special: Special<'_>,
         authorize: AuthorizeCreate<'_>,
-    ) -> FsResult<Made> {
+    ) -> FsResult<CreatedEntry> {
         self.made(|node, asking| {
             node.make_special(name, special, &|dir| {
                 Ok(self.new_inode(&asking.authorize_create(dir, authorize)?))
@@ -457,7 +457,7 @@ impl Node for MutantNode {
         })
     }
 
-    fn link(&self, name: Name<'_>, target: &NodeRef, authorize: AuthorizeLink<'_>) -> FsResult<Made> {
+    fn link(&self, name: Name<'_>, target: &NodeRef, authorize: AuthorizeLink<'_>) -> FsResult<CreatedEntry> {
         let target = Self::bare(target);
         self.made(|node, asking| node.link(name, target, &|dir| asking.ask(dir, authorize, ())))
     }

@@ -13,7 +13,7 @@ use crate::v3::convert;
 use crate::v3::reply::{accept, refuse};
 use nfs_wire::v3::{FileHandle, Procedure, StableHow, WccData, WriteFail, WriteOk};
 use transport::{Body, Outbox, PartData};
-use vfs::{FsError, FsResult, Reserved, Stability, Wait};
+use vfs::{FsError, FsResult, Stability, Wait, WriteReservation};
 use xdr::{Decode, Malformed, Reader};
 
 /// A WRITE whose data is on its way.
@@ -24,7 +24,7 @@ pub(crate) struct LargeWrite {
     count: u32,
     stable: StableHow,
     /// What all of it needs, once it is taken; `None` before the first part and after the last.
-    room: Option<Reserved>,
+    room: Option<WriteReservation>,
     /// Why it is refused.
     failure: Option<FsError>,
     /// The write verifier from before the first part: if a flush fails meanwhile, the client must see that its data may
@@ -132,7 +132,7 @@ impl LargeWrite {
         let verf = self.verifier.unwrap_or_else(|| file.volume().write_verifier()).to_be_bytes();
         call.stats.bytes = self.count;
         let opened = file.authorize_write(&file.caller)?;
-        opened.stabilize(convert::stability(self.stable), call.pending);
+        opened.schedule_sync(convert::stability(self.stable), call.pending);
         let after = call.attrs(&file).ok().map(|attrs| convert::fattr(file.volume_id(), &attrs));
         // Other writes may lie between the parts, so there is no honest "before" (RFC 1813 §2.6, `wcc_data`).
         let file_wcc = WccData { before: None, after };

@@ -14,8 +14,8 @@ use crate::v4::file::stability;
 use nfs_wire::v4::{Argument, CompoundHead, Op, Status, WriteHead, WriteOk};
 use std::sync::Arc;
 use transport::{Body, PartData};
-use vfs::qos::Moved;
-use vfs::{FsError, FsResult, Opened, Reserved, Stability};
+use vfs::qos::Transferred;
+use vfs::{FsError, FsResult, OpenFile, Stability, WriteReservation};
 use xdr::{Decode, Malformed, Reader};
 
 /// A compound whose WRITE is on its way.
@@ -30,13 +30,13 @@ pub(crate) struct LargeWrite {
     /// The compound at the WRITE, once what comes before was run.
     at: Option<Box<Suspended>>,
     /// What the data go to, and the room that was taken for them.
-    opened: Option<Arc<Opened<'static>>>,
-    room: Option<Reserved>,
+    opened: Option<Arc<OpenFile<'static>>>,
+    room: Option<WriteReservation>,
     /// Why the WRITE is refused.
     failure: Option<Status>,
     verifier: u64,
     /// Bytes of data that what came before has read or written, for statistics and for limits.
-    taken: (u32, Moved),
+    taken: (u32, Transferred),
 }
 
 impl LargeWrite {
@@ -53,7 +53,7 @@ impl LargeWrite {
             Ok((end, left, write, body)) => {
                 let args = call.args(head)[..end].to_vec();
                 let (at, opened, room, failure) = (None, None, None, None);
-                let (verifier, taken) = (0, (0, Moved::default()));
+                let (verifier, taken) = (0, (0, Transferred::default()));
                 let large =
                     Self { call, args, left, write, refusal, at, opened, room, failure, verifier, taken };
                 Ok((large, body))
@@ -192,10 +192,10 @@ impl LargeWrite {
         let handle = at.current().ok_or(Status::NOFILEHANDLE)?;
         let file = call.file(handle).map_err(nfs4::status)?;
         match &self.opened {
-            Some(opened) => opened.stabilize(stability(self.write.stable), call.pending),
+            Some(opened) => opened.schedule_sync(stability(self.write.stable), call.pending),
             None => {
                 let opened = file.authorize_write(&file.caller).map_err(nfs4::status)?;
-                opened.stabilize(stability(self.write.stable), call.pending);
+                opened.schedule_sync(stability(self.write.stable), call.pending);
             }
         }
         // Limits have counted them as they came.

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use vfs::bounds::{Bounds, Networks, Party, Slot};
-use vfs::qos::{Charge, QueueResult, Toll, Waiter};
+use vfs::qos::{Admission, Permit, QueueResult, Waiter};
 use vfs::sync::Mutex;
 
 /// Puts datagrams in line. Those that find no room are dropped: their senders repeat them.
@@ -24,7 +24,7 @@ type Calls = HashSet<(SocketAddr, u32)>;
 /// A datagram that has paid.
 pub(super) struct Paid {
     pub(super) datagram: Datagram,
-    _charge: Charge,
+    _charge: Permit,
     _place: Place,
 }
 
@@ -37,7 +37,7 @@ struct Place {
 
 /// A waiter at a limit, for a datagram.
 struct Queued {
-    toll: Toll,
+    toll: Admission,
     held: Arc<Mutex<Option<(Datagram, Place)>>>,
     paid: Sender<Paid>,
 }
@@ -51,7 +51,7 @@ impl Line {
     }
 
     /// Puts a datagram in line.
-    pub(super) fn wait(&self, datagram: Datagram, toll: Toll) {
+    pub(super) fn wait(&self, datagram: Datagram, toll: Admission) {
         let Some(place) = self.place(&datagram) else { return };
         let held = Arc::new(Mutex::new(Some((datagram, place))));
         let queued = || Queued { toll: toll.clone(), held: Arc::clone(&held), paid: self.paid.clone() };
@@ -70,7 +70,7 @@ impl Line {
 
 impl Waiter for Queued {
     fn pass(self: Box<Self>) {
-        let charge = self.toll.paid();
+        let charge = self.toll.into_permit();
         if let Some((datagram, place)) = self.held.lock().take() {
             // Nobody answers any more if this fails.
             let _ = self.paid.send(Paid { datagram, _charge: charge, _place: place });

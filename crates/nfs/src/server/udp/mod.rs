@@ -24,7 +24,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use transport::{CallStats, Outbox, Start, clock};
-use vfs::qos::Toll;
+use vfs::qos::Admission;
 use vfs::{Blocking, FsError, Origin, PendingSync, Protection, Wait, panics};
 use xdr::{Decode, Reader};
 
@@ -133,7 +133,7 @@ impl Desk {
         let local = local_address(self.socket.local_addr()?.ip(), peer);
         let bytes = datagram[..length].to_vec();
         match routed(self.programs, (peer, local), bytes) {
-            Ok(mut datagram) => match datagram.toll(&self.service).map(Toll::pay) {
+            Ok(mut datagram) => match datagram.toll(&self.service).map(Admission::try_acquire) {
                 None => self.reply(&datagram),
                 Some(Ok(_charge)) => self.reply(&datagram),
                 Some(Err(toll)) => line.wait(datagram, toll),
@@ -200,7 +200,7 @@ impl Datagram {
     }
 
     /// The toll of the call, if it has one to pay.
-    fn toll(&mut self, service: &Service) -> Option<Toll> {
+    fn toll(&mut self, service: &Service) -> Option<Admission> {
         let (payer, protocol) = (self.payer(service), self.call.protocol());
         let client = self.peer.ip();
         let origin = Origin { client, endpoint: None, protocol, protection: Protection::Plain };

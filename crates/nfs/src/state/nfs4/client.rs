@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use std::sync::{Arc, MutexGuard};
 use vfs::Namespace;
 use vfs::bounds::Party;
-use vfs::claims::{Lost, Request};
+use vfs::claims::{Request, RevokedClaim};
 use vfs::sync::Mutex;
 
 /// A client, RFC 8881 §2.4.
@@ -197,10 +197,10 @@ impl Client {
         let mut opens = HashSet::new();
         for (file, what) in lost {
             match what {
-                Lost::Lease(_) => held.revoke(&file),
-                Lost::Open(open) => _ = opens.insert((file.0, open)),
+                RevokedClaim::Lease(_) => held.revoke(&file),
+                RevokedClaim::Open(open) => _ = opens.insert((file.0, open)),
                 // Every range belongs to an open.
-                Lost::Range(..) => {}
+                RevokedClaim::Range(..) => {}
             }
         }
         if !opens.is_empty() {

@@ -13,10 +13,10 @@ use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Instant;
 use vfs::bounds::Slot;
-use vfs::file::Sides;
-use vfs::qos::{Charge, QueueResult, Toll, Waiter};
+use vfs::file::CopyAdmission;
+use vfs::qos::{Admission, Permit, QueueResult, Waiter};
 use vfs::sync::Mutex;
-use vfs::{FsError, Opened, Origin, PendingSync, SharedNamespace, Span, Stability, panics};
+use vfs::{FsError, OpenFile, Origin, PendingSync, SharedNamespace, Span, Stability, panics};
 
 /// What is copied before it is the next copy's turn; the same where a limit has to be paid for it.
 const PART_BYTES: u64 = 8 << 20;
@@ -24,8 +24,8 @@ const PAID_PART_BYTES: u64 = COPY_PAID_BYTES_MAX;
 
 /// A copy that goes on by itself. Dropped before its end, it tells its client that it has failed.
 pub(crate) struct Copying {
-    pub(crate) source: Arc<Opened<'static>>,
-    pub(crate) target: Arc<Opened<'static>>,
+    pub(crate) source: Arc<OpenFile<'static>>,
+    pub(crate) target: Arc<OpenFile<'static>>,
     pub(crate) span: Span,
     /// What was written is safe if this is still so at COMMIT.
     pub(crate) writeverf: Verifier,
@@ -45,8 +45,8 @@ pub(crate) struct Copying {
 /// The next part of a copy, with its payments at the volumes.
 struct Part {
     len: u64,
-    unpaid: Vec<(Side, Toll)>,
-    paid: Vec<(Side, Charge)>,
+    unpaid: Vec<(Side, Admission)>,
+    paid: Vec<(Side, Permit)>,
 }
 
 #[derive(Clone, Copy)]
@@ -69,14 +69,14 @@ struct Queue {
 struct Unpaid {
     copier: Copier,
     side: Side,
-    toll: Toll,
+    toll: Admission,
     waiting: Arc<Mutex<Option<(Copying, Part)>>>,
 }
 
 impl Waiter for Unpaid {
     fn pass(self: Box<Self>) {
         let Self { copier, side, toll, waiting } = *self;
-        let charge = toll.paid();
+        let charge = toll.into_permit();
         let waited = waiting.lock().take();
         if let Some((copying, mut part)) = waited {
             part.paid.push((side, charge));
@@ -137,7 +137,7 @@ impl Copier {
             return copying.end(ended_by(Status::ACCESS));
         }
         while let Some((side, toll)) = part.unpaid.pop() {
-            match toll.pay() {
+            match toll.try_acquire() {
                 Ok(charge) => part.paid.push((side, charge)),
                 Err(toll) => return self.wait(copying, part, (side, &toll)),
             }
@@ -150,7 +150,7 @@ impl Copier {
     }
 
     /// Goes on with a copy when the limit allows it. Where too many wait for that, what is copied counts.
-    fn wait(&self, copying: Copying, part: Part, (side, toll): (Side, &Toll)) {
+    fn wait(&self, copying: Copying, part: Part, (side, toll): (Side, &Admission)) {
         let waiting = Arc::new(Mutex::new(Some((copying, part))));
         let (copier, toll) = (self.clone(), toll.clone());
         let unpaid = Unpaid { copier, side, toll: toll.clone(), waiting: Arc::clone(&waiting) };
@@ -161,7 +161,7 @@ impl Copier {
         let taken = waiting.lock().take();
         match taken {
             Some((copying, mut part)) if wait == QueueResult::Passed => {
-                part.paid.push((side, toll.paid()));
+                part.paid.push((side, toll.into_permit()));
                 self.enqueue(copying, Some(part));
             }
             Some((copying, _)) => copying.end(Status::OK),
@@ -171,8 +171,8 @@ impl Copier {
 }
 
 impl Copying {
-    fn sides(&self) -> Sides<'_> {
-        Sides::new(&self.source, &self.target, self.payer)
+    fn sides(&self) -> CopyAdmission<'_> {
+        CopyAdmission::new(&self.source, &self.target, self.payer)
     }
 
     /// What is copied next, and what is to be paid for that.
@@ -180,15 +180,15 @@ impl Copying {
         let sides = self.sides();
         let most = if sides.is_limited() { PAID_PART_BYTES } else { PART_BYTES };
         let len = (self.span.len - self.progress.copied()).min(most);
-        let target = sides.target_toll(len, 1).map(|toll| (Side::Target, toll));
-        let source = sides.source_toll(len, 1).map(|toll| (Side::Source, toll));
+        let target = sides.target_admission(len, 1).map(|toll| (Side::Target, toll));
+        let source = sides.source_admission(len, 1).map(|toll| (Side::Source, toll));
         Part { len, unpaid: target.into_iter().chain(source).collect(), paid: Vec::new() }
     }
 
     /// Whether both exports still let the client in, and the target's lets it write: a copy may take long.
     fn is_admitted(&self) -> bool {
         let namespace = self.namespace.load();
-        let is_read_only = |opened: &Opened<'_>| {
+        let is_read_only = |opened: &OpenFile<'_>| {
             let export = namespace.export(opened.file().export().id)?;
             Some(export.rule(self.origin)?.read_only)
         };
@@ -214,7 +214,7 @@ impl Copying {
         sides.count_read(count, began.elapsed());
         sides.count_written(1, count, began.elapsed());
         for (side, mut charge) in part.paid {
-            charge.spend(match side {
+            charge.record(match side {
                 Side::Source => sides.at_source(count),
                 Side::Target => sides.at_target(count),
             });

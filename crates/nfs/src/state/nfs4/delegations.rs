@@ -8,7 +8,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use vfs::bounds::{Bounds, Slot};
-use vfs::{Admission, FileKey, Namespace, Origin, VolumeId};
+use vfs::{ExportAccess, FileKey, Namespace, Origin, VolumeId};
 
 /// A file of a volume, by whatever export.
 pub(crate) type VolumeFile = (VolumeId, FileKey);
@@ -32,7 +32,7 @@ impl DelegationState {
     /// Whether the export still lets the client do without asking what it may do by this.
     pub(super) fn is_admitted(&self, namespace: &Namespace) -> bool {
         let (origin, changes) = (self.origin, self.writing.is_some());
-        self.is_revoked || namespace.admits(&Admission { export: self.file.0, origin, changes })
+        self.is_revoked || namespace.admits(&ExportAccess { export: self.file.0, origin, changes })
     }
 }
 

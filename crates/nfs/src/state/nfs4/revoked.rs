@@ -3,20 +3,20 @@
 use super::delegations::VolumeFile;
 use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicBool, Ordering};
-use vfs::claims::Lost;
+use vfs::claims::RevokedClaim;
 use vfs::sync::Mutex;
 
 /// What was taken from a client since it was heard last.
 #[derive(Default)]
 pub(crate) struct LostClaims {
-    lost: Mutex<Vec<(VolumeFile, Lost)>>,
+    lost: Mutex<Vec<(VolumeFile, RevokedClaim)>>,
     /// There is something: every request looks, and hardly ever is there.
     is_any: AtomicBool,
 }
 
 impl LostClaims {
     /// A claim on a file was taken away.
-    pub(super) fn add(&self, file: VolumeFile, what: Lost) {
+    pub(super) fn add(&self, file: VolumeFile, what: RevokedClaim) {
         let mut lost = self.lock();
         lost.push((file, what));
         self.is_any.store(true, Ordering::Release);
@@ -28,7 +28,7 @@ impl LostClaims {
     }
 
     /// What was taken from it since this was asked last.
-    pub(super) fn take(&self) -> Vec<(VolumeFile, Lost)> {
+    pub(super) fn take(&self) -> Vec<(VolumeFile, RevokedClaim)> {
         if self.is_empty() {
             return Vec::new();
         }
@@ -37,7 +37,7 @@ impl LostClaims {
         std::mem::take(&mut *lost)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<(VolumeFile, Lost)>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<(VolumeFile, RevokedClaim)>> {
         self.lost.lock()
     }
 }

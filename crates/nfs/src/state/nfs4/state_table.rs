@@ -14,7 +14,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use vfs::bounds::Slot;
 use vfs::claims::{Access, HolderId, LockOwner, OpenId, Rights};
-use vfs::{Admission, Export, ExportId, FileKey, Namespace, Opened, Origin, VolumeId};
+use vfs::{Export, ExportAccess, ExportId, FileKey, Namespace, OpenFile, Origin, VolumeId};
 
 /// A file as it was reached.
 pub(crate) type FileId = (ExportId, FileKey);
@@ -94,7 +94,7 @@ pub(crate) enum State {
 pub(crate) struct OpenState {
     pub(crate) owner: Box<[u8]>,
     pub(crate) file: FileId,
-    pub(crate) opened: Arc<Opened<'static>>,
+    pub(crate) opened: Arc<OpenFile<'static>>,
     pub(crate) claim: OpenId,
     pub(crate) access: Access,
     /// Address from which the client has opened it.
@@ -107,7 +107,7 @@ pub(crate) struct OpenState {
 
 /// A loss of a client, as the claims of the volume know it.
 pub(super) enum Ended {
-    Open(Arc<Opened<'static>>, OpenId),
+    Open(Arc<OpenFile<'static>>, OpenId),
     Delegation(Arc<Export>, FileKey, HolderId),
 }
 
@@ -115,7 +115,7 @@ impl OpenState {
     /// Whether the export still lets the client have it open so.
     fn is_admitted(&self, namespace: &Namespace) -> bool {
         let changes = self.access.rights.contains(Rights::WRITE) || !self.access.deny.is_none();
-        namespace.admits(&Admission { export: self.file.0, origin: self.origin, changes })
+        namespace.admits(&ExportAccess { export: self.file.0, origin: self.origin, changes })
     }
 }
 

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use vfs::VolumeId;
-use vfs::claims::{Effect, Lost, Outcome, Request, Ticket, Verdict};
+use vfs::claims::{Effect, Outcome, Request, RevokedClaim, Ticket, Verdict};
 use xdr::{Decode, Encode, Reader};
 
 /// How long after a call that was not answered the next one is made; each time longer.
@@ -81,14 +81,14 @@ impl Shared {
                     }
                 }
             },
-            Effect::Revoked { file, what: Lost::Range(owner, _), .. } => {
+            Effect::Revoked { file, what: RevokedClaim::Range(owner, _), .. } => {
                 let mut state = self.state();
                 if let Some((volume, holder)) = state.volume_of(client, volume) {
                     let place = Place { volume: volume.id(), file, owner: owner.owner };
                     state.settle(client, volume.claims(), holder, place);
                 }
             }
-            Effect::Revoked { what: Lost::Open(open), .. } => {
+            Effect::Revoked { what: RevokedClaim::Open(open), .. } => {
                 self.state().take_share(client, |share| share.volume == volume && share.open == open);
             }
             Effect::Revoked { .. }

@@ -26,7 +26,7 @@ use vfs::claims::{
 };
 use vfs::qos::Nanos;
 use vfs::sync::Mutex;
-use vfs::{Admission, File, Namespace, SharedNamespace, Volume, VolumeId};
+use vfs::{ExportAccess, File, Namespace, SharedNamespace, Volume, VolumeId};
 
 /// The locks of all clients.
 pub struct Locks(pub(crate) Arc<Shared>);
@@ -71,7 +71,7 @@ pub(crate) struct Asked<'a> {
     pub(crate) is_exclusive: bool,
     pub(crate) offer: Offer,
     /// Permission to ask.
-    pub(crate) admission: Admission,
+    pub(crate) admission: ExportAccess,
 }
 
 /// How a lock is asked for.

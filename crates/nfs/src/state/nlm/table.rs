@@ -10,7 +10,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use vfs::bounds::{Bounds, Full, Party, Slot};
 use vfs::claims::{Access, Claims, HolderId, LockOwner, LockRequest, OpenId, Ticket};
-use vfs::{Admission, FileKey, Namespace, Volume, VolumeId};
+use vfs::{ExportAccess, FileKey, Namespace, Volume, VolumeId};
 
 /// All clients.
 pub(crate) struct State {
@@ -44,7 +44,7 @@ pub(crate) struct Host {
     /// How many ranges owners have at files.
     held: HashMap<Place, usize>,
     /// Permissions of owners that hold or wait for ranges at files.
-    admitted: HashMap<Place, Admission>,
+    admitted: HashMap<Place, ExportAccess>,
     shares: Vec<Share>,
     pub(crate) waiting: Vec<Waiting>,
     _room: Slot,
@@ -128,7 +128,7 @@ pub(crate) struct Share {
     pub(crate) open: OpenId,
     pub(crate) access: Access,
     /// Permission by which the client has it.
-    pub(crate) admission: Admission,
+    pub(crate) admission: ExportAccess,
 }
 
 impl State {
@@ -257,7 +257,7 @@ impl State {
     /// neither from now on, as far as is known here.
     pub(crate) fn withdraw(&mut self, client: IpAddr, namespace: &Namespace) -> (Vec<Place>, Vec<Share>) {
         let Some(host) = self.hosts.get_mut(&client) else { return Default::default() };
-        let is_gone = |_: &Place, admission: &mut Admission| !namespace.admits(admission);
+        let is_gone = |_: &Place, admission: &mut ExportAccess| !namespace.admits(admission);
         let places = host.admitted.extract_if(is_gone).map(|(place, _)| place).collect();
         let is_gone = |share: &Share| !namespace.admits(&share.admission);
         let shares = std::iter::from_fn(|| self.take_share(client, is_gone)).collect();
@@ -429,9 +429,9 @@ impl Host {
     }
 
     /// An owner is about to hold or wait for a range at a file, which this has admitted. What was admitted before stays.
-    pub(crate) fn admit(&mut self, place: Place, admission: Admission) {
+    pub(crate) fn admit(&mut self, place: Place, admission: ExportAccess) {
         let changes = self.admitted.get(&place).is_some_and(|before| before.changes);
-        self.admitted.insert(place, Admission { changes: changes || admission.changes, ..admission });
+        self.admitted.insert(place, ExportAccess { changes: changes || admission.changes, ..admission });
     }
 
     /// Forgets what has admitted an owner that neither holds nor waits for a range at a file.

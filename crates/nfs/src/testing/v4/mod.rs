@@ -18,7 +18,7 @@ use std::cell::Cell;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use transport::Outbox;
-use vfs::qos::{Charge, QueueResult, Toll, Waiter};
+use vfs::qos::{Admission, Permit, QueueResult, Waiter};
 use vfs::{Blocking, Credential, PendingSync, Proof};
 use xdr::{Decode, Encode, Reader, Writer};
 
@@ -309,7 +309,7 @@ impl Client {
         let credential = Credential::new(Proof::Claimed, uid, gid, []);
         let (mut out, mut pending) = (Outbox::default(), PendingSync::default());
         let mut charge = None;
-        let mut attempt = |blocking, paid: Option<Charge>, at| {
+        let mut attempt = |blocking, paid: Option<Permit>, at| {
             charge = paid.or(charge.take());
             self.desk.call_paid(&credential, &mut pending, &mut charge, |call| {
                 call.blocking = blocking;
@@ -352,7 +352,7 @@ impl Client {
 }
 
 /// Waits for a turn at a limit, for a moment.
-fn wait_in_line(toll: Toll) -> Option<Charge> {
+fn wait_in_line(toll: Admission) -> Option<Permit> {
     struct Turn(mpsc::Sender<()>);
 
     impl Waiter for Turn {
@@ -363,8 +363,8 @@ fn wait_in_line(toll: Toll) -> Option<Charge> {
 
     let (sender, turn) = mpsc::channel();
     match toll.wait(Box::new(Turn(sender))) {
-        QueueResult::Passed => Some(toll.paid()),
-        QueueResult::Queued => turn.recv_timeout(PATIENCE).ok().map(|()| toll.paid()),
+        QueueResult::Passed => Some(toll.into_permit()),
+        QueueResult::Queued => turn.recv_timeout(PATIENCE).ok().map(|()| toll.into_permit()),
         QueueResult::Full => None,
     }
 }

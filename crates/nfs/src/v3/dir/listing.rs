@@ -15,7 +15,7 @@ use nfs_wire::v3::{
     ReaddirplusArgs, Status,
 };
 use std::ops::ControlFlow;
-use vfs::qos::Moved;
+use vfs::qos::Transferred;
 use vfs::{ExportId, FsError, FsResult, VolumeId};
 use xdr::{Encode, Writer};
 
@@ -55,7 +55,7 @@ fn list(call: &mut Call<'_>, dir: &[u8], wish: &Wish, w: &mut Writer<'_>) -> Ans
     let start = w.len();
     match list_entries(call, &dir, wish, w) {
         Ok(()) => {
-            call.stats.count_listed(Moved::read(w.len() - start));
+            call.stats.count_listed(Transferred::read(w.len() - start));
             Ok(())
         }
         Err(error) => {

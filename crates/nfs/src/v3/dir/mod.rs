@@ -13,7 +13,7 @@ use nfs_wire::v3::{
     LookupArgs, LookupFail, LookupOk, MkdirArgs, MknodArgs, MknodData, RemoveArgs, RemoveFail, RemoveOk,
     RenameArgs, RenameFail, RenameOk, RmdirArgs, Sattr, SpecData, SymlinkArgs,
 };
-use vfs::qos::Moved;
+use vfs::qos::Transferred;
 use vfs::{
     Change, Created, Device, Disposition, ExclusiveKey, FsError, FsResult, PendingSync, SetAttrs, Special,
 };
@@ -63,7 +63,7 @@ pub(super) fn mkdir(call: &mut Call<'_>, args: MkdirArgs<'_>, w: &mut Writer<'_>
 
 /// RFC 1813 §3.3.10.
 pub(super) fn symlink(call: &mut Call<'_>, args: SymlinkArgs<'_>, w: &mut Writer<'_>) -> Answer {
-    call.stats.count_listed(Moved::written(args.symlink.symlink_data.len()));
+    call.stats.count_listed(Transferred::written(args.symlink.symlink_data.len()));
     let special = Special::Symlink(args.symlink.symlink_data);
     make_special(call, &args.place, w, Ok((special, args.symlink.symlink_attributes)))
 }

@@ -78,10 +78,10 @@ fn of_place<R>(
         Place::File(file) => {
             let system = System::new(call, minor, Some(file.export()));
             let with_born;
-            let attrs = match request.contains(attr::TIME_CREATE) && file.volume().keeps(attrs) {
+            let attrs = match request.contains(attr::TIME_CREATE) && file.volume().has_extra_attrs(attrs) {
                 false => attrs,
                 true => {
-                    let born = file.kept(attrs, call.blocking)?.born_or_modified(attrs);
+                    let born = file.extra_attrs(attrs, call.blocking)?.born_or_modified(attrs);
                     with_born = Attrs { born: Some(born), ..*attrs };
                     &with_born
                 }
@@ -143,7 +143,7 @@ impl<'s> System<'s> {
     }
 
     fn keeps_born_of(&self, attrs: &Attrs) -> bool {
-        self.volume().is_some_and(|volume| volume.keeps(attrs))
+        self.volume().is_some_and(|volume| volume.has_extra_attrs(attrs))
     }
 
     pub(super) fn locations(&self) -> Locations<'s> {

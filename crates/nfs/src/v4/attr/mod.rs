@@ -36,7 +36,7 @@ use nfs_wire::v4::{
 };
 use vfs::FsError;
 use vfs::file::AccessReply;
-use vfs::qos::Moved;
+use vfs::qos::Transferred;
 use xdr::{Encode, Writer};
 
 /// Access control lists.
@@ -51,7 +51,7 @@ pub(super) fn getattr(ops: &mut Ops<'_, '_>, args: GetattrArgs, w: &mut Writer<'
     let start = w.len();
     attr_source::of_current(ops, &request, |subject| encode(&request, subject, w))?;
     if !(request & LISTS).is_empty() {
-        ops.count_listed(Moved::read(w.len() - start));
+        ops.count_listed(Transferred::read(w.len() - start));
     }
     Ok(())
 }

@@ -24,8 +24,8 @@ use nfs_wire::v4::{
 };
 use std::sync::Arc;
 use vfs::claims::{
-    Access, By, Caching, HolderId, LeaseKey, LeaseKind, LeaseRequest, OpenRequest, Request, Rights, Stream,
-    Verdict,
+    Access, Caching, HolderId, LeaseKey, LeaseKind, LeaseRequest, OpenRequest, Request, Requester, Rights,
+    Stream, Verdict,
 };
 use vfs::qos::Nanos;
 
@@ -265,11 +265,11 @@ impl Ops<'_, '_> {
     }
 
     /// Who the client is to those who hold claims on a file, so that its own delegations are not in its way.
-    pub(super) fn by(&self, file: &File) -> By {
-        let Ok(client) = self.client() else { return By::Anonymous };
+    pub(super) fn by(&self, file: &File) -> Requester {
+        let Ok(client) = self.client() else { return Requester::Anonymous };
         if !client.has_delegations() {
-            return By::Anonymous;
+            return Requester::Anonymous;
         }
-        client.held().holder(file.volume_id()).map_or(By::Anonymous, By::Holder)
+        client.held().holder(file.volume_id()).map_or(Requester::Anonymous, Requester::Holder)
     }
 }

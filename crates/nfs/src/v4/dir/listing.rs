@@ -15,7 +15,7 @@ use crate::v4::filehandle::Place;
 use nfs_wire::v4::{Bitmap, DirListEnd, ReaddirArgs, ReaddirOkHead, Status, attr};
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use vfs::qos::Moved;
+use vfs::qos::Transferred;
 use vfs::{Attrs, Blocking, Export, FsError};
 use xdr::{Encode, Writer};
 
@@ -48,7 +48,7 @@ pub(in crate::v4) fn readdir(ops: &mut Ops<'_, '_>, args: ReaddirArgs, w: &mut W
         Place::Pseudo(dir) => list_pseudo(ops, &dir, after, &mut page)?,
     };
     page.finish(at_end)?;
-    ops.count_listed(Moved::read(w.len() - start));
+    ops.count_listed(Transferred::read(w.len() - start));
     Ok(())
 }
 
@@ -94,7 +94,7 @@ impl Entries<'_> {
             false => attrs,
             true => {
                 // One that has just gone is listed as it was.
-                let kept = self.export.kept(key, attrs).unwrap_or_default();
+                let kept = self.export.extra_attrs(key, attrs).unwrap_or_default();
                 with_born = Attrs { born: Some(kept.born_or_modified(attrs)), ..*attrs };
                 &with_born
             }

@@ -17,7 +17,7 @@ use nfs_wire::v4::{
     Bitmap, ChangeInfo, CreateArgs, CreateOk, CreateType, LinkArgs, LinkOk, LookupArgs, ReadlinkOk,
     RemoveArgs, RemoveOk, RenameArgs, RenameOk, SpecData, Status, attr,
 };
-use vfs::qos::Moved;
+use vfs::qos::Transferred;
 use vfs::{Change, Created, Device, FileType, FsError, SetAttrs, Special};
 use xdr::{Encode, Writer};
 
@@ -56,7 +56,7 @@ pub(super) fn create(ops: &mut Ops<'_, '_>, args: CreateArgs<'_>, w: &mut Writer
         Some(special) => dir.make_special(caller, name, special, &wish.set, pending),
     }?;
     if let CreateType::Symlink(target) = args.objtype {
-        ops.count_listed(Moved::written(target.len()));
+        ops.count_listed(Transferred::written(target.len()));
     }
     wish.set_born_of_new(&made.file, caller, ops.call.pending);
     CreateOk { cinfo: change_info(&made.dir), attrset: done(wish.mask, &wish.set, &made) }.encode(w);
@@ -121,7 +121,7 @@ pub(super) fn readlink(ops: &mut Ops<'_, '_>, w: &mut Writer<'_>) -> Done {
         FsError::Invalid => Stop::Status(not_one),
         error => error.into(),
     })?;
-    ops.count_listed(Moved::read(target.len()));
+    ops.count_listed(Transferred::read(target.len()));
     ReadlinkOk { link: &target }.encode(w);
     Ok(())
 }

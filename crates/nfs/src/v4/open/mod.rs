@@ -18,8 +18,8 @@ use nfs_wire::v4::{
 };
 use std::sync::Arc;
 use vfs::bounds::Slot;
-use vfs::claims::{self, By, Conflict, HolderId, OpenRequest, Request, Rights, Stream, Verdict};
-use vfs::{Access, Attrs, Disposition, ExclusiveKey, FileType, FsError, Opened, SetAttrs};
+use vfs::claims::{self, Conflict, HolderId, OpenRequest, Request, Requester, Rights, Stream, Verdict};
+use vfs::{Access, Attrs, Disposition, ExclusiveKey, FileType, FsError, OpenFile, SetAttrs};
 use xdr::Writer;
 
 /// Times that an OPEN looks again for a file that others make and remove meanwhile.
@@ -303,7 +303,7 @@ fn find(ops: &mut Ops<'_, '_>, dir: &File, name: &[u8]) -> Result<Target, Stop> 
 }
 
 /// What the caller may do with the file from now on.
-fn authorize(target: &Target, access: claims::Access) -> Result<Opened<'static>, Stop> {
+fn authorize(target: &Target, access: claims::Access) -> Result<OpenFile<'static>, Stop> {
     let mut wanted = Access::NONE;
     if access.rights.contains(Rights::READ) {
         wanted = wanted.and(Access::READ);
@@ -326,7 +326,7 @@ fn keep(
     ops: &Ops<'_, '_>,
     client: &Arc<Client>,
     target: &Target,
-    opened: Opened<'static>,
+    opened: OpenFile<'static>,
     opening: Opening<'_>,
 ) -> Result<Stateid, Stop> {
     let Opening { owner, access, reclaims, room } = opening;
@@ -346,7 +346,8 @@ fn keep(
             rights: state.access.rights | access.rights,
             deny: state.access.deny | access.deny,
         };
-        state.opened = Arc::new(opened.held_by(By::Open(state.claim)).joined(&state.opened));
+        state.opened =
+            Arc::new(opened.with_claim(Requester::Open(state.claim)).with_access_of(&state.opened));
         state.pairs |= pair(access);
         state.origin = origin;
         return Ok(held.advance(index));
@@ -364,7 +365,7 @@ fn keep(
     };
     let granted = granted(file.claim(&Request::Open(request))).map_err(|stop| refusal(stop, reclaims))?;
     let claim = granted.open.ok_or(Stop::Status(Status::SERVERFAULT))?;
-    let opened = Arc::new(opened.held_by(By::Open(claim)));
+    let opened = Arc::new(opened.with_claim(Requester::Open(claim)));
     let state = OpenState {
         owner: owner.owner.into(),
         file: id,

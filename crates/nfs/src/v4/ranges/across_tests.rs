@@ -150,7 +150,7 @@ fn files_are_copied_and_cloned_to_another_volume_of_the_file_system() {
     let world = open_world();
     assert_eq!(world.copied(1), Ok(SIZE as u64));
     assert_eq!(world.target(), (SIZE as u64, 7));
-    assert_eq!(world.from.traffic().counted(Kind::Read).bytes, SIZE as u64);
+    assert_eq!(world.from.traffic().operation_counts(Kind::Read).bytes, SIZE as u64);
     let world = open_world();
     assert_eq!(world.clone(1), Status::OK);
     assert_eq!(world.target(), (SIZE as u64, 7));
@@ -204,7 +204,7 @@ fn nobody_reads_past_the_limit_of_a_volume_by_copying_into_another() {
     });
     let done = done.count();
     assert!((1..=4).contains(&done), "{done} of 40");
-    assert_eq!(world.from.traffic().counted(Kind::Read).bytes, done as u64 * COPY_PAID_BYTES_MAX);
+    assert_eq!(world.from.traffic().operation_counts(Kind::Read).bytes, done as u64 * COPY_PAID_BYTES_MAX);
     assert_eq!(world.clone(1), Status::XDEV, "nor by sharing what is there");
 }
 
@@ -234,8 +234,8 @@ fn a_copy_pays_at_both_ends_before_it_goes_on() {
     for first in [0, 1] {
         let world = world([Some(gate(KIB_64)), Some(gate(KIB_64))], [rule(&[]), rule(&[])]);
         let counted = || {
-            let read = world.from.traffic().counted(Kind::Read).bytes;
-            (read, world.to.traffic().counted(Kind::Write).bytes)
+            let read = world.from.traffic().operation_counts(Kind::Read).bytes;
+            (read, world.to.traffic().operation_counts(Kind::Write).bytes)
         };
         while world.copied(1).is_ok() {}
         let before = counted();

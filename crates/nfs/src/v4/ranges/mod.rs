@@ -14,8 +14,8 @@ use nfs_wire::v4::{
 use std::sync::Arc;
 use std::time::Instant;
 use vfs::acl::access::Access;
-use vfs::file::Sides;
-use vfs::{Blocking, FsError, Opened, PendingSync, Seek, Span, Stability};
+use vfs::file::CopyAdmission;
+use vfs::{Blocking, FsError, OpenFile, PendingSync, Seek, Span, Stability};
 use xdr::{Encode, Writer};
 
 /// The most bytes that one COPY copies before it is answered. The client asks for what is left.
@@ -55,8 +55,8 @@ pub(super) fn clone(ops: &mut Ops<'_, '_>, args: &CloneArgs) -> Done {
     let (to, from) = (ops.file()?, ops.saved_file()?);
     let source = readable(ops, &from, &args.src_stateid)?;
     let target = writable(ops, &to, &args.dst_stateid)?;
-    let sides = Sides::new(&source, &target, ops.call.payer);
-    if sides.are_two() && sides.is_limited() {
+    let sides = CopyAdmission::new(&source, &target, ops.call.payer);
+    if sides.is_between_volumes() && sides.is_limited() {
         return Err(Stop::Status(Status::XDEV));
     }
     let len = length(ops, &from, args.src_offset, args.count)?;
@@ -83,7 +83,7 @@ pub(super) fn copy(ops: &mut Ops<'_, '_>, args: &CopyArgs<'_>, w: &mut Writer<'_
     }
     // Before the copy: if a flush fails meanwhile, the client must see that its data may be lost.
     let writeverf = to.volume().write_verifier().to_be_bytes();
-    let sides = Sides::new(&source, &target, ops.call.payer);
+    let sides = CopyAdmission::new(&source, &target, ops.call.payer);
     let most = if sides.is_limited() { COPY_PAID_BYTES_MAX } else { COPY_BYTES_MAX };
     if !args.synchronous && len > most {
         let began = begin_copy(ops, Arc::clone(&source), Arc::clone(&target), whole, writeverf)?;
@@ -99,12 +99,12 @@ pub(super) fn copy(ops: &mut Ops<'_, '_>, args: &CopyArgs<'_>, w: &mut Writer<'_
     if sides.is_limited() && may_go_on_alone(args) {
         ops.pay_copy(copy_demand(len))?;
     }
-    let mut charge = ops.pay_source(sides.source_toll(len.min(most), 1))?;
+    let mut charge = ops.pay_source(sides.source_admission(len.min(most), 1))?;
     let began = Instant::now();
     let count = copy_whole(&source, &target, Span { len: len.min(most), ..whole }, ops.call.pending)?;
     sides.count_read(count, began.elapsed());
     if let Some(charge) = &mut charge {
-        charge.spend(sides.at_source(count));
+        charge.record(sides.at_source(count));
     }
     ops.count_data(sides.at_target(count));
     let response = WriteResponse { callback_id: None, count, committed: StableHow::Unstable, writeverf };
@@ -115,8 +115,8 @@ pub(super) fn copy(ops: &mut Ops<'_, '_>, args: &CopyArgs<'_>, w: &mut Writer<'_
 /// Begins a copy that goes on by itself, for a client that can be told of its end; `None` if there are too many.
 fn begin_copy(
     ops: &Ops<'_, '_>,
-    source: Arc<Opened<'static>>,
-    target: Arc<Opened<'static>>,
+    source: Arc<OpenFile<'static>>,
+    target: Arc<OpenFile<'static>>,
     span: Span,
     writeverf: Verifier,
 ) -> Result<Option<Stateid>, Stop> {
@@ -176,8 +176,8 @@ pub(super) fn offload_cancel(ops: &mut Ops<'_, '_>, args: &OffloadCancelArgs) ->
 
 /// Copies part by part: how many bytes. An error after the first part only ends the copy.
 fn copy_whole(
-    source: &Opened<'_>,
-    target: &Opened<'_>,
+    source: &OpenFile<'_>,
+    target: &OpenFile<'_>,
     whole: Span,
     pending: &mut PendingSync,
 ) -> Result<u64, FsError> {
@@ -208,7 +208,7 @@ fn length(ops: &mut Ops<'_, '_>, file: &File, offset: u64, count: u64) -> Result
 fn change(
     ops: &mut Ops<'_, '_>,
     args: &AllocateArgs,
-    change: impl FnOnce(&Opened<'_>, &mut PendingSync) -> Result<vfs::Change, FsError>,
+    change: impl FnOnce(&OpenFile<'_>, &mut PendingSync) -> Result<vfs::Change, FsError>,
 ) -> Done {
     ops.may_wait()?;
     let file = ops.file()?;
@@ -221,7 +221,7 @@ fn change(
 }
 
 /// A file opened for reading, as a stateid says or for this call.
-fn readable(ops: &Ops<'_, '_>, file: &File, stateid: &Stateid) -> Result<Arc<Opened<'static>>, Stop> {
+fn readable(ops: &Ops<'_, '_>, file: &File, stateid: &Stateid) -> Result<Arc<OpenFile<'static>>, Stop> {
     match ops.opened(file, stateid, Access::READ)? {
         Some(kept) => Ok(kept),
         None => Ok(Arc::new(file.authorize_read(&file.caller, Blocking::Allowed)?.0.into_owned())),
@@ -229,7 +229,7 @@ fn readable(ops: &Ops<'_, '_>, file: &File, stateid: &Stateid) -> Result<Arc<Ope
 }
 
 /// A file opened for writing, as a stateid says or for this call.
-fn writable(ops: &Ops<'_, '_>, file: &File, stateid: &Stateid) -> Result<Arc<Opened<'static>>, Stop> {
+fn writable(ops: &Ops<'_, '_>, file: &File, stateid: &Stateid) -> Result<Arc<OpenFile<'static>>, Stop> {
     match ops.opened(file, stateid, Access::WRITE)? {
         Some(kept) => Ok(kept),
         None => Ok(Arc::new(file.authorize_write(&file.caller)?.into_owned())),

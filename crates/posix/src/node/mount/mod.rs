@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use vfs::sync::Mutex;
-use vfs::{Attrs, Blocking, FileKey, FileType, Found, FsError, FsResult, Wait};
+use vfs::{Attrs, Blocking, FileKey, FileType, FsError, FsResult, Lookup, Wait};
 
 /// Flags of every descriptor that is no `O_PATH`: opening never waits, follows a link or takes a terminal.
 const OPEN_SAFELY: OFlags =
@@ -394,8 +394,8 @@ impl Mount {
 }
 
 /// What a found node is to the model.
-pub(crate) fn found((node, stat): (Arc<Node>, Sight)) -> FsResult<Found> {
-    Ok(Found { attrs: node.attrs_from(&stat)?, node })
+pub(crate) fn found((node, stat): (Arc<Node>, Sight)) -> FsResult<Lookup> {
+    Ok(Lookup { attrs: node.attrs_from(&stat)?, node })
 }
 
 fn open_dotdot(dir: BorrowedFd<'_>) -> FsResult<OwnedFd> {

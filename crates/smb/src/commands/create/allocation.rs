@@ -5,8 +5,8 @@ use crate::state::open::Open;
 use smb_wire::contexts::AllocationSize;
 use smb_wire::create::{CreateAction, CreateRequest};
 use smb_wire::{Decode, NtStatus};
-use vfs::claims::By;
-use vfs::volume::change_notify::What;
+use vfs::claims::Requester;
+use vfs::volume::change_notify::ChangeMask;
 use vfs::{Access, Attrs, Blocking, File, Stability};
 
 /// `STATUS_DISK_FULL` unless a file that has taken `used` bytes can have what the request asks for: then nothing is made and nothing
@@ -41,11 +41,11 @@ pub(super) fn take(
         _ => file.open(caller, Access::WRITE, Blocking::Allowed),
     };
     let preallocated = opened.and_then(|(opened, _)| {
-        let opened = opened.into_owned().held_by(By::Open(open.claim()));
+        let opened = opened.into_owned().with_claim(Requester::Open(open.claim()));
         opened.preallocate(size, Stability::Unstable, ops.pending)
     });
     let Ok(change) = preallocated else { return Ok(None) };
-    open.tell_modified(What::SIZE);
+    open.tell_modified(ChangeMask::SIZE);
     Ok(Some(change.after))
 }
 

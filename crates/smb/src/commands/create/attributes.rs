@@ -144,7 +144,7 @@ fn keep_flags(
     asked: FileAttributes,
     pending: &mut PendingSync,
 ) -> Result<Attrs, Stop> {
-    let kept = file.kept(&attrs, Blocking::Allowed)?;
+    let kept = file.extra_attrs(&attrs, Blocking::Allowed)?;
     let wanted = match attrs.file_type {
         FileType::Regular => (asked & KEPT) | FileAttributes::ARCHIVE,
         _ => asked & KEPT,
@@ -152,7 +152,7 @@ fn keep_flags(
     if wanted == kept_flags((attrs.file_type, attrs.file_type), &kept) {
         return Ok(attrs);
     }
-    match file.keep(caller, |kept| kept.flags = Some(wanted.0), pending) {
+    match file.update_extra_attrs(caller, |kept| kept.flags = Some(wanted.0), pending) {
         // The storage has no room for it, and a file is made all the same.
         Err(FsError::NotSupported) => Ok(attrs),
         kept => Ok(kept?.after),

@@ -36,11 +36,11 @@ use smb_wire::lease::Lease;
 use smb_wire::types::{AccessMask, FileAttributes};
 use smb_wire::{Encode, NtStatus, Writer};
 use std::sync::Arc;
-use vfs::claims::{By, Conflict, Granted, Io, IoKind, OpenRequest, Request, Span, Verdict};
-use vfs::qos::Moved;
-use vfs::volume::change_notify::What;
+use vfs::claims::{Conflict, Granted, Io, IoKind, OpenRequest, Request, Requester, Span, Verdict};
+use vfs::qos::Transferred;
+use vfs::volume::change_notify::ChangeMask;
 use vfs::{
-    Access, Attrs, Blocking, Caller, Disposition, File, FileType, FsError, FsResult, Opened, SecurityStyle,
+    Access, Attrs, Blocking, Caller, Disposition, File, FileType, FsError, FsResult, OpenFile, SecurityStyle,
     SetAttrs, Wait,
 };
 
@@ -128,7 +128,7 @@ pub(crate) fn create(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> D
         if let Some(creation) = ops.creation.take() {
             creation.done(&open, action);
         }
-        ops.stats.count_listed(Moved { read: 0, written: payload::stored_bytes(&args) });
+        ops.stats.count_listed(Transferred { read: 0, written: payload::stored_bytes(&args) });
         return answer(ops, (&args, &asked), Made { open, attrs, action, caching }, w);
     }
     Err(Stop::Delayed)
@@ -297,7 +297,7 @@ fn take(
     if attrs.file_type == FileType::Symlink && !options.contains(CreateOptions::OPEN_REPARSE_POINT) {
         return Err(NtStatus::IO_REPARSE_TAG_NOT_HANDLED.into());
     }
-    let kept = file.kept(&attrs, Blocking::Allowed)?;
+    let kept = file.extra_attrs(&attrs, Blocking::Allowed)?;
     if kept.is_damaged {
         let (volume, file) = (disk.export.volume.name(), attrs.file_id);
         tracing::warn!(volume, file, "what is kept with a file is damaged, and counts as nothing");
@@ -364,7 +364,7 @@ pub(crate) fn maximal(
     if naming == Naming::Posix {
         return Ok(all);
     }
-    let shown = Shown::of(attrs, &file.kept(attrs, Blocking::Allowed)?);
+    let shown = Shown::of(attrs, &file.extra_attrs(attrs, Blocking::Allowed)?);
     Ok(all.without(attributes::refused(attrs, &shown)))
 }
 
@@ -470,7 +470,7 @@ fn keep(
         file_type: attrs.file_type,
         base_type,
         naming,
-        opened: opened.map(|opened| opened.held_by(By::Open(claim))),
+        opened: opened.map(|opened| opened.with_claim(Requester::Open(claim))),
         granted,
         mode: mode_of(args.create_options),
         claim,
@@ -547,7 +547,7 @@ fn request(
 /// Asks who may have written to a file without saying so: the reply tells of its size and times, also of what is not opened to be read.
 fn ask_before_telling(ops: &mut Ops<'_>, disk: &Disk, file: &File) -> Result<(), Stop> {
     let by = disk.caller.by;
-    match file.ask_before_telling(by) {
+    match file.recall_writers(by) {
         Err(FsError::Wait(Wait::Recall)) => {}
         asked => return Ok(asked?),
     }
@@ -565,7 +565,7 @@ fn data_of(
     (file, attrs): (&File, &Attrs),
     granted: AccessMask,
     action: CreateAction,
-) -> FsResult<Option<Opened<'static>>> {
+) -> FsResult<Option<OpenFile<'static>>> {
     if attrs.file_type != FileType::Regular {
         return Ok(None);
     }
@@ -602,14 +602,14 @@ fn removes_streams(file: &File, naming: Naming) -> bool {
 fn empty(ops: &mut Ops<'_>, args: &CreateRequest<'_>, open: &Open) -> Result<Attrs, Stop> {
     let (file, caller) = (&open.file, &open.disk.caller);
     let (writing, _) = file.open(caller, Access::WRITE, Blocking::Allowed)?;
-    let by = By::Open(open.claim());
-    let mut attrs = writing.into_owned().held_by(by).replace(caller, ops.pending)?.after;
+    let by = Requester::Open(open.claim());
+    let mut attrs = writing.into_owned().with_claim(by).replace(caller, ops.pending)?.after;
     if removes_streams(file, open.naming) {
         streams::tell_removal(file, by)?;
         file.remove_streams(caller, ops.pending)?;
         attrs = attributes::of_emptied(open, attrs, args, ops.pending)?;
     }
-    open.tell_modified(What::SIZE | What::MODIFIED | What::ATTRIBUTES);
+    open.tell_modified(ChangeMask::SIZE | ChangeMask::MODIFIED | ChangeMask::ATTRIBUTES);
     let access = claimed_by(caller, open.granted, args.share_access);
     file.claim(&Request::Downgrade { open: open.claim(), access });
     Ok(attrs)

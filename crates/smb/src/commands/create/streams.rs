@@ -14,8 +14,8 @@ use crate::state::tree::Disk;
 use smb_wire::NtStatus;
 use smb_wire::create::{CreateAction, CreateOptions, CreateRequest};
 use smb_wire::types::AccessMask;
-use vfs::claims::{By, Conflict, Io, IoKind, Request, Span, Verdict};
-use vfs::volume::change_notify::What;
+use vfs::claims::{Conflict, Io, IoKind, Request, Requester, Span, Verdict};
+use vfs::volume::change_notify::ChangeMask;
 use vfs::{Blocking, File, FileType, FsError, FsResult};
 
 /// The stream `name` of what is at `target`, made where the request says so. Unix knows no streams.
@@ -77,7 +77,7 @@ pub(super) fn choose(
             made?
         }
     };
-    place.tell_modified(What::MODIFIED, caching::listing_of(ops, args));
+    place.tell_modified(ChangeMask::MODIFIED, caching::listing_of(ops, args));
     let attrs = stream.attrs(Blocking::Allowed)?;
     let (naming, action) = (Naming::Windows, CreateAction::CREATED);
     Ok(Chosen { place, file: stream, attrs, base_type, naming, granted, action })
@@ -104,7 +104,7 @@ pub(super) fn ask_before_removal(ops: &mut Ops<'_>, disk: &Disk, file: &File) ->
 }
 
 /// Tells who caches streams by now, or keeps others from writing them, that these go with an open of their file. Nobody waits.
-pub(super) fn tell_removal(file: &File, by: By) -> FsResult<()> {
+pub(super) fn tell_removal(file: &File, by: Requester) -> FsResult<()> {
     for stream in all(file)? {
         stream.claim(&Request::Io(replacing(&stream, by)));
     }
@@ -119,7 +119,7 @@ fn all(file: &File) -> FsResult<Vec<File>> {
     found.filter(|found| !matches!(found, Err(FsError::NotFound))).collect()
 }
 
-fn replacing(stream: &File, by: By) -> Io {
+fn replacing(stream: &File, by: Requester) -> Io {
     Io { by, stream: stream.stream(), kind: IoKind::Replace, span: Span::ALL, waits: false }
 }
 

@@ -8,7 +8,7 @@ use smb_wire::copy::{DuplicateExtents, DuplicateExtentsEx};
 use smb_wire::types::AccessMask;
 use smb_wire::{Decode, NtStatus};
 use std::sync::Arc;
-use vfs::file::Sides;
+use vfs::file::CopyAdmission;
 use vfs::{Access, Blocking, FsError, Span, Stability, Wait};
 
 /// FSCTL_DUPLICATE_EXTENTS_TO_FILE_EX. All or nothing, as is asked for by its only flag, is what every clone is.
@@ -32,8 +32,8 @@ fn clone(ops: &mut Ops<'_>, target: &Arc<Open>, asked: &DuplicateExtents) -> Res
     if [span.source, span.target].iter().any(|at| !at.is_multiple_of(block)) {
         return Err(NtStatus::INVALID_PARAMETER.into());
     }
-    let sides = Sides::new(from, to, ops.payer);
-    if sides.are_two() && sides.is_limited() {
+    let sides = CopyAdmission::new(from, to, ops.payer);
+    if sides.is_between_volumes() && sides.is_limited() {
         // What is shared is not read and not written, so that nothing could be paid for it.
         return Err(NtStatus::NOT_SAME_DEVICE.into());
     }
@@ -41,7 +41,7 @@ fn clone(ops: &mut Ops<'_>, target: &Arc<Open>, asked: &DuplicateExtents) -> Res
         return Ok(Answer::NOTHING);
     }
     let stream_of = |open: &Open| (open.file.key(), open.file.stream());
-    let is_one = !sides.are_two() && stream_of(&source) == stream_of(target);
+    let is_one = !sides.is_between_volumes() && stream_of(&source) == stream_of(target);
     let (source_size, target_size) = (from.size(Blocking::Allowed)?, to.size(Blocking::Allowed)?);
     let is_inside = span.source + span.len <= source_size && span.target + span.len <= target_size;
     if !is_inside || is_one && span.overlaps() {

@@ -14,9 +14,9 @@ use smb_wire::{Decode, Encode, FileId, NtStatus};
 use std::sync::Arc;
 use std::time::Instant;
 use vfs::claims::{self, IoKind};
-use vfs::file::Sides;
-use vfs::qos::{Demand, Kind, Moved};
-use vfs::{Access, Blocking, Change, FsError, FsResult, Opened, PendingSync, Span, Stability, Wait};
+use vfs::file::CopyAdmission;
+use vfs::qos::{Demand, Kind, Transferred};
+use vfs::{Access, Blocking, Change, FsError, FsResult, OpenFile, PendingSync, Span, Stability, Wait};
 
 /// What a request is told that asks for more than there is in one (MS-SMB2 §3.3.5.15.6.2).
 const LIMITS: CopyChunkResponse = CopyChunkResponse {
@@ -80,7 +80,7 @@ pub(super) fn copy_chunks(
     if args.ctl_code == CtlCode::SRV_COPYCHUNK {
         target.check(AccessMask::READ_DATA)?;
     }
-    let sides = Sides::new(from, to, ops.payer);
+    let sides = CopyAdmission::new(from, to, ops.payer);
     let mut copying = ops.copying.take().unwrap_or_else(|| Box::new(Copying::new(sides.is_limited())));
     let copied = copy_parts(ops, &mut copying, (&source, target), (&sides, &asked.chunks));
     let done = copying.done;
@@ -98,7 +98,7 @@ pub(super) fn copy_chunks(
         _ => {}
     }
     if let Some(change) = copying.change {
-        to.stabilize(
+        to.schedule_sync(
             if target.writes_through() { Stability::Data } else { Stability::Unstable },
             ops.pending,
         );
@@ -119,30 +119,34 @@ impl Copying {
         &mut self,
         ops: &mut Ops<'_>,
         open: &Open,
-        sides: &Sides<'_>,
+        sides: &CopyAdmission<'_>,
         part: &[CopyChunk],
     ) -> Result<(), Stop> {
         if !self.is_paid_at_target {
-            self.target =
-                sides.target_toll(total(part), count(part)).map(|toll| ops.pay(open, toll)).transpose()?;
+            self.target = sides
+                .target_admission(total(part), count(part))
+                .map(|toll| ops.pay(open, toll))
+                .transpose()?;
             self.is_paid_at_target = true;
         }
         if self.source.is_none() {
-            self.source =
-                sides.source_toll(total(part), count(part)).map(|toll| ops.pay(open, toll)).transpose()?;
+            self.source = sides
+                .source_admission(total(part), count(part))
+                .map(|toll| ops.pay(open, toll))
+                .transpose()?;
         }
         Ok(())
     }
 
     /// Settles the payments for a part, of which so many bytes were copied.
-    fn settle(&mut self, ops: &mut Ops<'_>, sides: &Sides<'_>, bytes: u64) {
+    fn settle(&mut self, ops: &mut Ops<'_>, sides: &CopyAdmission<'_>, bytes: u64) {
         if let Some(mut charge) = self.source.take() {
-            charge.spend(sides.at_source(bytes));
+            charge.record(sides.at_source(bytes));
         }
         self.is_paid_at_target = false;
         let moved = sides.at_target(bytes);
         match self.target.take() {
-            Some(mut charge) => charge.spend(moved),
+            Some(mut charge) => charge.record(moved),
             None => ops.stats.count_listed(moved),
         }
     }
@@ -154,10 +158,10 @@ fn copy_parts(
     ops: &mut Ops<'_>,
     copying: &mut Copying,
     (source, target): (&Arc<Open>, &Arc<Open>),
-    (sides, chunks): (&Sides<'_>, &[CopyChunk]),
+    (sides, chunks): (&CopyAdmission<'_>, &[CopyChunk]),
 ) -> Result<(), Stop> {
     let (from, to) = (source.data(Access::READ)?, target.data(Access::WRITE)?);
-    ops.count(Kind::Write, Moved::default());
+    ops.count(Kind::Write, Transferred::default());
     loop {
         let copied = usize::try_from(copying.done.chunks_written).unwrap_or(usize::MAX);
         let rest = chunks.get(copied..).unwrap_or_default();
@@ -210,7 +214,7 @@ fn span_of(chunk: &CopyChunk) -> Span {
 /// Has the request wait until others have given up what stands in the way of a copy: at the source, or else at the target.
 pub(super) fn wait_for_sides(ops: &mut Ops<'_>, source: &Open, target: &Open, span: &Span) -> Stop {
     let is_readable =
-        |from: &Opened<'_>| from.check_read(span.source, span.len) != Err(FsError::Wait(Wait::Recall));
+        |from: &OpenFile<'_>| from.check_read(span.source, span.len) != Err(FsError::Wait(Wait::Recall));
     match source.opened().is_none_or(is_readable) {
         true => ops.wait_for_io(target, IoKind::Write, claims::Span::clamped(span.target, span.len)),
         false => ops.wait_for_io(source, IoKind::Read, claims::Span::clamped(span.source, span.len)),
@@ -241,8 +245,8 @@ pub(crate) fn copied(args: &IoctlRequest<'_>) -> Option<Demand> {
 
 /// A copy on its way.
 struct Copier<'c> {
-    from: &'c Opened<'static>,
-    to: &'c Opened<'static>,
+    from: &'c OpenFile<'static>,
+    to: &'c OpenFile<'static>,
     stability: Stability,
     pending: &'c mut PendingSync,
     done: CopyChunkResponse,

@@ -13,14 +13,14 @@ use smb_wire::types::{AccessMask, FileAttributes};
 use smb_wire::{Decode, Encode, NtStatus};
 use vfs::claims::{IoKind, Span};
 use vfs::qos::Demand;
-use vfs::volume::change_notify::What;
-use vfs::{Access, Blocking, Change, FsError, FsResult, Kept, Opened, Seek, Stability, Wait};
+use vfs::volume::change_notify::ChangeMask;
+use vfs::{Access, Blocking, Change, ExtraAttrs, FsError, FsResult, OpenFile, Seek, Stability, Wait};
 
 /// Bytes of an [`AllocatedRange`].
 const RANGE_BYTES: usize = 16;
 
 /// The way to the data of a file that was opened with `right`. Only files have ranges.
-fn data(open: &Open, right: AccessMask, access: Access) -> Result<&Opened<'static>, NtStatus> {
+fn data(open: &Open, right: AccessMask, access: Access) -> Result<&OpenFile<'static>, NtStatus> {
     if open.opened().is_none() {
         return Err(NtStatus::INVALID_PARAMETER);
     }
@@ -43,7 +43,7 @@ fn signed(value: u64) -> i64 {
 /// Whether storage that holds zeros alone may be given back, as whoever wrote the file has said.
 fn is_sparse(open: &Open) -> FsResult<bool> {
     let attrs = open.file.attrs(Blocking::Allowed)?;
-    let kept = open.file.kept(&attrs, Blocking::Allowed)?;
+    let kept = open.file.extra_attrs(&attrs, Blocking::Allowed)?;
     Ok(kept_flags((open.file_type, open.base_type), &kept).contains(FileAttributes::SPARSE_FILE))
 }
 
@@ -55,17 +55,17 @@ pub(super) fn set_sparse(ops: &mut Ops<'_>, open: &Open, input: &[u8]) -> Result
     open.check(AccessMask::WRITE_DATA | AccessMask::APPEND_DATA | AccessMask::WRITE_ATTRIBUTES)?;
     let SetSparse(wanted) = SetSparse::decode(&mut smb_wire::Reader::new(input))?;
     if is_sparse(open)? != wanted {
-        let set = |kept: &mut Kept| {
+        let set = |kept: &mut ExtraAttrs| {
             let others =
                 kept_flags((open.file_type, open.base_type), kept).without(FileAttributes::SPARSE_FILE);
             let sparse = if wanted { FileAttributes::SPARSE_FILE } else { FileAttributes::empty() };
             kept.flags = Some((others | sparse).0);
         };
-        match open.file.keep(&open.disk.caller, set, ops.pending) {
+        match open.file.update_extra_attrs(&open.disk.caller, set, ops.pending) {
             Err(FsError::NotSupported) => return Err(NtStatus::INVALID_DEVICE_REQUEST.into()),
             kept => _ = kept?,
         }
-        open.tell_modified(What::ATTRIBUTES);
+        open.tell_modified(ChangeMask::ATTRIBUTES);
     }
     Ok(Answer::NOTHING)
 }
@@ -130,7 +130,7 @@ pub(super) fn allocated(open: &Open, args: &IoctlRequest<'_>) -> Result<Answer, 
 }
 
 /// A file that ends before `offset` by now has nothing there. Storage that knows no holes has none.
-fn seek(opened: &Opened<'_>, offset: u64, what: Seek) -> Result<Option<u64>, Stop> {
+fn seek(opened: &OpenFile<'_>, offset: u64, what: Seek) -> Result<Option<u64>, Stop> {
     match (opened.seek(offset, what), what) {
         (Ok(found), _) => Ok(found),
         (Err(FsError::NoDevice), _) | (Err(FsError::NotSupported), Seek::Hole) => Ok(None),

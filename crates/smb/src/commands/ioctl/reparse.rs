@@ -15,7 +15,7 @@ use smb_wire::reparse::{NfsFile, ReparseData, SymbolicLink};
 use smb_wire::types::AccessMask;
 use smb_wire::{Decode, Encode, NtStatus, Utf16};
 use std::sync::Arc;
-use vfs::claims::{self, By, Caching, Granted, Request, Rights, Verdict};
+use vfs::claims::{self, Caching, Granted, Request, Requester, Rights, Verdict};
 use vfs::{Attrs, Blocking, Created, Device, File, FileType, FsError, FsResult, Special, Wait};
 
 /// Bytes of a `REPARSE_DATA_BUFFER` before its data, which a client must have room for.
@@ -59,7 +59,7 @@ pub(super) fn set(ops: &mut Ops<'_>, open: &Arc<Open>, input: &[u8]) -> Result<A
     check_is_new(open, &seen, &wish)?;
     let alone = Alone::of(open)?;
     let caller = &mut open.disk.caller.clone();
-    caller.by = By::Open(open.claim());
+    caller.by = Requester::Open(open.claim());
     caller.listing = open.listing;
     // A client takes no break of a listing that it has not heard the change of.
     let after_reply = open.disk.claimant.breaks.pause();

@@ -5,7 +5,7 @@ use crate::metadata::names::Naming;
 use crate::state::open::{Open, Place};
 use smb_wire::apple::{AFP_INFO, AFP_INFO_BYTES, AFP_RESOURCE, FinderInfo, ListedAttributes};
 use smb_wire::types::AccessMask;
-use vfs::claims::By;
+use vfs::claims::Requester;
 use vfs::{Access, Attrs, Blocking, File, FileKey, FileType, FsError, FsResult};
 
 /// The kinds of file in a mode (POSIX, `sys/stat.h`), as Unix numbers them.
@@ -57,7 +57,7 @@ fn add_streams(open: &Open, file: &File, attrs: &Attrs, told: &mut ListedAttribu
     let info = file.find_stream(AFP_INFO)?;
     let mut caller = open.disk.caller.clone();
     // What its client itself caches of the stream is not asked back.
-    caller.by = By::Holder(open.disk.holder);
+    caller.by = Requester::Holder(open.disk.holder);
     let (opened, _) = info.open(&caller, Access::READ, Blocking::Allowed)?;
     let mut data = Vec::new();
     opened.read(0, AFP_INFO_BYTES + 1, &mut data, Blocking::Allowed)?;

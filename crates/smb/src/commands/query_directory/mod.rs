@@ -16,8 +16,8 @@ use smb_wire::dir::{DirectoryClass, OutputResponse, QueryDirectoryFlags, QueryDi
 use smb_wire::types::AccessMask;
 use smb_wire::{Elsewhere, Encode, NtStatus, Writer};
 use std::ops::ControlFlow;
-use vfs::qos::{Kind, Moved};
-use vfs::{Attrs, Blocking, Entry, FileKey, FsError, Kept, Resolved};
+use vfs::qos::{Kind, Transferred};
+use vfs::{Attrs, Blocking, Entry, ExtraAttrs, FileKey, FsError, Resolved};
 
 /// Where in the reply, behind its header, the length of the entries is.
 const LENGTH_AT: usize = smb_wire::header::HEADER_SIZE + 4;
@@ -34,7 +34,7 @@ pub(crate) fn query(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Do
         return Err(NtStatus::INVALID_PARAMETER.into());
     }
     open.check(AccessMask::LIST_DIRECTORY)?;
-    ops.count(Kind::Read, Moved::default());
+    ops.count(Kind::Read, Transferred::default());
     // Who has room for more is told as much as there is for others.
     let room = usize::try_from(args.output_buffer_length.min(TRANSACT_BYTES_MAX)).unwrap_or(usize::MAX);
     // The length is not 0, so that nothing stands in place of the entries.
@@ -69,7 +69,7 @@ pub(crate) fn query(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Do
     }
     let bytes = w.position() - start;
     w.patch::<u32>(LENGTH_AT, bytes);
-    ops.count(Kind::Read, Moved::read(bytes));
+    ops.count(Kind::Read, Transferred::read(bytes));
     Ok(NtStatus::SUCCESS)
 }
 
@@ -136,7 +136,13 @@ struct Object<'a> {
 
 impl<'a> Object<'a> {
     /// The file of `key`, which `name` in the directory that is open leads to.
-    fn of(open: &Open, page: &Page, name: &[u8], (key, attrs): (&FileKey, &'a Attrs), kept: &Kept) -> Self {
+    fn of(
+        open: &Open,
+        page: &Page,
+        name: &[u8],
+        (key, attrs): (&FileKey, &'a Attrs),
+        kept: &ExtraAttrs,
+    ) -> Self {
         let apple = page.is_for_apple.then(|| apple::attributes(open, name, key, attrs));
         Self { shown: Shown::of(attrs, kept), attrs, apple }
     }
@@ -176,7 +182,7 @@ fn one(open: &Open, scan: &mut Scan, name: &[u8], page: &mut Page, w: &mut Write
         return Ok(());
     }
     let wire = to_wire(&stored, open.naming).ok_or(NtStatus::OBJECT_NAME_INVALID)?;
-    let kept = found.file.kept(&found.attrs, Blocking::Allowed)?;
+    let kept = found.file.extra_attrs(&found.attrs, Blocking::Allowed)?;
     let object = Object::of(open, page, &stored, (&found.file.key(), &found.attrs), &kept);
     scan.is_over = page.push(&wire, Some(object), found.attrs.file_id, w);
     Ok(())
@@ -217,7 +223,7 @@ fn several(
             }
             // What went away meanwhile has nothing that could be shown.
             let object = object.map(|(key, attrs)| {
-                let kept = export.kept(key, attrs).unwrap_or_default();
+                let kept = export.extra_attrs(key, attrs).unwrap_or_default();
                 Object::of(open, page, entry.name, (key, attrs), &kept)
             });
             if !page.push(&wire, object, entry.file_id, w) {

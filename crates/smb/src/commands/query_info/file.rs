@@ -18,7 +18,7 @@ use smb_wire::info::QueryInfoRequest;
 use smb_wire::types::{AccessMask, Dialect};
 use smb_wire::{NtStatus, Utf16};
 use vfs::claims::{IoKind, Span};
-use vfs::{Attrs, FsError, Kept, Wait};
+use vfs::{Attrs, ExtraAttrs, FsError, Wait};
 
 /// Bytes of `FileAllInformation` and `FileNameInformation` that a client must have room for: up to the name's first character,
 /// aligned (MS-FSA §2.1.5.12).
@@ -44,7 +44,8 @@ pub(super) fn query(ops: &mut Ops<'_>, open: &Open, args: &QueryInfoRequest<'_>)
     }
     // What a message opens and then asks for need not be looked at twice.
     let attrs = ops.told.map_or_else(|| open.file.attrs(ops.blocking), Ok)?;
-    let kept = if tells_attributes { open.file.kept(&attrs, ops.blocking)? } else { Kept::default() };
+    let kept =
+        if tells_attributes { open.file.extra_attrs(&attrs, ops.blocking)? } else { ExtraAttrs::default() };
     let shown = open.shown_with(&attrs, &kept);
     let room = args.output_buffer_length;
     Ok(match class {
@@ -108,7 +109,7 @@ fn ask_before_telling(ops: &mut Ops<'_>, open: &Open, class: FileClass) -> Resul
     if !shows {
         return Ok(());
     }
-    match open.file.ask_before_telling(open.disk.caller.by) {
+    match open.file.recall_writers(open.disk.caller.by) {
         Err(FsError::Wait(Wait::Recall)) => Err(ops.wait_for_io(open, IoKind::ReadAttrs, Span::ALL)),
         asked => Ok(asked?),
     }

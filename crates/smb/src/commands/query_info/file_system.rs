@@ -14,7 +14,7 @@ use smb_wire::classes::file_system::{
 };
 use smb_wire::posix::FileSystemPosixInformation;
 use smb_wire::{Guid, NtStatus, Utf16};
-use vfs::{Blocking, FsStat, Kept, Volume};
+use vfs::{Blocking, ExtraAttrs, FsStat, Volume};
 
 const SECTOR_BYTES: u32 = 512;
 const SECTORS_PER_UNIT: u32 = 8;
@@ -34,7 +34,7 @@ pub(super) fn query(ops: &Ops<'_>, open: &Open, class: u8) -> Result<Info, Stop>
             let root = open.disk.export.root().attrs(ops.blocking)?;
             let label = utf16_bytes(volume.name());
             let volume = VolumeInformation {
-                volume_creation_time: Shown::of(&root, &Kept::default()).created,
+                volume_creation_time: Shown::of(&root, &ExtraAttrs::default()).created,
                 volume_serial_number: open.disk.serial_number(),
                 volume_label: Utf16::new(&label)?,
                 supports_objects: false,

@@ -15,7 +15,7 @@ use smb_wire::dir::OutputResponse;
 use smb_wire::error::ErrorResponse;
 use smb_wire::info::{InfoType, QueryInfoRequest};
 use smb_wire::{Encode, NtStatus, Writer};
-use vfs::qos::Moved;
+use vfs::qos::Transferred;
 
 /// MS-SMB2 §3.3.5.20.
 pub(crate) fn query(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Done {
@@ -39,7 +39,7 @@ pub(crate) fn query(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Do
     }
     let told = info.bytes.len().min(room);
     if payload::is_data(args.info_type, args.file_info_class) {
-        ops.stats.count_listed(Moved::read(told));
+        ops.stats.count_listed(Transferred::read(told));
     }
     OutputResponse { output: &info.bytes[..told] }.encode(w);
     Ok(if info.is_cut || told < info.bytes.len() { NtStatus::BUFFER_OVERFLOW } else { NtStatus::SUCCESS })

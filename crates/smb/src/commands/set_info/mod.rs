@@ -25,11 +25,11 @@ use smb_wire::{Decode, FileTime, NtStatus, Writer};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use vfs::claims::{By, Conflict, Io, IoKind, Request, Span, Verdict};
-use vfs::qos::Moved;
-use vfs::volume::change_notify::What;
+use vfs::claims::{Conflict, Io, IoKind, Request, Requester, Span, Verdict};
+use vfs::qos::Transferred;
+use vfs::volume::change_notify::ChangeMask;
 use vfs::{
-    Attrs, Blocking, File, FileType, FsError, FsResult, Kept, SetAttrs, SetTime, Stability, Time, Wait,
+    Attrs, Blocking, ExtraAttrs, File, FileType, FsError, FsResult, SetAttrs, SetTime, Stability, Time, Wait,
 };
 
 /// Owners may write a file that is not read-only.
@@ -48,7 +48,7 @@ pub(crate) fn set(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Done
         _ => return Err(NtStatus::INVALID_PARAMETER.into()),
     }
     if payload::is_data(args.info_type, args.file_info_class) {
-        ops.stats.count_listed(Moved::written(args.buffer.len()));
+        ops.stats.count_listed(Transferred::written(args.buffer.len()));
     }
     ops.reply(w, &SetInfoResponse)
 }
@@ -117,7 +117,7 @@ fn size(bytes: &[u8]) -> Result<u64, NtStatus> {
 
 /// Asks those who cache the data past `size`, as who writes there does.
 fn ask_to_write(ops: &mut Ops<'_>, open: &Open, size: u64) -> Result<(), Stop> {
-    let (by, stream, span) = (By::Open(open.claim()), open.file.stream(), Span::to_end(size));
+    let (by, stream, span) = (Requester::Open(open.claim()), open.file.stream(), Span::to_end(size));
     let io = Io { by, stream, kind: IoKind::Write, span, waits: false };
     match open.file.claim(&Request::Io(io)) {
         Verdict::Granted(_) => Ok(()),
@@ -143,7 +143,7 @@ fn set_allocation(ops: &mut Ops<'_>, open: &Open, allocation: u64) -> Result<(),
         Err(FsError::NotSupported) => ask_to_write(ops, open, size),
         change => {
             open.keep_written(&change?, ops.pending)?;
-            open.tell_modified(What::SIZE);
+            open.tell_modified(ChangeMask::SIZE);
             Ok(())
         }
     }
@@ -157,7 +157,7 @@ fn set_size(ops: &mut Ops<'_>, open: &Open, size: u64) -> Result<(), Stop> {
         Err(FsError::Wait(Wait::Recall)) => Err(ops.wait_for_io(open, IoKind::Write, Span::to_end(size))),
         change => {
             open.keep_written(&change?, ops.pending)?;
-            open.tell_modified(What::SIZE | What::MODIFIED);
+            open.tell_modified(ChangeMask::SIZE | ChangeMask::MODIFIED);
             Ok(())
         }
     }
@@ -179,7 +179,7 @@ fn set_basic(ops: &mut Ops<'_>, open: &Open, basic: &BasicInformation) -> Result
     }
     let caller = &open.disk.caller;
     let attrs = open.file.attrs(Blocking::Allowed)?;
-    let kept = open.file.kept(&attrs, Blocking::Allowed)?;
+    let kept = open.file.extra_attrs(&attrs, Blocking::Allowed)?;
     // Who says that a file is not read-only wants somebody to be able to write it.
     let frees = !attributes.is_empty() && !attributes.contains(FileAttributes::READONLY);
     let frees =
@@ -201,8 +201,8 @@ fn set_basic(ops: &mut Ops<'_>, open: &Open, basic: &BasicInformation) -> Result
     let stays = (sets && open.keeps_changed.load(Ordering::Relaxed)).then(|| kept.changed(&attrs));
     let changed = given(basic.change_time).or(stays);
     if (flags, born) != (kept.flags, kept.born) || changed.is_some() {
-        let new = |kept: &mut Kept| (kept.flags, kept.born, kept.set_changed) = (flags, born, changed);
-        match open.file.keep(caller, new, ops.pending) {
+        let new = |kept: &mut ExtraAttrs| (kept.flags, kept.born, kept.set_changed) = (flags, born, changed);
+        match open.file.update_extra_attrs(caller, new, ops.pending) {
             // A file that cannot have them is none the worse.
             Err(FsError::NotSupported) => {}
             done => _ = done?,
@@ -213,14 +213,14 @@ fn set_basic(ops: &mut Ops<'_>, open: &Open, basic: &BasicInformation) -> Result
 }
 
 /// What a client sets, for those who watch.
-fn changes(basic: &BasicInformation) -> What {
+fn changes(basic: &BasicInformation) -> ChangeMask {
     let kinds = [
-        (!basic.file_attributes.is_empty(), What::ATTRIBUTES),
-        (given(basic.creation_time).is_some(), What::CREATED),
-        (given(basic.last_access_time).is_some(), What::ACCESSED),
-        (given(basic.last_write_time).is_some(), What::MODIFIED),
+        (!basic.file_attributes.is_empty(), ChangeMask::ATTRIBUTES),
+        (given(basic.creation_time).is_some(), ChangeMask::CREATED),
+        (given(basic.last_access_time).is_some(), ChangeMask::ACCESSED),
+        (given(basic.last_write_time).is_some(), ChangeMask::MODIFIED),
     ];
-    kinds.into_iter().filter(|(is_set, _)| *is_set).fold(What::NONE, |all, (_, kind)| all | kind)
+    kinds.into_iter().filter(|(is_set, _)| *is_set).fold(ChangeMask::NONE, |all, (_, kind)| all | kind)
 }
 
 /// Who says what a time is, or that it is not to change, does not want it to change by itself (MS-FSA §2.1.5.15.2).
@@ -233,7 +233,7 @@ fn keep_time(keeps: &AtomicBool, time: FileTime) {
 }
 
 /// What is kept of the attributes that a client sets; none are set if there are none. What FSCTLs set stays.
-fn new_flags(base: FileType, kept: &Kept, attributes: FileAttributes) -> Option<u32> {
+fn new_flags(base: FileType, kept: &ExtraAttrs, attributes: FileAttributes) -> Option<u32> {
     if attributes.is_empty() {
         return kept.flags;
     }

@@ -7,7 +7,7 @@ use crate::state::persistent::record;
 use smb_wire::NtStatus;
 use smb_wire::apple::AppleCapabilities;
 use std::sync::Arc;
-use vfs::claims::{By, Conflict, Request, Verdict};
+use vfs::claims::{Conflict, Request, Requester, Verdict};
 
 /// A directory keeps its name while anything below it is open over SMB (MS-FSA §2.1.5.15.11), unless its client renames as Unix does;
 /// who keeps that open for later alone is asked to close it first.
@@ -29,7 +29,7 @@ fn ask_below(ops: &mut Ops<'_>, dir: &Open) -> Result<Vec<Arc<Open>>, Stop> {
     }
     let path = dir.place().path.clone();
     let below = opens_below(ops, dir, &path);
-    let request = Request::Unlink { by: By::Open(dir.claim()), waits: false };
+    let request = Request::Unlink { by: Requester::Open(dir.claim()), waits: false };
     for open in &below {
         if let Verdict::Refused(Conflict::Recalling) = open.file.claim(&request) {
             return Err(ops.wait_for_name(dir, &open.file));

@@ -15,7 +15,7 @@ use smb_wire::NtStatus;
 use smb_wire::classes::file::RenameInformation;
 use smb_wire::types::{AccessMask, FileAttributes};
 use std::sync::Arc;
-use vfs::claims::{self, By, OpenId, OpenRequest, Request, Rights, Verdict};
+use vfs::claims::{self, OpenId, OpenRequest, Request, Requester, Rights, Verdict};
 use vfs::{Attrs, Blocking, File, FileType, FsError, Resolved, Wait};
 
 /// Where a file is to be.
@@ -80,7 +80,7 @@ pub(super) fn rename(
     let parent = write_to(open, &goal.dir)?;
     // Its own leases stand in nobody's way.
     let caller = &mut open.disk.caller.clone();
-    caller.by = By::Open(open.claim());
+    caller.by = Requester::Open(open.claim());
     caller.listing = open.listing;
     let after_reply = open.disk.claimant.breaks.pause();
     // What has the name may be another file by now, which others have put there.
@@ -120,7 +120,7 @@ pub(super) fn link(ops: &mut Ops<'_>, open: &Arc<Open>, args: &RenameInformation
         Existing::Nothing | Existing::OtherFile(_) => {}
     }
     let caller = &mut open.disk.caller.clone();
-    caller.by = By::Open(open.claim());
+    caller.by = Requester::Open(open.claim());
     caller.listing = open.listing;
     // A client takes no break of a listing that it has not heard the change of.
     let after_reply = open.disk.claimant.breaks.pause();
@@ -210,7 +210,7 @@ fn take_over(open: &Open, replaced: &Resolved, ignores_read_only: bool) -> Resul
         return Err(NtStatus::ACCESS_DENIED.into());
     }
     if open.naming == Naming::Windows && !ignores_read_only {
-        let shown = Shown::of(attrs, &file.kept(attrs, Blocking::Allowed)?);
+        let shown = Shown::of(attrs, &file.extra_attrs(attrs, Blocking::Allowed)?);
         if shown.attributes.contains(FileAttributes::READONLY) {
             return Err(NtStatus::ACCESS_DENIED.into());
         }

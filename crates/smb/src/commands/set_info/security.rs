@@ -16,7 +16,7 @@ use smb_wire::{Decode, NtStatus};
 use vfs::acl::Rights;
 use vfs::file::SetSecurity;
 use vfs::model::attrs::MODE_BITS;
-use vfs::volume::change_notify::What;
+use vfs::volume::change_notify::ChangeMask;
 use vfs::{Attrs, Blocking, Change, FsError, SecurityStyle, SetAttrs};
 
 /// What is set here: other parts need a privilege that nobody has.
@@ -99,8 +99,12 @@ pub(super) fn set(
 }
 
 /// What watchers see of a change of a descriptor: whether anybody may write a file says whether it is shown as read-only.
-fn shown_by(change: &Change) -> What {
-    if change.before.mode == change.after.mode { What::SECURITY } else { What::SECURITY | What::ATTRIBUTES }
+fn shown_by(change: &Change) -> ChangeMask {
+    if change.before.mode == change.after.mode {
+        ChangeMask::SECURITY
+    } else {
+        ChangeMask::SECURITY | ChangeMask::ATTRIBUTES
+    }
 }
 
 /// The mode that a client sets by an entry for it. macOS sends such entries back that it was told: where they say nothing new, the others

@@ -8,8 +8,8 @@ use crate::state::open::Open;
 use smb_wire::NtStatus;
 use smb_wire::classes::file::RenameInformation;
 use std::sync::Arc;
-use vfs::claims::{self, By, IoKind, Rights, Span};
-use vfs::volume::change_notify::What;
+use vfs::claims::{self, IoKind, Requester, Rights, Span};
+use vfs::volume::change_notify::ChangeMask;
 use vfs::{File, FsError, Wait};
 
 /// A stream stays with its file: the new name is ":name", with or without the type.
@@ -38,14 +38,14 @@ pub(super) fn rename(ops: &mut Ops<'_>, open: &Arc<Open>, args: &RenameInformati
     };
     // Its own leases stand in nobody's way.
     let caller = &mut open.disk.caller.clone();
-    caller.by = By::Open(open.claim());
+    caller.by = Requester::Open(open.claim());
     let renamed = file.rename_stream(caller, &from, &to, args.replace_if_exists, ops.pending);
     drop((taken, lock));
     renamed.map_err(|error| match error {
         FsError::Wait(Wait::Recall) => ops.wait_for_io(open, IoKind::Replace, Span::ALL),
         error => error.into(),
     })?;
-    open.tell_modified(What::MODIFIED);
+    open.tell_modified(ChangeMask::MODIFIED);
     follow(ops, open, &to);
     Ok(())
 }

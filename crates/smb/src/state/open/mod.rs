@@ -25,9 +25,9 @@ use vfs::acl::Rights;
 use vfs::claims::{self, Caching, Granted, Link, LockOwner, OpenId, OpenRequest, Request, Verdict};
 use vfs::qos::Nanos;
 use vfs::sync::Mutex;
-use vfs::volume::change_notify::{What, Wish};
+use vfs::volume::change_notify::{ChangeMask, WatchFilter};
 use vfs::{
-    Access, Attrs, Blocking, Change, File, FileType, FsError, FsResult, Opened, PendingSync, SetAttrs,
+    Access, Attrs, Blocking, Change, File, FileType, FsError, FsResult, OpenFile, PendingSync, SetAttrs,
     SetTime, Wait,
 };
 use watch::Watching;
@@ -43,7 +43,7 @@ pub(crate) struct Open {
     /// By whose rules it was opened, and names what it names.
     pub(crate) naming: Naming,
     /// The way to the data, if it has any.
-    opened: Option<Opened<'static>>,
+    opened: Option<OpenFile<'static>>,
     /// `Open.GrantedAccess`.
     pub(crate) granted: AccessMask,
     claim: OpenId,
@@ -90,7 +90,7 @@ pub(crate) struct NewOpen {
     pub(crate) file_type: FileType,
     pub(crate) base_type: FileType,
     pub(crate) naming: Naming,
-    pub(crate) opened: Option<Opened<'static>>,
+    pub(crate) opened: Option<OpenFile<'static>>,
     pub(crate) granted: AccessMask,
     pub(crate) mode: Mode,
     pub(crate) claim: OpenId,
@@ -133,10 +133,10 @@ impl Place {
     }
 
     /// Tells those who watch the directory, or keep its listing, that the file was changed; the holder of `except` knows it already.
-    pub(crate) fn tell_modified(&self, what: What, except: Option<claims::LeaseKey>) {
+    pub(crate) fn tell_modified(&self, what: ChangeMask, except: Option<claims::LeaseKey>) {
         if let Some((dir, name)) = &self.entry {
-            dir.tell_listing_changed(except);
-            dir.tell_modified(name, what);
+            dir.notify_listing_changed(except);
+            dir.notify_modified(name, what);
         }
     }
 }
@@ -192,7 +192,7 @@ impl Open {
     }
 
     /// The way to the data, if the open has all of `access`.
-    pub(crate) fn data(&self, access: Access) -> Result<&Opened<'static>, NtStatus> {
+    pub(crate) fn data(&self, access: Access) -> Result<&OpenFile<'static>, NtStatus> {
         match &self.opened {
             Some(opened) if opened.allows(access) => Ok(opened),
             Some(_) => Err(NtStatus::ACCESS_DENIED),
@@ -201,7 +201,7 @@ impl Open {
     }
 
     /// The way to the data, with whatever access.
-    pub(crate) fn opened(&self) -> Option<&Opened<'static>> {
+    pub(crate) fn opened(&self) -> Option<&OpenFile<'static>> {
         self.opened.as_ref()
     }
 
@@ -371,11 +371,11 @@ impl Open {
 
     /// The file's attributes as they are shown.
     pub(crate) fn shown(&self, attrs: &Attrs) -> FsResult<Shown> {
-        Ok(self.shown_with(attrs, &self.file.kept(attrs, Blocking::Allowed)?))
+        Ok(self.shown_with(attrs, &self.file.extra_attrs(attrs, Blocking::Allowed)?))
     }
 
     /// The same with what is known to be kept with the file.
-    pub(crate) fn shown_with(&self, attrs: &Attrs, kept: &vfs::Kept) -> Shown {
+    pub(crate) fn shown_with(&self, attrs: &Attrs, kept: &vfs::ExtraAttrs) -> Shown {
         Shown::with_base(self.base_type, attrs, kept)
     }
 
@@ -400,7 +400,7 @@ impl Open {
             Naming::Windows => Rights(self.granted.0),
             Naming::Posix => Rights::default(),
         };
-        self.file.set_attrs_held(&self.disk.caller, held, set, pending)
+        self.file.set_attrs_by_claim(&self.disk.caller, held, set, pending)
     }
 
     /// What of the directory is watched, if anything is.
@@ -409,7 +409,7 @@ impl Open {
     }
 
     /// The same, from now on if nothing was: the first who asks says what.
-    pub(crate) fn watching(&self, wish: impl FnOnce() -> Wish) -> FsResult<Arc<Watching>> {
+    pub(crate) fn watching(&self, wish: impl FnOnce() -> WatchFilter) -> FsResult<Arc<Watching>> {
         if let Some(watching) = self.watching.get() {
             return Ok(Arc::clone(watching));
         }
@@ -420,12 +420,12 @@ impl Open {
     /// Tells those who keep the listing of its directory that what it shows of the file has changed.
     pub(crate) fn tell_listing_changed(&self) {
         if let Some((dir, _)) = &self.place().entry {
-            dir.tell_listing_changed(self.listing);
+            dir.notify_listing_changed(self.listing);
         }
     }
 
     /// Tells those who watch its directory, or keep its listing, that the file was changed through this open.
-    pub(crate) fn tell_modified(&self, what: What) {
+    pub(crate) fn tell_modified(&self, what: ChangeMask) {
         self.tell_listing_changed();
         self.tell_watchers(what);
     }
@@ -434,16 +434,20 @@ impl Open {
     pub(crate) fn tell_written(&self, change: &Change) {
         let is_resized = change.before.size != change.after.size;
         self.has_written.store(true, Ordering::Relaxed);
-        self.tell_watchers(if is_resized { What::MODIFIED | What::SIZE } else { What::MODIFIED });
+        self.tell_watchers(if is_resized {
+            ChangeMask::MODIFIED | ChangeMask::SIZE
+        } else {
+            ChangeMask::MODIFIED
+        });
     }
 
-    fn tell_watchers(&self, what: What) {
+    fn tell_watchers(&self, what: ChangeMask) {
         if !self.file.volume().is_watched() {
             return;
         }
         let entry = self.place().entry.clone();
         if let Some((dir, name)) = entry {
-            dir.tell_modified(&name, what);
+            dir.notify_modified(&name, what);
         }
     }
 
@@ -452,7 +456,7 @@ impl Open {
         if self.file.is_stream() {
             self.disk.delete_closed();
             if self.file.has_lost_stream() {
-                self.tell_modified(What::MODIFIED);
+                self.tell_modified(ChangeMask::MODIFIED);
             }
         }
     }
@@ -494,7 +498,7 @@ impl Open {
         // With an open that its client has not got, nothing goes.
         let goes = || self.goes_on_close.load(Ordering::Relaxed) || self.file.is_deleted();
         if self.is_dir() && goes() {
-            self.file.tell_deleting();
+            self.file.notify_deleting();
         }
     }
 

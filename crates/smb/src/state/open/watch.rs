@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use vfs::claims::Outcome;
 use vfs::sync::Mutex;
-use vfs::volume::change_notify::{News, Watch, Wish};
+use vfs::volume::change_notify::{Watch, WatchEvents, WatchFilter};
 use vfs::{File, FsResult};
 
 /// A watch of a directory, and who waits.
@@ -29,14 +29,14 @@ impl Queue {
 }
 
 impl Watching {
-    pub(crate) fn start(dir: &File, wish: Wish) -> FsResult<Self> {
+    pub(crate) fn start(dir: &File, wish: WatchFilter) -> FsResult<Self> {
         let queue = Arc::new(Queue::default());
         let told = Arc::clone(&queue);
         Ok(Self { watch: dir.watch(wish, Box::new(move || told.wake()))?, queue })
     }
 
     /// Takes the news, if there is any.
-    pub(crate) fn take(&self) -> Option<News> {
+    pub(crate) fn take(&self) -> Option<WatchEvents> {
         self.watch.take()
     }
 
@@ -54,7 +54,7 @@ impl Watching {
     }
 
     fn wake_for_news(&self) {
-        if self.watch.has_news() {
+        if self.watch.has_events() {
             self.queue.wake();
         }
     }

@@ -20,7 +20,7 @@ use smb_wire::types::AccessMask;
 use smb_wire::{FileId, Guid, NtStatus};
 use std::io;
 use std::sync::{Arc, Weak};
-use vfs::claims::{self, By, LeaseKind, LeaseRequest, Link, OpenId, Request, RestoreRequest, Verdict};
+use vfs::claims::{self, LeaseKind, LeaseRequest, Link, OpenId, Request, Requester, RestoreRequest, Verdict};
 use vfs::qos::Nanos;
 use vfs::{Blocking, Caller, File, FileKey, FileType, SecurityStyle, VolumeId};
 
@@ -146,7 +146,7 @@ impl Service {
         let mut open = Open::new(NewOpen {
             id,
             disk,
-            opened: Some(opened.held_by(By::Open(claim))),
+            opened: Some(opened.with_claim(Requester::Open(claim))),
             file_type: FileType::Regular,
             base_type: FileType::Regular,
             naming: if record.is_posix { Naming::Posix } else { Naming::Windows },

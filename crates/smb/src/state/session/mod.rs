@@ -233,7 +233,7 @@ impl Session {
         for disk in self.trees().iter().filter_map(|tree| tree.disk()) {
             let (claims, now) = (disk.export.volume.claims(), disk.export.volume.now());
             let breaks = &disk.claimant.breaks;
-            let mut effects = claims.remind(now, disk.holder);
+            let mut effects = claims.resend_recalls(now, disk.holder);
             // What another connection has taken is on its way, however many others go meanwhile.
             effects.retain(|effect| match effect {
                 Effect::Recall { holder, key, .. } if *holder == disk.holder => {

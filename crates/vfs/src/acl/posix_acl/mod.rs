@@ -37,7 +37,7 @@ pub struct PosixAcl {
 
 /// Somebody whom an entry is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Who {
+pub enum AclTag {
     /// The owner of the file.
     Owner,
     /// A user.
@@ -50,7 +50,19 @@ pub enum Who {
     Everyone,
 }
 
+/// Most users and groups of a list that a protocol shows whole. Of a longer one it shows the owner's entries alone.
+const SHOWN_MAX: usize = 256;
+
 impl PosixAcl {
+    /// The entries for a client, which sees lists of another kind: those of [`PosixAcl::entries`], or the owner's of a long list.
+    pub fn shown_entries(&self, mode: u32) -> Vec<(Effect, AclTag, u32)> {
+        let mut entries = self.entries(mode);
+        if self.users.len() + self.groups.len() > SHOWN_MAX {
+            entries.retain(|(_, tag, _)| *tag == AclTag::Owner);
+        }
+        entries
+    }
+
     /// Whether it says more than a mode can.
     pub fn is_extended(&self) -> bool {
         self.mask.is_some()
@@ -85,20 +97,20 @@ impl PosixAcl {
 
     /// What this list and `mode` say, in entries of which the first that names a permission decides about it. What a caller needs
     /// several groups for is more than Linux gives at once, though it gives each part.
-    pub fn entries(&self, mode: u32) -> Vec<(Effect, Who, u32)> {
+    pub fn entries(&self, mode: u32) -> Vec<(Effect, AclTag, u32)> {
         let [owner, mask, other] = [6, 3, 0].map(|shift| mode >> shift & 7);
         // Without a mask Linux looks at the mode alone.
         let is_ruled = self.is_extended() && mode & GROUP_BITS != 0;
         let (users, groups): (&[_], &[_]) = if is_ruled { (&self.users, &self.groups) } else { (&[], &[]) };
         let owning = if is_ruled { self.group & mask } else { mask };
-        let groups: Vec<(Who, u32)> = std::iter::once((Who::OwningGroup, owning))
-            .chain(groups.iter().map(|(gid, bits)| (Who::Group(*gid), bits & mask)))
+        let groups: Vec<(AclTag, u32)> = std::iter::once((AclTag::OwningGroup, owning))
+            .chain(groups.iter().map(|(gid, bits)| (AclTag::Group(*gid), bits & mask)))
             .collect();
         // Of two entries for one user, the first rules.
         let mut seen = HashSet::new();
         let users = users.iter().filter(|(uid, _)| seen.insert(*uid));
-        let users: Vec<(Who, u32)> = users.map(|(uid, bits)| (Who::User(*uid), bits & mask)).collect();
-        let of = |all: &[(Who, u32)]| all.iter().fold(0, |union, (_, bits)| union | bits);
+        let users: Vec<(AclTag, u32)> = users.map(|(uid, bits)| (AclTag::User(*uid), bits & mask)).collect();
+        let of = |all: &[(AclTag, u32)]| all.iter().fold(0, |union, (_, bits)| union | bits);
         let of_groups = of(&groups) | other;
         let mut entries = Vec::new();
         let mut push = |effect, who, bits: u32| {
@@ -106,15 +118,15 @@ impl PosixAcl {
                 entries.push((effect, who, bits));
             }
         };
-        push(Effect::Allow, Who::Owner, owner);
-        push(Effect::Deny, Who::Owner, (of(&users) | of_groups) & !owner);
+        push(Effect::Allow, AclTag::Owner, owner);
+        push(Effect::Deny, AclTag::Owner, (of(&users) | of_groups) & !owner);
         for (who, bits) in users {
             push(Effect::Allow, who, bits);
             push(Effect::Deny, who, of_groups & !bits);
         }
         groups.iter().for_each(|(who, bits)| push(Effect::Allow, *who, *bits));
         groups.iter().for_each(|(who, bits)| push(Effect::Deny, *who, other & !bits));
-        push(Effect::Allow, Who::Everyone, other);
+        push(Effect::Allow, AclTag::Everyone, other);
         entries
     }
 }

@@ -150,8 +150,8 @@ fn first_of_two_entries_for_one_user_rules() {
     let acl = extended(0, &[(5, 0), (5, 4)], &[]);
     let caller = Caller::new(5, 1, []);
     let read = |effect| {
-        move |&(found, who, bits): &(Effect, Who, u32)| {
-            found == effect && who == Who::User(5) && bits & 4 != 0
+        move |&(found, who, bits): &(Effect, AclTag, u32)| {
+            found == effect && who == AclTag::User(5) && bits & 4 != 0
         }
     };
     assert!(!acl.entries(0o240).iter().any(read(Effect::Allow)));
@@ -175,11 +175,11 @@ proptest! {
         let (mut allowed, mut denied) = (0, 0);
         for (effect, who, bits) in acl.entries(mode) {
             let is_theirs = match who {
-                Who::Owner => caller.uid == attrs.uid,
-                Who::User(uid) => caller.uid == uid,
-                Who::OwningGroup => caller.is_in(attrs.gid),
-                Who::Group(gid) => caller.is_in(gid),
-                Who::Everyone => true,
+                AclTag::Owner => caller.uid == attrs.uid,
+                AclTag::User(uid) => caller.uid == uid,
+                AclTag::OwningGroup => caller.is_in(attrs.gid),
+                AclTag::Group(gid) => caller.is_in(gid),
+                AclTag::Everyone => true,
             };
             match effect {
                 _ if !is_theirs => {}

@@ -78,14 +78,14 @@ fn a_write_ends_reading_and_handles_at_once() {
     with_lease(&mut rig, 1, shared(1, "RH"));
     with_lease(&mut rig, 2, shared(2, "R"));
     let writer = with_lease(&mut rig, 3, shared(3, "RH")).open.unwrap();
-    let ticket = rig.waits(&io(By::Open(writer), IoKind::Write));
+    let ticket = rig.waits(&io(Requester::Open(writer), IoKind::Write));
     assert_eq!(
         rig.recalls(),
         [(HolderId(1), caching("RH"), caching(""), true), (HolderId(2), caching("R"), caching(""), false)]
     );
     rig.acknowledge(shared_key(1), Caching::NONE);
     assert_eq!(rig.outcomes(), [(ticket, Outcome::Again)]);
-    rig.granted(&io(By::Open(writer), IoKind::Write));
+    rig.granted(&io(Requester::Open(writer), IoKind::Write));
     assert_eq!(rig.take(), [], "its own lease stays");
 }
 
@@ -161,7 +161,8 @@ fn who_does_not_answer_loses_the_lease() {
     rig.pass(34);
     assert_eq!(rig.outcomes(), []);
     rig.pass(1);
-    let revoked = Effect::Revoked { holder: HolderId(1), file: key(1), what: Lost::Lease(shared_key(1)) };
+    let revoked =
+        Effect::Revoked { holder: HolderId(1), file: key(1), what: RevokedClaim::Lease(shared_key(1)) };
     assert!(rig.effects.contains(&revoked));
     assert_eq!(rig.outcomes(), [(ticket, Outcome::Again)]);
     rig.granted(&second);
@@ -253,7 +254,7 @@ fn a_lease_may_have_its_own_time_for_the_answer() {
     rig.pass(6);
     assert_eq!(rig.outcomes(), []);
     rig.pass(1);
-    let what = Lost::Lease(LeaseKey::Delegation(HolderId(1)));
+    let what = RevokedClaim::Lease(LeaseKey::Delegation(HolderId(1)));
     assert!(rig.effects.contains(&Effect::Revoked { holder: HolderId(1), file: key(1), what }));
     assert_eq!(rig.outcomes(), [(ticket, Outcome::Again)]);
 }
@@ -272,14 +273,14 @@ fn opens_of_attributes_break_nothing() {
 fn callers_without_state_are_refused_and_nothing_is_stored() {
     let mut rig = Rig::new();
     let first = with_lease(&mut rig, 1, shared(1, "RWH")).open.unwrap();
-    assert_eq!(rig.refused(&io(By::Anonymous, IoKind::Read)), Conflict::Recalling);
+    assert_eq!(rig.refused(&io(Requester::Anonymous, IoKind::Read)), Conflict::Recalling);
     assert_eq!(rig.recalls(), [(HolderId(1), caching("RWH"), caching("RH"), true)]);
     rig.acknowledge(shared_key(1), caching("RH"));
-    rig.granted(&io(By::Anonymous, IoKind::Read));
-    assert_eq!(rig.refused(&io(By::Anonymous, IoKind::Write)), Conflict::Recalling);
+    rig.granted(&io(Requester::Anonymous, IoKind::Read));
+    assert_eq!(rig.refused(&io(Requester::Anonymous, IoKind::Write)), Conflict::Recalling);
     assert_eq!(rig.recalls(), [(HolderId(1), caching("RH"), caching(""), true)]);
     rig.granted(&Request::Close(first));
-    rig.granted(&io(By::Anonymous, IoKind::Write));
+    rig.granted(&io(Requester::Anonymous, IoKind::Write));
     assert!(rig.table.is_empty());
 }
 
@@ -287,7 +288,7 @@ fn callers_without_state_are_refused_and_nothing_is_stored() {
 fn attributes_are_cached_with_delegations_alone() {
     let mut rig = Rig::new();
     with_lease(&mut rig, 1, shared(1, "RWH"));
-    rig.granted(&io(By::Anonymous, IoKind::SetAttrs));
+    rig.granted(&io(Requester::Anonymous, IoKind::SetAttrs));
     assert_eq!(rig.take(), []);
     let mut rig = Rig::new();
     with_lease(
@@ -300,8 +301,8 @@ fn attributes_are_cached_with_delegations_alone() {
             epoch: 0,
         }),
     );
-    assert_eq!(rig.refused(&io(By::Anonymous, IoKind::SetAttrs)), Conflict::Recalling);
-    rig.granted(&io(By::Holder(HolderId(1)), IoKind::SetAttrs));
+    assert_eq!(rig.refused(&io(Requester::Anonymous, IoKind::SetAttrs)), Conflict::Recalling);
+    rig.granted(&io(Requester::Holder(HolderId(1)), IoKind::SetAttrs));
 }
 
 #[test]
@@ -312,15 +313,15 @@ fn who_looks_at_attributes_asks_who_may_have_written() {
     };
     let mut rig = Rig::new();
     with_lease(&mut rig, 1, shared(1, "RWH"));
-    rig.granted(&io(By::Anonymous, IoKind::ReadAttrs));
+    rig.granted(&io(Requester::Anonymous, IoKind::ReadAttrs));
     assert_eq!(rig.take(), [], "shared leases keep no attributes");
     let mut rig = Rig::new();
     assert_eq!(with_lease(&mut rig, 1, want("RH")).caching, caching("RH"));
-    rig.granted(&io(By::Anonymous, IoKind::ReadAttrs));
+    rig.granted(&io(Requester::Anonymous, IoKind::ReadAttrs));
     let mut rig = Rig::new();
     assert_eq!(with_lease(&mut rig, 1, want("RWH")).caching, caching("RWH"));
-    rig.granted(&io(By::Holder(HolderId(1)), IoKind::ReadAttrs));
-    assert_eq!(rig.refused(&io(By::Anonymous, IoKind::ReadAttrs)), Conflict::Recalling);
+    rig.granted(&io(Requester::Holder(HolderId(1)), IoKind::ReadAttrs));
+    assert_eq!(rig.refused(&io(Requester::Anonymous, IoKind::ReadAttrs)), Conflict::Recalling);
     assert_eq!(rig.recalls(), [(HolderId(1), caching("RWH"), caching(""), true)]);
 }
 
@@ -331,12 +332,12 @@ fn who_takes_the_end_from_attributes_asks_as_who_reads() {
         let kind = if is_oplock { LeaseKind::Oplock } else { LeaseKind::Shared { client: 7, key: 1 } };
         let wish = LeaseRequest { kind, want: caching("RWH"), answers_within: None, epoch: 0 };
         let granted = with_lease(&mut rig, 1, Some(wish));
-        rig.granted(&io(By::Open(granted.open.unwrap()), IoKind::ReadEnd));
-        assert_eq!(rig.refused(&io(By::Anonymous, IoKind::ReadEnd)), Conflict::Recalling);
+        rig.granted(&io(Requester::Open(granted.open.unwrap()), IoKind::ReadEnd));
+        assert_eq!(rig.refused(&io(Requester::Anonymous, IoKind::ReadEnd)), Conflict::Recalling);
         let left = caching(if is_oplock { "R" } else { "RH" });
         assert_eq!(rig.recalls(), [(HolderId(1), caching("RWH"), left, true)]);
         rig.acknowledge(granted.lease.unwrap(), left);
-        rig.granted(&io(By::Anonymous, IoKind::ReadEnd));
+        rig.granted(&io(Requester::Anonymous, IoKind::ReadEnd));
         assert_eq!(rig.take(), []);
     }
 }
@@ -347,9 +348,9 @@ fn who_takes_the_end_from_attributes_does_not_ask_who_only_reads() {
     let reading = Access { rights: Rights::READ, deny: Rights::NONE };
     let open = OpenRequest { lease: shared(1, "RWH"), ..opening(1, reading) };
     assert_eq!(rig.granted(&Request::Open(open)).caching, caching("RWH"));
-    rig.granted(&io(By::Anonymous, IoKind::ReadEnd));
+    rig.granted(&io(Requester::Anonymous, IoKind::ReadEnd));
     with_lease(&mut rig, 1, shared(1, "RWH"));
-    assert_eq!(rig.refused(&io(By::Anonymous, IoKind::ReadEnd)), Conflict::Recalling);
+    assert_eq!(rig.refused(&io(Requester::Anonymous, IoKind::ReadEnd)), Conflict::Recalling);
 }
 
 #[test]
@@ -357,7 +358,7 @@ fn who_takes_the_end_from_attributes_leaves_opens_that_wait_for_their_client() {
     let mut rig = Rig::new();
     let open = with_lease(&mut rig, 1, shared(1, "RWH")).open.unwrap();
     rig.granted(&disconnect(open, false));
-    rig.granted(&io(By::Anonymous, IoKind::ReadEnd));
+    rig.granted(&io(Requester::Anonymous, IoKind::ReadEnd));
     let granted = rig.granted(&Request::Reconnect { open, holder: HolderId(3) });
     assert_eq!(granted.caching, caching("RWH"));
 }
@@ -447,12 +448,12 @@ fn an_oplock_that_allows_reading_is_in_the_way_of_its_own_writes() {
     let oplock =
         |want| LeaseRequest { kind: LeaseKind::Oplock, want: caching(want), answers_within: None, epoch: 0 };
     let first = with_lease(&mut rig, 1, Some(oplock("R"))).open.unwrap();
-    rig.granted(&io(By::Open(first), IoKind::Read));
+    rig.granted(&io(Requester::Open(first), IoKind::Read));
     assert_eq!(rig.take(), []);
-    rig.granted(&io(By::Open(first), IoKind::Write));
+    rig.granted(&io(Requester::Open(first), IoKind::Write));
     assert_eq!(rig.recalls(), [(HolderId(1), caching("R"), caching(""), false)]);
     rig.granted(&Request::Close(first));
     let second = with_lease(&mut rig, 1, Some(oplock("RWH"))).open.unwrap();
-    rig.granted(&io(By::Open(second), IoKind::Write));
+    rig.granted(&io(Requester::Open(second), IoKind::Write));
     assert_eq!(rig.take(), []);
 }

@@ -176,7 +176,7 @@ impl Both {
                 let by = holder.map(|holder| (*self.open(holder), holder));
                 let kind = if writes { IoKind::Write } else { IoKind::Read };
                 let io = Io {
-                    by: by.map_or(By::Anonymous, |by| By::Open(by.0)),
+                    by: by.map_or(Requester::Anonymous, |by| Requester::Open(by.0)),
                     stream: Stream::default(),
                     kind,
                     span,
@@ -469,14 +469,14 @@ fn input_and_output_beside_thousands_of_ranges_take_few_steps() {
         let span = Span::new(start, len).unwrap();
         Request::Io(Io { by, stream: Stream::default(), kind, span, waits: false })
     };
-    let own = io(By::Open(owner), 0, 2 * RANGES, IoKind::Write);
-    let free = io(By::Open(waiters[0].0), 7001, 1, IoKind::Write);
+    let own = io(Requester::Open(owner), 0, 2 * RANGES, IoKind::Write);
+    let free = io(Requester::Open(waiters[0].0), 7001, 1, IoKind::Write);
     let taken = steps(|| {
         rig.granted(&own);
         rig.granted(&free);
     });
     assert!(taken < 200, "{taken} steps");
-    let all = io(By::Anonymous, 0, 2 * RANGES, IoKind::Read);
+    let all = io(Requester::Anonymous, 0, 2 * RANGES, IoKind::Read);
     let taken = steps(|| assert!(matches!(rig.refused(&all), Conflict::Range { .. })));
     assert!(taken < 200, "{taken} steps");
 }

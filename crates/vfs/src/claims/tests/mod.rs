@@ -158,7 +158,7 @@ pub(super) fn locking(holder: u64, start: u64, len: u64, is_exclusive: bool) -> 
     }
 }
 
-pub(super) fn io(by: By, kind: IoKind) -> Request {
+pub(super) fn io(by: Requester, kind: IoKind) -> Request {
     Request::Io(Io { by, stream: Stream::default(), kind, span: Span::clamped(0, 10), waits: true })
 }
 

@@ -319,7 +319,7 @@ fn run(rig: &mut Rig, model: &mut Model, step: &Step) {
         Step::Io(pick, kind) => io_step(rig, model, pick, kind),
         Step::Unlink => {
             let conflict = model.deed(NOBODY, "unlink").then_some(Conflict::Recalling);
-            expect(&rig.apply(1, &Request::Unlink { by: By::Anonymous, waits: false }), conflict);
+            expect(&rig.apply(1, &Request::Unlink { by: Requester::Anonymous, waits: false }), conflict);
         }
         Step::Answer(pick) => {
             let mut asked: Vec<&mut Lease> =
@@ -373,7 +373,7 @@ fn open_step(rig: &mut Rig, model: &mut Model, step: &Step) {
 fn io_step(rig: &mut Rig, model: &mut Model, pick: Option<usize>, kind: IoKind) {
     let open = pick.and_then(|pick| model.opens.get(pick % model.opens.len().max(1)));
     let who = open.map_or(NOBODY, |open| (open.holder, open.id, open.lease));
-    let by = open.map_or(By::Anonymous, |open| By::Open(OpenId(open.id)));
+    let by = open.map_or(Requester::Anonymous, |open| Requester::Open(OpenId(open.id)));
     let (deed, right) = match kind {
         IoKind::Read => ("touch", Rights::READ),
         // The only ranges here are what others are asked for.

@@ -157,10 +157,10 @@ fn ranges_and_io() {
     rig.granted(&Request::Lock(enforced(one, 1, 4, 4, false)));
     rig.granted(&Request::Lock(LockRequest { open: Some(plain), ..locking(3, 8, 4, true) }));
     let rows = [
-        (By::Open(one), [".", "."], [".", "x"], ["x", "x"]),
-        (By::Open(two), ["x", "x"], [".", "x"], ["x", "x"]),
-        (By::Open(plain), ["x", "x"], [".", "x"], [".", "."]),
-        (By::Anonymous, ["x", "x"], [".", "x"], [".", "."]),
+        (Requester::Open(one), [".", "."], [".", "x"], ["x", "x"]),
+        (Requester::Open(two), ["x", "x"], [".", "x"], ["x", "x"]),
+        (Requester::Open(plain), ["x", "x"], [".", "x"], [".", "."]),
+        (Requester::Anonymous, ["x", "x"], [".", "x"], [".", "."]),
     ];
     for (by, exclusive, shared, advisory) in rows {
         for (start, row) in [(0, exclusive), (4, shared), (8, advisory)] {
@@ -171,7 +171,7 @@ fn ranges_and_io() {
         }
     }
     rig.granted(&Request::Close(one));
-    rig.granted(&at(By::Open(two), IoKind::Write, 0));
+    rig.granted(&at(Requester::Open(two), IoKind::Write, 0));
 }
 
 fn queued(holder: u64, start: u64, len: u64, is_exclusive: bool) -> Request {

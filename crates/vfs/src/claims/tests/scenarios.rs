@@ -163,12 +163,12 @@ fn handles_are_let_go_before_a_name_goes() {
     let mut rig = Rig::new();
     rig.open(OpenRequest { lease: shared(1, "RH"), ..opening(1, read_write()) });
     let unlink = |by| Request::Unlink { by, waits: true };
-    assert_eq!(rig.refused(&unlink(By::Anonymous)), Conflict::Recalling);
+    assert_eq!(rig.refused(&unlink(Requester::Anonymous)), Conflict::Recalling);
     assert_eq!(rig.recalls(), [(HolderId(1), caching("RH"), caching("R"), true)]);
-    let ticket = rig.waits(&unlink(By::Holder(HolderId(2))));
+    let ticket = rig.waits(&unlink(Requester::Holder(HolderId(2))));
     rig.acknowledge(shared_key(1), caching("R"));
     assert_eq!(rig.outcomes(), [(ticket, Outcome::Again)]);
-    rig.granted(&unlink(By::Anonymous));
+    rig.granted(&unlink(Requester::Anonymous));
 }
 
 #[test]
@@ -183,7 +183,7 @@ fn listings_end_but_for_who_changed_them() {
 }
 
 fn revoked(holder: u64, open: OpenId) -> Effect {
-    Effect::Revoked { holder: HolderId(holder), file: key(1), what: Lost::Open(open) }
+    Effect::Revoked { holder: HolderId(holder), file: key(1), what: RevokedClaim::Open(open) }
 }
 
 #[test]
@@ -221,10 +221,10 @@ fn a_durable_open_without_a_conflict_comes_back_with_all_it_had() {
     assert_eq!(rig.table.next_deadline(), None);
     assert_eq!(rig.refused(&Request::Reconnect { open, holder: HolderId(3) }), Conflict::NotHeld);
     assert_eq!(rig.table.drop_holder(rig.now, HolderId(1)), []);
-    rig.granted(&io(By::Open(open), IoKind::Write));
+    rig.granted(&io(Requester::Open(open), IoKind::Write));
     // A writer with dirty data that nobody can be asked for is given up.
     rig.granted(&disconnect(open, false));
-    assert_eq!(rig.apply(1, &io(By::Anonymous, IoKind::Write)), Verdict::Granted(Granted::default()));
+    assert_eq!(rig.apply(1, &io(Requester::Anonymous, IoKind::Write)), Verdict::Granted(Granted::default()));
     assert!(rig.take().contains(&revoked(3, open)));
 }
 
@@ -261,7 +261,7 @@ fn expired_holders_keep_what_nobody_wants() {
             Effect::Revoked {
                 holder: HolderId(2),
                 file: key(1),
-                what: Lost::Range(LockOwner { holder: HolderId(2), owner: 0 }, Span::clamped(0, 10)),
+                what: RevokedClaim::Range(LockOwner { holder: HolderId(2), owner: 0 }, Span::clamped(0, 10)),
             },
             Effect::Resume { holder: HolderId(3), file: key(1), ticket, outcome: Outcome::Granted },
         ]
@@ -299,7 +299,7 @@ fn an_expired_delegation_does_not_hold_others_up() {
         Some(&Effect::Revoked {
             holder: HolderId(1),
             file: key(1),
-            what: Lost::Lease(LeaseKey::Delegation(HolderId(1)))
+            what: RevokedClaim::Lease(LeaseKey::Delegation(HolderId(1)))
         })
     );
 }
@@ -347,7 +347,7 @@ fn until_refused(mut request: impl FnMut() -> Verdict) -> usize {
 /// Of opens, ranges and waiting requests of one file.
 #[test]
 fn one_user_leaves_claims_on_a_file_to_others() {
-    let users = Arc::new(Users::default());
+    let users = Arc::new(HolderUsers::default());
     for holder in [1, 2] {
         users.add(HolderId(holder), 1000);
     }
@@ -430,7 +430,7 @@ fn after_a_restart_only_old_claims_are_taken() {
     for request in [open(false), lock(false)] {
         assert_eq!(apply(request), Verdict::Refused(Conflict::Grace));
     }
-    for request in [open(true), lock(true), io(By::Anonymous, IoKind::Read)] {
+    for request in [open(true), lock(true), io(Requester::Anonymous, IoKind::Read)] {
         assert!(matches!(apply(request), Verdict::Granted(_)));
     }
     grace.complete(RecordId(1));
@@ -460,7 +460,7 @@ fn callers_without_state_reach_holders() {
     let holder = claims.attach(inbox.clone());
     let write = |file| {
         let io = Io {
-            by: By::Anonymous,
+            by: Requester::Anonymous,
             stream: Stream::default(),
             kind: IoKind::Write,
             span: Span::ALL,
@@ -472,11 +472,11 @@ fn callers_without_state_reach_holders() {
     let request = OpenRequest { holder, lease: shared(1, "RWH"), ..opening(0, deleting()) };
     let (verdict, effects) = claims.apply(NOW, &key(1), &Request::Open(request));
     let Verdict::Granted(Granted { open: Some(open), .. }) = verdict else { panic!("{verdict:?}") };
-    assert_eq!(claims.deliver(effects), []);
+    assert_eq!(claims.deliver_effects(effects), []);
     assert_eq!(write(1), Err(FsError::Wait(Wait::Recall)));
     claims.apply(NOW, &key(1), &Request::DeleteOnClose { open, link: link() });
     assert_eq!(write(1), Err(FsError::DeletePending), "it would go with the open");
-    assert_eq!(claims.unlink(By::Anonymous, || NOW, &key(1)), Err(FsError::Wait(Wait::Recall)));
+    assert_eq!(claims.unlink(Requester::Anonymous, || NOW, &key(1)), Err(FsError::Wait(Wait::Recall)));
     assert_eq!(write(2), Ok(()));
     assert!(matches!(inbox.0.lock()[..], [Effect::Recall { acknowledge: true, .. }]));
     assert_eq!(claims.next_deadline(), Some(Nanos(36 * SECOND)));

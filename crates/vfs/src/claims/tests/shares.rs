@@ -92,7 +92,7 @@ fn what_an_advisory_open_denies_binds_opens_alone() {
         rig.open(OpenRequest { is_advisory, ..opening(1, alone) });
         assert_eq!(rig.refused(&Request::Open(opening(2, read_write()))), Conflict::Share);
         for kind in [IoKind::Read, IoKind::Write] {
-            let verdict = rig.apply(1, &io(By::Anonymous, kind));
+            let verdict = rig.apply(1, &io(Requester::Anonymous, kind));
             let is_granted = matches!(verdict, Verdict::Granted(_));
             assert_eq!(is_granted, is_advisory, "{kind:?}: {verdict:?}");
         }

@@ -129,15 +129,15 @@ impl World {
                     let is_known = [Some(from), Some(to)].contains(&believed);
                     assert!(is_known, "{key:?} is recalled from {from:?}, and was {believed:?}");
                 }
-                Effect::Revoked { what: Lost::Open(open), .. } => {
+                Effect::Revoked { what: RevokedClaim::Open(open), .. } => {
                     let before = clients.opens.len();
                     clients.opens.retain(|(id, _)| *id != open);
                     assert_eq!(clients.opens.len() + 1, before, "{open:?} is revoked twice");
                 }
-                Effect::Revoked { what: Lost::Lease(key), file, .. } => {
+                Effect::Revoked { what: RevokedClaim::Lease(key), file, .. } => {
                     clients.leases.insert((file.bytes()[0], Stream::default(), key), Caching::NONE);
                 }
-                Effect::Revoked { what: Lost::Range(..), .. } => {}
+                Effect::Revoked { what: RevokedClaim::Range(..), .. } => {}
                 Effect::Resume { ticket, .. } | Effect::Notify { ticket, .. } => {
                     assert!(clients.waiting.remove(&ticket).is_some(), "{ticket:?} is over twice");
                 }
@@ -185,14 +185,16 @@ impl World {
             }
             Step::Io { file, by, open, kind } => {
                 let by = match by {
-                    0 => By::Anonymous,
-                    1 => By::Holder(HolderId(1)),
-                    _ => self.some_open(open).map_or(By::Anonymous, |(open, _)| By::Open(open)),
+                    0 => Requester::Anonymous,
+                    1 => Requester::Holder(HolderId(1)),
+                    _ => self.some_open(open).map_or(Requester::Anonymous, |(open, _)| Requester::Open(open)),
                 };
                 let verdict = self.apply(file, &io(by, kind));
-                assert!(by != By::Anonymous || !matches!(verdict, Verdict::Wait(_)));
+                assert!(by != Requester::Anonymous || !matches!(verdict, Verdict::Wait(_)));
             }
-            Step::Unlink(file) => drop(self.apply(file, &Request::Unlink { by: By::Anonymous, waits: true })),
+            Step::Unlink(file) => {
+                drop(self.apply(file, &Request::Unlink { by: Requester::Anonymous, waits: true }))
+            }
             Step::Acknowledge(pick, keeps) => self.answer(pick, keeps),
             Step::Cancel(pick) => self.cancel(pick),
             Step::Lapse(holder) => self.rig.effects = self.rig.table.lapse(now, HolderId(holder)),

@@ -18,7 +18,7 @@ fn trick() -> impl Strategy<Value = Trick> {
             let write_bytes = if writes + others == 0 { 0 } else { write_bytes };
             let others = if reads + writes == 0 { others.max(1) } else { others };
             let of = |bytes: u32, part| bytes / 1000 * part + bytes % 1000 * part / 1000;
-            let moved = Moved { read: of(read_bytes, read), written: of(write_bytes, written) };
+            let moved = Transferred { read: of(read_bytes, read), written: of(write_bytes, written) };
             Trick { demand: Demand { read_bytes, write_bytes, reads, writes, others }, moved, is_dropped }
         },
     )
@@ -54,11 +54,11 @@ fn limits(bytes: u64, ops: u64) -> Limits {
 
 /// Checks that the loads that `counts` keep to all limits.
 fn keep(bench: &Bench, limits: &Limits, counts: impl Fn(usize) -> bool) -> Result<(), TestCaseError> {
-    let sum = |count: fn(Demand, Moved) -> u64| {
+    let sum = |count: fn(Demand, Transferred) -> u64| {
         bench.sum(0..TIME, |load, demand, moved| if counts(load) { count(demand, moved) } else { 0 })
     };
-    let read = |_, moved: Moved| u64::from(moved.read);
-    let written = |_, moved: Moved| u64::from(moved.written);
+    let read = |_, moved: Transferred| u64::from(moved.read);
+    let written = |_, moved: Transferred| u64::from(moved.written);
     let operations =
         |demand: Demand, _| u64::from(demand.reads) + u64::from(demand.writes) + u64::from(demand.others);
     let all = [

@@ -19,7 +19,7 @@ struct Ticket {
     demand: Demand,
     since: u64,
     /// Bytes that are moved in the end.
-    moved: Moved,
+    moved: Transferred,
     /// Nobody waits for it.
     is_gone: bool,
 }
@@ -28,7 +28,7 @@ struct Ticket {
 #[derive(Clone, Copy, Debug)]
 struct Trick {
     demand: Demand,
-    moved: Moved,
+    moved: Transferred,
     is_dropped: bool,
 }
 
@@ -71,7 +71,7 @@ struct Bench {
     now: u64,
     visit: Option<u64>,
     /// (time, load, demand, moved bytes, waiting time) of each call that has passed.
-    passed: Vec<(u64, usize, Demand, Moved, u64)>,
+    passed: Vec<(u64, usize, Demand, Transferred, u64)>,
     issued: u64,
 }
 
@@ -129,18 +129,18 @@ impl Bench {
         // Spread evenly, and not in step with the loads.
         let reads = (self.issued * 61) % 100 < u64::from(read);
         let demand = if reads { Demand::read(bytes) } else { Demand::write(bytes) };
-        let honest = Trick { demand, moved: demand.moved(), is_dropped: false };
+        let honest = Trick { demand, moved: demand.transferred(), is_dropped: false };
         let tricks = &self.loads[load].tricks;
         let at = usize::try_from(self.issued).unwrap() % tricks.len().max(1);
         let Trick { demand, moved, is_dropped } = tricks.get(at).copied().unwrap_or(honest);
         let ticket = Ticket { load, demand, since: self.now, moved, is_gone: is_dropped };
         match self.scheduler.admit(volume, client, ticket.demand, Nanos(self.now)) {
-            Admission::Passed => return self.answer(ticket, false),
-            Admission::Owing => {
+            Decision::Passed => return self.answer(ticket, false),
+            Decision::Owing => {
                 self.answer(ticket, false);
                 return self.release();
             }
-            Admission::Refused => {}
+            Decision::Refused => {}
         }
         if self.scheduler.is_full(volume, client) || is_dropped {
             self.arrivals.push(std::cmp::Reverse((self.now + self.pause(load), load)));
@@ -168,7 +168,7 @@ impl Bench {
     fn answer(&mut self, ticket: Ticket, has_waited: bool) {
         let Ticket { load, demand, since, moved, .. } = ticket;
         let Load { volume, client, .. } = self.loads[load];
-        self.scheduler.settle(volume, client, demand, (moved, has_waited), Nanos(self.now));
+        self.scheduler.refund_unused(volume, client, demand, (moved, has_waited), Nanos(self.now));
         self.passed.push((self.now, load, demand, moved, self.now - since));
         self.arrivals.push(std::cmp::Reverse((self.now + self.pause(load), load)));
     }
@@ -187,7 +187,7 @@ impl Bench {
     }
 
     /// A count of each call that passed in a time, for each second.
-    fn sum(&self, time: std::ops::Range<u64>, count: impl Fn(usize, Demand, Moved) -> u64) -> f64 {
+    fn sum(&self, time: std::ops::Range<u64>, count: impl Fn(usize, Demand, Transferred) -> u64) -> f64 {
         let passed = self.passed.iter().filter(|(at, ..)| time.contains(at));
         let sum: u64 = passed.map(|(_, load, demand, moved, _)| count(*load, *demand, *moved)).sum();
         sum as f64 * SECOND as f64 / (time.end - time.start) as f64
@@ -290,7 +290,7 @@ fn small_calls_wait_no_longer_than_a_turn_of_large_ones() {
     let bytes = Limits { bytes: rate(8 * MIB), ..Limits::NONE };
     let ops = Limits { ops: rate(100), ..Limits::NONE };
     let large = Demand { others: 64, ..Demand::NOTHING };
-    let compounds = vec![Trick { demand: large, moved: Moved::default(), is_dropped: false }];
+    let compounds = vec![Trick { demand: large, moved: Transferred::default(), is_dropped: false }];
     for (limits, tricks) in [(bytes, Vec::new()), (ops, compounds)] {
         let volume = VolumeLimits { all: limits, ..VolumeLimits::default() };
         for (pool, volume) in [(Limits::NONE, volume), (limits, VolumeLimits::default())] {
@@ -311,7 +311,7 @@ fn small_calls_wait_no_longer_than_a_turn_of_large_ones() {
 
 #[test]
 fn client_that_is_alone_does_not_wait_for_what_it_does_not_move() {
-    let moved = Moved::read(4096);
+    let moved = Transferred::read(4096);
     let tricks = vec![Trick { demand: Demand::read(1 << 20), moved, is_dropped: false }];
     let limit = 64 * 4096;
     let mut bench = Bench::new(Limits::NONE, &[bytes_limit(limit)]);
@@ -329,7 +329,7 @@ fn demand_that_is_paid_in_turns_is_paid_once() {
     ] {
         let all = Limits { bytes: rate(MIB), ops: rate(200), write_ops: rate(25), ..Limits::NONE };
         let mut bench = Bench::new(Limits::NONE, &[VolumeLimits { all, ..VolumeLimits::default() }]);
-        let tricks = vec![Trick { demand, moved: demand.moved(), is_dropped: false }];
+        let tricks = vec![Trick { demand, moved: demand.transferred(), is_dropped: false }];
         bench.load(Load { tricks, ..Load::new(0, 1, 8, 0) });
         bench.run_until(101 * SECOND);
         let time = SECOND..101 * SECOND;
@@ -495,13 +495,13 @@ fn removed_volumes_leave_nothing_behind() {
     for round in 0..10_000 {
         let volume = scheduler.add(&bytes_limit(1), Nanos(0));
         assert!(numbers.insert(volume), "a number is given once");
-        assert_eq!(scheduler.admit(volume, client, demand, Nanos(0)), Admission::Passed);
+        assert_eq!(scheduler.admit(volume, client, demand, Nanos(0)), Decision::Passed);
         scheduler.wait(volume, client, demand, round, Nanos(0)).unwrap();
         assert_eq!(scheduler.remove(volume).len(), 1);
         // Who still has the number of a removed volume does nothing to the one that has its slot.
         let next = scheduler.add(&bytes_limit(1), Nanos(0));
         assert!(scheduler.wait(volume, client, demand, round, Nanos(0)).is_err());
-        scheduler.settle(volume, client, demand, (Moved::default(), true), Nanos(0));
+        scheduler.refund_unused(volume, client, demand, (Transferred::default(), true), Nanos(0));
         assert!(scheduler.remove(volume).is_empty() && scheduler.throttled(next).1 == 0);
         scheduler.remove(next);
         numbers.insert(next);
@@ -602,7 +602,7 @@ fn names_and_attributes_pass_where_only_bytes_are_limited() {
     bench.load(Load::new(0, 1, 64, 65_536));
     bench.run_until(SECOND);
     let demand = Demand::OTHER;
-    let moved = Moved::default();
+    let moved = Transferred::default();
     let ticket = Ticket { load: 0, demand, since: bench.now, moved, is_gone: false };
     let client = Ipv4Addr::new(10, 0, 0, 9).into();
     let number = bench.scheduler.wait(0, client, demand, ticket, Nanos(bench.now)).unwrap();
@@ -626,8 +626,8 @@ fn demand_of_several_operations_counts_each() {
     assert_eq!(fifty, all);
     // Half a second's worth, of which a burst is there at once.
     let client: Client = Ipv4Addr::LOCALHOST.into();
-    assert_eq!(bench.scheduler.admit(0, client, fifty, Nanos(SECOND)), Admission::Owing);
-    let (demand, moved) = (Demand::OTHER, Moved::default());
+    assert_eq!(bench.scheduler.admit(0, client, fifty, Nanos(SECOND)), Decision::Owing);
+    let (demand, moved) = (Demand::OTHER, Transferred::default());
     let ticket = Ticket { load: 0, demand, since: SECOND, moved, is_gone: false };
     bench.scheduler.wait(0, client, demand, ticket, Nanos(SECOND)).unwrap();
     let mut passed =
@@ -645,28 +645,31 @@ fn each_limit_is_charged_and_refunded_for_its_own_component() {
     let both = Demand::read(4096).and(Demand::write(4096));
     // A burst, and a little more.
     let calls = 13;
-    assert!((0..calls).all(|_| scheduler.admit(0, client, both, Nanos(SECOND)) == Admission::Passed));
+    assert!((0..calls).all(|_| scheduler.admit(0, client, both, Nanos(SECOND)) == Decision::Passed));
     assert_eq!(
         scheduler.admit(0, client, Demand::read(1), Nanos(SECOND)),
-        Admission::Refused,
+        Decision::Refused,
         "it has read as well"
     );
-    assert_eq!(scheduler.admit(0, client, Demand::write(1), Nanos(SECOND)), Admission::Passed);
+    assert_eq!(scheduler.admit(0, client, Demand::write(1), Nanos(SECOND)), Decision::Passed);
     // The WRITEs have failed: the READs are not paid back for it.
-    let moved = Moved { read: 4096, written: 0 };
-    (0..calls).for_each(|_| scheduler.settle(0, client, both, (moved, false), Nanos(SECOND)));
-    assert_eq!(scheduler.admit(0, client, Demand::read(1), Nanos(SECOND)), Admission::Refused);
-    assert_eq!(scheduler.admit(0, client, Demand::list(0), Nanos(SECOND)), Admission::Passed);
+    let moved = Transferred { read: 4096, written: 0 };
+    (0..calls).for_each(|_| scheduler.refund_unused(0, client, both, (moved, false), Nanos(SECOND)));
+    assert_eq!(scheduler.admit(0, client, Demand::read(1), Nanos(SECOND)), Decision::Refused);
+    assert_eq!(scheduler.admit(0, client, Demand::list(0), Nanos(SECOND)), Decision::Passed);
     // More than was asked for is a debt.
-    scheduler.settle(0, client, Demand::list(0), (Moved::read(1 << 20), false), Nanos(2 * SECOND));
+    scheduler.refund_unused(
+        0,
+        client,
+        Demand::list(0),
+        (Transferred::read(1 << 20), false),
+        Nanos(2 * SECOND),
+    );
     assert_eq!(
         scheduler.admit(0, client, Demand::read(1), Nanos(2 * SECOND + SECOND / 2)),
-        Admission::Refused
+        Decision::Refused
     );
-    assert_eq!(
-        scheduler.admit(0, client, Demand::read(1), Nanos(3 * SECOND + SECOND / 2)),
-        Admission::Passed
-    );
+    assert_eq!(scheduler.admit(0, client, Demand::read(1), Nanos(3 * SECOND + SECOND / 2)), Decision::Passed);
 }
 
 #[test]
@@ -674,7 +677,8 @@ fn demand_that_moves_less_than_it_may_costs_no_more_of_its_share() {
     let mut bench = Bench::new(Limits::NONE, &[bytes_limit(100 * MIB)]);
     bench.load(Load::new(0, 1, 16, 65_536));
     // Listings whose clients have room for much more than there is.
-    let listing = Trick { demand: Demand::list(1 << 20), moved: Moved::read(65_536), is_dropped: false };
+    let listing =
+        Trick { demand: Demand::list(1 << 20), moved: Transferred::read(65_536), is_dropped: false };
     bench.load(Load { tricks: vec![listing], ..Load::new(0, 2, 64, 0) });
     bench.run_until(6 * SECOND);
     let shares = [0, 1].map(|of| bench.rate(SECOND..6 * SECOND, |load, _| load == of));
@@ -737,7 +741,8 @@ fn demands_that_move_nothing_leave_others_their_share() {
                 let mut bench = Bench::new(pool, &volumes);
                 let fair = bench.load(Load::new(0, 2, in_flight, 65_536));
                 // Reads behind the end of a file.
-                let trick = Trick { demand: Demand::read(bytes), moved: Moved::default(), is_dropped: false };
+                let trick =
+                    Trick { demand: Demand::read(bytes), moved: Transferred::default(), is_dropped: false };
                 bench.load(Load { tricks: vec![trick], ..Load::new(volume, 1, 8, 0) });
                 bench.run_until(21 * SECOND);
                 let got = bench.rate(SECOND..21 * SECOND, |load, _| load == fair) / limit as f64;
@@ -757,7 +762,7 @@ fn what_waits_in_a_removed_volume_comes_back_in_order() {
     assert!(numbers.len() > 10 && numbers.is_sorted(), "{numbers:?}");
     assert!(bench.scheduler.release(Nanos(10 * SECOND), &|_| false).passed.is_empty());
     let admission = bench.scheduler.admit(0, Ipv4Addr::LOCALHOST.into(), Demand::read(1), Nanos(0));
-    assert_eq!(admission, Admission::Passed);
+    assert_eq!(admission, Decision::Passed);
 }
 
 /// Notes that its turn came, or fails at it.

@@ -38,9 +38,9 @@ const NAMES_MAX: usize = 4096;
 
 /// Kinds of changes, as a set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct What(u16);
+pub struct ChangeMask(u16);
 
-impl What {
+impl ChangeMask {
     /// None.
     pub const NONE: Self = Self(0);
     /// Names of all but directories.
@@ -72,7 +72,7 @@ impl What {
     }
 }
 
-impl BitOr for What {
+impl BitOr for ChangeMask {
     type Output = Self;
 
     fn bitor(self, other: Self) -> Self {
@@ -97,7 +97,7 @@ pub enum Action {
 
 /// A change.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Changed {
+pub struct ChangeRecord {
     /// What has happened.
     pub action: Action,
     /// To what: a path from the directory that is watched, its names separated by `/`.
@@ -106,26 +106,26 @@ pub struct Changed {
 
 /// What whoever watches is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum News {
+pub enum WatchEvents {
     /// These changes.
-    Changes(Vec<Changed>),
+    Changes(Vec<ChangeRecord>),
     /// More than was kept: the directory is to be listed.
-    TooMuch,
+    Overflow,
     /// The directory is gone or going, and nothing more is told.
-    Gone,
+    DirectoryRemoved,
 }
 
 /// Called when there is news, with no lock held.
-pub type Tell = Box<dyn Fn() + Send + Sync>;
+pub type OnEvents = Box<dyn Fn() + Send + Sync>;
 
 /// What of a directory is watched.
-pub struct Wish {
+pub struct WatchFilter {
     /// Who watches, as the export takes it: of what lies below it is told who may list it there.
     pub caller: Caller,
     /// The user who has logged in, of whose watches there are only so many.
     pub user: u32,
     /// Which changes.
-    pub what: What,
+    pub what: ChangeMask,
     /// Whether those of everything below it as well.
     pub is_tree: bool,
     /// Bytes of changes that are kept at most.
@@ -140,10 +140,10 @@ pub struct Watch {
 
 struct Watched {
     key: FileKey,
-    wish: Wish,
+    wish: WatchFilter,
     buffer: Mutex<Buffer>,
     kept: Kept,
-    tell: Tell,
+    tell: OnEvents,
 }
 
 /// What is kept, by all watches of a user, and of a volume.
@@ -158,7 +158,7 @@ type Watchers = Arc<Vec<Arc<Watched>>>;
 
 #[derive(Default)]
 struct Buffer {
-    changes: Vec<Changed>,
+    changes: Vec<ChangeRecord>,
     bytes: usize,
     is_too_much: bool,
     is_gone: bool,
@@ -196,21 +196,21 @@ pub(crate) type Change<'n> = (Action, &'n [u8]);
 
 impl Watch {
     /// Takes the news, if there is any.
-    pub fn take(&self) -> Option<News> {
+    pub fn take(&self) -> Option<WatchEvents> {
         let mut buffer = self.watched.buffer.lock();
         self.watched.kept.give_back(&mut buffer);
         let changes = std::mem::take(&mut buffer.changes);
         if buffer.is_gone {
-            return Some(News::Gone);
+            return Some(WatchEvents::DirectoryRemoved);
         }
         if std::mem::take(&mut buffer.is_too_much) {
-            return Some(News::TooMuch);
+            return Some(WatchEvents::Overflow);
         }
-        (!changes.is_empty()).then_some(News::Changes(changes))
+        (!changes.is_empty()).then_some(WatchEvents::Changes(changes))
     }
 
     /// Whether there is news.
-    pub fn has_news(&self) -> bool {
+    pub fn has_events(&self) -> bool {
         let buffer = self.watched.buffer.lock();
         buffer.is_gone || buffer.is_too_much || !buffer.changes.is_empty()
     }
@@ -291,13 +291,13 @@ impl Watched {
         if buffer.is_gone || buffer.is_too_much {
             return false;
         }
-        let new = changes.iter().map(|(action, name)| Changed {
+        let new = changes.iter().map(|(action, name)| ChangeRecord {
             action: *action,
             path: if above.is_empty() { name.to_vec() } else { [above, b"/", name].concat() },
         });
-        let mut new: Vec<Changed> = new.collect();
+        let mut new: Vec<ChangeRecord> = new.collect();
         // What is said already is not said again.
-        if let [Changed { action: Action::Modified, .. }] = &new[..]
+        if let [ChangeRecord { action: Action::Modified, .. }] = &new[..]
             && buffer.changes.last() == new.last()
         {
             return false;
@@ -333,7 +333,7 @@ impl Watches {
     }
 
     /// Watches a directory. [`FsError::Wait(Wait::Recall)`] where there are too many watches, of the user or of all.
-    pub(crate) fn add(self: &Arc<Self>, key: FileKey, wish: Wish, tell: Tell) -> FsResult<Watch> {
+    pub(crate) fn add(self: &Arc<Self>, key: FileKey, wish: WatchFilter, tell: OnEvents) -> FsResult<Watch> {
         let mut table = self.table.lock();
         let of_user = table.users.get(&wish.user).map_or(0, |(watches, _)| *watches);
         if self.count.load(Ordering::Relaxed) >= WATCHES_MAX || of_user >= WATCHES_OF_USER_MAX {
@@ -362,11 +362,11 @@ impl Watches {
 
     /// Tells of names that have changed in `dir`.
     pub(crate) fn names_changed(&self, root: &NodeRef, dir: &NodeRef, changes: &[Change<'_>], is_dir: bool) {
-        self.changed(root, dir, changes, What::names(is_dir));
+        self.changed(root, dir, changes, ChangeMask::names(is_dir));
     }
 
     /// Tells of changes in `dir`, which are of these kinds.
-    pub(crate) fn changed(&self, root: &NodeRef, dir: &NodeRef, changes: &[Change<'_>], what: What) {
+    pub(crate) fn changed(&self, root: &NodeRef, dir: &NodeRef, changes: &[Change<'_>], what: ChangeMask) {
         if !self.is_any() {
             return;
         }
@@ -429,7 +429,7 @@ impl Watches {
 
     /// Tells changes to those who watch a directory, or its tree if they are in one below, to which the way leads through those with
     /// these attributes.
-    fn push(&self, key: &FileKey, way: &[Passed], above: &[u8], changes: &[Change<'_>], what: What) {
+    fn push(&self, key: &FileKey, way: &[Passed], above: &[u8], changes: &[Change<'_>], what: ChangeMask) {
         let is_told = |watched: &&Arc<Watched>| {
             (watched.wish.is_tree || way.is_empty())
                 && watched.wish.what.intersects(what)
@@ -439,7 +439,7 @@ impl Watches {
     }
 
     /// Tells changes in `dir` to those who watch the trees that it is in.
-    fn climb(&self, root: &NodeRef, dir: &NodeRef, changes: &[Change<'_>], what: What) -> FsResult<()> {
+    fn climb(&self, root: &NodeRef, dir: &NodeRef, changes: &[Change<'_>], what: ChangeMask) -> FsResult<()> {
         let (root, mut node) = (root.key(), NodeRef::clone(dir));
         let (mut path, mut way) = (Vec::new(), Vec::new());
         for _ in 0..DEPTH_MAX {

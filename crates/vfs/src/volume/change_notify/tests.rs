@@ -10,7 +10,7 @@ use crate::model::volume_id::VolumeId;
 use crate::namespace::Export;
 use crate::volume::Volume;
 
-const NAMES: What = What(What::FILE_NAMES.0 | What::DIR_NAMES.0);
+const NAMES: ChangeMask = ChangeMask(ChangeMask::FILE_NAMES.0 | ChangeMask::DIR_NAMES.0);
 
 fn root() -> File {
     let fs = Arc::new(MemFs::new(Arc::new(Time::default)));
@@ -39,17 +39,18 @@ fn rename(from_dir: &File, from: &str, to_dir: &File, to: &str) {
 }
 
 /// A watch, and how often it was told.
-fn watch(dir: &File, what: What, is_tree: bool, bytes_max: usize) -> (Watch, Arc<AtomicUsize>) {
+fn watch(dir: &File, what: ChangeMask, is_tree: bool, bytes_max: usize) -> (Watch, Arc<AtomicUsize>) {
     let told = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&told);
     let tell = Box::new(move || _ = count.fetch_add(1, Ordering::SeqCst));
-    (dir.watch(Wish { caller: caller(), user: 0, what, is_tree, bytes_max }, tell).unwrap(), told)
+    (dir.watch(WatchFilter { caller: caller(), user: 0, what, is_tree, bytes_max }, tell).unwrap(), told)
 }
 
 /// What it is told, a line each.
 fn said(watch: &Watch) -> Vec<String> {
-    let Some(News::Changes(changes)) = watch.take() else { return Vec::new() };
-    let line = |change: Changed| format!("{:?} {}", change.action, String::from_utf8(change.path).unwrap());
+    let Some(WatchEvents::Changes(changes)) = watch.take() else { return Vec::new() };
+    let line =
+        |change: ChangeRecord| format!("{:?} {}", change.action, String::from_utf8(change.path).unwrap());
     changes.into_iter().map(line).collect()
 }
 
@@ -57,7 +58,7 @@ fn said(watch: &Watch) -> Vec<String> {
 fn names_are_told_to_those_who_want_them() {
     let root = root();
     let (all, told) = watch(&root, NAMES, false, 1000);
-    let (dirs, _) = watch(&root, What::DIR_NAMES, false, 1000);
+    let (dirs, _) = watch(&root, ChangeMask::DIR_NAMES, false, 1000);
     let sub = make_dir(&root, "sub");
     make(&root, "file");
     make(&sub, "below");
@@ -94,7 +95,7 @@ fn a_tree_is_told_of_with_paths() {
     rename(&root, "a", &b, "new");
     make(&deep, "again");
     rename(&deep, "file", &root, "file");
-    deep.tell_modified(b"again", What::FILE_NAMES);
+    deep.notify_modified(b"again", ChangeMask::FILE_NAMES);
     let expected = [
         "Added a/deep/file",
         "Removed a",
@@ -120,7 +121,7 @@ fn nobody_learns_names_that_they_may_not_list() {
     let (below, blind) = (make_dir(&closed, "below"), make_dir(&open, "blind"));
     let modes = [(&root, 0o755), (&open, 0o755), (&closed, 0o700), (&below, 0o755), (&blind, 0o711)];
     modes.into_iter().for_each(|(dir, bits)| mode(dir, bits));
-    let wish = |caller| Wish { caller, user: 0, what: NAMES, is_tree: true, bytes_max: 1000 };
+    let wish = |caller| WatchFilter { caller, user: 0, what: NAMES, is_tree: true, bytes_max: 1000 };
     let other = root.watch(wish(Caller::new(1000, 1000, [])), Box::new(|| {})).unwrap();
     let owner = root.watch(wish(caller()), Box::new(|| {})).unwrap();
     for dir in [&closed, &below, &blind, &open, &root] {
@@ -147,11 +148,11 @@ fn a_directory_that_goes_ends_its_watches() {
     let (gone, told) = watch(&dir, NAMES, false, 1000);
     let (deleting, _) = watch(&going, NAMES, false, 1000);
     make(&going, "file");
-    going.tell_deleting();
+    going.notify_deleting();
     let mut pending = PendingSync::default();
     root.remove_dir(&caller(), b"dir", &mut pending).unwrap();
     for watch in [&gone, &deleting, &gone] {
-        assert_eq!(watch.take(), Some(News::Gone));
+        assert_eq!(watch.take(), Some(WatchEvents::DirectoryRemoved));
     }
     assert_eq!(told.load(Ordering::SeqCst), 1);
 }
@@ -159,10 +160,10 @@ fn a_directory_that_goes_ends_its_watches() {
 #[test]
 fn what_is_kept_is_bounded_and_repetitions_are_no_news() {
     let root = root();
-    let (small, _) = watch(&root, NAMES | What::SIZE, false, 2 * (CHANGE_BYTES + 1));
+    let (small, _) = watch(&root, NAMES | ChangeMask::SIZE, false, 2 * (CHANGE_BYTES + 1));
     let (none, _) = watch(&root, NAMES, false, 0);
     for _ in 0..100 {
-        root.tell_modified(b"f", What::SIZE);
+        root.notify_modified(b"f", ChangeMask::SIZE);
     }
     assert_eq!(said(&small), ["Modified f"]);
     make(&root, "a");
@@ -171,8 +172,8 @@ fn what_is_kept_is_bounded_and_repetitions_are_no_news() {
     for name in ["c", "d", "e", "f"] {
         make(&root, name);
     }
-    assert_eq!((small.take(), small.take()), (Some(News::TooMuch), None));
-    assert_eq!(none.take(), Some(News::TooMuch));
+    assert_eq!((small.take(), small.take()), (Some(WatchEvents::Overflow), None));
+    assert_eq!(none.take(), Some(WatchEvents::Overflow));
     make(&root, "g");
     assert_eq!(said(&small), ["Added g"]);
     let watches = root.volume().watches();
@@ -185,8 +186,8 @@ fn what_is_kept_is_bounded_and_repetitions_are_no_news() {
 }
 
 /// A wish of a user for whom so many bytes may be kept.
-fn wish_of(user: u32, bytes_max: usize) -> Wish {
-    Wish { caller: caller(), user, what: NAMES, is_tree: false, bytes_max }
+fn wish_of(user: u32, bytes_max: usize) -> WatchFilter {
+    WatchFilter { caller: caller(), user, what: NAMES, is_tree: false, bytes_max }
 }
 
 /// As many watches as a user may have.
@@ -205,7 +206,7 @@ fn watches_and_what_all_of_them_keep_are_bounded() {
         make(&root, &format!("{number:0100}"));
     }
     assert!(root.volume().watches().bytes.load(Ordering::SeqCst) <= KEPT_BYTES_MAX);
-    let kinds = watches.iter().map(|watch| matches!(watch.take(), Some(News::TooMuch)));
+    let kinds = watches.iter().map(|watch| matches!(watch.take(), Some(WatchEvents::Overflow)));
     assert!(kinds.filter(|is_too_much| *is_too_much).count() > 0);
     assert_eq!(root.volume().watches().bytes.load(Ordering::SeqCst), 0);
     drop(watches);

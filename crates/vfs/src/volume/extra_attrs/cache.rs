@@ -3,7 +3,7 @@
 //! A record belongs to a state of its file, which [`Attrs::change`] numbers: whoever changes the record changes that number. So a
 //! cached record is good for as long as the number is the same, and nothing has to be told to the cache.
 
-use super::Kept;
+use super::ExtraAttrs;
 use crate::acl::Record;
 use crate::backend::xattrs::XattrsSize;
 use crate::file_key::FileKey;
@@ -32,7 +32,7 @@ static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 struct Remembered {
     file: u64,
     change: u64,
-    kept: Option<Kept>,
+    kept: Option<ExtraAttrs>,
     /// What its extended attributes take.
     xattrs: Option<XattrsSize>,
     /// Its access control list, or that it has none.
@@ -67,12 +67,12 @@ impl KeptCache {
 
 impl Slot {
     /// The record of the file in this state, if it was read.
-    pub(crate) fn recall(&self, attrs: &Attrs) -> Option<Kept> {
+    pub(crate) fn recall(&self, attrs: &Attrs) -> Option<ExtraAttrs> {
         self.of(attrs, |remembered| remembered.kept)
     }
 
     /// The record was `kept` when the file was in this state, or since.
-    pub(crate) fn remember(&self, attrs: &Attrs, kept: Kept) {
+    pub(crate) fn remember(&self, attrs: &Attrs, kept: ExtraAttrs) {
         self.of(attrs, |remembered| remembered.kept = Some(kept));
     }
 

@@ -25,7 +25,7 @@ pub(crate) const CHANGED_STEP_NS: i128 = 20_000_000;
 
 /// What is kept with a file. Of one with which nothing was ever kept, it is the default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Kept {
+pub struct ExtraAttrs {
     /// Attributes, with the bits of MS-FSCC §2.6; `None` where nobody has set any.
     pub flags: Option<u32>,
     /// When the file was made, as somebody has set it; `None`: when the storage says ([`Attrs::born`]).
@@ -40,7 +40,7 @@ pub struct Kept {
     pub is_listed: bool,
 }
 
-impl Kept {
+impl ExtraAttrs {
     /// When the file was made, if anybody knows.
     pub fn born(&self, attrs: &Attrs) -> Option<Time> {
         self.born.or(attrs.born)
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn record_bytes_are_as_drawn() {
-        let kept = Kept {
+        let kept = ExtraAttrs {
             flags: Some(0x0102_0304),
             born: Some(Time { seconds: -2, nanos: 0x0a0b_0c0d }),
             set_changed: Some(Time { seconds: 5, nanos: 6 }),
@@ -133,27 +133,27 @@ mod tests {
         bytes[8..20].copy_from_slice(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xfe, 10, 11, 12, 13]);
         (bytes[27], bytes[31], bytes[39], bytes[43]) = (5, 6, 7, 8);
         assert_eq!(kept.encode(), bytes);
-        assert_eq!(Kept::decode(&bytes), kept);
-        assert_eq!(Kept::decode(&Kept::default().encode()), Kept::default());
+        assert_eq!(ExtraAttrs::decode(&bytes), kept);
+        assert_eq!(ExtraAttrs::decode(&ExtraAttrs::default().encode()), ExtraAttrs::default());
     }
 
     #[test]
     fn what_is_no_record_counts_as_none() {
-        let damaged = Kept { is_damaged: true, ..Kept::default() };
-        let good = Kept::default().encode();
+        let damaged = ExtraAttrs { is_damaged: true, ..ExtraAttrs::default() };
+        let good = ExtraAttrs::default().encode();
         let with = |at: usize, byte: u8| {
             let mut bytes = good;
             bytes[at] = byte;
             bytes
         };
-        assert_eq!(Kept::decode(&with(0, 2)), damaged, "a later version is not guessed at");
-        assert_eq!(Kept::decode(&with(1, 8)), damaged);
-        assert_eq!(Kept::decode(&with(3, 1)), damaged);
+        assert_eq!(ExtraAttrs::decode(&with(0, 2)), damaged, "a later version is not guessed at");
+        assert_eq!(ExtraAttrs::decode(&with(1, 8)), damaged);
+        assert_eq!(ExtraAttrs::decode(&with(3, 1)), damaged);
         for at in [16, 28, 40] {
-            assert_eq!(Kept::decode(&with(at, 0x40)), damaged, "more nanoseconds than a second has");
+            assert_eq!(ExtraAttrs::decode(&with(at, 0x40)), damaged, "more nanoseconds than a second has");
         }
         for bytes in [&[][..], &good[..43], &[1; 45], &[0xff; 64 << 10]] {
-            assert_eq!(Kept::decode(bytes), damaged, "{} bytes", bytes.len());
+            assert_eq!(ExtraAttrs::decode(bytes), damaged, "{} bytes", bytes.len());
         }
     }
 }

@@ -23,7 +23,7 @@ pub(super) fn set(ops: &mut Ops<'_, '_>, args: &SetattrArgs<'_>, w: &mut Writer<
     let (accessed, modified) = read(&args.obj_attributes)?;
     let file = ops.file()?;
     check_keeper(ops, &file, &args.stateid)?;
-    file.keep_times(accessed, modified, ops.call.now, Some(&mut *ops.call.pending))?;
+    file.adopt_times(accessed, modified, ops.call.now, Some(&mut *ops.call.pending))?;
     attrmask.encode(w);
     Ok(())
 }

@@ -6,7 +6,7 @@ use crate::state::nfs4::writers::Look;
 use crate::v4::filehandle::Place;
 use nfs_wire::v4::{Bitmap, attr};
 use vfs::Blocking;
-use vfs::claims::By;
+use vfs::claims::Requester;
 
 /// Attributes that a client may have changed that has the file delegated for writing.
 const CHANGING: Bitmap =
@@ -22,7 +22,7 @@ impl Ops<'_, '_> {
         }
         match self.place()? {
             Place::File(file) if self.call.service.v4.writers.is_empty() => {
-                file.ask_before_telling_end(self.by(file))?;
+                file.recall_writers_for_eof(self.by(file))?;
                 Ok(None)
             }
             Place::File(file) => ask(self, file),
@@ -32,14 +32,14 @@ impl Ops<'_, '_> {
 }
 
 fn ask(ops: &Ops<'_, '_>, file: &File) -> Result<Option<u64>, Stop> {
-    let (by, holder) = (ops.by(file), file.writer());
-    if holder.is_some_and(|holder| by == By::Holder(holder)) {
+    let (by, holder) = (ops.by(file), file.delegated_writer());
+    if holder.is_some_and(|holder| by == Requester::Holder(holder)) {
         return Ok(None);
     }
     let known = ops.call.service.v4.writers.of(&(file.volume_id(), file.key()));
     let Some(writer) = known.filter(|writer| Some(writer.holder) == holder) else {
         // Nobody, or somebody who is to give the file back, or who caches it otherwise.
-        file.ask_before_telling_end(by)?;
+        file.recall_writers_for_eof(by)?;
         return Ok(None);
     };
     ops.may_wait()?;
@@ -49,19 +49,19 @@ fn ask(ops: &Ops<'_, '_>, file: &File) -> Result<Option<u64>, Stop> {
             if let Some(is_changed) = writer.note(&written, stored) {
                 let is_told = match written.times {
                     Some((accessed, modified)) => {
-                        file.keep_times(Some(accessed), Some(modified), ops.call.now, None)?
+                        file.adopt_times(Some(accessed), Some(modified), ops.call.now, None)?
                     }
                     None => false,
                 };
                 if is_changed && !is_told {
-                    file.note_modified()?;
+                    file.touch_modified()?;
                 }
             }
             Ok(Some(written.size))
         }
         Look::Wait => Err(Stop::Held),
         Look::Recall => {
-            file.ask_before_telling_end(by)?;
+            file.recall_writers_for_eof(by)?;
             Ok(None)
         }
     }
