@@ -16,7 +16,7 @@ impl Crc32 {
         for block in blocks {
             let [a, b, c, d] =
                 (self.0 ^ u32::from_le_bytes([block[0], block[1], block[2], block[3]])).to_le_bytes();
-            // Spelled out: the iterator that says the same is ten times slower without optimization.
+            // Written out: an iterator is ten times slower without optimization.
             self.0 = TABLES[7][usize::from(a)]
                 ^ TABLES[6][usize::from(b)]
                 ^ TABLES[5][usize::from(c)]

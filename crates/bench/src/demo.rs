@@ -69,7 +69,7 @@ pub fn demo(target: &Target, budget: Duration, progress: &mut dyn FnMut(Step)) -
     let (written, row) = write_files(&mut client, &dir, transfer.max(4096))?;
     let mut rows = vec![row];
     progress(Step { name: "verify by checksum", done: 1.0 / steps });
-    // Another connection: what it reads has been through the server, not through this client.
+    // Another connection, so that reads come from the server and not from this client.
     let mut reader = Client::mount(target, &identity)?;
     rows.push(compare(&mut reader, transfer.max(4096), &written)?);
     for index in 0..FILES {
@@ -79,7 +79,7 @@ pub fn demo(target: &Target, budget: Duration, progress: &mut dyn FnMut(Step)) -
 
     for (index, part) in (2u8..).zip(parts) {
         let (before, name) = (f64::from(index), part.name);
-        // A part that is run again does not go back.
+        // A repeated part does not move the progress back.
         let mut share_max = 0.0_f64;
         let mut tell = |share: f64| {
             share_max = share_max.max(share);
@@ -125,7 +125,7 @@ pub fn table(rows: &[Row]) -> String {
 }
 
 fn parts(target: &Target, budget: Duration, largest: u64) -> Vec<Part> {
-    // The checked files take some of the budget, every load a warm-up and its set-up.
+    // The checked files take a part of the budget, every load a warm-up and a set-up.
     let share = (budget / 10).max(LOAD_MIN);
     let plan = |op: Op| Plan {
         connections: 4,

@@ -97,7 +97,7 @@ impl fmt::Display for Error {
     }
 }
 
-// What the system said is in the words of `Io`: it has no source of its own that would say it again.
+// `Display` prints the source of `Io`; `source()` would print it a second time.
 impl std::error::Error for Error {}
 
 impl From<Malformed> for Error {

@@ -98,7 +98,7 @@ impl Processors {
     }
 
     fn busy_since(self, before: Self) -> f64 {
-        // Idle time goes back now and then (proc(5)).
+        // Idle time sometimes decreases (proc(5)).
         let [busy, all] =
             [self.busy.saturating_sub(before.busy), self.all.saturating_sub(before.all)].map(|n| n as f64);
         if all > 0.0 { (busy / all).min(1.0) } else { 0.0 }
@@ -131,7 +131,7 @@ fn interface_to(target: IpAddr) -> Option<String> {
     let any: IpAddr =
         if target.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
     let socket = UdpSocket::bind((any, 0)).ok()?;
-    // Sends nothing; the kernel chooses the way.
+    // A datagram socket sends nothing here; the kernel only chooses the route.
     socket.connect((target, 9)).ok()?;
     let own = socket.local_addr().ok()?.ip();
     if own == target || target.is_loopback() {
@@ -156,7 +156,7 @@ fn route(table: &str, target: Ipv4Addr) -> Option<String> {
         (target & mask == destination)
             .then(|| ((mask.count_ones(), std::cmp::Reverse(metric)), fields[0].to_owned()))
     });
-    // Of equal ones the kernel takes the first; they do not differ in what matters here.
+    // The kernel uses the first of equal routes; any has the same interface speed.
     fitting.collect::<BTreeMap<_, _>>().pop_last().map(|(_, interface)| interface)
 }
 

@@ -1,6 +1,6 @@
-//! Data that says where it belongs, so that any read can check itself.
+//! Data that names its own place, so that any read can verify it.
 //!
-//! A file is a row of units of 4096 bytes (512 where the block size asks for it). Each begins with a head:
+//! A file is a sequence of units of 4096 bytes (512 for smaller blocks). Each begins with a head:
 //!
 //! ```text
 //!  0      4      8      12           16       24         32                unit
@@ -9,9 +9,9 @@
 //!  └──────┴──────┴──────┴────────────┴────────┴──────────┴───────────────────┘
 //! ```
 //!
-//! `generation` counts the writes of one run to the block, 0 being the layout, so a verifying run also sees a
-//! lost write. `checksum` covers everything else in the unit; the body's part of it is computed once per
-//! buffer, so stamping a buffer for another position costs a few nanoseconds a unit.
+//! `generation` counts the writes of a run to the block, from 0 for the layout, so that a verifying run detects lost
+//! writes. `checksum` covers the rest of the unit. The body's part of it is computed once for each buffer, so that
+//! stamping a buffer costs a few nanoseconds a unit.
 
 /// Bytes before the body.
 const HEAD: usize = 32;
@@ -132,7 +132,7 @@ pub(crate) struct Random(u64);
 impl Random {
     /// A generator of the sequence of a seed.
     pub(crate) fn new(seed: u64) -> Self {
-        // Neighboring seeds must not give neighboring sequences, and a state of zero would stay there.
+        // Neighboring seeds must not give similar sequences, and xorshift never leaves a state of zero.
         Self(mix(seed ^ 0x9E37_79B9_7F4A_7C15) | 1)
     }
 

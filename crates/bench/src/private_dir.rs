@@ -51,7 +51,7 @@ impl PrivateDir {
         let found = Self::find(parent, parent_path, name)?;
         match found {
             Some(made) if is_new && made.owner()? != geteuid().as_raw() => {
-                // Best effort: what matters is why it is of no use.
+                // Best effort: the reason is the error to report.
                 let _ = unlinkat(parent, name, AtFlags::REMOVEDIR);
                 Err(Error::Plan(given_away(&path)))
             }
@@ -150,7 +150,7 @@ impl PrivateDir {
             Ok(fd) => fd,
             Err(Errno::NOENT) => return Ok(None),
             Err(Errno::LOOP) => return refuse("is a link".to_owned()),
-            // A socket, or a device that nothing drives.
+            // A socket, or a device without a driver.
             Err(Errno::NXIO | Errno::NODEV) => return refuse("is no regular file".to_owned()),
             Err(errno) => return Err(doing("open", &path)(errno)),
         };

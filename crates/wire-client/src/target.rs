@@ -114,7 +114,7 @@ impl FromStr for ShareOptions {
             }
         }
         if options.protection == Some(Protection::Gmac) && options.channels.is_some_and(|count| count > 1) {
-            // Requests that add a connection would be signed with a nonce that the session has used.
+            // A binding request would reuse a nonce of the session.
             return Err(format!(
                 "?{text}: AES-GMAC signs sessions of one connection alone; with channels= use sign=cmac or seal=gcm"
             ));

@@ -75,7 +75,7 @@ pub(super) fn welcome(wire: &Wire, proven: &ProvenCoordinator, machine: Machine)
 
 /// Sends the reason of a refusal; returns it for the log.
 pub(super) fn refuse(wire: &Wire, why: &str) -> String {
-    // It may be gone, and is not wanted anyway.
+    // The other side may be gone; it is refused in any case.
     _ = wire.send(&Handshake::Refused { why: why.to_owned() });
     why.to_owned()
 }

@@ -71,7 +71,7 @@ impl Link {
 
     pub(super) fn send(&self, request: &Request) -> Result<(), Error> {
         self.wire.send(request).map_err(|why| {
-            // Its last words say more than a closed connection.
+            // The agent's last message says more than a closed connection.
             let last = self.answers.try_iter().find_map(|heard| said(heard).err());
             self.lost(&last.unwrap_or_else(|| why.into()))
         })

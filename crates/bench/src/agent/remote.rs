@@ -76,7 +76,7 @@ impl Remote {
         loop {
             match self.link.next(LOOK)? {
                 Some(Answer::Progress { done }) => progress(done),
-                // What was on its way when the last load ended.
+                // Messages of the last load that arrive late.
                 Some(Answer::Live { .. }) => {}
                 Some(Answer::Failed { why }) => return Err(self.link.failed(why)),
                 Some(answer) => return Ok(answer),
@@ -105,7 +105,7 @@ impl Remote {
                 Some(Answer::Ran { part, began, ended }) => {
                     return Ok(Ran { part: *part, really: (began, ended), seconds });
                 }
-                // It says so itself that it was stopped.
+                // The agent reports the stop itself.
                 Some(Answer::Failed { .. }) if stopped.is_some() => return Err(Error::Stopped),
                 Some(Answer::Failed { why }) => return Err(self.link.failed(why)),
                 Some(other) => return Err(self.unexpected(&other)),
@@ -179,7 +179,7 @@ impl Engine for Remote {
     /// beginning should be a second ahead.
     fn run(&mut self, control: &Control) -> Result<Part, Error> {
         let before = self.measure()?;
-        // What was before does not count.
+        // Discards the measurements before the load.
         _ = self.link.pace();
         let window = Window::of(control);
         self.link.send(&Request::Run { begin: before.theirs(control.begin), window })?;

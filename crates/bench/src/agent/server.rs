@@ -82,11 +82,11 @@ impl Agent {
     pub fn stop(self) {
         self.shared.ending.store(true, Ordering::Release);
         if let Some(coordinator) = &*self.shared.coordinator() {
-            // It may be gone.
+            // The coordinator may be gone.
             _ = coordinator.wire.send(&Answer::Bye { why: "it was told to end".to_owned() });
             coordinator.wire.close();
         }
-        // A thread that panicked has nothing more to do, either.
+        // A panicked thread has ended too.
         _ = self.listening.join();
         let deadline = Instant::now() + PATIENCE;
         while self.shared.coordinator().is_some() && Instant::now() < deadline {
@@ -98,7 +98,7 @@ impl Agent {
 fn listen(listener: &TcpListener, shared: &Arc<Shared>) {
     while !shared.ending.load(Ordering::Acquire) {
         let mut listening = [PollFd::new(listener, PollFlags::IN)];
-        // Whatever is wrong shows when accepting.
+        // An error shows again at the accept.
         _ = poll(&mut listening, Some(&LOOK));
         match listener.accept() {
             Ok((stream, from)) => shared.take(stream, from),

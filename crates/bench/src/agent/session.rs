@@ -150,7 +150,7 @@ impl<'a> Session<'a> {
         let text = |wrong: Error| wrong.to_string();
         if let Order::Open(target, caller) = order {
             tracing::info!(target, "opens a target");
-            // The old one ends its connections before a new one makes its own.
+            // The old engine closes its connections before the new one opens its own.
             *place = None;
             let engine = place.insert((self.make_engine)(&target, &caller).map_err(text)?);
             return Ok(Answer::Opened { takes_window_late: engine.takes_window_late() });
@@ -176,7 +176,7 @@ impl<'a> Session<'a> {
         move |done| {
             if told.is_none_or(|told| told.elapsed() >= PROGRESS_EVERY) {
                 told = Some(Instant::now());
-                // The hearing thread notices whatever is wrong.
+                // The receiving thread reports any error.
                 _ = self.wire.send(&Answer::Progress { done });
             }
         }
@@ -222,7 +222,7 @@ impl<'a> Session<'a> {
             (new != (0, 0)).then_some((second, new.0, new.1))
         });
         let seconds = news.collect();
-        // The hearing thread notices whatever is wrong.
+        // The receiving thread reports any error.
         _ = self.wire.send(&Answer::Live { seconds });
     }
 }

@@ -38,7 +38,7 @@ impl Unauthenticated {
                 pending.stream.is_some() && counts.get(&pending.from).copied() == most
             };
             let oldest = self.each.values_mut().find(has_most).and_then(|pending| pending.stream.take());
-            // It may have ended by itself.
+            // The connection may already be closed.
             _ = oldest?.shutdown(Shutdown::Both);
         }
         let stream = Some(stream.try_clone().ok()?);

@@ -110,7 +110,7 @@ impl Wire {
     /// Closes the connection for both sides and all threads.
     pub(super) fn close(&self) {
         self.closed.store(true, Ordering::Release);
-        // It may have ended already.
+        // The connection may already be closed.
         _ = self.stream.shutdown(Shutdown::Both);
     }
 

@@ -193,7 +193,7 @@ impl Framing {
     fn mark(self, word: u32) -> RecordMark {
         match self {
             Self::RecordMark => RecordMark::from_word(word),
-            // A word of anything but a length is a length that is refused.
+            // A nonzero type byte gives a length above the limit, which is refused.
             Self::Smb => RecordMark { last: true, length: word },
         }
     }
@@ -249,7 +249,7 @@ impl Inbox {
             let Some(word) = self.bytes[self.start..self.end].first_chunk() else { break };
             let mark = self.framing.mark(u32::from_be_bytes(*word));
             let length = RecordMark::SIZE + mark.length as usize;
-            // Half of the room, so that the rest always fits behind a record that begins in the first half.
+            // Twice the longest record, so that a record in the first half always fits.
             if length > self.bytes.len() / 2 {
                 return Err(Error::Protocol(format!(
                     "a reply of {} bytes, longer than any asked for",
@@ -289,7 +289,7 @@ impl Inbox {
         let second = self.start + length;
         let mark = self.bytes[second..].first_chunk().map_or(0, |word| u32::from_be_bytes(*word));
         let mark = RecordMark::from_word(mark);
-        // The sum may pass 31 bits only for a length that is refused right after.
+        // The sum overflows 31 bits only for a length that is refused right after.
         let joined =
             RecordMark { last: mark.last, length: first.saturating_add(mark.length) & !RecordMark::LAST };
         self.bytes.copy_within(second + RecordMark::SIZE..self.end, second);

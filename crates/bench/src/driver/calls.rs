@@ -56,7 +56,7 @@ impl Calls {
         if slot == self.slots_max {
             return None;
         }
-        // The xid's high bits begin anywhere.
+        // Random high bits: see `first_xid`.
         let xid = first_xid() & !(self.step() - 1) | u32::try_from(slot).ok()?;
         self.slots.push(Slot { xid, in_flight: false });
         Some(slot)

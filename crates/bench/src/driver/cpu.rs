@@ -18,7 +18,7 @@ fn thread_cpu_time() -> Duration {
 /// may have a process for each client.
 pub(crate) fn of_process(pid: u32) -> Result<Duration, Error> {
     let stats = family(pid).map_err(Error::io("read /proc for the server's CPU"))?;
-    // utime, stime, and those of children that have ended.
+    // utime, stime, and those of reaped children.
     let ticks = stats.iter().map(|stat| number(stat, 11..15)).sum::<u64>();
     Ok(Duration::from_nanos(ticks * (1_000_000_000 / rustix::param::clock_ticks_per_second())))
 }
@@ -29,9 +29,9 @@ fn family(pid: u32) -> io::Result<Vec<String>> {
     for entry in fs::read_dir("/proc")? {
         let name = entry?.file_name();
         let Some(pid) = name.to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
-        // Processes end while one looks.
+        // A process may end between the listing and this read.
         let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else { continue };
-        // The name, in parentheses, may hold anything (proc(5)).
+        // The name, in parentheses, may contain any character (proc(5)).
         let stat = stat.rsplit_once(')').map_or("", |(_, rest)| rest).to_owned();
         all.insert(pid, stat);
     }

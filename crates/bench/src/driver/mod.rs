@@ -1,12 +1,12 @@
 //! Drives connections: sends the calls that their generators make, takes the replies, and begins what is due.
 //!
-//! - [`generator`]: who decides which call is next, and when.
+//! - [`generator`]: the interface that decides which call is next, and when.
 //! - [`connection`], [`calls`]: a connection, its calls in flight, and the data that goes with them.
 //! - [`buffers`], [`socket`], [`poller`]: bytes, system calls, waiting.
-//! - [`counters`]: what a thread counts.
+//! - [`counters`]: the counters of a thread.
 //!
-//! Calls are encoded once and patched; calls that one receive set free leave in one send; a reply finds its
-//! call by the xid, and over SMB by the message id. Over NFS nothing is allocated per call.
+//! Calls are encoded once and patched. The calls that follow from one receive leave in one send. A reply finds its call
+//! by the xid, and over SMB by the message id. Over NFS a call allocates nothing.
 
 pub(crate) mod buffers;
 pub(crate) mod calls;

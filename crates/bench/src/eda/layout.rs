@@ -6,7 +6,7 @@
 //!                       /b1/d04/f99     file 499 of its second backend process
 //! ```
 //!
-//! Many synchronous clients work at a time, each on a directory: so many calls are in flight.
+//! Many synchronous clients work in parallel, each on a directory.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -143,7 +143,7 @@ impl Layout<'_> {
                 match work(&mut client, job) {
                     Ok(result) => results.push((at, result)),
                     Err(wrong) => {
-                        // The others need not go on.
+                        // Stops the other clients.
                         next.store(jobs.len(), Ordering::Relaxed);
                         return Err(wrong);
                     }
@@ -226,7 +226,7 @@ impl DirectoryFiller<'_> {
             let name = Name::new(b'f', u32::try_from(file / self.role.directories).unwrap_or(u32::MAX));
             let position = dirs.position(file, 0);
             let found = match there.remove(name.bytes()) {
-                // One of each directory is looked into.
+                // Checks the content of one file in each directory.
                 Some(listed) => self.usable(directory, listed, position, handles.is_empty())?,
                 None => None,
             };

@@ -1,17 +1,16 @@
 //! `eda-blend`: the mix of an EDA design flow, on a schedule.
 //!
-//! - [`mix`]: what a job set is.
-//! - [`schedule`]: when its processes do what.
-//! - [`process`]: what that means on the wire, one call at a time, without sockets; `call`, `v3`, `v4`, `smb`: the
-//!   calls; `numbers`: what they are called; `opens`: the files that it has open over NFSv4 and SMB.
-//! - `clients`: connections, and what clients of NFSv4 and SMB have at the server besides.
+//! - [`mix`]: the definition of a job set.
+//! - [`schedule`]: the operations of its processes, with their times.
+//! - [`process`]: the calls of a process, one at a time, without sockets; `numbers`: their names; `opens`: its open files
+//!   over NFSv4 and SMB.
+//! - `clients`: connections, and sessions over NFSv4 and SMB.
 //! - [`population`]: the files of a process.
-//! - [`search`]: which points are measured.
+//! - [`search`]: the choice of the points to measure.
 //!
-//! A run drives all processes of this generator's clients over their connections with a thread a processor. A
-//! process has one operation outstanding. One that is late works off what it should have done meanwhile, so
-//! that the response time, which counts from when an operation was to begin, shows all of a wait, and the
-//! service time only the waits of the operations that were under way.
+//! A run drives all processes of this generator's clients over their connections, with a thread for each processor. A
+//! process has one operation at a time. A late process works off its backlog. So the response time, from the due time,
+//! includes every wait, and the service time only those of operations under way.
 
 mod clients;
 mod generator;

@@ -1,9 +1,9 @@
-//! The files of a process, and what has become of them.
+//! The files of a process, and their state.
 //!
-//! A frontend's create (2 %) makes up for unlink and unlink-full (1 % each): it makes a missing file again if
-//! there is one, which the next write-file fills, or else a further empty file, which unlink will remove. So
-//! as many files exist after a hundred operations as before. Only directories would pile up; the oldest go
-//! when the process has nothing to do ([`super::Process::tidy`]).
+//! A frontend's create (2 %) balances unlink and unlink-full (1 % each). It recreates a missing file, which the next
+//! write-file fills, or else creates a further empty file, which unlink removes later. So the number of files stays the
+//! same. Only directories would accumulate; an idle process removes the oldest ones
+//! ([`super::process::Process::remove_surplus`]).
 
 use std::collections::VecDeque;
 

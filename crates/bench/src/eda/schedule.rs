@@ -112,7 +112,7 @@ mod tests {
         let (mut commits, mut ops) = (0u64, 0u64);
         let mut bytes = BTreeMap::<Direction, u64>::new();
         for process in 0..PROCESSES as u64 {
-            // Where in its file each sequential stream is.
+            // The position of each sequential stream in its file.
             let mut at = [0; Operation::ALL.len()];
             for planned in hour(process) {
                 ops += 1;

@@ -48,7 +48,7 @@ impl Search {
         let between =
             |passes: &dyn Fn(&CurvePoint) -> bool| next_job_sets(&self.points, self.granularity, passes);
         let refined = between(&|point| point.response.mean_ms <= MEAN_MAX_MS);
-        // Where a step failed that a probe had passed, points below it make up for it.
+        // If a step fails although its probe passed, points below replace it.
         let short = (self.curve().valid().len() as u64) < u64::from(STEPS);
         let sets = refined.or_else(|| if short { between(&|_| true) } else { None });
         sets.map_or(Step::Done, Step::Measure)

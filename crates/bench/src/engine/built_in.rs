@@ -98,7 +98,7 @@ impl BuiltIn {
                 return Err(Error::Plan(text));
             }
         };
-        // Points with fewer connections have sessions of those.
+        // Points with fewer connections have smaller sessions.
         let channels = self.target.channels.min(job.connections.max(1));
         Ok(Target { version, channels, ..self.target.clone() })
     }
@@ -149,7 +149,7 @@ impl BuiltIn {
             files: jobs * per_job,
             size: if job.work == Work::OpenRead { job.block } else { job.file_size },
             directories: job.metadata.map_or(1, |metadata| metadata.directories),
-            // Random places that are used again and again are the same in every repetition.
+            // With a warm cache every repetition uses the same random places.
             seed: if job.repeats_places() { job.seed } else { job.seed.wrapping_add(spread) },
             uid: self.caller.uid,
             gid: self.caller.gid,
@@ -166,7 +166,7 @@ impl Engine for BuiltIn {
     }
 
     fn prepare(&mut self, job: &Job, progress: &mut dyn FnMut(f64)) -> Result<(), Error> {
-        // The old connections end before new ones are made: a server counts only what is used.
+        // Closes the old connections first, so that the server counts only those in use.
         self.prepared = None;
         let warmed = self.warmed.take();
         if job.work == Work::EdaBlend {
@@ -197,7 +197,7 @@ impl Engine for BuiltIn {
             }
             Ready::Eda(prepared) => prepared.run(control)?,
         };
-        // Over the warm-up, too: what is busy then is busy in the window.
+        // Includes the warm-up, whose utilization is that of the window.
         (part.usage.cpu_share, part.usage.network_share) = usage.finish();
         Ok(part)
     }
@@ -260,7 +260,7 @@ fn part(plan: &Plan, prepared: &Prepared, counters: &OpCounters, control: &Contr
         },
         errors: counters.errors.clone(),
         error_details: counters.described.clone(),
-        caveats: caveats,
+        caveats,
         ..Part::default()
     })
 }

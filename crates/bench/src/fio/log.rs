@@ -156,7 +156,7 @@ mod tests {
         let totals = Totals { reads: 7, ..Totals::default() };
         let seconds = Rates::default().seconds(0, 0.2, totals);
         assert_eq!(seconds, [Second { reads: 7, ..Second::default() }]);
-        // More than the total is never dealt.
+        // The parts never exceed the total.
         assert_eq!(dealt(3, 10, |_| 99.0), [10, 0, 0]);
     }
 }

@@ -19,7 +19,7 @@ pub(super) fn parts(text: &str) -> impl Iterator<Item = &str> {
         let piece = rest?;
         let cut = piece.find(',').or_else(|| piece.find(':')).or_else(|| piece.find('-'));
         rest = cut.map(|at| &piece[at + 1..]);
-        // Only a comma ends a number; of the other signs its unit is cut.
+        // Only a comma ends a number; other separators cut its unit.
         Some(piece.split(',').next().unwrap_or(piece))
     })
 }

@@ -108,7 +108,7 @@ impl FromStr for Output {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        // Something may follow.
+        // Text may follow the figures.
         let first = serde_json::Deserializer::from_str(text).into_iter().next();
         let read = first.unwrap_or_else(|| Err(serde::de::Error::custom("there is nothing")));
         read.map_err(|wrong| Error::Protocol(format!("fio wrote figures that are not understood: {wrong}")))
@@ -127,7 +127,7 @@ impl Output {
     /// What has no single figure; which option, and what is possible.
     pub(crate) fn job(&self, output: &JobOutput) -> Result<Job, Error> {
         let written = self.global.iter().chain(&output.options);
-        // A share of what was there when fio ran is not known any more.
+        // A share of the file size at the time of the run is no longer known.
         let known = written.filter(|(name, value)| WORK.contains(&name.as_str()) && !value.contains('%'));
         let given: Vec<Given> =
             known.map(|(name, value)| Given { name: name.clone(), value: Some(value.clone()) }).collect();

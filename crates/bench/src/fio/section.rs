@@ -136,7 +136,7 @@ pub(super) fn command_line(text: &str) -> Result<Vec<Section>, String> {
 /// The option that a word means: unambiguous abbreviations are allowed.
 fn meaning(word: &str, start: &str, engine: &str) -> Result<Word, String> {
     let refused = |name: &str, why: &str| Err(format!("--{name} {why}"));
-    // A letter stands for an option of the program, behind a single dash.
+    // A single letter behind a single dash is an option of the program.
     if let Some(letter) = word.strip_prefix('-').filter(|letter| letter.chars().count() == 1) {
         if let Some((_, _, next)) = PROGRAM.iter().find(|(_, known, _)| letter.starts_with(*known)) {
             return Ok(Word::Program(*next));
@@ -185,11 +185,11 @@ fn add(sections: &mut Vec<Section>, name: String, value: Option<&str>) -> Result
         return Ok(());
     }
     if sections.is_empty() {
-        // What stands before the first job is for all.
+        // Options before the first job apply to all jobs.
         sections.push(Section { name: GLOBAL.to_owned(), options: Vec::new() });
     }
     let Some(section) = sections.last_mut() else { return Ok(()) };
-    // In a job file it would count for all of them.
+    // In a job file the option would apply to all jobs.
     let has_unit =
         |given: &&Given| given.value.as_deref().is_some_and(|value| value.contains(char::is_alphabetic));
     let is_size = |given: &&Given| {
@@ -216,7 +216,7 @@ pub(super) fn job_file(text: &str) -> Result<Vec<Section>, String> {
     let mut sections: Vec<Section> = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
         let at = |wrong: &str| format!("line {number}: {wrong}");
-        // fio ends a line at these wherever they stand.
+        // fio ends a line at these characters anywhere.
         let line = line.split([';', '#']).next().unwrap_or("").trim();
         if line.is_empty() {
             continue;
@@ -237,7 +237,7 @@ pub(super) fn job_file(text: &str) -> Result<Vec<Section>, String> {
         let section = sections.last_mut().ok_or_else(|| at("an option before the first [section]"))?;
         section.options.push(Given { name: name.to_owned(), value });
     }
-    // fio reads it first, wherever it stands.
+    // fio reads this option first, at any position.
     sections.iter_mut().for_each(|section| section.options.sort_by_key(|given| given.name != "kb_base"));
     Ok(sections)
 }
@@ -249,7 +249,7 @@ fn words(text: &str) -> Result<Vec<String>, String> {
     while let Some(letter) = letters.next() {
         match (letter, quote) {
             ('\\', None | Some('"')) => match letters.next() {
-                // The line goes on; Windows' ends have two letters.
+                // A continued line; line ends of Windows have two characters.
                 Some('\n') => {}
                 Some('\r') => drop(letters.next()),
                 Some(next) => word.get_or_insert_default().push(next),

@@ -107,8 +107,7 @@ impl Tool {
         let errors = files::create_new(&scratch.path().join(ERRORS), files::PRIVATE)
             .map_err(Error::io("make a file for fio's errors"))?;
         let mut child = Command::new(PROGRAM)
-            // The full distributions; --status-interval could tell more while it runs, but holds up the jobs
-            // and in many versions never returns.
+            // Full distributions, at the end only: --status-interval delays the jobs, and hangs in many versions.
             .args(["--output-format=json+", "--eta=always"])
             .arg(format!("--output={}", scratch.path().join(OUTPUT).display()))
             .arg(&jobs_path)
@@ -142,8 +141,7 @@ impl Running {
 
     /// Asks fio to end its jobs; it still writes its results.
     pub(crate) fn interrupt(&self) {
-        // One that has ended and was not waited for keeps its number; to others nothing is sent after
-        // `is_over`.
+        // Safe against reuse of the process id: a child keeps it until `is_over` has reaped it.
         let _ = kill_process(Pid::from_child(&self.process.0), Signal::INT);
     }
 
@@ -186,7 +184,7 @@ impl Finished {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Of one that has ended there is nothing to end, and `Child` knows.
+        // `Child` ignores a kill after the process has been reaped.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

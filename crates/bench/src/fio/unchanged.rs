@@ -57,6 +57,6 @@ pub fn run_in(
             error: finished.failure().filter(|_| is_unassigned || outputs.iter().any(|job| job.error != 0)),
         }
     };
-    // Without `group_reporting` each process has figures of its own.
+    // Without `group_reporting` each process has an entry.
     Ok(finished.output.jobs.chunk_by(|one, next| one.jobname == next.jobname).map(measured).collect())
 }

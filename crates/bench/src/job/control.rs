@@ -79,7 +79,7 @@ impl Control {
     /// counts.
     pub fn tell_ended(&self, now: u64) {
         let latest = |before| Some(if before == u64::MAX { now } else { now.max(before) });
-        // It never refuses to change.
+        // The update never fails: the closure always returns a value.
         _ = self.ended.fetch_update(Ordering::Relaxed, Ordering::Relaxed, latest);
     }
 

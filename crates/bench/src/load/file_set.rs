@@ -116,7 +116,7 @@ impl FileSet {
     /// Removes everything.
     pub(super) fn clear(client: &mut Client) -> Result<(), Error> {
         let top = match client.walk(DIRECTORY) {
-            // Cleared already, by another engine of the same export.
+            // Another engine of the same export has cleared it.
             Err(refused) if refused.is(Status::NOENT) => return Ok(()),
             found => found?,
         };
@@ -190,7 +190,7 @@ impl FileSet {
         let unknown = numbers.iter().copied().filter(|&number| !laid_out.contains_key(&key(number)));
         let unknown: Vec<u32> = unknown.collect();
         let made = self.make_files(plan, top, &unknown, progress)?;
-        // Another size of the same file is gone, and with it what another version calls that.
+        // A file has one size at a time: its entries of other sizes and versions are obsolete.
         laid_out.retain(|(number, ..), _| !unknown.contains(number));
         laid_out.extend(unknown.into_iter().map(key).zip(made));
         Ok(numbers.into_iter().filter_map(|number| laid_out.get(&key(number)).cloned()).collect())
@@ -329,7 +329,7 @@ fn usable(plan: &Plan, client: &mut Client, file: &Handle, index: u32) -> Result
         match check(client, file, plan.unit(), FileOffset { file: index, offset: at * unit }, unit, None) {
             Ok(()) => {}
             Err(Error::Mismatch(_)) => return Ok(false),
-            Err(other) => return Err(other.into()),
+            Err(other) => return Err(other),
         }
     }
     Ok(true)

@@ -122,7 +122,7 @@ impl PlanGenerator {
             .wrapping_mul(0x1_0000_0001)
             .wrapping_add((plan.first_client * plan.connections + number) as u64);
         let mut calls = Calls::new(DEPTH_MAX, slots);
-        // The plan was checked: there are as many.
+        // `Plan::check` has bounded the number of slots.
         (0..slots).for_each(|_| _ = calls.add_slot());
         let payload = |slot: usize| Payload::new(transfer, plan.unit(), seed ^ (slot as u64 + 1) << 40);
         if plan.op.writes() {
@@ -169,7 +169,7 @@ impl PlanGenerator {
             let block = self.choose_block(index);
             (0..parts).for_each(|part| self.set_position(first + part, block, part));
         }
-        // Opening comes before reading, and both are one operation.
+        // OPEN and READ are one operation.
         match self.opening() {
             Some(opening) => self.issue_parts(first, opening, 1, calls),
             None => self.issue_parts(first, kind, parts, calls),
@@ -317,7 +317,7 @@ impl PlanGenerator {
         }
         worker.cleaning_up = ending;
         match self.shared.interval {
-            // A worker that is behind works its backlog off; nothing is left out.
+            // A late worker works off its backlog; no operation is skipped.
             Some(interval) if worker.due + interval > now => {
                 context.arm(worker.due + interval, index);
             }
@@ -336,7 +336,7 @@ impl PlanGenerator {
         {
             *entry &= !IN_FLIGHT;
             if slot.kind == Kind::Write {
-                // A WRITE that failed may have written something all the same.
+                // A failed WRITE may still have written data.
                 *entry = if good.is_some() { slot.generation } else { 0 };
             }
         }
@@ -350,7 +350,7 @@ impl PlanGenerator {
             Kind::Create => worker.created = good.is_some(),
             Kind::Remove => worker.created = false,
             Kind::Open if self.shared.plan.op == Op::Open => worker.created = good.is_some(),
-            // What could not be closed ends with the client.
+            // A file that could not be closed is closed with the client.
             Kind::Close if self.shared.plan.op == Op::Open => worker.created = false,
             Kind::Rename => worker.serial = worker.serial.wrapping_add(u32::from(good.is_some())),
             Kind::Readdirplus => turn_page(worker, good, self.shared.plan.entries, counters),
@@ -458,7 +458,7 @@ impl Generator for PlanGenerator {
     }
 
     fn begin(&mut self, worker: usize, due: u64, calls: &mut Calls, context: &mut RunContext) {
-        // Behind the workers' timers come those of calls to be made again.
+        // Timers beyond the workers' are those of deferred calls.
         if let Some(slot) = worker.checked_sub(self.workers.len()) {
             return self.issue(slot, self.slots[slot].kind, calls);
         }

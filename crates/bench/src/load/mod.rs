@@ -1,8 +1,8 @@
 //! The load of a plan: one kind of call, or a mix of two, with many in flight on every connection.
 //!
-//! - `generator`: which call is next. `v3`, `v4`, `smb`: the calls, and over NFSv4 and SMB their replies. `reply`: those of
-//!   NFSv3. `dialect`: which of them a connection speaks.
-//! - `sessions`: what clients have at the server: connections, and over NFSv4 and SMB sessions.
+//! - `generator`: the next call. `v3`, `v4`, `smb`: encoded calls. `reply`: checks of results. `dialect`: the protocol
+//!   of a connection.
+//! - `sessions`: the connections of clients, and their sessions over NFSv4 and SMB.
 
 mod call;
 mod dialect;
@@ -116,7 +116,7 @@ impl Prepared {
         progress: &mut dyn FnMut(f64),
     ) -> Result<Self, Error> {
         plan.check()?;
-        // Its connection ends here: a server that is asked counts those of the load, and no other.
+        // The set-up's connection ends here, so that the server counts only those of the load.
         let file_set = FileSet::lay_out(plan, &mut setup_client(plan)?, laid_out, progress)?;
         let identities: Vec<_> =
             (0..plan.clients).map(|index| identity(plan, plan.first_client + index)).collect();
@@ -191,7 +191,7 @@ impl Prepared {
             facts.read_back = true;
         }
         if plan.cleanup {
-            // What they have open over SMB is there as long as they are.
+            // Over SMB open files exist as long as the connections.
             self.connections.clear();
             FileSet::clear(&mut client)?;
         }

@@ -425,7 +425,7 @@ impl Plan {
                 "{calls} calls in flight of {block} hold more than {allowed}; lower one of them"
             )));
         }
-        // A verifying writer keeps to blocks that no other call in flight touches.
+        // A verifying writer uses only blocks without another call in flight.
         let wanted = if self.keeps_ledger() { 2 * calls } else { self.connections_total() as u64 };
         if self.op.transfers() && self.blocks() < wanted {
             let blocks = self.blocks();

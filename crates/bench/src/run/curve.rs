@@ -64,7 +64,7 @@ impl Runner<'_> {
         let measurements = vec![measured];
         let summary = Summary::of(&measurements);
         let caveats = measurements[0].caveats.clone();
-        Ok(Cell { series: index, point, search, measurements, summary, caveats: caveats })
+        Ok(Cell { series: index, point, search, measurements, summary, caveats })
     }
 
     /// The job sets whose files fit on the target.

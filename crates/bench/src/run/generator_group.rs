@@ -145,7 +145,7 @@ impl GeneratorGroup {
                 thread.join().map_err(|_| Error::Plan("a generator panicked".to_owned()))?
             };
             let parts: Vec<_> = running.into_iter().map(join).collect();
-            // What failed first says why; the others were only stopped.
+            // The first failure has the reason; the other generators were only stopped.
             let fault =
                 parts.iter().position(|part| matches!(part, Err(wrong) if !matches!(wrong, Error::Stopped)));
             match fault {
@@ -223,7 +223,7 @@ impl WindowMonitor<'_> {
         tell: &mut dyn FnMut(PhaseStatus),
     ) -> Result<(), Error> {
         while !running.iter().all(ScopedJoinHandle::is_finished) {
-            // Who has failed says why when it is joined.
+            // A failed generator returns its error when it is joined.
             if stop.load(Ordering::Relaxed) || self.failed.load(Ordering::Relaxed) {
                 return Err(Error::Stopped);
             }
@@ -263,7 +263,7 @@ impl WindowMonitor<'_> {
         let is_steady = steady::is_steady(&rates);
         if is_steady || passed >= self.times.1 {
             self.steady = Some(is_steady);
-            // A second ahead, so that all generators hear of it in time.
+            // A second ahead, so that all generators receive it in time.
             self.controls.iter().for_each(|control| control.set_window(passed + 2, self.times.2));
         }
     }

@@ -153,7 +153,7 @@ fn file_size(request: &RunRequest, runs: &[Run], series: &Series) -> u64 {
         [Some(series.working_set), request.thoroughness.working_set_max, request.working_set_max, room];
     let all = bounds.into_iter().flatten().min().unwrap_or(0);
     let block = series.blocks.iter().copied().max().unwrap_or(1).max(1 << 20);
-    // Blocks of all sizes begin where files do, and a file is never empty.
+    // A multiple of every block size, and never zero.
     (all / series.jobs_max() as u64 / block).max(1) * block
 }
 
@@ -222,8 +222,8 @@ impl Runner<'_> {
                     for arm in shuffled(self.arms.len(), &mut random) {
                         let measurement = self.measure(arm, series, &points[at], repetition)?;
                         failures = if measurement.is_valid() { 0 } else { failures + 1 };
-                        // Those of this series are the last; curves before it may have other points on each
-                        // arm.
+                        // The cells of this series are the last; curves before it may have different points on
+                        // each arm.
                         let cells = &mut self.runs[arm].cells;
                         let first = cells.len() - points.len();
                         let cell = &mut cells[first + at];
@@ -248,12 +248,12 @@ impl Runner<'_> {
         let (mut found, mut probes) = (None, Vec::new());
         for point in &mut points {
             if series.is_searched() {
-                // A quick run looks once, where there is most to read.
+                // A quick run searches once, at the first point, which has the most reads.
                 if found.is_none() || self.request.thoroughness.searches_each_point {
                     probes = self.search(series, point)?;
                     found = Some(search::chosen(&probes));
                 }
-                // No connection may be without a call.
+                // Every connection needs a call.
                 point.depth = found.unwrap_or(1).max(point.connections.div_ceil(series.jobs));
             }
             let cell = Cell {
@@ -320,7 +320,7 @@ impl Runner<'_> {
         let mut measurement = match measured {
             Ok(measurement) => measurement,
             Err(Error::Stopped) if stop.load(Ordering::Relaxed) => return Err(Error::Stopped),
-            // It will not be otherwise at the next point.
+            // The next point would fail in the same way.
             Err(denied) if denied.is_denied() => return Err(denied.at(&self.runs[arm].target.target)),
             Err(wrong) => Measurement {
                 started: now(),

@@ -27,7 +27,7 @@ pub(super) fn check(scenario: &Scenario, target: &TargetFacts) -> Result<(), Err
 /// The feature of a series that the built-in client of SMB lacks.
 fn nfs_only_feature(series: &Series) -> Option<&'static str> {
     match series.work {
-        // Over SMB opening a file brings its attributes.
+        // Over SMB an open returns the attributes.
         Work::OpenRead if !series.attribute_caches.is_empty() => {
             Some("is about attributes that mounts cache")
         }

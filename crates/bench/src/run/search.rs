@@ -14,7 +14,7 @@ const BYTES_MAX: u64 = 256 << 20;
 /// The next number of calls in flight to try, if any.
 pub(super) fn next(probes: &[Probe], series: &Series, point: &Point) -> Option<usize> {
     let Some(last) = probes.last() else {
-        // No connection may be without a call.
+        // Every connection needs a call.
         return Some(point.connections.div_ceil(series.jobs));
     };
     let depth = last.depth * 2;

@@ -41,8 +41,7 @@ pub(super) fn check_measurement(
     caveat(ops == 0, CaveatKind::Void, "no operation was answered in the window".to_owned());
     if job.work == Work::Transfers && ops > 0 {
         let share = 100.0 * measured.ops(Some(Direction::Read)) as f64 / ops as f64;
-        // With few operations, one more or less is more than that; fio draws by chance, off by three
-        // deviations at most.
+        // With few operations, one more or less exceeds the limit. fio draws at random: allows three standard deviations.
         let wanted = f64::from(job.read_percent) / 100.0;
         let chance =
             if target.mount.is_some() { 300.0 * (wanted * (1.0 - wanted) / ops as f64).sqrt() } else { 0.0 };
@@ -71,7 +70,7 @@ pub(super) fn check_measurement(
         caveat(true, CaveatKind::Other, text);
     }
     for usage in &measured.machines {
-        // Where the server is on the same machine, that machine's load says nothing of the client.
+        // On a shared machine the utilization includes the server's.
         let shared = target.co_located && is_one_machine;
         for text in client_limits(usage, ops, shared) {
             caveat(true, CaveatKind::ClientLimited, text);
@@ -148,7 +147,7 @@ pub(super) fn check_run(run: &mut Run) {
         run.caveats.push(Caveat::new(CaveatKind::CoLocated, text));
     }
     if !run.scaled.is_empty() {
-        // How, `scaled` says itself.
+        // `scaled` has the details.
         let text = "shorter or smaller than the method or the scenario asks for";
         run.caveats.push(Caveat::new(CaveatKind::Short, text));
     }

@@ -42,7 +42,7 @@ fn all(source: &str, samples: &[Counters], pattern: Option<Access>) -> Result<Ob
     let intervals = pairs.map(|pair| pair[1].since(&pair[0])).collect::<Result<Vec<_>, _>>()?;
     let over = separated(last.at_s - first.at_s, 0);
     let mut observed = observed(format!("{source} over {over} s"), &intervals, pattern)?;
-    // Who was there at any time counts: what the peak needed was not more.
+    // The maximum over all readings: the peak needed no more.
     observed.clients = samples.iter().filter_map(|sample| sample.clients).max().filter(|count| *count > 0);
     let connections = samples.iter().filter_map(|sample| sample.connections).max().filter(|count| *count > 0);
     observed.connections = connections.zip(observed.clients).map(|(all, clients)| all.div_ceil(clients));

@@ -1,9 +1,8 @@
 //! Loads from measurements and observations, as input for sizing.
 //!
-//! [`read`] takes the text of a run of our own, of fio's figures, of the kernel's counters of NFS mounts or
-//! of nfsiostat, and tells them apart by what is in them. [`sampled`] takes counters of a service that runs.
-//! [`measured`] makes of a whole run what the advisor compares levels with. Nothing here opens a file or asks
-//! a server.
+//! [`read`] takes the text of a run of `plimsoll bench`, of fio's figures, of the kernel's counters of NFS mounts or of
+//! nfsiostat, and recognizes the form. [`sampled`] takes counters of a running service. [`measured`] converts a whole run
+//! for the advisor. This module opens no file and asks no server.
 
 mod counters;
 mod fio;

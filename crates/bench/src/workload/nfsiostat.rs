@@ -37,7 +37,7 @@ pub(super) fn read(text: &str, pick: &Pick) -> Result<Observed, String> {
             "the lines read: and write: of {at} are missing or cut off; allowed: whole reports, made without --attr and --dir"
         ));
     }
-    // The first one is of the whole time since the file system was mounted.
+    // The first report covers the whole time since the mount.
     let (first, rest) = of_mount.split_first().ok_or("it has no report")?;
     let mut notes = vec![if rest.is_empty() {
         "It is the average since the file system was mounted, and no peak: `nfsiostat 10 60` tells of intervals.".to_owned()
@@ -76,7 +76,7 @@ impl Report {
                 self.at
             ));
         }
-        // With several connections it counts the operations of the last of them only.
+        // With several connections nfsiostat counts only the operations of the last.
         Ok(Interval { others: (self.all - reads - writes).max(0.0), ..self.interval })
     }
 }
@@ -101,7 +101,7 @@ fn reports(text: &str) -> Result<Vec<Report>, String> {
 impl Report {
     /// Adds the values below a heading.
     fn add(&mut self, heading: &str, line: &str) -> Result<(), String> {
-        // Shares in brackets belong to the count before them.
+        // Percentages in parentheses belong to the count before them.
         let words = line.split_ascii_whitespace().filter(|word| !word.starts_with('('));
         let values: Option<Vec<f64>> =
             words.map(|word| word.parse().ok().filter(|value: &f64| value.abs() < VALUE_MAX)).collect();

@@ -414,7 +414,7 @@ fn exchange(
     let mut arguments = CompoundHead { tag: b"", minorversion, operations: count }.to_bytes();
     let mut writer = Writer::new(&mut arguments);
     operations.iter().for_each(|operation| operation.encode(&mut writer));
-    connection.call((PROGRAM, VERSION), Procedure::COMPOUND.0, &Encoded(&arguments)).map(drop)
+    connection.call(PROGRAM, VERSION, Procedure::COMPOUND.0, &Encoded(&arguments)).map(drop)
 }
 
 struct Encoded<'a>(&'a [u8]);

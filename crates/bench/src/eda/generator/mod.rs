@@ -83,7 +83,7 @@ pub(super) struct ProcessGenerator {
 
 impl Worker {
     pub(super) fn new(process: Process, number: u64) -> Self {
-        // It begins anywhere, so that a second run writes other data than the first.
+        // A random start, so that every run writes other data.
         let generation = first_xid();
         Self { process, number, good: 0, generation, payload: None, in_flight: false, idle_since: 0 }
     }
@@ -152,7 +152,7 @@ impl ProcessGenerator {
             return;
         }
         let due = worker.process.due();
-        // Where it does not keep the next operation waiting.
+        // Only if that does not delay the next operation.
         if tidies && due > context.now && worker.process.remove_surplus() {
             return self.send(index, calls);
         }
@@ -250,7 +250,7 @@ impl Generator for ProcessGenerator {
     }
 
     fn begin(&mut self, index: usize, due: u64, calls: &mut Calls, context: &mut RunContext) {
-        // Behind the workers' timers come those of calls to be made again.
+        // Timers beyond the workers' are those of deferred calls.
         if let Some(index) = index.checked_sub(self.workers.len()) {
             return self.send(index, calls);
         }

@@ -12,17 +12,15 @@
 //! | unlink, unlink-full | REMOVE |
 //! | chmod | SETATTR (mode) |
 //!
-//! READ and WRITE are several, one after the other, where the transfer is smaller than the operation. Where
-//! sequential operations are gathered, as a client's page cache does, they are fewer: a READ brings what the
-//! next operations want, and a WRITE takes what the last ones left. Then many operations need no call. Without
-//! a cache of attributes, write-file and read-file begin with GETATTR, as opening a file does
-//! (close-to-open). With one, the client is like one that mounts with `nocto,actimeo=600`: whatever a reply
-//! says of a file is known for ten minutes.
+//! An operation longer than the transfer takes several READs or WRITEs in turn. Gathered sequential operations take
+//! fewer, as with a client's page cache: a READ prefetches for the next operations, and a WRITE takes the data of the
+//! last ones, so that many operations need no call. Without an attribute cache, write-file and read-file begin with
+//! GETATTR, as opening a file does (close-to-open). With a cache, the client behaves as if mounted with
+//! `nocto,actimeo=600`: attributes from any reply stay valid for ten minutes.
 //!
-//! Over NFSv4 files are open where data moves: an operation on a small file begins with OPEN and ends with CLOSE,
-//! and create ends with CLOSE; a stream opens its file with the first operation on it and closes it with the last.
-//! OPEN tells of attributes and permissions, with and without a cache. Over SMB it is the same, and there is no LOOKUP: whatever
-//! is asked of a name is asked of what it opens.
+//! Over NFSv4 data moves in open files: an operation on a small file begins with OPEN and ends with CLOSE, and create ends
+//! with CLOSE; a stream opens its file with the first operation on it and closes it with the last. OPEN returns
+//! attributes and permissions, with and without a cache. SMB behaves the same, without LOOKUP: calls on a name open it.
 
 use nfs_wire::v3::{
     Access, AccessArgs, CommitArgs, CreateArgs, CreateHow, DirOpArgs, GetattrArgs, LookupArgs, MkdirArgs,
@@ -336,7 +334,7 @@ impl Process {
     pub(super) fn failed(&mut self, what: String, detail: String) -> Event {
         let detail = format!("{} {}: {detail}", name(&self.call(), self.settings.version), self.name.text());
         let mut operation = self.planned.operation.name();
-        // Neither is tried again.
+        // Neither removal nor close is repeated.
         match self.step {
             Step::Rmdir => {
                 operation = "rmdir";
@@ -469,7 +467,7 @@ impl Process {
             Step::Truncate => Some(Step::Write),
             Step::Read | Step::Write if self.moved < self.length => Some(self.step),
             Step::Write if self.planned.commits => Some(Step::Commit),
-            // Only a file that will be used again needs its handle.
+            // An empty file in the scratch directory is used by name only.
             Step::Create if self.file().is_some_and(|file| file.content == Content::Missing) => {
                 Some(Step::LookupCreated)
             }
@@ -535,7 +533,7 @@ impl Process {
             let detail = format!("{count} of {wanted} bytes at {offset}, end of file: {eof}");
             return Err(counted("short".to_owned(), detail));
         }
-        // One unit of each READ: that is the wrong data's chance, at half a microsecond a call.
+        // Verifies one unit of each READ, which costs half a microsecond a call.
         pattern::verify(&data[..UNIT], UNIT, self.position(), None)
             .map_err(|wrong| Fault::Fatal(Error::Mismatch(wrong)))
     }

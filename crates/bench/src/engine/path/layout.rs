@@ -62,7 +62,7 @@ fn make(
     missing.iter().try_for_each(|file| directory.remove(file))?;
     check_room(directory, missing, job.file_size)?;
     let unfinished = PrivateDir::make(directory.fd(), directory.path(), UNFINISHED)?;
-    // fio takes a file that is there as it is: these are new.
+    // fio does not rewrite existing files, so these have new names.
     missing.iter().try_for_each(|file| unfinished.create(file).map(drop))?;
     let text = plan::layout(missing, job.file_size, job.seed, access);
     let done = || {
@@ -76,7 +76,7 @@ fn make(
 
 /// Whether a file can be opened with `O_DIRECT`.
 pub(super) fn takes_direct(directory: &PrivateDir) -> Result<bool, Error> {
-    // A run that was ended may have left it.
+    // An interrupted run may have left the file.
     directory.remove(PROBE)?;
     directory.create(PROBE)?;
     let opened = directory.open_with(PROBE, OFlags::RDWR | OFlags::DIRECT);

@@ -1,8 +1,8 @@
 //! Load on a mounted file system, made by the installed fio.
 //!
-//! Files are in `plimsoll-bench` of the directory, one for each job, and are found again by later runs. fio
-//! takes its window when it starts: warm-up is its `ramp_time`, the window its `runtime`. The directory may
-//! be one that others write, too: the files are in one of our own below it ([`crate::private`]).
+//! Files are in `plimsoll-bench` of the directory, one for each job; later runs reuse them. fio needs its window at the
+//! start: the warm-up is its `ramp_time`, the window its `runtime`. Other users may write the directory: the files are in
+//! a private one below it ([`crate::private_dir`]).
 
 mod layout;
 pub(super) mod mount;
@@ -179,7 +179,7 @@ impl Path {
             let now = since(control.begin);
             for rates in running.live_rates() {
                 let share = now.saturating_sub(told) as f64 / 1e9;
-                // What a line tells is of about the time since the line before, so of its middle.
+                // A line covers about the time since the previous one, so it counts at the middle.
                 control.count(
                     told.midpoint(now),
                     count(rates.ops_per_s * share),
@@ -217,7 +217,7 @@ impl Engine for Path {
             generator: self.tool.version.clone(),
             read_max: size("rsize"),
             write_max: size("wsize"),
-            // The files of earlier runs are used again, or make room.
+            // The files of earlier runs are reused, or make room.
             free_bytes: Some(files.free_bytes()? + layout::held_bytes(&files)?),
             case: self.case.clone(),
             smb: None,
@@ -263,7 +263,7 @@ impl Engine for Path {
         let mut running = self.tool.start(&text, files, scratch)?;
         let history = self.attend(&mut running, control)?;
         let mut part = part::part(job, &running.finish()?, length_s as f64)?;
-        // Over the warm-up, too, as everywhere.
+        // Includes the warm-up, as for the built-in client.
         (part.usage.cpu_share, part.usage.network_share) = usage.finish();
         let began = count(part.started * 1e9).saturating_sub(control.begin);
         control.tell_began(began.saturating_sub(start));
@@ -284,7 +284,7 @@ impl Engine for Path {
         self.prepared = None;
         let base = self.base.as_fd();
         let Some(files) = PrivateDir::existing(base, &self.directory, FILES)? else { return Ok(()) };
-        // What others have put there, or loads of another kind, is not this engine's to remove.
+        // Keeps files of others, and of loads of another kind.
         if layout::remove_files(&files)? {
             remove_empty(base, &self.directory, FILES)?;
         }

@@ -17,7 +17,7 @@ const REMOTE: [&str; 12] =
 /// The mount of a path without symbolic links.
 pub(in crate::engine) fn of(path: &Path) -> Result<MountFacts, Error> {
     let text = fs::read_to_string(MOUNTS).map_err(Error::io(format!("read {MOUNTS}")))?;
-    // Of mounts at the same place, the last one is what is seen.
+    // The last of several mounts at a place hides the others.
     let mounts = text.lines().filter_map(parse).filter(|mount| path.starts_with(&mount.at));
     let deepest = mounts.max_by_key(|mount| mount.at.len());
     deepest.ok_or_else(|| Error::Plan(format!("{} is on no mount of {MOUNTS}", path.display())))

@@ -1,8 +1,8 @@
 //! Opening small files on a mounted path and reading them whole.
 //!
-//! This process does it itself, with a thread for each operation in flight: fio does not count openings among what it times. What the
-//! mount believes of attributes decides whether an opening asks the server (`nocto`, `actimeo`); the data is in the client's
-//! memory after the first time, so that the openings are what is measured.
+//! This process makes the load itself, with a thread for each operation in flight: fio does not time the opening of files.
+//! The mount's attribute cache decides whether an open asks the server (`nocto`, `actimeo`). The client caches the data
+//! after the first time, so that the opens dominate.
 
 use std::fs::File;
 use std::io::{Read, Write};

@@ -21,7 +21,7 @@ pub(super) fn part(job: &Job, finished: &Finished, window_s: f64) -> Result<Part
     let names: Vec<String> = (job.first_client..job.first_client + job.clients).map(plan::client).collect();
     let rates =
         names.iter().map(|name| Rates::read(finished.scratch.path(), name)).collect::<Result<Vec<_>, _>>()?;
-    // Measuring ended before the figures were written, so this is rather late; the logs know better.
+    // The time of the output is later than the end of the measurement; the logs are more precise.
     let by_end = finished.output.timestamp_ms.saturating_sub(longest);
     let start_ms = rates.iter().filter_map(Rates::start_ms).min().map_or(by_end, |start| start.min(by_end));
     let client = |(name, rates): (&String, &Rates)| ClientResult {

@@ -169,8 +169,7 @@ pub(super) fn load(job: &Job, access: Access, window: (u64, u64), logs: &Directo
             Stability::DataSync => add("sync", &"dsync"),
         }
     }
-    // A seed takes the place of `randrepeat`: the same one brings the same places, and no place repeats in a
-    // run.
+    // A seed replaces `randrepeat`: equal seeds give equal places, and no place repeats in a run.
     add("randseed", &seed(job));
     if let Some(rates) = rates(job)? {
         add("rate_iops", &rates);

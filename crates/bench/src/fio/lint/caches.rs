@@ -63,7 +63,7 @@ pub(super) fn server_memory(case: &Case) -> Verdict {
 
 pub(super) fn just_written(case: &Case) -> Verdict {
     let job = case.job;
-    // Only what does not write alone is laid out by fio.
+    // fio lays out files unless the job only writes.
     (job.reads() && job.filename.is_none()).then(|| {
         let cached = if job.direct || job.invalidate {
             "the server's caches"

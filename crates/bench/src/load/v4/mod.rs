@@ -256,7 +256,7 @@ fn arguments(client_id: u64, kind: Kind) -> (u32, Vec<u8>) {
             let open = open(client_id, ShareAccess::WRITE, OpenFlag::NoCreate, OpenClaim::Fh);
             (4, open[..BEFORE_OWNER].to_vec())
         }
-        // The handle comes between: it is of the file that the slot has open.
+        // The handle of the slot's open file comes first, and changes from call to call.
         Kind::Close => (2, Vec::new()),
         Kind::Remove => (1, Op::REMOVE.to_bytes()),
         Kind::Rename => (3, [Op::SAVEFH.to_bytes(), Op::PUTFH.to_bytes()].concat()),
