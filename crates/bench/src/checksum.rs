@@ -1,7 +1,5 @@
-//! CRC-32 (ISO-HDLC, as in IEEE 802.3 and gzip): a checksum that has nothing in common with
-//! [`crate::pattern`]'s own.
+//! CRC-32 (ISO-HDLC, as in IEEE 802.3 and gzip), independent of the checksum in [`crate::pattern`].
 
-/// A checksum over bytes that come in pieces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Crc32(u32);
 
@@ -12,13 +10,13 @@ impl Default for Crc32 {
 }
 
 impl Crc32 {
-    /// Takes the next bytes in, eight at a time by eight tables.
+    /// Adds bytes, eight at a time by eight tables.
     pub(crate) fn update(&mut self, bytes: &[u8]) {
         let (blocks, rest) = bytes.as_chunks::<8>();
         for block in blocks {
             let [a, b, c, d] =
                 (self.0 ^ u32::from_le_bytes([block[0], block[1], block[2], block[3]])).to_le_bytes();
-            // Spelled out: the iterator that says the same is ten times slower without optimization.
+            // Written out: an iterator is ten times slower without optimization.
             self.0 = TABLES[7][usize::from(a)]
                 ^ TABLES[6][usize::from(b)]
                 ^ TABLES[5][usize::from(c)]
@@ -43,7 +41,7 @@ impl Crc32 {
 /// The reflected polynomial.
 const POLYNOMIAL: u32 = 0xEDB8_8320;
 
-/// `TABLES[n][b]`: what byte `b` followed by `n` zero bytes contributes.
+/// `TABLES[n][b]`: the contribution of byte `b` followed by `n` zero bytes.
 static TABLES: [[u32; 256]; 8] = tables();
 
 const fn tables() -> [[u32; 256]; 8] {

@@ -12,55 +12,45 @@ use wire_client::{Client, Handle, Identity, Target};
 
 use crate::checksum::Crc32;
 use crate::error::Error;
-use crate::load::{self, Kind, Op, Order, Plan, Progress, Report};
+use crate::load::{self, BlockOrder, Kind, Op, Plan, Progress, Report};
 use crate::pattern::{FileOffset, Payload};
 
 /// The directory of the checked files.
 const DIRECTORY: &str = "plimsoll-demo";
-/// Checked files.
 const FILES: u32 = 4;
-/// Bytes of a checked file.
 const FILE_SIZE: u64 = 8 << 20;
-/// Bytes of a transfer of them, at most.
 const TRANSFER: u32 = 256 << 10;
-/// A load shorter than this says nothing at all.
+/// The shortest load with a meaningful result.
 const LOAD_MIN: Duration = Duration::from_millis(300);
-/// A load this long has waited enough for storage that answers nothing.
+/// The longest load while the storage does not answer.
 const LOAD_MAX: Duration = Duration::from_secs(20);
-/// Largest latency told apart, in nanoseconds.
+/// The largest latency that the histogram distinguishes, in nanoseconds.
 const LATENCY_MAX_NS: u64 = 120_000_000_000;
 
-/// One line of the demo's table.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// What was done.
     pub name: String,
-    /// Calls a second.
     pub ops_per_s: f64,
-    /// MiB (2^20 bytes) of data a second; zero for metadata.
+    /// MiB (2^20 bytes) a second; zero for metadata.
     pub mib_per_s: f64,
-    /// How long the calls took.
     pub latency: Latency,
 }
 
-/// How far the demo is.
+/// The progress of the demo.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Step {
-    /// What is being done.
     pub name: &'static str,
     /// The share of the whole that is done.
     pub done: f64,
 }
 
-/// One load of the demo.
 struct Part {
     name: &'static str,
     plan: Plan,
     kinds: &'static [Kind],
 }
 
-/// Writes files and compares checksums of what comes back, then reads, mixes and works on metadata; about
-/// `budget` long.
+/// Writes files and compares checksums, then reads, mixes and works on metadata, for about `budget`.
 ///
 /// # Errors
 /// Any mismatch, any refused call, and whatever ends a load.
@@ -79,7 +69,7 @@ pub fn demo(target: &Target, budget: Duration, progress: &mut dyn FnMut(Step)) -
     let (written, row) = write_files(&mut client, &dir, transfer.max(4096))?;
     let mut rows = vec![row];
     progress(Step { name: "verify by checksum", done: 1.0 / steps });
-    // Another connection: what it reads has been through the server, not through this client.
+    // Another connection, so that reads come from the server and not from this client.
     let mut reader = Client::mount(target, &identity)?;
     rows.push(compare(&mut reader, transfer.max(4096), &written)?);
     for index in 0..FILES {
@@ -89,7 +79,7 @@ pub fn demo(target: &Target, budget: Duration, progress: &mut dyn FnMut(Step)) -
 
     for (index, part) in (2u8..).zip(parts) {
         let (before, name) = (f64::from(index), part.name);
-        // A part that is run again does not go back.
+        // A repeated part does not move the progress back.
         let mut share_max = 0.0_f64;
         let mut tell = |share: f64| {
             share_max = share_max.max(share);
@@ -101,8 +91,7 @@ pub fn demo(target: &Target, budget: Duration, progress: &mut dyn FnMut(Step)) -
 }
 
 impl Part {
-    /// Runs the load; twice as long, and again, where the storage stood still and a kind of call has no answer to
-    /// show.
+    /// Runs the load; repeats it with twice the time while the storage stalls and a kind of call has no result.
     fn run(mut self, tell: &mut dyn FnMut(f64)) -> Result<Vec<Row>, Error> {
         loop {
             let report = load::run(&self.plan, &mut |progress| match progress {
@@ -119,7 +108,6 @@ impl Part {
     }
 }
 
-/// The rows as a table.
 pub fn table(rows: &[Row]) -> String {
     let width = rows.iter().map(|row| row.name.chars().count()).max().unwrap_or(0).max(8);
     let mut text = format!("{:<width$}", "");
@@ -137,7 +125,7 @@ pub fn table(rows: &[Row]) -> String {
 }
 
 fn parts(target: &Target, budget: Duration, largest: u64) -> Vec<Part> {
-    // The checked files take some of the budget, every load a warm-up and its set-up.
+    // The checked files take a part of the budget, every load a warm-up and a set-up.
     let share = (budget / 10).max(LOAD_MIN);
     let plan = |op: Op| Plan {
         connections: 4,
@@ -154,7 +142,7 @@ fn parts(target: &Target, budget: Duration, largest: u64) -> Vec<Part> {
         part("random read 4k", Plan { block: 4 << 10, verify: true, ..plan(Op::Read) }, &[Kind::Read]),
         part(
             "sequential read 1m",
-            Plan { block: largest, depth: 2, order: Order::Sequential, ..plan(Op::Read) },
+            Plan { block: largest, depth: 2, order: BlockOrder::Sequential, ..plan(Op::Read) },
             &[Kind::Read],
         ),
         part(
@@ -190,14 +178,14 @@ fn rows_of(part: &Part, report: &Report) -> Result<Vec<Row>, Error> {
     part.kinds.iter().map(row).collect()
 }
 
-/// A file as it was sent.
+/// A file as it was written.
 struct Sent {
     name: String,
     file: Handle,
     checksum: u32,
 }
 
-/// Writes the checked files, and commits them, one call after another.
+/// Writes and commits the checked files, one call after another.
 fn write_files(client: &mut Client, dir: &Handle, transfer: u32) -> Result<(Vec<Sent>, Row), Error> {
     let mut sent = Vec::new();
     let mut timing = Timing::new()?;
@@ -258,7 +246,6 @@ fn file_name(index: u32) -> String {
     format!("checked-{index}")
 }
 
-/// Times calls made one after another.
 struct Timing {
     latency: Histogram<u64>,
     busy: Duration,
@@ -280,7 +267,7 @@ impl Timing {
         Ok(result?)
     }
 
-    /// Time that belongs to the calls but is none of them.
+    /// Adds time that belongs to the calls but is not a call.
     fn extra<T>(&mut self, call: impl FnOnce() -> Result<T, wire_client::Error>) -> Result<T, Error> {
         let start = Instant::now();
         let result = call();

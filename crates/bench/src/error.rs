@@ -1,24 +1,20 @@
-//! What ends a run without a result.
+//! Errors that end a run without a result.
 
 use std::{fmt, io};
 
 use wire_client::is_denial;
 use xdr::Malformed;
 
-/// Why there is no result. Statuses of single calls during a load are no errors in this sense: the report
-/// counts them.
+/// Reasons why there is no result. Refused calls of a load are no errors in this sense: the report counts them.
 #[derive(Debug)]
 pub enum Error {
-    /// What was asked for cannot be done: what is wrong, and what is allowed.
+    /// The request cannot be carried out: what is wrong, and what is allowed.
     Plan(String),
-    /// The operating system said no.
     Io {
-        /// What was being done.
         doing: String,
-        /// What it said.
         source: io::Error,
     },
-    /// The server sent what no server may send, or nothing any more.
+    /// The server violated the protocol, or closed the connection.
     Protocol(String),
     /// The server refused a call that the run cannot do without.
     Refused {
@@ -27,28 +23,24 @@ pub enum Error {
         /// The status by its name in the specification.
         status: String,
     },
-    /// The caller may not write there.
     NoAccess {
-        /// Where.
         target: String,
-        /// What was refused, and how.
+        /// The refusal, in words.
         wrong: String,
     },
-    /// Data came back other than it was written.
+    /// Data differs from what was written.
     Mismatch(String),
-    /// Somebody asked it to end.
+    /// The user or the coordinator stopped the run.
     Stopped,
     /// A generator on another machine failed, or was lost.
     Agent {
-        /// Its address as it was given.
         agent: String,
-        /// What went wrong.
         wrong: String,
     },
 }
 
 impl Error {
-    /// Whether the target does not let the caller change anything; also where an agent says so.
+    /// Whether the target denies changes, also where an agent reports it.
     pub(crate) fn is_denied(&self) -> bool {
         match self {
             Self::NoAccess { .. } => true,
@@ -61,7 +53,7 @@ impl Error {
         }
     }
 
-    /// This error, met with at `target`: with what to do, where the caller may not write there.
+    /// Adds the target, and advice where it denies writes.
     #[must_use]
     pub fn at(self, target: &str) -> Self {
         if matches!(self, Self::NoAccess { .. }) || !self.is_denied() {
@@ -70,7 +62,7 @@ impl Error {
         Self::NoAccess { target: target.to_owned(), wrong: self.to_string() }
     }
 
-    /// Says what was being done when the operating system refused; for `map_err`.
+    /// Names the operation that failed; for `map_err`.
     pub(crate) fn io(doing: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io { doing: doing.into(), source }
     }
@@ -105,7 +97,7 @@ impl fmt::Display for Error {
     }
 }
 
-// What the system said is in the words of `Io`: it has no source of its own that would say it again.
+// `Display` prints the source of `Io`; `source()` would print it a second time.
 impl std::error::Error for Error {}
 
 impl From<Malformed> for Error {
@@ -133,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_caller_may_not_do_is_told_with_what_to_do() {
+    fn denied_access_is_reported_with_advice() {
         let refused = |status| Error::Refused { doing: "make x".to_owned(), status: format!("{status:?}") };
         let refused_smb =
             |status| Error::Refused { doing: "CREATE of x".to_owned(), status: format!("{status:?}") };

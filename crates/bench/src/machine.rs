@@ -1,4 +1,4 @@
-//! The machine that makes load: what it is, and how busy it was.
+//! The machine of a generator, and its utilization.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use report::result::Machine;
 
-/// Of this machine: names, kernel, processors, and the version of this program.
+/// The facts of this machine: names, kernel, processors, and the version of this program.
 pub fn machine_facts() -> Machine {
     let uname = rustix::system::uname();
     let text = |name: &std::ffi::CStr| name.to_string_lossy().into_owned();
@@ -21,8 +21,8 @@ pub fn machine_facts() -> Machine {
     }
 }
 
-/// The interface on the way to `server` with 10^6 bits a second, if it tells; without a server on another machine, the fastest
-/// that is up.
+/// The interface towards `server`, with its speed in 10^6 bits a second if known; without a remote server, the fastest
+/// active interface.
 pub fn interface(server: Option<IpAddr>) -> Option<(String, Option<u64>)> {
     let with_speed = |name: String| {
         let speed = read_number(&name, "speed").filter(|&speed| speed > 0);
@@ -40,7 +40,7 @@ pub fn interface(server: Option<IpAddr>) -> Option<(String, Option<u64>)> {
     names.filter(is_up).map(with_speed).max_by_key(|(_, speed)| *speed)
 }
 
-/// Looks at this machine from one moment to another.
+/// Measures the utilization of this machine over a period.
 #[derive(Debug)]
 pub(crate) struct UsageSampler {
     begun: Instant,
@@ -48,14 +48,14 @@ pub(crate) struct UsageSampler {
     network: Option<Network>,
 }
 
-/// Time of all processors together, in the kernel's ticks.
+/// Time of all processors, in the kernel's ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Processors {
     busy: u64,
     all: u64,
 }
 
-/// An interface, and what it had carried when it was looked at.
+/// An interface, and the bytes that it had moved at the start.
 #[derive(Debug)]
 struct Network {
     interface: String,
@@ -66,15 +66,14 @@ struct Network {
 }
 
 impl UsageSampler {
-    /// Looks at the processors, and at the interface on the way to `target`.
+    /// Starts the period for the processors and the interface towards `target`.
     pub(crate) fn start(target: IpAddr) -> Self {
         let network = interface_to(target).and_then(Network::look);
         Self { begun: Instant::now(), processors: Processors::look(), network }
     }
 
-    /// The share of the whole machine's processors that was busy with anything since the start, and the bytes
-    /// through the interface, in the direction in which there were more, over what it can carry in that
-    /// direction: absent where the target is on this machine or the interface's speed is unknown.
+    /// The busy share of all processors since the start, and the share of the interface's speed in its busier
+    /// direction; `None` where the target is on this machine or the speed is unknown.
     pub(crate) fn finish(&self) -> (f64, Option<f64>) {
         let processors = self.processors.zip(Processors::look());
         let cpu_share = processors.map_or(0.0, |(before, after)| after.busy_since(before));
@@ -88,8 +87,8 @@ impl Processors {
         Self::parse(&fs::read_to_string("/proc/stat").ok()?)
     }
 
-    /// The first line of `/proc/stat`: user, nice, system, idle, iowait, irq, softirq, steal (proc(5)). What
-    /// follows is counted in user and nice already.
+    /// Parses the first line of `/proc/stat`: user, nice, system, idle, iowait, irq, softirq, steal (proc(5)). The
+    /// later columns are included in user and nice.
     fn parse(stat: &str) -> Option<Self> {
         let ticks = stat.lines().next()?.strip_prefix("cpu ")?;
         let ticks: Vec<u64> = ticks.split_ascii_whitespace().take(8).map_while(|n| n.parse().ok()).collect();
@@ -99,7 +98,7 @@ impl Processors {
     }
 
     fn busy_since(self, before: Self) -> f64 {
-        // Idle time goes back now and then (proc(5)).
+        // Idle time sometimes decreases (proc(5)).
         let [busy, all] =
             [self.busy.saturating_sub(before.busy), self.all.saturating_sub(before.all)].map(|n| n as f64);
         if all > 0.0 { (busy / all).min(1.0) } else { 0.0 }
@@ -107,7 +106,7 @@ impl Processors {
 }
 
 impl Network {
-    /// Nothing if the interface does not say how fast it is: loopback, and many of virtual machines.
+    /// The interface, unless its speed is unknown as for loopback and many virtual machines.
     fn look(interface: String) -> Option<Self> {
         let megabits = read_number(&interface, "speed").filter(|&speed| speed > 0)?;
         let received = read_number(&interface, "statistics/rx_bytes")?;
@@ -122,17 +121,17 @@ impl Network {
     }
 }
 
-/// A number that the kernel tells of an interface; an unknown speed is -1, or an error.
+/// A number of an interface in sysfs; an unknown speed is -1, or an error.
 fn read_number(interface: &str, what: &str) -> Option<u64> {
     fs::read_to_string(format!("/sys/class/net/{interface}/{what}")).ok()?.trim().parse().ok()
 }
 
-/// The interface over which this machine reaches another one; none if it is itself.
+/// The interface towards another machine; `None` for this one.
 fn interface_to(target: IpAddr) -> Option<String> {
     let any: IpAddr =
         if target.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
     let socket = UdpSocket::bind((any, 0)).ok()?;
-    // Sends nothing; the kernel chooses the way.
+    // A datagram socket sends nothing here; the kernel only chooses the route.
     socket.connect((target, 9)).ok()?;
     let own = socket.local_addr().ok()?.ip();
     if own == target || target.is_loopback() {
@@ -145,9 +144,8 @@ fn interface_to(target: IpAddr) -> Option<String> {
     }
 }
 
-/// The interface of the narrowest route to `target`, of those the one with the least metric: lines of
-/// interface, destination, gateway, flags, two counts, metric, mask; addresses are in hexadecimal, the last
-/// byte first.
+/// The interface of the narrowest route to `target` with the least metric, from lines of interface, destination,
+/// gateway, flags, two counts, metric, mask; addresses are hexadecimal, last byte first.
 fn route(table: &str, target: Ipv4Addr) -> Option<String> {
     let target = target.to_bits();
     let fitting = table.lines().skip(1).filter_map(|line| {
@@ -158,18 +156,18 @@ fn route(table: &str, target: Ipv4Addr) -> Option<String> {
         (target & mask == destination)
             .then(|| ((mask.count_ones(), std::cmp::Reverse(metric)), fields[0].to_owned()))
     });
-    // Of equal ones the kernel takes the first; they do not differ in what matters here.
+    // The kernel uses the first of equal routes; any has the same interface speed.
     fitting.collect::<BTreeMap<_, _>>().pop_last().map(|(_, interface)| interface)
 }
 
-/// The interface that has an address: lines of address, index, prefix, scope, flags, interface.
+/// The interface with an address, from lines of address, index, prefix, scope, flags, interface.
 fn address_of(table: &str, own: Ipv6Addr) -> Option<String> {
     let wanted = format!("{:032x}", own.to_bits());
     let line = table.lines().find(|line| line.starts_with(&wanted))?;
     line.split_ascii_whitespace().nth(5).map(str::to_owned)
 }
 
-/// Whether the address is one of this host's: then the way to it begins where it ends.
+/// Whether the address is one of this host's, so that a connection stays on the host.
 pub(crate) fn co_located(address: SocketAddr) -> bool {
     let any: IpAddr = if address.is_ipv4() { [0; 4].into() } else { [0; 16].into() };
     let own = UdpSocket::bind((any, 0)).and_then(|socket| {
@@ -202,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn the_narrowest_route_is_taken() {
+    fn narrowest_route_is_taken() {
         let table = "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT\n\
                      eth0\t00000000\t0100A8C0\t0003\t0\t0\t100\t00000000\t0\t0\t0\n\
                      wlan0\t00000000\t0100A8C0\t0003\t0\t0\t600\t00000000\t0\t0\t0\n\
@@ -219,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_busy_machine_is_seen() {
+    fn busy_machine_is_seen() {
         let one =
             1.0 / fs::read_to_string("/proc/cpuinfo").unwrap().matches("processor\t").count().max(1) as f64;
         // In a moment in which the machine stands still it is not busy.

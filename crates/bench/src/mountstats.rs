@@ -1,4 +1,4 @@
-//! What the kernel's NFS client counts for each mount: the text of `/proc/self/mountstats`.
+//! The counters of the kernel's NFS client for each mount: the text of `/proc/self/mountstats`.
 //!
 //! The values are those of Linux: `nfs_show_stats` and `rpc_clnt_show_stats`.
 
@@ -6,49 +6,40 @@ use std::collections::BTreeMap;
 
 use envelope::Protocol;
 
-/// A mount and its counters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Mount {
-    /// What is mounted.
     pub(crate) source: String,
-    /// Where.
+    /// The mount point.
     pub(crate) at: String,
-    /// `nfs`, `nfs4`, or anything that is no NFS and has no counters.
+    /// `nfs`, `nfs4`, or another kind without counters.
     pub(crate) kind: String,
-    /// Its options.
     pub(crate) options: String,
-    /// Seconds since it was mounted.
+    /// Seconds since the mount.
     pub(crate) age_s: Option<u64>,
-    /// Its bytes, where they are told.
+    /// The bytes moved, where the text has them.
     pub(crate) bytes: Option<Moved>,
-    /// Connections to the server.
     pub(crate) transports: u32,
-    /// Calls by procedure, also those that were not made.
+    /// Calls by procedure, including zeros.
     pub(crate) calls: BTreeMap<String, Calls>,
 }
 
-/// Bytes of files.
+/// Bytes of file data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Moved {
-    /// What applications read.
     pub(crate) read: u64,
-    /// What came from the server.
     pub(crate) from_server: u64,
-    /// What went to the server.
     pub(crate) to_server: u64,
 }
 
-/// Calls of one procedure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Calls {
-    /// How many.
     pub(crate) count: u64,
-    /// Milliseconds from when they were handed over to when they were done, together.
+    /// Milliseconds from the queue to the end, of all calls.
     pub(crate) ms: u64,
 }
 
 impl Mount {
-    /// Every mount of a text, in its order.
+    /// The mounts of a text, in its order.
     pub(crate) fn all(text: &str) -> Vec<Self> {
         let mut mounts: Vec<Self> = Vec::new();
         for line in text.lines().map(str::trim) {
@@ -61,7 +52,7 @@ impl Mount {
         mounts
     }
 
-    /// The mount here. The last of several at one place is the one that is seen.
+    /// The mount at a place; the last of several hides the others.
     pub(crate) fn find(text: &str, at: &str) -> Option<Self> {
         Self::all(text).into_iter().rev().find(|mount| mount.is_nfs() && mount.at == at)
     }
@@ -70,7 +61,7 @@ impl Mount {
         matches!(self.kind.as_str(), "nfs" | "nfs4")
     }
 
-    /// Reads `device SOURCE mounted on PLACE with fstype KIND …`.
+    /// Parses `device SOURCE mounted on PLACE with fstype KIND …`.
     fn heading(line: &str) -> Option<Self> {
         let (source, rest) = line.strip_prefix("device ")?.split_once(" mounted on ")?;
         let (at, kind) = rest.split_once(" with fstype ")?;
@@ -102,7 +93,7 @@ impl Mount {
     }
 }
 
-/// The protocol of a mount, where volumes are served over it.
+/// The protocol of a mount, if volumes are served over it.
 pub(crate) fn protocol(kind: &str, options: &str) -> Option<Protocol> {
     let version = options.split(',').find_map(|option| option.strip_prefix("vers="));
     match (kind, version) {
@@ -114,7 +105,7 @@ pub(crate) fn protocol(kind: &str, options: &str) -> Option<Protocol> {
     }
 }
 
-/// Blanks and backslashes stand in the kernel's tables as `\040` and the like.
+/// Replaces `\040` and similar escapes of the kernel's tables.
 pub(crate) fn unescaped(text: &str) -> String {
     let mut parts = text.split('\\');
     let mut bytes = parts.next().unwrap_or("").as_bytes().to_vec();

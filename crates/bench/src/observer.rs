@@ -1,11 +1,11 @@
-//! The server's own view of a measurement, where it can be asked. Who asks is not known here.
+//! The server's own view of a measurement.
 
 use report::result::{Limits, VolumeFacts};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 
-/// Somebody who can ask the server about the volume that is measured.
+/// A source of the server's own view of the measured volume.
 pub trait Observer: Send {
     /// The volume, its level and its limits.
     ///
@@ -13,32 +13,29 @@ pub trait Observer: Send {
     /// The server cannot be asked, or knows no such volume.
     fn facts(&mut self) -> Result<VolumeFacts, Error>;
 
-    /// Its counters now.
+    /// The volume's counters now.
     ///
     /// # Errors
     /// As above.
     fn sample(&mut self) -> Result<Sample, Error>;
 }
 
-/// Counters of a server and of one of its volumes, at one moment.
+/// Counters of a server and one of its volumes at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
-    /// Connections of clients that use the volume.
+    /// Connections of clients of the volume.
     pub connections: u64,
-    /// Operations on the volume since the server began.
+    /// Operations on the volume since the server's start.
     pub ops: u64,
-    /// Bytes read from it.
     pub read_bytes: u64,
-    /// Bytes written to it.
     pub write_bytes: u64,
-    /// Operations that waited for a limit.
+    /// Operations that a limit delayed.
     pub throttled_ops: u64,
-    /// How long they waited, together, in seconds.
+    /// Seconds that operations waited for limits, in total.
     pub throttle_s: f64,
-    /// READs that memory answered.
+    /// READs answered from memory.
     pub reads_from_memory: u64,
-    /// READs that waited for the storage.
+    /// READs that waited for storage.
     pub reads_from_storage: u64,
-    /// The limits in force.
     pub limits: Limits,
 }

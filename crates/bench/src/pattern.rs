@@ -1,6 +1,6 @@
-//! Data that says where it belongs, so that any read can check itself.
+//! Data that names its own place, so that any read can verify it.
 //!
-//! A file is a row of units of 4096 bytes (512 where the block size asks for it). Each begins with a head:
+//! A file is a sequence of units of 4096 bytes (512 for smaller blocks). Each begins with a head:
 //!
 //! ```text
 //!  0      4      8      12           16       24         32                unit
@@ -9,9 +9,9 @@
 //!  └──────┴──────┴──────┴────────────┴────────┴──────────┴───────────────────┘
 //! ```
 //!
-//! `generation` counts the writes of one run to the block, 0 being the layout, so a verifying run also sees a
-//! lost write. `checksum` covers everything else in the unit; the body's part of it is computed once per
-//! buffer, so stamping a buffer for another position costs a few nanoseconds a unit.
+//! `generation` counts the writes of a run to the block, from 0 for the layout, so that a verifying run detects lost
+//! writes. `checksum` covers the rest of the unit. The body's part of it is computed once for each buffer, so that
+//! stamping a buffer costs a few nanoseconds a unit.
 
 /// Bytes before the body.
 const HEAD: usize = 32;
@@ -28,21 +28,20 @@ pub(crate) fn unit_for(block: u64) -> Option<usize> {
     }
 }
 
-/// Where a unit belongs.
+/// The file and offset of a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileOffset {
-    /// Which of the run's files.
+    /// The number of the file in the run.
     pub file: u32,
-    /// Bytes from the file's start.
     pub offset: u64,
 }
 
-/// A buffer of incompressible units, to be stamped for one position after another.
+/// A buffer of incompressible units, stamped for one position after another.
 #[derive(Debug)]
 pub(crate) struct Payload {
     bytes: Vec<u8>,
     unit: usize,
-    /// The body's part of the checksum, a unit each.
+    /// The body's part of each unit's checksum.
     bodies: Vec<u64>,
 }
 
@@ -56,7 +55,7 @@ impl Payload {
         Self { bytes, unit, bodies }
     }
 
-    /// Makes the buffer the data of `position`.
+    /// Turns the buffer into the data of `position`.
     #[inline]
     pub(crate) fn stamp(&mut self, position: FileOffset, generation: u32) {
         let (mut offset, length) = (position.offset, unit_length(self.unit));
@@ -72,14 +71,13 @@ impl Payload {
         }
     }
 
-    /// The data.
     #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 }
 
-/// Checks that `data`, whole units, is what was written for `position`, in the wanted generation if one is.
+/// Checks that `data`, in whole units, was written for `position`, and in this generation if given.
 ///
 /// # Errors
 /// What is wrong with the first wrong unit, in words.
@@ -127,15 +125,14 @@ fn verify_unit(
     }
 }
 
-/// A generator of pseudo-random numbers (xorshift64*), seeded and small; for offsets and bytes, not for
-/// secrets.
+/// A small generator of pseudo-random numbers (xorshift64*) for offsets and bytes, not for secrets.
 #[derive(Clone, Debug)]
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// The same seed gives the same sequence.
+    /// A generator of the sequence of a seed.
     pub(crate) fn new(seed: u64) -> Self {
-        // Neighboring seeds must not give neighboring sequences, and a state of zero would stay there.
+        // Neighboring seeds must not give similar sequences, and xorshift never leaves a state of zero.
         Self(mix(seed ^ 0x9E37_79B9_7F4A_7C15) | 1)
     }
 
@@ -156,14 +153,13 @@ impl Random {
     }
 }
 
-/// The high and the low half.
 #[inline]
 fn split(value: u128) -> [u64; 2] {
     let bytes = value.to_be_bytes();
     [long(&bytes, 0), long(&bytes, 8)]
 }
 
-/// Every bit of `value` reaches every bit of the result.
+/// Mixes `value` so that every bit affects every bit of the result.
 #[inline]
 pub(crate) fn mix(mut value: u64) -> u64 {
     value = (value ^ (value >> 32)).wrapping_mul(0xD6E8_FEB8_6659_FD93);
@@ -179,8 +175,8 @@ fn checksum(body: u64, unit: u32, file: u32, generation: u32, offset: u64) -> u6
     mix(head) ^ body
 }
 
-/// Four independent chains of multiplications: as fast as memory, and any changed, moved or missing word
-/// shows.
+/// A hash by four independent chains of multiplications: as fast as memory, and sensitive to any changed, moved or
+/// missing word.
 fn hash(bytes: &[u8]) -> u64 {
     let mut lanes = [1u64, 2, 3, 4];
     for chunk in bytes.as_chunks::<{ LANES * 8 }>().0 {
@@ -213,7 +209,7 @@ mod tests {
     const POSITION: FileOffset = FileOffset { file: 3, offset: 40_960 };
 
     #[test]
-    fn what_was_stamped_verifies() {
+    fn stamped_payload_verifies() {
         for (block, unit) in [(8192, 4096), (1536, 512), (512, 512)] {
             assert_eq!(unit_for(block), Some(unit));
             let mut payload = Payload::new(usize::try_from(block).unwrap(), unit, 7);

@@ -1,9 +1,8 @@
-//! Directories in which nobody else can put anything.
+//! Directories that no other user can write.
 //!
-//! A benchmark often runs as root, in a directory that others can write. A link that one of them has planted
-//! would lead what is written, or emptied, or removed, to any file of the machine. So everything is done
-//! below directories that are opened once, follow no link, and belong to whom the benchmark runs as; fio is
-//! started in them by their descriptors.
+//! A benchmark often runs as root, in a directory that others can write. A planted link could redirect its writes and
+//! removals to any file of the machine. So it works only below directories that it opens once, without following links,
+//! and that belong to its own user; fio starts in them by their descriptors.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -22,26 +21,26 @@ use crate::error::Error;
 
 const DIRECTORY: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-/// Opening waits for nobody, whatever has the name.
+/// Flags by which opening never blocks, even on a pipe or a device.
 const SAFELY: OFlags = OFlags::NOFOLLOW.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
 
 /// An open directory that belongs to this process's user and that others cannot write.
 #[derive(Debug)]
 pub(crate) struct PrivateDir {
     fd: OwnedFd,
-    /// For messages.
+    /// The path for messages.
     shown: PathBuf,
 }
 
 impl PrivateDir {
-    /// The directory at a path that the user has named.
+    /// Opens the directory at a user's path.
     pub(crate) fn open(path: &Path) -> Result<Self, Error> {
         let fd =
             open(path, DIRECTORY.difference(OFlags::NOFOLLOW), Mode::empty()).map_err(doing("open", path))?;
         Self::checked(fd, path.to_owned(), "name a directory of your own")
     }
 
-    /// The directory `name` in `parent`, which is shown as `parent_path`; made if it is not there.
+    /// Opens the directory `name` in `parent`, which messages call `parent_path`; creates it if missing.
     pub(crate) fn make(parent: BorrowedFd<'_>, parent_path: &Path, name: &str) -> Result<Self, Error> {
         let path = parent_path.join(name);
         let is_new = match mkdirat(parent, name, Mode::RWXU) {
@@ -52,7 +51,7 @@ impl PrivateDir {
         let found = Self::find(parent, parent_path, name)?;
         match found {
             Some(made) if is_new && made.owner()? != geteuid().as_raw() => {
-                // Best effort: what matters is why it is of no use.
+                // Best effort: the reason is the error to report.
                 let _ = unlinkat(parent, name, AtFlags::REMOVEDIR);
                 Err(Error::Plan(given_away(&path)))
             }
@@ -61,7 +60,7 @@ impl PrivateDir {
         }
     }
 
-    /// As [`PrivateDir::make`], if it is there.
+    /// Opens the directory as [`PrivateDir::make`] does, if it exists.
     pub(crate) fn existing(
         parent: BorrowedFd<'_>,
         parent_path: &Path,
@@ -71,7 +70,7 @@ impl PrivateDir {
         Self::checked(found.fd, found.shown, "look at what is in it, and remove it").map(Some)
     }
 
-    /// Opens it, whoever has it.
+    /// Opens the directory, whatever its owner.
     fn find(parent: BorrowedFd<'_>, parent_path: &Path, name: &str) -> Result<Option<Self>, Error> {
         let shown = parent_path.join(name);
         match openat(parent, name, DIRECTORY, Mode::empty()) {
@@ -112,18 +111,16 @@ impl PrivateDir {
         self.fd.as_fd()
     }
 
-    /// As it is shown to people. What it leads to may be another one by now.
+    /// The path for messages. It may lead to another directory by now.
     pub(crate) fn path(&self) -> &Path {
         &self.shown
     }
 
-    /// A path that leads to the open directory for this process and what it starts, whatever its name means
-    /// by now.
+    /// A path to the open directory for this process and its children, whatever the directory's name means by now.
     pub(crate) fn by_descriptor(&self) -> PathBuf {
         descriptor_path(self.fd())
     }
 
-    /// The names in it.
     pub(crate) fn names(&self) -> Result<Vec<OsString>, Error> {
         let listing = Dir::read_from(&self.fd).map_err(doing("list", &self.shown))?;
         let mut names = Vec::new();
@@ -137,13 +134,12 @@ impl PrivateDir {
         Ok(names)
     }
 
-    /// The state of a name; no link is followed. `None` if it is not there.
+    /// The state of a name, without following links; `None` if it is missing.
     pub(crate) fn stat(&self, name: &str) -> Option<Stat> {
         statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW).ok()
     }
 
-    /// Opens a file for reading, if it is there: a regular one that belongs to this user and has no other
-    /// name.
+    /// Opens an existing file for reading: a regular one that belongs to this user and has no other name.
     pub(crate) fn file(&self, name: &str) -> Result<Option<File>, Error> {
         let path = self.shown.join(name);
         let refuse = |wrong: String| {
@@ -154,7 +150,7 @@ impl PrivateDir {
             Ok(fd) => fd,
             Err(Errno::NOENT) => return Ok(None),
             Err(Errno::LOOP) => return refuse("is a link".to_owned()),
-            // A socket, or a device that nothing drives.
+            // A socket, or a device without a driver.
             Err(Errno::NXIO | Errno::NODEV) => return refuse("is no regular file".to_owned()),
             Err(errno) => return Err(doing("open", &path)(errno)),
         };
@@ -171,24 +167,23 @@ impl PrivateDir {
         Ok(Some(fd.into()))
     }
 
-    /// Makes a file that was not there before.
+    /// Creates a new file.
     pub(crate) fn create(&self, name: &str) -> Result<File, Error> {
         let flags = SAFELY.union(OFlags::RDWR).union(OFlags::CREATE).union(OFlags::EXCL);
         let made = openat(&self.fd, name, flags, Mode::RUSR.union(Mode::WUSR));
         made.map(File::from).map_err(doing("make", &self.shown.join(name)))
     }
 
-    /// Opens a file of this directory with flags of the caller's choice; no link is followed.
+    /// Opens a file of this directory with the given flags, without following links.
     pub(crate) fn open_with(&self, name: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
         openat(&self.fd, name, SAFELY.union(flags), Mode::empty())
     }
 
-    /// Moves a file to `to`.
     pub(crate) fn move_to(&self, name: &str, to: &Self) -> Result<(), Error> {
         renameat(&self.fd, name, &to.fd, name).map_err(doing("rename", &self.shown.join(name)))
     }
 
-    /// Removes the name of anything but a directory, if it is there.
+    /// Removes a name, if it exists and is not a directory.
     pub(crate) fn remove(&self, name: &str) -> Result<(), Error> {
         match unlinkat(&self.fd, name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
@@ -196,14 +191,14 @@ impl PrivateDir {
         }
     }
 
-    /// Bytes that are free for its user.
+    /// Bytes that are free for this user.
     pub(crate) fn free_bytes(&self) -> Result<u64, Error> {
         let all = fstatvfs(&self.fd).map_err(doing("ask how much is free in", &self.shown))?;
         Ok(all.f_bavail.saturating_mul(all.f_frsize))
     }
 }
 
-/// Removes the empty directory `name` in `parent`; one with something in it stays. Tells whether it is gone.
+/// Removes the directory `name` in `parent` if it is empty; returns whether it is gone.
 pub(crate) fn remove_empty(parent: BorrowedFd<'_>, path: &Path, name: &str) -> Result<bool, Error> {
     match unlinkat(parent, name, AtFlags::REMOVEDIR) {
         Ok(()) | Err(Errno::NOENT) => Ok(true),
@@ -212,12 +207,11 @@ pub(crate) fn remove_empty(parent: BorrowedFd<'_>, path: &Path, name: &str) -> R
     }
 }
 
-/// The path in /proc that leads to what is open.
 pub(crate) fn descriptor_path(fd: BorrowedFd<'_>) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", fd.as_raw_fd()))
 }
 
-/// Why a new directory is of no use that does not belong to its maker.
+/// The error for a new directory with another owner.
 fn given_away(path: &Path) -> String {
     format!(
         "the file system gives {} to another user than {}, who makes it, as NFS does where root is squashed: others may \

@@ -1,4 +1,4 @@
-//! The EDA mix against a server that does what it should, and one that does not.
+//! The EDA mix against a correct server, and against a faulty one.
 
 mod fake;
 #[path = "support/job.rs"]
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant, SystemTime};
 use bench::eda::{self, Prepared};
 use bench::engine::{Control, Job};
 use bench::{Error, Target};
-use report::result::{Distribution, DoubtKind, Operation, Part};
+use report::result::{CaveatKind, Distribution, Operation, Part};
 use report::scenario::{Stability, Work};
 use wire_client::{Client, Identity};
 
@@ -31,13 +31,13 @@ fn identity() -> Identity {
     Identity::new(0, 0)
 }
 
-/// A load that begins in a moment.
+/// A load that begins soon.
 fn control() -> Control {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
     Control::new(u64::try_from((now + Duration::from_millis(50)).as_nanos()).unwrap())
 }
 
-/// Runs with a window of so many seconds after one of warm-up.
+/// Runs a window of this many seconds after a second of warm-up.
 fn measure(prepared: &mut Prepared, seconds: u64) -> Result<Part, Error> {
     let control = control();
     control.set_window(1, seconds);
@@ -52,13 +52,13 @@ fn ops(part: &Part) -> u64 {
     part.operations.iter().map(|operation| operation.ops).sum()
 }
 
-/// How many took longer.
+/// The number of times above a limit.
 fn above(times: &Distribution, limit: Duration) -> u64 {
     times.steps.iter().filter(|(ns, _)| u128::from(*ns) > limit.as_nanos()).map(|(_, count)| count).sum()
 }
 
 #[test]
-fn a_set_runs_at_its_rate_with_its_mix() {
+fn set_runs_at_its_rate_with_its_mix() {
     let target = target(Fault::None);
     let mut told = Vec::new();
     let job = job(1);
@@ -66,7 +66,7 @@ fn a_set_runs_at_its_rate_with_its_mix() {
     assert!(told.is_sorted() && told.iter().all(|done| (0.0..=1.0).contains(done)), "{told:?}");
     let part = within_tries(|| {
         let part = measure(&mut prepared, 4).unwrap();
-        assert!(part.errors.is_empty() && part.doubts.is_empty(), "{:?}", part.error_details);
+        assert!(part.errors.is_empty() && part.caveats.is_empty(), "{:?}", part.error_details);
         // The machine may be busy, but no operation is skipped.
         near(ops(&part) as f64, 4.0 * 450.0, 0.05)?;
         let pace = part.pace.as_ref().unwrap();
@@ -106,7 +106,7 @@ fn without_a_cache_everything_is_on_the_wire_in_pieces_as_small_as_asked() {
 }
 
 #[test]
-fn a_stall_shows_in_the_response_time_and_only_of_its_connection_in_the_service_time() {
+fn stall_shows_in_the_response_time_and_only_of_its_connection_in_the_service_time() {
     within_tries(|| {
         let mut prepared = Prepared::new(&target(Fault::Stall), &identity(), &job(2), &mut |_| {}).unwrap();
         let part = measure(&mut prepared, 4).unwrap();
@@ -153,7 +153,7 @@ fn generators_share_the_sets_and_use_again_what_is_there() {
 }
 
 #[test]
-fn what_goes_wrong_is_counted_or_ends_the_run() {
+fn fault_is_counted_or_ends_the_run() {
     let run = |fault, job: &Job| {
         let mut prepared = Prepared::new(&target(fault), &identity(), job, &mut |_| {})?;
         measure(&mut prepared, 2)
@@ -171,7 +171,7 @@ fn what_goes_wrong_is_counted_or_ends_the_run() {
         });
     }
     let part = run(Fault::NewVerifier, &job(1)).unwrap();
-    assert!(part.doubts.iter().any(|doubt| doubt.kind == DoubtKind::Void), "{:?}", part.doubts);
+    assert!(part.caveats.iter().any(|doubt| doubt.kind == CaveatKind::Void), "{:?}", part.caveats);
     for (fault, wrong) in [
         (Fault::WrongXid, "not in flight"),
         (Fault::TwiceAnswered, "not in flight"),
@@ -187,7 +187,7 @@ fn what_goes_wrong_is_counted_or_ends_the_run() {
 }
 
 #[test]
-fn a_load_can_be_stopped_and_its_window_set_while_it_runs() {
+fn load_can_be_stopped_and_its_window_set_while_it_runs() {
     let mut prepared = Prepared::new(&target(Fault::None), &identity(), &job(1), &mut |_| {}).unwrap();
     let control = control();
     let stopped = thread::scope(|scope| {
@@ -214,11 +214,10 @@ fn a_load_can_be_stopped_and_its_window_set_while_it_runs() {
     assert!((control.begin as f64 / 1e9 + 3.0 - part.started).abs() < 0.001);
 }
 
-/// For looking at a real server, with the variables `EDA_TARGET`, `EDA_JOB_SETS` and `EDA_FILE_SCALE`
-/// (thousandths).
+/// Measures a real server, from the variables `EDA_TARGET`, `EDA_JOB_SETS` and `EDA_FILE_SCALE` (thousandths).
 #[test]
 #[ignore = "needs a server"]
-fn a_real_server() {
+fn real_server() {
     let target: Target = std::env::var("EDA_TARGET").expect("EDA_TARGET").parse().unwrap();
     let number = |name: &str, usual| std::env::var(name).map_or(usual, |text| text.parse().unwrap());
     let (sets, file_scale_thousandths) = (number("EDA_JOB_SETS", 4), number("EDA_FILE_SCALE", 1));
@@ -228,7 +227,7 @@ fn a_real_server() {
         let mut prepared = Prepared::new(&target, &identity(), &job, &mut |_| {}).unwrap();
         println!("prepared in {:.1} s", begun.elapsed().as_secs_f64());
         let part = measure(&mut prepared, 5).unwrap();
-        assert!(part.errors.is_empty() && part.doubts.is_empty(), "{:?}", part.error_details);
+        assert!(part.errors.is_empty() && part.caveats.is_empty(), "{:?}", part.error_details);
         let ops: u64 = part.operations.iter().map(|operation| operation.ops).sum();
         let slowest = part.pace.as_ref().unwrap().processes.iter().min().unwrap();
         let calls: u64 = part.wire.values().sum();

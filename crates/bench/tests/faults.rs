@@ -1,11 +1,11 @@
-//! What the load generator makes of a server that misbehaves.
+//! The load generator against a server that misbehaves.
 
 mod fake;
 
 use std::time::Duration;
 
 use bench::Error;
-use bench::load::{self, Kind, Op, Order, Plan, Report};
+use bench::load::{self, BlockOrder, Kind, Op, Plan, Report};
 use fake::Fault;
 use report::scenario::Stability;
 
@@ -25,11 +25,11 @@ fn plan(fault: Fault, op: Op) -> Plan {
     }
 }
 
-/// Operations of a load in which something goes wrong: that begins with the 200th, and shows with the next ones.
+/// Operations of a load with a fault, which begins with the 200th.
 const WITH_FAULTS: u64 = 1000;
 
-/// A load of so many operations at least. A short one may have fewer where the machine stands still: then it is
-/// run for longer, and the server counts on.
+/// Runs a load of at least `ops_min` operations. Repeats a shorter one with more time, since the machine may have
+/// stood still; the server counts on.
 #[track_caller]
 fn run(plan: &Plan, ops_min: u64) -> Result<Report, Error> {
     let mut plan = plan.clone();
@@ -80,7 +80,7 @@ fn every_op_works() {
         Op::Commit,
         Op::Null,
     ] {
-        for order in [Order::Random, Order::Sequential] {
+        for order in [BlockOrder::Random, BlockOrder::Sequential] {
             let plan = Plan { order, cleanup: true, clients: 2, ..plan(Fault::None, op) };
             let report = run(&plan, 11).unwrap();
             assert!(report.errors.is_empty(), "{report}");
@@ -167,7 +167,7 @@ fn refused_calls_are_counted() {
 }
 
 #[test]
-fn a_second_run_uses_the_files_of_the_first_unless_they_are_wrong() {
+fn second_run_uses_the_files_of_the_first_unless_they_are_wrong() {
     let first = plan(Fault::None, Op::Write);
     let layout = |plan: &Plan| {
         let mut made = 0;
@@ -183,7 +183,7 @@ fn a_second_run_uses_the_files_of_the_first_unless_they_are_wrong() {
 }
 
 #[test]
-fn the_demo_passes_and_does_not_pass_over_wrong_data() {
+fn demo_detects_wrong_data() {
     let target = |fault| format!("nfs://127.0.0.1:{}/x", fake::start(fault)).parse().unwrap();
     let mut last = 0.0;
     let rows = bench::demo::demo(&target(Fault::None), Duration::from_secs(1), &mut |step| {
@@ -211,7 +211,7 @@ fn the_demo_passes_and_does_not_pass_over_wrong_data() {
 }
 
 #[test]
-fn the_demo_waits_for_storage_that_stands_still() {
+fn demo_waits_for_stalled_storage() {
     let target = format!("nfs://127.0.0.1:{}/x", fake::start(Fault::StallRemove)).parse().unwrap();
     let mut last = 0.0;
     let rows = bench::demo::demo(&target, Duration::from_secs(1), &mut |step| {

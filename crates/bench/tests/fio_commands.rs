@@ -1,9 +1,9 @@
-//! The fio commands that Filestore and Azure NetApp Files publish, and what must be said of them.
+//! Findings about the fio commands that Filestore and Azure NetApp Files publish.
 
 use bench::fio::{Finding, Jobs, Severity, lint, scenario};
 use report::scenario::{Depth, Pattern, Scenario, Stability};
 
-/// Memory of a client: 128 GiB, as the published ones have.
+/// Memory of a client: 128 GiB, as in the published setups.
 const MEMORY: u64 = 128 << 30;
 
 const FILESTORE_SEQUENTIAL_WRITE: &str = "fio --ioengine=sync --direct=0 \\
@@ -69,7 +69,7 @@ fn every_published_command_is_understood_whole() {
 }
 
 #[test]
-fn what_filestore_s_commands_measure() {
+fn findings_about_filestore_commands() {
     assert_eq!(
         codes(FILESTORE_SEQUENTIAL_WRITE),
         [
@@ -134,7 +134,7 @@ fn what_filestore_s_commands_measure() {
 }
 
 #[test]
-fn what_azure_s_commands_measure() {
+fn findings_about_azure_commands() {
     let reads = [
         "runtime-without-time-based",
         "no-warm-up",
@@ -194,7 +194,7 @@ fn every_other_finding_has_its_cause() {
 }
 
 #[test]
-fn the_option_behind_a_switch_counts() {
+fn option_behind_a_switch_counts() {
     let command = "fio --name=a --size=1g --ioengine=io_uring --direct=1 --hipri --rw=randwrite";
     let job = Jobs::of_command(command).unwrap().jobs.remove(0);
     assert!(job.is_random && job.writes() && !job.reads(), "{job:?}");
@@ -206,7 +206,7 @@ fn the_option_behind_a_switch_counts() {
 }
 
 #[test]
-fn an_honest_job_is_left_alone() {
+fn honest_job_is_left_alone() {
     let command = "fio --name=a --rw=randwrite --bs=8k --size=256G --numjobs=8 --direct=1 --ioengine=libaio --iodepth=16 \
         --time_based --runtime=60 --ramp_time=30 --randrepeat=1 --randseed=7 --overwrite=1 --refill_buffers --end_fsync=1 \
         --group_reporting";
@@ -214,7 +214,7 @@ fn an_honest_job_is_left_alone() {
 }
 
 #[test]
-fn what_holds_for_several_jobs_is_said_once() {
+fn finding_about_several_jobs_is_listed_once() {
     let found = findings("fio --direct=0 --size=1g --name=a --name=b");
     assert!(!found.is_empty() && found.iter().all(|finding| finding.jobs == ["a", "b"]), "{found:?}");
 }

@@ -1,4 +1,4 @@
-//! What `report::document::fio` writes, drawn by the real fio-plot.
+//! The output of `report::document::fio`, drawn by the real fio-plot.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -6,10 +6,10 @@ use std::process::Command;
 use report::document::{fio, sample};
 use report::result;
 
-/// Every PNG file begins so.
+/// The first bytes of a PNG file.
 const PNG: [u8; 8] = *b"\x89PNG\r\n\x1a\n";
 
-/// Writes the files below a directory of this name, to be read by fio-plot.
+/// Writes files for fio-plot below a directory of this name.
 fn written(name: &str, run: &result::Run) -> PathBuf {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     for file in fio::files(run) {
@@ -47,7 +47,7 @@ fn bars_over_depths_and_a_histogram() {
 
 #[test]
 #[ignore = "needs fio-plot, by its path in FIO_PLOT or as a command"]
-fn the_reads_of_a_mix() {
+fn reads_of_a_mix() {
     let input = written("fio-plot-mixes", &sample::gcnv()).join("64-kib-sequential/rwmixread75");
     draw(&input, "fio-plot-mix.png", &["-N", "-d", "16", "-n", "48", "-r", "rw", "-f", "read"]);
 }

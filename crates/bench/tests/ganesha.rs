@@ -1,5 +1,4 @@
-//! The load generator against NFS-Ganesha (packages `nfs-ganesha` and `nfs-ganesha-vfs`), which no line of
-//! ours is in.
+//! The load generator against NFS-Ganesha (packages `nfs-ganesha` and `nfs-ganesha-vfs`), an independent server.
 
 #[path = "../../vfs/tests/support/skip.rs"]
 mod skip;
@@ -12,16 +11,16 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use bench::load::{self, Op, Order, Plan};
+use bench::load::{self, BlockOrder, Op, Plan};
 use bench::{Target, demo};
 use report::scenario::Stability;
 use tempfile::TempDir;
 
-/// How long a daemon may take to listen.
+/// Time in which a daemon must listen.
 const PATIENCE: Duration = Duration::from_secs(30);
 const PORTMAP: u16 = 111;
 
-/// A daemon, ended with its value.
+/// A daemon that ends on drop.
 struct Daemon(Child);
 
 impl Drop for Daemon {
@@ -39,7 +38,7 @@ struct Ganesha {
     _dir: TempDir,
 }
 
-/// Starts Ganesha on ports of the system's choice, or says why it cannot.
+/// Starts Ganesha on ports of the system's choice.
 fn start() -> Result<Ganesha, String> {
     let binary =
         ["/usr/bin/ganesha.nfsd", "/usr/sbin/ganesha.nfsd"].into_iter().find(|path| Path::new(path).exists());
@@ -141,7 +140,7 @@ fn drives_ganesha() {
     .map(plan)
     .to_vec();
     plans.push(Plan { stability: Stability::FileSync, depth: 8, ..plan(Op::Write) });
-    plans.push(Plan { block: 128 << 10, order: Order::Sequential, ..plan(Op::Mix) });
+    plans.push(Plan { block: 128 << 10, order: BlockOrder::Sequential, ..plan(Op::Mix) });
     plans.push(Plan { block: 128 << 10, verify: false, ..plan(Op::Read) });
     for plan in plans {
         let report = load::run(&plan, &mut |_| {}).unwrap_or_else(|wrong| panic!("{plan:?}: {wrong}"));

@@ -1,4 +1,4 @@
-//! The generator against itself: servers whose rate and latency are known, and what it makes of them.
+//! The generator against servers with a known rate and latency.
 
 mod fake;
 #[path = "support/job.rs"]
@@ -22,12 +22,12 @@ fn job() -> Job {
     Job { connections: 2, jobs: 4, depth: 4, ..job::job(Work::Transfers) }
 }
 
-/// One window of so many seconds after one of warm-up.
+/// Measures a window of this many seconds after a second of warm-up.
 fn measure(fault: Fault, job: &Job, seconds: u64) -> Result<Part, Error> {
     measure_at(fake::start(fault), job, seconds)
 }
 
-/// The same at a server that listens on this port.
+/// Measures a job at a server that listens on this port.
 fn measure_at(port: u16, job: &Job, seconds: u64) -> Result<Part, Error> {
     let target = format!("nfs://127.0.0.1:{port}/x").parse().unwrap();
     let mut engine = BuiltIn::new(target, Caller::default());
@@ -43,7 +43,7 @@ fn ops(part: &Part) -> u64 {
 }
 
 #[test]
-fn a_known_rate_is_found() {
+fn known_rate_is_found() {
     let part = within_tries(|| {
         let part = measure(Fault::Paced, &job(), 4).unwrap();
         near(ops(&part) as f64 / part.seconds, f64::from(RATE), 0.01)?;
@@ -57,7 +57,7 @@ fn a_known_rate_is_found() {
 }
 
 #[test]
-fn a_known_latency_is_found() {
+fn known_latency_is_found() {
     // One call at a time on each connection: what is measured is the server's time and the way there and
     // back.
     within_tries(|| {
@@ -80,8 +80,7 @@ fn latency_from_the_intended_start_shows_a_stall_that_a_closed_loop_hides() {
         let operation = &open.operations[0];
         let (service, response) =
             (operation.service.latency(), operation.response.as_ref().unwrap().latency());
-        // Whoever had a call in the stalled connection waited; for the calls that could not even be sent only
-        // the schedule tells.
+        // Calls in the stalled connection waited. Only the schedule shows the wait of calls that could not be sent.
         let waited = response.max_ms > stall * 0.9 && service.max_ms > stall * 0.9;
         let is_told_apart = service.p95_ms < stall / 8.0 && response.p95_ms > stall / 8.0;
         ensure(waited && is_told_apart, format!("{response:?} {service:?}"))
@@ -93,7 +92,7 @@ fn latency_from_the_intended_start_shows_a_stall_that_a_closed_loop_hides() {
 }
 
 #[test]
-fn a_reply_that_never_comes_ends_the_run() {
+fn reply_that_never_comes_ends_the_run() {
     let wrong = measure(Fault::Dropped, &job(), 1).unwrap_err().to_string();
     assert!(wrong.contains("1 calls were not answered within 30 s"), "{wrong}");
 }

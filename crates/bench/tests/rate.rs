@@ -9,17 +9,17 @@ use std::time::Duration;
 
 use bench::engine::{BuiltIn, Caller};
 use bench::load::{self, Op, Plan};
-use bench::run::{GeneratorGroup, Order, Progress, ProgressListener, Side, Thoroughness};
+use bench::run::{Arm, GeneratorGroup, Progress, ProgressListener, RunRequest, Thoroughness};
 use report::document::{Report, markdown};
-use report::result::{DoubtKind, Latency, Measurement, Run};
+use report::result::{CaveatKind, Latency, Measurement, Run};
 use report::scenario::{Depth, Preset};
 
 use fake::{Fault, RATE, STALL};
 use tries::{ensure, near, within_tries};
 
-struct Nobody;
+struct Silent;
 
-impl ProgressListener for Nobody {
+impl ProgressListener for Silent {
     fn progress(&mut self, _progress: &Progress<'_>) {}
     fn measured(&mut self, _side: usize, _label: &str, _measurement: &Measurement) {}
 }
@@ -32,7 +32,7 @@ fn run(fault: Fault, rate: u32) -> Run {
     );
     let thoroughness =
         Thoroughness { repetitions: 1, warm_up_min: 1, warm_up_max: 1, time: 3, ..Preset::Quick.into() };
-    let order = Order {
+    let order = RunRequest {
         scenario: scenario.parse().unwrap(),
         preset: Preset::Quick,
         thoroughness,
@@ -41,24 +41,24 @@ fn run(fault: Fault, rate: u32) -> Run {
     };
     let target = format!("nfs://127.0.0.1:{}/x", fake::start(fault)).parse().unwrap();
     let generators = GeneratorGroup::new(vec![Box::new(BuiltIn::new(target, Caller::default()))]).unwrap();
-    let mut sides = [Side { generators, observer: None }];
-    bench::run::run(&order, &mut sides, &AtomicBool::new(false), &mut Nobody).unwrap().remove(0)
+    let mut sides = [Arm { generators, observer: None }];
+    bench::run::run(&order, &mut sides, &AtomicBool::new(false), &mut Silent).unwrap().remove(0)
 }
 
 /// Service and response time.
 fn times(run: &Run) -> (Latency, Latency) {
     let measured = &run.cells[0].measurements[0];
-    assert!(measured.is_scheduled() && measured.is_valid(), "{:?}", run.cells[0].doubts);
+    assert!(measured.is_scheduled() && measured.is_valid(), "{:?}", run.cells[0].caveats);
     (measured.service(None).latency(), measured.response().latency())
 }
 
 fn missed(run: &Run) -> Option<&str> {
-    let mut doubts = run.cells[0].doubts.iter().filter(|doubt| doubt.kind == DoubtKind::Other);
+    let mut doubts = run.cells[0].caveats.iter().filter(|doubt| doubt.kind == CaveatKind::Other);
     doubts.find(|doubt| doubt.text.starts_with("delivered")).map(|doubt| doubt.text.as_str())
 }
 
 #[test]
-fn a_rate_is_delivered_and_reported() {
+fn rate_is_delivered_and_reported() {
     let mut run = within_tries(|| {
         let run = run(Fault::None, 1000);
         near(run.cells[0].summary.iops.median, 1000.0, 0.01)?;
@@ -89,7 +89,7 @@ fn a_rate_is_delivered_and_reported() {
 }
 
 #[test]
-fn a_stall_shows_in_the_response_time_and_not_in_the_service_time() {
+fn stall_shows_in_the_response_time_and_not_in_the_service_time() {
     within_tries(|| {
         let run = run(Fault::Stall, 1000);
         near(run.cells[0].summary.iops.median, 1000.0, 0.02)?;
@@ -102,7 +102,7 @@ fn a_stall_shows_in_the_response_time_and_not_in_the_service_time() {
 }
 
 #[test]
-fn a_rate_that_the_server_does_not_carry_is_told() {
+fn rate_above_the_server_s_is_reported() {
     let run = run(Fault::Paced, 2 * RATE);
     let text = missed(&run).unwrap();
     assert!(text.ends_with("of 4000 operations a second asked"), "{text}");
@@ -112,7 +112,7 @@ fn a_rate_that_the_server_does_not_carry_is_told() {
 }
 
 #[test]
-fn a_single_load_keeps_its_rate_and_says_what_it_missed() {
+fn single_load_keeps_its_rate_and_reports_misses() {
     let load = |fault, rate| {
         let target = format!("nfs://127.0.0.1:{}/x", fake::start(fault)).parse().unwrap();
         let (size, time, rate) = (8 << 20, Duration::from_secs(2), Some(rate));

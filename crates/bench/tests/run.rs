@@ -1,4 +1,4 @@
-//! Running scenarios with generators whose every operation is known.
+//! Scenarios with generators of known results.
 
 #[path = "support/tries.rs"]
 mod tries;
@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use bench::Error;
 use bench::engine::{Control, Engine, Job, moment};
 use bench::observer::{Observer, Sample};
-use bench::run::{GeneratorGroup, Order, Phase, Progress, ProgressListener, Side, Thoroughness};
+use bench::run::{Arm, GeneratorGroup, Phase, Progress, ProgressListener, RunRequest, Thoroughness};
 use report::result::{
-    ClientResult, Direction, Distribution, DoubtKind, MachineUse, Measurement, Operation, Part, Run, Second,
+    CaveatKind, ClientResult, Direction, Distribution, MachineUse, Measurement, Operation, Part, Run, Second,
     TargetFacts, VolumeFacts,
 };
 use report::scenario::{Cache, Preset, Scenario};
@@ -35,27 +35,25 @@ depths = [3]
 working_set = "1g"
 "#;
 
-/// What the fake generator does other than it should.
+/// A fault of the fake generator.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 enum Fault {
     #[default]
     None,
-    /// Calls fail.
     Errors,
-    /// Ends at once with an error.
+    /// Fails at once.
     Dies,
-    /// Half as many reads as asked for.
+    /// Half of the requested reads.
     WrongMix,
-    /// Its busiest thread has no time left.
+    /// The busiest thread is saturated.
     Busy,
-    /// Sends a fiftieth of its operations late.
+    /// A fiftieth of the operations is late.
     Late,
-    /// Begins slowly.
+    /// The rate climbs at the start.
     Climbs,
 }
 
 struct Fake {
-    /// Operations a second of each client.
     rate: u64,
     fault: Fault,
     job: Option<Job>,
@@ -155,7 +153,7 @@ impl Fake {
     }
 }
 
-/// Notes what it is told; stops the run after so many repetitions.
+/// Records the progress; stops the run after `stop_after` repetitions.
 struct Notes<'a> {
     measured: Vec<String>,
     phases: Vec<Phase>,
@@ -177,7 +175,7 @@ impl ProgressListener for Notes<'_> {
     }
 }
 
-/// A server that counts so many connections and so many reads of a hundred from memory.
+/// A server that reports this many connections, and this percentage of reads from memory.
 struct Server {
     connections: u64,
     hits: u64,
@@ -202,11 +200,11 @@ impl Observer for Server {
     }
 }
 
-fn order(text: &str) -> Order {
+fn request(text: &str) -> RunRequest {
     let scenario: Scenario = text.parse().unwrap();
     let thoroughness =
         Thoroughness { repetitions: 2, warm_up_min: 0, warm_up_max: 0, time: 1, ..Preset::Quick.into() };
-    Order { scenario, preset: Preset::Quick, thoroughness, seed: 1, working_set_max: None }
+    RunRequest { scenario, preset: Preset::Quick, thoroughness, seed: 1, working_set_max: None }
 }
 
 fn member(rate: u64, fault: Fault, jobs: &Arc<Mutex<Vec<Job>>>) -> Box<dyn Engine> {
@@ -214,39 +212,39 @@ fn member(rate: u64, fault: Fault, jobs: &Arc<Mutex<Vec<Job>>>) -> Box<dyn Engin
 }
 
 fn run(
-    order: &Order,
+    request: &RunRequest,
     members: Vec<Box<dyn Engine>>,
     observer: Option<Server>,
     stop_after: usize,
 ) -> (Run, Vec<String>) {
     let stop = AtomicBool::new(false);
     let observer = observer.map(|server| Box::new(server) as Box<dyn Observer>);
-    let mut sides = [Side { generators: GeneratorGroup::new(members).unwrap(), observer }];
+    let mut arms = [Arm { generators: GeneratorGroup::new(members).unwrap(), observer }];
     let mut notes = Notes { measured: Vec::new(), phases: Vec::new(), stop_after, stop: &stop };
-    let mut runs = bench::run::run(order, &mut sides, &stop, &mut notes).unwrap();
+    let mut runs = bench::run::run(request, &mut arms, &stop, &mut notes).unwrap();
     assert!(notes.phases.iter().any(|phase| matches!(phase, Phase::Measuring(_))) || stop_after == 0);
     (runs.remove(0), notes.measured)
 }
 
 fn simple(fault: Fault) -> Run {
-    run(&order(SCENARIO), vec![member(1000, fault, &Arc::default())], None, usize::MAX).0
+    run(&request(SCENARIO), vec![member(1000, fault, &Arc::default())], None, usize::MAX).0
 }
 
-fn kinds(run: &Run) -> Vec<DoubtKind> {
-    run.cells.iter().flat_map(|cell| cell.doubts.iter().map(|doubt| doubt.kind)).collect()
+fn kinds(run: &Run) -> Vec<CaveatKind> {
+    run.cells.iter().flat_map(|cell| cell.caveats.iter().map(|doubt| doubt.kind)).collect()
 }
 
 #[test]
-fn every_point_is_measured_and_the_file_says_all() {
+fn every_point_is_measured_and_written() {
     let jobs = Arc::default();
-    let (run, measured) = run(&order(SCENARIO), vec![member(1000, Fault::None, &jobs)], None, usize::MAX);
+    let (run, measured) = run(&request(SCENARIO), vec![member(1000, Fault::None, &jobs)], None, usize::MAX);
     assert_eq!(run.cells.len(), 2);
     for (cell, reads) in run.cells.iter().zip([2000.0, 1000.0]) {
         assert_eq!(cell.measurements.len(), 2);
         assert_eq!((cell.summary.read_iops.median, cell.summary.iops.median), (reads, 2000.0));
         assert_eq!(cell.summary.mib_per_s.median, 2000.0 / 128.0);
         assert_eq!(cell.summary.latency.p99_ms, 1.0);
-        assert!(cell.doubts.is_empty(), "{:?}", cell.doubts);
+        assert!(cell.caveats.is_empty(), "{:?}", cell.caveats);
     }
     // Each round has every point once.
     assert_eq!(measured.len(), 4);
@@ -264,7 +262,7 @@ fn every_point_is_measured_and_the_file_says_all() {
 fn clients_are_dealt_to_members_and_merged() {
     let (fast, slow) = (Arc::default(), Arc::default());
     let members = vec![member(1000, Fault::None, &fast), member(500, Fault::None, &slow)];
-    let (run, _) = run(&order(SCENARIO), members, None, usize::MAX);
+    let (run, _) = run(&request(SCENARIO), members, None, usize::MAX);
     let (ours, theirs) = (fast.lock().unwrap()[0].clone(), slow.lock().unwrap()[0].clone());
     assert_eq!((ours.first_client, ours.clients, theirs.first_client, theirs.clients), (0, 1, 1, 1));
     let measured = &run.cells[0].measurements[0];
@@ -279,45 +277,45 @@ fn clients_are_dealt_to_members_and_merged() {
 #[test]
 fn faults_take_the_result_away_or_are_told() {
     for (fault, kind, words) in [
-        (Fault::Errors, DoubtKind::Void, "3 calls failed"),
-        (Fault::Dies, DoubtKind::Void, "it died"),
-        (Fault::WrongMix, DoubtKind::Void, "50.0 % were reads instead of 100 %"),
-        (Fault::Busy, DoubtKind::ClientLimited, "95.0 % of the time a thread of the generator was busy"),
-        (Fault::Late, DoubtKind::ClientLimited, "2.0 % of the operations were sent late"),
+        (Fault::Errors, CaveatKind::Void, "3 calls failed"),
+        (Fault::Dies, CaveatKind::Void, "it died"),
+        (Fault::WrongMix, CaveatKind::Void, "50.0 % were reads instead of 100 %"),
+        (Fault::Busy, CaveatKind::ClientLimited, "95.0 % of the time a thread of the generator was busy"),
+        (Fault::Late, CaveatKind::ClientLimited, "2.0 % of the operations were sent late"),
     ] {
         let run = simple(fault);
         assert!(kinds(&run).contains(&kind), "{fault:?} {:?}", run.cells);
-        assert!(run.cells[0].doubts[0].text.contains(words), "{fault:?} {:?}", run.cells[0].doubts);
-        assert_eq!(run.cells[0].summary.iops.median == 0.0, kind == DoubtKind::Void);
+        assert!(run.cells[0].caveats[0].text.contains(words), "{fault:?} {:?}", run.cells[0].caveats);
+        assert_eq!(run.cells[0].summary.iops.median == 0.0, kind == CaveatKind::Void);
     }
     assert!(simple(Fault::Dies).ended_early.is_some_and(|why| why.contains("in a row")));
 }
 
 #[test]
-fn a_rate_reaches_the_engines_and_is_compared_with_what_came_of_it() {
+fn rate_reaches_engines_and_is_compared_with_result() {
     let asked = |rate| {
-        let (mut order, jobs) = (order(SCENARIO), Arc::default());
-        order.scenario.series[0].rate = Some(rate);
-        let run = run(&order, vec![member(1000, Fault::None, &jobs)], None, usize::MAX).0;
+        let (mut request, jobs) = (request(SCENARIO), Arc::default());
+        request.scenario.series[0].rate = Some(rate);
+        let run = run(&request, vec![member(1000, Fault::None, &jobs)], None, usize::MAX).0;
         assert!(jobs.lock().unwrap().iter().all(|job| job.rate == Some(rate)));
-        run.cells.into_iter().map(|cell| cell.doubts).collect::<Vec<_>>()
+        run.cells.into_iter().map(|cell| cell.caveats).collect::<Vec<_>>()
     };
     // Two clients do 1000 each.
     assert!(asked(2100.0).iter().all(Vec::is_empty));
     for doubts in asked(2200.0) {
         let [doubt] = doubts.as_slice() else { panic!("{doubts:?}") };
-        assert_eq!(doubt.kind, DoubtKind::Other);
+        assert_eq!(doubt.kind, CaveatKind::Other);
         assert_eq!(doubt.text, "delivered 2000.0 of 2200 operations a second asked");
     }
 }
 
 #[test]
-fn the_server_has_a_say() {
+fn server_counters_qualify_results() {
     let asked = |connections, hits, cache| {
-        let mut order = order(SCENARIO);
-        order.scenario.series[0].cache = cache;
+        let mut request = request(SCENARIO);
+        request.scenario.series[0].cache = cache;
         let server = Server { connections, hits, asked: 0 };
-        run(&order, vec![member(1000, Fault::None, &Arc::default())], Some(server), usize::MAX).0
+        run(&request, vec![member(1000, Fault::None, &Arc::default())], Some(server), usize::MAX).0
     };
     // The server is asked later than the window begins or ends where the machine stands still then.
     within_tries(|| {
@@ -329,31 +327,31 @@ fn the_server_has_a_say() {
         let is_in_time = (window..window + 0.5).contains(&(server.seconds + 0.05));
         ensure(is_in_time, format!("{} {window}", server.seconds))
     });
-    assert!(asked(3, 50, Cache::Any).cells[0].doubts[0].text.contains("counted 3 connections, not 4"));
-    assert!(kinds(&asked(4, 94, Cache::Warm)).contains(&DoubtKind::CacheMixed));
+    assert!(asked(3, 50, Cache::Any).cells[0].caveats[0].text.contains("counted 3 connections, not 4"));
+    assert!(kinds(&asked(4, 94, Cache::Warm)).contains(&CaveatKind::CacheMixed));
     assert!(kinds(&asked(4, 96, Cache::Warm)).is_empty());
-    assert!(kinds(&asked(4, 6, Cache::Cold)).contains(&DoubtKind::CacheMixed));
+    assert!(kinds(&asked(4, 6, Cache::Cold)).contains(&CaveatKind::CacheMixed));
     assert!(kinds(&asked(4, 4, Cache::Cold)).is_empty());
 }
 
 #[test]
 fn being_stopped_keeps_what_was_measured() {
     let members = vec![member(1000, Fault::None, &Arc::default())];
-    let (run, measured) = run(&order(SCENARIO), members, None, 1);
+    let (run, measured) = run(&request(SCENARIO), members, None, 1);
     assert_eq!(measured.len(), 1);
     let has: Vec<usize> = run.cells.iter().map(|cell| cell.measurements.len()).collect();
     assert_eq!(has.iter().sum::<usize>(), 1);
-    assert!(run.ended_early.is_some() && run.doubts.iter().any(|doubt| doubt.text.contains("ended before")));
+    assert!(run.ended_early.is_some() && run.caveats.iter().any(|doubt| doubt.text.contains("ended before")));
 }
 
 #[test]
-fn the_window_opens_when_the_rate_is_steady_or_after_the_longest_warm_up() {
+fn window_opens_when_the_rate_is_steady_or_after_the_longest_warm_up() {
     let warmed_up = |fault| {
-        let mut order = order(SCENARIO);
-        order.scenario.series[0].reads = vec![100];
-        order.thoroughness =
-            Thoroughness { repetitions: 1, warm_up_min: 30, warm_up_max: 33, ..order.thoroughness };
-        let run = run(&order, vec![member(1000, fault, &Arc::default())], None, usize::MAX).0;
+        let mut request = request(SCENARIO);
+        request.scenario.series[0].reads = vec![100];
+        request.thoroughness =
+            Thoroughness { repetitions: 1, warm_up_min: 30, warm_up_max: 33, ..request.thoroughness };
+        let run = run(&request, vec![member(1000, fault, &Arc::default())], None, usize::MAX).0;
         let measured = run.cells[0].measurements[0].clone();
         (measured.steady, measured.warm_up_s, kinds(&run))
     };
@@ -361,7 +359,7 @@ fn the_window_opens_when_the_rate_is_steady_or_after_the_longest_warm_up() {
         let steady = scope.spawn(|| warmed_up(Fault::None));
         // What is decided after 30 and 33 s comes later where the machine stands still then.
         let (is_steady, warm_up_s, doubts) = warmed_up(Fault::Climbs);
-        assert_eq!((is_steady, doubts), (Some(false), vec![DoubtKind::NotSteady]));
+        assert_eq!((is_steady, doubts), (Some(false), vec![CaveatKind::NotSteady]));
         assert!((35.0..38.0).contains(&warm_up_s), "{warm_up_s}");
         let (is_steady, warm_up_s, doubts) = steady.join().unwrap();
         assert_eq!((is_steady, doubts), (Some(true), vec![]));
@@ -370,15 +368,15 @@ fn the_window_opens_when_the_rate_is_steady_or_after_the_longest_warm_up() {
 }
 
 #[test]
-fn two_sides_are_measured_in_turn() {
+fn arms_are_measured_in_turn() {
     let stop = AtomicBool::new(false);
-    let side = |rate| {
+    let arm = |rate| {
         let generators = GeneratorGroup::new(vec![member(rate, Fault::None, &Arc::default())]).unwrap();
-        Side { generators, observer: None }
+        Arm { generators, observer: None }
     };
-    let mut sides = [side(1000), side(900)];
+    let mut arms = [arm(1000), arm(900)];
     let mut notes = Notes { measured: Vec::new(), phases: Vec::new(), stop_after: usize::MAX, stop: &stop };
-    let runs = bench::run::run(&order(SCENARIO), &mut sides, &stop, &mut notes).unwrap();
+    let runs = bench::run::run(&request(SCENARIO), &mut arms, &stop, &mut notes).unwrap();
     assert_eq!(runs.len(), 2);
     assert_eq!(runs[1].cells[0].summary.iops.median, 1800.0);
     assert!(notes.measured.chunks(2).all(|pair| pair[0] == pair[1]), "{:?}", notes.measured);

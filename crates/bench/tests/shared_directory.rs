@@ -1,5 +1,6 @@
-//! A mounted path that others can write too: what they plant there leads nothing that is written elsewhere.
-//! As root, whom an attacker would choose, with links and files of another user.
+//! A mounted path that other users can write: planted links do not redirect writes.
+//!
+//! Runs as root, the target of such an attack, with links and files of another user.
 
 #[path = "support/job.rs"]
 mod job;
@@ -20,7 +21,7 @@ fn job() -> Job {
     Job { read_percent: 0, depth: 4, file_size: 2 << 20, seed: 7, ..job::job(Work::Transfers) }
 }
 
-/// A directory of Mallory's, and beside it one of root's with files that have the names the benchmark uses.
+/// A directory of another user, and beside it a directory of root with files of the benchmark's names.
 struct Fixture {
     _dir: tempfile::TempDir,
     shared: PathBuf,
@@ -48,7 +49,7 @@ impl Fixture {
         self.shared.join("plimsoll-bench")
     }
 
-    /// The directory of the files, of this owner and mode.
+    /// Creates the directory of the files with this owner and mode.
     fn make_files(&self, owner: u32, mode: u32) -> PathBuf {
         let files = self.files();
         fs::DirBuilder::new().mode(0o700).create(&files).unwrap();
@@ -57,7 +58,7 @@ impl Fixture {
         files
     }
 
-    /// What the engine says no with, from first to last.
+    /// The error with which the engine refuses, from first to last.
     fn refusal(&self) -> String {
         let mut engine = engine::Path::open(&self.shared).unwrap();
         let refused = engine.prepare(&job(), &mut |_| ()).err();
@@ -92,7 +93,7 @@ fn measure(engine: &mut engine::Path) {
 }
 
 #[test]
-fn a_link_in_place_of_the_directory_is_refused() {
+fn link_as_directory_is_refused() {
     let fixture = Fixture::new();
     plant_link(&fixture.victim, &fixture.files());
     let said = fixture.refusal();
@@ -100,7 +101,7 @@ fn a_link_in_place_of_the_directory_is_refused() {
 }
 
 #[test]
-fn a_directory_of_somebody_else_is_refused() {
+fn directory_of_another_user_is_refused() {
     let fixture = Fixture::new();
     let files = fixture.make_files(MALLORY, 0o777);
     plant_link(&fixture.victim.join("direct"), &files.join("direct"));
@@ -110,7 +111,7 @@ fn a_directory_of_somebody_else_is_refused() {
 }
 
 #[test]
-fn a_directory_that_others_can_write_is_refused() {
+fn directory_that_others_can_write_is_refused() {
     for mode in [0o770, 0o707, 0o1777] {
         let fixture = Fixture::new();
         let files = fixture.make_files(0, mode);
@@ -146,13 +147,13 @@ fn files_that_are_not_plain_and_ours_are_refused() {
 }
 
 #[test]
-fn what_is_left_of_an_unfinished_layout_leads_nowhere() {
+fn leftover_of_unfinished_layout_redirects_nothing() {
     let fixture = Fixture::new();
     let files = fixture.make_files(0, 0o700);
     plant_link(&fixture.victim, &files.join("unfinished"));
     assert!(fixture.refusal().contains("unfinished is a link"));
 
-    // A probe that was left is no file of anybody's: it is made anew.
+    // A leftover probe is replaced.
     let fixture = Fixture::new();
     let files = fixture.make_files(0, 0o700);
     plant_link(&fixture.victim.join("direct"), &files.join("plimsoll-direct"));
@@ -166,13 +167,13 @@ fn what_is_left_of_an_unfinished_layout_leads_nowhere() {
 }
 
 #[test]
-fn a_directory_that_is_swapped_is_not_followed() {
+fn directory_that_is_swapped_is_not_followed() {
     let fixture = Fixture::new();
     let mut engine = engine::Path::open(&fixture.shared).unwrap();
     engine.prepare(&job(), &mut |_| ()).unwrap();
     let made = fs::metadata(fixture.files()).unwrap();
     assert_eq!((made.uid(), made.mode() & 0o777), (0, 0o700));
-    // Whoever owns the directory above can always do this.
+    // The owner of the parent directory can always do this.
     fs::rename(fixture.files(), fixture.shared.join("aside")).unwrap();
     plant_link(&fixture.victim, &fixture.files());
     measure(&mut engine);
@@ -184,7 +185,7 @@ fn a_directory_that_is_swapped_is_not_followed() {
 }
 
 #[test]
-fn only_what_was_made_is_removed() {
+fn only_own_files_are_removed() {
     let fixture = Fixture::new();
     // A directory of root's that Mallory, who owns the one above, has given this name.
     let files = fixture.make_files(0, 0o755);
@@ -204,7 +205,7 @@ fn only_what_was_made_is_removed() {
 }
 
 #[test]
-fn the_same_user_finds_the_files_again() {
+fn files_of_same_user_are_reused() {
     let fixture = Fixture::new();
     let inode = |fixture: &Fixture| fs::metadata(fixture.files().join("client0.0.0")).unwrap().ino();
     let mut first = engine::Path::open(&fixture.shared).unwrap();

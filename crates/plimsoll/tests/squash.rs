@@ -80,7 +80,7 @@ impl User {
         procedure: Procedure,
         arguments: &impl Encode,
     ) -> Result<(), Status> {
-        let mut results = self.connection.call((PROGRAM, VERSION), procedure.0, arguments).unwrap();
+        let mut results = self.connection.call(PROGRAM, VERSION, procedure.0, arguments).unwrap();
         match Reply::<O, F>::decode(&mut results).unwrap() {
             Reply::Ok(_) => Ok(()),
             Reply::Err(status, _) => Err(status),
@@ -88,7 +88,7 @@ impl User {
     }
 
     fn make(&mut self, procedure: Procedure, arguments: &impl Encode) -> Result<(), Status> {
-        let mut results = self.connection.call((PROGRAM, VERSION), procedure.0, arguments).unwrap();
+        let mut results = self.connection.call(PROGRAM, VERSION, procedure.0, arguments).unwrap();
         match Reply::<CreateOk<'_>, CreateFail>::decode(&mut results).unwrap() {
             Reply::Ok(_) => Ok(()),
             Reply::Err(status, _) => Err(status),
@@ -98,7 +98,7 @@ impl User {
     fn lookup(&mut self, name: &str) -> Handle {
         let root = self.root.clone();
         let arguments = LookupArgs { what: DirOpArgs { dir: root.wire(), name: name.as_bytes() } };
-        let mut results = self.connection.call((PROGRAM, VERSION), Procedure::LOOKUP.0, &arguments).unwrap();
+        let mut results = self.connection.call(PROGRAM, VERSION, Procedure::LOOKUP.0, &arguments).unwrap();
         match Reply::<LookupOk<'_>, LookupFail>::decode(&mut results).unwrap() {
             Reply::Ok(ok) => ok.object.into(),
             Reply::Err(status, _) => panic!("{name}: {status:?}"),

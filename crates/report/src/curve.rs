@@ -6,7 +6,7 @@
 //! were sent; the service time would reward a server for slowing its clients down. As long as processes keep
 //! up the two are the same but for the generator's own lateness, tens of microseconds.
 
-use crate::result::{Cell, Distribution, DoubtKind, Measurement, Run};
+use crate::result::{CaveatKind, Cell, Distribution, Measurement, Run};
 
 /// Operations a second of a job set.
 pub const SET_RATE: u32 = 450;
@@ -110,8 +110,8 @@ fn wrong(measurements: &[Measurement], achieved: f64, requested: f64) -> Option<
         let count: u64 = errors().map(|(_, count)| count).sum();
         return Some(format!("{count} operations failed: {first}"));
     }
-    let doubts = || measurements.iter().flat_map(|one| &one.doubts);
-    if let Some(void) = doubts().find(|doubt| doubt.kind == DoubtKind::Void) {
+    let doubts = || measurements.iter().flat_map(|one| &one.caveats);
+    if let Some(void) = doubts().find(|doubt| doubt.kind == CaveatKind::Void) {
         return Some(void.text.clone());
     }
     if achieved < WHOLE_MIN * requested {
@@ -269,7 +269,7 @@ pub fn next_job_sets(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::result::{Direction, Doubt, Operation, Pace};
+    use crate::result::{Caveat, Direction, Operation, Pace};
 
     fn point(job_sets: u32, mean_ms: f64) -> CurvePoint {
         let rate = f64::from(job_sets * SET_RATE);
@@ -383,8 +383,8 @@ mod tests {
             why(Measurement { errors, ..measurement(9000, 1000) }),
             "3 operations failed: read-file NFS3ERR_IO"
         );
-        let doubts = vec![Doubt::new(DoubtKind::Void, "lost")];
-        assert_eq!(why(Measurement { doubts, ..measurement(9000, 1000) }), "lost");
+        let caveats = vec![Caveat::new(CaveatKind::Void, "lost")];
+        assert_eq!(why(Measurement { caveats, ..measurement(9000, 1000) }), "lost");
         assert!(CurvePoint::of(2, &[]).wrong.is_some());
     }
 }

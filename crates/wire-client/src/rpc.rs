@@ -119,7 +119,8 @@ impl Connection {
     /// Makes a call and waits for its reply; returns the results.
     pub fn call(
         &mut self,
-        (program, version): (u32, u32),
+        program: u32,
+        version: u32,
         procedure: u32,
         arguments: &impl Encode,
     ) -> Result<Reader<'_>, Error> {

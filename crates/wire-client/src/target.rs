@@ -1,4 +1,4 @@
-//! Where the server is.
+//! Targets: the address, the export or share, and the protocol.
 
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -8,28 +8,24 @@ use serde::{Serialize, Serializer};
 
 use crate::error::Error;
 
-/// The ports of NFS and SMB where a target names none.
+/// The default ports.
 const NFS_PORT: u16 = 2049;
 const SMB_PORT: u16 = 445;
 
-/// In which version of which protocol a target is spoken to.
+/// The protocol of a target.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Version {
-    /// NFSv3.
     #[default]
     V3,
-    /// NFSv4.1.
     V41,
-    /// NFSv4.2.
     V42,
-    /// SMB 3.1.1.
     Smb(Protection),
 }
 
-/// What a client of SMB protects its messages with.
+/// The protection of SMB messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Protection {
-    /// Nothing, once it is connected to the share.
+    /// No protection after the share is connected.
     None,
     /// Signatures by HMAC-SHA256.
     Hmac,
@@ -49,7 +45,7 @@ pub enum Protection {
 }
 
 impl Protection {
-    /// Each with what a target says of it.
+    /// The option of a target for each protection.
     const SAID: [(Self, &'static str); 8] = [
         (Self::Gmac, "sign=gmac"),
         (Self::Cmac, "sign=cmac"),
@@ -61,7 +57,7 @@ impl Protection {
         (Self::Ccm256, "seal=ccm256"),
     ];
 
-    /// With which algorithm messages are signed.
+    /// The signing algorithm.
     pub fn signing(self) -> Option<&'static str> {
         match self {
             Self::Hmac => Some("HMAC-SHA256"),
@@ -71,7 +67,7 @@ impl Protection {
         }
     }
 
-    /// With which algorithm they are encrypted.
+    /// The cipher.
     pub fn encryption(self) -> Option<&'static str> {
         match self {
             Self::Ccm128 => Some("AES-128-CCM"),
@@ -87,7 +83,7 @@ impl Protection {
     }
 }
 
-/// What stands behind a share: how messages are protected, and how many connections a session has.
+/// The options behind a share: protection, and connections of a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct ShareOptions {
     protection: Option<Protection>,
@@ -118,7 +114,7 @@ impl FromStr for ShareOptions {
             }
         }
         if options.protection == Some(Protection::Gmac) && options.channels.is_some_and(|count| count > 1) {
-            // Requests that add a connection would be signed with a nonce that the session has used.
+            // A binding request would reuse a nonce of the session.
             return Err(format!(
                 "?{text}: AES-GMAC signs sessions of one connection alone; with channels= use sign=cmac or seal=gcm"
             ));
@@ -128,7 +124,6 @@ impl FromStr for ShareOptions {
 }
 
 impl Version {
-    /// The minor version of NFSv4.
     pub fn minor(self) -> Option<u32> {
         match self {
             Self::V3 | Self::Smb(_) => None,
@@ -137,12 +132,11 @@ impl Version {
         }
     }
 
-    /// Whether it is SMB.
     pub fn is_smb(self) -> bool {
         matches!(self, Self::Smb(_))
     }
 
-    /// Whether data of messages may be left unread: nothing else in them depends on it.
+    /// Whether a receiver may drop data unread: protected messages must be complete.
     pub fn is_plain(self) -> bool {
         !matches!(self, Self::Smb(protection) if protection != Protection::None)
     }
@@ -161,7 +155,7 @@ impl FromStr for Version {
     }
 }
 
-/// As people call it: `NFSv4.1`.
+/// The name of the version: `NFSv4.1`.
 impl fmt::Display for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -173,46 +167,42 @@ impl fmt::Display for Version {
     }
 }
 
-/// `nfs://HOST[:PORT][,HOST[:PORT]]…/EXPORT[?version=VERSION]`: an export, the addresses at which it is served,
-/// and how it is spoken to. `smb://USER@HOST[:PORT][,HOST[:PORT]]…/SHARE[/PATH][?OPTION[&OPTION]]`: the same of a
-/// share, where an option is `sign=HOW` or `seal=HOW`, and `channels=N`.
+/// An export or a share: `nfs://HOST[:PORT][,HOST[:PORT]]…/EXPORT[?version=VERSION]`, or
+/// `smb://USER@HOST[:PORT][,HOST[:PORT]]…/SHARE[/PATH][?OPTION[&OPTION]]`, where an option is `sign=HOW`, `seal=HOW`
+/// or `channels=N`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     /// A name or an address, without brackets.
     pub host: String,
-    /// Where NFS or SMB listens.
+    /// The port of NFS or SMB.
     pub port: u16,
-    /// Where MOUNT listens; by default where NFS does.
+    /// The port of MOUNT; by default that of NFS.
     pub mount_port: u16,
-    /// Further addresses at which the same export is served, with the ports there.
+    /// Further addresses of the same export, with their ports.
     pub others: Vec<(String, u16)>,
     /// The exported path, or the share and the path in it, with its leading slash.
     pub export: String,
-    /// What is spoken.
     pub version: Version,
-    /// Who logs in over SMB.
+    /// The user of SMB.
     pub user: Option<String>,
-    /// Connections that a client's sessions of SMB have, as far as it has so many.
+    /// The most connections of a client's session of SMB.
     pub channels: usize,
 }
 
-/// Addresses of a target at most.
 const ADDRESSES_MAX: usize = 64;
-/// Connections of a session of SMB at most, as of Windows.
+/// Most connections of a session of SMB, as in Windows.
 const CHANNELS_MAX: usize = 32;
 
 impl Target {
-    /// The first address of NFS.
     pub fn address(&self) -> Result<SocketAddr, Error> {
         resolve(&self.host, self.port)
     }
 
-    /// All addresses of NFS.
     pub fn addresses(&self) -> Result<Vec<SocketAddr>, Error> {
         (0..=self.others.len()).map(|client| self.address_for(client)).collect()
     }
 
-    /// The address of NFS for a client: they are dealt to the clients in turn.
+    /// The address for a client: clients use the addresses in turn.
     pub fn address_for(&self, client: usize) -> Result<SocketAddr, Error> {
         match (client % (1 + self.others.len())).checked_sub(1).and_then(|place| self.others.get(place)) {
             Some((host, port)) => resolve(host, *port),
@@ -220,7 +210,7 @@ impl Target {
         }
     }
 
-    /// The name of the address that a client has, if there are several.
+    /// The name of a client's address, if there are several.
     pub fn endpoint_for(&self, client: usize) -> Result<Option<String>, Error> {
         if self.others.is_empty() {
             return Ok(None);
@@ -228,12 +218,11 @@ impl Target {
         self.address_for(client).map(|address| Some(address.to_string()))
     }
 
-    /// The address of MOUNT.
     pub fn mount_address(&self) -> Result<SocketAddr, Error> {
         resolve(&self.host, self.mount_port)
     }
 
-    /// One target of several that name the same export at different addresses.
+    /// Joins targets that name the same export at different addresses.
     ///
     /// # Errors
     /// They name different exports, the same address twice, or too many.
@@ -260,7 +249,7 @@ impl Target {
         Ok(joined)
     }
 
-    /// The share, and the directory in it that is worked in, its names divided as SMB divides them.
+    /// The share, and the directory in it, with `\` between names.
     pub fn share(&self) -> (&str, String) {
         let path = self.export.trim_matches('/');
         let (share, directory) = path.split_once('/').unwrap_or((path, ""));
@@ -284,7 +273,7 @@ fn resolve(host: &str, port: u16) -> Result<SocketAddr, Error> {
     found.next().ok_or_else(|| Error::Unsupported(format!("{host} has no address")))
 }
 
-/// `HOST[:PORT]`, an IPv6 address in brackets.
+/// Parses `HOST[:PORT]`, with an IPv6 address in brackets.
 fn server(text: &str, port_by_default: u16) -> Option<(String, u16)> {
     let (host, port) = match text.strip_prefix('[') {
         Some(rest) => rest.split_once(']')?,
@@ -315,7 +304,6 @@ impl FromStr for Target {
     }
 }
 
-/// A target of NFS.
 fn nfs(text: &str) -> Result<Target, String> {
     let wrong = || {
         format!(
@@ -333,7 +321,7 @@ fn nfs(text: &str) -> Result<Target, String> {
     target(place, NFS_PORT, export, version, None).ok_or_else(wrong)?
 }
 
-/// A target of SMB, without what it begins with; `None`: it is none at all.
+/// Parses a target of SMB behind its scheme; `None` where the form is wrong.
 fn smb(rest: &str) -> Option<Result<Target, String>> {
     let (place, share) = rest.split_once('/')?;
     let (user, place) = place.rsplit_once('@').filter(|(user, _)| !user.is_empty())?;
@@ -353,7 +341,7 @@ fn smb(rest: &str) -> Option<Result<Target, String>> {
     }
 }
 
-/// What is served at these addresses; `None`: one of them is none.
+/// A target at these addresses; `None` if one of them is invalid.
 fn target(
     place: &str,
     port: u16,
@@ -436,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_names_its_version() {
+    fn target_names_its_version() {
         let target = |text: &str| text.parse::<Target>();
         for (text, version) in [
             ("nfs://h:1/x", Version::V3),
@@ -460,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_is_named_with_its_user() {
+    fn share_is_named_with_its_user() {
         let target = |text: &str| text.parse::<Target>();
         for (text, port, protection, share) in [
             ("smb://alice@h/docs", 445, Protection::Gmac, ("docs", "")),
@@ -484,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_says_how_many_connections_a_session_has() {
+    fn share_says_how_many_connections_a_session_has() {
         let target = |text: &str| text.parse::<Target>();
         for (text, channels, protection) in [
             ("smb://a@h/x", 1, Protection::Gmac),

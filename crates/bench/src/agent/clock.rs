@@ -1,17 +1,16 @@
-//! How far another machine's clock is from this one's, by four timestamps as in RFC 5905 §8.
+//! The offset of another machine's clock, by four timestamps as in RFC 5905 §8.
 
 use std::time::SystemTime;
 
-/// What tells the time: nanoseconds since 1970.
+/// A clock: nanoseconds since 1970.
 pub type Now = fn() -> u64;
 
-/// The time of this machine's clock.
 pub fn wall_clock() -> u64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// A question and its answer, each when it was sent and received, by the clock of whoever did that.
+/// The four timestamps of a question and its answer, each by the clock of the side that sent or received it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Exchange {
     pub(super) asked: u64,
@@ -20,25 +19,25 @@ pub(super) struct Exchange {
     pub(super) back: u64,
 }
 
-/// What is known of the other clock.
+/// An estimate of the other clock's offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Offset {
-    /// By how many nanoseconds the other clock is ahead.
+    /// Nanoseconds by which the other clock is ahead.
     pub(super) ahead: i64,
-    /// How wrong that may be, in nanoseconds.
+    /// The largest error of the offset, in nanoseconds.
     pub(super) bound: u64,
-    /// When it was so, by this clock.
+    /// The time of the estimate, by this clock.
     pub(super) at: u64,
 }
 
 impl Exchange {
-    /// The time on the way, both ways, in nanoseconds.
+    /// The time on both ways, in nanoseconds.
     pub(super) fn round_trip(&self) -> u64 {
         self.back.saturating_sub(self.asked).saturating_sub(self.answered.saturating_sub(self.heard))
     }
 
-    /// By how many nanoseconds the other clock is ahead, if both ways took equally long; wrong by at most
-    /// half a round trip.
+    /// The lead of the other clock in nanoseconds if both ways took equally long; the error is at most half a round
+    /// trip.
     fn ahead(&self) -> i64 {
         let there = i128::from(self.heard) - i128::from(self.asked);
         let and_back = i128::from(self.answered) - i128::from(self.back);
@@ -47,19 +46,18 @@ impl Exchange {
 }
 
 impl Offset {
-    /// By the exchange with the least round trip: it waited least in queues.
+    /// The offset from the exchange with the least round trip, which spent the least time in queues.
     pub(super) fn of(exchanges: &[Exchange]) -> Option<Self> {
         let best = exchanges.iter().min_by_key(|exchange| exchange.round_trip())?;
         Some(Self { ahead: best.ahead(), bound: best.round_trip().div_ceil(2), at: best.back })
     }
 
-    /// This clock's time by the other one.
+    /// This clock's time by the other clock.
     pub(super) fn theirs(&self, ours: u64) -> u64 {
         ours.saturating_add_signed(self.ahead)
     }
 
-    /// How far ahead the other clock was at a time of this one, by what was measured before (this) and after
-    /// it, in nanoseconds.
+    /// The offset at a local time, interpolated between this measurement and a later one, in nanoseconds.
     pub(super) fn between(&self, after: &Self, ours: u64) -> f64 {
         let span = after.at.saturating_sub(self.at);
         let passed = ours.saturating_sub(self.at).min(span);
@@ -72,7 +70,7 @@ impl Offset {
 mod tests {
     use super::*;
 
-    /// An exchange with a clock so far ahead, with these times on the way there and back.
+    /// An exchange with a clock ahead by `ahead`, and these times on the way.
     fn exchange(asked: u64, ahead: i64, there: u64, back: u64) -> Exchange {
         let heard = (asked + there).saturating_add_signed(ahead);
         let answered = heard + 70;
@@ -80,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_round_trip_tells_the_offset_within_its_bound() {
+    fn least_round_trip_tells_the_offset_within_its_bound() {
         for ahead in [-5_000_000_000i64, 0, 123_456_789] {
             let start = 1_800_000_000_000_000_000;
             let slow = exchange(start, ahead, 900_000, 10_000);
@@ -95,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_drifts_is_followed() {
+    fn clock_that_drifts_is_followed() {
         let [before, after] =
             [(1_000, 10_000), (3_000, 20_000)].map(|(at, ahead)| Offset { ahead, bound: 1, at });
         for (at, ahead) in [(0, 10_000.0), (1_000, 10_000.0), (2_000, 15_000.0), (9_000, 20_000.0)] {

@@ -13,7 +13,7 @@ use super::wire::{HANDSHAKE, Wire};
 use super::wrong_tokens::WrongTokens;
 use crate::error::Error;
 
-/// Greets as the coordinator: the agent's machine, its name not known yet.
+/// Greets as the coordinator; returns the agent's machine, without a name.
 pub(super) fn offer(wire: &Wire, token: &Token) -> Result<Machine, String> {
     let own = hello().map_err(|wrong| wrong.to_string())?;
     let nonce = own.nonce.clone();
@@ -28,19 +28,19 @@ pub(super) fn offer(wire: &Wire, token: &Token) -> Result<Machine, String> {
         return Err("it is no agent: it did not answer the proof".to_owned());
     };
     if !token.is_proven(&mac, Role::Agent, nonces) {
-        return Err("it does not have the token; somebody else may be at its address".to_owned());
+        return Err("it does not have the token; another program may listen at its address".to_owned());
     }
     Ok(machine)
 }
 
-/// Somebody who has proven to be a coordinator, and waits for the welcome.
+/// A coordinator that has proven the token, and waits for the welcome.
 pub(super) struct ProvenCoordinator {
     /// The version of its program.
     pub(super) program: String,
     mac: String,
 }
 
-/// Greets as the agent until the other one has proven who it is; tells it why if it cannot.
+/// Greets as the agent until the coordinator has proven the token; sends the reason of a refusal.
 pub(super) fn admit(
     wire: &Wire,
     token: &Token,
@@ -68,14 +68,14 @@ pub(super) fn admit(
     Ok(ProvenCoordinator { program: coordinator.program, mac: token.proof(Role::Agent, nonces) })
 }
 
-/// Proves to the coordinator who this is.
+/// Proves the token to the coordinator.
 pub(super) fn welcome(wire: &Wire, proven: &ProvenCoordinator, machine: Machine) -> Result<(), String> {
     Ok(wire.send(&Handshake::Welcome { mac: proven.mac.clone(), machine })?)
 }
 
-/// Tells the other side why not; the same for the log.
+/// Sends the reason of a refusal; returns it for the log.
 pub(super) fn refuse(wire: &Wire, why: &str) -> String {
-    // It may be gone, and is not wanted anyway.
+    // The other side may be gone; it is refused in any case.
     _ = wire.send(&Handshake::Refused { why: why.to_owned() });
     why.to_owned()
 }

@@ -1,27 +1,26 @@
-//! The version, the times and the bounds of the agents' protocol.
+//! The version, times and limits of the agents' protocol.
 
 use std::time::Duration;
 
-/// Version of what coordinator and agents say to each other: both sides must have the same.
+/// The version of the protocol, which must be the same on both sides.
 pub(super) const VERSION: u32 = 1;
-/// Where an agent listens if nobody says otherwise.
+/// The default port of an agent.
 pub const PORT: u16 = 2051;
-/// Nothing was heard for so long: the other side is lost.
+/// Silence after which the other side counts as lost.
 pub(super) const SILENCE_MAX: Duration = Duration::from_secs(5);
 
-/// How often the coordinator asks whether the agent is there, which it answers.
+/// Interval at which the coordinator asks whether the agent is alive.
 pub(super) const BEAT: Duration = Duration::from_secs(1);
-/// How often an agent tells what it has done.
+/// Interval at which an agent reports its progress.
 pub(super) const LIVE_EVERY: Duration = Duration::from_millis(250);
-/// How long before it begins a window must be known to the agent, so that its threads see it in time.
+/// Time before a window by which the agent must know it, so that its threads see it.
 pub(super) const WINDOW_AHEAD: Duration = Duration::from_millis(100);
-/// How far ahead a load may be planned.
+/// The longest time ahead for which a load may be planned.
 pub(super) const BEGIN_AHEAD: Duration = Duration::from_secs(3600);
-/// How long after the window's end an agent may take for its result: calls are still answered, and it is
-/// long.
+/// Time after the window's end in which an agent must send its result: it waits for replies, and the result is long.
 pub(super) const DRAIN_MAX: Duration = Duration::from_secs(120);
-/// An agent that is silent for so long, or whose answers take so long, is doubtful.
+/// Silence or response time from which an agent has a caveat.
 pub(super) const SLOW: Duration = Duration::from_millis(1500);
-/// How far begin, end and window of an agent may be from what was planned, and how wrong its clock may be for
-/// latencies to mean something over all clients.
+/// The largest deviation of an agent's begin, end and window from the plan, and the largest clock error, for latencies
+/// over all clients to be meaningful.
 pub(super) const CLOCK_ERROR_MAX: Duration = Duration::from_millis(1);

@@ -1,5 +1,4 @@
-//! The coordinator's connection to an agent: one thread hears, another one asks each second whether the agent
-//! is there.
+//! The coordinator's connection to an agent: one thread receives, another pings each second.
 
 use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -17,35 +16,33 @@ use super::token::Token;
 use super::wire::{MESSAGE, Wire};
 use crate::error::Error;
 
-/// How often the clock is asked for to find its offset, and how far apart.
+/// The number of clock measurements for an offset, and the time between two.
 const PINGS: usize = 32;
 const PINGS_APART: Duration = Duration::from_millis(2);
 
-/// A connection on which both know who the other one is.
+/// An authenticated connection.
 #[derive(Debug)]
 pub(super) struct Link {
-    /// The agent's address as it was given.
+    /// The agent's address as the user gave it.
     pub(super) name: String,
     wire: Arc<Wire>,
     answers: Receiver<Result<Answer, String>>,
     exchanges: Receiver<Exchange>,
     pace: Arc<Mutex<Pace>>,
-    /// Ends the asking thread when it is dropped.
+    /// Ends the pinging thread on drop.
     _asking: Sender<()>,
 }
 
-/// How quickly an agent answers.
+/// The response times of an agent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
     pub(super) heard: Instant,
-    /// The longest time without a message.
     pub(super) silence: Duration,
-    /// The longest time from a question to its answer.
     pub(super) round_trip: Duration,
 }
 
 impl Link {
-    /// Connects, greets, and begins to listen. What is known of the agent's machine comes with it.
+    /// Connects, authenticates, and starts to receive; returns the agent's machine too.
     pub(super) fn open(name: &str, token: &Token) -> Result<(Self, Machine), Error> {
         let failed = |wrong: String| Error::Agent { agent: name.to_owned(), wrong };
         let stream = connect(name).map_err(failed)?;
@@ -74,13 +71,13 @@ impl Link {
 
     pub(super) fn send(&self, request: &Request) -> Result<(), Error> {
         self.wire.send(request).map_err(|why| {
-            // Its last words say more than a closed connection.
+            // The agent's last message says more than a closed connection.
             let last = self.answers.try_iter().find_map(|heard| said(heard).err());
             self.lost(&last.unwrap_or_else(|| why.into()))
         })
     }
 
-    /// What the agent says within this time.
+    /// The agent's next answer, if one arrives within this time.
     pub(super) fn next(&self, within: Duration) -> Result<Option<Answer>, Error> {
         match self.answers.recv_timeout(within) {
             Ok(heard) => said(heard).map(Some).map_err(|why| self.lost(&why)),
@@ -89,7 +86,7 @@ impl Link {
         }
     }
 
-    /// Finds out how far its clock is from this one.
+    /// Measures the offset of the agent's clock.
     pub(super) fn measure(&self) -> Result<Offset, Error> {
         self.exchanges.try_iter().for_each(drop);
         for _ in 0..PINGS {
@@ -106,7 +103,7 @@ impl Link {
         Offset::of(&exchanges).ok_or_else(|| self.failed("it did not tell its time"))
     }
 
-    /// How quickly it answered since this was asked last.
+    /// The response times since the last call.
     pub(super) fn pace(&self) -> Pace {
         let mut pace = lock(&self.pace);
         std::mem::replace(&mut *pace, Pace::new())
@@ -130,7 +127,7 @@ impl Pace {
     }
 }
 
-/// What the receiving thread has.
+/// The state of the receiving thread.
 struct Listener {
     wire: Arc<Wire>,
     answer: Sender<Result<Answer, String>>,
@@ -139,7 +136,7 @@ struct Listener {
 }
 
 impl Listener {
-    /// Hears until the connection ends, or nobody listens.
+    /// Receives until the connection ends, or the link is dropped.
     fn hear(&self) {
         loop {
             let heard = self.wire.receive(MESSAGE);
@@ -153,7 +150,7 @@ impl Listener {
                 }
                 Ok((answer, _)) => self.answer.send(Ok(answer)).is_ok(),
                 Err(why) => {
-                    // Whoever listens asks no more.
+                    // The link makes no more requests after an error.
                     _ = self.answer.send(Err(why));
                     false
                 }
@@ -173,7 +170,7 @@ fn ping(wire: &Wire) -> Result<(), String> {
     Ok(wire.send(&Request::Ping { asked: wire.now() })?)
 }
 
-/// An answer, unless the agent is gone.
+/// The answer, or the error of a lost agent.
 fn said(heard: Result<Answer, String>) -> Result<Answer, String> {
     match heard {
         Ok(Answer::Bye { why }) => Err(why),

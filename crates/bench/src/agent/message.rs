@@ -1,5 +1,4 @@
-//! What coordinator and agent say to each other. Times are nanoseconds, since 1970 by the agent's clock where
-//! nothing else is said.
+//! Messages between coordinator and agent. Times are nanoseconds, by default since 1970 by the agent's clock.
 
 use report::result::{Machine, Part, TargetFacts};
 use serde::{Deserialize, Serialize};
@@ -8,65 +7,75 @@ use crate::job::Caller;
 use crate::job::Control;
 use crate::job::Job;
 
-/// What is said until each knows who the other one is.
+/// Messages until both sides are authenticated.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "message", rename_all = "kebab-case")]
 pub(super) enum Handshake {
-    /// From each side, first the coordinator.
+    /// Sent by each side, first by the coordinator.
     Hello(Hello),
-    /// The coordinator knows the token.
-    Proof { mac: String },
-    /// So does the agent; what it is on.
-    Welcome { mac: String, machine: Machine },
-    /// From the agent, at any point: not with you, and why.
-    Refused { why: String },
+    Proof {
+        mac: String,
+    },
+    /// The agent's proof, and its machine.
+    Welcome {
+        mac: String,
+        machine: Machine,
+    },
+    /// Sent by the agent at any point, with the reason.
+    Refused {
+        why: String,
+    },
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Hello {
-    /// [`PROTOCOL`].
     pub(super) protocol: String,
-    /// [`super::VERSION`].
     pub(super) version: u32,
-    /// The program's version.
     pub(super) program: String,
-    /// 32 random bytes in hexadecimal.
     pub(super) nonce: String,
 }
 
-/// What a [`Hello`] says to be.
+/// The protocol's name in a [`Hello`].
 pub(super) const PROTOCOL: &str = "plimsoll-agent";
 
-/// From the coordinator.
+/// Messages from the coordinator.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "message", rename_all = "kebab-case")]
 pub(super) enum Request {
-    /// Make an engine for this target that calls as this user; answered by `OpenFile`.
-    Open { target: String, caller: Caller },
-    /// Answered by `Facts`.
+    /// Requests an engine for this target and user; answered by `Opened`.
+    Open {
+        target: String,
+        caller: Caller,
+    },
     Facts,
-    /// Answered by `Progress`, again and again, and `Prepared`.
-    Prepare { job: Box<Job> },
-    /// Begin then; answered by `Live`, again and again, and `Ran`.
-    Run { begin: u64, window: Option<Window> },
-    /// While it runs: where the window is.
+    /// Answered by `Progress`, repeatedly, and `Prepared`.
+    Prepare {
+        job: Box<Job>,
+    },
+    /// Requests a load that begins at `begin`; answered by `Live`, repeatedly, and `Ran`.
+    Run {
+        begin: u64,
+        window: Option<Window>,
+    },
+    /// The window of the running load.
     Window(Window),
-    /// While it runs: end it.
+    /// Ends the running load.
     Stop,
-    /// Answered by `Cleared`.
     Clear,
-    /// At any time; answered by `Pong` at once. `asked` is by the coordinator's clock, for its own use.
-    Ping { asked: u64 },
+    /// Answered by `Pong` at once. `asked` is a time by the coordinator's clock, for its own use.
+    Ping {
+        asked: u64,
+    },
 }
 
-/// Where the window is, after the beginning.
+/// The measurement window, relative to the beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Window {
     pub(super) start: u64,
     pub(super) end: u64,
 }
 
-/// From the agent.
+/// Messages from the agent.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "message", rename_all = "kebab-case")]
 pub(super) enum Answer {
@@ -76,40 +85,38 @@ pub(super) enum Answer {
     Facts {
         facts: Box<TargetFacts>,
     },
-    /// The share done.
     Progress {
         done: f64,
     },
     Prepared,
-    /// What was done since it was told last: second after the beginning, operations, bytes.
+    /// Progress since the last report: second after the beginning, operations, bytes.
     Live {
         seconds: Vec<(usize, u64, u64)>,
     },
-    /// The result; when the load really began and ended after the beginning, as far as the engine tells.
+    /// The result, and the actual beginning and end if the engine reports them.
     Ran {
         part: Box<Part>,
         began: Option<u64>,
         ended: Option<u64>,
     },
     Cleared,
-    /// In place of any of these.
+    /// The error of a request.
     Failed {
         why: String,
     },
-    /// When the question was asked by the coordinator's clock, heard and answered by the agent's.
+    /// The time of the question by the coordinator's clock, and of receipt and answer by the agent's.
     Pong {
         asked: u64,
         heard: u64,
         answered: u64,
     },
-    /// The agent ends, and why.
+    /// The end of the agent, with the reason.
     Bye {
         why: String,
     },
 }
 
 impl Window {
-    /// The window of a load, if it is known yet.
     pub(super) fn of(control: &Control) -> Option<Self> {
         let (start, end) = control.window();
         (start != u64::MAX).then_some(Self { start, end })

@@ -1,11 +1,10 @@
 //! Engines on other machines.
 //!
-//! On each machine that makes load an agent is served ([`serve`]); the coordinator has a [`Remote`] for each,
-//! which is an [`Engine`](crate::engine::Engine) like the one on its own machine. What they say to each other is
-//! drawn in `docs/formats/agent.md`.
+//! Each machine of the load runs an agent ([`serve`]). The coordinator has a [`Remote`] for each, an
+//! [`Engine`](crate::engine::Engine) like the one on its own machine. `docs/formats/agent.md` describes the protocol.
 //!
-//! Either side that hears nothing for [`SILENCE_MAX`](limits::SILENCE_MAX) takes the other one for lost. The
-//! agent then ends its load, and the coordinator the run.
+//! A side that receives nothing for [`SILENCE_MAX`](limits::SILENCE_MAX) considers the other one lost. The agent then
+//! ends its load, and the coordinator the run.
 
 mod clock;
 mod handshake;

@@ -1,14 +1,14 @@
-//! An engine on another machine, as the coordinator sees it.
+//! An engine on another machine.
 
 use std::time::{Duration, Instant};
 
-use report::result::{Doubt, DoubtKind, Machine, Part, TargetFacts};
+use report::result::{Caveat, CaveatKind, Machine, Part, TargetFacts};
 
 use super::clock::{Offset, wall_clock};
 use super::limits::{CLOCK_ERROR_MAX, DRAIN_MAX};
 use super::link::Link;
 use super::message::{Answer, Request, Window};
-use super::timing::{Timing, pace_doubts, quiet_doubt};
+use super::timing::{Timing, pace_caveats, silence_caveat};
 use super::token::Token;
 use crate::engine::interface::Engine;
 use crate::error::Error;
@@ -16,12 +16,11 @@ use crate::job::Caller;
 use crate::job::Job;
 use crate::job::{Control, SECONDS_MAX};
 
-/// How often whoever waits looks at something else: whether the window is known now, whether it is to end.
+/// Interval at which a waiting thread checks for a window, and for a request to stop.
 const LOOK: Duration = Duration::from_millis(20);
-/// How long an agent that is alive may take for what needs no files.
+/// Time in which a live agent answers a request that touches no files.
 const ANSWER_MAX: Duration = Duration::from_secs(60);
 
-/// An agent.
 #[derive(Debug)]
 pub struct Remote {
     link: Link,
@@ -29,11 +28,11 @@ pub struct Remote {
     takes_window_late: bool,
 }
 
-/// How an agent ended its load.
+/// The outcome of a load on an agent.
 struct Ran {
     part: Part,
     really: (Option<u64>, Option<u64>),
-    /// Operations it told of, each second.
+    /// Operations reported for each second.
     seconds: Vec<u64>,
 }
 
@@ -50,8 +49,7 @@ impl Remote {
         Ok(remote)
     }
 
-    /// Has the agent make an engine for a target, which calls as `caller` does but from the agent's own
-    /// addresses.
+    /// Opens an engine at the agent for a target, with `caller`'s user but the agent's own addresses.
     ///
     /// # Errors
     /// The agent knows no such target.
@@ -64,7 +62,7 @@ impl Remote {
         Ok(())
     }
 
-    /// Measures the clock; what is published is the latest offset.
+    /// Measures the clock. The machine's facts contain the latest offset.
     fn measure(&mut self) -> Result<Offset, Error> {
         let offset = self.link.measure()?;
         self.machine.clock_offset_us = offset.ahead as f64 / 1e3;
@@ -72,13 +70,13 @@ impl Remote {
         Ok(offset)
     }
 
-    /// What the agent answers but for progress; within this time, or as long as it is there.
+    /// The agent's next answer other than progress, within this time if there is one.
     fn answer(&self, within: Option<Duration>, progress: &mut dyn FnMut(f64)) -> Result<Answer, Error> {
         let begun = Instant::now();
         loop {
             match self.link.next(LOOK)? {
                 Some(Answer::Progress { done }) => progress(done),
-                // What was on its way when the last load ended.
+                // Messages of the last load that arrive late.
                 Some(Answer::Live { .. }) => {}
                 Some(Answer::Failed { why }) => return Err(self.link.failed(why)),
                 Some(answer) => return Ok(answer),
@@ -98,7 +96,7 @@ impl Remote {
         self.link.failed(format!("it answered what was not asked: {start}"))
     }
 
-    /// Passes on what `control` says until the load is ended.
+    /// Forwards the window and a stop from `control` until the load ends.
     fn follow(&self, control: &Control, mut told: Option<Window>) -> Result<Ran, Error> {
         let (mut stopped, mut seconds) = (None, vec![0; SECONDS_MAX]);
         loop {
@@ -107,7 +105,7 @@ impl Remote {
                 Some(Answer::Ran { part, began, ended }) => {
                     return Ok(Ran { part: *part, really: (began, ended), seconds });
                 }
-                // It says so itself that it was stopped.
+                // The agent reports the stop itself.
                 Some(Answer::Failed { .. }) if stopped.is_some() => return Err(Error::Stopped),
                 Some(Answer::Failed { why }) => return Err(self.link.failed(why)),
                 Some(other) => return Err(self.unexpected(&other)),
@@ -129,7 +127,7 @@ impl Remote {
         }
     }
 
-    /// Judges how a load was run, and moves its times to this machine's clock.
+    /// Adds caveats about timing to a result, and translates its times to this machine's clock.
     fn apply(&self, control: &Control, ran: Ran, clock: (Offset, Offset)) -> Part {
         let Ran { mut part, really, seconds } = ran;
         let (before, after) = clock;
@@ -141,14 +139,14 @@ impl Remote {
             let start = part.started * 1e9 - begin as f64;
             let measured = (start, start + part.seconds * 1e9);
             let timing = Timing { begin: control.begin, window, really, measured, clock };
-            part.doubts.extend(timing.doubts(agent));
-            part.doubts.extend(quiet_doubt(agent, &seconds, window));
+            part.caveats.extend(timing.caveats(agent));
+            part.caveats.extend(silence_caveat(agent, &seconds, window));
         }
-        part.doubts.extend(pace_doubts(agent, self.link.pace()));
+        part.caveats.extend(pace_caveats(agent, self.link.pace()));
         let own = env!("CARGO_PKG_VERSION");
         if self.machine.version != own {
             let text = format!("agent {agent} is plimsoll {}, the coordinator {own}", self.machine.version);
-            part.doubts.push(Doubt::new(DoubtKind::Other, text));
+            part.caveats.push(Caveat::new(CaveatKind::Other, text));
         }
         let started = Duration::try_from_secs_f64(part.started).unwrap_or_default();
         part.started -= before.between(&after, nanoseconds(started)) / 1e9;
@@ -177,11 +175,11 @@ impl Engine for Remote {
         }
     }
 
-    /// As everywhere. That the agent was slow, or not in time, is among the doubts of what it brings. Its
-    /// clock is measured first, so the beginning should be a second ahead.
+    /// Runs the load on the agent; delays of the agent become caveats of the part. The clock is measured first, so the
+    /// beginning should be a second ahead.
     fn run(&mut self, control: &Control) -> Result<Part, Error> {
         let before = self.measure()?;
-        // What was before does not count.
+        // Discards the measurements before the load.
         _ = self.link.pace();
         let window = Window::of(control);
         self.link.send(&Request::Run { begin: before.theirs(control.begin), window })?;
@@ -203,7 +201,7 @@ impl Engine for Remote {
     }
 }
 
-/// Whether a machine's clock is known well enough for latencies over all clients to mean something.
+/// Checks that a machine's clock is known well enough for latencies over all clients.
 ///
 /// # Errors
 /// It is not: by how much, and how much is allowed.
@@ -219,7 +217,7 @@ pub fn check_clock(machine: &Machine) -> Result<(), Error> {
     )))
 }
 
-/// Counts here what was done there.
+/// Adds the agent's counts to `control`.
 fn feed(control: &Control, seconds: &mut [u64], news: &[(usize, u64, u64)]) {
     for &(second, ops, bytes) in news {
         control.count((second as u64).saturating_mul(1_000_000_000), ops, bytes);
@@ -236,7 +234,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_clock_must_be_known_to_a_millisecond() {
+    fn clock_must_be_known_to_a_millisecond() {
         let machine =
             |clock_bound_us| Machine { name: "a:1".to_owned(), clock_bound_us, ..Machine::default() };
         assert!(check_clock(&machine(1000.0)).is_ok());

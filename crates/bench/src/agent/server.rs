@@ -1,4 +1,4 @@
-//! The agent: listens, and lets one coordinator at a time use engines of this machine.
+//! The agent: listens, and serves one coordinator at a time with engines of this machine.
 
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,12 +19,12 @@ use super::wrong_tokens::WrongTokens;
 use crate::error::Error;
 use crate::machine::machine_facts;
 
-/// How often the listening thread looks whether it is to end.
+/// Interval at which the listening thread checks whether to stop.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-/// How long the end waits for an engine.
+/// Time in which an engine must stop.
 const PATIENCE: Duration = Duration::from_secs(35);
 
-/// An agent that is served until it is stopped.
+/// A running agent.
 #[derive(Debug)]
 pub struct Agent {
     shared: Arc<Shared>,
@@ -32,14 +32,13 @@ pub struct Agent {
     listening: JoinHandle<()>,
 }
 
-/// What all connections share.
+/// State that all connections share.
 struct Shared {
     token: Token,
     make_engine: MakeEngine,
     now: Now,
     wrong_tokens: Mutex<WrongTokens>,
     unauthenticated: Mutex<Unauthenticated>,
-    /// Whoever uses it.
     coordinator: Mutex<Option<Coordinator>>,
     ending: AtomicBool,
 }
@@ -49,8 +48,8 @@ struct Coordinator {
     wire: Arc<Wire>,
 }
 
-/// Serves an agent at `listener`, to whoever has the token. `make_engine` makes what the coordinators ask
-/// for. `now` is this machine's clock, by which those engines begin, too.
+/// Serves an agent at `listener`, to coordinators that have the token. `make_engine` opens the engines that they request. `now`
+/// is this machine's clock, by which those engines begin.
 ///
 /// # Errors
 /// The listener is of no use.
@@ -74,20 +73,20 @@ pub fn serve(listener: TcpListener, token: Token, make_engine: MakeEngine, now: 
 }
 
 impl Agent {
-    /// Where it listens.
+    /// The address on which the agent listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Takes no more coordinators, tells the one that is there, and ends its load.
+    /// Refuses new coordinators, disconnects the current one, and ends its load.
     pub fn stop(self) {
         self.shared.ending.store(true, Ordering::Release);
         if let Some(coordinator) = &*self.shared.coordinator() {
-            // It may be gone.
+            // The coordinator may be gone.
             _ = coordinator.wire.send(&Answer::Bye { why: "it was told to end".to_owned() });
             coordinator.wire.close();
         }
-        // A thread that panicked has nothing more to do, either.
+        // A panicked thread has ended too.
         _ = self.listening.join();
         let deadline = Instant::now() + PATIENCE;
         while self.shared.coordinator().is_some() && Instant::now() < deadline {
@@ -99,7 +98,7 @@ impl Agent {
 fn listen(listener: &TcpListener, shared: &Arc<Shared>) {
     while !shared.ending.load(Ordering::Acquire) {
         let mut listening = [PollFd::new(listener, PollFlags::IN)];
-        // Whatever is wrong shows when accepting.
+        // An error shows again at the accept.
         _ = poll(&mut listening, Some(&LOOK));
         match listener.accept() {
             Ok((stream, from)) => shared.take(stream, from),
@@ -121,7 +120,7 @@ impl Shared {
         self.unauthenticated.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives a connection a thread of its own.
+    /// Starts a thread for a connection.
     fn take(self: &Arc<Self>, stream: TcpStream, from: SocketAddr) {
         let Some(pending) = self.unauthenticated().enter(&stream, from) else {
             tracing::warn!(%from, "too many connections at a time: closed");
@@ -138,7 +137,7 @@ impl Shared {
         });
     }
 
-    /// Authenticates a coordinator and takes it.
+    /// Authenticates a coordinator and serves it.
     fn authenticate(&self, stream: TcpStream, from: SocketAddr) -> Result<Arc<Wire>, String> {
         let wire = Arc::new(Wire::new(stream, self.now).map_err(|wrong| wrong.to_string())?);
         let address: IpAddr = from.ip();
@@ -149,7 +148,7 @@ impl Shared {
         Ok(wire)
     }
 
-    /// Takes the coordinator, unless there is one already.
+    /// Registers the coordinator, unless there is one.
     fn claim(&self, coordinator: Coordinator) -> Result<(), String> {
         let mut current = self.coordinator();
         match &*current {

@@ -1,5 +1,4 @@
-//! What an agent does for its coordinator, in three threads: one hears, one works, one tells how far the load
-//! is.
+//! An agent's work for its coordinator, in three threads: one receives, one works, one reports progress.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
@@ -16,31 +15,30 @@ use crate::job::Caller;
 use crate::job::Job;
 use crate::job::{Control, SECONDS_MAX};
 
-/// Makes an engine for a target, given as the coordinator was given it, as [`crate::engine::open`] does.
+/// Opens an engine for a target as the coordinator named it, as [`crate::engine::open`] does.
 pub type MakeEngine = Box<dyn Fn(&str, &Caller) -> Result<Box<dyn Engine>, Error> + Send + Sync>;
 
-/// How often a coordinator is told how far the files are.
+/// Interval at which the coordinator receives the progress of the layout.
 const PROGRESS_EVERY: Duration = Duration::from_millis(200);
-/// In nanoseconds.
 const SECOND: u64 = 1_000_000_000;
 
-/// A coordinator, from its welcome to its end.
+/// A coordinator's connection, from its welcome to its end.
 pub(super) struct Session<'a> {
     wire: &'a Wire,
     make_engine: &'a MakeEngine,
     running: Mutex<Option<Arc<Load>>>,
 }
 
-/// A load that runs.
+/// A running load.
 struct Load {
     control: Control,
-    /// What was told of each second.
-    told: Mutex<Vec<(u64, u64)>>,
-    /// Why there can be no result.
+    /// The operations and bytes reported of each second.
+    reported: Mutex<Vec<(u64, u64)>>,
+    /// The reason why there can be no result.
     wrong: Mutex<Option<String>>,
 }
 
-/// What the working thread does.
+/// Requests to the working thread.
 enum Order {
     Open(String, Caller),
     Facts,
@@ -54,7 +52,7 @@ impl<'a> Session<'a> {
         Self { wire, make_engine, running: Mutex::default() }
     }
 
-    /// Does what the coordinator asks for until it is gone, and its load is ended; says why it is over.
+    /// Serves the coordinator until it disconnects and its load has ended; returns the reason.
     pub(super) fn attend(&self) -> String {
         let (orders, to_do) = mpsc::sync_channel(1);
         let (going_on, ending) = mpsc::channel::<()>();
@@ -75,7 +73,7 @@ impl<'a> Session<'a> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hears until the coordinator is gone.
+    /// Receives until the coordinator disconnects.
     fn hear(&self, orders: &SyncSender<Order>) -> Result<std::convert::Infallible, String> {
         loop {
             let (request, heard) = self.wire.receive(MESSAGE)?;
@@ -152,7 +150,7 @@ impl<'a> Session<'a> {
         let text = |wrong: Error| wrong.to_string();
         if let Order::Open(target, caller) = order {
             tracing::info!(target, "opens a target");
-            // The old one ends its connections before a new one makes its own.
+            // The old engine closes its connections before the new one opens its own.
             *place = None;
             let engine = place.insert((self.make_engine)(&target, &caller).map_err(text)?);
             return Ok(Answer::Opened { takes_window_late: engine.takes_window_late() });
@@ -172,13 +170,13 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Tells how far the files are, now and then.
+    /// Reports the progress of the layout at intervals.
     fn progress(&self) -> impl FnMut(f64) {
         let mut told: Option<Instant> = None;
         move |done| {
             if told.is_none_or(|told| told.elapsed() >= PROGRESS_EVERY) {
                 told = Some(Instant::now());
-                // The hearing thread notices whatever is wrong.
+                // The receiving thread reports any error.
                 _ = self.wire.send(&Answer::Progress { done });
             }
         }
@@ -204,7 +202,7 @@ impl<'a> Session<'a> {
         Ok(Answer::Ran { part: Box::new(part), began, ended })
     }
 
-    /// Tells how far the load is until the session ends.
+    /// Reports the progress of the load until the session ends.
     fn tell(&self, ending: &Receiver<()>) {
         while ending.recv_timeout(LIVE_EVERY) == Err(RecvTimeoutError::Timeout) {
             let running = self.running().clone();
@@ -216,7 +214,7 @@ impl<'a> Session<'a> {
     }
 
     fn tell_of(&self, load: &Load) {
-        let mut told = load.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut told = load.reported.lock().unwrap_or_else(PoisonError::into_inner);
         let news = (0..SECONDS_MAX).filter_map(|second| {
             let ((ops, bytes), before) = (load.control.second(second), &mut told[second]);
             let new = (ops.saturating_sub(before.0), bytes.saturating_sub(before.1));
@@ -224,13 +222,13 @@ impl<'a> Session<'a> {
             (new != (0, 0)).then_some((second, new.0, new.1))
         });
         let seconds = news.collect();
-        // The hearing thread notices whatever is wrong.
+        // The receiving thread reports any error.
         _ = self.wire.send(&Answer::Live { seconds });
     }
 }
 
 impl Load {
-    /// A load that is to begin then; `now` is when that was heard.
+    /// A load that begins at `begin`; `now` is the time of the request.
     fn plan(begin: u64, window: Option<Window>, now: u64) -> Result<Self, String> {
         if begin <= now {
             let late = Duration::from_nanos(now - begin);
@@ -247,20 +245,20 @@ impl Load {
             }
             None => Control::new(begin),
         };
-        Ok(Self { control, told: Mutex::new(vec![(0, 0); SECONDS_MAX]), wrong: Mutex::default() })
+        Ok(Self { control, reported: Mutex::new(vec![(0, 0); SECONDS_MAX]), wrong: Mutex::default() })
     }
 
     fn wrong(&self) -> MutexGuard<'_, Option<String>> {
         self.wrong.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends it without a result.
+    /// Ends the load without a result.
     fn give_up(&self, why: String) {
         self.wrong().get_or_insert(why);
         self.control.stop();
     }
 
-    /// Sets the window if it has not begun yet.
+    /// Sets the window unless it has passed.
     fn set_window(&self, window: Window, now: u64) -> Result<(), String> {
         window.check()?;
         if Window::of(&self.control).is_some() {
@@ -282,7 +280,7 @@ impl Load {
         Ok(())
     }
 
-    /// Ends it if it has run longer than any load may, with all calls answered.
+    /// Ends the load if it runs longer than any load may.
     fn end_if_forgotten(&self, now: u64) {
         let longest = nanoseconds(DRAIN_MAX) + SECONDS_MAX as u64 * SECOND;
         if now.saturating_sub(self.control.begin) > longest {

@@ -1,33 +1,32 @@
-//! Whether an agent did what was planned when it was planned.
+//! Checks of an agent's timing against the plan.
 
-use report::result::{Doubt, DoubtKind};
+use report::result::{Caveat, CaveatKind};
 
 use super::clock::Offset;
 use super::limits::{CLOCK_ERROR_MAX, SLOW};
 use super::link::Pace;
 use super::message::Window;
 
-/// So many seconds of a window without an operation are remarkable.
+/// Seconds in a row without an operation that make a caveat.
 const QUIET_S: usize = 3;
 
-/// When a load was planned and what became of it. Nanoseconds; what has no other clock is after the
-/// beginning, by the agent's clock.
+/// The planned and the actual times of a load, in nanoseconds; by default after the beginning, by the agent's clock.
 #[derive(Debug)]
 pub(super) struct Timing {
-    /// When it was to begin, since 1970 by the coordinator's clock.
+    /// The planned beginning, since 1970 by the coordinator's clock.
     pub(super) begin: u64,
     pub(super) window: Window,
-    /// When the first operation was really sent, and when the last one was.
+    /// The times of the first and of the last operation.
     pub(super) really: (Option<u64>, Option<u64>),
-    /// Where the window really was.
+    /// The window's actual start and end.
     pub(super) measured: (f64, f64),
-    /// The agent's clock before and after.
+    /// The agent's clock before and after the load.
     pub(super) clock: (Offset, Offset),
 }
 
 impl Timing {
-    /// What is doubtful about it.
-    pub(super) fn doubts(&self, agent: &str) -> Vec<Doubt> {
+    /// The caveats about the agent's timing.
+    pub(super) fn caveats(&self, agent: &str) -> Vec<Caveat> {
         let Window { start, end } = self.window;
         let (began, ended) = self.really;
         let points = [
@@ -46,11 +45,11 @@ impl Timing {
         let vague = (bound > most).then(|| {
             format!("the clock of agent {agent} is known to {bound:.1} ms only: when it began is not certain")
         });
-        late.chain(vague).map(|text| Doubt::new(DoubtKind::Other, text)).collect()
+        late.chain(vague).map(|text| Caveat::new(CaveatKind::Other, text)).collect()
     }
 
-    /// How much more the agent's clock is ahead at so many nanoseconds after the beginning than it was when
-    /// the beginning was translated.
+    /// The drift of the agent's clock since the beginning was translated, at this many nanoseconds after the
+    /// beginning.
     fn drift(&self, after: u64) -> f64 {
         let (before, later) = self.clock;
         before.between(&later, self.begin + after) - before.ahead as f64
@@ -61,19 +60,19 @@ impl Timing {
     }
 }
 
-/// What is doubtful about an agent that answers slowly.
-pub(super) fn pace_doubts(agent: &str, pace: Pace) -> Vec<Doubt> {
+/// The caveats about an agent that answers slowly.
+pub(super) fn pace_caveats(agent: &str, pace: Pace) -> Vec<Caveat> {
     let points = [("was silent for", pace.silence), ("took as long to answer as", pace.round_trip)];
     let slow = points.into_iter().filter(|(_, time)| *time > SLOW);
     slow.map(|(what, time)| {
         let text = format!("agent {agent} {what} {:.1} s: its machine may be overloaded", time.as_secs_f64());
-        Doubt::new(DoubtKind::Other, text)
+        Caveat::new(CaveatKind::Other, text)
     })
     .collect()
 }
 
-/// What is doubtful about an agent's operations, told second by second.
-pub(super) fn quiet_doubt(agent: &str, seconds: &[u64], window: Window) -> Option<Doubt> {
+/// The caveat about seconds in which an agent reported no operation.
+pub(super) fn silence_caveat(agent: &str, seconds: &[u64], window: Window) -> Option<Caveat> {
     let [start, end] = [window.start.div_ceil(1_000_000_000), window.end / 1_000_000_000]
         .map(|second| usize::try_from(second).unwrap_or(usize::MAX));
     let has_begun = seconds.iter().any(|&ops| ops > 0);
@@ -84,7 +83,7 @@ pub(super) fn quiet_doubt(agent: &str, seconds: &[u64], window: Window) -> Optio
     });
     (has_begun && longest >= QUIET_S).then(|| {
         let text = format!("agent {agent} told of no operation for {longest} s of the window");
-        Doubt::new(DoubtKind::Other, text)
+        Caveat::new(CaveatKind::Other, text)
     })
 }
 
@@ -108,49 +107,49 @@ mod tests {
     }
 
     #[track_caller]
-    fn assert_doubt(timing: &Timing, wanted: &str) {
-        let doubts = timing.doubts("a:1");
-        assert!(doubts.len() == 1 && doubts[0].text.contains(wanted), "{doubts:?}");
+    fn assert_caveat(timing: &Timing, wanted: &str) {
+        let caveats = timing.caveats("a:1");
+        assert!(caveats.len() == 1 && caveats[0].text.contains(wanted), "{caveats:?}");
     }
 
     #[test]
-    fn a_millisecond_is_not_doubtful_and_more_is() {
-        assert_eq!(timing().doubts("a:1"), []);
-        assert_eq!(Timing { really: (None, None), ..timing() }.doubts("a:1"), []);
+    fn deviation_above_a_millisecond_is_a_caveat() {
+        assert_eq!(timing().caveats("a:1"), []);
+        assert_eq!(Timing { really: (None, None), ..timing() }.caveats("a:1"), []);
         let ended = timing().really.1;
-        assert_doubt(&Timing { really: (Some(1_600_000), ended), ..timing() }, "a:1 began 1.6 ms after");
-        assert_doubt(&Timing { really: (None, Some(11 * SECOND)), ..timing() }, "ended -1000.0 ms");
+        assert_caveat(&Timing { really: (Some(1_600_000), ended), ..timing() }, "a:1 began 1.6 ms after");
+        assert_caveat(&Timing { really: (None, Some(11 * SECOND)), ..timing() }, "ended -1000.0 ms");
         let measured = (2.0e9, 12.0e9 + 3e6);
-        assert_doubt(&Timing { measured, ..timing() }, "ended its window 3.0 ms");
+        assert_caveat(&Timing { measured, ..timing() }, "ended its window 3.0 ms");
     }
 
     #[test]
-    fn a_clock_that_drifts_or_is_not_known_is_doubtful() {
+    fn clock_that_drifts_or_is_unknown_is_a_caveat() {
         let mut drifting = timing();
         drifting.clock.1.ahead += 14_000_000;
         // The window was where the agent's own clock had it: 3 and 13 ms too early.
-        let said = drifting.doubts("a:1");
+        let said = drifting.caveats("a:1");
         let [start, end, ended] = said.as_slice() else { panic!("{said:?}") };
         assert!(start.text.contains("began its window -3.0 ms"), "{start:?}");
         assert!(end.text.contains("ended its window -13.0 ms"), "{end:?}");
         assert!(ended.text.contains("ended -12.1 ms"), "{ended:?}");
         let mut vague = timing();
         vague.clock.0.bound = 1_500_000;
-        assert_doubt(&vague, "known to 1.5 ms only");
+        assert_caveat(&vague, "known to 1.5 ms only");
     }
 
     #[test]
-    fn slow_agents_are_doubtful() {
+    fn slow_agents_have_caveats() {
         let seconds = [9, 9, 9, 9, 0, 0, 9, 9, 9, 9, 9, 9, 0, 0];
-        assert_eq!(quiet_doubt("a:1", &seconds, WINDOW), None);
-        assert!(quiet_doubt("a:1", &seconds[..9], WINDOW).unwrap().text.contains("no operation for 3 s"));
-        assert_eq!(quiet_doubt("a:1", &[], WINDOW), None, "one that never tells");
+        assert_eq!(silence_caveat("a:1", &seconds, WINDOW), None);
+        assert!(silence_caveat("a:1", &seconds[..9], WINDOW).unwrap().text.contains("no operation for 3 s"));
+        assert_eq!(silence_caveat("a:1", &[], WINDOW), None, "one that never tells");
         let pace = |silence, round_trip| {
             let [silence, round_trip] = [silence, round_trip].map(Duration::from_millis);
             Pace { silence, round_trip, heard: Instant::now() }
         };
-        assert_eq!(pace_doubts("a:1", pace(1400, 1400)), []);
-        assert_eq!(pace_doubts("a:1", pace(1600, 1)).len(), 1);
-        assert_eq!(pace_doubts("a:1", pace(1, 2600)).len(), 1);
+        assert_eq!(pace_caveats("a:1", pace(1400, 1400)), []);
+        assert_eq!(pace_caveats("a:1", pace(1600, 1)).len(), 1);
+        assert_eq!(pace_caveats("a:1", pace(1, 2600)).len(), 1);
     }
 }

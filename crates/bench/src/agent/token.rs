@@ -1,4 +1,4 @@
-//! The secret that coordinator and agents share, and how each proves that it knows it without telling it.
+//! The secret that coordinator and agents share, and proofs of it that do not reveal it.
 
 use std::fmt;
 use std::fs::File;
@@ -9,16 +9,15 @@ use sha2::{Digest, Sha256};
 
 use crate::error::Error;
 
-/// Fewest and most bytes of a token. How well it guards is a matter of its randomness.
+/// Fewest and most bytes of a token, which should be random.
 const BYTES: std::ops::RangeInclusive<usize> = 16..=1024;
-/// Bytes that SHA-256 takes at a time.
+/// The block size of SHA-256.
 const BLOCK: usize = 64;
 
-/// A shared secret.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token(String);
 
-/// Who proves.
+/// The side that proves.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Role {
     Coordinator,
@@ -26,7 +25,7 @@ pub(super) enum Role {
 }
 
 impl Token {
-    /// The token in a file, without spaces and line ends around it.
+    /// Reads the token from a file, without surrounding white space.
     ///
     /// # Errors
     /// The file cannot be read, others than its owner may read it, or what it holds is no token.
@@ -42,7 +41,7 @@ impl Token {
         text.trim().parse().map_err(|wrong| Error::Plan(format!("the token file {shown}: {wrong}")))
     }
 
-    /// What proves to the other side, which sent one of the nonces, that `role` knows the token.
+    /// The proof that `role` knows the token, for the nonces of coordinator and agent.
     pub(super) fn proof(&self, role: Role, [coordinators, agents]: [&str; 2]) -> String {
         let role = match role {
             Role::Coordinator => "coordinator",
@@ -52,7 +51,7 @@ impl Token {
         hex(&hmac(self.0.as_bytes(), message.as_bytes()))
     }
 
-    /// Whether `proof` is that of `role`, in a time that does not depend on where it differs.
+    /// Whether `proof` is that of `role`, compared in constant time.
     pub(super) fn is_proven(&self, proof: &str, role: Role, nonces: [&str; 2]) -> bool {
         let wanted = self.proof(role, nonces);
         let differing = wanted.bytes().zip(proof.bytes()).fold(0, |differing, (a, b)| differing | (a ^ b));
@@ -74,13 +73,13 @@ impl std::str::FromStr for Token {
 }
 
 impl fmt::Debug for Token {
-    /// Does not tell it.
+    /// Hides the secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Token")
     }
 }
 
-/// A number that was never used before, as 64 hexadecimal digits.
+/// A random number as 64 hexadecimal digits.
 pub(super) fn nonce() -> Result<String, Error> {
     let mut bytes = [0; 32];
     let read = File::open("/dev/urandom").and_then(|mut random| random.read_exact(&mut bytes));
@@ -88,7 +87,7 @@ pub(super) fn nonce() -> Result<String, Error> {
     Ok(hex(&bytes))
 }
 
-/// Whether a nonce of the other side is one.
+/// Whether the other side's nonce has the right form.
 pub(super) fn is_nonce(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|digit| digit.is_ascii_hexdigit())
 }
@@ -135,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_proof_holds_for_one_role_and_its_nonces() {
+    fn proof_holds_for_one_role_and_its_nonces() {
         let token: Token = "0123456789abcdef".parse().unwrap();
         let other: Token = "0123456789abcdeF".parse().unwrap();
         let [one, two] = [nonce().unwrap(), nonce().unwrap()];
@@ -152,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_file_is_for_its_owner_alone() {
+    fn token_file_is_for_its_owner_alone() {
         let dir = tempfile::tempdir().unwrap();
         let file = |name: &str, mode, text: &str| {
             let path = dir.path().join(name);

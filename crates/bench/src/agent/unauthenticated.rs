@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 
-/// So many at a time.
+/// Most connections that are not yet authenticated.
 const UNAUTHENTICATED_MAX: usize = 16;
-/// So many with those that were told to end and have not yet done so.
+/// Most threads of such connections, with those that were told to end and still run.
 const THREADS_MAX: usize = 4 * UNAUTHENTICATED_MAX;
 
-/// All of them, the oldest first.
+/// The connections, the oldest first.
 #[derive(Default)]
 pub(super) struct Unauthenticated {
     next: u64,
@@ -17,13 +17,13 @@ pub(super) struct Unauthenticated {
 
 struct Pending {
     from: IpAddr,
-    /// `None` once it was ended.
+    /// `None` after the connection was closed.
     stream: Option<TcpStream>,
 }
 
 impl Unauthenticated {
-    /// One more; its number, by which it leaves. If there are too many, the oldest ends, of those from the
-    /// address with most. `None` if there is no room for it.
+    /// Adds a connection, and returns its number. If there are too many, closes the oldest from the address with the
+    /// most. `None` if there is no room.
     pub(super) fn enter(&mut self, stream: &TcpStream, from: SocketAddr) -> Option<u64> {
         let mut counts = HashMap::<IpAddr, usize>::new();
         for pending in self.each.values().filter(|pending| pending.stream.is_some()) {
@@ -38,7 +38,7 @@ impl Unauthenticated {
                 pending.stream.is_some() && counts.get(&pending.from).copied() == most
             };
             let oldest = self.each.values_mut().find(has_most).and_then(|pending| pending.stream.take());
-            // It may have ended by itself.
+            // The connection may already be closed.
             _ = oldest?.shutdown(Shutdown::Both);
         }
         let stream = Some(stream.try_clone().ok()?);
@@ -48,7 +48,7 @@ impl Unauthenticated {
         Some(number)
     }
 
-    /// It is known by now, or gone.
+    /// Removes a connection that is authenticated or closed.
     pub(super) fn leave(&mut self, number: u64) {
         self.each.remove(&number);
     }
@@ -61,7 +61,7 @@ mod tests {
     use std::net::TcpListener;
 
     #[test]
-    fn the_oldest_of_the_address_with_most_gives_way() {
+    fn oldest_of_the_address_with_most_gives_way() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let pair =
             || (TcpStream::connect(listener.local_addr().unwrap()).unwrap(), listener.accept().unwrap().0);

@@ -1,4 +1,4 @@
-//! Messages on a connection: four bytes of length, big endian, and so many bytes of JSON.
+//! Messages on a connection: a length of four bytes, big endian, and JSON of this length.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -13,20 +13,21 @@ use super::clock::Now;
 use super::limits::SILENCE_MAX;
 use crate::error::Error;
 
-/// What a message that is waited for may take.
+/// The limits of a message that is received.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
     bytes: usize,
-    /// From waiting for it to its last byte. It must begin, and go on, within [`SILENCE_MAX`].
+    /// Time until the last byte. The message must begin, and continue, within [`SILENCE_MAX`].
     time: Duration,
 }
 
-/// As long as the other side may be anybody.
+/// The limits before the other side is authenticated.
 pub(super) const HANDSHAKE: Bounds = Bounds { bytes: 1 << 10, time: Duration::from_secs(5) };
-/// Afterwards. The longest message is a result: each client has its seconds, each operation its distribution.
+/// The limits after authentication. The longest message is a result, with seconds by client and distributions by
+/// operation.
 pub(super) const MESSAGE: Bounds = Bounds { bytes: 64 << 20, time: Duration::from_secs(120) };
 
-/// A connection between a coordinator and an agent, the same on either side.
+/// A connection between a coordinator and an agent.
 #[derive(Debug)]
 pub(super) struct Wire {
     stream: TcpStream,
@@ -35,12 +36,12 @@ pub(super) struct Wire {
     now: Now,
 }
 
-/// Why a message could not be sent.
+/// The reason why a message was not sent.
 #[derive(Debug)]
 pub(super) enum Unsent {
-    /// It would be longer than what the other side takes; the connection is as it was.
+    /// The message is longer than the other side accepts; nothing was sent.
     TooLong(String),
-    /// The connection is of no use any more.
+    /// The connection is lost.
     Lost(String),
 }
 
@@ -55,12 +56,10 @@ impl Wire {
         Ok(Self { stream, sending: Mutex::new(()), closed: AtomicBool::new(false), now })
     }
 
-    /// The time by this side's clock.
     pub(super) fn now(&self) -> u64 {
         (self.now)()
     }
 
-    /// Sends a message, whole.
     pub(super) fn send(&self, message: &impl Serialize) -> Result<(), Unsent> {
         let mut bytes = vec![0; 4];
         let written = serde_json::to_writer(&mut bytes, message);
@@ -76,7 +75,7 @@ impl Wire {
         (&self.stream).write_all(&bytes).map_err(|wrong| Unsent::Lost(why(&wrong)))
     }
 
-    /// The next message, and when it was there.
+    /// The next message, and the time of its arrival.
     pub(super) fn receive<M: DeserializeOwned>(&self, bounds: Bounds) -> Result<(M, u64), String> {
         let deadline = Instant::now() + bounds.time;
         let mut mark = [0; 4];
@@ -108,20 +107,20 @@ impl Wire {
         Ok(())
     }
 
-    /// Ends the connection for both sides and all threads.
+    /// Closes the connection for both sides and all threads.
     pub(super) fn close(&self) {
         self.closed.store(true, Ordering::Release);
-        // It may have ended already.
+        // The connection may already be closed.
         _ = self.stream.shutdown(Shutdown::Both);
     }
 
-    /// Whether this side ended it.
+    /// Whether this side closed the connection.
     pub(super) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
     }
 }
 
-/// What happened to the connection, in words.
+/// Describes an error of the connection.
 fn why(wrong: &std::io::Error) -> String {
     match wrong.kind() {
         ErrorKind::WouldBlock | ErrorKind::TimedOut => {
@@ -152,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_is_its_length_and_json() {
+    fn message_is_its_length_and_json() {
         let (wire, mut far) = pair();
         wire.send(&["é"]).unwrap();
         let mut bytes = [0; 10];
@@ -165,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_ends_it() {
+    fn malformed_message_ends_the_connection() {
         for (bytes, wanted) in [
             (&b"\0\0\x04\x01"[..], "1025 bytes; 1024 are allowed"),
             (b"\0\0\0\x02{]", "no message"),

@@ -1,42 +1,40 @@
-//! Limits how often an address may send wrong tokens.
+//! Limits the rate of wrong tokens from an address.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-/// Wrong tokens from one address before it has to wait.
+/// Wrong tokens from an address before it has to wait.
 const WRONG_TOKENS_MAX: u32 = 10;
-/// The time in which one of them is forgiven.
+/// Time after which one wrong token is forgiven.
 const FORGIVEN: Duration = Duration::from_secs(1);
-/// Addresses that are remembered.
+/// Most addresses in the table.
 const ADDRESSES_MAX: usize = 1024;
 
-/// Wrong tokens by address.
 #[derive(Debug, Default)]
 pub(super) struct WrongTokens {
     by: HashMap<IpAddr, (u32, Instant)>,
 }
 
 impl WrongTokens {
-    /// Whether an address may try at all.
+    /// Whether an address may try a token.
     pub(super) fn may_try(&self, from: IpAddr, now: Instant) -> bool {
-        self.by.get(&from).is_none_or(|&wrong_tokens| left(wrong_tokens, now) < WRONG_TOKENS_MAX)
+        self.by.get(&from).is_none_or(|&(count, since)| unforgiven(count, since, now) < WRONG_TOKENS_MAX)
     }
 
-    /// Remembers a wrong token.
     pub(super) fn was_wrong(&mut self, from: IpAddr, now: Instant) {
-        self.by.retain(|_, wrong_tokens| left(*wrong_tokens, now) > 0);
+        self.by.retain(|_, &mut (count, since)| unforgiven(count, since, now) > 0);
         if self.by.len() >= ADDRESSES_MAX {
             let oldest = self.by.iter().min_by_key(|(_, (_, since))| *since).map(|(from, _)| *from);
             oldest.inspect(|oldest| _ = self.by.remove(oldest));
         }
         let wrong_tokens = self.by.entry(from).or_insert((0, now));
-        *wrong_tokens = (left(*wrong_tokens, now) + 1, now);
+        *wrong_tokens = (unforgiven(wrong_tokens.0, wrong_tokens.1, now) + 1, now);
     }
 }
 
-/// How many of so many wrong tokens are not forgiven yet.
-fn left((count, since): (u32, Instant), now: Instant) -> u32 {
+/// The number of wrong tokens that are still counted.
+fn unforgiven(count: u32, since: Instant, now: Instant) -> u32 {
     let forgiven = now.saturating_duration_since(since).as_secs() / FORGIVEN.as_secs();
     count.saturating_sub(u32::try_from(forgiven).unwrap_or(u32::MAX))
 }

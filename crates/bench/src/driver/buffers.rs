@@ -1,4 +1,4 @@
-//! Bytes on their way: calls gathered into one send, replies cut out of what one receive brought.
+//! Buffers of a connection: calls gathered for one send, replies split from one receive.
 
 use std::io::{self, IoSlice, Read, Write};
 use std::net::TcpStream;
@@ -11,9 +11,9 @@ use xdr::Writer;
 use crate::error::Error;
 use crate::pattern::Payload;
 
-/// Pieces handed to the kernel at once.
+/// Most slices in one system call.
 const PIECES: usize = 128;
-/// Enough of a READ reply to hold everything before the data.
+/// Bytes that hold everything before the data in a READ reply.
 const PEEK: usize = 256;
 
 #[derive(Clone, Debug)]
@@ -36,7 +36,7 @@ impl Outbox {
         Self { heads: Vec::with_capacity(depth * 512), segments: Vec::with_capacity(depth * 2 + 2) }
     }
 
-    /// Starts a call with `template`: a record mark, an xid and whatever is the same for all such calls.
+    /// Starts a call with `template`: a record mark, an xid, and the bytes that all such calls share.
     #[inline]
     pub(crate) fn begin(&mut self, template: &[u8]) -> usize {
         let start = self.heads.len();
@@ -44,13 +44,12 @@ impl Outbox {
         start
     }
 
-    /// Appends to the call begun.
     #[inline]
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         self.heads.extend_from_slice(bytes);
     }
 
-    /// Adds a message of SMB that `write` appends, framed and protected already; a slot's payload follows it.
+    /// Adds a message of SMB from `write`, already framed and protected; a slot's payload follows it.
     #[inline]
     pub(crate) fn push_message(&mut self, payload: Option<(usize, u32)>, write: impl FnOnce(&mut Vec<u8>)) {
         let start = self.heads.len();
@@ -58,7 +57,7 @@ impl Outbox {
         self.add(start, payload);
     }
 
-    /// Adds what was appended since `start` to what is to be sent, and a slot's payload behind it.
+    /// Adds a segment for the bytes since `start`, and one for a slot's payload.
     #[inline]
     fn add(&mut self, start: usize, payload: Option<(usize, u32)>) {
         let end = self.heads.len();
@@ -71,19 +70,18 @@ impl Outbox {
         }
     }
 
-    /// Replaces bytes of the calls not yet sent, from `at` on, counted as [`Self::begin`] counts.
+    /// Replaces unsent bytes from `at` on; [`Self::begin`] returns such an offset.
     #[inline]
     pub(crate) fn patch(&mut self, at: usize, bytes: &[u8]) {
         self.heads[at..at + bytes.len()].copy_from_slice(bytes);
     }
 
-    /// Appends encoded arguments to the call begun.
     #[inline]
     pub(crate) fn encode_with(&mut self, encode: impl FnOnce(&mut Writer<'_>)) {
         encode(&mut Writer::new(&mut self.heads));
     }
 
-    /// Ends the call begun at `start`; `payload` bytes of the slot's payload follow, and `tail` behind them.
+    /// Ends the call begun at `start`; `payload` bytes of the slot's payload follow, then `tail`.
     #[inline]
     pub(crate) fn finish(&mut self, start: usize, xid: u32, payload: Option<(usize, u32)>, tail: &[u8]) {
         let end = self.heads.len();
@@ -102,7 +100,7 @@ impl Outbox {
         }
     }
 
-    /// What is not yet sent.
+    /// The unsent bytes.
     #[cfg(test)]
     pub(crate) fn unsent(&self, payloads: &[Payload]) -> Vec<u8> {
         let bytes = |segment: &Segment| match segment {
@@ -112,7 +110,7 @@ impl Outbox {
         self.segments.iter().flat_map(bytes).collect()
     }
 
-    /// Sends what the socket takes; `false` where something is left for later.
+    /// Sends as much as the socket takes; returns whether everything was sent.
     pub(crate) fn flush(&mut self, mut stream: &TcpStream, payloads: &[Payload]) -> io::Result<bool> {
         let mut first = 0;
         while first < self.segments.len() {
@@ -139,7 +137,7 @@ impl Outbox {
         Ok(true)
     }
 
-    /// Takes `sent` bytes off the segments from `first` on; gives how many of them are done.
+    /// Removes `sent` bytes from the segments from `first` on; returns the number of complete segments.
     fn advance(&mut self, first: usize, mut sent: usize) -> usize {
         let mut done = 0;
         for segment in &mut self.segments[first..] {
@@ -154,7 +152,7 @@ impl Outbox {
         done
     }
 
-    /// Forgets what is sent, so that a connection that is never quite idle does not grow.
+    /// Drops the sent bytes, so that the buffer of a busy connection does not grow.
     fn keep_from(&mut self, first: usize) {
         self.segments.drain(..first);
         let heads = |segment: &Segment| match segment {
@@ -171,58 +169,57 @@ impl Outbox {
     }
 }
 
-/// What [`Inbox::next`] found.
+/// The result of [`Inbox::next`].
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Record {
-    /// A whole reply, at these bytes.
+    /// A complete reply.
     Whole(Range<usize>),
-    /// A reply whose data was dropped: its first bytes are here, and so many were missing.
+    /// The first bytes of a reply, and the number of dropped bytes behind them.
     Cut(Range<usize>, usize),
 }
 
-/// What stands before each record.
+/// The framing before each record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Framing {
-    /// RFC 5531 §11: a mark before each fragment.
+    /// A record mark before each fragment, RFC 5531 §11.
     RecordMark,
-    /// MS-SMB2 §2.1: a zero, and the length in three bytes.
+    /// A zero byte and three bytes of length, MS-SMB2 §2.1.
     Smb,
 }
 
 impl Framing {
-    /// What these four bytes say.
+    /// The record mark in these four bytes.
     #[inline]
     fn mark(self, word: u32) -> RecordMark {
         match self {
             Self::RecordMark => RecordMark::from_word(word),
-            // A word of anything but a length is a length that is refused.
+            // A nonzero type byte gives a length above the limit, which is refused.
             Self::Smb => RecordMark { last: true, length: word },
         }
     }
 }
 
-/// Received bytes.
 #[derive(Debug)]
 pub(crate) struct Inbox {
     bytes: Vec<u8>,
     start: usize,
     end: usize,
     framing: Framing,
-    /// Drop what of a record goes beyond its first bytes.
+    /// Whether bytes of a record beyond its first ones are dropped.
     discards: bool,
-    /// Bytes yet to drop of the record whose first `end` bytes are kept.
+    /// Bytes still to drop of the record whose first `end` bytes remain.
     dropping: usize,
     dropped: usize,
 }
 
 impl Inbox {
-    /// For records of up to `longest` bytes; see [`crate::load::Plan::discards`].
+    /// An inbox for records of up to `longest` bytes; see [`crate::load::Plan::discards`].
     pub(crate) fn new(longest: usize, framing: Framing, discards: bool) -> Self {
         let room = (2 * (longest + RecordMark::SIZE)).max(256 << 10);
         Self { bytes: vec![0; room], start: 0, end: 0, framing, discards, dropping: 0, dropped: 0 }
     }
 
-    /// One receive. `Ok(0)` is the end of the stream.
+    /// Receives once. `Ok(0)` is the end of the stream.
     pub(crate) fn receive(&mut self, mut stream: &TcpStream) -> io::Result<usize> {
         if self.dropping > 0 {
             let room = self.dropping.min(self.bytes.len() - self.end);
@@ -252,7 +249,7 @@ impl Inbox {
             let Some(word) = self.bytes[self.start..self.end].first_chunk() else { break };
             let mark = self.framing.mark(u32::from_be_bytes(*word));
             let length = RecordMark::SIZE + mark.length as usize;
-            // Half of the room, so that the rest always fits behind a record that begins in the first half.
+            // Twice the longest record, so that a record in the first half always fits.
             if length > self.bytes.len() / 2 {
                 return Err(Error::Protocol(format!(
                     "a reply of {} bytes, longer than any asked for",
@@ -287,12 +284,12 @@ impl Inbox {
         &mut self.bytes[range]
     }
 
-    /// Joins the fragment at the start, mark and all `length` bytes, with the one behind it (RFC 5531 §11).
+    /// Joins the fragment at the start, mark and all `length` bytes, with the next one (RFC 5531 §11).
     fn join(&mut self, length: usize, first: u32) {
         let second = self.start + length;
         let mark = self.bytes[second..].first_chunk().map_or(0, |word| u32::from_be_bytes(*word));
         let mark = RecordMark::from_word(mark);
-        // The sum may pass 31 bits only for a length that is refused right after.
+        // The sum overflows 31 bits only for a length that is refused right after.
         let joined =
             RecordMark { last: mark.last, length: first.saturating_add(mark.length) & !RecordMark::LAST };
         self.bytes.copy_within(second + RecordMark::SIZE..self.end, second);
@@ -301,7 +298,7 @@ impl Inbox {
             .copy_from_slice(&joined.to_word().to_be_bytes());
     }
 
-    /// Moves the begun record to the front where the rest of it might not fit behind.
+    /// Moves a partial record to the front if its rest might not fit behind it.
     fn make_room(&mut self) {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);

@@ -8,28 +8,26 @@ use super::buffers::Outbox;
 use crate::error::Error;
 use crate::pattern::Payload;
 
-/// Calls not yet sent and calls not yet answered. A call has a slot; the low bits of its xid are the slot's
-/// number.
+/// Unsent and unanswered calls. The low bits of a call's xid are the number of its slot.
 #[derive(Debug)]
 pub(crate) struct Calls {
     pub(super) outbox: Outbox,
-    /// Data of WRITEs, sent from where it is: whoever stamps one leaves it untouched until its call is
-    /// answered.
+    /// The data of WRITEs, sent without a copy: a payload must not change until its call is answered.
     pub(crate) payloads: Vec<Payload>,
     pub(super) in_flight: usize,
     numbering: Numbering,
-    /// What went wrong since calls were sent.
-    pub(super) wrong: Option<Error>,
+    /// The first error since calls were sent.
+    pub(super) error: Option<Error>,
     slots: Vec<Slot>,
     slots_max: usize,
 }
 
-/// How replies find their calls.
+/// The numbering by which replies find their calls.
 #[derive(Debug)]
 enum Numbering {
     /// By the low bits of RPC's xid.
     Xids,
-    /// By SMB's message ids, which the server grants.
+    /// By SMB's message ids.
     MessageIds(Box<Channel>),
 }
 
@@ -44,57 +42,54 @@ impl Calls {
     pub(crate) fn new(slots_max: usize, depth: usize) -> Self {
         debug_assert!(slots_max.is_power_of_two(), "the bits of an xid are divided");
         let (payloads, slots, numbering) = (Vec::new(), Vec::new(), Numbering::Xids);
-        Self { outbox: Outbox::new(depth), payloads, in_flight: 0, numbering, wrong: None, slots, slots_max }
+        Self { outbox: Outbox::new(depth), payloads, in_flight: 0, numbering, error: None, slots, slots_max }
     }
 
-    /// The same, of a connection of SMB.
-    pub(crate) fn of_channel(self, channel: Channel) -> Self {
+    /// The calls of a connection of SMB.
+    pub(crate) fn with_channel(self, channel: Channel) -> Self {
         Self { numbering: Numbering::MessageIds(Box::new(channel)), ..self }
     }
 
-    /// Makes a slot; `None` when there are as many as the xid's low bits can name.
+    /// Adds a slot; `None` when the xid's low bits are exhausted.
     pub(crate) fn add_slot(&mut self) -> Option<usize> {
         let slot = self.slots.len();
         if slot == self.slots_max {
             return None;
         }
-        // The xid's high bits begin anywhere.
+        // Random high bits: see `first_xid`.
         let xid = first_xid() & !(self.step() - 1) | u32::try_from(slot).ok()?;
         self.slots.push(Slot { xid, in_flight: false });
         Some(slot)
     }
 
-    /// From one xid of a slot to the next.
+    /// The difference between two xids of a slot.
     fn step(&self) -> u32 {
         u32::try_from(self.slots_max).unwrap_or(1 << 31)
     }
 
-    /// Starts a call with `template`: a record mark, an xid and whatever is the same for all such calls.
+    /// Starts a call with `template`: a record mark, an xid, and the bytes that all such calls share.
     #[inline]
     pub(crate) fn begin(&mut self, template: &[u8]) -> usize {
         self.outbox.begin(template)
     }
 
-    /// Appends to the call begun.
     #[inline]
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         self.outbox.push(bytes);
     }
 
-    /// Replaces bytes of the call begun, from `at` on, counted as [`Self::begin`] counts.
+    /// Replaces bytes of the call begun, from `at` on; [`Self::begin`] returns such an offset.
     #[inline]
     pub(crate) fn patch(&mut self, at: usize, bytes: &[u8]) {
         self.outbox.patch(at, bytes);
     }
 
-    /// Appends encoded arguments to the call begun.
     #[inline]
     pub(crate) fn encode_with(&mut self, encode: impl FnOnce(&mut Writer<'_>)) {
         self.outbox.encode_with(encode);
     }
 
-    /// Ends the call begun at `start`: it is in flight in `slot`. So many bytes of a payload follow it, and
-    /// `tail` behind them.
+    /// Ends the call begun at `start`, which is then in flight in `slot`. `payload` and `tail` follow it.
     #[inline]
     pub(crate) fn finish(&mut self, start: usize, slot: usize, payload: Option<(usize, u32)>, tail: &[u8]) {
         let step = self.step();
@@ -105,22 +100,21 @@ impl Calls {
         self.outbox.finish(start, slot.xid, payload, tail);
     }
 
-    /// What is not yet sent.
+    /// The unsent bytes.
     #[cfg(test)]
     pub(crate) fn unsent(&self) -> Vec<u8> {
         self.outbox.unsent(&self.payloads)
     }
 
-    /// A call over SMB: requests in one message, in flight in `slot`. So many bytes of a payload are the data of the last one.
-    /// That they take no more credits than there are [`Channel::affords`] says before; what goes wrong here is told when calls
-    /// are sent.
+    /// Adds a call over SMB: requests in one message, in flight in `slot`. `payload` is the data of the last request. The caller
+    /// has checked the credits by [`Channel::affords`]; an error is returned when the calls are sent.
     #[inline]
     pub(crate) fn send(&mut self, slot: usize, requests: &[Request<'_>], payload: Option<(usize, u32)>) {
         let Numbering::MessageIds(channel) = &mut self.numbering else { return };
         self.in_flight += 1;
         let data = payload.map(|(slot, length)| &self.payloads[slot].bytes()[..length as usize]);
         let behind = payload.filter(|_| channel.sends_data_separately());
-        let wrong = &mut self.wrong;
+        let wrong = &mut self.error;
         self.outbox.push_message(behind, |out| {
             if let Err(error) = channel.push(requests, data, slot, out) {
                 wrong.get_or_insert(error.into());
@@ -128,7 +122,7 @@ impl Calls {
         });
     }
 
-    /// What a connection of SMB has.
+    /// The channel of a connection of SMB.
     #[inline]
     pub(crate) fn channel(&self) -> Option<&Channel> {
         match &self.numbering {
@@ -137,7 +131,6 @@ impl Calls {
         }
     }
 
-    /// Calls that are sent and not answered.
     #[inline]
     pub(crate) fn in_flight(&self) -> usize {
         self.in_flight
@@ -179,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reply_finds_its_slot_once() {
+    fn reply_finds_its_slot_once() {
         let mut calls = Calls::new(4, 4);
         let slots: Vec<_> = std::iter::from_fn(|| calls.add_slot()).collect();
         assert_eq!(slots, [0, 1, 2, 3]);

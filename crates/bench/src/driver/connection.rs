@@ -1,4 +1,4 @@
-//! A connection with what makes its load.
+//! A connection with its generator.
 
 use std::net::TcpStream;
 use std::os::fd::OwnedFd;
@@ -9,14 +9,13 @@ use super::generator::{Generator, Reply, RunContext};
 use super::socket::Socket;
 use crate::error::Error;
 
-/// A connection, its calls and their generator.
 #[derive(Debug)]
 pub(crate) struct Connection<G> {
     pub(super) socket: Socket,
     pub(super) calls: Calls,
     pub(crate) generator: G,
     inbox: Inbox,
-    /// A timer has put calls into the outbox since it was sent.
+    /// Whether a timer has added calls since the last send.
     has_begun: bool,
 }
 
@@ -33,13 +32,13 @@ impl<G: Generator> Connection<G> {
         self.generator.end(&mut self.calls, context);
     }
 
-    /// Begins the operation of a worker; whether it is the first one since calls were sent.
+    /// Begins a worker's operation; returns whether it is the first since the last send.
     pub(super) fn begin(&mut self, worker: usize, due: u64, context: &mut RunContext) -> bool {
         self.generator.begin(worker, due, &mut self.calls, context);
         !std::mem::replace(&mut self.has_begun, true)
     }
 
-    /// One receive and everything that follows from it.
+    /// Receives once, and handles the replies.
     pub(super) fn receive(&mut self, context: &mut RunContext) -> Result<(), Error> {
         if !self.socket.receive(&mut self.inbox, self.calls.in_flight)? {
             return Ok(());
@@ -56,10 +55,10 @@ impl<G: Generator> Connection<G> {
         Ok(())
     }
 
-    /// Sends what the socket takes; has it told under `number` when a full socket takes more.
+    /// Sends as much as the socket takes; while it is full, `epoll` watches it under `number`.
     pub(super) fn flush(&mut self, epoll: &OwnedFd, number: u64) -> Result<(), Error> {
         self.has_begun = false;
-        if let Some(wrong) = self.calls.wrong.take() {
+        if let Some(wrong) = self.calls.error.take() {
             return Err(wrong);
         }
         let Calls { outbox, payloads, in_flight, .. } = &mut self.calls;

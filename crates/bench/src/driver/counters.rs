@@ -1,4 +1,4 @@
-//! What one thread counts.
+//! The counters of one thread.
 
 use std::collections::BTreeMap;
 use std::thread;
@@ -15,9 +15,9 @@ use crate::job::{Control, moment};
 use wire_client::Version;
 
 pub(crate) const SECOND_NS: u64 = 1_000_000_000;
-/// Longest time told apart.
+/// The longest time that the histograms distinguish.
 const TIME_MAX_NS: u64 = 120 * SECOND_NS;
-/// How many errors are described in words.
+/// Errors that are described in words.
 const DESCRIBED_MAX: usize = 8;
 /// Numbers of procedures of NFSv3, of operations of NFSv4, and of commands of SMB.
 const CALLS: usize = 80;
@@ -26,34 +26,33 @@ const CALLS: usize = 80;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     epoch: Instant,
-    /// Where the warm-up ends.
+    /// The end of the warm-up.
     pub(crate) start: u64,
-    /// Where the measurement ends.
+    /// The end of the measurement.
     pub(crate) end: u64,
-    /// What is missing to a whole second where the window begins, so that it begins with one.
+    /// Nanoseconds that shift the window's start to a whole second.
     shift: u64,
 }
 
 impl Clock {
-    /// Of the load that `control` describes, with the window known so far. One that is set later begins with
-    /// a whole second.
+    /// The clock of the load that `control` describes, with the window known so far. A window that is set later starts
+    /// at a whole second.
     pub(crate) fn new(control: &Control) -> Self {
         let (start, end) = control.window();
         let shift = if start == u64::MAX { 0 } else { start.next_multiple_of(SECOND_NS) - start };
         Self { epoch: moment(control.begin), start, end, shift }
     }
 
-    /// Each thread waits by itself, so that none begins later because another had to be started first.
+    /// Waits for the beginning. Each thread does so itself, so that none starts late because of another.
     pub(super) fn wait_for_beginning(&self) {
         thread::sleep(self.epoch.saturating_duration_since(Instant::now()));
     }
 
-    /// Which second since the beginning.
     fn second(&self, now: u64) -> usize {
         usize::try_from((now + self.shift) / SECOND_NS).unwrap_or(usize::MAX)
     }
 
-    /// Zero before the beginning.
+    /// Nanoseconds since the beginning; zero before it.
     #[inline]
     pub(crate) fn now(&self) -> u64 {
         nanoseconds(self.epoch.elapsed())
@@ -66,56 +65,54 @@ impl Clock {
     }
 }
 
-/// One kind of operation in the window.
 #[derive(Clone, Debug)]
 pub(crate) struct Counts {
-    /// From sending to the end of the reply.
+    /// Times from the send to the end of the reply.
     pub(crate) service: Histogram<u64>,
-    /// From when it should have been sent; only where a schedule says when.
+    /// Times from the due time; only with a schedule.
     pub(crate) response: Option<Histogram<u64>>,
     pub(crate) bytes: u64,
     pub(crate) entries: u64,
 }
 
-/// An operation that is done.
+/// A completed operation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Completed {
-    /// Its number among those the generator knows.
+    /// The index of the operation among those of the generator.
     pub(crate) operation: usize,
     pub(crate) direction: Direction,
-    /// Which of this generator's clients did it.
+    /// The index of the generator's client.
     pub(crate) client: usize,
-    /// From sending to the end of the reply.
+    /// Time from the send to the end of the reply.
     pub(crate) service: u64,
-    /// From when it should have been sent.
+    /// Time from the due time.
     pub(crate) response: u64,
     pub(crate) bytes: u64,
     /// Names listed.
     pub(crate) entries: u64,
 }
 
-/// Counts of one thread; merged at the end.
+/// The counts of one thread, merged at the end.
 #[derive(Clone, Debug)]
 pub(crate) struct OpCounters {
     pub(crate) clock: Clock,
-    /// By the operation's number.
     operations: Vec<Option<Counts>>,
     version: Version,
-    /// Calls on the wire in the window, by procedure, or by the operation for which a compound is made.
+    /// Calls on the wire in the window, by procedure or operation.
     wire: [u64; CALLS],
-    /// Of each client each second since the beginning.
+    /// By client, then by second since the beginning.
     clients: Vec<Vec<Second>>,
-    /// Errors by operation and status, in the whole load and not in the window alone.
+    /// Errors by operation and status, in the whole load, not only in the window.
     pub(crate) errors: BTreeMap<String, u64>,
     /// The first errors in words.
     pub(crate) described: Vec<String>,
-    /// Good operations and bytes of the whole load, for showing progress.
+    /// Operations and bytes of the whole load, for the progress.
     pub(crate) done: (u64, u64),
-    /// Operations in the window, sent more than a millisecond late because the generator was.
+    /// Operations in the window that the generator sent more than a millisecond late.
     pub(crate) late: u64,
-    /// Processor time of the thread inside the window.
+    /// Processor time of the thread in the window.
     pub(crate) cpu: Duration,
-    /// That of the busiest thread, where several are merged.
+    /// The processor time of the busiest thread, where several are merged.
     pub(crate) busiest: Duration,
 }
 
@@ -136,7 +133,7 @@ impl OpCounters {
         }
     }
 
-    /// Makes room for an operation before the load begins, so that nothing is allocated in it.
+    /// Reserves an operation's counters, so that a running load allocates nothing.
     pub(crate) fn expect(&mut self, operation: usize, scheduled: bool) -> Result<(), Error> {
         let histogram = || {
             Histogram::new_with_bounds(1, TIME_MAX_NS, 3)
@@ -150,7 +147,7 @@ impl OpCounters {
         Ok(())
     }
 
-    /// Counts a reply on the wire to the procedure, or to the operation of NFSv4, with this number.
+    /// Counts a reply by the number of its procedure, operation or command.
     #[inline]
     pub(crate) fn count_call(&mut self, number: u32, now: u64) {
         if let Some(counter) = self.wire.get_mut(number as usize) {
@@ -158,7 +155,7 @@ impl OpCounters {
         }
     }
 
-    /// Counts a good operation that ended at `now`; says whether it is in the window.
+    /// Counts an operation that ended at `now`; returns whether it is in the window.
     #[inline]
     pub(crate) fn count(&mut self, completed: &Completed, now: u64) -> bool {
         self.done.0 += 1;
@@ -202,7 +199,6 @@ impl OpCounters {
         }
     }
 
-    /// Counts a bad reply to `operation` under `what`.
     #[cold]
     pub(crate) fn error(&mut self, operation: &str, what: &str, detail: &str) {
         *self.errors.entry(format!("{operation} {what}")).or_default() += 1;
@@ -234,7 +230,7 @@ impl OpCounters {
         (start..=last).map(|second| seconds.get(second).copied().unwrap_or_default()).collect()
     }
 
-    /// Adds another thread's counts to this one's, which were made for the same operations.
+    /// Adds the counts of another thread.
     pub(crate) fn merge(&mut self, other: Self) -> Result<(), Error> {
         let wrong = |wrong: hdrhistogram::AdditionError| Error::Plan(format!("cannot merge: {wrong}"));
         let both = self.operations.iter_mut().flatten().zip(other.operations.iter().flatten());

@@ -9,17 +9,16 @@ use rustix::time::ClockId;
 
 use crate::error::Error;
 
-/// User and system time of the calling thread.
-fn of_this_thread() -> Duration {
+fn thread_cpu_time() -> Duration {
     let time = rustix::time::clock_gettime(ClockId::ThreadCPUTime);
     Duration::try_from(time).unwrap_or_default()
 }
 
-/// User and system time of a process and of all that it has begun, ended ones too, in the kernel's ticks (10 ms): a server may
-/// have a process for each client.
+/// User and system time of a process and its children, including ended ones, in the kernel's ticks (10 ms): a server
+/// may have a process for each client.
 pub(crate) fn of_process(pid: u32) -> Result<Duration, Error> {
     let stats = family(pid).map_err(Error::io("read /proc for the server's CPU"))?;
-    // utime, stime, and those of children that have ended.
+    // utime, stime, and those of reaped children.
     let ticks = stats.iter().map(|stat| number(stat, 11..15)).sum::<u64>();
     Ok(Duration::from_nanos(ticks * (1_000_000_000 / rustix::param::clock_ticks_per_second())))
 }
@@ -30,14 +29,14 @@ fn family(pid: u32) -> io::Result<Vec<String>> {
     for entry in fs::read_dir("/proc")? {
         let name = entry?.file_name();
         let Some(pid) = name.to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
-        // Processes end while one looks.
+        // A process may end between the listing and this read.
         let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else { continue };
-        // The name, in parentheses, may hold anything (proc(5)).
+        // The name, in parentheses, may contain any character (proc(5)).
         let stat = stat.rsplit_once(')').map_or("", |(_, rest)| rest).to_owned();
         all.insert(pid, stat);
     }
-    let nobody = || io::Error::new(io::ErrorKind::NotFound, format!("there is no process {pid}"));
-    let mut found = vec![(pid, all.remove(&pid).ok_or_else(nobody)?)];
+    let no_process = || io::Error::new(io::ErrorKind::NotFound, format!("there is no process {pid}"));
+    let mut found = vec![(pid, all.remove(&pid).ok_or_else(no_process)?)];
     let mut at = 0;
     while let Some(&(parent, _)) = found.get(at) {
         // The parent is the second field behind the name.
@@ -61,22 +60,22 @@ pub(crate) struct WindowCpu {
 }
 
 impl WindowCpu {
-    /// Looks at the clock where the window begins and where it ends.
+    /// Reads the processor time at the start and at the end of the window.
     #[inline]
     pub(crate) fn look(&mut self, now: u64, window: (u64, u64)) {
         if self.end.is_some() || now < window.0 {
             return;
         }
         if self.start.is_none() {
-            self.start = Some(of_this_thread());
+            self.start = Some(thread_cpu_time());
         }
         if now >= window.1 {
-            self.end = Some(of_this_thread());
+            self.end = Some(thread_cpu_time());
         }
     }
 
     pub(crate) fn used(&self) -> Duration {
-        let end = self.end.unwrap_or_else(of_this_thread);
+        let end = self.end.unwrap_or_else(thread_cpu_time);
         self.start.map_or(Duration::ZERO, |start| end.saturating_sub(start))
     }
 }
@@ -89,9 +88,9 @@ mod tests {
 
     #[test]
     fn work_shows_in_both_clocks() {
-        let (thread, process) = (of_this_thread(), of_process(std::process::id()).unwrap());
+        let (thread, process) = (thread_cpu_time(), of_process(std::process::id()).unwrap());
         let mut sum = 0u64;
-        while of_this_thread() - thread < Duration::from_millis(60) {
+        while thread_cpu_time() - thread < Duration::from_millis(60) {
             sum = std::hint::black_box(sum.wrapping_add(1));
         }
         assert!(of_process(std::process::id()).unwrap() - process >= Duration::from_millis(30));

@@ -46,7 +46,6 @@ impl ReplyError {
     }
 }
 
-/// Checks that a call was accepted, so that its results follow.
 #[inline]
 pub(crate) fn check_accepted(header: &ReplyHeader<'_>) -> Result<(), Fault> {
     match header.body {

@@ -1,4 +1,4 @@
-//! Who decides which call of a connection is next, and when.
+//! The interface of the code that decides which call of a connection is next, and when.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -43,7 +43,7 @@ pub(crate) trait Generator: Send {
 #[derive(Debug)]
 pub(crate) struct Reply<'a> {
     pub(crate) bytes: &'a [u8],
-    /// Bytes of a READ's data that were dropped unread.
+    /// Bytes of a READ's data that the kernel dropped.
     pub(crate) missing: usize,
 }
 
@@ -57,7 +57,7 @@ impl<'a> Reply<'a> {
     }
 }
 
-/// When a worker of a connection begins its next operation.
+/// The start of a worker's next operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Timer {
     pub(super) due: u64,
@@ -65,10 +65,10 @@ pub(super) struct Timer {
     pub(super) worker: usize,
 }
 
-/// What a thread knows of the running load, and what it counts.
+/// The state of a thread, and its counters.
 #[derive(Debug)]
 pub(crate) struct RunContext {
-    /// When the thread looked at the clock last.
+    /// The time of the last look at the clock.
     pub(crate) now: u64,
     pub(crate) counters: OpCounters,
     /// The connection whose generator is called.
@@ -81,13 +81,13 @@ impl RunContext {
         Self { now: 0, counters, connection: 0, timers: BinaryHeap::new() }
     }
 
-    /// Has [`Generator::begin`] called when `due` has come, unless the load ends before.
+    /// Calls [`Generator::begin`] at `due`, unless the load ends before.
     #[inline]
     pub(crate) fn arm(&mut self, due: u64, worker: usize) {
         self.timers.push(Reverse(Timer { due, connection: self.connection, worker }));
     }
 
-    /// No operation begins any more.
+    /// Whether no further operation begins.
     #[inline]
     pub(crate) fn is_ending(&self) -> bool {
         self.now >= self.counters.clock.end
@@ -96,7 +96,7 @@ impl RunContext {
     /// Counts an operation that the generator began late although it could begin at `could`.
     #[inline]
     pub(crate) fn count_lateness(&mut self, could: u64) {
-        /// Sent so much later than due, an operation is late.
+        /// Delay from which an operation counts as late.
         const LATE_NS: u64 = 1_000_000;
         self.counters.late += u64::from(self.now > could + LATE_NS && self.counters.clock.has(self.now));
     }
@@ -106,7 +106,6 @@ impl RunContext {
         self.timers.peek().map(|Reverse(first)| first.due)
     }
 
-    /// The first timer that is due at `now`.
     #[inline]
     pub(super) fn take_due(&mut self, now: u64) -> Option<Timer> {
         self.next_due().filter(|due| *due <= now)?;

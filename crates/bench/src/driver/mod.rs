@@ -1,12 +1,12 @@
 //! Drives connections: sends the calls that their generators make, takes the replies, and begins what is due.
 //!
-//! - [`generator`]: who decides which call is next, and when.
+//! - [`generator`]: the interface that decides which call is next, and when.
 //! - [`connection`], [`calls`]: a connection, its calls in flight, and the data that goes with them.
 //! - [`buffers`], [`socket`], [`poller`]: bytes, system calls, waiting.
-//! - [`counters`]: what a thread counts.
+//! - [`counters`]: the counters of a thread.
 //!
-//! Calls are encoded once and patched; calls that one receive set free leave in one send; a reply finds its
-//! call by the xid, and over SMB by the message id. Over NFS nothing is allocated per call.
+//! Calls are encoded once and patched. The calls that follow from one receive leave in one send. A reply finds its call
+//! by the xid, and over SMB by the message id. Over NFS a call allocates nothing.
 
 pub(crate) mod buffers;
 pub(crate) mod calls;
@@ -33,13 +33,13 @@ use generator::{Generator, RunContext};
 use poller::Poller;
 use socket::Socket;
 
-/// A server that answers nothing for so long is given up.
-const PATIENCE_NS: u64 = 30 * SECOND_NS;
-/// How long calls in flight may take after the end.
+/// Longest time without an answer.
+const SILENCE_MAX_NS: u64 = 30 * SECOND_NS;
+/// Time for calls in flight after the end.
 const DRAIN_NS: u64 = 30 * SECOND_NS;
 const EVENTS: usize = 64;
 
-/// Over how many threads connections are spread: as many as wanted, or one for each processor.
+/// The number of threads for the connections: as requested, or one for each processor.
 pub(crate) fn threads(connections: usize, wanted: Option<usize>) -> usize {
     let available = thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let share = connections.div_ceil(wanted.unwrap_or(available).min(connections));
@@ -75,7 +75,7 @@ pub(crate) fn run<G: Generator>(
         let join = |thread: thread::ScopedJoinHandle<'_, Result<OpCounters, Error>>| {
             thread.join().map_err(|_| Error::Plan("a thread of the generator panicked".to_owned()))?
         };
-        // All of them are waited for before the first error is told.
+        // Joins all threads before it returns the first error.
         let counted: Vec<_> = running.into_iter().map(join).collect();
         counted.into_iter().try_for_each(|counted| all.merge(counted?))
     })?;
@@ -83,7 +83,6 @@ pub(crate) fn run<G: Generator>(
     Ok(all)
 }
 
-/// The loop of one thread.
 fn drive<G: Generator>(
     connections: &mut [Connection<G>],
     context: &mut RunContext,
@@ -112,7 +111,7 @@ fn drive<G: Generator>(
                 break;
             }
         }
-        check_patience(connections, context, &mut heard)?;
+        check_timeouts(connections, context, &mut heard)?;
         let before = context.counters.done;
         if begin_due(&epoll, connections, context, &mut begun)? {
             heard = context.now;
@@ -131,7 +130,7 @@ fn drive<G: Generator>(
     Ok(())
 }
 
-/// Does something with each connection, and sends what comes of it.
+/// Applies `act` to each connection, and sends the resulting calls.
 fn with_each<G: Generator>(
     epoll: &OwnedFd,
     connections: &mut [Connection<G>],
@@ -146,7 +145,7 @@ fn with_each<G: Generator>(
     Ok(())
 }
 
-/// Begins what is due on each connection, and sends it; whether there was anything.
+/// Begins due operations on each connection and sends them; returns whether there were any.
 fn begin_due<G: Generator>(
     epoll: &OwnedFd,
     connections: &mut [Connection<G>],
@@ -166,7 +165,7 @@ fn begin_due<G: Generator>(
     Ok(any)
 }
 
-/// Whether anything came of an event of a connection.
+/// Handles an event of a connection; returns whether anything arrived.
 fn serve<G: Generator>(
     epoll: &OwnedFd,
     connections: &mut [Connection<G>],
@@ -184,8 +183,8 @@ fn serve<G: Generator>(
     Ok(true)
 }
 
-/// Gives up a server that is silent, or that does not end, and a load whose window nobody sets.
-fn check_patience<G>(
+/// Fails if the server is silent or does not finish, or if the coordinator sets no window.
+fn check_timeouts<G>(
     connections: &[Connection<G>],
     context: &RunContext,
     heard: &mut u64,
@@ -194,7 +193,7 @@ fn check_patience<G>(
     if end == u64::MAX && now > SECONDS_MAX as u64 * SECOND_NS {
         return Err(Error::Plan(format!("a load runs for at most {SECONDS_MAX} s")));
     }
-    if now <= heard.saturating_add(PATIENCE_NS) && now <= end.saturating_add(DRAIN_NS) {
+    if now <= heard.saturating_add(SILENCE_MAX_NS) && now <= end.saturating_add(DRAIN_NS) {
         return Ok(());
     }
     let waiting = connections.iter().map(|connection| connection.calls.in_flight).sum::<usize>();

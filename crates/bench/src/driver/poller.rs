@@ -1,4 +1,4 @@
-//! Waits for sockets and for a point in time: `epoll_wait` alone knows milliseconds only.
+//! Waits for sockets or a point in time, more precisely than `epoll_wait` with its milliseconds.
 
 use std::os::fd::OwnedFd;
 
@@ -11,10 +11,10 @@ use rustix::time::{
 use super::counters::Clock;
 use crate::error::Error;
 
-/// How often somebody looks up although nothing arrives.
+/// Longest wait without an event.
 const TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
-/// Stands for the timer among the events; no socket has so large a number.
+/// The timer's number among the events; no socket has a number this large.
 const TIMER: u64 = u64::MAX;
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -36,8 +36,7 @@ impl Poller {
         made().map_err(|errno: Errno| Error::io("make a timer")(errno.into()))
     }
 
-    /// Waits until something arrives, `due` has come, or a tenth of a second has passed; gives how many
-    /// events there are.
+    /// Waits for an event, for `due`, or a tenth of a second; returns the number of events.
     pub(crate) fn wait(
         &mut self,
         epoll: &OwnedFd,

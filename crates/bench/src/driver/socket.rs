@@ -1,4 +1,4 @@
-//! A connection's socket: it never blocks, and is watched for room only while it is full.
+//! A connection's non-blocking socket, watched for writability only while it is full.
 
 use std::io;
 use std::net::TcpStream;
@@ -14,7 +14,7 @@ use crate::pattern::Payload;
 #[derive(Debug)]
 pub(crate) struct Socket {
     stream: TcpStream,
-    /// It took not all of the outbox.
+    /// Whether the last send took only a part of the outbox.
     blocked: bool,
 }
 
@@ -24,7 +24,7 @@ impl Socket {
         Ok(Self { stream, blocked: false })
     }
 
-    /// Watches these sockets, each under its number.
+    /// Watches sockets, each under its number.
     pub(crate) fn watch<'a>(sockets: impl Iterator<Item = &'a Self>) -> Result<OwnedFd, Error> {
         let watched = || {
             let epoll = epoll::create(CreateFlags::CLOEXEC)?;
@@ -36,8 +36,7 @@ impl Socket {
         watched().map_err(|errno: Errno| Error::io("watch sockets")(errno.into()))
     }
 
-    /// One receive; whether anything came. That so many calls were in flight is told if the server has closed
-    /// it.
+    /// Receives once; returns whether anything arrived. The error of a closed connection names the calls in flight.
     #[inline]
     pub(crate) fn receive(&self, inbox: &mut Inbox, in_flight: usize) -> Result<bool, Error> {
         match inbox.receive(&self.stream) {
@@ -51,7 +50,7 @@ impl Socket {
         }
     }
 
-    /// Sends what there is to send; has it told under `number` when a full socket takes more.
+    /// Sends as much as the socket takes; while it is full, `epoll` watches it under `number`.
     #[inline]
     pub(crate) fn flush(
         &mut self,

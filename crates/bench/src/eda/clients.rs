@@ -1,4 +1,4 @@
-//! The clients of the job sets at the server: connections, and over NFSv4 and SMB sessions.
+//! The clients of job sets: connections, and over NFSv4 and SMB sessions.
 
 use std::net::TcpStream;
 
@@ -19,25 +19,23 @@ use crate::driver::connection::Connection;
 use crate::error::Error;
 use crate::job::Job;
 
-/// Room in a reply for everything but data.
+/// Bytes of a reply besides data.
 const REPLY_OVERHEAD: usize = 1024;
 
-/// A client, as it names itself, and the address of the target that it has, where there are several.
+/// A client's name, and its address among several of the target.
 #[derive(Debug)]
 pub(super) struct EdaClient {
     pub(super) name: String,
     pub(super) endpoint: Option<String>,
 }
 
-/// All clients, with their connections one client after another.
+/// All clients, with their connections in the order of the clients.
 pub(super) struct Connected {
     pub(super) connections: Vec<Connection<ProcessGenerator>>,
     pub(super) clients: Vec<EdaClient>,
-    /// Keeps those of NFSv4.
     pub(super) leases: LeaseKeeper,
 }
 
-/// Connects every client, each connection with its workers.
 pub(super) fn connect(
     target: &Target,
     identity: &Identity,
@@ -52,34 +50,32 @@ pub(super) fn connect(
         let identity = Identity { machine: name.clone(), ..identity.clone() };
         let of_client: Vec<_> = workers.drain(..job.connections).collect();
         let attached = attach(target, &identity, number, &of_client, &mut leases)?;
-        for (workers, Attached { stream, dialect, channel }) in of_client.into_iter().zip(attached) {
+        for (workers, ClientConnection { stream, dialect, channel }) in of_client.into_iter().zip(attached) {
             let seed = job.seed ^ (connections.len() as u64 + 1).rotate_left(20);
             let generator =
                 |transfer_max| ProcessGenerator::new(dialect, client, workers, transfer_max, seed);
-            connections.push(connection(job, (stream, channel), generator)?);
+            connections.push(connection(job, stream, channel, generator)?);
         }
         clients.push(EdaClient { name, endpoint: target.endpoint_for(number)? });
     }
     Ok(Connected { connections, clients, leases })
 }
 
-/// One connection of a client, and how calls are made on it.
-struct Attached {
+/// One connection of a client, and the protocol on it.
+struct ClientConnection {
     stream: TcpStream,
     dialect: Dialect,
-    /// Over SMB.
     channel: Option<Channel>,
 }
 
-/// Opens the connections of a client, and says how it speaks on each. Over NFSv4 each of its workers has a slot in
-/// its session.
+/// Opens the connections of a client. Over NFSv4 each of its workers has a slot in its session.
 fn attach(
     target: &Target,
     identity: &Identity,
     number: usize,
     workers: &[Vec<Worker>],
     leases: &mut LeaseKeeper,
-) -> Result<Vec<Attached>, Error> {
+) -> Result<Vec<ClientConnection>, Error> {
     if target.version.is_smb() {
         return over_smb(target, identity, number, workers);
     }
@@ -87,7 +83,7 @@ fn attach(
         let address = target.address_for(number)?;
         let connect = |_| {
             let dialect = Dialect::V3(Headers::new(identity));
-            Ok(Attached { stream: identity.connect(address)?, dialect, channel: None })
+            Ok(ClientConnection { stream: identity.connect(address)?, dialect, channel: None })
         };
         return workers.iter().map(connect).collect();
     };
@@ -97,27 +93,27 @@ fn attach(
     let connect = |workers: &Vec<Worker>| {
         let places = workers.iter().zip(&mut slots).map(|(worker, slot)| OwnerSlot::new(slot, worker.number));
         let dialect = Dialect::V4(Encoder::new(identity, minor, state.id), places.collect());
-        Ok::<_, Error>(Attached { stream: state.connect(target, number)?, dialect, channel: None })
+        Ok::<_, Error>(ClientConnection { stream: state.connect(target, number)?, dialect, channel: None })
     };
     let connected = workers.iter().map(connect).collect::<Result<_, _>>()?;
     leases.add(state)?;
     Ok(connected)
 }
 
-/// The same over SMB: sessions with as many connections as the target says.
+/// Attaches a client over SMB: sessions with as many connections as the target allows.
 fn over_smb(
     target: &Target,
     identity: &Identity,
     number: usize,
     workers: &[Vec<Worker>],
-) -> Result<Vec<Attached>, Error> {
+) -> Result<Vec<ClientConnection>, Error> {
     let mut attached = Vec::new();
     for workers in workers.chunks(target.channels.max(1)) {
         let channels = Session::open_channels(target, number, identity, workers.len())?;
         for (session, workers) in channels.into_iter().zip(workers) {
             let (stream, channel) = session.into_parts();
             let places = workers.iter().map(|_| InFlight::default()).collect();
-            attached.push(Attached { stream, dialect: Dialect::Smb(places), channel: Some(channel) });
+            attached.push(ClientConnection { stream, dialect: Dialect::Smb(places), channel: Some(channel) });
         }
     }
     Ok(attached)
@@ -125,7 +121,8 @@ fn over_smb(
 
 fn connection(
     job: &Job,
-    (stream, channel): (TcpStream, Option<Channel>),
+    stream: TcpStream,
+    channel: Option<Channel>,
     generator: impl FnOnce(usize) -> ProcessGenerator,
 ) -> Result<Connection<ProcessGenerator>, Error> {
     let gather = job.gather.and_then(|gather| usize::try_from(gather).ok());
@@ -138,7 +135,7 @@ fn connection(
         )));
     }
     let (framing, calls) = match channel {
-        Some(channel) => (Framing::Smb, calls.of_channel(channel)),
+        Some(channel) => (Framing::Smb, calls.with_channel(channel)),
         None => (Framing::RecordMark, calls),
     };
     Connection::new(stream, calls, Inbox::new(transfer_max + REPLY_OVERHEAD, framing, false), generator)

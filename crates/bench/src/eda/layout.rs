@@ -6,7 +6,7 @@
 //!                       /b1/d04/f99     file 499 of its second backend process
 //! ```
 //!
-//! Many synchronous clients work at a time, each on a directory: so many calls are in flight.
+//! Many synchronous clients work in parallel, each on a directory.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -23,27 +23,26 @@ use crate::pattern::{self, FileOffset, Payload};
 use wire_client::Target;
 use wire_client::{Client, DirEntry, Handle, Identity, TransferLimits};
 
-/// Everything is below this directory of the export,
+/// The directory of the export that holds everything.
 const TOP: &str = "plimsoll-bench";
-/// in this one.
+/// The directory of the job sets.
 const EDA: &str = "eda";
-/// Where a process makes empty files and directories.
+/// The directory of a process for empty files and directories.
 const SCRATCH: &str = "new";
-/// Clients that work at a time.
+/// Clients that lay out files in parallel.
 const CLIENTS_MAX: usize = 32;
 const WRITE_MAX: u32 = 1 << 20;
-/// What a file counts in the progress besides its bytes.
+/// The weight of a file in the progress besides its bytes.
 const FILE_COST: u64 = 16 << 10;
 const PROGRESS: Duration = Duration::from_millis(20);
 
-/// Which files, and where.
+/// The files of job sets on a target.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Layout<'a> {
     pub(super) target: &'a Target,
     pub(super) identity: &'a Identity,
-    /// Job sets, by their numbers among those of all generators.
+    /// The numbers of the job sets among those of all generators.
     pub(super) sets: &'a [u32],
-    /// Thousandths of the usual number of files.
     pub(super) scale: u32,
     pub(super) seed: u64,
 }
@@ -57,16 +56,16 @@ struct ProcessDirs {
     scratch: Handle,
 }
 
-/// Fills one directory.
+/// Lays out one directory.
 #[derive(Debug)]
 struct DirectoryFiller<'a> {
     client: &'a mut Client,
     role: &'static Role,
-    /// For WRITEs of so many bytes; made with the first of them.
+    /// The payload of WRITEs, allocated with the first.
     transfer: usize,
     seed: u64,
     payload: Option<Payload>,
-    /// Bytes of files and [`FILE_COST`]s that are done, of all fillers.
+    /// Bytes of files and [`FILE_COST`]s that all fillers have done.
     done: &'a AtomicU64,
 }
 
@@ -76,8 +75,7 @@ pub(super) fn process_number(set: u32, process: usize) -> u64 {
 }
 
 impl Layout<'_> {
-    /// Makes what is missing or wrong. Gives the processes' files, set by set, and what the server says of
-    /// itself.
+    /// Creates missing and wrong files. Returns the files of the processes, set by set, and the server's limits.
     pub(super) fn set(
         &self,
         progress: &mut dyn FnMut(f64),
@@ -112,7 +110,7 @@ impl Layout<'_> {
         Ok((populations, info))
     }
 
-    /// Removes the files of all job sets, of whichever generator.
+    /// Removes the files of all job sets of all generators.
     pub(super) fn clear(&self) -> Result<(), Error> {
         let mut client = Client::mount(self.target, self.identity)?;
         let top = match client.walk(TOP) {
@@ -128,7 +126,7 @@ impl Layout<'_> {
         Ok(client.remove_dir(&top, EDA)?)
     }
 
-    /// Does all jobs with many clients; the results are in the jobs' order. `tell` is called now and then.
+    /// Runs all jobs with many clients; returns the results in the jobs' order. Calls `tell` at intervals.
     fn in_parallel<J: Sync, R: Send>(
         &self,
         jobs: &[J],
@@ -145,7 +143,7 @@ impl Layout<'_> {
                 match work(&mut client, job) {
                     Ok(result) => results.push((at, result)),
                     Err(wrong) => {
-                        // The others need not go on.
+                        // Stops the other clients.
                         next.store(jobs.len(), Ordering::Relaxed);
                         return Err(wrong);
                     }
@@ -171,7 +169,7 @@ impl Layout<'_> {
 }
 
 impl ProcessDirs {
-    /// Makes the directories, and the scratch directory what it is at the start of every run.
+    /// Creates the directories, and resets the scratch directory to its initial state.
     fn make(client: &mut Client, eda: &Handle, set: u32, process: usize) -> Result<Self, Error> {
         let (role, number) = role_of(process);
         let set_dir = client.make_dir(eda, Name::new(b's', set).text(), 0o755)?;
@@ -197,8 +195,7 @@ impl ProcessDirs {
         role_of(self.process).0
     }
 
-    /// The number of a file in data that says where it belongs: different for all files of all job sets, and
-    /// the same at any scale.
+    /// The number of a file in its data, different for all files of all job sets, and the same at any scale.
     fn number(&self, file: usize) -> u64 {
         process_number(self.set, self.process) * 1000 + file as u64
     }
@@ -207,7 +204,7 @@ impl ProcessDirs {
         FileOffset { file: u32::try_from(self.number(file)).unwrap_or(u32::MAX), offset }
     }
 
-    /// Joins what the fillers found in each directory.
+    /// Combines the fillers' results.
     fn population(self, scale: u32, filled: &mut impl Iterator<Item = Vec<Handle>>) -> Population {
         let role = self.role();
         let mut directories: Vec<_> =
@@ -219,7 +216,7 @@ impl ProcessDirs {
 }
 
 impl DirectoryFiller<'_> {
-    /// Makes the files of the directory right; gives their handles in the order of their numbers.
+    /// Lays out the directory's files; returns their handles in the order of their numbers.
     fn fill(mut self, dirs: &ProcessDirs, at: usize, scale: u32) -> Result<Vec<Handle>, Error> {
         let directory = &dirs.directories[at];
         let listed = self.client.list(directory)?;
@@ -229,7 +226,7 @@ impl DirectoryFiller<'_> {
             let name = Name::new(b'f', u32::try_from(file / self.role.directories).unwrap_or(u32::MAX));
             let position = dirs.position(file, 0);
             let found = match there.remove(name.bytes()) {
-                // One of each directory is looked into.
+                // Checks the content of one file in each directory.
                 Some(listed) => self.usable(directory, listed, position, handles.is_empty())?,
                 None => None,
             };
@@ -242,7 +239,7 @@ impl DirectoryFiller<'_> {
         Ok(handles)
     }
 
-    /// The file's handle, if it is as it has to be; else it is removed.
+    /// The handle of a usable file; removes an unusable one.
     fn usable(
         &mut self,
         directory: &Handle,

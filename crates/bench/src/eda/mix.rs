@@ -1,8 +1,7 @@
-//! The job set of `eda-blend` as data: which operations, how many, how large, on which files.
+//! The job set of `eda-blend` as data: operations, their number and size, and their files.
 //!
-//! **Transfers.** A set moves 7,263 KiB/s, 52.5 % of it read. The small files settle some of it: 30
-//! whole-file writes a second of 16 KiB are 480 KiB/s, 21 whole-file reads 336 KiB/s. Sizes that are
-//! multiples of 4 KiB fill the rest:
+//! **Transfers.** A set moves 7,263 KiB/s, 52.5 % of it reads. Small files contribute a fixed part: 30 whole-file writes a
+//! second of 16 KiB are 480 KiB/s, 21 whole-file reads 336 KiB/s. Multiples of 4 KiB make up the rest:
 //!
 //! ```text
 //!           whole files   random                              sequential                       sum      wanted
@@ -16,48 +15,38 @@
 use report::result::Direction;
 
 const KIB: u32 = 1 << 10;
-/// Bytes of a frontend's file.
 pub(crate) const SMALL_FILE: u64 = 16 << 10;
-/// Bytes of a backend's file.
 pub(crate) const LARGE_FILE: u64 = 10 << 20;
-/// Of a hundred operations that write, those that a COMMIT ends.
+/// Percentage of writing operations that end with COMMIT.
 pub(crate) const COMMIT_PERCENT: u64 = 15;
-/// The largest transfer of an operation.
 pub(crate) const TRANSFER_MAX: u32 = 44 * KIB;
 
-/// An operation of the application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Operation {
-    /// Asking for a file's attributes.
+    /// Query of a file's attributes.
     Stat,
-    /// Asking for a file's permissions.
+    /// Query of a file's permissions.
     Access,
-    /// Writing somewhere in a small file.
+    /// Write at a random offset of a small file.
     RandomWrite,
-    /// Writing a small file anew.
+    /// Rewrite of a small file.
     WriteFile,
-    /// Reading somewhere in a small file.
+    /// Read at a random offset of a small file.
     RandomRead,
-    /// Reading a small file from start to end.
     ReadFile,
-    /// Making an empty file.
     Create,
-    /// Making a directory.
     Mkdir,
-    /// Removing an empty file.
     Unlink,
-    /// Removing a small file with its data.
+    /// Removal of a small file with data.
     UnlinkFull,
-    /// Changing a file's mode.
     Chmod,
-    /// Reading on in a large file.
+    /// Read of the next part of a large file.
     SequentialRead,
-    /// Writing on in a large file.
+    /// Write of the next part of a large file.
     SequentialWrite,
 }
 
 impl Operation {
-    /// All of them, in the order of their numbers.
     pub(crate) const ALL: [Self; 13] = [
         Self::Stat,
         Self::Access,
@@ -74,7 +63,7 @@ impl Operation {
         Self::SequentialWrite,
     ];
 
-    /// As results name it.
+    /// The name in results.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Stat => "stat",
@@ -93,7 +82,6 @@ impl Operation {
         }
     }
 
-    /// Which way its data goes.
     pub(crate) fn direction(self) -> Direction {
         match self {
             Self::RandomRead | Self::ReadFile | Self::SequentialRead => Direction::Read,
@@ -108,8 +96,8 @@ impl Operation {
         }
     }
 
-    /// Bytes it moves; the highest bit of `draw` is pseudo-random. A sequential one moves less where its file
-    /// ends.
+    /// Bytes of the operation; the highest bit of `draw` is pseudo-random. A sequential operation ends at the file's
+    /// end.
     pub(crate) fn bytes(self, draw: u64) -> u32 {
         match self {
             Self::RandomWrite if draw >> 63 == 0 => 4 * KIB,
@@ -128,28 +116,24 @@ impl Operation {
     }
 }
 
-/// What the processes of a kind do.
+/// The operations of one kind of process.
 #[derive(Debug)]
 pub(crate) struct Role {
-    /// Where its files are: a letter before the number of the process.
+    /// The letter before the process number in directory names.
     pub letter: char,
-    /// Processes in a job set.
     pub processes: usize,
-    /// Operations a second of each.
+    /// Operations a second of each process.
     pub rate: u32,
-    /// Of a hundred operations.
+    /// The number of each operation in a hundred.
     pub mix: &'static [(Operation, usize)],
-    /// Bytes of each file.
     pub file_bytes: u64,
-    /// Directories of each process.
     pub directories: usize,
-    /// Files of each process, with a `file_scale` of 1.
+    /// Files of each process at a `file_scale` of 1.
     pub files: usize,
-    /// Files below which the mix cannot be run.
+    /// The least number of files for the mix.
     files_min: usize,
 }
 
-/// Works on many small files.
 pub(crate) static FRONTEND: Role = Role {
     letter: 'f',
     processes: 3,
@@ -173,7 +157,6 @@ pub(crate) static FRONTEND: Role = Role {
     files_min: 10,
 };
 
-/// Streams through large files.
 pub(crate) static BACKEND: Role = Role {
     letter: 'b',
     processes: 2,
@@ -185,10 +168,10 @@ pub(crate) static BACKEND: Role = Role {
     files_min: 2,
 };
 
-/// Processes of a job set: the frontend's, then the backend's.
+/// Processes of a job set: those of the frontend, then those of the backend.
 pub(crate) const PROCESSES: usize = 5;
 
-/// The role of a process in its set, and its number among those of the role.
+/// The role of a process in its set, and its number in the role.
 pub(crate) fn role_of(process: usize) -> (&'static Role, usize) {
     match process.checked_sub(FRONTEND.processes) {
         None => (&FRONTEND, process),
@@ -197,15 +180,15 @@ pub(crate) fn role_of(process: usize) -> (&'static Role, usize) {
 }
 
 impl Role {
-    /// Files of each process when there are so many thousandths of the usual number.
+    /// Files of each process at a scale in thousandths.
     pub(crate) fn files_at(&self, scale_thousandths: u32) -> usize {
         let scaled = self.files as u64 * u64::from(scale_thousandths) / 1000;
         usize::try_from(scaled).unwrap_or(usize::MAX).max(self.files_min)
     }
 }
 
-/// Bytes of a job set's files: 9.81 GiB at a scale of 1000 thousandths. The 11.05 GiB that are usually said
-/// are what a set is to be given room for.
+/// Bytes of a job set's files: 9.81 GiB at a scale of 1000 thousandths. The 11.05 GiB in the method are the space to
+/// reserve.
 pub(crate) fn bytes_per_set(scale_thousandths: u32) -> u64 {
     let bytes = |role: &Role| (role.processes * role.files_at(scale_thousandths)) as u64 * role.file_bytes;
     bytes(&FRONTEND) + bytes(&BACKEND)
@@ -216,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_set_is_as_the_method_says() {
+    fn set_is_as_the_method_says() {
         for (role, rate) in [(&FRONTEND, 300), (&BACKEND, 150)] {
             assert_eq!(role.mix.iter().map(|(_, share)| share).sum::<usize>(), 100);
             assert_eq!(role.processes * usize::try_from(role.rate).unwrap(), rate);

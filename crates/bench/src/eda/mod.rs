@@ -1,17 +1,16 @@
 //! `eda-blend`: the mix of an EDA design flow, on a schedule.
 //!
-//! - [`mix`]: what a job set is.
-//! - [`schedule`]: when its processes do what.
-//! - [`process`]: what that means on the wire, one call at a time, without sockets; `call`, `v3`, `v4`, `smb`: the
-//!   calls; `numbers`: what they are called; `opens`: the files that it has open over NFSv4 and SMB.
-//! - `clients`: connections, and what clients of NFSv4 and SMB have at the server besides.
+//! - [`mix`]: the definition of a job set.
+//! - [`schedule`]: the operations of its processes, with their times.
+//! - [`process`]: the calls of a process, one at a time, without sockets; `numbers`: their names; `opens`: its open files
+//!   over NFSv4 and SMB.
+//! - `clients`: connections, and sessions over NFSv4 and SMB.
 //! - [`population`]: the files of a process.
-//! - [`search`]: which points are measured.
+//! - [`search`]: the choice of the points to measure.
 //!
-//! A run drives all processes of this generator's clients over their connections with a thread a processor. A
-//! process has one operation outstanding. One that is late works off what it should have done meanwhile, so
-//! that the response time, which counts from when an operation was to begin, shows all of a wait, and the
-//! service time only the waits of the operations that were under way.
+//! A run drives all processes of this generator's clients over their connections, with a thread for each processor. A
+//! process has one operation at a time. A late process works off its backlog. So the response time, from the due time,
+//! includes every wait, and the service time only those of operations under way.
 
 mod clients;
 mod generator;
@@ -25,7 +24,7 @@ mod schedule;
 pub(crate) mod search;
 
 use report::result::{
-    ClientResult, Distribution, Doubt, DoubtKind, MachineUse, Operation as Counted, Pace, Part,
+    Caveat, CaveatKind, ClientResult, Distribution, MachineUse, Operation as Counted, Pace, Part,
 };
 use report::scenario::limits::{CLIENTS_MAX, CONNECTIONS_MAX, JOB_SETS_MAX};
 use report::units::show_size;
@@ -46,13 +45,13 @@ use wire_client::nfs4::lease::LeaseKeeper;
 use wire_client::{Identity, TransferLimits};
 use wire_client::{Target, Version};
 
-/// Thousandths of the usual number of files: the least and the most.
+/// The range of the file scale, in thousandths.
 pub(crate) const FILE_SCALES: std::ops::RangeInclusive<u32> = 1..=1000;
 
-/// Job sets whose files are laid out and whose clients are connected.
+/// Job sets with files and connected clients.
 #[derive(Debug)]
 pub struct Prepared {
-    /// They end before the sessions do.
+    /// Declared before the sessions: connections close first.
     connections: Vec<Connection<ProcessGenerator>>,
     _leases: LeaseKeeper,
     clients: Vec<EdaClient>,
@@ -62,9 +61,9 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// Lays out the files of this generator's job sets below `plimsoll-bench/eda/`, using again what is
-    /// there, and connects its clients. Job sets are dealt to the clients of all generators in turn, a set's
-    /// processes to its client's connections. `progress` is told the share done.
+    /// Lays out the files of this generator's job sets below `plimsoll-bench/eda/`, reusing existing files, and connects its
+    /// clients. Job sets go to the clients of all generators in turn, a set's processes to its client's connections.
+    /// `progress` receives the share done.
     ///
     /// # Errors
     /// A job that asks for what cannot be, a server out of reach or out of protocol, a refused call.
@@ -105,8 +104,8 @@ impl Prepared {
         })
     }
 
-    /// Runs the processes from `control`'s beginning to the window's end, and until every call is answered.
-    /// The schedule is the same each time.
+    /// Runs the processes from `control`'s beginning to the window's end, and until every call is answered. Each run
+    /// repeats the same schedule.
     ///
     /// # Errors
     /// A lost connection, wrong data, a server that is silent for 30 s. Refused calls are counted instead.
@@ -122,7 +121,7 @@ impl Prepared {
         Ok(self.part(control, counters))
     }
 
-    /// What the threads counted, and what was counted at the connections.
+    /// The part of the result from the threads' counters and from those of the connections.
     fn part(&self, control: &Control, counters: OpCounters) -> Part {
         let (start, end) = control.window();
         if control.is_stopped() || end == u64::MAX {
@@ -132,9 +131,9 @@ impl Prepared {
         let generators = || self.connections.iter().map(|connection| &connection.generator);
         let workers = || generators().flat_map(|generator| &generator.workers);
         let restarts: u64 = workers().map(|worker| worker.process.restarts).sum();
-        let doubts = (restarts > 0).then(|| {
+        let caveats = (restarts > 0).then(|| {
             let text = "the server restarted: its write verifier changed, and uncommitted data may be lost";
-            Doubt::new(DoubtKind::Void, text)
+            Caveat::new(CaveatKind::Void, text)
         });
         let mut shares: Vec<_> = workers().map(|worker| (worker.number, worker.share(end - start))).collect();
         shares.sort_unstable();
@@ -155,7 +154,7 @@ impl Prepared {
             pace: Some(Pace { processes, absorbed }),
             errors: counters.errors,
             error_details: counters.described,
-            doubts: doubts.into_iter().collect(),
+            caveats: caveats.into_iter().collect(),
         }
     }
 
@@ -175,7 +174,6 @@ impl Prepared {
     }
 }
 
-/// The operations as a result has them.
 fn operations(counters: &OpCounters) -> Vec<Counted> {
     let counted = |operation: &Operation| {
         let counts = counters.operation(*operation as usize)?;
@@ -191,7 +189,7 @@ fn operations(counters: &OpCounters) -> Vec<Counted> {
     Operation::ALL.iter().filter_map(counted).collect()
 }
 
-/// Removes the files of all job sets, of whichever generator.
+/// Removes the files of all job sets of all generators.
 ///
 /// # Errors
 /// The server says no, or nothing.
@@ -221,7 +219,7 @@ fn check(job: &Job) -> Result<(), Error> {
     Ok(())
 }
 
-/// Which of this generator's clients a job set belongs to, if to any.
+/// The index of this generator's client for a job set, if it has it.
 fn client_of(set: u32, job: &Job) -> Option<usize> {
     let client = usize::try_from(set).unwrap_or(usize::MAX) % job.clients_total;
     client.checked_sub(job.first_client).filter(|&client| client < job.clients)

@@ -1,5 +1,5 @@
-//! The files that a process has open over NFSv4 and SMB: a small one while an operation works in it, and those of its
-//! streams from one end to the other.
+//! The files that a process has open over NFSv4 and SMB: a small one during an operation, and those of its streams
+//! until their end.
 
 use nfs_wire::v4::ShareAccess;
 
@@ -8,23 +8,23 @@ use wire_client::Handle;
 use wire_client::Version;
 use wire_client::call::OpenId;
 
-/// Which file of a process: that of an operation on small files, that of its stream of reads, that of its stream
-/// of writes. Each is opened by another owner, so that two opens of one file are two.
-pub(super) const PLACES: usize = 3;
+/// Slots for open files: one for an operation on small files, one for the stream of reads, one for the stream of
+/// writes. Each has its own open owner, so that two opens of one file stay separate.
+pub(super) const OPEN_SLOTS: usize = 3;
 
-/// What a process has open.
+/// The open files of a process.
 #[derive(Debug, Default)]
-pub(super) struct Opens([Option<OpenFile>; PLACES]);
+pub(super) struct Opens([Option<OpenFile>; OPEN_SLOTS]);
 
-/// A file, and by what the server knows that it is open.
+/// An open file, and its identifier at the server.
 #[derive(Clone, Debug)]
 pub(super) struct OpenFile {
     pub file: Handle,
     pub id: OpenId,
 }
 
-/// Where an operation's file is.
-pub(super) fn place_of(operation: Operation) -> usize {
+/// The slot of an operation's file.
+pub(super) fn open_slot_of(operation: Operation) -> usize {
     match operation {
         Operation::SequentialRead => 1,
         Operation::SequentialWrite => 2,
@@ -42,7 +42,7 @@ pub(super) fn place_of(operation: Operation) -> usize {
     }
 }
 
-/// For what an operation opens its file; `None` where it works in none, or nothing is opened in this version.
+/// The access with which an operation opens its file; `None` where it opens none in this version.
 pub(super) fn access_of(operation: Operation, version: Version) -> Option<ShareAccess> {
     match (version, operation) {
         (Version::V3, _) => None,
@@ -57,17 +57,15 @@ pub(super) fn access_of(operation: Operation, version: Version) -> Option<ShareA
 }
 
 impl Opens {
-    /// The file that is open in a place.
     pub(super) fn get(&self, place: usize) -> Option<&OpenFile> {
         self.0[place].as_ref()
     }
 
-    /// A file was opened.
     pub(super) fn set(&mut self, place: usize, open: OpenFile) {
         self.0[place] = Some(open);
     }
 
-    /// It is closed. What could not be closed ends with the client.
+    /// Frees a slot. A file that could not be closed is closed with the client.
     pub(super) fn clear(&mut self, place: usize) {
         self.0[place] = None;
     }

@@ -1,66 +1,60 @@
-//! The files of a process, and what has become of them.
+//! The files of a process, and their state.
 //!
-//! A frontend's create (2 %) makes up for unlink and unlink-full (1 % each): it makes a missing file again if
-//! there is one, which the next write-file fills, or else a further empty file, which unlink will remove. So
-//! as many files exist after a hundred operations as before. Only directories would pile up; the oldest go
-//! when the process has nothing to do ([`super::Process::tidy`]).
+//! A frontend's create (2 %) balances unlink and unlink-full (1 % each). It recreates a missing file, which the next
+//! write-file fills, or else creates a further empty file, which unlink removes later. So the number of files stays the
+//! same. Only directories would accumulate; an idle process removes the oldest ones
+//! ([`super::process::Process::remove_surplus`]).
 
 use std::collections::VecDeque;
 
 use super::mix::Role;
 use wire_client::Handle;
 
-/// Empty files that are there at the start, for unlink.
+/// Empty files at the start, for unlink.
 pub(super) const SPARE: u32 = 4;
-/// Directories of mkdir that are kept.
+/// Directories that mkdir may leave.
 const DIRECTORIES_KEPT: usize = 8;
 
-/// What a file holds.
+/// The content of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Content {
-    /// All of its data.
     Full,
-    /// Nothing, or not all.
+    /// Less than all data.
     Empty,
-    /// It was removed.
     Missing,
 }
 
-/// One of the files that were laid out.
+/// A file of the layout.
 #[derive(Clone, Debug)]
 pub(super) struct File {
-    /// Its handle; the last one while it is missing.
+    /// The handle; of a removed file, the last one.
     pub handle: Handle,
-    /// What it holds.
     pub content: Content,
-    /// Until when the client knows its attributes, in nanoseconds after the load began.
+    /// The end of the attributes' lifetime, in nanoseconds after the beginning.
     pub known_until: u64,
-    /// Whether the client knows who may access it, as long as it knows the attributes.
+    /// Whether the client knows the permissions, while it knows the attributes.
     pub access_known: bool,
 }
 
-/// Where a sequential stream is.
+/// The position of a sequential stream.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Cursor {
-    /// In which file.
     pub file: usize,
-    /// At which byte of it; at zero another file is chosen.
+    /// The offset in the file; at zero the next operation chooses another file.
     pub offset: u64,
-    /// Where operations are gathered into larger calls, up to which byte these have come.
+    /// The byte up to which the gathered calls have moved data.
     pub moved: u64,
 }
 
 impl Cursor {
-    /// What is to be read so that so many bytes more are there, in calls of `gather` bytes: from where, and how
-    /// many.
+    /// The READ that makes `count` more bytes available, in calls of `gather` bytes: offset and length.
     pub(super) fn ahead(&self, count: u32, gather: u32, file_bytes: u64) -> (u64, u32) {
         let missing = (self.offset + u64::from(count)).saturating_sub(self.moved);
         let bytes = missing.next_multiple_of(u64::from(gather)).min(file_bytes - self.moved);
         (self.moved, u32::try_from(bytes).unwrap_or(u32::MAX))
     }
 
-    /// What is to be written once so many bytes more are there: whole calls, and everything at the file's end
-    /// or where it is committed.
+    /// The WRITE that is due after `count` more bytes: whole calls, and the rest at the file's end or before a COMMIT.
     pub(super) fn behind(&self, count: u32, gather: u32, file_bytes: u64, commits: bool) -> (u64, u32) {
         let end = self.offset + u64::from(count);
         let waiting = end.saturating_sub(self.moved);
@@ -69,7 +63,7 @@ impl Cursor {
         (self.moved, u32::try_from(bytes).unwrap_or(u32::MAX))
     }
 
-    /// Moves on by an operation; at the end of the file it begins anew.
+    /// Advances by an operation; wraps at the end of the file.
     pub(super) fn pass(&mut self, count: u32, file_bytes: u64) {
         self.offset = (self.offset + u64::from(count)) % file_bytes;
         if self.offset == 0 {
@@ -81,29 +75,25 @@ impl Cursor {
 /// The files of a process.
 #[derive(Clone, Debug)]
 pub(super) struct Population {
-    /// The process's role, which says how large they are.
     pub role: &'static Role,
-    /// The number of the first file in data that says where it belongs ([`crate::pattern`]).
+    /// The number of the first file in its data ([`crate::pattern`]).
     pub number: u32,
-    /// File `i` is in directory `i` modulo their number.
+    /// The directories; file `i` is in directory `i` modulo their number.
     pub directories: Vec<Handle>,
-    /// Where empty files and directories are made.
+    /// The directory for empty files and directories.
     pub scratch: Handle,
-    /// The files that were laid out.
     pub files: Vec<File>,
-    /// Removed ones, in the order of their removal.
+    /// Removed files, in the order of their removal.
     pub missing: VecDeque<usize>,
-    /// Those to be filled again.
+    /// Files to be filled again.
     pub empty: VecDeque<usize>,
-    /// Empty files in the scratch directory.
+    /// Serials of empty files in the scratch directory.
     pub spare: VecDeque<u32>,
-    /// Directories in the scratch directory.
+    /// Serials of directories in the scratch directory.
     pub made: VecDeque<u32>,
     /// The number of the next one to be made there.
     pub serial: u32,
-    /// Where reading is.
     pub reading: Cursor,
-    /// Where writing is.
     pub writing: Cursor,
 }
 
@@ -115,7 +105,7 @@ pub(super) struct Name {
 }
 
 impl Population {
-    /// Files as they are laid out: all full, and [`SPARE`] empty ones.
+    /// The files after the layout: all full, and [`SPARE`] empty ones.
     pub(super) fn new(
         role: &'static Role,
         number: u32,
@@ -140,7 +130,6 @@ impl Population {
         }
     }
 
-    /// Any file with data.
     #[inline]
     pub(super) fn any_full(&self, draw: u64) -> usize {
         let first = choose(draw, self.files.len());
@@ -150,13 +139,13 @@ impl Population {
         found.map_or(first, |after| (first + after) % self.files.len())
     }
 
-    /// A number that nothing in the scratch directory has.
+    /// An unused number in the scratch directory.
     pub(super) fn next_serial(&mut self) -> u32 {
         self.serial += 1;
         self.serial - 1
     }
 
-    /// The oldest directory, where more are there than are kept.
+    /// The oldest directory, if there are more than [`DIRECTORIES_KEPT`].
     pub(super) fn surplus(&self) -> Option<u32> {
         self.made.front().copied().filter(|_| self.made.len() > DIRECTORIES_KEPT)
     }
@@ -173,7 +162,7 @@ impl Population {
 }
 
 impl Name {
-    /// `letter` and at least two digits.
+    /// A name of `letter` and at least two digits.
     pub(super) fn new(letter: u8, number: u32) -> Self {
         let mut name = Self { bytes: [b'0'; 12], start: 12 };
         let mut rest = number;
@@ -187,18 +176,17 @@ impl Name {
         name
     }
 
-    /// Its bytes, all ASCII.
+    /// The name, in ASCII.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes[self.start..]
     }
 
-    /// The same as text.
     pub(super) fn text(&self) -> &str {
         str::from_utf8(self.bytes()).unwrap_or_default()
     }
 }
 
-/// One of so many, each equally likely.
+/// A number below `count`, uniformly by `draw`.
 #[inline]
 pub(super) fn choose(draw: u64, count: usize) -> usize {
     usize::try_from(draw % count.max(1) as u64).unwrap_or(0)

@@ -1,4 +1,4 @@
-//! When a process does what: the same for the same seed, job set and process, whatever the server does.
+//! The schedule of a process: the same for the same seed, job set and process, whatever the server does.
 
 use report::result::Direction;
 
@@ -7,18 +7,15 @@ use crate::pattern::Random;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// An operation that is to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Planned {
-    /// When it is to begin, in nanoseconds after the load did.
+    /// The due time, in nanoseconds after the beginning.
     pub due: u64,
-    /// What.
     pub operation: Operation,
-    /// Bytes it moves.
     pub bytes: u32,
-    /// A COMMIT ends it.
+    /// Whether a COMMIT ends the operation.
     pub commits: bool,
-    /// Pseudo-random bits that choose its object.
+    /// Pseudo-random bits that choose the object.
     pub draw: u64,
 }
 
@@ -34,12 +31,12 @@ pub(super) struct Schedule {
     random: Random,
     mix: Vec<Operation>,
     number: u64,
-    /// Where in an interval the intervals begin.
+    /// The offset of the process's intervals from those of process 0.
     phase: u64,
 }
 
 impl Schedule {
-    /// Of the process of this number, counted through all job sets.
+    /// The schedule of a process, numbered through all job sets.
     pub(super) fn new(role: &'static Role, seed: u64, process: u64) -> Self {
         let mut random = Random::new(seed.wrapping_mul(0x1_0000_0001).wrapping_add(process));
         let phase = random.below(SECOND_NS / u64::from(role.rate));
@@ -47,7 +44,6 @@ impl Schedule {
         Self { role, random, mix: role.mix.iter().flat_map(of).collect(), number: 0, phase }
     }
 
-    /// The next operation.
     pub(super) fn next_planned(&mut self) -> Planned {
         let length = self.mix.len() as u64;
         let drawn = self.number % length;
@@ -74,7 +70,7 @@ mod tests {
 
     const HOUR: u64 = 3600;
 
-    /// How process 0 begins with seed 1.
+    /// The first operations of process 0 with seed 1.
     const KNOWN: [(u64, Operation); 3] =
         [(8_718_659, Operation::Mkdir), (16_267_281, Operation::Access), (25_038_623, Operation::WriteFile)];
 
@@ -111,12 +107,12 @@ mod tests {
     }
 
     #[test]
-    fn an_hour_has_the_rates_the_mix_and_the_transfers() {
+    fn hour_has_the_rates_the_mix_and_the_transfers() {
         let mut counts = BTreeMap::<Operation, u64>::new();
         let (mut commits, mut ops) = (0u64, 0u64);
         let mut bytes = BTreeMap::<Direction, u64>::new();
         for process in 0..PROCESSES as u64 {
-            // Where in its file each sequential stream is.
+            // The position of each sequential stream in its file.
             let mut at = [0; Operation::ALL.len()];
             for planned in hour(process) {
                 ops += 1;

@@ -1,43 +1,41 @@
-//! Which points of a load curve are measured: first what the server carries at all, in short probes, then ten
-//! equal steps up to that, then points between the last that is fast enough and the first that is not.
+//! The points of a load curve: short probes find the capacity of the server, then ten equal steps lead up to it, then
+//! further points narrow the knee.
 
 use report::curve::{Curve, CurvePoint, MEAN_MAX_MS, ascending_points, next_job_sets};
 
-/// Steps of a curve.
 pub(crate) const STEPS: u32 = 10;
-/// A probe's answer is close enough within this part of it.
+/// The part of its number within which a probe is precise enough.
 const PROBE_CLOSE: u32 = 16;
 
-/// What is to be measured next.
+/// The next step of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Shortly, only to see whether so many job sets are valid; then [`Search::probed`].
+    /// A short probe of this many job sets; then [`Search::probed`].
     Probe(u32),
-    /// Properly, as a point of the curve; then [`Search::measured`].
+    /// A measurement of this many job sets; then [`Search::measured`].
     Measure(u32),
-    /// Nothing more.
     Done,
 }
 
-/// How far the curve is. The caller measures what [`Search::next`] says and tells what it found.
+/// The state of a search for the curve. The caller measures the point from [`Search::next`] and reports the result.
 #[derive(Clone, Debug)]
 pub(crate) struct Search {
-    /// Most job sets for which there is room.
+    /// The most job sets that fit on the target.
     limit: u32,
     granularity: u32,
-    /// The most that a probe found to be valid, and the least that one found not to be.
+    /// The most job sets that a probe found valid, and the fewest that one found invalid.
     good: u32,
     bad: Option<u32>,
     points: Vec<CurvePoint>,
 }
 
 impl Search {
-    /// Of a curve of up to `limit` job sets, in which the refined points are multiples of `granularity`.
+    /// A search up to `limit` job sets, whose refined points are multiples of `granularity`.
     pub(crate) fn new(limit: u32, granularity: u32) -> Self {
         Self { limit, granularity, good: 0, bad: None, points: Vec::new() }
     }
 
-    /// What is to be measured next.
+    /// The next step.
     pub(crate) fn next(&self) -> Step {
         if let Some(sets) = self.next_probe() {
             return Step::Probe(sets);
@@ -50,13 +48,13 @@ impl Search {
         let between =
             |passes: &dyn Fn(&CurvePoint) -> bool| next_job_sets(&self.points, self.granularity, passes);
         let refined = between(&|point| point.response.mean_ms <= MEAN_MAX_MS);
-        // Where a step failed that a probe had passed, points below it make up for it.
+        // If a step fails although its probe passed, points below replace it.
         let short = (self.curve().valid().len() as u64) < u64::from(STEPS);
         let sets = refined.or_else(|| if short { between(&|_| true) } else { None });
         sets.map_or(Step::Done, Step::Measure)
     }
 
-    /// Tells whether a probe was valid.
+    /// Notes whether a probe was valid.
     pub(crate) fn probed(&mut self, job_sets: u32, valid: bool) {
         if valid {
             self.good = self.good.max(job_sets);
@@ -65,18 +63,17 @@ impl Search {
         }
     }
 
-    /// Tells what a measurement found.
     pub(crate) fn measured(&mut self, point: CurvePoint) {
         let refined = self.points.iter().any(|other| other.job_sets > point.job_sets);
         self.points.push(CurvePoint { refined, ..point });
     }
 
-    /// What is measured so far.
+    /// The points measured so far.
     pub(crate) fn curve(&self) -> Curve {
         Curve::new(self.points.clone())
     }
 
-    /// Why the curve has fewer valid points than there are steps, if it has.
+    /// The reason why the curve has fewer valid points than steps, if it has.
     pub(crate) fn shortfall(&self) -> Option<String> {
         let (curve, steps) = (self.curve(), self.steps().len());
         let valid = curve.valid().len();
@@ -93,7 +90,7 @@ impl Search {
         Some(format!("the curve has {valid} valid points instead of {STEPS}: {why}"))
     }
 
-    /// Twice as many each time until it is too many, and then the middle.
+    /// The next probe: doubles the number until it is too large, then bisects.
     fn next_probe(&self) -> Option<u32> {
         match self.bad {
             None if self.good >= self.limit => None,
@@ -103,7 +100,7 @@ impl Search {
         }
     }
 
-    /// The equal steps; one where not even one job set is valid, to show why.
+    /// The equal steps; one step if not even one job set is valid, to show the reason.
     fn steps(&self) -> Vec<u32> {
         ascending_points(self.good.max(1).min(self.limit), STEPS)
     }
@@ -114,7 +111,7 @@ mod tests {
     use super::*;
     use report::curve::{Time, Times};
 
-    /// A server that carries so many job sets, and is at 2 ms with so many.
+    /// Searches the curve of a server that carries `carries` job sets, up to `fast` of them below 2 ms.
     fn run(limit: u32, carries: u32, fast: u32) -> (Search, Vec<u32>, Vec<u32>) {
         let mut search = Search::new(limit, 1);
         let (mut probes, mut measured) = (Vec::new(), Vec::new());
@@ -142,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn the_most_is_probed_and_then_ten_steps_are_measured() {
+    fn most_is_probed_and_then_ten_steps_are_measured() {
         let (search, probes, measured) = run(1000, 100, 64);
         assert_eq!(probes, [1, 2, 4, 8, 16, 32, 64, 128, 96, 112, 104, 108]);
         assert_eq!(measured[..10], [10, 20, 31, 41, 52, 62, 72, 83, 93, 104]);
@@ -154,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_is_the_end() {
+    fn curve_that_fits_ends_the_search() {
         let (search, probes, measured) = run(20, 1000, 1000);
         assert_eq!(probes, [1, 2, 4, 8, 16, 20]);
         assert_eq!(measured, ascending_points(20, 10));
@@ -162,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_curve_says_why() {
+    fn short_curve_says_why() {
         let (search, _, measured) = run(100, 4, 4);
         assert_eq!(measured, [1, 2, 3, 4]);
         let why = search.shortfall().unwrap();
@@ -175,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_that_fails_is_made_up_for() {
+    fn step_that_fails_is_made_up_for() {
         // The probes pass 104; the tenth step does not, and the mean is good throughout.
         let (search, _, measured) = run(1000, 100, 1000);
         assert_eq!(measured[10..], [98, 101, 99]);

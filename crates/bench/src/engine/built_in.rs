@@ -1,7 +1,7 @@
-//! The built-in client as an engine: many connections, many calls in flight, no mount.
+//! The built-in client as an engine: many connections and calls in flight, no mount.
 
 use report::result::{
-    ClientResult, Distribution, Doubt, DoubtKind, MachineUse, Operation, Part, SmbFacts, TargetFacts,
+    Caveat, CaveatKind, ClientResult, Distribution, MachineUse, Operation, Part, SmbFacts, TargetFacts,
 };
 use report::scenario::{Cache, MetadataOperation, Pattern, Protocol, Stability, Work};
 
@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::job::Caller;
 use crate::job::Control;
 use crate::job::Job;
-use crate::load::{self, FileSet, Kind, LaidOut, Op, Order, Placement, Plan, Prepared};
+use crate::load::{self, BlockOrder, FileSet, Kind, LaidOut, Op, Placement, Plan, Prepared};
 use crate::machine::{UsageSampler, co_located};
 use wire_client::{Client, Identity};
 use wire_client::{Target, Version};
@@ -21,24 +21,24 @@ use wire_client::{Target, Version};
 pub const COMMIT_EVERY: u64 = 16 << 20;
 /// Small files of a job that opens and reads them.
 pub(crate) const SMALL_FILES: u64 = 64;
-/// The golden section of 2^64: repetitions that begin so far apart stay apart.
+/// The golden section of 2^64, which keeps the starts of repetitions apart.
 const APART: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// An export of any NFS server, or a share of any SMB server.
+/// An export of an NFS server, or a share of an SMB server.
 #[derive(Debug)]
 pub struct BuiltIn {
     target: Target,
     caller: Caller,
     laid_out: LaidOut,
-    /// The files that are in the server's memory if they fit: those that were read last.
+    /// The files that were read last, which the server caches if they fit.
     warmed: Option<Files>,
     prepared: Option<Ready>,
 }
 
-/// Data files: the first, how many, and bytes of each and of its units.
+/// Data files: the first, the count, and the bytes of each and of its units.
 type Files = (u32, usize, u64, usize);
 
-/// What is laid out and connected.
+/// The files and connections of a prepared job.
 #[derive(Debug)]
 enum Ready {
     Load(Box<Plan>, Box<Prepared>),
@@ -46,7 +46,7 @@ enum Ready {
 }
 
 impl BuiltIn {
-    /// The export at `target`. Nothing is sent yet.
+    /// An engine for `target`. Sends nothing yet.
     pub fn new(target: Target, caller: Caller) -> Self {
         Self { target, caller, laid_out: LaidOut::new(), warmed: None, prepared: None }
     }
@@ -56,7 +56,7 @@ impl BuiltIn {
         Identity { privileged_port, nt_hash, ..Identity::new(uid, gid) }
     }
 
-    /// Asks the server what there is.
+    /// Queries the facts of the target.
     fn look(&self) -> Result<TargetFacts, Error> {
         let mut client = Client::mount(&self.target, &self.identity())?;
         let limits = client.limits()?;
@@ -74,7 +74,7 @@ impl BuiltIn {
         })
     }
 
-    /// How a share is spoken to.
+    /// The protection and channels of a share.
     fn smb(&self) -> Option<SmbFacts> {
         let Version::Smb(protection) = self.target.version else { return None };
         Some(SmbFacts {
@@ -85,7 +85,7 @@ impl BuiltIn {
         })
     }
 
-    /// The export, in the version that a job asks for, or the share.
+    /// The target, in the version that a job requests.
     fn target_for(&self, job: &Job) -> Result<Target, Error> {
         let is_share = self.target.version.is_smb();
         let version = match job.protocol {
@@ -98,7 +98,7 @@ impl BuiltIn {
                 return Err(Error::Plan(text));
             }
         };
-        // Points with fewer connections have sessions of those.
+        // Points with fewer connections have smaller sessions.
         let channels = self.target.channels.min(job.connections.max(1));
         Ok(Target { version, channels, ..self.target.clone() })
     }
@@ -130,9 +130,9 @@ impl BuiltIn {
             transfer_max: (job.transfer < job.block).then_some(job.transfer),
             attribute_cache: job.attribute_cache,
             order: match job.pattern {
-                Pattern::Sequential => Order::Sequential,
-                Pattern::Random => Order::Random,
-                Pattern::Shuffled => Order::Shuffled,
+                Pattern::Sequential => BlockOrder::Sequential,
+                Pattern::Random => BlockOrder::Random,
+                Pattern::Shuffled => BlockOrder::Shuffled,
             },
             read_percent: job.read_percent,
             stability: job.stability,
@@ -149,7 +149,7 @@ impl BuiltIn {
             files: jobs * per_job,
             size: if job.work == Work::OpenRead { job.block } else { job.file_size },
             directories: job.metadata.map_or(1, |metadata| metadata.directories),
-            // Random places that are used again and again are the same in every repetition.
+            // With a warm cache every repetition uses the same random places.
             seed: if job.repeats_places() { job.seed } else { job.seed.wrapping_add(spread) },
             uid: self.caller.uid,
             gid: self.caller.gid,
@@ -166,7 +166,7 @@ impl Engine for BuiltIn {
     }
 
     fn prepare(&mut self, job: &Job, progress: &mut dyn FnMut(f64)) -> Result<(), Error> {
-        // The old connections end before new ones are made: a server counts only what is used.
+        // Closes the old connections first, so that the server counts only those in use.
         self.prepared = None;
         let warmed = self.warmed.take();
         if job.work == Work::EdaBlend {
@@ -197,7 +197,7 @@ impl Engine for BuiltIn {
             }
             Ready::Eda(prepared) => prepared.run(control)?,
         };
-        // Over the warm-up, too: what is busy then is busy in the window.
+        // Includes the warm-up, whose utilization is that of the window.
         (part.usage.cpu_share, part.usage.network_share) = usage.finish();
         Ok(part)
     }
@@ -241,10 +241,10 @@ fn part(plan: &Plan, prepared: &Prepared, counters: &OpCounters, control: &Contr
         })
     };
     let clients = (0..plan.clients).map(client).collect::<Result<_, _>>()?;
-    let mut doubts = Vec::new();
+    let mut caveats = Vec::new();
     if prepared.restarts() > 0 {
         let text = "the server restarted: its write verifier changed, unstable data may be lost";
-        doubts.push(Doubt::new(DoubtKind::Void, text));
+        caveats.push(Caveat::new(CaveatKind::Void, text));
     }
     Ok(Part {
         started: (control.begin + start) as f64 / 1e9,
@@ -260,7 +260,7 @@ fn part(plan: &Plan, prepared: &Prepared, counters: &OpCounters, control: &Contr
         },
         errors: counters.errors.clone(),
         error_details: counters.described.clone(),
-        doubts,
+        caveats,
         ..Part::default()
     })
 }

@@ -7,39 +7,38 @@ use crate::job::Control;
 use crate::job::Job;
 use crate::machine::machine_facts;
 
-/// Makes load.
+/// A generator of load.
 pub trait Engine: Send {
-    /// What is known of the target.
+    /// The facts of the target.
     ///
     /// # Errors
     /// The target cannot be reached, or is none.
     fn facts(&mut self) -> Result<TargetFacts, Error>;
 
-    /// The machine that makes the load: this one, unless it says otherwise.
+    /// The machine of the generator; by default this one.
     fn machine(&self) -> Machine {
         machine_facts()
     }
 
-    /// Makes the files that the job's own clients need and are not there yet, verifies a sample of those that
-    /// are, and connects. `progress` is told the share done.
+    /// Creates the missing files of the job's own clients, verifies a sample of the existing ones, and connects. `progress`
+    /// receives the share done.
     ///
     /// # Errors
-    /// Whatever makes the job impossible.
+    /// The job is impossible.
     fn prepare(&mut self, job: &Job, progress: &mut dyn FnMut(f64)) -> Result<(), Error>;
 
-    /// Runs what was prepared from `control`'s beginning to the window's end, and until every call is
-    /// answered.
+    /// Runs the prepared job from `control`'s beginning to the window's end, and until every call is answered.
     ///
     /// # Errors
-    /// Whatever makes a result impossible or worthless. Refused calls are counted instead.
+    /// There is no valid result. Refused calls are counted instead.
     fn run(&mut self, control: &Control) -> Result<Part, Error>;
 
-    /// Whether the window may be set while the load runs; else it is set before.
+    /// Whether the window may be set while the load runs.
     fn takes_window_late(&self) -> bool;
 
     /// Removes the files.
     ///
     /// # Errors
-    /// The server says no.
+    /// The server refuses.
     fn clear(&mut self) -> Result<(), Error>;
 }

@@ -1,8 +1,8 @@
-//! What makes load: the interface that every generator has, whatever it speaks.
+//! Generators of load, and the interface that they share.
 //!
-//! A [`Job`] says what all generators do together and which share of the clients is this one's. The engine
-//! lays out what the job needs, begins at the moment that [`Control`] names, tells each second how far it is,
-//! and measures in the window that the coordinator sets while the load runs.
+//! A [`Job`] describes the load of all generators, and this generator's share of the clients. The engine lays out the
+//! job's files, begins at the moment in [`Control`], reports its progress each second, and measures in the window that
+//! the coordinator sets while the load runs.
 
 pub(crate) mod built_in;
 pub(crate) mod interface;
@@ -17,7 +17,7 @@ pub use built_in::{BuiltIn, COMMIT_EVERY};
 pub use interface::Engine;
 pub use path::Path;
 
-/// The mount that a directory without symbolic links in its path is on, and the address of its server if it tells.
+/// The mount of a directory without symbolic links in its path, and the address of its server if known.
 ///
 /// # Errors
 /// The kernel does not list its mounts.

@@ -1,4 +1,4 @@
-//! The scenario that measures what fio's jobs mean to measure.
+//! The scenario that measures the same as jobs of fio.
 
 use report::scenario::{Cache, Depth, Pattern, Scenario, Series, Stability, Work};
 use report::units::show_size;
@@ -6,11 +6,10 @@ use report::units::show_size;
 use super::job::{Job, Sync, Transfer};
 use super::jobs::Jobs;
 
-/// Bytes of each process where fio takes what it finds.
+/// Bytes of each process where fio uses the existing size.
 const SIZE: u64 = 1 << 30;
 
-/// The equivalent for the runner: a series for each job, one after the other; and in which ways it is not the
-/// same.
+/// The equivalent for the runner, a series for each job in turn, and its differences.
 pub fn scenario(jobs: &Jobs) -> (Scenario, Vec<String>) {
     let mut differences = Vec::new();
     if jobs.together().any(|set| set.len() > 1) {
@@ -108,7 +107,7 @@ fn differences_of(job: &Job) -> Vec<String> {
     all.into_iter().chain(unknown).collect()
 }
 
-/// Small letters, digits and dashes.
+/// Lowercase letters, digits and dashes.
 fn plain(name: &str) -> String {
     let letter = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
     name.chars().map(letter).collect()
@@ -119,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_equivalent_has_fio_s_numbers_and_reads_back() {
+    fn equivalent_has_fio_s_numbers_and_reads_back() {
         let jobs = Jobs::of_command(
             "fio --name=8K reads --rw=randrw --rwmixread=75 --direct=1 --ioengine=libaio --bs=8k --numjobs=4 --iodepth=128 \
              --size=4G --runtime=600 --time_based --group_reporting --randseed=1"
@@ -142,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_is_said() {
+    fn difference_is_described() {
         let jobs = Jobs::of_file(
             "[a]\nrw=rw\nbs=4k,8k\nfilename=f\nnumjobs=2\nloops=3\nfsync=4\nrate=1m\nodd=1\n[b]\nrw=write\nsync=1\n",
         )

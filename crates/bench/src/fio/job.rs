@@ -7,17 +7,17 @@ use super::options;
 use super::section::Given;
 use super::setting::Setting;
 
-/// fio's own block.
+/// fio's default block.
 const BLOCK: u64 = 4096;
-/// What `k` is a power of, unless `kb_base` says otherwise.
+/// The base of `k`, unless `kb_base` is set.
 const KB_BASE: u64 = 1024;
-/// Engines with many operations in flight.
+/// Engines with several operations in flight.
 const ASYNCHRONOUS: [&str; 5] = ["libaio", "io_uring", "io_uring_cmd", "posixaio", "windowsaio"];
-/// Engines that do one operation after the other.
+/// Engines with one operation at a time.
 const SYNCHRONOUS: [&str; 7] = ["sync", "psync", "vsync", "pvsync", "pvsync2", "mmap", "splice"];
 /// Variables that fio replaces in a job file when it runs.
 const VARIABLES: [&str; 4] = ["${", "$pagesize", "$mb_memory", "$ncpus"];
-/// Options that change nothing of what is said here about a job.
+/// Options without an effect on the findings about a job.
 const WITHOUT_CONSEQUENCE: [&str; 34] = [
     "allow_file_create",
     "bwavgtime",
@@ -55,110 +55,96 @@ const WITHOUT_CONSEQUENCE: [&str; 34] = [
     "write_lat_log",
 ];
 
-/// A job as fio would run it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Job {
-    /// Its name.
     pub name: String,
-    /// What it does.
     pub transfers: Transfer,
-    /// Whether its places are random.
+    /// Whether offsets are random.
     pub is_random: bool,
-    /// Share of reads in percent.
     pub read_percent: u8,
-    /// Bytes of a read.
     pub read_block: u64,
-    /// Bytes of a write.
     pub write_block: u64,
-    /// Bytes of each process's file, or files together.
+    /// Bytes of each process's file or files.
     pub size: Option<u64>,
-    /// Bytes after which a process ends or begins anew, if not `size`.
+    /// Bytes after which a process ends or starts over, if not `size`.
     pub io_size: Option<u64>,
-    /// Processes.
     pub numjobs: u64,
-    /// Operations in flight of each process, if the engine can.
+    /// Operations in flight of each process, if the engine supports several.
     pub iodepth: u64,
-    /// How operations are made.
     pub ioengine: String,
-    /// Past the client's page cache (`O_DIRECT`).
+    /// Whether I/O bypasses the client's page cache (`O_DIRECT`).
     pub direct: bool,
-    /// Whether each write is stable when it returns.
+    /// The stability of each write on return.
     pub sync: Sync,
-    /// Writes after each of which an fsync is done; 0 is never.
+    /// Writes between two calls of fsync; 0 is none.
     pub fsync: u64,
-    /// The same with fdatasync.
+    /// Writes between two calls of fdatasync; 0 is none.
     pub fdatasync: u64,
-    /// fsync at the end of each pass.
+    /// Whether each pass ends with fsync.
     pub end_fsync: bool,
-    /// fsync when a file is closed.
+    /// Whether closing a file calls fsync.
     pub fsync_on_close: bool,
-    /// Ends by time alone.
+    /// Whether the job ends by time alone.
     pub time_based: bool,
-    /// Most seconds.
+    /// The longest time in seconds.
     pub runtime_s: Option<f64>,
-    /// Seconds before measuring.
+    /// Seconds of the warm-up.
     pub ramp_time_s: f64,
-    /// Passes through the files.
     pub loops: u64,
-    /// The same places in each pass and each run; absent where it is not written, which means yes.
+    /// Whether each pass and each run uses the same offsets; absent means yes.
     pub randrepeat: Option<bool>,
-    /// Where random places begin.
+    /// The seed of random offsets.
     pub randseed: Option<u64>,
-    /// Places are drawn without remembering which were used.
+    /// Whether random offsets ignore earlier ones.
     pub norandommap: bool,
-    /// One line for all processes.
+    /// Whether all processes have one report.
     pub group_reporting: bool,
-    /// Begins when the jobs before it have ended.
+    /// Whether the job starts after the jobs before it have ended.
     pub stonewall: bool,
-    /// Where its files are.
+    /// The directory of its files.
     pub directory: Option<String>,
-    /// Its file, which all processes share.
+    /// The file that all processes share.
     pub filename: Option<String>,
-    /// Files of each process.
     pub nrfiles: u64,
     /// Operations a second, as written.
     pub rate_iops: Option<String>,
     /// Bytes a second, as written.
     pub rate: Option<String>,
-    /// Waits between operations, as written.
+    /// Pauses between operations, as written.
     pub thinktime: Option<String>,
-    /// Writes zeros.
+    /// Whether data is zeros.
     pub zero_buffers: bool,
-    /// Makes new data for each write.
+    /// Whether each write has new data.
     pub refill_buffers: bool,
-    /// Data shrink by this share.
+    /// Percentage by which data compresses.
     pub compress_percent: u64,
-    /// Writes into files that are there in full.
+    /// Whether files are laid out in full before writes.
     pub overwrite: bool,
-    /// How space is taken before writing.
+    /// The way in which space is allocated before writes.
     pub fallocate: Option<String>,
-    /// Forgets the client's cached pages at the start.
+    /// Whether the client's cached pages are dropped at the start.
     pub invalidate: bool,
-    /// Options that are not known here, as written.
+    /// Unknown options, as written.
     pub unknown: Vec<String>,
-    /// Options that fio reads otherwise than they seem to be written, with the reason.
+    /// Options that fio reads differently from their text, with the reason.
     pub surprises: Vec<String>,
     /// Options of engines other than the job's, as written.
     pub of_other_engines: Vec<String>,
 }
 
-/// What a job does.
+/// The directions of a job's transfers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Transfer {
-    /// Reads only.
     Reads,
-    /// Writes only.
     Writes,
-    /// Both.
     Both,
 }
 
-/// Whether each write is stable when it returns.
+/// The stability of a write on return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Sync {
-    /// No.
     None,
     /// Data and attributes (`O_SYNC`).
     Sync,
@@ -167,7 +153,7 @@ pub enum Sync {
 }
 
 impl Job {
-    /// A job of these options, in their order; the last one of a name counts.
+    /// A job from these options in their order; a later one overrides an earlier one.
     pub(super) fn new(name: &str, options: &[Given]) -> Result<Self, String> {
         let mut job = Self::unset(name);
         let mut base = KB_BASE;
@@ -198,7 +184,7 @@ impl Job {
         Ok(job)
     }
 
-    /// Settles what depends on several options.
+    /// Resolves options that depend on each other.
     fn finish(&mut self, course: &Course, options: &[Given]) -> Result<(), String> {
         self.read_percent = match self.transfers {
             Transfer::Reads => 100,
@@ -266,12 +252,12 @@ impl Job {
         }
     }
 
-    /// Sets an option; false if it is not known.
+    /// Sets an option; returns false if it is unknown.
     fn set(&mut self, setting: &Setting<'_>, course: &mut Course) -> Result<bool, String> {
         Ok(self.set_work(setting, course)? || self.set_course(setting, course)? || self.set_data(setting)?)
     }
 
-    /// What is done, and where.
+    /// Sets the operations and their offsets.
     fn set_work(&mut self, setting: &Setting<'_>, course: &mut Course) -> Result<bool, String> {
         match setting.known.name {
             "rw" => (self.transfers, self.is_random) = direction(setting.text()?)?,
@@ -310,7 +296,7 @@ impl Job {
         Ok(true)
     }
 
-    /// Blocks of reads and of writes. A part that is left out keeps what it was; a single one is for both.
+    /// Sets the blocks of reads and writes. A missing part keeps its value; a single one applies to both.
     fn set_blocks(&mut self, sizes: &[Option<u64>]) {
         let reads = sizes.first().copied().flatten();
         let writes = if sizes.len() == 1 { reads } else { sizes[1] };
@@ -318,7 +304,7 @@ impl Job {
         set(&mut self.write_block, writes);
     }
 
-    /// How long, how fast, and what is told.
+    /// Sets time, rate and output.
     fn set_course(&mut self, setting: &Setting<'_>, course: &mut Course) -> Result<bool, String> {
         match setting.known.name {
             "rwmixread" => set(&mut course.percent, setting.percent()?),
@@ -340,7 +326,7 @@ impl Job {
         Ok(true)
     }
 
-    /// What is written, and how safely.
+    /// Sets the data and its synchronization.
     fn set_data(&mut self, setting: &Setting<'_>) -> Result<bool, String> {
         match setting.known.name {
             "sync" => self.sync = stability(setting.text()?),
@@ -359,18 +345,16 @@ impl Job {
         Ok(true)
     }
 
-    /// Whether it reads.
     pub fn reads(&self) -> bool {
         self.read_percent > 0
     }
 
-    /// Whether it writes.
     pub fn writes(&self) -> bool {
         self.read_percent < 100
     }
 
-    /// Operations that each process really has in flight: one with engines that wait, and with libaio through
-    /// the page cache, where submitting waits; absent for engines that are not known.
+    /// The actual operations in flight of each process: one with synchronous engines, and with libaio through the page
+    /// cache, where submission blocks; `None` for unknown engines.
     pub fn depth(&self) -> Option<u64> {
         let engine = self.ioengine.as_str();
         if SYNCHRONOUS.contains(&engine) || (engine == "libaio" && !self.direct) {
@@ -379,27 +363,26 @@ impl Job {
         ASYNCHRONOUS.contains(&engine).then_some(self.iodepth)
     }
 
-    /// Bytes of all files together.
     pub fn working_set(&self) -> Option<u64> {
         let files = if self.filename.is_some() { 1 } else { self.numjobs };
         self.size.and_then(|size| size.checked_mul(files))
     }
 
-    /// Bytes that all processes move before they end, if time does not end them.
+    /// Bytes that all processes move before they end, unless time ends them.
     pub fn moved(&self) -> Option<u64> {
         let each = self.io_size.or(self.size)?;
         each.checked_mul(self.numjobs)?.checked_mul(self.loops)
     }
 
-    /// Bytes of an operation; of a read, if it reads at all.
+    /// Bytes of an operation; of a read, if the job reads.
     pub fn block(&self) -> u64 {
         if self.reads() { self.read_block } else { self.write_block }
     }
 }
 
-/// Options that other options decide at the end.
+/// Options that are resolved at the end.
 struct Course {
-    /// Reads of a mix.
+    /// The percentage of reads in a mix.
     percent: u8,
     /// `io_size` in percent of `size`.
     io_percent: Option<u64>,
@@ -410,7 +393,7 @@ fn written(name: &str, value: Option<&str>) -> String {
     value.map_or(name.to_owned(), |value| format!("{name}={value}"))
 }
 
-/// Sets what is given, and leaves the rest.
+/// Sets a given value; keeps the old one otherwise.
 fn set<T>(place: &mut T, given: Option<T>) {
     if let Some(given) = given {
         *place = given;

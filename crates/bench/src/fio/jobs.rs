@@ -1,4 +1,4 @@
-//! Reading jobs: sections, what they inherit, and the text of a job file that is the same.
+//! Reads jobs with inherited options, and writes them back as a job file.
 
 use std::fmt::Write;
 
@@ -11,15 +11,14 @@ use crate::error::Error;
 /// fio's jobs, from a command line or a job file.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Jobs {
-    /// In their order, with all that they inherit.
+    /// The jobs in their order, with inherited options.
     pub jobs: Vec<Job>,
     #[serde(skip)]
     sections: Vec<Section>,
 }
 
 impl Jobs {
-    /// Reads a command line such as pages print: `fio --name=… --rw=…`, with a shell's quotation marks and
-    /// lines that go on after a backslash.
+    /// Reads a command line as documents print it: `fio --name=… --rw=…`, with a shell's quotes and continued lines.
     ///
     /// # Errors
     /// What fio would refuse, and what has no single figure; which option, and what is possible.
@@ -27,8 +26,6 @@ impl Jobs {
         section::command_line(text).and_then(Self::of).map_err(Error::Plan)
     }
 
-    /// Reads a job file's text.
-    ///
     /// # Errors
     /// As above.
     pub fn of_file(text: &str) -> Result<Self, Error> {
@@ -53,8 +50,8 @@ impl Jobs {
         Ok(Self { jobs, sections })
     }
 
-    /// The same jobs as a job file for the directory in which fio is started: without `directory`, and with
-    /// the last part of each file's name.
+    /// The jobs as a job file for fio's working directory: without `directory`, and with the last part of each file's
+    /// name.
     pub(crate) fn in_place(&self) -> String {
         let mut text = String::new();
         for Section { name, options } in &self.sections {
@@ -70,13 +67,13 @@ impl Jobs {
         text
     }
 
-    /// The jobs that run at the same time, one set after the other.
+    /// The sets of jobs that run at the same time, in their order.
     pub fn together(&self) -> impl Iterator<Item = &[Job]> {
         self.jobs.chunk_by(|_, next| !next.stonewall)
     }
 }
 
-/// Of names between colons.
+/// The last part of each of the names between colons.
 fn last_parts(files: &str) -> String {
     let last = |file: &str| file.rsplit('/').next().unwrap_or(file).to_owned();
     files.split(':').map(last).collect::<Vec<_>>().join(":")
@@ -122,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_single_figure_is_refused_with_the_job() {
+    fn job_without_single_figure_is_refused_by_name() {
         for (options, part) in [
             ("--bssplit=4k/50:8k/50", "each size with its own bs="),
             ("--size=50%", "share"),

@@ -1,4 +1,4 @@
-//! fio's logs of each second, and what was done in each.
+//! fio's logs, and the operations in each second.
 
 use std::fs;
 use std::path::Path;
@@ -7,38 +7,34 @@ use report::result::Second;
 
 use crate::error::Error;
 
-/// Milliseconds over which a line of the logs is the mean; what `log_avg_msec` asks for.
+/// Milliseconds between lines of the logs; the value of `log_avg_msec`.
 pub(crate) const LOG_MS: u64 = 1000;
 
-/// The rates of one client's jobs, second by second.
+/// The rates of one client's jobs by second.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rates {
     ops: Vec<Track>,
     bytes: Vec<Track>,
 }
 
-/// The rates of one job in one direction: until when, in milliseconds since 1970, and how many a second.
+/// The rates of one job in one direction: end time in milliseconds since 1970, and rate a second.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Track {
     is_write: bool,
     rates: Vec<(u64, u64)>,
 }
 
-/// What a client did in the whole window.
+/// The operations and bytes of a client in the whole window.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Totals {
-    /// Reads.
     pub reads: u64,
-    /// Their bytes.
     pub read_bytes: u64,
-    /// Writes.
     pub writes: u64,
-    /// Their bytes.
     pub write_bytes: u64,
 }
 
 impl Rates {
-    /// Reads the logs whose names begin so (`write_iops_log`, `write_bw_log`).
+    /// Reads the logs with this prefix (`write_iops_log`, `write_bw_log`).
     ///
     /// # Errors
     /// They cannot be read.
@@ -58,14 +54,14 @@ impl Rates {
         Ok(rates)
     }
 
-    /// When measuring began, in milliseconds since 1970.
+    /// The start of the measurement, in milliseconds since 1970.
     pub(crate) fn start_ms(&self) -> Option<u64> {
         let first = self.ops.iter().filter_map(|track| track.rates.first());
         first.map(|(until, _)| until.saturating_sub(LOG_MS)).min()
     }
 
-    /// Each second of a window, so that their sums are the totals: the logs have rates, of times near a
-    /// second.
+    /// The seconds of a window, scaled so that their sums are the totals: the logs have rates at about one-second
+    /// steps.
     pub(crate) fn seconds(&self, start_ms: u64, length_s: f64, totals: Totals) -> Vec<Second> {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a window's seconds")]
         let count = (length_s.round() as usize).max(1);
@@ -91,7 +87,7 @@ impl Rates {
 }
 
 impl Track {
-    /// How many from the beginning until then; the last rate goes on.
+    /// The count from the start until then; the last rate continues.
     fn done(&self, start_ms: u64, until_ms: u64) -> f64 {
         let (mut from, mut done) = (start_ms, 0.0);
         for (at, (until, rate)) in self.rates.iter().enumerate() {
@@ -104,7 +100,7 @@ impl Track {
     }
 }
 
-/// A total in parts, the first of which reach what `done` says and the last of which has the rest.
+/// Splits a total into parts: the sums of the first parts follow `done`, and the last part has the rest.
 fn dealt(parts: usize, total: u64, done: impl Fn(usize) -> f64) -> Vec<u64> {
     let mut before = 0;
     let mut part = |number: usize| {
@@ -116,7 +112,7 @@ fn dealt(parts: usize, total: u64, done: impl Fn(usize) -> f64) -> Vec<u64> {
     (1..=parts).map(&mut part).collect()
 }
 
-/// The tracks of one file, of lines `time, value, direction, block size, …`; values are in `unit`.
+/// The tracks of a file with lines `time, value, direction, block size, …`; values are in `unit`.
 fn tracks(text: &str, unit: u64) -> Vec<Track> {
     let mut both = [Track::default(), Track { is_write: true, ..Track::default() }];
     for line in text.lines() {
@@ -160,7 +156,7 @@ mod tests {
         let totals = Totals { reads: 7, ..Totals::default() };
         let seconds = Rates::default().seconds(0, 0.2, totals);
         assert_eq!(seconds, [Second { reads: 7, ..Second::default() }]);
-        // More than the total is never dealt.
+        // The parts never exceed the total.
         assert_eq!(dealt(3, 10, |_| 99.0), [10, 0, 0]);
     }
 }

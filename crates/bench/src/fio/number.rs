@@ -1,39 +1,37 @@
-//! Numbers, times and switches as fio reads them: what it does not know of a unit it passes over in silence.
+//! Numbers, times and switches as fio reads them: fio silently ignores unknown parts of a unit.
 
-/// A part of a value that fio takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
-    /// A number.
     Number(u64),
-    /// Percent.
+    /// A percentage.
     Share(u64),
-    /// Less than nothing, which fio takes for a very large number.
+    /// A negative number, which fio reads as a very large one.
     Negative,
 }
 
-/// Microseconds.
+/// Microseconds in a second.
 pub(super) const SECOND: u64 = 1_000_000;
 
-/// The parts of a number: for reads, writes and trims. The last one is empty behind a comma at the end.
+/// The parts of a number: for reads, writes and trims. A trailing comma gives an empty last part.
 pub(super) fn parts(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = Some(text);
     std::iter::from_fn(move || {
         let piece = rest?;
         let cut = piece.find(',').or_else(|| piece.find(':')).or_else(|| piece.find('-'));
         rest = cut.map(|at| &piece[at + 1..]);
-        // Only a comma ends a number; of the other signs its unit is cut.
+        // Only a comma ends a number; other separators cut its unit.
         Some(piece.split(',').next().unwrap_or(piece))
     })
 }
 
-/// The word that fio compares with its choices.
+/// The part of a text that fio compares with its choices.
 pub(super) fn word(text: &str) -> &str {
     let end = text.find(',').or_else(|| text.find(':'));
     &text[..end.unwrap_or(text.len())]
 }
 
-/// Bytes: a number with k, m, g, t or p, in powers of `base`, which is `kb_base`. With `ib` the other base is meant:
-/// with the usual 1024, `4k` and `4kb` are 4096 and `4kib` is 4000.
+/// Bytes: a number with k, m, g, t or p, in powers of `base` (`kb_base`). With `ib` the other base applies: with the
+/// usual 1024, `4k` and `4kb` are 4096 and `4kib` is 4000.
 pub(super) fn bytes(piece: &str, base: u64) -> Option<Part> {
     let number = Digits::of(piece)?;
     let unit = size_unit(piece);
@@ -51,7 +49,7 @@ pub(super) fn bytes(piece: &str, base: u64) -> Option<Part> {
     number.times(base.checked_pow(u32::try_from(power).ok()?)?)
 }
 
-/// Microseconds; `bare` of them is one without a unit.
+/// Microseconds; a number without a unit counts `bare` of them.
 pub(super) fn time(piece: &str, bare: u64) -> Option<Part> {
     let number = Digits::of(piece)?;
     let factor = match time_unit(piece) {
@@ -68,13 +66,13 @@ pub(super) fn time(piece: &str, bare: u64) -> Option<Part> {
     number.times(factor)
 }
 
-/// A switch's number: hexadecimal with `0x`, and the digits alone of what else stands there.
+/// The number of a switch: hexadecimal with `0x`, otherwise the leading digits.
 pub(super) fn flag(text: &str) -> Option<u64> {
     let number = Digits::of(text).filter(|number| !number.negative)?;
     Some(number.value).filter(|value| i32::try_from(*value).is_ok())
 }
 
-/// The reason for which fio reads another size than is written, if it does.
+/// The reason why fio reads another size than the text suggests.
 pub(super) fn odd_size(piece: &str, base: u64) -> Option<&'static str> {
     const NO_UNIT: &str = "it passes over units that it does not know; it knows k, m, g, t and p";
     let digits = Digits::of(piece)?;
@@ -96,7 +94,7 @@ pub(super) fn odd_size(piece: &str, base: u64) -> Option<&'static str> {
     }
 }
 
-/// The reason for which fio reads another time than is written, if it does.
+/// The reason why fio reads another time than the text suggests.
 pub(super) fn odd_time(piece: &str) -> Option<&'static str> {
     let digits = Digits::of(piece)?;
     let rest = piece[digits.end..].to_ascii_lowercase();
@@ -112,12 +110,12 @@ struct Digits {
     negative: bool,
     hexadecimal: bool,
     value: u64,
-    /// The first byte behind it.
+    /// The index of the byte behind the digits.
     end: usize,
 }
 
 impl Digits {
-    /// Hexadecimal if `0x` stands anywhere in the text, as fio has it.
+    /// Parses a number; hexadecimal if the text contains `0x` anywhere, as in fio.
     fn of(text: &str) -> Option<Self> {
         let hexadecimal = text.contains("0x") || text.contains("0X");
         let start = text.find(|c: char| !c.is_ascii_whitespace())?;
@@ -142,7 +140,7 @@ impl Digits {
     }
 }
 
-/// The unit of a size: letters right behind decimal digits, up to the next part.
+/// The unit of a size: letters behind decimal digits, up to the next part.
 fn size_unit(piece: &str) -> String {
     let mut seen = false;
     let end = piece.find(|c: char| {

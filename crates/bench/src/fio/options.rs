@@ -1,51 +1,48 @@
-//! The options that fio knows, and what each takes.
+//! The options of fio, and their values.
 
 use std::ops::RangeInclusive;
 use std::sync::LazyLock;
 
 use super::number::{self, Part};
 
-/// An option of fio's jobs.
 #[derive(Debug)]
 pub(super) struct Known {
     /// The name in fio's help.
     pub(super) name: &'static str,
     alias: Option<&'static str>,
     pub(super) kind: Kind,
-    /// Numbers that it takes.
+    /// The range of numbers.
     range: RangeInclusive<u64>,
-    /// Words that it takes; any if there are none.
+    /// The allowed words; if empty, any.
     choices: Vec<&'static str>,
-    /// Engines that have it; none for options of all jobs.
+    /// The engines of the option; if empty, all jobs.
     pub(super) engines: Vec<&'static str>,
 }
 
-/// Kinds of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// On without a value.
+    /// A switch, on without a value.
     Switch,
-    /// 0 or 1, which must be written.
+    /// 0 or 1, required.
     Bool,
-    /// A number, perhaps with a unit of size.
+    /// A number with an optional unit of size.
     Number,
-    /// A number, or a number of zones.
+    /// A number, or a count of zones.
     Zone,
-    /// A time; seconds without a unit.
+    /// A time, by default in seconds.
     Seconds,
-    /// A time; microseconds without a unit.
+    /// A time, by default in microseconds.
     Microseconds,
-    /// Words.
     Text,
-    /// Words, which must be written.
+    /// A required text.
     Store,
-    /// Refused by fio itself.
+    /// An option that fio refuses.
     Refused,
-    /// Accepted by fio, without effect.
+    /// An option that fio accepts without effect.
     Ignored,
 }
 
-/// The greatest number of fio's smaller ones that is not negative.
+/// The largest `int` of fio.
 const INT_MAX: u64 = 0x7fff_ffff;
 
 static KNOWN: LazyLock<Vec<Known>> = LazyLock::new(|| {
@@ -58,8 +55,8 @@ pub(super) fn find(name: &str) -> Option<&'static Known> {
     KNOWN.iter().find(|known| known.names().any(|one| one == name))
 }
 
-/// The names that begin so: fio's command line takes what is left of a name if it fits one alone. Options of engines
-/// count only where `engine` has them.
+/// The names with this prefix: fio's command line accepts an unambiguous abbreviation. Options of engines count only
+/// if `engine` has them.
 pub(super) fn beginning_with(start: &str, engine: &str) -> impl Iterator<Item = &'static str> {
     let has = move |known: &&Known| known.engines.is_empty() || known.engines.contains(&engine);
     KNOWN.iter().filter(has).flat_map(Known::names).filter(move |name| name.starts_with(start))
@@ -97,7 +94,7 @@ impl Known {
         [Some(self.name), self.alias].into_iter().flatten()
     }
 
-    /// Refuses what fio refuses.
+    /// Refuses values that fio refuses.
     pub(super) fn check(&self, value: Option<&str>, base: u64) -> Result<(), String> {
         let needed = || value.filter(|value| !value.is_empty()).ok_or_else(|| self.wants());
         match self.kind {
@@ -127,7 +124,7 @@ impl Known {
         }
     }
 
-    /// The parts of a number that fio takes, and those that it leaves.
+    /// The parts of a number that fio reads, and those that it ignores.
     fn parts<'t>(&self, text: &'t str, base: u64) -> impl Iterator<Item = Option<Part>> + use<'t, '_> {
         number::parts(text).map(move |piece| {
             let part = self.part(piece, base)?;
@@ -147,12 +144,12 @@ impl Known {
         }
     }
 
-    /// The numbers of a value, one for each part; absent where fio leaves what was set before.
+    /// The numbers of a value by part; `None` where fio keeps the earlier value.
     pub(super) fn numbers(&self, text: &str, base: u64) -> Result<Vec<Option<u64>>, String> {
         let plain = |part: Option<Part>| match part {
             Some(Part::Number(number)) => Ok(Some(number)),
             Some(Part::Share(_)) => Err(format!(
-                "\"{text}\" is a share of what is there when fio runs, and nobody knows it here; write bytes, like 20G"
+                "\"{text}\" is a share of the files at the time fio runs, which is not known here; write bytes, like 20G"
             )),
             Some(Part::Negative) => Err(format!("\"{text}\" is less than nothing")),
             None => Ok(None),
@@ -164,7 +161,7 @@ impl Known {
         if numbers.iter().all(Option::is_none) { Err(self.not_taken(text)) } else { Ok(numbers) }
     }
 
-    /// The number that fio reads and the reason, where that is not the one that is written.
+    /// The number that fio reads, and the reason, where it differs from the text.
     pub(super) fn surprise(&self, text: &str, base: u64) -> Option<String> {
         let of_unit = |piece| match self.kind {
             Kind::Seconds | Kind::Microseconds => number::odd_time(piece),

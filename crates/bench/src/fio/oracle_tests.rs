@@ -1,4 +1,4 @@
-//! The installed fio as the judge of how its options are read.
+//! Tests of option parsing against the installed fio.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,13 +10,13 @@ use super::number::{self, Part, SECOND};
 use super::options::{self, Kind};
 use super::tool::Tool;
 
-/// All that fio prints.
+/// The output of fio.
 fn ask(arguments: &[&str]) -> String {
     let output = Command::new("fio").args(arguments).stdin(Stdio::null()).output().unwrap();
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
-/// Whether there is a fio to ask; the table is that of 3.33, and newer ones know more.
+/// Whether fio is installed. The table is that of 3.33; newer versions have more options.
 fn is_installed() -> bool {
     match Tool::find() {
         Ok(_) => true,
@@ -34,7 +34,7 @@ struct Verdict {
     parts: Vec<Option<i64>>,
 }
 
-/// Lets fio read all options as one job, which goes on after those that it refuses; what it logs of each.
+/// Lets fio parse all options as one job, which continues after refused ones; returns its log by option.
 fn verdicts(options: &[(&str, &str)], kb_base: u64) -> Vec<Verdict> {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("all.fio");
@@ -123,7 +123,7 @@ fn times() -> Vec<String> {
     all
 }
 
-/// The numbers that the parts have here.
+/// The numbers of the parts as this crate reads them.
 fn read_here(kind: Kind, text: &str, base: u64) -> Vec<Option<i64>> {
     let number = |part: Part| match part {
         Part::Number(number) => number.cast_signed(),
@@ -245,7 +245,7 @@ fn words_and_switches_are_taken_where_fio_takes_them() {
 }
 
 #[test]
-fn a_word_behind_an_option_is_its_value_where_fio_takes_it() {
+fn word_behind_an_option_is_its_value_where_fio_takes_it() {
     if !is_installed() {
         return;
     }
@@ -281,7 +281,7 @@ fn a_word_behind_an_option_is_its_value_where_fio_takes_it() {
         let words: Vec<&str> = command.split(' ').skip(1).chain(["--parse-only"]).collect();
         let status = Command::new("fio").args(words).stdin(Stdio::null()).output().unwrap().status;
         let here = Jobs::of_command(&command);
-        // Options that fio does not know are told of, not refused: a newer fio may know them.
+        // Options that fio does not know are reported, not refused: a newer fio may know them.
         let is_taken = here.as_ref().is_ok_and(|jobs| {
             jobs.jobs.iter().all(|job| {
                 let known = |option: &String| options::find(option.split('=').next().unwrap()).is_some();

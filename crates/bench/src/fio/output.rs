@@ -1,4 +1,4 @@
-//! What fio writes as `json+`, as far as it is read here.
+//! The parts of fio's `json+` output that this crate reads.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -10,35 +10,35 @@ use super::job::Job;
 use super::section::Given;
 use crate::error::Error;
 
-/// The values of a step of fio's histograms differ by 1/64 at most; below this each value has its own.
+/// The value below which every value has its own bin; above, the bins of fio's histograms are 1/64 wide.
 const EXACT_BELOW: u64 = 128;
-/// Binary digits that tell a step from the others of its power of two.
+/// Binary digits that distinguish the bins in a power of two.
 const STEP_BITS: u32 = 6;
-/// Options that say what a job does and in how much data. What it was told beside them, its figures say.
+/// Options that define the operations and the data of a job. The figures show the effect of all others.
 const WORK: [&str; 9] =
     ["kb_base", "rw", "readwrite", "bs", "blocksize", "size", "filesize", "numjobs", "filename"];
-/// The entry with the figures of all clients together.
+/// The entry with the total of all clients.
 const ALL_CLIENTS: &str = "All clients";
 
-/// Options as written, by name; switches without a value are not told.
+/// Options as written, by name; switches have no value.
 pub(super) type Options = BTreeMap<String, String>;
 
 /// The figures of a run.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Output {
-    /// The program that made them.
+    /// The version of the program.
     #[serde(rename = "fio version")]
     pub version: String,
-    /// When they were written: milliseconds since 1970.
+    /// The time of the output, in milliseconds since 1970.
     #[serde(default)]
     pub timestamp_ms: u64,
-    /// Each job, or each group with `group_reporting`.
+    /// The jobs, or groups with `group_reporting`.
     #[serde(default)]
     pub jobs: Vec<JobOutput>,
-    /// The same of several machines (`--client`), with an entry of all of them together.
+    /// The jobs of several machines (`--client`), with an entry for their total.
     #[serde(default)]
     pub client_stats: Vec<JobOutput>,
-    /// What was written for all jobs.
+    /// The options of all jobs.
     #[serde(default, rename = "global options")]
     pub global: Options,
 }
@@ -46,26 +46,23 @@ pub(crate) struct Output {
 /// The figures of a job.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct JobOutput {
-    /// Its name.
     pub jobname: String,
-    /// Its group: a new one begins where a job waits for those before it.
+    /// The job's group: a group starts where a job waits for those before it.
     #[serde(default)]
     pub groupid: u64,
-    /// The `errno` with which it ended; 0 if it did well.
+    /// The `errno` of the job; 0 is success.
     pub error: i32,
-    /// The machine it ran on, where there are several.
+    /// The machine of the job, if there are several.
     #[serde(default)]
     pub hostname: Option<String>,
-    /// What was written for it alone.
+    /// The options of this job alone.
     #[serde(default, rename = "job options")]
     pub options: Options,
-    /// Reads.
     #[serde(default)]
     pub read: Transfers,
-    /// Writes.
     #[serde(default)]
     pub write: Transfers,
-    /// Milliseconds that its processes measured, together.
+    /// Milliseconds that all its processes measured, in total.
     #[serde(default)]
     pub job_runtime: u64,
     /// Processor time in user mode, in percent of `job_runtime`.
@@ -77,13 +74,13 @@ pub(crate) struct JobOutput {
 /// The figures of one direction.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(crate) struct Transfers {
-    /// Bytes of what was completed.
+    /// Bytes of completed operations.
     pub io_bytes: u64,
-    /// Operations that were begun.
+    /// Operations that were started.
     pub total_ios: u64,
-    /// Milliseconds that were measured; those of the longest process of a group.
+    /// Milliseconds of the measurement; in a group, of the longest process.
     pub runtime: u64,
-    /// Operations that brought fewer bytes than were wanted.
+    /// Operations that moved fewer bytes than requested.
     #[serde(default)]
     pub short_ios: u64,
     lat_ns: Times,
@@ -96,12 +93,12 @@ struct Times {
     mean: f64,
     #[serde(rename = "N")]
     count: u64,
-    /// By the middle of the step.
+    /// Counts by the middle of the bin.
     #[serde(default)]
     bins: BTreeMap<u64, u64>,
 }
 
-/// Takes apart what fio writes before its figures, and the figures.
+/// Splits the text before fio's figures from the figures.
 pub(crate) fn split(text: &str) -> (&str, &str) {
     let start = if text.starts_with('{') { Some(0) } else { text.find("\n{").map(|at| at + 1) };
     text.split_at(start.unwrap_or(text.len()))
@@ -111,7 +108,7 @@ impl FromStr for Output {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        // Something may follow.
+        // Text may follow the figures.
         let first = serde_json::Deserializer::from_str(text).into_iter().next();
         let read = first.unwrap_or_else(|| Err(serde::de::Error::custom("there is nothing")));
         read.map_err(|wrong| Error::Protocol(format!("fio wrote figures that are not understood: {wrong}")))
@@ -119,19 +116,18 @@ impl FromStr for Output {
 }
 
 impl Output {
-    /// Each job of each machine.
     pub(crate) fn of_all_clients(&self) -> impl Iterator<Item = &JobOutput> {
         let clients = self.client_stats.iter().filter(|job| job.jobname != ALL_CLIENTS);
         self.jobs.iter().chain(clients)
     }
 
-    /// What one of its jobs was told to do, as far as [`Job`] says what is done and in how much data.
+    /// The settings of a job, as far as [`Job`] has fields for them.
     ///
     /// # Errors
     /// What has no single figure; which option, and what is possible.
     pub(crate) fn job(&self, output: &JobOutput) -> Result<Job, Error> {
         let written = self.global.iter().chain(&output.options);
-        // A share of what was there when fio ran is not known any more.
+        // A share of the file size at the time of the run is no longer known.
         let known = written.filter(|(name, value)| WORK.contains(&name.as_str()) && !value.contains('%'));
         let given: Vec<Given> =
             known.map(|(name, value)| Given { name: name.clone(), value: Some(value.clone()) }).collect();
@@ -139,26 +135,26 @@ impl Output {
         Job::new(&output.jobname, &given).map_err(wrong)
     }
 
-    /// What was written for one of its jobs under this name.
+    /// An option of a job by its name.
     pub(crate) fn option<'o>(&'o self, output: &'o JobOutput, name: &str) -> Option<&'o str> {
         output.options.get(name).or_else(|| self.global.get(name)).map(String::as_str)
     }
 }
 
 impl Transfers {
-    /// The mean time of an operation in nanoseconds; 0 if there was none.
+    /// The mean time of an operation in nanoseconds; 0 without operations.
     pub(crate) fn mean_ns(&self) -> f64 {
         if self.lat_ns.count > 0 { self.lat_ns.mean } else { self.clat_ns.mean }
     }
 
-    /// Operations that were completed in the measured time. Of those that were begun in it some may be
-    /// missing, of those begun in the warm-up some are there; `io_bytes` may have one more of each process.
+    /// Operations completed in the measured time. A few of the last ones may be missing, and a few from the warm-up
+    /// included; `io_bytes` may count one more for each process.
     pub(crate) fn ops(&self) -> u64 {
-        // Without times nobody counted the completed ones.
+        // Without times fio has not counted the completed operations.
         if self.times().count > 0 { self.times().count } else { self.total_ios }
     }
 
-    /// The time of each operation, from before it was submitted; from after it where fio kept only that.
+    /// The times of operations, from before their submission; from after it if fio recorded only that.
     pub(crate) fn distribution(&self) -> Distribution {
         let Times { max, mean, count, bins } = self.times();
         let steps = bins.iter().filter(|(_, count)| **count > 0);
@@ -173,7 +169,6 @@ impl Transfers {
     }
 }
 
-/// Reads and writes, where there were any.
 pub(crate) fn operations(jobs: &[JobOutput]) -> Vec<Operation> {
     let operation = |name: &str, direction, of: fn(&JobOutput) -> &Transfers| Operation {
         name: name.to_owned(),
@@ -190,7 +185,7 @@ pub(crate) fn operations(jobs: &[JobOutput]) -> Vec<Operation> {
     both.into_iter().filter(|operation| operation.ops > 0).collect()
 }
 
-/// The largest value of the step with this middle.
+/// The largest value of the bin with this middle.
 fn up_to(middle: u64) -> u64 {
     if middle < EXACT_BELOW {
         return middle;
@@ -203,7 +198,7 @@ fn up_to(middle: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// As fio's `plat_val_to_idx` and `plat_idx_to_val` do together.
+    /// The middle of a bin, as fio's `plat_val_to_idx` and `plat_idx_to_val` compute it.
     fn middle(value: u64) -> u64 {
         let drop = value.checked_ilog2().unwrap_or(0).saturating_sub(6);
         let low = value >> drop << drop;
@@ -211,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_reaches_to_just_below_the_next() {
+    fn step_reaches_to_just_below_the_next() {
         for value in (0..10_000).chain([123_456, 16_777_215, 16_777_216, 10_000_000_019]) {
             let top = up_to(middle(value));
             assert!(

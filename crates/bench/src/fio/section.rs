@@ -1,41 +1,40 @@
-//! Command lines and job files as sections: names of jobs with the options written for them.
+//! Splits command lines and job files into sections: names of jobs with their options.
 
 use super::options::{self, Kind};
 
-/// A job or `global`, as written.
+/// A section, a job or `global`, as written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Section {
-    /// Its name; [`GLOBAL`] for options of all that follow.
+    /// The section's name; [`GLOBAL`] for options of all sections that follow.
     pub name: String,
-    /// Options in their order.
+    /// The options in their order.
     pub options: Vec<Given>,
 }
 
 /// An option as written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Given {
-    /// Its name.
     pub name: String,
-    /// What follows `=`.
+    /// The text behind `=`.
     pub value: Option<String>,
 }
 
-/// The section for all jobs after it.
+/// The section whose options apply to all jobs after it.
 pub(super) const GLOBAL: &str = "global";
 /// The engine of jobs that name none.
 const ENGINE: &str = "psync";
 
-/// Whether an option of the program takes the next word.
+/// Whether an option of the program takes the next word as its value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Next {
     Value,
-    /// A value only behind `=`, or none.
+    /// The value follows `=`, or there is none.
     Stays,
 }
 
 use Next::{Stays, Value};
 
-/// Options of the program that do not change what its jobs measure, with the letters for short.
+/// Options of the program without an effect on measurements, with their short letters.
 const PROGRAM: [(&str, char, Next); 23] = [
     ("output", 'o', Value),
     ("bandwidth-log", 'b', Stays),
@@ -61,7 +60,7 @@ const PROGRAM: [(&str, char, Next); 23] = [
     ("trigger-remote", 'J', Value),
     ("aux-path", 'K', Value),
 ];
-/// What makes it another program.
+/// Options that run another program.
 const REFUSED: [(&str, char, &str); 16] = [
     ("client", 'C', "is for jobs on other machines; give the jobs themselves"),
     ("server", 'S', "starts a server, and has no jobs"),
@@ -81,18 +80,17 @@ const REFUSED: [(&str, char, &str); 16] = [
     ("latency-log", 'l', "is refused by fio itself; write write_lat_log"),
 ];
 
-/// Names that a message lists.
+/// Most names in a message.
 const SHOWN: usize = 4;
 
 /// The meaning of a word of a command line.
 enum Word {
-    /// An option of the program.
     Program(Next),
-    /// An option of jobs, by its whole name.
+    /// An option of jobs, by its full name.
     Job(String),
 }
 
-/// Reads a command line as a shell would; with or without the program's name at its beginning.
+/// Reads a command line as a shell does; the program's name is optional.
 pub(super) fn command_line(text: &str) -> Result<Vec<Section>, String> {
     let words = words(text)?;
     let mut words = words.iter().map(String::as_str).peekable();
@@ -135,10 +133,10 @@ pub(super) fn command_line(text: &str) -> Result<Vec<Section>, String> {
     Ok(sections)
 }
 
-/// The option that a word means: names may be cut short as long as one alone begins so.
+/// The option that a word means: unambiguous abbreviations are allowed.
 fn meaning(word: &str, start: &str, engine: &str) -> Result<Word, String> {
     let refused = |name: &str, why: &str| Err(format!("--{name} {why}"));
-    // A letter stands for an option of the program, behind a single dash.
+    // A single letter behind a single dash is an option of the program.
     if let Some(letter) = word.strip_prefix('-').filter(|letter| letter.chars().count() == 1) {
         if let Some((_, _, next)) = PROGRAM.iter().find(|(_, known, _)| letter.starts_with(*known)) {
             return Ok(Word::Program(*next));
@@ -187,11 +185,11 @@ fn add(sections: &mut Vec<Section>, name: String, value: Option<&str>) -> Result
         return Ok(());
     }
     if sections.is_empty() {
-        // What stands before the first job is for all.
+        // Options before the first job apply to all jobs.
         sections.push(Section { name: GLOBAL.to_owned(), options: Vec::new() });
     }
     let Some(section) = sections.last_mut() else { return Ok(()) };
-    // In a job file it would count for all of them.
+    // In a job file the option would apply to all jobs.
     let has_unit =
         |given: &&Given| given.value.as_deref().is_some_and(|value| value.contains(char::is_alphabetic));
     let is_size = |given: &&Given| {
@@ -209,17 +207,16 @@ fn add(sections: &mut Vec<Section>, name: String, value: Option<&str>) -> Result
     Ok(())
 }
 
-/// fio compares the first letters alone.
+/// The name as fio compares it, by its first letters.
 fn section_name(name: &str) -> String {
     if name.starts_with(GLOBAL) { GLOBAL.to_owned() } else { name.to_owned() }
 }
 
-/// Reads a job file.
 pub(super) fn job_file(text: &str) -> Result<Vec<Section>, String> {
     let mut sections: Vec<Section> = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
         let at = |wrong: &str| format!("line {number}: {wrong}");
-        // fio ends a line at these wherever they stand.
+        // fio ends a line at these characters anywhere.
         let line = line.split([';', '#']).next().unwrap_or("").trim();
         if line.is_empty() {
             continue;
@@ -240,19 +237,19 @@ pub(super) fn job_file(text: &str) -> Result<Vec<Section>, String> {
         let section = sections.last_mut().ok_or_else(|| at("an option before the first [section]"))?;
         section.options.push(Given { name: name.to_owned(), value });
     }
-    // fio reads it first, wherever it stands.
+    // fio reads this option first, at any position.
     sections.iter_mut().for_each(|section| section.options.sort_by_key(|given| given.name != "kb_base"));
     Ok(sections)
 }
 
-/// Words of a shell: quotes, backslashes, and lines that go on after a backslash. Nothing is replaced.
+/// The words of a shell: quotes, backslashes, continued lines. Nothing is expanded.
 fn words(text: &str) -> Result<Vec<String>, String> {
     let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
     let mut letters = text.chars();
     while let Some(letter) = letters.next() {
         match (letter, quote) {
             ('\\', None | Some('"')) => match letters.next() {
-                // The line goes on; Windows' ends have two letters.
+                // A continued line; line ends of Windows have two characters.
                 Some('\n') => {}
                 Some('\r') => drop(letters.next()),
                 Some(next) => word.get_or_insert_default().push(next),
@@ -292,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_line_is_read_as_by_a_shell() {
+    fn command_line_is_read_as_by_a_shell() {
         let text = "fio --ioengine=sync --direct 0 \\\n --output=x.json --name=a --time_based --bs='4k' \\\n\
             -group_reporting --name \"b c\" --rw=read";
         let sections = command_line(text).unwrap();
@@ -331,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_file_has_comments_and_sections() {
+    fn job_file_has_comments_and_sections() {
         let text = "; comment\n[global-all]\nbs =8k # why\nkb_base=1000\n\n[one]\nrw=read\ntime_based\n[two]\nbs= 4k";
         assert_eq!(
             flat(&job_file(text).unwrap()),

@@ -1,24 +1,21 @@
-//! An option's value as the jobs need it.
+//! The value of an option as jobs use it.
 
 use super::number::{self, Part, SECOND};
 use super::options::{Kind, Known};
 
-/// An option that fio takes, as written.
 pub(super) struct Setting<'v> {
     pub(super) known: &'static Known,
     pub(super) value: Option<&'v str>,
-    /// `kb_base`.
     pub(super) base: u64,
 }
 
 impl<'v> Setting<'v> {
-    /// The text, which must be there.
+    /// The text, which is required.
     pub(super) fn text(&self) -> Result<&'v str, String> {
         let text = self.value.filter(|value| !value.is_empty());
         text.ok_or_else(|| format!("{} needs a value", self.known.name))
     }
 
-    /// Whether it is on.
     pub(super) fn switch(&self) -> bool {
         self.value.is_none_or(|value| number::flag(value).is_some_and(|flag| flag != 0))
     }
@@ -28,12 +25,12 @@ impl<'v> Setting<'v> {
         self.known.numbers(self.text()?, self.base)
     }
 
-    /// The number where fio takes the first part alone; absent if that is empty.
+    /// The first part of a number; `None` if it is empty.
     pub(super) fn first(&self) -> Result<Option<u64>, String> {
         Ok(self.numbers()?.first().copied().flatten())
     }
 
-    /// The number where fio takes one part after the other.
+    /// The last part of a number.
     pub(super) fn last(&self) -> Result<Option<u64>, String> {
         Ok(self.numbers()?.into_iter().flatten().next_back())
     }
@@ -45,13 +42,13 @@ impl<'v> Setting<'v> {
         }
     }
 
-    /// Percent of the operations.
+    /// A percentage of the operations.
     pub(super) fn percent(&self) -> Result<Option<u8>, String> {
         let percent = self.last()?;
         Ok(percent.and_then(|percent| u8::try_from(percent).ok()))
     }
 
-    /// Percent of another size, if it is that.
+    /// A percentage of another size.
     pub(super) fn share(&self) -> Result<Option<u64>, String> {
         match number::bytes(self.text()?, self.base) {
             Some(Part::Share(percent)) if percent > 100 => {

@@ -1,4 +1,4 @@
-//! The installed fio: finding it, starting it, ending it, and what it left behind.
+//! The installed fio: version, start, end, and results.
 
 use std::fs;
 use std::io::{self, BufReader, ErrorKind, Read, Write};
@@ -15,21 +15,20 @@ use crate::error::Error;
 use crate::private_dir::PrivateDir;
 
 const PROGRAM: &str = "fio";
-/// The oldest whose JSON and logs are as they are read here.
+/// The oldest version whose JSON and logs have the expected form.
 const OLDEST: (u32, u32) = (3, 1);
 const JOBS: &str = "jobs.fio";
 const OUTPUT: &str = "output.json";
 const ERRORS: &str = "errors.txt";
 
-/// The installed fio.
 #[derive(Clone, Debug)]
 pub(crate) struct Tool {
-    /// As it names itself: `fio-3.33`.
+    /// The version as fio prints it: `fio-3.33`.
     pub version: String,
     engines: Vec<String>,
 }
 
-/// A running fio; dropping it ends it.
+/// A running fio, which ends on drop.
 #[derive(Debug)]
 pub(crate) struct Running {
     process: Process,
@@ -37,33 +36,30 @@ pub(crate) struct Running {
     live_rates: Receiver<LiveRates>,
 }
 
-/// Ends with what holds it.
+/// A child process that ends on drop.
 #[derive(Debug)]
 struct Process(Child);
 
-/// What fio tells while it runs, twice a second, to four digits.
+/// The rates that fio prints while it runs, twice a second, to four digits.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct LiveRates {
-    /// Operations a second.
     pub ops_per_s: f64,
-    /// Bytes a second.
     pub bytes_per_s: f64,
 }
 
-/// What a fio that has ended left.
+/// The results of a fio that has ended.
 #[derive(Debug)]
 pub(crate) struct Finished {
-    /// Its figures.
     pub output: Output,
-    /// What it complained of, a line each.
+    /// The error messages of fio.
     pub complaints: Vec<String>,
-    /// Where its logs are, as long as this is kept.
+    /// The directory of the logs, which is removed on drop.
     pub scratch: TempDir,
     is_success: bool,
 }
 
 impl Tool {
-    /// The fio in the path.
+    /// Finds fio in the path.
     ///
     /// # Errors
     /// There is none, or it is older than 3.1.
@@ -79,12 +75,12 @@ impl Tool {
         Ok(Self { version, engines })
     }
 
-    /// Whether it was built with this I/O engine.
+    /// Whether fio has this I/O engine.
     pub(crate) fn has_engine(&self, name: &str) -> bool {
         self.engines.iter().any(|engine| engine == name)
     }
 
-    /// A directory for what a run writes beside its data.
+    /// A directory for the output of a run.
     ///
     /// # Errors
     /// It cannot be made.
@@ -93,8 +89,8 @@ impl Tool {
         made.map_err(Error::io(format!("make a directory in {}", env::temp_dir().display())))
     }
 
-    /// Starts the jobs of a job file's text in a directory, to which their relative names then refer: in the
-    /// open one, whatever its path leads to by now.
+    /// Starts a job file in a directory. Relative names refer to the open directory, whatever its path leads to by
+    /// now.
     ///
     /// # Errors
     /// The operating system says no. Whether fio understands the jobs shows at its end.
@@ -111,8 +107,7 @@ impl Tool {
         let errors = files::create_new(&scratch.path().join(ERRORS), files::PRIVATE)
             .map_err(Error::io("make a file for fio's errors"))?;
         let mut child = Command::new(PROGRAM)
-            // The full distributions; --status-interval could tell more while it runs, but holds up the jobs
-            // and in many versions never returns.
+            // Full distributions, at the end only: --status-interval delays the jobs, and hangs in many versions.
             .args(["--output-format=json+", "--eta=always"])
             .arg(format!("--output={}", scratch.path().join(OUTPUT).display()))
             .arg(&jobs_path)
@@ -131,12 +126,12 @@ impl Tool {
 }
 
 impl Running {
-    /// What was told since the last time.
+    /// The rates since the last call.
     pub(crate) fn live_rates(&self) -> impl Iterator<Item = LiveRates> {
         self.live_rates.try_iter()
     }
 
-    /// Whether it has ended.
+    /// Whether fio has ended.
     ///
     /// # Errors
     /// The operating system says no.
@@ -144,10 +139,9 @@ impl Running {
         self.process.0.try_wait().map(|status| status.is_some()).map_err(Error::io("look after fio"))
     }
 
-    /// Asks it to end its jobs; it still writes what it has.
+    /// Asks fio to end its jobs; it still writes its results.
     pub(crate) fn interrupt(&self) {
-        // One that has ended and was not waited for keeps its number; to others nothing is sent after
-        // `is_over`.
+        // Safe against reuse of the process id: a child keeps it until `is_over` has reaped it.
         let _ = kill_process(Pid::from_child(&self.process.0), Signal::INT);
     }
 
@@ -173,8 +167,8 @@ impl Running {
 }
 
 impl Finished {
-    /// Why not all went well, in fio's words. Its figures need not tell: a job that could not begin has no
-    /// error there.
+    /// The reason of a failure, in fio's words. The figures may not show it: a job that could not start has no error
+    /// there.
     pub(crate) fn failure(&self) -> Option<String> {
         let errors = self.output.jobs.iter().map(|job| job.error).filter(|error| *error != 0);
         let mut said: Vec<String> =
@@ -190,13 +184,13 @@ impl Finished {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Of one that has ended there is nothing to end, and `Child` knows.
+        // `Child` ignores a kill after the process has been reaped.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// What fio answers to an option.
+/// The output of fio for an option.
 fn ask(program: &str, option: &str) -> Result<String, Error> {
     let answer = Command::new(program).arg(option).stdin(Stdio::null()).output();
     let answer = answer.map_err(|wrong| match wrong.kind() {
@@ -219,8 +213,7 @@ fn check_age(version: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Reads lines, which may end as those on a terminal that are written over, and passes on those that tell of
-/// rates.
+/// Reads lines, which may overwrite each other as on a terminal, and sends those with rates.
 fn listen(stdout: impl Read, sender: &Sender<LiveRates>) {
     let mut line = Vec::new();
     for byte in BufReader::new(stdout).bytes().map_while(Result::ok) {
@@ -228,14 +221,14 @@ fn listen(stdout: impl Read, sender: &Sender<LiveRates>) {
             line.push(byte);
             continue;
         }
-        // When nobody listens any more, reading goes on, so that fio never waits.
+        // Reads on after the receiver is gone, so that fio never blocks on a full pipe.
         let _ = LiveRates::parse(&String::from_utf8_lossy(&line)).map(|rates| sender.send(rates));
         line.clear();
     }
 }
 
 impl LiveRates {
-    /// Of `…[r=186MiB/s,w=309MiB/s][r=23.8k,w=39.5k IOPS]…`, the sums.
+    /// The sums of `…[r=186MiB/s,w=309MiB/s][r=23.8k,w=39.5k IOPS]…`.
     fn parse(line: &str) -> Option<Self> {
         let mut brackets = line.split('[').filter_map(|part| part.split(']').next());
         let bytes = brackets.find(|part| part.contains("B/s"))?;

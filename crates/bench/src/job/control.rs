@@ -1,15 +1,15 @@
-//! What the coordinator and a generator tell each other while a load runs.
+//! The state that the coordinator and a generator share while a load runs.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-/// Most seconds a measurement and its warm-up may take together.
+/// The longest warm-up and measurement together, in seconds.
 pub const SECONDS_MAX: usize = 3600;
 
-/// What the coordinator and a generator tell each other while a load runs. All times are nanoseconds.
+/// The state that the coordinator and a generator share while a load runs. All times are nanoseconds.
 #[derive(Debug)]
 pub struct Control {
-    /// When the load begins, since 1970 by this machine's clock.
+    /// The beginning of the load, since 1970 by this machine's clock.
     pub begin: u64,
     window_start: AtomicU64,
     window_end: AtomicU64,
@@ -19,7 +19,7 @@ pub struct Control {
     seconds: Box<[Live]>,
 }
 
-/// What was done in one second, counted while it passes.
+/// The operations and bytes of one second, counted while it passes.
 #[derive(Debug, Default)]
 struct Live {
     ops: AtomicU64,
@@ -27,7 +27,7 @@ struct Live {
 }
 
 impl Control {
-    /// A load that begins at `begin`; its window is not known yet.
+    /// A load that begins at `begin`, without a window yet.
     pub fn new(begin: u64) -> Self {
         Self {
             begin,
@@ -40,7 +40,6 @@ impl Control {
         }
     }
 
-    /// A load whose window is known.
     pub fn with_window(begin: u64, start: Duration, length: Duration) -> Self {
         let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let control = Self::new(begin);
@@ -49,18 +48,18 @@ impl Control {
         control
     }
 
-    /// Sets the window, in seconds after the beginning: whole ones, and not yet passed.
+    /// Sets the window, in whole seconds after the beginning, which must be in the future.
     pub fn set_window(&self, start_s: u64, length_s: u64) {
         self.window_end.store((start_s + length_s) * 1_000_000_000, Ordering::Release);
         self.window_start.store(start_s * 1_000_000_000, Ordering::Release);
     }
 
-    /// Start and end of the window after the beginning; the largest number as long as they are not known.
+    /// Start and end of the window after the beginning; `u64::MAX` while they are unknown.
     pub fn window(&self) -> (u64, u64) {
         (self.window_start.load(Ordering::Acquire), self.window_end.load(Ordering::Acquire))
     }
 
-    /// Ends the load as soon as it can be; what was measured does not count.
+    /// Ends the load early; its measurement is void.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Release);
     }
@@ -70,28 +69,27 @@ impl Control {
         self.stop.load(Ordering::Acquire)
     }
 
-    /// Tells that the load really began at `now` after the beginning: its first operation was due and was
-    /// sent. Of several threads the first one counts.
+    /// Notes the actual beginning, at `now` after the planned one: the first operation was sent. The earliest thread
+    /// counts.
     pub fn tell_began(&self, now: u64) {
         self.began.fetch_min(now, Ordering::Relaxed);
     }
 
-    /// Tells that the load really ended at `now` after the beginning: nothing is begun any more. Of several
-    /// threads the last one counts.
+    /// Notes the actual end, at `now` after the planned beginning: no operation begins any more. The latest thread
+    /// counts.
     pub fn tell_ended(&self, now: u64) {
         let latest = |before| Some(if before == u64::MAX { now } else { now.max(before) });
-        // It never refuses to change.
+        // The update never fails: the closure always returns a value.
         _ = self.ended.fetch_update(Ordering::Relaxed, Ordering::Relaxed, latest);
     }
 
-    /// When the load really began and ended after the beginning, as far as the engine tells.
+    /// The actual beginning and end, if the engine reports them.
     pub fn really(&self) -> (Option<u64>, Option<u64>) {
         let told = |when: &AtomicU64| Some(when.load(Ordering::Relaxed)).filter(|&when| when != u64::MAX);
         (told(&self.began), told(&self.ended))
     }
 
-    /// Counts good operations at `now` after the beginning, for showing progress and for judging whether it
-    /// is steady.
+    /// Counts operations at `now`, for the progress and the check for a steady rate.
     #[inline]
     pub fn count(&self, now: u64, ops: u64, bytes: u64) {
         let second = usize::try_from(now / 1_000_000_000).unwrap_or(usize::MAX);
@@ -101,12 +99,10 @@ impl Control {
         }
     }
 
-    /// Operations and bytes since the beginning.
     pub fn total(&self) -> (u64, u64) {
         (0..self.seconds.len()).map(|second| self.second(second)).fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1))
     }
 
-    /// Operations and bytes of a second since the beginning.
     pub fn second(&self, second: usize) -> (u64, u64) {
         let of = |live: &Live| (live.ops.load(Ordering::Relaxed), live.bytes.load(Ordering::Relaxed));
         self.seconds.get(second).map_or((0, 0), of)

@@ -9,15 +9,13 @@ use serde::{Deserialize, Serialize};
 pub use caller::Caller;
 pub use control::{Control, SECONDS_MAX, moment};
 
-/// A load, and the share of it that is one generator's.
+/// A load, and one generator's share of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Job {
-    /// What runs.
     pub work: Work,
-    /// Over which protocol; that of the target without.
+    /// The protocol; by default that of the target.
     #[serde(default)]
     pub protocol: Option<Protocol>,
-    /// Bytes of an operation.
     pub block: u64,
     /// The order of the blocks.
     pub pattern: Pattern,
@@ -27,53 +25,42 @@ pub struct Job {
     pub transfer: u64,
     /// Whether attributes are cached.
     pub attribute_cache: bool,
-    /// How safe writes are.
     pub stability: Stability,
-    /// What is meant to be in the server's memory.
+    /// The intended state of the server's cache.
     pub cache: Cache,
     /// Whether each repetition comes to the same places; as `cache` wants it without.
     #[serde(default)]
     pub same_places: Option<bool>,
-    /// What is done to names, for [`Work::Metadata`].
+    /// The operation on names, for [`Work::Metadata`].
     #[serde(default)]
     pub metadata: Option<Metadata>,
-    /// Bytes of the calls into which a client's page cache gathers sequential operations, for
-    /// [`Work::EdaBlend`]; each is a call of its own without.
+    /// Bytes of the calls into which a client's page cache gathers sequential operations, for [`Work::EdaBlend`].
     #[serde(default)]
     pub gather: Option<u64>,
-    /// Clients of all generators.
     pub clients_total: usize,
     /// The first of this generator's clients.
     pub first_client: usize,
-    /// How many are this generator's.
+    /// The clients of this generator.
     pub clients: usize,
-    /// Connections of each client.
     pub connections: usize,
-    /// Jobs of each client.
     pub jobs: usize,
-    /// Calls in flight of each job.
     pub depth: usize,
-    /// Bytes of each job's file.
     pub file_size: u64,
-    /// Operations a second of all clients together, on a schedule; as many as possible without it.
+    /// Operations a second of all clients, on a schedule; without it, as many as possible.
     pub rate: Option<f64>,
-    /// Job sets, for [`Work::EdaBlend`].
     pub job_sets: u32,
-    /// Their files, in thousandths of the usual number.
+    /// Files of a job set, in thousandths of the usual number.
     #[serde(default = "whole")]
     pub file_scale_thousandths: u32,
-    /// Which repetition it is, for places of its own.
+    /// The number of the repetition, which selects its places.
     pub repetition: u32,
-    /// Where the pseudo-random sequences begin.
+    /// The seed of the pseudo-random sequences.
     pub seed: u64,
 }
 
-/// Operations on names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Metadata {
-    /// Which.
     pub operation: MetadataOperation,
-    /// Over how many directories.
     pub directories: usize,
 }
 
@@ -84,7 +71,7 @@ impl Job {
     }
 }
 
-/// As many files as usual.
+/// The default file scale.
 fn whole() -> u32 {
     1000
 }

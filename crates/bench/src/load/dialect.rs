@@ -1,4 +1,4 @@
-//! How the calls of a load are made on one connection, and what replies to them mean.
+//! The protocol of a connection: its calls, and their results.
 
 use std::sync::Arc;
 
@@ -10,23 +10,23 @@ use wire_client::smb::call as smb_call;
 
 use super::call::Call;
 use super::plan::{Kind, Plan};
-use super::reply::{self, Good, Slot, Transferred};
-use super::v4::Place;
+use super::reply::{self, CallOutcome, CallSlot, ReadResult};
+use super::v4::SlotState;
 use super::{smb, v3, v4};
 use crate::driver::calls::Calls;
 use crate::driver::fault::{Fault, ReplyError};
 use crate::driver::generator::Reply;
 
-/// What is spoken on a connection, with the calls of its client prepared.
+/// The protocol of a connection, with the calls of its client prepared.
 #[derive(Debug)]
 pub(super) enum Dialect {
     V3(Arc<v3::Templates>),
-    /// With a place for each call slot.
-    V4(Arc<v4::Templates>, Vec<Place>),
+    /// With a state for each call slot.
+    V4(Arc<v4::Templates>, Vec<SlotState>),
     Smb(Box<smb::Opens>),
 }
 
-/// The number by which calls of a kind are counted.
+/// The number under which calls of a kind are counted.
 pub(super) fn number(kind: Kind, version: Version) -> u32 {
     match version {
         Version::V3 => nfs3::call::procedure(kind.into()).0,
@@ -57,7 +57,7 @@ impl From<Kind> for CallKind {
 }
 
 impl Dialect {
-    /// Whether a call can be made now: over SMB it takes credits.
+    /// Whether the credits of SMB suffice for a call.
     #[inline]
     pub(super) fn affords(&self, kind: Kind, transfer: u32, calls: &Calls) -> bool {
         match self {
@@ -68,7 +68,6 @@ impl Dialect {
         }
     }
 
-    /// Puts a call into the outbox.
     #[inline]
     pub(super) fn push(&mut self, call: &Call<'_>, calls: &mut Calls) {
         match self {
@@ -78,15 +77,15 @@ impl Dialect {
         }
     }
 
-    /// Judges the reply to the call in slot `index`.
+    /// Checks the reply to the call in slot `index`, and notes the files that it opened or closed.
     #[inline]
-    pub(super) fn judge(
+    pub(super) fn check(
         &mut self,
         plan: &Plan,
-        slot: &Slot,
+        slot: &CallSlot,
         index: usize,
         reply: &Reply<'_>,
-    ) -> Result<Good, ReplyError> {
+    ) -> Result<CallOutcome, ReplyError> {
         let refused = |rejection| ReplyError::new(rejection, |status| reply::refused(&status, slot));
         if slot.kind == Kind::Read {
             let (head, data) = self.read_head(index, reply)?.map_err(refused)?;
@@ -95,7 +94,7 @@ impl Dialect {
                 Self::V3(_) | Self::V4(..) => (head.length as usize).next_multiple_of(4),
                 Self::Smb(_) => head.length as usize,
             };
-            return Ok(Transferred { head, data, padded, missing: reply.missing }.judge(plan, slot)?);
+            return Ok(ReadResult { head, data, padded, missing: reply.missing }.judge(plan, slot)?);
         }
         let result = match self {
             Self::V3(_) => nfs3::call::decode(slot.kind.into(), reply.results()?),
@@ -116,7 +115,7 @@ impl Dialect {
             (Self::Smb(opens), _) if slot.kind == Kind::Close => *opens.opened_mut(index) = None,
             _ => {}
         }
-        Ok(reply::judge(plan, slot, result)?)
+        Ok(reply::check(plan, slot, result)?)
     }
 
     /// The results of a READ up to its data, and the data that was received.
@@ -136,12 +135,11 @@ impl Dialect {
         })
     }
 
-    /// Whether a slot has a file open.
     #[inline]
     pub(super) fn has_open(&self, index: usize) -> bool {
         match self {
             Self::V3(_) => false,
-            Self::V4(_, places) => places.get(index).is_some_and(Place::is_open),
+            Self::V4(_, places) => places.get(index).is_some_and(SlotState::is_open),
             Self::Smb(opens) => opens.has_open(index),
         }
     }

@@ -1,4 +1,4 @@
-//! What a load finds on the server: a directory of files with known content.
+//! The files of a load on the server: a directory of files with known content.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,22 +15,22 @@ use crate::pattern::{self, FileOffset, Payload, Random};
 use wire_client::Version;
 use wire_client::{Client, Handle};
 
-/// Everything is below this directory of the export.
+/// The directory of the export that holds everything.
 const DIRECTORY: &str = "plimsoll-bench";
-/// The directory with many empty files; where there are several, how their names begin.
+/// The directory with many empty files, or the prefix of several.
 const MANY: &str = "many";
-/// Where CREATE and REMOVE work.
+/// The directory for CREATE and REMOVE.
 const SCRATCH: &str = "scratch";
 /// Largest WRITE and READ of the set-up.
 const TRANSFER_MAX: u64 = 256 << 10;
-/// Over so many connections files are made.
+/// Connections that create files.
 const LAYOUT_CONNECTIONS: usize = 4;
-/// How often it is told how far that is.
+/// Interval between reports of the progress.
 const PROGRESS: Duration = Duration::from_millis(20);
-/// Units read of each file to see whether it can be used again.
+/// Units read of each file to check whether it is usable.
 const SAMPLES: u64 = 32;
 
-/// Data files found right before, by number, size, unit and the version in which they have their handle.
+/// Data files of an earlier check, by number, size, unit and the version of their handles.
 pub(crate) type LaidOut = HashMap<(u32, u64, usize, Version), Handle>;
 
 /// The objects of a load.
@@ -39,7 +39,7 @@ pub(crate) struct FileSet {
     pub(super) files: Vec<Handle>,
     /// Directories with many names; name `i` is in directory `i` modulo their number.
     pub(super) many: Vec<Handle>,
-    /// Directories where names are made.
+    /// The directories in which names are created.
     pub(super) scratch: Vec<Handle>,
     transfer: u64,
 }
@@ -56,8 +56,7 @@ pub(super) fn entry_name(index: u64) -> [u8; 7] {
 }
 
 impl FileSet {
-    /// The objects that calls of this kind go to; none where the kind has no object, or has it from another
-    /// call's reply.
+    /// The objects of calls of this kind; `None` where the kind has no object, or another call's reply supplies it.
     pub(super) fn handles(&self, kind: Kind) -> Option<&[Handle]> {
         match kind {
             Kind::Null | Kind::Close => None,
@@ -69,13 +68,12 @@ impl FileSet {
         }
     }
 
-    /// Objects with these handles, wherever they are.
     #[cfg(test)]
     pub(super) fn with_handles(files: Vec<Handle>, many: Vec<Handle>, scratch: Vec<Handle>) -> Self {
         Self { files, many, scratch, transfer: TRANSFER_MAX }
     }
 
-    /// Makes what the plan needs and is not there yet.
+    /// Creates what is missing for the plan.
     pub(super) fn lay_out(
         plan: &Plan,
         client: &mut Client,
@@ -105,7 +103,7 @@ impl FileSet {
         Ok(set)
     }
 
-    /// Bytes of the data files that are there.
+    /// Bytes of the existing data files.
     pub(crate) fn bytes(client: &mut Client) -> Result<u64, Error> {
         let top = match client.walk(DIRECTORY) {
             Err(refused) if refused.is(Status::NOENT) => return Ok(0),
@@ -115,10 +113,10 @@ impl FileSet {
         Ok(listed.iter().filter_map(|listed| listed.attributes).map(|attributes| attributes.used).sum())
     }
 
-    /// Removes everything again, if anything is there.
+    /// Removes everything.
     pub(super) fn clear(client: &mut Client) -> Result<(), Error> {
         let top = match client.walk(DIRECTORY) {
-            // Cleared already, by another engine of the same export.
+            // Another engine of the same export has cleared it.
             Err(refused) if refused.is(Status::NOENT) => return Ok(()),
             found => found?,
         };
@@ -136,8 +134,8 @@ impl FileSet {
         Ok(client.remove_dir(&root, DIRECTORY)?)
     }
 
-    /// Reads every file back whole. `generations` holds for each block the last write of this run, or zero
-    /// where none is known for certain.
+    /// Reads back and verifies every file. `generations` holds the last known write of each block in this run, or
+    /// zero.
     pub(super) fn read_back(
         &self,
         plan: &Plan,
@@ -179,7 +177,7 @@ impl FileSet {
         })
     }
 
-    /// The plan's data files: those that are known, and the others looked at and, where need be, made.
+    /// The plan's data files: known ones as they are; others are checked, and created where needed.
     fn data_files(
         &self,
         plan: &Plan,
@@ -192,13 +190,13 @@ impl FileSet {
         let unknown = numbers.iter().copied().filter(|&number| !laid_out.contains_key(&key(number)));
         let unknown: Vec<u32> = unknown.collect();
         let made = self.make_files(plan, top, &unknown, progress)?;
-        // Another size of the same file is gone, and with it what another version calls that.
+        // A file has one size at a time: its entries of other sizes and versions are obsolete.
         laid_out.retain(|(number, ..), _| !unknown.contains(number));
         laid_out.extend(unknown.into_iter().map(key).zip(made));
         Ok(numbers.into_iter().filter_map(|number| laid_out.get(&key(number)).cloned()).collect())
     }
 
-    /// Makes these data files over several connections at once.
+    /// Creates these data files over several connections.
     fn make_files(
         &self,
         plan: &Plan,
@@ -240,7 +238,7 @@ impl FileSet {
         })
     }
 
-    /// The data file of this number: as it is where a sample of it is right, else written anew.
+    /// The data file of this number, rewritten unless a sample of its content is right.
     fn data_file(
         &self,
         plan: &Plan,
@@ -280,7 +278,7 @@ impl FileSet {
         Ok(file)
     }
 
-    /// Makes the empty files that are missing, and removes others.
+    /// Creates the missing empty files, and removes others.
     fn fill(&self, plan: &Plan, client: &mut Client, progress: &mut dyn FnMut(f64)) -> Result<(), Error> {
         let count = self.many.len();
         let mut missing = vec![true; plan.entries];
@@ -307,7 +305,7 @@ impl FileSet {
     }
 }
 
-/// So many directories; a single one has the plain name.
+/// Creates the directories; a single one has the plain name.
 fn directories(client: &mut Client, top: &Handle, name: &str, count: usize) -> Result<Vec<Handle>, Error> {
     if count == 1 {
         return Ok(vec![client.make_dir(top, name, 0o755)?]);
@@ -331,13 +329,12 @@ fn usable(plan: &Plan, client: &mut Client, file: &Handle, index: u32) -> Result
         match check(client, file, plan.unit(), FileOffset { file: index, offset: at * unit }, unit, None) {
             Ok(()) => {}
             Err(Error::Mismatch(_)) => return Ok(false),
-            Err(other) => return Err(other.into()),
+            Err(other) => return Err(other),
         }
     }
     Ok(true)
 }
 
-/// Reads `count` bytes at `position` and verifies them.
 fn check(
     client: &mut Client,
     file: &Handle,
@@ -359,8 +356,7 @@ fn check(
     pattern::verify(&data, unit, position, generation).map_err(Error::Mismatch)
 }
 
-/// Writes all of `data`, in several calls where the server takes less at once; gives the verifier of the
-/// last.
+/// Writes all of `data`, in several calls where the server takes less; returns the last verifier.
 fn write_all(client: &mut Client, file: &Handle, offset: u64, data: &[u8]) -> Result<[u8; 8], Error> {
     let (mut at, mut verf) = (0, [0; 8]);
     while at < data.len() {

@@ -1,4 +1,4 @@
-//! The load of a plan on one connection: which call is next, and what its reply means for it.
+//! The load of a plan on one connection: the next call, and the effect of its reply.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use report::scenario::limits::DEPTH_MAX;
 use wire_client::Version;
 use wire_client::nfs4::compound::RETRY_NS;
 
-use super::call::{Call, low};
+use super::call::{Call, to_u32};
 use super::dialect::{self, Dialect};
 use super::plan::{Kind, Op, Placement, Plan};
-use super::reply::{Good, Slot};
+use super::reply::{CallOutcome, CallSlot};
 use super::stream::{ReadMix, Stream};
 use crate::driver::calls::Calls;
 use crate::driver::counters::{Completed, OpCounters, nanoseconds};
@@ -21,50 +21,49 @@ use crate::driver::generator::{Generator, Reply, RunContext};
 use crate::error::Error;
 use crate::pattern::{FileOffset, Payload, Random};
 
-/// In the ledger: a call on this block is in flight.
+/// The flag in the ledger for a call in flight on a block.
 const IN_FLIGHT: u32 = 1 << 31;
 
-/// One operation at a time of the application: one call, or the calls of its parts.
+/// A worker with one operation of the application at a time: one call, or the calls of its parts.
 #[derive(Clone, Debug)]
 pub(super) struct Worker {
-    /// Whose blocks it works on.
+    /// The stream whose blocks the worker uses.
     stream: usize,
-    /// What the application asked for.
+    /// The kind of the operation, as the application sees it.
     kind: Kind,
     issued: u64,
-    /// When it should have been issued.
+    /// The intended start.
     due: u64,
-    /// Calls not yet answered.
-    left: usize,
+    calls_remaining: usize,
     failed: bool,
     bytes: u64,
-    /// Which of the region's blocks, where a ledger is kept.
+    /// The index of the block in the region, where a ledger is kept.
     block: usize,
-    /// Which name: counts those that this worker makes, or is drawn for each LOOKUP.
+    /// The number of the name: counts the worker's own names, or is random for LOOKUP.
     serial: u32,
-    /// The name of this serial exists.
+    /// Whether the name of this serial exists.
     created: bool,
-    /// The load is ending: what was made goes.
-    leaving: bool,
+    /// Set while created files are being removed.
+    cleaning_up: bool,
     owes_commit: bool,
     cookie: u64,
     cookieverf: [u8; 8],
     listed: u64,
 }
 
-/// What all connections share.
+/// State that all connections share.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) plan: Plan,
     streams: Vec<Stream>,
     read_mix: ReadMix,
-    /// Nanoseconds between two operations of a worker, where there is a schedule.
+    /// Nanoseconds between two operations of a worker on a schedule.
     interval: Option<u64>,
-    /// Of the plan, which would have to divide for each call.
+    /// The plan's parts of an operation, stored to avoid a division for each call.
     parts: usize,
     transfer: u32,
     blocks_per_file: u64,
-    /// By which numbers calls of each kind are counted.
+    /// The numbers under which calls of each kind are counted.
     numbers: [u32; Kind::ALL.len()],
 }
 
@@ -83,32 +82,30 @@ impl Shared {
     }
 }
 
-/// The load on one connection.
 #[derive(Debug)]
 pub(super) struct PlanGenerator {
     shared: Arc<Shared>,
-    /// Of all connections of all generators, which.
+    /// The number of the connection among those of all generators.
     number: usize,
     pub(super) client: usize,
-    slots: Vec<Slot>,
+    slots: Vec<CallSlot>,
     dialect: Dialect,
     /// Slots whose calls wait for credits.
-    starved: VecDeque<usize>,
+    awaiting_credits: VecDeque<usize>,
     workers: Vec<Worker>,
     /// Good operations in the window.
     pub(super) ops: u64,
     random: Random,
-    /// Of each block in the region the last write acknowledged, zero where unknown. Kept by verifying
-    /// writers, who never have two calls on one block, so that what a READ must find is certain.
+    /// The generation of the last acknowledged write of each block in the region, zero where unknown. Verifying
+    /// writers keep it. They never have two calls on one block, so the data that a READ must find is certain.
     pub(super) ledger: Vec<u32>,
     verf: Option<WriteVerf>,
-    /// How often the server's verifier changed: it restarted.
+    /// Changes of the server's write verifier: restarts.
     pub(super) restarts: u64,
 }
 
 impl PlanGenerator {
-    /// The load on connection `connection` of this generator's client `client`, and its calls, of which there are
-    /// [`Self::slots`] at a time.
+    /// The load of connection `connection` of this generator's client `client`.
     pub(super) fn new(
         shared: Arc<Shared>,
         client: usize,
@@ -125,15 +122,15 @@ impl PlanGenerator {
             .wrapping_mul(0x1_0000_0001)
             .wrapping_add((plan.first_client * plan.connections + number) as u64);
         let mut calls = Calls::new(DEPTH_MAX, slots);
-        // The plan was checked: there are as many.
+        // `Plan::check` has bounded the number of slots.
         (0..slots).for_each(|_| _ = calls.add_slot());
         let payload = |slot: usize| Payload::new(transfer, plan.unit(), seed ^ (slot as u64 + 1) << 40);
         if plan.op.writes() {
             calls.payloads.extend((0..slots).map(payload));
         }
         let blocks = if plan.keeps_ledger() { shared.streams[number].blocks } else { 0 };
-        let slot = |index| Slot {
-            worker: low(index / plan.parts()),
+        let slot = |index| CallSlot {
+            worker: to_u32(index / plan.parts()),
             kind: Kind::Null,
             position: FileOffset { file: 0, offset: 0 },
             generation: 0,
@@ -149,18 +146,17 @@ impl PlanGenerator {
             verf: None,
             restarts: 0,
             dialect,
-            starved: VecDeque::new(),
+            awaiting_credits: VecDeque::new(),
             shared,
         };
         (generator, calls)
     }
 
-    /// Calls in flight on connection `connection` of a client at most.
+    /// The most calls in flight on connection `connection` of a client.
     pub(super) fn slots(plan: &Plan, client: usize, connection: usize) -> usize {
         Stream::of_connection(plan, client, connection).len() * plan.parts()
     }
 
-    /// Begins the worker's next operation, due at `due`.
     #[inline]
     fn next_operation(&mut self, index: usize, due: u64, now: u64, calls: &mut Calls) {
         let kind = self.next_kind(index);
@@ -173,14 +169,14 @@ impl PlanGenerator {
             let block = self.choose_block(index);
             (0..parts).for_each(|part| self.set_position(first + part, block, part));
         }
-        // Opening comes before reading, and both are one operation.
+        // OPEN and READ are one operation.
         match self.opening() {
             Some(opening) => self.issue_parts(first, opening, 1, calls),
             None => self.issue_parts(first, kind, parts, calls),
         }
     }
 
-    /// The call that opens a file before it is read.
+    /// The call that opens a file before a READ.
     #[inline]
     fn opening(&self) -> Option<Kind> {
         let plan = &self.shared.plan;
@@ -191,14 +187,14 @@ impl PlanGenerator {
         }
     }
 
-    /// Makes so many calls of a worker, the first of whose slots is `first`.
+    /// Makes the calls of a worker's parts, in the slots from `first` on.
     #[inline]
     fn issue_parts(&mut self, first: usize, kind: Kind, parts: usize, calls: &mut Calls) {
-        self.workers[self.slots[first].worker as usize].left = parts;
+        self.workers[self.slots[first].worker as usize].calls_remaining = parts;
         (first..first + parts).for_each(|slot| self.issue(slot, kind, calls));
     }
 
-    /// What belongs to the same operation behind a call, or to all parts of one.
+    /// The call that follows another in the same operation, and the number of its parts.
     #[inline]
     fn following(&self, first: usize, kind: Kind) -> Option<(Kind, usize)> {
         let failed = self.workers[self.slots[first].worker as usize].failed;
@@ -210,24 +206,24 @@ impl PlanGenerator {
         }
     }
 
-    /// Makes a call, at once or when there are credits for it.
+    /// Makes a call, at once or when its credits suffice.
     #[inline]
     fn issue(&mut self, index: usize, kind: Kind, calls: &mut Calls) {
         self.slots[index].kind = kind;
-        if self.starved.is_empty() && self.dialect.affords(kind, self.shared.transfer, calls) {
+        if self.awaiting_credits.is_empty() && self.dialect.affords(kind, self.shared.transfer, calls) {
             self.push(index, kind, calls);
         } else {
-            self.starved.push_back(index);
+            self.awaiting_credits.push_back(index);
         }
     }
 
-    /// Makes the calls that waited for credits and have them now.
+    /// Makes the waiting calls for which credits suffice now.
     #[inline]
-    fn feed(&mut self, calls: &mut Calls) -> Result<(), Error> {
-        while let Some(&index) = self.starved.front() {
+    fn issue_waiting(&mut self, calls: &mut Calls) -> Result<(), Error> {
+        while let Some(&index) = self.awaiting_credits.front() {
             let kind = self.slots[index].kind;
             if self.dialect.affords(kind, self.shared.transfer, calls) {
-                self.starved.pop_front();
+                self.awaiting_credits.pop_front();
                 self.push(index, kind, calls);
             } else if calls.in_flight() == 0 {
                 return Err(Error::Protocol("everything is answered, and there are no credits".to_owned()));
@@ -238,7 +234,6 @@ impl PlanGenerator {
         Ok(())
     }
 
-    /// Puts a call into the outbox.
     #[inline]
     fn push(&mut self, index: usize, kind: Kind, calls: &mut Calls) {
         let worker = self.slots[index].worker as usize;
@@ -264,7 +259,7 @@ impl PlanGenerator {
         self.dialect.push(&call, calls);
     }
 
-    /// Which object a call of this kind goes to.
+    /// The index of the object for a call of this kind.
     #[inline]
     fn object(&mut self, index: usize, kind: Kind) -> usize {
         let op = self.shared.plan.op;
@@ -282,14 +277,13 @@ impl PlanGenerator {
         }
     }
 
-    /// The data file that a slot works on, counted from the plan's first.
+    /// The index of a slot's data file, from the plan's first.
     #[inline]
     fn file(&self, index: usize) -> usize {
         (self.slots[index].position.file - self.shared.plan.first_file) as usize
     }
 
-    /// All calls of a worker are answered: what follows is the rest of its operation, a COMMIT, or the next
-    /// one.
+    /// Continues after all calls of a worker: with the rest of its operation, a COMMIT, or the next operation.
     #[inline]
     fn finish(&mut self, slot: usize, kind: Kind, entries: u64, calls: &mut Calls, context: &mut RunContext) {
         let index = self.slots[slot].worker as usize;
@@ -315,15 +309,15 @@ impl PlanGenerator {
         }
         if worker.owes_commit && !ending {
             worker.owes_commit = false;
-            worker.left = 1;
+            worker.calls_remaining = 1;
             return self.issue(slot, Kind::Commit, calls);
         }
         if ending && !worker.created {
             return;
         }
-        worker.leaving = ending;
+        worker.cleaning_up = ending;
         match self.shared.interval {
-            // A worker that is behind works its backlog off; nothing is left out.
+            // A late worker works off its backlog; no operation is skipped.
             Some(interval) if worker.due + interval > now => {
                 context.arm(worker.due + interval, index);
             }
@@ -332,9 +326,9 @@ impl PlanGenerator {
         }
     }
 
-    /// Notes what the reply means for the worker; `None` is a call that failed.
+    /// Updates the worker by a reply; `None` is a failed call.
     #[inline]
-    fn apply(&mut self, index: usize, good: Option<Good>, counters: &mut OpCounters) {
+    fn apply(&mut self, index: usize, good: Option<CallOutcome>, counters: &mut OpCounters) {
         let slot = &self.slots[index];
         let worker = &mut self.workers[slot.worker as usize];
         if matches!(slot.kind, Kind::Read | Kind::Write)
@@ -342,7 +336,7 @@ impl PlanGenerator {
         {
             *entry &= !IN_FLIGHT;
             if slot.kind == Kind::Write {
-                // A WRITE that failed may have written something all the same.
+                // A failed WRITE may still have written data.
                 *entry = if good.is_some() { slot.generation } else { 0 };
             }
         }
@@ -356,7 +350,7 @@ impl PlanGenerator {
             Kind::Create => worker.created = good.is_some(),
             Kind::Remove => worker.created = false,
             Kind::Open if self.shared.plan.op == Op::Open => worker.created = good.is_some(),
-            // What could not be closed ends with the client.
+            // A file that could not be closed is closed with the client.
             Kind::Close if self.shared.plan.op == Op::Open => worker.created = false,
             Kind::Rename => worker.serial = worker.serial.wrapping_add(u32::from(good.is_some())),
             Kind::Readdirplus => turn_page(worker, good, self.shared.plan.entries, counters),
@@ -376,13 +370,13 @@ impl PlanGenerator {
         }
     }
 
-    /// The directory of this number, of those that names are spread over.
+    /// The index of the directory for a number.
     #[inline]
     fn directory(&self, number: usize) -> usize {
         number % self.shared.plan.directories
     }
 
-    /// Where the name of this slot is, so many names after the one it has.
+    /// The directory that holds the name of this slot, `after` names after the current one.
     #[inline]
     fn own_directory(&self, slot: usize, after: usize) -> usize {
         let serial = self.workers[self.slots[slot].worker as usize].serial as usize;
@@ -405,7 +399,7 @@ impl PlanGenerator {
             Op::Access => Kind::Access,
             Op::Open if self.workers[index].created => Kind::Close,
             Op::Open => Kind::Open,
-            Op::Rename if self.workers[index].created && !self.workers[index].leaving => Kind::Rename,
+            Op::Rename if self.workers[index].created && !self.workers[index].cleaning_up => Kind::Rename,
             Op::Create | Op::Rename if self.workers[index].created => Kind::Remove,
             Op::Create | Op::Rename => {
                 self.workers[index].serial += 1;
@@ -452,7 +446,7 @@ impl PlanGenerator {
 }
 
 impl Generator for PlanGenerator {
-    /// Begins every worker: at once, or spread over the interval of the schedule.
+    /// Begins every worker, at once or spread over the schedule's interval.
     fn start(&mut self, calls: &mut Calls, context: &mut RunContext) {
         let now = context.now;
         for worker in 0..self.workers.len() {
@@ -464,7 +458,7 @@ impl Generator for PlanGenerator {
     }
 
     fn begin(&mut self, worker: usize, due: u64, calls: &mut Calls, context: &mut RunContext) {
-        // Behind the workers' timers come those of calls to be made again.
+        // Timers beyond the workers' are those of deferred calls.
         if let Some(slot) = worker.checked_sub(self.workers.len()) {
             return self.issue(slot, self.slots[slot].kind, calls);
         }
@@ -472,19 +466,18 @@ impl Generator for PlanGenerator {
         self.next_operation(worker, due, context.now, calls);
     }
 
-    /// What a schedule would have taken away later goes now.
+    /// Removes the created names that a schedule would have removed later.
     fn end(&mut self, calls: &mut Calls, context: &mut RunContext) {
         for index in 0..self.workers.len() {
             let worker = &mut self.workers[index];
-            if worker.created && worker.left == 0 {
-                worker.leaving = true;
+            if worker.created && worker.calls_remaining == 0 {
+                worker.cleaning_up = true;
                 self.next_operation(index, context.now, context.now, calls);
             }
         }
     }
 
-    /// Judges the reply, and, where its operation is done with it, counts that and begins the worker's next,
-    /// unless the load is ending.
+    /// Checks the reply. When it completes the operation, counts that and begins the next, unless the load is ending.
     #[inline]
     fn complete(
         &mut self,
@@ -496,7 +489,7 @@ impl Generator for PlanGenerator {
         let call = &self.slots[slot];
         let (worker, kind) = (call.worker as usize, call.kind);
         let plan = &self.shared.plan;
-        let good = match self.dialect.judge(plan, call, slot, &reply) {
+        let good = match self.dialect.check(plan, call, slot, &reply) {
             Ok(good) => {
                 context.counters.count_call(self.shared.numbers[kind as usize], context.now);
                 Some(good)
@@ -504,7 +497,7 @@ impl Generator for PlanGenerator {
             Err(ReplyError::Later) => {
                 context.counters.count_call(self.shared.numbers[kind as usize], context.now);
                 context.arm(context.now + RETRY_NS, self.workers.len() + slot);
-                return self.feed(calls);
+                return self.issue_waiting(calls);
             }
             Err(ReplyError::Fault(Fault::Counted { what, detail })) => {
                 context.counters.error(&kind.name(plan.target.version), &what, &detail);
@@ -514,14 +507,14 @@ impl Generator for PlanGenerator {
         };
         self.apply(slot, good, &mut context.counters);
         let state = &mut self.workers[worker];
-        state.left -= 1;
+        state.calls_remaining -= 1;
         state.failed |= good.is_none();
         state.bytes += good.map_or(0, |good| good.bytes);
-        if state.left == 0 {
+        if state.calls_remaining == 0 {
             let entries = good.and_then(|good| good.listing).map_or(0, |page| page.entries);
             self.finish(slot, kind, entries, calls, context);
         }
-        self.feed(calls)
+        self.issue_waiting(calls)
     }
 }
 
@@ -532,13 +525,13 @@ impl Worker {
             kind: Kind::Null,
             issued: 0,
             due: 0,
-            left: 0,
+            calls_remaining: 0,
             failed: false,
             bytes: 0,
             block: 0,
             serial: 0,
             created: false,
-            leaving: false,
+            cleaning_up: false,
             owes_commit: false,
             cookie: 0,
             cookieverf: [0; 8],
@@ -547,8 +540,8 @@ impl Worker {
     }
 }
 
-/// Sets a listing's worker to the next page, or to the first one when the listing ended, failed or is wrong.
-fn turn_page(worker: &mut Worker, good: Option<Good>, entries: usize, counters: &mut OpCounters) {
+/// Moves a listing's worker to the next page, or to the first after the end or an error.
+fn turn_page(worker: &mut Worker, good: Option<CallOutcome>, entries: usize, counters: &mut OpCounters) {
     let Some(page) = good.and_then(|good| good.listing) else {
         (worker.cookie, worker.cookieverf, worker.listed) = (0, [0; 8], 0);
         return;

@@ -1,16 +1,15 @@
-//! As whom a load calls.
+//! The identities of a load's clients.
 
 use super::plan::Plan;
 use crate::error::Error;
 use wire_client::{Client, Identity};
 
-/// Who makes and checks files: another machine than any that makes the load.
+/// The client that creates and checks files. It has another machine name than the clients of the load.
 pub(super) fn setup_client(plan: &Plan) -> Result<Client, Error> {
     let machine = "plimsoll-bench".to_owned();
     Ok(Client::mount(&plan.target, &Identity { machine, ..identity(plan, 0) })?)
 }
 
-/// As whom the client of this index calls.
 pub(super) fn identity(plan: &Plan, index: usize) -> Identity {
     Identity {
         uid: plan.uid,

@@ -1,8 +1,8 @@
 //! The load of a plan: one kind of call, or a mix of two, with many in flight on every connection.
 //!
-//! - `generator`: which call is next. `v3`, `v4`, `smb`: the calls, and over NFSv4 and SMB their replies. `reply`: those of
-//!   NFSv3. `dialect`: which of them a connection speaks.
-//! - `sessions`: what clients have at the server: connections, and over NFSv4 and SMB sessions.
+//! - `generator`: the next call. `v3`, `v4`, `smb`: encoded calls. `reply`: checks of results. `dialect`: the protocol
+//!   of a connection.
+//! - `sessions`: the connections of clients, and their sessions over NFSv4 and SMB.
 
 mod call;
 mod dialect;
@@ -38,36 +38,32 @@ use call::LISTING_MAX;
 use generator::{PlanGenerator, Shared};
 use identity::{identity, setup_client};
 use report::Facts;
-use sessions::{Attached, Sessions};
+use sessions::{ClientConnection, Sessions};
 
 pub(crate) use file_set::{FileSet, LaidOut};
 pub(crate) use plan::stable_how;
-pub use plan::{Kind, Op, Order, Placement, Plan};
+pub use plan::{BlockOrder, Kind, Op, Placement, Plan};
 pub(crate) use report::LATE_MAX;
 pub use report::{KindReport, Report, Second};
 
-/// Room in a reply for everything but data.
+/// Bytes of a reply besides data.
 const REPLY_OVERHEAD: usize = 1024;
-/// How often progress is told.
+/// Interval between reports of the progress.
 const PROGRESS: Duration = Duration::from_millis(200);
 
-/// How far a run is.
+/// The progress of a load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Progress {
-    /// Files are made; the share done.
+    /// Files are being created; the share done.
     Layout(f64),
-    /// The load runs.
     Running {
-        /// Still in the warm-up.
         warming_up: bool,
-        /// The share of warm-up and measurement that has passed.
+        /// The share of warm-up and measurement done.
         done: f64,
-        /// Good replies so far a second.
         ops_per_s: f64,
-        /// MiB so far a second.
         mib_per_s: f64,
     },
-    /// Everything is read back.
+    /// Files are being read back.
     Verifying,
 }
 
@@ -101,26 +97,26 @@ pub fn run(plan: &Plan, progress: &mut dyn FnMut(Progress)) -> Result<Report, Er
     Ok(Report::new(plan, &counters, facts))
 }
 
-/// A load whose files are there and whose connections are open.
+/// A load with files and connections.
 #[derive(Debug)]
 pub(crate) struct Prepared {
     shared: Arc<Shared>,
     file_set: FileSet,
-    /// They end before the sessions do.
+    /// Declared before the sessions: connections close first.
     connections: Vec<Connection<PlanGenerator>>,
     _sessions: Sessions,
     threads: usize,
 }
 
 impl Prepared {
-    /// Makes what the plan needs, and connects.
+    /// Creates files and connects.
     pub(crate) fn new(
         plan: &Plan,
         laid_out: &mut LaidOut,
         progress: &mut dyn FnMut(f64),
     ) -> Result<Self, Error> {
         plan.check()?;
-        // Its connection ends here: a server that is asked counts those of the load, and no other.
+        // The set-up's connection ends here, so that the server counts only those of the load.
         let file_set = FileSet::lay_out(plan, &mut setup_client(plan)?, laid_out, progress)?;
         let identities: Vec<_> =
             (0..plan.clients).map(|index| identity(plan, plan.first_client + index)).collect();
@@ -135,10 +131,12 @@ impl Prepared {
         let mut connections = Vec::with_capacity(plan.connections_total());
         let framing = if plan.target.version.is_smb() { Framing::Smb } else { Framing::RecordMark };
         for (client, attached) in clients.into_iter().enumerate() {
-            for (connection, Attached { stream, dialect, channel }) in attached.into_iter().enumerate() {
+            for (connection, ClientConnection { stream, dialect, channel }) in
+                attached.into_iter().enumerate()
+            {
                 let (generator, calls) = PlanGenerator::new(Arc::clone(&shared), client, connection, dialect);
                 let calls = match channel {
-                    Some(channel) => calls.of_channel(channel),
+                    Some(channel) => calls.with_channel(channel),
                     None => calls,
                 };
                 let inbox = Inbox::new(longest, framing, plan.discards());
@@ -149,13 +147,13 @@ impl Prepared {
         Ok(Self { shared, file_set, connections, _sessions: sessions, threads })
     }
 
-    /// Runs the load from `clock`'s beginning to the end of `control`'s window.
+    /// Runs from `clock`'s beginning to the end of `control`'s window.
     pub(crate) fn measure(&mut self, control: &Control, clock: Clock) -> Result<OpCounters, Error> {
         let counters = counters_for(&self.shared.plan, clock)?;
         driver::run(&mut self.connections, self.threads, control, counters)
     }
 
-    /// Good operations in the window on each connection of a client.
+    /// Operations in the window on each connection of a client.
     pub(crate) fn connections(&self, client: usize) -> Vec<u64> {
         self.connections
             .iter()
@@ -164,13 +162,12 @@ impl Prepared {
             .collect()
     }
 
-    /// Reads all files once, so that they are in the server's memory if they fit.
+    /// Reads all files once, so that the server caches them.
     pub(crate) fn read_all(&self) -> Result<(), Error> {
         self.file_set.warm(&self.shared.plan)
     }
 
-    /// What follows a load of its own: commits what it wrote, reads it back, and removes it, as the plan
-    /// says.
+    /// Cleans up after a load of its own: commits its writes, reads them back, and removes the files, as planned.
     fn finish(
         &mut self,
         plan: &Plan,
@@ -194,28 +191,27 @@ impl Prepared {
             facts.read_back = true;
         }
         if plan.cleanup {
-            // What they have open over SMB is there as long as they are.
+            // Over SMB open files exist as long as the connections.
             self.connections.clear();
             FileSet::clear(&mut client)?;
         }
         Ok(())
     }
 
-    /// How often the server's write verifier changed.
+    /// Changes of the server's write verifier.
     pub(crate) fn restarts(&self) -> u64 {
         self.connections.iter().map(|connection| connection.generator.restarts).sum()
     }
 }
 
-/// Removes what loads have left on `target`.
+/// Removes the files of loads on `target`.
 pub(crate) fn clear(target: &Target, caller: &Caller) -> Result<(), Error> {
     let Caller { uid, gid, privileged_port, nt_hash, .. } = *caller;
     let plan = Plan { uid, gid, privileged_port, nt_hash, ..Plan::new(target.clone(), Op::Null) };
     FileSet::clear(&mut setup_client(&plan)?)
 }
 
-/// Tells progress until the window's end or until the generator is done; gives the server's processor time in
-/// the window.
+/// Reports progress until the window's end or the generator's; returns the server's processor time in the window.
 fn observe(
     plan: &Plan,
     clock: &Clock,
@@ -247,7 +243,6 @@ fn observe(
     Ok(after.zip(before).map(|(after, before)| after.saturating_sub(before)))
 }
 
-/// Counters with room for every kind of the plan.
 fn counters_for(plan: &Plan, clock: Clock) -> Result<OpCounters, Error> {
     let kinds: &[Kind] = match plan.op {
         Op::Read | Op::OpenRead => &[Kind::Read],

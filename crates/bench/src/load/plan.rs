@@ -1,4 +1,4 @@
-//! What a load is to do.
+//! The plan of a load.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -17,27 +17,22 @@ use serde::{Serialize, Serializer};
 
 use crate::{Error, Target, Version, pattern};
 
-/// Most memory for data on the way to the server.
+/// Most memory for payloads in flight.
 const PAYLOAD_MAX: u64 = 1 << 30;
 
-/// Which calls are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Op {
-    /// READ.
     Read,
-    /// WRITE.
     Write,
     /// READ and WRITE, by the plan's percentage.
     Mix,
     /// A small file opened and read: over NFSv3 GETATTR, unless attributes are cached, and READ; over NFSv4
     /// OPEN, READ and CLOSE.
     OpenRead,
-    /// GETATTR of the data files.
     Getattr,
     /// LOOKUP of random names in a large directory.
     Lookup,
-    /// ACCESS to the data files.
     Access,
     /// OPEN and then CLOSE of the data files, of NFSv4 alone; over SMB CREATE and CLOSE.
     Open,
@@ -47,68 +42,60 @@ pub enum Op {
     Rename,
     /// READDIRPLUS through a large directory, again and again; over NFSv4 READDIR with Linux' attributes.
     Readdirplus,
-    /// COMMIT of the data files.
     Commit,
-    /// NULL: what the transport alone costs.
+    /// NULL: the cost of the transport alone.
     Null,
 }
 
 impl Op {
-    /// Whether it writes data.
     pub fn writes(self) -> bool {
         matches!(self, Self::Write | Self::Mix)
     }
 
-    /// Whether it moves data of the files.
     pub fn transfers(self) -> bool {
         matches!(self, Self::Read | Self::Write | Self::Mix | Self::OpenRead)
     }
 
-    /// Whether it needs the data files.
     pub(crate) fn needs_files(self) -> bool {
         self.transfers() || matches!(self, Self::Getattr | Self::Access | Self::Open | Self::Commit)
     }
 
-    /// Whether it works on files that are open all the while.
+    /// Whether files remain open during the load.
     pub(super) fn holds_files_open(self) -> bool {
         matches!(self, Self::Read | Self::Write | Self::Mix)
     }
 
-    /// Whether it needs the large directory.
     pub(crate) fn needs_entries(self) -> bool {
         matches!(self, Self::Lookup | Self::Readdirplus)
     }
 
-    /// Whether it works in as many directories as the plan says.
+    /// Whether the load uses all of the plan's directories.
     fn is_spread(self) -> bool {
         matches!(self, Self::Lookup | Self::Create | Self::Rename)
     }
 }
 
-/// The order of the blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Order {
-    /// Every block equally likely.
+pub enum BlockOrder {
     Random,
-    /// Every connection or job through its own share, again and again.
+    /// Each connection or job cycles through its own share.
     Sequential,
-    /// Every connection or job through its own share in random order, each block once before any comes again.
+    /// Each connection or job visits its own share in random order, every block once a cycle.
     Shuffled,
 }
 
-/// Whose blocks are whose.
+/// The assignment of blocks to connections or jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Placement {
-    /// All files are everybody's; [`Plan::depth`] is that of each connection.
+    /// All connections use all files; [`Plan::depth`] is that of each connection.
     Shared,
-    /// Each client has so many jobs, each with files of its own; [`Plan::depth`] is that of each job, whose
-    /// calls go over the client's connections in turn.
+    /// Each client has this many jobs with files of their own; [`Plan::depth`] is that of each job. Calls use the
+    /// client's connections in turn.
     Jobs(usize),
 }
 
-/// As the wire wants it.
 pub(crate) fn stable_how(stability: Stability) -> StableHow {
     match stability {
         Stability::Unstable => StableHow::Unstable,
@@ -117,7 +104,7 @@ pub(crate) fn stable_how(stability: Stability) -> StableHow {
     }
 }
 
-/// One kind of call in a load; results are kept for each.
+/// One kind of call; results are kept for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Null,
@@ -136,7 +123,6 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Every kind, in the order of their numbers.
     pub const ALL: [Self; 13] = [
         Self::Null,
         Self::Getattr,
@@ -153,7 +139,6 @@ impl Kind {
         Self::Close,
     ];
 
-    /// Whether it reads or writes data.
     pub(crate) fn direction(self) -> Direction {
         match self {
             Self::Read => Direction::Read,
@@ -172,7 +157,7 @@ impl Kind {
         }
     }
 
-    /// What it is called in a version of NFS, or over SMB.
+    /// The name of the call in a version of NFS, or over SMB.
     pub fn name(self, version: Version) -> String {
         match (self, version) {
             (Self::Readdirplus, Version::V41 | Version::V42) => "READDIR".to_owned(),
@@ -183,7 +168,7 @@ impl Kind {
 }
 
 impl Kind {
-    /// All requests that a call is made of over SMB.
+    /// The requests of the call over SMB.
     fn name_over_smb(self) -> &'static str {
         match self {
             Self::Null => "ECHO",
@@ -207,78 +192,64 @@ impl fmt::Display for Kind {
     }
 }
 
-/// A load.
 #[derive(Clone, Debug, Serialize)]
 pub struct Plan {
-    /// The server and its export.
     pub target: Target,
-    /// Which calls.
     pub op: Op,
-    /// Bytes of an operation.
     pub block: u64,
-    /// Bytes of each READ or WRITE of which an operation is made, if smaller than the block (`rsize`,
-    /// `wsize`).
+    /// The largest READ or WRITE; a larger operation is made of several (`rsize`, `wsize`).
     pub transfer_max: Option<u64>,
-    /// Attributes are cached, so that opening a file takes no call.
+    /// Whether attributes are cached, so that OPEN takes no call.
     pub attribute_cache: bool,
     /// The order of the blocks.
-    pub order: Order,
-    /// Of a mix, the READs.
+    pub order: BlockOrder,
+    /// The share of READs in a mix.
     pub read_percent: u8,
-    /// How safe WRITEs are.
     pub stability: Stability,
-    /// Bytes of each job or connection after which a COMMIT follows, where WRITEs are unstable.
+    /// Bytes of a job or connection after which a COMMIT follows unstable WRITEs.
     pub commit_every: Option<u64>,
-    /// Operations a second of all clients together, on a schedule; as many as possible without it.
+    /// Operations a second of all clients, on a schedule; without it, as many as possible.
     pub rate: Option<f64>,
-    /// Whose blocks are whose.
     pub placement: Placement,
-    /// Where sequences begin: a share of the blocks, in 2^-64.
+    /// The start of sequences: a share of the blocks, in 2^-64.
     pub start_at: u64,
     /// The number of the first client and of the first file, where other generators have those before.
     pub first_client: usize,
-    /// See `first_client`.
     pub first_file: u32,
     /// Connections of each client.
     pub connections: usize,
     /// Operations in flight on each connection, or of each job.
     pub depth: usize,
-    /// Clients, each with its own connections and machine name.
     pub clients: usize,
-    /// Addresses the clients call from in turn; the system's choice if empty.
+    /// Addresses from which the clients call in turn; if empty, the system chooses.
     pub sources: Vec<IpAddr>,
-    /// Data files.
     pub files: usize,
     /// Bytes of each data file.
     pub size: u64,
     /// Names in the large directory, or in all directories together.
     pub entries: usize,
-    /// Directories that names are spread over.
     pub directories: usize,
-    /// How long is measured.
+    /// The length of the measurement.
     #[serde(serialize_with = "seconds")]
     pub time: Duration,
-    /// How long runs before that.
     #[serde(serialize_with = "seconds")]
     pub warm_up: Duration,
-    /// Check every byte that comes back, and read everything back in the end.
+    /// Whether all data is checked, and read back in the end.
     pub verify: bool,
-    /// Where the pseudo-random sequences begin.
+    /// The seed of the pseudo-random sequences.
     pub seed: u64,
     /// The caller's user.
     pub uid: u32,
     /// The caller's group.
     pub gid: u32,
-    /// Call from ports below 1024.
     pub privileged_port: bool,
-    /// What the target's user logs in with over SMB.
+    /// The password hash of the target's SMB user.
     #[serde(skip)]
     pub nt_hash: Option<NtHash>,
-    /// Threads; by default one a core, but not more than connections.
+    /// Threads; by default one for each processor, but no more than connections.
     pub threads: Option<usize>,
     /// The server's process, where it runs on this machine, to account its CPU.
     pub server_pid: Option<u32>,
-    /// Remove the files afterwards.
     pub cleanup: bool,
 }
 
@@ -289,7 +260,7 @@ impl Plan {
             target,
             op,
             block: 8 << 10,
-            order: Order::Random,
+            order: BlockOrder::Random,
             read_percent: 75,
             stability: Stability::Unstable,
             transfer_max: None,
@@ -322,17 +293,14 @@ impl Plan {
         }
     }
 
-    /// Connections of all clients.
     pub(crate) fn connections_total(&self) -> usize {
         self.clients * self.connections
     }
 
-    /// Blocks of a file.
     pub(crate) fn blocks_per_file(&self) -> u64 {
         self.size / self.block
     }
 
-    /// Blocks of all files.
     pub fn blocks(&self) -> u64 {
         self.blocks_per_file() * self.files as u64
     }
@@ -342,12 +310,11 @@ impl Plan {
         pattern::unit_for(self.transfer()).unwrap_or(4096)
     }
 
-    /// Bytes of a READ or WRITE.
     pub fn transfer(&self) -> u64 {
         self.transfer_max.map_or(self.block, |most| most.min(self.block))
     }
 
-    /// READs or WRITEs of which an operation is made.
+    /// READs or WRITEs of an operation.
     pub fn parts(&self) -> usize {
         if self.op.transfers() { usize::try_from(self.block / self.transfer()).unwrap_or(1) } else { 1 }
     }
@@ -360,13 +327,13 @@ impl Plan {
         }
     }
 
-    /// Whether it is known of each block which write it holds.
+    /// Whether the generator knows the last write of each block.
     pub(crate) fn keeps_ledger(&self) -> bool {
         self.verify && self.op.writes()
     }
 
-    /// Whether payload of replies is dropped in the kernel instead of being copied out: only where nobody
-    /// looks at it and the second receive it takes is worth it.
+    /// Whether the kernel drops the payload of replies instead of copying it: only if the load does not verify data, and the
+    /// payload is worth the second receive.
     pub(crate) fn discards(&self) -> bool {
         self.op.transfers()
             && self.op != Op::Write
@@ -375,7 +342,7 @@ impl Plan {
             && self.target.version.is_plain()
     }
 
-    /// Says what cannot be done and what can.
+    /// Refuses an impossible plan, and names what is possible.
     pub fn check(&self) -> Result<(), Error> {
         if self.op == Op::Open && self.target.version == Version::V3 {
             let text = format!(
@@ -458,7 +425,7 @@ impl Plan {
                 "{calls} calls in flight of {block} hold more than {allowed}; lower one of them"
             )));
         }
-        // A verifying writer keeps to blocks that no other call in flight touches.
+        // A verifying writer uses only blocks without another call in flight.
         let wanted = if self.keeps_ledger() { 2 * calls } else { self.connections_total() as u64 };
         if self.op.transfers() && self.blocks() < wanted {
             let blocks = self.blocks();

@@ -1,4 +1,4 @@
-//! Judging results: does a call match its plan?
+//! Checks of results against the plan.
 
 use nfs_wire::v3::{StableHow, WriteVerf};
 use wire_client::call::{CallResult, ListedPage, ReadHead};
@@ -8,10 +8,10 @@ use crate::driver::fault::{Fault, counted};
 use crate::error::Error;
 use crate::pattern::{self, FileOffset};
 
-/// A call in flight, and what its reply must match.
+/// A call in flight, and the values that its reply must match.
 #[derive(Clone, Debug)]
-pub(super) struct Slot {
-    /// Whose operation it is part of.
+pub(super) struct CallSlot {
+    /// The worker whose operation the call is part of.
     pub(super) worker: u32,
     pub(super) kind: Kind,
     pub(super) position: FileOffset,
@@ -19,45 +19,45 @@ pub(super) struct Slot {
     pub(super) generation: u32,
 }
 
-/// What a good reply brought.
+/// The outcome of a successful call.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Good {
+pub(super) struct CallOutcome {
     pub(super) bytes: u64,
     pub(super) verf: Option<WriteVerf>,
     pub(super) listing: Option<ListedPage>,
 }
 
-/// Judges the result of the call in `slot`, which is not a READ.
+/// Checks the result of the call in `slot`, which is not a READ.
 #[inline]
-pub(super) fn judge(plan: &Plan, slot: &Slot, result: CallResult<'_>) -> Result<Good, Fault> {
+pub(super) fn check(plan: &Plan, slot: &CallSlot, result: CallResult<'_>) -> Result<CallOutcome, Fault> {
     Ok(match result {
         CallResult::Written { count, committed, verf } => {
-            judge_write(plan, slot, count, committed)?;
-            Good { bytes: u64::from(count), verf: Some(verf), ..Good::default() }
+            check_write(plan, slot, count, committed)?;
+            CallOutcome { bytes: u64::from(count), verf: Some(verf), ..CallOutcome::default() }
         }
-        CallResult::Committed(verf) => Good { verf: Some(verf), ..Good::default() },
-        CallResult::Listed(page) => Good { listing: Some(page), ..Good::default() },
+        CallResult::Committed(verf) => CallOutcome { verf: Some(verf), ..CallOutcome::default() },
+        CallResult::Listed(page) => CallOutcome { listing: Some(page), ..CallOutcome::default() },
         CallResult::Done | CallResult::Found(_) | CallResult::Opened(..) | CallResult::Read { .. } => {
-            Good::default()
+            CallOutcome::default()
         }
     })
 }
 
-/// What a READ brought.
-pub(super) struct Transferred<'a> {
+/// The results of a READ.
+pub(super) struct ReadResult<'a> {
     pub(super) head: ReadHead,
     /// The data, with the padding that it has on the wire.
     pub(super) data: &'a [u8],
-    /// How long that should be, with what was dropped.
+    /// The length that the data should have, with the dropped bytes.
     pub(super) padded: usize,
-    /// Bytes of it that were dropped unread.
+    /// Bytes that the kernel dropped.
     pub(super) missing: usize,
 }
 
-impl Transferred<'_> {
+impl ReadResult<'_> {
     /// Whether it is what the call in `slot` asked for.
     #[inline]
-    pub(super) fn judge(self, plan: &Plan, slot: &Slot) -> Result<Good, Fault> {
+    pub(super) fn judge(self, plan: &Plan, slot: &CallSlot) -> Result<CallOutcome, Fault> {
         let Self { head: ReadHead { count, length, eof }, data, padded, missing } = self;
         let sent = data.len() + missing;
         if sent != padded || length != count || u64::from(count) > plan.transfer() {
@@ -78,13 +78,13 @@ impl Transferred<'_> {
             pattern::verify(&data[..length as usize], plan.unit(), slot.position, generation)
                 .map_err(|wrong| Fault::Fatal(Error::Mismatch(wrong)))?;
         }
-        Ok(Good { bytes: u64::from(count), ..Good::default() })
+        Ok(CallOutcome { bytes: u64::from(count), ..CallOutcome::default() })
     }
 }
 
 /// Checks that a WRITE is complete, and as stable as requested.
 #[inline]
-fn judge_write(plan: &Plan, slot: &Slot, count: u32, committed: StableHow) -> Result<(), Fault> {
+fn check_write(plan: &Plan, slot: &CallSlot, count: u32, committed: StableHow) -> Result<(), Fault> {
     if u64::from(count) > plan.transfer() {
         return Err(Fault::Fatal(Error::Protocol(format!(
             "WRITE of {} bytes: count {count}",
@@ -105,7 +105,7 @@ fn judge_write(plan: &Plan, slot: &Slot, count: u32, committed: StableHow) -> Re
 }
 
 #[cold]
-pub(super) fn refused(status: &str, slot: &Slot) -> Fault {
+pub(super) fn refused(status: &str, slot: &CallSlot) -> Fault {
     let detail = match slot.kind {
         Kind::Read | Kind::Write => {
             format!("{status}, file {}, offset {}", slot.position.file, slot.position.offset)

@@ -1,4 +1,4 @@
-//! What a load found.
+//! The result of a load.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,97 +12,86 @@ use serde::Serialize;
 use super::plan::{Kind, Op, Plan, stable_how};
 use crate::driver::counters::OpCounters;
 
-/// Above this share of its threads' time the generator is taken for the bottleneck.
+/// Share of its threads' time from which the generator counts as the bottleneck.
 const BUSY_MAX: f64 = 0.8;
-/// A larger share of calls that were sent late says that the generator cannot keep its schedule.
+/// Share of late calls from which the generator does not keep its schedule.
 pub(crate) const LATE_MAX: f64 = 0.01;
-/// Shorter measurements are no basis for a statement.
+/// The shortest measurement without a warning.
 const SHORT: Duration = Duration::from_secs(5);
 
 /// The whole result of a load.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// What was asked for.
     pub plan: Plan,
     /// The measurement's start, in seconds since 1970.
     pub started: f64,
-    /// Its length.
+    /// The length of the interval.
     pub seconds: f64,
-    /// Good replies in it.
+    /// Operations that succeeded.
     pub ops: u64,
-    /// Good replies a second.
     pub ops_per_s: f64,
-    /// Data read and written in it.
+    /// Bytes read and written.
     pub bytes: u64,
-    /// The same in MiB (2^20 bytes) a second.
+    /// MiB (2^20 bytes) a second.
     pub mib_per_s: f64,
-    /// Calls that the generator itself sent more than a millisecond after they were due, where a rate was
-    /// asked for.
+    /// Calls that the generator sent more than a millisecond after they were due, with a requested rate.
     pub late: u64,
-    /// Each kind of call.
     pub kinds: Vec<KindReport>,
-    /// Each second.
     pub series: Vec<Second>,
-    /// Bad replies in the whole run, by kind and status.
+    /// Errors in the whole run, by kind and status.
     pub errors: BTreeMap<String, u64>,
     /// The first of them in words.
     pub error_details: Vec<String>,
-    /// How often the server's write verifier changed.
+    /// Changes of the server's write verifier.
     pub server_restarts: u64,
     /// The COMMIT of all files after the measurement, where WRITEs were unstable.
     pub final_commit_ms: Option<f64>,
-    /// Every file was read back and found right.
+    /// Whether every file was read back without a difference.
     pub read_back: bool,
-    /// Data of READs was dropped in the kernel without being looked at.
+    /// Whether the kernel dropped the data of READs.
     pub payload_discarded: bool,
-    /// Threads of the generator.
     pub threads: usize,
-    /// Processor time of the generator a call.
+    /// Processor time of the generator for each operation.
     pub own_cpu_us_per_op: f64,
-    /// Share of its threads' time it worked.
+    /// The busy share of the generator's threads.
     pub own_cpu_share: f64,
-    /// Processor time of the server a call, where its process was named.
+    /// Processor time of the server for each operation, if its process is known.
     pub server_cpu_us_per_op: Option<f64>,
-    /// Client and server are on one host: no statement about a volume.
+    /// Whether client and server run on one host: then the figures describe the host, not a volume.
     pub co_located: bool,
-    /// What makes the figures doubtful.
+    /// Reasons to doubt the figures.
     pub warnings: Vec<String>,
 }
 
-/// One kind of call.
 #[derive(Clone, Debug, Serialize)]
 pub struct KindReport {
     /// The procedure.
     pub kind: String,
-    /// Good replies.
+    /// Operations that succeeded.
     pub ops: u64,
-    /// Good replies a second.
     pub ops_per_s: f64,
-    /// MiB of data a second.
     pub mib_per_s: f64,
-    /// Names listed a second.
     pub entries_per_s: f64,
-    /// From issuing the call to the receive that ended its reply.
+    /// Times from the send to the end of the reply.
     pub latency: Latency,
-    /// From when the call was due; only where a rate was asked for.
+    /// Times from the due time to the end of the reply; with a requested rate only.
     pub response: Option<Latency>,
     /// The whole distribution of `latency`: nanoseconds up to which, and how many replies, three significant
     /// digits.
     pub latency_histogram: Vec<(u64, u64)>,
-    /// The same of `response`.
+    /// The histogram of `response`.
     pub response_histogram: Option<Vec<(u64, u64)>>,
 }
 
-/// One second of the measurement.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Second {
-    /// Good replies.
+    /// Operations that succeeded.
     pub ops: u64,
-    /// Data read and written.
+    /// Bytes read and written.
     pub bytes: u64,
 }
 
-/// What is known beside the counts.
+/// Facts beside the counts.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Facts {
     pub(super) started: f64,
@@ -161,11 +150,10 @@ impl Report {
             own_cpu_share: counters.cpu.as_secs_f64() / (seconds * facts.threads as f64),
             server_cpu_us_per_op: facts.server_cpu.map(per_op),
             co_located: facts.co_located,
-            warnings: [warnings(plan, counters, facts), of_schedule(plan, ops, counters.late)].concat(),
+            warnings: [warnings(plan, counters, facts), schedule_warnings(plan, ops, counters.late)].concat(),
         }
     }
 
-    /// Bad replies in the whole run.
     pub fn errors_total(&self) -> u64 {
         self.errors.values().sum()
     }
@@ -176,7 +164,7 @@ impl Report {
     }
 }
 
-/// All clients' seconds.
+/// The seconds of all clients, summed.
 fn series(plan: &Plan, counters: &OpCounters) -> Vec<Second> {
     let mut all: Vec<result::Second> = Vec::new();
     for client in 0..plan.clients {
@@ -218,8 +206,8 @@ fn warnings(plan: &Plan, counters: &OpCounters, facts: Facts) -> Vec<String> {
     warnings
 }
 
-/// Where a rate was asked for: whether it came about, and on time.
-fn of_schedule(plan: &Plan, ops: u64, late: u64) -> Vec<String> {
+/// Warnings where a requested rate was not reached, or operations were late.
+fn schedule_warnings(plan: &Plan, ops: u64, late: u64) -> Vec<String> {
     let Some(asked) = plan.rate else { return Vec::new() };
     let (delivered, late) = (ops as f64 / plan.time.as_secs_f64(), late as f64 / ops.max(1) as f64);
     let missed = (delivered < WHOLE_MIN * asked)

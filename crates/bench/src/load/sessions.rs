@@ -1,4 +1,4 @@
-//! What the clients of a load have at the server: connections, and over NFSv4 and SMB sessions and open files.
+//! The state of a load's clients at the server: connections, and over NFSv4 and SMB sessions and open files.
 
 use std::net::TcpStream;
 use std::ops::Range;
@@ -16,7 +16,7 @@ use super::file_set::FileSet;
 use super::generator::PlanGenerator;
 use super::plan::{Kind, Plan};
 use super::stream::Stream;
-use super::v4::{Origin, Place};
+use super::v4::{ClientContext, SlotState};
 use super::{smb, v3, v4};
 use crate::error::Error;
 
@@ -27,30 +27,29 @@ pub(super) struct Sessions {
     keeper: LeaseKeeper,
 }
 
-/// One connection of a client, and how calls are made on it.
+/// One connection of a client, and the protocol on it.
 #[derive(Debug)]
-pub(super) struct Attached {
+pub(super) struct ClientConnection {
     pub(super) stream: TcpStream,
     pub(super) dialect: Dialect,
-    /// Over SMB.
     pub(super) channel: Option<Channel>,
 }
 
-impl Attached {
+impl ClientConnection {
     fn new(stream: TcpStream, dialect: Dialect) -> Self {
         Self { stream, dialect, channel: None }
     }
 }
 
 impl Sessions {
-    /// Connects client `client`, and over NFSv4 and SMB gives it sessions and opens the files that it works on.
+    /// Connects client `client`; over NFSv4 and SMB also creates sessions and opens files.
     pub(super) fn client(
         &mut self,
         plan: &Plan,
         client: usize,
         identity: &Identity,
         file_set: &FileSet,
-    ) -> Result<Vec<Attached>, Error> {
+    ) -> Result<Vec<ClientConnection>, Error> {
         let (target, number) = (&plan.target, plan.first_client + client);
         let connections = 0..plan.connections;
         match target.version {
@@ -59,7 +58,7 @@ impl Sessions {
                 let templates = Arc::new(v3::Templates::new(file_set, identity));
                 let attach = |_| {
                     let dialect = Dialect::V3(Arc::clone(&templates));
-                    Ok(Attached::new(identity.connect(address)?, dialect))
+                    Ok(ClientConnection::new(identity.connect(address)?, dialect))
                 };
                 connections.map(attach).collect()
             }
@@ -68,13 +67,12 @@ impl Sessions {
             Version::Smb(_) => {
                 let connections: Vec<usize> = connections.collect();
                 let sessions = connections.chunks(target.channels.max(1));
-                let attached = sessions.map(|own| over_smb(plan, (client, own), identity, file_set));
+                let attached = sessions.map(|own| over_smb(plan, client, own, identity, file_set));
                 Ok(attached.collect::<Result<Vec<_>, Error>>()?.into_iter().flatten().collect())
             }
         }
     }
 
-    /// Connects a client of NFSv4.
     fn with_session(
         &mut self,
         plan: &Plan,
@@ -82,20 +80,20 @@ impl Sessions {
         identity: &Identity,
         file_set: &FileSet,
         minor: u32,
-    ) -> Result<Vec<Attached>, Error> {
+    ) -> Result<Vec<ClientConnection>, Error> {
         let (target, number) = (&plan.target, plan.first_client + client);
         let slots: Vec<usize> =
             (0..plan.connections).map(|connection| PlanGenerator::slots(plan, client, connection)).collect();
         let total = u32::try_from(slots.iter().sum::<usize>()).unwrap_or(u32::MAX);
         let mut state = ClientState::new(target, number, identity, minor, total)?;
         let opens = open_files(plan, client, file_set, &mut state)?;
-        let origin = Origin { identity, minor, client_id: state.id, opens };
+        let origin = ClientContext { identity, minor, client_id: state.id, opens };
         let templates = Arc::new(v4::Templates::new(file_set, &origin));
-        let mut places = (0..).zip(state.load_slots()).map(|(owner, slot)| Place::new(slot, owner));
+        let mut places = (0..).zip(state.load_slots()).map(|(owner, slot)| SlotState::new(slot, owner));
         let connect = |slots| {
             let stream = state.connect(target, number)?;
             let places = places.by_ref().take(slots).collect();
-            Ok(Attached::new(stream, Dialect::V4(Arc::clone(&templates), places)))
+            Ok(ClientConnection::new(stream, Dialect::V4(Arc::clone(&templates), places)))
         };
         let connections = slots.into_iter().map(connect).collect::<Result<_, Error>>()?;
         self.keeper.add(state)?;
@@ -103,13 +101,14 @@ impl Sessions {
     }
 }
 
-/// Connects these connections of a client over SMB, with one session for all of them.
+/// Connects a client over SMB, with one session for all these connections.
 fn over_smb(
     plan: &Plan,
-    (client, connections): (usize, &[usize]),
+    client: usize,
+    connections: &[usize],
     identity: &Identity,
     file_set: &FileSet,
-) -> Result<Vec<Attached>, Error> {
+) -> Result<Vec<ClientConnection>, Error> {
     let number = plan.first_client + client;
     let mut channels = Session::open_channels(&plan.target, number, identity, connections.len())?;
     let shared = smb::SharedOpens::new(plan, files_of(plan, client), file_set, &mut channels[0])?;
@@ -119,12 +118,12 @@ fn over_smb(
         let opens = smb::Opens::new(plan, slots, Arc::clone(&shared), &mut session)?;
         let (stream, channel) = session.into_parts();
         check_credits(plan, &channel)?;
-        Ok(Attached { stream, dialect: Dialect::Smb(Box::new(opens)), channel: Some(channel) })
+        Ok(ClientConnection { stream, dialect: Dialect::Smb(Box::new(opens)), channel: Some(channel) })
     };
     channels.into_iter().zip(connections).map(attach).collect()
 }
 
-/// Refuses a plan whose longest call the server's credits never suffice for.
+/// Refuses a plan whose longest call costs more credits than the server grants.
 fn check_credits(plan: &Plan, channel: &Channel) -> Result<(), Error> {
     let transfer = u32::try_from(plan.transfer()).unwrap_or(u32::MAX);
     let charge = smb::charge(Kind::Read, transfer).max(smb::charge(Kind::Lookup, transfer));
@@ -134,8 +133,7 @@ fn check_credits(plan: &Plan, channel: &Channel) -> Result<(), Error> {
     Err(Error::Plan(format!("a call takes {charge} credits; this server grants less ({channel:?})")))
 }
 
-/// Opens the data files that a client works on with stateids of its own; of the others the stateid is that
-/// of nobody.
+/// Opens the data files that a client uses; the others have the anonymous stateid.
 fn open_files(
     plan: &Plan,
     client: usize,
@@ -153,7 +151,7 @@ fn open_files(
     Ok(opens)
 }
 
-/// Which data files a client works on.
+/// The data files that a client uses.
 fn files_of(plan: &Plan, client: usize) -> Range<usize> {
     let streams = Stream::all(plan);
     let own = (0..plan.connections).flat_map(|connection| Stream::of_connection(plan, client, connection));

@@ -46,7 +46,7 @@ pub(super) fn command(kind: Kind) -> Command {
     *requests.get(1).unwrap_or(&requests[0])
 }
 
-/// Credits that a call takes.
+/// The credits of a call.
 #[inline]
 pub(super) fn charge(kind: Kind, transfer: u32) -> u16 {
     match kind {
@@ -57,7 +57,7 @@ pub(super) fn charge(kind: Kind, transfer: u32) -> u16 {
     }
 }
 
-/// What all connections of a session have open, and the paths of what calls open.
+/// The opens that all connections of a session share, and the paths that calls open.
 #[derive(Debug)]
 pub(super) struct SharedOpens {
     /// The data files as they are open all the while; zeros of those that are not.
@@ -69,7 +69,7 @@ pub(super) struct SharedOpens {
 }
 
 impl SharedOpens {
-    /// Opens what calls of a session need: the data files in `own` of those that are worked on, or all.
+    /// Opens the files that a session's calls need: those in `own`, or all.
     pub(super) fn new(
         plan: &Plan,
         own: std::ops::Range<usize>,
@@ -95,25 +95,25 @@ impl SharedOpens {
     }
 }
 
-/// What the calls of one connection have open.
+/// The opens of the calls on one connection.
 #[derive(Debug)]
 pub(super) struct Opens {
     shared: Arc<SharedOpens>,
     /// The large directory, open for each slot: where a listing goes on belongs to the open.
     listings: Vec<FileId>,
-    /// What each slot has opened and not closed.
+    /// The open file of each slot.
     opened: Vec<Option<FileId>>,
-    /// Calls of an operation: the first of their slots opens for all.
+    /// Calls of an operation; the first of their slots opens the file for all.
     parts: usize,
-    /// `*`.
+    /// The pattern `*`.
     all_names: Vec<u8>,
-    /// Room for the paths of a call.
+    /// Buffers for the paths of a call.
     path: Vec<u8>,
     other_path: Vec<u8>,
 }
 
 impl Opens {
-    /// Opens what calls on one connection need besides what its session has open.
+    /// Opens the directories that one connection needs besides the session's files.
     pub(super) fn new(
         plan: &Plan,
         slots: usize,
@@ -136,13 +136,12 @@ impl Opens {
         })
     }
 
-    /// What a slot has opened, for a reply to say.
+    /// The open file of a slot.
     #[inline]
     pub(super) fn opened_mut(&mut self, slot: usize) -> &mut Option<FileId> {
         &mut self.opened[slot]
     }
 
-    /// Whether a slot has a file open.
     #[inline]
     pub(super) fn has_open(&self, slot: usize) -> bool {
         self.opened[slot].is_some()
@@ -154,7 +153,6 @@ impl Opens {
         self.opened[call.slot - call.slot % self.parts].unwrap_or(self.shared.files[call.object])
     }
 
-    /// Puts a call into the outbox.
     #[inline]
     pub(super) fn push(&mut self, call: &Call<'_>, calls: &mut Calls) {
         let mut send = |body: &dyn Encode| {
@@ -185,7 +183,7 @@ impl Opens {
         }
     }
 
-    /// Puts a call into the outbox that opens, does something, and closes.
+    /// Sends a call that opens, acts and closes.
     fn push_compound(&mut self, call: &Call<'_>, calls: &mut Calls) {
         let one = |command: Command, body| Request { command, charge: 1, body };
         let close = smb_requests::close(FileId::PREVIOUS);
@@ -218,7 +216,6 @@ impl Opens {
     }
 }
 
-/// Opens a path for the whole load.
 fn open(session: &mut Session, path: &[u8], mode: OpenMode) -> Result<FileId, wire_client::Error> {
     let reply = session.call(Command::CREATE, 0, &mode.request(Utf16::new(path)?), None)?;
     let reply =
@@ -226,7 +223,7 @@ fn open(session: &mut Session, path: &[u8], mode: OpenMode) -> Result<FileId, wi
     Ok(reply.body::<CreateResponse<'_>>()?.file_id)
 }
 
-/// How safe a WRITE is to be when it is answered.
+/// The flags for a stability.
 fn write_flags(stability: Stability) -> WriteFlags {
     match stability {
         Stability::Unstable => WriteFlags::empty(),
@@ -234,7 +231,7 @@ fn write_flags(stability: Stability) -> WriteFlags {
     }
 }
 
-/// Makes `out` the path of a name of ASCII in a directory.
+/// Sets `out` to the path of an ASCII name in a directory.
 #[inline]
 fn path(out: &mut Vec<u8>, directory: &[u8], name: &[u8]) {
     out.clear();
@@ -244,7 +241,7 @@ fn path(out: &mut Vec<u8>, directory: &[u8], name: &[u8]) {
     }
 }
 
-/// Whole units: paths are made of them.
+/// The path as UTF-16; paths always consist of whole units.
 #[inline]
 fn text(path: &[u8]) -> Utf16<'_> {
     Utf16::new(path).unwrap_or_default()

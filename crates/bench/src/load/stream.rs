@@ -1,21 +1,20 @@
-//! Which block is next: for a connection, or for a job whose calls go over several.
+//! The next block of a connection, or of a job whose calls use several connections.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::plan::{Order, Placement, Plan};
+use super::plan::{BlockOrder, Placement, Plan};
 use crate::pattern::{Random, mix};
 
 /// The blocks that a connection or a job works on.
 #[derive(Debug)]
 pub(super) struct Stream {
-    /// Its first block, in all files of the plan.
+    /// The first block, counted over all files of the plan.
     pub(super) first: u64,
     pub(super) blocks: u64,
     /// The next one in order, counted without end.
     cursor: AtomicU64,
-    /// Of the random order in which each block comes once.
+    /// The key of the random order in which each block comes once.
     key: u64,
-    /// Bytes written and not yet committed.
     uncommitted: AtomicU64,
 }
 
@@ -35,7 +34,7 @@ impl Stream {
             }
             Placement::Shared => {
                 let connections = plan.connections_total() as u64;
-                let own = plan.order == Order::Sequential || plan.keeps_ledger();
+                let own = plan.order == BlockOrder::Sequential || plan.keeps_ledger();
                 let share = if own { (plan.blocks() / connections).max(1) } else { plan.blocks() };
                 let first = |connection: u64| if own { share * connection } else { 0 };
                 (0..connections).map(|connection| Self::new(plan, first(connection), share)).collect()
@@ -43,7 +42,7 @@ impl Stream {
         }
     }
 
-    /// Which stream each group of calls on this connection of this client works on.
+    /// The stream of each group of calls on a connection.
     pub(super) fn of_connection(plan: &Plan, client: usize, connection: usize) -> Vec<usize> {
         match plan.placement {
             Placement::Jobs(jobs) => {
@@ -56,18 +55,18 @@ impl Stream {
 
     /// The next block, counted from the stream's first.
     #[inline]
-    pub(super) fn next(&self, order: Order, random: &mut Random) -> u64 {
+    pub(super) fn next(&self, order: BlockOrder, random: &mut Random) -> u64 {
         match order {
-            Order::Random => random.below(self.blocks),
-            Order::Sequential => self.cursor.fetch_add(1, Ordering::Relaxed) % self.blocks,
-            Order::Shuffled => {
+            BlockOrder::Random => random.below(self.blocks),
+            BlockOrder::Sequential => self.cursor.fetch_add(1, Ordering::Relaxed) % self.blocks,
+            BlockOrder::Shuffled => {
                 let count = self.cursor.fetch_add(1, Ordering::Relaxed);
                 shuffled(count % self.blocks, self.blocks, self.key ^ (count / self.blocks))
             }
         }
     }
 
-    /// Counts bytes written; says whether a COMMIT is due, to one caller only.
+    /// Counts bytes written; returns true to one caller when a COMMIT is due.
     #[inline]
     pub(super) fn owes_commit(&self, written: u64, every: u64) -> bool {
         let before = self.uncommitted.fetch_add(written, Ordering::Relaxed);
@@ -89,8 +88,8 @@ impl ReadMix {
     }
 }
 
-/// A permutation of `0..blocks`: four rounds of a Feistel network over the next even power of two, walked
-/// until it is below `blocks` again, which takes four steps at most on average.
+/// A permutation of `0..blocks`: a four-round Feistel network over the next even power of two, repeated until the
+/// value is below `blocks`, four times at most on average.
 fn shuffled(index: u64, blocks: u64, key: u64) -> u64 {
     let half = (u64::BITS - (blocks - 1).leading_zeros()).max(2).div_ceil(2);
     let mask = (1u64 << half) - 1;
@@ -147,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mix_is_exact() {
+    fn mix_is_exact() {
         for percent in [0, 25, 33, 50, 99, 100] {
             let mix = ReadMix::default();
             let reads = (0..300).filter(|_| mix.is_read(percent)).count();

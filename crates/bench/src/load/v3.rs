@@ -10,8 +10,7 @@ use super::file_set::FileSet;
 use super::plan::{Kind, stable_how};
 use crate::driver::calls::Calls;
 
-/// Encoded beginnings of calls: record mark, header, credentials, handle. Of one client, since its name is in
-/// them.
+/// Encoded beginnings of the calls of one client: record mark, header, credentials, handle.
 #[derive(Debug)]
 pub(super) struct Templates {
     calls: [Vec<Vec<u8>>; Kind::ALL.len()],
@@ -35,7 +34,6 @@ impl Templates {
         Self { calls, scratch, create_tail }
     }
 
-    /// Puts a call into the outbox.
     #[inline]
     pub(super) fn push(&self, call: &Call<'_>, out: &mut Calls) {
         let start = out.begin(&self.calls[call.kind as usize][call.object]);
@@ -43,7 +41,6 @@ impl Templates {
         out.finish(start, call.slot, call.payload(), &[]);
     }
 
-    /// Appends the arguments behind the handle.
     #[inline]
     fn push_arguments(&self, call: &Call<'_>, out: &mut Calls) {
         match call.kind {

@@ -1,7 +1,7 @@
-//! The load curve of job sets: which points are measured is found out on the way.
+//! The load curve of job sets, whose points are found during the measurement.
 
 use report::curve::CurvePoint;
-use report::result::{Cell, Doubt, DoubtKind, Probe, Summary};
+use report::result::{Caveat, CaveatKind, Cell, Probe, Summary};
 use report::scenario::limits::JOB_SETS_MAX;
 use report::scenario::{Point, Series};
 
@@ -12,23 +12,23 @@ use crate::error::Error;
 use crate::job::Job;
 
 impl Runner<'_> {
-    /// Measures the series' curves on every side, each with points of its own.
+    /// Measures the series' curves on every arm, each with points of its own.
     pub(super) fn curves(&mut self, index: usize, series: &Series) -> Result<(), Error> {
         series.points().iter().try_for_each(|point| {
-            (0..self.sides.len()).try_for_each(|side| self.curve(side, index, series, point))
+            (0..self.arms.len()).try_for_each(|arm| self.curve(arm, index, series, point))
         })
     }
 
-    fn curve(&mut self, side: usize, index: usize, series: &Series, point: &Point) -> Result<(), Error> {
+    fn curve(&mut self, arm: usize, index: usize, series: &Series, point: &Point) -> Result<(), Error> {
         let job = self.job(series, point, 0);
-        let mut search = Search::new(self.room(side, &job), u32::try_from(point.clients).unwrap_or(1));
+        let mut search = Search::new(self.room(arm, &job), u32::try_from(point.clients).unwrap_or(1));
         let mut probes = Vec::new();
         loop {
             match search.next() {
                 Step::Probe(job_sets) => {
                     let point = Point { job_sets: Some(job_sets), ..point.clone() };
-                    let (warm_up, time) = self.order.thoroughness.probe;
-                    let probed = self.one(side, series, &point, 0, (warm_up, warm_up, time))?;
+                    let (warm_up, time) = self.request.thoroughness.probe;
+                    let probed = self.measure_window(arm, series, &point, 0, (warm_up, warm_up, time))?;
                     search
                         .probed(job_sets, CurvePoint::of(job_sets, std::slice::from_ref(&probed)).is_valid());
                     let depth = usize::try_from(job_sets).unwrap_or(0);
@@ -36,40 +36,40 @@ impl Runner<'_> {
                 }
                 Step::Measure(job_sets) => {
                     let point = Point { job_sets: Some(job_sets), ..point.clone() };
-                    let cell = self.curve_point(side, index, series, point, std::mem::take(&mut probes))?;
+                    let cell = self.curve_point(arm, index, series, point, std::mem::take(&mut probes))?;
                     search.measured(CurvePoint::of(job_sets, &cell.measurements));
-                    self.runs[side].cells.push(cell);
+                    self.runs[arm].cells.push(cell);
                 }
                 Step::Done => break,
             }
         }
         if let Some(why) = search.shortfall() {
             let label = series.label(point);
-            self.runs[side].doubts.push(Doubt::new(DoubtKind::Short, format!("{label}: {why}")));
+            self.runs[arm].caveats.push(Caveat::new(CaveatKind::Short, format!("{label}: {why}")));
         }
         Ok(())
     }
 
     fn curve_point(
         &mut self,
-        side: usize,
+        arm: usize,
         index: usize,
         series: &Series,
         point: Point,
         search: Vec<Probe>,
     ) -> Result<Cell, Error> {
-        let (warm_up, time) = self.order.thoroughness.curve;
-        let measured = self.one(side, series, &point, 0, (warm_up, warm_up, time))?;
-        self.listener.measured(side, &series.label(&point), &measured);
+        let (warm_up, time) = self.request.thoroughness.curve;
+        let measured = self.measure_window(arm, series, &point, 0, (warm_up, warm_up, time))?;
+        self.listener.measured(arm, &series.label(&point), &measured);
         let measurements = vec![measured];
         let summary = Summary::of(&measurements);
-        let doubts = measurements[0].doubts.clone();
-        Ok(Cell { series: index, point, search, measurements, summary, doubts })
+        let caveats = measurements[0].caveats.clone();
+        Ok(Cell { series: index, point, search, measurements, summary, caveats })
     }
 
-    /// Job sets for whose files there is room.
-    fn room(&self, side: usize, job: &Job) -> u32 {
-        let free = self.runs[side].target.free_bytes.unwrap_or(u64::MAX) / 2;
+    /// The job sets whose files fit on the target.
+    fn room(&self, arm: usize, job: &Job) -> u32 {
+        let free = self.runs[arm].target.free_bytes.unwrap_or(u64::MAX) / 2;
         let each = mix::bytes_per_set(job.file_scale_thousandths).max(1);
         u32::try_from(free / each).unwrap_or(u32::MAX).clamp(1, JOB_SETS_MAX)
     }

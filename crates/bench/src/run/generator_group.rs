@@ -1,4 +1,4 @@
-//! Who makes the load of one target: one generator, or one on each of several machines, as one.
+//! The generators of one target: one, or one on each of several machines, used as one.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, ScopedJoinHandle};
@@ -14,19 +14,18 @@ use crate::job::Control;
 use crate::job::Job;
 use crate::observer::{Observer, Sample};
 
-/// How often somebody looks.
-const LOOK: Duration = Duration::from_millis(50);
-/// How often at least, next to the window's edges.
-const SHORT_LOOK: Duration = Duration::from_millis(1);
-/// From the order to the beginning on this machine.
-const LEAD: Duration = Duration::from_millis(50);
-/// The same where others have to hear of it and first measure their clocks.
-const LEAD_REMOTE: Duration = Duration::from_secs(1);
+/// Interval between checks.
+const POLL: Duration = Duration::from_millis(50);
+/// Shortest interval between checks, near the window's edges.
+const POLL_MIN: Duration = Duration::from_millis(1);
+/// Time from the request to the beginning on this machine.
+const START_DELAY: Duration = Duration::from_millis(50);
+/// Time from the request to the beginning on other machines, which measure their clocks first.
+const START_DELAY_REMOTE: Duration = Duration::from_secs(1);
 
-/// What goes on in a run.
+/// The status of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PhaseStatus {
-    /// What.
     pub phase: Phase,
     /// Operations in the last whole second.
     pub ops_per_s: f64,
@@ -37,33 +36,31 @@ pub struct PhaseStatus {
 /// A part of a repetition.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Phase {
-    /// Files are made; the share done.
+    /// Files are being created; the share done.
     Layout(f64),
-    /// Before the window.
     WarmUp,
-    /// In the window; the share done.
+    /// The share of the window done.
     Measuring(f64),
 }
 
-/// All generators of one target.
 pub struct GeneratorGroup(Vec<Box<dyn Engine>>);
 
 /// Least and most warm-up, and the window, in seconds.
 type Times = (u64, u64, u64);
 
 impl GeneratorGroup {
-    /// These, of which there is at least one.
+    /// A group of at least one generator.
     ///
     /// # Errors
     /// There is none.
     pub fn new(members: Vec<Box<dyn Engine>>) -> Result<Self, Error> {
         if members.is_empty() {
-            return Err(Error::Plan("nobody makes load; name at least one agent".to_owned()));
+            return Err(Error::Plan("there is no generator; name at least one agent".to_owned()));
         }
         Ok(Self(members))
     }
 
-    /// What the generators know of the target; they must not differ in what it is.
+    /// The facts of the target, which must be the same for all generators.
     ///
     /// # Errors
     /// One of them cannot reach it.
@@ -74,17 +71,16 @@ impl GeneratorGroup {
         Ok(TargetFacts { co_located, ..first })
     }
 
-    /// The machines.
     pub fn machines(&self) -> Vec<Machine> {
         self.0.iter().map(|engine| engine.machine()).collect()
     }
 
-    /// Whether all load comes from the coordinator's own machine.
+    /// Whether the coordinator's own machine makes all load.
     pub(crate) fn is_one_machine(&self) -> bool {
         self.0.len() == 1
     }
 
-    /// Whether the machines' clocks are known well enough for latencies over all of them to mean something.
+    /// Checks that the machines' clocks are known well enough for latencies over all of them.
     ///
     /// # Errors
     /// One is not: by how much, and how much is allowed.
@@ -92,15 +88,13 @@ impl GeneratorGroup {
         self.machines().iter().try_for_each(check_clock)
     }
 
-    /// Removes the files.
-    ///
     /// # Errors
     /// The server says no.
     pub fn clear(&mut self) -> Result<(), Error> {
         self.0[0].clear()
     }
 
-    /// One window of a job: files, warm-up until the rate is steady, measurement.
+    /// Measures one window of a job: layout, warm-up until the rate is steady, measurement.
     ///
     /// # Errors
     /// Whatever makes a result impossible; [`Error::Stopped`] if `stop` is set.
@@ -112,10 +106,10 @@ impl GeneratorGroup {
         stop: &AtomicBool,
         tell: &mut dyn FnMut(PhaseStatus),
     ) -> Result<Measurement, Error> {
-        let mut shares = dealt(&mut self.0, job);
+        let mut shares = split_clients(&mut self.0, job);
         prepare(&mut shares, stop, tell)?;
         let is_remote = shares.iter().any(|share| share.engine.machine().name != "local");
-        let lead = if is_remote { LEAD_REMOTE } else { LEAD };
+        let lead = if is_remote { START_DELAY_REMOTE } else { START_DELAY };
         let begin = now_ns() + u64::try_from(lead.as_nanos()).unwrap_or(0);
         let late = shares.iter().all(|share| share.engine.takes_window_late()) && times.1 > times.0;
         let controls: Vec<Control> = shares.iter().map(|_| Control::new(begin)).collect();
@@ -124,8 +118,15 @@ impl GeneratorGroup {
         }
         let failed = AtomicBool::new(false);
         let samples = Vec::new();
-        let mut monitor =
-            WindowMonitor { begin, times, controls: &controls, failed: &failed, late, samples, steady: None };
+        let mut monitor = WindowMonitor {
+            begin,
+            times,
+            controls: &controls,
+            failed: &failed,
+            opens_when_steady: late,
+            samples,
+            steady: None,
+        };
         let parts = thread::scope(|scope| {
             let mut running = Vec::new();
             for (share, control) in shares.iter_mut().zip(&controls) {
@@ -144,7 +145,7 @@ impl GeneratorGroup {
                 thread.join().map_err(|_| Error::Plan("a generator panicked".to_owned()))?
             };
             let parts: Vec<_> = running.into_iter().map(join).collect();
-            // What failed first says why; the others were only stopped.
+            // The first failure has the reason; the other generators were only stopped.
             let fault =
                 parts.iter().position(|part| matches!(part, Err(wrong) if !matches!(wrong, Error::Stopped)));
             match fault {
@@ -154,7 +155,7 @@ impl GeneratorGroup {
         })?;
         let machines: Vec<usize> = shares.iter().map(|share| share.index).collect();
         let (server, warm_up_s) = (monitor.server(), monitor.warm_up_s());
-        Ok(Measurement { server, warm_up_s, steady: monitor.steady, ..merged(parts, &machines) })
+        Ok(Measurement { server, warm_up_s, steady: monitor.steady, ..merge_parts(parts, &machines) })
     }
 }
 
@@ -165,8 +166,8 @@ struct Share<'a> {
     job: Job,
 }
 
-/// Deals the clients to the generators, as evenly as it goes; who gets none is left out.
-fn dealt<'a>(engines: &'a mut [Box<dyn Engine>], job: &Job) -> Vec<Share<'a>> {
+/// Splits the clients evenly among the generators; drops generators without clients.
+fn split_clients<'a>(engines: &'a mut [Box<dyn Engine>], job: &Job) -> Vec<Share<'a>> {
     let count = engines.len();
     let share = |(index, engine): (usize, &'a mut Box<dyn Engine>)| {
         let (first, end) = (index * job.clients_total / count, (index + 1) * job.clients_total / count);
@@ -199,17 +200,16 @@ fn prepare(
     if stop.load(Ordering::Relaxed) { Err(Error::Stopped) } else { Ok(()) }
 }
 
-/// Looks after a load while it runs.
+/// Supervises a running load.
 struct WindowMonitor<'a> {
     begin: u64,
     times: Times,
     controls: &'a [Control],
-    /// A generator has ended with an error.
+    /// Set when a generator fails.
     failed: &'a AtomicBool,
-    /// The window begins when the rate is steady.
-    late: bool,
-    /// The server's counters at the window's start and end, and when they were told, in nanoseconds since
-    /// 1970.
+    /// Whether the window begins when the rate is steady.
+    opens_when_steady: bool,
+    /// The server's counters at the window's start and end, with their times in nanoseconds since 1970.
     samples: Vec<(u64, Sample)>,
     steady: Option<bool>,
 }
@@ -223,13 +223,13 @@ impl WindowMonitor<'_> {
         tell: &mut dyn FnMut(PhaseStatus),
     ) -> Result<(), Error> {
         while !running.iter().all(ScopedJoinHandle::is_finished) {
-            // Who has failed says why when it is joined.
+            // A failed generator returns its error when it is joined.
             if stop.load(Ordering::Relaxed) || self.failed.load(Ordering::Relaxed) {
                 return Err(Error::Stopped);
             }
             let now = now_ns().saturating_sub(self.begin);
             let (start, end) = self.controls[0].window();
-            if self.late && start == u64::MAX {
+            if self.opens_when_steady && start == u64::MAX {
                 self.open_window_if_steady(now);
             }
             let edge = if self.samples.is_empty() { start } else { end };
@@ -237,21 +237,21 @@ impl WindowMonitor<'_> {
                 && now >= edge
                 && self.samples.len() < 2
             {
-                self.samples.push(sampled(*observer)?);
+                self.samples.push(sample_now(*observer)?);
             }
             tell(self.status(now));
             let edge = if now < start { start } else { end };
-            thread::sleep(LOOK.min(Duration::from_nanos(edge.saturating_sub(now)).max(SHORT_LOOK)));
+            thread::sleep(POLL.min(Duration::from_nanos(edge.saturating_sub(now)).max(POLL_MIN)));
         }
         if let Some(observer) = observer
             && self.samples.len() == 1
         {
-            self.samples.push(sampled(*observer)?);
+            self.samples.push(sample_now(*observer)?);
         }
         Ok(())
     }
 
-    /// Opens the window once the rate is steady, or when that has been waited for long enough.
+    /// Opens the window once the rate is steady, or after the longest warm-up.
     fn open_window_if_steady(&mut self, now: u64) {
         let passed = now / 1_000_000_000;
         if passed < self.times.0.max(steady::SECONDS as u64) {
@@ -263,12 +263,12 @@ impl WindowMonitor<'_> {
         let is_steady = steady::is_steady(&rates);
         if is_steady || passed >= self.times.1 {
             self.steady = Some(is_steady);
-            // A second ahead, so that all generators hear of it in time.
+            // A second ahead, so that all generators receive it in time.
             self.controls.iter().for_each(|control| control.set_window(passed + 2, self.times.2));
         }
     }
 
-    /// Operations and bytes of a second, of all generators.
+    /// Operations and bytes of a second, over all generators.
     fn second(&self, second: usize) -> (f64, f64) {
         let each = self.controls.iter().map(|control| control.second(second));
         each.fold((0.0, 0.0), |sum, (ops, bytes)| (sum.0 + ops as f64, sum.1 + bytes as f64))
@@ -307,15 +307,15 @@ impl WindowMonitor<'_> {
     }
 }
 
-/// The server's counters, as of the middle of the time that asking takes.
-fn sampled(observer: &mut dyn Observer) -> Result<(u64, Sample), Error> {
+/// The server's counters, with the time in the middle of the query.
+fn sample_now(observer: &mut dyn Observer) -> Result<(u64, Sample), Error> {
     let asked = now_ns();
     let sample = observer.sample()?;
     Ok((asked.midpoint(now_ns()), sample))
 }
 
-/// All parts as one measurement. `machines` are their places in the group.
-fn merged(parts: Vec<Part>, machines: &[usize]) -> Measurement {
+/// Merges the parts into one measurement. `machines` are the generators' places in the group.
+fn merge_parts(parts: Vec<Part>, machines: &[usize]) -> Measurement {
     let mut all = Measurement::default();
     let mut operations: Vec<Operation> = Vec::new();
     for (mut part, &machine) in parts.into_iter().zip(machines) {
@@ -336,13 +336,12 @@ fn merged(parts: Vec<Part>, machines: &[usize]) -> Measurement {
         all.machines[machine] = part.usage;
         part.errors.into_iter().for_each(|(what, count)| *all.errors.entry(what).or_default() += count);
         all.error_details.append(&mut part.error_details);
-        all.doubts.append(&mut part.doubts);
+        all.caveats.append(&mut part.caveats);
     }
     all.operations = operations;
     all
 }
 
-/// Nanoseconds since 1970.
 fn now_ns() -> u64 {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)

@@ -1,21 +1,21 @@
-//! Running a scenario: every point several times, in an order of its own in each round.
+//! Running a scenario: every point several times, in a new random order each round.
 //!
-//! A [`Side`] is a target with what makes load for it. One side gives a [`Run`]; several sides are measured
-//! in turn, point by point, so that they can be compared.
+//! An [`Arm`] is a target with the generators of its load. One arm gives a [`Run`]; several arms are measured in turn,
+//! point by point, for a comparison.
 
 mod curve;
 mod generator_group;
-mod judge;
-mod likeness;
 mod protocol;
 mod search;
+mod setup_match;
 mod steady;
 mod thoroughness;
+mod validity;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-use report::result::{Cell, Doubt, DoubtKind, FORMAT, Measurement, Run, Summary};
+use report::result::{Caveat, CaveatKind, Cell, FORMAT, Measurement, Run, Summary};
 use report::scenario::limits::BLOCK_MAX;
 use report::scenario::{Point, Preset, Scenario, Series, Work};
 use report::units::show_size;
@@ -30,79 +30,71 @@ use crate::pattern::Random;
 pub use generator_group::{GeneratorGroup, Phase, PhaseStatus};
 pub use thoroughness::Thoroughness;
 
-/// So many repetitions in a row without any result end a run.
+/// Repetitions in a row without a result that end a run.
 const FAILURES_MAX: usize = 3;
 
-/// A target, and what makes load for it.
-pub struct Side {
-    /// Who makes the load.
+/// A target, and the generators of its load.
+pub struct Arm {
     pub generators: GeneratorGroup,
-    /// Who can ask the server.
+    /// The observer of the server, if it can be asked.
     pub observer: Option<Box<dyn Observer>>,
 }
 
-/// What is to be run.
+/// A run to be made.
 #[derive(Clone, Debug)]
-pub struct Order {
-    /// The scenario.
+pub struct RunRequest {
     pub scenario: Scenario,
-    /// How thoroughly.
     pub preset: Preset,
-    /// In what the preset is deviated from.
+    /// The preset, with the user's changes.
     pub thoroughness: Thoroughness,
-    /// Where the pseudo-random sequences begin.
+    /// The seed of the pseudo-random sequences.
     pub seed: u64,
     /// Most bytes of all files together.
     pub working_set_max: Option<u64>,
 }
 
-/// How far a run is.
+/// The progress of a run.
 #[derive(Clone, Debug)]
 pub struct Progress<'a> {
-    /// Which side, where there are several.
-    pub side: usize,
-    /// The point's series and what it is.
+    /// The index of the arm.
+    pub arm: usize,
+    /// The series and the point.
     pub label: &'a str,
-    /// The share of the whole run that is done.
     pub done: f64,
-    /// How long the rest should take.
-    pub left: Duration,
-    /// What is going on.
+    /// The estimated rest of the run.
+    pub remaining: Duration,
     pub status: PhaseStatus,
 }
 
-/// Follows a run.
 pub trait ProgressListener {
-    /// Something goes on.
     fn progress(&mut self, progress: &Progress<'_>);
-    /// A repetition is over.
-    fn measured(&mut self, side: usize, label: &str, measurement: &Measurement);
+    fn measured(&mut self, arm: usize, label: &str, measurement: &Measurement);
 }
 
-/// Runs the scenario on every side; `stop` ends it with what was measured so far.
+/// Runs the scenario on every arm; `stop` ends the run early.
 ///
 /// # Errors
 /// What makes it impossible to begin: a target out of reach or one that may not be written, a scenario that
 /// cannot be. Later faults are in the results.
 pub fn run(
-    order: &Order,
-    sides: &mut [Side],
+    request: &RunRequest,
+    arms: &mut [Arm],
     stop: &AtomicBool,
     listener: &mut dyn ProgressListener,
 ) -> Result<Vec<Run>, Error> {
     let mut runs = Vec::new();
-    for side in &mut *sides {
-        runs.push(begin(order, side)?);
+    for arm in &mut *arms {
+        runs.push(new_run(request, arm)?);
     }
     let file_sizes: Vec<u64> =
-        order.scenario.series.iter().map(|series| file_size(order, &runs, series)).collect();
-    let scaled = scaled(order, &file_sizes);
+        request.scenario.series.iter().map(|series| file_size(request, &runs, series)).collect();
+    let scaled = scaled(request, &file_sizes);
     for run in &mut runs {
         (run.file_sizes, run.scaled) = (file_sizes.clone(), scaled.clone());
     }
-    let sides_count = sides.len();
+    let arms_count = arms.len();
     let mut runner =
-        Runner { order, sides, runs, stop, listener, clock: Progression::new(order, sides_count) };
+        Runner { request, arms, runs, stop, listener, clock: Progression::new(request, arms_count) };
     let ended = runner.all_series();
     let mut runs = runner.runs;
     let is_valid = |cell: &Cell| cell.measurements.iter().any(Measurement::is_valid);
@@ -115,20 +107,20 @@ pub fn run(
     for run in &mut runs {
         run.finished = now();
         run.ended_early = ended.as_ref().err().map(ToString::to_string);
-        run.working_sets = working_sets(order, run);
-        judge::whole(run);
-        likeness::judge(run);
+        run.working_sets = working_sets(request, run);
+        validity::check_run(run);
+        setup_match::check_setup(run);
     }
     Ok(runs)
 }
 
-fn begin(order: &Order, side: &mut Side) -> Result<Run, Error> {
-    if order.scenario.series.iter().any(|series| series.work == Work::EdaBlend) {
-        side.generators.check_clocks()?;
+fn new_run(request: &RunRequest, arm: &mut Arm) -> Result<Run, Error> {
+    if request.scenario.series.iter().any(|series| series.work == Work::EdaBlend) {
+        arm.generators.check_clocks()?;
     }
-    let mut target = side.generators.facts()?;
-    protocol::check(&order.scenario, &target)?;
-    if let Some(observer) = &mut side.observer {
+    let mut target = arm.generators.facts()?;
+    protocol::check(&request.scenario, &target)?;
+    if let Some(observer) = &mut arm.observer {
         target.volume = Some(observer.facts()?);
     }
     Ok(Run {
@@ -137,37 +129,38 @@ fn begin(order: &Order, side: &mut Side) -> Result<Run, Error> {
         started: now(),
         finished: 0.0,
         ended_early: None,
-        scenario: order.scenario.clone(),
-        preset: order.preset,
-        seed: order.seed,
+        scenario: request.scenario.clone(),
+        preset: request.preset,
+        seed: request.seed,
         target,
-        machines: side.generators.machines(),
+        machines: arm.generators.machines(),
         file_sizes: Vec::new(),
         working_sets: Vec::new(),
         scaled: Vec::new(),
         cells: Vec::new(),
-        doubts: Vec::new(),
+        caveats: Vec::new(),
     })
 }
 
-/// Bytes of each job's file: what the scenario wants, every target holds, and the preset has time for; 0
-/// where there are no such files.
-fn file_size(order: &Order, runs: &[Run], series: &Series) -> u64 {
+/// Bytes of each job's file: bounded by the scenario, the space on every target, and the preset; 0 where there are no
+/// such files.
+fn file_size(request: &RunRequest, runs: &[Run], series: &Series) -> u64 {
     if series.work != Work::Transfers {
         return 0;
     }
     let room = runs.iter().filter_map(|run| run.target.free_bytes).map(|free| free / 2).min();
-    let bounds = [Some(series.working_set), order.thoroughness.working_set_max, order.working_set_max, room];
+    let bounds =
+        [Some(series.working_set), request.thoroughness.working_set_max, request.working_set_max, room];
     let all = bounds.into_iter().flatten().min().unwrap_or(0);
     let block = series.blocks.iter().copied().max().unwrap_or(1).max(1 << 20);
-    // Blocks of all sizes begin where files do, and a file is never empty.
+    // A multiple of every block size, and never zero.
     (all / series.jobs_max() as u64 / block).max(1) * block
 }
 
-/// Of each series, the bytes of all its files together.
-fn working_sets(order: &Order, run: &Run) -> Vec<u64> {
+/// The bytes of all files of each series.
+fn working_sets(request: &RunRequest, run: &Run) -> Vec<u64> {
     let numbered = run.scenario.series.iter().enumerate();
-    let of_series = |(index, series): (usize, &Series)| match series.work {
+    let series_bytes = |(index, series): (usize, &Series)| match series.work {
         Work::Metadata => 0,
         Work::Transfers => run.file_sizes.get(index).copied().unwrap_or(0) * series.jobs_max() as u64,
         Work::OpenRead => {
@@ -176,17 +169,17 @@ fn working_sets(order: &Order, run: &Run) -> Vec<u64> {
         Work::EdaBlend => {
             let cells = run.cells.iter().filter(|cell| cell.series == index);
             let most = cells.filter_map(|cell| cell.point.job_sets).max().unwrap_or(0);
-            u64::from(most) * mix::bytes_per_set(order.thoroughness.file_scale_thousandths)
+            u64::from(most) * mix::bytes_per_set(request.thoroughness.file_scale_thousandths)
         }
     };
-    numbered.map(of_series).collect()
+    numbered.map(series_bytes).collect()
 }
 
-/// What is smaller or shorter than the scenario or the method says.
-fn scaled(order: &Order, file_sizes: &[u64]) -> Vec<String> {
-    let mut scaled = order.thoroughness.deviations(&order.scenario);
+/// Deviations to a smaller size or a shorter time than the scenario or the method asks for.
+fn scaled(request: &RunRequest, file_sizes: &[u64]) -> Vec<String> {
+    let mut scaled = request.thoroughness.deviations(&request.scenario);
     let mut sets: Vec<(String, Vec<&str>)> = Vec::new();
-    for (series, file_size) in order.scenario.series.iter().zip(file_sizes) {
+    for (series, file_size) in request.scenario.series.iter().zip(file_sizes) {
         let used = file_size * series.jobs_max() as u64;
         if used > 0 && used < series.working_set {
             let (has, wants) = (show_size(used), show_size(series.working_set));
@@ -198,16 +191,16 @@ fn scaled(order: &Order, file_sizes: &[u64]) -> Vec<String> {
         }
     }
     scaled.extend(sets.into_iter().map(|(text, names)| format!("{text} ({})", names.join(", "))));
-    let scale = order.thoroughness.file_scale_thousandths;
-    if scale < 1000 && order.scenario.series.iter().any(|series| series.work == Work::EdaBlend) {
+    let scale = request.thoroughness.file_scale_thousandths;
+    if scale < 1000 && request.scenario.series.iter().any(|series| series.work == Work::EdaBlend) {
         scaled.push(format!("{:.1} % of the files of a job set (file scale)", f64::from(scale) / 10.0));
     }
     scaled
 }
 
 struct Runner<'a> {
-    order: &'a Order,
-    sides: &'a mut [Side],
+    request: &'a RunRequest,
+    arms: &'a mut [Arm],
     runs: Vec<Run>,
     stop: &'a AtomicBool,
     listener: &'a mut dyn ProgressListener,
@@ -216,29 +209,29 @@ struct Runner<'a> {
 
 impl Runner<'_> {
     fn all_series(&mut self) -> Result<(), Error> {
-        let mut random = Random::new(self.order.seed);
-        for (index, series) in self.order.scenario.series.iter().enumerate() {
+        let mut random = Random::new(self.request.seed);
+        for (index, series) in self.request.scenario.series.iter().enumerate() {
             if series.is_curve() {
                 self.curves(index, series)?;
                 continue;
             }
             let points = self.with_depths(index, series)?;
             let mut failures = 0;
-            for repetition in 0..self.order.thoroughness.repetitions {
+            for repetition in 0..self.request.thoroughness.repetitions {
                 for at in shuffled(points.len(), &mut random) {
-                    for side in shuffled(self.sides.len(), &mut random) {
-                        let measurement = self.measure(side, series, &points[at], repetition)?;
+                    for arm in shuffled(self.arms.len(), &mut random) {
+                        let measurement = self.measure(arm, series, &points[at], repetition)?;
                         failures = if measurement.is_valid() { 0 } else { failures + 1 };
-                        // Those of this series are the last; curves before it may have other points on each
-                        // side.
-                        let cells = &mut self.runs[side].cells;
+                        // The cells of this series are the last; curves before it may have different points on
+                        // each arm.
+                        let cells = &mut self.runs[arm].cells;
                         let first = cells.len() - points.len();
                         let cell = &mut cells[first + at];
                         cell.measurements.push(measurement);
                         cell.summary = Summary::of(&cell.measurements);
-                        cell.doubts = judge::cell(cell, &self.order.thoroughness);
+                        cell.caveats = validity::cell_caveats(cell, &self.request.thoroughness);
                     }
-                    if failures >= FAILURES_MAX * self.sides.len() {
+                    if failures >= FAILURES_MAX * self.arms.len() {
                         let text =
                             "several repetitions in a row had no result; see the errors of the last cells";
                         return Err(Error::Plan(text.to_owned()));
@@ -249,19 +242,18 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// The points of a series with their numbers of calls in flight, which may have to be found first; makes
-    /// their cells.
+    /// Creates the cells of a series; finds the numbers of calls in flight where needed.
     fn with_depths(&mut self, index: usize, series: &Series) -> Result<Vec<Point>, Error> {
         let mut points = series.points();
         let (mut found, mut probes) = (None, Vec::new());
         for point in &mut points {
             if series.is_searched() {
-                // A quick run looks once, where there is most to read.
-                if found.is_none() || self.order.thoroughness.searches_each_point {
+                // A quick run searches once, at the first point, which has the most reads.
+                if found.is_none() || self.request.thoroughness.searches_each_point {
                     probes = self.search(series, point)?;
                     found = Some(search::chosen(&probes));
                 }
-                // No connection may be without a call.
+                // Every connection needs a call.
                 point.depth = found.unwrap_or(1).max(point.connections.div_ceil(series.jobs));
             }
             let cell = Cell {
@@ -270,20 +262,20 @@ impl Runner<'_> {
                 search: std::mem::take(&mut probes),
                 measurements: Vec::new(),
                 summary: Summary::default(),
-                doubts: Vec::new(),
+                caveats: Vec::new(),
             };
             self.runs.iter_mut().for_each(|run| run.cells.push(cell.clone()));
         }
         Ok(points)
     }
 
-    /// Doubles the number of calls in flight on the first side until that brings nothing any more.
+    /// Doubles the number of calls in flight on the first arm until the rate stops rising.
     fn search(&mut self, series: &Series, point: &Point) -> Result<Vec<report::result::Probe>, Error> {
         let mut probes = Vec::new();
         while let Some(depth) = search::next(&probes, series, point) {
             let point = Point { depth, ..point.clone() };
-            let (warm_up, time) = self.order.thoroughness.probe;
-            let measurement = self.one(0, series, &point, 0, (warm_up, warm_up, time))?;
+            let (warm_up, time) = self.request.thoroughness.probe;
+            let measurement = self.measure_window(0, series, &point, 0, (warm_up, warm_up, time))?;
             if !measurement.is_valid() {
                 break;
             }
@@ -294,23 +286,23 @@ impl Runner<'_> {
 
     fn measure(
         &mut self,
-        side: usize,
+        arm: usize,
         series: &Series,
         point: &Point,
         repetition: u32,
     ) -> Result<Measurement, Error> {
-        let Thoroughness { warm_up_min, warm_up_max, time, .. } = self.order.thoroughness;
-        let measurement = self.one(side, series, point, repetition, (warm_up_min, warm_up_max, time))?;
+        let Thoroughness { warm_up_min, warm_up_max, time, .. } = self.request.thoroughness;
+        let measurement =
+            self.measure_window(arm, series, point, repetition, (warm_up_min, warm_up_max, time))?;
         self.clock.done += 1;
-        self.listener.measured(side, &series.label(point), &measurement);
+        self.listener.measured(arm, &series.label(point), &measurement);
         Ok(measurement)
     }
 
-    /// One window; a fault in it gives a measurement without a result. Being stopped is an error, and a
-    /// target at which nothing may be written.
-    fn one(
+    /// Measures one window. An error gives a measurement without a result, except a stop or a denied write.
+    fn measure_window(
         &mut self,
-        side: usize,
+        arm: usize,
         series: &Series,
         point: &Point,
         repetition: u32,
@@ -318,34 +310,34 @@ impl Runner<'_> {
     ) -> Result<Measurement, Error> {
         let job = self.job(series, point, repetition);
         let label = series.label(point);
-        let Self { sides, stop, listener, clock, .. } = self;
-        let mut tell = |status: PhaseStatus| {
-            let (done, left) = clock.look();
-            listener.progress(&Progress { side, label: &label, done, left, status });
+        let Self { arms, stop, listener, clock, .. } = self;
+        let mut notify = |status: PhaseStatus| {
+            let (done, remaining) = clock.estimate();
+            listener.progress(&Progress { arm, label: &label, done, remaining, status });
         };
         let measured =
-            sides[side].generators.measure(&job, times, sides[side].observer.as_deref_mut(), stop, &mut tell);
+            arms[arm].generators.measure(&job, times, arms[arm].observer.as_deref_mut(), stop, &mut notify);
         let mut measurement = match measured {
             Ok(measurement) => measurement,
             Err(Error::Stopped) if stop.load(Ordering::Relaxed) => return Err(Error::Stopped),
-            // It will not be otherwise at the next point.
-            Err(denied) if denied.is_denied() => return Err(denied.at(&self.runs[side].target.target)),
+            // The next point would fail in the same way.
+            Err(denied) if denied.is_denied() => return Err(denied.at(&self.runs[arm].target.target)),
             Err(wrong) => Measurement {
                 started: now(),
                 seconds: times.2 as f64,
-                doubts: vec![Doubt::new(DoubtKind::Void, wrong.to_string())],
+                caveats: vec![Caveat::new(CaveatKind::Void, wrong.to_string())],
                 ..Measurement::default()
             },
         };
         if let Some(call) = measurement.errors.keys().find(|call| wire_client::is_denial(call)) {
-            let target = self.runs[side].target.target.clone();
+            let target = self.runs[arm].target.target.clone();
             return Err(Error::NoAccess { target, wrong: call.clone() });
         }
-        judge::measurement(
+        validity::check_measurement(
             &mut measurement,
             &job,
-            &self.runs[side].target,
-            sides[side].generators.is_one_machine(),
+            &self.runs[arm].target,
+            arms[arm].generators.is_one_machine(),
         );
         Ok(measurement)
     }
@@ -372,43 +364,43 @@ impl Runner<'_> {
             connections: point.connections,
             jobs: series.jobs,
             depth: point.depth,
-            file_size: file_size(self.order, &self.runs, series),
+            file_size: file_size(self.request, &self.runs, series),
             rate: series.rate,
             job_sets: point.job_sets.unwrap_or(0),
-            file_scale_thousandths: self.order.thoroughness.file_scale_thousandths,
+            file_scale_thousandths: self.request.thoroughness.file_scale_thousandths,
             repetition,
-            seed: self.order.seed,
+            seed: self.request.seed,
         }
     }
 }
 
-/// How much of a run has passed.
+/// The progress of a run in repetitions.
 struct Progression {
     began: Instant,
     done: u32,
     planned: u32,
-    /// What one repetition takes at least.
+    /// The least time of a repetition.
     least: Duration,
 }
 
 impl Progression {
-    fn new(order: &Order, sides: usize) -> Self {
-        let points = order.scenario.series.iter().map(|series| series.points().len()).sum::<usize>();
-        let repetitions = order.thoroughness.repetitions as usize;
-        let planned = u32::try_from(points * repetitions * sides).unwrap_or(u32::MAX).max(1);
-        let least = Duration::from_secs(order.thoroughness.warm_up_min + order.thoroughness.time);
+    fn new(request: &RunRequest, arms: usize) -> Self {
+        let points = request.scenario.series.iter().map(|series| series.points().len()).sum::<usize>();
+        let repetitions = request.thoroughness.repetitions as usize;
+        let planned = u32::try_from(points * repetitions * arms).unwrap_or(u32::MAX).max(1);
+        let least = Duration::from_secs(request.thoroughness.warm_up_min + request.thoroughness.time);
         Self { began: Instant::now(), done: 0, planned, least }
     }
 
-    /// The share done, and the time that the rest takes if it goes on so.
-    fn look(&self) -> (f64, Duration) {
-        let left = self.planned.saturating_sub(self.done);
+    /// The share done, and the estimated rest.
+    fn estimate(&self) -> (f64, Duration) {
+        let remaining = self.planned.saturating_sub(self.done);
         let each = self.began.elapsed().checked_div(self.done).unwrap_or(self.least);
-        (f64::from(self.done) / f64::from(self.planned), each * left)
+        (f64::from(self.done) / f64::from(self.planned), each * remaining)
     }
 }
 
-/// The numbers below `count` in an order by chance.
+/// The numbers below `count` in random order.
 fn shuffled(count: usize, random: &mut Random) -> Vec<usize> {
     let mut order: Vec<usize> = (0..count).collect();
     for at in (1..count).rev() {

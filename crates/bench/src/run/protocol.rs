@@ -1,11 +1,11 @@
-//! Whether a target is spoken to as a scenario asks.
+//! The match between a target's protocol and a scenario's.
 
 use report::result::TargetFacts;
 use report::scenario::{Protocol, Scenario, Series, Work};
 
 use crate::error::Error;
 
-/// Refuses series over protocols that this load does not speak, before anything is measured.
+/// Refuses series over protocols that the target does not speak, before anything is measured.
 pub(super) fn check(scenario: &Scenario, target: &TargetFacts) -> Result<(), Error> {
     for series in &scenario.series {
         if let Some(wrong) = series.protocols.iter().find(|protocol| !speaks(target, **protocol)) {
@@ -13,7 +13,7 @@ pub(super) fn check(scenario: &Scenario, target: &TargetFacts) -> Result<(), Err
             return Err(Error::Plan(format!("series \"{name}\" is over {wrong}, and {why}")));
         }
         if target.smb.is_some()
-            && let Some(what) = of_nfs_alone(series)
+            && let Some(what) = nfs_only_feature(series)
         {
             let (name, target) = (&series.name, &target.target);
             return Err(Error::Plan(format!(
@@ -24,10 +24,10 @@ pub(super) fn check(scenario: &Scenario, target: &TargetFacts) -> Result<(), Err
     Ok(())
 }
 
-/// What of a series no built-in client of SMB does.
-fn of_nfs_alone(series: &Series) -> Option<&'static str> {
+/// The feature of a series that the built-in client of SMB lacks.
+fn nfs_only_feature(series: &Series) -> Option<&'static str> {
     match series.work {
-        // Over SMB opening a file brings its attributes.
+        // Over SMB an open returns the attributes.
         Work::OpenRead if !series.attribute_caches.is_empty() => {
             Some("is about attributes that mounts cache")
         }
@@ -35,8 +35,8 @@ fn of_nfs_alone(series: &Series) -> Option<&'static str> {
     }
 }
 
-/// The built-in client speaks NFSv3 and NFSv4.1 with an export and SMB with a share; a mounted path speaks what it was
-/// mounted with.
+/// Whether the target speaks a protocol: the built-in client NFSv3 and NFSv4.1 with an export and SMB with a share, a
+/// mounted path the protocol of its mount.
 fn speaks(target: &TargetFacts, protocol: Protocol) -> bool {
     let Some(mount) = &target.mount else { return target.smb.is_some() == (protocol == Protocol::Smb) };
     let version = mount.options.split(',').find_map(|option| option.strip_prefix("vers="));
@@ -77,7 +77,7 @@ mod tests {
         refused("sizing", "NFSv3", protocols, mount)
     }
 
-    /// Of a target where the built-in client speaks `spoken`.
+    /// The error for a target whose built-in client speaks `spoken`.
     fn refused(
         scenario: &str,
         spoken: &str,
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_spoken_is_refused_with_what_would_be() {
+    fn unsupported_protocol_is_refused_with_alternative() {
         use Protocol::{NfsV3, NfsV41, Smb};
         assert_eq!(checked(&[], None), None);
         assert_eq!(checked(&[NfsV3], None), None);

@@ -1,20 +1,20 @@
-//! How many calls in flight bring the most.
+//! The search for the number of calls in flight with the highest rate.
 
 use report::result::{Measurement, Probe};
 use report::scenario::limits::DEPTH_MAX;
 use report::scenario::{Point, Series};
 
-/// A gain below this, twice in a row, ends the search.
+/// The least gain; two smaller ones in a row end the search.
 const GAIN_MIN: f64 = 1.03;
-/// The least number that reaches this share of the peak is chosen.
+/// The share of the peak that the chosen number must reach.
 const ENOUGH: f64 = 0.97;
 /// Most data in flight.
 const BYTES_MAX: u64 = 256 << 20;
 
-/// The next number of calls in flight of each job to try, if one is worth trying.
+/// The next number of calls in flight to try, if any.
 pub(super) fn next(probes: &[Probe], series: &Series, point: &Point) -> Option<usize> {
     let Some(last) = probes.last() else {
-        // No connection may be without a call.
+        // Every connection needs a call.
         return Some(point.connections.div_ceil(series.jobs));
     };
     let depth = last.depth * 2;
@@ -26,7 +26,7 @@ pub(super) fn next(probes: &[Probe], series: &Series, point: &Point) -> Option<u
     (in_vain < 2 && bytes <= BYTES_MAX && on_connection <= DEPTH_MAX as u64).then_some(depth)
 }
 
-/// The number to measure with.
+/// The chosen number of calls in flight.
 pub(super) fn chosen(probes: &[Probe]) -> usize {
     let peak = probes.iter().map(|probe| probe.ops_per_s).fold(0.0, f64::max);
     probes.iter().find(|probe| probe.ops_per_s >= ENOUGH * peak).map_or(1, |probe| probe.depth)
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
     use report::result::Latency;
 
-    /// The depths tried against a server that gives so many operations a second at a depth.
+    /// The depths tried against a server with this rate at each depth.
     fn tried(rate: impl Fn(usize) -> f64, series: &Series) -> (Vec<usize>, usize) {
         let (point, mut probes) = (series.points().remove(0), Vec::new());
         while let Some(depth) = next(&probes, series, &point) {

@@ -1,23 +1,23 @@
-//! What the presets mean.
+//! The presets.
 
 use report::scenario::{Preset, Scenario, Series};
 
-/// How long and how often is measured. Times are whole seconds.
+/// The length and number of measurements. Times are whole seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Thoroughness {
     /// Repetitions of each point.
     pub repetitions: u32,
-    /// Warm-up at least.
+    /// Seconds of the shortest warm-up.
     pub warm_up_min: u64,
-    /// Warm-up at most; longer than the least, it ends when the rate is steady.
+    /// Seconds of the longest warm-up; it ends when the rate is steady.
     pub warm_up_max: u64,
-    /// What is measured.
+    /// Seconds of a measurement.
     pub time: u64,
     /// Warm-up and measurement of a probe in the search for the number of calls in flight.
     pub probe: (u64, u64),
     /// Warm-up and measurement of a point of a load curve.
     pub curve: (u64, u64),
-    /// Every point has a search of its own; else the first of each series.
+    /// Whether every point has its own search, or only the first of each series.
     pub searches_each_point: bool,
     /// Most bytes of all files together.
     pub working_set_max: Option<u64>,
@@ -25,7 +25,7 @@ pub struct Thoroughness {
     pub file_scale_thousandths: u32,
 }
 
-/// What the method asks for: three repetitions, warm-up until steady and at least so long, and then a minute.
+/// The method's values: three repetitions, a warm-up until the rate is steady, and then a minute.
 const METHOD: Thoroughness = Thoroughness {
     repetitions: 3,
     warm_up_min: 30,
@@ -59,7 +59,7 @@ impl From<Preset> for Thoroughness {
 }
 
 impl Thoroughness {
-    /// What of it is less than the method asks for, where the scenario needs it.
+    /// Deviations below the method where the scenario needs its values.
     pub(crate) fn deviations(&self, scenario: &Scenario) -> Vec<String> {
         let mut all = Vec::new();
         let mut less = |what: &str, is: u64, method: u64| {

@@ -1,4 +1,4 @@
-//! Counters of a service that runs, read several times.
+//! Counters of a running service, read several times.
 
 use envelope::Access;
 use report::document::table::separated;
@@ -7,30 +7,26 @@ use super::observed::Observed;
 use super::traffic::{Interval, observed};
 use crate::error::Error;
 
-/// What a service has counted for a volume at one moment.
+/// The counters of a service for a volume at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Counters {
-    /// Seconds since any beginning, the same for all of a row.
+    /// Seconds since any epoch, the same for all readings.
     pub at_s: f64,
-    /// Reads.
     pub reads: u64,
-    /// Their bytes.
     pub read_bytes: u64,
-    /// Writes.
     pub writes: u64,
-    /// Their bytes.
     pub written_bytes: u64,
-    /// Operations that are neither.
+    /// Other operations.
     pub others: u64,
-    /// Microseconds that reads and writes took together, where that is counted.
+    /// Microseconds of all reads and writes, if counted.
     pub us: Option<u64>,
-    /// Clients now, where they are known.
+    /// Current clients, if known.
     pub clients: Option<u32>,
-    /// Connections of all of them now, where they are known.
+    /// Current connections, if known.
     pub connections: Option<u32>,
 }
 
-/// The load between counters that were read one after the other, at its peak; `source` says whose they are.
+/// The peak load between successive readings of counters; `source` names them.
 ///
 /// # Errors
 /// There are fewer than two; no time passed between two of them; counters went backwards; no data was moved.
@@ -46,7 +42,7 @@ fn all(source: &str, samples: &[Counters], pattern: Option<Access>) -> Result<Ob
     let intervals = pairs.map(|pair| pair[1].since(&pair[0])).collect::<Result<Vec<_>, _>>()?;
     let over = separated(last.at_s - first.at_s, 0);
     let mut observed = observed(format!("{source} over {over} s"), &intervals, pattern)?;
-    // Who was there at any time counts: what the peak needed was not more.
+    // The maximum over all readings: the peak needed no more.
     observed.clients = samples.iter().filter_map(|sample| sample.clients).max().filter(|count| *count > 0);
     let connections = samples.iter().filter_map(|sample| sample.connections).max().filter(|count| *count > 0);
     observed.connections = connections.zip(observed.clients).map(|(all, clients)| all.div_ceil(clients));
@@ -85,7 +81,7 @@ mod tests {
     use super::*;
     use envelope::{Bytes, BytesPerSecond, Stream};
 
-    /// Reads of 64 KiB and writes of 4 KiB, each of 100 µs.
+    /// Reads of 64 KiB and writes of 4 KiB, of 100 µs each.
     fn at(at_s: f64, reads: u64, writes: u64) -> Counters {
         Counters {
             at_s,
@@ -103,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn the_peak_of_a_row_counts_and_its_average_is_by_time() {
+    fn peak_of_a_row_counts_and_its_average_is_by_time() {
         let mut samples = [at(0.0, 0, 50), at(10.0, 1000, 50), at(40.0, 1000, 50), at(50.0, 1500, 60)];
         samples[1].clients = Some(3);
         samples[1].connections = Some(8);

@@ -1,4 +1,4 @@
-//! What fio measured: jobs that ran at the same time are one load.
+//! Results of fio: jobs that ran at the same time are one load.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
@@ -9,34 +9,32 @@ use super::observed::{Candidate, Observed, Pick, picked, rates, stream, whole};
 use crate::error::Error;
 use crate::fio::{Job, JobOutput, Output, Transfers, split};
 
-/// Options with which operations have many sizes.
+/// Options that give operations of several sizes.
 const MIXED_SIZES: [&str; 3] = ["bssplit", "bsrange", "blocksize_range"];
 
-/// Options that say how much is asked for.
+/// Options that limit the requested rate.
 const HELD_BACK: [&str; 3] = ["rate", "rate_iops", "thinktime"];
 
-/// What the version says where `bench report` wrote the figures of a run: a job for each cell, all in one
-/// group.
+/// The mark in the version of figures that `bench report` wrote: a job for each cell, all in one group.
 const OURS: &str = " in the form of fio-";
 
 /// Operations of one size and order.
 struct Kind {
     access: Access,
     block: u64,
-    /// Bytes a second.
+    /// Bytes read a second.
     read: f64,
-    /// Bytes a second.
+    /// Bytes written a second.
     written: f64,
 }
 
-/// Jobs that ran at the same time.
 #[derive(Default)]
 struct Group {
-    /// Machines, where there are several, and jobs.
+    /// Machines, if there are several, and jobs.
     names: Vec<(String, String)>,
     kinds: Vec<Kind>,
     ops: f64,
-    /// Nanoseconds of all operations together, and how many there were.
+    /// Nanoseconds of all operations, and their number.
     time: (f64, u64),
     working_set: Option<u64>,
     notes: Vec<String>,
@@ -97,7 +95,7 @@ impl Group {
             let mixed = MIXED_SIZES.iter().any(|name| output.option(one, name).is_some());
             group.add(&one.read, true, &job, mixed)?;
             group.add(&one.write, false, &job, mixed)?;
-            // Without `group_reporting` each process is told of.
+            // Without `group_reporting` each process has an entry.
             let name = (one.hostname.clone().unwrap_or_default(), job.name.clone());
             if !group.names.contains(&name) {
                 let more = group.working_set.zip(job.working_set());
@@ -120,7 +118,7 @@ impl Group {
         format!("{} ({})", names.join(", "), rates(bytes, self.ops))
     }
 
-    /// Adds one direction of a job, at the size it was told or, with many sizes, at their mean.
+    /// Adds one direction of a job, at its block size, or at the mean if there are several sizes.
     fn add(&mut self, of: &Transfers, reads: bool, job: &Job, mixed: bool) -> Result<(), String> {
         if of.io_bytes == 0 {
             return Ok(());
@@ -146,7 +144,7 @@ impl Group {
     }
 }
 
-/// What is to be known of what jobs found.
+/// Notes about the jobs.
 fn notes(output: &Output, jobs: &[&JobOutput]) -> Vec<String> {
     let written = |names: &[&str]| {
         let is_written = |job: &&JobOutput| names.iter().any(|name| output.option(job, name).is_some());

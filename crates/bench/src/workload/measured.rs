@@ -1,4 +1,4 @@
-//! A whole run as what the advisor compares levels with.
+//! Conversion of a run to measurements for the advisor.
 
 use envelope::{Bytes, Level, Measured, MeasuredPoint, Stream};
 use report::document::words::{limits_line, time};
@@ -9,8 +9,8 @@ use super::observed::whole;
 use super::run::{is_co_located, latency_us, load, protocol, transfers, working_set};
 use crate::error::Error;
 
-/// What a run says of volumes of `level`: the median of every cell with a result, and what the search for it
-/// tried at fewer or more calls in flight. `name` is what people call the run.
+/// The points of a run on volumes of `level`: the median of every cell with a result, and the search's probes at other
+/// numbers of calls in flight. `name` is what people call the run.
 ///
 /// # Errors
 /// Nothing in it can be compared, or it was not of a volume over NFS or SMB.
@@ -44,7 +44,7 @@ pub fn measured(run: &Run, name: &str, level: Level, large: bool) -> Result<Meas
     })
 }
 
-/// Which run it was, and what held it back.
+/// The name of the run, and its limits.
 fn source(run: &Run, name: &str) -> String {
     let mut source = format!("{name}, run of {} on {}", time(run.started), run.target.target);
     if is_co_located(run) {
@@ -63,8 +63,7 @@ fn point(cell: &Cell, stream: Stream, latency_us: u64) -> MeasuredPoint {
     MeasuredPoint { access, block, read_thousandths, clients, rate, latency_us }
 }
 
-/// What was tried with other numbers of calls in flight. Of job sets the search does not say what was
-/// carried.
+/// A probe with another number of calls in flight. For job sets the search does not record the rate.
 fn probed(series: &Series, cell: &Cell, probe: &Probe) -> Option<MeasuredPoint> {
     let is_other = series.work == Work::Transfers && probe.depth != cell.point.depth;
     let stream = transfers(series, cell, probe.mib_per_s).filter(|_| is_other)?;

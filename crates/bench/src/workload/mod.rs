@@ -1,9 +1,8 @@
-//! A load as it was found somewhere: what was measured or observed, for sizing what is to carry it.
+//! Loads from measurements and observations, as input for sizing.
 //!
-//! [`read`] takes the text of a run of our own, of fio's figures, of the kernel's counters of NFS mounts or
-//! of nfsiostat, and tells them apart by what is in them. [`sampled`] takes counters of a service that runs.
-//! [`measured`] makes of a whole run what the advisor compares levels with. Nothing here opens a file or asks
-//! a server.
+//! [`read`] takes the text of a run of `plimsoll bench`, of fio's figures, of the kernel's counters of NFS mounts or of
+//! nfsiostat, and recognizes the form. [`sampled`] takes counters of a running service. [`measured`] converts a whole run
+//! for the advisor. This module opens no file and asks no server.
 
 mod counters;
 mod fio;
@@ -20,7 +19,7 @@ pub use counters::{Counters, sampled};
 pub use measured::measured;
 pub use observed::{Observed, Pick};
 
-/// What a text can be.
+/// The form of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     Run,
@@ -78,7 +77,7 @@ impl Form {
         }
     }
 
-    /// Whether it has what is to be picked.
+    /// Refuses options of `pick` without a meaning for this form.
     fn check(self, pick: &Pick) -> Result<(), String> {
         let benchmark = matches!(self, Self::Run | Self::Fio);
         let given = [

@@ -1,4 +1,4 @@
-//! The kernel's counters of an NFS mount: since it was mounted, or since they were read before.
+//! The kernel's counters of an NFS mount, since the mount or since an earlier reading.
 
 use report::document::table::separated;
 
@@ -7,7 +7,7 @@ use super::observed::{Observed, Pick};
 use super::traffic::observed;
 use crate::mountstats::{Mount, protocol};
 
-/// What is to be said of counters of a mount.
+/// A note on the counters of a mount.
 pub(super) const ONE_CLIENT: &str = "It is the load of this client alone: add that of the others.";
 
 pub(super) fn read(text: &str, pick: &Pick) -> Result<Observed, String> {
@@ -51,7 +51,7 @@ fn earlier(text: &str, mount: &Mount) -> Result<Counters, String> {
     counters(&before).map_err(|wrong| format!("the earlier text: {wrong}"))
 }
 
-/// The place that was picked, or the only one.
+/// The selected mount, or the only one.
 pub(super) fn place<'m>(mut places: Vec<&'m str>, wanted: Option<&str>) -> Result<&'m str, String> {
     places.sort_unstable();
     places.dedup();
@@ -68,7 +68,7 @@ pub(super) fn place<'m>(mut places: Vec<&'m str>, wanted: Option<&str>) -> Resul
     }
 }
 
-/// Its counters; its age is their time.
+/// The counters of a mount; its age is their time.
 fn counters(mount: &Mount) -> Result<Counters, String> {
     let missing = |what: &str| {
         let allowed = "allowed: the mount's whole section of /proc/self/mountstats";
@@ -106,8 +106,8 @@ mod tests {
     use crate::error::Error;
     use envelope::{Access, Bytes, BytesPerSecond, Protocol, Stream};
 
-    /// Two NFS mounts as Linux 6.1 tells of them, and others. At `/mnt/a b` so many MiB were read in calls of
-    /// 256 KiB and written in calls of 8 KiB; at `/home` nothing.
+    /// Two NFS mounts as Linux 6.1 prints them, and others. `/mnt/a b` has read and written this many MiB in calls of
+    /// 256 KiB and 8 KiB; `/home` nothing.
     fn text(age: u64, read_mib: u64, written_mib: u64, lookups: u64) -> String {
         let (read, written) = (read_mib << 20, written_mib << 20);
         let (reads, writes) = (read_mib * 4, written_mib * 128);
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_went_backwards_or_stood_still_is_refused() {
+    fn counters_that_decrease_or_stop_are_refused() {
         let (before, after) = (text(1024, 2048, 256, 5), text(1034, 2148, 256, 5));
         assert!(refused(&before, &since(after.clone())).contains("-10 s passed"));
         assert!(refused(&before, &since(before.clone())).contains("it: 0 s passed"));
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mount_is_picked_and_must_be_whole() {
+    fn mount_is_picked_and_must_be_whole() {
         let text = text(1024, 2048, 256, 5);
         assert!(refused(&text, &Pick::default()).ends_with("say which with --mount: /home, /mnt/a b"));
         assert!(refused(&text, &at("/mnt")).ends_with("no NFS mount at /mnt; allowed: /home, /mnt/a b"));
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_protocol_that_no_level_has_is_said() {
+    fn protocol_without_level_is_reported() {
         let used = text(1024, 2048, 256, 5).replace(",vers=3,", ",vers=4.0,");
         let found = read("it", &used, &at("/mnt/a b")).unwrap();
         assert!(found.protocol.is_none() && found.notes[3].contains("vers=4.0"), "{:?}", found.notes);

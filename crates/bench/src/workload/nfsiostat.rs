@@ -1,4 +1,4 @@
-//! What nfsiostat of nfs-utils prints: for each mount, once or in intervals, rates of reads and writes.
+//! Output of nfsiostat from nfs-utils: for each mount, once or in intervals, rates of reads and writes.
 
 use envelope::Access;
 
@@ -7,22 +7,21 @@ use super::observed::{Observed, Pick};
 use super::traffic::{Interval, observed};
 use crate::mountstats::unescaped;
 
-/// Columns of `read:` and `write:` in every version; newer ones have more.
+/// Columns of `read:` and `write:` in every version; newer versions have more.
 const COLUMNS: usize = 6;
 
-/// No rate is as large as this.
+/// The largest valid rate.
 const VALUE_MAX: f64 = 1e15;
 
 /// The rates of one mount in one interval.
 struct Report {
     at: String,
     interval: Interval,
-    /// Operations of all kinds.
     all: f64,
     has: Has,
 }
 
-/// Which lines were there.
+/// The lines that are present.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Has {
     reads: bool,
@@ -38,7 +37,7 @@ pub(super) fn read(text: &str, pick: &Pick) -> Result<Observed, String> {
             "the lines read: and write: of {at} are missing or cut off; allowed: whole reports, made without --attr and --dir"
         ));
     }
-    // The first one is of the whole time since the file system was mounted.
+    // The first report covers the whole time since the mount.
     let (first, rest) = of_mount.split_first().ok_or("it has no report")?;
     let mut notes = vec![if rest.is_empty() {
         "It is the average since the file system was mounted, and no peak: `nfsiostat 10 60` tells of intervals.".to_owned()
@@ -77,12 +76,11 @@ impl Report {
                 self.at
             ));
         }
-        // With several connections it counts the operations of the last of them only.
+        // With several connections nfsiostat counts only the operations of the last.
         Ok(Interval { others: (self.all - reads - writes).max(0.0), ..self.interval })
     }
 }
 
-/// Every report of every mount.
 fn reports(text: &str) -> Result<Vec<Report>, String> {
     let mut reports: Vec<Report> = Vec::new();
     let mut lines = text.lines().map(str::trim);
@@ -101,9 +99,9 @@ fn reports(text: &str) -> Result<Vec<Report>, String> {
 }
 
 impl Report {
-    /// Takes the values below a heading.
+    /// Adds the values below a heading.
     fn add(&mut self, heading: &str, line: &str) -> Result<(), String> {
-        // Shares in brackets belong to the count before them.
+        // Percentages in parentheses belong to the count before them.
         let words = line.split_ascii_whitespace().filter(|word| !word.starts_with('('));
         let values: Option<Vec<f64>> =
             words.map(|word| word.parse().ok().filter(|value: &f64| value.abs() < VALUE_MAX)).collect();
@@ -136,8 +134,8 @@ mod tests {
     use super::*;
     use envelope::{Bytes, BytesPerSecond, Stream};
 
-    /// A report as nfs-utils 2.6 prints it: all operations, and of reads and of writes operations, kB and
-    /// milliseconds.
+    /// A report as nfs-utils 2.6 prints it: all operations, then operations, kB and milliseconds of reads and of
+    /// writes.
     fn report(at: &str, all: f64, reads: (f64, f64, f64), writes: (f64, f64, f64)) -> String {
         let line = |name: &str, (ops, kilobytes, ms): (f64, f64, f64)| {
             let each = if ops > 0.0 { kilobytes / ops } else { 0.0 };
@@ -167,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn the_peak_of_several_intervals_counts_and_not_the_first_report() {
+    fn peak_of_several_intervals_counts_and_not_the_first_report() {
         let text = [
             report("/mnt", 99_999.0, (9999.0, 9_999_999.0, 1.0), IDLE),
             report("/mnt", 150.0, (100.0, 800.0, 1.0), (50.0, 400.0, 4.0)),
@@ -192,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_single_report_is_an_average() {
+    fn single_report_is_an_average() {
         let found = read("it", &report("/mnt", 10.0, (10.0, 10_240.0, 3.0), IDLE), &Pick::default()).unwrap();
         assert_eq!(found.streams, [stream(Access::Sequential, 1 << 20, 1000, 10 << 20)]);
         assert!(found.average_percent.is_none() && found.notes[0].contains("no peak"), "{:?}", found.notes);
@@ -213,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mount_is_picked_and_its_reports_must_be_whole() {
+    fn mount_is_picked_and_its_reports_must_be_whole() {
         let load = (100.0, 800.0, 1.0);
         let text = report("/a", 100.0, load, IDLE) + &report("/b", 100.0, IDLE, load);
         assert!(refused(&text, &Pick::default()).ends_with("say which with --mount: /a, /b"));
@@ -227,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_went_backwards_or_did_nothing_is_refused() {
+    fn intervals_that_decrease_or_are_empty_are_refused() {
         let load = (100.0, 800.0, 1.0);
         let first = report("/a", 100.0, load, IDLE);
         let anew = first.clone() + &first + &report("/a", -90.0, (-99.0, -790.0, 1.0), IDLE);

@@ -1,50 +1,49 @@
-//! A load as it was found, and picking one of several.
+//! An observed load, and the selection among several.
 
 use envelope::{Access, Bytes, BytesPerSecond, Protocol, Stream};
 
-/// A load as it was found somewhere. What is not known is `None`: whoever asks says it.
+/// A load as a source recorded it. A value that the source lacks is `None`: the user supplies it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Observed {
-    /// What and where, for people.
+    /// The source, for people.
     pub source: String,
-    /// The load at its peak.
+    /// The streams of the load at its peak.
     pub streams: Vec<Stream>,
-    /// The average in percent of the peak, by data; where there is more than one interval.
+    /// The average in percent of the peak, by data; needs several intervals.
     pub average_percent: Option<u32>,
-    /// How many clients made it.
+    /// The number of clients.
     pub clients: Option<u32>,
-    /// Connections of each.
+    /// Connections of each client.
     pub connections: Option<u32>,
-    /// The mean time of an operation as it was found, in microseconds; not what anybody wants it to be.
+    /// The mean time of an operation in the source, in microseconds; not a requirement.
     pub latency_us: Option<u64>,
-    /// Over what.
     pub protocol: Option<Protocol>,
     /// The bytes of all files that were in use.
     pub working_set: Option<Bytes>,
-    /// What was guessed or left out, a sentence each.
+    /// Guesses and omissions, a sentence each.
     pub notes: Vec<String>,
 }
 
-/// Which of several loads is meant, and what is known better.
+/// The selection among several loads, and facts that the user supplies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pick {
-    /// Of a run's cells or of fio's groups, from 1.
+    /// The number of a run's cell or of fio's group, from 1.
     pub cell: Option<usize>,
-    /// Where the file system is mounted.
+    /// The mount point.
     pub mount: Option<String>,
-    /// Earlier counters of the same mount: the load is what came since. The text of `/proc/self/mountstats`.
+    /// Earlier counters of the same mount, as text of `/proc/self/mountstats`: the load is the difference.
     pub since: Option<String>,
-    /// How operations follow each other, where nobody says.
+    /// The pattern, where the source has none.
     pub pattern: Option<Access>,
 }
 
-/// A load that may be picked: what it is called, and itself or why it cannot be taken.
+/// A load that can be selected: its name, and the load or the reason why it is unusable.
 pub(super) struct Candidate<T> {
     pub(super) label: String,
     pub(super) load: Result<T, String>,
 }
 
-/// The one of this number, from 1, or the only one that can be taken, with its name. `what` they are, in the
+/// The candidate with this number, from 1, or the only usable one, and its name. `what` names the candidates in the
 /// plural.
 pub(super) fn picked<T>(
     what: &str,
@@ -72,7 +71,7 @@ pub(super) fn picked<T>(
     }
 }
 
-/// Reads and writes of so many bytes a second each, in operations of one size; `None` if there are none.
+/// A stream of reads and writes in operations of one size; `None` if both are zero.
 pub(super) fn stream(access: Access, block: u64, read: f64, written: f64) -> Option<Stream> {
     let rate = whole(read + written);
     let thousandths = u32::try_from(whole(1e3 * read / (read + written))).unwrap_or(1000);
@@ -84,7 +83,6 @@ pub(super) fn stream(access: Access, block: u64, read: f64, written: f64) -> Opt
     })
 }
 
-/// Rates for people.
 pub(super) fn rates(bytes_per_s: f64, ops_per_s: f64) -> String {
     use report::document::table::separated;
     let mib = bytes_per_s / f64::from(1 << 20);

@@ -1,11 +1,11 @@
-//! A run of our own: each of its cells is a load.
+//! Conversion of a run of `plimsoll bench`: each cell is a load.
 
 use std::str::FromStr;
 
 use envelope::{Access, Bytes, Iops, Protocol, Stream};
 use report::curve::CurvePoint;
 use report::document::words::{doubts, time};
-use report::result::{Cell, Distribution, DoubtKind, Measurement, Run, TargetFacts};
+use report::result::{CaveatKind, Cell, Distribution, Measurement, Run, TargetFacts};
 use report::scenario::{Pattern, Series, Work};
 
 use super::observed::{Candidate, Observed, Pick, picked, rates, stream, whole};
@@ -24,7 +24,7 @@ pub(super) fn read(name: &str, text: &str, pick: &Pick) -> Result<Observed, Stri
     if is_co_located(&run) {
         notes.push("Client and server were on one host.".to_owned());
     }
-    notes.extend(doubts(cell).into_iter().map(|doubt| format!("Its cell is doubtful: {}.", doubt.text)));
+    notes.extend(doubts(cell).into_iter().map(|caveat| format!("Its cell is doubtful: {}.", caveat.text)));
     Ok(Observed {
         source: format!("{name}, run of {} on {}: {label}", time(run.started), run.target.target),
         streams: vec![stream],
@@ -49,7 +49,7 @@ fn candidate<'r>(run: &'r Run, cell: &'r Cell) -> Candidate<(&'r Series, &'r Cel
     Candidate { label: format!("{} ({rates})", series.label(&cell.point)), load }
 }
 
-/// What a cell measured, as a load.
+/// The load of a cell.
 pub(super) fn load(series: &Series, cell: &Cell) -> Result<Stream, String> {
     if !cell.has_result() {
         return Err("nothing was measured that counts".to_owned());
@@ -72,7 +72,7 @@ pub(super) fn load(series: &Series, cell: &Cell) -> Result<Stream, String> {
     found.filter(|stream| stream.rate.0 > 0).ok_or_else(|| "no data was moved".to_owned())
 }
 
-/// Transfers of a cell's kind at a rate.
+/// The transfers of a cell's kind at a rate.
 pub(super) fn transfers(series: &Series, cell: &Cell, mib_per_s: f64) -> Option<Stream> {
     let access = match series.pattern {
         Pattern::Sequential => Access::Sequential,
@@ -84,18 +84,18 @@ pub(super) fn transfers(series: &Series, cell: &Cell, mib_per_s: f64) -> Option<
     stream(access, cell.point.block, read, bytes - read)
 }
 
-/// How long an operation took on average, from when it was to begin.
+/// The mean time of an operation from its intended start, in microseconds.
 pub(super) fn latency_us(cell: &Cell) -> u64 {
     let valid = cell.measurements.iter().filter(|one| one.is_valid());
     whole(valid.map(Measurement::response).collect::<Distribution>().mean_ns() / 1e3)
 }
 
-/// Whether what made the load took time from the server.
+/// Whether the generator shared the server's processors.
 pub(super) fn is_co_located(run: &Run) -> bool {
-    run.target.co_located || run.doubts.iter().any(|doubt| doubt.kind == DoubtKind::CoLocated)
+    run.target.co_located || run.caveats.iter().any(|caveat| caveat.kind == CaveatKind::CoLocated)
 }
 
-/// Over what the load went, where volumes are served over that.
+/// The protocol of the load, if volumes are served over it.
 pub(super) fn protocol(target: &TargetFacts) -> Option<Protocol> {
     match &target.mount {
         Some(mount) => mountstats::protocol(&mount.kind, &mount.options),

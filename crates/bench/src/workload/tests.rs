@@ -2,7 +2,7 @@
 
 use envelope::{Access, Bytes, Level, Protocol, Stream};
 use report::document::sample;
-use report::result::{Doubt, DoubtKind, MountFacts, Run};
+use report::result::{Caveat, CaveatKind, MountFacts, Run};
 use report::scenario::Work;
 
 use super::*;
@@ -124,7 +124,7 @@ fn text(run: &Run) -> String {
 }
 
 #[test]
-fn a_cell_of_a_run_is_a_load() {
+fn cell_of_a_run_is_a_load() {
     let mut run = sample::gcnv();
     run.file_sizes = vec![1 << 30; run.scenario.series.len()];
     let all = refused(&text(&run), &Pick::default());
@@ -195,13 +195,13 @@ fn options_without_meaning_are_refused() {
 }
 
 #[test]
-fn a_run_in_fio_s_form_is_better_given_itself() {
+fn run_in_fio_s_form_is_better_given_itself() {
     let document = report::document::fio::document(&sample::depths());
     assert!(refused(&document, &Pick::default()).contains("allowed: the file of the run"));
 }
 
 #[test]
-fn a_measured_run_has_its_cells_and_what_the_search_tried() {
+fn measured_run_has_cells_and_probes() {
     let run = sample::gcnv();
     let found = measured(&run, "run.json", Level::GcnvExtreme, false).unwrap();
     // 19 cells with a result, each with five other depths beside its own.
@@ -217,7 +217,7 @@ fn a_measured_run_has_its_cells_and_what_the_search_tried() {
 }
 
 #[test]
-fn a_run_of_what_no_level_is_says_nothing() {
+fn run_without_level_gives_nothing() {
     let mut run = sample::depths();
     let mount = |kind: &str, options: &str| {
         Some(MountFacts { kind: kind.to_owned(), options: options.to_owned(), ..MountFacts::default() })
@@ -232,7 +232,7 @@ fn a_run_of_what_no_level_is_says_nothing() {
             .contains("says nothing of a level")
     );
     run.target.mount = None;
-    run.cells.iter_mut().for_each(|cell| cell.doubts.push(Doubt::new(DoubtKind::Void, "errors")));
+    run.cells.iter_mut().for_each(|cell| cell.caveats.push(Caveat::new(CaveatKind::Void, "errors")));
     assert!(
         measured(&run, "x", Level::AnfUltra, false).unwrap_err().to_string().contains("none of its cells")
     );

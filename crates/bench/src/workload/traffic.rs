@@ -1,25 +1,25 @@
-//! Loads of which only operations and bytes are known: how operations follow each other is guessed.
+//! Loads with known operations and bytes alone: the access pattern is a guess.
 
 use envelope::{Access, Bytes, BytesPerSecond, Iops, Stream};
 use report::document::table::separated;
 
 use super::observed::{Observed, rates, stream, whole};
 
-/// Operations of this size and more are taken for sequential.
+/// The size from which operations count as sequential.
 const SEQUENTIAL_MIN: f64 = 65_536.0;
 
-/// What passed in some time.
+/// The traffic of an interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Interval {
-    /// How long that was.
+    /// The length of the interval.
     pub(super) seconds: f64,
     pub(super) reads: f64,
     pub(super) read_bytes: f64,
     pub(super) writes: f64,
     pub(super) written_bytes: f64,
-    /// Operations that are neither.
+    /// Other operations.
     pub(super) others: f64,
-    /// Microseconds of reads and writes together, where they are known.
+    /// Microseconds of reads and writes together, if known.
     pub(super) us: Option<f64>,
 }
 
@@ -28,7 +28,6 @@ impl Interval {
         (self.read_bytes + self.written_bytes) / self.seconds
     }
 
-    /// Reads and writes.
     fn data_per_s(&self) -> f64 {
         (self.reads + self.writes) / self.seconds
     }
@@ -37,7 +36,7 @@ impl Interval {
         self.data_per_s() + self.others / self.seconds
     }
 
-    /// Reads or writes alone, if they moved anything: their access, size and bytes a second.
+    /// Reads or writes alone, if they moved data: access, size and bytes a second.
     fn kind(&self, ops: f64, bytes: f64, pattern: Option<Access>) -> Option<(Access, f64, f64)> {
         let guess = if bytes >= SEQUENTIAL_MIN * ops { Access::Sequential } else { Access::Random };
         (ops > 0.0 && bytes > 0.0).then(|| (pattern.unwrap_or(guess), bytes / ops, bytes / self.seconds))
@@ -64,8 +63,7 @@ impl Interval {
     }
 }
 
-/// The load of these intervals at its peak: where most data moved, or most operations if the mix is that of
-/// EDA, which counts them.
+/// The load at its peak: the interval with the most data, or the most operations if the mix is that of EDA.
 pub(super) fn observed(
     source: String,
     intervals: &[Interval],
@@ -104,7 +102,7 @@ pub(super) fn observed(
     })
 }
 
-/// What was guessed, and what is left out.
+/// Notes on guesses and omissions.
 fn notes(peak: &Interval, streams: &[Stream], pattern: Option<Access>) -> Vec<String> {
     let mut notes = Vec::new();
     if pattern.is_none() {
@@ -136,7 +134,6 @@ fn notes(peak: &Interval, streams: &[Stream], pattern: Option<Access>) -> Vec<St
     notes
 }
 
-/// A mean size for people.
 fn size(bytes: Bytes) -> String {
     let kib = bytes.0 as f64 / 1024.0;
     format!("{} KiB", separated(kib, usize::from(kib < 100.0)))

@@ -1,4 +1,4 @@
-//! An engine that does nothing but count.
+//! An engine that only counts.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -13,19 +13,17 @@ use report::result::{Direction, Distribution, Operation, Part, TargetFacts};
 pub const OPS_PER_MS: u64 = 3;
 pub const BYTES: u64 = 8192;
 
-/// What engines were told.
+/// The calls that engines received.
 #[derive(Debug, Default)]
 pub struct Seen {
     pub jobs: Mutex<Vec<Job>>,
-    /// Loads that run.
     pub running: AtomicUsize,
-    /// Engines that are there.
     pub open: AtomicUsize,
 }
 
-/// Counts at [`OPS_PER_MS`]. Its target says what it does otherwise: `early` knows its window before, `fail`
-/// does not prepare, `panic` panics there, `silent` counts nothing live, `late` begins 30 ms late, `huge` has
-/// a result that is too long.
+/// Counts at [`OPS_PER_MS`]. The target selects another behavior: `early` needs its window before the start, `fail`
+/// fails to prepare, `panic` panics there, `silent` reports no progress, `late` begins 30 ms late, `huge` has a long
+/// result.
 pub struct Fake {
     target: String,
     now: Now,
@@ -64,7 +62,7 @@ impl Fake {
         }
     }
 
-    /// Sleeps for most of the time: the scheduler is late by more than the tests allow.
+    /// Sleeps for most of the time, then spins: the scheduler is later than the tests allow.
     fn wait_until(&self, then: u64) {
         let left = then.saturating_sub((self.now)());
         std::thread::sleep(Duration::from_nanos(left.saturating_sub(300_000)));

@@ -1,4 +1,4 @@
-//! Who is let in, and what is known then.
+//! Authentication of coordinators.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -35,7 +35,7 @@ fn refusal(address: &str, token: &Token) -> String {
 }
 
 #[test]
-fn a_coordinator_learns_of_the_machine_and_uses_its_engine() {
+fn coordinator_learns_of_the_machine_and_uses_its_engine() {
     let fixture = Fixture::start();
     let mut remote = fixture.remote("steady");
     let (machine, own) = (remote.machine(), bench::machine::machine_facts());
@@ -51,7 +51,7 @@ fn a_coordinator_learns_of_the_machine_and_uses_its_engine() {
 }
 
 #[test]
-fn the_offset_of_a_clock_is_found_within_its_bound() {
+fn offset_of_a_clock_is_found_within_its_bound() {
     for (now, ahead_us) in [
         (wall_clock as fn() -> u64, 0.0),
         (|| wall_clock() + 5_000_000_000, 5e6),
@@ -69,15 +69,15 @@ fn the_offset_of_a_clock_is_found_within_its_bound() {
 }
 
 #[test]
-fn a_wrong_token_is_refused_and_guessing_is_slow() {
+fn wrong_token_is_refused_and_guessing_is_slow() {
     let fixture = Fixture::start();
     let wrong = "another token than that".parse().unwrap();
     let said = refusal(&fixture.address, &wrong);
     assert!(said.contains(&fixture.address) && said.contains("wrong token"), "{said}");
     let said: Vec<String> = (0..12).map(|_| refusal(&fixture.address, &wrong)).collect();
     assert!(said.last().unwrap().contains("too many wrong tokens"), "{said:?}");
-    // Also for whoever has the right one by now, for a while. A second in which the machine stands still
-    // forgives one wrong token, which another one makes up for.
+    // A correct token is refused too, for a while. A second in which the machine stands still forgives one wrong token, which
+    // another one makes up for.
     let is_kept_out = || {
         refusal(&fixture.address, &wrong);
         let right = Remote::connect(&fixture.address, &token());
@@ -120,7 +120,7 @@ fn another_version_is_refused_by_either_side() {
 }
 
 #[test]
-fn an_agent_without_the_token_is_found_out() {
+fn agent_without_token_is_refused() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let false_agent = thread::spawn(move || {
@@ -137,7 +137,7 @@ fn an_agent_without_the_token_is_found_out() {
 }
 
 #[test]
-fn an_agent_has_one_coordinator_at_a_time() {
+fn agent_has_one_coordinator_at_a_time() {
     let fixture = Fixture::start();
     let first = fixture.remote("steady");
     assert!(refusal(&fixture.address, &token()).contains("another coordinator, 127.0.0.1:"));

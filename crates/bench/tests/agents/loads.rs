@@ -1,4 +1,4 @@
-//! Loads on agents: begin, window, counts, end.
+//! Loads on agents: beginning, window, counts, end.
 
 use std::sync::atomic::Ordering;
 use std::thread;
@@ -11,7 +11,7 @@ use report::result::Part;
 use crate::engine::{BYTES, OPS_PER_MS};
 use crate::{Fixture, job, soon, wait_until};
 
-/// One clock is right, one is ahead, one is behind.
+/// A correct clock, one ahead, one behind.
 const CLOCKS: [fn() -> u64; 3] =
     [wall_clock, || wall_clock() + 3_000_000_000, || wall_clock() - 7_777_000_000];
 
@@ -57,7 +57,7 @@ fn three_agents_begin_and_end_within_a_millisecond() {
             (3000 * OPS_PER_MS, 3000 * OPS_PER_MS * BYTES),
             "all three, in the coordinator's count"
         );
-        let doubts: Vec<_> = parts.into_iter().flat_map(|part| part.doubts).collect();
+        let doubts: Vec<_> = parts.into_iter().flat_map(|part| part.caveats).collect();
         if doubts.is_empty() {
             return;
         }
@@ -67,10 +67,10 @@ fn three_agents_begin_and_end_within_a_millisecond() {
 }
 
 #[test]
-fn an_agent_that_begins_late_says_so() {
+fn late_agent_reports_it() {
     let fixture = Fixture::start();
     let part = run(&fixture, "late", soon, 500).unwrap();
-    let texts: Vec<_> = part.doubts.iter().map(|doubt| doubt.text.as_str()).collect();
+    let texts: Vec<_> = part.caveats.iter().map(|doubt| doubt.text.as_str()).collect();
     assert!(
         texts.iter().any(|text| text.contains(&fixture.address) && text.contains(" began ")),
         "{texts:?}"
@@ -78,7 +78,7 @@ fn an_agent_that_begins_late_says_so() {
 }
 
 #[test]
-fn a_window_that_comes_late_is_an_error() {
+fn window_that_comes_late_is_an_error() {
     let fixture = Fixture::start();
     let said = run(&fixture, "steady", soon, 2700).unwrap_err();
     assert!(said.contains(&fixture.address) && said.contains("the window came"), "{said}");
@@ -86,7 +86,7 @@ fn a_window_that_comes_late_is_an_error() {
 }
 
 #[test]
-fn a_window_may_have_to_be_known_before() {
+fn window_may_have_to_be_known_before() {
     let fixture = Fixture::start();
     let said = run(&fixture, "early", soon, 2500).unwrap_err();
     assert!(said.contains("must know its window before"), "{said}");
@@ -99,14 +99,14 @@ fn a_window_may_have_to_be_known_before() {
 }
 
 #[test]
-fn a_beginning_that_has_passed_is_an_error() {
+fn beginning_that_has_passed_is_an_error() {
     let fixture = Fixture::start();
     let said = run(&fixture, "steady", || wall_clock() - 1_000_000, 0).unwrap_err();
     assert!(said.contains("before the agent heard of it"), "{said}");
 }
 
 #[test]
-fn what_fails_in_an_agent_comes_back_in_its_words() {
+fn agent_error_is_returned_verbatim() {
     for (target, wanted) in [
         ("fail", "CREATE f: the server answered NOSPC"),
         ("panic", "the engine panicked"),
@@ -124,7 +124,7 @@ fn what_fails_in_an_agent_comes_back_in_its_words() {
 }
 
 #[test]
-fn a_coordinator_stops_its_load() {
+fn coordinator_stops_its_load() {
     let fixture = Fixture::start();
     let mut remote = fixture.remote("steady");
     remote.prepare(&job(), &mut |_| {}).unwrap();

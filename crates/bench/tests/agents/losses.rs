@@ -1,4 +1,4 @@
-//! Agents and coordinators that are gone.
+//! Lost agents and coordinators.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -16,16 +16,15 @@ const PASSES: u8 = 0;
 const IS_LOST: u8 = 1;
 const WAITS: u8 = 2;
 
-/// A way between a coordinator and an agent that can be cut.
+/// A connection between a coordinator and an agent that a test can cut.
 struct Way {
     address: String,
-    /// What happens to what comes by: it passes, is lost without a word, or has to wait.
+    /// The fate of bytes: forwarded, dropped, or delayed.
     fate: Arc<AtomicU8>,
     streams: [TcpStream; 2],
 }
 
 impl Way {
-    /// A coordinator that comes by this way.
     fn connect(agent: &str) -> (Self, Remote) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
@@ -65,7 +64,7 @@ impl Way {
     }
 }
 
-/// Waits until the agent's engine runs no more and is gone.
+/// Waits until the agent has dropped its engine.
 fn assert_ends(fixture: &Fixture, within: Duration) {
     let begun = Instant::now();
     while fixture.seen.running.load(Ordering::SeqCst) + fixture.seen.open.load(Ordering::SeqCst) > 0 {
@@ -74,7 +73,7 @@ fn assert_ends(fixture: &Fixture, within: Duration) {
     }
 }
 
-/// Has a load running, does something, and waits for the error of the coordinator.
+/// Runs a load, does `happens`, and returns the coordinator's error.
 fn lose(remote: &mut Remote, fixture: &Fixture, happens: impl FnOnce()) -> (String, Duration) {
     remote.open("steady", &Caller::default()).unwrap();
     remote.prepare(&job(), &mut |_| {}).unwrap();
@@ -90,7 +89,7 @@ fn lose(remote: &mut Remote, fixture: &Fixture, happens: impl FnOnce()) -> (Stri
 }
 
 #[test]
-fn an_agent_whose_connection_ends_is_lost_at_once() {
+fn agent_whose_connection_ends_is_lost_at_once() {
     let fixture = Fixture::start();
     let (way, mut remote) = Way::connect(&fixture.address);
     let (said, took) = lose(&mut remote, &fixture, || way.reset());
@@ -112,7 +111,7 @@ fn silence_is_noticed_by_both_sides() {
 }
 
 #[test]
-fn an_agent_that_is_told_to_end_says_so() {
+fn stopped_agent_reports_it() {
     let mut fixture = Fixture::start();
     let mut remote = Remote::connect(&fixture.address, &token()).unwrap();
     let seen = Arc::clone(&fixture.seen);
@@ -124,7 +123,7 @@ fn an_agent_that_is_told_to_end_says_so() {
 }
 
 #[test]
-fn a_coordinator_that_is_gone_takes_its_load_with_it() {
+fn load_ends_with_its_coordinator() {
     let fixture = Fixture::start();
     let (way, mut remote) = Way::connect(&fixture.address);
     remote.open("steady", &Caller::default()).unwrap();
@@ -141,7 +140,7 @@ fn a_coordinator_that_is_gone_takes_its_load_with_it() {
 }
 
 #[test]
-fn an_agent_that_still_ends_what_somebody_wanted_says_so() {
+fn agent_that_still_stops_a_load_reports_it() {
     let fixture = Fixture::start();
     let (way, mut remote) = Way::connect(&fixture.address);
     remote.open("slow", &Caller::default()).unwrap();
@@ -158,7 +157,7 @@ fn an_agent_that_still_ends_what_somebody_wanted_says_so() {
 }
 
 #[test]
-fn an_agent_that_hesitates_is_doubtful() {
+fn slow_agent_has_a_caveat() {
     let fixture = Fixture::start();
     let (way, mut remote) = Way::connect(&fixture.address);
     remote.open("steady", &Caller::default()).unwrap();
@@ -169,7 +168,7 @@ fn an_agent_that_hesitates_is_doubtful() {
         way.delay(Duration::from_millis(2500));
         running.join().unwrap().unwrap()
     });
-    let texts: Vec<_> = part.doubts.iter().map(|doubt| doubt.text.as_str()).collect();
+    let texts: Vec<_> = part.caveats.iter().map(|doubt| doubt.text.as_str()).collect();
     let told = |before: &str| {
         let seconds = |text: &&str| text.split_once(before)?.1.split_once(" s:")?.0.parse::<f64>().ok();
         texts.iter().find_map(seconds)

@@ -21,13 +21,12 @@ use engine::{Fake, Seen};
 /// An agent in this process.
 pub struct Fixture {
     agent: Option<Agent>,
-    /// Where it listens.
     pub address: String,
-    /// What its engines were told.
+    /// The calls that the agent's engines received.
     pub seen: Arc<Seen>,
 }
 
-/// What coordinators and agents share here.
+/// The token of coordinators and agents.
 pub fn token() -> Token {
     "the token of these tests".parse().unwrap()
 }
@@ -48,14 +47,14 @@ impl Fixture {
         Self { address: agent.address().to_string(), agent: Some(agent), seen }
     }
 
-    /// A coordinator with an engine that counts.
+    /// A coordinator with an open engine.
     pub fn remote(&self, target: &str) -> Remote {
         let mut remote = Remote::connect(&self.address, &token()).unwrap();
         remote.open(target, &Caller::default()).unwrap();
         remote
     }
 
-    /// The next coordinator: the agent notices within a moment that the last one is gone.
+    /// The next coordinator, after the agent has noticed the end of the last.
     pub fn next_remote(&self, target: &str) -> Remote {
         let mut last = None;
         wait_until("the agent takes the next coordinator", || {
@@ -67,7 +66,7 @@ impl Fixture {
         remote
     }
 
-    /// Ends the agent as its command does.
+    /// Stops the agent as its command does.
     pub fn stop(&mut self) {
         self.agent.take().into_iter().for_each(Agent::stop);
     }
@@ -79,13 +78,12 @@ impl Drop for Fixture {
     }
 }
 
-/// When a load may begin that is connected and prepared, so that the agent hears of it in time even if the
-/// machine stands still for a second.
+/// A beginning that leaves time for a machine that stands still for a second.
 pub fn soon() -> u64 {
     wall_clock() + 1_500_000_000
 }
 
-/// Waits until something is so.
+/// Waits until a condition is true.
 #[track_caller]
 pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let patience = Instant::now() + Duration::from_secs(10);
@@ -95,7 +93,7 @@ pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// A job with a figure of each kind.
+/// A job with a value in each field.
 pub fn job() -> Job {
     Job {
         clients_total: 3,

@@ -20,7 +20,7 @@ use nfs_wire::v3::{
 };
 use xdr::{Decode, Encode, Reader, Writer};
 
-/// What goes wrong, once the load runs: from the 200th READ or WRITE on, every 50th one.
+/// A fault of a running load: from the 200th READ or WRITE on, on every 50th.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     None,
@@ -29,7 +29,7 @@ pub(crate) enum Fault {
     /// Legal: two replies are exchanged.
     Reorder,
     FlippedBit,
-    /// Already while the files are made, and to everybody.
+    /// Already during the layout, and for all clients.
     FlippedAlways,
     WrongBlock,
     LostWrite,
@@ -44,11 +44,11 @@ pub(crate) enum Fault {
     Closed,
     TooWeak,
     NewVerifier,
-    /// Once, one connection is not answered for [`STALL`], while the others are.
+    /// One connection gets no answers for [`STALL`] once.
     Stall,
-    /// No REMOVE is answered before [`STALL`] has passed since the first one came.
+    /// REMOVE gets no answer until [`STALL`] after the first one.
     StallRemove,
-    /// Every READ and WRITE is answered [`SLOW`] after it came, one after another on a connection.
+    /// Every READ and WRITE takes [`SLOW`], one after another on a connection.
     Slow,
     /// READs and WRITEs are answered at [`RATE`] a second, over all connections.
     Paced,
@@ -59,7 +59,7 @@ pub(crate) enum Fault {
 /// See [`Fault::Stall`].
 pub(crate) const STALL: Duration = Duration::from_millis(400);
 
-/// How long after the load's beginning: behind a warm-up of a second.
+/// The stall's time after the beginning of the load, behind a warm-up of a second.
 const STALL_AFTER: Duration = Duration::from_millis(1500);
 /// See [`Fault::Slow`].
 pub(crate) const SLOW: Duration = Duration::from_millis(5);
@@ -72,14 +72,13 @@ enum Node {
     Dir(BTreeMap<Vec<u8>, u64>),
 }
 
-/// What the server has seen.
+/// The calls that the server has received.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
-    /// Connections that are open.
     pub(crate) connections: AtomicUsize,
-    /// READs of whoever makes the files.
+    /// READs of the client that creates the files.
     pub(crate) setup_reads: AtomicU64,
-    /// Where the load reads, in the order of the calls.
+    /// The offsets of READs, in the order of the calls.
     pub(crate) places: Mutex<Vec<u64>>,
 }
 
@@ -90,7 +89,7 @@ struct Server {
     transfers: AtomicU64,
     seen: Arc<Seen>,
     fault: Fault,
-    /// When the next one is due, where there is a rate or a stall.
+    /// The due time of the next reply, with a rate or a stall.
     due: Mutex<Option<Instant>>,
 }
 
@@ -99,7 +98,7 @@ pub(crate) fn start(fault: Fault) -> u16 {
     start_watched(fault).0
 }
 
-/// The same, and what it sees.
+/// Starts a server, and returns its port and the calls that it receives.
 pub(crate) fn start_watched(fault: Fault) -> (u16, Arc<Seen>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -265,7 +264,7 @@ impl Server {
         }
     }
 
-    /// Once, so long after the first transfer.
+    /// Returns true once, at the time of the stall.
     fn is_time_to_stall(&self) -> bool {
         let mut due = self.due.lock().unwrap();
         let is_time = due.is_some_and(|due| Instant::now() >= due);
@@ -282,8 +281,7 @@ impl Server {
         thread::sleep(due.saturating_duration_since(Instant::now()));
     }
 
-    /// Waits for this call's turn. Turns that nobody took are lost, but after longer than a busy machine stands
-    /// still.
+    /// Waits for this call's turn. Unused turns expire, but later than a busy machine stands still.
     fn pace(&self) {
         let turn = {
             let mut due = self.due.lock().unwrap();
@@ -318,7 +316,6 @@ fn rename(nodes: &mut BTreeMap<u64, Node>, RenameArgs { from, to }: RenameArgs<'
     Reply::<_, ()>::Ok(RenameOk { fromdir_wcc, todir_wcc }).to_bytes()
 }
 
-/// The names in a directory.
 fn names<'n>(nodes: &'n mut BTreeMap<u64, Node>, dir: FileHandle<'_>) -> &'n mut BTreeMap<Vec<u8>, u64> {
     match nodes.get_mut(&id(dir)) {
         Some(Node::Dir(names)) => names,
@@ -438,7 +435,7 @@ fn attributes(id: u64, node: &Node) -> Fattr {
     }
 }
 
-/// A failure whose results are so many absent attributes.
+/// A failure with this many absent attributes as results.
 fn failure(status: Status, absent: usize) -> Vec<u8> {
     let mut out = status.to_bytes();
     out.extend(std::iter::repeat_n(0, 4 * absent));

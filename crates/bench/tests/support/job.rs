@@ -1,10 +1,9 @@
-//! A job for tests, which change what they are about.
+//! A job as a base for tests.
 
 use bench::engine::Job;
 use report::scenario::{Cache, Pattern, Stability, Work};
 
-/// 8 KiB in random places of one file of 1 MiB, read by one client over one connection, one call at a time. Of job
-/// sets none, with the fewest files.
+/// Random reads of 8 KiB in one file of 1 MiB, by one client over one connection, one call at a time.
 pub fn job(work: Work) -> Job {
     Job {
         work,

@@ -1,11 +1,11 @@
-//! Checks of figures that are spoiled when the machine stands still for a moment.
+//! Repeated checks of figures that a machine standing still for a moment spoils.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
-/// How often a check is tried.
+/// Tries of a check.
 const TRIES: usize = 5;
 
-/// Tries a check until it passes, five times at most; one that fails tells its figures. Chance spoils a try,
-/// what is wrong spoils all of them.
+/// Repeats a check until it passes, five times at most; a failure prints its figures. Chance spoils one try, a fault
+/// all of them.
 #[track_caller]
 pub fn within_tries<T>(mut check: impl FnMut() -> Result<T, String>) -> T {
     let mut failed = Vec::new();
@@ -18,12 +18,12 @@ pub fn within_tries<T>(mut check: impl FnMut() -> Result<T, String>) -> T {
     panic!("not once in {TRIES} tries: {failed:#?}");
 }
 
-/// Nothing if it is so, and else the figures.
+/// An error with the figures unless the condition is true.
 pub fn ensure(is_so: bool, figures: String) -> Result<(), String> {
     if is_so { Ok(()) } else { Err(figures) }
 }
 
-/// Whether a figure is off by less than this share of what is wanted.
+/// Whether a figure differs from the wanted one by less than this share.
 pub fn near(found: f64, wanted: f64, share: f64) -> Result<(), String> {
     ensure((found / wanted - 1.0).abs() < share, format!("{found} instead of {wanted}"))
 }

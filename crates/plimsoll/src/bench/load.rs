@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use bench::Target;
-use bench::load::{self, Op, Order, Plan, Progress, Report};
+use bench::load::{self, BlockOrder, Op, Plan, Progress, Report};
 use clap::{Args, ValueEnum};
 use envelope::{parse_count, parse_duration, parse_size};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -196,8 +196,8 @@ fn plan(arguments: LoadArgs) -> Plan {
     Plan {
         block: arguments.block,
         order: match arguments.pattern {
-            PatternArg::Random => Order::Random,
-            PatternArg::Sequential => Order::Sequential,
+            PatternArg::Random => BlockOrder::Random,
+            PatternArg::Sequential => BlockOrder::Sequential,
         },
         read_percent: arguments.read,
         stability: match arguments.stable {

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use bench::agent::{Remote, Token};
 use bench::engine::{self, Caller, Engine};
 use bench::observer::Observer;
-use bench::run::{GeneratorGroup, Order, Phase, Progress, ProgressListener, Side, Thoroughness};
+use bench::run::{Arm, GeneratorGroup, Phase, Progress, ProgressListener, RunRequest, Thoroughness};
 use clap::{Args, ValueEnum};
 use envelope::parse_size;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -121,23 +121,23 @@ pub(super) struct Case {
 
 /// Measures the scenario on every target, point by point in turn.
 pub(super) fn measured(scenario: &Scenario, targets: &[&str], how: &HowArgs) -> anyhow::Result<Vec<Run>> {
-    let sides = targets.iter().map(|target| side(how, target, targets.len() == 1));
-    measured_on(scenario, sides.collect::<anyhow::Result<_>>()?, targets, how)
+    let arms = targets.iter().map(|target| arm(how, target, targets.len() == 1));
+    measured_on(scenario, arms.collect::<anyhow::Result<_>>()?, targets, how)
 }
 
 /// Measures the scenario over each of the mounts, point by point in turn.
 pub(super) fn measured_cases(scenario: &Scenario, cases: &[Case], how: &HowArgs) -> anyhow::Result<Vec<Run>> {
-    let side = |case: &Case| {
+    let arm = |case: &Case| {
         let engine: Box<dyn Engine> = Box::new(engine::Path::open(&case.directory)?.as_case(&case.name));
-        anyhow::Ok(Side { generators: GeneratorGroup::new(vec![engine])?, observer: None })
+        anyhow::Ok(Arm { generators: GeneratorGroup::new(vec![engine])?, observer: None })
     };
     let names: Vec<&str> = cases.iter().map(|case| case.name.as_str()).collect();
-    measured_on(scenario, cases.iter().map(side).collect::<anyhow::Result<_>>()?, &names, how)
+    measured_on(scenario, cases.iter().map(arm).collect::<anyhow::Result<_>>()?, &names, how)
 }
 
 fn measured_on(
     scenario: &Scenario,
-    mut sides: Vec<Side>,
+    mut arms: Vec<Arm>,
     targets: &[&str],
     how: &HowArgs,
 ) -> anyhow::Result<Vec<Run>> {
@@ -148,15 +148,15 @@ fn measured_on(
         (thoroughness.time, thoroughness.curve) = (time, (time, time));
     }
     let (scenario, seed, working_set_max) = (scenario.clone(), how.seed, how.working_set);
-    let order = Order { scenario, preset, thoroughness, seed, working_set_max };
+    let request = RunRequest { scenario, preset, thoroughness, seed, working_set_max };
     let stop = interrupted()?;
     let mut screen = Screen::new(targets);
-    let runs = bench::run::run(&order, &mut sides, &stop, &mut screen)?;
+    let runs = bench::run::run(&request, &mut arms, &stop, &mut screen)?;
     screen.bar.finish_and_clear();
     if how.cleanup {
-        for (side, target) in sides.iter_mut().zip(targets) {
+        for (arm, target) in arms.iter_mut().zip(targets) {
             // Files that stay are no reason to lose what was measured.
-            if let Err(wrong) = side.generators.clear() {
+            if let Err(wrong) = arm.generators.clear() {
                 terminal::warn(&format!("cannot remove the files on {target}: {wrong}"));
             }
         }
@@ -176,7 +176,7 @@ pub(super) fn write(run: &Run, path: &Path) -> anyhow::Result<()> {
 }
 
 /// A target with who makes its load, and who can tell of it.
-fn side(how: &HowArgs, target: &str, is_only: bool) -> anyhow::Result<Side> {
+fn arm(how: &HowArgs, target: &str, is_only: bool) -> anyhow::Result<Arm> {
     let caller = how.caller.caller(target, !how.agents.is_empty())?;
     let engines = match &how.agent_token_file {
         Some(file) if !how.agents.is_empty() => {
@@ -198,7 +198,7 @@ fn side(how: &HowArgs, target: &str, is_only: bool) -> anyhow::Result<Side> {
         Err(_) => None,
     };
     let observer = observer.map(|observer| Box::new(observer) as Box<dyn Observer>);
-    Ok(Side { generators: GeneratorGroup::new(engines)?, observer })
+    Ok(Arm { generators: GeneratorGroup::new(engines)?, observer })
 }
 
 /// Becomes true with the first SIGINT or SIGTERM; a second one ends the process at once.
@@ -215,17 +215,17 @@ fn interrupted() -> anyhow::Result<Arc<AtomicBool>> {
 struct Screen<'a> {
     bar: ProgressBar,
     /// The targets or cases, by their names.
-    sides: &'a [&'a str],
+    arms: &'a [&'a str],
 }
 
 impl<'a> Screen<'a> {
-    fn new(sides: &'a [&'a str]) -> Self {
+    fn new(arms: &'a [&'a str]) -> Self {
         if !io::stderr().is_terminal() {
-            return Self { bar: ProgressBar::hidden(), sides };
+            return Self { bar: ProgressBar::hidden(), arms };
         }
         let style =
             ProgressStyle::with_template("{bar:30} {msg}").unwrap_or_else(|_| ProgressStyle::default_bar());
-        Self { bar: ProgressBar::new(STEPS).with_style(style), sides }
+        Self { bar: ProgressBar::new(STEPS).with_style(style), arms }
     }
 }
 
@@ -239,22 +239,22 @@ impl ProgressListener for Screen<'_> {
             Phase::WarmUp => "warming up".to_owned(),
             Phase::Measuring(_) => "measuring".to_owned(),
         };
-        let (ops, mib, left) = (status.ops_per_s, status.mib_per_s, progress.left.as_secs());
+        let (ops, mib, left) = (status.ops_per_s, status.mib_per_s, progress.remaining.as_secs());
         let left = format!("{}:{:02} left", left / 60, left % 60);
         self.bar.set_message(format!("{left} · {}: {doing}, {ops:.0} ops/s, {mib:.0} MiB/s", progress.label));
     }
 
-    fn measured(&mut self, side: usize, label: &str, measurement: &Measurement) {
+    fn measured(&mut self, arm: usize, label: &str, measurement: &Measurement) {
         let seconds = measurement.seconds;
         let (ops, mib) = (
             measurement.ops(None) as f64 / seconds,
             measurement.bytes(None) as f64 / seconds / f64::from(1 << 20),
         );
         let latency = measurement.service(None).latency();
-        let side = self.sides.get(side).filter(|_| self.sides.len() > 1);
-        let side = side.map_or_else(String::new, |name| format!("{name}: "));
+        let arm = self.arms.get(arm).filter(|_| self.arms.len() > 1);
+        let arm = arm.map_or_else(String::new, |name| format!("{name}: "));
         let mut line = format!(
-            "{side}{label}: {ops:.0} ops/s, {mib:.1} MiB/s, mean {:.3} ms, p99 {:.3} ms",
+            "{arm}{label}: {ops:.0} ops/s, {mib:.1} MiB/s, mean {:.3} ms, p99 {:.3} ms",
             latency.mean_ms, latency.p99_ms
         );
         if measurement.is_scheduled() {
@@ -264,7 +264,7 @@ impl ProgressListener for Screen<'_> {
                 response.mean_ms, response.p99_ms
             ));
         }
-        for doubt in &measurement.doubts {
+        for doubt in &measurement.caveats {
             line.push_str(&format!("\n  {}", Tone::Warning.paint(&doubt.text)));
         }
         if self.bar.is_hidden() {

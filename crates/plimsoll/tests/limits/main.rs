@@ -13,7 +13,7 @@ mod smb;
 #[path = "../../../bench/tests/support/tries.rs"]
 mod tries;
 
-use bench::load::{Op, Order, Plan, Progress, Report};
+use bench::load::{BlockOrder, Op, Plan, Progress, Report};
 use bench::{Protection, Version};
 
 use identity::NtHash;
@@ -292,7 +292,7 @@ fn volumes_share_their_pool_and_use_what_others_leave() {
         let mut plan = host.plan(volume, Op::Read);
         (plan.block, plan.connections, plan.threads) = (65_536, connections, Some(1));
         (plan.time, plan.stability, plan.order) =
-            (Duration::from_secs(seconds), Stability::Unstable, Order::Random);
+            (Duration::from_secs(seconds), Stability::Unstable, BlockOrder::Random);
         plan
     });
     within_tries(|| {

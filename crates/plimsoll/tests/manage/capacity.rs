@@ -130,7 +130,7 @@ fn a_file_that_cannot_be_so_large_is_not_made() {
             let how = how(Sattr { size: Some(size), ..Sattr::default() });
             let mut connection = Connection::open(service.nfs(), Identity::new(0, 0)).unwrap();
             let create = CreateArgs { place, how };
-            let mut results = connection.call((PROGRAM, VERSION), Procedure::CREATE.0, &create).unwrap();
+            let mut results = connection.call(PROGRAM, VERSION, Procedure::CREATE.0, &create).unwrap();
             let reply = Reply::<CreateOk<'_>, CreateFail>::decode(&mut results).unwrap();
             assert!(matches!(reply, Reply::Err(status, _) if status == why), "{size}: {reply:?}");
             assert!(client.lookup(&root, "big").unwrap_err().is(Status::NOENT));

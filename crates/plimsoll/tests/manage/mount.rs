@@ -55,7 +55,7 @@ fn ask<O: for<'a> Decode<'a>, F: for<'a> Decode<'a>>(
     arguments: &impl Encode,
 ) -> O {
     let mut connection = Connection::open(service.nfs(), root()).unwrap();
-    let mut results = connection.call((PROGRAM, VERSION), procedure.0, arguments).unwrap();
+    let mut results = connection.call(PROGRAM, VERSION, procedure.0, arguments).unwrap();
     match Reply::<O, F>::decode(&mut results).unwrap() {
         Reply::Ok(ok) => ok,
         Reply::Err(status, _) => panic!("{procedure:?}: {status:?}"),

@@ -1,6 +1,6 @@
 use super::*;
 use crate::document::sample::Sample;
-use crate::result::{Doubt, DoubtKind, Summary};
+use crate::result::{Caveat, CaveatKind, Summary};
 use crate::scenario::{Cache, Depth, Point, Scenario, Series};
 
 /// One series of five mixes and two depths: ten cells.
@@ -120,8 +120,11 @@ fn what_was_measured_otherwise_is_not_compared() {
         (&|run| run.scenario.series[0].cache = Cache::Warm, "cache any against warm"),
         (&|run| run.scenario.series[0].rate = Some(900.0), "rate without limit against 900/s"),
         (&|run| run.cells.iter_mut().for_each(|cell| cell.point.block = 4096), "8 KiB against 4 KiB"),
-        (&|run| run.cells[3].doubts.push(Doubt::new(DoubtKind::Void, "x")), "void in B"),
-        (&|run| run.cells[3].doubts.push(Doubt::new(DoubtKind::CacheMixed, "x")), "the cache was mixed in B"),
+        (&|run| run.cells[3].caveats.push(Caveat::new(CaveatKind::Void, "x")), "void in B"),
+        (
+            &|run| run.cells[3].caveats.push(Caveat::new(CaveatKind::CacheMixed, "x")),
+            "the cache was mixed in B",
+        ),
         (&|run| run.scenario.series[0].name = "other".into(), "B has no such series"),
         (&|run| run.cells.clear(), "B ended before this series"),
     ] {

@@ -230,8 +230,8 @@ impl Form {
 impl Cell {
     /// Whether any repetition has a result, and nothing takes it away.
     pub fn has_result(&self) -> bool {
-        use crate::result::DoubtKind::Void;
-        let voided = self.doubts.iter().any(|doubt| doubt.kind == Void);
+        use crate::result::CaveatKind::Void;
+        let voided = self.caveats.iter().any(|doubt| doubt.kind == Void);
         !voided && self.measurements.iter().any(crate::result::Measurement::is_valid)
     }
 }

@@ -8,7 +8,7 @@ use super::{
     cells, columns, details, eda, facts, highlights, maps, metadata, pairs, plots, points, published, words,
 };
 use crate::curve::Curve;
-use crate::result::{Cell, DoubtKind, Run};
+use crate::result::{CaveatKind, Cell, Run};
 use crate::scenario::{Scenario, Series, Work};
 
 impl Report {
@@ -23,7 +23,7 @@ impl Report {
             stamps: facts::stamps(run),
             highlights: highlights::of_run(run),
             facts: facts::of_run(run),
-            doubts: run.doubts.iter().map(words::doubt).collect(),
+            doubts: run.caveats.iter().map(words::doubt).collect(),
             scaled: run.scaled.clone(),
             plots: maps::blocks_and_mixes(&run.scenario, &run.cells),
             sections: sections.chain(pairs::sections(run)).collect(),
@@ -167,13 +167,13 @@ const VARIATION: &str = "variation: repetitions differ, standard deviation above
 /// Each doubt once, with the points that have it.
 fn doubts_of(cells: &[&Cell], varying: &[Axis]) -> Vec<String> {
     let mut doubts: Vec<(String, Vec<String>)> = Vec::new();
-    let varies = |cell: &&&Cell| words::doubts(cell).iter().any(|doubt| doubt.kind == DoubtKind::Variation);
+    let varies = |cell: &&&Cell| words::doubts(cell).iter().any(|doubt| doubt.kind == CaveatKind::Variation);
     // How much each varies, the tables say.
     let several_vary = cells.iter().filter(varies).count() > 1;
     for cell in cells {
         for doubt in words::doubts(cell) {
             let text = match doubt.kind {
-                DoubtKind::Variation if several_vary => VARIATION.to_owned(),
+                CaveatKind::Variation if several_vary => VARIATION.to_owned(),
                 _ => words::doubt(doubt),
             };
             let name = axes::label(&cell.point, varying);

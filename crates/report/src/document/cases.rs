@@ -51,13 +51,13 @@ fn stamps(runs: &[Run]) -> Vec<String> {
 
 /// What makes a case doubtful, and of how many of its points there is more in its own report.
 fn doubts(run: &Run) -> Vec<String> {
-    let doubtful = run.cells.iter().filter(|cell| !cell.doubts.is_empty()).count();
+    let doubtful = run.cells.iter().filter(|cell| !cell.caveats.is_empty()).count();
     let of_points = match doubtful {
         0 => None,
         1 => Some("1 point is doubtful, see its own report".to_owned()),
         many => Some(format!("{many} points are doubtful, see its own report")),
     };
-    let of_run = run.doubts.iter().map(super::words::doubt);
+    let of_run = run.caveats.iter().map(super::words::doubt);
     of_run.chain(of_points).map(|doubt| format!("{}: {doubt}", name(run))).collect()
 }
 

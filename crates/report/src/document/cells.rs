@@ -2,7 +2,7 @@
 
 use super::table::{Table, Value};
 use super::{facts, figures, published, words};
-use crate::result::{Cell, DoubtKind, Latency, Run, Spread};
+use crate::result::{CaveatKind, Cell, Latency, Run, Spread};
 use crate::scenario::{Series, Work};
 
 /// What sets a cell apart, before its figures.
@@ -86,7 +86,7 @@ fn row(run: &Run, series: &Series, cell: &Cell) -> Vec<Value> {
         row.extend(all.map(|value| if is_known { exact(value, 4) } else { Value::Nothing }));
     }
     row.push(beside(series, cell).into());
-    let mut kinds: Vec<DoubtKind> = words::doubts(cell).iter().map(|doubt| doubt.kind).collect();
+    let mut kinds: Vec<CaveatKind> = words::doubts(cell).iter().map(|doubt| doubt.kind).collect();
     kinds.sort_unstable();
     kinds.dedup();
     row.push(kinds.into_iter().map(words::kind).collect::<Vec<_>>().join("; ").into());

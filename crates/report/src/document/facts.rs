@@ -3,7 +3,7 @@
 use super::table::Value;
 use super::words;
 use crate::curve::SET_RATE;
-use crate::result::{DoubtKind, Durability, ExportRule, Limits, Run, SmbFacts, VolumeFacts};
+use crate::result::{CaveatKind, Durability, ExportRule, Limits, Run, SmbFacts, VolumeFacts};
 use crate::scenario::limits::BLOCK_MAX;
 use crate::scenario::{Cache, Depth, Pattern, Preset, Series, Stability, Work};
 use crate::units::show_size;
@@ -124,7 +124,7 @@ fn preset(preset: Preset) -> &'static str {
 /// What stands at the top in large letters.
 pub(super) fn stamps(run: &Run) -> Vec<String> {
     let mut stamps = Vec::new();
-    let co_located = run.doubts.iter().any(|doubt| doubt.kind == DoubtKind::CoLocated);
+    let co_located = run.caveats.iter().any(|doubt| doubt.kind == CaveatKind::CoLocated);
     if run.target.co_located || co_located {
         stamps.push("co-located: client and server share a host; this is not a volume's envelope".to_owned());
     }

@@ -7,7 +7,7 @@ use super::facts::Fact;
 use super::table::Value;
 use super::{details, eda, metadata, pairs, words};
 use crate::curve::Curve;
-use crate::result::{Cell, DoubtKind, Measurement, Run};
+use crate::result::{CaveatKind, Cell, Measurement, Run};
 use crate::scenario::{Series, Work};
 
 /// What was measured, and then every series that has cells.
@@ -80,9 +80,9 @@ fn limit(run: &Run, cells: &[&Cell]) -> Option<String> {
 fn believable(cells: &[&Cell]) -> Vec<String> {
     let void = cells.iter().filter(|cell| !cell.has_result()).count();
     let void = (void > 0).then(|| format!("{void} of {} points without a result", cells.len()));
-    let mut kinds: Vec<DoubtKind> =
+    let mut kinds: Vec<CaveatKind> =
         cells.iter().flat_map(|cell| words::doubts(cell)).map(|doubt| doubt.kind).collect();
-    kinds.retain(|kind| !matches!(kind, DoubtKind::Void | DoubtKind::CoLocated));
+    kinds.retain(|kind| !matches!(kind, CaveatKind::Void | CaveatKind::CoLocated));
     kinds.sort_unstable();
     kinds.dedup();
     let others: Vec<&str> = kinds.into_iter().map(words::kind).collect();

@@ -1,7 +1,7 @@
 //! Runs as a real one would be, from seeded randomness; for tests.
 
 use crate::result::{
-    Cell, ClientResult, Direction, Distribution, Doubt, DoubtKind, Durability, FORMAT, Limits, Machine,
+    Caveat, CaveatKind, Cell, ClientResult, Direction, Distribution, Durability, FORMAT, Limits, Machine,
     MachineUse, Measurement, Operation, Probe, Run, Second, ServerSide, Summary, TargetFacts, VolumeFacts,
 };
 use crate::scenario::{self, Depth, Point, Preset, Scenario, Search, Series};
@@ -125,7 +125,7 @@ impl Sample {
             working_sets: Vec::new(),
             scaled: vec!["working set 6 TiB → 48 GiB: the volume has 60 GiB".to_owned()],
             cells,
-            doubts: Vec::new(),
+            caveats: Vec::new(),
         }
     }
 
@@ -151,7 +151,7 @@ impl Sample {
             })
             .collect();
         let summary = Summary::of(&measurements);
-        Cell { series: index, point, search, measurements, summary, doubts: Vec::new() }
+        Cell { series: index, point, search, measurements, summary, caveats: Vec::new() }
     }
 
     fn measurement(
@@ -310,14 +310,14 @@ pub fn gcnv() -> Run {
     let mut scenario = scenario::by_name("gcnv-scale-out").unwrap();
     scenario.keep(|series| !series.name.starts_with("Flex"));
     let mut run = Sample::default().run(scenario, &cloud);
-    let doubt = Doubt::new(DoubtKind::NotSteady, "30 seconds differ by 27 % of their mean, at most 20 %");
-    run.cells[6].doubts.push(doubt.clone());
-    run.cells[7].doubts.push(doubt);
-    let void = Doubt::new(DoubtKind::Void, "3 of 51200 reads were answered NFS3ERR_IO");
-    run.cells[13].doubts.push(void);
+    let doubt = Caveat::new(CaveatKind::NotSteady, "30 seconds differ by 27 % of their mean, at most 20 %");
+    run.cells[6].caveats.push(doubt.clone());
+    run.cells[7].caveats.push(doubt);
+    let void = Caveat::new(CaveatKind::Void, "3 of 51200 reads were answered NFS3ERR_IO");
+    run.cells[13].caveats.push(void);
     run.cells[13].measurements[0].errors.insert("read NFS3ERR_IO".to_owned(), 3);
     run.cells[13].measurements[0].error_details.push("offset 8192 of <client-0>/file-3".to_owned());
-    run.doubts.push(Doubt::new(DoubtKind::CoLocated, "10.0.0.4 is an address of this host"));
+    run.caveats.push(Caveat::new(CaveatKind::CoLocated, "10.0.0.4 is an address of this host"));
     run.target.co_located = true;
     run
 }

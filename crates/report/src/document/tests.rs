@@ -2,10 +2,10 @@
 
 use super::table::{Table, Value};
 use super::*;
-use crate::result::{Cell, Run};
 use crate::result::{
-    Direction, Distribution, Doubt, DoubtKind, FORMAT, Measurement, Operation, Summary, TargetFacts,
+    Caveat, CaveatKind, Direction, Distribution, FORMAT, Measurement, Operation, Summary, TargetFacts,
 };
+use crate::result::{Cell, Run};
 use crate::scenario::{Pattern, Point, Preset, Scenario, Series, Stability};
 
 /// Operations of 64 KiB in ten seconds that all took so many milliseconds.
@@ -21,7 +21,7 @@ fn cell(read_percent: u8, reads: u64, writes: u64) -> Cell {
     let point =
         Point { block: 64 << 10, read_percent, clients: 6, connections: 16, depth: 4, ..Point::default() };
     let summary = Summary::of(&measurements);
-    Cell { series: 0, point, search: Vec::new(), measurements, summary, doubts: Vec::new() }
+    Cell { series: 0, point, search: Vec::new(), measurements, summary, caveats: Vec::new() }
 }
 
 /// Five mixes with round figures, one of them without a result.
@@ -44,8 +44,8 @@ fn small() -> Run {
         cell(25, 90_000, 270_000),
         cell(0, 0, 320_000),
     ];
-    cells[3].doubts.push(Doubt::new(DoubtKind::Void, "2 reads were short"));
-    cells[4].doubts.push(Doubt::new(DoubtKind::Variation, "5.5 % between repetitions"));
+    cells[3].caveats.push(Caveat::new(CaveatKind::Void, "2 reads were short"));
+    cells[4].caveats.push(Caveat::new(CaveatKind::Variation, "5.5 % between repetitions"));
     Run {
         format: FORMAT.to_owned(),
         version: "0.1.0".to_owned(),
@@ -73,7 +73,7 @@ fn small() -> Run {
         working_sets: Vec::new(),
         scaled: Vec::new(),
         cells,
-        doubts: Vec::new(),
+        caveats: Vec::new(),
     }
 }
 
@@ -227,7 +227,7 @@ fn names_from_elsewhere_stay_text() {
     run.target.target = evil.to_owned();
     run.machines[0].host = evil.to_owned();
     run.scaled = vec![evil.to_owned()];
-    run.cells[0].doubts.push(Doubt::new(DoubtKind::Other, evil));
+    run.cells[0].caveats.push(Caveat::new(CaveatKind::Other, evil));
     let machine = run.cells[0].measurements[0].wire.clone();
     run.cells[0].measurements[0].wire = machine.into_values().map(|calls| (evil.to_owned(), calls)).collect();
     let report = Report::of(&run);
@@ -454,7 +454,7 @@ fn a_run_that_ended_early_is_reported_as_far_as_it_went() {
 #[test]
 fn nothing_is_a_gain_over_no_result() {
     let mut run = sample::connections();
-    run.cells[0].doubts.push(Doubt::new(DoubtKind::Void, "connections were lost"));
+    run.cells[0].caveats.push(Caveat::new(CaveatKind::Void, "connections were lost"));
     let report = Report::of(&run);
     let tables = &report.sections[0].tables;
     assert!(rows_of(&tables[0], "Gain").is_empty());

@@ -3,28 +3,28 @@
 use envelope::Shape;
 
 use super::table::Value;
-use crate::result::{Cell, Doubt, DoubtKind, Limits, VolumeFacts};
+use crate::result::{Caveat, CaveatKind, Cell, Limits, VolumeFacts};
 use crate::units::show_size;
 
 /// A kind of doubt in a word or two.
-pub fn kind(kind: DoubtKind) -> &'static str {
+pub fn kind(kind: CaveatKind) -> &'static str {
     match kind {
-        DoubtKind::Void => "void",
-        DoubtKind::ClientLimited => "client-limited",
-        DoubtKind::NotSteady => "not steady",
-        DoubtKind::Variation => "variation",
-        DoubtKind::CacheMixed => "cache mixed",
-        DoubtKind::Short => "short",
-        DoubtKind::CoLocated => "co-located",
-        DoubtKind::UnlikePage => "unlike the page",
-        DoubtKind::Other => "see below",
+        CaveatKind::Void => "void",
+        CaveatKind::ClientLimited => "client-limited",
+        CaveatKind::NotSteady => "not steady",
+        CaveatKind::Variation => "variation",
+        CaveatKind::CacheMixed => "cache mixed",
+        CaveatKind::Short => "short",
+        CaveatKind::CoLocated => "co-located",
+        CaveatKind::UnlikePage => "unlike the page",
+        CaveatKind::Other => "see below",
     }
 }
 
 /// Everything that makes a cell doubtful, also in one repetition alone.
-pub fn doubts(cell: &Cell) -> Vec<&Doubt> {
-    let mut all: Vec<&Doubt> = Vec::new();
-    for doubt in cell.doubts.iter().chain(cell.measurements.iter().flat_map(|one| &one.doubts)) {
+pub fn doubts(cell: &Cell) -> Vec<&Caveat> {
+    let mut all: Vec<&Caveat> = Vec::new();
+    for doubt in cell.caveats.iter().chain(cell.measurements.iter().flat_map(|one| &one.caveats)) {
         if !all.contains(&doubt) {
             all.push(doubt);
         }
@@ -34,17 +34,17 @@ pub fn doubts(cell: &Cell) -> Vec<&Doubt> {
 
 /// The kinds of a cell's doubts, each once. That a host is shared is said of the whole run.
 pub(super) fn doubt_kinds(cell: &Cell) -> String {
-    let mut kinds: Vec<DoubtKind> = doubts(cell).iter().map(|doubt| doubt.kind).collect();
-    kinds.retain(|kind| *kind != DoubtKind::CoLocated);
+    let mut kinds: Vec<CaveatKind> = doubts(cell).iter().map(|doubt| doubt.kind).collect();
+    kinds.retain(|kind| *kind != CaveatKind::CoLocated);
     kinds.sort_unstable();
     kinds.dedup();
     kinds.into_iter().map(kind).collect::<Vec<_>>().join(", ")
 }
 
 /// A doubt as a sentence.
-pub(super) fn doubt(doubt: &Doubt) -> String {
+pub(super) fn doubt(doubt: &Caveat) -> String {
     match doubt.kind {
-        DoubtKind::Other => doubt.text.clone(),
+        CaveatKind::Other => doubt.text.clone(),
         of_kind => format!("{}: {}", kind(of_kind), doubt.text),
     }
 }

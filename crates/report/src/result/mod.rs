@@ -54,7 +54,8 @@ pub struct Run {
     /// The points, in the scenario's order.
     pub cells: Vec<Cell>,
     /// What makes the whole doubtful. What makes one cell doubtful is there.
-    pub doubts: Vec<Doubt>,
+    #[serde(rename = "doubts")]
+    pub caveats: Vec<Caveat>,
 }
 
 /// What is known of the target.
@@ -216,7 +217,8 @@ pub struct Cell {
     /// Means over the repetitions.
     pub summary: Summary,
     /// What makes it doubtful.
-    pub doubts: Vec<Doubt>,
+    #[serde(rename = "doubts")]
+    pub caveats: Vec<Caveat>,
 }
 
 /// A short measurement on the way to the right number of calls in flight.
@@ -300,7 +302,8 @@ pub struct Measurement {
     /// The first of them in words.
     pub error_details: Vec<String>,
     /// What makes it doubtful.
-    pub doubts: Vec<Doubt>,
+    #[serde(rename = "doubts")]
+    pub caveats: Vec<Caveat>,
 }
 
 /// What kind of operation it is.
@@ -416,9 +419,9 @@ pub struct ServerSide {
 
 /// What makes figures doubtful.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Doubt {
+pub struct Caveat {
     /// What kind.
-    pub kind: DoubtKind,
+    pub kind: CaveatKind,
     /// In words, with figures.
     pub text: String,
 }
@@ -426,7 +429,7 @@ pub struct Doubt {
 /// Kinds of doubts; `Void` takes away the result, the others qualify it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum DoubtKind {
+pub enum CaveatKind {
     /// No result: errors, short transfers, wrong data, lost connections, a mix that was not realized.
     Void,
     /// The clients were the limit, not the server.
@@ -471,7 +474,8 @@ pub struct Part {
     /// See [`Measurement::error_details`].
     pub error_details: Vec<String>,
     /// What the generator itself noticed.
-    pub doubts: Vec<Doubt>,
+    #[serde(rename = "doubts")]
+    pub caveats: Vec<Caveat>,
 }
 
 /// Why a text is not the file of a run.
@@ -534,9 +538,9 @@ impl Extend<Pace> for Pace {
     }
 }
 
-impl Doubt {
+impl Caveat {
     /// A doubt of this kind.
-    pub fn new(kind: DoubtKind, text: impl Into<String>) -> Self {
+    pub fn new(kind: CaveatKind, text: impl Into<String>) -> Self {
         Self { kind, text: text.into() }
     }
 }
@@ -615,7 +619,7 @@ impl Measurement {
 
     /// Whether it counts: nothing takes its result away.
     pub fn is_valid(&self) -> bool {
-        self.doubts.iter().all(|doubt| doubt.kind != DoubtKind::Void)
+        self.caveats.iter().all(|doubt| doubt.kind != CaveatKind::Void)
     }
 
     fn of(&self, direction: Option<Direction>) -> impl Iterator<Item = &Operation> {

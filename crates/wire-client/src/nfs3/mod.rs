@@ -30,7 +30,7 @@ impl Nfs3 {
     pub(crate) fn mount(target: &Target, identity: &Identity) -> Result<Self, Error> {
         let mut mountd = Connection::open(target.mount_address()?, identity.clone())?;
         let path = mount::DirPath(target.export.as_bytes());
-        let mut results = mountd.call((mount::PROGRAM, mount::VERSION), mount::Procedure::MNT.0, &path)?;
+        let mut results = mountd.call(mount::PROGRAM, mount::VERSION, mount::Procedure::MNT.0, &path)?;
         let root = match MountReply::decode(&mut results)? {
             MountReply::Ok(ok) => Handle(ok.fhandle.to_vec()),
             MountReply::Err(status) => {
@@ -168,7 +168,7 @@ impl Nfs3 {
         object: impl fmt::Debug,
         arguments: &impl Encode,
     ) -> Result<O, Error> {
-        let mut results = self.connection.call((PROGRAM, VERSION), procedure.0, arguments)?;
+        let mut results = self.connection.call(PROGRAM, VERSION, procedure.0, arguments)?;
         match Reply::<O, F>::decode(&mut results)? {
             Reply::Ok(ok) => Ok(ok),
             Reply::Err(status, _) => Err(Error::Refused {

@@ -32,7 +32,7 @@ impl LeaseKeeper {
             (self.clients, self.thread) = (Some(sender), Some(thread));
         }
         if let Some(clients) = &self.clients {
-            // The thread ends only after the sender.
+            // The receiver lives until this sender is dropped.
             _ = clients.send(client);
         }
         Ok(())

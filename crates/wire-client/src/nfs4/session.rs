@@ -23,7 +23,7 @@ use crate::object::Handle;
 use crate::rpc::{Connection, Identity, first_xid};
 use crate::target::Target;
 
-/// Room in a request or a reply for everything but data.
+/// Bytes of a request or a reply besides data.
 pub(super) const OVERHEAD: u32 = 4 << 10;
 /// Most bytes of data requested for one call.
 const DATA_MAX: u32 = 1 << 20;
@@ -95,7 +95,7 @@ pub struct ClientState {
     pub reply_max: u32,
     opens: Vec<(Handle, Stateid)>,
     identity: Identity,
-    /// The server has discarded the client.
+    /// Whether the server has discarded the client.
     is_lost: bool,
 }
 
@@ -414,7 +414,7 @@ fn exchange(
     let mut arguments = CompoundHead { tag: b"", minorversion, operations: count }.to_bytes();
     let mut writer = Writer::new(&mut arguments);
     operations.iter().for_each(|operation| operation.encode(&mut writer));
-    connection.call((PROGRAM, VERSION), Procedure::COMPOUND.0, &Encoded(&arguments)).map(drop)
+    connection.call(PROGRAM, VERSION, Procedure::COMPOUND.0, &Encoded(&arguments)).map(drop)
 }
 
 struct Encoded<'a>(&'a [u8]);

@@ -223,7 +223,7 @@ fn join(dir: &Handle, name: &str) -> Handle {
 /// An entry of `FileDirectoryInformation`, MS-FSCC §2.4.10.
 fn parse_entry(dir: &Handle, entry: &[u8]) -> Result<DirEntry, Malformed> {
     let mut r = Reader::new(entry);
-    // The offset of the next entry, an index, four times.
+    // NextEntryOffset, FileIndex, and four times.
     r.skip(4 + 4 + 4 * 8)?;
     let (size, used) = (u64::decode(&mut r)?, u64::decode(&mut r)?);
     let is_directory = FileAttributes::decode(&mut r)?.contains(FileAttributes::DIRECTORY);

@@ -36,7 +36,6 @@ const FRAME_MAX: u32 = (8 << 20) + 4096;
 /// Most bytes of a READ or WRITE.
 const TRANSFER_MAX: u32 = 8 << 20;
 
-/// A reply to one request.
 #[derive(Clone, Copy, Debug)]
 pub struct Reply<'a> {
     pub header: Header,
@@ -71,7 +70,7 @@ pub struct Session {
     signing_algorithm: SigningAlgorithm,
     /// The hash of all messages of the set-up so far, MS-SMB2 §3.2.5.2.
     preauth: Preauth,
-    /// The same on all connections of a client.
+    /// One value for all connections of a client.
     client_guid: Guid,
     /// `Session.SigningKey`, which signs the binding of a further connection.
     signing_key: Option<Arc<signing::Key>>,
@@ -225,11 +224,12 @@ impl Session {
         let salt = random::<32>()?;
         let mut contexts =
             vec![NegotiateContext::Preauth { hash_algorithms: vec![HashAlgorithm::SHA_512], salt: &salt }];
-        // Servers may have only those go without signatures who could encrypt.
+        // Some servers accept unsigned messages only from clients that support encryption.
         let offered = cipher(protection).or((protection == Protection::None).then_some(Cipher::AES_128_GCM));
         contexts.extend(offered.map(|cipher| NegotiateContext::Encryption(vec![cipher])));
         let offered = match signing_algorithm(protection) {
-            // Its nonces are message ids, which begin anew on each connection, while what adds one is signed with the first one's key.
+            // GMAC nonces are message ids, which start over on each connection, while a binding is signed with the first
+            // connection's key.
             SigningAlgorithm::AES_GMAC if has_channels => SigningAlgorithm::AES_CMAC,
             algorithm => algorithm,
         };

@@ -19,27 +19,26 @@ use crate::driver::generator::{Generator, Reply, RunContext};
 use crate::error::Error;
 use crate::pattern::Payload;
 
-/// Most processes on a connection.
 pub(super) const WORKERS_MAX: usize = 1 << 14;
 
-/// A process at its connection.
+/// A process on its connection.
 #[derive(Debug)]
 pub(super) struct Worker {
     pub(super) process: Process,
     /// The number of the process among those of all job sets.
     pub(super) number: u64,
-    /// Good operations in the window.
+    /// Operations in the window that succeeded.
     pub(super) good: u64,
-    /// Counts the WRITEs, so that their data differs.
+    /// The number of WRITEs, which makes their data differ.
     generation: u32,
-    /// The buffer of the WRITE in flight.
+    /// The index of the buffer of the WRITE in flight.
     payload: Option<usize>,
     in_flight: bool,
-    /// When it had nothing to do any more.
+    /// The time since which the process has been idle.
     idle_since: u64,
 }
 
-/// What the calls of a client are made of.
+/// The protocol of a connection, with the state that its calls need.
 #[derive(Debug)]
 pub(super) enum Dialect {
     V3(Headers),
@@ -67,32 +66,29 @@ impl Dialect {
     }
 }
 
-/// The processes of a connection. Each has one slot.
+/// The processes of a connection, with a slot for each.
 #[derive(Debug)]
 pub(super) struct ProcessGenerator {
     pub(super) workers: Vec<Worker>,
-    /// Operations in the window that took no call.
+    /// Operations in the window without a call.
     pub(super) absorbed: u64,
-    /// Which of this generator's clients it is.
     client: usize,
     dialect: Dialect,
-    /// Payloads that belong to no call in flight.
+    /// Unused payload buffers.
     free: Vec<usize>,
-    /// Workers whose calls wait for credits.
-    starved: VecDeque<usize>,
-    /// Bytes of the largest WRITE.
+    awaiting_credits: VecDeque<usize>,
     transfer_max: usize,
     seed: u64,
 }
 
 impl Worker {
     pub(super) fn new(process: Process, number: u64) -> Self {
-        // It begins anywhere, so that a second run writes other data than the first.
+        // A random start, so that every run writes other data.
         let generation = first_xid();
         Self { process, number, good: 0, generation, payload: None, in_flight: false, idle_since: 0 }
     }
 
-    /// Which share of its rate it reached in a window of so many nanoseconds, in thousandths.
+    /// The share of its rate that the process reached in a window of this many nanoseconds, in thousandths.
     pub(super) fn share(&self, window: u64) -> u32 {
         let wanted = u128::from(self.process.population().role.rate) * u128::from(window);
         let share = u128::from(self.good) * 1000 * u128::from(SECOND_NS) / wanted.max(1);
@@ -109,10 +105,10 @@ impl ProcessGenerator {
         seed: u64,
     ) -> Self {
         let (free, starved) = (Vec::new(), VecDeque::new());
-        Self { workers, absorbed: 0, client, dialect, free, starved, transfer_max, seed }
+        Self { workers, absorbed: 0, client, dialect, free, awaiting_credits: starved, transfer_max, seed }
     }
 
-    /// Forgets what was counted; gives the workers.
+    /// Resets the counts; returns the workers.
     pub(super) fn restart(&mut self) -> &mut [Worker] {
         self.absorbed = 0;
         for worker in &mut self.workers {
@@ -121,8 +117,8 @@ impl ProcessGenerator {
         &mut self.workers
     }
 
-    /// Does what follows from an event: sends a call, or arms the timer of the worker's next operation.
-    fn follow(&mut self, index: usize, event: Event, calls: &mut Calls, context: &mut RunContext) {
+    /// Handles an event: sends a call, or arms the timer of the worker's next operation.
+    fn handle_event(&mut self, index: usize, event: Event, calls: &mut Calls, context: &mut RunContext) {
         let mut tidies = false;
         match event {
             Event::Call => return self.send(index, calls),
@@ -145,7 +141,7 @@ impl ProcessGenerator {
             Event::Failed { operation, what, detail } => {
                 context.counters.error(operation, &what, &format!("{what}, {detail}"));
             }
-            Event::Tidied => {}
+            Event::CleanedUp => {}
         }
         let worker = &mut self.workers[index];
         worker.idle_since = context.now;
@@ -156,34 +152,34 @@ impl ProcessGenerator {
             return;
         }
         let due = worker.process.due();
-        // Where it does not keep the next operation waiting.
-        if tidies && due > context.now && worker.process.tidy() {
+        // Only if that does not delay the next operation.
+        if tidies && due > context.now && worker.process.remove_surplus() {
             return self.send(index, calls);
         }
         context.arm(due, index);
     }
 
-    /// Sends the process's call, at once or when there are credits for it.
+    /// Sends the process's call, at once or when its credits suffice.
     fn send(&mut self, index: usize, calls: &mut Calls) {
         self.workers[index].in_flight = true;
-        if self.starved.is_empty() && self.affords(index, calls) {
+        if self.awaiting_credits.is_empty() && self.affords(index, calls) {
             self.push(index, calls);
         } else {
-            self.starved.push_back(index);
+            self.awaiting_credits.push_back(index);
         }
     }
 
-    /// Whether the process's call can be made now: over SMB it takes credits.
+    /// Whether the credits of SMB suffice for the process's call.
     fn affords(&self, index: usize, calls: &Calls) -> bool {
         let charge = || smb::call::charge(&self.workers[index].process.call());
         calls.channel().is_none_or(|channel| channel.affords(charge()))
     }
 
-    /// Sends the calls that waited for credits and have them now.
-    fn feed(&mut self, calls: &mut Calls) -> Result<(), Error> {
-        while let Some(&index) = self.starved.front() {
+    /// Sends the waiting calls for which credits suffice now.
+    fn issue_waiting(&mut self, calls: &mut Calls) -> Result<(), Error> {
+        while let Some(&index) = self.awaiting_credits.front() {
             if self.affords(index, calls) {
-                self.starved.pop_front();
+                self.awaiting_credits.pop_front();
                 self.push(index, calls);
             } else if calls.in_flight() == 0 {
                 return Err(Error::Protocol("everything is answered, and there are no credits".to_owned()));
@@ -214,13 +210,13 @@ impl ProcessGenerator {
                 calls.finish(start, index, payload, &[]);
             }
             Dialect::V4(encoder, slots) => {
-                let open = OpenId::stateid(worker.process.under());
+                let open = OpenId::stateid(worker.process.open_id());
                 let start = calls.begin(encoder.header());
                 calls.encode_with(|w| encoder.encode(&call, open, &mut slots[index], w));
                 calls.finish(start, index, payload, encoder.tail(call.kind()));
             }
             Dialect::Smb(in_flight) => {
-                let open = worker.process.under().and_then(OpenId::file_id);
+                let open = worker.process.open_id().and_then(OpenId::file_id);
                 smb::call::with_requests(&call, open, &mut in_flight[index], |requests| {
                     calls.send(index, requests, payload);
                 });
@@ -229,17 +225,17 @@ impl ProcessGenerator {
         worker.payload = payload.map(|(buffer, _)| buffer);
     }
 
-    /// The server wants the call to be made again later: it is, unless the load ends.
-    fn put_off(&mut self, index: usize, calls: &mut Calls, context: &mut RunContext) {
+    /// Schedules a repetition of the call, unless the load is ending.
+    fn defer(&mut self, index: usize, calls: &mut Calls, context: &mut RunContext) {
         if !context.is_ending() {
             return context.arm(context.now + RETRY_NS, self.workers.len() + index);
         }
-        self.workers[index].process.give_up();
-        self.leave(index, calls);
+        self.workers[index].process.abandon_call();
+        self.clean_up(index, calls);
     }
 
-    /// Closes what a worker that does nothing more has open.
-    fn leave(&mut self, index: usize, calls: &mut Calls) {
+    /// Closes the open files of a worker that makes no further operation.
+    fn clean_up(&mut self, index: usize, calls: &mut Calls) {
         if self.workers[index].process.release(true) {
             self.send(index, calls);
         }
@@ -254,20 +250,20 @@ impl Generator for ProcessGenerator {
     }
 
     fn begin(&mut self, index: usize, due: u64, calls: &mut Calls, context: &mut RunContext) {
-        // Behind the workers' timers come those of calls to be made again.
+        // Timers beyond the workers' are those of deferred calls.
         if let Some(index) = index.checked_sub(self.workers.len()) {
             return self.send(index, calls);
         }
         let worker = &mut self.workers[index];
         context.count_lateness(due.max(worker.idle_since));
         let event = worker.process.begin(context.now);
-        self.follow(index, event, calls, context);
+        self.handle_event(index, event, calls, context);
     }
 
     fn end(&mut self, calls: &mut Calls, _context: &mut RunContext) {
         for index in 0..self.workers.len() {
             if !self.workers[index].in_flight {
-                self.leave(index, calls);
+                self.clean_up(index, calls);
             }
         }
     }
@@ -287,14 +283,14 @@ impl Generator for ProcessGenerator {
         let event = match self.dialect.decode(call.kind(), index, &reply) {
             Ok(result) => worker.process.complete(result, context.now)?,
             Err(ReplyError::Later) => {
-                self.put_off(index, calls, context);
+                self.defer(index, calls, context);
                 return Ok(());
             }
             Err(ReplyError::Fault(Fault::Counted { what, detail })) => worker.process.failed(what, detail),
             Err(ReplyError::Fault(Fault::Fatal(wrong))) => return Err(wrong),
         };
-        self.follow(index, event, calls, context);
-        self.feed(calls)
+        self.handle_event(index, event, calls, context);
+        self.issue_waiting(calls)
     }
 }
 

@@ -1,4 +1,4 @@
-//! A process over NFSv4.1 whose server puts calls off, and the end of its load.
+//! A process over NFSv4.1 whose server answers NFS4ERR_DELAY, and the end of its load.
 
 use std::time::Duration;
 
@@ -25,7 +25,6 @@ use crate::job::Control;
 use crate::pattern::FileOffset;
 
 const OPEN: Stateid = Stateid { seqid: 1, other: [9; 12] };
-/// When the load ends.
 const END: u64 = 3_600_000_000_000;
 
 /// One backend process over NFSv4.1 in a load of an hour.
@@ -33,9 +32,8 @@ struct Rig {
     generator: ProcessGenerator,
     calls: Calls,
     context: RunContext,
-    /// Bytes of the calls that were looked at.
+    /// Bytes of the calls that the test has read.
     looked: usize,
-    /// Replies so far.
     answered: u32,
 }
 
@@ -46,7 +44,7 @@ impl Rig {
         Self::with(Version::V41, dialect, 1, Calls::new(4, 4))
     }
 
-    /// So many such processes, in another version.
+    /// A rig with several processes, in another version.
     fn with(version: Version, dialect: Dialect, processes: usize, mut calls: Calls) -> Self {
         let handle = |number: u8| Handle::from(FileHandle(&[number]));
         let process = || {
@@ -64,13 +62,13 @@ impl Rig {
         Self { generator, calls, context: RunContext::new(counters), looked: 0, answered: 0 }
     }
 
-    /// A timer is due at a moment.
+    /// Fires a timer at a moment.
     fn due(&mut self, timer: usize, now: u64) {
         self.context.now = now;
         self.generator.begin(timer, now, &mut self.calls, &mut self.context);
     }
 
-    /// The calls since the last look, each by its last operation that is not about attributes and rights.
+    /// The calls since the last look, each by its last operation besides GETATTR and ACCESS.
     fn sent(&mut self) -> Vec<Op> {
         let unsent = self.calls.unsent();
         let is_main = |op: &Op| ![Op::GETATTR, Op::ACCESS].contains(op);
@@ -80,7 +78,7 @@ impl Rig {
         sent
     }
 
-    /// The call in flight is answered at a moment.
+    /// Answers the call in flight at a moment.
     fn answer(&mut self, now: u64, status: Status, results: &[OpReply<'_>]) {
         self.context.now = now;
         self.answered += 1;
@@ -103,7 +101,7 @@ impl Rig {
         self.answer(now, Status::OK, &[open, OpReply::Access(Result4::Ok(access)), attributes()]);
     }
 
-    /// The READ or WRITE in flight is done.
+    /// Answers the READ or WRITE in flight.
     fn moved(&mut self, now: u64) {
         let process = &self.generator.workers[0].process;
         match process.payload() {
@@ -123,7 +121,7 @@ impl Rig {
     }
 }
 
-/// Which file the READ in flight is of: handles are the files' numbers.
+/// The file of the READ in flight: handles are the files' numbers.
 fn read_file(process: &Process) -> u32 {
     match process.call() {
         Call::Read(arguments) => arguments.file.0[0].into(),
@@ -139,7 +137,7 @@ fn attributes() -> OpReply<'static> {
 const LATER: &[OpReply<'static>] = &[OpReply::Open(Result4::Err(Status::DELAY))];
 
 #[test]
-fn a_call_that_is_put_off_is_made_again_and_its_operation_counts_from_the_first() {
+fn deferred_call_is_repeated_and_timed_from_the_first() {
     let mut rig = Rig::new();
     rig.due(0, 1_000_000);
     assert_eq!(rig.sent(), [Op::OPEN]);
@@ -159,7 +157,7 @@ fn a_call_that_is_put_off_is_made_again_and_its_operation_counts_from_the_first(
 }
 
 #[test]
-fn the_end_closes_what_is_open_once() {
+fn end_closes_open_files_once() {
     let mut rig = Rig::new();
     rig.due(0, 1_000_000);
     rig.opened(2_000_000);
@@ -176,7 +174,7 @@ fn the_end_closes_what_is_open_once() {
 }
 
 #[test]
-fn what_is_under_way_at_the_end_is_finished_and_closed() {
+fn operation_under_way_at_the_end_finishes_and_closes() {
     let mut rig = Rig::new();
     rig.due(0, 1_000_000);
     rig.sent();
@@ -193,7 +191,7 @@ fn what_is_under_way_at_the_end_is_finished_and_closed() {
 }
 
 #[test]
-fn what_is_put_off_at_the_end_is_left_and_what_is_open_closed() {
+fn call_deferred_at_the_end_is_abandoned_and_file_closed() {
     let mut rig = Rig::new();
     rig.due(0, 1_000_000);
     rig.opened(2_000_000);
@@ -207,20 +205,20 @@ fn what_is_put_off_at_the_end_is_left_and_what_is_open_closed() {
     assert_eq!(rig.context.counters.done.0, 0);
 }
 
-/// A call that a process makes over SMB takes a credit of its connection at least.
+/// A call of a process over SMB costs at least one credit.
 #[test]
 fn calls_over_smb_wait_for_credits() {
     for (credits, sent) in [(0, 0), (1, 1), (2, 2)] {
         let dialect = Dialect::Smb(vec![InFlight::default(), InFlight::default()]);
-        let calls = Calls::new(4, 4).of_channel(Channel::with_credits(credits));
+        let calls = Calls::new(4, 4).with_channel(Channel::with_credits(credits));
         let mut rig = Rig::with(Version::Smb(Protection::None), dialect, 2, calls);
         rig.due(0, 1_000_000);
         rig.due(1, 1_000_000);
-        assert_eq!((rig.calls.in_flight(), rig.generator.starved.len()), (sent, 2 - sent));
+        assert_eq!((rig.calls.in_flight(), rig.generator.awaiting_credits.len()), (sent, 2 - sent));
         // Who waits is not begun again at the end, and where nothing is on its way nothing will come.
         rig.generator.end(&mut rig.calls, &mut rig.context);
-        assert_eq!((rig.calls.in_flight(), rig.generator.starved.len()), (sent, 2 - sent));
-        let fed = rig.generator.feed(&mut rig.calls);
+        assert_eq!((rig.calls.in_flight(), rig.generator.awaiting_credits.len()), (sent, 2 - sent));
+        let fed = rig.generator.issue_waiting(&mut rig.calls);
         assert_eq!(fed.is_err(), sent == 0, "{credits}: {fed:?}");
     }
 }

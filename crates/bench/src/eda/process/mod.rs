@@ -1,4 +1,4 @@
-//! One process: a state machine that is told the time and the replies, and says which call comes next.
+//! One process: a state machine that takes the time and the results of calls, and returns the next call.
 //!
 //! | operation | calls over NFSv3 |
 //! |---|---|
@@ -12,17 +12,15 @@
 //! | unlink, unlink-full | REMOVE |
 //! | chmod | SETATTR (mode) |
 //!
-//! READ and WRITE are several, one after the other, where the transfer is smaller than the operation. Where
-//! sequential operations are gathered, as a client's page cache does, they are fewer: a READ brings what the
-//! next operations want, and a WRITE takes what the last ones left. Then many operations need no call. Without
-//! a cache of attributes, write-file and read-file begin with GETATTR, as opening a file does
-//! (close-to-open). With one, the client is like one that mounts with `nocto,actimeo=600`: whatever a reply
-//! says of a file is known for ten minutes.
+//! An operation longer than the transfer takes several READs or WRITEs in turn. Gathered sequential operations take
+//! fewer, as with a client's page cache: a READ prefetches for the next operations, and a WRITE takes the data of the
+//! last ones, so that many operations need no call. Without an attribute cache, write-file and read-file begin with
+//! GETATTR, as opening a file does (close-to-open). With a cache, the client behaves as if mounted with
+//! `nocto,actimeo=600`: attributes from any reply stay valid for ten minutes.
 //!
-//! Over NFSv4 files are open where data moves: an operation on a small file begins with OPEN and ends with CLOSE,
-//! and create ends with CLOSE; a stream opens its file with the first operation on it and closes it with the last.
-//! OPEN tells of attributes and permissions, with and without a cache. Over SMB it is the same, and there is no LOOKUP: whatever
-//! is asked of a name is asked of what it opens.
+//! Over NFSv4 data moves in open files: an operation on a small file begins with OPEN and ends with CLOSE, and create ends
+//! with CLOSE; a stream opens its file with the first operation on it and closes it with the last. OPEN returns
+//! attributes and permissions, with and without a cache. SMB behaves the same, without LOOKUP: calls on a name open it.
 
 use nfs_wire::v3::{
     Access, AccessArgs, CommitArgs, CreateArgs, CreateHow, DirOpArgs, GetattrArgs, LookupArgs, MkdirArgs,
@@ -33,39 +31,37 @@ use wire_client::{Handle, Version};
 
 use super::mix::{Operation, SMALL_FILE};
 use super::numbers::name;
-use super::opens::{OpenFile, Opens, PLACES, access_of, place_of};
+use super::opens::{OPEN_SLOTS, OpenFile, Opens, access_of, open_slot_of};
 use super::population::{Content, Cursor, Name, Population, choose};
 use super::schedule::{Planned, Schedule};
 use crate::driver::fault::{Fault, counted};
 use crate::error::Error;
 use crate::pattern::{self, FileOffset};
 
-/// How long attributes are known, in nanoseconds (`actimeo=600`).
+/// Lifetime of cached attributes, in nanoseconds (`actimeo=600`).
 pub(super) const ATTRIBUTES_KNOWN_NS: u64 = 600_000_000_000;
-/// The unit in which data says where it belongs.
+/// Bytes of a unit of data that names its place.
 pub(super) const UNIT: usize = 4096;
 
-/// How a process speaks to the server.
+/// The parameters of a process's calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Settings {
-    /// In which version.
     pub version: Version,
     /// Largest READ, a multiple of 4 KiB.
     pub read_max: u32,
     /// Largest WRITE, a multiple of 4 KiB.
     pub write_max: u32,
-    /// How safe WRITEs are.
+    /// The stability of WRITEs.
     pub stable: StableHow,
-    /// Whether attributes are cached.
     pub attribute_cache: bool,
-    /// Bytes of the calls into which sequential operations are gathered, a multiple of 4 KiB; each operation
-    /// has calls of its own without.
+    /// Bytes of the calls into which sequential operations are gathered, a multiple of 4 KiB; without it, each
+    /// operation has its own calls.
     pub gather: Option<u32>,
 }
 
 #[cfg(test)]
 impl Settings {
-    /// Attributes are cached, and calls are long.
+    /// Settings with cached attributes and long calls.
     pub(super) const fn cached(version: Version) -> Self {
         let (read_max, write_max) = (1 << 20, 1 << 20);
         let (stable, attribute_cache, gather) = (StableHow::Unstable, true, None);
@@ -73,49 +69,44 @@ impl Settings {
     }
 }
 
-/// What follows from a beginning or a reply.
+/// The consequence of a beginning or a reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Event {
-    /// [`Process::call`] is to be sent.
+    /// [`Process::call`] must be sent.
     Call,
-    /// The operation is done.
     Completed(Completed),
-    /// The operation failed; the process goes on with the next.
+    /// The operation failed; the process continues with the next.
     Failed {
-        /// Which, by its name.
         operation: &'static str,
-        /// The status, or what else is wrong.
+        /// The status, or another error.
         what: String,
-        /// In words.
         detail: String,
     },
-    /// A directory is tidied away, or a file closed; that was no operation.
-    Tidied,
+    /// A directory was removed, or a file closed, outside of any operation.
+    CleanedUp,
 }
 
-/// An operation that succeeded. Times are nanoseconds.
+/// A successful operation. Times are nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Completed {
-    /// Which.
     pub operation: Operation,
-    /// From the first call's sending to the last reply.
+    /// Time from the first call to the last reply.
     pub service: u64,
-    /// From when it was to begin to the last reply.
+    /// Time from the due time to the last reply.
     pub response: u64,
-    /// Bytes moved.
     pub bytes: u32,
-    /// Calls it took; none if the client knew the answer.
+    /// Calls of the operation; none if the client knew the answer.
     pub calls: u32,
 }
 
-/// What an operation works on.
+/// The object of an operation.
 #[derive(Clone, Copy, Debug)]
 enum Object {
-    /// One of the files laid out.
+    /// A file of the layout.
     File(usize),
     /// An empty file in the scratch directory.
     Spare(u32),
-    /// A directory there.
+    /// A directory in the scratch directory.
     Directory(u32),
 }
 
@@ -130,48 +121,46 @@ enum Step {
     Write,
     Commit,
     Create,
-    /// The reply to CREATE may lack the handle.
-    Find,
+    /// LOOKUP after CREATE, whose reply may lack the handle.
+    LookupCreated,
     Mkdir,
     Remove,
     Rmdir,
     Open,
-    /// The operation's end.
+    /// CLOSE at the end of an operation.
     Close,
-    /// A file in which no operation works any more is closed.
-    Leave,
+    /// CLOSE of a file without an operation.
+    CloseIdle,
 }
 
-/// A process.
 #[derive(Debug)]
 pub(super) struct Process {
     settings: Settings,
     schedule: Schedule,
     population: Population,
-    /// Of the schedule, what is next.
+    /// The next operation of the schedule.
     next: Planned,
-    /// What is being done.
+    /// The current operation.
     planned: Planned,
     step: Step,
     object: Object,
     name: Name,
     opens: Opens,
-    /// Which of them is being closed.
+    /// The slot of the file that is being closed.
     closing: usize,
     sent: u64,
     offset: u64,
     length: u32,
     moved: u32,
-    /// Bytes of the operation; those of its calls differ where operations are gathered.
+    /// Bytes of the operation; gathered calls have other lengths.
     bytes: u32,
     calls: u32,
     verf: Option<WriteVerf>,
-    /// How often the server's verifier changed: it restarted, and what was not committed may be lost.
+    /// Changes of the server's verifier: it restarted, and uncommitted data may be lost.
     pub restarts: u64,
 }
 
 impl Process {
-    /// A process that has done nothing yet.
     pub(super) fn new(settings: Settings, mut schedule: Schedule, population: Population) -> Self {
         let next = schedule.next_planned();
         Self {
@@ -196,30 +185,27 @@ impl Process {
         }
     }
 
-    /// Begins `schedule` from its start; nothing is known of any file any more.
+    /// Restarts with `schedule` and without cached attributes.
     pub(super) fn restart(&mut self, schedule: Schedule) {
         self.schedule = schedule;
         self.next = self.schedule.next_planned();
         self.population.files.iter_mut().for_each(|file| file.known_until = 0);
     }
 
-    /// When the next operation is to begin.
     #[inline]
     pub(super) fn due(&self) -> u64 {
         self.next.due
     }
 
-    /// In which version it speaks.
     pub(super) fn version(&self) -> Version {
         self.settings.version
     }
 
-    /// The files.
     pub(super) fn population(&self) -> &Population {
         &self.population
     }
 
-    /// Begins the next operation, however late it is. Nothing may be outstanding.
+    /// Begins the next operation, even if it is late. No call may be in flight.
     pub(super) fn begin(&mut self, now: u64) -> Event {
         self.planned = std::mem::replace(&mut self.next, self.schedule.next_planned());
         (self.sent, self.moved, self.calls) = (now, 0, 0);
@@ -233,40 +219,40 @@ impl Process {
             Object::Directory(serial) => Name::new(b'd', serial),
         };
         match self.first_step(now) {
-            Some(step) => self.take(step),
-            None => self.done(now),
+            Some(step) => self.issue(step),
+            None => self.complete_operation(now),
         }
     }
 
-    /// Begins to close a file in which no operation works any more, if one is open: that of an operation that
-    /// failed, and where the load ends those of the streams. Nothing may be outstanding.
+    /// Begins to close an idle file: after a failed operation, or a stream's file at the end of the load. No call may
+    /// be in flight.
     pub(super) fn release(&mut self, is_ending: bool) -> bool {
-        let Some(place) = self.opens.first(if is_ending { PLACES } else { 1 }) else { return false };
+        let Some(place) = self.opens.first(if is_ending { OPEN_SLOTS } else { 1 }) else { return false };
         self.closing = place;
-        self.take(Step::Leave);
+        self.issue(Step::CloseIdle);
         true
     }
 
-    /// The call in flight is not made again although the server wants that.
-    pub(super) fn give_up(&mut self) {
-        if matches!(self.step, Step::Close | Step::Leave) {
+    /// Gives up the repetition of a deferred call.
+    pub(super) fn abandon_call(&mut self) {
+        if matches!(self.step, Step::Close | Step::CloseIdle) {
             self.opens.clear(self.closing);
         }
     }
 
-    /// Begins to remove a directory that is not needed any more, if there is one. Nothing may be outstanding.
-    pub(super) fn tidy(&mut self) -> bool {
+    /// Begins to remove a surplus directory, if there is one. No call may be in flight.
+    pub(super) fn remove_surplus(&mut self) -> bool {
         let Some(serial) = self.population.surplus() else { return false };
         (self.object, self.name) = (Object::Directory(serial), Name::new(b'd', serial));
-        self.take(Step::Rmdir);
+        self.issue(Step::Rmdir);
         true
     }
 
-    /// The call that is to be sent, or that is in flight.
+    /// The call to be sent, or in flight.
     pub(super) fn call(&self) -> Call<'_> {
         let (object, what) = (self.handle().wire(), self.operand());
         match self.step {
-            Step::Lookup | Step::Find => Call::Lookup(LookupArgs { what }),
+            Step::Lookup | Step::LookupCreated => Call::Lookup(LookupArgs { what }),
             Step::Getattr => Call::Getattr(GetattrArgs { object }),
             Step::Access => {
                 let access = Access::READ | Access::MODIFY | Access::EXTEND | Access::EXECUTE;
@@ -301,42 +287,42 @@ impl Process {
             Step::Open => {
                 let Planned { operation, .. } = self.planned;
                 let access = access_of(operation, self.settings.version).unwrap_or_default();
-                let owner = u8::try_from(place_of(operation)).unwrap_or(0);
+                let owner = u8::try_from(open_slot_of(operation)).unwrap_or(0);
                 Call::Open(OpenHead { file: object, access, owner })
             }
-            Step::Close | Step::Leave => {
+            Step::Close | Step::CloseIdle => {
                 Call::Close(self.opens.get(self.closing).map_or(object, |open| open.file.wire()))
             }
         }
     }
 
-    /// The open file in which that is done.
-    pub(super) fn under(&self) -> Option<OpenId> {
+    /// The open file of the call.
+    pub(super) fn open_id(&self) -> Option<OpenId> {
         let place = match self.step {
-            Step::Close | Step::Leave => self.closing,
-            _ => place_of(self.planned.operation),
+            Step::Close | Step::CloseIdle => self.closing,
+            _ => open_slot_of(self.planned.operation),
         };
         self.opens.get(place).map(|open| open.id)
     }
 
-    /// Which data a WRITE is to carry: so many bytes for this position.
+    /// The position and length of a WRITE's data.
     pub(super) fn payload(&self) -> Option<(FileOffset, u32)> {
         let (_, count) = self.extent();
         (self.step == Step::Write).then(|| (self.position(), count))
     }
 
-    /// Takes what the reply to the call in flight brought.
+    /// Takes the result of the call in flight.
     ///
     /// # Errors
     /// What no server may send, or data that belongs elsewhere.
     pub(super) fn complete(&mut self, result: CallResult<'_>, now: u64) -> Result<Event, Error> {
-        match self.judge(result) {
+        match self.check(result) {
             Ok(()) => {
                 self.apply(result, now);
                 Ok(match self.following() {
-                    Some(step) => self.take(step),
-                    None if matches!(self.step, Step::Rmdir | Step::Leave) => Event::Tidied,
-                    None => self.done(now),
+                    Some(step) => self.issue(step),
+                    None if matches!(self.step, Step::Rmdir | Step::CloseIdle) => Event::CleanedUp,
+                    None => self.complete_operation(now),
                 })
             }
             Err(Fault::Counted { what, detail }) => Ok(self.failed(what, detail)),
@@ -344,17 +330,17 @@ impl Process {
         }
     }
 
-    /// The call in flight was not executed: `what` is wrong.
+    /// Fails the operation, whose call was not executed.
     pub(super) fn failed(&mut self, what: String, detail: String) -> Event {
         let detail = format!("{} {}: {detail}", name(&self.call(), self.settings.version), self.name.text());
         let mut operation = self.planned.operation.name();
-        // Neither is tried again.
+        // Neither removal nor close is repeated.
         match self.step {
             Step::Rmdir => {
                 operation = "rmdir";
                 self.population.made.pop_front();
             }
-            Step::Leave => {
+            Step::CloseIdle => {
                 operation = "close";
                 self.opens.clear(self.closing);
             }
@@ -364,16 +350,16 @@ impl Process {
         Event::Failed { operation, what, detail }
     }
 
-    fn take(&mut self, step: Step) -> Event {
+    fn issue(&mut self, step: Step) -> Event {
         self.step = step;
         if step == Step::Close {
-            self.closing = place_of(self.planned.operation);
+            self.closing = open_slot_of(self.planned.operation);
         }
         self.calls += 1;
         Event::Call
     }
 
-    fn done(&mut self, now: u64) -> Event {
+    fn complete_operation(&mut self, now: u64) -> Event {
         let (bytes, file_bytes) = (self.bytes, self.population.role.file_bytes);
         if let Some(cursor) = self.stream() {
             cursor.pass(bytes, file_bytes);
@@ -387,7 +373,7 @@ impl Process {
         })
     }
 
-    /// Chooses the object and the bytes of it.
+    /// Chooses the object and the extent of the operation.
     fn choose_object(&mut self) -> Option<Object> {
         let Planned { operation, bytes, draw, .. } = self.planned;
         let files = &mut self.population;
@@ -438,7 +424,7 @@ impl Process {
         let operation = self.planned.operation;
         let file = self.file();
         let known = cached && file.is_some_and(|file| now < file.known_until);
-        if access_of(operation, version).is_some() && self.opens.get(place_of(operation)).is_none() {
+        if access_of(operation, version).is_some() && self.opens.get(open_slot_of(operation)).is_none() {
             return Some(Step::Open);
         }
         match operation {
@@ -461,7 +447,7 @@ impl Process {
         }
     }
 
-    /// How an operation on data begins once its file is open; `None` where gathering leaves it nothing to do.
+    /// The first step of a data operation after OPEN; `None` where gathering leaves nothing to call.
     fn transfer(&self) -> Option<Step> {
         match self.planned.operation {
             Operation::WriteFile => Some(self.filling()),
@@ -471,19 +457,19 @@ impl Process {
         }
     }
 
-    /// The call after the one just answered and settled.
+    /// The call that follows the current one.
     fn following(&self) -> Option<Step> {
         let next = match self.step {
-            Step::Rmdir | Step::Leave => return None,
+            Step::Rmdir | Step::CloseIdle => return None,
             Step::Lookup => Some(Step::Getattr),
             Step::Getattr if self.planned.operation == Operation::Stat => None,
             Step::Getattr | Step::Open => self.transfer(),
             Step::Truncate => Some(Step::Write),
             Step::Read | Step::Write if self.moved < self.length => Some(self.step),
             Step::Write if self.planned.commits => Some(Step::Commit),
-            // Only a file that will be used again needs its handle.
+            // An empty file in the scratch directory is used by name only.
             Step::Create if self.file().is_some_and(|file| file.content == Content::Missing) => {
-                Some(Step::Find)
+                Some(Step::LookupCreated)
             }
             Step::Access
             | Step::Chmod
@@ -491,7 +477,7 @@ impl Process {
             | Step::Write
             | Step::Commit
             | Step::Create
-            | Step::Find
+            | Step::LookupCreated
             | Step::Mkdir
             | Step::Remove
             | Step::Close => None,
@@ -499,16 +485,16 @@ impl Process {
         next.or_else(|| self.closing())
     }
 
-    /// What is open is closed where the operation ends with it: a stream's file at its end.
+    /// The CLOSE that ends an operation; a stream's file closes at its end.
     fn closing(&self) -> Option<Step> {
-        let place = place_of(self.planned.operation);
+        let place = open_slot_of(self.planned.operation);
         let ends = self
             .cursor()
             .is_none_or(|cursor| cursor.offset + u64::from(self.bytes) == self.population.role.file_bytes);
         (self.opens.get(place).is_some() && ends).then_some(Step::Close)
     }
 
-    /// How write-file begins once the file is open.
+    /// The first step of write-file after OPEN.
     fn filling(&self) -> Step {
         match self.file() {
             Some(file) if file.content == Content::Full => Step::Truncate,
@@ -516,17 +502,17 @@ impl Process {
         }
     }
 
-    /// Whether a reply brought what was asked for.
-    fn judge(&mut self, result: CallResult<'_>) -> Result<(), Fault> {
+    /// Checks the result against the call.
+    fn check(&mut self, result: CallResult<'_>) -> Result<(), Fault> {
         match result {
-            CallResult::Read { count, data, eof } => self.judge_read(count, data, eof),
+            CallResult::Read { count, data, eof } => self.check_read(count, data, eof),
             CallResult::Written { count, committed, verf } => {
-                self.judge_write(count, committed)?;
-                self.note(verf);
+                self.check_write(count, committed)?;
+                self.note_verifier(verf);
                 Ok(())
             }
             CallResult::Committed(verf) => {
-                self.note(verf);
+                self.note_verifier(verf);
                 Ok(())
             }
             CallResult::Done | CallResult::Found(_) | CallResult::Opened(..) | CallResult::Listed(_) => {
@@ -535,7 +521,7 @@ impl Process {
         }
     }
 
-    fn judge_read(&self, count: u32, data: &[u8], eof: bool) -> Result<(), Fault> {
+    fn check_read(&self, count: u32, data: &[u8], eof: bool) -> Result<(), Fault> {
         let (offset, wanted) = self.extent();
         if count as usize != data.len() || count > wanted {
             let sent = data.len();
@@ -547,12 +533,12 @@ impl Process {
             let detail = format!("{count} of {wanted} bytes at {offset}, end of file: {eof}");
             return Err(counted("short".to_owned(), detail));
         }
-        // One unit of each READ: that is the wrong data's chance, at half a microsecond a call.
+        // Verifies one unit of each READ, which costs half a microsecond a call.
         pattern::verify(&data[..UNIT], UNIT, self.position(), None)
             .map_err(|wrong| Fault::Fatal(Error::Mismatch(wrong)))
     }
 
-    fn judge_write(&self, count: u32, committed: StableHow) -> Result<(), Fault> {
+    fn check_write(&self, count: u32, committed: StableHow) -> Result<(), Fault> {
         let (offset, wanted) = self.extent();
         if count != wanted {
             return Err(counted("short".to_owned(), format!("{count} of {wanted} bytes at {offset}")));
@@ -564,16 +550,16 @@ impl Process {
         Ok(())
     }
 
-    fn note(&mut self, verf: WriteVerf) {
+    fn note_verifier(&mut self, verf: WriteVerf) {
         if *self.verf.get_or_insert(verf) != verf {
             self.verf = Some(verf);
             self.restarts += 1;
         }
     }
 
-    /// Notes what a good reply means for the files.
+    /// Updates the files by a result.
     fn apply(&mut self, result: CallResult<'_>, now: u64) {
-        if matches!(self.step, Step::Close | Step::Leave) {
+        if matches!(self.step, Step::Close | Step::CloseIdle) {
             return self.opens.clear(self.closing);
         }
         let found = match result {
@@ -582,7 +568,7 @@ impl Process {
         };
         if let CallResult::Opened(id, _) = result {
             let file = found.clone().unwrap_or_else(|| self.handle().clone());
-            self.opens.set(place_of(self.planned.operation), OpenFile { file, id });
+            self.opens.set(open_slot_of(self.planned.operation), OpenFile { file, id });
         }
         if let Object::File(file) = self.object {
             self.settle_file(file, found, now);
@@ -624,7 +610,7 @@ impl Process {
                 (file.content, file.known_until, file.access_known) = (Content::Missing, 0, false);
                 files.missing.push_back(index);
             }
-            Step::Create | Step::Find => {
+            Step::Create | Step::LookupCreated => {
                 if let Some(handle) = found {
                     (file.handle, file.content) = (handle, Content::Empty);
                     files.missing.pop_front();
@@ -639,11 +625,11 @@ impl Process {
             | Step::Mkdir
             | Step::Rmdir
             | Step::Close
-            | Step::Leave => {}
+            | Step::CloseIdle => {}
         }
     }
 
-    /// Where the stream of a sequential operation is.
+    /// The cursor of a sequential operation.
     fn cursor(&self) -> Option<Cursor> {
         match self.planned.operation {
             Operation::SequentialRead => Some(self.population.reading),
@@ -652,7 +638,7 @@ impl Process {
         }
     }
 
-    /// The stream that a sequential operation moves on.
+    /// The stream of a sequential operation.
     fn stream(&mut self) -> Option<&mut Cursor> {
         match self.planned.operation {
             Operation::SequentialRead => Some(&mut self.population.reading),
@@ -668,12 +654,11 @@ impl Process {
         }
     }
 
-    /// The object's handle; what is in the scratch directory is never called by its own.
+    /// The object's handle. Objects in the scratch directory are used by name only.
     fn handle(&self) -> &Handle {
         self.file().map_or(&self.population.scratch, |file| &file.handle)
     }
 
-    /// The object's directory and name.
     fn operand(&self) -> DirOpArgs<'_> {
         let dir = match self.object {
             Object::File(file) => self.population.directory_of(file),
@@ -682,14 +667,13 @@ impl Process {
         DirOpArgs { dir: dir.wire(), name: self.name.bytes() }
     }
 
-    /// Offset and count of the READ or WRITE.
     fn extent(&self) -> (u64, u32) {
         let max = if self.step == Step::Read { self.settings.read_max } else { self.settings.write_max };
         let max = self.settings.gather.map_or(max, |gather| max.min(gather));
         (self.offset + u64::from(self.moved), (self.length - self.moved).min(max))
     }
 
-    /// Where the data of the READ or WRITE belongs.
+    /// The position of the READ's or WRITE's data.
     fn position(&self) -> FileOffset {
         let Object::File(file) = self.object else { return FileOffset { file: 0, offset: 0 } };
         let file = self.population.number + u32::try_from(file).unwrap_or(0);

@@ -1,4 +1,4 @@
-//! Steps a process through its operations over NFSv4: which files it has open when.
+//! Steps a process through its operations over NFSv4, and checks its open files.
 
 use super::*;
 use crate::eda::mix::{BACKEND, FRONTEND, LARGE_FILE};
@@ -10,14 +10,14 @@ use nfs_wire::v4::{ShareAccess, Stateid};
 const SETTINGS: Settings = Settings::cached(Version::V41);
 const VERF: WriteVerf = [7; 8];
 
-/// A process whose files have handles 0, 1, …, and what it has asked for.
+/// A process whose files have handles 0, 1, …, and its calls.
 struct Stepped {
     process: Process,
-    /// The next stateid that is given.
+    /// The seqid of the last stateid.
     opened: u32,
-    /// By the operations of NFSv4, each with the seqid of the stateid it is made under.
+    /// The calls by operation of NFSv4, each with the seqid of its stateid.
     calls: Vec<(String, u32)>,
-    /// The calls that are refused, by their number among all.
+    /// The indexes of refused calls.
     refused: Vec<usize>,
 }
 
@@ -31,7 +31,7 @@ impl Stepped {
         Self { process, opened: 0, calls: Vec::new(), refused: Vec::new() }
     }
 
-    /// Does an operation on file `draw` to its end; the calls that it took.
+    /// Runs an operation on file `draw`; returns its calls.
     fn does(&mut self, operation: Operation, draw: u64, commits: bool) -> Vec<(String, u32)> {
         self.calls.clear();
         self.process.next = Planned { due: 0, operation, bytes: operation.bytes(draw), commits, draw };
@@ -47,11 +47,11 @@ impl Stepped {
         self.calls.clone()
     }
 
-    /// Closes what is left open; the calls that it took.
+    /// Closes the open files; returns the calls.
     fn releases(&mut self, is_ending: bool) -> Vec<(String, u32)> {
         self.calls.clear();
         while self.process.release(is_ending) {
-            assert_eq!(self.answer(), Event::Tidied);
+            assert_eq!(self.answer(), Event::CleanedUp);
         }
         self.calls.clone()
     }
@@ -60,7 +60,7 @@ impl Stepped {
         let process = &mut self.process;
         let name = name(&process.call(), Version::V41).replace("OP_", "");
         let refused = self.refused.contains(&self.calls.len());
-        self.calls.push((name, OpenId::stateid(process.under()).seqid));
+        self.calls.push((name, OpenId::stateid(process.open_id()).seqid));
         if refused {
             return process.failed("NFS4ERR_IO".to_owned(), "refused".to_owned());
         }
@@ -94,7 +94,7 @@ fn calls(all: &[(&str, u32)]) -> Vec<(String, u32)> {
 }
 
 #[test]
-fn an_operation_on_a_small_file_opens_and_closes_it() {
+fn operation_on_a_small_file_opens_and_closes_it() {
     for attribute_cache in [true, false] {
         let mut stepped = Stepped::new(true, Settings { attribute_cache, ..SETTINGS });
         let read = stepped.does(Operation::ReadFile, 3, false);
@@ -111,7 +111,7 @@ fn an_operation_on_a_small_file_opens_and_closes_it() {
 }
 
 #[test]
-fn a_file_is_opened_for_what_is_done_with_it() {
+fn file_is_opened_with_the_access_of_its_operation() {
     for (operation, access) in
         [(Operation::RandomRead, ShareAccess::READ), (Operation::RandomWrite, ShareAccess::WRITE)]
     {
@@ -140,7 +140,7 @@ fn opening_a_file_tells_of_its_attributes_and_permissions() {
 }
 
 #[test]
-fn what_is_made_is_open_and_closed() {
+fn created_file_is_open_until_closed() {
     let mut stepped = Stepped::new(true, SETTINGS);
     stepped.process.next =
         Planned { due: 0, operation: Operation::Create, bytes: 0, commits: false, draw: 0 };
@@ -158,7 +158,7 @@ fn what_is_made_is_open_and_closed() {
 }
 
 #[test]
-fn a_stream_holds_its_file_open_from_end_to_end() {
+fn stream_holds_its_file_open_from_end_to_end() {
     for gather in [None, Some(1 << 20)] {
         let mut stepped = Stepped::new(false, Settings { gather, ..SETTINGS });
         for (operation, transfer, under) in
@@ -193,12 +193,12 @@ fn streams_that_the_end_cuts_are_closed_and_opened_again() {
     assert!(close(&stepped.process));
     // A CLOSE that the server puts off is not waited for.
     assert!(stepped.process.release(true));
-    stepped.process.give_up();
+    stepped.process.abandon_call();
     assert!(!close(&stepped.process) && !stepped.process.release(true));
 }
 
 #[test]
-fn what_fails_in_a_small_file_is_followed_by_its_close() {
+fn failure_in_small_file_is_followed_by_close() {
     let mut stepped = Stepped::new(true, SETTINGS);
     stepped.refused = vec![1];
     assert_eq!(stepped.does(Operation::ReadFile, 3, false), calls(&[("OPEN", 0), ("READ", 1)]));

@@ -1,4 +1,4 @@
-//! Steps a process through its operations: the literal call, the literal reply, what follows.
+//! Steps a process through its operations: the literal call, the literal reply, and the next step.
 
 use nfs_wire::v3::{
     AccessOk, CommitOk, CreateOk, Fattr, FileHandle, FileType, GetattrOk, LookupOk, NfsTime, ReadOk,
@@ -25,7 +25,7 @@ fn process(role: &'static Role, settings: Settings) -> Process {
     Process::new(settings, Schedule::new(role, 1, 0), population)
 }
 
-/// Begins this operation, which was due half a millisecond before, on file `draw`.
+/// Begins this operation on file `draw`, half a millisecond late.
 fn begin(process: &mut Process, operation: Operation, draw: u64) -> Event {
     let (due, bytes) = (NOW - 500_000, operation.bytes(draw));
     process.next = Planned { due, operation, bytes, commits: false, draw };
@@ -154,7 +154,7 @@ fn without_a_cache_names_and_attributes_are_asked_for_each_time() {
 }
 
 #[test]
-fn a_file_is_truncated_written_and_committed() {
+fn file_is_truncated_written_and_committed() {
     let mut process = process(&FRONTEND, CACHED);
     begin(&mut process, Operation::WriteFile, 7);
     process.planned.commits = true;
@@ -183,7 +183,7 @@ fn a_file_is_truncated_written_and_committed() {
 }
 
 #[test]
-fn a_removed_file_is_made_and_filled_again() {
+fn removed_file_is_made_and_filled_again() {
     let mut process = process(&FRONTEND, CACHED);
     begin(&mut process, Operation::UnlinkFull, 12);
     assert_eq!(process.call(), Call::Remove(RemoveArgs { object: in_directory(&[102], b"f01") }));
@@ -228,15 +228,15 @@ fn empty_files_and_directories_come_and_go() {
     assert_eq!(what, "nothing to remove");
 
     for _ in 0..9 {
-        assert!(!process.tidy());
+        assert!(!process.remove_surplus());
         begin(&mut process, Operation::Mkdir, 0);
         let Call::Mkdir(_) = process.call() else { panic!() };
         assert_eq!(answer(&mut process, &created(None)), done(Operation::Mkdir, 0, 1));
     }
-    assert!(process.tidy());
+    assert!(process.remove_surplus());
     assert_eq!(process.call(), Call::Rmdir(RemoveArgs { object: in_directory(&[99], b"d05") }));
-    assert_eq!(answer(&mut process, &REMOVED), Event::Tidied);
-    assert!(!process.tidy());
+    assert_eq!(answer(&mut process, &REMOVED), Event::CleanedUp);
+    assert!(!process.remove_surplus());
 }
 
 #[test]
@@ -269,7 +269,7 @@ fn streams_go_on_to_the_end_of_a_file_and_into_another() {
     };
 }
 
-/// Runs sequential operations to the end of a file; gives offset and bytes of each call.
+/// Runs sequential operations to the end of a file; returns offset and bytes of each call.
 fn stream(operation: Operation, gather: u32, commits: bool) -> Vec<(u64, u32)> {
     let mut process = process(&BACKEND, Settings { gather: Some(gather), ..CACHED });
     let (mut calls, mut moved) = (Vec::new(), 0);
@@ -352,7 +352,7 @@ fn bad_replies_fail_the_operation_or_end_the_run() {
     assert!(ends(&data(32 << 10, position)).contains("count 32768"));
 }
 
-/// A good reply to the call in flight.
+/// A successful reply to the call in flight.
 fn reply_to(process: &Process) -> Vec<u8> {
     match process.call() {
         Call::Getattr(_) => good(attributes()).to_bytes(),
@@ -367,8 +367,7 @@ fn reply_to(process: &Process) -> Vec<u8> {
     }
 }
 
-/// Does the next operation `late` after it is due, and tidies up if there is something to tidy; says what it
-/// was.
+/// Runs the next operation `late` after its due time, and removes surplus directories; returns its description.
 fn step(process: &mut Process, late: u64) -> (u64, Operation, Vec<u8>, String) {
     let now = process.due() + late;
     let mut event = process.begin(now);
@@ -377,16 +376,16 @@ fn step(process: &mut Process, late: u64) -> (u64, Operation, Vec<u8>, String) {
     while event == Event::Call {
         let reply = reply_to(process);
         event = answer_at(process, &reply, now).unwrap();
-        if matches!(event, Event::Completed(_)) && late == 0 && process.tidy() {
+        if matches!(event, Event::Completed(_)) && late == 0 && process.remove_surplus() {
             event = Event::Call;
         }
     }
-    assert!(matches!(event, Event::Completed(_) | Event::Tidied), "{event:?}");
+    assert!(matches!(event, Event::Completed(_) | Event::CleanedUp), "{event:?}");
     what
 }
 
 #[test]
-fn the_population_stays_as_it_is() {
+fn population_stays_as_it_is() {
     let mut process = process(&FRONTEND, CACHED);
     let mut most = 0;
     for _ in 0..20_000 {
@@ -400,7 +399,7 @@ fn the_population_stays_as_it_is() {
 }
 
 #[test]
-fn what_is_done_to_what_does_not_depend_on_how_late_it_is_done() {
+fn operations_are_independent_of_lateness() {
     for role in [&FRONTEND, &BACKEND] {
         let done = |late| {
             let mut process = process(role, CACHED);

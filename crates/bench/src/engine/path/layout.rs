@@ -15,17 +15,15 @@ use crate::fio::{Running, Tool};
 use crate::job::Job;
 use crate::private_dir::{PrivateDir, remove_empty};
 
-/// Where files are while they are made: what has its name is whole.
+/// The directory for incomplete files: a file is moved to its name when it is complete.
 const UNFINISHED: &str = "unfinished";
-/// The file that shows whether the page cache can be bypassed.
+/// The file that tests whether the page cache can be bypassed.
 const PROBE: &str = "plimsoll-direct";
-/// Bytes of a sample.
 const SAMPLE: usize = 4096;
-/// How often is looked whether the files are there.
+/// Interval between checks for the files.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Makes what is missing of the job's files in a directory, and reads all of them if they are meant to be in
-/// memory.
+/// Creates the missing files of a job, and reads all files if the job wants them cached.
 pub(super) fn lay_out(
     directory: &PrivateDir,
     job: &Job,
@@ -52,7 +50,7 @@ pub(super) fn lay_out(
     Ok(())
 }
 
-/// Makes files under names of their own, and moves those that are whole to their places.
+/// Writes files under temporary names, and renames complete ones.
 fn make(
     directory: &PrivateDir,
     missing: &[String],
@@ -64,7 +62,7 @@ fn make(
     missing.iter().try_for_each(|file| directory.remove(file))?;
     check_room(directory, missing, job.file_size)?;
     let unfinished = PrivateDir::make(directory.fd(), directory.path(), UNFINISHED)?;
-    // fio takes a file that is there as it is: these are new.
+    // fio does not rewrite existing files, so these have new names.
     missing.iter().try_for_each(|file| unfinished.create(file).map(drop))?;
     let text = plan::layout(missing, job.file_size, job.seed, access);
     let done = || {
@@ -76,9 +74,9 @@ fn make(
     remove_unfinished(directory)
 }
 
-/// Whether a file can be opened past the page cache.
+/// Whether a file can be opened with `O_DIRECT`.
 pub(super) fn takes_direct(directory: &PrivateDir) -> Result<bool, Error> {
-    // A run that was ended may have left it.
+    // An interrupted run may have left the file.
     directory.remove(PROBE)?;
     directory.create(PROBE)?;
     let opened = directory.open_with(PROBE, OFlags::RDWR | OFlags::DIRECT);
@@ -86,7 +84,7 @@ pub(super) fn takes_direct(directory: &PrivateDir) -> Result<bool, Error> {
     Ok(opened.is_ok())
 }
 
-/// Removes what was made, and nothing else. Tells whether nothing is left.
+/// Removes the files of layouts and nothing else; returns whether the directory is empty.
 pub(super) fn remove_files(directory: &PrivateDir) -> Result<bool, Error> {
     remove_unfinished(directory)?;
     directory.remove(PROBE)?;
@@ -97,7 +95,7 @@ pub(super) fn remove_files(directory: &PrivateDir) -> Result<bool, Error> {
     Ok(others.is_empty())
 }
 
-/// Removes what a layout has left that did not come to its end.
+/// Removes the files of an interrupted layout.
 fn remove_unfinished(directory: &PrivateDir) -> Result<(), Error> {
     let Some(unfinished) = PrivateDir::existing(directory.fd(), directory.path(), UNFINISHED)? else {
         return Ok(());
@@ -121,7 +119,7 @@ pub(super) fn held_bytes(directory: &PrivateDir) -> Result<u64, Error> {
     Ok(files.map(|stat| u64::try_from(stat.st_size).unwrap_or(0)).sum())
 }
 
-/// Whether a file of an earlier run can be used again: long enough, and with data in samples of it.
+/// Whether a file of an earlier run is usable: long enough, and with data in samples.
 fn is_whole(file: &File, size: u64) -> bool {
     let has_data = |at: u64| {
         let mut sample = [0; SAMPLE];
@@ -146,12 +144,12 @@ fn check_room(directory: &PrivateDir, missing: &[String], size: u64) -> Result<(
     Ok(())
 }
 
-/// Bytes of a file that have a place, which grows while it is written.
+/// Allocated bytes of a file, which grow while it is written.
 fn allocated(directory: &PrivateDir, file: &str) -> u64 {
     directory.stat(file).map_or(0, |found| u64::try_from(found.st_blocks).unwrap_or(0) * 512)
 }
 
-/// Waits for a fio whose figures do not matter, but whose success does.
+/// Waits for a fio that must succeed, and whose figures do not matter.
 fn finish(mut running: Running, doing: &str, look: &mut dyn FnMut()) -> Result<(), Error> {
     while !running.is_over()? {
         thread::sleep(PAUSE);

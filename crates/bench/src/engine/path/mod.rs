@@ -1,8 +1,8 @@
 //! Load on a mounted file system, made by the installed fio.
 //!
-//! Files are in `plimsoll-bench` of the directory, one for each job, and are found again by later runs. fio
-//! takes its window when it starts: warm-up is its `ramp_time`, the window its `runtime`. The directory may
-//! be one that others write, too: the files are in one of our own below it ([`crate::private`]).
+//! Files are in `plimsoll-bench` of the directory, one for each job; later runs reuse them. fio needs its window at the
+//! start: the warm-up is its `ramp_time`, the window its `runtime`. Other users may write the directory: the files are in
+//! a private one below it ([`crate::private_dir`]).
 
 mod layout;
 pub(super) mod mount;
@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use report::result::{Doubt, DoubtKind, MountFacts, Part, TargetFacts};
+use report::result::{Caveat, CaveatKind, MountFacts, Part, TargetFacts};
 use report::scenario::{Stability, Work};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
@@ -37,32 +37,30 @@ use plan::Access;
 
 /// The directory of the files.
 const FILES: &str = "plimsoll-bench";
-/// fio's engines with more than one operation in flight, the best known first.
+/// fio's engines with more than one operation in flight, in the order of preference.
 const ENGINES: [&str; 2] = ["libaio", "io_uring"];
-/// How often is looked whether fio has ended or shall end.
+/// Interval between checks whether fio has ended or must stop.
 const PAUSE: Duration = Duration::from_millis(20);
-/// How long after its window fio may take for what is in flight and for its last fsync.
+/// Time after the window for fio's operations in flight and its last fsync.
 const DRAIN_MAX: Duration = Duration::from_secs(600);
-/// How long fio may take to end when it is told to.
+/// Time in which fio must end after a signal.
 const END_MAX: Duration = Duration::from_secs(20);
-/// From this share of bytes on that the client's memory answered, reads are not those of the server.
+/// The share of reads answered by the client's memory from which they do not count as the server's.
 const UNCACHED_BELOW: f64 = 0.01;
 
-/// A directory of a mounted file system.
 #[derive(Debug)]
 pub struct Path {
-    /// Opened once, and what is done is done below it.
+    /// The directory, opened once; all work is done below this descriptor.
     base: OwnedFd,
-    /// For people.
+    /// The path for messages.
     directory: PathBuf,
     tool: Tool,
     mount: MountFacts,
-    /// What it is called among mounts that are compared.
+    /// The name of the mount among several that are compared.
     case: Option<String>,
     prepared: Option<Prepared>,
 }
 
-/// What can be run.
 #[derive(Debug)]
 struct Prepared {
     job: Job,
@@ -71,7 +69,7 @@ struct Prepared {
 }
 
 impl Path {
-    /// The directory, which must exist, on whatever it is mounted.
+    /// An engine for an existing directory, on any mount.
     ///
     /// # Errors
     /// It is no directory, or fio is not installed.
@@ -91,18 +89,18 @@ impl Path {
         Ok(Self { base, directory, tool, mount, case: None, prepared: None })
     }
 
-    /// The same directory as one of several mounts that are compared: what they are mounted with is what they differ in, and nothing
-    /// to be doubted.
+    /// Names the directory as one of several mounts that are compared. Their options differ on purpose, so they are
+    /// no caveat.
     pub fn as_case(self, name: &str) -> Self {
         Self { case: Some(name.to_owned()), ..self }
     }
 
-    /// The directory of the files; made if it is not there.
+    /// The directory of the files, created if missing.
     fn files(&self) -> Result<PrivateDir, Error> {
         PrivateDir::make(self.base.as_fd(), &self.directory, FILES)
     }
 
-    /// How files can be reached here.
+    /// The way in which fio can open files here.
     fn access(&self, files: &PrivateDir) -> Result<Access, Error> {
         let engine = ENGINES.into_iter().find(|engine| self.tool.has_engine(engine));
         let engine = engine.ok_or_else(|| {
@@ -111,20 +109,20 @@ impl Path {
         Ok(Access { engine, is_direct: layout::takes_direct(files)? })
     }
 
-    /// What the mount makes of the job, and cannot be seen in fio's figures.
-    fn doubts(&self, job: &Job, access: Access) -> Vec<Doubt> {
-        let mut doubts = Vec::new();
-        let mut doubt = |kind, text: String| doubts.push(Doubt::new(kind, text));
+    /// Caveats about the effects of the mount, which fio's figures do not show.
+    fn caveats(&self, job: &Job, access: Access) -> Vec<Caveat> {
+        let mut caveats = Vec::new();
+        let mut caveat = |kind, text: String| caveats.push(Caveat::new(kind, text));
         if !access.is_direct {
-            doubt(DoubtKind::CacheMixed, client_cache(access).to_owned());
+            caveat(CaveatKind::CacheMixed, client_cache(access).to_owned());
         }
         let is_nfs = mount::is_nfs(&self.mount);
         let (connections, option) = mount::connections(&self.mount);
         if self.case.is_none() && job.connections != connections {
             let has = option
                 .map_or_else(|| "there are none".to_owned(), |option| format!("{option} is {connections}"));
-            doubt(
-                DoubtKind::Other,
+            caveat(
+                CaveatKind::Other,
                 format!(
                     "{} connections were asked for; on a path they are the mount's, and {has}",
                     job.connections
@@ -134,12 +132,12 @@ impl Path {
         if is_nfs && access.is_direct && job.read_percent < 100 && job.stability == Stability::Unstable {
             let text = "Linux makes direct writes over NFS stable before it answers them (FILE_SYNC, or UNSTABLE and COMMIT for \
                 each): slower than UNSTABLE with a COMMIT at the end";
-            doubt(DoubtKind::Other, text.to_owned());
+            caveat(CaveatKind::Other, text.to_owned());
         }
-        doubts
+        caveats
     }
 
-    /// Opens small files and reads them. That the client has their data in memory is meant so.
+    /// Opens small files and reads them. The client is expected to cache their data.
     fn open_files(&self, files: &PrivateDir, job: &Job, control: &Control) -> Result<Part, Error> {
         let server = mount::server(&self.mount).unwrap_or(Ipv4Addr::LOCALHOST.into());
         let usage = UsageSampler::start(server);
@@ -158,7 +156,7 @@ impl Path {
         Ok(part)
     }
 
-    /// Reads what the kernel's client counts until a load is over, on an NFS mount.
+    /// Reads the counters of the kernel's client until a load ends, on an NFS mount.
     fn watch(&self, is_over: &AtomicBool) -> Result<Option<History>, Error> {
         if !mount::is_nfs(&self.mount) {
             return Ok(None);
@@ -171,7 +169,7 @@ impl Path {
         Ok(Some(history))
     }
 
-    /// Waits for the end of a load, tells how far it is, and reads what the kernel's client counts, on an NFS
+    /// Waits for the end of a load, reports its progress, and reads the counters of the kernel's client on an NFS
     /// mount.
     fn attend(&self, running: &mut Running, control: &Control) -> Result<Option<History>, Error> {
         let latest = control.window().1.saturating_add(nanoseconds(DRAIN_MAX));
@@ -181,7 +179,7 @@ impl Path {
             let now = since(control.begin);
             for rates in running.live_rates() {
                 let share = now.saturating_sub(told) as f64 / 1e9;
-                // What a line tells is of about the time since the line before, so of its middle.
+                // A line covers about the time since the previous one, so it counts at the middle.
                 control.count(
                     told.midpoint(now),
                     count(rates.ops_per_s * share),
@@ -219,7 +217,7 @@ impl Engine for Path {
             generator: self.tool.version.clone(),
             read_max: size("rsize"),
             write_max: size("wsize"),
-            // The files of earlier runs are used again, or make room.
+            // The files of earlier runs are reused, or make room.
             free_bytes: Some(files.free_bytes()? + layout::held_bytes(&files)?),
             case: self.case.clone(),
             smb: None,
@@ -265,12 +263,12 @@ impl Engine for Path {
         let mut running = self.tool.start(&text, files, scratch)?;
         let history = self.attend(&mut running, control)?;
         let mut part = part::part(job, &running.finish()?, length_s as f64)?;
-        // Over the warm-up, too, as everywhere.
+        // Includes the warm-up, as for the built-in client.
         (part.usage.cpu_share, part.usage.network_share) = usage.finish();
         let began = count(part.started * 1e9).saturating_sub(control.begin);
         control.tell_began(began.saturating_sub(start));
         control.tell_ended(began + count(part.seconds * 1e9));
-        part.doubts.extend(self.doubts(job, *access));
+        part.caveats.extend(self.caveats(job, *access));
         if let Some(history) = &history {
             add_calls(&mut part, history);
             add_cached(&mut part, history);
@@ -286,7 +284,7 @@ impl Engine for Path {
         self.prepared = None;
         let base = self.base.as_fd();
         let Some(files) = PrivateDir::existing(base, &self.directory, FILES)? else { return Ok(()) };
-        // What others have put there, or loads of another kind, is not this engine's to remove.
+        // Keeps files of others, and of loads of another kind.
         if layout::remove_files(&files)? {
             remove_empty(base, &self.directory, FILES)?;
         }
@@ -294,28 +292,28 @@ impl Engine for Path {
     }
 }
 
-/// What the kernel's client had counted at the edges of a part's window.
+/// The counters of the kernel's client at the edges of a part's window.
 fn at_edges<'h>(part: &Part, history: &'h History) -> Option<(&'h Counters, &'h Counters)> {
     let [start, end] = [part.started, part.started + part.seconds].map(|at| count(at * 1e9));
     history.window(start, end)
 }
 
-/// The calls that the kernel's client made in the window of a part.
+/// Adds the calls that the kernel's client made in the window of a part.
 fn add_calls(part: &mut Part, history: &History) {
     part.wire = at_edges(part, history).map(|(before, after)| after.calls_since(before)).unwrap_or_default();
 }
 
-/// The doubt that the client's memory answered in the window of a part, where it should not.
+/// Adds the caveat that the client's memory answered reads in the window of a part.
 fn add_cached(part: &mut Part, history: &History) {
     let Some((before, after)) = at_edges(part, history) else { return };
     let hits = after.client_hits_since(before).filter(|hits| *hits >= UNCACHED_BELOW);
-    part.doubts.extend(hits.map(|hits| {
+    part.caveats.extend(hits.map(|hits| {
         let text = format!("the client's memory answered {:.1} % of the bytes read", hits * 100.0);
-        Doubt::new(DoubtKind::CacheMixed, text)
+        Caveat::new(CaveatKind::CacheMixed, text)
     }));
 }
 
-/// How the client's cache is in the way.
+/// The effect of the client's cache, in words.
 fn client_cache(access: Access) -> &'static str {
     if access.is_direct {
         "bypassed (O_DIRECT)"
@@ -324,12 +322,10 @@ fn client_cache(access: Access) -> &'static str {
     }
 }
 
-/// Nanoseconds since 1970.
 fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, nanoseconds)
 }
 
-/// Nanoseconds since then.
 fn since(begin: u64) -> u64 {
     now().saturating_sub(begin)
 }
@@ -338,7 +334,7 @@ fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// A number of things that were told as a rate; of nonsense none.
+/// A count from a rate; 0 for an invalid one.
 fn count(things: f64) -> u64 {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count")]
     let count = things.round() as u64;

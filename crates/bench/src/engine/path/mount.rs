@@ -1,4 +1,4 @@
-//! The mount that a path is on, as the kernel describes it.
+//! The mount of a path, from the kernel.
 
 use std::fs;
 use std::net::IpAddr;
@@ -10,20 +10,20 @@ use crate::error::Error;
 use crate::mountstats::unescaped;
 
 const MOUNTS: &str = "/proc/self/mountinfo";
-/// Kinds of file systems whose files are not on this host, as far as anybody can know.
+/// Kinds of file systems whose files are presumably not on this host.
 const REMOTE: [&str; 12] =
     ["9p", "afs", "beegfs", "ceph", "cifs", "fuse", "gpfs", "lustre", "nfs", "nfs4", "smb3", "virtiofs"];
 
 /// The mount of a path without symbolic links.
 pub(in crate::engine) fn of(path: &Path) -> Result<MountFacts, Error> {
     let text = fs::read_to_string(MOUNTS).map_err(Error::io(format!("read {MOUNTS}")))?;
-    // Of mounts at the same place, the last one is what is seen.
+    // The last of several mounts at a place hides the others.
     let mounts = text.lines().filter_map(parse).filter(|mount| path.starts_with(&mount.at));
     let deepest = mounts.max_by_key(|mount| mount.at.len());
     deepest.ok_or_else(|| Error::Plan(format!("{} is on no mount of {MOUNTS}", path.display())))
 }
 
-/// Reads `36 35 98:0 /dir /at options [fields] - kind source options` (proc_pid_mountinfo(5)).
+/// Parses `36 35 98:0 /dir /at options [fields] - kind source options` (proc_pid_mountinfo(5)).
 fn parse(line: &str) -> Option<MountFacts> {
     let (left, right) = line.split_once(" - ")?;
     let (mut left, mut right) = (left.split(' ').skip(4), right.split(' '));
@@ -39,17 +39,15 @@ fn parse(line: &str) -> Option<MountFacts> {
     Some(MountFacts { kind, source, at, options: seen.join(",") })
 }
 
-/// The value of a mount's option.
 pub(super) fn option<'m>(mount: &'m MountFacts, name: &str) -> Option<&'m str> {
     mount.options.split(',').find_map(|option| option.strip_prefix(name)?.strip_prefix('='))
 }
 
-/// Whether it is an NFS mount.
 pub(super) fn is_nfs(mount: &MountFacts) -> bool {
     matches!(mount.kind.as_str(), "nfs" | "nfs4")
 }
 
-/// How many connections it has, and the option that says so where it is over a network.
+/// The number of connections of a mount, and the mount option for it if the mount is remote.
 pub(super) fn connections(mount: &MountFacts) -> (usize, Option<&'static str>) {
     let name = match mount.kind.as_str() {
         "nfs" | "nfs4" => "nconnect",
@@ -59,7 +57,7 @@ pub(super) fn connections(mount: &MountFacts) -> (usize, Option<&'static str>) {
     (option(mount, name).and_then(|count| count.parse().ok()).unwrap_or(1), Some(name))
 }
 
-/// Whether the files are on this host: those of local file systems, and of servers with one of its addresses.
+/// Whether the files are on this host: local file systems, and servers with one of its addresses.
 pub(super) fn is_co_located(mount: &MountFacts, is_ours: impl Fn(IpAddr) -> bool) -> bool {
     let kind = mount.kind.split('.').next().unwrap_or("");
     if !REMOTE.contains(&kind) {
@@ -68,7 +66,7 @@ pub(super) fn is_co_located(mount: &MountFacts, is_ours: impl Fn(IpAddr) -> bool
     server(mount).is_some_and(is_ours)
 }
 
-/// The address of the mount's server, where the mount says.
+/// The address of the mount's server, if known.
 pub(in crate::engine) fn server(mount: &MountFacts) -> Option<IpAddr> {
     option(mount, "addr")?.parse().ok()
 }
@@ -81,7 +79,7 @@ mod tests {
         rsize=262144,nconnect=8,addr=10.0.0.7";
 
     #[test]
-    fn a_line_is_read_with_its_escapes() {
+    fn line_is_read_with_its_escapes() {
         let mount = parse(NFS).unwrap();
         assert_eq!((mount.kind.as_str(), mount.source.as_str()), ("nfs", "10.0.0.7:/data"));
         assert_eq!(mount.at, "/mnt/a b\\c");

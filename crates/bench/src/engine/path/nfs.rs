@@ -1,4 +1,4 @@
-//! What the kernel's NFS client counts for a mount.
+//! The counters of the kernel's NFS client for a mount.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,37 +8,35 @@ use crate::error::Error;
 use crate::mountstats::{Mount, Moved};
 
 const STATISTICS: &str = "/proc/self/mountstats";
-/// How often they are read while a load runs.
+/// Interval between readings while a load runs.
 const EVERY: Duration = Duration::from_millis(50);
 
-/// The counters of a mount while a load runs. When fio's window began is known at its end only: fio takes its
-/// time to start.
+/// The counters of a mount while a load runs. The start of fio's window is known only at its end, since fio takes time
+/// to start.
 #[derive(Debug)]
 pub(super) struct History {
-    /// Where it is mounted.
+    /// The mount point.
     at: String,
-    /// Nanoseconds since 1970, and what had been counted then; ascending.
+    /// Nanoseconds since 1970 and the counters then, ascending.
     samples: Vec<(u64, Counters)>,
 }
 
 /// The counters of a mount at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counters {
-    /// Calls by procedure; of those that were made.
+    /// Calls by procedure, without zeros.
     calls: BTreeMap<String, u64>,
-    /// Bytes that applications read.
     read: u64,
-    /// Bytes that came from the server.
     server_read: u64,
 }
 
 impl History {
-    /// Of what is mounted here.
+    /// A reader for the mount at `at`.
     pub(super) fn new(at: &str) -> Self {
         Self { at: at.to_owned(), samples: Vec::new() }
     }
 
-    /// Reads them, if it is time again.
+    /// Reads the counters at intervals.
     pub(super) fn look(&mut self, now: u64) -> Result<(), Error> {
         let last = self.samples.last().map(|(at, _)| Duration::from_nanos(now.saturating_sub(*at)));
         if last.is_none_or(|since| since >= EVERY) {
@@ -47,7 +45,7 @@ impl History {
         Ok(())
     }
 
-    /// Those next to the beginning and to the end of a window; absent if it was not looked at.
+    /// The samples next to the start and the end of a window, if there are any.
     pub(super) fn window(&self, start: u64, end: u64) -> Option<(&Counters, &Counters)> {
         let nearest = |wanted: u64| {
             let nearest = self.samples.iter().min_by_key(|(at, _)| at.abs_diff(wanted));
@@ -58,7 +56,6 @@ impl History {
 }
 
 impl Counters {
-    /// Those of what is mounted here.
     fn sample(at: &str) -> Result<Self, Error> {
         let text = fs::read_to_string(STATISTICS).map_err(Error::io(format!("read {STATISTICS}")))?;
         Self::find(&text, at)
@@ -76,7 +73,7 @@ impl Counters {
         })
     }
 
-    /// Calls since then, by procedure; without those that were not made.
+    /// Calls since `before`, by procedure, without zeros.
     pub(super) fn calls_since(&self, before: &Self) -> BTreeMap<String, u64> {
         let since = |(name, calls): (&String, &u64)| {
             let more = calls.saturating_sub(before.calls.get(name).copied().unwrap_or(0));
@@ -85,7 +82,7 @@ impl Counters {
         self.calls.iter().filter_map(since).collect()
     }
 
-    /// The share of the bytes read since then that did not come from the server; absent if nothing was read.
+    /// The share of bytes read since `before` that did not come from the server; `None` if nothing was read.
     pub(super) fn client_hits_since(&self, before: &Self) -> Option<f64> {
         let read = self.read.saturating_sub(before.read);
         let server = self.server_read.saturating_sub(before.server_read);
@@ -127,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_has_the_counters_next_to_its_edges() {
+    fn window_has_the_counters_next_to_its_edges() {
         let at = |at, reads| (at, Counters { read: reads, ..Counters::default() });
         let mut history = History::new("/nowhere");
         assert_eq!(history.window(0, 1), None);

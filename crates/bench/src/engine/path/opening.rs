@@ -1,8 +1,8 @@
 //! Opening small files on a mounted path and reading them whole.
 //!
-//! This process does it itself, with a thread for each operation in flight: fio does not count openings among what it times. What the
-//! mount believes of attributes decides whether an opening asks the server (`nocto`, `actimeo`); the data is in the client's
-//! memory after the first time, so that the openings are what is measured.
+//! This process makes the load itself, with a thread for each operation in flight: fio does not time the opening of files.
+//! The mount's attribute cache decides whether an open asks the server (`nocto`, `actimeo`). The client caches the data
+//! after the first time, so that the opens dominate.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -22,12 +22,11 @@ use crate::job::Job;
 use crate::private_dir::PrivateDir;
 use wire_client::Version;
 
-/// Most threads of one load.
 const THREADS_MAX: usize = 1024;
-/// How often is told what was done.
+/// Nanoseconds between reports of the progress.
 const TELL_NS: u64 = 50_000_000;
 
-/// Refuses what cannot be run.
+/// Refuses impossible jobs.
 pub(super) fn check(job: &Job) -> Result<(), Error> {
     let threads = job.clients * job.jobs * job.depth;
     if !(1..=THREADS_MAX).contains(&threads) {
@@ -49,7 +48,7 @@ pub(super) fn check(job: &Job) -> Result<(), Error> {
     Ok(())
 }
 
-/// Makes what is missing of the job's files.
+/// Creates the missing files of a job.
 pub(super) fn lay_out(files: &PrivateDir, job: &Job) -> Result<(), Error> {
     let size = usize::try_from(job.block).unwrap_or(0);
     for number in 0..job.clients * job.jobs {
@@ -78,7 +77,7 @@ pub(super) fn run(files: &PrivateDir, job: &Job, control: &Control) -> Result<Pa
         for number in 0..job.clients * job.jobs {
             for place in 0..job.depth {
                 let counters = all.clone();
-                running.push(scope.spawn(move || load(files, job, (number, place), control, counters)));
+                running.push(scope.spawn(move || load(files, job, number, place, control, counters)));
             }
         }
         let join = |thread: thread::ScopedJoinHandle<'_, Result<OpCounters, Error>>| {
@@ -121,11 +120,12 @@ pub(super) fn run(files: &PrivateDir, job: &Job, control: &Control) -> Result<Pa
     })
 }
 
-/// One thread: opens the files of its job one after the other.
+/// The loop of one thread, which opens the files of its job in turn.
 fn load(
     files: &PrivateDir,
     job: &Job,
-    (number, place): (usize, usize),
+    number: usize,
+    place: usize,
     control: &Control,
     mut counters: OpCounters,
 ) -> Result<OpCounters, Error> {
@@ -163,7 +163,7 @@ fn load(
             Ok(bytes) => counters.error("open-read", "is short", &format!("{name} has {bytes} bytes")),
             Err(error) => {
                 counters.error("open-read", "fails", &format!("{name}: {error}"));
-                // Where nothing can be opened, nobody waits either.
+                // An open that fails takes no time: without a pause the thread would spin.
                 thread::sleep(Duration::from_millis(1));
             }
         }
@@ -207,7 +207,7 @@ mod tests {
         }
     }
 
-    /// A load that begins when its threads have, and is measured for longer than a busy machine stands still.
+    /// A load with time for its threads to start, and a window longer than a busy machine stands still.
     fn control() -> Control {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
         let begin = u64::try_from((now + Duration::from_millis(200)).as_nanos()).unwrap();
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_cut_is_an_error_and_no_operation() {
+    fn file_that_is_cut_is_an_error_and_no_operation() {
         let dir = tempfile::tempdir().unwrap();
         let files = PrivateDir::open(dir.path()).unwrap();
         let job = Job { clients: 1, clients_total: 1, jobs: 1, depth: 1, ..small() };

@@ -1,16 +1,16 @@
-//! From what fio wrote to what a generator brings to a measurement.
+//! Conversion of fio's output to a generator's part of a measurement.
 
 use std::collections::BTreeMap;
 use std::io;
 
-use report::result::{ClientResult, Doubt, DoubtKind, MachineUse, Part};
+use report::result::{Caveat, CaveatKind, ClientResult, MachineUse, Part};
 
 use super::plan;
 use crate::error::Error;
 use crate::fio::{Finished, JobOutput, Rates, Totals, operations};
 use crate::job::Job;
 
-/// How much longer than its window a measurement may be before it is said.
+/// The ratio of measurement to window above which a caveat is added.
 const LONGER_MAX: f64 = 1.05;
 
 /// The part of a run whose window should have had so many seconds.
@@ -21,7 +21,7 @@ pub(super) fn part(job: &Job, finished: &Finished, window_s: f64) -> Result<Part
     let names: Vec<String> = (job.first_client..job.first_client + job.clients).map(plan::client).collect();
     let rates =
         names.iter().map(|name| Rates::read(finished.scratch.path(), name)).collect::<Result<Vec<_>, _>>()?;
-    // Measuring ended before the figures were written, so this is rather late; the logs know better.
+    // The time of the output is later than the end of the measurement; the logs are more precise.
     let by_end = finished.output.timestamp_ms.saturating_sub(longest);
     let start_ms = rates.iter().filter_map(Rates::start_ms).min().map_or(by_end, |start| start.min(by_end));
     let client = |(name, rates): (&String, &Rates)| ClientResult {
@@ -40,7 +40,7 @@ pub(super) fn part(job: &Job, finished: &Finished, window_s: f64) -> Result<Part
         usage: usage(jobs, seconds),
         errors,
         error_details,
-        doubts: doubts(job, jobs, seconds, window_s),
+        caveats: caveats(job, jobs, seconds, window_s),
         ..Part::default()
     })
 }
@@ -54,7 +54,7 @@ fn totals<'j>(jobs: impl Iterator<Item = &'j JobOutput>) -> Totals {
     })
 }
 
-/// What the processes cost; fio knows nothing of the machine as a whole.
+/// The processor use of fio's processes; fio does not measure the machine.
 fn usage(jobs: &[JobOutput], seconds: f64) -> MachineUse {
     let cpu_s = |job: &JobOutput| (job.usr_cpu + job.sys_cpu) / 100.0 * job.job_runtime as f64 / 1000.0;
     let busiest = jobs.iter().map(cpu_s).fold(0.0, f64::max);
@@ -62,7 +62,7 @@ fn usage(jobs: &[JobOutput], seconds: f64) -> MachineUse {
     MachineUse { cpu_s: jobs.iter().map(cpu_s).sum(), busiest_thread, ..MachineUse::default() }
 }
 
-/// Jobs that ended with an error, by its name, and what fio said; and short transfers.
+/// Failed jobs by error name, with fio's messages, and short transfers.
 fn errors(finished: &Finished) -> (BTreeMap<String, u64>, Vec<String>) {
     let mut errors = BTreeMap::new();
     for job in &finished.output.jobs {
@@ -82,19 +82,19 @@ fn errors(finished: &Finished) -> (BTreeMap<String, u64>, Vec<String>) {
     (errors, details)
 }
 
-fn doubts(job: &Job, jobs: &[JobOutput], seconds: f64, window_s: f64) -> Vec<Doubt> {
-    let mut doubts = Vec::new();
+fn caveats(job: &Job, jobs: &[JobOutput], seconds: f64, window_s: f64) -> Vec<Caveat> {
+    let mut caveats = Vec::new();
     if seconds > window_s * LONGER_MAX {
         let text = format!(
             "fio measured {seconds:.1} s instead of {window_s:.0} s: operations in flight and the last fsync belong to it, \
              and rates are over the whole time"
         );
-        doubts.push(Doubt::new(DoubtKind::Other, text));
+        caveats.push(Caveat::new(CaveatKind::Other, text));
     }
     if job.rate.is_some() {
         let text = "fio waits for its rate before it takes an operation's time: times leave out how long an operation \
             waited for its turn";
-        doubts.push(Doubt::new(DoubtKind::Other, text));
+        caveats.push(Caveat::new(CaveatKind::Other, text));
     }
     let all = totals(jobs.iter());
     let each = (all.read_bytes + all.write_bytes) / u64::try_from(job.clients * job.jobs).unwrap_or(1).max(1);
@@ -104,9 +104,9 @@ fn doubts(job: &Job, jobs: &[JobOutput], seconds: f64, window_s: f64) -> Vec<Dou
             each >> 20,
             job.file_size >> 20
         );
-        doubts.push(Doubt::new(DoubtKind::CacheMixed, text));
+        caveats.push(Caveat::new(CaveatKind::CacheMixed, text));
     }
-    doubts
+    caveats
 }
 
 #[cfg(test)]
@@ -129,15 +129,15 @@ mod tests {
     }
 
     #[test]
-    fn what_qualifies_a_result_is_said() {
+    fn qualified_result_has_caveats() {
         let job = Job { rate: Some(5.0), cache: Cache::Cold, file_size: 8192, ..plan::tests::job() };
         let jobs = [output(), output(), output(), output(), output(), output(), output()];
-        let kinds: Vec<_> = doubts(&job, &jobs, 3.0, 2.0).into_iter().map(|doubt| doubt.kind).collect();
-        assert_eq!(kinds, [DoubtKind::Other, DoubtKind::Other, DoubtKind::CacheMixed]);
-        assert_eq!(doubts(&plan::tests::job(), &jobs, 2.0, 2.0), []);
+        let kinds: Vec<_> = caveats(&job, &jobs, 3.0, 2.0).into_iter().map(|caveat| caveat.kind).collect();
+        assert_eq!(kinds, [CaveatKind::Other, CaveatKind::Other, CaveatKind::CacheMixed]);
+        assert_eq!(caveats(&plan::tests::job(), &jobs, 2.0, 2.0), []);
     }
 
-    /// A run of the installed fio, and every figure that must be the same in its own output.
+    /// Runs the installed fio, and compares every figure with fio's own output.
     #[test]
     fn figures_are_those_of_fio() {
         let directory = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! From a job of the benchmark to fio's: what is refused, and the text of the job file.
+//! Conversion of a job of the benchmark to a job file of fio; refuses what fio cannot do.
 
 use std::fmt::Write;
 use std::path::Path as Directory;
@@ -11,30 +11,27 @@ use crate::error::Error;
 use crate::fio::LOG_MS;
 use crate::job::Job;
 
-/// Bytes of a transfer when files are made; they are whole multiples of it.
+/// Bytes of a WRITE of the layout; file sizes are multiples of it.
 const LAYOUT_BLOCK: u64 = 1 << 20;
-/// Writes in flight for each file that is made.
+/// Writes in flight of each file of the layout.
 const LAYOUT_DEPTH: usize = 8;
-/// A file that is read or written for longer than it has bytes is begun anew; with this many it never is, so
-/// that random places do not repeat.
+/// A size so large that fio never starts over, so that random places do not repeat.
 const ENDLESS: u64 = 1 << 60;
-/// Most processes of one fio.
 const PROCESSES_MAX: usize = 4096;
-/// Of blocks that go past the page cache.
+/// The unit of blocks that bypass the page cache.
 const SECTOR: u64 = 512;
-/// How much a process's share of a rate may be rounded.
+/// The largest rounding of a process's share of a rate.
 const ROUNDED_MAX: f64 = 0.02;
 
-/// How fio reaches the files.
+/// The way in which fio opens the files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Access {
-    /// fio's engine: `libaio`, `io_uring`.
     pub engine: &'static str,
-    /// Past the page cache.
+    /// Whether fio bypasses the page cache.
     pub is_direct: bool,
 }
 
-/// Refuses what a mounted path cannot do.
+/// Refuses jobs that a mounted path cannot run.
 pub(super) fn check(job: &Job, mount: &MountFacts, access: Access) -> Result<(), Error> {
     let refuse = |wrong: String| Err(Error::Plan(wrong));
     match job.work {
@@ -77,7 +74,7 @@ pub(super) fn check(job: &Job, mount: &MountFacts, access: Access) -> Result<(),
     check_transfer(job, mount)
 }
 
-/// Transfers smaller than the block are the mount's; only what it has can be measured.
+/// Refuses transfers smaller than the block: the mount decides their size.
 fn check_transfer(job: &Job, facts: &MountFacts) -> Result<(), Error> {
     if job.transfer >= job.block {
         return Ok(());
@@ -96,36 +93,36 @@ fn check_transfer(job: &Job, facts: &MountFacts) -> Result<(), Error> {
     Ok(())
 }
 
-/// The name of a client's section, which its files begin with.
+/// The name of a client's section, a prefix of its file names.
 pub(super) fn client(index: usize) -> String {
     format!("client{index}")
 }
 
-/// The names of the files of all jobs; as fio names them by section, job and file.
+/// The file names of all jobs, as fio forms them from section, job and file.
 pub(super) fn files(job: &Job) -> Vec<String> {
     let of_client = |index| (0..job.jobs).map(move |number| format!("{}.{number}.0", client(index)));
     (job.first_client..job.first_client + job.clients).flat_map(of_client).collect()
 }
 
-/// The name of a small file of a job, counted over all clients; none that fio gives.
+/// The name of a small file of a job, counted over all clients; fio never forms such a name.
 pub(super) fn small_file(jobs: usize, job: usize, file: u64) -> String {
     format!("{}.{}.{}", client(job / jobs), job % jobs, file + 1)
 }
 
-/// Whether a file has a name that a job's files have.
+/// Whether a name is that of a job's file.
 pub(super) fn is_file(name: &str) -> bool {
     let mut parts = name.strip_prefix("client").unwrap_or("").split('.');
     let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
     parts.by_ref().take(3).filter(|part| is_number(part)).count() == 3 && parts.next().is_none()
 }
 
-/// Writes files, of whole blocks.
+/// A job that writes files of whole blocks.
 pub(super) fn layout(files: &[String], size: u64, seed: u64, access: Access) -> String {
     let wanted = format!("rw=write\nend_fsync=1\nrefill_buffers=1\nrandseed={}\n", (seed >> 1).max(1));
     whole_files(files, size, access, &wanted)
 }
 
-/// Reads files once, so that the server has them in memory.
+/// A job that reads files once, so that the server caches them.
 pub(super) fn warming(files: &[String], size: u64, access: Access) -> String {
     whole_files(files, size, access, "rw=read\n")
 }
@@ -138,7 +135,7 @@ fn whole_files(files: &[String], size: u64, access: Access, wanted: &str) -> Str
     text
 }
 
-/// The load itself, with warm-up and window in seconds; logs of each second go to `logs`.
+/// The job of the load, with warm-up and window in seconds; logs of each second go to `logs`.
 pub(super) fn load(job: &Job, access: Access, window: (u64, u64), logs: &Directory) -> Result<String, Error> {
     let mut text = global(access);
     let (ramp_s, length_s) = window;
@@ -172,8 +169,7 @@ pub(super) fn load(job: &Job, access: Access, window: (u64, u64), logs: &Directo
             Stability::DataSync => add("sync", &"dsync"),
         }
     }
-    // A seed takes the place of `randrepeat`: the same one brings the same places, and no place repeats in a
-    // run.
+    // A seed replaces `randrepeat`: equal seeds give equal places, and no place repeats in a run.
     add("randseed", &seed(job));
     if let Some(rates) = rates(job)? {
         add("rate_iops", &rates);
@@ -212,8 +208,7 @@ fn direction(job: &Job) -> &'static str {
     }
 }
 
-/// Of its own for each generator, and for each repetition where places shall not come again; never 0, which
-/// fio takes for none.
+/// The seed, different for each generator, and for each repetition unless places repeat. Never 0: fio ignores that.
 fn seed(job: &Job) -> u64 {
     let repeats = job.same_places.unwrap_or(job.cache == Cache::Warm);
     let repetition = if repeats { 0 } else { u64::from(job.repetition) };
@@ -226,7 +221,7 @@ fn seed(job: &Job) -> u64 {
     (mixed >> 1).max(1)
 }
 
-/// Reads and writes a second of each process: fio has no limit for both together.
+/// Reads and writes a second of each process: fio cannot limit their sum.
 fn rates(job: &Job) -> Result<Option<String>, Error> {
     let Some(rate) = job.rate else { return Ok(None) };
     let each = rate / (job.clients_total.max(1) * job.jobs) as f64;
@@ -283,7 +278,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_load_has_a_section_for_each_client() {
+    fn load_has_a_section_for_each_client() {
         let text = text(&job());
         for line in [
             "rw=randrw",
@@ -342,7 +337,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_rate_is_dealt_to_processes_and_directions() {
+    fn rate_is_dealt_to_processes_and_directions() {
         let at = |rate| rates(&Job { rate: Some(rate), ..job() });
         assert_eq!(at(1200.0).unwrap().unwrap(), "75,25");
         assert_eq!(at(1184.0).unwrap().unwrap(), "74,25");
@@ -352,7 +347,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_a_mount_decides_is_refused_with_what_to_do() {
+    fn options_of_the_mount_are_refused_with_advice() {
         let mount = MountFacts { options: "rw,rsize=4096,wsize=65536".to_owned(), ..MountFacts::default() };
         let refusal = |job: Job| check(&job, &mount, DIRECT).err().map(|wrong| wrong.to_string());
         assert_eq!(refusal(job()), None);

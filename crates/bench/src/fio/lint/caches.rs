@@ -1,13 +1,13 @@
-//! Whose memory answers.
+//! Rules about the caches that answer reads.
 
 use report::units::show_size;
 
 use super::finding::Severity::{Doubtful, Note, Wrong};
 use super::finding::{Case, Verdict};
 
-/// A working set up to this may fit into the memory of a file server; published ones are 1 TiB.
+/// A working set up to this size may fit into a file server's memory; published ones have 1 TiB.
 const SERVER_MEMORY: u64 = 512 << 30;
-/// A client keeps recently used files out of the way only if they are this many times as large as its memory.
+/// The ratio of recently used files to memory from which a client evicts them.
 const MEMORIES: u64 = 2;
 
 pub(super) fn buffered_reads(case: &Case) -> Verdict {
@@ -63,7 +63,7 @@ pub(super) fn server_memory(case: &Case) -> Verdict {
 
 pub(super) fn just_written(case: &Case) -> Verdict {
     let job = case.job;
-    // Only what does not write alone is laid out by fio.
+    // fio lays out files unless the job only writes.
     (job.reads() && job.filename.is_none()).then(|| {
         let cached = if job.direct || job.invalidate {
             "the server's caches"

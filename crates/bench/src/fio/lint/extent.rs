@@ -1,13 +1,13 @@
-//! How long a job runs, and over which places.
+//! Rules about the time and the offsets of a job.
 
 use report::units::show_size;
 
 use super::finding::Severity::{Doubtful, Note, Wrong};
 use super::finding::{Case, Verdict};
 
-/// A rate that published volumes reach with small blocks, to say how long something takes at it.
+/// A rate of published volumes with small blocks, for estimates of time.
 const OPS_PER_S: f64 = 200_000.0;
-/// One that they reach with large blocks: 4.5 GiB/s.
+/// A rate of published volumes with large blocks: 4.5 GiB/s.
 const BYTES_PER_S: f64 = 4.5 * 1024.0 * 1024.0 * 1024.0;
 
 pub(super) fn time(case: &Case) -> Verdict {
@@ -55,9 +55,8 @@ pub(super) fn warm_up(case: &Case) -> Verdict {
 
 pub(super) fn loops(case: &Case) -> Verdict {
     let loops = case.job.loops;
-    let text = format!(
-        "the result is of all {loops} passes together: from the second on, whoever caches has the files"
-    );
+    let text =
+        format!("the result is of all {loops} passes together: from the second on, any cache has the files");
     (loops > 1)
         .then(|| ("loops", Doubtful, text, "one pass for each state of the caches, told apart".to_owned()))
 }
@@ -98,7 +97,7 @@ pub(super) fn places_without_memory(case: &Case) -> Verdict {
         .then(|| ("places-drawn-anew", Note, text.to_owned(), better.to_owned()))
 }
 
-/// In the unit that people would choose.
+/// The time in a suitable unit.
 fn duration(seconds: f64) -> String {
     match seconds {
         ..1.0 => "less than a second".to_owned(),

@@ -1,42 +1,40 @@
-//! What a rule is given, and what it says.
+//! The input and the output of a rule.
 
 use serde::Serialize;
 
 use crate::fio::job::Job;
 
-/// Something about a job that its reader should know.
+/// A note about a job for its reader.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// Stays the same between versions: `runtime-without-time-based`.
+    /// A stable identifier: `runtime-without-time-based`.
     pub code: &'static str,
-    /// How much of the figure it takes away.
     pub severity: Severity,
-    /// The jobs.
     pub jobs: Vec<String>,
-    /// What it does, with the job's own figures.
+    /// The effect, with the job's own figures.
     pub text: String,
-    /// What would be better.
+    /// The recommendation.
     pub better: String,
 }
 
-/// How much of a figure a finding takes away.
+/// The effect of a finding on a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Something else is measured than the options seem to say.
+    /// The job measures something else than its options suggest.
     Wrong,
-    /// The figure depends on what is not told.
+    /// The figure depends on unknown facts.
     Doubtful,
-    /// Good to know when comparing.
+    /// A fact that matters in comparisons.
     Note,
 }
 
-/// What a rule says of a job: code, severity, text, what would be better.
+/// The verdict of a rule on a job: code, severity, text, recommendation.
 pub(super) type Verdict = Option<(&'static str, Severity, String, String)>;
 
-/// What rules look at.
+/// The input of rules.
 pub(super) struct Case<'j> {
     pub(super) job: &'j Job,
-    /// Bytes of memory of the machine that runs fio, if known.
+    /// Memory in bytes of the machine that runs fio, if known.
     pub(super) memory: Option<u64>,
 }

@@ -1,4 +1,4 @@
-//! How much is in flight, and how it is counted.
+//! Rules about operations in flight, and their count.
 
 use super::finding::Severity::{Doubtful, Note, Wrong};
 use super::finding::{Case, Severity, Verdict};
@@ -78,7 +78,7 @@ pub(super) fn rate(case: &Case) -> Verdict {
     })
 }
 
-/// Options that are not read as they seem to be written, or not at all, each.
+/// The verdicts about options that fio reads differently from their text, or ignores.
 pub(super) fn options(job: &Job) -> impl Iterator<Item = (&'static str, Severity, String, String)> {
     let unknown = job.unknown.iter().map(|option| {
         let name = option.split('=').next().unwrap_or(option);

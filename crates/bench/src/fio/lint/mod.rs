@@ -1,4 +1,4 @@
-//! What fio's jobs really measure, where that may differ from what they seem to.
+//! Rules about jobs of fio that measure something else than they seem to.
 
 mod caches;
 mod extent;
@@ -39,8 +39,8 @@ const RULES: [fn(&Case) -> Verdict; 22] = [
     load::rate,
 ];
 
-/// What is to be known of these jobs, what matters most first; `memory` is that of the machine that runs fio,
-/// in bytes, if known.
+/// The findings about these jobs, the most important first; `memory` is that of the machine that runs fio, in bytes,
+/// if known.
 pub fn lint(jobs: &Jobs, memory: Option<u64>) -> Vec<Finding> {
     let mut findings: Vec<Finding> = Vec::new();
     for job in &jobs.jobs {
@@ -48,7 +48,7 @@ pub fn lint(jobs: &Jobs, memory: Option<u64>) -> Vec<Finding> {
         for (code, severity, text, better) in
             RULES.iter().filter_map(|rule| rule(&case)).chain(load::options(job))
         {
-            // What is said of several jobs in the same words is said once.
+            // A finding about several jobs is listed once.
             match findings.iter_mut().find(|finding| finding.code == code && finding.text == text) {
                 Some(same) => same.jobs.push(job.name.clone()),
                 None => findings.push(Finding { code, severity, jobs: vec![job.name.clone()], text, better }),

@@ -1,4 +1,4 @@
-//! What writing means.
+//! Rules about writes.
 
 use super::finding::Severity::{Doubtful, Note, Wrong};
 use super::finding::{Case, Verdict};
@@ -29,7 +29,7 @@ pub(super) fn flush(case: &Case) -> Verdict {
 
 pub(super) fn allocation(case: &Case) -> Verdict {
     let job = case.job;
-    // A job that also reads has its files laid out; of one with a given file nobody knows.
+    // A job that also reads has its files laid out; a given file may hold anything.
     (job.writes() && !job.reads() && !job.overwrite).then(|| {
         let said = if job.is_random { "and random places leave holes that are filled later" } else { "and grow the files" };
         let text = format!(

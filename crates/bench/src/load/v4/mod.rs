@@ -19,7 +19,7 @@ use super::file_set::FileSet;
 use super::plan::{Kind, stable_how};
 use crate::driver::calls::Calls;
 
-/// What Linux asks of each name that it lists.
+/// The attributes that Linux requests for each name that it lists.
 const OF_A_NAME: Bitmap = {
     let mut wanted = FILE_ATTRIBUTES;
     wanted.insert(attr::RDATTR_ERROR);
@@ -28,27 +28,26 @@ const OF_A_NAME: Bitmap = {
 };
 /// Bytes of SEQUENCE's arguments up to `sa_highest_slotid` (RFC 8881 §18.46.1).
 const STAMP_BYTES: usize = 28;
-/// What of a COMPOUND comes before them: an empty tag, the minor version, the number of operations, that of
-/// SEQUENCE.
+/// Bytes of a COMPOUND before them: an empty tag, the minor version, the number of operations, the number of SEQUENCE.
 const BEFORE_SEQUENCE: usize = 16;
-/// Bytes of a name by which a slot calls itself the owner of an open.
+/// Bytes of a slot's open owner.
 const OWNER_BYTES: usize = 8;
-/// Bytes of OPEN, its number and arguments, before that.
+/// Bytes of OPEN before the owner.
 const BEFORE_OWNER: usize = 28;
 
-/// A call slot's slot in a session, and what it has open.
+/// A call slot's session slot, and its open file.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct SlotState {
     pub(super) slot: SessionSlot,
     /// The owner of its opens: no other slot's, so that two of one file are two.
     owner: u64,
-    /// What OPEN gave, until CLOSE.
+    /// The stateid from OPEN, until CLOSE.
     opened: Option<Stateid>,
     /// The encoded handle of the file that is open, or is being opened.
     file: Vec<u8>,
 }
 
-impl Place {
+impl SlotState {
     pub(super) fn new(slot: SessionSlot, owner: u64) -> Self {
         Self { slot, owner, opened: None, file: Vec::new() }
     }
@@ -58,7 +57,7 @@ impl Place {
         self.opened.is_some()
     }
 
-    /// Notes an open file; `file` is its handle where it was opened by name.
+    /// Notes an open file; `file` is its handle if it was opened by name.
     pub(super) fn set_open(&mut self, stateid: Stateid, file: Option<FileHandle<'_>>) {
         self.opened = Some(stateid);
         if let Some(file) = file {
@@ -71,7 +70,7 @@ impl Place {
         self.opened = None;
     }
 
-    /// What SEQUENCE's arguments begin with, for the next call.
+    /// The beginning of SEQUENCE's arguments for the next call.
     #[inline]
     fn stamp(&mut self) -> [u8; STAMP_BYTES] {
         let mut stamp = [0; STAMP_BYTES];
@@ -85,43 +84,42 @@ impl Place {
     }
 }
 
-/// Who the calls of one client come from, and what it has open.
+/// The client that makes calls, and its opens.
 #[derive(Debug)]
-pub(super) struct Origin<'a> {
+pub(super) struct ClientContext<'a> {
     pub(super) identity: &'a Identity,
     pub(super) minor: u32,
     pub(super) client_id: u64,
-    /// Of each data file; [`Stateid::ANONYMOUS`] of those that it does not work on.
+    /// The stateid of each data file; [`Stateid::ANONYMOUS`] for files that the client does not use.
     pub(super) opens: Vec<Stateid>,
 }
 
-/// Encoded beginnings of calls, record mark to the first arguments that differ from call to call, and what
-/// follows those. Of one client.
+/// Encoded parts of the calls of one client: everything that does not change from call to call.
 #[derive(Debug)]
 pub(super) struct Templates {
     calls: [Vec<Vec<u8>>; Kind::ALL.len()],
-    /// Where in a call SEQUENCE's arguments are.
+    /// The offset of SEQUENCE's arguments in a call.
     sequence_at: usize,
-    /// Of each data file.
+    /// The encoded stateid of each data file.
     opens: Vec<[u8; 16]>,
     /// The encoded handles of the data files, and of the directories where names are made.
     files: Vec<Vec<u8>>,
     scratch: Vec<Vec<u8>>,
-    /// Behind the owner of an OPEN of a file, and of one that makes a name, up to that name.
+    /// The bytes behind the owner in an OPEN by handle, and in a creating OPEN up to the name.
     open_tail: Vec<u8>,
     create_middle: Vec<u8>,
-    /// Behind the name of one that is made, and of one that is looked up.
+    /// The bytes behind the name in a creating OPEN, and in a LOOKUP.
     create_tail: Vec<u8>,
     lookup_tail: Vec<u8>,
     write_tail: Vec<u8>,
-    /// Before and behind the encoded handle of a file to be closed; its stateid follows.
+    /// The bytes behind the file handle in a CLOSE, up to the stateid.
     close_middle: Vec<u8>,
     rename_middle: Vec<u8>,
     list_tail: Vec<u8>,
 }
 
 impl Templates {
-    pub(super) fn new(file_set: &FileSet, origin: &Origin<'_>) -> Self {
+    pub(super) fn new(file_set: &FileSet, origin: &ClientContext<'_>) -> Self {
         let calls = Kind::ALL.map(|kind| match file_set.handles(kind) {
             None => vec![begin(origin, kind, None)],
             Some(all) => all.iter().map(|handle| begin(origin, kind, Some(handle))).collect(),
@@ -138,7 +136,7 @@ impl Templates {
         Self {
             calls,
             sequence_at: header(origin).len() + BEFORE_SEQUENCE,
-            opens: origin.opens.iter().map(|open| as_bytes(*open)).collect(),
+            opens: origin.opens.iter().map(|open| stateid_bytes(*open)).collect(),
             files: handles(&file_set.files),
             scratch: handles(&file_set.scratch),
             open_tail: [&open[BEFORE_OWNER + OWNER_BYTES..], &access, &getattr(FILE_ATTRIBUTES)].concat(),
@@ -152,9 +150,8 @@ impl Templates {
         }
     }
 
-    /// Puts a call into the outbox.
     #[inline]
-    pub(super) fn push(&self, call: &Call<'_>, place: &mut Place, out: &mut Calls) {
+    pub(super) fn push(&self, call: &Call<'_>, place: &mut SlotState, out: &mut Calls) {
         let start = out.begin(&self.calls[call.kind as usize][call.object]);
         if call.kind != Kind::Null {
             out.patch(start + self.sequence_at, &place.stamp());
@@ -164,13 +161,13 @@ impl Templates {
         out.finish(start, call.slot, call.payload(), tail);
     }
 
-    /// Appends what differs from call to call.
+    /// Appends the parts that change from call to call.
     #[inline]
-    fn push_arguments(&self, call: &Call<'_>, place: &mut Place, out: &mut Calls) {
+    fn push_arguments(&self, call: &Call<'_>, place: &mut SlotState, out: &mut Calls) {
         match call.kind {
             Kind::Null | Kind::Getattr | Kind::Access | Kind::Commit => {}
             Kind::Read => {
-                out.push(&place.opened.map_or(self.opens[call.object], as_bytes));
+                out.push(&place.opened.map_or(self.opens[call.object], stateid_bytes));
                 out.push(&call.position.offset.to_be_bytes());
                 out.push(&call.transfer.to_be_bytes());
             }
@@ -199,7 +196,7 @@ impl Templates {
             Kind::Close => {
                 out.push(&place.file);
                 out.push(&self.close_middle);
-                out.push(&place.opened.map_or([0; 16], as_bytes));
+                out.push(&place.opened.map_or([0; 16], stateid_bytes));
             }
             Kind::Remove => push_name(out, &call.name(0)),
             Kind::Rename => {
@@ -217,12 +214,12 @@ impl Templates {
     }
 }
 
-fn header(origin: &Origin<'_>) -> Vec<u8> {
+fn header(origin: &ClientContext<'_>) -> Vec<u8> {
     origin.identity.record_header(PROGRAM, VERSION, Procedure::COMPOUND.0)
 }
 
-/// A call of this kind up to the arguments that differ.
-fn begin(origin: &Origin<'_>, kind: Kind, handle: Option<&Handle>) -> Vec<u8> {
+/// A call of this kind up to the first part that changes.
+fn begin(origin: &ClientContext<'_>, kind: Kind, handle: Option<&Handle>) -> Vec<u8> {
     if kind == Kind::Null {
         return origin.identity.record_header(PROGRAM, VERSION, Procedure::NULL.0);
     }
@@ -241,7 +238,7 @@ fn begin(origin: &Origin<'_>, kind: Kind, handle: Option<&Handle>) -> Vec<u8> {
     .concat()
 }
 
-/// How many operations follow PUTFH, and the beginning of the first of them.
+/// The number of operations behind PUTFH, and the beginning of the first of them.
 fn arguments(client_id: u64, kind: Kind) -> (u32, Vec<u8>) {
     let getattr = || Argument::Getattr(GetattrArgs { attr_request: FILE_ATTRIBUTES }).to_bytes();
     match kind {
@@ -259,7 +256,7 @@ fn arguments(client_id: u64, kind: Kind) -> (u32, Vec<u8>) {
             let open = open(client_id, ShareAccess::WRITE, OpenFlag::NoCreate, OpenClaim::Fh);
             (4, open[..BEFORE_OWNER].to_vec())
         }
-        // The handle comes between: it is of the file that the slot has open.
+        // The handle of the slot's open file comes first, and changes from call to call.
         Kind::Close => (2, Vec::new()),
         Kind::Remove => (1, Op::REMOVE.to_bytes()),
         Kind::Rename => (3, [Op::SAVEFH.to_bytes(), Op::PUTFH.to_bytes()].concat()),
@@ -268,12 +265,12 @@ fn arguments(client_id: u64, kind: Kind) -> (u32, Vec<u8>) {
     }
 }
 
-/// OPEN with an owner of zeros, which is to be replaced.
+/// OPEN with a zero owner as a placeholder.
 fn open(clientid: u64, access: ShareAccess, openhow: OpenFlag<'_>, claim: OpenClaim<'_>) -> Vec<u8> {
     session::open(StateOwner { clientid, owner: &[0; OWNER_BYTES] }, access, openhow, claim).to_bytes()
 }
 
-/// The same up to the name of the file.
+/// OPEN up to the name of the file.
 fn open_by_name(clientid: u64, access: ShareAccess, openhow: OpenFlag<'_>) -> Vec<u8> {
     let mut open = open(clientid, access, openhow, OpenClaim::Null(b""));
     // The length of the empty name.
@@ -281,9 +278,8 @@ fn open_by_name(clientid: u64, access: ShareAccess, openhow: OpenFlag<'_>) -> Ve
     open
 }
 
-/// A stateid as it is encoded.
 #[inline]
-fn as_bytes(stateid: Stateid) -> [u8; 16] {
+fn stateid_bytes(stateid: Stateid) -> [u8; 16] {
     let mut bytes = [0; 16];
     bytes[..4].copy_from_slice(&stateid.seqid.to_be_bytes());
     bytes[4..].copy_from_slice(&stateid.other);

@@ -19,7 +19,7 @@ use crate::load::Op as LoadOp;
 use crate::load::dialect::Dialect;
 use crate::load::generator::{PlanGenerator, Shared};
 use crate::load::plan::Plan;
-use crate::load::reply::Slot;
+use crate::load::reply::CallSlot;
 use crate::pattern::FileOffset;
 
 const OPEN: Stateid = Stateid { seqid: 1, other: [9; 12] };
@@ -33,12 +33,13 @@ fn plan(op: LoadOp) -> Plan {
     Plan { block: 512, size: 512, depth: 1, files: 1, ..Plan::new(target, op) }
 }
 
-/// A load of one call at a time whose slot is the session's third, and its calls.
+/// A load of one call at a time, in the third slot of a session.
 fn generator(plan: Plan) -> (PlanGenerator, Calls) {
     let file_set = FileSet::with_handles(vec![handle(1)], vec![handle(2)], vec![handle(3)]);
     let identity = Identity::new(0, 0);
-    let origin = Origin { identity: &identity, minor: 2, client_id: 5, opens: vec![OPEN] };
-    let dialect = Dialect::V4(Arc::new(Templates::new(&file_set, &origin)), vec![Place::new(slot(1), 11)]);
+    let origin = ClientContext { identity: &identity, minor: 2, client_id: 5, opens: vec![OPEN] };
+    let dialect =
+        Dialect::V4(Arc::new(Templates::new(&file_set, &origin)), vec![SlotState::new(slot(1), 11)]);
     PlanGenerator::new(Arc::new(Shared::new(plan)), 0, 0, dialect)
 }
 
@@ -92,7 +93,7 @@ fn calls_are_counted_by_the_operation_they_are_made_for() {
 }
 
 #[test]
-fn calls_are_those_of_linux() {
+fn calls_equal_those_of_linux() {
     let (file, many, scratch) = ([1; 5], [2; 5], [3; 5]);
     let access = || Argument::Access(AccessArgs { access: RIGHTS });
     let read = ReadArgs { stateid: OPEN, offset: 0, count: 512 };
@@ -132,7 +133,7 @@ fn calls_are_those_of_linux() {
 }
 
 #[test]
-fn data_of_a_write_lies_between_its_operations() {
+fn write_data_lies_between_its_operations() {
     let plan = plan(LoadOp::Write);
     let (mut generator, mut calls) = generator(plan.clone());
     generator.start(&mut calls, &mut context(&plan));
@@ -168,14 +169,15 @@ fn opened() -> [OpReply<'static>; 3] {
     [OpReply::Open(Reply::Ok(ok)), OpReply::Access(Reply::Ok(access)), attributes()]
 }
 
-/// What is made of a reply to a call of this kind, and which number the slot's next call has.
+/// The outcome of a reply to a call of this kind, and the number of the slot's next call.
 fn judged(kind: Kind, reply: &[u8]) -> (Result<u64, String>, u32) {
     let file_set = FileSet::with_handles(vec![handle(1)], vec![handle(2)], vec![handle(3)]);
-    let origin = Origin { identity: &Identity::new(0, 0), minor: 2, client_id: 5, opens: vec![OPEN] };
-    let mut dialect = Dialect::V4(Arc::new(Templates::new(&file_set, &origin)), vec![Place::new(slot(5), 0)]);
-    let call = Slot { worker: 0, kind, position: FileOffset { file: 0, offset: 0 }, generation: 0 };
+    let origin = ClientContext { identity: &Identity::new(0, 0), minor: 2, client_id: 5, opens: vec![OPEN] };
+    let mut dialect =
+        Dialect::V4(Arc::new(Templates::new(&file_set, &origin)), vec![SlotState::new(slot(5), 0)]);
+    let call = CallSlot { worker: 0, kind, position: FileOffset { file: 0, offset: 0 }, generation: 0 };
     let reply = [&ReplyHeader::success(0)[..], reply].concat();
-    let judged = dialect.judge(&plan(LoadOp::Read), &call, 0, &Answer { bytes: &reply, missing: 0 });
+    let judged = dialect.check(&plan(LoadOp::Read), &call, 0, &Answer { bytes: &reply, missing: 0 });
     let judged = judged.map(|good| good.bytes).map_err(|refusal| match refusal {
         ReplyError::Later => "later".to_owned(),
         ReplyError::Fault(Fault::Counted { what, .. }) => what,
@@ -186,7 +188,7 @@ fn judged(kind: Kind, reply: &[u8]) -> (Result<u64, String>, u32) {
 }
 
 #[test]
-fn replies_are_judged() {
+fn replies_are_checked() {
     let read = |eof| [OpReply::Read(Reply::Ok(ReadOk { eof, data: &[0; 512] }))];
     assert_eq!(judged(Kind::Read, &compound(Status::OK, 4, &read(true))), (Ok(512), 5));
     let cut = [OpReply::Read(Reply::Ok(ReadOk { eof: true, data: &[0; 8] }))];
@@ -206,14 +208,14 @@ fn replies_are_judged() {
 }
 
 #[test]
-fn a_number_is_used_again_where_sequence_was_refused() {
+fn number_is_reused_after_refused_sequence() {
     let delayed = compound(Status::DELAY, 4, &[OpReply::Getattr(Reply::Err(Status::DELAY))]);
     assert_eq!(judged(Kind::Getattr, &delayed), (Err("later".to_owned()), 5));
     assert_eq!(judged(Kind::Getattr, &not_sequenced(Status::DELAY)), (Err("later".to_owned()), 4));
 }
 
 #[test]
-fn what_is_lost_is_told() {
+fn lost_state_is_reported() {
     for status in [Status::BADSESSION, Status::DEADSESSION, Status::STALE_CLIENTID] {
         let told = judged(Kind::Read, &not_sequenced(status)).0.unwrap_err();
         assert!(told.contains("the session is gone"), "{told}");
@@ -229,7 +231,7 @@ fn what_is_lost_is_told() {
     assert!(misordered.contains("SEQUENCE") && misordered.contains("NFS4ERR_SEQ_MISORDERED"), "{misordered}");
 }
 
-/// Gives the generator this reply at a moment.
+/// Passes a reply to the generator at a moment.
 fn answer(
     generator: &mut PlanGenerator,
     calls: &mut Calls,
@@ -244,7 +246,7 @@ fn answer(
 }
 
 #[test]
-fn a_delayed_call_is_made_again_and_its_latency_counts_from_the_first() {
+fn delayed_call_is_made_again_and_its_latency_counts_from_the_first() {
     let plan = plan(LoadOp::Getattr);
     let (mut generator, mut calls) = generator(plan.clone());
     let mut context = context(&plan);
@@ -264,7 +266,7 @@ fn a_delayed_call_is_made_again_and_its_latency_counts_from_the_first() {
 }
 
 #[test]
-fn a_small_file_is_opened_read_and_closed_in_one_operation() {
+fn small_file_is_opened_read_and_closed_in_one_operation() {
     let plan = plan(LoadOp::OpenRead);
     let (mut generator, mut calls) = generator(plan.clone());
     let mut context = context(&plan);
@@ -283,7 +285,7 @@ fn a_small_file_is_opened_read_and_closed_in_one_operation() {
 }
 
 #[test]
-fn a_file_whose_read_is_refused_is_closed_all_the_same() {
+fn file_is_closed_after_refused_read() {
     let plan = plan(LoadOp::OpenRead);
     let (mut generator, mut calls) = generator(plan.clone());
     let mut context = context(&plan);

@@ -1,6 +1,6 @@
-//! What makes a figure doubtful, or takes it away.
+//! Caveats that qualify or void a result.
 
-use report::result::{Cell, Direction, Doubt, DoubtKind, MachineUse, Measurement, Run, TargetFacts};
+use report::result::{Caveat, CaveatKind, Cell, Direction, MachineUse, Measurement, Run, TargetFacts};
 use report::scenario::{Cache, Work};
 
 use super::thoroughness::Thoroughness;
@@ -8,47 +8,51 @@ use crate::eda;
 use crate::job::Job;
 use crate::load::LATE_MAX;
 
-/// A busier generator is taken for the bottleneck.
+/// Utilization from which a generator counts as the bottleneck.
 const BUSY_MAX: f64 = 0.8;
-/// A fuller network is taken for the bottleneck.
+/// Utilization from which a network counts as the bottleneck.
 const NETWORK_MAX: f64 = 0.9;
-/// Repetitions that differ more are flagged.
+/// Standard deviation over mean from which repetitions have a caveat.
 const VARIATION_MAX: f64 = 0.05;
-/// How far a mix may be off, in percent of the operations.
+/// The largest deviation of a mix, in percent of the operations.
 const MIX_MAX: f64 = 0.5;
-/// What is meant to be in memory is, from this share on; what is not is not, up to the rest.
+/// The cache hit ratio from which reads count as from memory; one minus it, up to which as from storage.
 const WARM_MIN: f64 = 0.95;
 
-/// Adds the doubts that a measurement shows by itself.
-pub(super) fn measurement(measured: &mut Measurement, job: &Job, target: &TargetFacts, is_one_machine: bool) {
+/// Adds the caveats that follow from one measurement.
+pub(super) fn check_measurement(
+    measured: &mut Measurement,
+    job: &Job,
+    target: &TargetFacts,
+    is_one_machine: bool,
+) {
     if !measured.is_valid() {
         return;
     }
-    let mut doubts = Vec::new();
-    let mut doubt = |applies: bool, kind: DoubtKind, text: String| {
+    let mut caveats = Vec::new();
+    let mut caveat = |applies: bool, kind: CaveatKind, text: String| {
         if applies {
-            doubts.push(Doubt::new(kind, text));
+            caveats.push(Caveat::new(kind, text));
         }
     };
     let errors = measured.errors.values().sum::<u64>();
-    doubt(errors > 0, DoubtKind::Void, format!("{errors} calls failed"));
+    caveat(errors > 0, CaveatKind::Void, format!("{errors} calls failed"));
     let ops = measured.ops(None);
-    doubt(ops == 0, DoubtKind::Void, "no operation was answered in the window".to_owned());
+    caveat(ops == 0, CaveatKind::Void, "no operation was answered in the window".to_owned());
     if job.work == Work::Transfers && ops > 0 {
         let share = 100.0 * measured.ops(Some(Direction::Read)) as f64 / ops as f64;
-        // With few operations, one more or less is more than that; fio draws by chance, off by three
-        // deviations at most.
+        // With few operations, one more or less exceeds the limit. fio draws at random: allows three standard deviations.
         let wanted = f64::from(job.read_percent) / 100.0;
         let chance =
             if target.mount.is_some() { 300.0 * (wanted * (1.0 - wanted) / ops as f64).sqrt() } else { 0.0 };
         let allowed = MIX_MAX + chance.max(200.0 / ops as f64);
         let off = (share - f64::from(job.read_percent)).abs() > allowed;
-        doubt(off, DoubtKind::Void, format!("{share:.1} % were reads instead of {} %", job.read_percent));
+        caveat(off, CaveatKind::Void, format!("{share:.1} % were reads instead of {} %", job.read_percent));
     }
     let wanted = connections(job);
     if let Some(server) = &measured.server {
         let text = format!("the server counted {} connections, not {wanted}", server.connections);
-        doubt(server.connections < wanted as u64, DoubtKind::Void, text);
+        caveat(server.connections < wanted as u64, CaveatKind::Void, text);
         let hits = server.cache_hit_ratio.filter(|_| job.read_percent > 0);
         let mixed = hits.is_some_and(|hits| match job.cache {
             Cache::Any => false,
@@ -60,27 +64,27 @@ pub(super) fn measurement(measured: &mut Measurement, job: &Job, target: &Target
         let text = format!(
             "reads were meant to come from the server's {meant}, but {percent:.0} % came from memory"
         );
-        doubt(mixed, DoubtKind::CacheMixed, text);
+        caveat(mixed, CaveatKind::CacheMixed, text);
     }
-    if let Some(text) = delivered(measured, job) {
-        doubt(true, DoubtKind::Other, text);
+    if let Some(text) = rate_shortfall(measured, job) {
+        caveat(true, CaveatKind::Other, text);
     }
     for usage in &measured.machines {
-        // Where the server is on the same machine, that machine's load says nothing of the client.
+        // On a shared machine the utilization includes the server's.
         let shared = target.co_located && is_one_machine;
-        for text in client_limited(usage, ops, shared) {
-            doubt(true, DoubtKind::ClientLimited, text);
+        for text in client_limits(usage, ops, shared) {
+            caveat(true, CaveatKind::ClientLimited, text);
         }
     }
-    doubt(
+    caveat(
         measured.steady == Some(false),
-        DoubtKind::NotSteady,
+        CaveatKind::NotSteady,
         "the rate was not steady when measuring began".to_owned(),
     );
-    measured.doubts.extend(doubts);
+    measured.caveats.extend(caveats);
 }
 
-/// Connections that the job uses: all of them, unless there are fewer processes of job sets than that.
+/// Connections of the job: all, or fewer where there are fewer processes.
 fn connections(job: &Job) -> usize {
     if job.work != Work::EdaBlend {
         return job.clients_total * job.connections;
@@ -93,17 +97,16 @@ fn connections(job: &Job) -> usize {
     (0..job.clients_total).map(of_client).sum()
 }
 
-/// Where operations had a schedule and too few of them came about: how many.
-fn delivered(measured: &Measurement, job: &Job) -> Option<String> {
+/// The shortfall where too few operations of a schedule were done, in words.
+fn rate_shortfall(measured: &Measurement, job: &Job) -> Option<String> {
     let asked = job.rate?;
     let reached = measured.ops(None) as f64 / measured.seconds;
     (reached < report::curve::WHOLE_MIN * asked)
         .then(|| format!("delivered {reached:.1} of {asked} operations a second asked"))
 }
 
-/// What says that a machine that makes load was the limit, and not the server; `shared` is one that the
-/// server is on, too.
-fn client_limited(usage: &MachineUse, ops: u64, shared: bool) -> Vec<String> {
+/// The signs that a generator's machine was the bottleneck; `shared` if the server runs on it too.
+fn client_limits(usage: &MachineUse, ops: u64, shared: bool) -> Vec<String> {
     let late = usage.late as f64 / ops.max(1) as f64;
     let network = usage.network_share.unwrap_or(0.0);
     let signs = [
@@ -116,40 +119,40 @@ fn client_limited(usage: &MachineUse, ops: u64, shared: bool) -> Vec<String> {
     over.map(|(share, _, words)| format!("{:.1} % {words}", share * 100.0)).collect()
 }
 
-/// The doubts of a point: those of its repetitions, each once, and how much they differ.
-pub(super) fn cell(cell: &Cell, thoroughness: &Thoroughness) -> Vec<Doubt> {
-    let mut doubts: Vec<Doubt> = Vec::new();
-    for doubt in cell.measurements.iter().flat_map(|measurement| &measurement.doubts) {
-        if !doubts.iter().any(|other| other.kind == doubt.kind) {
-            doubts.push(doubt.clone());
+/// The caveats of a point: those of its repetitions, each once, and their variation.
+pub(super) fn cell_caveats(cell: &Cell, thoroughness: &Thoroughness) -> Vec<Caveat> {
+    let mut caveats: Vec<Caveat> = Vec::new();
+    for caveat in cell.measurements.iter().flat_map(|measurement| &measurement.caveats) {
+        if !caveats.iter().any(|other| other.kind == caveat.kind) {
+            caveats.push(caveat.clone());
         }
     }
     let variation = cell.summary.iops.variation;
     if variation > VARIATION_MAX {
         let text = format!("repetitions differ: standard deviation {:.1} % of the mean", variation * 100.0);
-        doubts.push(Doubt::new(DoubtKind::Variation, text));
+        caveats.push(Caveat::new(CaveatKind::Variation, text));
     }
     let done = cell.measurements.iter().filter(|measurement| measurement.is_valid()).count();
     if done > 0 && done < thoroughness.repetitions as usize {
         let text = format!("{done} of {} repetitions have a result", thoroughness.repetitions);
-        doubts.push(Doubt::new(DoubtKind::Short, text));
+        caveats.push(Caveat::new(CaveatKind::Short, text));
     }
-    doubts
+    caveats
 }
 
-/// Adds the doubts of a whole run.
-pub(super) fn whole(run: &mut Run) {
+/// Adds the caveats of a whole run.
+pub(super) fn check_run(run: &mut Run) {
     if run.target.co_located {
         let text = "client and server share this host and its processors: figures about this host, not a volume's envelope";
-        run.doubts.push(Doubt::new(DoubtKind::CoLocated, text));
+        run.caveats.push(Caveat::new(CaveatKind::CoLocated, text));
     }
     if !run.scaled.is_empty() {
-        // How, `scaled` says itself.
+        // `scaled` has the details.
         let text = "shorter or smaller than the method or the scenario asks for";
-        run.doubts.push(Doubt::new(DoubtKind::Short, text));
+        run.caveats.push(Caveat::new(CaveatKind::Short, text));
     }
     if let Some(why) = &run.ended_early {
-        run.doubts
-            .push(Doubt::new(DoubtKind::Short, format!("ended before every point was measured: {why}")));
+        run.caveats
+            .push(Caveat::new(CaveatKind::Short, format!("ended before every point was measured: {why}")));
     }
 }

@@ -1,21 +1,21 @@
-//! What of a run is not as on the page whose figures stand beside it, as far as the target can tell.
+//! Differences between a target and the setup of the page whose figures stand beside its own.
 
 use envelope::{Direction, Published, Unit};
 use report::document::table::separated;
-use report::result::{Doubt, DoubtKind, Durability, Limits, Run, TargetFacts, VolumeFacts};
+use report::result::{Caveat, CaveatKind, Durability, Limits, Run, TargetFacts, VolumeFacts};
 use report::scenario::{Series, Stability, Work};
 use report::units::show_size;
 
-/// A limit that is lower than a published figure by less does not matter.
+/// The ratio of a limit to a published figure below which the difference counts.
 const CLOSE: f64 = 0.995;
 
-/// Adds a doubt for each thing that is otherwise than on the pages, with the series that it concerns.
-pub(super) fn judge(run: &mut Run) {
+/// Adds a caveat for each difference from the pages, with the series concerned.
+pub(super) fn check_setup(run: &mut Run) {
     let mut found: Vec<(String, Vec<&str>)> = Vec::new();
     let measured = |index: usize| run.cells.iter().any(|cell| cell.series == index);
     for (_, series) in run.scenario.series.iter().enumerate().filter(|(index, _)| measured(*index)) {
-        let of_volume = run.target.volume.iter().flat_map(|volume| of_volume(volume, series));
-        for text in of_volume.chain(transfers_of(&run.target, series)) {
+        let of_volume = run.target.volume.iter().flat_map(|volume| volume_differences(volume, series));
+        for text in of_volume.chain(transfer_difference(&run.target, series)) {
             match found.iter_mut().find(|(known, _)| *known == text) {
                 Some((_, names)) => names.push(&series.name),
                 None => found.push((text, vec![&series.name])),
@@ -23,21 +23,22 @@ pub(super) fn judge(run: &mut Run) {
         }
     }
     let all = run.scenario.series.len();
-    let doubt = |(text, names): (String, Vec<&str>)| {
+    let caveat = |(text, names): (String, Vec<&str>)| {
         let text = if names.len() == all { text } else { format!("{text} ({})", names.join("; ")) };
-        Doubt::new(DoubtKind::UnlikePage, text)
+        Caveat::new(CaveatKind::UnlikePage, text)
     };
-    let doubts: Vec<Doubt> = found.into_iter().map(doubt).collect();
-    run.doubts.extend(doubts);
+    let caveats: Vec<Caveat> = found.into_iter().map(caveat).collect();
+    run.caveats.extend(caveats);
 }
 
-fn of_volume(volume: &VolumeFacts, series: &Series) -> Vec<String> {
+fn volume_differences(volume: &VolumeFacts, series: &Series) -> Vec<String> {
     let published: Vec<Published> = series.published.iter().filter_map(|name| name.parse().ok()).collect();
     let all = [durability(volume, series), level(volume, &published), shape(volume, &published)];
     all.into_iter().flatten().chain(limits(volume, &published)).collect()
 }
 
-/// Volumes of the clouds acknowledge nothing that a power cut takes back.
+/// The difference of a volume with relaxed durability: volumes of the clouds lose no acknowledged write in a power
+/// cut.
 fn durability(volume: &VolumeFacts, series: &Series) -> Option<String> {
     let writes = series.work == Work::EdaBlend
         || (series.work == Work::Transfers && series.reads.iter().any(|percent| *percent < 100));
@@ -111,8 +112,8 @@ fn mib(limits: &Limits, direction: Direction) -> Option<f64> {
     own.into_iter().chain(limits.bytes_per_s).min().map(|limit| limit as f64 / f64::from(1 << 20))
 }
 
-/// Where the server takes less in a call than the series wants.
-fn transfers_of(target: &TargetFacts, series: &Series) -> Option<String> {
+/// The difference where the server accepts shorter calls than the series uses.
+fn transfer_difference(target: &TargetFacts, series: &Series) -> Option<String> {
     let wanted = series.transfers.iter().max().or(series.blocks.iter().max()).copied()?;
     let most = target.read_max.into_iter().chain(target.write_max).min()?;
     (series.work == Work::Transfers && most < wanted)
@@ -133,29 +134,35 @@ mod tests {
     }
 
     #[test]
-    fn what_is_as_on_the_page_is_no_doubt() {
-        assert!(of_volume(&volume(), &series()).is_empty());
+    fn matching_setup_has_no_caveat() {
+        assert!(volume_differences(&volume(), &series()).is_empty());
         let limits = Limits { bytes_per_s: Some(5_237 << 20), ..Limits::default() };
-        assert!(of_volume(&VolumeFacts { limits, ..volume() }, &series()).is_empty());
+        assert!(volume_differences(&VolumeFacts { limits, ..volume() }, &series()).is_empty());
         let own = Series { published: Vec::new(), ..series() };
-        assert!(of_volume(&VolumeFacts { level: "anf/ultra".to_owned(), ..volume() }, &own).is_empty());
-    }
-
-    #[test]
-    fn relaxed_volumes_do_not_write_as_the_pages_do() {
-        let relaxed = VolumeFacts { durability: Some(Durability::Relaxed), ..volume() };
-        assert!(of_volume(&relaxed, &series()).is_empty(), "reads alone");
-        let writes = Series { reads: vec![0], stability: Stability::FileSync, ..series() };
-        assert!(of_volume(&relaxed, &writes)[0].contains("relaxed: synchronous writes are answered before"));
         assert!(
-            of_volume(&VolumeFacts { durability: Some(Durability::Sync), ..volume() }, &writes).is_empty()
+            volume_differences(&VolumeFacts { level: "anf/ultra".to_owned(), ..volume() }, &own).is_empty()
         );
-        assert!(of_volume(&volume(), &writes).is_empty(), "not known");
     }
 
     #[test]
-    fn levels_curves_and_limits_of_others_are_named() {
-        let said = |volume: VolumeFacts| of_volume(&volume, &series()).join("; ");
+    fn relaxed_durability_differs_from_the_pages() {
+        let relaxed = VolumeFacts { durability: Some(Durability::Relaxed), ..volume() };
+        assert!(volume_differences(&relaxed, &series()).is_empty(), "reads alone");
+        let writes = Series { reads: vec![0], stability: Stability::FileSync, ..series() };
+        assert!(
+            volume_differences(&relaxed, &writes)[0]
+                .contains("relaxed: synchronous writes are answered before")
+        );
+        assert!(
+            volume_differences(&VolumeFacts { durability: Some(Durability::Sync), ..volume() }, &writes)
+                .is_empty()
+        );
+        assert!(volume_differences(&volume(), &writes).is_empty(), "not known");
+    }
+
+    #[test]
+    fn other_levels_curves_and_limits_are_named() {
+        let said = |volume: VolumeFacts| volume_differences(&volume, &series()).join("; ");
         let other = said(VolumeFacts { level: "anf/ultra".to_owned(), ..volume() });
         assert_eq!(other, "the volume is at anf/ultra, the published figures are of gcnv/extreme");
         let quarter = VolumeFacts {
@@ -173,11 +180,11 @@ mod tests {
     }
 
     #[test]
-    fn calls_that_the_server_does_not_take_are_named() {
+    fn shorter_calls_of_the_server_are_named() {
         let target =
             |most| TargetFacts { read_max: Some(most), write_max: Some(most), ..TargetFacts::default() };
-        assert_eq!(transfers_of(&target(64 << 10), &series()), None);
-        let said = transfers_of(&target(32 << 10), &series());
+        assert_eq!(transfer_difference(&target(64 << 10), &series()), None);
+        let said = transfer_difference(&target(32 << 10), &series());
         assert_eq!(said.as_deref(), Some("the server takes at most 32 KiB a call, not 64 KiB"));
     }
 }
