@@ -55,7 +55,7 @@ impl LockHosts {
         let (last, known) = found.map_or((0, Known::new()), |(header, records)| parse(&header, &records));
         let state = next_state(last);
         let log = match write_anew(&Log::unwritable(&path), state, &known) {
-            Err(error) if stable::is_for_now(&error) => {
+            Err(error) if stable::is_temporary(&error) => {
                 tracing::warn!(path = %path.display(), %error, "no further client can hold locks until this can be written");
                 Log::unwritable(&path)
             }
@@ -158,11 +158,7 @@ fn write_anew(log: &Log, state: u32, known: &Known) -> io::Result<Log> {
     let mut header = [0; HEADER_BYTES];
     header[..KIND.len()].copy_from_slice(KIND);
     header[KIND.len()..].copy_from_slice(&state.to_be_bytes());
-    Log::write_anew(
-        log.path(),
-        &header,
-        known.iter().map(|(&client, &local)| record(Kind::Holds, client, local)),
-    )
+    Log::create(log.path(), &header, known.iter().map(|(&client, &local)| record(Kind::Holds, client, local)))
 }
 
 fn record(kind: Kind, client: IpAddr, local: IpAddr) -> [u8; RECORD_BYTES] {

@@ -79,7 +79,7 @@ impl PersistentOpens {
     fn forget(&self, slot: &Slot) -> Result<(), NtStatus> {
         let mut state = slot.state.lock();
         if !state.is_over {
-            self.entries.forget(slot.number).map_err(|error| status_of(&error))?;
+            self.entries.remove_durably(slot.number).map_err(|error| status_of(&error))?;
             state.says_deleted = false;
         }
         Ok(())

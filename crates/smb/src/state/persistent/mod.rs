@@ -117,7 +117,7 @@ impl PersistentOpens {
         (record, says_deleted): (&[u8], bool),
     ) -> Result<(), NtStatus> {
         state.says_deleted |= says_deleted;
-        self.entries.put(slot.number, record).map_err(|error| {
+        self.entries.store(slot.number, record).map_err(|error| {
             tracing::warn!(%error, "an open of a continuously available share cannot be kept for a restart");
             status_of(&error)
         })?;
@@ -128,7 +128,7 @@ impl PersistentOpens {
     /// Has no record any longer, after a crash either if that `matters`. One that stays is an open that nobody comes back for after the
     /// next start.
     fn remove(&self, number: u64, matters: bool) {
-        let removed = if matters { self.entries.forget(number) } else { self.entries.remove(number) };
+        let removed = if matters { self.entries.remove_durably(number) } else { self.entries.remove(number) };
         if let Err(error) = removed {
             tracing::warn!(%error, "the record of an open that was closed is still there");
         }
