@@ -139,7 +139,7 @@ fn check(found: &Metadata, path: &Path, forbidden: u32) -> io::Result<()> {
     let shown = path.display();
     let why = if !is_trusted_owner(found) {
         format!(
-            "user {owner} owns it, and another user's file is not trusted: run this as that user, or chown {own} {shown}"
+            "it belongs to user {owner}, and files of other users are not trusted: run this as that user, or chown {own} {shown}"
         )
     } else if mode & forbidden == 0 {
         return Ok(());
