@@ -13,7 +13,7 @@ use vfs::bounds::Party;
 use vfs::qos::Permit;
 use vfs::{
     Attrs, Blocking, Caller, Credential, ExportId, FsError, FsResult, Namespace, Origin, PendingSync,
-    Protection, ProtocolId, Time, VolumeId,
+    Protection, ProtocolId, Time, VolumeId, Wait,
 };
 use xdr::Malformed;
 
@@ -50,20 +50,11 @@ pub struct Call<'c> {
     /// The file that the call is about, and the bytes of data that it has read or written.
     pub stats: CallStats<Rc<CachedFile>>,
     /// The payment of the call; an operation that pays by itself puts its own here.
-    pub charge: &'c mut Option<Permit>,
-}
-
-/// Why a call is not answered now: nothing was done, and it is run again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Again {
-    /// It would have to wait for storage: where it may.
-    WouldWait,
-    /// Somebody else has to give something back first: after a while.
-    Held,
+    pub permit: &'c mut Option<Permit>,
 }
 
 /// How a procedure ends: its reply is written, or it is run again.
-pub type Answer = Result<(), Again>;
+pub type CallResult = Result<(), Wait>;
 
 /// How an attempt ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +62,7 @@ pub enum Outcome {
     /// The results are written.
     Replied,
     /// Nothing was done: the call is run again.
-    Again(Again),
+    Wait(Wait),
     /// There is no such procedure.
     NoProcedure,
 }
@@ -79,11 +70,11 @@ pub enum Outcome {
 /// An attempt at a procedure; malformed arguments become GARBAGE_ARGS.
 pub type Attempt = Result<Outcome, Malformed>;
 
-impl From<Answer> for Outcome {
-    fn from(answer: Answer) -> Self {
+impl From<CallResult> for Outcome {
+    fn from(answer: CallResult) -> Self {
         match answer {
             Ok(()) => Self::Replied,
-            Err(again) => Self::Again(again),
+            Err(wait) => Self::Wait(wait),
         }
     }
 }
@@ -100,7 +91,7 @@ impl Call<'_> {
     /// The file of a handle: signed by us, in a volume that is served, to a client that its export admits.
     #[inline]
     pub fn file(&mut self, handle: &[u8]) -> FsResult<File> {
-        let cached = match self.remembered(handle) {
+        let cached = match self.cached_file(handle) {
             Some(cached) => cached,
             None => {
                 let cached = self.open(Rc::new(Handle::of(handle)?))?;
@@ -154,7 +145,7 @@ impl Call<'_> {
     }
 
     #[inline]
-    fn remembered(&mut self, handle: &[u8]) -> Option<Rc<CachedFile>> {
+    fn cached_file(&mut self, handle: &[u8]) -> Option<Rc<CachedFile>> {
         self.cache.as_mut()?.handle(handle)
     }
 
@@ -166,12 +157,12 @@ impl Call<'_> {
     }
 
     /// A file with its handle, remembered where this thread remembers.
-    pub fn remember(&mut self, file: vfs::File) -> Rc<CachedFile> {
+    pub fn cache_file(&mut self, file: vfs::File) -> Rc<CachedFile> {
         let handle = self.service.signer.sign(file.export().id, &file.key());
-        if let Some(known) = self.remembered(handle.bytes())
-            && known.file.is(&file)
+        if let Some(cached) = self.cached_file(handle.bytes())
+            && cached.file.is(&file)
         {
-            return known;
+            return cached;
         }
         let cached = Rc::new(CachedFile { handle: Rc::new(handle), file });
         if let Some(cache) = &mut self.cache {
@@ -194,7 +185,7 @@ impl Call<'_> {
     }
 
     /// What a name in a directory means, remembered or looked up: the directory's attributes, the object and its own.
-    pub fn find(&mut self, dir: &File, name: &[u8]) -> FsResult<(Attrs, Rc<CachedFile>, Attrs)> {
+    pub fn lookup(&mut self, dir: &File, name: &[u8]) -> FsResult<(Attrs, Rc<CachedFile>, Attrs)> {
         let opened = dir.open_dir(&dir.caller, self.blocking)?;
         let dir_attrs = opened.attrs;
         match self.cache.as_mut().and_then(|cache| cache.name(&dir.cached, &dir_attrs, name)) {
@@ -202,7 +193,7 @@ impl Call<'_> {
             // went since the directory was looked at is looked up again, because STALE would mean the directory.
             Some(Some(handle)) => {
                 // A name that is looked up is not remembered as a handle before it is used as one.
-                let found = self.remembered(handle.bytes()).map_or_else(|| self.open(handle), Ok);
+                let found = self.cached_file(handle.bytes()).map_or_else(|| self.open(handle), Ok);
                 match found.and_then(|found| found.file.attrs(self.blocking).map(|attrs| (found, attrs))) {
                     Err(FsError::Stale) => {}
                     found => return found.map(|(found, attrs)| (dir_attrs, found, attrs)),
@@ -213,20 +204,20 @@ impl Call<'_> {
         }
         match opened.lookup(name, self.blocking) {
             Ok(found) => {
-                let cached = self.remember(found.file);
-                self.remember_name(dir, &dir_attrs, name, Some(&*cached));
+                let cached = self.cache_file(found.file);
+                self.cache_name(dir, &dir_attrs, name, Some(&*cached));
                 Ok((dir_attrs, cached, found.attrs))
             }
             Err(error) => {
                 if error == FsError::NotFound {
-                    self.remember_name(dir, &dir_attrs, name, None);
+                    self.cache_name(dir, &dir_attrs, name, None);
                 }
                 Err(error)
             }
         }
     }
 
-    fn remember_name(&mut self, dir: &File, dir_attrs: &Attrs, name: &[u8], found: Option<&CachedFile>) {
+    fn cache_name(&mut self, dir: &File, dir_attrs: &Attrs, name: &[u8], found: Option<&CachedFile>) {
         if let Some(cache) = &mut self.cache
             && !matches!(name, b"." | b"..")
         {
@@ -244,7 +235,7 @@ impl File {
 
     /// Another file of the same export, for the same caller.
     #[must_use]
-    pub fn beside(&self, cached: Rc<CachedFile>) -> Self {
+    pub fn sibling(&self, cached: Rc<CachedFile>) -> Self {
         Self { cached, caller: self.caller.clone() }
     }
 

@@ -11,30 +11,30 @@ const VERSIONS: usize = 4;
 /// Numbers of procedures and operations are below this. Version 4 has no operation 0, which is where others are counted.
 const NUMBERS: usize = 80;
 /// A thread that has so many calls to tell tells them.
-const UNTOLD_MAX: u32 = 256;
+const UNFLUSHED_MAX: u32 = 256;
 
 /// What all threads have told.
 #[derive(Debug)]
-pub struct CallCounts {
+pub struct CallCounters {
     calls: [AtomicU64; VERSIONS],
     operations: [[AtomicU64; NUMBERS]; VERSIONS],
 }
 
 /// What one thread has counted and not told. It does so at the latest when this is dropped.
 #[derive(Debug)]
-pub struct ThreadCounts {
-    told: Arc<CallCounts>,
+pub struct ThreadCounters {
+    totals: Arc<CallCounters>,
     calls: [u64; VERSIONS],
     operations: [[u64; NUMBERS]; VERSIONS],
-    untold: u32,
+    unflushed: u32,
 }
 
 /// Counts the operations of a COMPOUND.
-pub(crate) struct CompoundCounts<'c> {
+pub(crate) struct CompoundCounters<'c> {
     operations: &'c mut [u64; NUMBERS],
 }
 
-impl CompoundCounts<'_> {
+impl CompoundCounters<'_> {
     #[inline]
     pub(crate) fn add(&mut self, op: Op) {
         match self.operations.get_mut(op.0 as usize) {
@@ -55,16 +55,16 @@ pub struct VersionCounts {
     pub operations: Vec<(String, u64)>,
 }
 
-impl Default for CallCounts {
+impl Default for CallCounters {
     fn default() -> Self {
         let operations = [const { [const { AtomicU64::new(0) }; NUMBERS] }; VERSIONS];
         Self { calls: [const { AtomicU64::new(0) }; VERSIONS], operations }
     }
 }
 
-impl CallCounts {
+impl CallCounters {
     /// What has been told so far.
-    pub fn counted(&self) -> Vec<VersionCounts> {
+    pub fn snapshot(&self) -> Vec<VersionCounts> {
         let counted = |version: usize| {
             let counts = self.operations[version].iter().map(|count| count.load(Ordering::Relaxed));
             let asked = (0u32..).zip(counts).filter(|&(_, count)| count > 0);
@@ -89,18 +89,18 @@ fn name(version: usize, number: u32) -> String {
     bare.to_ascii_lowercase()
 }
 
-impl ThreadCounts {
+impl ThreadCounters {
     /// Nothing yet.
-    pub fn new(told: &Arc<CallCounts>) -> Self {
+    pub fn new(totals: &Arc<CallCounters>) -> Self {
         let (calls, operations) = ([0; VERSIONS], [[0; NUMBERS]; VERSIONS]);
-        Self { told: Arc::clone(told), calls, operations, untold: 0 }
+        Self { totals: Arc::clone(totals), calls, operations, unflushed: 0 }
     }
 
     /// A call of version 3.
     #[inline]
     pub(crate) fn add_procedure(&mut self, procedure: Procedure) {
         self.calls[0] += 1;
-        self.untold += 1;
+        self.unflushed += 1;
         if let Some(count) = self.operations[0].get_mut(procedure.0 as usize) {
             *count += 1;
         }
@@ -108,35 +108,35 @@ impl ThreadCounts {
 
     /// A COMPOUND, whose operations are counted by what is returned.
     #[inline]
-    pub(crate) fn compound(&mut self, minor: u32) -> Option<CompoundCounts<'_>> {
+    pub(crate) fn compound(&mut self, minor: u32) -> Option<CompoundCounters<'_>> {
         let version = (minor as usize).checked_add(1)?;
         *self.calls.get_mut(version)? += 1;
-        self.untold += 1;
-        Some(CompoundCounts { operations: self.operations.get_mut(version)? })
+        self.unflushed += 1;
+        Some(CompoundCounters { operations: self.operations.get_mut(version)? })
     }
 
     /// Tells what was counted if that is much.
     #[inline]
-    pub(crate) fn tell_if_much(&mut self) {
-        if self.untold >= UNTOLD_MAX {
-            self.tell();
+    pub(crate) fn flush_if_large(&mut self) {
+        if self.unflushed >= UNFLUSHED_MAX {
+            self.flush();
         }
     }
 
     /// Tells what was counted.
-    pub(crate) fn tell(&mut self) {
-        let operations = self.operations.iter_mut().flatten().zip(self.told.operations.iter().flatten());
-        let calls = self.calls.iter_mut().zip(&self.told.calls);
-        for (own, told) in operations.chain(calls).filter(|(own, _)| **own > 0) {
-            told.fetch_add(std::mem::take(own), Ordering::Relaxed);
+    pub(crate) fn flush(&mut self) {
+        let operations = self.operations.iter_mut().flatten().zip(self.totals.operations.iter().flatten());
+        let calls = self.calls.iter_mut().zip(&self.totals.calls);
+        for (own, totals) in operations.chain(calls).filter(|(own, _)| **own > 0) {
+            totals.fetch_add(std::mem::take(own), Ordering::Relaxed);
         }
-        self.untold = 0;
+        self.unflushed = 0;
     }
 }
 
-impl Drop for ThreadCounts {
+impl Drop for ThreadCounters {
     fn drop(&mut self) {
-        self.tell();
+        self.flush();
     }
 }
 
@@ -146,8 +146,8 @@ mod tests {
 
     #[test]
     fn what_threads_count_adds_up_by_version_and_name() {
-        let told = Arc::new(CallCounts::default());
-        let [mut one, mut other] = [ThreadCounts::new(&told), ThreadCounts::new(&told)];
+        let totals = Arc::new(CallCounters::default());
+        let [mut one, mut other] = [ThreadCounters::new(&totals), ThreadCounters::new(&totals)];
         one.add_procedure(Procedure::READ);
         one.add_procedure(Procedure(77));
         for minor in [0, 2, 2] {
@@ -159,10 +159,10 @@ mod tests {
         for op in [Op(0), Op(1), Op(2), Op::ILLEGAL, Op(80), Op(u32::MAX)] {
             compound.add(op);
         }
-        let counted = |version: usize| told.counted().swap_remove(version);
+        let counted = |version: usize| totals.snapshot().swap_remove(version);
         assert_eq!(counted(3).operations, [], "nothing is told yet");
-        one.tell();
-        one.tell();
+        one.flush();
+        one.flush();
         drop(other);
         let of = |version| counted(version).operations.into_iter().map(|(name, n)| format!("{name} {n}"));
         assert_eq!(of(0).collect::<Vec<_>>(), ["read 1", "procedure(77) 1"]);
@@ -181,15 +181,15 @@ mod tests {
 
     #[test]
     fn who_counts_much_tells_it() {
-        let told = Arc::new(CallCounts::default());
-        let mut counts = ThreadCounts::new(&told);
-        for _ in 1..UNTOLD_MAX {
+        let totals = Arc::new(CallCounters::default());
+        let mut counts = ThreadCounters::new(&totals);
+        for _ in 1..UNFLUSHED_MAX {
             counts.compound(1).unwrap().add(Op::READ);
-            counts.tell_if_much();
+            counts.flush_if_large();
         }
-        assert_eq!(told.counted()[2].operations, []);
+        assert_eq!(totals.snapshot()[2].operations, []);
         counts.compound(1).unwrap().add(Op::READ);
-        counts.tell_if_much();
-        assert_eq!(told.counted()[2].operations, [("read".to_owned(), UNTOLD_MAX.into())]);
+        counts.flush_if_large();
+        assert_eq!(totals.snapshot()[2].operations, [("read".to_owned(), UNFLUSHED_MAX.into())]);
     }
 }

@@ -99,11 +99,11 @@ pub const KEPT_REPLY_BYTES_MAX: usize = 64 << 20;
 pub const READ_PLUS_CONTENTS_MAX: u32 = 16;
 /// How often a compound is put off while others give back what is in its way, first for 2 ms and each time for twice as long: 30 ms
 /// in all. Clients of NFSv4 ask again soon.
-pub const PAUSES_MAX_V4: u32 = 4;
+pub const RETRIES_MAX_V4: u32 = 4;
 /// The same of a call of NFSv3, whose clients wait for seconds before they ask again: 2 s in all.
-pub const PAUSES_MAX_V3: u32 = 10;
+pub const RETRIES_MAX_V3: u32 = 10;
 /// Calls of one connection by NFSv3 that are put off at a time: what else it asks for goes on meanwhile.
-pub const PUT_OFF_CALLS_MAX: u32 = CALLS_IN_PROGRESS_MAX / 2;
+pub const DEFERRED_CALLS_MAX: u32 = CALLS_IN_PROGRESS_MAX / 2;
 /// Calls of each version that are put off at a time while others give back what is in their way, and the memory that these take.
 pub const PARKED_CALLS_MAX: usize = 1024;
 /// See [`PARKED_CALLS_MAX`].

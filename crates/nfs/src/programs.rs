@@ -53,7 +53,7 @@ pub(crate) struct Netid {
 }
 
 /// One way by which a registered program can be reached.
-pub(crate) struct Offer<'r> {
+pub(crate) struct ServedAddress<'r> {
     pub(crate) registration: &'r Registration,
     pub(crate) netid: Netid,
     /// Where the client that asks finds it.
@@ -82,14 +82,14 @@ impl Registration {
     }
 
     /// The ways by which a client that reached us at `local` can reach this.
-    pub(crate) fn offers(&self, local: IpAddr) -> impl Iterator<Item = Offer<'_>> {
+    pub(crate) fn addresses(&self, local: IpAddr) -> impl Iterator<Item = ServedAddress<'_>> {
         // A socket on `::` takes IPv4 as well, unless the system is told otherwise.
         let families: &[Family] = match self.address.ip().to_canonical() {
             IpAddr::V4(_) => &[Family::V4],
             IpAddr::V6(v6) if v6.is_unspecified() => &[Family::V4, Family::V6],
             IpAddr::V6(_) => &[Family::V6],
         };
-        families.iter().map(move |&family| Offer {
+        families.iter().map(move |&family| ServedAddress {
             registration: self,
             netid: Netid { transport: self.transport, family },
             address: self.address_for(family, local),
@@ -143,7 +143,7 @@ impl Netid {
     }
 }
 
-impl Offer<'_> {
+impl ServedAddress<'_> {
     /// RFC 5665 §5.2.3: the address as text, then the two bytes of the port in decimal.
     pub(crate) fn universal_address(&self) -> String {
         let [high, low] = self.address.port().to_be_bytes();

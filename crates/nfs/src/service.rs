@@ -21,7 +21,7 @@ pub struct Service {
     /// Replies to calls that must not be done twice; `None` switches the cache off.
     pub replay: Option<Arc<ReplayCache>>,
     /// Clients of version 4, their sessions and what they hold.
-    pub v4: crate::state::nfs4::State,
+    pub v4: crate::state::nfs4::ServiceState,
     /// Who has mounted what.
     pub mounts: MountTable,
     /// How often one client may call what no volume limits.
@@ -40,7 +40,7 @@ impl Service {
     pub fn tick(&self, connected: impl FnOnce() -> HashSet<IpAddr>) {
         self.locks.tick(connected);
         self.v4.tick();
-        self.locks.follow(&self.namespace);
-        self.v4.follow(&self.namespace);
+        self.locks.apply_namespace(&self.namespace);
+        self.v4.apply_namespace(&self.namespace);
     }
 }

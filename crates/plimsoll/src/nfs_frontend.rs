@@ -126,7 +126,7 @@ impl NfsFrontend {
         let service = Arc::new(Service {
             namespace: Arc::clone(&namespace),
             signer,
-            v4: nfs::state::nfs4::State::new(0, &name, listen.lease.lease)
+            v4: nfs::state::nfs4::ServiceState::new(0, &name, listen.lease.lease)
                 .restarted_with(stable.records, stable.grace)
                 .delegating_writes(listen.write_delegations)
                 .with_names(names)

@@ -6,7 +6,7 @@ use control::Mounts;
 use envelope::Protocol;
 use nfs::call_stats::VersionCounts;
 use nfs::server::Client;
-use nfs::state::nfs4::client_info::ShownClient;
+use nfs::state::nfs4::client_info::ClientInfo;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -186,7 +186,7 @@ fn protocol(minor: u32) -> Protocol {
     }
 }
 
-fn nfs4_state(client: ShownClient) -> Nfs4State {
+fn nfs4_state(client: ClientInfo) -> Nfs4State {
     Nfs4State {
         owner: String::from_utf8_lossy(&client.owner).into_owned(),
         protocols: client.minors.iter().copied().map(protocol).collect(),

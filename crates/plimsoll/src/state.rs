@@ -5,7 +5,7 @@ use anyhow::Context;
 use control::KeyFile;
 use nfs::handle::HandleSigner;
 use nfs::nsm::LockHosts;
-use nfs::state::nfs4::records::Records;
+use nfs::state::nfs4::records::ClientRecords;
 use nfs::state::nlm::Locks;
 use smb::persistent::PersistentOpens;
 use stable::{StableDir, files};
@@ -70,7 +70,7 @@ pub(crate) struct Stable {
     /// The locks of NFSv3 clients.
     pub(crate) locks: Locks,
     /// The clients of NFSv4.
-    pub(crate) records: Arc<Records>,
+    pub(crate) records: Arc<ClientRecords>,
     /// What SMB clients have open of continuously available shares; none if it is not kept.
     pub(crate) opens: Option<PersistentOpens>,
     /// The time in which they claim again what they had, for all volumes that are there already.
@@ -90,7 +90,7 @@ pub(crate) fn stable(dir: &Path, now: Nanos, lease: &LeaseArgs) -> anyhow::Resul
                  told. Give it a directory of its own",
                 dir.display()
             );
-            let records = Arc::new(Records::forgetful(random));
+            let records = Arc::new(ClientRecords::in_memory(random));
             return Ok(Stable { locks: Locks::default(), records, opens: None, grace: Grace::default() });
         }
         Err(error) => {
@@ -104,7 +104,7 @@ pub(crate) fn stable(dir: &Path, now: Nanos, lease: &LeaseArgs) -> anyhow::Resul
         )
     };
     let hosts = Arc::new(LockHosts::open(&locked).with_context(|| what("lock-hosts"))?);
-    let records = Arc::new(Records::open(&locked, random).with_context(|| what("clients"))?);
+    let records = Arc::new(ClientRecords::open(&locked, random).with_context(|| what("clients"))?);
     let opens = PersistentOpens::open(&locked).with_context(|| what("persistent-opens"))?;
     let until = Nanos(now.0.saturating_add(u64::try_from(grace.as_nanos()).unwrap_or(u64::MAX)));
     let expected: Vec<_> = hosts.expected().into_iter().chain(records.expected()).collect();
@@ -118,7 +118,7 @@ pub(crate) fn stable(dir: &Path, now: Nanos, lease: &LeaseArgs) -> anyhow::Resul
 }
 
 /// Whether it is on disk that the grace period is over.
-fn has_ended(records: &Records) -> bool {
+fn has_ended(records: &ClientRecords) -> bool {
     let ended = records.end_grace();
     if let Err(error) = &ended {
         tracing::error!(%error, "no new locks are given until it can be written that the grace period is over");

@@ -48,8 +48,8 @@ pub trait HostIds: Send + Sync {
 pub struct IdNames {
     domain: Box<str>,
     host: Box<dyn HostIds>,
-    users: Known,
-    groups: Known,
+    users: IdCache,
+    groups: IdCache,
     lookups: AtomicUsize,
     /// The second from which a failure is logged again: clients choose what is looked up, and how often.
     quiet_until: AtomicU64,
@@ -61,14 +61,14 @@ pub struct BadDomain(String);
 
 /// What is remembered of users, or of groups.
 #[derive(Default)]
-struct Known {
+struct IdCache {
     /// With the domain, as they are sent.
-    names: Memory<u32, Arc<str>>,
-    ids: Memory<Box<str>, u32>,
+    names: TtlMap<u32, Arc<str>>,
+    ids: TtlMap<Box<str>, u32>,
 }
 
 /// Answers, each with the second up to which it holds.
-struct Memory<K, V>(RwLock<HashMap<K, (Option<V>, u64)>>);
+struct TtlMap<K, V>(RwLock<HashMap<K, (Option<V>, u64)>>);
 
 impl IdNames {
     /// The names of the host, in this domain.
@@ -77,7 +77,7 @@ impl IdNames {
         if domain.is_empty() || domain.len() > DOMAIN_BYTES_MAX || !domain.bytes().all(is_good) {
             return Err(BadDomain(domain.to_owned()));
         }
-        let [users, groups] = [Known::default(), Known::default()];
+        let [users, groups] = [IdCache::default(), IdCache::default()];
         Ok(Self {
             domain: domain.into(),
             host,
@@ -96,19 +96,19 @@ impl IdNames {
         now: u64,
         blocking: Blocking,
     ) -> FsResult<Option<Arc<str>>> {
-        let names = &self.known(kind).names;
-        if let Some(known) = names.recall(&id, now) {
-            return Ok(known);
+        let names = &self.cache(kind).names;
+        if let Some(cached) = names.recall(&id, now) {
+            return Ok(cached);
         }
         if blocking == Blocking::Never {
             return Err(FsError::Wait(Wait::Storage));
         }
-        let Some(_turn) = Turn::take(&self.lookups) else { return Ok(None) };
+        let Some(_permit) = LookupPermit::take(&self.lookups) else { return Ok(None) };
         let (name, holds_s) = match self.host.name(kind, id) {
             Ok(Some(name)) if is_sendable(&name) => (Some(format!("{name}@{}", self.domain).into()), FOUND_S),
             Ok(_) => (None, MISSING_S),
             Err(error) => {
-                if self.is_loud(now) {
+                if self.should_log(now) {
                     tracing::warn!(?kind, id, %error, "the name of a number cannot be looked up");
                 }
                 (None, FAILED_S)
@@ -124,16 +124,16 @@ impl IdNames {
         if !domain.eq_ignore_ascii_case(&self.domain) || !is_sendable(name) {
             return Ok(None);
         }
-        let ids = &self.known(kind).ids;
-        if let Some(known) = ids.recall(name, now) {
-            return Ok(known);
+        let ids = &self.cache(kind).ids;
+        if let Some(cached) = ids.recall(name, now) {
+            return Ok(cached);
         }
         if blocking == Blocking::Never {
             return Err(FsError::Wait(Wait::Storage));
         }
-        let _turn = Turn::take(&self.lookups).ok_or(FsError::Wait(Wait::Recall))?;
+        let _permit = LookupPermit::take(&self.lookups).ok_or(FsError::Wait(Wait::Recall))?;
         let id = self.host.id(kind, name).map_err(|error| {
-            if self.is_loud(now) {
+            if self.should_log(now) {
                 tracing::warn!(?kind, name, %error, "the number of a name cannot be looked up");
             }
             FsError::Wait(Wait::Recall)
@@ -144,12 +144,12 @@ impl IdNames {
     }
 
     /// Whether a failure is logged: one in some seconds.
-    fn is_loud(&self, now: u64) -> bool {
+    fn should_log(&self, now: u64) -> bool {
         let is_due = |until: u64| (until <= now).then_some(now + FAILED_S);
         self.quiet_until.fetch_update(Ordering::Relaxed, Ordering::Relaxed, is_due).is_ok()
     }
 
-    fn known(&self, kind: IdKind) -> &Known {
+    fn cache(&self, kind: IdKind) -> &IdCache {
         match kind {
             IdKind::User => &self.users,
             IdKind::Group => &self.groups,
@@ -163,44 +163,44 @@ fn is_sendable(name: &str) -> bool {
     (1..=NAME_BYTES_MAX).contains(&name.len()) && name.chars().all(is_good)
 }
 
-impl<K: Hash + Eq, V: Clone> Memory<K, V> {
+impl<K: Hash + Eq, V: Clone> TtlMap<K, V> {
     fn recall<Q: Hash + Eq + ?Sized>(&self, key: &Q, now: u64) -> Option<Option<V>>
     where
         K: std::borrow::Borrow<Q>,
     {
-        let known = self.0.read();
-        known.get(key).filter(|(_, until)| now < *until).map(|(value, _)| value.clone())
+        let cached = self.0.read();
+        cached.get(key).filter(|(_, until)| now < *until).map(|(value, _)| value.clone())
     }
 
     fn remember(&self, key: K, value: Option<V>, now: u64, holds_s: u64) {
-        let mut known = self.0.write();
-        if known.len() >= REMEMBERED_MAX {
-            known.retain(|_, (_, until)| now < *until);
+        let mut cached = self.0.write();
+        if cached.len() >= REMEMBERED_MAX {
+            cached.retain(|_, (_, until)| now < *until);
         }
-        if known.len() >= REMEMBERED_MAX {
-            known.clear();
+        if cached.len() >= REMEMBERED_MAX {
+            cached.clear();
         }
-        known.insert(key, (value, now + holds_s));
+        cached.insert(key, (value, now + holds_s));
     }
 }
 
-impl<K, V> Default for Memory<K, V> {
+impl<K, V> Default for TtlMap<K, V> {
     fn default() -> Self {
         Self(RwLock::default())
     }
 }
 
 /// A place among those who look something up.
-struct Turn<'t>(&'t AtomicUsize);
+struct LookupPermit<'t>(&'t AtomicUsize);
 
-impl<'t> Turn<'t> {
+impl<'t> LookupPermit<'t> {
     fn take(lookups: &'t AtomicUsize) -> Option<Self> {
         let is_free = |count: usize| (count < LOOKUPS_MAX).then_some(count + 1);
         lookups.fetch_update(Ordering::Relaxed, Ordering::Relaxed, is_free).ok().map(|_| Self(lookups))
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for LookupPermit<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }

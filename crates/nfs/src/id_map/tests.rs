@@ -2,6 +2,7 @@
 
 use super::*;
 use std::sync::mpsc::{Receiver, channel};
+use vfs::Wait;
 use vfs::sync::Mutex;
 
 /// Users from 1 on have names, and groups others; 7 is one that cannot be asked for.
@@ -156,7 +157,7 @@ fn a_domain_is_a_name_of_letters() {
 #[test]
 fn failures_are_logged_now_and_then() {
     let (names, _) = names();
-    let logged = (0..25).filter(|&now| (0..100).any(|_| names.is_loud(now))).collect::<Vec<u64>>();
+    let logged = (0..25).filter(|&now| (0..100).any(|_| names.should_log(now))).collect::<Vec<u64>>();
     assert_eq!(logged, [0, 10, 20]);
-    assert!(!names.is_loud(20));
+    assert!(!names.should_log(20));
 }

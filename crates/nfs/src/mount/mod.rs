@@ -9,7 +9,7 @@ mod tests;
 
 pub use crate::state::mounts::MountTable;
 
-use crate::call::{Again, Answer, Attempt, Call, Outcome};
+use crate::call::{Attempt, Call, CallResult, Outcome};
 use crate::records::reply::Records;
 use crate::status::mount::status;
 use nfs_wire::mount::{
@@ -55,7 +55,7 @@ pub(crate) fn answer(
 }
 
 /// RFC 1813 §5.2.1.
-fn mnt(call: &mut Call<'_>, path: DirPath<'_>, w: &mut Writer<'_>) -> Answer {
+fn mnt(call: &mut Call<'_>, path: DirPath<'_>, w: &mut Writer<'_>) -> CallResult {
     let path = match path::normal(path.0) {
         Ok(path) => path,
         Err(status) => return refuse(w, status),
@@ -77,13 +77,13 @@ fn mnt(call: &mut Call<'_>, path: DirPath<'_>, w: &mut Writer<'_>) -> Answer {
     }
     match walk(call, export, rule, below) {
         Ok(file) => {
-            let mounted = call.remember(file);
+            let mounted = call.cache_file(file);
             call.service.mounts.add(call.service.networks, call.client(), &path);
             let (fhandle, auth_flavors) = (mounted.handle.bytes(), vec![AuthFlavor::SYS]);
             MountReply::Ok(MountOk { fhandle, auth_flavors }).encode(w);
             Ok(())
         }
-        Err(FsError::Wait(Wait::Storage)) => Err(Again::WouldWait),
+        Err(FsError::Wait(Wait::Storage)) => Err(Wait::Storage),
         Err(error) => refuse(w, status(error)),
     }
 }
@@ -155,7 +155,7 @@ fn admitted(export: &Export) -> Option<Vec<String>> {
     Some(admitted)
 }
 
-fn refuse(w: &mut Writer<'_>, status: Status) -> Answer {
+fn refuse(w: &mut Writer<'_>, status: Status) -> CallResult {
     MountReply::Err(status).encode(w);
     Ok(())
 }

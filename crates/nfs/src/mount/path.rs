@@ -14,18 +14,18 @@ pub(super) fn normal(path: &[u8]) -> Result<Vec<u8>, Status> {
     if !path.starts_with(b"/") {
         return Err(Status::NOENT);
     }
-    let mut kept = Vec::new();
+    let mut components = Vec::new();
     for name in names(path) {
         match name {
             b"." => {}
-            b".." => drop(kept.pop()),
-            name => kept.push(name),
+            b".." => drop(components.pop()),
+            name => components.push(name),
         }
     }
-    if kept.is_empty() {
+    if components.is_empty() {
         return Ok(b"/".to_vec());
     }
-    Ok(kept.into_iter().flat_map(|name| [b"/", name]).flatten().copied().collect())
+    Ok(components.into_iter().flat_map(|name| [b"/", name]).flatten().copied().collect())
 }
 
 /// The names in a path.

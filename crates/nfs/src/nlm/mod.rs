@@ -8,12 +8,12 @@ mod share;
 #[cfg(test)]
 mod tests;
 
-use crate::call::{Again, Answer, Attempt, Call, File, Outcome};
+use crate::call::{Attempt, Call, CallResult, File, Outcome};
 use crate::limits::LOCK_OWNER_BYTES_MAX;
 use crate::outgoing::Outgoing;
 use crate::records::reply::Records;
-use crate::state::nlm::table::{Offer, OwnerName};
-use crate::state::nlm::{Asked, Obstacle, Terms};
+use crate::state::nlm::table::{GrantArgs, OwnerName};
+use crate::state::nlm::{ConflictingLock, LockCall, LockOptions};
 use crate::status::nlm::{in_version, of_error};
 use nfs_wire::nlm::{
     CancelArgs, Holder, Lock, LockArgs, Notify, Object, Offset, PROGRAM, Procedure, Reply, ShareArgs,
@@ -38,10 +38,10 @@ pub(crate) fn answer(
     out: &mut Outbox,
 ) -> Attempt {
     let (mut r, mut w) = (Reader::new(args), out.writer());
-    call.service.locks.hear(call.client());
+    call.service.locks.mark_seen(call.client());
     match version {
-        VERSION_4 => Request::<u64>::answer(call, version, procedure, &mut r, &mut w),
-        _ => Request::<u32>::answer(call, version, procedure, &mut r, &mut w),
+        VERSION_4 => Procedures::<u64>::answer(call, version, procedure, &mut r, &mut w),
+        _ => Procedures::<u32>::answer(call, version, procedure, &mut r, &mut w),
     }
 }
 
@@ -73,18 +73,18 @@ pub(crate) fn fail(
 pub(crate) fn handle(version: u32, procedure: Procedure, args: &[u8]) -> Option<&[u8]> {
     let r = Reader::new(args);
     match version {
-        VERSION_4 => Request::<u64>::handle(procedure, r),
-        _ => Request::<u32>::handle(procedure, r),
+        VERSION_4 => Procedures::<u64>::handle(procedure, r),
+        _ => Procedures::<u32>::handle(procedure, r),
     }
 }
 
 /// The procedures in one of the two widths of offsets.
-struct Request<O>(std::marker::PhantomData<O>);
+struct Procedures<O>(std::marker::PhantomData<O>);
 
 /// How a procedure with a result ends: the result is written, or the call has to wait.
-type Answered = Result<Answer, Malformed>;
+type ProcedureResult = Result<CallResult, Malformed>;
 
-impl<O: Offset> Request<O> {
+impl<O: Offset> Procedures<O> {
     fn handle(procedure: Procedure, mut r: Reader<'_>) -> Option<&[u8]> {
         let lock = match procedure {
             Procedure::TEST | Procedure::TEST_MSG => TestArgs::<O>::decode(&mut r).ok()?.alock,
@@ -123,15 +123,15 @@ impl<O: Offset> Request<O> {
             | Procedure::GRANTED_MSG => {
                 let mut result = Vec::new();
                 let wanted = Procedure(procedure.0 - TO_MSG);
-                if let Err(again) = Self::result(call, version, wanted, r, &mut Writer::new(&mut result))? {
-                    return Ok(Outcome::Again(again));
+                if let Err(wait) = Self::result(call, version, wanted, r, &mut Writer::new(&mut result))? {
+                    return Ok(Outcome::Wait(wait));
                 }
                 send_result(call, version, Procedure(procedure.0 + TO_RES), result);
             }
             Procedure::SHARE | Procedure::UNSHARE if version != VERSION_1 => {
                 let args = ShareArgs::decode(r)?;
                 let stat = match share::answer(call, procedure, &args) {
-                    Err(FsError::Wait(Wait::Storage)) => return Ok(Outcome::Again(Again::WouldWait)),
+                    Err(FsError::Wait(Wait::Storage)) => return Ok(Outcome::Wait(Wait::Storage)),
                     stat => in_version(stat.unwrap_or_else(of_error), version),
                 };
                 ShareReply { cookie: args.cookie, stat, sequence: 0 }.encode(w);
@@ -160,7 +160,7 @@ impl<O: Offset> Request<O> {
         procedure: Procedure,
         r: &mut Reader<'_>,
         w: &mut Writer<'_>,
-    ) -> Answered {
+    ) -> ProcedureResult {
         let (cookie, status) = match procedure {
             Procedure::TEST => return Self::test(call, version, &TestArgs::decode(r)?, w),
             Procedure::LOCK | Procedure::NM_LOCK => {
@@ -171,8 +171,8 @@ impl<O: Offset> Request<O> {
                 let CancelArgs { cookie, exclusive, alock, .. } = CancelArgs::decode(r)?;
                 (
                     cookie,
-                    Self::with(call, version, &alock, exclusive, |call, asked| {
-                        call.service.locks.cancel(asked)
+                    Self::with_lock_call(call, version, &alock, exclusive, |call, lock_call| {
+                        call.service.locks.cancel(lock_call)
                     }),
                 )
             }
@@ -180,14 +180,16 @@ impl<O: Offset> Request<O> {
                 let UnlockArgs { cookie, alock } = UnlockArgs::decode(r)?;
                 (
                     cookie,
-                    Self::with(call, version, &alock, false, |call, asked| call.service.locks.unlock(asked)),
+                    Self::with_lock_call(call, version, &alock, false, |call, lock_call| {
+                        call.service.locks.unlock(lock_call)
+                    }),
                 )
             }
             // We wait for nobody's locks.
             _ => (TestArgs::<O>::decode(r)?.cookie, Ok(Status::DENIED)),
         };
         let stat = match status {
-            Err(FsError::Wait(Wait::Storage)) => return Ok(Err(Again::WouldWait)),
+            Err(FsError::Wait(Wait::Storage)) => return Ok(Err(Wait::Storage)),
             status => in_version(status.unwrap_or_else(of_error), version),
         };
         Reply { cookie, stat }.encode(w);
@@ -195,13 +197,18 @@ impl<O: Offset> Request<O> {
     }
 
     /// RFC 1813 §6.3.1.
-    fn test(call: &mut Call<'_>, version: u32, args: &TestArgs<'_, O>, w: &mut Writer<'_>) -> Answered {
+    fn test(
+        call: &mut Call<'_>,
+        version: u32,
+        args: &TestArgs<'_, O>,
+        w: &mut Writer<'_>,
+    ) -> ProcedureResult {
         let tested = call.lockable(&args.alock, Some(args.exclusive)).map(|(file, span)| {
-            let asked = asked(call, &file, version, &args.alock, span, args.exclusive);
-            call.service.locks.test(&asked)
+            let lock_call = lock_call(call, &file, version, &args.alock, span, args.exclusive);
+            call.service.locks.test(&lock_call)
         });
         let (status, obstacle) = match tested {
-            Err(FsError::Wait(Wait::Storage)) => return Ok(Err(Again::WouldWait)),
+            Err(FsError::Wait(Wait::Storage)) => return Ok(Err(Wait::Storage)),
             Err(error) => (of_error(error), None),
             Ok(Ok(())) => (Status::GRANTED, None),
             Ok(Err(refused)) => refused,
@@ -228,24 +235,24 @@ impl<O: Offset> Request<O> {
             return Err(FsError::Wait(Wait::Storage));
         }
         let monitor = is_monitored.then_some(args.state);
-        let terms = Terms { waits: args.block, reclaims: args.reclaim, monitor };
-        let asked = asked(call, &file, version, &args.alock, span, args.exclusive);
-        let status = call.service.locks.lock(&asked, terms);
-        call.service.locks.note(call.namespace, &call.service.namespace);
+        let options = LockOptions { waits: args.block, reclaims: args.reclaim, monitor };
+        let lock_call = lock_call(call, &file, version, &args.alock, span, args.exclusive);
+        let status = call.service.locks.lock(&lock_call, options);
+        call.service.locks.note_grant(call.namespace, &call.service.namespace);
         Ok(status)
     }
 
     /// What gives something back asks for no right to the file: the client has had it.
-    fn with(
+    fn with_lock_call(
         call: &mut Call<'_>,
         version: u32,
         alock: &Lock<'_, O>,
         is_exclusive: bool,
-        act: impl FnOnce(&Call<'_>, &Asked<'_>) -> Status,
+        act: impl FnOnce(&Call<'_>, &LockCall<'_>) -> Status,
     ) -> FsResult<Status> {
         let (file, span) = call.lockable(alock, None)?;
-        let asked = asked(call, &file, version, alock, span, is_exclusive);
-        Ok(act(call, &asked))
+        let lock_call = lock_call(call, &file, version, alock, span, is_exclusive);
+        Ok(act(call, &lock_call))
     }
 }
 
@@ -278,15 +285,15 @@ impl Call<'_> {
     }
 }
 
-fn asked<'f, O: Offset>(
+fn lock_call<'f, O: Offset>(
     call: &Call<'_>,
     file: &'f File,
     version: u32,
     alock: &Lock<'_, O>,
     span: Span,
     is_exclusive: bool,
-) -> Asked<'f> {
-    let offer = Offer {
+) -> LockCall<'f> {
+    let grant_args = GrantArgs {
         version,
         local: call.local.to_canonical(),
         caller_name: alock.caller_name.into(),
@@ -296,13 +303,13 @@ fn asked<'f, O: Offset>(
     };
     let owner = OwnerName { svid: alock.svid, oh: alock.oh.0.into() };
     let admission = call.admission(file, is_exclusive);
-    Asked { file, client: call.client(), owner, span, is_exclusive, offer, admission }
+    LockCall { file, client: call.client(), owner, span, is_exclusive, grant_args, admission }
 }
 
 /// What stands against a lock; of what is no byte range nothing is known but that it is there.
-fn holder<O: Offset>(obstacle: Option<&Obstacle>) -> Holder<'_, O> {
+fn holder<O: Offset>(obstacle: Option<&ConflictingLock>) -> Holder<'_, O> {
     let width = |value: u64| O::try_from(value).unwrap_or(O::MAX);
-    let Some(Obstacle { owner, span, is_exclusive }) = obstacle else {
+    let Some(ConflictingLock { owner, span, is_exclusive }) = obstacle else {
         let whole = width(0);
         return Holder { exclusive: true, svid: 0, oh: Object(b""), l_offset: whole, l_len: whole };
     };

@@ -14,7 +14,7 @@ use vfs::claims::{Access, HolderId, OpenRequest, Request, Rights, Stream, Verdic
 use vfs::{Blocking, ExportAccess, File, FsError, FsResult, Wait};
 
 /// Whose share it is, and of which file.
-struct Wanted<'a> {
+struct ShareRequest<'a> {
     file: &'a File,
     client: IpAddr,
     /// The address by which it knows us.
@@ -32,14 +32,14 @@ pub(super) fn answer(call: &mut Call<'_>, procedure: Procedure, args: &ShareArgs
     let file = call.file(share.fh.0)?;
     let (client, locks) = (call.client(), &call.service.locks);
     let (local, admission) = (call.local.to_canonical(), call.admission(&file, false));
-    let wanted = Wanted { file: &file, client, local, owner: share.oh.0, admission };
+    let request = ShareRequest { file: &file, client, local, owner: share.oh.0, admission };
     if procedure == Procedure::UNSHARE {
-        locks.unshare(&wanted);
+        locks.unshare(&request);
         return Ok(Status::GRANTED);
     }
     let access = access(share.mode, share.access)?;
     let changes = access.rights.contains(Rights::WRITE) || !access.deny.is_none();
-    let wanted = Wanted { admission: ExportAccess { changes, ..admission }, ..wanted };
+    let request = ShareRequest { admission: ExportAccess { changes, ..admission }, ..request };
     for (right, is_exclusive) in [(Rights::READ, false), (Rights::WRITE, true)] {
         if access.rights.contains(right) {
             file.authorize_lock(&file.caller, is_exclusive, call.blocking)?;
@@ -53,8 +53,8 @@ pub(super) fn answer(call: &mut Call<'_>, procedure: Procedure, args: &ShareArgs
         if !locks.record(client, call.local.to_canonical()) {
             return Ok(Status::DENIED_NOLOCKS);
         }
-        if let Some(status) = locks.share(&wanted, access, args.reclaim) {
-            locks.note(call.namespace, &call.service.namespace);
+        if let Some(status) = locks.share(&request, access, args.reclaim) {
+            locks.note_grant(call.namespace, &call.service.namespace);
             return Ok(status);
         }
     }
@@ -81,37 +81,37 @@ fn access(mode: ShareMode, access: ShareAccess) -> FsResult<Access> {
 impl Locks {
     /// Opens a file with a share mode, in place of the one that the owner has on it. `None`: the client was
     /// forgotten meanwhile, and has to be recorded first.
-    fn share(&self, wanted: &Wanted<'_>, access: Access, reclaims: bool) -> Option<Status> {
-        let volume = &wanted.file.export().volume;
+    fn share(&self, request: &ShareRequest<'_>, access: Access, reclaims: bool) -> Option<Status> {
+        let volume = &request.file.export().volume;
         let claims = volume.claims();
         let shared: &Arc<Shared> = &self.0;
-        let (client, party) = (wanted.client, shared.party(wanted.client));
+        let (client, party) = (request.client, shared.party(request.client));
         for table in [Table::Hosts, Table::Locks] {
             shared.make_room(client, &party, table);
         }
         let mut state = shared.state();
-        if !shared.is_recorded(wanted.client) {
+        if !shared.is_recorded(request.client) {
             return None;
         }
         let host = state.has_room_to_hold(client, &party).then(|| state.admit(client, &party)).flatten();
         let Some(host) = host else { return Some(Status::DENIED_NOLOCKS) };
-        host.local = Some(wanted.local);
+        host.local = Some(request.local);
         let Some(holder) = shared.holder(&mut state, (client, &party), volume) else {
             return Some(Status::DENIED_NOLOCKS);
         };
-        let key = wanted.file.key();
-        let before = state.take_share(wanted.client, |share| wanted.is(share));
+        let key = request.file.key();
+        let before = state.remove_share(request.client, |share| request.is(share));
         let mut effects = Vec::new();
         if let Some(before) = &before {
             effects = claims.apply(volume.now(), &key, &Request::Close(before.open)).1;
         }
         let mut open = |access, reclaims| {
-            let (verdict, more) = claims.apply(volume.now(), &key, &request(holder, access, reclaims));
+            let (verdict, more) = claims.apply(volume.now(), &key, &open_request(holder, access, reclaims));
             effects.extend(more);
             verdict
         };
         let mut verdict = open(access, reclaims);
-        let (mut opened, mut admission) = (access, wanted.admission);
+        let (mut opened, mut admission) = (access, request.admission);
         let status = match &verdict {
             Verdict::Refused(conflict) => of_conflict(*conflict),
             Verdict::Granted(_) | Verdict::Wait(_) => Status::GRANTED,
@@ -125,9 +125,9 @@ impl Locks {
         if let Verdict::Granted(granted) = verdict
             && let Some(open) = granted.open
         {
-            let (volume, owner) = (volume.id(), wanted.owner.into());
+            let (volume, owner) = (volume.id(), request.owner.into());
             state.add_share(
-                wanted.client,
+                request.client,
                 Share { volume, file: key, owner, open, access: opened, admission },
             );
         }
@@ -137,10 +137,10 @@ impl Locks {
     }
 
     /// Ends a share; one that is not there is ended.
-    fn unshare(&self, wanted: &Wanted<'_>) {
-        let volume = wanted.file.volume();
+    fn unshare(&self, request: &ShareRequest<'_>) {
+        let volume = request.file.volume();
         let mut state = self.0.state();
-        let Some(share) = state.take_share(wanted.client, |share| wanted.is(share)) else { return };
+        let Some(share) = state.remove_share(request.client, |share| request.is(share)) else { return };
         let close = Request::Close(share.open);
         let (_, effects) = volume.claims().apply(volume.now(), &share.file, &close);
         drop(state);
@@ -148,7 +148,7 @@ impl Locks {
     }
 }
 
-impl Wanted<'_> {
+impl ShareRequest<'_> {
     fn is(&self, share: &Share) -> bool {
         share.volume == self.file.volume().id()
             && share.file == self.file.key()
@@ -156,7 +156,7 @@ impl Wanted<'_> {
     }
 }
 
-fn request(holder: HolderId, access: Access, reclaims: bool) -> Request {
+fn open_request(holder: HolderId, access: Access, reclaims: bool) -> Request {
     Request::Open(OpenRequest {
         holder,
         stream: Stream::default(),

@@ -12,13 +12,13 @@ impl Deadline {
     }
 
     /// How long it may still take; `None` if it is over.
-    pub(super) fn left(&self) -> Option<Duration> {
-        let left = self.0.saturating_duration_since(Instant::now());
-        (!left.is_zero()).then_some(left)
+    pub(super) fn remaining(&self) -> Option<Duration> {
+        let remaining = self.0.saturating_duration_since(Instant::now());
+        (!remaining.is_zero()).then_some(remaining)
     }
 }
 
 /// Whether an error says only that a socket's time-out has passed, or that a signal came.
-pub(super) fn is_over(error: &io::Error) -> bool {
+pub(super) fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
 }

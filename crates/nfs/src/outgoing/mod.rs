@@ -24,9 +24,9 @@ use xdr::{Decode, Encode, Reader};
 
 /// How often a datagram is sent, and how long each is waited for.
 const TRIES: u32 = 2;
-const PATIENCE: Duration = Duration::from_millis(1000);
+const DATAGRAM_TIMEOUT: Duration = Duration::from_millis(1000);
 /// How long a reply over TCP may take, with the connection.
-const STREAM_PATIENCE: Duration = Duration::from_millis(2000);
+const STREAM_TIMEOUT: Duration = Duration::from_millis(2000);
 /// The longest reply that is read.
 const REPLY_BYTES_MAX: usize = 2048;
 
@@ -131,16 +131,16 @@ fn over_udp(call: &Outgoing, port: u16, xid: u32, message: &[u8]) -> io::Result<
     let mut reply = [0; REPLY_BYTES_MAX];
     for _ in 0..TRIES {
         socket.send(message)?;
-        let deadline = Deadline::after(PATIENCE);
-        while let Some(left) = deadline.left() {
-            socket.set_read_timeout(Some(left))?;
+        let deadline = Deadline::after(DATAGRAM_TIMEOUT);
+        while let Some(remaining) = deadline.remaining() {
+            socket.set_read_timeout(Some(remaining))?;
             match socket.recv(&mut reply) {
                 Ok(length) => {
                     if let Some(results) = results(&reply[..length], xid)? {
                         return Ok(results);
                     }
                 }
-                Err(error) if deadline::is_over(&error) => {}
+                Err(error) if deadline::is_timeout(&error) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -149,16 +149,16 @@ fn over_udp(call: &Outgoing, port: u16, xid: u32, message: &[u8]) -> io::Result<
 }
 
 fn over_tcp(call: &Outgoing, port: u16, xid: u32, message: &[u8]) -> io::Result<Vec<u8>> {
-    let deadline = Deadline::after(STREAM_PATIENCE);
-    let mut stream = TcpStream::connect_timeout(&SocketAddr::new(call.host, port), STREAM_PATIENCE)?;
+    let deadline = Deadline::after(STREAM_TIMEOUT);
+    let mut stream = TcpStream::connect_timeout(&SocketAddr::new(call.host, port), STREAM_TIMEOUT)?;
     let length = u32::try_from(message.len()).map_err(io::Error::other)?;
     let mark = RecordMark { last: true, length }.to_word().to_be_bytes();
-    stream.set_write_timeout(Some(STREAM_PATIENCE))?;
+    stream.set_write_timeout(Some(STREAM_TIMEOUT))?;
     stream.write_all(&[&mark[..], message].concat())?;
     let mut read = |bytes: &mut [u8]| -> io::Result<()> {
         let mut at = 0;
         while at < bytes.len() {
-            stream.set_read_timeout(Some(deadline.left().ok_or(io::ErrorKind::TimedOut)?))?;
+            stream.set_read_timeout(Some(deadline.remaining().ok_or(io::ErrorKind::TimedOut)?))?;
             match stream.read(&mut bytes[at..])? {
                 0 => return Err(io::ErrorKind::UnexpectedEof.into()),
                 length => at += length,

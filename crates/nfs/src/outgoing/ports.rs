@@ -15,8 +15,8 @@ use xdr::{Decode, Encode, Reader};
 
 /// How long a port is taken to be still the one, and how long a host without a port mapper is not asked
 /// again.
-const REMEMBERED: Duration = Duration::from_secs(60);
-const UNANSWERED: Duration = Duration::from_secs(10);
+const PORT_TTL: Duration = Duration::from_secs(60);
+const FAILURE_TTL: Duration = Duration::from_secs(10);
 /// How many are remembered.
 const PORTS_MAX: usize = 4096;
 
@@ -25,12 +25,12 @@ type Program = (IpAddr, u32, u32, Transport);
 /// What port mappers have said.
 pub(super) struct Ports {
     portmap_port: u16,
-    known: Mutex<HashMap<Program, (Option<u16>, Instant)>>,
+    ports: Mutex<HashMap<Program, (Option<u16>, Instant)>>,
 }
 
 impl Ports {
     pub(super) fn new(portmap_port: u16) -> Self {
-        Self { portmap_port, known: Mutex::default() }
+        Self { portmap_port, ports: Mutex::default() }
     }
 
     /// The port of the program that `call` is for; `None` if it is not there, or nobody says where.
@@ -41,13 +41,13 @@ impl Ports {
         {
             return port;
         }
-        let port = self.ask(caller, call, transport);
-        let until = Instant::now() + if port.is_some() { REMEMBERED } else { UNANSWERED };
-        let mut known = self.known();
-        if known.len() >= PORTS_MAX {
-            known.clear();
+        let port = self.query(caller, call, transport);
+        let until = Instant::now() + if port.is_some() { PORT_TTL } else { FAILURE_TTL };
+        let mut ports = self.known();
+        if ports.len() >= PORTS_MAX {
+            ports.clear();
         }
-        known.insert(program, (port, until));
+        ports.insert(program, (port, until));
         port
     }
 
@@ -57,10 +57,10 @@ impl Ports {
     }
 
     fn known(&self) -> MutexGuard<'_, HashMap<Program, (Option<u16>, Instant)>> {
-        self.known.lock()
+        self.ports.lock()
     }
 
-    fn ask(&self, caller: &Caller, call: &Outgoing, transport: Transport) -> Option<u16> {
+    fn query(&self, caller: &Caller, call: &Outgoing, transport: Transport) -> Option<u16> {
         let port = match call.host {
             IpAddr::V4(_) => {
                 let prot = match transport {

@@ -22,16 +22,16 @@ pub(crate) struct Workers {
 
 #[derive(Default)]
 struct Queue {
-    jobs: VecDeque<Queued>,
+    jobs: VecDeque<QueuedJob>,
     /// The hosts that jobs are being done for, one for each thread at work.
     busy: HashSet<IpAddr>,
     at_work: [usize; LANES],
     threads: usize,
     /// Whether hosts have answered when they were asked last.
-    answered: HashMap<IpAddr, bool>,
+    responsiveness: HashMap<IpAddr, bool>,
 }
 
-struct Queued {
+struct QueuedJob {
     host: IpAddr,
     job: Job,
     _room: Slot,
@@ -74,7 +74,7 @@ impl Workers {
     ) -> bool {
         let Ok(room) = self.queued.take(party, 1) else { return false };
         let mut queue = self.queue();
-        queue.jobs.push_back(Queued { host, job: Box::new(job), _room: room });
+        queue.jobs.push_back(QueuedJob { host, job: Box::new(job), _room: room });
         if queue.threads >= CALLBACK_THREADS_MAX || !queue.may_begin(host) {
             return true;
         }
@@ -100,18 +100,18 @@ impl Workers {
                 queue.threads -= 1;
                 return;
             };
-            let Some(Queued { host, job, _room }) = queue.jobs.remove(at) else { continue };
+            let Some(QueuedJob { host, job, _room }) = queue.jobs.remove(at) else { continue };
             let lane = queue.lane(host);
             queue.busy.insert(host);
             queue.at_work[lane as usize] += 1;
             drop(queue);
             // One that panics has said so, and the next is done.
-            let answered = panics::catch(job).ok().flatten();
+            let has_answered = panics::catch(job).ok().flatten();
             let mut queue = self.queue();
             queue.busy.remove(&host);
             queue.at_work[lane as usize] -= 1;
-            if let Some(answered) = answered {
-                queue.note(host, answered);
+            if let Some(has_answered) = has_answered {
+                queue.record_answer(host, has_answered);
             }
         }
     }
@@ -123,7 +123,7 @@ impl Workers {
 
 impl Queue {
     fn lane(&self, host: IpAddr) -> Lane {
-        match self.answered.get(&host) {
+        match self.responsiveness.get(&host) {
             Some(true) => Lane::Answers,
             None => Lane::Unknown,
             Some(false) => Lane::Silent,
@@ -137,20 +137,20 @@ impl Queue {
 
     /// The next job that may begin: of hosts that answer before those of others.
     fn next(&self) -> Option<usize> {
-        let may_begin = |queued: &Queued| self.may_begin(queued.host);
-        let answers = |queued: &Queued| self.lane(queued.host) == Lane::Answers && may_begin(queued);
+        let may_begin = |queued: &QueuedJob| self.may_begin(queued.host);
+        let answers = |queued: &QueuedJob| self.lane(queued.host) == Lane::Answers && may_begin(queued);
         self.jobs.iter().position(answers).or_else(|| self.jobs.iter().position(may_begin))
     }
 
-    fn note(&mut self, host: IpAddr, answered: bool) {
-        if self.answered.len() >= CALLBACK_HOSTS_KNOWN_MAX && !self.answered.contains_key(&host) {
+    fn record_answer(&mut self, host: IpAddr, has_answered: bool) {
+        if self.responsiveness.len() >= CALLBACK_HOSTS_KNOWN_MAX && !self.responsiveness.contains_key(&host) {
             // Those that answer count for more.
-            self.answered.retain(|_, answered| *answered);
-            if self.answered.len() >= CALLBACK_HOSTS_KNOWN_MAX {
+            self.responsiveness.retain(|_, has_answered| *has_answered);
+            if self.responsiveness.len() >= CALLBACK_HOSTS_KNOWN_MAX {
                 return;
             }
         }
-        self.answered.insert(host, answered);
+        self.responsiveness.insert(host, has_answered);
     }
 }
 
@@ -227,7 +227,7 @@ mod tests {
         let workers = Arc::new(Workers::default());
         let (let_go, waits) = mpsc::channel::<()>();
         let waits = Arc::new(Mutex::new(waits));
-        (0..200).for_each(|number| workers.queue().note(host(number).0, false));
+        (0..200).for_each(|number| workers.queue().record_answer(host(number).0, false));
         for number in 0..200 {
             let waits = Arc::clone(&waits);
             assert!(submit(&workers, number, move || waits.lock().recv().ok().map(|()| false)));

@@ -11,7 +11,7 @@ pub(crate) mod tests;
 pub use crate::programs::{Registration, Transport};
 
 use crate::call::{Attempt, Call, Outcome};
-use crate::programs::{Family, Netid, Offer};
+use crate::programs::{Family, Netid, ServedAddress};
 use crate::records::reply::Records;
 use nfs_wire::portmap::{IPPROTO_TCP, IPPROTO_UDP, Mapping, PMAP_VERSION, PmapProcedure, RPCB_VERSION_4};
 use nfs_wire::portmap::{Rpcb, RpcbEntry, RpcbProcedure, Semantics, Uaddr};
@@ -76,9 +76,9 @@ fn rpcbind(
         RpcbProcedure::GETADDRLIST if version_4 => address_list(call, r, w)?,
         RpcbProcedure::GETTIME => w.u32(u32::try_from(call.now.seconds).unwrap_or(u32::MAX)),
         RpcbProcedure::DUMP => {
-            for offer in offers(call) {
-                let Registration { program: prog, version: vers, .. } = *offer.registration;
-                let (netid, addr) = (offer.netid.name().as_bytes(), offer.universal_address());
+            for served in addresses(call) {
+                let Registration { program: prog, version: vers, .. } = *served.registration;
+                let (netid, addr) = (served.netid.name().as_bytes(), served.universal_address());
                 Some(Rpcb { prog, vers, netid, addr: addr.as_bytes(), owner: OWNER }).encode(w);
             }
             w.bool(false);
@@ -101,33 +101,34 @@ fn address(
     let wanted = Rpcb::decode(r)?;
     let inferred = Netid { transport: Transport::Tcp, family: Family::of(call.local) };
     let netid = Netid::parse(wanted.netid).unwrap_or(inferred);
-    let offers =
-        || offers(call).filter(|offer| offer.netid == netid && offer.registration.program == wanted.prog);
-    let exact = offers().find(|offer| offer.registration.version == wanted.vers);
+    let offers = || {
+        addresses(call).filter(|served| served.netid == netid && served.registration.program == wanted.prog)
+    };
+    let exact = offers().find(|served| served.registration.version == wanted.vers);
     let found = exact.or_else(|| offers().next().filter(|_| any_version));
-    Uaddr(found.map(|offer| offer.universal_address()).unwrap_or_default().as_bytes()).encode(w);
+    Uaddr(found.map(|served| served.universal_address()).unwrap_or_default().as_bytes()).encode(w);
     Ok(())
 }
 
 /// GETADDRLIST: every transport by which one version of a program is served.
 fn address_list(call: &Call<'_>, r: &mut Reader<'_>, w: &mut Writer<'_>) -> Result<(), Malformed> {
     let wanted = Rpcb::decode(r)?;
-    let is_wanted = |offer: &Offer<'_>| {
-        (offer.registration.program, offer.registration.version) == (wanted.prog, wanted.vers)
+    let is_wanted = |served: &ServedAddress<'_>| {
+        (served.registration.program, served.registration.version) == (wanted.prog, wanted.vers)
     };
-    for offer in offers(call).filter(is_wanted) {
-        let (nc_semantics, nc_proto) = match offer.netid.transport {
+    for served in addresses(call).filter(is_wanted) {
+        let (nc_semantics, nc_proto) = match served.netid.transport {
             Transport::Tcp => (Semantics::COTS_ORD, "tcp"),
             Transport::Udp => (Semantics::CLTS, "udp"),
         };
-        let nc_protofmly = match offer.netid.family {
+        let nc_protofmly = match served.netid.family {
             Family::V4 => "inet",
             Family::V6 => "inet6",
         };
-        let maddr = offer.universal_address();
+        let maddr = served.universal_address();
         let entry = RpcbEntry {
             maddr: maddr.as_bytes(),
-            nc_netid: offer.netid.name().as_bytes(),
+            nc_netid: served.netid.name().as_bytes(),
             nc_semantics,
             nc_protofmly: nc_protofmly.as_bytes(),
             nc_proto: nc_proto.as_bytes(),
@@ -139,19 +140,19 @@ fn address_list(call: &Call<'_>, r: &mut Reader<'_>, w: &mut Writer<'_>) -> Resu
 }
 
 /// What is registered, by every way it can be reached.
-fn offers<'c>(call: &'c Call<'_>) -> impl Iterator<Item = Offer<'c>> {
-    call.service.registered.iter().flat_map(|registration| registration.offers(call.local))
+fn addresses<'c>(call: &'c Call<'_>) -> impl Iterator<Item = ServedAddress<'c>> {
+    call.service.registered.iter().flat_map(|registration| registration.addresses(call.local))
 }
 
 /// What is registered, in the words of version 2.
 fn mappings<'c>(call: &'c Call<'_>) -> impl Iterator<Item = Mapping> + use<'c> {
-    offers(call).filter(|offer| offer.netid.family == Family::V4).map(|offer| Mapping {
-        prog: offer.registration.program,
-        vers: offer.registration.version,
-        prot: match offer.netid.transport {
+    addresses(call).filter(|served| served.netid.family == Family::V4).map(|served| Mapping {
+        prog: served.registration.program,
+        vers: served.registration.version,
+        prot: match served.netid.transport {
             Transport::Tcp => IPPROTO_TCP,
             Transport::Udp => IPPROTO_UDP,
         },
-        port: offer.registration.address.port().into(),
+        port: served.registration.address.port().into(),
     })
 }

@@ -17,7 +17,7 @@ use xdr::{Decode, Encode, Reader};
 /// Where rpcbind listens on Linux.
 pub const SOCKET: &str = "/run/rpcbind.sock";
 /// How long it may take for an answer.
-const PATIENCE: Duration = Duration::from_secs(5);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
 /// The longest list of programs that is read.
 const REPLY_BYTES_MAX: usize = 1 << 20;
 
@@ -43,7 +43,7 @@ pub enum RegisterError {
     /// rpcbind cannot be asked.
     Unreachable(PathBuf, io::Error),
     /// Another server has the program, and answers.
-    Taken {
+    InUse {
         /// Its number.
         program: u32,
         /// Its version.
@@ -66,7 +66,7 @@ impl fmt::Display for RegisterError {
             Self::Unreachable(socket, error) => {
                 write!(f, "the host's rpcbind cannot be asked at {}: {error}; does it run?", socket.display())
             }
-            Self::Taken { program, version, at } => write!(
+            Self::InUse { program, version, at } => write!(
                 f,
                 "another server on this host has program {program} version {version}, and answers at {at}: `rpcinfo -p` shows \
                  which. Stop that one, or serve without rpcbind"
@@ -87,11 +87,11 @@ impl HostRpcbind {
     pub fn new(socket: &Path, registrations: &[Registration]) -> Self {
         let port = u16::try_from(PORT).unwrap_or_default();
         let entries = registrations.iter().flat_map(|registration| {
-            registration.offers(registration.address.ip()).map(|offer| Entry {
+            registration.addresses(registration.address.ip()).map(|served| Entry {
                 program: registration.program,
                 version: registration.version,
-                netid: offer.netid.name().into(),
-                address: offer.universal_address().into(),
+                netid: served.netid.name().into(),
+                address: served.universal_address().into(),
             })
         });
         Self { socket: socket.to_owned(), entries: entries.collect(), caller: Caller::new(port) }
@@ -100,16 +100,16 @@ impl HostRpcbind {
     /// Has every program known. What is known already stays, so this may be repeated; what another server has left that does not
     /// answer any more is replaced.
     pub fn register(&self) -> Result<(), RegisterError> {
-        let known = self.list()?;
-        let ours = |entry: &&Entry| !known.contains(entry);
+        let registered = self.list()?;
+        let ours = |entry: &&Entry| !registered.contains(entry);
         for entry in self.entries.iter().filter(ours) {
             let (program, version) = (entry.program, entry.version);
-            let has_it = |other: &&Entry| other.is_instead_of(entry);
-            if let Some(other) = known.iter().find(has_it) {
-                if let Some((at, transport)) = other.place()
+            let has_it = |other: &&Entry| other.conflicts_with(entry);
+            if let Some(other) = registered.iter().find(has_it) {
+                if let Some((at, transport)) = other.local_address()
                     && self.caller.answers(program, version, at, transport)
                 {
-                    return Err(RegisterError::Taken { program, version, at });
+                    return Err(RegisterError::InUse { program, version, at });
                 }
                 self.change(RpcbProcedure::UNSET, other)?;
             }
@@ -122,15 +122,15 @@ impl HostRpcbind {
 
     /// Has what is ours forgotten.
     pub fn unregister(&self) -> Result<(), RegisterError> {
-        let known = self.list()?;
-        for entry in self.entries.iter().filter(|entry| known.contains(entry)) {
+        let registered = self.list()?;
+        for entry in self.entries.iter().filter(|entry| registered.contains(entry)) {
             self.change(RpcbProcedure::UNSET, entry)?;
         }
         Ok(())
     }
 
     fn list(&self) -> Result<Vec<Entry>, RegisterError> {
-        let reply = self.ask(RpcbProcedure::DUMP, &[])?;
+        let reply = self.call(RpcbProcedure::DUMP, &[])?;
         let list = RpcbList::decode(&mut Reader::new(&reply)).map_err(|_| self.unreachable(malformed()))?;
         Ok(list.0.iter().map(Entry::of).collect())
     }
@@ -138,11 +138,11 @@ impl HostRpcbind {
     fn change(&self, procedure: RpcbProcedure, entry: &Entry) -> Result<bool, RegisterError> {
         let Entry { program, version, netid, address } = entry;
         let args = Rpcb { prog: *program, vers: *version, netid, addr: address, owner: super::OWNER };
-        let reply = self.ask(procedure, &args.to_bytes())?;
+        let reply = self.call(procedure, &args.to_bytes())?;
         bool::decode(&mut Reader::new(&reply)).map_err(|_| self.unreachable(malformed()))
     }
 
-    fn ask(&self, procedure: RpcbProcedure, args: &[u8]) -> Result<Vec<u8>, RegisterError> {
+    fn call(&self, procedure: RpcbProcedure, args: &[u8]) -> Result<Vec<u8>, RegisterError> {
         let call = message(1, [RPCB_PROGRAM, RPCB_VERSION_4, procedure.0], args);
         let replied = exchange(&self.socket, &call);
         let results = replied.and_then(|reply| results(&reply, 1)?.ok_or_else(malformed));
@@ -155,18 +155,18 @@ impl HostRpcbind {
 }
 
 impl Entry {
-    fn of(known: &Rpcb<'_>) -> Self {
-        let Rpcb { prog: program, vers: version, netid, addr, .. } = *known;
+    fn of(registered: &Rpcb<'_>) -> Self {
+        let Rpcb { prog: program, vers: version, netid, addr, .. } = *registered;
         Self { program, version, netid: netid.into(), address: addr.into() }
     }
 
     /// Whether only one of the two can be known.
-    fn is_instead_of(&self, other: &Self) -> bool {
+    fn conflicts_with(&self, other: &Self) -> bool {
         (self.program, self.version, &self.netid) == (other.program, other.version, &other.netid)
     }
 
     /// Where it is reached from this host.
-    fn place(&self) -> Option<(SocketAddr, Transport)> {
+    fn local_address(&self) -> Option<(SocketAddr, Transport)> {
         let text = std::str::from_utf8(&self.address).ok()?;
         let [low, high, ip] = text.rsplitn(3, '.').collect::<Vec<_>>().try_into().ok()?;
         let ip = match ip.parse().ok()? {
@@ -186,8 +186,8 @@ fn malformed() -> io::Error {
 /// Sends a call, and receives the record that answers, in as many fragments as it comes.
 fn exchange(socket: &Path, call: &[u8]) -> io::Result<Vec<u8>> {
     let mut stream = UnixStream::connect(socket)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(REPLY_TIMEOUT))?;
+    stream.set_write_timeout(Some(REPLY_TIMEOUT))?;
     let length = u32::try_from(call.len()).map_err(io::Error::other)?;
     let mark = RecordMark { last: true, length }.to_word().to_be_bytes();
     stream.write_all(&[&mark[..], call].concat())?;

@@ -58,7 +58,7 @@ fn answer(mut stream: UnixStream, known: &Mutex<Vec<Entry>>) {
         }
         RpcbProcedure::SET => {
             let entry = Entry::of(&Rpcb::decode(&mut r).unwrap());
-            let is_free = !known.iter().any(|other| other.is_instead_of(&entry));
+            let is_free = !known.iter().any(|other| other.conflicts_with(&entry));
             if is_free {
                 known.push(entry);
             }
@@ -67,7 +67,7 @@ fn answer(mut stream: UnixStream, known: &Mutex<Vec<Entry>>) {
         RpcbProcedure::UNSET => {
             let entry = Entry::of(&Rpcb::decode(&mut r).unwrap());
             let before = known.len();
-            known.retain(|other| !other.is_instead_of(&entry));
+            known.retain(|other| !other.conflicts_with(&entry));
             (known.len() < before).to_bytes()
         }
         other => panic!("{other:?}"),
@@ -138,7 +138,7 @@ fn another_server_that_answers_keeps_its_programs() {
     let host = Host::new(vec![theirs.clone()]);
     let error = host.of("0.0.0.0:2049").register().unwrap_err();
     assert!(
-        matches!(error, RegisterError::Taken { program: 100_005, version: 3, at } if at.port() == port),
+        matches!(error, RegisterError::InUse { program: 100_005, version: 3, at } if at.port() == port),
         "{error}"
     );
     assert!(host.known().contains(&theirs));

@@ -1,13 +1,14 @@
 //! Compounds of version 4 as calls of the transport: they go on where they may wait, after a while, or once they have paid.
 
 use super::dispatch::RpcCall;
-use super::{Continuation, Rpc, SUCCESS_HEADER_BYTES, answer};
+use super::{Continuation, Rpc, SUCCESS_HEADER_BYTES, complete_replay};
 use crate::records::reply::Records;
 use crate::state::replay_cache::InProgress;
 use crate::v4;
-use crate::v4::compound::{Ended, Results, Suspended};
+use crate::v4::compound::{CompoundArgs, CompoundProgress, Results, Suspended};
 use nfs_wire::rpc::Accepted;
 use transport::{CallStats, Context, Progress};
+use vfs::Wait;
 
 pub(crate) struct SuspendedCompound {
     pub(crate) call: RpcCall,
@@ -25,7 +26,7 @@ pub(crate) struct RepliedCompound {
 }
 
 /// Leaves the bytes that a compound has moved so far to be settled with its payment; the rest of it pays by itself.
-fn settled<T>(cx: &mut Context<'_, Rpc>, mut stats: CallStats<T>) -> CallStats<()> {
+fn settle_stats<T>(cx: &mut Context<'_, Rpc>, mut stats: CallStats<T>) -> CallStats<()> {
     cx.stats = CallStats { transferred: std::mem::take(&mut stats.transferred), ..CallStats::default() };
     stats.with_target(None)
 }
@@ -56,35 +57,34 @@ impl Rpc {
         connection.session.binding.wire.attach(connection);
         let start = cx.out.begin_success(call.xid);
         let (mut performed, out) = self.call(cx, &call);
-        let (binding, covered) = (&connection.session.binding, call.covered);
-        let ended = v4::compound::run(&mut performed, binding, (args, covered), at, out);
+        let (binding, compound_args) =
+            (&connection.session.binding, CompoundArgs { bytes: args, paid: call.covered });
+        let ended = v4::compound::run(&mut performed, binding, compound_args, at, out);
         let stats = performed.stats;
         match ended {
-            Ok(Ended::WouldBlock(at)) => {
+            Ok(CompoundProgress::Suspended(mut at, wait)) => {
                 cx.out.truncate(start);
-                let stats = stats.with_target(None);
-                let suspended = SuspendedCompound { call, args: args.to_vec(), stats, replay, at };
-                Progress::WaitForStorage(Continuation::Compound(Box::new(suspended)))
+                let stats = match wait {
+                    Wait::Storage => stats.with_target(None),
+                    Wait::Recall | Wait::Tokens | Wait::Event => settle_stats(cx, stats),
+                };
+                let owed = at.take_owed();
+                let suspended = Box::new(SuspendedCompound { call, args: args.to_vec(), stats, replay, at });
+                match (wait, owed) {
+                    (Wait::Storage, _) => Progress::WaitForStorage(Continuation::Compound(suspended)),
+                    (_, Some(admission)) => {
+                        Progress::WaitForTokens { at: Continuation::Compound(suspended), admission }
+                    }
+                    (_, None) => self.defer_compound(cx, suspended, flushes),
+                }
             }
-            Ok(Ended::Held(at)) => {
-                cx.out.truncate(start);
-                let stats = settled(cx, stats);
-                let suspended = SuspendedCompound { call, args: args.to_vec(), stats, replay, at };
-                self.park_compound(cx, Box::new(suspended), flushes)
-            }
-            Ok(Ended::Unpaid(at, toll)) => {
-                cx.out.truncate(start);
-                let stats = settled(cx, stats);
-                let suspended = SuspendedCompound { call, args: args.to_vec(), stats, replay, at };
-                Progress::WaitForTokens { at: Continuation::Compound(Box::new(suspended)), admission: toll }
-            }
-            Ok(Ended::Replied(results)) => {
+            Ok(CompoundProgress::Replied(results)) => {
                 cx.out.finish(start);
                 cx.stats = CallStats { kind: call.kind(), ..stats };
                 if cx.pending.added() == flushes {
                     let record = cx.out.record(start);
                     results.complete(record.and_then(|record| record.get(SUCCESS_HEADER_BYTES..)));
-                    answer(replay, record);
+                    complete_replay(replay, record);
                     return Progress::Done;
                 }
                 let replied = RepliedCompound { xid: call.xid, replay, results };
@@ -99,20 +99,20 @@ impl Rpc {
     }
 
     /// Puts a compound off. Where too many calls are, it goes on at once, and what finds something in its way is refused.
-    fn park_compound(
+    fn defer_compound(
         &self,
         cx: &mut Context<'_, Self>,
         compound: Box<SuspendedCompound>,
         flushes: usize,
     ) -> Progress<Continuation> {
-        let pauses = compound.at.pauses();
-        let Err(Continuation::Compound(back)) = self.park(cx, Continuation::Compound(compound), pauses)
+        let retries = compound.at.retries();
+        let Err(Continuation::Compound(back)) = self.park(cx, Continuation::Compound(compound), retries)
         else {
             return Progress::Detached;
         };
         let SuspendedCompound { call, args, stats, replay, mut at } = *back;
         cx.stats = stats.with_target(None);
-        at.lose_patience();
+        at.fail_on_conflict();
         self.compound(cx, call, &args, Some(at), flushes, replay)
     }
 }

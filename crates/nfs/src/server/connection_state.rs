@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use vfs::{Namespace, Origin};
 
 /// What a connection may reach.
-pub(crate) struct Reach {
+pub(crate) struct ConnectionState {
     /// The programs that it may call.
     pub(crate) programs: Programs,
     /// The endpoint whose exports it sees; `None`: all exports.
@@ -19,12 +19,12 @@ pub(crate) struct Reach {
     /// The session of version 4 that it was used for last.
     pub(crate) binding: Binding,
     /// Its calls of version 3 that are put off.
-    pub(crate) put_off: Arc<AtomicU32>,
+    pub(crate) deferred_calls: Arc<AtomicU32>,
     /// The namespace that was last found to have nothing for its client ([`Reach::may_mount`]).
     pub(crate) denied: AtomicU64,
 }
 
-impl Reach {
+impl ConnectionState {
     /// Whether an export admits a client that calls from there. Where none does, all its calls until the namespace is another one
     /// are told so without a look at the exports.
     pub(crate) fn may_mount(&self, namespace: &Arc<Namespace>, origin: Origin) -> bool {

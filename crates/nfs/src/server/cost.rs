@@ -4,7 +4,7 @@ use super::dispatch::{RpcCall, Sideband, Target};
 use crate::handle::HandleSigner;
 use crate::service::Service;
 use crate::state::call_rates;
-use crate::v4::price::{Covered, Segment, first_segment};
+use crate::v4::price::{PaidOperations, Segment, first_segment};
 use crate::{nlm, v3};
 use nfs_wire::v3::Procedure;
 use std::net::IpAddr;
@@ -15,7 +15,7 @@ use vfs::{Export, Namespace, Origin};
 /// The toll of a call with these arguments; `None` if it has nothing to pay, or will be refused anyway. Notes which operations of a
 /// compound are paid for with it.
 #[inline]
-pub(crate) fn toll(
+pub(crate) fn admission(
     call: &mut RpcCall,
     args: &[u8],
     service: &Service,
@@ -28,13 +28,13 @@ pub(crate) fn toll(
         Target::Sideband(_) => true,
     };
     if is_rated || is_anything_limited() {
-        toll_of(call, args, service, namespace, (origin, payer))
+        admission_of(call, args, service, namespace, (origin, payer))
     } else {
         None
     }
 }
 
-fn toll_of(
+fn admission_of(
     call: &mut RpcCall,
     args: &[u8],
     service: &Service,
@@ -49,20 +49,20 @@ fn toll_of(
         }
         Target::Nfs(procedure) => {
             let (handle, demand) = v3::demand(procedure, args)?;
-            (reached(handle, service, namespace, origin)?, demand)
+            (export_of_handle(handle, service, namespace, origin)?, demand)
         }
         Target::Sideband(Sideband::Nlm(version, procedure)) if is_anything_limited() => {
             let handle = nlm::handle(version, procedure, args)?;
-            (reached(handle, service, namespace, origin)?, Demand::OTHER)
+            (export_of_handle(handle, service, namespace, origin)?, Demand::OTHER)
         }
         Target::Compound(outline) if outline.is_recorded => return rated(&service.rates.records),
         Target::Compound(_) => {
             let Segment { handle, demand, until } = first_segment(args)?;
-            let export = reached(handle?, service, namespace, origin)?;
-            let toll = export.volume.admission(payer, demand);
-            call.covered = toll.as_ref().and_then(|_| Covered::new(export.volume.id(), until));
+            let export = export_of_handle(handle?, service, namespace, origin)?;
+            let admission = export.volume.admission(payer, demand);
+            call.covered = admission.as_ref().and_then(|_| PaidOperations::new(export.volume.id(), until));
             // What is free has no place in line: others may wait for it.
-            return toll.filter(|toll| !toll.demand().is_nothing());
+            return admission.filter(|admission| !admission.demand().is_nothing());
         }
         Target::Sideband(_) => return None,
     };
@@ -71,7 +71,7 @@ fn toll_of(
 
 /// The export of a handle, for a call that pays for it: nobody spends what a volume has without a handle that we made, nor from
 /// where it is not exported to.
-pub(crate) fn reached<'n>(
+pub(crate) fn export_of_handle<'n>(
     handle: &[u8],
     service: &Service,
     namespace: &'n Namespace,

@@ -1,32 +1,32 @@
 //! Calls that are put off while others give back what is in their way, counted for their connection.
 
-use crate::limits::{PAUSES_MAX_V3, PUT_OFF_CALLS_MAX};
+use crate::limits::{DEFERRED_CALLS_MAX, RETRIES_MAX_V3};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A call that was put off, until it is done.
-pub(crate) struct PutOff {
+pub(crate) struct DeferredCall {
     calls: Arc<AtomicU32>,
     pauses: u32,
 }
 
-impl PutOff {
+impl DeferredCall {
     /// Counts one more among the calls of a connection. `None`: there are too many.
     pub(crate) fn new(calls: &Arc<AtomicU32>) -> Option<Self> {
         let before = calls.fetch_add(1, Ordering::Relaxed);
-        let put_off = Self { calls: Arc::clone(calls), pauses: 0 };
-        (before < PUT_OFF_CALLS_MAX).then_some(put_off)
+        let deferred = Self { calls: Arc::clone(calls), pauses: 0 };
+        (before < DEFERRED_CALLS_MAX).then_some(deferred)
     }
 
     /// Counts a pause, and how many came before. `None`: it was put off often enough.
     pub(crate) fn pause(&mut self) -> Option<u32> {
         let before = self.pauses;
         self.pauses += 1;
-        (before < PAUSES_MAX_V3).then_some(before)
+        (before < RETRIES_MAX_V3).then_some(before)
     }
 }
 
-impl Drop for PutOff {
+impl Drop for DeferredCall {
     fn drop(&mut self) {
         self.calls.fetch_sub(1, Ordering::Relaxed);
     }

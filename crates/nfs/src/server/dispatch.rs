@@ -1,11 +1,11 @@
 //! From a record to the procedure it calls: RPC's own answers on the way (RFC 5531 §9).
 
 use super::tls;
-use crate::call::{Answer, Call, Outcome};
+use crate::call::{Call, CallResult, Outcome};
 use crate::handle::cache::{HandleCache, decode_credential};
 use crate::programs::Programs;
 use crate::records::reply::Records;
-use crate::v4::price::Covered;
+use crate::v4::price::PaidOperations;
 use crate::{mount, nlm, nsm, portmap, v3, v4};
 use nfs_wire::rpc::{Accepted, AuthFlavor, AuthStat, CallHeader, RPC_VERSION, Rejected, Versions};
 use std::sync::Arc;
@@ -52,7 +52,7 @@ pub struct RpcCall {
     /// Who calls.
     pub credential: Arc<Credential>,
     /// The operations of a compound that were paid for before it is run.
-    pub(crate) covered: Option<Covered>,
+    pub(crate) covered: Option<PaidOperations>,
     /// Where in the record the arguments begin.
     args: u32,
 }
@@ -286,7 +286,7 @@ impl RpcCall {
 
     /// Does the call with these arguments, waiting if `call` may, and puts the reply into `out`, or leaves that as before.
     #[inline]
-    pub fn perform(&self, args: &[u8], call: &mut Call<'_>, out: &mut Outbox) -> Answer {
+    pub fn perform(&self, args: &[u8], call: &mut Call<'_>, out: &mut Outbox) -> CallResult {
         let start = out.begin_success(self.xid);
         let attempt = match self.target {
             Target::Nfs(procedure) => v3::answer(call, procedure, args, out),
@@ -298,9 +298,9 @@ impl RpcCall {
             Ok(Outcome::Replied) => {
                 out.finish(start);
             }
-            Ok(Outcome::Again(again)) => {
+            Ok(Outcome::Wait(wait)) => {
                 out.truncate(start);
-                return Err(again);
+                return Err(wait);
             }
             Ok(Outcome::NoProcedure) => {
                 out.truncate(start);

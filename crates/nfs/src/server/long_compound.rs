@@ -1,7 +1,7 @@
 //! Long compounds without a long WRITE.
 
 use super::dispatch::{RpcCall, Target};
-use super::large_write::nfs4::KeptCompound;
+use super::large_write::nfs4::BufferedCompound;
 use super::{Continuation, Rpc, Upload};
 use crate::state::call_rates;
 use crate::v4;
@@ -13,26 +13,27 @@ impl Upload {
         match self {
             Self::Write(write) => write.call(),
             Self::Compound(write) => write.call(),
-            Self::Kept(kept) => &kept.call,
+            Self::Buffered(kept) => &kept.call,
         }
     }
 }
 
 impl Rpc {
     /// Does a long compound that is there by now. Its head has told little of it.
-    pub(super) fn run_kept(
+    pub(super) fn run_buffered(
         &self,
         cx: &mut Context<'_, Self>,
-        kept: KeptCompound,
+        kept: BufferedCompound,
         message: &[u8],
     ) -> Progress<Continuation> {
-        let KeptCompound { mut call, refusal } = kept;
+        let BufferedCompound { mut call, refusal } = kept;
         let outline = v4::outline(call.args(message), None);
         let was_recorded = matches!(call.target, Target::Compound(head) if head.is_recorded);
         call.target = Target::Compound(outline);
-        let toll = call_rates::toll(&self.service.rates.records, cx.connection.client());
-        let paid = if outline.is_recorded && !was_recorded { toll.try_acquire().map(Some) } else { Ok(None) };
-        let refusal = refusal.or(paid.is_err().then_some(FsError::Wait(Wait::Recall)));
+        let admission = call_rates::toll(&self.service.rates.records, cx.connection.client());
+        let admitted =
+            if outline.is_recorded && !was_recorded { admission.try_acquire().map(Some) } else { Ok(None) };
+        let refusal = refusal.or(admitted.is_err().then_some(FsError::Wait(Wait::Recall)));
         match refusal {
             None => self.run(cx, call, message),
             Some(error) => {

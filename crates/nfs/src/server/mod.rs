@@ -1,7 +1,7 @@
 //! RPC as a protocol of the transport, and the server that speaks it.
 
-use crate::call::{Again, Call};
-use crate::call_stats::{CallCounts, ThreadCounts, VersionCounts};
+use crate::call::Call;
+use crate::call_stats::{CallCounters, ThreadCounters, VersionCounts};
 use crate::handle::cache::{CachedFile, HandleCache};
 use crate::limits::{
     CACHED_CREDENTIALS, CACHED_NAMES, LEASE_CACHE_ENTRIES, PARKED_BYTES_MAX, PARKED_CALLS_MAX,
@@ -11,16 +11,16 @@ use crate::programs::Programs;
 use crate::records::mark::parse_frame;
 use crate::records::reply::Records;
 use crate::service::Service;
-use crate::state::nfs4::client_info::ShownClient;
+use crate::state::nfs4::client_info::ClientInfo;
 use crate::state::nfs4::wire::Sender;
 use crate::state::replay_cache::{InProgress, Verdict, Waiter};
 use compounds::{RepliedCompound, SuspendedCompound};
-use connection_state::Reach;
-use cost::toll;
-use deferred::PutOff;
+use connection_state::ConnectionState;
+use cost::admission;
+use deferred::DeferredCall;
 use dispatch::{RpcCall, Sideband, Target, route};
 use large_write::nfs3::LargeWrite;
-use large_write::nfs4::KeptCompound;
+use large_write::nfs4::BufferedCompound;
 use nfs_wire::rpc::{AuthStat, RecordMark, Rejected};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -59,7 +59,7 @@ pub(crate) struct Rpc {
     handle_hits: AtomicU64,
     handle_misses: AtomicU64,
     /// What clients have asked for.
-    counts: Arc<CallCounts>,
+    counts: Arc<CallCounters>,
 }
 
 /// What a listener serves.
@@ -96,12 +96,12 @@ pub(crate) enum Upload {
     Write(Box<LargeWrite>),
     Compound(Box<large_write::nfs4::LargeWrite>),
     /// A compound without data that could be written as they come.
-    Kept(Box<KeptCompound>),
+    Buffered(Box<BufferedCompound>),
 }
 
 /// A call that goes on after a while.
 pub(crate) struct ParkedCall {
-    late: DeferredReply<Rpc>,
+    reply: DeferredReply<Rpc>,
     at: Continuation,
 }
 
@@ -111,7 +111,7 @@ pub(crate) struct Blocked {
     read_from: Option<ReadSource>,
     replay: Option<InProgress>,
     /// If it was put off.
-    put_off: Option<PutOff>,
+    deferred: Option<DeferredCall>,
 }
 
 pub(crate) struct Replied {
@@ -126,7 +126,7 @@ const SWEEP_TICKS: u32 = 2;
 
 impl Protocol for Rpc {
     type Listener = Listening;
-    type Session = Reach;
+    type Session = ConnectionState;
     type Memory = Memory;
     type Target = Rc<CachedFile>;
     type Call = RpcCall;
@@ -137,11 +137,18 @@ impl Protocol for Rpc {
     const HEAD_BYTES: usize = RecordMark::SIZE + large_write::nfs4::HEAD_BYTES_MAX;
     const TAIL_BYTES_MAX: usize = RECORD_BYTES_MAX;
 
-    fn session(&self, listening: &Listening, ends: transport::Endpoints) -> Reach {
+    fn session(&self, listening: &Listening, ends: transport::Endpoints) -> ConnectionState {
         let endpoint = listening.is_endpoint.then(|| ends.local.to_canonical());
         let tls = listening.tls.clone();
-        let (binding, put_off, denied) = Default::default();
-        Reach { programs: listening.programs, endpoint, tls, binding, put_off, denied }
+        let (binding, deferred, denied) = Default::default();
+        ConnectionState {
+            programs: listening.programs,
+            endpoint,
+            tls,
+            binding,
+            deferred_calls: deferred,
+            denied,
+        }
     }
 
     fn memory(&self, role: Role, cached_files: usize) -> Memory {
@@ -154,14 +161,14 @@ impl Protocol for Rpc {
             Role::Job => None,
         };
         if let Some(cache) = &mut cache {
-            cache.counts = Some(Box::new(ThreadCounts::new(&self.counts)));
+            cache.counts = Some(Box::new(ThreadCounters::new(&self.counts)));
         }
         Memory { namespace: self.service.namespace.load_full(), cache, ticks: 0 }
     }
 
     fn begin_turn(&self, memory: &mut Memory) {
         if let Some(counts) = memory.cache.as_mut().and_then(|cache| cache.counts.as_mut()) {
-            counts.tell_if_much();
+            counts.flush_if_large();
         }
         let current = self.service.namespace.load();
         if !Arc::ptr_eq(&current, &memory.namespace) {
@@ -176,7 +183,7 @@ impl Protocol for Rpc {
         memory.ticks += 1;
         let Some(cache) = &mut memory.cache else { return };
         if let Some(counts) = &mut cache.counts {
-            counts.tell();
+            counts.flush();
         }
         let (hits, misses) = cache.take_counts();
         self.handle_hits.fetch_add(hits, Ordering::Relaxed);
@@ -204,7 +211,8 @@ impl Protocol for Rpc {
         }
         let routed = route(connection.session.programs, message, memory.cache.as_mut(), out);
         let routed = routed.map_err(|error| Malformed(error.0))?;
-        let (Reach { endpoint, tls, .. }, protection) = (&connection.session, connection.protection());
+        let (ConnectionState { endpoint, tls, .. }, protection) =
+            (&connection.session, connection.protection());
         // A NULL call does nothing, and clients make one to find out who is there.
         let admits = |call: &RpcCall| call.is_null() || tls::admits(tls.as_ref(), protection);
         if let Some(call) = routed.as_ref().filter(|call| !admits(call)) {
@@ -215,14 +223,14 @@ impl Protocol for Rpc {
             let (client, endpoint) = (connection.endpoints.peer.ip(), *endpoint);
             let origin = Origin { client, endpoint, protocol: call.protocol(), protection };
             // Before the call is done: its data may take long to come.
-            let reach = &connection.session;
-            if !connection.is_proven() && !call.is_null() && reach.may_mount(&memory.namespace, origin) {
+            let state = &connection.session;
+            if !connection.is_proven() && !call.is_null() && state.may_mount(&memory.namespace, origin) {
                 connection.prove();
             }
             let args = call.args(message);
             let from = (origin, connection.client());
-            let toll = toll(&mut call, args, &self.service, &memory.namespace, from);
-            Plan { dispatch: call.dispatch(), call, admission: toll }
+            let admission = admission(&mut call, args, &self.service, &memory.namespace, from);
+            Plan { dispatch: call.dispatch(), call, admission }
         }))
     }
 
@@ -250,7 +258,7 @@ impl Protocol for Rpc {
     fn run(&self, cx: &mut Context<'_, Self>, call: RpcCall, message: &[u8]) -> Progress<Continuation> {
         let mut replay = None;
         if !call.is_idempotent() {
-            replay = match self.begin_once(cx, &call, message) {
+            replay = match self.check_replay_cache(cx, &call, message) {
                 Ok(begun) => begun,
                 Err(answered) => return answered,
             };
@@ -272,9 +280,9 @@ impl Protocol for Rpc {
     fn resume(&self, cx: &mut Context<'_, Self>, at: Continuation) -> Progress<Continuation> {
         match at {
             Continuation::Blocked(blocked) => {
-                let Blocked { call, args, read_from, replay, put_off } = *blocked;
+                let Blocked { call, args, read_from, replay, deferred } = *blocked;
                 cx.stats.read_from = read_from;
-                self.perform(cx, call, &args, replay, put_off)
+                self.perform(cx, call, &args, replay, deferred)
             }
             Continuation::Compound(compound) => self.resume_compound(cx, *compound),
             // Its reply is there already.
@@ -286,11 +294,11 @@ impl Protocol for Rpc {
         let record = reply.and_then(|reply| reply.get(RecordMark::SIZE..));
         match at {
             Continuation::Replied(replied) => {
-                answer(replied.replay, record);
+                complete_replay(replied.replay, record);
             }
             Continuation::CompoundReplied(replied) => {
                 replied.results.complete(record.and_then(|record| record.get(SUCCESS_HEADER_BYTES..)));
-                answer(replied.replay, record);
+                complete_replay(replied.replay, record);
             }
             Continuation::Blocked(_) | Continuation::Compound(_) => {}
         }
@@ -303,12 +311,12 @@ impl Protocol for Rpc {
             Continuation::Blocked(blocked) => {
                 let Blocked { call, args, replay, .. } = *blocked;
                 call.fail(&args, error, out);
-                answer(replay, out.record(start));
+                complete_replay(replay, out.record(start));
             }
             Continuation::Replied(replied) => {
                 let Replied { call, replay } = *replied;
                 call.fail(&[], error, out);
-                answer(replay, out.record(start));
+                complete_replay(replay, out.record(start));
             }
             Continuation::Compound(compound) => compound.call.fail(&compound.args, error, out),
             Continuation::CompoundReplied(replied) => {
@@ -316,7 +324,7 @@ impl Protocol for Rpc {
                 let start = out.begin_success(xid);
                 results.fail(error, &mut out.writer());
                 out.finish(start);
-                answer(replay, out.record(start));
+                complete_replay(replay, out.record(start));
             }
         }
     }
@@ -348,7 +356,7 @@ impl Protocol for Rpc {
         let begun = if let Target::Compound(_) = call.target {
             Ok(match large_write::nfs4::LargeWrite::begin(call, head, message_bytes, refusal) {
                 Ok((write, body)) => (Upload::Compound(Box::new(write)), body),
-                Err(kept) => (Upload::Kept(Box::new(kept)), Body { start: 0, len: 0 }),
+                Err(kept) => (Upload::Buffered(Box::new(kept)), Body { start: 0, len: 0 }),
             })
         } else {
             LargeWrite::begin(call, head, message_bytes, refusal)
@@ -371,7 +379,7 @@ impl Protocol for Rpc {
             Upload::Write(write) => write.write_part(&mut call, at, data),
             Upload::Compound(write) => write.write_part(&mut call, &connection.session.binding, at, data),
             // It has no body.
-            Upload::Kept(_) => 0,
+            Upload::Buffered(_) => 0,
         }
     }
 
@@ -382,7 +390,7 @@ impl Protocol for Rpc {
         tail: &[u8],
     ) -> Progress<Continuation> {
         let upload = match upload {
-            Upload::Kept(kept) => return self.run_kept(cx, *kept, tail),
+            Upload::Buffered(kept) => return self.run_buffered(cx, *kept, tail),
             upload => upload,
         };
         let call = upload.call().clone();
@@ -393,7 +401,7 @@ impl Protocol for Rpc {
             Upload::Write(write) => {
                 write.finish(&mut written, out);
                 let stats = written.stats;
-                self.end(cx, call, stats, flushes, None)
+                self.finish_call(cx, call, stats, flushes, None)
             }
             Upload::Compound(write) => {
                 let (args, refusal, at) = write.finish(&mut written, &connection.session.binding, tail);
@@ -404,7 +412,7 @@ impl Protocol for Rpc {
                 }
                 self.compound(cx, call, &args, at, flushes, None)
             }
-            Upload::Kept(_) => Progress::Done,
+            Upload::Buffered(_) => Progress::Done,
         }
     }
 }
@@ -431,7 +439,7 @@ fn start_tls(cx: &mut Context<'_, Rpc>, call: RpcCall, policy: &TlsPolicy) -> Pr
 }
 
 /// Answers those who wait for a call that has come again, if it has a reply in memory.
-pub(crate) fn answer(replay: Option<InProgress>, record: Option<&[u8]>) {
+pub(crate) fn complete_replay(replay: Option<InProgress>, record: Option<&[u8]>) {
     if let (Some(replay), Some(record)) = (replay, record) {
         replay.complete(record);
     }
@@ -463,14 +471,14 @@ impl Rpc {
             cache: cx.memory.cache.as_mut(),
             pending: cx.pending,
             stats: std::mem::take(&mut cx.stats),
-            charge: &mut cx.permit,
+            permit: &mut cx.permit,
         };
         (call, cx.out)
     }
 
     /// Notes that a call is being done which must not be done twice. An error is what comes of one that was done before, or
     /// is being done.
-    fn begin_once(
+    fn check_replay_cache(
         &self,
         cx: &mut Context<'_, Self>,
         call: &RpcCall,
@@ -500,14 +508,14 @@ impl Rpc {
         call: RpcCall,
         args: &[u8],
         mut replay: Option<InProgress>,
-        put_off: Option<PutOff>,
+        deferred: Option<DeferredCall>,
     ) -> Progress<Continuation> {
         let (flushes, start) = (cx.pending.added(), cx.out.start());
         let (mut performed, out) = self.call(cx, &call);
-        if let Err(again) = call.perform(args, &mut performed, out) {
+        if let Err(wait) = call.perform(args, &mut performed, out) {
             let read_from = performed.stats.read_from;
-            let blocked = Blocked { call, args: args.to_vec(), read_from, replay, put_off };
-            return self.again(cx, again, Box::new(blocked));
+            let blocked = Blocked { call, args: args.to_vec(), read_from, replay, deferred };
+            return self.retry(cx, wait, Box::new(blocked));
         }
         let stats = performed.stats;
         if let Some(answered) = replay.take_if(|_| cx.pending.added() == flushes)
@@ -515,23 +523,23 @@ impl Rpc {
         {
             answered.complete(record);
         }
-        self.end(cx, call, stats, flushes, replay)
+        self.finish_call(cx, call, stats, flushes, replay)
     }
 
     /// Has a call run again, or refused: then the client asks again (NFS3ERR_JUKEBOX is for this).
-    fn again(
+    fn retry(
         &self,
         cx: &mut Context<'_, Self>,
-        again: Again,
+        wait: Wait,
         mut blocked: Box<Blocked>,
     ) -> Progress<Continuation> {
-        if again == Again::WouldWait && cx.blocking == Blocking::Never {
+        if wait == Wait::Storage && cx.blocking == Blocking::Never {
             return Progress::WaitForStorage(Continuation::Blocked(blocked));
         }
-        let pauses = match again {
-            Again::Held => blocked.pause(&cx.session().put_off),
+        let pauses = match wait {
+            Wait::Recall => blocked.pause(&cx.session().deferred_calls),
             // A backend that will not wait where it may.
-            Again::WouldWait => None,
+            Wait::Storage | Wait::Tokens | Wait::Event => None,
         };
         let (moved, mut at) = (blocked.call.moved(&blocked.args), Continuation::Blocked(blocked));
         if let Some(pauses) = pauses {
@@ -556,13 +564,13 @@ impl Rpc {
         pauses: u32,
     ) -> Result<(), Continuation> {
         let parking = if matches!(at, Continuation::Blocked(_)) { &self.parking_v3 } else { &self.parking };
-        let parked = ParkedCall { late: cx.detach(), at };
+        let parked = ParkedCall { reply: cx.detach(), at };
         parking.park(parked, Duration::from_millis(2 << pauses)).map_err(|parked| parked.at)
     }
 
     /// A call whose reply is written, and waits for the flushes that it has added.
     #[inline]
-    fn end(
+    fn finish_call(
         &self,
         cx: &mut Context<'_, Self>,
         call: RpcCall,
@@ -592,8 +600,8 @@ impl Continuation {
 impl Blocked {
     /// Counts a pause, and how many came before. `None`: it is not put off.
     fn pause(&mut self, calls: &Arc<AtomicU32>) -> Option<u32> {
-        let put_off = self.put_off.take().or_else(|| PutOff::new(calls))?;
-        self.put_off.insert(put_off).pause()
+        let deferred = self.deferred.take().or_else(|| DeferredCall::new(calls))?;
+        self.deferred.insert(deferred).pause()
     }
 }
 
@@ -603,11 +611,11 @@ impl Parked for ParkedCall {
     }
 
     fn network(&self) -> Network {
-        self.late.network()
+        self.reply.network()
     }
 
     fn resume(self) {
-        self.late.resume(self.at);
+        self.reply.resume(self.at);
     }
 }
 
@@ -727,8 +735,8 @@ impl View {
     }
 
     /// The clients of NFSv4, connected or not.
-    pub fn nfs4_clients(&self) -> Vec<ShownClient> {
-        self.rpc.service.v4.shown()
+    pub fn nfs4_clients(&self) -> Vec<ClientInfo> {
+        self.rpc.service.v4.client_infos()
     }
 
     /// The connections that a call to a volume was answered on within this time.
@@ -738,7 +746,7 @@ impl View {
 
     /// What clients have asked for by version, up to the last second or less.
     pub fn counts(&self) -> Vec<VersionCounts> {
-        self.rpc.counts.counted()
+        self.rpc.counts.snapshot()
     }
 
     /// How the server does.

@@ -7,13 +7,13 @@ use vfs::{Namespace, SharedNamespace};
 
 /// The namespace whose rules admit all that is held, as far as it was looked through.
 #[derive(Default)]
-pub(crate) struct Followed {
+pub(crate) struct NamespaceTracker {
     last: Mutex<Weak<Namespace>>,
     /// Something was granted by an older namespace after that.
     is_behind: AtomicBool,
 }
 
-impl Followed {
+impl NamespaceTracker {
     /// The namespace to look through what is held by; `None` if nothing has changed since.
     pub(crate) fn next(&self, shared: &SharedNamespace) -> Option<Arc<Namespace>> {
         let is_behind = self.is_behind.swap(false, Ordering::SeqCst);
@@ -25,7 +25,7 @@ impl Followed {
     }
 
     /// Something is held by now that `by` has admitted. A change of rules may have been looked at meanwhile: then it is again.
-    pub(crate) fn note(&self, by: &Namespace, shared: &SharedNamespace) {
+    pub(crate) fn note_grant(&self, by: &Namespace, shared: &SharedNamespace) {
         if !std::ptr::eq(by, Arc::as_ptr(&shared.load())) {
             self.is_behind.store(true, Ordering::SeqCst);
         }
@@ -39,14 +39,14 @@ mod tests {
     #[test]
     fn namespace_that_changes_during_a_call_is_looked_at_again() {
         let shared: SharedNamespace = Arc::new(Arc::new(Namespace::default()).into());
-        let followed = Followed::default();
+        let followed = NamespaceTracker::default();
         let before = shared.load_full();
         assert!(followed.next(&shared).is_some() && followed.next(&shared).is_none());
-        followed.note(&before, &shared);
+        followed.note_grant(&before, &shared);
         assert!(followed.next(&shared).is_none());
         shared.store(Arc::default());
         assert!(followed.next(&shared).is_some() && followed.next(&shared).is_none());
-        followed.note(&before, &shared);
+        followed.note_grant(&before, &shared);
         assert!(followed.next(&shared).is_some() && followed.next(&shared).is_none());
     }
 }

@@ -3,7 +3,7 @@
 #[cfg(test)]
 pub(crate) mod v4;
 
-use crate::call::{Again, Call};
+use crate::call::Call;
 use crate::handle::HandleSigner;
 use crate::portmap::Registration;
 use crate::programs::Programs;
@@ -48,7 +48,7 @@ impl Desk {
             namespace: Arc::new(Arc::new(Namespace::new(exports)).into()),
             signer: HandleSigner::new([7; 16]),
             replay: None,
-            v4: crate::state::nfs4::State::new(1, b"tests", 30),
+            v4: crate::state::nfs4::ServiceState::new(1, b"tests", 30),
             mounts: Default::default(),
             rates: crate::state::call_rates::CallRates::unbounded(),
             locks: Default::default(),
@@ -80,7 +80,7 @@ impl Desk {
         &self,
         credential: &Arc<Credential>,
         pending: &mut PendingSync,
-        charge: &mut Option<Permit>,
+        permit: &mut Option<Permit>,
         act: impl FnOnce(&mut Call<'_>) -> R,
     ) -> R {
         act(&mut Call {
@@ -99,7 +99,7 @@ impl Desk {
             cache: None,
             pending,
             stats: CallStats::default(),
-            charge,
+            permit,
         })
     }
 
@@ -121,8 +121,8 @@ impl Desk {
             });
             match done {
                 Ok(()) => {}
-                Err(Again::Held) => routed.fail(routed.args(&record), FsError::Wait(Wait::Recall), &mut out),
-                Err(Again::WouldWait) => panic!("nothing here may wait for storage"),
+                Err(Wait::Recall) => routed.fail(routed.args(&record), FsError::Wait(Wait::Recall), &mut out),
+                Err(wait) => panic!("nothing here may wait: {wait}"),
             }
             pending.sync_all().unwrap();
         }

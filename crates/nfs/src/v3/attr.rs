@@ -2,7 +2,7 @@
 
 use super::convert;
 use super::reply::{accept, refuse};
-use crate::call::{Answer, Call, File};
+use crate::call::{Call, CallResult, File};
 use nfs_wire::v3::{
     Access, AccessArgs, AccessFail, AccessOk, GetattrArgs, GetattrOk, SetattrArgs, SetattrFail, SetattrOk,
     WccData,
@@ -12,7 +12,7 @@ use xdr::Writer;
 
 /// RFC 1813 §3.3.1.
 #[inline]
-pub(super) fn getattr(call: &mut Call<'_>, args: GetattrArgs<'_>, w: &mut Writer<'_>) -> Answer {
+pub(super) fn getattr(call: &mut Call<'_>, args: GetattrArgs<'_>, w: &mut Writer<'_>) -> CallResult {
     let attrs = |call: &mut Call<'_>| -> FsResult<_> {
         let file = call.file(args.object.0)?;
         file.recall_writers_for_eof(file.caller.by)?;
@@ -25,7 +25,7 @@ pub(super) fn getattr(call: &mut Call<'_>, args: GetattrArgs<'_>, w: &mut Writer
 }
 
 /// RFC 1813 §3.3.2.
-pub(super) fn setattr(call: &mut Call<'_>, args: SetattrArgs<'_>, w: &mut Writer<'_>) -> Answer {
+pub(super) fn setattr(call: &mut Call<'_>, args: SetattrArgs<'_>, w: &mut Writer<'_>) -> CallResult {
     let file = match call.file(args.object.0) {
         Ok(file) => file,
         Err(error) => return refuse(w, error, SetattrFail::default()),
@@ -39,7 +39,7 @@ pub(super) fn setattr(call: &mut Call<'_>, args: SetattrArgs<'_>, w: &mut Writer
 
 /// RFC 1813 §3.3.4.
 #[inline]
-pub(super) fn access(call: &mut Call<'_>, args: AccessArgs<'_>, w: &mut Writer<'_>) -> Answer {
+pub(super) fn access(call: &mut Call<'_>, args: AccessArgs<'_>, w: &mut Writer<'_>) -> CallResult {
     let file = match call.file(args.object.0) {
         Ok(file) => file,
         Err(error) => return refuse(w, error, AccessFail::default()),
@@ -58,7 +58,7 @@ pub(super) fn access(call: &mut Call<'_>, args: AccessArgs<'_>, w: &mut Writer<'
 
 /// Attributes of an object that is about to be opened, perhaps. None where somebody may have written what they do not tell of yet:
 /// then the client asks for them.
-pub(super) fn of_found(file: &vfs::File, attrs: &Attrs) -> Option<nfs_wire::v3::Fattr> {
+pub(super) fn found_attrs(file: &vfs::File, attrs: &Attrs) -> Option<nfs_wire::v3::Fattr> {
     (!file.has_write_delegation()).then(|| convert::fattr(file.volume().id(), attrs))
 }
 

@@ -3,7 +3,7 @@
 use super::attr::{post_attrs, wcc_after};
 use super::convert;
 use super::reply::{accept, refuse};
-use crate::call::{Answer, Call, File};
+use crate::call::{Call, CallResult, File};
 use crate::limits::TRANSFER_BYTES_MAX;
 use crate::records::reply::Records;
 use nfs_wire::v3::{
@@ -20,7 +20,7 @@ use xdr::{Encode, Writer};
 
 /// RFC 1813 §3.3.6.
 #[inline]
-pub(super) fn read(call: &mut Call<'_>, args: ReadArgs<'_>, out: &mut Outbox) -> Answer {
+pub(super) fn read(call: &mut Call<'_>, args: ReadArgs<'_>, out: &mut Outbox) -> CallResult {
     let file = match call.file(args.file.0) {
         Ok(file) => file,
         Err(error) => return refuse(&mut out.writer(), error, ReadFail::default()),
@@ -156,7 +156,7 @@ impl Head {
 }
 
 /// RFC 1813 §3.3.7.
-pub(super) fn write(call: &mut Call<'_>, args: WriteArgs<'_>, w: &mut Writer<'_>) -> Answer {
+pub(super) fn write(call: &mut Call<'_>, args: WriteArgs<'_>, w: &mut Writer<'_>) -> CallResult {
     let file = match call.file(args.file.0) {
         Ok(file) => file,
         Err(error) => return refuse(w, error, WriteFail::default()),
@@ -186,7 +186,7 @@ fn write_file(call: &mut Call<'_>, file: &File, args: &WriteArgs<'_>) -> FsResul
 }
 
 /// RFC 1813 §3.3.21.
-pub(super) fn commit(call: &mut Call<'_>, args: CommitArgs<'_>, w: &mut Writer<'_>) -> Answer {
+pub(super) fn commit(call: &mut Call<'_>, args: CommitArgs<'_>, w: &mut Writer<'_>) -> CallResult {
     let file = match call.file(args.file.0) {
         Ok(file) => file,
         Err(error) => return refuse(w, error, CommitFail::default()),
@@ -201,7 +201,7 @@ pub(super) fn commit(call: &mut Call<'_>, args: CommitArgs<'_>, w: &mut Writer<'
 }
 
 /// RFC 1813 §3.3.5.
-pub(super) fn readlink(call: &mut Call<'_>, args: ReadlinkArgs<'_>, w: &mut Writer<'_>) -> Answer {
+pub(super) fn readlink(call: &mut Call<'_>, args: ReadlinkArgs<'_>, w: &mut Writer<'_>) -> CallResult {
     let file = match call.file(args.symlink.0) {
         Ok(file) => file,
         Err(error) => return refuse(w, error, ReadlinkFail::default()),

@@ -3,7 +3,7 @@
 use super::attr::post_attrs;
 use super::convert;
 use super::reply::{accept, refuse};
-use crate::call::{Answer, Call};
+use crate::call::{Call, CallResult};
 use crate::limits::TRANSFER_BYTES_MAX;
 use nfs_wire::v3::{
     FsinfoArgs, FsinfoFail, FsinfoOk, FsstatArgs, FsstatFail, FsstatOk, NfsTime, PathconfArgs, PathconfFail,
@@ -12,7 +12,7 @@ use nfs_wire::v3::{
 use xdr::Writer;
 
 /// RFC 1813 §3.3.18.
-pub(super) fn fsstat(call: &mut Call<'_>, args: FsstatArgs<'_>, w: &mut Writer<'_>) -> Answer {
+pub(super) fn fsstat(call: &mut Call<'_>, args: FsstatArgs<'_>, w: &mut Writer<'_>) -> CallResult {
     let file = match call.file(args.fsroot.0) {
         Ok(file) => file,
         Err(error) => return refuse(w, error, FsstatFail::default()),
@@ -36,7 +36,7 @@ pub(super) fn fsstat(call: &mut Call<'_>, args: FsstatArgs<'_>, w: &mut Writer<'
 }
 
 /// RFC 1813 §3.3.19.
-pub(super) fn fsinfo(call: &mut Call<'_>, args: FsinfoArgs<'_>, w: &mut Writer<'_>) -> Answer {
+pub(super) fn fsinfo(call: &mut Call<'_>, args: FsinfoArgs<'_>, w: &mut Writer<'_>) -> CallResult {
     let found = call.file(args.fsroot.0).and_then(|file| Ok((call.attrs(&file)?, file)));
     let (attrs, file) = match found {
         Ok(found) => found,
@@ -65,7 +65,7 @@ pub(super) fn fsinfo(call: &mut Call<'_>, args: FsinfoArgs<'_>, w: &mut Writer<'
 }
 
 /// RFC 1813 §3.3.20.
-pub(super) fn pathconf(call: &mut Call<'_>, args: PathconfArgs<'_>, w: &mut Writer<'_>) -> Answer {
+pub(super) fn pathconf(call: &mut Call<'_>, args: PathconfArgs<'_>, w: &mut Writer<'_>) -> CallResult {
     let found = call.file(args.object.0).and_then(|file| Ok((call.attrs(&file)?, file)));
     let (attrs, file) = match found {
         Ok(found) => found,

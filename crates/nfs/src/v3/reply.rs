@@ -1,6 +1,6 @@
 //! The results of procedures: success, or failure with a status.
 
-use crate::call::{Again, Answer};
+use crate::call::CallResult;
 use crate::status::nfs3::status;
 use nfs_wire::v3::{Reply, Status};
 use vfs::{FsError, Wait};
@@ -8,17 +8,16 @@ use xdr::{Encode, Writer};
 
 /// Writes the results of success.
 #[inline]
-pub(crate) fn accept(w: &mut Writer<'_>, ok: &impl Encode) -> Answer {
+pub(crate) fn accept(w: &mut Writer<'_>, ok: &impl Encode) -> CallResult {
     Status::OK.encode(w);
     ok.encode(w);
     Ok(())
 }
 
 /// Writes the results of failure, unless the call is run again.
-pub(crate) fn refuse<F: Encode>(w: &mut Writer<'_>, error: FsError, fail: F) -> Answer {
+pub(crate) fn refuse<F: Encode>(w: &mut Writer<'_>, error: FsError, fail: F) -> CallResult {
     match error {
-        FsError::Wait(Wait::Storage) => Err(Again::WouldWait),
-        FsError::Wait(Wait::Recall) => Err(Again::Held),
+        FsError::Wait(wait @ (Wait::Storage | Wait::Recall)) => Err(wait),
         error => {
             Reply::<(), F>::Err(status(error), fail).encode(w);
             Ok(())

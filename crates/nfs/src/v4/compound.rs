@@ -1,116 +1,77 @@
-//! COMPOUND: operations one after another, each on what those before it have left (RFC 8881 §16.2).
+//! COMPOUND: operations one after another, each on the state that the previous ones set (RFC 8881 §16.2).
 
-use super::filehandle::Place;
-use super::ops::{Kept, Ops, Stop};
+use super::compound_state::{CompoundRequest, CompoundState, OpError, ResumeState, RunState, patch};
+use super::filehandle::Filehandle;
 use super::payment::Payment;
-use super::price::Covered;
+use super::price::PaidOperations;
 use super::table::{self, Traits};
 use super::{fail_tail, filehandle_ops, run_operation, v40};
 use crate::call::Call;
-use crate::limits::PAUSES_MAX_V4;
+use crate::limits::RETRIES_MAX_V4;
 use crate::records::reply::Records;
 use crate::state::nfs4::binding::Binding;
 use crate::state::nfs4::session::SlotInUse;
-use crate::state::nfs4::v40::Unsynced;
-use nfs_wire::v4::{CompoundHead, CompoundReplyHead, Op, Stateid, Status, WriteHead, WriteOk};
+use crate::state::nfs4::v40::UnsyncedRequest;
+use nfs_wire::v4::{CompoundHead, CompoundReplyHead, Op, Status, WriteHead, WriteOk};
+use std::sync::Arc;
 use transport::{Outbox, Start};
 use vfs::qos::Admission;
-use vfs::{Access, Blocking, FsError};
+use vfs::{Access, Blocking, FsError, OpenFile, Wait};
 use xdr::{Decode, Encode, Malformed, Reader, Writer};
 
-/// Bytes of a reply before the compound's results, and bytes enough for the result of any operation that changes something.
+/// Bytes of a reply before the compound's results.
 const HEADER_BYTES: usize = 24;
+/// Bytes that suffice for the result of any operation that changes something.
 const RESULT_BYTES: usize = 256;
 
-/// A compound that waits for storage or for data, with all that its operations have left.
+/// A compound that waits, with the state that its operations set so far.
 pub(crate) struct Suspended {
-    /// Where in the arguments the next operation begins.
+    /// Offset of the next operation in the arguments.
     at: usize,
-    progress: Progress,
     current: Option<Vec<u8>>,
     saved: Option<Vec<u8>>,
-    stateid: Option<Stateid>,
-    saved_stateid: Option<Stateid>,
-    slot: Option<SlotInUse>,
-    owners: Vec<Unsynced>,
-    payment: Payment,
-    patience: u32,
+    state: ResumeState,
     /// The results so far, from the compound's own head on.
     results: Vec<u8>,
 }
 
-/// How far a compound is.
-struct Progress {
-    /// Operations that are not begun.
-    left: u32,
-    done: u32,
-    status: Status,
-    /// The first operation that needs a flush, and what was written before it.
-    unsynced: Option<(Op, Vec<u8>)>,
-    /// The results are those of an earlier time.
-    is_replayed: bool,
-}
-
-impl Progress {
-    pub(crate) fn is_running(&self) -> bool {
-        self.left > 0 && self.status == Status::OK && !self.is_replayed
-    }
-
-    /// Counts an operation that is done; `results` are those before it if it is the first one that needs a flush.
-    fn count(&mut self, op: Op, status: Status, needs_sync: bool, results: impl FnOnce() -> Vec<u8>) {
-        self.status = status;
-        self.done += 1;
-        self.left -= 1;
-        if needs_sync && self.unsynced.is_none() {
-            let mut results = results();
-            patch(&mut results, 0, status, self.done);
-            self.unsynced = Some((op, results));
-        }
-    }
-}
-
-/// Writes into the results that begin at `start` how the compound ended and how many there are.
-fn patch(bytes: &mut Vec<u8>, start: usize, status: Status, done: u32) {
-    let tag =
-        bytes.get(start + 4..start + 8).and_then(|word| word.try_into().ok()).map_or(0, u32::from_be_bytes);
-    let mut w = Writer::new(bytes);
-    w.patch_u32(start, status.0);
-    w.patch_u32(start + 8 + (tag as usize).next_multiple_of(4), done);
-}
-
 impl Suspended {
-    /// How often it was put off, if it is [`Ended::Held`] now.
-    pub(crate) fn pauses(&self) -> u32 {
-        (PAUSES_MAX_V4 - 1).saturating_sub(self.patience)
+    /// Number of earlier retries of a compound that waits for a recall.
+    pub(crate) fn retries(&self) -> u32 {
+        (RETRIES_MAX_V4 - 1).saturating_sub(self.state.retries_left)
     }
 
-    /// It is not put off any more: an operation that finds something in its way is refused.
-    pub(crate) fn lose_patience(&mut self) {
-        self.patience = 0;
+    /// Makes the next conflict fail the operation with NFS4ERR_DELAY instead of waiting.
+    pub(crate) fn fail_on_conflict(&mut self) {
+        self.state.retries_left = 0;
     }
 
-    /// It has not paid and cannot wait for that: its next operation is refused.
+    /// Makes the next operation fail if it has to pay and cannot.
     pub(crate) fn cannot_pay(&mut self) {
-        self.lose_patience();
-        self.payment.settle();
+        self.fail_on_conflict();
+        self.state.payment.settle();
     }
 
-    /// The memory that it takes, in bytes.
+    /// Takes the admission that a compound waits for with [`Wait::Tokens`].
+    pub(crate) fn take_owed(&mut self) -> Option<Admission> {
+        self.state.payment.owed.take()
+    }
+
+    /// Memory use in bytes.
     pub(crate) fn bytes(&self) -> usize {
         size_of::<Self>() + self.results.len()
     }
 
-    /// Whether it goes on with its next operation.
+    /// Whether another operation follows.
     pub(crate) fn is_running(&self) -> bool {
-        self.progress.is_running()
+        self.state.progress.is_running()
     }
 
-    /// The current filehandle.
     pub(crate) fn current(&self) -> Option<&[u8]> {
         self.current.as_deref()
     }
 
-    /// Its next operation was a WRITE, which is done.
+    /// Adds the result of the WRITE that is the next operation.
     pub(crate) fn add_write(&mut self, written: Result<WriteOk, Status>, needs_sync: bool) {
         let before = self.results.clone();
         let mut w = Writer::new(&mut self.results);
@@ -123,46 +84,42 @@ impl Suspended {
         if let Ok(ok) = &written {
             ok.encode(&mut w);
         }
-        self.progress.count(Op::WRITE, status, needs_sync, || before);
-        self.payment.after_upload();
+        self.state.progress.count(Op::WRITE, status, needs_sync, || before);
+        self.state.payment.after_upload();
         if !needs_sync {
-            self.patience = PAUSES_MAX_V4;
+            self.state.retries_left = RETRIES_MAX_V4;
         }
     }
 }
 
-/// How an attempt at a compound ended.
-pub(crate) enum Ended {
+/// The outcome of an attempt at a compound.
+pub(crate) enum CompoundProgress {
     /// The results are written.
     Replied(Results),
-    /// It goes on where it may wait; nothing is written.
-    WouldBlock(Box<Suspended>),
-    /// It goes on after a while, when somebody else may have given back what is in its way; nothing is written.
-    Held(Box<Suspended>),
-    /// It goes on once this is paid; nothing is written.
-    Unpaid(Box<Suspended>, Admission),
+    /// The compound waits for this; nothing is written. With [`Wait::Tokens`], [`Suspended::take_owed`] is set.
+    Suspended(Box<Suspended>, Wait),
 }
 
-/// What there is to do once the results of a compound are durable, or are not.
+/// Completes a compound once its results are durable, or fails it.
 #[derive(Default)]
 pub(crate) struct Results {
-    /// The slot in which it was done.
+    /// The session slot of the request.
     slot: Option<SlotInUse>,
     /// In 4.0, the requests of owners that need a flush.
-    owners: Vec<Unsynced>,
-    /// The first operation that needs a flush, and what was written before it.
+    owners: Vec<UnsyncedRequest>,
+    /// The first operation that needs a flush, and the results before it.
     unsynced: Option<(Op, Vec<u8>)>,
 }
 
 impl Results {
-    /// The results are these, and leave.
+    /// Caches these results in the session slot.
     pub(crate) fn complete(self, results: Option<&[u8]>) {
         if let Some(slot) = self.slot {
             slot.complete(results);
         }
     }
 
-    /// The flushes have failed: the first operation that needs one has, too, and nothing is said of those behind it.
+    /// Writes the results after a failed flush: the first operation that needed it failed, and the later ones have no result.
     pub(crate) fn fail(self, error: FsError, w: &mut Writer<'_>) {
         let start = w.len();
         let status = crate::status::nfs4::status(error);
@@ -180,305 +137,296 @@ impl Results {
     }
 }
 
-/// Runs a compound from its beginning, or goes on with it.
+/// The arguments of a COMPOUND, encoded, and the operations in them that were paid for before the run.
+#[derive(Clone, Copy)]
+pub(crate) struct CompoundArgs<'a> {
+    pub(crate) bytes: &'a [u8],
+    pub(crate) paid: Option<PaidOperations>,
+}
+
+/// Runs a compound from its beginning, or resumes it.
 pub(crate) fn run(
     call: &mut Call<'_>,
     binding: &Binding,
-    (args, covered): (&[u8], Option<Covered>),
+    args: CompoundArgs<'_>,
     suspended: Option<Box<Suspended>>,
     out: &mut Outbox,
-) -> Result<Ended, Malformed> {
-    let mut reader = Reader::new(args);
+) -> Result<CompoundProgress, Malformed> {
+    let mut reader = Reader::new(args.bytes);
     let head = CompoundHead::decode(&mut reader)?;
-    let mut running = Running::begin(call, binding, (args, covered), (head, reader), out);
+    let mut running = CompoundRun::begin(call, binding, args, head, reader, out);
     if let Some(suspended) = suspended {
         running.resume(*suspended, out);
     }
     Ok(match running.run(0, out) {
-        Ok(()) => Ended::Replied(running.end(out)),
-        Err(Pause::Blocks(at)) => Ended::WouldBlock(Box::new(running.suspend(at, out))),
-        Err(Pause::Held(at)) => {
-            running.ops.payment.settle();
-            Ended::Held(Box::new(running.suspend(at, out)))
+        Ok(()) => CompoundProgress::Replied(running.end(out)),
+        Err(Pause { at, wait }) => {
+            if wait == Wait::Recall {
+                running.cx.state.payment.settle();
+            }
+            CompoundProgress::Suspended(Box::new(running.suspend(at, out)), wait)
         }
-        Err(Pause::Unpaid(at, toll)) => Ended::Unpaid(Box::new(running.suspend(at, out)), toll),
     })
 }
 
-/// Runs the operations before a WRITE whose data are yet to come, and finds out what its stateid allows.
+/// The compound at the WRITE, and the open file of its stateid; `None` for a special stateid.
+type BeforeWrite = (Suspended, Result<Option<Arc<OpenFile<'static>>>, Status>);
+
+/// Runs the operations before a WRITE whose data have not arrived, and opens the file of its stateid.
 pub(crate) fn run_before(
     call: &mut Call<'_>,
     binding: &Binding,
-    (args, covered): (&[u8], Option<Covered>),
-    left: u32,
+    args: CompoundArgs<'_>,
+    remaining: u32,
     write: &WriteHead,
-) -> Result<(Suspended, Result<Kept, Status>), Malformed> {
+) -> Result<BeforeWrite, Malformed> {
     let mut out = Outbox::default();
-    let mut reader = Reader::new(args);
+    let mut reader = Reader::new(args.bytes);
     let head = CompoundHead::decode(&mut reader)?;
-    let mut running = Running::begin(call, binding, (args, covered), (head, reader), &mut out);
-    running.ops.patience = 0;
-    // Uploads are done where they may wait.
-    let _never_waits = running.run(left, &mut out);
-    let ops = &mut running.ops;
-    ops.at = args.len();
-    let paid = ops.pay_write(write.data_length);
-    let opened = paid.and_then(|()| ops.file());
-    let opened = opened.and_then(|file| ops.opened(&file, &write.stateid, Access::WRITE));
+    let mut running = CompoundRun::begin(call, binding, args, head, reader, &mut out);
+    running.cx.state.retries_left = 0;
+    // Uploads run on threads that may wait, so the run never pauses.
+    let _never_waits = running.run(remaining, &mut out);
+    let cx = &mut running.cx;
+    cx.at = args.bytes.len();
+    let paid = cx.pay_write(write.data_length);
+    let opened = paid.and_then(|()| cx.file());
+    let opened = opened.and_then(|file| cx.opened(&file, &write.stateid, Access::WRITE));
     let opened = opened.map_err(|stop| match stop {
-        Stop::Status(status) | Stop::Written(status) => status,
-        Stop::WouldWait | Stop::Held | Stop::Unpaid(_) | Stop::Replay(_) => Status::DELAY,
+        OpError::Status(status) | OpError::Written(status) => status,
+        OpError::Wait(_) | OpError::Replay(_) => Status::DELAY,
     });
-    Ok((running.suspend(args.len(), &mut out), opened))
+    Ok((running.suspend(args.bytes.len(), &mut out), opened))
 }
 
-/// Why a compound does not go on now, and where in the arguments the operation begins that has stopped it.
-enum Pause {
-    /// It would wait for storage.
-    Blocks(usize),
-    /// Somebody else has to give something back first.
-    Held(usize),
-    /// It has to pay for it first.
-    Unpaid(usize, Admission),
+/// The reason why a compound stops, and the offset of the operation that stopped it.
+struct Pause {
+    at: usize,
+    wait: Wait,
 }
 
-/// A compound being run.
-struct Running<'o, 'c> {
-    ops: Ops<'o, 'c>,
+/// A compound in progress.
+struct CompoundRun<'o, 'c> {
+    cx: CompoundState<'o, 'c>,
     reader: Reader<'o>,
-    progress: Progress,
-    /// Where its results begin.
+    /// Start of the results.
     start: Start,
     first_byte: usize,
 }
 
-impl<'o, 'c> Running<'o, 'c> {
-    /// Begins a compound whose head was read, and writes that of its results. It is large, and made where it stays.
+impl<'o, 'c> CompoundRun<'o, 'c> {
+    /// Begins a compound and writes the head of its results. Inlined: the value is large and must not be moved.
     #[inline(always)]
     fn begin(
         call: &'o mut Call<'c>,
         binding: &'o Binding,
-        (args, covered): (&'o [u8], Option<Covered>),
-        (head, reader): (CompoundHead<'o>, Reader<'o>),
+        args: CompoundArgs<'o>,
+        head: CompoundHead<'o>,
+        reader: Reader<'o>,
         out: &mut Outbox,
     ) -> Self {
         let (start, first_byte) = (out.start(), out.bytes().len());
         CompoundReplyHead { status: Status::OK, tag: head.tag, operations: 0 }.encode(&mut out.writer());
-        let (left, status) = if call.service.v4.minors.contains(&head.minorversion) {
-            (head.operations, Status::OK)
+        let CompoundHead { minorversion: minor, operations, .. } = head;
+        let (remaining, status) = if call.service.v4.minors.contains(&minor) {
+            (operations, Status::OK)
         } else {
             (0, Status::MINOR_VERS_MISMATCH)
         };
         Self {
-            ops: Ops {
-                minor: head.minorversion,
-                current: None,
-                saved: None,
-                stateid: None,
-                saved_stateid: None,
-                written: None,
-                slot: None,
-                unsynced: Vec::new(),
-                operations: head.operations,
-                bytes: args.len(),
-                checksum: 0,
-                args,
-                at: 0,
-                left,
-                payment: Payment::new(covered),
-                patience: PAUSES_MAX_V4,
-                is_last: false,
+            cx: CompoundState {
                 call,
                 binding,
+                request: CompoundRequest { minor, operations, args: args.bytes },
+                current: None,
+                saved: None,
+                written: None,
+                checksum: 0,
+                at: 0,
+                state: ResumeState {
+                    progress: RunState { remaining, done: 0, status, unsynced: None, is_replayed: false },
+                    stateid: None,
+                    saved_stateid: None,
+                    slot: None,
+                    unsynced: Vec::new(),
+                    payment: Payment::new(args.paid),
+                    retries_left: RETRIES_MAX_V4,
+                },
             },
             reader,
-            progress: Progress { left, done: 0, status, unsynced: None, is_replayed: false },
             start,
             first_byte,
         }
     }
 
-    /// Goes on where a compound was suspended.
+    /// Restores the state of a suspended compound.
     fn resume(&mut self, before: Suspended, out: &mut Outbox) {
-        let Suspended { at, progress, current, saved, stateid, saved_stateid, slot, .. } = before;
-        let Suspended { owners, payment, patience, results, .. } = before;
+        let Suspended { at, current, saved, state, results } = before;
         out.truncate(self.start);
         out.bytes().extend_from_slice(&results);
-        self.reader = Reader::new(self.ops.args.get(at..).unwrap_or_default());
-        self.progress = progress;
-        let ops = &mut self.ops;
-        (ops.stateid, ops.saved_stateid, ops.slot) = (stateid, saved_stateid, slot);
-        (ops.unsynced, ops.payment, ops.patience) = (owners, payment, patience);
-        ops.payment.resume(ops.call.charge);
-        // Both were good when they were put there; what has gone since is stale to the next operation.
-        ops.current = current.and_then(|handle| filehandle_ops::place(ops, &handle).ok());
-        ops.saved = saved.and_then(|handle| filehandle_ops::place(ops, &handle).ok());
+        self.reader = Reader::new(self.cx.request.args.get(at..).unwrap_or_default());
+        let cx = &mut self.cx;
+        cx.state = state;
+        cx.state.payment.resume(cx.call.permit);
+        // Both were valid when they were set. A file that was removed since is stale to the next operation.
+        cx.current = current.and_then(|handle| filehandle_ops::resolve(cx, &handle).ok());
+        cx.saved = saved.and_then(|handle| filehandle_ops::resolve(cx, &handle).ok());
     }
 
-    /// Does the operations until so many are left.
-    fn run(&mut self, left: u32, out: &mut Outbox) -> Result<(), Pause> {
-        while self.progress.left > left && self.progress.is_running() {
-            let at = self.ops.args.len() - self.reader.remaining();
-            (self.ops.at, self.ops.left) = (at, self.progress.left);
-            let before = Before { start: out.start(), flushes: self.ops.call.pending.added() };
-            self.ops.is_last = self.progress.left == 1;
-            match next(&mut self.ops, &mut self.reader, self.progress.done, (self.start, before), out) {
+    /// Runs operations until `remaining` of them are left.
+    fn run(&mut self, remaining: u32, out: &mut Outbox) -> Result<(), Pause> {
+        while self.cx.state.progress.remaining > remaining && self.cx.state.progress.is_running() {
+            let at = self.cx.request.args.len() - self.reader.remaining();
+            self.cx.at = at;
+            let flushes = self.cx.call.pending.added();
+            let before = OperationStart { compound: self.start, start: out.start(), flushes };
+            match next(&mut self.cx, &mut self.reader, before, out) {
                 Ok((op, status)) => {
-                    let needs_sync = self.ops.call.pending.added() > before.flushes;
-                    // What waits for a flush is told of when that is done, not after a pause.
+                    let needs_sync = self.cx.call.pending.added() > flushes;
+                    let state = &mut self.cx.state;
+                    // A compound that waits for a flush replies when the flush is done: it must not pause again.
                     if needs_sync {
-                        self.ops.patience = 0;
+                        state.retries_left = 0;
                     }
-                    self.ops.payment.next(op == Op::WRITE);
+                    state.payment.next(op == Op::WRITE);
                     let results = || out.between(self.start, before.start).unwrap_or_default().to_vec();
-                    self.progress.count(op, status, needs_sync, results);
+                    state.progress.count(op, status, needs_sync, results);
                 }
-                Err(Stop::Replay(results)) => {
+                Err(OpError::Replay(results)) => {
                     out.truncate(self.start);
                     out.bytes().extend_from_slice(&results);
-                    self.progress.is_replayed = true;
+                    self.cx.state.progress.is_replayed = true;
                 }
-                Err(Stop::Held) => {
+                Err(stop) => {
                     out.truncate(before.start);
-                    self.ops.patience -= 1;
-                    return Err(Pause::Held(at));
-                }
-                Err(Stop::Unpaid(toll)) => {
-                    out.truncate(before.start);
-                    return Err(Pause::Unpaid(at, toll));
-                }
-                Err(Stop::WouldWait | Stop::Status(_) | Stop::Written(_)) => {
-                    out.truncate(before.start);
-                    return Err(Pause::Blocks(at));
+                    let wait = if let OpError::Wait(wait) = stop { wait } else { Wait::Storage };
+                    if wait == Wait::Recall {
+                        self.cx.state.retries_left -= 1;
+                    }
+                    return Err(Pause { at, wait });
                 }
             }
         }
         Ok(())
     }
 
-    /// Says how it ended and how many results there are.
+    /// Writes the status and the number of results.
     fn end(&mut self, out: &mut Outbox) -> Results {
-        let progress = &mut self.progress;
+        let state = &mut self.cx.state;
+        let progress = &mut state.progress;
         if progress.is_replayed {
             return Results::default();
         }
         patch(out.bytes(), self.first_byte, progress.status, progress.done);
         Results {
-            slot: self.ops.slot.take(),
-            owners: std::mem::take(&mut self.ops.unsynced),
+            slot: state.slot.take(),
+            owners: std::mem::take(&mut state.unsynced),
             unsynced: progress.unsynced.take(),
         }
     }
 
-    /// What is left of it. Seldom done: apart, so that it is not made ready for.
+    /// Saves the state at an operation. Rare, so it is kept out of the hot function.
     #[inline(never)]
     fn suspend(self, at: usize, out: &mut Outbox) -> Suspended {
-        let mut ops = self.ops;
-        ops.payment.suspend(ops.call.charge);
-        let handle = |place: Option<Place>| place.map(|place| place.handle(ops.call).bytes().to_vec());
+        let CompoundState { call, current, saved, mut state, .. } = self.cx;
+        state.payment.suspend(call.permit);
+        let handle = |filehandle: Option<Filehandle>| filehandle.map(|of| of.handle(call).bytes().to_vec());
         let results = out.since(self.start).unwrap_or_default().to_vec();
         out.truncate(self.start);
-        Suspended {
-            at,
-            progress: self.progress,
-            current: handle(ops.current),
-            saved: handle(ops.saved),
-            stateid: ops.stateid,
-            saved_stateid: ops.saved_stateid,
-            slot: ops.slot,
-            owners: ops.unsynced,
-            payment: ops.payment,
-            patience: ops.patience,
-            results,
-        }
+        Suspended { at, current: handle(current), saved: handle(saved), state, results }
     }
 }
 
-/// Where an operation begins: in the results, and among the flushes that were added before it.
+/// Marks before an operation: in the results, and among the flushes.
 #[derive(Clone, Copy)]
-struct Before {
+struct OperationStart {
+    /// Start of the compound's results.
+    compound: Start,
+    /// Start of the operation's result.
     start: Start,
+    /// Number of flushes that earlier operations added.
     flushes: usize,
 }
 
-/// Does the next operation of the compound whose results begin at `compound`, and writes its own: its status. Of a call that
-/// cannot be read, that is BADXDR.
+/// Runs the next operation and writes its result. Returns its status, which is BADXDR if it cannot be decoded.
 #[inline]
 fn next(
-    ops: &mut Ops<'_, '_>,
+    cx: &mut CompoundState<'_, '_>,
     reader: &mut Reader<'_>,
-    done: u32,
-    (compound, before): (Start, Before),
+    before: OperationStart,
     out: &mut Outbox,
-) -> Result<(Op, Status), Stop> {
+) -> Result<(Op, Status), OpError> {
     let op = match Op::decode(reader) {
         Ok(op) => op,
         Err(Malformed(_)) => return Ok((Op::ILLEGAL, refuse(Op::ILLEGAL, Status::BADXDR, out))),
     };
-    let (minor, operations) = (ops.minor, ops.operations);
-    let of = table::Compound { minor, operations, has_session: ops.slot.is_some() };
-    let traits = match table::check(of, op, done) {
+    let CompoundRequest { minor, operations, .. } = cx.request;
+    let facts = table::CompoundFacts { minor, operations, has_session: cx.state.slot.is_some() };
+    let traits = match table::check(facts, op, cx.state.progress.done) {
         Ok(traits) => traits,
         Err((op, status)) => return Ok((op, refuse(op, status, out))),
     };
-    // What changes something is refused before, what does not after its result is there.
+    // An operation that changes something must be refused before it runs; any other can be refused after.
     if traits.has(Traits::LASTS)
-        && let Err(status) = ops.check_room(written(compound, out) + RESULT_BYTES)
+        && let Err(status) = cx.check_room(written(before.compound, out) + RESULT_BYTES)
     {
         return Ok((op, refuse(op, status, out)));
     }
     if op != Op::GETATTR {
-        ops.written = None;
+        cx.written = None;
     }
-    // A request that an owner of 4.0 numbers pays where its end counts.
+    // In 4.0, a request with a sequence number pays inside its sequence (`v40::in_sequence`).
     if traits.has(Traits::PAYS)
-        && !(ops.minor == 0 && v40::is_numbered(op))
-        && let Err(stop) = ops.pay()
+        && !(minor == 0 && v40::is_numbered(op))
+        && let Err(stop) = cx.pay()
     {
         return match stop {
-            Stop::Status(status) => Ok((op, refuse(op, status, out))),
+            OpError::Status(status) => Ok((op, refuse(op, status, out))),
             stop => Err(stop),
         };
     }
-    Ok((op, perform(ops, (op, traits), reader, (compound, before), out)?))
+    Ok((op, perform(cx, op, traits, reader, before, out)?))
 }
 
-/// How long the reply is so far.
+/// Length of the reply so far.
 fn written(compound: Start, out: &Outbox) -> usize {
     out.len_since(compound) + HEADER_BYTES
 }
 
-/// Does an operation and writes its result: its status.
+/// Runs an operation and writes its result. Returns its status.
 #[inline]
 fn perform(
-    ops: &mut Ops<'_, '_>,
-    (op, traits): (Op, Traits),
+    cx: &mut CompoundState<'_, '_>,
+    op: Op,
+    traits: Traits,
     reader: &mut Reader<'_>,
-    (compound, before): (Start, Before),
+    before: OperationStart,
     out: &mut Outbox,
-) -> Result<Status, Stop> {
+) -> Result<Status, OpError> {
     // The operation, and NFS4_OK.
     out.writer().u64(u64::from(op.0) << 32);
     let end_of_head = out.bytes().len();
-    let refused = match run_operation(ops, op, reader, out) {
-        Ok(()) if !traits.has(Traits::LASTS) => ops.check_room(written(compound, out)).err(),
+    let refused = match run_operation(cx, op, reader, out) {
+        Ok(()) if !traits.has(Traits::LASTS) => cx.check_room(written(before.compound, out)).err(),
         Ok(()) => {
-            if let Some(slot) = &mut ops.slot {
+            if let Some(slot) = &mut cx.state.slot {
                 slot.note_change();
             }
             None
         }
-        Err(Stop::Written(status)) => {
+        Err(OpError::Written(status)) => {
             out.writer().patch_u32(end_of_head - 4, status.0);
             return Ok(status);
         }
-        Err(Stop::Status(status)) => Some(table::status_in(ops.minor, status)),
-        // The client asks again.
-        Err(Stop::Held) if ops.patience == 0 || ops.call.pending.added() > before.flushes => {
+        Err(OpError::Status(status)) => Some(table::status_in(cx.request.minor, status)),
+        // No retries left, or earlier changes wait for a flush: the client retries (RFC 8881 §15.1.1.3).
+        Err(OpError::Wait(Wait::Recall))
+            if cx.state.retries_left == 0 || cx.call.pending.added() > before.flushes =>
+        {
             Some(Status::DELAY)
         }
-        // A backend that will not wait where it may: the same.
-        Err(Stop::WouldWait) if ops.call.blocking == Blocking::Allowed => Some(Status::DELAY),
+        // A backend that refuses to wait on a thread that may: the client retries.
+        Err(OpError::Wait(Wait::Storage)) if cx.call.blocking == Blocking::Allowed => Some(Status::DELAY),
         Err(stop) => return Err(stop),
     };
     if let Some(status) = refused {
@@ -486,7 +434,7 @@ fn perform(
         return Ok(refuse(op, status, out));
     }
     if traits.has(Traits::MOVES) {
-        ops.stateid = None;
+        cx.state.stateid = None;
     }
     Ok(Status::OK)
 }
@@ -504,7 +452,7 @@ mod tests {
     use super::*;
     use crate::testing::v4::{Client, at};
     use crate::testing::{Desk, export, rule};
-    use nfs_wire::v4::{Argument, FileHandle, PutfhArgs, ReadArgs, ReadPlusArgs};
+    use nfs_wire::v4::{Argument, FileHandle, PutfhArgs, ReadArgs, ReadPlusArgs, Stateid};
     use std::num::NonZeroU64;
     use std::sync::Arc;
     use vfs::qos::{Arbiter, Limits, Pacer, VolumeLimits};
@@ -513,15 +461,15 @@ mod tests {
         VolumeId,
     };
 
-    /// `/held` with a limit of 64 KiB/s, and `/free` without one; `f` in both has 256 KiB.
+    /// `/limited` with a limit of 64 KiB/s, and `/free` without one; `f` in both has 256 KiB.
     fn client() -> Client {
         let all = Limits { bytes: NonZeroU64::new(64 << 10), ..Limits::NONE };
         let bytes = VolumeLimits { all, ..VolumeLimits::default() };
         let gate = Arbiter::new(&Limits::NONE.into(), &Pacer::start().unwrap()).gate(bytes);
         let fs = MemFs::new(Arc::new(|| Time { seconds: 1, nanos: 0 }));
-        let held = Volume::new(VolumeId(2), "held", Arc::new(fs), Durability::Sync, 1).with_gate(gate);
-        let held = Export::new("/held", Arc::new(held), vec![rule(&[])]);
-        let desk = Desk::new([export("/free", 1, vec![rule(&[])]), held], vec![]);
+        let limited = Volume::new(VolumeId(2), "limited", Arc::new(fs), Durability::Sync, 1).with_gate(gate);
+        let limited = Export::new("/limited", Arc::new(limited), vec![rule(&[])]);
+        let desk = Desk::new([export("/free", 1, vec![rule(&[])]), limited], vec![]);
         let (caller, mut pending) = (Caller::new(0, 0, []), PendingSync::default());
         for export in desk.service.namespace.load().exports() {
             let root = Arc::clone(export).root();
@@ -541,13 +489,13 @@ mod tests {
             let args = ReadPlusArgs { stateid: Stateid::ANONYMOUS, offset: 0, count: 256 << 10 };
             Argument::ReadPlus(args)
         };
-        let (held, free) = (client.handle(&[b"held", b"f"]), client.handle(&[b"free", b"f"]));
+        let (limited, free) = (client.handle(&[b"limited", b"f"]), client.handle(&[b"free", b"f"]));
         let put = |handle| Argument::Putfh(PutfhArgs { object: FileHandle(handle) });
         let tries = [
-            at(&[b"held", b"f"], [read()]),
-            vec![put(&held), read(), put(&free)],
-            vec![put(&held), read_plus(), put(&free)],
-            vec![put(&held), Argument::Savefh, put(&free), Argument::Restorefh, read()],
+            at(&[b"limited", b"f"], [read()]),
+            vec![put(&limited), read(), put(&free)],
+            vec![put(&limited), read_plus(), put(&free)],
+            vec![put(&limited), Argument::Savefh, put(&free), Argument::Restorefh, read()],
         ];
         // Nothing has paid for these compounds as a whole here. What is there at once may be taken once.
         let mut done = 0;

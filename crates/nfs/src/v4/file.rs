@@ -1,12 +1,13 @@
 //! The data of files: READ, WRITE, COMMIT, RFC 8881 §18.22, §18.32, §18.3.
 
+use super::compound_state::{CompoundState, OpError, OpResult, reply};
 use super::open::{check_file, file_id};
-use super::ops::{Done, Kept, Ops, Stop, reply};
 use crate::call::{Call, File};
 use crate::limits::TRANSFER_BYTES_MAX;
 use crate::records::reply::Records;
 use crate::state::call_rates;
 use nfs_wire::v4::{CommitArgs, CommitOk, ReadArgs, StableHow, Stateid, Status, WriteArgs, WriteOk};
+use std::borrow::Cow;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use transport::{Outbox, Pipe};
@@ -16,37 +17,35 @@ use vfs::{Access, Blocking, FsError, FsResult, OpenFile, Stability, Wait};
 use xdr::{Encode, Writer};
 
 /// RFC 8881 §18.22.
-pub(super) fn read(ops: &mut Ops<'_, '_>, args: &ReadArgs, out: &mut Outbox) -> Done {
-    let file = ops.file()?;
-    let kept = ops.opened(&file, &args.stateid, Access::READ)?;
-    let authorized;
-    let (opened, size) = match &kept {
-        Some(opened) => (&**opened, opened.size(ops.call.blocking)?),
+pub(super) fn read(cx: &mut CompoundState<'_, '_>, args: &ReadArgs, out: &mut Outbox) -> OpResult {
+    let file = cx.file()?;
+    let opened_by_stateid = cx.opened(&file, &args.stateid, Access::READ)?;
+    let (opened, size) = match &opened_by_stateid {
+        Some(opened) => (Cow::Borrowed(&**opened), opened.size(cx.call.blocking)?),
         None => {
-            let (found, attrs) = file.authorize_read(&file.caller, ops.call.blocking)?;
-            authorized = found;
-            (&authorized, attrs.size)
+            let (opened, attrs) = file.authorize_read(&file.caller, cx.call.blocking)?;
+            (Cow::Owned(opened), attrs.size)
         }
     };
     let left = usize::try_from(size.saturating_sub(args.offset)).unwrap_or(usize::MAX);
     let want = (args.count.min(TRANSFER_BYTES_MAX) as usize).min(left);
     let eof = out.bytes().len();
     false.encode(&mut out.writer());
-    let got = read_data(ops.call, opened, args.offset, want, ops.is_last, out)?;
+    let got = read_data(cx.call, &opened, args.offset, want, cx.is_last(), out)?;
     out.writer().patch_u32(eof, u32::from(got.is_end(args.offset, size)));
-    ops.count_data(Transferred::read(got.bytes));
+    cx.count_data(Transferred::read(got.bytes));
     Ok(())
 }
 
-/// What was read.
+/// The data that a READ put into its reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Got {
+pub(super) struct ReadResult {
     pub(super) bytes: usize,
     /// The file has been cut meanwhile: there is no more.
     pub(super) is_cut: bool,
 }
 
-impl Got {
+impl ReadResult {
     /// Whether the file ends with it. No bytes and not the end would be an error to clients.
     fn is_end(self, offset: u64, size: u64) -> bool {
         self.is_cut || offset.saturating_add(self.bytes as u64) >= size
@@ -62,7 +61,7 @@ pub(super) fn read_data(
     want: usize,
     pages: bool,
     out: &mut Outbox,
-) -> FsResult<Got> {
+) -> FsResult<ReadResult> {
     let splices = pages && call.splices(want);
     let mut done = Err(FsError::Wait(Wait::Storage));
     if call.stats.read_from != Some(ReadSource::Storage) {
@@ -82,9 +81,9 @@ fn read_range(
     splices: bool,
     blocking: Blocking,
     out: &mut Outbox,
-) -> FsResult<Got> {
+) -> FsResult<ReadResult> {
     if splices && let Some(bytes) = read_pages(opened, offset, want, blocking, out) {
-        return Ok(Got { bytes, is_cut: false });
+        return Ok(ReadResult { bytes, is_cut: false });
     }
     let start = out.bytes().len();
     out.writer().u32(0);
@@ -93,7 +92,7 @@ fn read_range(
             let mut w = out.writer();
             w.pad(bytes);
             w.patch_u32(start, length(bytes));
-            Ok(Got { bytes, is_cut: bytes < want })
+            Ok(ReadResult { bytes, is_cut: bytes < want })
         }
         Err(error) => {
             out.bytes().truncate(start);
@@ -128,23 +127,16 @@ fn length(bytes: usize) -> u32 {
 }
 
 /// RFC 8881 §18.32.
-pub(super) fn write(ops: &mut Ops<'_, '_>, args: &WriteArgs<'_>, w: &mut Writer<'_>) -> Done {
-    let file = ops.file()?;
-    let kept = ops.opened(&file, &args.stateid, Access::WRITE)?;
+pub(super) fn write(cx: &mut CompoundState<'_, '_>, args: &WriteArgs<'_>, w: &mut Writer<'_>) -> OpResult {
+    let file = cx.file()?;
+    let opened_by_stateid = cx.opened(&file, &args.stateid, Access::WRITE)?;
     // Before the write: if a flush fails meanwhile, the client must see that its data may be lost.
     let writeverf = file.volume().write_verifier().to_be_bytes();
-    let authorized;
-    let opened = match &kept {
-        Some(opened) => &**opened,
-        None => {
-            authorized = file.authorize_write(&file.caller)?;
-            &authorized
-        }
-    };
+    let opened = open_for_io(&file, opened_by_stateid.as_deref(), Access::WRITE, cx.call.blocking)?;
     let count = length(args.data.len());
-    let change = opened.write(args.offset, args.data, stability(args.stable), ops.call.pending)?;
-    ops.written = Some(change.after);
-    ops.count_data(Transferred::written(args.data.len()));
+    let change = opened.write(args.offset, args.data, stability(args.stable), cx.call.pending)?;
+    cx.written = Some(change.after);
+    cx.count_data(Transferred::written(args.data.len()));
     reply(w, &WriteOk { count, committed: args.stable, writeverf })
 }
 
@@ -158,46 +150,66 @@ pub(crate) fn stability(how: StableHow) -> Stability {
 
 /// RFC 8881 §18.3. Whoever has the file open for writing may commit, and whoever may write it. Each COMMIT pays by itself, as a
 /// compound may have many: a client that commits too often is put off, and then told to come later.
-pub(super) fn commit(ops: &mut Ops<'_, '_>, _args: &CommitArgs, w: &mut Writer<'_>) -> Done {
-    let file = ops.file()?;
+pub(super) fn commit(cx: &mut CompoundState<'_, '_>, _args: &CommitArgs, w: &mut Writer<'_>) -> OpResult {
+    let file = cx.file()?;
     let opened = file.authorize_write(&file.caller)?;
-    let toll = call_rates::toll(&ops.call.service.rates.commits, ops.call.payer);
-    let _paid = toll.try_acquire().map_err(|_| Stop::Held)?;
+    let admission = call_rates::toll(&cx.call.service.rates.commits, cx.call.payer);
+    let _paid = admission.try_acquire().map_err(|_| OpError::Wait(Wait::Recall))?;
     let (_, verifier) = opened.commit()?;
     reply(w, &CommitOk { writeverf: verifier.to_be_bytes() })
 }
 
-impl Ops<'_, '_> {
+/// The open file of a stateid, or for a special stateid one that is authorized for this call.
+#[inline]
+pub(crate) fn open_for_io<'f>(
+    file: &'f File,
+    opened_by_stateid: Option<&'f OpenFile<'static>>,
+    access: Access,
+    blocking: Blocking,
+) -> FsResult<Cow<'f, OpenFile<'f>>> {
+    Ok(match opened_by_stateid {
+        Some(opened) => Cow::Borrowed(opened),
+        None if access == Access::WRITE => Cow::Owned(file.authorize_write(&file.caller)?),
+        None => Cow::Owned(file.authorize_read(&file.caller, blocking)?.0),
+    })
+}
+
+impl CompoundState<'_, '_> {
     /// What a stateid of the current file allows, if it allows `access`; `None` for the special stateids, which leave it to the
     /// file's mode (RFC 8881 §8.2.3).
-    pub(super) fn opened(&self, file: &File, stateid: &Stateid, access: Access) -> Result<Kept, Stop> {
+    pub(super) fn opened(
+        &self,
+        file: &File,
+        stateid: &Stateid,
+        access: Access,
+    ) -> Result<Option<Arc<OpenFile<'static>>>, OpError> {
         if matches!(*stateid, Stateid::ANONYMOUS | Stateid::READ_BYPASS) {
             // Who has the file open is not known yet (RFC 8881 §8.4.2.1).
             let may_conflict = *stateid == Stateid::ANONYMOUS && self.call.service.v4.grace.is_active();
-            return if may_conflict { Err(Stop::Status(Status::GRACE)) } else { Ok(None) };
+            return if may_conflict { Err(OpError::Status(Status::GRACE)) } else { Ok(None) };
         }
         let client = self.client_of(stateid)?;
-        let held = client.held();
-        let index = held.find(&self.stateid(stateid)?)?;
-        if let Ok(delegation) = held.delegation(index) {
+        let states = client.held();
+        let index = states.find(&self.stateid(stateid)?)?;
+        if let Ok(delegation) = states.delegation(index) {
             // A delegation stands for the open that it came with; what the caller may do is looked at here.
             check_file(&delegation.file, file)?;
             let allows = delegation.writing.is_some() || !access.has(Access::WRITE);
-            return if allows { Ok(None) } else { Err(Stop::Status(Status::OPENMODE)) };
+            return if allows { Ok(None) } else { Err(OpError::Status(Status::OPENMODE)) };
         }
-        let open = held.open_of(index)?;
+        let open = states.open_of(index)?;
         if open.file != file_id(file) {
-            return Err(Stop::Status(Status::BAD_STATEID));
+            return Err(OpError::Status(Status::BAD_STATEID));
         }
         // The export's rule may have changed since.
         if access.has(Access::WRITE) && file.caller.read_only {
-            return Err(Stop::Status(Status::ROFS));
+            return Err(OpError::Status(Status::ROFS));
         }
         if !open.opened.allows(access) {
-            return Err(Stop::Status(Status::OPENMODE));
+            return Err(OpError::Status(Status::OPENMODE));
         }
         let opened = Arc::clone(&open.opened);
-        drop(held);
+        drop(states);
         // Another user of the client's may do what its own mode bits say.
         if !opened.is_by(&file.caller) {
             file.authorize_data(&file.caller, access, self.call.blocking)?;

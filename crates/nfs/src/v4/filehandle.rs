@@ -1,22 +1,22 @@
 //! Where a filehandle leads: to a file, or to a directory above the exports.
 
-use super::ops::{Done, Ops, Stop};
-use super::pseudo::PseudoPlace;
+use super::compound_state::{CompoundState, OpError, OpResult};
+use super::pseudo::PseudoNode;
 use crate::call::{Call, File};
 use crate::handle::Handle;
 use nfs_wire::v4::Status;
-use vfs::Blocking;
+use vfs::{Blocking, Wait};
 
 /// Where a filehandle leads.
 #[derive(Clone)]
-pub(super) enum Place {
+pub(super) enum Filehandle {
     /// A file of an export.
     File(File),
     /// A directory above the exports.
-    Pseudo(PseudoPlace),
+    Pseudo(PseudoNode),
 }
 
-impl Place {
+impl Filehandle {
     /// The filehandle that leads here.
     pub(super) fn handle(&self, call: &Call<'_>) -> Handle {
         match self {
@@ -26,23 +26,23 @@ impl Place {
     }
 }
 
-impl Ops<'_, '_> {
+impl CompoundState<'_, '_> {
     /// The file of the saved filehandle. A directory above the exports is read-only.
-    pub(super) fn saved_file(&self) -> Result<File, Stop> {
-        match self.saved.as_ref().ok_or(Stop::Status(Status::NOFILEHANDLE))? {
-            Place::File(file) => {
+    pub(super) fn saved_file(&self) -> Result<File, OpError> {
+        match self.saved.as_ref().ok_or(OpError::Status(Status::NOFILEHANDLE))? {
+            Filehandle::File(file) => {
                 let mut file = file.clone();
-                file.caller.by = self.by(&file);
+                file.caller.by = self.requester(&file);
                 Ok(file)
             }
-            Place::Pseudo(_) => Err(Stop::Status(Status::ROFS)),
+            Filehandle::Pseudo(_) => Err(OpError::Status(Status::ROFS)),
         }
     }
 
     /// Stops where the call may not wait: for operations that always may have to.
-    pub(super) fn may_wait(&self) -> Done {
+    pub(super) fn may_wait(&self) -> OpResult {
         match self.call.blocking {
-            Blocking::Never => Err(Stop::WouldWait),
+            Blocking::Never => Err(OpError::Wait(Wait::Storage)),
             Blocking::Allowed => Ok(()),
         }
     }

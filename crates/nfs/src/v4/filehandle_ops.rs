@@ -1,7 +1,7 @@
 //! The current and the saved filehandle: PUTFH, PUTROOTFH, PUTPUBFH, GETFH, SAVEFH, RESTOREFH.
 
-use super::filehandle::Place;
-use super::ops::{Done, Ops, Stop};
+use super::compound_state::{CompoundState, OpError, OpResult};
+use super::filehandle::Filehandle;
 use super::pseudo;
 use crate::call::File;
 use crate::handle::Handle;
@@ -13,57 +13,57 @@ use xdr::{Encode, Writer};
 
 /// RFC 8881 §18.19.
 #[inline]
-pub(super) fn putfh(ops: &mut Ops<'_, '_>, args: PutfhArgs<'_>, _: &mut Writer<'_>) -> Done {
-    ops.current = Some(place(ops, args.object.0)?);
+pub(super) fn putfh(cx: &mut CompoundState<'_, '_>, args: PutfhArgs<'_>, _: &mut Writer<'_>) -> OpResult {
+    cx.current = Some(resolve(cx, args.object.0)?);
     Ok(())
 }
 
 /// RFC 8881 §18.21, and §18.20: the public filehandle is that of the root.
-pub(super) fn putrootfh(ops: &mut Ops<'_, '_>, _: &mut Writer<'_>) -> Done {
-    ops.current = Some(pseudo::root(ops.call)?);
+pub(super) fn putrootfh(cx: &mut CompoundState<'_, '_>, _: &mut Writer<'_>) -> OpResult {
+    cx.current = Some(pseudo::root(cx.call)?);
     Ok(())
 }
 
 /// RFC 8881 §18.8.
 #[inline]
-pub(super) fn getfh(ops: &mut Ops<'_, '_>, w: &mut Writer<'_>) -> Done {
-    let handle = ops.place()?.handle(ops.call);
+pub(super) fn getfh(cx: &mut CompoundState<'_, '_>, w: &mut Writer<'_>) -> OpResult {
+    let handle = cx.current_filehandle()?.handle(cx.call);
     GetfhOk { object: FileHandle(handle.bytes()) }.encode(w);
     Ok(())
 }
 
 /// RFC 8881 §18.28.
-pub(super) fn savefh(ops: &mut Ops<'_, '_>, _: &mut Writer<'_>) -> Done {
-    (ops.saved, ops.saved_stateid) = (Some(ops.place()?.clone()), ops.stateid);
+pub(super) fn savefh(cx: &mut CompoundState<'_, '_>, _: &mut Writer<'_>) -> OpResult {
+    (cx.saved, cx.state.saved_stateid) = (Some(cx.current_filehandle()?.clone()), cx.state.stateid);
     Ok(())
 }
 
 /// RFC 8881 §18.27; RFC 7530 §16.29 has a status of its own.
-pub(super) fn restorefh(ops: &mut Ops<'_, '_>, _: &mut Writer<'_>) -> Done {
-    let missing = if ops.minor == 0 { Status::RESTOREFH } else { Status::NOFILEHANDLE };
-    ops.current = Some(ops.saved.clone().ok_or(Stop::Status(missing))?);
-    ops.stateid = ops.saved_stateid;
+pub(super) fn restorefh(cx: &mut CompoundState<'_, '_>, _: &mut Writer<'_>) -> OpResult {
+    let missing = if cx.request.minor == 0 { Status::RESTOREFH } else { Status::NOFILEHANDLE };
+    cx.current = Some(cx.saved.clone().ok_or(OpError::Status(missing))?);
+    cx.state.stateid = cx.state.saved_stateid;
     Ok(())
 }
 
 /// Where a filehandle leads.
 #[inline]
-pub(super) fn place(ops: &mut Ops<'_, '_>, handle: &[u8]) -> Result<Place, Stop> {
+pub(super) fn resolve(cx: &mut CompoundState<'_, '_>, handle: &[u8]) -> Result<Filehandle, OpError> {
     if pseudo::claims(handle) {
-        return Ok(Place::Pseudo(pseudo::of_handle(ops.call, handle)?));
+        return Ok(Filehandle::Pseudo(pseudo::of_handle(cx.call, handle)?));
     }
-    match ops.call.file(handle) {
+    match cx.call.file(handle) {
         // What the client has open it may close, also once it is gone.
-        Err(FsError::Stale) => Ok(Place::File(held(ops, handle)?)),
-        found => Ok(Place::File(found?)),
+        Err(FsError::Stale) => Ok(Filehandle::File(open_unlinked(cx, handle)?)),
+        found => Ok(Filehandle::File(found?)),
     }
 }
 
 /// A file that has gone and that the client has open.
-fn held(ops: &mut Ops<'_, '_>, handle: &[u8]) -> Result<File, Stop> {
-    let id = ops.call.service.signer.verify(handle)?;
-    let client = ops.likely_client().ok_or(FsError::Stale)?;
+fn open_unlinked(cx: &mut CompoundState<'_, '_>, handle: &[u8]) -> Result<File, OpError> {
+    let id = cx.call.service.signer.verify(handle)?;
+    let client = cx.likely_client().ok_or(FsError::Stale)?;
     let file = client.held().file(id).ok_or(FsError::Stale)?;
     let cached = CachedFile { handle: Rc::new(Handle::of(handle)?), file };
-    Ok(ops.call.admit(Rc::new(cached))?)
+    Ok(cx.call.admit(Rc::new(cached))?)
 }

@@ -2,7 +2,7 @@
 
 use super::price::Price;
 use super::table::Traits;
-use crate::call_stats::ThreadCounts;
+use crate::call_stats::ThreadCounters;
 use crate::limits::TRANSFER_BYTES_MAX;
 use nfs_wire::v4::{Argument, CompoundHead, Op, PutfhArgs, ReadArgs, WriteHead};
 use std::ops::ControlFlow;
@@ -37,13 +37,13 @@ impl Default for Outline {
 }
 
 /// Looks through the arguments of a COMPOUND, and counts what is asked for.
-pub(crate) fn outline(args: &[u8], counts: Option<&mut ThreadCounts>) -> Outline {
+pub(crate) fn outline(args: &[u8], counts: Option<&mut ThreadCounters>) -> Outline {
     let mut r = Reader::new(args);
     let Ok(head) = CompoundHead::decode(&mut r) else { return Outline::default() };
     let minor = head.minorversion;
     let mut counts = counts.and_then(|counts| counts.compound(minor));
     let (mut first, mut traits, mut read) = (None, Traits::NONE, 0u32);
-    look_through(&mut r, head.operations, |seen| {
+    scan_operations(&mut r, head.operations, |seen| {
         if let Some(counts) = &mut counts {
             counts.add(seen.op);
         }
@@ -68,7 +68,7 @@ pub(crate) fn outline(args: &[u8], counts: Option<&mut ThreadCounts>) -> Outline
 }
 
 /// An operation as it is seen before it is run.
-pub(super) struct Seen<'a> {
+pub(super) struct OperationOutline<'a> {
     pub(super) op: Op,
     /// Bytes of the arguments from the operation on.
     pub(super) rest: usize,
@@ -82,10 +82,10 @@ const SEQUENCE_WORDS: usize = 8;
 
 /// Shows the operations of a COMPOUND up to the first that cannot be read, or whose data are not there.
 #[inline]
-pub(super) fn look_through<'a>(
+pub(super) fn scan_operations<'a>(
     r: &mut Reader<'a>,
     operations: u32,
-    mut see: impl FnMut(Seen<'a>) -> ControlFlow<()>,
+    mut see: impl FnMut(OperationOutline<'a>) -> ControlFlow<()>,
 ) {
     for _ in 0..operations {
         let rest = r.remaining();
@@ -112,7 +112,9 @@ pub(super) fn look_through<'a>(
             },
         };
         let Ok(price) = price else { return };
-        if see(Seen { op, rest, handle, price }).is_break() || data > 0 && r.fixed(data as usize).is_err() {
+        if see(OperationOutline { op, rest, handle, price }).is_break()
+            || data > 0 && r.fixed(data as usize).is_err()
+        {
             return;
         }
     }

@@ -1,13 +1,13 @@
 //! How far a compound has paid at the limits of volumes.
 
-use super::price::Covered;
-use vfs::qos::Permit;
+use super::price::PaidOperations;
+use vfs::qos::{Admission, Permit};
 
 /// How far a compound has paid.
 #[derive(Default)]
 pub(super) struct Payment {
     /// The operations that were paid for together.
-    pub(super) covered: Option<Covered>,
+    pub(super) paid: Option<PaidOperations>,
     /// Whether the operation before was a WRITE, with which a GETATTR goes free.
     pub(super) has_written: bool,
     /// Whether the operation is a COPY that has paid at the volume of its target by itself.
@@ -17,12 +17,14 @@ pub(super) struct Payment {
     /// Whether the operation waits for that payment, and its payment at the target meanwhile.
     pub(super) awaits_source: bool,
     target: Option<Permit>,
+    /// The admission that the compound waits for.
+    pub(super) owed: Option<Admission>,
 }
 
 impl Payment {
     /// That of a compound of which these operations were paid for before.
-    pub(super) fn new(covered: Option<Covered>) -> Self {
-        Self { covered, ..Self::default() }
+    pub(super) fn new(paid: Option<PaidOperations>) -> Self {
+        Self { paid, ..Self::default() }
     }
 
     /// An operation is done.
@@ -43,16 +45,16 @@ impl Payment {
     }
 
     /// Keeps the payment of the call while the compound waits for another one, if it does.
-    pub(super) fn suspend(&mut self, charge: &mut Option<Permit>) {
+    pub(super) fn suspend(&mut self, permit: &mut Option<Permit>) {
         if self.awaits_source {
-            self.target = charge.take();
+            self.target = permit.take();
         }
     }
 
     /// Takes the payment that the compound has waited for, if it was not for its operations.
-    pub(super) fn resume(&mut self, charge: &mut Option<Permit>) {
+    pub(super) fn resume(&mut self, permit: &mut Option<Permit>) {
         if std::mem::take(&mut self.awaits_source) {
-            self.source = std::mem::replace(charge, self.target.take());
+            self.source = std::mem::replace(permit, self.target.take());
         }
     }
 }

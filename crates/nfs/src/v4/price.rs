@@ -13,7 +13,7 @@
 //! | COMMIT, RECLAIM_COMPLETE, SETCLIENTID_CONFIRM | nothing here: each client has a rate of them (`rates.rs`) |
 //! | all others | one operation |
 
-use super::outline::{Seen, look_through};
+use super::outline::{OperationOutline, scan_operations};
 use crate::handle::HandleSigner;
 use crate::limits::{COPY_PAID_BYTES_MAX, LISTING_BYTES_MAX, TRANSFER_BYTES_MAX};
 use nfs_wire::v4::{Argument, CompoundHead, CopyArgs, CreateType, Op, PATH_MAX, XATTR_MAX, attr};
@@ -142,7 +142,7 @@ fn is_of_no_file(argument: &Argument<'_>) -> bool {
 
 /// The sum of prices.
 #[derive(Default)]
-struct Sum {
+struct PriceSum {
     demand: Demand,
     /// Operations with each of which a GETATTR and an ACCESS go free.
     operations: u32,
@@ -150,7 +150,7 @@ struct Sum {
     accesses: u32,
 }
 
-impl Sum {
+impl PriceSum {
     fn add(&mut self, price: Price) {
         match price {
             Price::Free => {}
@@ -173,12 +173,12 @@ impl Sum {
 
 /// Operations that are paid for: those at this volume that begin before this place in the arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Covered {
+pub(crate) struct PaidOperations {
     volume: VolumeId,
     until: NonZeroU32,
 }
 
-impl Covered {
+impl PaidOperations {
     /// None, if that is at the beginning.
     pub(crate) fn new(volume: VolumeId, until: usize) -> Option<Self> {
         let until = u32::try_from(until).ok().and_then(NonZeroU32::new)?;
@@ -208,10 +208,10 @@ pub(crate) struct Segment<'a> {
 
 /// Where a segment begins.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Start {
+pub(super) struct SegmentStart {
     /// The place in the arguments, and the operations from there on.
     pub(super) at: usize,
-    pub(super) left: u32,
+    pub(super) operations: u32,
     /// The export of the current file, if there is one.
     pub(super) export: Option<ExportId>,
     /// Whether the operation before was a WRITE, so that a GETATTR goes free with it.
@@ -221,18 +221,21 @@ pub(super) struct Start {
 /// The operations of a compound that are paid for before it is run: the first ones, at the export of its first filehandle.
 pub(crate) fn first_segment(args: &[u8]) -> Option<Segment<'_>> {
     let mut r = Reader::new(args);
-    let left = CompoundHead::decode(&mut r).ok()?.operations;
-    Some(segment(args, Start { at: args.len() - r.remaining(), left, ..Start::default() }))
+    let operations = CompoundHead::decode(&mut r).ok()?.operations;
+    Some(segment(
+        args,
+        SegmentStart { at: args.len() - r.remaining(), operations, ..SegmentStart::default() },
+    ))
 }
 
 /// The operations from `start` on that can be paid for together.
-pub(super) fn segment(args: &[u8], start: Start) -> Segment<'_> {
+pub(super) fn segment(args: &[u8], start: SegmentStart) -> Segment<'_> {
     let mut r = Reader::new(args.get(start.at..).unwrap_or_default());
-    let mut sum = Sum { operations: u32::from(start.has_written), ..Sum::default() };
+    let mut sum = PriceSum { operations: u32::from(start.has_written), ..PriceSum::default() };
     let (mut export, mut handle, mut until) = (start.export, None, start.at);
     let mut has_copied = false;
-    look_through(&mut r, start.left, |seen| {
-        let Seen { op, rest, price, .. } = seen;
+    scan_operations(&mut r, start.operations, |seen| {
+        let OperationOutline { op, rest, price, .. } = seen;
         let begins = args.len() - rest;
         // Many of them move more than a reply has room for: each has its own place in line.
         if price.is_copy(op) && std::mem::replace(&mut has_copied, true) {
@@ -362,8 +365,12 @@ mod tests {
         assert_eq!((first.handle, first.demand), (Some(one), Demand { reads: 2, ..Demand::read(15) }));
         let place = |number: usize| args_of(&operations[..number]).len();
         assert!((place(3) + 1..=place(4)).contains(&first.until));
-        let start =
-            Start { at: place(5), left: 3, export: HandleSigner::claimed_export(other), ..Start::default() };
+        let start = SegmentStart {
+            at: place(5),
+            operations: 3,
+            export: HandleSigner::claimed_export(other),
+            ..SegmentStart::default()
+        };
         assert_eq!(segment(&args, start).demand, Demand::read(100));
         let root = args_of(&[Argument::Putrootfh, put(one), read(10)]);
         assert_eq!(first_segment(&root).unwrap().handle, None, "it pays where it comes to");
@@ -379,11 +386,11 @@ mod tests {
         assert_eq!(first.demand, one);
         let begins = args_of(&operations[..2]).len();
         assert!(first.until <= begins, "the second pays when it is reached");
-        let start = Start {
+        let start = SegmentStart {
             at: begins,
-            left: 59,
+            operations: 59,
             export: HandleSigner::claimed_export(b"handle"),
-            ..Start::default()
+            ..SegmentStart::default()
         };
         let second = segment(&args, start);
         assert_eq!(second.demand, one);

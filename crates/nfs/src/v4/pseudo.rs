@@ -5,7 +5,7 @@
 //! secret, and is found again by comparing: there are few of them, and they are used while something is
 //! mounted.
 
-use super::filehandle::Place;
+use super::filehandle::Filehandle;
 use crate::call::{Call, File};
 use crate::handle::{Handle, HandleSigner};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ const PSEUDO: ExportId = ExportId(u64::MAX);
 
 /// A directory above the exports.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct PseudoPlace {
+pub(super) struct PseudoNode {
     path: Box<str>,
     /// Its number: the file id, and the key in its filehandle.
     number: u64,
@@ -30,7 +30,7 @@ pub(super) struct Child {
     /// Its name.
     pub(super) name: Box<str>,
     /// The directory of that name, in whose place the root of an export may be.
-    pub(super) place: PseudoPlace,
+    pub(super) node: PseudoNode,
 }
 
 /// Whether a filehandle claims to be that of a directory above the exports.
@@ -41,57 +41,57 @@ pub(super) fn claims(handle: &[u8]) -> bool {
 
 /// What a filehandle names that [claims](claims) to be of a directory above the exports. [`FsError::Stale`]
 /// if it is not there any more, or not for this client.
-pub(super) fn of_handle(call: &Call<'_>, handle: &[u8]) -> FsResult<PseudoPlace> {
+pub(super) fn of_handle(call: &Call<'_>, handle: &[u8]) -> FsResult<PseudoNode> {
     let (_, key) = call.service.signer.verify(handle)?;
     let number = u64::from_be_bytes(key.bytes().try_into().map_err(|_| FsError::BadHandle)?);
     let visible = call.namespace.exports().iter().filter(|export| export.rule(call.origin()).is_some());
     let above =
         visible.flat_map(|export| export.path.match_indices('/').skip(1).map(|(end, _)| &export.path[..end]));
-    let mut places = ["/"].into_iter().chain(above).map(|path| PseudoPlace::new(&call.service.signer, path));
+    let mut places = ["/"].into_iter().chain(above).map(|path| PseudoNode::new(&call.service.signer, path));
     places.find(|place| place.number == number).ok_or(FsError::Stale)
 }
 
 /// The top of the tree.
-pub(super) fn root(call: &mut Call<'_>) -> FsResult<Place> {
+pub(super) fn root(call: &mut Call<'_>) -> FsResult<Filehandle> {
     let root = call.namespace.root(call.origin());
     place(call, &root)
 }
 
 /// What a name in a directory means.
-pub(super) fn lookup(call: &mut Call<'_>, dir: &PseudoPlace, name: &[u8]) -> FsResult<Place> {
+pub(super) fn lookup(call: &mut Call<'_>, dir: &PseudoNode, name: &[u8]) -> FsResult<Filehandle> {
     let name = std::str::from_utf8(name).map_err(|_| FsError::NotFound)?;
     let found = dir.dir(call)?.lookup(name).ok_or(FsError::NotFound)?;
     place(call, &found)
 }
 
 /// The directory that holds what is at `path`; [`FsError::NotFound`] of the top.
-pub(super) fn parent(call: &mut Call<'_>, path: &str) -> FsResult<Place> {
+pub(super) fn parent(call: &mut Call<'_>, path: &str) -> FsResult<Filehandle> {
     let (above, _) = path.rsplit_once('/').filter(|_| path != "/").ok_or(FsError::NotFound)?;
     let dir = dir_at(call, above)?;
     place(call, &dir)
 }
 
 /// What an export below that of `dir` has put in the place of a name in it, if `dir` is a root.
-pub(super) fn covering(call: &mut Call<'_>, dir: &File, name: &[u8]) -> FsResult<Option<Place>> {
+pub(super) fn covering(call: &mut Call<'_>, dir: &File, name: &[u8]) -> FsResult<Option<Filehandle>> {
     let Some(found) = below(call, dir).and_then(|above| above.lookup(std::str::from_utf8(name).ok()?)) else {
         return Ok(None);
     };
-    found.export().map(|export| export_root(call, export).map(Place::File)).transpose()
+    found.export().map(|export| export_root(call, export).map(Filehandle::File)).transpose()
 }
 
 /// What lies between the export of `dir` and others below it under a name that `dir` does not have, if it is
 /// a root.
-pub(super) fn between(call: &mut Call<'_>, dir: &File, name: &[u8]) -> FsResult<Place> {
+pub(super) fn between(call: &mut Call<'_>, dir: &File, name: &[u8]) -> FsResult<Filehandle> {
     let found = below(call, dir).and_then(|above| above.lookup(std::str::from_utf8(name).ok()?));
     place(call, &found.ok_or(FsError::NotFound)?)
 }
 
 /// The roots of exports that have taken the places of names in `dir`, with these names.
-pub(super) fn covering_all(call: &mut Call<'_>, dir: &File) -> FsResult<Vec<(Box<[u8]>, Place)>> {
+pub(super) fn covering_all(call: &mut Call<'_>, dir: &File) -> FsResult<Vec<(Box<[u8]>, Filehandle)>> {
     let Some(above) = below(call, dir) else { return Ok(Vec::new()) };
     let children = above.list().into_iter().filter_map(|name| Some((name, above.lookup(name)?.export()?)));
     children
-        .map(|(name, export)| Ok((name.as_bytes().into(), Place::File(export_root(call, export)?))))
+        .map(|(name, export)| Ok((name.as_bytes().into(), Filehandle::File(export_root(call, export)?))))
         .collect()
 }
 
@@ -104,19 +104,19 @@ fn below<'n>(call: &Call<'n>, dir: &File) -> Option<PseudoDir<'n>> {
 /// The number of the directory in whose place the root of an export is, for `mounted_on_fileid`; `None` of an
 /// export that is the top.
 pub(super) fn mounted_on(signer: &HandleSigner, export: &Export) -> Option<u64> {
-    (export.path != "/").then(|| PseudoPlace::new(signer, &export.path).number)
+    (export.path != "/").then(|| PseudoNode::new(signer, &export.path).number)
 }
 
 /// What is at a directory: the root of an export, or itself.
-fn place(call: &mut Call<'_>, dir: &PseudoDir<'_>) -> FsResult<Place> {
+fn place(call: &mut Call<'_>, dir: &PseudoDir<'_>) -> FsResult<Filehandle> {
     match dir.export() {
-        Some(export) => Ok(Place::File(export_root(call, export)?)),
-        None => Ok(Place::Pseudo(PseudoPlace::new(&call.service.signer, dir.path()))),
+        Some(export) => Ok(Filehandle::File(export_root(call, export)?)),
+        None => Ok(Filehandle::Pseudo(PseudoNode::new(&call.service.signer, dir.path()))),
     }
 }
 
 fn export_root(call: &mut Call<'_>, export: &Arc<Export>) -> FsResult<File> {
-    let cached = call.remember(export.root());
+    let cached = call.cache_file(export.root());
     call.admit(cached)
 }
 
@@ -126,7 +126,7 @@ fn dir_at<'n>(call: &Call<'n>, path: &str) -> FsResult<PseudoDir<'n>> {
     names.try_fold(namespace.root(call.origin()), |dir, name| dir.lookup(name)).ok_or(FsError::Stale)
 }
 
-impl PseudoPlace {
+impl PseudoNode {
     fn new(signer: &HandleSigner, path: &str) -> Self {
         // Some clients fail at a file id of 0.
         Self { path: path.into(), number: signer.number(&format!("pseudo:{path}")).max(1) }
@@ -160,7 +160,7 @@ impl PseudoPlace {
             let path = format!("{}/{name}", self.path.trim_end_matches('/'));
             // A cookie is a signed number to some clients.
             let cookie = (signer.number(&format!("entry:{name}")) >> 1).max(1);
-            Child { cookie, name: name.into(), place: Self::new(signer, &path) }
+            Child { cookie, name: name.into(), node: Self::new(signer, &path) }
         };
         let mut children: Vec<Child> = dir.list().into_iter().map(child).collect();
         children.sort_unstable_by_key(|child| child.cookie);
@@ -168,7 +168,7 @@ impl PseudoPlace {
     }
 
     /// What is here: the root of an export, or itself.
-    pub(super) fn resolve(&self, call: &mut Call<'_>) -> FsResult<Place> {
+    pub(super) fn resolve(&self, call: &mut Call<'_>) -> FsResult<Filehandle> {
         let dir = self.dir(call)?;
         place(call, &dir)
     }

@@ -1,7 +1,7 @@
 //! READ_PLUS: data, and holes by their lengths (RFC 7862 §15.10).
 
-use super::file::read_data;
-use super::ops::{Done, Ops};
+use super::compound_state::{CompoundState, OpResult};
+use super::file::{open_for_io, read_data};
 use crate::limits::{READ_PLUS_CONTENTS_MAX, TRANSFER_BYTES_MAX};
 use crate::records::reply::Records;
 use nfs_wire::v4::{DataContent, DataInfo, ReadPlusArgs, ReadPlusContent, ReadPlusOkHead};
@@ -12,27 +12,20 @@ use xdr::Encode;
 
 /// Reads what READ would, without the bytes of holes. A file whose storage is as long as it has none, as far as anybody needs
 /// to know: it is answered as by READ.
-pub(super) fn read_plus(ops: &mut Ops<'_, '_>, args: &ReadPlusArgs, out: &mut Outbox) -> Done {
-    let file = ops.file()?;
-    let kept = ops.opened(&file, &args.stateid, Access::READ)?;
-    let authorized;
-    let opened = match &kept {
-        Some(opened) => &**opened,
-        None => {
-            authorized = file.authorize_read(&file.caller, ops.call.blocking)?.0;
-            &authorized
-        }
-    };
+pub(super) fn read_plus(cx: &mut CompoundState<'_, '_>, args: &ReadPlusArgs, out: &mut Outbox) -> OpResult {
+    let file = cx.file()?;
+    let opened_by_stateid = cx.opened(&file, &args.stateid, Access::READ)?;
+    let opened = &*open_for_io(&file, opened_by_stateid.as_deref(), Access::READ, cx.call.blocking)?;
     let count = u64::from(args.count.min(TRANSFER_BYTES_MAX));
     // Also of what lies behind the end: somebody may have written there without saying so.
     opened.check_read(args.offset, count)?;
-    let attrs = ops.call.attrs(&file)?;
+    let attrs = cx.call.attrs(&file)?;
     let may_have_holes = attrs.used < attrs.size;
     if may_have_holes {
         // Looking for them may ask the storage.
-        ops.may_wait()?;
+        cx.may_wait()?;
     }
-    let pages = ops.is_last;
+    let pages = cx.is_last();
     let head = out.bytes().len();
     ReadPlusOkHead { eof: false, contents_length: 0 }.encode(&mut out.writer());
     let end = args.offset.saturating_add(count).min(attrs.size);
@@ -51,14 +44,14 @@ pub(super) fn read_plus(ops: &mut Ops<'_, '_>, args: &ReadPlusArgs, out: &mut Ou
         let mut w = out.writer();
         DataContent::Data.encode(&mut w);
         at.encode(&mut w);
-        let got = read_data(ops.call, opened, at, want, pages, out)?;
+        let got = read_data(cx.call, opened, at, want, pages, out)?;
         (at, read) = (at + got.bytes as u64, read + got.bytes);
         is_cut = got.is_cut || got.bytes == 0;
     }
     let mut w = out.writer();
     w.patch_u32(head, u32::from(is_cut || at >= attrs.size));
     w.patch_u32(head + 4, contents);
-    ops.count_data(Transferred::read(read));
+    cx.count_data(Transferred::read(read));
     Ok(())
 }
 

@@ -142,13 +142,13 @@ fn open_that_an_older_rule_has_admitted_ends_at_the_next_look() {
     rig.client.desk.service.tick(Default::default);
     // A call that has begun with the namespace of before, and is slow.
     let now = rig.client.desk.service.namespace.swap(before);
-    let held = rig.open(b"w", ShareAccess::READ, DENY_BOTH).unwrap();
+    let states = rig.open(b"w", ShareAccess::READ, DENY_BOTH).unwrap();
     let service = &rig.client.desk.service;
     let old = service.namespace.swap(now);
-    service.v4.followed.note(&old, &service.namespace);
+    service.v4.namespace_tracker.note_grant(&old, &service.namespace);
     rig.client.desk.service.tick(Default::default);
     assert_eq!(rig.open(b"r", ShareAccess::READ, ShareDeny::NONE).map(drop), Ok(()));
-    assert_eq!(rig.read(&handle, held), Status::STALE, "the export has gone");
+    assert_eq!(rig.read(&handle, states), Status::STALE, "the export has gone");
 }
 
 #[test]

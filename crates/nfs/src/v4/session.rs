@@ -1,16 +1,16 @@
 //! Clients and sessions: EXCHANGE_ID to SEQUENCE, RFC 8881 §18.34 to §18.37, §18.46, §18.50, §18.51.
 
-use super::ops::{Done, Ops, Stop, begin, reply};
+use super::compound_state::{CompoundState, OpError, OpResult, begin, reply};
 use crate::limits::{
     CALLBACK_SLOTS_MAX, COMPOUND_OPERATIONS_MAX, RECORD_BYTES_MAX, SESSION_REPLY_KEPT_BYTES_MAX,
     SESSION_SLOTS_MAX,
 };
 use crate::state::nfs4::channel::{Agreement, Credential};
-use crate::state::nfs4::client::{CreationTurn, Principal};
-use crate::state::nfs4::client_name::{known_as, protection_of};
+use crate::state::nfs4::client::{CreateSessionVerdict, Principal};
+use crate::state::nfs4::client_name::{protection_of, registered_name};
 use crate::state::nfs4::clients::Introduction;
 use crate::state::nfs4::session::Session;
-use crate::state::nfs4::slots::Print;
+use crate::state::nfs4::slots::RequestFingerprint;
 use nfs_wire::rpc::AuthFlavor;
 use nfs_wire::v4::{
     BackchannelCtlArgs, BindConnToSessionArgs, BindConnToSessionOk, ChannelAttrs, ChannelDirFromClient,
@@ -41,15 +41,19 @@ pub(super) fn checksum(behind: &[u8]) -> u64 {
     words.iter().chain([&last]).fold(behind.len() as u64, mix)
 }
 
-pub(super) fn principal(ops: &Ops<'_, '_>) -> Principal {
-    let credential = ops.call.credential;
+pub(super) fn principal(cx: &CompoundState<'_, '_>) -> Principal {
+    let credential = cx.call.credential;
     let flavor = if credential.proof == Proof::None { AuthFlavor::NONE } else { AuthFlavor::SYS };
-    Principal { flavor, uid: credential.uid, address: ops.call.peer.ip().to_canonical() }
+    Principal { flavor, uid: credential.uid, address: cx.call.peer.ip().to_canonical() }
 }
 
 /// RFC 8881 §18.35.
-pub(super) fn exchange_id(ops: &mut Ops<'_, '_>, args: &ExchangeIdArgs<'_>, w: &mut Writer<'_>) -> Done {
-    let since_42 = if ops.minor >= 2 { ExchangeIdFlags::SUPP_FENCE_OPS } else { ExchangeIdFlags(0) };
+pub(super) fn exchange_id(
+    cx: &mut CompoundState<'_, '_>,
+    args: &ExchangeIdArgs<'_>,
+    w: &mut Writer<'_>,
+) -> OpResult {
+    let since_42 = if cx.request.minor >= 2 { ExchangeIdFlags::SUPP_FENCE_OPS } else { ExchangeIdFlags(0) };
     let asked = ExchangeIdFlags::SUPP_MOVED_REFER
         | ExchangeIdFlags::SUPP_MOVED_MIGR
         | since_42
@@ -57,22 +61,22 @@ pub(super) fn exchange_id(ops: &mut Ops<'_, '_>, args: &ExchangeIdArgs<'_>, w: &
         | ExchangeIdFlags::MASK_PNFS
         | ExchangeIdFlags::UPD_CONFIRMED_REC_A;
     if args.flags.0 & !asked.0 != 0 {
-        return Err(Stop::Status(Status::INVAL));
+        return Err(OpError::Status(Status::INVAL));
     }
     // Without RPCSEC_GSS there is nobody to protect state from (RFC 8881 §2.10.8.3).
     if matches!(args.state_protect, StateProtect::Ssv(_)) {
-        return Err(Stop::Status(Status::ENCR_ALG_UNSUPP));
+        return Err(OpError::Status(Status::ENCR_ALG_UNSUPP));
     }
-    let party = ops.call.party();
-    let owner = known_as(args.clientowner.ownerid, ops.call.protection, party.is_stranger);
+    let party = cx.call.party();
+    let owner = registered_name(args.clientowner.ownerid, cx.call.protection, party.is_stranger);
     let who = Introduction {
         owner: &owner,
         verifier: args.clientowner.verifier,
-        principal: principal(ops),
+        principal: principal(cx),
         party,
         updates: args.flags.contains(ExchangeIdFlags::UPD_CONFIRMED_REC_A),
     };
-    let state = &ops.call.service.v4;
+    let state = &cx.call.service.v4;
     let client = state.introduce(&who)?;
     let is_confirmed = client.has_sessions() || client.next_creation() > 1;
     let confirmed = if is_confirmed { ExchangeIdFlags::CONFIRMED_R } else { ExchangeIdFlags(0) };
@@ -92,44 +96,44 @@ pub(super) fn exchange_id(ops: &mut Ops<'_, '_>, args: &ExchangeIdArgs<'_>, w: &
 
 /// RFC 8881 §18.36.
 pub(super) fn create_session(
-    ops: &mut Ops<'_, '_>,
+    cx: &mut CompoundState<'_, '_>,
     args: &CreateSessionArgs<'_>,
     w: &mut Writer<'_>,
-) -> Done {
-    let state = &ops.call.service.v4;
+) -> OpResult {
+    let state = &cx.call.service.v4;
     let client = state.client(args.clientid)?;
     // First of all: a repetition tells the number of the session.
-    if !client.may_be(&principal(ops)) || protection_of(&client.owner) != ops.call.protection {
-        return Err(Stop::Status(Status::CLID_INUSE));
+    if !client.may_create_session(&principal(cx)) || protection_of(&client.owner) != cx.call.protection {
+        return Err(OpError::Status(Status::CLID_INUSE));
     }
     let _creating = match client.begin_creation(args.sequence)? {
-        CreationTurn::Replay(result) => {
+        CreateSessionVerdict::Replay(result) => {
             w.buffer().extend_from_slice(&result);
             return Ok(());
         }
-        CreationTurn::New(creating) => creating,
+        CreateSessionVerdict::New(creating) => creating,
     };
     let known =
         CreateSessionFlags::PERSIST | CreateSessionFlags::CONN_BACK_CHAN | CreateSessionFlags::CONN_RDMA;
     if args.flags.0 & !known.0 != 0 {
-        return Err(Stop::Status(Status::INVAL));
+        return Err(OpError::Status(Status::INVAL));
     }
     let fore = fore_channel(&args.fore_chan_attrs)?;
     let back = back_channel(&args.back_chan_attrs)?;
-    let credential = Credential::chosen(&args.sec_parms);
+    let credential = Credential::choose(&args.sec_parms);
     let calls_back = args.flags.contains(CreateSessionFlags::CONN_BACK_CHAN)
         && credential.is_some()
         && back.maxoperations >= CALLBACK_OPERATIONS;
     let agreement = Agreement {
-        minor: ops.minor,
+        minor: cx.request.minor,
         slots: if back.maxoperations < CALLBACK_OPERATIONS { 0 } else { back.maxrequests },
         program: args.cb_program,
         credential: credential.unwrap_or_default(),
     };
     let session = state.add_session(&client, fore, agreement)?;
-    ops.binding.bind(&session);
+    cx.binding.bind(&session);
     if calls_back {
-        client.callbacks.bind(&session.id, &ops.binding.wire);
+        client.callbacks.bind(&session.id, &cx.binding.wire);
     }
     let ok = CreateSessionOk {
         sessionid: session.id,
@@ -175,36 +179,36 @@ fn check_size(wanted: &ChannelAttrs) -> Result<(), Status> {
 }
 
 /// RFC 8881 §18.46.
-pub(super) fn sequence(ops: &mut Ops<'_, '_>, args: &SequenceArgs, w: &mut Writer<'_>) -> Done {
-    let state = &ops.call.service.v4;
-    let session = match ops.binding.session(&args.sessionid) {
+pub(super) fn sequence(cx: &mut CompoundState<'_, '_>, args: &SequenceArgs, w: &mut Writer<'_>) -> OpResult {
+    let state = &cx.call.service.v4;
+    let session = match cx.binding.session(&args.sessionid) {
         Some(session) => session,
         None => {
-            let session = session(ops, &args.sessionid)?;
-            ops.binding.bind(&session);
+            let session = session(cx, &args.sessionid)?;
+            cx.binding.bind(&session);
             session
         }
     };
     let highest_slot = session.highest_slot();
     if args.slotid > highest_slot {
-        return Err(Stop::Status(Status::BADSLOT));
+        return Err(OpError::Status(Status::BADSLOT));
     }
     if args.highest_slotid > highest_slot {
-        return Err(Stop::Status(Status::BAD_HIGH_SLOT));
+        return Err(OpError::Status(Status::BAD_HIGH_SLOT));
     }
-    let print = Print { uid: ops.call.credential.uid, checksum: ops.checksum };
-    let begun = session.begin(args.slotid, args.sequenceid, print, args.cachethis)?;
-    let (operations, bytes) = (ops.operations, ops.bytes);
-    let session = begin(ops, begun)?;
+    let fingerprint = RequestFingerprint { uid: cx.call.credential.uid, checksum: cx.checksum };
+    let begun = session.begin(args.slotid, args.sequenceid, fingerprint, args.cachethis)?;
+    let (operations, bytes) = (cx.request.operations, cx.request.args.len());
+    let session = begin(cx, begun)?;
     if operations > session.fore.maxoperations {
-        return Err(Stop::Status(Status::TOO_MANY_OPS));
+        return Err(OpError::Status(Status::TOO_MANY_OPS));
     }
     if bytes > session.fore.maxrequestsize as usize {
-        return Err(Stop::Status(Status::REQ_TOO_BIG));
+        return Err(OpError::Status(Status::REQ_TOO_BIG));
     }
     let client = &session.client;
-    state.hear(client);
-    let status_flags = session.back_status() | client.forget_lost();
+    state.renew_lease(client);
+    let status_flags = session.back_status() | client.process_revoked_claims();
     reply(
         w,
         &SequenceOk {
@@ -220,27 +224,27 @@ pub(super) fn sequence(ops: &mut Ops<'_, '_>, args: &SequenceArgs, w: &mut Write
 
 /// The session with this number. It is none over a connection with less protection than it was made with: what passes there can be
 /// read and changed on the way.
-fn session(ops: &Ops<'_, '_>, id: &SessionId) -> Result<Arc<Session>, Status> {
-    let session = ops.call.service.v4.session(id)?;
-    let is_weaker = ops.call.protection < protection_of(&session.client.owner);
+fn session(cx: &CompoundState<'_, '_>, id: &SessionId) -> Result<Arc<Session>, Status> {
+    let session = cx.call.service.v4.session(id)?;
+    let is_weaker = cx.call.protection < protection_of(&session.client.owner);
     if is_weaker { Err(Status::BADSESSION) } else { Ok(session) }
 }
 
 /// RFC 8881 §18.34. Every connection may carry requests of every session.
 pub(super) fn bind_conn_to_session(
-    ops: &mut Ops<'_, '_>,
+    cx: &mut CompoundState<'_, '_>,
     args: &BindConnToSessionArgs,
     w: &mut Writer<'_>,
-) -> Done {
-    let session = session(ops, &args.sessid)?;
-    check_user(ops, &session)?;
-    ops.binding.bind(&session);
+) -> OpResult {
+    let session = session(cx, &args.sessid)?;
+    check_user(cx, &session)?;
+    cx.binding.bind(&session);
     let dir = match args.dir {
         ChannelDirFromClient::Fore => ChannelDirFromServer::Fore,
         ChannelDirFromClient::Back => ChannelDirFromServer::Back,
         ChannelDirFromClient::ForeOrBoth | ChannelDirFromClient::BackOrBoth => ChannelDirFromServer::Both,
     };
-    let (client, wire) = (&session.client, &ops.binding.wire);
+    let (client, wire) = (&session.client, &cx.binding.wire);
     if dir == ChannelDirFromServer::Fore {
         client.callbacks.unbind(&session.id, wire);
     } else {
@@ -250,45 +254,45 @@ pub(super) fn bind_conn_to_session(
 }
 
 /// RFC 8881 §18.33.
-pub(super) fn backchannel_ctl(ops: &mut Ops<'_, '_>, args: &BackchannelCtlArgs<'_>) -> Done {
-    let slot = ops.slot.as_ref().ok_or(Stop::Status(Status::OP_NOT_IN_SESSION))?;
+pub(super) fn backchannel_ctl(cx: &mut CompoundState<'_, '_>, args: &BackchannelCtlArgs<'_>) -> OpResult {
+    let slot = cx.state.slot.as_ref().ok_or(OpError::Status(Status::OP_NOT_IN_SESSION))?;
     let session = slot.session();
-    let credential = Credential::chosen(&args.sec_parms).ok_or(Stop::Status(Status::ENCR_ALG_UNSUPP))?;
+    let credential = Credential::choose(&args.sec_parms).ok_or(OpError::Status(Status::ENCR_ALG_UNSUPP))?;
     session.client.callbacks.set_caller(&session.id, args.cb_program, credential);
     Ok(())
 }
 
 /// RFC 8881 §18.37.
-pub(super) fn destroy_session(ops: &mut Ops<'_, '_>, args: &DestroySessionArgs) -> Done {
-    let session = session(ops, &args.sessionid)?;
-    check_user(ops, &session)?;
-    ops.binding.unbind(&args.sessionid);
-    Ok(ops.call.service.v4.remove_session(&args.sessionid)?)
+pub(super) fn destroy_session(cx: &mut CompoundState<'_, '_>, args: &DestroySessionArgs) -> OpResult {
+    let session = session(cx, &args.sessionid)?;
+    check_user(cx, &session)?;
+    cx.binding.unbind(&args.sessionid);
+    Ok(cx.call.service.v4.remove_session(&args.sessionid)?)
 }
 
 /// [`Status::WRONG_CRED`] unless the user is asking who has introduced the client: others of its host have no say in its sessions.
-fn check_user(ops: &Ops<'_, '_>, session: &Session) -> Result<(), Status> {
-    let is_user = principal(ops).user() == session.client.principal.user();
+fn check_user(cx: &CompoundState<'_, '_>, session: &Session) -> Result<(), Status> {
+    let is_user = principal(cx).user() == session.client.principal.user();
     if is_user { Ok(()) } else { Err(Status::WRONG_CRED) }
 }
 
 /// RFC 8881 §18.50.
-pub(super) fn destroy_clientid(ops: &mut Ops<'_, '_>, args: &DestroyClientidArgs) -> Done {
-    Ok(ops.call.service.v4.remove_client(args.clientid, &principal(ops))?)
+pub(super) fn destroy_clientid(cx: &mut CompoundState<'_, '_>, args: &DestroyClientidArgs) -> OpResult {
+    Ok(cx.call.service.v4.remove_client(args.clientid, &principal(cx))?)
 }
 
 /// RFC 8881 §18.51.
-pub(super) fn reclaim_complete(ops: &mut Ops<'_, '_>, args: &ReclaimCompleteArgs) -> Done {
+pub(super) fn reclaim_complete(cx: &mut CompoundState<'_, '_>, args: &ReclaimCompleteArgs) -> OpResult {
     if args.one_fs {
         // Of one file system that moved here; none does.
-        ops.place()?;
+        cx.current_filehandle()?;
         return Ok(());
     }
-    let client = Arc::clone(&ops.client()?);
-    if ops.call.service.v4.complete_reclaim(&client) {
+    let client = Arc::clone(&cx.client()?);
+    if cx.call.service.v4.complete_reclaim(&client) {
         Ok(())
     } else {
-        Err(Stop::Status(Status::COMPLETE_ALREADY))
+        Err(OpError::Status(Status::COMPLETE_ALREADY))
     }
 }
 

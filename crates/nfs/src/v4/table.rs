@@ -5,7 +5,7 @@ use nfs_wire::v4::{Op, Status};
 
 /// What is known of an operation before it is looked at.
 #[derive(Clone, Copy)]
-struct Known {
+struct OperationInfo {
     /// The minor versions that have it, a bit each.
     minors: u8,
     needs: Needs,
@@ -49,7 +49,7 @@ impl Traits {
         Self(self.0 | other.0)
     }
 
-    const fn known(op: Op, is_inline: bool) -> Self {
+    const fn info(op: Op, is_inline: bool) -> Self {
         let only_looks = is_inline
             || matches!(
                 op,
@@ -96,7 +96,7 @@ const ALL: u8 = V40 | V41 | V42;
 const SESSIONS: u8 = V41 | V42;
 
 /// What is known of each operation by number, so that asking is one look.
-static KNOWN: [Known; NUMBERS] = {
+static OPERATIONS: [OperationInfo; NUMBERS] = {
     let mut all = [UNKNOWN; NUMBERS];
     let mut number = 0;
     while number < NUMBERS {
@@ -111,15 +111,15 @@ static KNOWN: [Known; NUMBERS] = {
 const NUMBERS: usize = V42_LAST as usize + 1;
 
 /// An operation that no minor version has.
-const UNKNOWN: Known = Known { minors: 0, needs: Needs::Session, traits: Traits::NONE };
+const UNKNOWN: OperationInfo = OperationInfo { minors: 0, needs: Needs::Session, traits: Traits::NONE };
 
 /// What is known of an operation.
 #[inline]
-fn known(op: Op) -> &'static Known {
-    KNOWN.get(op.0 as usize).unwrap_or(&UNKNOWN)
+fn known(op: Op) -> &'static OperationInfo {
+    OPERATIONS.get(op.0 as usize).unwrap_or(&UNKNOWN)
 }
 
-const fn find(op: Op) -> Known {
+const fn find(op: Op) -> OperationInfo {
     let (minors, needs, is_inline) = match op {
         Op::SEQUENCE => (SESSIONS, Needs::First, true),
         Op::BIND_CONN_TO_SESSION
@@ -142,7 +142,7 @@ const fn find(op: Op) -> Known {
             _ => return UNKNOWN,
         },
     };
-    Known { minors, needs, traits: Traits::known(op, is_inline) }
+    OperationInfo { minors, needs, traits: Traits::info(op, is_inline) }
 }
 
 /// Operations are numbered by the minor version that brought them.
@@ -164,7 +164,7 @@ pub(super) fn status_in(minor: u32, status: Status) -> Status {
 
 /// A compound as far as it decides which operations may be done.
 #[derive(Clone, Copy)]
-pub(super) struct Compound {
+pub(super) struct CompoundFacts {
     pub(super) minor: u32,
     /// Operations in all.
     pub(super) operations: u32,
@@ -175,8 +175,8 @@ pub(super) struct Compound {
 /// What is so of an operation that may be done now, after `done` others of its compound. If it may not be: what its number
 /// stands for in this compound, and why.
 #[inline]
-pub(super) fn check(compound: Compound, number: Op, done: u32) -> Result<Traits, (Op, Status)> {
-    let Compound { minor, operations, has_session } = compound;
+pub(super) fn check(compound: CompoundFacts, number: Op, done: u32) -> Result<Traits, (Op, Status)> {
+    let CompoundFacts { minor, operations, has_session } = compound;
     let known = known(number);
     if known.minors & 1 << minor == 0 {
         return Err((Op::ILLEGAL, Status::OP_ILLEGAL));

@@ -1,9 +1,9 @@
 //! Extended attributes: GETXATTR, SETXATTR, LISTXATTRS, REMOVEXATTR (RFC 8276 §8.4). Names are bare, as the
 //! model has them.
 
+use super::compound_state::{CompoundState, OpError, OpResult};
 use super::dir::change_info;
-use super::filehandle::Place;
-use super::ops::{Done, Ops, Stop};
+use super::filehandle::Filehandle;
 use nfs_wire::v4::{
     GetxattrArgs, ListxattrsArgs, RemovexattrArgs, SetxattrArgs, SetxattrOption, Status, XattrValue,
 };
@@ -13,50 +13,68 @@ use vfs::{FsError, SetXattr};
 use xdr::{Encode, Writer};
 
 /// RFC 8276 §8.4.1.
-pub(super) fn getxattr(ops: &mut Ops<'_, '_>, args: GetxattrArgs<'_>, w: &mut Writer<'_>) -> Done {
-    ops.may_wait()?;
-    let Place::File(file) = ops.place()? else { return Err(Stop::Status(Status::NOXATTR)) };
+pub(super) fn getxattr(
+    cx: &mut CompoundState<'_, '_>,
+    args: GetxattrArgs<'_>,
+    w: &mut Writer<'_>,
+) -> OpResult {
+    cx.may_wait()?;
+    let Filehandle::File(file) = cx.current_filehandle()? else {
+        return Err(OpError::Status(Status::NOXATTR));
+    };
     let value = file.get_xattr(&file.caller, args.name).map_err(refusal)?;
-    ops.count_listed(Transferred::read(value.len()));
+    cx.count_listed(Transferred::read(value.len()));
     XattrValue(&value).encode(w);
     Ok(())
 }
 
 /// RFC 8276 §8.4.2.
-pub(super) fn setxattr(ops: &mut Ops<'_, '_>, args: SetxattrArgs<'_>, w: &mut Writer<'_>) -> Done {
-    ops.may_wait()?;
-    let file = ops.file()?;
+pub(super) fn setxattr(
+    cx: &mut CompoundState<'_, '_>,
+    args: SetxattrArgs<'_>,
+    w: &mut Writer<'_>,
+) -> OpResult {
+    cx.may_wait()?;
+    let file = cx.file()?;
     let how = match args.option {
         SetxattrOption::Either => SetXattr::Either,
         SetxattrOption::Create => SetXattr::Create,
         SetxattrOption::Replace => SetXattr::Replace,
     };
-    let change = file.set_xattr(&file.caller, (args.key, args.value.0), how, ops.call.pending);
+    let change = file.set_xattr(&file.caller, (args.key, args.value.0), how, cx.call.pending);
     let change = change.map_err(refusal)?;
-    ops.count_listed(Transferred::written(args.value.0.len()));
+    cx.count_listed(Transferred::written(args.value.0.len()));
     change_info(&change).encode(w);
     Ok(())
 }
 
 /// RFC 8276 §8.4.4.
-pub(super) fn removexattr(ops: &mut Ops<'_, '_>, args: RemovexattrArgs<'_>, w: &mut Writer<'_>) -> Done {
-    ops.may_wait()?;
-    let file = ops.file()?;
-    let change = file.remove_xattr(&file.caller, args.name, ops.call.pending).map_err(refusal)?;
+pub(super) fn removexattr(
+    cx: &mut CompoundState<'_, '_>,
+    args: RemovexattrArgs<'_>,
+    w: &mut Writer<'_>,
+) -> OpResult {
+    cx.may_wait()?;
+    let file = cx.file()?;
+    let change = file.remove_xattr(&file.caller, args.name, cx.call.pending).map_err(refusal)?;
     change_info(&change).encode(w);
     Ok(())
 }
 
 /// RFC 8276 §8.4.3. The directories above the exports have none.
-pub(super) fn listxattrs(ops: &mut Ops<'_, '_>, args: ListxattrsArgs, w: &mut Writer<'_>) -> Done {
-    ops.may_wait()?;
+pub(super) fn listxattrs(
+    cx: &mut CompoundState<'_, '_>,
+    args: ListxattrsArgs,
+    w: &mut Writer<'_>,
+) -> OpResult {
+    cx.may_wait()?;
     let start = w.len();
     let mut page = Page { limit: start + args.maxcount as usize, cookie: args.cookie, names: 0, w };
     page.w.u64(args.cookie);
     page.w.u32(0);
-    let at_end = match ops.place()? {
-        Place::Pseudo(_) => true,
-        Place::File(file) => file
+    let at_end = match cx.current_filehandle()? {
+        Filehandle::Pseudo(_) => true,
+        Filehandle::File(file) => file
             .list_xattrs(&file.caller, args.cookie, &mut |name, cookie| page.add(name.bytes(), cookie))
             .map_err(refusal)?,
     };
@@ -71,7 +89,7 @@ pub(super) fn listxattrs(ops: &mut Ops<'_, '_>, args: ListxattrsArgs, w: &mut Wr
     w.patch_u32(start + 4, low);
     w.patch_u32(start + 8, names);
     w.bool(at_end);
-    ops.count_listed(Transferred::read(w.len() - start));
+    cx.count_listed(Transferred::read(w.len() - start));
     Ok(())
 }
 
@@ -102,10 +120,10 @@ impl Page<'_, '_> {
 }
 
 /// What these operations are refused with (RFC 8276 §8.4): a missing attribute is no missing file.
-fn refusal(error: FsError) -> Stop {
+fn refusal(error: FsError) -> OpError {
     match error {
-        FsError::NotFound => Stop::Status(Status::NOXATTR),
-        FsError::FileTooBig => Stop::Status(Status::XATTR2BIG),
+        FsError::NotFound => OpError::Status(Status::NOXATTR),
+        FsError::FileTooBig => OpError::Status(Status::XATTR2BIG),
         error => error.into(),
     }
 }

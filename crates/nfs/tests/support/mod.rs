@@ -7,7 +7,7 @@ pub mod object;
 
 pub use object::Object;
 
-use nfs::call::{Again, Call};
+use nfs::call::Call;
 use nfs::handle::HandleSigner;
 use nfs::handle::cache::HandleCache;
 use nfs::programs::Programs;
@@ -94,7 +94,7 @@ pub fn service(namespace: Arc<Namespace>) -> Service {
         namespace: Arc::new(namespace.into()),
         signer: HandleSigner::new([7; 16]),
         replay: Some(Default::default()),
-        v4: nfs::state::nfs4::State::new(1, b"tests", 30),
+        v4: nfs::state::nfs4::ServiceState::new(1, b"tests", 30),
         mounts: Default::default(),
         rates: CallRates::unbounded(),
         locks: Default::default(),
@@ -237,13 +237,13 @@ impl World {
                 cache: self.cache.as_mut(),
                 pending: &mut self.pending,
                 stats: Default::default(),
-                charge: &mut None,
+                permit: &mut None,
             };
             if let Err(again) = routed.perform(routed.args(record), &mut call, &mut out) {
                 assert!(out.is_empty(), "a call that waits has written something");
                 match again {
-                    Again::WouldWait => return None,
-                    Again::Held => routed.fail(routed.args(record), FsError::Wait(Wait::Recall), &mut out),
+                    Wait::Storage | Wait::Tokens | Wait::Event => return None,
+                    Wait::Recall => routed.fail(routed.args(record), FsError::Wait(Wait::Recall), &mut out),
                 }
             }
         }

@@ -24,7 +24,7 @@ impl Running {
             namespace: Arc::new(Arc::new(Namespace::new(exports)).into()),
             signer: HandleSigner::new([7; 16]),
             replay: Some(Default::default()),
-            v4: nfs::state::nfs4::State::new(1, b"tests", lease_s),
+            v4: nfs::state::nfs4::ServiceState::new(1, b"tests", lease_s),
             mounts: Default::default(),
             rates: CallRates::unbounded(),
             locks: Default::default(),

@@ -11,25 +11,25 @@ const STAMP_BYTES: usize = 4;
 
 /// One thread's memory of callers.
 pub struct CredentialCache {
-    credentials: Table<Claim>,
-    callers: Table<View>,
+    credentials: Table<CachedCredential>,
+    callers: Table<CachedCaller>,
 }
 
 /// A credential and what of the body of AUTH_SYS it was read from.
-struct Claim {
+struct CachedCredential {
     body: Box<[u8]>,
     credential: Arc<Credential>,
 }
 
 /// What a rule of an export makes of a credential. The export is held so that nothing else can lie where its rules do.
-struct View {
+struct CachedCaller {
     credential: Arc<Credential>,
     export: Arc<Export>,
     rule: *const ExportRule,
     caller: Caller,
 }
 
-impl View {
+impl CachedCaller {
     fn is(&self, credential: &Arc<Credential>, rule: &ExportRule) -> bool {
         std::ptr::eq(self.rule, rule) && Arc::ptr_eq(&self.credential, credential)
     }
@@ -46,11 +46,11 @@ impl CredentialCache {
     pub fn credential(&mut self, body: &[u8]) -> Result<Arc<Credential>, Malformed> {
         let claimed = body.get(STAMP_BYTES..).unwrap_or_default();
         let hash = body_hash(claimed);
-        if let Some(known) = self.credentials.find(hash, |claim| *claim.body == *claimed) {
-            return Ok(Arc::clone(&known.credential));
+        if let Some(cached) = self.credentials.find(hash, |claim| *claim.body == *claimed) {
+            return Ok(Arc::clone(&cached.credential));
         }
         let credential = decode(body)?;
-        let claim = Claim { body: claimed.into(), credential: Arc::clone(&credential) };
+        let claim = CachedCredential { body: claimed.into(), credential: Arc::clone(&credential) };
         self.credentials.insert(hash, claim);
         Ok(credential)
     }
@@ -65,12 +65,12 @@ impl CredentialCache {
     ) -> Caller {
         let place = Arc::as_ptr(credential).addr() ^ std::ptr::from_ref(rule).addr();
         let hash = spread(place as u64);
-        if let Some(known) = self.callers.find(hash, |view| view.is(credential, rule)) {
-            return known.caller.clone();
+        if let Some(cached) = self.callers.find(hash, |view| view.is(credential, rule)) {
+            return cached.caller.clone();
         }
         let caller = rule.caller(credential);
         let (credential, export) = (Arc::clone(credential), Arc::clone(export));
-        self.callers.insert(hash, View { credential, export, rule, caller: caller.clone() });
+        self.callers.insert(hash, CachedCaller { credential, export, rule, caller: caller.clone() });
         caller
     }
 

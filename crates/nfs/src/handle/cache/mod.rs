@@ -10,7 +10,7 @@ mod credentials;
 pub use credentials::{CredentialCache, decode as decode_credential};
 
 use super::{Handle, HandleSigner};
-use crate::call_stats::ThreadCounts;
+use crate::call_stats::ThreadCounters;
 use std::hash::{BuildHasher, RandomState};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ pub struct HandleCache {
     /// Who has called.
     pub credentials: CredentialCache,
     /// What they have asked for, where that is counted.
-    pub counts: Option<Box<ThreadCounts>>,
+    pub counts: Option<Box<ThreadCounters>>,
     hasher: RandomState,
     secret: u64,
     hits: u64,

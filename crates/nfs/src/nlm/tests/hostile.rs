@@ -139,10 +139,10 @@ fn a_host_is_asked_whether_it_is_there_and_ends_when_it_is_not() {
         assert_eq!(office.at(peer).lock(bytes(number, 1)), Status::GRANTED);
     }
     let at = |seconds| Instant::now() + Duration::from_secs(seconds);
-    office.locks().0.tend_silent(at(LOCK_HOST_SILENT_S - 1), HashSet::new);
+    office.locks().0.check_silent(at(LOCK_HOST_SILENT_S - 1), HashSet::new);
     assert!(there.called.try_recv().is_err(), "not yet");
     let connected = || HashSet::from([std::net::IpAddr::from([127, 0, 0, 4])]);
-    office.locks().0.tend_silent(at(LOCK_HOST_SILENT_S), connected);
+    office.locks().0.check_silent(at(LOCK_HOST_SILENT_S), connected);
     for host in [&there, &gone] {
         let (program, version, procedure, args) = host.called.recv_timeout(LONG).unwrap();
         assert_eq!((program, version, procedure, args), (PROGRAM, VERSION_4, Procedure::NULL.0, Vec::new()));
@@ -153,12 +153,12 @@ fn a_host_is_asked_whether_it_is_there_and_ends_when_it_is_not() {
     };
     wait_until(|| is_silent(&office, 3) == Some(true));
     assert_eq!([2, 4].map(|last| is_silent(&office, last)), [Some(false); 2], "those are there");
-    office.locks().0.tend_silent(at(LOCK_HOST_GONE_S - 60), connected);
+    office.locks().0.check_silent(at(LOCK_HOST_GONE_S - 60), connected);
     assert!(office.at(FIRST).test(bytes(2, 1)).is_some(), "it may come back");
-    office.locks().0.tend_silent(at(LOCK_HOST_COURTESY_S - 60), connected);
+    office.locks().0.check_silent(at(LOCK_HOST_COURTESY_S - 60), connected);
     assert_eq!(office.at(FIRST).test(bytes(2, 1)), None, "what it has yields to who wants it");
     assert_eq!(is_silent(&office, 3), Some(true), "by courtesy");
-    office.locks().0.tend_silent(at(LOCK_HOST_COURTESY_S + 60), connected);
+    office.locks().0.check_silent(at(LOCK_HOST_COURTESY_S + 60), connected);
     assert_eq!(is_silent(&office, 3), None, "what it had has ended");
     assert!(office.at(FIRST).test(bytes(4, 1)).is_some());
 }

@@ -76,7 +76,7 @@ fn lock_that_is_waited_for_in_vain_leaves_nothing() {
     let later = (crate::limits::LOCK_WAIT_S + 1) * 1_000_000_000;
     office.clock.store(later, Ordering::SeqCst);
     office.volume.expire_claims(Nanos(later)).unwrap();
-    office.locks().0.look();
+    office.locks().0.process_events();
     assert_eq!(office.at(ANN).unlock(WHOLE), Status::GRANTED);
     office.assert_known_only();
 }

@@ -24,7 +24,7 @@ pub(crate) struct LargeWrite {
     count: u32,
     stable: StableHow,
     /// What all of it needs, once it is taken; `None` before the first part and after the last.
-    room: Option<WriteReservation>,
+    reservation: Option<WriteReservation>,
     /// Why it is refused.
     failure: Option<FsError>,
     /// The write verifier from before the first part: if a flush fails meanwhile, the client must see that its data may
@@ -60,7 +60,7 @@ impl LargeWrite {
             offset,
             count,
             stable,
-            room: None,
+            reservation: None,
             failure: mismatch.or(refusal),
             verifier: None,
         };
@@ -92,8 +92,8 @@ impl LargeWrite {
         self.verifier.get_or_insert_with(|| file.volume().write_verifier());
         let opened = file.authorize_write(&file.caller)?;
         let offset = self.offset.checked_add(at as u64).ok_or(FsError::FileTooBig)?;
-        if self.room.is_none() {
-            self.room = Some(opened.reserve(self.offset, self.count as usize)?);
+        if self.reservation.is_none() {
+            self.reservation = Some(opened.reserve(self.offset, self.count as usize)?);
         }
         match data {
             PartData::Bytes(bytes) => {
@@ -110,7 +110,7 @@ impl LargeWrite {
     /// The reply, once all parts are written: the flushes that it waits for are in `call.pending`.
     pub(crate) fn finish(mut self, call: &mut Call<'_>, out: &mut Outbox) {
         // Before the reply: what the client then looks at shows it.
-        self.room = None;
+        self.reservation = None;
         let start = out.begin_success(self.call.xid);
         let finished = self.failure.map_or_else(|| self.try_finish(call), Err);
         let answered = match finished {

@@ -9,13 +9,13 @@ use crate::limits::TRANSFER_BYTES_MAX;
 use crate::server::dispatch::RpcCall;
 use crate::state::nfs4::binding::Binding;
 use crate::status::nfs4;
-use crate::v4::compound::{self, Suspended};
-use crate::v4::file::stability;
+use crate::v4::compound::{self, CompoundArgs, Suspended};
+use crate::v4::file::{open_for_io, stability};
 use nfs_wire::v4::{Argument, CompoundHead, Op, Status, WriteHead, WriteOk};
 use std::sync::Arc;
 use transport::{Body, PartData};
 use vfs::qos::Transferred;
-use vfs::{FsError, FsResult, OpenFile, Stability, WriteReservation};
+use vfs::{Access, FsError, FsResult, OpenFile, Stability, WriteReservation};
 use xdr::{Decode, Malformed, Reader};
 
 /// A compound whose WRITE is on its way.
@@ -24,19 +24,19 @@ pub(crate) struct LargeWrite {
     /// The arguments up to the WRITE.
     args: Vec<u8>,
     /// How many operations there are from it on.
-    left: u32,
+    operations_left: u32,
     write: WriteHead,
     refusal: Option<FsError>,
     /// The compound at the WRITE, once what comes before was run.
     at: Option<Box<Suspended>>,
     /// What the data go to, and the room that was taken for them.
     opened: Option<Arc<OpenFile<'static>>>,
-    room: Option<WriteReservation>,
+    reservation: Option<WriteReservation>,
     /// Why the WRITE is refused.
     failure: Option<Status>,
     verifier: u64,
     /// Bytes of data that what came before has read or written, for statistics and for limits.
-    taken: (u32, Transferred),
+    stats_before_write: (u32, Transferred),
 }
 
 impl LargeWrite {
@@ -48,17 +48,28 @@ impl LargeWrite {
         head: &[u8],
         record_bytes: usize,
         refusal: Option<FsError>,
-    ) -> Result<(Self, Body), KeptCompound> {
+    ) -> Result<(Self, Body), BufferedCompound> {
         match Self::find_write(&call, head, record_bytes) {
-            Ok((end, left, write, body)) => {
+            Ok((end, operations_left, write, body)) => {
                 let args = call.args(head)[..end].to_vec();
-                let (at, opened, room, failure) = (None, None, None, None);
-                let (verifier, taken) = (0, (0, Transferred::default()));
-                let large =
-                    Self { call, args, left, write, refusal, at, opened, room, failure, verifier, taken };
+                let (at, opened, reservation, failure) = (None, None, None, None);
+                let (verifier, stats_before_write) = (0, (0, Transferred::default()));
+                let large = Self {
+                    call,
+                    args,
+                    operations_left: operations_left,
+                    write,
+                    refusal,
+                    at,
+                    opened,
+                    reservation: reservation,
+                    failure,
+                    verifier,
+                    stats_before_write: stats_before_write,
+                };
                 Ok((large, body))
             }
-            Err(_) => Err(KeptCompound { call, refusal }),
+            Err(_) => Err(BufferedCompound { call, refusal }),
         }
     }
 
@@ -124,8 +135,14 @@ impl LargeWrite {
         if self.at.is_some() {
             return;
         }
-        let covered = self.call.covered;
-        let ran = compound::run_before(call, binding, (&self.args, covered), self.left, &self.write);
+        let paid = self.call.covered;
+        let ran = compound::run_before(
+            call,
+            binding,
+            CompoundArgs { bytes: &self.args, paid },
+            self.operations_left,
+            &self.write,
+        );
         // Its head was read before.
         let Ok((at, opened)) = ran else { return };
         match opened {
@@ -133,23 +150,16 @@ impl LargeWrite {
             Err(status) => self.failure = Some(status),
         }
         self.at = Some(Box::new(at));
-        self.taken = (call.stats.bytes, call.stats.transferred);
+        self.stats_before_write = (call.stats.bytes, call.stats.transferred);
     }
 
     fn try_write(&mut self, call: &mut Call<'_>, at: usize, data: PartData<'_>) -> FsResult<()> {
         let handle = self.at.as_ref().and_then(|at| at.current()).ok_or(FsError::BadHandle)?;
         let file = call.file(handle)?;
-        let authorized;
-        let opened = match &self.opened {
-            Some(opened) => &**opened,
-            None => {
-                authorized = file.authorize_write(&file.caller)?;
-                &authorized
-            }
-        };
-        if self.room.is_none() {
+        let opened = open_for_io(&file, self.opened.as_deref(), Access::WRITE, call.blocking)?;
+        if self.reservation.is_none() {
             self.verifier = file.volume().write_verifier();
-            self.room = Some(opened.reserve(self.write.offset, self.write.data_length as usize)?);
+            self.reservation = Some(opened.reserve(self.write.offset, self.write.data_length as usize)?);
         }
         let offset = self.write.offset.checked_add(at as u64).ok_or(FsError::FileTooBig)?;
         match data {
@@ -174,30 +184,25 @@ impl LargeWrite {
         if self.refusal.is_none() {
             self.run_before(call, binding);
         }
-        (call.stats.bytes, call.stats.transferred) = self.taken;
+        (call.stats.bytes, call.stats.transferred) = self.stats_before_write;
         // Before the reply: what the client then looks at shows it.
-        self.room = None;
+        self.reservation = None;
         let padding = self.write.data_length.next_multiple_of(4) - self.write.data_length;
         self.args.extend_from_slice(tail.get(padding as usize..).unwrap_or_default());
         let Some(mut at) = self.at.take() else { return (self.args, self.refusal, None) };
         if at.is_running() {
             let flushes = call.pending.added();
-            let written = self.failure.map_or_else(|| self.stabilize(call, &at), Err);
+            let written = self.failure.map_or_else(|| self.schedule_sync(call, &at), Err);
             at.add_write(written, call.pending.added() > flushes);
         }
         (self.args, self.refusal, Some(at))
     }
 
-    fn stabilize(&self, call: &mut Call<'_>, at: &Suspended) -> Result<WriteOk, Status> {
+    fn schedule_sync(&self, call: &mut Call<'_>, at: &Suspended) -> Result<WriteOk, Status> {
         let handle = at.current().ok_or(Status::NOFILEHANDLE)?;
         let file = call.file(handle).map_err(nfs4::status)?;
-        match &self.opened {
-            Some(opened) => opened.schedule_sync(stability(self.write.stable), call.pending),
-            None => {
-                let opened = file.authorize_write(&file.caller).map_err(nfs4::status)?;
-                opened.schedule_sync(stability(self.write.stable), call.pending);
-            }
-        }
+        let opened = open_for_io(&file, self.opened.as_deref(), Access::WRITE, call.blocking);
+        opened.map_err(nfs4::status)?.schedule_sync(stability(self.write.stable), call.pending);
         // Limits have counted them as they came.
         call.stats.bytes = call.stats.bytes.saturating_add(self.write.data_length);
         Ok(WriteOk {
@@ -209,7 +214,7 @@ impl LargeWrite {
 }
 
 /// A long compound that is kept until all of it is there, and then done as a short one is.
-pub(crate) struct KeptCompound {
+pub(crate) struct BufferedCompound {
     pub(crate) call: RpcCall,
     pub(crate) refusal: Option<FsError>,
 }

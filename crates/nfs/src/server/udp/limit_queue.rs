@@ -11,74 +11,78 @@ use vfs::qos::{Admission, Permit, QueueResult, Waiter};
 use vfs::sync::Mutex;
 
 /// Puts datagrams in line. Those that find no room are dropped: their senders repeat them.
-pub(super) struct Line {
-    paid: Sender<Paid>,
+pub(super) struct LimitQueue {
+    admitted: Sender<AdmittedDatagram>,
     bounds: Arc<Bounds>,
     networks: Networks,
-    waiting: Arc<Mutex<Calls>>,
+    waiting: Arc<Mutex<WaitingCalls>>,
 }
 
 /// Calls by sender and number: one that is repeated while it waits has one place, and pays once.
-type Calls = HashSet<(SocketAddr, u32)>;
+type WaitingCalls = HashSet<(SocketAddr, u32)>;
 
 /// A datagram that has paid.
-pub(super) struct Paid {
+pub(super) struct AdmittedDatagram {
     pub(super) datagram: Datagram,
-    _charge: Permit,
-    _place: Place,
+    _permit: Permit,
+    _entry: QueueEntry,
 }
 
 /// A place in line, until this is dropped.
-struct Place {
+struct QueueEntry {
     call: (SocketAddr, u32),
-    waiting: Arc<Mutex<Calls>>,
+    waiting: Arc<Mutex<WaitingCalls>>,
     _slot: Slot,
 }
 
 /// A waiter at a limit, for a datagram.
-struct Queued {
-    toll: Admission,
-    held: Arc<Mutex<Option<(Datagram, Place)>>>,
-    paid: Sender<Paid>,
+struct QueuedDatagram {
+    admission: Admission,
+    entry: Arc<Mutex<Option<(Datagram, QueueEntry)>>>,
+    admitted: Sender<AdmittedDatagram>,
 }
 
-impl Line {
+impl LimitQueue {
     /// An empty one, and its end.
-    pub(super) fn new(networks: Networks) -> (Self, Receiver<Paid>) {
-        let (paid, receiver) = channel();
+    pub(super) fn new(networks: Networks) -> (Self, Receiver<AdmittedDatagram>) {
+        let (admitted, receiver) = channel();
         let bounds = Bounds::new(WAITING_DATAGRAMS_MAX, 0);
-        (Self { paid, bounds, networks, waiting: Arc::default() }, receiver)
+        (Self { admitted, bounds, networks, waiting: Arc::default() }, receiver)
     }
 
     /// Puts a datagram in line.
-    pub(super) fn wait(&self, datagram: Datagram, toll: Admission) {
-        let Some(place) = self.place(&datagram) else { return };
-        let held = Arc::new(Mutex::new(Some((datagram, place))));
-        let queued = || Queued { toll: toll.clone(), held: Arc::clone(&held), paid: self.paid.clone() };
-        if toll.wait(Box::new(queued())) == QueueResult::Passed {
+    pub(super) fn wait(&self, datagram: Datagram, admission: Admission) {
+        let Some(entry) = self.enter(&datagram) else { return };
+        let held = Arc::new(Mutex::new(Some((datagram, entry))));
+        let queued = || QueuedDatagram {
+            admission: admission.clone(),
+            entry: Arc::clone(&held),
+            admitted: self.admitted.clone(),
+        };
+        if admission.wait(Box::new(queued())) == QueueResult::Passed {
             Box::new(queued()).pass();
         }
     }
 
-    fn place(&self, datagram: &Datagram) -> Option<Place> {
+    fn enter(&self, datagram: &Datagram) -> Option<QueueEntry> {
         let call = (datagram.peer, datagram.call.xid);
         let slot = self.bounds.take(&Party::of(self.networks.of(datagram.peer.ip())), 1).ok()?;
         let is_first = self.waiting.lock().insert(call);
-        is_first.then(|| Place { call, waiting: Arc::clone(&self.waiting), _slot: slot })
+        is_first.then(|| QueueEntry { call, waiting: Arc::clone(&self.waiting), _slot: slot })
     }
 }
 
-impl Waiter for Queued {
+impl Waiter for QueuedDatagram {
     fn pass(self: Box<Self>) {
-        let charge = self.toll.into_permit();
-        if let Some((datagram, place)) = self.held.lock().take() {
+        let permit = self.admission.into_permit();
+        if let Some((datagram, entry)) = self.entry.lock().take() {
             // Nobody answers any more if this fails.
-            let _ = self.paid.send(Paid { datagram, _charge: charge, _place: place });
+            let _ = self.admitted.send(AdmittedDatagram { datagram, _permit: permit, _entry: entry });
         }
     }
 }
 
-impl Drop for Place {
+impl Drop for QueueEntry {
     fn drop(&mut self) {
         self.waiting.lock().remove(&self.call);
     }

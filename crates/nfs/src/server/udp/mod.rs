@@ -7,14 +7,14 @@
 
 mod limit_queue;
 
-use super::cost::toll;
+use super::cost::admission;
 use super::dispatch::{RpcCall, route};
 use crate::call::Call;
 use crate::limits::DATAGRAM_BYTES_MAX;
 use crate::programs::Programs;
 use crate::records::reply::Records;
 use crate::service::Service;
-use limit_queue::{Line, Paid};
+use limit_queue::{AdmittedDatagram, LimitQueue};
 use nfs_wire::rpc::{Accepted, CallHeader};
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -31,12 +31,12 @@ use xdr::{Decode, Reader};
 /// Two threads that answer the datagrams of one socket, until this is dropped: one those that need not wait, one those that have
 /// waited for a limit.
 pub struct Responder {
-    desk: Arc<Desk>,
+    state: Arc<ResponderState>,
     threads: Vec<JoinHandle<()>>,
 }
 
 /// The threads' own.
-struct Desk {
+struct ResponderState {
     service: Arc<Service>,
     socket: UdpSocket,
     programs: Programs,
@@ -52,18 +52,18 @@ struct Datagram {
 }
 
 /// Time after which the threads look again whether they shall stop.
-const LOOK: Duration = Duration::from_millis(200);
+const STOP_POLL: Duration = Duration::from_millis(200);
 
 impl Responder {
     /// Answers the calls to these programs that come to `socket`.
     pub fn start(service: Arc<Service>, socket: UdpSocket, programs: Programs) -> io::Result<Self> {
-        socket.set_read_timeout(Some(LOOK))?;
-        let (line, paid) = Line::new(service.networks);
-        let desk = Arc::new(Desk { service, socket, programs, stopping: AtomicBool::new(false) });
-        let mut responder = Self { desk: Arc::clone(&desk), threads: Vec::new() };
-        let receiving = Arc::clone(&desk);
-        responder.spawn("datagrams", move || receiving.receive(&line))?;
-        responder.spawn("paid datagrams", move || desk.answer_paid(&paid))?;
+        socket.set_read_timeout(Some(STOP_POLL))?;
+        let (queue, admitted) = LimitQueue::new(service.networks);
+        let state = Arc::new(ResponderState { service, socket, programs, stopping: AtomicBool::new(false) });
+        let mut responder = Self { state: Arc::clone(&state), threads: Vec::new() };
+        let receiving = Arc::clone(&state);
+        responder.spawn("datagrams", move || receiving.receive(&queue))?;
+        responder.spawn("paid datagrams", move || state.answer_admitted(&admitted))?;
         Ok(responder)
     }
 
@@ -75,7 +75,7 @@ impl Responder {
 
 impl Drop for Responder {
     fn drop(&mut self) {
-        self.desk.stopping.store(true, Ordering::SeqCst);
+        self.state.stopping.store(true, Ordering::SeqCst);
         for thread in self.threads.drain(..) {
             // It panicked if this fails, and has said so.
             let _ = thread.join();
@@ -83,28 +83,28 @@ impl Drop for Responder {
     }
 }
 
-impl Desk {
+impl ResponderState {
     fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::SeqCst)
     }
 
     /// Answers what may be done at once, and puts the rest in line.
-    fn receive(&self, line: &Line) {
+    fn receive(&self, queue: &LimitQueue) {
         while !self.is_stopping() {
             // A datagram that makes us panic gets no answer; the next one does.
-            if let Ok(Err(error)) = panics::catch(|| self.serve_one(line)) {
+            if let Ok(Err(error)) = panics::catch(|| self.serve_one(queue)) {
                 tracing::warn!(%error, programs = ?self.programs, "a datagram cannot be received or sent");
-                std::thread::sleep(LOOK);
+                std::thread::sleep(STOP_POLL);
             }
         }
     }
 
     /// Answers what comes out of the line.
-    fn answer_paid(&self, paid: &Receiver<Paid>) {
+    fn answer_admitted(&self, admitted: &Receiver<AdmittedDatagram>) {
         while !self.is_stopping() {
-            match paid.recv_timeout(LOOK) {
+            match admitted.recv_timeout(STOP_POLL) {
                 // One that panics gets no answer, and has paid.
-                Ok(paid) => drop(panics::catch(|| self.reply(&paid.datagram))),
+                Ok(admitted) => drop(panics::catch(|| self.reply(&admitted.datagram))),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
@@ -112,7 +112,7 @@ impl Desk {
     }
 
     /// Waits a little for a datagram, and answers it or puts it in line.
-    fn serve_one(&self, line: &Line) -> io::Result<()> {
+    fn serve_one(&self, queue: &LimitQueue) -> io::Result<()> {
         let mut datagram = [0; DATAGRAM_BYTES_MAX];
         let (length, peer) = match self.socket.recv_from(&mut datagram) {
             Ok(received) => received,
@@ -132,11 +132,11 @@ impl Desk {
         };
         let local = local_address(self.socket.local_addr()?.ip(), peer);
         let bytes = datagram[..length].to_vec();
-        match routed(self.programs, (peer, local), bytes) {
-            Ok(mut datagram) => match datagram.toll(&self.service).map(Admission::try_acquire) {
+        match route_datagram(self.programs, (peer, local), bytes) {
+            Ok(mut datagram) => match datagram.admission(&self.service).map(Admission::try_acquire) {
                 None => self.reply(&datagram),
-                Some(Ok(_charge)) => self.reply(&datagram),
-                Some(Err(toll)) => line.wait(datagram, toll),
+                Some(Ok(_permit)) => self.reply(&datagram),
+                Some(Err(admission)) => queue.wait(datagram, admission),
             },
             Err(Some(refusal)) => self.send(&refusal, peer),
             Err(None) => {}
@@ -178,7 +178,7 @@ fn local_address(listening: IpAddr, peer: SocketAddr) -> IpAddr {
 }
 
 /// The call in a datagram, or the refusal of it, if it gets any.
-fn routed(
+fn route_datagram(
     programs: Programs,
     (peer, local): (SocketAddr, IpAddr),
     bytes: Vec<u8>,
@@ -200,12 +200,12 @@ impl Datagram {
     }
 
     /// The toll of the call, if it has one to pay.
-    fn toll(&mut self, service: &Service) -> Option<Admission> {
+    fn admission(&mut self, service: &Service) -> Option<Admission> {
         let (payer, protocol) = (self.payer(service), self.call.protocol());
         let client = self.peer.ip();
         let origin = Origin { client, endpoint: None, protocol, protection: Protection::Plain };
         let args = self.call.args(&self.bytes);
-        toll(&mut self.call, args, service, &service.namespace.load(), (origin, payer))
+        admission(&mut self.call, args, service, &service.namespace.load(), (origin, payer))
     }
 
     /// Does the call. The reply, if it gets any.
@@ -228,7 +228,7 @@ impl Datagram {
             cache: None,
             pending: &mut PendingSync::default(),
             stats: CallStats::default(),
-            charge: &mut None,
+            permit: &mut None,
         };
         if self.call.perform(self.call.args(&self.bytes), &mut call, &mut out).is_err() {
             self.call.fail(self.call.args(&self.bytes), FsError::Wait(Wait::Recall), &mut out);
@@ -264,7 +264,7 @@ mod tests {
     fn ask(peer: &str, datagram: &[u8]) -> Option<Vec<u8>> {
         let desk = desk("0.0.0.0");
         let ends = (peer.parse().unwrap(), "10.1.0.1".parse().unwrap());
-        match routed(PORTMAP, ends, datagram.to_vec()) {
+        match route_datagram(PORTMAP, ends, datagram.to_vec()) {
             Ok(datagram) => datagram.answer(&desk.service),
             Err(refusal) => refusal,
         }

@@ -1,6 +1,6 @@
 //! Calls to one client: those that wait, over the back channels of its sessions.
 
-use super::channel::{Agreement, Answered, Callback, Channel, Credential, Outgoing};
+use super::channel::{Agreement, Callback, CallbackOutcome, Channel, Credential, Outgoing};
 use super::wire::Wire;
 use nfs_wire::v4::{SequenceStatus, SessionId, Stateid};
 use std::collections::VecDeque;
@@ -19,9 +19,9 @@ pub(crate) struct Callbacks {
 #[derive(Default)]
 struct CallbacksState {
     channels: Vec<Channel>,
-    waiting: VecDeque<Callback>,
+    queued: VecDeque<Callback>,
     /// What the client wants to be asked again.
-    later: Vec<Callback>,
+    retries: Vec<Callback>,
 }
 
 /// Calls that one client has not been sent yet, at most.
@@ -43,7 +43,7 @@ impl Callbacks {
             ended
                 .into_iter()
                 .flat_map(Channel::into_callbacks)
-                .for_each(|back| state.waiting.push_front(back));
+                .for_each(|back| state.queued.push_front(back));
         });
     }
 
@@ -81,20 +81,22 @@ impl Callbacks {
     /// Calls the client, now or when it can be.
     pub(crate) fn call(self: &Arc<Self>, callback: Callback) {
         self.change(|state, _| {
-            if state.waiting.len() < CALLBACKS_MAX {
-                state.waiting.push_back(callback);
+            if state.queued.len() < CALLBACKS_MAX {
+                state.queued.push_back(callback);
             }
         });
     }
 
     /// A client has answered. `None` as results: it has refused the call as a whole.
-    pub(super) fn answered(self: &Arc<Self>, wire: &Wire, xid: u32, results: Option<&[u8]>) {
+    pub(super) fn handle_reply(self: &Arc<Self>, wire: &Wire, xid: u32, results: Option<&[u8]>) {
         self.change(|state, _| {
             let mut channels = state.channels.iter_mut();
             match channels.find_map(|channel| channel.answered(wire, xid, results)) {
-                Some(Answered::Later(callback)) if callback.tries < TRIES_MAX => state.later.push(callback),
-                Some(Answered::Faulty(callback)) => state.waiting.push_front(callback),
-                Some(Answered::Later(_) | Answered::Done) | None => {}
+                Some(CallbackOutcome::Retry(callback)) if callback.tries < TRIES_MAX => {
+                    state.retries.push(callback)
+                }
+                Some(CallbackOutcome::Faulty(callback)) => state.queued.push_front(callback),
+                Some(CallbackOutcome::Retry(_) | CallbackOutcome::Done) | None => {}
             }
         });
     }
@@ -102,14 +104,14 @@ impl Callbacks {
     /// A second has passed: what was not answered is asked again, as long as the client holds it.
     pub(super) fn tick(self: &Arc<Self>, second: u64, is_held: impl Fn(&Stateid) -> bool) {
         self.second.store(second, Ordering::Relaxed);
-        let mut later = std::mem::take(&mut self.lock().later);
+        let mut later = std::mem::take(&mut self.lock().retries);
         later.retain(|callback| callback.recalled.as_ref().is_none_or(&is_held));
         let caller = Arc::downgrade(self);
         self.change(|state, outgoing| {
             for channel in &mut state.channels {
                 channel.resend(&caller, second, outgoing);
             }
-            state.waiting.extend(later);
+            state.queued.extend(later);
         });
     }
 
@@ -142,14 +144,14 @@ impl CallbacksState {
     }
 
     fn send_waiting(&mut self, caller: &Weak<Callbacks>, second: u64, outgoing: &mut Outgoing) {
-        while let Some(callback) = self.waiting.pop_front() {
+        while let Some(callback) = self.queued.pop_front() {
             let channel = self.channels.iter_mut().find(|channel| channel.has_room());
             let sent = match channel {
                 Some(channel) => channel.send(caller, callback, second, outgoing),
                 None => Err(callback),
             };
             if let Err(callback) = sent {
-                return self.waiting.push_front(callback);
+                return self.queued.push_front(callback);
             }
         }
     }

@@ -13,7 +13,7 @@ use std::sync::{Arc, Weak};
 use xdr::{Decode, Encode, Reader};
 
 /// Who has asked a client for attributes.
-pub(super) trait Asker: Send + Sync {
+pub(super) trait GetattrListener: Send + Sync {
     /// The client has answered the question of this number.
     fn answered(&self, number: u64, attributes: &Fattr<'_>);
 }
@@ -27,7 +27,7 @@ pub(crate) struct Callback {
     /// How often the client was asked.
     pub(super) tries: u32,
     /// Who waits for the attributes that a CB_GETATTR asks for, and the number of the question.
-    asked_by: Option<(Arc<dyn Asker>, u64)>,
+    listener: Option<(Arc<dyn GetattrListener>, u64)>,
 }
 
 impl Callback {
@@ -37,22 +37,22 @@ impl Callback {
             Argument::Recall(args) => Some(args.stateid),
             _ => None,
         };
-        Self { operation: argument.to_bytes(), recalled, tries: 0, asked_by: None }
+        Self { operation: argument.to_bytes(), recalled, tries: 0, listener: None }
     }
 
     /// A question of this number for attributes.
-    pub(super) fn asking(argument: &Argument<'_>, asker: Arc<dyn Asker>, number: u64) -> Self {
-        Self { asked_by: Some((asker, number)), ..Self::new(argument) }
+    pub(super) fn getattr(argument: &Argument<'_>, asker: Arc<dyn GetattrListener>, number: u64) -> Self {
+        Self { listener: Some((asker, number)), ..Self::new(argument) }
     }
 
     /// Whether it is asked again if the client says "later": a question is not, since who has asked looks again.
     fn is_repeated(&self) -> bool {
-        self.asked_by.is_none()
+        self.listener.is_none()
     }
 
     /// Takes what follows CB_SEQUENCE in the results.
     fn take_results(&self, results: &mut Reader<'_>) {
-        if let Some((asker, number)) = &self.asked_by
+        if let Some((asker, number)) = &self.listener
             && let Ok(OpReply::Getattr(Reply::Ok(ok))) = OpReply::decode(results)
         {
             asker.answered(*number, &ok.obj_attributes);
@@ -69,7 +69,7 @@ pub(crate) struct Credential {
 
 impl Credential {
     /// The first that we can be of what a client accepts; with an empty list, nobody in particular.
-    pub(crate) fn chosen(accepted: &[CallbackSecParms<'_>]) -> Option<Self> {
+    pub(crate) fn choose(accepted: &[CallbackSecParms<'_>]) -> Option<Self> {
         if accepted.is_empty() {
             return Some(Self::default());
         }
@@ -125,11 +125,11 @@ struct InFlight {
 pub(super) type Outgoing = Vec<(Arc<Wire>, Vec<u8>)>;
 
 /// What came of an answer.
-pub(super) enum Answered {
+pub(super) enum CallbackOutcome {
     /// The callback is done.
     Done,
     /// The client asks to be asked again.
-    Later(Callback),
+    Retry(Callback),
     /// It was not done, and this channel cannot do it.
     Faulty(Callback),
 }
@@ -251,27 +251,34 @@ impl Channel {
     }
 
     /// Takes an answer, if it is to a call of this channel. `None` as results: the call was refused before it was looked at.
-    pub(super) fn answered(&mut self, wire: &Wire, xid: u32, results: Option<&[u8]>) -> Option<Answered> {
+    pub(super) fn answered(
+        &mut self,
+        wire: &Wire,
+        xid: u32,
+        results: Option<&[u8]>,
+    ) -> Option<CallbackOutcome> {
         let is_it = |call: &InFlight| call.xid == xid && std::ptr::eq(call.wire.as_ptr(), wire);
         let at = self.slots.iter().position(|slot| slot.call.as_ref().is_some_and(is_it))?;
         let slot = &mut self.slots[at];
         let callback = slot.call.take()?.callback;
         let answer = results.map(|results| read(results, &self.session, slot.sequence, at));
         let answered = match answer {
-            Some(Ok((status, _))) if is_late(status) && callback.is_repeated() => Answered::Later(callback),
+            Some(Ok((status, _))) if is_premature(status) && callback.is_repeated() => {
+                CallbackOutcome::Retry(callback)
+            }
             Some(Ok((_, mut results))) => {
                 callback.take_results(&mut results);
-                Answered::Done
+                CallbackOutcome::Done
             }
             // The client has done it and does not remember how it ended.
-            Some(Err(Status::RETRY_UNCACHED_REP)) => Answered::Done,
+            Some(Err(Status::RETRY_UNCACHED_REP)) => CallbackOutcome::Done,
             Some(Err(Status::DELAY)) => {
                 slot.sequence = slot.sequence.wrapping_sub(1);
-                Answered::Later(callback)
+                CallbackOutcome::Retry(callback)
             }
-            Some(Err(_)) | None => Answered::Faulty(callback),
+            Some(Err(_)) | None => CallbackOutcome::Faulty(callback),
         };
-        self.is_faulty |= matches!(answered, Answered::Faulty(_));
+        self.is_faulty |= matches!(answered, CallbackOutcome::Faulty(_));
         Some(answered)
     }
 
@@ -291,7 +298,7 @@ fn is(known: &Weak<Wire>, wire: &Arc<Wire>) -> bool {
 }
 
 /// Whether the client does not know yet what it is asked about: what told it may still be on its way.
-fn is_late(status: Status) -> bool {
+fn is_premature(status: Status) -> bool {
     matches!(status, Status::DELAY | Status::BADHANDLE | Status::BAD_STATEID)
 }
 

@@ -4,8 +4,8 @@ use super::callbacks::Callbacks;
 use super::client_name::without_admission;
 use super::clients::Introduction;
 use super::records::Identity;
-use super::revoked::LostClaims;
-use super::state_table::{Ended, Held, Holding, State};
+use super::revoked::RevokedClaims;
+use super::state_table::{State, StateTable, VolumeHolder, WithdrawnClaim};
 use super::v40::owners::OpenOwners;
 use nfs_wire::rpc::AuthFlavor;
 use nfs_wire::v4::{ClientId, SequenceStatus, Stateid, Status, Verifier};
@@ -33,19 +33,19 @@ pub(crate) struct Client {
     addresses: Mutex<Vec<IpAddr>>,
     sessions: AtomicU32,
     /// The second of the service in which it was heard last.
-    heard: AtomicU64,
+    last_seen: AtomicU64,
     has_reclaimed: AtomicBool,
     /// Whether it was recorded for a restart, as far as that could be written.
     was_recorded: AtomicBool,
-    creation: Mutex<Creation>,
-    held: Mutex<Held>,
+    creation: Mutex<CreateSessionSlot>,
+    states: Mutex<StateTable>,
     /// The open owners of a client of 4.0.
     open_owners: Option<Mutex<OpenOwners>>,
     has_ended: AtomicBool,
     /// What it is asked.
     pub(crate) callbacks: Arc<Callbacks>,
     /// What happens to what it holds.
-    pub(super) lost: Arc<LostClaims>,
+    pub(super) revoked: Arc<RevokedClaims>,
     /// Whether delegations were taken away that it has not freed, as far as it was heard.
     has_revoked: AtomicBool,
     /// Its delegations.
@@ -73,7 +73,7 @@ impl Principal {
 
 /// The slot of CREATE_SESSION, RFC 8881 §18.36.4: the last sequence number, and the reply to it.
 #[derive(Default)]
-struct Creation {
+struct CreateSessionSlot {
     sequence: u32,
     /// The one that is next is being done.
     is_begun: bool,
@@ -81,12 +81,12 @@ struct Creation {
 }
 
 /// A CREATE_SESSION that is being done. Dropped before its end, it may come again.
-pub(crate) struct Creating<'c> {
+pub(crate) struct CreateSessionGuard<'c> {
     client: &'c Client,
     sequence: u32,
 }
 
-impl Drop for Creating<'_> {
+impl Drop for CreateSessionGuard<'_> {
     fn drop(&mut self) {
         let mut creation = self.client.creation();
         // Once it is done, the next one may have begun.
@@ -97,9 +97,9 @@ impl Drop for Creating<'_> {
 }
 
 /// What CREATE_SESSION's slot makes of a request.
-pub(crate) enum CreationTurn<'c> {
+pub(crate) enum CreateSessionVerdict<'c> {
     /// It is new.
-    New(Creating<'c>),
+    New(CreateSessionGuard<'c>),
     /// It was done, and this was the result.
     Replay(Box<[u8]>),
 }
@@ -116,15 +116,15 @@ impl Client {
             identity: Identity::new(without_admission(who.owner).as_ref(), who.verifier, who.principal),
             addresses: Mutex::default(),
             sessions: AtomicU32::new(0),
-            heard: AtomicU64::new(0),
+            last_seen: AtomicU64::new(0),
             has_reclaimed: AtomicBool::new(false),
             was_recorded: AtomicBool::new(false),
             creation: Mutex::default(),
-            held: Mutex::new(Held::new(id)),
+            states: Mutex::new(StateTable::new(id)),
             open_owners: None,
             has_ended: AtomicBool::new(false),
             callbacks: Arc::default(),
-            lost: Arc::default(),
+            revoked: Arc::default(),
             has_revoked: AtomicBool::new(false),
             delegations: Arc::default(),
         }
@@ -160,18 +160,18 @@ impl Client {
 
     /// Whether sessions may be made for it by this caller: from where it has introduced itself, the first one by the user that
     /// has (RFC 8881 §18.36.4).
-    pub(crate) fn may_be(&self, caller: &Principal) -> bool {
+    pub(crate) fn may_create_session(&self, caller: &Principal) -> bool {
         let is_user = self.next_creation() > 1 || caller.user() == self.principal.user();
-        is_user && self.is_at(caller.address)
+        is_user && self.has_address(caller.address)
     }
 
     /// Whether this caller may end it: the user that has introduced it, from where it is.
-    pub(crate) fn is_of(&self, caller: &Principal) -> bool {
-        caller.user() == self.principal.user() && self.is_at(caller.address)
+    pub(crate) fn may_destroy(&self, caller: &Principal) -> bool {
+        caller.user() == self.principal.user() && self.has_address(caller.address)
     }
 
     /// Whether it has introduced itself from this address.
-    pub(crate) fn is_at(&self, address: IpAddr) -> bool {
+    pub(crate) fn has_address(&self, address: IpAddr) -> bool {
         self.addresses.lock().contains(&address)
     }
 
@@ -182,34 +182,34 @@ impl Client {
     }
 
     /// What it holds.
-    pub(crate) fn held(&self) -> MutexGuard<'_, Held> {
-        self.held.lock()
+    pub(crate) fn held(&self) -> MutexGuard<'_, StateTable> {
+        self.states.lock()
     }
 
     /// Forgets the states whose claims were taken away; what SEQUENCE has to say of them.
-    pub(crate) fn forget_lost(&self) -> SequenceStatus {
+    pub(crate) fn process_revoked_claims(&self) -> SequenceStatus {
         let mut status = SequenceStatus::default();
-        let lost = self.lost.take();
-        if lost.is_empty() && !self.has_revoked.load(Ordering::Relaxed) {
+        let revoked = self.revoked.take();
+        if revoked.is_empty() && !self.has_revoked.load(Ordering::Relaxed) {
             return status;
         }
-        let mut held = self.held();
+        let mut states = self.held();
         let mut opens = HashSet::new();
-        for (file, what) in lost {
+        for (file, what) in revoked {
             match what {
-                RevokedClaim::Lease(_) => held.revoke(&file),
+                RevokedClaim::Lease(_) => states.revoke(&file),
                 RevokedClaim::Open(open) => _ = opens.insert((file.0, open)),
                 // Every range belongs to an open.
                 RevokedClaim::Range(..) => {}
             }
         }
         if !opens.is_empty() {
-            held.expire(&opens);
+            states.expire(&opens);
         }
         for (has, flag) in [
-            (held.has_revoked(), SequenceStatus::RECALLABLE_STATE_REVOKED),
-            (held.has_expired(), SequenceStatus::EXPIRED_SOME_STATE_REVOKED),
-            (held.has_withdrawn(), SequenceStatus::ADMIN_STATE_REVOKED),
+            (states.has_revoked(), SequenceStatus::RECALLABLE_STATE_REVOKED),
+            (states.has_expired(), SequenceStatus::EXPIRED_SOME_STATE_REVOKED),
+            (states.has_withdrawn(), SequenceStatus::ADMIN_STATE_REVOKED),
         ] {
             if has {
                 status = status | flag;
@@ -220,7 +220,7 @@ impl Client {
     }
 
     /// Ends what the exports of a namespace do not admit any longer: what was held so, to be ended in the volumes' claims.
-    pub(super) fn withdraw(&self, namespace: &Namespace) -> Vec<Ended> {
+    pub(super) fn withdraw(&self, namespace: &Namespace) -> Vec<WithdrawnClaim> {
         // A client of 4.0 cannot say that it knows of what it has lost.
         let ended = self.held().withdraw(namespace, self.open_owners.is_none());
         if !ended.is_empty() {
@@ -231,8 +231,8 @@ impl Client {
 
     /// How many volumes know it.
     #[cfg(test)]
-    pub(crate) fn known_by(&self) -> usize {
-        Arc::strong_count(&self.lost) - 1
+    pub(crate) fn holder_count(&self) -> usize {
+        Arc::strong_count(&self.revoked) - 1
     }
 
     /// Whether it has delegations.
@@ -242,21 +242,21 @@ impl Client {
 
     /// Ends an open that is of no use to it.
     pub(crate) fn close(&self, stateid: &Stateid) {
-        let mut held = self.held();
-        let Some(index) = held.place(stateid) else { return };
-        if let Some(State::Open(open)) = held.remove(index) {
-            drop(held);
+        let mut states = self.held();
+        let Some(index) = states.index_of(stateid) else { return };
+        if let Some(State::Open(open)) = states.remove(index) {
+            drop(states);
             open.opened.file().claim(&Request::Close(open.claim));
         }
     }
 
     /// Whether anything was taken from it that it does not know of.
-    pub(crate) fn has_lost(&self) -> bool {
-        !self.lost.is_empty()
+    pub(crate) fn has_revoked_claims(&self) -> bool {
+        !self.revoked.is_empty()
     }
 
     /// It ends, with all that it holds: to whom that must be said.
-    pub(crate) fn end(&self) -> Vec<Holding> {
+    pub(crate) fn end(&self) -> Vec<VolumeHolder> {
         self.has_ended.store(true, Ordering::SeqCst);
         self.held().end()
     }
@@ -286,13 +286,13 @@ impl Client {
     }
 
     /// It was heard in this second of the service.
-    pub(crate) fn hear(&self, second: u64) {
-        self.heard.store(second, Ordering::Relaxed);
+    pub(crate) fn mark_seen(&self, second: u64) {
+        self.last_seen.store(second, Ordering::Relaxed);
     }
 
     /// The second in which it was heard last.
     pub(crate) fn heard(&self) -> u64 {
-        self.heard.load(Ordering::Relaxed)
+        self.last_seen.load(Ordering::Relaxed)
     }
 
     /// It says that it has reclaimed all it wants; false if it had said so before.
@@ -321,7 +321,7 @@ impl Client {
     }
 
     /// Looks at the sequence number of a CREATE_SESSION.
-    pub(crate) fn begin_creation(&self, sequence: u32) -> Result<CreationTurn<'_>, Status> {
+    pub(crate) fn begin_creation(&self, sequence: u32) -> Result<CreateSessionVerdict<'_>, Status> {
         let mut creation = self.creation();
         if sequence == creation.sequence.wrapping_add(1) {
             // Of two at a time, one is done, and the other one then is its repetition.
@@ -329,21 +329,21 @@ impl Client {
             return if is_begun {
                 Err(Status::DELAY)
             } else {
-                Ok(CreationTurn::New(Creating { client: self, sequence }))
+                Ok(CreateSessionVerdict::New(CreateSessionGuard { client: self, sequence }))
             };
         }
         match &creation.reply {
-            Some(reply) if sequence == creation.sequence => Ok(CreationTurn::Replay(reply.clone())),
+            Some(reply) if sequence == creation.sequence => Ok(CreateSessionVerdict::Replay(reply.clone())),
             _ => Err(Status::SEQ_MISORDERED),
         }
     }
 
     /// A CREATE_SESSION is done, with this result.
     pub(crate) fn end_creation(&self, sequence: u32, reply: &[u8]) {
-        *self.creation() = Creation { sequence, is_begun: false, reply: Some(reply.into()) };
+        *self.creation() = CreateSessionSlot { sequence, is_begun: false, reply: Some(reply.into()) };
     }
 
-    fn creation(&self) -> MutexGuard<'_, Creation> {
+    fn creation(&self) -> MutexGuard<'_, CreateSessionSlot> {
         self.creation.lock()
     }
 }
@@ -358,24 +358,30 @@ mod tests {
         let party = Party::of(vfs::bounds::Networks::default().of(host.address));
         let who = Introduction { owner: b"host", verifier: [1; 8], principal: host, party, updates: false };
         let client = Client::new(1, &who);
-        assert!(!client.may_be(&host), "it has not said so yet");
+        assert!(!client.may_create_session(&host), "it has not said so yet");
         client.add_address(host.address);
         let (user, elsewhere) =
             (Principal { uid: 7, ..host }, Principal { address: "192.0.2.2".parse().unwrap(), ..host });
-        assert_eq!([host, user, elsewhere].map(|caller| client.may_be(&caller)), [true, false, false]);
+        assert_eq!(
+            [host, user, elsewhere].map(|caller| client.may_create_session(&caller)),
+            [true, false, false]
+        );
         let creating = client.begin_creation(1);
-        assert!(matches!(creating, Ok(CreationTurn::New(_))));
+        assert!(matches!(creating, Ok(CreateSessionVerdict::New(_))));
         assert!(matches!(client.begin_creation(1), Err(Status::DELAY)), "one at a time");
         drop(creating);
         let creating = client.begin_creation(1);
-        assert!(matches!(creating, Ok(CreationTurn::New(_))), "what was not done may come again");
+        assert!(matches!(creating, Ok(CreateSessionVerdict::New(_))), "what was not done may come again");
         client.end_creation(1, b"");
         let next = client.begin_creation(2);
         drop(creating);
         assert!(matches!(client.begin_creation(2), Err(Status::DELAY)), "the next one has begun");
         drop(next);
-        assert!(matches!(client.begin_creation(1), Ok(CreationTurn::Replay(_))));
-        assert_eq!([host, user, elsewhere].map(|caller| client.may_be(&caller)), [true, true, false]);
-        assert_eq!([host, user, elsewhere].map(|caller| client.is_of(&caller)), [true, false, false]);
+        assert!(matches!(client.begin_creation(1), Ok(CreateSessionVerdict::Replay(_))));
+        assert_eq!(
+            [host, user, elsewhere].map(|caller| client.may_create_session(&caller)),
+            [true, true, false]
+        );
+        assert_eq!([host, user, elsewhere].map(|caller| client.may_destroy(&caller)), [true, false, false]);
     }
 }

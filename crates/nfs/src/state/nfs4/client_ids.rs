@@ -5,20 +5,20 @@ use std::hash::{BuildHasher, RandomState};
 
 /// Gives numbers: the count of starts and of clients since, permuted with a secret. Stateids begin with them, so none is 0 or all ones.
 #[derive(Default)]
-pub(crate) struct Numbers {
+pub(crate) struct ClientIdGenerator {
     secret: RandomState,
-    pub(super) given: u32,
+    pub(super) issued: u32,
 }
 
 /// Four rounds of Luby and Rackoff make a permutation that nobody tells from a random one.
 const ROUNDS: u32 = 4;
 
-impl Numbers {
+impl ClientIdGenerator {
     /// A number of this start that was not given since four billion ago.
-    pub(crate) fn take(&mut self, boot: u32) -> ClientId {
+    pub(crate) fn next(&mut self, boot: u32) -> ClientId {
         loop {
-            self.given = self.given.wrapping_add(1);
-            let id = self.permute(boot, self.given);
+            self.issued = self.issued.wrapping_add(1);
+            let id = self.permute(boot, self.issued);
             if id != 0 && id != u64::MAX {
                 return id;
             }
@@ -26,9 +26,9 @@ impl Numbers {
     }
 
     /// Whether a number was given since then.
-    pub(crate) fn has_given(&self, boot: u32, id: ClientId) -> bool {
+    pub(crate) fn has_issued(&self, boot: u32, id: ClientId) -> bool {
         let (high, count) = self.invert(id);
-        high == boot && (1..=self.given).contains(&count)
+        high == boot && (1..=self.issued).contains(&count)
     }
 
     fn permute(&self, mut high: u32, mut low: u32) -> u64 {
@@ -60,22 +60,22 @@ mod tests {
 
     #[test]
     fn numbers_are_given_once_and_known_again() {
-        let mut numbers = Numbers::default();
-        let given: HashSet<u64> = (0..10_000).map(|_| numbers.take(9)).collect();
+        let mut numbers = ClientIdGenerator::default();
+        let given: HashSet<u64> = (0..10_000).map(|_| numbers.next(9)).collect();
         assert_eq!(given.len(), 10_000);
-        assert!(given.iter().all(|&id| numbers.has_given(9, id) && !numbers.has_given(8, id)));
+        assert!(given.iter().all(|&id| numbers.has_issued(9, id) && !numbers.has_issued(8, id)));
         let next = numbers.permute(9, 10_001);
-        assert!(!numbers.has_given(9, next), "not yet");
+        assert!(!numbers.has_issued(9, next), "not yet");
     }
 
     #[test]
     fn a_number_tells_nothing_of_the_next_one() {
-        let mut numbers = Numbers::default();
-        let given: Vec<u64> = (0..1000).map(|_| numbers.take(9)).collect();
+        let mut numbers = ClientIdGenerator::default();
+        let given: Vec<u64> = (0..1000).map(|_| numbers.next(9)).collect();
         let near = given.windows(2).filter(|pair| pair[0].abs_diff(pair[1]) < 1 << 32).count();
         assert!(near <= 2, "{near} of a thousand are near to the one before");
         assert!(given.iter().filter(|&&id| id >> 32 == 9).count() <= 2);
-        let mut others = Numbers::default();
-        assert!((0..1000).all(|_| !given.contains(&others.take(9))), "another run gives others");
+        let mut others = ClientIdGenerator::default();
+        assert!((0..1000).all(|_| !given.contains(&others.next(9))), "another run gives others");
     }
 }

@@ -1,8 +1,8 @@
 //! What an operator sees of the clients of NFSv4.
 
-use super::State;
+use super::ServiceState;
 use super::client::Client;
-use super::client_name::own_name;
+use super::client_name::name_given_by_client;
 use nfs_wire::v4::ClientId;
 use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 /// A client, and how much it has.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ShownClient {
+pub struct ClientInfo {
     /// Where it has introduced itself from.
     pub addresses: Vec<IpAddr>,
     /// How it calls itself.
@@ -33,9 +33,9 @@ pub struct ShownClient {
     pub silent: Duration,
 }
 
-impl State {
+impl ServiceState {
     /// All clients.
-    pub fn shown(&self) -> Vec<ShownClient> {
+    pub fn client_infos(&self) -> Vec<ClientInfo> {
         let mut sessions: HashMap<ClientId, Vec<(u32, u32)>> = HashMap::new();
         for session in self.sessions.read().values() {
             sessions.entry(session.client.id).or_default().push((session.minor, session.fore.maxrequests));
@@ -49,9 +49,9 @@ impl State {
                 minors.insert(0);
             }
             let (opens, ranges) = client.held().counts();
-            ShownClient {
+            ClientInfo {
                 addresses: client.addresses(),
-                owner: own_name(&client.owner).into(),
+                owner: name_given_by_client(&client.owner).into(),
                 minors,
                 sessions: sessions.len(),
                 slots: sessions.iter().map(|(_, slots)| *slots as usize).sum(),

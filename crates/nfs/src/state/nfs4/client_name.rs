@@ -11,7 +11,7 @@ const STRANGER: u8 = 0x80;
 /// (`NFS4_OPAQUE_LIMIT`) how its connection is protected by TLS, and whether no export rule admits its host. So nobody takes the
 /// place of a client with more protection, no stranger that of a client which may mount; and Linux, which goes on with the connections
 /// that it has to a client number, keeps mounts with and without TLS apart.
-pub(crate) fn known_as(ownerid: &[u8], protection: Protection, is_stranger: bool) -> Cow<'_, [u8]> {
+pub(crate) fn registered_name(ownerid: &[u8], protection: Protection, is_stranger: bool) -> Cow<'_, [u8]> {
     match protection as u8 | if is_stranger { STRANGER } else { 0 } {
         0 => ownerid.into(),
         mark => [ownerid, &[0; OPAQUE_LIMIT as usize], &[mark]].concat().into(),
@@ -20,7 +20,7 @@ pub(crate) fn known_as(ownerid: &[u8], protection: Protection, is_stranger: bool
 
 /// The name of the same client if an export rule admitted its host: what it is recorded as once it holds something.
 pub(crate) fn without_admission(owner: &[u8]) -> Cow<'_, [u8]> {
-    known_as(own_name(owner), protection_of(owner), false).into_owned().into()
+    registered_name(name_given_by_client(owner), protection_of(owner), false).into_owned().into()
 }
 
 /// How the connection was protected over which a client that is known by this name has introduced itself.
@@ -31,7 +31,7 @@ pub(crate) fn protection_of(owner: &[u8]) -> Protection {
 }
 
 /// The name that a client gives itself, of the one that it is known by.
-pub(super) fn own_name(owner: &[u8]) -> &[u8] {
+pub(super) fn name_given_by_client(owner: &[u8]) -> &[u8] {
     let behind = OPAQUE_LIMIT as usize + 1;
     owner.len().checked_sub(behind).map_or(owner, |end| &owner[..end])
 }
@@ -45,10 +45,13 @@ mod tests {
         let longest = vec![7; OPAQUE_LIMIT as usize];
         for ownerid in [&b""[..], b"host", &longest] {
             for protection in [Protection::Plain, Protection::Encrypted, Protection::Verified] {
-                let owner = known_as(ownerid, protection, false);
-                assert_eq!((own_name(&owner), protection_of(&owner)), (ownerid, protection));
-                let stranger = known_as(ownerid, protection, true);
-                assert_eq!((own_name(&stranger), protection_of(&stranger)), (ownerid, protection));
+                let owner = registered_name(ownerid, protection, false);
+                assert_eq!((name_given_by_client(&owner), protection_of(&owner)), (ownerid, protection));
+                let stranger = registered_name(ownerid, protection, true);
+                assert_eq!(
+                    (name_given_by_client(&stranger), protection_of(&stranger)),
+                    (ownerid, protection)
+                );
                 assert_ne!(stranger, owner);
                 assert_eq!(without_admission(&stranger), owner);
             }

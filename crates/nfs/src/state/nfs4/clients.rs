@@ -1,7 +1,7 @@
 //! Which clients there are: EXCHANGE_ID and CREATE_SESSION as RFC 8881 §18.35.4 and §18.36.4 have them. Pure.
 
 use super::client::{Client, Principal};
-use super::client_ids::Numbers;
+use super::client_ids::ClientIdGenerator;
 use nfs_wire::v4::{ClientId, Status, Verifier};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,23 +12,23 @@ pub(crate) struct Clients {
     /// Those that have made a session.
     confirmed: HashMap<Box<[u8]>, Arc<Client>>,
     /// Those that have not: of each owner one for each that says to be it, so that nobody takes the place of another one.
-    unconfirmed: HashMap<Claimed, Unconfirmed>,
-    waiting: Oldest<Claimed>,
+    unconfirmed: HashMap<ClaimedOwner, Unconfirmed>,
+    waiting: Oldest<ClaimedOwner>,
     introductions: Arc<Bounds>,
     by_id: HashMap<ClientId, Arc<Client>>,
     /// The room of those that are confirmed, also of 4.0.
     slots: HashMap<ClientId, Slot>,
-    numbers: Numbers,
+    ids: ClientIdGenerator,
 }
 
 /// An owner, as somebody says to be it.
-type Claimed = (Box<[u8]>, Principal);
+type ClaimedOwner = (Box<[u8]>, Principal);
 
 /// A client that has introduced itself.
 struct Unconfirmed {
     client: Arc<Client>,
     /// The client that was confirmed for the owner then, whose place it takes.
-    beside: Option<ClientId>,
+    replaces: Option<ClientId>,
     age: u64,
     _slot: Slot,
 }
@@ -63,7 +63,7 @@ impl Clients {
             introductions: Arc::clone(introductions),
             by_id: HashMap::new(),
             slots: HashMap::new(),
-            numbers: Numbers::default(),
+            ids: ClientIdGenerator::default(),
         }
     }
 
@@ -103,7 +103,7 @@ impl Clients {
 
     /// Adds a client that is not confirmed. Where there are too many, older ones give way.
     fn add(&mut self, boot: u32, who: &Introduction<'_>) -> Result<Arc<Client>, Status> {
-        let claimed: Claimed = (who.owner.into(), who.principal);
+        let claimed: ClaimedOwner = (who.owner.into(), who.principal);
         self.drop_unconfirmed(&claimed);
         let slot = loop {
             match self.introductions.take(&who.party, 1) {
@@ -114,26 +114,26 @@ impl Clients {
                 }
             }
         };
-        let client = Arc::new(Client::new(self.take_number(boot), who));
+        let client = Arc::new(Client::new(self.next_id(boot), who));
         self.by_id.insert(client.id, Arc::clone(&client));
-        let beside = self.confirmed.get(who.owner).map(|known| known.id);
+        let replaces = self.confirmed.get(who.owner).map(|known| known.id);
         let age = self.waiting.add(&who.party, claimed.clone());
-        let unconfirmed = Unconfirmed { client: Arc::clone(&client), beside, age, _slot: slot };
+        let unconfirmed = Unconfirmed { client: Arc::clone(&client), replaces, age, _slot: slot };
         self.unconfirmed.insert(claimed, unconfirmed);
         Ok(client)
     }
 
-    fn drop_unconfirmed(&mut self, claimed: &Claimed) -> Option<Unconfirmed> {
-        let gone = self.unconfirmed.remove(claimed)?;
-        self.waiting.remove(&gone.client.party, gone.age);
-        self.by_id.remove(&gone.client.id);
-        Some(gone)
+    fn drop_unconfirmed(&mut self, claimed: &ClaimedOwner) -> Option<Unconfirmed> {
+        let unconfirmed = self.unconfirmed.remove(claimed)?;
+        self.waiting.remove(&unconfirmed.client.party, unconfirmed.age);
+        self.by_id.remove(&unconfirmed.client.id);
+        Some(unconfirmed)
     }
 
     /// A number that no client has, none has had since the service was started for the `boot`th time, and nobody can guess.
-    pub(crate) fn take_number(&mut self, boot: u32) -> ClientId {
+    pub(crate) fn next_id(&mut self, boot: u32) -> ClientId {
         loop {
-            let id = self.numbers.take(boot);
+            let id = self.ids.next(boot);
             if !self.by_id.contains_key(&id) {
                 return id;
             }
@@ -141,8 +141,8 @@ impl Clients {
     }
 
     /// Whether a number was given to a client since then.
-    pub(crate) fn has_given(&self, boot: u32, id: ClientId) -> bool {
-        self.by_id.contains_key(&id) || self.numbers.has_given(boot, id)
+    pub(crate) fn has_issued(&self, boot: u32, id: ClientId) -> bool {
+        self.by_id.contains_key(&id) || self.ids.has_issued(boot, id)
     }
 
     /// Adds a client that others have checked, in the room that was taken for it, or else in that of the one whose place it takes.
@@ -165,11 +165,11 @@ impl Clients {
     /// The client that one which is not confirmed would take the place of: `None` in it if there is none. An error if another one
     /// has taken that place meanwhile.
     pub(crate) fn unconfirmed(&self, client: &Client) -> Result<Option<ClientId>, Status> {
-        let claimed: Claimed = (client.owner.clone(), client.principal);
+        let claimed: ClaimedOwner = (client.owner.clone(), client.principal);
         let unconfirmed = self.unconfirmed.get(&claimed).filter(|known| known.client.id == client.id);
         let unconfirmed = unconfirmed.ok_or(Status::STALE_CLIENTID)?;
         let now = self.confirmed.get(&client.owner).map(|known| known.id);
-        if now.is_none() || now == unconfirmed.beside { Ok(now) } else { Err(Status::STALE_CLIENTID) }
+        if now.is_none() || now == unconfirmed.replaces { Ok(now) } else { Err(Status::STALE_CLIENTID) }
     }
 
     /// Whether a client has made a session before.
@@ -205,7 +205,7 @@ impl Clients {
         if self.is_confirmed(client) {
             self.confirmed.remove(&client.owner);
         }
-        let claimed: Claimed = (client.owner.clone(), client.principal);
+        let claimed: ClaimedOwner = (client.owner.clone(), client.principal);
         if self.unconfirmed.get(&claimed).is_some_and(|known| known.client.id == client.id) {
             self.drop_unconfirmed(&claimed);
         }

@@ -137,9 +137,9 @@ fn another_host_that_says_to_be_the_same_client_drops_no_introduction() {
 fn numbers_that_come_round_pass_by_those_in_use() {
     let mut clients = clients();
     let client = confirmed(&mut clients);
-    clients.numbers.given = u32::MAX;
-    let numbers = [clients.take_number(9), clients.take_number(9)];
+    clients.ids.issued = u32::MAX;
+    let numbers = [clients.next_id(9), clients.next_id(9)];
     assert!(!numbers.contains(&client.id), "the number of the first start is in use");
-    clients.numbers.given = 0;
-    assert!(clients.has_given(9, client.id));
+    clients.ids.issued = 0;
+    assert!(clients.has_issued(9, client.id));
 }

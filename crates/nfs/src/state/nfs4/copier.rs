@@ -23,7 +23,7 @@ const PART_BYTES: u64 = 8 << 20;
 const PAID_PART_BYTES: u64 = COPY_PAID_BYTES_MAX;
 
 /// A copy that goes on by itself. Dropped before its end, it tells its client that it has failed.
-pub(crate) struct Copying {
+pub(crate) struct BackgroundCopy {
     pub(crate) source: Arc<OpenFile<'static>>,
     pub(crate) target: Arc<OpenFile<'static>>,
     pub(crate) span: Span,
@@ -45,12 +45,12 @@ pub(crate) struct Copying {
 /// The next part of a copy, with its payments at the volumes.
 struct Part {
     len: u64,
-    unpaid: Vec<(Side, Admission)>,
-    paid: Vec<(Side, Permit)>,
+    unpaid: Vec<(CopySide, Admission)>,
+    paid: Vec<(CopySide, Permit)>,
 }
 
 #[derive(Clone, Copy)]
-enum Side {
+enum CopySide {
     Source,
     Target,
 }
@@ -61,39 +61,39 @@ pub(crate) struct Copier(Arc<Mutex<Queue>>);
 
 #[derive(Default)]
 struct Queue {
-    ready: VecDeque<(Copying, Option<Part>)>,
+    ready: VecDeque<(BackgroundCopy, Option<Part>)>,
     threads: usize,
 }
 
 /// A copy that waits for a limit.
-struct Unpaid {
+struct WaitingCopy {
     copier: Copier,
-    side: Side,
-    toll: Admission,
-    waiting: Arc<Mutex<Option<(Copying, Part)>>>,
+    side: CopySide,
+    admission: Admission,
+    waiting: Arc<Mutex<Option<(BackgroundCopy, Part)>>>,
 }
 
-impl Waiter for Unpaid {
+impl Waiter for WaitingCopy {
     fn pass(self: Box<Self>) {
-        let Self { copier, side, toll, waiting } = *self;
-        let charge = toll.into_permit();
+        let Self { copier, side, admission, waiting } = *self;
+        let permit = admission.into_permit();
         let waited = waiting.lock().take();
-        if let Some((copying, mut part)) = waited {
-            part.paid.push((side, charge));
-            copier.enqueue(copying, Some(part));
+        if let Some((copy, mut part)) = waited {
+            part.paid.push((side, permit));
+            copier.enqueue(copy, Some(part));
         }
     }
 }
 
 impl Copier {
     /// Begins a copy.
-    pub(crate) fn begin(&self, copying: Copying) {
-        self.enqueue(copying, None);
+    pub(crate) fn begin(&self, copy: BackgroundCopy) {
+        self.enqueue(copy, None);
     }
 
-    fn enqueue(&self, copying: Copying, part: Option<Part>) {
+    fn enqueue(&self, copy: BackgroundCopy, part: Option<Part>) {
         let mut queue = self.0.lock();
-        queue.ready.push_back((copying, part));
+        queue.ready.push_back((copy, part));
         if queue.threads == COPY_THREADS_MAX {
             return;
         }
@@ -114,74 +114,75 @@ impl Copier {
     fn work(&self) {
         loop {
             let mut queue = self.0.lock();
-            let Some((copying, part)) = queue.ready.pop_front() else {
+            let Some((copy, part)) = queue.ready.pop_front() else {
                 queue.threads -= 1;
                 return;
             };
             drop(queue);
             // One that panics has said so, and its client hears that it has failed.
-            let _ = panics::catch(|| self.step(copying, part));
+            let _ = panics::catch(|| self.step(copy, part));
         }
     }
 
     /// Copies a part, once all of it is paid.
-    fn step(&self, copying: Copying, part: Option<Part>) {
-        let copied = copying.progress.copied();
-        let mut part = part.unwrap_or_else(|| copying.next_part());
-        if part.len == 0 || copying.progress.is_canceled() || copying.client.strong_count() == 0 {
-            return copying.end(Status::OK);
+    fn step(&self, copy: BackgroundCopy, part: Option<Part>) {
+        let copied = copy.progress.copied();
+        let mut part = part.unwrap_or_else(|| copy.next_part());
+        if part.len == 0 || copy.progress.is_canceled() || copy.client.strong_count() == 0 {
+            return copy.end(Status::OK);
         }
         // What is copied counts; the client asks for the rest, and hears what is wrong.
         let ended_by = |why| if copied > 0 { Status::OK } else { why };
-        if !copying.is_admitted() {
-            return copying.end(ended_by(Status::ACCESS));
+        if !copy.is_admitted() {
+            return copy.end(ended_by(Status::ACCESS));
         }
-        while let Some((side, toll)) = part.unpaid.pop() {
-            match toll.try_acquire() {
-                Ok(charge) => part.paid.push((side, charge)),
-                Err(toll) => return self.wait(copying, part, (side, &toll)),
+        while let Some((side, admission)) = part.unpaid.pop() {
+            match admission.try_acquire() {
+                Ok(permit) => part.paid.push((side, permit)),
+                Err(admission) => return self.wait(copy, part, (side, &admission)),
             }
         }
-        match copying.copy_part(part) {
-            Ok(0) => copying.end(Status::OK),
-            Ok(_) => self.enqueue(copying, None),
-            Err(error) => copying.end(ended_by(status(error))),
+        match copy.copy_part(part) {
+            Ok(0) => copy.end(Status::OK),
+            Ok(_) => self.enqueue(copy, None),
+            Err(error) => copy.end(ended_by(status(error))),
         }
     }
 
     /// Goes on with a copy when the limit allows it. Where too many wait for that, what is copied counts.
-    fn wait(&self, copying: Copying, part: Part, (side, toll): (Side, &Admission)) {
-        let waiting = Arc::new(Mutex::new(Some((copying, part))));
-        let (copier, toll) = (self.clone(), toll.clone());
-        let unpaid = Unpaid { copier, side, toll: toll.clone(), waiting: Arc::clone(&waiting) };
-        let wait = toll.wait(Box::new(unpaid));
+    fn wait(&self, copy: BackgroundCopy, part: Part, (side, admission): (CopySide, &Admission)) {
+        let waiting = Arc::new(Mutex::new(Some((copy, part))));
+        let (copier, admission) = (self.clone(), admission.clone());
+        let unpaid =
+            WaitingCopy { copier, side, admission: admission.clone(), waiting: Arc::clone(&waiting) };
+        let wait = admission.wait(Box::new(unpaid));
         if wait == QueueResult::Queued {
             return;
         }
         let taken = waiting.lock().take();
         match taken {
-            Some((copying, mut part)) if wait == QueueResult::Passed => {
-                part.paid.push((side, toll.into_permit()));
-                self.enqueue(copying, Some(part));
+            Some((copy, mut part)) if wait == QueueResult::Passed => {
+                part.paid.push((side, admission.into_permit()));
+                self.enqueue(copy, Some(part));
             }
-            Some((copying, _)) => copying.end(Status::OK),
+            Some((copy, _)) => copy.end(Status::OK),
             None => {}
         }
     }
 }
 
-impl Copying {
-    fn sides(&self) -> CopyAdmission<'_> {
+impl BackgroundCopy {
+    fn admission(&self) -> CopyAdmission<'_> {
         CopyAdmission::new(&self.source, &self.target, self.payer)
     }
 
     /// What is copied next, and what is to be paid for that.
     fn next_part(&self) -> Part {
-        let sides = self.sides();
-        let most = if sides.is_limited() { PAID_PART_BYTES } else { PART_BYTES };
+        let copy_admission = self.admission();
+        let most = if copy_admission.is_limited() { PAID_PART_BYTES } else { PART_BYTES };
         let len = (self.span.len - self.progress.copied()).min(most);
-        let target = sides.target_admission(len, 1).map(|toll| (Side::Target, toll));
-        let source = sides.source_admission(len, 1).map(|toll| (Side::Source, toll));
+        let target = copy_admission.target_admission(len, 1).map(|admission| (CopySide::Target, admission));
+        let source = copy_admission.source_admission(len, 1).map(|admission| (CopySide::Source, admission));
         Part { len, unpaid: target.into_iter().chain(source).collect(), paid: Vec::new() }
     }
 
@@ -210,13 +211,13 @@ impl Copying {
         let copied = copied.and_then(|(count, _)| pending.sync_all().map(|()| count));
         self.progress.end_part(copied.unwrap_or(0));
         let count = copied?;
-        let sides = self.sides();
-        sides.count_read(count, began.elapsed());
-        sides.count_written(1, count, began.elapsed());
-        for (side, mut charge) in part.paid {
-            charge.record(match side {
-                Side::Source => sides.at_source(count),
-                Side::Target => sides.at_target(count),
+        let copy_admission = self.admission();
+        copy_admission.count_read(count, began.elapsed());
+        copy_admission.count_written(1, count, began.elapsed());
+        for (side, mut permit) in part.paid {
+            permit.record(match side {
+                CopySide::Source => copy_admission.at_source(count),
+                CopySide::Target => copy_admission.at_target(count),
             });
         }
         Ok(count)
@@ -241,7 +242,7 @@ impl Copying {
     }
 }
 
-impl Drop for Copying {
+impl Drop for BackgroundCopy {
     fn drop(&mut self) {
         self.end(Status::SERVERFAULT);
     }

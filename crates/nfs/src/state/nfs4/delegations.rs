@@ -1,7 +1,7 @@
 //! Delegations: what clients hold of them, and how many there may be (RFC 8881 §10.4).
 
-use super::state_table::{FileId, Held, State};
-use super::writers::Writing;
+use super::state_table::{FileId, State, StateTable};
+use super::writers::WriteDelegationGuard;
 use crate::limits::{CLIENT_DELEGATIONS_MAX, DELEGATIONS_MAX};
 use nfs_wire::v4::{Stateid, Status};
 use std::hash::{BuildHasher, RandomState};
@@ -22,10 +22,10 @@ pub(crate) struct DelegationState {
     /// Address from which the client has opened it.
     pub(crate) origin: Origin,
     /// If the client may write without saying so.
-    pub(crate) writing: Option<Writing>,
+    pub(crate) writing: Option<WriteDelegationGuard>,
     /// It was taken away, and the client has not said that it knows.
     pub(crate) is_revoked: bool,
-    pub(crate) _counted: Counted,
+    pub(crate) _guard: DelegationGuard,
 }
 
 impl DelegationState {
@@ -37,21 +37,21 @@ impl DelegationState {
 }
 
 /// One of the delegations that there are.
-pub(crate) struct Counted {
+pub(crate) struct DelegationGuard {
     of_client: Arc<AtomicUsize>,
     _slot: Slot,
 }
 
-impl Counted {
+impl DelegationGuard {
     /// Counts a delegation for which there is room, if the client may have another one.
     pub(crate) fn new(of_client: &Arc<AtomicUsize>, slot: Slot) -> Option<Self> {
         let own = of_client.fetch_add(1, Ordering::Relaxed);
-        let counted = Self { of_client: Arc::clone(of_client), _slot: slot };
-        (own < CLIENT_DELEGATIONS_MAX).then_some(counted)
+        let guard = Self { of_client: Arc::clone(of_client), _slot: slot };
+        (own < CLIENT_DELEGATIONS_MAX).then_some(guard)
     }
 
     /// Whether the client has come to a number at which it is asked to give some of them back.
-    pub(crate) fn is_many(&self, all: &Bounds) -> bool {
+    pub(crate) fn is_near_limit(&self, all: &Bounds) -> bool {
         let step = CLIENT_DELEGATIONS_MAX / 4;
         let own = self.of_client.load(Ordering::Relaxed);
         let is_full = all.used() > DELEGATIONS_MAX / 4 * 3;
@@ -59,7 +59,7 @@ impl Counted {
     }
 }
 
-impl Drop for Counted {
+impl Drop for DelegationGuard {
     fn drop(&mut self) {
         self.of_client.fetch_sub(1, Ordering::Relaxed);
     }
@@ -69,7 +69,7 @@ impl Drop for Counted {
 ///
 /// Only the second is remembered, in a place that a secret hash of the file leads to. So it never is full, and a file that shares the
 /// place of another one has no delegation for a while, which costs little.
-pub(crate) struct Contended {
+pub(crate) struct RecentRecalls {
     seconds: Box<[AtomicU64]>,
     hasher: RandomState,
 }
@@ -79,14 +79,14 @@ const CONTENDED_S: u64 = 30;
 /// Places for files that are contended.
 const CONTENDED_PLACES: usize = 1 << 16;
 
-impl Default for Contended {
+impl Default for RecentRecalls {
     fn default() -> Self {
         let seconds = (0..CONTENDED_PLACES).map(|_| AtomicU64::new(0)).collect();
         Self { seconds, hasher: RandomState::new() }
     }
 }
 
-impl Contended {
+impl RecentRecalls {
     /// A delegation was recalled in this second.
     pub(crate) fn note(&self, file: VolumeFile, second: u64) {
         self.place(&file).store(second + CONTENDED_S, Ordering::Relaxed);
@@ -98,12 +98,12 @@ impl Contended {
     }
 
     fn place(&self, file: &VolumeFile) -> &AtomicU64 {
-        let place = usize::try_from(self.hasher.hash_one(file) % CONTENDED_PLACES as u64).unwrap_or(0);
-        &self.seconds[place]
+        let slot = usize::try_from(self.hasher.hash_one(file) % CONTENDED_PLACES as u64).unwrap_or(0);
+        &self.seconds[slot]
     }
 }
 
-impl Held {
+impl StateTable {
     /// The delegation of a place.
     pub(crate) fn delegation(&self, index: u32) -> Result<&DelegationState, Status> {
         match self.state(index) {
@@ -140,7 +140,7 @@ impl Held {
             Some(State::Expired | State::Withdrawn) => true,
             _ => false,
         };
-        let index = self.place(stateid).filter(is_revoked);
+        let index = self.index_of(stateid).filter(is_revoked);
         index.and_then(|index| self.remove(index)).is_some()
     }
 }
@@ -164,55 +164,55 @@ mod tests {
             origin: Origin::of([127, 0, 0, 1].into()),
             writing: None,
             is_revoked: false,
-            _counted: Counted::new(of_client, slot(bounds))?,
+            _guard: DelegationGuard::new(of_client, slot(bounds))?,
         }))
     }
 
     #[test]
     fn one_that_was_taken_away_says_so_until_it_is_freed() {
         let (own, bounds) = (Arc::default(), Bounds::new(100, 0));
-        let mut held = Held::new(7);
+        let mut states = StateTable::new(7);
         let file = (VolumeId(1), FileKey::new(&[1]).unwrap());
-        let states = Bounds::new(100, 0);
-        let index = held.insert(delegation(1, &own, &bounds).unwrap(), slot(&states)).unwrap();
-        let stateid = held.stateid(index);
-        assert_eq!(held.find(&stateid), Ok(index));
-        assert!(!held.free_revoked(&stateid), "it is held");
-        held.revoke(&file);
-        held.revoke(&file);
-        assert_eq!(held.find(&stateid), Err(Status::DELEG_REVOKED));
-        assert!(held.has_revoked() && !held.is_empty());
-        let again = held.insert(delegation(1, &own, &bounds).unwrap(), slot(&states)).unwrap();
-        assert_eq!(held.delegation_of(&file), Some(again), "the file may be delegated again");
-        assert!(held.free_revoked(&stateid));
-        assert!(!held.has_revoked());
-        assert_eq!(held.find(&stateid), Err(Status::BAD_STATEID));
-        assert_eq!(held.delegation_of(&file), Some(again));
-        assert_eq!((own.load(Ordering::Relaxed), states.used()), (1, 1));
-        held.end();
-        assert_eq!((own.load(Ordering::Relaxed), bounds.used(), states.used()), (0, 0, 0));
+        let state_bounds = Bounds::new(100, 0);
+        let index = states.insert(delegation(1, &own, &bounds).unwrap(), slot(&state_bounds)).unwrap();
+        let stateid = states.stateid(index);
+        assert_eq!(states.find(&stateid), Ok(index));
+        assert!(!states.free_revoked(&stateid), "it is held");
+        states.revoke(&file);
+        states.revoke(&file);
+        assert_eq!(states.find(&stateid), Err(Status::DELEG_REVOKED));
+        assert!(states.has_revoked() && !states.is_empty());
+        let again = states.insert(delegation(1, &own, &bounds).unwrap(), slot(&state_bounds)).unwrap();
+        assert_eq!(states.delegation_of(&file), Some(again), "the file may be delegated again");
+        assert!(states.free_revoked(&stateid));
+        assert!(!states.has_revoked());
+        assert_eq!(states.find(&stateid), Err(Status::BAD_STATEID));
+        assert_eq!(states.delegation_of(&file), Some(again));
+        assert_eq!((own.load(Ordering::Relaxed), state_bounds.used()), (1, 1));
+        states.end();
+        assert_eq!((own.load(Ordering::Relaxed), bounds.used(), state_bounds.used()), (0, 0, 0));
     }
 
     #[test]
     fn delegations_of_a_client_are_bounded() {
         let (own, bounds) = (Arc::default(), Bounds::new(4 * CLIENT_DELEGATIONS_MAX, 0));
-        let mut held: Vec<State> = std::iter::from_fn(|| delegation(1, &own, &bounds)).collect();
-        assert_eq!(held.len(), CLIENT_DELEGATIONS_MAX);
-        held.pop();
+        let mut states: Vec<State> = std::iter::from_fn(|| delegation(1, &own, &bounds)).collect();
+        assert_eq!(states.len(), CLIENT_DELEGATIONS_MAX);
+        states.pop();
         assert!(delegation(1, &own, &bounds).is_some());
         assert_eq!(bounds.used(), CLIENT_DELEGATIONS_MAX - 1, "what is not given is not counted");
     }
 
     #[test]
     fn a_file_is_contended_for_a_while_however_many_others_are() {
-        let contended = Contended::default();
+        let recent_recalls = RecentRecalls::default();
         let file = |number: u32| (VolumeId(2), FileKey::new(&number.to_be_bytes()).unwrap());
-        contended.note(file(1), 5);
-        assert!(contended.has(&file(1), 5) && contended.has(&file(1), 34));
-        assert!(!contended.has(&file(1), 35));
-        (0..10_000).for_each(|number| contended.note(file(number), 40));
-        assert!((0..10_000).all(|number| contended.has(&file(number), 41)));
-        let others = (10_000..20_000).filter(|&number| contended.has(&file(number), 41)).count();
+        recent_recalls.note(file(1), 5);
+        assert!(recent_recalls.has(&file(1), 5) && recent_recalls.has(&file(1), 34));
+        assert!(!recent_recalls.has(&file(1), 35));
+        (0..10_000).for_each(|number| recent_recalls.note(file(number), 40));
+        assert!((0..10_000).all(|number| recent_recalls.has(&file(number), 41)));
+        let others = (10_000..20_000).filter(|&number| recent_recalls.has(&file(number), 41)).count();
         assert!(others < 2500, "{others} of others share a place");
     }
 }

@@ -50,7 +50,7 @@ impl Rig {
         &mut self.asker.desk.service.v4.tables
     }
 
-    fn state(&self) -> &State {
+    fn state(&self) -> &ServiceState {
         &self.asker.desk.service.v4
     }
 
@@ -412,11 +412,11 @@ fn make_twice(rig: &mut Rig, guest: &mut Guest, slot: u32, name: &[u8]) -> (Stat
 fn replies_that_one_client_has_kept_cost_no_other_its_own() {
     for minor in [1, 2] {
         let mut rig = Rig::new(minor);
-        rig.tables().kept_replies = Bounds::new(64 << 10, 0);
+        rig.tables().cached_replies = Bounds::new(64 << 10, 0);
         let mut hoarder = rig.guest("10.1.0.20", b"hoarder");
         // As if requests were being done: each has room for the longest reply.
         let party = Party::of(rig.asker.desk.service.networks.of([10, 1, 0, 20].into())).user(0);
-        let reserve = || rig.state().tables.kept_replies.take(&party, 4096).ok();
+        let reserve = || rig.state().tables.cached_replies.take(&party, 4096).ok();
         let reserved: Vec<Slot> = std::iter::from_fn(reserve).collect();
         assert!(reserved.len() > 1, "4.{minor}");
         let refused = make_twice(&mut rig, &mut hoarder, 1, b"never");

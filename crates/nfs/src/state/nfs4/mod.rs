@@ -23,17 +23,17 @@ pub(crate) mod waiting;
 pub(crate) mod wire;
 pub(crate) mod writers;
 
-use super::followed::Followed;
+use super::followed::NamespaceTracker;
 use crate::id_map::IdNames;
 use channel::Agreement;
 use client::{Client, Principal};
 use clients::{Clients, Introduction};
 use copier::Copier;
 use nfs_wire::v4::{ChannelAttrs, ClientId, SessionId, Status, Verifier};
-use pending_recalls::NewsDesk;
-use records::{Identity, Records};
+use pending_recalls::ClientNotifier;
+use records::{ClientRecords, Identity};
 use session::Session;
-use state_table::Ended;
+use state_table::WithdrawnClaim;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::ops::RangeInclusive;
@@ -44,16 +44,16 @@ use vfs::bounds::Slot;
 use vfs::claims::{Caching, Claims, Grace, HolderId, LeaseKey, Request, Stream};
 use vfs::sync::{Mutex, RwLock};
 use vfs::{SharedNamespace, VolumeId};
-use writers::Writers;
+use writers::WriteDelegations;
 
 /// All state of one service.
-pub struct State {
+pub struct ServiceState {
     /// How long a client keeps what it holds without a sign of life, in seconds.
     pub(crate) lease_s: u32,
     /// The minor versions that are served.
     pub(crate) minors: RangeInclusive<u32>,
     /// Who is known over a restart. Their number of this start is part of every client's number.
-    records: Arc<Records>,
+    records: Arc<ClientRecords>,
     /// The time after a start in which those who are known claim again what they had.
     pub(crate) grace: Grace,
     /// Users and groups by name; `None` where they are numbers.
@@ -73,15 +73,15 @@ pub struct State {
     /// Seconds since the start.
     second: Arc<AtomicU64>,
     /// How clients are asked for what others want.
-    pub(crate) desk: NewsDesk,
+    pub(crate) notifier: ClientNotifier,
     /// Files that are delegated for writing.
-    pub(crate) writers: Arc<Writers>,
+    pub(crate) writers: Arc<WriteDelegations>,
     /// Whether there are any to write.
     pub(crate) delegates_writing: bool,
     /// Copies that go on by themselves.
     pub(crate) copier: Copier,
     /// The namespace whose rules admit what is held.
-    pub(crate) followed: Followed,
+    pub(crate) namespace_tracker: NamespaceTracker,
 }
 
 /// The port that clients assume where none is told.
@@ -91,15 +91,15 @@ const IDLE_LEASES: u64 = 2;
 /// What a client holds stays for so long after its lease has ended, as long as nobody wants it (RFC 8881 §8.4.2.4).
 const COURTESY_S: u64 = 24 * 3600;
 
-impl State {
+impl ServiceState {
     /// The state of a service that remembers nothing over a restart. It is told from others by `name`, and this start from others by
     /// `random`.
     pub fn new(random: u32, name: &[u8], lease_s: u32) -> Self {
-        let (desk, tables) = (NewsDesk::default(), Tables::default());
+        let (notifier, tables) = (ClientNotifier::default(), Tables::default());
         Self {
             lease_s,
             minors: 0..=2,
-            records: Arc::new(Records::forgetful(random)),
+            records: Arc::new(ClientRecords::in_memory(random)),
             grace: Grace::default(),
             names: None,
             port: DEFAULT_PORT,
@@ -111,17 +111,17 @@ impl State {
             v40: v40::Shared::new(&tables.introductions_40),
             copier: Copier::default(),
             tables,
-            second: Arc::clone(&desk.second),
-            desk,
+            second: Arc::clone(&notifier.second),
+            notifier: notifier,
             writers: Arc::default(),
             delegates_writing: false,
-            followed: Followed::default(),
+            namespace_tracker: NamespaceTracker::default(),
         }
     }
 
     /// The same for a service that has recorded its clients: for as long as `grace` lasts they claim again what they had.
     #[must_use]
-    pub fn restarted_with(self, records: Arc<Records>, grace: Grace) -> Self {
+    pub fn restarted_with(self, records: Arc<ClientRecords>, grace: Grace) -> Self {
         Self { records, grace, ..self }
     }
 
@@ -150,14 +150,14 @@ impl State {
             return Err(Status::NO_GRACE);
         }
         // Before it has anything: what it claims now it may claim again after the next restart.
-        self.remember(client);
+        self.write_record(client);
         Ok(())
     }
 
     /// Whether clients may still claim opens again that they had before a restart.
     #[inline]
     pub(crate) fn are_opens_reclaimed(&self) -> bool {
-        self.grace.is_active() && self.records.expects_anybody()
+        self.grace.is_active() && self.records.expects_clients()
     }
 
     /// A client has reclaimed all it wants; false if it had said so before.
@@ -167,7 +167,7 @@ impl State {
         }
         // What a stranger holds is nothing; it is recorded if it ever opens a file.
         if !client.party.is_stranger {
-            self.remember(client);
+            self.write_record(client);
         }
         if let Some(record) = self.records.earlier(&client.identity) {
             self.grace.complete(record);
@@ -179,13 +179,13 @@ impl State {
     #[inline]
     pub(crate) fn record(&self, client: &Client) {
         if client.party.is_stranger && client.has_reclaimed() && !client.was_recorded() {
-            self.remember(client);
+            self.write_record(client);
         }
     }
 
     /// Records a client before it has any state. Where that cannot be written it is served all the same, and has nothing to claim after
     /// a restart.
-    fn remember(&self, client: &Client) {
+    fn write_record(&self, client: &Client) {
         client.note_record();
         if let Err(error) = self.records.remember(&client.identity, &client.party) {
             tracing::warn!(client = client.id, %error, "a client cannot claim what it holds after a restart");
@@ -193,7 +193,7 @@ impl State {
     }
 
     /// Has a restart not wait for a client, nor let it claim anything.
-    fn forget(&self, client: &Client) {
+    fn erase_record(&self, client: &Client) {
         if let Err(error) = self.records.forget(&client.identity) {
             tracing::error!(client = client.id, %error, "a client whose time is over stays recorded");
         }
@@ -209,7 +209,7 @@ impl State {
         if let Some(ended) = ended {
             self.end(&ended);
         }
-        client.hear(now);
+        client.mark_seen(now);
         client.add_address(who.principal.address);
         Ok(client)
     }
@@ -218,7 +218,7 @@ impl State {
     /// was recorded.
     fn check_record(&self, (owner, verifier, principal): (&[u8], Verifier, Principal)) -> Result<(), Status> {
         let identity = || Identity::new(owner, verifier, principal);
-        let is_taken = self.grace.is_active() && self.records.is_of_another(&identity());
+        let is_taken = self.grace.is_active() && self.records.is_of_other_client(&identity());
         if is_taken { Err(Status::DELAY) } else { Ok(()) }
     }
 
@@ -241,7 +241,7 @@ impl State {
         id[..8].copy_from_slice(&self.secret.hash_one((number, 0)).to_be_bytes());
         id[8..].copy_from_slice(&self.secret.hash_one((number, 1)).to_be_bytes());
         let (slot, room) = self.room_for_session(client)?;
-        let room = (room, &self.tables.kept_replies);
+        let room = (room, &self.tables.cached_replies);
         let session = Arc::new(Session::new(id, Arc::clone(client), (back.minor, fore), room));
         {
             let mut sessions = self.sessions.write();
@@ -270,14 +270,14 @@ impl State {
             (is_confirmed, before.and_then(|before| clients.get(before).cloned()))
         };
         let has_room = is_confirmed || before.is_some();
-        let slot = if has_room { None } else { Some(self.take(Table::Clients, &client.party, client)?) };
+        let slot = if has_room { None } else { Some(self.reserve(Table::Clients, &client.party, client)?) };
         // The sessions of before end with this one.
         let ends_one = before.is_some_and(|before| before.has_sessions());
         let sessions = &self.tables.sessions;
         let room = if ends_one {
             sessions.force(&client.party, 1)
         } else {
-            self.take(Table::Sessions, &client.party, client)?
+            self.reserve(Table::Sessions, &client.party, client)?
         };
         Ok((slot, room))
     }
@@ -303,10 +303,10 @@ impl State {
     pub(crate) fn remove_client(&self, id: ClientId, caller: &Principal) -> Result<(), Status> {
         let client = self.client(id)?;
         // Whoever is elsewhere does not learn that there is such a client.
-        if !client.is_at(caller.address) {
+        if !client.has_address(caller.address) {
             return Err(Status::STALE_CLIENTID);
         }
-        if !client.is_of(caller) {
+        if !client.may_destroy(caller) {
             return Err(Status::WRONG_CRED);
         }
         if client.has_state() {
@@ -319,7 +319,7 @@ impl State {
 
     /// The client that is this holder among the claims of a volume.
     pub(crate) fn holding(&self, volume: VolumeId, holder: HolderId) -> Option<Arc<Client>> {
-        self.desk.client(volume, holder)
+        self.notifier.client(volume, holder)
     }
 
     /// A second has passed: leases end.
@@ -330,7 +330,7 @@ impl State {
         self.tick_40(second, &clients);
         for client in clients {
             client.held().stop_waiting(|lock| lock.until < second);
-            client.callbacks.tick(second, |stateid| client.held().place(stateid).is_some());
+            client.callbacks.tick(second, |stateid| client.held().index_of(stateid).is_some());
             let silent = second.saturating_sub(client.heard());
             let ends_after = match client.has_state() {
                 false => lease,
@@ -341,49 +341,49 @@ impl State {
                 self.clients().remove(&client);
                 self.end(&client);
             } else if silent == lease + 1 {
-                self.fall_silent(&client);
+                self.expire_lease(&client);
             }
         }
     }
 
     /// Ends what the rules of exports do not admit any longer, whoever holds it.
-    pub fn follow(&self, namespace: &SharedNamespace) {
-        let Some(namespace) = self.followed.next(namespace) else { return };
+    pub fn apply_namespace(&self, namespace: &SharedNamespace) {
+        let Some(namespace) = self.namespace_tracker.next(namespace) else { return };
         let clients: Vec<Arc<Client>> = self.clients().all().cloned().collect();
         for ended in clients.iter().flat_map(|client| client.withdraw(&namespace)) {
             match ended {
-                Ended::Open(opened, claim) => _ = opened.file().claim(&Request::Close(claim)),
-                Ended::Delegation(export, file, holder) => {
+                WithdrawnClaim::Open(opened, claim) => _ = opened.file().claim(&Request::Close(claim)),
+                WithdrawnClaim::Delegation(export, file, holder) => {
                     let (key, stream) = (LeaseKey::Delegation(holder), Stream::default());
-                    let given_back = Request::Acknowledge { key, stream, keeps: Caching::NONE };
+                    let acknowledge = Request::Acknowledge { key, stream, keeps: Caching::NONE };
                     let volume = &export.volume;
-                    volume.claims().request(volume.now(), &file, &given_back);
+                    volume.claims().request(volume.now(), &file, &acknowledge);
                 }
             }
         }
     }
 
     /// What a client has that is silent for longer than its lease yields to others.
-    pub(crate) fn fall_silent(&self, client: &Client) {
+    pub(crate) fn expire_lease(&self, client: &Client) {
         // Before others get what it has: after a restart it would not know (RFC 8881 §8.4.3).
-        self.forget(client);
+        self.erase_record(client);
         lapse(client);
         // Heard meanwhile, it had nothing to get back yet, and is on record no longer.
         if self.second().saturating_sub(client.heard()) <= u64::from(self.lease_s) {
-            self.regain(client);
+            self.restore_claims(client);
         }
     }
 
     /// What a client has is its own again.
-    fn regain(&self, client: &Client) {
+    fn restore_claims(&self, client: &Client) {
         for holding in client.held().holders() {
             holding.export.volume.claims().renew(holding.id);
         }
         // Who has lost something finds that out first.
         let is_recorded = client.has_reclaimed() || client.open_owners().is_some();
         let has_nothing = client.party.is_stranger && !client.was_recorded();
-        if is_recorded && !has_nothing && !client.has_lost() {
-            self.remember(client);
+        if is_recorded && !has_nothing && !client.has_revoked_claims() {
+            self.write_record(client);
         }
     }
 
@@ -398,15 +398,15 @@ impl State {
     }
 
     /// A client is heard: what it holds is its own again.
-    pub(crate) fn hear(&self, client: &Client) {
+    pub(crate) fn renew_lease(&self, client: &Client) {
         let now = self.second();
         let before = client.heard();
         if before == now {
             return;
         }
-        client.hear(now);
+        client.mark_seen(now);
         if now - before > u64::from(self.lease_s) {
-            self.regain(client);
+            self.restore_claims(client);
         }
     }
 
@@ -417,12 +417,12 @@ impl State {
         ended.for_each(|(_, session)| session.end());
         drop(sessions);
         self.end_40(client);
-        self.forget(client);
+        self.erase_record(client);
         client.callbacks.clear();
         let holdings = client.end();
         for holding in holdings {
             let volume = &holding.export.volume;
-            self.desk.forget(volume.id(), holding.id);
+            self.notifier.forget(volume.id(), holding.id);
             let effects = volume.claims().drop_holder(volume.now(), holding.id);
             volume.claims().dispatch(effects);
         }

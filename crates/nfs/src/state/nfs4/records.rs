@@ -44,7 +44,7 @@ impl Identity {
 
     /// Whether this can be the client that was `recorded`: the same user at the same address, or at another one with the verifier
     /// that nobody else knows.
-    fn may_be(&self, recorded: &Self) -> bool {
+    fn matches(&self, recorded: &Self) -> bool {
         self.owner == recorded.owner
             && self.principal.user() == recorded.principal.user()
             && (self.principal.address == recorded.principal.address || self.verifier == recorded.verifier)
@@ -53,21 +53,21 @@ impl Identity {
 
 /// The clients that have state, in a file.
 #[derive(Debug)]
-pub struct Records {
+pub struct ClientRecords {
     boot: u32,
     /// Who had state when the last run ended.
-    earlier: HashMap<[u8; 32], (RecordId, Identity)>,
-    kept: Mutex<Kept>,
+    previous: HashMap<[u8; 32], (RecordId, Identity)>,
+    file: Mutex<RecordFile>,
     bounds: Arc<Bounds>,
     _dir: Option<Arc<StableDir>>,
 }
 
 /// The file, and what it says.
 #[derive(Debug)]
-struct Kept {
+struct RecordFile {
     /// `None` where nothing is remembered.
     log: Option<Log>,
-    known: HashMap<[u8; 32], Record>,
+    records: HashMap<[u8; 32], Record>,
     /// The room of those that were recorded since the start.
     slots: HashMap<[u8; 32], Slot>,
     /// Places of the file below its end that may be used again.
@@ -84,7 +84,7 @@ struct Record {
     place: usize,
 }
 
-impl Records {
+impl ClientRecords {
     /// Opens or makes the file in `dir`, and counts this start. `random` is where the count begins. On a full disk those who had
     /// state are known all the same.
     pub fn open(dir: &Arc<StableDir>, random: u32) -> io::Result<Self> {
@@ -95,12 +95,12 @@ impl Records {
         };
         let boot = last.saturating_add(1);
         let places = found.iter().map(|record| record.place + 1).max().unwrap_or(0);
-        let mut known: Vec<Record> = found.into_iter().filter(|record| record.boot >= since).collect();
-        let since = if known.is_empty() { boot } else { since };
+        let mut records: Vec<Record> = found.into_iter().filter(|record| record.boot >= since).collect();
+        let since = if records.is_empty() { boot } else { since };
         let header = header(boot, since);
-        let (log, boot) = match Log::create(&path, &header, known.iter().map(encode)) {
+        let (log, boot) = match Log::create(&path, &header, records.iter().map(encode)) {
             Ok(log) => {
-                (0..).zip(&mut known).for_each(|(place, record)| record.place = place);
+                (0..).zip(&mut records).for_each(|(place, record)| record.place = place);
                 (log, boot)
             }
             Err(error) if stable::is_temporary(&error) => {
@@ -112,23 +112,23 @@ impl Records {
             }
             Err(error) => return Err(error),
         };
-        let is_used = |place: &usize| known.iter().any(|record| record.place == *place);
+        let is_used = |place: &usize| records.iter().any(|record| record.place == *place);
         let free = (0..log.records()).filter(|place| !is_used(place)).collect();
-        let earlier =
-            (0..).zip(&known).map(|(id, record)| (record.identity.owner, (RecordId(id), record.identity)));
-        let earlier = earlier.collect();
-        let known = known.into_iter().map(|record| (record.identity.owner, record)).collect();
-        let kept = Kept { log: Some(log), known, slots: HashMap::new(), free, since };
+        let previous =
+            (0..).zip(&records).map(|(id, record)| (record.identity.owner, (RecordId(id), record.identity)));
+        let previous = previous.collect();
+        let records = records.into_iter().map(|record| (record.identity.owner, record)).collect();
+        let file = RecordFile { log: Some(log), records, slots: HashMap::new(), free, since };
         let bounds = Bounds::new(CLIENT_RECORDS_MAX, 0);
-        Ok(Self { boot, earlier, kept: Mutex::new(kept), bounds, _dir: Some(Arc::clone(dir)) })
+        Ok(Self { boot, previous, file: Mutex::new(file), bounds, _dir: Some(Arc::clone(dir)) })
     }
 
     /// Nothing is remembered, and `random` tells this start from others.
-    pub fn forgetful(random: u32) -> Self {
-        let (known, slots) = (HashMap::new(), HashMap::new());
-        let kept = Kept { log: None, known, slots, free: Vec::new(), since: 0 };
+    pub fn in_memory(random: u32) -> Self {
+        let (records, slots) = (HashMap::new(), HashMap::new());
+        let file = RecordFile { log: None, records, slots, free: Vec::new(), since: 0 };
         let bounds = Bounds::new(CLIENT_RECORDS_MAX, 0);
-        Self { boot: random | 1 << 31, earlier: HashMap::new(), kept: Mutex::new(kept), bounds, _dir: None }
+        Self { boot: random | 1 << 31, previous: HashMap::new(), file: Mutex::new(file), bounds, _dir: None }
     }
 
     /// The number of this start: larger than that of every start before.
@@ -138,71 +138,80 @@ impl Records {
 
     /// For whom a restart waits.
     pub fn expected(&self) -> impl Iterator<Item = RecordId> {
-        self.earlier.values().map(|(id, _)| *id)
+        self.previous.values().map(|(id, _)| *id)
     }
 
     /// Whether it waits for anybody.
-    pub(crate) fn expects_anybody(&self) -> bool {
-        !self.earlier.is_empty()
+    pub(crate) fn expects_clients(&self) -> bool {
+        !self.previous.is_empty()
     }
 
     /// Who it was before the restart, if it had state then.
-    pub(crate) fn earlier(&self, who: &Identity) -> Option<RecordId> {
-        self.earlier.get(&who.owner).filter(|(_, recorded)| who.may_be(recorded)).map(|(id, _)| *id)
+    pub(crate) fn earlier(&self, identity: &Identity) -> Option<RecordId> {
+        self.previous
+            .get(&identity.owner)
+            .filter(|(_, recorded)| identity.matches(recorded))
+            .map(|(id, _)| *id)
     }
 
     /// Whether this name was another one's before the restart, who had state then.
-    pub(crate) fn is_of_another(&self, who: &Identity) -> bool {
-        self.earlier.get(&who.owner).is_some_and(|(_, recorded)| !who.may_be(recorded))
+    pub(crate) fn is_of_other_client(&self, identity: &Identity) -> bool {
+        self.previous.get(&identity.owner).is_some_and(|(_, recorded)| !identity.matches(recorded))
     }
 
     /// Records a client of this start, in place of what its name stood for before: durable when this returns.
-    pub(crate) fn remember(&self, who: &Identity, party: &Party) -> io::Result<()> {
-        let mut kept = self.kept();
-        let Some(Kept { known, .. }) = Some(&*kept).filter(|kept| kept.log.is_some()) else { return Ok(()) };
-        let before = known.get(&who.owner);
-        if before.is_some_and(|record| record.identity == *who && record.boot == self.boot) {
+    pub(crate) fn remember(&self, identity: &Identity, party: &Party) -> io::Result<()> {
+        let mut file = self.kept();
+        let Some(RecordFile { records, .. }) = Some(&*file).filter(|file| file.log.is_some()) else {
+            return Ok(());
+        };
+        let before = records.get(&identity.owner);
+        if before.is_some_and(|record| record.identity == *identity && record.boot == self.boot) {
             return Ok(());
         }
-        if before.is_none() && known.len() >= CLIENT_RECORDS_MAX {
+        if before.is_none() && records.len() >= CLIENT_RECORDS_MAX {
             let why = format!("{CLIENT_RECORDS_MAX} clients are recorded, and no more can be");
             return Err(io::Error::other(why));
         }
         let party = party.admitted(true);
-        let slot = match kept.slots.remove(&who.owner).filter(|slot| *slot.party() == party) {
+        let slot = match file.slots.remove(&identity.owner).filter(|slot| *slot.party() == party) {
             Some(slot) => slot,
             None => self.bounds.take(&party, 1).map_err(|full| {
                 io::Error::other(format!("as many clients are recorded as may be ({full:?})"))
             })?,
         };
-        kept.make_writable(self.boot)?;
-        let Kept { log: Some(log), known, slots, free, .. } = &mut *kept else { return Ok(()) };
-        let before = known.get(&who.owner).map(|record| record.place);
+        file.make_writable(self.boot)?;
+        let RecordFile { log: Some(log), records, slots, free, .. } = &mut *file else {
+            return Ok(());
+        };
+        let before = records.get(&identity.owner).map(|record| record.place);
         let place = before.or_else(|| free.pop()).unwrap_or(log.records());
-        let record = Record { identity: *who, boot: self.boot, place };
+        let record = Record { identity: *identity, boot: self.boot, place };
         if let Err(error) = log.replace(place, &encode(&record)).and_then(|()| log.sync()) {
             if before.is_none() && place < log.records() {
                 free.push(place);
             }
             return Err(error);
         }
-        known.insert(who.owner, record);
-        slots.insert(who.owner, slot);
+        records.insert(identity.owner, record);
+        slots.insert(identity.owner, slot);
         Ok(())
     }
 
     /// Forgets a client, unless its name stands for another one by now: durable when this returns.
-    pub(crate) fn forget(&self, who: &Identity) -> io::Result<()> {
-        let mut kept = self.kept();
-        if kept.known.get(&who.owner).is_none_or(|record| record.identity != *who) {
+    pub(crate) fn forget(&self, identity: &Identity) -> io::Result<()> {
+        let mut file = self.kept();
+        if file.records.get(&identity.owner).is_none_or(|record| record.identity != *identity) {
             return Ok(());
         }
-        kept.make_writable(self.boot)?;
-        let Kept { log: Some(log), known, slots, free, .. } = &mut *kept else { return Ok(()) };
-        let Some(place) = known.get(&who.owner).map(|record| record.place) else { return Ok(()) };
+        file.make_writable(self.boot)?;
+        let RecordFile { log: Some(log), records, slots, free, .. } = &mut *file else {
+            return Ok(());
+        };
+        let Some(place) = records.get(&identity.owner).map(|record| record.place) else { return Ok(()) };
         log.replace(place, &stable::seal([0; RECORD_BYTES])).and_then(|()| log.sync())?;
-        known.remove(&who.owner);
-        slots.remove(&who.owner);
+        records.remove(&identity.owner);
+        slots.remove(&identity.owner);
         free.push(place);
         Ok(())
     }
@@ -210,30 +219,32 @@ impl Records {
     /// From now on nobody claims what it had before this start, nor after the next one what it has not claimed by now (RFC 8881
     /// §8.4.3): durable when this returns.
     pub fn end_grace(&self) -> io::Result<()> {
-        let mut kept = self.kept();
-        if kept.since == self.boot {
+        let mut file = self.kept();
+        if file.since == self.boot {
             return Ok(());
         }
-        kept.make_writable(self.boot)?;
-        let Kept { log: Some(log), known, free, since, .. } = &mut *kept else { return Ok(()) };
+        file.make_writable(self.boot)?;
+        let RecordFile { log: Some(log), records, free, since, .. } = &mut *file else {
+            return Ok(());
+        };
         log.set_header(&header(self.boot, self.boot))?;
         *since = self.boot;
-        let over = known.extract_if(|_, record| record.boot < self.boot);
+        let over = records.extract_if(|_, record| record.boot < self.boot);
         free.extend(over.map(|(_, record)| record.place));
         Ok(())
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock()
+    fn kept(&self) -> MutexGuard<'_, RecordFile> {
+        self.file.lock()
     }
 }
 
-impl Kept {
+impl RecordFile {
     /// Writes the file if there was no room for it at the start.
     fn make_writable(&mut self, boot: u32) -> io::Result<()> {
         let Some(log) = self.log.as_mut().filter(|log| !log.is_writable()) else { return Ok(()) };
-        (0..).zip(self.known.values_mut()).for_each(|(place, record)| record.place = place);
-        *log = Log::create(log.path(), &header(boot, self.since), self.known.values().map(encode))?;
+        (0..).zip(self.records.values_mut()).for_each(|(place, record)| record.place = place);
+        *log = Log::create(log.path(), &header(boot, self.since), self.records.values().map(encode))?;
         Ok(())
     }
 }
@@ -304,11 +315,11 @@ mod tests {
         Identity::new(&[b'c', number], [number; 8], principal)
     }
 
-    fn open(dir: &TestDir) -> Records {
-        Records::open(&dir.open(), 41).unwrap()
+    fn open(dir: &TestDir) -> ClientRecords {
+        ClientRecords::open(&dir.open(), 41).unwrap()
     }
 
-    fn known(records: &Records) -> Vec<u8> {
+    fn known(records: &ClientRecords) -> Vec<u8> {
         (0..=9).filter(|&number| records.earlier(&who(number)).is_some()).collect()
     }
 
@@ -357,7 +368,7 @@ mod tests {
         let records = open(&dir);
         let elsewhere = Principal { address: IpAddr::from([10, 1, 0, 77]), ..who(1).principal };
         let user = Principal { uid: 7, ..who(1).principal };
-        let is_known = |who: Identity| records.earlier(&who).is_some();
+        let is_known = |identity: Identity| records.earlier(&identity).is_some();
         assert!(is_known(who(1)) && is_known(other));
         assert!(is_known(Identity { principal: elsewhere, ..who(1) }), "it has the verifier");
         assert!(!is_known(Identity { principal: elsewhere, ..other }));
@@ -388,7 +399,7 @@ mod tests {
         }
         for wrong in [&whole[..127], &[&whole[..14], &[9], &whole[15..]].concat(), b"PLMCLNTS\0\0\0\x02"] {
             fs::write(&path, wrong).unwrap();
-            assert_eq!(Records::open(&dir.open(), 0).unwrap_err().kind(), io::ErrorKind::InvalidData);
+            assert_eq!(ClientRecords::open(&dir.open(), 0).unwrap_err().kind(), io::ErrorKind::InvalidData);
             assert_eq!(fs::read(&path).unwrap(), wrong);
         }
     }
@@ -401,7 +412,7 @@ mod tests {
             |number: usize| Identity { owner: Sha256::digest(number.to_be_bytes()).into(), ..who(1) };
         for number in 0..CLIENT_RECORDS_MAX {
             let record = Record { identity: identity(number), boot: 1, place: number };
-            records.kept().known.insert(record.identity.owner, record);
+            records.kept().records.insert(record.identity.owner, record);
         }
         assert!(records.remember(&who(1), &host()).unwrap_err().to_string().contains("16384 clients"));
         records.remember(&identity(1), &host()).unwrap();
@@ -409,7 +420,7 @@ mod tests {
 
     #[test]
     fn starts_that_cannot_be_counted_are_like_no_other() {
-        let records = Records::forgetful(5);
+        let records = ClientRecords::in_memory(5);
         assert_eq!(records.boot(), 1 << 31 | 5);
         records.remember(&who(1), &host()).unwrap();
         records.forget(&who(1)).unwrap();

@@ -8,17 +8,17 @@ use vfs::sync::Mutex;
 
 /// What was taken from a client since it was heard last.
 #[derive(Default)]
-pub(crate) struct LostClaims {
-    lost: Mutex<Vec<(VolumeFile, RevokedClaim)>>,
+pub(crate) struct RevokedClaims {
+    claims: Mutex<Vec<(VolumeFile, RevokedClaim)>>,
     /// There is something: every request looks, and hardly ever is there.
     is_any: AtomicBool,
 }
 
-impl LostClaims {
+impl RevokedClaims {
     /// A claim on a file was taken away.
     pub(super) fn add(&self, file: VolumeFile, what: RevokedClaim) {
-        let mut lost = self.lock();
-        lost.push((file, what));
+        let mut claims = self.lock();
+        claims.push((file, what));
         self.is_any.store(true, Ordering::Release);
     }
 
@@ -32,12 +32,12 @@ impl LostClaims {
         if self.is_empty() {
             return Vec::new();
         }
-        let mut lost = self.lock();
+        let mut claims = self.lock();
         self.is_any.store(false, Ordering::Release);
-        std::mem::take(&mut *lost)
+        std::mem::take(&mut *claims)
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<(VolumeFile, RevokedClaim)>> {
-        self.lost.lock()
+        self.claims.lock()
     }
 }

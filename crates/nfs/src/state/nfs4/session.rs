@@ -1,7 +1,7 @@
 //! Sessions: what a client and we have agreed on, and the slots of its requests.
 
 use super::client::Client;
-use super::slots::{Kept, Print, Slot, Turn};
+use super::slots::{CachedReply, RequestFingerprint, Slot, SlotVerdict};
 use nfs_wire::v4::{ChannelAttrs, SequenceStatus, SessionId, Status};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, MutexGuard, OnceLock};
@@ -19,7 +19,7 @@ pub(crate) struct Session {
     /// In blocks that are made when the first of their slots is used: clients agree on more than they mostly use.
     slots: Box<[OnceLock<SlotBlock>]>,
     /// The bytes of replies that all sessions keep.
-    kept_replies: Arc<Bounds>,
+    cached_replies: Arc<Bounds>,
     _room: bounds::Slot,
     has_ended: AtomicBool,
     /// What is to be said of its back channel.
@@ -35,14 +35,14 @@ pub(crate) struct SlotInUse {
     session: Arc<Session>,
     slot: u32,
     /// The room for the reply, if the client wants it kept. Most do not, and carry little.
-    room: Option<Box<Kept>>,
+    room: Option<Box<CachedReply>>,
     /// Something was changed: it is not done again, even if there is no reply.
     has_changed: bool,
     is_complete: bool,
 }
 
 /// What a session makes of a request.
-pub(crate) enum Begun {
+pub(crate) enum SequenceStart {
     /// It is new.
     New(SlotInUse),
     /// It was done, and this was the reply.
@@ -55,7 +55,7 @@ impl Session {
         id: SessionId,
         client: Arc<Client>,
         (minor, fore): (u32, ChannelAttrs),
-        (room, kept_replies): (bounds::Slot, &Arc<Bounds>),
+        (room, cached_replies): (bounds::Slot, &Arc<Bounds>),
     ) -> Self {
         let blocks = (fore.maxrequests as usize).div_ceil(SLOT_BLOCK);
         let slots = (0..blocks).map(|_| OnceLock::new()).collect();
@@ -65,7 +65,7 @@ impl Session {
             fore,
             minor,
             slots,
-            kept_replies: Arc::clone(kept_replies),
+            cached_replies: Arc::clone(cached_replies),
             _room: room,
             has_ended: AtomicBool::new(false),
             back_status: Arc::default(),
@@ -97,32 +97,43 @@ impl Session {
         self: Arc<Self>,
         slot: u32,
         sequence: u32,
-        print: Print,
-        keeps: bool,
-    ) -> Result<Begun, Status> {
+        fingerprint: RequestFingerprint,
+        caches_reply: bool,
+    ) -> Result<SequenceStart, Status> {
         if slot > self.highest_slot() {
             return Err(Status::BADSLOT);
         }
-        let turn = self.slot(slot).begin(sequence, print, |before| self.reserve(keeps, before));
-        match turn {
-            Turn::New(room) => {
+        let verdict =
+            self.slot(slot).begin(sequence, fingerprint, |before| self.reserve(caches_reply, before));
+        match verdict {
+            SlotVerdict::New(room) => {
                 let session = self;
-                Ok(Begun::New(SlotInUse { session, slot, room, has_changed: false, is_complete: false }))
+                Ok(SequenceStart::New(SlotInUse {
+                    session,
+                    slot,
+                    room,
+                    has_changed: false,
+                    is_complete: false,
+                }))
             }
-            Turn::Replay(reply) => Ok(Begun::Replay(reply)),
-            Turn::Refused(status) => Err(status),
+            SlotVerdict::Replay(reply) => Ok(SequenceStart::Replay(reply)),
+            SlotVerdict::Refused(status) => Err(status),
         }
     }
 
     /// Room for the longest reply that a request may have kept, which may be where the one before was.
-    fn reserve(&self, keeps: bool, before: Option<Box<Kept>>) -> Result<Option<Box<Kept>>, Status> {
-        if !keeps {
+    fn reserve(
+        &self,
+        caches_reply: bool,
+        before: Option<Box<CachedReply>>,
+    ) -> Result<Option<Box<CachedReply>>, Status> {
+        if !caches_reply {
             return Ok(None);
         }
         let most = self.fore.maxresponsesize_cached as usize;
         let room = match before {
             Some(mut room) => room.reserve(most).map(|()| room),
-            None => self.kept_replies.take(&self.client.party, most).map(Kept::in_room),
+            None => self.cached_replies.take(&self.client.party, most).map(CachedReply::in_room),
         };
         room.map(Some).map_err(|_| Status::DELAY)
     }
@@ -154,12 +165,12 @@ impl SlotInUse {
     /// The request is done, and these are the results in its reply, as far as they are in memory.
     pub(crate) fn complete(mut self, results: Option<&[u8]>) {
         self.is_complete = true;
-        let kept = self.room.take().and_then(|mut room| {
+        let cached = self.room.take().and_then(|mut room| {
             let max = self.session.fore.maxresponsesize_cached as usize;
-            room.keep(results.filter(|results| results.len() <= max)?);
+            room.store(results.filter(|results| results.len() <= max)?);
             Some(room)
         });
-        self.session.slot(self.slot).complete(kept);
+        self.session.slot(self.slot).complete(cached);
     }
 }
 

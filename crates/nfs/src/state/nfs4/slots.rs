@@ -16,19 +16,19 @@ enum SlotState {
     #[default]
     Fresh,
     /// A request with this print is being done.
-    Busy(Print),
+    Busy(RequestFingerprint),
     /// It was done, and this was the reply if it was to be kept.
-    Done(Print, Option<Box<Kept>>),
+    Done(RequestFingerprint, Option<Box<CachedReply>>),
 }
 
 /// A reply that is kept, or is to be, counted among all that are.
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub(crate) struct CachedReply {
     reply: Box<[u8]>,
     room: bounds::Slot,
 }
 
-impl Kept {
+impl CachedReply {
     /// Room for a reply that is to be kept.
     pub(crate) fn in_room(room: bounds::Slot) -> Box<Self> {
         Box::new(Self { reply: Box::default(), room })
@@ -41,7 +41,7 @@ impl Kept {
     }
 
     /// Keeps a reply, in no more room than it takes.
-    pub(crate) fn keep(&mut self, reply: &[u8]) {
+    pub(crate) fn store(&mut self, reply: &[u8]) {
         self.room.set(reply.len());
         self.reply = reply.into();
     }
@@ -49,16 +49,16 @@ impl Kept {
 
 /// What tells two requests apart that claim to be the same: who asks, and a checksum of what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Print {
+pub(crate) struct RequestFingerprint {
     pub(crate) uid: u32,
     pub(crate) checksum: u64,
 }
 
 /// What a slot makes of a request.
 #[derive(Debug)]
-pub(crate) enum Turn {
+pub(crate) enum SlotVerdict {
     /// A new request: do it, then [`Slot::complete`] it. The client wants its reply kept if there is room here.
-    New(Option<Box<Kept>>),
+    New(Option<Box<CachedReply>>),
     /// It was done: this was the reply.
     Replay(Box<[u8]>),
     /// It cannot be done.
@@ -72,44 +72,44 @@ impl Slot {
     pub(crate) fn begin(
         &mut self,
         sequence: u32,
-        print: Print,
-        reserve: impl FnOnce(Option<Box<Kept>>) -> Result<Option<Box<Kept>>, Status>,
-    ) -> Turn {
+        fingerprint: RequestFingerprint,
+        reserve: impl FnOnce(Option<Box<CachedReply>>) -> Result<Option<Box<CachedReply>>, Status>,
+    ) -> SlotVerdict {
         if sequence == self.sequence.wrapping_add(1) {
             if matches!(self.state, SlotState::Busy(_)) {
-                return Turn::Refused(Status::SEQ_MISORDERED);
+                return SlotVerdict::Refused(Status::SEQ_MISORDERED);
             }
             // Who asks for more has the reply to what came before: its room is free.
             let before = match &mut self.state {
-                SlotState::Done(_, kept) => kept.take(),
+                SlotState::Done(_, cached) => cached.take(),
                 SlotState::Fresh | SlotState::Busy(_) => None,
             };
             let room = match reserve(before) {
                 Ok(room) => room,
-                Err(status) => return Turn::Refused(status),
+                Err(status) => return SlotVerdict::Refused(status),
             };
             self.sequence = sequence;
-            self.state = SlotState::Busy(print);
-            return Turn::New(room);
+            self.state = SlotState::Busy(fingerprint);
+            return SlotVerdict::New(room);
         }
         if sequence != self.sequence {
-            return Turn::Refused(Status::SEQ_MISORDERED);
+            return SlotVerdict::Refused(Status::SEQ_MISORDERED);
         }
         match &self.state {
-            SlotState::Fresh => Turn::Refused(Status::SEQ_MISORDERED),
-            SlotState::Busy(first) | SlotState::Done(first, _) if *first != print => {
-                Turn::Refused(Status::SEQ_FALSE_RETRY)
+            SlotState::Fresh => SlotVerdict::Refused(Status::SEQ_MISORDERED),
+            SlotState::Busy(first) | SlotState::Done(first, _) if *first != fingerprint => {
+                SlotVerdict::Refused(Status::SEQ_FALSE_RETRY)
             }
-            SlotState::Busy(_) => Turn::Refused(Status::DELAY),
-            SlotState::Done(_, Some(kept)) => Turn::Replay(kept.reply.clone()),
-            SlotState::Done(_, None) => Turn::Refused(Status::RETRY_UNCACHED_REP),
+            SlotState::Busy(_) => SlotVerdict::Refused(Status::DELAY),
+            SlotState::Done(_, Some(cached)) => SlotVerdict::Replay(cached.reply.clone()),
+            SlotState::Done(_, None) => SlotVerdict::Refused(Status::RETRY_UNCACHED_REP),
         }
     }
 
     /// The request that was begun is done; its reply is kept if there is one.
-    pub(crate) fn complete(&mut self, reply: Option<Box<Kept>>) {
-        if let SlotState::Busy(print) = self.state {
-            self.state = SlotState::Done(print, reply);
+    pub(crate) fn complete(&mut self, reply: Option<Box<CachedReply>>) {
+        if let SlotState::Busy(fingerprint) = self.state {
+            self.state = SlotState::Done(fingerprint, reply);
         }
     }
 
@@ -128,27 +128,27 @@ mod tests {
     use std::sync::Arc;
     use vfs::bounds::{Bounds, Networks, Party};
 
-    const PRINT: Print = Print { uid: 7, checksum: 1 };
+    const PRINT: RequestFingerprint = RequestFingerprint { uid: 7, checksum: 1 };
 
-    fn room() -> Box<Kept> {
+    fn room() -> Box<CachedReply> {
         take(&Bounds::new(4096, 0)).unwrap()
     }
 
-    fn take(bounds: &Arc<Bounds>) -> Result<Box<Kept>, bounds::Full> {
-        bounds.take(&Party::of(Networks::default().of([10, 1, 0, 9].into())), 1000).map(Kept::in_room)
+    fn take(bounds: &Arc<Bounds>) -> Result<Box<CachedReply>, bounds::Full> {
+        bounds.take(&Party::of(Networks::default().of([10, 1, 0, 9].into())), 1000).map(CachedReply::in_room)
     }
 
-    fn kept(reply: &[u8], mut room: Box<Kept>) -> Option<Box<Kept>> {
-        room.keep(reply);
+    fn kept(reply: &[u8], mut room: Box<CachedReply>) -> Option<Box<CachedReply>> {
+        room.store(reply);
         Some(room)
     }
 
     /// What a slot makes of a request: its reply, or its status, which is OK for one that is to be done.
-    fn begin(slot: &mut Slot, sequence: u32, print: Print) -> Result<Box<[u8]>, Status> {
-        match slot.begin(sequence, print, |_| Ok(Some(room()))) {
-            Turn::New(_) => Err(Status::OK),
-            Turn::Replay(reply) => Ok(reply),
-            Turn::Refused(status) => Err(status),
+    fn begin(slot: &mut Slot, sequence: u32, fingerprint: RequestFingerprint) -> Result<Box<[u8]>, Status> {
+        match slot.begin(sequence, fingerprint, |_| Ok(Some(room()))) {
+            SlotVerdict::New(_) => Err(Status::OK),
+            SlotVerdict::Replay(reply) => Ok(reply),
+            SlotVerdict::Refused(status) => Err(status),
         }
     }
 
@@ -172,7 +172,7 @@ mod tests {
         let mut slot = Slot::default();
         begin(&mut slot, 1, PRINT).unwrap_err();
         slot.complete(kept(b"secret", room()));
-        for other in [Print { uid: 8, ..PRINT }, Print { checksum: 2, ..PRINT }] {
+        for other in [RequestFingerprint { uid: 8, ..PRINT }, RequestFingerprint { checksum: 2, ..PRINT }] {
             assert_eq!(begin(&mut slot, 1, other), Err(Status::SEQ_FALSE_RETRY));
         }
     }
@@ -190,25 +190,25 @@ mod tests {
         let bounds = Bounds::new(2500, 0);
         let others = take(&bounds).unwrap();
         let mut slot = Slot::default();
-        let reserve = |before: Option<Box<Kept>>| match before {
+        let reserve = |before: Option<Box<CachedReply>>| match before {
             Some(mut room) => room.reserve(1000).map(|()| Some(room)).map_err(|_| Status::DELAY),
             None => take(&bounds).map(Some).map_err(|_| Status::DELAY),
         };
-        assert!(matches!(slot.begin(1, PRINT, reserve), Turn::Refused(Status::DELAY)));
+        assert!(matches!(slot.begin(1, PRINT, reserve), SlotVerdict::Refused(Status::DELAY)));
         assert!(
-            matches!(slot.begin(1, PRINT, reserve), Turn::Refused(Status::DELAY)),
+            matches!(slot.begin(1, PRINT, reserve), SlotVerdict::Refused(Status::DELAY)),
             "as if it had not come"
         );
         drop(others);
-        let Turn::New(Some(room)) = slot.begin(1, PRINT, reserve) else { panic!("there is room") };
+        let SlotVerdict::New(Some(room)) = slot.begin(1, PRINT, reserve) else { panic!("there is room") };
         slot.complete(kept(b"12345", room));
         assert_eq!(bounds.used(), 5, "what is kept is shorter than what might have been");
-        let Turn::New(Some(room)) = slot.begin(2, PRINT, reserve) else { panic!("there is room") };
+        let SlotVerdict::New(Some(room)) = slot.begin(2, PRINT, reserve) else { panic!("there is room") };
         assert_eq!(bounds.used(), 1000, "the reply before is not kept beside the next one");
         slot.complete(kept(b"123", room));
         // Others have taken what it would need.
         let others = [take(&bounds), take(&bounds)];
-        assert!(matches!(slot.begin(3, PRINT, reserve), Turn::Refused(Status::DELAY)));
+        assert!(matches!(slot.begin(3, PRINT, reserve), SlotVerdict::Refused(Status::DELAY)));
         drop(others);
         assert_eq!(bounds.used(), 0);
     }

@@ -20,10 +20,10 @@ use vfs::{Export, ExportAccess, ExportId, FileKey, Namespace, OpenFile, Origin, 
 pub(crate) type FileId = (ExportId, FileKey);
 
 /// The table.
-pub(crate) struct Held {
+pub(crate) struct StateTable {
     /// The first eight bytes of every stateid.
     pub(super) prefix: u64,
-    places: Vec<Place>,
+    entries: Vec<TableEntry>,
     free: Vec<u32>,
     opens: HashMap<(Box<[u8]>, FileId), u32>,
     /// The lock owners that have a state: their numbers, as claims know them, and how many states by number.
@@ -34,7 +34,7 @@ pub(crate) struct Held {
     states: usize,
     ranges: usize,
     /// Who it is to the claims of each volume.
-    holders: HashMap<VolumeId, Holding>,
+    holders: HashMap<VolumeId, VolumeHolder>,
     /// Where the delegations of files are.
     pub(super) delegations: HashMap<VolumeFile, u32>,
     /// Delegations that were taken away.
@@ -59,14 +59,14 @@ struct LockOwnerUse {
 }
 
 /// A client among the claims of a volume.
-pub(crate) struct Holding {
+pub(crate) struct VolumeHolder {
     pub(crate) id: HolderId,
     /// An export of the volume, which keeps that.
     pub(crate) export: Arc<Export>,
 }
 
 #[derive(Default)]
-struct Place {
+struct TableEntry {
     generation: u8,
     sequence: u32,
     state: Option<State>,
@@ -106,7 +106,7 @@ pub(crate) struct OpenState {
 }
 
 /// A loss of a client, as the claims of the volume know it.
-pub(super) enum Ended {
+pub(super) enum WithdrawnClaim {
     Open(Arc<OpenFile<'static>>, OpenId),
     Delegation(Arc<Export>, FileKey, HolderId),
 }
@@ -130,12 +130,12 @@ pub(crate) struct LockState {
 /// Twenty-four bits of a stateid name a place.
 const _: () = assert!(CLIENT_STATES_MAX < 1 << 24);
 
-impl Held {
+impl StateTable {
     /// A table of the client with this number, which begins every stateid.
     pub(crate) fn new(client: ClientId) -> Self {
         Self {
             prefix: client,
-            places: Vec::new(),
+            entries: Vec::new(),
             free: Vec::new(),
             opens: HashMap::new(),
             lock_owners: HashMap::new(),
@@ -156,7 +156,7 @@ impl Held {
 
     /// Whether nothing is held.
     pub(crate) fn is_empty(&self) -> bool {
-        self.free.len() + self.ended_copies() + self.expired + self.withdrawn == self.places.len()
+        self.free.len() + self.ended_copies() + self.expired + self.withdrawn == self.entries.len()
     }
 
     /// Keeps a state in the room that was taken for it: its place.
@@ -166,8 +166,8 @@ impl Held {
         }
         self.count_state()?;
         let index = self.free.pop().unwrap_or_else(|| {
-            self.places.push(Place::default());
-            u32::try_from(self.places.len() - 1).unwrap_or(u32::MAX)
+            self.entries.push(TableEntry::default());
+            u32::try_from(self.entries.len() - 1).unwrap_or(u32::MAX)
         });
         if let State::Open(open) = &state {
             self.opens.insert((open.owner.clone(), open.file), index);
@@ -180,8 +180,8 @@ impl Held {
         if let State::Delegation(delegation) = &state {
             self.delegations.insert((delegation.volume, delegation.file.1), index);
         }
-        let place = &mut self.places[index as usize];
-        (place.sequence, place.state, place.slot) = (1, Some(state), Some(slot));
+        let entry = &mut self.entries[index as usize];
+        (entry.sequence, entry.state, entry.slot) = (1, Some(state), Some(slot));
         Ok(index)
     }
 
@@ -201,30 +201,30 @@ impl Held {
 
     /// The place of a stateid that is current, RFC 8881 §8.2.4. A sequence number of 0 means the newest.
     pub(crate) fn find(&self, stateid: &Stateid) -> Result<u32, Status> {
-        let index = self.place(stateid).ok_or(Status::BAD_STATEID)?;
-        let place = &self.places[index as usize];
-        if matches!(&place.state, Some(State::Delegation(delegation)) if delegation.is_revoked) {
+        let index = self.index_of(stateid).ok_or(Status::BAD_STATEID)?;
+        let entry = &self.entries[index as usize];
+        if matches!(&entry.state, Some(State::Delegation(delegation)) if delegation.is_revoked) {
             return Err(Status::DELEG_REVOKED);
         }
-        if matches!(&place.state, Some(State::Expired)) {
+        if matches!(&entry.state, Some(State::Expired)) {
             return Err(Status::EXPIRED);
         }
-        if matches!(&place.state, Some(State::Withdrawn)) {
+        if matches!(&entry.state, Some(State::Withdrawn)) {
             return Err(Status::ADMIN_REVOKED);
         }
         match stateid.seqid {
             0 => Ok(index),
-            sequence if sequence == place.sequence => Ok(index),
-            sequence if sequence.wrapping_sub(place.sequence) < u32::MAX / 2 => Err(Status::BAD_STATEID),
+            sequence if sequence == entry.sequence => Ok(index),
+            sequence if sequence.wrapping_sub(entry.sequence) < u32::MAX / 2 => Err(Status::BAD_STATEID),
             _ => Err(Status::OLD_STATEID),
         }
     }
 
     /// The place of a stateid, whatever its sequence number says.
-    pub(crate) fn place(&self, stateid: &Stateid) -> Option<u32> {
+    pub(crate) fn index_of(&self, stateid: &Stateid) -> Option<u32> {
         let (prefix, index, generation) = parts(stateid);
-        let place = self.places.get(index as usize)?;
-        let is_it = place.state.is_some() && place.generation == generation && prefix == self.prefix;
+        let entry = self.entries.get(index as usize)?;
+        let is_it = entry.state.is_some() && entry.generation == generation && prefix == self.prefix;
         is_it.then_some(index)
     }
 
@@ -234,11 +234,11 @@ impl Held {
     }
 
     pub(super) fn state(&self, index: u32) -> Option<&State> {
-        self.places.get(index as usize)?.state.as_ref()
+        self.entries.get(index as usize)?.state.as_ref()
     }
 
     pub(super) fn state_mut(&mut self, index: u32) -> Option<&mut State> {
-        self.places.get_mut(index as usize)?.state.as_mut()
+        self.entries.get_mut(index as usize)?.state.as_mut()
     }
 
     /// The open file of a place.
@@ -269,8 +269,8 @@ impl Held {
 
     /// So many byte ranges are now held under the state of a place.
     pub(crate) fn count_ranges(&mut self, index: u32, now: usize) {
-        let place = self.places.get_mut(index as usize);
-        if let Some(State::Lock(lock)) = place.and_then(|place| place.state.as_mut()) {
+        let entry = self.entries.get_mut(index as usize);
+        if let Some(State::Lock(lock)) = entry.and_then(|entry| entry.state.as_mut()) {
             self.ranges = self.ranges + now - lock.ranges.weight();
             lock.ranges.set(now);
         }
@@ -319,7 +319,7 @@ impl Held {
 
     /// All locks of an owner.
     pub(crate) fn locks_by(&self, owner: u64) -> impl Iterator<Item = (u32, &LockState)> {
-        (0..).zip(&self.places).filter_map(move |(index, place)| match &place.state {
+        (0..).zip(&self.entries).filter_map(move |(index, entry)| match &entry.state {
             Some(State::Lock(lock)) if lock.owner.owner == owner => Some((index, lock)),
             _ => None,
         })
@@ -327,34 +327,34 @@ impl Held {
 
     /// The stateid of a place as it is.
     pub(crate) fn stateid(&self, index: u32) -> Stateid {
-        let place = &self.places[index as usize];
+        let entry = &self.entries[index as usize];
         let mut other = [0; 12];
         other[..8].copy_from_slice(&self.prefix.to_be_bytes());
-        other[8..].copy_from_slice(&(index << 8 | u32::from(place.generation)).to_be_bytes());
-        Stateid { seqid: place.sequence, other }
+        other[8..].copy_from_slice(&(index << 8 | u32::from(entry.generation)).to_be_bytes());
+        Stateid { seqid: entry.sequence, other }
     }
 
     /// The stateid of a place after a change.
     pub(crate) fn advance(&mut self, index: u32) -> Stateid {
-        let place = &mut self.places[index as usize];
-        place.sequence = place.sequence.wrapping_add(1).max(1);
+        let entry = &mut self.entries[index as usize];
+        entry.sequence = entry.sequence.wrapping_add(1).max(1);
         self.stateid(index)
     }
 
     /// Ends a state.
     pub(crate) fn remove(&mut self, index: u32) -> Option<State> {
-        let state = self.take(index)?;
-        let place = &mut self.places[index as usize];
-        place.generation = place.generation.wrapping_add(1);
-        place.slot = None;
+        let state = self.detach(index)?;
+        let entry = &mut self.entries[index as usize];
+        entry.generation = entry.generation.wrapping_add(1);
+        entry.slot = None;
         self.free.push(index);
         self.states -= 1;
         Some(state)
     }
 
     /// Takes a state out of its place, and all that leads to it.
-    fn take(&mut self, index: u32) -> Option<State> {
-        let state = self.places[index as usize].state.take()?;
+    fn detach(&mut self, index: u32) -> Option<State> {
+        let state = self.entries[index as usize].state.take()?;
         match &state {
             State::Open(open) => {
                 self.opens.remove(&(open.owner.clone(), open.file));
@@ -379,16 +379,16 @@ impl Held {
     }
 
     /// Opens were taken away, each with its locks: their stateids say so until the client frees them.
-    pub(super) fn expire(&mut self, lost: &HashSet<(VolumeId, OpenId)>) {
-        let is_lost = |place: &Place| match &place.state {
-            Some(State::Open(open)) => lost.contains(&(open.opened.file().volume().id(), open.claim)),
+    pub(super) fn expire(&mut self, revoked: &HashSet<(VolumeId, OpenId)>) {
+        let is_revoked = |entry: &TableEntry| match &entry.state {
+            Some(State::Open(open)) => revoked.contains(&(open.opened.file().volume().id(), open.claim)),
             _ => false,
         };
         let opens: Vec<u32> =
-            (0..).zip(&self.places).filter(|(_, place)| is_lost(place)).map(|(index, _)| index).collect();
+            (0..).zip(&self.entries).filter(|(_, entry)| is_revoked(entry)).map(|(index, _)| index).collect();
         for index in self.with_locks(opens) {
-            if self.take(index).is_some() {
-                self.places[index as usize].state = Some(State::Expired);
+            if self.detach(index).is_some() {
+                self.entries[index as usize].state = Some(State::Expired);
                 self.expired += 1;
             }
         }
@@ -403,15 +403,15 @@ impl Held {
 
     /// Takes away what the exports of a namespace do not admit any longer: what is to be ended of it in the volumes' claims. The
     /// stateids say so until the client frees them, if it `frees` any.
-    pub(super) fn withdraw(&mut self, namespace: &Namespace, frees: bool) -> Vec<Ended> {
+    pub(super) fn withdraw(&mut self, namespace: &Namespace, frees: bool) -> Vec<WithdrawnClaim> {
         let opens =
-            self.places_of(|state| matches!(state, State::Open(open) if !open.is_admitted(namespace)));
+            self.indices_of(|state| matches!(state, State::Open(open) if !open.is_admitted(namespace)));
         let delegations =
-            self.places_of(|state| matches!(state, State::Delegation(has) if !has.is_admitted(namespace)));
+            self.indices_of(|state| matches!(state, State::Delegation(has) if !has.is_admitted(namespace)));
         let mut ended = Vec::new();
         for index in self.with_locks(opens) {
-            if let Some(State::Open(open)) = self.withdraw_place(index, frees) {
-                ended.push(Ended::Open(open.opened, open.claim));
+            if let Some(State::Open(open)) = self.withdraw_entry(index, frees) {
+                ended.push(WithdrawnClaim::Open(open.opened, open.claim));
             }
         }
         for index in delegations {
@@ -423,25 +423,25 @@ impl Held {
                 self.remove(index);
             }
             if let Some(holding) = self.holders.get(&file.0) {
-                ended.push(Ended::Delegation(Arc::clone(&holding.export), file.1, holding.id));
+                ended.push(WithdrawnClaim::Delegation(Arc::clone(&holding.export), file.1, holding.id));
             }
         }
         ended
     }
 
-    fn withdraw_place(&mut self, index: u32, frees: bool) -> Option<State> {
+    fn withdraw_entry(&mut self, index: u32, frees: bool) -> Option<State> {
         if !frees {
             return self.remove(index);
         }
-        let taken = self.take(index)?;
-        self.places[index as usize].state = Some(State::Withdrawn);
+        let state = self.detach(index)?;
+        self.entries[index as usize].state = Some(State::Withdrawn);
         self.withdrawn += 1;
-        Some(taken)
+        Some(state)
     }
 
-    fn places_of(&self, is_it: impl Fn(&State) -> bool) -> Vec<u32> {
-        let is_of = |place: &Place| place.state.as_ref().is_some_and(&is_it);
-        (0..).zip(&self.places).filter(|(_, place)| is_of(place)).map(|(index, _)| index).collect()
+    fn indices_of(&self, is_it: impl Fn(&State) -> bool) -> Vec<u32> {
+        let is_of = |entry: &TableEntry| entry.state.as_ref().is_some_and(&is_it);
+        (0..).zip(&self.entries).filter(|(_, entry)| is_of(entry)).map(|(index, _)| index).collect()
     }
 
     /// Whether states were taken away because exports do not admit them any longer, and the client has not freed them.
@@ -541,17 +541,17 @@ impl Held {
     }
 
     /// Makes it known to the claims of a volume.
-    pub(crate) fn add_holder(&mut self, volume: VolumeId, holding: Holding) {
+    pub(crate) fn add_holder(&mut self, volume: VolumeId, holding: VolumeHolder) {
         self.holders.insert(volume, holding);
     }
 
     /// Who it is to the claims of all volumes.
-    pub(crate) fn holders(&self) -> impl Iterator<Item = &Holding> {
+    pub(crate) fn holders(&self) -> impl Iterator<Item = &VolumeHolder> {
         self.holders.values()
     }
 
     /// Forgets everything for ever, and says to whom it must be said.
-    pub(crate) fn end(&mut self) -> Vec<Holding> {
+    pub(crate) fn end(&mut self) -> Vec<VolumeHolder> {
         let empty = Self { has_ended: true, ..Self::new(self.prefix) };
         std::mem::replace(self, empty).holders.into_values().collect()
     }
@@ -567,8 +567,8 @@ mod tests {
     use super::*;
     use vfs::bounds::{Bounds, Networks, Party};
 
-    fn held(client: ClientId) -> Held {
-        Held::new(client)
+    fn held(client: ClientId) -> StateTable {
+        StateTable::new(client)
     }
 
     fn slot() -> Slot {
@@ -589,59 +589,59 @@ mod tests {
 
     #[test]
     fn a_stateid_is_good_for_its_client_as_long_as_its_state_is() {
-        let mut held = self::held(7 << 32 | 1);
-        let index = held.insert(lock(9), slot()).unwrap();
-        let stateid = held.stateid(index);
-        assert_eq!(held.find(&stateid), Ok(index));
+        let mut states = self::held(7 << 32 | 1);
+        let index = states.insert(lock(9), slot()).unwrap();
+        let stateid = states.stateid(index);
+        assert_eq!(states.find(&stateid), Ok(index));
         assert_eq!(self::held(7 << 32 | 2).find(&stateid), Err(Status::BAD_STATEID), "another client's");
         let mut other = self::held(7 << 32 | 2);
         other.insert(lock(9), slot()).unwrap();
         assert_eq!(other.find(&stateid), Err(Status::BAD_STATEID), "of the same place");
-        held.remove(index);
-        assert_eq!(held.find(&stateid), Err(Status::BAD_STATEID), "ended");
-        assert_eq!(held.insert(lock(9), slot()), Ok(index), "the place is given away again");
-        assert_eq!(held.find(&stateid), Err(Status::BAD_STATEID), "and that is another state");
+        states.remove(index);
+        assert_eq!(states.find(&stateid), Err(Status::BAD_STATEID), "ended");
+        assert_eq!(states.insert(lock(9), slot()), Ok(index), "the place is given away again");
+        assert_eq!(states.find(&stateid), Err(Status::BAD_STATEID), "and that is another state");
     }
 
     #[test]
     fn a_stateid_of_another_moment_is_told() {
-        let mut held = self::held(1);
-        let index = held.insert(lock(9), slot()).unwrap();
-        let first = held.stateid(index);
-        let second = held.advance(index);
-        assert_eq!(held.find(&first), Err(Status::OLD_STATEID));
-        assert_eq!(held.find(&second), Ok(index));
-        assert_eq!(held.find(&Stateid { seqid: 0, ..first }), Ok(index), "0 is the newest");
-        assert_eq!(held.find(&Stateid { seqid: 3, ..first }), Err(Status::BAD_STATEID), "never given");
+        let mut states = self::held(1);
+        let index = states.insert(lock(9), slot()).unwrap();
+        let first = states.stateid(index);
+        let second = states.advance(index);
+        assert_eq!(states.find(&first), Err(Status::OLD_STATEID));
+        assert_eq!(states.find(&second), Ok(index));
+        assert_eq!(states.find(&Stateid { seqid: 0, ..first }), Ok(index), "0 is the newest");
+        assert_eq!(states.find(&Stateid { seqid: 3, ..first }), Err(Status::BAD_STATEID), "never given");
         let forged = Stateid { other: [0xff; 12], ..first };
-        assert_eq!(held.find(&forged), Err(Status::BAD_STATEID));
+        assert_eq!(states.find(&forged), Err(Status::BAD_STATEID));
     }
 
     #[test]
     fn a_lock_owner_is_known_as_long_as_it_has_a_state() {
-        let mut held = self::held(1);
+        let mut states = self::held(1);
         let owner = |owner| LockOwner { holder: HolderId(1), owner };
-        let number = held.lock_owner(b"a");
-        assert_ne!(held.lock_owner(b"a"), number, "asking keeps nothing");
-        let first = held
+        let number = states.lock_owner(b"a");
+        assert_ne!(states.lock_owner(b"a"), number, "asking keeps nothing");
+        let first = states
             .insert_lock(LockState { open: 9, owner: owner(number), ranges: slot() }, b"a", slot())
             .unwrap();
-        let second = held
+        let second = states
             .insert_lock(LockState { open: 8, owner: owner(number), ranges: slot() }, b"a", slot())
             .unwrap();
-        assert_eq!((held.lock_owner(b"a"), held.lock_owner_name(number)), (number, Some(&b"a"[..])));
-        held.remove(first);
-        assert_eq!(held.lock_owner(b"a"), number);
-        held.remove(second);
-        assert_eq!(held.lock_owner_name(number), None);
+        assert_eq!((states.lock_owner(b"a"), states.lock_owner_name(number)), (number, Some(&b"a"[..])));
+        states.remove(first);
+        assert_eq!(states.lock_owner(b"a"), number);
+        states.remove(second);
+        assert_eq!(states.lock_owner_name(number), None);
     }
 
     #[test]
     fn nothing_is_kept_of_a_client_that_has_ended() {
-        let mut held = self::held(1);
-        held.insert(lock(9), slot()).unwrap();
-        held.end();
-        assert_eq!(held.insert(lock(9), slot()), Err(Status::DELAY));
-        assert!(held.is_empty());
+        let mut states = self::held(1);
+        states.insert(lock(9), slot()).unwrap();
+        states.end();
+        assert_eq!(states.insert(lock(9), slot()), Err(Status::DELAY));
+        assert!(states.is_empty());
     }
 }

@@ -1,6 +1,6 @@
 //! [`Tables`]: what clients of version 4 make the service remember, within bounds, and whose state gives way.
 
-use super::State;
+use super::ServiceState;
 use super::client::Client;
 use crate::limits::{
     CLIENTS_MAX, COPIES_MAX, DELEGATIONS_MAX, INTRODUCTIONS_MAX, KEPT_REPLY_BYTES_MAX, OPEN_OWNERS_MAX,
@@ -20,7 +20,7 @@ pub(crate) struct Tables {
     pub(crate) introductions_40: Arc<Bounds>,
     pub(crate) sessions: Arc<Bounds>,
     /// Bytes of replies that sessions keep, and of those that they may have to keep.
-    pub(crate) kept_replies: Arc<Bounds>,
+    pub(crate) cached_replies: Arc<Bounds>,
     /// Stateids: open files, locks in them, delegations, copies, locks that are waited for.
     pub(crate) states: Arc<Bounds>,
     pub(crate) ranges: Arc<Bounds>,
@@ -49,7 +49,7 @@ impl Default for Tables {
             introductions: bounds(INTRODUCTIONS_MAX),
             introductions_40: bounds(INTRODUCTIONS_MAX),
             sessions: bounds(SESSIONS_MAX),
-            kept_replies: bounds(KEPT_REPLY_BYTES_MAX),
+            cached_replies: bounds(KEPT_REPLY_BYTES_MAX),
             states: bounds(STATES_MAX),
             ranges: bounds(RANGES_MAX),
             delegations: bounds(DELEGATIONS_MAX),
@@ -86,27 +86,27 @@ impl Table {
     }
 }
 
-impl State {
+impl ServiceState {
     /// Room for an entry of a client, made if need be at the expense of clients whose leases are over. Nothing of the client, nor of
     /// any other, may be locked.
     #[inline]
-    pub(crate) fn take(&self, table: Table, party: &Party, client: &Client) -> Result<Slot, Status> {
-        self.take_for(table, party, client.id)
+    pub(crate) fn reserve(&self, table: Table, party: &Party, client: &Client) -> Result<Slot, Status> {
+        self.reserve_for(table, party, client.id)
     }
 
     /// The same for a client that there may be yet.
-    pub(crate) fn take_for(&self, table: Table, party: &Party, client: ClientId) -> Result<Slot, Status> {
+    pub(crate) fn reserve_for(&self, table: Table, party: &Party, client: ClientId) -> Result<Slot, Status> {
         loop {
             match self.tables.bounds(table).take(party, 1) {
                 Ok(slot) => return Ok(slot),
-                Err(full) if self.yields(table, party, client, full) => {}
+                Err(full) if self.evict_silent(table, party, client, full) => {}
                 Err(_) => return Err(Status::DELAY),
             }
         }
     }
 
     /// Ends the client of a table that has been silent for longest, if any may be ended for this party.
-    fn yields(&self, table: Table, party: &Party, client: ClientId, full: Full) -> bool {
+    fn evict_silent(&self, table: Table, party: &Party, client: ClientId, full: Full) -> bool {
         let bounds = self.tables.bounds(table);
         let may_end = |other: &Arc<Client>| {
             let is_in_the_way = match full {

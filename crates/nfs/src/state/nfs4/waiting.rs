@@ -2,7 +2,7 @@
 
 use super::channel::Callback;
 use super::delegations::VolumeFile;
-use super::state_table::{FileId, Held};
+use super::state_table::{FileId, StateTable};
 use crate::limits::CLIENT_WAITING_LOCKS_MAX;
 use nfs_wire::v4::callback::{Argument, NotifyLockArgs};
 use nfs_wire::v4::{FileHandle, StateOwner, Status};
@@ -11,14 +11,14 @@ use vfs::claims::{LockOwner, Span, Ticket};
 
 /// Seconds for which a lock is waited for: a program that has ended does not say so. A client that still wants it asks now and
 /// then, and is queued anew.
-pub(crate) const WAITS_S: u64 = 90;
+pub(crate) const WAIT_S: u64 = 90;
 /// Seconds for which a lock is kept for a client that was told of it.
-pub(crate) const KEPT_S: u64 = 5;
+pub(crate) const RESERVED_S: u64 = 5;
 
 /// A lock that a client waits for.
 pub(crate) struct WaitingLock {
     pub(crate) file: FileId,
-    pub(crate) place: VolumeFile,
+    pub(crate) volume_file: VolumeFile,
     pub(crate) ticket: Ticket,
     /// The place of the open that it belongs to.
     pub(crate) open: u32,
@@ -30,21 +30,21 @@ pub(crate) struct WaitingLock {
     /// The second of the service after which it is not waited for any longer.
     pub(crate) until: u64,
     /// The client was told that it may have it: its ticket is over.
-    pub(crate) is_told: bool,
+    pub(crate) is_notified: bool,
     /// The room that it takes among states.
     pub(crate) _slot: Slot,
 }
 
-impl Held {
+impl StateTable {
     /// Whether the client may wait for another lock.
-    pub(crate) fn may_wait(&self) -> bool {
+    pub(crate) fn has_room_to_wait(&self) -> bool {
         self.waiting.len() < CLIENT_WAITING_LOCKS_MAX
     }
 
     /// Whether it waits for this lock already, and is yet to be told of it.
     pub(crate) fn waits_for(&self, owner: LockOwner, file: FileId, span: Span, is_exclusive: bool) -> bool {
         let is_it = |lock: &WaitingLock| {
-            !lock.is_told
+            !lock.is_notified
                 && lock.owner == owner
                 && lock.file == file
                 && lock.span == span
@@ -72,10 +72,10 @@ impl Held {
     }
 
     /// The lock of a ticket may be asked for, and is kept until this second: what the client is told.
-    pub(super) fn told(&mut self, place: &VolumeFile, ticket: Ticket, until: u64) -> Option<Callback> {
-        let is_it = |lock: &&mut WaitingLock| lock.place == *place && lock.ticket == ticket;
+    pub(super) fn notify(&mut self, place: &VolumeFile, ticket: Ticket, until: u64) -> Option<Callback> {
+        let is_it = |lock: &&mut WaitingLock| lock.volume_file == *place && lock.ticket == ticket;
         let lock = self.waiting.iter_mut().find(is_it)?;
-        (lock.until, lock.is_told) = (until, true);
+        (lock.until, lock.is_notified) = (until, true);
         let (handle, owner) = (lock.handle.clone(), lock.owner.owner);
         let lock_owner = StateOwner { clientid: self.prefix, owner: self.lock_owner_name(owner)? };
         Some(Callback::new(&Argument::NotifyLock(NotifyLockArgs { fh: FileHandle(&handle), lock_owner })))

@@ -79,7 +79,7 @@ impl Wire {
         let caller = self.calls().waiting.remove(&header.xid).and_then(|caller| caller.upgrade());
         if let Some(caller) = caller {
             let is_done = matches!(header.body, ReplyBody::Accepted(_, nfs_wire::rpc::Accepted::Success));
-            caller.answered(self, header.xid, is_done.then(|| reader.rest()));
+            caller.handle_reply(self, header.xid, is_done.then(|| reader.rest()));
         }
         true
     }

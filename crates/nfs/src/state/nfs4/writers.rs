@@ -2,7 +2,7 @@
 //! §20.1).
 
 use super::callbacks::Callbacks;
-use super::channel::{Asker, Callback};
+use super::channel::{Callback, GetattrListener};
 use nfs_wire::v4::attr::{CHANGE, SIZE, TIME_DELEG_ACCESS, TIME_DELEG_MODIFY};
 use nfs_wire::v4::callback::{Argument, GetattrArgs};
 use nfs_wire::v4::{Bitmap, Fattr, FileHandle, NfsTime};
@@ -17,13 +17,13 @@ use xdr::{Decode, Reader};
 
 /// The files that are delegated for writing.
 #[derive(Default)]
-pub(crate) struct Writers {
+pub(crate) struct WriteDelegations {
     count: AtomicUsize,
-    by_file: Mutex<HashMap<(VolumeId, FileKey), Arc<Writer>>>,
+    by_file: Mutex<HashMap<(VolumeId, FileKey), Arc<DelegatedWriter>>>,
 }
 
 /// A client that has a file delegated for writing.
-pub(crate) struct Writer {
+pub(crate) struct DelegatedWriter {
     pub(crate) holder: HolderId,
     callbacks: Weak<Callbacks>,
     /// The filehandle that the client knows the file by.
@@ -34,34 +34,34 @@ pub(crate) struct Writer {
     pub(crate) keeps_times: bool,
     /// The file's change counter when the client was told of the delegation.
     change: Mutex<Option<u64>>,
-    question: Mutex<Question>,
+    query: Mutex<AttrQuery>,
 }
 
 /// What the client was asked last.
 #[derive(Default)]
-struct Question {
+struct AttrQuery {
     number: u64,
     asked: Option<Nanos>,
-    answer: Option<Written>,
+    answer: Option<ReportedAttrs>,
 }
 
 /// What a client says of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Written {
+pub(crate) struct ReportedAttrs {
     pub(crate) size: u64,
     /// The change counter as the client has it: the one that it was given, or a larger one once it has written.
     change: u64,
     /// If the client keeps the times: of access and of modification.
     pub(crate) times: Option<(Time, Time)>,
     /// The file's own times and change counter say so already.
-    is_noted: bool,
+    is_applied: bool,
 }
 
 /// What is to be done for who looks at the file.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Look {
+pub(crate) enum WriterAnswer {
     /// This is how it is.
-    Known(Written),
+    Known(ReportedAttrs),
     /// The client was asked, or is being told of its delegation.
     Wait,
     /// The client has to give the file back: it does not answer.
@@ -72,13 +72,13 @@ pub(crate) enum Look {
 const ANSWER_NS: u64 = 1_000_000_000;
 
 /// One entry of [`Writers`], until this is dropped.
-pub(crate) struct Writing {
-    writers: Arc<Writers>,
+pub(crate) struct WriteDelegationGuard {
+    writers: Arc<WriteDelegations>,
     file: (VolumeId, FileKey),
-    pub(crate) writer: Arc<Writer>,
+    pub(crate) writer: Arc<DelegatedWriter>,
 }
 
-impl Drop for Writing {
+impl Drop for WriteDelegationGuard {
     fn drop(&mut self) {
         self.writers.count.fetch_sub(1, Ordering::Relaxed);
         let mut files = self.writers.files();
@@ -89,7 +89,7 @@ impl Drop for Writing {
     }
 }
 
-impl Writers {
+impl WriteDelegations {
     /// Whether there are none.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
@@ -97,15 +97,19 @@ impl Writers {
     }
 
     /// A client has a file delegated for writing.
-    pub(crate) fn add(self: &Arc<Self>, file: (VolumeId, FileKey), writer: Writer) -> Writing {
+    pub(crate) fn add(
+        self: &Arc<Self>,
+        file: (VolumeId, FileKey),
+        writer: DelegatedWriter,
+    ) -> WriteDelegationGuard {
         let writer = Arc::new(writer);
         self.count.fetch_add(1, Ordering::Relaxed);
         self.files().insert(file, Arc::clone(&writer));
-        Writing { writers: Arc::clone(self), file, writer }
+        WriteDelegationGuard { writers: Arc::clone(self), file, writer }
     }
 
     /// Who has a file delegated for writing.
-    pub(crate) fn of(&self, file: &(VolumeId, FileKey)) -> Option<Arc<Writer>> {
+    pub(crate) fn of(&self, file: &(VolumeId, FileKey)) -> Option<Arc<DelegatedWriter>> {
         self.files().get(file).cloned()
     }
 
@@ -115,12 +119,12 @@ impl Writers {
         self.count.load(Ordering::Relaxed)
     }
 
-    fn files(&self) -> MutexGuard<'_, HashMap<(VolumeId, FileKey), Arc<Writer>>> {
+    fn files(&self) -> MutexGuard<'_, HashMap<(VolumeId, FileKey), Arc<DelegatedWriter>>> {
         self.by_file.lock()
     }
 }
 
-impl Writer {
+impl DelegatedWriter {
     /// A client that knows a file by `handle`, which is never longer than `bytes_max`.
     pub(crate) fn new(callbacks: &Arc<Callbacks>, holder: HolderId, handle: &[u8], bytes_max: u64) -> Self {
         Self {
@@ -130,82 +134,83 @@ impl Writer {
             bytes_max,
             keeps_times: false,
             change: Mutex::default(),
-            question: Mutex::default(),
+            query: Mutex::default(),
         }
     }
 
     /// What it is asked for.
-    fn asked(&self) -> Bitmap {
+    fn queried_attrs(&self) -> Bitmap {
         let all = [CHANGE, SIZE, TIME_DELEG_ACCESS, TIME_DELEG_MODIFY];
         Bitmap::of(if self.keeps_times { &all } else { &all[..2] })
     }
 
     /// The client is told of the delegation of a file with this change counter.
-    pub(crate) fn begin(&self, change: u64) {
+    pub(crate) fn activate(&self, change: u64) {
         *self.change.lock() = Some(change);
     }
 
     /// What to do for who looks at the file now. The client is asked once a second at most.
-    pub(crate) fn look(self: &Arc<Self>, now: Nanos) -> Look {
+    pub(crate) fn query(self: &Arc<Self>, now: Nanos) -> WriterAnswer {
         if self.change.lock().is_none() {
-            return Look::Wait;
+            return WriterAnswer::Wait;
         }
         // An answer comes under the lock that this takes, and takes the other one then.
         let reachable = self.callbacks.upgrade().filter(|callbacks| callbacks.is_reachable());
-        let mut question = self.question.lock();
-        let is_recent = question.asked.is_some_and(|asked| now.0 < asked.0.saturating_add(ANSWER_NS));
-        match (question.answer, question.asked) {
-            (Some(answer), _) if is_recent => return Look::Known(answer),
-            (None, Some(_)) if is_recent => return Look::Wait,
-            (None, Some(_)) => return Look::Recall,
+        let mut query = self.query.lock();
+        let is_recent = query.asked.is_some_and(|asked| now.0 < asked.0.saturating_add(ANSWER_NS));
+        match (query.answer, query.asked) {
+            (Some(answer), _) if is_recent => return WriterAnswer::Known(answer),
+            (None, Some(_)) if is_recent => return WriterAnswer::Wait,
+            (None, Some(_)) => return WriterAnswer::Recall,
             _ => {}
         }
-        let Some(callbacks) = reachable else { return Look::Recall };
-        *question = Question { number: question.number + 1, asked: Some(now), answer: None };
-        let number = question.number;
-        drop(question);
-        let args = GetattrArgs { fh: FileHandle(&self.handle), attr_request: self.asked() };
+        let Some(callbacks) = reachable else { return WriterAnswer::Recall };
+        *query = AttrQuery { number: query.number + 1, asked: Some(now), answer: None };
+        let number = query.number;
+        drop(query);
+        let args = GetattrArgs { fh: FileHandle(&self.handle), attr_request: self.queried_attrs() };
         let ask = Argument::Getattr(args);
-        let asker = Arc::clone(self) as Arc<dyn Asker>;
-        callbacks.call(Callback::asking(&ask, asker, number));
-        Look::Wait
+        let asker = Arc::clone(self) as Arc<dyn GetattrListener>;
+        callbacks.call(Callback::getattr(&ask, asker, number));
+        WriterAnswer::Wait
     }
 
     /// Whether the client has written to a file of this size; `None` if that is noted already. Who asks first notes it.
-    pub(crate) fn note(&self, written: &Written, size: u64) -> Option<bool> {
+    pub(crate) fn mark_applied(&self, written: &ReportedAttrs, size: u64) -> Option<bool> {
         let is_changed = *self.change.lock() != Some(written.change) || written.size != size;
-        let mut question = self.question.lock();
-        let answer = question.answer.as_mut().filter(|answer| *answer == written)?;
-        (!std::mem::replace(&mut answer.is_noted, true)).then_some(is_changed)
+        let mut query = self.query.lock();
+        let answer = query.answer.as_mut().filter(|answer| *answer == written)?;
+        (!std::mem::replace(&mut answer.is_applied, true)).then_some(is_changed)
     }
 }
 
-impl Asker for Writer {
+impl GetattrListener for DelegatedWriter {
     /// What cannot be is no answer.
     fn answered(&self, number: u64, attributes: &Fattr<'_>) {
-        let written = read(attributes, &self.asked()).filter(|written| written.size <= self.bytes_max);
+        let written =
+            read(attributes, &self.queried_attrs()).filter(|written| written.size <= self.bytes_max);
         let Some(written) = written else { return };
-        let mut question = self.question.lock();
-        if question.number == number && question.answer.is_none() {
-            question.answer = Some(written);
+        let mut query = self.query.lock();
+        if query.number == number && query.answer.is_none() {
+            query.answer = Some(written);
         }
     }
 }
 
 /// What the attributes say, if they are those that were asked for.
-fn read(attributes: &Fattr<'_>, asked: &Bitmap) -> Option<Written> {
+fn read(attributes: &Fattr<'_>, asked: &Bitmap) -> Option<ReportedAttrs> {
     if attributes.attrmask != *asked {
         return None;
     }
     let mut reader = Reader::new(attributes.attr_vals);
     let (change, size) = (reader.u64().ok()?, reader.u64().ok()?);
-    let mut time = || NfsTime::decode(&mut reader).ok().and_then(kept_time);
+    let mut time = || NfsTime::decode(&mut reader).ok().and_then(valid_time);
     let times = if asked.contains(TIME_DELEG_ACCESS) { Some((time()?, time()?)) } else { None };
-    (reader.remaining() == 0).then_some(Written { size, change, times, is_noted: false })
+    (reader.remaining() == 0).then_some(ReportedAttrs { size, change, times, is_applied: false })
 }
 
 /// A time that a client keeps, if it is one.
-pub(crate) fn kept_time(time: NfsTime) -> Option<Time> {
+pub(crate) fn valid_time(time: NfsTime) -> Option<Time> {
     let NfsTime { seconds, nseconds: nanos } = time;
     (nanos < 1_000_000_000).then_some(Time { seconds, nanos })
 }

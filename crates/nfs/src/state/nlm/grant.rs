@@ -5,8 +5,8 @@
 //! lock is given back, too. What else is done again and again is here, too: forgetting clients, and telling
 //! of a restart.
 
-use super::table::{Granted, Host, Offer, OwnerName, Place, Waiting};
-use super::{Arrived, Shared, unlock, until};
+use super::table::{GrantArgs, Host, OwnerName, RangeKey, UnconfirmedGrant, WaitingLock};
+use super::{ClaimEvent, Shared, unlock, until};
 use crate::limits::{
     LOCK_HOST_ASKED_S, LOCK_HOST_COURTESY_S, LOCK_HOST_GONE_S, LOCK_HOST_IDLE_S, LOCK_HOST_SILENT_S,
     LOCK_OFFER_S,
@@ -29,67 +29,67 @@ impl super::Locks {
     /// What is to be done again and again: calls that were not answered, clients that hold nothing any more or are gone,
     /// and our restart. `connected` tells which addresses have connections: clients there are not gone.
     pub fn tick(&self, connected: impl FnOnce() -> HashSet<IpAddr>) {
-        self.0.look();
+        self.0.process_events();
         self.0.forget_idle();
-        self.0.tend_silent(Instant::now(), connected);
-        self.0.go_on_with_restart();
+        self.0.check_silent(Instant::now(), connected);
+        self.0.send_restart_notices();
         self.0.forget_records();
     }
 }
 
 impl Shared {
     /// Has somebody look at what has happened to clients' claims, unless somebody is about to. If nobody can, the next tick does.
-    pub(crate) fn look_soon(self: &Arc<Self>) {
-        if self.is_looked_at.swap(true, Ordering::SeqCst) {
+    pub(crate) fn schedule_events(self: &Arc<Self>) {
+        if self.is_processing_scheduled.swap(true, Ordering::SeqCst) {
             return;
         }
         let looking = Arc::clone(self);
         let here = IpAddr::from(Ipv4Addr::UNSPECIFIED);
         let look = move || {
-            looking.is_looked_at.store(false, Ordering::SeqCst);
-            looking.look();
+            looking.is_processing_scheduled.store(false, Ordering::SeqCst);
+            looking.process_events();
             Some(true)
         };
         if !self.workers.submit((here, &self.party(here)), look) {
-            self.is_looked_at.store(false, Ordering::SeqCst);
+            self.is_processing_scheduled.store(false, Ordering::SeqCst);
         }
     }
 
     /// Looks at what has happened to clients' claims, and calls those who have got a lock.
-    pub(crate) fn look(self: &Arc<Self>) {
+    pub(crate) fn process_events(self: &Arc<Self>) {
         loop {
-            let arrived = std::mem::take(&mut *self.arrived.lock());
-            if arrived.is_empty() {
+            let event = std::mem::take(&mut *self.events.lock());
+            if event.is_empty() {
                 break;
             }
-            arrived.into_iter().for_each(|arrived| self.note(arrived));
+            event.into_iter().for_each(|event| self.process_event(event));
         }
-        self.offer_due();
+        self.send_due_grants();
     }
 
-    fn note(&self, arrived: Arrived) {
-        let Arrived { client, volume, effect } = arrived;
+    fn process_event(&self, event: ClaimEvent) {
+        let ClaimEvent { client, volume, effect } = event;
         match effect {
             Effect::Resume { ticket, outcome, .. } => match outcome {
                 Outcome::Granted => self.granted(client, volume, ticket),
-                Outcome::Again => self.ask_again(client, volume, ticket),
+                Outcome::Again => self.retry_lock(client, volume, ticket),
                 Outcome::TimedOut | Outcome::Canceled => {
                     let mut state = self.state();
-                    let taken = state.take_waiting(client, |waiting| waiting.is_of(volume, ticket));
-                    if let (Some(taken), Some(host)) = (taken, state.hosts.get_mut(&client)) {
-                        host.forget_admission(taken.place);
+                    let removed = state.remove_waiting(client, |waiting| waiting.is_of(volume, ticket));
+                    if let (Some(removed), Some(host)) = (removed, state.hosts.get_mut(&client)) {
+                        host.forget_admission(removed.key);
                     }
                 }
             },
             Effect::Revoked { file, what: RevokedClaim::Range(owner, _), .. } => {
                 let mut state = self.state();
-                if let Some((volume, holder)) = state.volume_of(client, volume) {
-                    let place = Place { volume: volume.id(), file, owner: owner.owner };
-                    state.settle(client, volume.claims(), holder, place);
+                if let Some((volume, holder)) = state.volume_holder(client, volume) {
+                    let key = RangeKey { volume: volume.id(), file, owner: owner.owner };
+                    state.settle(client, volume.claims(), holder, key);
                 }
             }
             Effect::Revoked { what: RevokedClaim::Open(open), .. } => {
-                self.state().take_share(client, |share| share.volume == volume && share.open == open);
+                self.state().remove_share(client, |share| share.volume == volume && share.open == open);
             }
             Effect::Revoked { .. }
             | Effect::Recall { .. }
@@ -101,49 +101,49 @@ impl Shared {
     /// A lock is held; the client is to be told.
     fn granted(&self, client: IpAddr, volume: VolumeId, ticket: Ticket) {
         let mut state = self.state();
-        let Some((served, holder)) = state.volume_of(client, volume) else { return };
+        let Some((served, holder)) = state.volume_holder(client, volume) else { return };
         let Some(host) = state.hosts.get_mut(&client) else { return };
         let Some(waiting) = host.waiting.iter_mut().find(|waiting| waiting.is_of(volume, ticket)) else {
             return;
         };
-        waiting.granted = Some(Granted::now());
-        let place = waiting.place;
-        state.settle(client, served.claims(), holder, place);
+        waiting.granted = Some(UnconfirmedGrant::now());
+        let key = waiting.key;
+        state.settle(client, served.claims(), holder, key);
     }
 
     /// What stood in the way of a lock besides other locks has gone: it is asked for anew.
-    fn ask_again(&self, client: IpAddr, volume: VolumeId, ticket: Ticket) {
+    fn retry_lock(&self, client: IpAddr, volume: VolumeId, ticket: Ticket) {
         let mut state = self.state();
-        let Some((served, holder)) = state.volume_of(client, volume) else { return };
+        let Some((served, holder)) = state.volume_holder(client, volume) else { return };
         let claims = served.claims();
         let Some(host) = state.hosts.get_mut(&client) else { return };
         let Some(waiting) = host.waiting.iter_mut().find(|waiting| waiting.is_of(volume, ticket)) else {
             return;
         };
         waiting.request.queueing = until(&served);
-        let place = waiting.place;
-        let (verdict, effects) = claims.apply(served.now(), &place.file, &Request::Lock(waiting.request));
+        let key = waiting.key;
+        let (verdict, effects) = claims.apply(served.now(), &key.file, &Request::Lock(waiting.request));
         match verdict {
-            Verdict::Granted(_) => waiting.granted = Some(Granted::now()),
+            Verdict::Granted(_) => waiting.granted = Some(UnconfirmedGrant::now()),
             Verdict::Wait(ticket) => waiting.ticket = ticket,
             // The client asks again by itself.
             Verdict::Refused(_) => {
-                state.take_waiting(client, |waiting| waiting.is_of(volume, ticket));
+                state.remove_waiting(client, |waiting| waiting.is_of(volume, ticket));
             }
         }
-        state.settle(client, claims, holder, place);
+        state.settle(client, claims, holder, key);
         drop(state);
         claims.dispatch(effects);
     }
 
     /// Calls the clients that are to be called by now.
-    fn offer_due(self: &Arc<Self>) {
+    fn send_due_grants(self: &Arc<Self>) {
         let now = Instant::now();
         let mut due = Vec::new();
         for (&client, host) in &mut self.state().hosts {
             for at in 0..host.waiting.len() {
-                let Some(call) = host.offer(at, client, now) else { continue };
-                due.push((call, host.waiting[at].place.volume, host.waiting[at].ticket));
+                let Some(call) = host.next_grant_call(at, client, now) else { continue };
+                due.push((call, host.waiting[at].key.volume, host.waiting[at].ticket));
             }
         }
         for (call, volume, ticket) in due {
@@ -152,19 +152,19 @@ impl Shared {
                 let results = shared.caller.call(&call);
                 let has_answered = results.is_some();
                 let answer = results.and_then(|results| status_in(&results));
-                shared.answered(client, volume, ticket, answer);
+                shared.handle_reply(client, volume, ticket, answer);
                 Some(has_answered)
             };
             if !self.workers.submit((client, &self.party(client)), offer) {
-                self.answered(client, volume, ticket, None);
+                self.handle_reply(client, volume, ticket, None);
             }
         }
     }
 
     /// A client has answered that it takes a lock, or not, or has not answered.
-    fn answered(&self, client: IpAddr, volume: VolumeId, ticket: Ticket, answer: Option<Status>) {
+    fn handle_reply(&self, client: IpAddr, volume: VolumeId, ticket: Ticket, answer: Option<Status>) {
         let mut state = self.state();
-        let is_it = |waiting: &Waiting| waiting.is_of(volume, ticket);
+        let is_it = |waiting: &WaitingLock| waiting.is_of(volume, ticket);
         let is_undecided = matches!(answer, None | Some(Status::DENIED_GRACE_PERIOD));
         let now = Instant::now();
         if is_undecided
@@ -178,15 +178,15 @@ impl Shared {
             return;
         }
         // Without it the client has asked again, or given the lock back: what is held is as it wants.
-        let Some(waiting) = state.take_waiting(client, is_it) else { return };
-        let Some((served, holder)) = state.volume_of(client, volume) else { return };
+        let Some(waiting) = state.remove_waiting(client, is_it) else { return };
+        let Some((served, holder)) = state.volume_holder(client, volume) else { return };
         let claims = served.claims();
         let mut effects = Vec::new();
         if answer != Some(Status::GRANTED) {
             tracing::debug!(%client, ?answer, "a lock that came is given back");
-            effects = unlock(&served, waiting.request.owner, &waiting.place, waiting.request.span).1;
+            effects = unlock(&served, waiting.request.owner, &waiting.key, waiting.request.span).1;
         }
-        state.settle(client, claims, holder, waiting.place);
+        state.settle(client, claims, holder, waiting.key);
         drop(state);
         claims.dispatch(effects);
     }
@@ -197,7 +197,7 @@ impl Shared {
         let mut idle = Vec::new();
         {
             let mut state = self.state();
-            state.forget_gone_volumes();
+            state.forget_removed_volumes();
             for (&client, host) in &mut state.hosts {
                 let since = *host.idle_since.get_or_insert(now);
                 if !host.is_idle() {
@@ -213,19 +213,19 @@ impl Shared {
 
     /// Asks clients that hold something and have not been heard for long whether they are there, and ends what those have that have
     /// not answered for so long that nobody expects them any more.
-    pub(crate) fn tend_silent(self: &Arc<Self>, now: Instant, connected: impl FnOnce() -> HashSet<IpAddr>) {
-        self.ask_silent(now, connected);
-        self.lapse_gone(now);
-        self.forget_gone(now);
+    pub(crate) fn check_silent(self: &Arc<Self>, now: Instant, connected: impl FnOnce() -> HashSet<IpAddr>) {
+        self.probe_silent(now, connected);
+        self.lapse_unresponsive(now);
+        self.forget_unresponsive(now);
     }
 
-    fn ask_silent(self: &Arc<Self>, now: Instant, connected: impl FnOnce() -> HashSet<IpAddr>) {
+    fn probe_silent(self: &Arc<Self>, now: Instant, connected: impl FnOnce() -> HashSet<IpAddr>) {
         let is_past =
             |since: Instant, seconds| now.saturating_duration_since(since) >= Duration::from_secs(seconds);
         let is_due = |host: &Host| {
             !host.is_idle()
-                && is_past(host.heard, LOCK_HOST_SILENT_S)
-                && host.asked.is_none_or(|asked| is_past(asked, LOCK_HOST_ASKED_S))
+                && is_past(host.last_seen, LOCK_HOST_SILENT_S)
+                && host.last_probed.is_none_or(|lock_call| is_past(lock_call, LOCK_HOST_ASKED_S))
         };
         let mut state = self.state();
         if !state.hosts.values().any(is_due) {
@@ -236,18 +236,18 @@ impl Shared {
         state = self.state();
         let mut due = Vec::new();
         for (&client, host) in state.hosts.iter_mut().filter(|(_, host)| is_due(host)) {
-            host.asked = Some(now);
+            host.last_probed = Some(now);
             if connected.contains(&client) {
-                host.hear();
+                host.mark_seen();
             } else {
                 due.push((client, host.local));
             }
         }
         drop(state);
-        due.into_iter().for_each(|(client, local)| self.ask_whether_there(client, local));
+        due.into_iter().for_each(|(client, local)| self.probe(client, local));
     }
 
-    fn ask_whether_there(self: &Arc<Self>, client: IpAddr, local: Option<IpAddr>) {
+    fn probe(self: &Arc<Self>, client: IpAddr, local: Option<IpAddr>) {
         let shared = Arc::clone(self);
         let from = local.unwrap_or(match client {
             IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
@@ -260,8 +260,8 @@ impl Shared {
             let has_answered = shared.caller.call(&call).is_some();
             if let Some(host) = shared.state().hosts.get_mut(&client) {
                 if has_answered {
-                    host.hear();
-                } else if host.heard < began {
+                    host.mark_seen();
+                } else if host.last_seen < began {
                     host.silent_since.get_or_insert(began);
                 }
             }
@@ -271,10 +271,10 @@ impl Shared {
     }
 
     /// Has the locks and shares of clients that do not answer yield to clients that want them.
-    fn lapse_gone(&self, now: Instant) {
+    fn lapse_unresponsive(&self, now: Instant) {
         let mut lapsed = Vec::new();
         for host in self.state().hosts.values_mut() {
-            if !host.has_lapsed && host.is_silent_for(LOCK_HOST_GONE_S, now) {
+            if !host.has_lapsed && host.is_unresponsive_for(LOCK_HOST_GONE_S, now) {
                 host.has_lapsed = true;
                 lapsed.extend(host.holders());
             }
@@ -285,18 +285,18 @@ impl Shared {
         }
     }
 
-    fn forget_gone(&self, now: Instant) {
-        let is_gone = |host: &Host| host.is_silent_for(LOCK_HOST_COURTESY_S, now);
-        let gone: Vec<IpAddr> =
+    fn forget_unresponsive(&self, now: Instant) {
+        let is_gone = |host: &Host| host.is_unresponsive_for(LOCK_HOST_COURTESY_S, now);
+        let unresponsive: Vec<IpAddr> =
             self.state().hosts.iter().filter(|(_, host)| is_gone(host)).map(|(&client, _)| client).collect();
-        for client in gone {
+        for client in unresponsive {
             tracing::info!(%client, "a client that does not answer loses its locks");
             self.free_all(client, is_gone);
         }
     }
 
     /// Tells of our restart.
-    fn go_on_with_restart(self: &Arc<Self>) {
+    fn send_restart_notices(self: &Arc<Self>) {
         let now = Instant::now();
         let due = match &mut *self.restart() {
             None => return,
@@ -311,7 +311,7 @@ impl Shared {
             self.workers.submit((call.host, &party), move || {
                 let has_answered = shared.caller.call(&call).is_some();
                 if has_answered && let Some(restart) = &mut *shared.restart() {
-                    restart.told(call.host);
+                    restart.acknowledge(call.host);
                 }
                 Some(has_answered)
             });
@@ -328,33 +328,33 @@ impl Shared {
         }
         // Under the lock, so that nobody who is recorded begins to hold something.
         let state = self.state();
-        let gone = hosts.clients().into_iter().filter(|client| !state.hosts.contains_key(client));
-        gone.for_each(|client| hosts.forget(client));
+        let unresponsive = hosts.clients().into_iter().filter(|client| !state.hosts.contains_key(client));
+        unresponsive.for_each(|client| hosts.forget(client));
     }
 }
 
-impl Granted {
+impl UnconfirmedGrant {
     fn now() -> Self {
         let now = Instant::now();
         Self { since: now, next_try: Some(now), tries: 0 }
     }
 }
 
-impl Waiting {
+impl WaitingLock {
     fn is_of(&self, volume: VolumeId, ticket: Ticket) -> bool {
-        self.place.volume == volume && self.ticket == ticket
+        self.key.volume == volume && self.ticket == ticket
     }
 }
 
 impl Host {
     /// The call for a lock that its client is to be told of by now; it is not told twice at a time.
-    fn offer(&mut self, at: usize, client: IpAddr, now: Instant) -> Option<Outgoing> {
+    fn next_grant_call(&mut self, at: usize, client: IpAddr, now: Instant) -> Option<Outgoing> {
         let waiting = &mut self.waiting[at];
         let granted = waiting.granted.as_mut()?;
         granted.next_try.take_if(|next| *next <= now)?;
         let waiting = &self.waiting[at];
-        let owner = self.name_of(waiting.place.owner)?;
-        let Offer { version, local, .. } = waiting.offer;
+        let owner = self.name_of(waiting.key.owner)?;
+        let GrantArgs { version, local, .. } = waiting.grant_args;
         let args = match version {
             VERSION_4 => args::<u64>(waiting, owner),
             _ => args::<u32>(waiting, owner),
@@ -365,8 +365,8 @@ impl Host {
 }
 
 /// The words in which the client asked.
-fn args<O: Offset>(waiting: &Waiting, owner: &OwnerName) -> Vec<u8> {
-    let Offer { caller_name, handle, offset, len, .. } = &waiting.offer;
+fn args<O: Offset>(waiting: &WaitingLock, owner: &OwnerName) -> Vec<u8> {
+    let GrantArgs { caller_name, handle, offset, len, .. } = &waiting.grant_args;
     let width = |value: u64| O::try_from(value).unwrap_or(O::MAX);
     let alock = Lock {
         caller_name,

@@ -7,7 +7,7 @@
 mod grant;
 pub(crate) mod table;
 
-use super::followed::Followed;
+use super::followed::NamespaceTracker;
 use super::nsm::hosts::LockHosts;
 use super::nsm::notify::Restart;
 use crate::limits::LOCK_WAIT_S;
@@ -19,7 +19,7 @@ use std::net::IpAddr;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, MutexGuard, Weak};
 use std::time::Duration;
-use table::{Host, Offer, OwnerName, Place, State, Table, Waiting};
+use table::{GrantArgs, Host, OwnerName, RangeKey, State, Table, WaitingLock};
 use vfs::bounds::{Networks, Party};
 use vfs::claims::{
     Conflict, Effect, HolderId, LockOwner, LockRequest, Queueing, Request, Span, Stream, Verdict,
@@ -34,9 +34,9 @@ pub struct Locks(pub(crate) Arc<Shared>);
 pub(crate) struct Shared {
     state: Mutex<State>,
     /// What has happened to clients' claims and is not yet looked at.
-    pub(crate) arrived: Mutex<Vec<Arrived>>,
+    pub(crate) events: Mutex<Vec<ClaimEvent>>,
     /// Somebody is about to look at it.
-    pub(crate) is_looked_at: AtomicBool,
+    pub(crate) is_processing_scheduled: AtomicBool,
     pub(crate) workers: Arc<Workers>,
     networks: Networks,
     pub(crate) caller: Caller,
@@ -45,11 +45,11 @@ pub(crate) struct Shared {
     /// Our own restart, while it is news.
     pub(crate) restart: Mutex<Option<Restart>>,
     /// The namespace whose rules admit what is held.
-    followed: Followed,
+    namespace_tracker: NamespaceTracker,
 }
 
 /// What has happened to a client's claim.
-pub(crate) struct Arrived {
+pub(crate) struct ClaimEvent {
     pub(crate) client: IpAddr,
     pub(crate) volume: VolumeId,
     pub(crate) effect: Effect,
@@ -63,20 +63,20 @@ struct ClientHolder {
 }
 
 /// A byte range as a client asks for it.
-pub(crate) struct Asked<'a> {
+pub(crate) struct LockCall<'a> {
     pub(crate) file: &'a File,
     pub(crate) client: IpAddr,
     pub(crate) owner: OwnerName,
     pub(crate) span: Span,
     pub(crate) is_exclusive: bool,
-    pub(crate) offer: Offer,
+    pub(crate) grant_args: GrantArgs,
     /// Permission to ask.
     pub(crate) admission: ExportAccess,
 }
 
 /// How a lock is asked for.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Terms {
+pub(crate) struct LockOptions {
     pub(crate) waits: bool,
     pub(crate) reclaims: bool,
     /// The state number of the client's status monitor; `None` if the client does not want to be told of a
@@ -86,7 +86,7 @@ pub(crate) struct Terms {
 
 /// What stands against a lock.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Obstacle {
+pub(crate) struct ConflictingLock {
     pub(crate) owner: OwnerName,
     pub(crate) span: Span,
     pub(crate) is_exclusive: bool,
@@ -109,22 +109,22 @@ const fn portmap_port() -> u16 {
 
 impl Locks {
     /// A client has called the lock manager.
-    pub(crate) fn hear(&self, client: IpAddr) {
-        self.0.state().hear(client);
+    pub(crate) fn mark_seen(&self, client: IpAddr) {
+        self.0.state().mark_seen(client);
     }
 
     /// No locks. `hosts` remembers over a restart who had some; clients' port mappers are at `portmap_port`.
     pub fn new(hosts: Option<Arc<LockHosts>>, portmap_port: u16) -> Self {
         Self(Arc::new(Shared {
             state: Mutex::default(),
-            arrived: Mutex::default(),
-            is_looked_at: AtomicBool::new(false),
+            events: Mutex::default(),
+            is_processing_scheduled: AtomicBool::new(false),
             networks: Networks::default(),
             workers: Arc::default(),
             caller: Caller::new(portmap_port),
             hosts,
             restart: Mutex::default(),
-            followed: Followed::default(),
+            namespace_tracker: NamespaceTracker::default(),
         }))
     }
 
@@ -163,24 +163,25 @@ impl Locks {
     }
 
     /// Whether a lock could be had; what stands against it.
-    pub(crate) fn test(&self, asked: &Asked<'_>) -> Result<(), (Status, Option<Obstacle>)> {
-        let (file, volume) = (asked.file, &asked.file.export().volume);
+    pub(crate) fn test(&self, lock_call: &LockCall<'_>) -> Result<(), (Status, Option<ConflictingLock>)> {
+        let (file, volume) = (lock_call.file, &lock_call.file.export().volume);
         let claims = volume.claims();
         if claims.is_in_grace() {
             return Err((Status::DENIED_GRACE_PERIOD, None));
         }
         let mut state = self.0.state();
-        state.hear(asked.client);
-        let holder = state.attached(asked.client, volume);
-        let owner = state.hosts.get(&asked.client).and_then(|host| host.number_of(&asked.owner));
+        state.mark_seen(lock_call.client);
+        let holder = state.holder_in(lock_call.client, volume);
+        let owner =
+            state.hosts.get(&lock_call.client).and_then(|host| host.known_owner_number(&lock_call.owner));
         // Who holds nothing is nobody; holders are numbered from 1.
         let owner = LockOwner { holder: holder.unwrap_or(HolderId(0)), owner: owner.unwrap_or(NOBODY) };
-        let request = asked.request(owner, Queueing::Never, false);
+        let request = lock_call.request(owner, Queueing::Never, false);
         let (tested, effects) = claims.apply(volume.now(), &file.key(), &Request::TestLock(request));
         let answer = match tested {
             Verdict::Refused(Conflict::Range { owner, span, is_exclusive }) => {
-                let owner = state.name_of(volume.id(), owner);
-                Err((Status::DENIED, Some(Obstacle { owner, span, is_exclusive })))
+                let owner = state.owner_name(volume.id(), owner);
+                Err((Status::DENIED, Some(ConflictingLock { owner, span, is_exclusive })))
             }
             Verdict::Refused(conflict) => Err((of_conflict(conflict), None)),
             Verdict::Granted(_) | Verdict::Wait(_) => Ok(()),
@@ -191,13 +192,13 @@ impl Locks {
     }
 
     /// Takes a lock, or waits for it.
-    pub(crate) fn lock(&self, asked: &Asked<'_>, terms: Terms) -> Status {
+    pub(crate) fn lock(&self, lock_call: &LockCall<'_>, options: LockOptions) -> Status {
         loop {
-            if terms.monitor.is_some() && !self.record(asked.client, asked.offer.local) {
+            if options.monitor.is_some() && !self.record(lock_call.client, lock_call.grant_args.local) {
                 return Status::DENIED_NOLOCKS;
             }
-            if let Some((status, effects)) = self.0.lock(asked, terms) {
-                asked.file.volume().claims().dispatch(effects);
+            if let Some((status, effects)) = self.0.lock(lock_call, options) {
+                lock_call.file.volume().claims().dispatch(effects);
                 return status;
             }
         }
@@ -221,24 +222,24 @@ impl Locks {
     }
 
     /// Gives a lock back. What is not held is no error.
-    pub(crate) fn unlock(&self, asked: &Asked<'_>) -> Status {
-        let volume = &asked.file.export().volume;
+    pub(crate) fn unlock(&self, lock_call: &LockCall<'_>) -> Status {
+        let volume = &lock_call.file.export().volume;
         let claims = volume.claims();
         let mut state = self.0.state();
-        let Some((holder, place)) = state.place(asked) else { return Status::GRANTED };
-        state.hear(asked.client);
-        let owner = LockOwner { holder, owner: place.owner };
-        let splits = || claims.is_split_by(&place.file, owner, Stream::default(), &asked.span);
-        if !state.has_room_to_hold(asked.client, &self.0.party(asked.client)) && splits() {
+        let Some((holder, key)) = state.key(lock_call) else { return Status::GRANTED };
+        state.mark_seen(lock_call.client);
+        let owner = LockOwner { holder, owner: key.owner };
+        let splits = || claims.is_split_by(&key.file, owner, Stream::default(), &lock_call.span);
+        if !state.has_room_to_hold(lock_call.client, &self.0.party(lock_call.client)) && splits() {
             return Status::DENIED_NOLOCKS;
         }
         // What the client was given and has not confirmed goes with it.
-        let is_given = |waiting: &Waiting| {
-            waiting.granted.is_some() && waiting.place == place && waiting.request.span.overlaps(&asked.span)
+        let is_given = |waiting: &WaitingLock| {
+            waiting.granted.is_some() && waiting.key == key && waiting.request.span.overlaps(&lock_call.span)
         };
-        while state.take_waiting(asked.client, is_given).is_some() {}
-        let (verdict, effects) = unlock(volume, owner, &place, asked.span);
-        state.settle(asked.client, claims, holder, place);
+        while state.remove_waiting(lock_call.client, is_given).is_some() {}
+        let (verdict, effects) = unlock(volume, owner, &key, lock_call.span);
+        state.settle(lock_call.client, claims, holder, key);
         drop(state);
         claims.dispatch(effects);
         match verdict {
@@ -248,35 +249,35 @@ impl Locks {
     }
 
     /// Waits no longer for a lock.
-    pub(crate) fn cancel(&self, asked: &Asked<'_>) -> Status {
-        let volume = &asked.file.export().volume;
+    pub(crate) fn cancel(&self, lock_call: &LockCall<'_>) -> Status {
+        let volume = &lock_call.file.export().volume;
         let claims = volume.claims();
         let mut state = self.0.state();
-        let Some((holder, place)) = state.place(asked) else { return Status::DENIED };
-        state.hear(asked.client);
-        let is_it = |waiting: &Waiting| waiting.is(&place, asked);
-        let Some(waiting) = state.take_waiting(asked.client, is_it) else { return Status::DENIED };
+        let Some((holder, key)) = state.key(lock_call) else { return Status::DENIED };
+        state.mark_seen(lock_call.client);
+        let is_it = |waiting: &WaitingLock| waiting.is(&key, lock_call);
+        let Some(waiting) = state.remove_waiting(lock_call.client, is_it) else { return Status::DENIED };
         let cancel = Request::Cancel(waiting.ticket);
-        let (verdict, mut effects) = claims.apply(volume.now(), &place.file, &cancel);
+        let (verdict, mut effects) = claims.apply(volume.now(), &key.file, &cancel);
         if let Verdict::Refused(_) = verdict {
             // It was granted meanwhile, and the client does not know.
-            let owner = LockOwner { holder, owner: place.owner };
-            effects.extend(unlock(volume, owner, &place, asked.span).1);
+            let owner = LockOwner { holder, owner: key.owner };
+            effects.extend(unlock(volume, owner, &key, lock_call.span).1);
         }
-        state.settle(asked.client, claims, holder, place);
+        state.settle(lock_call.client, claims, holder, key);
         drop(state);
         claims.dispatch(effects);
         Status::GRANTED
     }
 
     /// A client has got something that `by` has admitted.
-    pub(crate) fn note(&self, by: &Namespace, shared: &SharedNamespace) {
-        self.0.followed.note(by, shared);
+    pub(crate) fn note_grant(&self, by: &Namespace, shared: &SharedNamespace) {
+        self.0.namespace_tracker.note_grant(by, shared);
     }
 
     /// Ends what the rules of exports do not admit any longer, whoever holds it or waits for it.
-    pub fn follow(&self, namespace: &SharedNamespace) {
-        let Some(namespace) = self.0.followed.next(namespace) else { return };
+    pub fn apply_namespace(&self, namespace: &SharedNamespace) {
+        let Some(namespace) = self.0.namespace_tracker.next(namespace) else { return };
         let clients: Vec<IpAddr> = self.0.state().hosts.keys().copied().collect();
         clients.into_iter().for_each(|client| self.0.withdraw(client, &namespace));
     }
@@ -331,12 +332,12 @@ impl Shared {
                 let state = self.state();
                 match state.check_room(client, party, table) {
                     Ok(()) => return true,
-                    Err(full) => state.first_to_go(client, party, table, full),
+                    Err(full) => state.eviction_candidate(client, party, table, full),
                 }
             };
             let Some(first) = first else { return false };
             tracing::debug!(client = %first, ?table, "a client that is gone or holds nothing gives way to others");
-            self.free_all(first, Host::may_go);
+            self.free_all(first, Host::may_be_evicted);
         }
     }
 
@@ -346,15 +347,19 @@ impl Shared {
     }
 
     /// Takes a lock. `None`: the client was forgotten meanwhile, and has to be recorded first.
-    fn lock(self: &Arc<Self>, asked: &Asked<'_>, terms: Terms) -> Option<(Status, Vec<Effect>)> {
-        let volume = &asked.file.export().volume;
+    fn lock(
+        self: &Arc<Self>,
+        lock_call: &LockCall<'_>,
+        options: LockOptions,
+    ) -> Option<(Status, Vec<Effect>)> {
+        let volume = &lock_call.file.export().volume;
         let claims = volume.claims();
-        let (client, party) = (asked.client, self.party(asked.client));
+        let (client, party) = (lock_call.client, self.party(lock_call.client));
         let has_room =
             [Table::Hosts, Table::Locks].iter().all(|&table| self.make_room(client, &party, table));
-        let has_room_to_wait = has_room && terms.waits && self.make_room(client, &party, Table::Waits);
+        let has_room_to_wait = has_room && options.waits && self.make_room(client, &party, Table::Waits);
         let mut state = self.state();
-        if terms.monitor.is_some() && !self.is_recorded(asked.client) {
+        if options.monitor.is_some() && !self.is_recorded(lock_call.client) {
             return None;
         }
         let refused = Some((Status::DENIED_NOLOCKS, Vec::new()));
@@ -362,42 +367,47 @@ impl Shared {
             return refused;
         }
         let Some(host) = state.admit(client, &party) else { return refused };
-        host.local = Some(asked.offer.local);
+        host.local = Some(lock_call.grant_args.local);
         let Some(holder) = self.holder(&mut state, (client, &party), volume) else { return refused };
         let has_room_to_wait = has_room_to_wait && state.has_room_to_wait(client, &party);
-        let Some(host) = state.hosts.get_mut(&asked.client) else { return refused };
-        host.monitor_state = terms.monitor.unwrap_or(host.monitor_state);
-        let place = asked.place(host.number(asked.owner.clone()));
-        host.admit(place, asked.admission);
-        let known = host.waiting.iter().find(|waiting| waiting.is(&place, asked));
+        let Some(host) = state.hosts.get_mut(&lock_call.client) else { return refused };
+        host.monitor_state = options.monitor.unwrap_or(host.monitor_state);
+        let key = lock_call.key(host.owner_number(lock_call.owner.clone()));
+        host.admit(key, lock_call.admission);
+        let known = host.waiting.iter().find(|waiting| waiting.is(&key, lock_call));
         let is_queued = known.is_some_and(|waiting| waiting.granted.is_none());
-        if is_queued && terms.waits {
+        if is_queued && options.waits {
             return Some((Status::BLOCKED, Vec::new()));
         }
-        let queueing = if terms.waits && has_room_to_wait { until(volume) } else { Queueing::Never };
-        let owner = LockOwner { holder, owner: place.owner };
-        let request = asked.request(owner, queueing, terms.reclaims);
-        let (verdict, mut effects) = claims.apply(volume.now(), &place.file, &Request::Lock(request));
+        let queueing = if options.waits && has_room_to_wait { until(volume) } else { Queueing::Never };
+        let owner = LockOwner { holder, owner: key.owner };
+        let request = lock_call.request(owner, queueing, options.reclaims);
+        let (verdict, mut effects) = claims.apply(volume.now(), &key.file, &Request::Lock(request));
         let status = match verdict {
             Verdict::Granted(_) => {
-                if let Some(before) = state.take_waiting(asked.client, |waiting| waiting.is(&place, asked)) {
+                if let Some(before) =
+                    state.remove_waiting(lock_call.client, |waiting| waiting.is(&key, lock_call))
+                {
                     // Of a lock that was granted already there is no such ticket.
                     let cancel = Request::Cancel(before.ticket);
-                    effects.extend(claims.apply(volume.now(), &place.file, &cancel).1);
+                    effects.extend(claims.apply(volume.now(), &key.file, &cancel).1);
                 }
                 Status::GRANTED
             }
             Verdict::Wait(ticket) => {
-                let offer = asked.offer.clone();
-                state.add_waiting(asked.client, Waiting { place, ticket, request, offer, granted: None });
+                let grant_args = lock_call.grant_args.clone();
+                state.add_waiting(
+                    lock_call.client,
+                    WaitingLock { key, ticket, request, grant_args, granted: None },
+                );
                 Status::BLOCKED
             }
-            Verdict::Refused(Conflict::Range { .. }) if terms.waits && !has_room_to_wait => {
+            Verdict::Refused(Conflict::Range { .. }) if options.waits && !has_room_to_wait => {
                 Status::DENIED_NOLOCKS
             }
             Verdict::Refused(conflict) => of_conflict(conflict),
         };
-        state.settle(asked.client, claims, holder, place);
+        state.settle(lock_call.client, claims, holder, key);
         Some((status, effects))
     }
 
@@ -405,20 +415,20 @@ impl Shared {
         let mut ended = Vec::new();
         let mut state = self.state();
         let (places, shares) = state.withdraw(client, namespace);
-        for place in places {
-            let Some((volume, holder)) = state.volume_of(client, place.volume) else { continue };
-            let owner = LockOwner { holder, owner: place.owner };
+        for key in places {
+            let Some((volume, holder)) = state.volume_holder(client, key.volume) else { continue };
+            let owner = LockOwner { holder, owner: key.owner };
             let mut effects = Vec::new();
-            while let Some(waiting) = state.take_waiting(client, |waiting| waiting.place == place) {
+            while let Some(waiting) = state.remove_waiting(client, |waiting| waiting.key == key) {
                 let cancel = Request::Cancel(waiting.ticket);
-                effects.extend(volume.claims().apply(volume.now(), &place.file, &cancel).1);
+                effects.extend(volume.claims().apply(volume.now(), &key.file, &cancel).1);
             }
-            effects.extend(unlock(&volume, owner, &place, Span::ALL).1);
-            state.settle(client, volume.claims(), holder, place);
+            effects.extend(unlock(&volume, owner, &key, Span::ALL).1);
+            state.settle(client, volume.claims(), holder, key);
             ended.push((volume, effects));
         }
         for share in shares {
-            let Some((volume, _)) = state.volume_of(client, share.volume) else { continue };
+            let Some((volume, _)) = state.volume_holder(client, share.volume) else { continue };
             let effects = volume.claims().apply(volume.now(), &share.file, &Request::Close(share.open)).1;
             ended.push((volume, effects));
         }
@@ -448,12 +458,12 @@ impl Shared {
             if !state.hosts.get(&client).is_some_and(is_to_go) {
                 return;
             }
-            let held = state.remove(client);
+            let holders = state.remove(client);
             let end = |(volume, holder): (Arc<Volume>, HolderId)| {
                 let effects = volume.claims().drop_holder(volume.now(), holder);
                 (volume, effects)
             };
-            held.into_iter().map(end).collect()
+            holders.into_iter().map(end).collect()
         };
         for (volume, effects) in ended {
             volume.claims().dispatch(effects);
@@ -464,24 +474,24 @@ impl Shared {
 impl vfs::claims::Holder for ClientHolder {
     fn deliver(&self, effect: Effect) {
         let Some(locks) = self.locks.upgrade() else { return };
-        let arrived = Arrived { client: self.client, volume: self.volume, effect };
-        locks.arrived.lock().push(arrived);
-        locks.look_soon();
+        let event = ClaimEvent { client: self.client, volume: self.volume, effect };
+        locks.events.lock().push(event);
+        locks.schedule_events();
     }
 }
 
 impl State {
     /// The place of a lock whose owner holds or waits for something.
-    fn place(&self, asked: &Asked<'_>) -> Option<(HolderId, Place)> {
-        let holder = self.attached(asked.client, &asked.file.export().volume)?;
-        let host: &Host = self.hosts.get(&asked.client)?;
-        Some((holder, asked.place(host.number_of(&asked.owner)?)))
+    fn key(&self, lock_call: &LockCall<'_>) -> Option<(HolderId, RangeKey)> {
+        let holder = self.holder_in(lock_call.client, &lock_call.file.export().volume)?;
+        let host: &Host = self.hosts.get(&lock_call.client)?;
+        Some((holder, lock_call.key(host.known_owner_number(&lock_call.owner)?)))
     }
 }
 
-impl Asked<'_> {
-    fn place(&self, owner: u64) -> Place {
-        Place { volume: self.file.volume().id(), file: self.file.key(), owner }
+impl LockCall<'_> {
+    fn key(&self, owner: u64) -> RangeKey {
+        RangeKey { volume: self.file.volume().id(), file: self.file.key(), owner }
     }
 
     fn request(&self, owner: LockOwner, queueing: Queueing, reclaims: bool) -> LockRequest {
@@ -491,11 +501,11 @@ impl Asked<'_> {
     }
 }
 
-impl Waiting {
+impl WaitingLock {
     /// Whether it is this lock that is waited for.
-    fn is(&self, place: &Place, asked: &Asked<'_>) -> bool {
+    fn is(&self, key: &RangeKey, lock_call: &LockCall<'_>) -> bool {
         let LockRequest { span, is_exclusive, .. } = self.request;
-        self.place == *place && span == asked.span && is_exclusive == asked.is_exclusive
+        self.key == *key && span == lock_call.span && is_exclusive == lock_call.is_exclusive
     }
 }
 
@@ -505,8 +515,13 @@ pub(crate) fn until(volume: &Volume) -> Queueing {
 }
 
 /// Takes bytes from an owner.
-pub(crate) fn unlock(volume: &Volume, owner: LockOwner, place: &Place, span: Span) -> (Verdict, Vec<Effect>) {
+pub(crate) fn unlock(
+    volume: &Volume,
+    owner: LockOwner,
+    key: &RangeKey,
+    span: Span,
+) -> (Verdict, Vec<Effect>) {
     let request =
         Request::Unlock { owner, stream: Stream::default(), span, enforced: false, is_exclusive: None };
-    volume.claims().apply(volume.now(), &place.file, &request)
+    volume.claims().apply(volume.now(), &key.file, &request)
 }

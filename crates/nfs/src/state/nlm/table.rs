@@ -37,25 +37,25 @@ pub(crate) struct Host {
     pub(crate) monitor_state: u32,
     /// Since when it has held nothing.
     pub(crate) idle_since: Option<Instant>,
-    pub(crate) volumes: HashMap<VolumeId, Attached>,
+    pub(crate) volumes: HashMap<VolumeId, VolumeHolder>,
     owners: HashMap<OwnerName, u64>,
     names: HashMap<u64, Owner>,
     next_owner: u64,
     /// How many ranges owners have at files.
-    held: HashMap<Place, usize>,
+    ranges: HashMap<RangeKey, usize>,
     /// Permissions of owners that hold or wait for ranges at files.
-    admitted: HashMap<Place, ExportAccess>,
+    admissions: HashMap<RangeKey, ExportAccess>,
     shares: Vec<Share>,
-    pub(crate) waiting: Vec<Waiting>,
+    pub(crate) waiting: Vec<WaitingLock>,
     _room: Slot,
     /// The room of its ranges and shares: one for each.
     locks: Slot,
     /// The room of what it waits for.
     waits: Slot,
     /// When it has called last, or answered.
-    pub(crate) heard: Instant,
+    pub(crate) last_seen: Instant,
     /// When it was asked last whether it is there, and since when it has not answered.
-    pub(crate) asked: Option<Instant>,
+    pub(crate) last_probed: Option<Instant>,
     pub(crate) silent_since: Option<Instant>,
     /// Set once its locks and shares yield to others.
     pub(crate) has_lapsed: bool,
@@ -64,7 +64,7 @@ pub(crate) struct Host {
 }
 
 /// A client as a holder of claims of one volume.
-pub(crate) struct Attached {
+pub(crate) struct VolumeHolder {
     pub(crate) volume: Weak<Volume>,
     pub(crate) holder: HolderId,
 }
@@ -84,26 +84,26 @@ struct Owner {
 
 /// An owner at a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Place {
+pub(crate) struct RangeKey {
     pub(crate) volume: VolumeId,
     pub(crate) file: FileKey,
     pub(crate) owner: u64,
 }
 
 /// A lock that a client waits for, or has been given and does not yet know of.
-pub(crate) struct Waiting {
-    pub(crate) place: Place,
+pub(crate) struct WaitingLock {
+    pub(crate) key: RangeKey,
     pub(crate) ticket: Ticket,
     pub(crate) request: LockRequest,
     /// What the client is told then.
-    pub(crate) offer: Offer,
+    pub(crate) grant_args: GrantArgs,
     /// `None`: it waits.
-    pub(crate) granted: Option<Granted>,
+    pub(crate) granted: Option<UnconfirmedGrant>,
 }
 
 /// The words in which a client asked, which are those of the answer.
 #[derive(Clone)]
-pub(crate) struct Offer {
+pub(crate) struct GrantArgs {
     pub(crate) version: u32,
     pub(crate) local: IpAddr,
     pub(crate) caller_name: Box<[u8]>,
@@ -113,7 +113,7 @@ pub(crate) struct Offer {
 }
 
 /// A lock that is held and not yet confirmed.
-pub(crate) struct Granted {
+pub(crate) struct UnconfirmedGrant {
     pub(crate) since: Instant,
     /// When the client is called again; `None` while it is being called.
     pub(crate) next_try: Option<Instant>,
@@ -141,14 +141,14 @@ impl State {
             self.hosts.insert(client, host);
         }
         let host = self.hosts.get_mut(&client)?;
-        host.hear();
+        host.mark_seen();
         Some(host)
     }
 
     /// A client has called, if it is known.
-    pub(crate) fn hear(&mut self, client: IpAddr) {
+    pub(crate) fn mark_seen(&mut self, client: IpAddr) {
         if let Some(host) = self.hosts.get_mut(&client) {
-            host.hear();
+            host.mark_seen();
         }
     }
 
@@ -180,7 +180,7 @@ impl State {
 
     /// The client that has to go so that another one, of this party, may have an entry in a table which is full: one that holds
     /// nothing, or else the one that has been gone for longest. One that has much costs those nothing that have little.
-    pub(crate) fn first_to_go(
+    pub(crate) fn eviction_candidate(
         &self,
         client: IpAddr,
         party: &Party,
@@ -198,8 +198,8 @@ impl State {
             has_any && (full == Full::All || of.network == party.network || bounds.is_large(of))
         };
         let others = self.hosts.iter().filter(|(other, _)| **other != client);
-        let may_go = others.filter(|(_, host)| host.may_go() && is_in_the_way(host));
-        may_go.min_by_key(|(_, host)| (!host.is_idle(), host.heard)).map(|(other, _)| *other)
+        let may_go = others.filter(|(_, host)| host.may_be_evicted() && is_in_the_way(host));
+        may_go.min_by_key(|(_, host)| (!host.is_idle(), host.last_seen)).map(|(other, _)| *other)
     }
 
     /// The client as a holder in `volume`, attached by `attach` if it is none.
@@ -209,81 +209,81 @@ impl State {
         volume: &Arc<Volume>,
         attach: impl FnOnce() -> HolderId,
     ) -> Option<HolderId> {
-        if let Some(known) = self.attached(client, volume) {
+        if let Some(known) = self.holder_in(client, volume) {
             return Some(known);
         }
         // Of a volume of this number that was there before, nothing is held any more.
         self.forget_volume(client, volume.id());
         let holder = attach();
         let host = self.admit(client, party)?;
-        host.volumes.insert(volume.id(), Attached { volume: Arc::downgrade(volume), holder });
+        host.volumes.insert(volume.id(), VolumeHolder { volume: Arc::downgrade(volume), holder });
         self.holders.insert((volume.id(), holder), client);
         Some(holder)
     }
 
     /// The client as a holder in `volume`, if it is one.
-    pub(crate) fn attached(&self, client: IpAddr, volume: &Arc<Volume>) -> Option<HolderId> {
+    pub(crate) fn holder_in(&self, client: IpAddr, volume: &Arc<Volume>) -> Option<HolderId> {
         let attached = self.hosts.get(&client)?.volumes.get(&volume.id())?;
         std::ptr::eq(attached.volume.as_ptr(), Arc::as_ptr(volume)).then_some(attached.holder)
     }
 
     /// How the client named an owner that holds something; of other protocols nothing is known.
-    pub(crate) fn name_of(&self, volume: VolumeId, owner: LockOwner) -> OwnerName {
+    pub(crate) fn owner_name(&self, volume: VolumeId, owner: LockOwner) -> OwnerName {
         let host = self.holders.get(&(volume, owner.holder)).and_then(|client| self.hosts.get(client));
         let known = host.and_then(|host| host.names.get(&owner.owner));
         known.map(|owner| owner.name.clone()).unwrap_or_default()
     }
 
     /// Notes how many ranges an owner has at a file by now, and forgets it if it has no use.
-    pub(crate) fn settle(&mut self, client: IpAddr, claims: &Claims, holder: HolderId, place: Place) {
-        let owner = LockOwner { holder, owner: place.owner };
-        let count = claims.ranges_of(&place.file, owner);
+    pub(crate) fn settle(&mut self, client: IpAddr, claims: &Claims, holder: HolderId, key: RangeKey) {
+        let owner = LockOwner { holder, owner: key.owner };
+        let count = claims.ranges_of(&key.file, owner);
         let Some(host) = self.hosts.get_mut(&client) else { return };
         let before = match count {
-            0 => host.held.remove(&place),
-            _ => host.held.insert(place, count),
+            0 => host.ranges.remove(&key),
+            _ => host.ranges.insert(key, count),
         };
         match (before, count) {
-            (None, 1..) => host.used(place.owner, 1),
-            (Some(_), 0) => host.used(place.owner, -1),
-            _ => host.used(place.owner, 0),
+            (None, 1..) => host.add_uses(key.owner, 1),
+            (Some(_), 0) => host.add_uses(key.owner, -1),
+            _ => host.add_uses(key.owner, 0),
         }
-        host.forget_admission(place);
+        host.forget_admission(key);
         let before = before.unwrap_or(0);
         host.locks.set(host.locks.weight() + count - before);
     }
 
     /// Places of ranges and locks waited for that the exports of a namespace do not admit any longer, and shares. The client has
     /// neither from now on, as far as is known here.
-    pub(crate) fn withdraw(&mut self, client: IpAddr, namespace: &Namespace) -> (Vec<Place>, Vec<Share>) {
+    pub(crate) fn withdraw(&mut self, client: IpAddr, namespace: &Namespace) -> (Vec<RangeKey>, Vec<Share>) {
         let Some(host) = self.hosts.get_mut(&client) else { return Default::default() };
-        let is_gone = |_: &Place, admission: &mut ExportAccess| !namespace.admits(admission);
-        let places = host.admitted.extract_if(is_gone).map(|(place, _)| place).collect();
+        let is_gone = |_: &RangeKey, admission: &mut ExportAccess| !namespace.admits(admission);
+        let places = host.admissions.extract_if(is_gone).map(|(key, _)| key).collect();
         let is_gone = |share: &Share| !namespace.admits(&share.admission);
-        let shares = std::iter::from_fn(|| self.take_share(client, is_gone)).collect();
+        let shares = std::iter::from_fn(|| self.remove_share(client, is_gone)).collect();
         (places, shares)
     }
 
     /// Adds a lock that a client waits for.
-    pub(crate) fn add_waiting(&mut self, client: IpAddr, waiting: Waiting) {
+    pub(crate) fn add_waiting(&mut self, client: IpAddr, waiting: WaitingLock) {
         let Some(host) = self.hosts.get_mut(&client) else { return };
-        host.used(waiting.place.owner, 1);
+        host.add_uses(waiting.key.owner, 1);
         host.waiting.push(waiting);
         host.waits.set(host.waiting.len());
     }
 
     /// Takes out the first lock that a client waits for, or has not confirmed, of which this is true.
-    pub(crate) fn take_waiting(
+    pub(crate) fn remove_waiting(
         &mut self,
         client: IpAddr,
-        is_it: impl FnMut(&Waiting) -> bool,
-    ) -> Option<Waiting> {
+        is_it: impl FnMut(&WaitingLock) -> bool,
+    ) -> Option<WaitingLock> {
         let host = self.hosts.get_mut(&client)?;
         let at = host.waiting.iter().position(is_it)?;
-        let taken = host.waiting.swap_remove(at);
+        let removed = host.waiting.swap_remove(at);
         host.waits.set(host.waiting.len());
-        host.used(taken.place.owner, -1);
-        Some(taken)
+        host.add_uses(removed.key.owner, -1);
+        Some(removed)
     }
 
     /// Takes a client out, with all it had. What it held in the volumes is for the caller to end.
@@ -292,8 +292,8 @@ impl State {
         for (volume, attached) in &host.volumes {
             self.holders.remove(&(*volume, attached.holder));
         }
-        let held = host.volumes.into_values();
-        held.filter_map(|attached| Some((attached.volume.upgrade()?, attached.holder))).collect()
+        let holders = host.volumes.into_values();
+        holders.filter_map(|attached| Some((attached.volume.upgrade()?, attached.holder))).collect()
     }
 
     /// Forgets what a client had in a volume.
@@ -301,17 +301,17 @@ impl State {
         let Some(host) = self.hosts.get_mut(&client) else { return };
         let Some(attached) = host.volumes.remove(&volume) else { return };
         self.holders.remove(&(volume, attached.holder));
-        host.admitted.retain(|place, _| place.volume != volume);
-        let places: Vec<(Place, usize)> = host.held.extract_if(|place, _| place.volume == volume).collect();
-        for (place, count) in places {
+        host.admissions.retain(|key, _| key.volume != volume);
+        let places: Vec<(RangeKey, usize)> = host.ranges.extract_if(|key, _| key.volume == volume).collect();
+        for (key, count) in places {
             host.locks.set(host.locks.weight() - count);
-            host.used(place.owner, -1);
+            host.add_uses(key.owner, -1);
         }
-        let waiting: Vec<Waiting> =
-            host.waiting.extract_if(.., |waiting| waiting.place.volume == volume).collect();
+        let waiting: Vec<WaitingLock> =
+            host.waiting.extract_if(.., |waiting| waiting.key.volume == volume).collect();
         host.waits.set(host.waiting.len());
-        waiting.iter().for_each(|waiting| host.used(waiting.place.owner, -1));
-        while self.take_share(client, |share| share.volume == volume).is_some() {}
+        waiting.iter().for_each(|waiting| host.add_uses(waiting.key.owner, -1));
+        while self.remove_share(client, |share| share.volume == volume).is_some() {}
     }
 
     /// Adds a share that a client holds.
@@ -322,7 +322,11 @@ impl State {
     }
 
     /// Takes out the first share of a client of which this is true.
-    pub(crate) fn take_share(&mut self, client: IpAddr, is_it: impl FnMut(&Share) -> bool) -> Option<Share> {
+    pub(crate) fn remove_share(
+        &mut self,
+        client: IpAddr,
+        is_it: impl FnMut(&Share) -> bool,
+    ) -> Option<Share> {
         let host = self.hosts.get_mut(&client)?;
         let at = host.shares.iter().position(is_it)?;
         host.locks.set(host.locks.weight() - 1);
@@ -330,8 +334,8 @@ impl State {
     }
 
     /// Forgets what clients had in volumes that are not served any more.
-    pub(crate) fn forget_gone_volumes(&mut self) {
-        let is_gone = |attached: &Attached| attached.volume.strong_count() == 0;
+    pub(crate) fn forget_removed_volumes(&mut self) {
+        let is_gone = |attached: &VolumeHolder| attached.volume.strong_count() == 0;
         let gone: Vec<(IpAddr, VolumeId)> = self
             .hosts
             .iter()
@@ -344,7 +348,7 @@ impl State {
     }
 
     /// The volume of a lock that a client waits for, and the client as a holder in it.
-    pub(crate) fn volume_of(&self, client: IpAddr, volume: VolumeId) -> Option<(Arc<Volume>, HolderId)> {
+    pub(crate) fn volume_holder(&self, client: IpAddr, volume: VolumeId) -> Option<(Arc<Volume>, HolderId)> {
         let attached = self.hosts.get(&client)?.volumes.get(&volume)?;
         Some((attached.volume.upgrade()?, attached.holder))
     }
@@ -366,15 +370,15 @@ impl Host {
             owners: HashMap::new(),
             names: HashMap::new(),
             next_owner: 0,
-            held: HashMap::new(),
-            admitted: HashMap::new(),
+            ranges: HashMap::new(),
+            admissions: HashMap::new(),
             shares: Vec::new(),
             waiting: Vec::new(),
             _room: room,
             locks,
             waits,
-            heard: Instant::now(),
-            asked: None,
+            last_seen: Instant::now(),
+            last_probed: None,
             silent_since: None,
             has_lapsed: false,
             local: None,
@@ -382,8 +386,8 @@ impl Host {
     }
 
     /// It has called, or answered.
-    pub(crate) fn hear(&mut self) {
-        (self.heard, self.silent_since) = (Instant::now(), None);
+    pub(crate) fn mark_seen(&mut self) {
+        (self.last_seen, self.silent_since) = (Instant::now(), None);
         if std::mem::take(&mut self.has_lapsed) {
             self.holders().for_each(|(volume, holder)| volume.claims().renew(holder));
         }
@@ -396,18 +400,18 @@ impl Host {
     }
 
     /// Whether it has not answered for so long.
-    pub(crate) fn is_silent_for(&self, seconds: u64, now: Instant) -> bool {
+    pub(crate) fn is_unresponsive_for(&self, seconds: u64, now: Instant) -> bool {
         let is_past = |since| now.saturating_duration_since(since) >= Duration::from_secs(seconds);
         self.silent_since.is_some_and(is_past)
     }
 
     /// Whether it gives way to others: it holds nothing, or is gone.
-    pub(crate) fn may_go(&self) -> bool {
-        self.is_idle() || self.is_silent_for(LOCK_HOST_GONE_S, Instant::now())
+    pub(crate) fn may_be_evicted(&self) -> bool {
+        self.is_idle() || self.is_unresponsive_for(LOCK_HOST_GONE_S, Instant::now())
     }
 
     /// The number of an owner. A new one is forgotten when nothing is settled for it.
-    pub(crate) fn number(&mut self, name: OwnerName) -> u64 {
+    pub(crate) fn owner_number(&mut self, name: OwnerName) -> u64 {
         if let Some(&known) = self.owners.get(&name) {
             return known;
         }
@@ -419,7 +423,7 @@ impl Host {
     }
 
     /// The number of an owner that holds or waits for something.
-    pub(crate) fn number_of(&self, name: &OwnerName) -> Option<u64> {
+    pub(crate) fn known_owner_number(&self, name: &OwnerName) -> Option<u64> {
         self.owners.get(name).copied()
     }
 
@@ -429,27 +433,26 @@ impl Host {
     }
 
     /// An owner is about to hold or wait for a range at a file, which this has admitted. What was admitted before stays.
-    pub(crate) fn admit(&mut self, place: Place, admission: ExportAccess) {
-        let changes = self.admitted.get(&place).is_some_and(|before| before.changes);
-        self.admitted.insert(place, ExportAccess { changes: changes || admission.changes, ..admission });
+    pub(crate) fn admit(&mut self, key: RangeKey, admission: ExportAccess) {
+        let changes = self.admissions.get(&key).is_some_and(|before| before.changes);
+        self.admissions.insert(key, ExportAccess { changes: changes || admission.changes, ..admission });
     }
 
     /// Forgets what has admitted an owner that neither holds nor waits for a range at a file.
-    pub(crate) fn forget_admission(&mut self, place: Place) {
-        let is_used =
-            self.held.contains_key(&place) || self.waiting.iter().any(|waiting| waiting.place == place);
+    pub(crate) fn forget_admission(&mut self, key: RangeKey) {
+        let is_used = self.ranges.contains_key(&key) || self.waiting.iter().any(|waiting| waiting.key == key);
         if !is_used {
-            self.admitted.remove(&place);
+            self.admissions.remove(&key);
         }
     }
 
     /// Whether it neither holds nor waits for anything.
     pub(crate) fn is_idle(&self) -> bool {
-        self.held.is_empty() && self.waiting.is_empty() && self.shares.is_empty()
+        self.ranges.is_empty() && self.waiting.is_empty() && self.shares.is_empty()
     }
 
     /// An owner has so many more uses; without any it is forgotten.
-    fn used(&mut self, number: u64, change: isize) {
+    fn add_uses(&mut self, number: u64, change: isize) {
         let Some(owner) = self.names.get_mut(&number) else { return };
         owner.uses = owner.uses.saturating_add_signed(change);
         if owner.uses == 0
@@ -484,7 +487,7 @@ impl State {
         self.assert_none_used();
         for host in self.hosts.values() {
             assert!(host.is_idle() && host.owners.is_empty() && host.names.is_empty());
-            assert!(host.admitted.is_empty());
+            assert!(host.admissions.is_empty());
         }
     }
 }

@@ -25,14 +25,14 @@ const RECORDS_SPARE: usize = 4096;
 const RECORD: RecordId = RecordId(u64::MAX);
 
 /// A host that holds locks, and the address by which it knows us.
-type Known = HashMap<IpAddr, IpAddr>;
+type LocalByHost = HashMap<IpAddr, IpAddr>;
 
 /// The hosts that hold locks, in a file.
 pub struct LockHosts {
     /// Odd, and larger after each restart.
     state: u32,
     earlier: Vec<(IpAddr, IpAddr)>,
-    known: RwLock<Known>,
+    recorded: RwLock<LocalByHost>,
     /// The room of those that were recorded since the start.
     slots: Mutex<HashMap<IpAddr, Slot>>,
     bounds: Arc<Bounds>,
@@ -52,21 +52,22 @@ impl LockHosts {
     pub fn open(dir: &Arc<StableDir>) -> io::Result<Self> {
         let path = dir.file(NAME);
         let found = stable::read(&path, KIND)?;
-        let (last, known) = found.map_or((0, Known::new()), |(header, records)| parse(&header, &records));
+        let (last, recorded) =
+            found.map_or((0, LocalByHost::new()), |(header, records)| parse(&header, &records));
         let state = next_state(last);
-        let log = match write_anew(&Log::unwritable(&path), state, &known) {
+        let log = match write_anew(&Log::unwritable(&path), state, &recorded) {
             Err(error) if stable::is_temporary(&error) => {
                 tracing::warn!(path = %path.display(), %error, "no further client can hold locks until this can be written");
                 Log::unwritable(&path)
             }
             written => written?,
         };
-        let earlier = known.iter().map(|(&client, &local)| (client, local)).collect();
+        let earlier = recorded.iter().map(|(&client, &local)| (client, local)).collect();
         let (slots, bounds) = (Mutex::default(), Bounds::new(LOCK_HOSTS_MAX, 0));
         Ok(Self {
             state,
             earlier,
-            known: RwLock::new(known),
+            recorded: RwLock::new(recorded),
             slots,
             bounds,
             file: Mutex::new(log),
@@ -91,12 +92,12 @@ impl LockHosts {
 
     /// Whether a host is recorded.
     pub(crate) fn has(&self, client: IpAddr) -> bool {
-        self.known.read().contains_key(&client)
+        self.recorded.read().contains_key(&client)
     }
 
     /// The hosts that are recorded.
     pub(crate) fn clients(&self) -> Vec<IpAddr> {
-        self.known.read().keys().copied().collect()
+        self.recorded.read().keys().copied().collect()
     }
 
     /// Records a host that knows us by the address `local`: durable when this returns.
@@ -114,11 +115,11 @@ impl LockHosts {
             |full| io::Error::other(format!("locks are known of as many clients as may be ({full:?})"));
         let slot = self.bounds.take(party, 1).map_err(full)?;
         if !log.is_writable() {
-            *log = write_anew(&log, self.state, &self.known.read())?;
+            *log = write_anew(&log, self.state, &self.recorded.read())?;
         }
         log.append(&record(Kind::Holds, client, local))?;
         log.sync()?;
-        self.known.write().insert(client, local);
+        self.recorded.write().insert(client, local);
         self.slots().insert(client, slot);
         Ok(())
     }
@@ -126,12 +127,12 @@ impl LockHosts {
     /// Forgets a host that holds nothing any more. It costs nothing if that is lost.
     pub(crate) fn forget(&self, client: IpAddr) {
         let mut log = self.log();
-        let mut known = self.known.write();
-        let Some(local) = known.remove(&client) else { return };
+        let mut recorded = self.recorded.write();
+        let Some(local) = recorded.remove(&client) else { return };
         self.slots().remove(&client);
         let mut forgotten = log.append(&record(Kind::HoldsNothing, client, local));
-        if log.records() > 2 * known.len() + RECORDS_SPARE {
-            forgotten = write_anew(&log, self.state, &known).map(|written| *log = written);
+        if log.records() > 2 * recorded.len() + RECORDS_SPARE {
+            forgotten = write_anew(&log, self.state, &recorded).map(|written| *log = written);
         }
         if let Err(error) = forgotten {
             tracing::warn!(%client, %error, "a client without locks stays recorded");
@@ -154,11 +155,15 @@ fn next_state(last: u32) -> u32 {
 }
 
 /// Writes the file anew, without what does not count.
-fn write_anew(log: &Log, state: u32, known: &Known) -> io::Result<Log> {
+fn write_anew(log: &Log, state: u32, recorded: &LocalByHost) -> io::Result<Log> {
     let mut header = [0; HEADER_BYTES];
     header[..KIND.len()].copy_from_slice(KIND);
     header[KIND.len()..].copy_from_slice(&state.to_be_bytes());
-    Log::create(log.path(), &header, known.iter().map(|(&client, &local)| record(Kind::Holds, client, local)))
+    Log::create(
+        log.path(),
+        &header,
+        recorded.iter().map(|(&client, &local)| record(Kind::Holds, client, local)),
+    )
 }
 
 fn record(kind: Kind, client: IpAddr, local: IpAddr) -> [u8; RECORD_BYTES] {
@@ -177,9 +182,9 @@ fn octets(address: IpAddr) -> [u8; 16] {
 }
 
 /// The state number and the hosts of a file.
-fn parse(header: &[u8; HEADER_BYTES], records: &[Option<[u8; RECORD_BYTES]>]) -> (u32, Known) {
+fn parse(header: &[u8; HEADER_BYTES], records: &[Option<[u8; RECORD_BYTES]>]) -> (u32, LocalByHost) {
     let [.., a, b, c, d] = *header;
-    let mut known = Known::new();
+    let mut recorded = LocalByHost::new();
     // Nobody was given a lock on a record that is not whole, nor on one behind it.
     for record in records.iter().map_while(Option::as_ref) {
         let address = |at: usize| {
@@ -188,22 +193,22 @@ fn parse(header: &[u8; HEADER_BYTES], records: &[Option<[u8; RECORD_BYTES]>]) ->
         };
         let (client, local) = (address(4), address(20));
         if record[0] == Kind::Holds as u8 {
-            known.insert(client, local);
+            recorded.insert(client, local);
         } else {
-            known.remove(&client);
+            recorded.remove(&client);
         }
     }
-    (u32::from_be_bytes([a, b, c, d]), known)
+    (u32::from_be_bytes([a, b, c, d]), recorded)
 }
 
 #[cfg(test)]
 impl LockHosts {
     /// As if there were as many as there may be.
     pub(crate) fn fill(&self) {
-        let mut known = self.known.write();
+        let mut recorded = self.recorded.write();
         for number in 0..LOCK_HOSTS_MAX {
             let [.., high, low] = number.to_be_bytes();
-            known.insert([10, 2, high, low].into(), [10, 1, 0, 1].into());
+            recorded.insert([10, 2, high, low].into(), [10, 1, 0, 1].into());
         }
     }
 }

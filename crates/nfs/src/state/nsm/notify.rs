@@ -12,7 +12,7 @@ const RETRY: Duration = Duration::from_secs(5);
 /// Who is still to be told, and until when.
 pub(crate) struct Restart {
     /// Hosts, and the addresses by which they know us.
-    untold: Vec<(IpAddr, IpAddr)>,
+    pending: Vec<(IpAddr, IpAddr)>,
     state: u32,
     next_try: Instant,
     until: Instant,
@@ -22,7 +22,7 @@ impl Restart {
     /// Tells these hosts from now on, for as long as the grace period takes.
     pub(crate) fn new(hosts: &[(IpAddr, IpAddr)], state: u32, grace: Duration) -> Self {
         let now = Instant::now();
-        Self { untold: hosts.to_vec(), state, next_try: now, until: now + grace }
+        Self { pending: hosts.to_vec(), state, next_try: now, until: now + grace }
     }
 
     /// Whether hosts may still claim what they had.
@@ -42,12 +42,12 @@ impl Restart {
             let args = StatusChange { mon_name: name.as_bytes(), state: self.state }.to_bytes();
             Outgoing { host, from, program: PROGRAM, version: VERSION, procedure: Procedure::NOTIFY.0, args }
         };
-        self.untold.iter().map(call).collect()
+        self.pending.iter().map(call).collect()
     }
 
     /// A host knows.
-    pub(crate) fn told(&mut self, host: IpAddr) {
-        self.untold.retain(|(untold, _)| *untold != host);
+    pub(crate) fn acknowledge(&mut self, host: IpAddr) {
+        self.pending.retain(|(pending, _)| *pending != host);
     }
 }
 
@@ -64,7 +64,7 @@ mod tests {
         let calls = restart.due(start);
         assert_eq!(calls[0].args, [&[0, 0, 0, 8][..], b"10.0.0.3", &[0, 0, 0, 5]].concat());
         assert_eq!(hosts(calls), [one, two]);
-        restart.told(one);
+        restart.acknowledge(one);
         assert!(restart.due(start + RETRY / 2).is_empty());
         assert_eq!(hosts(restart.due(start + RETRY)), [two]);
         assert!(!restart.is_over(start + Duration::from_secs(44)));

@@ -6,7 +6,7 @@ pub(crate) mod minors;
 use super::Desk;
 use crate::state::nfs4::binding::Binding;
 use crate::state::nfs4::wire::Sender;
-use crate::v4::compound::{Ended, run};
+use crate::v4::compound::{CompoundArgs, CompoundProgress, run};
 use nfs_wire::v4::{
     Argument, Bitmap, ChannelAttrs, ClientOwner, CompoundHead, CompoundReplyHead, CopyArgs,
     CreateSessionArgs, CreateSessionFlags, CreateSessionReply, ExchangeIdArgs, ExchangeIdFlags,
@@ -19,7 +19,7 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use transport::Outbox;
 use vfs::qos::{Admission, Permit, QueueResult, Waiter};
-use vfs::{Blocking, Credential, PendingSync, Proof};
+use vfs::{Blocking, Credential, PendingSync, Proof, Wait};
 use xdr::{Decode, Encode, Reader, Writer};
 
 /// A client that has a session where its minor version knows sessions.
@@ -308,14 +308,15 @@ impl Client {
         let (uid, gid) = self.desk.user;
         let credential = Credential::new(Proof::Claimed, uid, gid, []);
         let (mut out, mut pending) = (Outbox::default(), PendingSync::default());
-        let mut charge = None;
+        let mut permit = None;
         let mut attempt = |blocking, paid: Option<Permit>, at| {
-            charge = paid.or(charge.take());
-            self.desk.call_paid(&credential, &mut pending, &mut charge, |call| {
+            permit = paid.or(permit.take());
+            self.desk.call_paid(&credential, &mut pending, &mut permit, |call| {
                 call.blocking = blocking;
-                let ended = run(call, &self.binding, (&args, None), at, &mut out).unwrap();
-                if !matches!(ended, Ended::WouldBlock(_)) {
-                    call.stats.record_transferred(call.charge.take());
+                let ended = run(call, &self.binding, CompoundArgs { bytes: &args, paid: None }, at, &mut out)
+                    .unwrap();
+                if !matches!(ended, CompoundProgress::Suspended(_, Wait::Storage)) {
+                    call.stats.record_transferred(call.permit.take());
                 }
                 ended
             })
@@ -323,20 +324,19 @@ impl Client {
         let (mut ended, mut waited) = (attempt(self.blocking, None, None), false);
         let results = loop {
             ended = match ended {
-                Ended::Replied(results) => break results,
-                Ended::WouldBlock(_) if waited => panic!("the call may wait"),
-                Ended::WouldBlock(at) => {
-                    waited = true;
+                CompoundProgress::Replied(results) => break results,
+                CompoundProgress::Suspended(at, Wait::Storage) => {
+                    assert!(!std::mem::replace(&mut waited, true), "the call may wait");
                     attempt(Blocking::Allowed, None, Some(at))
                 }
-                Ended::Held(at) => attempt(Blocking::Allowed, None, Some(at)),
-                Ended::Unpaid(mut at, toll) => {
-                    let paid = wait_in_line(toll);
+                CompoundProgress::Suspended(mut at, Wait::Tokens) => {
+                    let paid = at.take_owed().and_then(wait_in_line);
                     if paid.is_none() {
                         at.cannot_pay();
                     }
                     attempt(Blocking::Allowed, paid, Some(at))
                 }
+                CompoundProgress::Suspended(at, _) => attempt(Blocking::Allowed, None, Some(at)),
             };
         };
         let mut bytes = std::mem::take(out.bytes());
@@ -396,9 +396,10 @@ pub(crate) fn alone(desk: &Desk, operation: &Argument<'_>) -> Results {
     let (uid, gid) = desk.user;
     let credential = Credential::new(Proof::Claimed, uid, gid, []);
     let (binding, mut out, mut pending) = (Binding::default(), Outbox::default(), PendingSync::default());
-    let ended = desk
-        .call(&credential, &mut pending, |call| run(call, &binding, (&args, None), None, &mut out).unwrap());
-    assert!(matches!(ended, Ended::Replied(_)), "nothing is waited for");
+    let ended = desk.call(&credential, &mut pending, |call| {
+        run(call, &binding, CompoundArgs { bytes: &args, paid: None }, None, &mut out).unwrap()
+    });
+    assert!(matches!(ended, CompoundProgress::Replied(_)), "nothing is waited for");
     Results { bytes: std::mem::take(out.bytes()), skipped: 0, waited: false }
 }
 

@@ -7,7 +7,7 @@
 use super::super::attr::post_attrs;
 use super::super::convert;
 use super::super::reply::refuse;
-use crate::call::{Answer, Call, File};
+use crate::call::{Call, CallResult, File};
 use crate::handle::HandleSigner;
 use crate::limits::LISTING_BYTES_MAX;
 use nfs_wire::v3::{
@@ -22,9 +22,10 @@ use xdr::{Encode, Writer};
 const VERIFIER: CookieVerf = [0; 8];
 
 /// RFC 1813 §3.3.16.
-pub(in crate::v3) fn readdir(call: &mut Call<'_>, args: ReaddirArgs<'_>, w: &mut Writer<'_>) -> Answer {
-    let wish = Wish { cookie: args.cookie, bytes_max: args.count, names_max: u32::MAX, plus: false };
-    list(call, args.dir.0, &wish, w)
+pub(in crate::v3) fn readdir(call: &mut Call<'_>, args: ReaddirArgs<'_>, w: &mut Writer<'_>) -> CallResult {
+    let request =
+        ListRequest { cookie: args.cookie, bytes_max: args.count, names_max: u32::MAX, plus: false };
+    list(call, args.dir.0, &request, w)
 }
 
 /// RFC 1813 §3.3.17.
@@ -32,13 +33,14 @@ pub(in crate::v3) fn readdirplus(
     call: &mut Call<'_>,
     args: ReaddirplusArgs<'_>,
     w: &mut Writer<'_>,
-) -> Answer {
-    let wish = Wish { cookie: args.cookie, bytes_max: args.maxcount, names_max: args.dircount, plus: true };
-    list(call, args.dir.0, &wish, w)
+) -> CallResult {
+    let request =
+        ListRequest { cookie: args.cookie, bytes_max: args.maxcount, names_max: args.dircount, plus: true };
+    list(call, args.dir.0, &request, w)
 }
 
 /// What a client wants listed.
-struct Wish {
+struct ListRequest {
     cookie: u64,
     /// Most bytes of the results.
     bytes_max: u32,
@@ -47,13 +49,13 @@ struct Wish {
     plus: bool,
 }
 
-fn list(call: &mut Call<'_>, dir: &[u8], wish: &Wish, w: &mut Writer<'_>) -> Answer {
+fn list(call: &mut Call<'_>, dir: &[u8], request: &ListRequest, w: &mut Writer<'_>) -> CallResult {
     let dir = match call.file(dir) {
         Ok(dir) => dir,
         Err(error) => return refuse(w, error, ReaddirFail::default()),
     };
     let start = w.len();
-    match list_entries(call, &dir, wish, w) {
+    match list_entries(call, &dir, request, w) {
         Ok(()) => {
             call.stats.count_metadata(Transferred::read(w.len() - start));
             Ok(())
@@ -66,24 +68,24 @@ fn list(call: &mut Call<'_>, dir: &[u8], wish: &Wish, w: &mut Writer<'_>) -> Ans
     }
 }
 
-fn list_entries(call: &mut Call<'_>, dir: &File, wish: &Wish, w: &mut Writer<'_>) -> FsResult<()> {
+fn list_entries(call: &mut Call<'_>, dir: &File, request: &ListRequest, w: &mut Writer<'_>) -> FsResult<()> {
     let dir_attrs = call.attrs(dir)?;
     Status::OK.encode(w);
     let results = w.len();
     let dir_attributes = Some(convert::fattr(dir.volume_id(), &dir_attrs));
     ReaddirOkHead { dir_attributes, cookieverf: VERIFIER }.encode(w);
-    let limit = results + wish.bytes_max.min(LISTING_BYTES_MAX) as usize;
+    let limit = results + request.bytes_max.min(LISTING_BYTES_MAX) as usize;
     let mut page = Page {
         w,
         limit,
-        names_left: i64::from(wish.names_max),
+        names_remaining: i64::from(request.names_max),
         volume: dir.volume_id(),
         export: dir.export_id(),
         signer: &call.service.signer,
         entries: 0,
     };
     let listing =
-        dir.read_dir(&dir.caller, wish.cookie, wish.plus, &mut |entry| page.add(entry, wish.plus))?;
+        dir.read_dir(&dir.caller, request.cookie, request.plus, &mut |entry| page.add(entry, request.plus))?;
     let nothing_fits = page.entries == 0 && !listing.at_end;
     if nothing_fits || w.len() + DirListEnd::SIZE > limit {
         return Err(FsError::TooSmall);
@@ -97,7 +99,7 @@ struct Page<'p, 'w> {
     w: &'p mut Writer<'w>,
     /// Where the results must end.
     limit: usize,
-    names_left: i64,
+    names_remaining: i64,
     volume: VolumeId,
     export: ExportId,
     signer: &'p HandleSigner,
@@ -107,8 +109,8 @@ struct Page<'p, 'w> {
 impl Page<'_, '_> {
     fn add(&mut self, entry: &vfs::Entry<'_>, plus: bool) -> ControlFlow<()> {
         // File id, name and cookie: what `dircount` counts.
-        self.names_left -= 24 + i64::try_from(entry.name.len()).unwrap_or(i64::MAX);
-        if self.names_left < 0 && self.entries > 0 {
+        self.names_remaining -= 24 + i64::try_from(entry.name.len()).unwrap_or(i64::MAX);
+        if self.names_remaining < 0 && self.entries > 0 {
             return ControlFlow::Break(());
         }
         let before = self.w.len();

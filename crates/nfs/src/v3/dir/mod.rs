@@ -4,10 +4,10 @@ mod listing;
 
 pub(super) use listing::{readdir, readdirplus};
 
-use super::attr::{of_found, post_attrs, wcc_after};
+use super::attr::{found_attrs, post_attrs, wcc_after};
 use super::convert;
 use super::reply::{accept, refuse};
-use crate::call::{Answer, Call, File};
+use crate::call::{Call, CallResult, File};
 use nfs_wire::v3::{
     CreateArgs, CreateFail, CreateHow, CreateOk, DirOpArgs, FileHandle, LinkArgs, LinkFail, LinkOk,
     LookupArgs, LookupFail, LookupOk, MkdirArgs, MknodArgs, MknodData, RemoveArgs, RemoveFail, RemoveOk,
@@ -21,17 +21,17 @@ use xdr::Writer;
 
 /// RFC 1813 §3.3.3.
 #[inline]
-pub(super) fn lookup(call: &mut Call<'_>, args: LookupArgs<'_>, w: &mut Writer<'_>) -> Answer {
+pub(super) fn lookup(call: &mut Call<'_>, args: LookupArgs<'_>, w: &mut Writer<'_>) -> CallResult {
     let dir = match call.file(args.what.dir.0) {
         Ok(dir) => dir,
         Err(error) => return refuse(w, error, LookupFail::default()),
     };
-    match call.find(&dir, args.what.name) {
+    match call.lookup(&dir, args.what.name) {
         Ok((dir_attrs, found, attrs)) => accept(
             w,
             &LookupOk {
                 object: FileHandle(found.handle.bytes()),
-                obj_attributes: of_found(&found.file, &attrs),
+                obj_attributes: found_attrs(&found.file, &attrs),
                 dir_attributes: Some(convert::fattr(dir.volume_id(), &dir_attrs)),
             },
         ),
@@ -43,7 +43,7 @@ pub(super) fn lookup(call: &mut Call<'_>, args: LookupArgs<'_>, w: &mut Writer<'
 }
 
 /// RFC 1813 §3.3.8.
-pub(super) fn create(call: &mut Call<'_>, args: CreateArgs<'_>, w: &mut Writer<'_>) -> Answer {
+pub(super) fn create(call: &mut Call<'_>, args: CreateArgs<'_>, w: &mut Writer<'_>) -> CallResult {
     let (disposition, set) = match &args.how {
         CreateHow::Unchecked(sattr) => (Disposition::OpenOrCreate, convert::set_attrs(sattr)),
         CreateHow::Guarded(sattr) => (Disposition::CreateNew, convert::set_attrs(sattr)),
@@ -52,24 +52,26 @@ pub(super) fn create(call: &mut Call<'_>, args: CreateArgs<'_>, w: &mut Writer<'
             (Disposition::CreateOnce(ExclusiveKey::new(*verifier)), set)
         }
     };
-    make(call, &args.place, w, |dir, name, pending| dir.create(&dir.caller, name, disposition, &set, pending))
+    create_entry(call, &args.place, w, |dir, name, pending| {
+        dir.create(&dir.caller, name, disposition, &set, pending)
+    })
 }
 
 /// RFC 1813 §3.3.9.
-pub(super) fn mkdir(call: &mut Call<'_>, args: MkdirArgs<'_>, w: &mut Writer<'_>) -> Answer {
+pub(super) fn mkdir(call: &mut Call<'_>, args: MkdirArgs<'_>, w: &mut Writer<'_>) -> CallResult {
     let set = convert::set_attrs(&args.attributes);
-    make(call, &args.place, w, |dir, name, pending| dir.make_dir(&dir.caller, name, &set, pending))
+    create_entry(call, &args.place, w, |dir, name, pending| dir.make_dir(&dir.caller, name, &set, pending))
 }
 
 /// RFC 1813 §3.3.10.
-pub(super) fn symlink(call: &mut Call<'_>, args: SymlinkArgs<'_>, w: &mut Writer<'_>) -> Answer {
+pub(super) fn symlink(call: &mut Call<'_>, args: SymlinkArgs<'_>, w: &mut Writer<'_>) -> CallResult {
     call.stats.count_metadata(Transferred::written(args.symlink.symlink_data.len()));
     let special = Special::Symlink(args.symlink.symlink_data);
     make_special(call, &args.place, w, Ok((special, args.symlink.symlink_attributes)))
 }
 
 /// RFC 1813 §3.3.11.
-pub(super) fn mknod(call: &mut Call<'_>, args: MknodArgs<'_>, w: &mut Writer<'_>) -> Answer {
+pub(super) fn mknod(call: &mut Call<'_>, args: MknodArgs<'_>, w: &mut Writer<'_>) -> CallResult {
     let device = |spec: SpecData| Device { major: spec.specdata1, minor: spec.specdata2 };
     let what = match args.what {
         MknodData::CharDevice(data) => Ok((Special::Character(device(data.spec)), data.dev_attributes)),
@@ -82,17 +84,17 @@ pub(super) fn mknod(call: &mut Call<'_>, args: MknodArgs<'_>, w: &mut Writer<'_>
 }
 
 /// RFC 1813 §3.3.12.
-pub(super) fn remove(call: &mut Call<'_>, args: RemoveArgs<'_>, w: &mut Writer<'_>) -> Answer {
-    take(call, &args.object, w, |dir, name, pending| dir.remove(&dir.caller, name, pending))
+pub(super) fn remove(call: &mut Call<'_>, args: RemoveArgs<'_>, w: &mut Writer<'_>) -> CallResult {
+    remove_entry(call, &args.object, w, |dir, name, pending| dir.remove(&dir.caller, name, pending))
 }
 
 /// RFC 1813 §3.3.13.
-pub(super) fn rmdir(call: &mut Call<'_>, args: RmdirArgs<'_>, w: &mut Writer<'_>) -> Answer {
-    take(call, &args.object, w, |dir, name, pending| dir.remove_dir(&dir.caller, name, pending))
+pub(super) fn rmdir(call: &mut Call<'_>, args: RmdirArgs<'_>, w: &mut Writer<'_>) -> CallResult {
+    remove_entry(call, &args.object, w, |dir, name, pending| dir.remove_dir(&dir.caller, name, pending))
 }
 
 /// RFC 1813 §3.3.14.
-pub(super) fn rename(call: &mut Call<'_>, args: RenameArgs<'_>, w: &mut Writer<'_>) -> Answer {
+pub(super) fn rename(call: &mut Call<'_>, args: RenameArgs<'_>, w: &mut Writer<'_>) -> CallResult {
     let from = match call.file(args.from.dir.0) {
         Ok(from) => from,
         Err(error) => return refuse(w, error, RenameFail::default()),
@@ -121,7 +123,7 @@ pub(super) fn rename(call: &mut Call<'_>, args: RenameArgs<'_>, w: &mut Writer<'
 }
 
 /// RFC 1813 §3.3.15.
-pub(super) fn link(call: &mut Call<'_>, args: LinkArgs<'_>, w: &mut Writer<'_>) -> Answer {
+pub(super) fn link(call: &mut Call<'_>, args: LinkArgs<'_>, w: &mut Writer<'_>) -> CallResult {
     let file = match call.file(args.file.0) {
         Ok(file) => file,
         Err(error) => return refuse(w, error, LinkFail::default()),
@@ -134,11 +136,11 @@ pub(super) fn link(call: &mut Call<'_>, args: LinkArgs<'_>, w: &mut Writer<'_>) 
         }
     };
     match dir.link(&dir.caller, &file, args.link.name, call.pending) {
-        Ok(made) => accept(
+        Ok(created) => accept(
             w,
             &LinkOk {
-                file_attributes: Some(convert::fattr(dir.volume_id(), &made.attrs)),
-                linkdir_wcc: convert::wcc(dir.volume_id(), &made.dir),
+                file_attributes: Some(convert::fattr(dir.volume_id(), &created.attrs)),
+                linkdir_wcc: convert::wcc(dir.volume_id(), &created.dir),
             },
         ),
         Err(error) => {
@@ -155,8 +157,8 @@ fn make_special(
     place: &DirOpArgs<'_>,
     w: &mut Writer<'_>,
     what: FsResult<(Special<'_>, Sattr)>,
-) -> Answer {
-    make(call, place, w, |dir, name, pending| {
+) -> CallResult {
+    create_entry(call, place, w, |dir, name, pending| {
         let (special, sattr) = what?;
         let set = convert::set_attrs(&sattr);
         dir.make_special(&dir.caller, name, special, &set, pending)
@@ -164,25 +166,25 @@ fn make_special(
 }
 
 /// What CREATE, MKDIR, SYMLINK and MKNOD have in common: everything but the making.
-fn make(
+fn create_entry(
     call: &mut Call<'_>,
     place: &DirOpArgs<'_>,
     w: &mut Writer<'_>,
     make: impl FnOnce(&File, &[u8], &mut PendingSync) -> FsResult<Created>,
-) -> Answer {
+) -> CallResult {
     let dir = match call.file(place.dir.0) {
         Ok(dir) => dir,
         Err(error) => return refuse(w, error, CreateFail::default()),
     };
     match make(&dir, place.name, call.pending) {
-        Ok(made) => {
-            let handle = call.service.signer.sign(dir.export_id(), &made.file.key());
+        Ok(created) => {
+            let handle = call.service.signer.sign(dir.export_id(), &created.file.key());
             accept(
                 w,
                 &CreateOk {
                     obj: Some(FileHandle(handle.bytes())),
-                    obj_attributes: of_found(&made.file, &made.attrs),
-                    dir_wcc: convert::wcc(dir.volume_id(), &made.dir),
+                    obj_attributes: found_attrs(&created.file, &created.attrs),
+                    dir_wcc: convert::wcc(dir.volume_id(), &created.dir),
                 },
             )
         }
@@ -191,12 +193,12 @@ fn make(
 }
 
 /// What REMOVE and RMDIR have in common: everything but the removing.
-fn take(
+fn remove_entry(
     call: &mut Call<'_>,
     object: &DirOpArgs<'_>,
     w: &mut Writer<'_>,
     take: impl FnOnce(&File, &[u8], &mut PendingSync) -> FsResult<Change>,
-) -> Answer {
+) -> CallResult {
     let dir = match call.file(object.dir.0) {
         Ok(dir) => dir,
         Err(error) => return refuse(w, error, RemoveFail::default()),

@@ -5,7 +5,7 @@
 //! allow it. A list that says more than a mode can keep is refused, not kept in part. What tools write along with reading and
 //! writing is taken as said by these.
 
-use super::super::ops::Stop;
+use super::super::compound_state::OpError;
 use super::owner::{Naming, Owner};
 use crate::id_map::IdKind;
 use nfs_wire::v4::Status;
@@ -34,25 +34,25 @@ const WITH_WRITE: AceMask = AceMask(AceMask::WRITE_NAMED_ATTRS.0 | AceMask::DELE
 const NAMED_MAX: usize = 256;
 
 /// What is shown of an object.
-pub(super) struct Shown {
-    entries: Vec<(AceType, AceFlag, AceMask, Name)>,
+pub(super) struct AclValue {
+    entries: Vec<(AceType, AceFlag, AceMask, AceWho)>,
     is_dacl: bool,
 }
 
 /// Somebody whom an entry is about.
-enum Name {
+enum AceWho {
     Class(&'static [u8]),
     Named(Owner),
 }
 
-impl Shown {
+impl AclValue {
     /// The same as the attribute DACL: nothing of it is inherited.
     pub(super) fn into_dacl(self) -> Self {
         Self { is_dacl: true, ..self }
     }
 }
 
-impl Encode for Shown {
+impl Encode for AclValue {
     fn encode(&self, w: &mut Writer<'_>) {
         if self.is_dacl {
             AclFlag(0).encode(w);
@@ -63,8 +63,8 @@ impl Encode for Shown {
             flag.encode(w);
             mask.encode(w);
             match name {
-                Name::Class(who) => who.encode(w),
-                Name::Named(owner) => owner.encode(w),
+                AceWho::Class(who) => who.encode(w),
+                AceWho::Named(owner) => owner.encode(w),
             }
         }
     }
@@ -72,22 +72,22 @@ impl Encode for Shown {
 
 /// The list of an object that has `attrs`: that of its mode, or of its list of POSIX if it has one. The first entry that names a right
 /// decides it.
-pub(super) fn shown(attrs: &Attrs, acl: Option<&PosixAcl>, naming: Naming<'_>) -> FsResult<Shown> {
+pub(super) fn acl_value(attrs: &Attrs, acl: Option<&PosixAcl>, naming: Naming<'_>) -> FsResult<AclValue> {
     let entries = match acl {
         None => {
-            let class = |ace: Ace<'static>| (ace.acetype, ace.flag, ace.access_mask, Name::Class(ace.who));
+            let class = |ace: Ace<'static>| (ace.acetype, ace.flag, ace.access_mask, AceWho::Class(ace.who));
             of_mode(attrs.mode, attrs.file_type).0.into_iter().map(class).collect()
         }
         Some(acl) if acl.users.len() + acl.groups.len() > NAMED_MAX => {
             let owner = mask(attrs.mode >> 6 & 7, attrs.file_type) | ALWAYS | OWNERS;
-            vec![(AceType::ACCESS_ALLOWED, AceFlag(0), owner, Name::Class(OWNER))]
+            vec![(AceType::ACCESS_ALLOWED, AceFlag(0), owner, AceWho::Class(OWNER))]
         }
         Some(acl) => {
             let entry = |entry| of_posix(entry, attrs.file_type, naming);
             acl.entries(attrs.mode).into_iter().map(entry).collect::<FsResult<_>>()?
         }
     };
-    Ok(Shown { entries, is_dacl: false })
+    Ok(AclValue { entries, is_dacl: false })
 }
 
 /// An entry of a list of POSIX.
@@ -95,15 +95,15 @@ fn of_posix(
     (effect, who, bits): (Effect, AclTag, u32),
     file_type: FileType,
     naming: Naming<'_>,
-) -> FsResult<(AceType, AceFlag, AceMask, Name)> {
+) -> FsResult<(AceType, AceFlag, AceMask, AceWho)> {
     let (more, flag, name) = match who {
-        AclTag::Owner => (ALWAYS | OWNERS, AceFlag(0), Name::Class(OWNER)),
-        AclTag::User(uid) => (ALWAYS, AceFlag(0), Name::Named(naming.owner(IdKind::User, uid)?)),
-        AclTag::OwningGroup => (ALWAYS, AceFlag::IDENTIFIER_GROUP, Name::Class(GROUP)),
+        AclTag::Owner => (ALWAYS | OWNERS, AceFlag(0), AceWho::Class(OWNER)),
+        AclTag::User(uid) => (ALWAYS, AceFlag(0), AceWho::Named(naming.owner(IdKind::User, uid)?)),
+        AclTag::OwningGroup => (ALWAYS, AceFlag::IDENTIFIER_GROUP, AceWho::Class(GROUP)),
         AclTag::Group(gid) => {
-            (ALWAYS, AceFlag::IDENTIFIER_GROUP, Name::Named(naming.owner(IdKind::Group, gid)?))
+            (ALWAYS, AceFlag::IDENTIFIER_GROUP, AceWho::Named(naming.owner(IdKind::Group, gid)?))
         }
-        AclTag::Everyone => (ALWAYS, AceFlag(0), Name::Class(EVERYONE)),
+        AclTag::Everyone => (ALWAYS, AceFlag(0), AceWho::Class(EVERYONE)),
     };
     let rights = mask(bits, file_type);
     Ok(match effect {
@@ -141,9 +141,9 @@ fn mask(bits: u32, file_type: FileType) -> AceMask {
 }
 
 /// The nine bits of the mode that says what a list says; `ATTRNOTSUPP` if none does.
-pub(super) fn to_mode(acl: &Acl<'_>) -> Result<u32, Stop> {
+pub(super) fn to_mode(acl: &Acl<'_>) -> Result<u32, OpError> {
     if !acl.0.iter().all(|ace| says_nothing(ace) || is_of_classes(ace)) {
-        return Err(Stop::Status(Status::ATTRNOTSUPP));
+        return Err(OpError::Status(Status::ATTRNOTSUPP));
     }
     let of = |classes: &[&[u8]]| allowed(acl, classes);
     let owner = bits(of(&[OWNER, EVERYONE]), OWNERS)?;
@@ -152,7 +152,7 @@ pub(super) fn to_mode(acl: &Acl<'_>) -> Result<u32, Stop> {
     // An owner who is in the group is refused by the list what a mode, which looks at the owner alone, would allow.
     let owner_in_group = bits(of(&[OWNER, GROUP, EVERYONE]), OWNERS)?;
     if owner & !owner_in_group != 0 {
-        return Err(Stop::Status(Status::ATTRNOTSUPP));
+        return Err(OpError::Status(Status::ATTRNOTSUPP));
     }
     Ok(owner << 6 | group << 3 | everyone)
 }
@@ -183,7 +183,7 @@ fn allowed(acl: &Acl<'_>, classes: &[&[u8]]) -> AceMask {
 }
 
 /// The three bits that allow this, and nothing but what all or the owner have anyway.
-fn bits(allowed: AceMask, anyway: AceMask) -> Result<u32, Stop> {
+fn bits(allowed: AceMask, anyway: AceMask) -> Result<u32, OpError> {
     let has = |right: AceMask| allowed.0 & right.0 == right.0;
     let (read, write, execute) = (has(AceMask::READ_DATA), has(WRITE), has(AceMask::EXECUTE));
     let mut kept = ALWAYS | anyway;
@@ -195,7 +195,7 @@ fn bits(allowed: AceMask, anyway: AceMask) -> Result<u32, Stop> {
         }
     }
     if allowed.0 & !kept.0 != 0 {
-        return Err(Stop::Status(Status::ATTRNOTSUPP));
+        return Err(OpError::Status(Status::ATTRNOTSUPP));
     }
     Ok(u32::from(read) << 2 | u32::from(write) << 1 | u32::from(execute))
 }

@@ -3,8 +3,8 @@
 use super::owner::Naming;
 use super::{acl, table};
 use crate::id_map::IdKind;
-use crate::v4::filehandle::Place;
-use crate::v4::ops::{Ops, Stop};
+use crate::v4::compound_state::{CompoundState, OpError};
+use crate::v4::filehandle::Filehandle;
 use nfs_wire::v4::attr::{self, Acl, Acl41, AclFlag, ModeUmask, SetTime};
 use nfs_wire::v4::{Bitmap, Fattr, NfsTime, Status, TEXT_MAX};
 use vfs::model::attrs::MODE_BITS;
@@ -23,7 +23,7 @@ pub(in crate::v4) enum When {
 }
 
 /// Attributes that a call wishes to be set.
-pub(in crate::v4) struct Wish {
+pub(in crate::v4) struct AttrRequest {
     pub(in crate::v4) set: SetAttrs,
     /// The time at which the object is to have been made.
     pub(in crate::v4) born: Option<Time>,
@@ -31,7 +31,7 @@ pub(in crate::v4) struct Wish {
     pub(in crate::v4) mask: Bitmap,
 }
 
-impl Wish {
+impl AttrRequest {
     /// Has a new object have been made when it is wished. One that cannot keep it has it not, and neither is it among what was set:
     /// macOS wishes for it with symbolic links, too.
     pub(in crate::v4) fn set_born_of_new(&mut self, file: &File, caller: &Caller, pending: &mut PendingSync) {
@@ -44,16 +44,20 @@ impl Wish {
 }
 
 /// Reads which attributes a call wishes to be set.
-pub(in crate::v4) fn wished(ops: &Ops<'_, '_>, fattr: &Fattr<'_>, when: When) -> Result<Wish, Stop> {
-    let (minor, naming) = (ops.minor, Naming::of(&ops.call.service.v4, ops.call.blocking));
+pub(in crate::v4) fn attr_request(
+    cx: &CompoundState<'_, '_>,
+    fattr: &Fattr<'_>,
+    when: When,
+) -> Result<AttrRequest, OpError> {
+    let (minor, naming) = (cx.request.minor, Naming::of(&cx.call.service.v4, cx.call.blocking));
     let mask = fattr.attrmask;
     if !table::supported(minor).contains_all(&mask) {
-        return Err(Stop::Status(Status::ATTRNOTSUPP));
+        return Err(OpError::Status(Status::ATTRNOTSUPP));
     }
     let has_both = |one, other| mask.contains(one) && mask.contains(other);
     let has_two_modes = has_both(attr::MODE, attr::MODE_UMASK) || has_both(attr::ACL, attr::DACL);
     if !table::settable(minor, when).contains_all(&mask) || has_two_modes {
-        return Err(Stop::Status(Status::INVAL));
+        return Err(OpError::Status(Status::INVAL));
     }
     let mut r = Reader::new(fattr.attr_vals);
     let (mut set, mut born) = (SetAttrs::default(), None);
@@ -63,41 +67,41 @@ pub(in crate::v4) fn wished(ops: &Ops<'_, '_>, fattr: &Fattr<'_>, when: When) ->
             number => decode(number, naming, &mut r, &mut set)?,
         }
     }
-    if born.is_some() && !keeps_born(ops) {
-        return Err(Stop::Status(Status::ATTRNOTSUPP));
+    if born.is_some() && !keeps_born(cx) {
+        return Err(OpError::Status(Status::ATTRNOTSUPP));
     }
     // Values of attributes that are not even in the mask: see `Fattr`.
-    if r.remaining() > 0 { Err(Stop::Status(Status::BADXDR)) } else { Ok(Wish { set, born, mask }) }
+    if r.remaining() > 0 { Err(OpError::Status(Status::BADXDR)) } else { Ok(AttrRequest { set, born, mask }) }
 }
 
 /// Whether the storage has room for times of creation that somebody sets.
-fn keeps_born(ops: &Ops<'_, '_>) -> bool {
-    matches!(&ops.current, Some(Place::File(file)) if file.volume().capabilities().xattrs.is_some())
+fn keeps_born(cx: &CompoundState<'_, '_>) -> bool {
+    matches!(&cx.current, Some(Filehandle::File(file)) if file.volume().capabilities().xattrs.is_some())
 }
 
-fn decode(number: u32, naming: Naming<'_>, r: &mut Reader<'_>, set: &mut SetAttrs) -> Result<(), Stop> {
+fn decode(number: u32, naming: Naming<'_>, r: &mut Reader<'_>, set: &mut SetAttrs) -> Result<(), OpError> {
     match number {
         attr::SIZE => set.size = Some(r.u64().map_err(bad_xdr)?),
         attr::ACL => set_acl(&Acl::decode(r).map_err(bad_xdr)?, set)?,
         attr::DACL => {
             let dacl = Acl41::decode(r).map_err(bad_xdr)?;
             if dacl.flag != AclFlag(0) {
-                return Err(Stop::Status(Status::ATTRNOTSUPP));
+                return Err(OpError::Status(Status::ATTRNOTSUPP));
             }
             set_acl(&dacl.aces, set)?;
         }
         attr::MODE => set_mode(r.u32().map_err(bad_xdr)?, set),
         attr::MODE_UMASK => {
-            let wish = ModeUmask::decode(r).map_err(bad_xdr)?;
+            let request = ModeUmask::decode(r).map_err(bad_xdr)?;
             // A list says what is meant without one.
-            set.umask = if set.mode.is_some() { 0 } else { wish.umask & MODE_BITS };
-            set_mode(wish.mode, set);
+            set.umask = if set.mode.is_some() { 0 } else { request.umask & MODE_BITS };
+            set_mode(request.mode, set);
         }
         attr::OWNER => set.uid = Some(naming.id(IdKind::User, r.opaque(TEXT_MAX).map_err(bad_xdr)?)?),
         attr::OWNER_GROUP => set.gid = Some(naming.id(IdKind::Group, r.opaque(TEXT_MAX).map_err(bad_xdr)?)?),
         attr::TIME_ACCESS_SET => set.accessed = Some(set_time(SetTime::decode(r).map_err(bad_xdr)?)?),
         attr::TIME_MODIFY_SET => set.modified = Some(set_time(SetTime::decode(r).map_err(bad_xdr)?)?),
-        _ => return Err(Stop::Status(Status::INVAL)),
+        _ => return Err(OpError::Status(Status::INVAL)),
     }
     Ok(())
 }
@@ -109,22 +113,22 @@ fn set_mode(mode: u32, set: &mut SetAttrs) {
 }
 
 /// What a list says of reading, writing and executing.
-fn set_acl(acl: &Acl<'_>, set: &mut SetAttrs) -> Result<(), Stop> {
+fn set_acl(acl: &Acl<'_>, set: &mut SetAttrs) -> Result<(), OpError> {
     set.mode = Some(set.mode.unwrap_or(0) & !0o777 | acl::to_mode(acl)?);
     Ok(())
 }
 
-fn bad_xdr(_: Malformed) -> Stop {
-    Stop::Status(Status::BADXDR)
+fn bad_xdr(_: Malformed) -> OpError {
+    OpError::Status(Status::BADXDR)
 }
 
-fn set_time(how: SetTime) -> Result<vfs::SetTime, Stop> {
+fn set_time(how: SetTime) -> Result<vfs::SetTime, OpError> {
     match how {
         SetTime::ServerTime => Ok(vfs::SetTime::Now),
         SetTime::ClientTime(time) => moment(time).map(vfs::SetTime::To),
     }
 }
 
-fn moment(NfsTime { seconds, nseconds: nanos }: NfsTime) -> Result<Time, Stop> {
-    if nanos < 1_000_000_000 { Ok(Time { seconds, nanos }) } else { Err(Stop::Status(Status::INVAL)) }
+fn moment(NfsTime { seconds, nseconds: nanos }: NfsTime) -> Result<Time, OpError> {
+    if nanos < 1_000_000_000 { Ok(Time { seconds, nanos }) } else { Err(OpError::Status(Status::INVAL)) }
 }

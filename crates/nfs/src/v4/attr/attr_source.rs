@@ -5,9 +5,9 @@ use super::owner::Naming;
 use super::{table, times};
 use crate::call::Call;
 use crate::handle::Handle;
-use crate::state::nfs4::State;
-use crate::v4::filehandle::Place;
-use crate::v4::ops::{Done, Ops, Stop};
+use crate::state::nfs4::ServiceState;
+use crate::v4::compound_state::{CompoundState, OpError, OpResult};
+use crate::v4::filehandle::Filehandle;
 use crate::v4::pseudo;
 use nfs_wire::v4::{Bitmap, Fsid, Status, attr};
 use std::net::IpAddr;
@@ -19,10 +19,10 @@ use vfs::{
 use xdr::Writer;
 
 /// A file system: a volume, or the directories above the exports.
-pub(in crate::v4) struct System<'s> {
+pub(in crate::v4) struct FileSystem<'s> {
     /// The minor version that is spoken.
     pub(in crate::v4) minor: u32,
-    state: &'s State,
+    state: &'s ServiceState,
     export: Option<&'s Export>,
     blocking: Blocking,
     /// The address at which the client has reached us.
@@ -30,9 +30,9 @@ pub(in crate::v4) struct System<'s> {
 }
 
 /// An object whose attributes are asked for.
-pub(in crate::v4) struct Subject<'s> {
+pub(in crate::v4) struct AttrSource<'s> {
     /// Where it lies.
-    pub(in crate::v4) system: &'s System<'s>,
+    pub(in crate::v4) fs: &'s FileSystem<'s>,
     /// Its filehandle; it may be left out where that is not asked for.
     pub(in crate::v4) handle: Option<&'s Handle>,
     /// Its own.
@@ -46,37 +46,37 @@ pub(in crate::v4) struct Subject<'s> {
 /// Reads these attributes of the current object.
 #[inline]
 pub(super) fn of_current<R>(
-    ops: &mut Ops<'_, '_>,
+    cx: &mut CompoundState<'_, '_>,
     attributes: &Bitmap,
-    read: impl FnOnce(&Subject<'_>) -> Result<R, Stop>,
-) -> Result<R, Stop> {
-    let written = ops.ask_writer(attributes)?;
-    let (call, minor) = (&mut *ops.call, ops.minor);
-    let place = ops.current.as_ref().ok_or(Stop::Status(Status::NOFILEHANDLE))?;
-    let mut attrs = match (place, ops.written) {
+    read: impl FnOnce(&AttrSource<'_>) -> Result<R, OpError>,
+) -> Result<R, OpError> {
+    let written = cx.query_writer(attributes)?;
+    let (call, minor) = (&mut *cx.call, cx.request.minor);
+    let filehandle = cx.current.as_ref().ok_or(OpError::Status(Status::NOFILEHANDLE))?;
+    let mut attrs = match (filehandle, cx.written) {
         // A WRITE has just looked at them.
-        (Place::File(_), Some(attrs)) => attrs,
-        (Place::File(file), None) => call.attrs(file)?,
-        (Place::Pseudo(place), _) => place.attrs(call)?,
+        (Filehandle::File(_), Some(attrs)) => attrs,
+        (Filehandle::File(file), None) => call.attrs(file)?,
+        (Filehandle::Pseudo(filehandle), _) => filehandle.attrs(call)?,
     };
     if let Some(size) = written {
         attrs.size = size;
     }
-    of_place(call, minor, (place, attributes), &attrs, read)
+    of_filehandle(call, minor, (filehandle, attributes), &attrs, read)
 }
 
 /// Reads attributes of an object that has `attrs`.
 #[inline]
-fn of_place<R>(
+fn of_filehandle<R>(
     call: &Call<'_>,
     minor: u32,
-    (place, request): (&Place, &Bitmap),
+    (filehandle, request): (&Filehandle, &Bitmap),
     attrs: &Attrs,
-    read: impl FnOnce(&Subject<'_>) -> Result<R, Stop>,
-) -> Result<R, Stop> {
-    match place {
-        Place::File(file) => {
-            let system = System::new(call, minor, Some(file.export()));
+    read: impl FnOnce(&AttrSource<'_>) -> Result<R, OpError>,
+) -> Result<R, OpError> {
+    match filehandle {
+        Filehandle::File(file) => {
+            let system = FileSystem::new(call, minor, Some(file.export()));
             let with_born;
             let attrs = match request.contains(attr::TIME_CREATE) && file.volume().has_extra_attrs(attrs) {
                 false => attrs,
@@ -90,32 +90,34 @@ fn of_place<R>(
             let covered = is_root.then(|| pseudo::mounted_on(&call.service.signer, file.export())).flatten();
             let mounted_on = covered.unwrap_or(attrs.file_id);
             let acl = || file.posix_acl(attrs, call.blocking);
-            read(&Subject { system: &system, handle: Some(file.handle()), attrs, mounted_on, acl: &acl })
+            read(&AttrSource { fs: &system, handle: Some(file.handle()), attrs, mounted_on, acl: &acl })
         }
-        Place::Pseudo(place) => {
-            let system = System::new(call, minor, None);
-            let handle = place.handle(&call.service.signer);
+        Filehandle::Pseudo(filehandle) => {
+            let system = FileSystem::new(call, minor, None);
+            let handle = filehandle.handle(&call.service.signer);
             let (mounted_on, acl) = (attrs.file_id, || Ok(None));
-            read(&Subject { system: &system, handle: Some(&handle), attrs, mounted_on, acl: &acl })
+            read(&AttrSource { fs: &system, handle: Some(&handle), attrs, mounted_on, acl: &acl })
         }
     }
 }
 
 /// Writes attributes of what is at a place as a `fattr4`.
-pub(in crate::v4) fn encode_place(
-    ops: &Ops<'_, '_>,
-    place: &Place,
+pub(in crate::v4) fn encode_filehandle(
+    cx: &CompoundState<'_, '_>,
+    filehandle: &Filehandle,
     request: &Bitmap,
     w: &mut Writer<'_>,
-) -> Done {
-    let attrs = match place {
-        Place::File(file) => file.attrs(ops.call.blocking),
-        Place::Pseudo(place) => place.attrs(ops.call),
+) -> OpResult {
+    let attrs = match filehandle {
+        Filehandle::File(file) => file.attrs(cx.call.blocking),
+        Filehandle::Pseudo(filehandle) => filehandle.attrs(cx.call),
     }?;
-    of_place(ops.call, ops.minor, (place, request), &attrs, |subject| table::encode(request, subject, w))
+    of_filehandle(cx.call, cx.request.minor, (filehandle, request), &attrs, |source| {
+        table::encode(request, source, w)
+    })
 }
 
-impl<'s> System<'s> {
+impl<'s> FileSystem<'s> {
     /// The volume of an export; the directories above the exports if there is none.
     #[inline]
     pub(in crate::v4) fn new(call: &Call<'s>, minor: u32, export: Option<&'s Export>) -> Self {
@@ -180,30 +182,30 @@ impl<'s> System<'s> {
     }
 }
 
-impl Subject<'_> {
+impl AttrSource<'_> {
     /// The attributes that it has, those among them that can only be set.
     pub(in crate::v4) fn supported(&self) -> Bitmap {
-        let had = self.had_of(&table::supported(self.system.minor));
-        if self.system.delegates_times() { had | times::KEPT_TIMES } else { had }
+        let available = self.available(&table::supported(self.fs.minor));
+        if self.fs.delegates_times() { available | times::KEPT_TIMES } else { available }
     }
 
     /// Those of the attributes that it has.
     #[inline]
-    pub(super) fn had_of(&self, request: &Bitmap) -> Bitmap {
-        let mut had = *request & table::supported(self.system.minor);
+    pub(super) fn available(&self, request: &Bitmap) -> Bitmap {
+        let mut available = *request & table::supported(self.fs.minor);
         // What has it can be given another one.
-        if had.contains(attr::TIME_CREATE) && !self.system.keeps_born_of(self.attrs) {
-            had.remove(attr::TIME_CREATE);
+        if available.contains(attr::TIME_CREATE) && !self.fs.keeps_born_of(self.attrs) {
+            available.remove(attr::TIME_CREATE);
         }
-        if had.contains(attr::CLONE_BLKSIZE) && self.clone_bytes().is_none() {
-            had.remove(attr::CLONE_BLKSIZE);
+        if available.contains(attr::CLONE_BLKSIZE) && self.clone_bytes().is_none() {
+            available.remove(attr::CLONE_BLKSIZE);
         }
-        had
+        available
     }
 
     /// What the ends of a cloned range must be multiples of; `None` if nothing can be cloned.
     pub(super) fn clone_bytes(&self) -> Option<u32> {
-        let bytes = self.system.capabilities().ranges?.clone_bytes?;
+        let bytes = self.fs.capabilities().ranges?.clone_bytes?;
         u32::try_from(bytes).ok()
     }
 }

@@ -1,7 +1,7 @@
 //! Where volumes are said to be.
 
 use super::*;
-use crate::state::nfs4::State;
+use crate::state::nfs4::ServiceState;
 use crate::testing::v4::Client;
 use crate::testing::{Desk, export, rule};
 use nfs_wire::v4::attr::{FsLocation, FsLocations, Pathname};
@@ -40,7 +40,7 @@ fn a_volume_is_at_all_its_addresses_and_the_tree_where_it_was_reached() {
 #[test]
 fn a_port_that_is_not_the_usual_one_is_told() {
     let mut desk = desk("/a");
-    desk.service.v4 = State::new(1, b"tests", 30).at_port(0x1f90);
+    desk.service.v4 = ServiceState::new(1, b"tests", 30).at_port(0x1f90);
     desk.local = "::ffff:10.1.0.7";
     let all = expected(&[b"a"], &["10.1.0.7.31.144", "10.1.0.1.31.144", "fd00::9.31.144"]);
     assert_eq!(told(desk, 1, &[b"a"]), all);

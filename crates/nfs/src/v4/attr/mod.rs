@@ -22,12 +22,12 @@ mod table;
 mod tests;
 mod times;
 
-pub(super) use attr_request::{When, Wish, wished};
-pub(super) use attr_source::{Subject, System, encode_place};
+pub(super) use attr_request::{AttrRequest, When, attr_request};
+pub(super) use attr_source::{AttrSource, FileSystem, encode_filehandle};
 pub(super) use table::{check_request, encode, encode_unknown, is_known};
 
-use super::filehandle::Place;
-use super::ops::{Done, Ops, Stop};
+use super::compound_state::{CompoundState, OpError, OpResult};
+use super::filehandle::Filehandle;
 use super::price;
 use crate::call::File;
 use nfs_wire::v4::{
@@ -46,48 +46,48 @@ const RDATTR_ERROR: Bitmap = Bitmap::of(&[attr::RDATTR_ERROR]);
 
 /// RFC 8881 §18.7.
 #[inline]
-pub(super) fn getattr(ops: &mut Ops<'_, '_>, args: GetattrArgs, w: &mut Writer<'_>) -> Done {
+pub(super) fn getattr(cx: &mut CompoundState<'_, '_>, args: GetattrArgs, w: &mut Writer<'_>) -> OpResult {
     let request = args.attr_request.without(&RDATTR_ERROR);
     let start = w.len();
-    attr_source::of_current(ops, &request, |subject| encode(&request, subject, w))?;
+    attr_source::of_current(cx, &request, |source| encode(&request, source, w))?;
     if !(request & LISTS).is_empty() {
-        ops.count_listed(Transferred::read(w.len() - start));
+        cx.count_listed(Transferred::read(w.len() - start));
     }
     Ok(())
 }
 
 /// RFC 8881 §18.30. Nothing is set if not everything can be.
-pub(super) fn setattr(ops: &mut Ops<'_, '_>, args: SetattrArgs<'_>, w: &mut Writer<'_>) -> Done {
-    ops.may_wait()?;
+pub(super) fn setattr(cx: &mut CompoundState<'_, '_>, args: SetattrArgs<'_>, w: &mut Writer<'_>) -> OpResult {
+    cx.may_wait()?;
     if !(args.obj_attributes.attrmask & times::KEPT_TIMES).is_empty() {
-        return times::set(ops, &args, w);
+        return times::set(cx, &args, w);
     }
-    let file = ops.file()?;
-    let Wish { mut set, born, mask: attrsset } = wished(ops, &args.obj_attributes, When::Later)?;
+    let file = cx.file()?;
+    let AttrRequest { mut set, born, mask: attrsset } = attr_request(cx, &args.obj_attributes, When::Later)?;
     if attrsset.contains(attr::ACL) || attrsset.contains(attr::DACL) {
-        check_sets_list(ops, &file)?;
+        check_sets_list(cx, &file)?;
     }
     if born.is_some() {
         file.authorize_born(&file.caller).map_err(|error| match error {
-            FsError::NotSupported => Stop::Status(Status::ATTRNOTSUPP),
+            FsError::NotSupported => OpError::Status(Status::ATTRNOTSUPP),
             error => error.into(),
         })?;
     }
     if let (Some(mode), false) = (&mut set.mode, attrsset.contains(attr::MODE)) {
         // A list says nothing of set-id bits and the like.
-        *mode |= ops.call.attrs(&file)?.mode & !0o777;
+        *mode |= cx.call.attrs(&file)?.mode & !0o777;
     }
     // A stateid means something for a new size alone.
-    let kept = match set.size {
-        Some(_) => ops.opened(&file, &args.stateid, vfs::Access::WRITE)?,
+    let opened = match set.size {
+        Some(_) => cx.opened(&file, &args.stateid, vfs::Access::WRITE)?,
         None => None,
     };
-    match kept {
-        Some(opened) => opened.set_attrs(&file.caller, &set, ops.call.pending),
-        None => file.set_attrs(&file.caller, &set, None, ops.call.pending),
+    match opened {
+        Some(opened) => opened.set_attrs(&file.caller, &set, cx.call.pending),
+        None => file.set_attrs(&file.caller, &set, None, cx.call.pending),
     }?;
     if let Some(born) = born {
-        file.set_born(&file.caller, born, ops.call.pending)?;
+        file.set_born(&file.caller, born, cx.call.pending)?;
     }
     attrsset.encode(w);
     Ok(())
@@ -95,25 +95,25 @@ pub(super) fn setattr(ops: &mut Ops<'_, '_>, args: SetattrArgs<'_>, w: &mut Writ
 
 /// Refuses a list for a file that has a list of POSIX: as a mode it would be the mask of that, and give its users and groups what the
 /// new list does not.
-fn check_sets_list(ops: &mut Ops<'_, '_>, file: &File) -> Done {
-    let attrs = ops.call.attrs(file)?;
-    match file.posix_acl(&attrs, ops.call.blocking)? {
+fn check_sets_list(cx: &mut CompoundState<'_, '_>, file: &File) -> OpResult {
+    let attrs = cx.call.attrs(file)?;
+    match file.posix_acl(&attrs, cx.call.blocking)? {
         None => Ok(()),
-        Some(_) => Err(Stop::Status(Status::ATTRNOTSUPP)),
+        Some(_) => Err(OpError::Status(Status::ATTRNOTSUPP)),
     }
 }
 
 /// RFC 8881 §18.1.
 #[inline]
-pub(super) fn access(ops: &mut Ops<'_, '_>, args: AccessArgs, w: &mut Writer<'_>) -> Done {
-    let place = ops.place()?;
-    if !defined(ops.minor).contains(args.access) {
-        return Err(Stop::Status(Status::INVAL));
+pub(super) fn access(cx: &mut CompoundState<'_, '_>, args: AccessArgs, w: &mut Writer<'_>) -> OpResult {
+    let place = cx.current_filehandle()?;
+    if !defined(cx.request.minor).contains(args.access) {
+        return Err(OpError::Status(Status::INVAL));
     }
     let (supported, granted) = match place {
-        Place::Pseudo(_) => (DIR_ACCESS, Access::READ | Access::LOOKUP),
-        Place::File(file) => {
-            let reply = file.access(&file.caller, ops.call.blocking)?;
+        Filehandle::Pseudo(_) => (DIR_ACCESS, Access::READ | Access::LOOKUP),
+        Filehandle::File(file) => {
+            let reply = file.access(&file.caller, cx.call.blocking)?;
             let has_xattrs = file.volume().capabilities().xattrs.is_some();
             (supported(&reply, has_xattrs), granted(&reply))
         }
@@ -124,26 +124,26 @@ pub(super) fn access(ops: &mut Ops<'_, '_>, args: AccessArgs, w: &mut Writer<'_>
 }
 
 /// RFC 8881 §18.31.
-pub(super) fn verify(ops: &mut Ops<'_, '_>, args: VerifyArgs<'_>, _: &mut Writer<'_>) -> Done {
-    if is_same(ops, &args.obj_attributes)? { Ok(()) } else { Err(Stop::Status(Status::NOT_SAME)) }
+pub(super) fn verify(cx: &mut CompoundState<'_, '_>, args: VerifyArgs<'_>, _: &mut Writer<'_>) -> OpResult {
+    if is_same(cx, &args.obj_attributes)? { Ok(()) } else { Err(OpError::Status(Status::NOT_SAME)) }
 }
 
 /// RFC 8881 §18.15.
-pub(super) fn nverify(ops: &mut Ops<'_, '_>, args: NverifyArgs<'_>, _: &mut Writer<'_>) -> Done {
-    if is_same(ops, &args.obj_attributes)? { Err(Stop::Status(Status::SAME)) } else { Ok(()) }
+pub(super) fn nverify(cx: &mut CompoundState<'_, '_>, args: NverifyArgs<'_>, _: &mut Writer<'_>) -> OpResult {
+    if is_same(cx, &args.obj_attributes)? { Err(OpError::Status(Status::SAME)) } else { Ok(()) }
 }
 
 /// Whether the current object has these values, which are compared as they would be sent.
-fn is_same(ops: &mut Ops<'_, '_>, expected: &Fattr<'_>) -> Result<bool, Stop> {
-    attr_source::of_current(ops, &expected.attrmask, |subject| {
+fn is_same(cx: &mut CompoundState<'_, '_>, expected: &Fattr<'_>) -> Result<bool, OpError> {
+    attr_source::of_current(cx, &expected.attrmask, |source| {
         if expected.attrmask.contains(attr::RDATTR_ERROR) {
-            return Err(Stop::Status(Status::INVAL));
+            return Err(OpError::Status(Status::INVAL));
         }
-        if !subject.supported().contains_all(&expected.attrmask) {
-            return Err(Stop::Status(Status::ATTRNOTSUPP));
+        if !source.supported().contains_all(&expected.attrmask) {
+            return Err(OpError::Status(Status::ATTRNOTSUPP));
         }
         let mut now = Vec::new();
-        encode(&expected.attrmask, subject, &mut Writer::new(&mut now))?;
+        encode(&expected.attrmask, source, &mut Writer::new(&mut now))?;
         Ok(now == expected.to_bytes())
     })
 }

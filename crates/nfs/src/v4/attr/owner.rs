@@ -1,8 +1,8 @@
 //! Users and groups as attributes: by number, or by name in a domain (RFC 8881 §5.9).
 
-use super::super::ops::Stop;
+use super::super::compound_state::OpError;
 use crate::id_map::{IdKind, IdNames};
-use crate::state::nfs4::State;
+use crate::state::nfs4::ServiceState;
 use nfs_wire::v4::Status;
 use std::sync::Arc;
 use vfs::{Blocking, FsResult};
@@ -27,7 +27,7 @@ pub(super) enum Owner {
 impl<'n> Naming<'n> {
     /// That of a call.
     #[inline]
-    pub(in crate::v4) fn of(state: &'n State, blocking: Blocking) -> Self {
+    pub(in crate::v4) fn of(state: &'n ServiceState, blocking: Blocking) -> Self {
         let names = state.names.as_ref();
         Self { names, now: if names.is_some() { state.second() } else { 0 }, blocking }
     }
@@ -41,10 +41,10 @@ impl<'n> Naming<'n> {
     }
 
     /// The number of a user or group: in digits, with any domain, or by a name in ours.
-    pub(super) fn id(&self, kind: IdKind, text: &[u8]) -> Result<u32, Stop> {
-        let text = std::str::from_utf8(text).map_err(|_| Stop::Status(Status::INVAL))?;
+    pub(super) fn id(&self, kind: IdKind, text: &[u8]) -> Result<u32, OpError> {
+        let text = std::str::from_utf8(text).map_err(|_| OpError::Status(Status::INVAL))?;
         if text.is_empty() {
-            return Err(Stop::Status(Status::INVAL));
+            return Err(OpError::Status(Status::INVAL));
         }
         let number = text.split_once('@').map_or(text, |(number, _domain)| number);
         let is_number = number.bytes().all(|byte| byte.is_ascii_digit());
@@ -55,7 +55,7 @@ impl<'n> Naming<'n> {
             Some(names) => names.id(kind, text, self.now, self.blocking)?,
             None => None,
         };
-        named.ok_or(Stop::Status(Status::BADOWNER))
+        named.ok_or(OpError::Status(Status::BADOWNER))
     }
 }
 

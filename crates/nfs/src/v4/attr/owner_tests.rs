@@ -3,7 +3,7 @@
 use super::owner::Owner;
 use super::*;
 use crate::id_map::{HostIds, IdKind, IdNames};
-use crate::state::nfs4::State;
+use crate::state::nfs4::ServiceState;
 use crate::testing::v4::{Client, at};
 use crate::testing::{Desk, export, rule};
 use nfs_wire::v4::{Argument, Bitmap, Fattr, SetattrArgs, Stateid, Status, attr};
@@ -36,7 +36,7 @@ const BOTH: &[u32] = &[attr::OWNER, attr::OWNER_GROUP];
 fn client(domain: Option<&str>) -> Client {
     let mut desk = Desk::new([export("/e", 1, vec![rule(&[])])], vec![]);
     let names = domain.map(|domain| IdNames::new(domain, Box::new(Host)).unwrap());
-    desk.service.v4 = State::new(1, b"tests", 30).with_names(names);
+    desk.service.v4 = ServiceState::new(1, b"tests", 30).with_names(names);
     let root = std::sync::Arc::clone(&desk.service.namespace.load().exports()[0]).root();
     let (caller, mut pending) = (Caller::new(0, 0, []), PendingSync::default());
     let set = SetAttrs { uid: Some(7), gid: Some(8), ..SetAttrs::default() };

@@ -3,10 +3,10 @@
 //!
 //! Numbers without a comment are of RFC 8881 §5.
 
-use super::super::ops::{Done, Stop};
+use super::super::compound_state::{OpError, OpResult};
 use super::acl;
 use super::attr_request::When;
-use super::attr_source::Subject;
+use super::attr_source::AttrSource;
 use super::block::Block;
 use crate::id_map::IdKind;
 use crate::limits::TRANSFER_BYTES_MAX;
@@ -19,7 +19,7 @@ use xdr::{Encode, Writer};
 
 /// When an attribute can be set.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Set {
+enum Settable {
     Never,
     Always,
     /// But not with a creation that is done once only: its key lies there.
@@ -32,30 +32,30 @@ struct Attribute {
     number: u32,
     /// The minor version that has it first.
     since: u32,
-    set: Set,
+    set: Settable,
     /// Whether it can be read, too.
-    is_read: bool,
+    is_readable: bool,
 }
 
 /// The table of attributes, and what writes their values, which is the inside of every listing.
 macro_rules! attributes {
-    ($($number:path, $since:literal, $set:ident $(, |$subject:ident| $value:expr)?;)*) => {
+    ($($number:path, $since:literal, $set:ident $(, |$source:ident| $value:expr)?;)*) => {
         /// All, in the order in which values follow one another.
         const TABLE: &[Attribute] = &[$(Attribute {
             number: $number,
             since: $since,
-            set: Set::$set,
-            is_read: {
+            set: Settable::$set,
+            is_readable: {
                 const VALUE: &[&str] = &[$(stringify!($value))?];
                 !VALUE.is_empty()
             },
         },)*];
 
         /// Writes the value of an attribute.
-        fn write(number: u32, subject: &Subject<'_>, w: &mut Writer<'_>) -> FsResult<()> {
+        fn write(number: u32, source: &AttrSource<'_>, w: &mut Writer<'_>) -> FsResult<()> {
             match number {
                 $($($number => {
-                    let $subject = subject;
+                    let $source = source;
                     $value.encode(w);
                 })?)*
                 _ => {}
@@ -65,9 +65,9 @@ macro_rules! attributes {
 
         /// Writes the values of these attributes, which are known when this is compiled, in one go.
         #[inline]
-        fn write_all<const MASK: u128>(subject: &Subject<'_>, w: &mut Writer<'_>) -> FsResult<()> {
+        fn write_all<const MASK: u128>(source: &AttrSource<'_>, w: &mut Writer<'_>) -> FsResult<()> {
             $($(if MASK & 1 << $number != 0 {
-                let $subject = subject;
+                let $source = source;
                 $value.encode(w);
             })?)*
             Ok(())
@@ -85,12 +85,12 @@ attributes! {
     attr::LINK_SUPPORT, 0, Never, |_s| true;
     attr::SYMLINK_SUPPORT, 0, Never, |_s| true;
     attr::NAMED_ATTR, 0, Never, |_s| false;
-    attr::FSID, 0, Never, |s| s.system.fsid();
+    attr::FSID, 0, Never, |s| s.fs.fsid();
     // A volume that is exported twice has two filehandles for every file.
     attr::UNIQUE_HANDLES, 0, Never, |_s| false;
-    attr::LEASE_TIME, 0, Never, |s| s.system.lease_s();
+    attr::LEASE_TIME, 0, Never, |s| s.fs.lease_s();
     attr::RDATTR_ERROR, 0, Never, |_s| Status::OK;
-    attr::ACL, 0, Always, |s| acl::shown(s.attrs, (s.acl)()?.as_deref(), s.system.naming())?;
+    attr::ACL, 0, Always, |s| acl::acl_value(s.attrs, (s.acl)()?.as_deref(), s.fs.naming())?;
     attr::ACLSUPPORT, 0, Never, |_s| AclSupport::ALLOW_ACL | AclSupport::DENY_ACL;
     attr::CANSETTIME, 0, Never, |_s| true;
     attr::CASE_INSENSITIVE, 0, Never, |_s| false;
@@ -98,43 +98,43 @@ attributes! {
     attr::CHOWN_RESTRICTED, 0, Never, |_s| true;
     attr::FILEHANDLE, 0, Never, |s| s.handle.map_or(&[][..], |handle| handle.bytes());
     attr::FILEID, 0, Never, |s| s.attrs.file_id;
-    attr::FILES_AVAIL, 0, Never, |s| s.system.stat()?.files_available;
-    attr::FILES_FREE, 0, Never, |s| s.system.stat()?.files_free;
-    attr::FILES_TOTAL, 0, Never, |s| s.system.stat()?.files_total;
-    attr::FS_LOCATIONS, 0, Never, |s| s.system.locations();
+    attr::FILES_AVAIL, 0, Never, |s| s.fs.stat()?.files_available;
+    attr::FILES_FREE, 0, Never, |s| s.fs.stat()?.files_free;
+    attr::FILES_TOTAL, 0, Never, |s| s.fs.stat()?.files_total;
+    attr::FS_LOCATIONS, 0, Never, |s| s.fs.locations();
     attr::HOMOGENEOUS, 0, Never, |_s| true;
-    attr::MAXFILESIZE, 0, Never, |s| s.system.limits().file_bytes_max;
-    attr::MAXLINK, 0, Never, |s| s.system.limits().links_max;
-    attr::MAXNAME, 0, Never, |s| s.system.limits().name_bytes_max;
+    attr::MAXFILESIZE, 0, Never, |s| s.fs.limits().file_bytes_max;
+    attr::MAXLINK, 0, Never, |s| s.fs.limits().links_max;
+    attr::MAXNAME, 0, Never, |s| s.fs.limits().name_bytes_max;
     attr::MAXREAD, 0, Never, |_s| u64::from(TRANSFER_BYTES_MAX);
     attr::MAXWRITE, 0, Never, |_s| u64::from(TRANSFER_BYTES_MAX);
     attr::MODE, 0, Always, |s| s.attrs.mode;
     attr::NO_TRUNC, 0, Never, |_s| true;
     attr::NUMLINKS, 0, Never, |s| s.attrs.links;
-    attr::OWNER, 0, Always, |s| s.system.naming().owner(IdKind::User, s.attrs.uid)?;
-    attr::OWNER_GROUP, 0, Always, |s| s.system.naming().owner(IdKind::Group, s.attrs.gid)?;
+    attr::OWNER, 0, Always, |s| s.fs.naming().owner(IdKind::User, s.attrs.uid)?;
+    attr::OWNER_GROUP, 0, Always, |s| s.fs.naming().owner(IdKind::Group, s.attrs.gid)?;
     attr::RAWDEV, 0, Never, |s| SpecData { specdata1: s.attrs.device.major, specdata2: s.attrs.device.minor };
-    attr::SPACE_AVAIL, 0, Never, |s| s.system.stat()?.bytes_available;
-    attr::SPACE_FREE, 0, Never, |s| s.system.stat()?.bytes_free;
-    attr::SPACE_TOTAL, 0, Never, |s| s.system.stat()?.bytes_total;
+    attr::SPACE_AVAIL, 0, Never, |s| s.fs.stat()?.bytes_available;
+    attr::SPACE_FREE, 0, Never, |s| s.fs.stat()?.bytes_free;
+    attr::SPACE_TOTAL, 0, Never, |s| s.fs.stat()?.bytes_total;
     attr::SPACE_USED, 0, Never, |s| s.attrs.used;
     attr::TIME_ACCESS, 0, Never, |s| nfs_time(s.attrs.accessed);
     attr::TIME_ACCESS_SET, 0, NotOnce;
     attr::TIME_CREATE, 0, Always, |s| nfs_time(s.attrs.born.unwrap_or_default());
-    attr::TIME_DELTA, 0, Never, |s| NfsTime { seconds: 0, nseconds: s.system.limits().time_step_ns };
+    attr::TIME_DELTA, 0, Never, |s| NfsTime { seconds: 0, nseconds: s.fs.limits().time_step_ns };
     attr::TIME_METADATA, 0, Never, |s| nfs_time(s.attrs.changed);
     attr::TIME_MODIFY, 0, Never, |s| nfs_time(s.attrs.modified);
     attr::TIME_MODIFY_SET, 0, NotOnce;
     attr::MOUNTED_ON_FILEID, 0, Never, |s| s.mounted_on;
-    attr::DACL, 1, Always, |s| acl::shown(s.attrs, (s.acl)()?.as_deref(), s.system.naming())?.into_dacl();
-    attr::SUPPATTR_EXCLCREAT, 1, Never, |s| settable(s.system.minor, When::Once) & s.supported();
+    attr::DACL, 1, Always, |s| acl::acl_value(s.attrs, (s.acl)()?.as_deref(), s.fs.naming())?.into_dacl();
+    attr::SUPPATTR_EXCLCREAT, 1, Never, |s| settable(s.fs.minor, When::Once) & s.supported();
     // RFC 7862 §12.2.
     attr::CLONE_BLKSIZE, 2, Never, |s| s.clone_bytes().unwrap_or(0);
     attr::CHANGE_ATTR_TYPE, 2, Never, |s| change_attr_type(s);
     // RFC 8275.
     attr::MODE_UMASK, 2, AtCreation;
     // RFC 8276. Linux asks at the top only, and takes the answer for all that is below.
-    attr::XATTR_SUPPORT, 2, Never, |s| s.system.is_pseudo() || s.system.capabilities().xattrs.is_some();
+    attr::XATTR_SUPPORT, 2, Never, |s| s.fs.is_pseudo() || s.fs.capabilities().xattrs.is_some();
     // RFC 9754.
     attr::OPEN_ARGUMENTS, 2, Never, |s| open_arguments(s);
 }
@@ -189,9 +189,9 @@ const OPEN_ARGUMENTS: OpenArguments = OpenArguments {
 };
 
 /// The same where clients may keep times.
-fn open_arguments(subject: &Subject<'_>) -> OpenArguments {
+fn open_arguments(source: &AttrSource<'_>) -> OpenArguments {
     let kept = [OpenArgsWant::DELEG_TIMESTAMPS.0, OpenArgsWant::OPEN_XOR_DELEGATION.0];
-    let more = if subject.system.delegates_times() { Bitmap::of(&kept) } else { Bitmap::EMPTY };
+    let more = if source.fs.delegates_times() { Bitmap::of(&kept) } else { Bitmap::EMPTY };
     OpenArguments { share_access_want: OPEN_ARGUMENTS.share_access_want | more, ..OPEN_ARGUMENTS }
 }
 
@@ -203,7 +203,7 @@ const SUPPORTED: [Bitmap; MINOR_MAX as usize + 1] = [since_until(0), since_until
 const WRITE_ONLY: Bitmap = {
     let (mut all, mut index) = (Bitmap::EMPTY, 0);
     while index < TABLE.len() {
-        if !TABLE[index].is_read {
+        if !TABLE[index].is_readable {
             all.insert(TABLE[index].number);
         }
         index += 1;
@@ -212,22 +212,22 @@ const WRITE_ONLY: Bitmap = {
 };
 /// Writes what Linux asks of a file, or of a name in a listing.
 #[inline]
-fn write_object<const IS_NAME: bool>(subject: &Subject<'_>, w: &mut Writer<'_>) -> FsResult<()> {
-    let (attrs, system) = (subject.attrs, subject.system);
+fn write_object<const IS_NAME: bool>(source: &AttrSource<'_>, w: &mut Writer<'_>) -> FsResult<()> {
+    let (attrs, system) = (source.attrs, source.fs);
     let (fsid, naming) = (system.fsid(), system.naming());
     let kind = file_type(attrs.file_type) as u32;
     let what = Block::<36>::new().u32(kind).u64(attrs.change).u64(attrs.size).u64(fsid.major).u64(fsid.minor);
     what.write(w);
     if IS_NAME {
         Status::OK.encode(w);
-        subject.handle.map_or(&[][..], |handle| handle.bytes()).encode(w);
+        source.handle.map_or(&[][..], |handle| handle.bytes()).encode(w);
     }
     Block::<16>::new().u64(attrs.file_id).u32(attrs.mode).u32(attrs.links).write(w);
     naming.owner(IdKind::User, attrs.uid)?.encode(w);
     naming.owner(IdKind::Group, attrs.gid)?.encode(w);
     let device = Block::<60>::new().u32(attrs.device.major).u32(attrs.device.minor).u64(attrs.used);
     let times = device.time(attrs.accessed).time(attrs.changed).time(attrs.modified);
-    times.u64(subject.mounted_on).write(w);
+    times.u64(source.mounted_on).write(w);
     Ok(())
 }
 
@@ -262,10 +262,10 @@ pub(super) fn supported(minor: u32) -> Bitmap {
 /// The attributes that can be set.
 pub(super) fn settable(minor: u32, when: When) -> Bitmap {
     let is_settable = |set| match set {
-        Set::Never => false,
-        Set::Always => true,
-        Set::NotOnce => when != When::Once,
-        Set::AtCreation => when != When::Later,
+        Settable::Never => false,
+        Settable::Always => true,
+        Settable::NotOnce => when != When::Once,
+        Settable::AtCreation => when != When::Later,
     };
     let mut all = Bitmap::EMPTY;
     let settable = TABLE.iter().filter(|attribute| attribute.since <= minor && is_settable(attribute.set));
@@ -275,26 +275,26 @@ pub(super) fn settable(minor: u32, when: When) -> Bitmap {
 
 /// Refuses to read what can only be set.
 #[inline]
-pub(in crate::v4) fn check_request(request: &Bitmap, minor: u32) -> Done {
+pub(in crate::v4) fn check_request(request: &Bitmap, minor: u32) -> OpResult {
     // Hardly anybody asks for any of them.
     let is_readable =
         (*request & WRITE_ONLY).is_empty() || (*request & WRITE_ONLY & supported(minor)).is_empty();
-    if is_readable { Ok(()) } else { Err(Stop::Status(Status::INVAL)) }
+    if is_readable { Ok(()) } else { Err(OpError::Status(Status::INVAL)) }
 }
 
 /// Writes those of the attributes that there are, as a `fattr4`.
 #[inline]
-pub(in crate::v4) fn encode(request: &Bitmap, subject: &Subject<'_>, w: &mut Writer<'_>) -> Done {
+pub(in crate::v4) fn encode(request: &Bitmap, source: &AttrSource<'_>, w: &mut Writer<'_>) -> OpResult {
     // What Linux asks for can be read of every object, in every minor version.
     match request.bits() {
-        OF_A_FILE => return values(request, w, |w| write_object::<false>(subject, w)),
-        OF_A_NAME => return values(request, w, |w| write_object::<true>(subject, w)),
-        OF_A_CHANGE => return values(request, w, |w| write_all::<OF_A_CHANGE>(subject, w)),
+        OF_A_FILE => return values(request, w, |w| write_object::<false>(source, w)),
+        OF_A_NAME => return values(request, w, |w| write_object::<true>(source, w)),
+        OF_A_CHANGE => return values(request, w, |w| write_all::<OF_A_CHANGE>(source, w)),
         _ => {}
     }
-    check_request(request, subject.system.minor)?;
-    let given = subject.had_of(request);
-    values(&given, w, |w| given.iter().try_for_each(|number| write(number, subject, w)))
+    check_request(request, source.fs.minor)?;
+    let available = source.available(request);
+    values(&available, w, |w| available.iter().try_for_each(|number| write(number, source, w)))
 }
 
 const _: () = {
@@ -310,10 +310,10 @@ pub(in crate::v4) fn encode_unknown(
     error: Status,
     file_id: u64,
     w: &mut Writer<'_>,
-) -> Done {
-    let given = *request & ENTRY;
-    values(&given, w, |w| {
-        for number in given.iter() {
+) -> OpResult {
+    let available = *request & ENTRY;
+    values(&available, w, |w| {
+        for number in available.iter() {
             match number {
                 attr::RDATTR_ERROR => error.encode(w),
                 _ => w.u64(file_id),
@@ -330,7 +330,11 @@ pub(in crate::v4) fn is_known(request: &Bitmap) -> bool {
 
 /// Writes a `fattr4` around values.
 #[inline]
-fn values(mask: &Bitmap, w: &mut Writer<'_>, write: impl FnOnce(&mut Writer<'_>) -> FsResult<()>) -> Done {
+fn values(
+    mask: &Bitmap,
+    w: &mut Writer<'_>,
+    write: impl FnOnce(&mut Writer<'_>) -> FsResult<()>,
+) -> OpResult {
     mask.encode(w);
     let length = w.len();
     w.u32(0);
@@ -346,8 +350,8 @@ fn nfs_time(time: Time) -> NfsTime {
 }
 
 /// Of the directories above the exports, what they lead to is summed up, which has no order.
-fn change_attr_type(subject: &Subject<'_>) -> ChangeAttrType {
-    if subject.system.is_pseudo() { ChangeAttrType::UNDEFINED } else { ChangeAttrType::MONOTONIC_INCR }
+fn change_attr_type(source: &AttrSource<'_>) -> ChangeAttrType {
+    if source.fs.is_pseudo() { ChangeAttrType::UNDEFINED } else { ChangeAttrType::MONOTONIC_INCR }
 }
 
 fn file_type(file_type: vfs::FileType) -> FileType {

@@ -6,16 +6,16 @@ mod tests;
 #[cfg(test)]
 mod write_tests;
 
+use super::compound_state::{CompoundState, OpError, OpResult};
 use super::open::{check_file, file_id, holder};
-use super::ops::{Done, Ops, Stop};
 use crate::call::File;
 use crate::limits::{CLIENT_DELEGATIONS_MAX, DELEGATIONS_MAX};
 use crate::state::nfs4::channel::Callback;
 use crate::state::nfs4::client::Client;
-use crate::state::nfs4::delegations::{Counted, DelegationState, VolumeFile};
-use crate::state::nfs4::state_table::{Held, State};
+use crate::state::nfs4::delegations::{DelegationGuard, DelegationState, VolumeFile};
+use crate::state::nfs4::state_table::{State, StateTable};
 use crate::state::nfs4::tables::Table;
-use crate::state::nfs4::writers::Writer;
+use crate::state::nfs4::writers::DelegatedWriter;
 use nfs_wire::v4::attr::Ace;
 use nfs_wire::v4::callback::{Argument, RecallAnyArgs, TYPE_MASK_RDATA_DLG, TYPE_MASK_WDATA_DLG};
 use nfs_wire::v4::{
@@ -40,7 +40,7 @@ const NOT_SUPP_UPGRADE: Refusal = NoDelegation::Other(WhyNoDelegation::NOT_SUPP_
 
 /// What a client may keep to itself that has a file delegated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum DelegationKind {
     /// What it has read.
     Read,
     /// What it has written, too.
@@ -49,7 +49,7 @@ enum Kind {
     WriteAttrs,
 }
 
-impl Kind {
+impl DelegationKind {
     fn caching(self) -> Caching {
         match self {
             Self::Read => Caching::READ | Caching::HANDLE,
@@ -59,18 +59,18 @@ impl Kind {
 }
 
 /// The delegation that comes with an OPEN of `file` for `access`. A client that says what it wants hears why it has none.
-pub(super) fn offer(
-    ops: &mut Ops<'_, '_>,
+pub(super) fn delegate(
+    cx: &mut CompoundState<'_, '_>,
     client: &Arc<Client>,
     file: &File,
     args: &OpenArgs<'_>,
     access: Access,
-) -> Result<OpenDelegation<'static>, Stop> {
+) -> Result<OpenDelegation<'static>, OpError> {
     let reclaims = matches!(args.claim, OpenClaim::Previous(_));
-    let granted =
-        wanted(ops, args, access).and_then(|kind| grant(ops, client, file, kind, reclaims).map_err(Some));
+    let granted = requested_kind(cx, args, access)
+        .and_then(|kind| grant(cx, client, file, kind, reclaims).map_err(Some));
     match (granted, args.share_access.want()) {
-        (Ok(given), _) => begin(client, file, &given),
+        (Ok(delegation), _) => announce(client, file, &delegation),
         (Err(Some(refusal)), want) if want != ShareAccess::WANT_NO_PREFERENCE && !reclaims => {
             Ok(OpenDelegation::NoneExt(refusal))
         }
@@ -79,101 +79,110 @@ pub(super) fn offer(
 }
 
 /// Which delegation an OPEN for `access` could have; without one, why not if that is said.
-fn wanted(ops: &Ops<'_, '_>, args: &OpenArgs<'_>, access: Access) -> Result<Kind, Option<Refusal>> {
+fn requested_kind(
+    cx: &CompoundState<'_, '_>,
+    args: &OpenArgs<'_>,
+    access: Access,
+) -> Result<DelegationKind, Option<Refusal>> {
     use DelegationType::{Read, ReadAttrs, Write, WriteAttrs};
     let writes = access.rights.intersects(Rights::WRITE);
-    let delegates_writing = ops.call.service.v4.delegates_writing;
+    let delegates_writing = cx.call.service.v4.delegates_writing;
     match (args.claim, args.share_access.want()) {
-        _ if ops.minor == 0 => Err(None),
+        _ if cx.request.minor == 0 => Err(None),
         // It was opened with the delegation that there is.
         (OpenClaim::DelegateCur(_) | OpenClaim::DelegCurFh(_), _) => Err(None),
-        (OpenClaim::Previous(Read | ReadAttrs), _) if !writes => Ok(Kind::Read),
-        (OpenClaim::Previous(WriteAttrs), _) if ops.delegates_times() => Ok(Kind::WriteAttrs),
-        (OpenClaim::Previous(Write), _) if delegates_writing => Ok(Kind::Write),
+        (OpenClaim::Previous(Read | ReadAttrs), _) if !writes => Ok(DelegationKind::Read),
+        (OpenClaim::Previous(WriteAttrs), _) if cx.delegates_times() => Ok(DelegationKind::WriteAttrs),
+        (OpenClaim::Previous(Write), _) if delegates_writing => Ok(DelegationKind::Write),
         (OpenClaim::Previous(_), _) => Err(None),
         (_, ShareAccess::WANT_NO_DELEG) => Err(Some(NOT_WANTED)),
         (_, ShareAccess::WANT_CANCEL) => Err(Some(CANCELLED)),
-        _ if !writes => Ok(Kind::Read),
+        _ if !writes => Ok(DelegationKind::Read),
         // What is open for writing can only be delegated for writing.
         (_, want) if delegates_writing && want != ShareAccess::WANT_READ_DELEG => {
             let keeps_times =
-                ops.delegates_times() && args.share_access.contains(ShareAccess::WANT_DELEG_TIMESTAMPS);
-            Ok(if keeps_times { Kind::WriteAttrs } else { Kind::Write })
+                cx.delegates_times() && args.share_access.contains(ShareAccess::WANT_DELEG_TIMESTAMPS);
+            Ok(if keeps_times { DelegationKind::WriteAttrs } else { DelegationKind::Write })
         }
         _ => Err(Some(RESOURCE)),
     }
 }
 
 /// A delegation that a client has not been told of yet.
-struct Given {
+struct GrantedDelegation {
     stateid: Stateid,
     /// If it is to write.
-    writer: Option<Arc<Writer>>,
+    writer: Option<Arc<DelegatedWriter>>,
 }
 
 /// Delegates a file to a client that can be asked for it back, if nobody else is in its way. One that had it before a
 /// restart has it again (RFC 8881 §10.2.1), and is asked for it later if somebody wants that.
 fn grant(
-    ops: &Ops<'_, '_>,
+    cx: &CompoundState<'_, '_>,
     client: &Arc<Client>,
     file: &File,
-    kind: Kind,
+    kind: DelegationKind,
     reclaims: bool,
-) -> Result<Given, Refusal> {
-    let state = &ops.call.service.v4;
-    let place: VolumeFile = (file.volume_id(), file.key());
-    if state.desk.contended.has(&place, state.second()) {
+) -> Result<GrantedDelegation, Refusal> {
+    let state = &cx.call.service.v4;
+    let volume_file: VolumeFile = (file.volume_id(), file.key());
+    if state.notifier.recent_recalls.has(&volume_file, state.second()) {
         return Err(CONTENTION);
     }
     if !client.callbacks.is_reachable() && !reclaims {
         return Err(RESOURCE);
     }
-    let party = client.user(ops.call.credential.uid);
-    let room = state.take(Table::Delegations, &party, client).map_err(|_| RESOURCE)?;
-    let slot = state.take(Table::States, &party, client).map_err(|_| RESOURCE)?;
-    let counted = Counted::new(&client.delegations, room).ok_or(RESOURCE)?;
-    let is_many = counted.is_many(&state.tables.delegations);
+    let party = client.user(cx.call.credential.uid);
+    let room = state.reserve(Table::Delegations, &party, client).map_err(|_| RESOURCE)?;
+    let slot = state.reserve(Table::States, &party, client).map_err(|_| RESOURCE)?;
+    let guard = DelegationGuard::new(&client.delegations, room).ok_or(RESOURCE)?;
+    let is_many = guard.is_near_limit(&state.tables.delegations);
     // Locked until the delegation is in the table, where a recall looks for it.
-    let mut held = client.held();
-    if let Some(index) = held.delegation_of(&place) {
-        let upgrades = kind != Kind::Read && held.delegation(index).is_ok_and(|has| has.writing.is_none());
+    let mut states = client.held();
+    if let Some(index) = states.delegation_of(&volume_file) {
+        let upgrades =
+            kind != DelegationKind::Read && states.delegation(index).is_ok_and(|has| has.writing.is_none());
         return Err(if upgrades { NOT_SUPP_UPGRADE } else { RESOURCE });
     }
-    let holder = holder(state, client, &mut held, file);
+    let holder = holder(state, client, &mut states, file);
     lease(file, holder, kind, state.lease_s, reclaims).ok_or(CONTENTION)?;
     let handle = file.handle().bytes();
-    let writing = (kind != Kind::Read).then(|| {
+    let writing = (kind != DelegationKind::Read).then(|| {
         let bytes_max = file.volume().limits().file_bytes_max;
-        let mut writer = Writer::new(&client.callbacks, holder, handle, bytes_max);
-        writer.keeps_times = kind == Kind::WriteAttrs;
-        state.writers.add(place, writer)
+        let mut writer = DelegatedWriter::new(&client.callbacks, holder, handle, bytes_max);
+        writer.keeps_times = kind == DelegationKind::WriteAttrs;
+        state.writers.add(volume_file, writer)
     });
     let writer = writing.as_ref().map(|writing| Arc::clone(&writing.writer));
     let delegation = DelegationState {
         volume: file.volume_id(),
         file: file_id(file),
         handle: handle.into(),
-        origin: ops.call.origin(),
+        origin: cx.call.origin(),
         writing,
         is_revoked: false,
-        _counted: counted,
+        _guard: guard,
     };
-    let Ok(index) = held.insert(State::Delegation(delegation), slot) else {
-        give_back(file, holder);
+    let Ok(index) = states.insert(State::Delegation(delegation), slot) else {
+        return_lease(file, holder);
         return Err(RESOURCE);
     };
-    let stateid = held.stateid(index);
-    drop(held);
-    state.followed.note(ops.call.namespace, &ops.call.service.namespace);
+    let stateid = states.stateid(index);
+    drop(states);
+    state.namespace_tracker.note_grant(cx.call.namespace, &cx.call.service.namespace);
     if is_many {
-        ask_for_some(client);
+        recall_some(client);
     }
-    Ok(Given { stateid, writer })
+    Ok(GrantedDelegation { stateid, writer })
 }
 
 /// Tells a client of a delegation, once the changes are over that began before.
-fn begin(client: &Client, file: &File, given: &Given) -> Result<OpenDelegation<'static>, Stop> {
-    let stateid = given.stateid;
+fn announce(
+    client: &Client,
+    file: &File,
+    delegation: &GrantedDelegation,
+) -> Result<OpenDelegation<'static>, OpError> {
+    let stateid = delegation.stateid;
     let attrs = match file.pass_changes() {
         Ok(attrs) => attrs,
         Err(error) => {
@@ -184,11 +193,11 @@ fn begin(client: &Client, file: &File, given: &Given) -> Result<OpenDelegation<'
     // It allows nobody what the client would have to ask for otherwise.
     let permissions = Ace { who: b"EVERYONE@", ..Ace::default() };
     let recall = false;
-    Ok(match &given.writer {
+    Ok(match &delegation.writer {
         None => OpenDelegation::Read(ReadDelegation { stateid, recall, permissions }),
         Some(writer) => {
-            writer.begin(attrs.change);
-            let space_limit = SpaceLimit::Size(attrs.size.saturating_add(room(file)));
+            writer.activate(attrs.change);
+            let space_limit = SpaceLimit::Size(attrs.size.saturating_add(growth_limit(file)));
             let write = WriteDelegation { stateid, recall, space_limit, permissions };
             if writer.keeps_times { OpenDelegation::WriteAttrs(write) } else { OpenDelegation::Write(write) }
         }
@@ -196,23 +205,23 @@ fn begin(client: &Client, file: &File, given: &Given) -> Result<OpenDelegation<'
 }
 
 /// By how many bytes a file may grow before its client has to send them: so many are there for each delegation that there may be.
-fn room(file: &File) -> u64 {
+fn growth_limit(file: &File) -> u64 {
     file.volume().stat().map_or(0, |stat| stat.bytes_available / DELEGATIONS_MAX as u64)
 }
 
 /// Ends a delegation of a file.
-fn end(held: &mut Held, file: &File, stateid: &Stateid) -> Result<(), Status> {
-    let index = held.find(stateid)?;
-    check_file(&held.delegation(index)?.file, file)?;
-    held.remove(index);
-    if let Some(holder) = held.holder(file.volume_id()) {
-        give_back(file, holder);
+fn end(states: &mut StateTable, file: &File, stateid: &Stateid) -> Result<(), Status> {
+    let index = states.find(stateid)?;
+    check_file(&states.delegation(index)?.file, file)?;
+    states.remove(index);
+    if let Some(holder) = states.holder(file.volume_id()) {
+        return_lease(file, holder);
     }
     Ok(())
 }
 
 /// A lease, if nobody is in its way: that of an open without rights, which it outlives.
-fn lease(file: &File, holder: HolderId, kind: Kind, lease_s: u32, reclaims: bool) -> Option<()> {
+fn lease(file: &File, holder: HolderId, kind: DelegationKind, lease_s: u32, reclaims: bool) -> Option<()> {
     let answers_within = Some(Nanos::from_seconds(lease_s.into()));
     let want = kind.caching();
     let request = OpenRequest {
@@ -232,18 +241,18 @@ fn lease(file: &File, holder: HolderId, kind: Kind, lease_s: u32, reclaims: bool
     }
     let has_all = granted.caching.contains(want);
     if !has_all && !granted.caching.is_none() {
-        give_back(file, holder);
+        return_lease(file, holder);
     }
     has_all.then_some(())
 }
 
-fn give_back(file: &File, holder: HolderId) {
+fn return_lease(file: &File, holder: HolderId) {
     let key = LeaseKey::Delegation(holder);
     file.claim(&Request::Acknowledge { key, stream: Stream::default(), keeps: Caching::NONE });
 }
 
 /// Asks a client that has many delegations to give those back which it does not use (RFC 8881 §20.6).
-fn ask_for_some(client: &Arc<Client>) {
+fn recall_some(client: &Arc<Client>) {
     let keep = u32::try_from(CLIENT_DELEGATIONS_MAX / 2).unwrap_or(u32::MAX);
     let type_mask = Bitmap::of(&[TYPE_MASK_RDATA_DLG, TYPE_MASK_WDATA_DLG]);
     let args = RecallAnyArgs { objects_to_keep: keep, type_mask };
@@ -251,21 +260,21 @@ fn ask_for_some(client: &Arc<Client>) {
 }
 
 /// RFC 8881 §18.6.
-pub(super) fn delegreturn(ops: &mut Ops<'_, '_>, args: &DelegreturnArgs) -> Done {
-    let file = ops.file()?;
-    let client = ops.client_of(&args.deleg_stateid)?;
-    let stateid = ops.stateid(&args.deleg_stateid)?;
+pub(super) fn delegreturn(cx: &mut CompoundState<'_, '_>, args: &DelegreturnArgs) -> OpResult {
+    let file = cx.file()?;
+    let client = cx.client_of(&args.deleg_stateid)?;
+    let stateid = cx.stateid(&args.deleg_stateid)?;
     Ok(end(&mut client.held(), &file, &stateid)?)
 }
 
-impl Ops<'_, '_> {
+impl CompoundState<'_, '_> {
     /// Whether clients may keep times of files that are delegated to them for writing.
     pub(super) fn delegates_times(&self) -> bool {
-        self.call.service.v4.delegates_times(self.minor)
+        self.call.service.v4.delegates_times(self.request.minor)
     }
 
     /// Who the client is to those who hold claims on a file, so that its own delegations are not in its way.
-    pub(super) fn by(&self, file: &File) -> Requester {
+    pub(super) fn requester(&self, file: &File) -> Requester {
         let Ok(client) = self.client() else { return Requester::Anonymous };
         if !client.has_delegations() {
             return Requester::Anonymous;

@@ -279,7 +279,7 @@ fn delegations_are_bounded_and_those_of_who_goes_are_given_back() {
     rig.complete();
     assert_eq!(all.used(), 0);
     assert!(rig.client.desk.service.v4.session(&session).is_err());
-    assert_eq!(reader.known_by(), 0);
+    assert_eq!(reader.holder_count(), 0);
     assert_eq!(rig.write(b"f"), Ok(OpenDelegation::None));
 }
 
@@ -296,9 +296,9 @@ fn a_client_that_says_goodbye_leaves_nothing_behind() {
     let destroy_client = || Argument::DestroyClientid(DestroyClientidArgs { clientid: reader.id });
     assert_eq!(close(&rig, destroy_client()), Status::CLIENTID_BUSY);
     assert_eq!(close(&rig, Argument::DestroySession(DestroySessionArgs { sessionid })), Status::OK);
-    assert_eq!(reader.known_by(), 1);
+    assert_eq!(reader.holder_count(), 1);
     assert_eq!(close(&rig, destroy_client()), Status::OK);
-    assert_eq!(reader.known_by(), 0);
+    assert_eq!(reader.holder_count(), 0);
     rig.client.restart(b"reader");
 }
 

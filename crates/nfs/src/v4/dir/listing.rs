@@ -4,14 +4,16 @@
 //! for a cookie verifier to protect against: it is always zero, and any value is accepted. The numbers 1 and
 //! 2 are no cookies (RFC 8881 §18.23.3), so all are moved by two.
 
-use super::super::attr::{Subject, System, check_request, encode, encode_place, encode_unknown, is_known};
-use super::super::ops::{Done, Ops, Stop};
+use super::super::attr::{
+    AttrSource, FileSystem, check_request, encode, encode_filehandle, encode_unknown, is_known,
+};
+use super::super::compound_state::{CompoundState, OpError, OpResult};
 use super::super::pseudo;
 use crate::call::File;
 use crate::handle::HandleSigner;
 use crate::limits::LISTING_BYTES_MAX;
 use crate::status::nfs4::status;
-use crate::v4::filehandle::Place;
+use crate::v4::filehandle::Filehandle;
 use nfs_wire::v4::{Bitmap, DirListEnd, ReaddirArgs, ReaddirOkHead, Status, attr};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -22,43 +24,52 @@ use xdr::{Encode, Writer};
 const RESERVED_COOKIES: u64 = 2;
 
 /// RFC 8881 §18.23.
-pub(in crate::v4) fn readdir(ops: &mut Ops<'_, '_>, args: ReaddirArgs, w: &mut Writer<'_>) -> Done {
-    ops.may_wait()?;
-    let place = ops.place()?.clone();
+pub(in crate::v4) fn readdir(
+    cx: &mut CompoundState<'_, '_>,
+    args: ReaddirArgs,
+    w: &mut Writer<'_>,
+) -> OpResult {
+    cx.may_wait()?;
+    let filehandle = cx.current_filehandle()?.clone();
     let after = match args.cookie {
         0 => 0,
         cookie => cookie
             .checked_sub(RESERVED_COOKIES)
             .filter(|&cookie| cookie > 0)
-            .ok_or(Stop::Status(Status::BAD_COOKIE))?,
+            .ok_or(OpError::Status(Status::BAD_COOKIE))?,
     };
-    check_request(&args.attr_request, ops.minor)?;
+    check_request(&args.attr_request, cx.request.minor)?;
     let start = w.len();
     ReaddirOkHead { cookieverf: [0; 8] }.encode(w);
     let mut page = Page {
         w,
         limit: start + args.maxcount.min(LISTING_BYTES_MAX) as usize,
-        names_left: if args.dircount == 0 { i64::MAX } else { i64::from(args.dircount) },
+        names_remaining: if args.dircount == 0 { i64::MAX } else { i64::from(args.dircount) },
         request: args.attr_request,
         entries: 0,
         refused: None,
     };
-    let at_end = match place {
-        Place::File(dir) => list_dir(ops, &dir, after, &mut page)?,
-        Place::Pseudo(dir) => list_pseudo(ops, &dir, after, &mut page)?,
+    let at_end = match filehandle {
+        Filehandle::File(dir) => list_dir(cx, &dir, after, &mut page)?,
+        Filehandle::Pseudo(dir) => list_pseudo(cx, &dir, after, &mut page)?,
     };
     page.finish(at_end)?;
-    ops.count_listed(Transferred::read(w.len() - start));
+    cx.count_listed(Transferred::read(w.len() - start));
     Ok(())
 }
 
 /// Lists a directory of a volume after a cookie: whether the last entry was reached.
-fn list_dir(ops: &mut Ops<'_, '_>, dir: &File, after: u64, page: &mut Page<'_, '_>) -> Result<bool, Stop> {
-    let covering = pseudo::covering_all(ops.call, dir)?;
-    let ops = &*ops;
+fn list_dir(
+    cx: &mut CompoundState<'_, '_>,
+    dir: &File,
+    after: u64,
+    page: &mut Page<'_, '_>,
+) -> Result<bool, OpError> {
+    let covering = pseudo::covering_all(cx.call, dir)?;
+    let cx = &*cx;
     let entries = Entries {
-        system: System::new(ops.call, ops.minor, Some(dir.export())),
-        signer: &ops.call.service.signer,
+        system: FileSystem::new(cx.call, cx.request.minor, Some(dir.export())),
+        signer: &cx.call.service.signer,
         export: dir.export(),
     };
     let plus = !is_known(&page.request);
@@ -68,7 +79,7 @@ fn list_dir(ops: &mut Ops<'_, '_>, dir: &File, after: u64, page: &mut Page<'_, '
         }
         let covered = covering.iter().find(|(name, _)| **name == *entry.name);
         page.add(entry.name, entry.cookie, |request, w| match covered {
-            Some((_, root)) => encode_root(ops, root, entry.file_id, request, w),
+            Some((_, root)) => encode_root(cx, root, entry.file_id, request, w),
             None => entries.encode(request, entry, plus, w),
         })
     })?;
@@ -77,13 +88,13 @@ fn list_dir(ops: &mut Ops<'_, '_>, dir: &File, after: u64, page: &mut Page<'_, '
 
 /// What the entries of a directory have in common.
 struct Entries<'e> {
-    system: System<'e>,
+    system: FileSystem<'e>,
     signer: &'e HandleSigner,
     export: &'e Arc<Export>,
 }
 
 impl Entries<'_> {
-    fn encode(&self, request: &Bitmap, entry: &vfs::Entry<'_>, plus: bool, w: &mut Writer<'_>) -> Done {
+    fn encode(&self, request: &Bitmap, entry: &vfs::Entry<'_>, plus: bool, w: &mut Writer<'_>) -> OpResult {
         let Some((key, attrs)) = entry.object else {
             // Of those that were asked for, it is what the caller may not look at, or what is mounted on top.
             let error = if plus { Status::ACCESS } else { Status::OK };
@@ -102,23 +113,23 @@ impl Entries<'_> {
         let handle = request.contains(attr::FILEHANDLE).then(|| self.signer.sign(self.export.id, key));
         let acl = || self.export.file(key, Blocking::Allowed)?.posix_acl(attrs, Blocking::Allowed);
         let (handle, mounted_on) = (handle.as_ref(), attrs.file_id);
-        let subject = Subject { system: &self.system, handle, attrs, mounted_on, acl: &acl };
-        encode(request, &subject, w)
+        let source = AttrSource { fs: &self.system, handle, attrs, mounted_on, acl: &acl };
+        encode(request, &source, w)
     }
 }
 
 /// Lists a directory above the exports after a cookie: whether the last entry was reached.
 fn list_pseudo(
-    ops: &mut Ops<'_, '_>,
-    dir: &pseudo::PseudoPlace,
+    cx: &mut CompoundState<'_, '_>,
+    dir: &pseudo::PseudoNode,
     after: u64,
     page: &mut Page<'_, '_>,
-) -> Result<bool, Stop> {
-    for child in dir.children(ops.call)?.into_iter().filter(|child| child.cookie > after) {
-        let place = child.place.resolve(ops.call);
-        let number = child.place.number();
-        let added = page.add(child.name.as_bytes(), child.cookie, |request, w| match &place {
-            Ok(place) => encode_root(ops, place, number, request, w),
+) -> Result<bool, OpError> {
+    for child in dir.children(cx.call)?.into_iter().filter(|child| child.cookie > after) {
+        let filehandle = child.node.resolve(cx.call);
+        let number = child.node.number();
+        let added = page.add(child.name.as_bytes(), child.cookie, |request, w| match &filehandle {
+            Ok(filehandle) => encode_root(cx, filehandle, number, request, w),
             Err(error) => encode_unknown(request, status(*error), number, w),
         });
         if added.is_break() {
@@ -130,10 +141,16 @@ fn list_pseudo(
 
 /// Writes attributes of an entry in whose place a root is. That one export cannot be looked at hides no
 /// other.
-fn encode_root(ops: &Ops<'_, '_>, place: &Place, number: u64, request: &Bitmap, w: &mut Writer<'_>) -> Done {
+fn encode_root(
+    cx: &CompoundState<'_, '_>,
+    filehandle: &Filehandle,
+    number: u64,
+    request: &Bitmap,
+    w: &mut Writer<'_>,
+) -> OpResult {
     let start = w.len();
-    match encode_place(ops, place, request, w) {
-        Err(Stop::Status(error)) if error != Status::INVAL => {
+    match encode_filehandle(cx, filehandle, request, w) {
+        Err(OpError::Status(error)) if error != Status::INVAL => {
             w.truncate(start);
             encode_unknown(request, error, number, w)
         }
@@ -147,11 +164,11 @@ struct Page<'p, 'w> {
     /// Where the results must end.
     limit: usize,
     /// The bytes of names and cookies that are still wished for.
-    names_left: i64,
+    names_remaining: i64,
     request: Bitmap,
     entries: u32,
     /// Why an entry could not be written.
-    refused: Option<Stop>,
+    refused: Option<OpError>,
 }
 
 impl Page<'_, '_> {
@@ -159,11 +176,11 @@ impl Page<'_, '_> {
         &mut self,
         name: &[u8],
         cookie: u64,
-        attrs: impl FnOnce(&Bitmap, &mut Writer<'_>) -> Done,
+        attrs: impl FnOnce(&Bitmap, &mut Writer<'_>) -> OpResult,
     ) -> ControlFlow<()> {
         // Cookie, name and its length: what `dircount` counts.
-        self.names_left -= 12 + i64::try_from(name.len()).unwrap_or(i64::MAX);
-        if self.names_left < 0 && self.entries > 0 {
+        self.names_remaining -= 12 + i64::try_from(name.len()).unwrap_or(i64::MAX);
+        if self.names_remaining < 0 && self.entries > 0 {
             return ControlFlow::Break(());
         }
         let before = self.w.len();
@@ -181,7 +198,7 @@ impl Page<'_, '_> {
         ControlFlow::Continue(())
     }
 
-    fn finish(self, at_end: bool) -> Done {
+    fn finish(self, at_end: bool) -> OpResult {
         if let Some(stop) = self.refused {
             return Err(stop);
         }

@@ -1,12 +1,12 @@
 //! Byte-range locks: LOCK, LOCKT, LOCKU, RFC 8881 §18.10 to §18.12.
 
+use super::compound_state::{CompoundState, OpError, OpResult, reply};
 use super::open::{check_file, check_regular, file_id, granted, holder, refusal};
-use super::ops::{Done, Ops, Stop, reply};
 use crate::call::File;
 use crate::state::nfs4::client::Client;
-use crate::state::nfs4::state_table::{Held, LockState};
+use crate::state::nfs4::state_table::{LockState, StateTable};
 use crate::state::nfs4::tables::Table;
-use crate::state::nfs4::waiting::{KEPT_S, WAITS_S, WaitingLock};
+use crate::state::nfs4::waiting::{RESERVED_S, WAIT_S, WaitingLock};
 use nfs_wire::v4::{LockArgs, LockDenied, LockType, Locker, LocktArgs, LockuArgs, StateOwner, Status};
 use std::sync::Arc;
 use vfs::claims::{
@@ -17,66 +17,67 @@ use vfs::qos::Nanos;
 use xdr::{Encode, Writer};
 
 /// RFC 8881 §18.10.
-pub(super) fn lock(ops: &mut Ops<'_, '_>, args: &LockArgs<'_>, w: &mut Writer<'_>) -> Done {
+pub(super) fn lock(cx: &mut CompoundState<'_, '_>, args: &LockArgs<'_>, w: &mut Writer<'_>) -> OpResult {
     let span = span(args.offset, args.length)?;
-    let file = ops.file()?;
-    let client = ops.client_of(match &args.locker {
+    let file = cx.file()?;
+    let client = cx.client_of(match &args.locker {
         Locker::New(new) => &new.open_stateid,
         Locker::Existing(existing) => &existing.lock_stateid,
     })?;
     if args.reclaim {
-        ops.call.service.v4.check_reclaims(&client)?;
+        cx.call.service.v4.check_reclaims(&client)?;
     }
     // Before the claim, which then cannot be left without a state.
-    let (state, party) = (&ops.call.service.v4, client.user(ops.call.credential.uid));
-    let range = state.take(Table::Ranges, &party, &client)?;
+    let (state, party) = (&cx.call.service.v4, client.user(cx.call.credential.uid));
+    let range = state.reserve(Table::Ranges, &party, &client)?;
     let slot = match &args.locker {
-        Locker::New(_) => Some(state.take(Table::States, &party, &client)?),
+        Locker::New(_) => Some(state.reserve(Table::States, &party, &client)?),
         Locker::Existing(_) => None,
     };
-    let mut held = client.held();
-    let Named { open, owner, known, name } = named(ops, &client, &mut held, &file, &args.locker)?;
-    let state = held.open(open)?;
+    let mut states = client.held();
+    let ResolvedOwner { open, owner, known, name } =
+        resolve_owner(cx, &client, &mut states, &file, &args.locker)?;
+    let state = states.open(open)?;
     check_file(&state.file, &file)?;
     let (claim, is_exclusive) = (state.claim, is_exclusive(args.locktype));
     check_mode(state.access, is_exclusive)?;
-    if !held.has_room_for_range() {
-        return Err(Stop::Status(Status::DELAY));
+    if !states.has_room_for_range() {
+        return Err(OpError::Status(Status::DELAY));
     }
     let index = match (known, slot) {
         (Some(index), _) => index,
-        (None, Some(slot)) => held.insert_lock(LockState { open, owner, ranges: range }, name, slot)?,
-        (None, None) => return Err(Stop::Status(Status::BAD_STATEID)),
+        (None, Some(slot)) => states.insert_lock(LockState { open, owner, ranges: range }, name, slot)?,
+        (None, None) => return Err(OpError::Status(Status::BAD_STATEID)),
     };
     let request = lock_request(owner, Some(claim), span, is_exclusive);
     let request = LockRequest { reclaims: args.reclaim, ..request };
     let mut verdict = file.claim(&Request::Lock(request));
     if is_waited_for(args) && matches!(verdict, Verdict::Refused(Conflict::Range { .. })) {
-        let granted = wait_for(ops, &client, &mut held, &file, request, open, name)?;
+        let granted = wait_for(cx, &client, &mut states, &file, request, open, name)?;
         verdict = granted.map_or(verdict, Verdict::Granted);
     }
     let refused = match verdict {
         Verdict::Granted(_) => {
-            end_wait(&mut held, &file, owner, span);
-            held.count_ranges(index, ranges_of(&file, owner));
-            let stateid = if known.is_some() { held.advance(index) } else { held.stateid(index) };
-            ops.stateid = Some(stateid);
+            end_wait(&mut states, &file, owner, span);
+            states.count_ranges(index, ranges_of(&file, owner));
+            let stateid = if known.is_some() { states.advance(index) } else { states.stateid(index) };
+            cx.state.stateid = Some(stateid);
             return reply(w, &stateid);
         }
         refused => refused,
     };
     if known.is_none() {
-        held.remove(index);
+        states.remove(index);
     }
-    drop(held);
+    drop(states);
     if args.reclaim {
         return granted(refused).map(drop).map_err(|stop| refusal(stop, true));
     }
-    refuse(ops, &file, refused, w)
+    refuse(cx, &file, refused, w)
 }
 
 /// The owner that a LOCK names.
-struct Named<'a> {
+struct ResolvedOwner<'a> {
     open: u32,
     owner: LockOwner,
     /// The state of its locks, if there is one.
@@ -85,27 +86,27 @@ struct Named<'a> {
     name: &'a [u8],
 }
 
-fn named<'a>(
-    ops: &mut Ops<'_, '_>,
+fn resolve_owner<'a>(
+    cx: &mut CompoundState<'_, '_>,
     client: &Arc<Client>,
-    held: &mut Held,
+    states: &mut StateTable,
     file: &File,
     locker: &Locker<'a>,
-) -> Result<Named<'a>, Stop> {
+) -> Result<ResolvedOwner<'a>, OpError> {
     match locker {
         Locker::New(new) => {
-            let open = held.find(&ops.stateid(&new.open_stateid)?)?;
+            let open = states.find(&cx.stateid(&new.open_stateid)?)?;
             // Only an open stateid leads to a new lock owner.
-            held.open(open)?;
+            states.open(open)?;
             let name = new.lock_owner.owner;
-            let holder = holder(&ops.call.service.v4, client, held, file);
-            let owner = LockOwner { holder, owner: held.lock_owner(name) };
-            Ok(Named { open, owner, known: held.lock_by(open, owner), name })
+            let holder = holder(&cx.call.service.v4, client, states, file);
+            let owner = LockOwner { holder, owner: states.lock_owner(name) };
+            Ok(ResolvedOwner { open, owner, known: states.lock_by(open, owner), name })
         }
         Locker::Existing(existing) => {
-            let index = held.find(&ops.stateid(&existing.lock_stateid)?)?;
-            let lock = held.lock(index)?;
-            Ok(Named { open: lock.open, owner: lock.owner, known: Some(index), name: &[] })
+            let index = states.find(&cx.stateid(&existing.lock_stateid)?)?;
+            let lock = states.lock(index)?;
+            Ok(ResolvedOwner { open: lock.open, owner: lock.owner, known: Some(index), name: &[] })
         }
     }
 }
@@ -118,24 +119,24 @@ fn is_waited_for(args: &LockArgs<'_>) -> bool {
 /// Has a client wait for a lock that somebody else has, to be told when it may ask for it again: then it is kept for it for a
 /// while. The lock may have come free in this moment.
 fn wait_for(
-    ops: &Ops<'_, '_>,
+    cx: &CompoundState<'_, '_>,
     client: &Client,
-    held: &mut Held,
+    states: &mut StateTable,
     file: &File,
     request: LockRequest,
     open: u32,
     name: &[u8],
-) -> Result<Option<Granted>, Stop> {
+) -> Result<Option<Granted>, OpError> {
     let LockRequest { owner, span, is_exclusive, .. } = request;
-    let (id, name) = (file_id(file), Box::from(held.lock_owner_name(owner.owner).unwrap_or(name)));
-    let is_new = !held.waits_for(owner, id, span, is_exclusive);
-    if ops.minor == 0 || !is_new || !held.may_wait() || !client.callbacks.is_reachable() {
+    let (id, name) = (file_id(file), Box::from(states.lock_owner_name(owner.owner).unwrap_or(name)));
+    let is_new = !states.waits_for(owner, id, span, is_exclusive);
+    if cx.request.minor == 0 || !is_new || !states.has_room_to_wait() || !client.callbacks.is_reachable() {
         return Ok(None);
     }
-    let party = client.user(ops.call.credential.uid);
-    let Ok(slot) = ops.call.service.v4.tables.states.take(&party, 1) else { return Ok(None) };
-    let until = Nanos(file.volume().now().0.saturating_add(Nanos::from_seconds(WAITS_S).0));
-    let queueing = Queueing::Reserved { until, kept: Nanos::from_seconds(KEPT_S) };
+    let party = client.user(cx.call.credential.uid);
+    let Ok(slot) = cx.call.service.v4.tables.states.take(&party, 1) else { return Ok(None) };
+    let until = Nanos(file.volume().now().0.saturating_add(Nanos::from_seconds(WAIT_S).0));
+    let queueing = Queueing::Reserved { until, kept: Nanos::from_seconds(RESERVED_S) };
     let ticket = match file.claim(&Request::Lock(LockRequest { queueing, ..request })) {
         Verdict::Wait(ticket) => ticket,
         Verdict::Granted(granted) => return Ok(Some(granted)),
@@ -143,53 +144,53 @@ fn wait_for(
     };
     let lock = WaitingLock {
         file: id,
-        place: (file.volume_id(), file.key()),
+        volume_file: (file.volume_id(), file.key()),
         ticket,
         open,
         owner,
         span,
         is_exclusive,
         handle: file.handle().bytes().into(),
-        until: ops.call.service.v4.second() + WAITS_S + KEPT_S,
-        is_told: false,
+        until: cx.call.service.v4.second() + WAIT_S + RESERVED_S,
+        is_notified: false,
         _slot: slot,
     };
-    if held.wait(lock, &name).is_err() {
+    if states.wait(lock, &name).is_err() {
         file.claim(&Request::Cancel(ticket));
     }
     Ok(None)
 }
 
 /// An owner has got a lock, and waits for none of these bytes any longer.
-fn end_wait(held: &mut Held, file: &File, owner: LockOwner, span: Span) {
+fn end_wait(states: &mut StateTable, file: &File, owner: LockOwner, span: Span) {
     let id = file_id(file);
-    for ticket in held.stop_waiting(|lock| lock.owner == owner && lock.file == id && lock.span == span) {
+    for ticket in states.stop_waiting(|lock| lock.owner == owner && lock.file == id && lock.span == span) {
         // If its turn has come already, what was kept is what it has got.
         file.claim(&Request::Cancel(ticket));
     }
 }
 
 /// RFC 8881 §18.11.
-pub(super) fn lockt(ops: &mut Ops<'_, '_>, args: &LocktArgs<'_>, w: &mut Writer<'_>) -> Done {
+pub(super) fn lockt(cx: &mut CompoundState<'_, '_>, args: &LocktArgs<'_>, w: &mut Writer<'_>) -> OpResult {
     let span = span(args.offset, args.length)?;
-    let file = ops.file()?;
-    check_regular(ops.call.attrs(&file)?.file_type)?;
-    let client = ops.owner_client(&args.owner)?;
-    check_may_ask(ops, &client, &file)?;
-    let mut held = client.held();
-    let holder = holder(&ops.call.service.v4, &client, &mut held, &file);
-    let owner = LockOwner { holder, owner: held.lock_owner(args.owner.owner) };
-    drop(held);
+    let file = cx.file()?;
+    check_regular(cx.call.attrs(&file)?.file_type)?;
+    let client = cx.owner_client(&args.owner)?;
+    check_may_ask(cx, &client, &file)?;
+    let mut states = client.held();
+    let holder = holder(&cx.call.service.v4, &client, &mut states, &file);
+    let owner = LockOwner { holder, owner: states.lock_owner(args.owner.owner) };
+    drop(states);
     let request = lock_request(owner, None, span, is_exclusive(args.locktype));
     match file.claim(&Request::TestLock(request)) {
         Verdict::Granted(_) => Ok(()),
-        refused => refuse(ops, &file, refused, w),
+        refused => refuse(cx, &file, refused, w),
     }
 }
 
 /// Refuses to tell of a file's locks where the caller may neither read nor write it and does not have it open.
-fn check_may_ask(ops: &Ops<'_, '_>, client: &Client, file: &File) -> Done {
-    let may = |access| file.authorize_data(&file.caller, access, ops.call.blocking);
+fn check_may_ask(cx: &CompoundState<'_, '_>, client: &Client, file: &File) -> OpResult {
+    let may = |access| file.authorize_data(&file.caller, access, cx.call.blocking);
     match may(vfs::Access::READ).or_else(|_| may(vfs::Access::WRITE)) {
         Err(error) if client.held().file(file_id(file)).is_none() => Err(error.into()),
         _ => Ok(()),
@@ -197,25 +198,25 @@ fn check_may_ask(ops: &Ops<'_, '_>, client: &Client, file: &File) -> Done {
 }
 
 /// RFC 8881 §18.12.
-pub(super) fn locku(ops: &mut Ops<'_, '_>, args: &LockuArgs, w: &mut Writer<'_>) -> Done {
+pub(super) fn locku(cx: &mut CompoundState<'_, '_>, args: &LockuArgs, w: &mut Writer<'_>) -> OpResult {
     let span = span(args.offset, args.length)?;
-    let file = ops.file()?;
-    let client = ops.client_of(&args.lock_stateid)?;
-    let mut held = client.held();
-    let index = held.find(&ops.stateid(&args.lock_stateid)?)?;
-    let lock = held.lock(index)?;
-    check_file(&held.open(lock.open)?.file, &file)?;
+    let file = cx.file()?;
+    let client = cx.client_of(&args.lock_stateid)?;
+    let mut states = client.held();
+    let index = states.find(&cx.stateid(&args.lock_stateid)?)?;
+    let lock = states.lock(index)?;
+    check_file(&states.open(lock.open)?.file, &file)?;
     let (owner, stream) = (lock.owner, Stream::default());
     let splits = || file.volume().claims().is_split_by(&file.key(), owner, stream, &span);
-    let has_room = held.has_room_for_range()
-        && ops.call.service.v4.tables.ranges.take(&client.user(ops.call.credential.uid), 1).is_ok();
+    let has_room = states.has_room_for_range()
+        && cx.call.service.v4.tables.ranges.take(&client.user(cx.call.credential.uid), 1).is_ok();
     if !has_room && splits() {
-        return Err(Stop::Status(Status::DELAY));
+        return Err(OpError::Status(Status::DELAY));
     }
     granted(file.claim(&Request::Unlock { owner, stream, span, enforced: false, is_exclusive: None }))?;
-    held.count_ranges(index, ranges_of(&file, owner));
-    let stateid = held.advance(index);
-    ops.stateid = Some(stateid);
+    states.count_ranges(index, ranges_of(&file, owner));
+    let stateid = states.advance(index);
+    cx.state.stateid = Some(stateid);
     reply(w, &stateid)
 }
 
@@ -256,12 +257,12 @@ fn lock_request(owner: LockOwner, open: Option<OpenId>, span: Span, is_exclusive
 }
 
 /// Why a lock is not given: which other one stands against it, or a status.
-fn refuse(ops: &Ops<'_, '_>, file: &File, refused: Verdict, w: &mut Writer<'_>) -> Done {
+fn refuse(cx: &CompoundState<'_, '_>, file: &File, refused: Verdict, w: &mut Writer<'_>) -> OpResult {
     let Verdict::Refused(Conflict::Range { owner, span, is_exclusive }) = refused else {
         return granted(refused).map(drop);
     };
-    let name = |held: &Held, owner: u64| held.lock_owner_name(owner).map(Box::<[u8]>::from);
-    let of = ops.call.service.v4.holding(file.volume_id(), owner.holder);
+    let name = |states: &StateTable, owner: u64| states.lock_owner_name(owner).map(Box::<[u8]>::from);
+    let of = cx.call.service.v4.holding(file.volume_id(), owner.holder);
     let (clientid, owner) = match of {
         Some(other) => (other.id, name(&other.held(), owner.owner).unwrap_or_default()),
         // Somebody of another protocol.
@@ -274,7 +275,7 @@ fn refuse(ops: &Ops<'_, '_>, file: &File, refused: Verdict, w: &mut Writer<'_>) 
         owner: StateOwner { clientid, owner: &owner },
     }
     .encode(w);
-    Err(Stop::Written(Status::DENIED))
+    Err(OpError::Written(Status::DENIED))
 }
 
 #[cfg(test)]

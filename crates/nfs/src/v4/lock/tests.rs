@@ -39,8 +39,8 @@ fn lock_in(
 }
 
 /// Locks bytes with an owner that had some in the open file.
-fn lock_again(rig: &Rig, held: Stateid, (offset, length): (u64, u64)) -> Status {
-    let lock_stateid = Stateid { seqid: 0, other: held.other };
+fn lock_again(rig: &Rig, states: Stateid, (offset, length): (u64, u64)) -> Status {
+    let lock_stateid = Stateid { seqid: 0, other: states.other };
     let locker = Locker::Existing(ExistLockOwner { lock_stateid, lock_seqid: 0 });
     let args = LockArgs { locktype: LockType::Write, reclaim: false, offset, length, locker };
     let handle = rig.client.handle(&[b"e", b"f"]);
@@ -57,7 +57,7 @@ fn unlock(rig: &Rig, lock_stateid: Stateid, (offset, length): (u64, u64)) -> Sta
 /// of the other.
 fn waiting() -> (Rig, Stateid, Stateid) {
     let mut rig = Rig::new();
-    let held = rig.as_writer(|rig| {
+    let states = rig.as_writer(|rig| {
         let (open, result) = rig.opened(b"f", ShareAccess::BOTH);
         assert_eq!(result.0 & OpenResult::MAY_NOTIFY_LOCK.0, 0, "it cannot be called");
         lock(rig, open, (0, 9), LockType::Write).unwrap()
@@ -65,7 +65,7 @@ fn waiting() -> (Rig, Stateid, Stateid) {
     let (open, result) = rig.opened(b"f", ShareAccess::BOTH);
     assert!(result.contains(OpenResult::MAY_NOTIFY_LOCK));
     assert_eq!(lock(&rig, open, (0, 9), LockType::WriteWait), Err(Status::DENIED));
-    (rig, open, held)
+    (rig, open, states)
 }
 
 /// What the client is told that it waits for.
@@ -77,39 +77,39 @@ fn told(rig: &Rig) -> Vec<u8> {
 
 #[test]
 fn who_waits_for_a_lock_is_told_and_has_it_before_others() {
-    let (mut rig, open, held) = waiting();
+    let (mut rig, open, states) = waiting();
     assert_eq!(lock(&rig, open, (0, 9), LockType::WriteWait), Err(Status::DENIED), "it asks now and then");
     assert!(rig.is_silent());
-    assert_eq!(rig.as_writer(|rig| unlock(rig, held, (0, 9))), Status::OK);
+    assert_eq!(rig.as_writer(|rig| unlock(rig, states, (0, 9))), Status::OK);
     let call = rig.next_call();
     assert_eq!(call.operation, told(&rig));
     rig.reply(&call.reply(Status::OK, &[call.sequence_reply(), CallbackReply::NotifyLock(Status::OK)]));
-    let of_other = rig.as_writer(|rig| lock_again(rig, held, (0, 1)));
+    let of_other = rig.as_writer(|rig| lock_again(rig, states, (0, 1)));
     assert_eq!(of_other, Status::DENIED, "it is kept");
     let own = lock(&rig, open, (0, 9), LockType::WriteWait).unwrap();
     assert!(rig.is_silent(), "it is told once");
-    rig.pass(2 * KEPT_S);
+    rig.pass(2 * RESERVED_S);
     assert_eq!(unlock(&rig, own, (0, 9)), Status::OK, "it is held, not kept");
-    assert!(rig.reader().held().may_wait());
+    assert!(rig.reader().held().has_room_to_wait());
 }
 
 #[test]
 fn a_lock_is_kept_for_seconds_and_nothing_is_lost_with_it() {
-    let (mut rig, open, held) = waiting();
+    let (mut rig, open, states) = waiting();
     let other = lock(&rig, open, (20, 5), LockType::Write).unwrap();
-    assert_eq!(rig.as_writer(|rig| unlock(rig, held, (0, 9))), Status::OK);
+    assert_eq!(rig.as_writer(|rig| unlock(rig, states, (0, 9))), Status::OK);
     assert_eq!(rig.next_call().operation, told(&rig));
-    rig.pass(KEPT_S + 2);
-    assert_eq!(rig.as_writer(|rig| lock_again(rig, held, (0, 9))), Status::OK, "somebody else's turn");
+    rig.pass(RESERVED_S + 2);
+    assert_eq!(rig.as_writer(|rig| lock_again(rig, states, (0, 9))), Status::OK, "somebody else's turn");
     assert!(!rig.flags().contains(SequenceStatus::EXPIRED_SOME_STATE_REVOKED));
     assert_eq!(unlock(&rig, other, (20, 5)), Status::OK);
 }
 
 #[test]
 fn a_lock_that_is_not_asked_for_again_is_waited_for_no_longer() {
-    let (mut rig, _, held) = waiting();
-    rig.pass(WAITS_S + KEPT_S + 1);
-    assert_eq!(rig.as_writer(|rig| unlock(rig, held, (0, 9))), Status::OK);
+    let (mut rig, _, states) = waiting();
+    rig.pass(WAIT_S + RESERVED_S + 1);
+    assert_eq!(rig.as_writer(|rig| unlock(rig, states, (0, 9))), Status::OK);
     assert!(rig.is_silent());
 }
 
@@ -118,15 +118,15 @@ fn so_many_locks_are_waited_for_and_none_without_its_open() {
     let (rig, open, _) = waiting();
     // The first byte of each is taken, and each is another lock.
     for length in 10..9 + CLIENT_WAITING_LOCKS_MAX as u64 {
-        assert!(rig.reader().held().may_wait());
+        assert!(rig.reader().held().has_room_to_wait());
         assert_eq!(lock(&rig, open, (0, length), LockType::ReadWait), Err(Status::DENIED));
     }
-    assert!(!rig.reader().held().may_wait());
+    assert!(!rig.reader().held().has_room_to_wait());
     assert_eq!(lock(&rig, open, (0, 5000), LockType::ReadWait), Err(Status::DENIED));
     let close = Argument::Close(nfs_wire::v4::CloseArgs { seqid: 0, open_stateid: open });
     let handle = rig.client.handle(&[b"e", b"f"]);
     assert_eq!(rig.client.status(&[put(&handle), close]), Status::OK);
-    assert!(rig.reader().held().may_wait() && rig.reader().held().is_empty());
+    assert!(rig.reader().held().has_room_to_wait() && rig.reader().held().is_empty());
 }
 
 /// Somebody of another protocol, as NLM's clients are.
@@ -144,9 +144,9 @@ fn locks_of_other_protocols_that_end_are_told_too() {
     let owner = LockOwner { holder: claims.attach(Arc::new(Stranger)), owner: 1 };
     let request = Request::Lock(lock_request(owner, None, Span::to_end(0), true));
     let reader = rig.reader();
-    let held = reader.held();
-    let key = held.open(held.find(&open).unwrap()).unwrap().file.1;
-    drop(held);
+    let states = reader.held();
+    let key = states.open(states.find(&open).unwrap()).unwrap().file.1;
+    drop(states);
     assert!(matches!(claims.request(now, &key, &request), Verdict::Granted(_)));
     assert_eq!(lock(&rig, open, (0, 9), LockType::ReadWait), Err(Status::DENIED));
     let span = Span::to_end(0);

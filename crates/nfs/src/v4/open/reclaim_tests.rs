@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::state::nfs4;
-use crate::state::nfs4::records::Records;
+use crate::state::nfs4::records::ClientRecords;
 use crate::testing::v4::{Client, at, opening, put};
 use crate::testing::{Desk, NOW, rule};
 use nfs_wire::v4::{
@@ -43,14 +43,14 @@ impl Rig {
     fn restart(&mut self) {
         // The directory is free once the service is gone.
         (self.client, self.grace) = (Client::new(Desk::new([], vec![]), 0), Grace::default());
-        let records = Arc::new(Records::open(&self.dir.open(), 1).unwrap());
+        let records = Arc::new(ClientRecords::open(&self.dir.open(), 1).unwrap());
         let kept = Arc::clone(&records);
         let grace = Grace::ending_with(END, records.expected(), move || kept.end_grace().is_ok());
         let volume = Volume::new(VolumeId(1), "e", Arc::new(self.fs.clone()), Durability::Sync, 1);
         let export = Export::new("/e", Arc::new(volume.with_grace(grace.clone())), vec![rule(&[])]);
         let mut desk = Desk::new([], vec![]);
         desk.service.namespace.store(Arc::new(Namespace::new([export])));
-        desk.service.v4 = nfs4::State::new(0, b"tests", 30).restarted_with(records, grace.clone());
+        desk.service.v4 = nfs4::ServiceState::new(0, b"tests", 30).restarted_with(records, grace.clone());
         (self.client, self.grace) = (Client::new(desk, 1), grace);
     }
 
@@ -321,7 +321,7 @@ fn who_is_heard_while_it_is_given_up_keeps_what_it_has() {
     (0..30).for_each(|_| state.tick());
     // The next second has found it silent, just before this.
     assert_eq!(rig.client.status(&[Argument::Putrootfh]), Status::OK);
-    state.fall_silent(&client);
+    state.expire_lease(&client);
     rig.client.be(b"other");
     assert_eq!(rig.complete(), Status::OK);
     let theirs = rig.open_new().unwrap();
@@ -436,8 +436,8 @@ fn names_change_where_only_hosts_of_nfsv3_are_waited_for() {
     assert_eq!(rig.complete(), Status::OK);
     rig.open_new().unwrap();
     let grace = Grace::new(END, [vfs::claims::RecordId(1)]);
-    let state = nfs4::State::new(0, b"tests", 30);
-    rig.client.desk.service.v4 = state.restarted_with(Arc::new(Records::forgetful(1)), grace.clone());
+    let state = nfs4::ServiceState::new(0, b"tests", 30);
+    rig.client.desk.service.v4 = state.restarted_with(Arc::new(ClientRecords::in_memory(1)), grace.clone());
     rig.client.restart(b"client");
     assert!(grace.is_active());
     assert_eq!(rig.name_changes(), [Status::OK; 3]);

@@ -1,10 +1,10 @@
 //! Ranges of files: SEEK, ALLOCATE, DEALLOCATE, CLONE, COPY (RFC 7862 §15).
 
-use super::ops::{Done, Ops, Stop};
+use super::compound_state::{CompoundState, OpError, OpResult};
 use super::price::{copy_demand, may_go_on_alone};
 use crate::call::File;
 use crate::limits::COPY_PAID_BYTES_MAX;
-use crate::state::nfs4::copier::Copying;
+use crate::state::nfs4::copier::BackgroundCopy;
 use crate::state::nfs4::tables::Table;
 use nfs_wire::v4::{
     AllocateArgs, CloneArgs, CopyArgs, CopyOk, CopyRequirements, DataContent, DeallocateArgs,
@@ -15,23 +15,23 @@ use std::sync::Arc;
 use std::time::Instant;
 use vfs::acl::access::Access;
 use vfs::file::CopyAdmission;
-use vfs::{Blocking, FsError, OpenFile, PendingSync, Seek, Span, Stability};
+use vfs::{Blocking, FsError, OpenFile, PendingSync, Seek, Span, Stability, Wait};
 use xdr::{Encode, Writer};
 
 /// The most bytes that one COPY copies before it is answered. The client asks for what is left.
 const COPY_BYTES_MAX: u64 = 64 << 20;
 /// RFC 7862 §15.11.
-pub(super) fn seek(ops: &mut Ops<'_, '_>, args: &SeekArgs, w: &mut Writer<'_>) -> Done {
-    ops.may_wait()?;
-    let file = ops.file()?;
+pub(super) fn seek(cx: &mut CompoundState<'_, '_>, args: &SeekArgs, w: &mut Writer<'_>) -> OpResult {
+    cx.may_wait()?;
+    let file = cx.file()?;
     let what = match args.what {
         what if what == DataContent::Data as u32 => Seek::Data,
         what if what == DataContent::Hole as u32 => Seek::Hole,
-        _ => return Err(Stop::Status(Status::UNION_NOTSUPP)),
+        _ => return Err(OpError::Status(Status::UNION_NOTSUPP)),
     };
-    let opened = readable(ops, &file, &args.stateid)?;
+    let opened = readable(cx, &file, &args.stateid)?;
     let found = opened.seek(args.offset, what)?;
-    let size = ops.call.attrs(&file)?.size;
+    let size = cx.call.attrs(&file)?.size;
     // The hole at the end of every file is the end.
     let offset = found.unwrap_or(size);
     SeekOk { eof: offset >= size, offset }.encode(w);
@@ -39,54 +39,54 @@ pub(super) fn seek(ops: &mut Ops<'_, '_>, args: &SeekArgs, w: &mut Writer<'_>) -
 }
 
 /// RFC 7862 §15.1.
-pub(super) fn allocate(ops: &mut Ops<'_, '_>, args: &AllocateArgs) -> Done {
-    change(ops, args, |opened, pending| opened.allocate(args.offset, args.length, Stability::File, pending))
+pub(super) fn allocate(cx: &mut CompoundState<'_, '_>, args: &AllocateArgs) -> OpResult {
+    change(cx, args, |opened, pending| opened.allocate(args.offset, args.length, Stability::File, pending))
 }
 
 /// RFC 7862 §15.4.
-pub(super) fn deallocate(ops: &mut Ops<'_, '_>, args: &DeallocateArgs) -> Done {
-    change(ops, args, |opened, pending| opened.deallocate(args.offset, args.length, Stability::File, pending))
+pub(super) fn deallocate(cx: &mut CompoundState<'_, '_>, args: &DeallocateArgs) -> OpResult {
+    change(cx, args, |opened, pending| opened.deallocate(args.offset, args.length, Stability::File, pending))
 }
 
 /// RFC 7862 §15.13: from the saved file to the current one. What is shared is not read and not written, so no limit could be paid
 /// for it: from a volume to another one it is copied instead where a limit is.
-pub(super) fn clone(ops: &mut Ops<'_, '_>, args: &CloneArgs) -> Done {
-    ops.may_wait()?;
-    let (to, from) = (ops.file()?, ops.saved_file()?);
-    let source = readable(ops, &from, &args.src_stateid)?;
-    let target = writable(ops, &to, &args.dst_stateid)?;
-    let sides = CopyAdmission::new(&source, &target, ops.call.payer);
-    if sides.is_between_volumes() && sides.is_limited() {
-        return Err(Stop::Status(Status::XDEV));
+pub(super) fn clone(cx: &mut CompoundState<'_, '_>, args: &CloneArgs) -> OpResult {
+    cx.may_wait()?;
+    let (to, from) = (cx.file()?, cx.saved_file()?);
+    let source = readable(cx, &from, &args.src_stateid)?;
+    let target = writable(cx, &to, &args.dst_stateid)?;
+    let copy_admission = CopyAdmission::new(&source, &target, cx.call.payer);
+    if copy_admission.is_between_volumes() && copy_admission.is_limited() {
+        return Err(OpError::Status(Status::XDEV));
     }
-    let len = length(ops, &from, args.src_offset, args.count)?;
+    let len = length(cx, &from, args.src_offset, args.count)?;
     let span = Span { source: args.src_offset, target: args.dst_offset, len };
-    source.clone_to(&target, &span, Stability::File, ops.call.pending)?;
+    source.clone_to(&target, &span, Stability::File, cx.call.pending)?;
     Ok(())
 }
 
 /// RFC 7862 §15.2: from the saved file to the current one. What is long goes on by itself if the client allows that; else
 /// the client asks again for what a copy does not reach.
-pub(super) fn copy(ops: &mut Ops<'_, '_>, args: &CopyArgs<'_>, w: &mut Writer<'_>) -> Done {
-    ops.may_wait()?;
-    let (to, from) = (ops.file()?, ops.saved_file()?);
+pub(super) fn copy(cx: &mut CompoundState<'_, '_>, args: &CopyArgs<'_>, w: &mut Writer<'_>) -> OpResult {
+    cx.may_wait()?;
+    let (to, from) = (cx.file()?, cx.saved_file()?);
     if !args.source_server.is_empty() {
-        return Err(Stop::Status(Status::NOTSUPP));
+        return Err(OpError::Status(Status::NOTSUPP));
     }
-    let source = readable(ops, &from, &args.src_stateid)?;
-    let target = writable(ops, &to, &args.dst_stateid)?;
+    let source = readable(cx, &from, &args.src_stateid)?;
+    let target = writable(cx, &to, &args.dst_stateid)?;
     source.reaches(&target)?;
-    let len = length(ops, &from, args.src_offset, args.count)?;
+    let len = length(cx, &from, args.src_offset, args.count)?;
     let whole = Span { source: args.src_offset, target: args.dst_offset, len };
     if whole.overlaps() && (from.export_id(), from.key()) == (to.export_id(), to.key()) {
-        return Err(Stop::Status(Status::INVAL));
+        return Err(OpError::Status(Status::INVAL));
     }
     // Before the copy: if a flush fails meanwhile, the client must see that its data may be lost.
     let writeverf = to.volume().write_verifier().to_be_bytes();
-    let sides = CopyAdmission::new(&source, &target, ops.call.payer);
-    let most = if sides.is_limited() { COPY_PAID_BYTES_MAX } else { COPY_BYTES_MAX };
+    let copy_admission = CopyAdmission::new(&source, &target, cx.call.payer);
+    let most = if copy_admission.is_limited() { COPY_PAID_BYTES_MAX } else { COPY_BYTES_MAX };
     if !args.synchronous && len > most {
-        let began = begin_copy(ops, Arc::clone(&source), Arc::clone(&target), whole, writeverf)?;
+        let began = begin_copy(cx, Arc::clone(&source), Arc::clone(&target), whole, writeverf)?;
         if let Some(stateid) = began {
             let committed = StableHow::Unstable;
             let response = WriteResponse { callback_id: Some(stateid), count: 0, committed, writeverf };
@@ -96,17 +96,17 @@ pub(super) fn copy(ops: &mut Ops<'_, '_>, args: &CopyArgs<'_>, w: &mut Writer<'_
         }
     }
     // Any other COPY has paid at the target with its compound.
-    if sides.is_limited() && may_go_on_alone(args) {
-        ops.pay_copy(copy_demand(len))?;
+    if copy_admission.is_limited() && may_go_on_alone(args) {
+        cx.pay_copy(copy_demand(len))?;
     }
-    let mut charge = ops.pay_source(sides.source_admission(len.min(most), 1))?;
+    let mut permit = cx.pay_source(copy_admission.source_admission(len.min(most), 1))?;
     let began = Instant::now();
-    let count = copy_whole(&source, &target, Span { len: len.min(most), ..whole }, ops.call.pending)?;
-    sides.count_read(count, began.elapsed());
-    if let Some(charge) = &mut charge {
-        charge.record(sides.at_source(count));
+    let count = copy_whole(&source, &target, Span { len: len.min(most), ..whole }, cx.call.pending)?;
+    copy_admission.count_read(count, began.elapsed());
+    if let Some(permit) = &mut permit {
+        permit.record(copy_admission.at_source(count));
     }
-    ops.count_data(sides.at_target(count));
+    cx.count_data(copy_admission.at_target(count));
     let response = WriteResponse { callback_id: None, count, committed: StableHow::Unstable, writeverf };
     CopyOk { response, requirements: CopyRequirements { consecutive: true, synchronous: true } }.encode(w);
     Ok(())
@@ -114,25 +114,25 @@ pub(super) fn copy(ops: &mut Ops<'_, '_>, args: &CopyArgs<'_>, w: &mut Writer<'_
 
 /// Begins a copy that goes on by itself, for a client that can be told of its end; `None` if there are too many.
 fn begin_copy(
-    ops: &Ops<'_, '_>,
+    cx: &CompoundState<'_, '_>,
     source: Arc<OpenFile<'static>>,
     target: Arc<OpenFile<'static>>,
     span: Span,
     writeverf: Verifier,
-) -> Result<Option<Stateid>, Stop> {
-    let (state, client) = (&ops.call.service.v4, ops.client()?);
+) -> Result<Option<Stateid>, OpError> {
+    let (state, client) = (&cx.call.service.v4, cx.client()?);
     if !client.callbacks.is_reachable() {
         return Ok(None);
     }
-    let party = client.user(ops.call.credential.uid);
+    let party = client.user(cx.call.credential.uid);
     let Ok(room) = state.tables.copies.take(&party, 1) else { return Ok(None) };
-    let Ok(slot) = state.take(Table::States, &party, &client) else { return Ok(None) };
+    let Ok(slot) = state.reserve(Table::States, &party, &client) else { return Ok(None) };
     let progress = Arc::default();
     let Ok(stateid) = client.held().insert_copy(&progress, slot) else { return Ok(None) };
-    let handle = ops.file()?.handle().bytes().into();
+    let handle = cx.file()?.handle().bytes().into();
     let (client, origin, namespace) =
-        (Arc::downgrade(&client), ops.call.origin(), Arc::clone(&ops.call.service.namespace));
-    let copying = Copying {
+        (Arc::downgrade(&client), cx.call.origin(), Arc::clone(&cx.call.service.namespace));
+    let copying = BackgroundCopy {
         source,
         target,
         span,
@@ -141,7 +141,7 @@ fn begin_copy(
         client,
         stateid,
         origin,
-        payer: ops.call.payer,
+        payer: cx.call.payer,
         namespace,
         progress,
         _room: room,
@@ -151,10 +151,14 @@ fn begin_copy(
 }
 
 /// RFC 7862 §15.9.
-pub(super) fn offload_status(ops: &mut Ops<'_, '_>, args: &OffloadStatusArgs, w: &mut Writer<'_>) -> Done {
-    let client = ops.client()?;
-    let held = client.held();
-    let (_, progress) = held.copy(&ops.stateid(&args.stateid)?)?;
+pub(super) fn offload_status(
+    cx: &mut CompoundState<'_, '_>,
+    args: &OffloadStatusArgs,
+    w: &mut Writer<'_>,
+) -> OpResult {
+    let client = cx.client()?;
+    let states = client.held();
+    let (_, progress) = states.copy(&cx.stateid(&args.stateid)?)?;
     // First how it has ended: what was copied before is counted then.
     let complete = progress.ended();
     OffloadStatusOk { count: progress.copied(), complete }.encode(w);
@@ -162,15 +166,15 @@ pub(super) fn offload_status(ops: &mut Ops<'_, '_>, args: &OffloadStatusArgs, w:
 }
 
 /// RFC 7862 §15.8.
-pub(super) fn offload_cancel(ops: &mut Ops<'_, '_>, args: &OffloadCancelArgs) -> Done {
-    let client = ops.client()?;
-    let mut held = client.held();
-    let (index, progress) = held.copy(&ops.stateid(&args.stateid)?)?;
+pub(super) fn offload_cancel(cx: &mut CompoundState<'_, '_>, args: &OffloadCancelArgs) -> OpResult {
+    let client = cx.client()?;
+    let mut states = client.held();
+    let (index, progress) = states.copy(&cx.stateid(&args.stateid)?)?;
     if !progress.cancel() {
         // Nothing may be written behind the reply: the part that is being copied ends first.
-        return Err(Stop::Held);
+        return Err(OpError::Wait(Wait::Recall));
     }
-    held.remove(index);
+    states.remove(index);
     Ok(())
 }
 
@@ -199,39 +203,47 @@ fn copy_whole(
 }
 
 /// How long a range of `file` is of which 0 bytes mean all to the end.
-fn length(ops: &mut Ops<'_, '_>, file: &File, offset: u64, count: u64) -> Result<u64, Stop> {
-    let left = ops.call.attrs(file)?.size.checked_sub(offset).ok_or(FsError::Invalid)?;
+fn length(cx: &mut CompoundState<'_, '_>, file: &File, offset: u64, count: u64) -> Result<u64, OpError> {
+    let left = cx.call.attrs(file)?.size.checked_sub(offset).ok_or(FsError::Invalid)?;
     Ok(if count == 0 { left } else { count })
 }
 
 /// What ALLOCATE and DEALLOCATE have in common: everything but the change.
 fn change(
-    ops: &mut Ops<'_, '_>,
+    cx: &mut CompoundState<'_, '_>,
     args: &AllocateArgs,
     change: impl FnOnce(&OpenFile<'_>, &mut PendingSync) -> Result<vfs::Change, FsError>,
-) -> Done {
-    ops.may_wait()?;
-    let file = ops.file()?;
+) -> OpResult {
+    cx.may_wait()?;
+    let file = cx.file()?;
     if args.length == 0 || args.offset.checked_add(args.length).is_none() {
-        return Err(Stop::Status(Status::INVAL));
+        return Err(OpError::Status(Status::INVAL));
     }
-    let opened = writable(ops, &file, &args.stateid)?;
-    change(&opened, ops.call.pending)?;
+    let opened = writable(cx, &file, &args.stateid)?;
+    change(&opened, cx.call.pending)?;
     Ok(())
 }
 
 /// A file opened for reading, as a stateid says or for this call.
-fn readable(ops: &Ops<'_, '_>, file: &File, stateid: &Stateid) -> Result<Arc<OpenFile<'static>>, Stop> {
-    match ops.opened(file, stateid, Access::READ)? {
-        Some(kept) => Ok(kept),
+fn readable(
+    cx: &CompoundState<'_, '_>,
+    file: &File,
+    stateid: &Stateid,
+) -> Result<Arc<OpenFile<'static>>, OpError> {
+    match cx.opened(file, stateid, Access::READ)? {
+        Some(opened) => Ok(opened),
         None => Ok(Arc::new(file.authorize_read(&file.caller, Blocking::Allowed)?.0.into_owned())),
     }
 }
 
 /// A file opened for writing, as a stateid says or for this call.
-fn writable(ops: &Ops<'_, '_>, file: &File, stateid: &Stateid) -> Result<Arc<OpenFile<'static>>, Stop> {
-    match ops.opened(file, stateid, Access::WRITE)? {
-        Some(kept) => Ok(kept),
+fn writable(
+    cx: &CompoundState<'_, '_>,
+    file: &File,
+    stateid: &Stateid,
+) -> Result<Arc<OpenFile<'static>>, OpError> {
+    match cx.opened(file, stateid, Access::WRITE)? {
+        Some(opened) => Ok(opened),
         None => Ok(Arc::new(file.authorize_write(&file.caller)?.into_owned())),
     }
 }

@@ -5,21 +5,21 @@ pub(super) mod client;
 #[cfg(test)]
 mod tests;
 
-use super::ops::{Done, Ops, Stop};
+use super::compound_state::{CompoundState, OpError, OpResult};
 use super::{filehandle_ops, lock, open};
 use crate::state::nfs4::client::Client;
 use crate::state::nfs4::tables::Table;
-use crate::state::nfs4::v40::owners::Begun;
-use crate::state::nfs4::v40::sequence::{Reply, Turn, advances};
-use crate::state::nfs4::v40::{InSequence, OwnerId};
+use crate::state::nfs4::v40::owners::OpenStart;
+use crate::state::nfs4::v40::sequence::{Reply, SequenceVerdict, advances};
+use crate::state::nfs4::v40::{OwnerId, SequencedRequest};
 use nfs_wire::v4::{
     Argument, CreateHow, LockArgs, Locker, Op, OpenArgs, OpenClaim, OpenConfirmArgs, OpenFlag,
     OpenToLockOwner, ShareAccess, Stateid, Status,
 };
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
-use vfs::Blocking;
 use vfs::bounds::Slot;
+use vfs::{Blocking, Wait};
 use xdr::{Encode, Writer};
 
 /// Whether an operation has a sequence number of an owner.
@@ -36,63 +36,73 @@ pub(super) fn checksum(op: Op, args: &[u8]) -> u64 {
 }
 
 /// A request of an owner before it is begun.
-struct Numbered {
+struct NumberedRequest {
     client: Arc<Client>,
     owner: OwnerId,
     number: u32,
 }
 
 /// Does an operation with a sequence number, once however often it comes (RFC 7530 §9.1.7).
-pub(super) fn in_sequence(ops: &mut Ops<'_, '_>, argument: &Argument<'_>, w: &mut Writer<'_>) -> Done {
-    ops.place()?;
-    let numbered = numbered(ops, argument)?;
-    let (turn, ended) = begin(ops, &numbered, argument)?;
+pub(super) fn in_sequence(
+    cx: &mut CompoundState<'_, '_>,
+    argument: &Argument<'_>,
+    w: &mut Writer<'_>,
+) -> OpResult {
+    cx.current_filehandle()?;
+    let numbered = numbered(cx, argument)?;
+    let (verdict, ended) = begin(cx, &numbered, argument)?;
     if let Some(ended) = ended {
         numbered.client.close(&ended);
     }
-    match turn {
-        Turn::New => {}
-        Turn::Replay(reply) => return replay(ops, &reply, w),
-        Turn::Refused(status) => return Err(Stop::Status(status)),
+    match verdict {
+        SequenceVerdict::New => {}
+        SequenceVerdict::Replay(reply) => return replay(cx, &reply, w),
+        SequenceVerdict::Refused(status) => return Err(OpError::Status(status)),
     }
-    let Numbered { client, owner, .. } = numbered;
-    let in_sequence = InSequence::new(&client, owner.clone());
-    let (start, flushes) = (w.len(), ops.call.pending.added());
-    let mut done = perform(ops, &client, &owner, argument, w);
+    let NumberedRequest { client, owner, .. } = numbered;
+    let in_sequence = SequencedRequest::new(&client, owner.clone());
+    let (start, flushes) = (w.len(), cx.call.pending.added());
+    let mut done = perform(cx, &client, &owner, argument, w);
     let status = match &done {
         Ok(()) => Status::OK,
-        Err(Stop::Status(status) | Stop::Written(status)) => *status,
-        Err(Stop::WouldWait) if ops.call.blocking == Blocking::Never => return done,
+        Err(OpError::Status(status) | OpError::Written(status)) => *status,
+        Err(OpError::Wait(Wait::Storage)) if cx.call.blocking == Blocking::Never => return done,
         // It begins anew when it has paid.
-        Err(Stop::Unpaid(_)) => return done,
+        Err(OpError::Wait(Wait::Tokens)) => return done,
         // Somebody gives back what is in its way: it begins anew then.
-        Err(Stop::Held) if ops.patience > 0 && ops.call.pending.added() == flushes => return done,
+        Err(OpError::Wait(Wait::Recall))
+            if cx.state.retries_left > 0 && cx.call.pending.added() == flushes =>
+        {
+            return done;
+        }
         // Nobody does in time, or a backend will not wait where it may.
-        Err(Stop::WouldWait | Stop::Held | Stop::Replay(_)) => {
-            done = Err(Stop::Status(Status::DELAY));
+        Err(OpError::Wait(_) | OpError::Replay(_)) => {
+            done = Err(OpError::Status(Status::DELAY));
             Status::DELAY
         }
     };
-    let is_written = matches!(done, Ok(()) | Err(Stop::Written(_)));
+    let is_written = matches!(done, Ok(()) | Err(OpError::Written(_)));
     let body = if is_written { Box::from(&w.buffer()[start..]) } else { Box::default() };
-    let handle = match (&ops.current, argument) {
-        (Some(place), Argument::Open(_)) if done.is_ok() => Some(Box::from(place.handle(ops.call).bytes())),
+    let handle = match (&cx.current, argument) {
+        (Some(filehandle), Argument::Open(_)) if done.is_ok() => {
+            Some(Box::from(filehandle.handle(cx.call).bytes()))
+        }
         _ => None,
     };
-    let is_unsynced = ops.call.pending.added() > flushes;
+    let is_unsynced = cx.call.pending.added() > flushes;
     // While nobody else can begin the next one.
-    note(ops, &client, &owner, argument, status);
-    ops.unsynced.extend(in_sequence.complete(Reply { status, body, handle }, is_unsynced));
+    note(cx, &client, &owner, argument, status);
+    cx.state.unsynced.extend(in_sequence.complete(Reply { status, body, handle }, is_unsynced));
     done
 }
 
 /// The owner of a request, and its number.
-fn numbered(ops: &Ops<'_, '_>, argument: &Argument<'_>) -> Result<Numbered, Stop> {
+fn numbered(cx: &CompoundState<'_, '_>, argument: &Argument<'_>) -> Result<NumberedRequest, OpError> {
     let (stateid, number) = match argument {
         Argument::Open(args) => {
             check_version(args)?;
             let owner = OwnerId::Open(args.owner.owner.into());
-            return Ok(Numbered { client: ops.owner_client(&args.owner)?, owner, number: args.seqid });
+            return Ok(NumberedRequest { client: cx.owner_client(&args.owner)?, owner, number: args.seqid });
         }
         Argument::OpenConfirm(args) => (&args.open_stateid, args.seqid),
         Argument::OpenDowngrade(args) => (&args.open_stateid, args.seqid),
@@ -102,11 +112,11 @@ fn numbered(ops: &Ops<'_, '_>, argument: &Argument<'_>) -> Result<Numbered, Stop
             (&known.lock_stateid, known.lock_seqid)
         }
         Argument::Locku(args) => (&args.lock_stateid, args.seqid),
-        _ => return Err(Stop::Status(Status::SERVERFAULT)),
+        _ => return Err(OpError::Status(Status::SERVERFAULT)),
     };
-    let client = ops.client_of(stateid)?;
+    let client = cx.client_of(stateid)?;
     let owner = owner_of(&client, stateid, argument)?;
-    Ok(Numbered { client, owner, number })
+    Ok(NumberedRequest { client, owner, number })
 }
 
 /// What no OPEN of 4.0 has.
@@ -120,174 +130,180 @@ fn check_version(args: &OpenArgs<'_>) -> Result<(), Status> {
 fn owner_of(client: &Client, stateid: &Stateid, argument: &Argument<'_>) -> Result<OwnerId, Status> {
     let is_of_lock =
         matches!(argument, Argument::Locku(_) | Argument::Lock(LockArgs { locker: Locker::Existing(_), .. }));
-    let held = client.held();
-    let Some(index) = held.place(stateid) else {
-        drop(held);
+    let states = client.held();
+    let Some(index) = states.index_of(stateid) else {
+        drop(states);
         let owners = client.open_owners().filter(|_| !is_of_lock);
         let owner = owners.and_then(|owners| owners.closed_by(stateid));
         return owner.map(OwnerId::Open).ok_or(Status::BAD_STATEID);
     };
     if is_of_lock {
-        return held.lock(index).map(|lock| OwnerId::Lock(lock.owner.owner));
+        return states.lock(index).map(|lock| OwnerId::Lock(lock.owner.owner));
     }
-    held.open(index).map(|open| OwnerId::Open(open.owner.clone()))
+    states.open(index).map(|open| OwnerId::Open(open.owner.clone()))
 }
 
 /// What comes of the number of a request, and an open that ends because of it.
 fn begin(
-    ops: &Ops<'_, '_>,
-    numbered: &Numbered,
+    cx: &CompoundState<'_, '_>,
+    numbered: &NumberedRequest,
     argument: &Argument<'_>,
-) -> Result<(Turn, Option<Stateid>), Status> {
-    let Numbered { client, owner, number } = numbered;
-    let (print, now) = (ops.checksum, ops.call.service.v4.second());
+) -> Result<(SequenceVerdict, Option<Stateid>), Status> {
+    let NumberedRequest { client, owner, number } = numbered;
+    let (fingerprint, now) = (cx.checksum, cx.call.service.v4.second());
     match owner {
         OwnerId::Lock(owner) => {
-            let mut held = client.held();
-            let sequence = held.lock_sequence(*owner).ok_or(Status::BAD_STATEID)?;
-            Ok((sequence.begin(*number, print), None))
+            let mut states = client.held();
+            let sequence = states.lock_sequence(*owner).ok_or(Status::BAD_STATEID)?;
+            Ok((sequence.begin(*number, fingerprint), None))
         }
         OwnerId::Open(name) => {
             if matches!(argument, Argument::Open(_)) {
-                let room = room_for_owner(ops, client, name)?;
+                let room = room_for_owner(cx, client, name)?;
                 let mut owners = client.open_owners().ok_or(Status::SERVERFAULT)?;
-                let Begun { turn, ended } = owners.begin_open(name, *number, print, now, room)?;
-                return Ok((turn, ended));
+                let OpenStart { verdict, ended } =
+                    owners.begin_open(name, *number, fingerprint, now, room)?;
+                return Ok((verdict, ended));
             }
             let mut owners = client.open_owners().ok_or(Status::SERVERFAULT)?;
             // An open is of no use before it is confirmed.
             if !matches!(argument, Argument::OpenConfirm(_)) && !owners.is_confirmed(name) {
                 return Err(Status::BAD_STATEID);
             }
-            Ok((owners.begin(name, *number, print, now), None))
+            Ok((owners.begin(name, *number, fingerprint, now), None))
         }
     }
 }
 
 /// Room for an open owner if it is new. The client's own without a use give way before it is refused.
-fn room_for_owner(ops: &Ops<'_, '_>, client: &Client, name: &[u8]) -> Result<Option<Slot>, Status> {
+fn room_for_owner(cx: &CompoundState<'_, '_>, client: &Client, name: &[u8]) -> Result<Option<Slot>, Status> {
     if !client.open_owners().is_some_and(|mut owners| owners.is_new(name)) {
         return Ok(None);
     }
-    let (state, party) = (&ops.call.service.v4, client.user(ops.call.credential.uid));
+    let (state, party) = (&cx.call.service.v4, client.user(cx.call.credential.uid));
     if let Ok(room) = state.tables.open_owners.take(&party, 1) {
         return Ok(Some(room));
     }
     if let Some(mut owners) = client.open_owners() {
         owners.forget_idle();
     }
-    state.take(Table::OpenOwners, &party, client).map(Some)
+    state.reserve(Table::OpenOwners, &party, client).map(Some)
 }
 
 /// Answers as before, and leaves what was left then.
-fn replay(ops: &mut Ops<'_, '_>, reply: &Reply, w: &mut Writer<'_>) -> Done {
+fn replay(cx: &mut CompoundState<'_, '_>, reply: &Reply, w: &mut Writer<'_>) -> OpResult {
     if let Some(handle) = &reply.handle {
-        ops.current = Some(filehandle_ops::place(ops, handle)?);
+        cx.current = Some(filehandle_ops::resolve(cx, handle)?);
     }
     w.buffer().extend_from_slice(&reply.body);
     match reply.status {
         Status::OK => Ok(()),
-        status if reply.body.is_empty() => Err(Stop::Status(status)),
-        status => Err(Stop::Written(status)),
+        status if reply.body.is_empty() => Err(OpError::Status(status)),
+        status => Err(OpError::Written(status)),
     }
 }
 
 fn perform(
-    ops: &mut Ops<'_, '_>,
+    cx: &mut CompoundState<'_, '_>,
     client: &Arc<Client>,
     owner: &OwnerId,
     argument: &Argument<'_>,
     w: &mut Writer<'_>,
-) -> Done {
-    ops.pay()?;
+) -> OpResult {
+    cx.pay()?;
     match argument {
         Argument::Open(args) if args.share_access.0 & !ShareAccess::BOTH.0 != 0 => {
-            Err(Stop::Status(Status::INVAL))
+            Err(OpError::Status(Status::INVAL))
         }
         Argument::Open(args) => {
             if !matches!(args.claim, OpenClaim::Previous(_)) {
-                ops.call.service.v4.record_40(client);
+                cx.call.service.v4.record_40(client);
             }
-            open::open(ops, args, w)
+            open::open(cx, args, w)
         }
-        Argument::OpenConfirm(args) => open_confirm(ops, client, owner, args, w),
-        Argument::OpenDowngrade(args) => open::open_downgrade(ops, args, w),
-        Argument::Close(args) => open::close(ops, args, w),
+        Argument::OpenConfirm(args) => open_confirm(cx, client, owner, args, w),
+        Argument::OpenDowngrade(args) => open::open_downgrade(cx, args, w),
+        Argument::Close(args) => open::close(cx, args, w),
         Argument::Lock(args) => match &args.locker {
-            Locker::New(new) => lock_anew(ops, client, args, new, w),
-            Locker::Existing(_) => lock::lock(ops, args, w),
+            Locker::New(new) => lock_anew(cx, client, args, new, w),
+            Locker::Existing(_) => lock::lock(cx, args, w),
         },
-        Argument::Locku(args) => lock::locku(ops, args, w),
-        _ => Err(Stop::Status(Status::SERVERFAULT)),
+        Argument::Locku(args) => lock::locku(cx, args, w),
+        _ => Err(OpError::Status(Status::SERVERFAULT)),
     }
 }
 
 /// RFC 7530 §16.18.
 fn open_confirm(
-    ops: &mut Ops<'_, '_>,
+    cx: &mut CompoundState<'_, '_>,
     client: &Client,
     owner: &OwnerId,
     args: &OpenConfirmArgs,
     w: &mut Writer<'_>,
-) -> Done {
-    let file = ops.file()?;
-    let mut held = client.held();
-    let index = held.find(&ops.stateid(&args.open_stateid)?)?;
-    open::check_file(&held.open(index)?.file, &file)?;
-    let OwnerId::Open(name) = owner else { return Err(Stop::Status(Status::BAD_STATEID)) };
+) -> OpResult {
+    let file = cx.file()?;
+    let mut states = client.held();
+    let index = states.find(&cx.stateid(&args.open_stateid)?)?;
+    open::check_file(&states.open(index)?.file, &file)?;
+    let OwnerId::Open(name) = owner else { return Err(OpError::Status(Status::BAD_STATEID)) };
     if !client.open_owners().is_some_and(|mut owners| owners.confirm(name)) {
-        return Err(Stop::Status(Status::BAD_STATEID));
+        return Err(OpError::Status(Status::BAD_STATEID));
     }
-    held.advance(index).encode(w);
+    states.advance(index).encode(w);
     Ok(())
 }
 
 /// A LOCK of an owner that names itself: the request is in the sequences of both owners, and the open owner's keeps the reply
 /// (RFC 7530 §9.1.7).
 fn lock_anew(
-    ops: &mut Ops<'_, '_>,
+    cx: &mut CompoundState<'_, '_>,
     client: &Arc<Client>,
     args: &LockArgs<'_>,
     new: &OpenToLockOwner<'_>,
     w: &mut Writer<'_>,
-) -> Done {
-    let named = ops.owner_client(&new.lock_owner)?;
+) -> OpResult {
+    let named = cx.owner_client(&new.lock_owner)?;
     if !Arc::ptr_eq(&named, client) {
-        return Err(Stop::Status(Status::BAD_STATEID));
+        return Err(OpError::Status(Status::BAD_STATEID));
     }
     let name = new.lock_owner.owner;
     let number = client.held().known_lock_owner(name);
     if let Some(number) = number {
-        let begun =
-            client.held().lock_sequence(number).map(|owner| owner.begin(new.lock_seqid, ops.checksum));
+        let begun = client.held().lock_sequence(number).map(|owner| owner.begin(new.lock_seqid, cx.checksum));
         match begun {
-            Some(Turn::New) => {}
-            Some(Turn::Refused(Status::DELAY)) => return Err(Stop::Status(Status::DELAY)),
-            _ => return Err(Stop::Status(Status::BAD_SEQID)),
+            Some(SequenceVerdict::New) => {}
+            Some(SequenceVerdict::Refused(Status::DELAY)) => return Err(OpError::Status(Status::DELAY)),
+            _ => return Err(OpError::Status(Status::BAD_SEQID)),
         }
     }
-    let in_sequence = number.map(|number| InSequence::new(client, OwnerId::Lock(number)));
-    let done = lock::lock(ops, args, w);
+    let in_sequence = number.map(|number| SequencedRequest::new(client, OwnerId::Lock(number)));
+    let done = lock::lock(cx, args, w);
     let is_used = match &done {
         Ok(()) => true,
-        Err(Stop::Status(status) | Stop::Written(status)) => advances(*status),
-        Err(Stop::WouldWait | Stop::Held | Stop::Unpaid(_) | Stop::Replay(_)) => false,
+        Err(OpError::Status(status) | OpError::Written(status)) => advances(*status),
+        Err(OpError::Wait(_) | OpError::Replay(_)) => false,
     };
     drop(in_sequence);
     if is_used {
-        let mut held = client.held();
-        let number = held.known_lock_owner(name);
-        if let Some(sequence) = number.and_then(|number| held.lock_sequence(number)) {
-            sequence.pass(new.lock_seqid);
+        let mut states = client.held();
+        let number = states.known_lock_owner(name);
+        if let Some(sequence) = number.and_then(|number| states.lock_sequence(number)) {
+            sequence.skip_to(new.lock_seqid);
         }
     }
     done
 }
 
 /// Notes what a request has left: which files an owner has open.
-fn note(ops: &Ops<'_, '_>, client: &Client, owner: &OwnerId, argument: &Argument<'_>, status: Status) {
+fn note(
+    cx: &CompoundState<'_, '_>,
+    client: &Client,
+    owner: &OwnerId,
+    argument: &Argument<'_>,
+    status: Status,
+) {
     let (OwnerId::Open(name), Some(mut owners)) = (owner, client.open_owners()) else { return };
-    match (argument, status, ops.stateid) {
+    match (argument, status, cx.state.stateid) {
         // The first of its state: the owner had the file not open before.
         (Argument::Open(_), Status::OK, Some(stateid @ Stateid { seqid: 1, .. })) => {
             owners.add_open(name, stateid);

@@ -173,12 +173,12 @@ fn what_comes_again_is_done_once_and_answered_with_the_same_bytes() {
     assert_eq!(host.on(b"f", downgrade()).all(), host.on(b"f", downgrade()).all());
     let stateid = Stateid { seqid: 3, ..opened };
     let lock = || host.lock(stateid, 4, b"l", 50);
-    let held = host.on(b"f", lock());
-    assert_eq!((held.status(), held.all()), (Status::OK, host.on(b"f", lock()).all()));
+    let states = host.on(b"f", lock());
+    assert_eq!((states.status(), states.all()), (Status::OK, host.on(b"f", lock()).all()));
     let denied = || host.lock(stateid, 5, b"m", 0);
     let refused = host.on(b"f", denied());
     assert_eq!((refused.status(), refused.all()), (Status::DENIED, host.on(b"f", denied()).all()));
-    let Some(OpReply::Lock(LockReply::Ok(lock))) = held.all().last().cloned() else { panic!() };
+    let Some(OpReply::Lock(LockReply::Ok(lock))) = states.all().last().cloned() else { panic!() };
     let unlocked = host.on(b"f", unlock(lock, 51));
     assert_eq!((unlocked.status(), unlocked.all()), (Status::OK, host.on(b"f", unlock(lock, 51)).all()));
     let closed = host.on(b"f", close(stateid, 6));

@@ -4,14 +4,14 @@ pub(crate) mod owners;
 pub(crate) mod registry;
 pub(crate) mod sequence;
 
-use super::State;
+use super::ServiceState;
 use super::client::{Client, Principal};
 use super::client_name::protection_of;
 use super::clients::Introduction;
-use super::state_table::Held;
+use super::state_table::StateTable;
 use super::tables::Table;
 use nfs_wire::v4::{ClientId, Stateid, Status, Verifier};
-use registry::{Asked, Confirmed, Fresh, Record, Refused, Registry};
+use registry::{ClientIdRequest, ConfirmOutcome, NewClientIds, Record, Registry, SetClientIdError};
 use sequence::{Reply, Sequence};
 use std::hash::BuildHasher;
 use std::net::IpAddr;
@@ -41,20 +41,21 @@ pub(crate) enum OwnerId {
     Lock(u64),
 }
 
-impl State {
+impl ServiceState {
     /// A client introduces itself (SETCLIENTID).
-    pub(crate) fn set_client_id(&self, asked: &Asked<'_>) -> Result<Record, Refused> {
-        self.check_record((asked.id, asked.verifier, asked.principal)).map_err(|_| Refused::Later)?;
+    pub(crate) fn set_client_id(&self, request: &ClientIdRequest<'_>) -> Result<Record, SetClientIdError> {
+        self.check_record((request.id, request.verifier, request.principal))
+            .map_err(|_| SetClientIdError::Later)?;
         // One that has lost anything begins anew.
-        let known = self.registry().confirmed(asked);
+        let known = self.registry().confirmed(request);
         let known = known.and_then(|known| self.clients().get(known).cloned());
-        if let Some(known) = known.filter(|known| known.has_lost()) {
+        if let Some(known) = known.filter(|known| known.has_revoked_claims()) {
             self.clients().remove(&known);
             self.end(&known);
         }
-        let client = self.clients().take_number(self.records.boot());
-        let fresh = Fresh { client, confirm: self.confirmation(client), now: self.second() };
-        self.registry().introduce(asked, fresh, |id| self.is_in_use(id))
+        let client = self.clients().next_id(self.records.boot());
+        let new_ids = NewClientIds { client, confirm: self.confirmation(client), now: self.second() };
+        self.registry().introduce(request, new_ids, |id| self.is_in_use(id))
     }
 
     /// What a client has to show to confirm its introduction: nobody can guess it.
@@ -76,21 +77,21 @@ impl State {
         caller: &Principal,
     ) -> Result<(), Status> {
         let first = self.registry().is_first(id, confirm);
-        let mut slot = first.map(|party| self.take_for(Table::Clients, &party, id)).transpose()?;
+        let mut slot = first.map(|party| self.reserve_for(Table::Clients, &party, id)).transpose()?;
         // Held until the client is there: it may be asked for as soon as the registry knows it.
         let mut registry = self.registry();
         match registry.confirm(id, confirm, caller, slot.is_some())? {
-            Confirmed::Repeated => {}
-            Confirmed::Updated(record) => {
+            ConfirmOutcome::Repeated => {}
+            ConfirmOutcome::Updated(record) => {
                 let client = self.clients().get(id).cloned().ok_or(Status::STALE_CLIENTID)?;
                 client.add_address(record.principal.address);
-                self.hear(&client);
+                self.renew_lease(&client);
             }
-            Confirmed::New { record, id: owner, before } => {
+            ConfirmOutcome::New { record, id: owner, before } => {
                 let Record { verifier, principal, party, .. } = record;
                 let who = Introduction { owner: &owner, verifier, principal, party, updates: false };
                 let client = Arc::new(Client::of_40(id, &who));
-                client.hear(self.second());
+                client.mark_seen(self.second());
                 client.add_address(principal.address);
                 let known = before.and_then(|before| self.clients().get(before).cloned());
                 self.clients().adopt(&client, slot.take(), before);
@@ -113,7 +114,7 @@ impl State {
     ) -> Result<Arc<Client>, Status> {
         let (client, was_given) = {
             let clients = self.clients();
-            (clients.get(id).cloned(), clients.has_given(self.records.boot(), id))
+            (clients.get(id).cloned(), clients.has_issued(self.records.boot(), id))
         };
         if !was_given {
             return Err(Status::STALE_CLIENTID);
@@ -121,25 +122,25 @@ impl State {
         // Others can guess the number: it is good from where the client is, protected as it was.
         let is_it = |client: &Arc<Client>| {
             client.open_owners().is_some()
-                && client.is_at(caller)
+                && client.has_address(caller)
                 && protection_of(&client.owner) == protection
         };
         let client = client.filter(is_it).ok_or(Status::EXPIRED)?;
-        self.use_40(&client)?;
+        self.renew_lease_40(&client)?;
         Ok(client)
     }
 
     /// A client of 4.0 is heard, unless it has ended or has lost anything.
-    pub(crate) fn use_40(&self, client: &Client) -> Result<(), Status> {
+    pub(crate) fn renew_lease_40(&self, client: &Client) -> Result<(), Status> {
         if client.has_ended() {
             return Err(Status::EXPIRED);
         }
-        if client.has_lost() {
+        if client.has_revoked_claims() {
             self.clients().remove(client);
             self.end(client);
             return Err(Status::EXPIRED);
         }
-        self.hear(client);
+        self.renew_lease(client);
         Ok(())
     }
 
@@ -148,8 +149,8 @@ impl State {
         if stateid.other == Stateid::ANONYMOUS.other || stateid.other == Stateid::READ_BYPASS.other {
             return Err(Status::BAD_STATEID);
         }
-        let id = Held::client_of(stateid);
-        if self.clients().has_given(self.records.boot(), id) { Ok(id) } else { Err(Status::STALE_STATEID) }
+        let id = StateTable::client_of(stateid);
+        if self.clients().has_issued(self.records.boot(), id) { Ok(id) } else { Err(Status::STALE_STATEID) }
     }
 
     /// A client of 4.0 is about to open something: it is recorded, once and before it has anything. It does not say when it has
@@ -157,7 +158,7 @@ impl State {
     pub(crate) fn record_40(&self, client: &Client) {
         // No stranger opens anything; whoever does is recorded then.
         if !self.grace.is_active() && client.complete_reclaim() && !client.party.is_stranger {
-            self.remember(client);
+            self.write_record(client);
         }
     }
 
@@ -188,42 +189,42 @@ impl State {
 }
 
 /// A request of an owner that is being done. Unless it is completed, it is as if it had not come.
-pub(crate) struct InSequence {
+pub(crate) struct SequencedRequest {
     client: Arc<Client>,
     owner: OwnerId,
     is_complete: bool,
 }
 
 /// A request whose changes are not durable. Unless it is known that they have failed to become that, they have not.
-pub(crate) struct Unsynced {
+pub(crate) struct UnsyncedRequest {
     client: Arc<Client>,
     owner: OwnerId,
     number: u32,
     failure: Option<Status>,
 }
 
-impl InSequence {
+impl SequencedRequest {
     /// A request that was begun.
     pub(crate) fn new(client: &Arc<Client>, owner: OwnerId) -> Self {
         Self { client: Arc::clone(client), owner, is_complete: false }
     }
 
     /// It is done, with this reply; what it has changed may be yet to become durable.
-    pub(crate) fn complete(mut self, reply: Reply, is_unsynced: bool) -> Option<Unsynced> {
+    pub(crate) fn complete(mut self, reply: Reply, is_unsynced: bool) -> Option<UnsyncedRequest> {
         self.is_complete = true;
         let number = self.client.with_sequence(&self.owner, |sequence| {
             sequence.complete(reply);
             if is_unsynced {
-                sequence.hold();
+                sequence.mark_unsynced();
             }
             sequence.last()
         })?;
         let (client, owner) = (Arc::clone(&self.client), self.owner.clone());
-        is_unsynced.then_some(Unsynced { client, owner, number, failure: None })
+        is_unsynced.then_some(UnsyncedRequest { client, owner, number, failure: None })
     }
 }
 
-impl Drop for InSequence {
+impl Drop for SequencedRequest {
     fn drop(&mut self) {
         if !self.is_complete {
             self.client.with_sequence(&self.owner, Sequence::abandon);
@@ -231,16 +232,16 @@ impl Drop for InSequence {
     }
 }
 
-impl Unsynced {
+impl UnsyncedRequest {
     /// What it has changed is lost: this is its status.
     pub(crate) fn fail(mut self, status: Status) {
         self.failure = Some(status);
     }
 }
 
-impl Drop for Unsynced {
+impl Drop for UnsyncedRequest {
     fn drop(&mut self) {
-        self.client.with_sequence(&self.owner, |sequence| sequence.settle(self.number, self.failure));
+        self.client.with_sequence(&self.owner, |sequence| sequence.mark_synced(self.number, self.failure));
     }
 }
 

@@ -1,6 +1,6 @@
 //! The open owners of a client of 4.0 (RFC 7530 §9.1.5, §9.1.11): their sequences, and whether they are confirmed.
 
-use super::sequence::{Sequence, Turn};
+use super::sequence::{Sequence, SequenceVerdict};
 use crate::limits::CLIENT_OPEN_OWNERS_MAX;
 use nfs_wire::v4::{Stateid, Status};
 use std::collections::HashMap;
@@ -22,7 +22,7 @@ struct OpenOwner {
     /// Files that it has open.
     opens: u32,
     /// The second of the service in which it was heard last.
-    heard: u64,
+    last_seen: u64,
     /// The state that it has ended last.
     closed: Option<[u8; 12]>,
     /// The room that it takes.
@@ -30,8 +30,8 @@ struct OpenOwner {
 }
 
 /// What comes of an OPEN's sequence number.
-pub(crate) struct Begun {
-    pub(crate) turn: Turn,
+pub(crate) struct OpenStart {
+    pub(crate) verdict: SequenceVerdict,
     /// An open that nobody has confirmed and that ends now.
     pub(crate) ended: Option<Stateid>,
 }
@@ -63,29 +63,29 @@ impl OpenOwners {
         &mut self,
         name: &[u8],
         number: u32,
-        print: u64,
+        fingerprint: u64,
         now: u64,
         room: Option<Slot>,
-    ) -> Result<Begun, Status> {
+    ) -> Result<OpenStart, Status> {
         let mut ended = None;
         if !self.owners.contains_key(name) {
             self.add(name, number, room.ok_or(Status::DELAY)?)?;
         }
         let owner = self.owners.get_mut(name).ok_or(Status::SERVERFAULT)?;
-        owner.heard = now;
+        owner.last_seen = now;
         let is_busy = owner.sequence.is_busy();
-        let mut turn = owner.sequence.begin(number, print);
+        let mut verdict = owner.sequence.begin(number, fingerprint);
         // Of one that was never confirmed, whatever comes next is a new beginning (RFC 7530 §16.18.5).
         if !is_busy
-            && matches!(turn, Turn::New | Turn::Refused(Status::BAD_SEQID))
+            && matches!(verdict, SequenceVerdict::New | SequenceVerdict::Refused(Status::BAD_SEQID))
             && let Some(unconfirmed) = owner.unconfirmed.take()
         {
             ended = Some(unconfirmed);
             owner.sequence = Sequence::starting_at(number);
             owner.opens = 0;
-            turn = owner.sequence.begin(number, print);
+            verdict = owner.sequence.begin(number, fingerprint);
         }
-        Ok(Begun { turn, ended })
+        Ok(OpenStart { verdict, ended })
     }
 
     fn add(&mut self, name: &[u8], number: u32, slot: Slot) -> Result<(), Status> {
@@ -97,7 +97,7 @@ impl OpenOwners {
             unconfirmed: None,
             is_confirmed: false,
             opens: 0,
-            heard: 0,
+            last_seen: 0,
             closed: None,
             _slot: slot,
         };
@@ -106,10 +106,12 @@ impl OpenOwners {
     }
 
     /// Begins another request of an owner that has something open, or had.
-    pub(crate) fn begin(&mut self, name: &[u8], number: u32, print: u64, now: u64) -> Turn {
-        let Some(owner) = self.owners.get_mut(name) else { return Turn::Refused(Status::BAD_STATEID) };
-        owner.heard = now;
-        owner.sequence.begin(number, print)
+    pub(crate) fn begin(&mut self, name: &[u8], number: u32, fingerprint: u64, now: u64) -> SequenceVerdict {
+        let Some(owner) = self.owners.get_mut(name) else {
+            return SequenceVerdict::Refused(Status::BAD_STATEID);
+        };
+        owner.last_seen = now;
+        owner.sequence.begin(number, fingerprint)
     }
 
     /// The sequence of an owner.
@@ -162,7 +164,7 @@ impl OpenOwners {
     /// Forgets owners that have not been heard for a lease and have nothing open, or an open that they have not confirmed:
     /// those opens.
     pub(crate) fn sweep(&mut self, now: u64, lease_s: u64) -> Vec<Stateid> {
-        let is_over = |owner: &OpenOwner| now.saturating_sub(owner.heard) > lease_s;
+        let is_over = |owner: &OpenOwner| now.saturating_sub(owner.last_seen) > lease_s;
         let over = self.owners.values().filter(|owner| is_over(owner));
         let unconfirmed = over.filter_map(|owner| owner.unconfirmed).collect();
         self.remove(|owner| is_over(owner) && (owner.is_idle() || owner.unconfirmed.is_some()));
@@ -215,9 +217,9 @@ mod tests {
         owners.sequence(name).unwrap().complete(reply);
     }
 
-    fn open(owners: &mut OpenOwners, name: &[u8], number: u32) -> Begun {
+    fn open(owners: &mut OpenOwners, name: &[u8], number: u32) -> OpenStart {
         let begun = owners.begin_open(name, number, 1, 0, room(&Bounds::new(1, 0))).unwrap();
-        if begun.turn == Turn::New {
+        if begun.verdict == SequenceVerdict::New {
             complete(owners, name);
             owners.add_open(name, STATEID);
         }
@@ -227,16 +229,16 @@ mod tests {
     #[test]
     fn an_owner_that_is_not_confirmed_begins_anew() {
         let mut owners = owners();
-        assert_eq!(open(&mut owners, b"a", 50).turn, Turn::New, "any number is the first");
-        assert!(matches!(open(&mut owners, b"a", 50).turn, Turn::Replay(_)), "the same again");
+        assert_eq!(open(&mut owners, b"a", 50).verdict, SequenceVerdict::New, "any number is the first");
+        assert!(matches!(open(&mut owners, b"a", 50).verdict, SequenceVerdict::Replay(_)), "the same again");
         let again = open(&mut owners, b"a", 3);
-        assert_eq!((again.turn, again.ended), (Turn::New, Some(STATEID)));
+        assert_eq!((again.verdict, again.ended), (SequenceVerdict::New, Some(STATEID)));
         assert!(!owners.is_confirmed(b"a"));
-        assert_eq!(owners.begin(b"a", 4, 2, 0), Turn::New);
+        assert_eq!(owners.begin(b"a", 4, 2, 0), SequenceVerdict::New);
         assert!(owners.confirm(b"a") && !owners.confirm(b"a"), "once");
         complete(&mut owners, b"a");
         let later = open(&mut owners, b"a", 9);
-        assert_eq!((later.turn, later.ended), (Turn::Refused(Status::BAD_SEQID), None));
+        assert_eq!((later.verdict, later.ended), (SequenceVerdict::Refused(Status::BAD_SEQID), None));
     }
 
     #[test]
@@ -290,7 +292,7 @@ mod tests {
         owners.confirm(&7usize.to_be_bytes());
         owners.close(&7usize.to_be_bytes(), &STATEID);
         assert!(owners.is_new(b"more"));
-        assert_eq!(open(&mut owners, b"more", 1).turn, Turn::New);
+        assert_eq!(open(&mut owners, b"more", 1).verdict, SequenceVerdict::New);
         assert!(!owners.is_new(b"more"));
         assert_eq!(owners.begin_open(b"another", 1, 1, 0, None).err(), Some(Status::DELAY), "without room");
     }

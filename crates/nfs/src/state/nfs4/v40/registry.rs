@@ -22,7 +22,7 @@ pub(crate) struct Record {
 
 /// A SETCLIENTID.
 #[derive(Clone, Copy)]
-pub(crate) struct Asked<'a> {
+pub(crate) struct ClientIdRequest<'a> {
     pub(crate) id: &'a [u8],
     pub(crate) verifier: Verifier,
     pub(crate) principal: Principal,
@@ -31,7 +31,7 @@ pub(crate) struct Asked<'a> {
 
 /// What a SETCLIENTID is given besides: numbers that nobody has had, and the time.
 #[derive(Clone, Copy)]
-pub(crate) struct Fresh {
+pub(crate) struct NewClientIds {
     pub(crate) client: ClientId,
     pub(crate) confirm: Verifier,
     pub(crate) now: u64,
@@ -39,7 +39,7 @@ pub(crate) struct Fresh {
 
 /// Why an introduction is refused.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Refused {
+pub(crate) enum SetClientIdError {
     /// Somebody else at this address uses the identifier.
     InUse(IpAddr),
     /// It may be later.
@@ -48,7 +48,7 @@ pub(crate) enum Refused {
 
 /// What a SETCLIENTID_CONFIRM has done.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Confirmed {
+pub(crate) enum ConfirmOutcome {
     /// A client that was known has said where it takes callbacks; perhaps it has another address.
     Updated(Record),
     /// It was done before.
@@ -58,13 +58,13 @@ pub(crate) enum Confirmed {
 }
 
 /// An identifier, as somebody says to have it.
-type Claimed = (Box<[u8]>, Principal);
+type ClaimedId = (Box<[u8]>, Principal);
 
 /// A record that is not confirmed.
 struct Unconfirmed {
     record: Record,
     /// The client that was confirmed for the identifier then.
-    beside: Option<ClientId>,
+    replaces: Option<ClientId>,
     age: u64,
     _slot: Slot,
 }
@@ -75,9 +75,9 @@ pub(crate) struct Registry {
     /// The identifiers of clients that are confirmed.
     by_client: HashMap<ClientId, Box<[u8]>>,
     /// Of each identifier one for each that says to have it, so that nobody takes the place of another one.
-    unconfirmed: HashMap<Claimed, Unconfirmed>,
-    by_confirm: HashMap<Verifier, Claimed>,
-    waiting: Oldest<Claimed>,
+    unconfirmed: HashMap<ClaimedId, Unconfirmed>,
+    by_confirm: HashMap<Verifier, ClaimedId>,
+    waiting: Oldest<ClaimedId>,
     introductions: Arc<Bounds>,
 }
 
@@ -98,57 +98,63 @@ impl Registry {
     /// The comments give the cases of RFC 7530 §16.33.5 in their order.
     pub(crate) fn introduce(
         &mut self,
-        asked: &Asked<'_>,
-        fresh: Fresh,
+        request: &ClientIdRequest<'_>,
+        new_ids: NewClientIds,
         is_in_use: impl FnOnce(ClientId) -> bool,
-    ) -> Result<Record, Refused> {
-        let confirmed = self.confirmed.get(asked.id).copied();
+    ) -> Result<Record, SetClientIdError> {
+        let confirmed = self.confirmed.get(request.id).copied();
         if let Some(confirmed) = confirmed
-            && !asked.is_by(&confirmed)
+            && !request.is_by(&confirmed)
             && is_in_use(confirmed.client)
         {
             // 1
-            return Err(Refused::InUse(confirmed.principal.address));
+            return Err(SetClientIdError::InUse(confirmed.principal.address));
         }
         let client = match confirmed {
             // 2: the same instance of the client tells of another callback.
-            Some(known) if known.verifier == asked.verifier && asked.is_by(&known) => known.client,
+            Some(known) if known.verifier == request.verifier && request.is_by(&known) => known.client,
             // 3 and 5: it has restarted. 4: nobody is known.
-            Some(_) | None => fresh.client,
+            Some(_) | None => new_ids.client,
         };
-        let Asked { verifier, principal, party, .. } = *asked;
-        let record = Record { verifier, client, confirm: fresh.confirm, principal, party, since: fresh.now };
-        self.add((asked.id.into(), principal), record, confirmed.map(|known| known.client))?;
+        let ClientIdRequest { verifier, principal, party, .. } = *request;
+        let record =
+            Record { verifier, client, confirm: new_ids.confirm, principal, party, since: new_ids.now };
+        self.add((request.id.into(), principal), record, confirmed.map(|known| known.client))?;
         Ok(record)
     }
 
     /// Adds a record that is not confirmed. Where there are too many, older ones give way.
-    fn add(&mut self, claimed: Claimed, record: Record, beside: Option<ClientId>) -> Result<(), Refused> {
+    fn add(
+        &mut self,
+        claimed: ClaimedId,
+        record: Record,
+        replaces: Option<ClientId>,
+    ) -> Result<(), SetClientIdError> {
         self.drop_unconfirmed(&claimed);
         let slot = loop {
             match self.introductions.take(&record.party, 1) {
                 Ok(slot) => break slot,
                 Err(full) => {
                     let oldest = self.waiting.first(&record.party, full).cloned();
-                    self.drop_unconfirmed(&oldest.ok_or(Refused::Later)?);
+                    self.drop_unconfirmed(&oldest.ok_or(SetClientIdError::Later)?);
                 }
             }
         };
         let age = self.waiting.add(&record.party, claimed.clone());
         self.by_confirm.insert(record.confirm, claimed.clone());
-        self.unconfirmed.insert(claimed, Unconfirmed { record, beside, age, _slot: slot });
+        self.unconfirmed.insert(claimed, Unconfirmed { record, replaces, age, _slot: slot });
         Ok(())
     }
 
-    fn drop_unconfirmed(&mut self, claimed: &Claimed) {
-        let Some(gone) = self.unconfirmed.remove(claimed) else { return };
-        self.waiting.remove(&gone.record.party, gone.age);
-        self.by_confirm.remove(&gone.record.confirm);
+    fn drop_unconfirmed(&mut self, claimed: &ClaimedId) {
+        let Some(unconfirmed) = self.unconfirmed.remove(claimed) else { return };
+        self.waiting.remove(&unconfirmed.record.party, unconfirmed.age);
+        self.by_confirm.remove(&unconfirmed.record.confirm);
     }
 
     /// The client with this identifier, if this can be of it.
-    pub(crate) fn confirmed(&self, asked: &Asked<'_>) -> Option<ClientId> {
-        let known = self.confirmed.get(asked.id).filter(|known| asked.is_by(known));
+    pub(crate) fn confirmed(&self, request: &ClientIdRequest<'_>) -> Option<ClientId> {
+        let known = self.confirmed.get(request.id).filter(|known| request.is_by(known));
         known.map(|record| record.client)
     }
 
@@ -167,19 +173,19 @@ impl Registry {
         confirm: Verifier,
         caller: &Principal,
         has_room: bool,
-    ) -> Result<Confirmed, Status> {
+    ) -> Result<ConfirmOutcome, Status> {
         let matches = |record: &Record| record.client == client && record.confirm == confirm;
         let claimed = self.by_confirm.get(&confirm).cloned();
         let unconfirmed = claimed.as_ref().and_then(|claimed| self.unconfirmed.get(claimed));
         if let Some((claimed, unconfirmed)) = claimed.as_ref().zip(unconfirmed)
             && matches(&unconfirmed.record)
         {
-            let (record, beside) = (unconfirmed.record, unconfirmed.beside);
+            let (record, replaces) = (unconfirmed.record, unconfirmed.replaces);
             if record.principal != *caller {
                 return Err(Status::CLID_INUSE);
             }
             let before = self.confirmed.get(&claimed.0).map(|known| known.client);
-            if before.is_some() && before != beside {
+            if before.is_some() && before != replaces {
                 // Another one has the identifier since.
                 self.drop_unconfirmed(claimed);
                 return Err(Status::STALE_CLIENTID);
@@ -192,19 +198,19 @@ impl Registry {
             self.confirmed.insert(id.clone(), record);
             // 1: the same client with another callback.
             if before == Some(client) {
-                return Ok(Confirmed::Updated(record));
+                return Ok(ConfirmOutcome::Updated(record));
             }
             // 3: it has restarted; 4: nobody was known.
             if let Some(before) = before {
                 self.by_client.remove(&before);
             }
             self.by_client.insert(client, id.clone());
-            return Ok(Confirmed::New { record, id: id.clone(), before });
+            return Ok(ConfirmOutcome::New { record, id: id.clone(), before });
         }
         let known = self.by_client.get(&client).and_then(|id| self.confirmed.get(id));
         match known.filter(|known| matches(known)) {
             // 2: the reply was lost.
-            Some(record) if record.principal.user() == caller.user() => Ok(Confirmed::Repeated),
+            Some(record) if record.principal.user() == caller.user() => Ok(ConfirmOutcome::Repeated),
             Some(_) => Err(Status::CLID_INUSE),
             // 5
             None => Err(Status::STALE_CLIENTID),
@@ -227,12 +233,12 @@ impl Registry {
 
     fn drop_where(&mut self, is_over: impl Fn(&Record) -> bool) {
         let over = self.unconfirmed.iter().filter(|(_, known)| is_over(&known.record));
-        let over: Vec<Claimed> = over.map(|(claimed, _)| claimed.clone()).collect();
+        let over: Vec<ClaimedId> = over.map(|(claimed, _)| claimed.clone()).collect();
         over.iter().for_each(|claimed| self.drop_unconfirmed(claimed));
     }
 }
 
-impl Asked<'_> {
+impl ClientIdRequest<'_> {
     /// Whether it can be of a client that is known: the same user at the same address, or at another one with the verifier
     /// that nobody else knows.
     fn is_by(&self, known: &Record) -> bool {

@@ -6,17 +6,17 @@ use vfs::bounds::Networks;
 const HOST: Principal =
     Principal { flavor: AuthFlavor::SYS, uid: 0, address: IpAddr::V4(std::net::Ipv4Addr::LOCALHOST) };
 
-fn asked() -> Asked<'static> {
+fn asked() -> ClientIdRequest<'static> {
     by(HOST)
 }
 
-fn by(principal: Principal) -> Asked<'static> {
+fn by(principal: Principal) -> ClientIdRequest<'static> {
     let party = Party::of(Networks::default().of(principal.address));
-    Asked { id: b"x", verifier: [1; 8], principal, party }
+    ClientIdRequest { id: b"x", verifier: [1; 8], principal, party }
 }
 
-fn restarted() -> Asked<'static> {
-    Asked { verifier: [2; 8], ..asked() }
+fn restarted() -> ClientIdRequest<'static> {
+    ClientIdRequest { verifier: [2; 8], ..asked() }
 }
 
 /// A registry that gives the clients 1, 2, 3, and confirms them with the same numbers.
@@ -34,15 +34,15 @@ impl Default for Rig {
 }
 
 impl Rig {
-    fn introduce(&mut self, asked: Asked<'_>) -> Result<(u64, u64), Refused> {
+    fn introduce(&mut self, asked: ClientIdRequest<'_>) -> Result<(u64, u64), SetClientIdError> {
         self.given += 1;
-        let fresh = Fresh { client: self.given, confirm: self.given.to_be_bytes(), now: 0 };
+        let fresh = NewClientIds { client: self.given, confirm: self.given.to_be_bytes(), now: 0 };
         let in_use = self.in_use;
         let record = self.registry.introduce(&asked, fresh, |_| in_use)?;
         Ok((record.client, u64::from_be_bytes(record.confirm)))
     }
 
-    fn confirm(&mut self, (client, confirm): (u64, u64)) -> Result<Confirmed, Status> {
+    fn confirm(&mut self, (client, confirm): (u64, u64)) -> Result<ConfirmOutcome, Status> {
         self.registry.confirm(client, confirm.to_be_bytes(), &HOST, true)
     }
 
@@ -50,7 +50,7 @@ impl Rig {
     fn confirmed() -> Self {
         let mut rig = Self::default();
         let given = rig.introduce(asked()).unwrap();
-        assert!(matches!(rig.confirm(given), Ok(Confirmed::New { before: None, .. })), "case 4");
+        assert!(matches!(rig.confirm(given), Ok(ConfirmOutcome::New { before: None, .. })), "case 4");
         rig
     }
 }
@@ -60,10 +60,10 @@ fn a_client_in_use_is_not_taken_by_another_principal() {
     let mut rig = Rig::confirmed();
     rig.in_use = true;
     let stranger = by(Principal { uid: 5, ..HOST });
-    assert_eq!(rig.introduce(stranger), Err(Refused::InUse(HOST.address)), "case 1");
+    assert_eq!(rig.introduce(stranger), Err(SetClientIdError::InUse(HOST.address)), "case 1");
     let elsewhere = Principal { address: "192.0.2.9".parse().unwrap(), ..HOST };
-    let twin = Asked { verifier: [2; 8], ..by(elsewhere) };
-    assert_eq!(rig.introduce(twin), Err(Refused::InUse(HOST.address)), "nor by another host");
+    let twin = ClientIdRequest { verifier: [2; 8], ..by(elsewhere) };
+    assert_eq!(rig.introduce(twin), Err(SetClientIdError::InUse(HOST.address)), "nor by another host");
     rig.in_use = false;
     assert_eq!(rig.introduce(stranger), Ok((4, 4)), "one without anything is");
 }
@@ -73,14 +73,14 @@ fn the_same_instance_keeps_its_number() {
     let mut rig = Rig::confirmed();
     rig.in_use = true;
     assert_eq!(rig.introduce(asked()), Ok((1, 2)), "case 2");
-    assert_eq!(rig.confirm((1, 1)), Ok(Confirmed::Repeated), "what was confirmed holds until then");
+    assert_eq!(rig.confirm((1, 1)), Ok(ConfirmOutcome::Repeated), "what was confirmed holds until then");
     let updated = rig.confirm((1, 2));
-    assert!(matches!(updated, Ok(Confirmed::Updated(Record { client: 1, .. }))), "{updated:?}");
+    assert!(matches!(updated, Ok(ConfirmOutcome::Updated(Record { client: 1, .. }))), "{updated:?}");
     let elsewhere = Principal { address: "192.0.2.9".parse().unwrap(), ..HOST };
     let moved = by(elsewhere);
     assert_eq!(rig.introduce(moved), Ok((1, 3)), "it proves itself by its verifier");
     let moved = rig.registry.confirm(1, 3u64.to_be_bytes(), &elsewhere, true);
-    assert!(matches!(moved, Ok(Confirmed::Updated(record)) if record.principal == elsewhere));
+    assert!(matches!(moved, Ok(ConfirmOutcome::Updated(record)) if record.principal == elsewhere));
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn a_restarted_client_gets_another_number_and_ends_what_was() {
     assert_eq!(rig.introduce(restarted()), Ok((3, 3)), "case 5");
     assert_eq!(rig.confirm((2, 2)), Err(Status::STALE_CLIENTID), "it was replaced");
     let confirmed = rig.confirm((3, 3));
-    assert!(matches!(confirmed, Ok(Confirmed::New { before: Some(1), .. })), "{confirmed:?}");
+    assert!(matches!(confirmed, Ok(ConfirmOutcome::New { before: Some(1), .. })), "{confirmed:?}");
     assert_eq!(rig.confirm((1, 1)), Err(Status::STALE_CLIENTID));
     assert_eq!(rig.registry.unconfirmed.len() + rig.registry.by_client.len(), 1);
 }
@@ -115,8 +115,8 @@ fn a_confirmation_is_of_its_introduction() {
         let refused = rig.registry.confirm(given.0, given.1.to_be_bytes(), &caller, true);
         assert_eq!(refused, Err(Status::CLID_INUSE), "another caller");
     }
-    assert!(matches!(rig.confirm(given), Ok(Confirmed::New { before: Some(1), .. })), "case 3");
-    assert_eq!(rig.confirm(given), Ok(Confirmed::Repeated), "case 2");
+    assert!(matches!(rig.confirm(given), Ok(ConfirmOutcome::New { before: Some(1), .. })), "case 3");
+    assert_eq!(rig.confirm(given), Ok(ConfirmOutcome::Repeated), "case 2");
 }
 
 fn at(address: &str) -> Principal {
@@ -126,10 +126,10 @@ fn at(address: &str) -> Principal {
 #[test]
 fn a_flood_from_one_address_drives_out_nobody_else() {
     let mut rig = Rig::default();
-    let honest = rig.introduce(Asked { id: b"honest", ..asked() }).unwrap();
+    let honest = rig.introduce(ClientIdRequest { id: b"honest", ..asked() }).unwrap();
     for number in 0..2 * INTRODUCTIONS_MAX {
         let id = number.to_be_bytes();
-        rig.introduce(Asked { id: &id, ..by(at("192.0.2.9")) }).unwrap();
+        rig.introduce(ClientIdRequest { id: &id, ..by(at("192.0.2.9")) }).unwrap();
     }
     let count = rig.registry.unconfirmed.len();
     assert!(count < INTRODUCTIONS_MAX / 2, "{count}");
@@ -141,22 +141,22 @@ fn a_flood_from_one_address_drives_out_nobody_else() {
 fn somebody_else_with_the_same_identifier_drops_no_introduction() {
     let mut rig = Rig::default();
     let honest = rig.introduce(asked()).unwrap();
-    let twin = rig.introduce(Asked { verifier: [2; 8], ..by(at("192.0.2.9")) }).unwrap();
+    let twin = rig.introduce(ClientIdRequest { verifier: [2; 8], ..by(at("192.0.2.9")) }).unwrap();
     rig.introduce(by(Principal { uid: 5, ..HOST })).unwrap();
-    assert!(matches!(rig.confirm(honest), Ok(Confirmed::New { before: None, .. })));
+    assert!(matches!(rig.confirm(honest), Ok(ConfirmOutcome::New { before: None, .. })));
     let late = rig.registry.confirm(twin.0, twin.1.to_be_bytes(), &at("192.0.2.9"), true);
     assert_eq!(late, Err(Status::STALE_CLIENTID), "the identifier has its client");
-    assert_eq!(rig.confirm(honest), Ok(Confirmed::Repeated));
+    assert_eq!(rig.confirm(honest), Ok(ConfirmOutcome::Repeated));
 }
 
 #[test]
 fn a_client_that_is_known_needs_no_room() {
     let mut rig = Rig::confirmed();
-    let mut confirm = |asked: Asked<'_>| {
+    let mut confirm = |asked: ClientIdRequest<'_>| {
         let (client, confirm) = rig.introduce(asked).unwrap();
         rig.registry.confirm(client, confirm.to_be_bytes(), &HOST, false).map(drop)
     };
-    assert_eq!(confirm(Asked { id: b"y", ..asked() }), Err(Status::DELAY));
+    assert_eq!(confirm(ClientIdRequest { id: b"y", ..asked() }), Err(Status::DELAY));
     assert_eq!(confirm(asked()), Ok(()));
     assert_eq!(confirm(restarted()), Ok(()));
 }
@@ -165,12 +165,12 @@ fn a_client_that_is_known_needs_no_room() {
 fn what_nobody_confirms_is_forgotten_after_a_lease() {
     let mut rig = Rig::confirmed();
     rig.introduce(restarted()).unwrap();
-    rig.introduce(Asked { id: b"y", ..asked() }).unwrap();
+    rig.introduce(ClientIdRequest { id: b"y", ..asked() }).unwrap();
     rig.registry.sweep(30, 30);
     assert_eq!((rig.registry.by_client.len(), rig.registry.unconfirmed.len()), (1, 2));
     rig.registry.sweep(31, 30);
     assert_eq!((rig.registry.by_client.len(), rig.registry.unconfirmed.len()), (1, 0));
-    assert_eq!(rig.confirm((1, 1)), Ok(Confirmed::Repeated));
+    assert_eq!(rig.confirm((1, 1)), Ok(ConfirmOutcome::Repeated));
     rig.registry.forget(1);
     assert!(rig.registry.by_client.is_empty() && rig.registry.confirmed.is_empty());
 }

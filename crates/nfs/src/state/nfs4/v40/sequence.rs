@@ -28,7 +28,7 @@ pub(crate) struct Reply {
 
 /// What a sequence makes of a request.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Turn {
+pub(crate) enum SequenceVerdict {
     /// It is new: do it, then [`Sequence::complete`] or [`Sequence::abandon`] it.
     New,
     /// It was done: this was the reply.
@@ -60,31 +60,33 @@ impl Sequence {
     }
 
     /// Begins the request with this number. `print` tells it from other requests: only the same one is a repetition.
-    pub(crate) fn begin(&mut self, number: u32, print: u64) -> Turn {
+    pub(crate) fn begin(&mut self, number: u32, fingerprint: u64) -> SequenceVerdict {
         let is_next = number == self.last.wrapping_add(1);
         if let Some(busy) = self.busy {
-            let is_same = is_next && busy == print;
-            return Turn::Refused(if is_same { Status::DELAY } else { Status::BAD_SEQID });
+            let is_same = is_next && busy == fingerprint;
+            return SequenceVerdict::Refused(if is_same { Status::DELAY } else { Status::BAD_SEQID });
         }
         if is_next {
-            self.busy = Some(print);
-            return Turn::New;
+            self.busy = Some(fingerprint);
+            return SequenceVerdict::New;
         }
         match &self.done {
-            Some((known, _)) if number != self.last || *known != print => Turn::Refused(Status::BAD_SEQID),
-            Some(_) if self.is_unsynced => Turn::Refused(Status::DELAY),
-            Some((_, reply)) => Turn::Replay(reply.clone()),
-            None => Turn::Refused(Status::BAD_SEQID),
+            Some((known, _)) if number != self.last || *known != fingerprint => {
+                SequenceVerdict::Refused(Status::BAD_SEQID)
+            }
+            Some(_) if self.is_unsynced => SequenceVerdict::Refused(Status::DELAY),
+            Some((_, reply)) => SequenceVerdict::Replay(reply.clone()),
+            None => SequenceVerdict::Refused(Status::BAD_SEQID),
         }
     }
 
     /// The request that was begun is done, with this reply. If it used no number, it is as if it had not come.
     pub(crate) fn complete(&mut self, reply: Reply) {
-        if let Some(print) = self.busy.take()
+        if let Some(fingerprint) = self.busy.take()
             && advances(reply.status)
         {
             self.last = self.last.wrapping_add(1);
-            self.done = Some((print, reply));
+            self.done = Some((fingerprint, reply));
             self.is_unsynced = false;
         }
     }
@@ -95,7 +97,7 @@ impl Sequence {
     }
 
     /// A request that belongs to the sequence of another owner, too, which keeps its reply, has used this number.
-    pub(crate) fn pass(&mut self, number: u32) {
+    pub(crate) fn skip_to(&mut self, number: u32) {
         (self.last, self.done, self.busy) = (number, None, None);
     }
 
@@ -110,12 +112,12 @@ impl Sequence {
     }
 
     /// What the last request has changed is not durable yet: whoever asks again has to wait.
-    pub(crate) fn hold(&mut self) {
+    pub(crate) fn mark_unsynced(&mut self) {
         self.is_unsynced = true;
     }
 
     /// What the request with this number has changed is durable, or, with a status, has failed to become that.
-    pub(crate) fn settle(&mut self, number: u32, failure: Option<Status>) {
+    pub(crate) fn mark_synced(&mut self, number: u32, failure: Option<Status>) {
         if number != self.last {
             return;
         }
@@ -137,15 +139,15 @@ mod tests {
     #[test]
     fn a_request_is_done_once_and_its_reply_is_kept() {
         let mut sequence = Sequence::starting_at(7);
-        assert_eq!(sequence.begin(6, 1), Turn::Refused(Status::BAD_SEQID), "nothing to repeat");
-        assert_eq!(sequence.begin(8, 1), Turn::Refused(Status::BAD_SEQID), "one is missing");
-        assert_eq!(sequence.begin(7, 1), Turn::New);
-        assert_eq!(sequence.begin(7, 1), Turn::Refused(Status::DELAY), "it is being done");
-        assert_eq!(sequence.begin(8, 1), Turn::Refused(Status::BAD_SEQID), "one at a time");
+        assert_eq!(sequence.begin(6, 1), SequenceVerdict::Refused(Status::BAD_SEQID), "nothing to repeat");
+        assert_eq!(sequence.begin(8, 1), SequenceVerdict::Refused(Status::BAD_SEQID), "one is missing");
+        assert_eq!(sequence.begin(7, 1), SequenceVerdict::New);
+        assert_eq!(sequence.begin(7, 1), SequenceVerdict::Refused(Status::DELAY), "it is being done");
+        assert_eq!(sequence.begin(8, 1), SequenceVerdict::Refused(Status::BAD_SEQID), "one at a time");
         sequence.complete(reply(Status::NOENT));
-        assert_eq!(sequence.begin(7, 1), Turn::Replay(reply(Status::NOENT)));
-        assert_eq!(sequence.begin(7, 2), Turn::Refused(Status::BAD_SEQID), "another request");
-        assert_eq!(sequence.begin(8, 3), Turn::New);
+        assert_eq!(sequence.begin(7, 1), SequenceVerdict::Replay(reply(Status::NOENT)));
+        assert_eq!(sequence.begin(7, 2), SequenceVerdict::Refused(Status::BAD_SEQID), "another request");
+        assert_eq!(sequence.begin(8, 3), SequenceVerdict::New);
     }
 
     #[test]
@@ -163,13 +165,13 @@ mod tests {
             Status::NOFILEHANDLE,
             Status::MOVED,
         ] {
-            assert_eq!(sequence.begin(0, 2), Turn::New, "numbers wrap");
+            assert_eq!(sequence.begin(0, 2), SequenceVerdict::New, "numbers wrap");
             sequence.complete(reply(status));
-            assert_eq!(sequence.begin(u32::MAX, 1), Turn::Replay(reply(Status::OK)));
+            assert_eq!(sequence.begin(u32::MAX, 1), SequenceVerdict::Replay(reply(Status::OK)));
         }
-        assert_eq!(sequence.begin(0, 2), Turn::New);
+        assert_eq!(sequence.begin(0, 2), SequenceVerdict::New);
         sequence.complete(reply(Status::DELAY));
-        assert_eq!(sequence.begin(0, 2), Turn::Replay(reply(Status::DELAY)), "others do");
+        assert_eq!(sequence.begin(0, 2), SequenceVerdict::Replay(reply(Status::DELAY)), "others do");
     }
 
     #[test]
@@ -177,12 +179,12 @@ mod tests {
         let mut sequence = Sequence::starting_at(1);
         sequence.begin(1, 1);
         sequence.complete(reply(Status::OK));
-        sequence.hold();
-        assert_eq!(sequence.begin(1, 1), Turn::Refused(Status::DELAY));
-        sequence.settle(1, Some(Status::IO));
+        sequence.mark_unsynced();
+        assert_eq!(sequence.begin(1, 1), SequenceVerdict::Refused(Status::DELAY));
+        sequence.mark_synced(1, Some(Status::IO));
         let failed = Reply { status: Status::IO, body: Box::default(), handle: None };
-        assert_eq!(sequence.begin(1, 1), Turn::Replay(failed));
-        sequence.settle(9, None);
+        assert_eq!(sequence.begin(1, 1), SequenceVerdict::Replay(failed));
+        sequence.mark_synced(9, None);
         assert_eq!(sequence.last(), 1);
     }
 }

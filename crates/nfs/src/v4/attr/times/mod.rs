@@ -1,8 +1,8 @@
 //! Times that a client keeps by itself as long as it has a file delegated for writing (RFC 9754 §5).
 
-use super::super::ops::{Done, Ops, Stop};
+use super::super::compound_state::{CompoundState, OpError, OpResult};
 use crate::call::File;
-use crate::state::nfs4::writers::kept_time;
+use crate::state::nfs4::writers::valid_time;
 use nfs_wire::v4::{Bitmap, Fattr, NfsTime, SetattrArgs, Stateid, Status, attr};
 use vfs::Time;
 use xdr::{Decode, Encode, Reader, Writer};
@@ -12,18 +12,18 @@ pub(super) const KEPT_TIMES: Bitmap = Bitmap::of(&[attr::TIME_DELEG_ACCESS, attr
 
 /// SETATTR of these times, by who has the delegation alone. What is earlier than the file's own is of no use, and what is later than
 /// now becomes now.
-pub(super) fn set(ops: &mut Ops<'_, '_>, args: &SetattrArgs<'_>, w: &mut Writer<'_>) -> Done {
-    if !ops.delegates_times() {
-        return Err(Stop::Status(Status::ATTRNOTSUPP));
+pub(super) fn set(cx: &mut CompoundState<'_, '_>, args: &SetattrArgs<'_>, w: &mut Writer<'_>) -> OpResult {
+    if !cx.delegates_times() {
+        return Err(OpError::Status(Status::ATTRNOTSUPP));
     }
     let attrmask = args.obj_attributes.attrmask;
     if !KEPT_TIMES.contains_all(&attrmask) {
-        return Err(Stop::Status(Status::INVAL));
+        return Err(OpError::Status(Status::INVAL));
     }
     let (accessed, modified) = read(&args.obj_attributes)?;
-    let file = ops.file()?;
-    check_keeper(ops, &file, &args.stateid)?;
-    file.adopt_times(accessed, modified, ops.call.now, Some(&mut *ops.call.pending))?;
+    let file = cx.file()?;
+    check_keeper(cx, &file, &args.stateid)?;
+    file.adopt_times(accessed, modified, cx.call.now, Some(&mut *cx.call.pending))?;
     attrmask.encode(w);
     Ok(())
 }
@@ -35,23 +35,23 @@ fn read(attributes: &Fattr<'_>) -> Result<(Option<Time>, Option<Time>), Status> 
             return Ok(None);
         }
         let time = NfsTime::decode(&mut r).map_err(|_| Status::BADXDR)?;
-        kept_time(time).map(Some).ok_or(Status::INVAL)
+        valid_time(time).map(Some).ok_or(Status::INVAL)
     };
     let times = (time(attr::TIME_DELEG_ACCESS)?, time(attr::TIME_DELEG_MODIFY)?);
     if r.remaining() > 0 { Err(Status::BADXDR) } else { Ok(times) }
 }
 
 /// [`Status::BAD_STATEID`] unless the stateid is of a delegation of this file whose client keeps the times.
-fn check_keeper(ops: &Ops<'_, '_>, file: &File, stateid: &Stateid) -> Done {
+fn check_keeper(cx: &CompoundState<'_, '_>, file: &File, stateid: &Stateid) -> OpResult {
     if file.caller.read_only {
-        return Err(Stop::Status(Status::ROFS));
+        return Err(OpError::Status(Status::ROFS));
     }
-    let client = ops.client_of(stateid)?;
-    let held = client.held();
-    let delegation = held.delegation(held.find(&ops.stateid(stateid)?)?)?;
+    let client = cx.client_of(stateid)?;
+    let states = client.held();
+    let delegation = states.delegation(states.find(&cx.stateid(stateid)?)?)?;
     let is_of_file = delegation.file == (file.export_id(), file.key());
     let keeps_times = delegation.writing.as_ref().is_some_and(|writing| writing.writer.keeps_times);
-    if is_of_file && keeps_times { Ok(()) } else { Err(Stop::Status(Status::BAD_STATEID)) }
+    if is_of_file && keeps_times { Ok(()) } else { Err(OpError::Status(Status::BAD_STATEID)) }
 }
 
 #[cfg(test)]
