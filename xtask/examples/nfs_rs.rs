@@ -1,4 +1,4 @@
-//! The crate nfs-rs, an NFS client of others, at work on an export: `cargo xtask interop` runs it over each version.
+//! A load on an export by the crate nfs-rs, an independent NFS client: `cargo xtask interop` runs it over each version.
 //!
 //! An example and not a part of xtask, so that only interop builds the client.
 
@@ -8,9 +8,9 @@ use anyhow::{Context, ensure};
 use bytes::Bytes;
 use nfs_rs::{DirectoryCookie, Mount, OPEN_READ};
 
-/// More than one transfer of the largest size, and no multiple of anything.
+/// Longer than one transfer of the largest size, and not a multiple of any block size.
 const LENGTH: usize = (3 << 20) + 4097;
-/// Several replies of READDIRPLUS are needed for so many names, each made and removed durably.
+/// Names that need several replies of READDIRPLUS; each is created and removed durably.
 const NAMES: usize = 500;
 
 #[tokio::main(flavor = "current_thread")]
@@ -36,7 +36,7 @@ async fn data(mount: &dyn Mount) -> anyhow::Result<()> {
     data[70_001..70_101].fill(255);
     nfs_rs::write_all(mount, file.fh.clone(), 70_001, Bytes::from(vec![255; 100])).await?;
     ensure!(read_all(mount, &file.fh).await? == data, "what was read is not what was overwritten");
-    // What is open over NFSv4; over NFSv3 nothing is.
+    // Files are open only over NFSv4.
     mount.close(file.fh).await?;
     let opened = mount.open_path("data", OPEN_READ).await?;
     ensure!(read_all(mount, &opened.fh).await? == data, "what was opened again is not what was written");
@@ -57,7 +57,7 @@ async fn read_all(mount: &dyn Mount, file: &Bytes) -> anyhow::Result<Vec<u8>> {
     }
 }
 
-/// Directories, renames over an existing file, links, and what is gone afterwards.
+/// Directories, renames over an existing file, links, and the state afterwards.
 async fn names(mount: &dyn Mount) -> anyhow::Result<()> {
     mount.mkdir_path("dir", 0o755).await?;
     let first = mount.create_path("dir/first", Some(0o644)).await?;
@@ -82,7 +82,7 @@ async fn names(mount: &dyn Mount) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Mode and size as set.
+/// Mode and size are as set.
 async fn attributes(mount: &dyn Mount) -> anyhow::Result<()> {
     let file = mount.create_path("file", Some(0o640)).await?;
     mount.close(file.fh).await?;
@@ -97,7 +97,7 @@ async fn attributes(mount: &dyn Mount) -> anyhow::Result<()> {
     Ok(mount.remove_path("file").await?)
 }
 
-/// Every name once, with its attributes and handle.
+/// Every name appears once, with its attributes and handle.
 async fn listing(mount: &dyn Mount) -> anyhow::Result<()> {
     let dir = mount.mkdir_path("many", 0o755).await?;
     let mut expected = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! What cargo knows of the workspace, and what it builds.
+//! The metadata that cargo has of the workspace, and its builds.
 
 use std::path::{Path, PathBuf};
 
@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use crate::process;
 
-/// Variables under which every step compiles, so that clippy checks the code while it is compiled. A separate clippy run would compile
-/// everything a second time, as would one cargo command without these variables.
+/// Variables under which every step compiles, so that clippy checks the code while it is compiled. A separate clippy
+/// run would compile everything a second time, as would one cargo command without these variables.
 pub(crate) const COMPILER: [&str; 2] =
     ["RUSTC_WORKSPACE_WRAPPER=clippy-driver", "CLIPPY_ARGS=-Dwarnings__CLIPPY_HACKERY__"];
 
@@ -52,7 +52,7 @@ pub(crate) fn test_targets() -> anyhow::Result<Vec<String>> {
     Ok(targets.collect())
 }
 
-/// Compiles the test programs of the workspace, where they are not compiled yet.
+/// Compiles the test programs of the workspace, unless they are compiled already.
 pub(crate) fn test_programs() -> anyhow::Result<Vec<TestProgram>> {
     let cargo = program();
     let command = ["test", "--locked", "--workspace", "--all-targets", "--no-run", "--message-format=json"];
@@ -68,7 +68,7 @@ fn test_program(message: &str) -> Option<TestProgram> {
     let message: Value = serde_json::from_str(message).ok()?;
     let (target, executable) = (&message["target"], message["executable"].as_str()?);
     let kind = target["kind"][0].as_str()?;
-    // Examples and benchmarks are compiled as tests, too, and have none.
+    // Examples and benchmarks are also compiled as tests, but contain none.
     if message["profile"]["test"] != true || ["bench", "example"].contains(&kind) {
         return None;
     }

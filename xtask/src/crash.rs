@@ -1,8 +1,8 @@
-//! `cargo xtask crash`: SIGKILL under load, restart, and every acknowledged stable write, COMMIT and metadata
-//! operation must be there.
+//! `cargo xtask crash`: SIGKILL under load and a restart, after which every acknowledged stable write, COMMIT and
+//! metadata operation must exist.
 //!
-//! The page cache outlives a killed process, so this finds what a server keeps in its own memory; what it leaves in the
-//! kernel's is the business of `cargo xtask guest power-cut`.
+//! The page cache survives a killed process. So this test finds data that a server holds in its own memory. `cargo
+//! xtask guest power-cut` finds data that it leaves in the kernel's.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -16,7 +16,6 @@ use crate::random::{Random, seed_from_clock};
 use crate::samba::USER;
 use crate::server::{Choice, Server, free_port};
 
-/// `crash`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -27,13 +26,13 @@ pub(crate) struct Args {
     /// Every other connection is over SMB.
     #[arg(long, conflicts_with = "server_cmd")]
     smb: bool,
-    /// Kills.
+    /// Number of kills.
     #[arg(long, default_value_t = 5)]
     rounds: u32,
-    /// Connections, each working in a directory of its own.
+    /// Connections, each with its own directory.
     #[arg(long, default_value_t = 8)]
     workers: u32,
-    /// Repeat a run's choices; they do not fix the interleaving.
+    /// Repeat the random choices of an earlier run; the interleaving still varies.
     #[arg(long)]
     seed: Option<u64>,
 }
@@ -69,7 +68,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     report.require_every_kind(share.as_ref())
 }
 
-/// Serves the directory over SMB, too.
+/// Also serves the directory over SMB.
 fn share(server: &mut Server, directory: &Path, work: &Path) -> anyhow::Result<Share> {
     let (port, users) = (free_port()?, plimsoll::smb_users(work)?);
     std::os::unix::fs::chown(directory, Some(USER.id), Some(USER.id))?;

@@ -1,4 +1,4 @@
-//! Debian packages that are unpacked below `target` and installed nowhere.
+//! Debian packages that are unpacked below `target` and not installed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,19 +11,19 @@ use crate::process::{self, text};
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 const DOWNLOAD_MAX: Duration = Duration::from_secs(600);
 
-/// Packages, and where they are from.
+/// Packages, and their sources.
 pub(crate) struct Debs {
-    /// Of their directory below `target`.
+    /// The name of their directory below `target`.
     pub(crate) name: &'static str,
-    /// They are of the last one.
+    /// The suites to search; the packages come from the last one.
     pub(crate) suites: &'static [&'static str],
-    /// Whether nothing of this machine is used with them, so that all that they depend on comes along.
+    /// Whether nothing of this machine is used with them, so that all their dependencies are unpacked too.
     pub(crate) are_alone: bool,
     pub(crate) packages: &'static [&'static str],
 }
 
 impl Debs {
-    /// Downloads and unpacks what is not there yet, and says where.
+    /// Downloads and unpacks missing packages. Returns their directory.
     pub(crate) fn unpacked(&self) -> anyhow::Result<PathBuf> {
         let home = process::target_dir().join(self.name);
         let (root, done) = (home.join("root"), home.join("unpacked"));
@@ -42,7 +42,7 @@ impl Debs {
         Ok(root)
     }
 
-    /// By an apt that has lists and a cache of its own.
+    /// Uses an apt with its own lists and cache.
     fn download(&self, home: &Path) -> anyhow::Result<()> {
         for directory in ["lists/partial", "cache/archives/partial"] {
             fs::create_dir_all(home.join(directory))?;
@@ -73,7 +73,7 @@ impl Debs {
     }
 }
 
-/// The mirror that this machine's apt asks for Debian 12.
+/// The mirror that this machine's apt uses for Debian 12.
 fn mirror() -> anyhow::Result<String> {
     let policy = process::output(
         Path::new("/"),

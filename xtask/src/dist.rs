@@ -1,4 +1,4 @@
-//! `cargo xtask dist`: the program as it ships, its debug information in a file beside it.
+//! `cargo xtask dist`: the program that ships, with its debug information in a separate file.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,9 +10,9 @@ use toml::{Table, Value};
 use crate::packages;
 use crate::process::{self, text};
 
-/// The profile of what ships.
+/// The profile of the program that ships.
 const PROFILE: &str = "dist";
-/// Bytes of the program without its debug information.
+/// The maximum size of the program without its debug information.
 const PROGRAM_BYTES_MAX: u64 = 40_000_000;
 const DEBUG_FILE: &str = "plimsoll.debug";
 
@@ -32,15 +32,16 @@ pub(crate) fn program() -> anyhow::Result<PathBuf> {
     split(&target, &target.join(PROFILE).join("bin"))
 }
 
-/// Builds another checkout with this tree's profile `dist` in the target directory `target`, and puts its program into `directory`.
-/// Cargo gives crates of both trees one name, so in this tree's target directory each would replace the other.
+/// Builds another checkout with this tree's profile `dist` in the target directory `target`, and copies its program
+/// into `directory`. Cargo gives crates of both trees the same names, so in this tree's target directory each would
+/// replace the other.
 pub(crate) fn program_of(checkout: &Path, target: &Path, directory: &Path) -> anyhow::Result<PathBuf> {
     let manifest = fs::read_to_string(process::workspace().join("Cargo.toml"))?;
     build(checkout, target, &profile_settings(&manifest)?)?;
     split(target, directory)
 }
 
-/// Fails with cargo, which writes to the terminal what is wrong.
+/// Runs cargo, which prints its own errors to the terminal.
 fn build(checkout: &Path, target: &Path, settings: &[String]) -> anyhow::Result<()> {
     let mut cargo = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()));
     cargo.args(["build", "--locked", "--profile", PROFILE, "--package", "plimsoll", "--bin", "plimsoll"]);
@@ -53,7 +54,7 @@ fn build(checkout: &Path, target: &Path, settings: &[String]) -> anyhow::Result<
     Ok(())
 }
 
-/// Splits cargo's program. That file itself stays as it is: cargo compares it with its hard link in `deps`.
+/// Splits cargo's program. The file itself is not changed: cargo compares it with its hard link in `deps`.
 fn split(target: &Path, directory: &Path) -> anyhow::Result<PathBuf> {
     packages::require(packages::FOR_DIST)?;
     let built = target.join(PROFILE).join("plimsoll").canonicalize()?;
@@ -61,7 +62,7 @@ fn split(target: &Path, directory: &Path) -> anyhow::Result<PathBuf> {
     let objcopy = |arguments: &[&str]| process::output(directory, "objcopy", arguments);
     objcopy(&["--only-keep-debug", text(&built)?, DEBUG_FILE])?;
     let link = format!("--add-gnu-debuglink={DEBUG_FILE}");
-    // A rename, so that a server that runs from the program does not stop it from being replaced.
+    // A rename, because a running program cannot be overwritten.
     objcopy(&["--strip-debug", &link, text(&built)?, "plimsoll.new"])?;
     let program = directory.join("plimsoll");
     require_small(fs::metadata(directory.join("plimsoll.new"))?.len())?;
@@ -83,7 +84,8 @@ fn megabytes(bytes: u64) -> f64 {
     bytes as f64 / 1e6
 }
 
-/// The profile of a manifest as `--config` settings, with what it inherits: an earlier commit may have no such profile.
+/// The profile of a manifest as `--config` settings, with the profiles that it inherits: an earlier commit may lack
+/// this profile.
 fn profile_settings(manifest: &str) -> anyhow::Result<Vec<String>> {
     let manifest: Table = manifest.parse()?;
     let profiles =

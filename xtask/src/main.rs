@@ -1,4 +1,4 @@
-//! The project's own automation; run as `cargo xtask COMMAND`.
+//! The project's automation; run as `cargo xtask COMMAND`.
 //!
 //! Layers, top down: `ci`, `docs`, `guest`, `pages`, `perf`, `tidy`, `torture`, `ledger`, `sandbox`, `interop`.
 
@@ -35,42 +35,42 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-/// The project's own automation.
+/// The project's automation.
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 enum Task {
-    /// Format, rules, lints, unit and protocol tests. Without root it lists the tests that it skips.
+    /// Check format, rules and lints, and run unit and protocol tests. Without root, list the skipped tests.
     Test(ci::Args),
-    /// Real clients, crashes, documents, and a short form of every long suite; as root, on Debian 12.
+    /// Test with real clients, crashes and documents, and run a short form of every long suite; as root, on Debian 12.
     Ci(ci::Args),
-    /// The long suites, in lanes: a lane that has passed runs again when its inputs change. As root, on Debian 12.
+    /// Run the long suites, in lanes: a lane that has passed runs again when its inputs change. As root, on Debian 12.
     Full(ci::FullArgs),
-    /// The test programs of the workspace, one after another.
+    /// Run the test programs of the workspace, one after another.
     Programs(programs::Args),
-    /// The rules of the house that no compiler checks.
+    /// Check the project's rules that no compiler checks.
     Tidy,
-    /// Print each source file with its first sentence.
+    /// Print each source file with the first sentence of its documentation.
     Map,
-    /// Clients of others, libnfs and nfs-rs, against a server of this tree.
+    /// Test independent clients, libnfs and nfs-rs, against a server of this tree.
     Interop(interop::Args),
-    /// Samba's tests of SMB against a server of this tree.
+    /// Run Samba's SMB tests against a server of this tree.
     Smbtorture(torture::Args),
-    /// Build the program that ships, with its debug information in a file beside it.
+    /// Build the program that ships, with its debug information in a separate file.
     Dist,
-    /// The server against NFS-Ganesha and other builds in one interleaved run.
+    /// Compare the server with NFS-Ganesha and other builds in one interleaved run.
     Perf(Box<perf::Args>),
-    /// Run a program that gets no auxiliary vector from the kernel, as `perf` needs for valgrind.
+    /// Run a program without an auxiliary vector from the kernel, as `perf` needs for valgrind.
     #[command(hide = true)]
     WithoutAuxv(perf::callgrind::Program),
-    /// Kill a server with SIGKILL under load, again and again, and check what it acknowledged.
+    /// Kill a server under load repeatedly, and check all acknowledged operations.
     Crash(crash::Args),
-    /// Every statement of the published pages, by the commands that show it.
+    /// Check every statement of the published pages, by the commands that show it.
     Pages(pages::Args),
-    /// The README and the guide: their commands, run as a reader runs them.
+    /// Run the commands of the README and the guide as a reader runs them.
     Docs(docs::Args),
-    /// Limits, published curves and a load curve, measured by the benchmark.
+    /// Measure limits, published curves and a load curve with the benchmark.
     Prove(prove::Args),
-    /// Tests that need a machine of their own: a Linux guest under QEMU.
+    /// Run tests that need their own machine: a Linux guest under QEMU.
     #[command(subcommand)]
     Guest(guest::Task),
 }

@@ -1,4 +1,4 @@
-//! A running `plimsoll serve`, and the commands that manage it.
+//! A running `plimsoll serve`, and its management commands.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -11,29 +11,29 @@ use crate::process::{self, Process};
 use crate::samba::USER;
 use crate::server::free_port;
 
-/// How long the service may take to be ready, and to end.
+/// The longest duration of the start and of the stop.
 const START_MAX: Duration = Duration::from_secs(120);
 
-/// A service with pools and volumes, at ports of the system's choice.
+/// A service with pools and volumes, at ports chosen by the system.
 pub(crate) struct Managed {
     process: Process,
     argv: Vec<String>,
     log: PathBuf,
     binary: PathBuf,
     data: PathBuf,
-    /// Where NFS and MOUNT are.
+    /// The port of NFS and MOUNT.
     pub(crate) port: u16,
-    /// Where SMB is, if it is served.
+    /// The port of SMB, if it is served.
     pub(crate) smb_port: u16,
 }
 
 impl Managed {
-    /// Starts it with its data and its log in `work`, after `prefix`, such as `taskset`.
+    /// Starts the service with its data and its log in `work`. `prefix` precedes the command, such as `taskset`.
     pub(crate) fn start(binary: &Path, work: &Path, prefix: &[&str]) -> anyhow::Result<Self> {
         Self::start_with(binary, work, prefix, &[])
     }
 
-    /// Starts it with SMB, too.
+    /// Starts the service with SMB.
     pub(crate) fn start_with_smb(binary: &Path, work: &Path, prefix: &[&str]) -> anyhow::Result<Self> {
         let smb_port = free_port()?;
         let listen = format!("127.0.0.1:{smb_port}");
@@ -41,7 +41,7 @@ impl Managed {
         Ok(Self { smb_port, ..managed })
     }
 
-    /// Starts it with more options.
+    /// Starts the service with further options.
     pub(crate) fn start_with(
         binary: &Path,
         work: &Path,
@@ -72,7 +72,7 @@ impl Managed {
         Ok(())
     }
 
-    /// SIGKILL, and the same service again after a while.
+    /// SIGKILL, and a restart of the same service after the outage.
     pub(crate) fn crash(&mut self, outage: Duration) -> anyhow::Result<()> {
         self.process.end();
         std::thread::sleep(outage);
@@ -80,12 +80,12 @@ impl Managed {
         self.wait_until_ready()
     }
 
-    /// Runs a command, its words divided by spaces; what it printed.
+    /// Runs a command, its words separated by spaces. Returns its output.
     pub(crate) fn manage(&self, command: &str) -> anyhow::Result<String> {
         self.manage_with(&command.split(' ').collect::<Vec<_>>())
     }
 
-    /// Runs a command; what it printed.
+    /// Runs a command. Returns its output.
     pub(crate) fn manage_with(&self, words: &[&str]) -> anyhow::Result<String> {
         let done = Command::new(&self.binary).args(words).env("PLIMSOLL_DATA", &self.data).output()?;
         if !done.status.success() {
@@ -94,7 +94,7 @@ impl Managed {
         Ok(String::from_utf8(done.stdout)?)
     }
 
-    /// What is known of the client that is connected; there must be one.
+    /// The entry of the connected client; there must be exactly one.
     pub(crate) fn client(&self) -> anyhow::Result<serde_json::Value> {
         let clients: serde_json::Value = serde_json::from_str(&self.manage("client list --json")?)?;
         let items = clients["items"].as_array().context("no list of clients")?;
@@ -102,12 +102,12 @@ impl Managed {
         Ok(client.clone())
     }
 
-    /// Its connections.
+    /// The number of its connections.
     pub(crate) fn connections(&self) -> anyhow::Result<u64> {
         self.client()?["connections"].as_u64().context("a client without a number of connections")
     }
 
-    /// What a client wrote at the root of a volume, under a name that is in no other volume.
+    /// The path of a file that a client wrote at the root of a volume, under a name that no other volume has.
     pub(crate) fn written(&self, name: &str) -> anyhow::Result<PathBuf> {
         let volumes = std::fs::read_dir(self.data.join("volumes"))?;
         let paths = volumes.map(|volume| Ok(volume?.path().join(name)));
@@ -115,7 +115,7 @@ impl Managed {
         paths.into_iter().find(|path| path.exists()).with_context(|| format!("no client wrote {name}"))
     }
 
-    /// SIGTERM; it must end with success.
+    /// SIGTERM; the service must end with success.
     pub(crate) fn stop(self) -> anyhow::Result<()> {
         let status = self.process.terminate(START_MAX)?;
         ensure!(status.success(), "plimsoll ended with {status} on SIGTERM");
@@ -123,7 +123,7 @@ impl Managed {
     }
 }
 
-/// The file with the password of [`USER`], which nobody else may read.
+/// The file with the password of [`USER`], with mode 600.
 pub(crate) fn smb_password(work: &Path) -> anyhow::Result<String> {
     let path = work.join("password");
     std::fs::write(&path, USER.password)?;

@@ -23,7 +23,7 @@ fn first_sentence(text: &str) -> Option<String> {
     (end > 0).then(|| paragraph[..end].to_owned())
 }
 
-/// A file of tests is documented by its name.
+/// The name of a file of tests is its documentation.
 fn name_of(path: &str) -> String {
     Path::new(path).file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().replace('_', " "))
 }

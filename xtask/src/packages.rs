@@ -1,4 +1,4 @@
-//! What the tests need from Debian, installed where it is missing.
+//! Debian packages that the tests need, installed if missing.
 
 use std::path::Path;
 use std::time::Duration;
@@ -7,10 +7,10 @@ use anyhow::{Context, bail, ensure};
 
 use crate::process;
 
-/// A program, and the package of Debian 12 that brings it.
+/// A program, and its package in Debian 12.
 type Tool = (&'static str, &'static str);
 
-/// Of the tests and of `interop`.
+/// Tools of the tests and of `interop`.
 pub(crate) const FOR_TESTS: &[Tool] = &[
     ("nfs-ls", "libnfs-utils"),
     ("smbclient", "smbclient"),
@@ -36,7 +36,7 @@ pub(crate) const FOR_TESTS: &[Tool] = &[
     ("python3", "python3"),
     (ENSUREPIP, "python3-venv"),
 ];
-/// Of `guest`.
+/// Tools of `guest`.
 pub(crate) const FOR_GUEST: &[Tool] = &[
     ("qemu-system-x86_64", "qemu-system-x86"),
     ("mmdebstrap", "mmdebstrap"),
@@ -46,7 +46,7 @@ pub(crate) const FOR_GUEST: &[Tool] = &[
     ("xz", "xz-utils"),
     ("openssl", "openssl"),
 ];
-/// Of `perf`: the peer.
+/// The peer of `perf`.
 pub(crate) const FOR_PERF: &[Tool] = &[
     ("ganesha.nfsd", "nfs-ganesha"),
     (GANESHA_VFS, "nfs-ganesha-vfs"),
@@ -58,13 +58,13 @@ pub(crate) const FOR_PERF: &[Tool] = &[
 pub(crate) const FOR_DIST: &[Tool] = &[("objcopy", "binutils")];
 /// Tools that count instructions in `perf`.
 pub(crate) const FOR_INSTRUCTIONS: &[Tool] = &[("valgrind", "valgrind"), ("vgdb", "valgrind")];
-/// There is no program by which to know the package; what a Python environment is made with.
+/// No program identifies the package; it creates Python environments.
 const ENSUREPIP: &str = "/usr/lib/python3.11/ensurepip";
-/// There is no program by which to know the package.
+/// No program identifies the package.
 const GANESHA_VFS: &str = "/etc/ganesha/vfs.conf";
 const INSTALL_MAX: Duration = Duration::from_secs(900);
 
-/// Installs what of `tools` is missing; needs root only then.
+/// Installs the missing `tools`, which needs root.
 pub(crate) fn require(tools: &[Tool]) -> anyhow::Result<()> {
     let missing = missing(tools);
     if missing.is_empty() {
@@ -89,7 +89,7 @@ pub(crate) fn require(tools: &[Tool]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The packages of tools that are not installed.
+/// The missing packages.
 pub(crate) fn missing(tools: &[Tool]) -> Vec<&'static str> {
     let mut missing: Vec<&str> =
         tools.iter().filter(|(tool, _)| !is_there(tool)).map(|&(_, package)| package).collect();
@@ -98,7 +98,7 @@ pub(crate) fn missing(tools: &[Tool]) -> Vec<&'static str> {
     missing
 }
 
-/// A program in the path or in the directories of the system's own, or a file.
+/// Whether a program is in the path or a system directory, or a file exists.
 fn is_there(tool: &str) -> bool {
     if tool.starts_with('/') {
         return Path::new(tool).exists();
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_there_needs_no_installation() {
+    fn installed_tools_need_no_installation() {
         require(&[("sh", "none-of-this-name"), ("/proc/self/status", "none-of-this-name")]).unwrap();
         assert!(!is_there("none-of-this-name") && !is_there("/none/of/this/name"));
     }

@@ -1,4 +1,5 @@
-//! The parts of a step: each test program, each job of a shared guest. A step prints a line for each, and the scheduler reads it.
+//! The parts of a step: each test program, each job of a shared guest. A step prints a line for each, which the
+//! scheduler parses.
 
 use std::fmt;
 
@@ -19,12 +20,12 @@ pub(crate) enum Verdict {
     Ok,
     /// The scheduler runs the part once more.
     Failed(String),
-    /// The first failure counts: the part tests what must never fail by chance.
+    /// The first failure counts: the part tests behavior that must never fail by chance.
     FailedForGood(String),
 }
 
 impl Part {
-    /// Reads the line that [`fmt::Display`] writes.
+    /// Parses the line that [`fmt::Display`] writes.
     pub(crate) fn parse(line: &str) -> Option<Self> {
         let (name, rest) = line.strip_prefix(MARK)?.split_once(": ")?;
         let (verdict, rest) = rest.split_once(" (")?;

@@ -1,4 +1,4 @@
-//! A running `plimsoll export`, reached where the mount lines it prints say.
+//! A running `plimsoll export`, reached through the mount lines that it prints.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -13,26 +13,26 @@ use anyhow::{Context, bail, ensure};
 use crate::process::{self, Process};
 use crate::samba;
 
-/// How long it may take from its start to its mount lines.
+/// The longest time from its start to its mount lines.
 const START_MAX: Duration = Duration::from_secs(60);
-/// How long its orderly end may take.
+/// The longest duration of an orderly stop.
 const END_MAX: Duration = Duration::from_secs(60);
 
-/// How to start it.
+/// The options of a start.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     pub(crate) binary: PathBuf,
-    /// Each an export.
+    /// The exported directories.
     pub(crate) directories: Vec<PathBuf>,
-    /// Acknowledge before it is on disk.
+    /// Acknowledge writes before they are on disk.
     pub(crate) relaxed: bool,
-    /// What comes before its command, such as `taskset`.
+    /// The prefix of its command, such as `taskset`.
     pub(crate) prefix: Vec<String>,
-    /// Its state and its log go here.
+    /// The directory of its state and its log.
     pub(crate) work: PathBuf,
 }
 
-/// A server at a port of the system's choice.
+/// A server at a port chosen by the system.
 pub(crate) struct Plimsoll {
     process: Process,
     log: PathBuf,
@@ -79,7 +79,7 @@ impl Plimsoll {
     }
 }
 
-/// Serves directories over SMB at a port of this machine, to [`USER`](samba::USER), each as a share that is named like it.
+/// Serves directories over SMB at a port of this machine, to [`USER`](samba::USER), each as a share with its name.
 pub(crate) fn serve_smb(
     binary: &Path,
     directories: &[&Path],
@@ -90,7 +90,7 @@ pub(crate) fn serve_smb(
     serve_smb_with(binary, directories, port, &[], work)
 }
 
-/// Serves directories over SMB with more options of `export`, and with words before the command, such as `valgrind`.
+/// Serves directories over SMB with more options of `export`, and with a prefix of the command, such as `valgrind`.
 pub(crate) fn serve_smb_under(
     prefix: &[String],
     binary: &Path,
@@ -117,7 +117,7 @@ pub(crate) fn serve_smb_under(
     Ok(server)
 }
 
-/// The same, with more options of `export`.
+/// Serves directories over SMB with more options of `export`.
 pub(crate) fn serve_smb_with(
     binary: &Path,
     directories: &[&Path],
@@ -128,18 +128,19 @@ pub(crate) fn serve_smb_with(
     serve_smb_under(&[], binary, directories, port, options, work)
 }
 
-/// What a server of [`serve_smb_with`] says goes here.
+/// The log of a server of [`serve_smb_with`].
 pub(crate) fn smb_log(work: &Path, options: &[&str]) -> PathBuf {
     work.join(format!("plimsoll-smb{}.log", options.concat()))
 }
 
-/// What `export` is told so that it serves its directories over SMB beside NFS, to those in a file of [`smb_users`].
+/// The options of `export` that serve its directories over SMB beside NFS, to the users in a file of [`smb_users`].
 pub(crate) fn smb_beside_nfs(listen: &str, users: &str) -> [String; 6] {
     let protocols = "smb,nfsv3,nfsv4.1,nfsv4.2";
     ["--protocols", protocols, "--smb-listen", listen, "--smb-users", users].map(String::from)
 }
 
-/// A file in `work` that lets [`USER`](samba::USER) and [`OTHER`](samba::OTHER) log in, and has [`GROUP`](samba::GROUP).
+/// A file in `work` with the users [`USER`](samba::USER) and [`OTHER`](samba::OTHER), and the group
+/// [`GROUP`](samba::GROUP).
 pub(crate) fn smb_users(work: &Path) -> anyhow::Result<PathBuf> {
     let users = work.join("users.toml");
     let listed = [samba::USER, samba::OTHER].map(|samba::User { name, id, password }| {
@@ -174,19 +175,19 @@ impl Options {
     }
 }
 
-/// Its lines as they come, to the end: it would fail when it prints where nobody reads.
+/// The lines of its output as they arrive, to the end: printing to a closed pipe would fail.
 fn lines_of(stdout: ChildStdout) -> Receiver<String> {
     let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || {
         for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-            // Nobody listens any more once it serves.
+            // The receiver is dropped once the server runs.
             drop(sender.send(line));
         }
     });
     receiver
 }
 
-/// Port and path in a printed `mount` command.
+/// The port and the path of a printed `mount` command.
 fn mount_line(line: &str) -> Option<(u16, String)> {
     let mut words = line.split_whitespace();
     words.find(|word| word.ends_with("mount"))?;

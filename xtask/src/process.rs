@@ -1,4 +1,4 @@
-//! Child processes that always end: by themselves, at their deadline, or with us.
+//! Child processes that always end: by themselves, at their deadline, or with this process.
 
 use std::fs::{self, File};
 use std::os::unix::process::ExitStatusExt;
@@ -21,7 +21,7 @@ impl Process {
         Self::told(argv, Stdio::null(), stdout, stderr)
     }
 
-    /// The same of one that is told something.
+    /// Starts `argv` like [`Self::start`], with a standard input.
     pub(crate) fn told(argv: &[String], stdin: Stdio, stdout: Stdio, stderr: Stdio) -> anyhow::Result<Self> {
         let name = argv.first().context("an empty command")?.clone();
         let child = Command::new("setpriv")
@@ -35,7 +35,7 @@ impl Process {
         Ok(Self { child, name })
     }
 
-    /// Its process id; of the command itself, since `setpriv` becomes it.
+    /// The process id of the command, because `setpriv` becomes it.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
@@ -82,7 +82,7 @@ impl Process {
 
     /// SIGKILL; a child that has ended already is left alone.
     pub(crate) fn end(&mut self) {
-        // Both fail only for a child that has ended already, which is what is wanted.
+        // Both fail only for a child that has ended already.
         drop(self.child.kill());
         drop(self.child.wait());
     }
@@ -94,7 +94,7 @@ impl Drop for Process {
     }
 }
 
-/// Runs a command to its end, its output appended to `log`; an error names the command and shows the log's end.
+/// Runs a command to its end and appends its output to `log`. An error names the command and quotes the end of the log.
 pub(crate) fn run(argv: &[&str], log: &Path, within: Duration) -> anyhow::Result<()> {
     let argv: Vec<String> = argv.iter().map(ToString::to_string).collect();
     let file = append_to(log)?;
@@ -107,7 +107,7 @@ pub(crate) fn run(argv: &[&str], log: &Path, within: Duration) -> anyhow::Result
     Ok(())
 }
 
-/// What a program that ends well prints, in `directory`.
+/// The output of a program that succeeds, in `directory`.
 pub(crate) fn output(directory: &Path, program: &str, arguments: &[&str]) -> anyhow::Result<Vec<u8>> {
     let output = Command::new(program).args(arguments).current_dir(directory).output();
     let output = output.with_context(|| format!("cannot run {program}"))?;
@@ -125,13 +125,13 @@ pub(crate) fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new(".")).to_owned()
 }
 
-/// Where cargo keeps what it builds, and we what we make.
+/// The target directory of cargo and of this program's own files.
 pub(crate) fn target_dir() -> PathBuf {
     let workspace = workspace();
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace.join("target"), |dir| workspace.join(dir))
 }
 
-/// The program that is asked for, else the one that `cargo build --release` makes.
+/// The requested program, or the one that `cargo build --release` builds.
 pub(crate) fn binary(chosen: Option<&Path>) -> PathBuf {
     chosen.map_or_else(|| target_dir().join("release/plimsoll"), Path::to_owned)
 }
@@ -141,7 +141,7 @@ pub(crate) fn text(path: &Path) -> anyhow::Result<&str> {
     path.to_str().with_context(|| format!("{} is not UTF-8", path.display()))
 }
 
-/// Makes a directory, or removes all that is in it.
+/// Creates a directory, or removes its contents.
 pub(crate) fn empty_dir(directory: &Path) -> anyhow::Result<()> {
     if directory.exists() {
         fs::remove_dir_all(directory).with_context(|| format!("cannot empty {}", directory.display()))?;

@@ -1,7 +1,7 @@
-//! `cargo xtask programs`: the test programs of the workspace, one after another, each with a log and a verdict of its own.
+//! `cargo xtask programs`: the test programs of the workspace, one after another, each with its own log and verdict.
 //!
-//! `cargo test` stops knowing which program failed once the output is gone. Here each program is a part of its step, so the scheduler
-//! can run the failed ones again.
+//! `cargo test` loses the name of the failed program with the output. Here each program is a part of its step, so the
+//! scheduler can repeat the failed ones.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -38,9 +38,9 @@ const NEVER_AGAIN: [&str; 7] = [
 ];
 /// Words in the names of programs and tests whose first failure counts.
 const NEVER_AGAIN_WORDS: [&str; 6] = ["conformance", "crash", "hostile", "ledger", "model", "power_cut"];
-/// All tests of a program.
+/// The name for all tests of a program.
 const ALL: &str = "all tests";
-/// Tests that need root, by program: they mount file systems, give files away, or take ports that only root may have.
+/// Tests that need root, by program: they mount file systems, change owners, or use privileged ports.
 const NEED_ROOT: [(&str, &[&str]); 13] = [
     ("bench::ganesha", &["drives_ganesha"]),
     ("bench::shared_directory", &[ALL]),
@@ -94,22 +94,22 @@ const NEED_ROOT: [(&str, &[&str]); 13] = [
         ],
     ),
 ];
-/// Tests append a line here for what they leave out (`crates/vfs/tests/support/skip.rs`).
+/// The file to which tests append a line for each part that they skip (`crates/vfs/tests/support/skip.rs`).
 const SKIPPED_TO: &str = "PLIMSOLL_TESTS_SKIPPED";
-/// Tests leave nothing out where this is set.
+/// Tests skip nothing if this is set.
 const REQUIRE_ALL: &str = "PLIMSOLL_TESTS_REQUIRE_ALL";
-/// Timed tests measure for a shorter time where this is set.
+/// Timed tests measure for a shorter time if this is set.
 const BRIEF: &str = "PLIMSOLL_TESTS_BRIEF";
 /// A program that takes longer hangs.
 const PROGRAM_MAX: Duration = Duration::from_secs(20 * 60);
 
-/// `programs`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Only the programs of this group.
+    /// Run only the programs of this group.
     #[arg(long, value_enum)]
     group: Option<Group>,
-    /// Only these programs, such as `nfs::server` for crates/nfs/tests/server, or `nfs` for the unit tests of the crate.
+    /// Run only these programs, such as `nfs::server` for crates/nfs/tests/server, or `nfs` for the unit tests of the
+    /// crate.
     #[arg(long, value_delimiter = ',', value_name = "PROGRAMS", overrides_with = "only")]
     only: Vec<String>,
     /// Let timed tests measure for a shorter time.
@@ -182,7 +182,7 @@ fn settings(args: &Args, skipped: &Path) -> anyhow::Result<Vec<String>> {
     let libraries = cargo::compiler_libraries()?;
     let mut settings =
         vec![format!("LD_LIBRARY_PATH={libraries}"), format!("{SKIPPED_TO}={}", process::text(skipped)?)];
-    // As root everything that the tests need is installed.
+    // Root can install all tools that the tests need.
     if rustix::process::geteuid().is_root() {
         settings.push(format!("{REQUIRE_ALL}=1"));
     }
@@ -192,7 +192,7 @@ fn settings(args: &Args, skipped: &Path) -> anyhow::Result<Vec<String>> {
     Ok(settings)
 }
 
-/// The command of a program without the tests that this user cannot run, which are listed; `None` if there is no other test.
+/// The command of a program without the tests that this user cannot run, which are listed; `None` if no test remains.
 fn command(program: &TestProgram, settings: &[String]) -> anyhow::Result<Option<Vec<String>>> {
     let name = program.name();
     let directory = process::text(&program.directory)?;
@@ -240,7 +240,7 @@ fn needs_root(program: &str) -> &'static [&'static str] {
     NEED_ROOT.iter().find(|(name, _)| *name == program).map_or(&[], |(_, tests)| tests)
 }
 
-/// Fails where a test that needs root has another name by now.
+/// Fails if a test that needs root was renamed.
 fn check_names(program: &TestProgram) -> anyhow::Result<()> {
     let needs_root = needs_root(&program.name());
     if needs_root.is_empty() {
@@ -281,7 +281,7 @@ fn first_failure(printed: &str) -> Option<String> {
     Some(format!("{test}: {place} {}", lines.next().unwrap_or_default()))
 }
 
-/// Prints a line for each reason for which tests were left out.
+/// Prints a line for each reason for which tests were skipped.
 fn report_skipped(lines: &str) {
     let mut tests: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (test, why) in lines.lines().filter_map(|line| line.split_once('\t')) {

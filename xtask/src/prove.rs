@@ -1,7 +1,7 @@
-//! `cargo xtask prove`: limits and shapes, measured by the benchmark as a user would.
+//! `cargo xtask prove`: limits and curves, measured by the benchmark as a user would.
 //!
-//! Limiter and benchmark were written apart; here each must find the other right: every cell of a quick `gcnv-scale-out` at a
-//! volume's limit, and volumes that follow published curves give back these curves' five mixes.
+//! Limiter and benchmark are independent; here each must confirm the other. Every cell of a quick `gcnv-scale-out` must
+//! be at a volume's limit, and volumes that follow published curves must reproduce these curves' five mixes.
 
 use std::path::{Path, PathBuf};
 
@@ -12,17 +12,18 @@ use crate::managed::{Managed, smb_password};
 use crate::process;
 use crate::samba::USER;
 
-/// How far a cell may be from the volume's limit, in percent.
+/// The largest difference of a cell from the volume's limit, in percent.
 const LIMIT_MAX: f64 = 2.0;
-/// How far a mix may be from the published point, in percent.
+/// The largest difference of a mix from the published point, in percent.
 const SHAPE_MAX: f64 = 3.0;
-/// How often cells are measured again of which one was off.
+/// Repetitions of cells after one was off.
 const AGAIN_MAX: u32 = 3;
-/// What the volume of the load curve gives: some fifteen job sets, whose files are made in seconds.
+/// The limit of the load curve's volume: about fifteen job sets, whose files are created in seconds.
 const CURVE_OPS: u32 = 5000;
-/// What `anf/ultra` gives 256 GiB, in MiB/s: little enough for two processors at 4 KiB, also while others use some of them.
+/// The limit of `anf/ultra` for 256 GiB, in MiB/s: low enough for two processors at 4 KiB, even while other processes
+/// use some of them.
 const LIMIT_MIB_PER_S: f64 = 32.0;
-/// Series of the scenario, the published curve of each, and the scale at which a small machine carries it.
+/// Series of the scenario, with the published curve of each and a scale that a small machine can sustain.
 const SHAPES: [(&str, &str, f64); 4] = [
     ("64 KiB sequential", "gcnv-extreme-nfs3-64k-seq", 0.03),
     ("256 KiB sequential", "gcnv-extreme-nfs3-256k-seq", 0.03),
@@ -37,7 +38,7 @@ const PUBLISHED: [[f64; 5]; 4] = [
     [265_000.0, 176_100.0, 133_800.0, 120_700.0, 104_000.0],
 ];
 
-/// Mixes of the sequential tables of `gcnv-smb`, and one in random places; two calls in flight of each job.
+/// Mixes of the sequential tables of `gcnv-smb`, and one in random places; two calls in flight per job.
 const SMB_SCENARIO: &str = r#"
 name = "over-smb"
 title = "Tables of page 000 over SMB"
@@ -75,13 +76,12 @@ depths = [2]
 protocols = ["smb"]
 "#;
 
-/// `prove`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The server and the benchmark; by default this tree's, built by `cargo build --release`.
     #[arg(long)]
     binary: Option<PathBuf>,
-    /// The short form: one table at the limit over NFS and the tables over SMB, one published curve, no load curve.
+    /// Run the short form: one table at the limit over NFS and the tables over SMB, one published curve, no load curve.
     #[arg(long)]
     brief: bool,
 }
@@ -105,7 +105,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// All thirty cells at one limit, or the five of one table.
+/// Measures all thirty cells at one limit, or the five of one table.
 fn at_the_limit(service: &Managed, work: &Path, is_brief: bool) -> anyhow::Result<Vec<String>> {
     let (series, count) = if is_brief { (SHAPES[3].0, 5) } else { ("", 30) };
     service.manage("pool create limited --level anf/ultra --size 1TiB")?;
@@ -118,7 +118,7 @@ fn at_the_limit(service: &Managed, work: &Path, is_brief: bool) -> anyhow::Resul
     })
 }
 
-/// Cells of the tables over SMB at the same limit, each client with a session of sixteen connections.
+/// Measures cells of the tables over SMB at the same limit; each client has a session of sixteen connections.
 fn over_smb(service: &Managed, work: &Path) -> anyhow::Result<Vec<String>> {
     let password = smb_password(work)?;
     let (name, id) = (USER.name, USER.id.to_string());
@@ -139,7 +139,7 @@ fn over_smb(service: &Managed, work: &Path) -> anyhow::Result<Vec<String>> {
     })
 }
 
-/// The five mixes of a volume that follows a curve.
+/// Measures the five mixes of a volume that follows a curve.
 fn shaped(
     service: &Managed,
     work: &Path,
@@ -164,8 +164,8 @@ fn shaped(
     })
 }
 
-/// Measures once; where a cell is off, again by the medians of three repetitions, which one disturbance does not move. `measure` gives
-/// what is wrong with each cell; a fault is what is wrong every time.
+/// Measures once. If a cell is off, measures again by the medians of three repetitions, which one disturbance does not
+/// move. `measure` returns the error of each cell; an error that occurs every time is a fault.
 fn judged(measure: impl Fn(u32) -> anyhow::Result<Vec<Option<String>>>) -> anyhow::Result<Vec<String>> {
     let mut off = measure(1)?;
     for _ in 0..AGAIN_MAX {
@@ -179,7 +179,7 @@ fn judged(measure: impl Fn(u32) -> anyhow::Result<Vec<Option<String>>>) -> anyho
     Ok(off.into_iter().flatten().collect())
 }
 
-/// A load curve of job sets up to the volume's limit: ten points, or why there are fewer.
+/// Measures a load curve of job sets up to the volume's limit: ten points, or the reason for fewer.
 fn curve(service: &Managed, work: &Path) -> anyhow::Result<()> {
     service.manage("pool create curve --level plimsoll/custom --size 20GiB")?;
     service.manage(&format!(
@@ -210,7 +210,7 @@ struct Cell {
     label: String,
     iops: f64,
     mib_per_s: f64,
-    /// What takes its result away, if something does.
+    /// The reason for which its result is void, if it is.
     void: Option<String>,
 }
 
@@ -232,7 +232,7 @@ impl Cell {
         })
     }
 
-    /// Prints what was found beside what should be; gives words if they are too far apart.
+    /// Prints the found value beside the expected one. Returns an error message if they differ by more than `most`.
     fn judge(&self, what: &str, found: f64, wanted: f64, most: f64) -> Option<String> {
         let off = (found / wanted - 1.0) * 100.0;
         let line = format!("{:<32} {found:>10.1} of {wanted:>10.1} {off:>+7.2} %  {what}", self.label);
@@ -257,7 +257,7 @@ fn measured(
     measured_at(service, &file, "gcnv-scale-out", &target, repetitions, more)
 }
 
-/// Runs a scenario on a target; its result is in `file`.
+/// Runs a scenario on a target. The result is written to `file`.
 fn measured_at(
     service: &Managed,
     file: &Path,
@@ -281,7 +281,7 @@ mod tests {
 
     use super::*;
 
-    /// The faults of cells that are off in these measurements, and how many there were.
+    /// The faults of cells that are off in these measurements, and their number.
     fn faults(off: &[[bool; 2]]) -> (Vec<String>, usize) {
         let left = RefCell::new(off.iter());
         let faults = judged(|_| {

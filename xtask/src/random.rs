@@ -1,8 +1,7 @@
-//! A small seeded generator: a run that failed is run again with its seed.
+//! A small seeded generator, so that a failed run can be repeated with its seed.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// SplitMix64.
 pub(crate) struct Random(u64);
 
 impl Random {
@@ -26,7 +25,7 @@ impl Random {
         self.below(times) == 0
     }
 
-    /// One of the items, or `None` of none.
+    /// One of the items; `None` if there are none.
     pub(crate) fn pick<'a, T>(&mut self, items: &'a [T]) -> Option<&'a T> {
         if items.is_empty() { None } else { items.get(self.below(items.len())) }
     }
@@ -39,7 +38,7 @@ pub(crate) fn mix(x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// A seed for a run that was given none.
+/// A seed for a run without a given one.
 pub(crate) fn seed_from_clock() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     mix(now.as_secs() ^ u64::from(now.subsec_nanos()))

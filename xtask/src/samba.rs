@@ -1,6 +1,6 @@
-//! Samba 4.22 of Debian's backports, beside whatever Samba is installed: the peer, and its test suite `smbtorture`.
+//! Samba 4.22 of Debian's backports, independent of an installed Samba: the peer, and its test suite `smbtorture`.
 //!
-//! Debian 12 itself has 4.17, whose suite has fewer tests. The packages are unpacked below `target` and installed nowhere.
+//! Debian 12 itself has 4.17, whose suite has fewer tests. The packages are unpacked below `target` and not installed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use anyhow::{Context, ensure};
 use crate::debs::Debs;
 use crate::process::{self, Process, text};
 
-/// Where Samba looks for its modules, whatever it is told.
+/// The directory in which Samba looks for its modules, regardless of its configuration.
 const MODULES: &str = "/usr/lib/x86_64-linux-gnu/samba";
 const DEBS: Debs = Debs {
     name: "samba",
@@ -21,38 +21,37 @@ const DEBS: Debs = Debs {
     packages: &["samba-testsuite", "samba", "smbclient"],
 };
 const START_MAX: Duration = Duration::from_secs(120);
-/// A share with all that its file system can keep.
+/// A share with every feature of its file system.
 pub(crate) const COMPLETE: &str = "vfs objects = streams_xattr\nea support = yes\nkernel share modes = no\n\
                                    posix locking = no\nkernel oplocks = no\ndurable handles = yes\n";
-/// A share as Samba makes it by itself.
+/// A share with Samba's defaults.
 pub(crate) const PLAIN: &str = "";
-/// Runs a program that finds the modules unpacked in `$0` where it looks for them.
+/// Runs a program with the unpacked modules in `$0` mounted at [`MODULES`].
 const WITH_MODULES: &str = "mkdir -p /usr/lib/x86_64-linux-gnu/samba && mount --bind \"$0\" /usr/lib/x86_64-linux-gnu/samba && exec \"$@\"";
 
-/// The unpacked packages.
 #[derive(Clone, Debug)]
 pub(crate) struct Samba {
     root: PathBuf,
 }
 
-/// Who logs in to the servers that tests start.
+/// A user of the servers that tests start.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct User {
     pub(crate) name: &'static str,
-    /// On this machine, where Samba wants it to be there; what is shared is theirs.
+    /// The uid on this machine, where Samba requires the user to exist. The user owns the shared files.
     pub(crate) id: u32,
     pub(crate) password: &'static str,
 }
 
 /// See [`User`].
 pub(crate) const USER: User = User { name: "nobody", id: 65534, password: "torture" };
-/// Somebody else, who has nothing.
+/// Another user, who owns nothing.
 pub(crate) const OTHER: User = User { name: "daemon", id: 1, password: "another" };
-/// A group that nothing is owned by, whose one member is [`OTHER`]: name and number.
+/// A group that owns nothing, with [`OTHER`] as its only member: name and number.
 pub(crate) const GROUP: (&str, u32) = ("künstler", 4711);
 
 impl Samba {
-    /// Downloads and unpacks what is not there yet.
+    /// Downloads and unpacks missing packages.
     pub(crate) fn unpacked() -> anyhow::Result<Self> {
         Ok(Self { root: DEBS.unpacked()? })
     }
@@ -120,7 +119,7 @@ impl Samba {
     }
 }
 
-/// Waits until somebody listens at a port of this machine.
+/// Waits until a server listens at a port of this machine.
 pub(crate) fn wait_for(port: u16) -> anyhow::Result<()> {
     let deadline = Instant::now() + START_MAX;
     while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {

@@ -1,4 +1,4 @@
-//! The server under test: how it is started, reached, killed, and started again.
+//! The server under test: its start, address, kill, and restart.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -10,10 +10,10 @@ use anyhow::{Context, bail};
 use crate::ledger::client::Client;
 use crate::process::{self, Process};
 
-/// How long a server may take from its start to its first answer, and to its end.
+/// The longest time from a server's start to its first answer, and of its stop.
 const START_MAX: Duration = Duration::from_secs(120);
 
-/// Where a server is reached, and what a client mounts there.
+/// The address of a server, and the path to mount.
 #[derive(Clone, Debug)]
 pub(crate) struct Endpoint {
     pub(crate) address: SocketAddr,
@@ -43,14 +43,14 @@ impl Endpoint {
     }
 }
 
-/// The one place that knows Plimsoll's command line: serves `directory` as [`PLIMSOLL_EXPORT`], the key of its handles
-/// kept in `state`.
+/// The only place that contains Plimsoll's command line: serves `directory` as [`PLIMSOLL_EXPORT`], with the key of its
+/// handles in `state`.
 pub(crate) fn plimsoll_command(binary: &str, directory: &str, state: &str, listen: &str) -> Vec<String> {
     let command = [binary, "export", directory, "--name", "export", "--listen", listen, "--state", state];
     command.into_iter().chain(["--squash", "none"]).map(String::from).collect()
 }
 
-/// What a client mounts of a server started with [`plimsoll_command`].
+/// The path that a client mounts from a server started with [`plimsoll_command`].
 pub(crate) const PLIMSOLL_EXPORT: &str = "/export";
 
 /// A port that was free a moment ago.
@@ -58,27 +58,27 @@ pub(crate) fn free_port() -> anyhow::Result<u16> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
 }
 
-/// What `--server-cmd` and its neighbors say on the command line.
+/// The options that select the server under test.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Choice {
-    /// The server's binary.
+    /// Server to test.
     #[arg(long, default_value = "target/release/plimsoll", conflicts_with = "server_cmd")]
     binary: PathBuf,
-    /// Another server's whole command, split at spaces; it must stay in the foreground and needs `--port` and `--export`.
+    /// Command of another server, split at spaces; it must stay in the foreground and needs `--port` and `--export`.
     #[arg(long, requires_all = ["port", "export"])]
     server_cmd: Option<String>,
-    /// The NFS port that command listens on.
+    /// NFS port of that server.
     #[arg(long)]
     port: Option<u16>,
-    /// The MOUNT port that command listens on, where it is not the NFS port.
+    /// MOUNT port of that server, if it is not the NFS port.
     #[arg(long)]
     mount_port: Option<u16>,
-    /// The path that command exports.
+    /// Path that that server exports.
     #[arg(long)]
     export: Option<String>,
 }
 
-/// A server on this machine that is started, killed and started again at the same address.
+/// A server on this machine that is started, killed and restarted at the same address.
 pub(crate) struct Server {
     argv: Vec<String>,
     log: PathBuf,
@@ -87,7 +87,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// The server the command line asks for: by default Plimsoll, exporting `directory`; its state and its log are kept
+    /// The server that the command line selects: by default Plimsoll, exporting `directory`, with its state and its log
     /// in `work`.
     pub(crate) fn new(choice: &Choice, directory: &Path, work: &Path) -> anyhow::Result<Self> {
         let (argv, endpoint) = match (&choice.server_cmd, choice.port, &choice.export) {
@@ -108,12 +108,12 @@ impl Server {
         Ok(Self::of(argv, endpoint, work))
     }
 
-    /// The server that a command starts, which stays in the foreground; its log is kept in `work`.
+    /// The server of a command, which stays in the foreground; its log is in `work`.
     pub(crate) fn of(argv: Vec<String>, endpoint: Endpoint, work: &Path) -> Self {
         Self { argv, log: work.join("server.log"), process: None, endpoint }
     }
 
-    /// Adds to its command.
+    /// Adds options to its command.
     pub(crate) fn add(&mut self, options: &[String]) {
         self.argv.extend_from_slice(options);
     }
@@ -123,14 +123,14 @@ impl Server {
         let log = process::append_to(&self.log)?;
         self.process = Some(Process::start(&self.argv, log.try_clone()?.into(), Stdio::from(log))?);
         self.endpoint.wait_until_ready(START_MAX).with_context(|| format!("see {}", self.log.display()))?;
-        // An answer may come from a stranger on the same port while ours could not bind it.
+        // An unrelated server on the same port may answer if this one could not bind it.
         if let Some(status) = self.process.as_mut().map(Process::ended).transpose()?.flatten() {
             bail!("the server ended at once ({status}), see {}", self.log.display());
         }
         Ok(())
     }
 
-    /// SIGKILL; a server that ended before by itself is an error.
+    /// SIGKILL; a server that ended before is an error.
     pub(crate) fn kill(&mut self) -> anyhow::Result<()> {
         let mut process = self.process.take().context("the server is not running")?;
         if let Some(status) = process.ended()? {

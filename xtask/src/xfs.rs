@@ -1,4 +1,4 @@
-//! An XFS file system in a file: what tests want that other file systems of this machine cannot do, such as clones.
+//! An XFS file system in a file, for tests of features that this machine's other file systems lack, such as clones.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -8,18 +8,18 @@ use anyhow::Context;
 
 use crate::process::{self, text};
 
-/// The size of the file system, of which the file takes what is used.
+/// The size of the file system. The file occupies only the used part.
 const BYTES: u64 = 16 << 30;
 const COMMAND_MAX: Duration = Duration::from_secs(60);
 
-/// A file system that is mounted until this is dropped.
+/// A file system that is mounted until it is dropped.
 pub(crate) struct Xfs {
     directory: PathBuf,
     log: PathBuf,
 }
 
 impl Xfs {
-    /// Makes a file system in a new file beside `directory`, and mounts it there; needs root.
+    /// Creates a file system in a new file beside `directory`, and mounts it there; needs root.
     pub(crate) fn mount(directory: &Path) -> anyhow::Result<Self> {
         let (image, log) = (directory.with_extension("xfs"), directory.with_extension("log"));
         File::create(&image).and_then(|file| file.set_len(BYTES)).context("cannot make an image")?;
@@ -34,7 +34,7 @@ impl Xfs {
         Ok(Self { directory: directory.to_owned(), log })
     }
 
-    /// Unmounts what a run that was killed has left at `directory`.
+    /// Unmounts a file system that a killed run has left at `directory`.
     pub(crate) fn clear(directory: &Path) -> anyhow::Result<()> {
         let mounts = fs::read_to_string("/proc/self/mounts")?;
         let directory = text(directory)?;

@@ -1,11 +1,12 @@
-//! The runner of checks, by its command line: steps that fail once, always and never; the exit code, the output, and the summary.
+//! The runner of checks, by its command line: steps that fail once, always and never; the exit code, the output, and
+//! the summary.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
 
-/// A run of some steps, in a target directory of its own.
+/// A run of some steps, in its own target directory.
 struct Run {
     target: PathBuf,
     passed: bool,
@@ -21,7 +22,7 @@ impl Run {
         Self::again(target, tier, steps)
     }
 
-    /// Runs steps in a target directory that an earlier run has used.
+    /// Runs steps in the target directory of an earlier run.
     fn again(target: PathBuf, tier: &str, steps: &str) -> Self {
         let file = target.join("steps.toml");
         std::fs::write(&file, steps).unwrap();
@@ -43,7 +44,7 @@ impl Run {
         serde_json::from_slice::<Value>(&bytes).unwrap()[tier].clone()
     }
 
-    /// Names and outcomes of the steps in the summary, each attempt on its own.
+    /// Names and outcomes of the steps in the summary, one entry for each attempt.
     fn outcomes(&self, tier: &str) -> Vec<String> {
         let summary = self.summary(tier);
         let steps = summary["steps"].as_array().unwrap().iter();
@@ -52,7 +53,7 @@ impl Run {
             .collect()
     }
 
-    /// Files that the steps have left.
+    /// The contents of a file that a step has written.
     fn left(&self, name: &str) -> String {
         std::fs::read_to_string(self.target.join(name)).unwrap_or_default()
     }

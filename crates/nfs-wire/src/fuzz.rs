@@ -1,13 +1,14 @@
-//! The door for fuzzers and the smoke test: every decoder under one selector. No part of the interface.
+//! The entry for fuzzers and the smoke test: every decoder under one selector. Not part of the interface.
 
 use xdr::{Decode, Encode, Reader};
 
 use crate::{mount, nlm, nsm, portmap, rpc, v3, v4};
 
-/// Decodes bytes that may be anything. `false`: malformed.
+/// A decoder of arbitrary bytes. `false`: malformed.
 ///
 /// # Panics
-/// If a value that was decoded does not survive encoding and decoding again.
+///
+/// If a decoded value does not survive encoding and decoding again.
 pub type Decoder = fn(&[u8]) -> bool;
 
 macro_rules! decoders {
@@ -23,11 +24,10 @@ macro_rules! decoders {
     };
 }
 
-/// Message headers, both directions.
 pub const RPC: &[(&str, Decoder)] =
     decoders![rpc::CallHeader<'_>, rpc::ReplyHeader<'_>, rpc::OpaqueAuth<'_>, rpc::AuthSys<'_>];
 
-/// What a server decodes but for version 4: the arguments of every procedure that has any.
+/// The decoders of a server, without version 4: the arguments of every procedure that has any.
 pub const ARGS: &[(&str, Decoder)] = decoders![
     v3::GetattrArgs<'_>,
     v3::SetattrArgs<'_>,
@@ -66,7 +66,7 @@ pub const ARGS: &[(&str, Decoder)] = decoders![
     nsm::StatusChange<'_>,
 ];
 
-/// What a client decodes but for version 4: the results of every procedure that has any.
+/// The decoders of a client, without version 4: the results of every procedure that has any.
 pub const REPLIES: &[(&str, Decoder)] = decoders![
     v3::GetattrReply,
     v3::SetattrReply,
@@ -100,8 +100,8 @@ pub const REPLIES: &[(&str, Decoder)] = decoders![
     nsm::StatReply,
 ];
 
-/// What a server decodes of version 4: the arguments of every operation, the results of callbacks, and the
-/// values of attributes that are set.
+/// The decoders of a server for version 4: the arguments of every operation, the results of callbacks, and the values
+/// of attributes that clients set.
 pub const V4_ARGS: &[(&str, Decoder)] = decoders![
     v4::CompoundHead<'_>,
     v4::Argument<'_>,
@@ -185,8 +185,8 @@ pub const V4_ARGS: &[(&str, Decoder)] = decoders![
     v4::attr::SecLabel<'_>,
 ];
 
-/// What a client decodes of version 4: the results of every operation that are more than a status, the
-/// arguments of callbacks, and the values of attributes that only a server tells.
+/// The decoders of a client for version 4: the results of every operation that are more than a status, the arguments of
+/// callbacks, and the values of read-only attributes.
 pub const V4_REPLIES: &[(&str, Decoder)] = decoders![
     v4::CompoundReplyHead<'_>,
     v4::OpReply<'_>,
@@ -253,7 +253,7 @@ pub const V4_REPLIES: &[(&str, Decoder)] = decoders![
     v4::attr::OpenArguments,
 ];
 
-/// Runs the decoder of `table` that the first byte picks on the other bytes.
+/// Runs one decoder on the input: the first byte selects it from `table`.
 pub fn decode(table: &[(&str, Decoder)], input: &[u8]) -> bool {
     let Some((selector, bytes)) = input.split_first() else { return false };
     let (_, decoder) = table[usize::from(*selector) % table.len()];

@@ -122,7 +122,7 @@ pub struct MountBody<'a> {
 /// `exports`, RFC 1813 §5.2.5: the result of EXPORT.
 pub type Exports<'a> = List<ExportNode<'a>>;
 
-/// `exportnode`, RFC 1813 §5.2.5. No group means everybody.
+/// `exportnode`, RFC 1813 §5.2.5. No group means all clients.
 #[derive(Clone, Debug, PartialEq, Eq, Xdr)]
 pub struct ExportNode<'a> {
     #[xdr(max = PATH_MAX)]

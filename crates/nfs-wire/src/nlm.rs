@@ -61,7 +61,7 @@ xdr::open_set! {
 }
 
 xdr::open_set! {
-    /// `fsh4_mode`, RFC 1813 §6.1.3: what a share denies others.
+    /// `fsh4_mode`, RFC 1813 §6.1.3: the access that a share denies to others.
     pub struct ShareMode {
         DENY_NONE: "FSM_DN" = 0,
         DENY_READ: "FSM_DR" = 1,
@@ -71,7 +71,7 @@ xdr::open_set! {
 }
 
 xdr::open_set! {
-    /// `fsh4_access`, RFC 1813 §6.1.3: what a share is for.
+    /// `fsh4_access`, RFC 1813 §6.1.3: the access that a share requests.
     pub struct ShareAccess {
         NONE: "FSA_NONE" = 0,
         READ: "FSA_R" = 1,
@@ -82,7 +82,6 @@ xdr::open_set! {
 
 /// `uint64` of version 4 (RFC 1813 §6.1.3), `unsigned` of versions 1 and 3 (XNFS §10.1.2).
 pub trait Offset: Encode + for<'a> Decode<'a> + Into<u64> + TryFrom<u64> + Copy {
-    /// The largest there is.
     const MAX: Self;
 }
 
@@ -94,11 +93,11 @@ impl Offset for u64 {
     const MAX: Self = Self::MAX;
 }
 
-/// `netobj`, RFC 1813 §6.1.3: bytes that mean something to their sender alone.
+/// `netobj`, RFC 1813 §6.1.3: bytes that only their sender interprets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Xdr)]
 pub struct Object<'a>(#[xdr(max = OBJECT_MAX)] pub &'a [u8]);
 
-/// `nlm4_lock`, RFC 1813 §6.1.3: a byte range of a file, and whose it is. A length of 0 is all to the end.
+/// `nlm4_lock`, RFC 1813 §6.1.3: a byte range of a file with its owner. A length of 0 reaches to the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Xdr)]
 pub struct Lock<'a, O: Offset> {
     #[xdr(max = STRING_MAX)]
@@ -110,7 +109,7 @@ pub struct Lock<'a, O: Offset> {
     pub l_len: O,
 }
 
-/// `nlm4_holder`, RFC 1813 §6.1.3: what stands against a lock.
+/// `nlm4_holder`, RFC 1813 §6.1.3: the conflicting lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Xdr)]
 pub struct Holder<'a, O: Offset> {
     pub exclusive: bool,

@@ -1,4 +1,4 @@
-//! The network status monitor, version 1, XNFS chapter 11: hosts tell each other that they have restarted.
+//! The network status monitor, version 1, XNFS chapter 11: hosts notify each other of their restarts.
 
 use xdr::Xdr;
 
@@ -35,7 +35,7 @@ xdr::open_set! {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Xdr)]
 pub struct Name<'a>(#[xdr(max = STRING_MAX)] pub &'a [u8]);
 
-/// `my_id`, XNFS §11.2: what to call when a monitored host restarts; the argument of SM_UNMON_ALL.
+/// `my_id`, XNFS §11.2: the procedure to call when a monitored host restarts; the argument of SM_UNMON_ALL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Xdr)]
 pub struct MyId<'a> {
     #[xdr(max = STRING_MAX)]

@@ -9,7 +9,7 @@ xdr::constants! {
     pub CONSTANTS {
         PROGRAM: "PMAP_PROG" = 100_000,
         PMAP_VERSION: "PMAP_VERS" = 2,
-        // The same program: rpcbind is what the port mapper became.
+        // The same program: rpcbind is the successor of the port mapper.
         RPCB_PROGRAM: "RPCBPROG" = PROGRAM,
         RPCB_VERSION_3: "RPCBVERS" = 3,
         RPCB_VERSION_4: "RPCBVERS4" = 4,

@@ -2,7 +2,7 @@
 
 use xdr::{Decode, Encode, Inline, Malformed, Reader, Writer, Xdr};
 
-/// `rpcvers`, RFC 5531 §9: the only version there is.
+/// `rpcvers`, RFC 5531 §9: the only version.
 pub const RPC_VERSION: u32 = 2;
 
 /// Bytes in the body of an `opaque_auth`, RFC 5531 §8.2.
@@ -125,8 +125,8 @@ pub struct AuthSys<'a> {
 
 /// `rpc_msg` with a `call_body`, RFC 5531 §9, up to the arguments.
 ///
-/// Whoever decodes it checks `rpcvers`: of another version than [`RPC_VERSION`] only `xid` and `rpcvers` are known, the
-/// rest is left zero, and the answer is [`Rejected::RpcMismatch`].
+/// The caller checks `rpcvers`: for another version than [`RPC_VERSION`] only `xid` and `rpcvers` are decoded, the rest
+/// is zero, and the reply is [`Rejected::RpcMismatch`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CallHeader<'a> {
     pub xid: u32,

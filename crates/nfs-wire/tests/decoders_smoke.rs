@@ -9,8 +9,8 @@ const ROUNDS: usize = 8_000;
 /// Decoded inputs below which a decoder was not really exercised.
 const DECODED_MIN: usize = 400;
 
-/// Refused inputs below which a decoder was not really exercised; a word of which any value is right is
-/// refused only where it is missing.
+/// Refused inputs below which a decoder was not really exercised. A word without invalid values is refused only where
+/// it is missing.
 const REFUSED_MIN: usize = 150;
 
 /// xorshift64*: the same inputs in every run.
@@ -28,8 +28,7 @@ impl Random {
         usize::try_from(self.next() >> 33).unwrap() % bound
     }
 
-    /// A word such as messages hold: mostly a boolean, tag or short length, sometimes a boundary, sometimes
-    /// anything.
+    /// A typical word of a message: mostly a boolean, tag or short length, sometimes a boundary, sometimes random.
     fn word(&mut self) -> [u8; 4] {
         let values = [
             0,
@@ -94,8 +93,8 @@ impl Random {
     }
 }
 
-/// Random words at first; once some decode, mostly mutations of those. The decoder itself asserts that
-/// decoding, encoding and decoding is stable.
+/// Random words at first; once some decode, mostly their mutations. The decoder itself asserts that decoding, encoding
+/// and decoding is stable.
 fn exercise(tables: &[(&str, Decoder)]) {
     for (name, decoder) in tables {
         let mut random = Random(0x706c_696d_736f_6c6c);

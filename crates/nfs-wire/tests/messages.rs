@@ -1,11 +1,11 @@
-//! Messages as bytes: what stands on the wire, word by word.
+//! Messages as bytes on the wire, word by word.
 
 use std::fmt::Debug;
 
 use nfs_wire::{mount, nlm, nsm, portmap, rpc::*, v3::*};
 use xdr::{Decode, Encode, Inline, List, Malformed, Reader, Writer};
 
-/// `value` encodes to `bytes`, and `bytes` decode to `value`, wholly.
+/// Asserts that `value` encodes to `bytes`, and that all of `bytes` decode to `value`.
 fn both_ways<'a, T: Encode + Decode<'a> + PartialEq + Debug>(value: &T, bytes: &'a [u8]) {
     assert_eq!(value.to_bytes(), bytes);
     let mut r = Reader::new(bytes);
@@ -48,7 +48,7 @@ fn attributes_are_21_words_in_order() {
 }
 
 #[test]
-fn read_call_from_header_to_arguments() {
+fn a_read_call_decodes_from_header_to_arguments() {
     let credential = AuthSys {
         stamp: 0x11,
         machinename: b"ship",
@@ -76,7 +76,7 @@ fn read_call_from_header_to_arguments() {
 }
 
 #[test]
-fn call_of_another_rpc_version_gives_xid_and_version() {
+fn a_call_of_another_rpc_version_decodes_to_xid_and_version() {
     let bytes = words(&[7, 0, 3]);
     let header = CallHeader::decode(&mut Reader::new(&bytes)).unwrap();
     assert_eq!(header, CallHeader { xid: 7, rpcvers: 3, ..CallHeader::default() });
@@ -85,7 +85,7 @@ fn call_of_another_rpc_version_gives_xid_and_version() {
 }
 
 #[test]
-fn reply_headers() {
+fn reply_headers_encode_as_specified() {
     let none = OpaqueAuth::default();
     let accepted = |stat| ReplyHeader { xid: 7, body: ReplyBody::Accepted(none, stat) };
     let denied = |why| ReplyHeader { xid: 7, body: ReplyBody::Denied(why) };
@@ -102,7 +102,7 @@ fn reply_headers() {
 }
 
 #[test]
-fn record_mark_is_a_bit_and_a_length() {
+fn a_record_mark_is_a_bit_and_a_length() {
     let mark = RecordMark { last: true, length: 0x1234 };
     assert_eq!(mark.to_word(), 0x8000_1234);
     assert_eq!(RecordMark::from_word(0x8000_1234), mark);
@@ -110,7 +110,7 @@ fn record_mark_is_a_bit_and_a_length() {
 }
 
 #[test]
-fn read_reply_and_its_head_are_the_same_bytes() {
+fn a_read_reply_and_its_head_encode_to_the_same_bytes() {
     let (fattr, attributes) = attributes();
     let reply: ReadReply<'_> =
         Reply::Ok(ReadOk { file_attributes: Some(fattr), count: 5, eof: true, data: b"12345" });
@@ -131,7 +131,7 @@ fn read_reply_and_its_head_are_the_same_bytes() {
 }
 
 #[test]
-fn write_call_and_reply() {
+fn write_calls_and_replies_encode_as_specified() {
     let args = WriteArgs {
         file: FileHandle(b"fhfh"),
         offset: 8,
@@ -151,7 +151,7 @@ fn write_call_and_reply() {
 }
 
 #[test]
-fn unions_of_create_and_mknod_and_setattr() {
+fn unions_of_create_mknod_and_setattr_encode_as_specified() {
     let place = DirOpArgs { dir: FileHandle(b""), name: b"n" };
     let start = [words(&[0, 1]), b"n\0\0\0".to_vec()].concat();
     let create = |how| CreateArgs { place, how };
@@ -184,7 +184,7 @@ fn unions_of_create_and_mknod_and_setattr() {
 }
 
 #[test]
-fn directory_is_written_entry_by_entry_and_read_without_copying() {
+fn a_directory_is_written_entry_by_entry_and_read_without_copying() {
     let mut out = Vec::new();
     let mut w = Writer::new(&mut out);
     Status::OK.encode(&mut w);
@@ -212,7 +212,7 @@ fn directory_is_written_entry_by_entry_and_read_without_copying() {
 }
 
 #[test]
-fn directory_with_attributes_and_handles() {
+fn directories_with_attributes_and_handles_encode_as_specified() {
     let (fattr, attributes) = attributes();
     let entry = EntryPlus {
         fileid: 1,
@@ -240,7 +240,7 @@ fn long_names_decode_and_long_handles_do_not() {
 }
 
 #[test]
-fn mount_replies() {
+fn mount_replies_encode_as_specified() {
     let auth_flavors = vec![AuthFlavor::SYS, AuthFlavor::NONE];
     let ok = mount::MountReply::Ok(mount::MountOk { fhandle: b"root", auth_flavors });
     both_ways(&ok, &[words(&[0, 4]), b"root".to_vec(), words(&[2, 1, 0])].concat());
@@ -262,7 +262,7 @@ fn mount_replies() {
 }
 
 #[test]
-fn portmap_and_rpcbind() {
+fn portmap_and_rpcbind_encode_as_specified() {
     let mapping = portmap::Mapping { prog: PROGRAM, vers: 3, prot: portmap::IPPROTO_TCP, port: 2049 };
     both_ways(&mapping, &words(&[100_003, 3, 6, 2049]));
     let mappings: portmap::MappingList = List(vec![mapping]);
@@ -287,7 +287,7 @@ fn portmap_and_rpcbind() {
 }
 
 #[test]
-fn locks_have_offsets_as_wide_as_their_version() {
+fn lock_offsets_have_the_width_of_their_version() {
     let lock = |l_offset: u64, l_len: u64| nlm::Lock {
         caller_name: b"host",
         fh: nlm::Object(b"file"),
@@ -322,7 +322,7 @@ fn locks_have_offsets_as_wide_as_their_version() {
 }
 
 #[test]
-fn status_monitor() {
+fn status_monitor_messages_encode_as_specified() {
     let change = nsm::StatusChange { mon_name: b"host", state: 5 };
     both_ways(&change, &[words(&[4]), b"host".to_vec(), words(&[5])].concat());
     both_ways(&nsm::StatReply { res_stat: nsm::Monitored::NO, state: 3 }, &words(&[1, 3]));

@@ -1,16 +1,16 @@
-//! Our constants against the RFCs'. The files in `rfc/` hold the facts in the RFCs' own notation; every group of them
-//! is one set of ours, name for name and value for value, in both directions.
+//! Comparison of this crate's constants with the RFCs'. The files in `rfc/` hold the facts in the RFCs' own notation.
+//! Every group of them is one set of this crate, name for name and value for value, in both directions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use nfs_wire::{mount, nlm, nsm, portmap, rpc, v3, v4};
 
-/// By group (an enumeration, a program, or a file's loose constants): name to value.
+/// The values by name, by group: an enumeration, a program, or a file's loose constants.
 type Groups<'a> = BTreeMap<String, BTreeMap<&'a str, u32>>;
 
 type Table = &'static [(&'static str, u32)];
 
-/// Every set of ours under the RFC's group, with the file that holds the facts.
+/// This crate's sets by the RFC's group, with the file of the facts.
 const OURS: &[(&str, &str, &[Table])] = &[
     (RFC1813, "const", &[v3::CONSTANTS, v3::Access::NAMED, v3::Properties::NAMED, mount::CONSTANTS]),
     (RFC1813, "nfsstat3", &[v3::Status::NAMED]),
@@ -126,7 +126,7 @@ const SOURCES: &[&str] = &[
 ];
 
 #[test]
-fn every_group_is_ours_exactly() {
+fn every_group_equals_the_rfc() {
     for text in [RFC1813, RFC5531, RFC1833, NFS4, NLM, NSM] {
         let mut ours = BTreeSet::new();
         for (_, group, tables) in OURS.iter().filter(|(file, ..)| *file == text) {
@@ -144,9 +144,9 @@ fn every_group_is_ours_exactly() {
     }
 }
 
-/// No set escapes the comparison: a name in quotes in the sources is in the tables above.
+/// Every name in quotes in the sources is in the tables above.
 #[test]
-fn every_name_in_the_sources_is_compared() {
+fn every_name_in_the_sources_is_compared_with_an_rfc() {
     let compared: BTreeSet<&str> =
         OURS.iter().flat_map(|(_, _, tables)| tables.concat()).map(|(name, _)| name).collect();
     let declared: BTreeSet<&str> = SOURCES
@@ -158,8 +158,8 @@ fn every_name_in_the_sources_is_compared() {
     assert_eq!(declared, compared);
 }
 
-/// Reads `const`, `enum` and `program` declarations of the RPC language (RFC 5531 §12, RFC 4506 §6). Programs and
-/// versions are loose constants themselves; a program's procedures are a group, all versions together.
+/// Parses `const`, `enum` and `program` declarations of the RPC language (RFC 5531 §12, RFC 4506 §6). Programs and
+/// versions are loose constants; a program's procedures are one group over all versions.
 fn parse(text: &str) -> Groups<'_> {
     let mut groups = Groups::new();
     let mut open: Vec<(&str, &str)> = Vec::new();
@@ -203,7 +203,7 @@ fn parse(text: &str) -> Groups<'_> {
 fn words(text: &str) -> Vec<&str> {
     let mut words = Vec::new();
     for part in text.split("/*") {
-        // Before the first comment there is none to end.
+        // The first part has no comment that ends.
         let mut rest = part.split_once("*/").map_or(part, |(_, code)| code);
         while let Some(start) = rest.find(|c: char| !c.is_whitespace()) {
             rest = &rest[start..];

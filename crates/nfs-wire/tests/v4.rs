@@ -1,4 +1,4 @@
-//! Messages of version 4 as bytes: what stands on the wire, word by word.
+//! Messages of version 4 as bytes on the wire, word by word.
 
 use std::fmt::Debug;
 
@@ -6,7 +6,7 @@ use nfs_wire::rpc::AuthFlavor;
 use nfs_wire::v4::{attr, callback, *};
 use xdr::{Decode, Encode, Malformed, Reader, Writer};
 
-/// `value` encodes to `bytes`, and `bytes` decode to `value`, wholly.
+/// Asserts that `value` encodes to `bytes`, and that all of `bytes` decode to `value`.
 fn both_ways<'a, T: Encode + Decode<'a> + PartialEq + Debug>(value: &T, bytes: &'a [u8]) {
     assert_eq!(value.to_bytes(), bytes);
     let mut r = Reader::new(bytes);
@@ -26,7 +26,7 @@ fn stateid() -> Vec<u8> {
 }
 
 #[test]
-fn compound_is_read_operation_by_operation() {
+fn a_compound_is_read_operation_by_operation() {
     let head = CompoundHead { tag: b"open", minorversion: 2, operations: 3 };
     let operations = [
         Argument::Putfh(PutfhArgs { object: FileHandle(b"handle") }),
@@ -50,7 +50,7 @@ fn compound_is_read_operation_by_operation() {
 }
 
 #[test]
-fn reply_of_a_compound_has_its_status_and_count_patched() {
+fn status_and_count_of_a_compound_reply_are_patched() {
     let mut out = Vec::new();
     let mut w = Writer::new(&mut out);
     CompoundReplyHead { status: Status::OK, tag: b"t", operations: 0 }.encode(&mut w);
@@ -72,14 +72,14 @@ fn reply_of_a_compound_has_its_status_and_count_patched() {
     both_ways(&OpReply::Illegal(Status::OP_ILLEGAL), &words(&[10044, 10044]));
 }
 
-/// Every number has arguments of its own, and a result; only 0 to 2 and those from 76 on do not.
+/// Every number has its own arguments and a result, except 0 to 2 and those from 76 on.
 #[test]
-fn every_operation_is_known() {
+fn every_operation_has_arguments_and_a_result() {
     let long_enough = [0; 400];
     for (name, number) in Op::NAMED {
         let op = Op(*number);
         let argument = Argument::decode_body(op, &mut Reader::new(&long_enough));
-        // The tags of some unions, and the directions of BIND_CONN_TO_SESSION, are not to be zero.
+        // The tags of some unions, and the directions of BIND_CONN_TO_SESSION, must not be zero.
         match argument {
             Ok(Argument::Illegal(_)) => assert_eq!(op, Op::ILLEGAL, "{name}"),
             Ok(argument) => assert_eq!(argument.op(), op),
@@ -97,7 +97,7 @@ fn every_operation_is_known() {
 }
 
 #[test]
-fn bitmap_has_no_words_of_zeros_at_its_end() {
+fn a_bitmap_encodes_without_trailing_zero_words() {
     both_ways(&Bitmap::EMPTY, &words(&[0]));
     const SET: Bitmap = Bitmap::of(&[attr::TYPE, attr::SIZE, attr::MODE, attr::OPEN_ARGUMENTS]);
     both_ways(&SET, &words(&[3, 0x12, 2, 1 << 22]));
@@ -116,7 +116,7 @@ fn bitmap_has_no_words_of_zeros_at_its_end() {
 }
 
 #[test]
-fn bitmap_longer_than_any_is_taken_and_says_that_there_is_more() {
+fn a_bitmap_past_the_capacity_decodes_with_the_member_beyond() {
     let long = [words(&[10]), words(&[1; 10])].concat();
     let mut r = Reader::new(&long);
     let set = Bitmap::decode(&mut r).unwrap();
@@ -129,7 +129,7 @@ fn bitmap_longer_than_any_is_taken_and_says_that_there_is_more() {
 }
 
 #[test]
-fn special_stateids() {
+fn special_stateids_encode_as_specified() {
     both_ways(&Stateid::ANONYMOUS, &[0; 16]);
     both_ways(&Stateid::READ_BYPASS, &[0xff; 16]);
     both_ways(&Stateid::CURRENT, &words(&[1, 0, 0, 0]));
@@ -137,7 +137,7 @@ fn special_stateids() {
 }
 
 #[test]
-fn open_by_name_that_creates() {
+fn a_creating_open_by_name_encodes_as_specified() {
     let attrs = Fattr { attrmask: Bitmap::of(&[attr::MODE]), attr_vals: &[0, 0, 1, 0xa4] };
     let args = OpenArgs {
         seqid: 0,
@@ -157,7 +157,7 @@ fn open_by_name_that_creates() {
 }
 
 #[test]
-fn claims_of_open() {
+fn claims_of_open_encode_as_specified() {
     both_ways(&OpenClaim::Previous(DelegationType::Write), &words(&[1, 2]));
     let current = OpenClaimDelegateCur { delegate_stateid: STATEID, file: b"f" };
     let bytes = [words(&[2]), stateid(), words(&[1]), b"f\0\0\0".to_vec()].concat();
@@ -171,7 +171,7 @@ fn claims_of_open() {
 }
 
 #[test]
-fn result_of_open_with_each_delegation() {
+fn open_results_encode_with_each_delegation() {
     let reply = |delegation| {
         OpenReply::Ok(OpenOk {
             stateid: STATEID,
@@ -211,7 +211,7 @@ fn result_of_open_with_each_delegation() {
 }
 
 #[test]
-fn locks_and_what_denies_them() {
+fn locks_and_denials_encode_as_specified() {
     let owner = StateOwner { clientid: 2, owner: b"proc" };
     let owner_bytes = [words(&[0, 2, 4]), b"proc".to_vec()].concat();
     let args = |locker| LockArgs {
@@ -238,7 +238,7 @@ fn locks_and_what_denies_them() {
 }
 
 #[test]
-fn data_and_its_heads_are_the_same_bytes() {
+fn data_and_its_heads_encode_to_the_same_bytes() {
     let args = WriteArgs { stateid: STATEID, offset: 8, stable: StableHow::FileSync, data: b"abc" };
     let head = words(&[0, 8, 2, 3]);
     let bytes = [stateid(), head, b"abc\0".to_vec()].concat();
@@ -263,7 +263,7 @@ fn data_and_its_heads_are_the_same_bytes() {
 }
 
 #[test]
-fn directory_is_written_entry_by_entry_and_read_without_copying() {
+fn a_directory_is_written_entry_by_entry_and_read_without_copying() {
     let attrs = Fattr { attrmask: Bitmap::of(&[attr::FILEID]), attr_vals: &[0, 0, 0, 0, 0, 0, 0, 7] };
     let entries =
         [Entry { cookie: 3, name: b"a", attrs }, Entry { cookie: 4, name: b"file", attrs: Fattr::default() }];
@@ -282,13 +282,13 @@ fn directory_is_written_entry_by_entry_and_read_without_copying() {
 }
 
 #[test]
-fn attributes_that_were_set_are_told_of_failures_too() {
+fn a_failed_setattr_reports_the_attributes_set() {
     let reply = SetattrReply { status: Status::INVAL, attrsset: Bitmap::of(&[attr::SIZE]) };
     both_ways(&OpReply::Setattr(reply), &words(&[34, 22, 1, 0x10]));
 }
 
 #[test]
-fn kinds_of_create() {
+fn every_kind_of_create_encodes_as_specified() {
     let device = SpecData { specdata1: 8, specdata2: 1 };
     both_ways(&CreateType::Symlink(b"to"), &[words(&[5, 2]), b"to\0\0".to_vec()].concat());
     both_ways(&CreateType::BlockDevice(device), &words(&[3, 8, 1]));
@@ -300,7 +300,7 @@ fn kinds_of_create() {
 }
 
 #[test]
-fn session_is_made() {
+fn session_creation_encodes_as_specified() {
     let owner = ClientOwner { verifier: *b"verifier", ownerid: b"me" };
     let date = NfsTime { seconds: -1, nseconds: 5 };
     let id = ExchangeIdArgs {
@@ -341,7 +341,7 @@ fn session_is_made() {
 }
 
 #[test]
-fn sequence_both_ways() {
+fn sequence_encodes_and_decodes() {
     let sessionid = *b"0123456789abcdef";
     let args = SequenceArgs { sessionid, sequenceid: 1, slotid: 2, highest_slotid: 3, cachethis: true };
     both_ways(&args, &[sessionid.to_vec(), words(&[1, 2, 3, 1])].concat());
@@ -357,7 +357,7 @@ fn sequence_both_ways() {
 }
 
 #[test]
-fn client_of_version_4_0() {
+fn version_4_0_clients_encode_as_specified() {
     let args = SetclientidArgs {
         client: NfsClientId { verifier: *b"verifier", id: b"id" },
         callback: CbClient {
@@ -377,7 +377,7 @@ fn client_of_version_4_0() {
 }
 
 #[test]
-fn security_flavors() {
+fn security_flavors_encode_as_specified() {
     let gss = RpcsecGssInfo { oid: b"oid", qop: 0, service: GssService::Privacy };
     let reply = SecinfoReply::Ok(SecinfoOk(vec![Secinfo::RpcsecGss(gss), Secinfo::Flavor(AuthFlavor::SYS)]));
     let bytes = [words(&[0, 2, 6, 3]), b"oid\0".to_vec(), words(&[0, 3, 1])].concat();
@@ -385,7 +385,7 @@ fn security_flavors() {
 }
 
 #[test]
-fn copy_and_its_callback() {
+fn copies_and_their_callbacks_encode_as_specified() {
     let response = WriteResponse {
         callback_id: Some(STATEID),
         count: 3,
@@ -414,7 +414,7 @@ fn copy_and_its_callback() {
 }
 
 #[test]
-fn callback_compound() {
+fn callback_compounds_encode_as_specified() {
     let head = callback::CompoundHead { tag: b"", minorversion: 1, callback_ident: 0, operations: 2 };
     both_ways(&head, &words(&[0, 1, 0, 2]));
     let sessionid = *b"0123456789abcdef";
@@ -441,7 +441,7 @@ fn callback_compound() {
 }
 
 #[test]
-fn extended_attributes() {
+fn extended_attributes_encode_as_specified() {
     let args = SetxattrArgs { option: SetxattrOption::Create, key: b"user", value: XattrValue(b"value") };
     let bytes = [words(&[1, 4]), b"user".to_vec(), words(&[5]), b"value\0\0\0".to_vec()].concat();
     both_ways(&args, &bytes);
@@ -452,7 +452,7 @@ fn extended_attributes() {
 }
 
 #[test]
-fn values_of_attributes() {
+fn attribute_values_encode_as_specified() {
     both_ways(&attr::SetTime::ServerTime, &words(&[0]));
     let time = NfsTime { seconds: 1 << 32, nseconds: 9 };
     both_ways(&attr::SetTime::ClientTime(time), &words(&[1, 1, 0, 9]));
@@ -468,7 +468,7 @@ fn values_of_attributes() {
 }
 
 #[test]
-fn handles_and_names_have_bounds() {
+fn handles_and_names_are_bounded() {
     let handle = [0; 128];
     both_ways(&FileHandle(&handle), &[words(&[128]), handle.to_vec()].concat());
     let longer = [words(&[129]), vec![0; 132]].concat();

@@ -1,9 +1,10 @@
-//! What GETATTR costs the server over NFSv3 and over NFSv4.1, of a file in memory, with 16 calls in flight on one connection:
-//! `cargo bench -p nfs --bench getattr`.
+//! CPU time of the server for a GETATTR over NFSv3 and NFSv4.1, of a file in memory, with 16 calls in flight on one
+//! connection: `cargo bench -p nfs --bench getattr`.
 //!
-//! With a version, `3` or `4.1`, and a number of calls it makes only those. So `valgrind --tool=callgrind
-//! --separate-threads=yes` counts the instructions of the event loop's thread; a call's are the difference between two runs over
-//! that of their calls. Build with `--features rustix/use-libc` for that: valgrind hides what rustix looks for otherwise.
+//! With a version, `3` or `4.1`, and a number of calls, only those calls are made. `valgrind --tool=callgrind
+//! --separate-threads=yes` then counts the instructions of the event loop's thread. The instructions of a call are the
+//! difference between two runs, divided by the difference of their calls. Build with `--features rustix/use-libc` for
+//! this: rustix does not find the vDSO under valgrind otherwise.
 
 #![allow(clippy::print_stdout, reason = "a benchmark prints")]
 
@@ -21,18 +22,17 @@ use std::fs;
 use std::io::{Read, Write};
 use std::sync::Arc;
 use support::client::{Client, Running, mark, one_volume, system_clock};
-use support::{VOLUME, Who, head};
+use support::{Auth, VOLUME, head};
 use vfs::Backend;
 use vfs_testing::{MemFs, UncheckedNode};
 use xdr::{Decode, Encode, Reader};
 
-/// Calls in flight.
 const DEPTH: u32 = 16;
 const ROUNDS: usize = 15;
 const CALLS: u32 = 100_000;
-/// Who calls, as Linux does: with some groups.
-const WHO: Who = Who::Sys(1000, 1000, &[4, 24, 27, 1000]);
-/// What Linux asks of a file.
+/// The credential of a Linux user, with some groups.
+const AUTH: Auth = Auth::Sys(1000, 1000, &[4, 24, 27, 1000]);
+/// The attributes that Linux asks for.
 const ATTRIBUTES: Bitmap = Bitmap::of(&[
     attr::TYPE,
     attr::CHANGE,
@@ -51,18 +51,18 @@ const ATTRIBUTES: Bitmap = Bitmap::of(&[
     attr::MOUNTED_ON_FILEID,
 ]);
 
-/// Calls that go out together, and what tells them from those that went before.
+/// Calls that are sent together. Their numbers differ from those of earlier calls.
 struct Load {
     client: Client,
     records: Vec<u8>,
-    /// Where each call's number of its slot stands, where it has one.
+    /// The offset of each call's slot sequence number, if it has one.
     sequences: Vec<usize>,
     sequence: u32,
     replies: Vec<u8>,
 }
 
 fn record(version: u32, procedure: u32, args: &[u8]) -> Vec<u8> {
-    let body = [&head(7, WHO, version, procedure), args].concat();
+    let body = [&head(7, AUTH, version, procedure), args].concat();
     [&mark(true, body.len())[..], &body].concat()
 }
 
@@ -73,7 +73,7 @@ fn compound(operations: &[Argument<'_>]) -> Vec<u8> {
     record(v4::VERSION, 1, &[head.to_bytes(), body.collect()].concat())
 }
 
-/// Makes a session with a slot for each call in flight.
+/// Creates a session with a slot for each call in flight.
 fn session(client: &mut Client) -> SessionId {
     let mut ask = |operation: Argument<'_>| {
         client.send_bytes(&compound(&[operation])).expect("a connection");
@@ -150,7 +150,7 @@ impl Load {
         load
     }
 
-    /// The first calls: how long replies are, and that they say yes.
+    /// Makes the first calls: determines the length of replies, and checks that they succeed.
     fn warm_up(&mut self) {
         let calls = self.next_calls();
         self.client.send_bytes(&calls).expect("a connection");
@@ -172,7 +172,7 @@ impl Load {
         self.records.clone()
     }
 
-    /// Makes calls; the CPU time of the server for each, in nanoseconds.
+    /// Makes calls. Returns the server's CPU time for each, in nanoseconds.
     fn run(&mut self, calls: u32) -> f64 {
         let before = server_ns();
         for _ in 0..calls / DEPTH {
@@ -184,7 +184,7 @@ impl Load {
     }
 }
 
-/// CPU time of all threads but this one.
+/// CPU time of all other threads.
 fn server_ns() -> f64 {
     let own = fs::canonicalize("/proc/thread-self").expect("procfs");
     let tasks = fs::read_dir("/proc/self/task").expect("procfs").flatten();

@@ -66,7 +66,7 @@ impl Announcement {
 
 /// Writes `text` over a file that is there, whose blocks are taken already.
 fn overwrite(path: &Path, text: &str) -> std::io::Result<()> {
-    let file = files::open_to_change(path)?;
+    let file = files::open_for_update(path)?;
     file.write_all_at(text.as_bytes(), 0)?;
     file.set_len(text.len() as u64)
 }

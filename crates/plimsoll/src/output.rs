@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, fstat, open, openat, statat};
 use rustix::io::Errno;
 use rustix::process::geteuid;
-use stable::files::{PUBLIC, create_or_empty};
+use stable::files::{PUBLIC, create_or_truncate};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Write;
@@ -32,7 +32,7 @@ pub(crate) fn create(path: &Path) -> anyhow::Result<File> {
     let (dir, name) = place(path)?;
     let doing = || cannot(path);
     if !others_may_write(&dir).with_context(doing)? {
-        return create_or_empty(path, PUBLIC).with_context(doing);
+        return create_or_truncate(path, PUBLIC).with_context(doing);
     }
     let flags = SAFELY | OFlags::CREATE | OFlags::EXCL;
     match openat(&dir, name, flags, Mode::from_raw_mode(PUBLIC)) {

@@ -141,7 +141,7 @@ mod tests {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
         let error = format!("{:#}", handle_signer(dir.path()).err().unwrap());
         assert!(
-            error.contains("handle.key: others than its owner may use it (mode 644)")
+            error.contains("handle.key: users other than its owner have access (mode 644)")
                 && error.contains("forge"),
             "{error}"
         );

@@ -1,48 +1,47 @@
-//! [`Entries`]: a directory with a file for each thing that is kept.
+//! [`Entries`]: a directory with a file for each entry.
 
-use crate::check::{CHECK_BYTES, check};
-use crate::{StableDir, files, is_for_now};
+use crate::check::{CHECK_BYTES, checksum};
+use crate::{StableDir, files, is_temporary};
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Bytes that a file begins with: a magic number and a version.
+/// The length of the magic number and the version at the start of a file.
 const KIND_BYTES: usize = 12;
-/// What a file is called that is not whole yet.
+/// The extension of an incomplete file.
 const DRAFT: &str = "new";
 
-/// Files of one kind in a directory of their own, each named by a number. A file is there as it was last put, or not at all.
+/// Files of one kind in a directory of their own, each named by a number. A crash leaves the last stored content of a
+/// file, or none.
 pub struct Entries {
     dir: PathBuf,
     kind: &'static [u8; KIND_BYTES],
     _stable: Arc<StableDir>,
 }
 
-/// A file that was found.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Found {
-    /// Its number.
+pub struct StoredEntry {
     pub number: u64,
-    /// What it says; `None` if it is not whole, or of another kind or version.
+    /// The content; `None` if the file is incomplete, or of another kind or version.
     pub content: Option<Vec<u8>>,
 }
 
 impl Entries {
-    /// Those in the directory `name`, which is made if it is not there. [`ErrorKind::InvalidData`] if it is somebody else's, or others may
-    /// write to it: what they put there would be believed.
+    /// Opens the directory `name`, or makes it. [`ErrorKind::InvalidData`] if another user owns it or may write to it:
+    /// that user's files would be trusted.
     pub fn open(stable: &Arc<StableDir>, name: &str, kind: &'static [u8; KIND_BYTES]) -> io::Result<Self> {
         let entries = Self { dir: stable.file(name), kind, _stable: Arc::clone(stable) };
         match entries.make_dir() {
-            // Nothing can be kept until there is room; what is there already can be read.
-            Err(error) if is_for_now(&error) => {}
+            // While the disk is full nothing can be stored, but existing entries can be read.
+            Err(error) if is_temporary(&error) => {}
             made => made?,
         }
         Ok(entries)
     }
 
-    /// Makes the directory, durably, if it is not there.
+    /// Makes the directory durably, unless it exists.
     fn make_dir(&self) -> io::Result<()> {
         let made = files::make_dir(&self.dir, files::PRIVATE_DIR);
         if let Ok(found) = fs::symlink_metadata(&self.dir) {
@@ -59,8 +58,8 @@ impl Entries {
         }
     }
 
-    /// All that is there, by number. What was never finished is removed.
-    pub fn find(&self) -> io::Result<Vec<Found>> {
+    /// Reads all entries, sorted by number. Incomplete files are removed.
+    pub fn load_all(&self) -> io::Result<Vec<StoredEntry>> {
         let mut found = Vec::new();
         let entries = match fs::read_dir(&self.dir) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(found),
@@ -74,17 +73,17 @@ impl Entries {
             }
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
             if let (16, Ok(number)) = (name.len(), u64::from_str_radix(name, 16)) {
-                found.push(Found { number, content: self.content(&files::read_trusted(&path)?) });
+                found.push(StoredEntry { number, content: self.content(&files::read_trusted(&path)?) });
             }
         }
         found.sort_unstable_by_key(|found| found.number);
         Ok(found)
     }
 
-    /// Keeps this by a number, in place of what was there. It is durable when this returns.
-    pub fn put(&self, number: u64, content: &[u8]) -> io::Result<()> {
+    /// Stores an entry durably, in place of an earlier one with this number.
+    pub fn store(&self, number: u64, content: &[u8]) -> io::Result<()> {
         match self.write(number, content) {
-            // There was no room for the directory at the start.
+            // The disk was full when the directory was to be made.
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 self.make_dir().and_then(|()| self.write(number, content))
             }
@@ -92,7 +91,7 @@ impl Entries {
         }
     }
 
-    /// What is kept by a number, if anything is and is whole.
+    /// Reads an entry; `None` if there is none, or its file is incomplete.
     pub fn get(&self, number: u64) -> io::Result<Option<Vec<u8>>> {
         match files::read_trusted(&self.path(number)) {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
@@ -100,7 +99,7 @@ impl Entries {
         }
     }
 
-    /// Keeps it no longer. A crash soon after may bring it back.
+    /// Removes an entry. A crash soon after may restore it.
     pub fn remove(&self, number: u64) -> io::Result<()> {
         match fs::remove_file(self.path(number)) {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
@@ -108,8 +107,8 @@ impl Entries {
         }
     }
 
-    /// The same so that no crash brings it back.
-    pub fn forget(&self, number: u64) -> io::Result<()> {
+    /// Removes an entry durably.
+    pub fn remove_durably(&self, number: u64) -> io::Result<()> {
         self.remove(number)?;
         match File::open(&self.dir) {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
@@ -123,13 +122,13 @@ impl Entries {
 
     fn write(&self, number: u64, content: &[u8]) -> io::Result<()> {
         let (path, bytes) = (self.path(number), [self.kind, content].concat());
-        files::replace(&path, &path.with_extension(DRAFT), files::PRIVATE, &[&bytes, &check(&bytes)])
+        files::replace(&path, &path.with_extension(DRAFT), files::PRIVATE, &[&bytes, &checksum(&bytes)])
     }
 
     fn content(&self, bytes: &[u8]) -> Option<Vec<u8>> {
         let (bytes, sum) = bytes.split_last_chunk::<CHECK_BYTES>()?;
         let content = bytes.strip_prefix(self.kind)?;
-        (check(bytes) == *sum).then(|| content.to_vec())
+        (checksum(bytes) == *sum).then(|| content.to_vec())
     }
 }
 
@@ -146,49 +145,49 @@ mod tests {
     }
 
     #[test]
-    fn what_was_put_is_there_until_it_is_removed() {
+    fn a_stored_entry_exists_until_it_is_removed() {
         let dir = TestDir::new();
         let entries = open(&dir);
-        entries.put(7, b"seven").unwrap();
-        entries.put(u64::MAX, b"").unwrap();
-        entries.put(3, b"three").unwrap();
-        entries.put(7, b"seven again").unwrap();
+        entries.store(7, b"seven").unwrap();
+        entries.store(u64::MAX, b"").unwrap();
+        entries.store(3, b"three").unwrap();
+        entries.store(7, b"seven again").unwrap();
         entries.remove(3).unwrap();
         entries.remove(3).unwrap();
-        entries.put(4, b"four").unwrap();
+        entries.store(4, b"four").unwrap();
         assert_eq!(entries.get(4).unwrap(), Some(b"four".to_vec()));
-        entries.forget(4).unwrap();
-        entries.forget(4).unwrap();
+        entries.remove_durably(4).unwrap();
+        entries.remove_durably(4).unwrap();
         assert_eq!(entries.get(4).unwrap(), None);
         assert_eq!(entries.get(7).unwrap(), Some(b"seven again".to_vec()));
         drop(entries);
-        let whole = |number, content: &[u8]| Found { number, content: Some(content.to_vec()) };
-        assert_eq!(open(&dir).find().unwrap(), [whole(7, b"seven again"), whole(u64::MAX, b"")]);
+        let whole = |number, content: &[u8]| StoredEntry { number, content: Some(content.to_vec()) };
+        assert_eq!(open(&dir).load_all().unwrap(), [whole(7, b"seven again"), whole(u64::MAX, b"")]);
         let mode =
             |name: &str| fs::metadata(dir.path().join("things").join(name)).unwrap().permissions().mode();
         assert_eq!((mode("") & 0o777, mode("0000000000000007") & 0o777), (0o700, 0o600));
     }
 
     #[test]
-    fn a_directory_that_could_not_be_made_is_made_once_it_can_be() {
+    fn a_missing_directory_is_made_by_the_next_store() {
         let dir = TestDir::new();
         let (entries, path) = (open(&dir), dir.path().join("things"));
-        // As it is where there was no room at the start.
+        // The state after a start with a full disk.
         fs::remove_dir(&path).unwrap();
-        assert_eq!(entries.find().unwrap(), []);
+        assert_eq!(entries.load_all().unwrap(), []);
         entries.remove(1).unwrap();
-        entries.put(1, b"one").unwrap();
-        assert_eq!(entries.find().unwrap(), [Found { number: 1, content: Some(b"one".to_vec()) }]);
+        entries.store(1, b"one").unwrap();
+        assert_eq!(entries.load_all().unwrap(), [StoredEntry { number: 1, content: Some(b"one".to_vec()) }]);
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o700);
-        // Others could have what is written there.
+        // A dangling link: files stored through it would go to another user's directory.
         fs::remove_dir_all(&path).unwrap();
         std::os::unix::fs::symlink("nowhere", &path).unwrap();
-        assert!(entries.put(1, b"one").is_err());
+        assert!(entries.store(1, b"one").is_err());
         assert!(!dir.path().join("nowhere").exists());
     }
 
     #[test]
-    fn what_others_may_have_put_there_is_not_believed() {
+    fn a_directory_that_other_users_may_write_to_is_refused() {
         let dir = TestDir::new();
         let path = dir.path().join("things");
         let refusal = || Entries::open(&dir.open(), "things", KIND).err().map(|error| error.kind());
@@ -206,37 +205,37 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_whole_says_nothing() {
+    fn an_incomplete_file_has_no_content() {
         let dir = TestDir::new();
         let entries = open(&dir);
-        entries.put(1, b"one").unwrap();
+        entries.store(1, b"one").unwrap();
         let path = entries.path(1);
         let whole = fs::read(&path).unwrap();
-        let nothing = [Found { number: 1, content: None }];
+        let nothing = [StoredEntry { number: 1, content: None }];
         for cut in 0..whole.len() {
             fs::write(&path, &whole[..cut]).unwrap();
-            assert_eq!(entries.find().unwrap(), nothing, "{cut}");
+            assert_eq!(entries.load_all().unwrap(), nothing, "{cut}");
         }
         for byte in 0..whole.len() {
             let mut torn = whole.clone();
             torn[byte] ^= 0x20;
             fs::write(&path, &torn).unwrap();
-            assert_eq!(entries.find().unwrap(), nothing, "{byte}");
+            assert_eq!(entries.load_all().unwrap(), nothing, "{byte}");
         }
         fs::write(path.with_extension(DRAFT), &whole).unwrap();
         fs::write(entries.dir.join("README"), "mine").unwrap();
-        assert_eq!(entries.find().unwrap(), nothing);
+        assert_eq!(entries.load_all().unwrap(), nothing);
         assert!(!path.with_extension(DRAFT).exists() && entries.dir.join("README").exists());
     }
 
     #[test]
-    fn what_cannot_be_written_leaves_what_was_there() {
+    fn a_failed_store_leaves_the_old_entry() {
         let dir = TestDir::new();
         let entries = open(&dir);
-        entries.put(1, b"one").unwrap();
-        // A directory where the draft would be.
+        entries.store(1, b"one").unwrap();
+        // A directory in place of the draft makes every write fail.
         fs::create_dir(entries.path(1).with_extension(DRAFT)).unwrap();
-        assert!(entries.put(1, b"another").is_err());
-        assert_eq!(entries.find().unwrap(), [Found { number: 1, content: Some(b"one".to_vec()) }]);
+        assert!(entries.store(1, b"another").is_err());
+        assert_eq!(entries.load_all().unwrap(), [StoredEntry { number: 1, content: Some(b"one".to_vec()) }]);
     }
 }

@@ -1,45 +1,46 @@
-//! Files and directories that a process makes, each with an explicit mode, and files whose content it trusts.
+//! Creation of files and directories with explicit modes, and files whose content the process trusts.
 //!
-//! A service runs with a umask of zero, because volumes give their files exact modes. So a mode that nobody names is 0666.
+//! A service runs with a umask of zero, because volumes give their files exact modes. A file without an explicit mode
+//! would get 0666.
 
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-/// Mode of a file for the process's own user alone.
+/// Mode of a file that only the process's own user may read.
 pub const PRIVATE: u32 = 0o600;
-/// Mode of a file that everybody may read.
+/// Mode of a file that all users may read.
 pub const PUBLIC: u32 = 0o644;
-/// Mode of a directory for the process's own user alone.
+/// Mode of a directory that only the process's own user may enter.
 pub const PRIVATE_DIR: u32 = 0o700;
-/// Mode of a directory that everybody may list.
+/// Mode of a directory that all users may list.
 pub const PUBLIC_DIR: u32 = 0o755;
 
-/// Rights of group and others that nobody may have to a file whose content is trusted.
-const MAY_WRITE: u32 = 0o022;
-/// Rights that nobody may have to a file whose content is secret, too.
-const MAY_USE: u32 = 0o077;
+/// Mode bits that make a trusted file's content untrusted.
+const WRITE_BITS: u32 = 0o022;
+/// Mode bits that expose a secret file's content.
+const ACCESS_BITS: u32 = 0o077;
 
-/// Makes a file under a name that is free: nothing is written through a link that somebody has planted.
+/// Creates a file, and fails if the name exists: the process writes through no planted link.
 pub fn create_new(path: &Path, mode: u32) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).mode(mode).open(path)
 }
 
-/// Opens a file to be written, empty. One that is there keeps its mode, and a link is followed: for directories in which
-/// nobody else can plant one.
-pub fn create_or_empty(path: &Path, mode: u32) -> io::Result<File> {
+/// Creates or truncates a file for writing. An existing file keeps its mode, and links are followed: for directories in
+/// which no other user can plant a link.
+pub fn create_or_truncate(path: &Path, mode: u32) -> io::Result<File> {
     OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(path)
 }
 
-/// Opens a file that is there, to change it in its place.
-pub fn open_to_change(path: &Path) -> io::Result<File> {
+/// Opens an existing file for writing in place. Links are refused.
+pub fn open_for_update(path: &Path) -> io::Result<File> {
     let flags = rustix::fs::OFlags::NOFOLLOW.bits();
     OpenOptions::new().write(true).custom_flags(i32::try_from(flags).unwrap_or(0)).open(path)
 }
 
-/// Puts a file with this content and mode in the place of `path`, durably: a crash leaves the old one or the new one. `draft`
-/// is its name until it is whole; what has that name is removed first.
+/// Replaces the file at `path` durably: a crash leaves the old or the new one. An existing `draft`, the name of the
+/// incomplete file, is removed first.
 pub fn replace(path: &Path, draft: &Path, mode: u32, content: &[&[u8]]) -> io::Result<()> {
     let written = write_new(draft, mode, content).and_then(|()| fs::rename(draft, path));
     if written.is_err() {
@@ -59,74 +60,74 @@ fn write_new(path: &Path, mode: u32, content: &[&[u8]]) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Has the names in a directory on disk.
 pub fn sync_dir(dir: &Path) -> io::Result<()> {
     let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
     File::open(dir)?.sync_all()
 }
 
-/// Makes a directory.
 pub fn make_dir(path: &Path, mode: u32) -> io::Result<()> {
     DirBuilder::new().mode(mode).create(path)
 }
 
-/// Makes a directory and those above it, if they are not there.
+/// Makes a directory and its missing parents.
 pub fn make_dirs(path: &Path, mode: u32) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(mode).create(path)
 }
 
-/// Opens a file whose content is trusted. [`ErrorKind::InvalidData`] if another user owns it or may write to it.
+/// Opens a file with trusted content. [`ErrorKind::InvalidData`] if another user owns it or may write to it.
 pub fn open_trusted(path: &Path) -> io::Result<File> {
-    open_checked(path, MAY_WRITE)
+    open_checked(path, WRITE_BITS)
 }
 
-/// Opens a file whose content is trusted and secret. [`ErrorKind::InvalidData`] if another user owns it or may use it.
+/// Opens a file with trusted and secret content. [`ErrorKind::InvalidData`] if another user owns it or has any access.
 pub fn open_secret(path: &Path) -> io::Result<File> {
-    open_checked(path, MAY_USE)
+    open_checked(path, ACCESS_BITS)
 }
 
-/// The content of a file that [`open_trusted`] opens.
+/// Reads a file under the rules of [`open_trusted`].
 pub fn read_trusted(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open_trusted(path)?.read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-/// The text of a file that [`open_secret`] opens.
+/// Reads a text under the rules of [`open_secret`].
 pub fn read_secret(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     open_secret(path)?.read_to_string(&mut text)?;
     Ok(text)
 }
 
-/// Refuses what [`open_secret`] refuses, without opening it: closing a file ends all locks that the process has on it.
+/// Checks a file under the rules of [`open_secret`] without opening it: closing a file ends all locks that the process
+/// has on it.
 pub fn check_secret(path: &Path) -> io::Result<()> {
-    check(&fs::metadata(path)?, path, MAY_USE)
+    check(&fs::metadata(path)?, path, ACCESS_BITS)
 }
 
-/// Refuses a directory in which another user can give names, with [`ErrorKind::InvalidData`]: the files in it could be that user's.
+/// Refuses a directory in which another user can create files, with [`ErrorKind::InvalidData`]: its files could be that
+/// user's.
 pub fn check_dir(path: &Path) -> io::Result<()> {
-    check(&fs::metadata(path)?, path, MAY_WRITE)
+    check(&fs::metadata(path)?, path, WRITE_BITS)
 }
 
 fn open_checked(path: &Path, forbidden: u32) -> io::Result<File> {
     let file = File::open(path)?;
     let found = file.metadata()?;
-    // A pipe comes from the user who has started this process, such as a shell with `<(command)`.
+    // A pipe was opened by the user who started this process, such as a shell with `<(command)`.
     if !found.is_file() {
         return Ok(file);
     }
     match check(&found, path, forbidden) {
-        // Earlier versions made state with wider rights, in a directory that nobody else can enter.
-        Err(_) if forbidden == MAY_WRITE && is_trusted_owner(&found) && is_private(path) => Ok(file),
+        // Earlier versions created state with wider modes, in a directory that no other user can enter.
+        Err(_) if forbidden == WRITE_BITS && is_trusted_owner(&found) && is_private(path) => Ok(file),
         checked => checked.map(|()| file),
     }
 }
 
-/// Whether no other user can reach the files beside `path`.
+/// Whether no other user can reach the files in the directory of `path`.
 fn is_private(path: &Path) -> bool {
     let dir = path.parent().and_then(|dir| fs::metadata(dir).ok());
-    dir.is_some_and(|dir| is_trusted_owner(&dir) && dir.mode() & MAY_USE == 0)
+    dir.is_some_and(|dir| is_trusted_owner(&dir) && dir.mode() & ACCESS_BITS == 0)
 }
 
 fn is_trusted_owner(found: &Metadata) -> bool {
@@ -138,15 +139,14 @@ fn check(found: &Metadata, path: &Path, forbidden: u32) -> io::Result<()> {
     let shown = path.display();
     let why = if !is_trusted_owner(found) {
         format!(
-            "it belongs to user {owner}, and what another user may change is not trusted: run this as that user, or chown \
-             {own} {shown}"
+            "it belongs to user {owner}, and files of other users are not trusted: run this as that user, or chown {own} {shown}"
         )
     } else if mode & forbidden == 0 {
         return Ok(());
-    } else if forbidden == MAY_USE {
-        format!("others than its owner may use it (mode {mode:03o}): chmod 600 {shown}")
+    } else if forbidden == ACCESS_BITS {
+        format!("users other than its owner have access (mode {mode:03o}): chmod 600 {shown}")
     } else {
-        format!("others than its owner may write to it (mode {mode:03o}): chmod go-w {shown}")
+        format!("users other than its owner may write to it (mode {mode:03o}): chmod go-w {shown}")
     };
     Err(io::Error::new(ErrorKind::InvalidData, why))
 }
@@ -158,7 +158,7 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt, chown, symlink};
 
     #[test]
-    fn planted_link_is_not_written_through() {
+    fn a_planted_link_is_not_written_through() {
         let dir = TestDir::new();
         let at = |name: &str| dir.path().join(name);
         fs::write(at("victim"), "kept").unwrap();
@@ -166,13 +166,13 @@ mod tests {
         assert_eq!(create_new(&at("draft"), PRIVATE).unwrap_err().kind(), ErrorKind::AlreadyExists);
         replace(&at("file"), &at("draft"), PRIVATE, &[b"new"]).unwrap();
         symlink(at("victim"), at("link")).unwrap();
-        assert!(open_to_change(&at("link")).is_err());
+        assert!(open_for_update(&at("link")).is_err());
         assert_eq!(fs::read(at("victim")).unwrap(), b"kept");
         assert_eq!(fs::read(at("file")).unwrap(), b"new");
     }
 
     #[test]
-    fn file_that_another_user_may_change_is_not_trusted() {
+    fn a_file_that_another_user_may_write_is_not_trusted() {
         let dir = TestDir::new();
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let path = dir.path().join("file");
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn directory_that_others_may_write_to_is_refused() {
+    fn a_directory_with_write_access_for_others_is_refused() {
         let dir = TestDir::new();
         check_dir(dir.path()).unwrap();
         for mode in [0o1777, 0o770] {

@@ -1,5 +1,7 @@
-//! What a service keeps over its restarts: [`StableDir`], the directory it is in; [`RecordLog`], a file of records of one size there;
-//! and [`Entries`], a directory with a file for each thing that is kept. [`files`] makes all files of the process but those of volumes.
+//! State that a service keeps over its restarts.
+//!
+//! [`StableDir`] is the state directory. [`RecordLog`] is a file of records of one size in it. [`Entries`] is a
+//! directory with a file for each entry. [`files`] creates all files of the process except those of volumes.
 #![forbid(unsafe_code)]
 
 mod check;
@@ -9,8 +11,8 @@ mod log;
 #[cfg(any(test, feature = "testing"))]
 mod testing;
 
-pub use check::{check, seal};
-pub use entries::{Entries, Found};
+pub use check::{checksum, seal};
+pub use entries::{Entries, StoredEntry};
 pub use log::{Contents, RecordLog, parse, read};
 #[cfg(any(test, feature = "testing"))]
 pub use testing::TestDir;
@@ -19,7 +21,7 @@ use std::fs::{File, TryLockError};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-/// The directory of the files that are kept, locked: another process keeps its own elsewhere.
+/// The state directory, locked: each process needs its own.
 #[derive(Debug)]
 pub struct StableDir {
     path: PathBuf,
@@ -27,7 +29,7 @@ pub struct StableDir {
 }
 
 impl StableDir {
-    /// Locks a directory. [`ErrorKind::WouldBlock`] if another process has it.
+    /// Locks a directory. [`ErrorKind::WouldBlock`] if another process has locked it.
     pub fn open(path: &Path) -> io::Result<Self> {
         let locked = File::open(path)?;
         locked.try_lock().map_err(|error| match error {
@@ -37,14 +39,14 @@ impl StableDir {
         Ok(Self { path: path.to_owned(), _locked: locked })
     }
 
-    /// A file in it.
+    /// The path of a file in it.
     pub fn file(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
 }
 
-/// Whether something cannot be written now that can be once somebody makes room: a service comes up all the same.
-pub fn is_for_now(error: &io::Error) -> bool {
+/// Whether a write fails for a cause that freeing space ends. A service starts in spite of such an error.
+pub fn is_temporary(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::ReadOnlyFilesystem)
 }
 
@@ -53,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_process_has_a_directory() {
+    fn a_directory_is_locked_by_one_process() {
         let dir = TestDir::new();
         let first = dir.open();
         assert_eq!(StableDir::open(dir.path()).unwrap_err().kind(), ErrorKind::WouldBlock);

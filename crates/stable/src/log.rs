@@ -1,26 +1,27 @@
 //! [`RecordLog`]: a file of records of one size.
 
-use crate::check::{CHECK_BYTES, check};
+use crate::check::{CHECK_BYTES, checksum};
 use crate::files;
 use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// A file with a header of `HEADER` bytes and records of `RECORD` bytes. The first 12 bytes of the header are a magic number and a
-/// version; the last 4 bytes of a record are its checksum.
+/// A file with a header of `HEADER` bytes and records of `RECORD` bytes. The first 12 bytes of the header are a magic
+/// number and a version; the last 4 bytes of a record are its checksum.
 #[derive(Debug)]
 pub struct RecordLog<const HEADER: usize, const RECORD: usize> {
     path: PathBuf,
-    /// `None` if it could not be written at the start: what it says is of an earlier run.
+    /// `None` if the file could not be written at the start: its content is from an earlier run.
     file: Option<File>,
     records: usize,
 }
 
-/// What a file says: its header, and the record in each place; `None` where one is not whole.
+/// The content of a file: its header and its records; `None` for an incomplete record.
 pub type Contents<const HEADER: usize, const RECORD: usize> = ([u8; HEADER], Vec<Option<[u8; RECORD]>>);
 
-/// Reads a file that begins with the first 12 bytes of `kind`; `None` if there is none. A file that begins otherwise is an error.
+/// Reads a file whose first 12 bytes are `kind`; `None` if there is no file. [`ErrorKind::InvalidData`] if it begins
+/// otherwise.
 pub fn read<const HEADER: usize, const RECORD: usize>(
     path: &Path,
     kind: &[u8; 12],
@@ -32,7 +33,7 @@ pub fn read<const HEADER: usize, const RECORD: usize>(
     }
 }
 
-/// The same of its bytes.
+/// Parses the bytes of a file, like [`read`].
 pub fn parse<const HEADER: usize, const RECORD: usize>(
     bytes: &[u8],
     kind: &[u8; 12],
@@ -40,20 +41,20 @@ pub fn parse<const HEADER: usize, const RECORD: usize>(
     let Some((header, records)) =
         bytes.split_first_chunk::<HEADER>().filter(|(header, _)| header.starts_with(kind))
     else {
-        let why = "it is not of this kind and version";
+        let why = "it has another kind or version";
         return Err(io::Error::new(ErrorKind::InvalidData, why));
     };
     let is_whole = |record: &[u8; RECORD]| {
         let (content, sum) = record.split_at(RECORD - CHECK_BYTES);
-        check(content) == sum
+        checksum(content) == sum
     };
     let whole = |record: &[u8; RECORD]| is_whole(record).then_some(*record);
     Ok((*header, records.as_chunks::<RECORD>().0.iter().map(whole).collect()))
 }
 
 impl<const HEADER: usize, const RECORD: usize> RecordLog<HEADER, RECORD> {
-    /// Writes the file under another name and puts it in the place of the old one: a crash leaves one of both.
-    pub fn write_anew(
+    /// Writes a new file and replaces the old one: a crash leaves one of both.
+    pub fn create(
         path: &Path,
         header: &[u8; HEADER],
         records: impl IntoIterator<Item = [u8; RECORD]>,
@@ -63,39 +64,36 @@ impl<const HEADER: usize, const RECORD: usize> RecordLog<HEADER, RECORD> {
         records.into_iter().for_each(|record| bytes.extend(record));
         let records = (bytes.len() - HEADER) / RECORD;
         files::replace(path, &draft, files::PRIVATE, &[&bytes])?;
-        let file = files::open_to_change(path)?;
+        let file = files::open_for_update(path)?;
         Ok(Self { path: path.to_owned(), file: Some(file), records })
     }
 
-    /// A file that cannot be written now.
+    /// A log whose file cannot be written now.
     pub fn unwritable(path: &Path) -> Self {
         Self { path: path.to_owned(), file: None, records: 0 }
     }
 
-    /// The file as it is, with `records` records and another header, which takes no further room on the disk.
+    /// Opens an existing file with `records` records and replaces its header. This needs no space on the disk.
     pub fn with_header(path: &Path, header: &[u8; HEADER], records: usize) -> io::Result<Self> {
-        let file = files::open_to_change(path)?;
+        let file = files::open_for_update(path)?;
         let log = Self { path: path.to_owned(), file: Some(file), records };
         log.set_header(header)?;
         Ok(log)
     }
 
-    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether it can be written.
     pub fn is_writable(&self) -> bool {
         self.file.is_some()
     }
 
-    /// How many records it has.
     pub fn records(&self) -> usize {
         self.records
     }
 
-    /// Adds a record, whole or not at all. It is durable after [`RecordLog::sync`].
+    /// Appends a record, completely or not at all. It is durable after [`RecordLog::sync`].
     pub fn append(&mut self, record: &[u8; RECORD]) -> io::Result<()> {
         let Some(file) = &mut self.file else { return Ok(()) };
         let end = (HEADER + self.records * RECORD) as u64;
@@ -107,7 +105,7 @@ impl<const HEADER: usize, const RECORD: usize> RecordLog<HEADER, RECORD> {
         Ok(())
     }
 
-    /// Replaces a record in its place, or adds one behind the last. It is durable after [`RecordLog::sync`].
+    /// Replaces the record at `place`, or appends one after the last. It is durable after [`RecordLog::sync`].
     pub fn replace(&mut self, place: usize, record: &[u8; RECORD]) -> io::Result<()> {
         match &self.file {
             _ if place == self.records => self.append(record),
@@ -116,12 +114,11 @@ impl<const HEADER: usize, const RECORD: usize> RecordLog<HEADER, RECORD> {
         }
     }
 
-    /// Has everything on disk.
     pub fn sync(&self) -> io::Result<()> {
         self.file.as_ref().map_or(Ok(()), File::sync_data)
     }
 
-    /// Replaces the header in its place, durably.
+    /// Replaces the header in place, durably.
     pub fn set_header(&self, header: &[u8; HEADER]) -> io::Result<()> {
         let Some(file) = &self.file else { return Ok(()) };
         file.write_all_at(header, 0)?;
@@ -139,11 +136,11 @@ mod tests {
     type Log = RecordLog<12, 8>;
 
     #[test]
-    fn a_torn_record_is_none_and_other_files_are_left_alone() {
+    fn a_torn_record_is_none_and_other_kinds_are_refused() {
         let dir = TestDir::new();
         let path = dir.path().join("log");
         assert!(read::<12, 8>(&path, KIND).unwrap().is_none());
-        let mut log = Log::write_anew(&path, KIND, [seal(*b"one.----")]).unwrap();
+        let mut log = Log::create(&path, KIND, [seal(*b"one.----")]).unwrap();
         log.append(&seal(*b"two.----")).unwrap();
         log.append(&seal(*b"end.----")).unwrap();
         let whole = fs::read(&path).unwrap();
@@ -167,10 +164,10 @@ mod tests {
     }
 
     #[test]
-    fn a_header_changes_in_its_place() {
+    fn a_header_is_replaced_in_place() {
         let dir = TestDir::new();
         let path = dir.path().join("log");
-        drop(Log::write_anew(&path, KIND, [seal(*b"one.----")]).unwrap());
+        drop(Log::create(&path, KIND, [seal(*b"one.----")]).unwrap());
         let mut log = Log::with_header(&path, KIND, 1).unwrap();
         log.append(&seal(*b"two.----")).unwrap();
         log.replace(0, &seal(*b"new.----")).unwrap();

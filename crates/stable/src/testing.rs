@@ -6,11 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A directory of its own for a test, gone with this value.
+/// A temporary directory of one test, removed when dropped.
 pub struct TestDir(PathBuf);
 
 impl TestDir {
-    /// An empty one.
     #[expect(
         clippy::new_without_default,
         clippy::unwrap_used,
@@ -24,12 +23,10 @@ impl TestDir {
         Self(dir)
     }
 
-    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.0
     }
 
-    /// Locks it.
     #[expect(clippy::unwrap_used, reason = "it is for tests alone")]
     pub fn open(&self) -> Arc<StableDir> {
         Arc::new(StableDir::open(&self.0).unwrap())

@@ -1,4 +1,5 @@
-//! Modes of what is made under a umask of zero, which a service has. The umask is the whole process's: this test is alone in its own.
+//! Modes of files created under a umask of zero, as a service has. The umask applies to the whole process, so this test
+//! has its own.
 
 use rustix::fs::Mode;
 use stable::files::{self, PRIVATE, PRIVATE_DIR, PUBLIC, PUBLIC_DIR};
@@ -7,17 +8,17 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 
 #[test]
-fn file_made_with_umask_zero_has_the_mode_it_was_given() {
+fn a_file_created_with_umask_zero_has_its_explicit_mode() {
     rustix::process::umask(Mode::empty());
     let dir = TestDir::new();
     let at = |name: &str| dir.path().join(name);
     files::create_new(&at("private"), PRIVATE).unwrap();
-    files::create_or_empty(&at("public"), PUBLIC).unwrap();
+    files::create_or_truncate(&at("public"), PUBLIC).unwrap();
     files::replace(&at("replaced"), &at("replaced.new"), PRIVATE, &[b"a", b"b"]).unwrap();
     files::make_dir(&at("dir"), PRIVATE_DIR).unwrap();
     files::make_dirs(&at("above/below"), PUBLIC_DIR).unwrap();
-    drop(RecordLog::<12, 8>::write_anew(&at("log"), b"PLMTESTS\0\0\0\x01", []).unwrap());
-    Entries::open(&dir.open(), "entries", b"PLMTESTS\0\0\0\x01").unwrap().put(1, b"one").unwrap();
+    drop(RecordLog::<12, 8>::create(&at("log"), b"PLMTESTS\0\0\0\x01", []).unwrap());
+    Entries::open(&dir.open(), "entries", b"PLMTESTS\0\0\0\x01").unwrap().store(1, b"one").unwrap();
     let mode = |name: &str| fs::symlink_metadata(at(name)).unwrap().mode() & 0o777;
     for (name, wanted) in [
         ("private", 0o600),

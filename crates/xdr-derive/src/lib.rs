@@ -1,11 +1,11 @@
-//! `#[derive(Xdr)]`: implements `xdr::Encode` and `xdr::Decode`, wire order being declaration order.
+//! `#[derive(Xdr)]`: implements `xdr::Encode` and `xdr::Decode`, with the fields in declaration order.
 //!
 //! - A struct is its fields (RFC 4506 §4.14). `#[xdr(max = N)]` bounds a field of variable length.
-//! - An enum without data is an enumeration (§4.3) with explicit discriminants; unknown values are `Malformed`.
-//!   It also gets a table `NAMED`, with the name of `#[xdr(name = "…")]` or the variant's own.
+//! - An enum without data is an enumeration (§4.3) with explicit discriminants; unknown values are `Malformed`. It also
+//!   gets a table `NAMED`, with the name of `#[xdr(name = "…")]` or the variant's own.
 //! - An enum with data is a discriminated union (§4.15), every variant with `#[xdr(tag = …)]`. A variant with
 //!   `#[xdr(default)]` takes all other tags; its first field, a `u32` or an open set, keeps the tag.
-//! - `#[xdr(decode)]` or `#[xdr(encode)]` on the type emits that half alone.
+//! - `#[xdr(decode)]` or `#[xdr(encode)]` on the type generates only that half.
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
@@ -18,7 +18,7 @@ pub fn derive_xdr(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
     expand(&input).unwrap_or_else(Error::into_compile_error).into()
 }
 
-/// What `#[xdr(…)]` may hold, on a type, a variant, or a field.
+/// The options of `#[xdr(…)]` on a type, a variant, or a field.
 #[derive(Default)]
 struct Options {
     max: Option<Expr>,
@@ -78,7 +78,7 @@ fn expand(input: &DeriveInput) -> Result<TokenStream> {
             }
         }
     });
-    // A type that borrows borrows from the message; one that does not decodes from a message of any lifetime.
+    // A type with a lifetime borrows from the message. Other types decode from a message of any lifetime.
     let mut generics = input.generics.clone();
     if generics.lifetimes().next().is_none() {
         generics.params.insert(0, syn::parse_quote!('xdr));
@@ -123,7 +123,7 @@ fn enumeration(data: &DataEnum, name: &str) -> Result<Bodies> {
     let ident = format_ident!("{name}");
     let items = quote! {
         impl #ident {
-            /// Every variant under the specification's name.
+            /// Every variant with its name in the specification.
             pub const NAMED: &'static [(&'static str, u32)] = &[#named];
         }
     };

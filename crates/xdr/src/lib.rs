@@ -1,8 +1,8 @@
-//! External data representation, RFC 4506: a reader over borrowed bytes, a writer that appends to a `Vec<u8>`,
-//! and `#[derive(Xdr)]`, which joins a Rust declaration to its wire form in declaration order.
+//! External data representation, RFC 4506: a reader over borrowed bytes, a writer that appends to a `Vec<u8>`, and
+//! `#[derive(Xdr)]`, which derives the wire form of a Rust type from its declaration order.
 //!
-//! This crate knows nothing of RPC or NFS. Decoding never allocates more than a small multiple of the bytes that
-//! are really there: a length or a count from the wire is compared with a bound and with what remains before use.
+//! This crate knows nothing of RPC or NFS. Decoding never allocates more than a small multiple of the received bytes: a
+//! length or a count from the wire is compared with a bound and with the remaining bytes before use.
 #![forbid(unsafe_code)]
 
 mod list;
@@ -17,10 +17,9 @@ pub use xdr_derive::Xdr;
 
 /// A value with a wire form.
 pub trait Encode {
-    /// Appends the value to `w`.
     fn encode(&self, w: &mut Writer<'_>);
 
-    /// The value alone, in a new buffer. For tests and cold paths.
+    /// Encodes the value into a new buffer. For tests and cold paths.
     fn to_bytes(&self) -> Vec<u8> {
         let mut out = Vec::new();
         self.encode(&mut Writer::new(&mut out));
@@ -28,9 +27,9 @@ pub trait Encode {
     }
 }
 
-/// A value that can be read from bytes that live for `'a`, which it may borrow.
+/// A value that can be decoded from bytes with lifetime `'a`, which it may borrow.
 pub trait Decode<'a>: Sized {
-    /// Reads the value and moves `r` past it; on an error the position of `r` is unspecified.
+    /// Decodes the value and moves `r` past it. After an error the position of `r` is unspecified.
     fn decode(r: &mut Reader<'a>) -> Result<Self, Malformed>;
 }
 
@@ -153,7 +152,7 @@ impl<'a, T: Decode<'a>> DecodeMax<'a> for Vec<T> {
         if count > max {
             return Err(Malformed("array above its bound"));
         }
-        // Grows as elements arrive: a count is a claim of the sender's, not a reason to reserve memory.
+        // Grows as elements arrive: the sender's count is no reason to reserve memory.
         let mut items = Self::new();
         for _ in 0..count {
             items.push(T::decode(r)?);

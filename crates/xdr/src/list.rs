@@ -1,13 +1,13 @@
-//! Sequences: the linked lists of RFC 4506 §4.19, owned and borrowed, and short arrays kept in place.
+//! Sequences: the linked lists of RFC 4506 §4.19, owned and borrowed, and short arrays stored inline.
 
 use std::marker::PhantomData;
 use std::ops::Deref;
 
 use crate::{Decode, Encode, Malformed, Reader, Writer};
 
-/// A linked list (`T *next`), owned: on the wire a one before every element and a zero at the end.
+/// An owned linked list (`T *next`): on the wire a one before every element and a zero at the end.
 ///
-/// It needs no bound: every element is preceded by a word on the wire, so memory stays a small multiple of the message.
+/// It needs no bound: a word on the wire precedes every element, so memory stays a small multiple of the message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct List<T>(pub Vec<T>);
 
@@ -31,9 +31,9 @@ impl<'a, T: Decode<'a>> Decode<'a> for List<T> {
     }
 }
 
-/// A linked list that stays in the message: checked once when decoded, decoded again element by element when iterated,
-/// never allocated. Writers of long lists need no type at all: they encode `Some(element)` as long as there is
-/// room, then `None`.
+/// A linked list that stays in the message. It is checked once when decoded, and its elements are decoded again when
+/// iterated, without allocation. Writers of long lists need no type: they encode `Some(element)` while there is room,
+/// then `None`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListRef<'a, T> {
     bytes: &'a [u8],
@@ -41,7 +41,6 @@ pub struct ListRef<'a, T> {
 }
 
 impl<'a, T: Decode<'a>> ListRef<'a, T> {
-    /// The elements in order.
     pub fn iter(&self) -> impl Iterator<Item = T> + use<'a, T> {
         let mut r = Reader::new(self.bytes);
         // Decoding succeeded before, so the error arm never loses an element.
@@ -63,7 +62,7 @@ impl<'a, T: Decode<'a>> Decode<'a> for ListRef<'a, T> {
     }
 }
 
-/// A variable-length array of at most `N` (`T<N>`), kept in place: decoding it allocates nothing.
+/// A variable-length array of at most `N` (`T<N>`), stored inline: decoding it allocates nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct Inline<T, const N: usize> {
     items: [T; N],
@@ -71,7 +70,7 @@ pub struct Inline<T, const N: usize> {
 }
 
 impl<T: Copy + Default, const N: usize> Inline<T, N> {
-    /// A copy of `items`, or `None` where they are more than `N`.
+    /// Copies `items`; `None` if there are more than `N`.
     pub fn new(items: &[T]) -> Option<Self> {
         let mut inline = Self::default();
         inline.items.get_mut(..items.len())?.copy_from_slice(items);

@@ -1,8 +1,8 @@
-//! Reading.
+//! The reader of encoded bytes.
 
 use std::fmt;
 
-/// Bytes that are no message of the expected type, with the reason.
+/// The reason for which bytes are not a value of the expected type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed(pub &'static str);
 
@@ -22,19 +22,16 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Starts at the first byte of `bytes`.
     #[inline]
     pub fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes, length: bytes.len() }
     }
 
-    /// Bytes not yet read.
     #[inline]
     pub fn remaining(&self) -> usize {
         self.rest.len()
     }
 
-    /// Bytes already read.
     #[inline]
     pub fn position(&self) -> usize {
         self.length - self.rest.len()
@@ -70,8 +67,8 @@ impl<'a> Reader<'a> {
 
     /// RFC 4506 §4.9: `length` bytes and their padding.
     ///
-    /// The RFC wants padding of zeros (§3); any bytes are accepted here, because clients exist that pad with
-    /// whatever their buffer held, and nothing depends on them. They must be there, though.
+    /// The RFC requires zeros as padding (§3). Any bytes are accepted here: some clients pad with leftovers of their
+    /// buffers, and nothing depends on the padding. It must be present, though.
     #[inline]
     pub fn fixed(&mut self, length: usize) -> Result<&'a [u8], Malformed> {
         let (bytes, rest) = self.rest.split_at_checked(length).ok_or(SHORT)?;
@@ -89,7 +86,7 @@ impl<'a> Reader<'a> {
         self.fixed(length as usize)
     }
 
-    /// `N` words under one check of what remains, for headers that every message has.
+    /// Reads `N` words under one check of the remaining bytes, for headers that every message has.
     #[inline]
     pub fn words<const N: usize>(&mut self) -> Result<[u32; N], Malformed> {
         let (bytes, rest) = self.rest.split_at_checked(4 * N).ok_or(SHORT)?;

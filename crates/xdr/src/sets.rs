@@ -1,5 +1,5 @@
-//! Declaring sets of constants together with the names their specification gives them, so that a test can compare
-//! them and a log can print them. Closed sets are enums with `#[derive(Xdr)]`, which makes the same `NAMED` table.
+//! Sets of constants with their names in the specification, for comparisons in tests and for logs. Closed sets are
+//! enums with `#[derive(Xdr)]`, which generates the same `NAMED` table.
 
 /// An open set: a newtype over `u32` with named constants. Unknown values survive decoding and encoding.
 ///
@@ -21,7 +21,7 @@ macro_rules! open_set {
         impl $set {
             $(#[doc = concat!("`", $name, "`.")] pub const $constant: Self = Self($value);)*
 
-            /// Every constant under the specification's name.
+            /// Every constant with its name in the specification.
             pub const NAMED: &'static [(&'static str, u32)] = &[$(($name, $value)),*];
         }
 
@@ -57,7 +57,7 @@ macro_rules! open_set {
     };
 }
 
-/// Loose `u32` constants and a table of them under the specification's names.
+/// Separate `u32` constants and a table of their names in the specification.
 ///
 /// ```
 /// xdr::constants! { pub NAMED { WIDTH: "PAPER_WIDTH" = 210, HEIGHT: "PAPER_HEIGHT" = 297 } }
@@ -68,7 +68,7 @@ macro_rules! constants {
     ($vis:vis $table:ident { $($constant:ident: $name:literal = $value:expr),* $(,)? }) => {
         $(#[doc = concat!("`", $name, "`.")] $vis const $constant: u32 = $value;)*
 
-        /// The loose constants under the specification's names.
+        /// The constants with their names in the specification.
         $vis const $table: &[(&str, u32)] = &[$(($name, $constant)),*];
     };
 }

@@ -1,35 +1,33 @@
-//! Writing.
+//! The writer of encoded bytes.
 
 use crate::reader::padding;
 
-/// Appends to a `Vec<u8>`; allocates only where the vector lacks capacity.
+/// A writer that appends to a `Vec<u8>`. It allocates only when the vector lacks capacity.
 #[derive(Debug)]
 pub struct Writer<'b> {
     out: &'b mut Vec<u8>,
 }
 
 impl<'b> Writer<'b> {
-    /// Appends to `out`, keeping what it holds.
     #[inline]
     pub fn new(out: &'b mut Vec<u8>) -> Self {
         Self { out }
     }
 
-    /// Bytes in the vector, those from before this writer included: the offset at which the next value lands.
+    /// Bytes in the vector, including those from before this writer: the offset of the next value.
     #[inline]
     #[expect(clippy::len_without_is_empty, reason = "an offset, not a container's size")]
     pub fn len(&self) -> usize {
         self.out.len()
     }
 
-    /// Makes room for `bytes` more in one step.
     #[inline]
     pub fn reserve(&mut self, bytes: usize) {
         self.out.reserve(bytes);
     }
 
-    /// The vector, for data that is produced in place (a file read straight into the reply). Whoever appends a
-    /// length that is no multiple of four calls [`Self::pad`] afterwards.
+    /// The vector, for data that is produced in place (a file read directly into the reply). After appending a length
+    /// that is not a multiple of four, call [`Self::pad`].
     #[inline]
     pub fn buffer(&mut self) -> &mut Vec<u8> {
         self.out
@@ -70,7 +68,8 @@ impl<'b> Writer<'b> {
     /// A count of bytes or elements.
     ///
     /// # Panics
-    /// If it does not fit the wire's 32 bits; no reply of ours comes near.
+    ///
+    /// If it exceeds 32 bits; replies are far shorter.
     #[inline]
     pub fn length(&mut self, length: usize) {
         self.u32(u32::try_from(length).expect("lengths on the wire fit 32 bits"));
@@ -85,17 +84,18 @@ impl<'b> Writer<'b> {
         }
     }
 
-    /// Overwrites the word at `offset` (as given by [`Self::len`]), for what is known only later: a record mark,
-    /// a status, a count.
+    /// Overwrites the word at `offset` (as given by [`Self::len`]), for a value that becomes known later: a record
+    /// mark, a status, a count.
     ///
     /// # Panics
+    ///
     /// If no whole word was written there.
     #[inline]
     pub fn patch_u32(&mut self, offset: usize, value: u32) {
         self.out[offset..offset + 4].copy_from_slice(&value.to_be_bytes());
     }
 
-    /// Takes back everything from `offset` (as given by [`Self::len`]) on: an entry that did not fit.
+    /// Removes everything from `offset` (as given by [`Self::len`]) on, such as an entry that did not fit.
     #[inline]
     pub fn truncate(&mut self, offset: usize) {
         self.out.truncate(offset);

@@ -1,4 +1,4 @@
-//! The derive and the codec: literal bytes, and input that lies.
+//! The derive and the codec: literal bytes, and malformed input.
 
 use xdr::{Decode, DecodeMax, Encode, Inline, List, ListRef, Malformed, Reader, Writer, Xdr};
 
@@ -54,7 +54,7 @@ fn read<'a, T: Decode<'a>>(bytes: &'a [u8]) -> Result<T, Malformed> {
     Ok(value)
 }
 
-/// `value` encodes to `bytes`, `bytes` decode to `value`, and no shorter message does.
+/// Asserts that `value` encodes to `bytes`, that `bytes` decode to `value`, and that no shorter message does.
 fn both_ways<'a, T: Encode + Decode<'a> + PartialEq + std::fmt::Debug>(value: &T, bytes: &'a [u8]) {
     assert_eq!(value.to_bytes(), bytes);
     assert_eq!(&read::<T>(bytes).unwrap(), value);
@@ -64,7 +64,7 @@ fn both_ways<'a, T: Encode + Decode<'a> + PartialEq + std::fmt::Debug>(value: &T
 }
 
 #[test]
-fn struct_is_its_fields_in_order() {
+fn a_struct_is_its_fields_in_order() {
     let record = Record {
         kind: Kind::Large,
         name: b"hello",
@@ -88,14 +88,14 @@ fn struct_is_its_fields_in_order() {
 }
 
 #[test]
-fn enumeration_refuses_unknown_values_and_knows_its_names() {
+fn an_enumeration_refuses_unknown_values_and_has_a_table_of_names() {
     both_ways(&Kind::Small, &[0, 0, 0, 1]);
     assert_eq!(read::<Kind>(&[0, 0, 0, 2]), Err(Malformed("unknown value of Kind")));
     assert_eq!(Kind::NAMED, [("Small", 1), ("BIG", 0x100)]);
 }
 
 #[test]
-fn union_takes_the_arm_of_its_tag() {
+fn a_union_decodes_the_arm_of_its_tag() {
     both_ways(&Choice::Pair(5, b"abc"), &[0, 0, 1, 0, 0, 0, 0, 5, 0, 0, 0, 3, b'a', b'b', b'c', 0]);
     both_ways(&Choice::Nothing, &[0, 0, 0, 7]);
     both_ways(&Choice::Other(8), &[0, 0, 0, 8]);
@@ -108,7 +108,7 @@ fn union_takes_the_arm_of_its_tag() {
 }
 
 #[test]
-fn lists_owned_and_borrowed_are_the_same_bytes() {
+fn owned_and_borrowed_lists_encode_to_the_same_bytes() {
     let bytes = [0, 0, 0, 1, 0, 0, 0, 5, 0, 0, 0, 1, 0, 0, 0, 6, 0, 0, 0, 0];
     both_ways(&List(vec![5u32, 6]), &bytes);
     let list: ListRef<'_, u32> = read(&bytes).unwrap();
@@ -120,7 +120,7 @@ fn lists_owned_and_borrowed_are_the_same_bytes() {
 }
 
 #[test]
-fn booleans_are_strict_and_padding_is_not() {
+fn booleans_are_strict_and_padding_is_ignored() {
     assert_eq!(read::<bool>(&[0, 0, 0, 2]), Err(Malformed("boolean is neither 0 nor 1")));
     assert_eq!(read::<Option<u32>>(&[1, 0, 0, 0]), Err(Malformed("boolean is neither 0 nor 1")));
     assert_eq!(read::<[u8; 2]>(&[1, 2, 3, 4]), Ok([1, 2]));
@@ -128,7 +128,7 @@ fn booleans_are_strict_and_padding_is_not() {
 }
 
 #[test]
-fn lengths_and_counts_that_lie_cost_nothing() {
+fn false_lengths_and_counts_allocate_nothing() {
     let huge = [0xff; 8];
     let mut r = Reader::new(&huge);
     assert_eq!(r.opaque(u32::MAX), Err(Malformed("message ends early")));
@@ -143,7 +143,7 @@ fn lengths_and_counts_that_lie_cost_nothing() {
 }
 
 #[test]
-fn writer_patches_pads_and_takes_back_without_allocating() {
+fn a_writer_patches_pads_and_truncates_without_allocating() {
     let mut out = Vec::with_capacity(32);
     let start = out.as_ptr();
     let mut w = Writer::new(&mut out);

@@ -1,4 +1,5 @@
-//! The three tiers of checks: `cargo xtask test`, `ci` and `full`. Steps run two at a time; a timeline at the end shows their times.
+//! The three tiers of checks: `cargo xtask test`, `ci` and `full`. Two steps run at a time; a timeline at the end shows
+//! their times.
 
 mod records;
 mod scheduler;
@@ -34,7 +35,6 @@ pub(crate) struct Args {
     steps: Option<PathBuf>,
 }
 
-/// `full`.
 #[derive(clap::Args)]
 pub(crate) struct FullArgs {
     #[command(flatten)]
@@ -44,14 +44,14 @@ pub(crate) struct FullArgs {
     again: bool,
 }
 
-/// Steps of a file.
+/// A file of steps.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
     step: Vec<Written>,
 }
 
-/// A step of a file.
+/// A step in a file.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
@@ -91,7 +91,7 @@ pub(crate) fn ci(args: &Args) -> anyhow::Result<()> {
     verdict(&report)
 }
 
-/// The long forms.
+/// The long suites.
 pub(crate) fn full(args: &FullArgs) -> anyhow::Result<()> {
     let steps = match &args.args.steps {
         Some(file) => read(file)?,
@@ -194,7 +194,7 @@ fn chosen(steps: Vec<Step>, only: &[String]) -> anyhow::Result<Vec<Step>> {
 fn read(path: &Path) -> anyhow::Result<Vec<Step>> {
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     let file: File = toml::from_str(&text).with_context(|| format!("{}", path.display()))?;
-    // They live as long as the process, as those of the tiers do.
+    // Names live as long as the process, as those of the tiers do.
     let name = |name: String| -> &'static str { Box::leak(name.into_boxed_str()) };
     let step = |Written { name: own, command, needs, never_again }: Written| {
         let needs: Vec<&'static str> = needs.into_iter().map(name).collect();

@@ -1,4 +1,5 @@
-//! Results of the lanes of `full`: each counts while the lane's inputs are unchanged, so that an interrupted run goes on where it stopped.
+//! Results of the lanes of `full`. Each is valid while the lane's inputs are unchanged, so that an interrupted run
+//! continues where it stopped.
 
 use std::fs;
 use std::io::Write;
@@ -13,7 +14,7 @@ use super::summary::minutes;
 use super::timeline::Span;
 use crate::process;
 
-/// Files that every lane tests or is made of.
+/// Files that every lane tests or is built from.
 const INPUTS: [&str; 6] = [".cargo", "Cargo.lock", "Cargo.toml", "conformance", "crates", "xtask"];
 /// Files among them that no lane reads.
 const NO_INPUTS: [&str; 5] = [
@@ -24,7 +25,6 @@ const NO_INPUTS: [&str; 5] = [
     ":(exclude)xtask/src/tidy",
 ];
 
-/// The results that are kept.
 pub(super) struct Records {
     directory: PathBuf,
     /// The state of the inputs now.
@@ -64,7 +64,7 @@ fn command(step: &Step) -> String {
     step.argv[1..].join(" ")
 }
 
-/// A hash of the names and contents of all inputs, of files that are not committed, too.
+/// A hash of the names and contents of all inputs, including uncommitted files.
 fn inputs() -> anyhow::Result<String> {
     let workspace = process::workspace();
     let list = ["ls-files", "-z", "--cached", "--others", "--exclude-standard", "--"];
@@ -85,7 +85,7 @@ fn hash_object(how: &[&str], input: &str) -> anyhow::Result<String> {
     let mut git = git.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
     let mut stdin = git.stdin.take().context("no input")?;
     let input = input.to_owned();
-    // In a thread: git answers before it has read everything.
+    // A thread writes, because git answers before it has read all input.
     let writer = std::thread::spawn(move || stdin.write_all(input.as_bytes()));
     let output = git.wait_with_output()?;
     writer.join().map_err(|_| anyhow::anyhow!("the writer has panicked"))??;

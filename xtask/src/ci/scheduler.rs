@@ -1,4 +1,5 @@
-//! Runs steps two at a time, and beside them one that mostly waits, each with a log of its own. A failed step runs once more at the end.
+//! Runs steps: two that compute at a time, and one that mostly waits beside them. Each has its own log. A failed step
+//! runs once more at the end.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -11,9 +12,9 @@ use super::timeline::{Span, timeline};
 use crate::part::{Part, Verdict};
 use crate::process::{self, Process};
 
-/// Lines of a failed step's log that are printed again at the end: often only the end of the output is kept.
+/// Lines of a failed step's log that are repeated at the end: often only the end of the output is preserved.
 const LAST_LINES: usize = 12;
-/// Steps that take a core each and run at a time.
+/// Steps that use a core each and run at the same time.
 const CORES: usize = 2;
 /// Beginnings of lines that steps print and the report repeats.
 const FLAKY: &str = "FLAKY ";
@@ -36,7 +37,7 @@ pub(super) struct Flaky {
 }
 
 impl Flaky {
-    /// Reads the line of a step that has run a part of itself again.
+    /// Parses a line that reports a part that a step has run again.
     fn parse(line: &str) -> Option<Self> {
         let (name, first_failure) = line.strip_prefix(FLAKY)?.split_once(": ")?;
         Some(Self { name: name.to_owned(), first_failure: first_failure.to_owned() })
@@ -76,13 +77,13 @@ struct Scheduler<'s> {
     again: Vec<Again<'s>>,
     spans: Vec<Span>,
     flaky: Vec<Flaky>,
-    /// Lines that tell of skipped tests.
+    /// Lines that report skipped tests.
     skipped: Vec<String>,
     /// The logs of the steps that failed.
     failures: Vec<(&'static str, String)>,
 }
 
-/// Runs all steps, each under a command, and prints a timeline. `ended` hears of the end of each.
+/// Runs all steps, each under a command, and prints a timeline. Calls `ended` after each step.
 pub(super) fn run(
     steps: &[Step],
     under: &[&str],
@@ -153,7 +154,7 @@ impl<'s> Scheduler<'s> {
         }
     }
 
-    /// Takes the first step that can run now. Steps that take the machine come when nothing else can run.
+    /// Takes the first step that can run now. Steps that need the whole machine come when nothing else can run.
     fn next(&mut self) -> Option<&'s Step> {
         self.drop_impossible();
         let taken = |load: Load| self.running.iter().filter(|running| running.step.load == load).count();
@@ -169,7 +170,7 @@ impl<'s> Scheduler<'s> {
         core.or(little).or_else(machine).map(|index| self.waiting.remove(index))
     }
 
-    /// Ends the steps that need one that did not pass.
+    /// Drops the steps that need one that did not pass.
     fn drop_impossible(&mut self) {
         while let Some((index, needed)) = self.impossible() {
             let name = self.waiting.remove(index).name;
@@ -197,7 +198,7 @@ impl<'s> Scheduler<'s> {
         }
     }
 
-    /// Takes the steps that have ended.
+    /// Collects the steps that have ended.
     fn collect(&mut self) {
         let mut index = 0;
         while index < self.running.len() {
@@ -276,19 +277,19 @@ fn failures(step: &Step, parts: &[Part], log: &str) -> Vec<Flaky> {
     failures
 }
 
-/// Whether a line of a log tells why something failed, or how to repeat it.
+/// Whether a line of a log contains the cause of a failure, or the command that repeats it.
 fn says_why(line: &str) -> bool {
     ["FAIL", "panicked", "error: ", "has failed", "seed"].iter().any(|word| line.contains(word))
 }
 
-/// The first line of a log that tells of a failure, or the last line.
+/// The first line of a log that reports a failure, or the last line.
 fn first_failure(log: &str) -> String {
     let mut lines = log.lines().map(str::trim).filter(|line| !line.is_empty());
     let first = lines.clone().find(|line| says_why(line) && !line.contains("seed"));
     first.or_else(|| lines.next_back()).unwrap_or("it printed nothing").to_owned()
 }
 
-/// The lines of a log that tell of failures, and its last line.
+/// The lines of a log that report failures, and its last line.
 fn last_lines(log: &str) -> String {
     let lines: Vec<&str> = log.lines().filter(|line| !line.trim().is_empty()).collect();
     let (mut why, last): (Vec<&&str>, _) =
@@ -318,7 +319,8 @@ impl Running<'_> {
 mod tests {
     use super::*;
 
-    /// Runs shell scripts that get a directory as `$0`; returns the files that they leave there, and how many failed.
+    /// Runs shell scripts with a directory as `$0`. Returns the files that they leave in it, and the number of
+    /// failures.
     fn ran(
         name: &str,
         steps: &[(&'static str, &'static [&'static str], Load, &str)],
@@ -359,7 +361,7 @@ mod tests {
         let (left, failed) = ran(
             "needs",
             &[
-                // It stands before what it needs.
+                // It is listed before the step that it needs.
                 ("three", &["two"], Load::Core, "touch $0/three"),
                 ("one", &[], Load::Core, "touch $0/one"),
                 ("two", &["one"], Load::Machine, "touch $0/two; exit 3"),
@@ -373,7 +375,7 @@ mod tests {
 
     #[test]
     fn steps_share_the_machine_by_their_load() {
-        // The first three wait for each other; what runs alone sees nobody.
+        // The first three wait for each other; a step that runs alone sees no other.
         let meets = |own: &str, others: [&str; 2]| {
             let [one, other] = others;
             format!(

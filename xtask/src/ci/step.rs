@@ -44,7 +44,7 @@ pub(super) enum Outcome {
     /// Passed when it ran again.
     Flaky,
     Failed(String),
-    /// Not run, because this step did not pass.
+    /// Not run, because the named step did not pass.
     NotRun(&'static str),
 }
 

@@ -1,8 +1,8 @@
 //! The steps of each tier.
 //!
-//! A free core takes the first step that can run: first the checks that fail at once, then the longest. Everything that is tested is
-//! compiled once, by the profile `dev`, which optimizes the data path: every cargo command names the whole workspace, because for a
-//! part of it cargo chooses fewer features and compiles the dependencies again.
+//! A free core takes the first step that can run: first the checks that fail quickly, then the longest. All tested
+//! programs are compiled once, by the profile `dev`, which optimizes the data path. Every cargo command names the whole
+//! workspace: for a part of it cargo chooses fewer features and compiles the dependencies again.
 
 use crate::process::{self, text};
 
@@ -10,11 +10,11 @@ use super::step::{Load, Step};
 
 /// The step that compiles the service and all tests.
 pub(super) const PROGRAMS: &str = "test programs";
-/// The steps that build the guests, of Debian 12 and 13.
+/// The steps that build the guest images, of Debian 12 and 13.
 const IMAGE: &str = "guest image";
 const IMAGE_13: &str = "guest image 13";
 
-/// Format, rules, lints, unit and protocol tests: needs no guest, and no root.
+/// Format, rules, lints, unit and protocol tests: without a guest, and without root.
 pub(super) fn test() -> anyhow::Result<Vec<Step>> {
     Ok(vec![
         command("fmt", "cargo fmt --all --check", 2).never_again(),
@@ -55,8 +55,8 @@ pub(super) fn ci() -> anyhow::Result<Vec<Step>> {
     ])
 }
 
-/// The long forms. Each step is a lane: its result counts while its inputs are unchanged. The parts of a guest that measure have lanes
-/// of their own.
+/// The long suites. Each step is a lane: its result is valid while its inputs are unchanged. The parts of a guest that
+/// measure have lanes of their own.
 pub(super) fn full() -> anyhow::Result<Vec<Step>> {
     Ok(vec![
         programs(),
@@ -82,7 +82,7 @@ pub(super) fn full() -> anyhow::Result<Vec<Step>> {
     ])
 }
 
-/// Steps that other steps need, and that are no lanes of `full`: they are quick where their results are there.
+/// Whether a step only prepares others and is not a lane of `full`: it is quick if its results exist.
 pub(super) fn prepares(step: &Step) -> bool {
     [PROGRAMS, IMAGE, IMAGE_13].contains(&step.name)
 }

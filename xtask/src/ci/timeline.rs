@@ -1,4 +1,4 @@
-//! What ran when, as a table with bars.
+//! The timeline of a run, as a table with bars.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -6,13 +6,13 @@ use std::time::Duration;
 use super::step::Outcome;
 use crate::part::Part;
 
-/// Characters that stand for the whole time.
+/// Characters for the whole time.
 const WIDTH: u32 = 50;
 
 /// An attempt at a step.
 pub(super) struct Span {
     pub(super) name: &'static str,
-    /// From the beginning of the run.
+    /// The time since the beginning of the run.
     pub(super) start: Duration,
     pub(super) length: Duration,
     pub(super) outcome: Outcome,
@@ -25,7 +25,7 @@ pub(super) fn timeline(spans: &[Span], whole: Duration) -> String {
     spans.sort_by_key(|span| span.start);
     let mut text = format!("{:<18}{:>7}{:>7}  {:50}  outcome\n", "step", "start", "s", "");
     for Span { name, start, length, outcome, .. } in &spans {
-        // A character stands for its part of the time, also where the step takes up less of it.
+        // A character stands for its part of the time, even if the step occupies less of it.
         let within =
             |column: u32| whole * column / WIDTH < *start + *length && *start < whole * (column + 1) / WIDTH;
         let bar: String = (0..WIDTH).map(|column| if within(column) { '#' } else { ' ' }).collect();

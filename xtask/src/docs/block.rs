@@ -1,4 +1,4 @@
-//! The code blocks of a document, and what the comments before them say of how to run them.
+//! The code blocks of a document, and the comments before them that say how to run them.
 
 use anyhow::{Context, bail};
 
@@ -14,20 +14,20 @@ pub(super) struct Block {
     pub(super) line: usize,
     pub(super) text: String,
     pub(super) role: Role,
-    /// What must be there before, as commands that a reader need not see.
+    /// Preparations: commands that the reader does not see.
     pub(super) before: Option<String>,
 }
 
-/// What is done with a block.
+/// The treatment of a block.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Role {
-    /// It is run.
+    /// The block is run.
     Commands,
-    /// It would be run, but for this reason.
+    /// The block is not run, for this reason.
     NotRun(String),
-    /// It is the text of a file.
+    /// The block is the text of a file.
     File(String),
-    /// It shows something.
+    /// The block is an example without commands.
     Shown,
 }
 

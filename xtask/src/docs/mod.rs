@@ -1,7 +1,7 @@
-//! `cargo xtask docs`: the README and the guide, their commands run as a reader runs them.
+//! `cargo xtask docs`: the README and the guide, with their commands run as a reader runs them.
 //!
-//! Each document gets a machine and an empty directory of its own, where its blocks of commands run in order. What a
-//! document takes for granted, and what cannot run here, is said in comments before the block (`block.rs`).
+//! Each document gets a sandbox and an empty directory, where its blocks of commands run in order. Comments before a
+//! block state its preconditions, and the reason if it cannot run here (`block.rs`).
 
 mod block;
 
@@ -16,10 +16,9 @@ use crate::process;
 use crate::sandbox::{Ended, Sandbox, several_at_a_time};
 use block::{Block, Role};
 
-/// Where documents are.
 const README: &str = "README.md";
 const GUIDE: &str = "docs/guide";
-/// Addresses of the examples, and what they are on a machine with loopback alone.
+/// Addresses of the examples, and their replacements on a machine with only loopback.
 const EXAMPLES: [(&str, &str); 4] = [
     ("10.0.0.7", "127.0.0.1"),
     ("10.0.0.11", "127.0.0.1"),
@@ -27,7 +26,6 @@ const EXAMPLES: [(&str, &str); 4] = [
     ("nfs://HOST/", "nfs://127.0.0.1/"),
 ];
 
-/// `docs`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The program; by default this tree's, built by `cargo build --release`.
@@ -38,11 +36,11 @@ pub(crate) struct Args {
     only: Option<String>,
 }
 
-/// What came of a document.
+/// The result of a document.
 struct Outcome {
     path: String,
     run: usize,
-    /// Where blocks begin that are not run, and why not.
+    /// The lines of blocks that are not run, and the reasons.
     not_run: Vec<(usize, String)>,
     fault: Option<String>,
     time: Duration,
@@ -72,7 +70,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs what is to be run of a document.
+/// Runs the blocks of a document.
 fn document(binary: &Path, path: &str) -> anyhow::Result<Outcome> {
     let begun = Instant::now();
     let text = fs::read_to_string(process::workspace().join(path))?;
@@ -98,7 +96,7 @@ fn document(binary: &Path, path: &str) -> anyhow::Result<Outcome> {
     Ok(Outcome { path: path.to_owned(), run, not_run: not_run.collect(), fault, time: begun.elapsed() })
 }
 
-/// What is run of a block: what must be there before, and what it says itself.
+/// The scripts of a block: its preparations and its own commands.
 fn scripts(block: &Block) -> impl Iterator<Item = (&Block, String)> {
     let own = match &block.role {
         Role::Commands => Some(

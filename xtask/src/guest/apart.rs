@@ -1,8 +1,8 @@
-//! What is measured again where it does not agree.
+//! Repetition of measurements that do not agree.
 
 use std::fmt;
 
-/// What does not agree: a pause of the host may be why, which is no reason for any other fault.
+/// A disagreement. A pause of the host may cause it, unlike any other fault.
 #[derive(Debug)]
 pub(super) struct Apart(pub(super) String);
 
@@ -14,7 +14,7 @@ impl fmt::Display for Apart {
     }
 }
 
-/// Measures in each of these ways in turn, until what is found agrees.
+/// Measures in each of these ways in turn, until the results agree.
 pub(super) fn until_it_agrees(
     ways: [u32; 3],
     mut measured: impl FnMut(u32) -> anyhow::Result<()>,
@@ -41,7 +41,7 @@ mod tests {
 
     use super::*;
 
-    /// The ways that are tried if the first `apart` do not agree, and how it ends.
+    /// The ways that are tried if the first `apart` disagree, and the result.
     fn tried(apart: usize) -> (Vec<u32>, anyhow::Result<()>) {
         let tried = RefCell::new(Vec::new());
         let result = until_it_agrees([1, 3, 5], |way| {
@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_agree_is_measured_again() {
+    fn a_disagreement_is_measured_again() {
         assert_eq!((tried(0).0, tried(1).0, tried(2).0), (vec![1], vec![1, 3], vec![1, 3, 5]));
         assert!(tried(2).1.is_ok());
         assert_eq!(tried(3).1.unwrap_err().to_string(), "5 differs");

@@ -1,8 +1,8 @@
-//! One volume over four protocols at once: the kernel's clients of SMB and of NFS 3, 4.1 and 4.2 in one guest, each reading what another
-//! writes; and a client of SMB on the host that holds files as no kernel does.
+//! One volume over four protocols: the kernel's clients of SMB and of NFS 3, 4.1 and 4.2 in one guest, each reading
+//! data that another writes, and an SMB client on the host that opens files in ways that no kernel does.
 //!
-//! The server is in a network namespace of its own, so that NFS has port 2049 and the port mapper port 111, as locks of version 3
-//! need. What it serves, the guest reaches at the namespace's loopback.
+//! The server is in its own network namespace, so that NFS has port 2049 and the port mapper port 111, as locks of
+//! version 3 need. The guest reaches it at the namespace's loopback.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -27,28 +27,27 @@ const NFS_PORT: u16 = 2049;
 const SMB_PORT: u16 = 445;
 /// A run that stops half-way but reports success would pass with fewer checks.
 const CHECKS_MIN: usize = 120;
-/// The least number of checks in the brief form.
+/// The minimum number of checks in the brief form.
 const BRIEF_CHECKS_MIN: usize = 100;
-/// The most random operations of the brief form.
+/// The most random operations in the brief form.
 const BRIEF_OPERATIONS_MAX: u32 = 20;
 const HOLDER_MAX: Duration = Duration::from_secs(120);
 
-/// `guest crossproto`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The server; by default this tree's, built by `cargo build --release`.
     #[arg(long)]
     binary: Option<PathBuf>,
-    /// How many random reads, writes and truncations are tried.
+    /// Number of random reads, writes and truncations.
     #[arg(long, default_value_t = 60)]
     operations: u32,
     /// Repeats the choices of a run.
     #[arg(long)]
     seed: Option<u64>,
-    /// All is killed after so many seconds.
+    /// Seconds after which everything is killed.
     #[arg(long, default_value_t = 1200)]
     timeout_s: u64,
-    /// The network namespace is there: what this command says to itself.
+    /// Set by this command itself: the network namespace exists.
     #[arg(long, hide = true)]
     in_namespace: bool,
 }
@@ -71,7 +70,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     namespace::run(&arguments, Duration::from_secs(args.timeout_s + 60))
 }
 
-/// Empties the part's directory, and installs what it needs from the network, which is absent in the namespace.
+/// Empties the part's directory, and installs its dependencies from the network, which the namespace lacks.
 pub(super) fn prepare() -> anyhow::Result<()> {
     let work = work();
     process::empty_dir(&work)?;
@@ -122,7 +121,7 @@ fn server(binary: &Path, work: &Path) -> anyhow::Result<Server> {
     Ok(Server::of(argv, Endpoint::loopback(NFS_PORT, PLIMSOLL_EXPORT), work))
 }
 
-/// Holds files open over SMB until the guest says that it is enough.
+/// Opens files over SMB until the guest asks to close them.
 fn holder(work: &Path) -> anyhow::Result<Process> {
     let log = process::append_to(&work.join("holder.log"))?;
     let python = environment(&work.join("python.log"))?.display().to_string();

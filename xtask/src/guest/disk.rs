@@ -1,11 +1,11 @@
-//! A disk with a volatile write cache that a power cut loses: a small NBD server over a plain file.
+//! A disk whose volatile write cache is lost in a power cut: a small NBD server over a plain file.
 //!
-//! Killing QEMU alone models no power cut: what the guest wrote but never flushed is in the host's page cache and
-//! survives. Here a write stays in memory until the guest flushes or asks for FUA; at the cut each 4 KiB block that was
-//! not flushed survives or is lost by the toss of a seeded coin, as a disk may write its cache in any order. 4 KiB
-//! blocks are atomic, as on a disk with 4 KiB sectors, which is what the guest is told it has.
+//! Killing QEMU alone does not model a power cut: unflushed data of the guest would survive in the host's page cache.
+//! Here a write stays in memory until the guest flushes or asks for FUA. At the cut a seeded coin decides for each
+//! unflushed 4 KiB block whether it survives, as a disk may write its cache in any order. 4 KiB blocks are atomic, as
+//! on the disk with 4 KiB sectors that the guest sees.
 //!
-//! The protocol is NBD's fixed newstyle handshake and simple replies, no more of it than QEMU uses.
+//! The protocol is the part of NBD's fixed newstyle handshake and simple replies that QEMU uses.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -44,12 +44,12 @@ const COMMAND_DISCONNECT: u16 = 2;
 const COMMAND_FLUSH: u16 = 3;
 const EINVAL: u32 = 22;
 
-/// How a disk treats a flush.
+/// A disk's treatment of flushes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Flush {
-    /// As it must.
+    /// Flushes are honored.
     Honest,
-    /// Acknowledged and ignored, and the cut loses everything: what a test of the test needs, for it must find the loss.
+    /// Flushes are acknowledged and ignored, and the cut loses all unflushed data: the test must find the loss.
     Ignored,
 }
 
@@ -59,14 +59,14 @@ pub(crate) struct Disk {
     state: Arc<Mutex<State>>,
 }
 
-/// What a power cut did.
+/// The effect of a power cut.
 #[derive(Debug)]
 pub(crate) struct Loss {
     /// Flushes since the disk was switched on.
     pub(crate) flushes: u64,
-    /// Unflushed blocks that reached the disk all the same.
+    /// Unflushed blocks that reached the disk nevertheless.
     pub(crate) kept: usize,
-    /// Unflushed blocks that are gone.
+    /// Unflushed blocks that were lost.
     pub(crate) lost: usize,
 }
 
@@ -97,14 +97,14 @@ impl Disk {
                 if !lock(&served).powered {
                     return;
                 }
-                // The machine's end and the power cut both close the stream; QEMU tells of anything else.
+                // Both the machine's end and a power cut close the stream; QEMU reports any other error.
                 drop(serve(stream, &served));
             }
         });
         Ok(Self { socket, state })
     }
 
-    /// Cuts the power: from now on nothing is answered, and what was not flushed is kept or lost by chance.
+    /// Cuts the power: later requests get no answer, and each unflushed block survives or is lost by chance.
     pub(crate) fn cut(&self, random: &mut Random) -> io::Result<Loss> {
         let mut state = lock(&self.state);
         state.powered = false;
@@ -201,7 +201,8 @@ fn serve(mut stream: UnixStream, state: &Mutex<State>) -> io::Result<()> {
             return Ok(());
         }
         let Some(error) = answer(&mut lock(state), &request, &mut data)? else {
-            // A disk without power says nothing; a closed connection would be an I/O error the guest could report.
+            // A disk without power gives no answer: a closed connection would be an I/O error that the guest could
+            // report.
             return io::copy(&mut stream, &mut io::sink()).map(drop);
         };
         let mut reply = Vec::with_capacity(16 + data.len());
@@ -215,7 +216,7 @@ fn serve(mut stream: UnixStream, state: &Mutex<State>) -> io::Result<()> {
     }
 }
 
-/// Carries a request out; `None` once the power is off.
+/// Performs a request; `None` once the power is off.
 fn answer(state: &mut State, request: &Request, data: &mut Vec<u8>) -> io::Result<Option<u32>> {
     if !state.powered {
         return Ok(None);

@@ -1,9 +1,9 @@
-//! The forms of a part: all that it measures, or enough to see each kind of fault.
+//! The two forms of a part: complete, or just enough to find each kind of fault.
 
 /// The length of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// Everything.
+    /// Every check.
     Full,
     /// Every kind of check, but fewer repetitions and combinations.
     Brief,

@@ -1,5 +1,6 @@
-//! Drives `xtask/guest/hold.sh`: managed volumes on the host, the kernel's clients of NFS and SMB in the guest, and limits that grow
-//! while the guest's fio runs. Then the guest is the second client of a volume that a load on the host holds at its limit.
+//! Drives `xtask/guest/hold.sh`: managed volumes on the host, the kernel's clients of NFS and SMB in the guest, and
+//! limits that grow while the guest's fio runs. Then a load on the host saturates a volume, and the guest is its second
+//! client.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -15,23 +16,22 @@ use crate::process::{self, Process};
 use crate::samba::USER;
 
 const SCRIPT: &str = include_str!("../../guest/hold.sh");
-/// ANF's Standard gives 16 MiB/s for each TiB: little enough for an emulated machine.
+/// 16 MiB/s for each TiB: slow enough for an emulated machine.
 const LEVEL: &str = "anf/standard";
 const HELD_GIB: u64 = 128;
 const SMALL_MIB: u64 = 64;
 const CONNECTIONS: u64 = 4;
-/// The limit of the volume that a load on the host holds at its limit, and a client's share beside that load.
+/// The limit of the volume that the host's load saturates, and a client's share of it.
 const BUSY_MIB: u64 = 8;
 /// A run that stops half-way but reports success would pass with fewer checks.
 const CHECKS_MIN: usize = 24;
 
-/// `guest hold`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The server; by default this tree's, built by `cargo build --release`.
     #[arg(long)]
     binary: Option<PathBuf>,
-    /// The machine is killed after so many seconds.
+    /// Seconds after which the machine is killed.
     #[arg(long, default_value_t = 900)]
     timeout_s: u64,
 }
@@ -78,7 +78,7 @@ fn limit_busy(service: &Managed, mib: u64) -> anyhow::Result<()> {
     service.manage(&format!("volume update busy --limit throughput={mib}MiB/s")).map(drop)
 }
 
-/// Two READs of a MiB in flight at any time, by a client at another address than the guest's.
+/// Two READs of a MiB in flight at any time, by a client with another address than the guest's.
 fn load_busy(binary: &Path, service: &Managed, work: &Path) -> anyhow::Result<Process> {
     let target = format!("nfs://127.0.0.1:{}/busy", service.port);
     let mut argv = vec![process::text(binary)?, "bench", "load", &target, "--mount-port"];
@@ -105,7 +105,7 @@ fn make_volumes(service: &Managed) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A volume over SMB, and its user.
+/// Creates a volume over SMB, and its user.
 fn make_share(service: &Managed, work: &Path) -> anyhow::Result<()> {
     let (id, password) = (USER.id.to_string(), smb_password(work)?);
     service.manage_with(&["user", "create", USER.name, "--uid", &id, "--password-file", &password])?;

@@ -1,7 +1,7 @@
-//! The guest's image: a Debian root file system, a kernel and an initramfs, built once and kept under `target/guest`.
+//! The guest's image: a Debian root file system, a kernel and an initramfs, built once and stored under `target/guest`.
 //!
-//! The kernel of the machine that runs the tests may have no NFS client; Debian's cloud kernel has. Nothing needs a
-//! loop device or a mount: `mke2fs -d` fills the root image from a directory.
+//! The kernel of the test machine may lack an NFS client; Debian's cloud kernel has one. Building needs neither a loop
+//! device nor a mount: `mke2fs -d` fills the root image from a directory.
 
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
@@ -24,11 +24,11 @@ pub(crate) enum Suite {
     Trixie,
 }
 
-/// Depends on the newest kernel of the suite for virtual machines.
+/// The package that depends on the suite's newest kernel for virtual machines.
 const KERNEL_PACKAGE: &str = "linux-image-cloud-amd64";
-/// In each guest: the client and its tests' tools.
+/// Packages of every guest: the client and the tools of its tests.
 const GUEST_PACKAGES: &str = "nfs-common,nfs4-acl-tools,netbase,fio,kmod,busybox-static,iproute2,procps";
-/// On the host: a tool, and the package that brings it.
+/// Tools of the host, each with its package.
 const HOST_TOOLS: [(&str, &str); 6] = [
     ("qemu-system-x86_64", "qemu-system-x86"),
     ("mmdebstrap", "mmdebstrap"),
@@ -52,7 +52,7 @@ const SUPERFLUOUS: [&str; 9] = [
     "lib/modules/KERNEL/kernel/drivers/media",
 ];
 const BOOT_SCRIPT: &str = include_str!("../../guest/boot.sh");
-/// Raised by hand when the steps below change.
+/// Incremented by hand when the steps below change.
 const RECIPE_VERSION: u64 = 3;
 
 const COMMAND_MAX: Duration = Duration::from_secs(900);
@@ -65,7 +65,7 @@ impl Suite {
         }
     }
 
-    /// What this one's guest has besides: file systems and the kernel's own NFS server as a reference, or TLS.
+    /// Further packages of this release's guest: file systems and the kernel's own NFS server as a reference, or TLS.
     fn more_packages(self) -> &'static str {
         match self {
             Self::Bookworm => "nfs-kernel-server,e2fsprogs,xfsprogs",
@@ -80,7 +80,7 @@ pub(crate) struct Image {
 }
 
 impl Image {
-    /// The image of the present recipe, built if there is none yet. Needs root.
+    /// The image of the current recipe, built if it is missing. Needs root.
     pub(crate) fn build(suite: Suite) -> anyhow::Result<Self> {
         let name = suite.name();
         let guest_dir = process::target_dir().join("guest");
@@ -107,7 +107,7 @@ impl Image {
         self.dir.join("initramfs")
     }
 
-    /// An ext4 file system; to be opened with a throw-away overlay only.
+    /// An ext4 file system; to be opened only with a temporary overlay.
     pub(crate) fn root(&self) -> PathBuf {
         self.dir.join("root.ext4")
     }
@@ -227,7 +227,7 @@ impl Recipe {
     }
 }
 
-/// Copies a module; Debian 13 has them compressed, which busybox cannot load.
+/// Copies a module. Debian 13 compresses modules, which busybox cannot load.
 fn unpack_module(packed: &Path, to: &Path) -> anyhow::Result<()> {
     if packed.extension().is_some_and(|extension| extension == "xz") {
         let status = Command::new("xz").arg("-dc").arg(packed).stdout(File::create(to)?).status()?;
@@ -238,7 +238,7 @@ fn unpack_module(packed: &Path, to: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The files that make up a module and what it depends on, in loading order.
+/// The files of a module and its dependencies, in loading order.
 fn module_files(root: &Path, version: &str, module: &str) -> anyhow::Result<Vec<String>> {
     let output = Command::new("chroot")
         .arg(root)
@@ -255,7 +255,7 @@ fn module_files(root: &Path, version: &str, module: &str) -> anyhow::Result<Vec<
         .collect())
 }
 
-/// Where the host's apt has the suite from, or Debian 12, which is beside it.
+/// The source of the suite, or of Debian 12 beside it, in the host's apt.
 fn mirror(suite: Suite) -> anyhow::Result<String> {
     for suite in [suite, Suite::Bookworm] {
         let codename = format!("Codename: {}", suite.name());
@@ -275,7 +275,7 @@ fn recipe_key(suite: Suite) -> u64 {
     bytes.fold(RECIPE_VERSION, |key, byte| mix(key ^ u64::from(byte)))
 }
 
-/// Removes images of the suite, and those that no recipe makes any more.
+/// Removes images of the suite, and those of former recipes.
 fn remove_old_images(guest_dir: &Path, suite: Suite) -> anyhow::Result<()> {
     let others = Suite::value_variants().iter().filter(|other| **other != suite);
     let kept: Vec<String> = others.map(|other| format!("image-{}-", other.name())).collect();

@@ -1,22 +1,19 @@
-//! Results as JSON, as far as the checks of guests look into them.
+//! Access to results in JSON.
 
 use std::path::Path;
 
 use anyhow::Context;
 use serde_json::Value;
 
-/// A file's JSON.
 pub(super) fn read(path: &Path) -> anyhow::Result<Value> {
     let text = std::fs::read(path).with_context(|| format!("read {}", path.display()))?;
     serde_json::from_slice(&text).with_context(|| format!("understand {}", path.display()))
 }
 
-/// The items of a list.
 pub(super) fn list(value: &Value) -> anyhow::Result<&[Value]> {
     value.as_array().map(Vec::as_slice).with_context(|| format!("no list: {value}"))
 }
 
-/// A number.
 pub(super) fn number(value: &Value) -> anyhow::Result<f64> {
     value.as_f64().with_context(|| format!("no number: {value}"))
 }

@@ -1,5 +1,5 @@
 //! Drives `xtask/guest/kernel-client.sh`: starts the server on the host, boots the guest, and kills and restarts the
-//! server when the guest says so.
+//! server on the guest's request.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,26 +15,25 @@ use crate::process;
 use crate::server::{Choice, Server};
 
 const SCRIPT: &str = include_str!("../../guest/kernel-client.sh");
-/// How long the server stays away in the middle of the clients' work.
+/// The duration of the outage while the clients work.
 const OUTAGE: Duration = Duration::from_secs(2);
 /// The files of the directory that is listed.
 const MANY: usize = 10_000;
 
-/// `guest kernel-client`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
     server: Choice,
-    /// The release of Debian whose kernel is the client; with that of Debian 12 version 3 is part of it.
+    /// The release of Debian whose kernel is the client; version 3 is tested with Debian 12.
     #[arg(long, value_enum, default_value = "bookworm")]
     suite: Suite,
-    /// The directory to export; by default a new one under target/guest.
+    /// Directory to export; by default a new one under target/guest.
     #[arg(long)]
     directory: Option<PathBuf>,
-    /// More mount options, where another server needs them.
+    /// Further mount options, for other servers.
     #[arg(long, default_value = "")]
     mount_options: String,
-    /// The machine is killed after so many seconds.
+    /// Seconds after which the machine is killed.
     #[arg(long, default_value_t = 1800)]
     timeout_s: u64,
 }
@@ -78,7 +77,7 @@ fn prepare(work: &Path, directory: &Path, suite: Suite) -> anyhow::Result<()> {
     process::empty_dir(work)?;
     fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
     if suite == Suite::Bookworm {
-        // An emulated client would take a minute to make them.
+        // An emulated client would need a minute to create them.
         let many = directory.join("many");
         process::empty_dir(&many)?;
         (1..=MANY).try_for_each(|number| fs::write(many.join(format!("entry-{number:05}")), ""))?;
@@ -86,7 +85,7 @@ fn prepare(work: &Path, directory: &Path, suite: Suite) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Kills or stops the server where the script asks for it, and starts it again after the outage.
+/// Kills or stops the server when the script asks for it, and restarts it after the outage.
 fn serve_marks(running: &mut Running<'_>, server: &mut Server) -> anyhow::Result<()> {
     for mark in ["kill", "stop"] {
         running.wait_mark(mark)?;

@@ -1,8 +1,9 @@
-//! A virtual machine: boots the image, runs one script or several in turn, and reports their exit statuses.
+//! A virtual machine: boots the image, runs one or several scripts in turn, and reports their exit statuses.
 //!
-//! The machine sees the root image through a throw-away overlay, and its *job* as a second disk that is simply a tar
-//! file: the start script, the script to run, its parameters, and whatever files it needs. A machine for several jobs has a
-//! third disk, to which the host writes each job in turn. What the guest says on its serial console is the log. KVM is not used: nested virtualization hangs on some hosts, and a boot takes 5 s anyway.
+//! The machine sees the root image through a temporary overlay. Its *job* is a second disk that is simply a tar file:
+//! the start script, the script to run, its parameters, and further files. A machine for several jobs has a third disk,
+//! to which the host writes each job in turn. The output on the guest's serial console is the log. KVM is not used:
+//! nested virtualization hangs on some hosts, and a boot takes only 5 s.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Write};
@@ -18,37 +19,37 @@ use anyhow::{Context, bail, ensure};
 use super::image::Image;
 use crate::process::{self, Process};
 
-/// Without vector instructions of 256 bits, which are slow to emulate, and with a clock that costs no exit.
+/// Without 256-bit vector instructions, which are slow to emulate, and with a clock that needs no exit.
 const CPU: &str = "Westmere,+rdrand";
-/// Code that QEMU has translated is found again by its address: programs that lie where they lay the last time start five
-/// times as fast.
+/// QEMU finds translated code by its address: programs at the same addresses as in the last run start five times as
+/// fast.
 const KERNEL_PARAMETERS: &str = "console=ttyS0 quiet panic=-1 mitigations=off norandmaps";
-/// Boots that are tried. Now and then an emulated kernel stumbles over code that it changes while its other processor runs it: it
-/// ends, or says nothing more.
+/// Boot attempts. Rarely an emulated kernel crashes or hangs on code that it modifies while the other processor runs
+/// it.
 const BOOTS_MAX: u32 = 3;
-/// A boot that takes longer has come to nothing: it takes 5 s alone.
+/// A longer boot has failed: it normally takes 5 s.
 const BOOT_MAX: Duration = Duration::from_secs(120);
 /// Size of the disk for further jobs. The file is sparse.
 const JOBS_DISK_BYTES: u64 = 2 << 30;
-/// What the line begins with that every job begins with.
+/// The beginning of the first line of every job.
 const UP_MARK: &str = "PLIMSOLL-GUEST-UP ";
 /// The line that ends every job, followed by the script's exit status.
 const EXIT_MARK: &str = "PLIMSOLL-GUEST-EXIT ";
-/// What a line begins with that tells the host to do something, named by the rest.
+/// The beginning of a line that asks the host for an action, named by the rest.
 const MARK: &str = "PLIMSOLL-GUEST-MARK ";
 const START_SCRIPT: &str = include_str!("../../guest/start.sh");
-/// What scripts may read in, in /job.
+/// Files in /job that scripts may source.
 const LIBRARY: [(&str, &str); 2] = [
     ("checks", include_str!("../../guest/checks.sh")),
     ("operations", include_str!("../../guest/operations.sh")),
 ];
 
-/// The host's loopback as the guest sees it through QEMU's user network.
+/// The address of the host's loopback in the guest, through QEMU's user network.
 pub(crate) const HOST_ADDRESS: &str = "10.0.2.2";
-/// The same of a second network ([`Guest::networks`]): to the guest, another server.
+/// The host's loopback in a second network ([`Guest::networks`]): a second server for the guest.
 pub(crate) const OTHER_ADDRESS: &str = "10.0.3.2";
 
-/// A machine to be started.
+/// The configuration of a machine.
 pub(crate) struct Guest<'a> {
     image: &'a Image,
     memory_mib: u32,
@@ -62,7 +63,7 @@ pub(crate) struct Guest<'a> {
     takes_jobs: bool,
 }
 
-/// What a job came to.
+/// The result of a job.
 pub(crate) struct Outcome {
     /// The script's exit status, `None` if the machine ended without reporting one.
     pub(crate) status: Option<i32>,
@@ -74,7 +75,7 @@ pub(crate) struct Outcome {
 pub(super) struct Booted {
     process: Process,
     lines: Receiver<String>,
-    /// The tar file it was booted with, removed with the machine.
+    /// The tar file that it was booted with, removed with the machine.
     boot_job: PathBuf,
     /// Present if the machine takes further jobs.
     jobs: Option<Jobs>,
@@ -91,7 +92,7 @@ pub(crate) struct Running<'m> {
     booted: Booted,
     log: String,
     deadline: Instant,
-    /// The place of the machine for the next job, once this one has succeeded.
+    /// The variable that receives the machine for the next job, after this one succeeds.
     returns_to: Option<&'m mut Option<Booted>>,
 }
 
@@ -117,7 +118,7 @@ impl<'a> Guest<'a> {
         self
     }
 
-    /// Adds a 4 KiB-sector disk served over the NBD protocol at a Unix socket: `/dev/vdc`, then `/dev/vdd`, …
+    /// Adds a disk with 4 KiB sectors, served over the NBD protocol at a Unix socket: `/dev/vdc`, then `/dev/vdd`, …
     pub(crate) fn nbd_disk(mut self, socket: &Path) -> Self {
         self.disks.push(format!("nbd:unix:{}", socket.display()));
         self
@@ -141,19 +142,18 @@ impl<'a> Guest<'a> {
         self
     }
 
-    /// Gives it so many networks, each with an address of the host's: [`HOST_ADDRESS`], [`OTHER_ADDRESS`], …
+    /// Sets the number of networks, each with an address of the host: [`HOST_ADDRESS`], [`OTHER_ADDRESS`], …
     pub(crate) fn networks(mut self, networks: usize) -> Self {
         self.networks = networks;
         self
     }
 
-    /// Gives it as many processors.
     pub(crate) fn cpus(mut self, cpus: u32) -> Self {
         self.cpus = cpus;
         self
     }
 
-    /// Connects it to this interface of the host's, by whose address it is known, instead of the user network.
+    /// Connects it to this interface of the host, instead of the user network.
     pub(crate) fn tap(mut self, interface: &'a str) -> Self {
         self.tap = Some(interface);
         self
@@ -180,8 +180,8 @@ impl<'a> Guest<'a> {
         self.start(script, within)?.finish()
     }
 
-    /// Boots the machine; it is killed at the latest so long after it was up. One that ends or is silent before the script has begun is
-    /// booted again.
+    /// Boots the machine and kills it at the latest `within` after the script began. A machine that ends or hangs
+    /// before that is booted again.
     pub(crate) fn start(&self, script: &str, within: Duration) -> anyhow::Result<Running<'static>> {
         Running::start(|| self.boot(script), within)
     }
@@ -271,7 +271,7 @@ impl<'a> Guest<'a> {
             add("-device", "virtio-blk-pci,drive=jobs".into());
         }
         for (number, disk) in self.disks.iter().enumerate() {
-            // cache=none: the guest's flushes are passed on, and QEMU keeps no data of its own.
+            // cache=none: the guest's flushes are passed on, and QEMU caches no data.
             add("-drive", format!("if=none,id=disk{number},format=raw,cache=none,file={disk}"));
             let block = "logical_block_size=4096,physical_block_size=4096";
             add("-device", format!("virtio-blk-pci,drive=disk{number},write-cache=on,{block}"));
@@ -294,7 +294,7 @@ impl<'a> Guest<'a> {
 }
 
 impl Outcome {
-    /// An error that names the checks that failed, unless the script ended well.
+    /// Returns an error that names the failed checks, unless the script succeeded.
     pub(crate) fn require_success(&self) -> anyhow::Result<()> {
         match self.status {
             Some(0) => Ok(()),
@@ -303,7 +303,7 @@ impl Outcome {
         }
     }
 
-    /// As [`Self::require_success`], and an error if fewer checks passed than there are.
+    /// Like [`Self::require_success`], and an error if fewer than `checks_min` checks passed.
     pub(crate) fn require_checks(&self, checks_min: usize) -> anyhow::Result<()> {
         self.require_success()?;
         let passed = self.log.lines().filter(|line| line.split(' ').nth(1) == Some("ok")).count();
@@ -319,7 +319,8 @@ impl Outcome {
 }
 
 impl Booted {
-    /// Hands the machine a job that [`Guest::pack`] made. A machine that has ended is no error here: it does not begin the job.
+    /// Hands the machine a job that [`Guest::pack`] created. If the machine has ended, this is not an error here: the
+    /// job does not begin.
     pub(super) fn hand(&mut self, job: &Path) -> anyhow::Result<()> {
         let jobs = self.jobs.as_mut().context("a machine for one job")?;
         let mut disk = File::options().write(true).open(&jobs.disk)?;
@@ -331,7 +332,7 @@ impl Booted {
 }
 
 impl<'m> Running<'m> {
-    /// Starts a job on a machine from `machine`, and tries the next one if that ends or is silent before the script begins.
+    /// Starts a job on a machine from `machine`, and tries the next one if that ends or hangs before the script begins.
     pub(super) fn start(
         mut machine: impl FnMut() -> anyhow::Result<Booted>,
         within: Duration,
@@ -351,7 +352,7 @@ impl<'m> Running<'m> {
         bail!("the guest does not come up")
     }
 
-    /// Puts the machine at `place` once the job has succeeded.
+    /// Stores the machine in `place` after the job succeeds.
     pub(super) fn returning_to(mut self, place: &'m mut Option<Booted>) -> Self {
         self.returns_to = Some(place);
         self
@@ -382,7 +383,7 @@ impl<'m> Running<'m> {
         Ok(false)
     }
 
-    /// Waits for a line that starts with `start`; fails if the machine ends or its script finishes before.
+    /// Waits for a line that starts with `start`; fails if the machine or the script ends before.
     pub(crate) fn wait_line(&mut self, start: &str) -> anyhow::Result<String> {
         while let Some(line) = self.next_line()? {
             if line.starts_with(start) {
@@ -395,14 +396,14 @@ impl<'m> Running<'m> {
         bail!("the guest ended before it said `{start}`")
     }
 
-    /// Waits until the script asks the host for something, which must be this.
+    /// Waits until the script asks the host for this action.
     pub(crate) fn wait_mark(&mut self, mark: &str) -> anyhow::Result<()> {
         let line = self.wait_line(MARK)?;
         ensure!(line == format!("{MARK}{mark}"), "expected mark `{mark}`, the guest said `{line}`");
         Ok(())
     }
 
-    /// Waits for the script's end, and the machine's unless another job may follow.
+    /// Waits for the script's end, and for the machine's unless another job may follow.
     pub(crate) fn finish(mut self) -> anyhow::Result<Outcome> {
         let mut status = None;
         while let Some(line) = self.next_line()? {
@@ -419,7 +420,7 @@ impl<'m> Running<'m> {
         Ok(Outcome { status, log: self.log })
     }
 
-    /// SIGKILL, now: nothing in the guest gets to know.
+    /// SIGKILL, immediately: the guest cannot react.
     pub(crate) fn cut(self) {
         drop(self);
     }

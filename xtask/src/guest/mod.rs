@@ -31,38 +31,37 @@ use image::{Image, Suite};
 use machine::{Guest, HOST_ADDRESS};
 use shared::Machine;
 
-/// What the guest is to do.
+/// The tests in a guest.
 #[derive(clap::Subcommand)]
 pub(crate) enum Task {
-    /// Build a guest's image, or find it built.
+    /// Build a guest's image if it is missing.
     Image(ImageArgs),
     /// Run a script in the guest and exit with its status.
     Run(RunArgs),
-    /// The Linux kernel's NFS client in the guest, against a server on this machine.
+    /// Test the kernel's NFS client in the guest against a server on this machine.
     KernelClient(kernel_client::Args),
-    /// The kernel's client over TLS.
+    /// Test the kernel's NFS client over TLS.
     Tls(tls::Args),
-    /// The Linux kernel's SMB client in the guest, against a server on this machine.
+    /// Test the kernel's SMB client in the guest against a server on this machine.
     Smb(smb::Args),
-    /// The Linux kernel's clients of SMB and NFS in one guest, at one volume of a server on this machine.
+    /// Test the kernel's SMB and NFS clients in one guest on one volume of a server on this machine.
     Crossproto(crossproto::Args),
-    /// Two guests at one server: locks between them, over its crash, and after one was cut off.
+    /// Test two guests at one server: locks between them, across its crash, and after a network failure.
     TwoClients(two_clients::Args),
-    /// Cut the power of a guest that serves a file system, again and again, and check what it acknowledged.
+    /// Cut the power of a guest that serves a file system, repeatedly, and check all acknowledged operations.
     PowerCut(power_cut::Args),
-    /// The kernel's client at managed volumes: capacity, and a limit that grows while fio runs.
+    /// Test managed volumes with the kernel's client: capacity, and a limit that grows while fio runs.
     Hold(hold::Args),
-    /// The benchmark on mounts of the kernel's client, by fio, against the built-in client on the same limited volumes.
+    /// Compare fio on the kernel's client with the built-in benchmark client, on the same limited volumes.
     Prove(prove::Args),
-    /// What `client check` says of mounts of the kernel's client, and what tuning them brings.
+    /// Check the advice of `client check` for the kernel's mounts, and the effect of its commands.
     Tune(tune::Args),
-    /// The tests of capacity, on a kernel with project quotas.
+    /// Test capacity on a kernel with project quotas.
     Quota,
-    /// All tests of a release's guest in turn, in one guest.
+    /// Run all tests of a release in one guest.
     Suite(suite::Args),
 }
 
-/// `guest image`.
 #[derive(clap::Args)]
 pub(crate) struct ImageArgs {
     /// The release of Debian.
@@ -70,23 +69,22 @@ pub(crate) struct ImageArgs {
     suite: Suite,
 }
 
-/// `guest run`.
 #[derive(clap::Args)]
 pub(crate) struct RunArgs {
-    /// The script, run by bash as root.
+    /// Script to run, by bash as root.
     script: PathBuf,
     /// Parameters, NAME=VALUE; HOST is this machine's loopback.
     parameters: Vec<String>,
-    /// The release of Debian in the guest.
+    /// Debian release of the guest.
     #[arg(long, value_enum, default_value = "bookworm")]
     suite: Suite,
-    /// A file for the guest's /job directory.
+    /// Files to add to the guest's /job directory.
     #[arg(long)]
     file: Vec<PathBuf>,
-    /// Memory.
+    /// Memory of the guest.
     #[arg(long, default_value_t = 1024)]
     memory_mib: u32,
-    /// The machine is killed after so many seconds.
+    /// Seconds after which the machine is killed.
     #[arg(long, default_value_t = 300)]
     timeout_s: u64,
 }

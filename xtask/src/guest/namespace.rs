@@ -1,4 +1,4 @@
-//! Commands of xtask that run themselves again in a network namespace of their own, where every port of the loopback is free.
+//! Commands of xtask that run themselves again in a network namespace, where every port of the loopback is free.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use anyhow::ensure;
 
 use crate::process::Process;
 
-/// Runs `xtask guest` with these arguments in a new network namespace, its loopback up. There is no other network in it.
+/// Runs `xtask guest` with these arguments in a new network namespace, which has only a loopback.
 pub(super) fn run(arguments: &[&str], within: Duration) -> anyhow::Result<()> {
     let own = std::env::current_exe()?.display().to_string();
     let enter = ["unshare", "--net", "sh", "-c", "ip link set lo up && exec \"$0\" \"$@\"", &own, "guest"];

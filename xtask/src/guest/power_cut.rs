@@ -1,5 +1,5 @@
-//! Power cuts: the server runs in the guest on a disk with a volatile cache; the workload and its ledger run on the
-//! host, so what was acknowledged is known independently of the machine that lost its power.
+//! Power cuts: the server runs in the guest on a disk with a volatile cache. The workload and its ledger run on the
+//! host, so the acknowledged operations are known independently of the machine that lost its power.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -32,39 +32,38 @@ enum FileSystem {
     Xfs,
 }
 
-/// How the guest kernel's own server exports.
+/// The export option of the guest kernel's own server.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 enum Reference {
     Sync,
     Async,
 }
 
-/// `guest power-cut`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The file system under the server.
+    /// File system under the server.
     #[arg(long, value_enum)]
     fs: FileSystem,
     /// The server's binary.
     #[arg(long, default_value = "target/release/plimsoll")]
     binary: PathBuf,
-    /// Test the guest kernel's own NFS server instead, to tell the test's faults from the server's. Exported `async` it
-    /// acknowledges before it stores: then the run succeeds only if the loss is found.
+    /// Test the guest kernel's own NFS server instead, to tell faults of the test from those of the server. Exported
+    /// `async`, it acknowledges before it stores: the run succeeds only if it finds the loss.
     #[arg(long, value_enum)]
     reference: Option<Reference>,
-    /// Every other connection is over SMB.
+    /// Use SMB for every second connection.
     #[arg(long, conflicts_with = "reference")]
     smb: bool,
-    /// Let the disk ignore flushes; the run succeeds only if the loss is found.
+    /// Let the disk ignore flushes: the run succeeds only if it finds the loss.
     #[arg(long)]
     lying_disk: bool,
-    /// Power cuts.
+    /// Number of power cuts.
     #[arg(long, default_value_t = 3)]
     rounds: u32,
-    /// Connections, each working in a directory of its own.
+    /// Connections, each with its own directory.
     #[arg(long, default_value_t = 6)]
     workers: u32,
-    /// Repeat a run's choices; they do not fix the interleaving.
+    /// Repeat the random choices of an earlier run; the interleaving still varies.
     #[arg(long)]
     seed: Option<u64>,
 }
@@ -88,7 +87,7 @@ struct Bench {
     directory: PathBuf,
     disk: PathBuf,
     flush: Flush,
-    /// Where half of the load goes, if it goes over SMB.
+    /// The target of the SMB half of the load.
     share: Option<Share>,
 }
 
@@ -111,7 +110,7 @@ impl Bench {
         let mut report = Report::default();
         for round in 0..args.rounds {
             ledgers.push(self.round(args, round, random, &report.missing(self.share.as_ref()))?);
-            // What earlier rounds found in place must outlive the later cuts too.
+            // Data that earlier rounds found must survive the later cuts too.
             let (disk, running, endpoint) = self.boot(args)?;
             let found = Ledger::verify_all(&ledgers, &endpoint)?;
             running.cut();
@@ -124,7 +123,7 @@ impl Bench {
         report.require_every_kind(self.share.as_ref())
     }
 
-    /// Boots, works until something of each of these kinds is acknowledged, and cuts the power under load.
+    /// Boots, works until operations of each of these kinds are acknowledged, and cuts the power under load.
     fn round(&self, args: &Args, round: u32, random: &mut Random, kinds: &[&str]) -> anyhow::Result<Ledger> {
         let (disk, running, endpoint) = self.boot(args)?;
         let log = self.directory.join(format!("ledger-{round}.log"));

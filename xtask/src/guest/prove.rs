@@ -1,5 +1,5 @@
-//! Drives `xtask/guest/prove.sh`: the same scenarios by fio on the kernel's client in the guest and by the built-in client
-//! here, on the same limited volumes, must find the same.
+//! Drives `xtask/guest/prove.sh`: fio on the kernel's client in the guest and the built-in client here run the same
+//! scenarios on the same limited volumes, and must agree.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,23 +20,23 @@ use crate::process;
 const SCRIPT: &str = include_str!("../../guest/prove.sh");
 const CONNECTIONS: u64 = 4;
 const SIZE: &str = "256MiB";
-/// How often each scenario is run: where the two are too far apart, all of it again, three times, of which the middle one counts, so
-/// that a pause of the host does no harm.
+/// Repetitions of each scenario. If the two disagree, all of it is measured again, three times, and the median counts,
+/// so that a pause of the host does no harm.
 const REPETITIONS: [u32; 3] = [1, 3, 3];
-/// As the published pages write it, with a size for an emulated machine.
+/// The command of the published pages, with a size for an emulated machine.
 const COMMAND: &str = "fio --name=8krandomreads --rw=randread --direct=1 --ioengine=libaio --bs=8k --numjobs=4 \
     --iodepth=16 --size=1M --runtime=600 --group_reporting";
-/// Reads of that command: four jobs, each with its whole size.
+/// Reads of that command: four jobs, each of the whole size.
 const COMMAND_READS: f64 = 512.0;
-/// How far the guest's figures may be from those of the built-in client.
+/// The largest relative difference between the guest's figures and the built-in client's.
 const AGREEMENT: f64 = 0.1;
-/// How far calls on the wire may be from operations: of what is in flight at the window's edges.
+/// The largest relative difference between calls on the wire and operations: those in flight at the window's edges.
 const CALLS: f64 = 0.05;
 
-/// Checks of a run besides one for each volume; a run that stops half-way but reports success would pass with fewer.
+/// Checks of a run beside one for each volume. A run that stops half-way but reports success would pass with fewer.
 const CHECKS_BESIDE_VOLUMES: usize = 2;
 
-/// A volume, with a limit that an emulated machine reaches easily, and what is measured on it.
+/// A volume with a limit that an emulated machine reaches easily, and its measurements.
 struct Limited {
     name: &'static str,
     limit: &'static str,
@@ -56,13 +56,12 @@ const VOLUMES: [Limited; 2] = [
     },
 ];
 
-/// `guest prove`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The program, both server and benchmark; by default this tree's, built by `cargo build --release`.
+    /// Program to test, both server and benchmark; by default this tree's, built by `cargo build --release`
     #[arg(long)]
     binary: Option<PathBuf>,
-    /// The machine is killed after so many seconds.
+    /// Seconds after which the machine is killed.
     #[arg(long, default_value_t = 900)]
     timeout_s: u64,
 }
@@ -125,8 +124,8 @@ fn make_volumes(service: &Managed, volumes: &[Limited]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// `bench fio` and fio itself must do the same reads for the same command line, with as many in flight: calls in flight are
-/// their rate times their time, however fast the machine is at the moment.
+/// Asserts that `bench fio` and fio itself do the same reads for the same command line, with as many in flight. Calls
+/// in flight are their rate times their duration, regardless of the machine's speed.
 fn check_command_line(service: &Managed) -> anyhow::Result<()> {
     let [ours, plain] = ["fio.json", "plain.json"].map(|name| read(&service.written(name)?));
     let (ours, plain) = (ours?, plain?);
@@ -143,7 +142,7 @@ fn check_command_line(service: &Managed) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The guest's run of a scenario must say what it was measured on, and agree with the built-in client's.
+/// Asserts that the guest's result of a scenario names its mount and agrees with the built-in client's.
 fn compare(service: &Managed, work: &Path, volume: &Limited, how: &str) -> anyhow::Result<()> {
     let Limited { name, limit, .. } = volume;
     let guest = read(&service.written(&format!("{name}.json"))?)?;
@@ -172,13 +171,13 @@ fn compare(service: &Managed, work: &Path, volume: &Limited, how: &str) -> anyho
     print_and_check(rows.iter().map(|(what, guest, built_in)| (what.as_str(), *guest, *built_in)))
 }
 
-/// Prints what was found twice, and how it compares; an error tells what does not agree.
+/// Prints both results and their ratio. Returns an error that names the disagreements.
 fn print_and_check<'a>(rows: impl IntoIterator<Item = (&'a str, f64, f64)>) -> anyhow::Result<()> {
     let mut apart = Vec::new();
     for (what, found, other) in rows {
         let ratio = found / other;
         println!("{what:<34}{found:>10.1}{other:>10.1}{ratio:>8.3}");
-        // What is no number does not agree either.
+        // NaN does not agree either.
         if !(1.0 - AGREEMENT..=1.0 + AGREEMENT).contains(&ratio) {
             apart.push(what);
         }
@@ -189,7 +188,7 @@ fn print_and_check<'a>(rows: impl IntoIterator<Item = (&'a str, f64, f64)>) -> a
     Err(Apart(format!("more than {:.0} % apart: {}", AGREEMENT * 100.0, apart.join("; "))).into())
 }
 
-/// The result names the mount as it was made.
+/// Asserts that the result names the mount.
 fn check_mount(target: &Value, volume: &str) -> anyhow::Result<()> {
     let mount = &target["mount"];
     let source = format!("{HOST_ADDRESS}:/{volume}");
@@ -201,13 +200,13 @@ fn check_mount(target: &Value, volume: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Every operation of the application was a call on the wire: nothing came from the client's memory.
+/// Asserts that every operation of the application was a call on the wire: no data came from the client's cache.
 fn check_calls(cell: &Value) -> anyhow::Result<()> {
     let mut found: BTreeMap<String, [f64; 2]> = BTreeMap::new();
     for measurement in list(&cell["measurements"])? {
         for doubt in list(&measurement["doubts"])? {
             let (kind, text) = (&doubt["kind"], doubt["text"].to_string());
-            // What fio draws is too far off the mix now and then.
+            // Occasionally fio's random mix is too far off.
             if text.contains("were reads instead of") {
                 return Err(Apart(text).into());
             }
@@ -230,7 +229,7 @@ fn check_calls(cell: &Value) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The mean time of an operation, of the middle one of the repetitions.
+/// The mean duration of an operation, in the median of the repetitions.
 fn mean_ms(cell: &Value) -> anyhow::Result<f64> {
     let mean = |measurement: &Value| {
         let (mut ops, mut sum_ns) = (0.0, 0.0);

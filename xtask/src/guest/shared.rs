@@ -1,4 +1,4 @@
-//! The machine of a job: one of its own, or one that several jobs share in turn.
+//! The machine of a job: a machine of its own, or one that several jobs share in turn.
 
 use std::time::Duration;
 
@@ -7,15 +7,15 @@ use anyhow::ensure;
 use super::image::Image;
 use super::machine::{Booted, Guest, Running};
 
-/// The most that any of the jobs asks for.
+/// The most memory that any of the jobs needs.
 const MEMORY_MIB: u32 = 3000;
 const NETWORKS: usize = 2;
 
 /// The machine of a job.
 pub(super) enum Machine<'a> {
-    /// One that is booted for this job, with the resources that it asks for.
+    /// A machine that is booted for this job, with its resources.
     OfItsOwn,
-    /// The machine of the job before, unless that job failed.
+    /// The machine of the previous job, unless that job failed.
     Shared(Box<Shared<'a>>),
 }
 

@@ -16,35 +16,34 @@ use crate::samba::USER;
 use crate::server::free_port;
 
 const SCRIPT: &str = include_str!("../../guest/smb.sh");
-/// What leads from the guest's loopback to the server.
+/// The relay from the guest's loopback to the server.
 const RELAY: &str = "xtask/guest/relay.pl";
 const SHARE: &str = "share";
 /// A second share, in which a symbolic link leads to a file.
 const UNIX: &str = "unix";
 const TIME_MAX: Duration = Duration::from_secs(1800);
-/// How long the server stays away in the middle of the client's work.
+/// The duration of the outage while the client works.
 const OUTAGE: Duration = Duration::from_secs(2);
 /// A run that stops half-way but reports success would pass with fewer checks.
 const CHECKS_MIN: usize = 37;
-/// The least number of checks in the brief form.
+/// The minimum number of checks in the brief form.
 const BRIEF_CHECKS_MIN: usize = 33;
-/// The most names that a directory gets in the brief form.
+/// The most names of a directory in the brief form.
 const BRIEF_FILES_MAX: u32 = 100;
-/// What is open outlives the server, for clients that ask for that.
+/// Opens survive a restart of the server, for clients that ask for it.
 const OPTIONS: [&str; 1] = ["--smb=continuously-available=on"];
-/// What the server says if it did.
+/// The server's log line after it restored opens.
 const RESTORED: &str = "what clients had open of continuously available shares waits for them";
 
-/// `guest smb`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The server's binary; built by `cargo build --release`.
     #[arg(long)]
     binary: Option<PathBuf>,
-    /// The guest's Debian. The kernel of `trixie` makes links and other files of Unix as well.
+    /// Debian release of the guest; the kernel of `trixie` also creates links and other Unix files.
     #[arg(long, value_enum, default_value = "bookworm")]
     suite: Suite,
-    /// How many names a directory gets.
+    /// Number of names in a directory.
     #[arg(long, default_value_t = 300)]
     files: u32,
 }

@@ -1,4 +1,4 @@
-//! All parts of a release in one guest, one after another. A part is a command of its own too; a boot saves its time.
+//! All parts of a release in one guest, one after another. Each part is also a command; sharing a guest saves its boot.
 //!
 //! The suite runs in a network namespace, so that the servers of all parts have their ports at its loopback.
 
@@ -15,10 +15,10 @@ use super::{Task, crossproto, namespace, quota, run_part};
 use crate::part::{self, Verdict};
 use crate::process;
 
-/// Far more than all parts together may take: each ends by its own limit.
+/// Longer than all parts together: each part has its own limit.
 const SUITE_MAX: Duration = Duration::from_secs(3 * 3600);
 
-/// The part that checks reads and writes against a model: its first failure counts.
+/// The part that compares reads and writes with a model: its first failure counts.
 const MODEL: &str = "crossproto";
 
 /// A command that is a part of the suite.
@@ -43,22 +43,21 @@ const BOOKWORM: [Part; 7] = [
 const TRIXIE: [Part; 2] =
     [Part::new("kernel-client", &["kernel-client", "--suite", "trixie"]), Part::new("tls", &["tls"])];
 
-/// `guest suite`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The guest's Debian.
+    /// Debian release of the guest.
     #[arg(long, value_enum, default_value = "bookworm")]
     image: Suite,
     /// Run only these parts, in the suite's order.
     #[arg(long, value_delimiter = ',', value_name = "PART", overrides_with = "only")]
     only: Vec<String>,
-    /// Every kind of check, with fewer repetitions and combinations.
+    /// Run every kind of check, with fewer repetitions and combinations.
     #[arg(long)]
     brief: bool,
     /// The server; by default this tree's, built by `cargo build --release`.
     #[arg(long)]
     binary: Option<PathBuf>,
-    /// The network namespace is there. The command adds this when it runs itself again.
+    /// The network namespace exists. The command adds this when it runs itself again.
     #[arg(long, hide = true)]
     in_namespace: bool,
 }
@@ -101,7 +100,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     namespace::run(&arguments, SUITE_MAX)
 }
 
-/// The parts of an image that are asked for, or all.
+/// The requested parts of an image, or all.
 fn chosen(image: Suite, only: &[String]) -> anyhow::Result<Vec<&'static Part>> {
     let parts = match image {
         Suite::Bookworm => BOOKWORM.as_slice(),
@@ -114,7 +113,7 @@ fn chosen(image: Suite, only: &[String]) -> anyhow::Result<Vec<&'static Part>> {
     Ok(parts.iter().filter(|part| only.is_empty() || only.iter().any(|name| name == part.name)).collect())
 }
 
-/// Does the work of parts that needs the host's network, which is absent in the namespace.
+/// Prepares parts that need the host's network, which the namespace lacks.
 fn prepare(parts: &[&Part]) -> anyhow::Result<()> {
     for part in parts {
         match part.name {
@@ -135,7 +134,7 @@ fn run_parts(parts: &[&Part], image: &Image, binary: &str, form: Form) -> anyhow
         let result = part.task(binary).and_then(|task| run_part(&task, &mut machine, form));
         if result.is_err() {
             failed += 1;
-            // Its leftovers must not fail the next part.
+            // Remaining processes must not fail the next part.
             machine.end();
         }
         let verdict = match result {

@@ -1,5 +1,5 @@
-//! Drives `xtask/guest/tls.sh`: managed volumes whose rules ask for TLS, and the kernel's client of Debian 13 with `tlshd`; a server
-//! beside that client, whose kernel has TLS.
+//! Drives `xtask/guest/tls.sh`: managed volumes whose rules require TLS, the kernel's client of Debian 13 with `tlshd`,
+//! and a server beside that client, whose kernel has TLS.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -16,23 +16,22 @@ use crate::managed::Managed;
 use crate::process;
 
 const SCRIPT: &str = include_str!("../../guest/tls.sh");
-/// A run that stops half-way but reports success would pass with fewer checks than this.
+/// A run that stops half-way but reports success would pass with fewer checks.
 const CHECKS_MIN: usize = 82;
-/// The least number of checks in the brief form.
+/// The minimum number of checks in the brief form.
 const BRIEF_CHECKS_MIN: usize = 56;
 /// Connections of the first mount.
 const CONNECTIONS: u64 = 2;
-/// How long the server stays away while the guest writes.
+/// The duration of the outage while the guest writes.
 const OUTAGE: Duration = Duration::from_secs(2);
 const COMMAND_MAX: Duration = Duration::from_secs(120);
 
-/// `guest tls`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The server; by default this tree's, built by `cargo build --release`.
     #[arg(long)]
     binary: Option<PathBuf>,
-    /// The machine is killed after so many seconds.
+    /// Seconds after which the machine is killed.
     #[arg(long, default_value_t = 1200)]
     timeout_s: u64,
 }
@@ -62,7 +61,7 @@ pub(super) fn run(args: &Args, machine: &mut Machine<'_>, form: Form) -> anyhow:
     requiring.stop()
 }
 
-/// Looks how the connections are protected, and lets the server crash while the guest writes.
+/// Checks the protection of the connections, and crashes the server while the guest writes.
 fn serve_marks(running: &mut Running<'_>, server: &mut Managed) -> anyhow::Result<()> {
     running.wait_mark("tls")?;
     check_connections(server, [CONNECTIONS, 0])?;
@@ -72,7 +71,7 @@ fn serve_marks(running: &mut Running<'_>, server: &mut Managed) -> anyhow::Resul
     check_connections(server, [1, 1])
 }
 
-/// How many of the only client's connections have TLS, and with a certificate of the client's.
+/// Asserts how many connections of the only client have TLS, and how many a client certificate.
 fn check_connections(server: &Managed, wanted: [u64; 2]) -> anyhow::Result<()> {
     let client = server.client()?;
     let found = ["encrypted_connections", "verified_connections"].map(|name| client[name].as_u64());
@@ -80,13 +79,13 @@ fn check_connections(server: &Managed, wanted: [u64; 2]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The certificates of a run, in its directory: `ca`, `server`, `client`, and `stranger`, which is none of them.
+/// The certificates of a run, in its directory: `ca`, `server`, `client`, and `stranger`, whose issuer is another one.
 struct Certificates<'a> {
     work: &'a Path,
 }
 
 impl<'a> Certificates<'a> {
-    /// Makes them as the guide says.
+    /// Creates the certificates as the guide describes.
     fn make(work: &'a Path) -> anyhow::Result<Self> {
         let made = Self { work };
         for (name, extension) in [("ca", "CA:TRUE"), ("stranger", "CA:TRUE")] {
@@ -109,7 +108,7 @@ impl<'a> Certificates<'a> {
         Ok(made)
     }
 
-    /// A new key, and what is asked for with it.
+    /// Creates a key and a certificate request.
     fn request(&self, name: &str, more: &[&str]) -> anyhow::Result<()> {
         let (subject, key) = (format!("/CN={name}"), format!("{name}.key"));
         let what = ["req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"];
@@ -123,7 +122,7 @@ impl<'a> Certificates<'a> {
         process::run(&argv, &self.work.join("openssl.log"), COMMAND_MAX)
     }
 
-    /// A service whose volumes are named for what their rules ask for.
+    /// Starts a service whose volumes are named after the security that their rules require.
     fn server(&self, binary: &Path, work: &Path, mode: &str, volumes: &[&str]) -> anyhow::Result<Managed> {
         let path = |name: &str| self.work.join(name).display().to_string();
         let [certificate, key, authority] = ["server.pem", "server.key", "ca.pem"].map(path);

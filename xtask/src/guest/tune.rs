@@ -1,5 +1,5 @@
-//! Drives `xtask/guest/tune.sh`: `client check` must say of mounts of the kernel's client what they are, and its commands set what
-//! it recommends; `client-tuning` must find what the settings are for.
+//! Drives `xtask/guest/tune.sh`: `client check` must describe mounts of the kernel's client correctly, its commands
+//! must set the recommended values, and `client-tuning` must find their effect.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -19,23 +19,24 @@ use crate::process;
 const SCRIPT: &str = include_str!("../../guest/tune.sh");
 const SCENARIO: &str = include_str!("../../guest/tune.toml");
 const CONNECTIONS: u64 = 16;
-/// Seconds of each measurement: as short as can be, since only large differences are looked at; longer where a pause of the host at a
-/// window's edge was one of them.
+/// Seconds of each measurement: short, because only large differences matter; longer when a pause of the host at a
+/// window's edge has caused a difference.
 const SECONDS: [u32; 3] = [1, 3, 3];
-/// The cases, in the order in which they stand in the report.
+/// The cases, in the order of the report.
 const CASES: [&str; 5] = ["baseline", "nocto", "sysctl", "nconnect", "all"];
 /// The cases of the brief form: nothing tuned, and everything.
 const BRIEF_CASES: [&str; 2] = ["baseline", "all"];
 /// A run that stops half-way but reports success would pass with fewer checks.
 const CHECKS_MIN: usize = 12;
-/// Calls of an opening where the server is asked in each, and where it is not: what is left is of the window's edges.
+/// The fraction of opens with a call where attributes are not cached, and where they are: the rest is due to the
+/// window's edges.
 const ASKED_MIN: f64 = 0.9;
 const NOT_ASKED_MAX: f64 = 0.1;
 
-/// What `client check` must say of a mount: what it is about, the state, what is there.
+/// A statement that `client check` must make of a mount: its subject, its state, and the current value.
 type Said = (&'static str, &'static str, &'static str);
 
-/// The kernel's settings as they are in a machine that nobody tuned, and after the commands of the check.
+/// The kernel's settings on an untuned machine, and after the commands of the check.
 const STOCK: [Said; 3] = [
     ("net.core.rmem_max", "lacking", "212992"),
     ("net.core.wmem_max", "lacking", "212992"),
@@ -49,7 +50,7 @@ const TUNED: [Said; 5] = [
     ("read-ahead of the mount", "ok", "3840 KiB"),
 ];
 
-/// What is said of each mount.
+/// The statements about each mount.
 const ADVICE: [(&str, &[Said]); 5] = [
     (
         "baseline",
@@ -71,7 +72,7 @@ const ADVICE: [(&str, &[Said]); 5] = [
         "nconnect",
         &[("network interface", "unknown", "eth1 does not tell its speed"), ("nconnect", "ok", "16")],
     ),
-    // Its address has the connection of the first mount, whatever it asks for.
+    // It shares the connection of the first mount, whatever it asks for.
     ("late", &[("nconnect", "lacking", "1"), ("hard", "lacking", "soft"), ("rsize", "lacking", "65536")]),
     (
         "tuned",
@@ -84,13 +85,12 @@ const ADVICE: [(&str, &[Said]); 5] = [
     ),
 ];
 
-/// `guest tune`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The program, both server and client; by default this tree's, built by `cargo build --release`.
+    /// Program to test, both server and client; by default this tree's, built by `cargo build --release`
     #[arg(long)]
     binary: Option<PathBuf>,
-    /// The machine is killed after so many seconds.
+    /// Seconds after which the machine is killed.
     #[arg(long, default_value_t = 900)]
     timeout_s: u64,
 }
@@ -137,7 +137,7 @@ fn measured(args: &Args, machine: &mut Machine<'_>, form: Form, seconds: u32) ->
     service.stop()
 }
 
-/// What the check said of a mount, and in what state.
+/// Asserts that the check makes these statements about a mount.
 fn check_advice(service: &Managed, name: &str, said: &[Said]) -> anyhow::Result<()> {
     let advice = read(&service.written(&format!("check-{name}.json"))?)?;
     let checks = list(&advice["checks"])?;
@@ -153,7 +153,8 @@ fn check_advice(service: &Managed, name: &str, said: &[Said]) -> anyhow::Result<
     Ok(())
 }
 
-/// Every case has its mount in its result, attributes that are believed save calls, and all cases stand side by side.
+/// Asserts that every case's result names its mount, that cached attributes save calls, and that the report compares
+/// all cases.
 fn check_results(service: &Managed, work: &Path, cases: &[&str]) -> anyhow::Result<()> {
     for name in ["tuning", "fio"] {
         let mut files = Vec::new();
@@ -174,13 +175,13 @@ fn check_results(service: &Managed, work: &Path, cases: &[&str]) -> anyhow::Resu
             "{name}: nothing is compared"
         );
         let tables = service.manage(&format!("bench report {files} --format table"))?;
-        // The cases side by side come first; each case's own report follows.
+        // The comparison of the cases comes first; each case's own report follows.
         println!("\n{}", tables.split("\n\n\n").next().unwrap_or_default());
     }
     Ok(())
 }
 
-/// The result names the mount as it was made.
+/// Asserts that the result names the mount.
 fn check_mount(target: &Value, case: &str) -> anyhow::Result<()> {
     ensure!(target["case"] == case && target["co_located"] == false, "{case}: the target is {target}");
     let options = target["mount"]["options"].as_str().context("no mount options")?;
@@ -191,12 +192,12 @@ fn check_mount(target: &Value, case: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether the mount of a case believes attributes for long.
+/// Whether the mount of a case caches attributes for long.
 fn believes(case: &str) -> bool {
     matches!(case, "nocto" | "all")
 }
 
-/// An opening asks the server, but where attributes are believed.
+/// Asserts that an open makes a call unless attributes are cached.
 fn check_openings(cells: &[Value], case: &str) -> anyhow::Result<()> {
     let (mut ops, mut calls, mut most) = (0.0, 0.0, 0.0f64);
     for cell in cells {

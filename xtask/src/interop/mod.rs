@@ -1,4 +1,4 @@
-//! `cargo xtask interop`: clients of others against `plimsoll export`, and our own with every byte verified.
+//! `cargo xtask interop`: independent clients against `plimsoll export`, and the built-in one with every byte verified.
 
 pub(crate) mod smb;
 
@@ -17,13 +17,12 @@ use crate::random::Random;
 use crate::samba;
 use crate::server::free_port;
 
-/// No multiple of any transfer or block size.
+/// Not a multiple of any transfer or block size.
 const FILE_BYTES: usize = (5 << 20) + 4099;
 const CHECK_MAX: Duration = Duration::from_secs(300);
-/// What it may take to compile the clients in Rust, and to install those in Python.
+/// The longest duration of compiling the clients in Rust, and of installing those in Python.
 const BUILD_MAX: Duration = Duration::from_secs(900);
 
-/// `interop`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The server's binary; built by `cargo build --release`.
@@ -34,16 +33,16 @@ pub(crate) struct Args {
     only: Option<String>,
 }
 
-/// What the checks share.
+/// The server, and the paths that the checks share.
 struct Stage {
     binary: PathBuf,
-    /// The exported directory, as this machine sees it.
+    /// The exported directory, as a path of this machine.
     export: PathBuf,
-    /// Beside it, for the clients.
+    /// A directory beside it, for the clients.
     local: PathBuf,
     log: PathBuf,
     server: Plimsoll,
-    /// The same directory over SMB, and where.
+    /// The server of the same directory over SMB.
     smb: Process,
     smb_port: u16,
 }
@@ -78,10 +77,10 @@ const CHECKS: [Check; 25] = [
     ("plimsoll bench: mix, verified", |stage| stage.load("mix", &["--connections", "16"])),
 ];
 
-/// What libnfs is told of the version; its version 4 is 4.0.
+/// The version argument of libnfs; its version 4 is 4.0.
 const V3: &str = "";
 const V4: &str = "&version=4";
-/// What `nfs-cp` copies over version 4: libnfs 4.0.0 cannot encode a WRITE of 4 KiB.
+/// The transfer size of `nfs-cp` over version 4: libnfs 4.0.0 cannot encode a WRITE of 4 KiB.
 const V4_COPY_BYTES: usize = 1000;
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
@@ -136,7 +135,7 @@ impl Stage {
         Ok(Self { binary, export, local, log: work.join("clients.log"), server, smb, smb_port })
     }
 
-    /// A file of the export as libnfs and nfs-rs name it; both take the ports there.
+    /// The URL of an exported file for libnfs and nfs-rs; both accept ports in it.
     fn url(&self, path: &str, more: &str) -> String {
         let (port, export) = (self.server.port, &self.server.exports[0]);
         format!("nfs://127.0.0.1{export}{path}?nfsport={port}&mountport={port}{more}")
@@ -193,7 +192,7 @@ fn cat_empty(stage: &Stage, version: &str) -> anyhow::Result<()> {
     same(&output("nfs-cat", &[&stage.url("/empty", version)])?, b"")
 }
 
-/// Every name once, with its size; the directory takes several replies.
+/// Every name appears once, with its size; the directory needs several replies.
 fn list(stage: &Stage, version: &str) -> anyhow::Result<()> {
     const NAMES: usize = 2000;
     let directory = stage.export.join("listed");
@@ -221,7 +220,7 @@ fn nfs_rs(stage: &Stage, version: &str) -> anyhow::Result<()> {
     stage.run(&[text(&program)?, &url])
 }
 
-/// Bytes that repeat nowhere.
+/// Pseudo-random bytes.
 fn content(seed: u64) -> Vec<u8> {
     let mut random = Random::new(seed);
     let words = std::iter::repeat_with(|| random.next().to_le_bytes());

@@ -1,4 +1,4 @@
-//! Clients of SMB: Samba's, and what `conformance/smb-clients` has in Python, for libsmb2 too, and Rust.
+//! SMB clients: Samba's, and those of `conformance/smb-clients` in Python, C (libsmb2) and Rust.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -78,7 +78,7 @@ pub(super) fn smbclient_refused(stage: &Stage) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What Explorer asks over IPC$: the server, its shares, and users by name.
+/// The calls of Explorer over IPC$: the server, its shares, and users by name.
 pub(super) fn rpcclient(stage: &Stage, protection: &str) -> anyhow::Result<()> {
     let share = stage.share();
     let commands = format!(
@@ -94,7 +94,7 @@ pub(super) fn rpcclient(stage: &Stage, protection: &str) -> anyhow::Result<()> {
     sam(stage, protection)
 }
 
-/// What lists of users and groups ask, by the names and numbers that they go on with.
+/// The calls of lists of users and groups, with the names and numbers that they return.
 fn sam(stage: &Stage, protection: &str) -> anyhow::Result<()> {
     let (user, (group, gid)) = (samba::USER, samba::GROUP);
     let [rid, other, alias] = [1000 + 2 * user.id, 1000 + 2 * samba::OTHER.id, 1001 + 2 * gid];
@@ -150,7 +150,7 @@ pub(super) fn python(stage: &Stage, program: &str) -> anyhow::Result<()> {
     stage.log_on(text(&python)?, &[text(&programs().join(program))?])
 }
 
-/// The library in C, of Debian 13, with the C library and the loader of that.
+/// The C library libsmb2 of Debian 13, with that release's C library and loader.
 pub(super) fn libsmb2(stage: &Stage) -> anyhow::Result<()> {
     let libraries = LIBSMB2.unpacked()?.join("usr/lib/x86_64-linux-gnu");
     let (loader, program) = (libraries.join("ld-linux-x86-64.so.2"), programs().join("libsmb2_client.py"));
@@ -158,7 +158,7 @@ pub(super) fn libsmb2(stage: &Stage) -> anyhow::Result<()> {
     stage.log_on(text(&loader)?, &["--library-path", &path, "/usr/bin/python3", text(&program)?])
 }
 
-/// One of the clients in Rust, which are a workspace of their own.
+/// One of the clients in Rust, which are a separate workspace.
 pub(super) fn rust(stage: &Stage, program: &str) -> anyhow::Result<()> {
     let (manifest, target) = (programs().join("rust/Cargo.toml"), process::target_dir().join("smb-clients"));
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
@@ -168,13 +168,13 @@ pub(super) fn rust(stage: &Stage, program: &str) -> anyhow::Result<()> {
     stage.log_on(text(&target.join("debug").join(program))?, &[])
 }
 
-/// The Python that has what `requirements.txt` names, in an environment below `target`. It is made by who comes first.
+/// The Python with the packages of `requirements.txt`, in an environment below `target`. The first caller creates it.
 pub(crate) fn environment(log: &Path) -> anyhow::Result<PathBuf> {
     let environment = process::target_dir().join("smb-clients-python");
     let lock = fs::File::create(environment.with_extension("lock"))?;
     lock.lock()?;
     let (python, requirements) = (environment.join("bin/python"), programs().join("requirements.txt"));
-    // It is made anew where it asks for something else.
+    // It is created again when the requirements change.
     let (made_of, made_by) = (environment.join("requirements.txt"), fs::read(&requirements)?);
     if fs::read(&made_of).ok().as_ref() != Some(&made_by) {
         process::empty_dir(&environment)?;
@@ -190,13 +190,13 @@ pub(crate) fn environment(log: &Path) -> anyhow::Result<PathBuf> {
     Ok(python)
 }
 
-/// Where the clients in Python and Rust are.
+/// The directory of the clients in Python and Rust.
 pub(crate) fn programs() -> PathBuf {
     process::workspace().join("conformance/smb-clients")
 }
 
 impl Stage {
-    /// Has `rpcclient` do these commands, and say what is expected.
+    /// Runs commands of `rpcclient`, and expects these words in its output.
     fn rpc(&self, protection: &str, commands: &str, expected: &[&str]) -> anyhow::Result<()> {
         let samba::User { name, password, .. } = samba::USER;
         let (port, user) = (self.smb_port.to_string(), format!("{name}%{password}"));
@@ -210,7 +210,6 @@ impl Stage {
         Ok(())
     }
 
-    /// The share's name.
     fn share(&self) -> &str {
         self.server.exports[0].trim_start_matches('/')
     }

@@ -1,7 +1,7 @@
-//! A small blocking NFSv3 client, on purpose independent of the project's own crates: an oracle that shared the
+//! A small blocking NFSv3 client, independent of the project's own crates on purpose: an oracle that shared the
 //! server's wire types would share their mistakes.
 //!
-//! One call at a time over one connection: ONC RPC (RFC 5531), MOUNT and NFS version 3 (RFC 1813).
+//! It makes one call at a time over one connection: ONC RPC (RFC 5531), MOUNT and NFS version 3 (RFC 1813).
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -14,20 +14,19 @@ const MOUNT_PROGRAM: u32 = 100_005;
 const VERSION: u32 = 3;
 const RECORD_MAX: usize = 4 << 20;
 const CONNECT_MAX: Duration = Duration::from_secs(5);
-/// No server needs longer for a call; a guest under emulation needs a good part of it.
+/// No server needs longer for a call; an emulated guest needs a good part of it.
 const REPLY_MAX: Duration = Duration::from_secs(120);
 
-/// An opaque file handle.
 pub(crate) type Handle = Vec<u8>;
 
-/// Why a call brought no result.
+/// The reason for a call without a result.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The connection broke or could not be made: whether the call was carried out is unknown.
+    /// The connection broke or could not be made: the call may or may not have been performed.
     Lost(io::Error),
-    /// The server answered with another status than NFS3_OK.
+    /// The server returned another status than NFS3_OK.
     Status(u32),
-    /// The answer is no valid reply to the call.
+    /// The reply is invalid.
     Malformed(&'static str),
 }
 
@@ -65,7 +64,7 @@ pub(crate) enum How {
     Exclusive(u64),
 }
 
-/// The attributes a SETATTR changes; what is `None` stays.
+/// The attributes of a SETATTR; `None` leaves one unchanged.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Change {
     pub(crate) mode: Option<u32>,
@@ -98,7 +97,7 @@ pub(crate) struct Client {
     xid: u32,
 }
 
-/// What a new client gets: the connection and the root of the export.
+/// The connection and the root of the export.
 pub(crate) struct Mounted {
     pub(crate) client: Client,
     pub(crate) root: Handle,
@@ -113,7 +112,7 @@ impl Client {
         let path = Call::default().opaque(endpoint.export.as_bytes());
         let root = mount.call(MOUNT_PROGRAM, 1, &path)?.opaque()?;
         let mut client = Self::connect(endpoint.address)?;
-        // The NFS port is served too, and the handle is good.
+        // Checks that the NFS port is served and the handle is valid.
         client.attributes(&root)?;
         Ok(Mounted { client, root })
     }
@@ -123,7 +122,7 @@ impl Client {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(REPLY_MAX))?;
         stream.set_write_timeout(Some(REPLY_MAX))?;
-        // Distinct over reconnects from one port, as a duplicate request cache expects of its clients.
+        // Distinct after reconnecting from the same port, as duplicate request caches require.
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         Ok(Self { stream, xid: now.subsec_nanos() })
     }
@@ -133,7 +132,7 @@ impl Client {
     }
 
     pub(crate) fn set_attributes(&mut self, file: &[u8], change: Change) -> Result<(), Failure> {
-        // No guard: the time-of-change check is not what is tested here.
+        // No guard: the test does not cover the check of the change time.
         self.nfs(2, &Call::default().opaque(file).change(change).u32(0)).map(drop)
     }
 
@@ -147,7 +146,7 @@ impl Client {
         String::from_utf8(reply.opaque()?).map_err(|_| Failure::Malformed("a target that is not UTF-8"))
     }
 
-    /// Returns what was read, and whether the file ends there.
+    /// Returns the data, and whether the file ends there.
     pub(crate) fn read(&mut self, file: &[u8], offset: u64, count: u32) -> Result<(Vec<u8>, bool), Failure> {
         let mut reply = self.nfs(6, &Call::default().opaque(file).u64(offset).u32(count))?;
         reply.post_op_attributes()?;
@@ -216,7 +215,7 @@ impl Client {
         self.nfs(15, &Call::default().opaque(file).opaque(dir).opaque(name.as_bytes())).map(drop)
     }
 
-    /// Every name in a directory but `.` and `..`, by READDIR, a small piece at a time.
+    /// Every name in a directory except `.` and `..`, by READDIR, a small piece at a time.
     pub(crate) fn list(&mut self, dir: &[u8]) -> Result<Vec<String>, Failure> {
         let mut names = Vec::new();
         let (mut cookie, mut verifier) = (0, 0);
@@ -249,7 +248,7 @@ impl Client {
         reply.u64()
     }
 
-    /// The handle may be missing from a reply (`post_op_fh3`, RFC 1813 §2.5): then it is looked up.
+    /// A reply may lack the handle (`post_op_fh3`, RFC 1813 §2.5): then the name is looked up.
     fn made(&mut self, procedure: u32, call: &Call, dir: &[u8], name: &str) -> Result<Handle, Failure> {
         let mut reply = self.nfs(procedure, call)?;
         if reply.u32()? != 0 { reply.opaque() } else { self.lookup(dir, name) }
@@ -259,7 +258,7 @@ impl Client {
         self.call(NFS_PROGRAM, procedure, call)
     }
 
-    /// One call and its reply, up to and with a status of zero.
+    /// Makes a call and reads its reply up to and including a status of zero.
     fn call(&mut self, program: u32, procedure: u32, arguments: &Call) -> Result<Reply, Failure> {
         self.xid = self.xid.wrapping_add(1);
         // AUTH_SYS (RFC 5531 appendix A): stamp, machine name, uid 0, gid 0, no further groups.

@@ -1,5 +1,5 @@
-//! A ledger of acknowledgements: a random load over NFSv3 or SMB that remembers what the server acknowledged, and a check over
-//! NFSv3, after a crash, that all of it is there.
+//! A ledger of acknowledgments: a random load over NFSv3 or SMB that records all acknowledged operations, and a check
+//! over NFSv3, after a crash, that their effects exist.
 
 pub(crate) mod client;
 mod model;
@@ -28,21 +28,20 @@ use worker::{Connection, Worker};
 
 /// A crash under a load with fewer acknowledged operations proves too little.
 const ACKNOWLEDGED_MIN: usize = 300;
-/// How long beyond its time a load waits for so many, and for the kinds of operations that are wanted.
+/// The time for which a load may run longer, until it has that many and all required kinds of operations.
 const LOAD_MAX: Duration = Duration::from_secs(60);
 
-/// What one run of the server acknowledged.
+/// The operations that one run of the server acknowledged.
 pub(crate) struct Ledger {
     workers: Vec<Worker>,
 }
 
-/// A load that is running.
 pub(crate) struct Load {
     threads: Vec<JoinHandle<Worker>>,
     progress: Arc<Progress>,
 }
 
-/// What a load's workers share.
+/// State that a load's workers share.
 #[derive(Default)]
 struct Progress {
     stop: AtomicBool,
@@ -50,7 +49,7 @@ struct Progress {
     acknowledged: Mutex<BTreeMap<&'static str, usize>>,
 }
 
-/// What verification found.
+/// The result of a verification.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     /// Acknowledged operations, by kind.
@@ -59,7 +58,7 @@ pub(crate) struct Report {
     problems: Vec<String>,
 }
 
-/// The error of a server that did not keep what it acknowledged.
+/// The error of a server that lost an acknowledged operation.
 #[derive(Debug)]
 pub(crate) struct Unkept(String);
 
@@ -72,8 +71,9 @@ impl fmt::Display for Unkept {
 impl std::error::Error for Unkept {}
 
 impl Ledger {
-    /// Starts `workers` connections, each in a new directory of the export named after `round` and itself; every other one is over
-    /// SMB if the export is a share, too. Every operation is written to `log`, for whoever must find out what went wrong.
+    /// Starts `workers` connections, each in a new directory of the export, named after `round` and its number. Every
+    /// second one uses SMB if the export is also a share. Every operation is written to `log`, for the analysis of
+    /// failures.
     pub(crate) fn start(
         endpoint: &Endpoint,
         share: Option<&Share>,
@@ -101,7 +101,7 @@ impl Ledger {
         Ok(Load { threads, progress })
     }
 
-    /// Compares what the server shows now with every ledger; the counts are of the last one.
+    /// Compares the server's current state with every ledger; the counts are those of the last one.
     pub(crate) fn verify_all(ledgers: &[Self], endpoint: &Endpoint) -> anyhow::Result<Report> {
         let mut report = Report::default();
         let mut mounted = Client::mount(endpoint)?;
@@ -127,13 +127,13 @@ impl Ledger {
 }
 
 impl Load {
-    /// Lets the load go on for a while, and for longer on a slow machine: until enough is acknowledged that the crash
-    /// to come proves something, and something of each of these kinds.
+    /// Lets the load run for `duration`, and longer on a slow machine: until enough operations, and some of each of
+    /// these kinds, are acknowledged to make the crash meaningful.
     pub(crate) fn run_for(&self, duration: Duration, kinds: &[&str]) -> anyhow::Result<()> {
         let start = Instant::now();
         while start.elapsed() < duration || !self.progress.is_enough(kinds) {
             if start.elapsed() > duration + LOAD_MAX {
-                // Kinds that are missing still may come in a later load.
+                // A later load may have the missing kinds.
                 let (acknowledged, seconds) = (self.progress.total(), start.elapsed().as_secs());
                 ensure!(
                     acknowledged >= ACKNOWLEDGED_MIN,
@@ -146,7 +146,7 @@ impl Load {
         Ok(())
     }
 
-    /// Waits for the workers, which end with their connections, or after their present operation.
+    /// Waits for the workers, which end with their connections, or after their current operation.
     pub(crate) fn finish(self) -> anyhow::Result<Ledger> {
         self.progress.stop.store(true, Ordering::Relaxed);
         let workers: Option<Vec<Worker>> =
@@ -179,8 +179,8 @@ impl Report {
         let snapshot = Snapshot::take(client, directory)?;
         self.names_checked += snapshot.len();
         let candidates = worker.tree.candidates(worker.in_flight.as_ref());
-        // The operation in flight may have happened or not: the tree that fits better is the one to report. Its handles
-        // too: a RENAME whose reply never came may have replaced a file.
+        // The operation in flight may have happened or not: the better matching tree is reported. Its handles are
+        // checked too: a RENAME without a reply may have replaced a file.
         let verdicts = candidates.iter().map(|tree| (snapshot.problems(tree), tree));
         let mut problems = Vec::new();
         if let Some((best, tree)) = verdicts.min_by_key(|(problems, _)| problems.len()) {
@@ -188,7 +188,7 @@ impl Report {
             problems.extend(snapshot.stale_handles(client, tree)?);
         }
         if let Some(file) = snapshot.any_file() {
-            // The same verifier would tell clients that their unstable writes are still there (RFC 1813 §3.3.21).
+            // An unchanged verifier would tell clients that their unstable writes still exist (RFC 1813 §3.3.21).
             let verifier = client.commit(file)?;
             if worker.verifier == Some(verifier) {
                 problems.push("the write verifier did not change over the restart".into());
@@ -198,7 +198,6 @@ impl Report {
         Ok(())
     }
 
-    /// Adds another round's findings.
     pub(crate) fn merge(&mut self, other: Self) {
         for (kind, count) in other.acknowledged {
             *self.acknowledged.entry(kind).or_default() += count;
@@ -207,7 +206,7 @@ impl Report {
         self.problems.extend(other.problems);
     }
 
-    /// Fails, and lists them, if there were problems.
+    /// Fails and lists the problems, if there are any.
     pub(crate) fn require_clean(&self, logs: &Path) -> anyhow::Result<()> {
         if self.problems.is_empty() {
             return Ok(());
@@ -224,7 +223,7 @@ impl Report {
         kinds.filter(|kind| !self.acknowledged.contains_key(kind)).collect()
     }
 
-    /// Fails if some kind of operation was never acknowledged: then nothing was proved about it.
+    /// Fails if some kind of operation was never acknowledged: the run then proves nothing about it.
     pub(crate) fn require_every_kind(&self, share: Option<&Share>) -> anyhow::Result<()> {
         let missing = self.missing(share);
         if missing.is_empty() { Ok(()) } else { bail!("never acknowledged: {}", missing.join(", ")) }

@@ -1,7 +1,7 @@
-//! What a directory tree must hold after a crash, given the operations that were acknowledged.
+//! The model of a directory tree after a crash, given the acknowledged operations.
 //!
-//! File contents are counted in slots of 4 KiB, each filled from one tag, so that a slot read back tells which write
-//! it came from. A slot whose last write was not made stable may hold that write or an earlier one; a COMMIT settles it.
+//! File contents consist of slots of 4 KiB, each filled from one tag, so that a slot identifies the write that it came
+//! from. A slot whose last write was unstable may contain that write or an earlier one; a COMMIT settles it.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ pub(crate) enum Operation {
         path: String,
         how: How,
     },
-    /// CREATE of SMB: of a name that must be new, or not.
+    /// CREATE of SMB, with or without the requirement that the name is new.
     Open {
         path: String,
         anew: bool,
@@ -69,7 +69,7 @@ pub(crate) enum Operation {
     },
 }
 
-/// What `Operation::kind` says of operations of NFS; a run must have seen each acknowledged.
+/// The values of `Operation::kind` over NFS; a run must have seen each acknowledged.
 pub(crate) const KINDS_OF_NFS: [&str; 16] = [
     "create unchecked",
     "create guarded",
@@ -88,7 +88,7 @@ pub(crate) const KINDS_OF_NFS: [&str; 16] = [
     "write file_sync",
     "commit",
 ];
-/// The same of SMB, but the rarest. They have names of their own, so that it is known what was acknowledged over which protocol.
+/// The values over SMB, without the rarest. Their names differ from those of NFS, so that the counts show the protocol.
 pub(crate) const KINDS_OF_SMB: [&str; 10] = [
     "SMB open",
     "SMB open anew",
@@ -103,13 +103,13 @@ pub(crate) const KINDS_OF_SMB: [&str; 10] = [
 ];
 
 impl Operation {
-    /// What a report counts it as: operations of NFS, and over SMB those of SMB.
+    /// The name of the operation in reports, over the given protocol.
     pub(crate) fn kind(&self, smb: bool) -> &'static str {
         let [nfs, own] = self.kinds();
         if smb { own } else { nfs }
     }
 
-    /// What it is called over NFS and over SMB; nothing where it is no operation of theirs.
+    /// The names over NFS and over SMB; empty for an operation that a protocol lacks.
     fn kinds(&self) -> [&'static str; 2] {
         match self {
             Self::Create { how: How::Unchecked(_), .. } => ["create unchecked", ""],
@@ -134,12 +134,12 @@ impl Operation {
     }
 }
 
-/// A file's contents, as far as they are known.
+/// The contents of a file, as far as they are known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Content {
-    /// For each slot the tags it may hold, the latest last; tag 0 is a slot of zeros.
+    /// For each slot the tags that it may contain, the latest last; tag 0 is a slot of zeros.
     pub(crate) slots: Vec<Vec<u64>>,
-    /// The fewest slots the file may have; the most is `slots.len()`.
+    /// The minimum number of slots of the file; the maximum is `slots.len()`.
     pub(crate) slots_min: usize,
 }
 
@@ -153,7 +153,7 @@ pub(crate) enum Kind {
 #[derive(Clone, Debug)]
 pub(crate) struct Inode {
     pub(crate) kind: Kind,
-    /// `None` where no acknowledged operation fixed it.
+    /// `None` unless an acknowledged operation has set it.
     pub(crate) mode: Option<u32>,
     pub(crate) mtime: Option<(u32, u32)>,
     pub(crate) handle: Option<Handle>,
@@ -176,12 +176,12 @@ impl Tree {
         &self.inodes[self.names[path]]
     }
 
-    /// The handle a client of NFS holds for a path; every inode made by an acknowledged operation has one.
+    /// The NFS handle of a path; every inode created by an acknowledged operation has one.
     pub(crate) fn handle(&self, path: &str) -> &[u8] {
         self.inode(path).handle.as_deref().expect("an acknowledged operation left a handle")
     }
 
-    /// The file contents at a path, `None` if there is another kind of thing.
+    /// The contents of the file at a path; `None` if it is not a file.
     pub(crate) fn content(&self, path: &str) -> Option<&Content> {
         match &self.inode(path).kind {
             Kind::File(content) => Some(content),
@@ -189,7 +189,7 @@ impl Tree {
         }
     }
 
-    /// Whether anything lies below a path.
+    /// Whether a path is a directory without entries.
     pub(crate) fn is_empty_directory(&self, path: &str) -> bool {
         let below = format!("{path}/");
         !self.names.keys().any(|name| name.starts_with(&below))
@@ -200,7 +200,7 @@ impl Tree {
         self.apply(operation, made, true);
     }
 
-    /// The trees that may be found after an operation whose reply never came.
+    /// The possible trees after an operation without a reply.
     pub(crate) fn candidates(&self, in_flight: Option<&Operation>) -> Vec<Self> {
         let Some(operation) = in_flight else { return vec![self.clone()] };
         let mut after = self.clone();
@@ -236,7 +236,7 @@ impl Tree {
                 let settled = certain && *stable != Stable::Unstable;
                 self.change(path, |content| content.write(*slot, tags, settled));
             }
-            // One in flight settles nothing.
+            // A COMMIT in flight settles nothing.
             Operation::Commit { path } if certain => {
                 if let Kind::File(content) = &mut self.inode_mut(path).kind {
                     content.settle();
@@ -308,7 +308,7 @@ impl Content {
         self.slots_min = self.slots.len();
     }
 
-    /// Compares with what was read; says what is wrong.
+    /// Compares with the bytes that were read. Returns the difference.
     pub(crate) fn compare(&self, bytes: &[u8]) -> Result<(), String> {
         let slots = bytes.len() / SLOT;
         if !bytes.len().is_multiple_of(SLOT) || slots < self.slots_min || slots > self.slots.len() {
@@ -328,7 +328,7 @@ impl Content {
     }
 }
 
-/// A slot's bytes: every eighth of them depends on the tag and on its place.
+/// The bytes of a slot: every eighth depends on the tag and on its position.
 pub(crate) fn fill(tag: u64) -> Vec<u8> {
     if tag == 0 {
         return vec![0; SLOT];
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_cut_off_does_not_come_back() {
+    fn truncated_data_does_not_return() {
         let shrink = Operation::SetSize { path: "f".into(), slots: 1 };
         let grow = Operation::SetSize { path: "f".into(), slots: 3 };
         let content = file(&[write(0, &[5, 6], Stable::FileSync), shrink, grow]);

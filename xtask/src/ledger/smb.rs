@@ -1,6 +1,7 @@
-//! The same over SMB, by other people's client: `conformance/smb-clients/ledger.py` does what it is told.
+//! The ledger's operations over SMB, through an independent client: `conformance/smb-clients/ledger.py` executes
+//! commands.
 //!
-//! Names, data and sizes only: SMB has no modes, and no handles that outlive a connection.
+//! Names, data and sizes only: SMB has no modes, and no handles that survive a connection.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::PathBuf;
@@ -18,7 +19,7 @@ use crate::server::PLIMSOLL_EXPORT;
 /// Seconds from the year 1601 to 1970, MS-DTYP §2.3.3.
 const EPOCH: u64 = 11_644_473_600;
 
-/// Where a share is reached, and by what.
+/// The address of a share, and the client program.
 #[derive(Clone, Debug)]
 pub(crate) struct Share {
     pub(crate) port: u16,
@@ -34,13 +35,12 @@ pub(crate) struct Smb {
 }
 
 impl Share {
-    /// What [`plimsoll_command`](crate::server::plimsoll_command) exports, at a port of this machine's loopback; what clients say
-    /// of themselves goes to `log`.
+    /// The export of [`plimsoll_command`](crate::server::plimsoll_command), at a port of this machine's loopback. The
+    /// clients' output goes to `log`.
     pub(crate) fn new(port: u16, log: PathBuf) -> anyhow::Result<Self> {
         Ok(Self { port, python: environment(&log)?, log })
     }
 
-    /// Logs in.
     pub(crate) fn connect(&self) -> anyhow::Result<Smb> {
         let program = programs().join("ledger.py");
         let [python, program] =
@@ -58,7 +58,7 @@ impl Share {
 }
 
 impl Smb {
-    /// Does it, in a worker's directory.
+    /// Performs an operation in a worker's directory.
     pub(crate) fn perform(&mut self, directory: &str, operation: &Operation) -> Result<(), Failure> {
         let below = |path: &str| format!("{directory}/{path}").replace('/', "\\");
         let line = match operation {
@@ -89,7 +89,6 @@ impl Smb {
         self.say(&line)
     }
 
-    /// Makes a worker's directory.
     pub(crate) fn make_directory(&mut self, name: &str) -> Result<(), Failure> {
         self.say(&format!("mkdir\t{name}"))
     }
@@ -104,7 +103,7 @@ impl Smb {
         Err(status.map_or(Failure::Malformed("an answer that is none"), Failure::Status))
     }
 
-    /// What the client says next.
+    /// The next line of the client's output.
     fn line(&mut self) -> io::Result<String> {
         let mut line = String::new();
         if self.from.read_line(&mut line)? == 0 {

@@ -1,4 +1,4 @@
-//! Looks at the tree a server shows after a crash, and compares.
+//! Reads the tree of a server after a crash, and compares it with the model.
 
 use std::collections::BTreeMap;
 
@@ -12,14 +12,14 @@ const REGULAR: u32 = 1;
 const DIRECTORY: u32 = 2;
 const SYMLINK: u32 = 5;
 
-/// What was found at a path.
+/// The object at a path.
 struct Found {
     handle: Handle,
     attributes: Attributes,
     bytes: Vec<u8>,
 }
 
-/// The directory as the server shows it, by path.
+/// The directory on the server, by path.
 pub(crate) struct Snapshot(BTreeMap<String, Found>);
 
 impl Snapshot {
@@ -30,17 +30,15 @@ impl Snapshot {
         Ok(Self(found))
     }
 
-    /// How many names there are.
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// A regular file, if there is one.
     pub(crate) fn any_file(&self) -> Option<&[u8]> {
         self.0.values().find(|found| found.attributes.kind == REGULAR).map(|found| &found.handle[..])
     }
 
-    /// Everything that is not as the tree says.
+    /// All differences from the tree.
     pub(crate) fn problems(&self, tree: &Tree) -> Vec<String> {
         let mut problems = Vec::new();
         for path in self.0.keys().filter(|path| !tree.names.contains_key(*path)) {
@@ -63,7 +61,7 @@ impl Snapshot {
         problems
     }
 
-    /// Handles given out before the crash that no longer lead to their files (RFC 1813 §2.5: they must).
+    /// Handles from before the crash that no longer lead to their files, as RFC 1813 §2.5 requires.
     pub(crate) fn stale_handles(&self, client: &mut Client, tree: &Tree) -> Result<Vec<String>, Failure> {
         let mut problems = Vec::new();
         for (path, &inode) in &tree.names {
@@ -193,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_acknowledged_and_is_there_is_no_problem() {
+    fn existing_acknowledged_operations_are_no_problem() {
         assert_eq!(snapshot().problems(&tree()), Vec::<String>::new());
     }
 

@@ -1,5 +1,5 @@
-//! The load: a worker performs random valid operations in a directory of its own, one at a time, and keeps the tree
-//! that what was acknowledged amounts to.
+//! The load: a worker performs random valid operations in its own directory, one at a time, and models the resulting
+//! tree.
 
 use std::io::Write;
 use std::sync::Mutex;
@@ -12,31 +12,31 @@ use super::model::{Kind, Operation, SLOT, Tree, fill};
 use super::smb::Smb;
 use crate::random::Random;
 
-/// More names are not made: verification looks at each of them.
+/// The maximum number of names: verification reads each of them.
 const NAMES_MAX: usize = 120;
 const FILE_SLOTS_MAX: usize = 64;
 const WRITE_SLOTS_MAX: usize = 16;
 /// NFS3ERR_JUKEBOX, RFC 1813 §2.6: try again later.
 const JUKEBOX: u32 = 10008;
 
-/// What a worker works over.
+/// The protocol of a worker.
 pub(crate) enum Connection {
     Nfs(Mounted),
     Smb(Smb),
 }
 
-/// One connection's work, and what is known of it afterwards.
+/// The work of one connection, and its model.
 pub(crate) struct Worker {
-    /// Its directory's name in the export.
+    /// The name of its directory in the export.
     pub(crate) directory: String,
     pub(crate) tree: Tree,
-    /// The operation whose reply never came.
+    /// The operation without a reply.
     pub(crate) in_flight: Option<Operation>,
-    /// How often each kind of operation was acknowledged.
+    /// The kind of each acknowledged operation.
     pub(crate) acknowledged: Vec<&'static str>,
     /// The write verifier of this run of the server.
     pub(crate) verifier: Option<u64>,
-    /// What the server did wrong while it was alive.
+    /// Faults of the server while it was running.
     pub(crate) complaints: Vec<String>,
     connection: Connection,
     random: Random,
@@ -44,7 +44,6 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// Makes the worker's directory.
     pub(crate) fn new(mut connection: Connection, directory: String, seed: u64) -> Result<Self, Failure> {
         let root = match &mut connection {
             Connection::Nfs(mounted) => {
@@ -67,7 +66,7 @@ impl Worker {
         })
     }
 
-    /// Works until the connection breaks, the server errs, or it is told to stop.
+    /// Works until the connection breaks, the server errs, or the load stops.
     pub(crate) fn work(&mut self, progress: &Progress, log: &Mutex<impl Write>) {
         while !progress.stop.load(Ordering::Relaxed) {
             let operation = self.choose();
@@ -164,7 +163,8 @@ impl Worker {
         }
     }
 
-    /// The write verifier may not change while the server runs (RFC 1813 §3.3.7): the client would write all again.
+    /// The write verifier must not change while the server runs (RFC 1813 §3.3.7): clients would repeat all unstable
+    /// writes.
     fn same_verifier(&mut self, verifier: u64) -> Result<(), Failure> {
         if *self.verifier.get_or_insert(verifier) == verifier {
             Ok(())
@@ -173,7 +173,7 @@ impl Worker {
         }
     }
 
-    /// A random operation that a correct server must carry out.
+    /// A random operation that a correct server must perform.
     fn choose(&mut self) -> Operation {
         let smb = self.is_smb();
         loop {
@@ -228,9 +228,9 @@ impl Worker {
         let from = self.any()?;
         let directory = self.tree.inode(&from).kind == Kind::Directory;
         if !directory && self.random.one_in(3) {
-            // Over another file.
+            // A rename over another file.
             let to = self.pick(|tree, path| !matches!(tree.inode(path).kind, Kind::Directory))?;
-            // To NFS two names of one file are a rename that does nothing, to SMB they are two names.
+            // Over NFS a rename between two names of one file does nothing; over SMB they are two names.
             let same =
                 if self.is_smb() { self.tree.names[&to] == self.tree.names[&from] } else { to == from };
             return (!same).then_some(Operation::Rename { from, to });
@@ -275,12 +275,12 @@ impl Worker {
         Some(Operation::Write { path, slot, tags, stable })
     }
 
-    /// Owner's bits only ever grow: the caller is root, but not every server lets root read a file of mode 0.
+    /// Owner bits are only added: the caller is root, but not every server lets root read a file of mode 0.
     fn mode(&mut self) -> u32 {
         0o600 | u32::try_from(self.random.below(0o200)).unwrap_or(0)
     }
 
-    /// A name never used before; directories lie in the worker's own directory, everything else one level deeper too.
+    /// A new name. Directories are in the worker's own directory, everything else may be one level deeper.
     fn new_name(&mut self, directory: bool) -> String {
         self.names_made += 1;
         let name = format!("n{:05}", self.names_made);
@@ -309,12 +309,12 @@ impl Worker {
     }
 }
 
-/// A path's directory and its last name.
+/// Splits a path into its directory and its last name.
 pub(crate) fn split(path: &str) -> (&str, &str) {
     path.rsplit_once('/').unwrap_or(("", path))
 }
 
-/// An operation without the long list of a write's tags.
+/// The operation without the long list of a write's tags.
 fn brief(operation: &Operation) -> String {
     match operation {
         Operation::Write { path, slot, tags, stable } => {

@@ -1,6 +1,6 @@
-//! `cargo xtask pages`: every statement of the published pages, by the commands that show it.
+//! `cargo xtask pages`: every statement of the published pages, checked by commands.
 //!
-//! The statements and the commands are in `conformance/pages`, whose README draws the form.
+//! The statements and the commands are in `conformance/pages`, whose README describes the format.
 
 mod page;
 mod shows;
@@ -16,32 +16,31 @@ use crate::sandbox::{Ended, Sandbox, several_at_a_time};
 use page::{Page, Row, Run};
 use shows::shows;
 
-/// How much of a statement the table has room for.
+/// The length of a statement in the table.
 const STATEMENT_WIDTH: usize = 100;
-/// Lines of an output that a fault shows.
+/// Lines of output that a fault quotes.
 const LINES_MAX: usize = 60;
 
-/// `pages`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The program; by default this tree's, built by `cargo build --release`.
     #[arg(long)]
     binary: Option<PathBuf>,
-    /// Only rows whose names begin so, like `gcnv` or `gcnv-03`; separated by commas.
+    /// Check only rows whose names begin with one of these, like `gcnv` or `gcnv-03`; separated by commas.
     #[arg(long, value_delimiter = ',', value_name = "ROWS")]
     only: Vec<String>,
-    /// Also print what the commands print.
+    /// Also print the commands' output.
     #[arg(long)]
     show: bool,
 }
 
-/// What came of a row.
+/// The result of a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Outcome {
     Holds,
-    /// What of it can be shown holds; for the rest something must come first.
+    /// The testable part is true; the rest needs a missing feature.
     Waits(String),
-    /// By hand.
+    /// Verified by hand.
     Long(String),
     Fails(Vec<String>),
 }
@@ -70,7 +69,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The files of the folder with rows of which some are wanted.
+/// The files of the folder that contain selected rows.
 fn files(directory: &Path, only: &[String]) -> anyhow::Result<Vec<(String, Page)>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(directory).with_context(|| format!("{}", directory.display()))? {
@@ -89,7 +88,7 @@ fn files(directory: &Path, only: &[String]) -> anyhow::Result<Vec<(String, Page)
     Ok(files)
 }
 
-/// What comes of the rows of a page, on a machine of its own.
+/// Runs the rows of a page in a sandbox.
 fn run_page(args: &Args, binary: &Path, stem: &str, page: &Page) -> anyhow::Result<Vec<Outcome>> {
     let work = process::target_dir().join("pages").join(stem);
     let sandbox = Sandbox { binary, work, is_brief: false, ends_at_failure: false };
@@ -97,7 +96,7 @@ fn run_page(args: &Args, binary: &Path, stem: &str, page: &Page) -> anyhow::Resu
     let scripts: Vec<String> = std::iter::once(page.setup.clone()).chain(commands).collect();
     let mut ended = sandbox.run(&scripts)?.into_iter();
     let setup = ended.next().flatten().context("the machine did not run")?;
-    // What it made is looked at all the same: the rows say what is missing of it.
+    // The rows run nevertheless: they report missing preparations.
     if setup.status != 0 {
         println!("{stem}: the setup ended with {}:\n{}", setup.status, setup.printed);
     }
@@ -121,7 +120,7 @@ fn run_page(args: &Args, binary: &Path, stem: &str, page: &Page) -> anyhow::Resu
     Ok(results)
 }
 
-/// What is wrong with how a command ended.
+/// The faults of a command's result.
 fn faults(run: &Run, ended: Option<&Ended>) -> Vec<String> {
     let Some(Ended { status, printed }) = ended else {
         return vec![format!("`{}` was not run", run.command)];
@@ -163,7 +162,7 @@ impl Outcome {
         }
     }
 
-    /// The outcome beside its statement, and below it what more there is to say.
+    /// The outcome beside its statement, with details below.
     fn line(&self, says: &str) -> String {
         let (word, more) = match self {
             Self::Holds => ("holds", None),
@@ -203,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_must_hold_as_far_as_it_goes() {
+    fn a_waiting_row_must_be_true_in_its_testable_part() {
         let row = Row {
             id: "p-01".to_owned(),
             says: "s".to_owned(),

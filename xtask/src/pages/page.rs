@@ -1,4 +1,4 @@
-//! The files of `conformance/pages`: the statements of a published page, and how each shows.
+//! The files of `conformance/pages`: the statements of a published page, with the commands that show them.
 
 use std::path::Path;
 
@@ -10,32 +10,29 @@ use serde::Deserialize;
 #[serde(deny_unknown_fields)]
 pub(super) struct Page {
     pub(super) title: String,
-    /// How many statements the page makes.
+    /// The number of statements on the page.
     statements: usize,
-    /// What is run before all rows: the service and the measurements that they look at.
+    /// Commands that run before all rows: the service and the measurements that the rows read.
     #[serde(default)]
     pub(super) setup: String,
     #[serde(rename = "row")]
     pub(super) rows: Vec<Row>,
 }
 
-/// A statement.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Row {
     pub(super) id: String,
-    /// The statement.
     pub(super) says: String,
-    /// Commands that show it.
     #[serde(default, rename = "run")]
     pub(super) runs: Vec<Run>,
-    /// What showed it by hand, because it takes long.
+    /// A manual measurement that showed the statement, because it takes long.
     pub(super) long: Option<Long>,
-    /// What is not there yet, and without which it does not show, or not wholly.
+    /// A missing feature without which the statement cannot be shown completely.
     pub(super) waiting: Option<String>,
 }
 
-/// A command line and what must come of it.
+/// A command line and its expected result.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Run {
@@ -48,7 +45,7 @@ pub(super) struct Run {
     pub(super) status: i32,
 }
 
-/// A measurement by hand.
+/// A manual measurement.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Long {

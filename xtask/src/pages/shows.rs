@@ -1,10 +1,10 @@
-//! Whether a text shows what it should: a pattern of words, with `…` for what is not known beforehand.
+//! Matching of texts with patterns of words, in which `…` stands for unknown text.
 
-/// What stands for anything up to the end of the line.
+/// The character that stands for any text up to the end of the line.
 const ANYTHING: char = '…';
 
-/// Whether the pattern's words are in the text. A space of the pattern is any white space of the text, also the end of a line;
-/// `…` is anything within a line; commas between thousands are as good as none.
+/// Whether the text contains the pattern. A space in the pattern matches any white space, including the end of a line.
+/// `…` matches any text within a line. Commas between thousands are ignored.
 pub(super) fn shows(text: &str, pattern: &str) -> bool {
     let (text, pattern) = (plain(text), plain(pattern));
     let pieces: Vec<&str> = pattern.split(ANYTHING).map(str::trim).collect();
@@ -12,7 +12,8 @@ pub(super) fn shows(text: &str, pattern: &str) -> bool {
     (0..=text.len()).any(|start| begins(&text[start..], &pieces))
 }
 
-/// Whether the text begins with the first piece, and has the others behind it, each on the line where the one before ended.
+/// Whether the text begins with the first piece and contains the others after it, each on the line where the previous
+/// one ended.
 fn begins(text: &[char], pieces: &[&str]) -> bool {
     let Some((first, others)) = pieces.split_first() else { return true };
     let Some(mut rest) = without_prefix(text, first) else { return false };
@@ -25,7 +26,7 @@ fn begins(text: &[char], pieces: &[&str]) -> bool {
     true
 }
 
-/// What follows the piece with which the text begins.
+/// The text after `piece`, if it begins with it.
 fn without_prefix<'a>(text: &'a [char], piece: &str) -> Option<&'a [char]> {
     let mut rest = text;
     for wanted in piece.chars() {
@@ -38,7 +39,7 @@ fn without_prefix<'a>(text: &'a [char], piece: &str) -> Option<&'a [char]> {
     Some(rest)
 }
 
-/// White space as one character, the end of a line if it has one, else a space; numbers without commas.
+/// White space as one character, the end of a line if it contains one, else a space; numbers without commas.
 fn plain(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text;
@@ -56,7 +57,7 @@ fn plain(text: &str) -> String {
     plain
 }
 
-/// Whether the text begins with three digits and no more.
+/// Whether the text begins with exactly three digits.
 fn is_thousands(text: &str) -> bool {
     text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()) == 3
 }
@@ -89,7 +90,7 @@ mod tests {
         for pattern in ["Limits … IOPS", "estimated … Limits", "5,237 … 5,237", "1 … maximum"] {
             assert!(!shows(TEXT, pattern), "{pattern}");
         }
-        // The first place need not be the right one.
+        // The first position is not the matching one.
         assert!(shows("size 1 large\nsize 2 small\n", "size … small"));
     }
 }

@@ -29,7 +29,7 @@ pub(super) fn program(chosen: &str) -> anyhow::Result<PathBuf> {
     }
 }
 
-/// A file comes before a revision of the same name.
+/// A file takes precedence over a revision of the same name.
 fn choice(repository: &Path, chosen: &str) -> anyhow::Result<Choice> {
     let path = Path::new(chosen);
     if path.is_file() {
@@ -65,7 +65,7 @@ fn built(builds: &Path, commit: &str) -> anyhow::Result<PathBuf> {
     Ok(made)
 }
 
-/// Removes the checkout, also one that an interrupted run has left.
+/// Removes the checkout, even one of an interrupted run.
 fn remove_worktree(checkout: &Path) -> anyhow::Result<()> {
     if checkout.exists() {
         fs::remove_dir_all(checkout).with_context(|| format!("cannot remove {}", checkout.display()))?;

@@ -1,4 +1,4 @@
-//! A server under callgrind, which counts the instructions that it runs in user space.
+//! A server under callgrind, which counts its instructions in user space.
 
 use std::ffi::OsString;
 use std::fs;
@@ -17,7 +17,7 @@ use crate::process::{self, text};
 /// An operation of prctl(2) since Linux 6.4.
 const PR_GET_AUXV: u64 = 0x4155_5856;
 
-/// prctl in the kernel's table of calls.
+/// The number of prctl among the kernel's system calls.
 #[cfg(target_arch = "x86_64")]
 const PRCTL: i64 = 157;
 #[cfg(target_arch = "aarch64")]
@@ -32,8 +32,8 @@ pub(crate) struct Program {
 
 /// Becomes the program, which cannot get its auxiliary vector from the kernel.
 ///
-/// Valgrind 3.19 passes this prctl on, so that rustix finds the address of a vDSO that is not there for the program, and reads from it.
-/// Without the prctl rustix reads /proc/self/auxv, which valgrind replaces by its own.
+/// Valgrind 3.19 passes this prctl on, so rustix finds the address of a vDSO that the program does not have, and reads
+/// from it. Without the prctl rustix reads /proc/self/auxv, which valgrind replaces by its own.
 pub(crate) fn run_without_auxv(program: &Program) -> anyhow::Result<()> {
     let auxv = SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, PR_GET_AUXV)?;
     let calls = [(PRCTL, vec![SeccompRule::new(vec![auxv])?])].into();
@@ -45,7 +45,7 @@ pub(crate) fn run_without_auxv(program: &Program) -> anyhow::Result<()> {
     Err(Command::new(name).args(arguments).exec()).with_context(|| format!("cannot run {}", name.display()))
 }
 
-/// The words before a command that run it under callgrind, for a [`Counter`] in the same directory.
+/// The prefix that runs a command under callgrind, for a [`Counter`] in the same directory.
 pub(super) fn prefix(work: &Path) -> anyhow::Result<Vec<String>> {
     let this = std::env::current_exe()?;
     Ok(vec![

@@ -1,4 +1,4 @@
-//! The servers that are compared.
+//! The servers in the comparison.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -20,20 +20,19 @@ pub(super) const SERVER_CORE: &str = "1";
 pub(super) const GENERATOR_CORE: &str = "0";
 /// Files in a directory, where they are a burden.
 const DIRECTORY_FILES: usize = 1000;
-/// Where NFSv4 finds Ganesha's export.
+/// The path of Ganesha's export over NFSv4.
 const GANESHA_PSEUDO: &str = "/measured";
 const READY_MAX: Duration = Duration::from_secs(60);
 /// The generator's directories, for a floor that has no MKDIR.
 const GENERATOR_DIRECTORIES: [&str; 2] = ["plimsoll-bench/many", "plimsoll-bench/scratch"];
 
-/// Which program.
 #[derive(Clone, Debug)]
 pub(super) enum Program {
-    /// A build of ours.
+    /// A build of this project.
     Plimsoll(PathBuf),
     /// NFS-Ganesha from Debian.
     Ganesha,
-    /// The least a server can do: a program of the caller's, `BINARY -p PORT -d DIR -m epoll`.
+    /// A minimal server: a program of the caller's, `BINARY -p PORT -d DIR -m epoll`.
     Floor(PathBuf),
 }
 
@@ -42,30 +41,30 @@ pub(super) enum Program {
 pub(super) struct Contender {
     pub(super) name: String,
     pub(super) program: Program,
-    /// What the comparison with it must show.
+    /// The aim of the comparison with it.
     pub(super) bound: Option<BoundKind>,
-    /// It is called over NFSv4.1, and only in the rows that have an aim there.
+    /// Whether it is called over NFSv4.1, and only in rows with an aim there.
     pub(super) speaks_v41: bool,
     /// The contender whose server it calls, if it has none of its own.
     pub(super) guest_of: Option<usize>,
-    /// Its own, fresh at the beginning.
+    /// A directory of its own, new at the beginning.
     pub(super) directory: PathBuf,
-    /// The words before the command of a build of ours, such as `valgrind`.
+    /// The prefix of the command of a build of this project, such as `valgrind`.
     pub(super) prefix: Vec<String>,
-    /// Connections beside the generator's.
+    /// Idle connections beside the generator's.
     pub(super) idle: usize,
-    /// Exports; the first is measured.
+    /// Number of exports; the first is measured.
     pub(super) exports: usize,
     /// Files in the export beside the measured ones.
     pub(super) files: usize,
 }
 
-/// A contender that serves.
+/// A running contender.
 pub(super) struct Running {
     child: Child,
     pub(super) pid: u32,
     pub(super) endpoint: Endpoint,
-    /// Held open, never used again.
+    /// Connections that stay open and unused.
     _idle: Vec<TcpStream>,
 }
 
@@ -75,7 +74,7 @@ enum Child {
 }
 
 impl Contender {
-    /// A server without burdens, over NFSv3, that is not judged; its directory is below `work`.
+    /// A server without burdens, over NFSv3, without an aim. Its directory is below `work`.
     pub(super) fn new(name: &str, program: Program, work: &Path) -> Self {
         Self {
             name: name.to_owned(),
@@ -91,12 +90,11 @@ impl Contender {
         }
     }
 
-    /// Whether it takes part in a row.
     pub(super) fn takes_part(&self, row: &Row) -> bool {
         !self.speaks_v41 || row.v41.is_some()
     }
 
-    /// What it is called in a row: by its operations, too, where NFSv4.1 has others.
+    /// The contender's name in a row, with its operations where NFSv4.1 has others.
     pub(super) fn name_in(&self, row: &Row) -> String {
         match row.v41.filter(|_| self.speaks_v41) {
             Some(v41) if !v41.title.is_empty() => format!("{}: {}", self.name, v41.title),
@@ -104,7 +102,7 @@ impl Contender {
         }
     }
 
-    /// The export as the generator names it at a server.
+    /// The target argument of the generator for a server.
     pub(super) fn target(&self, endpoint: &Endpoint) -> String {
         match (&self.program, self.speaks_v41) {
             (_, false) => format!("nfs://{}{}", endpoint.address, endpoint.export),
@@ -113,7 +111,7 @@ impl Contender {
         }
     }
 
-    /// Makes its directory, which must not be there.
+    /// Creates its directory, which must not exist.
     pub(super) fn prepare(&self) -> anyhow::Result<()> {
         for below in GENERATOR_DIRECTORIES {
             fs::create_dir_all(self.exported(0).join(below))?;
@@ -194,7 +192,7 @@ impl Running {
     pub(super) fn stop(self) -> anyhow::Result<()> {
         match self.child {
             Child::Ours(server) => server.stop(),
-            // How these end is not our concern; Ganesha takes its time over it.
+            // Their exit status does not matter; Ganesha ends slowly.
             Child::Other(process) => {
                 process.kill();
                 Ok(())
@@ -203,7 +201,7 @@ impl Running {
     }
 }
 
-/// NFSv3 and 4.1 on loopback, without what a file server has beside it; the cache as Debian ships it.
+/// NFSv3 and 4.1 on loopback, without other services of a file server; the cache has Debian's defaults.
 fn ganesha_config(endpoint: &Endpoint) -> String {
     let Endpoint { address, mount_port, export } = endpoint;
     let port = address.port();
@@ -217,7 +215,7 @@ fn ganesha_config(endpoint: &Endpoint) -> String {
     )
 }
 
-/// The portmapper without which Ganesha does not start, if there is none.
+/// Starts the portmapper that Ganesha needs, if none runs.
 pub(super) fn rpcbind(log: &Path) -> anyhow::Result<Option<Process>> {
     let portmapper = SocketAddr::from((Ipv4Addr::LOCALHOST, 111));
     let there = || TcpStream::connect_timeout(&portmapper, Duration::from_secs(1)).is_ok();
@@ -235,7 +233,7 @@ pub(super) fn rpcbind(log: &Path) -> anyhow::Result<Option<Process>> {
     Ok(Some(process))
 }
 
-/// A connection that was served once: by NULL, RFC 1813 §3.3.0 in a call of RFC 5531 §9.
+/// A connection that was used once: for NULL, RFC 1813 §3.3.0 in a call of RFC 5531 §9.
 fn idle_connection(address: SocketAddr) -> anyhow::Result<TcpStream> {
     const CALL: [u32; 11] = [1 << 31 | 40, 7, 0, 2, 100_003, 3, 0, 0, 0, 0, 0];
     const REPLY_BYTES: usize = 28;

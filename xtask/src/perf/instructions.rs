@@ -1,7 +1,7 @@
-//! User-space instructions for each operation, of one build or of two.
+//! User-space instructions per operation, of one build or of two.
 //!
-//! An instruction count does not depend on the machine's other work, so it resolves differences that times do not. Calls go one at a
-//! time: with several in flight the server finds a different number of calls in each turn, and the counts follow.
+//! An instruction count does not depend on the machine's other work, so it resolves smaller differences than times. One
+//! call is in flight at a time: with several, the number of calls per turn of the server varies, and so do the counts.
 
 use std::path::Path;
 
@@ -15,26 +15,26 @@ use super::sample::Method;
 use super::selection::{SMB, V41};
 use super::smb;
 
-/// Times that each build is counted; the median is reported.
+/// Number of counts of each build; the median is reported.
 const COUNTS: usize = 5;
-/// The generator's shortest run. It is subtracted from a longer one, and with it the log-in, the mount and the set-up.
+/// The generator's shortest run. It is subtracted from a longer one, to exclude the login, the mount and the setup.
 const SHORT_MS: u64 = 100;
 const LONG_MS: u64 = 2_000;
-/// A difference that is less is counted again for twice the time, up to the longest run.
+/// A smaller difference is counted again with twice the time, up to the longest run.
 const INSTRUCTIONS_MIN: u64 = 3_000_000;
 const OPS_MIN: f64 = 300.0;
 const LONGEST_MS: u64 = 60_000;
-/// Names to look up: so few that the first run finds all of them. A name costs more the first time. A listing keeps its many names:
-/// with few, its cost for each depends on how they are spread over the calls.
+/// Names to look up: few enough for the first run to find all of them, because a name costs more the first time. A
+/// listing needs its many names: with few, the cost of a name depends on their distribution over the calls.
 const ENTRIES: &str = "256";
 /// The data file's size.
 const SIZE: &str = "16m";
 
-/// Rows over NFS whose counts are not steady enough for 1 %: with one program as both builds, LOOKUP differed by up to 4 % and
-/// READDIRPLUS by up to 6 %, each server in a directory of its own. Times alone judge them.
+/// Rows over NFS whose counts vary by more than 1 %: with one program as both builds, LOOKUP differed by up to 4 % and
+/// READDIRPLUS by up to 6 %, each server in its own directory. These rows are judged by times alone.
 const NOT_COUNTED: [&str; 3] = ["lookup", "readdirplus", "v41.readdirplus"];
 
-/// A server that is counted in one row.
+/// A server whose instructions are counted in one row.
 pub(super) struct Counted<'a> {
     pub(super) target: String,
     pub(super) arguments: Vec<String>,
@@ -42,7 +42,7 @@ pub(super) struct Counted<'a> {
     pub(super) counter: &'a mut Counter,
 }
 
-/// The rows over NFSv3 and over NFSv4.1, of the first contender and of the one that it is compared with, if any.
+/// Counts the rows over NFSv3 and over NFSv4.1, of the first contender and of the one that it is compared with, if any.
 pub(super) fn over_nfs(
     method: &Method<'_>,
     rows: &[(&Row, bool)],
@@ -80,7 +80,7 @@ pub(super) fn over_nfs(
     Ok(reports)
 }
 
-/// The rows over SMB, of one binary or of two.
+/// Counts the rows over SMB, of one binary or of two.
 pub(super) fn over_smb(
     method: &Method<'_>,
     rows: &[&smb::Row],
@@ -130,7 +130,7 @@ fn report(
 ) -> anyhow::Result<InstructionReport> {
     eprintln!("perf: {title}, instructions");
     let mut counts = vec![Vec::new(); counted.len()];
-    // The first run of a row makes its files and finds its names.
+    // The first run of a row creates its files and finds its names.
     for one in &counted {
         let arguments = one_at_a_time(&one.arguments, LONG_MS, one.per_entry);
         method.operations(&one.target, &arguments, one.per_entry).with_context(|| title.to_owned())?;
@@ -148,7 +148,8 @@ fn report(
     Ok(report)
 }
 
-/// The difference of two runs in instructions, by their difference in operations. `long_ms` grows until they differ by enough.
+/// The difference of two runs in instructions, divided by their difference in operations. `long_ms` grows until the
+/// difference is large enough.
 fn per_operation(method: &Method<'_>, counted: &mut Counted<'_>, long_ms: &mut u64) -> anyhow::Result<f64> {
     let mut run = |ms: u64| {
         counted.counter.take()?;
@@ -173,7 +174,7 @@ fn ratio(instructions: u64, ops: f64) -> f64 {
     instructions as f64 / ops
 }
 
-/// The generator's arguments with a call in flight on a connection, without a warm-up, which the result does not count.
+/// The generator's arguments with one call in flight, without a warm-up, which the result does not count.
 fn one_at_a_time(arguments: &[String], ms: u64, per_entry: bool) -> Vec<String> {
     let mut arguments = arguments.to_vec();
     let entries = (!per_entry).then_some(("--entries", ENTRIES));

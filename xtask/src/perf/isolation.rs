@@ -1,4 +1,4 @@
-//! `cargo xtask perf --isolation`: what a tenant at its limit does to the volume next door.
+//! `cargo xtask perf --isolation`: the effect of a tenant at its limit on another volume.
 
 use std::fs;
 use std::path::Path;
@@ -13,9 +13,9 @@ use crate::managed::{Managed, smb_password};
 use crate::process::{self, Process};
 use crate::samba::USER;
 
-/// What the loud tenant may have.
+/// The limit of the loud tenant.
 const LIMIT_MIB_S: f64 = 50.0;
-/// How far the quiet volume's 99th percentile may grow.
+/// The largest growth of the quiet volume's 99th percentile.
 const GROWTH_MAX: f64 = 2.0;
 const RUN_MAX: Duration = Duration::from_secs(300);
 /// The loud tenant's loads: 64 calls in flight each.
@@ -26,7 +26,7 @@ const LOADS: [(&str, &str); 4] = [
     ("reads of 4 KiB", "--op read --block 4k"),
 ];
 
-/// Over what the loud tenant and the quiet volume's client come.
+/// The protocols of the loud tenant and of the quiet volume's client.
 const PROTOCOLS: [(&str, Protocol, Protocol); 3] = [
     ("NFS beside NFS", Protocol::Nfs, Protocol::Nfs),
     ("SMB beside NFS", Protocol::Smb, Protocol::Nfs),
@@ -47,7 +47,7 @@ struct Round {
     alone_p99_ms: f64,
     beside_p50_ms: f64,
     beside_p99_ms: f64,
-    /// What the loud tenant got.
+    /// The throughput of the loud tenant.
     loud_mib_per_s: f64,
 }
 
@@ -61,7 +61,7 @@ struct Beside {
     growth: f64,
 }
 
-/// Measures beside each load, so many rounds of so many seconds.
+/// Measures beside each load, in rounds of some seconds.
 pub(super) fn run(
     binary: &Path,
     work: &Path,
@@ -137,7 +137,7 @@ fn served(binary: &Path, work: &Path) -> anyhow::Result<Managed> {
         loud: Protocol::Nfs,
         quiet: Protocol::Nfs,
     };
-    // Its files are laid out before it has a limit.
+    // Its files are created before it has a limit.
     finish(laid_out.loud(LOADS[2].1)?)?;
     service.manage("volume move loud --pool loud")?;
     Ok(service)
@@ -147,7 +147,7 @@ struct RunContext<'s> {
     binary: &'s Path,
     work: &'s Path,
     service: &'s Managed,
-    /// The file with the password of who comes over SMB.
+    /// The file with the password for SMB.
     password: &'s str,
     seconds: f64,
     loud: Protocol,
@@ -158,7 +158,7 @@ impl RunContext<'_> {
     fn round(&self, loud: &str) -> anyhow::Result<Round> {
         let alone = self.quiet()?;
         let tenant = self.loud(loud)?;
-        // It begins with a second of warm-up.
+        // The loud tenant begins with a second of warm-up.
         std::thread::sleep(Duration::from_secs(1));
         let beside = self.quiet()?;
         finish(tenant)?;
@@ -179,7 +179,7 @@ impl RunContext<'_> {
         self.report("quiet")
     }
 
-    /// Starts the loud tenant; it runs longer than what is measured beside it.
+    /// Starts the loud tenant, which runs longer than the measurement beside it.
     fn loud(&self, arguments: &str) -> anyhow::Result<Process> {
         let time = ms(3.0 + 1.5 * self.seconds);
         self.load(self.loud, "loud", &format!("{arguments} --connections 4 --depth 16 --time {time}"))
@@ -215,14 +215,13 @@ impl RunContext<'_> {
     }
 }
 
-/// Waits until a load is done.
 fn finish(mut load: Process) -> anyhow::Result<()> {
     let status = load.wait(RUN_MAX)?;
     ensure!(status.success(), "the generator ended with {status}, see generator.log");
     Ok(())
 }
 
-/// As the generator reads it.
+/// A duration in the generator's format.
 fn ms(seconds: f64) -> String {
     format!("{:.0}ms", seconds * 1000.0)
 }

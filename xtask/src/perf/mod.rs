@@ -1,11 +1,11 @@
 //! `cargo xtask perf`: the server's CPU time per operation, against a bare server, other builds and NFS-Ganesha.
 //!
-//! The aims are ratios to the bare server, the floor. NFS-Ganesha has no aim: it is there for readers.
+//! The aims are ratios to the bare server, the floor. NFS-Ganesha has no aim: it is shown for comparison.
 //!
-//! The machine's speed drifts between hours, so only ratios within one interleaved run say anything: the contenders
-//! take turns in every round, each with a directory of its own on the same file system, all on one core while the
-//! generator has another, the data in the page cache. Every second round goes backwards, so that nobody always comes after
-//! the same neighbor.
+//! The machine's speed drifts between hours, so only ratios within one interleaved run are meaningful. The contenders
+//! take turns in every round, each with its own directory on the same file system. All run on one core while the
+//! generator has another, with the data in the page cache. Every second round runs backwards, so that no contender
+//! always follows the same neighbor.
 
 mod against;
 pub(crate) mod callgrind;
@@ -33,7 +33,6 @@ use rows::{ROWS, Row};
 use sample::{Method, interleaved};
 use selection::{SMB, V41, is_selected};
 
-/// `perf`.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   cargo xtask perf --only read4k,getattr
@@ -48,62 +47,65 @@ use selection::{SMB, V41, is_selected};
 pub(crate) struct Args {
     #[command(subcommand)]
     other: Option<Other>,
-    /// The server that is judged, and the generator; by default this tree's, built by `cargo xtask dist`.
+    /// Server to judge, and generator; by default this tree's, built by `cargo xtask dist`.
     #[arg(long)]
     binary: Option<PathBuf>,
-    /// Another build of ours to compare with, over NFSv3, NFSv4.1 and SMB: a program, or a revision, whose program is built once and
-    /// retained. Fails if a row costs more than 2 % more CPU time or 1 % more instructions there, by the median. Leaves NFS-Ganesha out.
+    /// Compare with another build, over NFSv3, NFSv4.1 and SMB: a program, or a revision, whose program is built once
+    /// and retained. Fails if the median of a row costs more than 2 % more CPU time or 1 % more instructions here.
+    /// Leaves NFS-Ganesha out.
     #[arg(long, value_name = "PROGRAM|REVISION")]
     against: Option<String>,
-    /// Count instructions under valgrind, and measure no times; without --against, of this build alone.
+    /// Count instructions under valgrind, without times; without --against, of this build alone.
     #[arg(long, conflicts_with_all = ["floor", "v41", "idle", "exports", "files", "isolation"])]
     instructions: bool,
-    /// The bare server that the aims refer to: `BINARY -p PORT -d DIR -m epoll`. Missed aims are printed; they do not fail the run.
+    /// Bare server that the aims refer to: `BINARY -p PORT -d DIR -m epoll`. Missed aims are printed; they do not fail
+    /// the run.
     #[arg(long, value_name = "BINARY")]
     floor: Option<PathBuf>,
     /// Leave NFS-Ganesha out.
     #[arg(long)]
     no_ganesha: bool,
-    /// Also ours over NFSv4.1, and NFS-Ganesha, in the rows that have an aim there. Missed aims are printed; they do not fail the run.
+    /// Also measure this server over NFSv4.1, and NFS-Ganesha, in the rows with an aim there. Missed aims are printed;
+    /// they do not fail the run.
     #[arg(long)]
     v41: bool,
-    /// Also ours with so many idle connections.
+    /// Also measure this server with this number of idle connections.
     #[arg(long, value_name = "N")]
     idle: Option<usize>,
-    /// Also ours with so many exports.
+    /// Also measure this server with this number of exports.
     #[arg(long, value_name = "N")]
     exports: Option<usize>,
-    /// Also ours with so many files more in the volume.
+    /// Also measure this server with this number of additional files in the volume.
     #[arg(long, value_name = "N")]
     files: Option<usize>,
-    /// Instead: what a tenant at its limit does to the latency of the volume next door.
+    /// Measure instead how a tenant at its limit affects the latency of another volume.
     #[arg(long, conflicts_with_all = ["against", "floor", "v41", "idle", "exports", "files", "only"])]
     isolation: bool,
-    /// Only these rows, by the beginnings of their keys: read4k, mix8k, getattr, …; with --against and with --instructions also
-    /// v41.read4k, … over NFSv4.1 and smb.read4k, … over SMB. An unknown key lists all.
+    /// Measure only rows whose keys begin with one of these: read4k, mix8k, getattr, …; with --against and with
+    /// --instructions also v41.read4k, … over NFSv4.1 and smb.read4k, … over SMB. An unknown key lists all.
     #[arg(long, value_delimiter = ',', value_name = "ROWS")]
     only: Vec<String>,
-    /// Times that the contenders take turns: 9, or 15 with --against.
+    /// Number of rounds: 9, or 15 with --against.
     #[arg(long)]
     rounds: Option<usize>,
-    /// Length of a measurement.
+    /// Length of a measurement in seconds.
     #[arg(long, default_value_t = 3.0)]
     seconds: f64,
-    /// The data file's size.
+    /// Size of the data file.
     #[arg(long, default_value = "1g")]
     size: String,
-    /// Where the contenders' directories are made; it decides on the file system.
+    /// Directory for the contenders' directories; it selects the file system.
     #[arg(long, value_name = "DIR")]
     directory: Option<PathBuf>,
-    /// Write everything that was measured here.
+    /// Write all results to this file.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
 
-/// What else is compared.
+/// Other comparisons.
 #[derive(clap::Subcommand)]
 enum Other {
-    /// Over SMB, against Samba's server.
+    /// Measure over SMB, against Samba's server.
     Smb(smb::Args),
 }
 
@@ -133,7 +135,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         isolation::run(&binary, &work, rounds, args.seconds, args.json.as_deref())?;
         return fs::remove_dir_all(&work).with_context(|| format!("cannot remove {}", work.display()));
     }
-    // Held until the end of the run.
+    // Kept until the end of the run.
     let _portmapper = if args.has_ganesha() { rpcbind(&work.join("rpcbind.log"))? } else { None };
     let log = work.join("generator.log");
     let method = Method { generator: &binary, seconds: args.seconds, size: &args.size, log: &log };
@@ -161,18 +163,19 @@ impl Args {
         !self.no_ganesha && !self.isolation && !self.compares_builds()
     }
 
-    /// Whether rows over NFSv4.1 and SMB stand beside those over NFSv3, and instructions beside times.
+    /// Whether two builds are compared: with rows over NFSv4.1 and SMB beside those over NFSv3, and instructions beside
+    /// times.
     fn compares_builds(&self) -> bool {
         self.against.is_some() || self.instructions
     }
 }
 
-/// The rows that are measured, by protocol.
+/// The measured rows, by protocol.
 struct Selected {
     v3: Vec<&'static Row>,
-    /// In a comparison of builds alone.
+    /// Only in a comparison of builds.
     v41: Vec<&'static Row>,
-    /// In a comparison of builds alone.
+    /// Only in a comparison of builds.
     smb: Vec<&'static smb::Row>,
 }
 
@@ -232,7 +235,7 @@ impl Selected {
     }
 }
 
-/// The contenders, the one that is judged first, and with `--against` both builds over NFSv4.1 last.
+/// The contenders: the judged one first, and with `--against` both builds over NFSv4.1 last.
 fn contenders(args: &Args, binary: &Path, against: Option<&Path>, work: &Path) -> Vec<Contender> {
     let contender = |name: &str, program: Program| Contender::new(name, program, work);
     let ours = |burden: &str| contender(&format!("plimsoll{burden}"), Program::Plimsoll(binary.to_owned()));
@@ -276,7 +279,7 @@ fn contenders(args: &Args, binary: &Path, against: Option<&Path>, work: &Path) -
     all
 }
 
-/// Starts every server, measures the rows, each of some of the contenders, and stops the servers.
+/// Starts every server, measures the rows, each with some of the contenders, and stops the servers.
 fn measure_with(
     method: &Method<'_>,
     rows: &[(&Row, Range<usize>)],

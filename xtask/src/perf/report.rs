@@ -1,4 +1,4 @@
-//! Medians, ratios and what makes them doubtful.
+//! Medians, ratios, and the causes of doubt about them.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -12,20 +12,20 @@ use super::contender::Contender;
 use super::rows::Row;
 use super::sample::Sample;
 
-/// Cores used by others above which a figure is doubtful.
+/// Cores used by other processes, above which a figure is doubtful.
 const OTHERS_MAX: f64 = 0.1;
 /// Spread above which a figure is doubtful.
 const SPREAD_MAX: f64 = 0.1;
-/// How much a burden (idle connections, exports, files) may cost.
+/// The largest ratio of a server with a burden (idle connections, exports, files) to one without.
 const BURDEN_MAX: f64 = 1.15;
-/// How much a row may cost beside what it cost in the build that `--against` names.
+/// The largest ratio of a row's CPU time to that of the build that `--against` names.
 pub(super) const AGAINST_MAX: f64 = 1.02;
-/// Instructions that a row may take, as a multiple of that build's.
+/// The largest ratio of a row's instructions to those of that build.
 const INSTRUCTIONS_MAX: f64 = 1.01;
 /// Rounds below which an aim is not judged: single samples are up to 20 % off.
 pub(super) const AIM_ROUNDS_MIN: usize = 9;
 
-/// A row with the samples of every contender; the first is the one that is judged.
+/// A row with the samples of every contender; the first is the judged one.
 #[derive(Debug, Serialize)]
 pub(super) struct RowReport {
     pub(super) key: String,
@@ -41,25 +41,25 @@ pub(super) struct ContenderReport {
     pub(super) cpu_us_per_op: f64,
     pub(super) p50_ms: f64,
     pub(super) p99_ms: f64,
-    /// Its CPU time by the first contender's in the same round.
+    /// The ratio of its CPU time to the first contender's in the same round.
     pub(super) ratio: Spread,
-    /// What the comparison with it must show.
+    /// The aim of the comparison with it.
     pub(super) bound: Option<Bound>,
     pub(super) rounds: Vec<Sample>,
 }
 
-/// A row's user-space instructions for each operation; the first build is the one that is judged.
+/// A row's user-space instructions per operation; the first build is the judged one.
 #[derive(Debug, Serialize)]
 pub(super) struct InstructionReport {
     pub(super) key: String,
     pub(super) title: String,
     /// One entry for each build.
     pub(super) per_op: Vec<Spread>,
-    /// Without another build there is none.
+    /// `None` without another build.
     pub(super) bound: Option<Bound>,
 }
 
-/// Everything that was measured, as it is written to a file.
+/// All results, as written to a file.
 #[derive(Debug, Serialize)]
 pub(super) struct Results {
     pub(super) rows: Vec<RowReport>,
@@ -74,7 +74,7 @@ pub(super) struct Spread {
     pub(super) max: f64,
 }
 
-/// The most that a ratio of CPU times may be, by its median over the rounds.
+/// The largest ratio of CPU times, by its median over the rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) struct Bound {
     pub(super) kind: BoundKind,
@@ -82,30 +82,30 @@ pub(super) struct Bound {
     pub(super) max: f64,
 }
 
-/// Which ratio a [`Bound`] is for.
+/// The two sides of a [`Bound`]'s ratio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum BoundKind {
-    /// Ours by the floor's.
+    /// This server to the floor.
     Floor,
-    /// Ours by the other build's.
+    /// This build to the other one.
     Against,
-    /// Ours with a burden by ours without it.
+    /// This server with a burden to the same without it.
     Burden,
-    /// Ours over NFSv4.1 by ours over NFSv3.
+    /// This server over NFSv4.1 to the same over NFSv3.
     V3,
-    /// Ours over NFSv4.1 by NFS-Ganesha over NFSv4.1.
+    /// This server over NFSv4.1 to NFS-Ganesha over NFSv4.1.
     Ganesha,
-    /// Ours over SMB by Samba's.
+    /// This server over SMB to Samba's.
     Samba,
-    /// Ours over SMB by ours over NFSv3.
+    /// This server over SMB to the same over NFSv3.
     OwnNfs,
-    /// Our instructions by the other build's.
+    /// Instructions of this build to those of the other one.
     Instructions,
 }
 
 impl Bound {
-    /// A ratio that could not be had keeps no bound.
+    /// NaN exceeds every bound.
     pub(super) fn is_kept(&self) -> bool {
         self.found <= self.max
     }
@@ -136,7 +136,7 @@ impl Spread {
         Self { median, min: at(0), max: at(values.len().wrapping_sub(1)) }
     }
 
-    /// The extremes' distance in medians.
+    /// The distance of the extremes, divided by the median.
     fn relative(&self) -> f64 {
         (self.max - self.min) / self.median
     }
@@ -178,7 +178,7 @@ impl RowReport {
         Self { key: row.key.to_owned(), title: row.title.to_owned(), contenders: reports.collect() }
     }
 
-    /// A row of ours and one peer, in which ours is to take at most this many times as much.
+    /// A row of this server and one peer, with this largest ratio.
     pub(super) fn beside(
         key: &str,
         title: &str,
@@ -201,7 +201,7 @@ impl RowReport {
         Self { key: key.to_owned(), title: title.to_owned(), contenders }
     }
 
-    /// What makes the row doubtful.
+    /// The causes of doubt about the row.
     pub(super) fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         let all = || self.contenders.iter().flat_map(|contender| &contender.rounds);
@@ -229,7 +229,7 @@ impl RowReport {
 }
 
 impl InstructionReport {
-    /// `counts` holds one list for each build; of two, the first may take at most 1 % more than the second.
+    /// `counts` contains one list for each build. Of two, the first may take at most 1 % more than the second.
     pub(super) fn new(key: &str, title: &str, counts: Vec<Vec<f64>>) -> Self {
         let per_op: Vec<Spread> = counts.into_iter().map(Spread::of).collect();
         let bound = match per_op[..] {
@@ -254,7 +254,7 @@ impl fmt::Display for InstructionReport {
     }
 }
 
-/// What the comparison with this contender must show.
+/// The aim of the comparison with this contender.
 fn bound(row: &Row, contender: &Contender, ratio: f64, ours_to_theirs: f64) -> Option<Bound> {
     let kind = contender.bound?;
     let (found, max) = match kind {
@@ -287,7 +287,7 @@ pub(super) fn require_no_row_worse(results: &Results) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The rows that cost more than they may; prints that there are none.
+/// Returns the rows that exceed `max`, or prints that there are none.
 fn verdict(measure: &str, max: f64, rows: Vec<(&String, Bound)>) -> Option<String> {
     let percent = ((max - 1.0) * 100.0).round();
     let (kept, worse): (Vec<_>, Vec<_>) = rows.into_iter().partition(|(_, bound)| bound.is_kept());
@@ -302,7 +302,7 @@ fn verdict(measure: &str, max: f64, rows: Vec<(&String, Bound)>) -> Option<Strin
     Some(format!("more than {percent} % in {measure}: {}", worse.join(", ")))
 }
 
-/// Prints what is doubtful and how many bounds are kept, and writes everything to a file.
+/// Prints the doubts and the number of met bounds, and writes all results to a file.
 pub(super) fn summarize(results: &Results, rounds: usize, json: Option<&Path>) -> anyhow::Result<()> {
     let reports = &results.rows;
     println!(
@@ -389,7 +389,7 @@ mod tests {
         }
     }
 
-    /// Ours takes 2.0 in every round.
+    /// This server takes 2.0 in every round.
     fn report(against: f64, ganesha: [f64; 3], floor: f64, burdened: f64) -> RowReport {
         let contenders = [
             contender("plimsoll", None),
@@ -448,7 +448,7 @@ mod tests {
         assert_eq!((kept(&bad, "plimsoll 4.1"), kept(&bad, "ganesha 4.1")), (Some(false), Some(false)));
         assert!(bad.to_string().contains("MISSED: 1.060 ×, at most 1.05 ×"), "{bad}");
         assert!(bad.to_string().contains("MISSED: ours 4.1 0.168 ×, at most 0.17 ×"), "{bad}");
-        // A row without an aim over NFSv4.1 has nobody there.
+        // A row without an aim over NFSv4.1 has no contender there.
         let (without, _) = ROWS.iter().enumerate().find(|(_, row)| row.v41.is_none()).unwrap();
         assert_eq!(report(without, 9.0, 9.0).contenders.len(), 2);
         let (written, _) = ROWS.iter().enumerate().find(|(_, row)| row.key == "write4k").unwrap();

@@ -1,4 +1,4 @@
-//! What is measured: one row for each promise about speed.
+//! The measured rows: one for each promise about speed.
 
 /// Names in the large directory.
 const ENTRIES: usize = 10_000;
@@ -6,33 +6,33 @@ const ENTRIES: usize = 10_000;
 /// A kind of load, and the aim for the server's CPU time per operation.
 #[derive(Debug)]
 pub(super) struct Row {
-    /// For `--only`.
+    /// The key for `--only`.
     pub(super) key: &'static str,
     pub(super) title: &'static str,
     /// The generator's arguments.
     load: &'static str,
-    /// The durability of a server of ours.
+    /// The durability of this server's volume.
     pub(super) relaxed: bool,
-    /// A load that flushes is bound by the disk; more of it says nothing.
+    /// A load that flushes is bound by the disk; a longer measurement adds nothing.
     pub(super) seconds_max: f64,
-    /// The aim: at most this many times the floor's CPU time.
+    /// The aim: at most this ratio to the floor's CPU time.
     pub(super) floor_max: f64,
     /// Counted by names instead of calls: servers fill their replies differently.
     pub(super) per_entry: bool,
-    /// What is made of it over NFSv4.1, for rows with an aim there.
+    /// The changes over NFSv4.1, for rows with an aim there.
     pub(super) v41: Option<V41>,
 }
 
 /// A row over NFSv4.1.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct V41 {
-    /// Its operations, where they are others than the title says.
+    /// The title over NFSv4.1, if the operations differ.
     pub(super) title: &'static str,
-    /// The generator's arguments, where they are others.
+    /// The generator's arguments, if they differ.
     load: Option<&'static str>,
-    /// The aim: at most this many times ours over NFSv3.
+    /// The aim: at most this ratio to this server over NFSv3.
     pub(super) v3_max: f64,
-    /// The aim: at most this many times NFS-Ganesha over NFSv4.1.
+    /// The aim: at most this ratio to NFS-Ganesha over NFSv4.1.
     pub(super) ganesha_max: Option<f64>,
 }
 
@@ -49,7 +49,7 @@ const ROW: Row = Row {
 
 const V41_ROW: V41 = V41 { title: "", load: None, v3_max: 0.0, ganesha_max: None };
 
-/// The same calls over NFSv4.1, at most this many times those of NFSv3.
+/// Adds the row over NFSv4.1, with at most this ratio to NFSv3.
 const fn v41(v3_max: f64, row: Row) -> Row {
     Row { v41: Some(V41 { v3_max, ..V41_ROW }), ..row }
 }
@@ -58,12 +58,12 @@ const fn row(key: &'static str, title: &'static str, load: &'static str, floor_m
     Row { key, title, load, floor_max, ..ROW }
 }
 
-/// The names, which the directory rows share, are quickest made by a relaxed server.
+/// The names, which the directory rows share, are created fastest by a relaxed server.
 const fn names(row: Row) -> Row {
     Row { relaxed: true, ..row }
 }
 
-/// Connections × calls in flight in the titles.
+/// The titles contain connections × calls in flight.
 pub(super) const ROWS: [Row; 15] = [
     Row {
         v41: Some(V41 { v3_max: 1.05, ganesha_max: Some(1.0 / 6.0), ..V41_ROW }),
@@ -110,14 +110,14 @@ pub(super) const ROWS: [Row; 15] = [
 ];
 
 impl Row {
-    /// What the generator is told.
+    /// The generator's arguments.
     pub(super) fn arguments(&self, speaks_v41: bool, seconds: f64, size: &str) -> Vec<String> {
         let load = self.v41.filter(|_| speaks_v41).and_then(|v41| v41.load).unwrap_or(self.load);
         arguments(load, seconds.min(self.seconds_max), size)
     }
 }
 
-/// What the generator is told for a load; later arguments win over the common ones.
+/// The generator's arguments for a load; later arguments override the common ones.
 pub(super) fn arguments(load: &str, seconds: f64, size: &str) -> Vec<String> {
     let mut arguments = vec!["--op".to_owned()];
     arguments.extend(load.split(' ').map(String::from));

@@ -1,4 +1,4 @@
-//! One measurement: the generator against one server, and what else the machine did meanwhile.
+//! One measurement: the generator against one server, and the machine's other work meanwhile.
 
 use std::fs;
 use std::path::Path;
@@ -12,12 +12,12 @@ use super::contender::{Contender, GENERATOR_CORE, Running};
 use super::rows::Row;
 use crate::process::{self, text};
 
-/// The set-up of a large directory may take long.
+/// The setup of a large directory may take long.
 const SAMPLE_MAX: Duration = Duration::from_secs(900);
 /// The kernel's ticks a second in /proc (proc(5), USER_HZ).
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// What one run of the generator found.
+/// The result of one run of the generator.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Sample {
     pub(super) ops_per_s: f64,
@@ -26,13 +26,13 @@ pub(super) struct Sample {
     pub(super) p50_ms: f64,
     pub(super) p99_ms: f64,
     pub(super) generator_cpu_us_per_op: f64,
-    /// Cores that neither the server nor the generator used but somebody did, on average.
+    /// Cores that processes other than the server and the generator used, on average.
     pub(super) other_cores: f64,
     /// The generator's own doubts.
     pub(super) warnings: Vec<String>,
 }
 
-/// How all samples are taken.
+/// The settings of all samples.
 pub(super) struct Method<'a> {
     /// The binary with the generator.
     pub(super) generator: &'a Path,
@@ -42,7 +42,6 @@ pub(super) struct Method<'a> {
 }
 
 impl Method<'_> {
-    /// Runs the generator.
     pub(super) fn take(&self, row: &Row, contender: &Contender, server: &Running) -> anyhow::Result<Sample> {
         self.measure(row, contender, server)
             .with_context(|| format!("{} against {}", row.title, contender.name))
@@ -70,7 +69,7 @@ impl Method<'_> {
         Sample::from_report(&report, per_entry, other_cores)
     }
 
-    /// Runs the generator at a target; the number of operations that were answered, or of names that were listed.
+    /// Runs the generator at a target. Returns the number of answered operations, or of listed names.
     pub(super) fn operations(
         &self,
         target: &str,
@@ -91,7 +90,8 @@ impl Method<'_> {
     }
 }
 
-/// Takes the contenders' samples in turns; every second round goes backwards. A contender without a sample has no part in the row.
+/// Takes the contenders' samples in turns; every second round runs backwards. A contender without a sample does not
+/// take part in the row.
 pub(super) fn interleaved(
     title: &str,
     rounds: usize,
@@ -109,7 +109,7 @@ pub(super) fn interleaved(
     Ok(samples)
 }
 
-/// From the generator's JSON.
+/// Reads the generator's JSON.
 fn operations(report: &Value, per_entry: bool) -> anyhow::Result<f64> {
     let number = |value: &Value| value.as_f64().context("no number of operations in the result");
     if !per_entry {
@@ -123,8 +123,8 @@ fn operations(report: &Value, per_entry: bool) -> anyhow::Result<f64> {
 }
 
 impl Sample {
-    /// Takes the server's time while a program does something so many times, and prints what its median and its 99th percentile took
-    /// in milliseconds, and its own processor time for each in microseconds.
+    /// Measures the server's CPU time while a program repeats an action `times` times. The program prints the median
+    /// and the 99th percentile of its durations in milliseconds, and its own CPU time for each in microseconds.
     pub(super) fn of_program(
         program: &str,
         arguments: &[&str],
@@ -151,14 +151,14 @@ impl Sample {
         })
     }
 
-    /// From the generator's JSON.
+    /// Reads the generator's JSON.
     fn from_report(report: &Value, per_entry: bool, other_cores: f64) -> anyhow::Result<Self> {
         let number = |value: &Value, name: &str| {
             value[name].as_f64().with_context(|| format!("no {name} in the result"))
         };
         let kinds = report["kinds"].as_array().context("no kinds in the result")?;
         ensure!(!kinds.is_empty(), "no call was answered");
-        // Of several kinds of call the slowest: nothing may hide behind an average.
+        // Of several kinds of call the slowest: an average must not hide one.
         let worst = |name: &str| {
             let of_kinds = kinds.iter().map(|kind| number(&kind["latency"], name));
             of_kinds.collect::<Result<Vec<_>, _>>().map(|values| values.into_iter().fold(0.0, f64::max))
@@ -167,7 +167,7 @@ impl Sample {
         let entries_per_op = if per_entry { number(&kinds[0], "entries_per_s")? / ops_per_s } else { 1.0 };
         ensure!(entries_per_op > 0.0, "no name was listed");
         let doubts = report["warnings"].as_array().into_iter().flatten().filter_map(Value::as_str);
-        // Short and co-located are how this command measures.
+        // This command always measures for short times, on one host.
         let doubts = doubts.filter(|doubt| !doubt.starts_with("short") && !doubt.starts_with("co-located"));
         Ok(Self {
             ops_per_s: ops_per_s * entries_per_op,
@@ -184,9 +184,9 @@ impl Sample {
 /// Processor time in ticks.
 struct Ticks {
     at: Instant,
-    /// Of the machine.
+    /// Ticks of the machine.
     all: f64,
-    /// Of the server, of this process, and of its children that have ended.
+    /// Ticks of the server, of this process, and of its children that have ended.
     ours: f64,
 }
 
@@ -205,13 +205,13 @@ impl Ticks {
     }
 }
 
-/// Ticks of a process, of its children, which have none, and of those that have ended.
+/// Ticks of a process, of its children, which have none themselves, and of those that have ended.
 fn with_children(pid: u32) -> anyhow::Result<f64> {
     let of = |pid: &str| fs::read_to_string(format!("/proc/{pid}/stat"));
     let mut ticks = fields(after_name(&of(&pid.to_string()).context("the server has ended")?), 11..15);
     for entry in fs::read_dir("/proc")? {
         let name = entry?.file_name();
-        // Processes end while one looks; what is no process has no such file.
+        // Processes end during the scan; other entries have no such file.
         let Some(stat) = name.to_str().and_then(|name| of(name).ok()) else { continue };
         // The parent is the second field.
         if fields(after_name(&stat), 1..2) == f64::from(pid) && name != "self" && name != "thread-self" {
@@ -221,13 +221,14 @@ fn with_children(pid: u32) -> anyhow::Result<f64> {
     Ok(ticks)
 }
 
-/// All but idle (4th) and waiting for a disk (5th), up to what a hypervisor took (8th; proc(5)).
+/// All but idle (4th) and waiting for a disk (5th), up to the time stolen by a hypervisor (8th; proc(5)).
 fn machine_busy(stat: &str) -> f64 {
     let all = stat.lines().next().unwrap_or("").trim_start_matches("cpu");
     fields(all, 0..8) - fields(all, 3..5)
 }
 
-/// Behind the name in parentheses, which may hold anything; utime is the 12th there, cstime the 15th.
+/// The fields after the name in parentheses, which may contain any character; utime is the 12th of them, cstime the
+/// 15th.
 fn after_name(stat: &str) -> &str {
     stat.rsplit_once(')').map_or("", |(_, rest)| rest)
 }

@@ -1,7 +1,8 @@
 //! `cargo xtask perf smb`: the server's CPU time per operation over SMB, against Samba's smbd in one interleaved run.
 //!
-//! Both serve a directory of the same file system to the same user, on one core, while the generator has another. Of smbd all processes
-//! count: it has one for each client. Beside them stands our own NFSv3, for what SMB costs more than that.
+//! Both serve a directory of the same file system to the same user, on one core, while the generator has another. All
+//! processes of smbd count: it has one for each client. This server's NFSv3 beside them shows the additional cost of
+//! SMB.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -24,79 +25,78 @@ use crate::server::free_port;
 
 /// The share of every server.
 const SHARE: &str = "measured";
-/// Clients may go without protection, as of smbd by itself.
+/// Clients may go without protection, as smbd allows by default.
 const UNSIGNED: &str = "sign=none";
 
-/// `perf smb`.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   cargo xtask perf smb --only read4k,query
   cargo xtask perf smb --rounds 3 --seconds 1 --size 128m --json perf-out/smb.json")]
 pub(crate) struct Args {
-    /// The server that is judged, and the generator; by default this tree's, built by `cargo xtask dist`.
+    /// Server to judge, and generator; by default this tree's, built by `cargo xtask dist`.
     #[arg(long)]
     binary: Option<PathBuf>,
-    /// Only these rows, by the beginnings of their keys (read4k, write1m, query, compound, …).
+    /// Measure only rows whose keys begin with one of these (read4k, write1m, query, compound, …).
     #[arg(long, value_delimiter = ',', value_name = "ROWS")]
     only: Vec<String>,
-    /// Times that the servers take turns.
+    /// Number of rounds.
     #[arg(long, default_value_t = AIM_ROUNDS_MIN)]
     rounds: usize,
-    /// Length of a measurement.
+    /// Length of a measurement in seconds.
     #[arg(long, default_value_t = 3.0)]
     seconds: f64,
-    /// The data file's size.
+    /// Size of the data file.
     #[arg(long, default_value = "1g")]
     size: String,
-    /// Where the servers' directories are made; it decides on the file system.
+    /// Directory for the servers' directories; it selects the file system.
     #[arg(long, value_name = "DIR")]
     directory: Option<PathBuf>,
-    /// Write everything that was measured here.
+    /// Write all results to this file.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
 
-/// Instead of the generator another client logs in again and again, and so often each time.
+/// Instead of the generator another client logs in this often per sample.
 const LOGINS: &str = "logins";
 const LOGINS_TIMES: u32 = 300;
 
 /// A kind of load.
 #[derive(Debug)]
 pub(super) struct Row {
-    /// For `--only`.
+    /// The key for `--only`.
     pub(super) key: &'static str,
     pub(super) title: &'static str,
-    /// How messages are protected, as the target says it.
+    /// The protection of messages, as a part of the target.
     protection: &'static str,
     /// The generator's arguments, or [`LOGINS`].
     load: &'static str,
-    /// Whom it stands beside.
+    /// The server that it is compared with.
     peer: Peer,
-    /// The aim: at most this many times the peer's CPU time.
+    /// The aim: at most this ratio to the peer's CPU time.
     peer_max: f64,
     /// Counted by names instead of calls: servers fill their replies differently.
     per_entry: bool,
 }
 
-/// Whom a row of ours stands beside.
+/// The server that a row is compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Peer {
     Smbd,
-    /// The same binary over NFSv3.
+    /// This server over NFSv3.
     OwnNfs,
 }
 
-/// Signed with AES-128-GMAC, beside smbd.
+/// A row signed with AES-128-GMAC, compared with smbd.
 const fn row(key: &'static str, title: &'static str, load: &'static str, peer_max: f64) -> Row {
     Row { key, title, protection: "sign=gmac", load, peer: Peer::Smbd, peer_max, per_entry: false }
 }
 
-/// The same under another protection.
+/// Changes the protection of a row.
 const fn under(protection: &'static str, row: Row) -> Row {
     Row { protection, ..row }
 }
 
-/// Connections × calls in flight in the titles.
+/// The titles contain connections × calls in flight.
 pub(super) const ROWS: [Row; 15] = [
     row("read4k", "READ 4K random, 1 × 16", "read --block 4k", 0.20),
     row("read4k4", "READ 4K random, 4 × 16", "read --block 4k --connections 4", 0.20),
@@ -130,7 +130,7 @@ pub(super) const ROWS: [Row; 15] = [
     row("login", "session set-up, NTLM, with its connection", LOGINS, 0.25),
 ];
 
-/// A server that is measured.
+/// A measured server.
 struct Server {
     process: Process,
     port: u16,
@@ -146,7 +146,7 @@ impl Server {
         method.load(&row.target(self.port), &arguments, self.process.id(), row.per_entry)
     }
 
-    /// What it takes to let in who comes, logs in, connects to the share and leaves.
+    /// Measures the cost of a connection, a login, a tree connect and a disconnect.
     fn log_in(&self, log: &Path) -> anyhow::Result<Sample> {
         let (python, program) = (environment(log)?, programs().join("logins.py"));
         let (port, times) = (self.port.to_string(), LOGINS_TIMES.to_string());
@@ -156,17 +156,17 @@ impl Server {
     }
 }
 
-/// A build runs by itself.
+/// A build without prefixes.
 const NO_PREFIXES: [Vec<String>; 2] = [Vec::new(), Vec::new()];
 
 /// The servers of one build.
 struct Build {
     signed: Server,
-    /// Clients may go without protection.
+    /// The server that allows clients without protection.
     unsigned: Server,
 }
 
-/// Every server that is measured.
+/// Every measured server.
 struct Servers {
     ours: Build,
     smbd: Server,
@@ -252,8 +252,8 @@ pub(super) fn password_file(work: &Path) -> anyhow::Result<PathBuf> {
 }
 
 impl Row {
-    /// Whether its instructions are counted. Another client than the generator sets up sessions. A row of several connections equals
-    /// the row of one, because calls are counted one at a time.
+    /// Whether its instructions are counted. Sessions are set up by another client than the generator. A row of several
+    /// connections equals the row of one, because one call at a time is counted.
     pub(super) fn is_counted(&self) -> bool {
         self.load != LOGINS && !self.load.contains("--connections")
     }
@@ -264,7 +264,7 @@ impl Row {
 }
 
 impl Build {
-    /// Starts it with words before the commands of both servers.
+    /// Starts both servers of a build, with prefixes of their commands.
     fn start(prefixes: &[Vec<String>; 2], binary: &Path, work: &Path) -> anyhow::Result<Self> {
         let [signed, unsigned] = prefixes;
         Ok(Self {
@@ -330,7 +330,7 @@ impl Servers {
         })
     }
 
-    /// Runs the generator against ours or the peer.
+    /// Runs the generator against this server or its peer.
     fn take(&self, method: &Method<'_>, row: &Row, is_ours: bool, password: &Path) -> anyhow::Result<Sample> {
         let server = match (is_ours, row.peer) {
             (true, _) => self.ours.server(row),
@@ -380,7 +380,7 @@ fn share_in(work: &Path) -> anyhow::Result<PathBuf> {
     Ok(share)
 }
 
-/// Keeps a server, all its threads, and the processes that it begins from now on, on its core.
+/// Pins a server with all its threads and future child processes to its core.
 fn pinned(server: Server) -> anyhow::Result<Server> {
     let pid = server.process.id().to_string();
     process::output(Path::new("/"), "taskset", &["-a", "-c", "-p", SERVER_CORE, &pid])?;

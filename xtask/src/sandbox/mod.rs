@@ -1,5 +1,5 @@
-//! A machine of their own for commands that documents show: no network but loopback, empty data directories, and processes
-//! that end with it. So commands run as they are written, with their usual ports and paths, beside whatever else runs.
+//! A sandbox for the commands of documents: only loopback, empty data directories, and processes that end with it. So
+//! commands run as written, with their usual ports and paths, beside other processes.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -11,43 +11,43 @@ use anyhow::Context;
 
 use crate::process;
 
-/// What makes the machine and runs the scripts on it.
+/// The script that sets up the sandbox and runs the steps in it.
 const INIT: &str = include_str!("init.sh");
-/// What runs one of them.
+/// The script that runs one step.
 const STEP: &str = include_str!("step.sh");
-/// What the scripts find as programs.
+/// Programs that the scripts find in their path.
 const PROGRAMS: [(&str, &str); 2] =
     [("plimsoll", include_str!("plimsoll.sh")), ("cargo", include_str!("cargo.sh"))];
-/// A script is killed after so many seconds.
+/// Seconds after which a script is killed.
 const SCRIPT_S_MAX: &str = "900";
-/// The whole machine is killed after this.
+/// The time after which the whole sandbox is killed.
 const MACHINE_MAX: Duration = Duration::from_secs(1800);
-/// How many machines run at a time; their commands mostly wait.
+/// The number of concurrent sandboxes; their commands mostly wait.
 const MACHINES: usize = 5;
 
-/// Such a machine, before it runs.
+/// A sandbox that is not running yet.
 pub(crate) struct Sandbox<'a> {
-    /// The program that `plimsoll` stands for.
+    /// The program that `plimsoll` runs.
     pub(crate) binary: &'a Path,
-    /// Where its files are, and what it printed.
+    /// The directory of its files and its output.
     pub(crate) work: PathBuf,
-    /// Whether measurements are made as short as they can be.
+    /// Whether measurements are as short as possible.
     pub(crate) is_brief: bool,
-    /// Whether nothing is run after a script that failed.
+    /// Whether a failed script ends the run.
     pub(crate) ends_at_failure: bool,
 }
 
-/// How a script ended.
+/// The result of a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Ended {
     pub(crate) status: i32,
-    /// What it printed, on the standard output and the standard error.
+    /// The standard output and standard error.
     pub(crate) printed: String,
 }
 
 impl Sandbox<'_> {
-    /// Runs the scripts one after the other, each with what the one before left: variables, functions, the directory; how each
-    /// ended, if it was run.
+    /// Runs the scripts one after the other. Each inherits variables, functions and the directory of the previous one.
+    /// Returns the results; `None` for a script that was not run.
     pub(crate) fn run(&self, scripts: &[String]) -> anyhow::Result<Vec<Option<Ended>>> {
         process::empty_dir(&self.work)?;
         for directory in ["bin", "here", "running", "scripts"] {
@@ -74,7 +74,7 @@ impl Sandbox<'_> {
         self.work.join(format!("scripts/{index:03}.sh"))
     }
 
-    /// The machine as a command. Who is not root becomes it there.
+    /// The command of the sandbox. An unprivileged user becomes root in it.
     fn command(&self) -> anyhow::Result<Vec<String>> {
         let text = |path: &Path| path.to_str().map(String::from).context("a path that is not UTF-8");
         let variables = [
@@ -107,7 +107,7 @@ impl Sandbox<'_> {
     }
 }
 
-/// Does this for each, some at a time; what came of it, in their order.
+/// Calls `doing` for each item, some at a time. Returns the results in the order of the items.
 pub(crate) fn several_at_a_time<T: Sync, R: Send>(items: &[T], doing: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let next = Mutex::new(items.iter().enumerate());
     let done = Mutex::new(Vec::new());
@@ -131,7 +131,7 @@ pub(crate) fn several_at_a_time<T: Sync, R: Send>(items: &[T], doing: impl Fn(&T
 mod tests {
     use super::*;
 
-    /// What scripts say on a machine whose `plimsoll` is `program`.
+    /// Runs scripts in a sandbox whose `plimsoll` is `program`.
     fn ran(name: &str, program: &str, scripts: &[&str]) -> Vec<Option<Ended>> {
         let work = std::env::temp_dir().join(format!("xtask-sandbox-{name}-{}", std::process::id()));
         let sandbox = Sandbox {

@@ -1,8 +1,8 @@
 //! `cargo xtask smbtorture`: Samba's tests of SMB2 and 3 against this tree's server, or against Samba's own.
 //!
-//! A process for each test, and a share for the tests of a group that run one after another. A test has passed when it ends
-//! well and says `success:`. What is expected not to pass is listed, a line and a reason each; a test of the list that passes
-//! is as wrong as one that fails beside it, unless its reason says that it may end either way.
+//! Each test runs in a process, and the tests of a group share a share, one after another. A test passes if it succeeds
+//! and prints `success:`. Expected failures are listed, a line and a reason each. A listed test that passes is as wrong
+//! as an unlisted one that fails, unless its reason says that either result is allowed.
 
 mod network;
 mod signing;
@@ -26,11 +26,11 @@ use crate::samba::{COMPLETE, OTHER, Samba, USER};
 use crate::server::free_port;
 use crate::xfs::Xfs;
 
-/// What is no test of behaviour: benchmarks, and those that run until they are stopped.
+/// Families without tests of behavior: benchmarks, and tests that run until they are stopped.
 const LEFT_OUT: [&str; 4] = ["smb2.bench", "smb2.maxfid", "smb2.hold-", "smb2.scan"];
-/// What guesses so many passwords that its address is not listened to for a while: it runs when all others are done.
+/// A test that guesses so many passwords that the server blocks its address for a while: it runs after all others.
 const GUESSES: &str = "smb2.secleak";
-/// What is about access control lists: it runs on shares that they rule.
+/// Tests of access control lists: they run on shares with lists.
 const OF_LISTS: [&str; 9] = [
     "smb2.acls",
     "smb2.create.acldir",
@@ -42,16 +42,16 @@ const OF_LISTS: [&str; 9] = [
     "smb2.sdread",
     "smb2.setinfo",
 ];
-/// What is about listings that leave out what the user may not read.
+/// The test of listings that omit unreadable entries.
 const OF_READABLE: &str = "smb2.acls.ACCESSBASED";
-/// Shares that tests ask for by name, of which server, and the mode of their directories: nobody may enter the first.
+/// Shares that tests request by name, with their server and the mode of their directories: no user may enter the first.
 const NAMED: [(&str, Kind, u32); 2] = [("noperm", Kind::Modes, 0), ("hideunread", Kind::Readable, 0o755)];
 /// The server of volumes in memory.
 const MEMORY: &str = "smb-memory";
-/// Most that a test may take: `smb2.notify.mask` sleeps for more than 70 s.
+/// The longest duration of a test: `smb2.notify.mask` sleeps for more than 70 s.
 const TEST_MAX: Duration = Duration::from_secs(300);
-/// Families that wait for time-outs and measure time: on a busy machine one of their tests fails now and then. The short form leaves
-/// them out. Of all other tests the first failure counts.
+/// Families that wait for timeouts and measure time: on a busy machine one of their tests fails now and then. The short
+/// form skips them. The first failure of any other test counts.
 const TIMED: [&str; 9] = [
     "smb2.dirlease.",
     "smb2.durable-v2-delay.",
@@ -63,49 +63,48 @@ const TIMED: [&str; 9] = [
     "smb2.replay.",
     "smb2.timestamps.",
 ];
-/// Unexpected tests of those families run again, alone, this often. Their earlier logs are kept under these names.
+/// Repetitions of unexpected tests of those families, alone. Their earlier logs get these names.
 const AGAIN: [&str; 2] = ["first", "second"];
-/// Most that are run again in all.
+/// The most tests that are repeated.
 const AGAIN_MAX: usize = 40;
-/// What the reasons begin with of tests that may pass or not.
+/// The prefix of the reasons of tests that may pass or fail.
 const EITHER: &str = "either: ";
-/// Most tests that share a share.
+/// The most tests that share a share.
 const SHARE_TESTS_MAX: usize = 12;
 
-/// `smbtorture`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The server's binary; built by `cargo build --release`.
     #[arg(long)]
     binary: Option<PathBuf>,
-    /// Samba's own server instead.
+    /// Test Samba's own server instead.
     #[arg(long)]
     smbd: bool,
-    /// Volumes in memory instead of directories: the example `smb-memory` of the crate `smb`.
+    /// Use volumes in memory instead of directories: the example `smb-memory` of the crate `smb`.
     #[arg(long, conflicts_with_all = ["smbd", "binary"])]
     memory: bool,
-    /// Only tests whose name begins with one of these, such as `smb2.lock,smb2.create`.
+    /// Run only tests whose names begin with one of these, such as `smb2.lock,smb2.create`.
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     only: Vec<String>,
-    /// The short form: without the tests that wait for time-outs.
+    /// Run the short form: without the tests that wait for timeouts.
     #[arg(long)]
     brief: bool,
-    /// Tests at a time.
+    /// Number of concurrent tests.
     #[arg(long, default_value_t = 8)]
     jobs: usize,
-    /// Where the shares' directories are made, in place of an XFS file system in a file.
+    /// Directory for the shares, in place of an XFS file system in a file.
     #[arg(long)]
     directory: Option<PathBuf>,
 }
 
-/// The servers: what rules the files of their shares, and whether a session may have several connections.
+/// The servers: the access control of their shares' files, and whether a session may have several connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     /// Mode bits.
     Modes,
-    /// Lists.
+    /// Access control lists.
     Lists,
-    /// Lists, and listings leave out what the user may not read.
+    /// Access control lists, and listings omit unreadable entries.
     Readable,
     /// Mode bits, and a session has one connection.
     Single,
@@ -126,7 +125,7 @@ impl Kind {
         }
     }
 
-    /// Part of the names of its shares.
+    /// A part of the names of its shares.
     fn name(self) -> &'static str {
         match self {
             Self::Modes => "",
@@ -146,7 +145,7 @@ impl Kind {
     }
 }
 
-/// Tests that run one after another in a share of their own.
+/// Tests that run one after another in one share.
 struct Group {
     share: String,
     kind: Kind,
@@ -156,13 +155,13 @@ struct Group {
 /// The servers' ports.
 type Ports = [u16; Kind::ALL.len()];
 
-/// How a test ended.
+/// The result of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Ended {
     Passed,
     Skipped,
     Failed,
-    /// It did not end in time.
+    /// A timeout.
     Stuck,
 }
 
@@ -192,7 +191,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     tests.retain(|test| !args.brief || !is_timed(test));
     let groups = groups(&tests);
     ensure!(!groups.is_empty(), "no test has such a name");
-    // Unmounted when the servers below have ended.
+    // Unmounted after the servers below have ended.
     let mounted = file_system(args, &shares)?;
     let home = args.directory.clone().unwrap_or(shares);
     if mounted.is_none() {
@@ -241,7 +240,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     if args.smbd { Ok(()) } else { judge(&ended, args.memory) }
 }
 
-/// The file system that the shares' directories are made on, where it is not the one that is there.
+/// The file system of the shares' directories, if it has to be mounted.
 fn file_system(args: &Args, shares: &Path) -> anyhow::Result<Option<Xfs>> {
     if args.directory.is_some() || args.memory {
         return Ok(None);
@@ -255,7 +254,7 @@ fn file_system(args: &Args, shares: &Path) -> anyhow::Result<Option<Xfs>> {
     Xfs::mount(shares).map(Some)
 }
 
-/// Tests that are run again, each in a share of its own, from the one at `first` on. What they said before is kept as `said`.
+/// Repeats tests, each in its own share, with the numbers from `first` on. Their earlier logs get the name `said`.
 fn alone(tests: Vec<String>, first: usize, said: &str, work: &Path) -> anyhow::Result<Vec<Group>> {
     let groups = (first..).zip(tests).map(|(at, test)| {
         fs::rename(work.join(format!("{test}.log")), work.join(format!("{test}.{said}.log")))?;
@@ -269,12 +268,12 @@ fn is_timed(test: &str) -> bool {
     TIMED.iter().any(|family| test.starts_with(family))
 }
 
-/// The share of a test that is run again.
+/// The share of a repeated test.
 fn again(at: usize, kind: Kind) -> String {
     format!("again{}-{at}", kind.name())
 }
 
-/// Servers of the shares, by their kinds, and their ports. Samba's own is one for all.
+/// Starts the servers of the shares, by kind. Returns them with their ports. Samba's own server is the same for all.
 fn serve(
     args: &Args,
     samba: &Samba,
@@ -301,7 +300,7 @@ fn serve(
     Ok((servers, ports))
 }
 
-/// Where smbtorture is run: it leaves an empty directory behind each time.
+/// The working directory of smbtorture, which leaves an empty directory behind each time.
 fn scratch(work: &Path) -> PathBuf {
     work.join("scratch")
 }
@@ -333,12 +332,12 @@ fn groups(tests: &[String]) -> Vec<Group> {
         })
     });
     let mut groups: Vec<Group> = split.collect();
-    // What takes longest ends last: it is begun first.
+    // The longest group begins first, because it ends last.
     groups.sort_by_key(|group| group.tests.len());
     groups
 }
 
-/// Runs all, some at a time.
+/// Runs all groups, some at a time.
 fn all(
     samba: &Samba,
     groups: Vec<Group>,
@@ -368,7 +367,7 @@ fn poisoned() -> anyhow::Error {
     anyhow::anyhow!("a worker has ended before its time")
 }
 
-/// Runs a test; what it says is kept beside the others.
+/// Runs a test. Its log is stored beside the others.
 fn one(samba: &Samba, test: &str, share: &str, port: u16, work: &Path) -> anyhow::Result<Ended> {
     let log = work.join(format!("{test}.log"));
     let file = process::append_to(&log)?;
@@ -431,7 +430,7 @@ fn report(ended: &BTreeMap<String, Ended>, work: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Fails if any ended otherwise than is expected.
+/// Fails if any test has an unexpected result.
 fn judge(ended: &BTreeMap<String, Ended>, in_memory: bool) -> anyhow::Result<()> {
     let wrong = unexpected(ended, in_memory)?;
     let lines: Vec<String> = wrong.iter().map(|test| format!("{test} has {}", ended[test])).collect();
@@ -439,7 +438,7 @@ fn judge(ended: &BTreeMap<String, Ended>, in_memory: bool) -> anyhow::Result<()>
     Ok(())
 }
 
-/// The tests that ended otherwise than is expected.
+/// The tests with an unexpected result.
 fn unexpected(ended: &BTreeMap<String, Ended>, in_memory: bool) -> anyhow::Result<Vec<String>> {
     let read = |name: &str| {
         let list = process::workspace().join("conformance/smbtorture").join(name);
@@ -455,7 +454,7 @@ fn unexpected(ended: &BTreeMap<String, Ended>, in_memory: bool) -> anyhow::Resul
     Ok(ended.iter().filter(is_wrong).map(|(test, _)| test.clone()).collect())
 }
 
-/// Whether a test may end so, of which the list says this, if it is there.
+/// Whether a test may have this result, given its reason in the list, if it is listed.
 fn is_expected(how: Ended, reason: Option<&str>) -> bool {
     match reason {
         Some(reason) if reason.starts_with(EITHER) => how != Ended::Stuck,
@@ -464,7 +463,7 @@ fn is_expected(how: Ended, reason: Option<&str>) -> bool {
     }
 }
 
-/// The tests that are expected not to pass, each with its reason.
+/// The expected failures, each with its reason.
 fn expected(list: &str) -> anyhow::Result<BTreeMap<&str, &str>> {
     let lines = list.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
     lines
@@ -475,7 +474,7 @@ fn expected(list: &str) -> anyhow::Result<BTreeMap<&str, &str>> {
         .collect()
 }
 
-/// Takes over what another list says otherwise: a reason of its own, or one that begins with `passes`.
+/// Applies the differences of another list: a different reason, or one that begins with `passes`.
 fn differ<'l>(all: &mut BTreeMap<&'l str, &'l str>, list: &'l str) -> anyhow::Result<()> {
     for (test, reason) in expected(list)? {
         let passes = reason.starts_with("passes");

@@ -1,4 +1,4 @@
-//! A network of its own for the suite, because some tests have the packet filter drop what a connection sends.
+//! A network namespace for the suite, because some tests have the packet filter drop a connection's packets.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -7,7 +7,7 @@ use std::process::Command;
 
 use anyhow::ensure;
 
-/// The tests that do so. They share the chains of the filter, and run one at a time.
+/// These tests. They share the chains of the filter, so one runs at a time.
 const BLOCKING: [&str; 5] = [
     "smb2.multichannel.leases.test2",
     "smb2.multichannel.leases.test4",
@@ -15,11 +15,11 @@ const BLOCKING: [&str; 5] = [
     "smb2.oplock.batch22b",
     "smb2.replay.dhv2-pending3",
 ];
-/// Stands for iptables. A client's system confirms what has come up to 40 ms later: where a connection is blocked before, the server
-/// sends that again and again, and what the test waits for does not follow it.
+/// A replacement for iptables. A client's system acknowledges data up to 40 ms later. If the connection is blocked
+/// before, the server retransmits that data endlessly, and the event that the test waits for does not follow.
 const FILTER: &str =
     "#!/bin/sh\ncase \"$*\" in *\" -j DROP\") sleep 0.1 ;; esac\nexec /usr/sbin/iptables \"$@\"\n";
-/// Says that this process is in such a network already.
+/// Marks a process that is already in such a namespace.
 const INSIDE: &str = "XTASK_SMBTORTURE_NETWORK";
 
 /// Whether a test blocks connections.
@@ -27,7 +27,7 @@ pub(super) fn blocks(test: &str) -> bool {
     BLOCKING.iter().any(|blocking| test.starts_with(blocking))
 }
 
-/// What tells smbtorture to use the filter, in place of a request that Samba alone knows.
+/// The options that make smbtorture use the filter, in place of a request that only Samba supports.
 pub(super) fn with_filter(work: &Path) -> anyhow::Result<[String; 2]> {
     let filter = work.join("iptables");
     fs::write(&filter, FILTER)?;
@@ -36,12 +36,12 @@ pub(super) fn with_filter(work: &Path) -> anyhow::Result<[String; 2]> {
     Ok(["--option=torture:use_iptables=yes".to_owned(), command])
 }
 
-/// Whether the suite is still to be run in a network of its own, which needs root.
+/// Whether the suite has to move into a namespace, which needs root.
 pub(super) fn is_outside() -> bool {
     rustix::process::geteuid().is_root() && std::env::var_os(INSIDE).is_none()
 }
 
-/// Runs this command again, in a network of its own.
+/// Runs this command again in a network namespace.
 pub(super) fn run_inside() -> anyhow::Result<()> {
     let mut command = Command::new("unshare");
     command.args(["--net", "sh", "-c", "ip link set lo up && exec \"$@\"", "sh"]);

@@ -1,24 +1,25 @@
 //! Tests that need AES-GMAC on the connection that smbtorture makes first. smbtorture announces channels on it, and a server that has
 //! channels then signs with AES-CMAC (`docs/decisions/0065-gmac-and-channels.md`).
 
-/// Way for a test to get AES-GMAC.
+/// A way for a test to get AES-GMAC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum By {
-    /// From a server whose sessions have one connection.
+    /// A server whose sessions have one connection.
     Single,
-    /// By offering nothing else: the test adds a connection and expects the server to accept it.
+    /// Offering only AES-GMAC: the test adds a connection and expects the server to accept it.
     Offer,
 }
 
 use By::{Offer, Single};
 
-/// Skips itself unless the first connection has AES-GMAC.
+/// The test skips itself unless the first connection has AES-GMAC.
 const SKIPS: &str = "skips";
-/// Cancels a request before the server has said that it is answered later. smbtorture names such a request by its message id where it
-/// has AES-GMAC alone; elsewhere the CANCEL names message 0, and the test waits for ever.
+/// The test cancels a request before the server's interim response. smbtorture identifies such a request by its message
+/// id only with AES-GMAC; otherwise the CANCEL has message id 0, and the test waits forever.
 const CANCELS: &str = "cancels";
 
-/// The tests by the beginnings of their names, why they need AES-GMAC, and how they get it. The first that fits counts.
+/// The tests by the beginnings of their names, the reasons why they need AES-GMAC, and their ways to get it. The first
+/// match counts.
 const TESTS: [(&str, &str, By); 15] = [
     ("smb2.session.bind_negative_smb3signCtoH", SKIPS, Offer),
     ("smb2.session.bind_negative_smb3signHtoC", SKIPS, Offer),
@@ -36,7 +37,8 @@ const TESTS: [(&str, &str, By); 15] = [
     ("smb2.notify.tdis.", CANCELS, Single),
     ("smb2.notify.tree.", CANCELS, Single),
 ];
-/// The offer of AES-GMAC alone. Without AES-CMAC, smbtorture does not speak SMB 3.0, which some of the other tests need.
+/// The offer of AES-GMAC alone. Without AES-CMAC, smbtorture does not negotiate SMB 3.0, which some of the other tests
+/// need.
 const GMAC_ALONE: &str = "--option=client smb3 signing algorithms=AES-128-GMAC";
 
 /// Whether a test is for a server whose sessions have one connection.

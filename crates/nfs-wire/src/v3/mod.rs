@@ -224,9 +224,9 @@ pub struct MkdirArgs<'a> {
     pub attributes: Sattr,
 }
 
-/// `MKDIR3resok`, RFC 1813 §3.3.9: the same as of CREATE.
+/// `MKDIR3resok`, RFC 1813 §3.3.9: identical to that of CREATE.
 pub type MkdirOk<'a> = CreateOk<'a>;
-/// `MKDIR3resfail`, RFC 1813 §3.3.9: the same as of CREATE.
+/// `MKDIR3resfail`, RFC 1813 §3.3.9: identical to that of CREATE.
 pub type MkdirFail = CreateFail;
 /// `MKDIR3res`, RFC 1813 §3.3.9.
 pub type MkdirReply<'a> = CreateReply<'a>;
@@ -246,9 +246,9 @@ pub struct SymlinkData<'a> {
     pub symlink_data: &'a [u8],
 }
 
-/// `SYMLINK3resok`, RFC 1813 §3.3.10: the same as of CREATE.
+/// `SYMLINK3resok`, RFC 1813 §3.3.10: identical to that of CREATE.
 pub type SymlinkOk<'a> = CreateOk<'a>;
-/// `SYMLINK3resfail`, RFC 1813 §3.3.10: the same as of CREATE.
+/// `SYMLINK3resfail`, RFC 1813 §3.3.10: identical to that of CREATE.
 pub type SymlinkFail = CreateFail;
 /// `SYMLINK3res`, RFC 1813 §3.3.10.
 pub type SymlinkReply<'a> = CreateReply<'a>;
@@ -283,9 +283,9 @@ pub struct DeviceData {
     pub spec: SpecData,
 }
 
-/// `MKNOD3resok`, RFC 1813 §3.3.11: the same as of CREATE.
+/// `MKNOD3resok`, RFC 1813 §3.3.11: identical to that of CREATE.
 pub type MknodOk<'a> = CreateOk<'a>;
-/// `MKNOD3resfail`, RFC 1813 §3.3.11: the same as of CREATE.
+/// `MKNOD3resfail`, RFC 1813 §3.3.11: identical to that of CREATE.
 pub type MknodFail = CreateFail;
 /// `MKNOD3res`, RFC 1813 §3.3.11.
 pub type MknodReply<'a> = CreateReply<'a>;
@@ -311,11 +311,11 @@ pub struct RemoveFail {
 /// `REMOVE3res`, RFC 1813 §3.3.12.
 pub type RemoveReply = Reply<RemoveOk, RemoveFail>;
 
-/// `RMDIR3args`, RFC 1813 §3.3.13: the same as of REMOVE.
+/// `RMDIR3args`, RFC 1813 §3.3.13: identical to that of REMOVE.
 pub type RmdirArgs<'a> = RemoveArgs<'a>;
-/// `RMDIR3resok`, RFC 1813 §3.3.13: the same as of REMOVE.
+/// `RMDIR3resok`, RFC 1813 §3.3.13: identical to that of REMOVE.
 pub type RmdirOk = RemoveOk;
-/// `RMDIR3resfail`, RFC 1813 §3.3.13: the same as of REMOVE.
+/// `RMDIR3resfail`, RFC 1813 §3.3.13: identical to that of REMOVE.
 pub type RmdirFail = RemoveFail;
 /// `RMDIR3res`, RFC 1813 §3.3.13.
 pub type RmdirReply = RemoveReply;
@@ -468,7 +468,7 @@ pub struct ReaddirplusOk<'a> {
     pub eof: bool,
 }
 
-/// `READDIRPLUS3resfail`, RFC 1813 §3.3.17: the same as of READDIR.
+/// `READDIRPLUS3resfail`, RFC 1813 §3.3.17: identical to that of READDIR.
 pub type ReaddirplusFail = ReaddirFail;
 /// `READDIRPLUS3res`, RFC 1813 §3.3.17.
 pub type ReaddirplusReply<'a> = Reply<ReaddirplusOk<'a>, ReaddirplusFail>;
@@ -501,7 +501,7 @@ pub struct FsstatFail {
 /// `FSSTAT3res`, RFC 1813 §3.3.18.
 pub type FsstatReply = Reply<FsstatOk, FsstatFail>;
 
-/// `FSINFO3args`, RFC 1813 §3.3.19: the same as of FSSTAT.
+/// `FSINFO3args`, RFC 1813 §3.3.19: identical to that of FSSTAT.
 pub type FsinfoArgs<'a> = FsstatArgs<'a>;
 
 /// `FSINFO3resok`, RFC 1813 §3.3.19: bytes.

@@ -15,13 +15,13 @@ xdr::constants! {
     }
 }
 
-/// Longest name decoded. The protocol sets no bound (RFC 1813 §2.4, `filename3`); this one is far above any file
-/// system's, so that a name too long for the volume is answered with `NFS3ERR_NAMETOOLONG`, not `GARBAGE_ARGS`. Version
-/// 4 takes the same.
+/// The longest name that is decoded. The protocol sets no bound (RFC 1813 §2.4, `filename3`). This one is far above any
+/// file system's, so that a name too long for the volume gets `NFS3ERR_NAMETOOLONG`, not `GARBAGE_ARGS`. Version 4 uses
+/// it too.
 pub const NAME_MAX: u32 = 4096;
-/// Longest path (the text of a symbolic link) decoded; above `PATH_MAX` of Linux for the same reason.
+/// The longest path (the text of a symbolic link) that is decoded; above `PATH_MAX` of Linux for the same reason.
 pub const PATH_MAX: u32 = 16384;
-/// Most bytes in one READ or WRITE decoded; the record's own limit is what bounds memory.
+/// The most bytes of one READ or WRITE that are decoded; the limit of the record bounds memory.
 pub const DATA_MAX: u32 = 1 << 30;
 
 xdr::open_set! {
@@ -181,7 +181,7 @@ pub type PreOpAttr = Option<WccAttr>;
 /// `post_op_fh3`, RFC 1813 §2.6.
 pub type PostOpFh<'a> = Option<FileHandle<'a>>;
 
-/// A result: `NFS3_OK` with what it carries, or another status with what that carries (RFC 1813 §3.3, every `…3res`).
+/// A result: the `…resok` of `NFS3_OK`, or another status with its `…resfail` (RFC 1813 §3.3, every `…3res`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reply<O, F> {
     Ok(O),

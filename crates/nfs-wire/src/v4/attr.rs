@@ -283,7 +283,7 @@ pub struct SecLabel<'a> {
     pub data: &'a [u8],
 }
 
-/// `open_arguments4`, RFC 9754 §3: what OPEN supports. The numbers in the sets are the values of
+/// `open_arguments4`, RFC 9754 §3: the options that OPEN supports. The numbers in the sets are the values of
 /// [`ShareAccess`](super::ShareAccess), [`ShareDeny`](super::ShareDeny), [`OpenArgsWant`],
 /// [`OpenClaimType`](super::OpenClaimType) and [`CreateMode`](super::CreateMode).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Xdr)]

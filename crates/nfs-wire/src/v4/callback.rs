@@ -60,7 +60,7 @@ pub struct CompoundHead<'a> {
     #[xdr(max = TAG_MAX)]
     pub tag: &'a [u8],
     pub minorversion: u32,
-    /// Of 4.0: what SETCLIENTID gave.
+    /// Used by 4.0: the `callback_ident` of SETCLIENTID.
     pub callback_ident: u32,
     /// The length of `argarray`: how many operations follow.
     pub operations: u32,
@@ -89,7 +89,7 @@ pub struct RecallAnyArgs {
     pub type_mask: Bitmap,
 }
 
-/// `CB_RECALLABLE_OBJ_AVAIL4args`, RFC 8881 §20.7.1: the same as of CB_RECALL_ANY.
+/// `CB_RECALLABLE_OBJ_AVAIL4args`, RFC 8881 §20.7.1: identical to that of CB_RECALL_ANY.
 pub type RecallableObjAvailArgs = RecallAnyArgs;
 
 /// `CB_RECALL_SLOT4args`, RFC 8881 §20.8.1.

@@ -1,4 +1,4 @@
-//! Clients of 4.0, RFC 7530 §16: what sessions replaced.
+//! Clients of 4.0, RFC 7530 §16, which sessions replaced in 4.1.
 
 use xdr::Xdr;
 
@@ -18,7 +18,7 @@ pub struct NfsClientId<'a> {
     pub id: &'a [u8],
 }
 
-/// `cb_client4`, RFC 7530 §2.2.11: where the client takes callbacks.
+/// `cb_client4`, RFC 7530 §2.2.11: the client's address for callbacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Xdr)]
 pub struct CbClient<'a> {
     pub cb_program: u32,

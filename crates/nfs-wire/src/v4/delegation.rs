@@ -55,7 +55,7 @@ pub enum DirDelegationStatus {
 pub enum DirDelegation {
     #[xdr(tag = DirDelegationStatus::Ok as u32)]
     Ok(GetDirDelegationOk),
-    /// Whether the server tells when one is available.
+    /// Whether the server notifies the client when one is available.
     #[xdr(tag = DirDelegationStatus::Unavail as u32)]
     Unavail(bool),
 }

@@ -118,7 +118,7 @@ pub struct RemoveArgs<'a> {
     pub target: &'a [u8],
 }
 
-/// `REMOVE4resok`, RFC 8881 §18.25.2: the same as of LINK.
+/// `REMOVE4resok`, RFC 8881 §18.25.2: identical to that of LINK.
 pub type RemoveOk = LinkOk;
 /// `REMOVE4res`, RFC 8881 §18.25.2.
 pub type RemoveReply = Reply<RemoveOk>;
@@ -199,5 +199,5 @@ pub enum SecinfoStyle {
 
 /// `SECINFO_NO_NAME4args`, RFC 8881 §18.45.1.
 pub type SecinfoNoNameArgs = SecinfoStyle;
-/// `SECINFO_NO_NAME4res`, RFC 8881 §18.45.2: the same as of SECINFO.
+/// `SECINFO_NO_NAME4res`, RFC 8881 §18.45.2: identical to that of SECINFO.
 pub type SecinfoNoNameReply<'a> = SecinfoReply<'a>;

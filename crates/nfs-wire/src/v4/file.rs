@@ -15,7 +15,7 @@ pub struct AccessArgs {
 /// `ACCESS4resok`, RFC 8881 §18.1.2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Xdr)]
 pub struct AccessOk {
-    /// The bits that the server can tell of.
+    /// The bits that the server can check.
     pub supported: Access,
     pub access: Access,
 }
@@ -126,14 +126,14 @@ pub struct SetattrArgs<'a> {
     pub obj_attributes: Fattr<'a>,
 }
 
-/// `SETATTR4res`, RFC 8881 §18.30.2: what was set is told of a failure, too.
+/// `SETATTR4res`, RFC 8881 §18.30.2: a failure also reports the attributes that were set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Xdr)]
 pub struct SetattrReply {
     pub status: Status,
     pub attrsset: Bitmap,
 }
 
-/// `VERIFY4args`, RFC 8881 §18.31.1: the same as of NVERIFY.
+/// `VERIFY4args`, RFC 8881 §18.31.1: identical to that of NVERIFY.
 pub type VerifyArgs<'a> = NverifyArgs<'a>;
 
 /// `WRITE4args`, RFC 8881 §18.32.1.

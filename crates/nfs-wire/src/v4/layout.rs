@@ -1,5 +1,5 @@
-//! Layouts and devices of parallel NFS, RFC 8881 §18.40 to §18.44, RFC 7862 §15.6 and §15.7. What a layout
-//! type puts into its opaque bodies is not told here.
+//! Layouts and devices of parallel NFS, RFC 8881 §18.40 to §18.44, RFC 7862 §15.6 and §15.7. The opaque bodies of
+//! layout types are not decoded here.
 
 use xdr::Xdr;
 
@@ -20,8 +20,8 @@ pub enum LayoutIomode {
     Any = 3,
 }
 
-/// A layout type with what belongs to it: `layout_content4`, `layouthint4`, `device_addr4` and
-/// `layoutupdate4`, RFC 8881 §3.3.15, §3.3.16, §3.3.18 and §3.3.19.
+/// A layout type with its body: `layout_content4`, `layouthint4`, `device_addr4` and `layoutupdate4`, RFC 8881 §3.3.15,
+/// §3.3.16, §3.3.18 and §3.3.19.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Xdr)]
 pub struct LayoutBody<'a> {
     pub layout_type: LayoutType,
@@ -50,7 +50,7 @@ pub struct GetdeviceinfoOk<'a> {
 pub enum GetdeviceinfoReply<'a> {
     #[xdr(tag = Status::OK.0)]
     Ok(GetdeviceinfoOk<'a>),
-    /// The least `maxcount` that is enough.
+    /// The smallest sufficient `maxcount`.
     #[xdr(tag = Status::TOOSMALL.0)]
     TooSmall(u32),
     /// Any other status.
@@ -133,7 +133,7 @@ pub struct LayoutgetOk<'a> {
 pub enum LayoutgetReply<'a> {
     #[xdr(tag = Status::OK.0)]
     Ok(LayoutgetOk<'a>),
-    /// Whether the server tells when one is available.
+    /// Whether the server notifies the client when one is available.
     #[xdr(tag = Status::LAYOUTTRYLATER.0)]
     TryLater(bool),
     /// Any other status.
@@ -183,7 +183,7 @@ pub struct LayoutreturnArgs<'a> {
     pub layoutreturn: LayoutReturn<'a>,
 }
 
-/// `layoutreturn_stateid`, RFC 8881 §18.44.2: the stateid, if layouts are left.
+/// `layoutreturn_stateid`, RFC 8881 §18.44.2: the stateid, if layouts remain.
 pub type LayoutreturnOk = Option<Stateid>;
 /// `LAYOUTRETURN4res`, RFC 8881 §18.44.2.
 pub type LayoutreturnReply = Reply<LayoutreturnOk>;

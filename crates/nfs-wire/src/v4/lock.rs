@@ -41,10 +41,10 @@ pub enum Locker<'a> {
 /// `open_to_lock_owner4`, RFC 8881 §3.3.11.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Xdr)]
 pub struct OpenToLockOwner<'a> {
-    /// Of 4.0; zero since 4.1.
+    /// Used by 4.0; zero since 4.1.
     pub open_seqid: u32,
     pub open_stateid: Stateid,
-    /// Of 4.0; zero since 4.1.
+    /// Used by 4.0; zero since 4.1.
     pub lock_seqid: u32,
     pub lock_owner: StateOwner<'a>,
 }
@@ -53,11 +53,11 @@ pub struct OpenToLockOwner<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Xdr)]
 pub struct ExistLockOwner {
     pub lock_stateid: Stateid,
-    /// Of 4.0; zero since 4.1.
+    /// Used by 4.0; zero since 4.1.
     pub lock_seqid: u32,
 }
 
-/// `LOCK4denied`, RFC 8881 §18.10.2: the lock that stands against it.
+/// `LOCK4denied`, RFC 8881 §18.10.2: the conflicting lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Xdr)]
 pub struct LockDenied<'a> {
     pub offset: u64,
@@ -104,7 +104,7 @@ pub enum LocktReply<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Xdr)]
 pub struct LockuArgs {
     pub locktype: LockType,
-    /// Of 4.0; zero since 4.1.
+    /// Used by 4.0; zero since 4.1.
     pub seqid: u32,
     pub lock_stateid: Stateid,
     pub offset: u64,

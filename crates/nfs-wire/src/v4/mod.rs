@@ -1,12 +1,10 @@
-//! NFS version 4 on the wire: 4.0 (RFC 7530), 4.1 (RFC 8881), 4.2 (RFC 7862), extended attributes (RFC 8276),
-//! and OPEN arguments and delegated times (RFC 9754). Their descriptions in XDR are RFC 7531, RFC 5662 and
-//! RFC 7863.
+//! NFS version 4 on the wire: 4.0 (RFC 7530), 4.1 (RFC 8881), 4.2 (RFC 7862), extended attributes (RFC 8276), and OPEN
+//! arguments and delegated times (RFC 9754). Their descriptions in XDR are RFC 7531, RFC 5662 and RFC 7863.
 //!
-//! A call of COMPOUND is a [`CompoundHead`] and then, for each operation, an [`Op`] and what
-//! [`Argument::decode_body`] reads for it. They are read one after another, because an operation may be
-//! refused before those behind it are looked at. A reply is a [`CompoundReplyHead`] and then, for each
-//! operation that ran, its [`Op`] and its result: a [`Reply`] of the `…Ok`, another union, or the [`Status`]
-//! alone. [`OpReply`] is any of them.
+//! A call of COMPOUND is a [`CompoundHead`] and then, for each operation, an [`Op`] and the body that
+//! [`Argument::decode_body`] reads. They are read one after another, because an operation may be refused before later
+//! ones are decoded. A reply is a [`CompoundReplyHead`] and then, for each operation that ran, its [`Op`] and its
+//! result: a [`Reply`] of the `…Ok`, another union, or the [`Status`] alone. [`OpReply`] is any of them.
 
 use xdr::Xdr;
 

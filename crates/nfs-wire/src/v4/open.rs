@@ -1,4 +1,4 @@
-//! OPEN and what belongs to it, RFC 8881 §18.2, §18.16 and §18.18, RFC 7530 §16.18, RFC 9754.
+//! OPEN and related operations, RFC 8881 §18.2, §18.16 and §18.18, RFC 7530 §16.18, RFC 9754.
 
 use xdr::Xdr;
 
@@ -9,7 +9,7 @@ use crate::bits::bits;
 /// `CLOSE4args`, RFC 8881 §18.2.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Xdr)]
 pub struct CloseArgs {
-    /// Of 4.0; zero since 4.1.
+    /// Used by 4.0; zero since 4.1.
     pub seqid: u32,
     pub open_stateid: Stateid,
 }
@@ -18,8 +18,7 @@ pub struct CloseArgs {
 pub type CloseReply = Reply<Stateid>;
 
 xdr::open_set! {
-    /// The bits of `share_access`, RFC 8881 §18.16.1 and RFC 9754: what is opened for, and which delegation
-    /// is wanted.
+    /// The bits of `share_access`, RFC 8881 §18.16.1 and RFC 9754: the requested access and delegation.
     pub struct ShareAccess {
         READ: "OPEN4_SHARE_ACCESS_READ" = 0x0000_0001,
         WRITE: "OPEN4_SHARE_ACCESS_WRITE" = 0x0000_0002,
@@ -62,13 +61,13 @@ xdr::open_set! {
 bits!(ShareAccess, ShareDeny, OpenResult);
 
 impl ShareAccess {
-    /// What is opened for, without wants: `READ`, `WRITE`, `BOTH`, or none of these.
+    /// The requested access without wants: `READ`, `WRITE`, `BOTH`, or none of these.
     #[inline]
     pub const fn access(self) -> Self {
         Self(self.0 & Self::BOTH.0)
     }
 
-    /// The delegation that is wanted: one of `WANT_NO_PREFERENCE` to `WANT_CANCEL`.
+    /// The requested delegation: one of `WANT_NO_PREFERENCE` to `WANT_CANCEL`.
     #[inline]
     pub const fn want(self) -> Self {
         Self(self.0 & Self::WANT_DELEG_MASK.0)
@@ -78,7 +77,7 @@ impl ShareAccess {
 /// `OPEN4args`, RFC 8881 §18.16.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Xdr)]
 pub struct OpenArgs<'a> {
-    /// Of 4.0; zero since 4.1.
+    /// Used by 4.0; zero since 4.1.
     pub seqid: u32,
     pub share_access: ShareAccess,
     pub share_deny: ShareDeny,
@@ -164,7 +163,7 @@ pub enum OpenClaimType {
 /// `open_claim4`, RFC 8881 §18.16.1: the file by name in the current directory, or the current file itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Xdr)]
 pub enum OpenClaim<'a> {
-    /// By name, an ordinary OPEN.
+    /// A name, in an ordinary OPEN.
     #[xdr(tag = OpenClaimType::Null as u32)]
     Null(#[xdr(max = NAME_MAX)] &'a [u8]),
     /// The current file, opened before the server's restart.
@@ -204,10 +203,10 @@ pub enum DelegationType {
     /// Since 4.1.
     #[xdr(name = "OPEN_DELEGATE_NONE_EXT")]
     NoneExt = 3,
-    /// With times that the client keeps (RFC 9754).
+    /// With times that the client maintains (RFC 9754).
     #[xdr(name = "OPEN_DELEGATE_READ_ATTRS_DELEG")]
     ReadAttrs = 4,
-    /// With times that the client keeps (RFC 9754).
+    /// With times that the client maintains (RFC 9754).
     #[xdr(name = "OPEN_DELEGATE_WRITE_ATTRS_DELEG")]
     WriteAttrs = 5,
 }
@@ -233,7 +232,7 @@ pub enum OpenDelegation<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Xdr)]
 pub struct ReadDelegation<'a> {
     pub stateid: Stateid,
-    /// Recalled already: the client returns it as soon as it can.
+    /// Whether it is recalled already: the client must return it as soon as it can.
     pub recall: bool,
     pub permissions: Ace<'a>,
 }
@@ -242,7 +241,7 @@ pub struct ReadDelegation<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Xdr)]
 pub struct WriteDelegation<'a> {
     pub stateid: Stateid,
-    /// Recalled already: the client returns it as soon as it can.
+    /// Whether it is recalled already: the client must return it as soon as it can.
     pub recall: bool,
     pub space_limit: SpaceLimit,
     pub permissions: Ace<'a>,
@@ -296,7 +295,7 @@ pub enum NoDelegation {
     /// Whether the server pushes one later.
     #[xdr(tag = WhyNoDelegation::CONTENTION.0)]
     Contention(bool),
-    /// Whether the server tells when one is available.
+    /// Whether the server notifies the client when one is available.
     #[xdr(tag = WhyNoDelegation::RESOURCE.0)]
     Resource(bool),
     #[xdr(default)]
@@ -316,7 +315,7 @@ pub struct OpenOk<'a> {
 /// `OPEN4res`, RFC 8881 §18.16.2.
 pub type OpenReply<'a> = Reply<OpenOk<'a>>;
 
-/// `OPEN_CONFIRM4args`, RFC 7530 §16.18.2; of 4.0 alone.
+/// `OPEN_CONFIRM4args`, RFC 7530 §16.18.2; only in 4.0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Xdr)]
 pub struct OpenConfirmArgs {
     pub open_stateid: Stateid,
@@ -330,7 +329,7 @@ pub type OpenConfirmReply = Reply<Stateid>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Xdr)]
 pub struct OpenDowngradeArgs {
     pub open_stateid: Stateid,
-    /// Of 4.0; zero since 4.1.
+    /// Used by 4.0; zero since 4.1.
     pub seqid: u32,
     pub share_access: ShareAccess,
     pub share_deny: ShareDeny,

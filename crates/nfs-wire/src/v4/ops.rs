@@ -1,5 +1,4 @@
-//! The operations by number: [`Op`], and what follows it in a call ([`Argument`]) and in a reply
-//! ([`OpReply`]).
+//! The operations by number: [`Op`], with its arguments ([`Argument`]) and its results ([`OpReply`]).
 
 use xdr::{Decode, Encode, Malformed, Reader, Writer};
 
@@ -85,9 +84,8 @@ xdr::open_set! {
     }
 }
 
-/// A union over operation numbers: `Variant(name: Type) = NUMBER`, a variant alone where nothing follows the
-/// number. With `else Variant` it keeps a number that has no other variant; without, such a number is
-/// malformed.
+/// A union over operation numbers: `Variant(name: Type) = NUMBER`, or a variant alone if the number has no body. `else
+/// Variant` takes all other numbers; without it, such a number is malformed.
 macro_rules! operations {
     (
         $(#[$meta:meta])* $vis:vis enum $union:ident<$life:lifetime>: $op:ident $(, else $other:ident)? {
@@ -102,7 +100,6 @@ macro_rules! operations {
         }
 
         impl<$life> $union<$life> {
-            /// The operation's number.
             #[inline]
             pub const fn op(&self) -> $op {
                 match self {
@@ -111,7 +108,7 @@ macro_rules! operations {
                 }
             }
 
-            /// Reads what follows the number `op`.
+            /// Decodes the body of the operation `op`.
             #[inline]
             pub fn decode_body(op: $op, r: &mut Reader<$life>) -> Result<Self, Malformed> {
                 Ok(match op {

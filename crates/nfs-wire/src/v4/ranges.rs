@@ -56,7 +56,7 @@ pub struct CopyArgs<'a> {
 /// `write_response4`, RFC 7862 §15.2.2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Xdr)]
 pub struct WriteResponse {
-    /// An array of at most one: the copy goes on, and a callback tells of its end.
+    /// An array of at most one: the copy continues, and a callback reports its end.
     pub callback_id: Option<Stateid>,
     pub count: u64,
     pub committed: StableHow,
@@ -82,7 +82,7 @@ pub struct CopyOk {
 pub enum CopyReply {
     #[xdr(tag = Status::OK.0)]
     Ok(CopyOk),
-    /// What the server could do.
+    /// The requirements that the server can meet.
     #[xdr(tag = Status::OFFLOAD_NO_REQS.0)]
     NoReqs(CopyRequirements),
     /// Any other status.
@@ -109,7 +109,7 @@ pub struct CopyNotifyOk<'a> {
 /// `COPY_NOTIFY4res`, RFC 7862 §15.3.2.
 pub type CopyNotifyReply<'a> = Reply<CopyNotifyOk<'a>>;
 
-/// `DEALLOCATE4args`, RFC 7862 §15.4.1: the same as of ALLOCATE.
+/// `DEALLOCATE4args`, RFC 7862 §15.4.1: identical to that of ALLOCATE.
 pub type DeallocateArgs = AllocateArgs;
 
 xdr::open_set! {
@@ -138,7 +138,7 @@ pub struct IoAdviseArgs {
     pub hints: Bitmap,
 }
 
-/// `IO_ADVISE4resok`, RFC 7862 §15.5.2: the hints that are followed.
+/// `IO_ADVISE4resok`, RFC 7862 §15.5.2: the hints that the server follows.
 pub type IoAdviseOk = Bitmap;
 /// `IO_ADVISE4res`, RFC 7862 §15.5.2.
 pub type IoAdviseReply = Reply<IoAdviseOk>;
@@ -149,14 +149,14 @@ pub struct OffloadCancelArgs {
     pub stateid: Stateid,
 }
 
-/// `OFFLOAD_STATUS4args`, RFC 7862 §15.9.1: the same as of OFFLOAD_CANCEL.
+/// `OFFLOAD_STATUS4args`, RFC 7862 §15.9.1: identical to that of OFFLOAD_CANCEL.
 pub type OffloadStatusArgs = OffloadCancelArgs;
 
 /// `OFFLOAD_STATUS4resok`, RFC 7862 §15.9.2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Xdr)]
 pub struct OffloadStatusOk {
     pub count: u64,
-    /// An array of at most one: how the copy ended, if it did.
+    /// An array of at most one: the status of a copy that has ended.
     pub complete: Option<Status>,
 }
 
@@ -171,7 +171,7 @@ pub struct ReadPlusArgs {
     pub count: u32,
 }
 
-/// `data_content4`, RFC 7862 §15.10.2; the tags of [`ReadPlusContent`], and what SEEK looks for.
+/// `data_content4`, RFC 7862 §15.10.2; the tags of [`ReadPlusContent`], and the content that SEEK finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Xdr)]
 #[repr(u32)]
 pub enum DataContent {
@@ -239,7 +239,7 @@ pub type ReadPlusReply<'a> = Reply<ReadPlusOk<'a>>;
 pub struct SeekArgs {
     pub stateid: Stateid,
     pub offset: u64,
-    /// `data_content4`, unchecked: of an unknown one the answer is `NFS4ERR_UNION_NOTSUPP`.
+    /// `data_content4`, unchecked: an unknown value gets `NFS4ERR_UNION_NOTSUPP`.
     pub what: u32,
 }
 

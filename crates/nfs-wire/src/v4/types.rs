@@ -21,18 +21,18 @@ xdr::constants! {
     }
 }
 
-/// Longest tag of a COMPOUND decoded; the protocol sets no bound.
+/// The longest tag of a COMPOUND that is decoded; the protocol sets no bound.
 pub const TAG_MAX: u32 = 1024;
-/// Longest text decoded where the protocol sets no bound: users and groups, servers, addresses, object
+/// The longest text that is decoded where the protocol sets no bound: users and groups, servers, addresses, object
 /// identifiers.
 pub const TEXT_MAX: u32 = 1024;
-/// Most bytes of an `attrlist4` decoded: an ACL is the only long value.
+/// The most bytes of an `attrlist4` that are decoded: an ACL is the only long value.
 pub const ATTRLIST_MAX: u32 = 1 << 20;
-/// Most elements of an array decoded where the protocol sets no bound and no operation needs more.
+/// The most elements of an array that are decoded where the protocol sets no bound and no operation needs more.
 pub const ARRAY_MAX: u32 = 1024;
 
 xdr::open_set! {
-    /// `nfsstat4`, RFC 8881 §15, RFC 7862 §11 and RFC 8276 §8.3; `RESOURCE` is of 4.0 alone (RFC 7530 §13).
+    /// `nfsstat4`, RFC 8881 §15, RFC 7862 §11 and RFC 8276 §8.3; `RESOURCE` only in 4.0 (RFC 7530 §13).
     pub struct Status {
         OK: "NFS4_OK" = 0,
         PERM: "NFS4ERR_PERM" = 1,
@@ -150,8 +150,7 @@ xdr::open_set! {
     }
 }
 
-/// A result whose failure carries nothing: `NFS4_OK` with what it carries, or another status (RFC 8881 §18,
-/// most `…4res`).
+/// A result without a body on failure: the `…resok` of `NFS4_OK`, or another status (RFC 8881 §18, most `…4res`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reply<O> {
     Ok(O),
@@ -285,31 +284,28 @@ pub struct Stateid {
 impl Stateid {
     /// No state: I/O by the file's permissions and share reservations alone.
     pub const ANONYMOUS: Self = Self { seqid: 0, other: [0; _] };
-    /// Like [`Self::ANONYMOUS`], and a READ may pass share reservations and locks by.
+    /// Like [`Self::ANONYMOUS`], and a READ may bypass share reservations and locks.
     pub const READ_BYPASS: Self = Self { seqid: u32::MAX, other: [u8::MAX; _] };
-    /// What the operation before in the same compound gave.
+    /// The stateid of the previous operation in the same compound.
     pub const CURRENT: Self = Self { seqid: 1, other: [0; _] };
-    /// Never of any state.
+    /// A stateid that belongs to no state.
     pub const INVALID: Self = Self { seqid: u32::MAX, other: [0; _] };
 }
 
 /// `bitmap4`, RFC 8881 §3.2: a set of small numbers.
 ///
-/// It keeps numbers below [`Self::CAPACITY`], far above any in use. Decoding takes longer bitmaps, and notes as
-/// the number [`Self::BEYOND`], which is none in use, that there are members that it does not keep. Encoding
-/// leaves out words of zeros at the end.
+/// It stores numbers below [`Self::CAPACITY`], far above any in use. Decoding accepts longer bitmaps: the unused number
+/// [`Self::BEYOND`] stands for the members that it does not store. Encoding omits words of zeros at the end.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Bitmap {
     bits: u128,
 }
 
 impl Bitmap {
-    /// Numbers below this are kept.
     pub const CAPACITY: u32 = u128::BITS;
     /// Stands for all numbers from [`Self::CAPACITY`] on.
     pub const BEYOND: u32 = Self::CAPACITY - 1;
     const WORDS: usize = Self::CAPACITY as usize / 32;
-    /// The set without members.
     pub const EMPTY: Self = Self { bits: 0 };
 
     /// The set of `numbers`.
@@ -326,7 +322,6 @@ impl Bitmap {
         set
     }
 
-    /// The members, a bit each.
     #[inline]
     pub const fn bits(&self) -> u128 {
         self.bits
@@ -342,7 +337,6 @@ impl Bitmap {
         self.bits |= 1 << number;
     }
 
-    /// Takes `number` out, if it is a member.
     #[inline]
     pub const fn remove(&mut self, number: u32) {
         if number < Self::CAPACITY {
@@ -350,25 +344,22 @@ impl Bitmap {
         }
     }
 
-    /// Whether `number` is a member.
     #[inline]
     pub const fn contains(&self, number: u32) -> bool {
         number < Self::CAPACITY && self.bits & 1 << number != 0
     }
 
-    /// Whether every member of `other` is one of this.
     #[inline]
     pub fn contains_all(&self, other: &Self) -> bool {
         other.without(self).is_empty()
     }
 
-    /// Whether there is no member.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.bits == 0
     }
 
-    /// The members that `other` does not have.
+    /// The members that are not in `other`.
     #[inline]
     #[must_use]
     pub fn without(&self, other: &Self) -> Self {
@@ -437,10 +428,9 @@ impl Decode<'_> for Bitmap {
     }
 }
 
-/// `fattr4`, RFC 8881 §3.3.7: the values of the attributes in `attrmask`, one after another by ascending
-/// number ([`super::attr`]).
+/// `fattr4`, RFC 8881 §3.3.7: the values of the attributes in `attrmask`, by ascending number ([`super::attr`]).
 ///
-/// Values of numbers beyond [`Bitmap::CAPACITY`] are left over.
+/// Values of numbers beyond [`Bitmap::CAPACITY`] are not decoded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Xdr)]
 pub struct Fattr<'a> {
     pub attrmask: Bitmap,

@@ -4,10 +4,10 @@ use xdr::Xdr;
 
 use super::{ChangeInfo, Component, NAME_MAX, Reply};
 
-/// Longest value of an extended attribute decoded; above the kernel's 64 KiB, so that a longer one is
-/// answered with `NFS4ERR_XATTR2BIG`.
+/// The longest value of an extended attribute that is decoded; above the kernel's 64 KiB, so that a longer one gets
+/// `NFS4ERR_XATTR2BIG`.
 pub const XATTR_MAX: u32 = 1 << 20;
-/// Most names of extended attributes decoded at once.
+/// The most names of extended attributes that are decoded at once.
 pub const XATTR_NAMES_MAX: u32 = 1 << 16;
 
 /// `GETXATTR4args`, RFC 8276 §8.4.1.1.
@@ -68,7 +68,7 @@ pub struct ListxattrsOk<'a> {
 /// `LISTXATTRS4res`, RFC 8276 §8.4.3.2.
 pub type ListxattrsReply<'a> = Reply<ListxattrsOk<'a>>;
 
-/// `REMOVEXATTR4args`, RFC 8276 §8.4.4.1: the same as of GETXATTR.
+/// `REMOVEXATTR4args`, RFC 8276 §8.4.4.1: identical to that of GETXATTR.
 pub type RemovexattrArgs<'a> = GetxattrArgs<'a>;
 /// `REMOVEXATTR4res`, RFC 8276 §8.4.4.2.
 pub type RemovexattrReply = Reply<ChangeInfo>;

@@ -1,6 +1,6 @@
-//! Clients that mean harm, or break: others stay served in bounded time, and memory stays bounded.
+//! Malicious and broken clients: others are served in bounded time, and memory stays bounded.
 //!
-//! Memory is what this process has allocated, so the tests run one after the other, and their clients keep little.
+//! Memory is counted per process, so the tests run one after the other, and their clients use little.
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -33,8 +33,8 @@ use vfs::sync::Mutex;
 use vfs::{Backend, Durability, Export, Namespace, Volume};
 use vfs_testing::{MemFs, UncheckedNode};
 
-/// A call of a client that means well is answered within this time, whatever the others do, on a machine that compiles something
-/// meanwhile, too.
+/// The time within which a well-behaved client gets its reply during an attack, even while the machine compiles
+/// something.
 const SERVED_WITHIN: Duration = Duration::from_secs(10);
 
 #[global_allocator]
@@ -42,7 +42,7 @@ static ALLOCATED: PeakAlloc = PeakAlloc;
 
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// The only server that runs: it is stopped before another test begins, which would count its memory.
+/// The only running server: it is stopped before the next test begins, which would count its memory.
 struct Alone {
     running: Option<Running>,
     _alone: MutexGuard<'static, ()>,
@@ -81,7 +81,7 @@ struct Fixture {
 }
 
 fn fixture() -> Fixture {
-    // All of them come from one address here.
+    // All clients have one address here.
     fixture_with(Settings { client_connections_max: usize::MAX, ..Settings::for_descriptors(2, 10_000) })
 }
 
@@ -100,7 +100,7 @@ impl Fixture {
         ReadArgs { file: FileHandle(&self.file), offset: 0, count }
     }
 
-    /// A client that does what clients do: small calls and a large one each way.
+    /// Asserts that small calls and a large one in each direction are served.
     fn assert_served(&self, client: &mut Client) {
         let start = Instant::now();
         self.assert_short_served(client);
@@ -108,7 +108,7 @@ impl Fixture {
         assert_in_time(start);
     }
 
-    /// Calls whose replies are short.
+    /// Asserts that calls with short replies are served.
     fn assert_short_served(&self, client: &mut Client) {
         let start = Instant::now();
         let file = FileHandle(&self.file);
@@ -121,7 +121,7 @@ impl Fixture {
         assert_in_time(start);
     }
 
-    /// A READ with a long reply is answered, if it may have to wait.
+    /// Asserts that a READ with a long reply is served, possibly after a wait.
     fn assert_reads(&self, client: &mut Client) {
         let results = client.ask(2, BOB, Procedure::READ, &self.read(64 << 10));
         match decode::<ReadReply<'_>>(&results) {
@@ -130,7 +130,7 @@ impl Fixture {
         }
     }
 
-    /// Both a client that was there before and one that comes now are served.
+    /// Asserts that both an earlier and a new client are served.
     fn assert_others_served(&self, before: &mut Client) {
         self.assert_served(before);
         self.assert_served(&mut self.running.connect());
@@ -142,8 +142,8 @@ fn assert_in_time(start: Instant) {
     assert!(took < SERVED_WITHIN, "served after {took:?}");
 }
 
-/// Runs `act` and checks that no more memory than so is allocated at any moment, more than before. What the allocator keeps
-/// of freed memory is not in this.
+/// Runs `act` and asserts that it never allocates more than `limit` MiB. Freed memory that the allocator retains does
+/// not count.
 fn within_mib(limit: usize, act: impl FnOnce(&dyn Fn())) {
     ALLOCATED.reset_peak_usage();
     let before = ALLOCATED.current_usage();
@@ -163,7 +163,7 @@ fn raise_descriptors() -> u64 {
 }
 
 #[test]
-fn promises_of_huge_records_cost_nothing() {
+fn announced_huge_records_allocate_nothing() {
     let f = fixture();
     let mut good = f.running.connect();
     within_mib(16, |_| {
@@ -176,9 +176,9 @@ fn promises_of_huge_records_cost_nothing() {
     f.assert_others_served(&mut good);
 }
 
-/// As many as there are receive buffers and more, each with the beginning of a long WRITE.
+/// More beginnings of long WRITEs than there are receive buffers.
 #[test]
-fn beginnings_of_long_writes_cost_little() {
+fn beginnings_of_long_writes_allocate_little() {
     let f = fixture();
     let mut good = f.running.connect();
     let data = vec![7; 1 << 20];
@@ -211,13 +211,13 @@ fn endless_empty_fragments_end_the_connection() {
     f.assert_others_served(&mut good);
 }
 
-/// Many records in fragments, each a fragment short of its end.
+/// Many records in fragments, each without its last fragment.
 #[test]
 fn unfinished_fragments_are_bounded_over_all_connections() {
     let f = fixture();
     let mut good = f.running.connect();
     let fragment = [&mark(false, 1 << 20)[..], &vec![1; 1 << 20]].concat();
-    // Besides, what is received last.
+    // The bound, and the bytes that are received last.
     let most = (2 * SPILLED_BYTES_MAX + BUFFERS_MAX * BUFFER_BYTES) >> 20;
     within_mib(most + 16, |look| {
         let mut all = Vec::new();
@@ -256,7 +256,7 @@ fn half_calls_do_not_use_up_the_buffers() {
             f.assert_others_served(&mut good);
             look();
         }
-        // They were only slow: each is answered once it goes on, if it was not ended for want of memory.
+        // A slow client is served once it continues, unless its connection ended for lack of memory.
         let mut answered = 0;
         for (slow, length) in &mut all {
             if slow.send_bytes(&whole[*length..]).is_ok() && slow.try_receive().is_ok() {
@@ -283,7 +283,7 @@ fn trickling_clients_do_not_use_up_the_buffers() {
     assert!(all.iter_mut().all(|slow| slow.receive().xid == 9));
 }
 
-/// Sends calls until the server takes no more; how many bytes those were.
+/// Sends calls until the server accepts no more. Returns the number of bytes.
 fn send_until_blocked(client: &mut Client, calls: &[u8]) -> usize {
     client.stream.set_write_timeout(Some(Duration::from_millis(50))).unwrap();
     let mut sent = 0;
@@ -296,15 +296,16 @@ fn send_until_blocked(client: &mut Client, calls: &[u8]) -> usize {
     sent
 }
 
-/// What is left unread of them, receive buffers, and for each storage thread a reply being made and what its outbox keeps.
+/// The bound of unread replies, receive buffers, and one reply with its outbox for each storage thread.
 fn most_mib(unread: usize) -> usize {
     let threads = STORAGE_THREADS_MAX * (TRANSFER_BYTES_MAX as usize + (2 << 20));
     (unread + BUFFERS_MAX * BUFFER_BYTES + threads) >> 20
 }
 
-/// Many at a time are made where reads wait for storage: none of them may be more than the connections may have.
+/// Reads that wait for storage produce many replies at a time: together they must not exceed the bound of the
+/// connections.
 #[test]
-fn replies_that_nobody_reads_are_bounded() {
+fn unread_replies_are_bounded() {
     const CLIENTS: usize = 40;
     for (cold, count) in [(false, 64 << 10), (true, 1 << 20), (true, 100 << 10)] {
         let f = fixture();
@@ -324,16 +325,16 @@ fn replies_that_nobody_reads_are_bounded() {
                 assert!(unread <= most, "{unread} bytes are unread");
             }
             f.assert_others_served(&mut good);
-            // One of them begins to read: whole replies come, and in the end all that were taken.
+            // One client begins to read: it gets whole replies, and in the end one for every accepted call.
             let first = &mut all[0];
             assert!((0..100).all(|_| first.receive().xid == 9));
         });
     }
 }
 
-/// On so many connections that what each may leave unread is more than all may.
+/// The connections are so many that their individual bounds exceed the total bound.
 #[test]
-fn connections_that_leave_too_much_unread_together_end() {
+fn connections_with_too_many_unread_replies_are_ended() {
     const CLIENTS: usize = 500;
     raise_descriptors();
     for cold in [false, true] {
@@ -345,13 +346,13 @@ fn connections_that_leave_too_much_unread_together_end() {
             let mut all: Vec<Client> = Vec::new();
             for _ in 0..CLIENTS {
                 let mut bad = f.running.connect();
-                // So that the replies lie in the server and not in the kernel.
+                // A small receive buffer keeps the replies in the server, not in the kernel.
                 rustix::net::sockopt::set_socket_recv_buffer_size(&bad.stream, 64 << 10).unwrap();
                 bad.send_bytes(&calls).unwrap();
                 all.push(bad);
                 look();
                 let unread = f.running.server.view().stats().transport.unread_bytes;
-                // Besides, what one turn of a connection brings on each of the two event loops.
+                // The bound, and one turn of a connection on each of the two event loops.
                 let most = UNREAD_TOTAL_BYTES_MOST + 2 * (2 << 20);
                 assert!(unread <= most, "{unread} bytes are unread");
             }
@@ -359,14 +360,14 @@ fn connections_that_leave_too_much_unread_together_end() {
             let mut new = f.running.connect();
             f.assert_short_served(&mut good);
             f.assert_short_served(&mut new);
-            // What was taken before may still be so much that long replies wait until more have ended.
+            // Long replies may still wait until more connections have ended.
             f.assert_reads(&mut good);
             f.assert_reads(&mut new);
         });
     }
 }
 
-/// Memory that a burst took comes back: connections that have read their replies keep next to nothing.
+/// Connections that have read their replies release nearly all memory of a burst.
 #[test]
 fn idle_connections_keep_no_memory() {
     const CLIENTS: usize = 600;
@@ -378,7 +379,7 @@ fn idle_connections_keep_no_memory() {
     let unread = || f.running.server.view().stats().transport.unread_bytes;
     let burst = |replies: &mut [u8]| {
         let mut client = f.running.connect();
-        // So that the replies lie in the server and not in the kernel.
+        // A small receive buffer keeps the replies in the server, not in the kernel.
         rustix::net::sockopt::set_socket_recv_buffer_size(&client.stream, 64 << 10).unwrap();
         client.send_bytes(&calls).unwrap();
         wait_until("replies that are unread", || unread() > 0);
@@ -388,12 +389,12 @@ fn idle_connections_keep_no_memory() {
         }
         client
     };
-    // What the threads keep for all of them is there from the first ones on.
+    // The first clients allocate the memory that threads retain.
     let mut all: Vec<Client> = (0..20).map(|_| burst(&mut replies)).collect();
     within_mib(64, |_| {
         let before = ALLOCATED.current_usage();
         all.extend((0..CLIENTS).map(|_| burst(&mut replies)));
-        // One takes about one KiB, and an event loop may have kept two MiB more than before.
+        // A connection takes about one KiB, and an event loop may retain two MiB more than before.
         wait_until("the memory of the bursts", || {
             ALLOCATED.current_usage().saturating_sub(before) <= CLIENTS * (8 << 10)
         });
@@ -438,7 +439,7 @@ impl Random {
 }
 
 #[test]
-fn random_bytes_do_no_harm() {
+fn random_bytes_leave_other_clients_served() {
     let f = fixture();
     let mut good = f.running.connect();
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
@@ -448,7 +449,7 @@ fn random_bytes_do_no_harm() {
             let mut bad = f.running.connect();
             let noise: Vec<u8> = (0..random.below(3000)).map(|_| random.next().to_le_bytes()[0]).collect();
             let bytes = match round % 3 {
-                // Noise; noise behind a true record mark; a true call with some bytes changed.
+                // Noise; noise behind a valid record mark; a valid call with some bytes changed.
                 0 => noise,
                 1 => [&mark(true, noise.len())[..], &noise].concat(),
                 _ => {
@@ -475,7 +476,7 @@ fn random_bytes_do_no_harm() {
 }
 
 #[test]
-fn connections_reset_in_the_middle_leave_nothing_behind() {
+fn reset_connections_release_everything() {
     let f = fixture();
     let mut good = f.running.connect();
     let data = vec![7; 300 << 10];
@@ -507,9 +508,9 @@ fn connections_reset_in_the_middle_leave_nothing_behind() {
     assert!(start.elapsed() < SERVED_WITHIN, "a stop waits for calls of clients that are gone");
 }
 
-/// Calls that wait for storage on one connection do not keep another from being answered.
+/// Calls that wait for storage on one connection must not delay another.
 #[test]
-fn a_connection_full_of_waiting_calls_holds_nobody_up() {
+fn a_connection_full_of_waiting_calls_delays_no_other() {
     let f = fixture();
     f.control.cold_reads.store(true, Ordering::SeqCst);
     f.control.close();
@@ -528,7 +529,7 @@ fn a_connection_full_of_waiting_calls_holds_nobody_up() {
 }
 
 #[test]
-fn a_client_that_closes_at_once_is_let_go() {
+fn a_client_that_closes_immediately_is_released() {
     let f = fixture();
     for _ in 0..200 {
         drop(TcpStream::connect(f.running.address).unwrap());
@@ -540,9 +541,9 @@ fn a_client_that_closes_at_once_is_let_go() {
     wait_until("the end of all", || f.running.server.view().connections() == 0);
 }
 
-/// Half a call, half a long WRITE, and replies that nobody reads: each is given so long and no longer.
+/// Half a call, half a long WRITE, and unread replies: each connection ends after its timeout.
 #[test]
-fn what_does_not_move_is_let_go() {
+fn stalled_connections_are_ended() {
     const STALLED_S: u32 = 2;
     let f = fixture_with(Settings { stalled_s: STALLED_S, ..Settings::for_descriptors(2, 10_000) });
     let start = Instant::now();
@@ -559,8 +560,8 @@ fn what_does_not_move_is_let_go() {
     f.assert_others_served(&mut idle);
 }
 
-/// More long WRITEs than there is memory for wait for a limit: those past the bound are told to come later, and the rest is
-/// done in its turn.
+/// More long WRITEs than memory allows wait for a limit: those past the bound are refused with a retry, and the others
+/// are done in turn.
 #[test]
 fn long_writes_that_wait_are_bounded() {
     const CLIENTS: usize = 400;

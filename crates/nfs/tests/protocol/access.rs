@@ -1,6 +1,6 @@
 //! ACCESS: every bit for every kind of caller.
 
-use crate::support::{ALICE, BOB, GREG, Object, ROOT, Who, World, decode, trusting};
+use crate::support::{ALICE, Auth, BOB, GREG, Object, ROOT, World, decode, trusting};
 use nfs_wire::v3::{Access, AccessArgs, AccessFail, AccessOk, AccessReply, Procedure, Reply, Status};
 use vfs::{ExportRule, Squash};
 use vfs_testing::UncheckedNode;
@@ -11,14 +11,14 @@ const L: Access = Access::LOOKUP;
 const X: Access = Access::EXECUTE;
 const NONE: Access = Access(0);
 
-/// All that `w` gives on a file, and on a directory.
+/// The bits that `w` grants on a file, or on a directory.
 fn write(dir: bool) -> Access {
     let both = Access::MODIFY | Access::EXTEND;
     if dir { both | Access::DELETE } else { both }
 }
 
-fn access(w: &mut World, who: Who, object: &Object, wish: Access) -> AccessReply {
-    decode(&w.ask(who, Procedure::ACCESS, &AccessArgs { object: object.fh(), access: wish }))
+fn access(w: &mut World, auth: Auth, object: &Object, wish: Access) -> AccessReply {
+    decode(&w.ask(auth, Procedure::ACCESS, &AccessArgs { object: object.fh(), access: wish }))
 }
 
 fn granted(object: &Object, access: Access) -> AccessReply {
@@ -38,8 +38,8 @@ fn mode_bits_decide_by_class() {
         (0o077, NONE, R | write(false) | X, R | write(false) | X),
     ] {
         let file = w.file(&root, "file", mode, b"");
-        for (who, expected) in [(ALICE, owner), (GREG, group), (BOB, other), (Who::Nobody, other)] {
-            assert_eq!(access(&mut w, who, &file, ALL), granted(&file, expected), "{mode:o} {who:?}");
+        for (auth, expected) in [(ALICE, owner), (GREG, group), (BOB, other), (Auth::None, other)] {
+            assert_eq!(access(&mut w, auth, &file, ALL), granted(&file, expected), "{mode:o} {auth:?}");
         }
         root.node.remove_unchecked(vfs::Name::new(b"file").unwrap()).unwrap();
     }
@@ -47,15 +47,15 @@ fn mode_bits_decide_by_class() {
         [(0o421, R, write(true), L), (0o214, write(true), L, R), (0o142, L, R, write(true))]
     {
         let dir = w.dir(&root, "dir", mode);
-        for (who, expected) in [(ALICE, owner), (GREG, group), (BOB, other)] {
-            assert_eq!(access(&mut w, who, &dir, ALL), granted(&dir, expected), "{mode:o} {who:?}");
+        for (auth, expected) in [(ALICE, owner), (GREG, group), (BOB, other)] {
+            assert_eq!(access(&mut w, auth, &dir, ALL), granted(&dir, expected), "{mode:o} {auth:?}");
         }
         root.node.remove_dir_unchecked(vfs::Name::new(b"dir").unwrap()).unwrap();
     }
 }
 
 #[test]
-fn root_may_all_but_run_what_nobody_may() {
+fn root_may_do_everything_but_execute_a_file_without_execute_bits() {
     let mut w = World::new();
     let root = w.root();
     let closed = w.file(&root, "closed", 0o000, b"");
@@ -67,7 +67,7 @@ fn root_may_all_but_run_what_nobody_may() {
 }
 
 #[test]
-fn only_what_was_asked_is_answered() {
+fn access_reports_only_requested_bits() {
     let mut w = World::new();
     let file = w.file(&w.root(), "file", 0o777, b"");
     for bit in [Access::READ, Access::MODIFY, Access::EXTEND, Access::EXECUTE] {
@@ -79,22 +79,22 @@ fn only_what_was_asked_is_answered() {
 }
 
 #[test]
-fn squashed_callers_are_others() {
+fn squashed_callers_get_the_rights_of_others() {
     let mut w = World::with_rule(ExportRule::everybody());
     let file = w.file(&w.root(), "file", 0o751, b"");
     assert_eq!(access(&mut w, ROOT, &file, ALL), granted(&file, X), "root is squashed");
     assert_eq!(access(&mut w, ALICE, &file, ALL), granted(&file, R | write(false) | X));
-    let zero_group = Who::Sys(5, 5, &[0]);
+    let zero_group = Auth::Sys(5, 5, &[0]);
     file.node.set_attrs(&vfs::SetAttrs { gid: Some(0), ..Default::default() }).unwrap();
     assert_eq!(access(&mut w, zero_group, &file, ALL), granted(&file, X), "so is root's group");
 
     let mut w = World::with_rule(ExportRule { squash: Squash::All, anonymous_uid: 1000, ..trusting() });
     let file = w.file(&w.root(), "file", 0o751, b"");
-    for who in [ROOT, BOB, Who::Nobody] {
+    for auth in [ROOT, BOB, Auth::None] {
         assert_eq!(
-            access(&mut w, who, &file, ALL),
+            access(&mut w, auth, &file, ALL),
             granted(&file, R | write(false) | X),
-            "all are Alice: {who:?}"
+            "all are Alice: {auth:?}"
         );
     }
 }
@@ -105,9 +105,9 @@ fn a_read_only_export_grants_no_change() {
     let root = w.root();
     let file = w.file(&root, "file", 0o777, b"");
     let dir = w.dir(&root, "dir", 0o777);
-    for who in [ROOT, ALICE, GREG, BOB] {
-        assert_eq!(access(&mut w, who, &file, ALL), granted(&file, R | X), "{who:?}");
-        assert_eq!(access(&mut w, who, &dir, ALL), granted(&dir, R | L), "{who:?}");
+    for auth in [ROOT, ALICE, GREG, BOB] {
+        assert_eq!(access(&mut w, auth, &file, ALL), granted(&file, R | X), "{auth:?}");
+        assert_eq!(access(&mut w, auth, &dir, ALL), granted(&dir, R | L), "{auth:?}");
     }
 }
 

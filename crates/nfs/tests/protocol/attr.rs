@@ -13,7 +13,7 @@ fn getattr(w: &mut World, object: &Object) -> GetattrReply {
 }
 
 #[test]
-fn getattr_says_everything_of_a_file() {
+fn getattr_returns_every_attribute() {
     let mut w = World::new();
     let file = w.file(&w.root(), "file", 0o640, b"hello");
     let expected = Fattr {
@@ -35,7 +35,7 @@ fn getattr_says_everything_of_a_file() {
 }
 
 #[test]
-fn getattr_knows_every_type() {
+fn getattr_returns_every_file_type() {
     let mut w = World::new();
     let root = w.root();
     let device = Device { major: 8, minor: 17 };
@@ -67,17 +67,17 @@ fn getattr_of_a_file_without_a_name_is_stale() {
 
 fn setattr(
     w: &mut World,
-    who: crate::support::Who,
+    auth: crate::support::Auth,
     object: &Object,
     set: Sattr,
     guard: Option<NfsTime>,
 ) -> SetattrReply {
     w.clock.advance_ms(1500);
-    decode(&w.ask(who, Procedure::SETATTR, &SetattrArgs { object: object.fh(), new_attributes: set, guard }))
+    decode(&w.ask(auth, Procedure::SETATTR, &SetattrArgs { object: object.fh(), new_attributes: set, guard }))
 }
 
 #[test]
-fn setattr_sets_all_at_once_and_tells_before_and_after() {
+fn setattr_sets_all_attributes_and_returns_wcc_data() {
     let mut w = World::new();
     let file = w.file(&w.root(), "file", 0o644, b"hello");
     let before = file.attrs();
@@ -100,7 +100,7 @@ fn setattr_sets_all_at_once_and_tells_before_and_after() {
 }
 
 #[test]
-fn setattr_of_nothing_changes_nothing() {
+fn an_empty_setattr_changes_nothing() {
     let mut w = World::new();
     let file = w.file(&w.root(), "file", 0o644, b"hello");
     let before = file.attrs();
@@ -137,7 +137,7 @@ fn setattr_guard_must_be_the_change_time() {
 }
 
 #[test]
-fn setattr_times_are_left_or_the_servers_or_the_clients() {
+fn setattr_times_are_unchanged_or_from_the_server_or_the_client() {
     let mut w = World::new();
     let file = w.file(&w.root(), "file", 0o644, b"");
     let old = file.fattr();
@@ -190,12 +190,12 @@ fn setattr_refuses_what_posix_refuses() {
         (ROOT, &fifo, Sattr { size: Some(0), ..none() }, Status::INVAL),
         (ROOT, &file, Sattr { size: Some(1 << 63), ..none() }, Status::FBIG),
     ];
-    for (who, object, set, status) in refusals {
+    for (auth, object, set, status) in refusals {
         let before = object.attrs();
-        let reply = setattr(&mut w, who, object, set, None);
+        let reply = setattr(&mut w, auth, object, set, None);
         let fail = SetattrFail { obj_wcc: object.wcc_failed() };
-        assert_eq!(reply, Reply::Err(status, fail), "{who:?} {set:?}");
-        assert_eq!(object.attrs(), before, "{who:?} {set:?}");
+        assert_eq!(reply, Reply::Err(status, fail), "{auth:?} {set:?}");
+        assert_eq!(object.attrs(), before, "{auth:?} {set:?}");
     }
     assert_eq!(w.pending.added(), 0);
 }
@@ -206,7 +206,7 @@ fn setattr_allows_what_posix_allows() {
     let root = w.root();
     let file = w.file(&root, "file", 0o664, b"hello");
     let none = Sattr::default;
-    for (who, set) in [
+    for (auth, set) in [
         (GREG, Sattr { size: Some(3), ..none() }),
         (GREG, Sattr { atime: SetTime::ServerTime, mtime: SetTime::ServerTime, ..none() }),
         (ALICE, Sattr { uid: Some(1000), gid: Some(100), ..none() }),
@@ -217,8 +217,8 @@ fn setattr_allows_what_posix_allows() {
         (GREG, Sattr { gid: Some(7), ..none() }),
     ] {
         let before = file.attrs();
-        let reply = setattr(&mut w, who, &file, set, None);
-        assert_eq!(reply, Reply::Ok(SetattrOk { obj_wcc: file.wcc(&before) }), "{who:?} {set:?}");
+        let reply = setattr(&mut w, auth, &file, set, None);
+        assert_eq!(reply, Reply::Ok(SetattrOk { obj_wcc: file.wcc(&before) }), "{auth:?} {set:?}");
     }
     let after = file.fattr();
     assert_eq!((after.uid, after.gid, after.size, after.mode), (1001, 7, 9, 0));
@@ -226,11 +226,11 @@ fn setattr_allows_what_posix_allows() {
 }
 
 #[test]
-fn set_id_bits_go_with_owner_and_size() {
+fn set_id_bits_are_cleared_when_owner_or_size_changes() {
     let mut w = World::new();
     let root = w.root();
     let none = Sattr::default;
-    for (who, mode, set, left) in [
+    for (auth, mode, set, left) in [
         (ROOT, 0o6755, Sattr { uid: Some(7), ..none() }, 0o755),
         (ROOT, 0o6755, Sattr { gid: Some(7), ..none() }, 0o755),
         (ROOT, 0o2745, Sattr { gid: Some(7), ..none() }, 0o2745),
@@ -240,13 +240,13 @@ fn set_id_bits_go_with_owner_and_size() {
         (GREG, 0o755, Sattr { mode: Some(0o2755), ..none() }, 0o2755),
     ] {
         let file = w.file(&root, "file", mode, b"hello");
-        if let crate::support::Who::Sys(1001, ..) = who {
+        if let crate::support::Auth::Sys(1001, ..) = auth {
             file.node.set_attrs(&vfs::SetAttrs { uid: Some(1001), ..Default::default() }).unwrap();
         }
         let before = file.attrs();
-        let reply = setattr(&mut w, who, &file, set, None);
+        let reply = setattr(&mut w, auth, &file, set, None);
         assert_eq!(reply, Reply::Ok(SetattrOk { obj_wcc: file.wcc(&before) }));
-        assert_eq!(file.attrs().mode, left, "{who:?} {mode:o} {set:?}");
+        assert_eq!(file.attrs().mode, left, "{auth:?} {mode:o} {set:?}");
         root.node.remove_unchecked(vfs::Name::new(b"file").unwrap()).unwrap();
     }
 }

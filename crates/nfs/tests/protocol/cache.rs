@@ -1,4 +1,4 @@
-//! What a thread remembers of names and handles is never older than the directory.
+//! A thread's cached names and handles are never older than the directory.
 
 use crate::names::lookup;
 use crate::support::object::{name, new_inode};
@@ -13,8 +13,8 @@ use vfs::{Blocking, ExportRule};
 use vfs_testing::UncheckedNode;
 use xdr::Encode;
 
-/// A world whose thread remembers, with a directory that has been quiet for a while.
-fn remembering() -> (World, Object) {
+/// A world whose thread caches names, with a directory that was not changed for a while.
+fn caching_world() -> (World, Object) {
     let mut w = World::new();
     w.cache = Some(HandleCache::new(64, 64, 16));
     w.blocking = Blocking::Never;
@@ -34,7 +34,7 @@ fn assert_absent(w: &mut World, dir: &Object, name: &[u8]) {
     assert_eq!(decode::<LookupReply<'_>>(&reply), Reply::Err(Status::NOENT, fail), "{}", name.escape_ascii());
 }
 
-/// Does a call as another connection would, on a thread that shares no memory with this one.
+/// Makes a call on another connection, whose thread shares no cache with this one.
 fn elsewhere(w: &mut World, procedure: Procedure, args: &impl Encode) {
     let cache = w.cache.take();
     w.blocking = Blocking::Allowed;
@@ -43,8 +43,8 @@ fn elsewhere(w: &mut World, procedure: Procedure, args: &impl Encode) {
     w.blocking = Blocking::Never;
 }
 
-/// Whether `name` is answered from memory: the backend is made to say that it would have to look.
-fn is_remembered(w: &mut World, dir: &Object, text: &[u8]) -> bool {
+/// Whether `name` is answered from the cache: the backend refuses to look it up.
+fn is_cached(w: &mut World, dir: &Object, text: &[u8]) -> bool {
     let handle = dir.bytes().to_vec();
     let cache = w.cache.as_mut().unwrap();
     let opened = cache.handle(&handle).expect("the directory was used");
@@ -52,12 +52,12 @@ fn is_remembered(w: &mut World, dir: &Object, text: &[u8]) -> bool {
 }
 
 #[test]
-fn names_are_remembered_while_the_directory_is_quiet() {
-    let (mut w, dir) = remembering();
+fn names_are_cached_while_the_directory_is_unchanged() {
+    let (mut w, dir) = caching_world();
     let file = w.file(&dir, "file", 0o644, b"");
     assert_found(&mut w, &dir, b"file", &file);
     assert_absent(&mut w, &dir, b"none");
-    assert!(is_remembered(&mut w, &dir, b"file") && is_remembered(&mut w, &dir, b"none"));
+    assert!(is_cached(&mut w, &dir, b"file") && is_cached(&mut w, &dir, b"none"));
     file.node.write(0, b"new size", KEEP_SET_ID).unwrap();
     assert_found(&mut w, &dir, b"file", &file);
     w.cache = Some(HandleCache::new(64, 64, 16));
@@ -65,8 +65,8 @@ fn names_are_remembered_while_the_directory_is_quiet() {
 }
 
 #[test]
-fn dots_are_never_remembered() {
-    let (mut w, dir) = remembering();
+fn dots_are_never_cached() {
+    let (mut w, dir) = caching_world();
     let [a, b] = ["a", "b"].map(|name| w.dir(&dir, name, 0o777));
     let inner = w.dir(&a, "inner", 0o777);
     w.blocking = Blocking::Allowed;
@@ -77,13 +77,13 @@ fn dots_are_never_remembered() {
 }
 
 #[test]
-fn a_change_by_another_connection_is_seen() {
-    let (mut w, dir) = remembering();
+fn a_change_by_another_connection_invalidates_the_cache() {
+    let (mut w, dir) = caching_world();
     let file = w.file(&dir, "file", 0o644, b"");
     for settled in [true, false] {
         assert_found(&mut w, &dir, b"file", &file);
         assert_absent(&mut w, &dir, b"other");
-        assert_eq!(is_remembered(&mut w, &dir, b"other"), settled, "a directory that just changed");
+        assert_eq!(is_cached(&mut w, &dir, b"other"), settled, "a directory that just changed");
         elsewhere(&mut w, Procedure::RENAME, &RenameArgs { from: dir.at(b"file"), to: dir.at(b"other") });
         assert_absent(&mut w, &dir, b"file");
         assert_found(&mut w, &dir, b"other", &file);
@@ -100,10 +100,10 @@ fn a_change_by_another_connection_is_seen() {
 }
 
 #[test]
-fn a_change_behind_the_service_is_seen() {
-    let (mut w, dir) = remembering();
+fn a_change_outside_the_service_invalidates_the_cache() {
+    let (mut w, dir) = caching_world();
     let mut file = w.file(&dir, "file", 0o644, b"");
-    // In milliseconds since the change: from a clock that has not moved to one that has by far.
+    // Milliseconds since the change: from an unchanged clock to one far ahead.
     for pause in [0, 1, 9, 19, 20, 21, 500] {
         assert_found(&mut w, &dir, b"file", &file);
         assert_absent(&mut w, &dir, b"gone");
@@ -120,22 +120,22 @@ fn a_change_behind_the_service_is_seen() {
     }
 }
 
-/// File systems stamp by the tick of a timer, so two changes can carry one stamp: nothing may be remembered until a
-/// later change is sure to carry a later one.
+/// File systems stamp with a timer's granularity, so two changes can have the same stamp. Nothing may be cached until a
+/// later change is certain to have a later stamp.
 #[test]
-fn a_directory_is_trusted_only_when_its_stamp_is_old_enough() {
-    let (mut w, dir) = remembering();
+fn a_directory_is_cached_only_with_an_old_enough_stamp() {
+    let (mut w, dir) = caching_world();
     for (pause, trusted) in [(0, false), (1, false), (19, false), (20, true), (1000, true)] {
         dir.node.create_unchecked(name(&format!("{pause}")), &new_inode(0o644)).unwrap();
         w.clock.advance_ms(pause);
         assert_absent(&mut w, &dir, b"none");
-        assert_eq!(is_remembered(&mut w, &dir, b"none"), trusted, "after {pause} ms");
+        assert_eq!(is_cached(&mut w, &dir, b"none"), trusted, "after {pause} ms");
     }
 }
 
 #[test]
 fn a_name_is_looked_up_with_the_rights_of_the_caller() {
-    let (mut w, dir) = remembering();
+    let (mut w, dir) = caching_world();
     let file = w.file(&dir, "file", 0o644, b"");
     assert_found(&mut w, &dir, b"file", &file);
     let set = vfs::SetAttrs { mode: Some(0o700), ..Default::default() };
@@ -144,7 +144,7 @@ fn a_name_is_looked_up_with_the_rights_of_the_caller() {
     let ok = LookupOk { object: file.fh(), obj_attributes: file.post(), dir_attributes: dir.post() };
     let reply = lookup(&mut w, ALICE, &dir, b"file");
     assert_eq!(decode::<LookupReply<'_>>(&reply), Reply::Ok(ok));
-    assert!(is_remembered(&mut w, &dir, b"file"));
+    assert!(is_cached(&mut w, &dir, b"file"));
     let fail = LookupFail { dir_attributes: dir.post() };
     for name in [&b"file"[..], b"none"] {
         let reply = lookup(&mut w, BOB, &dir, name);
@@ -152,15 +152,15 @@ fn a_name_is_looked_up_with_the_rights_of_the_caller() {
     }
 }
 
-/// Between looking at the directory and looking at the file, the file can go. LOOKUP must not answer STALE then: that
-/// is what a client hears when the *directory* is gone.
+/// The file can be removed between the checks of the directory and of the file. LOOKUP must not return STALE then: that
+/// means that the *directory* was removed.
 #[test]
-fn a_remembered_file_that_is_just_gone_is_absent() {
-    let (mut w, dir) = remembering();
+fn a_cached_file_that_was_just_removed_is_absent() {
+    let (mut w, dir) = caching_world();
     let file = w.file(&dir, "file", 0o644, b"");
     assert_found(&mut w, &dir, b"file", &file);
-    assert!(is_remembered(&mut w, &dir, b"file"));
-    // A stamp set back stands for a change that comes between the two looks.
+    assert!(is_cached(&mut w, &dir, b"file"));
+    // A stamp set back simulates a change between the two checks.
     let stamp = dir.attrs();
     dir.node.remove_unchecked(name("file")).unwrap();
     let cache = w.cache.as_mut().unwrap();
@@ -173,7 +173,7 @@ fn a_remembered_file_that_is_just_gone_is_absent() {
 }
 
 #[test]
-fn a_remembered_handle_obeys_the_rules_of_its_client() {
+fn a_cached_handle_obeys_the_rules_of_its_client() {
     let mut w = World::with_rule(ExportRule { clients: vec!["192.0.2.7".parse().unwrap()], ..trusting() });
     w.cache = Some(HandleCache::new(64, 64, 16));
     let root = w.root();
@@ -184,8 +184,8 @@ fn a_remembered_handle_obeys_the_rules_of_its_client() {
 }
 
 #[test]
-fn a_change_of_another_export_keeps_what_is_remembered() {
-    let (mut w, dir) = remembering();
+fn a_change_of_another_export_leaves_the_cache_valid() {
+    let (mut w, dir) = caching_world();
     let file = w.file(&dir, "file", 0o644, b"");
     assert_found(&mut w, &dir, b"file", &file);
     let handle = file.bytes().to_vec();
@@ -198,16 +198,16 @@ fn a_change_of_another_export_keeps_what_is_remembered() {
     let renewed = |export: &vfs::Export, rules| {
         vfs::Export::new(export.path.clone(), std::sync::Arc::clone(&export.volume), rules)
     };
-    // The other one is changed, then gone, then there again.
+    // The other export is changed, removed, and restored.
     for others in [Some(vec![]), None, Some(vec![trusting()])] {
         let other = others.map(|rules| std::sync::Arc::new(renewed(&exports[1], rules)));
         let new = vfs::Namespace::new(std::iter::once(std::sync::Arc::clone(&exports[0])).chain(other));
         w.cache.as_mut().unwrap().change(&w.namespace, &new);
         w.namespace = std::sync::Arc::new(new);
         assert_eq!(remembers(&mut w), (true, true));
-        assert!(is_remembered(&mut w, &dir, b"file"));
+        assert!(is_cached(&mut w, &dir, b"file"));
     }
-    // Its own is changed.
+    // The export itself is changed.
     let rules = vec![ExportRule { read_only: true, ..trusting() }];
     let new = vfs::Namespace::new([renewed(&exports[0], rules)]);
     w.cache.as_mut().unwrap().change(&w.namespace, &new);

@@ -1,6 +1,6 @@
 //! READ, WRITE, COMMIT, READLINK.
 
-use crate::support::{ALICE, BOB, INSTANCE, Object, ROOT, Who, World, decode, trusting};
+use crate::support::{ALICE, Auth, BOB, INSTANCE, Object, ROOT, World, decode, trusting};
 use nfs::limits::TRANSFER_BYTES_MAX;
 use nfs_wire::v3::{
     CommitArgs, CommitFail, CommitOk, CommitReply, Procedure, ReadArgs, ReadFail, ReadOk, ReadReply,
@@ -10,12 +10,12 @@ use nfs_wire::v3::{
 use vfs::{Backend, Durability, ExportRule, Special};
 use vfs_testing::{UncheckedNode, memfs};
 
-fn read(w: &mut World, who: Who, file: &Object, offset: u64, count: u32) -> Vec<u8> {
-    w.ask(who, Procedure::READ, &ReadArgs { file: file.fh(), offset, count })
+fn read(w: &mut World, auth: Auth, file: &Object, offset: u64, count: u32) -> Vec<u8> {
+    w.ask(auth, Procedure::READ, &ReadArgs { file: file.fh(), offset, count })
 }
 
 #[test]
-fn read_gives_what_is_there_and_says_where_the_end_is() {
+fn read_returns_existing_data_and_the_end_of_file() {
     let mut w = World::new();
     let data = b"0123456789";
     let file = w.file(&w.root(), "file", 0o644, data);
@@ -85,7 +85,7 @@ fn read_attributes_are_not_newer_than_the_data() {
 }
 
 #[test]
-fn read_refuses() {
+fn read_errors_are_as_specified() {
     let mut w = World::new();
     let root = w.root();
     let closed = w.file(&root, "closed", 0o200, b"x");
@@ -109,14 +109,14 @@ fn read_refuses() {
 }
 
 #[test]
-fn owners_and_those_who_may_execute_read() {
+fn owners_and_callers_with_execute_rights_may_read() {
     let mut w = World::new();
     let root = w.root();
     let file = w.file(&root, "file", 0o000, b"x");
     let runs = w.file(&root, "runs", 0o001, b"x");
-    for (who, object) in [(ALICE, &file), (ROOT, &file), (BOB, &runs)] {
+    for (auth, object) in [(ALICE, &file), (ROOT, &file), (BOB, &runs)] {
         let ok = ReadOk { file_attributes: object.post(), count: 1, eof: true, data: b"x" };
-        assert_eq!(decode::<ReadReply<'_>>(&read(&mut w, who, object, 0, 1)), Reply::Ok(ok), "{who:?}");
+        assert_eq!(decode::<ReadReply<'_>>(&read(&mut w, auth, object, 0, 1)), Reply::Ok(ok), "{auth:?}");
     }
 }
 
@@ -124,13 +124,13 @@ fn write_args<'a>(file: &'a Object, offset: u64, data: &'a [u8], stable: StableH
     WriteArgs { file: file.fh(), offset, count: u32::try_from(data.len()).unwrap(), stable, data }
 }
 
-fn write(w: &mut World, who: Who, args: &WriteArgs<'_>) -> WriteReply {
+fn write(w: &mut World, auth: Auth, args: &WriteArgs<'_>) -> WriteReply {
     w.clock.advance_ms(1500);
-    decode(&w.ask(who, Procedure::WRITE, args))
+    decode(&w.ask(auth, Procedure::WRITE, args))
 }
 
 #[test]
-fn write_owes_what_its_stability_asks_for() {
+fn write_flushes_as_its_stability_requires() {
     for (durability, stable, added) in [
         (Durability::Sync, StableHow::Unstable, 0),
         (Durability::Sync, StableHow::DataSync, 1),
@@ -179,7 +179,7 @@ fn write_whose_count_is_not_the_length_of_its_data_is_refused() {
 }
 
 #[test]
-fn write_of_nothing_succeeds_and_changes_nothing() {
+fn an_empty_write_succeeds_and_changes_nothing() {
     let mut w = World::new();
     let file = w.file(&w.root(), "file", 0o644, b"hello");
     let before = file.attrs();
@@ -208,22 +208,22 @@ fn write_past_the_end_leaves_a_hole() {
 }
 
 #[test]
-fn write_takes_set_id_bits_unless_root_writes() {
+fn write_clears_set_id_bits_unless_root_writes() {
     let mut w = World::new();
     let root = w.root();
-    for (who, name, left) in [(ALICE, "hers", 0o755), (BOB, "bobs", 0o777), (ROOT, "roots", 0o6755)] {
+    for (auth, name, left) in [(ALICE, "hers", 0o755), (BOB, "bobs", 0o777), (ROOT, "roots", 0o6755)] {
         let mode = if name == "bobs" { 0o6777 } else { 0o6755 };
         let file = w.file(&root, name, mode, b"");
         let before = file.attrs();
-        let reply = write(&mut w, who, &write_args(&file, 0, b"x", StableHow::Unstable));
+        let reply = write(&mut w, auth, &write_args(&file, 0, b"x", StableHow::Unstable));
         let Reply::Ok(ok) = reply else { panic!("{reply:?}") };
         assert_eq!(ok.file_wcc, file.wcc(&before), "the mode after the bits went");
-        assert_eq!(file.attrs().mode, left, "{who:?}");
+        assert_eq!(file.attrs().mode, left, "{auth:?}");
     }
 }
 
 #[test]
-fn write_refuses() {
+fn write_errors_are_as_specified() {
     // The three objects take 7 KiB.
     let mut options = memfs::Options { bytes_total: 8192 + 7168, ..memfs::Options::default() };
     options.limits.file_bytes_max = 1 << 40;
@@ -232,7 +232,7 @@ fn write_refuses() {
     let file = w.file(&root, "file", 0o644, b"x");
     let dir = w.dir(&root, "dir", 0o777);
     let fifo = w.special(&root, "fifo", Special::Fifo);
-    for (who, object, offset, status) in [
+    for (auth, object, offset, status) in [
         (BOB, &file, 0, Status::ACCES),
         (ALICE, &dir, 0, Status::ISDIR),
         (ALICE, &fifo, 0, Status::INVAL),
@@ -245,7 +245,7 @@ fn write_refuses() {
         (ALICE, &file, (1 << 40) - 2, Status::NOSPC),
     ] {
         let before = object.attrs();
-        let reply = write(&mut w, who, &write_args(object, offset, b"ab", StableHow::FileSync));
+        let reply = write(&mut w, auth, &write_args(object, offset, b"ab", StableHow::FileSync));
         match reply {
             Reply::Ok(ok) => {
                 assert_eq!((Status::OK, object.wcc(&before)), (status, ok.file_wcc), "at {offset}")
@@ -262,8 +262,8 @@ fn write_refuses() {
     assert_eq!(reply, Reply::Err(Status::STALE, WriteFail::default()));
 }
 
-fn commit(w: &mut World, who: Who, file: &Object, offset: u64, count: u32) -> CommitReply {
-    decode(&w.ask(who, Procedure::COMMIT, &CommitArgs { file: file.fh(), offset, count }))
+fn commit(w: &mut World, auth: Auth, file: &Object, offset: u64, count: u32) -> CommitReply {
+    decode(&w.ask(auth, Procedure::COMMIT, &CommitArgs { file: file.fh(), offset, count }))
 }
 
 #[test]
@@ -280,14 +280,14 @@ fn commit_flushes_and_carries_the_verifier_of_the_writes() {
 }
 
 #[test]
-fn commit_refuses() {
+fn commit_errors_are_as_specified() {
     let mut w = World::new();
     let root = w.root();
     let file = w.file(&root, "file", 0o644, b"");
     let dir = w.dir(&root, "dir", 0o777);
-    for (who, object, status) in [(BOB, &file, Status::ACCES), (ALICE, &dir, Status::ISDIR)] {
+    for (auth, object, status) in [(BOB, &file, Status::ACCES), (ALICE, &dir, Status::ISDIR)] {
         let fail = CommitFail { file_wcc: object.wcc_failed() };
-        assert_eq!(commit(&mut w, who, object, 0, 0), Reply::Err(status, fail));
+        assert_eq!(commit(&mut w, auth, object, 0, 0), Reply::Err(status, fail));
     }
     root.node.remove_unchecked(vfs::Name::new(b"file").unwrap()).unwrap();
     assert_eq!(commit(&mut w, ALICE, &file, 0, 0), Reply::Err(Status::STALE, CommitFail::default()));
@@ -306,7 +306,7 @@ fn data_is_not_changed_through_a_read_only_export() {
 }
 
 #[test]
-fn readlink_returns_the_target_as_it_is() {
+fn readlink_returns_the_target_unchanged() {
     let mut w = World::new();
     let root = w.root();
     let long = vec![b'x'; vfs::model::name::LINK_BYTES_MAX];

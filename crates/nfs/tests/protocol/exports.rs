@@ -1,6 +1,6 @@
-//! Several exports of one volume: each handle is checked against the rules of its own.
+//! Several exports of one volume: each handle is checked against the rules of its own export.
 
-use crate::support::{ALICE, BOB, Object, VOLUME, Who, World, decode, trusting};
+use crate::support::{ALICE, Auth, BOB, Object, VOLUME, World, decode, trusting};
 use nfs::handle::cache::HandleCache;
 use nfs_wire::v3::{
     CreateArgs, CreateHow, CreateReply, DirOpArgs, FileHandle, GetattrArgs, LinkArgs, LookupArgs,
@@ -13,7 +13,6 @@ use xdr::Encode;
 
 /// The second export.
 const NARROW: ExportId = ExportId(0x0909);
-/// The only client it admits.
 const INSIDER: &str = "10.0.0.1:700";
 
 fn serve(w: &mut World, exports: Vec<Export>) {
@@ -24,7 +23,7 @@ fn serve(w: &mut World, exports: Vec<Export>) {
     w.namespace = Arc::new(new);
 }
 
-/// A volume exported twice: by its own number with rule `wide`, and as [`NARROW`] with rule `narrow`.
+/// A volume with two exports: its own number with rule `wide`, and [`NARROW`] with rule `narrow`.
 fn world(wide: ExportRule, narrow: ExportRule) -> World {
     let mut w = World::new();
     w.cache = Some(HandleCache::new(64, 64, 16));
@@ -34,7 +33,7 @@ fn world(wide: ExportRule, narrow: ExportRule) -> World {
     w
 }
 
-/// The handle of a file as the second export gives it.
+/// The handle of a file in the second export.
 fn narrow(w: &World, object: &Object) -> Vec<u8> {
     w.service.signer.sign(NARROW, &object.node.key()).bytes().to_vec()
 }
@@ -43,23 +42,23 @@ fn status(results: &[u8]) -> Status {
     Status(u32::from_be_bytes(results[..4].try_into().unwrap()))
 }
 
-fn getattr(w: &mut World, who: Who, file: &[u8]) -> Status {
-    status(&w.ask(who, Procedure::GETATTR, &GetattrArgs { object: FileHandle(file) }))
+fn getattr(w: &mut World, auth: Auth, file: &[u8]) -> Status {
+    status(&w.ask(auth, Procedure::GETATTR, &GetattrArgs { object: FileHandle(file) }))
 }
 
-fn read(w: &mut World, who: Who, file: &[u8]) -> Status {
+fn read(w: &mut World, auth: Auth, file: &[u8]) -> Status {
     let args = ReadArgs { file: FileHandle(file), offset: 0, count: 10 };
-    status(&w.ask(who, Procedure::READ, &args))
+    status(&w.ask(auth, Procedure::READ, &args))
 }
 
-fn write(w: &mut World, who: Who, file: &[u8]) -> Status {
+fn write(w: &mut World, auth: Auth, file: &[u8]) -> Status {
     let (file, data) = (FileHandle(file), b"x");
     let args = WriteArgs { file, offset: 0, count: 1, stable: StableHow::Unstable, data };
-    status(&w.ask(who, Procedure::WRITE, &args))
+    status(&w.ask(auth, Procedure::WRITE, &args))
 }
 
 #[test]
-fn a_handle_admits_only_whom_its_export_admits() {
+fn a_handle_admits_only_clients_of_its_export() {
     let insiders = ExportRule { clients: vec!["10.0.0.0/8".parse().unwrap()], ..trusting() };
     let mut w = world(trusting(), insiders);
     let file = w.file(&w.root(), "file", 0o666, b"data");
@@ -77,7 +76,7 @@ fn a_handle_admits_only_whom_its_export_admits() {
 }
 
 #[test]
-fn what_one_export_may_change_another_may_not() {
+fn a_read_only_export_refuses_changes_that_another_export_allows() {
     let mut w = world(trusting(), ExportRule { read_only: true, ..trusting() });
     let file = w.file(&w.root(), "file", 0o666, b"data");
     let handle = narrow(&w, &file);
@@ -91,7 +90,7 @@ fn what_one_export_may_change_another_may_not() {
 }
 
 #[test]
-fn names_do_not_lead_from_one_export_into_another() {
+fn lookups_stay_within_their_export() {
     let mut w = world(trusting(), ExportRule { read_only: true, ..trusting() });
     let dir = w.dir(&w.root(), "dir", 0o777);
     let file = w.file(&dir, "file", 0o666, b"data");
@@ -111,7 +110,7 @@ fn names_do_not_lead_from_one_export_into_another() {
 }
 
 #[test]
-fn handles_that_are_given_out_are_of_the_same_export() {
+fn returned_handles_belong_to_the_same_export() {
     let mut w = world(trusting(), trusting());
     let dir = w.dir(&w.root(), "dir", 0o777);
     let file = w.file(&dir, "file", 0o666, b"data");
@@ -139,12 +138,12 @@ fn handles_that_are_given_out_are_of_the_same_export() {
     assert_eq!(made.obj.unwrap().0, narrow(&w, &found));
 }
 
-/// The same bytes of a credential mean what the rule says that is served now.
+/// A credential is evaluated under the current rule.
 #[test]
-fn a_remembered_caller_does_not_outlive_the_rule() {
+fn a_cached_caller_is_dropped_when_the_rule_changes() {
     let mut w = world(trusting(), trusting());
     let file = w.file(&w.root(), "file", 0o600, b"data");
-    let rooted = Who::Sys(0, 0, &[]);
+    let rooted = Auth::Sys(0, 0, &[]);
     let volume = Arc::clone(&w.namespace.volume(VOLUME).unwrap().volume);
     let with = |rule| vec![Export::new("/vol", Arc::clone(&volume), vec![rule])];
     for (rule, wanted) in [
@@ -162,9 +161,9 @@ fn a_remembered_caller_does_not_outlive_the_rule() {
     }
 }
 
-/// Two rules of one export, for two clients that say the same.
+/// One export has two rules, for two clients with the same credential.
 #[test]
-fn a_remembered_caller_is_of_one_rule() {
+fn a_cached_caller_belongs_to_one_rule() {
     let mut w = world(trusting(), trusting());
     let file = w.file(&w.root(), "file", 0o600, b"data");
     let volume = Arc::clone(&w.namespace.volume(VOLUME).unwrap().volume);
@@ -173,12 +172,12 @@ fn a_remembered_caller_is_of_one_rule() {
     let outside = w.peer;
     for (peer, wanted) in [(INSIDER.parse().unwrap(), Status::OK), (outside, Status::ACCES)].repeat(2) {
         w.peer = peer;
-        assert_eq!(read(&mut w, Who::Sys(0, 0, &[]), file.bytes()), wanted, "{peer}");
+        assert_eq!(read(&mut w, Auth::Sys(0, 0, &[]), file.bytes()), wanted, "{peer}");
     }
 }
 
 #[test]
-fn the_root_group_is_squashed_in_every_place_and_no_other() {
+fn the_root_group_is_squashed_at_every_position_and_no_other_group_is() {
     let mut w = world(ExportRule::everybody(), trusting());
     let [root_group, hers] = [("roots", 0), ("hers", 7)].map(|(name, gid)| {
         let file = w.file(&w.root(), name, 0o040, b"data");
@@ -186,18 +185,18 @@ fn the_root_group_is_squashed_in_every_place_and_no_other() {
         file.node.set_attrs(&owner).unwrap();
         file
     });
-    for who in [Who::Sys(1000, 0, &[7]), Who::Sys(1000, 100, &[0, 7]), Who::Sys(1000, 7, &[0])] {
+    for auth in [Auth::Sys(1000, 0, &[7]), Auth::Sys(1000, 100, &[0, 7]), Auth::Sys(1000, 7, &[0])] {
         for _ in 0..2 {
-            assert_eq!(read(&mut w, who, root_group.bytes()), Status::ACCES, "{who:?}");
-            assert_eq!(read(&mut w, who, hers.bytes()), Status::OK, "{who:?}");
+            assert_eq!(read(&mut w, auth, root_group.bytes()), Status::ACCES, "{auth:?}");
+            assert_eq!(read(&mut w, auth, hers.bytes()), Status::OK, "{auth:?}");
         }
         let handle = narrow(&w, &root_group);
-        assert_eq!(read(&mut w, who, &handle), Status::OK, "the other export believes {who:?}");
+        assert_eq!(read(&mut w, auth, &handle), Status::OK, "the other export believes {auth:?}");
     }
     assert_eq!(read(&mut w, BOB, hers.bytes()), Status::ACCES);
 }
 
-/// AUTH_SYS has room for 16 groups (RFC 5531 Appendix A): one more is a refusal, not a smaller caller.
+/// AUTH_SYS has room for 16 groups (RFC 5531 Appendix A): one more is refused, not ignored.
 #[test]
 fn a_credential_with_too_many_groups_is_refused() {
     let mut w = world(trusting(), trusting());
@@ -220,7 +219,7 @@ fn a_credential_with_too_many_groups_is_refused() {
 }
 
 #[test]
-fn a_handle_is_good_at_the_endpoints_of_its_export_for_those_whom_its_rules_admit() {
+fn a_handle_is_valid_at_the_endpoints_of_its_export_for_admitted_clients() {
     let insiders = ExportRule { clients: vec!["10.0.0.0/8".parse().unwrap()], ..trusting() };
     let mut w = world(trusting(), insiders);
     let [first, second, third] = [1, 2, 3].map(|last| std::net::IpAddr::from([127, 0, 1, last]));
@@ -231,7 +230,7 @@ fn a_handle_is_good_at_the_endpoints_of_its_export_for_those_whom_its_rules_admi
     serve(&mut w, vec![wide, Export { id: NARROW, ..inner.at(vec![second]) }]);
     let file = w.file(&w.root(), "file", 0o666, b"data");
     let handle = narrow(&w, &file);
-    // Twice: what is remembered of a handle at one address says nothing of another one.
+    // Twice: a handle cached for one address is checked again for another one.
     for _ in 0..2 {
         for (endpoint, of_wide, of_narrow) in [
             (None, Status::OK, Status::ACCES),

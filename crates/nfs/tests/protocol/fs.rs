@@ -1,6 +1,6 @@
 //! NULL, FSSTAT, FSINFO, PATHCONF.
 
-use crate::support::{BOB, Who, World, decode, trusting};
+use crate::support::{Auth, BOB, World, decode, trusting};
 use nfs_wire::v3::{
     FsinfoOk, FsinfoReply, FsstatArgs, FsstatOk, FsstatReply, NfsTime, PathconfArgs, PathconfOk,
     PathconfReply, Procedure, Properties, Reply,
@@ -9,14 +9,14 @@ use vfs::Durability;
 use vfs_testing::memfs;
 
 #[test]
-fn null_answers_anybody_with_nothing() {
+fn null_returns_nothing_to_any_caller() {
     let mut w = World::new();
     assert_eq!(w.ask(BOB, Procedure::NULL, &()), []);
-    assert_eq!(w.ask(Who::Nobody, Procedure::NULL, &()), []);
+    assert_eq!(w.ask(Auth::None, Procedure::NULL, &()), []);
 }
 
 #[test]
-fn fsstat_tells_what_is_free() {
+fn fsstat_returns_free_space() {
     let options = memfs::Options { bytes_total: 1 << 20, files_total: 50, ..memfs::Options::default() };
     let mut w = World::with(trusting(), Durability::Sync, options);
     let file = w.file(&w.root(), "file", 0o600, &[1; 5000]);
@@ -36,7 +36,7 @@ fn fsstat_tells_what_is_free() {
 }
 
 #[test]
-fn fsinfo_tells_the_limits() {
+fn fsinfo_returns_the_limits() {
     let mut w = World::new();
     let root = w.root();
     let reply = w.ask(BOB, Procedure::FSINFO, &FsstatArgs { fsroot: root.fh() });
@@ -57,7 +57,7 @@ fn fsinfo_tells_the_limits() {
 }
 
 #[test]
-fn pathconf_tells_the_rules_for_names() {
+fn pathconf_returns_the_rules_for_names() {
     let mut w = World::new();
     let file = w.file(&w.root(), "file", 0o000, b"");
     let reply = w.ask(BOB, Procedure::PATHCONF, &PathconfArgs { object: file.fh() });

@@ -1,4 +1,5 @@
-//! Every procedure with every kind of handle: forged, foreign, stale, not admitted, read-only; and at both paces.
+//! Every procedure with every kind of handle: forged, foreign, stale, not admitted, read-only; with and without
+//! blocking.
 
 use crate::support::{ALICE, BOB, OTHER, Object, VOLUME, World, trusting};
 use nfs::handle::HandleSigner;
@@ -13,8 +14,8 @@ use vfs::{Blocking, ExportId, ExportRule, FileKey, ViewId};
 use vfs_testing::UncheckedNode;
 use xdr::Encode;
 
-/// A call of each procedure, with how many absent attributes its failure carries when nothing is known of the object
-/// (RFC 1813 §2.6: `post_op_attr` is one word then, `wcc_data` two).
+/// A call of each procedure, with the number of absent attributes in its failure when the object is unknown (RFC 1813
+/// §2.6: `post_op_attr` is one word then, `wcc_data` two).
 fn every_call(handle: &[u8]) -> Vec<(Procedure, Vec<u8>, usize)> {
     let fh = FileHandle(handle);
     let place = DirOpArgs { dir: fh, name: b"name" };
@@ -54,7 +55,6 @@ fn every_call(handle: &[u8]) -> Vec<(Procedure, Vec<u8>, usize)> {
     ]
 }
 
-/// Bytes that are encoded already.
 struct Encoded<'a>(&'a [u8]);
 
 impl Encode for Encoded<'_> {
@@ -73,7 +73,7 @@ fn assert_all_refused(w: &mut World, handle: &[u8], status: Status) {
 }
 
 #[test]
-fn handles_that_were_not_made_here_are_bad() {
+fn forged_and_foreign_handles_are_bad() {
     let mut w = World::new();
     let file = w.file(&w.root(), "file", 0o666, b"hello");
     let handle = file.bytes().to_vec();
@@ -93,7 +93,7 @@ fn handles_that_were_not_made_here_are_bad() {
     }
 }
 
-/// As after an upgrade to another kind of storage: signed by us, but no key of this backend.
+/// A handle from before a change of storage: the signature is valid, but the key is not one of this backend.
 #[test]
 fn keys_of_another_backend_are_bad() {
     let mut w = World::new();
@@ -103,7 +103,7 @@ fn keys_of_another_backend_are_bad() {
 }
 
 #[test]
-fn files_that_are_gone_and_volumes_not_served_are_stale() {
+fn removed_files_and_unserved_volumes_are_stale() {
     let mut w = World::new();
     let root = w.root();
     let gone = w.file(&root, "gone", 0o666, b"");
@@ -142,7 +142,7 @@ fn a_client_that_no_rule_admits_gets_nothing() {
 }
 
 #[test]
-fn a_handle_opens_its_own_volume_only() {
+fn a_handle_opens_only_its_own_volume() {
     let mut w = World::new();
     w.file(&w.root(), "file", 0o666, b"");
     let far = Object::new(&w.service.signer, OTHER, w.find(&w.root(), "file").node);
@@ -178,13 +178,14 @@ fn a_read_only_export_refuses_every_change() {
     assert_eq!(w.pending.added(), 0);
 }
 
-/// What may not wait says so and has written nothing; what may, answers; and a warm volume gives both the same reply.
+/// A call that may not block returns without output if it has to wait. The blocking call returns a reply, and so does a
+/// repeated call with warm caches; both replies are equal.
 #[test]
-fn both_paces_give_the_same_reply() {
+fn blocking_and_nonblocking_calls_return_the_same_reply() {
     let mut w = World::new();
     let dir = w.dir(&w.root(), "dir", 0o777);
     let file = w.file(&dir, "name", 0o666, b"x");
-    // The first read after a change moves the access time; later ones do not.
+    // The first read after a change updates the access time; later ones do not.
     file.contents();
     let inline = [
         Procedure::GETATTR,

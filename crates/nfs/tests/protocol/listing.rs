@@ -1,7 +1,7 @@
 //! READDIR and READDIRPLUS: limits, cookies, and directories that change between two pages.
 
 use crate::support::object::{name, new_inode};
-use crate::support::{ALICE, BOB, Object, Who, World, decode};
+use crate::support::{ALICE, Auth, BOB, Object, World, decode};
 use nfs_wire::v3::{
     DirListEnd, Entry, EntryPlus, Fattr, Procedure, ReaddirArgs, ReaddirFail, ReaddirReply, ReaddirplusArgs,
     ReaddirplusReply, Reply, Status,
@@ -13,16 +13,23 @@ use vfs_testing::UncheckedNode;
 /// Bytes of the results before the first entry: attributes and verifier.
 const HEAD: usize = 4 + Fattr::SIZE + 8;
 
-fn readdir(w: &mut World, who: Who, dir: &Object, cookie: u64, count: u32) -> Vec<u8> {
-    w.ask(who, Procedure::READDIR, &ReaddirArgs { dir: dir.fh(), cookie, cookieverf: [0; 8], count })
+fn readdir(w: &mut World, auth: Auth, dir: &Object, cookie: u64, count: u32) -> Vec<u8> {
+    w.ask(auth, Procedure::READDIR, &ReaddirArgs { dir: dir.fh(), cookie, cookieverf: [0; 8], count })
 }
 
-fn readdirplus(w: &mut World, who: Who, dir: &Object, cookie: u64, dircount: u32, maxcount: u32) -> Vec<u8> {
+fn readdirplus(
+    w: &mut World,
+    auth: Auth,
+    dir: &Object,
+    cookie: u64,
+    dircount: u32,
+    maxcount: u32,
+) -> Vec<u8> {
     let args = ReaddirplusArgs { dir: dir.fh(), cookie, cookieverf: [0; 8], dircount, maxcount };
-    w.ask(who, Procedure::READDIRPLUS, &args)
+    w.ask(auth, Procedure::READDIRPLUS, &args)
 }
 
-/// Names and cookies of one page, and whether it is the last.
+/// The names and cookies of one page, and whether it is the last.
 fn page(reply: &[u8]) -> (Vec<(String, u64)>, bool) {
     let Reply::Ok(ok) = decode::<ReaddirReply<'_>>(reply) else { panic!("{reply:?}") };
     let entries =
@@ -43,7 +50,7 @@ fn populated(w: &World) -> Object {
 }
 
 #[test]
-fn readdir_lists_everything_with_its_number() {
+fn readdir_lists_every_entry_with_its_file_id() {
     let mut w = World::new();
     let dir = populated(&w);
     let attributes = dir.post();
@@ -60,7 +67,7 @@ fn readdir_lists_everything_with_its_number() {
 }
 
 #[test]
-fn readdirplus_adds_what_a_lookup_gives() {
+fn readdirplus_adds_the_results_of_lookup() {
     let mut w = World::new();
     let dir = populated(&w);
     let attributes = dir.post();
@@ -81,7 +88,7 @@ fn readdirplus_adds_what_a_lookup_gives() {
 }
 
 #[test]
-fn readdirplus_without_search_permission_gives_names_only() {
+fn readdirplus_without_search_permission_returns_only_names() {
     let mut w = World::new();
     let dir = w.dir(&w.root(), "dir", 0o704);
     w.file(&dir, "file", 0o777, b"");
@@ -93,7 +100,7 @@ fn readdirplus_without_search_permission_gives_names_only() {
 }
 
 #[test]
-fn listing_refuses() {
+fn listing_errors_are_as_specified() {
     let mut w = World::new();
     let root = w.root();
     let closed = w.dir(&root, "closed", 0o711);
@@ -130,7 +137,7 @@ fn a_page_never_exceeds_its_limit() {
                 refused(&reply, Status::TOOSMALL, dir.post());
                 continue;
             }
-            // The status is no part of the results that the limit is for.
+            // The limit applies to the results without the status.
             assert!(reply.len() - 4 <= limit, "{} bytes for {limit}", reply.len() - 4);
             if !plus {
                 let (names, eof) = page(&reply);
@@ -146,7 +153,7 @@ fn a_page_never_exceeds_its_limit() {
 }
 
 #[test]
-fn an_end_that_does_not_fit_is_too_small_as_well() {
+fn a_limit_without_room_for_the_end_is_too_small() {
     let mut w = World::new();
     let dir = w.dir(&w.root(), "dir", 0o755);
     let last = page(&readdir(&mut w, BOB, &dir, 0, 4096)).0[1].1;
@@ -157,7 +164,7 @@ fn an_end_that_does_not_fit_is_too_small_as_well() {
 }
 
 #[test]
-fn dircount_limits_names_but_always_lets_one_through() {
+fn dircount_limits_names_but_allows_at_least_one() {
     let mut w = World::new();
     let dir = populated(&w);
     for (dircount, expected) in [(0, 1), (1, 1), (25, 1), (50, 1), (51, 2), (79, 3), (u32::MAX, 5)] {
@@ -168,10 +175,10 @@ fn dircount_limits_names_but_always_lets_one_through() {
 }
 
 #[test]
-fn a_listing_goes_on_from_every_cookie() {
+fn a_listing_continues_from_every_cookie() {
     let mut w = World::new();
     let dir = w.dir(&w.root(), "dir", 0o755);
-    // More than a backend reads at a time.
+    // More entries than a backend reads at a time.
     for number in 0..150 {
         dir.node.create_unchecked(name(&format!("{number}")), &new_inode(0o644)).unwrap();
     }
@@ -184,7 +191,7 @@ fn a_listing_goes_on_from_every_cookie() {
     assert_eq!(page(&readdir(&mut w, BOB, &dir, u64::MAX, 4096)), (vec![], true), "past every entry");
 }
 
-/// All names of a directory, one small page after the other; `between` runs after each.
+/// Lists a directory in small pages and returns all names. `between` runs after each page.
 fn walk(w: &mut World, dir: &Object, mut between: impl FnMut(&mut World, &[(String, u64)])) -> Vec<String> {
     let mut seen = Vec::new();
     let mut cookie = 0;
@@ -201,7 +208,7 @@ fn walk(w: &mut World, dir: &Object, mut between: impl FnMut(&mut World, &[(Stri
 }
 
 #[test]
-fn what_stays_is_listed_once_whatever_else_changes() {
+fn unchanged_entries_are_listed_once_while_others_change() {
     let mut w = World::new();
     let dir = w.dir(&w.root(), "dir", 0o777);
     let stays: BTreeSet<String> = (0..60).map(|number| format!("stays-{number}")).collect();
@@ -212,7 +219,7 @@ fn what_stays_is_listed_once_whatever_else_changes() {
     }
     let mut turn = 0;
     let seen = walk(&mut w, &dir, |w, entries| {
-        // Also what was just listed, the last entry of the page included.
+        // Also entries that were just listed, including the last one of the page.
         for (text, _) in entries.iter().filter(|(text, _)| text.starts_with("goes")) {
             dir.node.remove_unchecked(name(text)).unwrap();
         }
@@ -235,7 +242,7 @@ fn what_stays_is_listed_once_whatever_else_changes() {
 }
 
 #[test]
-fn any_cookie_verifier_will_do() {
+fn any_cookie_verifier_is_accepted() {
     let mut w = World::new();
     let dir = populated(&w);
     let first = page(&readdir(&mut w, BOB, &dir, 0, 4096)).0;

@@ -1,6 +1,6 @@
 //! CREATE, MKDIR, SYMLINK, MKNOD, LINK.
 
-use crate::support::{ALICE, BOB, GREG, OTHER, Object, ROOT, Who, World, decode, some_handle, trusting};
+use crate::support::{ALICE, Auth, BOB, GREG, OTHER, Object, ROOT, World, decode, some_handle, trusting};
 use nfs_wire::v3::{
     CreateArgs, CreateFail, CreateHow, CreateOk, CreateReply, DeviceData, DirOpArgs, FileHandle, FileType,
     LinkArgs, LinkFail, LinkOk, LinkReply, MkdirArgs, MknodArgs, MknodData, NfsTime, Procedure, Reply, Sattr,
@@ -14,10 +14,10 @@ fn mode(mode: u32) -> Sattr {
     Sattr { mode: Some(mode), ..Sattr::default() }
 }
 
-/// Asks for an object and checks everything that comes back against what is there then.
+/// Creates an object and checks the whole reply against the new state.
 fn make(
     w: &mut World,
-    who: Who,
+    auth: Auth,
     procedure: Procedure,
     dir: &Object,
     name: &str,
@@ -26,7 +26,7 @@ fn make(
     w.clock.advance_ms(1500);
     let before = dir.attrs();
     let added = w.pending.added();
-    let reply = w.ask(who, procedure, args);
+    let reply = w.ask(auth, procedure, args);
     let made = w.find(dir, name);
     let ok = CreateOk { obj: Some(made.fh()), obj_attributes: made.post(), dir_wcc: dir.wcc(&before) };
     assert_eq!(decode::<CreateReply<'_>>(&reply), Reply::Ok(ok), "{procedure:?} {name}");
@@ -34,14 +34,21 @@ fn make(
     made
 }
 
-/// Asks for an object and checks that it is refused, and that nothing changes.
-fn refused(w: &mut World, who: Who, procedure: Procedure, dir: &Object, args: &impl Encode, status: Status) {
+/// Asserts that a creation is refused and changes nothing.
+fn refused(
+    w: &mut World,
+    auth: Auth,
+    procedure: Procedure,
+    dir: &Object,
+    args: &impl Encode,
+    status: Status,
+) {
     w.clock.advance_ms(1500);
     let before = dir.attrs();
     let added = w.pending.added();
-    let reply = w.ask(who, procedure, args);
+    let reply = w.ask(auth, procedure, args);
     let fail = CreateFail { dir_wcc: dir.wcc_failed() };
-    assert_eq!(decode::<CreateReply<'_>>(&reply), Reply::Err(status, fail), "{procedure:?} {who:?}");
+    assert_eq!(decode::<CreateReply<'_>>(&reply), Reply::Err(status, fail), "{procedure:?} {auth:?}");
     assert_eq!(dir.attrs(), before);
     assert_eq!(w.pending.added(), added);
 }
@@ -68,7 +75,7 @@ fn create_makes_a_file_of_the_caller() {
 }
 
 #[test]
-fn create_sets_all_that_was_asked() {
+fn create_sets_all_requested_attributes() {
     let mut w = World::new();
     let dir = w.dir(&w.root(), "dir", 0o777);
     let [atime, mtime] = [1, 2].map(|seconds| NfsTime { seconds, nseconds: 5 });
@@ -86,32 +93,33 @@ fn create_sets_all_that_was_asked() {
     assert_eq!((made.atime, made.mtime), (atime, mtime));
 }
 
-/// Some clients send their idea of owner and group with every CREATE; what the caller may not give away is left.
+/// Some clients send their own idea of owner and group with every CREATE. An owner that the caller may not set is
+/// ignored.
 #[test]
-fn owners_that_the_caller_may_not_give_are_left() {
+fn owners_that_the_caller_may_not_set_are_ignored() {
     let mut w = World::new();
     let dir = w.dir(&w.root(), "dir", 0o777);
     let set = |uid, gid| Sattr { uid: Some(uid), gid: Some(gid), ..mode(0o644) };
-    for (who, uid, gid, expected) in [
+    for (auth, uid, gid, expected) in [
         (BOB, 0, 0, (1002, 102)),
         (BOB, 1002, 102, (1002, 102)),
         (GREG, 1001, 7, (1001, 7)),
         (GREG, 1000, 100, (1001, 100)),
         (ROOT, 5, 6, (5, 6)),
     ] {
-        let name = format!("{uid}-{gid}-{who:?}").replace(['[', ']', '(', ')', ' ', ','], "");
+        let name = format!("{uid}-{gid}-{auth:?}").replace(['[', ']', '(', ')', ' ', ','], "");
         let how = CreateHow::Guarded(set(uid, gid));
-        let file = make(&mut w, who, Procedure::CREATE, &dir, &name, &create(&dir, &name, how)).attrs();
-        assert_eq!((file.uid, file.gid), expected, "{who:?}");
+        let file = make(&mut w, auth, Procedure::CREATE, &dir, &name, &create(&dir, &name, how)).attrs();
+        assert_eq!((file.uid, file.gid), expected, "{auth:?}");
         let name = format!("d{name}");
         let args = MkdirArgs { place: dir.at(name.as_bytes()), attributes: set(uid, gid) };
-        let made = make(&mut w, who, Procedure::MKDIR, &dir, &name, &args).attrs();
-        assert_eq!((made.uid, made.gid), expected, "{who:?}");
+        let made = make(&mut w, auth, Procedure::MKDIR, &dir, &name, &args).attrs();
+        assert_eq!((made.uid, made.gid), expected, "{auth:?}");
     }
 }
 
 #[test]
-fn a_directory_with_the_set_group_id_bit_hands_its_group_on() {
+fn a_directory_with_the_set_group_id_bit_passes_its_group_on() {
     let mut w = World::new();
     let dir = w.dir(&w.root(), "dir", 0o2777);
     let how = CreateHow::Guarded(mode(0o2755));
@@ -127,7 +135,7 @@ fn a_directory_with_the_set_group_id_bit_hands_its_group_on() {
 }
 
 #[test]
-fn unchecked_create_takes_the_file_that_is_there() {
+fn an_unchecked_create_opens_an_existing_file() {
     let mut w = World::new();
     let dir = w.dir(&w.root(), "dir", 0o777);
     let file = w.file(&dir, "file", 0o666, b"hello");
@@ -151,9 +159,9 @@ fn unchecked_create_takes_the_file_that_is_there() {
     assert_eq!(closed.contents(), b"hello");
 }
 
-/// As open(2) with `O_CREAT`: who may not add names may still open the one that is there.
+/// Like open(2) with `O_CREAT`: a caller without write access to the directory may still open an existing file.
 #[test]
-fn unchecked_create_of_what_is_there_adds_no_name() {
+fn an_unchecked_create_of_an_existing_file_needs_no_write_access() {
     let mut w = World::new();
     let dir = w.dir(&w.root(), "dir", 0o755);
     let file = w.file(&dir, "file", 0o666, b"hello");
@@ -171,7 +179,7 @@ fn unchecked_create_of_what_is_there_adds_no_name() {
 }
 
 #[test]
-fn guarded_create_refuses_a_name_that_is_taken() {
+fn a_guarded_create_refuses_an_existing_name() {
     let mut w = World::new();
     let dir = w.dir(&w.root(), "dir", 0o777);
     w.file(&dir, "file", 0o666, b"hello");
@@ -188,7 +196,7 @@ fn guarded_create_refuses_a_name_that_is_taken() {
 }
 
 #[test]
-fn exclusive_create_knows_its_own_repetition() {
+fn an_exclusive_create_recognizes_its_repetition() {
     let mut w = World::new();
     let dir = w.dir(&w.root(), "dir", 0o777);
     let first = [0xff, 0xee, 0xdd, 0xcc, 0xbb, 0xaa, 0x99, 0x88];
@@ -205,13 +213,13 @@ fn exclusive_create_knows_its_own_repetition() {
         let other = CreateHow::Exclusive((u64::from_be_bytes(first) ^ 1 << bit).to_be_bytes());
         refused(&mut w, BOB, Procedure::CREATE, &dir, &create(&dir, "file", other), Status::EXIST);
     }
-    // The client's SETATTR takes the verifier away.
+    // The client's SETATTR overwrites the verifier.
     file.node.set_attrs(&SetAttrs { accessed: Some(vfs::SetTime::Now), ..SetAttrs::default() }).unwrap();
     refused(&mut w, BOB, Procedure::CREATE, &dir, &create(&dir, "file", how), Status::EXIST);
 }
 
 #[test]
-fn exclusive_create_is_repeated_after_a_restart() {
+fn an_exclusive_create_is_recognized_after_a_restart() {
     let mut w = World::new();
     let dir = w.dir(&w.root(), "dir", 0o777);
     w.fs.root().sync(vfs::SyncScope::All).unwrap();
@@ -256,7 +264,7 @@ fn mkdir_makes_an_empty_directory() {
 }
 
 #[test]
-fn symlink_keeps_its_target_as_it_is() {
+fn symlink_stores_its_target_unchanged() {
     let mut w = World::new();
     let dir = w.dir(&w.root(), "dir", 0o777);
     let long = vec![b'x'; 4095];
@@ -286,16 +294,16 @@ fn mknod_makes_fifos_sockets_and_for_root_devices() {
     let spec = SpecData { specdata1: 8, specdata2: 65 };
     let device = DeviceData { dev_attributes: mode(0o600), spec };
     let none = SpecData::default();
-    for (who, name, what, ftype, rdev) in [
+    for (auth, name, what, ftype, rdev) in [
         (BOB, "fifo", MknodData::Fifo(mode(0o600)), FileType::Fifo, none),
         (BOB, "socket", MknodData::Socket(mode(0o600)), FileType::Socket, none),
         (ROOT, "block", MknodData::BlockDevice(device), FileType::BlockDevice, spec),
         (ROOT, "char", MknodData::CharDevice(device), FileType::CharDevice, spec),
     ] {
         let args = MknodArgs { place: dir.at(name.as_bytes()), what };
-        let made = make(&mut w, who, Procedure::MKNOD, &dir, name, &args).fattr();
+        let made = make(&mut w, auth, Procedure::MKNOD, &dir, name, &args).fattr();
         assert_eq!((made.ftype, made.rdev, made.mode), (ftype, rdev, 0o600));
-        refused(&mut w, who, Procedure::MKNOD, &dir, &args, Status::EXIST);
+        refused(&mut w, auth, Procedure::MKNOD, &dir, &args, Status::EXIST);
     }
     for (what, status) in [
         (MknodData::BlockDevice(device), Status::PERM),
@@ -310,13 +318,13 @@ fn mknod_makes_fifos_sockets_and_for_root_devices() {
     }
 }
 
-fn link(w: &mut World, who: Who, file: FileHandle<'_>, link: DirOpArgs<'_>) -> LinkReply {
+fn link(w: &mut World, auth: Auth, file: FileHandle<'_>, link: DirOpArgs<'_>) -> LinkReply {
     w.clock.advance_ms(1500);
-    decode(&w.ask(who, Procedure::LINK, &LinkArgs { file, link }))
+    decode(&w.ask(auth, Procedure::LINK, &LinkArgs { file, link }))
 }
 
 #[test]
-fn link_gives_a_file_one_more_name() {
+fn link_adds_a_name_to_a_file() {
     let mut w = World::new();
     let dir = w.dir(&w.root(), "dir", 0o777);
     let file = w.file(&w.root(), "file", 0o600, b"hello");
@@ -328,7 +336,7 @@ fn link_gives_a_file_one_more_name() {
 }
 
 #[test]
-fn link_refuses() {
+fn link_errors_are_as_specified() {
     let mut options = memfs::Options::default();
     options.limits.links_max = 4;
     let mut w = World::with(trusting(), Durability::Sync, options);
@@ -365,7 +373,7 @@ fn link_refuses() {
 }
 
 #[test]
-fn making_refuses_directories_that_are_none_or_closed_or_full() {
+fn creation_is_refused_in_a_non_directory_or_without_access_or_space() {
     let options = memfs::Options { files_total: 4, ..memfs::Options::default() };
     let mut w = World::with(trusting(), Durability::Sync, options);
     let root = w.root();

@@ -1,6 +1,6 @@
 //! LOOKUP, and the rules for names that all procedures share.
 
-use crate::support::{ALICE, BOB, Object, Who, World, decode};
+use crate::support::{ALICE, Auth, BOB, Object, World, decode};
 use nfs_wire::v3::{
     CreateArgs, CreateFail, CreateHow, CreateReply, LinkArgs, LinkFail, LinkReply, LookupArgs, LookupFail,
     LookupOk, LookupReply, MkdirArgs, MknodArgs, MknodData, Procedure, RemoveArgs, RemoveFail, RemoveReply,
@@ -9,8 +9,8 @@ use nfs_wire::v3::{
 use vfs::Special;
 use vfs_testing::UncheckedNode;
 
-pub(crate) fn lookup(w: &mut World, who: Who, dir: &Object, name: &[u8]) -> Vec<u8> {
-    w.ask(who, Procedure::LOOKUP, &LookupArgs { what: dir.at(name) })
+pub(crate) fn lookup(w: &mut World, auth: Auth, dir: &Object, name: &[u8]) -> Vec<u8> {
+    w.ask(auth, Procedure::LOOKUP, &LookupArgs { what: dir.at(name) })
 }
 
 fn assert_found(w: &mut World, dir: &Object, name: &[u8], object: &Object) {
@@ -19,8 +19,8 @@ fn assert_found(w: &mut World, dir: &Object, name: &[u8], object: &Object) {
     assert_eq!(decode::<LookupReply<'_>>(&reply), Reply::Ok(ok), "{}", name.escape_ascii());
 }
 
-fn assert_refused(w: &mut World, who: Who, dir: &Object, name: &[u8], status: Status) {
-    let reply = lookup(w, who, dir, name);
+fn assert_refused(w: &mut World, auth: Auth, dir: &Object, name: &[u8], status: Status) {
+    let reply = lookup(w, auth, dir, name);
     let fail = LookupFail { dir_attributes: dir.post() };
     assert_eq!(decode::<LookupReply<'_>>(&reply), Reply::Err(status, fail), "{}", name.escape_ascii());
 }
@@ -54,7 +54,7 @@ fn lookup_of_dots_stays_in_the_volume() {
 }
 
 #[test]
-fn lookup_refuses() {
+fn lookup_errors_are_as_specified() {
     let mut w = World::new();
     let root = w.root();
     let file = w.file(&root, "file", 0o777, b"");
@@ -78,8 +78,8 @@ fn lookup_refuses() {
     assert_eq!(decode::<LookupReply<'_>>(&reply), Reply::Err(Status::STALE, LookupFail::default()));
 }
 
-/// Asks every procedure that makes something to call it `name`, and checks its whole reply.
-fn assert_not_made(w: &mut World, dir: &Object, file: &Object, name: &[u8], status: Status) {
+/// Calls every creating procedure with `name`, and checks the whole reply.
+fn assert_not_created(w: &mut World, dir: &Object, file: &Object, name: &[u8], status: Status) {
     let attributes = Sattr { mode: Some(0o644), ..Sattr::default() };
     let (place, symlink_data) = (dir.at(name), &b"target"[..]);
     let symlink = SymlinkData { symlink_attributes: attributes, symlink_data };
@@ -102,8 +102,8 @@ fn assert_not_made(w: &mut World, dir: &Object, file: &Object, name: &[u8], stat
     assert_eq!(dir.attrs(), before);
 }
 
-/// Asks every procedure that takes a name away to take `name`: REMOVE, RMDIR, RENAME from it and to it.
-fn assert_not_taken(w: &mut World, dir: &Object, name: &[u8], [remove, rmdir, from, to]: [Status; 4]) {
+/// Calls every procedure that removes a name with `name`: REMOVE, RMDIR, RENAME from it and to it.
+fn assert_not_removed(w: &mut World, dir: &Object, name: &[u8], [remove, rmdir, from, to]: [Status; 4]) {
     let before = dir.attrs();
     let object = dir.at(name);
     for (procedure, status) in [(Procedure::REMOVE, remove), (Procedure::RMDIR, rmdir)] {
@@ -123,31 +123,31 @@ fn assert_not_taken(w: &mut World, dir: &Object, name: &[u8], [remove, rmdir, fr
 }
 
 #[test]
-fn names_that_are_no_names_are_refused_by_every_procedure() {
+fn invalid_names_are_refused_by_every_procedure() {
     let mut w = World::new();
     let dir = w.dir(&w.root(), "dir", 0o777);
     let file = w.file(&dir, "file", 0o644, b"");
     for name in [&b""[..], b"/", b"a/b", b"a\0", b"\0"] {
-        assert_not_made(&mut w, &dir, &file, name, Status::ACCES);
-        assert_not_taken(&mut w, &dir, name, [Status::ACCES; 4]);
+        assert_not_created(&mut w, &dir, &file, name, Status::ACCES);
+        assert_not_removed(&mut w, &dir, name, [Status::ACCES; 4]);
     }
     for length in [256, 4096] {
         let name = vec![b'n'; length];
-        assert_not_made(&mut w, &dir, &file, &name, Status::NAMETOOLONG);
-        assert_not_taken(&mut w, &dir, &name, [Status::NAMETOOLONG; 4]);
+        assert_not_created(&mut w, &dir, &file, &name, Status::NAMETOOLONG);
+        assert_not_removed(&mut w, &dir, &name, [Status::NAMETOOLONG; 4]);
     }
     assert_eq!(w.pending.added(), 0);
 }
 
 #[test]
-fn dots_are_there_already_and_cannot_be_taken_away() {
+fn dots_exist_and_cannot_be_removed() {
     let mut w = World::new();
     let dir = w.dir(&w.root(), "dir", 0o777);
     let file = w.file(&dir, "file", 0o644, b"");
-    // RFC 1813 §3.3.9 for making, §3.3.13 for RMDIR, §3.3.14 for RENAME.
-    assert_not_made(&mut w, &dir, &file, b".", Status::EXIST);
-    assert_not_made(&mut w, &dir, &file, b"..", Status::EXIST);
+    // RFC 1813 §3.3.9 for creation, §3.3.13 for RMDIR, §3.3.14 for RENAME.
+    assert_not_created(&mut w, &dir, &file, b".", Status::EXIST);
+    assert_not_created(&mut w, &dir, &file, b"..", Status::EXIST);
     let [inval, exist] = [Status::INVAL, Status::EXIST];
-    assert_not_taken(&mut w, &dir, b".", [inval, inval, inval, inval]);
-    assert_not_taken(&mut w, &dir, b"..", [inval, exist, inval, inval]);
+    assert_not_removed(&mut w, &dir, b".", [inval, inval, inval, inval]);
+    assert_not_removed(&mut w, &dir, b"..", [inval, exist, inval, inval]);
 }

@@ -1,7 +1,7 @@
 //! REMOVE, RMDIR, RENAME.
 
 use crate::support::object::name;
-use crate::support::{ALICE, BOB, GREG, Object, ROOT, Who, World, decode};
+use crate::support::{ALICE, Auth, BOB, GREG, Object, ROOT, World, decode};
 use nfs_wire::v3::{
     Procedure, RemoveArgs, RemoveFail, RemoveOk, RemoveReply, RenameArgs, RenameFail, RenameOk, RenameReply,
     Reply, Status,
@@ -9,9 +9,9 @@ use nfs_wire::v3::{
 use vfs::{Blocking, FsError, Special};
 use vfs_testing::UncheckedNode;
 
-fn remove(w: &mut World, who: Who, procedure: Procedure, dir: &Object, name: &str) -> RemoveReply {
+fn remove(w: &mut World, auth: Auth, procedure: Procedure, dir: &Object, name: &str) -> RemoveReply {
     w.clock.advance_ms(1500);
-    decode(&w.ask(who, procedure, &RemoveArgs { object: dir.at(name.as_bytes()) }))
+    decode(&w.ask(auth, procedure, &RemoveArgs { object: dir.at(name.as_bytes()) }))
 }
 
 fn exists(dir: &Object, text: &str) -> bool {
@@ -25,7 +25,7 @@ fn exists(dir: &Object, text: &str) -> bool {
 }
 
 #[test]
-fn remove_takes_the_name_of_anything_but_a_directory() {
+fn remove_removes_any_name_but_a_directory() {
     let mut w = World::new();
     let dir = w.dir(&w.root(), "dir", 0o777);
     w.file(&dir, "file", 0o000, b"x");
@@ -42,7 +42,7 @@ fn remove_takes_the_name_of_anything_but_a_directory() {
 }
 
 #[test]
-fn rmdir_takes_an_empty_directory() {
+fn rmdir_removes_an_empty_directory() {
     let mut w = World::new();
     let dir = w.dir(&w.root(), "dir", 0o777);
     w.dir(&dir, "sub", 0o000);
@@ -53,7 +53,7 @@ fn rmdir_takes_an_empty_directory() {
 }
 
 #[test]
-fn remove_and_rmdir_refuse() {
+fn remove_and_rmdir_errors_are_as_specified() {
     let mut w = World::new();
     let root = w.root();
     let dir = w.dir(&root, "dir", 0o777);
@@ -66,7 +66,7 @@ fn remove_and_rmdir_refuse() {
     let sticky = w.dir(&root, "sticky", 0o1777);
     w.file(&sticky, "file", 0o777, b"");
     w.dir(&sticky, "sub", 0o777);
-    for (who, procedure, dir, name, status) in [
+    for (auth, procedure, dir, name, status) in [
         (BOB, Procedure::REMOVE, &dir, "nothing", Status::NOENT),
         (BOB, Procedure::RMDIR, &dir, "nothing", Status::NOENT),
         (BOB, Procedure::REMOVE, &sticky, "nothing", Status::NOENT),
@@ -81,7 +81,7 @@ fn remove_and_rmdir_refuse() {
         (GREG, Procedure::RMDIR, &sticky, "sub", Status::ACCES),
     ] {
         let before = dir.attrs();
-        let reply = remove(&mut w, who, procedure, dir, name);
+        let reply = remove(&mut w, auth, procedure, dir, name);
         let fail = RemoveFail { dir_wcc: dir.wcc_failed() };
         assert_eq!(reply, Reply::Err(status, fail), "{procedure:?} {name}");
         assert_eq!(dir.attrs(), before);
@@ -93,10 +93,10 @@ fn remove_and_rmdir_refuse() {
     assert!(matches!(reply, Reply::Ok(_)), "root's pleasure");
 }
 
-fn rename(w: &mut World, who: Who, from: (&Object, &str), to: (&Object, &str)) -> RenameReply {
+fn rename(w: &mut World, auth: Auth, from: (&Object, &str), to: (&Object, &str)) -> RenameReply {
     w.clock.advance_ms(1500);
     let args = RenameArgs { from: from.0.at(from.1.as_bytes()), to: to.0.at(to.1.as_bytes()) };
-    decode(&w.ask(who, Procedure::RENAME, &args))
+    decode(&w.ask(auth, Procedure::RENAME, &args))
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn rename_between_two_names_of_one_file_does_nothing() {
 }
 
 #[test]
-fn rename_refuses() {
+fn rename_errors_are_as_specified() {
     let mut w = World::new();
     let root = w.root();
     let dir = w.dir(&root, "dir", 0o777);

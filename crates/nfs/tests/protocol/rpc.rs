@@ -1,6 +1,6 @@
-//! RPC's own answers, RFC 5531 §9, as bytes.
+//! The replies of RPC itself, RFC 5531 §9, as bytes.
 
-use crate::support::{ALICE, PROGRAMS, Who, World, call};
+use crate::support::{ALICE, Auth, PROGRAMS, World, call};
 use nfs::programs::Programs;
 use nfs::records::reply::Records;
 use nfs::server::dispatch::route;
@@ -52,14 +52,14 @@ fn assert_answer(record: &[u8], expected: &[u8]) {
 #[test]
 fn another_rpc_version_is_a_mismatch() {
     for version in [0, 1, 3, u32::MAX] {
-        // Nothing after the version can be understood, so nothing after it need be there.
+        // Nothing after the version can be decoded, so none of it has to be present.
         assert_answer(&words(&[7, 0, version]), &denied(&[0, 2, 2]));
         assert_answer(&words(&[7, 0, version, 1, 2, 3]), &denied(&[0, 2, 2]));
     }
 }
 
 #[test]
-fn programs_versions_and_procedures_that_are_not_there() {
+fn unknown_programs_versions_and_procedures_are_unavailable() {
     for program in [0, 1, 100_001, 100_002, 100_020, 100_227, u32::MAX] {
         assert_answer(&plain(program, 3, 0, &[]), &accepted(&[1]));
     }
@@ -97,7 +97,7 @@ fn a_listener_serves_its_programs_only() {
 }
 
 #[test]
-fn credentials() {
+fn credentials_are_accepted_or_denied_by_flavor() {
     let success = accepted(&[0]);
     assert_answer(&with_credential(0, &[]), &success);
     assert_answer(&with_credential(0, &[1, 2, 3]), &success);
@@ -110,19 +110,19 @@ fn credentials() {
     assert_answer(&with_credential(1, &auth_sys(3)[..7]), &bad);
     assert_answer(&with_credential(1, &[1, 256]), &bad);
     assert_answer(&with_credential(1, &[1, 1, 0, 0, 0, u32::MAX]), &bad);
-    // AUTH_SHORT, AUTH_DH, RPCSEC_GSS (a first INIT), and what nobody has defined.
+    // AUTH_SHORT, AUTH_DH, RPCSEC_GSS (a first INIT), and an undefined flavor.
     for flavor in [2, 3, 6, 390_003, u32::MAX] {
         assert_answer(&with_credential(flavor, &[1, 1, 0, 1, 0]), &rejected);
     }
 }
 
 #[test]
-fn the_groups_of_a_credential_count() {
+fn the_groups_of_a_credential_grant_access() {
     let mut w = World::new();
     let file = w.file(&w.root(), "file", 0o640, b"x");
     let args = nfs_wire::v3::ReadArgs { file: file.fh(), offset: 0, count: 1 };
-    let outsider = Who::Sys(9, 9, &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16]);
-    let member = Who::Sys(9, 9, &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 100]);
+    let outsider = Auth::Sys(9, 9, &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16]);
+    let member = Auth::Sys(9, 9, &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 100]);
     assert_eq!(w.ask(outsider, Procedure::READ, &args)[..4], Status::ACCES.to_bytes());
     assert_eq!(w.ask(member, Procedure::READ, &args)[..4], Status::OK.to_bytes(), "the sixteenth group");
 }
@@ -150,7 +150,7 @@ fn arguments_that_do_not_decode_are_garbage() {
 }
 
 #[test]
-fn what_follows_the_arguments_is_ignored() {
+fn bytes_after_the_arguments_are_ignored() {
     let mut w = World::new();
     let root = w.root();
     let record = call(7, ALICE, Procedure::LOOKUP, &LookupArgs { what: root.at(b".") });
@@ -162,7 +162,7 @@ fn what_follows_the_arguments_is_ignored() {
 }
 
 #[test]
-fn what_is_no_call_gets_no_answer() {
+fn a_message_that_is_not_a_call_gets_no_reply() {
     let whole = with_credential(1, &auth_sys(16));
     let mut out = Outbox::default();
     for length in 0..whole.len() {

@@ -1,4 +1,4 @@
-//! What calls of NFSv3 find that clients of another protocol have cached.
+//! NFSv3 calls about files that clients of another protocol have cached.
 
 use crate::support::client::{Client, Running, system_clock, wait_until};
 use crate::support::object::{name, new_inode};
@@ -22,10 +22,9 @@ use vfs::{Backend, Blocking, Durability, Export, FileKey, Namespace, Volume};
 use vfs_testing::{MemFs, UncheckedNode};
 
 const KEY: LeaseKey = LeaseKey::Shared { client: 7, key: 1 };
-/// Everything.
 const ALL: Caching = Caching::ALL_SETS[7];
 
-/// A client of the other protocol, which writes down what it is asked for.
+/// A client of the other protocol, which records the recalls that it gets.
 #[derive(Default)]
 struct Neighbor(Mutex<Vec<Caching>>);
 
@@ -49,7 +48,7 @@ struct Fixture {
 }
 
 impl Fixture {
-    /// A file of ten bytes, all of which the neighbor caches.
+    /// A file of ten bytes, all cached by the neighbor.
     fn new() -> Self {
         let fs = MemFs::new(system_clock());
         let made = fs.root().create_unchecked(name("file"), &new_inode(0o666)).unwrap();
@@ -92,7 +91,7 @@ impl Fixture {
         self.running.connect()
     }
 
-    /// What the neighbor was asked to come down to, once it was.
+    /// Waits for a recall and returns the caching that it leaves.
     fn asked(&self) -> Caching {
         wait_until("a recall", || !self.neighbor.0.lock().is_empty());
         self.neighbor.0.lock().remove(0)
@@ -107,14 +106,14 @@ impl Fixture {
         assert!(matches!(verdict, Verdict::Granted(_)));
     }
 
-    /// The neighbor does as it is asked, after a while in which calls wait.
+    /// The neighbor answers the recall after a while, during which calls wait.
     fn comply(&self) {
         let keeps = self.asked();
         std::thread::sleep(Duration::from_millis(20));
         self.apply(&Request::Acknowledge { key: KEY, stream: Stream::default(), keeps });
     }
 
-    /// The neighbor sends what it has written.
+    /// The neighbor writes its cached data back.
     fn append(&self, bytes: &[u8]) {
         self.fs.node(&self.file, Blocking::Allowed).unwrap().write(10, bytes, KEEP_SET_ID).unwrap();
     }
@@ -146,7 +145,7 @@ fn read_bytes(results: &[u8]) -> Result<Vec<u8>, Status> {
 }
 
 #[test]
-fn who_reads_waits_and_need_not_ask_again() {
+fn a_read_waits_for_the_recall_without_a_retry() {
     let f = Fixture::new();
     let mut client = f.connect();
     f.read(&mut client, 20);
@@ -156,13 +155,13 @@ fn who_reads_waits_and_need_not_ask_again() {
 }
 
 #[test]
-fn who_writes_or_removes_waits_and_does_it_once() {
+fn a_write_or_remove_waits_for_the_recall_and_runs_once() {
     let f = Fixture::new();
     let (mut client, handle) = (f.connect(), f.handle());
     let args =
         WriteArgs { file: FileHandle(&handle), offset: 2, count: 1, stable: StableHow::FileSync, data: b"x" };
     client.send(1, ALICE, Procedure::WRITE, &args);
-    // Writing goes first and then the rest.
+    // The recall takes write caching first and then the rest.
     f.comply();
     assert!(matches!(decode::<WriteReply>(&client.receive().results), Reply::Ok(_)));
     f.apply(&Request::Close(f.open));
@@ -178,7 +177,7 @@ fn who_writes_or_removes_waits_and_does_it_once() {
 }
 
 #[test]
-fn sizes_are_told_once_what_was_written_has_come() {
+fn sizes_are_returned_after_cached_writes_arrive() {
     let f = Fixture::new();
     let (mut client, handle) = (f.connect(), f.handle());
     assert_eq!(f.lookup_tells(&mut client), None, "the client asks for them");
@@ -199,7 +198,7 @@ fn sizes_are_told_once_what_was_written_has_come() {
 }
 
 #[test]
-fn who_finds_nobody_that_answers_asks_again() {
+fn a_call_past_an_unanswered_recall_is_refused_with_a_retry() {
     let f = Fixture::new();
     let mut client = f.connect();
     let start = Instant::now();
@@ -209,7 +208,7 @@ fn who_finds_nobody_that_answers_asks_again() {
 }
 
 #[test]
-fn what_waits_for_others_pays_once() {
+fn a_call_that_waits_for_a_recall_pays_once() {
     const COUNT: u32 = 1000;
     let f = Fixture::new();
     let all = Limits { bytes: NonZeroU64::new(u64::from(COUNT)), ..Limits::NONE };
@@ -218,13 +217,13 @@ fn what_waits_for_others_pays_once() {
     f.read(&mut client, 10 * COUNT);
     f.comply();
     assert_eq!(read_bytes(&client.receive().results).map(|data| data.len()), Ok(10));
-    // It has asked for what takes ten seconds, and got none of it back for having waited.
+    // The request is for ten seconds' worth; the wait refunds nothing.
     f.read(&mut client, 10);
     assert!(client.hears_nothing(Duration::from_secs(1)));
 }
 
 #[test]
-fn a_repetition_of_what_is_refused_is_refused_as_well() {
+fn a_repetition_of_a_refused_call_is_refused_too() {
     let f = Fixture::new();
     let mut client = f.connect();
     let object = DirOpArgs { dir: FileHandle(&f.root), name: b"file" };
@@ -238,7 +237,7 @@ fn a_repetition_of_what_is_refused_is_refused_as_well() {
 }
 
 #[test]
-fn however_many_calls_wait_others_of_the_connection_go_on() {
+fn waiting_calls_delay_no_other_call_of_the_connection() {
     let goes_on = || {
         let f = Fixture::new();
         let mut client = f.connect();
@@ -248,9 +247,9 @@ fn however_many_calls_wait_others_of_the_connection_go_on() {
         }
         client.send(9, ALICE, Procedure::GETATTR, &GetattrArgs { object: FileHandle(&f.root) });
         while client.receive().xid != 9 {}
-        // Those that wait are refused after two seconds.
+        // Waiting calls are refused after two seconds.
         start.elapsed() < Duration::from_millis(1800)
     };
-    // It may take as long where the machine stands still, but not each time.
+    // On a slow machine one attempt may take as long, but not every one.
     assert!((0..5).any(|_| goes_on()));
 }

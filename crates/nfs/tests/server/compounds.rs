@@ -1,4 +1,4 @@
-//! Compounds at volumes with limits: each operation pays, and a payment in the middle of a compound waits in line.
+//! Compounds at volumes with limits: each operation pays, and an operation in the middle of a compound waits in line.
 
 use super::limits::{FILE_BYTES, Host};
 use super::v40::{Results, record};
@@ -56,7 +56,7 @@ pub(crate) fn waiting(host: &Host) -> usize {
     host.gate.throttled().1
 }
 
-/// Has so many operations be paid at once, so that those of all others wait.
+/// Charges a number of operations in advance, so that later ones wait.
 pub(crate) fn owe(host: &Host, operations: usize) {
     let mut client = host.running.connect();
     send(&mut client, 0, &getattrs(&host.file, operations));
@@ -64,7 +64,7 @@ pub(crate) fn owe(host: &Host, operations: usize) {
 }
 
 #[test]
-fn mount_has_its_place_in_line_at_a_volume_at_its_limit() {
+fn a_mount_waits_in_line_at_a_volume_at_its_limit() {
     let host = Host::new(trusting());
     let ops = NonZeroU64::new(20);
     for all in [Limits { bytes: NonZeroU64::new(1), ..Limits::NONE }, Limits { ops, ..Limits::NONE }] {
@@ -89,25 +89,25 @@ fn mount_has_its_place_in_line_at_a_volume_at_its_limit() {
 }
 
 #[test]
-fn read_beside_a_write_that_fails_pays_as_a_read() {
+fn a_read_after_a_failed_write_pays_as_a_read() {
     let host = Host::new(trusting());
     let (read_bytes, write_bytes) = (NonZeroU64::new(1), NonZeroU64::new(1 << 40));
     host.gate.set_limits(limits(Limits { read_bytes, write_bytes, ..Limits::NONE }));
     let mut client = host.running.connect();
     for xid in 0..3 {
-        // A directory is not written.
+        // A directory cannot be written.
         send(&mut client, xid, &[put(&host.file), read(FILE_BYTES), put(&host.root), write(&[7; 1000])]);
     }
     assert_eq!(status(&mut client), Status::ISDIR);
     wait_until("two that wait", || waiting(&host) == 2);
-    // The volume's writes are free meanwhile.
+    // Meanwhile the volume admits writes.
     let mut other = host.running.connect();
     send(&mut other, 9, &[put(&host.file), write(&[7; 1000])]);
     assert_eq!(status(&mut other), Status::OK);
 }
 
 #[test]
-fn operations_behind_a_long_write_pay_for_themselves() {
+fn operations_after_a_long_write_pay_for_themselves() {
     let host = Host::new(trusting());
     let read_bytes = NonZeroU64::new(1);
     host.gate.set_limits(limits(Limits { read_bytes, ..Limits::NONE }));
@@ -120,7 +120,7 @@ fn operations_behind_a_long_write_pay_for_themselves() {
     wait_until("a READ that waits", || waiting(&host) == 1);
     host.gate.set_limits(VolumeLimits::default());
     assert_eq!(status(&mut client), Status::OK);
-    // A client's GETATTR goes free with its WRITE.
+    // A client's GETATTR is free with its WRITE.
     let ops = NonZeroU64::new(1);
     host.gate.set_limits(limits(Limits { ops, ..Limits::NONE }));
     send(&mut client, 7, &[put(&host.file), write(&data), getattr()]);
@@ -129,7 +129,7 @@ fn operations_behind_a_long_write_pay_for_themselves() {
 }
 
 #[test]
-fn operations_without_a_price_pass_those_that_wait() {
+fn free_operations_pass_waiting_ones() {
     let host = Host::new(trusting());
     let ops = NonZeroU64::new(1);
     host.gate.set_limits(limits(Limits { ops, ..Limits::NONE }));
@@ -148,7 +148,7 @@ fn operations_without_a_price_pass_those_that_wait() {
 }
 
 #[test]
-fn access_control_lists_are_data() {
+fn access_control_lists_count_as_data() {
     let host = Host::new(trusting());
     host.limit(1);
     let mut client = host.running.connect();
@@ -162,14 +162,14 @@ fn access_control_lists_are_data() {
     ask(attr::MODE);
     assert_eq!(waiting(&host), 0);
     ask(attr::ACL);
-    // The first one's answer has taken all that there is for minutes.
+    // The first reply has used all tokens for minutes.
     wait_until("the second one to wait", || waiting(&host) == 1);
 }
 
 #[test]
 fn each_operation_of_a_compound_counts() {
     let host = Host::new(trusting());
-    // The rate of a second, and the burst of a twentieth.
+    // The rate of one second, and the burst of a twentieth.
     let ops = NonZeroU64::new(64);
     host.gate.set_limits(limits(Limits { ops, ..Limits::NONE }));
     let mut client = host.running.connect();
@@ -182,13 +182,13 @@ fn each_operation_of_a_compound_counts() {
 }
 
 #[test]
-fn compound_that_cannot_wait_any_more_is_told_to_come_again() {
+fn a_compound_without_room_to_wait_gets_delay() {
     let host = Host::new(trusting());
     host.limit(1);
     let mut client = host.running.connect();
     send(&mut client, 0, &[put(&host.file), read(FILE_BYTES)]);
     assert_eq!(status(&mut client), Status::OK);
-    // A change that waits for its flush is not told of after a wait for a limit.
+    // After a change that waits for its flush, the reply must not wait for a limit.
     let createattrs = Fattr { attrmask: Bitmap::EMPTY, attr_vals: b"" };
     let dir = CreateArgs { objtype: CreateType::Directory, objname: b"made", createattrs };
     let change = [put(&host.free_root), Argument::Create(dir), put(&host.file), read(FILE_BYTES)];

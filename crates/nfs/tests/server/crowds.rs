@@ -1,4 +1,4 @@
-//! Connections of clients that have proven nothing, and mounts beside them, over every version.
+//! Unproven connections beside mounts, over every version.
 
 use crate::support::client::{Client, Running, mark, record, system_clock, wait_until};
 use crate::support::{BOB, VOLUME, head, trusting, volume};
@@ -11,7 +11,7 @@ use vfs::{Backend, Durability, Export, ExportRule, Namespace};
 use vfs_testing::MemFs;
 use xdr::Encode;
 
-/// Everything that uses a mount may be the first call on a connection.
+/// A server with unproven connections and mounts.
 struct Fixture {
     running: Running,
     first_calls: Vec<Vec<u8>>,
@@ -41,7 +41,7 @@ impl Fixture {
         Client::connect_as([127, 0, 1, last], self.running.address)
     }
 
-    /// A client for each of the first calls, which are answered.
+    /// A client for each kind of first call, all of which are answered.
     fn mounted(&self) -> Vec<Client> {
         (0..).zip(&self.first_calls).map(|(number, call)| asked(self.connect(100 + number), call)).collect()
     }
@@ -64,7 +64,8 @@ fn asked(mut client: Client, call: &[u8]) -> Client {
     client
 }
 
-/// PUTROOTFH, as mounts begin over version 4.0; later versions refuse it without a session, which is an answer as well.
+/// PUTROOTFH, with which mounts begin over version 4.0. Later versions refuse it without a session, which is a reply as
+/// well.
 fn compound(minorversion: u32) -> Vec<u8> {
     let head = head(1, BOB, v4::VERSION, v4::Procedure::COMPOUND.0);
     let compound = v4::CompoundHead { tag: b"", minorversion, operations: 1 }.to_bytes();
@@ -81,11 +82,11 @@ fn settings() -> Settings {
 }
 
 #[test]
-fn connections_without_a_call_give_way_to_mounts_and_mounts_stay() {
+fn connections_without_a_call_are_evicted_and_mounts_stay() {
     let f = Fixture::new(settings());
     let mut before = f.mounted();
     let mut silent: Vec<Client> = (0..30).map(|_| f.connect(2)).collect();
-    // NULL proves nothing, and a host that may not mount has nothing to prove.
+    // NULL proves nothing, nor does a call of a host that may not mount.
     let _null: Vec<Client> = (0..25).map(|_| asked(f.connect(3), &null())).collect();
     let strangers = (0..40).map(|_| Client::connect_as([127, 0, 2, 1], f.running.address));
     let _strangers: Vec<Client> = strangers.collect();
@@ -96,7 +97,7 @@ fn connections_without_a_call_give_way_to_mounts_and_mounts_stay() {
 }
 
 #[test]
-fn connections_that_prove_nothing_end_in_time_and_mounts_stay() {
+fn unproven_connections_end_at_the_deadline_and_mounts_stay() {
     let f = Fixture::new(Settings { unproven_s: 2, ..settings() });
     let mut mounted = f.mounted();
     let start = Instant::now();
@@ -115,9 +116,9 @@ fn connections_that_prove_nothing_end_in_time_and_mounts_stay() {
     f.assert_served(&mut mounted);
 }
 
-/// What a host may do depends on the exports of the moment.
+/// The current exports decide.
 #[test]
-fn a_host_that_an_export_comes_to_admit_proves_that_by_its_next_call() {
+fn a_newly_admitted_host_is_proven_by_its_next_call() {
     let f = Fixture::new(Settings { unproven_s: 3, ..settings() });
     let mut client = Client::connect_as([127, 0, 2, 1], f.running.address);
     client = asked(client, &compound(0));

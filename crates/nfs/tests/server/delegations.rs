@@ -1,5 +1,5 @@
-//! Delegations and calls to clients over real connections: what is in the way of a compound is asked for, and the compound
-//! waits for it a moment.
+//! Delegations and callbacks over real connections: the server recalls a conflicting delegation, and the compound waits
+//! a moment for its return.
 
 use crate::support::VOLUME;
 use crate::support::client::{Running, mark, one_volume, system_clock};
@@ -76,7 +76,7 @@ impl Host {
         host
     }
 
-    /// Sends operations after SEQUENCE: the number of the call.
+    /// Sends operations after SEQUENCE. Returns the call's xid.
     fn send(&mut self, operations: &[Argument<'_>]) -> u32 {
         self.sequence += 1;
         let sequence = SequenceArgs {
@@ -128,7 +128,7 @@ impl Host {
         self.stream.write_all(&[&mark(true, record.len())[..], record].concat()).unwrap();
     }
 
-    /// The next record, of whichever kind.
+    /// The next record, a call or a reply.
     fn record(&mut self) -> Vec<u8> {
         let mut word = [0; 4];
         self.stream.read_exact(&mut word).expect("a record");
@@ -145,7 +145,7 @@ impl Host {
         record[24..].to_vec()
     }
 
-    /// Waits until it is asked for a delegation, and says that it will give it back.
+    /// Waits for a recall and accepts it. Returns the delegation's stateid.
     fn recalled(&mut self) -> Stateid {
         let record = self.record();
         assert_eq!(record[4..8], MsgType::CALL.0.to_be_bytes());
@@ -173,7 +173,7 @@ impl Host {
         recall.stateid
     }
 
-    /// Opens a file for reading and has it delegated.
+    /// Opens a file for reading with a delegation.
     fn delegated(&mut self, handle: &[u8]) -> Stateid {
         let reply = self.ask(&[put(handle), open(ShareAccess::READ)]);
         match results(&reply).last() {
@@ -227,10 +227,10 @@ fn running() -> (Running, Vec<Vec<u8>>) {
 }
 
 #[test]
-fn a_compound_waits_a_moment_for_what_is_given_back_at_once() {
+fn a_compound_waits_for_an_immediate_return() {
     let (running, handles) = running();
     let (mut reader, mut writer) = (Host::new(&running, b"reader"), Host::new(&running, b"writer"));
-    // On a machine that is busy it may take longer than a compound waits, but not every time.
+    // On a busy machine the return may take longer than a compound waits, but not every time.
     let was_put_off = handles.iter().any(|handle| {
         let deleg_stateid = reader.delegated(handle);
         writer.send(&[put(handle), open(ShareAccess::WRITE)]);
@@ -245,7 +245,7 @@ fn a_compound_waits_a_moment_for_what_is_given_back_at_once() {
 }
 
 #[test]
-fn a_compound_waits_for_thirty_milliseconds_and_others_go_on() {
+fn a_compound_waits_for_thirty_milliseconds_and_others_continue() {
     let (running, handles) = running();
     let handle = &handles[0];
     let (mut reader, mut writer) = (Host::new(&running, b"reader"), Host::new(&running, b"writer"));
@@ -256,15 +256,15 @@ fn a_compound_waits_for_thirty_milliseconds_and_others_go_on() {
     assert_eq!(status(&reader.ask(&[put(handle)])), Status::OK, "nobody else waits");
     assert_eq!(status(&writer.receive()), Status::DELAY);
     assert!(began.elapsed() >= Duration::from_millis(30));
-    // Whoever goes away meanwhile leaves nothing that would go on.
+    // The call of a client that disconnects meanwhile is dropped.
     writer.send(&[put(handle), open(ShareAccess::WRITE)]);
     drop(writer);
     assert_eq!(status(&reader.ask(&[put(handle)])), Status::OK);
 }
 
-/// Whatever makes it long: a name, a value, a second WRITE.
+/// A compound may be long for a name, a value or a second WRITE.
 #[test]
-fn long_compound_without_a_long_write_in_front_is_answered() {
+fn a_long_compound_without_a_leading_long_write_is_answered() {
     for minor in [1, 2] {
         let (running, handles) = running();
         let (mut host, file) = (Host::of_minor(minor, &running, b"long"), &handles[0]);

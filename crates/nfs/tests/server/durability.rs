@@ -1,4 +1,4 @@
-//! What is acknowledged is durable; what could not be made durable is not acknowledged.
+//! Acknowledged changes are durable; changes that cannot be made durable are not acknowledged.
 
 use crate::support::client::{Running, system_clock};
 use crate::support::gate::Gate;
@@ -36,7 +36,7 @@ fn an_acknowledged_operation_survives_a_power_cut() {
 }
 
 #[test]
-fn a_failed_flush_is_an_error_now_and_when_repeated_and_changes_the_verifier() {
+fn a_failed_flush_is_an_error_also_when_repeated_and_changes_the_verifier() {
     let fs = MemFs::new(system_clock());
     fs.root().set_attrs(&SetAttrs { mode: Some(0o777), ..SetAttrs::default() }).unwrap();
     let file = fs.root().create_unchecked(name("file"), &new_inode(0o666)).unwrap().found.node;

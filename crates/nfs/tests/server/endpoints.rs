@@ -1,4 +1,4 @@
-//! Endpoints over real sockets: other addresses of the same port, which come and go.
+//! Endpoints over real sockets: further addresses of the same port, which are added and removed.
 
 use crate::support::client::{Client, Running, system_clock, wait_until};
 use crate::support::{ALICE, OTHER, VOLUME, trusting, volume};
@@ -13,7 +13,7 @@ const FIRST: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(127, 0, 3, 1));
 const SECOND: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(127, 0, 3, 2));
 
 #[test]
-fn endpoints_come_and_go_and_show_what_names_them() {
+fn endpoints_are_added_and_removed_with_their_names() {
     let fs = [(); 2].map(|()| MemFs::new(system_clock()));
     let export = |path: &str, id, fs: &MemFs, endpoints: &[IpAddr]| {
         let volume = volume(id, Arc::new(fs.clone()), Durability::Sync);
@@ -50,7 +50,7 @@ fn endpoints_come_and_go_and_show_what_names_them() {
     wait_until("the calls counted", || used(VOLUME) == [(own_ip, 1), (FIRST, 1), (SECOND, 1)].into());
     wait_until("those to the other one", || used(OTHER) == [(own_ip, 1), (SECOND, 1)].into());
 
-    // The volume leaves an endpoint: those who are there lose it at once, and nobody new gets in.
+    // The volume is removed from an endpoint: connected clients lose it immediately, and new ones are refused.
     running.service.namespace.store(Arc::new(both(&[SECOND])));
     endpoints.remove(SocketAddr::new(FIRST, port));
     assert!(TcpStream::connect((FIRST, port)).is_err());

@@ -1,4 +1,4 @@
-//! An orderly end, and a namespace that is replaced while clients use it.
+//! An orderly stop, and a namespace that is replaced while clients use it.
 
 use crate::support::client::{Running, record, system_clock, wait_until};
 use crate::support::gate::Gate;
@@ -51,7 +51,7 @@ fn a_stop_answers_the_calls_in_flight() {
 }
 
 #[test]
-fn a_stop_does_not_wait_longer_than_its_patience() {
+fn a_stop_waits_at_most_its_timeout() {
     let fs = MemFs::new(system_clock());
     let made = fs.root().create_unchecked(name("file"), &new_inode(0o666)).unwrap();
     let (gate, control) = Gate::new(fs);
@@ -71,7 +71,7 @@ fn a_stop_does_not_wait_longer_than_its_patience() {
 }
 
 #[test]
-fn idle_connections_and_half_calls_do_not_hold_a_stop_up() {
+fn idle_connections_and_half_calls_do_not_delay_a_stop() {
     let fs = MemFs::new(system_clock());
     let made = fs.root().create_unchecked(name("file"), &new_inode(0o666)).unwrap();
     let running = Running::new(Arc::new(fs));
@@ -84,7 +84,7 @@ fn idle_connections_and_half_calls_do_not_hold_a_stop_up() {
     let long = record(1, BOB, Procedure::WRITE, &args);
     idle[1].send_bytes(&long[..900 << 10]).unwrap();
     wait_until("its first part", || made.found.node.attrs(vfs::Blocking::Allowed).unwrap().size > 0);
-    // All but the padding: the connection waits for three bytes.
+    // Everything but the padding: the connection waits for three bytes.
     let args = WriteArgs { count: count - 3, data: &data[3..], ..args };
     let long = record(2, BOB, Procedure::WRITE, &args);
     idle[2].send_bytes(&long[..long.len() - 3]).unwrap();
@@ -95,9 +95,9 @@ fn idle_connections_and_half_calls_do_not_hold_a_stop_up() {
     assert!(idle.iter_mut().all(crate::support::client::Client::is_ended));
 }
 
-/// `shutdown(SHUT_WR)` after the last call is no farewell: whoever does it waits for the answers.
+/// A client that calls `shutdown(SHUT_WR)` after its last call still waits for the replies.
 #[test]
-fn a_client_that_sends_no_more_gets_all_its_answers() {
+fn a_client_that_shuts_down_sending_gets_all_replies() {
     for cold in [false, true] {
         let fs = MemFs::new(system_clock());
         let made = fs.root().create_unchecked(name("file"), &new_inode(0o666)).unwrap();
@@ -127,7 +127,7 @@ fn export(path: &str, id: VolumeId, fs: &MemFs, rule: ExportRule) -> Export {
 }
 
 #[test]
-fn a_new_namespace_counts_from_the_next_call_on() {
+fn a_new_namespace_applies_from_the_next_call() {
     let [fs, other] = [(); 2].map(|()| MemFs::new(system_clock()));
     let made = [&fs, &other]
         .map(|fs| fs.root().create_unchecked(name("file"), &new_inode(0o666)).unwrap().found.node);

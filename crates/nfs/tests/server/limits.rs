@@ -1,4 +1,4 @@
-//! Limited volumes: what waits, who is not let in, and what is counted.
+//! Volumes with limits: calls that wait, clients that are refused, and statistics.
 
 use crate::support::client::{Client, Running, system_clock, wait_until};
 use crate::support::object::{name, new_inode};
@@ -60,8 +60,8 @@ impl Host {
     }
 }
 
-/// A client that asks for more than the limit of one volume lets pass, and for the attributes of another one's root, all over
-/// one connection: these come first. Then the limit is lifted, and all the rest comes.
+/// Sends calls past the limit of one volume and GETATTRs of another one's root over one connection. Asserts that the
+/// GETATTRs are answered first. Then the limit is lifted, and all other replies arrive.
 fn ask_past_the_limit(calls: u32, ask: impl Fn(&Host, &mut Client, u32)) {
     let host = Host::new(trusting());
     host.limit(1);
@@ -71,7 +71,7 @@ fn ask_past_the_limit(calls: u32, ask: impl Fn(&Host, &mut Client, u32)) {
     }
     let args = GetattrArgs { object: FileHandle(&host.free_root) };
     client.send(calls, ALICE, Procedure::GETATTR, &args);
-    // One passes: it finds nothing owed.
+    // One passes: no tokens are used yet.
     let mut first = [client.receive().xid, client.receive().xid];
     first.sort_unstable();
     assert_eq!(first, [0, calls]);
@@ -86,7 +86,7 @@ fn is_read(results: &[u8], bytes: usize) -> bool {
 }
 
 #[test]
-fn what_waits_goes_with_its_connection() {
+fn waiting_calls_are_dropped_with_their_connection() {
     let host = Host::new(trusting());
     host.limit(1000);
     let mut gone = host.running.connect();
@@ -102,7 +102,7 @@ fn what_waits_goes_with_its_connection() {
 }
 
 #[test]
-fn attributes_are_told_while_data_waits() {
+fn attributes_are_returned_while_data_waits() {
     let host = Host::new(trusting());
     host.limit(1000);
     let mut client = host.running.connect();
@@ -121,12 +121,12 @@ fn attributes_are_told_while_data_waits() {
 }
 
 #[test]
-fn reads_that_wait_hold_up_no_other_volume() {
+fn waiting_reads_delay_no_other_volume() {
     ask_past_the_limit(900, |host, client, xid| host.read(client, xid, 1 << 20));
 }
 
 #[test]
-fn writes_that_wait_hold_up_no_other_volume() {
+fn waiting_writes_delay_no_other_volume() {
     let data = vec![3; 64 << 10];
     ask_past_the_limit(100, |host, client, xid| {
         let (file, count) = (FileHandle(&host.file), 64 << 10);
@@ -136,7 +136,7 @@ fn writes_that_wait_hold_up_no_other_volume() {
 }
 
 #[test]
-fn long_writes_that_wait_hold_up_no_other_volume() {
+fn waiting_long_writes_delay_no_other_volume() {
     let data = vec![3; 1 << 20];
     ask_past_the_limit(100, |host, client, xid| {
         let (file, count) = (FileHandle(&host.file), 1 << 20);
@@ -146,7 +146,7 @@ fn long_writes_that_wait_hold_up_no_other_volume() {
 }
 
 #[test]
-fn a_client_that_sends_no_more_gets_all_that_waits() {
+fn a_client_that_shuts_down_sending_gets_its_waiting_replies() {
     let host = Host::new(trusting());
     host.limit(40_000);
     let mut client = host.running.connect();
@@ -159,23 +159,23 @@ fn a_client_that_sends_no_more_gets_all_that_waits() {
 }
 
 #[test]
-fn what_is_not_there_to_read_is_not_paid_for() {
+fn bytes_past_the_end_of_file_are_refunded() {
     let host = Host::new(trusting());
     host.limit(100_000);
     let mut client = host.running.connect();
     let start = Instant::now();
     for xid in 0..20 {
-        // Each asks for ten seconds' worth and gets a tenth of one.
+        // Each requests ten seconds' worth and gets a tenth of a second's.
         host.read(&mut client, xid, 1 << 20);
         assert!(is_read(&client.receive().results, FILE_BYTES as usize));
     }
-    // Two seconds' worth; what was asked for is worth two hundred.
+    // Two seconds' worth, while the requests are for two hundred.
     let took = start.elapsed();
     assert!(took > Duration::from_millis(1500) && took < Duration::from_secs(10), "{took:?}");
 }
 
 #[test]
-fn who_is_not_let_in_spends_nothing() {
+fn a_refused_client_uses_no_tokens() {
     let elsewhere = ExportRule { clients: vec!["10.0.0.0/8".parse().unwrap()], ..trusting() };
     let host = Host::new(elsewhere);
     host.limit(1);
@@ -185,7 +185,7 @@ fn who_is_not_let_in_spends_nothing() {
         let refused = client.receive().results;
         assert!(matches!(decode::<ReadReply<'_>>(&refused), Reply::Err(Status::ACCES, _)));
     }
-    // A handle that we have not made.
+    // A handle that the server has not issued.
     let forged = vec![1; host.file.len()];
     let args = ReadArgs { file: FileHandle(&forged), offset: 0, count: 4096 };
     client.ask(99, ALICE, Procedure::READ, &args);
@@ -194,7 +194,7 @@ fn who_is_not_let_in_spends_nothing() {
 }
 
 #[test]
-fn clients_and_what_they_do_are_known() {
+fn clients_and_their_calls_are_counted() {
     let (one, two) = (MemFs::new(system_clock()), MemFs::new(system_clock()));
     let mut exports = vec![];
     for (id, fs) in [(VOLUME, &one), (VolumeId(77), &two)] {
@@ -210,7 +210,7 @@ fn clients_and_what_they_do_are_known() {
         }
     }
     wait_until("all connections", || running.server.view().connections() == 3);
-    // What is done is counted when the reply has left.
+    // Calls are counted when the reply has left.
     let counted = || {
         let namespace = running.service.namespace.load();
         let export = namespace.volume(VOLUME).unwrap();
@@ -256,13 +256,13 @@ fn bytes_and_times_are_counted() {
     assert_eq!(traffic.operation_counts(Kind::Write).ops, 0);
 }
 
-/// The whole of a WRITE's data, whatever its count says.
+/// A WRITE with all of `data`, whatever its count.
 fn write_of<'d>(file: &'d [u8], count: u32, data: &'d [u8]) -> WriteArgs<'d> {
     WriteArgs { file: FileHandle(file), offset: 0, count, stable: StableHow::Unstable, data }
 }
 
 #[test]
-fn a_long_write_is_not_done_before_its_turn_and_not_at_all_without_its_connection() {
+fn a_long_write_waits_for_its_turn_and_is_dropped_with_its_connection() {
     let host = Host::new(trusting());
     host.limit(1);
     let data = vec![3; 1 << 20];
@@ -288,9 +288,9 @@ fn a_long_write_is_not_done_before_its_turn_and_not_at_all_without_its_connectio
 }
 
 #[test]
-fn a_refused_write_pays_nothing_and_gets_nothing_back() {
+fn a_refused_write_pays_nothing_and_refunds_nothing() {
     let host = Host::new(trusting());
-    // Ten seconds' worth is owed.
+    // Ten seconds' worth is used in advance.
     host.limit(100 << 10);
     let mut client = host.running.connect();
     assert!(host.gate.admit([10, 0, 0, 1].into(), Demand::write(1 << 20)));
@@ -307,7 +307,7 @@ fn a_refused_write_pays_nothing_and_gets_nothing_back() {
 }
 
 #[test]
-fn listings_and_links_are_data() {
+fn listings_and_links_count_as_data() {
     let host = Host::new(trusting());
     let root = host.root.clone();
     let mut client = host.running.connect();

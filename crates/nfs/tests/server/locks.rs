@@ -1,4 +1,4 @@
-//! Locks over real sockets: one client by TCP, another by UDP, which is called when the lock comes.
+//! Locks over real sockets: one client over TCP and another over UDP, which gets a callback when its lock is granted.
 
 use super::compounds::{owe, waiting};
 use super::limits::Host;
@@ -27,19 +27,20 @@ use xdr::{Decode, Encode, Reader};
 const TCP_CLIENT: [u8; 4] = [127, 0, 4, 1];
 const UDP_CLIENT: [u8; 4] = [127, 0, 4, 2];
 
-/// Calls whose results come in a call of their own.
+/// Calls whose results arrive in a separate call.
 const ASYNCHRONOUS: [Procedure; 4] =
     [Procedure::TEST_MSG, Procedure::LOCK_MSG, Procedure::CANCEL_MSG, Procedure::UNLOCK_MSG];
 
-fn call(xid: u32, called: (u32, u32), args: &impl Encode) -> Vec<u8> {
-    call_of(VERSION_4, xid, called, args)
+fn call(xid: u32, procedure: Procedure, args: &impl Encode) -> Vec<u8> {
+    call_of(xid, PROGRAM, VERSION_4, procedure.0, args)
 }
 
-fn call_of(vers: u32, xid: u32, (prog, proc): (u32, u32), args: &impl Encode) -> Vec<u8> {
+fn call_of(xid: u32, program: u32, version: u32, procedure: u32, args: &impl Encode) -> Vec<u8> {
     let sys = AuthSys { uid: 1000, gid: 100, ..AuthSys::default() }.to_bytes();
     let cred = OpaqueAuth { flavor: AuthFlavor::SYS, body: &sys };
     let verf = OpaqueAuth::default();
-    let header = CallHeader { xid, rpcvers: RPC_VERSION, prog, vers, proc, cred, verf };
+    let header =
+        CallHeader { xid, rpcvers: RPC_VERSION, prog: program, vers: version, proc: procedure, cred, verf };
     [header.to_bytes(), args.to_bytes()].concat()
 }
 
@@ -59,13 +60,13 @@ fn send_tcp(client: &mut Client, call: &[u8]) {
 }
 
 fn ask_tcp(client: &mut Client, procedure: Procedure, args: &impl Encode) -> Status {
-    send_tcp(client, &call(7, (PROGRAM, procedure.0), args));
+    send_tcp(client, &call(7, procedure, args));
     status(&client.receive().results)
 }
 
 #[test]
 fn a_client_waits_over_udp_for_the_lock_of_one_over_tcp() {
-    // The second client's host: its port mapper and its lock manager are the same socket.
+    // The second client's host: one socket serves as its port mapper and its lock manager.
     let host = UdpSocket::bind((Ipv4Addr::from(UDP_CLIENT), 0)).unwrap();
     host.set_read_timeout(Some(PATIENCE)).unwrap();
     let own_port = host.local_addr().unwrap().port();
@@ -89,7 +90,7 @@ fn a_client_waits_over_udp_for_the_lock_of_one_over_tcp() {
     let fh = handle.bytes();
     assert_eq!(ask_tcp(&mut first, Procedure::LOCK, &lock_args(fh, false)), Status::GRANTED);
     let mut datagram = [0; 2048];
-    host.send_to(&call(8, (PROGRAM, Procedure::LOCK.0), &lock_args(fh, true)), address).unwrap();
+    host.send_to(&call(8, Procedure::LOCK, &lock_args(fh, true)), address).unwrap();
     let (length, from) = host.recv_from(&mut datagram).unwrap();
     assert_eq!(from, address);
     let reply = datagram[..length].strip_prefix(&ReplyHeader::success(8)).unwrap();
@@ -119,7 +120,7 @@ fn a_client_waits_over_udp_for_the_lock_of_one_over_tcp() {
     server.stop(PATIENCE);
 }
 
-/// A call of every procedure that is about this file, in a version of the lock manager.
+/// A call of every procedure about this file, in one version of the lock manager.
 fn calls_about<O: Offset + From<u8>>(version: u32, fh: &[u8]) -> Vec<(Procedure, Vec<u8>)> {
     let (cookie, oh) = (Object(b"c"), Object(b"1@client"));
     let (l_offset, l_len, fh) = (O::from(0), O::from(0), Object(fh));
@@ -148,12 +149,12 @@ fn calls_about<O: Offset + From<u8>>(version: u32, fh: &[u8]) -> Vec<(Procedure,
     }
     let numbered = (0..).zip(calls);
     let called = numbered.map(|(xid, (procedure, args))| {
-        (procedure, [call_of(version, xid, (PROGRAM, procedure.0), &()), args].concat())
+        (procedure, [call_of(xid, PROGRAM, version, procedure.0, &()), args].concat())
     });
     called.collect()
 }
 
-/// A call of every procedure that is about the file of a host.
+/// A call of every procedure about the file of a host.
 fn calls_at(host: &Host, version: u32) -> Vec<(Procedure, Vec<u8>)> {
     match version {
         VERSION_4 => calls_about::<u64>(version, &host.file),
@@ -161,7 +162,7 @@ fn calls_at(host: &Host, version: u32) -> Vec<(Procedure, Vec<u8>)> {
     }
 }
 
-/// A host whose volume lets no operation pass for a minute.
+/// A host whose volume admits no operation for a minute.
 fn slow_host() -> Host {
     let host = Host::new(trusting());
     let all = Limits { ops: NonZeroU64::new(1), ..Limits::NONE };
@@ -180,9 +181,9 @@ fn each_call_about_a_file_is_an_operation_of_its_volume() {
             send_tcp(&mut client, call);
         }
         wait_until("all to wait", || waiting(&host) == calls.len());
-        // Who gives back everything does not wait.
+        // A client that releases everything does not wait.
         let notify = Notify { name: b"client", state: 0 };
-        let free_all = call_of(VERSION_4, 99, (PROGRAM, Procedure::FREE_ALL.0), &notify);
+        let free_all = call_of(99, PROGRAM, VERSION_4, Procedure::FREE_ALL.0, &notify);
         send_tcp(&mut client, &free_all);
         assert_eq!(client.receive().xid, 99);
         host.gate.set_limits(VolumeLimits::default());
@@ -200,7 +201,7 @@ impl Waiter for Idle {
 }
 
 #[test]
-fn call_without_a_place_in_line_is_told_to_ask_again() {
+fn a_call_without_room_to_wait_is_refused_with_a_retry() {
     let host = slow_host();
     let client = Ipv4Addr::LOCALHOST.into();
     while host.gate.wait(client, Demand::OTHER, Box::new(Idle)) == QueueResult::Queued {}
@@ -217,7 +218,7 @@ fn call_without_a_place_in_line_is_told_to_ask_again() {
     }
 }
 
-/// A host as above that is called by datagrams.
+/// A slow host that is called by datagrams.
 struct Called {
     host: Host,
     address: SocketAddr,
@@ -250,11 +251,7 @@ struct Caller<'h> {
 impl Caller<'_> {
     fn lock(&self, xid: u32) {
         self.socket
-            .send(&call(
-                xid,
-                (PROGRAM, Procedure::LOCK.0),
-                &LockArgs { exclusive: false, ..lock_args(self.file, false) },
-            ))
+            .send(&call(xid, Procedure::LOCK, &LockArgs { exclusive: false, ..lock_args(self.file, false) }))
             .unwrap();
     }
 
@@ -283,13 +280,13 @@ fn datagrams_wait_for_a_limit_once_each() {
     let mut answered = [(); 3].map(|()| client.answered());
     answered.sort_unstable();
     assert_eq!(answered, [1, 2, 3]);
-    // What was repeated is not answered a second time.
+    // The repeated call gets no second reply.
     client.lock(4);
     assert_eq!(client.answered(), 4);
 }
 
 #[test]
-fn datagrams_of_one_client_leave_room_for_those_of_others() {
+fn datagrams_of_one_client_leave_room_for_other_clients() {
     let called = Called::new();
     let [greedy, other] = [TCP_CLIENT, UDP_CLIENT].map(|host| called.client(host));
     let most = bounds::share(WAITING_DATAGRAMS_MAX, 0);
@@ -304,19 +301,19 @@ fn datagrams_of_one_client_leave_room_for_those_of_others() {
 }
 
 #[test]
-fn datagrams_of_forged_addresses_take_no_place_of_calls_over_tcp() {
+fn datagrams_from_forged_addresses_leave_room_for_tcp_calls() {
     let called = Called::new();
     for (forged, waits) in (0..).zip(1..=WAITING_DATAGRAMS_MAX) {
         let [high, low] = u16::to_be_bytes(forged);
         called.client([127, 1, high, low]).lock(1);
         wait_until("it to be in line", || waiting(&called.host) == waits);
     }
-    // One more finds no room, and is repeated later.
+    // The queue is full: one more call is dropped, and repeated later.
     let late = called.client(UDP_CLIENT);
     late.lock(1);
     let mut client = called.host.running.connect();
     let shared = LockArgs { exclusive: false, ..lock_args(&called.host.file, false) };
-    send_tcp(&mut client, &call(7, (PROGRAM, Procedure::LOCK.0), &shared));
+    send_tcp(&mut client, &call(7, Procedure::LOCK, &shared));
     wait_until("the one over TCP", || waiting(&called.host) == WAITING_DATAGRAMS_MAX + 1);
     called.host.gate.set_limits(VolumeLimits::default());
     assert_eq!(status(&client.receive().results), Status::GRANTED);
@@ -325,7 +322,7 @@ fn datagrams_of_forged_addresses_take_no_place_of_calls_over_tcp() {
 }
 
 #[test]
-fn responder_stops_while_datagrams_wait() {
+fn a_responder_stops_while_datagrams_wait() {
     let called = Called::new();
     let client = called.client(UDP_CLIENT);
     (0..20).for_each(|xid| client.lock(xid));

@@ -1,4 +1,4 @@
-//! What one client's trouble must not do to others: panics, too many connections, connections that nobody uses.
+//! Faults of one client that must not affect others: panics, too many connections, idle connections.
 
 use crate::support::client::{Client, Running, mark, one_volume, record, system_clock, wait_until};
 use crate::support::gate::{Control, Gate};
@@ -28,7 +28,7 @@ struct Fixture {
 }
 
 impl Fixture {
-    /// One event loop, so that everybody is a neighbor.
+    /// One event loop, so that all clients share it.
     fn new(settings: Settings) -> Self {
         Self::rated(settings, CallRates::unbounded())
     }
@@ -81,7 +81,7 @@ fn a_panic_on_an_event_loop_ends_one_connection() {
 }
 
 #[test]
-fn replies_before_a_panic_are_not_mixed_up_with_others() {
+fn replies_before_a_panic_reach_their_own_client() {
     let f = Fixture::new(settings());
     let (mut unlucky, mut neighbor) = (f.running.connect(), f.running.connect());
     f.assert_served(&mut neighbor);
@@ -132,16 +132,16 @@ fn idle_connections_end_and_others_stay() {
         std::thread::sleep(Duration::from_millis(100));
     }
     f.control.open();
-    assert_eq!(waits.receive().xid, 7, "who waits for us is not idle");
+    assert_eq!(waits.receive().xid, 7, "auth waits for us is not idle");
 }
 
 #[test]
-fn writes_that_are_a_little_too_long_get_an_answer_or_an_end() {
+fn writes_just_above_the_limit_get_a_reply_or_end_the_connection() {
     let f = Fixture::new(settings());
     for more in 1..=4 {
         let mut client = f.running.connect();
         let (small, long) = (vec![1; 4096], vec![2; (1 << 20) + more]);
-        // Small ones first: a storage thread keeps the connection.
+        // Small calls first: the storage thread then retains the connection.
         for xid in 0..4 {
             let results = client.ask(xid, BOB, Procedure::WRITE, &f.write(&small));
             assert!(matches!(decode::<WriteReply>(&results), Reply::Ok(_)));
@@ -156,8 +156,8 @@ fn writes_that_are_a_little_too_long_get_an_answer_or_an_end() {
     }
 }
 
-/// That a client makes such calls only so often while another one, elsewhere, does not wait for them. On a machine
-/// that stands still for a while, that one waits as well: it is tried again.
+/// Asserts that a client is limited to `per_s` of these calls while another client, elsewhere, does not wait. A slow
+/// machine may delay the other one too, so this is tried again.
 fn assert_rated(f: &Fixture, per_s: u64, call: &[u8]) {
     let calls = usize::try_from(per_s * 3 / 2).unwrap();
     let goes_on_elsewhere = || {
@@ -179,7 +179,7 @@ fn assert_rated(f: &Fixture, per_s: u64, call: &[u8]) {
 }
 
 #[test]
-fn one_client_commits_mounts_and_is_recorded_only_so_often() {
+fn commits_mounts_and_records_of_one_client_are_rate_limited() {
     let f = Fixture::rated(settings(), CallRates::new(&Pacer::start().unwrap()));
     let args = CommitArgs { file: FileHandle(&f.file), offset: 0, count: 0 };
     let commit = record(1, BOB, Procedure::COMMIT, &args);
@@ -198,8 +198,8 @@ fn one_client_commits_mounts_and_is_recorded_only_so_often() {
     assert_rated(&f, CLIENT_RECORDS_PER_S, &complete);
 }
 
-/// COMMITs of NFSv4.0, many in each compound, and how each compound ended: all of its COMMITs are done, or the client is to come
-/// later.
+/// COMMITs of NFSv4.0, many in each compound. A compound succeeds if all of its COMMITs are done; otherwise the client
+/// gets a retry.
 struct Commits {
     compound: Vec<u8>,
     each: u32,
@@ -215,7 +215,7 @@ impl Commits {
         Self { compound: [&mark(true, body.len())[..], &body].concat(), each }
     }
 
-    /// How many were done of one compound.
+    /// The number of COMMITs that one compound has done.
     fn done(&self, client: &mut Client) -> u32 {
         let results = client.receive().results;
         let head = v4::CompoundReplyHead::decode(&mut Reader::new(&results)).unwrap();
@@ -228,9 +228,9 @@ impl Commits {
     }
 }
 
-/// However many a compound has, and whatever COMMITs of NFSv3 the same client makes.
+/// The limit holds for any number per compound, and beside COMMITs of NFSv3 by the same client.
 #[test]
-fn one_client_commits_over_nfs4_only_as_often() {
+fn commits_of_one_client_over_nfs4_share_the_rate_limit() {
     let f = Fixture::rated(settings(), CallRates::new(&Pacer::start().unwrap()));
     let commits = Commits::new(&f, 10);
     let per_s = u32::try_from(CLIENT_COMMITS_PER_S).unwrap();
@@ -240,7 +240,7 @@ fn one_client_commits_over_nfs4_only_as_often() {
     client.send_bytes(&commits.compound.repeat(compounds as usize)).unwrap();
     let done: u32 = (0..compounds).map(|_| commits.done(&mut client)).sum();
     let took = start.elapsed();
-    // A fifth of a second is there at once, see `one_client_commits_mounts_and_is_recorded_only_so_often`.
+    // A fifth of a second is available immediately, see `commits_mounts_and_records_of_one_client_are_rate_limited`.
     let most = f64::from(per_s) * (took.as_secs_f64() + 0.2);
     assert!(done >= commits.each && f64::from(done) <= most, "{done} COMMITs within {took:?}");
     assert!(took < Duration::from_secs(5), "{took:?} for what is refused");

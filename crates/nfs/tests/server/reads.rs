@@ -1,9 +1,9 @@
-//! READs are counted by where their data was, whichever thread answers them.
+//! READs are counted by the source of their data, on every thread.
 
 use crate::support::client::{Client, Running, system_clock, wait_until};
 use crate::support::gate::Gate;
 use crate::support::object::{name, new_inode};
-use crate::support::{ALICE, BOB, VOLUME, Who, decode};
+use crate::support::{ALICE, Auth, BOB, VOLUME, decode};
 use nfs_wire::v3::{FileHandle, Procedure, ReadArgs, ReadReply, Reply, StableHow, WriteArgs, WriteReply};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,7 +15,7 @@ use vfs_testing::{MemFs, UncheckedNode};
 
 const FILE_BYTES: u32 = 4096;
 
-/// A server with one file, and storage that says it would wait for what a test wants.
+/// A server with one file, and a backend that refuses nonblocking calls on demand.
 struct Host {
     running: Running,
     file: Vec<u8>,
@@ -34,9 +34,9 @@ impl Host {
         Self { running, file }
     }
 
-    fn read(&self, client: &mut Client, who: Who, offset: u32) -> bool {
+    fn read(&self, client: &mut Client, auth: Auth, offset: u32) -> bool {
         let args = ReadArgs { file: FileHandle(&self.file), offset: offset.into(), count: 512 };
-        let answer = client.ask(1, who, Procedure::READ, &args);
+        let answer = client.ask(1, auth, Procedure::READ, &args);
         matches!(decode::<ReadReply<'_>>(&answer), Reply::Ok(_))
     }
 
@@ -47,19 +47,19 @@ impl Host {
         assert!(matches!(decode::<WriteReply>(&answer), Reply::Ok(_)));
     }
 
-    /// What is counted once so many READs are.
+    /// The counts, once `count` READs are counted.
     fn reads(&self, count: u64) -> ReadCounts {
         let namespace = self.running.service.namespace.load();
         let volume = Arc::clone(&namespace.volume(VOLUME).unwrap().volume);
-        // What is done is counted when the reply has left.
+        // Calls are counted when the reply has left.
         wait_until("the READs", || volume.traffic().operation_counts(Kind::Read).ops == count);
         volume.reads().unwrap()
     }
 }
 
 #[test]
-fn what_memory_has_is_told_from_what_it_has_not() {
-    // Where files are waited for, their data may still be there.
+fn reads_from_memory_and_from_storage_are_counted_separately() {
+    // Data may be in memory although finding the file needs storage.
     for (cold_handles, cold_reads) in [(false, false), (true, false), (false, true), (true, true)] {
         // On a connection that has just written, a storage thread answers.
         for writes in [false, true] {
@@ -82,7 +82,7 @@ fn what_memory_has_is_told_from_what_it_has_not() {
 }
 
 #[test]
-fn what_was_refused_was_read_from_nowhere() {
+fn a_refused_read_has_no_source() {
     for cold in [false, true] {
         let host = Host::new(cold, cold);
         let mut client = host.running.connect();

@@ -1,9 +1,9 @@
-//! Calls in and replies out, however the bytes are cut.
+//! Calls and replies, with the bytes cut at any point.
 
 use crate::support::client::{Client, Running, mark, record, system_clock};
 use crate::support::gate::Gate;
 use crate::support::object::{name, new_inode};
-use crate::support::{BOB, Who, call, decode};
+use crate::support::{Auth, BOB, call, decode};
 use nfs_wire::v3::{
     FileHandle, GetattrArgs, GetattrReply, LookupArgs, LookupReply, Procedure, ReadArgs, ReadReply, Reply,
     StableHow, WriteArgs, WriteReply,
@@ -16,7 +16,7 @@ use vfs::Backend;
 use vfs::backend::KEEP_SET_ID;
 use vfs_testing::{MemFs, UncheckedNode};
 
-/// A server with a file whose every byte is known.
+/// A server with a file of known content.
 struct Fixture {
     running: Running,
     root: Vec<u8>,
@@ -51,7 +51,7 @@ impl Fixture {
     }
 }
 
-/// A mix of calls, some answered at once and some by other threads, and what checks their replies.
+/// A mix of calls, some answered immediately and some by other threads, and the expected lengths of their replies.
 fn mixed_calls(f: &Fixture, count: u32) -> (Vec<u8>, BTreeMap<u32, u32>) {
     let mut bytes = Vec::new();
     let mut kinds = BTreeMap::new();
@@ -66,7 +66,7 @@ fn mixed_calls(f: &Fixture, count: u32) -> (Vec<u8>, BTreeMap<u32, u32>) {
             }
             3 => {
                 let what = nfs_wire::v3::DirOpArgs { dir: FileHandle(&f.root), name: b"file" };
-                record(xid, Who::Nobody, Procedure::LOOKUP, &LookupArgs { what })
+                record(xid, Auth::None, Procedure::LOOKUP, &LookupArgs { what })
             }
             _ => record(xid, BOB, Procedure::NULL, &()),
         };
@@ -107,7 +107,7 @@ fn pipelined_calls_are_each_answered_once() {
 }
 
 #[test]
-fn calls_may_come_byte_by_byte() {
+fn calls_byte_by_byte_are_answered() {
     let f = fixture();
     let mut client = f.running.connect();
     let (bytes, kinds) = mixed_calls(&f, 10);
@@ -118,7 +118,7 @@ fn calls_may_come_byte_by_byte() {
 }
 
 #[test]
-fn calls_may_come_in_pieces_of_any_size() {
+fn calls_in_pieces_of_any_size_are_answered() {
     let f = fixture();
     for size in [3, 5, 63, 64, 65, 1021, 4099] {
         let mut client = f.running.connect();
@@ -133,7 +133,7 @@ fn calls_may_come_in_pieces_of_any_size() {
     }
 }
 
-/// The record cut into fragments at these places.
+/// The record, cut into fragments at these offsets.
 fn fragments(body: &[u8], cuts: &[usize]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let ends = cuts.iter().copied().chain([body.len()]);
@@ -147,7 +147,7 @@ fn fragments(body: &[u8], cuts: &[usize]) -> Vec<u8> {
 }
 
 #[test]
-fn a_record_may_be_cut_anywhere() {
+fn a_record_cut_at_any_byte_is_answered() {
     let f = fixture();
     let mut client = f.running.connect();
     let body = call(9, BOB, Procedure::READ, &f.read(3, 100));
@@ -160,7 +160,7 @@ fn a_record_may_be_cut_anywhere() {
     }
     all.push(fragments(&body, &(0..body.len()).collect::<Vec<_>>()));
     expected += 1;
-    // Together in one piece, and each in pieces of its own.
+    // All together, and each in pieces.
     client.send_bytes(&all.concat()).unwrap();
     for _ in 0..expected {
         let answer = client.receive();
@@ -176,7 +176,7 @@ fn a_record_may_be_cut_anywhere() {
 }
 
 #[test]
-fn large_records_may_be_cut_anywhere() {
+fn a_large_record_cut_at_any_byte_is_answered() {
     let f = fixture();
     let mut client = f.running.connect();
     let body = call(5, BOB, Procedure::WRITE, &f.write(0, &f.data));
@@ -218,9 +218,9 @@ fn large_records_may_be_cut_anywhere() {
     f.assert_read(&results, 0, 1 << 20);
 }
 
-/// Whoever receives the parts, and wherever the client stops for a while: in the head, the data, the padding.
+/// Any thread may receive the parts, and the client may pause in the head, the data or the padding.
 #[test]
-fn long_writes_may_pause_anywhere() {
+fn long_writes_with_pauses_at_any_byte_are_answered() {
     let f = fixture();
     let mut client = f.running.connect();
     let mut xid = 0;
@@ -256,7 +256,7 @@ fn long_writes_may_pause_anywhere() {
 }
 
 #[test]
-fn a_call_longer_than_a_record_may_be_ends_the_connection() {
+fn a_call_above_the_record_limit_ends_the_connection() {
     let f = fixture();
     for bytes in
         [mark(true, (1 << 20) + 4097), mark(false, (1 << 20) + 4097), [0xff; 4], [0x7f, 0xff, 0xff, 0xff]]
@@ -272,10 +272,10 @@ fn a_call_longer_than_a_record_may_be_ends_the_connection() {
     assert!(client.is_ended(), "two fragments that are too long together");
 }
 
-/// The file is cut by somebody else between the look at its attributes and the read. A client that hears "no bytes,
-/// and not the end" takes that for an I/O error.
+/// Another process truncates the file between GETATTR and READ. A client takes "no bytes, and not the end" for an I/O
+/// error.
 #[test]
-fn a_read_that_finds_less_than_the_attributes_promised_is_at_the_end() {
+fn a_read_of_a_truncated_file_reports_the_end() {
     let fs = MemFs::new(system_clock());
     let made = fs.root().create_unchecked(name("file"), &new_inode(0o666)).unwrap();
     made.found.node.write(0, b"0123456789", KEEP_SET_ID).unwrap();

@@ -1,4 +1,4 @@
-//! The duplicate request cache: what must not be done twice is done once.
+//! The duplicate request cache: a repeated call is done once.
 
 use crate::support::client::{Client, Running, system_clock, wait_until};
 use crate::support::gate::{Control, Gate};
@@ -42,7 +42,8 @@ impl Fixture {
         wait_until("a call at the gate", || self.control.arrived.load(Ordering::SeqCst) >= count);
     }
 
-    /// Closes the gate; a client asks, breaks off, comes back from the same port and asks the same: that waits.
+    /// Closes the gate. A client makes a call, disconnects, reconnects from the same port and repeats the call, which
+    /// waits.
     fn ask_and_come_back(&self) -> Client {
         self.control.close();
         let mut client = Client::connect_to_return(self.running.address);
@@ -65,7 +66,7 @@ fn status(results: &[u8]) -> Status {
 }
 
 #[test]
-fn a_repetition_gets_the_same_reply_and_another_xid_another_one() {
+fn a_repetition_gets_the_same_reply_and_a_new_xid_a_new_one() {
     let f = fixture();
     let mut client = f.running.connect();
     let first = client.ask(1, BOB, Procedure::CREATE, &f.create(b"file"));
@@ -92,7 +93,7 @@ fn a_repetition_gets_the_same_reply_and_another_xid_another_one() {
 }
 
 #[test]
-fn a_refusal_is_repeated_as_well() {
+fn a_refusal_is_replayed_too() {
     let f = fixture();
     let mut client = f.running.connect();
     client.ask(1, BOB, Procedure::CREATE, &f.create(b"file"));
@@ -145,7 +146,7 @@ fn a_client_that_reconnects_during_the_call_gets_its_reply() {
     let answer = again.receive();
     assert_eq!((answer.xid, status(&answer.results), f.created()), (1, Status::OK, 1));
     assert!(again.hears_nothing(Duration::from_millis(50)), "one reply");
-    // Both connections count their calls to the end: 200 more are taken than may wait at one time.
+    // Both connections count their calls correctly: 200 more are accepted than may wait at one time.
     for xid in 2..200 {
         again.send(xid, BOB, Procedure::CREATE, &f.create(b"file"));
     }
@@ -153,7 +154,7 @@ fn a_client_that_reconnects_during_the_call_gets_its_reply() {
 }
 
 #[test]
-fn a_call_that_panicked_may_be_asked_again() {
+fn a_call_that_panicked_may_be_repeated() {
     let is_told = || {
         let f = fixture();
         f.control.panics.store(true, Ordering::SeqCst);
@@ -171,6 +172,6 @@ fn a_call_that_panicked_may_be_asked_again() {
         assert_eq!(f.created(), 1);
         true
     };
-    // What the server reads only once the first has panicked is a new call, and done.
+    // A repetition that the server reads only after the panic is a new call.
     assert!((0..10).any(|_| is_told()));
 }

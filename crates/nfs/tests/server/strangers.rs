@@ -1,4 +1,4 @@
-//! Hosts that no export rule admits, over real connections: what they introduce keeps no client out.
+//! Hosts that no export rule admits, over real connections: their client records do not exclude other clients.
 
 use crate::support::client::{Client, Running, mark, system_clock};
 use crate::support::{VOLUME, trusting, volume};
@@ -14,11 +14,11 @@ use vfs::{Durability, Export, ExportRule, Namespace};
 use vfs_testing::MemFs;
 use xdr::{Decode, Encode, Inline, Reader};
 
-/// More than all that wait to be confirmed at a time.
+/// More than the maximum of unconfirmed clients.
 const FLOOD: u32 = 5000;
 const REAL: [u8; 4] = [127, 0, 0, 2];
 
-/// A service whose export is for [`REAL`] alone.
+/// A service that exports only to [`REAL`].
 fn running() -> Running {
     let clients = vec!["127.0.0.2".parse().unwrap()];
     let rule = ExportRule { clients, ..trusting() };
@@ -37,7 +37,7 @@ fn compound(xid: u32, minorversion: u32, operation: &Argument<'_>) -> Vec<u8> {
     [&mark(true, record.len())[..], &record].concat()
 }
 
-/// Does one operation: what `take` makes of its result, or its status.
+/// Performs one operation. Returns the value that `take` extracts from its result, or its status.
 fn ask<R>(
     client: &mut Client,
     minor: u32,
@@ -69,7 +69,7 @@ fn introduction_40(id: &[u8]) -> Argument<'_> {
     })
 }
 
-/// The number of a client that has a session, in 4.1 and 4.2, or has confirmed itself, in 4.0.
+/// The client ID of a client with a session, in 4.1 and 4.2, or with a confirmed ID, in 4.0.
 fn begin(client: &mut Client, minor: u32, name: &[u8]) -> Result<u64, Status> {
     if minor == 0 {
         let (clientid, setclientid_confirm) = ask(client, 0, &introduction_40(name), |reply| match reply {
@@ -109,12 +109,12 @@ fn begin(client: &mut Client, minor: u32, name: &[u8]) -> Result<u64, Status> {
 }
 
 #[test]
-fn a_flood_of_introductions_by_strangers_keeps_no_client_out() {
+fn a_flood_of_client_ids_by_strangers_excludes_no_client() {
     for minor in 0..3 {
         let running = running();
         for host in 9..12 {
             let mut stranger = Client::connect_as([127, 0, 0, host], running.address);
-            // Without waiting, but not more than the service lets a client leave unread.
+            // Pipelined, but below the limit of unread replies.
             for first in (0..FLOOD).step_by(100) {
                 let names: Vec<[u8; 8]> = (first..first + 100)
                     .map(|number| (u64::from(number) << 8 | u64::from(host)).to_be_bytes())
@@ -137,7 +137,7 @@ fn a_flood_of_introductions_by_strangers_keeps_no_client_out() {
 }
 
 #[test]
-fn a_flood_of_clients_by_strangers_keeps_no_client_out() {
+fn a_flood_of_confirmed_clients_by_strangers_excludes_no_client() {
     for minor in 0..3 {
         let running = running();
         let mut made = 0;
@@ -159,7 +159,7 @@ fn a_flood_of_clients_by_strangers_keeps_no_client_out() {
 }
 
 #[test]
-fn a_stranger_takes_neither_the_name_nor_the_number_of_a_client() {
+fn a_stranger_cannot_take_the_name_or_id_of_a_client() {
     for minor in 0..3 {
         let running = running();
         let mut stranger = Client::connect_as([127, 0, 0, 9], running.address);

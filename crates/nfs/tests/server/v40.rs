@@ -1,8 +1,8 @@
-//! NFSv4.0 over a socket: what comes again is done once, and what did not become durable is not said to be.
+//! NFSv4.0 over a socket: a repeated call is done once, and a change that is not durable is not acknowledged.
 
 use crate::support::client::{Client, Running, mark, system_clock, wait_until};
 use crate::support::gate::{Control, Gate};
-use crate::support::{ALICE, BOB, VOLUME, Who, head};
+use crate::support::{ALICE, Auth, BOB, VOLUME, head};
 use nfs_wire::v4::{
     self, Argument, CbClient, CompoundHead, CompoundReplyHead, CreateArgs, CreateHow, CreateType, Fattr,
     FileHandle, NetAddr, NfsClientId, OpReply, OpenArgs, OpenClaim, OpenConfirmArgs, OpenFlag, PutfhArgs,
@@ -24,7 +24,7 @@ struct Fixture {
     id: u64,
 }
 
-/// A client that has confirmed its introduction; the calls of its own took the xids 1 and 2.
+/// A client with a confirmed ID, whose calls used the xids 1 and 2.
 fn fixture() -> Fixture {
     let fs = MemFs::new(system_clock());
     fs.root().set_attrs(&SetAttrs { mode: Some(0o777), ..SetAttrs::default() }).unwrap();
@@ -71,21 +71,21 @@ impl Results {
 }
 
 /// A compound of version 4.0 in one fragment.
-pub(crate) fn record(xid: u32, who: Who, operations: &[Argument<'_>]) -> Vec<u8> {
+pub(crate) fn record(xid: u32, auth: Auth, operations: &[Argument<'_>]) -> Vec<u8> {
     let count = u32::try_from(operations.len()).unwrap();
     let compound = CompoundHead { tag: b"", minorversion: 0, operations: count }.to_bytes();
     let encoded = operations.iter().flat_map(Argument::to_bytes).collect();
-    let body = [head(xid, who, v4::VERSION, v4::Procedure::COMPOUND.0), compound, encoded].concat();
+    let body = [head(xid, auth, v4::VERSION, v4::Procedure::COMPOUND.0), compound, encoded].concat();
     [&mark(true, body.len())[..], &body].concat()
 }
 
 impl Fixture {
-    fn send(&mut self, xid: u32, who: Who, operations: &[Argument<'_>]) {
-        self.client.send_bytes(&record(xid, who, operations)).unwrap();
+    fn send(&mut self, xid: u32, auth: Auth, operations: &[Argument<'_>]) {
+        self.client.send_bytes(&record(xid, auth, operations)).unwrap();
     }
 
-    fn ask(&mut self, xid: u32, who: Who, operations: &[Argument<'_>]) -> Results {
-        self.send(xid, who, operations);
+    fn ask(&mut self, xid: u32, auth: Auth, operations: &[Argument<'_>]) -> Results {
+        self.send(xid, auth, operations);
         let answer = self.client.receive();
         assert_eq!(answer.xid, xid);
         Results(answer.results)
@@ -95,14 +95,14 @@ impl Fixture {
         [Argument::Putfh(PutfhArgs { object: FileHandle(root) }), argument]
     }
 
-    fn make_dir(&mut self, xid: u32, who: Who) -> Results {
+    fn make_dir(&mut self, xid: u32, auth: Auth) -> Results {
         let root = self.root.clone();
         let createattrs = Fattr::default();
         let args = CreateArgs { objtype: CreateType::Directory, objname: b"dir", createattrs };
-        self.ask(xid, who, &Self::at_root(&root, Argument::Create(args)))
+        self.ask(xid, auth, &Self::at_root(&root, Argument::Create(args)))
     }
 
-    /// An OPEN of an owner that makes a file.
+    /// An OPEN that creates a file.
     fn open(id: u64, seqid: u32, name: &[u8]) -> Argument<'_> {
         Argument::Open(OpenArgs {
             seqid,
@@ -119,7 +119,7 @@ impl Fixture {
         self.ask(xid, BOB, &Self::at_root(&root, Self::open(self.id, seqid, name)))
     }
 
-    /// The owner confirms itself with the number 2.
+    /// Confirms the open-owner with sequence number 2.
     fn confirm(&mut self, xid: u32, name: &[u8], open_stateid: Stateid) -> Status {
         let root = self.root.clone();
         let lookup = Argument::Lookup(v4::LookupArgs { objname: name });
@@ -134,7 +134,7 @@ impl Fixture {
 }
 
 #[test]
-fn a_compound_that_comes_again_is_answered_with_the_same_bytes() {
+fn a_repeated_compound_gets_the_same_bytes() {
     let mut f = fixture();
     let first = f.make_dir(5, BOB);
     assert_eq!(first.status(), Status::OK);
@@ -147,7 +147,7 @@ fn a_compound_that_comes_again_is_answered_with_the_same_bytes() {
 }
 
 #[test]
-fn an_open_that_comes_again_during_the_first_waits_for_it() {
+fn a_repeated_open_waits_for_the_first() {
     let mut f = fixture();
     f.control.close();
     let (root, id) = (f.root.clone(), f.id);
@@ -168,7 +168,7 @@ fn an_open_that_comes_again_during_the_first_waits_for_it() {
 }
 
 #[test]
-fn an_old_number_in_another_call_is_known() {
+fn a_seqid_replayed_in_another_call_is_detected() {
     let mut f = fixture();
     let first = f.ask_open(5, 1, b"a");
     assert_eq!(f.ask_open(6, 1, b"a"), first, "the last request of its owner, as another call");
@@ -183,7 +183,7 @@ fn an_old_number_in_another_call_is_known() {
 }
 
 #[test]
-fn an_open_that_is_not_durable_has_failed_and_stays_so() {
+fn an_open_that_is_not_durable_fails_and_its_repetition_too() {
     let mut f = fixture();
     let first = f.ask_open(5, 1, b"a");
     assert_eq!(f.confirm(6, b"a", first.opened()), Status::OK);
@@ -198,7 +198,7 @@ fn an_open_that_is_not_durable_has_failed_and_stays_so() {
 }
 
 #[test]
-fn calls_are_counted_by_version_and_operations_by_name_whichever_thread_plans_them() {
+fn calls_are_counted_by_version_and_operations_by_name_on_every_thread() {
     let mut fixture = fixture();
     for xid in 3..300 {
         fixture.make_dir(xid, BOB);
@@ -218,7 +218,7 @@ fn calls_are_counted_by_version_and_operations_by_name_whichever_thread_plans_th
 }
 
 #[test]
-fn long_compound_without_a_long_write_in_front_is_answered() {
+fn a_long_compound_without_a_leading_long_write_is_answered() {
     let mut f = fixture();
     let root = f.root.clone();
     let long = vec![b'x'; 300 << 10];
@@ -234,7 +234,7 @@ fn long_compound_without_a_long_write_in_front_is_answered() {
     let [put, lookup] = Fixture::at_root(&root, Argument::Lookup(v4::LookupArgs { objname: b"a" }));
     let written = f.ask(8, BOB, &[put, lookup, write(0), write(100 << 10)]);
     assert_eq!(written.status(), Status::OK);
-    // One that must not be done twice is not.
+    // A non-idempotent operation is done once.
     let (createattrs, objname) = (Fattr::default(), &b"dir"[..]);
     let create = CreateArgs { objtype: CreateType::Directory, objname, createattrs };
     let [put, create] = Fixture::at_root(&root, Argument::Create(create));

@@ -1,6 +1,6 @@
 //! A client over a real socket, and a server for it.
 
-use super::{PROGRAMS, Who, call, service, trusting, volume};
+use super::{Auth, PROGRAMS, call, service, trusting, volume};
 use nfs::server::{Server, Settings};
 use nfs::service::Service;
 use nfs::state::call_rates::CallRates;
@@ -16,10 +16,9 @@ use vfs::{Backend, Durability, Export, FileKey, Namespace, Time, VolumeId};
 use vfs_testing::memfs;
 use xdr::Encode;
 
-/// How long a test waits for what must come.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The time of day, for volumes behind a server that runs.
+/// The time of day, for the volumes of a running server.
 pub fn system_clock() -> memfs::Clock {
     Arc::new(|| {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
@@ -27,7 +26,6 @@ pub fn system_clock() -> memfs::Clock {
     })
 }
 
-/// A server that runs.
 pub struct Running {
     pub server: Server,
     pub service: Arc<Service>,
@@ -65,18 +63,16 @@ impl Running {
     }
 }
 
-/// `backend` as the volume [`super::VOLUME`] at `/vol`.
 pub fn one_volume(backend: Arc<dyn Backend>) -> Namespace {
     let volume = volume(super::VOLUME, backend, Durability::Sync);
     Namespace::new([Export::new("/vol", volume, vec![trusting()])])
 }
 
-/// A client.
 pub struct Client {
     pub stream: TcpStream,
 }
 
-/// A reply: its xid and what follows the header of an accepted, successful one.
+/// A reply: its xid and the results after the header of a successful reply.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Answer {
     pub xid: u32,
@@ -91,18 +87,17 @@ impl Client {
         Self { stream }
     }
 
-    /// As a client that will come back to the same port: one that no other socket has, not even one in TIME-WAIT.
+    /// Connects from a port to which the client can return: no other socket has it, not even in TIME-WAIT.
     pub fn connect_to_return(address: SocketAddr) -> Self {
         Self::connect_from(address, 0)
     }
 
-    /// As a client that comes back from the port it had before. A client of another test may have been given that port
-    /// meanwhile; it will not keep it for long.
+    /// Connects from the port of an earlier connection. A client of another test may have the port briefly.
     pub fn connect_from(address: SocketAddr, port: u16) -> Self {
         Self::connect_between(SocketAddrV4::new(Ipv4Addr::LOCALHOST, port), address)
     }
 
-    /// As a client with another address.
+    /// Connects from another address.
     pub fn connect_as(source: [u8; 4], address: SocketAddr) -> Self {
         Self::connect_between(SocketAddrV4::new(source.into(), 0), address)
     }
@@ -128,20 +123,19 @@ impl Client {
         self.stream.local_addr().unwrap().port()
     }
 
-    /// Ends without a trace of a FIN wait, so that the port is free at once.
+    /// Resets the connection, so that the port is free immediately.
     pub fn reset(self) {
         sockopt::set_socket_linger(&self.stream, Some(Duration::ZERO)).unwrap();
     }
 
-    pub fn send(&mut self, xid: u32, who: Who, procedure: Procedure, args: &impl Encode) {
-        self.send_bytes(&record(xid, who, procedure, args)).unwrap();
+    pub fn send(&mut self, xid: u32, auth: Auth, procedure: Procedure, args: &impl Encode) {
+        self.send_bytes(&record(xid, auth, procedure, args)).unwrap();
     }
 
     pub fn send_bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.stream.write_all(bytes)
     }
 
-    /// The next reply.
     pub fn receive(&mut self) -> Answer {
         self.try_receive().expect("a reply")
     }
@@ -159,14 +153,14 @@ impl Client {
         Ok(Answer { xid, results: results.to_vec() })
     }
 
-    pub fn ask(&mut self, xid: u32, who: Who, procedure: Procedure, args: &impl Encode) -> Vec<u8> {
-        self.send(xid, who, procedure, args);
+    pub fn ask(&mut self, xid: u32, auth: Auth, procedure: Procedure, args: &impl Encode) -> Vec<u8> {
+        self.send(xid, auth, procedure, args);
         let answer = self.receive();
         assert_eq!(answer.xid, xid);
         answer.results
     }
 
-    /// Whether the server has ended the connection, waiting for it if need be.
+    /// Whether the server ends the connection; waits for it.
     pub fn is_ended(&mut self) -> bool {
         let mut bytes = [0; 4096];
         loop {
@@ -178,7 +172,7 @@ impl Client {
         }
     }
 
-    /// Whether nothing comes for a while.
+    /// Whether no bytes arrive for a while.
     pub fn hears_nothing(&mut self, pause: Duration) -> bool {
         self.stream.set_read_timeout(Some(pause)).unwrap();
         let heard = self.stream.peek(&mut [0]);
@@ -188,8 +182,8 @@ impl Client {
 }
 
 /// A call in one fragment.
-pub fn record(xid: u32, who: Who, procedure: Procedure, args: &impl Encode) -> Vec<u8> {
-    let body = call(xid, who, procedure, args);
+pub fn record(xid: u32, auth: Auth, procedure: Procedure, args: &impl Encode) -> Vec<u8> {
+    let body = call(xid, auth, procedure, args);
     [&mark(true, body.len())[..], &body].concat()
 }
 
@@ -197,7 +191,7 @@ pub fn mark(last: bool, length: usize) -> [u8; 4] {
     RecordMark { last, length: u32::try_from(length).unwrap() }.to_word().to_be_bytes()
 }
 
-/// Waits until `done`, which must come.
+/// Waits until `done` is true, or fails.
 pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     let start = std::time::Instant::now();
     while !done() {

@@ -1,4 +1,4 @@
-//! A backend that is as slow or as broken as a test wants.
+//! A backend that is slow or broken on demand.
 
 use std::any::Any;
 use std::os::fd::OwnedFd;
@@ -11,38 +11,38 @@ use vfs::{
 };
 use vfs_testing::{MemFs, delegate_node};
 
-/// What a [`Gate`] does besides passing calls on.
+/// The faults of a [`Gate`].
 #[derive(Default)]
 pub struct Control {
     closed: Mutex<bool>,
     opens: Condvar,
-    /// Calls that have come to the gate.
+    /// Calls that have reached the gate.
     pub arrived: AtomicUsize,
     /// Whether the next call that passes panics.
     pub panics: AtomicBool,
-    /// Whether the next look at attributes panics.
+    /// Whether the next read of attributes panics.
     pub attrs_panic: AtomicBool,
-    /// Files made.
+    /// Created files.
     pub created: AtomicUsize,
     /// Whether every flush fails.
     pub sync_fails: AtomicBool,
-    /// Flushes that have failed.
+    /// Failed flushes.
     pub flush_failures: AtomicU64,
-    /// Whether reads say that they would wait.
+    /// Whether nonblocking reads have to wait for storage.
     pub cold_reads: AtomicBool,
-    /// Whether finding files by their handles says that it would wait.
+    /// Whether nonblocking lookups of handles have to wait for storage.
     pub cold_handles: AtomicBool,
-    /// Whether reads find half of what the attributes promise: somebody else cut the file.
+    /// Whether reads return half of the file's size, as if another process had truncated the file.
     pub short_reads: AtomicBool,
 }
 
 impl Control {
-    /// Lets CREATE and READ that wait for storage stand at the gate.
+    /// Makes CREATEs and READs wait at the gate.
     pub fn close(&self) {
         *self.closed.lock() = true;
     }
 
-    /// Lets them go on.
+    /// Releases the waiting calls.
     pub fn open(&self) {
         *self.closed.lock() = false;
         self.opens.notify_all();

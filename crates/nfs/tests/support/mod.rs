@@ -1,4 +1,4 @@
-//! A service over [`MemFs`] for tests: literal requests in, literal replies out, at a time of the test's choosing.
+//! A service over [`MemFs`] for tests: literal requests and replies, with a manual clock.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
 pub mod client;
@@ -29,33 +29,32 @@ use vfs::{
 use vfs_testing::{MemFs, UncheckedNode, memfs};
 use xdr::{Decode, Encode, Inline, Reader};
 
-/// The volume most tests work on.
+/// The volume of most tests.
 pub const VOLUME: VolumeId = VolumeId(0x0101);
-/// A second one, for what crosses volumes.
+/// A second volume.
 pub const OTHER: VolumeId = VolumeId(0x0202);
-/// The write verifier of both.
+/// The write verifier of both volumes.
 pub const INSTANCE: u64 = 0x1122_3344_5566_7788;
-/// What is served.
 pub const PROGRAMS: Programs = Programs { nfs: true, mount: true, portmap: true, locks: true };
-/// Where calls come from.
+/// The client's address.
 pub const PEER: &str = "192.0.2.7:700";
 
-/// Who calls.
+/// The credential of a call.
 #[derive(Clone, Copy, Debug)]
-pub enum Who {
-    /// AUTH_SYS: user, group, further groups.
+pub enum Auth {
+    /// AUTH_SYS: user, group, supplementary groups.
     Sys(u32, u32, &'static [u32]),
     /// AUTH_NONE.
-    Nobody,
+    None,
 }
 
-pub const ROOT: Who = Who::Sys(0, 0, &[]);
-pub const ALICE: Who = Who::Sys(1000, 100, &[]);
-/// In Alice's group by way of the supplementary ones.
-pub const GREG: Who = Who::Sys(1001, 101, &[7, 100]);
-pub const BOB: Who = Who::Sys(1002, 102, &[]);
+pub const ROOT: Auth = Auth::Sys(0, 0, &[]);
+pub const ALICE: Auth = Auth::Sys(1000, 100, &[]);
+/// Member of Alice's group through a supplementary group.
+pub const GREG: Auth = Auth::Sys(1001, 101, &[7, 100]);
+pub const BOB: Auth = Auth::Sys(1002, 102, &[]);
 
-/// A clock that stands still until it is moved.
+/// A clock that the test advances.
 #[derive(Clone)]
 pub struct ManualClock(Arc<AtomicU64>);
 
@@ -81,7 +80,7 @@ impl ManualClock {
     }
 }
 
-/// A rule for everybody that believes every claim, root's too.
+/// A rule that admits all hosts and squashes no user.
 pub fn trusting() -> ExportRule {
     ExportRule { squash: Squash::None, ..ExportRule::everybody() }
 }
@@ -104,7 +103,7 @@ pub fn service(namespace: Arc<Namespace>) -> Service {
     }
 }
 
-/// A service, its volumes, and whoever calls it.
+/// A service, its volumes, and its caller.
 pub struct World {
     pub clock: ManualClock,
     pub fs: MemFs,
@@ -113,7 +112,7 @@ pub struct World {
     pub namespace: Arc<Namespace>,
     pub pending: PendingSync,
     pub peer: SocketAddr,
-    /// The endpoint that is asked, if it is one.
+    /// The server's address of the call, if it is an endpoint.
     pub endpoint: Option<std::net::IpAddr>,
     pub blocking: Blocking,
     pub cache: Option<HandleCache>,
@@ -153,12 +152,10 @@ impl World {
         }
     }
 
-    /// The root of the volume.
     pub fn root(&self) -> Object {
         self.object(self.fs.root())
     }
 
-    /// The root of the other volume.
     pub fn other_root(&self) -> Object {
         Object::new(&self.service.signer, OTHER, self.other.root())
     }
@@ -167,7 +164,7 @@ impl World {
         Object::new(&self.service.signer, VOLUME, node)
     }
 
-    /// A regular file made behind the service's back, with time passing before and after.
+    /// A regular file created directly in the backend, with time passing before and after.
     pub fn file(&self, dir: &Object, name: &str, mode: u32, data: &[u8]) -> Object {
         self.clock.advance_ms(1000);
         let made = dir.node.create_unchecked(object::name(name), &object::new_inode(mode)).unwrap();
@@ -176,7 +173,7 @@ impl World {
         self.object(made.found.node)
     }
 
-    /// A directory made behind the service's back, with time passing before and after.
+    /// A directory created directly in the backend, with time passing before and after.
     pub fn dir(&self, dir: &Object, name: &str, mode: u32) -> Object {
         self.clock.advance_ms(1000);
         let made = dir.node.make_dir_unchecked(object::name(name), &object::new_inode(mode)).unwrap();
@@ -184,7 +181,7 @@ impl World {
         self.object(made.found.node)
     }
 
-    /// Any other object made behind the service's back, with time passing before and after.
+    /// Another object created directly in the backend, with time passing before and after.
     pub fn special(&self, dir: &Object, name: &str, special: vfs::Special<'_>) -> Object {
         self.clock.advance_ms(1000);
         let made =
@@ -193,7 +190,7 @@ impl World {
         self.object(made.found.node)
     }
 
-    /// What `name` means in `dir`, asked of the backend.
+    /// Looks `name` up in the backend.
     pub fn find(&self, dir: &Object, name: &str) -> Object {
         Object::new(
             &self.service.signer,
@@ -202,15 +199,15 @@ impl World {
         )
     }
 
-    /// The results of a call; whatever it answers, RPC must accept it.
-    pub fn ask(&mut self, who: Who, procedure: Procedure, args: &impl Encode) -> Vec<u8> {
-        self.try_ask(who, procedure, args).expect("this call need not wait")
+    /// The results of a call that RPC accepts.
+    pub fn ask(&mut self, auth: Auth, procedure: Procedure, args: &impl Encode) -> Vec<u8> {
+        self.try_ask(auth, procedure, args).expect("this call need not wait")
     }
 
     /// The results of a call; `None` if it would have to wait.
-    pub fn try_ask(&mut self, who: Who, procedure: Procedure, args: &impl Encode) -> Option<Vec<u8>> {
+    pub fn try_ask(&mut self, auth: Auth, procedure: Procedure, args: &impl Encode) -> Option<Vec<u8>> {
         self.xid += 1;
-        let record = call(self.xid, who, procedure, args);
+        let record = call(self.xid, auth, procedure, args);
         let reply = self.perform(&record)?;
         let (head, results) = reply.split_at(24);
         assert_eq!(head, ReplyHeader::success(self.xid), "{procedure:?} was not accepted");
@@ -251,7 +248,7 @@ impl World {
         Some(out.record(start).expect("a whole reply").to_vec())
     }
 
-    /// How many flushes `act` requires.
+    /// The number of flushes that `act` requires.
     pub fn added(&mut self, act: impl FnOnce(&mut Self)) -> usize {
         let before = self.pending.added();
         act(self);
@@ -260,20 +257,20 @@ impl World {
 }
 
 /// The record of a call of NFSv3.
-pub fn call(xid: u32, who: Who, procedure: Procedure, args: &impl Encode) -> Vec<u8> {
-    [head(xid, who, v3::VERSION, procedure.0), args.to_bytes()].concat()
+pub fn call(xid: u32, auth: Auth, procedure: Procedure, args: &impl Encode) -> Vec<u8> {
+    [head(xid, auth, v3::VERSION, procedure.0), args.to_bytes()].concat()
 }
 
-/// What comes before the arguments of an NFS call.
-pub fn head(xid: u32, who: Who, version: u32, procedure: u32) -> Vec<u8> {
+/// The header of an NFS call.
+pub fn head(xid: u32, auth: Auth, version: u32, procedure: u32) -> Vec<u8> {
     let body;
-    let cred = match who {
-        Who::Sys(uid, gid, gids) => {
+    let cred = match auth {
+        Auth::Sys(uid, gid, gids) => {
             let sys = AuthSys { stamp: 1, machinename: b"ship", uid, gid, gids: Inline::new(gids).unwrap() };
             body = sys.to_bytes();
             OpaqueAuth { flavor: AuthFlavor::SYS, body: &body }
         }
-        Who::Nobody => OpaqueAuth::default(),
+        Auth::None => OpaqueAuth::default(),
     };
     let header = CallHeader {
         xid,
@@ -287,7 +284,7 @@ pub fn head(xid: u32, who: Who, version: u32, procedure: u32) -> Vec<u8> {
     header.to_bytes()
 }
 
-/// All of `bytes` as a `T`.
+/// Decodes all of `bytes`.
 pub fn decode<'a, T: Decode<'a>>(bytes: &'a [u8]) -> T {
     let mut r = Reader::new(bytes);
     let value = T::decode(&mut r).expect("results of the right form");
@@ -295,7 +292,7 @@ pub fn decode<'a, T: Decode<'a>>(bytes: &'a [u8]) -> T {
     value
 }
 
-/// The handle in a reply that must hold one.
+/// The handle in a reply, which must contain one.
 pub fn some_handle(handle: Option<FileHandle<'_>>) -> Vec<u8> {
     handle.expect("a handle").0.to_vec()
 }

@@ -1,11 +1,10 @@
-//! A file as the test sees it: what the backend says of it, in the words of RFC 1813.
+//! A file with the state that the backend reports, in the types of RFC 1813.
 
 use nfs::handle::{Handle, HandleSigner};
 use nfs_wire::v3::{DirOpArgs, Fattr, FileHandle, FileType, NfsTime, PostOpAttr, SpecData, WccAttr, WccData};
 use vfs::{Attrs, Blocking, Name, NewInode, NodeRef, VolumeId};
 use vfs_testing::UncheckedNode;
 
-/// A file with its handle.
 pub struct Object {
     pub volume: VolumeId,
     pub node: NodeRef,
@@ -42,13 +41,13 @@ impl Object {
         Some(self.fattr())
     }
 
-    /// What changed since `before`.
+    /// The expected `wcc_data` of a change after `before`.
     pub fn wcc(&self, before: &Attrs) -> WccData {
         let before = WccAttr { size: before.size, mtime: time(before.modified), ctime: time(before.changed) };
         WccData { before: Some(before), after: self.post() }
     }
 
-    /// Of a call that failed: attributes after it, and none from before.
+    /// The expected `wcc_data` of a failed call: attributes after it, and none from before.
     pub fn wcc_failed(&self) -> WccData {
         WccData { before: None, after: self.post() }
     }
@@ -96,7 +95,7 @@ pub fn name(name: &str) -> Name<'_> {
     Name::new(name.as_bytes()).unwrap()
 }
 
-/// Alice's.
+/// A new inode of Alice.
 pub fn new_inode(mode: u32) -> NewInode {
     NewInode { mode, uid: 1000, gid: 100, times: None, size: 0 }
 }

@@ -1,4 +1,4 @@
-//! A guest that is told what to do over a connection.
+//! A guest that executes commands from a connection.
 
 use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::net::{TcpListener, TcpStream};
@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail, ensure};
 
 const BOOT_MAX: Duration = Duration::from_secs(300);
-/// What a guest is told is done after this.
+/// The longest duration of a command.
 const ANSWER_MAX: Duration = Duration::from_secs(400);
-/// How long nobody may get a lock that is held. A client that is not told of its release asks for it 1, 3 and 7 seconds after the
-/// first time, or later.
+/// The time for which a conflicting lock must not be granted. A client without a callback asks again 1, 3 and 7 seconds
+/// after the first time, or later.
 const QUIET: Duration = Duration::from_secs(4);
 
-/// Waits for both guests, each of which says its name.
+/// Waits for both guests, each of which sends its name.
 pub(super) fn accept(control: &TcpListener) -> anyhow::Result<[Client; 2]> {
     control.set_nonblocking(true)?;
     let deadline = Instant::now() + BOOT_MAX;
@@ -35,15 +35,15 @@ pub(super) fn accept(control: &TcpListener) -> anyhow::Result<[Client; 2]> {
     Ok([one.context("no guest one")?, two.context("no guest two")?])
 }
 
-/// A guest that is told what to do.
+/// A guest that executes commands.
 pub(super) struct Client {
     name: String,
     stream: BufReader<TcpStream>,
-    /// What it said of things in the background, and when.
+    /// Events in the background, with their times.
     events: Vec<(String, Instant)>,
 }
 
-/// What a guest answers: the command's status and the end of what it printed.
+/// The result of a command: its status and the end of its output.
 struct Answer {
     status: i32,
     text: String,
@@ -60,7 +60,7 @@ impl Client {
         Ok(client)
     }
 
-    /// The next line, unless it is an event, which is noted.
+    /// The next line that is not an event; events are recorded.
     fn line(&mut self) -> anyhow::Result<Option<String>> {
         let mut line = String::new();
         self.stream.read_line(&mut line).with_context(|| format!("{} says nothing", self.name))?;
@@ -72,7 +72,7 @@ impl Client {
         Ok(Some(line.to_owned()))
     }
 
-    /// Waits until `granted NAME` or `released NAME`; when that was.
+    /// Waits for `granted NAME` or `released NAME`. Returns its time.
     pub(super) fn event(&mut self, what: &str, name: &str) -> anyhow::Result<Instant> {
         let (wanted, failed) = (format!("{what} {name}"), format!("failed {name}"));
         loop {
@@ -89,7 +89,7 @@ impl Client {
         }
     }
 
-    /// Tells it to do something, whose answer is still to come.
+    /// Sends a command without waiting for its result.
     pub(super) fn tell(&mut self, command: &str) -> anyhow::Result<()> {
         Ok(self.stream.get_mut().write_all(format!("{command}\n").as_bytes())?)
     }
@@ -104,7 +104,7 @@ impl Client {
         Ok(Answer { status: status.parse()?, text: text.to_owned() })
     }
 
-    /// Nothing happens for a while.
+    /// Asserts that nothing happens for a while.
     pub(super) fn must_wait(&mut self) -> anyhow::Result<()> {
         self.stream.get_ref().set_read_timeout(Some(QUIET))?;
         let found = self.stream.fill_buf().map(|answer| String::from_utf8_lossy(answer).into_owned());
@@ -115,7 +115,7 @@ impl Client {
         }
     }
 
-    /// Does something that must end well; what it printed.
+    /// Runs a command that must succeed. Returns its output.
     pub(super) fn run(&mut self, command: &str) -> anyhow::Result<String> {
         self.tell(command)?;
         self.succeeded(command)
@@ -127,7 +127,7 @@ impl Client {
         Ok(text)
     }
 
-    /// Does something that must fail and say why.
+    /// Runs a command that must fail with this reason.
     pub(super) fn refused(&mut self, command: &str, why: &str) -> anyhow::Result<()> {
         self.tell(command)?;
         let Answer { status, text } = self.answer()?;
@@ -139,13 +139,13 @@ impl Client {
         Ok(())
     }
 
-    /// Gets a lock that is free.
+    /// Acquires a free lock.
     pub(super) fn hold(&mut self, name: &str, range: &str) -> anyhow::Result<()> {
         self.ask(name, range)?;
         self.event("granted", name).map(drop)
     }
 
-    /// Asks for a lock, and waits for it in the background.
+    /// Requests a lock, and waits for it in the background.
     pub(super) fn ask(&mut self, name: &str, range: &str) -> anyhow::Result<()> {
         self.events.retain(|(event, _)| !event.ends_with(&format!(" {name}")));
         self.run(&format!("hold {name} {range}")).map(drop)

@@ -1,9 +1,9 @@
-//! Two guests with different kernels at one server, each a host of its own: locks between them, over a crash of the server, and
-//! after a client was cut off; and delegations that one has and the other takes.
+//! Two guests with different kernels at one server: locks between them, across a crash of the server, and after a
+//! client was disconnected; and delegations of one that the other recalls.
 //!
-//! Server and guests are in a network namespace of their own, so that NFS has port 2049 and the port mapper port 111, as locks of
-//! version 3 need, and each guest has an address of its own. The host tells the guests what to do, in `xtask/guest/two-clients.sh`, over a
-//! connection to each, and so has one clock for both.
+//! Server and guests are in their own network namespace, so that NFS has port 2049 and the port mapper port 111, as
+//! locks of version 3 need, and each guest has its own address. The host sends commands to each guest
+//! (`xtask/guest/two-clients.sh`) over a connection, so one clock times both.
 
 mod client;
 mod scenes;
@@ -24,24 +24,23 @@ use scenes::Clients;
 
 const SCRIPT: &str = include_str!("../../../guest/two-clients.sh");
 const PORT: u16 = 2049;
-/// The interface of each guest, its address at the host and its network.
+/// The interface of each guest, its address on the host and its network.
 const NETWORKS: [(&str, &str, u8); 2] = [("tap0", HOST_ADDRESS, 2), ("tap1", OTHER_ADDRESS, 3)];
 const LEASE: Duration = Duration::from_secs(10);
 const GRACE: Duration = Duration::from_secs(15);
 const OUTAGE: Duration = Duration::from_secs(2);
-/// `guest two-clients`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The server; by default this tree's, built by `cargo build --release`.
     #[arg(long)]
     binary: Option<PathBuf>,
-    /// All is killed after so many seconds.
+    /// Seconds after which everything is killed.
     #[arg(long, default_value_t = 1200)]
     timeout_s: u64,
-    /// The short form: fewer pairs of versions, and nothing that waits for a lease to end.
+    /// Run fewer pairs of versions, and no scene that waits for a lease to expire.
     #[arg(long)]
     brief: bool,
-    /// The network namespace is there: what this command says to itself.
+    /// Set by this command itself: the network namespace exists.
     #[arg(long, hide = true)]
     in_namespace: bool,
 }
@@ -74,7 +73,7 @@ fn run_in_namespace(args: &Args, images: &[Image; 2]) -> anyhow::Result<()> {
     };
     let [one, two] = [start(0, "one")?, start(1, "two")?];
     let result = accept(&control).and_then(|[one, two]| Clients { one, two }.run(&mut host, args.brief));
-    // The guests end when nobody tells them anything any more; what they said is of use if this failed.
+    // The guests end when the host sends no more commands; their logs help to explain a failure.
     let outcomes = [one, two].map(Running::finish);
     result?;
     for outcome in outcomes {
@@ -83,7 +82,7 @@ fn run_in_namespace(args: &Args, images: &[Image; 2]) -> anyhow::Result<()> {
     host.server.stop()
 }
 
-/// What the guests are connected to.
+/// The server and the networks of the guests.
 struct Host {
     binary: PathBuf,
     work: PathBuf,
@@ -91,7 +90,7 @@ struct Host {
 }
 
 impl Host {
-    /// Makes the networks and a directory to be served.
+    /// Creates the networks and the served directory.
     fn new(args: &Args, work: PathBuf) -> anyhow::Result<Self> {
         std::fs::create_dir(work.join("export"))?;
         let binary = process::binary(args.binary.as_deref());
@@ -105,20 +104,20 @@ impl Host {
         Ok(host)
     }
 
-    /// Starts the server with more options.
+    /// Starts the server with further options.
     fn start(&mut self, options: &[&str]) -> anyhow::Result<()> {
         self.server = server(&self.binary, &self.work, options)?;
         self.server.start()
     }
 
-    /// SIGKILL, and the same server again after a while.
+    /// SIGKILL, and a restart of the same server after a while.
     fn crash(&mut self) -> anyhow::Result<()> {
         self.server.kill()?;
         std::thread::sleep(OUTAGE);
         self.server.start()
     }
 
-    /// Cuts the first guest off, or connects it again.
+    /// Disconnects or reconnects the first guest.
     fn set_link(&self, state: &str) -> anyhow::Result<()> {
         self.ip(&format!("link set {} {state}", NETWORKS[0].0))
     }

@@ -1,4 +1,4 @@
-//! What the two guests do to each other.
+//! The scenes: interactions of the two guests.
 
 use std::time::{Duration, Instant};
 
@@ -7,22 +7,22 @@ use anyhow::{Context, ensure};
 use super::client::Client;
 use super::{GRACE, Host, OUTAGE};
 
-/// From the release of a lock to its grant to who waits for it: sooner than who is not told would ask again, see `client.rs`.
+/// The time from the release of a lock to its grant to a waiting client: shorter than the first retry of a client
+/// without a callback, see `client.rs`.
 const GRANT_MAX: Duration = Duration::from_secs(2);
-/// The same for a client that is not told and asks again: the fourth or fifth time.
+/// The longest such time for a client without a callback, which gets the lock at its fourth or fifth retry.
 const ASKED_AGAIN_MAX: Duration = Duration::from_secs(12);
-/// Pairs of versions in the short form: each version has one.
+/// Pairs of versions in the short form: each version is in one.
 const BRIEF_PAIRS: usize = 3;
 const HELD_BY_OTHER: &str = "Resource temporarily unavailable";
 
-/// Both guests.
 pub(super) struct Clients {
     pub(super) one: Client,
     pub(super) two: Client,
 }
 
 impl Clients {
-    /// Every scene. The short form has fewer pairs of versions, and no scene that waits for a lease to end.
+    /// Runs every scene. The short form has fewer pairs of versions, and no scene that waits for a lease to expire.
     pub(super) fn run(&mut self, host: &mut Host, is_brief: bool) -> anyhow::Result<()> {
         for client in [&mut self.one, &mut self.two] {
             client.run("mounted 3 4.0 4.1 4.2")?;
@@ -49,7 +49,7 @@ impl Clients {
         self.delegated_writing(host)
     }
 
-    /// One has a lock and the other does not, until it gets it.
+    /// One client holds a lock, and the other gets it only after its release.
     fn conflict(&mut self, version_one: &str, version_two: &str) -> anyhow::Result<()> {
         let name = format!("conflict-{version_one}-{version_two}");
         let [one, two] = [version_one, version_two].map(|version| format!("/mnt/{version}/{name}"));
@@ -57,7 +57,7 @@ impl Clients {
         self.one.hold("first", &format!("{one} 0 100"))?;
         self.two.refused(&format!("try {two} 50 100"), HELD_BY_OTHER)?;
         self.two.run(&format!("try {two} 100 100"))?;
-        // Version 4.0 has no call that tells of a lock.
+        // Version 4.0 has no callback for locks.
         let within = if version_two == "4.0" { ASKED_AGAIN_MAX } else { GRANT_MAX };
         let waited = self.passes_on(&format!("{two} 0 100"), within)?;
         self.one.refused(&format!("try {one} 99 1"), HELD_BY_OTHER)?;
@@ -71,7 +71,8 @@ impl Clients {
         Ok(())
     }
 
-    /// The second guest waits for what `first` is, and gets it when the first guest releases it; how long that took.
+    /// The second guest waits for the lock of `first`, and gets it when the first guest releases it. Returns the
+    /// duration.
     fn passes_on(&mut self, range: &str, within: Duration) -> anyhow::Result<Duration> {
         self.two.ask("second", range)?;
         self.two.must_wait()?;
@@ -83,7 +84,7 @@ impl Clients {
         Ok(waited)
     }
 
-    /// A client of version 3 that says it has restarted has no locks any more (X/Open XNFS, chapter 11).
+    /// A client of version 3 that reports a restart has lost its locks (X/Open XNFS, chapter 11).
     fn client_restarts(&mut self) -> anyhow::Result<()> {
         let file = "/mnt/3/restarted";
         self.one.run(&format!("echo locked >{file}"))?;
@@ -93,14 +94,14 @@ impl Clients {
         self.two.hold("after", &format!("{file} 0 0"))?;
         self.one.refused(&format!("try {file} 0 0"), HELD_BY_OTHER)?;
         self.one.run("release before")?;
-        // What it gives back was not its own any more.
+        // The released lock was no longer its own.
         self.one.refused(&format!("try {file} 0 0"), HELD_BY_OTHER)?;
         self.two.run("release after")?;
         eprintln!("ok client restarts: its locks are given up");
         Ok(())
     }
 
-    /// The server dies while both write and both hold locks; both go on, and nobody gets what the other holds.
+    /// The server crashes while both clients write and hold locks. Both continue, and neither gets a lock of the other.
     fn crash(&mut self, host: &mut Host) -> anyhow::Result<()> {
         let held = ["3", "4.0", "4.1", "4.2"];
         for version in held {
@@ -114,13 +115,13 @@ impl Clients {
         std::thread::sleep(Duration::from_secs(5));
         let crashed = Instant::now();
         host.crash()?;
-        // Over the other version: asked in the grace period, answered after it.
+        // A lock request over the other version in the grace period is answered after it.
         for (version, over) in
             [("4.1", "4.2"), ("3", "3"), ("4.2", "3"), ("3", "4.1"), ("4.0", "4.1"), ("4.1", "4.0")]
         {
             self.two.refused(&format!("try /mnt/{over}/held-{version} 0 0"), HELD_BY_OTHER)?;
         }
-        // The grace period begins when the server does, after the outage.
+        // The grace period begins with the server, after the outage.
         ensure!(crashed.elapsed() >= OUTAGE + GRACE, "a lock was refused in the grace period");
         self.one.refused("try /mnt/4.1/theirs 0 0", HELD_BY_OTHER)?;
         self.one.run("ended by-one")?;
@@ -141,7 +142,7 @@ impl Clients {
         Ok(())
     }
 
-    /// A client that is not heard for longer than its lease loses a lock to who wants it, and goes on without it.
+    /// A client that is silent for longer than its lease loses a lock to a waiting client, and continues without it.
     fn cut_off(&mut self, host: &Host) -> anyhow::Result<()> {
         let file = "/mnt/4.1/expired";
         self.one.run(&format!("echo locked >{file}"))?;
@@ -152,7 +153,7 @@ impl Clients {
         host.set_link("up")?;
         self.one.run("echo back >/mnt/4.1/back")?;
         self.one.refused(&format!("try {file} 0 0"), HELD_BY_OTHER)?;
-        // Whose lock is lost may not go on as if it were there.
+        // A client may not continue as if it still held a lost lock.
         self.one.refused("release first write", "Input/output error")?;
         self.two.run("release second write")?;
         self.one.hold("again", &format!("{file} 0 0"))?;
@@ -162,7 +163,7 @@ impl Clients {
         Ok(())
     }
 
-    /// What one has read under a delegation it reads anew when the other has written.
+    /// Data read under a delegation is read again after the other client has written.
     fn delegated_reading(&mut self) -> anyhow::Result<()> {
         self.one.run("echo first >/mnt/3/read")?;
         let returned = self.two.run("operations DELEGRETURN")?;
@@ -176,7 +177,7 @@ impl Clients {
         Ok(())
     }
 
-    /// What one has written under a delegation, and locked, is there for the other who asks, after a crash of the server too.
+    /// Data written under a delegation, and locked, is visible to the other client, even after a crash of the server.
     fn delegated_writing(&mut self, host: &mut Host) -> anyhow::Result<()> {
         host.server.stop()?;
         host.start(&["--write-delegations"])?;

@@ -98,12 +98,12 @@ impl ClientRecords {
         let mut records: Vec<Record> = found.into_iter().filter(|record| record.boot >= since).collect();
         let since = if records.is_empty() { boot } else { since };
         let header = header(boot, since);
-        let (log, boot) = match Log::write_anew(&path, &header, records.iter().map(encode)) {
+        let (log, boot) = match Log::create(&path, &header, records.iter().map(encode)) {
             Ok(log) => {
                 (0..).zip(&mut records).for_each(|(place, record)| record.place = place);
                 (log, boot)
             }
-            Err(error) if stable::is_for_now(&error) => {
+            Err(error) if stable::is_temporary(&error) => {
                 tracing::warn!(path = %path.display(), %error, "clients that come now cannot claim what they hold after a restart");
                 match Log::with_header(&path, &header, places) {
                     Ok(log) => (log, boot),
@@ -244,7 +244,7 @@ impl RecordFile {
     fn make_writable(&mut self, boot: u32) -> io::Result<()> {
         let Some(log) = self.log.as_mut().filter(|log| !log.is_writable()) else { return Ok(()) };
         (0..).zip(self.records.values_mut()).for_each(|(place, record)| record.place = place);
-        *log = Log::write_anew(log.path(), &header(boot, self.since), self.records.values().map(encode))?;
+        *log = Log::create(log.path(), &header(boot, self.since), self.records.values().map(encode))?;
         Ok(())
     }
 }

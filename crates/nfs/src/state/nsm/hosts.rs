@@ -55,7 +55,7 @@ impl LockHosts {
             found.map_or((0, LocalByHost::new()), |(header, records)| parse(&header, &records));
         let state = next_state(last);
         let log = match write_anew(&Log::unwritable(&path), state, &recorded) {
-            Err(error) if stable::is_for_now(&error) => {
+            Err(error) if stable::is_temporary(&error) => {
                 tracing::warn!(path = %path.display(), %error, "no further client can hold locks until this can be written");
                 Log::unwritable(&path)
             }
@@ -158,7 +158,7 @@ fn write_anew(log: &Log, state: u32, recorded: &LocalByHost) -> io::Result<Log> 
     let mut header = [0; HEADER_BYTES];
     header[..KIND.len()].copy_from_slice(KIND);
     header[KIND.len()..].copy_from_slice(&state.to_be_bytes());
-    Log::write_anew(
+    Log::create(
         log.path(),
         &header,
         recorded.iter().map(|(&client, &local)| record(Kind::Holds, client, local)),

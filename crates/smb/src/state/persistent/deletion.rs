@@ -79,7 +79,7 @@ impl PersistentOpens {
     fn remove_record(&self, slot: &RecordSlot) -> Result<(), NtStatus> {
         let mut state = slot.state.lock();
         if !state.is_removed {
-            self.entries.forget(slot.number).map_err(|error| status_of(&error))?;
+            self.entries.remove_durably(slot.number).map_err(|error| status_of(&error))?;
             state.says_deleted = false;
         }
         Ok(())

@@ -121,7 +121,7 @@ impl PersistentOpens {
         says_deleted: bool,
     ) -> Result<(), NtStatus> {
         state.says_deleted |= says_deleted;
-        self.entries.put(slot.number, record).map_err(|error| {
+        self.entries.store(slot.number, record).map_err(|error| {
             tracing::warn!(%error, "an open of a continuously available share cannot be kept for a restart");
             status_of(&error)
         })?;
@@ -131,7 +131,7 @@ impl PersistentOpens {
 
     /// Removes a record; durably if it `must_sync`. A record that remains restores an open that no client returns for.
     fn remove(&self, number: u64, matters: bool) {
-        let removed = if matters { self.entries.forget(number) } else { self.entries.remove(number) };
+        let removed = if matters { self.entries.remove_durably(number) } else { self.entries.remove(number) };
         if let Err(error) = removed {
             tracing::warn!(%error, "the record of an open that was closed is still there");
         }

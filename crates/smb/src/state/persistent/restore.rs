@@ -41,7 +41,7 @@ impl Service {
     /// that cannot be restored are removed.
     pub fn restore(&self) -> io::Result<usize> {
         let Some(opens) = &self.persistent else { return Ok(0) };
-        let found = opens.entries.find()?;
+        let found = opens.entries.load_all()?;
         let records = found.iter().filter_map(|found| {
             let record = found.content.as_deref().and_then(|content| Record::read(content).ok());
             if record.is_none() {
