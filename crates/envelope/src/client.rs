@@ -1,89 +1,79 @@
-//! What a Linux client and its NFS mount should be like: what the pages recommend, compared with what is there.
+//! Checks a Linux client and its NFS mount against the recommendations of the pages.
 
 use crate::source::{A5, F4, OWN, PAGE_000, PAGE_001, PAGE_004};
 use crate::{Provider, Source};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// A client, as far as it was found out.
+/// Observed facts about a client.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClientFacts {
-    /// Kernel settings by name, of those in [`ClientFacts::SETTINGS`] that there are. Of a setting with several numbers, the last.
+    /// Kernel settings by name, those of [`ClientFacts::SETTINGS`] that exist. Of a setting with several numbers, the
+    /// last.
     pub settings: BTreeMap<&'static str, u64>,
-    /// The network interface on the way to the server, or the fastest one there is.
+    /// The network interface towards the server, or the fastest one.
     pub interface: Option<Interface>,
     /// The mount, if one was named.
     pub mount: Option<ClientMount>,
 }
 
-/// A network interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
-    /// Its name.
     pub name: String,
-    /// 10^6 bits a second, if it tells: many of virtual machines do not.
+    /// 10^6 bits a second, if reported: many virtual machines do not.
     pub megabits: Option<u64>,
 }
 
-/// An NFS mount.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClientMount {
-    /// Its options as the kernel lists them, with commas between them.
+    /// Options as the kernel lists them, separated by commas.
     pub options: String,
-    /// KiB that are read ahead of a sequential reader.
+    /// Read-ahead in KiB.
     pub read_ahead_kib: Option<u64>,
-    /// The number of its device, as in `0:52`: what its read-ahead is set by.
+    /// Device number, as in `0:52`, which identifies the read-ahead setting.
     pub device: String,
 }
 
-/// What of the pages a client is compared with.
+/// Selects the recommendations to check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wishes {
-    /// The service whose volumes it mounts; any of them if `None`.
+    /// The service of the mounted volumes; any if `None`.
     pub provider: Option<Provider>,
-    /// Its trees are mostly read, as in EDA: attributes may be believed for long.
+    /// The trees are mostly read, as in EDA: attributes may be cached for long.
     pub eda: bool,
 }
 
-/// One recommendation, and what there is.
+/// One recommendation and the observed value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Check {
-    /// What it is about.
     pub what: String,
-    /// How it is.
     pub state: CheckState,
-    /// What there is.
     pub found: String,
-    /// What is recommended.
     pub wanted: String,
-    /// What sets it, as root: a command, or mount options after `mount -o`.
+    /// The fix, as root: a command, or mount options after `mount -o`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub how: Option<String>,
-    /// What for.
     pub why: &'static str,
-    /// Who says so.
     pub source: Source,
 }
 
-/// Whether a recommendation is followed.
+/// Whether a recommendation is met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CheckState {
-    /// It is.
     Ok,
-    /// It is not.
     Lacking,
-    /// That cannot be told here.
+    /// The value cannot be determined.
     Unknown,
-    /// It is not, and whether it should be depends on the load.
+    /// Not met; the load decides whether it should be.
     Depends,
 }
 
-/// A kernel setting that should be at least so much.
+/// A kernel setting with a minimum.
 struct Setting {
     name: &'static str,
     least: u64,
-    /// As `sysctl` takes it.
+    /// The minimum as `sysctl` takes it.
     value: &'static str,
     why: &'static str,
     source: Source,
@@ -120,20 +110,20 @@ const SETTINGS: [Setting; 5] = [
     },
 ];
 
-/// Of Filestore's page: what a client of it should carry.
+/// Minimum network speed of a client, on Filestore's page.
 const MEGABITS: u64 = 16_000;
-/// Seconds for which attributes are believed with `actimeo=600`.
+/// Seconds of attribute caching with `actimeo=600`.
 const ATTRIBUTES_S: &str = "600";
-/// Calls of the largest READ that Linux read ahead by itself before 5.4.
+/// Read-ahead of Linux before 5.4, in calls of the maximum READ size.
 const AHEAD: u64 = 15;
 
 impl ClientFacts {
-    /// The kernel settings that are looked at, as `sysctl` names them.
+    /// The checked kernel settings, as `sysctl` names them.
     pub fn setting_names() -> impl Iterator<Item = &'static str> {
         SETTINGS.iter().map(|setting| setting.name)
     }
 
-    /// What the pages recommend, each compared with what is there.
+    /// Compares each recommendation with the observed value.
     pub fn check(&self, wishes: Wishes) -> Vec<Check> {
         let mut checks: Vec<Check> = SETTINGS.iter().map(|setting| self.setting(setting)).collect();
         checks.push(self.carries());
@@ -201,7 +191,6 @@ impl ClientFacts {
 }
 
 impl ClientMount {
-    /// The value of an option.
     fn option(&self, name: &str) -> Option<&str> {
         self.options.split(',').find_map(|option| option.strip_prefix(name)?.strip_prefix('='))
     }
@@ -273,7 +262,7 @@ impl ClientMount {
             Some(Provider::Anf) | None => quarter,
         };
         let bytes_found = found.and_then(|found| found.parse::<u64>().ok());
-        // Pages differ: without a service, what any of them recommends is as good.
+        // Pages differ: without a service, any page's recommendation is fine.
         let is_other = provider.is_none() && bytes_found == Some(large.0);
         let is_wanted = bytes_found == Some(bytes) || is_other;
         let mut check =
@@ -348,7 +337,7 @@ impl ClientMount {
     }
 }
 
-/// A mount option that is as it should be, or not.
+/// The check of a mount option.
 fn option(what: &str, is_ok: bool, found: &str, wanted: &str, why: &'static str, source: Source) -> Check {
     Check {
         what: what.to_owned(),

@@ -33,7 +33,6 @@ impl Level {
         &ALL
     }
 
-    /// The facts about it.
     pub fn info(self) -> &'static LevelInfo {
         match self {
             Self::AnfStandard => &anf::STANDARD,

@@ -1,4 +1,4 @@
-//! Levels of our own: limits as declared, and none.
+//! Our own levels: declared limits, or none.
 
 use crate::settings::{Pool, Volume};
 use crate::source::OWN;
@@ -33,7 +33,7 @@ pub(crate) const CUSTOM: LevelInfo = LevelInfo {
 pub(crate) const UNLIMITED: LevelInfo =
     LevelInfo { name: "plimsoll/unlimited", title: "No limits", settable: Settable::NOTHING, ..CUSTOM };
 
-/// A pool's limits hold besides those of its volumes: both meters count.
+/// A pool's limits apply in addition to those of its volumes.
 pub(crate) fn pool(pool: &Pool) -> Result<Limits, Refusal> {
     limits(pool.level, Owner::Pool, &pool.settings.declared)
 }

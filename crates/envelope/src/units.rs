@@ -1,7 +1,7 @@
-//! Sizes, rates and operations as types: integers at the bottom, so that results are exact.
+//! Sizes, rates and operations as types: integers, so that results are exact.
 //!
-//! TB (10¹² bytes) and TiB (2⁴⁰ bytes) are different words here. A letter alone is a power of 1,024, as with fio, dd
-//! and zfs: `2T` is 2 TiB. `tb` and `Gb` are refused, because nobody can tell whether bits or bytes are meant.
+//! TB (10¹² bytes) and TiB (2⁴⁰ bytes) are different units. A letter alone is a power of 1,024, as in fio, dd and zfs:
+//! `2T` is 2 TiB. `tb` and `Gb` are refused as ambiguous: they could mean bits or bytes.
 
 use crate::Refusal;
 use crate::source::OWN;
@@ -10,17 +10,14 @@ use std::fmt::{Display, Formatter};
 use std::str::FromStr;
 use std::time::Duration;
 
-/// A size in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Bytes(pub u64);
 
-/// A data rate in bytes per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct BytesPerSecond(pub u64);
 
-/// Operations per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Iops(pub u64);
@@ -40,10 +37,10 @@ const UNITS: [(&str, u64); 11] = [
     ("B", 1),
 ];
 
-/// Where the units begin in which rates are shown: all rates in MiB/s can be compared at a glance.
+/// Index of the largest unit for rates: all rates are in MiB/s or less, so that they are easy to compare.
 const RATE_UNITS_FROM: usize = 6;
 
-/// Below this unit no fractions are shown: any number of bytes would be one.
+/// Units smaller than this show no fractions: any number of bytes would have one.
 const FRACTIONS_FROM: u64 = 1_000_000;
 
 impl Bytes {
@@ -94,27 +91,27 @@ impl BytesPerSecond {
         Self(n * 1_000_000)
     }
 
-    /// What `size` earns where each `per` earns `self`, rounded down to a byte.
+    /// The rate of `size` if each `per` has `self`, rounded down to a byte.
     pub(crate) fn times(self, size: Bytes, per: Bytes) -> Self {
         Self(proportion(self.0, size.0, per.0))
     }
 }
 
 impl Iops {
-    /// What `size` earns where each `per` earns `self`, rounded down to an operation.
+    /// The operations of `size` if each `per` has `self`, rounded down.
     pub(crate) fn times(self, size: Bytes, per: Bytes) -> Self {
         Self(proportion(self.0, size.0, per.0))
     }
 }
 
-/// `value` × `numerator` ÷ `denominator`, rounded down; the greatest number where it does not fit.
+/// `value` × `numerator` ÷ `denominator`, rounded down; the maximum if it does not fit.
 pub(crate) fn proportion(value: u64, numerator: u64, denominator: u64) -> u64 {
     let exact = u128::from(value) * u128::from(numerator) / u128::from(denominator.max(1));
     u64::try_from(exact).unwrap_or(u64::MAX)
 }
 
-/// The number and the unit of a text like `1.5TiB`: digits, perhaps a fraction, perhaps a space, letters. The result is
-/// in units of `1 / per`, rounded down.
+/// The number and the unit of a text like `1.5TiB`: digits, an optional fraction, an optional space, letters. The
+/// result is in units of `1 / per`, rounded down.
 fn parse(text: &str, unit_of: impl Fn(&str) -> Option<u64>, per: u64) -> Option<u64> {
     let text = text.trim();
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
@@ -129,7 +126,7 @@ fn parse(text: &str, unit_of: impl Fn(&str) -> Option<u64>, per: u64) -> Option<
     u64::try_from(digits.checked_mul(u128::from(unit))? / divisor).ok()
 }
 
-/// Bytes of a unit: `KiB`, `MB`, or a letter alone in either case, perhaps with an `i`. No unit is bytes.
+/// Bytes of a unit: `KiB`, `MB`, or a letter alone in either case, optionally with an `i`. No unit is bytes.
 fn unit(name: &str) -> Option<u64> {
     if let Some((_, bytes)) = UNITS.iter().find(|(known, _)| *known == name) {
         return Some(*bytes);
@@ -160,8 +157,8 @@ fn bits_per_second(name: &str) -> Option<u64> {
     }
 }
 
-/// The shortest text that [`parse`] reads as the same number: 1.6 GiB/s is 1,717,986,918.4 bytes and still `1638.4 MiB/s`.
-/// With `#` thousands stand apart, for people alone: `1,638.4 MiB/s`.
+/// The shortest text that [`parse`] reads as the same number: 1.6 GiB/s is 1,717,986,918.4 bytes and still `1638.4
+/// MiB/s`. With `#`, digits are grouped for people: `1,638.4 MiB/s`.
 fn show(f: &mut Formatter<'_>, value: u64, units: &[(&'static str, u64)], suffix: &str) -> std::fmt::Result {
     let fits = |&(name, unit): &(&'static str, u64)| {
         let thousandths = (u128::from(value) * 1000).div_ceil(u128::from(unit));
@@ -176,12 +173,12 @@ fn show(f: &mut Formatter<'_>, value: u64, units: &[(&'static str, u64)], suffix
     f.pad(&format!("{whole}{} {unit}{suffix}", fraction.trim_end_matches('0')))
 }
 
-/// A whole number as the formatter wants it: with `#` for people, its thousands apart.
+/// A whole number; with `#`, its digits are grouped.
 fn shown(f: &Formatter<'_>, number: u64) -> String {
     if f.alternate() { grouped(number) } else { number.to_string() }
 }
 
-/// A whole number for people, its thousands apart: `120,000`.
+/// A whole number for people with grouped digits: `120,000`.
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -253,9 +250,9 @@ impl FromStr for Iops {
 
 const COUNTS: &str = "a whole number, or one with k (thousands) or M (millions), like 900, 120k or 1.2M";
 
-/// A whole number of things, from a text like `900`, `120k` or `1.2M`.
+/// A count from a text like `900`, `120k` or `1.2M`.
 fn count(text: &str) -> Option<u64> {
-    // Nothing is rounded: a part of a thing is no thing.
+    // Never rounded: a fraction of a count is invalid.
     let thousandths = |name: &str| match name {
         "" => Some(1_000_000),
         "k" | "K" => Some(1_000_000_000),
@@ -267,12 +264,12 @@ fn count(text: &str) -> Option<u64> {
         .map(|all| all / 1_000_000)
 }
 
-/// A size in bytes, as [`Bytes`] reads it.
+/// A size in bytes, in the format of [`Bytes`].
 pub fn parse_size(text: &str) -> Result<u64, Refusal> {
     text.parse().map(|Bytes(bytes)| bytes)
 }
 
-/// A number of things: `900`, `120k`, `1.2M`; the letters stand for thousands and millions, in either case.
+/// A count: `900`, `120k`, `1.2M`; the letters mean thousands and millions, in either case.
 pub fn parse_count(text: &str) -> Result<u64, Refusal> {
     count(text).ok_or_else(|| Refusal::new(format!("\"{text}\" is not a whole number"), COUNTS, OWN))
 }

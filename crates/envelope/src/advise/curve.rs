@@ -10,22 +10,22 @@ use crate::{Bytes, BytesPerSecond, Shape};
 pub(super) struct Curve {
     pub(super) access: Access,
     pub(super) block: Bytes,
-    /// Thousandths of reads, ascending, and the rate there.
+    /// Thousandths of reads, ascending, each with the rate.
     pub(super) knots: Vec<(u32, BytesPerSecond)>,
-    /// Its name, or what it was measured on.
+    /// The curve's name, or the setup of the measurement.
     pub(super) name: String,
 }
 
-/// What curves say of one load.
+/// A ceiling of one load, derived from curves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Found {
-    /// The most of it, if there is nothing else.
+    /// The maximum rate of this load alone.
     pub(super) rate: BytesPerSecond,
-    /// Between what it may lie, where it is estimated.
+    /// The uncertainty, if the rate is estimated.
     pub(super) band: Option<Band>,
-    /// From what, in words.
+    /// The derivation, in words.
     pub(super) how: String,
-    /// The curves it comes from, by name.
+    /// Names of the source curves.
     pub(super) curves: Vec<String>,
 }
 
@@ -41,7 +41,7 @@ impl From<Shape> for Curve {
 }
 
 impl Curve {
-    /// The rate at a mix, and its band if it lies between two of the curve's; nothing outside of them.
+    /// The rate at a mix, with a band if it is interpolated; `None` outside of the curve.
     fn at(&self, reads: u32) -> Option<(BytesPerSecond, Option<Band>)> {
         match self.knots.binary_search_by_key(&reads, |knot| knot.0) {
             Ok(at) => Some((self.knots[at].1, None)),
@@ -54,7 +54,7 @@ impl Curve {
         }
     }
 
-    /// How its rate at a mix is said to be found.
+    /// The derivation of the rate at a mix, in words.
     fn how(&self, reads: u32, band: Option<Band>) -> String {
         let percent = percent(reads);
         match band {
@@ -64,16 +64,15 @@ impl Curve {
     }
 }
 
-/// Thousandths as percent.
 pub(super) fn percent(thousandths: u32) -> String {
     let (whole, rest) = (thousandths / 10, thousandths % 10);
     if rest == 0 { format!("{whole} %") } else { format!("{whole}.{rest} %") }
 }
 
-/// What the curves say of blocks of this size in this mix; nothing if none is of such operations or of such a mix.
+/// The ceiling for blocks of this size in this mix; `None` if no curve covers the operations or the mix.
 ///
-/// Beyond the block sizes of the curves nothing is extrapolated: a larger operation counts as several of the largest, a
-/// smaller one as one of the smallest. Neither can take longer than that, so the ceiling is there or higher.
+/// Nothing is extrapolated beyond the block sizes of the curves: a larger operation counts as several of the largest, a
+/// smaller one as one of the smallest. Neither can take longer than that, so the ceiling is at least this.
 pub(super) fn ceiling(curves: &[Curve], access: Access, block: Bytes, reads: u32) -> Option<Found> {
     let mut of_kind: Vec<&Curve> = curves.iter().filter(|curve| curve.access == access).collect();
     of_kind.sort_by_key(|curve| curve.block);
@@ -94,7 +93,7 @@ pub(super) fn ceiling(curves: &[Curve], access: Access, block: Bytes, reads: u32
     }
 }
 
-/// Each operation as `times` of the curve's.
+/// Counts each operation as `times` of the curve's.
 fn counted(curve: &Curve, block: Bytes, times: u64, reads: u32) -> Option<Found> {
     let (rate, band) = curve.at(reads)?;
     let taken = u128::from(times) * u128::from(curve.block.0);
@@ -112,7 +111,8 @@ fn counted(curve: &Curve, block: Bytes, times: u64, reads: u32) -> Option<Found>
     })
 }
 
-/// The time of an operation between those of two block sizes; it lies between them whatever its form.
+/// Interpolates the time of an operation between two block sizes. The true time lies between them, whatever the form of
+/// the curve.
 fn between(small: &Curve, large: &Curve, block: Bytes, reads: u32) -> Option<Found> {
     let ((low, low_band), (high, high_band)) = (large.at(reads)?, small.at(reads)?);
     let iops = |rate: BytesPerSecond, block: Bytes| rate.0 / block.0;
@@ -172,7 +172,7 @@ mod tests {
         assert_eq!(mix.band, Some(Band { low_thousandths: 829, high_thousandths: 1259 }));
         let block = found(6, Access::Random, 1000).unwrap();
         assert_eq!(block.rate, BytesPerSecond(312_248 * 6144));
-        // 265,000 and 380,000 IOPS, of 312,248.
+        // 265,000 and 380,000 IOPS, around 312,248.
         assert_eq!(block.band, Some(Band { low_thousandths: 848, high_thousandths: 1216 }));
         let both = found(6, Access::Random, 875).unwrap().band.unwrap();
         assert!(both.low_thousandths < 829 && both.high_thousandths > 1259, "{both:?}");

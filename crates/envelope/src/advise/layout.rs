@@ -1,4 +1,4 @@
-//! How pools and volumes can be arranged, and what a pool and a volume look like at one size.
+//! Arrangements of pools and volumes, and the pool and volume for one size.
 
 use super::constraint::Load;
 use super::envelopes::needed;
@@ -13,25 +13,25 @@ use crate::{
 pub(super) struct Layout {
     pub(super) level: Level,
     pub(super) large: bool,
-    /// Pools of equal size.
+    /// Number of pools of equal size.
     pub(super) pools: u32,
-    /// Volumes in each, equal too.
+    /// Number of equal volumes in each pool.
     pub(super) per_pool: u32,
     pub(super) throughput_source: ThroughputSource,
 }
 
-/// What throughput follows from.
+/// The setting that determines throughput.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ThroughputSource {
     /// The volume's size.
     VolumeSize,
-    /// What is set for the volume, out of the pool's.
+    /// The volume's setting, within the pool's throughput.
     ByHand,
-    /// The pool's size, which its volumes share; or the instance's.
+    /// The pool's size, shared by its volumes; or the instance's size.
     PoolSize,
-    /// What is bought for the pool or the instance.
+    /// The throughput bought for the pool or the instance.
     Bought,
-    /// Limits of one's own choice.
+    /// Declared limits.
     Declared,
 }
 
@@ -46,23 +46,23 @@ pub(super) struct Candidate {
 
 const GIB: u64 = 1 << 30;
 const MIB: u64 = 1 << 20;
-/// Sizes of our own pools, which have no rule: whole MiB.
+/// Sizes of our own pools, which have no limits: whole MiB.
 const ANY: Range<Bytes> = Range { min: Bytes(MIB), max: Bytes(1 << 60), step: Bytes(MIB) };
 
 impl Candidate {
-    /// How many volumes there are in all.
+    /// Number of volumes in all pools.
     pub(super) fn volumes(&self) -> u32 {
         self.pools * self.per_pool
     }
 
-    /// What is paid for.
+    /// Capacity that is paid for.
     pub(super) fn capacity(&self) -> Bytes {
         Bytes(self.pool.size.0.saturating_mul(u64::from(self.pools)))
     }
 }
 
 impl Layout {
-    /// Every arrangement of a kind of volume with up to so many of them, the fewest first.
+    /// Every arrangement of a kind of volume within the maximum number of volumes, the fewest first.
     pub(super) fn all(level: Level, large: bool, workload: &Workload) -> Vec<Self> {
         let info = level.info();
         let mut all = Vec::new();
@@ -106,7 +106,7 @@ impl Layout {
         all
     }
 
-    /// The ranges of the size that is looked for: the volume's where throughput follows from it, the pool's otherwise.
+    /// The ranges of the size to search: the volume's size if throughput follows from it, otherwise the pool's.
     pub(super) fn ranges(&self, catalog: &Catalog) -> Vec<Range<Bytes>> {
         let (pool, volume) = self.bare(catalog);
         let bands = if self.throughput_source == ThroughputSource::VolumeSize {
@@ -117,7 +117,7 @@ impl Layout {
         ranges(bands)
     }
 
-    /// The least size in which the planned capacity fits, if any does.
+    /// The smallest size that holds the planned capacity, if any does.
     pub(super) fn least(&self, workload: &Workload, catalog: &Catalog) -> Option<Bytes> {
         let each = self.each(workload);
         if self.throughput_source == ThroughputSource::VolumeSize || self.level.info().is_instance {
@@ -127,19 +127,19 @@ impl Layout {
         volume.0.checked_mul(u64::from(self.per_pool)).map(Bytes)
     }
 
-    /// The least size of a volume that holds `each`, or the largest there is.
+    /// The smallest volume that holds `each`, or the largest available.
     fn volume_size(&self, volume: &Volume, each: Bytes) -> Bytes {
         let sizes = ranges(volume.sizes(self.level));
         let largest = || sizes.iter().map(|range| range.max).max();
         at_least(&sizes, each).or_else(largest).unwrap_or(each)
     }
 
-    /// What each volume must hold.
+    /// The data of each volume.
     fn each(&self, workload: &Workload) -> Bytes {
         Bytes(workload.planned().0.div_ceil(u64::from(self.pools * self.per_pool)))
     }
 
-    /// Pool and volume of any size, with their profiles.
+    /// Pool and volume without a size, with their profiles.
     fn bare(&self, catalog: &Catalog) -> (Pool, Volume) {
         let (mut pool, mut volume) = (Pool::new(self.level, Bytes(0)), Volume::new(Bytes(0)));
         let of_volume = if self.large { Target::LargeVolume } else { Target::Volume };
@@ -153,8 +153,8 @@ impl Layout {
         (pool, volume)
     }
 
-    /// Pools and volumes for this size, set as the load needs it as far as the level lets them; nothing if there are no
-    /// such pools.
+    /// Pools and volumes of this size, with settings for the load as far as the level allows; `None` if such pools do
+    /// not exist.
     pub(super) fn at(&self, size: Bytes, workload: &Workload, catalog: &Catalog) -> Option<Candidate> {
         let (mut pool, mut volume) = self.bare(catalog);
         let each = self.each(workload);
@@ -173,7 +173,7 @@ impl Layout {
         candidate.pool.check_volumes(&volumes).is_ok().then_some(candidate)
     }
 
-    /// Throughput and operations as needed, within what may be had.
+    /// Sets throughput and operations for the load, within the allowed range.
     fn set(&self, candidate: &mut Candidate, workload: &Workload) {
         let needed = needed(workload, self.level, self.large);
         let load = Load { streams: &needed };
@@ -213,7 +213,7 @@ impl Layout {
     }
 }
 
-/// The least throughput and operations that carry the load's share, or the most there are.
+/// Buys the least throughput and operations that carry the load's share, or the maximum.
 fn buy(pool: &mut Pool, load: &Load<'_>, pools: u64, clients: Option<u32>) {
     if pool.level.info().is_instance {
         pool.settings.iops = Some(ProvisionedIops::Fixed(least_operations(pool, load, pools, clients)));
@@ -233,7 +233,7 @@ fn buy(pool: &mut Pool, load: &Load<'_>, pools: u64, clients: Option<u32>) {
     }
 }
 
-/// The least that may be bought for an instance and carries the load and its clients, or the most.
+/// The least operations of an instance that carry the load and its clients, or the maximum.
 fn least_operations(pool: &Pool, load: &Load<'_>, pools: u64, clients: Option<u32>) -> Iops {
     let range = filestore::fixed(pool);
     let carries = |iops: Iops| {
@@ -250,7 +250,7 @@ fn least_operations(pool: &Pool, load: &Load<'_>, pools: u64, clients: Option<u3
     at(first(0, steps, |step| carries(at(step))).unwrap_or(steps))
 }
 
-/// The first of `from` to `last` for which it holds, where it holds for all that follow.
+/// The first of `from` to `last` for which `holds` is true, if it is true for all that follow.
 pub(super) fn first(from: u64, last: u64, holds: impl Fn(u64) -> bool) -> Option<u64> {
     if from > last || !holds(last) {
         return None;
@@ -263,7 +263,7 @@ pub(super) fn first(from: u64, last: u64, holds: impl Fn(u64) -> bool) -> Option
     Some(high)
 }
 
-/// Sizes to choose from: the documented ones, in steps of at least a GiB where that is possible.
+/// Sizes to choose from: the documented ones, in steps of at least a GiB where possible.
 fn ranges(bands: Option<Bands>) -> Vec<Range<Bytes>> {
     let coarse = |range: &Range<Bytes>| {
         let step = if range.min.0.is_multiple_of(GIB) { range.step.0.max(GIB) } else { range.step.0 };
@@ -272,7 +272,7 @@ fn ranges(bands: Option<Bands>) -> Vec<Range<Bytes>> {
     bands.map_or_else(|| vec![ANY], |bands| bands.ranges.iter().map(coarse).collect())
 }
 
-/// The least size in the ranges that is `size` or more.
+/// The smallest size in the ranges that is `size` or more.
 fn at_least(ranges: &[Range<Bytes>], size: Bytes) -> Option<Bytes> {
     let in_range = |range: &Range<Bytes>| {
         let steps = size.0.saturating_sub(range.min.0).div_ceil(range.step.0);

@@ -1,25 +1,20 @@
-//! Kinds of workloads that the pages name, each with a mix to start from.
+//! Kinds of workloads named by the pages, each with an assumed mix.
 
 use super::Access;
 use crate::source::{OWN, PAGE_003, PAGE_004};
 use crate::{Bytes, Refusal, Source};
 
-/// A kind of workload. Its name is a page's, its mix is assumed: no page says what blocks and reads it has.
+/// A kind of workload. The name is from a page; the mix is an assumption, because no page gives block sizes and reads.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Like {
-    /// What it is called.
     pub name: &'static str,
-    /// Other names of it.
     pub aliases: &'static [&'static str],
-    /// What follows what.
     pub access: Access,
-    /// The size of an operation.
     pub block: Bytes,
     /// Thousandths of the operations that are reads.
     pub read_thousandths: u32,
-    /// What the page tests for it.
+    /// The page's test of it.
     pub about: &'static str,
-    /// The page that names it.
     pub source: Source,
 }
 
@@ -80,12 +75,11 @@ const fn random(
 }
 
 impl Like {
-    /// Every one.
     pub fn all() -> &'static [Self] {
         ALL
     }
 
-    /// By its name or one of its others.
+    /// Finds a kind by its name or an alias.
     pub fn named(text: &str) -> Result<&'static Self, Refusal> {
         ALL.iter().find(|one| one.name == text || one.aliases.contains(&text)).ok_or_else(|| {
             let names: Vec<&str> = ALL

@@ -1,4 +1,4 @@
-//! How clients should mount, and what they should be.
+//! Recommended mount options and clients.
 
 use super::constraint::Load;
 use super::{Access, Workload, mib};
@@ -9,35 +9,32 @@ use serde::Serialize;
 /// Recommended options, with their reasons.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Mount {
-    /// For `mount -o`.
+    /// The argument of `mount -o`.
     pub options: String,
-    /// Each that is not a matter of course.
+    /// Reasons for the options that need one.
     pub why: Vec<Why>,
     /// Connections of each client.
     pub connections: u32,
-    /// The largest READ and WRITE.
+    /// Maximum size of READ and WRITE.
     #[serde(skip)]
     pub(super) transfer: Bytes,
 }
 
-/// An advice and who gives it.
+/// A recommendation with its source.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Why {
-    /// What to do.
     pub what: String,
-    /// What for.
     pub why: String,
-    /// Who says so.
     pub source: Source,
 }
 
-/// Where a Filestore instance has the larger band's connections.
+/// From this size a Filestore instance has the connections of the larger band.
 const FILESTORE_LARGE: Bytes = Bytes::tib(10);
-/// Addresses of a large volume of GCNV.
+/// Number of addresses of a large volume of GCNV.
 const GCNV_ADDRESSES: u32 = 6;
 const ATTRIBUTES: &str = "nocto,actimeo=600";
 
-/// What each option does, by its name.
+/// The effect of each option, by name.
 const MEANINGS: &[(&str, &str, Source)] = &[
     ("vers", "the version of the protocol", NFS5),
     (
@@ -69,19 +66,19 @@ fn why(what: impl Into<String>, why: impl Into<String>, source: Source) -> Why {
     Why { what: what.into(), why: why.into(), source }
 }
 
-/// What a service recommends, and why.
+/// A service's recommendation.
 struct Basis {
     options: String,
     transfer: Bytes,
     transfer_why: Why,
-    /// Several of each client; `None` is the one that there is without the option.
+    /// Number of connections of each client; `None` for one, without the option.
     connections: Option<u32>,
     connections_why: String,
     connections_source: Source,
 }
 
 impl Mount {
-    /// For clients of such a pool, and of large volumes or not.
+    /// The options for clients of such a pool, with large or regular volumes.
     pub(super) fn of(pool: &Pool, large: bool, workload: &Workload) -> Self {
         if workload.protocol == Protocol::Smb {
             return Self::smb();
@@ -128,7 +125,7 @@ impl Mount {
         }
     }
 
-    /// How many connections, as asked or as recommended.
+    /// Sets the number of connections, as requested or as recommended.
     fn connect(&mut self, basis: &Basis, asked: Option<u32>) {
         let recommended = basis.connections.map_or("the default, one".to_owned(), |count| count.to_string());
         let text = match asked {
@@ -149,7 +146,7 @@ impl Mount {
         }
     }
 
-    /// What the load asks for besides.
+    /// Adds options for the load.
     fn for_load(&mut self, level: Level, large: bool, workload: &Workload) {
         let filestore = level.info().provider == Provider::Filestore;
         let mut add = |what: &str, text: &str, source| self.why.push(why(what, text, source));
@@ -189,7 +186,7 @@ impl Mount {
         }
     }
 
-    /// What each of the options does, in their order, and what not to add to them.
+    /// The effect of each option, in order, and the options to avoid.
     pub fn meanings(&self) -> Vec<Why> {
         let meaning = |option: &str| {
             let name = option.split_once('=').map_or(option, |(name, _)| name);
@@ -219,7 +216,7 @@ impl Basis {
         }
     }
 
-    /// As the EDA tests were mounted.
+    /// The options of the EDA tests.
     fn anf_eda(large: bool) -> Self {
         let transfer = "rsize=262144,wsize=262144";
         let (connections, text) = if large {
@@ -299,7 +296,7 @@ impl Basis {
     }
 }
 
-/// What clients should be, and what the volumes are to them.
+/// Recommendations for clients.
 pub(super) fn of_client(
     level: Level,
     large: bool,
@@ -341,7 +338,7 @@ pub(super) fn of_client(
     advice
 }
 
-/// What the network of each client has to carry, and what is known of it.
+/// The network load of each client, and the known limits.
 fn of_network(clients: u32, workload: &Workload) -> Vec<Why> {
     let load = Load { streams: &workload.streams };
     let each = |rate: BytesPerSecond| BytesPerSecond(rate.0.div_ceil(u64::from(clients)));

@@ -1,14 +1,14 @@
-//! Which options come first, and why the others come after them.
+//! Ranks options and explains the order.
 
 use super::{Advice, Bound, Choice, Evidence};
 use crate::Provider;
 
-/// So many options are shown where not all are.
+/// Number of options to show in a short answer.
 const LEADING: usize = 3;
 
-/// Sorts options: by price what has one, then by capacity; of equal ones those with fewer volumes and with better
-/// evidence first. Without prices the best of each provider comes before all others: levels of different providers
-/// have different prices for the same capacity.
+/// Sorts options: those with a price first, by price; then by capacity; then fewer volumes and better evidence first.
+/// Without prices the best of each provider leads: levels of different providers have different prices for the same
+/// capacity.
 pub(super) fn sort(options: &mut Vec<Choice>) {
     options.sort_by_key(|option| {
         let cost = option.cost.as_ref().map_or(u64::MAX, |cost| cost.millionths);
@@ -29,18 +29,18 @@ pub(super) fn sort(options: &mut Vec<Choice>) {
 }
 
 impl Advice {
-    /// Whether options are in the order of prices; they are in that of sizes otherwise.
+    /// Whether options are ordered by price; otherwise by size.
     pub fn is_priced(&self) -> bool {
         self.options.iter().any(|option| option.cost.is_some())
     }
 
-    /// How many options lead the answer.
+    /// Number of options in a short answer.
     pub fn leading(&self) -> usize {
         self.options.len().min(LEADING)
     }
 
-    /// Why an option, counted from 0, comes after the best of its provider or after the first of all; options are called
-    /// by their numbers, counted from 1.
+    /// The reason why option `index`, counted from 0, comes after the best of its provider or after the first of all.
+    /// The text numbers options from 1.
     pub fn behind(&self, index: usize) -> Option<String> {
         let option = self.options.get(index)?;
         let of_provider = |one: &Choice| one.provider() == option.provider();
@@ -57,7 +57,7 @@ impl Choice {
     }
 }
 
-/// What is worse about an option than about the one of that number.
+/// The disadvantage of an option against option `number`.
 fn reason(option: &Choice, better: &Choice, number: usize, advice: &Advice) -> String {
     if advice.is_priced() {
         return match option.cost.as_ref().zip(better.cost.as_ref()) {

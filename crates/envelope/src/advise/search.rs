@@ -1,4 +1,4 @@
-//! Looking for the smallest that carries the load.
+//! Searches for the smallest choice that carries the load.
 
 use super::assess::assess;
 use super::constraint::Bound;
@@ -7,8 +7,8 @@ use super::rank;
 use super::{Advice, Catalog, Choice, Evidence, LeftOut, Used, Workload};
 use crate::{Bytes, Level, Provider, Range, Refusal};
 
-/// What to buy for a workload: for each kind of volume the smallest capacity, or the least cost, cheapest first, and besides it one volume
-/// alone where more than one is smaller. What does not carry it is there too, as near as it comes.
+/// Advises on a workload. For each kind of volume: the smallest capacity or the lowest cost, cheapest first, and also
+/// one single volume if several are smaller. Choices that do not fit are included with the smallest excess.
 pub fn advise(workload: &Workload, catalog: &Catalog) -> Result<Advice, Refusal> {
     workload.check()?;
     catalog.check()?;
@@ -54,7 +54,7 @@ pub fn advise(workload: &Workload, catalog: &Catalog) -> Result<Advice, Refusal>
     Ok(advice)
 }
 
-/// Why nothing of a level can be advised.
+/// The reason why a level has no choice.
 fn unsuitable(level: Level, workload: &Workload, catalog: &Catalog) -> Option<String> {
     let info = level.info();
     if !info.protocols.contains(&workload.protocol) {
@@ -71,14 +71,13 @@ fn unsuitable(level: Level, workload: &Workload, catalog: &Catalog) -> Option<St
         .then(|| "what this machine carries is not known: measure it with `plimsoll bench run`".to_owned())
 }
 
-/// Whether nothing at all bounds the load: our own volumes are held to what is declared, not to what they can do.
+/// Whether nothing bounds the load: our own volumes have declared limits, not measured ones.
 fn is_unknown(choice: &Choice, workload: &Workload) -> bool {
     let own = choice.level().info().provider == Provider::Plimsoll;
     own && choice.evidence == Evidence::Limits && !workload.streams.is_empty()
 }
 
-/// The candidate that costs least where there is a price, and has the least capacity otherwise; of equal ones the one
-/// with the fewest volumes.
+/// The candidate with the lowest cost if there are prices, otherwise the smallest capacity; then the fewest volumes.
 fn smallest(layouts: &[Layout], workload: &Workload, catalog: &Catalog) -> Option<Candidate> {
     let cost = |candidate: &Candidate| {
         let priced = catalog.prices.as_ref().and_then(|prices| prices.of(candidate));
@@ -86,7 +85,7 @@ fn smallest(layouts: &[Layout], workload: &Workload, catalog: &Catalog) -> Optio
     };
     let mut best: Option<Candidate> = None;
     for layout in layouts {
-        // Without a price nothing is better than exactly what is planned.
+        // Without prices nothing is better than exactly the planned capacity.
         if best.as_ref().map(cost).is_some_and(|best| best <= (None, workload.planned())) {
             break;
         }
@@ -100,7 +99,7 @@ fn smallest(layouts: &[Layout], workload: &Workload, catalog: &Catalog) -> Optio
     best
 }
 
-/// Within one range of sizes, all bounds but the capacity allowed become wider with the size.
+/// Within one range of sizes, all bounds but the allowed capacity grow with the size.
 fn smallest_in(
     layout: &Layout,
     range: &Range<Bytes>,
@@ -117,7 +116,7 @@ fn smallest_in(
     fits(&found, None).then_some(found)
 }
 
-/// Of all arrangements the one that misses by least, at the smallest size that misses by no more.
+/// The arrangement with the smallest excess, at the smallest size with that excess.
 fn nearest(layouts: &[Layout], workload: &Workload, catalog: &Catalog) -> Option<Candidate> {
     let miss = |candidate: &Candidate| -> Option<Used> {
         let found = assess(candidate, workload, catalog).ok()?;
@@ -145,8 +144,8 @@ fn nearest(layouts: &[Layout], workload: &Workload, catalog: &Catalog) -> Option
     best.map(|(_, candidate)| candidate)
 }
 
-/// The sizes of an arrangement that hold the planned capacity and for which there are pools, as steps of a range; only
-/// the largest where none holds it.
+/// The sizes of an arrangement that hold the planned capacity and have pools, as steps of a range; only the largest if
+/// none holds it.
 struct Sizes<'a> {
     layout: &'a Layout,
     range: &'a Range<Bytes>,
@@ -175,12 +174,12 @@ impl<'a> Sizes<'a> {
     }
 
     fn at(&self, step: u64) -> Option<Candidate> {
-        // The largest size need be no whole number of steps.
+        // The largest size may not be a whole number of steps.
         let size = Bytes((self.range.min.0 + step * self.range.step.0).min(self.range.max.0));
         self.layout.at(size, self.workload, self.catalog)
     }
 
-    /// The last step within the capacity allowed; the first where none is.
+    /// The last step within the allowed capacity; the first if there is none.
     fn last_allowed(&self) -> u64 {
         let beyond = |step: u64| {
             let capacity = self.at(step).map(|one| one.capacity());

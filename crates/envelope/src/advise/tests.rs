@@ -1,4 +1,4 @@
-//! Whole questions, and what every answer must keep to.
+//! Complete questions, and properties of every answer.
 
 use super::constraint::Load;
 use super::*;
@@ -8,7 +8,7 @@ use crate::{
 };
 use proptest::prelude::*;
 
-/// No headroom, one volume.
+/// A workload without headroom, on one volume.
 fn asked(capacity: Bytes, streams: &[Stream]) -> Workload {
     Workload { streams: streams.to_vec(), headroom_percent: 0, volumes_max: 1, ..Workload::new(capacity) }
 }
@@ -39,7 +39,7 @@ fn more(workload: &Workload) -> Workload {
     more
 }
 
-/// Fits as it is, at exactly the published rate, and does not with 15 % more.
+/// Checks that the load fits exactly at the published rate, and does not with 15 % more.
 fn is_the_ceiling(name: &str, workload: &Workload, catalog: &Catalog) {
     let option = best(workload, catalog);
     let used = option.bottleneck().unwrap().used;
@@ -50,7 +50,7 @@ fn is_the_ceiling(name: &str, workload: &Workload, catalog: &Catalog) {
     assert!((1_149_000_000..1_152_000_000).contains(&miss.billionths()), "{name} misses by {miss}");
 }
 
-/// A published figure of reads or writes alone, as the load that it is.
+/// A published figure of reads or writes alone, as a load.
 fn load_of(figure: &Figure) -> Stream {
     let mix = figure.mix.unwrap();
     let value = figure.hundredths / 100;
@@ -64,7 +64,7 @@ fn load_of(figure: &Figure) -> Stream {
     Stream { access, block: mix.block, read_thousandths: mix.read_thousandths, rate }
 }
 
-/// Of what volumes a curve tells, as the question to ask.
+/// The question for which a curve is the answer.
 fn question(curve: &str, stream: Stream) -> (Workload, Catalog) {
     let mut workload = asked(Bytes::tib(1), &[stream]);
     let (level, large) = match curve {
@@ -115,7 +115,7 @@ fn every_published_tier_fits_and_no_more() {
     for (name, level, capacity) in rows {
         for figure in name.parse::<Published>().unwrap().figures() {
             let mut workload = asked(capacity, &[load_of(&figure)]);
-            // What was MB/s of the basic tiers is MiB/s on today's page: 5 % more.
+            // The basic tiers' MB/s are MiB/s on today's page: 5 % more.
             if figure.unit == Unit::MbPerSecond && !name.contains("high-scale") {
                 workload.streams[0].rate = BytesPerSecond::mib(figure.hundredths / 100);
             }
@@ -124,7 +124,7 @@ fn every_published_tier_fits_and_no_more() {
             is_the_ceiling(name, &workload, &only(level, false));
         }
     }
-    // What each 10 TB more bring.
+    // The gain of each 10 TB.
     let each = "filestore-high-scale-per-10tb".parse::<Published>().unwrap().figures();
     for (step, figure) in each.iter().flat_map(|figure| [(7, figure), (32, figure)]) {
         let mut stream = load_of(figure);
@@ -147,7 +147,7 @@ fn every_published_eda_rate_gain_and_limit_fits_and_no_more() {
         let workload = Workload { latency_us, ..asked(Bytes::tib(1), &[Stream::eda(Iops(iops))]) };
         is_the_ceiling("EDA", &workload, &only(level, large));
         if let Some(latency_us) = latency_us {
-            // Within less time there is no more of it, and how much less is not known.
+            // A shorter latency leaves less, by an unknown amount.
             let stricter = Workload { latency_us: Some(latency_us / 2), ..workload };
             is_the_ceiling("EDA within less", &stricter, &only(level, large));
             let caveats = best(&stricter, &only(level, large)).caveats.join("\n");
@@ -171,14 +171,14 @@ fn every_published_eda_rate_gain_and_limit_fits_and_no_more() {
         let catalog = Catalog { profiles, ..only(level, true) };
         is_the_ceiling(level.name(), &asked(Bytes::tib(50), &[sequential(256, 1000, mib)]), &catalog);
     }
-    // The limit of Ultra was never reached: 12,761 were measured under it.
+    // The measurement did not reach Ultra's limit: 12,761.
     let ultra = asked(Bytes::tib(50), &[sequential(256, 1000, 12_800)]);
     let advice = advise(&ultra, &only(Level::AnfUltra, true)).unwrap();
     assert_eq!(advice.misses[0].binding().unwrap().kind, Bound::Envelope);
     assert_eq!(advice.misses[0].of_kind(Bound::VolumeCap).unwrap().used, Used::ALL);
 }
 
-/// With the three tests above, nothing published is left out but what is no load.
+/// With the three tests above, every published load is covered.
 #[test]
 fn what_is_published_and_not_asked_is_no_load() {
     let asked_above = [
@@ -190,7 +190,7 @@ fn what_is_published_and_not_asked_is_no_load() {
         "anf-spec-eda-regular",
         "anf-spec-eda-large",
     ];
-    // The most that was observed of any load, without saying of which; job sets, which count something else.
+    // Maxima of unspecified loads, and job sets, which count something else.
     let no_load = ["anf-regular-volume-type", "anf-large-volume-type"];
     for published in Published::all() {
         let name = published.name();
@@ -270,15 +270,15 @@ fn clients_networks_and_calls_in_flight_bind() {
     let (fits, nic) = with(|workload| workload.ingress = Some(BytesPerSecond::mib(390)));
     assert_eq!((fits, nic.kind), (false, Bound::Nic));
     assert!(with(|workload| workload.ingress = Some(BytesPerSecond::mib(391))).0);
-    // What machines may send bounds what they write.
+    // Send limits of machines bound writes.
     assert!(with(|workload| workload.egress = Some(BytesPerSecond::mib(1))).0);
     let (fits, nic) = with(|workload| {
         workload.streams[0].read_thousandths = 900;
         workload.egress = Some(BytesPerSecond::mib(39));
     });
     assert_eq!((fits, nic.formula.as_str()), (false, "78.125 MiB/s written of 2 × 39 MiB/s"));
-    // 100,000 a second at the shortest time there was, 0.48 ms, are 48 calls in flight; twice as many are more than the 64
-    // of a session of NFSv4.1.
+    // 100,000 a second at the shortest latency, 0.48 ms, are 48 calls in flight; twice as many exceed the 64 of a
+    // session of NFSv4.1.
     let (fits, slots) = with(|workload| {
         workload.protocol = Protocol::NfsV41;
         workload.clients = Some(1);
@@ -307,7 +307,7 @@ fn clients_networks_and_calls_in_flight_bind() {
 
 #[test]
 fn figures_of_the_pages_bind_where_no_limit_is_documented() {
-    // 1,350,000 of any operations is what a large volume of GCNV was seen to carry.
+    // A large volume of GCNV carried 1,350,000 operations of any kind.
     let random = |iops| asked(Bytes::tib(100), &[random(8, 1000, iops)]);
     let large = only(Level::GcnvExtreme, true);
     is_the_ceiling("large volume", &random(1_350_000), &large);
@@ -321,12 +321,13 @@ fn figures_of_the_pages_bind_where_no_limit_is_documented() {
         "30 GiB/s, and operations as many as that is"
     );
 
-    // The page for EDA has 200,000 reads and 135,000 writes of a regular volume, that of regular volumes more reads.
+    // The page for EDA has 200,000 reads and 135,000 writes of a regular volume; the page of regular volumes has more
+    // reads.
     let observed = Catalog { profiles: vec![Profile::AnfRegularObserved], ..only(Level::AnfUltra, false) };
     let reads = Workload { cached: true, ..asked(Bytes::tib(50), &[self::random(4, 1000, 200_000)]) };
     is_the_ceiling("observed reads", &reads, &observed);
     assert!(best(&more(&reads), &only(Level::AnfUltra, false)).fits());
-    // Also where throughput is shared out by hand.
+    // Also with manual throughput.
     let standard = Catalog { profiles: vec![Profile::AnfRegularObserved], ..only(Level::AnfFlexible, false) };
     is_the_ceiling("observed reads", &reads, &standard);
 }
@@ -385,7 +386,7 @@ fn an_eda_load_moves_as_much_data_as_on_its_page() {
         let (rate, carried) = choice.carries(&workload).unwrap();
         assert_eq!(carried, Iops(iops));
         let page: BytesPerSecond = mib_of_page.replace(',', "").parse().unwrap();
-        // A whole number of bytes an operation is that but for one in 10,000.
+        // The number of bytes per operation is rounded by at most one in 10,000.
         assert!(rate <= page && page.0 - rate.0 <= page.0 / 10_000, "{rate} and {page}");
     }
     // 40 TiB of Standard have 640 MiB/s: less than the 692 of that load, more than the 624 of the mix as it is defined.
@@ -394,7 +395,7 @@ fn an_eda_load_moves_as_much_data_as_on_its_page() {
         ..asked(Bytes::tib(40), &[Stream::eda(Iops(39_601))])
     };
     assert!(advise(&workload, &only(Level::AnfStandard, false)).unwrap().options.is_empty());
-    // Where no page has such a load, it is as defined.
+    // Without a page for such a load, the default definition applies.
     let filestore = best(&workload, &only(Level::FilestoreZonal, false));
     assert_eq!(
         mib(filestore.carries(&workload).map(|_| Stream::together(&filestore.needed(&workload)).0).unwrap()),
@@ -443,7 +444,7 @@ fn what_is_measured_takes_the_place_of_what_is_published() {
         points: points.clone(),
     };
     let mut workload = asked(Bytes::gib(100), &[random(8, 1000, 150 << 7)]);
-    // Our own levels are nothing without a measurement.
+    // Our own levels have no envelope without a measurement.
     let mut own = only(Level::Custom, false);
     assert_eq!(advise(&workload, &own).unwrap().left_out.len(), 1);
     own.measured.push(measured(Level::Custom));
@@ -467,12 +468,12 @@ fn what_is_measured_takes_the_place_of_what_is_published() {
         (envelope.kind, envelope.used, envelope.source.as_str()),
         (Bound::Envelope, Used::of(3, 2), "own run")
     );
-    // And within half a millisecond nothing.
+    // Within half a millisecond there is none.
     workload.latency_us = Some(500);
     let missed = advise(&workload, &own).unwrap();
     let latency = missed.misses[0].binding().unwrap();
     assert_eq!((latency.kind, latency.used), (Bound::Latency, Used::of(2, 1)));
-    // What was not measured is not known, for there are no limits but one's own.
+    // An unmeasured load is unknown: the level has only declared limits.
     let other = Workload { streams: vec![sequential(64, 1000, 1)], ..workload.clone() };
     let unknown = advise(&other, &own).unwrap();
     assert_eq!((unknown.options.len(), unknown.misses.len(), unknown.left_out.len()), (0, 0, 1));
@@ -484,7 +485,7 @@ fn what_is_measured_takes_the_place_of_what_is_published() {
     assert_eq!(advise(&workload, &only(Level::GcnvExtreme, false)).unwrap().options.len(), 1);
 }
 
-/// Curves of 100, 50 and 0 % reads, asked for 75 and 25.
+/// Curves of 100, 50 and 0 % reads predict 75 and 25 %.
 #[test]
 fn what_is_held_out_is_within_the_band() {
     let mut worst = 0;
@@ -584,7 +585,7 @@ prop_compose! {
 }
 
 prop_compose! {
-    /// With an EDA load or besides one, cached or not, over any protocol.
+    /// With or without an EDA load, cached or not, over any protocol.
     fn any_workload()(
         workload in workload(),
         eda in prop::option::of(1_000u64..1_500_000),
@@ -603,7 +604,7 @@ prop_compose! {
 }
 
 prop_compose! {
-    /// Some loads of one volume with the rates and the times that were found, in no order at all.
+    /// Random loads of one volume with random rates and latencies.
     fn measured(level: Level)(
         points in prop::collection::vec((0usize..3, 0u32..=4, 1u64..5_000, 100u64..10_000), 1..20),
         large: bool,
@@ -625,7 +626,7 @@ prop_compose! {
     }
 }
 
-/// The least of all options: capacity, and cost.
+/// The smallest of all options: capacity, and cost.
 fn least(workload: &Workload, catalog: &Catalog) -> (u64, u64) {
     let options = advise(workload, catalog).unwrap().options;
     let capacity = options.iter().map(|option| option.capacity().0).min();
@@ -703,7 +704,7 @@ proptest! {
             for taken in load.of_ceilings(&limits.total, limits.write_cost_thousandths, times.into()) {
                 prop_assert!(taken.used.fits(), "{} {}", level, taken.formula);
             }
-            // Printed figures are what is meant, and can be asked for.
+            // Printed figures are exact, and commands accept them.
             let printed = choice.settings().unwrap_or_default();
             let rates = [choice.pool.settings.throughput, choice.volume.settings.throughput];
             for rate in rates.into_iter().flatten() {
@@ -711,7 +712,7 @@ proptest! {
                 prop_assert_eq!(rate.to_string().parse::<BytesPerSecond>().unwrap(), rate);
             }
             prop_assert_eq!(size_to_buy(choice.pool.size).parse::<Bytes>().unwrap(), choice.pool.size);
-            // What it carries, as it is set, is carried too, but for what a byte is rounded.
+            // A choice carries its own maximum, except for rounding to a byte.
             let peak = Stream::together(&choice.needed(&workload)).0;
             let carried = choice.carries(&workload).unwrap().0;
             prop_assert!(carried >= peak, "{} of {}", carried, peak);
@@ -739,7 +740,7 @@ fn figures_are_written_for_people() {
     assert_eq!(size(Bytes::tib(40)), "40 TiB");
     assert_eq!(size(Bytes::gib(2_560)), "2.5 TiB");
     assert_eq!(size(Bytes(999)), "999 B");
-    // What is sold in TB and MB/s is said so.
+    // Sizes sold in TB and rates in MB/s are printed so.
     assert_eq!(
         (size(Bytes::tb(60)), size(Bytes(63_900_000_000_000))),
         ("60 TB".to_owned(), "63.9 TB".to_owned())

@@ -8,7 +8,7 @@ use crate::{
     Range, Refusal, Settable, Source,
 };
 
-/// One byte: sizes are given in bytes and no source names a coarser step for volumes.
+/// Sizes are given in bytes, and no source gives a coarser step for volumes.
 const ANY: Bytes = Bytes(1);
 /// 1 TiB to 2,048 TiB in 1 TiB steps [A1].
 const POOL: Bands =
@@ -16,7 +16,7 @@ const POOL: Bands =
 /// 50 GiB to 100 TiB [A1].
 const REGULAR: Bands =
     Bands { ranges: &[Range { min: Bytes::gib(50), max: Bytes::tib(100), step: ANY }], source: A1 };
-/// 100 GiB to 100 TiB, as page 004 has it.
+/// 100 GiB to 100 TiB, by page 004.
 pub(crate) const REGULAR_FROM_100_GIB: Bands = Bands {
     ranges: &[Range { min: Bytes::gib(100), max: Bytes::tib(100), step: ANY }],
     source: crate::source::PAGE_004,
@@ -24,7 +24,7 @@ pub(crate) const REGULAR_FROM_100_GIB: Bands = Bands {
 /// 50 TiB to 1,024 TiB [A3].
 const LARGE: Bands =
     Bands { ranges: &[Range { min: Bytes::tib(50), max: Bytes::pib(1), step: ANY }], source: A3 };
-/// 50 TiB to 500 TiB, as in early 2024 [A3].
+/// 50 TiB to 500 TiB, in early 2024 [A3].
 pub(crate) const LARGE_TO_500_TIB: Bands = Bands {
     ranges: &[Range { min: Bytes::tib(50), max: Bytes::tib(500), step: ANY }],
     source: crate::source::A3_EARLY_2024,
@@ -37,13 +37,13 @@ pub(crate) const LARGE_DEDICATED: Bands =
 const REGULAR_MAX: BytesPerSecond = BytesPerSecond::mib(4_500);
 /// A large volume's ceiling since July 2024, at every level [A3].
 const LARGE_MAX: BytesPerSecond = BytesPerSecond::mib(12_800);
-/// What a subscription has of a region by default, of all levels together [A1].
+/// Default quota of a subscription in a region, over all levels [A1].
 pub(crate) const REGION_CAPACITY: Bytes = Bytes::tib(25);
 /// Pools of an account, by default [A1].
 pub(crate) const POOLS_PER_ACCOUNT: u32 = 25;
-/// The least throughput of a Flexible pool, whatever its size [A2].
+/// Minimum throughput of a Flexible pool of any size [A2].
 const FLEXIBLE_MIN: BytesPerSecond = BytesPerSecond::mib(128);
-/// The most that a Flexible pool has per TiB: 5 × 128 MiB/s [A2].
+/// Maximum throughput of a Flexible pool per TiB: 5 × 128 MiB/s [A2].
 const FLEXIBLE_MAX_PER_TIB: BytesPerSecond = BytesPerSecond::mib(5 * 128);
 
 /// Inodes of a volume up to 683 GiB [A6].
@@ -101,8 +101,8 @@ pub(crate) const FLEXIBLE: LevelInfo = LevelInfo {
     ..STANDARD
 };
 
-/// What a TiB earns, and who says so; `None` where throughput does not follow capacity. Once cool access has been on, the
-/// lower rate stays [A4].
+/// Throughput per TiB, with its source; `None` if it does not follow capacity. Once cool access has been on, the lower
+/// rate applies [A4].
 fn rate_per_tib(pool: &Pool) -> Option<(BytesPerSecond, Source)> {
     match (pool.level, pool.settings.tiering) {
         (Level::AnfStandard, _) => Some((BytesPerSecond::mib(16), A2)),
@@ -114,7 +114,7 @@ fn rate_per_tib(pool: &Pool) -> Option<(BytesPerSecond, Source)> {
     }
 }
 
-/// What the pool's volumes may share out.
+/// The throughput that the pool's volumes share.
 pub(crate) fn pool(pool: &Pool) -> Result<Limits, Refusal> {
     if let Some((rate, source)) = rate_per_tib(pool) {
         let total = rate.times(pool.size, Bytes::tib(1));
@@ -133,13 +133,13 @@ pub(crate) fn pool(pool: &Pool) -> Result<Limits, Refusal> {
     Ok(Limits::of(Owner::Volume, Ceilings::combined(total)).because("throughput", formula, A2))
 }
 
-/// What a volume has at most, whatever its size.
+/// The maximum throughput of a volume, whatever its size.
 pub(crate) fn ceiling(pool: &Pool, volume: &Volume) -> (BytesPerSecond, Source) {
     let (default, source) = if volume.settings.large { (LARGE_MAX, A3) } else { (REGULAR_MAX, A2) };
     volume.ceiling(pool.level, default, source)
 }
 
-/// With all the throughput that a Flexible pool of this size may have.
+/// The pool with the maximum throughput of a Flexible pool of this size.
 pub(crate) fn with_most(pool: &Pool) -> Pool {
     let mut most = pool.clone();
     if pool.level == Level::AnfFlexible {
@@ -148,7 +148,6 @@ pub(crate) fn with_most(pool: &Pool) -> Pool {
     most
 }
 
-/// The throughput of a Flexible pool.
 fn flexible(pool: &Pool) -> Range<BytesPerSecond> {
     let max = FLEXIBLE_MAX_PER_TIB.times(pool.size, Bytes::tib(1));
     Range { min: FLEXIBLE_MIN, max, step: BytesPerSecond(1) }

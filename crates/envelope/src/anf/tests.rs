@@ -121,7 +121,7 @@ fn manual_throughput_from_1_to_4500_mib() {
             "{refusal}"
         );
     }
-    // Not more than the pool has.
+    // At most the pool's throughput.
     let small = manual(Level::AnfStandard, 1);
     assert!(refusal(small.volume_limits(&by_hand(Bytes::gib(50), 17))).contains("1 MiB/s to 16 MiB/s"));
 }
@@ -149,7 +149,7 @@ fn flexible_is_bought_apart_from_capacity() {
             .contains("allowed: 128 MiB/s to 640 MiB/s [ANF service levels (Microsoft)")
     );
     assert!(refusal(pool(1, 641).limits()).contains("of 641 MiB/s; allowed: 128 MiB/s to 640 MiB/s"));
-    // Manual by itself, and only manual.
+    // Always manual.
     assert_eq!(throughput(&pool(1, 640), &by_hand(Bytes::tib(1), 640)), BytesPerSecond::mib(640));
     let auto = PoolSettings { qos: Some(Qos::Auto), ..PoolSettings::default() };
     assert!(refusal(with(Level::AnfFlexible, 1, auto).limits()).starts_with("anf/flexible: auto QoS"));

@@ -1,4 +1,4 @@
-//! Filestore: instances, each one share; reads and writes limited apart.
+//! Filestore: each instance is one share, with separate limits of reads and writes.
 
 use crate::limits::OPERATIONS;
 use crate::settings::{Pool, ProvisionedIops};
@@ -9,13 +9,13 @@ use crate::{
     Protocol, Provider, Qos, Range, Refusal, Settable, Source,
 };
 
-/// 63.9 TiB, to the byte below.
+/// 63.9 TiB, rounded down to bytes.
 const BASIC_MAX: Bytes = Bytes((639 << 40) / 10);
-/// Any size between: people give them in TB too, which are no whole GiB.
+/// Any size between: sizes may be given in TB, which are not whole GiB.
 const fn basic(min: Bytes) -> Range<Bytes> {
     Range { min, max: BASIC_MAX, step: Bytes(1) }
 }
-/// From here on Basic HDD is faster. Both rows of the page have 10 TiB; it counts as the upper one [F1].
+/// From here on Basic HDD is faster. Both rows of the page contain 10 TiB; it counts as the upper one [F1].
 const BASIC_HDD_UPPER_FROM: Bytes = Bytes::tib(10);
 const BASIC_HDD_UPPER_FROM_2021: Bytes = Bytes::tb(10);
 /// 2.5 TiB.
@@ -37,7 +37,7 @@ const LOWER: Range<Bytes> = Range { min: Bytes::tib(1), max: Bytes::gib(9_984), 
 /// 10 TiB to 100 TiB in 2.5 TiB steps.
 const UPPER: Range<Bytes> = Range { min: Bytes::tib(10), max: Bytes::tib(100), step: LARGE_STEP };
 const TWO_BANDS: Bands = Bands { ranges: &[LOWER, UPPER], source: F5 };
-/// 100 GiB to 10,239 GiB. No source gives the step; the upper end is no multiple of a coarser one.
+/// 100 GiB to 10,239 GiB. No source gives the step; the upper end is not a multiple of a coarser one.
 pub(crate) const SMALL_SIZES: Bands = Bands {
     ranges: &[Range { min: Bytes::gib(100), max: Bytes::gib(10_239), step: Bytes::gib(1) }, UPPER],
     source: F5,
@@ -45,13 +45,13 @@ pub(crate) const SMALL_SIZES: Bands = Bands {
 const ENTERPRISE_SIZES: Bands =
     Bands { ranges: &[Range { min: Bytes::tib(1), max: Bytes::tib(10), step: Bytes::gib(256) }], source: F1 };
 const HIGH_SCALE_SIZES: Bands = Bands { ranges: &[UPPER], source: F1 };
-/// 60 TB to 320 TB in 10 TB steps: powers of ten, as the page has it.
+/// 60 TB to 320 TB in 10 TB steps: the page uses powers of ten.
 const HIGH_SCALE_2021_SIZES: Bands = Bands {
     ranges: &[Range { min: Bytes::tb(60), max: Bytes::tb(320), step: Bytes::tb(10) }],
     source: PAGE_001,
 };
 
-/// What each `per` of capacity earns.
+/// Limits for each `per` of capacity.
 struct Row {
     per: Bytes,
     read_iops: Iops,
@@ -61,7 +61,6 @@ struct Row {
     source: Source,
 }
 
-/// What a [`Row`] limits.
 const READ_AND_WRITE: &str = "read and write";
 
 const fn row(per: Bytes, iops: (u64, u64), mib: (u64, u64)) -> Row {
@@ -75,7 +74,7 @@ const fn row(per: Bytes, iops: (u64, u64), mib: (u64, u64)) -> Row {
     }
 }
 
-/// As published in 2021, in MB/s.
+/// A row published in 2021, in MB/s.
 const fn row_2021(per: Bytes, iops: (u64, u64), mb: (u64, u64)) -> Row {
     Row {
         read: BytesPerSecond::mb(mb.0),
@@ -91,7 +90,7 @@ const REGIONAL_LOWER: Row = row(Bytes::tib(1), (12_000, 4_000), (120, 100));
 /// Scale, but 23,000 per 2.5 TiB, which are 92,000.
 const LARGE: Row = row(LARGE_STEP, (23_000, 6_500), (650, 220));
 const HIGH_SCALE_2021: Row = row_2021(Bytes::tb(10), (15_000, 5_000), (500, 110));
-// Basic instances have the same at every size.
+// Basic instances have the same limits at every size.
 const BASIC_HDD_LOWER: Row = row(Bytes(0), (600, 1_000), (100, 100));
 const BASIC_HDD_UPPER: Row = row(Bytes(0), (1_000, 5_000), (180, 120));
 const BASIC_SSD_ROW: Row = row(Bytes(0), (60_000, 25_000), (1_200, 350));
@@ -106,7 +105,7 @@ const CUSTOM_PER_TIB: [Range<Iops>; 2] = [
 ];
 const CUSTOM_MIN: u64 = 2_000;
 const CUSTOM_STEP: u64 = 1_000;
-/// Bytes per second that come with each operation per second, reading and writing [G].
+/// Bytes per second included in each operation per second, reading and writing [G].
 const CUSTOM_READ_BYTES: u64 = 24_576;
 const CUSTOM_WRITE_BYTES: u64 = 8_192;
 /// A write costs 3.33 operations, a read one [F2].
@@ -208,7 +207,7 @@ pub(crate) const ENTERPRISE: LevelInfo = LevelInfo {
     ..ZONAL
 };
 
-/// An instance's limits, which are its volume's.
+/// The limits of an instance and its volume.
 pub(crate) fn instance(pool: &Pool) -> Result<Limits, Refusal> {
     if let Some(provisioned) = pool.settings.iops {
         return custom(pool, provisioned);
@@ -240,7 +239,7 @@ pub(crate) fn instance(pool: &Pool) -> Result<Limits, Refusal> {
     Ok(limits)
 }
 
-/// How many clients may connect, where a source says so.
+/// Maximum number of connected clients, if a source gives it.
 fn clients(pool: &Pool, upper: bool) -> Option<(u32, &'static str)> {
     let (per, each, max, formula) = match pool.level {
         Level::FilestoreBasicHdd | Level::FilestoreBasicSsd => return Some((500, "500")),
@@ -268,7 +267,7 @@ impl Row {
         }
     }
 
-    /// What a whole instance earns.
+    /// The limits of a whole instance.
     fn limits(&self, size: Bytes) -> Limits {
         let (read_iops, write_iops) = (self.read_iops, self.write_iops);
         let one = format!("{read_iops:#} and {write_iops:#}, {:#} and {:#}", self.read, self.write);
@@ -287,7 +286,7 @@ impl Row {
     }
 }
 
-/// The operations that may be bought whatever they are per TiB.
+/// The allowed number of operations, independent of the capacity.
 pub(crate) fn fixed(pool: &Pool) -> Range<Iops> {
     let per_tib = CUSTOM_PER_TIB[pool.band().min(1)];
     let least = per_tib.min.times(pool.size, Bytes::tib(1)).0;
@@ -299,7 +298,7 @@ pub(crate) fn fixed(pool: &Pool) -> Range<Iops> {
     }
 }
 
-/// With the most operations, where any are bought.
+/// The instance with the maximum number of operations, if its level sells them.
 pub(crate) fn with_most(pool: &Pool) -> Pool {
     let mut most = pool.clone();
     if pool.settings.iops.is_some() {
@@ -308,7 +307,7 @@ pub(crate) fn with_most(pool: &Pool) -> Pool {
     most
 }
 
-/// Custom performance: everything follows from the operations bought.
+/// Custom performance: all limits follow from the operations bought.
 fn custom(pool: &Pool, provisioned: ProvisionedIops) -> Result<Limits, Refusal> {
     let per_tib = CUSTOM_PER_TIB[pool.band().min(1)];
     let what = format!("{}: an instance of {} with operations", pool.level, pool.size);
@@ -328,7 +327,7 @@ fn custom(pool: &Pool, provisioned: ProvisionedIops) -> Result<Limits, Refusal> 
         read: Some(BytesPerSecond(iops * CUSTOM_READ_BYTES)),
         write: Some(BytesPerSecond(iops * CUSTOM_WRITE_BYTES)),
         read_iops: Some(Iops(iops)),
-        // 0.3 of all, to the nearest: 11,999 of 39,996 on the page.
+        // 0.3 of all operations, rounded to the nearest: 11,999 of 39,996 on the page.
         write_iops: Some(Iops((iops * 3 + 5) / 10)),
         combined_iops: Some(Iops(iops)),
         combined: None,

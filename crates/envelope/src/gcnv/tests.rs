@@ -24,7 +24,7 @@ fn bought(level: Level, throughput: Option<u64>, iops: Option<u64>) -> Pool {
     Pool { settings, ..Pool::new(level, Bytes::tib(10)) }
 }
 
-/// Throughput and operations of a pool that owns its limits.
+/// Throughput and operations of a pool with its own limits.
 fn of_pool(pool: &Pool) -> Result<(BytesPerSecond, u64), Refusal> {
     let limits = pool.limits()?;
     assert_eq!(limits.owner, Owner::Pool);
@@ -55,7 +55,7 @@ fn custom_performance() {
     let custom = |throughput, iops| of_pool(&bought(Level::GcnvFlexCustom, throughput, iops));
     assert_eq!(custom(None, None), Ok((mib(64), 1_024)));
     assert_eq!(custom(Some(65), None), Ok((mib(65), 1_040)));
-    // Page 000's pool: 64 + 5,056 MiB/s bring 1,024 + 16 × 5,056; the rest was bought.
+    // Page 000's pool: 64 + 5,056 MiB/s include 1,024 + 16 × 5,056 operations; the rest was bought.
     assert_eq!(custom(Some(5_120), None), Ok((mib(5_120), 81_920)));
     assert_eq!(custom(Some(5_120), Some(160_000)), Ok((mib(5_120), 160_000)));
     for throughput in [63, 5_121] {
@@ -145,7 +145,7 @@ fn large_volumes() {
     assert_eq!(total(Some(Profile::GcnvLarge12_5Gib), Bytes::pib(1)).combined, Some(mib(12_800)));
     let measured = total(Some(Profile::GcnvLarge21_5Gib), Bytes::pib(1));
     assert_eq!((measured.combined, measured.combined_iops), (Some(mib(22_016)), Some(Iops(1_350_000))));
-    // What was measured binds, unless what is documented is chosen.
+    // The measured limit applies unless the documented one is chosen.
     assert_eq!(total(None, Bytes::pib(3)).combined_iops, Some(Iops(1_350_000)));
     let documented = total(Some(Profile::GcnvLarge30Gib), Bytes::pib(3));
     assert_eq!((documented.combined, documented.combined_iops), (Some(mib(30_720)), None));

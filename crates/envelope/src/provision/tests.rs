@@ -1,4 +1,4 @@
-//! What fits together, what may change, and what holds for every level.
+//! Fit, changes, and properties of every level.
 
 use super::*;
 use crate::ProvisionedIops;
@@ -73,7 +73,7 @@ fn large_volumes_of_anf_grow_by_30_percent() {
         ),
         "{refused}"
     );
-    // What has grown further with a ticket keeps its size, and may give up a part of it.
+    // A volume that grew further with a ticket keeps its size, and may shrink.
     let grown = Volume { size: Bytes::tib(200), ..volume.clone() };
     let less = Resize { to: Bytes::tib(190), used: Bytes(0), lowest: Bytes::tib(100) };
     assert_eq!(Pool::new(Level::AnfUltra, Bytes::tib(1_000)).check_volume_resize(&grown, &less), Ok(()));
@@ -169,7 +169,7 @@ fn settings_are_stored() {
     assert!(serde_json::from_str::<PoolSettings>(r#"{"trhoughput":1}"#).is_err(), "typing errors are found");
 }
 
-/// Each ceiling as a number; none is the greatest.
+/// Each ceiling as a number; `None` as the maximum.
 fn numbers(ceilings: &Ceilings) -> [u64; 6] {
     let rate = |rate: Option<BytesPerSecond>| rate.map_or(u64::MAX, |rate| rate.0);
     let iops = |iops: Option<Iops>| iops.map_or(u64::MAX, |iops| iops.0);
@@ -183,7 +183,7 @@ fn numbers(ceilings: &Ceilings) -> [u64; 6] {
     ]
 }
 
-/// An allowed size: `at` out of 1,000 of the way through the range.
+/// An allowed size, at `at` thousandths of the range.
 fn size_in(range: Range<Bytes>, at: u64) -> Bytes {
     let steps = (range.max.0 - range.min.0) / range.step.0;
     Bytes(range.min.0 + steps * at / 1000 * range.step.0)

@@ -1,9 +1,9 @@
-//! Where pages contradict each other or themselves, by name.
+//! Contradictions between pages or within one, by name.
 
 use super::Conflict;
 use crate::Profile;
 
-/// About so much of what is published; a conflict without names is about the page alone.
+/// A contradiction about the figures `of`; without any, it is about the page alone.
 const fn conflict(
     name: &'static str,
     pages: &'static [&'static str],
@@ -13,7 +13,7 @@ const fn conflict(
     Conflict { name, pages, of, text, profiles: &[] }
 }
 
-/// The other figure can be chosen.
+/// The alternative figure can be chosen.
 const fn choose(profiles: &'static [Profile], conflict: Conflict) -> Conflict {
     Conflict { profiles, ..conflict }
 }

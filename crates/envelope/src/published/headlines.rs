@@ -1,21 +1,19 @@
-//! What the text of a page says beside its tables, rounded.
+//! Rounded figures in the text of a page, besides its tables.
 
 use super::{Direction, Figure, Published};
 use crate::{Metric, Shape};
 
-/// Pure reads and pure writes of a curve, as the text of its page has them.
+/// Pure reads and pure writes of a curve, as in the text of its page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Headline {
-    /// Pure reads.
     pub read: Option<Said>,
-    /// Pure writes.
     pub write: Option<Said>,
 }
 
 /// A figure of the text, and that of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Said {
-    /// How the text puts it, as in `about`.
+    /// The qualifier in the text, as in `about`.
     pub word: &'static str,
     /// The figure of the text, in the unit of the table.
     pub value: u64,
@@ -39,7 +37,7 @@ const HEADLINES: [(&str, &str, Option<u64>, Option<u64>); 12] = [
 ];
 
 impl Published {
-    /// What the text of its page says of it, where it says anything.
+    /// The figures in the text of its page, if there are any.
     pub fn headline(self) -> Option<Headline> {
         let (_, word, read, write) = HEADLINES.iter().find(|(name, ..)| *name == self.name())?;
         let said = |value: Option<u64>, direction| {
@@ -50,7 +48,7 @@ impl Published {
         Some(Headline { read: said(*read, Direction::Read), write: said(*write, Direction::Write) })
     }
 
-    /// The curve that it is, if it is one.
+    /// The curve, if it is one.
     pub fn shape(self) -> Option<Shape> {
         self.name().parse().ok()
     }
@@ -62,7 +60,7 @@ fn is_pure(figure: &Figure, direction: Direction) -> bool {
 }
 
 impl Said {
-    /// Whether it is that of the table, rounded to the last digit of it that is not 0.
+    /// Whether the text rounds the figure of the table to its last digit that is not 0.
     pub fn is_rounded(self) -> bool {
         let mut unit = 1;
         while self.value > 0 && self.value.is_multiple_of(unit * 10) {
@@ -73,7 +71,7 @@ impl Said {
 }
 
 impl Metric {
-    /// The unit of a curve's figures, as it is written behind a number.
+    /// The unit of a curve's figures, as written after a number.
     pub fn symbol(self) -> &'static str {
         match self {
             Self::MibPerSecond => "MiB/s",

@@ -1,4 +1,4 @@
-//! The published figures, and how well the interpolation holds against them.
+//! The published figures, and the accuracy of the interpolation.
 
 use super::*;
 use crate::{Level, Pool, Volume};
@@ -7,7 +7,7 @@ fn shape(name: &str) -> Shape {
     name.parse().unwrap()
 }
 
-/// The ten tables of page 000, with their five mixes.
+/// The ten tables of page 000, with five mixes each.
 fn tables() -> Vec<Shape> {
     let tables: Vec<Shape> = Shape::all().filter(|shape| shape.0.knots.len() == 5).collect();
     assert_eq!(tables.len(), 10);
@@ -26,7 +26,8 @@ fn band(errors: &[(u64, u64)]) -> ErrorBand {
     ErrorBand { mean_thousandths: (mean + 500) / 1000, worst_thousandths: (worst + 500) / 1000 }
 }
 
-/// What each table says of its mixes at `places` from only the knots that `keep` lets stand, and what was published.
+/// Predictions of each table for its mixes at `places` from only the knots selected by `keep`, with the published
+/// figures.
 fn predicted(places: std::ops::Range<usize>, keep: fn(usize, usize) -> bool) -> Vec<(u64, u64)> {
     let one = |table: &Table, place: usize| {
         let kept = (0..table.knots.len()).filter(|&at| keep(place, at)).map(|at| table.knots[at]);

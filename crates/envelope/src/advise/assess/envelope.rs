@@ -1,4 +1,4 @@
-//! What volumes and clients were measured to carry, by the user or by the pages.
+//! Compares the load with measured envelopes of volumes and clients, from the user or from published pages.
 
 use super::Case;
 use crate::advise::band::Band;
@@ -8,7 +8,7 @@ use crate::advise::envelopes::{Envelope, Scope};
 use crate::advise::{Access, Evidence, Measured, Stream};
 use crate::{Bytes, BytesPerSecond, Direction, Owner, Pattern, Protocol, Published, grouped};
 
-/// What each stream takes of its own ceiling, together.
+/// The sum of each stream's share of its own ceiling.
 #[derive(Default)]
 struct Shares {
     used: Used,
@@ -18,13 +18,13 @@ struct Shares {
 }
 
 impl Shares {
-    /// A stream under its ceiling, `times` over.
+    /// Adds a stream under its ceiling, of `times` volumes or clients.
     fn add(&mut self, stream: &Stream, found: &Found, times: u64, source: String) {
         let whole = u128::from(found.rate.0) * u128::from(times);
         self.used = self.used.and(Used::of(u128::from(stream.rate.0), whole));
         self.band = wider(self.band, found.band);
         let (taken, ceiling) = match stream.access {
-            // Its operations are what is published; how much data they move, each page has its own figure of.
+            // The operations are the published figure; their data differs from page to page.
             Access::Eda | Access::Metadata => {
                 let carried = Stream { rate: found.rate, ..*stream }.iops();
                 (format!("{:#}", stream.iops()), format!("{carried:#}"))
@@ -37,7 +37,7 @@ impl Shares {
         }
     }
 
-    /// The constraint that this is, if any stream has a ceiling.
+    /// The constraint of this kind, if any stream has a ceiling.
     fn of(self, kind: Bound) -> Option<Constraint> {
         let Self { used, band, formula, sources } = self;
         let (formula, source) = (formula.join(" + "), sources.join("; "));
@@ -46,7 +46,7 @@ impl Shares {
 }
 
 impl Case<'_> {
-    /// What such volumes were measured to carry.
+    /// Compares the load with the measured envelope of the volumes.
     pub(super) fn envelope(&mut self) {
         let candidate = self.candidate;
         let own_pool = candidate.pool.level.info().owner == Owner::Pool;
@@ -54,7 +54,7 @@ impl Case<'_> {
         let mix = self.mix();
         let mut shares = Shares::default();
         for (asked, stream) in self.workload.needed().iter().zip(self.needed) {
-            // The user's own measurements have the user's own data in an operation.
+            // The user's own measurements contain the actual data per operation.
             if let Some((found, source)) = self.measured(asked, mix) {
                 shares.add(asked, &found, times, source);
                 continue;
@@ -74,14 +74,14 @@ impl Case<'_> {
         self.found.constraints.extend(shares.of(Bound::Envelope));
     }
 
-    /// Thousandths of reads of everything but loads that have their own.
+    /// Thousandths of reads over all loads without a fixed mix.
     fn mix(&self) -> u32 {
         let blocks: Vec<Stream> =
             self.needed.iter().filter(|stream| !stream.access.is_fixed_mix()).copied().collect();
         Load { streams: &blocks }.read_thousandths()
     }
 
-    /// What the user measured of such volumes, within the latency target if it was met at all.
+    /// The user's measurement of such volumes, within the latency target if it was met at all.
     fn measured(&mut self, stream: &Stream, mix: u32) -> Option<(Found, String)> {
         let (candidate, workload, catalog) = (self.candidate, self.workload, self.catalog);
         let is_smb = |protocol| protocol == Protocol::Smb;
@@ -131,7 +131,7 @@ impl Case<'_> {
         Some((found, one.source.clone()))
     }
 
-    /// What differs from how the envelope was measured.
+    /// Adds caveats for differences from the setup of the measurement.
     fn setup(&mut self, clients: Option<u32>, working_set: Option<Bytes>) {
         if let Some((few, measured)) = self.workload.clients.zip(clients)
             && few < measured
@@ -151,13 +151,13 @@ impl Case<'_> {
         }
     }
 
-    /// What a page measured of such volumes.
+    /// A page's measurement of such volumes.
     fn published(&mut self, stream: &Stream, mix: u32) -> Option<(Found, String)> {
         let (pool, large) = (&self.candidate.pool, self.candidate.volume.settings.large);
         let workload = self.workload;
         let all = Envelope::of(pool.level, large, workload.protocol, &self.catalog.profiles, Scope::Volume);
         let mut all: Vec<&Envelope> = all.filter(|one| workload.cached || !one.cached).collect();
-        // Those that are cached come first where they are wanted.
+        // Cached figures come first if the workload is cached.
         all.sort_by_key(|one| !one.cached);
         let (found, envelope) = all.into_iter().find_map(|one| Some((of_page(one, stream, mix)?, one)))?;
         let setup = &envelope.setup;
@@ -199,7 +199,7 @@ impl Case<'_> {
         Some((found, setup.source.to_string()))
     }
 
-    /// What one client was measured to reach.
+    /// Compares the load with the measured envelope of one client.
     pub(super) fn client_envelope(&mut self) {
         let (pool, large) = (&self.candidate.pool, self.candidate.volume.settings.large);
         let Some(clients) = self.workload.clients else { return };
@@ -236,11 +236,11 @@ impl Case<'_> {
     }
 }
 
-/// What the page has of shorter latencies.
+/// Note on latencies below 1 ms.
 const BELOW_1_MS: &str = "Microsoft's page for EDA has latencies below 1 ms with nocto,actimeo=600, tuned kernel settings and \
                           nconnect=16 together, and does not say at which rate.";
 
-/// What a page says of one stream.
+/// The ceiling of one stream on a page.
 fn of_page(envelope: &Envelope, stream: &Stream, mix: u32) -> Option<Found> {
     if !stream.access.is_fixed_mix() {
         let curves: Vec<Curve> = envelope.shapes().map(Curve::from).collect();
@@ -248,13 +248,13 @@ fn of_page(envelope: &Envelope, stream: &Stream, mix: u32) -> Option<Found> {
     }
     let eda = envelope.eda?;
     let at = eda.latency_us.map_or(String::new(), |us| format!(" at a latency of {} ms", us / 1000));
-    // A shorter latency leaves no more than that.
+    // A shorter latency leaves at most that rate.
     let rate = Stream::of_iops(stream.access, stream.block, stream.read_thousandths, eda.iops).rate;
     let how = format!("an EDA load with {}{at}", mib(eda.data));
     Some(Found { rate, band: None, how, curves: Vec::new() })
 }
 
-/// The rate of one connection, where the page says how much more there was with nconnect.
+/// The rate of one connection, where the page gives the gain of nconnect.
 fn without_nconnect(access: Access, (reads, rate): (u32, BytesPerSecond)) -> BytesPerSecond {
     let gains = "anf-large-scaleup-gain".parse::<Published>().map(Published::figures).unwrap_or_default();
     let direction = if reads == 0 { Direction::Write } else { Direction::Read };
@@ -267,7 +267,7 @@ fn without_nconnect(access: Access, (reads, rate): (u32, BytesPerSecond)) -> Byt
     BytesPerSecond(crate::units::proportion(rate.0, 100, hundredths))
 }
 
-/// The band that holds both.
+/// The band that contains both.
 fn wider(one: Option<Band>, other: Option<Band>) -> Option<Band> {
     let (Some(one), Some(other)) = (one, other) else { return one.or(other) };
     Some(Band {

@@ -1,4 +1,4 @@
-//! Every bound of pools and volumes, and how much of it the load takes.
+//! Assesses every bound of pools and volumes, and the share of it that the load uses.
 
 mod envelope;
 
@@ -16,13 +16,13 @@ use crate::{
     grouped,
 };
 
-/// What holds of one candidate.
+/// Constraints and caveats of one candidate.
 pub(super) struct Assessment {
     pub(super) constraints: Vec<Constraint>,
     pub(super) evidence: Evidence,
     pub(super) caveats: Vec<String>,
     pub(super) mount: Mount,
-    /// From how many clients of what kind the envelope was measured, and by whom.
+    /// Number and type of the clients that measured the envelope, with the source.
     pub(super) measured_on: Option<(u32, &'static str, Source)>,
 }
 
@@ -35,14 +35,14 @@ struct Case<'a> {
     found: Assessment,
 }
 
-/// Calls that a server of ANF or GCNV takes from an NFSv3 connection at a time.
+/// Calls that a server of ANF or GCNV accepts at a time from an NFSv3 connection.
 const CALLS_PER_CONNECTION: u64 = 128;
-/// The shortest time of an operation that anybody published, on average over all loads: the row eda-anf-1760.
+/// The shortest published mean latency: the row eda-anf-1760.
 const SHORTEST_US: u64 = 480;
-/// Slots that Linux asks for of a session of NFSv4.1, whatever its connections.
+/// Slots that Linux requests for an NFSv4.1 session, for any number of connections.
 const SLOTS_PER_SESSION: u64 = 64;
 
-/// Every bound of `candidate`; refused where the level has no such pools and volumes.
+/// Assesses every bound of `candidate`; an error if the level has no such pools and volumes.
 pub(super) fn assess(
     candidate: &Candidate,
     workload: &Workload,
@@ -79,7 +79,7 @@ impl Case<'_> {
         Load { streams: self.needed }
     }
 
-    /// Room for the data.
+    /// Compares the data with the capacity.
     fn room(&mut self) {
         let (candidate, planned) = (self.candidate, self.workload.planned());
         let volumes = candidate.volumes();
@@ -100,7 +100,7 @@ impl Case<'_> {
         }
     }
 
-    /// How near pool and volume are to the smallest of their kind.
+    /// Compares pool and volume with the smallest of their kind.
     fn smallest(&mut self) {
         let (pool, volume) = (&self.candidate.pool, &self.candidate.volume);
         let of = |bands: Option<Bands>, what: &str, is: Bytes| {
@@ -120,7 +120,7 @@ impl Case<'_> {
         }
     }
 
-    /// What the level, the volumes and the pools give.
+    /// Compares the load with the documented limits of level, volumes and pools.
     fn documented(&mut self) -> Result<(), Refusal> {
         let candidate = self.candidate;
         let (pools, volumes) = (u64::from(candidate.pools), u64::from(candidate.volumes()));
@@ -160,7 +160,7 @@ impl Case<'_> {
         Ok(())
     }
 
-    /// Settings below the most that can be bought.
+    /// Compares the load with settings below their maximum.
     fn setting(&mut self, set: &Ceilings, most: &Ceilings, limits: &Limits, times: u64) {
         let source = limits.origin.first().map_or(OWN, |origin| origin.source);
         let below = set.below(most);
@@ -178,7 +178,7 @@ impl Case<'_> {
         }
     }
 
-    /// What an instance gives each client, and how many it takes.
+    /// Compares the clients with an instance's limits per client and of clients.
     fn clients(&mut self, limits: &Limits, instances: u64) {
         let Some(clients) = self.workload.clients else { return };
         let source = limits.origin.last().map_or(OWN, |origin| origin.source);
@@ -187,13 +187,13 @@ impl Case<'_> {
         }
         if let Some(most) = limits.clients_max {
             let used = Used::of(u128::from(clients), u128::from(most));
-            // Each client may be connected to every instance.
+            // Each client may connect to every instance.
             let [clients, most] = [clients, most].map(|count| grouped(count.into()));
             let formula = format!("{clients} clients of {most}, each on {}", instances_of(instances));
             self.add(Bound::ClientCount, used, formula, source);
         }
     }
-    /// What the clients' networks carry: they receive what is read and send what is written.
+    /// Compares the load with the clients' networks. Reads are received, writes are sent.
     fn network(&mut self) {
         let Some(clients) = self.workload.clients else { return };
         let ways = [
@@ -209,15 +209,15 @@ impl Case<'_> {
         }
     }
 
-    /// Little's law: calls in flight are calls a second times the time of each. Nobody knows that time beforehand, and it is
-    /// not the target: with less of it fewer calls are in flight. So the bound is at the shortest time there was, and the
-    /// target is only told where it is too long.
+    /// Applies Little's law: calls in flight are calls per second times the latency of each. The latency is unknown
+    /// beforehand, and the target may be too long: a shorter latency needs fewer calls in flight. So the bound uses the
+    /// shortest published latency, and the target only causes a caveat.
     fn slots(&mut self) {
         let Some(clients) = self.workload.clients else { return };
         let provider = self.candidate.pool.level.info().provider;
         let (each, what) = match (provider, self.workload.protocol) {
             (Provider::Filestore | Provider::Plimsoll, _) | (_, Protocol::Smb) => return,
-            // Without sessions, each connection has its calls.
+            // Without sessions, each connection has its own calls.
             (_, Protocol::NfsV3 | Protocol::NfsV40) => {
                 let connections = u64::from(self.found.mount.connections);
                 (CALLS_PER_CONNECTION * connections, format!("{connections} × {CALLS_PER_CONNECTION}"))
@@ -241,7 +241,7 @@ impl Case<'_> {
         }
     }
 
-    /// How much of so many slots the load takes where an operation takes so long, and how many.
+    /// The share of the slots in use at this latency, and the number of calls in flight.
     fn in_flight(&self, latency_us: u64, slots: u128) -> (Used, u128) {
         let transfer = self.found.mount.transfer.0;
         self.needed.iter().fold((Used::default(), 0), |(used, calls), stream| {
@@ -252,7 +252,7 @@ impl Case<'_> {
         })
     }
 
-    /// What a provider lets a customer have of all together; it can be raised, so it bounds nothing.
+    /// Notes the provider's default quotas. They can be raised, so they bound nothing.
     fn quotas(&mut self) {
         let pools = self.candidate.pools;
         match self.candidate.pool.level.info().provider {
@@ -267,7 +267,7 @@ impl Case<'_> {
                     self.caveat(&format!("An account has {most} pools unless more were asked for [{A1}]."));
                 }
             }
-            // Also of one volume: who asks may have others in the project.
+            // Even for one volume: the project may contain others.
             Provider::Gcnv if !self.needed.is_empty() => self.caveat(&format!(
                 "Limits of the project may bind when several fast volumes are used in one project [{PAGE_000}]."
             )),
@@ -276,7 +276,7 @@ impl Case<'_> {
     }
 }
 
-/// A number of things for people; the greatest where it does not fit.
+/// A count with grouped digits; the maximum if it does not fit.
 fn in_groups(count: u128) -> String {
     grouped(u64::try_from(count).unwrap_or(u64::MAX))
 }
