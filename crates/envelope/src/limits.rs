@@ -53,7 +53,7 @@ pub struct Origin {
 pub(crate) const OPERATIONS: &str = "operations";
 
 /// The origin of a setting, for its [`Origin`].
-pub(crate) fn as_set<T>(setting: Option<T>) -> &'static str {
+pub(crate) fn origin_text<T>(setting: Option<T>) -> &'static str {
     if setting.is_some() { "as set" } else { "unless set" }
 }
 
@@ -64,22 +64,22 @@ impl Ceilings {
     }
 
     /// The ceilings that are less than in `most`.
-    pub(crate) fn below(&self, most: &Self) -> Self {
-        fn less<T: Ord>(one: Option<T>, most: Option<T>) -> Option<T> {
-            one.filter(|one| most.is_none_or(|most| *one < most))
+    pub(crate) fn less_than(&self, max: &Self) -> Self {
+        fn less<T: Ord>(value: Option<T>, max: Option<T>) -> Option<T> {
+            value.filter(|value| max.is_none_or(|max| *value < max))
         }
         Self {
-            read: less(self.read, most.read),
-            write: less(self.write, most.write),
-            combined: less(self.combined, most.combined),
-            read_iops: less(self.read_iops, most.read_iops),
-            write_iops: less(self.write_iops, most.write_iops),
-            combined_iops: less(self.combined_iops, most.combined_iops),
+            read: less(self.read, max.read),
+            write: less(self.write, max.write),
+            combined: less(self.combined, max.combined),
+            read_iops: less(self.read_iops, max.read_iops),
+            write_iops: less(self.write_iops, max.write_iops),
+            combined_iops: less(self.combined_iops, max.combined_iops),
         }
     }
 
     /// Whether one of them is 0.
-    pub(crate) fn stalls(&self) -> bool {
+    pub(crate) fn blocks_traffic(&self) -> bool {
         let rates = [self.read, self.write, self.combined];
         let operations = [self.read_iops, self.write_iops, self.combined_iops];
         rates.contains(&Some(BytesPerSecond(0))) || operations.contains(&Some(Iops(0)))
@@ -101,12 +101,17 @@ impl Limits {
     }
 
     /// These ceilings for all clients together.
-    pub(crate) fn of(owner: Owner, total: Ceilings) -> Self {
+    pub(crate) fn for_all_clients(owner: Owner, total: Ceilings) -> Self {
         Self { total, ..Self::unlimited(owner) }
     }
 
     /// Adds an [`Origin`].
-    pub(crate) fn because(mut self, what: &'static str, formula: impl Into<String>, source: Source) -> Self {
+    pub(crate) fn with_origin(
+        mut self,
+        what: &'static str,
+        formula: impl Into<String>,
+        source: Source,
+    ) -> Self {
         self.origin.push(Origin { what, formula: formula.into(), source });
         self
     }

@@ -43,15 +43,18 @@ pub(crate) fn volume(pool: &Pool, volume: &Volume) -> Result<Limits, Refusal> {
 }
 
 fn limits(level: Level, owner: Owner, declared: &Declared) -> Result<Limits, Refusal> {
-    if declared.total.stalls() || declared.per_client.stalls() || declared.clients_max == Some(0) {
+    if declared.total.blocks_traffic()
+        || declared.per_client.blocks_traffic()
+        || declared.clients_max == Some(0)
+    {
         let what = format!("{level}: a limit of zero, under which nothing would ever finish");
         return Err(Refusal::new(what, "1 or more, or no limit", OWN));
     }
     let limits = Limits {
         per_client: declared.per_client,
         clients_max: declared.clients_max,
-        ..Limits::of(owner, declared.total)
+        ..Limits::for_all_clients(owner, declared.total)
     };
     let how = if *declared == Declared::default() { "no limit is declared" } else { "as declared" };
-    Ok(limits.because("all", how, OWN))
+    Ok(limits.with_origin("all", how, OWN))
 }

@@ -301,7 +301,7 @@ impl std::str::FromStr for Profile {
     fn from_str(text: &str) -> Result<Self, Refusal> {
         ALL.iter().find(|profile| profile.name() == text).copied().ok_or_else(|| {
             let names: Vec<&str> = ALL.iter().map(|profile| profile.name()).collect();
-            Refusal::new(format!("\"{text}\" is no profile"), names.join(", "), OWN)
+            Refusal::new(format!("\"{text}\" is not a profile"), names.join(", "), OWN)
         })
     }
 }

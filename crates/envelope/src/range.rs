@@ -63,12 +63,12 @@ impl<T: Quantity> Range<T> {
 impl Bands {
     /// The index of the range that contains `size`, or a refusal of `what`.
     pub(crate) fn check(&self, what: &str, size: Bytes) -> Result<usize, Refusal> {
-        self.place(size)
+        self.index(size)
             .ok_or_else(|| Refusal::new(format!("{what} of {size}"), self.to_string(), self.source))
     }
 
     /// The index of the range that contains `size`.
-    pub(crate) fn place(&self, size: Bytes) -> Option<usize> {
+    pub(crate) fn index(&self, size: Bytes) -> Option<usize> {
         self.ranges.iter().position(|range| range.contains(size))
     }
 }

@@ -15,13 +15,13 @@ pub struct Band {
 impl Band {
     /// The worst error of interpolation between mixes. Errors are relative to the published figure: if
     /// the estimate is a fifth too low, the published figure is a quarter above it.
-    pub(super) fn of_knots(knots: usize) -> Self {
+    pub(super) fn for_knots(knots: usize) -> Self {
         let worst = band_of(knots).worst_thousandths;
         Self { low_thousandths: 1_000_000 / (1000 + worst), high_thousandths: 1_000_000 / (1000 - worst) }
     }
 
     /// The product of both uncertainties.
-    pub(super) fn with(self, other: Self) -> Self {
+    pub(super) fn combine(self, other: Self) -> Self {
         let times = |one: u32, other: u32| one * other / 1000;
         Self {
             low_thousandths: times(self.low_thousandths, other.low_thousandths),

@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn profiles_that_change_nothing_or_the_same_are_refused() {
+    fn ineffective_and_duplicate_profiles_are_refused() {
         let with =
             |level, profiles: &[Profile]| Catalog { profiles: profiles.to_vec(), ..Catalog::of([level]) };
         let refused = |catalog: Catalog| catalog.check().unwrap_err().to_string();

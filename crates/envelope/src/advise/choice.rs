@@ -1,11 +1,11 @@
 //! The advice: options with their bounds.
 
 use super::assess::{Assessment, assess};
-use super::constraint::{Constraint, Used};
+use super::constraint::{Constraint, Utilization};
 use super::envelopes::needed;
 use super::layout::Candidate;
-use super::mount::of_client;
-use super::{Band, Bound, Catalog, Cost, Mount, Stream, Why, Workload};
+use super::mount::for_clients;
+use super::{Band, Bound, Catalog, Cost, Mount, Recommendation, Stream, Workload};
 use crate::{
     Bytes, BytesPerSecond, Iops, Level, Origin, Pool, Profile, Provider, ProvisionedIops, Qos, Refusal,
     Source, Volume,
@@ -20,12 +20,12 @@ pub struct Advice {
     pub options: Vec<Choice>,
     /// The nearest choice of each kind of volume that does not fit, the smallest excess first.
     pub misses: Vec<Choice>,
-    pub left_out: Vec<LeftOut>,
+    pub left_out: Vec<SkippedLevel>,
 }
 
 /// A level without a choice.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct LeftOut {
+pub struct SkippedLevel {
     pub level: Level,
     pub why: String,
 }
@@ -49,14 +49,14 @@ pub struct Choice {
     /// Recommended mount options.
     pub mount: Mount,
     /// Recommendations for the clients.
-    pub clients: Vec<Why>,
+    pub clients: Vec<Recommendation>,
     /// Cost per month, if the price table has the level.
     pub cost: Option<Cost>,
 }
 
 /// Ceilings of a choice at one share of reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct AtMix {
+pub struct MixCeilings {
     /// Thousandths of the data that are read.
     pub read_thousandths: u32,
     /// The basis of `all` and `exact` here. It may differ between mixes.
@@ -100,7 +100,7 @@ impl Choice {
         }
         let cost = catalog.prices.as_ref().and_then(|prices| prices.of(&candidate));
         let large = candidate.volume.settings.large;
-        let clients = of_client(candidate.pool.level, large, workload, measured_on);
+        let clients = for_clients(candidate.pool.level, large, workload, measured_on);
         let Candidate { pools, pool, per_pool, volume } = candidate;
         Ok(Self {
             pools,
@@ -118,7 +118,7 @@ impl Choice {
     }
 
     /// These pools and volumes under another workload.
-    pub fn under(&self, workload: &Workload, catalog: &Catalog) -> Result<Self, Refusal> {
+    pub fn reassess(&self, workload: &Workload, catalog: &Catalog) -> Result<Self, Refusal> {
         let Self { pools, pool, volumes_per_pool, volume, .. } = self.clone();
         Self::of(Candidate { pools, pool, per_pool: volumes_per_pool, volume }, workload, catalog)
     }
@@ -188,7 +188,7 @@ impl Choice {
     }
 
     /// The next bound after the [binding](Self::binding) one as the load grows.
-    pub fn next(&self) -> Option<&Constraint> {
+    pub fn next_binding(&self) -> Option<&Constraint> {
         let (binding, first) = (self.binding()?, self.bottleneck()?);
         if binding.kind == first.kind { self.next_bottleneck() } else { Some(first) }
     }
@@ -219,17 +219,17 @@ impl Choice {
     }
 
     /// The maximum of this load: all data and all operations; `None` without a load to scale.
-    pub fn carries(&self, workload: &Workload) -> Option<(BytesPerSecond, Iops)> {
-        Some(carried(&self.needed(workload), self.bottleneck()?.used))
+    pub fn maximum_load(&self, workload: &Workload) -> Option<(BytesPerSecond, Iops)> {
+        Some(scaled_load(&self.needed(workload), self.bottleneck()?.used))
     }
 
     /// The share of the ceiling at the peak, without headroom.
-    pub fn at_peak(&self, workload: &Workload) -> Option<Used> {
+    pub fn at_peak(&self, workload: &Workload) -> Option<Utilization> {
         Some(self.bottleneck()?.used.over_percent(100 + workload.headroom_percent))
     }
 
     /// The share of the ceiling at the average load.
-    pub fn at_average(&self, workload: &Workload) -> Option<Used> {
+    pub fn at_average(&self, workload: &Workload) -> Option<Utilization> {
         Some(self.at_peak(workload)?.percent_of(workload.average_percent))
     }
 
@@ -240,46 +240,51 @@ impl Choice {
         workload: &Workload,
         catalog: &Catalog,
         reads: impl Iterator<Item = u32>,
-    ) -> Vec<AtMix> {
-        reads.map(|reads| self.at_mix(workload, catalog, reads).unwrap_or(AtMix::unknown(reads))).collect()
+    ) -> Vec<MixCeilings> {
+        reads
+            .map(|reads| {
+                self.at_mix(workload, catalog, reads).unwrap_or(MixCeilings::without_ceilings(reads))
+            })
+            .collect()
     }
 
-    fn at_mix(&self, workload: &Workload, catalog: &Catalog, read_thousandths: u32) -> Option<AtMix> {
-        let mixed = workload.mixed(read_thousandths)?;
-        let choice = self.under(&mixed, catalog).ok()?;
-        let least = |used: &mut dyn Iterator<Item = Used>| Some(carried(&mixed.needed(), used.max()?).0);
+    fn at_mix(&self, workload: &Workload, catalog: &Catalog, read_thousandths: u32) -> Option<MixCeilings> {
+        let mixed = workload.with_mix(read_thousandths)?;
+        let choice = self.reassess(&mixed, catalog).ok()?;
+        let lowest =
+            |used: &mut dyn Iterator<Item = Utilization>| Some(scaled_load(&mixed.needed(), used.max()?).0);
         let documented = [Bound::Level, Bound::Setting, Bound::Pool, Bound::VolumeCap];
         // Our own levels have declared limits and no documents.
         let own = self.level().info().provider == Provider::Plimsoll;
         let of_documents = choice.constraints.iter().filter(|one| !own && documented.contains(&one.kind));
-        let documented = least(&mut of_documents.map(|one| one.used));
+        let documented = lowest(&mut of_documents.map(|one| one.used));
         if choice.evidence == Evidence::Limits {
-            return Some(AtMix { documented, ..AtMix::unknown(read_thousandths) });
+            return Some(MixCeilings { documented, ..MixCeilings::without_ceilings(read_thousandths) });
         }
         let with = |thousandths: fn(&Band) -> u32| {
             let scaled = |one: &Constraint| match &one.band {
                 Some(band) => one.used.over_thousandths(thousandths(band)),
                 None => one.used,
             };
-            least(&mut choice.of_load().map(scaled))
+            lowest(&mut choice.of_load().map(scaled))
         };
         let estimated = choice.of_load().any(|one| one.band.is_some());
         let between = with(|band| band.low_thousandths).zip(with(|band| band.high_thousandths));
         let exact = choice.of_kind(Bound::Envelope).filter(|one| one.band.is_none());
-        Some(AtMix {
+        Some(MixCeilings {
             read_thousandths,
             evidence: choice.evidence,
             documented,
-            all: least(&mut choice.of_load().map(|one| one.used)),
+            all: lowest(&mut choice.of_load().map(|one| one.used)),
             between: between.filter(|_| estimated),
-            exact: exact.map(|one| carried(&mixed.needed(), one.used).0),
+            exact: exact.map(|one| scaled_load(&mixed.needed(), one.used).0),
         })
     }
 }
 
-impl AtMix {
+impl MixCeilings {
     /// A mix without known ceilings.
-    fn unknown(read_thousandths: u32) -> Self {
+    fn without_ceilings(read_thousandths: u32) -> Self {
         let evidence = Evidence::Limits;
         Self { read_thousandths, evidence, documented: None, all: None, between: None, exact: None }
     }
@@ -296,8 +301,8 @@ impl Evidence {
 }
 
 /// The load that uses the whole ceiling, if `needed` uses `used` of it; rounded down.
-fn carried(needed: &[Stream], used: Used) -> (BytesPerSecond, Iops) {
-    let rate = used.whole(Stream::together(needed).0.0);
-    let iops = |stream: &Stream| used.whole(stream.rate.0) / stream.block.0.max(1);
+fn scaled_load(needed: &[Stream], used: Utilization) -> (BytesPerSecond, Iops) {
+    let rate = used.ceiling_of(Stream::total(needed).0.0);
+    let iops = |stream: &Stream| used.ceiling_of(stream.rate.0) / stream.block.0.max(1);
     (BytesPerSecond(rate), Iops(needed.iter().map(iops).fold(0, u64::saturating_add)))
 }

@@ -11,7 +11,7 @@ pub struct Constraint {
     /// The compared values, for people.
     pub formula: String,
     /// The share used by the load with its headroom, or by the capacity with its growth.
-    pub used: Used,
+    pub used: Utilization,
     /// The uncertainty of the bound, if it is estimated.
     pub band: Option<Band>,
     pub source: String,
@@ -51,9 +51,9 @@ pub enum Bound {
 /// A share in 10⁻¹⁸, rounded up, so that the ceiling can be computed from it exactly to the byte. More than
 /// [`ALL`](Self::ALL) does not fit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Used(u128);
+pub struct Utilization(u128);
 
-impl Used {
+impl Utilization {
     pub const ALL: Self = Self(1_000_000_000_000_000_000);
 
     /// The share `part / whole`.
@@ -67,7 +67,7 @@ impl Used {
         Self(full.saturating_mul(Self::ALL.0).saturating_add(exact))
     }
 
-    pub(super) fn and(self, other: Self) -> Self {
+    pub(super) fn plus(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
     }
 
@@ -88,10 +88,10 @@ impl Used {
 
     /// The whole of which `part` uses this share, rounded down. The share was rounded up, so a whole number within the
     /// rounding error is the original one.
-    pub(super) fn whole(self, part: u64) -> u64 {
+    pub(super) fn ceiling_of(self, part: u64) -> u64 {
         let (part, used) = (u128::from(part) * Self::ALL.0, self.0.max(2));
-        let most = part.saturating_sub(1) / (used - 1);
-        u64::try_from(most.min(part / used + 1)).unwrap_or(u64::MAX)
+        let max = part.saturating_sub(1) / (used - 1);
+        u64::try_from(max.min(part / used + 1)).unwrap_or(u64::MAX)
     }
 
     /// The part above [`ALL`](Self::ALL).
@@ -119,13 +119,13 @@ impl Used {
     }
 }
 
-impl Serialize for Used {
+impl Serialize for Utilization {
     fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         to.serialize_u64(self.billionths())
     }
 }
 
-impl std::fmt::Display for Used {
+impl std::fmt::Display for Utilization {
     /// `87.3 %`, rounded up, so that a share that does not fit never shows as 100 %.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let tenths = u64::try_from(self.0.div_ceil(Self::ALL.0 / 1000)).unwrap_or(u64::MAX);
@@ -160,8 +160,8 @@ impl Bound {
 }
 
 /// The use of one ceiling by a load.
-pub(super) struct Taken {
-    pub(super) used: Used,
+pub(super) struct CeilingUse {
+    pub(super) used: Utilization,
     /// The compared values, for people.
     pub(super) formula: String,
     /// Counts operations, not data.
@@ -211,7 +211,7 @@ impl Load<'_> {
         ceilings: &Ceilings,
         write_cost_thousandths: u32,
         times: u64,
-    ) -> Vec<Taken> {
+    ) -> Vec<CeilingUse> {
         let rates = [
             ("read", ceilings.read, self.reads()),
             ("written", ceilings.write, self.writes()),
@@ -219,9 +219,9 @@ impl Load<'_> {
         ];
         let of_rates = rates.into_iter().filter_map(|(what, limit, need)| {
             let limit = limit?;
-            let used = Used::of(u128::from(need.0), u128::from(limit.0) * u128::from(times));
-            let formula = format!("{} {what} of {}", mib(need), times_of(times, mib_within(limit)));
-            Some(Taken { used, formula, of_operations: false })
+            let used = Utilization::of(u128::from(need.0), u128::from(limit.0) * u128::from(times));
+            let formula = format!("{} {what} of {}", mib(need), multiple(times, mib_within(limit)));
+            Some(CeilingUse { used, formula, of_operations: false })
         });
         let costs = [
             ("read", ceilings.read_iops, 1000, 0),
@@ -233,17 +233,17 @@ impl Load<'_> {
             let used = self.of_operations(limit, read_cost, write_cost, times);
             let need = self.operations(read_cost, write_cost);
             let what = if what.is_empty() { String::new() } else { format!("{what} ") };
-            let formula = format!("{} {what}IOPS of {}", grouped(need), times_of(times, limit));
-            Some(Taken { used, formula, of_operations: true })
+            let formula = format!("{} {what}IOPS of {}", grouped(need), multiple(times, limit));
+            Some(CeilingUse { used, formula, of_operations: true })
         });
         of_rates.chain(of_operations).collect()
     }
 
     /// Operations are data over block size; the data stays exact until the end.
-    fn of_operations(&self, limit: Iops, read_cost: u32, write_cost: u32, times: u64) -> Used {
-        self.streams.iter().fold(Used::default(), |used, stream| {
+    fn of_operations(&self, limit: Iops, read_cost: u32, write_cost: u32, times: u64) -> Utilization {
+        self.streams.iter().fold(Utilization::default(), |used, stream| {
             let per_byte = u128::from(stream.block.0) * u128::from(limit.0) * u128::from(times);
-            used.and(Used::of(cost(stream, read_cost, write_cost), per_byte * 1_000_000))
+            used.plus(Utilization::of(cost(stream, read_cost, write_cost), per_byte * 1_000_000))
         })
     }
 
@@ -265,7 +265,7 @@ fn cost(stream: &Stream, read_cost: u32, write_cost: u32) -> u128 {
 }
 
 /// `3 × 4,500 MiB/s`, or only the limit if `times` is 1.
-pub(super) fn times_of(times: u64, limit: impl std::fmt::Display) -> String {
+pub(super) fn multiple(times: u64, limit: impl std::fmt::Display) -> String {
     if times == 1 { format!("{limit:#}") } else { format!("{} × {limit:#}", grouped(times)) }
 }
 
@@ -340,7 +340,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn loads_are_rounded_up_and_ceilings_down() {
+    fn loads_round_up_and_ceilings_round_down() {
         let rate = BytesPerSecond((100 << 20) + 1);
         assert_eq!((mib(rate), mib_within(rate)), ("100.1 MiB/s".to_owned(), "100 MiB/s".to_owned()));
         let bytes = Bytes((3 << 40) + (1 << 30) + 1);
@@ -354,7 +354,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn printed_figures_are_on_the_safe_side(bytes in 1u64..1 << 55) {
+        fn printed_figures_round_to_safe_side(bytes in 1u64..1 << 55) {
             let plain = |text: String| text.replace(',', "");
             let read = |text: String| plain(text).parse::<Bytes>().unwrap();
             let rate = |text: String| plain(text).parse::<BytesPerSecond>().unwrap();
@@ -366,12 +366,12 @@ mod tests {
         }
 
         #[test]
-        fn the_whole_comes_back_from_its_share(part in 1u64..1 << 40, whole in 1u64..1 << 44) {
-            let used = Used::of(u128::from(part), u128::from(whole));
+        fn ceiling_of_inverts_utilization(part in 1u64..1 << 40, whole in 1u64..1 << 44) {
+            let used = Utilization::of(u128::from(part), u128::from(whole));
             // For a very small part even this share is too coarse for the last byte.
-            let is_exact = u128::from(whole) * u128::from(whole) / u128::from(part) < Used::ALL.0 / 2;
-            prop_assert!(!is_exact || used.whole(part) == whole, "{}", used.whole(part));
-            prop_assert!(used.whole(part) <= whole + 1);
+            let is_exact = u128::from(whole) * u128::from(whole) / u128::from(part) < Utilization::ALL.0 / 2;
+            prop_assert!(!is_exact || used.ceiling_of(part) == whole, "{}", used.ceiling_of(part));
+            prop_assert!(used.ceiling_of(part) <= whole + 1);
         }
     }
 }

@@ -212,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_curve_tells_of_some_volume_and_every_name_is_one() {
+    fn every_curve_belongs_to_envelope() {
         let named: Vec<&str> = ENVELOPES.iter().flat_map(|one| one.curves).copied().collect();
         for name in &named {
             assert!(name.parse::<Shape>().is_ok(), "{name}");

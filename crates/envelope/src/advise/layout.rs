@@ -26,7 +26,7 @@ pub(super) enum ThroughputSource {
     /// The volume's size.
     VolumeSize,
     /// The volume's setting, within the pool's throughput.
-    ByHand,
+    Manual,
     /// The pool's size, shared by its volumes; or the instance's size.
     PoolSize,
     /// The throughput bought for the pool or the instance.
@@ -92,7 +92,7 @@ impl Layout {
                                     pools,
                                     per_pool,
                                     if by_hand {
-                                        ThroughputSource::ByHand
+                                        ThroughputSource::Manual
                                     } else {
                                         ThroughputSource::VolumeSize
                                     },
@@ -108,7 +108,7 @@ impl Layout {
 
     /// The ranges of the size to search: the volume's size if throughput follows from it, otherwise the pool's.
     pub(super) fn ranges(&self, catalog: &Catalog) -> Vec<Range<Bytes>> {
-        let (pool, volume) = self.bare(catalog);
+        let (pool, volume) = self.unsized_pool(catalog);
         let bands = if self.throughput_source == ThroughputSource::VolumeSize {
             volume.sizes(self.level)
         } else {
@@ -118,12 +118,12 @@ impl Layout {
     }
 
     /// The smallest size that holds the planned capacity, if any does.
-    pub(super) fn least(&self, workload: &Workload, catalog: &Catalog) -> Option<Bytes> {
-        let each = self.each(workload);
+    pub(super) fn min_size(&self, workload: &Workload, catalog: &Catalog) -> Option<Bytes> {
+        let each = self.data_per_volume(workload);
         if self.throughput_source == ThroughputSource::VolumeSize || self.level.info().is_instance {
             return Some(each);
         }
-        let volume = self.volume_size(&self.bare(catalog).1, each);
+        let volume = self.volume_size(&self.unsized_pool(catalog).1, each);
         volume.0.checked_mul(u64::from(self.per_pool)).map(Bytes)
     }
 
@@ -135,12 +135,12 @@ impl Layout {
     }
 
     /// The data of each volume.
-    fn each(&self, workload: &Workload) -> Bytes {
+    fn data_per_volume(&self, workload: &Workload) -> Bytes {
         Bytes(workload.planned().0.div_ceil(u64::from(self.pools * self.per_pool)))
     }
 
     /// Pool and volume without a size, with their profiles.
-    fn bare(&self, catalog: &Catalog) -> (Pool, Volume) {
+    fn unsized_pool(&self, catalog: &Catalog) -> (Pool, Volume) {
         let (mut pool, mut volume) = (Pool::new(self.level, Bytes(0)), Volume::new(Bytes(0)));
         let of_volume = if self.large { Target::LargeVolume } else { Target::Volume };
         let profile = |target: Target| -> Option<Profile> {
@@ -156,8 +156,8 @@ impl Layout {
     /// Pools and volumes of this size, with settings for the load as far as the level allows; `None` if such pools do
     /// not exist.
     pub(super) fn at(&self, size: Bytes, workload: &Workload, catalog: &Catalog) -> Option<Candidate> {
-        let (mut pool, mut volume) = self.bare(catalog);
-        let each = self.each(workload);
+        let (mut pool, mut volume) = self.unsized_pool(catalog);
+        let each = self.data_per_volume(workload);
         if self.throughput_source == ThroughputSource::VolumeSize {
             volume.size = size;
             let all = Bytes(size.0.checked_mul(u64::from(self.per_pool))?);
@@ -168,13 +168,13 @@ impl Layout {
             volume.size = if instance { size } else { self.volume_size(&volume, each) };
         }
         let mut candidate = Candidate { pools: self.pools, pool, per_pool: self.per_pool, volume };
-        self.set(&mut candidate, workload);
+        self.apply_settings(&mut candidate, workload);
         let volumes = vec![candidate.volume.clone(); usize::try_from(self.per_pool).ok()?];
         candidate.pool.check_volumes(&volumes).is_ok().then_some(candidate)
     }
 
     /// Sets throughput and operations for the load, within the allowed range.
-    fn set(&self, candidate: &mut Candidate, workload: &Workload) {
+    fn apply_settings(&self, candidate: &mut Candidate, workload: &Workload) {
         let needed = needed(workload, self.level, self.large);
         let load = Load { streams: &needed };
         let volumes = u64::from(candidate.volumes());
@@ -192,40 +192,41 @@ impl Layout {
                     candidate.volume.settings.declared = Declared { total, ..Declared::default() };
                 }
             }
-            ThroughputSource::ByHand => {
+            ThroughputSource::Manual => {
                 candidate.pool.settings.qos = Some(Qos::Manual);
-                let most = candidate.pool.with_most().limits().ok().and_then(|limits| limits.total.combined);
-                let of_pool = most.map_or(u64::MAX, |most| most.0 / u64::from(candidate.per_pool));
+                let max =
+                    candidate.pool.with_max_settings().limits().ok().and_then(|limits| limits.total.combined);
+                let of_pool = max.map_or(u64::MAX, |max| max.0 / u64::from(candidate.per_pool));
                 let cap = candidate.pool.volume_ceiling(&candidate.volume).map_or(u64::MAX, |cap| cap.0.0);
                 let each = rate(volumes).0.min(cap).min(of_pool).max(MIB);
                 candidate.volume.settings.throughput = Some(BytesPerSecond(each));
                 if self.level.info().settable.throughput {
                     let all = each.saturating_mul(u64::from(candidate.per_pool));
-                    let least = candidate.pool.limits().ok().and_then(|limits| limits.total.combined);
-                    let bought = BytesPerSecond(all.max(least.map_or(0, |least| least.0)));
+                    let min = candidate.pool.limits().ok().and_then(|limits| limits.total.combined);
+                    let bought = BytesPerSecond(all.max(min.map_or(0, |min| min.0)));
                     candidate.pool.settings.throughput = Some(bought);
                 }
             }
             ThroughputSource::Bought => {
-                buy(&mut candidate.pool, &load, u64::from(candidate.pools), workload.clients);
+                buy_performance(&mut candidate.pool, &load, u64::from(candidate.pools), workload.clients);
             }
         }
     }
 }
 
 /// Buys the least throughput and operations that carry the load's share, or the maximum.
-fn buy(pool: &mut Pool, load: &Load<'_>, pools: u64, clients: Option<u32>) {
+fn buy_performance(pool: &mut Pool, load: &Load<'_>, pools: u64, clients: Option<u32>) {
     if pool.level.info().is_instance {
-        pool.settings.iops = Some(ProvisionedIops::Fixed(least_operations(pool, load, pools, clients)));
+        pool.settings.iops = Some(ProvisionedIops::Fixed(min_operations(pool, load, pools, clients)));
         return;
     }
-    let most = pool.with_most().settings;
+    let max = pool.with_max_settings().settings;
     let rate = BytesPerSecond(load.rate().0.div_ceil(pools).next_multiple_of(MIB));
-    let least = pool.limits().ok().and_then(|limits| limits.total.combined).unwrap_or(rate);
-    pool.settings.throughput = Some(rate.max(least).min(most.throughput.unwrap_or(rate)));
+    let min = pool.limits().ok().and_then(|limits| limits.total.combined).unwrap_or(rate);
+    pool.settings.throughput = Some(rate.max(min).min(max.throughput.unwrap_or(rate)));
     let included = pool.limits().ok().and_then(|limits| limits.total.combined_iops).unwrap_or_default();
     let operations = Iops(load.iops().0.div_ceil(pools));
-    if let Some(ProvisionedIops::Fixed(max)) = most.iops
+    if let Some(ProvisionedIops::Fixed(max)) = max.iops
         && operations > included
         && included < max
     {
@@ -234,24 +235,24 @@ fn buy(pool: &mut Pool, load: &Load<'_>, pools: u64, clients: Option<u32>) {
 }
 
 /// The least operations of an instance that carry the load and its clients, or the maximum.
-fn least_operations(pool: &Pool, load: &Load<'_>, pools: u64, clients: Option<u32>) -> Iops {
+fn min_operations(pool: &Pool, load: &Load<'_>, pools: u64, clients: Option<u32>) -> Iops {
     let range = filestore::fixed(pool);
     let carries = |iops: Iops| {
         let mut with = pool.clone();
         with.settings.iops = Some(ProvisionedIops::Fixed(iops));
         with.limits().is_ok_and(|limits| {
             let used = load.of_ceilings(&limits.total, limits.write_cost_thousandths, pools);
-            let room = limits.clients_max.zip(clients).is_none_or(|(most, clients)| clients <= most);
-            room && used.iter().all(|taken| taken.used.fits())
+            let room = limits.clients_max.zip(clients).is_none_or(|(max, clients)| clients <= max);
+            room && used.iter().all(|ceiling_use| ceiling_use.used.fits())
         })
     };
     let steps = (range.max.0.saturating_sub(range.min.0)) / range.step.0;
     let at = |step: u64| Iops(range.min.0 + step * range.step.0);
-    at(first(0, steps, |step| carries(at(step))).unwrap_or(steps))
+    at(first_matching(0, steps, |step| carries(at(step))).unwrap_or(steps))
 }
 
 /// The first of `from` to `last` for which `holds` is true, if it is true for all that follow.
-pub(super) fn first(from: u64, last: u64, holds: impl Fn(u64) -> bool) -> Option<u64> {
+pub(super) fn first_matching(from: u64, last: u64, holds: impl Fn(u64) -> bool) -> Option<u64> {
     if from > last || !holds(last) {
         return None;
     }

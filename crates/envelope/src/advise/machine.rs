@@ -65,8 +65,8 @@ impl Machine {
         ALL.iter().find(|one| one.name.eq_ignore_ascii_case(name)).ok_or_else(|| {
             let names: Vec<&str> = ALL.iter().map(|one| one.name).collect();
             let allowed =
-                format!("{}; or say what its network carries with --egress and --ingress", names.join(", "));
-            Refusal::new(format!("no page tells of the machine \"{text}\""), allowed, OWN)
+                format!("{}; or give its network limits with --egress and --ingress", names.join(", "));
+            Refusal::new(format!("no page describes the machine \"{text}\""), allowed, OWN)
         })
     }
 }
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn machines_are_found_as_the_clouds_write_them() {
+    fn machine_parses_cloud_spellings() {
         for (text, name) in
             [("E32s_v5", "E32s_v5"), ("Standard_E104id_v5", "E104id_v5"), ("N1-Standard-8", "n1-standard-8")]
         {
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_are_those_of_the_pages() {
+    fn figures_match_pages() {
         let of = |name: &str| Machine::named(name).unwrap();
         assert_eq!(of("E32s_v5").egress, Some(BytesPerSecond::mib(2_000)));
         assert_eq!(of("E32s_v5").ingress, None, "the page limits what is sent alone");

@@ -1,6 +1,6 @@
 //! The user's measurements: curves like the published ones, from another source.
 
-use super::curve::{Curve, Found, ceiling};
+use super::curve::{CeilingEstimate, Curve, ceiling};
 use super::{Access, Stream};
 use crate::{Bytes, BytesPerSecond, Level, Protocol};
 use serde::Serialize;
@@ -39,22 +39,24 @@ impl Measured {
     /// The maximum of such operations in such a mix, from points with at most this mean latency. A slower point of a
     /// measured mix is left out and interpolated over. That is safe: the rate within less time is at most the rate
     /// within more.
-    pub(super) fn ceiling(&self, stream: &Stream, reads: u32, latency_us: u64) -> Option<Found> {
+    pub(super) fn ceiling(&self, stream: &Stream, reads: u32, latency_us: u64) -> Option<CeilingEstimate> {
         let of_kind = || self.points.iter().filter(|point| point.access == stream.access);
         let within = |most: u64| {
             let points = of_kind().filter(|point| point.latency_us <= most);
-            ceiling(&Curve::of_points(points), stream.access, stream.block, reads)
+            ceiling(&Curve::from_points(points), stream.access, stream.block, reads)
         };
-        let found = within(latency_us)?;
+        let estimate = within(latency_us)?;
         let mut longer: Vec<u64> =
             of_kind().map(|point| point.latency_us).filter(|&latency| latency > latency_us).collect();
         longer.sort_unstable();
         longer.dedup();
-        std::iter::once(found).chain(longer.into_iter().filter_map(within)).min_by_key(|found| found.rate)
+        std::iter::once(estimate)
+            .chain(longer.into_iter().filter_map(within))
+            .min_by_key(|estimate| estimate.rate)
     }
 
     /// The target itself if there is a ceiling within it, else the lowest latency with a ceiling.
-    pub(super) fn least_latency(&self, stream: &Stream, reads: u32, target: u64) -> Option<u64> {
+    pub(super) fn min_latency(&self, stream: &Stream, reads: u32, target: u64) -> Option<u64> {
         let mut latencies: Vec<u64> = self.points.iter().map(|point| point.latency_us).collect();
         latencies.retain(|&latency| latency > target);
         latencies.sort_unstable();
@@ -65,7 +67,7 @@ impl Measured {
 
 impl Curve {
     /// Curves of the highest rate of each mix.
-    pub(super) fn of_points<'a>(points: impl Iterator<Item = &'a MeasuredPoint>) -> Vec<Self> {
+    pub(super) fn from_points<'a>(points: impl Iterator<Item = &'a MeasuredPoint>) -> Vec<Self> {
         let mut curves: Vec<Self> = Vec::new();
         for point in points {
             let at = curves.iter().position(|one| (one.access, one.block) == (point.access, point.block));

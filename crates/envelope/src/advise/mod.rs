@@ -23,12 +23,12 @@ mod workload;
 
 pub use band::Band;
 pub use catalog::Catalog;
-pub use choice::{Advice, AtMix, Choice, Evidence, LeftOut};
-pub use constraint::{Bound, Constraint, Used, mib, mib_within, size, size_to_buy, size_within};
-pub use like::Like;
+pub use choice::{Advice, Choice, Evidence, MixCeilings, SkippedLevel};
+pub use constraint::{Bound, Constraint, Utilization, mib, mib_within, size, size_to_buy, size_within};
+pub use like::WorkloadKind;
 pub use machine::Machine;
 pub use measured::{Measured, MeasuredPoint};
-pub use mount::{Mount, Why};
+pub use mount::{Mount, Recommendation};
 pub use price::{Cost, Price, Prices};
 pub use search::advise;
 pub use workload::{Access, EDA_BYTES, EDA_READ_THOUSANDTHS, Stream, Workload};

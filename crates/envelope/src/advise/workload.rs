@@ -93,7 +93,7 @@ impl Stream {
     }
 
     /// The sum of data and of operations of several streams.
-    pub fn together(streams: &[Self]) -> (BytesPerSecond, Iops) {
+    pub fn total(streams: &[Self]) -> (BytesPerSecond, Iops) {
         let load = Load { streams };
         (load.rate(), load.iops())
     }
@@ -120,16 +120,16 @@ impl Stream {
 
     /// The data rate of reads, rounded up.
     pub fn reads(&self) -> BytesPerSecond {
-        BytesPerSecond(share(self.rate.0, self.read_thousandths))
+        BytesPerSecond(thousandths_of(self.rate.0, self.read_thousandths))
     }
 
     /// The data rate of writes, rounded up.
     pub fn writes(&self) -> BytesPerSecond {
-        BytesPerSecond(share(self.rate.0, 1000 - self.read_thousandths.min(1000)))
+        BytesPerSecond(thousandths_of(self.rate.0, 1000 - self.read_thousandths.min(1000)))
     }
 
     /// The stream with `percent` more.
-    fn and_percent(self, percent: u32) -> Self {
+    fn plus_percent(self, percent: u32) -> Self {
         let more = u128::from(self.rate.0) * u128::from(percent);
         let rate = self.rate.0.saturating_add(u64::try_from(more.div_ceil(100)).unwrap_or(u64::MAX));
         Self { rate: BytesPerSecond(rate), ..self }
@@ -137,7 +137,7 @@ impl Stream {
 }
 
 /// `thousandths` of `value`, rounded up.
-fn share(value: u64, thousandths: u32) -> u64 {
+fn thousandths_of(value: u64, thousandths: u32) -> u64 {
     let exact = u128::from(value) * u128::from(thousandths);
     u64::try_from(exact.div_ceil(1000)).unwrap_or(u64::MAX)
 }
@@ -191,12 +191,12 @@ impl Workload {
     }
 
     /// The send limit of each client, with its source.
-    pub(super) fn sends(&self) -> Option<(BytesPerSecond, Source)> {
+    pub(super) fn send_limit(&self) -> Option<(BytesPerSecond, Source)> {
         self.of_network(self.egress, |machine| machine.egress)
     }
 
     /// The receive limit of each client, with its source.
-    pub(super) fn receives(&self) -> Option<(BytesPerSecond, Source)> {
+    pub(super) fn receive_limit(&self) -> Option<(BytesPerSecond, Source)> {
         self.of_network(self.ingress, |machine| machine.ingress)
     }
 
@@ -217,7 +217,7 @@ impl Workload {
 
     /// The load that ceilings must carry: the peak with its headroom.
     pub fn needed(&self) -> Vec<Stream> {
-        self.streams.iter().map(|stream| stream.and_percent(self.headroom_percent)).collect()
+        self.streams.iter().map(|stream| stream.plus_percent(self.headroom_percent)).collect()
     }
 
     /// Thousandths of the load's data that are read.
@@ -232,7 +232,7 @@ impl Workload {
 
     /// This load with `read_thousandths` in each stream; unchanged if that is its own mix. `None` if a part of it
     /// has a fixed mix.
-    pub(super) fn mixed(&self, read_thousandths: u32) -> Option<Self> {
+    pub(super) fn with_mix(&self, read_thousandths: u32) -> Option<Self> {
         let mut mixed = self.clone();
         if read_thousandths != self.read_thousandths() {
             for stream in &mut mixed.streams {

@@ -1,6 +1,6 @@
 //! Azure NetApp Files: throughput per TiB of quota, reads and writes together.
 
-use crate::limits::as_set;
+use crate::limits::origin_text;
 use crate::settings::{Pool, Volume};
 use crate::source::{A1, A2, A3, A4, A6};
 use crate::{
@@ -117,9 +117,9 @@ fn rate_per_tib(pool: &Pool) -> Option<(BytesPerSecond, Source)> {
 /// The throughput that the pool's volumes share.
 pub(crate) fn pool(pool: &Pool) -> Result<Limits, Refusal> {
     if let Some((rate, source)) = rate_per_tib(pool) {
-        let total = rate.times(pool.size, Bytes::tib(1));
+        let total = rate.scale(pool.size, Bytes::tib(1));
         let formula = format!("{:#} × {rate:#} per TiB = {total:#}, shared out to volumes", pool.size);
-        return Ok(Limits::of(Owner::Volume, Ceilings::combined(total)).because(
+        return Ok(Limits::for_all_clients(Owner::Volume, Ceilings::combined(total)).with_origin(
             "throughput",
             formula,
             source,
@@ -129,8 +129,12 @@ pub(crate) fn pool(pool: &Pool) -> Result<Limits, Refusal> {
     let total = pool.settings.throughput.unwrap_or(FLEXIBLE_MIN);
     range.check(&format!("{}: a pool of {} with a throughput", pool.level, pool.size), total, A2)?;
     let formula =
-        format!("{total:#} {} ({range:#}), shared out to volumes", as_set(pool.settings.throughput));
-    Ok(Limits::of(Owner::Volume, Ceilings::combined(total)).because("throughput", formula, A2))
+        format!("{total:#} {} ({range:#}), shared out to volumes", origin_text(pool.settings.throughput));
+    Ok(Limits::for_all_clients(Owner::Volume, Ceilings::combined(total)).with_origin(
+        "throughput",
+        formula,
+        A2,
+    ))
 }
 
 /// The maximum throughput of a volume, whatever its size.
@@ -140,16 +144,16 @@ pub(crate) fn ceiling(pool: &Pool, volume: &Volume) -> (BytesPerSecond, Source) 
 }
 
 /// The pool with the maximum throughput of a Flexible pool of this size.
-pub(crate) fn with_most(pool: &Pool) -> Pool {
-    let mut most = pool.clone();
+pub(crate) fn with_max_settings(pool: &Pool) -> Pool {
+    let mut max = pool.clone();
     if pool.level == Level::AnfFlexible {
-        most.settings.throughput = Some(flexible(pool).max);
+        max.settings.throughput = Some(flexible(pool).max);
     }
-    most
+    max
 }
 
 fn flexible(pool: &Pool) -> Range<BytesPerSecond> {
-    let max = FLEXIBLE_MAX_PER_TIB.times(pool.size, Bytes::tib(1));
+    let max = FLEXIBLE_MAX_PER_TIB.scale(pool.size, Bytes::tib(1));
     Range { min: FLEXIBLE_MIN, max, step: BytesPerSecond(1) }
 }
 
@@ -157,19 +161,19 @@ pub(crate) fn volume(pool: &Pool, volume: &Volume) -> Result<Limits, Refusal> {
     let ceiling = ceiling(pool, volume);
     let limits = match rate_per_tib(pool) {
         Some((rate, source)) if pool.qos() == Qos::Auto => {
-            volume.by_size(rate, (Bytes::tib(1), "TiB"), ceiling, source)
+            volume.by_size(rate, Bytes::tib(1), "TiB", ceiling, source)
         }
-        _ => volume.by_hand(pool, ceiling)?,
+        _ => volume.manual(pool, ceiling)?,
     };
-    Ok(volume.with_operations(limits, None))
+    Ok(volume.with_iops(limits, None))
 }
 
 pub(crate) fn inodes(volume: &Volume) -> u64 {
-    let most = if volume.settings.large { INODES_MAX_LARGE } else { INODES_MAX_REGULAR };
+    let max = if volume.settings.large { INODES_MAX_LARGE } else { INODES_MAX_REGULAR };
     if volume.size <= INODES_MIN_TO {
         return INODES_MIN;
     }
-    (crate::units::proportion(INODES_PER_TIB, volume.size.0, Bytes::tib(1).0) - 1).min(most)
+    (crate::units::proportion(INODES_PER_TIB, volume.size.0, Bytes::tib(1).0) - 1).min(max)
 }
 
 #[cfg(test)]

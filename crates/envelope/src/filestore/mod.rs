@@ -15,6 +15,7 @@ const BASIC_MAX: Bytes = Bytes((639 << 40) / 10);
 const fn basic(min: Bytes) -> Range<Bytes> {
     Range { min, max: BASIC_MAX, step: Bytes(1) }
 }
+
 /// From here on Basic HDD is faster. Both rows of the page contain 10 TiB; it counts as the upper one [F1].
 const BASIC_HDD_UPPER_FROM: Bytes = Bytes::tib(10);
 const BASIC_HDD_UPPER_FROM_2021: Bytes = Bytes::tb(10);
@@ -32,6 +33,7 @@ pub(crate) const BASIC_SSD_2021_SIZES: Bands =
 const fn basic_2021(min: Bytes) -> Range<Bytes> {
     Range { min, max: Bytes::gb(63_900), step: Bytes::gb(1) }
 }
+
 /// 1 TiB to 9.75 TiB in 256 GiB steps.
 const LOWER: Range<Bytes> = Range { min: Bytes::tib(1), max: Bytes::gib(9_984), step: Bytes::gib(256) };
 /// 10 TiB to 100 TiB in 2.5 TiB steps.
@@ -230,11 +232,11 @@ pub(crate) fn instance(pool: &Pool) -> Result<Limits, Refusal> {
     let mut limits = row.limits(pool.size);
     if pool.level == Level::FilestoreHighScaleSsd2021 {
         limits.per_client = HIGH_SCALE_2021.ceilings();
-        limits = limits.because("each client", "what 10 TB earn", PAGE_001);
+        limits = limits.with_origin("each client", "the rate of 10 TB", PAGE_001);
     }
     if let Some((clients, formula)) = clients(pool, upper) {
         limits.clients_max = Some(clients);
-        limits = limits.because("clients", formula, F5);
+        limits = limits.with_origin("clients", formula, F5);
     }
     Ok(limits)
 }
@@ -272,39 +274,47 @@ impl Row {
         let (read_iops, write_iops) = (self.read_iops, self.write_iops);
         let one = format!("{read_iops:#} and {write_iops:#}, {:#} and {:#}", self.read, self.write);
         if self.per == Bytes(0) {
-            return Limits::of(Owner::Volume, self.ceilings()).because(READ_AND_WRITE, one, self.source);
+            return Limits::for_all_clients(Owner::Volume, self.ceilings()).with_origin(
+                READ_AND_WRITE,
+                one,
+                self.source,
+            );
         }
         let total = Self {
-            read: self.read.times(size, self.per),
-            write: self.write.times(size, self.per),
-            read_iops: read_iops.times(size, self.per),
-            write_iops: write_iops.times(size, self.per),
+            read: self.read.scale(size, self.per),
+            write: self.write.scale(size, self.per),
+            read_iops: read_iops.scale(size, self.per),
+            write_iops: write_iops.scale(size, self.per),
             ..*self
         };
         let formula = format!("{size:#} × ({one}) per {}", self.per);
-        Limits::of(Owner::Volume, total.ceilings()).because(READ_AND_WRITE, formula, self.source)
+        Limits::for_all_clients(Owner::Volume, total.ceilings()).with_origin(
+            READ_AND_WRITE,
+            formula,
+            self.source,
+        )
     }
 }
 
 /// The allowed number of operations, independent of the capacity.
 pub(crate) fn fixed(pool: &Pool) -> Range<Iops> {
     let per_tib = CUSTOM_PER_TIB[pool.band().min(1)];
-    let least = per_tib.min.times(pool.size, Bytes::tib(1)).0;
-    let most = per_tib.max.times(pool.size, Bytes::tib(1)).0 / CUSTOM_STEP * CUSTOM_STEP;
+    let min = per_tib.min.scale(pool.size, Bytes::tib(1)).0;
+    let max = per_tib.max.scale(pool.size, Bytes::tib(1)).0 / CUSTOM_STEP * CUSTOM_STEP;
     Range {
-        min: Iops(least.next_multiple_of(CUSTOM_STEP).max(CUSTOM_MIN)),
-        max: Iops(most.max(CUSTOM_MIN)),
+        min: Iops(min.next_multiple_of(CUSTOM_STEP).max(CUSTOM_MIN)),
+        max: Iops(max.max(CUSTOM_MIN)),
         step: Iops(CUSTOM_STEP),
     }
 }
 
 /// The instance with the maximum number of operations, if its level sells them.
-pub(crate) fn with_most(pool: &Pool) -> Pool {
-    let mut most = pool.clone();
+pub(crate) fn with_max_settings(pool: &Pool) -> Pool {
+    let mut max = pool.clone();
     if pool.settings.iops.is_some() {
-        most.settings.iops = Some(ProvisionedIops::Fixed(fixed(pool).max));
+        max.settings.iops = Some(ProvisionedIops::Fixed(fixed(pool).max));
     }
-    most
+    max
 }
 
 /// Custom performance: all limits follow from the operations bought.
@@ -335,16 +345,16 @@ fn custom(pool: &Pool, provisioned: ProvisionedIops) -> Result<Limits, Refusal> 
     let limits = Limits {
         clients_max: u32::try_from(iops / 10).ok(),
         write_cost_thousandths: CUSTOM_WRITE_COST_THOUSANDTHS,
-        ..Limits::of(Owner::Volume, total)
+        ..Limits::for_all_clients(Owner::Volume, total)
     };
     Ok(limits
-        .because(
+        .with_origin(
             OPERATIONS,
             format!("{} in all, at most 0.3 of them writes; a write costs 3.33", grouped(iops)),
             F2,
         )
-        .because("throughput", format!("{} × 24,576 B/s read, × 8,192 B/s written", grouped(iops)), G)
-        .because("clients", "100 per 1,000 IOPS", F2))
+        .with_origin("throughput", format!("{} × 24,576 B/s read, × 8,192 B/s written", grouped(iops)), G)
+        .with_origin("clients", "100 per 1,000 IOPS", F2))
 }
 
 pub(crate) fn inodes(level: Level, size: Bytes) -> u64 {

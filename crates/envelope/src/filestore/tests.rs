@@ -137,8 +137,8 @@ fn small_sizes_by_profile() {
     assert!(at(Level::FilestoreBasicHdd, 99, Profile::FilestoreGke).is_err());
     let small = at(Level::FilestoreRegional, 512, Profile::FilestoreSmall).unwrap();
     assert_eq!(small.total.read_iops, Some(Iops(6_000)));
-    let most = at(Level::FilestoreRegional, 10_239, Profile::FilestoreSmall).unwrap();
-    assert_eq!(most.clients_max, Some(19_500), "not 19,998");
+    let largest = at(Level::FilestoreRegional, 10_239, Profile::FilestoreSmall).unwrap();
+    assert_eq!(largest.clients_max, Some(19_500), "not 19,998");
     assert!(at(Level::FilestoreRegional, 99, Profile::FilestoreSmall).is_err());
     assert!(refusal(at(Level::FilestoreZonal, 512, Profile::FilestoreSmall)).contains("allowed: none"));
 }

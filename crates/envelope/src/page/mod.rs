@@ -22,7 +22,7 @@ impl Page {
     pub fn by_name(text: &str) -> Result<&'static Self, Refusal> {
         PAGES.iter().find(|page| page.name == text).ok_or_else(|| {
             let names: Vec<&str> = PAGES.iter().map(|page| page.name).collect();
-            Refusal::new(format!("\"{text}\" is no published page"), names.join(", "), OWN)
+            Refusal::new(format!("\"{text}\" is not a published page"), names.join(", "), OWN)
         })
     }
 
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_figure_is_on_the_page_that_it_is_of() {
+    fn every_figure_is_on_its_page() {
         let mut shown = Vec::new();
         for page in Page::all() {
             assert_eq!(Page::by_name(page.name).unwrap().source, page.source);
@@ -63,13 +63,13 @@ mod tests {
         }
         let refusal = Page::by_name("anf").unwrap_err().to_string();
         assert!(
-            refusal.contains("\"anf\" is no published page; allowed: gcnv, filestore, anf-large"),
+            refusal.contains("\"anf\" is not a published page; allowed: gcnv, filestore, anf-large"),
             "{refusal}"
         );
     }
 
     #[test]
-    fn contradictions_are_on_pages_that_there_are() {
+    fn every_conflict_is_on_existing_pages() {
         for conflict in Conflict::all() {
             conflict.pages.iter().for_each(|name| assert!(Page::by_name(name).is_ok(), "{name}"));
         }

@@ -50,7 +50,7 @@ impl Pool {
         };
         if let Some(shaping) = volume.settings.shape {
             limits.shape = Some(shaping);
-            limits = limits.because("mix", shaping.to_string(), shaping.shape.source());
+            limits = limits.with_origin("mix", shaping.to_string(), shaping.shape.source());
         }
         Ok(limits)
     }
@@ -149,15 +149,15 @@ impl Pool {
 
     /// The index of the range that its size is in.
     pub(crate) fn band(&self) -> usize {
-        self.sizes().and_then(|bands| bands.place(self.size)).unwrap_or(0)
+        self.sizes().and_then(|bands| bands.index(self.size)).unwrap_or(0)
     }
 
     /// The pool with the maximum throughput and operations that its level sells.
-    pub(crate) fn with_most(&self) -> Self {
+    pub(crate) fn with_max_settings(&self) -> Self {
         match self.level.info().provider {
-            Provider::Anf => anf::with_most(self),
-            Provider::Gcnv => gcnv::with_most(self),
-            Provider::Filestore => filestore::with_most(self),
+            Provider::Anf => anf::with_max_settings(self),
+            Provider::Gcnv => gcnv::with_max_settings(self),
+            Provider::Filestore => filestore::with_max_settings(self),
             Provider::Plimsoll => self.clone(),
         }
     }
@@ -184,7 +184,7 @@ impl Pool {
 
     /// An instance stays in its original capacity range [F5].
     fn check_same_band(&self, to: Bytes, what: &str) -> Result<(), Refusal> {
-        let Some(bands) = self.sizes().filter(|bands| bands.place(to) != bands.place(self.size)) else {
+        let Some(bands) = self.sizes().filter(|bands| bands.index(to) != bands.index(self.size)) else {
             return Ok(());
         };
         Err(Refusal::new(what, bands.ranges[self.band()].to_string(), crate::source::F5))
@@ -256,7 +256,7 @@ impl Volume {
     }
 
     /// Adds the profile's ceilings of operations, or `default` without a profile.
-    pub(crate) fn with_operations(&self, mut limits: Limits, default: Option<(Iops, Source)>) -> Limits {
+    pub(crate) fn with_iops(&self, mut limits: Limits, default: Option<(Iops, Source)>) -> Limits {
         let info = self.settings.profile.map(Profile::info);
         let combined = match info {
             Some(info) => info.iops_max.map(|iops| (iops, info.source)),
@@ -264,12 +264,12 @@ impl Volume {
         };
         if let Some((iops, source)) = combined {
             limits.total.combined_iops = Some(iops);
-            limits = limits.because(OPERATIONS, format!("at most {iops:#}"), source);
+            limits = limits.with_origin(OPERATIONS, format!("at most {iops:#}"), source);
         }
         if let Some((info, (reads, writes))) = info.and_then(|info| Some((info, info.read_write_iops_max?))) {
             (limits.total.read_iops, limits.total.write_iops) = (Some(reads), Some(writes));
             let formula = format!("at most {reads:#} read and {writes:#} written");
-            limits = limits.because(OPERATIONS, formula, info.source);
+            limits = limits.with_origin(OPERATIONS, formula, info.source);
         }
         limits
     }
@@ -278,14 +278,16 @@ impl Volume {
     pub(crate) fn by_size(
         &self,
         rate: BytesPerSecond,
-        (per, per_name): (Bytes, &str),
-        (ceiling, ceiling_source): (BytesPerSecond, Source),
+        per: Bytes,
+        per_name: &str,
+        ceiling: (BytesPerSecond, Source),
         source: Source,
     ) -> Limits {
-        let earned = rate.times(self.size, per);
+        let (ceiling, ceiling_source) = ceiling;
+        let earned = rate.scale(self.size, per);
         let formula = format!("{:#} × {rate:#} per {per_name} = {earned:#}", self.size);
-        let limits = Limits::of(Owner::Volume, Ceilings::combined(earned.min(ceiling)));
-        limits.because("throughput", formula, source).because(
+        let limits = Limits::for_all_clients(Owner::Volume, Ceilings::combined(earned.min(ceiling)));
+        limits.with_origin("throughput", formula, source).with_origin(
             "throughput ceiling",
             format!("at most {ceiling:#}"),
             ceiling_source,
@@ -293,11 +295,8 @@ impl Volume {
     }
 
     /// Manual throughput, up to `ceiling` and to the pool's throughput.
-    pub(crate) fn by_hand(
-        &self,
-        pool: &Pool,
-        (ceiling, source): (BytesPerSecond, Source),
-    ) -> Result<Limits, Refusal> {
+    pub(crate) fn manual(&self, pool: &Pool, ceiling: (BytesPerSecond, Source)) -> Result<Limits, Refusal> {
+        let (ceiling, source) = ceiling;
         let of_pool = pool.limits()?.total.combined.unwrap_or(ceiling);
         let range = Range { min: BytesPerSecond::mib(1), max: ceiling.min(of_pool), step: BytesPerSecond(1) };
         let Some(rate) = self.settings.throughput else {
@@ -305,8 +304,8 @@ impl Volume {
             return Err(Refusal::new(what, range.to_string(), source));
         };
         range.check(&format!("{}: a volume with a throughput", pool.level), rate, source)?;
-        let limits = Limits::of(Owner::Volume, Ceilings::combined(rate));
-        Ok(limits.because("throughput", format!("{rate:#} as set ({range:#})"), source))
+        let limits = Limits::for_all_clients(Owner::Volume, Ceilings::combined(rate));
+        Ok(limits.with_origin("throughput", format!("{rate:#} as set ({range:#})"), source))
     }
 
     fn check_settings(&self, pool: &Pool) -> Result<(), Refusal> {

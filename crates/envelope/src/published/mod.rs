@@ -13,7 +13,7 @@ use crate::{Bytes, Metric, Pattern, Profile, Refusal, Shape, Source};
 use serde::Serialize;
 
 pub(crate) use conflicts::TIERS;
-pub use headlines::{Headline, Said};
+pub use headlines::{Headline, TextFigure};
 
 /// A published record, by its name: a curve, the row of a tier, a gain, a rate at a latency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,7 +132,9 @@ impl Published {
     /// Every figure, in the page's order.
     pub fn figures(self) -> Vec<Figure> {
         match self.0 {
-            Entry::Curve(shape) => shape.printed().flat_map(|knot| of_knot(shape, knot)).collect(),
+            Entry::Curve(shape) => {
+                shape.published_knots().flat_map(|knot| figures_of_knot(shape, knot)).collect()
+            }
             Entry::Record(record) => record.figures.to_vec(),
         }
     }
@@ -171,7 +173,7 @@ impl Source {
 }
 
 /// Reads, writes and both, as far as they are published.
-fn of_knot(shape: Shape, knot: Knot) -> impl Iterator<Item = Figure> {
+fn figures_of_knot(shape: Shape, knot: Knot) -> impl Iterator<Item = Figure> {
     let Knot { read_thousandths, total, read, is_exceeded } = knot;
     let unit = match shape.metric() {
         Metric::Iops => Unit::Iops,
@@ -247,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_unique_and_found_again() {
+    fn published_names_are_unique_and_parse() {
         let names: Vec<&str> = Published::all().map(Published::name).collect();
         assert_eq!(names.len(), Shape::all().len() + RECORDS.len());
         for one in Published::all() {
@@ -259,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_are_those_of_the_pages() {
+    fn figures_match_pages() {
         let extreme = |reads| shown("gcnv-extreme-nfs3-64k-seq", mix(64, Pattern::Sequential, reads));
         assert_eq!(extreme(750), ["Read 2284 MiB/s", "Write 764 MiB/s", "Total 3048 MiB/s"]);
         assert_eq!(extreme(0), ["Read 0 MiB/s", "Write 2172 MiB/s", "Total 2172 MiB/s"]);
@@ -281,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn between_published_points_there_is_nothing() {
+    fn unpublished_mix_has_no_figure() {
         for absent in [
             mix(64, Pattern::Sequential, 900),
             mix(128, Pattern::Sequential, 1000),
@@ -293,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_of_filestore_and_its_levels_agree() {
+    fn filestore_rows_match_levels() {
         let pool = Pool::new(Level::FilestoreHighScaleSsd2021, Bytes::tb(60));
         let limits = pool.volume_limits(&Volume::new(Bytes::tb(60))).unwrap();
         let row = |kib, pattern, reads| {
@@ -306,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn conflicts_name_what_is_there() {
+    fn conflicts_name_existing_records() {
         let mut names: Vec<&str> = Conflict::all().map(|one| one.name).collect();
         assert_eq!(names.len(), 33);
         names.sort_unstable();

@@ -22,8 +22,8 @@ const SEVERAL_CONNECTIONS: [&str; 2] = ["anf-large-scaleup-256k-seq", "anf-large
 impl Published {
     /// The levels of its volumes; none if the page does not say.
     pub fn levels(self) -> &'static [Level] {
-        let found = LEVELS.iter().find(|(begin, _)| self.name().starts_with(begin));
-        found.map_or(&[], |(_, levels)| levels)
+        let levels = LEVELS.iter().find(|(begin, _)| self.name().starts_with(begin));
+        levels.map_or(&[], |(_, levels)| levels)
     }
 
     /// Whether its figures are those of several connections of a client, without their number.
@@ -42,7 +42,7 @@ impl Published {
 
 impl Figure {
     /// The figure without nconnect that `gain`, the multiple with nconnect, implies.
-    pub fn without(self, gain: Self) -> Option<Self> {
+    pub fn without_nconnect(self, gain: Self) -> Option<Self> {
         let fits = gain.unit == Unit::Times && gain.mix == self.mix && gain.hundredths > 0;
         let is_of_it = gain.direction == self.direction || self.direction == Direction::Total;
         (fits && is_of_it).then(|| Self { hundredths: self.hundredths * 100 / gain.hundredths, ..self })
@@ -58,12 +58,12 @@ mod tests {
     }
 
     #[test]
-    fn without_nconnect_it_is_what_the_gain_implies() {
+    fn figure_without_nconnect_follows_from_gain() {
         let gains = published("anf-large-scaleup-gain").figures();
         let implied = |name: &str| {
             let one = published(name);
             assert!(one.is_over_several_connections());
-            let of = |figure: Figure| gains.iter().find_map(|gain| figure.without(*gain));
+            let of = |figure: Figure| gains.iter().find_map(|gain| figure.without_nconnect(*gain));
             one.figures().into_iter().filter_map(of).map(|figure| figure.hundredths / 100).collect::<Vec<_>>()
         };
         // Writes first, then reads, then everything.
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_of_a_provider_has_levels_and_what_its_page_says() {
+    fn every_provider_record_has_levels_and_caveat() {
         for one in Published::all() {
             let of_provider =
                 ["gcnv-", "anf-", "filestore-"].iter().any(|begin| one.name().starts_with(begin));

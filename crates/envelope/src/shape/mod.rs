@@ -145,7 +145,7 @@ impl Shape {
     }
 
     /// Each published mix, as on the page.
-    pub(crate) fn printed(self) -> impl Iterator<Item = Knot> {
+    pub(crate) fn published_knots(self) -> impl Iterator<Item = Knot> {
         self.0.knots.iter().copied()
     }
 
@@ -239,7 +239,8 @@ impl Table {
 }
 
 /// 1/T = (1 - f)/left + f/right with f = part/whole, in whole numbers; T is rounded down.
-pub(crate) fn interpolate((part, whole): (u64, u64), left: u64, right: u64) -> u64 {
+pub(crate) fn interpolate(fraction: (u64, u64), left: u64, right: u64) -> u64 {
+    let (part, whole) = fraction;
     let [part, whole, left, right] = [part, whole, left, right].map(u128::from);
     let rate = whole * left * right / ((whole - part) * right + part * left).max(1);
     u64::try_from(rate).unwrap_or(u64::MAX)
@@ -251,7 +252,7 @@ impl std::str::FromStr for Shape {
     fn from_str(text: &str) -> Result<Self, Refusal> {
         Self::all().find(|shape| shape.name() == text).ok_or_else(|| {
             let names: Vec<&str> = Self::all().map(Self::name).collect();
-            Refusal::new(format!("\"{text}\" is no published curve"), names.join(", "), OWN)
+            Refusal::new(format!("\"{text}\" is not a published curve"), names.join(", "), OWN)
         })
     }
 }

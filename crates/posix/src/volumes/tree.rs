@@ -31,6 +31,7 @@ pub(crate) trait Visitor {
     fn grant_access(&mut self, _dir: BorrowedFd<'_>, _name: &CStr) -> Result<(), Errno> {
         Err(Errno::ACCESS)
     }
+
     /// Called for an object other than a directory.
     fn object(&mut self, dir: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno>;
     /// Called after the contents of the directory `name`. True to visit it again.

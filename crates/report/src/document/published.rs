@@ -45,7 +45,7 @@ pub(super) fn at(published: Published, series: &Series, point: &Point) -> Vec<Fi
         return figures.collect();
     }
     let gains = gains_at(series, point);
-    figures.filter_map(|figure| gains.iter().find_map(|gain| figure.without(*gain))).collect()
+    figures.filter_map(|figure| gains.iter().find_map(|gain| figure.without_nconnect(*gain))).collect()
 }
 
 fn is_implied(published: Published, point: &Point) -> bool {

@@ -3,7 +3,7 @@
 mod envelope;
 
 use super::constraint::{
-    Bound, Constraint, Load, Used, mib, mib_within, size, size_to_buy, size_within, times_of,
+    Bound, Constraint, Load, Utilization, mib, mib_within, multiple, size, size_to_buy, size_within,
 };
 use super::envelopes::needed;
 use super::layout::Candidate;
@@ -27,12 +27,12 @@ pub(super) struct Assessment {
 }
 
 /// One candidate under one load.
-struct Case<'a> {
+struct Assessor<'a> {
     candidate: &'a Candidate,
     workload: &'a Workload,
     catalog: &'a Catalog,
     needed: &'a [Stream],
-    found: Assessment,
+    assessment: Assessment,
 }
 
 /// Calls that a server of ANF or GCNV accepts at a time from an NFSv3 connection.
@@ -49,15 +49,15 @@ pub(super) fn assess(
     catalog: &Catalog,
 ) -> Result<Assessment, Refusal> {
     let needed = needed(workload, candidate.pool.level, candidate.volume.settings.large);
-    let found = Assessment {
+    let assessment = Assessment {
         constraints: Vec::new(),
         evidence: if needed.is_empty() { Evidence::Limits } else { Evidence::Published },
         caveats: Vec::new(),
         mount: Mount::of(&candidate.pool, candidate.volume.settings.large, workload),
         measured_on: None,
     };
-    let mut case = Case { candidate, workload, catalog, needed: &needed, found };
-    case.room();
+    let mut case = Assessor { candidate, workload, catalog, needed: &needed, assessment };
+    case.capacity();
     if !needed.is_empty() {
         case.documented()?;
         case.envelope();
@@ -66,13 +66,13 @@ pub(super) fn assess(
         case.slots();
     }
     case.quotas();
-    Ok(case.found)
+    Ok(case.assessment)
 }
 
-impl Case<'_> {
-    fn add(&mut self, kind: Bound, used: Used, formula: String, source: impl ToString) {
+impl Assessor<'_> {
+    fn add(&mut self, kind: Bound, used: Utilization, formula: String, source: impl ToString) {
         let source = source.to_string();
-        self.found.constraints.push(Constraint { kind, formula, used, band: None, source });
+        self.assessment.constraints.push(Constraint { kind, formula, used, band: None, source });
     }
 
     fn load(&self) -> Load<'_> {
@@ -80,21 +80,21 @@ impl Case<'_> {
     }
 
     /// Compares the data with the capacity.
-    fn room(&mut self) {
+    fn capacity(&mut self) {
         let (candidate, planned) = (self.candidate, self.workload.planned());
         let volumes = candidate.volumes();
         let room = u128::from(candidate.volume.size.0) * u128::from(volumes);
-        let each = times_of(u64::from(volumes), size_to_buy(candidate.volume.size));
+        let each = multiple(u64::from(volumes), size_to_buy(candidate.volume.size));
         let formula = format!("{} planned of {each}", size(planned));
-        self.add(Bound::Capacity, Used::of(u128::from(planned.0), room), formula, OWN);
+        self.add(Bound::Capacity, Utilization::of(u128::from(planned.0), room), formula, OWN);
         self.smallest();
-        if let Some(most) = self.workload.capacity_max {
+        if let Some(max) = self.workload.capacity_max {
             let capacity = candidate.capacity();
-            let used = Used::of(u128::from(capacity.0), u128::from(most.0));
+            let used = Utilization::of(u128::from(capacity.0), u128::from(max.0));
             self.add(
                 Bound::Allowance,
                 used,
-                format!("{} of {}", size_to_buy(capacity), size_within(most)),
+                format!("{} of {}", size_to_buy(capacity), size_within(max)),
                 OWN,
             );
         }
@@ -105,11 +105,11 @@ impl Case<'_> {
         let (pool, volume) = (&self.candidate.pool, &self.candidate.volume);
         let of = |bands: Option<Bands>, what: &str, is: Bytes| {
             let bands = bands?;
-            let least = bands.ranges.iter().map(|range| range.min).min()?;
-            let used = Used::of(u128::from(least.0), u128::from(is.0));
+            let min = bands.ranges.iter().map(|range| range.min).min()?;
+            let used = Utilization::of(u128::from(min.0), u128::from(is.0));
             Some((
                 used,
-                format!("{} of {what} of {} are the least", size(least), size_to_buy(is)),
+                format!("{} of {what} of {} are the least", size(min), size_to_buy(is)),
                 bands.source,
             ))
         };
@@ -126,11 +126,11 @@ impl Case<'_> {
         let (pools, volumes) = (u64::from(candidate.pools), u64::from(candidate.volumes()));
         let of_volume = candidate.pool.volume_limits(&candidate.volume)?;
         if candidate.pool.level.info().provider == Provider::Plimsoll {
-            self.setting(&of_volume.total, &Ceilings::default(), &of_volume, volumes);
+            self.settings(&of_volume.total, &Ceilings::default(), &of_volume, volumes);
             return Ok(());
         }
         let as_set = candidate.pool.limits()?;
-        let mut of_pool = candidate.pool.with_most().limits()?;
+        let mut of_pool = candidate.pool.with_max_settings().limits()?;
         let cap = candidate.pool.volume_ceiling(&candidate.volume);
         if let Some((cap, source)) = cap {
             let total = Ceilings { combined: Some(cap), ..of_volume.total };
@@ -139,17 +139,17 @@ impl Case<'_> {
         let source = |limits: &Limits| limits.origin.first().map_or(OWN, |origin| origin.source);
         if of_pool.owner == Owner::Pool {
             self.ceilings(Bound::Level, &of_pool.total, &of_pool, pools, source(&of_pool));
-            self.setting(&as_set.total, &of_pool.total, &as_set, pools);
+            self.settings(&as_set.total, &of_pool.total, &as_set, pools);
         } else if candidate.pool.qos() == Qos::Manual {
             // Equal parts of whole bytes.
             let parts = u64::from(candidate.per_pool);
             of_pool.total.combined = of_pool.total.combined.map(|all| BytesPerSecond(all.0 / parts * parts));
             self.ceilings(Bound::Pool, &of_pool.total, &of_pool, pools, source(&of_pool));
-            let most = Ceilings { combined: cap.map(|(cap, _)| cap), ..of_volume.total };
-            self.setting(&of_volume.total, &most, &of_volume, volumes);
+            let max = Ceilings { combined: cap.map(|(cap, _)| cap), ..of_volume.total };
+            self.settings(&of_volume.total, &max, &of_volume, volumes);
         } else if candidate.pool.level.info().is_instance {
             self.ceilings(Bound::Level, &of_pool.total, &of_pool, pools, source(&of_pool));
-            self.setting(&as_set.total, &of_pool.total, &as_set, pools);
+            self.settings(&as_set.total, &of_pool.total, &as_set, pools);
             self.clients(&as_set, pools);
         } else {
             let capped = cap.is_some_and(|(cap, _)| of_volume.total.combined == Some(cap));
@@ -161,20 +161,20 @@ impl Case<'_> {
     }
 
     /// Compares the load with settings below their maximum.
-    fn setting(&mut self, set: &Ceilings, most: &Ceilings, limits: &Limits, times: u64) {
+    fn settings(&mut self, set: &Ceilings, max: &Ceilings, limits: &Limits, times: u64) {
         let source = limits.origin.first().map_or(OWN, |origin| origin.source);
-        let below = set.below(most);
-        for taken in self.load().of_ceilings(&below, limits.write_cost_thousandths, times) {
-            self.add(Bound::Setting, taken.used, format!("{} as set", taken.formula), source);
+        let below = set.less_than(max);
+        for ceiling_use in self.load().of_ceilings(&below, limits.write_cost_thousandths, times) {
+            self.add(Bound::Setting, ceiling_use.used, format!("{} as set", ceiling_use.formula), source);
         }
     }
 
     fn ceilings(&mut self, kind: Bound, ceilings: &Ceilings, limits: &Limits, times: u64, source: Source) {
         let operations = limits.origin.iter().find(|origin| origin.what == OPERATIONS);
-        for taken in self.load().of_ceilings(ceilings, limits.write_cost_thousandths, times) {
-            let of_operations = operations.filter(|_| taken.of_operations);
+        for ceiling_use in self.load().of_ceilings(ceilings, limits.write_cost_thousandths, times) {
+            let of_operations = operations.filter(|_| ceiling_use.of_operations);
             let source = of_operations.map_or(source, |origin| origin.source);
-            self.add(kind, taken.used, taken.formula, source);
+            self.add(kind, ceiling_use.used, ceiling_use.formula, source);
         }
     }
 
@@ -185,26 +185,27 @@ impl Case<'_> {
         if limits.per_client != Ceilings::default() {
             self.ceilings(Bound::Clients, &limits.per_client, limits, u64::from(clients), source);
         }
-        if let Some(most) = limits.clients_max {
-            let used = Used::of(u128::from(clients), u128::from(most));
+        if let Some(max) = limits.clients_max {
+            let used = Utilization::of(u128::from(clients), u128::from(max));
             // Each client may connect to every instance.
-            let [clients, most] = [clients, most].map(|count| grouped(count.into()));
-            let formula = format!("{clients} clients of {most}, each on {}", instances_of(instances));
+            let [clients, max] = [clients, max].map(|count| grouped(count.into()));
+            let formula = format!("{clients} clients of {max}, each on {}", instances_text(instances));
             self.add(Bound::ClientCount, used, formula, source);
         }
     }
+
     /// Compares the load with the clients' networks. Reads are received, writes are sent.
     fn network(&mut self) {
         let Some(clients) = self.workload.clients else { return };
         let ways = [
-            ("read", self.load().reads(), self.workload.receives()),
-            ("written", self.load().writes(), self.workload.sends()),
+            ("read", self.load().reads(), self.workload.receive_limit()),
+            ("written", self.load().writes(), self.workload.send_limit()),
         ];
         for (way, rate, limit) in ways {
             let Some((limit, source)) = limit else { continue };
-            let used = Used::of(u128::from(rate.0), u128::from(limit.0) * u128::from(clients));
+            let used = Utilization::of(u128::from(rate.0), u128::from(limit.0) * u128::from(clients));
             let formula =
-                format!("{} {way} of {}", mib(rate), times_of(u64::from(clients), mib_within(limit)));
+                format!("{} {way} of {}", mib(rate), multiple(u64::from(clients), mib_within(limit)));
             self.add(Bound::Nic, used, formula, source);
         }
     }
@@ -219,36 +220,36 @@ impl Case<'_> {
             (Provider::Filestore | Provider::Plimsoll, _) | (_, Protocol::Smb) => return,
             // Without sessions, each connection has its own calls.
             (_, Protocol::NfsV3 | Protocol::NfsV40) => {
-                let connections = u64::from(self.found.mount.connections);
+                let connections = u64::from(self.assessment.mount.connections);
                 (CALLS_PER_CONNECTION * connections, format!("{connections} × {CALLS_PER_CONNECTION}"))
             }
             (_, Protocol::NfsV41 | Protocol::NfsV42) => (SLOTS_PER_SESSION, SLOTS_PER_SESSION.to_string()),
         };
         let slots = u128::from(each) * u128::from(clients);
         let (used, calls) = self.in_flight(SHORTEST_US, slots);
-        let calls = in_groups(calls);
+        let calls = grouped_u128(calls);
         let formula = format!("{calls} calls in flight at {SHORTEST_US} µs of {clients} × {what}");
         self.add(Bound::Slots, used, formula, SLOTS);
         let Some(target_us) = self.workload.latency_us else { return };
         let (at_target, calls) = self.in_flight(target_us, slots);
         if !at_target.fits() {
-            let most = at_target.whole(target_us);
-            let [target, calls, most] = [target_us.into(), calls, most.into()].map(in_groups);
+            let max = at_target.ceiling_of(target_us);
+            let [target, calls, max] = [target_us.into(), calls, max.into()].map(grouped_u128);
             self.caveat(&format!(
                 "At {target} µs an operation there are {calls} calls in flight, and the clients have {clients} × {what}: \
-                 operations may take {most} µs at most, or there must be more connections or clients."
+                 operations may take {max} µs at max, or there must be more connections or clients."
             ));
         }
     }
 
     /// The share of the slots in use at this latency, and the number of calls in flight.
-    fn in_flight(&self, latency_us: u64, slots: u128) -> (Used, u128) {
-        let transfer = self.found.mount.transfer.0;
-        self.needed.iter().fold((Used::default(), 0), |(used, calls), stream| {
+    fn in_flight(&self, latency_us: u64, slots: u128) -> (Utilization, u128) {
+        let transfer = self.assessment.mount.transfer.0;
+        self.needed.iter().fold((Utilization::default(), 0), |(used, calls), stream| {
             let per_operation = u128::from(stream.block.0.div_ceil(transfer));
             let busy = u128::from(stream.rate.0) * per_operation * u128::from(latency_us);
             let second = u128::from(stream.block.0) * 1_000_000;
-            (used.and(Used::of(busy, second * slots)), calls + busy.div_ceil(second))
+            (used.plus(Utilization::of(busy, second * slots)), calls + busy.div_ceil(second))
         })
     }
 
@@ -257,14 +258,14 @@ impl Case<'_> {
         let pools = self.candidate.pools;
         match self.candidate.pool.level.info().provider {
             Provider::Anf => {
-                let most = anf::REGION_CAPACITY;
-                if self.candidate.capacity() > most {
-                    let most = size(most);
-                    self.caveat(&format!("A subscription has {most} of a region unless more was asked for [{A1}]."));
+                let max = anf::REGION_CAPACITY;
+                if self.candidate.capacity() > max {
+                    let max = size(max);
+                    self.caveat(&format!("A subscription has {max} per region unless its quota was raised [{A1}]."));
                 }
-                let most = anf::POOLS_PER_ACCOUNT;
-                if pools > most {
-                    self.caveat(&format!("An account has {most} pools unless more were asked for [{A1}]."));
+                let max = anf::POOLS_PER_ACCOUNT;
+                if pools > max {
+                    self.caveat(&format!("An account has {max} pools unless its quota was raised [{A1}]."));
                 }
             }
             // Even for one volume: the project may contain others.
@@ -277,10 +278,10 @@ impl Case<'_> {
 }
 
 /// A count with grouped digits; the maximum if it does not fit.
-fn in_groups(count: u128) -> String {
+fn grouped_u128(count: u128) -> String {
     grouped(u64::try_from(count).unwrap_or(u64::MAX))
 }
 
-fn instances_of(times: u64) -> String {
+fn instances_text(times: u64) -> String {
     if times == 1 { "the instance".to_owned() } else { format!("all {times} instances") }
 }

@@ -7,7 +7,7 @@ mod question;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use envelope::{Advice, Catalog, Choice, Constraint, Why};
+use envelope::{Advice, Catalog, Choice, Constraint, Recommendation};
 
 use super::html::{details, facts, list, page, plot as figure, table};
 use super::plot::svg::escape;
@@ -93,7 +93,7 @@ fn band(constraint: &Constraint) -> Value {
     format!("{} to {} % of that", percent(band.low_thousandths), percent(band.high_thousandths)).into()
 }
 
-fn reasons(title: &str, advice: &[Why]) -> Table {
+fn reasons(title: &str, advice: &[Recommendation]) -> Table {
     let mut table = Table::new(title, &["What", "Why", "Source"]);
     for one in advice {
         table.row(one.what.as_str(), vec![one.why.as_str().into(), one.source.to_string().into()]);

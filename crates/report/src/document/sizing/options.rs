@@ -1,6 +1,6 @@
 //! What there is to choose from, in tables, and each of it in words.
 
-use envelope::{Advice, Choice, Constraint, Used, Workload, size_to_buy};
+use envelope::{Advice, Choice, Constraint, Utilization, Workload, size_to_buy};
 
 use super::super::facts::Fact;
 use super::super::table::{Row, RowKind, Table, Value};
@@ -18,7 +18,7 @@ pub(super) fn kind(choice: &Choice) -> String {
 }
 
 /// How much is taken of something.
-pub(super) fn share(used: Used) -> Value {
+pub(super) fn share(used: Utilization) -> Value {
     Value::Share(used.ratio(), used.to_string())
 }
 
@@ -29,19 +29,19 @@ pub(super) fn tables(advice: &Advice, chosen: usize) -> Vec<Table> {
     } else {
         "What carries it, the smallest first"
     };
-    let tables = [of_options(advice, title, advice.leading(), chosen), of_misses(advice)];
+    let tables = [of_options(advice, title, advice.leading_count(), chosen), of_misses(advice)];
     tables.into_iter().filter(|table| !table.rows.is_empty()).map(without_empty).collect()
 }
 
 /// Every option, and why those that do not lead come after the others; nothing where all lead.
 pub(super) fn all(advice: &Advice, chosen: usize) -> Vec<Table> {
     let count = advice.options.len();
-    if count <= advice.leading() {
+    if count <= advice.leading_count() {
         return Vec::new();
     }
     let mut why = Table::new("Why the others come after them", &["Option", "Why"]);
-    for (index, choice) in advice.options.iter().enumerate().skip(advice.leading()) {
-        if let Some(reason) = advice.behind(index) {
+    for (index, choice) in advice.options.iter().enumerate().skip(advice.leading_count()) {
+        if let Some(reason) = advice.reason_for_rank(index) {
             why.row(numbered(choice, index), vec![reason.into()]);
         }
     }
@@ -81,7 +81,7 @@ fn of_options(advice: &Advice, title: &str, count: usize, chosen: usize) -> Tabl
         cells.extend(load(choice, &advice.workload));
         cells.extend([
             choice.binding().map_or(Value::Nothing, |one| one.kind.name().into()),
-            choice.next().map_or(Value::Nothing, |one| one.kind.name().into()),
+            choice.next_binding().map_or(Value::Nothing, |one| one.kind.name().into()),
             evidence(choice, &advice.workload).map_or(Value::Nothing, Value::from),
         ]);
         cells.push(choice.cost.as_ref().map_or(Value::Nothing, |cost| cost.to_string().into()));
@@ -137,13 +137,13 @@ fn volumes(choice: &Choice) -> String {
 }
 
 fn carries(choice: &Choice, workload: &Workload) -> [Value; 2] {
-    let Some((rate, iops)) = choice.carries(workload) else { return [Value::Nothing, Value::Nothing] };
+    let Some((rate, iops)) = choice.maximum_load(workload) else { return [Value::Nothing, Value::Nothing] };
     [ceiling_in_mib(rate), Value::count(iops.0)]
 }
 
 /// What it carries, and how much the workload takes of that.
 fn load(choice: &Choice, workload: &Workload) -> Vec<Value> {
-    let used = |used: Option<Used>| used.map_or(Value::Nothing, share);
+    let used = |used: Option<Utilization>| used.map_or(Value::Nothing, share);
     let average = choice.at_average(workload).filter(|_| workload.average_percent < 100);
     let mut all = carries(choice, workload).to_vec();
     all.extend([used(choice.at_peak(workload)), used(average)]);
@@ -159,7 +159,7 @@ fn evidence(choice: &Choice, workload: &Workload) -> Option<&'static str> {
 pub(super) fn facts(choice: &Choice, workload: &Workload) -> Vec<Fact> {
     let pool = if choice.level().info().is_instance { "Instances" } else { "Pools" };
     let large = if choice.volume.settings.large { ", large ones" } else { "" };
-    let carries = choice.carries(workload).map(|(rate, iops)| {
+    let carries = choice.maximum_load(workload).map(|(rate, iops)| {
         format!("{} MiB/s or {} IOPS of this mix", ceiling_in_mib(rate), Value::count(iops.0))
     });
     let average = choice.at_average(workload).filter(|_| workload.average_percent < 100);
@@ -178,7 +178,7 @@ pub(super) fn facts(choice: &Choice, workload: &Workload) -> Vec<Fact> {
         ("Carries", carries),
         ("Used", used),
         ("Bottleneck", choice.binding().map(in_words)),
-        ("Next", choice.next().map(in_words)),
+        ("Next", choice.next_binding().map(in_words)),
         ("Evidence", evidence(choice, workload).map(str::to_owned)),
         ("Cost a month", choice.cost.as_ref().map(ToString::to_string)),
         ("Mount with", Some(choice.mount.options.clone())),

@@ -1,6 +1,6 @@
 //! The envelope plot: what a choice carries over the share of reads, and where the workload is.
 
-use envelope::{Access, AtMix, BytesPerSecond, Catalog, Choice, Evidence, Stream, Workload};
+use envelope::{Access, BytesPerSecond, Catalog, Choice, Evidence, MixCeilings, Stream, Workload};
 
 use super::super::axes::Form;
 use super::super::plot::{Area, Axis, Chart, Line, Lines, Mark, Plot};
@@ -32,10 +32,10 @@ pub(super) fn of(choice: &Choice, workload: &Workload, catalog: &Catalog) -> Opt
     let most = most.fold(unit.needed(workload), f64::max);
     let is_alone = ceilings.is_empty();
     let is_near = |rate: f64| is_alone || rate <= FAR * most;
-    let documented = |mix: &AtMix| mix.documented.map(|rate| unit.rate(rate));
+    let documented = |mix: &MixCeilings| mix.documented.map(|rate| unit.rate(rate));
     let is_far = mixes.iter().filter_map(documented).any(|rate| !is_near(rate));
     // Documented limits stand on the same at all mixes.
-    let limits = |mix: &AtMix| Some((Evidence::Limits, documented(mix).filter(|rate| is_near(*rate))?));
+    let limits = |mix: &MixCeilings| Some((Evidence::Limits, documented(mix).filter(|rate| is_near(*rate))?));
 
     let (mut lines, mut marks) = drawn("all bounds together", CEILING, false, ceilings);
     let (line, alone) = drawn("documented limits", DOCUMENTED, true, pieces(&mixes, limits));
@@ -61,7 +61,7 @@ fn drawn(name: &str, color: usize, ideal: bool, pieces: Vec<Piece<f64>>) -> (Vec
 }
 
 /// A mix of a curve.
-fn exact(mix: &AtMix, unit: Unit) -> Option<Mark> {
+fn exact(mix: &MixCeilings, unit: Unit) -> Option<Mark> {
     let color = if mix.evidence == Evidence::Measured { MEASURED } else { PUBLISHED };
     let name = format!("curve where it was {}", mix.evidence.name());
     Some(mark(&name, color, (percent(mix.read_thousandths), unit.rate(mix.exact?))))
@@ -69,8 +69,7 @@ fn exact(mix: &AtMix, unit: Unit) -> Option<Mark> {
 
 /// The peak with its headroom, and the average if it is known.
 fn load(workload: &Workload, unit: Unit) -> Vec<Mark> {
-    let (reads, peak) =
-        (percent(workload.read_thousandths()), unit.rate(Stream::together(&workload.streams).0));
+    let (reads, peak) = (percent(workload.read_thousandths()), unit.rate(Stream::total(&workload.streams).0));
     let name = format!("peak, the bar {} % headroom", workload.headroom_percent);
     let mut marks = vec![Mark { up_to: Some(unit.needed(workload)), ..mark(&name, LOAD, (reads, peak)) }];
     if workload.average_percent < 100 {
@@ -119,7 +118,7 @@ impl Unit {
 
     /// The peak with its headroom.
     fn needed(self, workload: &Workload) -> f64 {
-        self.rate(Stream::together(&workload.needed()).0)
+        self.rate(Stream::total(&workload.needed()).0)
     }
 }
 
@@ -134,7 +133,7 @@ fn mixes(workload: &Workload, catalog: &Catalog) -> Vec<u32> {
 }
 
 /// What there is at the mixes, in pieces without a gap that each stand on one kind of evidence.
-fn pieces<T>(mixes: &[AtMix], of: impl Fn(&AtMix) -> Option<(Evidence, T)>) -> Vec<Piece<T>> {
+fn pieces<T>(mixes: &[MixCeilings], of: impl Fn(&MixCeilings) -> Option<(Evidence, T)>) -> Vec<Piece<T>> {
     let mut pieces: Vec<Piece<T>> = Vec::new();
     let mut before: Option<Evidence> = None;
     for mix in mixes {
@@ -153,8 +152,8 @@ fn pieces<T>(mixes: &[AtMix], of: impl Fn(&AtMix) -> Option<(Evidence, T)>) -> V
 }
 
 /// Between what the ceiling may lie; where it is exact, that is nothing.
-fn areas(mixes: &[AtMix], unit: Unit) -> Vec<Area> {
-    let between = |mix: &AtMix| {
+fn areas(mixes: &[MixCeilings], unit: Unit) -> Vec<Area> {
+    let between = |mix: &MixCeilings| {
         let (low, high) = mix.between.or(mix.all.map(|all| (all, all)))?;
         Some((mix.evidence, (unit.rate(low), unit.rate(high))))
     };
@@ -168,7 +167,7 @@ fn areas(mixes: &[AtMix], unit: Unit) -> Vec<Area> {
 }
 
 /// What the plot does not show by itself.
-fn note(workload: &Workload, choice: &Choice, mixes: &[AtMix], is_far: bool) -> String {
+fn note(workload: &Workload, choice: &Choice, mixes: &[MixCeilings], is_far: bool) -> String {
     let reads = Value::figure(percent(workload.read_thousandths()));
     let is_fixed = workload.streams.iter().any(|stream| stream.access.is_fixed_mix());
     let mut notes = Vec::new();

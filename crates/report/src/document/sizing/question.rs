@@ -11,7 +11,7 @@ pub(super) fn title(workload: &Workload) -> String {
     if workload.streams.is_empty() {
         return format!("What to buy for {capacity}");
     }
-    let (rate, iops) = Stream::together(&workload.streams);
+    let (rate, iops) = Stream::total(&workload.streams);
     format!("What to buy for {capacity}, {} MiB/s and {} IOPS", load_in_mib(rate), Value::count(iops.0))
 }
 
@@ -70,7 +70,7 @@ pub(super) fn load(workload: &Workload) -> Option<Table> {
         table.row(format!("Stream {}", index + 1), row);
     }
     if table.rows.len() > 1 {
-        let (rate, iops) = Stream::together(&workload.streams);
+        let (rate, iops) = Stream::total(&workload.streams);
         let reads = percent(workload.read_thousandths());
         let cells = vec![load_in_mib(rate), Value::count(iops.0), Value::Nothing, Value::Nothing, reads];
         table.rows.push(Row { kind: RowKind::Page, label: "Together".to_owned(), cells });

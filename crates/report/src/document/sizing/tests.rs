@@ -158,7 +158,7 @@ fn a_page_has_every_option_once_and_the_chosen_one_open() {
         "<summary>Option 1: anf/ultra, 1 × 30 TiB</summary>",
         "<tr class=\"page\"><th scope=\"row\">2. gcnv/extreme</th>",
         "<summary>Not enough: filestore/basic-hdd</summary>",
-        "plimsoll/unlimited: holds nobody to anything",
+        "plimsoll/unlimited: has no limits",
     ] {
         assert_eq!(page.matches(once).count(), 1, "{once}");
     }
