@@ -424,7 +424,7 @@ fn default_quotas_are_caveats() {
     assert!(one.contains("Limits of the project"), "others may be in the project: {one}");
     let alone = best(&workload_of(Bytes::tib(20), &[]), &only(Level::GcnvExtreme, false)).caveats.join("\n");
     assert!(!alone.contains("Limits of the project"), "nothing is asked of it: {alone}");
-    assert!(caveats(Bytes::tib(26), 500, Level::AnfUltra).contains("A subscription has 25 TiB of a region"));
+    assert!(caveats(Bytes::tib(26), 500, Level::AnfUltra).contains("A subscription has 25 TiB per region"));
     let one = caveats(Bytes::tib(20), 500, Level::AnfUltra);
     assert!(!one.contains("of a region") && !one.contains("estimates"), "{one}");
 }

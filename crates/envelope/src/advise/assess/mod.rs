@@ -237,7 +237,7 @@ impl Assessor<'_> {
             let [target, calls, max] = [target_us.into(), calls, max.into()].map(grouped_u128);
             self.caveat(&format!(
                 "At {target} µs an operation there are {calls} calls in flight, and the clients have {clients} × {what}: \
-                 operations may take {max} µs at max, or there must be more connections or clients."
+                 operations may take {max} µs at most, or there must be more connections or clients."
             ));
         }
     }
