@@ -304,7 +304,7 @@ fn clients_networks_and_calls_in_flight_bound_load() {
     assert_eq!(
         caveats_at(2_600).unwrap(),
         "At 2,600 µs an operation there are 260 calls in flight, and the clients have 2 × 1 × 128: operations may take 2,560 µs \
-         at scaled_streams, or there must be more connections or clients."
+         at most, or there must be more connections or clients."
     );
 }
 

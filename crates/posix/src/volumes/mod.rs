@@ -1,12 +1,12 @@
-//! Volumes: made, opened, kept to their capacity and removed below one data directory.
+//! Volumes below one data directory: creates, opens and removes them, and enforces their capacity.
 //!
 //! ```text
-//! volumes/ID   the root of a volume          usage/ID   what it may hold and holds
+//! volumes/ID   the root of a volume          usage/ID   its capacity and usage
 //! trash/ID     a removed volume, until its files are deleted
 //! ```
 //!
-//! Every verb can end in its middle and be repeated. What makes a volume be there is its name in `volumes`; all else is
-//! repaired when it is made, opened or removed again. docs/formats/data-directory.md draws it.
+//! Every operation may be interrupted and can be repeated. A volume exists if its name is in `volumes`; everything else
+//! is repaired when the volume is created, opened or removed again. docs/formats/data-directory.md draws the tree.
 
 mod recount;
 mod reserve;

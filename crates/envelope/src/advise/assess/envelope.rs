@@ -174,7 +174,7 @@ impl Assessor<'_> {
                 let (published_ms, target) = (published_ms / 1000, grouped(target));
                 self.caveat(&format!(
                     "The rate was published at a latency of {published_ms} ms: how much of it is left within {target} µs is not \
-                     published_ms."
+                     known."
                 ));
                 if !large {
                     self.caveat(BELOW_1_MS);
