@@ -1,4 +1,4 @@
-//! The envelope plot: what a choice carries over the share of reads, and where the workload is.
+//! The envelope plot: the ceiling of a choice over the share of reads, with the workload.
 
 use envelope::{Access, BytesPerSecond, Catalog, Choice, Evidence, MixCeilings, Stream, Workload};
 
@@ -11,15 +11,15 @@ const LOAD: usize = 1;
 const PUBLISHED: usize = 2;
 const MEASURED: usize = 3;
 const DOCUMENTED: usize = 6;
-/// The ceiling is looked at in steps of so many thousandths of reads.
+/// Steps of the ceiling, in thousandths of reads.
 const STEP: usize = 10;
-/// What is more than so many times as high as all that matters would flatten it.
+/// Values above this multiple of all others would flatten them.
 const FAR: f64 = 4.0;
 
-/// Something over the percent of reads, without a gap.
+/// Values over the percent of reads, without a gap.
 type Piece<T> = Vec<(f64, T)>;
 
-/// The plot of one choice; nothing without a load.
+/// The plot of one choice; `None` without a load.
 pub(super) fn of(choice: &Choice, workload: &Workload, catalog: &Catalog) -> Option<Plot> {
     (!workload.streams.is_empty()).then_some(())?;
     let unit = Unit::of(workload);
@@ -34,7 +34,7 @@ pub(super) fn of(choice: &Choice, workload: &Workload, catalog: &Catalog) -> Opt
     let is_near = |rate: f64| is_alone || rate <= FAR * most;
     let documented = |mix: &MixCeilings| mix.documented.map(|rate| unit.rate(rate));
     let is_far = mixes.iter().filter_map(documented).any(|rate| !is_near(rate));
-    // Documented limits stand on the same at all mixes.
+    // Documented limits have the same evidence at all mixes.
     let limits = |mix: &MixCeilings| Some((Evidence::Limits, documented(mix).filter(|rate| is_near(*rate))?));
 
     let (mut lines, mut marks) = drawn("all bounds together", CEILING, false, ceilings);
@@ -49,7 +49,7 @@ pub(super) fn of(choice: &Choice, workload: &Workload, catalog: &Catalog) -> Opt
     Some(Plot { title: "Ceiling over the share of reads".to_owned(), note, chart: Chart::Lines(chart) })
 }
 
-/// The pieces of a ceiling as lines, and as points where it is known at one mix alone.
+/// The pieces of a ceiling as lines, and as points if known at one mix alone.
 fn drawn(name: &str, color: usize, ideal: bool, pieces: Vec<Piece<f64>>) -> (Vec<Line>, Vec<Mark>) {
     let (alone, long): (Vec<_>, Vec<_>) = pieces.into_iter().partition(|piece| piece.len() == 1);
     let line = |(index, points)| {
@@ -92,7 +92,7 @@ fn percent(thousandths: u32) -> f64 {
     f64::from(thousandths) / 10.0
 }
 
-/// In what rates are shown.
+/// The unit of rates in the plot.
 #[derive(Clone, Copy)]
 struct Unit {
     form: Form,
@@ -101,7 +101,7 @@ struct Unit {
 }
 
 impl Unit {
-    /// Operations where they are all of one small size, as the pages do; data otherwise.
+    /// Operations if all are of one small size, as on the pages; data otherwise.
     fn of(workload: &Workload) -> Self {
         let form = match workload.streams.as_slice() {
             [only] if only.access.is_fixed_mix() => Form::Iops,
@@ -122,7 +122,7 @@ impl Unit {
     }
 }
 
-/// Where to look: in steps, at the workload's own mix, and where the user measured.
+/// The mixes to evaluate: steps, the workload's own mix, and measured mixes.
 fn mixes(workload: &Workload, catalog: &Catalog) -> Vec<u32> {
     let measured = catalog.measured.iter().flat_map(|one| &one.points).map(|point| point.read_thousandths);
     let mut all: Vec<u32> = (0..=1000).step_by(STEP).chain(measured).collect();
@@ -132,7 +132,7 @@ fn mixes(workload: &Workload, catalog: &Catalog) -> Vec<u32> {
     all
 }
 
-/// What there is at the mixes, in pieces without a gap that each stand on one kind of evidence.
+/// The values at the mixes, in pieces without a gap, each with one kind of evidence.
 fn pieces<T>(mixes: &[MixCeilings], of: impl Fn(&MixCeilings) -> Option<(Evidence, T)>) -> Vec<Piece<T>> {
     let mut pieces: Vec<Piece<T>> = Vec::new();
     let mut before: Option<Evidence> = None;
@@ -151,7 +151,7 @@ fn pieces<T>(mixes: &[MixCeilings], of: impl Fn(&MixCeilings) -> Option<(Evidenc
     pieces
 }
 
-/// Between what the ceiling may lie; where it is exact, that is nothing.
+/// The uncertainty of the ceiling; of width zero where it is exact.
 fn areas(mixes: &[MixCeilings], unit: Unit) -> Vec<Area> {
     let between = |mix: &MixCeilings| {
         let (low, high) = mix.between.or(mix.all.map(|all| (all, all)))?;
@@ -166,7 +166,7 @@ fn areas(mixes: &[MixCeilings], unit: Unit) -> Vec<Area> {
     pieces(mixes, between).into_iter().filter(is_estimated).enumerate().map(area).collect()
 }
 
-/// What the plot does not show by itself.
+/// Notes that the plot does not show by itself.
 fn note(workload: &Workload, choice: &Choice, mixes: &[MixCeilings], is_far: bool) -> String {
     let reads = Value::figure(percent(workload.read_thousandths()));
     let is_fixed = workload.streams.iter().any(|stream| stream.access.is_fixed_mix());
