@@ -111,7 +111,7 @@ fn tables_of(
     tables
 }
 
-/// Of cells at one place along an axis, the fastest.
+/// The fastest of the cells at each place along an axis.
 fn peaks<'a>(series: &Series, cells: &[&'a Cell], axis: Axis) -> Vec<&'a Cell> {
     let rate = |cell: &Cell| {
         let form = axes::Form::of(series, &cell.point);
