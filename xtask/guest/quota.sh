@@ -16,8 +16,8 @@ truncate -s 1500m /memory/disk
 mkfs.ext4 -q /memory/disk && mount -t ext4 -o loop /memory/disk "$DISKS" || fail "no disk for the tests"
 
 export PLIMSOLL_TESTS_ONLY_PROJECTS=1
-/job/capacity --nocapture --test-threads=1 --exact volumes_keep_to_their_capacity a_volume_may_change_who_counts \
-    making_can_be_repeated_after_any_step removing_can_be_repeated_after_any_step 2>&1 | tee /tmp/log
+/job/capacity --nocapture --test-threads=1 --exact volume_stays_within_capacity volume_switches_between_kernel_and_own_count \
+    make_can_be_repeated_after_crash remove_can_be_repeated_after_crash 2>&1 | tee /tmp/log
 [ "${PIPESTATUS[0]}" -eq 0 ] || fail "a test failed"
 ! grep -q 'cannot be had here' /tmp/log || fail "a file system is missing"
 for expected in '^running 4 tests' 'on XfsProjects' 'on Ext4Projects'; do

@@ -1,118 +1,109 @@
-//! What a Linux client and its NFS mount should be like: what the pages recommend, compared with what is there.
+//! Checks a Linux client and its NFS mount against the recommendations of the pages.
 
 use crate::source::{A5, F4, OWN, PAGE_000, PAGE_001, PAGE_004};
 use crate::{Provider, Source};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// A client, as far as it was found out.
+/// Observed facts about a client.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClientFacts {
-    /// Kernel settings by name, of those in [`ClientFacts::SETTINGS`] that there are. Of a setting with several numbers, the last.
+    /// Kernel settings by name, those of [`ClientFacts::SETTINGS`] that exist. Of a setting with several numbers, the
+    /// last.
     pub settings: BTreeMap<&'static str, u64>,
-    /// The network interface on the way to the server, or the fastest one there is.
+    /// The network interface towards the server, or the fastest one.
     pub interface: Option<Interface>,
     /// The mount, if one was named.
     pub mount: Option<ClientMount>,
 }
 
-/// A network interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
-    /// Its name.
     pub name: String,
-    /// 10^6 bits a second, if it tells: many of virtual machines do not.
+    /// 10^6 bits a second, if reported: many virtual machines do not.
     pub megabits: Option<u64>,
 }
 
-/// An NFS mount.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClientMount {
-    /// Its options as the kernel lists them, with commas between them.
+    /// Options as the kernel lists them, separated by commas.
     pub options: String,
-    /// KiB that are read ahead of a sequential reader.
+    /// Read-ahead in KiB.
     pub read_ahead_kib: Option<u64>,
-    /// The number of its device, as in `0:52`: what its read-ahead is set by.
+    /// Device number, as in `0:52`, which identifies the read-ahead setting.
     pub device: String,
 }
 
-/// What of the pages a client is compared with.
+/// Selects the recommendations to check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Wishes {
-    /// The service whose volumes it mounts; any of them if `None`.
+pub struct CheckOptions {
+    /// The service of the mounted volumes; any if `None`.
     pub provider: Option<Provider>,
-    /// Its trees are mostly read, as in EDA: attributes may be believed for long.
+    /// The trees are mostly read, as in EDA: attributes may be cached for long.
     pub eda: bool,
 }
 
-/// One recommendation, and what there is.
+/// One recommendation and the observed value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Check {
-    /// What it is about.
     pub what: String,
-    /// How it is.
     pub state: CheckState,
-    /// What there is.
     pub found: String,
-    /// What is recommended.
     pub wanted: String,
-    /// What sets it, as root: a command, or mount options after `mount -o`.
+    /// The fix, as root: a command, or mount options after `mount -o`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub how: Option<String>,
-    /// What for.
     pub why: &'static str,
-    /// Who says so.
     pub source: Source,
 }
 
-/// Whether a recommendation is followed.
+/// Whether a recommendation is met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CheckState {
-    /// It is.
     Ok,
-    /// It is not.
-    Lacking,
-    /// That cannot be told here.
+    #[serde(rename = "lacking")]
+    NotMet,
+    /// The value cannot be determined.
     Unknown,
-    /// It is not, and whether it should be depends on the load.
+    /// Not met; the load decides whether it should be.
     Depends,
 }
 
-/// A kernel setting that should be at least so much.
+/// A kernel setting with a minimum.
 struct Setting {
     name: &'static str,
-    least: u64,
-    /// As `sysctl` takes it.
+    min: u64,
+    /// The minimum as `sysctl` takes it.
     value: &'static str,
     why: &'static str,
     source: Source,
 }
 
 const BUFFER: u64 = 16 << 20;
-const RECEIVE: &str = "a connection can have more data on its way to this host. The page tunes the kernel and gives no values: 16 MiB is ours, four times what 16 Gbit/s bring in 2 ms";
+const RECEIVE: &str = "a connection can have more data on its way to this host. The page tunes the kernel and gives no values: 16 MiB is ours, four times the data of 16 Gbit/s in 2 ms";
 const SEND: &str = "the same on the way to the server";
 
 const SETTINGS: [Setting; 5] = [
-    Setting { name: "net.core.rmem_max", least: BUFFER, value: "16777216", why: RECEIVE, source: PAGE_004 },
-    Setting { name: "net.core.wmem_max", least: BUFFER, value: "16777216", why: SEND, source: PAGE_004 },
+    Setting { name: "net.core.rmem_max", min: BUFFER, value: "16777216", why: RECEIVE, source: PAGE_004 },
+    Setting { name: "net.core.wmem_max", min: BUFFER, value: "16777216", why: SEND, source: PAGE_004 },
     Setting {
         name: "net.ipv4.tcp_rmem",
-        least: BUFFER,
+        min: BUFFER,
         value: "\"4096 131072 16777216\"",
         why: RECEIVE,
         source: PAGE_004,
     },
     Setting {
         name: "net.ipv4.tcp_wmem",
-        least: BUFFER,
+        min: BUFFER,
         value: "\"4096 65536 16777216\"",
         why: SEND,
         source: PAGE_004,
     },
     Setting {
         name: "sunrpc.tcp_max_slot_table_entries",
-        least: 128,
+        min: 128,
         value: "128",
         why: "calls of a connection in flight. It holds for mounts that are made after it was set. The page tunes the kernel and gives no values: \
               128 is what Azure NetApp Files takes of a connection",
@@ -120,34 +111,34 @@ const SETTINGS: [Setting; 5] = [
     },
 ];
 
-/// Of Filestore's page: what a client of it should carry.
+/// Minimum network speed of a client, on Filestore's page.
 const MEGABITS: u64 = 16_000;
-/// Seconds for which attributes are believed with `actimeo=600`.
+/// Seconds of attribute caching with `actimeo=600`.
 const ATTRIBUTES_S: &str = "600";
-/// Calls of the largest READ that Linux read ahead by itself before 5.4.
+/// Read-ahead of Linux before 5.4, in calls of the maximum READ size.
 const AHEAD: u64 = 15;
 
 impl ClientFacts {
-    /// The kernel settings that are looked at, as `sysctl` names them.
+    /// The checked kernel settings, as `sysctl` names them.
     pub fn setting_names() -> impl Iterator<Item = &'static str> {
         SETTINGS.iter().map(|setting| setting.name)
     }
 
-    /// What the pages recommend, each compared with what is there.
-    pub fn check(&self, wishes: Wishes) -> Vec<Check> {
+    /// Compares each recommendation with the observed value.
+    pub fn check(&self, options: CheckOptions) -> Vec<Check> {
         let mut checks: Vec<Check> = SETTINGS.iter().map(|setting| self.setting(setting)).collect();
-        checks.push(self.carries());
+        checks.push(self.check_network());
         if let Some(mount) = &self.mount {
-            checks.extend(mount.check(wishes));
+            checks.extend(mount.check(options));
         }
-        if wishes.provider.is_none_or(|provider| provider == Provider::Gcnv) {
+        if options.provider.is_none_or(|provider| provider == Provider::Gcnv) {
             checks.push(Check {
                 what: "ConnectionCountPerRssNetworkInterface".to_owned(),
                 state: CheckState::Depends,
                 found: "a setting of Windows".to_owned(),
                 wanted: "16, on every Windows client over SMB".to_owned(),
                 how: Some("Set-SmbClientConfiguration -ConnectionCountPerRssNetworkInterface 16".to_owned()),
-                why: "SMB was measured with it; it cannot be looked at from Linux",
+                why: "SMB was measured with it; Linux cannot check it",
                 source: PAGE_000,
             });
         }
@@ -158,30 +149,30 @@ impl ClientFacts {
         let found = self.settings.get(setting.name).copied();
         let state = match found {
             None => CheckState::Unknown,
-            Some(found) if found >= setting.least => CheckState::Ok,
-            Some(_) => CheckState::Lacking,
+            Some(found) if found >= setting.min => CheckState::Ok,
+            Some(_) => CheckState::NotMet,
         };
         Check {
             what: setting.name.to_owned(),
             state,
-            found: found.map_or_else(|| "not there yet".to_owned(), |found| found.to_string()),
-            wanted: format!("{} or more", setting.least),
+            found: found.map_or_else(|| "not present".to_owned(), |found| found.to_string()),
+            wanted: format!("{} or more", setting.min),
             how: Some(format!("sysctl -w {}={}", setting.name, setting.value)),
             why: setting.why,
             source: setting.source,
         }
     }
 
-    fn carries(&self) -> Check {
+    fn check_network(&self) -> Check {
         let megabits = self.interface.as_ref().and_then(|interface| interface.megabits);
         let state = match megabits {
             None => CheckState::Unknown,
             Some(megabits) if megabits >= MEGABITS => CheckState::Ok,
-            Some(_) => CheckState::Lacking,
+            Some(_) => CheckState::NotMet,
         };
         let found = match (&self.interface, megabits) {
             (None, _) => "no interface".to_owned(),
-            (Some(interface), None) => format!("{} does not tell its speed", interface.name),
+            (Some(interface), None) => format!("{} does not report its speed", interface.name),
             (Some(interface), Some(megabits)) => {
                 let (whole, rest) = (megabits / 1000, megabits % 1000 / 100);
                 let rest = if rest == 0 { String::new() } else { format!(".{rest}") };
@@ -194,14 +185,13 @@ impl ClientFacts {
             found,
             wanted: "16 Gbit/s".to_owned(),
             how: Some("a machine like n1-standard-8 or larger".to_owned()),
-            why: "about what such a client reads where the load suits caches",
+            why: "about the read rate of such a client under a load that suits caches",
             source: PAGE_001,
         }
     }
 }
 
 impl ClientMount {
-    /// The value of an option.
     fn option(&self, name: &str) -> Option<&str> {
         self.options.split(',').find_map(|option| option.strip_prefix(name)?.strip_prefix('='))
     }
@@ -210,19 +200,19 @@ impl ClientMount {
         self.options.split(',').any(|option| option == name)
     }
 
-    fn check(&self, wishes: Wishes) -> Vec<Check> {
-        let is_for = |provider| wishes.provider.is_none_or(|wanted| wanted == provider);
+    fn check(&self, options: CheckOptions) -> Vec<Check> {
+        let is_for = |provider| options.provider.is_none_or(|wanted| wanted == provider);
         let mut checks = vec![self.hard(), self.asynchronous(), self.timeo()];
         checks.extend(is_for(Provider::Filestore).then(|| self.retrans()));
-        checks.extend(["rsize", "wsize"].map(|name| self.transfer(name, wishes.provider)));
+        checks.extend(["rsize", "wsize"].map(|name| self.transfer(name, options.provider)));
         checks.extend(
-            (wishes.provider != Some(Provider::Filestore)).then(|| self.connections(wishes.provider)),
+            (options.provider != Some(Provider::Filestore)).then(|| self.connections(options.provider)),
         );
         if is_for(Provider::Anf) {
-            checks.push(self.attributes(wishes.eda));
-            checks.extend(wishes.eda.then(|| self.version()));
+            checks.push(self.attributes(options.eda));
+            checks.extend(options.eda.then(|| self.version()));
         }
-        checks.push(self.read_ahead(wishes.provider));
+        checks.push(self.read_ahead(options.provider));
         checks
     }
 
@@ -273,7 +263,7 @@ impl ClientMount {
             Some(Provider::Anf) | None => quarter,
         };
         let bytes_found = found.and_then(|found| found.parse::<u64>().ok());
-        // Pages differ: without a service, what any of them recommends is as good.
+        // Pages differ: without a service, any page's recommendation is fine.
         let is_other = provider.is_none() && bytes_found == Some(large.0);
         let is_wanted = bytes_found == Some(bytes) || is_other;
         let mut check =
@@ -287,7 +277,7 @@ impl ClientMount {
     fn connections(&self, provider: Option<Provider>) -> Check {
         let found = self.option("nconnect").unwrap_or("1");
         let count = found.parse::<u64>().unwrap_or(1);
-        let (wanted, least, why, source) = match provider {
+        let (wanted, min, why, source) = match provider {
             Some(Provider::Gcnv) => (16, 16, "measured with it", PAGE_000),
             Some(Provider::Plimsoll) => {
                 (4, 4, "more than one connection uses more than one of the server's threads", OWN)
@@ -299,7 +289,7 @@ impl ClientMount {
                 PAGE_004,
             ),
         };
-        option("nconnect", count >= least, found, &format!("nconnect={wanted}"), why, source)
+        option("nconnect", count >= min, found, &format!("nconnect={wanted}"), why, source)
     }
 
     fn attributes(&self, eda: bool) -> Check {
@@ -316,7 +306,7 @@ impl ClientMount {
                    and where clients need not see each other's changes at once";
         let is_followed = self.has("nocto") && is_long;
         let mut check = option("attribute cache", is_followed, found, "nocto,actimeo=600", why, PAGE_004);
-        if check.state == CheckState::Lacking && !eda {
+        if check.state == CheckState::NotMet && !eda {
             check.state = CheckState::Depends;
         }
         check
@@ -333,7 +323,7 @@ impl ClientMount {
         let state = match self.read_ahead_kib {
             None => CheckState::Unknown,
             Some(found) if found >= wanted => CheckState::Ok,
-            Some(_) => CheckState::Lacking,
+            Some(_) => CheckState::NotMet,
         };
         Check {
             what: "read-ahead of the mount".to_owned(),
@@ -348,11 +338,11 @@ impl ClientMount {
     }
 }
 
-/// A mount option that is as it should be, or not.
+/// The check of a mount option.
 fn option(what: &str, is_ok: bool, found: &str, wanted: &str, why: &'static str, source: Source) -> Check {
     Check {
         what: what.to_owned(),
-        state: if is_ok { CheckState::Ok } else { CheckState::Lacking },
+        state: if is_ok { CheckState::Ok } else { CheckState::NotMet },
         found: found.to_owned(),
         wanted: wanted.to_owned(),
         how: Some(format!("mount -o {wanted}")),
@@ -364,7 +354,7 @@ fn option(what: &str, is_ok: bool, found: &str, wanted: &str, why: &'static str,
 #[cfg(test)]
 mod tests {
     use super::*;
-    use CheckState::{Depends, Lacking, Ok, Unknown};
+    use CheckState::{Depends, NotMet, Ok, Unknown};
 
     fn tuned() -> ClientFacts {
         let options = "rw,relatime,vers=3,rsize=262144,wsize=262144,namlen=255,acregmin=600,acregmax=600,acdirmin=600,\
@@ -388,25 +378,25 @@ mod tests {
         facts
     }
 
-    fn state(facts: &ClientFacts, wishes: Wishes, what: &str) -> (CheckState, String, String) {
-        let check = facts.check(wishes).into_iter().find(|check| check.what == what).unwrap();
+    fn state(facts: &ClientFacts, options: CheckOptions, what: &str) -> (CheckState, String, String) {
+        let check = facts.check(options).into_iter().find(|check| check.what == what).unwrap();
         (check.state, check.found, format!("{} [{}]", check.wanted, check.source))
     }
 
-    fn lacking(facts: &ClientFacts, wishes: Wishes) -> Vec<String> {
-        let checks = facts.check(wishes).into_iter();
-        checks.filter(|check| check.state == Lacking).map(|check| check.what).collect()
+    fn lacking(facts: &ClientFacts, options: CheckOptions) -> Vec<String> {
+        let checks = facts.check(options).into_iter();
+        checks.filter(|check| check.state == NotMet).map(|check| check.what).collect()
     }
 
-    const ANY: Wishes = Wishes { provider: None, eda: false };
-    const EDA: Wishes = Wishes { provider: Some(Provider::Anf), eda: true };
+    const ANY: CheckOptions = CheckOptions { provider: None, eda: false };
+    const EDA: CheckOptions = CheckOptions { provider: Some(Provider::Anf), eda: true };
 
     #[test]
-    fn a_tuned_client_lacks_nothing() {
-        for wishes in [ANY, EDA, Wishes { eda: true, ..ANY }] {
-            assert_eq!(lacking(&tuned(), wishes), <[String; 0]>::default());
+    fn tuned_client_passes_all_checks() {
+        for options in [ANY, EDA, CheckOptions { eda: true, ..ANY }] {
+            assert_eq!(lacking(&tuned(), options), <[String; 0]>::default());
         }
-        let filestore = Wishes { provider: Some(Provider::Filestore), eda: false };
+        let filestore = CheckOptions { provider: Some(Provider::Filestore), eda: false };
         assert_eq!(lacking(&tuned(), filestore), ["rsize", "wsize"], "its page wants 1 MiB");
         let large = with(&with(&tuned(), "rsize=262144", "rsize=1048576"), "wsize=262144", "wsize=1048576");
         assert_eq!(lacking(&large, filestore), ["read-ahead of the mount"], "of larger calls");
@@ -415,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn each_thing_that_is_missing_is_found() {
+    fn each_missing_setting_is_reported() {
         for (from, to, what, found, wanted) in [
             (",hard", ",soft", "hard", "soft", "hard [Filestore performance 2021 (Google)]"),
             (",hard", ",softerr", "hard", "softerr", "hard [Filestore performance 2021 (Google)]"),
@@ -428,7 +418,7 @@ mod tests {
         ] {
             let facts = with(&tuned(), from, to);
             assert_eq!(lacking(&facts, ANY), [what]);
-            assert_eq!(state(&facts, ANY, what), (Lacking, found.to_owned(), wanted.to_owned()));
+            assert_eq!(state(&facts, ANY, what), (NotMet, found.to_owned(), wanted.to_owned()));
         }
         let facts = with(&tuned(), "vers=3", "vers=4.1");
         assert_eq!((lacking(&facts, EDA), lacking(&facts, ANY).len()), (vec!["vers".to_owned()], 0));
@@ -438,22 +428,22 @@ mod tests {
             ("acregmin=600,acregmax=600,acdirmin=600,acdirmax=600,hard,nocto", "hard", "neither"),
         ] {
             let facts = with(&tuned(), from, to);
-            let of = |wishes| state(&facts, wishes, "attribute cache");
+            let of = |options| state(&facts, options, "attribute cache");
             let wanted = "nocto,actimeo=600 [ANF for EDA (Microsoft)]".to_owned();
             assert_eq!(of(ANY), (Depends, found.to_owned(), wanted.clone()), "for what is mostly read only");
-            assert_eq!(of(EDA), (Lacking, found.to_owned(), wanted));
+            assert_eq!(of(EDA), (NotMet, found.to_owned(), wanted));
         }
     }
 
     #[test]
-    fn a_host_is_judged_without_a_mount() {
+    fn host_is_checked_without_mount() {
         let facts = ClientFacts { mount: None, ..tuned() };
         assert!(facts.check(ANY).iter().all(|check| matches!(check.state, Ok | Depends)));
         let stock =
             ClientFacts { settings: [("net.core.rmem_max", 212_992)].into(), ..ClientFacts::default() };
         let of = |what| state(&stock, ANY, what);
         let wanted = "16777216 or more [ANF for EDA (Microsoft)]".to_owned();
-        assert_eq!(of("net.core.rmem_max"), (Lacking, "212992".to_owned(), wanted));
+        assert_eq!(of("net.core.rmem_max"), (NotMet, "212992".to_owned(), wanted));
         assert_eq!(of("sunrpc.tcp_max_slot_table_entries").0, Unknown, "before the first mount");
         assert_eq!(of("network interface").0, Unknown);
         let slow = |megabits| ClientFacts {
@@ -462,14 +452,14 @@ mod tests {
         };
         let of = |megabits| state(&slow(megabits), ANY, "network interface");
         assert_eq!(of(Some(2_500)).1, "eth0 with 2.5 Gbit/s");
-        assert_eq!((of(Some(15_999)).0, of(Some(100_000)).0, of(None).0), (Lacking, Ok, Unknown));
+        assert_eq!((of(Some(15_999)).0, of(Some(100_000)).0, of(None).0), (NotMet, Ok, Unknown));
         let windows = state(&slow(None), ANY, "ConnectionCountPerRssNetworkInterface");
         assert_eq!((windows.0, windows.2.contains("[GCNV benchmarks (Google)]")), (Depends, true));
         assert!(slow(None).check(EDA).iter().all(|check| !check.what.contains("Rss")));
     }
 
     #[test]
-    fn what_sets_it_is_told() {
+    fn check_names_command_that_fixes_it() {
         let mut facts = tuned();
         facts.mount.as_mut().unwrap().read_ahead_kib = Some(128);
         let checks = facts.check(ANY);

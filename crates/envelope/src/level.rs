@@ -1,4 +1,4 @@
-//! What there is to know of a level or tier that is not arithmetic.
+//! Facts about levels and tiers that are not arithmetic.
 
 use crate::{Bands, Refusal, Source};
 use serde::{Deserialize, Serialize};
@@ -13,7 +13,7 @@ pub enum Level {
     AnfPremium,
     /// `anf/ultra`: 128 MiB/s per TiB.
     AnfUltra,
-    /// `anf/flexible`: throughput bought apart from capacity.
+    /// `anf/flexible`: throughput bought separately from capacity.
     AnfFlexible,
     /// `gcnv/flex`: Flex File with default performance.
     GcnvFlex,
@@ -43,13 +43,13 @@ pub enum Level {
     FilestoreRegional,
     /// `filestore/enterprise`.
     FilestoreEnterprise,
-    /// `plimsoll/custom`: limits as declared.
+    /// `plimsoll/custom`: declared limits.
     Custom,
     /// `plimsoll/unlimited`: no limits.
     Unlimited,
 }
 
-/// Whose service a level copies.
+/// The provider whose service a level emulates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Provider {
@@ -59,77 +59,69 @@ pub enum Provider {
     Gcnv,
     /// Google Cloud Filestore.
     Filestore,
-    /// Nobody's: our own.
+    /// Our own levels.
     Plimsoll,
 }
 
-/// Whose meter a limit is.
+/// The object that a limit applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Owner {
-    /// The pool's, shared by its volumes.
+    /// The pool, shared by its volumes.
     Pool,
-    /// Each volume's own.
+    /// Each volume.
     Volume,
 }
 
-/// Where a volume's throughput comes from.
+/// The origin of a volume's throughput.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Qos {
-    /// From its size, or from its pool.
+    /// The volume's size, or its pool.
     Auto,
-    /// As set for it, within the pool's.
+    /// The volume's setting, within the pool's throughput.
     Manual,
 }
 
-/// A protocol that volumes may be served over.
+/// A protocol for volumes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub enum Protocol {
-    /// NFSv3.
     NfsV3,
-    /// NFSv4.0.
     NfsV40,
-    /// NFSv4.1.
     NfsV41,
-    /// NFSv4.2.
     NfsV42,
     /// SMB 2.1 to 3.1.1.
     Smb,
 }
 
-/// How many there may be; `None` where no source gives a number.
+/// Maximum numbers; `None` if no source gives one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Counts {
-    /// Volumes in a pool.
     pub volumes_per_pool: Option<u32>,
-    /// Snapshots of a volume.
     pub snapshots_per_volume: Option<u32>,
     /// Rules in a volume's export policy.
     pub export_rules_per_volume: Option<u32>,
-    /// Rules on what users and groups may store in a volume.
+    /// Rules that limit the space of users and groups in a volume.
     pub quota_rules_per_volume: Option<u32>,
 }
 
-/// Which settings a level knows; the others are refused.
+/// The settings that a level accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Settable {
-    /// The pool's throughput.
     pub throughput: bool,
     /// The pool's operations per second.
     pub iops: bool,
     /// Cool access (ANF), auto-tiering (GCNV).
     pub tiering: bool,
-    /// Any limit, as declared.
+    /// Any declared limit.
     pub declared: bool,
 }
 
-/// What a name must look like.
+/// Allowed names.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct NameRule {
-    /// As a regular expression, for people and for API descriptions.
+    /// A regular expression, for people and for API descriptions.
     pub pattern: &'static str,
-    /// Who says so.
     pub source: Source,
     #[serde(skip)]
     pub(crate) first: fn(u8) -> bool,
@@ -141,44 +133,37 @@ pub struct NameRule {
     pub(crate) length_max: usize,
 }
 
-/// The facts about a level.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct LevelInfo {
     /// `provider/level`.
     pub name: &'static str,
-    /// Older names that are still read.
+    /// Older names that are still accepted.
     pub aliases: &'static [&'static str],
-    /// Whose it is.
     pub provider: Provider,
     /// For people.
     pub title: &'static str,
-    /// Whose meter its limits are.
     pub owner: Owner,
-    /// The sizes of a pool, or of an instance where pool and volume are one; `None` is any.
+    /// The sizes of a pool, or of an instance that is pool and volume in one; `None` for any.
     pub pool_sizes: Option<Bands>,
-    /// The sizes of a volume; `None` is any, up to the pool's.
+    /// The sizes of a volume; `None` for any, up to the pool's.
     pub volume_sizes: Option<Bands>,
-    /// The sizes of a large volume; `None` where there are none.
+    /// The sizes of a large volume; `None` if the level has none.
     pub large_volume_sizes: Option<Bands>,
     /// Whether a pool is one volume of its own size (Filestore's instances).
     pub is_instance: bool,
-    /// Whether a pool may become smaller.
+    /// Whether a pool can shrink.
     pub pool_shrinks: bool,
     /// The kinds of QoS, the default first.
     pub qos: &'static [Qos],
-    /// The protocols.
     pub protocols: &'static [Protocol],
     /// Whether one volume may be served over SMB and NFS together.
     pub smb_with_nfs: bool,
-    /// What may be set.
     pub settable: Settable,
-    /// How many there may be.
     pub counts: Counts,
-    /// What a volume's name must look like, where a source says so.
+    /// The rule for volume names, if a source gives one.
     pub volume_name: Option<NameRule>,
-    /// What the name of a share must look like, where a source says so.
+    /// The rule for share names, if a source gives one.
     pub share_name: Option<NameRule>,
-    /// Where the level's figures come from.
     pub sources: &'static [Source],
 }
 
@@ -187,7 +172,6 @@ impl Settable {
 }
 
 impl Protocol {
-    /// As it is said.
     pub fn name(self) -> &'static str {
         match self {
             Self::NfsV3 => "NFSv3",
@@ -200,7 +184,7 @@ impl Protocol {
 }
 
 impl NameRule {
-    /// Refuses `name` unless it looks as it must.
+    /// Refuses `name` unless it follows the rule.
     pub fn check(&self, name: &str) -> Result<(), Refusal> {
         let fits = match name.as_bytes() {
             [] => false,

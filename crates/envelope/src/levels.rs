@@ -33,7 +33,6 @@ impl Level {
         &ALL
     }
 
-    /// The facts about it.
     pub fn info(self) -> &'static LevelInfo {
         match self {
             Self::AnfStandard => &anf::STANDARD,
@@ -72,7 +71,7 @@ impl std::str::FromStr for Level {
         let named = |level: &&Level| level.name() == text || level.info().aliases.contains(&text);
         ALL.iter().find(named).copied().ok_or_else(|| {
             let names: Vec<&str> = ALL.iter().map(|level| level.name()).collect();
-            Refusal::new(format!("\"{text}\" is no service level"), names.join(", "), OWN)
+            Refusal::new(format!("\"{text}\" is not a service level"), names.join(", "), OWN)
         })
     }
 }
@@ -83,7 +82,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn every_level_has_a_name_of_its_own_and_reads_itself() {
+    fn every_level_has_unique_name_that_parses() {
         let names: BTreeSet<&str> = ALL.iter().map(|level| level.name()).collect();
         assert_eq!(names.len(), ALL.len());
         for &level in Level::all() {
@@ -97,16 +96,18 @@ mod tests {
     }
 
     #[test]
-    fn old_names_are_read_and_unknown_ones_refused_with_all_names() {
+    fn old_level_name_parses_and_unknown_name_is_refused() {
         assert_eq!("filestore/standard".parse(), Ok(Level::FilestoreBasicHdd));
         assert_eq!("filestore/premium".parse(), Ok(Level::FilestoreBasicSsd));
         let refusal = "anf/gold".parse::<Level>().unwrap_err().to_string();
-        assert!(refusal.starts_with("\"anf/gold\" is no service level; allowed: anf/standard, anf/premium"));
+        assert!(
+            refusal.starts_with("\"anf/gold\" is not a service level; allowed: anf/standard, anf/premium")
+        );
         assert!(serde_json::from_str::<Level>("\"gold\"").is_err());
     }
 
     #[test]
-    fn names_follow_the_patterns() {
+    fn name_rule_matches_its_pattern() {
         let volume = Level::GcnvPremium.info().volume_name.unwrap();
         let longest = "a".repeat(63);
         for name in ["a", "a1", "vol-1", longest.as_str()] {

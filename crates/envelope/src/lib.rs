@@ -45,16 +45,17 @@ mod text;
 mod units;
 
 pub use advise::{
-    Access, Advice, AtMix, Band, Bound, Catalog, Choice, Constraint, Cost, EDA_BYTES, EDA_READ_THOUSANDTHS,
-    Evidence, LeftOut, Like, Machine, Measured, MeasuredPoint, Mount, Price, Prices, Stream, Used, Why,
-    Workload, advise, mib, mib_within, size, size_to_buy, size_within,
+    Access, Advice, Band, Bound, Catalog, Choice, Constraint, Cost, EDA_BYTES, EDA_READ_THOUSANDTHS,
+    Evidence, Machine, Measured, MeasuredPoint, MixCeilings, Mount, Price, Prices, Recommendation,
+    SkippedLevel, Stream, Utilization, Workload, WorkloadKind, advise, mib, mib_within, size, size_to_buy,
+    size_within,
 };
-pub use client::{Check, CheckState, ClientFacts, ClientMount, Interface, Wishes};
+pub use client::{Check, CheckOptions, CheckState, ClientFacts, ClientMount, Interface};
 pub use level::{Counts, Level, LevelInfo, NameRule, Owner, Protocol, Provider, Qos, Settable};
 pub use limits::{Ceilings, Limits, Origin, PLAIN_WRITE_COST_THOUSANDTHS};
 pub use page::{Page, Part};
 pub use profile::{Profile, ProfileInfo, Target};
-pub use published::{Conflict, Direction, Figure, Headline, Mix, Published, Said, Unit};
+pub use published::{Conflict, Direction, Figure, Headline, Mix, Published, TextFigure, Unit};
 pub use range::{Bands, Range};
 pub use refusal::Refusal;
 pub use settings::{Declared, Pool, PoolSettings, ProvisionedIops, Resize, Totals, Volume, VolumeSettings};

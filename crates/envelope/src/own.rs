@@ -1,4 +1,4 @@
-//! Levels of our own: limits as declared, and none.
+//! Our own levels: declared limits, or none.
 
 use crate::settings::{Pool, Volume};
 use crate::source::OWN;
@@ -33,7 +33,7 @@ pub(crate) const CUSTOM: LevelInfo = LevelInfo {
 pub(crate) const UNLIMITED: LevelInfo =
     LevelInfo { name: "plimsoll/unlimited", title: "No limits", settable: Settable::NOTHING, ..CUSTOM };
 
-/// A pool's limits hold besides those of its volumes: both meters count.
+/// A pool's limits apply in addition to those of its volumes.
 pub(crate) fn pool(pool: &Pool) -> Result<Limits, Refusal> {
     limits(pool.level, Owner::Pool, &pool.settings.declared)
 }
@@ -43,15 +43,18 @@ pub(crate) fn volume(pool: &Pool, volume: &Volume) -> Result<Limits, Refusal> {
 }
 
 fn limits(level: Level, owner: Owner, declared: &Declared) -> Result<Limits, Refusal> {
-    if declared.total.stalls() || declared.per_client.stalls() || declared.clients_max == Some(0) {
+    if declared.total.blocks_traffic()
+        || declared.per_client.blocks_traffic()
+        || declared.clients_max == Some(0)
+    {
         let what = format!("{level}: a limit of zero, under which nothing would ever finish");
         return Err(Refusal::new(what, "1 or more, or no limit", OWN));
     }
     let limits = Limits {
         per_client: declared.per_client,
         clients_max: declared.clients_max,
-        ..Limits::of(owner, declared.total)
+        ..Limits::for_all_clients(owner, declared.total)
     };
     let how = if *declared == Declared::default() { "no limit is declared" } else { "as declared" };
-    Ok(limits.because("all", how, OWN))
+    Ok(limits.with_origin("all", how, OWN))
 }

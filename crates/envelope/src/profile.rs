@@ -1,15 +1,15 @@
-//! Variants of a level's figures.
+//! Alternative figures of a level.
 
 use crate::{Bands, BytesPerSecond, Iops, Level, Source};
 use serde::{Deserialize, Serialize};
 
-/// A variant of a level's figures. Written and stored by its name.
+/// An alternative set of figures of a level. Written and stored by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum Profile {
     /// `anf-regular-100gib`: regular volumes from 100 GiB.
     AnfRegular100Gib,
-    /// `anf-regular-observed`: regular volumes to the operations of the training page on EDA.
+    /// `anf-regular-observed`: regular volumes up to the operations of the training page on EDA.
     AnfRegularObserved,
     /// `anf-large-10240`: large volumes as in early 2024, Ultra to 10,240 MiB/s.
     AnfLarge10240,
@@ -45,36 +45,31 @@ pub enum Profile {
     FilestoreSmall,
 }
 
-/// What a profile is chosen for.
+/// The object that a profile applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Target {
-    /// A pool.
     Pool,
-    /// A volume that is not large.
+    /// A regular volume.
     Volume,
-    /// A large volume.
     LargeVolume,
 }
 
-/// What a profile changes.
+/// The figures that a profile changes.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct ProfileInfo {
-    /// Its name.
     pub name: &'static str,
-    /// What it is, for people.
+    /// For people.
     pub title: &'static str,
-    /// What it is chosen for.
     pub target: Target,
-    /// At which levels, and its throughput ceiling there if it changes that.
+    /// The levels it applies to, each with the throughput ceiling, if the profile changes that.
     pub levels: &'static [(Level, Option<BytesPerSecond>)],
-    /// Its ceiling of operations, if it changes that.
+    /// The ceiling of operations, if the profile changes that.
     pub iops_max: Option<Iops>,
-    /// Its ceilings of reads and of writes a second, if it has such.
+    /// The ceilings of reads and of writes per second, if the profile has separate ones.
     pub read_write_iops_max: Option<(Iops, Iops)>,
-    /// Its sizes, if it changes those.
+    /// The sizes, if the profile changes those.
     pub sizes: Option<Bands>,
-    /// Who says so.
     pub source: Source,
 }
 

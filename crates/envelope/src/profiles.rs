@@ -1,4 +1,4 @@
-//! Where two sources disagree, or a page has grown old: the other figure, by name.
+//! Alternative figures, by name, where two sources disagree or a page is outdated.
 
 use crate::source::{
     A1, A3_EARLY_2024, F1, F5, OWN, PAGE_000, PAGE_001, PAGE_002, PAGE_004, S1, S2, S3, S4, S5,
@@ -148,7 +148,7 @@ const GCNV_LARGE_21_5_GIB: ProfileInfo = ProfileInfo {
     ..GCNV_LARGE_12_5_GIB
 };
 
-/// Without a profile the 1,350,000 IOPS that were measured bind; no page documents such a limit.
+/// Without a profile the measured 1,350,000 IOPS are the limit; no page documents such a limit.
 const GCNV_LARGE_30_GIB: ProfileInfo = ProfileInfo {
     name: "gcnv-large-30gib",
     title: "Large volumes as documented: to 30 GiB/s and 3 PiB, operations not limited",
@@ -235,12 +235,10 @@ const FILESTORE_SMALL: ProfileInfo = ProfileInfo {
 };
 
 impl Profile {
-    /// Every profile.
     pub fn all() -> &'static [Self] {
         &ALL
     }
 
-    /// What it changes.
     pub fn info(self) -> &'static ProfileInfo {
         match self {
             Self::AnfRegular100Gib => &ANF_REGULAR_100_GIB,
@@ -264,12 +262,12 @@ impl Profile {
         }
     }
 
-    /// Its name.
     pub fn name(self) -> &'static str {
         self.info().name
     }
 
-    /// The sizes at `level`, if it changes those: what it has for all its levels, but that the tiers of 2021 begin apart.
+    /// The sizes at `level`, if it changes those. The tiers of 2021 have separate minimum sizes; other profiles have
+    /// one set for all their levels.
     pub(crate) fn sizes(self, level: Level) -> Option<Bands> {
         match (self, level) {
             (Self::Filestore2021, Level::FilestoreBasicSsd) => Some(filestore::BASIC_SSD_2021_SIZES),
@@ -277,12 +275,12 @@ impl Profile {
         }
     }
 
-    /// Its throughput ceiling at `level`, if it changes that.
+    /// The throughput ceiling at `level`, if it changes that.
     pub(crate) fn throughput_max(self, level: Level) -> Option<BytesPerSecond> {
         self.info().levels.iter().find(|(one, _)| *one == level).and_then(|(_, rate)| *rate)
     }
 
-    /// Refuses it unless it is for `target` at `level`.
+    /// Refuses the profile unless it applies to `target` at `level`.
     pub(crate) fn check(self, level: Level, target: Target) -> Result<(), Refusal> {
         let fits = |one: &Self| {
             let info = one.info();
@@ -303,7 +301,7 @@ impl std::str::FromStr for Profile {
     fn from_str(text: &str) -> Result<Self, Refusal> {
         ALL.iter().find(|profile| profile.name() == text).copied().ok_or_else(|| {
             let names: Vec<&str> = ALL.iter().map(|profile| profile.name()).collect();
-            Refusal::new(format!("\"{text}\" is no profile"), names.join(", "), OWN)
+            Refusal::new(format!("\"{text}\" is not a profile"), names.join(", "), OWN)
         })
     }
 }

@@ -1,4 +1,4 @@
-//! Ranges with steps, and the refusal of what lies outside.
+//! Ranges with steps, and the refusal of values outside.
 
 use crate::{Bytes, BytesPerSecond, Iops, Refusal, Source};
 use serde::Serialize;
@@ -7,24 +7,21 @@ use std::fmt::{Display, Formatter};
 /// From `min` to `max`, both included, in steps counted from `min`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Range<T> {
-    /// The least.
     pub min: T,
-    /// The most.
     pub max: T,
-    /// The distance between allowed values; one unit where everything between is allowed.
+    /// The distance between allowed values; one unit if every value is allowed.
     pub step: T,
 }
 
-/// The sizes a pool or a volume may have.
+/// The allowed sizes of a pool or a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Bands {
-    /// Usually one; the Filestore tiers that come in two capacity ranges have two.
+    /// Usually one; Filestore tiers with two capacity ranges have two.
     pub ranges: &'static [Range<Bytes>],
-    /// Who says so.
     pub source: Source,
 }
 
-/// A unit type over a number. Nobody outside can name it, so only ours have it.
+/// A unit type over a number. Sealed: other crates cannot name it.
 pub trait Quantity: Copy + Display {
     /// The number of units.
     fn number(self) -> u64;
@@ -64,20 +61,20 @@ impl<T: Quantity> Range<T> {
 }
 
 impl Bands {
-    /// The place of the range that `size` is in, or the refusal of `what`.
+    /// The index of the range that contains `size`, or a refusal of `what`.
     pub(crate) fn check(&self, what: &str, size: Bytes) -> Result<usize, Refusal> {
-        self.place(size)
+        self.index(size)
             .ok_or_else(|| Refusal::new(format!("{what} of {size}"), self.to_string(), self.source))
     }
 
-    /// The place of the range that `size` is in.
-    pub(crate) fn place(&self, size: Bytes) -> Option<usize> {
+    /// The index of the range that contains `size`.
+    pub(crate) fn index(&self, size: Bytes) -> Option<usize> {
         self.ranges.iter().position(|range| range.contains(size))
     }
 }
 
 impl<T: Quantity> Display for Range<T> {
-    /// With `#` thousands stand apart.
+    /// With `#`, digits are grouped.
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
         let Self { min, max, step } = self;
         match (f.alternate(), step.number() > 1) {

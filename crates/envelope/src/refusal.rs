@@ -1,16 +1,15 @@
-//! The answer no, with what would have been allowed and who says so.
+//! The refusal: it names the allowed values and their source.
 
 use crate::Source;
 use crate::source::OWN;
 
-/// What was asked for is outside the documented range.
+/// A request outside the documented range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// What was asked for, as in `anf/premium: a pool of 1.5 TiB`.
+    /// The request, as in `anf/premium: a pool of 1.5 TiB`.
     pub what: String,
-    /// What is allowed, as in `1 TiB to 2 PiB in steps of 1 TiB`.
+    /// The allowed values, as in `1 TiB to 2 PiB in steps of 1 TiB`.
     pub allowed: String,
-    /// Who says so.
     pub source: Source,
 }
 
@@ -23,7 +22,7 @@ impl Refusal {
 impl std::fmt::Display for Refusal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}; allowed: {}", self.what, self.allowed)?;
-        // What we decided ourselves has no page that could be looked up.
+        // Our own decisions have no page to cite.
         if self.source == OWN { Ok(()) } else { write!(f, " [{}]", self.source) }
     }
 }

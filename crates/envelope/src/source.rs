@@ -1,15 +1,15 @@
-//! Where figures come from: one table of names, as people know the sources, and addresses.
+//! Sources of figures: a table of common names and addresses.
 
 use serde::Serialize;
 
-/// A page that a figure was read from.
+/// A page that a figure is from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Source {
-    /// What people call it, as in `ANF regular volumes (Microsoft)`.
+    /// The common name, as in `ANF regular volumes (Microsoft)`.
     pub name: &'static str,
-    /// Its address without the scheme, or what it is.
+    /// The address without the scheme, or a description.
     pub page: &'static str,
-    /// The page's date, year first; empty where it has none.
+    /// The page's date, year first; empty without a date.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub date: &'static str,
 }
@@ -21,7 +21,7 @@ impl Source {
 }
 
 impl std::fmt::Display for Source {
-    /// The name; with `#` the address and the date as well.
+    /// The name; with `#` also the address and the date.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         if !f.alternate() || self.page.is_empty() {
             return f.pad(self.name);
@@ -106,7 +106,7 @@ pub(crate) const F5: Source = Source::new(
     "",
 );
 
-/// Google's client libraries, whose comments carry ranges that no page has.
+/// Google's client libraries, whose comments contain ranges that no page has.
 pub(crate) const G: Source =
     Source::new("Google client libraries", "google-cloud-netapp 0.10.3, google-cloud-filestore 1.18.0", "");
 
@@ -133,20 +133,20 @@ pub(crate) const PAGE_004: Source = Source::new(
     "",
 );
 
-/// How many calls a server takes at a time.
+/// The number of calls that a server accepts at a time.
 pub(crate) const SLOTS: Source = Source::new(
     "ANF concurrency (Microsoft)",
-    "Azure NetApp Files on concurrency: 128 calls of an NFSv3 connection; Linux asks for 64 slots of an NFSv4.1 session",
+    "Azure NetApp Files on concurrency: 128 calls of an NFSv3 connection; Linux requests 64 slots of an NFSv4.1 session",
     "",
 );
 
-/// Results of others, for overall response times.
+/// Other results with overall response times.
 pub(crate) const SPEC: Source =
     Source::new("SPECstorage results (SPEC)", "results that SPEC publishes of storage", "");
 
-/// The manual page of the mount options that Linux has.
+/// The manual page of the mount options of Linux.
 pub(crate) const NFS5: Source =
     Source::new("nfs(5) of Linux", "man7.org/linux/man-pages/man5/nfs.5.html", "");
 
-/// What no page says and we decided.
+/// Our own decisions, without a page.
 pub(crate) const OWN: Source = Source::new("Plimsoll", "", "");

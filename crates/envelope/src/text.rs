@@ -1,6 +1,6 @@
-//! Names as the form in which catalog entries are written and stored.
+//! Serializes catalog entries by name.
 
-/// Types that have a `name` and a `FromStr` show, store and read themselves by it.
+/// Types with a `name` and a `FromStr` display, serialize and parse themselves by it.
 macro_rules! by_name {
     ($($named:ty),*) => {$(
         impl std::fmt::Display for $named {

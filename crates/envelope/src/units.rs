@@ -1,7 +1,7 @@
-//! Sizes, rates and operations as types: integers at the bottom, so that results are exact.
+//! Sizes, rates and operations as types: integers, so that results are exact.
 //!
-//! TB (10¹² bytes) and TiB (2⁴⁰ bytes) are different words here. A letter alone is a power of 1,024, as with fio, dd
-//! and zfs: `2T` is 2 TiB. `tb` and `Gb` are refused, because nobody can tell whether bits or bytes are meant.
+//! TB (10¹² bytes) and TiB (2⁴⁰ bytes) are different units. A letter alone is a power of 1,024, as in fio, dd and zfs:
+//! `2T` is 2 TiB. `tb` and `Gb` are refused as ambiguous: they could mean bits or bytes.
 
 use crate::Refusal;
 use crate::source::OWN;
@@ -10,17 +10,14 @@ use std::fmt::{Display, Formatter};
 use std::str::FromStr;
 use std::time::Duration;
 
-/// A size in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Bytes(pub u64);
 
-/// A data rate in bytes per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct BytesPerSecond(pub u64);
 
-/// Operations per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Iops(pub u64);
@@ -40,10 +37,10 @@ const UNITS: [(&str, u64); 11] = [
     ("B", 1),
 ];
 
-/// Where the units begin in which rates are shown: all rates in MiB/s can be compared at a glance.
+/// Index of the largest unit for rates: all rates are in MiB/s or less, so that they are easy to compare.
 const RATE_UNITS_FROM: usize = 6;
 
-/// Below this unit no fractions are shown: any number of bytes would be one.
+/// Units smaller than this show no fractions: any number of bytes would have one.
 const FRACTIONS_FROM: u64 = 1_000_000;
 
 impl Bytes {
@@ -94,27 +91,27 @@ impl BytesPerSecond {
         Self(n * 1_000_000)
     }
 
-    /// What `size` earns where each `per` earns `self`, rounded down to a byte.
-    pub(crate) fn times(self, size: Bytes, per: Bytes) -> Self {
+    /// The rate of `size` if each `per` has `self`, rounded down to a byte.
+    pub(crate) fn scale(self, size: Bytes, per: Bytes) -> Self {
         Self(proportion(self.0, size.0, per.0))
     }
 }
 
 impl Iops {
-    /// What `size` earns where each `per` earns `self`, rounded down to an operation.
-    pub(crate) fn times(self, size: Bytes, per: Bytes) -> Self {
+    /// The operations of `size` if each `per` has `self`, rounded down.
+    pub(crate) fn scale(self, size: Bytes, per: Bytes) -> Self {
         Self(proportion(self.0, size.0, per.0))
     }
 }
 
-/// `value` × `numerator` ÷ `denominator`, rounded down; the greatest number where it does not fit.
+/// `value` × `numerator` ÷ `denominator`, rounded down; the maximum if it does not fit.
 pub(crate) fn proportion(value: u64, numerator: u64, denominator: u64) -> u64 {
     let exact = u128::from(value) * u128::from(numerator) / u128::from(denominator.max(1));
     u64::try_from(exact).unwrap_or(u64::MAX)
 }
 
-/// The number and the unit of a text like `1.5TiB`: digits, perhaps a fraction, perhaps a space, letters. The result is
-/// in units of `1 / per`, rounded down.
+/// The number and the unit of a text like `1.5TiB`: digits, an optional fraction, an optional space, letters. The
+/// result is in units of `1 / per`, rounded down.
 fn parse(text: &str, unit_of: impl Fn(&str) -> Option<u64>, per: u64) -> Option<u64> {
     let text = text.trim();
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
@@ -129,8 +126,8 @@ fn parse(text: &str, unit_of: impl Fn(&str) -> Option<u64>, per: u64) -> Option<
     u64::try_from(digits.checked_mul(u128::from(unit))? / divisor).ok()
 }
 
-/// Bytes of a unit: `KiB`, `MB`, or a letter alone in either case, perhaps with an `i`. No unit is bytes.
-fn unit(name: &str) -> Option<u64> {
+/// Bytes of a unit: `KiB`, `MB`, or a letter alone in either case, optionally with an `i`. No unit is bytes.
+fn bytes_per_unit(name: &str) -> Option<u64> {
     if let Some((_, bytes)) = UNITS.iter().find(|(known, _)| *known == name) {
         return Some(*bytes);
     }
@@ -160,9 +157,14 @@ fn bits_per_second(name: &str) -> Option<u64> {
     }
 }
 
-/// The shortest text that [`parse`] reads as the same number: 1.6 GiB/s is 1,717,986,918.4 bytes and still `1638.4 MiB/s`.
-/// With `#` thousands stand apart, for people alone: `1,638.4 MiB/s`.
-fn show(f: &mut Formatter<'_>, value: u64, units: &[(&'static str, u64)], suffix: &str) -> std::fmt::Result {
+/// The shortest text that [`parse`] reads as the same number: 1.6 GiB/s is 1,717,986,918.4 bytes and still `1638.4
+/// MiB/s`. With `#`, digits are grouped for people: `1,638.4 MiB/s`.
+fn format_unit(
+    f: &mut Formatter<'_>,
+    value: u64,
+    units: &[(&'static str, u64)],
+    suffix: &str,
+) -> std::fmt::Result {
     let fits = |&(name, unit): &(&'static str, u64)| {
         let thousandths = (u128::from(value) * 1000).div_ceil(u128::from(unit));
         let same = thousandths * u128::from(unit) / 1000 == u128::from(value);
@@ -172,16 +174,17 @@ fn show(f: &mut Formatter<'_>, value: u64, units: &[(&'static str, u64)], suffix
     let (thousandths, unit) = units.iter().find_map(fits).unwrap_or((u128::from(value) * 1000, "B"));
     let (whole, rest) = (thousandths / 1000, thousandths % 1000);
     let fraction = if rest == 0 { String::new() } else { format!(".{rest:03}") };
-    let whole = u64::try_from(whole).map_or_else(|_| whole.to_string(), |whole| shown(f, whole));
+    let whole =
+        u64::try_from(whole).map_or_else(|_| whole.to_string(), |whole| grouped_if_alternate(f, whole));
     f.pad(&format!("{whole}{} {unit}{suffix}", fraction.trim_end_matches('0')))
 }
 
-/// A whole number as the formatter wants it: with `#` for people, its thousands apart.
-fn shown(f: &Formatter<'_>, number: u64) -> String {
+/// A whole number; with `#`, its digits are grouped.
+fn grouped_if_alternate(f: &Formatter<'_>, number: u64) -> String {
     if f.alternate() { grouped(number) } else { number.to_string() }
 }
 
-/// A whole number for people, its thousands apart: `120,000`.
+/// A whole number for people with grouped digits: `120,000`.
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -196,19 +199,19 @@ pub fn grouped(number: u64) -> String {
 
 impl Display for Bytes {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
-        show(f, self.0, &UNITS, "")
+        format_unit(f, self.0, &UNITS, "")
     }
 }
 
 impl Display for BytesPerSecond {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
-        show(f, self.0, &UNITS[RATE_UNITS_FROM..], "/s")
+        format_unit(f, self.0, &UNITS[RATE_UNITS_FROM..], "/s")
     }
 }
 
 impl Display for Iops {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
-        f.pad(&format!("{} IOPS", shown(f, self.0)))
+        f.pad(&format!("{} IOPS", grouped_if_alternate(f, self.0)))
     }
 }
 
@@ -218,7 +221,7 @@ impl FromStr for Bytes {
     fn from_str(text: &str) -> Result<Self, Refusal> {
         let allowed = "bytes, or a number with KiB, MiB, GiB, TiB or PiB, or k, M, G, T or P for short (powers of 1,024), \
                        or with kB, MB, GB, TB or PB (powers of 1,000), like 4096, 8k, 1.5TiB, 100G or 60TB";
-        parse(text, unit, 1)
+        parse(text, bytes_per_unit, 1)
             .map(Self)
             .ok_or_else(|| Refusal::new(format!("\"{text}\" is not a size"), allowed, OWN))
     }
@@ -232,7 +235,7 @@ impl FromStr for BytesPerSecond {
                        or GB/s (powers of 1,000), or with Mbit/s or Gbit/s, like 128MiB/s, 1.6GiB/s, 500MB/s or 16Gbit/s";
         let per_second = |name: &str| {
             let name = name.strip_suffix("/s").or_else(|| name.strip_suffix("ps"))?;
-            unit(name).filter(|_| !name.is_empty())
+            bytes_per_unit(name).filter(|_| !name.is_empty())
         };
         let rate = parse(text, per_second, 1).or_else(|| parse(text, bits_per_second, 8));
         rate.map(Self).ok_or_else(|| Refusal::new(format!("\"{text}\" is not a data rate"), allowed, OWN))
@@ -244,7 +247,7 @@ impl FromStr for Iops {
 
     fn from_str(text: &str) -> Result<Self, Refusal> {
         let number = text.trim().strip_suffix("IOPS").unwrap_or(text);
-        count(number).map(Self).ok_or_else(|| {
+        parse_thousands(number).map(Self).ok_or_else(|| {
             let what = format!("\"{text}\" is not a number of operations per second");
             Refusal::new(what, COUNTS, OWN)
         })
@@ -253,9 +256,9 @@ impl FromStr for Iops {
 
 const COUNTS: &str = "a whole number, or one with k (thousands) or M (millions), like 900, 120k or 1.2M";
 
-/// A whole number of things, from a text like `900`, `120k` or `1.2M`.
-fn count(text: &str) -> Option<u64> {
-    // Nothing is rounded: a part of a thing is no thing.
+/// A count from a text like `900`, `120k` or `1.2M`.
+fn parse_thousands(text: &str) -> Option<u64> {
+    // Never rounded: a fraction of a count is invalid.
     let thousandths = |name: &str| match name {
         "" => Some(1_000_000),
         "k" | "K" => Some(1_000_000_000),
@@ -267,14 +270,15 @@ fn count(text: &str) -> Option<u64> {
         .map(|all| all / 1_000_000)
 }
 
-/// A size in bytes, as [`Bytes`] reads it.
+/// A size in bytes, in the format of [`Bytes`].
 pub fn parse_size(text: &str) -> Result<u64, Refusal> {
     text.parse().map(|Bytes(bytes)| bytes)
 }
 
-/// A number of things: `900`, `120k`, `1.2M`; the letters stand for thousands and millions, in either case.
+/// A count: `900`, `120k`, `1.2M`; the letters mean thousands and millions, in either case.
 pub fn parse_count(text: &str) -> Result<u64, Refusal> {
-    count(text).ok_or_else(|| Refusal::new(format!("\"{text}\" is not a whole number"), COUNTS, OWN))
+    parse_thousands(text)
+        .ok_or_else(|| Refusal::new(format!("\"{text}\" is not a whole number"), COUNTS, OWN))
 }
 
 /// A time: `800us`, `0.5ms`, `10s`, `2m`, `1h`; a bare number is seconds.
@@ -299,7 +303,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn sizes_are_read_and_shown() {
+    fn sizes_parse_and_print() {
         for (text, bytes, shown) in [
             ("2TiB", 2_199_023_255_552, "2 TiB"),
             ("100GiB", 107_374_182_400, "100 GiB"),
@@ -319,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_are_read_and_shown() {
+    fn rates_parse_and_print() {
         for (text, bytes, shown) in [
             ("128MiB/s", 134_217_728, "128 MiB/s"),
             ("6.25MiB/s", 6_553_600, "6.25 MiB/s"),
@@ -335,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn no_unit_stands_for_another() {
+    fn ambiguous_units_are_refused() {
         assert!(Bytes::tib(60) > Bytes::tb(60), "10 % apart");
         assert_ne!("60TB".parse::<Bytes>(), "60TiB".parse::<Bytes>());
         for text in [
@@ -366,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn short_units_are_those_of_fio_and_zfs() {
+    fn short_units_match_fio_and_zfs() {
         for (text, bytes) in [
             ("4096", 4096),
             ("8k", 8 << 10),
@@ -387,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn networks_count_bits() {
+    fn network_units_count_bits() {
         for (text, bytes) in [
             ("16Gbit/s", 2_000_000_000),
             ("16 Gbps", 2_000_000_000),
@@ -400,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_are_whole_numbers() {
+    fn counts_parse_whole_numbers() {
         assert_eq!("16000".parse(), Ok(Iops(16_000)));
         assert_eq!("16000 IOPS".parse(), Ok(Iops(16_000)));
         assert_eq!("120k".parse(), Ok(Iops(120_000)));
@@ -408,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn thousands_stand_apart_for_people() {
+    fn alternate_format_groups_digits() {
         let shown = [0, 999, 1_000, 12_345, 120_000, 1_234_567].map(grouped);
         assert_eq!(shown, ["0", "999", "1,000", "12,345", "120,000", "1,234,567"]);
         assert_eq!(format!("{:#}", Iops(16_000)), "16,000 IOPS");
@@ -439,14 +443,14 @@ mod tests {
             "99999999999999999M",
             "IOPS",
         ] {
-            let said = parse_count(text).unwrap_err().to_string();
-            assert!(said.contains(&format!("\"{text}\"")) && said.contains("1.2M"), "{said}");
+            let message = parse_count(text).unwrap_err().to_string();
+            assert!(message.contains(&format!("\"{text}\"")) && message.contains("1.2M"), "{message}");
             assert!(text.parse::<Iops>().is_err(), "{text}");
         }
     }
 
     #[test]
-    fn times_have_units() {
+    fn durations_parse_units() {
         for (text, us) in [
             ("800us", 800),
             ("0.5ms", 500),
@@ -466,7 +470,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_shown_reads_back(value: u64) {
+        fn printed_value_parses_back(value: u64) {
             prop_assert_eq!(Bytes(value).to_string().parse(), Ok(Bytes(value)));
             prop_assert_eq!(BytesPerSecond(value).to_string().parse(), Ok(BytesPerSecond(value)));
         }

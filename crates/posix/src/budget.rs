@@ -1,7 +1,7 @@
-//! The resources that the stores of a process share: descriptors, and memory for listings.
+//! Resources that the stores of a process share: descriptors, and memory for listings.
 //!
-//! Nothing is divided beforehand: one busy store among many idle ones has nearly everything. When there is no more, the
-//! store that has most gives up something, so a busy store cannot starve the others.
+//! Nothing is divided beforehand: one busy store among many idle ones may use nearly everything. At the limit, the
+//! store with the most nodes evicts one, so a busy store cannot starve the others.
 
 use crate::listing::cache::ListingCache;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -11,9 +11,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use vfs::sync::Mutex;
 
-/// The most nodes kept, however many descriptors there are.
+/// Maximum number of cached nodes, however many descriptors the process may open.
 const NODES_MAX: usize = 262_144;
-/// The memory for listings, unless another is wished.
+/// Default memory for listings.
 const LISTING_BYTES_MAX: usize = 16 << 20;
 
 /// Descriptors and memory that stores share.
@@ -24,21 +24,19 @@ pub struct ResourceBudget {
     pub(crate) listings: ListingCache,
 }
 
-/// What was given up.
 pub(crate) type Evicted = Arc<dyn Any + Send + Sync>;
 
-/// What keeps nodes and can give one up.
+/// A cache of nodes that can evict one.
 pub(crate) trait Evict: Send + Sync {
-    /// How many there are.
     fn count(&self) -> usize;
 
-    /// Takes out a node that nobody holds and that was not used lately, if there is one.
+    /// Removes an idle node without other references, if there is one.
     fn evict(&self) -> Option<Evicted>;
 }
 
 impl ResourceBudget {
-    /// For at most `nodes_max` open files in use or kept for reuse (more only while more are in use), and `listing_bytes_max`
-    /// bytes of directory listings kept while their directories do not change.
+    /// A budget of `nodes_max` open files, in use or cached, and `listing_bytes_max` bytes of directory listings. The
+    /// number of nodes exceeds `nodes_max` only while more are in use.
     pub fn new(nodes_max: usize, listing_bytes_max: usize) -> Arc<Self> {
         Arc::new(Self {
             nodes: AtomicUsize::new(0),
@@ -48,27 +46,26 @@ impl ResourceBudget {
         })
     }
 
-    /// For a third of the descriptors that this process may have. Raises the soft limit of descriptors to the hard one.
+    /// A budget of a third of the process's descriptors. Raises the soft limit of descriptors to the hard one.
     pub fn of_process() -> Arc<Self> {
         Self::new((raise_descriptor_limit() / 3).clamp(1, NODES_MAX), LISTING_BYTES_MAX)
     }
 
-    /// Changes how many files may be kept open.
     pub fn set_nodes_max(&self, nodes_max: usize) {
         let nodes_max = nodes_max.clamp(1, NODES_MAX);
         self.nodes_max.store(nodes_max, Ordering::Relaxed);
         while self.nodes.load(Ordering::Relaxed) > nodes_max && self.make_room().is_some() {}
     }
 
-    /// Shares with the nodes of `table`, too.
+    /// Adds `table` to the tables that share this budget.
     pub(crate) fn join(&self, table: Weak<dyn Evict>) {
         let mut tables = self.tables.lock();
         tables.retain(|table| table.strong_count() > 0);
         tables.push(table);
     }
 
-    /// Takes a node that nobody holds, from the store that has most if it has one, if there is no room for another. To be
-    /// dropped where no lock is held.
+    /// Evicts a node if the budget is used up, from the largest table if it has an idle node. Drop the result without
+    /// holding a lock.
     pub(crate) fn make_room(&self) -> Option<Evicted> {
         if self.nodes.load(Ordering::Relaxed) < self.nodes_max.load(Ordering::Relaxed) {
             return None;
@@ -99,7 +96,7 @@ impl fmt::Debug for ResourceBudget {
     }
 }
 
-/// Raises the soft limit as far as it goes; tells what it is then.
+/// Raises the soft limit to the hard one and returns the new soft limit.
 fn raise_descriptor_limit() -> usize {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
@@ -107,5 +104,5 @@ fn raise_descriptor_limit() -> usize {
         Ok(()) => limit.maximum,
         Err(_) => limit.current,
     };
-    current.map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(usize::MAX))
+    current.map_or(usize::MAX, |max| usize::try_from(max).unwrap_or(usize::MAX))
 }

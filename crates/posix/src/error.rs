@@ -1,24 +1,22 @@
-//! One map from what the kernel says no with to what the model says no with.
+//! Maps errors of the kernel to errors of the model.
 
 use rustix::io::Errno;
 use vfs::{FsError, Wait};
 
-/// The refusal that `errno` stands for.
-///
-/// What is not listed is a failure of the storage or of this crate: [`FsError::Io`].
+/// The error of the model for `errno`. Unlisted numbers are failures of the storage or of this crate: [`FsError::Io`].
 pub(crate) fn refused(errno: Errno) -> FsError {
     match errno {
         Errno::PERM => FsError::NotOwner,
         Errno::NOENT => FsError::NotFound,
         Errno::NXIO | Errno::NODEV => FsError::NoDevice,
-        // A running program, and a name that something is mounted on, are busy: nobody may change them now.
+        // A running program or a mount point is busy and cannot be changed now.
         Errno::ACCESS | Errno::TXTBSY | Errno::BUSY => FsError::Access,
         Errno::EXIST => FsError::Exists,
         Errno::XDEV => FsError::CrossVolume,
-        // A symbolic link where a directory should be: links are never followed here.
+        // A symbolic link in place of a directory: links are never followed here.
         Errno::NOTDIR | Errno::LOOP => FsError::NotDirectory,
         Errno::ISDIR => FsError::IsDirectory,
-        // A name with bytes that the file system cannot store (EILSEQ) is as senseless as a bad argument.
+        // EILSEQ: the file system cannot store the bytes of the name.
         Errno::INVAL | Errno::ILSEQ => FsError::Invalid,
         Errno::FBIG | Errno::OVERFLOW => FsError::FileTooBig,
         Errno::NOSPC => FsError::NoSpace,
@@ -29,7 +27,7 @@ pub(crate) fn refused(errno: Errno) -> FsError {
         Errno::DQUOT => FsError::Quota,
         Errno::STALE => FsError::Stale,
         Errno::OPNOTSUPP | Errno::NOSYS | Errno::NOTTY => FsError::NotSupported,
-        // A lease held by another process, or a lock file system asking for patience.
+        // A lease of another process, or a file system that asks for a retry.
         Errno::AGAIN | Errno::INTR | Errno::TIMEDOUT => FsError::Wait(Wait::Recall),
         Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::NOBUFS => FsError::Resource,
         _ => FsError::Io,
@@ -41,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn exact_refusals_reach_the_model() {
+    fn errno_maps_to_model_error() {
         let expected = [
             (libc::ENAMETOOLONG, FsError::NameTooLong),
             (libc::ENOTEMPTY, FsError::NotEmpty),

@@ -1,4 +1,4 @@
-//! The file system that a tree lies on: what it can do, and what room it has.
+//! Capabilities and free space of the underlying file system.
 
 use crate::capacity::project;
 use crate::error::refused;
@@ -12,20 +12,19 @@ use rustix::process::{Resource, getrlimit};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use vfs::{FsResult, FsStat};
 
-/// The end of the largest file (`loff_t`).
+/// The end of the largest possible file (`loff_t`).
 pub(crate) const OFFSET_MAX: u64 = i64::MAX.unsigned_abs();
 
-/// What kind of file system this is.
+/// Properties of a file system.
 pub(crate) struct FsType {
     pub(crate) is_memory: bool,
     pub(crate) new_inodes_follow_dir: bool,
     pub(crate) links_max: u32,
-    /// The size of a block: an empty directory shows no more.
+    /// Block size: the most that an empty directory shows as its size.
     pub(crate) block_bytes: u64,
 }
 
 impl FsType {
-    /// That of `root`.
     pub(crate) fn of(root: &OwnedFd, stat: &Stat) -> FsResult<Self> {
         const MEMORY: [u32; 2] = [0x0102_1994, 0x8584_58f6];
         const EXT: u32 = 0xef53;
@@ -47,15 +46,16 @@ impl FsType {
     }
 }
 
-/// The largest size that a file in `dir` may have: what its file system says, and what this process may write.
+/// The largest size of a file in `dir`: the smaller of the file system's limit and the process's limit.
 pub(crate) fn file_bytes_max(dir: &OwnedFd) -> u64 {
     let own = getrlimit(Resource::Fsize).current.unwrap_or(OFFSET_MAX);
-    // No file is there to be asked for sure, so one without a name is. Where none can be made the kernel refuses later.
+    // A directory may have no file to test with, so the test uses one without a name. Without it, the kernel refuses
+    // later.
     let Some(file) = unnamed_file(dir) else { return OFFSET_MAX.min(own) };
     let (mut possible, mut impossible) = (0, OFFSET_MAX + 1);
     while impossible - possible > 1 {
         let between = possible + (impossible - possible) / 2;
-        // Seeking goes as far as a file may reach, and changes nothing.
+        // lseek(2) fails past the largest size, and changes nothing.
         match seek(&file, SeekFrom::Start(between)) {
             Ok(_) => possible = between,
             Err(_) => impossible = between,
@@ -64,20 +64,19 @@ pub(crate) fn file_bytes_max(dir: &OwnedFd) -> u64 {
     possible.min(own)
 }
 
-/// A file without a name in the file system of `dir`, if it makes any.
+/// A file without a name in the file system of `dir`, if that supports it.
 fn unnamed_file(dir: &OwnedFd) -> Option<OwnedFd> {
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
     let file = openat(dir, ".", flags, Mode::empty()).ok()?;
     if project::number_at(dir.as_fd()).is_some() {
-        // XFS frees it a little later than it is closed, and would count it in the volume's project until then.
+        // XFS frees the file a little after it is closed, and would charge it to the volume's project until then.
         let _left = sys::leave_project(file.as_fd());
     }
     Some(file)
 }
 
-/// Whether a change that comes after a look at a file always has another change time than what was seen: Linux 6.13 and later do
-/// that on most file systems, others stamp changes with the time of the last timer tick. Between two ticks there is time for all
-/// of these.
+/// Whether every change after a `stat` gets a new change time. Linux 6.13 and later ensure it on most file systems;
+/// others use the time of the last timer tick. Eight changes fit between two ticks, so an equal time shows up here.
 pub(crate) fn has_fine_change_times(dir: &OwnedFd) -> bool {
     let Some(file) = unnamed_file(dir) else { return false };
     let changed = || fstat(&file).map(|stat| (stat.st_ctime, stat.st_ctime_nsec)).ok();
@@ -88,25 +87,23 @@ pub(crate) fn has_fine_change_times(dir: &OwnedFd) -> bool {
     })
 }
 
-/// Whether files in the file system of `dir` carry attributes.
 pub(crate) fn supports_xattrs(dir: &OwnedFd) -> bool {
-    let asked = fgetxattr_query(dir, "user.none");
-    !matches!(asked, Err(Errno::OPNOTSUPP | Errno::NOSYS))
+    let queried = fgetxattr_query(dir, "user.none");
+    !matches!(queried, Err(Errno::OPNOTSUPP | Errno::NOSYS))
 }
 
-/// Whether files in the file system of `dir` may have lists.
+/// Whether files in the file system of `dir` may have POSIX ACLs.
 pub(crate) fn supports_acls(dir: &OwnedFd) -> bool {
-    let asked = fgetxattr_query(dir.as_fd(), "system.posix_acl_access");
-    !matches!(asked, Err(Errno::OPNOTSUPP | Errno::NOSYS))
+    let queried = fgetxattr_query(dir.as_fd(), "system.posix_acl_access");
+    !matches!(queried, Err(Errno::OPNOTSUPP | Errno::NOSYS))
 }
 
-/// Whether this process may set attributes of class `trusted.` in the file system of `dir`: only then is it told that there is
-/// none to remove.
+/// Whether this process may set attributes of class `trusted.` in the file system of `dir`. Only then does the kernel
+/// report that there is none to remove.
 pub(crate) fn can_set_trusted_xattrs(dir: &OwnedFd) -> bool {
     fremovexattr(dir, "trusted.plimsoll.none") == Err(Errno::NODATA)
 }
 
-/// The state of the file system that `file` lies on.
 pub(crate) fn file_system_stat(file: BorrowedFd<'_>) -> FsResult<FsStat> {
     let state = fstatvfs(file).map_err(refused)?;
     let bytes = |blocks: u64| blocks.saturating_mul(state.f_frsize);
@@ -120,7 +117,7 @@ pub(crate) fn file_system_stat(file: BorrowedFd<'_>) -> FsResult<FsStat> {
     })
 }
 
-/// Whether the kernel runs a journal for the ext file system on `device`. Where it does not say, there is none.
+/// Whether the kernel runs a journal for the ext file system on `device`; false if unknown.
 fn has_ext_journal(device: u64) -> bool {
     let number = format!("/sys/dev/block/{}:{}", major(device), minor(device));
     let Ok(disk) = std::fs::canonicalize(number) else { return false };

@@ -1,13 +1,13 @@
 //! A backend over a directory of a Linux file system.
 //!
-//! A [`Store`] serves one directory tree. A file is found again by the kernel's own handle, and every open file has one
-//! descriptor in a bounded table, so a call on a warm file costs the bare system calls. Other processes may change the
-//! tree at any time: what they do is seen at once, but for the attributes in a listing, which may be a second old.
+//! A [`Store`] serves one directory tree. A file is found by its kernel handle, and every open file has one descriptor
+//! in a bounded table, so a call on a cached file costs only its system calls. Other processes may change the tree at
+//! any time. Their changes are visible at once, except for attributes in a listing, which may be a second old.
 //!
-//! [`Volumes`] makes such trees below a data directory, keeps each within its capacity, and removes them.
+//! [`Volumes`] creates such trees below a data directory, enforces the capacity of each, and removes them.
 //!
-//! [`Store::open`] sets the umask of the process to zero; [`ResourceBudget::of_process`] raises its soft
-//! limit of descriptors to the hard one.
+//! [`Store::open`] sets the umask of the process to zero; [`ResourceBudget::of_process`] raises its soft limit of
+//! descriptors to the hard one.
 //!
 //! Layers, top down: `volumes`, `dir`, `node`, `fs_type`, `capacity`, `budget`, `listing`, `sys`, `error`.
 

@@ -1,4 +1,4 @@
-//! The system calls that neither `std` nor `rustix` offers safely: the only place with `unsafe`.
+//! System calls that neither `std` nor `rustix` offers safely: the only place with `unsafe`.
 
 #![allow(unsafe_code, reason = "the one room for it; every block says why it is sound")]
 
@@ -9,10 +9,10 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use vfs::model::caller::INVALID_ID;
 use vfs::{Blocking, Span};
 
-/// The longest handle the kernel makes (`MAX_HANDLE_SZ`).
+/// The longest handle of the kernel (`MAX_HANDLE_SZ`).
 const HANDLE_BYTES_MAX: usize = 128;
 
-/// `struct file_handle` with room for the longest.
+/// `struct file_handle` with space for the longest.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct Handle {
@@ -22,25 +22,23 @@ pub(crate) struct Handle {
 }
 
 impl Handle {
-    /// A handle of these parts; `None` if it is longer than any the kernel makes.
+    /// `None` if the parts are longer than any handle of the kernel.
     pub(crate) fn new(kind: c_int, parts: &[u8]) -> Option<Self> {
         let mut bytes = [0; HANDLE_BYTES_MAX];
         bytes.get_mut(..parts.len())?.copy_from_slice(parts);
         Some(Self { bytes_used: c_uint::try_from(parts.len()).ok()?, kind, bytes })
     }
 
-    /// The type the file system gave it.
+    /// The type that the file system gave the handle.
     pub(crate) fn kind(&self) -> c_int {
         self.kind
     }
 
-    /// Its bytes.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes[..HANDLE_BYTES_MAX.min(self.bytes_used as usize)]
     }
 }
 
-/// Turns the kernel's return value into a result.
 fn checked(value: c_long) -> Result<c_long, Errno> {
     if value >= 0 {
         return Ok(value);
@@ -48,7 +46,7 @@ fn checked(value: c_long) -> Result<c_long, Errno> {
     Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO))
 }
 
-/// The handle of `name` in `dir` (of `dir` itself if it is empty) and the mount it was found on. Follows no link.
+/// The handle of `name` in `dir` (of `dir` itself if it is empty) and its mount. Follows no link.
 pub(crate) fn name_to_handle(dir: BorrowedFd<'_>, name: &[u8]) -> Result<(Handle, i32), Errno> {
     let flags = if name.is_empty() { libc::AT_EMPTY_PATH } else { 0 };
     name.into_with_c_str(|name: &CStr| {
@@ -71,7 +69,7 @@ pub(crate) fn name_to_handle(dir: BorrowedFd<'_>, name: &[u8]) -> Result<(Handle
     })
 }
 
-/// Opens the file of `handle` on the mount that `mount` lies on.
+/// Opens the file of `handle` on the mount of the file `mount`.
 pub(crate) fn open_by_handle(mount: BorrowedFd<'_>, handle: &Handle, flags: c_int) -> Result<OwnedFd, Errno> {
     let mut handle = *handle;
     // SAFETY: `handle` is laid out as `struct file_handle` with at least `bytes_used` bytes, and is only read.
@@ -88,30 +86,30 @@ pub(crate) fn open_by_handle(mount: BorrowedFd<'_>, handle: &Handle, flags: c_in
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Makes the descriptor number of `target` stand for what `source` has open, in one step: who uses the number meanwhile
-/// sees either the old or the new open file.
+/// Makes the descriptor number of `target` refer to the open file of `source`, in one step. Concurrent users of the
+/// number see either the old or the new open file.
 pub(crate) fn replace(target: BorrowedFd<'_>, source: BorrowedFd<'_>) -> Result<(), Errno> {
     // SAFETY: both numbers are open descriptors; the owner of `target` goes on owning its number.
     checked(c_long::from(unsafe { libc::dup3(source.as_raw_fd(), target.as_raw_fd(), libc::O_CLOEXEC) }))
         .map(|_| ())
 }
 
-/// Gives this thread a working directory of its own; whether it has one now.
+/// Gives this thread its own working directory. Whether that succeeded.
 pub(crate) fn own_working_dir() -> bool {
     // SAFETY: the call takes no pointer. With CLONE_FS alone it changes nothing but that this thread's working directory, root and
     // umask are its own copies from now on.
     unsafe { libc::unshare(libc::CLONE_FS) == 0 }
 }
 
-/// Makes writing past the process's limit on file sizes a refusal (`EFBIG`) instead of its end.
+/// Makes a write past the process's file size limit fail with `EFBIG` instead of killing the process.
 pub(crate) fn ignore_file_size_signal() {
     // SAFETY: ignoring a signal runs no code of ours, and nobody relies on this one's being delivered.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
 }
 
-/// `chmod` of what `file` has open, even with `O_PATH` (`fchmodat2`, Linux 6.6); never a symbolic link's target.
+/// `chmod` of the file open as `file`, even with `O_PATH` (`fchmodat2`, Linux 6.6); never a symbolic link's target.
 pub(crate) fn chmod_path(file: BorrowedFd<'_>, mode: u32) -> Result<(), Errno> {
-    /// The same number on every architecture; newer than the C library's headers.
+    /// One number on every architecture; newer than the C library's headers.
     const SYS_FCHMODAT2: c_long = 452;
     // SAFETY: the path is a constant with a NUL; the other arguments are plain numbers.
     checked(unsafe {
@@ -120,8 +118,8 @@ pub(crate) fn chmod_path(file: BorrowedFd<'_>, mode: u32) -> Result<(), Errno> {
     .map(|_| ())
 }
 
-/// Appends up to `len` bytes at `offset` of `file` to `into`, with [`Blocking::Never`] only what is in memory
-/// (`RWF_NOWAIT`). How many bytes that were.
+/// Appends up to `len` bytes at `offset` of `file` to `into`. Returns the number of bytes. [`Blocking::Never`] reads
+/// only from the page cache (`RWF_NOWAIT`).
 pub(crate) fn append(
     file: BorrowedFd<'_>,
     offset: u64,
@@ -148,9 +146,9 @@ pub(crate) fn append(
     Ok(read)
 }
 
-/// How many pages of `len` bytes at `offset` are in the page cache (`cachestat`, Linux 6.5).
+/// The number of pages of `len` bytes at `offset` in the page cache (`cachestat`, Linux 6.5).
 pub(crate) fn cached_pages(file: BorrowedFd<'_>, offset: u64, len: u64) -> Result<u64, Errno> {
-    /// The same number on every architecture; newer than the C library's headers.
+    /// One number on every architecture; newer than the C library's headers.
     const SYS_CACHESTAT: c_long = 451;
     let range = [offset, len];
     let mut counts = [0u64; 5];
@@ -161,11 +159,11 @@ pub(crate) fn cached_pages(file: BorrowedFd<'_>, offset: u64, len: u64) -> Resul
     Ok(counts[0])
 }
 
-/// Makes new files of this thread belong to these ids. Never fails for the ids the thread came with. After an error the
-/// thread may have one of them.
+/// Makes new files of this thread belong to these ids. Never fails for the initial ids of the thread. After an error
+/// the thread may have one of them.
 pub(crate) fn set_fs_ids(uid: u32, gid: u32) -> Result<(), Errno> {
-    // Neither call says whether it did anything: both return the id from before. An id that nobody has changes nothing,
-    // so asking for it tells what the thread has now.
+    // Neither call reports success: both return the previous id. An invalid id changes nothing, so passing it reads the
+    // current one.
     let now = {
         // SAFETY: all calls take plain numbers and change only this thread's credentials for file access.
         unsafe {
@@ -174,7 +172,7 @@ pub(crate) fn set_fs_ids(uid: u32, gid: u32) -> Result<(), Errno> {
             (libc::setfsuid(INVALID_ID), libc::setfsgid(INVALID_ID))
         }
     };
-    // A sandbox that forbids the calls answers each with -1, which is the invalid id.
+    // A sandbox that forbids the calls makes each return -1, which is the invalid id.
     let is_done = (now.0.cast_unsigned(), now.1.cast_unsigned()) == (uid, gid);
     if is_done && uid != INVALID_ID && gid != INVALID_ID { Ok(()) } else { Err(Errno::INVAL) }
 }
@@ -190,7 +188,7 @@ struct CloneRange {
 
 const FICLONERANGE: rustix::ioctl::Opcode = rustix::ioctl::opcode::write::<CloneRange>(0x94, 13);
 
-/// Lets a range of `target` share the blocks of a range of `source`. A range without bytes is all the rest of the source.
+/// Lets a range of `target` share the blocks of a range of `source`. A length of 0 means the rest of the source.
 pub(crate) fn clone_range(source: BorrowedFd<'_>, target: BorrowedFd<'_>, span: &Span) -> Result<(), Errno> {
     let range = CloneRange {
         source: source.as_raw_fd().into(),
@@ -217,11 +215,11 @@ struct DiskQuota {
     inode_soft: u64,
     blocks: u64,
     inodes: u64,
-    /// Times, warnings and real-time space, which are not used here.
+    /// Times, warnings and real-time space, unused here.
     rest: [u64; 7],
 }
 
-/// The part of `struct fs_quota_stat` that is read, with room for the rest.
+/// The used part of `struct fs_quota_stat`, with space for the rest.
 #[repr(C)]
 #[derive(Default)]
 struct QuotaState {
@@ -244,7 +242,7 @@ struct FileExtra {
 
 const _: () = assert!(size_of::<DiskQuota>() == 112 && size_of::<FileExtra>() == 28);
 
-/// What a project holds and may hold, space in units of 512 bytes; 0 is no limit.
+/// Usage and limits of a project, space in units of 512 bytes; 0 means no limit.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Quota {
     pub(crate) sectors: u64,
@@ -253,10 +251,9 @@ pub(crate) struct Quota {
     pub(crate) files_max: u64,
 }
 
-/// The project of a directory.
 pub(crate) struct DirProject {
     pub(crate) number: u32,
-    /// What is made in it belongs to the same project.
+    /// New entries belong to the same project.
     pub(crate) inherits: bool,
 }
 
@@ -269,9 +266,9 @@ const GET_QUOTA: c_uint = (0x5803 << 8) | 2;
 const SET_LIMITS: c_uint = (0x5804 << 8) | 2;
 const GET_STATE: c_uint = (0x5805 << 8) | 2;
 
-/// `quotactl_fd` (Linux 5.14) on the file system of `file`. `T` must be what `command` reads or fills.
+/// `quotactl_fd` (Linux 5.14) on the file system of `file`. `T` must be the structure of `command`.
 fn quotactl<T>(file: BorrowedFd<'_>, command: c_uint, id: u32, argument: &mut T) -> Result<(), Errno> {
-    /// The same number on every architecture; newer than the C library's headers.
+    /// One number on every architecture; newer than the C library's headers.
     const SYS_QUOTACTL_FD: c_long = 443;
     // SAFETY: `argument` is as large as the kernel's structure of that command at least (the callers see to it), laid out
     // as C does, valid for any bytes, and lives through the call.
@@ -281,7 +278,7 @@ fn quotactl<T>(file: BorrowedFd<'_>, command: c_uint, id: u32, argument: &mut T)
     .map(|_| ())
 }
 
-/// Whether the file system of `file` keeps projects within their limits.
+/// Whether the file system of `file` enforces project quotas.
 pub(crate) fn enforces_projects(file: BorrowedFd<'_>) -> Result<bool, Errno> {
     /// `FS_QUOTA_PDQ_ACCT` and `FS_QUOTA_PDQ_ENFD`.
     const ON: u16 = 1 << 4 | 1 << 5;
@@ -290,7 +287,6 @@ pub(crate) fn enforces_projects(file: BorrowedFd<'_>) -> Result<bool, Errno> {
     Ok(state.flags & ON == ON)
 }
 
-/// The state of a project in the file system of `file`.
 pub(crate) fn project_quota(file: BorrowedFd<'_>, project: u32) -> Result<Quota, Errno> {
     let mut quota = DiskQuota::default();
     quotactl(file, GET_QUOTA, project, &mut quota)?;
@@ -298,7 +294,7 @@ pub(crate) fn project_quota(file: BorrowedFd<'_>, project: u32) -> Result<Quota,
     Ok(Quota { sectors: blocks, files: inodes, sectors_max: block_hard, files_max: inode_hard })
 }
 
-/// Sets how much a project may hold, space in units of 512 bytes; 0 is no limit.
+/// Sets the limits of a project, space in units of 512 bytes; 0 means no limit.
 pub(crate) fn set_project_limits(
     file: BorrowedFd<'_>,
     project: u32,
@@ -320,13 +316,12 @@ pub(crate) fn set_project_limits(
     quotactl(file, SET_LIMITS, project, &mut quota)
 }
 
-/// The project of the directory `dir`.
 pub(crate) fn project(dir: BorrowedFd<'_>) -> Result<DirProject, Errno> {
     let extra = file_extra(dir)?;
     Ok(DirProject { number: extra.project, inherits: extra.flags & INHERITS != 0 })
 }
 
-/// Makes the directory `dir`, and what is made in it from now on, belong to a project.
+/// Assigns the directory `dir`, and future entries of it, to a project.
 pub(crate) fn set_project(dir: BorrowedFd<'_>, number: u32) -> Result<(), Errno> {
     let mut extra = file_extra(dir)?;
     extra.project = number;
@@ -334,7 +329,7 @@ pub(crate) fn set_project(dir: BorrowedFd<'_>, number: u32) -> Result<(), Errno>
     set_file_extra(dir, extra)
 }
 
-/// Makes `file`, which is no directory, belong to no project.
+/// Removes `file`, which must not be a directory, from its project.
 pub(crate) fn leave_project(file: BorrowedFd<'_>) -> Result<(), Errno> {
     let mut extra = file_extra(file)?;
     extra.project = 0;

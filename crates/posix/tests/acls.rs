@@ -1,4 +1,5 @@
-//! Lists of POSIX against the kernel's own answers: random lists and callers, and what random directories hand on.
+//! Compares POSIX ACLs with the kernel's own decisions: random ACLs and callers, and inheritance from random
+//! directories.
 
 mod fixture;
 
@@ -20,14 +21,13 @@ use vfs_testing::conformance::oracle::Random;
 const ACCESS: &str = "system.posix_acl_access";
 const DEFAULT: &str = "system.posix_acl_default";
 
-/// The root of a tree that is served.
 fn served(tree: &Tree) -> File {
     let store = Arc::clone(&tree.open().store);
     let volume = Volume::new(VolumeId(1), "one", store, Durability::Relaxed, 1);
     Arc::new(Export::new("/one", Arc::new(volume), Vec::new())).root()
 }
 
-/// Runs a test on every ground that can be had.
+/// Runs a test on every available file system.
 fn everywhere(test: impl Fn(&Tree)) {
     for ground in GROUNDS {
         let Some(tree) = Tree::new(ground) else { continue };
@@ -45,7 +45,7 @@ fn is_root() -> bool {
     is_root
 }
 
-/// A user among few, so that lists are about them often. Root comes seldom.
+/// One of few users, so that ACLs often name them. Root is rare.
 fn user(random: &mut Random) -> u32 {
     if random.below(20) == 0 { 0 } else { 100 + small(random, 5) }
 }
@@ -62,7 +62,7 @@ fn named(random: &mut Random, id: fn(&mut Random) -> u32) -> Box<[(u32, u32)]> {
     (0..random.below(4)).map(|_| (id(random), small(random, 8))).collect()
 }
 
-/// A list, in an order that no tool would make, perhaps with a user twice.
+/// An ACL in an unusual order, possibly with a user twice.
 fn list(random: &mut Random) -> PosixAcl {
     let (users, groups) = (named(random, user), named(random, group));
     let needs_mask = !users.is_empty() || !groups.is_empty() || random.below(4) == 0;
@@ -70,14 +70,13 @@ fn list(random: &mut Random) -> PosixAcl {
     PosixAcl { owner, group: owning, mask: needs_mask.then_some(mask), other, users, groups }
 }
 
-/// A caller and its groups.
 fn caller(random: &mut Random) -> Caller {
     let more: Vec<u32> = (0..random.below(3)).map(|_| group(random)).collect();
     Caller::new(user(random), group(random), more)
 }
 
-/// Runs `act` while this thread is `caller` to the kernel. Nothing that serves may run in this thread: it would have given it the
-/// right to keep what capabilities it has.
+/// Runs `act` while the kernel treats this thread as `caller`. The thread must not have served before: it would keep
+/// its capabilities.
 fn as_caller<T>(caller: &Caller, act: impl FnOnce() -> T) -> T {
     let groups: Vec<Gid> = caller.groups().iter().map(|gid| Gid::from_raw(*gid)).collect();
     let (uid, gid) = (Uid::from_raw(caller.uid), Gid::from_raw(caller.gid));
@@ -90,14 +89,14 @@ fn as_caller<T>(caller: &Caller, act: impl FnOnce() -> T) -> T {
     done
 }
 
-fn wishes() -> impl Iterator<Item = (Access, rustix::fs::Access)> {
+fn access_masks() -> impl Iterator<Item = (Access, rustix::fs::Access)> {
     use rustix::fs::Access as Asked;
     let bits =
         [(Access::EXECUTE, Asked::EXEC_OK), (Access::WRITE, Asked::WRITE_OK), (Access::READ, Asked::READ_OK)];
-    (1..8).map(move |wish| {
-        let wanted = bits.iter().enumerate().filter(|(bit, _)| wish >> bit & 1 == 1);
-        wanted.fold((Access::NONE, Asked::EXISTS), |(ours, theirs), (_, (access, asked))| {
-            (ours.and(*access), theirs | *asked)
+    (1..8).map(move |mask| {
+        let selected = bits.iter().enumerate().filter(|(bit, _)| mask >> bit & 1 == 1);
+        selected.fold((Access::NONE, Asked::EXISTS), |(ours, theirs), (_, (access, kernel_mask))| {
+            (ours.and(*access), theirs | *kernel_mask)
         })
     })
 }
@@ -107,7 +106,7 @@ fn set_list(path: &Path, name: &str, acl: &PosixAcl) {
 }
 
 #[test]
-fn ten_thousand_lists_grant_what_the_kernel_grants() {
+fn random_acls_grant_same_access_as_kernel() {
     if !is_root() {
         return;
     }
@@ -136,21 +135,23 @@ fn ten_thousand_lists_grant_what_the_kernel_grants() {
             let attrs = file.attrs(Blocking::Allowed).expect("attributes");
             let ours = file.posix_acl(&attrs, Blocking::Allowed).expect("a list");
             let reply = file.access(&caller, Blocking::Allowed).expect("an answer");
-            let asked = as_caller(&caller, || {
-                wishes().map(|(_, asked)| accessat(&at, &**name, asked, AtFlags::EACCESS)).collect::<Vec<_>>()
+            let kernel_mask = as_caller(&caller, || {
+                access_masks()
+                    .map(|(_, kernel_mask)| accessat(&at, &**name, kernel_mask, AtFlags::EACCESS))
+                    .collect::<Vec<_>>()
             });
-            for ((wish, _), theirs) in wishes().zip(asked) {
+            for ((mask, _), theirs) in access_masks().zip(kernel_mask) {
                 let theirs = theirs.map_err(|errno| assert_eq!(errno, Errno::ACCESS)).is_ok();
-                let granted = access::check(&attrs, ours.as_deref(), &caller, wish).is_ok();
-                assert_eq!(granted, theirs, "{round}: {wish:?} of {attrs:?} with {acl:?} for {caller:?}");
-                bits_alone_err += u32::from(access::check(&attrs, None, &caller, wish).is_ok() != theirs);
-                let replied = match wish {
+                let granted = access::check(&attrs, ours.as_deref(), &caller, mask).is_ok();
+                assert_eq!(granted, theirs, "{round}: {mask:?} of {attrs:?} with {acl:?} for {caller:?}");
+                bits_alone_err += u32::from(access::check(&attrs, None, &caller, mask).is_ok() != theirs);
+                let replied = match mask {
                     Access::READ => reply.read,
                     Access::WRITE => reply.modify && reply.extend,
                     Access::EXECUTE => reply.execute || reply.lookup,
                     _ => theirs,
                 };
-                assert_eq!(replied, theirs, "{round}: a reply for {wish:?}");
+                assert_eq!(replied, theirs, "{round}: a reply for {mask:?}");
             }
         }
         assert!(
@@ -160,7 +161,7 @@ fn ten_thousand_lists_grant_what_the_kernel_grants() {
     });
 }
 
-/// What is made in a directory: by the service, then by the kernel.
+/// An object to create in a directory, by the service and by the kernel.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     File,
@@ -198,20 +199,20 @@ fn make_by_kernel(dir: &Path, kind: Kind, mode: u32) -> Result<(), Errno> {
     }
 }
 
-/// Owner, mode and lists of a file.
+/// Owner, mode and ACLs of a file.
 fn security(path: &Path) -> (u32, u32, u32, [Option<Vec<u8>>; 2]) {
-    let seen = fs::symlink_metadata(path).expect("a file");
+    let metadata = fs::symlink_metadata(path).expect("a file");
     let lists = [ACCESS, DEFAULT].map(|name| {
         let mut value = vec![0; 1024];
         let len = rustix::fs::lgetxattr(path, name, &mut value[..]).ok()?;
         value.truncate(len);
         Some(value)
     });
-    (seen.mode(), seen.uid(), seen.gid(), lists)
+    (metadata.mode(), metadata.uid(), metadata.gid(), lists)
 }
 
 #[test]
-fn what_is_made_has_what_the_kernel_gives() {
+fn new_object_inherits_same_acls_as_in_kernel() {
     if !is_root() {
         return;
     }

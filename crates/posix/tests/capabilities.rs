@@ -1,6 +1,6 @@
-//! Extended attributes and ranges where the kernel shows what others do not: its own attributes, and calls it lacks.
+//! Extended attributes and ranges that behave differently on some kernels: hidden attributes, and missing calls.
 //!
-//! A kernel that lacks them is this test program started again with the calls forbidden: see the test `inner`.
+//! Missing calls are simulated: this test program starts again with the calls forbidden. See the test `inner`.
 
 mod fixture;
 
@@ -30,7 +30,7 @@ fn names(node: &NodeRef) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn only_the_attributes_of_clients_are_seen_and_set() {
+fn only_client_xattrs_are_listed_and_set() {
     for ground in [Ground::Tmpfs, Ground::Disk, Ground::Xfs, Ground::Btrfs] {
         let Some(tree) = Tree::new(ground) else { continue };
         let store = tree.open_with(Options { owner_attribute: true, ..Options::default() });
@@ -60,14 +60,14 @@ fn only_the_attributes_of_clients_are_seen_and_set() {
         let len = listxattr(&path, &mut all[..]).expect("a list");
         let all = all[..len].split(|&byte| byte == 0).filter(|name| !name.is_empty());
         assert!(all.clone().any(|name| name == b"user.user.plimsoll.owner"));
-        // What others give to the file is a client's, too.
+        // An attribute set by another program belongs to clients too.
         setxattr(&path, "user.theirs", b"x", XattrFlags::empty()).expect("root sets it");
         assert!(names(&file).contains(&b"theirs".to_vec()));
     }
 }
 
 #[test]
-fn two_stores_of_one_tree_copy_and_do_not_overlap() {
+fn copy_between_two_stores_of_one_tree_detects_overlap() {
     let tree = Tree::new(Ground::Disk).unwrap();
     let [one, two] = [tree.open(), tree.open()];
     let file = one.file(&one.root(), "file");
@@ -81,7 +81,7 @@ fn two_stores_of_one_tree_copy_and_do_not_overlap() {
 }
 
 #[test]
-fn files_are_copied_between_file_systems() {
+fn copy_between_file_systems_succeeds() {
     let [here, there] = [Ground::Disk, Ground::Tmpfs].map(|ground| Tree::new(ground).unwrap());
     let [one, two] = [&here, &there].map(Tree::open);
     let (source, target) = (one.file(&one.root(), "file"), two.file(&two.root(), "file"));
@@ -101,14 +101,14 @@ fn files_are_copied_between_file_systems() {
 }
 
 #[test]
-fn what_the_kernel_lacks_is_done_by_hand() {
+fn ranges_without_kernel_support_are_emulated() {
     for ground in [Ground::Tmpfs, Ground::Disk] {
         let tree = Tree::new(ground).unwrap();
         run_again(&tree, "by-hand", &["--no-new-privs"]);
     }
 }
 
-/// Takes the calls on ranges away from this thread.
+/// Forbids the calls on ranges in this thread.
 fn forget_calls() {
     let unknown = SeccompAction::Errno(rustix::io::Errno::OPNOTSUPP.raw_os_error().unsigned_abs());
     let calls = [libc::SYS_fallocate, libc::SYS_copy_file_range].map(|call| (call, Vec::new())).into();
@@ -138,7 +138,7 @@ fn inner() {
     want.extend_from_within(200_000..399_000);
     assert!(file.read_vec(0, want.len() + 1, Blocking::Allowed).unwrap() == want);
     assert_eq!(ranges.allocate(0, 10, KEEP_SET_ID), Err(FsError::NotSupported));
-    // The end of a huge hole is not far where only data is overwritten.
+    // Clearing the end of a huge hole is fast, because only data is overwritten.
     let huge = vfs::SetAttrs { size: Some(1 << 40), ..vfs::SetAttrs::default() };
     let far = file.set_attrs(&huge).unwrap().after.size;
     ranges.punch(0, u64::MAX, KEEP_SET_ID).unwrap();

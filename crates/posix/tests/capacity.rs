@@ -1,6 +1,7 @@
-//! Volumes keep to their capacity on every kind of file system, with and without rights, and whatever step a process dies at.
+//! Capacity of volumes on every file system, with and without privileges, and after a crash at any step.
 //!
-//! Processes without rights, and those that are to die, are this test program started again: see the test `inner`.
+//! Processes without privileges and processes that are killed are this test program started again. See the test
+//! `inner`.
 
 mod fixture;
 
@@ -27,11 +28,11 @@ use vfs_testing::conformance::capacity::{self, Charging, End, Fixture};
 const GROUNDS: [Ground; 5] =
     [Ground::Tmpfs, Ground::Disk, Ground::Xfs, Ground::XfsProjects, Ground::Ext4Projects];
 const ID: VolumeId = VolumeId(0xfeed_f00d_dead_beef);
-/// What a file without contents takes.
+/// The charge of an empty file.
 const FILE: u64 = INODE_BYTES + NAME_BYTES;
 const CAPACITY: Capacity = Capacity { bytes: 64 << 20, files: 1000 };
-/// Only what hangs takes as long: a machine may stop a process for minutes, and the clock goes on.
-const PATIENCE: Duration = Duration::from_secs(600);
+/// Only a hang takes this long: a machine may stop a process for minutes while the clock runs on.
+const WAIT_MAX: Duration = Duration::from_secs(600);
 
 fn open(data: &Path) -> Arc<Volumes> {
     Volumes::open(data, Options::default()).expect("volumes")
@@ -42,14 +43,14 @@ fn root() -> Root {
     Root { mode: own.mode, uid: own.uid, gid: own.gid }
 }
 
-/// Everything in the directory of usage records.
+/// The contents of the directory of usage files.
 fn records(data: &Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
     let paths =
         fs::read_dir(data.join("usage")).expect("a directory").map(|entry| entry.expect("an entry").path());
     paths.map(|path| (path.clone(), fs::read(&path).expect("a record"))).collect()
 }
 
-/// The suite, each case in a data directory of its own below `path`.
+/// Runs the suite, each case in its own data directory below `path`.
 fn run_in(path: &Path, charging: Charging) {
     let next = AtomicU32::new(0);
     capacity::run(&|| {
@@ -58,11 +59,11 @@ fn run_in(path: &Path, charging: Charging) {
         let provisioner = open(&data);
         let own = new_inode(0);
         let again = move |provisioner: Arc<dyn Provisioner>, volume: Arc<dyn Backend>, end| {
-            let kept = records(&data);
+            let saved = records(&data);
             drop((volume, provisioner));
             if end == End::Killed {
-                // What a killed process leaves is what the kernel was given: the same files, and a record not closed.
-                kept.into_iter().for_each(|(path, bytes)| fs::write(path, bytes).expect("a record"));
+                // A killed process leaves the files that it passed to the kernel, and a usage file that is not clean.
+                saved.into_iter().for_each(|(path, bytes)| fs::write(path, bytes).expect("a record"));
             }
             open(&data) as Arc<dyn Provisioner>
         };
@@ -71,7 +72,7 @@ fn run_in(path: &Path, charging: Charging) {
 }
 
 #[test]
-fn volumes_keep_to_their_capacity() {
+fn volume_stays_within_capacity() {
     for ground in GROUNDS {
         let Some(tree) = Tree::new(ground) else { continue };
         eprintln!("on {ground:?}");
@@ -86,7 +87,7 @@ fn volumes_keep_to_their_capacity() {
 }
 
 #[test]
-fn an_ordinary_user_has_volumes_too() {
+fn ordinary_user_has_volumes() {
     for ground in GROUNDS {
         let Some(tree) = Tree::new(ground) else { continue };
         tree.give_to(NOBODY);
@@ -95,7 +96,6 @@ fn an_ordinary_user_has_volumes_too() {
     }
 }
 
-/// A volume with a file in it.
 fn fill(volumes: &Volumes) -> Arc<dyn Backend> {
     volumes.make(ID, &root(), CAPACITY).unwrap();
     let volume = volumes.open(ID).unwrap();
@@ -111,7 +111,7 @@ fn holds_the_file(volumes: &Volumes) {
 }
 
 #[test]
-fn a_file_without_a_name_takes_room_until_nobody_has_it_open() {
+fn unlinked_file_is_charged_until_closed() {
     for ground in [Ground::Disk, Ground::XfsProjects] {
         let Some(tree) = Tree::new(ground) else { continue };
         let volumes = open(&tree.path);
@@ -132,13 +132,13 @@ fn a_file_without_a_name_takes_room_until_nobody_has_it_open() {
         volumes.sweep(4);
         assert_eq!(file.write(0, b"gone", KEEP_SET_ID).err(), Some(FsError::Stale));
         assert_eq!(used(), Usage { bytes: 0, files: 1 }, "{ground:?}: nobody has");
-        // Once: a second sweep gives nothing back again.
+        // A second sweep refunds nothing.
         volumes.sweep(4);
         assert_eq!(used(), Usage { bytes: 0, files: 1 }, "{ground:?}");
     }
 }
 
-/// Steps at which a process can die, by the call that it does not survive.
+/// Steps at which the process is killed, by system call.
 const STEPS_OF_MAKE: [(&str, i64); 6] = [
     ("mkdirat", libc::SYS_mkdirat),
     ("fchmod", libc::SYS_fchmod),
@@ -151,20 +151,21 @@ const STEPS_OF_A_PROJECT: [(&str, i64); 2] = [("ioctl", libc::SYS_ioctl), ("quot
 const STEPS_OF_REMOVE: [(&str, i64); 3] =
     [("renameat", libc::SYS_renameat), ("fsync", libc::SYS_fsync), ("unlinkat", libc::SYS_unlinkat)];
 
-/// Runs `what` in a process that dies at a step, and says that it did.
-fn die(data: &Path, what: &str, (step, call): (&str, i64)) {
+/// Runs `what` in a process that is killed at a step, and checks that it was.
+fn run_until_killed(data: &Path, what: &str, step: (&str, i64)) {
+    let (step, call) = step;
     let output = run_inner(data, &format!("{what} {call}"), &[]);
     let text = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.signal(), Some(libc::SIGSYS), "{what} does not come to {step}:\n{text}");
 }
 
 #[test]
-fn making_can_be_repeated_after_any_step() {
+fn make_can_be_repeated_after_crash() {
     for ground in [Ground::Disk, Ground::XfsProjects] {
         let Some(tree) = Tree::new(ground) else { continue };
         let more: &[_] = if ground == Ground::XfsProjects { &STEPS_OF_A_PROJECT } else { &[] };
         for &step in STEPS_OF_MAKE.iter().chain(more) {
-            die(&tree.path, "make", step);
+            run_until_killed(&tree.path, "make", step);
             let volumes = open(&tree.path);
             volumes.make(ID, &root(), CAPACITY).unwrap();
             let volume = volumes.open(ID).unwrap();
@@ -176,18 +177,18 @@ fn making_can_be_repeated_after_any_step() {
             assert_eq!(volumes.is_counted_by_kernel(ID), Ok(ground == Ground::XfsProjects), "{step:?}");
             drop(volume);
             volumes.remove(ID).unwrap();
-            assert!(volumes.wait_for_trash(PATIENCE));
+            assert!(volumes.wait_for_trash(WAIT_MAX));
         }
     }
 }
 
 #[test]
-fn removing_can_be_repeated_after_any_step() {
+fn remove_can_be_repeated_after_crash() {
     for ground in [Ground::Disk, Ground::XfsProjects] {
         let Some(tree) = Tree::new(ground) else { continue };
         for step in STEPS_OF_REMOVE {
             drop(fill(&open(&tree.path)));
-            die(&tree.path, "remove", step);
+            run_until_killed(&tree.path, "remove", step);
             let volumes = open(&tree.path);
             // All or nothing.
             if volumes.list().unwrap() == [ID] {
@@ -196,7 +197,7 @@ fn removing_can_be_repeated_after_any_step() {
             volumes.remove(ID).unwrap();
             assert_eq!(volumes.list(), Ok(Vec::new()));
             assert_eq!(volumes.usage(ID), Err(FsError::NotFound));
-            assert!(volumes.wait_for_trash(PATIENCE), "{step:?}");
+            assert!(volumes.wait_for_trash(WAIT_MAX), "{step:?}");
             drop(volumes);
             assert_eq!(records(&tree.path), [], "{step:?}");
             assert_eq!(fs::read_dir(tree.path.join("trash")).unwrap().count(), 0, "{step:?}");
@@ -204,7 +205,7 @@ fn removing_can_be_repeated_after_any_step() {
     }
 }
 
-/// Makes this thread die at its next `call`.
+/// Kills this process at the next `call` of this thread.
 fn die_at(call: i64) {
     let arch = std::env::consts::ARCH.try_into().expect("an architecture with seccomp");
     let calls = [(call, Vec::new())].into();
@@ -228,7 +229,7 @@ fn inner() {
                 "remove" => volumes.remove(ID).unwrap(),
                 "open" => {
                     let _volume = volumes.open(ID).unwrap();
-                    assert!(volumes.wait_for_counts(PATIENCE));
+                    assert!(volumes.wait_for_counts(WAIT_MAX));
                 }
                 _ => panic!("no such mode: {mode}"),
             }
@@ -248,9 +249,9 @@ fn inner() {
     }
 }
 
-/// A volume that a process served and was killed at, somewhere: what is counted afterwards is what is there.
+/// Kills a process that serves a volume at some point: the recount finds the actual contents.
 #[test]
-fn a_killed_writer_leaves_what_is_counted() {
+fn killed_writer_leaves_countable_volume() {
     let tree = Tree::new(Ground::Disk).unwrap();
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["inner", "--exact", "--ignored"])
@@ -266,7 +267,7 @@ fn a_killed_writer_leaves_what_is_counted() {
     child.wait().unwrap();
     let volumes = open(&tree.path);
     let volume = volumes.open(ID).unwrap();
-    assert!(volumes.wait_for_counts(PATIENCE));
+    assert!(volumes.wait_for_counts(WAIT_MAX));
     let size = fs::metadata(&growing).unwrap().len();
     assert_eq!(
         volumes.usage(ID),
@@ -276,14 +277,14 @@ fn a_killed_writer_leaves_what_is_counted() {
 }
 
 #[test]
-fn an_orderly_end_spares_the_walk() {
-    // Where the machine stands still, all may be counted before anything is asked: it is tried again.
-    assert!((0..10).any(|_| walks_only_after_a_kill()), "it is counted too soon");
+fn orderly_end_avoids_recount() {
+    // On a stalled machine the count may end before the first query: try again.
+    assert!((0..10).any(|_| counts_only_after_kill()), "it is counted too soon");
 }
 
-/// That a volume of many files is counted after its process was killed, not after an orderly end; false if what is
-/// refused meanwhile could not be seen.
-fn walks_only_after_a_kill() -> bool {
+/// Whether a volume of many files is counted after a kill and not after an orderly end. False if the count ended before
+/// the refusals could be observed.
+fn counts_only_after_kill() -> bool {
     let tree = Tree::new(Ground::Tmpfs).unwrap();
     let volumes = open(&tree.path);
     volumes.make(ID, &root(), Capacity { bytes: 1 << 30, files: 1 << 20 }).unwrap();
@@ -298,21 +299,21 @@ fn walks_only_after_a_kill() -> bool {
     let dir = tree.path.join(format!("volumes/{:016x}/d0", ID.0));
     let entries = fs::metadata(dir).unwrap().len().div_ceil(4096) * 4096;
     assert!(entries > 4096, "a large directory takes more than a block");
-    let held = Usage { bytes: 100_100 * FILE + 100 * entries, files: 100_101 };
-    assert_eq!(volumes.usage(ID), Ok(held));
+    let usage = Usage { bytes: 100_100 * FILE + 100 * entries, files: 100_101 };
+    assert_eq!(volumes.usage(ID), Ok(usage));
     let in_use = records(&tree.path);
     drop((volume, volumes));
     // A walk would have to list a directory.
     let output = run_inner(&tree.path, &format!("open {}", libc::SYS_getdents64), &[]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     in_use.iter().for_each(|(path, bytes)| fs::write(path, bytes).unwrap());
-    die(&tree.path, "open", ("getdents64", libc::SYS_getdents64));
-    serves_while_it_is_counted(&tree.path, held)
+    run_until_killed(&tree.path, "open", ("getdents64", libc::SYS_getdents64));
+    serves_while_counting(&tree.path, usage)
 }
 
-/// That a volume which is being counted is read, and asks for patience where it is to be changed; false if the count
-/// was over before that could be seen.
-fn serves_while_it_is_counted(data: &Path, held: Usage) -> bool {
+/// Whether a volume that is being counted can be read while its changes must wait. False if the count ended before that
+/// could be observed.
+fn serves_while_counting(data: &Path, usage: Usage) -> bool {
     let volumes = open(data);
     let started = std::time::Instant::now();
     let volume = volumes.open(ID).unwrap();
@@ -338,31 +339,31 @@ fn serves_while_it_is_counted(data: &Path, held: Usage) -> bool {
     };
     let refusals = change();
     let (progress, opened) = (volumes.counting(), started.elapsed());
-    let known = volumes.usage(ID).unwrap().files;
-    // With what the last changes did: one file more or less.
-    if known + 1 >= held.files {
+    let saved_files = volumes.usage(ID).unwrap().files;
+    // The checkpoint may miss the last change: one file.
+    if saved_files + 1 >= usage.files {
         return false;
     }
     assert_eq!(refusals, [Some(FsError::Wait(Wait::Recall)); 11]);
     assert_eq!((progress.volumes, progress.counted, progress.failed.len()), (1, 0, 0));
-    assert_eq!(known, 1, "what was last known");
-    // What moves no count need not wait.
+    assert_eq!(saved_files, 1, "what was last known");
+    // A change that moves no count need not wait.
     file.set_attrs(&SetAttrs { mode: Some(0o600), ..cut }).unwrap();
-    // An end in the middle leaves it to the next start.
+    // An interrupted count is left to the next start.
     drop((top, sub, file, volume, volumes));
     let volumes = open(data);
     let _volume = volumes.open(ID).unwrap();
-    assert!(volumes.wait_for_counts(PATIENCE));
+    assert!(volumes.wait_for_counts(WAIT_MAX));
     eprintln!("opened and asked in {opened:?}, counted in {:?}", started.elapsed());
-    assert_eq!((volumes.usage(ID), volumes.counting()), (Ok(held), Counting::default()));
+    assert_eq!((volumes.usage(ID), volumes.counting()), (Ok(usage), Counting::default()));
     _volume.root().create_unchecked(name("new"), &new_inode(0o644)).unwrap();
-    assert_eq!(volumes.usage(ID).unwrap().files, held.files + 1);
+    assert_eq!(volumes.usage(ID).unwrap().files, usage.files + 1);
     true
 }
 
-/// Something that cannot be counted holds up nobody else, is told, and is tried again.
+/// A volume that cannot be counted blocks no other, is reported, and is tried again.
 #[test]
-fn a_count_that_fails_is_told_and_tried_again() {
+fn failed_count_is_reported_and_retried() {
     let tree = Tree::new(Ground::Disk).unwrap();
     let other = VolumeId(7);
     {
@@ -373,7 +374,7 @@ fn a_count_that_fails_is_told_and_tried_again() {
         volume.root().make_dir_unchecked(name("mounted"), &new_inode(0o755)).unwrap();
     }
     for (path, mut bytes) in records(&tree.path) {
-        // As after a crash, with a count that is wrong.
+        // A usage file after a crash, with a wrong count.
         (bytes[1], bytes[39]) = (0, 99);
         fs::write(path, bytes).unwrap();
     }
@@ -382,7 +383,7 @@ fn a_count_that_fails_is_told_and_tried_again() {
     assert!(mount.unwrap().success());
     let volumes = open(&tree.path);
     let (broken, volume) = (volumes.open(other).unwrap(), volumes.open(ID).unwrap());
-    let counted = volumes.wait_for_counts(PATIENCE);
+    let counted = volumes.wait_for_counts(WAIT_MAX);
     let progress = volumes.counting();
     let refusal = broken.root().create_unchecked(name("file"), &new_inode(0o644)).err();
     let unmounted = Command::new("umount").arg(&inner).status().unwrap().success();
@@ -394,13 +395,13 @@ fn a_count_that_fails_is_told_and_tried_again() {
     assert_eq!(volumes.usage(ID), Ok(Usage { bytes: 4096 + FILE, files: 2 }));
     volume.root().create_unchecked(name("more"), &new_inode(0o644)).unwrap();
     (0..60).for_each(|_| volumes.sweep(1));
-    assert!(volumes.wait_for_counts(PATIENCE));
+    assert!(volumes.wait_for_counts(WAIT_MAX));
     broken.root().create_unchecked(name("file"), &new_inode(0o644)).unwrap();
     assert_eq!(volumes.usage(other), Ok(Usage { bytes: 2 * FILE + 4096, files: 3 }));
 }
 
 #[test]
-fn one_process_has_the_data_directory() {
+fn data_directory_has_one_process() {
     let tree = Tree::new(Ground::Tmpfs).unwrap();
     let volumes = open(&tree.path);
     let busy = || Volumes::open(&tree.path, Options::default()).err().map(|error| error.kind());
@@ -416,9 +417,9 @@ fn dir_in(dir: &NodeRef, text: &str, mode: u32) -> NodeRef {
     dir.make_dir_unchecked(name(text), &new_inode(mode)).unwrap().found.node
 }
 
-/// Deeper than any path can say.
+/// Deeper than PATH_MAX allows.
 #[test]
-fn deep_trees_are_counted_and_deleted() {
+fn deep_tree_is_counted_and_deleted() {
     const LEVELS: u64 = 3000;
     for ground in [Ground::Tmpfs, Ground::Disk] {
         let tree = Tree::new(ground).unwrap();
@@ -435,16 +436,16 @@ fn deep_trees_are_counted_and_deleted() {
         in_use.iter().for_each(|(path, bytes)| fs::write(path, bytes).unwrap());
         let volumes = open(&tree.path);
         let volume = volumes.open(ID).unwrap();
-        assert!(volumes.wait_for_counts(PATIENCE));
+        assert!(volumes.wait_for_counts(WAIT_MAX));
         drop(volume);
         assert_eq!(volumes.usage(ID), Ok(Usage { bytes: LEVELS * (FILE + 4096), files: LEVELS + 1 }));
         volumes.remove(ID).unwrap();
-        assert!(volumes.wait_for_trash(PATIENCE));
+        assert!(volumes.wait_for_trash(WAIT_MAX));
         assert_eq!(fs::read_dir(tree.path.join("trash")).unwrap().count(), 0);
     }
 }
 
-/// Where the mode keeps even the owner out, who is no superuser here.
+/// Directories whose mode locks out even their owner, if not root.
 fn read_only_trees_are_deleted(data: &Path) {
     let volumes = open(data);
     let volume = fill(&volumes);
@@ -455,12 +456,12 @@ fn read_only_trees_are_deleted(data: &Path) {
     fs::set_permissions(&path, fs::Permissions::from_mode(0o500)).unwrap();
     drop((dir, volume));
     volumes.remove(ID).unwrap();
-    assert!(volumes.wait_for_trash(PATIENCE));
+    assert!(volumes.wait_for_trash(WAIT_MAX));
     assert_eq!(fs::read_dir(data.join("trash")).unwrap().count(), 0);
 }
 
 #[test]
-fn deleting_stays_in_the_volume() {
+fn delete_stays_in_volume() {
     let tree = Tree::new(Ground::Disk).unwrap();
     let data = tree.path.join("data");
     let outside = tree.path.join("outside");
@@ -477,20 +478,20 @@ fn deleting_stays_in_the_volume() {
     assert!(mount(&[&outside, &path.join("mounted")]));
     drop(volume);
     volumes.remove(ID).unwrap();
-    let done = volumes.wait_for_trash(PATIENCE);
+    let done = volumes.wait_for_trash(WAIT_MAX);
     drop(volumes);
     let mounted = data.join(format!("trash/{:016x}/mounted", ID.0));
     assert!(Command::new("umount").arg(&mounted).status().unwrap().success());
     assert!(!done, "what is mounted on cannot be removed");
     assert_eq!(fs::read(outside.join("precious")).unwrap(), b"kept");
-    assert!(open(&data).wait_for_trash(PATIENCE), "the next process goes on");
+    assert!(open(&data).wait_for_trash(WAIT_MAX), "the next process goes on");
     assert_eq!(fs::read_dir(data.join("trash")).unwrap().count(), 0);
     assert_eq!(fs::metadata(outside.join("precious")).unwrap().nlink(), 1);
 }
 
-/// The file system may be full before the volume is: what was half written is taken back.
+/// The file system may be full before the volume is: a partial write is undone.
 #[test]
-fn a_full_disk_leaves_the_file_and_the_count() {
+fn write_on_full_disk_leaves_file_and_count() {
     let tree = Tree::new(Ground::Disk).unwrap();
     let mount =
         Command::new("mount").args(["-t", "tmpfs", "-o", "size=6m", "tmpfs"]).arg(&tree.path).status();
@@ -511,9 +512,9 @@ fn a_full_disk_leaves_the_file_and_the_count() {
     assert!(Command::new("umount").arg(&tree.path).status().unwrap().success());
 }
 
-/// Where the kernel stops counting because it is mounted otherwise, this process counts, and the other way round.
+/// The kernel or this process counts, depending on the mount options. A volume may switch between the two.
 #[test]
-fn a_volume_may_change_who_counts() {
+fn volume_switches_between_kernel_and_own_count() {
     let Some(tree) = Tree::new(Ground::XfsProjects) else { return };
     let remount = |options: &str| {
         let image = tree.path.parent().unwrap().join("image");
@@ -526,11 +527,11 @@ fn a_volume_may_change_who_counts() {
         remount(options);
         let volumes = open(&tree.path);
         let volume = volumes.open(ID).unwrap();
-        assert!(volumes.wait_for_counts(PATIENCE));
+        assert!(volumes.wait_for_counts(WAIT_MAX));
         assert_eq!(volumes.is_counted_by_kernel(ID), Ok(options != "loop"));
         let overhead = if options == "loop" { round * FILE } else { 0 };
-        let held = Usage { bytes: 4096 * round + overhead, files: 1 + round };
-        assert_eq!(volumes.usage(ID), Ok(held), "{options}");
+        let usage = Usage { bytes: 4096 * round + overhead, files: 1 + round };
+        assert_eq!(volumes.usage(ID), Ok(usage), "{options}");
         assert_eq!(volume.stat().unwrap().bytes_total, CAPACITY.bytes);
         let file = volume
             .root()

@@ -1,4 +1,4 @@
-//! What is promised to those who hold claims, where attributes are read without the lock of the file.
+//! Guarantees to claim holders on reads of attributes that skip the file's lock.
 
 mod fixture;
 
@@ -18,16 +18,16 @@ use vfs::{
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A holder that is in no hurry: each effect is announced, and taken when the test says so.
+/// A slow holder: each effect is announced, and delivered when the test allows it.
 struct Slow {
-    told: SyncSender<Effect>,
-    go_on: Mutex<Receiver<()>>,
+    effects: SyncSender<Effect>,
+    delivered: Mutex<Receiver<()>>,
 }
 
 impl Holder for Slow {
     fn deliver(&self, effect: Effect) {
-        self.told.send(effect).unwrap();
-        self.go_on.lock().recv_timeout(PATIENCE).unwrap();
+        self.effects.send(effect).unwrap();
+        self.delivered.lock().recv_timeout(PATIENCE).unwrap();
     }
 }
 
@@ -36,7 +36,7 @@ fn caller() -> Caller {
     Caller::new(own.uid, own.gid, [])
 }
 
-/// Opens `file` for `holder`, with the right to cache what it reads.
+/// Opens `file` for `holder`, with a read lease.
 fn lease(volume: &Volume, file: &File, holder: Arc<dyn Holder>) {
     let claims = volume.claims();
     let request = OpenRequest {
@@ -61,16 +61,16 @@ fn lease(volume: &Volume, file: &File, holder: Arc<dyn Holder>) {
 }
 
 #[test]
-fn who_passes_the_changes_of_a_file_waits_for_the_one_on_its_way() {
+fn new_lease_waits_for_write_under_way() {
     let Some(tree) = Tree::new(Ground::Tmpfs) else { return };
     let store = Arc::clone(&tree.open().store);
     let volume = Arc::new(Volume::new(VolumeId(1), "v", store, Durability::Sync, 1));
     let top = Arc::new(Export::new("/v", Arc::clone(&volume), vec![ExportRule::everybody()])).root();
     let (how, set) = (Disposition::CreateNew, SetAttrs { mode: Some(0o644), ..SetAttrs::default() });
     let file = top.create(&caller(), b"file", how, &set, &mut PendingSync::default()).unwrap().file;
-    let (told, tells) = sync_channel(1);
-    let (go_on, goes_on) = channel();
-    lease(&volume, &file, Arc::new(Slow { told, go_on: Mutex::new(goes_on) }));
+    let (effects, received) = sync_channel(1);
+    let (go_on, delivery) = channel();
+    lease(&volume, &file, Arc::new(Slow { effects, delivered: Mutex::new(delivery) }));
 
     let writes = file.clone();
     let writer = thread::spawn(move || {
@@ -78,14 +78,14 @@ fn who_passes_the_changes_of_a_file_waits_for_the_one_on_its_way() {
         let opened = writes.authorize_write(&caller).unwrap();
         opened.write(0, b"0123456789", Stability::Unstable, &mut PendingSync::default()).map(drop)
     });
-    let recall = tells.recv_timeout(PATIENCE).unwrap();
+    let recall = received.recv_timeout(PATIENCE).unwrap();
     assert!(matches!(recall, Effect::Recall { to: Caching::NONE, acknowledge: false, .. }), "{recall:?}");
     assert_eq!(file.attrs(Blocking::Allowed).unwrap().size, 0, "attributes wait for nobody");
 
     let (passed, passes) = channel();
     let passing = file.clone();
     let passer = thread::spawn(move || passed.send(passing.pass_changes()).unwrap());
-    // As long as the write has the lock of the file. Longer proves no more.
+    // The write holds the file's lock until then. A longer wait proves no more.
     assert_eq!(passes.recv_timeout(Duration::from_millis(200)), Err(RecvTimeoutError::Timeout));
     go_on.send(()).unwrap();
     assert_eq!(passes.recv_timeout(PATIENCE).unwrap().map(|attrs| attrs.size), Ok(10));

@@ -1,6 +1,6 @@
-//! The suite that every backend passes, on each file system and in each mode.
+//! The backend conformance suite on each file system and in each mode.
 //!
-//! The modes without privileges run for real: this test program is started again with capabilities or ids taken away,
+//! The modes without privileges run for real: this test program starts again without capabilities or under other ids,
 //! and runs the hidden test `inner` on a directory named in its environment.
 
 mod fixture;
@@ -15,7 +15,7 @@ use vfs::Backend;
 use vfs::PosixAcl;
 use vfs_testing::conformance::{AclKind, Fixture, Lack, run};
 
-/// What the file system of `path` cannot do.
+/// Unsupported features of the file system of `path`.
 fn lacks_of(path: &Path) -> &'static [(Lack, &'static str)] {
     let magic = rustix::fs::statfs(path).expect("a file system").f_type;
     match u32::try_from(magic).expect("a magic number") {
@@ -27,7 +27,7 @@ fn lacks_of(path: &Path) -> &'static [(Lack, &'static str)] {
     }
 }
 
-/// Sets a list past the store, as setfacl(1) does.
+/// Sets an ACL directly, as setfacl(1) does.
 fn set_acl(path: &Path, kind: AclKind, acl: Option<&PosixAcl>) {
     let name = match kind {
         AclKind::Access => "system.posix_acl_access",
@@ -40,7 +40,7 @@ fn set_acl(path: &Path, kind: AclKind, acl: Option<&PosixAcl>) {
     .expect("a list");
 }
 
-/// Runs the suite, each case in a directory of its own below `path`.
+/// Runs the suite, each case in its own directory below `path`.
 fn run_in(path: &Path, options: &Options, lacks: &[(Lack, &'static str)]) {
     let next = AtomicU32::new(0);
     let lacks = [lacks_of(path), lacks].concat();
@@ -80,7 +80,7 @@ const WITHOUT_ROOT: &[(Lack, &str)] = &[
 ];
 
 #[test]
-fn by_handle() {
+fn suite_by_handle() {
     for ground in GROUNDS.into_iter().chain([Ground::Btrfs]) {
         let Some(tree) = Tree::new(ground) else { continue };
         eprintln!("by handle on {ground:?}");
@@ -91,7 +91,7 @@ fn by_handle() {
 }
 
 #[test]
-fn by_index() {
+fn suite_by_index() {
     for ground in GROUNDS {
         let Some(tree) = Tree::new(ground) else { continue };
         eprintln!("by index on {ground:?}");
@@ -100,7 +100,7 @@ fn by_index() {
 }
 
 #[test]
-fn with_owner_attribute() {
+fn suite_with_owner_attribute() {
     for ground in GROUNDS.into_iter().chain([Ground::Btrfs]) {
         let Some(tree) = Tree::new(ground) else { continue };
         eprintln!("with the owner attribute on {ground:?}");
@@ -109,7 +109,7 @@ fn with_owner_attribute() {
 }
 
 #[test]
-fn without_the_right_to_open_by_handle() {
+fn suite_without_open_by_handle() {
     for ground in GROUNDS {
         let Some(tree) = Tree::new(ground) else { continue };
         run_again(&tree, "no-handle", &["--bounding-set", "-dac_read_search"]);
@@ -117,13 +117,13 @@ fn without_the_right_to_open_by_handle() {
 }
 
 #[test]
-fn without_the_right_to_act_as_others() {
+fn suite_without_acting_as_others() {
     let Some(tree) = Tree::new(Ground::Disk) else { return };
     run_again(&tree, "no-acting", &["--bounding-set", "-setpcap"]);
 }
 
 #[test]
-fn as_an_ordinary_user() {
+fn suite_as_ordinary_user() {
     for ground in GROUNDS {
         let Some(tree) = Tree::new(ground) else { continue };
         tree.give_to(NOBODY);
@@ -132,15 +132,14 @@ fn as_an_ordinary_user() {
 }
 
 #[test]
-fn on_a_kernel_without_the_newest_calls() {
+fn suite_on_old_kernel() {
     for ground in GROUNDS {
         let Some(tree) = Tree::new(ground) else { continue };
         run_again(&tree, "old-kernel", &["--no-new-privs"]);
     }
 }
 
-/// Makes this thread, and those it starts, live on a kernel that does not know what came with Linux 5.6 to 6.6, or in a
-/// sandbox that hides it.
+/// Hides the system calls of Linux 5.6 to 6.6 from this thread and its children, as an old kernel or a sandbox would.
 fn forget_new_calls() {
     const OPENAT2: i64 = 437;
     const CACHESTAT: i64 = 451;

@@ -1,5 +1,5 @@
-//! Disk space that a tenant can take is bounded by what the volume may hold, whatever it is filled with, over the verbs of the
-//! protocols. And what a process holds at its end is known at the next start.
+//! The disk space of a volume is bounded by its capacity, whatever it is filled with through the verbs of the
+//! protocols. Also: the next start knows the usage at the end of a process.
 
 mod fixture;
 
@@ -25,7 +25,7 @@ const ID: VolumeId = VolumeId(5);
 const MIB: u64 = 1 << 20;
 const SIZE: u64 = 2 * MIB;
 const PATIENCE: Duration = Duration::from_secs(600);
-/// Bytes that a directory may grow by past the end, before the next change is refused.
+/// Bytes by which a directory may exceed the capacity before the next change is refused.
 const LAST_BYTES: u64 = 64 << 10;
 const FILE: u64 = INODE_BYTES + NAME_BYTES;
 
@@ -39,8 +39,8 @@ fn caller() -> Caller {
     Caller::new(own.uid, own.gid, [])
 }
 
-/// A volume of this size and style, as protocols see it.
-fn door(volumes: &Volumes, bytes: u64, style: SecurityStyle) -> File {
+/// A volume of this size and style, as protocols use it.
+fn open_root(volumes: &Volumes, bytes: u64, style: SecurityStyle) -> File {
     volumes.make(ID, &root_attrs(), Capacity { bytes, files: 1 << 40 }).unwrap();
     let backend = volumes.open(ID).unwrap();
     let volume = Volume::new(ID, "v", backend, Durability::Relaxed, 1).with_security_style(style);
@@ -52,7 +52,7 @@ fn door(volumes: &Volumes, bytes: u64, style: SecurityStyle) -> File {
     .root()
 }
 
-/// Adds one more of something to a volume. Names are as long as they may be: those take most.
+/// Adds one more object to a volume. Names have the maximum length, which takes most space.
 type Add = fn(&File, u32) -> FsResult<()>;
 
 fn long(number: u32) -> Vec<u8> {
@@ -86,7 +86,7 @@ fn bytes(root: &File, number: u32) -> FsResult<()> {
 }
 
 fn names(root: &File, number: u32) -> FsResult<()> {
-    // A file has no more links than some file systems allow: each has a hundred.
+    // A file has a limited number of links on some file systems: use a hundred for each.
     let of = format!("linked {}", number / 100).into_bytes();
     let file = if number.is_multiple_of(100) { make(root, &of)? } else { find(root, &of)? };
     root.link(&caller(), &file, &long(number), &mut PendingSync::default()).map(drop)
@@ -109,7 +109,7 @@ fn dirs(root: &File, number: u32) -> FsResult<()> {
     root.make_dir(&caller(), &long(number), &set, &mut pending).map(drop)
 }
 
-/// A value that no other file has: ext4 keeps equal ones once.
+/// A unique value: ext4 stores equal ones once.
 fn value(number: u32, len: usize) -> Vec<u8> {
     number.to_be_bytes().into_iter().cycle().take(len).collect()
 }
@@ -136,9 +136,10 @@ fn many_xattrs(root: &File, number: u32) -> FsResult<()> {
     Ok(())
 }
 
-fn kept(root: &File, number: u32) -> FsResult<()> {
+fn extra_attrs(root: &File, number: u32) -> FsResult<()> {
     let file = make(root, &long(number))?;
-    file.update_extra_attrs(&caller(), |kept| kept.flags = Some(0x22), &mut PendingSync::default()).map(drop)
+    file.update_extra_attrs(&caller(), |attrs| attrs.flags = Some(0x22), &mut PendingSync::default())
+        .map(drop)
 }
 
 fn streams(root: &File, number: u32) -> FsResult<()> {
@@ -167,18 +168,18 @@ const KINDS: [(&str, Add); 14] = [
     ("small attributes", small_xattrs),
     ("large attributes", large_xattrs),
     ("many attributes", many_xattrs),
-    ("records of SMB", kept),
+    ("records of SMB", extra_attrs),
     ("streams", streams),
     ("lists", lists),
     ("files again", files),
 ];
 
-/// Fills a volume until it says that it is full; how many there were.
+/// Fills a volume until it is full, and returns the number of objects.
 fn fill(root: &File, what: &str, add: Add) -> u32 {
     for number in 0..100_000 {
         match add(root, number) {
             Ok(()) => {}
-            // Ext4 keeps no more attributes with a file than one block holds.
+            // Ext4 stores at most one block of attributes with a file.
             Err(FsError::NoSpace) => return number,
             Err(error) => panic!("{what}: {error:?}"),
         }
@@ -186,7 +187,6 @@ fn fill(root: &File, what: &str, add: Add) -> u32 {
     panic!("a volume of {SIZE} bytes is not full of {what}");
 }
 
-/// Removes all that is in the volume's root.
 fn empty(root: &File) {
     let (caller, mut pending) = (caller(), PendingSync::default());
     let mut listed = Vec::new();
@@ -205,20 +205,20 @@ fn empty(root: &File) {
     }
 }
 
-/// Bytes in use on the file system, with everything on disk.
+/// Bytes in use on the file system after a sync.
 fn on_disk(path: &Path) -> u64 {
     assert!(run(Command::new("sync").arg("-f").arg(path)));
     let stat = rustix::fs::statvfs(path).unwrap();
     (stat.f_blocks - stat.f_bfree) * stat.f_frsize
 }
 
-/// Fills volumes with every kind, again and again, and compares with the disk. `factor` percent of what a volume may hold is what
-/// may be on the disk.
+/// Fills volumes with every kind of object, again and again, and compares with the disk. The disk space may be at most
+/// `factor` percent of the capacity.
 fn is_bounded(ground: Ground, factor: u64) {
     let Some(tree) = Tree::new(ground) else { return };
     let volumes = Volumes::open(&tree.path, Options::default()).unwrap();
     for style in [SecurityStyle::Unix, SecurityStyle::Ntfs] {
-        let root = door(&volumes, SIZE, style);
+        let root = open_root(&volumes, SIZE, style);
         let before = on_disk(&tree.path);
         for (what, add) in KINDS.iter().filter(|(what, _)| *what != "lists" || style == SecurityStyle::Ntfs) {
             let count = fill(&root, what, *add);
@@ -235,11 +235,11 @@ fn is_bounded(ground: Ground, factor: u64) {
     }
 }
 
-/// Directories keep the blocks of names that are gone on some file systems: filling one after another must not add up.
+/// On some file systems directories keep the blocks of removed names: filling one after another must not add up.
 fn directories_do_not_add_up(ground: Ground) {
     let Some(tree) = Tree::new(ground) else { return };
     let volumes = Volumes::open(&tree.path, Options::default()).unwrap();
-    let root = door(&volumes, SIZE, SecurityStyle::Unix);
+    let root = open_root(&volumes, SIZE, SecurityStyle::Unix);
     let before = on_disk(&tree.path);
     let (set, mut pending) = (SetAttrs::default(), PendingSync::default());
     for round in 0..20u32 {
@@ -254,7 +254,7 @@ fn directories_do_not_add_up(ground: Ground) {
     counts_the_same(&tree.path, &volumes);
 }
 
-/// A count from the beginning finds what was counted all the time.
+/// Checks that a full count finds the same as the running count.
 fn counts_the_same(data: &Path, volumes: &Volumes) {
     let counted = volumes.usage(ID).unwrap();
     let path = data.join(format!("volumes/{:016x}", ID.0));
@@ -262,18 +262,18 @@ fn counts_the_same(data: &Path, volumes: &Volumes) {
 }
 
 #[test]
-fn full_volume_takes_no_more_of_the_disk_than_is_published() {
+fn full_volume_stays_within_published_overhead() {
     for (ground, factor) in [(Ground::Ext4, 125), (Ground::Xfs, 150), (Ground::Btrfs, 400)] {
         is_bounded(ground, factor);
     }
 }
 
 #[test]
-fn directory_that_was_emptied_is_charged_for_the_blocks_that_it_keeps() {
+fn emptied_directory_is_charged_for_its_blocks() {
     [Ground::Ext4, Ground::Xfs].into_iter().for_each(directories_do_not_add_up);
 }
 
-/// What a start finds: whether it has to count, and what the volume holds then.
+/// Whether the next start has to count, and the usage it finds.
 fn next_start(path: &Path) -> (bool, Usage) {
     let record = fs::read(path.join(format!("usage/{:016x}", ID.0))).unwrap();
     let counts = record[..2] != [2, 1];
@@ -284,31 +284,31 @@ fn next_start(path: &Path) -> (bool, Usage) {
     (counts, volumes.usage(ID).unwrap())
 }
 
-/// The data directory as the end of a process leaves it, while this one still has it.
-fn left_behind(path: &Path) -> tempfile::TempDir {
+/// A copy of the data directory as it would be after the end of the process.
+fn copy_after_end(path: &Path) -> tempfile::TempDir {
     let copy = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     assert!(run(Command::new("cp").arg("-a").arg(path.join(".")).arg(copy.path())));
     copy
 }
 
 #[test]
-fn closed_volumes_are_not_counted_though_somebody_still_has_files_open() {
+fn closed_volume_with_open_files_is_not_recounted() {
     let tree = Tree::new(Ground::Disk).unwrap();
     let volumes = Volumes::open(&tree.path, Options::default()).unwrap();
-    let root = door(&volumes, SIZE, SecurityStyle::Unix);
+    let root = open_root(&volumes, SIZE, SecurityStyle::Unix);
     let file = make(&root, b"file").unwrap();
     let backend = volumes.open(ID).unwrap();
     let node = backend.root().lookup(name("file"), Blocking::Allowed).unwrap().node;
     node.write(0, &[7; 10_000], KEEP_SET_ID).unwrap();
-    // One that goes with the process.
+    // This file disappears with the process.
     make(&root, b"nameless").unwrap();
     let nameless = backend.root().lookup(name("nameless"), Blocking::Allowed).unwrap().node;
     nameless.write(0, &[7; 10_000], KEEP_SET_ID).unwrap();
     nameless.pin();
     backend.root().remove_unchecked(name("nameless")).unwrap();
     volumes.close();
-    let held = Usage { bytes: FILE + 12_288, files: 2 };
-    assert_eq!(next_start(left_behind(&tree.path).path()), (false, held));
+    let usage = Usage { bytes: FILE + 12_288, files: 2 };
+    assert_eq!(next_start(copy_after_end(&tree.path).path()), (false, usage));
     assert_eq!(
         node.write(10_000, &[7; 10_000], KEEP_SET_ID).err(),
         Some(FsError::Wait(Wait::Recall)),
@@ -319,59 +319,59 @@ fn closed_volumes_are_not_counted_though_somebody_still_has_files_open() {
         Some(FsError::Wait(Wait::Recall)),
         "too late"
     );
-    assert_eq!(next_start(left_behind(&tree.path).path()), (false, held));
-    // What somebody who does not ask does.
+    assert_eq!(next_start(copy_after_end(&tree.path).path()), (false, usage));
+    // A change past the service.
     fs::write(tree.path.join(format!("volumes/{:016x}/file", ID.0)), "").unwrap();
     drop((file, node, nameless, backend, root, volumes));
 }
 
 #[test]
-fn change_under_way_at_the_end_has_the_volume_counted() {
+fn change_pending_at_close_forces_recount() {
     let tree = Tree::new(Ground::Disk).unwrap();
     let volumes = Volumes::open(&tree.path, Options::default()).unwrap();
-    let root = door(&volumes, SIZE, SecurityStyle::Unix);
+    let root = open_root(&volumes, SIZE, SecurityStyle::Unix);
     make(&root, b"file").unwrap();
     let node = volumes.open(ID).unwrap().root().lookup(name("file"), Blocking::Allowed).unwrap().node;
     node.reserve(0, 1 << 20, KEEP_SET_ID).unwrap();
     node.write(0, &[7; 5000], KEEP_SET_ID).unwrap();
     volumes.close();
-    let held = Usage { bytes: FILE + 8192, files: 2 };
-    assert_eq!(next_start(left_behind(&tree.path).path()), (true, held));
+    let usage = Usage { bytes: FILE + 8192, files: 2 };
+    assert_eq!(next_start(copy_after_end(&tree.path).path()), (true, usage));
     node.release(0, 1 << 20);
     drop((node, root, volumes));
-    // By now it has ended, and nobody holds the volume any more.
-    assert_eq!(next_start(&tree.path), (false, held));
+    // The write has ended by now, and the volume is closed.
+    assert_eq!(next_start(&tree.path), (false, usage));
 }
 
 #[test]
-fn record_of_an_earlier_version_is_counted_once() {
+fn usage_file_of_old_version_forces_one_recount() {
     let tree = Tree::new(Ground::Disk).unwrap();
     {
         let volumes = Volumes::open(&tree.path, Options::default()).unwrap();
-        make(&door(&volumes, SIZE, SecurityStyle::Unix), b"file").unwrap();
+        make(&open_root(&volumes, SIZE, SecurityStyle::Unix), b"file").unwrap();
     }
     let record = tree.path.join(format!("usage/{:016x}", ID.0));
     let mut bytes = fs::read(&record).unwrap();
     assert_eq!(bytes[..2], [2, 1]);
-    // What the sizes alone amount to.
+    // The sum of the file sizes alone.
     bytes[0] = 1;
     bytes[24..32].fill(0);
     fs::write(&record, bytes).unwrap();
-    let held = Usage { bytes: FILE, files: 2 };
-    assert_eq!(next_start(&tree.path), (true, held));
-    assert_eq!(next_start(&tree.path), (false, held));
+    let usage = Usage { bytes: FILE, files: 2 };
+    assert_eq!(next_start(&tree.path), (true, usage));
+    assert_eq!(next_start(&tree.path), (false, usage));
     let volumes = Volumes::open(&tree.path, Options::default()).unwrap();
     assert_eq!(volumes.open(ID).unwrap().stat().unwrap().bytes_total, SIZE);
 }
 
 #[test]
-fn record_that_cannot_be_written_has_the_volume_counted() {
+fn unwritable_usage_file_forces_recount() {
     let tree = Tree::new(Ground::Disk).unwrap();
     let record = tree.path.join(format!("usage/{:016x}", ID.0));
     let volumes = Volumes::open(&tree.path, Options::default()).unwrap();
-    let root = door(&volumes, SIZE, SecurityStyle::Unix);
+    let root = open_root(&volumes, SIZE, SecurityStyle::Unix);
     make(&root, b"file").unwrap();
-    // As on a disk that fails: what is written from now on does not come into the file that the next start reads.
+    // Simulates a failing disk: writes from now on do not reach the file that the next start reads.
     let in_use = fs::read(&record).unwrap();
     volumes.close();
     drop((root, volumes));

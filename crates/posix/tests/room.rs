@@ -1,4 +1,4 @@
-//! Room: what a change may need is taken before it begins, and what is removed makes room at once.
+//! Space is charged before a change begins, and a removal frees space at once.
 
 mod fixture;
 
@@ -17,7 +17,7 @@ use vfs_testing::UncheckedNode;
 const ID: VolumeId = VolumeId(0xc0ffee);
 const MIB: u64 = 1 << 20;
 
-/// A small file system in memory at a directory, unmounted on drop.
+/// A small file system in memory, unmounted on drop.
 struct Small<'t>(&'t Tree);
 
 impl<'t> Small<'t> {
@@ -31,7 +31,7 @@ impl<'t> Small<'t> {
 
 impl Drop for Small<'_> {
     fn drop(&mut self) {
-        // Lazily, because a test that failed may still hold files open.
+        // Lazily, because a failed test may still have files open.
         assert!(Command::new("umount").arg("-l").arg(&self.0.path).status().unwrap().success());
     }
 }
@@ -55,7 +55,7 @@ fn caller() -> Caller {
 }
 
 #[test]
-fn a_file_of_an_impossible_size_is_not_made() {
+fn file_of_impossible_size_is_not_created() {
     for ground in [Ground::Tmpfs, Ground::Disk] {
         let tree = Tree::new(ground).unwrap();
         let (volumes, backend) = volume(&tree.path, 9);
@@ -80,34 +80,34 @@ fn a_file_of_an_impossible_size_is_not_made() {
     }
 }
 
-/// Also while somebody, as the cache of a protocol does, still holds the node.
+/// Applies even while a protocol's cache still references the node.
 #[test]
-fn what_is_removed_makes_room_at_once() {
+fn removed_file_frees_space_at_once() {
     let tree = Tree::new(Ground::Disk).unwrap();
     let _small = Small::mount(&tree, "size=12m,nr_inodes=60");
     let (volumes, volume) = volume(&tree.path, 64);
     let (top, data) = (volume.root(), vec![7; 6 << 20]);
-    let mut held: Vec<NodeRef> = Vec::new();
+    let mut nodes: Vec<NodeRef> = Vec::new();
     for round in 0..4 {
         let made = top.create_unchecked(name("file"), &new_inode(0o644)).unwrap();
         made.found.node.write(0, &data, KEEP_SET_ID).unwrap_or_else(|error| panic!("round {round}: {error}"));
-        // Opened for reading alone, too.
+        // Also open for reading.
         assert_eq!(made.found.node.read_vec(0, 10, Blocking::Allowed), Ok(vec![7; 10]));
-        held.push(made.found.node);
+        nodes.push(made.found.node);
         top.remove_unchecked(name("file")).unwrap();
     }
     for _ in 0..100 {
         let (dir, link) = (new_inode(0o755), vfs::Special::Symlink(b"target"));
-        held.push(top.make_dir_unchecked(name("dir"), &dir).unwrap().found.node);
+        nodes.push(top.make_dir_unchecked(name("dir"), &dir).unwrap().found.node);
         top.remove_dir_unchecked(name("dir")).unwrap();
-        held.push(top.make_special_unchecked(name("link"), link, &dir).unwrap().found.node);
+        nodes.push(top.make_special_unchecked(name("link"), link, &dir).unwrap().found.node);
         top.remove_unchecked(name("link")).unwrap();
-        held.push(top.create_unchecked(name("old"), &dir).unwrap().found.node);
-        held.push(top.create_unchecked(name("new"), &dir).unwrap().found.node);
+        nodes.push(top.create_unchecked(name("old"), &dir).unwrap().found.node);
+        nodes.push(top.create_unchecked(name("new"), &dir).unwrap().found.node);
         top.rename_unchecked(name("new"), &top, name("old")).unwrap();
         top.remove_unchecked(name("old")).unwrap();
     }
-    for node in &held {
+    for node in &nodes {
         assert_eq!(node.attrs(Blocking::Allowed).err(), Some(FsError::Stale));
         assert_eq!(node.sync(vfs::SyncScope::All), Ok(()), "what is gone needs no flush");
         assert!(node.lookup(name("any"), Blocking::Allowed).is_err() && node.read_link().is_err());
@@ -122,17 +122,17 @@ fn what_is_removed_makes_room_at_once() {
     assert_eq!(volumes.usage(ID), Ok(Usage { bytes: 0, files: 1 }));
 }
 
-/// What is kept aside is lent on a full disk, in bytes and files, and kept aside again.
+/// The reserve is lent on a full disk, in bytes and files, and restored afterwards.
 #[test]
-fn a_full_disk_has_room_to_lend() {
+fn full_disk_lends_reserve() {
     for (options, fills_bytes) in [("size=24m", true), ("size=24m,nr_inodes=60", false)] {
         let tree = Tree::new(Ground::Disk).unwrap();
         let _small = Small::mount(&tree, options);
         let (volumes, _volume) = volume(&tree.path, 64);
-        let kept = || std::fs::read_dir(tree.path.join("reserve")).unwrap().count();
-        assert_eq!(kept(), 16);
+        let reserve_files = || std::fs::read_dir(tree.path.join("reserve")).unwrap().count();
+        assert_eq!(reserve_files(), 16);
         drop(volumes.lend_room());
-        assert_eq!(kept(), 16, "with room there is no need");
+        assert_eq!(reserve_files(), 16, "with room there is no need");
         let can_make = |text: &str| std::fs::write(tree.path.join(text), [1; 4096]).is_ok();
         if fills_bytes {
             let mut file = std::fs::File::create(tree.path.join("filler")).unwrap();
@@ -141,14 +141,14 @@ fn a_full_disk_has_room_to_lend() {
             (0..).find(|n| std::fs::File::create(tree.path.join(format!("filler-{n}"))).is_err());
         }
         assert!(!can_make("more"));
-        let (lent, again) = (volumes.lend_room(), volumes.lend_room());
-        assert_eq!(kept(), 0);
+        let (lease, again) = (volumes.lend_room(), volumes.lend_room());
+        assert_eq!(reserve_files(), 0);
         (0..10).for_each(|n| assert!(can_make(&format!("more-{n}"))));
-        drop(lent);
-        assert_eq!(kept(), 0, "somebody else needs it still");
+        drop(lease);
+        assert_eq!(reserve_files(), 0, "somebody else needs it still");
         drop(again);
-        assert!((1..16).contains(&kept()), "what is left of it is kept aside");
-        // What management does lends itself what it needs.
+        assert!((1..16).contains(&reserve_files()), "what is left of it is kept aside");
+        // Management operations borrow the reserve.
         volumes.make(VolumeId(8), &root(), Capacity { bytes: MIB, files: 10 }).unwrap();
         drop(volumes.open(VolumeId(8)).unwrap());
         volumes.remove(VolumeId(8)).unwrap();
@@ -158,13 +158,13 @@ fn a_full_disk_has_room_to_lend() {
             }
         }
         (0..60).for_each(|_| volumes.sweep(1));
-        assert_eq!(kept(), 16, "with room again all of it is");
+        assert_eq!(reserve_files(), 16, "with room again all of it is");
     }
 }
 
-/// As [`what_is_removed_makes_room_at_once`], for all of a removed volume.
+/// [`removed_file_frees_space_at_once`] for all files of a removed volume.
 #[test]
-fn a_removed_volume_makes_room_at_once() {
+fn removed_volume_frees_space_at_once() {
     let tree = Tree::new(Ground::Disk).unwrap();
     let _small = Small::mount(&tree, "size=12m");
     let (volumes, volume) = volume(&tree.path, 64);
@@ -178,30 +178,30 @@ fn a_removed_volume_makes_room_at_once() {
     assert_eq!(made.found.node.attrs(Blocking::Allowed).err(), Some(FsError::Stale));
 }
 
-fn refuses_and_keeps(node: &NodeRef, most: u64) {
-    assert_eq!(node.write(most - 2, b"four", KEEP_SET_ID).err(), Some(FsError::FileTooBig));
-    assert_eq!(node.write(most, b"x", KEEP_SET_ID).err(), Some(FsError::FileTooBig));
-    assert_eq!(node.reserve(most - 2, 4, KEEP_SET_ID).err(), Some(FsError::FileTooBig));
-    let size = SetAttrs { size: Some(most + 1), ..SetAttrs::default() };
+fn check_size_limit(node: &NodeRef, max: u64) {
+    assert_eq!(node.write(max - 2, b"four", KEEP_SET_ID).err(), Some(FsError::FileTooBig));
+    assert_eq!(node.write(max, b"x", KEEP_SET_ID).err(), Some(FsError::FileTooBig));
+    assert_eq!(node.reserve(max - 2, 4, KEEP_SET_ID).err(), Some(FsError::FileTooBig));
+    let size = SetAttrs { size: Some(max + 1), ..SetAttrs::default() };
     assert_eq!(node.set_attrs(&size).err(), Some(FsError::FileTooBig));
     assert_eq!(node.attrs(Blocking::Allowed).unwrap().size, 0, "nothing of it is written");
 }
 
-/// ext4 has files of 16 TiB at most, memory larger ones.
+/// ext4 allows files of up to 16 TiB, tmpfs larger ones.
 #[test]
-fn the_file_system_says_how_large_a_file_may_be() {
+fn file_size_limit_is_that_of_file_system() {
     use vfs::Backend;
     let memory = Tree::new(Ground::Tmpfs).unwrap();
     assert_eq!(memory.open().limits().file_bytes_max, i64::MAX.unsigned_abs());
     let Some(ext4) = Tree::new(Ground::Ext4) else { return };
     let served = ext4.open();
-    let most = served.limits().file_bytes_max;
-    assert!(most > 1 << 40 && most < 1 << 45, "{most}");
-    refuses_and_keeps(&served.file(&served.root(), "file"), most);
+    let max = served.limits().file_bytes_max;
+    assert!(max > 1 << 40 && max < 1 << 45, "{max}");
+    check_size_limit(&served.file(&served.root(), "file"), max);
 }
 
 #[test]
-fn the_process_limit_on_sizes_is_a_refusal_and_no_end() {
+fn process_file_size_limit_refuses_without_killing() {
     let tree = Tree::new(Ground::Disk).unwrap();
     tree.give_to(NOBODY);
     run_again(&tree, "fsize", &AS_NOBODY);
@@ -218,13 +218,14 @@ fn inner() {
     let store = posix::Store::open(Path::new(&path), Options::default()).unwrap();
     assert_eq!(store.limits().file_bytes_max, 1 << 20);
     let node = store.root().create_unchecked(name("file"), &new_inode(0o644)).unwrap().found.node;
-    refuses_and_keeps(&node, 1 << 20);
+    check_size_limit(&node, 1 << 20);
     node.write(0, &vec![1; 1 << 20], KEEP_SET_ID).unwrap();
 }
 
-/// The disk has less than the volume: a write in parts is refused before its first part, and holds what it was granted.
+/// The disk has less space than the volume: a write in parts is refused before its first part, and a granted one
+/// succeeds.
 #[test]
-fn a_write_in_parts_knows_the_disk() {
+fn reservation_past_free_disk_space_is_refused() {
     for options in ["size=16m", "size=16m,huge=never"] {
         let tree = Tree::new(Ground::Disk).unwrap();
         let _small = Small::mount(&tree, options);

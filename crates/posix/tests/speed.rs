@@ -1,4 +1,5 @@
-//! What warm calls cost. Not run by default: `cargo test --release -p posix --test speed -- --ignored --nocapture`.
+//! Costs of calls on cached files. Not run by default: `cargo test --release -p posix --test speed -- --ignored
+//! --nocapture`.
 
 mod fixture;
 
@@ -10,7 +11,7 @@ use vfs::backend::{CLEAR_SET_ID, KEEP_SET_ID};
 use vfs::{Backend, Blocking, Capacity, NewInode, Provisioner, Root, SetAttrs, VolumeId};
 use vfs_testing::UncheckedNode;
 
-/// Runs `act` many times; prints the nanoseconds of one, at its best of five rounds.
+/// Runs `act` many times and prints the nanoseconds of one call, the best of five rounds.
 fn cost(what: &str, count: u32, mut act: impl FnMut(u32)) -> Duration {
     let round = |_| {
         let start = Instant::now();
@@ -24,7 +25,7 @@ fn cost(what: &str, count: u32, mut act: impl FnMut(u32)) -> Duration {
 
 #[test]
 #[ignore = "figures, which another load on the machine may spoil"]
-fn warm_calls_are_cheap() {
+fn cached_calls_cost_little() {
     for ground in GROUNDS {
         let Some(tree) = Tree::new(ground) else { continue };
         eprintln!("{ground:?}");
@@ -90,7 +91,7 @@ fn warm_calls_are_cheap() {
     }
 }
 
-/// The same calls on a tree and on a volume that is counted, round by round in turn.
+/// Compares a plain tree and a counted volume, alternating round by round.
 #[test]
 #[ignore = "figures, which another load on the machine may spoil"]
 fn counting_costs_little() {

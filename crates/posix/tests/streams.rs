@@ -1,4 +1,5 @@
-//! Named streams on real file systems: as files, over a restart, as an ordinary user, and what others on the machine do to them.
+//! Named streams on real file systems: as files, over a restart, as an ordinary user, and under interference by local
+//! programs.
 
 mod fixture;
 
@@ -38,7 +39,6 @@ fn find(root: &File, name: &[u8]) -> File {
     root.open_dir(&caller(), Blocking::Allowed).unwrap().lookup(name, Blocking::Allowed).unwrap().file
 }
 
-/// A stream with this content, on disk.
 fn put(file: &File, name: &[u8], data: &[u8]) -> Result<(), FsError> {
     let mut pending = PendingSync::default();
     let stream = file.make_stream(&caller(), name, &mut pending)?;
@@ -55,7 +55,7 @@ fn get(file: &File, name: &[u8]) -> Vec<u8> {
     data
 }
 
-/// How many files have streams, as the machine sees it.
+/// Number of files with streams on disk.
 fn hidden(path: &Path) -> usize {
     let Ok(entries) = fs::read_dir(path.join(HIDDEN)) else { return 0 };
     let names = entries.map(|entry| entry.unwrap().file_name().into_encoded_bytes());
@@ -80,7 +80,7 @@ fn live_and_go(path: &Path) {
 }
 
 #[test]
-fn streams_live_and_go_with_their_file() {
+fn streams_are_renamed_and_removed_with_file() {
     for ground in GROUNDS {
         let Some(tree) = Tree::new(ground) else { continue };
         live_and_go(&tree.path);
@@ -88,9 +88,9 @@ fn streams_live_and_go_with_their_file() {
 }
 
 #[test]
-fn an_ordinary_user_has_streams_too() {
+fn ordinary_user_has_streams() {
     if !rustix::process::geteuid().is_root() {
-        // Then the other test has shown it.
+        // The other test covers this case.
         return;
     }
     let Some(tree) = Tree::new(Ground::Tmpfs) else { return };
@@ -106,7 +106,7 @@ fn inner() {
 }
 
 #[test]
-fn what_others_leave_behind_is_swept_after_a_start() {
+fn orphaned_streams_are_swept_after_start() {
     let Some(tree) = Tree::new(Ground::Disk) else { return };
     let root = start(&tree.path);
     for name in [&b"goes"[..], b"stays"] {
@@ -123,7 +123,7 @@ fn what_others_leave_behind_is_swept_after_a_start() {
 }
 
 #[test]
-fn what_another_program_has_copied_is_not_swept() {
+fn streams_copied_by_others_are_not_swept() {
     for ground in GROUNDS {
         let (Some(from), Some(to)) = (Tree::new(ground), Tree::new(Ground::Disk)) else { continue };
         let root = start(&from.path);
@@ -139,7 +139,7 @@ fn what_another_program_has_copied_is_not_swept() {
 }
 
 #[test]
-fn a_snapshot_in_the_place_of_its_volume_is_not_swept() {
+fn streams_of_restored_snapshot_are_not_swept() {
     let Some(tree) = Tree::new(Ground::Btrfs) else { return };
     let [volume, snapshot, before] = ["volume", "snapshot", "before"].map(|name| tree.path.join(name));
     let subvolume = |args: &[&Path]| run(Command::new("btrfs").args(["-q", "subvolume"]).args(args));
@@ -162,7 +162,7 @@ fn a_snapshot_in_the_place_of_its_volume_is_not_swept() {
 }
 
 #[test]
-fn a_key_of_another_kind_proves_nothing() {
+fn streams_of_foreign_key_are_not_swept() {
     let Some(tree) = Tree::new(Ground::Disk) else { return };
     let served = tree.open();
     let (root, file) = (served.root(), FileKey::new(&[2; 21]).unwrap());
@@ -175,7 +175,7 @@ fn a_key_of_another_kind_proves_nothing() {
 }
 
 #[test]
-fn a_planted_tree_is_not_used() {
+fn planted_stream_tree_is_not_used() {
     let Some(tree) = Tree::new(Ground::Disk) else { return };
     let elsewhere = tempfile::tempdir().unwrap();
     let root = start(&tree.path);
@@ -188,7 +188,7 @@ fn a_planted_tree_is_not_used() {
     assert_eq!(put(&file, b"s", b"stream"), Err(FsError::NotSupported), "others enter");
     fs::remove_dir(tree.path.join(HIDDEN)).unwrap();
     assert_eq!(put(&file, b"s", b"stream"), Ok(()));
-    // A link in the place of a file's directory is not followed.
+    // A link in place of a file's directory is not followed.
     let mut own = fs::read_dir(tree.path.join(HIDDEN)).unwrap().map(|entry| entry.unwrap().path());
     let own = own.find(|path| path.is_dir()).unwrap();
     fs::rename(&own, elsewhere.path().join("away")).unwrap_or_else(|_| fs::remove_dir_all(&own).unwrap());

@@ -1,4 +1,4 @@
-//! Every verb on every kind of file system, against what the kernel shows by another way.
+//! Every verb on every file system, checked against the kernel's view.
 
 mod fixture;
 
@@ -15,7 +15,7 @@ use vfs::{
 };
 use vfs_testing::UncheckedNode;
 
-/// Runs a test on every ground that can be had.
+/// Runs a test on every available file system.
 fn everywhere(test: impl Fn(&Tree, &Served)) {
     for ground in GROUNDS {
         let Some(tree) = Tree::new(ground) else { continue };
@@ -25,12 +25,12 @@ fn everywhere(test: impl Fn(&Tree, &Served)) {
     }
 }
 
-/// Names, with their cookies, and whether they came with an object.
-fn list(dir: &NodeRef, cookie: u64, plus: bool, most: usize) -> (Vec<(String, u64, bool)>, bool) {
+/// Names with their cookies, and whether each came with an object.
+fn list(dir: &NodeRef, cookie: u64, plus: bool, max: usize) -> (Vec<(String, u64, bool)>, bool) {
     let mut entries = Vec::new();
     let end = dir
         .read_dir(cookie, plus, &mut |entry| {
-            if entries.len() == most {
+            if entries.len() == max {
                 return ControlFlow::Break(());
             }
             if let Some((_, attrs)) = entry.object {
@@ -48,7 +48,7 @@ fn list(dir: &NodeRef, cookie: u64, plus: bool, most: usize) -> (Vec<(String, u6
 }
 
 #[test]
-fn writes_are_read_back_and_attributes_follow() {
+fn written_data_reads_back_with_new_attributes() {
     everywhere(|tree, served| {
         let root = served.root();
         let file = served.file(&root, "data");
@@ -73,14 +73,14 @@ fn writes_are_read_back_and_attributes_follow() {
 }
 
 #[test]
-fn cached_data_is_read_without_waiting() {
+fn cached_data_reads_without_waiting() {
     everywhere(|_, served| {
         let file = served.file(&served.root(), "data");
-        // The kernel may have put out what was written by the time it is asked for: it is written again.
-        let is_so_once_cached = |is_so: &dyn Fn() -> bool| {
+        // The kernel may have evicted the pages before the check: write again.
+        let is_so_once_cached = |holds: &dyn Fn() -> bool| {
             (0..100).any(|_| {
                 file.write(0, &[7; 100_000], KEEP_SET_ID).unwrap();
-                is_so()
+                holds()
             })
         };
         let reads = |offset| file.read_vec(offset, 4096, Blocking::Never);
@@ -92,33 +92,33 @@ fn cached_data_is_read_without_waiting() {
     });
 }
 
-/// Whether something is so when a file is not in memory. The kernel keeps pages that it still has to do with, and may have read others
-/// by the time it is asked for them: it is tried again.
-fn is_so_once_cold(file: &fs::File, mut is_so: impl FnMut() -> bool) -> bool {
+/// Whether `is_so` holds once while a file is not in the page cache. The kernel may keep busy pages, or read others
+/// ahead: try again.
+fn holds_when_cold(file: &fs::File, mut holds: impl FnMut() -> bool) -> bool {
     (0..500).any(|_| {
         rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
         std::thread::sleep(std::time::Duration::from_millis(1));
-        is_so()
+        holds()
     })
 }
 
 #[test]
-fn cold_data_would_wait() {
+fn uncached_data_would_wait() {
     let Some(tree) = Tree::new(Ground::Disk) else { return };
     fs::write(tree.path.join("cold"), vec![1; 1 << 20]).unwrap();
     let served = tree.open();
     let file = served.root().lookup(name("cold"), Blocking::Allowed).unwrap().node;
     file.sync(SyncScope::All).unwrap();
     let opened = fs::File::open(tree.path.join("cold")).unwrap();
-    assert!(is_so_once_cold(&opened, || file.descriptor(0, 65_536, Blocking::Never).is_none()));
+    assert!(holds_when_cold(&opened, || file.descriptor(0, 65_536, Blocking::Never).is_none()));
     let mut read = Vec::new();
-    assert!(is_so_once_cold(&opened, || {
+    assert!(holds_when_cold(&opened, || {
         read = b"before".to_vec();
         file.read(0, 4096, &mut read, Blocking::Never) == Err(FsError::Wait(Wait::Storage))
     }));
     assert_eq!(read, b"before", "nothing of it stays");
     assert!(file.descriptor(0, 65_536, Blocking::Allowed).is_some());
-    // The kernel may have put it out again by the time it is asked for: it is read again.
+    // The kernel may have evicted the page again before the check: read again.
     let is_there_once_read = (0..100).any(|_| {
         read = b"before".to_vec();
         assert_eq!(file.read(0, 4096, &mut read, Blocking::Allowed), Ok(4096));
@@ -129,18 +129,18 @@ fn cold_data_would_wait() {
 }
 
 #[test]
-fn new_inodes_are_exact() {
+fn new_inode_has_exact_attributes() {
     everywhere(|tree, served| {
         let root = served.root();
         let times = (Time { seconds: 1000, nanos: 5 }, Time { seconds: -7, nanos: 9 });
-        let wish = NewInode { mode: 0o4640, uid: 1234, gid: 4321, times: Some(times), size: 0 };
-        let made = root.create_unchecked(name("file"), &wish).unwrap();
+        let new_inode = NewInode { mode: 0o4640, uid: 1234, gid: 4321, times: Some(times), size: 0 };
+        let made = root.create_unchecked(name("file"), &new_inode).unwrap();
         let attrs = made.found.attrs;
         assert_eq!((attrs.mode, attrs.uid, attrs.gid), (0o4640, 1234, 4321));
         assert_eq!((attrs.accessed, attrs.modified), times);
         assert!(made.dir.after.modified >= made.dir.before.modified);
-        let seen = fs::metadata(tree.path.join("file")).unwrap();
-        assert_eq!((seen.mode() & 0o7777, seen.uid(), seen.gid()), (0o4640, 1234, 4321));
+        let found = fs::metadata(tree.path.join("file")).unwrap();
+        assert_eq!((found.mode() & 0o7777, found.uid(), found.gid()), (0o4640, 1234, 4321));
 
         let plain = NewInode { mode: 0o1750, uid: 5, gid: 6, times: None, size: 0 };
         let dir = root.make_dir_unchecked(name("dir"), &plain).unwrap().found;
@@ -183,7 +183,7 @@ fn new_inodes_are_exact() {
 }
 
 #[test]
-fn attributes_are_set_without_opening() {
+fn attributes_set_without_opening() {
     everywhere(|tree, served| {
         let root = served.root();
         let file = served.file(&root, "file");
@@ -206,7 +206,7 @@ fn attributes_are_set_without_opening() {
             root.set_attrs(&SetAttrs { size: Some(0), ..SetAttrs::default() }),
             Err(FsError::IsDirectory)
         );
-        // By a node that only has an O_PATH descriptor.
+        // Uses a node that has only an O_PATH descriptor.
         fs::write(tree.path.join("other"), "text").unwrap();
         let other = root.lookup(name("other"), Blocking::Allowed).unwrap().node;
         let set = SetAttrs { mode: Some(0o600), accessed: Some(SetTime::Now), ..SetAttrs::default() };
@@ -219,7 +219,7 @@ fn attributes_are_set_without_opening() {
 }
 
 #[test]
-fn one_file_has_one_node_and_its_key_survives() {
+fn file_has_one_node_and_stable_key() {
     everywhere(|tree, served| {
         let root = served.root();
         let dir = served.dir(&root, "dir");
@@ -240,32 +240,32 @@ fn one_file_has_one_node_and_its_key_survives() {
 }
 
 #[test]
-fn a_removed_file_is_stale_and_its_space_is_free() {
+fn removed_file_is_stale_and_frees_space() {
     everywhere(|tree, served| {
         let root = served.root();
-        let kept = served.node_count();
+        let retained = served.node_count();
         let file = served.file(&root, "file");
         let key = file.key();
         root.remove_unchecked(name("file")).unwrap();
         assert_eq!(file.attrs(Blocking::Never), Err(FsError::Stale));
-        assert_eq!(served.node_count(), kept);
+        assert_eq!(served.node_count(), retained);
         drop(file);
         assert!(matches!(served.node(&key, Blocking::Allowed), Err(FsError::Stale)));
         assert!(matches!(root.lookup(name("file"), Blocking::Allowed), Err(FsError::NotFound)));
-        // Removed by somebody else: the sweep lets go of it.
+        // Removed by another process: the sweep drops the node.
         served.file(&root, "outside");
-        assert_eq!(served.node_count(), kept + 1);
+        assert_eq!(served.node_count(), retained + 1);
         fs::remove_file(tree.path.join("outside")).unwrap();
         served.sweep(2);
         served.sweep(2);
-        assert_eq!(served.node_count(), kept + 1, "not yet idle");
+        assert_eq!(served.node_count(), retained + 1, "not yet idle");
         served.sweep(2);
-        assert_eq!(served.node_count(), kept);
+        assert_eq!(served.node_count(), retained);
     });
 }
 
 #[test]
-fn names_are_made_moved_and_removed() {
+fn names_link_rename_and_remove() {
     everywhere(|tree, served| {
         let root = served.root();
         let (a, b) = (served.dir(&root, "a"), served.dir(&root, "b"));
@@ -274,7 +274,7 @@ fn names_are_made_moved_and_removed() {
         assert_eq!(made.found.attrs.links, 2);
         assert!(matches!(b.link_unchecked(name("other"), &file), Err(FsError::Exists)));
         assert!(matches!(b.link_unchecked(name("dir"), &a), Err(FsError::NotOwner)));
-        // Two names of one file: nothing to do.
+        // Two names of one file: rename has no effect.
         a.rename_unchecked(name("file"), &b, name("other")).unwrap();
         assert_eq!(file.attrs(Blocking::Never).unwrap().links, 2);
         let victim = served.file(&b, "victim");
@@ -314,7 +314,7 @@ fn names_are_made_moved_and_removed() {
 }
 
 #[test]
-fn parents_lead_to_the_root_and_no_further() {
+fn parent_stops_at_root() {
     everywhere(|tree, served| {
         let root = served.root();
         let a = served.dir(&root, "a");
@@ -323,7 +323,7 @@ fn parents_lead_to_the_root_and_no_further() {
         assert!(Arc::ptr_eq(&a.parent().unwrap().node, &root));
         assert!(Arc::ptr_eq(&root.parent().unwrap().node, &root));
         drop((a, b, root));
-        // A store below: what was moved out of it has no parent there.
+        // A store of a subdirectory: a directory moved out of it has no parent there.
         fs::create_dir_all(tree.path.join("a/inner/deep")).unwrap();
         let inner = posix::Store::open(&tree.path.join("a"), posix::Options::default()).unwrap();
         let deep = inner
@@ -340,7 +340,7 @@ fn parents_lead_to_the_root_and_no_further() {
 }
 
 #[test]
-fn links_are_returned_and_never_followed() {
+fn symlinks_are_returned_never_followed() {
     everywhere(|tree, served| {
         symlink("/", tree.path.join("out")).unwrap();
         let root = served.root();
@@ -359,7 +359,7 @@ fn links_are_returned_and_never_followed() {
 }
 
 #[test]
-fn listings_go_on_where_they_stopped() {
+fn listing_resumes_at_cookie() {
     everywhere(|tree, served| {
         let root = served.root();
         for i in 0..3000 {
@@ -369,10 +369,10 @@ fn listings_go_on_where_they_stopped() {
             if settled {
                 std::thread::sleep(std::time::Duration::from_millis(50));
             }
-            for most in [100, 1111, 100_000] {
+            for max in [100, 1111, 100_000] {
                 let (mut names, mut cookie) = (Vec::new(), 0);
                 loop {
-                    let (entries, end) = list(&root, cookie, true, most);
+                    let (entries, end) = list(&root, cookie, true, max);
                     for (text, at, has_object) in entries {
                         assert_ne!(at, 0);
                         assert_eq!(has_object, text != "..", "{text}");
@@ -388,7 +388,7 @@ fn listings_go_on_where_they_stopped() {
                 assert_eq!(names.len(), 3002);
             }
         }
-        // A kept page never shows old attributes or old entries.
+        // A cached page never shows old attributes or old entries.
         fs::write(tree.path.join("file-00007"), "longer").unwrap();
         fs::remove_file(tree.path.join("file-00008")).unwrap();
         let mut sizes = Vec::new();
@@ -405,25 +405,25 @@ fn listings_go_on_where_they_stopped() {
 }
 
 #[test]
-fn the_table_is_bounded() {
+fn node_table_stays_within_budget() {
     let Some(tree) = Tree::new(Ground::Tmpfs) else { return };
     let served = tree
         .open_with(posix::Options { budget: posix::ResourceBudget::new(64, 16 << 20), ..Default::default() });
     let root = served.root();
-    let held = served.file(&root, "held");
+    let referenced = served.file(&root, "held");
     for i in 0..1000 {
         served.file(&root, &format!("f{i}"));
     }
-    // One per shard, and where the root and the held one are, one more.
+    // One per shard, plus one where the root and the referenced node are.
     assert!(served.node_count() <= 64 + 2, "{}", served.node_count());
     assert!(
-        Arc::ptr_eq(&held, &root.lookup(name("held"), Blocking::Allowed).unwrap().node),
+        Arc::ptr_eq(&referenced, &root.lookup(name("held"), Blocking::Allowed).unwrap().node),
         "held nodes stay"
     );
 }
 
 #[test]
-fn what_is_mounted_on_a_name_is_not_crossed() {
+fn mount_point_is_not_crossed() {
     let Some(tree) = Tree::new(Ground::Tmpfs) else { return };
     let served = tree.open();
     let root = served.root();
@@ -432,14 +432,14 @@ fn what_is_mounted_on_a_name_is_not_crossed() {
     served.file(&root, "beside");
     std::thread::sleep(std::time::Duration::from_millis(50));
     assert!(list(&root, 0, true, 100).0.iter().all(|(text, _, object)| *object == (text != "..")));
-    // The same file system once more: only the mount tells the difference.
+    // The same file system mounted again: only the mount id differs.
     let covered = tree.path.join("covered");
     let mount = |command: &str, what: &[&std::path::Path]| {
         let status = std::process::Command::new(command).args(what).status().expect("a command");
         assert!(status.success(), "{command}");
     };
     mount("mount", &["--bind".as_ref(), &tree.path, &covered]);
-    let seen = (
+    let found = (
         root.lookup(name("covered"), Blocking::Allowed).err(),
         root.lookup(name("covered"), Blocking::Never).err(),
         root.remove_dir_unchecked(name("covered")).err(),
@@ -448,17 +448,17 @@ fn what_is_mounted_on_a_name_is_not_crossed() {
         root.rename_unchecked(name("aside"), &root, name("covered")).err(),
     );
     mount("umount", &[&covered]);
-    assert_eq!(seen.0, Some(FsError::CrossVolume));
-    assert!(matches!(seen.1, Some(FsError::CrossVolume | FsError::Wait(Wait::Storage))), "{:?}", seen.1);
-    assert_eq!(seen.2, Some(FsError::Access));
-    assert_eq!([seen.4, seen.5], [Some(FsError::CrossVolume); 2]);
-    for (text, _, object) in seen.3 {
+    assert_eq!(found.0, Some(FsError::CrossVolume));
+    assert!(matches!(found.1, Some(FsError::CrossVolume | FsError::Wait(Wait::Storage))), "{:?}", found.1);
+    assert_eq!(found.2, Some(FsError::Access));
+    assert_eq!([found.4, found.5], [Some(FsError::CrossVolume); 2]);
+    for (text, _, object) in found.3 {
         assert_eq!(object, text != ".." && text != "covered", "{text}");
     }
 }
 
 #[test]
-fn the_index_finds_what_others_moved() {
+fn index_finds_file_renamed_by_others() {
     let Some(tree) = Tree::new(Ground::Disk) else { return };
     let options =
         posix::Options { index: true, budget: posix::ResourceBudget::new(1, 16 << 20), ..Default::default() };
@@ -480,7 +480,7 @@ fn the_index_finds_what_others_moved() {
         assert_eq!(found, (number == 6).then_some(FsError::Stale), "f{number}");
         served.sweep(0);
     }
-    // After a restart, and with a link back up that a scan must not follow.
+    // After a restart, and with an upward link that a scan must not follow.
     symlink("..", tree.path.join("z/up")).unwrap();
     let fresh = tree.open_with(options);
     for (number, key) in keys.iter().enumerate() {
@@ -489,7 +489,7 @@ fn the_index_finds_what_others_moved() {
 }
 
 #[test]
-fn stores_share_what_they_keep_open() {
+fn stores_share_node_budget() {
     const MOST: usize = 100;
     let Some(tree) = Tree::new(Ground::Tmpfs) else { return };
     let options = posix::Options { budget: posix::ResourceBudget::new(MOST, 16 << 20), ..Default::default() };
@@ -499,16 +499,16 @@ fn stores_share_what_they_keep_open() {
         busy.file(&busy.root(), &format!("f{i}"));
     }
     assert!(busy.node_count() > MOST - 10, "one that is alone at work has nearly all: {}", busy.node_count());
-    let kept: Vec<_> = (0..MOST / 4).map(|i| calm.file(&quiet, &format!("c{i}"))).collect();
+    let retained: Vec<_> = (0..MOST / 4).map(|i| calm.file(&quiet, &format!("c{i}"))).collect();
     assert!(busy.node_count() + calm.node_count() <= MOST + 2, "the one with most gave them up");
     options.budget.set_nodes_max(MOST / 2);
     assert!(busy.node_count() + calm.node_count() <= MOST / 2 + 2);
-    assert!(kept.iter().all(|node| node.attrs(Blocking::Allowed).is_ok()), "what is held stays");
+    assert!(retained.iter().all(|node| node.attrs(Blocking::Allowed).is_ok()), "what is held stays");
 }
 
-/// More names than the index keeps: of most files, and of the directories above, it knows the directory only.
+/// More names than the index caches: for most files and directories it knows the parent only.
 #[test]
-fn the_index_finds_files_whose_names_it_forgot() {
+fn index_finds_file_with_evicted_name() {
     const FILES: usize = 70_000;
     let Some(tree) = Tree::new(Ground::Tmpfs) else { return };
     let served = tree.open_with(posix::Options {
@@ -544,7 +544,7 @@ fn the_index_finds_files_whose_names_it_forgot() {
 }
 
 #[test]
-fn a_listing_without_room_to_be_kept_is_whole() {
+fn listing_without_cache_is_complete() {
     let Some(tree) = Tree::new(Ground::Tmpfs) else { return };
     let served =
         tree.open_with(posix::Options { budget: posix::ResourceBudget::new(1000, 0), ..Default::default() });
@@ -565,15 +565,15 @@ fn a_listing_without_room_to_be_kept_is_whole() {
     assert_eq!(count, 2002);
 }
 
-/// Attributes that were taken are told again for a moment: those of files that nobody has asked for were not.
+/// Cached attributes are listed for a moment; excluded entries have none.
 #[test]
-fn a_listing_of_some_names_looks_at_no_other_files() {
+fn filtered_listing_stats_no_other_files() {
     everywhere(|tree, served| {
         let root = served.root();
         for text in ["wanted", "other"] {
             served.file(&root, text);
         }
-        // What was listed so soon after a change is not kept.
+        // A page read so soon after a change is not cached.
         std::thread::sleep(std::time::Duration::from_millis(50));
         let (mut names, mut end) = (Vec::new(), false);
         for _ in 0..2 {
@@ -594,7 +594,7 @@ fn a_listing_of_some_names_looks_at_no_other_files() {
     });
 }
 
-/// The size that a listing tells of `wanted`.
+/// The size of `wanted` in a listing.
 fn listed_size(dir: &NodeRef, wanted: &str) -> Option<u64> {
     let mut size = None;
     dir.read_dir(0, true, &mut |entry| {
@@ -608,7 +608,7 @@ fn listed_size(dir: &NodeRef, wanted: &str) -> Option<u64> {
 }
 
 #[test]
-fn a_listing_tells_what_others_do_to_a_file() {
+fn listing_shows_changes_by_others() {
     everywhere(|tree, served| {
         let root = served.root();
         let file = served.file(&root, "file");
@@ -626,7 +626,7 @@ fn a_listing_tells_what_others_do_to_a_file() {
 }
 
 #[test]
-fn where_memory_cannot_be_asked_nobody_is_told_what_it_has() {
+fn nonblocking_read_without_nowait_would_wait() {
     use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
     let Some(tree) = Tree::new(Ground::Disk) else { return };
     let served = tree.open();
@@ -634,7 +634,7 @@ fn where_memory_cannot_be_asked_nobody_is_told_what_it_has() {
     file.write(0, b"data", KEEP_SET_ID).unwrap();
     let read = |blocking| file.read_vec(0, 4, blocking);
     std::thread::scope(|scope| {
-        // A file system that does not know RWF_NOWAIT, as far as this thread can see.
+        // Simulates a file system without RWF_NOWAIT for this thread.
         let blind = scope.spawn(|| {
             let refusal = SeccompAction::Errno(libc::EOPNOTSUPP.unsigned_abs());
             let calls = [(libc::SYS_preadv2, Vec::new())].into();
@@ -651,26 +651,26 @@ fn where_memory_cannot_be_asked_nobody_is_told_what_it_has() {
     assert_eq!(read(Blocking::Never), Err(FsError::Wait(Wait::Storage)));
 }
 
-/// Whoever may write a served directory on this machine can put another object in the place of a new one, before its owner
-/// is set. It must not be given away.
+/// A local user who may write a served directory can swap a new object for another one before its owner is set. That
+/// object must keep its owner.
 #[test]
-fn what_takes_the_place_of_a_new_object_is_not_given_away() {
+fn swapped_in_object_keeps_its_owner() {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
     use std::sync::atomic::{AtomicBool, Ordering};
     everywhere(|tree, served| {
         let root = served.root();
         let (new, planted) = (tree.path.join("new"), tree.path.join("planted"));
         fs::create_dir(&planted).unwrap();
-        // What is not empty stays, wherever it is.
+        // rmdir(2) fails on a directory that is not empty, wherever it is.
         fs::write(planted.join("kept"), "").unwrap();
-        let kept = fs::File::open(&planted).unwrap();
+        let retained = fs::File::open(&planted).unwrap();
         let done = AtomicBool::new(false);
-        let owners = || kept.metadata().map(|found| (found.uid(), found.gid())).unwrap();
+        let owners = || retained.metadata().map(|found| (found.uid(), found.gid())).unwrap();
         let before = owners();
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 while !done.load(Ordering::Relaxed) {
-                    // Fails while there is nothing new.
+                    // Fails while there is no new object.
                     let _ = renameat_with(CWD, &planted, CWD, &new, RenameFlags::EXCHANGE);
                 }
             });

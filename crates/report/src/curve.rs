@@ -1,32 +1,31 @@
-//! What the points of a load curve say.
+//! Evaluates load curves.
 //!
-//! Every figure can be had by the response time, which counts from when an operation was to begin, and by the
-//! service time, which counts from when it did. The headline is by the response time: where the server is
-//! slow, processes run late, and only the response time shows what their operations waited for before they
-//! were sent; the service time would reward a server for slowing its clients down. As long as processes keep
-//! up the two are the same but for the generator's own lateness, tens of microseconds.
+//! Every figure exists by the response time, counted from the scheduled begin of an operation, and by the service time,
+//! counted from its actual begin. The headline uses the response time: with a slow server, processes run late, and only
+//! the response time includes the delay before sending. The service time would reward a server for slowing its clients
+//! down. While processes keep up, both are the same except for the generator's own lateness, tens of microseconds.
 
 use crate::result::{CaveatKind, Cell, Distribution, Measurement, Run};
 
 /// Operations a second of a job set.
 pub const SET_RATE: u32 = 450;
-/// Mean up to which a point counts for the headline, in milliseconds.
+/// Maximum mean of a point for the headline, in milliseconds.
 pub const MEAN_MAX_MS: f64 = 2.0;
-/// 99th percentile up to which a point counts for the other one.
+/// Maximum 99th percentile of a point for the second rate, in milliseconds.
 pub(crate) const P99_MAX_MS: f64 = 10.0;
-/// Share of the requested rate that a valid point reaches.
+/// Minimum share of the requested rate of a valid point.
 pub const WHOLE_MIN: f64 = 0.95;
-/// Thousandths of its own rate that each process of a valid point reaches.
+/// Minimum rate of each process of a valid point, in thousandths of its own rate.
 pub(crate) const PROCESS_MIN: u32 = 750;
-/// How close bisection gets, as a share of the number of job sets.
+/// Precision of the bisection, as a share of the number of job sets.
 const CLOSE: f64 = 0.02;
 
-/// From when time is counted.
+/// The start of time measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Time {
-    /// From when the operation was to begin.
+    /// From the scheduled begin of the operation.
     Response,
-    /// From when it did.
+    /// From its actual begin.
     Service,
 }
 
@@ -40,19 +39,16 @@ pub struct Times {
 /// One point of the curve.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CurvePoint {
-    /// Job sets.
     pub job_sets: u32,
-    /// Operations a second that they ask for.
+    /// Operations a second that the job sets request.
     pub requested: f64,
     /// Operations a second that were done.
     pub achieved: f64,
-    /// By the service time.
     pub service: Times,
-    /// By the response time.
     pub response: Times,
-    /// Why it is not valid, if it is not.
+    /// The reason why the point is not valid.
     pub wrong: Option<String>,
-    /// It was measured between two others, to come closer to a limit; it is none of the equal steps.
+    /// Measured between two equal steps, to come closer to a limit.
     pub refined: bool,
 }
 
@@ -64,7 +60,7 @@ pub struct Curve {
 }
 
 impl CurvePoint {
-    /// The point of these repetitions, all of which count.
+    /// The point of these repetitions, all of which must be valid.
     pub fn of(job_sets: u32, measurements: &[Measurement]) -> Self {
         let operations = || measurements.iter().flat_map(|one| &one.operations);
         let seconds: f64 = measurements.iter().map(|one| one.seconds).sum();
@@ -82,12 +78,10 @@ impl CurvePoint {
         }
     }
 
-    /// Whether it counts.
     pub fn is_valid(&self) -> bool {
         self.wrong.is_none()
     }
 
-    /// By one of the times.
     pub fn times(&self, time: Time) -> Times {
         match time {
             Time::Response => self.response,
@@ -103,7 +97,7 @@ impl Times {
     }
 }
 
-/// Why a point is not valid.
+/// The reason why a point is not valid.
 fn wrong(measurements: &[Measurement], achieved: f64, requested: f64) -> Option<String> {
     let errors = || measurements.iter().flat_map(|one| &one.errors);
     if let Some((first, _)) = errors().next() {
@@ -127,19 +121,19 @@ fn wrong(measurements: &[Measurement], achieved: f64, requested: f64) -> Option<
 }
 
 impl Curve {
-    /// Of points in any order.
+    /// A curve of points in any order.
     pub fn new(mut points: Vec<CurvePoint>) -> Self {
         points.sort_by_key(|point| point.job_sets);
         Self { points }
     }
 
-    /// Of a series' cells.
+    /// The curve of a series of a run.
     pub fn of(run: &Run, series: usize) -> Self {
         Self::of_cells(run.cells_of(series))
     }
 
-    /// Of these cells, in the order in which they were measured: equal steps upwards, and then, in between,
-    /// those that come closer to a limit. Cells without job sets are passed over.
+    /// The curve of these cells, in the order of measurement: equal steps upwards, then points in between that come
+    /// closer to a limit. Cells without job sets are skipped.
     pub(crate) fn of_cells<'a>(cells: impl Iterator<Item = &'a Cell>) -> Self {
         let mut highest = 0;
         let point = |cell: &Cell| {
@@ -156,29 +150,29 @@ impl Curve {
         Self { points: self.points.iter().filter(|point| !point.refined).cloned().collect() }
     }
 
-    /// The points that count: those below the first that is not valid.
+    /// The valid points: those below the first invalid one.
     pub fn valid(&self) -> &[CurvePoint] {
         let count = self.points.iter().take_while(|point| point.is_valid()).count();
         &self.points[..count]
     }
 
-    /// What ended the curve, if anything did.
+    /// The point that ended the curve, if any.
     pub fn first_invalid(&self) -> Option<&CurvePoint> {
         self.points.iter().find(|point| !point.is_valid())
     }
 
-    /// The highest measured point whose mean is at most 2 ms, and so is that of all lower ones. Of
-    /// [`Curve::steps`] it is the headline; of the whole curve it is the refined one.
+    /// The highest measured point with a mean of at most 2 ms, like all lower ones. Of [`Curve::steps`] it is the
+    /// headline; of the whole curve it is the refined one.
     pub fn rate_at_2ms(&self, time: Time) -> Option<&CurvePoint> {
         self.rate_within(MEAN_MAX_MS, time)
     }
 
-    /// The same for another mean in milliseconds.
+    /// [`Curve::rate_at_2ms`] for another mean in milliseconds.
     pub(crate) fn rate_within(&self, mean_ms: f64, time: Time) -> Option<&CurvePoint> {
         self.last_with(|point| point.times(time).mean_ms <= mean_ms)
     }
 
-    /// The highest measured point whose 99th percentile is at most 10 ms, and so is that of all lower ones.
+    /// The highest measured point with a 99th percentile of at most 10 ms, like all lower ones.
     pub(crate) fn rate_at_p99_10ms(&self, time: Time) -> Option<&CurvePoint> {
         self.last_with(|point| point.times(time).p99_ms <= P99_MAX_MS)
     }
@@ -187,24 +181,24 @@ impl Curve {
         self.valid().iter().take_while(|point| passes(point)).last()
     }
 
-    /// Overall response time in milliseconds as the area below the curve over its peak. Below the first point
-    /// the curve is held at that point's mean.
+    /// Overall response time in milliseconds as the area below the curve over its peak. Below the first point the curve
+    /// has that point's mean.
     pub(crate) fn overall_over_peak(&self, time: Time) -> Option<f64> {
         let (first, last) = (self.valid().first()?, self.valid().last()?);
         let before = first.achieved * first.times(time).mean_ms;
         (last.achieved > 0.0).then(|| (before + self.area(time)) / last.achieved)
     }
 
-    /// Overall response time in milliseconds as the area between the first and the last point over their
-    /// distance, which is what published values match.
+    /// Overall response time in milliseconds as the area between the first and the last point over their distance,
+    /// which matches published values.
     pub(crate) fn overall_over_range(&self, time: Time) -> Option<f64> {
         let (first, last) = (self.valid().first()?, self.valid().last()?);
         let range = last.achieved - first.achieved;
         if range > 0.0 { Some(self.area(time) / range) } else { Some(first.times(time).mean_ms) }
     }
 
-    /// Where latency takes off, in operations a second: the first X at which R(X) is twice the mean of R over
-    /// 0..X (half-latency rule), with straight lines between the points. `None` if that is beyond the last.
+    /// The knee of the latency, in operations a second: the first X at which R(X) is twice the mean of R over 0..X
+    /// (half-latency rule), with straight lines between the points. `None` if it is beyond the last point.
     pub(crate) fn knee(&self, time: Time) -> Option<f64> {
         let first = self.valid().first()?;
         let mut area = first.achieved * first.times(time).mean_ms;
@@ -224,7 +218,7 @@ impl Curve {
         None
     }
 
-    /// Below the straight lines between the valid points.
+    /// Area below the straight lines between the valid points.
     fn area(&self, time: Time) -> f64 {
         self.valid().windows(2).map(|pair| trapezoid(pair, time)).sum()
     }
@@ -235,7 +229,7 @@ fn trapezoid(pair: &[CurvePoint], time: Time) -> f64 {
     (pair[1].achieved - pair[0].achieved) * (r + next_r) / 2.0
 }
 
-/// So many equal steps up to `max` job sets; fewer where `max` is less than that.
+/// `count` equal steps up to `max` job sets; fewer if `max` is less than that.
 pub fn ascending_points(max: u32, count: u32) -> Vec<u32> {
     let step = |at: u32| u64::from(max) * u64::from(at) / u64::from(count);
     let mut points: Vec<u32> = (1..=count).filter_map(|at| u32::try_from(step(at)).ok()).collect();
@@ -244,9 +238,9 @@ pub fn ascending_points(max: u32, count: u32) -> Vec<u32> {
     points
 }
 
-/// The number of job sets to measure next, in order to know the highest that `passes` to 2 %, or to
-/// `granularity` job sets: the middle between the highest that does, as do all lower ones, and the next.
-/// `None` if that is close enough, or if all pass.
+/// The number of job sets to measure next, in order to know the highest that `passes` to 2 %, or to `granularity` job
+/// sets. It is the middle between the highest that passes, as do all lower ones, and the next. `None` if that is close
+/// enough, or if all pass.
 pub fn next_job_sets(
     points: &[CurvePoint],
     granularity: u32,
@@ -354,7 +348,7 @@ mod tests {
         assert_eq!(next_job_sets(&[point(10, 1.0), invalid], 1, passes), Some(15));
     }
 
-    /// A measurement of ten seconds at 2 job sets: so many operations of 1 ms, which waited for 2 ms before.
+    /// A measurement of ten seconds at 2 job sets, with operations of 1 ms that waited for 2 ms before.
     fn measurement(ops: u64, slowest: u32) -> Measurement {
         let times = |ns: u64| Distribution { steps: vec![(ns, ops)], sum_ns: ns * ops };
         let operation = Operation {

@@ -1,11 +1,11 @@
-//! What is measured, what was found, and how it is shown. Nothing here makes load.
+//! Scenarios, results and reports. This crate generates no load.
 //!
-//! - [`scenario`]: what is to be measured, by name or as a file.
-//! - [`result`]: what a run found.
+//! - [`scenario`]: measurements to make, by name or as a file.
+//! - [`result`]: the results of a run.
 //! - [`curve`]: the load curve of job sets.
 //! - [`compare`]: two runs, cell by cell.
-//! - [`document`]: what a run found, for people and other programs.
-//! - [`units`]: sizes, counts and durations as people write them.
+//! - [`document`]: reports for people and other programs.
+//! - [`units`]: sizes, counts and durations for people.
 //!
 //! Layers, top down: `compare`, `document`, `result`, `scenario`.
 #![forbid(unsafe_code)]

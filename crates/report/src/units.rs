@@ -1,4 +1,4 @@
-//! Sizes as people write them.
+//! Sizes for people.
 
 /// A size in the largest unit that divides it: 8192 is `8 KiB`.
 pub fn show_size(bytes: u64) -> String {

@@ -55,7 +55,7 @@ const ADVICE: [(&str, &[Said]); 5] = [
     (
         "baseline",
         &[
-            ("network interface", "unknown", "eth0 does not tell its speed"),
+            ("network interface", "unknown", "eth0 does not report its speed"),
             ("hard", "ok", "hard"),
             ("async", "ok", "async"),
             ("timeo", "ok", "600"),
@@ -70,7 +70,7 @@ const ADVICE: [(&str, &[Said]); 5] = [
     ("nocto", &[("attribute cache", "ok", "nocto, actimeo=600"), ("nconnect", "lacking", "1")]),
     (
         "nconnect",
-        &[("network interface", "unknown", "eth1 does not tell its speed"), ("nconnect", "ok", "16")],
+        &[("network interface", "unknown", "eth1 does not report its speed"), ("nconnect", "ok", "16")],
     ),
     // It shares the connection of the first mount, whatever it asks for.
     ("late", &[("nconnect", "lacking", "1"), ("hard", "lacking", "soft"), ("rsize", "lacking", "65536")]),

@@ -1,27 +1,27 @@
-//! How far off an estimated ceiling may be.
+//! The uncertainty of an estimated ceiling.
 
 use crate::shape::band_of;
 use serde::Serialize;
 
-/// Between which ceilings the real one may lie.
+/// A range around an estimated ceiling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Band {
-    /// Thousandths of the ceiling, 1,000 or less.
+    /// Lower end in thousandths of the ceiling, at most 1,000.
     pub low_thousandths: u32,
-    /// Thousandths of the ceiling, 1,000 or more.
+    /// Upper end in thousandths of the ceiling, at least 1,000.
     pub high_thousandths: u32,
 }
 
 impl Band {
-    /// As far off as interpolating between mixes was found to be at worst, which is in parts of what was published: where
-    /// that was estimated too low by a fifth, it is a quarter above the estimate.
-    pub(super) fn of_knots(knots: usize) -> Self {
+    /// The worst error of interpolation between mixes. Errors are relative to the published figure: if
+    /// the estimate is a fifth too low, the published figure is a quarter above it.
+    pub(super) fn for_knots(knots: usize) -> Self {
         let worst = band_of(knots).worst_thousandths;
         Self { low_thousandths: 1_000_000 / (1000 + worst), high_thousandths: 1_000_000 / (1000 - worst) }
     }
 
-    /// What remains of both doubts.
-    pub(super) fn with(self, other: Self) -> Self {
+    /// The product of both uncertainties.
+    pub(super) fn combine(self, other: Self) -> Self {
         let times = |one: u32, other: u32| one * other / 1000;
         Self {
             low_thousandths: times(self.low_thousandths, other.low_thousandths),

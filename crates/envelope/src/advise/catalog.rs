@@ -1,29 +1,27 @@
-//! What may be chosen from.
+//! The levels, figures and prices to choose from.
 
 use super::{Measured, Prices};
 use crate::source::OWN;
 use crate::{Level, Profile, Provider, Refusal};
 
-/// Levels, figures where sources disagree, the user's own measurements and prices. What is published is always in it.
+/// Levels, alternative figures, the user's measurements and prices. Published figures are always included.
 #[derive(Clone, Debug)]
 pub struct Catalog {
-    /// The levels to look at.
     pub levels: Vec<Level>,
-    /// Large volumes only, regular ones only, or both.
+    /// True for large volumes only, false for regular ones only, `None` for both.
     pub large: Option<bool>,
-    /// Variants of the levels' figures; each counts where it belongs.
+    /// Alternative figures of the levels. Each applies to its own levels.
     pub profiles: Vec<Profile>,
-    /// What the user measured. For volumes of that level it takes the place of what is published.
+    /// The user's measurements. They replace the published figures of their level.
     pub measured: Vec<Measured>,
-    /// What things cost, where the user says so.
     pub prices: Option<Prices>,
 }
 
-/// Levels that cannot be bought any more.
+/// Levels that are no longer sold.
 const LEGACY: [Level; 2] = [Level::FilestoreHighScaleSsd, Level::FilestoreHighScaleSsd2021];
 
 impl Default for Catalog {
-    /// Everything that can be bought today.
+    /// Every level that is sold today.
     fn default() -> Self {
         let levels = Level::all().iter().copied().filter(|level| !LEGACY.contains(level)).collect();
         Self { levels, large: None, profiles: Vec::new(), measured: Vec::new(), prices: None }
@@ -31,19 +29,19 @@ impl Default for Catalog {
 }
 
 impl Catalog {
-    /// Only these levels, legacy ones too.
+    /// A catalog of these levels, including legacy ones.
     pub fn of(levels: impl Into<Vec<Level>>) -> Self {
         Self { levels: levels.into(), ..Self::default() }
     }
 
-    /// What of [`Default`] is of these providers.
+    /// The levels of [`Default`] of these providers.
     pub fn of_providers(providers: &[Provider]) -> Self {
         let mut catalog = Self::default();
         catalog.levels.retain(|level| providers.contains(&level.info().provider));
         catalog
     }
 
-    /// Whether each profile changes something, and no two the same.
+    /// Checks that each profile changes something and no two change the same.
     pub(super) fn check(&self) -> Result<(), Refusal> {
         for (place, profile) in self.profiles.iter().enumerate() {
             let info = profile.info();
@@ -71,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn profiles_that_change_nothing_or_the_same_are_refused() {
+    fn ineffective_and_duplicate_profiles_are_refused() {
         let with =
             |level, profiles: &[Profile]| Catalog { profiles: profiles.to_vec(), ..Catalog::of([level]) };
         let refused = |catalog: Catalog| catalog.check().unwrap_err().to_string();

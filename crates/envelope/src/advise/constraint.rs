@@ -1,65 +1,62 @@
-//! What bounds a choice, and how much of each bound a load takes.
+//! Bounds of a choice, and the share of each that a load uses.
 
 use super::{Band, Stream};
 use crate::{Bytes, BytesPerSecond, Ceilings, Iops, grouped};
 use serde::Serialize;
 
-/// A bound, and how much of it is taken.
+/// A bound, and the share of it in use.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Constraint {
-    /// What kind of bound it is.
     pub kind: Bound,
-    /// What is compared with what, for people.
+    /// The compared values, for people.
     pub formula: String,
-    /// How much is taken by the load with its headroom, or by the capacity with its growth.
-    pub used: Used,
-    /// Between what the bound may lie, where it is estimated.
+    /// The share used by the load with its headroom, or by the capacity with its growth.
+    pub used: Utilization,
+    /// The uncertainty of the bound, if it is estimated.
     pub band: Option<Band>,
-    /// Who says so.
     pub source: String,
 }
 
-/// Kinds of bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Bound {
-    /// The room for data.
+    /// Space for the data.
     Capacity,
-    /// The smallest pool or volume there is.
+    /// The smallest available pool or volume.
     Smallest,
     /// The capacity that the user allows.
     Allowance,
-    /// What the level gives for the size, or what it sells at most.
+    /// The level's limit for the size, or its overall limit.
     Level,
-    /// Throughput and operations as they are set, which can be raised up to the other bounds.
+    /// Throughput and operations as set. They can be raised up to the other bounds.
     Setting,
-    /// What one volume has at most, whatever its size.
+    /// A volume's limit, whatever its size.
     VolumeCap,
-    /// What the pool has to share out.
+    /// The pool's limit, shared by its volumes.
     Pool,
-    /// What such volumes were measured to carry.
+    /// The measured maximum of such volumes.
     Envelope,
-    /// What the clients are given or were measured to reach.
+    /// The clients' limits or measured maximum.
     Clients,
-    /// How many clients may be connected.
+    /// Maximum number of connected clients.
     ClientCount,
     /// Calls in flight, by Little's law.
     Slots,
     /// The clients' network interfaces.
     Nic,
-    /// How long an operation took where the least load was measured.
+    /// The latency of an operation at the lowest measured load.
     Latency,
 }
 
-/// A share in 10⁻¹⁸, rounded up, so that the ceiling comes out of it to the byte. More than all of it does not fit.
+/// A share in 10⁻¹⁸, rounded up, so that the ceiling can be computed from it exactly to the byte. More than
+/// [`ALL`](Self::ALL) does not fit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Used(u128);
+pub struct Utilization(u128);
 
-impl Used {
-    /// All of it.
+impl Utilization {
     pub const ALL: Self = Self(1_000_000_000_000_000_000);
 
-    /// So much of so much.
+    /// The share `part / whole`.
     pub(super) fn of(part: u128, whole: u128) -> Self {
         let whole = whole.max(1);
         let (full, rest) = (part / whole, part % whole);
@@ -70,68 +67,66 @@ impl Used {
         Self(full.saturating_mul(Self::ALL.0).saturating_add(exact))
     }
 
-    /// Both together.
-    pub(super) fn and(self, other: Self) -> Self {
+    pub(super) fn plus(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
     }
 
-    /// The share of a whole that is so many thousandths of this one.
+    /// The share of a ceiling that is `thousandths` of this one.
     pub(super) fn over_thousandths(self, thousandths: u32) -> Self {
         Self(self.0.saturating_mul(1000).div_ceil(u128::from(thousandths.max(1))))
     }
 
-    /// A number of percent of it, rounded up.
+    /// `percent` of this share, rounded up.
     pub(super) fn percent_of(self, percent: u32) -> Self {
         Self(self.0.saturating_mul(u128::from(percent)).div_ceil(100))
     }
 
-    /// The share of a whole that is so many percent of this one.
+    /// The share of a ceiling that is `percent` of this one.
     pub(super) fn over_percent(self, percent: u32) -> Self {
         Self(self.0.saturating_mul(100).div_ceil(u128::from(percent.max(1))))
     }
 
-    /// The whole of which `part` takes this, rounded down. The share was rounded up: a whole number within what that may
-    /// have taken is the one that was meant.
-    pub(super) fn whole(self, part: u64) -> u64 {
+    /// The whole of which `part` uses this share, rounded down. The share was rounded up, so a whole number within the
+    /// rounding error is the original one.
+    pub(super) fn ceiling_of(self, part: u64) -> u64 {
         let (part, used) = (u128::from(part) * Self::ALL.0, self.0.max(2));
-        let most = part.saturating_sub(1) / (used - 1);
-        u64::try_from(most.min(part / used + 1)).unwrap_or(u64::MAX)
+        let max = part.saturating_sub(1) / (used - 1);
+        u64::try_from(max.min(part / used + 1)).unwrap_or(u64::MAX)
     }
 
-    /// By how much it is too much.
+    /// The part above [`ALL`](Self::ALL).
     pub fn excess(self) -> Self {
         Self(self.0.saturating_sub(Self::ALL.0))
     }
 
-    /// Whether it fits.
     pub fn fits(self) -> bool {
         self <= Self::ALL
     }
 
-    /// Whether it still fits if there are only so many thousandths of the whole.
+    /// Whether the load fits into `thousandths` of the ceiling.
     pub fn fits_in(self, thousandths: u32) -> bool {
         self.over_thousandths(thousandths).fits()
     }
 
-    /// A fraction, for plots.
+    /// The share as a fraction, for plots.
     pub fn ratio(self) -> f64 {
         self.0 as f64 / Self::ALL.0 as f64
     }
 
-    /// Billionths, rounded up.
+    /// The share in billionths, rounded up.
     pub fn billionths(self) -> u64 {
         u64::try_from(self.0.div_ceil(Self::ALL.0 / 1_000_000_000)).unwrap_or(u64::MAX)
     }
 }
 
-impl Serialize for Used {
+impl Serialize for Utilization {
     fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         to.serialize_u64(self.billionths())
     }
 }
 
-impl std::fmt::Display for Used {
-    /// `87.3 %`, rounded up, so that what does not fit never shows as 100 %.
+impl std::fmt::Display for Utilization {
+    /// `87.3 %`, rounded up, so that a share that does not fit never shows as 100 %.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let tenths = u64::try_from(self.0.div_ceil(Self::ALL.0 / 1000)).unwrap_or(u64::MAX);
         f.pad(&format!("{}.{} %", grouped(tenths / 10), tenths % 10))
@@ -139,7 +134,7 @@ impl std::fmt::Display for Used {
 }
 
 impl Bound {
-    /// As it is called in tables.
+    /// Name for tables.
     pub fn name(self) -> &'static str {
         match self {
             Self::Capacity => "capacity",
@@ -158,38 +153,35 @@ impl Bound {
         }
     }
 
-    /// Whether more load takes more of it.
+    /// Whether it depends on the load.
     pub fn is_of_load(self) -> bool {
         !matches!(self, Self::Capacity | Self::Smallest | Self::Allowance | Self::ClientCount | Self::Latency)
     }
 }
 
-/// How much of one ceiling a load takes.
-pub(super) struct Taken {
-    pub(super) used: Used,
-    /// What is compared with what, for people.
+/// The use of one ceiling by a load.
+pub(super) struct CeilingUse {
+    pub(super) used: Utilization,
+    /// The compared values, for people.
     pub(super) formula: String,
-    /// Whether operations are counted, not data.
+    /// Counts operations, not data.
     pub(super) of_operations: bool,
 }
 
-/// A load with what is asked of it often.
+/// A load with its common sums.
 pub(super) struct Load<'a> {
     pub(super) streams: &'a [Stream],
 }
 
 impl Load<'_> {
-    /// Its data.
     pub(super) fn rate(&self) -> BytesPerSecond {
         self.sum(|stream| stream.rate)
     }
 
-    /// Its data that is read.
     pub(super) fn reads(&self) -> BytesPerSecond {
         self.sum(Stream::reads)
     }
 
-    /// Its data that is written.
     pub(super) fn writes(&self) -> BytesPerSecond {
         self.sum(Stream::writes)
     }
@@ -198,12 +190,11 @@ impl Load<'_> {
         BytesPerSecond(self.streams.iter().fold(0, |sum, stream| sum.saturating_add(part(stream).0)))
     }
 
-    /// Its operations.
     pub(super) fn iops(&self) -> Iops {
         Iops(self.streams.iter().fold(0, |sum, stream| sum.saturating_add(stream.iops().0)))
     }
 
-    /// Thousandths of the data that are read, of blocks of all sizes together.
+    /// Thousandths of the data that are read, over all block sizes.
     pub(super) fn read_thousandths(&self) -> u32 {
         match self.streams {
             [only] => only.read_thousandths,
@@ -214,13 +205,13 @@ impl Load<'_> {
         }
     }
 
-    /// What is taken of each ceiling that there is, `times` over, with what that is called.
+    /// The use of each existing ceiling, `times` over, with its name.
     pub(super) fn of_ceilings(
         &self,
         ceilings: &Ceilings,
         write_cost_thousandths: u32,
         times: u64,
-    ) -> Vec<Taken> {
+    ) -> Vec<CeilingUse> {
         let rates = [
             ("read", ceilings.read, self.reads()),
             ("written", ceilings.write, self.writes()),
@@ -228,9 +219,9 @@ impl Load<'_> {
         ];
         let of_rates = rates.into_iter().filter_map(|(what, limit, need)| {
             let limit = limit?;
-            let used = Used::of(u128::from(need.0), u128::from(limit.0) * u128::from(times));
-            let formula = format!("{} {what} of {}", mib(need), times_of(times, mib_within(limit)));
-            Some(Taken { used, formula, of_operations: false })
+            let used = Utilization::of(u128::from(need.0), u128::from(limit.0) * u128::from(times));
+            let formula = format!("{} {what} of {}", mib(need), multiple(times, mib_within(limit)));
+            Some(CeilingUse { used, formula, of_operations: false })
         });
         let costs = [
             ("read", ceilings.read_iops, 1000, 0),
@@ -242,17 +233,17 @@ impl Load<'_> {
             let used = self.of_operations(limit, read_cost, write_cost, times);
             let need = self.operations(read_cost, write_cost);
             let what = if what.is_empty() { String::new() } else { format!("{what} ") };
-            let formula = format!("{} {what}IOPS of {}", grouped(need), times_of(times, limit));
-            Some(Taken { used, formula, of_operations: true })
+            let formula = format!("{} {what}IOPS of {}", grouped(need), multiple(times, limit));
+            Some(CeilingUse { used, formula, of_operations: true })
         });
         of_rates.chain(of_operations).collect()
     }
 
-    /// Operations are data over blocks; data stays exact until the end.
-    fn of_operations(&self, limit: Iops, read_cost: u32, write_cost: u32, times: u64) -> Used {
-        self.streams.iter().fold(Used::default(), |used, stream| {
+    /// Operations are data over block size; the data stays exact until the end.
+    fn of_operations(&self, limit: Iops, read_cost: u32, write_cost: u32, times: u64) -> Utilization {
+        self.streams.iter().fold(Utilization::default(), |used, stream| {
             let per_byte = u128::from(stream.block.0) * u128::from(limit.0) * u128::from(times);
-            used.and(Used::of(cost(stream, read_cost, write_cost), per_byte * 1_000_000))
+            used.plus(Utilization::of(cost(stream, read_cost, write_cost), per_byte * 1_000_000))
         })
     }
 
@@ -266,25 +257,25 @@ impl Load<'_> {
     }
 }
 
-/// The data of a stream, each part times what its operations cost, in millionths.
+/// The data of a stream in millionths, weighted by the cost of its operations.
 fn cost(stream: &Stream, read_cost: u32, write_cost: u32) -> u128 {
     let reads = u128::from(stream.read_thousandths);
     let share = reads * u128::from(read_cost) + (1000 - reads) * u128::from(write_cost);
     u128::from(stream.rate.0) * share
 }
 
-/// `3 × 4,500 MiB/s`, or only what there is one of.
-pub(super) fn times_of(times: u64, limit: impl std::fmt::Display) -> String {
+/// `3 × 4,500 MiB/s`, or only the limit if `times` is 1.
+pub(super) fn multiple(times: u64, limit: impl std::fmt::Display) -> String {
     if times == 1 { format!("{limit:#}") } else { format!("{} × {limit:#}", grouped(times)) }
 }
 
-/// A load for people in MiB/s, its thousands apart: as it is if that is short, and otherwise to a tenth, rounded up. What
-/// is given in whole MB/s, and is nothing round in MiB/s, stays in MB/s.
+/// A load for people in MiB/s with grouped digits: exact if that is short, otherwise rounded up to a tenth. A rate of
+/// whole MB/s that is not round in MiB/s stays in MB/s.
 pub fn mib(rate: BytesPerSecond) -> String {
     mib_of(rate, true)
 }
 
-/// A ceiling for people, as [`mib`] but rounded down: never more than there is.
+/// A ceiling for people, like [`mib`] but rounded down.
 pub fn mib_within(rate: BytesPerSecond) -> String {
     mib_of(rate, false)
 }
@@ -310,18 +301,18 @@ fn is_decimal(bytes: u64, unit: u64) -> bool {
     bytes > 0 && bytes.is_multiple_of(unit) && !bytes.is_multiple_of(1 << 20)
 }
 
-/// A size for people that must have room, in the largest unit of which there is at least one, to a hundredth, rounded up.
-/// What is given in whole GB, and is nothing round in MiB, stays in powers of ten.
+/// A required size for people: in the largest unit below it, to a hundredth, rounded up. A size of whole GB that is not
+/// round in MiB stays in powers of ten.
 pub fn size(bytes: Bytes) -> String {
     size_of(bytes, true)
 }
 
-/// The room that there is, as [`size`] but rounded down: never more than there is.
+/// An available size, like [`size`] but rounded down.
 pub fn size_within(bytes: Bytes) -> String {
     size_of(bytes, false)
 }
 
-/// A size to buy or to set, to the byte: as it is printed it can be asked for, so its thousands stay together.
+/// A size to buy or set, exact to the byte. Commands accept the text, so its digits are not grouped.
 pub fn size_to_buy(bytes: Bytes) -> String {
     bytes.to_string()
 }
@@ -349,7 +340,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn loads_are_rounded_up_and_ceilings_down() {
+    fn loads_round_up_and_ceilings_round_down() {
         let rate = BytesPerSecond((100 << 20) + 1);
         assert_eq!((mib(rate), mib_within(rate)), ("100.1 MiB/s".to_owned(), "100 MiB/s".to_owned()));
         let bytes = Bytes((3 << 40) + (1 << 30) + 1);
@@ -363,7 +354,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn printed_figures_are_on_the_safe_side(bytes in 1u64..1 << 55) {
+        fn printed_figures_round_to_safe_side(bytes in 1u64..1 << 55) {
             let plain = |text: String| text.replace(',', "");
             let read = |text: String| plain(text).parse::<Bytes>().unwrap();
             let rate = |text: String| plain(text).parse::<BytesPerSecond>().unwrap();
@@ -375,12 +366,12 @@ mod tests {
         }
 
         #[test]
-        fn the_whole_comes_back_from_its_share(part in 1u64..1 << 40, whole in 1u64..1 << 44) {
-            let used = Used::of(u128::from(part), u128::from(whole));
-            // Of a very small part even so fine a share is too coarse for the last byte.
-            let is_exact = u128::from(whole) * u128::from(whole) / u128::from(part) < Used::ALL.0 / 2;
-            prop_assert!(!is_exact || used.whole(part) == whole, "{}", used.whole(part));
-            prop_assert!(used.whole(part) <= whole + 1);
+        fn ceiling_of_inverts_utilization(part in 1u64..1 << 40, whole in 1u64..1 << 44) {
+            let used = Utilization::of(u128::from(part), u128::from(whole));
+            // For a very small part even this share is too coarse for the last byte.
+            let is_exact = u128::from(whole) * u128::from(whole) / u128::from(part) < Utilization::ALL.0 / 2;
+            prop_assert!(!is_exact || used.ceiling_of(part) == whole, "{}", used.ceiling_of(part));
+            prop_assert!(used.ceiling_of(part) <= whole + 1);
         }
     }
 }

@@ -1,60 +1,52 @@
-//! Which published curves tell of which volumes, and how they were measured.
+//! The published curves of each kind of volume, and how they were measured.
 
 use super::{Access, Stream, Workload};
 use crate::source::{PAGE_000, PAGE_002, PAGE_003, PAGE_004};
 use crate::{Bytes, BytesPerSecond, Iops, Level, Profile, Protocol, Shape, Source};
 
-/// What a page measured of one kind of volume.
+/// A page's measurement of one kind of volume.
 pub(super) struct Envelope {
-    /// Of which levels it tells.
     pub levels: &'static [Level],
-    /// Whether of large volumes.
     pub large: bool,
-    /// Only where this profile is chosen, and then before all others.
+    /// Applies only if this profile is chosen, and then before all others.
     pub profile: Option<Profile>,
-    /// Whether reads came again to the same places.
+    /// Whether reads repeated the same places.
     pub cached: bool,
-    /// What it is the ceiling of.
     pub scope: Scope,
-    /// NFS or SMB.
+    /// SMB instead of NFS.
     pub smb: bool,
     /// The curves, by name.
     pub curves: &'static [&'static str],
-    /// What it carried of an EDA load.
+    /// The maximum of an EDA load.
     pub eda: Option<Eda>,
-    /// How it was measured.
     pub setup: Setup,
 }
 
-/// An EDA load as a page has it. The data of an operation differs from page to page.
+/// A page's EDA load. The data per operation differs from page to page.
 #[derive(Clone, Copy)]
 pub(super) struct Eda {
-    /// Its operations.
     pub iops: Iops,
-    /// Their data.
     pub data: BytesPerSecond,
-    /// The latency it was found at in microseconds, where the page says.
+    /// The latency at this load in microseconds, where the page gives it.
     pub latency_us: Option<u64>,
 }
 
-/// What an envelope is the ceiling of.
+/// The object that an envelope bounds.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scope {
-    /// One volume, whatever its clients.
+    /// One volume, with any number of clients.
     Volume,
-    /// One client, whatever the volume.
+    /// One client, with any volume.
     Client,
 }
 
-/// How a page measured.
+/// The setup of a page's measurement.
 pub(super) struct Setup {
-    /// Virtual machines that made the load, where the page says.
+    /// Number of virtual machines that generated the load, where the page gives it.
     pub clients: Option<u32>,
-    /// What machines they were.
+    /// Their machine type.
     pub machine: &'static str,
-    /// The data in use.
     pub working_set: Option<Bytes>,
-    /// The page.
     pub source: Source,
 }
 
@@ -108,7 +100,6 @@ const ANF_LARGE: Envelope = Envelope {
     ..ANF_REGULAR
 };
 
-/// Every one.
 pub(super) const ENVELOPES: &[Envelope] = &[
     GCNV,
     Envelope {
@@ -175,7 +166,7 @@ const fn at_2_ms(iops: u64, mib: u64) -> Eda {
 const EDA_SETUP: Setup = Setup { clients: Some(10), machine: "D16s_v5", working_set: None, source: PAGE_004 };
 
 impl Envelope {
-    /// Those of volumes of this kind, the most fitting first.
+    /// The envelopes of this kind of volume, the best match first.
     pub(super) fn of(
         level: Level,
         large: bool,
@@ -192,21 +183,20 @@ impl Envelope {
         with.into_iter().chain(ENVELOPES.iter().filter(fits).filter(|one| one.profile.is_none()))
     }
 
-    /// Its curves.
     pub(super) fn shapes(&self) -> impl Iterator<Item = Shape> + use<> {
         self.curves.iter().filter_map(|name| name.parse().ok())
     }
 }
 
 impl Eda {
-    /// The data of an operation, to the byte below.
+    /// The data per operation, rounded down to bytes.
     pub(super) fn block(self) -> Bytes {
         Bytes(self.data.0 / self.iops.0)
     }
 }
 
-/// The load that ceilings of such volumes must carry: where a page has an EDA load on them, its operations move as much data
-/// as the page's.
+/// The load that the ceilings of such volumes must carry. EDA operations have as much data as on the page of these
+/// volumes, if there is one.
 pub(super) fn needed(workload: &Workload, level: Level, large: bool) -> Vec<Stream> {
     let mut envelopes = Envelope::of(level, large, workload.protocol, &[], Scope::Volume);
     let block = envelopes.find_map(|one| one.eda).map(Eda::block);
@@ -222,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_curve_tells_of_some_volume_and_every_name_is_one() {
+    fn every_curve_belongs_to_envelope() {
         let named: Vec<&str> = ENVELOPES.iter().flat_map(|one| one.curves).copied().collect();
         for name in &named {
             assert!(name.parse::<Shape>().is_ok(), "{name}");
@@ -232,7 +222,7 @@ mod tests {
         }
         for one in ENVELOPES {
             for shape in one.shapes() {
-                // Page 004 has the figures of page 002 again, but for one.
+                // Page 004 repeats the figures of page 002, except one.
                 let again = one.profile.is_some() && shape.name() == "anf-large-8k-rand";
                 assert!(again || shape.source() == one.setup.source, "{shape}");
                 assert_eq!(shape.protocol() == Protocol::Smb, one.smb, "{shape}");

@@ -1,4 +1,4 @@
-//! How pools and volumes can be arranged, and what a pool and a volume look like at one size.
+//! Arrangements of pools and volumes, and the pool and volume for one size.
 
 use super::constraint::Load;
 use super::envelopes::needed;
@@ -13,25 +13,25 @@ use crate::{
 pub(super) struct Layout {
     pub(super) level: Level,
     pub(super) large: bool,
-    /// Pools of equal size.
+    /// Number of pools of equal size.
     pub(super) pools: u32,
-    /// Volumes in each, equal too.
+    /// Number of equal volumes in each pool.
     pub(super) per_pool: u32,
     pub(super) throughput_source: ThroughputSource,
 }
 
-/// What throughput follows from.
+/// The setting that determines throughput.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ThroughputSource {
     /// The volume's size.
     VolumeSize,
-    /// What is set for the volume, out of the pool's.
-    ByHand,
-    /// The pool's size, which its volumes share; or the instance's.
+    /// The volume's setting, within the pool's throughput.
+    Manual,
+    /// The pool's size, shared by its volumes; or the instance's size.
     PoolSize,
-    /// What is bought for the pool or the instance.
+    /// The throughput bought for the pool or the instance.
     Bought,
-    /// Limits of one's own choice.
+    /// Declared limits.
     Declared,
 }
 
@@ -46,23 +46,23 @@ pub(super) struct Candidate {
 
 const GIB: u64 = 1 << 30;
 const MIB: u64 = 1 << 20;
-/// Sizes of our own pools, which have no rule: whole MiB.
+/// Sizes of our own pools, which have no limits: whole MiB.
 const ANY: Range<Bytes> = Range { min: Bytes(MIB), max: Bytes(1 << 60), step: Bytes(MIB) };
 
 impl Candidate {
-    /// How many volumes there are in all.
+    /// Number of volumes in all pools.
     pub(super) fn volumes(&self) -> u32 {
         self.pools * self.per_pool
     }
 
-    /// What is paid for.
+    /// Capacity that is paid for.
     pub(super) fn capacity(&self) -> Bytes {
         Bytes(self.pool.size.0.saturating_mul(u64::from(self.pools)))
     }
 }
 
 impl Layout {
-    /// Every arrangement of a kind of volume with up to so many of them, the fewest first.
+    /// Every arrangement of a kind of volume within the maximum number of volumes, the fewest first.
     pub(super) fn all(level: Level, large: bool, workload: &Workload) -> Vec<Self> {
         let info = level.info();
         let mut all = Vec::new();
@@ -92,7 +92,7 @@ impl Layout {
                                     pools,
                                     per_pool,
                                     if by_hand {
-                                        ThroughputSource::ByHand
+                                        ThroughputSource::Manual
                                     } else {
                                         ThroughputSource::VolumeSize
                                     },
@@ -106,9 +106,9 @@ impl Layout {
         all
     }
 
-    /// The ranges of the size that is looked for: the volume's where throughput follows from it, the pool's otherwise.
+    /// The ranges of the size to search: the volume's size if throughput follows from it, otherwise the pool's.
     pub(super) fn ranges(&self, catalog: &Catalog) -> Vec<Range<Bytes>> {
-        let (pool, volume) = self.bare(catalog);
+        let (pool, volume) = self.unsized_pool(catalog);
         let bands = if self.throughput_source == ThroughputSource::VolumeSize {
             volume.sizes(self.level)
         } else {
@@ -117,30 +117,30 @@ impl Layout {
         ranges(bands)
     }
 
-    /// The least size in which the planned capacity fits, if any does.
-    pub(super) fn least(&self, workload: &Workload, catalog: &Catalog) -> Option<Bytes> {
-        let each = self.each(workload);
+    /// The smallest size that holds the planned capacity, if any does.
+    pub(super) fn min_size(&self, workload: &Workload, catalog: &Catalog) -> Option<Bytes> {
+        let each = self.data_per_volume(workload);
         if self.throughput_source == ThroughputSource::VolumeSize || self.level.info().is_instance {
             return Some(each);
         }
-        let volume = self.volume_size(&self.bare(catalog).1, each);
+        let volume = self.volume_size(&self.unsized_pool(catalog).1, each);
         volume.0.checked_mul(u64::from(self.per_pool)).map(Bytes)
     }
 
-    /// The least size of a volume that holds `each`, or the largest there is.
+    /// The smallest volume that holds `each`, or the largest available.
     fn volume_size(&self, volume: &Volume, each: Bytes) -> Bytes {
         let sizes = ranges(volume.sizes(self.level));
         let largest = || sizes.iter().map(|range| range.max).max();
         at_least(&sizes, each).or_else(largest).unwrap_or(each)
     }
 
-    /// What each volume must hold.
-    fn each(&self, workload: &Workload) -> Bytes {
+    /// The data of each volume.
+    fn data_per_volume(&self, workload: &Workload) -> Bytes {
         Bytes(workload.planned().0.div_ceil(u64::from(self.pools * self.per_pool)))
     }
 
-    /// Pool and volume of any size, with their profiles.
-    fn bare(&self, catalog: &Catalog) -> (Pool, Volume) {
+    /// Pool and volume without a size, with their profiles.
+    fn unsized_pool(&self, catalog: &Catalog) -> (Pool, Volume) {
         let (mut pool, mut volume) = (Pool::new(self.level, Bytes(0)), Volume::new(Bytes(0)));
         let of_volume = if self.large { Target::LargeVolume } else { Target::Volume };
         let profile = |target: Target| -> Option<Profile> {
@@ -153,11 +153,11 @@ impl Layout {
         (pool, volume)
     }
 
-    /// Pools and volumes for this size, set as the load needs it as far as the level lets them; nothing if there are no
-    /// such pools.
+    /// Pools and volumes of this size, with settings for the load as far as the level allows; `None` if such pools do
+    /// not exist.
     pub(super) fn at(&self, size: Bytes, workload: &Workload, catalog: &Catalog) -> Option<Candidate> {
-        let (mut pool, mut volume) = self.bare(catalog);
-        let each = self.each(workload);
+        let (mut pool, mut volume) = self.unsized_pool(catalog);
+        let each = self.data_per_volume(workload);
         if self.throughput_source == ThroughputSource::VolumeSize {
             volume.size = size;
             let all = Bytes(size.0.checked_mul(u64::from(self.per_pool))?);
@@ -168,13 +168,13 @@ impl Layout {
             volume.size = if instance { size } else { self.volume_size(&volume, each) };
         }
         let mut candidate = Candidate { pools: self.pools, pool, per_pool: self.per_pool, volume };
-        self.set(&mut candidate, workload);
+        self.apply_settings(&mut candidate, workload);
         let volumes = vec![candidate.volume.clone(); usize::try_from(self.per_pool).ok()?];
         candidate.pool.check_volumes(&volumes).is_ok().then_some(candidate)
     }
 
-    /// Throughput and operations as needed, within what may be had.
-    fn set(&self, candidate: &mut Candidate, workload: &Workload) {
+    /// Sets throughput and operations for the load, within the allowed range.
+    fn apply_settings(&self, candidate: &mut Candidate, workload: &Workload) {
         let needed = needed(workload, self.level, self.large);
         let load = Load { streams: &needed };
         let volumes = u64::from(candidate.volumes());
@@ -192,40 +192,41 @@ impl Layout {
                     candidate.volume.settings.declared = Declared { total, ..Declared::default() };
                 }
             }
-            ThroughputSource::ByHand => {
+            ThroughputSource::Manual => {
                 candidate.pool.settings.qos = Some(Qos::Manual);
-                let most = candidate.pool.with_most().limits().ok().and_then(|limits| limits.total.combined);
-                let of_pool = most.map_or(u64::MAX, |most| most.0 / u64::from(candidate.per_pool));
+                let max =
+                    candidate.pool.with_max_settings().limits().ok().and_then(|limits| limits.total.combined);
+                let of_pool = max.map_or(u64::MAX, |max| max.0 / u64::from(candidate.per_pool));
                 let cap = candidate.pool.volume_ceiling(&candidate.volume).map_or(u64::MAX, |cap| cap.0.0);
                 let each = rate(volumes).0.min(cap).min(of_pool).max(MIB);
                 candidate.volume.settings.throughput = Some(BytesPerSecond(each));
                 if self.level.info().settable.throughput {
                     let all = each.saturating_mul(u64::from(candidate.per_pool));
-                    let least = candidate.pool.limits().ok().and_then(|limits| limits.total.combined);
-                    let bought = BytesPerSecond(all.max(least.map_or(0, |least| least.0)));
+                    let min = candidate.pool.limits().ok().and_then(|limits| limits.total.combined);
+                    let bought = BytesPerSecond(all.max(min.map_or(0, |min| min.0)));
                     candidate.pool.settings.throughput = Some(bought);
                 }
             }
             ThroughputSource::Bought => {
-                buy(&mut candidate.pool, &load, u64::from(candidate.pools), workload.clients);
+                buy_performance(&mut candidate.pool, &load, u64::from(candidate.pools), workload.clients);
             }
         }
     }
 }
 
-/// The least throughput and operations that carry the load's share, or the most there are.
-fn buy(pool: &mut Pool, load: &Load<'_>, pools: u64, clients: Option<u32>) {
+/// Buys the least throughput and operations that carry the load's share, or the maximum.
+fn buy_performance(pool: &mut Pool, load: &Load<'_>, pools: u64, clients: Option<u32>) {
     if pool.level.info().is_instance {
-        pool.settings.iops = Some(ProvisionedIops::Fixed(least_operations(pool, load, pools, clients)));
+        pool.settings.iops = Some(ProvisionedIops::Fixed(min_operations(pool, load, pools, clients)));
         return;
     }
-    let most = pool.with_most().settings;
+    let max = pool.with_max_settings().settings;
     let rate = BytesPerSecond(load.rate().0.div_ceil(pools).next_multiple_of(MIB));
-    let least = pool.limits().ok().and_then(|limits| limits.total.combined).unwrap_or(rate);
-    pool.settings.throughput = Some(rate.max(least).min(most.throughput.unwrap_or(rate)));
+    let min = pool.limits().ok().and_then(|limits| limits.total.combined).unwrap_or(rate);
+    pool.settings.throughput = Some(rate.max(min).min(max.throughput.unwrap_or(rate)));
     let included = pool.limits().ok().and_then(|limits| limits.total.combined_iops).unwrap_or_default();
     let operations = Iops(load.iops().0.div_ceil(pools));
-    if let Some(ProvisionedIops::Fixed(max)) = most.iops
+    if let Some(ProvisionedIops::Fixed(max)) = max.iops
         && operations > included
         && included < max
     {
@@ -233,25 +234,25 @@ fn buy(pool: &mut Pool, load: &Load<'_>, pools: u64, clients: Option<u32>) {
     }
 }
 
-/// The least that may be bought for an instance and carries the load and its clients, or the most.
-fn least_operations(pool: &Pool, load: &Load<'_>, pools: u64, clients: Option<u32>) -> Iops {
+/// The least operations of an instance that carry the load and its clients, or the maximum.
+fn min_operations(pool: &Pool, load: &Load<'_>, pools: u64, clients: Option<u32>) -> Iops {
     let range = filestore::fixed(pool);
     let carries = |iops: Iops| {
         let mut with = pool.clone();
         with.settings.iops = Some(ProvisionedIops::Fixed(iops));
         with.limits().is_ok_and(|limits| {
             let used = load.of_ceilings(&limits.total, limits.write_cost_thousandths, pools);
-            let room = limits.clients_max.zip(clients).is_none_or(|(most, clients)| clients <= most);
-            room && used.iter().all(|taken| taken.used.fits())
+            let room = limits.clients_max.zip(clients).is_none_or(|(max, clients)| clients <= max);
+            room && used.iter().all(|ceiling_use| ceiling_use.used.fits())
         })
     };
     let steps = (range.max.0.saturating_sub(range.min.0)) / range.step.0;
     let at = |step: u64| Iops(range.min.0 + step * range.step.0);
-    at(first(0, steps, |step| carries(at(step))).unwrap_or(steps))
+    at(first_matching(0, steps, |step| carries(at(step))).unwrap_or(steps))
 }
 
-/// The first of `from` to `last` for which it holds, where it holds for all that follow.
-pub(super) fn first(from: u64, last: u64, holds: impl Fn(u64) -> bool) -> Option<u64> {
+/// The first of `from` to `last` for which `holds` is true, if it is true for all that follow.
+pub(super) fn first_matching(from: u64, last: u64, holds: impl Fn(u64) -> bool) -> Option<u64> {
     if from > last || !holds(last) {
         return None;
     }
@@ -263,7 +264,7 @@ pub(super) fn first(from: u64, last: u64, holds: impl Fn(u64) -> bool) -> Option
     Some(high)
 }
 
-/// Sizes to choose from: the documented ones, in steps of at least a GiB where that is possible.
+/// Sizes to choose from: the documented ones, in steps of at least a GiB where possible.
 fn ranges(bands: Option<Bands>) -> Vec<Range<Bytes>> {
     let coarse = |range: &Range<Bytes>| {
         let step = if range.min.0.is_multiple_of(GIB) { range.step.0.max(GIB) } else { range.step.0 };
@@ -272,7 +273,7 @@ fn ranges(bands: Option<Bands>) -> Vec<Range<Bytes>> {
     bands.map_or_else(|| vec![ANY], |bands| bands.ranges.iter().map(coarse).collect())
 }
 
-/// The least size in the ranges that is `size` or more.
+/// The smallest size in the ranges that is `size` or more.
 fn at_least(ranges: &[Range<Bytes>], size: Bytes) -> Option<Bytes> {
     let in_range = |range: &Range<Bytes>| {
         let steps = size.0.saturating_sub(range.min.0).div_ceil(range.step.0);

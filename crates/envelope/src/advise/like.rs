@@ -1,25 +1,20 @@
-//! Kinds of workloads that the pages name, each with a mix to start from.
+//! Kinds of workloads named by the pages, each with an assumed mix.
 
 use super::Access;
 use crate::source::{OWN, PAGE_003, PAGE_004};
 use crate::{Bytes, Refusal, Source};
 
-/// A kind of workload. Its name is a page's, its mix is assumed: no page says what blocks and reads it has.
+/// A kind of workload. The name is from a page; the mix is an assumption, because no page gives block sizes and reads.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Like {
-    /// What it is called.
+pub struct WorkloadKind {
     pub name: &'static str,
-    /// Other names of it.
     pub aliases: &'static [&'static str],
-    /// What follows what.
     pub access: Access,
-    /// The size of an operation.
     pub block: Bytes,
     /// Thousandths of the operations that are reads.
     pub read_thousandths: u32,
-    /// What the page tests for it.
+    /// The page's test of it.
     pub about: &'static str,
-    /// The page that names it.
     pub source: Source,
 }
 
@@ -27,8 +22,8 @@ const SCALE_OUT: &str =
     "scale-out tests of 4 and 8 KiB random and 64 and 256 KiB sequential operations stand for it";
 const THROUGHPUT: &str = "64 to 256 KiB sequential operations stand for it";
 
-const ALL: &[Like] = &[
-    Like {
+const ALL: &[WorkloadKind] = &[
+    WorkloadKind {
         name: "eda",
         aliases: &[],
         access: Access::Eda,
@@ -41,14 +36,8 @@ const ALL: &[Like] = &[
     sequential("media-repository", &[], 900, THROUGHPUT),
     sequential("ai-ml", &["ai"], 900, THROUGHPUT),
     sequential("hpc", &[], 500, THROUGHPUT),
-    random("database", &["databases"], 8, 700, "the tests with one client stand for what it sees"),
-    random(
-        "file-share",
-        &["home", "home-directories"],
-        4,
-        750,
-        "the tests with one client stand for what it sees",
-    ),
+    random("database", &["databases"], 8, 700, "the tests with one client represent it"),
+    random("file-share", &["home", "home-directories"], 4, 750, "the tests with one client represent it"),
 ];
 
 const fn sequential(
@@ -56,9 +45,9 @@ const fn sequential(
     aliases: &'static [&'static str],
     read_thousandths: u32,
     about: &'static str,
-) -> Like {
+) -> WorkloadKind {
     let (access, block) = (Access::Sequential, Bytes(256 << 10));
-    Like { name, aliases, access, block, read_thousandths, about, source: PAGE_003 }
+    WorkloadKind { name, aliases, access, block, read_thousandths, about, source: PAGE_003 }
 }
 
 const fn random(
@@ -67,8 +56,8 @@ const fn random(
     kib: u64,
     read_thousandths: u32,
     about: &'static str,
-) -> Like {
-    Like {
+) -> WorkloadKind {
+    WorkloadKind {
         name,
         aliases,
         access: Access::Random,
@@ -79,13 +68,12 @@ const fn random(
     }
 }
 
-impl Like {
-    /// Every one.
+impl WorkloadKind {
     pub fn all() -> &'static [Self] {
         ALL
     }
 
-    /// By its name or one of its others.
+    /// Finds a kind by its name or an alias.
     pub fn named(text: &str) -> Result<&'static Self, Refusal> {
         ALL.iter().find(|one| one.name == text || one.aliases.contains(&text)).ok_or_else(|| {
             let names: Vec<&str> = ALL
@@ -103,16 +91,16 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn names_are_unique_and_mixes_are_loads() {
+    fn kinds_have_unique_names_and_valid_mixes() {
         let mut names = BTreeSet::new();
-        for one in Like::all() {
+        for one in WorkloadKind::all() {
             for name in std::iter::once(&one.name).chain(one.aliases) {
                 assert!(names.insert(*name), "{name}");
-                assert_eq!(Like::named(name), Ok(one));
+                assert_eq!(WorkloadKind::named(name), Ok(one));
             }
             assert!(one.block.0 > 0 && one.read_thousandths <= 1000);
         }
-        let refusal = Like::named("games").unwrap_err().to_string();
+        let refusal = WorkloadKind::named("games").unwrap_err().to_string();
         assert!(refusal.contains("eda, media-rendering, media,"), "{refusal}");
     }
 }

@@ -1,23 +1,22 @@
-//! Client machines that the pages name, with what they say of their networks.
+//! Client machines named by the pages, with their network limits.
 
 use crate::source::{OWN, PAGE_000, PAGE_001, PAGE_002, PAGE_003, PAGE_004};
 use crate::{BytesPerSecond, Refusal, Source};
 use serde::Serialize;
 
-/// A machine of a cloud, as far as a page tells of it.
+/// A virtual machine type, as far as a page describes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Machine {
-    /// Its type, as in `E32s_v5`.
+    /// The type, as in `E32s_v5`.
     pub name: &'static str,
-    /// What it may send, which is what its clients write; nothing where no page says.
+    /// Maximum send rate, which bounds writes; `None` if no page gives it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub egress: Option<BytesPerSecond>,
-    /// What it can receive, which is what its clients read; nothing where no page says.
+    /// Maximum receive rate, which bounds reads; `None` if no page gives it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ingress: Option<BytesPerSecond>,
-    /// What the page says of it.
+    /// The page's description.
     pub about: &'static str,
-    /// The page.
     pub source: Source,
 }
 
@@ -42,7 +41,7 @@ const ALL: &[Machine] = &[
         ..without_figures("E32s_v5", "may send 2,000 MiB/s", PAGE_002)
     },
     Machine {
-        // The page has an egress limit of 12,500 MiB/s, which is more than 100 Gbit/s: the card counts.
+        // The page's egress limit of 12,500 MiB/s is more than 100 Gbit/s: the card is the limit.
         egress: Some(CARD_100G),
         ingress: Some(CARD_100G),
         ..without_figures(
@@ -55,20 +54,19 @@ const ALL: &[Machine] = &[
 ];
 
 impl Machine {
-    /// Every one.
     pub fn all() -> &'static [Self] {
         ALL
     }
 
-    /// By its name, in either case, with or without Azure's `Standard_`.
+    /// Finds a type by name, in either case, with or without Azure's `Standard_`.
     pub fn named(text: &str) -> Result<&'static Self, Refusal> {
         let lower = text.trim().to_ascii_lowercase();
         let name = lower.strip_prefix("standard_").unwrap_or(&lower);
         ALL.iter().find(|one| one.name.eq_ignore_ascii_case(name)).ok_or_else(|| {
             let names: Vec<&str> = ALL.iter().map(|one| one.name).collect();
             let allowed =
-                format!("{}; or say what its network carries with --egress and --ingress", names.join(", "));
-            Refusal::new(format!("no page tells of the machine \"{text}\""), allowed, OWN)
+                format!("{}; or give its network limits with --egress and --ingress", names.join(", "));
+            Refusal::new(format!("no page describes the machine \"{text}\""), allowed, OWN)
         })
     }
 }
@@ -78,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn machines_are_found_as_the_clouds_write_them() {
+    fn machine_parses_cloud_spellings() {
         for (text, name) in
             [("E32s_v5", "E32s_v5"), ("Standard_E104id_v5", "E104id_v5"), ("N1-Standard-8", "n1-standard-8")]
         {
@@ -89,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_are_those_of_the_pages() {
+    fn figures_match_pages() {
         let of = |name: &str| Machine::named(name).unwrap();
         assert_eq!(of("E32s_v5").egress, Some(BytesPerSecond::mib(2_000)));
         assert_eq!(of("E32s_v5").ingress, None, "the page limits what is sent alone");

@@ -1,66 +1,62 @@
-//! What the user measured: curves like the published ones, with another source.
+//! The user's measurements: curves like the published ones, from another source.
 
-use super::curve::{Curve, Found, ceiling};
+use super::curve::{CeilingEstimate, Curve, ceiling};
 use super::{Access, Stream};
 use crate::{Bytes, BytesPerSecond, Level, Protocol};
 use serde::Serialize;
 
-/// A volume as somebody measured it.
+/// A measured volume.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Measured {
-    /// Which run of which target, for people.
+    /// The run and its target, for people.
     pub source: String,
-    /// Volumes of this level it tells of.
+    /// The level of the volumes that it stands for.
     pub level: Level,
-    /// Whether it was a large volume.
     pub large: bool,
-    /// Over what it was measured.
     pub protocol: Protocol,
-    /// Whether its clients and its server were on one host.
+    /// Whether clients and server were on one host.
     pub co_located: bool,
-    /// The bytes of all files.
+    /// The size of all files.
     pub working_set: Bytes,
-    /// What was found.
     pub points: Vec<MeasuredPoint>,
 }
 
-/// One load and what came of it.
+/// One load with its result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct MeasuredPoint {
-    /// How operations followed each other.
     pub access: Access,
-    /// The size of each.
     pub block: Bytes,
-    /// Thousandths of them that were reads.
+    /// Thousandths of the operations that were reads.
     pub read_thousandths: u32,
-    /// How many clients there were.
     pub clients: u32,
-    /// The data, reads and writes together.
+    /// Reads and writes together.
     pub rate: BytesPerSecond,
-    /// How long an operation took on average, in microseconds.
+    /// Mean latency of an operation, in microseconds.
     pub latency_us: u64,
 }
 
 impl Measured {
-    /// The most of such operations in such a mix, among what took no longer than that on average. Where a mix that was
-    /// measured took longer, it may be interpolated over: what remains within less time is still no more than what there is
+    /// The maximum of such operations in such a mix, from points with at most this mean latency. A slower point of a
+    /// measured mix is left out and interpolated over. That is safe: the rate within less time is at most the rate
     /// within more.
-    pub(super) fn ceiling(&self, stream: &Stream, reads: u32, latency_us: u64) -> Option<Found> {
+    pub(super) fn ceiling(&self, stream: &Stream, reads: u32, latency_us: u64) -> Option<CeilingEstimate> {
         let of_kind = || self.points.iter().filter(|point| point.access == stream.access);
         let within = |most: u64| {
             let points = of_kind().filter(|point| point.latency_us <= most);
-            ceiling(&Curve::of_points(points), stream.access, stream.block, reads)
+            ceiling(&Curve::from_points(points), stream.access, stream.block, reads)
         };
-        let found = within(latency_us)?;
+        let estimate = within(latency_us)?;
         let mut longer: Vec<u64> =
             of_kind().map(|point| point.latency_us).filter(|&latency| latency > latency_us).collect();
         longer.sort_unstable();
         longer.dedup();
-        std::iter::once(found).chain(longer.into_iter().filter_map(within)).min_by_key(|found| found.rate)
+        std::iter::once(estimate)
+            .chain(longer.into_iter().filter_map(within))
+            .min_by_key(|estimate| estimate.rate)
     }
 
-    /// The target itself if there is a ceiling within it, else the least latency within which there is one.
-    pub(super) fn least_latency(&self, stream: &Stream, reads: u32, target: u64) -> Option<u64> {
+    /// The target itself if there is a ceiling within it, else the lowest latency with a ceiling.
+    pub(super) fn min_latency(&self, stream: &Stream, reads: u32, target: u64) -> Option<u64> {
         let mut latencies: Vec<u64> = self.points.iter().map(|point| point.latency_us).collect();
         latencies.retain(|&latency| latency > target);
         latencies.sort_unstable();
@@ -70,8 +66,8 @@ impl Measured {
 }
 
 impl Curve {
-    /// The curves that points make: of each mix the highest rate.
-    pub(super) fn of_points<'a>(points: impl Iterator<Item = &'a MeasuredPoint>) -> Vec<Self> {
+    /// Curves of the highest rate of each mix.
+    pub(super) fn from_points<'a>(points: impl Iterator<Item = &'a MeasuredPoint>) -> Vec<Self> {
         let mut curves: Vec<Self> = Vec::new();
         for point in points {
             let at = curves.iter().position(|one| (one.access, one.block) == (point.access, point.block));

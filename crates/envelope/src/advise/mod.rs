@@ -1,8 +1,8 @@
-//! The sizing advisor: a workload goes in, what to buy comes out, with the reasons.
+//! The sizing advisor: recommends pools and volumes for a workload, with the reasons.
 //!
-//! For each kind of volume the smallest capacity is looked for that carries the peak with its headroom under every bound
-//! that anybody has documented or measured: the level, the volume, the pool, the published or the measured envelope, and
-//! the clients. What is compared with what is kept as [`Constraint`]s, so that an answer can be followed line by line.
+//! For each kind of volume it finds the smallest capacity that carries the peak with its headroom under every
+//! documented or measured bound: the level, the volume, the pool, the published or measured envelope, and the clients.
+//! Each comparison is recorded as a [`Constraint`], so that the advice can be checked line by line.
 
 mod assess;
 mod band;
@@ -23,12 +23,12 @@ mod workload;
 
 pub use band::Band;
 pub use catalog::Catalog;
-pub use choice::{Advice, AtMix, Choice, Evidence, LeftOut};
-pub use constraint::{Bound, Constraint, Used, mib, mib_within, size, size_to_buy, size_within};
-pub use like::Like;
+pub use choice::{Advice, Choice, Evidence, MixCeilings, SkippedLevel};
+pub use constraint::{Bound, Constraint, Utilization, mib, mib_within, size, size_to_buy, size_within};
+pub use like::WorkloadKind;
 pub use machine::Machine;
 pub use measured::{Measured, MeasuredPoint};
-pub use mount::{Mount, Why};
+pub use mount::{Mount, Recommendation};
 pub use price::{Cost, Price, Prices};
 pub use search::advise;
 pub use workload::{Access, EDA_BYTES, EDA_READ_THOUSANDTHS, Stream, Workload};

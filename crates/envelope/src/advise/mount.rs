@@ -1,4 +1,4 @@
-//! How clients should mount, and what they should be.
+//! Recommended mount options and clients.
 
 use super::constraint::Load;
 use super::{Access, Workload, mib};
@@ -9,35 +9,32 @@ use serde::Serialize;
 /// Recommended options, with their reasons.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Mount {
-    /// For `mount -o`.
+    /// The argument of `mount -o`.
     pub options: String,
-    /// Each that is not a matter of course.
-    pub why: Vec<Why>,
+    /// Reasons for the options that need one.
+    pub why: Vec<Recommendation>,
     /// Connections of each client.
     pub connections: u32,
-    /// The largest READ and WRITE.
+    /// Maximum size of READ and WRITE.
     #[serde(skip)]
     pub(super) transfer: Bytes,
 }
 
-/// An advice and who gives it.
+/// A recommendation with its source.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Why {
-    /// What to do.
+pub struct Recommendation {
     pub what: String,
-    /// What for.
     pub why: String,
-    /// Who says so.
     pub source: Source,
 }
 
-/// Where a Filestore instance has the larger band's connections.
+/// From this size a Filestore instance has the connections of the larger band.
 const FILESTORE_LARGE: Bytes = Bytes::tib(10);
-/// Addresses of a large volume of GCNV.
+/// Number of addresses of a large volume of GCNV.
 const GCNV_ADDRESSES: u32 = 6;
 const ATTRIBUTES: &str = "nocto,actimeo=600";
 
-/// What each option does, by its name.
+/// The effect of each option, by name.
 const MEANINGS: &[(&str, &str, Source)] = &[
     ("vers", "the version of the protocol", NFS5),
     (
@@ -54,10 +51,10 @@ const MEANINGS: &[(&str, &str, Source)] = &[
     ("retrans", "how often it repeats one before it does more to recover", PAGE_001),
     ("rsize", "the most bytes of a READ", PAGE_001),
     ("wsize", "the most bytes of a WRITE", PAGE_001),
-    ("noatime", "the client does not ask for access times to be kept", NFS5),
+    ("noatime", "the client does not request access times", NFS5),
     ("_netdev", "the mount waits for the network at boot", NFS5),
     ("resvport", "the client calls from a privileged port", PAGE_001),
-    ("async", "the client puts off writes until memory, a sync or a close asks for them", PAGE_001),
+    ("async", "the client defers writes until memory, a sync or a close requires them", PAGE_001),
     ("nconnect", "TCP connections of the client, over which it spreads its calls", NFS5),
     ("nocto", "opening a file does not ask the server whether it changed", NFS5),
     ("actimeo", "for how many seconds the client believes attributes", NFS5),
@@ -65,23 +62,23 @@ const MEANINGS: &[(&str, &str, Source)] = &[
     ("max_channels", "how many of them", OWN),
 ];
 
-fn why(what: impl Into<String>, why: impl Into<String>, source: Source) -> Why {
-    Why { what: what.into(), why: why.into(), source }
+fn why(what: impl Into<String>, why: impl Into<String>, source: Source) -> Recommendation {
+    Recommendation { what: what.into(), why: why.into(), source }
 }
 
-/// What a service recommends, and why.
+/// A service's recommendation.
 struct Basis {
     options: String,
     transfer: Bytes,
-    transfer_why: Why,
-    /// Several of each client; `None` is the one that there is without the option.
+    transfer_why: Recommendation,
+    /// Number of connections of each client; `None` for one, without the option.
     connections: Option<u32>,
     connections_why: String,
     connections_source: Source,
 }
 
 impl Mount {
-    /// For clients of such a pool, and of large volumes or not.
+    /// The options for clients of such a pool, with large or regular volumes.
     pub(super) fn of(pool: &Pool, large: bool, workload: &Workload) -> Self {
         if workload.protocol == Protocol::Smb {
             return Self::smb();
@@ -110,7 +107,7 @@ impl Mount {
             connections: workload.connections.or(basis.connections).unwrap_or(1),
             transfer: basis.transfer,
         };
-        mount.connect(&basis, workload.connections);
+        mount.set_connections(&basis, workload.connections);
         mount.for_load(pool.level, large, workload);
         mount
     }
@@ -128,16 +125,16 @@ impl Mount {
         }
     }
 
-    /// How many connections, as asked or as recommended.
-    fn connect(&mut self, basis: &Basis, asked: Option<u32>) {
+    /// Sets the number of connections, as requested or as recommended.
+    fn set_connections(&mut self, basis: &Basis, requested: Option<u32>) {
         let recommended = basis.connections.map_or("the default, one".to_owned(), |count| count.to_string());
-        let text = match asked {
-            Some(asked) if asked != basis.connections.unwrap_or(1) => {
-                format!("as asked; recommended is {recommended}: {}", basis.connections_why)
+        let text = match requested {
+            Some(requested) if requested != basis.connections.unwrap_or(1) => {
+                format!("as requested; recommended is {recommended}: {}", basis.connections_why)
             }
             _ => basis.connections_why.clone(),
         };
-        let what = match asked.or(basis.connections) {
+        let what = match requested.or(basis.connections) {
             Some(count) if count != 1 || basis.connections.is_some() => format!("nconnect={count}"),
             _ => String::new(),
         };
@@ -149,7 +146,7 @@ impl Mount {
         }
     }
 
-    /// What the load asks for besides.
+    /// Adds options for the load.
     fn for_load(&mut self, level: Level, large: bool, workload: &Workload) {
         let filestore = level.info().provider == Provider::Filestore;
         let mut add = |what: &str, text: &str, source| self.why.push(why(what, text, source));
@@ -189,14 +186,14 @@ impl Mount {
         }
     }
 
-    /// What each of the options does, in their order, and what not to add to them.
-    pub fn meanings(&self) -> Vec<Why> {
+    /// The effect of each option, in order, and the options to avoid.
+    pub fn meanings(&self) -> Vec<Recommendation> {
         let meaning = |option: &str| {
             let name = option.split_once('=').map_or(option, |(name, _)| name);
             let (_, text, source) = MEANINGS.iter().find(|(known, ..)| *known == name)?;
             Some(why(option, *text, *source))
         };
-        let mut all: Vec<Why> = self.options.split(',').filter_map(meaning).collect();
+        let mut all: Vec<Recommendation> = self.options.split(',').filter_map(meaning).collect();
         if all.iter().any(|one| one.what == "hard") {
             let text = "each write would wait for the server, which lowers performance considerably";
             all.push(why("not sync", text, PAGE_001));
@@ -219,7 +216,7 @@ impl Basis {
         }
     }
 
-    /// As the EDA tests were mounted.
+    /// The options of the EDA tests.
     fn anf_eda(large: bool) -> Self {
         let transfer = "rsize=262144,wsize=262144";
         let (connections, text) = if large {
@@ -299,19 +296,19 @@ impl Basis {
     }
 }
 
-/// What clients should be, and what the volumes are to them.
-pub(super) fn of_client(
+/// Recommendations for clients.
+pub(super) fn for_clients(
     level: Level,
     large: bool,
     workload: &Workload,
     measured_on: Option<(u32, &str, Source)>,
-) -> Vec<Why> {
+) -> Vec<Recommendation> {
     let mut advice = Vec::new();
     let provider = level.info().provider;
     if let Some(clients) = workload.clients
         && !workload.streams.is_empty()
     {
-        advice.extend(of_network(clients, workload));
+        advice.extend(for_network(clients, workload));
     }
     if provider == Provider::Filestore {
         let text = "such a machine reads at about 16 Gbit/s where the load suits caches";
@@ -341,8 +338,8 @@ pub(super) fn of_client(
     advice
 }
 
-/// What the network of each client has to carry, and what is known of it.
-fn of_network(clients: u32, workload: &Workload) -> Vec<Why> {
+/// The network load of each client, and the known limits.
+fn for_network(clients: u32, workload: &Workload) -> Vec<Recommendation> {
     let load = Load { streams: &workload.streams };
     let each = |rate: BytesPerSecond| BytesPerSecond(rate.0.div_ceil(u64::from(clients)));
     let (reads, writes) = (each(load.reads()), each(load.writes()));
@@ -356,8 +353,8 @@ fn of_network(clients: u32, workload: &Workload) -> Vec<Why> {
     if let Some(machine) = workload.machine {
         advice.push(why(machine.name, machine.about, machine.source));
     }
-    if let Some((egress, _)) = workload.sends() {
-        let text = "egress bounds writes alone: reads come in, and clouds limit what a machine sends";
+    if let Some((egress, _)) = workload.send_limit() {
+        let text = "egress bounds only writes: reads arrive, and clouds limit the send rate";
         advice.push(why(format!("{} of egress for each client", mib(egress)), text, PAGE_002));
     }
     advice
@@ -375,12 +372,12 @@ mod tests {
         Mount::of(&Pool::new(level, Bytes::tib(tib)), false, &workload)
     }
 
-    fn says(mount: &Mount, what: &str) -> Option<String> {
+    fn reason_for(mount: &Mount, what: &str) -> Option<String> {
         mount.why.iter().find(|one| one.what == what).map(|one| format!("{} [{}]", one.why, one.source))
     }
 
     #[test]
-    fn each_service_has_its_own_options() {
+    fn each_service_has_own_mount_options() {
         let anf = of(Level::AnfUltra, 4, |_| ());
         assert_eq!(
             anf.options,
@@ -405,11 +402,13 @@ mod tests {
             );
             assert_eq!(by_default.connections, 1);
             assert!(by_default.why.iter().all(|one| one.source == PAGE_001), "{:?}", by_default.why);
-            assert!(says(&by_default, "not sync").is_some());
-            let asked = of(level, 60, |workload| workload.connections = Some(4));
-            assert!(asked.options.ends_with(",async,nconnect=4"), "{}", asked.options);
+            assert!(reason_for(&by_default, "not sync").is_some());
+            let requested = of(level, 60, |workload| workload.connections = Some(4));
+            assert!(requested.options.ends_with(",async,nconnect=4"), "{}", requested.options);
             assert!(
-                says(&asked, "nconnect=4").unwrap().starts_with("as asked; recommended is the default, one")
+                reason_for(&requested, "nconnect=4")
+                    .unwrap()
+                    .starts_with("as requested; recommended is the default, one")
             );
         }
         assert!(
@@ -425,13 +424,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_stands_and_the_recommendation_beside_it() {
-        let asked = of(Level::AnfUltra, 4, |workload| workload.connections = Some(2));
-        assert!(asked.options.ends_with("nconnect=2"), "{}", asked.options);
-        let text = says(&asked, "nconnect=2").unwrap();
+    fn requested_connections_show_recommendation() {
+        let requested = of(Level::AnfUltra, 4, |workload| workload.connections = Some(2));
+        assert!(requested.options.ends_with("nconnect=2"), "{}", requested.options);
+        let text = reason_for(&requested, "nconnect=2").unwrap();
         assert_eq!(
             text,
-            "as asked; recommended is 8: found best of at most 16; the first mount of an address sets it for all \
+            "as requested; recommended is 8: found best of at most 16; the first mount of an address sets it for all \
              [ANF mount options for Linux (Microsoft)]"
         );
     }
@@ -442,19 +441,22 @@ mod tests {
     }
 
     #[test]
-    fn loads_ask_for_more() {
+    fn load_adds_mount_options() {
         let random = |reads| Stream::of_iops(Access::Random, Bytes(8192), reads, Iops(1));
         let sequential = Stream { access: Access::Sequential, ..random(10) };
         let ahead = "a larger read_ahead_kb";
-        assert!(says(&with(Level::AnfUltra, false, &[sequential]), ahead).is_some());
-        assert!(says(&with(Level::AnfUltra, false, &[random(1000)]), ahead).is_none());
+        assert!(reason_for(&with(Level::AnfUltra, false, &[sequential]), ahead).is_some());
+        assert!(reason_for(&with(Level::AnfUltra, false, &[random(1000)]), ahead).is_none());
         let alike = "with large volumes 65536 did about as well as 262144 [ANF large volumes (Microsoft)]";
-        assert_eq!(says(&with(Level::AnfUltra, true, &[sequential]), "rsize and wsize").unwrap(), alike);
-        assert!(says(&with(Level::AnfUltra, false, &[sequential]), "rsize and wsize").is_none());
+        assert_eq!(
+            reason_for(&with(Level::AnfUltra, true, &[sequential]), "rsize and wsize").unwrap(),
+            alike
+        );
+        assert!(reason_for(&with(Level::AnfUltra, false, &[sequential]), "rsize and wsize").is_none());
     }
 
     #[test]
-    fn attributes_are_cached_for_eda_trees_alone() {
+    fn attributes_are_cached_for_eda_only() {
         let eda = Stream::eda(Iops(1));
         let reads = Stream::of_iops(Access::Random, Bytes(8192), 1000, Iops(1));
         let large = with(Level::AnfUltra, true, &[eda]);
@@ -463,15 +465,15 @@ mod tests {
             "vers=3,hard,tcp,rsize=262144,wsize=262144,noatime,nocto,actimeo=600,nconnect=8"
         );
         assert!(large.why.iter().all(|one| one.source == PAGE_004), "{:?}", large.why);
-        assert!(says(&large, ATTRIBUTES).is_some());
+        assert!(reason_for(&large, ATTRIBUTES).is_some());
         assert!(with(Level::AnfUltra, false, &[eda]).options.ends_with(",nocto,actimeo=600,nconnect=16"));
         assert!(with(Level::GcnvExtreme, true, &[eda]).options.contains(ATTRIBUTES));
         for other in [with(Level::AnfUltra, false, &[reads]), with(Level::AnfUltra, false, &[eda, reads])] {
             assert!(!other.options.contains("actimeo"), "{}", other.options);
         }
-        assert!(says(&with(Level::AnfUltra, false, &[reads]), ATTRIBUTES).is_none());
+        assert!(reason_for(&with(Level::AnfUltra, false, &[reads]), ATTRIBUTES).is_none());
         let both = with(Level::AnfUltra, false, &[eda, reads]);
-        assert!(says(&both, "nocto,actimeo=600 on the mounts of the EDA tools alone").is_some());
+        assert!(reason_for(&both, "nocto,actimeo=600 on the mounts of the EDA tools alone").is_some());
     }
 
     #[test]
@@ -492,31 +494,32 @@ mod tests {
     }
 
     #[test]
-    fn clients_hear_what_the_pages_say_of_them() {
-        let said = |level, large, change: fn(&mut Workload)| -> Vec<String> {
+    fn clients_get_recommendations_of_pages() {
+        let recommendations = |level, large, change: fn(&mut Workload)| -> Vec<String> {
             let stream = Stream::of_iops(Access::Random, Bytes(8192), 500, Iops(100_000));
             let mut workload = Workload { streams: vec![stream], ..Workload::new(Bytes::tib(1)) };
             change(&mut workload);
-            of_client(level, large, &workload, None)
+            for_clients(level, large, &workload, None)
                 .into_iter()
                 .map(|one| format!("{} [{}]", one.what, one.source))
                 .collect()
         };
         let machines =
             "client machines n1-standard-8 or larger [Filestore performance 2021 (Google)]".to_owned();
-        assert!(said(Level::FilestoreZonal, false, |_| ()).contains(&machines));
+        assert!(recommendations(Level::FilestoreZonal, false, |_| ()).contains(&machines));
         let spread =
             "clients spread evenly over the volume's 6 addresses [GCNV benchmarks (Google)]".to_owned();
-        assert!(said(Level::GcnvExtreme, true, |_| ()).contains(&spread));
-        assert!(said(Level::GcnvExtreme, false, |_| ()).is_empty());
-        let egress = said(Level::AnfUltra, true, |workload| {
+        assert!(recommendations(Level::GcnvExtreme, true, |_| ()).contains(&spread));
+        assert!(recommendations(Level::GcnvExtreme, false, |_| ()).is_empty());
+        let egress = recommendations(Level::AnfUltra, true, |workload| {
             workload.clients = Some(4);
             workload.machine = crate::Machine::named("E32s_v5").ok();
         });
         let bound = "2,000 MiB/s of egress for each client [ANF large volumes (Microsoft)]".to_owned();
         assert!(egress.contains(&bound) && egress.len() == 3, "{egress:?}");
-        let metadata =
-            said(Level::AnfUltra, false, |workload| workload.streams.push(Stream::metadata(Iops(1))));
+        let metadata = recommendations(Level::AnfUltra, false, |workload| {
+            workload.streams.push(Stream::metadata(Iops(1)))
+        });
         assert_eq!(metadata, ["a large volume instead [ANF large volumes (Microsoft)]"]);
     }
 }

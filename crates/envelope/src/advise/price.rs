@@ -1,4 +1,4 @@
-//! What a choice costs, by a table that the user fills. None is shipped: prices differ by region, contract and day.
+//! The cost of a choice, by a table of the user. No prices are shipped: they differ by region, contract and day.
 
 use super::layout::Candidate;
 use crate::{BytesPerSecond, Iops, Level, ProvisionedIops};
@@ -9,31 +9,29 @@ use serde::Serialize;
 pub struct Prices {
     /// For people, as in `EUR`.
     pub currency: String,
-    /// Each level's, where it is known.
     pub levels: Vec<(Level, Price)>,
 }
 
-/// What a level costs a month, in millionths of the currency.
+/// The price of a level per month, in millionths of the currency.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Price {
-    /// For a GiB of pool or instance.
+    /// Per GiB of pool or instance.
     pub per_gib: u64,
-    /// For a MiB/s of throughput that is set for the pool, beyond what is included.
+    /// Per MiB/s of throughput set for the pool, beyond the included throughput.
     pub per_mib_per_s: u64,
-    /// What each pool has of it without paying.
+    /// Throughput included in each pool.
     pub included_throughput: BytesPerSecond,
-    /// For an operation per second that is set for the pool or the instance, beyond what is included.
+    /// Per operation per second set for the pool or the instance, beyond the included operations.
     pub per_iops: u64,
-    /// What each pool has of them without paying.
+    /// Operations per second included in each pool.
     pub included_iops: Iops,
 }
 
-/// A month's cost.
+/// A cost per month.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Cost {
     /// Millionths of the currency.
     pub millionths: u64,
-    /// The currency.
     pub currency: String,
 }
 
@@ -45,7 +43,7 @@ impl std::fmt::Display for Cost {
 }
 
 impl Prices {
-    /// What these pools cost a month, where the level has a price.
+    /// The monthly cost of these pools, if the level has a price.
     pub(super) fn of(&self, candidate: &Candidate) -> Option<Cost> {
         let pool = &candidate.pool;
         let (_, price) = self.levels.iter().find(|(level, _)| *level == pool.level)?;

@@ -1,14 +1,14 @@
-//! Which options come first, and why the others come after them.
+//! Ranks options and explains the order.
 
 use super::{Advice, Bound, Choice, Evidence};
 use crate::Provider;
 
-/// So many options are shown where not all are.
+/// Number of options to show in a short answer.
 const LEADING: usize = 3;
 
-/// Sorts options: by price what has one, then by capacity; of equal ones those with fewer volumes and with better
-/// evidence first. Without prices the best of each provider comes before all others: levels of different providers
-/// have different prices for the same capacity.
+/// Sorts options: those with a price first, by price; then by capacity; then fewer volumes and better evidence first.
+/// Without prices the best of each provider leads: levels of different providers have different prices for the same
+/// capacity.
 pub(super) fn sort(options: &mut Vec<Choice>) {
     options.sort_by_key(|option| {
         let cost = option.cost.as_ref().map_or(u64::MAX, |cost| cost.millionths);
@@ -17,11 +17,11 @@ pub(super) fn sort(options: &mut Vec<Choice>) {
     if options.iter().any(|option| option.cost.is_some()) {
         return;
     }
-    let mut seen: Vec<Provider> = Vec::new();
+    let mut leaders: Vec<Provider> = Vec::new();
     let (best, rest): (Vec<Choice>, Vec<Choice>) = std::mem::take(options).into_iter().partition(|option| {
         let provider = option.provider();
-        let is_first = !seen.contains(&provider);
-        seen.extend(is_first.then_some(provider));
+        let is_first = !leaders.contains(&provider);
+        leaders.extend(is_first.then_some(provider));
         is_first
     });
     options.extend(best);
@@ -29,19 +29,19 @@ pub(super) fn sort(options: &mut Vec<Choice>) {
 }
 
 impl Advice {
-    /// Whether options are in the order of prices; they are in that of sizes otherwise.
+    /// Whether options are ordered by price; otherwise by size.
     pub fn is_priced(&self) -> bool {
         self.options.iter().any(|option| option.cost.is_some())
     }
 
-    /// How many options lead the answer.
-    pub fn leading(&self) -> usize {
+    /// Number of options in a short answer.
+    pub fn leading_count(&self) -> usize {
         self.options.len().min(LEADING)
     }
 
-    /// Why an option, counted from 0, comes after the best of its provider or after the first of all; options are called
-    /// by their numbers, counted from 1.
-    pub fn behind(&self, index: usize) -> Option<String> {
+    /// The reason why option `index`, counted from 0, comes after the best of its provider or after the first of all.
+    /// The text numbers options from 1.
+    pub fn reason_for_rank(&self, index: usize) -> Option<String> {
         let option = self.options.get(index)?;
         let of_provider = |one: &Choice| one.provider() == option.provider();
         let priced = self.is_priced();
@@ -57,7 +57,7 @@ impl Choice {
     }
 }
 
-/// What is worse about an option than about the one of that number.
+/// The disadvantage of an option against option `number`.
 fn reason(option: &Choice, better: &Choice, number: usize, advice: &Advice) -> String {
     if advice.is_priced() {
         return match option.cost.as_ref().zip(better.cost.as_ref()) {
@@ -81,13 +81,13 @@ fn reason(option: &Choice, better: &Choice, number: usize, advice: &Advice) -> S
         return format!("{} volumes, where option {number} has {}", option.volumes(), better.volumes());
     }
     if option.evidence == Evidence::Limits && better.evidence != Evidence::Limits {
-        return format!("as large as option {number}, but nobody published what it carries");
+        return format!("as large as option {number}, but its envelope is not published");
     }
-    let carried = |one: &Choice| one.carries(&advice.workload).map(|(rate, _)| rate);
+    let carried = |one: &Choice| one.maximum_load(&advice.workload).map(|(rate, _)| rate);
     let carries = match carried(option).cmp(&carried(better)) {
         std::cmp::Ordering::Less => "carries less",
         std::cmp::Ordering::Equal => "carries as much",
-        std::cmp::Ordering::Greater => "carries more than is asked",
+        std::cmp::Ordering::Greater => "carries more than requested",
     };
     format!("as large as option {number}, and {carries}")
 }
@@ -97,46 +97,46 @@ mod tests {
     use super::*;
     use crate::{Access, Bytes, Catalog, Iops, Level, Price, Prices, Stream, Workload, advise};
 
-    fn asked() -> Workload {
+    fn workload() -> Workload {
         let stream = Stream::of_iops(Access::Random, Bytes(8192), 700, Iops(20_000));
         Workload { streams: vec![stream], ..Workload::new(Bytes::tib(20)) }
     }
 
     #[test]
-    fn the_best_of_each_provider_leads_where_there_are_no_prices() {
-        let advice = advise(&asked(), &Catalog::default()).unwrap();
+    fn best_of_each_provider_leads_without_prices() {
+        let advice = advise(&workload(), &Catalog::default()).unwrap();
         let leading: Vec<Provider> =
-            advice.options[..advice.leading()].iter().map(Choice::provider).collect();
+            advice.options[..advice.leading_count()].iter().map(Choice::provider).collect();
         for provider in [Provider::Anf, Provider::Gcnv, Provider::Filestore] {
             assert!(leading.contains(&provider), "{leading:?}");
         }
-        assert_eq!(advice.behind(0), None);
-        for index in advice.leading()..advice.options.len() {
-            let why = advice.behind(index).unwrap();
+        assert_eq!(advice.reason_for_rank(0), None);
+        for index in advice.leading_count()..advice.options.len() {
+            let why = advice.reason_for_rank(index).unwrap();
             assert!((1..=3).any(|number| why.contains(&format!("option {number}"))), "{index}: {why}");
         }
     }
 
     #[test]
-    fn prices_decide_where_there_are_some() {
+    fn price_decides_order() {
         let price = |per_gib| Price { per_gib, ..Price::default() };
         let levels = vec![(Level::AnfUltra, price(300_000)), (Level::GcnvExtreme, price(200_000))];
         let prices = Prices { currency: "EUR".to_owned(), levels };
         let levels = [Level::AnfUltra, Level::AnfPremium, Level::GcnvExtreme];
         let catalog = Catalog { prices: Some(prices), large: Some(false), ..Catalog::of(levels) };
-        let advice = advise(&asked(), &catalog).unwrap();
-        let found: Vec<&str> = advice.options.iter().map(|one| one.level().name()).collect();
-        assert_eq!(found, ["gcnv/extreme", "anf/ultra", "anf/premium"]);
-        assert_eq!(advice.behind(1), Some("costs 50 % more than option 1".to_owned()));
-        assert_eq!(advice.behind(2), Some("has no price in the table".to_owned()));
+        let advice = advise(&workload(), &catalog).unwrap();
+        let levels: Vec<&str> = advice.options.iter().map(|one| one.level().name()).collect();
+        assert_eq!(levels, ["gcnv/extreme", "anf/ultra", "anf/premium"]);
+        assert_eq!(advice.reason_for_rank(1), Some("costs 50 % more than option 1".to_owned()));
+        assert_eq!(advice.reason_for_rank(2), Some("has no price in the table".to_owned()));
     }
 
     #[test]
-    fn a_larger_option_says_for_what() {
+    fn larger_option_names_its_advantage() {
         let catalog = Catalog::of([Level::AnfPremium]);
-        let advice = advise(&asked(), &catalog).unwrap();
+        let advice = advise(&workload(), &catalog).unwrap();
         assert_eq!(advice.options.len(), 2, "a regular volume and a large one");
-        let why = advice.behind(1).unwrap();
+        let why = advice.reason_for_rank(1).unwrap();
         assert_eq!(why, "150 % larger than option 1, for its smallest size");
     }
 }

@@ -1,22 +1,22 @@
-//! Looking for the smallest that carries the load.
+//! Searches for the smallest choice that carries the load.
 
 use super::assess::assess;
 use super::constraint::Bound;
-use super::layout::{Candidate, Layout, first};
+use super::layout::{Candidate, Layout, first_matching};
 use super::rank;
-use super::{Advice, Catalog, Choice, Evidence, LeftOut, Used, Workload};
+use super::{Advice, Catalog, Choice, Evidence, SkippedLevel, Utilization, Workload};
 use crate::{Bytes, Level, Provider, Range, Refusal};
 
-/// What to buy for a workload: for each kind of volume the smallest capacity, or the least cost, cheapest first, and besides it one volume
-/// alone where more than one is smaller. What does not carry it is there too, as near as it comes.
+/// Advises on a workload. For each kind of volume: the smallest capacity or the lowest cost, cheapest first, and also
+/// one single volume if several are smaller. Choices that do not fit are included with the smallest excess.
 pub fn advise(workload: &Workload, catalog: &Catalog) -> Result<Advice, Refusal> {
     workload.check()?;
     catalog.check()?;
     let mut advice =
         Advice { workload: workload.clone(), options: Vec::new(), misses: Vec::new(), left_out: Vec::new() };
     for &level in &catalog.levels {
-        if let Some(why) = unsuitable(level, workload, catalog) {
-            advice.left_out.push(LeftOut { level, why });
+        if let Some(why) = exclusion_reason(level, workload, catalog) {
+            advice.left_out.push(SkippedLevel { level, why });
             continue;
         }
         for large in [false, true] {
@@ -25,10 +25,10 @@ pub fn advise(workload: &Workload, catalog: &Catalog) -> Result<Advice, Refusal>
                 continue;
             }
             let layouts = Layout::all(level, large, workload);
-            let found = smallest(&layouts, workload, catalog);
+            let candidate = smallest(&layouts, workload, catalog);
             let alone: Vec<Layout> =
                 layouts.iter().filter(|layout| layout.pools * layout.per_pool == 1).copied().collect();
-            let single = match &found {
+            let single = match &candidate {
                 Some(several) if several.volumes() > 1 => smallest(&alone, workload, catalog),
                 Some(_) => None,
                 None => {
@@ -37,12 +37,12 @@ pub fn advise(workload: &Workload, catalog: &Catalog) -> Result<Advice, Refusal>
                     None
                 }
             };
-            for candidate in found.into_iter().chain(single) {
+            for candidate in candidate.into_iter().chain(single) {
                 let choice = Choice::of(candidate, workload, catalog)?;
-                if is_unknown(&choice, workload) {
+                if is_unbounded(&choice, workload) {
                     let why =
                         "was measured with other loads than this one: measure it with `plimsoll bench run`";
-                    advice.left_out.push(LeftOut { level, why: why.to_owned() });
+                    advice.left_out.push(SkippedLevel { level, why: why.to_owned() });
                 } else {
                     advice.options.push(choice);
                 }
@@ -54,8 +54,8 @@ pub fn advise(workload: &Workload, catalog: &Catalog) -> Result<Advice, Refusal>
     Ok(advice)
 }
 
-/// Why nothing of a level can be advised.
-fn unsuitable(level: Level, workload: &Workload, catalog: &Catalog) -> Option<String> {
+/// The reason why a level has no choice.
+fn exclusion_reason(level: Level, workload: &Workload, catalog: &Catalog) -> Option<String> {
     let info = level.info();
     if !info.protocols.contains(&workload.protocol) {
         return Some(format!("is not served over {}", workload.protocol.name()));
@@ -64,21 +64,21 @@ fn unsuitable(level: Level, workload: &Workload, catalog: &Catalog) -> Option<St
         return None;
     }
     if level == Level::Unlimited {
-        return Some("holds nobody to anything".to_owned());
+        return Some("has no limits".to_owned());
     }
     let measured = catalog.measured.iter().any(|one| one.level == level);
-    (!measured)
-        .then(|| "what this machine carries is not known: measure it with `plimsoll bench run`".to_owned())
+    (!measured).then(|| {
+        "the performance of this machine is unknown: measure it with `plimsoll bench run`".to_owned()
+    })
 }
 
-/// Whether nothing at all bounds the load: our own volumes are held to what is declared, not to what they can do.
-fn is_unknown(choice: &Choice, workload: &Workload) -> bool {
+/// Whether nothing bounds the load: our own volumes have declared limits, not measured ones.
+fn is_unbounded(choice: &Choice, workload: &Workload) -> bool {
     let own = choice.level().info().provider == Provider::Plimsoll;
     own && choice.evidence == Evidence::Limits && !workload.streams.is_empty()
 }
 
-/// The candidate that costs least where there is a price, and has the least capacity otherwise; of equal ones the one
-/// with the fewest volumes.
+/// The candidate with the lowest cost if there are prices, otherwise the smallest capacity; then the fewest volumes.
 fn smallest(layouts: &[Layout], workload: &Workload, catalog: &Catalog) -> Option<Candidate> {
     let cost = |candidate: &Candidate| {
         let priced = catalog.prices.as_ref().and_then(|prices| prices.of(candidate));
@@ -86,21 +86,21 @@ fn smallest(layouts: &[Layout], workload: &Workload, catalog: &Catalog) -> Optio
     };
     let mut best: Option<Candidate> = None;
     for layout in layouts {
-        // Without a price nothing is better than exactly what is planned.
+        // Without prices nothing is better than exactly the planned capacity.
         if best.as_ref().map(cost).is_some_and(|best| best <= (None, workload.planned())) {
             break;
         }
         for range in layout.ranges(catalog) {
-            let Some(found) = smallest_in(layout, &range, workload, catalog) else { continue };
-            if best.as_ref().is_none_or(|best| cost(&found) < cost(best)) {
-                best = Some(found);
+            let Some(candidate) = smallest_in(layout, &range, workload, catalog) else { continue };
+            if best.as_ref().is_none_or(|best| cost(&candidate) < cost(best)) {
+                best = Some(candidate);
             }
         }
     }
     best
 }
 
-/// Within one range of sizes, all bounds but the capacity allowed become wider with the size.
+/// Within one range of sizes, all bounds but the allowed capacity grow with the size.
 fn smallest_in(
     layout: &Layout,
     range: &Range<Bytes>,
@@ -109,44 +109,47 @@ fn smallest_in(
 ) -> Option<Candidate> {
     let sizes = Sizes::of(layout, range, workload, catalog)?;
     let fits = |candidate: &Candidate, but: Option<Bound>| {
-        assess(candidate, workload, catalog)
-            .is_ok_and(|found| found.constraints.iter().all(|one| one.used.fits() || Some(one.kind) == but))
+        assess(candidate, workload, catalog).is_ok_and(|candidate| {
+            candidate.constraints.iter().all(|one| one.used.fits() || Some(one.kind) == but)
+        })
     };
     let carries = |step: u64| sizes.at(step).is_some_and(|one| fits(&one, Some(Bound::Allowance)));
-    let found = sizes.at(first(sizes.first, sizes.last, carries)?)?;
-    fits(&found, None).then_some(found)
+    let candidate = sizes.at(first_matching(sizes.first, sizes.last, carries)?)?;
+    fits(&candidate, None).then_some(candidate)
 }
 
-/// Of all arrangements the one that misses by least, at the smallest size that misses by no more.
+/// The arrangement with the smallest excess, at the smallest size with that excess.
 fn nearest(layouts: &[Layout], workload: &Workload, catalog: &Catalog) -> Option<Candidate> {
-    let miss = |candidate: &Candidate| -> Option<Used> {
-        let found = assess(candidate, workload, catalog).ok()?;
-        found.constraints.iter().map(|one| one.used).max()
+    let miss = |candidate: &Candidate| -> Option<Utilization> {
+        let candidate = assess(candidate, workload, catalog).ok()?;
+        candidate.constraints.iter().map(|one| one.used).max()
     };
-    let mut best: Option<(Used, Candidate)> = None;
+    let mut best: Option<(Utilization, Candidate)> = None;
     for layout in layouts {
         for range in layout.ranges(catalog) {
             let Some(sizes) = Sizes::of(layout, &range, workload, catalog) else { continue };
             let last = sizes.last_allowed();
-            let Some(least) = sizes.at(last).as_ref().and_then(miss) else { continue };
+            let Some(smallest_step) = sizes.at(last).as_ref().and_then(miss) else { continue };
             let no_worse =
-                |step: u64| sizes.at(step).as_ref().and_then(miss).is_some_and(|miss| miss <= least);
-            let Some(candidate) = first(sizes.first, last, no_worse).and_then(|step| sizes.at(step)) else {
+                |step: u64| sizes.at(step).as_ref().and_then(miss).is_some_and(|miss| miss <= smallest_step);
+            let Some(candidate) = first_matching(sizes.first, last, no_worse).and_then(|step| sizes.at(step))
+            else {
                 continue;
             };
-            let better = |(used, than): &(Used, Candidate)| {
-                (least, candidate.capacity(), candidate.volumes()) < (*used, than.capacity(), than.volumes())
+            let better = |(used, than): &(Utilization, Candidate)| {
+                (smallest_step, candidate.capacity(), candidate.volumes())
+                    < (*used, than.capacity(), than.volumes())
             };
             if best.as_ref().is_none_or(better) {
-                best = Some((least, candidate));
+                best = Some((smallest_step, candidate));
             }
         }
     }
     best.map(|(_, candidate)| candidate)
 }
 
-/// The sizes of an arrangement that hold the planned capacity and for which there are pools, as steps of a range; only
-/// the largest where none holds it.
+/// The sizes of an arrangement that hold the planned capacity and have pools, as steps of a range; only the largest if
+/// none holds it.
 struct Sizes<'a> {
     layout: &'a Layout,
     range: &'a Range<Bytes>,
@@ -163,30 +166,30 @@ impl<'a> Sizes<'a> {
         workload: &'a Workload,
         catalog: &'a Catalog,
     ) -> Option<Self> {
-        let least = layout.least(workload, catalog)?;
+        let smallest_step = layout.min_size(workload, catalog)?;
         let last = (range.max.0 - range.min.0).div_ceil(range.step.0);
-        let first_step = least.0.saturating_sub(range.min.0).div_ceil(range.step.0).min(last);
+        let first_step = smallest_step.0.saturating_sub(range.min.0).div_ceil(range.step.0).min(last);
         let mut sizes = Self { layout, range, workload, catalog, first: first_step, last };
         // Volumes may be larger than any pool.
-        if let Some(beyond) = first(first_step, last, |step| sizes.at(step).is_none()) {
+        if let Some(beyond) = first_matching(first_step, last, |step| sizes.at(step).is_none()) {
             sizes.last = beyond.checked_sub(1)?;
         }
         (sizes.first <= sizes.last).then_some(sizes)
     }
 
     fn at(&self, step: u64) -> Option<Candidate> {
-        // The largest size need be no whole number of steps.
+        // The largest size may not be a whole number of steps.
         let size = Bytes((self.range.min.0 + step * self.range.step.0).min(self.range.max.0));
         self.layout.at(size, self.workload, self.catalog)
     }
 
-    /// The last step within the capacity allowed; the first where none is.
+    /// The last step within the allowed capacity; the first if there is none.
     fn last_allowed(&self) -> u64 {
         let beyond = |step: u64| {
             let capacity = self.at(step).map(|one| one.capacity());
             self.workload.capacity_max.zip(capacity).is_some_and(|(most, capacity)| capacity > most)
         };
-        let beyond = first(self.first, self.last, beyond);
+        let beyond = first_matching(self.first, self.last, beyond);
         beyond.map_or(self.last, |step| step.saturating_sub(1).max(self.first))
     }
 }

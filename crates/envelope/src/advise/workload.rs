@@ -1,4 +1,4 @@
-//! What is asked for: capacity, load at its peak, clients, and what they may wait.
+//! A workload: capacity, peak load, clients, and latency target.
 
 use super::Machine;
 use super::constraint::{Load, size};
@@ -6,62 +6,59 @@ use crate::source::OWN;
 use crate::{Bytes, BytesPerSecond, Iops, Pattern, Protocol, Refusal, Source};
 use serde::{Deserialize, Serialize};
 
-/// A workload: what a volume, or several together, must hold and carry.
+/// A workload of one volume, or several together.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Workload {
-    /// What is stored now.
+    /// Current data.
     pub capacity: Bytes,
-    /// By how much that grows over the time that is planned for, in percent of it.
+    /// Expected growth, in percent of the capacity.
     pub growth_percent: u32,
-    /// The load at its peak: all of it at the same time.
+    /// The load at its peak: all streams at the same time.
     pub streams: Vec<Stream>,
-    /// The average load in percent of the peak; 100 where it is not known.
+    /// The average load in percent of the peak; 100 if unknown.
     pub average_percent: u32,
-    /// What is added to the peak, in percent of it, before anything is compared with a ceiling.
+    /// Percentage added to the peak before it is compared with a ceiling.
     pub headroom_percent: u32,
-    /// Whether reads come again and again to the same places: then figures that were measured so are used (Microsoft
-    /// calls them cached).
+    /// Whether reads repeat the same places, so that cached figures apply.
     pub cached: bool,
-    /// The data that is in use at a time.
+    /// The data in use at a time.
     pub working_set: Option<Bytes>,
-    /// How many clients there are; what each of them can do is not looked at without it.
+    /// Number of clients. Without it, limits of clients are not assessed.
     pub clients: Option<u32>,
-    /// Connections of each client (`nconnect`); `None` is as the service recommends.
+    /// Connections of each client (`nconnect`); `None` for the service's recommendation.
     pub connections: Option<u32>,
-    /// What machines they are.
+    /// The clients' machine type.
     pub machine: Option<&'static Machine>,
-    /// What each client may send, which bounds writes alone; `None` is as its machine has it.
+    /// Maximum send rate of each client, which bounds writes; `None` for that of its machine.
     pub egress: Option<BytesPerSecond>,
-    /// What each client can receive, which bounds reads alone; `None` is as its machine has it.
+    /// Maximum receive rate of each client, which bounds reads; `None` for that of its machine.
     pub ingress: Option<BytesPerSecond>,
-    /// How long an operation may take on average, in microseconds.
+    /// Maximum mean latency of an operation, in microseconds.
     pub latency_us: Option<u64>,
-    /// Over what it is served.
     pub protocol: Protocol,
-    /// How many volumes it may be spread over; 1 where everything must be in one.
+    /// Maximum number of volumes to spread over; 1 if everything must be in one.
     pub volumes_max: u32,
-    /// The most capacity that may be bought.
+    /// Maximum capacity to buy.
     pub capacity_max: Option<Bytes>,
 }
 
 /// Operations of one kind, at one rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Stream {
-    /// What they are like.
     pub access: Access,
-    /// The size of each, on average.
+    /// Mean size of an operation.
     pub block: Bytes,
-    /// Thousandths of them that are reads.
+    /// Thousandths of the operations that are reads.
     pub read_thousandths: u32,
-    /// Their data. The operations are this over the block: whole numbers of either kind fit in here.
+    /// The data rate. Operations are this over the block size, so whole numbers of both fit.
     pub rate: BytesPerSecond,
 }
 
-/// How operations follow each other.
+/// The order of operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Access {
-    /// Each after the one before it in its file.
+    /// Each after the previous one in its file.
     Sequential,
     /// In any order.
     Random,
@@ -71,37 +68,37 @@ pub enum Access {
     Metadata,
 }
 
-/// Data of an operation of the EDA mix: 7,263 KiB in 450 operations.
+/// Data per operation of the EDA mix: 7,263 KiB in 450 operations.
 pub const EDA_BYTES: Bytes = Bytes((7_263 << 10) / 450);
-/// What stands for the data of an operation that has none: rates are data over blocks.
+/// Nominal data of an operation without data: rates are data over blocks.
 const METADATA_BYTES: Bytes = Bytes(1);
 /// Thousandths of the EDA mix's data that are read.
 pub const EDA_READ_THOUSANDTHS: u32 = 525;
 
 impl Stream {
-    /// So many operations a second.
+    /// A stream with a given number of operations per second.
     pub fn of_iops(access: Access, block: Bytes, read_thousandths: u32, iops: Iops) -> Self {
         let rate = BytesPerSecond(iops.0.saturating_mul(block.0));
         Self { access, block, read_thousandths, rate }
     }
 
-    /// So many operations a second of an EDA design flow.
+    /// The operations of an EDA design flow, per second.
     pub fn eda(iops: Iops) -> Self {
         Self::of_iops(Access::Eda, EDA_BYTES, EDA_READ_THOUSANDTHS, iops)
     }
 
-    /// So many operations a second on names and attributes.
+    /// Operations per second on names and attributes.
     pub fn metadata(iops: Iops) -> Self {
         Self::of_iops(Access::Metadata, METADATA_BYTES, 0, iops)
     }
 
-    /// The data and the operations of several at the same time.
-    pub fn together(streams: &[Self]) -> (BytesPerSecond, Iops) {
+    /// The sum of data and of operations of several streams.
+    pub fn total(streams: &[Self]) -> (BytesPerSecond, Iops) {
         let load = Load { streams };
         (load.rate(), load.iops())
     }
 
-    /// What it does, as in `random operations of 8 KiB`.
+    /// A description, as in `random operations of 8 KiB`.
     pub(super) fn operations(&self) -> String {
         match self.access {
             Access::Eda => "operations of the EDA mix".to_owned(),
@@ -110,37 +107,37 @@ impl Stream {
         }
     }
 
-    /// Its operations, rounded up.
+    /// Operations per second, rounded up.
     pub fn iops(&self) -> Iops {
         Iops(self.rate.0.div_ceil(self.block.0.max(1)))
     }
 
-    /// Its data if each operation were a block of another size, rounded up.
+    /// The data rate if each operation had another block size, rounded up.
     pub(super) fn rate_of_blocks(&self, block: Bytes) -> BytesPerSecond {
         let exact = u128::from(self.rate.0) * u128::from(block.0);
         BytesPerSecond(u64::try_from(exact.div_ceil(u128::from(self.block.0.max(1)))).unwrap_or(u64::MAX))
     }
 
-    /// The data it reads, rounded up.
+    /// The data rate of reads, rounded up.
     pub fn reads(&self) -> BytesPerSecond {
-        BytesPerSecond(share(self.rate.0, self.read_thousandths))
+        BytesPerSecond(thousandths_of(self.rate.0, self.read_thousandths))
     }
 
-    /// The data it writes, rounded up.
+    /// The data rate of writes, rounded up.
     pub fn writes(&self) -> BytesPerSecond {
-        BytesPerSecond(share(self.rate.0, 1000 - self.read_thousandths.min(1000)))
+        BytesPerSecond(thousandths_of(self.rate.0, 1000 - self.read_thousandths.min(1000)))
     }
 
-    /// The same with `percent` more.
-    fn and_percent(self, percent: u32) -> Self {
+    /// The stream with `percent` more.
+    fn plus_percent(self, percent: u32) -> Self {
         let more = u128::from(self.rate.0) * u128::from(percent);
         let rate = self.rate.0.saturating_add(u64::try_from(more.div_ceil(100)).unwrap_or(u64::MAX));
         Self { rate: BytesPerSecond(rate), ..self }
     }
 }
 
-/// So many thousandths of `value`, rounded up.
-fn share(value: u64, thousandths: u32) -> u64 {
+/// `thousandths` of `value`, rounded up.
+fn thousandths_of(value: u64, thousandths: u32) -> u64 {
     let exact = u128::from(value) * u128::from(thousandths);
     u64::try_from(exact.div_ceil(1000)).unwrap_or(u64::MAX)
 }
@@ -155,7 +152,6 @@ impl From<Pattern> for Access {
 }
 
 impl Access {
-    /// As it is said.
     pub fn name(self) -> &'static str {
         match self {
             Self::Sequential => "sequential",
@@ -165,15 +161,14 @@ impl Access {
         }
     }
 
-    /// Whether its blocks and its share of reads are fixed: no ceiling of other mixes says anything of it.
+    /// Whether its blocks and its share of reads are fixed: ceilings of other mixes do not apply.
     pub fn is_fixed_mix(self) -> bool {
         matches!(self, Self::Eda | Self::Metadata)
     }
 }
 
 impl Workload {
-    /// A capacity and nothing else: no load, any number of clients over NFSv3, a headroom of 30 %,
-    /// and up to six volumes.
+    /// A workload without a load: any number of clients over NFSv3, a headroom of 30 %, and up to six volumes.
     pub fn new(capacity: Bytes) -> Self {
         Self {
             capacity,
@@ -195,13 +190,13 @@ impl Workload {
         }
     }
 
-    /// What each client may send and who says so.
-    pub(super) fn sends(&self) -> Option<(BytesPerSecond, Source)> {
+    /// The send limit of each client, with its source.
+    pub(super) fn send_limit(&self) -> Option<(BytesPerSecond, Source)> {
         self.of_network(self.egress, |machine| machine.egress)
     }
 
-    /// What each client can receive and who says so.
-    pub(super) fn receives(&self) -> Option<(BytesPerSecond, Source)> {
+    /// The receive limit of each client, with its source.
+    pub(super) fn receive_limit(&self) -> Option<(BytesPerSecond, Source)> {
         self.of_network(self.ingress, |machine| machine.ingress)
     }
 
@@ -222,7 +217,7 @@ impl Workload {
 
     /// The load that ceilings must carry: the peak with its headroom.
     pub fn needed(&self) -> Vec<Stream> {
-        self.streams.iter().map(|stream| stream.and_percent(self.headroom_percent)).collect()
+        self.streams.iter().map(|stream| stream.plus_percent(self.headroom_percent)).collect()
     }
 
     /// Thousandths of the load's data that are read.
@@ -235,9 +230,9 @@ impl Workload {
         !self.streams.is_empty() && self.streams.iter().all(|stream| stream.access == access)
     }
 
-    /// The same load with so many thousandths of each stream read; unchanged where that is its own mix. Nothing where a
-    /// part of it is known in one mix alone.
-    pub(super) fn mixed(&self, read_thousandths: u32) -> Option<Self> {
+    /// This load with `read_thousandths` in each stream; unchanged if that is its own mix. `None` if a part of it
+    /// has a fixed mix.
+    pub(super) fn with_mix(&self, read_thousandths: u32) -> Option<Self> {
         let mut mixed = self.clone();
         if read_thousandths != self.read_thousandths() {
             for stream in &mut mixed.streams {
@@ -248,7 +243,7 @@ impl Workload {
         Some(mixed)
     }
 
-    /// Whether it makes sense at all.
+    /// Checks the values for consistency.
     pub fn check(&self) -> Result<(), Refusal> {
         let refuse = |what: String, allowed: &str| Err(Refusal::new(what, allowed, OWN));
         if self.capacity.0 == 0 {

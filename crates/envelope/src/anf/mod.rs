@@ -1,6 +1,6 @@
 //! Azure NetApp Files: throughput per TiB of quota, reads and writes together.
 
-use crate::limits::as_set;
+use crate::limits::origin_text;
 use crate::settings::{Pool, Volume};
 use crate::source::{A1, A2, A3, A4, A6};
 use crate::{
@@ -8,7 +8,7 @@ use crate::{
     Range, Refusal, Settable, Source,
 };
 
-/// One byte: sizes are given in bytes and no source names a coarser step for volumes.
+/// Sizes are given in bytes, and no source gives a coarser step for volumes.
 const ANY: Bytes = Bytes(1);
 /// 1 TiB to 2,048 TiB in 1 TiB steps [A1].
 const POOL: Bands =
@@ -16,7 +16,7 @@ const POOL: Bands =
 /// 50 GiB to 100 TiB [A1].
 const REGULAR: Bands =
     Bands { ranges: &[Range { min: Bytes::gib(50), max: Bytes::tib(100), step: ANY }], source: A1 };
-/// 100 GiB to 100 TiB, as page 004 has it.
+/// 100 GiB to 100 TiB, by page 004.
 pub(crate) const REGULAR_FROM_100_GIB: Bands = Bands {
     ranges: &[Range { min: Bytes::gib(100), max: Bytes::tib(100), step: ANY }],
     source: crate::source::PAGE_004,
@@ -24,7 +24,7 @@ pub(crate) const REGULAR_FROM_100_GIB: Bands = Bands {
 /// 50 TiB to 1,024 TiB [A3].
 const LARGE: Bands =
     Bands { ranges: &[Range { min: Bytes::tib(50), max: Bytes::pib(1), step: ANY }], source: A3 };
-/// 50 TiB to 500 TiB, as in early 2024 [A3].
+/// 50 TiB to 500 TiB, in early 2024 [A3].
 pub(crate) const LARGE_TO_500_TIB: Bands = Bands {
     ranges: &[Range { min: Bytes::tib(50), max: Bytes::tib(500), step: ANY }],
     source: crate::source::A3_EARLY_2024,
@@ -37,13 +37,13 @@ pub(crate) const LARGE_DEDICATED: Bands =
 const REGULAR_MAX: BytesPerSecond = BytesPerSecond::mib(4_500);
 /// A large volume's ceiling since July 2024, at every level [A3].
 const LARGE_MAX: BytesPerSecond = BytesPerSecond::mib(12_800);
-/// What a subscription has of a region by default, of all levels together [A1].
+/// Default quota of a subscription in a region, over all levels [A1].
 pub(crate) const REGION_CAPACITY: Bytes = Bytes::tib(25);
 /// Pools of an account, by default [A1].
 pub(crate) const POOLS_PER_ACCOUNT: u32 = 25;
-/// The least throughput of a Flexible pool, whatever its size [A2].
+/// Minimum throughput of a Flexible pool of any size [A2].
 const FLEXIBLE_MIN: BytesPerSecond = BytesPerSecond::mib(128);
-/// The most that a Flexible pool has per TiB: 5 × 128 MiB/s [A2].
+/// Maximum throughput of a Flexible pool per TiB: 5 × 128 MiB/s [A2].
 const FLEXIBLE_MAX_PER_TIB: BytesPerSecond = BytesPerSecond::mib(5 * 128);
 
 /// Inodes of a volume up to 683 GiB [A6].
@@ -101,8 +101,8 @@ pub(crate) const FLEXIBLE: LevelInfo = LevelInfo {
     ..STANDARD
 };
 
-/// What a TiB earns, and who says so; `None` where throughput does not follow capacity. Once cool access has been on, the
-/// lower rate stays [A4].
+/// Throughput per TiB, with its source; `None` if it does not follow capacity. Once cool access has been on, the lower
+/// rate applies [A4].
 fn rate_per_tib(pool: &Pool) -> Option<(BytesPerSecond, Source)> {
     match (pool.level, pool.settings.tiering) {
         (Level::AnfStandard, _) => Some((BytesPerSecond::mib(16), A2)),
@@ -114,12 +114,12 @@ fn rate_per_tib(pool: &Pool) -> Option<(BytesPerSecond, Source)> {
     }
 }
 
-/// What the pool's volumes may share out.
+/// The throughput that the pool's volumes share.
 pub(crate) fn pool(pool: &Pool) -> Result<Limits, Refusal> {
     if let Some((rate, source)) = rate_per_tib(pool) {
-        let total = rate.times(pool.size, Bytes::tib(1));
+        let total = rate.scale(pool.size, Bytes::tib(1));
         let formula = format!("{:#} × {rate:#} per TiB = {total:#}, shared out to volumes", pool.size);
-        return Ok(Limits::of(Owner::Volume, Ceilings::combined(total)).because(
+        return Ok(Limits::for_all_clients(Owner::Volume, Ceilings::combined(total)).with_origin(
             "throughput",
             formula,
             source,
@@ -129,28 +129,31 @@ pub(crate) fn pool(pool: &Pool) -> Result<Limits, Refusal> {
     let total = pool.settings.throughput.unwrap_or(FLEXIBLE_MIN);
     range.check(&format!("{}: a pool of {} with a throughput", pool.level, pool.size), total, A2)?;
     let formula =
-        format!("{total:#} {} ({range:#}), shared out to volumes", as_set(pool.settings.throughput));
-    Ok(Limits::of(Owner::Volume, Ceilings::combined(total)).because("throughput", formula, A2))
+        format!("{total:#} {} ({range:#}), shared out to volumes", origin_text(pool.settings.throughput));
+    Ok(Limits::for_all_clients(Owner::Volume, Ceilings::combined(total)).with_origin(
+        "throughput",
+        formula,
+        A2,
+    ))
 }
 
-/// What a volume has at most, whatever its size.
+/// The maximum throughput of a volume, whatever its size.
 pub(crate) fn ceiling(pool: &Pool, volume: &Volume) -> (BytesPerSecond, Source) {
     let (default, source) = if volume.settings.large { (LARGE_MAX, A3) } else { (REGULAR_MAX, A2) };
     volume.ceiling(pool.level, default, source)
 }
 
-/// With all the throughput that a Flexible pool of this size may have.
-pub(crate) fn with_most(pool: &Pool) -> Pool {
-    let mut most = pool.clone();
+/// The pool with the maximum throughput of a Flexible pool of this size.
+pub(crate) fn with_max_settings(pool: &Pool) -> Pool {
+    let mut max = pool.clone();
     if pool.level == Level::AnfFlexible {
-        most.settings.throughput = Some(flexible(pool).max);
+        max.settings.throughput = Some(flexible(pool).max);
     }
-    most
+    max
 }
 
-/// The throughput of a Flexible pool.
 fn flexible(pool: &Pool) -> Range<BytesPerSecond> {
-    let max = FLEXIBLE_MAX_PER_TIB.times(pool.size, Bytes::tib(1));
+    let max = FLEXIBLE_MAX_PER_TIB.scale(pool.size, Bytes::tib(1));
     Range { min: FLEXIBLE_MIN, max, step: BytesPerSecond(1) }
 }
 
@@ -158,19 +161,19 @@ pub(crate) fn volume(pool: &Pool, volume: &Volume) -> Result<Limits, Refusal> {
     let ceiling = ceiling(pool, volume);
     let limits = match rate_per_tib(pool) {
         Some((rate, source)) if pool.qos() == Qos::Auto => {
-            volume.by_size(rate, (Bytes::tib(1), "TiB"), ceiling, source)
+            volume.by_size(rate, Bytes::tib(1), "TiB", ceiling, source)
         }
-        _ => volume.by_hand(pool, ceiling)?,
+        _ => volume.manual(pool, ceiling)?,
     };
-    Ok(volume.with_operations(limits, None))
+    Ok(volume.with_iops(limits, None))
 }
 
 pub(crate) fn inodes(volume: &Volume) -> u64 {
-    let most = if volume.settings.large { INODES_MAX_LARGE } else { INODES_MAX_REGULAR };
+    let max = if volume.settings.large { INODES_MAX_LARGE } else { INODES_MAX_REGULAR };
     if volume.size <= INODES_MIN_TO {
         return INODES_MIN;
     }
-    (crate::units::proportion(INODES_PER_TIB, volume.size.0, Bytes::tib(1).0) - 1).min(most)
+    (crate::units::proportion(INODES_PER_TIB, volume.size.0, Bytes::tib(1).0) - 1).min(max)
 }
 
 #[cfg(test)]

@@ -36,7 +36,7 @@ fn refusal<T: std::fmt::Debug>(result: Result<T, Refusal>) -> String {
 }
 
 #[test]
-fn auto_qos_by_quota() {
+fn auto_qos_follows_quota() {
     let premium = pool(Level::AnfPremium, 100);
     assert_eq!(throughput(&premium, &Volume::new(Bytes::tib(2))), BytesPerSecond::mib(128));
     // 0.09765625 TiB × 64 MiB/s.
@@ -49,7 +49,7 @@ fn auto_qos_by_quota() {
 }
 
 #[test]
-fn operations_are_limited_by_profile_alone() {
+fn operations_are_limited_only_by_profile() {
     let with = |profile| {
         let mut volume = Volume::new(Bytes::tib(100));
         volume.settings.profile = profile;
@@ -62,7 +62,7 @@ fn operations_are_limited_by_profile_alone() {
 }
 
 #[test]
-fn independent_of_the_pools_size() {
+fn volume_throughput_ignores_pool_size() {
     let volume = Volume::new(Bytes::tib(2));
     assert_eq!(
         throughput(&pool(Level::AnfPremium, 2), &volume),
@@ -71,7 +71,7 @@ fn independent_of_the_pools_size() {
 }
 
 #[test]
-fn a_regular_volume_ends_at_4500_mib() {
+fn regular_volume_is_capped_at_4500_mib() {
     let premium = pool(Level::AnfPremium, 100);
     let almost = throughput(&premium, &Volume::new("70.31TiB".parse().unwrap()));
     assert!(almost < BytesPerSecond::mib(4_500) && almost > BytesPerSecond::mib(4_499), "{almost}");
@@ -90,7 +90,7 @@ fn cool_access_lowers_premium_and_ultra() {
 }
 
 #[test]
-fn the_documented_split_of_a_manual_pool() {
+fn manual_pool_splits_as_documented() {
     let pool = manual(Level::AnfUltra, 10);
     assert_eq!(pool.limits().unwrap().total.combined, Some(BytesPerSecond::mib(1_280)));
     let mut volumes = vec![
@@ -110,7 +110,7 @@ fn the_documented_split_of_a_manual_pool() {
 }
 
 #[test]
-fn manual_throughput_from_1_to_4500_mib() {
+fn manual_throughput_ranges_from_1_to_4500_mib() {
     let pool = manual(Level::AnfUltra, 100);
     assert_eq!(throughput(&pool, &by_hand(Bytes::tib(1), 1)), BytesPerSecond::mib(1));
     assert_eq!(throughput(&pool, &by_hand(Bytes::tib(1), 4_500)), BytesPerSecond::mib(4_500));
@@ -121,13 +121,13 @@ fn manual_throughput_from_1_to_4500_mib() {
             "{refusal}"
         );
     }
-    // Not more than the pool has.
+    // At most the pool's throughput.
     let small = manual(Level::AnfStandard, 1);
     assert!(refusal(small.volume_limits(&by_hand(Bytes::gib(50), 17))).contains("1 MiB/s to 16 MiB/s"));
 }
 
 #[test]
-fn throughput_belongs_to_manual_qos() {
+fn throughput_setting_requires_manual_qos() {
     let refusal = refusal(pool(Level::AnfUltra, 10).volume_limits(&by_hand(Bytes::tib(1), 64)));
     assert!(
         refusal.contains("with auto QoS; allowed: manual QoS, or no throughput [Azure SDK (Microsoft)"),
@@ -136,7 +136,7 @@ fn throughput_belongs_to_manual_qos() {
 }
 
 #[test]
-fn flexible_is_bought_apart_from_capacity() {
+fn flexible_throughput_is_bought_separately() {
     let pool = |tib, mib| {
         let throughput = Some(BytesPerSecond::mib(mib));
         with(Level::AnfFlexible, tib, PoolSettings { throughput, ..PoolSettings::default() })
@@ -149,7 +149,7 @@ fn flexible_is_bought_apart_from_capacity() {
             .contains("allowed: 128 MiB/s to 640 MiB/s [ANF service levels (Microsoft)")
     );
     assert!(refusal(pool(1, 641).limits()).contains("of 641 MiB/s; allowed: 128 MiB/s to 640 MiB/s"));
-    // Manual by itself, and only manual.
+    // Always manual.
     assert_eq!(throughput(&pool(1, 640), &by_hand(Bytes::tib(1), 640)), BytesPerSecond::mib(640));
     let auto = PoolSettings { qos: Some(Qos::Auto), ..PoolSettings::default() };
     assert!(refusal(with(Level::AnfFlexible, 1, auto).limits()).starts_with("anf/flexible: auto QoS"));
@@ -158,7 +158,7 @@ fn flexible_is_bought_apart_from_capacity() {
 }
 
 #[test]
-fn sizes_of_pools() {
+fn pool_sizes_match_documents() {
     for tib in [1, 4, 2048] {
         assert!(pool(Level::AnfPremium, tib).limits().is_ok(), "{tib}");
     }
@@ -179,7 +179,7 @@ fn sizes_of_pools() {
 }
 
 #[test]
-fn sizes_of_volumes() {
+fn volume_sizes_match_documents() {
     let pool = pool(Level::AnfPremium, 2048);
     for size in [Bytes::gib(50), Bytes::tib(100)] {
         assert!(pool.volume_limits(&Volume::new(size)).is_ok(), "{size}");
@@ -213,7 +213,7 @@ fn large_volumes_are_linear_up_to_12800_mib() {
 }
 
 #[test]
-fn the_other_large_ceilings_have_names() {
+fn alternative_large_ceilings_have_profiles() {
     let at = |level, profile, size| {
         let mut volume = large(size);
         volume.settings.profile = Some(profile);
@@ -244,7 +244,7 @@ fn the_other_large_ceilings_have_names() {
 }
 
 #[test]
-fn inodes_as_documented() {
+fn inodes_match_documents() {
     let regular = |size| super::inodes(&Volume::new(size));
     assert_eq!(regular(Bytes::gib(50)), 21_251_126);
     assert_eq!(regular(Bytes::gib(683)), 21_251_126);
@@ -256,7 +256,7 @@ fn inodes_as_documented() {
 }
 
 #[test]
-fn where_the_figures_come_from() {
+fn limits_name_their_origins() {
     let limits = pool(Level::AnfPremium, 4).volume_limits(&Volume::new(Bytes::tib(2))).unwrap();
     let lines: Vec<String> = limits
         .origin

@@ -1,4 +1,4 @@
-//! Filestore: instances, each one share; reads and writes limited apart.
+//! Filestore: each instance is one share, with separate limits of reads and writes.
 
 use crate::limits::OPERATIONS;
 use crate::settings::{Pool, ProvisionedIops};
@@ -9,13 +9,14 @@ use crate::{
     Protocol, Provider, Qos, Range, Refusal, Settable, Source,
 };
 
-/// 63.9 TiB, to the byte below.
+/// 63.9 TiB, rounded down to bytes.
 const BASIC_MAX: Bytes = Bytes((639 << 40) / 10);
-/// Any size between: people give them in TB too, which are no whole GiB.
+/// Any size between: sizes may be given in TB, which are not whole GiB.
 const fn basic(min: Bytes) -> Range<Bytes> {
     Range { min, max: BASIC_MAX, step: Bytes(1) }
 }
-/// From here on Basic HDD is faster. Both rows of the page have 10 TiB; it counts as the upper one [F1].
+
+/// From here on Basic HDD is faster. Both rows of the page contain 10 TiB; it counts as the upper one [F1].
 const BASIC_HDD_UPPER_FROM: Bytes = Bytes::tib(10);
 const BASIC_HDD_UPPER_FROM_2021: Bytes = Bytes::tb(10);
 /// 2.5 TiB.
@@ -32,12 +33,13 @@ pub(crate) const BASIC_SSD_2021_SIZES: Bands =
 const fn basic_2021(min: Bytes) -> Range<Bytes> {
     Range { min, max: Bytes::gb(63_900), step: Bytes::gb(1) }
 }
+
 /// 1 TiB to 9.75 TiB in 256 GiB steps.
 const LOWER: Range<Bytes> = Range { min: Bytes::tib(1), max: Bytes::gib(9_984), step: Bytes::gib(256) };
 /// 10 TiB to 100 TiB in 2.5 TiB steps.
 const UPPER: Range<Bytes> = Range { min: Bytes::tib(10), max: Bytes::tib(100), step: LARGE_STEP };
 const TWO_BANDS: Bands = Bands { ranges: &[LOWER, UPPER], source: F5 };
-/// 100 GiB to 10,239 GiB. No source gives the step; the upper end is no multiple of a coarser one.
+/// 100 GiB to 10,239 GiB. No source gives the step; the upper end is not a multiple of a coarser one.
 pub(crate) const SMALL_SIZES: Bands = Bands {
     ranges: &[Range { min: Bytes::gib(100), max: Bytes::gib(10_239), step: Bytes::gib(1) }, UPPER],
     source: F5,
@@ -45,13 +47,13 @@ pub(crate) const SMALL_SIZES: Bands = Bands {
 const ENTERPRISE_SIZES: Bands =
     Bands { ranges: &[Range { min: Bytes::tib(1), max: Bytes::tib(10), step: Bytes::gib(256) }], source: F1 };
 const HIGH_SCALE_SIZES: Bands = Bands { ranges: &[UPPER], source: F1 };
-/// 60 TB to 320 TB in 10 TB steps: powers of ten, as the page has it.
+/// 60 TB to 320 TB in 10 TB steps: the page uses powers of ten.
 const HIGH_SCALE_2021_SIZES: Bands = Bands {
     ranges: &[Range { min: Bytes::tb(60), max: Bytes::tb(320), step: Bytes::tb(10) }],
     source: PAGE_001,
 };
 
-/// What each `per` of capacity earns.
+/// Limits for each `per` of capacity.
 struct Row {
     per: Bytes,
     read_iops: Iops,
@@ -61,7 +63,6 @@ struct Row {
     source: Source,
 }
 
-/// What a [`Row`] limits.
 const READ_AND_WRITE: &str = "read and write";
 
 const fn row(per: Bytes, iops: (u64, u64), mib: (u64, u64)) -> Row {
@@ -75,7 +76,7 @@ const fn row(per: Bytes, iops: (u64, u64), mib: (u64, u64)) -> Row {
     }
 }
 
-/// As published in 2021, in MB/s.
+/// A row published in 2021, in MB/s.
 const fn row_2021(per: Bytes, iops: (u64, u64), mb: (u64, u64)) -> Row {
     Row {
         read: BytesPerSecond::mb(mb.0),
@@ -91,7 +92,7 @@ const REGIONAL_LOWER: Row = row(Bytes::tib(1), (12_000, 4_000), (120, 100));
 /// Scale, but 23,000 per 2.5 TiB, which are 92,000.
 const LARGE: Row = row(LARGE_STEP, (23_000, 6_500), (650, 220));
 const HIGH_SCALE_2021: Row = row_2021(Bytes::tb(10), (15_000, 5_000), (500, 110));
-// Basic instances have the same at every size.
+// Basic instances have the same limits at every size.
 const BASIC_HDD_LOWER: Row = row(Bytes(0), (600, 1_000), (100, 100));
 const BASIC_HDD_UPPER: Row = row(Bytes(0), (1_000, 5_000), (180, 120));
 const BASIC_SSD_ROW: Row = row(Bytes(0), (60_000, 25_000), (1_200, 350));
@@ -106,7 +107,7 @@ const CUSTOM_PER_TIB: [Range<Iops>; 2] = [
 ];
 const CUSTOM_MIN: u64 = 2_000;
 const CUSTOM_STEP: u64 = 1_000;
-/// Bytes per second that come with each operation per second, reading and writing [G].
+/// Bytes per second included in each operation per second, reading and writing [G].
 const CUSTOM_READ_BYTES: u64 = 24_576;
 const CUSTOM_WRITE_BYTES: u64 = 8_192;
 /// A write costs 3.33 operations, a read one [F2].
@@ -208,7 +209,7 @@ pub(crate) const ENTERPRISE: LevelInfo = LevelInfo {
     ..ZONAL
 };
 
-/// An instance's limits, which are its volume's.
+/// The limits of an instance and its volume.
 pub(crate) fn instance(pool: &Pool) -> Result<Limits, Refusal> {
     if let Some(provisioned) = pool.settings.iops {
         return custom(pool, provisioned);
@@ -231,16 +232,16 @@ pub(crate) fn instance(pool: &Pool) -> Result<Limits, Refusal> {
     let mut limits = row.limits(pool.size);
     if pool.level == Level::FilestoreHighScaleSsd2021 {
         limits.per_client = HIGH_SCALE_2021.ceilings();
-        limits = limits.because("each client", "what 10 TB earn", PAGE_001);
+        limits = limits.with_origin("each client", "the rate of 10 TB", PAGE_001);
     }
     if let Some((clients, formula)) = clients(pool, upper) {
         limits.clients_max = Some(clients);
-        limits = limits.because("clients", formula, F5);
+        limits = limits.with_origin("clients", formula, F5);
     }
     Ok(limits)
 }
 
-/// How many clients may connect, where a source says so.
+/// Maximum number of connected clients, if a source gives it.
 fn clients(pool: &Pool, upper: bool) -> Option<(u32, &'static str)> {
     let (per, each, max, formula) = match pool.level {
         Level::FilestoreBasicHdd | Level::FilestoreBasicSsd => return Some((500, "500")),
@@ -268,47 +269,55 @@ impl Row {
         }
     }
 
-    /// What a whole instance earns.
+    /// The limits of a whole instance.
     fn limits(&self, size: Bytes) -> Limits {
         let (read_iops, write_iops) = (self.read_iops, self.write_iops);
         let one = format!("{read_iops:#} and {write_iops:#}, {:#} and {:#}", self.read, self.write);
         if self.per == Bytes(0) {
-            return Limits::of(Owner::Volume, self.ceilings()).because(READ_AND_WRITE, one, self.source);
+            return Limits::for_all_clients(Owner::Volume, self.ceilings()).with_origin(
+                READ_AND_WRITE,
+                one,
+                self.source,
+            );
         }
         let total = Self {
-            read: self.read.times(size, self.per),
-            write: self.write.times(size, self.per),
-            read_iops: read_iops.times(size, self.per),
-            write_iops: write_iops.times(size, self.per),
+            read: self.read.scale(size, self.per),
+            write: self.write.scale(size, self.per),
+            read_iops: read_iops.scale(size, self.per),
+            write_iops: write_iops.scale(size, self.per),
             ..*self
         };
         let formula = format!("{size:#} × ({one}) per {}", self.per);
-        Limits::of(Owner::Volume, total.ceilings()).because(READ_AND_WRITE, formula, self.source)
+        Limits::for_all_clients(Owner::Volume, total.ceilings()).with_origin(
+            READ_AND_WRITE,
+            formula,
+            self.source,
+        )
     }
 }
 
-/// The operations that may be bought whatever they are per TiB.
+/// The allowed number of operations, independent of the capacity.
 pub(crate) fn fixed(pool: &Pool) -> Range<Iops> {
     let per_tib = CUSTOM_PER_TIB[pool.band().min(1)];
-    let least = per_tib.min.times(pool.size, Bytes::tib(1)).0;
-    let most = per_tib.max.times(pool.size, Bytes::tib(1)).0 / CUSTOM_STEP * CUSTOM_STEP;
+    let min = per_tib.min.scale(pool.size, Bytes::tib(1)).0;
+    let max = per_tib.max.scale(pool.size, Bytes::tib(1)).0 / CUSTOM_STEP * CUSTOM_STEP;
     Range {
-        min: Iops(least.next_multiple_of(CUSTOM_STEP).max(CUSTOM_MIN)),
-        max: Iops(most.max(CUSTOM_MIN)),
+        min: Iops(min.next_multiple_of(CUSTOM_STEP).max(CUSTOM_MIN)),
+        max: Iops(max.max(CUSTOM_MIN)),
         step: Iops(CUSTOM_STEP),
     }
 }
 
-/// With the most operations, where any are bought.
-pub(crate) fn with_most(pool: &Pool) -> Pool {
-    let mut most = pool.clone();
+/// The instance with the maximum number of operations, if its level sells them.
+pub(crate) fn with_max_settings(pool: &Pool) -> Pool {
+    let mut max = pool.clone();
     if pool.settings.iops.is_some() {
-        most.settings.iops = Some(ProvisionedIops::Fixed(fixed(pool).max));
+        max.settings.iops = Some(ProvisionedIops::Fixed(fixed(pool).max));
     }
-    most
+    max
 }
 
-/// Custom performance: everything follows from the operations bought.
+/// Custom performance: all limits follow from the operations bought.
 fn custom(pool: &Pool, provisioned: ProvisionedIops) -> Result<Limits, Refusal> {
     let per_tib = CUSTOM_PER_TIB[pool.band().min(1)];
     let what = format!("{}: an instance of {} with operations", pool.level, pool.size);
@@ -328,7 +337,7 @@ fn custom(pool: &Pool, provisioned: ProvisionedIops) -> Result<Limits, Refusal> 
         read: Some(BytesPerSecond(iops * CUSTOM_READ_BYTES)),
         write: Some(BytesPerSecond(iops * CUSTOM_WRITE_BYTES)),
         read_iops: Some(Iops(iops)),
-        // 0.3 of all, to the nearest: 11,999 of 39,996 on the page.
+        // 0.3 of all operations, rounded to the nearest: 11,999 of 39,996 on the page.
         write_iops: Some(Iops((iops * 3 + 5) / 10)),
         combined_iops: Some(Iops(iops)),
         combined: None,
@@ -336,16 +345,16 @@ fn custom(pool: &Pool, provisioned: ProvisionedIops) -> Result<Limits, Refusal> 
     let limits = Limits {
         clients_max: u32::try_from(iops / 10).ok(),
         write_cost_thousandths: CUSTOM_WRITE_COST_THOUSANDTHS,
-        ..Limits::of(Owner::Volume, total)
+        ..Limits::for_all_clients(Owner::Volume, total)
     };
     Ok(limits
-        .because(
+        .with_origin(
             OPERATIONS,
             format!("{} in all, at most 0.3 of them writes; a write costs 3.33", grouped(iops)),
             F2,
         )
-        .because("throughput", format!("{} × 24,576 B/s read, × 8,192 B/s written", grouped(iops)), G)
-        .because("clients", "100 per 1,000 IOPS", F2))
+        .with_origin("throughput", format!("{} × 24,576 B/s read, × 8,192 B/s written", grouped(iops)), G)
+        .with_origin("clients", "100 per 1,000 IOPS", F2))
 }
 
 pub(crate) fn inodes(level: Level, size: Bytes) -> u64 {

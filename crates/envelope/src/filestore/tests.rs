@@ -85,7 +85,7 @@ fn high_scale_of_2021_counts_in_tb_and_per_client() {
         );
         assert!(refusal.contains(&allowed), "{refusal}");
     }
-    // And the tier of today knows no TB.
+    // Today's tier does not accept TB.
     assert!(Pool::new(Level::FilestoreHighScaleSsd, Bytes::tb(60)).limits().is_err());
 }
 
@@ -137,8 +137,8 @@ fn small_sizes_by_profile() {
     assert!(at(Level::FilestoreBasicHdd, 99, Profile::FilestoreGke).is_err());
     let small = at(Level::FilestoreRegional, 512, Profile::FilestoreSmall).unwrap();
     assert_eq!(small.total.read_iops, Some(Iops(6_000)));
-    let most = at(Level::FilestoreRegional, 10_239, Profile::FilestoreSmall).unwrap();
-    assert_eq!(most.clients_max, Some(19_500), "not 19,998");
+    let largest = at(Level::FilestoreRegional, 10_239, Profile::FilestoreSmall).unwrap();
+    assert_eq!(largest.clients_max, Some(19_500), "not 19,998");
     assert!(at(Level::FilestoreRegional, 99, Profile::FilestoreSmall).is_err());
     assert!(refusal(at(Level::FilestoreZonal, 512, Profile::FilestoreSmall)).contains("allowed: none"));
 }
@@ -169,7 +169,7 @@ fn basic_of_2021_as_printed() {
     assert!(
         of_2021(Level::FilestoreBasicHdd, 63_901).is_err() && of_2021(Level::FilestoreZonal, 10_000).is_err()
     );
-    // Today's figures are for TB too, which are no whole GiB: 10 TB are less than 10 TiB.
+    // Today's figures apply to TB too, which are not whole GiB: 10 TB are less than 10 TiB.
     let today = |level, gb| at(level, gb, None);
     assert_eq!(today(Level::FilestoreBasicHdd, 10_000).unwrap().read, Some(BytesPerSecond::mib(100)));
     assert_eq!(today(Level::FilestoreBasicSsd, 63_900).unwrap().read, Some(BytesPerSecond::mib(1_200)));

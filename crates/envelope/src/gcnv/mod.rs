@@ -1,6 +1,6 @@
 //! Google Cloud NetApp Volumes: throughput per GiB of volume, or of pool with Flex.
 
-use crate::limits::{OPERATIONS, as_set};
+use crate::limits::{OPERATIONS, origin_text};
 use crate::settings::{Pool, ProvisionedIops, Volume};
 use crate::source::{G, PAGE_000, S1, S2, S3, S4};
 use crate::units::proportion;
@@ -42,19 +42,19 @@ pub(crate) const UNIFIED_LARGE_VOLUME_TIERED: Bands =
 pub(crate) const UNIFIED_LARGE_VOLUME_FROM_2400_GIB: Bands =
     Bands { ranges: &[sizes(Bytes::gib(2_400), UNIFIED_LARGE_MAX)], source: S3 };
 
-/// One volume's ceiling. The documents say 4.5 GiB/s [S3] and 5 GiB/s [S1]; page 000 measured more, and under either cap
-/// the published curve could not be met.
+/// Maximum throughput of one volume. The documents say 4.5 GiB/s [S3] and 5 GiB/s [S1]; page 000 measured more, and
+/// either limit would rule out the published curve.
 const REGULAR_MAX: BytesPerSecond = BytesPerSecond::mib(5_237);
-/// A large volume's ceiling since 2026 [S1].
+/// Maximum throughput of a large volume since 2026 [S1].
 pub(crate) const LARGE_MAX: BytesPerSecond = BytesPerSecond::gib(30);
-/// The most operations that one large volume was measured to carry. No page documents a limit.
+/// Maximum measured operations of one large volume. No page documents a limit.
 const LARGE_IOPS_MAX: Iops = Iops(1_350_000);
-/// 1.6 GiB/s, to the byte below: Flex File with default performance, and Unified where performance is limited [S1].
+/// 1.6 GiB/s, rounded down to bytes: Flex File with default performance, and Unified with limited performance [S1].
 pub(crate) const LIMITED_MAX: BytesPerSecond = BytesPerSecond((16 << 30) / 10);
 /// Operations of a Flex File pool with default performance [S1].
 const FLEX_IOPS_PER_TIB: Iops = Iops(1_024);
 const FLEX_IOPS_MAX: Iops = Iops(60_000);
-/// Custom performance: what every pool has, and what each MiB/s more brings along [S1].
+/// Custom performance: the throughput of every pool, and the gain of each further MiB/s [S1].
 const CUSTOM_MIN: BytesPerSecond = BytesPerSecond::mib(64);
 const CUSTOM_STEP: BytesPerSecond = BytesPerSecond::mib(1);
 const CUSTOM_IOPS_MIN: u64 = 1_024;
@@ -65,7 +65,7 @@ const CUSTOM_IOPS_MAX: Iops = Iops(160_000);
 const UNIFIED_LARGE_RATE_MAX: BytesPerSecond = BytesPerSecond::gib(22);
 const UNIFIED_LARGE_IOPS_MAX: Iops = Iops(750_000);
 
-/// Bytes of a volume for each inode, and the least number of inodes; with Flex, inodes of each GiB [S2].
+/// Bytes of a volume for each inode, the minimum number of inodes, and inodes per GiB with Flex [S2].
 const BYTES_PER_INODE: u64 = 32_768;
 const INODES_MIN: u64 = 21_200_000;
 const FLEX_INODES_PER_GIB: u64 = 31_000;
@@ -148,7 +148,7 @@ pub(crate) const FLEX: LevelInfo = LevelInfo {
     ..STANDARD
 };
 
-/// File volumes are as large as with default performance: no source gives sizes of their own.
+/// File volumes are as large as with default performance: no source gives separate sizes.
 pub(crate) const FLEX_CUSTOM: LevelInfo = LevelInfo {
     name: "gcnv/flex-custom",
     title: "Google Cloud NetApp Volumes Flex File, custom performance: throughput and IOPS set for the pool",
@@ -178,7 +178,7 @@ pub(crate) const FLEX_UNIFIED_LARGE: LevelInfo = LevelInfo {
     ..FLEX_UNIFIED
 };
 
-/// What a GiB earns; `None` with custom performance, which does not follow capacity.
+/// Throughput per GiB; `None` with custom performance, which does not follow capacity.
 fn rate_per_gib(level: Level) -> Option<BytesPerSecond> {
     match level {
         Level::GcnvFlex | Level::GcnvStandard => Some(BytesPerSecond::kib(16)),
@@ -192,26 +192,26 @@ pub(crate) fn pool(pool: &Pool) -> Result<Limits, Refusal> {
     let Some(rate) = rate_per_gib(pool.level) else {
         return custom(pool);
     };
-    let earned = rate.times(pool.size, Bytes::gib(1));
+    let earned = rate.scale(pool.size, Bytes::gib(1));
     let formula = format!("{:#} × {rate:#} per GiB = {earned:#}", pool.size);
     if pool.level != Level::GcnvFlex {
-        let limits = Limits::of(Owner::Volume, Ceilings::combined(earned));
-        return Ok(limits.because("throughput", format!("{formula}, shared out to volumes"), S1));
+        let limits = Limits::for_all_clients(Owner::Volume, Ceilings::combined(earned));
+        return Ok(limits.with_origin("throughput", format!("{formula}, shared out to volumes"), S1));
     }
-    let operations = FLEX_IOPS_PER_TIB.times(pool.size, Bytes::tib(1));
+    let operations = FLEX_IOPS_PER_TIB.scale(pool.size, Bytes::tib(1));
     let total = Ceilings {
         combined_iops: Some(operations.min(FLEX_IOPS_MAX)),
         ..Ceilings::combined(earned.min(LIMITED_MAX))
     };
     let operations = format!("{:#} × {FLEX_IOPS_PER_TIB:#} per TiB = {operations:#}", pool.size);
-    Ok(Limits::of(Owner::Pool, total)
-        .because("throughput", format!("{formula}, at most {LIMITED_MAX:#}"), S1)
-        .because(OPERATIONS, format!("{operations}, at most {FLEX_IOPS_MAX:#}"), S1))
+    Ok(Limits::for_all_clients(Owner::Pool, total)
+        .with_origin("throughput", format!("{formula}, at most {LIMITED_MAX:#}"), S1)
+        .with_origin(OPERATIONS, format!("{operations}, at most {FLEX_IOPS_MAX:#}"), S1))
 }
 
-/// Custom performance: throughput as set, with it come operations, and more of them may be set.
+/// Custom performance: throughput as set, with included and additional operations.
 fn custom(pool: &Pool) -> Result<Limits, Refusal> {
-    let (rate_max, iops_max) = most_custom(pool);
+    let (rate_max, iops_max) = max_custom(pool);
     let rates = Range { min: CUSTOM_MIN, max: rate_max, step: CUSTOM_STEP };
     let rate = pool.settings.throughput.unwrap_or(CUSTOM_MIN);
     rates.check(&format!("{}: a pool with a throughput", pool.level), rate, S1)?;
@@ -232,33 +232,33 @@ fn custom(pool: &Pool) -> Result<Limits, Refusal> {
     };
     operations.check(&what, iops, S1)?;
     let total = Ceilings { combined_iops: Some(iops), ..Ceilings::combined(rate) };
-    let throughput = format!("{rate:#} {} ({rates:#})", as_set(pool.settings.throughput));
-    let operations = format!("{iops:#} {} ({operations:#})", as_set(pool.settings.iops));
-    Ok(Limits::of(Owner::Pool, total)
-        .because("throughput", throughput, S1)
-        .because(OPERATIONS, operations, S1))
+    let throughput = format!("{rate:#} {} ({rates:#})", origin_text(pool.settings.throughput));
+    let operations = format!("{iops:#} {} ({operations:#})", origin_text(pool.settings.iops));
+    Ok(Limits::for_all_clients(Owner::Pool, total)
+        .with_origin("throughput", throughput, S1)
+        .with_origin(OPERATIONS, operations, S1))
 }
 
-/// What a volume has at most, whatever its size, where it is not the pool's.
+/// The maximum throughput of a volume, whatever its size, if it is not the pool's.
 pub(crate) fn ceiling(pool: &Pool, volume: &Volume) -> (BytesPerSecond, Source) {
     let (default, source) = if volume.settings.large { (LARGE_MAX, S1) } else { (REGULAR_MAX, PAGE_000) };
     volume.ceiling(pool.level, default, source)
 }
 
-/// With all the throughput and operations that may be bought with custom performance.
-pub(crate) fn with_most(pool: &Pool) -> Pool {
-    let mut most = pool.clone();
+/// The pool with the maximum throughput and operations of custom performance.
+pub(crate) fn with_max_settings(pool: &Pool) -> Pool {
+    let mut max_pool = pool.clone();
     if pool.level.info().settable.throughput {
-        let (rate, iops) = most_custom(pool);
+        let (rate, iops) = max_custom(pool);
         let beyond = (rate.0 - CUSTOM_MIN.0) % CUSTOM_STEP.0;
-        most.settings.throughput = Some(BytesPerSecond(rate.0 - beyond));
-        most.settings.iops = Some(ProvisionedIops::Fixed(iops));
+        max_pool.settings.throughput = Some(BytesPerSecond(rate.0 - beyond));
+        max_pool.settings.iops = Some(ProvisionedIops::Fixed(iops));
     }
-    most
+    max_pool
 }
 
-/// The most throughput and the most operations of custom performance.
-fn most_custom(pool: &Pool) -> (BytesPerSecond, Iops) {
+/// Maximum throughput and operations of custom performance.
+fn max_custom(pool: &Pool) -> (BytesPerSecond, Iops) {
     let (rate, iops) = match pool.level {
         Level::GcnvFlexUnifiedLarge => (UNIFIED_LARGE_RATE_MAX, UNIFIED_LARGE_IOPS_MAX),
         _ => (CUSTOM_MAX, CUSTOM_IOPS_MAX),
@@ -269,15 +269,19 @@ fn most_custom(pool: &Pool) -> (BytesPerSecond, Iops) {
 
 pub(crate) fn volume(pool: &Pool, volume: &Volume) -> Result<Limits, Refusal> {
     if pool.level.info().owner == Owner::Pool {
-        return Ok(Limits::unlimited(Owner::Pool).because("all", "the pool's, shared by its volumes", S1));
+        return Ok(Limits::unlimited(Owner::Pool).with_origin(
+            "all",
+            "the pool's, shared by its volumes",
+            S1,
+        ));
     }
     let ceiling = ceiling(pool, volume);
     let limits = match rate_per_gib(pool.level) {
-        Some(rate) if pool.qos() == Qos::Auto => volume.by_size(rate, (Bytes::gib(1), "GiB"), ceiling, S1),
-        _ => volume.by_hand(pool, ceiling)?,
+        Some(rate) if pool.qos() == Qos::Auto => volume.by_size(rate, Bytes::gib(1), "GiB", ceiling, S1),
+        _ => volume.manual(pool, ceiling)?,
     };
     let operations = volume.settings.large.then_some((LARGE_IOPS_MAX, PAGE_000));
-    Ok(volume.with_operations(limits, operations))
+    Ok(volume.with_iops(limits, operations))
 }
 
 pub(crate) fn inodes(level: Level, size: Bytes) -> u64 {

@@ -15,7 +15,7 @@ fn volume(size: Bytes, large: bool, profile: Option<Profile>) -> Volume {
     Volume { size, settings: VolumeSettings { large, profile, ..VolumeSettings::default() } }
 }
 
-fn bought(level: Level, throughput: Option<u64>, iops: Option<u64>) -> Pool {
+fn pool_with(level: Level, throughput: Option<u64>, iops: Option<u64>) -> Pool {
     let settings = PoolSettings {
         throughput: throughput.map(mib),
         iops: iops.map(|iops| ProvisionedIops::Fixed(Iops(iops))),
@@ -24,7 +24,7 @@ fn bought(level: Level, throughput: Option<u64>, iops: Option<u64>) -> Pool {
     Pool { settings, ..Pool::new(level, Bytes::tib(10)) }
 }
 
-/// Throughput and operations of a pool that owns its limits.
+/// Throughput and operations of a pool with its own limits.
 fn of_pool(pool: &Pool) -> Result<(BytesPerSecond, u64), Refusal> {
     let limits = pool.limits()?;
     assert_eq!(limits.owner, Owner::Pool);
@@ -32,19 +32,19 @@ fn of_pool(pool: &Pool) -> Result<(BytesPerSecond, u64), Refusal> {
 }
 
 #[test]
-fn flex_file_by_the_pools_size() {
+fn flex_file_limits_follow_pool_size() {
     let pool = |size| of_pool(&Pool::new(Level::GcnvFlex, size)).unwrap();
     assert_eq!(pool(Bytes::tib(1)), (mib(16), 1_024));
     assert_eq!(pool(Bytes::tib(58)), (mib(928), 59_392));
     assert_eq!(pool(Bytes::tib(59)), (mib(944), 60_000), "operations end first");
     assert_eq!(pool(Bytes::tib(102)), (mib(1_632), 60_000));
-    let most: BytesPerSecond = "1.6GiB/s".parse().unwrap();
-    assert_eq!(pool(Bytes::tib(103)), (most, 60_000));
-    assert_eq!(pool(Bytes::tib(300)), (most, 60_000));
+    let max: BytesPerSecond = "1.6GiB/s".parse().unwrap();
+    assert_eq!(pool(Bytes::tib(103)), (max, 60_000));
+    assert_eq!(pool(Bytes::tib(300)), (max, 60_000));
 }
 
 #[test]
-fn flex_volumes_share_the_pools() {
+fn flex_volumes_share_pool_limits() {
     let pool = Pool::new(Level::GcnvFlex, Bytes::tib(1));
     let limits = pool.volume_limits(&Volume::new(Bytes::gib(1))).unwrap();
     assert_eq!((limits.owner, limits.total), (Owner::Pool, Ceilings::default()));
@@ -52,10 +52,10 @@ fn flex_volumes_share_the_pools() {
 
 #[test]
 fn custom_performance() {
-    let custom = |throughput, iops| of_pool(&bought(Level::GcnvFlexCustom, throughput, iops));
+    let custom = |throughput, iops| of_pool(&pool_with(Level::GcnvFlexCustom, throughput, iops));
     assert_eq!(custom(None, None), Ok((mib(64), 1_024)));
     assert_eq!(custom(Some(65), None), Ok((mib(65), 1_040)));
-    // Page 000's pool: 64 + 5,056 MiB/s bring 1,024 + 16 × 5,056; the rest was bought.
+    // Page 000's pool: 64 + 5,056 MiB/s include 1,024 + 16 × 5,056 operations; the rest was bought.
     assert_eq!(custom(Some(5_120), None), Ok((mib(5_120), 81_920)));
     assert_eq!(custom(Some(5_120), Some(160_000)), Ok((mib(5_120), 160_000)));
     for throughput in [63, 5_121] {
@@ -74,10 +74,10 @@ fn custom_performance() {
             "{refusal}"
         );
     }
-    let mut uneven = bought(Level::GcnvFlexCustom, None, None);
+    let mut uneven = pool_with(Level::GcnvFlexCustom, None, None);
     uneven.settings.throughput = Some(BytesPerSecond(mib(64).0 + 1));
     assert!(refusal(uneven.limits()).contains("in steps of 1 MiB/s"));
-    let mut per_tib = bought(Level::GcnvFlexCustom, None, None);
+    let mut per_tib = pool_with(Level::GcnvFlexCustom, None, None);
     per_tib.settings.iops = Some(ProvisionedIops::PerTib(Iops(2_000)));
     assert!(
         refusal(per_tib.limits()).contains("2000 IOPS per TiB; allowed: in all, 1024 IOPS to 160000 IOPS")
@@ -85,18 +85,20 @@ fn custom_performance() {
 }
 
 #[test]
-fn performance_is_bought_where_it_is_sold() {
-    assert!(refusal(bought(Level::GcnvFlex, Some(64), None).limits()).contains("a throughput of the pool"));
+fn performance_is_bought_only_if_sold() {
     assert!(
-        refusal(bought(Level::GcnvPremium, None, Some(2_000)).limits()).contains("operations of the pool")
+        refusal(pool_with(Level::GcnvFlex, Some(64), None).limits()).contains("a throughput of the pool")
+    );
+    assert!(
+        refusal(pool_with(Level::GcnvPremium, None, Some(2_000)).limits()).contains("operations of the pool")
     );
 }
 
 #[test]
 fn unified_pools() {
-    assert_eq!(of_pool(&bought(Level::GcnvFlexUnified, Some(5_120), None)), Ok((mib(5_120), 81_920)));
+    assert_eq!(of_pool(&pool_with(Level::GcnvFlexUnified, Some(5_120), None)), Ok((mib(5_120), 81_920)));
     let large = |throughput, iops, profile| {
-        let mut pool = bought(Level::GcnvFlexUnifiedLarge, throughput, iops);
+        let mut pool = pool_with(Level::GcnvFlexUnifiedLarge, throughput, iops);
         pool.settings.profile = profile;
         of_pool(&pool)
     };
@@ -106,7 +108,7 @@ fn unified_pools() {
     assert!(large(Some(24_576), None, Some(Profile::GcnvUnifiedLarge24Gib)).is_ok());
     assert!(large(Some(24_577), None, Some(Profile::GcnvUnifiedLarge24Gib)).is_err());
 
-    let mut limited = bought(Level::GcnvFlexUnified, Some(1_638), Some(90_000));
+    let mut limited = pool_with(Level::GcnvFlexUnified, Some(1_638), Some(90_000));
     limited.settings.profile = Some(Profile::GcnvUnifiedLimited);
     assert_eq!(of_pool(&limited), Ok((mib(1_638), 90_000)));
     limited.settings.iops = Some(ProvisionedIops::Fixed(Iops(90_001)));
@@ -116,7 +118,7 @@ fn unified_pools() {
 }
 
 #[test]
-fn volumes_by_their_size() {
+fn volume_limits_follow_size() {
     let throughput = |level, volume: &Volume| {
         let limits = Pool::new(level, Bytes::tib(200)).volume_limits(volume).unwrap();
         assert_eq!((limits.owner, limits.total.combined_iops), (Owner::Volume, None));
@@ -145,7 +147,7 @@ fn large_volumes() {
     assert_eq!(total(Some(Profile::GcnvLarge12_5Gib), Bytes::pib(1)).combined, Some(mib(12_800)));
     let measured = total(Some(Profile::GcnvLarge21_5Gib), Bytes::pib(1));
     assert_eq!((measured.combined, measured.combined_iops), (Some(mib(22_016)), Some(Iops(1_350_000))));
-    // What was measured binds, unless what is documented is chosen.
+    // The measured limit applies unless the documented one is chosen.
     assert_eq!(total(None, Bytes::pib(3)).combined_iops, Some(Iops(1_350_000)));
     let documented = total(Some(Profile::GcnvLarge30Gib), Bytes::pib(3));
     assert_eq!((documented.combined, documented.combined_iops), (Some(mib(30_720)), None));
@@ -160,7 +162,7 @@ fn large_volumes() {
 }
 
 #[test]
-fn manual_qos_shares_out_the_pools() {
+fn manual_qos_shares_pool_throughput() {
     let mut pool = Pool::new(Level::GcnvPremium, Bytes::tib(2));
     pool.settings.qos = Some(Qos::Manual);
     let by_hand = |n| {
@@ -176,8 +178,8 @@ fn manual_qos_shares_out_the_pools() {
 }
 
 #[test]
-fn sizes_of_pools() {
-    for (level, least, most) in [
+fn pool_sizes_match_documents() {
+    for (level, least, max) in [
         (Level::GcnvFlex, Bytes::tib(1), Bytes::tib(300)),
         (Level::GcnvFlexCustom, Bytes::tib(1), Bytes::tib(300)),
         (Level::GcnvFlexUnified, Bytes::tib(1), Bytes::tib(425)),
@@ -186,12 +188,12 @@ fn sizes_of_pools() {
         (Level::GcnvPremium, Bytes::tib(2), Bytes::pib(10)),
         (Level::GcnvExtreme, Bytes::tib(2), Bytes::pib(10)),
     ] {
-        assert!(Pool::new(level, least).limits().is_ok() && Pool::new(level, most).limits().is_ok());
+        assert!(Pool::new(level, least).limits().is_ok() && Pool::new(level, max).limits().is_ok());
         let step = Bytes::gib(1).0;
-        for size in [Bytes(least.0 - step), Bytes(most.0 + step), Bytes(least.0 + 1)] {
+        for size in [Bytes(least.0 - step), Bytes(max.0 + step), Bytes(least.0 + 1)] {
             let refusal = refusal(Pool::new(level, size).limits());
             let allowed = format!(
-                "{level}: a pool of {size}; allowed: {least} to {most} in steps of 1 GiB [GCNV quotas (Google)"
+                "{level}: a pool of {size}; allowed: {least} to {max} in steps of 1 GiB [GCNV quotas (Google)"
             );
             assert!(refusal.starts_with(&allowed), "{refusal}");
         }
@@ -199,8 +201,8 @@ fn sizes_of_pools() {
 }
 
 #[test]
-fn sizes_of_volumes() {
-    for (level, least, most) in [
+fn volume_sizes_match_documents() {
+    for (level, least, max) in [
         (Level::GcnvFlex, Bytes::gib(1), Bytes::tib(300)),
         (Level::GcnvFlexUnified, Bytes::gib(1), Bytes::tib(128)),
         (Level::GcnvFlexUnifiedLarge, Bytes::gib(4_916), Bytes::tib(2_560)),
@@ -209,11 +211,11 @@ fn sizes_of_volumes() {
     ] {
         let pool = Pool::new(level, level.info().pool_sizes.unwrap().ranges[0].max);
         assert!(pool.volume_limits(&Volume::new(least)).is_ok(), "{level}");
-        assert!(pool.volume_limits(&Volume::new(most)).is_ok(), "{level}");
-        for size in [Bytes(least.0 - Bytes::gib(1).0), Bytes(most.0 + Bytes::gib(1).0)] {
+        assert!(pool.volume_limits(&Volume::new(max)).is_ok(), "{level}");
+        for size in [Bytes(least.0 - Bytes::gib(1).0), Bytes(max.0 + Bytes::gib(1).0)] {
             let refusal = refusal(pool.volume_limits(&Volume::new(size)));
             assert!(
-                refusal.contains(&format!("{level}: a volume of {size}; allowed: {least} to {most}")),
+                refusal.contains(&format!("{level}: a volume of {size}; allowed: {least} to {max}")),
                 "{refusal}"
             );
         }
@@ -221,7 +223,7 @@ fn sizes_of_volumes() {
 }
 
 #[test]
-fn sizes_with_auto_tiering_and_by_the_overview() {
+fn tiered_sizes_match_documents() {
     let level = Level::GcnvFlexUnifiedLarge;
     let mut pool = Pool::new(level, Bytes::pib(20));
     assert!(pool.limits().is_err());
@@ -238,7 +240,7 @@ fn sizes_with_auto_tiering_and_by_the_overview() {
 }
 
 #[test]
-fn inodes_as_documented() {
+fn inodes_match_documents() {
     let of = |level, size| Pool::new(level, size).inodes(&Volume::new(size)).unwrap();
     assert_eq!(of(Level::GcnvPremium, Bytes::gib(100)), 21_200_000);
     assert_eq!(of(Level::GcnvPremium, Bytes::tib(1)), 33_554_432);

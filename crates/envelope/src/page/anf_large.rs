@@ -9,7 +9,7 @@ const MOUNT: (&str, &str) =
 
 pub(super) const PAGE: Page = Page {
     name: "anf-large",
-    title: "Azure NetApp Files: what one large volume carries",
+    title: "Azure NetApp Files: performance of one large volume",
     source: PAGE_002,
     about: &[
         "A basis for sizing: one large volume from several machines (scale-out) and from one (scale-up), by fio.",
@@ -37,7 +37,7 @@ pub(super) const PAGE: Page = Page {
             published: &["anf-large-256k-seq", "anf-large-8k-rand"],
             notes: &[
                 "Reads came close to the level's 12,800 MiB/s, under which more may be possible.",
-                "Azure limits what a machine sends, so that it is the writes of each machine that are limited.",
+                "Azure limits the send rate of a machine, which bounds its writes.",
             ],
         },
         Part {

@@ -10,7 +10,7 @@ const FARMS: &str = "media rendering, AI/ML and other loads of large compute far
 
 pub(super) const PAGE: Page = Page {
     name: "anf-regular",
-    title: "Azure NetApp Files: what one regular volume carries",
+    title: "Azure NetApp Files: performance of one regular volume",
     source: PAGE_003,
     about: &[
         "Scale-out tests add client after client to reach the volume's limit; scale-up tests show what one client reaches with \
@@ -18,7 +18,7 @@ pub(super) const PAGE: Page = Page {
         "Where the test is called cached, an unknown part came from caches and figures are somewhat higher; the uncached ones are \
          closer to what the storage does.",
         "Without nconnect one client does not reach the limit of a volume.",
-        "Only the ends of the mixes have figures in the text; what lies between is in charts, and so are all figures of nconnect.",
+        "Only the ends of the mixes have figures in the text; the mixes between them are in charts, and so are all figures of nconnect.",
     ],
     parts: &[
         Part {
@@ -52,7 +52,7 @@ pub(super) const PAGE: Page = Page {
         },
         Part {
             title: "nconnect, scale-up",
-            stands_for: "what a single user sees of media rendering, databases, AI/ML and ordinary file shares",
+            stands_for: "a single user of media rendering, databases, AI/ML and ordinary file shares",
             setup: &[
                 ("Clients", "1 × D32s_v4, RHEL 9.3"),
                 ("Volume", "one of 1 TiB at Ultra"),

@@ -21,7 +21,7 @@ pub(super) const PAGE: Page = Page {
             setup: &[],
             published: TIERS,
             notes: &[
-                "High Scale grows linearly in steps of 10 TB, sustained. What 10 TB earn is also the most that one client gets.",
+                "High Scale grows linearly in steps of 10 TB, sustained. The rate of 10 TB is also the maximum of one client.",
                 "Basic has no limit for a single client.",
             ],
         },

@@ -10,7 +10,7 @@ const WORKING_SET: (&str, &str) = ("Working set", "1 TiB a client, 6 TiB in all"
 
 pub(super) const PAGE: Page = Page {
     name: "gcnv",
-    title: "Google Cloud NetApp Volumes: what one volume carries from several clients",
+    title: "Google Cloud NetApp Volumes: performance of one volume with several clients",
     source: PAGE_000,
     about: &[
         "A basis for sizing: the limits of one volume that several client machines drive at the same time.",
@@ -27,7 +27,7 @@ pub(super) const PAGE: Page = Page {
             title: "Flex with custom performance, NFSv3",
             stands_for: "",
             setup: &[
-                ("Volume", "10 TiB in a zonal pool with 5,120 MiB/s and 160,000 IOPS, the most there is"),
+                ("Volume", "10 TiB in a zonal pool with 5,120 MiB/s and 160,000 IOPS, the maximum"),
                 CLIENTS,
                 ("Mount", "nconnect=16, rsize=65536, wsize=65536"),
                 ("Working set", "96 GiB a client, 576 GiB in all"),

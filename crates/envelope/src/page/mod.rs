@@ -1,4 +1,4 @@
-//! The published pages: what each measured, how, and what it says besides its figures.
+//! The published pages: their measurements, setups and notes.
 
 mod anf_eda;
 mod anf_large;
@@ -15,27 +15,24 @@ pub use part::{Page, Part};
 static PAGES: [Page; 5] = [gcnv::PAGE, filestore::PAGE, anf_large::PAGE, anf_regular::PAGE, anf_eda::PAGE];
 
 impl Page {
-    /// Every page.
     pub fn all() -> &'static [Self] {
         &PAGES
     }
 
-    /// The page of this name.
     pub fn by_name(text: &str) -> Result<&'static Self, Refusal> {
         PAGES.iter().find(|page| page.name == text).ok_or_else(|| {
             let names: Vec<&str> = PAGES.iter().map(|page| page.name).collect();
-            Refusal::new(format!("\"{text}\" is no published page"), names.join(", "), OWN)
+            Refusal::new(format!("\"{text}\" is not a published page"), names.join(", "), OWN)
         })
     }
 
-    /// Where it contradicts itself or another page.
+    /// Contradictions within the page or with another one.
     pub fn conflicts(&self) -> impl Iterator<Item = &'static Conflict> {
         Conflict::all().filter(|conflict| conflict.pages.contains(&self.name))
     }
 }
 
 impl Part {
-    /// Its figures.
     pub fn published(&self) -> impl Iterator<Item = Published> {
         self.published.iter().filter_map(|name| name.parse().ok())
     }
@@ -46,14 +43,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_figure_is_on_the_page_that_it_is_of() {
+    fn every_figure_is_on_its_page() {
         let mut shown = Vec::new();
         for page in Page::all() {
             assert_eq!(Page::by_name(page.name).unwrap().source, page.source);
             assert!(page.conflicts().count() > 0, "{} has contradictions", page.name);
             for name in page.parts.iter().flat_map(|part| part.published) {
                 let published: Published = name.parse().unwrap();
-                // Page 004 has the 8 KiB figures of page 002 again.
+                // Page 004 repeats the 8 KiB figures of page 002.
                 let again = (page.name, *name) == ("anf-eda", "anf-large-8k-rand");
                 assert!(again || published.source() == page.source, "{name}");
                 shown.push(published.name());
@@ -66,13 +63,13 @@ mod tests {
         }
         let refusal = Page::by_name("anf").unwrap_err().to_string();
         assert!(
-            refusal.contains("\"anf\" is no published page; allowed: gcnv, filestore, anf-large"),
+            refusal.contains("\"anf\" is not a published page; allowed: gcnv, filestore, anf-large"),
             "{refusal}"
         );
     }
 
     #[test]
-    fn contradictions_are_on_pages_that_there_are() {
+    fn every_conflict_is_on_existing_pages() {
         for conflict in Conflict::all() {
             conflict.pages.iter().for_each(|name| assert!(Page::by_name(name).is_ok(), "{name}"));
         }

@@ -1,35 +1,33 @@
-//! What there is to say of a page.
+//! Types that describe a page.
 
 use crate::Source;
 
 /// A published page, restated.
 #[derive(Debug)]
 pub struct Page {
-    /// Its name here.
+    /// Our name of the page.
     pub name: &'static str,
-    /// What it is about, in a line.
+    /// The subject, in a line.
     pub title: &'static str,
-    /// Where it is.
     pub source: Source,
-    /// What holds of all its figures.
+    /// Notes that apply to all its figures.
     pub about: &'static [&'static str],
-    /// What it measured or promises, in its order.
+    /// Measurements or promises, in the page's order.
     pub parts: &'static [Part],
-    /// The scenarios that measure what it measured.
+    /// The scenarios that repeat its measurements.
     pub scenarios: &'static [&'static str],
 }
 
 /// Figures of a page that were measured in one setup, or promised together.
 #[derive(Debug)]
 pub struct Part {
-    /// What it is.
     pub title: &'static str,
-    /// What loads it stands for, where the page says.
+    /// The workloads that it represents, where the page names them.
     pub stands_for: &'static str,
-    /// How it was measured.
+    /// Setup of the measurement.
     pub setup: &'static [(&'static str, &'static str)],
-    /// Its figures, by the names of what is [published](crate::Published).
+    /// The figures, by the names in [`Published`](crate::Published).
     pub published: &'static [&'static str],
-    /// What the page says besides.
+    /// Other notes of the page.
     pub notes: &'static [&'static str],
 }

@@ -1,4 +1,4 @@
-//! What pools and volumes may do, what sizes may be had, what fits together.
+//! Limits and allowed sizes of pools and volumes, and whether they fit together.
 
 use crate::limits::OPERATIONS;
 use crate::source::{A2, A3, A9, F3, OWN, S1};
@@ -8,22 +8,21 @@ use crate::{
     filestore, gcnv, own,
 };
 
-/// How much a large volume of ANF may grow over the least size it ever had, without a ticket [A3].
+/// Growth of a large volume of ANF without a ticket, in percent of the smallest size it ever had [A3].
 const LARGE_GROWTH_PERCENT: u64 = 30;
 
 impl Pool {
-    /// A pool with nothing set.
+    /// A pool without settings.
     pub fn new(level: Level, size: Bytes) -> Self {
         Self { level, size, settings: PoolSettings::default() }
     }
 
-    /// Where its volumes' throughput comes from.
     pub fn qos(&self) -> Qos {
         self.settings.qos.unwrap_or(self.level.info().qos[0])
     }
 
-    /// What the pool may do, or why there can be no such pool. If [`Limits::owner`] is [`Owner::Volume`], this is what
-    /// volumes share out, not a limit of its own.
+    /// The pool's limits; an error if such a pool cannot exist. If [`Limits::owner`] is [`Owner::Volume`], these are
+    /// shared by the volumes and not enforced for the pool.
     pub fn limits(&self) -> Result<Limits, Refusal> {
         self.check_settings()?;
         if let Some(bands) = self.sizes() {
@@ -37,8 +36,8 @@ impl Pool {
         }
     }
 
-    /// What a volume of it may do, or why it can have no such volume. Other volumes are not looked at:
-    /// [`check_volumes`](Self::check_volumes) does.
+    /// The limits of a volume of this pool; an error if it cannot have such a volume. Other volumes are not considered:
+    /// see [`check_volumes`](Self::check_volumes).
     pub fn volume_limits(&self, volume: &Volume) -> Result<Limits, Refusal> {
         let of_pool = self.limits()?;
         volume.check_settings(self)?;
@@ -51,13 +50,12 @@ impl Pool {
         };
         if let Some(shaping) = volume.settings.shape {
             limits.shape = Some(shaping);
-            limits = limits.because("mix", shaping.to_string(), shaping.shape.source());
+            limits = limits.with_origin("mix", shaping.to_string(), shaping.shape.source());
         }
         Ok(limits)
     }
 
-    /// Whether it has room for these volumes together: number, sizes, and throughput set by hand. Each must be
-    /// possible by itself.
+    /// Checks that these volumes fit together: number, sizes, and manual throughput. Each must be valid by itself.
     pub fn check_volumes(&self, volumes: &[Volume]) -> Result<(), Refusal> {
         for volume in volumes {
             self.volume_limits(volume)?;
@@ -72,7 +70,7 @@ impl Pool {
         self.check_totals(&totals)
     }
 
-    /// Whether it has room for volumes that add up to this. Each must be possible by itself, which is not looked at here.
+    /// Checks that volumes with these totals fit. Each must be valid by itself, which is not checked here.
     pub fn check_totals(&self, totals: &Totals) -> Result<(), Refusal> {
         let info = self.level.info();
         let source = info.sources[0];
@@ -96,7 +94,7 @@ impl Pool {
         }
     }
 
-    /// Whether it may get another size, holding these volumes.
+    /// Checks a new size of the pool with these volumes.
     pub fn check_resize(&self, to: Bytes, volumes: &[Volume]) -> Result<(), Refusal> {
         let info = self.level.info();
         if info.is_instance {
@@ -110,8 +108,7 @@ impl Pool {
         Self { size: to, ..self.clone() }.check_volumes(volumes)
     }
 
-    /// Whether one of its volumes may get another size; an instance changes with its volume. Other volumes are not looked
-    /// at.
+    /// Checks a new size of one of its volumes. An instance changes with its volume. Other volumes are not considered.
     pub fn check_volume_resize(&self, volume: &Volume, resize: &Resize) -> Result<(), Refusal> {
         let info = self.level.info();
         let what = format!("{}: resizing a volume from {} to {}", self.level, volume.size, resize.to);
@@ -140,7 +137,7 @@ impl Pool {
         self.volume_limits(&resized).map(drop)
     }
 
-    /// The most files a volume can hold, where the source gives a number.
+    /// Maximum number of files in a volume, if the source gives one.
     pub fn inodes(&self, volume: &Volume) -> Option<u64> {
         match self.level.info().provider {
             Provider::Anf => Some(anf::inodes(volume)),
@@ -150,22 +147,22 @@ impl Pool {
         }
     }
 
-    /// The range its size is in, counted from zero.
+    /// The index of the range that its size is in.
     pub(crate) fn band(&self) -> usize {
-        self.sizes().and_then(|bands| bands.place(self.size)).unwrap_or(0)
+        self.sizes().and_then(|bands| bands.index(self.size)).unwrap_or(0)
     }
 
-    /// The same with all the throughput and operations that may be bought for it.
-    pub(crate) fn with_most(&self) -> Self {
+    /// The pool with the maximum throughput and operations that its level sells.
+    pub(crate) fn with_max_settings(&self) -> Self {
         match self.level.info().provider {
-            Provider::Anf => anf::with_most(self),
-            Provider::Gcnv => gcnv::with_most(self),
-            Provider::Filestore => filestore::with_most(self),
+            Provider::Anf => anf::with_max_settings(self),
+            Provider::Gcnv => gcnv::with_max_settings(self),
+            Provider::Filestore => filestore::with_max_settings(self),
             Provider::Plimsoll => self.clone(),
         }
     }
 
-    /// What one of its volumes has at most, whatever its size, and who says so.
+    /// The maximum throughput of one of its volumes, whatever its size, with the source.
     pub(crate) fn volume_ceiling(&self, volume: &Volume) -> Option<(BytesPerSecond, Source)> {
         match (self.level.info().provider, self.level.info().owner) {
             (Provider::Anf, _) => Some(anf::ceiling(self, volume)),
@@ -179,15 +176,15 @@ impl Pool {
         self.settings.profile.and_then(|profile| profile.info().iops_max).unwrap_or(default)
     }
 
-    /// The sizes it may have; `None` is any.
+    /// The allowed sizes; `None` for any.
     pub(crate) fn sizes(&self) -> Option<Bands> {
         let of_profile = self.settings.profile.and_then(|profile| profile.sizes(self.level));
         of_profile.or(self.level.info().pool_sizes)
     }
 
-    /// An instance stays in the capacity range it was made in [F5].
+    /// An instance stays in its original capacity range [F5].
     fn check_same_band(&self, to: Bytes, what: &str) -> Result<(), Refusal> {
-        let Some(bands) = self.sizes().filter(|bands| bands.place(to) != bands.place(self.size)) else {
+        let Some(bands) = self.sizes().filter(|bands| bands.index(to) != bands.index(self.size)) else {
             return Ok(());
         };
         Err(Refusal::new(what, bands.ranges[self.band()].to_string(), crate::source::F5))
@@ -235,12 +232,12 @@ impl Pool {
 }
 
 impl Volume {
-    /// A volume with nothing set.
+    /// A volume without settings.
     pub fn new(size: Bytes) -> Self {
         Self { size, settings: VolumeSettings::default() }
     }
 
-    /// The sizes it may have at a level; `None` is any.
+    /// The allowed sizes at a level; `None` for any.
     pub(crate) fn sizes(&self, level: Level) -> Option<Bands> {
         let info = level.info();
         let of_level = if self.settings.large { info.large_volume_sizes } else { info.volume_sizes };
@@ -258,8 +255,8 @@ impl Volume {
         self.settings.profile.and_then(changed).unwrap_or((default, source))
     }
 
-    /// With the ceilings of operations that its profile has, or `default` where it has no profile.
-    pub(crate) fn with_operations(&self, mut limits: Limits, default: Option<(Iops, Source)>) -> Limits {
+    /// Adds the profile's ceilings of operations, or `default` without a profile.
+    pub(crate) fn with_iops(&self, mut limits: Limits, default: Option<(Iops, Source)>) -> Limits {
         let info = self.settings.profile.map(Profile::info);
         let combined = match info {
             Some(info) => info.iops_max.map(|iops| (iops, info.source)),
@@ -267,12 +264,12 @@ impl Volume {
         };
         if let Some((iops, source)) = combined {
             limits.total.combined_iops = Some(iops);
-            limits = limits.because(OPERATIONS, format!("at most {iops:#}"), source);
+            limits = limits.with_origin(OPERATIONS, format!("at most {iops:#}"), source);
         }
         if let Some((info, (reads, writes))) = info.and_then(|info| Some((info, info.read_write_iops_max?))) {
             (limits.total.read_iops, limits.total.write_iops) = (Some(reads), Some(writes));
             let formula = format!("at most {reads:#} read and {writes:#} written");
-            limits = limits.because(OPERATIONS, formula, info.source);
+            limits = limits.with_origin(OPERATIONS, formula, info.source);
         }
         limits
     }
@@ -281,26 +278,25 @@ impl Volume {
     pub(crate) fn by_size(
         &self,
         rate: BytesPerSecond,
-        (per, per_name): (Bytes, &str),
-        (ceiling, ceiling_source): (BytesPerSecond, Source),
+        per: Bytes,
+        per_name: &str,
+        ceiling: (BytesPerSecond, Source),
         source: Source,
     ) -> Limits {
-        let earned = rate.times(self.size, per);
+        let (ceiling, ceiling_source) = ceiling;
+        let earned = rate.scale(self.size, per);
         let formula = format!("{:#} × {rate:#} per {per_name} = {earned:#}", self.size);
-        let limits = Limits::of(Owner::Volume, Ceilings::combined(earned.min(ceiling)));
-        limits.because("throughput", formula, source).because(
+        let limits = Limits::for_all_clients(Owner::Volume, Ceilings::combined(earned.min(ceiling)));
+        limits.with_origin("throughput", formula, source).with_origin(
             "throughput ceiling",
             format!("at most {ceiling:#}"),
             ceiling_source,
         )
     }
 
-    /// Throughput as set by hand, up to `ceiling` and to what the pool has.
-    pub(crate) fn by_hand(
-        &self,
-        pool: &Pool,
-        (ceiling, source): (BytesPerSecond, Source),
-    ) -> Result<Limits, Refusal> {
+    /// Manual throughput, up to `ceiling` and to the pool's throughput.
+    pub(crate) fn manual(&self, pool: &Pool, ceiling: (BytesPerSecond, Source)) -> Result<Limits, Refusal> {
+        let (ceiling, source) = ceiling;
         let of_pool = pool.limits()?.total.combined.unwrap_or(ceiling);
         let range = Range { min: BytesPerSecond::mib(1), max: ceiling.min(of_pool), step: BytesPerSecond(1) };
         let Some(rate) = self.settings.throughput else {
@@ -308,8 +304,8 @@ impl Volume {
             return Err(Refusal::new(what, range.to_string(), source));
         };
         range.check(&format!("{}: a volume with a throughput", pool.level), rate, source)?;
-        let limits = Limits::of(Owner::Volume, Ceilings::combined(rate));
-        Ok(limits.because("throughput", format!("{rate:#} as set ({range:#})"), source))
+        let limits = Limits::for_all_clients(Owner::Volume, Ceilings::combined(rate));
+        Ok(limits.with_origin("throughput", format!("{rate:#} as set ({range:#})"), source))
     }
 
     fn check_settings(&self, pool: &Pool) -> Result<(), Refusal> {

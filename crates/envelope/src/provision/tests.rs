@@ -1,4 +1,4 @@
-//! What fits together, what may change, and what holds for every level.
+//! Fit, changes, and properties of every level.
 
 use super::*;
 use crate::ProvisionedIops;
@@ -13,7 +13,7 @@ fn resize(to: Bytes) -> Resize {
 }
 
 #[test]
-fn volumes_fit_into_their_pool() {
+fn volumes_fit_into_pool() {
     let pool = Pool::new(Level::GcnvFlex, Bytes::tib(1));
     let volumes = vec![Volume::new(Bytes::gib(20)); 50];
     assert_eq!(pool.check_volumes(&volumes), Ok(()));
@@ -26,7 +26,7 @@ fn volumes_fit_into_their_pool() {
 }
 
 #[test]
-fn pools_shrink_where_they_may_and_hold_what_they_hold() {
+fn pool_shrinks_only_if_allowed_and_not_below_volumes() {
     let volumes = [Volume::new(Bytes::tib(3))];
     let anf = Pool::new(Level::AnfPremium, Bytes::tib(4));
     assert_eq!(anf.check_resize(Bytes::tib(3), &volumes), Ok(()));
@@ -44,7 +44,7 @@ fn pools_shrink_where_they_may_and_hold_what_they_hold() {
 }
 
 #[test]
-fn volumes_do_not_shrink_below_what_is_stored() {
+fn volume_does_not_shrink_below_stored_data() {
     let (pool, volume) = (Pool::new(Level::AnfUltra, Bytes::tib(4)), Volume::new(Bytes::tib(2)));
     let to =
         |size, used| pool.check_volume_resize(&volume, &Resize { to: size, used, lowest: Bytes::tib(1) });
@@ -58,7 +58,7 @@ fn volumes_do_not_shrink_below_what_is_stored() {
 }
 
 #[test]
-fn large_volumes_of_anf_grow_by_30_percent() {
+fn large_anf_volume_grows_by_30_percent() {
     let mut volume = Volume::new(Bytes::tib(100));
     volume.settings.large = true;
     let grow = |level, to| {
@@ -73,7 +73,7 @@ fn large_volumes_of_anf_grow_by_30_percent() {
         ),
         "{refused}"
     );
-    // What has grown further with a ticket keeps its size, and may give up a part of it.
+    // A volume that grew further with a ticket keeps its size, and may shrink.
     let grown = Volume { size: Bytes::tib(200), ..volume.clone() };
     let less = Resize { to: Bytes::tib(190), used: Bytes(0), lowest: Bytes::tib(100) };
     assert_eq!(Pool::new(Level::AnfUltra, Bytes::tib(1_000)).check_volume_resize(&grown, &less), Ok(()));
@@ -81,7 +81,7 @@ fn large_volumes_of_anf_grow_by_30_percent() {
 }
 
 #[test]
-fn instances_change_with_their_volume() {
+fn instance_resizes_with_volume() {
     let change = |level, from, to: Bytes| {
         let pool = Pool::new(level, from);
         pool.check_volume_resize(&Volume::new(from), &resize(to))
@@ -105,7 +105,7 @@ fn instances_change_with_their_volume() {
 }
 
 #[test]
-fn limits_of_ones_own() {
+fn declared_limits_apply() {
     let total = Ceilings {
         read: Some(BytesPerSecond::mib(100)),
         combined_iops: Some(Iops(5_000)),
@@ -135,7 +135,7 @@ fn limits_of_ones_own() {
 }
 
 #[test]
-fn unlimited_is_unlimited_and_nothing_else() {
+fn unlimited_level_accepts_no_settings() {
     let mut pool = Pool::new(Level::Unlimited, Bytes::pib(100));
     let limits = pool.volume_limits(&Volume::new(Bytes::pib(100))).unwrap();
     assert_eq!((limits.total, limits.per_client, limits.clients_max), Default::default());
@@ -150,7 +150,7 @@ fn unlimited_is_unlimited_and_nothing_else() {
 }
 
 #[test]
-fn what_a_level_does_not_know_is_refused() {
+fn unsupported_setting_is_refused() {
     let mut tiered = Pool::new(Level::FilestoreZonal, Bytes::tib(1));
     tiered.settings.tiering = true;
     assert!(refusal(tiered.limits()).starts_with("filestore/zonal: cool access or auto-tiering"));
@@ -161,7 +161,7 @@ fn what_a_level_does_not_know_is_refused() {
 }
 
 #[test]
-fn settings_are_stored() {
+fn settings_serialize_and_parse() {
     let stored = r#"{"level":"gcnv/flex-custom","size":1099511627776,"settings":{"throughput":67108864,"iops":{"fixed":2000}}}"#;
     let pool: Pool = serde_json::from_str(stored).unwrap();
     assert_eq!(pool.settings.iops, Some(ProvisionedIops::Fixed(Iops(2_000))));
@@ -169,7 +169,7 @@ fn settings_are_stored() {
     assert!(serde_json::from_str::<PoolSettings>(r#"{"trhoughput":1}"#).is_err(), "typing errors are found");
 }
 
-/// Each ceiling as a number; none is the greatest.
+/// Each ceiling as a number; `None` as the maximum.
 fn numbers(ceilings: &Ceilings) -> [u64; 6] {
     let rate = |rate: Option<BytesPerSecond>| rate.map_or(u64::MAX, |rate| rate.0);
     let iops = |iops: Option<Iops>| iops.map_or(u64::MAX, |iops| iops.0);
@@ -183,7 +183,7 @@ fn numbers(ceilings: &Ceilings) -> [u64; 6] {
     ]
 }
 
-/// An allowed size: `at` out of 1,000 of the way through the range.
+/// An allowed size, at `at` thousandths of the range.
 fn size_in(range: Range<Bytes>, at: u64) -> Bytes {
     let steps = (range.max.0 - range.min.0) / range.step.0;
     Bytes(range.min.0 + steps * at / 1000 * range.step.0)
@@ -256,13 +256,13 @@ proptest! {
             let pool = Pool { level, size, settings: settings.clone() };
             for size in [volume.size, size] {
                 let volume = Volume { size, ..volume.clone() };
-                let said = [
+                let refusals = [
                     pool.limits().map(drop),
                     pool.volume_limits(&volume).map(drop),
                     pool.check_volumes(&[volume.clone(), volume.clone()]),
                     pool.check_volume_resize(&volume, &resize(Bytes::tib(20))),
                 ];
-                for refusal in said.into_iter().filter_map(Result::err) {
+                for refusal in refusals.into_iter().filter_map(Result::err) {
                     prop_assert!(!refusal.what.is_empty() && !refusal.allowed.is_empty());
                 }
                 prop_assert!(pool.inodes(&volume).is_some() || level.info().provider == Provider::Plimsoll);

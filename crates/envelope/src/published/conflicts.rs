@@ -1,9 +1,9 @@
-//! Where pages contradict each other or themselves, by name.
+//! Contradictions between pages or within one, by name.
 
 use super::Conflict;
 use crate::Profile;
 
-/// About so much of what is published; a conflict without names is about the page alone.
+/// A contradiction about the figures `of`; without any, it is about the page alone.
 const fn conflict(
     name: &'static str,
     pages: &'static [&'static str],
@@ -13,8 +13,8 @@ const fn conflict(
     Conflict { name, pages, of, text, profiles: &[] }
 }
 
-/// The other figure can be chosen.
-const fn choose(profiles: &'static [Profile], conflict: Conflict) -> Conflict {
+/// The alternative figure can be chosen.
+const fn with_profiles(profiles: &'static [Profile], conflict: Conflict) -> Conflict {
     Conflict { profiles, ..conflict }
 }
 
@@ -41,7 +41,7 @@ const GCNV: [Conflict; 6] = [
         "The page's text rounds away from its tables: 2,180 for 2,172 MiB/s, 270,000 and 110,000 for 265,000 and 104,000 \
          IOPS, over SMB 1,790 for 1,781 MiB/s and 280,000 and 90,000 for 271,800 and 85,500 IOPS. The tables count.",
     ),
-    choose(
+    with_profiles(
         &[Profile::GcnvVolume4_5Gib, Profile::GcnvVolume5Gib],
         conflict(
             "gcnv-extreme-vs-docs-cap",
@@ -50,7 +50,7 @@ const GCNV: [Conflict; 6] = [
             "Google measured more than 5 GiB/s; today's pages cap regular volumes at 4.5 or 5 GiB/s.",
         ),
     ),
-    choose(
+    with_profiles(
         &[Profile::GcnvLarge12_5Gib, Profile::GcnvLarge21_5Gib, Profile::GcnvLarge30Gib],
         conflict(
             "gcnv-large-vs-docs",
@@ -81,7 +81,7 @@ const GCNV: [Conflict; 6] = [
 ];
 
 const FILESTORE: [Conflict; 6] = [
-    choose(
+    with_profiles(
         &[Profile::Filestore2021],
         conflict(
             "filestore-units",
@@ -123,12 +123,12 @@ const FILESTORE: [Conflict; 6] = [
         "filestore-sync-reads",
         &["filestore"],
         &[],
-        "The command for random reads has sync=1, which means nothing there.",
+        "The command for random reads has sync=1, which has no effect there.",
     ),
 ];
 
 const ANF_LARGE: [Conflict; 10] = [
-    choose(
+    with_profiles(
         &[Profile::AnfLarge10240],
         conflict(
             "large-ceiling",
@@ -138,7 +138,7 @@ const ANF_LARGE: [Conflict; 10] = [
              older one for EDA.",
         ),
     ),
-    choose(
+    with_profiles(
         &[Profile::AnfLarge10240],
         conflict(
             "large-ultra-ceiling-history",
@@ -148,7 +148,7 @@ const ANF_LARGE: [Conflict; 10] = [
              each.",
         ),
     ),
-    choose(
+    with_profiles(
         &[Profile::AnfLarge10240],
         conflict(
             "large-seq-read",
@@ -158,7 +158,7 @@ const ANF_LARGE: [Conflict; 10] = [
              older one for EDA; each just under its page's ceiling.",
         ),
     ),
-    choose(
+    with_profiles(
         &[Profile::AnfLarge12800ByLevel],
         conflict(
             "large-standard-premium-ceiling",
@@ -167,7 +167,7 @@ const ANF_LARGE: [Conflict; 10] = [
             "Since 2024 all levels of large volumes scale to 12,800 MiB/s; the page with the measurements has 6,400 and 1,600.",
         ),
     ),
-    choose(
+    with_profiles(
         &[Profile::AnfRegular100Gib, Profile::AnfLarge10240, Profile::AnfLargeDedicated],
         conflict(
             "capacity-regular-large",
@@ -214,7 +214,7 @@ const ANF_LARGE: [Conflict; 10] = [
 ];
 
 const ANF_REGULAR: [Conflict; 11] = [
-    choose(
+    with_profiles(
         &[Profile::AnfRegularObserved],
         conflict(
             "regular-read-iops",
@@ -254,7 +254,7 @@ const ANF_REGULAR: [Conflict; 11] = [
             "anf-regular-64k-seq-uncached",
             "anf-regular-256k-seq-uncached",
         ],
-        "What Microsoft's page of regular volumes calls uncached is fio's randrepeat=0: other places in each run, not direct I/O.",
+        "Uncached on Microsoft's page of regular volumes means fio's randrepeat=0: other places in each run, not direct I/O.",
     ),
     conflict(
         "cache-drop",
@@ -274,7 +274,7 @@ const ANF_REGULAR: [Conflict; 11] = [
         "seq-256k-middle",
         &["anf-regular"],
         &["anf-regular-256k-seq-uncached"],
-        "At 256 KiB and 50 % reads the page has more than the 3,500 MiB/s of pure reads, and not how much: 3,500 are taken.",
+        "At 256 KiB and 50 % reads the page says more than the 3,500 MiB/s of pure reads, without a figure: 3,500 are used.",
     ),
     conflict(
         "nconnect-rsize",

@@ -1,21 +1,19 @@
-//! What the text of a page says beside its tables, rounded.
+//! Rounded figures in the text of a page, besides its tables.
 
 use super::{Direction, Figure, Published};
 use crate::{Metric, Shape};
 
-/// Pure reads and pure writes of a curve, as the text of its page has them.
+/// Pure reads and pure writes of a curve, as in the text of its page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Headline {
-    /// Pure reads.
-    pub read: Option<Said>,
-    /// Pure writes.
-    pub write: Option<Said>,
+    pub read: Option<TextFigure>,
+    pub write: Option<TextFigure>,
 }
 
 /// A figure of the text, and that of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Said {
-    /// How the text puts it, as in `about`.
+pub struct TextFigure {
+    /// The qualifier in the text, as in `about`.
     pub word: &'static str,
     /// The figure of the text, in the unit of the table.
     pub value: u64,
@@ -39,18 +37,21 @@ const HEADLINES: [(&str, &str, Option<u64>, Option<u64>); 12] = [
 ];
 
 impl Published {
-    /// What the text of its page says of it, where it says anything.
+    /// The figures in the text of its page, if there are any.
     pub fn headline(self) -> Option<Headline> {
         let (_, word, read, write) = HEADLINES.iter().find(|(name, ..)| *name == self.name())?;
-        let said = |value: Option<u64>, direction| {
+        let text_figure = |value: Option<u64>, direction| {
             let exact =
                 self.figures().into_iter().find(|figure| is_pure(figure, direction))?.hundredths / 100;
-            Some(Said { word, value: value?, exact })
+            Some(TextFigure { word, value: value?, exact })
         };
-        Some(Headline { read: said(*read, Direction::Read), write: said(*write, Direction::Write) })
+        Some(Headline {
+            read: text_figure(*read, Direction::Read),
+            write: text_figure(*write, Direction::Write),
+        })
     }
 
-    /// The curve that it is, if it is one.
+    /// The curve, if it is one.
     pub fn shape(self) -> Option<Shape> {
         self.name().parse().ok()
     }
@@ -61,8 +62,8 @@ fn is_pure(figure: &Figure, direction: Direction) -> bool {
     figure.direction == direction && figure.mix.is_some_and(|mix| mix.read_thousandths == read_thousandths)
 }
 
-impl Said {
-    /// Whether it is that of the table, rounded to the last digit of it that is not 0.
+impl TextFigure {
+    /// Whether the text rounds the figure of the table to its last digit that is not 0.
     pub fn is_rounded(self) -> bool {
         let mut unit = 1;
         while self.value > 0 && self.value.is_multiple_of(unit * 10) {
@@ -73,7 +74,7 @@ impl Said {
 }
 
 impl Metric {
-    /// The unit of a curve's figures, as it is written behind a number.
+    /// The unit of a curve's figures, as written after a number.
     pub fn symbol(self) -> &'static str {
         match self {
             Self::MibPerSecond => "MiB/s",
@@ -87,13 +88,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_text_rounds_the_tables_or_does_not() {
+    fn headline_rounds_table_or_is_a_conflict() {
         let mut wrong = Vec::new();
         for (name, ..) in HEADLINES {
             let headline = name.parse::<Published>().unwrap().headline().unwrap();
-            for (what, said) in [("read", headline.read), ("write", headline.write)] {
-                if let Some(said) = said.filter(|said| !said.is_rounded()) {
-                    wrong.push(format!("{name} {what} {} for {}", said.value, said.exact));
+            for (what, text_figure) in [("read", headline.read), ("write", headline.write)] {
+                if let Some(text_figure) = text_figure.filter(|text_figure| !text_figure.is_rounded()) {
+                    wrong.push(format!("{name} {what} {} for {}", text_figure.value, text_figure.exact));
                 }
             }
         }
@@ -109,10 +110,10 @@ mod tests {
     }
 
     #[test]
-    fn figures_of_the_text_stand_beside_those_of_the_table() {
+    fn headline_pairs_text_and_table_figures() {
         let flex = "gcnv-flex-custom-nfs3-64k-seq".parse::<Published>().unwrap().headline().unwrap();
-        assert_eq!(flex.read, Some(Said { word: "about", value: 4_300, exact: 4_304 }));
-        assert_eq!(flex.write, Some(Said { word: "about", value: 1_480, exact: 1_476 }));
+        assert_eq!(flex.read, Some(TextFigure { word: "about", value: 4_300, exact: 4_304 }));
+        assert_eq!(flex.write, Some(TextFigure { word: "about", value: 1_480, exact: 1_476 }));
         let many = "anf-large-8k-rand".parse::<Published>().unwrap().headline().unwrap();
         assert_eq!((many.read.unwrap().word, many.write), ("more than", None));
         assert_eq!("gcnv-large-eda".parse::<Published>().unwrap().headline(), None);

@@ -1,6 +1,6 @@
-//! Published figures by name, for showing beside what was measured: curves and everything that is no curve.
+//! Published figures by name, to show beside measurements: curves and other figures.
 //!
-//! Only what a page says is here. Between the published mixes there is nothing: see [`Shape::at`] for estimates.
+//! Only figures of pages are here. Nothing is interpolated: see [`Shape::at`] for estimates.
 
 mod conflicts;
 mod headlines;
@@ -13,22 +13,20 @@ use crate::{Bytes, Metric, Pattern, Profile, Refusal, Shape, Source};
 use serde::Serialize;
 
 pub(crate) use conflicts::TIERS;
-pub use headlines::{Headline, Said};
+pub use headlines::{Headline, TextFigure};
 
-/// Something published, by its name: a curve, the row of a tier, a gain, a rate at a latency.
+/// A published record, by its name: a curve, the row of a tier, a gain, a rate at a latency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Published(Entry);
 
 /// One number of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Figure {
-    /// What it counts.
     pub direction: Direction,
-    /// Its value in hundredths of its unit.
+    /// The value in hundredths of its unit.
     pub hundredths: u64,
-    /// Its unit.
     pub unit: Unit,
-    /// The load it was measured under, where it is one of equal blocks.
+    /// The load of the measurement, if it has equal blocks.
     pub mix: Option<Mix>,
     /// Whether the page says only that it was more than that.
     pub is_exceeded: bool,
@@ -39,20 +37,16 @@ pub struct Figure {
 pub struct Mix {
     /// The size of each operation.
     pub block: Bytes,
-    /// How they follow each other.
     pub pattern: Pattern,
     /// Thousandths of the operations that are reads.
     pub read_thousandths: u32,
 }
 
-/// What a figure counts.
+/// The counted operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// Reads alone.
     Read,
-    /// Writes alone.
     Write,
-    /// Everything together.
     Total,
 }
 
@@ -65,7 +59,7 @@ pub enum Unit {
     MibPerSecond,
     /// 10^6 bytes per second.
     MbPerSecond,
-    /// How many times as much as over one connection.
+    /// Multiple of the rate over one connection.
     Times,
     /// Job sets of an EDA load.
     JobSets,
@@ -79,7 +73,7 @@ enum Entry {
     Record(&'static Record),
 }
 
-/// Figures that belong together and are no curve.
+/// Related figures that are not a curve.
 #[derive(Debug, PartialEq, Eq)]
 struct Record {
     id: &'static str,
@@ -88,19 +82,17 @@ struct Record {
     source: Source,
 }
 
-/// Where pages contradict each other or themselves.
+/// A contradiction between pages or within one.
 #[derive(Debug, Serialize)]
 pub struct Conflict {
-    /// Its name.
     pub name: &'static str,
-    /// The pages it is on, by name.
+    /// The pages, by name.
     #[serde(skip)]
     pub pages: &'static [&'static str],
-    /// What is published that it is about, by name.
+    /// The affected records, by name.
     pub of: &'static [&'static str],
-    /// What is wrong.
     pub text: &'static str,
-    /// What to choose for the other figure.
+    /// Profiles with the alternative figure.
     pub profiles: &'static [Profile],
 }
 
@@ -108,13 +100,13 @@ static CONFLICTS: [&[Conflict]; 4] = conflicts::CONFLICTS;
 static RECORDS: [Record; tables::RECORDS.len()] = tables::RECORDS;
 
 impl Published {
-    /// Everything: the curves first.
+    /// Every record: the curves first.
     pub fn all() -> impl Iterator<Item = Self> {
         let curves = Shape::all().map(|shape| Self(Entry::Curve(shape)));
         curves.chain(RECORDS.iter().map(|record| Self(Entry::Record(record))))
     }
 
-    /// Its name; a curve has its curve's.
+    /// The name; for a curve that of the curve.
     pub fn name(self) -> &'static str {
         match self.0 {
             Entry::Curve(shape) => shape.name(),
@@ -122,7 +114,7 @@ impl Published {
         }
     }
 
-    /// What was measured or promised, for people.
+    /// The measurement or promise, for people.
     pub fn title(self) -> &'static str {
         match self.0 {
             Entry::Curve(shape) => shape.title(),
@@ -130,7 +122,6 @@ impl Published {
         }
     }
 
-    /// The page.
     pub fn source(self) -> Source {
         match self.0 {
             Entry::Curve(shape) => shape.source(),
@@ -141,38 +132,40 @@ impl Published {
     /// Every figure, in the page's order.
     pub fn figures(self) -> Vec<Figure> {
         match self.0 {
-            Entry::Curve(shape) => shape.printed().flat_map(|knot| of_knot(shape, knot)).collect(),
+            Entry::Curve(shape) => {
+                shape.published_knots().flat_map(|knot| figures_of_knot(shape, knot)).collect()
+            }
             Entry::Record(record) => record.figures.to_vec(),
         }
     }
 
-    /// The figures for exactly this load; none where the page has no such point, since nothing is interpolated.
+    /// The figures for exactly this load; none if the page has no such point, since nothing is interpolated.
     pub fn at(self, mix: Mix) -> impl Iterator<Item = Figure> {
         self.figures().into_iter().filter(move |figure| figure.mix == Some(mix))
     }
 
-    /// Where pages contradict each other or themselves about it.
+    /// Contradictions about it, between pages or within one.
     pub fn conflicts(self) -> impl Iterator<Item = &'static str> {
         Conflict::all().filter(move |one| one.of.contains(&self.name())).map(|one| one.text)
     }
 }
 
 impl Published {
-    /// Whether its page has it for information only.
+    /// Whether its page gives it for information only.
     pub fn is_informational(self) -> bool {
         self.source() == PAGE_000 && matches!(self.0, Entry::Curve(shape) if shape.metric() == Metric::Iops)
     }
 }
 
 impl Conflict {
-    /// Every one, by page.
+    /// Every record, by page.
     pub(crate) fn all() -> impl Iterator<Item = &'static Self> {
         CONFLICTS.iter().copied().flatten()
     }
 }
 
 impl Source {
-    /// What its figures are, where they are no promise.
+    /// The kind of estimate, if its figures are not promises.
     pub fn estimate(self) -> Option<&'static str> {
         let text = "Google's figures are estimates of the most that can be had, measured with everything set for it.";
         (self == PAGE_000).then_some(text)
@@ -180,7 +173,7 @@ impl Source {
 }
 
 /// Reads, writes and both, as far as they are published.
-fn of_knot(shape: Shape, knot: Knot) -> impl Iterator<Item = Figure> {
+fn figures_of_knot(shape: Shape, knot: Knot) -> impl Iterator<Item = Figure> {
     let Knot { read_thousandths, total, read, is_exceeded } = knot;
     let unit = match shape.metric() {
         Metric::Iops => Unit::Iops,
@@ -200,7 +193,7 @@ fn of_knot(shape: Shape, knot: Knot) -> impl Iterator<Item = Figure> {
 }
 
 impl Unit {
-    /// As it is written behind a number.
+    /// The text after a number.
     pub fn symbol(self) -> &'static str {
         match self {
             Self::Iops => "IOPS",
@@ -214,7 +207,7 @@ impl Unit {
 }
 
 impl std::fmt::Display for Figure {
-    /// `7.20 ×`, `12761 MiB/s`: hundredths only where there are any. `> 3500 MiB/s` where only that is said.
+    /// `7.20 ×`, `12761 MiB/s`: hundredths only if there are any. `> 3500 MiB/s` if the page gives only a lower bound.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         if self.is_exceeded {
             f.write_str("> ")?;
@@ -256,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_unique_and_found_again() {
+    fn published_names_are_unique_and_parse() {
         let names: Vec<&str> = Published::all().map(Published::name).collect();
         assert_eq!(names.len(), Shape::all().len() + RECORDS.len());
         for one in Published::all() {
@@ -268,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_are_those_of_the_pages() {
+    fn figures_match_pages() {
         let extreme = |reads| shown("gcnv-extreme-nfs3-64k-seq", mix(64, Pattern::Sequential, reads));
         assert_eq!(extreme(750), ["Read 2284 MiB/s", "Write 764 MiB/s", "Total 3048 MiB/s"]);
         assert_eq!(extreme(0), ["Read 0 MiB/s", "Write 2172 MiB/s", "Total 2172 MiB/s"]);
@@ -290,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn between_published_points_there_is_nothing() {
+    fn unpublished_mix_has_no_figure() {
         for absent in [
             mix(64, Pattern::Sequential, 900),
             mix(128, Pattern::Sequential, 1000),
@@ -302,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_of_filestore_and_its_levels_agree() {
+    fn filestore_rows_match_levels() {
         let pool = Pool::new(Level::FilestoreHighScaleSsd2021, Bytes::tb(60));
         let limits = pool.volume_limits(&Volume::new(Bytes::tb(60))).unwrap();
         let row = |kib, pattern, reads| {
@@ -315,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn conflicts_name_what_is_there() {
+    fn conflicts_name_existing_records() {
         let mut names: Vec<&str> = Conflict::all().map(|one| one.name).collect();
         assert_eq!(names.len(), 33);
         names.sort_unstable();

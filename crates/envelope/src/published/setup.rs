@@ -1,9 +1,9 @@
-//! What the pages ran: at which levels and over how many connections.
+//! Levels and connections of the published measurements.
 
 use super::{Direction, Figure, Published, Unit};
 use crate::Level;
 
-/// By how its name begins: at which levels something was measured, or for which it is promised.
+/// The levels of a measurement or promise, by the prefix of its name.
 const LEVELS: [(&str, &[Level]); 9] = [
     ("gcnv-extreme-", &[Level::GcnvExtreme]),
     ("gcnv-flex-custom-", &[Level::GcnvFlexCustom]),
@@ -16,22 +16,22 @@ const LEVELS: [(&str, &[Level]); 9] = [
     ("filestore-high-scale-", &[Level::FilestoreHighScaleSsd2021]),
 ];
 
-/// Measured over more than one connection, without saying over how many.
+/// Measured over several connections, without their number.
 const SEVERAL_CONNECTIONS: [&str; 2] = ["anf-large-scaleup-256k-seq", "anf-large-scaleup-8k-rand"];
 
 impl Published {
-    /// The levels of the volumes it is of; none where that is not said.
+    /// The levels of its volumes; none if the page does not say.
     pub fn levels(self) -> &'static [Level] {
-        let found = LEVELS.iter().find(|(begin, _)| self.name().starts_with(begin));
-        found.map_or(&[], |(_, levels)| levels)
+        let levels = LEVELS.iter().find(|(begin, _)| self.name().starts_with(begin));
+        levels.map_or(&[], |(_, levels)| levels)
     }
 
-    /// Whether its figures are those of several connections of a client, which the page does not number.
+    /// Whether its figures are those of several connections of a client, without their number.
     pub fn is_over_several_connections(self) -> bool {
         SEVERAL_CONNECTIONS.contains(&self.name())
     }
 
-    /// What its page says of all its figures alike, if it says anything.
+    /// The page's caveat for all its figures, if it has one.
     pub fn caveat(self) -> Option<&'static str> {
         let of_instances = "An instance of Filestore may differ from these figures by caching on clients and server, by the machine \
              type of the clients and by the workload.";
@@ -41,8 +41,8 @@ impl Published {
 }
 
 impl Figure {
-    /// The figure that `gain`, how many times as much nconnect brought, implies without nconnect.
-    pub fn without(self, gain: Self) -> Option<Self> {
+    /// The figure without nconnect that `gain`, the multiple with nconnect, implies.
+    pub fn without_nconnect(self, gain: Self) -> Option<Self> {
         let fits = gain.unit == Unit::Times && gain.mix == self.mix && gain.hundredths > 0;
         let is_of_it = gain.direction == self.direction || self.direction == Direction::Total;
         (fits && is_of_it).then(|| Self { hundredths: self.hundredths * 100 / gain.hundredths, ..self })
@@ -58,22 +58,22 @@ mod tests {
     }
 
     #[test]
-    fn without_nconnect_it_is_what_the_gain_implies() {
+    fn figure_without_nconnect_follows_from_gain() {
         let gains = published("anf-large-scaleup-gain").figures();
         let implied = |name: &str| {
             let one = published(name);
             assert!(one.is_over_several_connections());
-            let of = |figure: Figure| gains.iter().find_map(|gain| figure.without(*gain));
+            let of = |figure: Figure| gains.iter().find_map(|gain| figure.without_nconnect(*gain));
             one.figures().into_iter().filter_map(of).map(|figure| figure.hundredths / 100).collect::<Vec<_>>()
         };
-        // Writes first: of the kind that the gain is of, and of everything.
+        // Writes first, then reads, then everything.
         assert_eq!(implied("anf-large-scaleup-256k-seq"), [1650, 1650, 1000, 1000]);
         assert_eq!(implied("anf-large-scaleup-8k-rand"), [56_250, 56_250, 60_857, 60_857]);
         assert!(!published("anf-large-256k-seq").is_over_several_connections());
     }
 
     #[test]
-    fn everything_of_a_provider_has_levels_and_what_its_page_says() {
+    fn every_provider_record_has_levels_and_caveat() {
         for one in Published::all() {
             let of_provider =
                 ["gcnv-", "anf-", "filestore-"].iter().any(|begin| one.name().starts_with(begin));

@@ -1,4 +1,4 @@
-//! What is published and no curve, and where pages disagree.
+//! Published figures that are not curves.
 
 use super::{Direction, Figure, Mix, Record, Unit};
 use crate::source::{PAGE_000, PAGE_001, PAGE_002, PAGE_004, SPEC};
@@ -8,14 +8,14 @@ const fn figure(direction: Direction, value: u64, unit: Unit) -> Figure {
     Figure { direction, hundredths: value * 100, unit, mix: None, is_exceeded: false }
 }
 
-/// Of pure reads or pure writes.
+/// A figure of pure reads or pure writes.
 const fn pure(direction: Direction, value: u64, unit: Unit, kib: u64, pattern: Pattern) -> Figure {
     let read_thousandths = if matches!(direction, Direction::Read) { 1000 } else { 0 };
     let mix = Mix { block: Bytes(kib << 10), pattern, read_thousandths };
     Figure { mix: Some(mix), ..figure(direction, value, unit) }
 }
 
-/// Operations at 4 KiB and MB/s at 1 MiB, as the footnotes of page 001 mean to say.
+/// Operations at 4 KiB and MB/s at 1 MiB, as the footnotes of page 001 say.
 const fn tier(read_iops: u64, write_iops: u64, read_mb: u64, write_mb: u64) -> [Figure; 4] {
     use Direction::{Read, Write};
     [
@@ -31,7 +31,7 @@ const fn gain(direction: Direction, tenths: u64, kib: u64, pattern: Pattern) -> 
     Figure { hundredths: tenths * 10, ..pure(direction, 0, Unit::Times, kib, pattern) }
 }
 
-/// A rate of everything together, and its data.
+/// A rate of all operations, and its data.
 const fn rate(iops: u64, mib: u64) -> [Figure; 2] {
     [figure(Direction::Total, iops, Unit::Iops), figure(Direction::Total, mib, Unit::MibPerSecond)]
 }

@@ -1,8 +1,7 @@
-//! Published envelopes: what a volume was measured to do, as a curve over the share of reads in the mix.
+//! Published envelopes: measured maxima of a volume, as a curve over the share of reads in the mix.
 //!
-//! Between the published mixes, 1/T is interpolated over the read fraction: the time that a byte takes is that of a
-//! read's share and a write's. Between block sizes it is the time of an operation that is interpolated. Outside of them
-//! nothing is said.
+//! Between the published mixes, 1/T is interpolated over the read fraction: the time of a byte is the weighted mean of
+//! a read's and a write's time. Between block sizes the time of an operation is interpolated. Nothing is extrapolated.
 
 mod tables;
 
@@ -16,7 +15,7 @@ use serde::{Deserialize, Serialize};
 #[serde(into = "String", try_from = "String")]
 pub struct Shape(&'static Table);
 
-/// How the blocks of a measurement follow each other.
+/// The order of the blocks of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Pattern {
@@ -26,7 +25,7 @@ pub enum Pattern {
     Random,
 }
 
-/// In what a page gives its figures.
+/// The unit of a page's figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub enum Metric {
     /// MiB/s.
@@ -38,28 +37,24 @@ pub enum Metric {
 /// A ceiling at one mix, reads and writes together, in both units: the curve's blocks all have one size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Point {
-    /// Data.
     pub bandwidth: BytesPerSecond,
     /// Operations of the curve's block size.
     pub iops: Iops,
 }
 
-/// How far such curves were found to be off, in thousandths of the published figure.
+/// The error of interpolation, in thousandths of the published figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct ErrorBand {
-    /// On average.
     pub mean_thousandths: u32,
-    /// At worst.
     pub worst_thousandths: u32,
 }
 
-/// A curve that a volume follows, made higher or lower as a whole.
+/// A scaled curve that a volume follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Shaping {
-    /// The curve.
     pub shape: Shape,
-    /// By how much it is scaled, in thousandths: 1,000 as published, 250 a quarter. Not 0.
+    /// The scale in thousandths: 1,000 as published, 250 a quarter. Not 0.
     #[serde(default = "as_published")]
     pub scale_thousandths: u32,
 }
@@ -70,7 +65,7 @@ pub(crate) struct Knot {
     pub(crate) read_thousandths: u32,
     /// Reads and writes together, in the curve's metric.
     pub(crate) total: u64,
-    /// The reads of it, where they are published.
+    /// The reads among them, if published.
     pub(crate) read: Option<u64>,
     /// The page says only that it was more.
     pub(crate) is_exceeded: bool,
@@ -91,12 +86,12 @@ struct Table {
 
 static TABLES: [Table; tables::TABLES.len()] = tables::TABLES;
 
-/// Of only the ends, against the 30 published mixes between them.
+/// The error with the ends alone, against the 30 published mixes between them.
 const BAND_OF_ENDS: ErrorBand = ErrorBand { mean_thousandths: 91, worst_thousandths: 270 };
-/// Of more mixes, each of the 30 left out in turn: the gaps are then twice as wide as those that are left in use.
+/// The error with more mixes, each of the 30 left out in turn: the gaps are then twice as wide as in actual use.
 const BAND_OF_KNOTS: ErrorBand = ErrorBand { mean_thousandths: 55, worst_thousandths: 206 };
 
-/// How far a curve with so many mixes may be off between them.
+/// The interpolation error of a curve with this number of mixes.
 pub(crate) fn band_of(knots: usize) -> ErrorBand {
     if knots == 2 { BAND_OF_ENDS } else { BAND_OF_KNOTS }
 }
@@ -106,22 +101,19 @@ fn as_published() -> u32 {
 }
 
 impl Shape {
-    /// Every published curve.
     pub fn all() -> impl ExactSizeIterator<Item = Self> {
         TABLES.iter().map(Self)
     }
 
-    /// Its name.
     pub fn name(self) -> &'static str {
         self.0.id
     }
 
-    /// What was measured, for people.
+    /// The measurement, for people.
     pub fn title(self) -> &'static str {
         self.0.title
     }
 
-    /// Over what it was measured.
     pub fn protocol(self) -> Protocol {
         self.0.protocol
     }
@@ -131,22 +123,19 @@ impl Shape {
         self.0.block
     }
 
-    /// How the operations followed each other.
     pub fn pattern(self) -> Pattern {
         self.0.pattern
     }
 
-    /// In what its figures are published.
     pub fn metric(self) -> Metric {
         self.0.metric
     }
 
-    /// The page.
     pub fn source(self) -> Source {
         self.0.source
     }
 
-    /// The published mixes, as the thousandths of operations that are reads, with what was measured there.
+    /// The published mixes, as the thousandths of operations that are reads, with the measured ceiling.
     pub fn knots(self) -> impl ExactSizeIterator<Item = (u32, Point)> {
         let table = self.0;
         table
@@ -155,17 +144,17 @@ impl Shape {
             .map(move |knot| (knot.read_thousandths, self.point(table.rate(knot), as_published())))
     }
 
-    /// Each published mix, as the page has it.
-    pub(crate) fn printed(self) -> impl Iterator<Item = Knot> {
+    /// Each published mix, as on the page.
+    pub(crate) fn published_knots(self) -> impl Iterator<Item = Knot> {
         self.0.knots.iter().copied()
     }
 
-    /// How far the curve may be off between its published mixes.
+    /// The interpolation error between its published mixes.
     pub fn error_band(self) -> ErrorBand {
         band_of(self.0.knots.len())
     }
 
-    /// The ceiling where so many thousandths of the operations are reads; refused outside the published mixes.
+    /// The ceiling at this share of read operations; an error outside the published mixes.
     pub fn at(self, read_thousandths: u32) -> Result<Point, Refusal> {
         let rate = self.0.interpolate(read_thousandths).ok_or_else(|| {
             let (first, last) = (self.0.knots.first(), self.0.knots.last());
@@ -177,8 +166,8 @@ impl Shape {
         Ok(self.point(rate, as_published()))
     }
 
-    /// The ceiling for blocks of another size, between this curve's and that of `other`, which must be the same
-    /// measurement with another block size: an operation takes a time of its own and a time for each byte.
+    /// The ceiling for another block size, between this curve's and that of `other`, which must be the same measurement
+    /// with another block size. An operation takes a fixed time and a time for each byte.
     pub fn between(self, other: Self, block: Bytes, read_thousandths: u32) -> Result<Point, Refusal> {
         let what = format!("blocks between {self} and {other}");
         if !self.family().eq(other.family()) || self.block() == other.block() {
@@ -193,7 +182,7 @@ impl Shape {
         Ok(Point { bandwidth: BytesPerSecond(iops.saturating_mul(block.0)), iops: Iops(iops) })
     }
 
-    /// The words of its name but the block size.
+    /// The words of its name without the block size.
     fn family(self) -> impl Iterator<Item = &'static str> {
         let is_block = |word: &str| word.ends_with('k') && word.starts_with(|c: char| c.is_ascii_digit());
         self.0.id.split('-').filter(move |word| !is_block(word))
@@ -217,10 +206,10 @@ impl Shaping {
         Self { shape, scale_thousandths: as_published() }
     }
 
-    /// The ceiling for a mix as observed. More than 1,000 thousandths count as all reads, so that a limiter needs no
-    /// error. No division by the clock, no allocation: to be called as often as one likes.
+    /// The ceiling for an observed mix. More than 1,000 thousandths count as all reads, so that a limiter needs no
+    /// error. Cheap enough for every call: no clock, no allocation.
     pub fn ceiling(self, read_thousandths: u32) -> Point {
-        // Every curve goes from 0 to 1,000, so there always is a rate.
+        // Every curve covers 0 to 1,000, so there is always a rate.
         let rate = self.shape.0.interpolate(read_thousandths.min(1000)).unwrap_or(0);
         self.shape.point(rate, self.scale_thousandths)
     }
@@ -235,7 +224,7 @@ impl Table {
         }
     }
 
-    /// 1/T over the read fraction, between the two mixes around it; rounded down.
+    /// Interpolates 1/T over the read fraction, between the two adjacent mixes; rounded down.
     fn interpolate(&self, read_thousandths: u32) -> Option<u64> {
         let above = self.knots.iter().position(|knot| knot.read_thousandths >= read_thousandths)?;
         let right = &self.knots[above];
@@ -250,7 +239,8 @@ impl Table {
 }
 
 /// 1/T = (1 - f)/left + f/right with f = part/whole, in whole numbers; T is rounded down.
-pub(crate) fn interpolate((part, whole): (u64, u64), left: u64, right: u64) -> u64 {
+pub(crate) fn interpolate(fraction: (u64, u64), left: u64, right: u64) -> u64 {
+    let (part, whole) = fraction;
     let [part, whole, left, right] = [part, whole, left, right].map(u128::from);
     let rate = whole * left * right / ((whole - part) * right + part * left).max(1);
     u64::try_from(rate).unwrap_or(u64::MAX)
@@ -262,7 +252,7 @@ impl std::str::FromStr for Shape {
     fn from_str(text: &str) -> Result<Self, Refusal> {
         Self::all().find(|shape| shape.name() == text).ok_or_else(|| {
             let names: Vec<&str> = Self::all().map(Self::name).collect();
-            Refusal::new(format!("\"{text}\" is no published curve"), names.join(", "), OWN)
+            Refusal::new(format!("\"{text}\" is not a published curve"), names.join(", "), OWN)
         })
     }
 }

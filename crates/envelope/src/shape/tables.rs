@@ -1,4 +1,4 @@
-//! The published curves. Every figure is as on the page, before any rounding of its prose.
+//! The published curves. Every figure is that of the page's table, not of its rounded text.
 
 use super::{Knot, Metric, Pattern, Table};
 use crate::source::{PAGE_000, PAGE_002, PAGE_003, PAGE_004};
@@ -14,12 +14,12 @@ const fn knot(read_thousandths: u32, read: u64, write: u64) -> Knot {
     Knot { read_thousandths, total: read + write, read: Some(read), is_exceeded: false }
 }
 
-/// Reads and writes together, where no page says how they share it.
+/// Reads and writes together, if no page gives them separately.
 const fn sum(read_thousandths: u32, total: u64) -> Knot {
     Knot { read_thousandths, total, read: None, is_exceeded: false }
 }
 
-/// More than that, as the page says.
+/// A lower bound, as the page gives it.
 const fn more_than(read_thousandths: u32, total: u64) -> Knot {
     Knot { is_exceeded: true, ..sum(read_thousandths, total) }
 }
@@ -29,7 +29,7 @@ const fn ends(read: u64, write: u64) -> [Knot; 2] {
     [knot(0, 0, write), knot(1000, read, 0)]
 }
 
-/// Every curve: ten tables of five mixes, then those of which only the ends are published.
+/// Every curve: ten tables of five mixes, then curves of which only the ends are published.
 pub(super) const TABLES: [Table; 21] = [
     Table {
         id: "gcnv-flex-custom-nfs3-64k-seq",
@@ -290,7 +290,7 @@ pub(super) const TABLES: [Table; 21] = [
         block: KIB_64,
         pattern: Pattern::Sequential,
         metric: Metric::MibPerSecond,
-        // In the middle the page has no figure, but says that the total equals that of pure reads.
+        // The page has no figure in the middle, but says that the total equals that of pure reads.
         knots: &[knot(0, 0, 2_400), sum(500, 3_600), knot(1000, 3_600, 0)],
         source: PAGE_003,
     },
@@ -301,7 +301,7 @@ pub(super) const TABLES: [Table; 21] = [
         block: KIB_256,
         pattern: Pattern::Sequential,
         metric: Metric::MibPerSecond,
-        // The page says that the total is highest in the middle, but not how high.
+        // The page says that the total is highest in the middle, but gives no figure.
         knots: &[knot(0, 0, 2_500), more_than(500, 3_500), knot(1000, 3_500, 0)],
         source: PAGE_003,
     },

@@ -1,4 +1,4 @@
-//! The published figures, and how well the interpolation holds against them.
+//! The published figures, and the accuracy of the interpolation.
 
 use super::*;
 use crate::{Level, Pool, Volume};
@@ -7,7 +7,7 @@ fn shape(name: &str) -> Shape {
     name.parse().unwrap()
 }
 
-/// The ten tables of page 000, with their five mixes.
+/// The ten tables of page 000, with five mixes each.
 fn tables() -> Vec<Shape> {
     let tables: Vec<Shape> = Shape::all().filter(|shape| shape.0.knots.len() == 5).collect();
     assert_eq!(tables.len(), 10);
@@ -16,8 +16,8 @@ fn tables() -> Vec<Shape> {
 
 /// Mean and worst of relative errors, in thousandths.
 fn band(errors: &[(u64, u64)]) -> ErrorBand {
-    let each = |&(found, published): &(u64, u64)| {
-        let off = u128::from(found.abs_diff(published)) * 1_000_000 / u128::from(published);
+    let each = |&(error_band, published): &(u64, u64)| {
+        let off = u128::from(error_band.abs_diff(published)) * 1_000_000 / u128::from(published);
         u32::try_from(off).unwrap()
     };
     let each: Vec<u32> = errors.iter().map(each).collect();
@@ -26,11 +26,12 @@ fn band(errors: &[(u64, u64)]) -> ErrorBand {
     ErrorBand { mean_thousandths: (mean + 500) / 1000, worst_thousandths: (worst + 500) / 1000 }
 }
 
-/// What each table says of its mixes at `places` from only the knots that `keep` lets stand, and what was published.
+/// Predictions of each table for its mixes at `places` from only the knots selected by `keep`, with the published
+/// figures.
 fn predicted(places: std::ops::Range<usize>, keep: fn(usize, usize) -> bool) -> Vec<(u64, u64)> {
     let one = |table: &Table, place: usize| {
-        let kept = (0..table.knots.len()).filter(|&at| keep(place, at)).map(|at| table.knots[at]);
-        let reduced = Table { knots: kept.collect::<Vec<Knot>>().leak(), ..*table };
+        let remaining = (0..table.knots.len()).filter(|&at| keep(place, at)).map(|at| table.knots[at]);
+        let reduced = Table { knots: remaining.collect::<Vec<Knot>>().leak(), ..*table };
         let knot = &table.knots[place];
         (reduced.interpolate(knot.read_thousandths).unwrap(), table.rate(knot))
     };
@@ -38,7 +39,7 @@ fn predicted(places: std::ops::Range<usize>, keep: fn(usize, usize) -> bool) -> 
 }
 
 #[test]
-fn the_published_mixes_are_met() {
+fn published_mix_returns_published_figure() {
     for (name, reads, total) in [
         ("gcnv-flex-custom-nfs3-64k-seq", 1000, 4_304),
         ("gcnv-flex-custom-nfs3-64k-seq", 750, 2_963 + 989),
@@ -70,7 +71,7 @@ fn the_published_mixes_are_met() {
 }
 
 #[test]
-fn sums_over_all_tables() {
+fn knots_sum_over_all_tables() {
     let sum = |metric| -> u64 {
         let of_metric = tables().into_iter().filter(|shape| shape.metric() == metric);
         of_metric.flat_map(|shape| shape.0.knots).map(|knot| knot.total).sum()
@@ -79,7 +80,7 @@ fn sums_over_all_tables() {
 }
 
 #[test]
-fn between_mixes_the_times_are_interpolated() {
+fn time_is_interpolated_between_mixes() {
     let extreme = shape("gcnv-extreme-nfs3-8k-rand");
     // 1/T in the middle of 265,000 and 176,100 IOPS.
     assert_eq!(extreme.at(875).unwrap().iops, Iops(211_591));
@@ -96,7 +97,7 @@ fn between_mixes_the_times_are_interpolated() {
 }
 
 #[test]
-fn between_block_sizes_the_time_of_an_operation_is_interpolated() {
+fn operation_time_is_interpolated_between_block_sizes() {
     let (small, large) = (shape("gcnv-extreme-nfs3-4k-rand"), shape("gcnv-extreme-nfs3-8k-rand"));
     let at = |kib: u64, reads| small.between(large, Bytes(kib << 10), reads);
     assert_eq!(at(4, 1000), small.at(1000));
@@ -127,7 +128,7 @@ fn between_block_sizes_the_time_of_an_operation_is_interpolated() {
 }
 
 #[test]
-fn every_curve_goes_from_pure_writes_to_pure_reads() {
+fn every_curve_covers_pure_writes_to_pure_reads() {
     for shape in Shape::all() {
         let mixes: Vec<u32> = shape.knots().map(|(reads, _)| reads).collect();
         assert!(mixes.is_sorted_by(|a, b| a < b), "{shape}");
@@ -137,7 +138,7 @@ fn every_curve_goes_from_pure_writes_to_pure_reads() {
 }
 
 #[test]
-fn nothing_is_extrapolated() {
+fn mix_outside_curve_is_refused() {
     let refusal = shape("gcnv-extreme-nfs3-8k-rand").at(1001).unwrap_err().to_string();
     assert!(refusal.contains("1001 thousandths of reads; allowed: 0 to 1000"), "{refusal}");
     assert!(refusal.contains("[GCNV benchmarks"), "{refusal}");
@@ -150,28 +151,28 @@ fn nothing_is_extrapolated() {
 }
 
 #[test]
-fn the_ends_alone_err_by_9_percent() {
+fn interpolation_from_ends_errs_by_9_percent() {
     let errors = predicted(1..4, |_, at| at == 0 || at == 4);
     assert_eq!(errors.len(), 30);
-    let found = band(&errors);
-    assert_eq!(found, BAND_OF_ENDS);
-    assert_eq!(shape("anf-large-8k-rand").error_band(), found);
+    let error_band = band(&errors);
+    assert_eq!(error_band, BAND_OF_ENDS);
+    assert_eq!(shape("anf-large-8k-rand").error_band(), error_band);
 }
 
 #[test]
-fn a_mix_left_out_is_found_again_within_5_5_percent() {
+fn left_out_mix_is_predicted_within_5_5_percent() {
     let errors = predicted(1..4, |place, at| at != place);
     assert_eq!(errors.len(), 30);
-    let found = band(&errors);
-    assert_eq!(found, BAND_OF_KNOTS);
-    assert_eq!(shape("gcnv-extreme-nfs3-8k-rand").error_band(), found);
+    let error_band = band(&errors);
+    assert_eq!(error_band, BAND_OF_KNOTS);
+    assert_eq!(shape("gcnv-extreme-nfs3-8k-rand").error_band(), error_band);
     // The worst are where pure reads begin to be mixed with writes: elsewhere it stays below 9.6 %.
     let without_the_knee = predicted(1..3, |place, at| at != place);
     assert!(band(&without_the_knee).worst_thousandths <= 96);
 }
 
 #[test]
-fn a_shape_is_scaled_as_a_whole() {
+fn shape_scales_as_a_whole() {
     let curve = shape("gcnv-extreme-nfs3-8k-rand");
     let quarter = Shaping { shape: curve, scale_thousandths: 250 };
     assert_eq!(quarter.ceiling(1000), Point { bandwidth: BytesPerSecond(66_250 * 8192), iops: Iops(66_250) });
@@ -184,7 +185,7 @@ fn a_shape_is_scaled_as_a_whole() {
 }
 
 #[test]
-fn a_volume_may_be_shaped_at_any_level() {
+fn volume_can_be_shaped_at_any_level() {
     let mut volume = Volume::new(Bytes::tib(75));
     let shaping = Shaping::new(shape("gcnv-extreme-nfs3-8k-rand"));
     volume.settings.shape = Some(shaping);
@@ -200,7 +201,7 @@ fn a_volume_may_be_shaped_at_any_level() {
 }
 
 #[test]
-fn shapings_are_stored_by_name() {
+fn shaping_is_stored_by_name() {
     let stored = r#"{"shape":"gcnv-extreme-smb-4k-rand","scale_thousandths":500}"#;
     let read: Shaping = serde_json::from_str(stored).unwrap();
     assert_eq!((read.shape.name(), read.scale_thousandths), ("gcnv-extreme-smb-4k-rand", 500));

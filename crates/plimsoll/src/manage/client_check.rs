@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 use bench::machine;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use envelope::{Check, CheckState, ClientFacts, ClientMount, Interface, Provider, Wishes};
+use envelope::{Check, CheckOptions, CheckState, ClientFacts, ClientMount, Interface, Provider};
 use serde::Serialize;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -58,8 +58,8 @@ struct Checked {
 /// Does what is asked.
 pub(super) fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     let (mount, facts) = look(args.dir.as_deref())?;
-    let checks = facts.check(Wishes { provider: args.provider, eda: args.eda });
-    let lacking = checks.iter().filter(|check| check.state == CheckState::Lacking).count();
+    let checks = facts.check(CheckOptions { provider: args.provider, eda: args.eda });
+    let lacking = checks.iter().filter(|check| check.state == CheckState::NotMet).count();
     let checked = Checked { mount, checks, lacking };
     args.form.show(&checked, |checked| Ok(text(checked, &args.form)))?;
     Ok(if lacking == 0 { ExitCode::SUCCESS } else { ExitCode::from(LACKING) })
@@ -123,7 +123,7 @@ fn text(checked: &Checked, form: &Form) -> String {
 fn entry(check: &Check, columns: usize) -> String {
     let (word, tone) = match check.state {
         CheckState::Ok => ("ok", Tone::Good),
-        CheckState::Lacking => ("lacking", Tone::Warning),
+        CheckState::NotMet => ("lacking", Tone::Warning),
         CheckState::Unknown => ("unknown", Tone::Plain),
         CheckState::Depends => ("depends", Tone::Plain),
     };
@@ -160,7 +160,7 @@ mod tests {
     fn what_is_lacking_says_how_to_set_it_within_the_width() {
         let mount = ClientMount { options: "rw,soft".to_owned(), ..ClientMount::default() };
         let facts = ClientFacts { mount: Some(mount), ..ClientFacts::default() };
-        for check in facts.check(Wishes::default()) {
+        for check in facts.check(CheckOptions::default()) {
             let said = unpainted(&entry(&check, 60));
             assert!(
                 said.lines().all(|line| line.chars().count() <= 60 || !line.trim().contains(' ')),

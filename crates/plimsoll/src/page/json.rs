@@ -1,6 +1,6 @@
 //! A page as JSON.
 
-use envelope::{Conflict, Direction, Figure, Part, Published, Said};
+use envelope::{Conflict, Direction, Figure, Part, Published, TextFigure};
 use report::document::page::measured;
 use serde::Serialize;
 
@@ -94,7 +94,8 @@ fn part_of(part: &'static Part, asked: &Asked) -> PartOf {
 
 fn table_of(published: Published, asked: &Asked) -> TableOf {
     let headline = published.headline();
-    let in_text = |said: Said| InText { word: said.word, value: said.value, is_rounded: said.is_rounded() };
+    let in_text =
+        |said: TextFigure| InText { word: said.word, value: said.value, is_rounded: said.is_rounded() };
     TableOf {
         name: published.name(),
         title: published.title(),

@@ -1,6 +1,6 @@
 //! A page for people.
 
-use envelope::{Conflict, Headline, Metric, Page, Part, Published, Said};
+use envelope::{Conflict, Headline, Metric, Page, Part, Published, TextFigure};
 use report::document::page::{PageTable, tables};
 use report::document::table::separated;
 
@@ -76,7 +76,7 @@ fn of_table(one: &PageTable, columns: Option<usize>) -> String {
 /// What the text of the page says, and where that is not the rounded figure of its table.
 fn in_text(headline: Headline, metric: Metric) -> String {
     let both = [("read", headline.read), ("written", headline.write)];
-    let of_all = |of: &dyn Fn(&str, Said) -> Option<String>| -> Vec<String> {
+    let of_all = |of: &dyn Fn(&str, TextFigure) -> Option<String>| -> Vec<String> {
         both.into_iter().filter_map(|(what, said)| of(what, said?)).collect()
     };
     let unit = metric.symbol();

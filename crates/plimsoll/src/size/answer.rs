@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use envelope::{
-    Access, Advice, Bound, Bytes, BytesPerSecond, Choice, Constraint, Evidence, Iops, LeftOut, Provider,
-    Stream, Used, Why, Workload, grouped, mib, mib_within, size, size_to_buy,
+    Access, Advice, Bound, Bytes, BytesPerSecond, Choice, Constraint, Evidence, Iops, Provider,
+    Recommendation, SkippedLevel, Stream, Utilization, Workload, grouped, mib, mib_within, size, size_to_buy,
 };
 use serde::Serialize;
 
@@ -43,7 +43,7 @@ impl Answer<'_> {
             text.push_str("Nothing carries this. What comes nearest:\n");
             text.push_str(&options(&advice.misses, workload).fit(columns));
         } else {
-            let shown = if all { advice.options.len() } else { advice.leading() };
+            let shown = if all { advice.options.len() } else { advice.leading_count() };
             text.push_str(&format!("{}:\n", order(advice)));
             text.push_str(&options(&advice.options[..shown], workload).fit(columns));
             text.push_str(&self.others(shown));
@@ -65,7 +65,7 @@ impl Answer<'_> {
         let mut reasons: Vec<(String, Vec<String>)> = Vec::new();
         let first = if self.all { 1 } else { shown };
         for (index, option) in self.advice.options.iter().enumerate().skip(first) {
-            let Some(why) = self.advice.behind(index) else { continue };
+            let Some(why) = self.advice.reason_for_rank(index) else { continue };
             let name = format!("{} {}", index + 1, kind(option));
             match reasons.iter_mut().find(|(known, _)| *known == why) {
                 Some((_, names)) => names.push(name),
@@ -93,7 +93,7 @@ impl Answer<'_> {
 
     /// What was not looked at; our own levels only where all is shown.
     fn left_out(&self) -> String {
-        let is_shown = |one: &&LeftOut| self.all || one.level.info().provider != Provider::Plimsoll;
+        let is_shown = |one: &&SkippedLevel| self.all || one.level.info().provider != Provider::Plimsoll;
         let shown = self.advice.left_out.iter().filter(is_shown);
         let lines: String =
             shown.map(|one| folded("  ", &format!("{} {}", one.level, one.why), self.columns)).collect();
@@ -170,7 +170,7 @@ fn options(choices: &[Choice], workload: &Workload) -> Table {
             format!("{number}"),
             kind(choice),
             times(choice.pools, &size_to_buy(choice.pool.size)),
-            choice.carries(workload).map_or_else(String::new, |carried| carries(carried, workload)),
+            choice.maximum_load(workload).map_or_else(String::new, |carried| carries(carried, workload)),
             choice.at_peak(workload).map_or_else(String::new, |used| used.to_string()),
             choice.binding().map_or_else(String::new, |bound| bound.kind.name().to_owned()),
             choice.evidence.name().to_owned(),
@@ -242,7 +242,7 @@ pub(super) fn missed(miss: &Choice) -> String {
 fn details(choice: &Choice, workload: &Workload) -> Facts {
     let mut facts = Facts::default();
     facts.maybe("Set", choice.settings());
-    if let Some((rate, iops)) = choice.carries(workload) {
+    if let Some((rate, iops)) = choice.maximum_load(workload) {
         let iops = format!("{} IOPS", grouped(iops.0));
         facts.add(
             "Carries",
@@ -259,7 +259,7 @@ fn details(choice: &Choice, workload: &Workload) -> Facts {
         facts.add("Used", format!("{peak} at the peak{average}"));
     }
     facts.maybe("Bottleneck", choice.binding().map(bound));
-    facts.maybe("Next", choice.next().map(bound));
+    facts.maybe("Next", choice.next_binding().map(bound));
     let cited = |one: &Constraint| format!("{}, {}", choice.evidence.name(), one.source);
     let envelope = choice.of_kind(Bound::Envelope).filter(|_| choice.evidence != Evidence::Limits);
     let evidence = envelope.map_or_else(|| choice.evidence.name().to_owned(), cited);
@@ -276,7 +276,7 @@ fn details(choice: &Choice, workload: &Workload) -> Facts {
 }
 
 /// What to do and what for; who says so where it is not us.
-pub(super) fn reason(why: &Why) -> String {
+pub(super) fn reason(why: &Recommendation) -> String {
     let source = why.source.to_string();
     let cited = if why.source.page.is_empty() { String::new() } else { format!(" [{source}]") };
     format!("{}: {}{cited}", why.what, why.why)
@@ -304,7 +304,7 @@ pub(super) struct Json<'a> {
     workload: &'a Workload,
     options: Vec<JsonChoice<'a>>,
     misses: Vec<JsonChoice<'a>>,
-    left_out: &'a [LeftOut],
+    left_out: &'a [SkippedLevel],
 }
 
 /// One option, for programs.
@@ -315,7 +315,7 @@ pub(super) struct JsonOne<'a> {
     notes: &'a [String],
     workload: &'a Workload,
     option: JsonChoice<'a>,
-    mount_options: Vec<Why>,
+    mount_options: Vec<Recommendation>,
 }
 
 #[derive(Serialize)]
@@ -324,8 +324,8 @@ struct JsonChoice<'a> {
     choice: &'a Choice,
     carries_bytes_per_second: Option<u64>,
     carries_operations_per_second: Option<u64>,
-    used_at_peak_billionths: Option<Used>,
-    used_at_average_billionths: Option<Used>,
+    used_at_peak_billionths: Option<Utilization>,
+    used_at_average_billionths: Option<Utilization>,
     bottleneck: Option<&'a Constraint>,
     next: Option<&'a Constraint>,
     /// Why it comes after a better one.
@@ -335,7 +335,7 @@ struct JsonChoice<'a> {
 pub(super) fn json<'a>(advice: &'a Advice, asked: &'a Asked) -> Json<'a> {
     let workload = &asked.workload;
     let option = |(index, choice)| JsonChoice {
-        behind_because: advice.behind(index),
+        behind_because: advice.reason_for_rank(index),
         ..JsonChoice::of(choice, workload)
     };
     Json {
@@ -360,7 +360,7 @@ pub(super) fn json_of_one<'a>(choice: &'a Choice, asked: &'a Asked) -> JsonOne<'
 
 impl<'a> JsonChoice<'a> {
     fn of(choice: &'a Choice, workload: &Workload) -> Self {
-        let carries = choice.carries(workload);
+        let carries = choice.maximum_load(workload);
         Self {
             choice,
             carries_bytes_per_second: carries.map(|(rate, _)| rate.0),
@@ -368,7 +368,7 @@ impl<'a> JsonChoice<'a> {
             used_at_peak_billionths: choice.at_peak(workload),
             used_at_average_billionths: choice.at_average(workload),
             bottleneck: choice.binding(),
-            next: choice.next(),
+            next: choice.next_binding(),
             behind_because: None,
         }
     }

@@ -1,6 +1,6 @@
 //! The arithmetic of an option, line by line.
 
-use envelope::{Choice, Constraint, Stream, Used, mib, mib_within, size};
+use envelope::{Choice, Constraint, Stream, Utilization, mib, mib_within, size};
 
 use super::answer;
 use super::question::Asked;
@@ -73,15 +73,17 @@ pub(super) fn explained(choice: &Choice, asked: &Asked, columns: Option<usize>) 
 fn conclusion(choice: &Choice, asked: &Asked, columns: Option<usize>) -> String {
     let workload = &asked.workload;
     let verdict = match choice.binding() {
-        Some(bound) if bound.used > Used::ALL => format!("it does not fit: {}", answer::missed(choice)),
+        Some(bound) if bound.used > Utilization::ALL => {
+            format!("it does not fit: {}", answer::missed(choice))
+        }
         Some(bound) => {
             format!("it fits; the {} is taken most, which is why it is not smaller", bound.kind.name())
         }
         None => "it fits".to_owned(),
     };
     let mut lines = vec![verdict];
-    if let (Some((rate, iops)), Some(bottleneck)) = (choice.carries(workload), choice.bottleneck()) {
-        let (needed, _) = Stream::together(&choice.needed(workload));
+    if let (Some((rate, iops)), Some(bottleneck)) = (choice.maximum_load(workload), choice.bottleneck()) {
+        let (needed, _) = Stream::total(&choice.needed(workload));
         lines.push(format!(
             "{} ÷ {} of the {} = {} of this mix, {iops:#}",
             mib(needed),
@@ -91,7 +93,7 @@ fn conclusion(choice: &Choice, asked: &Asked, columns: Option<usize>) -> String 
         ));
     }
     let next = |next: &Constraint| format!("next would be the {}: {}", next.kind.name(), next.formula);
-    lines.extend(choice.next().map(next));
+    lines.extend(choice.next_binding().map(next));
     let lines: String = lines.iter().map(|line| folded(INDENT, line, columns)).collect();
     format!("\nSo\n{lines}")
 }

@@ -8,7 +8,8 @@ use api_client::model::{LevelName, ProfileName};
 use bench::workload::{Observed, Pick};
 use clap::Args;
 use envelope::{
-    Access, Bytes, BytesPerSecond, Catalog, Iops, Level, Like, Machine, Protocol, Stream, Workload, size,
+    Access, Bytes, BytesPerSecond, Catalog, Iops, Level, Machine, Protocol, Stream, Workload, WorkloadKind,
+    size,
 };
 
 use super::{prices, watch, words};
@@ -44,8 +45,8 @@ struct LoadFlags {
     #[arg(long, value_name = "RATE")]
     throughput: Option<BytesPerSecond>,
     /// A kind of workload with a mix to start from, which --block, --read and --pattern override
-    #[arg(long, value_name = "KIND", value_parser = Like::named, conflicts_with = "from")]
-    like: Option<&'static Like>,
+    #[arg(long, value_name = "KIND", value_parser = WorkloadKind::named, conflicts_with = "from")]
+    like: Option<&'static WorkloadKind>,
     /// Bytes of an operation, like 8k [default: 8k with --iops, 64k with --throughput or sequential]
     #[arg(long, value_name = "SIZE")]
     block: Option<Bytes>,
@@ -258,8 +259,8 @@ impl Question {
 }
 
 /// What a kind of workload is taken to be.
-fn assumed(like: &Like) -> String {
-    let Like { name, about, source, .. } = like;
+fn assumed(like: &WorkloadKind) -> String {
+    let WorkloadKind { name, about, source, .. } = like;
     let mix = match like.access {
         Access::Eda => "its mix is fixed".to_owned(),
         access => format!(

@@ -1,15 +1,14 @@
-//! Who has a data directory: one process, and of that one [`crate::Volumes`].
+//! Lock of a data directory: one process, and one [`crate::Volumes`] in it, may use the directory.
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use std::io;
 use std::os::fd::OwnedFd;
 
-/// A directory that is locked until this is dropped.
 pub(crate) struct DirLock(OwnedFd);
 
 impl DirLock {
-    /// Locks `dir`. [`io::ErrorKind::ResourceBusy`] if another process, or another of these, has it.
+    /// Locks `dir`. [`io::ErrorKind::ResourceBusy`] if another process, or another `Volumes`, has locked it.
     pub(crate) fn new(dir: OwnedFd) -> io::Result<Self> {
         flock(&dir, FlockOperation::NonBlockingLockExclusive).map_err(|errno| match errno {
             Errno::WOULDBLOCK => {
@@ -23,8 +22,8 @@ impl DirLock {
 
 impl Drop for DirLock {
     fn drop(&mut self) {
-        // Closing is not enough: a child that this process has just forked has the descriptor, too, until it executes another
-        // program, and the lock would stay for as long.
+        // Closing is not enough: a child that this process has just forked shares the descriptor, and the lock, until
+        // it executes another program.
         let _ = flock(&self.0, FlockOperation::Unlock);
     }
 }
@@ -35,15 +34,15 @@ mod tests {
     use crate::volumes::tree::open_root;
 
     #[test]
-    fn a_directory_is_free_once_it_is_given_up_also_where_a_child_has_inherited_it() {
+    fn dropped_dir_lock_is_free_despite_inherited_descriptor() {
         let dir = tempfile::tempdir().unwrap();
         let open = || open_root(dir.path()).unwrap();
-        let claim = DirLock::new(open()).unwrap();
+        let lock = DirLock::new(open()).unwrap();
         let busy = DirLock::new(open()).map(drop).map_err(|error| error.kind());
         assert_eq!(busy, Err(io::ErrorKind::ResourceBusy));
-        // What fork(2) makes, and closes only when it executes something.
-        let inherited = claim.0.try_clone().unwrap();
-        drop(claim);
+        // The descriptor that a forked child has until it executes another program.
+        let inherited = lock.0.try_clone().unwrap();
+        drop(lock);
         assert!(DirLock::new(open()).is_ok());
         drop(inherited);
     }

@@ -1,20 +1,19 @@
-//! A volume's capacity: who counts, and what is under way of it.
+//! A volume's capacity, and charges of changes under way.
 
 use super::ledger::{Ledger, PendingChange};
 use super::project::Project;
 use vfs::backend::charge::{INODE_BYTES, NAME_BYTES, blocks};
 use vfs::{Capacity, FsResult, FsStat, Usage};
 
-/// Who keeps a volume within its capacity.
+/// The mechanism that enforces a volume's capacity.
 pub(crate) enum Limit {
-    /// This process.
+    /// This process counts.
     Counted(Ledger),
-    /// The kernel.
+    /// The kernel counts, by a project quota.
     Project(Project),
 }
 
 impl Limit {
-    /// What the volume holds.
     pub(crate) fn usage(&self) -> FsResult<Usage> {
         match self {
             Self::Counted(ledger) => Ok(ledger.usage()),
@@ -22,7 +21,6 @@ impl Limit {
         }
     }
 
-    /// What this process counts with, if it does.
     pub(crate) fn ledger(&self) -> Option<&Ledger> {
         match self {
             Self::Counted(ledger) => Some(ledger),
@@ -37,7 +35,7 @@ impl Limit {
         }
     }
 
-    /// The state of the volume, of which no more is available than `below`, the file system, has.
+    /// State of the volume. Available space is at most that of `below`, the file system.
     pub(crate) fn stat(&self, below: &FsStat) -> FsResult<FsStat> {
         let own = self.capacity()?.stat(self.usage()?);
         // Some file systems have no fixed number of files.
@@ -50,66 +48,63 @@ impl Limit {
     }
 }
 
-/// Writes in parts that room was taken for: until they end, the file is charged as if it reached the farthest of them.
+/// Reservations for writes in parts. Until they end, the file is charged as if it reached the farthest of them.
 #[derive(Default)]
 pub(crate) struct SpaceReservations(pub(crate) Vec<SpaceReservation>);
 
-/// One of them.
 pub(crate) struct SpaceReservation {
     pub(crate) finish: u64,
-    /// The file system has set blocks aside for it.
+    /// The file system has allocated blocks for it.
     pub(crate) is_preallocated: bool,
 }
 
 impl SpaceReservations {
-    /// The size that a file of `size` is charged for.
+    /// The size for which a file of `size` bytes is charged.
     #[inline]
     pub(crate) fn charged_size(&self, size: u64) -> u64 {
-        self.0.iter().fold(size, |most, promise| most.max(promise.finish))
+        self.0.iter().fold(size, |max, reservation| max.max(reservation.finish))
     }
 }
 
-/// A change of a file's size under way: what may be too much of it is given back by [`Resize::end`].
+/// The charge of a change of size under way. [`ResizeCharge::finish`] refunds the surplus.
 pub(crate) struct ResizeCharge<'l> {
-    /// None where nobody counts, or the charge stays as it is.
+    /// `None` if this process does not count, or if the charge stays the same.
     pub(crate) pending: Option<PendingChange<'l>>,
-    /// Bytes that are charged for the file as long as the change is under way.
+    /// Bytes charged for the file during the change.
     pub(crate) charged: u64,
-    /// The size that it is charged for at least.
+    /// The file is charged for at least this size.
     pub(crate) reserved_size: u64,
 }
 
 impl ResizeCharge<'_> {
-    /// The change is over, and the file has this size.
+    /// Refunds the surplus. The file now has `size` bytes.
     #[inline]
     pub(crate) fn end(self, size: u64) {
         if let Some(ledger) = self.pending {
-            // Never more than was charged, unless somebody else has the file grow.
+            // Never more than was charged, unless another process extends the file.
             ledger.refund(self.charged.saturating_sub(blocks(size.max(self.reserved_size))), 0);
         }
     }
 }
 
-/// A new object, or a new name of one, under way: given back if it is not kept.
+/// The charge of a new object, or of a new link to one. Refunded on drop unless committed.
 pub(crate) struct NewEntryCharge<'l> {
     pub(crate) pending: Option<PendingChange<'l>>,
-    /// Bytes that are charged for it.
     pub(crate) bytes: u64,
     pub(crate) files: u64,
 }
 
 impl NewEntryCharge<'_> {
-    /// What an object with this content is charged, with one name.
+    /// The charge of an object with this content and one name.
     pub(crate) fn bytes(content: u64) -> u64 {
         content.saturating_add(INODE_BYTES + NAME_BYTES)
     }
 
-    /// It is there.
     pub(crate) fn commit(mut self) {
         self.pending = None;
     }
 
-    /// It is there, and has this content.
+    /// Commits an object with this content.
     pub(crate) fn commit_with(self, content: u64) {
         if let Some(ledger) = &self.pending {
             ledger.adjust(self.bytes, Self::bytes(content));

@@ -1,4 +1,4 @@
-//! The file that remembers what a volume may hold and holds, between two runs: docs/formats/usage-file.md draws it.
+//! The file with the capacity and usage of a volume between two runs. docs/formats/usage-file.md draws the bytes.
 
 use crate::error::refused;
 use rustix::fs::{FlockOperation, Mode, OFlags, fdatasync, flock, openat};
@@ -7,27 +7,25 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use vfs::{Capacity, FsError, FsResult, Usage};
 
 const VERSION: u8 = 2;
-/// The version that counts nothing but the sizes of regular files: what it says is held is too little.
+/// The version that counted only the sizes of regular files: its usage is too low.
 const VERSION_SIZES_ONLY: u8 = 1;
 const IN_USE: u8 = 0;
 const CLEAN: u8 = 1;
 const BYTES: usize = 40;
 
-/// What a record says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct UsageRecord {
-    /// The usage is exact; otherwise it is what was last known.
+    /// The usage is exact; otherwise it is the last known usage.
     pub(crate) is_clean: bool,
     pub(crate) capacity: Capacity,
     pub(crate) usage: Usage,
 }
 
-/// The open file of a record, locked against everybody else.
+/// An open usage file, locked against other processes.
 pub(crate) struct UsageFile(OwnedFd);
 
 impl UsageFile {
-    /// Opens the record `name` in `dir`, making it if there is none. Waits until nobody else has it open: a volume that is
-    /// being closed has.
+    /// Opens or creates `name` in `dir`. Waits for the lock: a volume that is being closed still holds it.
     pub(crate) fn open(dir: BorrowedFd<'_>, name: &str) -> FsResult<Self> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let file = openat(dir, name, flags, Mode::RUSR | Mode::WUSR).map_err(refused)?;
@@ -39,7 +37,7 @@ impl UsageFile {
         }
     }
 
-    /// What the record `name` in `dir` says, whoever has it open; `None` if there is none, or nothing that makes sense.
+    /// Reads `name` in `dir` without the lock; `None` if there is no such file or its contents are invalid.
     pub(crate) fn peek(dir: BorrowedFd<'_>, name: &str) -> FsResult<Option<UsageRecord>> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         match openat(dir, name, flags, Mode::empty()) {
@@ -49,21 +47,21 @@ impl UsageFile {
         }
     }
 
-    /// What it says; `None` if it is new, or nothing that makes sense.
+    /// `None` if the file is new or its contents are invalid.
     pub(crate) fn read(&self) -> FsResult<Option<UsageRecord>> {
         let mut bytes = [0; BYTES];
         let read = pread(&self.0, &mut bytes[..], 0).map_err(refused)?;
         Ok(if read == BYTES { decode(&bytes) } else { None })
     }
 
-    /// Writes `entry` durably. In place: it must work on a disk that is full, and 40 bytes at the start of a sector reach
-    /// the disk all or not at all.
+    /// Writes `entry` durably. In place: the write must succeed on a full disk, and 40 bytes at the start of a sector
+    /// reach the disk all or not at all.
     pub(crate) fn write(&self, entry: &UsageRecord) -> FsResult<()> {
         self.write_lazily(entry)?;
         fdatasync(&self.0).map_err(refused)
     }
 
-    /// As [`Record::write`], durable some time.
+    /// [`UsageFile::write`] without waiting for the disk.
     pub(crate) fn write_lazily(&self, entry: &UsageRecord) -> FsResult<()> {
         match pwrite(&self.0, &encode(entry), 0) {
             Ok(BYTES) => Ok(()),
@@ -104,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn record_bytes_are_as_drawn() {
+    fn usage_file_bytes_match_format() {
         let entry = UsageRecord {
             is_clean: true,
             capacity: Capacity { bytes: 0x0102_0304_0506_0708, files: 9 },

@@ -1,4 +1,4 @@
-//! Making objects, so that none is ever seen with wider rights than it was asked for.
+//! Creates objects without ever exposing wider rights than requested.
 
 use super::entries::link_open;
 use crate::error::refused;
@@ -23,27 +23,27 @@ use vfs::{
     Lookup, Name, NewInode, Special,
 };
 
-/// The permissions among the bits of a mode.
+/// Permission bits of a mode.
 const PERMISSIONS: u32 = 0o777;
 
 /// A new object that has its name.
 struct Created {
     node: Arc<Node>,
     attrs: Attrs,
-    /// It was given something after it had its name.
+    /// An attribute was set after the object got its name.
     was_adjusted: bool,
 }
 
-/// What can be known of an object that was made and is then opened by its name.
+/// Checks an object that was created and then opened by name.
 struct ExpectedObject {
     file_type: FileType,
-    /// Whom a new object belongs to.
+    /// The owner of a new object.
     uid: u32,
 }
 
 impl ExpectedObject {
-    /// Whether an object in this state can be the one that was made. Who may write the directory on this machine can put
-    /// another one in its place, which must not be given away.
+    /// Whether an object with this `stat` can be the one just created. A local user who may write the directory can
+    /// swap in another object, which must not be handed to the new owner.
     fn matches(&self, stat: &Stat, any_owner: bool) -> FsResult<bool> {
         let is_new = self.file_type == FileType::Directory || stat.st_nlink == 1;
         Ok(file_type(stat)? == self.file_type && is_new && (any_owner || stat.st_uid == self.uid))
@@ -51,7 +51,7 @@ impl ExpectedObject {
 }
 
 impl Node {
-    /// Makes a regular file. Its node keeps the descriptor.
+    /// Creates a regular file. Its node keeps the descriptor.
     pub(crate) fn make_file(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<CreatedEntry> {
         self.make(name, 0, authorize, |new_inode| {
             let needs_adjusting =
@@ -70,7 +70,6 @@ impl Node {
         })
     }
 
-    /// Makes a directory.
     pub(crate) fn make_directory(
         &self,
         name: Name<'_>,
@@ -83,7 +82,7 @@ impl Node {
         })
     }
 
-    /// Makes a symbolic link, FIFO, socket or device.
+    /// Creates a symbolic link, FIFO, socket or device.
     pub(crate) fn make_other(
         &self,
         name: Name<'_>,
@@ -112,8 +111,8 @@ impl Node {
         })
     }
 
-    /// Makes an object by `act`, if `authorize` allows it, and says what that did to this directory. `content` is what it is
-    /// charged beside its size.
+    /// Creates an object with `act`, if `authorize` allows it, and returns the change of this directory. `content` is
+    /// the charge besides the object's size.
     fn make(
         &self,
         name: Name<'_>,
@@ -121,7 +120,7 @@ impl Node {
         authorize: AuthorizeCreate<'_>,
         act: impl FnOnce(&NewInode) -> FsResult<Created>,
     ) -> FsResult<CreatedEntry> {
-        let mut held = self.lock_change();
+        let mut guard = self.lock_change();
         let before = self.attrs_now()?;
         let new_inode = authorize(&before)?;
         new_inode.check_ids()?;
@@ -129,12 +128,12 @@ impl Node {
             return Err(FsError::FileTooBig);
         }
         let directory = self.as_dir()?;
-        let relisting = self.mount.begin_entry_change(self, before.size);
-        let most = content.saturating_add(blocks(new_inode.size));
-        let newborn = self.mount.charge_new_object(self.fd(), name.bytes(), most)?;
+        let entries_charge = self.mount.begin_entry_change(self, before.size);
+        let content_max = content.saturating_add(blocks(new_inode.size));
+        let charge_guard = self.mount.charge_new_object(self.fd(), name.bytes(), content_max)?;
         let Created { node, attrs, was_adjusted } = act(&new_inode)?;
-        // Other clients may have written to it since it got its name, and have paid for that.
-        newborn.commit_with(match node.kind {
+        // Writes since then are already charged by other calls.
+        charge_guard.commit_with(match node.kind {
             FileType::Regular => blocks(new_inode.size),
             FileType::Directory => charge::directory(attrs.size.min(self.mount.block_bytes)),
             _ => content,
@@ -143,13 +142,12 @@ impl Node {
             directory.add_unflushed(&node);
         }
         self.mount.record(&node.key, &self.key, name.bytes());
-        let dir = Change { before, after: held.attrs_after(&before)? };
-        relisting.finish(dir.after.size);
+        let dir = Change { before, after: guard.attrs_after(&before)? };
+        entries_charge.finish(dir.after.size);
         Ok(CreatedEntry { found: Lookup { node, attrs }, dir })
     }
 
-    /// Makes an object with `open`, gives it what `new_inode` says, and its node. On failure the name is
-    /// taken away again.
+    /// Creates an object with `open`, applies `new_inode`, and makes its node. Removes the name on failure.
     fn make_named(
         &self,
         name: Name<'_>,
@@ -157,7 +155,7 @@ impl Node {
         new_inode: &NewInode,
         open: impl FnOnce(BorrowedFd<'_>, &[u8], Mode) -> Result<Option<OwnedFd>, Errno>,
     ) -> FsResult<Created> {
-        let (opened, maker) = {
+        let (opened, expected) = {
             let (guard, mode) = self.assume_owner(file_type, new_inode)?;
             let opened = open(self.fd(), name.bytes(), Mode::from_raw_mode(mode))
                 .map_err(|errno| self.or_stale(refused(errno)))?;
@@ -166,18 +164,18 @@ impl Node {
                 ExpectedObject { file_type, uid: if guard.is_some() { new_inode.uid } else { own_uid() } },
             )
         };
-        self.finish(name, opened, &maker, new_inode).inspect_err(|_| {
+        self.finish(name, opened, &expected, new_inode).inspect_err(|_| {
             let directory = file_type == FileType::Directory;
             let flags = if directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
-            // Best effort: the refusal is what the caller must hear.
+            // Best effort: the caller needs the first error.
             if unlinkat(self.fd(), name.bytes(), flags).is_err() {
                 self.mount.mark_count_doubtful();
             }
         })
     }
 
-    /// Makes a regular file without a name, gives it what `new_inode` says, and only then its name; `None` if
-    /// the file system cannot. The name comes last, so the flush of the directory covers all of it.
+    /// Creates a regular file without a name, applies `new_inode`, then links it; `None` if the file system cannot. The
+    /// name comes last, so a flush of the directory covers the attributes too.
     fn make_unnamed_then_link(&self, name: Name<'_>, new_inode: &NewInode) -> FsResult<Option<Created>> {
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         let opened = {
@@ -205,8 +203,7 @@ impl Node {
         makes_own(new_inode) || FsUidGuard::is_possible()
     }
 
-    /// Makes this thread create files as the owner of the new object, if it can; returns the mode to create
-    /// with.
+    /// Makes this thread create files as the owner of the new object, if possible. Returns the mode to create with.
     fn assume_owner(&self, file_type: FileType, new_inode: &NewInode) -> FsResult<(Option<FsUidGuard>, u32)> {
         let owner = Owner { uid: new_inode.uid, gid: new_inode.gid, mode: new_inode.mode };
         if self.mount.owner_attribute {
@@ -230,7 +227,7 @@ impl Node {
         &self,
         name: Name<'_>,
         opened: Option<OwnedFd>,
-        maker: &ExpectedObject,
+        expected: &ExpectedObject,
         new_inode: &NewInode,
     ) -> FsResult<Created> {
         let (fd, rights) = match opened {
@@ -238,8 +235,8 @@ impl Node {
             None => {
                 let fd = self.mount.open_name(self.fd(), name.bytes(), Blocking::Allowed)?;
                 let stat = fstat(&fd).map_err(refused)?;
-                // With the owner attribute, who really owns it does not matter.
-                if !maker.matches(&stat, self.mount.owner_attribute)? {
+                // With the owner attribute the real owner does not matter.
+                if !expected.matches(&stat, self.mount.owner_attribute)? {
                     return Err(FsError::NotOwner);
                 }
                 (fd, Rights::Path)
@@ -250,37 +247,36 @@ impl Node {
         Ok(Created { node, attrs, was_adjusted })
     }
 
-    /// The node of a new object, which keeps the descriptor.
+    /// Makes the node of a new object. The node keeps the descriptor.
     fn insert_node(&self, fd: OwnedFd, rights: Rights, stat: &Stat) -> FsResult<(Arc<Node>, Attrs)> {
         let key = self.mount.key_at(fd.as_fd(), b"")?;
         let node = Node::new(Arc::clone(&self.mount), key, fd, rights, stat)?;
-        // Before the node is in the table: somebody may remove the file as soon as it has a name.
+        // Before the node is in the table: another call may remove the file as soon as it has a name.
         let attrs = node.attrs_from(&VersionedStat::new(*stat, node.counter_offset.load()))?;
         Ok((self.mount.table.insert(node), attrs))
     }
 
-    /// The mode that a new object of this directory is to have, which was made as `stat` says. The list that the directory hands on
-    /// may have taken permissions of those asked for, and set again they would be a wider mask.
+    /// The final mode of a new object that was created with `stat`. An inherited default ACL may have removed
+    /// permissions; setting the requested mode again would widen the ACL mask.
     fn mode_of_new(&self, new_inode: &NewInode, stat: &Stat) -> FsResult<u32> {
-        let asked = new_inode.mode & MODE_BITS;
-        // The owner attribute has the whole mode, which the real one does not tell.
-        let is_exact = !self.mount.owner_attribute && (stat.st_mode ^ asked) & PERMISSIONS == 0;
+        let requested = new_inode.mode & MODE_BITS;
+        // The owner attribute holds the whole mode, the real mode only a part.
+        let is_exact = !self.mount.owner_attribute && (stat.st_mode ^ requested) & PERMISSIONS == 0;
         if is_exact || !self.mount.acls || file_type(stat)? == FileType::Symlink {
-            return Ok(asked);
+            return Ok(requested);
         }
-        Ok(self.default_acl()?.map_or(asked, |acl| acl.mode_of_new(asked)))
+        Ok(self.default_acl()?.map_or(requested, |acl| acl.mode_of_new(requested)))
     }
 
-    /// Gives a new object the owner, mode, size and times of `new_inode` where they differ; tells its state,
-    /// and whether any did. An error if it belongs to somebody else after all: the caller takes its name
-    /// away.
+    /// Sets the owner, mode, size and times of `new_inode` where they differ. Returns the new state and whether
+    /// anything was set. An error if the owner is still wrong: the caller then removes the name.
     fn adjust(&self, fd: BorrowedFd<'_>, new_inode: &NewInode) -> FsResult<(Stat, bool)> {
         let stat = fstat(fd).map_err(refused)?;
         let file_type = file_type(&stat)?;
         let mut mode = self.mode_of_new(new_inode, &stat)?;
         let mut was_adjusted = false;
         if self.mount.owner_attribute {
-            // What cannot carry the attribute belongs to whom it really belongs.
+            // Other types cannot carry the attribute and keep their real owner.
             if carries(file_type) {
                 let owner = Owner { uid: new_inode.uid, gid: new_inode.gid, mode };
                 owner.write(fd)?;
@@ -291,7 +287,7 @@ impl Node {
             set_owner(fd, Some(new_inode.uid), Some(new_inode.gid)).map_err(refused)?;
             was_adjusted = true;
         }
-        // A change of owner may have taken set-id bits.
+        // A change of owner may have cleared set-id bits.
         let set_id = was_adjusted && mode & 0o7000 != 0;
         if file_type != FileType::Symlink && (set_id || stat.st_mode & MODE_BITS != mode) {
             set_mode(fd, mode).map_err(refused)?;
@@ -307,23 +303,23 @@ impl Node {
             was_adjusted = true;
         }
         let stat = if was_adjusted { fstat(fd).map_err(refused)? } else { stat };
-        // Some file systems take a change of owner and do nothing.
+        // Some file systems accept a change of owner and ignore it.
         let is_wrong =
             !self.mount.owner_attribute && (stat.st_uid, stat.st_gid) != (new_inode.uid, new_inode.gid);
         if is_wrong { Err(FsError::NotOwner) } else { Ok((stat, was_adjusted)) }
     }
 }
 
-/// Whether new files belong to the owner of `new_inode` by themselves.
+/// Whether files of this process have the owner of `new_inode` anyway.
 fn makes_own(new_inode: &NewInode) -> bool {
     is_own(new_inode.uid, new_inode.gid)
 }
 
 /// The mode to create with while the owner is still the server's.
 ///
-/// Before the owner is set, the owner-to-be and the members of the group-to-be are "others", and the server's group is
-/// the group. So others and group get only what all three classes get in the end, the same for both. Usual modes
-/// (0644, 0755, 0600) keep theirs and need no second step.
+/// Until the owner is set, the future owner and the members of the future group are "others", and the server's group is
+/// the group. So group and others get only the permissions that all three classes have in the end. Usual modes (0644,
+/// 0755, 0600) stay the same and need no second step.
 fn mode_before_chown(mode: u32) -> u32 {
     let all = mode & mode >> 3 & mode >> 6 & 0o7;
     mode & 0o700 | all << 3 | all
@@ -334,7 +330,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_has_more_before_the_owner_is_set() {
+    fn mode_before_chown_grants_no_extra_rights() {
         for mode in 0..0o1000 {
             let first = mode_before_chown(mode);
             let (owner, group, others) = (mode >> 6 & 7, mode >> 3 & 7, mode & 7);

@@ -1,4 +1,4 @@
-//! Names: removing, renaming, linking. Directories are locked in the order of their keys.
+//! Removes, renames and links names. Directories are locked in the order of their keys.
 
 use crate::error::refused;
 use crate::node::Node;
@@ -16,33 +16,33 @@ use vfs::{
 };
 
 impl Node {
-    /// Removes `name`, which is a directory's or not as `dir` says, if `authorize` allows it.
+    /// Removes `name` if `authorize` allows it. `dir` says whether it must be a directory.
     pub(crate) fn unlink_entry(
         &self,
         name: Name<'_>,
         dir: bool,
         authorize: AuthorizeRemove<'_>,
     ) -> FsResult<Change> {
-        let mut held = self.lock_change();
+        let mut guard = self.lock_change();
         let before = self.attrs_now()?;
         let seen = Cell::default();
         authorize(&EntryRef { dir: &before, object: &|| self.lookup_attrs(name, &seen) })?;
         self.as_dir()?;
-        let victim = self.mount.begin_unlink(self.fd(), name.bytes(), seen.take())?;
-        let relisting = self.mount.begin_entry_change(self, before.size);
+        let unlink = self.mount.begin_unlink(self.fd(), name.bytes(), seen.take())?;
+        let entries_charge = self.mount.begin_entry_change(self, before.size);
         let flags = if dir { AtFlags::REMOVEDIR } else { AtFlags::empty() };
         unlinkat(self.fd(), name.bytes(), flags).map_err(|errno| match errno {
-            // Some file systems say that entries exist rather than that the directory is not empty.
+            // Some file systems return EEXIST for a directory that is not empty.
             Errno::EXIST => FsError::NotEmpty,
             _ => refused(errno),
         })?;
-        finish_unlink(victim);
-        let after = held.attrs_after(&before)?;
-        relisting.finish(after.size);
+        finish_unlink(unlink);
+        let after = guard.attrs_after(&before)?;
+        entries_charge.finish(after.size);
         Ok(Change { before, after })
     }
 
-    /// Moves `from` to `to` in `to_dir`, as rename(2), if `authorize` allows it.
+    /// Renames `from` to `to` in `to_dir`, as rename(2), if `authorize` allows it.
     pub(crate) fn rename_entry(
         &self,
         from: Name<'_>,
@@ -53,11 +53,11 @@ impl Node {
         let target = self.as_same_tree(to_dir)?;
         let same = std::ptr::eq(self, target);
         let lock_target = || (!same).then(|| target.lock_change());
-        let (mut held, mut to_held) = if self.key <= target.key {
+        let (mut guard, mut to_guard) = if self.key <= target.key {
             (self.lock_change(), lock_target())
         } else {
-            let to_held = lock_target();
-            (self.lock_change(), to_held)
+            let to_guard = lock_target();
+            (self.lock_change(), to_guard)
         };
 
         let before = self.attrs_now()?;
@@ -69,56 +69,57 @@ impl Node {
         )?;
         self.as_dir()?;
         target.as_dir()?;
-        let victim = self.mount.begin_unlink(target.fd(), to.bytes(), replaced.take())?;
-        let into = (!same).then(|| self.mount.begin_entry_change(target, to_before.size));
-        let relisting = (self.mount.begin_entry_change(self, before.size), into);
-        let moved = self.mount.index.as_ref().and_then(|_| self.mount.key_at(self.fd(), from.bytes()).ok());
+        let unlink = self.mount.begin_unlink(target.fd(), to.bytes(), replaced.take())?;
+        let to_charge = (!same).then(|| self.mount.begin_entry_change(target, to_before.size));
+        let entries_charge = (self.mount.begin_entry_change(self, before.size), to_charge);
+        let moved_key =
+            self.mount.index.as_ref().and_then(|_| self.mount.key_at(self.fd(), from.bytes()).ok());
         renameat(self.fd(), from.bytes(), target.fd(), to.bytes()).map_err(|errno| match errno {
             Errno::EXIST => FsError::NotEmpty,
-            // Something is mounted on one of the names, so what it shows is of another volume.
+            // A mount point: the mounted file system belongs to another volume.
             Errno::BUSY => FsError::CrossVolume,
             Errno::NOENT => target.or_stale(FsError::NotFound),
             _ => refused(errno),
         })?;
         if statat(self.fd(), from.bytes(), AtFlags::SYMLINK_NOFOLLOW).is_ok() {
-            // Two names of one file: rename(2) does nothing and says so to nobody.
+            // Two names of one file: rename(2) succeeds without any effect.
             return Ok((Change { before, after: before }, Change { before: to_before, after: to_before }));
         }
-        finish_unlink(victim);
-        if let Some(moved) = moved {
-            self.mount.record(&moved, &target.key, to.bytes());
+        finish_unlink(unlink);
+        if let Some(moved_key) = moved_key {
+            self.mount.record(&moved_key, &target.key, to.bytes());
         }
-        let after = held.attrs_after(&before)?;
-        let to_after = to_held.as_mut().map_or(Ok(after), |held| held.attrs_after(&to_before))?;
-        let (from, into) = relisting;
+        let after = guard.attrs_after(&before)?;
+        let to_after = to_guard.as_mut().map_or(Ok(after), |guard| guard.attrs_after(&to_before))?;
+        let (from, to_charge) = entries_charge;
         from.finish(after.size);
-        into.into_iter().for_each(|into| into.finish(to_after.size));
+        to_charge.into_iter().for_each(|to_charge| to_charge.finish(to_after.size));
         Ok((Change { before, after }, Change { before: to_before, after: to_after }))
     }
 
-    /// Gives `target` the further name `name` here, if `authorize` allows it.
+    /// Links `target` as `name` here, if `authorize` allows it.
     pub(crate) fn link_entry(
         &self,
         name: Name<'_>,
         target: &NodeRef,
         authorize: AuthorizeLink<'_>,
     ) -> FsResult<CreatedEntry> {
-        let mut held = self.lock_change();
+        let mut guard = self.lock_change();
         let before = self.attrs_now()?;
         authorize(&before)?;
         let directory = self.as_dir()?;
         let file = self.as_same_tree(target)?;
         if file.kind == FileType::Directory {
-            // EPERM, as link(2) says.
+            // EPERM, as link(2) returns.
             return Err(FsError::NotOwner);
         }
-        let newborn = self.mount.charge_link(self.fd(), name.bytes())?;
-        let relisting = self.mount.begin_entry_change(self, before.size);
+        let link_charge = self.mount.charge_link(self.fd(), name.bytes())?;
+        let entries_charge = self.mount.begin_entry_change(self, before.size);
         link_open(file.fd(), self.fd(), name.bytes()).map_err(|errno| {
-            // The last name of the file, or the directory, may have gone away just now.
+            // The last name of the file, or the directory, may have been removed meanwhile.
             file.or_stale(self.or_stale(refused(errno)))
         })?;
-        newborn.commit();
+        link_charge.commit();
         file.counter_offset.advance();
         file.note_change();
         self.mount.record(&file.key, &self.key, name.bytes());
@@ -128,12 +129,12 @@ impl Node {
             directory.add_unflushed(&file);
         }
         let attrs = file.attrs_now()?;
-        let dir = Change { before, after: held.attrs_after(&before)? };
-        relisting.finish(dir.after.size);
+        let dir = Change { before, after: guard.attrs_after(&before)? };
+        entries_charge.finish(dir.after.size);
         Ok(CreatedEntry { found: Lookup { node: Arc::clone(target), attrs }, dir })
     }
 
-    /// The attributes of what has `name` here; its node is left in `seen`.
+    /// Attributes of `name` here. Stores its node in `seen`.
     fn lookup_attrs(&self, name: Name<'_>, seen: &Cell<Option<Arc<Self>>>) -> FsResult<Attrs> {
         self.as_dir()?;
         let (node, stat) = self.mount.child(self, name.bytes(), Blocking::Allowed)?;
@@ -142,7 +143,6 @@ impl Node {
         Ok(attrs)
     }
 
-    /// `other` as a node of the same tree.
     fn as_same_tree<'a>(&self, other: &'a NodeRef) -> FsResult<&'a Self> {
         let other: &dyn Any = &**other;
         let node = other.downcast_ref::<Self>().ok_or(FsError::CrossVolume)?;
@@ -150,19 +150,18 @@ impl Node {
     }
 }
 
-/// Gives what `file` has open the name `name` in `dir`.
+/// Links the file open as `file` as `name` in `dir`.
 pub(crate) fn link_open(file: BorrowedFd<'_>, dir: BorrowedFd<'_>, name: &[u8]) -> Result<(), Errno> {
     match linkat(file, "", dir, name, AtFlags::EMPTY_PATH) {
         // Linking a bare descriptor needs CAP_DAC_READ_SEARCH before Linux 6.10. The link in /proc leads to the file
-        // itself; if that is a symbolic link, it is not followed further.
+        // itself; a symbolic link is not followed further.
         Err(Errno::NOENT | Errno::PERM) => linkat(CWD, proc_path(file), dir, name, AtFlags::SYMLINK_FOLLOW),
         done => done,
     }
 }
 
-/// Lets go of a node whose name went away.
-fn finish_unlink(victim: PendingUnlink<'_>) {
-    let PendingUnlink { node, pending } = victim;
+fn finish_unlink(unlink: PendingUnlink<'_>) {
+    let PendingUnlink { node, pending } = unlink;
     if let Some(node) = node {
         node.on_unlinked();
     }

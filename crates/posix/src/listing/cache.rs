@@ -1,11 +1,10 @@
-//! The bound on all cached listings of the stores that share it: the oldest page goes first.
+//! Memory limit of the cached listings of all stores that share it. The oldest page is dropped first.
 
 use super::{Listing, Page};
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 use vfs::sync::Mutex;
 
-/// All cached pages, oldest first.
 pub(crate) struct ListingCache {
     bytes_max: usize,
     pages: Mutex<Pages>,
@@ -14,18 +13,17 @@ pub(crate) struct ListingCache {
 #[derive(Default)]
 struct Pages {
     bytes: usize,
-    /// Pages may be gone already because their directory changed: that is noticed when their turn comes.
+    /// A page may have been dropped already because its directory changed; its turn in the queue reveals that.
     pages: VecDeque<(Weak<Listing>, Weak<Page>, usize)>,
 }
 
 impl ListingCache {
-    /// A cache of at most `bytes_max` bytes of pages.
     pub(crate) fn new(bytes_max: usize) -> Self {
         Self { bytes_max, pages: Mutex::default() }
     }
 
-    /// Adds a page that `listing` keeps and takes the oldest ones away until there is room. Must not be called with a
-    /// listing's lock held.
+    /// Adds a page of `listing` and drops the oldest pages above the limit. Must not be called with a listing's lock
+    /// held.
     pub(crate) fn add(&self, listing: &Arc<Listing>, page: &Arc<Page>) {
         let bytes = page.bytes();
         let mut cached = self.pages.lock();

@@ -1,4 +1,4 @@
-//! What is kept of a directory's entries: pages, each as one call to the kernel gave it.
+//! Cached entries of a directory, in pages of one `getdents` call each.
 
 pub(crate) mod cache;
 
@@ -12,45 +12,44 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use vfs::sync::Mutex;
 use vfs::{Attrs, FileKey, FsError, FsResult, Time};
 
-/// Bytes of entries taken from the kernel at once.
+/// Buffer size of one `getdents` call.
 const READ_BYTES: usize = 32 * 1024;
-/// A directory that changed less than this before it was read may change again without its time showing it.
+/// A directory that changed less than this before it was read may change again without a new change time.
 const RACY_NANOS: i128 = 20_000_000;
-/// Age up to which kept attributes are listed. NFS clients themselves keep attributes for 3 s and more.
+/// Maximum age of cached attributes in a listing. NFS clients themselves cache attributes for 3 s and more.
 const ATTRS_AGE_MAX: Duration = Duration::from_secs(1);
-/// How long a page read then may be gone on with: as if the reader had been so slow.
+/// Time in which a listing may continue on a racy page, as if the reader had been slow.
 const RACY_AGE_MAX: Duration = Duration::from_secs(1);
 
-/// A directory's entries as far as they are known.
+/// Cached pages of a directory.
 #[derive(Default)]
 pub(crate) struct Listing {
     reading: Mutex<Reading>,
-    /// Counts the changes through this store, which the directory's time may be too coarse to show.
+    /// Counts the changes through this store, because change times may be too coarse to show them.
     version: AtomicU64,
 }
 
 #[derive(Default)]
 struct Reading {
-    /// Where the descriptor stands.
+    /// Current offset of the descriptor.
     position: u64,
-    /// The change time and the version of the directory that the pages belong to.
+    /// Change time and version of the directory that the pages belong to.
     stamp: (Time, u64),
     pages: Vec<Arc<Page>>,
 }
 
-/// The entries that one call to the kernel gave.
+/// The entries of one `getdents` call.
 pub(crate) struct Page {
-    /// The cookie it was read from.
+    /// The cookie that the page was read from.
     start: u64,
     pub(crate) entries: Vec<PageEntry>,
     names: Vec<u8>,
-    /// Nothing comes after it.
+    /// No entries follow this page.
     pub(crate) is_last: bool,
-    /// Read so soon after a change that another one may not show: good until then, and only to go on with a listing.
+    /// Set if the directory changed just before the read: the page is valid until then, and only to continue a listing.
     racy_until: Option<Instant>,
 }
 
-/// One name of a page.
 pub(crate) struct PageEntry {
     pub(crate) cookie: u64,
     pub(crate) inode: u64,
@@ -59,28 +58,27 @@ pub(crate) struct PageEntry {
     object: Mutex<Option<Object>>,
 }
 
-/// The file of an entry, once asked for.
+/// Key and attributes of an entry's file.
 #[derive(Clone, Copy)]
 pub(crate) struct Object {
     pub(crate) key: FileKey,
     pub(crate) attrs: Attrs,
-    /// When the attributes were taken, and the count of changes then; `None` if they must not be used again.
+    /// When the attributes were read, and the change count of the file then; `None` if they must not be reused.
     pub(crate) read_at: Option<(Instant, u32)>,
 }
 
 impl Listing {
-    /// Notes a change of the directory through this store.
+    /// Invalidates the pages after a change through this store.
     pub(crate) fn note_change(&self) {
         self.version.fetch_add(1, Ordering::Release);
     }
 
-    /// Keeps a page no longer.
     pub(crate) fn drop_page(&self, page: &Arc<Page>) {
-        self.reading().pages.retain(|kept| !Arc::ptr_eq(kept, page));
+        self.reading().pages.retain(|cached| !Arc::ptr_eq(cached, page));
     }
 
-    /// The page with what comes after `cookie` in the directory open as `dir`, which `changed` then; and where in it if it
-    /// was kept, nothing if it was read just now.
+    /// The page with the entries after `cookie` of the directory open as `dir` with the change time `changed`. Also the
+    /// index of the first such entry if the page was cached, `None` if it was read just now.
     pub(crate) fn page(
         &self,
         dir: BorrowedFd<'_>,
@@ -101,7 +99,7 @@ impl Listing {
         let mut page = read_page(dir, &mut reading.position, cookie)?;
         page.racy_until = (age <= RACY_NANOS).then(|| Instant::now() + RACY_AGE_MAX);
         let page = Arc::new(page);
-        reading.pages.retain(|kept| kept.start != cookie);
+        reading.pages.retain(|cached| cached.start != cookie);
         reading.pages.push(Arc::clone(&page));
         Ok((page, None))
     }
@@ -112,35 +110,34 @@ impl Listing {
 }
 
 impl Object {
-    /// Whether it may be listed as it is, if the file has changed so often by now.
+    /// Whether the attributes may be listed at `now`, given the current change count of the file.
     #[inline]
     pub(crate) fn is_fresh(&self, now: Instant, changes: u32) -> bool {
-        self.read_at.is_some_and(|(taken, count)| {
-            count == changes && now.saturating_duration_since(taken) < ATTRS_AGE_MAX
+        self.read_at.is_some_and(|(read_at, count)| {
+            count == changes && now.saturating_duration_since(read_at) < ATTRS_AGE_MAX
         })
     }
 }
 
 impl PageEntry {
-    /// Its file, if that was asked for before.
+    /// The cached object of the entry.
     pub(crate) fn object(&self) -> MutexGuard<'_, Option<Object>> {
         self.object.lock()
     }
 }
 
 impl Page {
-    /// What it takes of memory.
+    /// Memory use of the page.
     pub(crate) fn bytes(&self) -> usize {
         size_of::<Self>() + self.entries.len() * size_of::<PageEntry>() + self.names.len()
     }
 
-    /// The name of one of its entries.
     pub(crate) fn name(&self, entry: &PageEntry) -> &[u8] {
         let start = entry.name_start as usize;
         &self.names[start..start + usize::from(entry.name_len)]
     }
 
-    /// The index of what comes after `cookie`, if that is in this page.
+    /// The index of the entry after `cookie`, if this page has it.
     fn after(&self, cookie: u64) -> Option<usize> {
         if self.racy_until.is_some_and(|until| cookie == 0 || Instant::now() > until) {
             return None;
@@ -153,9 +150,9 @@ impl Page {
     }
 }
 
-/// Takes one buffer of entries after `cookie` from the kernel; an empty page only at the end.
+/// Reads one buffer of entries after `cookie`. The page is empty only at the end of the directory.
 fn read_page(dir: BorrowedFd<'_>, position: &mut u64, cookie: u64) -> FsResult<Page> {
-    // From the start always: btrfs shows no entry that is newer than the last rewind.
+    // Always seek at the start: btrfs shows no entry that is newer than the last rewind.
     if *position != cookie || cookie == 0 {
         *position = u64::MAX;
         if i64::try_from(cookie).is_err() {

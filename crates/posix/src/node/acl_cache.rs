@@ -1,22 +1,22 @@
-//! What is remembered of lists of POSIX: one a file, under its change time.
+//! A cache of one POSIX ACL per file, keyed by change time.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use vfs::sync::Mutex;
 use vfs::{PosixAcl, Time};
 
-/// Most entries by number of a list that is remembered: longer ones are read each time.
+/// Longest ACL to cache, in entries. Longer ones are read each time.
 const CACHED_ENTRIES_MAX: usize = 16;
 /// A change time that no file has.
 const NEVER: u64 = u64::MAX;
 
-/// What is remembered of a file's access list.
+/// The cached access ACL of a file.
 pub(crate) struct AclCache {
-    /// The change time at which there was none.
+    /// The change time at which the file had no ACL.
     absent_at: AtomicU64,
-    /// The list, and its change time; made for the first.
+    /// The ACL with its change time. Allocated on first use.
     list: OnceLock<Box<Mutex<Listed>>>,
-    /// It was read once, so that the kernel has it in memory with the file.
+    /// The ACL was read once, so the kernel has it in memory with the file.
     was_read: AtomicBool,
 }
 
@@ -29,7 +29,7 @@ impl Default for AclCache {
 }
 
 impl AclCache {
-    /// The list at this change time, or that there was none, if that is known.
+    /// The ACL at this change time, `Some(None)` for no ACL, or `None` if unknown.
     #[inline]
     pub(crate) fn get(&self, changed: Time) -> Option<Option<Arc<PosixAcl>>> {
         let changed = stamp(changed);
@@ -52,7 +52,6 @@ impl AclCache {
         }
     }
 
-    /// Whether it was read once, so that the kernel has it in memory with the file.
     pub(crate) fn was_read(&self) -> bool {
         self.was_read.load(Ordering::Relaxed)
     }
@@ -62,7 +61,7 @@ impl AclCache {
     }
 }
 
-/// A change time as a number. Those that are the same lie more than five hundred years apart.
+/// A change time as a number. Equal numbers of different times are more than five hundred years apart.
 fn stamp(time: Time) -> u64 {
     time.seconds.cast_unsigned().wrapping_mul(1_000_000_000).wrapping_add(time.nanos.into())
 }
@@ -72,19 +71,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_is_recalled_at_its_change_time_alone() {
+    fn acl_is_cached_for_its_change_time_only() {
         let acl = |users: u32| {
             let users = (0..users).map(|uid| (uid, 7)).collect();
             Arc::new(PosixAcl { owner: 7, group: 0, mask: Some(7), other: 0, users, groups: [].into() })
         };
-        let (memory, at) = (AclCache::default(), |nanos| Time { seconds: 5, nanos });
-        assert_eq!(memory.get(at(0)), None);
-        memory.insert(at(5), None);
-        assert_eq!((memory.get(at(5)), memory.get(at(6))), (Some(None), None));
-        memory.insert(at(6), Some(&acl(3)));
-        assert_eq!((memory.get(at(6)), memory.get(at(7))), (Some(Some(acl(3))), None));
-        memory.insert(at(7), Some(&acl(17)));
-        assert_eq!(memory.get(at(7)), None, "a long one is not kept");
+        let (cache, at) = (AclCache::default(), |nanos| Time { seconds: 5, nanos });
+        assert_eq!(cache.get(at(0)), None);
+        cache.insert(at(5), None);
+        assert_eq!((cache.get(at(5)), cache.get(at(6))), (Some(None), None));
+        cache.insert(at(6), Some(&acl(3)));
+        assert_eq!((cache.get(at(6)), cache.get(at(7))), (Some(Some(acl(3))), None));
+        cache.insert(at(7), Some(&acl(17)));
+        assert_eq!(cache.get(at(7)), None, "a long one is not kept");
         assert_ne!(stamp(Time { seconds: -1, nanos: 0 }), stamp(Time { seconds: 0, nanos: 0 }));
     }
 }

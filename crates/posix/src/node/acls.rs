@@ -1,8 +1,8 @@
-//! Lists of POSIX: what the kernel enforces against other programs, and shows as `system.posix_acl_access` and
-//! `system.posix_acl_default`. It hands lists on itself, and keeps them in step with modes.
+//! POSIX ACLs: the kernel enforces them against other programs and exposes them as `system.posix_acl_access` and
+//! `system.posix_acl_default`. The kernel also inherits them and keeps them in step with modes.
 //!
-//! An access list, or that there is none, is remembered under the change time, which moves with it whoever sets it. Where the file
-//! system stamps changes with the time of the last timer tick, only what has not changed for a while is remembered.
+//! An access ACL, or its absence, is cached under the change time, which every change of the ACL moves. Where the file
+//! system uses the time of the last timer tick, only an ACL that is old enough is cached.
 
 use super::Node;
 use super::attr::proc_path;
@@ -17,30 +17,30 @@ use vfs::{Acls, Attrs, Blocking, FileType, FsResult, PosixAcl, Time, Wait};
 
 const ACCESS: &str = "system.posix_acl_access";
 const DEFAULT: &str = "system.posix_acl_default";
-/// Most lists are shorter.
+/// Most ACLs are shorter.
 const VALUE_BYTES: usize = 260;
-/// No step of a clock of change times is longer, nor one of those that have whole seconds only, as with small inodes of ext4.
+/// Longest step of change times: of a timer tick, and of file systems with whole seconds only (ext4 with small inodes).
 const STEP_MAX: Duration = Duration::from_millis(20);
 const WHOLE_STEP_MAX: Duration = Duration::from_secs(2);
 
 impl Acls for Node {
     fn access_acl(&self, attrs: &Attrs, blocking: Blocking) -> FsResult<Option<Arc<PosixAcl>>> {
-        let (memory, changed) = (&self.acl, attrs.changed);
-        if let Some(known) = memory.get(changed) {
-            return Ok(known);
+        let (cache, changed) = (&self.acl, attrs.changed);
+        if let Some(cached) = cache.get(changed) {
+            return Ok(cached);
         }
         if self.kind == FileType::Symlink {
             return Ok(None);
         }
-        let may_wait = !self.mount.is_memory && !memory.was_read();
+        let may_wait = !self.mount.is_memory && !cache.was_read();
         if blocking == Blocking::Never && may_wait {
             return Err(vfs::FsError::Wait(Wait::Storage));
         }
-        // It is read after the change time was: a list that is set in between is remembered under a time that has passed.
+        // The ACL is read after the change time: an ACL set in between is cached under a time that has passed.
         let acl = self.read_acl(ACCESS)?.filter(PosixAcl::is_extended).map(Arc::new);
-        memory.note_read();
+        cache.note_read();
         if self.mount.has_fine_change_times || is_past(attrs.changed) {
-            memory.insert(changed, acl.as_ref());
+            cache.insert(changed, acl.as_ref());
         }
         Ok(acl)
     }
@@ -66,13 +66,13 @@ impl Node {
             Err(Errno::NODATA | Errno::OPNOTSUPP) => None,
             Err(errno) => return Err(refused(errno)),
         };
-        // Of a file that was let go meanwhile the descriptor shows nothing.
+        // A detached descriptor leads to an empty file.
         self.check_attached()?;
         Ok(acl)
     }
 }
 
-/// Fills `value` from an attribute of what `fd` has open, `O_PATH` or not.
+/// Reads an attribute of the file open as `fd`, `O_PATH` or not.
 fn value_of(fd: BorrowedFd<'_>, name: &str, value: &mut [u8]) -> Result<usize, Errno> {
     match fgetxattr(fd, name, &mut *value) {
         Err(Errno::BADF) => getxattr(proc_path(fd), name, value),
@@ -80,7 +80,7 @@ fn value_of(fd: BorrowedFd<'_>, name: &str, value: &mut [u8]) -> Result<usize, E
     }
 }
 
-/// Whether a change that is made now has a later time than this, however long the steps are.
+/// Whether a change made now gets a later change time than `changed`, even with the longest step.
 fn is_past(changed: Time) -> bool {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let step = if changed.nanos == 0 { WHOLE_STEP_MAX } else { STEP_MAX };
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_has_not_changed_lately_is_past() {
+    fn recent_change_time_is_not_past() {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
         let time = |since: Duration| Time {
             seconds: i64::try_from(since.as_secs()).unwrap(),

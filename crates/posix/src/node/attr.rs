@@ -1,4 +1,4 @@
-//! Attributes: from the kernel's words to the model's and back.
+//! Converts attributes between the kernel and the model.
 
 use super::counter::VersionedStat;
 use crate::sys;
@@ -11,10 +11,9 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use vfs::model::attrs::MODE_BITS;
 use vfs::{Attrs, Device, FileType, FsError, FsResult, Time};
 
-/// Bytes in the blocks that `st_blocks` counts.
+/// Unit of `st_blocks`.
 const BLOCK_BYTES: u64 = 512;
 
-/// The attributes of a file in this state.
 #[inline]
 pub(crate) fn attrs(stat: &VersionedStat) -> FsResult<Attrs> {
     let file_type = file_type(stat)?;
@@ -43,7 +42,7 @@ pub(crate) fn attrs(stat: &VersionedStat) -> FsResult<Attrs> {
     })
 }
 
-/// The type of a file in this state; [`FsError::BadType`] if the model has no such type.
+/// The type of a file; [`FsError::BadType`] if the model has no such type.
 pub(crate) fn file_type(stat: &Stat) -> FsResult<FileType> {
     use rustix::fs::FileType as Kind;
     Ok(match Kind::from_raw_mode(stat.st_mode as RawMode) {
@@ -62,17 +61,16 @@ fn time(seconds: i64, nanos: u64) -> Time {
     Time { seconds, nanos: u32::try_from(nanos).unwrap_or(0) }
 }
 
-/// The kernel's form of a time.
 pub(crate) fn timespec(time: Time) -> Timespec {
     Timespec { tv_sec: time.seconds, tv_nsec: time.nanos.into() }
 }
 
-/// Sets owner and group of what `file` has open, `O_PATH` or not.
+/// Sets owner and group of the file open as `file`, `O_PATH` or not.
 pub(crate) fn set_owner(file: BorrowedFd<'_>, uid: Option<u32>, gid: Option<u32>) -> Result<(), Errno> {
     chownat(file, "", uid.map(Uid::from_raw), gid.map(Gid::from_raw), AtFlags::EMPTY_PATH)
 }
 
-/// Sets the mode of what `file` has open, `O_PATH` or not. Must not be called for symbolic links.
+/// Sets the mode of the file open as `file`, `O_PATH` or not. Must not be called for symbolic links.
 pub(crate) fn set_mode(file: BorrowedFd<'_>, mode: u32) -> Result<(), Errno> {
     match fchmod(file, Mode::from_raw_mode(mode)) {
         // An O_PATH descriptor.
@@ -87,7 +85,7 @@ pub(crate) fn set_mode(file: BorrowedFd<'_>, mode: u32) -> Result<(), Errno> {
     }
 }
 
-/// Sets the times of what `file` has open, `O_PATH` or not.
+/// Sets the times of the file open as `file`, `O_PATH` or not.
 pub(crate) fn set_times(file: BorrowedFd<'_>, times: &Timestamps) -> Result<(), Errno> {
     match utimensat(file, "", times, AtFlags::EMPTY_PATH) {
         // Before Linux 5.8.
@@ -96,7 +94,7 @@ pub(crate) fn set_times(file: BorrowedFd<'_>, times: &Timestamps) -> Result<(), 
     }
 }
 
-/// The name in /proc that leads to what `file` has open, without a look at any other name.
+/// The path in /proc of the file open as `file`. It is valid whatever name the file has now.
 pub(crate) fn proc_path(file: BorrowedFd<'_>) -> String {
     format!("/proc/self/fd/{}", file.as_raw_fd())
 }

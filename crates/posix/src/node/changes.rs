@@ -1,20 +1,19 @@
-//! How often files have changed through this process: what tells whether something remembered of a file still holds.
+//! Change counts of files through this process. An unchanged count means that cached data of the file is valid.
 //!
-//! One count serves all files whose numbers fall together; a change of one of them then voids what is remembered of the
-//! others, which costs a system call and nothing else. The counts are the process's, because two exports may show the
-//! same files.
+//! Files whose numbers collide share a count. A change of one then invalidates the cached data of the others, which
+//! costs only a system call. The counts are global, because two exports may show the same files.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
 const COUNTS: usize = 4096;
 static CHANGES: [AtomicU32; COUNTS] = [const { AtomicU32::new(0) }; COUNTS];
 
-/// The count of a file, by device and inode number. What is learnt of the file after this holds while the count stays.
+/// The count of a file, by device and inode number. Data read after this call is valid while the count stays.
 pub(crate) fn count(device: u64, inode: u64) -> u32 {
     place(device, inode).load(Ordering::SeqCst)
 }
 
-/// Notes that a file has changed: after the change, before anybody is told that it is done.
+/// Counts a change of a file. Call after the change and before it is reported.
 pub(crate) fn note(device: u64, inode: u64) {
     place(device, inode).fetch_add(1, Ordering::SeqCst);
 }

@@ -1,4 +1,4 @@
-//! The moments at which a volume's files take something of its capacity, or give it back.
+//! Charges changes of files to the volume's capacity, and refunds them.
 
 use super::mount::Mount;
 use super::xattrs::xattrs_charged;
@@ -20,37 +20,37 @@ impl Mount {
         self.limit.as_deref().and_then(Limit::ledger)
     }
 
-    /// What is counted may be wrong from now on.
+    /// Requires a recount at the next start.
     pub(crate) fn mark_count_doubtful(&self) {
         if let Some(ledger) = self.ledger() {
             ledger.mark_doubtful();
         }
     }
 
-    /// Takes what a file's growth from one size to another needs, before it is changed.
+    /// Charges a change of a file's size before it happens.
     #[inline]
     pub(crate) fn charge_resize(
         &self,
-        held: &ChangeGuard<'_>,
+        guard: &ChangeGuard<'_>,
         from: u64,
         to: u64,
     ) -> FsResult<ResizeCharge<'_>> {
         let Some(ledger) = self.ledger() else {
             return Ok(ResizeCharge { pending: None, charged: 0, reserved_size: 0 });
         };
-        let promised = held.promised().charged_size(0);
-        let (before, after) = (blocks(from.max(promised)), blocks(to.max(promised)));
+        let reserved = guard.reservations().charged_size(0);
+        let (before, after) = (blocks(from.max(reserved)), blocks(to.max(reserved)));
         let pending = (before != after).then(|| ledger.begin()).transpose()?;
         if after > before {
-            ledger.take(after - before, 0)?;
+            ledger.charge(after - before, 0)?;
         } else if after < before {
             ledger.mark_best_effort();
         }
-        Ok(ResizeCharge { pending, charged: before.max(after), reserved_size: promised })
+        Ok(ResizeCharge { pending, charged: before.max(after), reserved_size: reserved })
     }
 
-    /// Takes what one more object with this content, `name` in `dir`, needs. A name that is taken is [`FsError::Exists`], even
-    /// on a full volume.
+    /// Charges a new object with this content, `name` in `dir`. An existing name is [`FsError::Exists`], even on a full
+    /// volume.
     pub(crate) fn charge_new_object(
         &self,
         dir: BorrowedFd<'_>,
@@ -60,7 +60,7 @@ impl Mount {
         self.charge_entry(dir, name, NewEntryCharge::bytes(content), 1)
     }
 
-    /// Takes what one more name of an object needs.
+    /// Charges a further name of an object.
     pub(crate) fn charge_link(&self, dir: BorrowedFd<'_>, name: &[u8]) -> FsResult<NewEntryCharge<'_>> {
         self.charge_entry(dir, name, NAME_BYTES, 0)
     }
@@ -74,36 +74,36 @@ impl Mount {
     ) -> FsResult<NewEntryCharge<'_>> {
         let Some(ledger) = self.ledger() else { return Ok(NewEntryCharge { pending: None, bytes, files }) };
         let pending = ledger.begin()?;
-        match ledger.take(bytes, files) {
+        match ledger.charge(bytes, files) {
             Err(FsError::NoSpace) if statat(dir, name, AtFlags::SYMLINK_NOFOLLOW).is_ok() => {
                 Err(FsError::Exists)
             }
-            taken => taken.map(|()| NewEntryCharge { pending: Some(pending), bytes, files }),
+            result => result.map(|()| NewEntryCharge { pending: Some(pending), bytes, files }),
         }
     }
 
-    /// Begins a change of the entries of `dir`, which shows this size.
+    /// Begins a change of the entries of `dir`, which has the size `before`.
     pub(crate) fn begin_entry_change<'n>(&self, dir: &'n Node, before: u64) -> EntriesCharge<'n> {
         EntriesCharge { dir: self.ledger().map(|_| dir), before }
     }
 
-    /// The node of `name` in `dir`, which is about to lose that name: only if it is known, unless it must be counted. It is
-    /// `seen` if somebody has looked already.
+    /// The node of `name` in `dir`, whose name is about to be removed. Opened only if it must be charged; `seen` is the
+    /// node if the caller has looked it up.
     pub(crate) fn begin_unlink(
         self: &Arc<Self>,
         dir: BorrowedFd<'_>,
         name: &[u8],
         seen: Option<Arc<Node>>,
     ) -> FsResult<PendingUnlink<'_>> {
-        let known = seen.or_else(|| self.cached_node(dir, name));
-        let Some(ledger) = self.ledger() else { return Ok(PendingUnlink { node: known, pending: None }) };
+        let cached = seen.or_else(|| self.cached_node(dir, name));
+        let Some(ledger) = self.ledger() else { return Ok(PendingUnlink { node: cached, pending: None }) };
         let pending = Some(ledger.begin()?);
         ledger.mark_best_effort();
-        let found = known.map_or_else(
+        let found = cached.map_or_else(
             || self.adopt(self.open_name(dir, name, Blocking::Allowed)?).map(|(node, _)| node),
             Ok,
         );
-        // What cannot be looked at is removed all the same.
+        // An object that cannot be opened is removed all the same.
         let seen = found.inspect_err(|&error| {
             if error != FsError::NotFound {
                 ledger.mark_doubtful()
@@ -114,10 +114,10 @@ impl Mount {
 }
 
 impl Node {
-    /// Lets go of a file that has lost a name. If that was its last, what it was charged is given back: once, after the last write
-    /// that had begun, and when nobody has the file open any more.
+    /// Refunds a removed name. If it was the last one, also refunds the file: once, after the last write under way, and
+    /// after the last close.
     ///
-    /// No directory is waited for here, so a directory that is being removed cannot meet a rename half-way.
+    /// Never waits for a directory's lock, so removing a directory cannot deadlock with a rename.
     pub(crate) fn on_unlinked(self: &Arc<Self>) {
         self.counter_offset.advance();
         if let Some(ledger) = self.mount.ledger() {
@@ -130,10 +130,10 @@ impl Node {
         }
     }
 
-    /// Lets go of a file if it has no name.
+    /// Refunds and detaches the file if it has no name.
     pub(crate) fn release_if_unlinked(&self) {
         let pending = self.mount.ledger().map(Ledger::begin_refund);
-        let held = match self.kind {
+        let guard = match self.kind {
             FileType::Directory => self.try_lock_change(),
             _ => Some(self.lock_change()),
         };
@@ -142,30 +142,30 @@ impl Node {
             && !self.space_released.swap(true, Ordering::AcqRel)
         {
             if let Some(ledger) = pending {
-                let _changing = self.lock_xattrs();
+                let _locked = self.lock_xattrs();
                 let size = u64::try_from(stat.st_size).unwrap_or(0);
                 let content = match &self.dir {
                     Some(dir) => dir.charged.swap(RELEASED, Ordering::AcqRel),
                     None if self.kind == FileType::Regular => {
-                        blocks(held.as_ref().map_or(size, |held| held.promised().charged_size(size)))
+                        blocks(guard.as_ref().map_or(size, |guard| guard.reservations().charged_size(size)))
                     }
                     None => content(self.kind, size),
                 };
                 ledger.refund(INODE_BYTES + content + self.xattrs_charged(), 1);
             }
-            if held.is_some() {
+            if guard.is_some() {
                 self.detach();
             }
             self.remove_from_table();
         }
     }
 
-    /// Keeps changes of a directory's extended attributes away from its end.
+    /// Locks a directory's extended attributes against its removal.
     pub(crate) fn lock_xattrs(&self) -> Option<MutexGuard<'_, ()>> {
         self.dir.as_ref().map(|dir| dir.xattrs.lock())
     }
 
-    /// What its extended attributes are charged.
+    /// The charge of this file's extended attributes.
     fn xattrs_charged(&self) -> u64 {
         let carries = self.mount.xattrs && matches!(self.kind, FileType::Regular | FileType::Directory);
         let charged = if carries { xattrs_charged(self.fd()) } else { Ok(0) };
@@ -175,18 +175,18 @@ impl Node {
         })
     }
 
-    /// The entries of this directory were charged for one size and are for another one.
+    /// Adjusts the charge of this directory's entries after its size changed.
     pub(crate) fn charge_entries(&self, before: u64, after: u64) {
         let (from, to) = (directory(before), directory(after));
         let (Some(ledger), Some(dir)) = (self.mount.ledger(), &self.dir) else { return };
         let keep = |charged: u64| (charged != RELEASED).then_some(to);
-        // One that was removed meanwhile was given back with what it was charged.
+        // A directory removed meanwhile was already refunded with this charge.
         if from != to && dir.charged.fetch_update(Ordering::AcqRel, Ordering::Acquire, keep).is_ok() {
             ledger.adjust(from, to);
         }
     }
 
-    /// Takes what a write in parts needs, as [`vfs::Node::reserve`] says.
+    /// Charges and reserves space for a write in parts, as [`vfs::Node::reserve`] says.
     pub(crate) fn reserve_space(
         &self,
         offset: u64,
@@ -196,15 +196,15 @@ impl Node {
         self.check_regular()?;
         let end = self.check_end(offset, len as u64)?;
         let fd = self.open(Rights::Write)?.as_fd();
-        let mut held = self.lock_change();
+        let mut guard = self.lock_change();
         let before = self.attrs_now()?;
         authorize(&before)?;
-        let resize = self.mount.charge_resize(&held, before.size, before.size.max(end))?;
+        let resize = self.mount.charge_resize(&guard, before.size, before.size.max(end))?;
         match self.preallocate_if_scarce(fd, offset, len, before.size) {
             Ok(blocks) => {
-                // Until it is given back: what is charged for it must not be written down as what the volume holds.
+                // Pending until the reservation is released: its charge must not be saved as usage of the volume.
                 self.mount.ledger().map(Ledger::begin_refund).into_iter().for_each(std::mem::forget);
-                held.reservations_mut().0.push(SpaceReservation { finish: end, is_preallocated: blocks });
+                guard.reservations_mut().0.push(SpaceReservation { finish: end, is_preallocated: blocks });
             }
             Err(error) => {
                 resize.end(before.size);
@@ -214,23 +214,23 @@ impl Node {
         Ok(())
     }
 
-    /// Gives back what of [`Node::take_room`] was not used.
+    /// Refunds the unused part of [`Node::reserve_space`].
     pub(crate) fn release_reserved(&self, offset: u64, len: usize) {
         let end = if len == 0 { 0 } else { offset.saturating_add(len as u64) };
-        let mut held = self.lock_change();
-        let promised = held.reservations_mut();
-        let Some(at) = promised.0.iter().position(|promise| promise.finish == end) else { return };
+        let mut guard = self.lock_change();
+        let reserved = guard.reservations_mut();
+        let Some(at) = reserved.0.iter().position(|reservation| reservation.finish == end) else { return };
         let _pending = self.mount.ledger().map(Ledger::resume);
-        // What a file without a name was charged has been given back.
+        // A file without a name was already refunded.
         let Ok(size) = self.stat().map(|stat| u64::try_from(stat.st_size).unwrap_or(0)) else {
-            promised.0.swap_remove(at);
+            reserved.0.swap_remove(at);
             return;
         };
-        let before = blocks(promised.charged_size(size));
-        let SpaceReservation { is_preallocated: set_aside, .. } = promised.0.swap_remove(at);
-        let after = blocks(promised.charged_size(size));
-        if set_aside && size < end {
-            // Cutting a file to the size that it has frees what lies past its end.
+        let before = blocks(reserved.charged_size(size));
+        let SpaceReservation { is_preallocated, .. } = reserved.0.swap_remove(at);
+        let after = blocks(reserved.charged_size(size));
+        if is_preallocated && size < end {
+            // ftruncate(2) to the current size frees the blocks past the end.
             let _cut = ftruncate(self.fd(), size);
         }
         if let Some(ledger) = self.mount.ledger() {
@@ -238,7 +238,7 @@ impl Node {
         }
     }
 
-    /// Has the file system set blocks aside for a write, if it has little room; tells whether it did.
+    /// Allocates blocks for a write if the file system has little space. Whether it did.
     fn preallocate_if_scarce(
         &self,
         fd: BorrowedFd<'_>,
@@ -246,7 +246,7 @@ impl Node {
         len: usize,
         size: u64,
     ) -> FsResult<bool> {
-        /// With more room than this the write is not the one that fills it.
+        /// With more space than this, a single write does not fill the file system.
         const AMPLE_BYTES: u64 = 64 << 20;
         let below = file_system_stat(fd)?;
         let room = match self.mount.limit.as_deref() {
@@ -258,18 +258,18 @@ impl Node {
         }
         match fallocate(fd, FallocateFlags::KEEP_SIZE, offset, len as u64) {
             Ok(()) => Ok(true),
-            // A file system that cannot tell before.
+            // Not supported: the write itself finds out.
             Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(false),
             Err(errno) => {
-                // Some of it may be set aside by now.
+                // A part may have been allocated.
                 let _cut = ftruncate(fd, size);
                 Err(refused(errno))
             }
         }
     }
 
-    /// Takes back what of a write was done before the storage was full, so that a write on a volume is done whole or not at
-    /// all; tells the size of the file.
+    /// Truncates a file after a write that ran out of space, so that a write on a volume succeeds whole or not at all.
+    /// Returns the size of the file.
     pub(crate) fn truncate_growth(
         &self,
         fd: BorrowedFd<'_>,
@@ -285,7 +285,7 @@ impl Node {
     }
 }
 
-/// What an object is charged for what it holds, but for its extended attributes.
+/// The charge of an object's content, without its extended attributes.
 pub(crate) fn content(kind: FileType, size: u64) -> u64 {
     match kind {
         FileType::Regular => blocks(size),
@@ -295,22 +295,22 @@ pub(crate) fn content(kind: FileType, size: u64) -> u64 {
     }
 }
 
-/// The loss of a name under way.
+/// The removal of a name under way.
 pub(crate) struct PendingUnlink<'l> {
-    /// What loses it, if that is known.
+    /// The object that loses the name, if its node is known.
     pub(crate) node: Option<Arc<Node>>,
     pub(crate) pending: Option<PendingChange<'l>>,
 }
 
-/// A change of a directory's entries under way: what the directory is charged follows its size.
+/// A change of a directory's entries under way. The directory's charge follows its size.
 pub(crate) struct EntriesCharge<'n> {
-    /// None where nobody counts.
+    /// `None` if this process does not count.
     pub(crate) dir: Option<&'n Node>,
     pub(crate) before: u64,
 }
 
 impl EntriesCharge<'_> {
-    /// The change is over, and the directory shows this size.
+    /// Ends the change. The directory now has `size` bytes.
     pub(crate) fn finish(mut self, size: u64) {
         if let Some(dir) = self.dir.take() {
             dir.charge_entries(self.before, size);
@@ -319,7 +319,7 @@ impl EntriesCharge<'_> {
 }
 
 impl Drop for EntriesCharge<'_> {
-    /// What failed may have grown the directory all the same.
+    /// A failed change may have grown the directory too.
     fn drop(&mut self) {
         if let Some(dir) = self.dir.take()
             && let Ok(stat) = fstat(dir.fd())

@@ -1,16 +1,16 @@
-//! Change counters: a number for each state of a file, from its change time and what happened within one of its steps.
+//! Change counters: a number for each state of a file.
 //!
-//! The counter is the change time in nanoseconds plus how far it is *ahead* of that. A change through this process that
-//! leaves the change time where it was puts the counter one further ahead, so it rises with every change, and what other
-//! processes do moves it as far as they move the change time. How far a file is ahead outlives its node, but not the
-//! process: after a restart the counter is the change time again. It then differs from all earlier ones, unless several
-//! changes were made within one step of the change time and nobody has changed the file since. A tree that two stores show
-//! is to each as if another process changed it.
+//! The counter is the change time in nanoseconds plus an *offset*. A change through this process that leaves the change
+//! time as it was raises the offset by one, so the counter rises with every change. Changes by other processes move the
+//! counter as far as they move the change time. The offset outlives the node, but not the process: after a restart the
+//! counter is the change time again. It then differs from all earlier counters, unless several changes were made within
+//! one step of the change time and the file has not changed since. Two stores that show one tree treat each other's
+//! changes like those of another process.
 //!
-//! Once nobody has used a file for a while, its counter may rise with another's that shares its floor.
+//! The counter of an idle file may rise with that of another file that shares its floor.
 //!
-//! The distance is read *before* the state it goes with. So attributes may come with the number of an earlier state, which
-//! costs a client one more look, but never with that of a later one.
+//! The offset is read *before* the state. So attributes may come with the counter of an earlier state, which costs a
+//! client one more request, but never with that of a later one.
 
 use crate::error::refused;
 use rustix::fs::{AtFlags, Stat, StatxFlags, fstat, statx};
@@ -20,45 +20,44 @@ use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use vfs::{FileKey, FsResult, Time};
 
-/// How far those files were ahead at most whose keys fall together: where a new node goes on from.
+/// Largest offset of the files whose keys collide. A new node starts from it.
 static FLOORS: [AtomicU64; COUNT] = [const { AtomicU64::new(0) }; COUNT];
 const COUNT: usize = 4096;
 
-/// How far the counter of a file is ahead of its change time, in nanoseconds. It only rises.
+/// Offset of a file's counter from its change time, in nanoseconds. It only rises.
 pub(crate) struct CounterOffset {
-    offset_of: AtomicU64,
+    offset: AtomicU64,
     floor: &'static AtomicU64,
 }
 
 impl CounterOffset {
-    /// Of the file of `key`.
     pub(crate) fn new(key: &FileKey) -> Self {
         let floor = floor(key);
-        Self { offset_of: AtomicU64::new(floor.load(Ordering::SeqCst)), floor }
+        Self { offset: AtomicU64::new(floor.load(Ordering::SeqCst)), floor }
     }
 
-    /// The distance for a state that is looked at after this.
+    /// The offset for a state that is read after this call.
     pub(crate) fn load(&self) -> u64 {
-        self.offset_of.load(Ordering::SeqCst)
+        self.offset.load(Ordering::SeqCst)
     }
 
-    /// The counter of a file that has changed since it was `before` and shows this change time now.
+    /// The counter of a file that has changed since `before` and has the change time `changed` now.
     pub(crate) fn raise_above(&self, before: u64, changed: Time) -> u64 {
         let needed = before.saturating_add(1).saturating_sub(nanos(changed));
-        let distance = self.offset_of.fetch_max(needed, Ordering::SeqCst).max(needed);
-        self.floor.fetch_max(distance, Ordering::SeqCst);
-        nanos(changed).saturating_add(distance)
+        let offset = self.offset.fetch_max(needed, Ordering::SeqCst).max(needed);
+        self.floor.fetch_max(offset, Ordering::SeqCst);
+        nanos(changed).saturating_add(offset)
     }
 
-    /// The file has changed, or may have.
+    /// Raises the counter: the file has changed, or may have.
     pub(crate) fn advance(&self) {
-        let distance = self.offset_of.fetch_add(1, Ordering::SeqCst) + 1;
-        self.floor.fetch_max(distance, Ordering::SeqCst);
+        let offset = self.offset.fetch_add(1, Ordering::SeqCst) + 1;
+        self.floor.fetch_max(offset, Ordering::SeqCst);
     }
 }
 
-/// How far a file without a node is ahead.
-pub(crate) fn distance(key: &FileKey) -> u64 {
+/// The offset of a file without a node.
+pub(crate) fn offset_of(key: &FileKey) -> u64 {
     floor(key).load(Ordering::SeqCst)
 }
 
@@ -69,13 +68,13 @@ fn floor(key: &FileKey) -> &'static AtomicU64 {
     &FLOORS[index]
 }
 
-/// A change time as a counter. Before 1970 all are one.
+/// A change time as a counter; 0 before 1970.
 fn nanos(time: Time) -> u64 {
     u64::try_from(time.seconds)
         .map_or(0, |seconds| seconds.saturating_mul(1_000_000_000).saturating_add(time.nanos.into()))
 }
 
-/// The state of a file, and how far its counter was ahead just before.
+/// The state of a file, with the offset read just before.
 #[derive(Clone, Copy)]
 pub(crate) struct VersionedStat {
     stat: Stat,
@@ -83,18 +82,17 @@ pub(crate) struct VersionedStat {
 }
 
 impl VersionedStat {
-    /// A state that was looked at after `ahead` was.
-    pub(crate) fn new(stat: Stat, ahead: u64) -> Self {
-        Self { stat, offset: ahead }
+    /// A state that was read after `offset`.
+    pub(crate) fn new(stat: Stat, offset: u64) -> Self {
+        Self { stat, offset }
     }
 
-    /// Looks at what `file` has open.
+    /// Reads the state of the file open as `file`.
     #[inline]
-    pub(crate) fn read(file: BorrowedFd<'_>, ahead: u64) -> FsResult<Self> {
-        Ok(Self { stat: fstat(file).map_err(refused)?, offset: ahead })
+    pub(crate) fn read(file: BorrowedFd<'_>, offset: u64) -> FsResult<Self> {
+        Ok(Self { stat: fstat(file).map_err(refused)?, offset })
     }
 
-    /// The change counter.
     #[inline]
     pub(crate) fn change(&self, changed: Time) -> u64 {
         nanos(changed).saturating_add(self.offset)
@@ -108,7 +106,7 @@ impl Deref for VersionedStat {
     }
 }
 
-/// When what `file` has open was made, or `name` in the directory `file` if there is one.
+/// The birth time of `name` in the directory `file`, or of `file` itself if the name is empty.
 pub(crate) fn birth_time(file: BorrowedFd<'_>, name: &[u8]) -> Option<Time> {
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::EMPTY_PATH;
     let state = statx(file, name, flags, StatxFlags::BTIME).ok()?;
@@ -121,19 +119,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_counter_rises_whatever_the_clock_does() {
+    fn change_counter_rises_when_clock_jumps() {
         let time = |nanos| Time { seconds: 0, nanos };
         let key = FileKey::new(b"a file whose clock jumps").unwrap();
-        let ahead = CounterOffset::new(&key);
-        let mut last = 100 + ahead.load();
+        let offset = CounterOffset::new(&key);
+        let mut last = 100 + offset.load();
         for changed in [100, 100, 104, 102, 103, 90, 200, 200] {
-            let now = ahead.raise_above(last, time(changed));
+            let now = offset.raise_above(last, time(changed));
             assert!(now > last, "{now} after {last} at {changed}");
-            assert_eq!(now, u64::from(changed) + ahead.load(), "what a look tells");
+            assert_eq!(now, u64::from(changed) + offset.load(), "what a look tells");
             last = now;
         }
-        ahead.advance();
-        assert_eq!(CounterOffset::new(&key).load(), ahead.load(), "a new node goes on");
-        assert_eq!(distance(&key), ahead.load());
+        offset.advance();
+        assert_eq!(CounterOffset::new(&key).load(), offset.load(), "a new node goes on");
+        assert_eq!(offset_of(&key), offset.load());
     }
 }

@@ -1,4 +1,4 @@
-//! Contents: reading, writing, making durable.
+//! Reads, writes and syncs contents.
 
 use super::attr::set_mode;
 use super::owner::Owner;
@@ -15,11 +15,11 @@ use std::sync::atomic::Ordering;
 use vfs::acl::access::set_id_bits;
 use vfs::{Attrs, AuthorizeWrite, Blocking, Change, FileType, FsError, FsResult, SyncScope, Wait};
 
-/// What cachestat counts in. Where pages are larger its count is smaller, and reading takes the place of splicing.
+/// Unit of cachestat. With larger pages its count is smaller, and reading replaces splicing.
 const PAGE_BYTES: u64 = 4096;
 
 impl Node {
-    /// Reads as [`vfs::Node::read`] says.
+    /// Implements [`vfs::Node::read`].
     pub(crate) fn read_data(
         &self,
         offset: u64,
@@ -28,7 +28,7 @@ impl Node {
         blocking: Blocking,
     ) -> FsResult<usize> {
         self.check_regular()?;
-        // The kernel refuses ranges that go past the largest offset; nothing can lie there.
+        // The kernel refuses ranges past the largest offset; no data can be there.
         let room = OFFSET_MAX.saturating_sub(offset);
         let len = len.min(usize::try_from(room).unwrap_or(usize::MAX));
         if len == 0 {
@@ -41,20 +41,20 @@ impl Node {
         } else {
             self.read_cached(fd, offset, len, into)
         };
-        // Of a file that was let go meanwhile the descriptor shows nothing.
+        // A detached descriptor leads to an empty file.
         let read = if self.is_detached() { Err(FsError::Stale) } else { read };
         read.inspect_err(|_| into.truncate(start))
     }
 
-    /// Where the contents end, by the quickest call for it.
+    /// The size of the file, by lseek(2), which is faster than fstat(2).
     pub(crate) fn end(&self) -> FsResult<u64> {
         self.check_regular()?;
         let end = seek(self.open(Rights::Read)?, SeekFrom::End(0)).map_err(refused)?;
-        // Of a file that was let go meanwhile the descriptor shows nothing.
+        // A detached descriptor leads to an empty file.
         if self.is_detached() { Err(FsError::Stale) } else { Ok(end) }
     }
 
-    /// Reads what is in memory; a short answer is an answer only at the end of the file.
+    /// Reads from the page cache. A short read counts only at the end of the file.
     fn read_cached(
         &self,
         fd: BorrowedFd<'_>,
@@ -77,7 +77,7 @@ impl Node {
         }
     }
 
-    /// The descriptor to splice from, as [`vfs::Node::descriptor`] says.
+    /// Implements [`vfs::Node::descriptor`].
     pub(crate) fn splice_source(&self, offset: u64, len: usize, blocking: Blocking) -> Option<Arc<OwnedFd>> {
         if self.kind != FileType::Regular {
             return None;
@@ -89,7 +89,7 @@ impl Node {
         ready.then(|| Arc::clone(fd))
     }
 
-    /// Whether every page of the range, as far as the file goes, is in memory.
+    /// Whether every page of the range, up to the end of the file, is in the page cache.
     fn is_cached(&self, fd: BorrowedFd<'_>, offset: u64, len: u64) -> bool {
         if self.mount.no_cachestat.load(Ordering::Relaxed) {
             return false;
@@ -113,7 +113,7 @@ impl Node {
         }
     }
 
-    /// Writes as [`vfs::Node::write`] says.
+    /// Implements [`vfs::Node::write`].
     pub(crate) fn write_data(
         &self,
         offset: u64,
@@ -123,7 +123,7 @@ impl Node {
         self.write_with(offset, data.len(), authorize, |fd| write_fully(fd, offset, data))
     }
 
-    /// Writes what a pipe holds, as [`vfs::Node::write_from_pipe`] says.
+    /// Implements [`vfs::Node::write_from_pipe`].
     pub(crate) fn write_piped(
         &self,
         offset: u64,
@@ -134,7 +134,7 @@ impl Node {
         self.write_with(offset, len, authorize, |fd| splice_fully(pipe, fd, offset, len))
     }
 
-    /// Writes `len` bytes at `offset` by `write`, if `authorize` allows it.
+    /// Writes `len` bytes at `offset` with `write`, if `authorize` allows it.
     pub(crate) fn write_with(
         &self,
         offset: u64,
@@ -147,8 +147,8 @@ impl Node {
         Ok(self.alter((len > 0).then_some(end), authorize, |fd, _| write(fd))?.1)
     }
 
-    /// Changes the contents of this regular file by `act`, if `authorize` allows it; the file reaches to `end` at least then.
-    /// Without an end nothing is to be done.
+    /// Changes the contents of this regular file with `act`, if `authorize` allows it. The file then reaches at least
+    /// to `end`. With `end` = `None` only the check is done.
     pub(crate) fn alter<T>(
         &self,
         end: Option<u64>,
@@ -156,16 +156,16 @@ impl Node {
         act: impl FnOnce(BorrowedFd<'_>, &Attrs) -> FsResult<T>,
     ) -> FsResult<(Option<T>, Change)> {
         let fd = self.open(Rights::Write)?.as_fd();
-        let mut held = self.lock_change();
+        let mut guard = self.lock_change();
         let before = self.attrs_now()?;
         let clears = authorize(&before)?;
         let Some(end) = end else { return Ok((None, Change { before, after: before })) };
-        let resize = self.mount.charge_resize(&held, before.size, before.size.max(end))?;
-        held.begin();
-        let marks = if clears { set_id_bits(before.mode) } else { 0 };
-        // First, so that nobody runs the new contents with the old rights.
-        if marks != 0
-            && let Err(error) = self.set_mode_bits(fd, &before, before.mode & !marks)
+        let resize = self.mount.charge_resize(&guard, before.size, before.size.max(end))?;
+        guard.begin();
+        let set_id = if clears { set_id_bits(before.mode) } else { 0 };
+        // First, so that nobody can run the new contents with the old set-id bits.
+        if set_id != 0
+            && let Err(error) = self.set_mode_bits(fd, &before, before.mode & !set_id)
         {
             resize.end(before.size);
             return Err(error);
@@ -173,23 +173,23 @@ impl Node {
         let done = match act(fd, &before) {
             Ok(done) => done,
             Err(error) => {
-                // What is refused as such has changed nothing of the contents.
+                // These errors leave the contents unchanged.
                 let is_refused =
                     matches!(error, FsError::Invalid | FsError::NotSupported | FsError::CrossVolume);
-                if marks != 0 && is_refused {
+                if set_id != 0 && is_refused {
                     self.set_mode_bits(fd, &before, before.mode)?;
                 }
-                // Where the size cannot be learnt, the file stays charged for all of it.
+                // If the size cannot be read, the file stays charged for all of it.
                 self.truncate_growth(fd, &before, error).map(|size| resize.end(size))?;
                 return Err(error);
             }
         };
-        let after = held.attrs_after(&before)?;
+        let after = guard.attrs_after(&before)?;
         resize.end(after.size);
         Ok((Some(done), Change { before, after }))
     }
 
-    /// Sets the mode of a file that had attributes `before`, as owner's attribute or as its own.
+    /// Sets the mode of a file with the attributes `before`, in the owner attribute or directly.
     fn set_mode_bits(&self, fd: BorrowedFd<'_>, before: &Attrs, mode: u32) -> FsResult<()> {
         match self.mount.owner_attribute {
             true => self.record_owner(Owner { mode, ..Owner::of(before) }),
@@ -197,7 +197,7 @@ impl Node {
         }
     }
 
-    /// The end of a write: 0 if it writes nothing, [`FsError::FileTooBig`] past the largest size.
+    /// The end of a write: 0 for an empty write, [`FsError::FileTooBig`] past the largest size.
     pub(crate) fn check_end(&self, offset: u64, len: u64) -> FsResult<u64> {
         let end = offset.checked_add(len).filter(|&end| end <= self.mount.file_bytes_max);
         let end = end.ok_or(FsError::FileTooBig)?;
@@ -206,7 +206,7 @@ impl Node {
 
     /// Makes this file durable with one flush.
     ///
-    /// What has no data of its own (a symbolic link, a FIFO, a device) cannot be flushed alone: the whole file system is.
+    /// A symbolic link, FIFO or device cannot be flushed alone: the whole file system is flushed.
     pub(crate) fn flush_data(&self, scope: SyncScope) -> FsResult<()> {
         let result = match self.kind {
             FileType::Regular | FileType::Directory => {
@@ -224,7 +224,6 @@ impl Node {
         result.map_err(refused)
     }
 
-    /// The target of a symbolic link.
     pub(crate) fn link_target(&self) -> FsResult<Vec<u8>> {
         self.stat()?;
         if self.kind != FileType::Symlink {
@@ -268,7 +267,6 @@ fn write_fully(fd: BorrowedFd<'_>, offset: u64, data: &[u8]) -> FsResult<()> {
     Ok(())
 }
 
-/// Moves `len` bytes from a pipe to a file.
 fn splice_fully(pipe: BorrowedFd<'_>, fd: BorrowedFd<'_>, offset: u64, len: usize) -> FsResult<()> {
     let mut at = offset;
     let end = offset + len as u64;

@@ -1,10 +1,10 @@
-//! One flush for all who wait: a caller is served by a flush that started after its call.
+//! Groups flushes: concurrent callers share one flush that started after their calls.
 
 use std::sync::{Arc, OnceLock};
 use vfs::sync::{Condvar, Mutex};
 use vfs::{FsResult, SyncScope};
 
-/// The flushes of one file: at most one runs, at most one more is gathered for.
+/// The flushes of one file. At most one runs, and callers gather for at most one more.
 #[derive(Default)]
 pub(crate) struct GroupFlush {
     state: Mutex<State>,
@@ -14,17 +14,17 @@ pub(crate) struct GroupFlush {
 #[derive(Default)]
 struct State {
     running: bool,
-    /// The flush that whoever comes now will share, and how much it must cover.
+    /// The next flush, which new callers share, and the scope it must cover.
     next: Option<(Arc<Round>, SyncScope)>,
 }
 
-/// How one flush ended.
+/// The result of one flush.
 type Round = OnceLock<FsResult<()>>;
 
 impl GroupFlush {
-    /// Returns when a flush of at least `scope` that started after this call has ended, with its result.
+    /// Returns the result of a flush of at least `scope` that started after this call.
     ///
-    /// One of the callers runs it; `run` is called without any lock held.
+    /// One of the callers runs it. `run` is called without any lock held.
     pub(crate) fn join(&self, scope: SyncScope, run: impl FnOnce(SyncScope) -> FsResult<()>) -> FsResult<()> {
         let mut state = self.state.lock();
         let (round, widest) = state.next.get_or_insert_with(|| (Arc::default(), scope));
@@ -36,7 +36,7 @@ impl GroupFlush {
                 return *result;
             }
         }
-        // Nothing runs and our round has no result, so it is still the next one: lead it.
+        // No flush is running and our round has no result, so our round is still the next one: lead it.
         let scope = state.next.take().map_or(scope, |(_, widest)| widest);
         state.running = true;
         drop(state);
@@ -70,7 +70,7 @@ mod tests {
     use std::time::Duration;
     use vfs::FsError;
 
-    /// Starts a slow flush with `first` result, lets `followers` gather behind it, and counts the flushes.
+    /// Starts a slow flush, lets `followers` gather behind it, and counts the flushes.
     fn gather(followers: usize, second: FsResult<()>) -> (u32, Vec<FsResult<()>>, Vec<SyncScope>) {
         let flush = GroupFlush::default();
         let runs = AtomicU32::new(0);
@@ -91,8 +91,8 @@ mod tests {
                 .map(|i| {
                     let (flush, runs, scopes) = (&flush, &runs, &scopes);
                     scope.spawn(move || {
-                        let wish = if i == 3 { SyncScope::All } else { SyncScope::Data };
-                        flush.join(wish, |scope| {
+                        let wanted_scope = if i == 3 { SyncScope::All } else { SyncScope::Data };
+                        flush.join(wanted_scope, |scope| {
                             runs.fetch_add(1, Ordering::SeqCst);
                             scopes.lock().push(scope);
                             second
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn waiters_share_one_later_flush_of_the_widest_scope() {
+    fn waiters_share_one_flush_of_widest_scope() {
         let (runs, results, scopes) = gather(16, Ok(()));
         assert_eq!(runs, 2, "the running flush cannot serve those who came after it began");
         assert_eq!(scopes, [SyncScope::All]);
@@ -115,13 +115,13 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_flush_fails_for_all_who_shared_it() {
+    fn failed_flush_fails_for_all_waiters() {
         let (_, results, _) = gather(8, Err(FsError::Io));
         assert_eq!(results, [Err(FsError::Io); 8]);
     }
 
     #[test]
-    fn lone_callers_flush_each_time() {
+    fn lone_caller_flushes_each_time() {
         let flush = GroupFlush::default();
         let mut runs = 0;
         for _ in 0..3 {

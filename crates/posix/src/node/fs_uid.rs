@@ -1,8 +1,7 @@
-//! Making files as their owner: the thread takes the owner's file-system ids for the one call that makes the file.
+//! Creates files as their owner: the thread uses the owner's file-system ids during the call.
 //!
-//! The file is then created complete, in one transaction of the file system, so the flush of its directory
-//! covers its owner too. Setting the owner afterwards would be a second transaction and, for each new file, a
-//! second flush.
+//! The file is then created complete, in one transaction of the file system, so a flush of its directory covers its
+//! owner too. Setting the owner afterwards would be a second transaction and, for each new file, a second flush.
 
 use crate::error::refused;
 use crate::sys;
@@ -16,24 +15,23 @@ use std::sync::LazyLock;
 use vfs::FsResult;
 
 thread_local! {
-    /// Whether this thread can act as others without losing its capabilities.
+    /// Whether this thread can act as other users without losing its capabilities.
     static READY: OnceCell<bool> = const { OnceCell::new() };
 }
 
-/// The ids of the process, which do not change while it serves.
+/// The ids of the process, which do not change.
 static OWN: LazyLock<(u32, u32)> = LazyLock::new(|| (geteuid().as_raw(), getegid().as_raw()));
 
-/// Files that this thread makes belong to somebody else until this is dropped.
+/// While this exists, the thread creates files as another user.
 pub(crate) struct FsUidGuard(());
 
 impl FsUidGuard {
-    /// Whether this thread may.
     pub(crate) fn is_possible() -> bool {
         READY.with(|ready| *ready.get_or_init(prepare))
     }
 
-    /// Makes this thread's new files belong to `uid` and `gid`; `None` if the process may not do that. An error if there
-    /// are no such ids here: a user namespace has only those that are mapped into it.
+    /// Makes this thread create files as `uid` and `gid`; `None` if the process may not do that. An error if the ids do
+    /// not exist here: a user namespace maps only some ids.
     pub(crate) fn begin(uid: u32, gid: u32) -> FsResult<Option<Self>> {
         if !Self::is_possible() {
             return Ok(None);
@@ -48,17 +46,18 @@ impl Drop for FsUidGuard {
     fn drop(&mut self) {
         let (uid, gid) = *OWN;
         let restored = sys::set_fs_ids(uid, gid);
-        // The kernel never keeps a thread from the effective ids of its process. If it did, the thread must not go on.
+        // The kernel always lets a thread return to the effective ids of its process. If it did not, the thread must
+        // not continue.
         assert!(restored.is_ok(), "this thread cannot stop acting as another user");
     }
 }
 
-/// Whether what this process makes belongs to `uid` and `gid` anyway.
+/// Whether files of this process belong to `uid` and `gid` anyway.
 pub(crate) fn is_own(uid: u32, gid: u32) -> bool {
     (uid, gid) == *OWN
 }
 
-/// The user to whom files belong that this process makes while it acts as nobody else.
+/// The owner of files that this process creates as itself.
 pub(crate) fn own_uid() -> u32 {
     OWN.0
 }
@@ -68,11 +67,11 @@ pub(crate) fn may_own() -> bool {
     has(CapabilitySet::CHOWN | CapabilitySet::FOWNER | CapabilitySet::DAC_OVERRIDE)
 }
 
-fn has(wanted: CapabilitySet) -> bool {
-    capabilities(None).is_ok_and(|sets| sets.effective.contains(wanted))
+fn has(needed: CapabilitySet) -> bool {
+    capabilities(None).is_ok_and(|sets| sets.effective.contains(needed))
 }
 
-/// The kernel takes capabilities along with the file-system user id 0, unless the thread says otherwise once. A sandbox may
+/// Without the secure bit, the kernel changes the capabilities along with the file-system user id 0. A sandbox may
 /// forbid the calls.
 fn prepare() -> bool {
     let (uid, gid) = *OWN;
@@ -88,7 +87,7 @@ mod tests {
     use super::*;
     use vfs::model::caller::INVALID_ID;
 
-    /// User and group for file access of this thread, as the kernel tells them.
+    /// File-system user and group of this thread, as /proc shows them.
     fn fs_ids() -> (u32, u32) {
         let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
         let of = |name: &str| {
@@ -99,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_acts_as_asked_or_not_at_all() {
+    fn thread_gets_both_fs_ids_or_error() {
         assert!(FsUidGuard::is_possible(), "run as root");
         let own = fs_ids();
         let guard = FsUidGuard::begin(1234, 4321).unwrap();

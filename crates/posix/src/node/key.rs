@@ -1,4 +1,4 @@
-//! What a file key holds: docs/formats/file-key.md draws the bytes.
+//! Encodes file keys. docs/formats/file-key.md draws the bytes.
 
 use crate::sys::Handle;
 use vfs::file_key::KEY_BYTES_MAX;
@@ -8,18 +8,16 @@ use vfs::{FileKey, FsError, FsResult};
 const FORM_HANDLE: u8 = 1;
 /// Form tag of a key made of inode number and birth time.
 const FORM_INODE: u8 = 2;
-/// Length of an inode key.
 const INODE_KEY_BYTES: usize = 21;
 
-/// A key taken apart.
+/// A decoded key.
 pub(crate) enum Form {
-    /// The kernel's handle.
     Handle(Handle),
-    /// Inode number and birth time: only good to be compared.
+    /// Inode number and birth time: it can only be compared.
     Inode,
 }
 
-/// The key of a kernel handle; `None` if it is too long or of a type that one byte cannot hold.
+/// The key of a kernel handle; `None` if it is too long or if its type exceeds one byte.
 pub(crate) fn of_handle(handle: &Handle) -> Option<FileKey> {
     let kind = u8::try_from(handle.kind()).ok()?;
     let parts = handle.bytes();
@@ -30,7 +28,7 @@ pub(crate) fn of_handle(handle: &Handle) -> Option<FileKey> {
     FileKey::new(&bytes[..2 + parts.len()]).ok()
 }
 
-/// The key of a file whose file system makes no handles.
+/// The key of a file on a file system without handles.
 pub(crate) fn of_inode(inode: u64, born_seconds: i64, born_nanos: u32) -> FsResult<FileKey> {
     let mut bytes = [0; INODE_KEY_BYTES];
     bytes[0] = FORM_INODE;
@@ -40,7 +38,7 @@ pub(crate) fn of_inode(inode: u64, born_seconds: i64, born_nanos: u32) -> FsResu
     FileKey::new(&bytes)
 }
 
-/// Takes a key apart; [`FsError::BadHandle`] if none of ours looks like that.
+/// Decodes a key; [`FsError::BadHandle`] if it is not one of ours.
 pub(crate) fn form(key: &FileKey) -> FsResult<Form> {
     match key.bytes() {
         [FORM_HANDLE, kind, parts @ ..] if !parts.is_empty() => {
@@ -56,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_come_apart_as_they_were_made() {
+    fn key_decodes_to_its_parts() {
         let handle = Handle::new(0x81, &[1, 2, 3, 4, 5, 6, 7, 8]).unwrap();
         let key = of_handle(&handle).unwrap();
         assert_eq!(key.bytes(), [1, 0x81, 1, 2, 3, 4, 5, 6, 7, 8]);
@@ -69,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_a_key_is_no_key() {
+    fn oversized_handle_has_no_key() {
         assert!(of_handle(&Handle::new(1, &[9; 38]).unwrap()).is_some());
         assert!(of_handle(&Handle::new(1, &[9; 39]).unwrap()).is_none());
         assert!(of_handle(&Handle::new(256, &[9; 8]).unwrap()).is_none());
@@ -77,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn foreign_keys_are_bad() {
+    fn foreign_key_is_bad_handle() {
         for bytes in [&[0u8][..], &[1], &[1, 1], &[2; 20], &[2; 22], &[3, 1, 1]] {
             let key = FileKey::new(bytes).unwrap();
             assert!(matches!(form(&key), Err(FsError::BadHandle)), "{key:?}");

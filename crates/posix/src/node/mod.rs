@@ -1,4 +1,4 @@
-//! One file: its descriptor, its lock, its state.
+//! A file: its descriptor, its lock, its state.
 
 mod acl_cache;
 mod acls;
@@ -36,66 +36,66 @@ use vfs::{
     Name, NameFilter, NodeRef, Ranges, Special, SyncScope, Time, Xattrs,
 };
 
-/// What a node's descriptor may do.
+/// Access mode of a node's descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub(crate) enum Rights {
-    /// Name the file and tell its state.
+    /// `O_PATH`: `stat` only.
     Path,
-    /// Read it, too, and make it durable.
+    /// Reading and syncing.
     Read,
-    /// And write it.
+    /// Reading and writing.
     Write,
-    /// The file was let go: it shows nothing.
+    /// The file was removed: the descriptor leads to an empty file.
     Detached,
 }
 
 /// One file of a [`Mount`].
 ///
-/// It has one descriptor for its whole life. It starts as `O_PATH` and is opened for reading and for writing when
-/// that is first needed, *in place*: dup3 puts the new open file under the old number, so calls on other threads need
-/// no lock to use it.
+/// It has one descriptor for its whole life. The descriptor starts as `O_PATH` and is opened for reading and for
+/// writing when first needed, *in place*: dup3 puts the new open file under the old number, so calls on other threads
+/// need no lock to use it.
 pub(crate) struct Node {
     pub(crate) mount: Arc<Mount>,
     pub(crate) key: FileKey,
     pub(crate) kind: FileType,
     inode: u64,
-    born: Option<Time>,
+    birth_time: Option<Time>,
     pub(crate) counter_offset: CounterOffset,
     fd: Arc<OwnedFd>,
     rights: AtomicU8,
     opening: Mutex<()>,
-    /// Held by a mutation from its first to its last look at the attributes.
-    change: Mutex<SpaceReservations>,
+    /// Locked by a mutation from its first to its last read of the attributes.
+    change_lock: Mutex<SpaceReservations>,
     pub(crate) flush: GroupFlush,
     pub(crate) acl: AclCache,
-    /// What only a directory has.
+    /// Set for directories only.
     pub(crate) dir: Option<Box<Directory>>,
-    /// The file has no name left, and what it was charged was given back.
+    /// The file has no name, and its charge was refunded.
     pub(crate) space_released: AtomicBool,
-    /// How many keep the file even without a name.
+    /// Number of users that need the file even without a name.
     pub(crate) pins: AtomicU32,
-    /// The table's tick when the node was last asked for.
+    /// The table's tick when the node was last looked up.
     pub(crate) last_used: AtomicU32,
-    /// Asked for since the table last looked for a node to drop.
+    /// Looked up since the table last searched for a node to evict.
     pub(crate) referenced: AtomicBool,
 }
 
-/// What a directory's node has besides a file's.
+/// State of directories only.
 #[derive(Default)]
 pub(crate) struct Directory {
-    /// Its position and the pages read from it.
+    /// The directory's position and cached pages.
     pub(crate) listing: Arc<Listing>,
-    /// The children to be made durable with it.
+    /// The children that a flush must cover.
     pub(crate) unflushed: Mutex<Unflushed>,
-    /// Bytes that its entries are charged, where this process counts; [`FREED`] once they were given back.
+    /// Bytes charged for the entries, if this process counts; [`RELEASED`] after the refund.
     pub(crate) charged: AtomicU64,
-    /// Held while its extended attributes change, and when what they are charged is given back: a directory that is removed is not
-    /// waited for otherwise.
+    /// Locked while the extended attributes change and while their charge is refunded: the removal of a directory takes
+    /// no other lock of it.
     pub(crate) xattrs: Mutex<()>,
 }
 
-/// What was charged for a directory was given back.
+/// The charge of a directory was refunded.
 pub(crate) const RELEASED: u64 = u64::MAX;
 
 impl Directory {
@@ -105,16 +105,16 @@ impl Directory {
     }
 }
 
-/// New children whose attributes were set after their creation: the flush of a directory does not cover that.
+/// New children whose attributes were set after their creation: a flush of the directory does not cover those.
 #[derive(Default)]
 pub(crate) struct Unflushed {
     pub(crate) children: Vec<Arc<Node>>,
-    /// There were too many to be remembered.
+    /// There were too many to track.
     pub(crate) has_overflowed: bool,
 }
 
 impl Node {
-    /// The node of what `fd` has open with these rights.
+    /// The node of the file open as `fd` with these rights.
     pub(crate) fn new(
         mount: Arc<Mount>,
         key: FileKey,
@@ -128,12 +128,12 @@ impl Node {
             key,
             kind,
             inode: stat.st_ino,
-            born: counter::birth_time(fd.as_fd(), b""),
+            birth_time: counter::birth_time(fd.as_fd(), b""),
             counter_offset: CounterOffset::new(&key),
             fd: Arc::new(fd),
             rights: AtomicU8::new(rights as u8),
             opening: Mutex::default(),
-            change: Mutex::default(),
+            change_lock: Mutex::default(),
             flush: GroupFlush::default(),
             acl: AclCache::default(),
             dir: (kind == FileType::Directory).then(|| Box::new(Directory::of_size(stat.st_size))),
@@ -144,15 +144,15 @@ impl Node {
         })
     }
 
-    /// The descriptor, good for naming the file and telling its state.
+    /// The descriptor, with any rights.
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
 
-    /// The descriptor, opened for what `rights` says.
+    /// The descriptor, with at least `rights`.
     pub(crate) fn open(&self, rights: Rights) -> FsResult<&Arc<OwnedFd>> {
         if self.rights.load(Ordering::Acquire) < rights as u8 {
-            let _held = self.opening.lock();
+            let _locked = self.opening.lock();
             if self.rights.load(Ordering::Acquire) < rights as u8 {
                 let data = self.mount.open_data(self, rights == Rights::Write)?;
                 sys::replace(self.fd(), data.as_fd()).map_err(refused)?;
@@ -162,8 +162,8 @@ impl Node {
         Ok(&self.fd)
     }
 
-    /// The state now. A file without a name is gone, unless it is pinned: the node leaves the table, so that its space is freed as soon
-    /// as nobody holds it.
+    /// The current state. A file without a name is stale unless pinned. Its node leaves the table, so that its space is
+    /// freed with the last reference.
     pub(crate) fn stat(&self) -> FsResult<VersionedStat> {
         let stat = VersionedStat::read(self.fd(), self.counter_offset.load())?;
         if stat.st_nlink == 0 && (!self.is_pinned() || self.is_detached()) {
@@ -173,7 +173,7 @@ impl Node {
         Ok(stat)
     }
 
-    /// Takes a file without a name out of the table, so that nobody finds it any more.
+    /// Removes a file without a name from the table and the index.
     #[cold]
     pub(crate) fn remove_from_table(&self) {
         self.mount.table.remove(self);
@@ -182,38 +182,36 @@ impl Node {
         }
     }
 
-    /// The attributes that go with `stat`.
     pub(crate) fn attrs_from(&self, stat: &VersionedStat) -> FsResult<Attrs> {
-        let attrs = Attrs { born: self.born, ..self.mount.attrs(stat, self.fd(), None)? };
-        // Of a file that was let go meanwhile the descriptor has no owner to tell.
+        let attrs = Attrs { born: self.birth_time, ..self.mount.attrs(stat, self.fd(), None)? };
+        // A detached descriptor has no owner attribute.
         if self.mount.owner_attribute && self.is_detached() { Err(FsError::Stale) } else { Ok(attrs) }
     }
 
-    /// The attributes now.
     pub(crate) fn attrs_now(&self) -> FsResult<Attrs> {
         self.attrs_from(&self.stat()?)
     }
 
-    /// [`FsError::Stale`] rather than `error` if this file is gone: then that is the reason.
+    /// [`FsError::Stale`] instead of `error` if this file was removed: the removal is then the cause.
     pub(crate) fn or_stale(&self, error: FsError) -> FsError {
         if matches!(self.stat(), Err(FsError::Stale)) { FsError::Stale } else { error }
     }
 
-    /// As [`Node::or_stale`], without a look at the file.
+    /// [`Node::or_stale`] without a system call.
     fn or_stale_if_detached(&self, error: FsError) -> FsError {
         if self.is_detached() { FsError::Stale } else { error }
     }
 
-    /// Keeps other mutations of this file away, and makes what was remembered of it void when dropped.
+    /// Locks out other mutations of this file, and invalidates cached data of it on drop.
     pub(crate) fn lock_change(&self) -> ChangeGuard<'_> {
-        let promised = self.change.lock();
-        ChangeGuard { node: self, reservations: promised, has_begun: false }
+        let reservations = self.change_lock.lock();
+        ChangeGuard { node: self, reservations, has_begun: false }
     }
 
-    /// As [`Node::lock_change`], if nobody else holds it.
+    /// [`Node::lock_change`] without waiting.
     pub(crate) fn try_lock_change(&self) -> Option<ChangeGuard<'_>> {
-        let promised = self.change.try_lock()?;
-        Some(ChangeGuard { node: self, reservations: promised, has_begun: false })
+        let reservations = self.change_lock.try_lock()?;
+        Some(ChangeGuard { node: self, reservations, has_begun: false })
     }
 
     /// Whether the file stays even without a name.
@@ -221,25 +219,25 @@ impl Node {
         self.pins.load(Ordering::SeqCst) > 0
     }
 
-    /// Whether the file was let go.
     pub(crate) fn is_detached(&self) -> bool {
         self.rights.load(Ordering::Acquire) == Rights::Detached as u8
     }
 
-    /// Lets go of a file that is being removed, so that its blocks are free at once, whoever still holds this node: its
-    /// descriptor leads to an empty file without a name from now on. Where none can be made, the last holder lets go.
+    /// Detaches the descriptor of a file that is being removed, so that its blocks are freed at once, even if the node
+    /// is still referenced. The descriptor then leads to an empty file without a name. If no such file can be created,
+    /// the blocks are freed with the last reference.
     pub(crate) fn detach(&self) {
         static NOTHING: OnceLock<Option<OwnedFd>> = OnceLock::new();
-        let nothing = NOTHING.get_or_init(|| memfd_create("removed", MemfdFlags::CLOEXEC).ok());
-        if let Some(nothing) = nothing {
-            let _held = self.opening.lock();
-            // First, so that nobody takes for the file's what the descriptor shows then.
+        let empty_file = NOTHING.get_or_init(|| memfd_create("removed", MemfdFlags::CLOEXEC).ok());
+        if let Some(empty_file) = empty_file {
+            let _locked = self.opening.lock();
+            // First, so that no caller takes the empty file for this one.
             self.rights.store(Rights::Detached as u8, Ordering::Release);
-            let _replaced = sys::replace(self.fd(), nothing.as_fd());
+            let _replaced = sys::replace(self.fd(), empty_file.as_fd());
         }
     }
 
-    /// Makes void what was remembered of this file.
+    /// Invalidates cached data of this file.
     pub(crate) fn note_change(&self) {
         changes::note(self.mount.root_id.0, self.inode);
         if let Some(dir) = &self.dir {
@@ -247,32 +245,31 @@ impl Node {
         }
     }
 
-    /// The parts that only a directory has.
     pub(crate) fn as_dir(&self) -> FsResult<&Directory> {
         if let Some(dir) = &self.dir {
             return Ok(dir);
         }
-        // What is gone is first of all gone.
+        // A removed file is stale before anything else.
         self.stat()?;
         Err(FsError::NotDirectory)
     }
 }
 
-/// A mutation of a file, from its first to its last look at the attributes.
+/// A mutation of a file, from its first to its last read of the attributes.
 pub(crate) struct ChangeGuard<'n> {
     node: &'n Node,
     reservations: MutexGuard<'n, SpaceReservations>,
-    /// A mutation has begun and its end was not seen.
+    /// The file may have changed, and the new state was not read yet.
     has_begun: bool,
 }
 
 impl ChangeGuard<'_> {
-    /// What room was taken for, beyond the file's size.
-    pub(crate) fn promised(&self) -> &SpaceReservations {
+    /// Reserved space beyond the file's size.
+    pub(crate) fn reservations(&self) -> &SpaceReservations {
         &self.reservations
     }
 
-    /// The attributes just after a mutation that succeeded and began with `before`: even of what was removed since.
+    /// The attributes just after a successful mutation that began with `before`. Works for a file removed since.
     pub(crate) fn attrs_after(&mut self, before: &Attrs) -> FsResult<Attrs> {
         let node = self.node;
         let after = node.attrs_from(&VersionedStat::read(node.fd(), node.counter_offset.load())?)?;
@@ -280,19 +277,18 @@ impl ChangeGuard<'_> {
         Ok(Attrs { change: node.counter_offset.raise_above(before.change, after.changed), ..after })
     }
 
-    /// From now on the file may have changed, even if the mutation fails.
+    /// Notes that the file may change from now on, even if the mutation fails.
     pub(crate) fn begin(&mut self) {
         self.has_begun = true;
     }
 
-    /// The same, to be changed.
     pub(crate) fn reservations_mut(&mut self) -> &mut SpaceReservations {
         &mut self.reservations
     }
 }
 
 impl Drop for ChangeGuard<'_> {
-    /// After the change, even one that failed half-way, and before anybody can be told of it.
+    /// After the change, even a failed one, and before it is reported.
     fn drop(&mut self) {
         if self.has_begun {
             self.node.counter_offset.advance();
@@ -393,10 +389,10 @@ impl vfs::Node for Node {
         &self,
         cookie: u64,
         plus: bool,
-        wanted: NameFilter<'_>,
+        filter: NameFilter<'_>,
         sink: &mut EntrySink<'_>,
     ) -> FsResult<bool> {
-        self.list(cookie, plus, Some(wanted), sink).map_err(|error| self.or_stale_if_detached(error))
+        self.list(cookie, plus, Some(filter), sink).map_err(|error| self.or_stale_if_detached(error))
     }
 
     fn create(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<CreatedEntry> {

@@ -1,7 +1,7 @@
-//! Owner, group and mode kept in an extended attribute, where the process may not set the real ones.
+//! Owner, group and mode in an extended attribute, for processes that may not set the real ones.
 //!
-//! docs/formats/owner-xattr.md draws the bytes. Only regular files and directories can carry it: the kernel keeps
-//! `user.` attributes off everything else, so symbolic links, FIFOs and sockets show their real owner.
+//! docs/formats/owner-xattr.md draws the bytes. Only regular files and directories can carry it: the kernel allows
+//! `user.` attributes on nothing else. Symbolic links, FIFOs and sockets show their real owner.
 
 use super::attr::proc_path;
 use crate::error::refused;
@@ -15,7 +15,7 @@ const ATTRIBUTE: &str = "user.plimsoll.owner";
 const VERSION: u8 = 1;
 const BYTES: usize = 11;
 
-/// What the attribute says.
+/// Contents of the attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Owner {
     pub(crate) uid: u32,
@@ -25,12 +25,11 @@ pub(crate) struct Owner {
 }
 
 impl Owner {
-    /// What the caller sees in `attrs`.
     pub(crate) fn of(attrs: &Attrs) -> Self {
         Self { uid: attrs.uid, gid: attrs.gid, mode: attrs.mode }
     }
 
-    /// Reads the attribute of what `file` has open, or of `name` in the directory `file`; `None` if there is none.
+    /// Reads the attribute of `name` in the directory `file`, or of `file` itself; `None` if there is none.
     pub(crate) fn read(file: BorrowedFd<'_>, name: Option<&[u8]>) -> FsResult<Option<Self>> {
         let mut value = [0; BYTES];
         let read = match name {
@@ -46,13 +45,12 @@ impl Owner {
         };
         match read {
             Ok(len) => Ok(Self::decode(&value[..len])),
-            // None, none possible, or one that is not ours.
+            // Absent, not supported, or not one of ours.
             Err(Errno::NODATA | Errno::OPNOTSUPP | Errno::RANGE) => Ok(None),
             Err(errno) => Err(refused(errno)),
         }
     }
 
-    /// Sets the attribute of what `file` has open.
     pub(crate) fn write(self, file: BorrowedFd<'_>) -> FsResult<()> {
         let value = self.encode();
         match fsetxattr(file, ATTRIBUTE, &value, XattrFlags::empty()) {
@@ -62,8 +60,8 @@ impl Owner {
         .map_err(refused)
     }
 
-    /// The real mode to go with this: the process must always get in, and the real group and others get only what all
-    /// three recorded classes have.
+    /// The real mode for this owner: the process must always have access, and the real group and others get only the
+    /// permissions that all three recorded classes have.
     pub(crate) fn real_mode(self, directory: bool) -> u32 {
         let own = if directory { 0o700 } else { 0o600 };
         let all = self.mode & self.mode >> 3 & self.mode >> 6 & 0o7;
@@ -97,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn attribute_bytes_are_as_drawn() {
+    fn owner_attribute_bytes_match_format() {
         let owner = Owner { uid: 0x0102_0304, gid: 0xa0b0_c0d0, mode: 0o4755 };
         let value = [1, 0x09, 0xed, 1, 2, 3, 4, 0xa0, 0xb0, 0xc0, 0xd0];
         assert_eq!(owner.encode(), value);
@@ -108,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn the_process_always_gets_in() {
+    fn real_mode_always_admits_process() {
         let owner = |mode| Owner { uid: 1, gid: 1, mode };
         assert_eq!(owner(0o000).real_mode(false), 0o600);
         assert_eq!(owner(0o7640).real_mode(false), 0o600);

@@ -1,4 +1,4 @@
-//! Ranges of regular files: holes, storage, copies within the kernel, shared blocks.
+//! Ranges of regular files: holes, allocation, copies within the kernel, shared blocks.
 
 use super::{Node, Rights};
 use crate::capacity::limit::Limit;
@@ -14,7 +14,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use vfs::backend::ranges::COPY_BYTES_MAX;
 use vfs::{AuthorizeWrite, Change, FsError, FsResult, NodeRef, Ranges, Seek, Span};
 
-/// Bytes of the steps in which this process itself copies or writes zeros.
+/// Step size when this process itself copies or writes zeros.
 const STEP_BYTES: usize = 128 << 10;
 const PUNCH: FallocateFlags = FallocateFlags::PUNCH_HOLE.union(FallocateFlags::KEEP_SIZE);
 const ZERO: FallocateFlags = FallocateFlags::ZERO_RANGE.union(FallocateFlags::KEEP_SIZE);
@@ -36,7 +36,7 @@ impl Ranges for Node {
             _ if self.is_detached() => Err(FsError::Stale),
             (Ok(place), _) => Ok(Some(place)),
             (Err(Errno::NXIO), Seek::Data) => Ok(None),
-            // Cut meanwhile, or a file system that does not know its holes.
+            // Truncated meanwhile, or a file system without holes.
             (Err(Errno::NXIO | Errno::INVAL), Seek::Hole) => Ok(Some(size)),
             (Err(Errno::INVAL), Seek::Data) => Ok(Some(offset)),
             (Err(errno), _) => Err(refused(errno)),
@@ -47,12 +47,12 @@ impl Ranges for Node {
         self.check_regular()?;
         let end = self.check_end(offset, len)?;
         let change = self.alter((len > 0).then_some(end), authorize, |fd, before| {
-            // Some file systems take all there is before they see that it is not enough.
+            // Some file systems allocate all free space before they report that it is not enough.
             if len.saturating_sub(before.used) > file_system_stat(fd)?.bytes_free {
                 return Err(FsError::NoSpace);
             }
             retry_on_intr(|| fallocate(fd, FallocateFlags::empty(), offset, len)).map_err(|errno| {
-                // What was taken past the end is given back; what lies before it is the file's, with or without storage.
+                // Frees the blocks past the end. Those before the end may stay allocated.
                 let _cut = ftruncate(fd, before.size);
                 refused(errno)
             })
@@ -74,9 +74,9 @@ impl Ranges for Node {
             if more > file_system_stat(fd)?.bytes_free {
                 return Err(FsError::NoSpace);
             }
-            let taken = retry_on_intr(|| fallocate(fd, FallocateFlags::KEEP_SIZE, before.size, more));
-            taken.map_err(|errno| {
-                // What was taken past the end is given back.
+            let allocated = retry_on_intr(|| fallocate(fd, FallocateFlags::KEEP_SIZE, before.size, more));
+            allocated.map_err(|errno| {
+                // Frees the blocks past the end.
                 let _cut = ftruncate(fd, before.size);
                 refused(errno)
             })
@@ -111,7 +111,7 @@ impl Ranges for Node {
             .alter((count > 0).then_some(end), authorize, |target_fd, _| {
                 self.check_overlap(target, &Span { len, ..*span })?;
                 let copied = copy(fd, target_fd, &Span { len: count, ..*span })?;
-                // Of a file that was let go meanwhile the descriptor shows nothing.
+                // A detached descriptor leads to an empty file.
                 if copied < count && self.is_detached() { Err(FsError::Stale) } else { Ok(copied) }
             })
             .map(|(copied, change)| (copied.unwrap_or(0), change))
@@ -133,7 +133,7 @@ impl Node {
         Ok(u64::try_from(self.stat()?.st_size).unwrap_or(0))
     }
 
-    /// `target` as a node of this kind of backend, and the descriptor to read from.
+    /// `target` as a node of this backend, and the descriptor to read from.
     fn as_source<'n>(&'n self, target: &'n NodeRef) -> FsResult<(&'n Self, BorrowedFd<'n>)> {
         self.check_regular()?;
         let target: &dyn Any = &**target;
@@ -142,19 +142,19 @@ impl Node {
         Ok((target, self.open(Rights::Read)?.as_fd()))
     }
 
-    /// Two stores may show the same file, so the nodes do not tell.
+    /// Compares inode numbers, because two stores may show the same file as different nodes.
     fn check_overlap(&self, target: &Self, span: &Span) -> FsResult<()> {
         let [one, other] = [self.stat()?, target.stat()?];
         let same = (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino);
         if same && span.overlaps() { Err(FsError::Invalid) } else { Ok(()) }
     }
 
-    /// Makes a range read as zeros in the first of these ways that the file system has, else by writing them.
+    /// Makes a range read as zeros by the first of `ways` that the file system supports, else by writing zeros.
     fn zero_range(
         &self,
         offset: u64,
         len: u64,
-        ways: [FallocateFlags; 2],
+        modes: [FallocateFlags; 2],
         authorize: AuthorizeWrite<'_>,
     ) -> FsResult<Change> {
         self.check_regular()?;
@@ -163,9 +163,9 @@ impl Node {
             if offset >= end {
                 return Ok(());
             }
-            for way in ways {
-                match retry_on_intr(|| fallocate(fd, way, offset, end - offset)) {
-                    // Zeros need not take storage, so one way may have no room where the other needs none.
+            for mode in modes {
+                match retry_on_intr(|| fallocate(fd, mode, offset, end - offset)) {
+                    // One way may need no space where the other does.
                     Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::NOSPC | Errno::DQUOT) => {}
                     done => return done.map_err(refused),
                 }
@@ -176,17 +176,17 @@ impl Node {
     }
 }
 
-/// What the ends of a clone must be multiples of in the file system of `dir`; `None` if it does not share blocks.
+/// Alignment of clones in the file system of `dir`; `None` if it cannot share blocks.
 pub(crate) fn clone_bytes(dir: &OwnedFd) -> Option<u64> {
-    // The one sure way to learn whether it does is to try, on a file without a name.
+    // The one sure test is to try, on a file without a name.
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
     let file = openat(dir, ".", flags, Mode::RUSR | Mode::WUSR).ok()?;
     sys::clone_range(file.as_fd(), file.as_fd(), &Span { source: 0, target: 0, len: 0 }).ok()?;
     Some(fstatvfs(dir).ok()?.f_bsize)
 }
 
-/// Copies a range, which does not overlap itself, as far as there is something: the number of bytes. After an error some may
-/// be copied.
+/// Copies a range, which must not overlap itself, up to the end of the source. Returns the number of bytes. After an
+/// error a part may be copied.
 fn copy(source: BorrowedFd<'_>, target: BorrowedFd<'_>, span: &Span) -> FsResult<u64> {
     let (mut from, mut to) = (span.source, span.target);
     while from < span.source + span.len {
@@ -194,11 +194,11 @@ fn copy(source: BorrowedFd<'_>, target: BorrowedFd<'_>, span: &Span) -> FsResult
         match copy_file_range(source, Some(&mut from), target, Some(&mut to), left) {
             Ok(0) => break,
             Ok(_) | Err(Errno::INTR) => {}
-            // The file systems are of two kinds, or of one that copies nothing itself.
+            // Different types of file systems, or one without copy support.
             Err(Errno::XDEV | Errno::OPNOTSUPP | Errno::NOSYS) if from == span.source => {
                 return copy_in_steps(source, target, span);
             }
-            // The beginning is copied, which is an answer.
+            // A partial copy is a valid result.
             Err(_) if from > span.source => break,
             Err(errno) => return Err(refused(errno)),
         }
@@ -225,7 +225,7 @@ fn copy_in_steps(source: BorrowedFd<'_>, target: BorrowedFd<'_>, span: &Span) ->
     Ok(done)
 }
 
-/// Writes zeros from `offset` to `end` where there is data.
+/// Writes zeros from `offset` to `end` where the file has data.
 fn write_zeros(fd: BorrowedFd<'_>, mut offset: u64, end: u64) -> FsResult<()> {
     let zeros = vec![0; STEP_BYTES];
     while offset < end {

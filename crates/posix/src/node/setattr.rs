@@ -1,4 +1,4 @@
-//! Changing attributes.
+//! Sets attributes.
 
 use super::attr::{set_mode, set_owner, set_times, timespec};
 use super::owner::{self, Owner};
@@ -11,10 +11,10 @@ use vfs::model::attrs::MODE_BITS;
 use vfs::{AuthorizeSetattr, Change, FileType, FsError, FsResult, SetAttrs, SetTime};
 
 impl Node {
-    /// Sets attributes: size, then owner, then mode (a change of owner takes set-id bits away), then times (a change of
+    /// Sets the size, then the owner, then the mode (a change of owner clears set-id bits), then the times (a change of
     /// size sets them).
     pub(crate) fn set_attributes(&self, authorize: AuthorizeSetattr<'_>) -> FsResult<Change> {
-        let mut held = self.lock_change();
+        let mut guard = self.lock_change();
         let before = self.attrs_now()?;
         let set = &authorize(&before)?;
         set.check_ids()?;
@@ -34,16 +34,16 @@ impl Node {
                 return Err(FsError::FileTooBig);
             }
             let fd = self.open(Rights::Write)?;
-            let resize = self.mount.charge_resize(&held, before.size, size)?;
-            held.begin();
-            let cut = ftruncate(fd, size);
-            resize.end(if cut.is_ok() { size } else { before.size });
-            cut.map_err(|errno| match errno {
+            let resize = self.mount.charge_resize(&guard, before.size, size)?;
+            guard.begin();
+            let result = ftruncate(fd, size);
+            resize.end(if result.is_ok() { size } else { before.size });
+            result.map_err(|errno| match errno {
                 Errno::INVAL => FsError::FileTooBig,
                 _ => refused(errno),
             })?;
         }
-        held.begin();
+        guard.begin();
         if self.mount.owner_attribute {
             self.change_record(set)?;
         } else {
@@ -61,12 +61,12 @@ impl Node {
             };
             set_times(self.fd(), &times).map_err(refused)?;
         }
-        Ok(Change { before, after: held.attrs_after(&before)? })
+        Ok(Change { before, after: guard.attrs_after(&before)? })
     }
 }
 
 impl Node {
-    /// As chown and chmod, on what the extended attribute says.
+    /// Applies chown and chmod to the owner attribute.
     fn change_record(&self, set: &SetAttrs) -> FsResult<()> {
         if set.uid.is_none() && set.gid.is_none() && set.mode.is_none() {
             return Ok(());
@@ -75,18 +75,18 @@ impl Node {
         let new = Owner { uid: set.uid.unwrap_or(now.uid), gid: set.gid.unwrap_or(now.gid), mode: now.mode };
         let owned = set.uid.is_some() || set.gid.is_some();
         if !owner::carries(self.kind) {
-            // What cannot carry the attribute keeps its real owner.
+            // Other types cannot carry the attribute and keep their real owner.
             if (new.uid, new.gid) != (now.uid, now.gid) {
                 return Err(FsError::NotOwner);
             }
             return set.mode.map_or(Ok(()), |mode| set_mode(self.fd(), mode & MODE_BITS).map_err(refused));
         }
-        // chown(2) takes the set-id bits of anything but a directory.
-        let marks = if owned && self.kind == FileType::Regular { set_id_bits(now.mode) } else { 0 };
-        self.record_owner(Owner { mode: set.mode.map_or(now.mode & !marks, |mode| mode & MODE_BITS), ..new })
+        // chown(2) clears the set-id bits of anything but a directory.
+        let set_id = if owned && self.kind == FileType::Regular { set_id_bits(now.mode) } else { 0 };
+        self.record_owner(Owner { mode: set.mode.map_or(now.mode & !set_id, |mode| mode & MODE_BITS), ..new })
     }
 
-    /// Sets the extended attribute, and the real mode that goes with it.
+    /// Sets the owner attribute, and the matching real mode.
     pub(crate) fn record_owner(&self, owner: Owner) -> FsResult<()> {
         owner.write(self.fd())?;
         set_mode(self.fd(), owner.real_mode(self.kind == FileType::Directory)).map_err(refused)

@@ -1,5 +1,4 @@
-//! The table of nodes: one node per file, bounded in number ([`ResourceBudget`]) because each holds a
-//! descriptor.
+//! The table of nodes: one node per file, bounded in number ([`ResourceBudget`]) because each has a descriptor.
 
 use super::Node;
 use crate::budget::{Evict, Evicted, ResourceBudget};
@@ -10,16 +9,14 @@ use std::sync::{Arc, MutexGuard, Weak};
 use vfs::sync::Mutex;
 use vfs::{FileKey, KeyHasher};
 
-/// Shards, so that threads seldom meet at a lock.
+/// Shards, so that threads seldom contend for a lock.
 const SHARDS: usize = 64;
 
-/// The nodes in use and recently used.
 pub(crate) struct Table {
     shards: Vec<Mutex<Shard>>,
     budget: Arc<ResourceBudget>,
-    /// Nodes here.
     count: AtomicUsize,
-    /// The shard that gives up a node next.
+    /// The shard to evict from next.
     hand: AtomicUsize,
     tick: AtomicU32,
 }
@@ -28,12 +25,11 @@ pub(crate) struct Table {
 struct Shard {
     slots: HashMap<FileKey, usize, BuildHasherDefault<KeyHasher>>,
     nodes: Vec<Arc<Node>>,
-    /// Where the search for a victim goes on.
+    /// Position of the search for a node to evict.
     hand: usize,
 }
 
 impl Table {
-    /// A table that shares with others how many nodes there may be.
     pub(crate) fn new(budget: &Arc<ResourceBudget>) -> Arc<Self> {
         let table = Arc::new(Self {
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
@@ -42,12 +38,11 @@ impl Table {
             hand: AtomicUsize::new(0),
             tick: AtomicU32::new(0),
         });
-        let joining: Weak<Self> = Arc::downgrade(&table);
-        budget.join(joining);
+        let weak: Weak<Self> = Arc::downgrade(&table);
+        budget.join(weak);
         table
     }
 
-    /// The node of `key`, if it is here.
     pub(crate) fn find(&self, key: &FileKey) -> Option<Arc<Node>> {
         let shard = self.shard(key);
         let node = &shard.nodes[*shard.slots.get(key)?];
@@ -56,23 +51,23 @@ impl Table {
         Some(Arc::clone(node))
     }
 
-    /// Asks the node of `key`, if it is here, which does not count as use.
+    /// Calls `ask` with the node of `key`, if it is in the table. Does not count as a use.
     pub(crate) fn with_node<T>(&self, key: &FileKey, ask: impl FnOnce(&Node) -> T) -> Option<T> {
         let shard = self.shard(key);
         let slot = *shard.slots.get(key)?;
         Some(ask(&shard.nodes[slot]))
     }
 
-    /// Puts `node` in, unless its file has a node already: that one is returned.
+    /// Adds `node`, or returns the existing node of its file.
     pub(crate) fn insert(&self, node: Node) -> Arc<Node> {
         // Closing a descriptor may free a deleted file's blocks: not under the lock.
         drop(self.budget.make_room());
         let mut shard = self.shard(&node.key);
         let tick = self.tick.load(Ordering::Relaxed);
         if let Some(&slot) = shard.slots.get(&node.key) {
-            let known = &shard.nodes[slot];
-            known.last_used.store(tick, Ordering::Relaxed);
-            return Arc::clone(known);
+            let existing = &shard.nodes[slot];
+            existing.last_used.store(tick, Ordering::Relaxed);
+            return Arc::clone(existing);
         }
         node.last_used.store(tick, Ordering::Relaxed);
         let node = Arc::new(node);
@@ -90,7 +85,7 @@ impl Table {
         self.budget.count_out(nodes);
     }
 
-    /// Forgets `node`, whose file is gone. Who holds it may go on asking it, in vain.
+    /// Removes `node`, whose file was removed. Other references stay valid.
     pub(crate) fn remove(&self, node: &Node) {
         let mut shard = self.shard(&node.key);
         let Some(&slot) = shard.slots.get(&node.key) else { return };
@@ -102,7 +97,7 @@ impl Table {
         }
     }
 
-    /// Starts a new tick and drops the nodes that nobody holds and nobody asked for in the last `idle_ticks`.
+    /// Starts a new tick. Drops the nodes without other references that were not looked up in the last `idle_ticks`.
     pub(crate) fn sweep(&self, idle_ticks: u32) {
         let now = self.tick.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
         for shard in &self.shards {
@@ -123,21 +118,18 @@ impl Table {
         }
     }
 
-    /// All nodes that are here now.
     pub(crate) fn all(&self) -> Vec<Arc<Node>> {
         let nodes = |shard: &Mutex<Shard>| shard.lock().nodes.clone();
         self.shards.iter().flat_map(nodes).collect()
     }
 
-    /// Empties the table for good.
     pub(crate) fn clear(&self) {
         for shard in &self.shards {
-            let taken = std::mem::take(&mut *shard.lock());
-            self.count_out(taken.nodes.len());
+            let removed = std::mem::take(&mut *shard.lock());
+            self.count_out(removed.nodes.len());
         }
     }
 
-    /// How many nodes are here.
     pub(crate) fn len(&self) -> usize {
         self.count.load(Ordering::Relaxed)
     }
@@ -162,12 +154,12 @@ impl Evict for Table {
 }
 
 impl Shard {
-    /// Takes out a node that nobody holds, the first that was not asked for since the hand last came by.
+    /// Removes the next node that has no other reference and was not looked up since the hand last passed it.
     fn evict(&mut self) -> Option<Arc<Node>> {
         for _ in 0..2 * self.nodes.len() {
             self.hand = if self.hand + 1 < self.nodes.len() { self.hand + 1 } else { 0 };
             let node = &self.nodes[self.hand];
-            // Only the table can give out further references, and its lock is held: a count of one stays one.
+            // Only the table can hand out further references, and its lock is held: a count of one stays one.
             if !node.referenced.swap(false, Ordering::Relaxed) && Arc::strong_count(node) == 1 {
                 return Some(self.swap_remove(self.hand));
             }
@@ -178,8 +170,8 @@ impl Shard {
     fn swap_remove(&mut self, slot: usize) -> Arc<Node> {
         let node = self.nodes.swap_remove(slot);
         self.slots.remove(&node.key);
-        if let Some(moved) = self.nodes.get(slot) {
-            self.slots.insert(moved.key, slot);
+        if let Some(moved_node) = self.nodes.get(slot) {
+            self.slots.insert(moved_node.key, slot);
         }
         node
     }

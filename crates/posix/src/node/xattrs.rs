@@ -1,5 +1,5 @@
-//! Extended attributes: those of the kernel's class `user.`, without that prefix. What this service itself keeps there
-//! (`plimsoll.*`, of class `trusted.` where the process may, else `user.`) is never listed.
+//! Extended attributes of class `user.`, without that prefix. This service's own attributes (`plimsoll.*`, of class
+//! `trusted.` if the process may set those, else `user.`) are never listed.
 
 use super::attr::proc_path;
 use super::mount::Mount;
@@ -18,9 +18,9 @@ use vfs::backend::xattrs::{XATTR_NAME_BYTES_MAX, XATTR_VALUE_BYTES_MAX, check_ro
 use vfs::{AuthorizeXattr, Change, FileType, FsError, FsResult, SetXattr, XattrName, XattrSink, Xattrs};
 
 const PREFIX: &[u8] = b"user.";
-/// Of our own, where the process may: nobody else on this machine but root sees or changes those.
+/// The class of our own attributes if the process may set it: only root sees or changes them.
 const TRUSTED: &[u8] = b"trusted.";
-/// The longest name that the kernel takes behind the prefix.
+/// The longest name that the kernel accepts after the prefix.
 pub(crate) const NAME_BYTES_MAX: usize = XATTR_NAME_BYTES_MAX - PREFIX.len();
 /// The longest list of names that the kernel returns (`XATTR_LIST_MAX`).
 const LIST_BYTES_MAX: usize = 64 << 10;
@@ -33,7 +33,7 @@ const VALUE_BYTES: usize = 256;
 impl Xattrs for Node {
     fn get(&self, name: XattrName<'_>) -> FsResult<Vec<u8>> {
         let full_name = self.full_name(name)?;
-        // Our own ones are looked at far more often than files are read, so that opens nothing.
+        // Our own attributes are read far more often than files, so this must not open the file.
         let fd = if name.is_own() { self.fd() } else { self.xattr_fd()? };
         let mut value = vec![0; VALUE_BYTES];
         let mut read = value_of(fd, &full_name, &mut value);
@@ -81,7 +81,7 @@ impl Xattrs for Node {
 }
 
 impl Node {
-    /// Sets an attribute by `act` to a value of this length, or removes it.
+    /// Sets an attribute with `act` to a value of length `value`, or removes it.
     fn change_xattrs(
         &self,
         name: XattrName<'_>,
@@ -89,22 +89,22 @@ impl Node {
         authorize: AuthorizeXattr<'_>,
         act: impl FnOnce(BorrowedFd<'_>, &[u8]) -> FsResult<()>,
     ) -> FsResult<Change> {
-        let mut held = self.lock_change();
+        let mut guard = self.lock_change();
         let before = self.attrs_now()?;
         authorize(&before)?;
         let (fd, name) = (self.xattr_fd()?, self.full_name(name)?);
-        let _changing = self.lock_xattrs();
+        let _locked = self.lock_xattrs();
         if self.dir.is_some() {
-            // It may have been removed meanwhile, and what it was charged given back.
+            // The directory may have been removed meanwhile, and its charge refunded.
             self.stat()?;
         }
-        let charging = self.mount.charge_xattr(fd, &name, value)?;
+        let charge_guard = self.mount.charge_xattr(fd, &name, value)?;
         act(fd, &name)?;
-        charging.commit();
-        Ok(Change { before, after: held.attrs_after(&before)? })
+        charge_guard.commit();
+        Ok(Change { before, after: guard.attrs_after(&before)? })
     }
 
-    /// The descriptor, if a file of this type carries attributes: the kernel keeps this class off everything else.
+    /// The descriptor, if a file of this type can have attributes: the kernel allows this class on nothing else.
     fn xattr_fd(&self) -> FsResult<BorrowedFd<'_>> {
         match self.kind {
             FileType::Regular | FileType::Directory => Ok(self.open(Rights::Read)?.as_fd()),
@@ -124,13 +124,13 @@ impl Node {
         Ok([prefix, name.bytes()].concat())
     }
 
-    /// Of a file that was let go meanwhile the descriptor shows nothing.
+    /// A detached descriptor leads to an empty file.
     pub(crate) fn check_attached(&self) -> FsResult<()> {
         if self.is_detached() { Err(FsError::Stale) } else { Ok(()) }
     }
 }
 
-/// What the extended attributes of what `fd` has open, `O_PATH` or not, are charged.
+/// The charge of the extended attributes of the file open as `fd`, `O_PATH` or not.
 pub(crate) fn xattrs_charged(fd: BorrowedFd<'_>) -> Result<u64, Errno> {
     charged_by(|names| flistxattr(fd, names), |name| fgetxattr_query(fd, name)).or_else(|errno| match errno {
         Errno::BADF => {
@@ -141,8 +141,8 @@ pub(crate) fn xattrs_charged(fd: BorrowedFd<'_>) -> Result<u64, Errno> {
     })
 }
 
-/// What those of `name` in `dir` are charged; a link is not followed. The way over /proc doubles the time that it takes, so it is
-/// spared where `dir` is the working directory of this thread.
+/// The charge of the extended attributes of `name` in `dir`; a link is not followed. The path through /proc doubles the
+/// time, so it is avoided if `dir` is the working directory of this thread.
 pub(crate) fn xattrs_charged_at(
     dir: BorrowedFd<'_>,
     name: &CStr,
@@ -160,22 +160,22 @@ fn charged_by(
     list: impl Fn(&mut [u8]) -> Result<usize, Errno>,
     length: impl Fn(&[u8]) -> Result<usize, Errno>,
 ) -> Result<u64, Errno> {
-    let mut few = [0; NAMES_BYTES];
-    let (mut many, len) = match list(&mut few) {
+    let mut short_names = [0; NAMES_BYTES];
+    let (mut long_names, len) = match list(&mut short_names) {
         Err(Errno::RANGE) => {
-            let mut many = vec![0; LIST_BYTES_MAX];
-            let len = list(&mut many)?;
-            (many, len)
+            let mut long_names = vec![0; LIST_BYTES_MAX];
+            let len = list(&mut long_names)?;
+            (long_names, len)
         }
-        // The file system has none.
+        // The file system has no attributes.
         Err(Errno::OPNOTSUPP) => return Ok(0),
         len => (Vec::new(), len?),
     };
-    let names = if many.is_empty() {
-        &few[..len]
+    let names = if long_names.is_empty() {
+        &short_names[..len]
     } else {
-        many.truncate(len);
-        &many[..]
+        long_names.truncate(len);
+        &long_names[..]
     };
     let mut charge = charge::Xattrs::default();
     for name in charged_names(names) {
@@ -188,18 +188,17 @@ fn charged_by(
     Ok(charge.bytes())
 }
 
-/// The names of the attributes that are charged: those that this service sets. The others are the kernel's own.
+/// The names of the charged attributes: those that this service sets. The others belong to the kernel.
 fn charged_names(names: &[u8]) -> impl Iterator<Item = &[u8]> {
     names.split(|&byte| byte == 0).filter(|name| name.starts_with(PREFIX) || name.starts_with(TRUSTED))
 }
 
-/// A name without its class.
 fn strip_class(name: &[u8]) -> &[u8] {
     name.strip_prefix(PREFIX).or_else(|| name.strip_prefix(TRUSTED)).unwrap_or(name)
 }
 
 impl Mount {
-    /// Takes what an attribute of what `fd` has open needs, before it is set to a value of this length or removed.
+    /// Charges an attribute of the file open as `fd` before it is set to a value of length `value` or removed.
     fn charge_xattr<'l>(
         &'l self,
         fd: BorrowedFd<'l>,
@@ -208,46 +207,44 @@ impl Mount {
     ) -> FsResult<XattrCharge<'l>> {
         let Some(ledger) = self.ledger() else { return Ok(XattrCharge::default()) };
         let names = list(fd)?;
-        let (mut now, mut then) = (charge::Xattrs::default(), charge::Xattrs::default());
+        let (mut charged_now, mut then) = (charge::Xattrs::default(), charge::Xattrs::default());
         for other in charged_names(&names) {
             let Ok(value) = fgetxattr_query(fd, other) else { continue };
-            now.add(strip_class(other).len(), value);
+            charged_now.add(strip_class(other).len(), value);
             if other != name {
                 then.add(strip_class(other).len(), value);
             }
         }
         value.into_iter().for_each(|value| then.add(strip_class(name).len(), value));
-        let (now, then) = (now.bytes(), then.bytes());
-        if now == then {
+        let (charged_now, then) = (charged_now.bytes(), then.bytes());
+        if charged_now == then {
             return Ok(XattrCharge::default());
         }
         let pending = ledger.begin()?;
-        if then > now {
-            ledger.take(then - now, 0)?;
+        if then > charged_now {
+            ledger.charge(then - charged_now, 0)?;
         } else {
             ledger.mark_best_effort();
         }
         Ok(XattrCharge {
             pending: Some((pending, fd)),
-            charged_meanwhile: now.max(then),
+            charged_meanwhile: charged_now.max(then),
             charged_after: then,
         })
     }
 }
 
-/// A change of extended attributes under way.
+/// The charge of a change of extended attributes under way.
 #[derive(Default)]
 struct XattrCharge<'l> {
-    /// None where nobody counts, or the charge stays as it is.
+    /// `None` if this process does not count, or if the charge stays the same.
     pending: Option<(PendingChange<'l>, BorrowedFd<'l>)>,
-    /// What is charged as long as it is under way.
+    /// Charge during the change.
     charged_meanwhile: u64,
-    /// What is charged after it.
     charged_after: u64,
 }
 
 impl XattrCharge<'_> {
-    /// The change was made.
     fn commit(mut self) {
         if let Some((ledger, _)) = self.pending.take() {
             ledger.refund(self.charged_meanwhile - self.charged_after, 0);
@@ -256,7 +253,7 @@ impl XattrCharge<'_> {
 }
 
 impl Drop for XattrCharge<'_> {
-    /// A file system may have taken away the old value before it found no room for the new one.
+    /// A file system may have removed the old value before it found no space for the new one.
     fn drop(&mut self) {
         if let Some((ledger, fd)) = self.pending.take() {
             let left = xattrs_charged(fd).unwrap_or(self.charged_meanwhile);
@@ -265,7 +262,7 @@ impl Drop for XattrCharge<'_> {
     }
 }
 
-/// Fills `value` from an attribute of what `fd` has open, `O_PATH` or not.
+/// Reads an attribute of the file open as `fd`, `O_PATH` or not.
 fn value_of(fd: BorrowedFd<'_>, name: &[u8], value: &mut [u8]) -> Result<usize, Errno> {
     match fgetxattr(fd, name, &mut *value) {
         Err(Errno::BADF) => getxattr(proc_path(fd), name, value),
@@ -273,12 +270,12 @@ fn value_of(fd: BorrowedFd<'_>, name: &[u8], value: &mut [u8]) -> Result<usize, 
     }
 }
 
-/// The names of all attributes of what `fd` has open, of every class, each with a NUL at its end.
+/// The names of all attributes of the file open as `fd`, of every class, each with a NUL at its end.
 fn list(fd: BorrowedFd<'_>) -> FsResult<Vec<u8>> {
-    let mut few = [0; NAMES_BYTES];
-    match flistxattr(fd, &mut few) {
+    let mut short_names = [0; NAMES_BYTES];
+    match flistxattr(fd, &mut short_names) {
         Err(Errno::RANGE) => {}
-        len => return Ok(few[..len.map_err(xattr_refused)?].to_vec()),
+        len => return Ok(short_names[..len.map_err(xattr_refused)?].to_vec()),
     }
     let mut names = vec![0; LIST_BYTES_MAX];
     let len = flistxattr(fd, &mut names[..]).map_err(xattr_refused)?;
@@ -293,7 +290,7 @@ fn bare_names(names: &[u8]) -> impl Iterator<Item = XattrName<'_>> {
 fn xattr_refused(errno: Errno) -> FsError {
     match errno {
         Errno::NODATA => FsError::NotFound,
-        // More than the file system keeps with a file.
+        // More than the file system can store with a file.
         Errno::TOOBIG | Errno::RANGE => FsError::NoSpace,
         _ => refused(errno),
     }
@@ -304,7 +301,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_names_of_others_are_listed() {
+    fn own_and_foreign_classes_are_not_listed() {
         let listed = b"security.selinux\0user.a\0user.plimsoll.owner\0user.user.b\0trusted.c\0user.\0";
         let names: Vec<_> = bare_names(listed).map(XattrName::bytes).collect();
         assert_eq!(names, [&b"a"[..], b"user.b"]);

@@ -1,12 +1,12 @@
-//! Volumes: made, opened, kept to their capacity and removed below one data directory.
+//! Volumes below one data directory: creates, opens and removes them, and enforces their capacity.
 //!
 //! ```text
-//! volumes/ID   the root of a volume          usage/ID   what it may hold and holds
+//! volumes/ID   the root of a volume          usage/ID   its capacity and usage
 //! trash/ID     a removed volume, until its files are deleted
 //! ```
 //!
-//! Every verb can end in its middle and be repeated. What makes a volume be there is its name in `volumes`; all else is
-//! repaired when it is made, opened or removed again. docs/formats/data-directory.md draws it.
+//! Every operation may be interrupted and can be repeated. A volume exists if its name is in `volumes`; everything else
+//! is repaired when the volume is created, opened or removed again. docs/formats/data-directory.md draws the tree.
 
 mod recount;
 mod reserve;
@@ -45,34 +45,33 @@ use vfs::{
 const VOLUMES: &str = "volumes";
 const USAGE: &str = "usage";
 const TRASH: &str = "trash";
-/// How long the end waits for changes under way.
+/// Maximum wait for changes under way when the process ends.
 const CLOSE_WAIT_MAX: Duration = Duration::from_secs(2);
-/// Calls of [`Volumes::sweep`], one a second, between two notes of what the volumes hold.
+/// Number of [`Volumes::sweep`] calls, one a second, between two saves of the usage.
 const CHECKPOINT_TICKS: u32 = 60;
 
-/// The volumes in a data directory.
 pub struct Volumes {
     path: PathBuf,
     volumes: OwnedFd,
     usage: OwnedFd,
     options: Options,
     slots: Mutex<HashMap<VolumeId, Arc<Mutex<Slot>>>>,
-    /// Held while a project number is chosen and taken.
+    /// Locked while a project number is chosen and assigned.
     project_choice: Mutex<()>,
     ticks: AtomicU32,
     counter: Recounter,
     reserve: Arc<Reserve>,
     trash: Trash,
-    /// Held as long as this, or a volume of it, is in use, so that no other process counts or deletes the same files. The
-    /// last field: what counts and deletes here ends before it.
+    /// Prevents other processes from counting or deleting the same files while this, or one of its volumes, is in use.
+    /// The last field, so that counting and deleting end first.
     dir_lock: Arc<DirLock>,
 }
 
-/// What of a volume is open. Locked by every verb on it.
+/// The open parts of a volume. Locked by every operation on it.
 #[derive(Default)]
 struct Slot {
     store: Weak<Store>,
-    /// Outlives the store, if somebody still holds a file of it.
+    /// Outlives the store while a file of it is in use.
     limit: Weak<Limit>,
 }
 
@@ -83,21 +82,21 @@ impl Slot {
 }
 
 impl Volumes {
-    /// The volumes below the directory `data`, which must be there, and goes on deleting what was removed.
-    /// [`io::ErrorKind::ResourceBusy`] if another process, or another of these, has it.
+    /// Opens the volumes below the directory `data`, which must exist, and continues deleting removed volumes.
+    /// [`io::ErrorKind::ResourceBusy`] if another process, or another `Volumes`, has locked it.
     pub fn open(data: &Path, options: Options) -> io::Result<Arc<Self>> {
         let data_dir = tree::open_root(data)?;
         let reserve = Reserve::new(reopen(&data_dir)?);
-        let _lent = reserve.lend();
+        let _lease = reserve.lend();
         let [volumes, usage, trash] = [VOLUMES, USAGE, TRASH].map(|name| make_private(&data_dir, name));
         let (volumes, usage, trash) = (volumes?, usage?, trash?);
         fsync(&data_dir)?;
-        let claim = DirLock::new(reopen(&volumes)?)?;
+        let dir_lock = DirLock::new(reopen(&volumes)?)?;
         let volumes = Self {
             path: data.join(VOLUMES),
             volumes,
             usage,
-            dir_lock: Arc::new(claim),
+            dir_lock: Arc::new(dir_lock),
             options,
             slots: Mutex::default(),
             project_choice: Mutex::default(),
@@ -110,14 +109,14 @@ impl Volumes {
         Ok(Arc::new(volumes))
     }
 
-    /// As [`Provisioner::open`]: the store itself, for those who want to know how it works.
+    /// [`Provisioner::open`] with the concrete type.
     pub fn open_store(&self, id: VolumeId) -> FsResult<Arc<Store>> {
         let slot = self.slot(id);
         let mut slot = slot.lock();
         if let Some(store) = slot.store.upgrade() {
             return Ok(store);
         }
-        let _lent = self.reserve.lend();
+        let _lease = self.reserve.lend();
         let dir = self.dir(id)?;
         let (limit, is_new) = match slot.limit.upgrade() {
             Some(limit) => (limit, false),
@@ -131,11 +130,11 @@ impl Volumes {
         Ok(store)
     }
 
-    /// [`Store::sweep`] of all open volumes, and once a minute a note of what they hold. To be called about once a second.
+    /// Calls [`Store::sweep`] for all open volumes, and saves their usage once a minute. Call this about once a second.
     pub fn sweep(&self, idle_ticks: u32) {
         let slots: Vec<_> = {
             let mut slots = self.slots.lock();
-            // Those of volumes that are closed or removed. Nobody else can get one while the map is locked.
+            // Drops closed and removed volumes. No other thread can get a slot while the map is locked.
             slots.retain(|_, slot| Arc::strong_count(slot) > 1 || slot.lock().is_open());
             slots.iter().map(|(&id, slot)| (id, Arc::clone(slot))).collect()
         };
@@ -166,11 +165,11 @@ impl Volumes {
         }
     }
 
-    /// Ends the counts of all open volumes in order, so that the next start counts nothing: to be called when nobody changes them
-    /// any more. What somebody changes all the same has that volume counted at the next start.
+    /// Ends the counts of all open volumes, so that the next start need not count them. Call this when clients have
+    /// stopped. A volume that still changes is counted at the next start.
     pub fn close(&self) {
         let slots: Vec<_> = self.slots.lock().values().map(Arc::clone).collect();
-        // For all of them together: the end of the process must not take longer with many volumes.
+        // One deadline for all: the end of the process must not take longer with many volumes.
         let until = Instant::now() + CLOSE_WAIT_MAX;
         for slot in slots {
             let (store, limit) = {
@@ -186,22 +185,22 @@ impl Volumes {
         }
     }
 
-    /// Whether the kernel keeps the volume to its capacity, by a project quota; otherwise this process counts.
+    /// Whether the kernel enforces the volume's capacity by a project quota; otherwise this process counts.
     pub fn is_counted_by_kernel(&self, id: VolumeId) -> FsResult<bool> {
         Ok(Project::of(self.dir(id)?).is_some())
     }
 
-    /// What the directory of a volume holds, found by looking at all of its files: for comparison with what was counted.
+    /// Counts all files in the directory of a volume, to compare with the running count.
     pub fn recount(dir: &Path) -> io::Result<Usage> {
         Ok(tree::count(tree::open_root(dir)?, false, &mut |_, _| Ok(()))?)
     }
 
-    /// Waits until the files of removed volumes are deleted, at most as long as `patience`; tells whether they are.
+    /// Waits up to `patience` for the files of removed volumes to be deleted. Whether they are.
     pub fn wait_for_trash(&self, patience: Duration) -> bool {
         self.trash.wait_until_done(patience)
     }
 
-    /// Waits until no volume is being counted, at most as long as `patience`; tells whether all are counted.
+    /// Waits up to `patience` for all counts to end. Whether every volume is counted.
     pub fn wait_for_counts(&self, patience: Duration) -> bool {
         self.counter.wait(patience)
     }
@@ -210,7 +209,7 @@ impl Volumes {
         Arc::clone(self.slots.lock().entry(id).or_default())
     }
 
-    /// The root of a volume; [`FsError::NotFound`] if it is not there.
+    /// The root of a volume; [`FsError::NotFound`] if it does not exist.
     fn dir(&self, id: VolumeId) -> FsResult<OwnedFd> {
         open_dir(self.volumes.as_fd(), name(id)).map_err(refused)
     }
@@ -222,29 +221,29 @@ impl Volumes {
         })
     }
 
-    /// What keeps the volume with the root `dir` within its capacity. It is to be counted, if it was in use when the last
+    /// The limit of the volume with the root `dir`. Its ledger must be counted if the volume was in use when the last
     /// process ended.
     fn limit(&self, id: VolumeId, dir: OwnedFd) -> FsResult<Limit> {
-        // Waits for an end of the volume that is under way.
-        let record = UsageFile::open(self.usage.as_fd(), &name(id))?;
-        let known = record.read()?;
+        // Waits for a close of the volume under way.
+        let usage_file = UsageFile::open(self.usage.as_fd(), &name(id))?;
+        let saved = usage_file.read()?;
         if let Some(project) = Project::of(reopen(&dir).map_err(refused)?) {
-            // What was counted here once will not be true when it is counted here again.
-            if let Some(entry) = known.filter(|entry| entry.is_clean) {
-                record.write(&UsageRecord { is_clean: false, ..entry })?;
+            // The saved count will be outdated when this process counts again.
+            if let Some(entry) = saved.filter(|entry| entry.is_clean) {
+                usage_file.write(&UsageRecord { is_clean: false, ..entry })?;
             }
             return Ok(Limit::Project(project));
         }
-        let entry = match known {
+        let entry = match saved {
             Some(entry) if entry.is_clean => entry,
-            // Without a record nobody knows what it may hold: nothing more, until that is said.
-            known => known.unwrap_or(UsageRecord {
+            // Without a usage file the capacity is unknown: no growth until it is set.
+            saved => saved.unwrap_or(UsageRecord {
                 is_clean: false,
                 capacity: Capacity { bytes: 0, files: 0 },
                 usage: Usage::default(),
             }),
         };
-        Ok(Limit::Counted(Ledger::new(&entry, record, dir, Arc::clone(&self.dir_lock))))
+        Ok(Limit::Counted(Ledger::new(&entry, usage_file, dir, Arc::clone(&self.dir_lock))))
     }
 
     fn set_limit(&self, slot: &Slot, id: VolumeId, is_new: bool, capacity: Capacity) -> FsResult<()> {
@@ -256,14 +255,14 @@ impl Volumes {
         if let Some(project) = &project {
             project.set_capacity(capacity)?;
         }
-        let record = UsageFile::open(self.usage.as_fd(), &name(id))?;
-        let known = record.read()?;
+        let usage_file = UsageFile::open(self.usage.as_fd(), &name(id))?;
+        let saved = usage_file.read()?;
         let root_alone = Usage { bytes: 0, files: 1 };
         let first = UsageRecord { is_clean: is_new, capacity, usage: root_alone };
-        let entry = known.map_or(first, |known| UsageRecord { capacity, ..known });
+        let entry = saved.map_or(first, |saved| UsageRecord { capacity, ..saved });
         let entry = UsageRecord { is_clean: entry.is_clean && project.is_none(), ..entry };
-        if known != Some(entry) {
-            record.write(&entry)?;
+        if saved != Some(entry) {
+            usage_file.write(&entry)?;
             fsync(&self.usage).map_err(refused)?;
         }
         Ok(())
@@ -279,20 +278,20 @@ impl Volumes {
         dir.sync(vfs::SyncScope::All)
     }
 
-    /// Makes the empty directory of a volume a project of its own, if the kernel can keep such within limits.
+    /// Makes the empty directory of a volume a project, if the kernel enforces project quotas.
     fn assign_project(&self, id: VolumeId, dir: &OwnedFd) -> FsResult<()> {
         if !project::is_possible(dir.as_fd()) || project::number_at(dir.as_fd()).is_some() {
             return Ok(());
         }
-        let _held = self.project_choice.lock();
+        let _locked = self.project_choice.lock();
         if !entries(dir)?.is_empty() {
-            // Its files belong to no project, and would not be counted: it is counted here.
+            // Existing files belong to no project and would not be counted, so this process counts.
             return Ok(());
         }
         Project::assign(dir.as_fd(), id.0)
     }
 
-    /// Forgets what a volume that is not there may hold and held.
+    /// Deletes the usage file of a volume that does not exist.
     fn forget(&self, id: VolumeId) -> FsResult<()> {
         match unlinkat(&self.usage, name(id), AtFlags::empty()) {
             Ok(()) => fsync(&self.usage).map_err(refused),
@@ -301,7 +300,7 @@ impl Volumes {
         }
     }
 
-    /// Records of volumes that are not there are left by a removal that ended in the middle.
+    /// Deletes the usage files that an interrupted removal left.
     fn drop_orphans(&self) -> FsResult<()> {
         for id in entries(&self.usage)?.iter().filter_map(|name| id_of(name)) {
             if !self.has(id)? {
@@ -319,9 +318,9 @@ impl Volumes {
         }
     }
 
-    /// Moves a volume's directory to the trash; false if it is not there.
+    /// Moves a volume's directory to the trash; false if it does not exist.
     fn move_to_trash(&self, id: VolumeId) -> FsResult<bool> {
-        // The volume may have been made and removed before, and the files of that time still be there.
+        // A volume with the same id may have been removed before, and its files may still be in the trash.
         for again in 0u64.. {
             let place = if again == 0 { name(id) } else { format!("{}.{again}", name(id)) };
             match renameat(&self.volumes, name(id), self.trash.dir(), place) {
@@ -338,12 +337,12 @@ impl Volumes {
 
 impl Provisioner for Volumes {
     fn make(&self, id: VolumeId, root: &Root, capacity: Capacity) -> FsResult<()> {
-        let _lent = self.reserve.lend();
+        let _lease = self.reserve.lend();
         let slot = self.slot(id);
         let slot = slot.lock();
         let is_new = !self.has(id)?;
         if is_new {
-            // Before the directory: it must never have the count of another.
+            // Before the directory: a new volume must never have the usage of an old one.
             self.forget(id)?;
             mkdirat(&self.volumes, name(id), Mode::RWXU).map_err(refused)?;
         }
@@ -358,7 +357,7 @@ impl Provisioner for Volumes {
     }
 
     fn set_capacity(&self, id: VolumeId, capacity: Capacity) -> FsResult<()> {
-        let _lent = self.reserve.lend();
+        let _lease = self.reserve.lend();
         let slot = self.slot(id);
         let slot = slot.lock();
         self.dir(id)?;
@@ -374,7 +373,7 @@ impl Provisioner for Volumes {
 
     fn usage(&self, id: VolumeId) -> FsResult<Usage> {
         let dir = self.dir(id)?;
-        // Opening a volume may wait for the end of another opening of it.
+        // The slot may be locked by an open that waits for the end of an earlier one.
         if let Some(limit) = self.slot(id).try_lock().and_then(|slot| slot.limit.upgrade()) {
             return limit.usage();
         }
@@ -385,20 +384,20 @@ impl Provisioner for Volumes {
     }
 
     fn remove(&self, id: VolumeId) -> FsResult<()> {
-        let _lent = self.reserve.lend();
+        let _lease = self.reserve.lend();
         let slot = self.slot(id);
         let mut slot = slot.lock();
         if let Some(Limit::Counted(ledger)) = slot.limit.upgrade().as_deref() {
             ledger.set_removed();
         }
         let store = std::mem::take(&mut *slot).store;
-        let thrown = self.move_to_trash(id)?;
+        let was_moved = self.move_to_trash(id)?;
         if let Some(store) = store.upgrade() {
-            // Held files would keep their blocks.
+            // Referenced nodes would keep their blocks.
             store.detach_all();
         }
         self.forget(id)?;
-        if thrown {
+        if was_moved {
             self.trash.wake();
         }
         Ok(())
@@ -426,7 +425,7 @@ pub(crate) fn name(id: VolumeId) -> String {
     format!("{:016x}", id.0)
 }
 
-/// The volume of a name; other names are not ours.
+/// The volume of a name; `None` if it is not the name of a volume.
 fn id_of(text: &CStr) -> Option<VolumeId> {
     let text = text.to_str().ok()?;
     let id = VolumeId(u64::from_str_radix(text, 16).ok()?);
@@ -438,7 +437,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_and_numbers_agree() {
+    fn volume_name_matches_id() {
         for id in [0, 7, u64::MAX].map(VolumeId) {
             let text = std::ffi::CString::new(name(id)).unwrap();
             assert_eq!(id_of(&text), Some(id));
@@ -449,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_removed_or_closed_is_forgotten() {
+    fn removed_and_closed_volumes_leave_slots() {
         let dir = tempfile::tempdir().unwrap();
         let volumes = Volumes::open(dir.path(), Options::default()).unwrap();
         let own = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());

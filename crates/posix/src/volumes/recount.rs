@@ -1,4 +1,4 @@
-//! Counting volumes after a crash, while they serve already: some at a time, in the order in which they were opened.
+//! Counts volumes after a crash while they already serve: a few at a time, in the order of opening.
 
 use super::name;
 use super::tree::{self, reopen};
@@ -16,10 +16,10 @@ use std::time::{Duration, Instant};
 use vfs::sync::{Condvar, Mutex};
 use vfs::{Counting, FsError, VolumeId};
 
-/// Time between two reports of one volume.
+/// Time between two progress reports of one volume.
 const REPORT: Duration = Duration::from_secs(10);
 
-/// The volumes that are to be counted, and the threads that do it: as many as there are cores, while there is work.
+/// A queue of volumes to count, and its threads: one per core, while there is work.
 pub(crate) struct Recounter {
     shared: Arc<Shared>,
     threads_max: usize,
@@ -29,7 +29,7 @@ pub(crate) struct Recounter {
 struct Shared {
     state: Mutex<State>,
     changed: Condvar,
-    /// Files looked at in all of them.
+    /// Files counted so far, in all volumes.
     files: AtomicU64,
 }
 
@@ -37,12 +37,10 @@ struct Shared {
 struct State {
     is_stopping: bool,
     waiting: VecDeque<(VolumeId, Weak<Limit>)>,
-    /// The volumes that are not counted: those that wait, those that are being counted, and with a reason those that could
-    /// not be.
+    /// The volumes not counted yet, with the error of each failed count.
     uncounted: BTreeMap<VolumeId, Option<FsError>>,
-    /// Those that were counted since the process began.
+    /// Number of volumes counted since the process began.
     counted: usize,
-    /// Threads at work.
     busy_threads: usize,
     threads: Vec<JoinHandle<()>>,
 }
@@ -53,7 +51,7 @@ impl Recounter {
         Self { shared: Arc::default(), threads_max }
     }
 
-    /// Has a volume counted whose ledger waits for it.
+    /// Queues a volume whose ledger must be counted.
     pub(crate) fn add(&self, id: VolumeId, limit: &Arc<Limit>) {
         let mut state = self.shared.lock();
         state.uncounted.insert(id, None);
@@ -68,12 +66,11 @@ impl Recounter {
                 state.threads.retain(|thread| !thread.is_finished());
                 state.threads.push(thread);
             }
-            // Those that are there do it later; if there are none, the next volume tries again.
+            // Running threads count it later. Without any, the next volume tries again.
             Err(error) => tracing::error!(%error, "cannot start a thread to count volumes"),
         }
     }
 
-    /// How far it is.
     pub(crate) fn progress(&self) -> Counting {
         let state = self.shared.lock();
         if state.uncounted.is_empty() {
@@ -87,7 +84,7 @@ impl Recounter {
         }
     }
 
-    /// Waits until no thread is at work, at most as long as `patience`; tells whether every volume is counted.
+    /// Waits up to `patience` until no thread is running. Whether every volume is counted.
     pub(crate) fn wait(&self, patience: Duration) -> bool {
         let waited = self
             .shared
@@ -116,7 +113,7 @@ impl Shared {
     }
 
     fn run(&self) {
-        let moves = sys::own_working_dir();
+        let has_working_dir = sys::own_working_dir();
         loop {
             let mut state = self.lock();
             let next = if state.is_stopping { None } else { state.waiting.pop_front() };
@@ -126,7 +123,7 @@ impl Shared {
                 return;
             };
             drop(state);
-            let done = self.count(id, &limit, moves);
+            let done = self.count(id, &limit, has_working_dir);
             let mut state = self.lock();
             match done {
                 Ok(true) => {
@@ -139,8 +136,8 @@ impl Shared {
         }
     }
 
-    /// Counts a volume and tells its ledger; false if it was closed or removed meanwhile.
-    fn count(&self, id: VolumeId, limit: &Weak<Limit>, moves: bool) -> Result<bool, FsError> {
+    /// Counts a volume and updates its ledger; false if the volume was closed or removed meanwhile.
+    fn count(&self, id: VolumeId, limit: &Weak<Limit>, has_working_dir: bool) -> Result<bool, FsError> {
         let is_wanted =
             || limit.upgrade().is_some_and(|limit| limit.ledger().is_some_and(Ledger::is_uncounted));
         let root = match limit.upgrade().as_deref().and_then(Limit::ledger) {
@@ -148,20 +145,20 @@ impl Shared {
             None => return Ok(false),
         };
         let begun = Instant::now();
-        let mut said = begun;
+        let mut last_report = begun;
         tracing::info!(
             volume = name(id),
-            "counting the files: the last process did not end in order, or was an earlier version"
+            "counting files: the last process did not end cleanly, or was an older version"
         );
-        let mut look = |new, files| {
+        let mut progress = |new, files| {
             self.files.fetch_add(new, Ordering::Relaxed);
-            if said.elapsed() > REPORT {
-                said = Instant::now();
+            if last_report.elapsed() > REPORT {
+                last_report = Instant::now();
                 tracing::info!(volume = name(id), files, "still counting");
             }
             if !is_wanted() || self.lock().is_stopping { Err(Errno::CANCELED) } else { Ok(()) }
         };
-        let counted = root.and_then(|root| tree::count(root, moves, &mut look));
+        let counted = root.and_then(|root| tree::count(root, has_working_dir, &mut progress));
         let Some(limit) = limit.upgrade() else { return Ok(false) };
         let Some(ledger) = limit.ledger() else { return Ok(false) };
         match counted {
@@ -174,7 +171,7 @@ impl Shared {
             Err(Errno::CANCELED) => Ok(false),
             Err(errno) => {
                 let error = io::Error::from(errno);
-                tracing::error!(volume = name(id), %error, "cannot count the files: it can be read, not changed");
+                tracing::error!(volume = name(id), %error, "cannot count the files: the volume can be read but not changed");
                 ledger.set_uncountable();
                 Err(refused(errno))
             }

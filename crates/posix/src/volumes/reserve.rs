@@ -1,7 +1,6 @@
-//! Room that is kept aside in the data directory, in case the disk is full: docs/formats/data-directory.md draws it.
+//! Reserved space in the data directory for management on a full disk. docs/formats/data-directory.md draws it.
 //!
-//! It is lent to whoever writes what management must, and only if there is no other room: what is given up for longer, clients
-//! fill.
+//! The space is lent only for the time of one operation and only if the disk is full: clients would fill it.
 
 use super::trash::entries;
 use super::tree::make_private;
@@ -16,56 +15,55 @@ use vfs::sync::Mutex;
 use vfs::{FsResult, FsStat};
 
 const RESERVE: &str = "reserve";
-/// Several files, because a disk can be out of inodes, too.
+/// Several files, because a disk can also run out of inodes.
 const FILES: u32 = 16;
 const FILE_BYTES_MAX: u64 = 256 << 10;
 const FILE_BYTES_MIN: u64 = 16 << 10;
-/// Of a small disk all of them together are this part.
+/// All files together are at most this fraction of a small disk.
 const DISK_FRACTION: u64 = 32;
 
-/// The directory of the files whose room is lent.
+/// The directory of the reserve files.
 pub(crate) struct Reserve {
     data: OwnedFd,
-    /// How many have it lent now.
+    /// Number of current leases.
     leases: Mutex<usize>,
 }
 
-/// What is lent. Kept aside again, as far as it is still there, when the last of these is dropped.
+/// A lease of the reserve. The last one to be dropped restores it, as far as there is space.
 pub(crate) struct ReserveLease(Arc<Reserve>);
 
 impl Reserve {
-    /// In the data directory `data`.
     pub(crate) fn new(data: OwnedFd) -> Arc<Self> {
         Arc::new(Self { data, leases: Mutex::default() })
     }
 
-    /// Gives it up if the disk is full.
+    /// Frees the reserve if the disk is full.
     pub(crate) fn lend(self: &Arc<Self>) -> ReserveLease {
-        let mut lent = self.lock();
-        *lent += 1;
+        let mut leases = self.lock();
+        *leases += 1;
         if self.is_short().unwrap_or(false)
             && let Err(error) = self.release()
         {
-            tracing::warn!(%error, "cannot give up what is kept aside for a full disk");
+            tracing::warn!(%error, "cannot release the reserve on a full disk");
         }
         ReserveLease(Arc::clone(self))
     }
 
-    /// Keeps aside what there is room for, unless it is lent.
+    /// Fills the reserve as far as there is space, unless it is lent.
     pub(crate) fn restore(&self) {
-        let lent = self.lock();
-        if *lent == 0
+        let leases = self.lock();
+        if *leases == 0
             && let Err(errno) = self.make()
             && !matches!(errno, Errno::NOSPC | Errno::DQUOT)
         {
-            tracing::warn!(error = %std::io::Error::from(errno), "cannot keep room aside for a full disk");
+            tracing::warn!(error = %std::io::Error::from(errno), "cannot restore the reserve for a full disk");
         }
     }
 
     fn is_short(&self) -> FsResult<bool> {
         let stat = file_system_stat(self.data.as_fd())?;
         let is_root = rustix::process::geteuid().is_root();
-        // What a file system keeps for root is root's to use.
+        // Root may use the blocks that a file system reserves for root.
         let bytes_available = if is_root { stat.bytes_free } else { stat.bytes_available };
         Ok(FsStat { bytes_available, ..stat }.is_full())
     }
@@ -74,13 +72,13 @@ impl Reserve {
         let dir = make_private(&self.data, RESERVE).map_err(crate::error::refused)?;
         let names = entries(&dir)?;
         for name in &names {
-            // One that stays is one less that is lent.
+            // Best effort: each removed file adds space.
             let _removed = unlinkat(&dir, name, AtFlags::empty());
         }
         if !names.is_empty() {
-            // Some file systems give the blocks of removed files back with their next commit.
+            // Some file systems free the blocks of removed files with their next commit.
             fsync(&dir).map_err(crate::error::refused)?;
-            tracing::info!("the disk is full: what is kept aside for that is given up for a moment");
+            tracing::info!("the disk is full: the reserve is released for this operation");
         }
         Ok(())
     }
@@ -117,7 +115,7 @@ impl Drop for ReserveLease {
     }
 }
 
-/// Gives a file its blocks.
+/// Allocates the blocks of a file.
 fn fill(file: &OwnedFd, bytes: u64) -> Result<(), Errno> {
     match fallocate(file, FallocateFlags::empty(), 0, bytes) {
         Err(Errno::OPNOTSUPP | Errno::NOSYS) => {}

@@ -1,4 +1,4 @@
-//! The backend: opening a directory, and what concerns the whole of it.
+//! The backend over one directory.
 
 use crate::capacity::limit::Limit;
 use crate::error::refused;
@@ -20,7 +20,6 @@ use vfs::{
     Backend, Blocking, Capabilities, FileKey, FsLimits, FsResult, FsStat, NodeRef, RangeLimits, XattrLimits,
 };
 
-/// A directory tree as a [`Backend`].
 pub struct Store {
     mount: Arc<Mount>,
     root: Arc<Node>,
@@ -29,13 +28,13 @@ pub struct Store {
 impl Store {
     /// Serves the tree below `dir`.
     ///
-    /// Sets the process's umask to zero and ignores SIGXFSZ: modes are given exactly, a file that would be too large is a
-    /// refusal, and both belong to the whole process.
+    /// Sets the umask of the process to zero, so that modes are exact, and ignores SIGXFSZ, so that a write past the
+    /// file size limit fails with an error.
     pub fn open(dir: &Path, options: Options) -> io::Result<Arc<Self>> {
         Self::open_within(dir, &options, None)
     }
 
-    /// As [`Store::open`], keeping to a capacity.
+    /// [`Store::open`] with a capacity.
     pub(crate) fn open_within(
         dir: &Path,
         options: &Options,
@@ -50,8 +49,9 @@ impl Store {
         Ok(Arc::new(Self { mount, root }))
     }
 
-    /// Frees the files without a name that nobody has open any more, and drops the nodes that nobody holds and nobody asked for during
-    /// the last `idle_ticks` calls, so that files deleted by other processes are freed. To be called about once a second.
+    /// Releases the unlinked files that were closed. Drops the nodes without other references that were not looked up
+    /// in the last `idle_ticks` calls, so that files deleted by other processes are freed. Call this about once a
+    /// second.
     pub fn sweep(&self, idle_ticks: u32) {
         let mut nameless = self.mount.unlinked_open.lock();
         let closed: Vec<_> = nameless.extract_if(.., |node| !node.is_pinned()).collect();
@@ -60,28 +60,28 @@ impl Store {
         self.mount.table.sweep(idle_ticks);
     }
 
-    /// Gives back what the files without a name are charged, also those that somebody has open: the process ends, and they with it.
+    /// Refunds all unlinked files, even open ones: they end with the process.
     pub(crate) fn release_unlinked(&self) {
         let nameless = std::mem::take(&mut *self.mount.unlinked_open.lock());
         nameless.iter().for_each(|node| node.release_if_unlinked());
     }
 
-    /// Whether files are found by an index of names, because the process may not open by handle.
+    /// Whether files are found with an index of names, because the process may not open by handle.
     pub fn uses_index(&self) -> bool {
         self.mount.index.is_some()
     }
 
-    /// Whether owner, group and mode are kept in an extended attribute, because the process may not set the real ones.
+    /// Whether owner, group and mode are stored in an extended attribute, because the process may not set the real
+    /// ones.
     pub fn uses_owner_attribute(&self) -> bool {
         self.mount.owner_attribute
     }
 
-    /// Lets go of all files that are in use: the tree is being removed.
+    /// Detaches all nodes of a tree that is being removed.
     pub(crate) fn detach_all(&self) {
         self.mount.table.all().iter().for_each(|node| node.detach());
     }
 
-    /// How many nodes are kept.
     pub fn node_count(&self) -> usize {
         self.mount.table.len()
     }
@@ -89,7 +89,7 @@ impl Store {
 
 impl Drop for Store {
     fn drop(&mut self) {
-        // The nodes hold the mount and the mount holds the nodes: break the circle.
+        // The nodes own the mount and the mount owns the nodes: break the cycle.
         self.mount.unlinked_open.lock().clear();
         self.mount.table.clear();
     }

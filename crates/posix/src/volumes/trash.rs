@@ -1,7 +1,6 @@
-//! Deleting the trees of removed volumes, one after the other, on a thread of its own.
+//! Deletes the trees of removed volumes, one after the other, on its own thread.
 //!
-//! What is in the directory `trash` is to be deleted, whoever put it there: so a process that ended in the middle leaves
-//! nothing but work for the next.
+//! Everything in the directory `trash` is deleted, so a new process completes an interrupted deletion.
 
 use super::tree::delete;
 use crate::capacity::project::Project;
@@ -18,7 +17,7 @@ use std::time::{Duration, Instant};
 use vfs::FsResult;
 use vfs::sync::{Condvar, Mutex};
 
-/// The directory of what is to be deleted, and the thread that deletes it.
+/// The trash directory, and the thread that deletes its contents.
 pub(crate) struct Trash {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
@@ -33,15 +32,14 @@ struct Shared {
 #[derive(Default)]
 struct State {
     is_stopping: bool,
-    /// There may be something new in the directory.
+    /// The directory may have new entries.
     has_work: bool,
     idle: bool,
-    /// What could not be deleted: it is tried again at the next start.
+    /// Entries whose deletion failed. The next start tries again.
     failed: HashSet<CString>,
 }
 
 impl Trash {
-    /// Begins to delete what is in `dir`.
     pub(crate) fn start(dir: OwnedFd) -> std::io::Result<Self> {
         let state = State { has_work: true, ..State::default() };
         let shared = Arc::new(Shared { dir, state: Mutex::new(state), changed: Condvar::new() });
@@ -50,18 +48,17 @@ impl Trash {
         Ok(Self { shared, thread: Some(thread) })
     }
 
-    /// The directory.
     pub(crate) fn dir(&self) -> &OwnedFd {
         &self.shared.dir
     }
 
-    /// Looks for what is new in the directory.
+    /// Makes the thread read the directory again.
     pub(crate) fn wake(&self) {
         self.shared.lock().has_work = true;
         self.shared.changed.notify_all();
     }
 
-    /// Waits until all is deleted that can be, at most as long as `patience`; tells whether it is.
+    /// Waits up to `patience` until all is deleted. False at the deadline or after a failure.
     pub(crate) fn wait_until_done(&self, patience: Duration) -> bool {
         let end = Instant::now() + patience;
         let mut state = self.shared.lock();
@@ -107,7 +104,7 @@ impl Shared {
             drop(state);
             match entries(&self.dir) {
                 Ok(names) => names.into_iter().for_each(|name| self.delete(name)),
-                Err(error) => tracing::error!(%error, "cannot list what is to be deleted"),
+                Err(error) => tracing::error!(%error, "cannot list the trash"),
             }
         }
     }
@@ -132,7 +129,7 @@ impl Shared {
                 let error = std::io::Error::from(errno);
                 tracing::error!(
                     volume = %name.to_string_lossy(), %error,
-                    "cannot delete all files of a removed volume: it is tried again at the next start"
+                    "cannot delete all files of a removed volume: the next start tries again"
                 );
                 self.lock().failed.insert(name);
             }

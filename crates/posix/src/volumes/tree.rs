@@ -1,7 +1,7 @@
-//! Opening directories, and walking a whole tree that nobody changes meanwhile: to count it, or to delete it.
+//! Opens directories, and walks trees without concurrent changes, to count or to delete them.
 //!
-//! However deep the tree is, few descriptors are open and nothing is called recursively: the way back up is `..`. No
-//! symbolic link is followed and no other mount entered.
+//! Few descriptors are open and no function recurses, however deep the tree is: the way back up is `..`. No symbolic
+//! link is followed and no other mount entered.
 
 use crate::node::xattrs::{xattrs_charged, xattrs_charged_at};
 use rustix::fs::{
@@ -18,30 +18,30 @@ use std::path::Path;
 use vfs::Usage;
 use vfs::backend::charge::{INODE_BYTES, NAME_BYTES, ROOT_BYTES, blocks, directory, symlink};
 
-/// Bytes of entries taken from the kernel at once.
+/// Buffer size of one `getdents` call.
 const READ_BYTES: usize = 32 * 1024;
-/// How often a directory is emptied that somebody fills again.
+/// Maximum number of attempts to empty a directory that another process fills again.
 const TRIES: u32 = 8;
 
-/// What is done with the objects of a tree.
+/// Operations on the objects of a tree.
 pub(crate) trait Visitor {
-    /// Before a directory is read.
+    /// Called before a directory is read.
     fn enter(&mut self, dir: BorrowedFd<'_>) -> Result<(), Errno>;
-    /// The directory `name` may not be read; Ok if it may now.
+    /// Called if the directory `name` is not readable. `Ok` if it is now.
     fn grant_access(&mut self, _dir: BorrowedFd<'_>, _name: &CStr) -> Result<(), Errno> {
         Err(Errno::ACCESS)
     }
-    /// An object that is no directory.
+
+    /// Called for an object other than a directory.
     fn object(&mut self, dir: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno>;
-    /// After all in the directory `name` was visited. True to visit it once more.
+    /// Called after the contents of the directory `name`. True to visit it again.
     fn leave(&mut self, dir: BorrowedFd<'_>, name: &CStr) -> Result<bool, Errno>;
 }
 
-/// A directory on the way down: who it is, and the directories in it that are still to be visited.
+/// A directory on the way down, with its subdirectories yet to visit.
 struct Level {
     id: (u64, u64),
-    waiting: Vec<CString>,
-    /// The one that is being visited.
+    unvisited: Vec<CString>,
     current: Option<CString>,
 }
 
@@ -51,7 +51,7 @@ pub(crate) fn open_root(path: &Path) -> Result<OwnedFd, Errno> {
     openat(CWD, path, flags, Mode::empty())
 }
 
-/// Opens the directory `name` in `parent`, made for its owner alone if it is not there.
+/// Opens the directory `name` in `parent`; creates it with mode 700 if it does not exist.
 pub(crate) fn make_private(parent: &OwnedFd, name: &str) -> Result<OwnedFd, Errno> {
     match mkdirat(parent, name, Mode::RWXU) {
         Ok(()) | Err(Errno::EXIST) => open_dir(parent.as_fd(), name),
@@ -64,17 +64,17 @@ pub(crate) fn open_dir(parent: BorrowedFd<'_>, name: impl rustix::path::Arg) -> 
     openat(parent, name, flags, Mode::empty())
 }
 
-/// Another open file of the same directory, with a position and locks of its own.
+/// Another open file of the same directory, with its own position and locks.
 pub(crate) fn reopen(dir: &OwnedFd) -> Result<OwnedFd, Errno> {
     open_dir(dir.as_fd(), ".")
 }
 
-/// Visits all below `root`, from the inside out.
+/// Visits everything below `root`, contents before their directory.
 pub(crate) fn walk(root: OwnedFd, visit: &mut dyn Visitor) -> Result<(), Errno> {
     let mut dir = root;
-    let mut way = vec![read(&dir, visit)?];
-    while let Some(level) = way.last_mut() {
-        level.current = level.waiting.pop();
+    let mut levels = vec![read(&dir, visit)?];
+    while let Some(level) = levels.last_mut() {
+        level.current = level.unvisited.pop();
         if let Some(name) = &level.current {
             let child = match open_child(dir.as_fd(), name, level.id.0) {
                 Err(Errno::ACCESS) => {
@@ -85,16 +85,16 @@ pub(crate) fn walk(root: OwnedFd, visit: &mut dyn Visitor) -> Result<(), Errno> 
                 Err(Errno::NOENT) => continue,
                 opened => opened?,
             };
-            way.push(read(&child, visit)?);
+            levels.push(read(&child, visit)?);
             dir = child;
             continue;
         }
-        way.pop();
-        let Some(parent) = way.last_mut() else { break };
+        levels.pop();
+        let Some(parent) = levels.last_mut() else { break };
         dir = open_parent(&dir, parent.id)?;
         let Some(name) = parent.current.take() else { continue };
         if visit.leave(dir.as_fd(), &name)? {
-            parent.waiting.push(name);
+            parent.unvisited.push(name);
         }
     }
     Ok(())
@@ -104,7 +104,7 @@ fn read(dir: &OwnedFd, visit: &mut dyn Visitor) -> Result<Level, Errno> {
     visit.enter(dir.as_fd())?;
     let mut buffer = vec![MaybeUninit::uninit(); READ_BYTES];
     let mut raw = RawDir::new(dir, &mut buffer);
-    let mut waiting = Vec::new();
+    let mut unvisited = Vec::new();
     while let Some(entry) = raw.next() {
         let entry = entry?;
         let name = entry.file_name();
@@ -117,13 +117,13 @@ fn read(dir: &OwnedFd, visit: &mut dyn Visitor) -> Result<Level, Errno> {
             kind => kind,
         };
         if kind == Kind::Directory {
-            waiting.push(name.to_owned());
+            unvisited.push(name.to_owned());
         } else {
             visit.object(dir.as_fd(), name)?;
         }
     }
     let stat = fstat(dir)?;
-    Ok(Level { id: (stat.st_dev, stat.st_ino), waiting, current: None })
+    Ok(Level { id: (stat.st_dev, stat.st_ino), unvisited, current: None })
 }
 
 fn open_child(dir: BorrowedFd<'_>, name: &CStr, device: u64) -> Result<OwnedFd, Errno> {
@@ -141,14 +141,14 @@ fn open_parent(dir: &OwnedFd, id: (u64, u64)) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let parent = openat(dir, "..", flags, Mode::empty())?;
     let stat = fstat(&parent)?;
-    // Somebody has moved the directory away while we were in it.
+    // Another process moved the directory during the walk.
     if (stat.st_dev, stat.st_ino) == id { Ok(parent) } else { Err(Errno::STALE) }
 }
 
-/// What the tree below `root` holds, with the root itself, charged as [`vfs::backend::charge`] says. `look` is told now and then how
-/// many files were counted since it was told last, and how many in all; its error ends the walk.
+/// The usage of the tree below and including `root`, charged as [`vfs::backend::charge`] says. `progress` receives the
+/// number of files since its last call and in all; its error ends the walk.
 ///
-/// With `moves` this thread has a working directory of its own, which goes along.
+/// With `moves`, this thread has its own working directory, which follows the walk.
 pub(crate) fn count(
     root: OwnedFd,
     moves: bool,
@@ -163,9 +163,9 @@ pub(crate) fn count(
 
 struct CountVisitor<'l> {
     usage: Usage,
-    /// Files with several names that were counted at one of them.
+    /// Files with several names that are already counted.
     linked: HashSet<u64>,
-    /// Files when `look` was told last.
+    /// Files at the last call of `progress`.
     reported: u64,
     moves: bool,
     look: &'l mut dyn FnMut(u64, u64) -> Result<(), Errno>,
@@ -179,7 +179,7 @@ impl CountVisitor<'_> {
     }
 
     fn count_file(&mut self) -> Result<(), Errno> {
-        /// Files between two looks.
+        /// Files between two calls of `progress`.
         const STEP: u64 = 256;
         self.usage.files += 1;
         if self.usage.files.is_multiple_of(STEP) { self.report() } else { Ok(()) }
@@ -193,7 +193,7 @@ impl Visitor for CountVisitor<'_> {
         }
         let size = u64::try_from(fstat(dir)?.st_size).unwrap_or(0);
         let charged = INODE_BYTES + NAME_BYTES + directory(size) + xattrs_charged(dir)?;
-        // The root comes first, and of it every volume has a part.
+        // The root comes first. A part of it is free for every volume.
         let free = if self.usage.files == 0 { ROOT_BYTES } else { 0 };
         self.usage.bytes += charged - free;
         self.count_file()
@@ -201,7 +201,7 @@ impl Visitor for CountVisitor<'_> {
 
     fn object(&mut self, dir: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno> {
         let stat: Stat = match statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
-            // Another process has removed it, which it may.
+            // Another process may remove files during the walk.
             Err(Errno::NOENT) => return Ok(()),
             found => found?,
         };
@@ -228,8 +228,8 @@ impl Visitor for CountVisitor<'_> {
     }
 }
 
-/// Deletes the directory `name` in `dir` and all below it. `stop` is asked now and then; after its yes the rest stays, and
-/// the answer is [`Errno::CANCELED`].
+/// Deletes the directory `name` in `dir` and everything below it. Stops with [`Errno::CANCELED`] once `stop` returns
+/// true.
 pub(crate) fn delete(dir: BorrowedFd<'_>, name: &CStr, stop: &dyn Fn() -> bool) -> Result<(), Errno> {
     let device = fstat(dir)?.st_dev;
     let mut deleting = DeleteVisitor { stop, tries: 0 };
@@ -240,7 +240,7 @@ pub(crate) fn delete(dir: BorrowedFd<'_>, name: &CStr, stop: &dyn Fn() -> bool) 
                 deleting.grant_access(dir, name)?;
                 open_child(dir, name, device)?
             }
-            // Not what we put here, but here it is to be deleted.
+            // Not a directory of ours, but everything in the trash is deleted.
             Err(Errno::NOTDIR | Errno::LOOP) => return unlinkat(dir, name, AtFlags::empty()),
             opened => opened?,
         };
@@ -253,7 +253,7 @@ pub(crate) fn delete(dir: BorrowedFd<'_>, name: &CStr, stop: &dyn Fn() -> bool) 
 
 struct DeleteVisitor<'s> {
     stop: &'s dyn Fn() -> bool,
-    /// Directories that were not empty when they should have been, one after the other.
+    /// Consecutive directories that were unexpectedly not empty.
     tries: u32,
 }
 
@@ -262,12 +262,12 @@ impl Visitor for DeleteVisitor<'_> {
         if rustix::process::geteuid().is_root() {
             return Ok(());
         }
-        // Without the right to write nothing can be deleted from it.
+        // Deleting entries needs the right to write.
         fchmod(dir, Mode::RWXU)
     }
 
     fn grant_access(&mut self, dir: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno> {
-        // Whoever owns the tree may let himself in.
+        // The owner of the tree may grant itself access.
         chmodat(dir, name, Mode::RWXU, AtFlags::empty())
     }
 
@@ -290,7 +290,7 @@ impl Visitor for DeleteVisitor<'_> {
                 self.tries = 0;
                 Ok(false)
             }
-            // A call that was under way when the volume was removed has made one more.
+            // A call that was under way when the volume was removed has created another entry.
             Err(Errno::NOTEMPTY | Errno::EXIST) if self.tries < TRIES => {
                 self.tries += 1;
                 Ok(true)

@@ -1,8 +1,8 @@
-//! Two runs, cell by cell: is the second one better, worse, or the same?
+//! Compares two runs, cell by cell: is the second one better, worse, or the same?
 //!
-//! A figure changed if three things hold: the ratio of its medians is beyond the tolerance; it is beyond the
-//! *noise floor*, which chance would not reach in any of the figures together; and Welch's 95 % interval over
-//! the repetitions does not hold one. What differs in how it was measured is not compared at all.
+//! A figure changed if three conditions hold: the ratio of its medians is beyond the tolerance; it is beyond the *noise
+//! floor*, which chance would not reach in any of the figures together; and Welch's 95 % interval over the repetitions
+//! does not contain one. Figures of different setups are not compared.
 
 mod pairs;
 mod statistics;
@@ -15,51 +15,43 @@ use crate::result::{Measurement, Run};
 use pairs::Pair;
 use statistics::Spread;
 
-/// What comparing two runs found.
+/// The result of comparing two runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
-    /// The first run.
     pub a: String,
-    /// The second run.
     pub b: String,
-    /// Changes up to this share are none.
+    /// Changes up to this share count as none.
     pub tolerance: f64,
-    /// How it was judged.
     pub method: &'static str,
-    /// What to know of it.
     pub notes: Vec<String>,
     /// The figures, in the order of the first run's cells.
     pub rows: Vec<Row>,
-    /// Of all together.
+    /// The verdict over all rows.
     pub verdict: Verdict,
 }
 
 /// One figure of one cell.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
-    /// Its series.
     pub series: String,
-    /// Its point.
     pub point: String,
-    /// Which figure.
     pub figure: Figure,
     /// The first run's median over the repetitions.
     pub a: Option<f64>,
-    /// The second run's.
+    /// The second run's median.
     pub b: Option<f64>,
-    /// The second one over the first one.
+    /// The second median over the first.
     pub ratio: Option<f64>,
-    /// Where it lies with a probability of 95 %.
+    /// The 95 % interval of the ratio.
     pub interval: Option<[f64; 2]>,
-    /// Up to this share, chance could have done it.
+    /// Chance could cause a change up to this share.
     pub noise_floor: Option<f64>,
-    /// What that means.
     pub verdict: Verdict,
-    /// Why it cannot be compared.
+    /// The reason why it cannot be compared.
     pub why: Option<String>,
 }
 
-/// What is compared.
+/// A compared figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Figure {
@@ -69,29 +61,27 @@ pub enum Figure {
     P99Ms,
 }
 
-/// What a comparison means.
+/// The outcome of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// No change that could be told from chance or is beyond the tolerance.
+    /// No change beyond chance and the tolerance.
     Same,
-    /// The second run is better.
     Better,
-    /// The second run is worse.
     Worse,
-    /// There is nothing to say.
+    /// No verdict is possible.
     NotComparable,
 }
 
-/// Noise beyond which a figure says nothing: then what is called the same might be anything.
+/// Noise above which "same" has no meaning, because any change could be noise.
 const NOISE_MAX: f64 = 0.25;
 
 const METHOD: &str = "ratio of medians over the repetitions; 95 % interval by Welch's t on logarithms; noise floor from the \
                       repetitions of all cells, and from the A/A pair if there is one, so that of all figures together none \
                       passes it by chance with a probability of 95 %";
 
-/// Compares `b` with `a`. `noise` is another run of what `a` measured: its differences from `a` are chance.
-/// Changes up to the share `tolerance` count as none.
+/// Compares `b` with `a`. `noise` is another run of the same setup as `a`: its differences from `a` are chance. Changes
+/// up to the share `tolerance` count as none.
 pub fn compare(a: &Run, b: &Run, noise: Option<&Run>, tolerance: f64) -> Comparison {
     let pairs = pairs::of(a, b);
     let mut notes = pairs::notes(a, b, &pairs);
@@ -108,7 +98,7 @@ pub fn compare(a: &Run, b: &Run, noise: Option<&Run>, tolerance: f64) -> Compari
     Comparison { a: name(a), b: name(b), tolerance, method: METHOD, notes, rows, verdict }
 }
 
-/// Worse if anything is; else nothing if any rate cannot be compared. Latencies may be too noisy to say.
+/// Worse if any row is; else not comparable if any rate is not. Latencies may be too noisy for a verdict.
 fn overall(rows: &[Row]) -> Verdict {
     let any = |verdict| rows.iter().any(|row| row.verdict == verdict);
     let mute = |row: &Row| row.figure == Figure::Iops && row.verdict == Verdict::NotComparable;
@@ -123,15 +113,15 @@ fn overall(rows: &[Row]) -> Verdict {
     }
 }
 
-/// Who judges one kind of figure.
+/// Judges one kind of figure.
 struct Judge {
     figure: Figure,
     tolerance: f64,
-    /// What repetitions differ by, over all cells.
+    /// Spread between repetitions, over all cells.
     spread: Spread,
-    /// What the A/A pair differs by.
+    /// Differences within the A/A pair.
     again: Vec<f64>,
-    /// How many figures are judged in all.
+    /// Number of judged figures.
     figures: usize,
 }
 
@@ -152,7 +142,7 @@ impl Judge {
         Self { figure, tolerance, spread, again: ratios, figures: 2 * all.len() }
     }
 
-    /// The row of a pair; only one for pairs that cannot be compared.
+    /// The row of a pair; pairs that cannot be compared get one row only.
     fn row(&self, pair: &Pair<'_>) -> Option<Row> {
         let row = Row {
             series: pair.series.clone(),
@@ -207,7 +197,7 @@ impl Judge {
 
     fn verdict(&self, found: statistics::Ratio, floor: f64) -> Verdict {
         let change = found.ratio.max(1.0 / found.ratio) - 1.0;
-        // A loss to 97 % is one of 3 %, although it takes 3.1 % to make up for it.
+        // A drop to 97 % is a loss of 3 %, although a gain of 3.1 % would be needed to undo it.
         let beyond =
             if found.ratio < 1.0 { 1.0 - found.ratio > self.tolerance } else { change > self.tolerance };
         let holds_one = found.interval.is_some_and(|[low, high]| low <= 1.0 && 1.0 <= high);
@@ -220,7 +210,7 @@ impl Judge {
 }
 
 impl Figure {
-    /// Its value in each repetition.
+    /// The value in each repetition.
     fn values(self, repetitions: &[&Measurement]) -> Vec<f64> {
         let value = |one: &&Measurement| match self {
             Self::Iops => one.ops(None) as f64 / one.seconds,
@@ -229,7 +219,7 @@ impl Figure {
         repetitions.iter().map(value).collect()
     }
 
-    /// What it is called, with its unit.
+    /// Name with the unit.
     pub fn name(self) -> &'static str {
         match self {
             Self::Iops => "IOPS",
@@ -239,7 +229,6 @@ impl Figure {
 }
 
 impl Verdict {
-    /// In a word or two.
     pub fn name(self) -> &'static str {
         match self {
             Self::Same => "same",
@@ -282,7 +271,7 @@ impl Comparison {
         table
     }
 
-    /// Everything but the table, a line each: the verdict last.
+    /// Everything but the table, in lines, and the verdict.
     pub fn lines(&self) -> (Vec<String>, String) {
         let mut first = vec![format!("A: {}", self.a), format!("B: {}", self.b)];
         first.extend(self.notes.iter().map(|note| format!("Note: {note}.")));
@@ -299,7 +288,6 @@ impl Comparison {
         (first, last)
     }
 
-    /// As Markdown.
     pub fn markdown(&self) -> String {
         let (first, last) = self.lines();
         let first: String = first.iter().map(|line| format!("- {line}\n")).collect();

@@ -1,22 +1,22 @@
-//! Which cells of two runs belong together, and what forbids comparing them.
+//! Matches the cells of two runs, and finds obstacles to comparing them.
 
 use crate::document::axes::{self, AXES, Axis};
 use crate::document::words;
 use crate::result::{CaveatKind, Cell, Measurement, Run};
 use crate::scenario::{Depth, Point, Series};
 
-/// A cell of the first run, and that of the second one at the same place.
+/// A cell of the first run, and its counterpart in the second.
 pub(super) struct Pair<'a> {
     pub(super) series: String,
-    /// How the point is called within its series.
+    /// Name of the point within its series.
     pub(super) point: String,
-    /// The first run's repetitions that count.
+    /// The first run's valid repetitions.
     pub(super) a: Vec<&'a Measurement>,
-    /// The second run's.
+    /// The second run's valid repetitions.
     pub(super) b: Vec<&'a Measurement>,
-    /// Calls in flight, where they were searched for and differ.
+    /// Calls in flight, if they were searched for and differ.
     pub(super) depths: Option<(usize, usize)>,
-    /// Why they cannot be compared.
+    /// The reason why they cannot be compared.
     pub(super) obstacle: Option<String>,
 }
 
@@ -69,14 +69,14 @@ fn valid(cell: &Cell) -> Vec<&Measurement> {
     cell.measurements.iter().filter(|one| one.is_valid()).collect()
 }
 
-/// The axes along which two points differ; a number of calls in flight that was searched for is a result.
+/// The axes along which two points differ. A searched number of calls in flight is a result, not an axis.
 fn differing(series: &Series, a: &Point, b: &Point) -> Vec<Axis> {
     let searched = matches!(series.depths, Depth::Search(_));
     let counts = |axis: &&Axis| !(searched && **axis == Axis::Depth);
     AXES.iter().filter(counts).filter(|axis| axis.key(a) != axis.key(b)).copied().collect()
 }
 
-/// By what the nearest cell differs.
+/// The difference from the nearest cell.
 fn without_partner<'a>(series: &Series, cell: &Cell, others: impl Iterator<Item = &'a Cell>) -> String {
     let nearest = others.min_by_key(|other| differing(series, &cell.point, &other.point).len());
     let Some(nearest) = nearest else { return "B ended before this series".to_owned() };
@@ -129,7 +129,7 @@ fn obstacle_of_cells(a: &Cell, b: &Cell) -> Option<String> {
     void.or(cache).map(str::to_owned)
 }
 
-/// What is worth knowing, but forbids nothing.
+/// Notes that do not prevent the comparison.
 pub(super) fn notes(a: &Run, b: &Run, pairs: &[Pair<'_>]) -> Vec<String> {
     let mut notes = Vec::new();
     let mut differs = |what: &str, a: String, b: String| {

@@ -1,35 +1,35 @@
-//! Ratios of noisy figures. All of it on logarithms: a ratio of two is as far from one as a ratio of a half.
+//! Statistics of ratios of noisy figures, on logarithms: a ratio of two is as far from one as a ratio of a half.
 
 use crate::result::student_t95;
 
-/// How one series of values compares with another.
+/// The comparison of two series of values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Ratio {
-    /// The second one's median over the first one's.
+    /// The second median over the first.
     pub ratio: f64,
-    /// Where the ratio of the geometric means lies with a probability of 95 %, by Welch's t; absent if one
-    /// side has a single value, which says nothing of its own error.
+    /// The 95 % interval of the ratio of the geometric means, by Welch's t; absent if one side has a single value,
+    /// whose error is unknown.
     pub interval: Option<[f64; 2]>,
 }
 
-/// What repetitions of the same thing differ by.
+/// The spread between repetitions of one setup.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Spread {
     /// Squared deviations of the logarithms from their means.
     squares: f64,
-    /// Degrees of freedom in them.
+    /// Degrees of freedom of `squares`.
     freedom: f64,
 }
 
-/// A median is so much less certain than a mean, for many values; for few it is a little better.
+/// Standard error of a median over that of a mean, for many values. For few values the median is a little better.
 const MEDIAN_OVER_MEAN: f64 = 1.25;
 
-/// The middle value; 0 if there is none.
+/// The middle value; 0 without values.
 pub(super) fn median(values: &[f64]) -> f64 {
     crate::result::Spread::of(values).median
 }
 
-/// Compares positive values; nothing if a side has none or is not positive.
+/// Compares positive values; `None` if a side is empty or has a value that is not positive.
 pub(super) fn ratio(a: &[f64], b: &[f64]) -> Option<Ratio> {
     let (first, second) = (moments(a)?, moments(b)?);
     let ratio = median(b) / median(a);
@@ -58,7 +58,7 @@ fn moments(values: &[f64]) -> Option<(f64, f64)> {
 }
 
 impl Spread {
-    /// Adds the repetitions of one thing.
+    /// Adds the repetitions of one cell.
     pub(super) fn add(&mut self, values: &[f64]) {
         if let (Some((_, variance)), true) = (moments(values), values.len() > 1) {
             self.squares += variance * (values.len() - 1) as f64;
@@ -66,8 +66,8 @@ impl Spread {
         }
     }
 
-    /// How far from one the ratio of two medians, of so many values each, may be by chance, so that of
-    /// `figures` such ratios none is with a probability of 95 %. Zero if nothing was repeated.
+    /// The largest deviation from one by chance of a ratio of medians of `a` and `b` values: none of `figures` such
+    /// ratios exceeds it with a probability of 95 %. Zero without repetitions.
     pub(super) fn floor(&self, a: usize, b: usize, figures: usize) -> f64 {
         if self.freedom == 0.0 || a == 0 || b == 0 {
             return 0.0;
@@ -79,21 +79,21 @@ impl Spread {
     }
 }
 
-/// The same from two runs of the same thing: what their medians differ by. Repetitions within a run do not
-/// show what changes between runs.
+/// The noise floor from two runs of one setup, by the differences of their medians. Repetitions within a run do not
+/// show changes between runs.
 pub(super) fn floor_of_pairs(ratios: &[f64], figures: usize) -> f64 {
     if ratios.is_empty() {
         return 0.0;
     }
     let squares: f64 = ratios.iter().map(|ratio| ratio.ln().powi(2)).sum();
     let deviation = (squares / ratios.len() as f64).sqrt();
-    // Few pairs say little of the deviation; that there are several figures is then the lesser error.
+    // Few pairs determine the deviation poorly. The number of figures is then the lesser error.
     let wide = student_t95(ratios.len() + 1).max(normal_beyond(0.025 / figures.max(1) as f64));
     (wide * deviation).exp_m1()
 }
 
-/// So many standard deviations above the mean only this share of a normal distribution is left: Abramowitz
-/// and Stegun 26.2.23, to 4.5e-4.
+/// The number of standard deviations above which a normal distribution has this share: Abramowitz and Stegun 26.2.23,
+/// to 4.5e-4.
 fn normal_beyond(share: f64) -> f64 {
     let t = (-2.0 * share.ln()).sqrt();
     t - (2.515_517 + 0.802_853 * t + 0.010_328 * t * t)

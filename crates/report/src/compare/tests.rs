@@ -91,7 +91,7 @@ fn one_repetition_wants_an_a_a_pair() {
 
 #[test]
 fn an_a_a_pair_raises_the_floor() {
-    // Within a run all is quiet, but runs differ by 4 %.
+    // Repetitions within a run agree, but runs differ by 4 %.
     let (a, again, b) = (run(1, 0.002, 1.0), run(2, 0.002, 1.04), run(3, 0.002, 0.92));
     assert_eq!(compare(&a, &b, None, 0.03).verdict, Verdict::Worse);
     assert_eq!(compare(&a, &b, Some(&again), 0.03).verdict, Verdict::Same);

@@ -1,10 +1,10 @@
-//! In which directions the points of a series differ, and which tables that makes.
+//! The axes along which the points of a series differ, and the resulting tables.
 
 use crate::result::Cell;
 use crate::scenario::{Depth, MetadataOperation, Pattern, Point, Series, Work};
 use crate::units::show_size;
 
-/// A direction in which points differ.
+/// An axis along which points differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Axis {
     Block,
@@ -37,7 +37,7 @@ pub(crate) const AXES: [Axis; 12] = [
     Axis::JobSets,
 ];
 
-/// What its pages give a series' rates in.
+/// The unit of a series' rates on its pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     /// Operations a second.
@@ -46,7 +46,7 @@ pub(super) enum Form {
     Mib,
 }
 
-/// Cells that are in one table, and in what they differ from those of the other tables.
+/// Cells of one table, and the values that distinguish them from other tables.
 pub(super) struct Group<'a> {
     pub(super) name: String,
     pub(super) cells: Vec<&'a Cell>,
@@ -59,12 +59,12 @@ impl Axis {
             let first = cells.first().map(|cell| axis.key(&cell.point));
             cells.iter().any(|cell| Some(axis.key(&cell.point)) != first)
         };
-        // A number of calls in flight that was searched for is a result.
+        // A searched number of calls in flight is a result.
         let is_result = |axis: &&Self| **axis == Self::Depth && matches!(series.depths, Depth::Search(_));
         AXES.iter().filter(differs).filter(|axis| !is_result(axis)).copied().collect()
     }
 
-    /// What tells points apart.
+    /// A value that distinguishes points.
     pub(crate) fn key(self, point: &Point) -> u64 {
         let whole = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
         match self {
@@ -83,7 +83,7 @@ impl Axis {
         }
     }
 
-    /// What stands above its values.
+    /// The heading above its values.
     pub(super) fn heading(self) -> &'static str {
         match self {
             Self::Block => "Block",
@@ -101,7 +101,7 @@ impl Axis {
         }
     }
 
-    /// A value, under its heading.
+    /// A value for use under its heading.
     pub(super) fn value(self, point: &Point) -> String {
         match self {
             Self::Block => show_size(point.block),
@@ -118,7 +118,7 @@ impl Axis {
         }
     }
 
-    /// A value that says by itself what it is.
+    /// A value with its unit or name.
     pub(crate) fn words(self, point: &Point) -> String {
         let value = self.value(point);
         let one = self.key(point) == 1;
@@ -139,12 +139,12 @@ impl Axis {
     }
 }
 
-/// How a point is called among those that differ along `axes`.
+/// The name of a point among points that differ along `axes`.
 pub(crate) fn name(point: &Point, axes: &[Axis]) -> String {
     axes.iter().map(|axis| axis.words(point)).collect::<Vec<_>>().join(", ")
 }
 
-/// The axis that names a point where there is no other.
+/// The axis that names a single point.
 pub(super) fn alone(point: &Point) -> Axis {
     match point {
         Point { job_sets: Some(_), .. } => Axis::JobSets,
@@ -154,12 +154,12 @@ pub(super) fn alone(point: &Point) -> Axis {
     }
 }
 
-/// As [`name`], of a point that may be alone.
+/// [`name`], or the value along [`alone`] for a single point.
 pub(super) fn label(point: &Point, axes: &[Axis]) -> String {
     if axes.is_empty() { alone(point).words(point) } else { name(point, axes) }
 }
 
-/// Cells that are equal along `axes`, in the order in which they come.
+/// Groups of cells that are equal along `axes`, in order.
 pub(super) fn groups<'a>(cells: &[&'a Cell], axes: &[Axis]) -> Vec<Group<'a>> {
     let keys = |cell: &Cell| axes.iter().map(|axis| axis.key(&cell.point)).collect::<Vec<_>>();
     let mut groups: Vec<Group<'a>> = Vec::new();
@@ -172,7 +172,7 @@ pub(super) fn groups<'a>(cells: &[&'a Cell], axes: &[Axis]) -> Vec<Group<'a>> {
     groups
 }
 
-/// The axis whose values head a series' columns; its points are rows if there is none.
+/// The axis whose values head a series' columns; `None` if its points are rows.
 pub(super) fn columns(series: &Series, varying: &[Axis]) -> Option<Axis> {
     if matches!(series.work, Work::EdaBlend | Work::Metadata) {
         return None;
@@ -184,18 +184,18 @@ pub(super) fn columns(series: &Series, varying: &[Axis]) -> Option<Axis> {
 }
 
 impl Form {
-    /// The form of the pages: small random operations are counted, everything else is weighed.
+    /// The unit of the pages: operations for small random blocks, data otherwise.
     pub(super) fn of(series: &Series, point: &Point) -> Self {
         let blocks = Self::of_blocks(point.block, series.pattern != Pattern::Sequential);
         if series.work == Work::Transfers { blocks } else { Self::Iops }
     }
 
-    /// The same for operations of one size in bytes.
+    /// The unit for operations of one size in bytes.
     pub(super) fn of_blocks(block: u64, random: bool) -> Self {
         if random && block <= 16 << 10 { Self::Iops } else { Self::Mib }
     }
 
-    /// As it is written behind a number.
+    /// The text after a number.
     pub(super) fn unit(self) -> &'static str {
         match self {
             Self::Iops => "IOPS",
@@ -203,7 +203,6 @@ impl Form {
         }
     }
 
-    /// The other one.
     pub(super) fn other(self) -> Self {
         match self {
             Self::Iops => Self::Mib,
@@ -228,7 +227,7 @@ impl Form {
 }
 
 impl Cell {
-    /// Whether any repetition has a result, and nothing takes it away.
+    /// Whether any repetition has a result that is not void.
     pub fn has_result(&self) -> bool {
         use crate::result::CaveatKind::Void;
         let voided = self.caveats.iter().any(|doubt| doubt.kind == Void);

@@ -1,4 +1,4 @@
-//! From a run to its report.
+//! Builds the report of a run.
 
 use super::axes::{self, Axis, Group};
 use super::content::{Report, Section};
@@ -12,7 +12,7 @@ use crate::result::{CaveatKind, Cell, Run};
 use crate::scenario::{Scenario, Series, Work};
 
 impl Report {
-    /// Everything there is to show of a run.
+    /// The complete report of a run.
     pub fn of(run: &Run) -> Self {
         let numbered = run.scenario.series.iter().enumerate();
         let sections = numbered
@@ -72,12 +72,12 @@ impl Section {
     }
 }
 
-/// The axes but these.
+/// The axes except these.
 fn without(varying: &[Axis], these: &[Axis]) -> Vec<Axis> {
     varying.iter().filter(|axis| !these.contains(axis)).copied().collect()
 }
 
-/// One table for each combination of what neither columns nor rows show.
+/// One table for each combination of values that neither columns nor rows show.
 fn tables_of(
     run: &Run,
     series: &Series,
@@ -111,7 +111,7 @@ fn tables_of(
     tables
 }
 
-/// Of cells at the same place along an axis, the fastest.
+/// The fastest of the cells at each place along an axis.
 fn peaks<'a>(series: &Series, cells: &[&'a Cell], axis: Axis) -> Vec<&'a Cell> {
     let rate = |cell: &Cell| {
         let form = axes::Form::of(series, &cell.point);
@@ -121,7 +121,7 @@ fn peaks<'a>(series: &Series, cells: &[&'a Cell], axis: Axis) -> Vec<&'a Cell> {
     axes::groups(cells, &[axis]).into_iter().filter_map(fastest).collect()
 }
 
-/// Plots for everybody, and those for whoever wants to know more.
+/// Plots of the main part, and those of the details.
 fn plots_of(
     run: &Run,
     series: &Series,
@@ -139,7 +139,7 @@ fn plots_of(
     let mut groups = axes::groups(cells, &without(varying, &[axis, Axis::Depth]));
     groups.iter_mut().for_each(|group| group.cells = peaks(series, &group.cells, axis));
     if column == Some(Axis::Mix) {
-        // A single point beside what is published is better read in the table.
+        // A single point beside a published figure is easier to read in the table.
         let several = groups.iter().filter(|group| group.cells.len() > 1);
         plots.extend(several.flat_map(|group| plots::mixes(run, series, group)));
     }
@@ -161,14 +161,14 @@ fn plots_of(
     (plots, more)
 }
 
-/// What is said of points that vary, each otherwise.
+/// The note of points that vary, each by another amount.
 const VARIATION: &str = "variation: repetitions differ, standard deviation above 5 % of the mean";
 
-/// Each doubt once, with the points that have it.
+/// Each caveat once, with its points.
 fn doubts_of(cells: &[&Cell], varying: &[Axis]) -> Vec<String> {
     let mut doubts: Vec<(String, Vec<String>)> = Vec::new();
     let varies = |cell: &&&Cell| words::doubts(cell).iter().any(|doubt| doubt.kind == CaveatKind::Variation);
-    // How much each varies, the tables say.
+    // The tables show how much each varies.
     let several_vary = cells.iter().filter(varies).count() > 1;
     for cell in cells {
         for doubt in words::doubts(cell) {

@@ -1,4 +1,4 @@
-//! Cases of the same load: what a client carries over each of several mounts.
+//! Compares cases of one load: the performance of a client over several mounts.
 
 use envelope::Direction;
 
@@ -10,13 +10,13 @@ use super::table::{Table, Value};
 use crate::result::{Cell, Run};
 use crate::scenario::{Point, Series, Work};
 
-/// Mean latencies within which rates are told, in milliseconds.
+/// Mean latencies at which rates are reported, in milliseconds.
 const MEANS_MS: [f64; 2] = [1.0, 2.0];
 
-/// The cells of a case that differ in their calls in flight alone.
+/// The cells of a case that differ only in their calls in flight.
 type Curve<'a> = (&'a str, Vec<&'a Cell>);
 
-/// The runs of several cases of one scenario as one report; nothing if they are not that.
+/// The runs of several cases of one scenario as one report; `None` if they are not such runs.
 pub fn cases(runs: &[Run]) -> Option<Report> {
     let first = runs.first()?;
     let is_case = |run: &Run| run.target.case.is_some() && run.scenario == first.scenario;
@@ -38,7 +38,7 @@ pub fn cases(runs: &[Run]) -> Option<Report> {
     Some(report)
 }
 
-/// What must not be overlooked of any of them, each once.
+/// The stamps of all runs, each once.
 fn stamps(runs: &[Run]) -> Vec<String> {
     let mut stamps = Vec::new();
     for stamp in runs.iter().flat_map(super::facts::stamps) {
@@ -49,7 +49,7 @@ fn stamps(runs: &[Run]) -> Vec<String> {
     stamps
 }
 
-/// What makes a case doubtful, and of how many of its points there is more in its own report.
+/// A case's caveats, and the number of its points with more caveats in its own report.
 fn doubts(run: &Run) -> Vec<String> {
     let doubtful = run.cells.iter().filter(|cell| !cell.caveats.is_empty()).count();
     let of_points = match doubtful {
@@ -72,7 +72,7 @@ fn case_fact(run: &Run) -> Fact {
     (format!("Case {}", name(run)), text.unwrap_or_else(|| run.target.target.clone()))
 }
 
-/// The curves of a series, a table and a plot for each load of it.
+/// The curves of a series, with a table and a plot for each load.
 fn section(runs: &[Run], index: usize) -> Option<Section> {
     let series = &runs[0].scenario.series[index];
     let mut loads: Vec<Point> = Vec::new();
@@ -148,7 +148,7 @@ fn shown(series: &Series, load: &Point, curves: &[Curve<'_>]) -> (Table, Plot) {
     (table, Plot { title, note, chart: Chart::Lines(chart) })
 }
 
-/// What each case carries within the shortest of the latencies.
+/// Each case's rate within the shortest of the latencies.
 fn highlight(section: &Section) -> Vec<Fact> {
     let of_table = |table: &Table| {
         let each = table.rows.iter().map(|row| match &row.cells[0] {
@@ -169,7 +169,7 @@ mod tests {
     use super::*;
     use crate::scenario;
 
-    /// A run of the scenario on a server that takes `call_ms` for a call and carries 10,000 a second.
+    /// A run of the scenario on a server with a latency of `call_ms` and a maximum of 10,000 calls a second.
     fn run(case: Option<&str>, call_ms: f64) -> Run {
         let model = move |series: &Series, point: &Point| {
             let in_flight = (series.jobs * point.depth) as f64;

@@ -5,7 +5,7 @@ use super::{facts, figures, published, words};
 use crate::result::{CaveatKind, Cell, Latency, Run, Spread};
 use crate::scenario::{Series, Work};
 
-/// What sets a cell apart, before its figures.
+/// Columns that identify a cell.
 const PLACE: [&str; 24] = [
     "scenario",
     "target",

@@ -1,4 +1,4 @@
-//! Tables in the form of the pages: what is measured down, what it is measured under across.
+//! Tables in the form of the pages, with figures as rows and cells as columns.
 
 use envelope::Direction;
 
@@ -56,7 +56,7 @@ pub(super) fn table(run: &Run, title: &str, series: &Series, axis: Axis, cells: 
 fn rates(table: &mut Table, axis: Axis, form: Form, cells: &[&Cell]) {
     for (name, direction) in [("Read", Direction::Read), ("Write", Direction::Write)] {
         let something = cells.iter().any(|cell| form.rate(cell, direction) > 0.0);
-        // Tables over mixes have both; elsewhere a row of zeros says nothing.
+        // Tables over mixes have both; elsewhere a row of zeros has no meaning.
         if axis == Axis::Mix && cells.len() > 1 || something {
             add(table, cells, &format!("{name} {}", form.unit()), |cell| {
                 Value::figure(form.rate(cell, direction))
@@ -73,7 +73,7 @@ fn rates(table: &mut Table, axis: Axis, form: Form, cells: &[&Cell]) {
     }
 }
 
-/// What operations took, and, where a schedule said when they should begin, what that was late, too.
+/// Latencies, and with a schedule also the lateness.
 fn latencies(table: &mut Table, cells: &[&Cell]) {
     let is_scheduled = figures::are_scheduled(cells);
     let mut three = |word: &str, latency: &dyn Fn(&Cell) -> Latency| {
@@ -87,7 +87,7 @@ fn latencies(table: &mut Table, cells: &[&Cell]) {
     }
 }
 
-/// Rates over that of the first column, if it is that of one `what`.
+/// Rates over that of the first column, if that has a single `what`.
 fn gains(table: &mut Table, form: Form, cells: &[&Cell], what: &str) {
     let Some(first) = cells.first().filter(|cell| cell.has_result()) else { return };
     let of_one = form.rate(first, Direction::Total);
@@ -96,8 +96,8 @@ fn gains(table: &mut Table, form: Form, cells: &[&Cell], what: &str) {
     add(table, cells, &label, |cell| Value::ratio(form.rate(cell, Direction::Total), of_one));
 }
 
-/// What more connections bring without more waiting: the best rate that was found on the way to the peak with
-/// a mean latency no longer than that of the first column's peak.
+/// The gain of more connections at equal latency: the best rate on the way to the peak with a mean latency of at most
+/// that of the first column's peak.
 fn at_equal_latency(table: &mut Table, cells: &[&Cell]) {
     let Some(first) = cells.first().filter(|cell| cell.has_result()) else { return };
     let (rate, latency) = (first.summary.iops.median, first.summary.latency.mean_ms);
@@ -112,7 +112,7 @@ fn at_equal_latency(table: &mut Table, cells: &[&Cell]) {
     });
 }
 
-/// Over all clients and repetitions.
+/// Skew over all clients and repetitions.
 fn skew(cell: &Cell) -> Value {
     let clients = cell.measurements.iter().flat_map(|one| &one.clients);
     let of_client = clients.filter_map(|client| {
@@ -129,7 +129,7 @@ fn rate_spread(form: Form, cell: &Cell) -> f64 {
     }
 }
 
-/// A row of a figure of each cell; a cell without a result has none.
+/// Adds a row with a figure of each cell; a cell without a result has none.
 fn add(table: &mut Table, cells: &[&Cell], label: &str, figure: impl Fn(&Cell) -> Value) {
     let one = |cell: &&Cell| if cell.has_result() { figure(cell) } else { "void".into() };
     let cells = cells.iter().map(one).collect();

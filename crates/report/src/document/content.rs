@@ -1,29 +1,28 @@
-//! A report as values: what every format shows.
+//! A report as values, shared by all formats.
 
 use super::facts::Fact;
 use super::plot::Plot;
 use super::table::Table;
 
-/// What there is to show of a run.
+/// The contents of a report about a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
-    /// What was measured, in a line.
+    /// The subject, in a line.
     pub title: String,
-    /// What that is and how it is measured.
+    /// Description of the measurement.
     pub about: String,
-    /// What must not be overlooked.
+    /// Warnings shown at the top.
     pub stamps: Vec<String>,
-    /// What came out, a line a series.
+    /// The results, a line a series.
     pub highlights: Vec<Fact>,
     /// Target, level, limits, machines.
     pub facts: Vec<Fact>,
-    /// What makes the whole doubtful.
+    /// Caveats about the whole run.
     pub doubts: Vec<String>,
-    /// What was made smaller or shorter than the scenario says.
+    /// Parameters that were reduced from those of the scenario.
     pub scaled: Vec<String>,
-    /// Over all series.
+    /// Plots over all series.
     pub plots: Vec<Plot>,
-    /// Each series.
     pub sections: Vec<Section>,
     /// The environment.
     pub details: Vec<Table>,
@@ -33,23 +32,22 @@ pub struct Report {
     pub cells: Table,
 }
 
-/// A series.
+/// The results of a series.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Section {
-    /// Its name.
     pub title: String,
-    /// What ran, and what came out in short.
+    /// The setup, and a summary of the results.
     pub facts: Vec<Fact>,
-    /// In the page's form.
+    /// Tables in the page's form.
     pub tables: Vec<Table>,
-    /// For everybody.
+    /// Plots of the main part.
     pub plots: Vec<Plot>,
-    /// What makes points doubtful.
+    /// Caveats about points.
     pub doubts: Vec<String>,
-    /// What the published figures are, and whose.
+    /// The published figures with their sources.
     pub citations: Vec<String>,
-    /// For whoever wants to know more.
+    /// Tables of the details.
     pub details: Vec<Table>,
-    /// See `details`.
+    /// Plots of the details.
     pub more_plots: Vec<Plot>,
 }

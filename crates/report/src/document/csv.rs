@@ -3,8 +3,7 @@
 use super::content::Report;
 use super::table::Table;
 
-/// The cells of all these runs, one after another. Rates are medians over the repetitions, latencies of all
-/// merged.
+/// The cells of all these runs, one after another. Rates are medians over the repetitions, latencies of all merged.
 pub fn csv(reports: &[Report]) -> String {
     let Some(first) = reports.first() else { return String::new() };
     let mut text = line(first.cells.head.iter().map(String::as_str));
@@ -25,8 +24,8 @@ fn line<'a>(fields: impl Iterator<Item = &'a str>) -> String {
     fields.map(field).collect::<Vec<_>>().join(",") + "\r\n"
 }
 
-/// A field in quotes where it needs them. What a spreadsheet would take for a formula gets a blank before it:
-/// names come from files and servers.
+/// A field, quoted if necessary. A leading formula character gets a blank before it, because spreadsheets would
+/// evaluate names from files and servers.
 fn field(text: &str) -> String {
     let is_number = text.parse::<f64>().is_ok();
     let text = if !is_number && text.starts_with(['=', '+', '-', '@', '\t', '\r']) {

@@ -8,7 +8,7 @@ use crate::curve::{Curve, CurvePoint, MEAN_MAX_MS, Time};
 /// Means at which rates are compared, in milliseconds.
 const MEANS_MS: [f64; 2] = [1.0, MEAN_MAX_MS];
 
-/// A row for each side: how much it carries within which time.
+/// A row for each side, with its rates within latency limits.
 pub(super) fn table(sides: &[Side<'_>]) -> Table {
     let mut table = Table::new("Operations a second within a mean response time", &[""]);
     table.head.extend(MEANS_MS.map(|ms| format!("within {ms} ms")));
@@ -30,7 +30,7 @@ pub(super) fn table(sides: &[Side<'_>]) -> Table {
     table
 }
 
-/// Mean response times over the rates that were reached, a line a side.
+/// Mean response times over the achieved rates, a line a side.
 pub(super) fn plot(sides: &[Side<'_>]) -> Option<Plot> {
     let line = |(index, side): (usize, &Side<'_>)| {
         let point = |point: &CurvePoint| (point.achieved, point.response.mean_ms);
@@ -50,7 +50,7 @@ pub(super) fn plot(sides: &[Side<'_>]) -> Option<Plot> {
     is_there.then(|| Plot { title, note: "Valid points only.".to_owned(), chart: Chart::Lines(chart) })
 }
 
-/// How much each side carries within the time that counts for the headline.
+/// Each side's rate within the latency limit of the headline.
 pub(super) fn highlight(sides: &[Side<'_>]) -> Option<String> {
     let text = |side: &Side<'_>| {
         let rate = within(&curve(side), MEAN_MAX_MS);
@@ -73,7 +73,7 @@ fn figure(value: Option<f64>) -> Value {
     value.map_or_else(|| "none".into(), Value::figure)
 }
 
-/// Calls on the wire for an operation of the application, over all points that count.
+/// Calls on the wire per operation of the application, over all valid points.
 fn calls(side: &Side<'_>) -> Value {
     let all = || side.cells.iter().flat_map(|(_, cell)| &cell.measurements).filter(|one| one.is_valid());
     let ops: u64 = all().map(|one| one.ops(None)).sum();

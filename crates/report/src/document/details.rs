@@ -1,11 +1,11 @@
-//! What stands behind the figures: for whoever doubts them.
+//! Details behind the figures, for verification.
 
 use super::axes::{self, Axis};
 use super::table::{Table, Value};
 use super::words;
 use crate::result::{Cell, Measurement, Run, ServerSide, VolumeFacts};
 
-/// Every probe of every search; nothing if nothing was searched for.
+/// Every probe of every search; `None` without a search.
 pub(super) fn searches(cells: &[&Cell], varying: &[Axis]) -> Option<Table> {
     const HEAD: [&str; 8] =
         ["Search for", "Calls in flight a job", "IOPS", "MiB/s", "mean ms", "p50 ms", "p95 ms", "p99 ms"];
@@ -31,7 +31,7 @@ pub(super) fn searches(cells: &[&Cell], varying: &[Axis]) -> Option<Table> {
     some(table)
 }
 
-/// What our own server counted, and how close it came to its limits.
+/// The counters of our own server, and its closest limits.
 pub(super) fn server(volume: Option<&VolumeFacts>, cells: &[&Cell], varying: &[Axis]) -> Option<Table> {
     const HEAD: [&str; 9] = [
         "Seen by the server",
@@ -68,12 +68,12 @@ pub(super) fn server(volume: Option<&VolumeFacts>, cells: &[&Cell], varying: &[A
     some(table)
 }
 
-/// What the server's counters are to be divided by.
+/// The time that the server's counters cover.
 fn seconds_of(side: &ServerSide, one: &Measurement) -> f64 {
     if side.seconds > 0.0 { side.seconds } else { one.seconds }
 }
 
-/// How many operations waited for a limit, and how long each of them did.
+/// The number of operations that waited for a limit, and their mean wait.
 fn throttling(share: f64, side: &ServerSide) -> Value {
     if side.throttled_ops == 0 {
         return Value::percent(0.0);
@@ -82,7 +82,7 @@ fn throttling(share: f64, side: &ServerSide) -> Value {
     format!("{} (each {} ms)", Value::percent(share), Value::figure(each_ms)).into()
 }
 
-/// The limit of which the largest share was used, and that share; the volume's published curve is one of them.
+/// The limit with the highest use, and its share. The volume's published curve is one of the limits.
 pub(super) fn closest_limit(
     volume: Option<&VolumeFacts>,
     side: &ServerSide,
@@ -91,7 +91,7 @@ pub(super) fn closest_limit(
     use crate::result::Direction::{Read, Write};
     let seconds = seconds_of(side, one);
     let mib = |bytes: u64| bytes as f64 / seconds / f64::from(1 << 20);
-    // The server counts operations of all kinds together; their shares are those that the generator saw.
+    // The server counts operations of all kinds together; their shares are those of the generator.
     let used = |name: &str, unit: &str| match (name, unit) {
         ("reads", "MiB/s") => mib(side.read_bytes),
         ("writes", "MiB/s") => mib(side.write_bytes),
@@ -107,8 +107,8 @@ pub(super) fn closest_limit(
     shares.chain(curve).max_by(|a, b| a.1.total_cmp(&b.1))
 }
 
-/// How much was used of what the curve that a volume follows allows at the mix that the server saw: blocks as
-/// large as the curve's or larger are held to its bytes, smaller ones to its operations.
+/// The used share of the curve that a volume follows, at the mix that the server saw. Blocks of at least the curve's
+/// size are limited in bytes, smaller ones in operations.
 fn of_curve(volume: &VolumeFacts, side: &ServerSide, seconds: f64) -> Option<(String, f64)> {
     let shape: envelope::Shape = volume.shape.as_ref()?.parse().ok()?;
     let shaping = envelope::Shaping { shape, scale_thousandths: volume.shape_scale_thousandths? };
@@ -142,7 +142,7 @@ pub(super) fn wire(cells: &[&Cell], varying: &[Axis]) -> Option<Table> {
     if names.is_empty() { None } else { some(table) }
 }
 
-/// What making the load cost.
+/// The cost of generating the load.
 pub(super) fn cost(run: &Run, cells: &[&Cell], varying: &[Axis]) -> Option<Table> {
     const HEAD: [&str; 7] = [
         "Load of",
@@ -186,7 +186,7 @@ pub(super) fn errors(cells: &[&Cell], varying: &[Axis]) -> Option<Table> {
     some(table)
 }
 
-/// The machines that made the load.
+/// The machines that generated the load.
 pub(super) fn machines(run: &Run) -> Option<Table> {
     const HEAD: [&str; 6] = ["Machine", "Host", "Kernel", "CPUs", "Version", "Clock off by ms"];
     let mut table = Table::new("Machines", &HEAD);
@@ -205,7 +205,7 @@ pub(super) fn machines(run: &Run) -> Option<Table> {
     some(table)
 }
 
-/// Every repetition that counts, with its name.
+/// Every valid repetition, with its name.
 fn valid<'a>(cells: &[&'a Cell], varying: &[Axis]) -> impl Iterator<Item = (String, &'a Measurement)> {
     let of_cell = |&cell: &&'a Cell| {
         let name = name(cell, varying);

@@ -1,4 +1,4 @@
-//! What a load curve of job sets comes to.
+//! Evaluates the load curve of job sets.
 
 use envelope::Unit;
 
@@ -10,11 +10,11 @@ use crate::curve::{Curve, CurvePoint, Time};
 use crate::result::Cell;
 use crate::scenario::Series;
 
-/// What is compared with what.
+/// Note on the comparison with published figures.
 pub(super) const NOTE: &str = "Operations of the application, here and there: clients with nocto,actimeo=600 answer many of them \
                     themselves, and so does this load where attributes are cached. The mixes are alike, not the same.";
 
-/// The curves of a series, one for each combination of what differs besides the job sets.
+/// The curves of a series, one for each combination of values other than job sets.
 pub(super) fn curves<'a>(series: &Series, cells: &[&'a Cell]) -> Vec<(Group<'a>, Curve)> {
     let mut axes = Axis::varying(series, cells);
     axes.retain(|axis| *axis != Axis::JobSets);
@@ -91,7 +91,7 @@ fn validity(curve: &Curve) -> String {
     format!("{valid} of {all} points{ended}")
 }
 
-/// The curve's own figures beside those that are published; nothing if none is.
+/// The curve's figures beside published ones; `None` if there are none.
 pub(super) fn beside(name: &str, series: &Series, cells: &[&Cell], curve: &Curve) -> Option<Table> {
     const HEAD: [&str; 5] =
         ["", "Job sets", "Overall response ms", "Operations a second at 2 ms", "MiB/s at that"];

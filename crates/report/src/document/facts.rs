@@ -1,4 +1,4 @@
-//! What was measured, with what and how, in a few lines.
+//! The setup of the measurement, in a few lines.
 
 use super::table::Value;
 use super::words;
@@ -8,10 +8,10 @@ use crate::scenario::limits::BLOCK_MAX;
 use crate::scenario::{Cache, Depth, Pattern, Preset, Series, Stability, Work};
 use crate::units::show_size;
 
-/// A name and what is to be said of it.
+/// A name and its description.
 pub type Fact = (String, String);
 
-/// Of the whole run.
+/// Facts about the whole run.
 pub(super) fn of_run(run: &Run) -> Vec<Fact> {
     let mut facts = Vec::new();
     let mut add = |name: &str, value: Option<String>| {
@@ -53,7 +53,7 @@ pub(super) fn of_run(run: &Run) -> Vec<Fact> {
     facts
 }
 
-/// How a share is spoken to.
+/// The protection of SMB messages.
 fn messages(smb: &SmbFacts) -> String {
     let protected = match (&smb.signing, &smb.encryption) {
         (_, Some(cipher)) => format!("encrypted with {cipher}"),
@@ -67,7 +67,8 @@ fn messages(smb: &SmbFacts) -> String {
     format!("of SMB {}, {protected}; {connections}", smb.dialect)
 }
 
-/// How many clients each address of the target had, at the point of a series with the most clients; empty for a target with one address.
+/// The number of clients of each target address, at the point of a series with the most clients; empty for a target
+/// with one address.
 fn endpoints(run: &Run, series: usize) -> String {
     let measurements = run.cells_of(series).flat_map(|cell| &cell.measurements);
     let Some(largest) = measurements.max_by_key(|measurement| measurement.clients.len()) else {
@@ -83,7 +84,7 @@ fn endpoints(run: &Run, series: usize) -> String {
     counts.iter().map(|(endpoint, count)| format!("{endpoint} ({count})")).collect::<Vec<_>>().join(", ")
 }
 
-/// A volume of our own server: what holds it, and what it promises. What the service did not tell is unknown.
+/// A volume of our own server, its limits and guarantees. Values that the service did not report are unknown.
 fn of_volume(volume: &VolumeFacts) -> Vec<(&'static str, String)> {
     let size = volume.size_bytes.map_or(String::new(), |bytes| format!(", {}", show_size(bytes)));
     let large = if volume.large == Some(true) { "large volume " } else { "" };
@@ -121,7 +122,7 @@ fn preset(preset: Preset) -> &'static str {
     }
 }
 
-/// What stands at the top in large letters.
+/// Warnings shown in large letters at the top.
 pub(super) fn stamps(run: &Run) -> Vec<String> {
     let mut stamps = Vec::new();
     let co_located = run.caveats.iter().any(|doubt| doubt.kind == CaveatKind::CoLocated);
@@ -135,7 +136,7 @@ pub(super) fn stamps(run: &Run) -> Vec<String> {
     stamps
 }
 
-/// Of a series: the whole set-up, so that who has this alone could run it again.
+/// Facts about a series: the complete setup, so that the series can be repeated from this section alone.
 pub(super) fn of_series(run: &Run, series: &Series) -> Vec<Fact> {
     let index = run.scenario.series.iter().position(|other| other == series).unwrap_or(usize::MAX);
     let mut facts = Vec::new();
@@ -209,12 +210,12 @@ fn names_changed(series: &Series) -> String {
     }
 }
 
-/// Values in a row, each as `show` has it.
+/// Values in a row, formatted by `show`.
 fn joined<T>(values: &[T], show: impl Fn(&T) -> String) -> String {
     values.iter().map(show).collect::<Vec<_>>().join(", ")
 }
 
-/// How many calls of a job were in flight.
+/// Number of calls of a job in flight.
 fn in_flight(run: &Run, series: &Series, index: usize) -> String {
     let mut depths: Vec<usize> = run.cells_of(index).map(|cell| cell.point.depth).collect();
     depths.sort_unstable();
@@ -231,7 +232,7 @@ fn in_flight(run: &Run, series: &Series, index: usize) -> String {
     }
 }
 
-/// What goes over the wire in a call, and how many calls an operation makes.
+/// The size of a call on the wire, and the number of calls per operation.
 fn calls(run: &Run, series: &Series) -> String {
     let option = |name: &str| {
         let options = run.target.mount.as_ref()?.options.split(',');
@@ -259,7 +260,7 @@ fn calls(run: &Run, series: &Series) -> String {
     format!("of up to {}", joined(&wanted, one))
 }
 
-/// What was really used, and what the scenario asks for where that is more.
+/// The actual working set, and that of the scenario if it is larger.
 fn working_set(run: &Run, series: &Series, index: usize) -> String {
     let of_files = || run.file_sizes.get(index).copied().unwrap_or(0) * series.jobs_max() as u64;
     let used = run.working_sets.get(index).copied().filter(|used| *used > 0).unwrap_or_else(of_files);

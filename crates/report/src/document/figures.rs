@@ -3,33 +3,33 @@
 use super::table::Value;
 use crate::result::{Cell, Distribution, Measurement};
 
-/// Which share of the operations that were asked for there was.
+/// The achieved share of the requested operations.
 pub(super) fn reached(cell: &Cell, asked: f64) -> Value {
     Value::percent(cell.summary.iops.median / asked)
 }
 
-/// Response times of everything, over the repetitions with a result.
+/// Response times of all operations, over the repetitions with a result.
 pub(super) fn response(cell: &Cell) -> Distribution {
     cell.measurements.iter().filter(|one| one.is_valid()).map(Measurement::response).collect()
 }
 
-/// Whether there are response times that are not service times.
+/// Whether response times differ from service times.
 pub(super) fn are_scheduled(cells: &[&Cell]) -> bool {
     cells.iter().flat_map(|cell| &cell.measurements).any(Measurement::is_scheduled)
 }
 
-/// Whether it can be said how much repetitions differ.
+/// Whether the variation between repetitions is known.
 pub(super) fn spreads(cell: &Cell) -> bool {
     cell.measurements.iter().filter(|one| one.is_valid()).count() > 1
 }
 
-/// How much repetitions differ; nothing where there is only one.
+/// The variation between repetitions; nothing with only one.
 pub(super) fn variation(share: f64, cell: &Cell) -> Value {
     if spreads(cell) { Value::percent(share) } else { Value::Nothing }
 }
 
-/// How evenly the clients share: 1 if all get the same, 1/n if one of n gets everything (Jain's index). Of
-/// their mean rates in operations, over all repetitions with a result.
+/// Jain's fairness index of the clients: 1 if all get the same, 1/n if one of n gets everything. Uses mean rates in
+/// operations, over all repetitions with a result.
 pub(super) fn fairness(rates: &[f64]) -> f64 {
     let (sum, squares) = (rates.iter().sum::<f64>(), rates.iter().map(|rate| rate * rate).sum::<f64>());
     if squares > 0.0 { sum * sum / (rates.len() as f64 * squares) } else { 1.0 }

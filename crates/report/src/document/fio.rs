@@ -1,9 +1,7 @@
-//! A run as fio 3.33 would have written it (`--output-format=json --group_reporting`), for tools that read
-//! that.
+//! A run in the output format of fio 3.33 (`--output-format=json --group_reporting`), for tools that read it.
 //!
-//! A cell is a job; its repetitions count as one long run, so that all figures of a job belong together.
-//! Completion and total latency are both the service time: nothing is queued between an operation's
-//! submission and its call.
+//! A cell is a job; its repetitions count as one long run, so that all figures of a job belong together. Completion and
+//! total latency are both the service time: an operation is not queued between its submission and its call.
 
 use serde_json::{Value, json};
 
@@ -12,16 +10,16 @@ use crate::result::{Cell, Direction, Distribution, Measurement, Run, Second};
 use crate::scenario::{Pattern, Series};
 use crate::units::show_size;
 
-/// A file, by the path that fio-plot's own benchmarks would give it.
+/// A file with the path that fio-plot's own benchmarks would use.
 #[derive(Clone, Debug, PartialEq)]
 pub struct File {
     /// Relative, of plain names only.
     pub path: String,
-    /// Its content, JSON.
+    /// JSON.
     pub text: String,
 }
 
-/// Percentiles that fio gives if nobody asks for others.
+/// fio's default percentiles.
 const PERCENTILES: [f64; 17] =
     [1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95, 99.99];
 /// Upper ends of fio's latency bands, in nanoseconds, microseconds and milliseconds.
@@ -33,8 +31,8 @@ pub fn document(run: &Run) -> String {
     written(run, &with_result(run).map(|(series, cell)| job(series, cell)).collect::<Vec<_>>())
 }
 
-/// A file for each cell with a result: `randread-16-8.json` for 16 calls in flight of each of 8 jobs, in a
-/// directory for whatever else tells cells apart. Cells that would have the same name get a number.
+/// A file for each cell with a result: `randread-16-8.json` for 16 calls in flight of each of 8 jobs, in a directory
+/// for all other axes. Cells with equal names get a number.
 pub fn files(run: &Run) -> Vec<File> {
     let mut files: Vec<File> = Vec::new();
     for (series, cell) in with_result(run) {
@@ -85,7 +83,7 @@ fn slug(text: &str) -> String {
 fn written(run: &Run, jobs: &[Value]) -> String {
     let ms = run.started * 1e3;
     let document = json!({
-        // Not fio itself, and nobody shall believe so.
+        // Identifies this program, so that the file is not taken for fio's own.
         "fio version": format!("plimsoll-{} in the form of fio-3.33", run.version),
         "timestamp": run.started.floor(),
         "timestamp_ms": ms.floor(),
@@ -108,7 +106,7 @@ fn rw(series: &Series, cell: &Cell) -> &'static str {
     }
 }
 
-/// As people write it for fio: `4k`, `1m`.
+/// A block size in fio's notation: `4k`, `1m`.
 fn bs(block: u64) -> String {
     show_size(block).to_ascii_lowercase().replace(" ", "").replace("ib", "")
 }
@@ -146,7 +144,7 @@ fn job(series: &Series, cell: &Cell) -> Value {
         "trim": direction(&[], None, 0.0, &[]),
         "sync": {"total_ios": 0, "lat_ns": latency(&Distribution::default())},
         "job_runtime": ms * numjobs as f64,
-        // Of each job, as fio has it. How much of it was the kernel's is not known.
+        // Per job, as in fio. The kernel's part is unknown.
         "usr_cpu": if seconds > 0.0 { 100.0 * cpu_s / seconds / numjobs.max(1) as f64 } else { 0.0 },
         "sys_cpu": 0.0,
         "ctx": 0,
@@ -249,8 +247,8 @@ fn latency(all: &Distribution) -> Value {
     json!({"min": least, "max": all.quantile_ns(1.0), "mean": mean, "stddev": deviation, "N": count})
 }
 
-/// The share of all operations in each band, in percent: from the end of the band before (or `from`) to its
-/// own.
+/// The percentage of all operations in each band, which ranges from the end of the previous band (or `from`) to its own
+/// end.
 fn bands(all: &Distribution, ends: &[u64], unit_ns: u64, from: u64) -> Value {
     let mut low = from;
     let mut bands = serde_json::Map::new();
@@ -262,7 +260,7 @@ fn bands(all: &Distribution, ends: &[u64], unit_ns: u64, from: u64) -> Value {
     bands.into()
 }
 
-/// With what is beyond all bands.
+/// Adds the operations beyond all bands.
 fn last_band(mut bands: Value, all: &Distribution) -> Value {
     bands[">=2000"] = json!(percent(all, |ns| ns > 2_000_000_000));
     bands

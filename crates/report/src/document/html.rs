@@ -1,4 +1,4 @@
-//! Reports as one HTML file that needs nothing else: no network, no scripts.
+//! Reports as one self-contained HTML file: no network, no scripts.
 
 use std::fmt::Write as _;
 
@@ -15,9 +15,9 @@ pub fn html(reports: &[Report]) -> String {
     page(&title, &bodies.collect::<String>())
 }
 
-/// A whole page with this between its head and its end.
+/// A complete page around `bodies`.
 pub(super) fn page(title: &str, bodies: &str) -> String {
-    // A page that may load nothing and run nothing, should a name ever become more than text.
+    // The policy forbids loading and scripts, in case a name ever escapes as markup.
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
@@ -26,13 +26,13 @@ pub(super) fn page(title: &str, bodies: &str) -> String {
     )
 }
 
-/// What hollow bars are filled with, a pattern a color.
+/// Fill patterns of hollow bars, one a color.
 const HATCHES: &str = include_str!("hatches.svg");
 
 /// A text of more letters is a sentence.
 const SENTENCE: usize = 20;
 
-/// What links lead to, of the report with this prefix.
+/// One report. Anchors get `prefix`.
 fn one(report: &Report, prefix: &str) -> String {
     let mut text = format!(
         "<main class=\"report\">\n<h1 id=\"{prefix}\">{}</h1>\n{}<div class=\"body\">\n",
@@ -88,7 +88,7 @@ fn contents(report: &Report, prefix: &str) -> String {
     )
 }
 
-/// Plots side by side where there is room.
+/// Plots side by side if there is space.
 fn figures(plots: &[Plot]) -> String {
     if plots.is_empty() {
         return String::new();
@@ -113,7 +113,7 @@ fn section(section: &Section, id: &str) -> String {
     text
 }
 
-/// What is opened by whoever wants to see it.
+/// A collapsed section.
 pub(super) fn details(summary: &str, content: String) -> String {
     if content.is_empty() {
         return content;
@@ -121,13 +121,13 @@ pub(super) fn details(summary: &str, content: String) -> String {
     format!("<details>\n<summary>{}</summary>\n{content}</details>\n", escape(summary))
 }
 
-/// Names and what they are.
+/// Names with their descriptions.
 pub(super) fn facts(facts: &[Fact]) -> String {
     let one = |(name, value): &Fact| format!("<dt>{}</dt><dd>{}</dd>\n", escape(name), breakable(value));
     format!("<dl>\n{}</dl>\n", facts.iter().map(one).collect::<String>())
 }
 
-/// Sentences under a title; nothing if there are none.
+/// Sentences under a title; empty without any.
 pub(super) fn list(class: &str, title: &str, lines: &[String]) -> String {
     if lines.is_empty() {
         return String::new();
@@ -173,7 +173,7 @@ pub(super) fn table(table: &Table) -> String {
     )
 }
 
-/// Whether a column has nothing but text, and sentences among it: these are read from the left.
+/// Whether a column contains only text, with sentences among it. Such columns are left-aligned.
 fn is_of_words(table: &Table, column: usize) -> bool {
     let cells = || table.rows.iter().filter_map(|row| row.cells.get(column));
     let is_text = |cell: &Value| matches!(cell, Value::Nothing | Value::Text(_));
@@ -184,7 +184,7 @@ fn cell(value: &Value, left: bool) -> String {
     match value {
         Value::Nothing => "<td></td>".to_owned(),
         Value::Text(text) => {
-            // Sentences get room to be read.
+            // Sentences get more width.
             let class = if text.len() > SENTENCE { "text words" } else { "text" };
             let left = if left { " left" } else { "" };
             format!("<td class=\"{class}{left}\">{}</td>", breakable(text))
@@ -198,13 +198,13 @@ fn cell(value: &Value, left: bool) -> String {
     }
 }
 
-/// Text that may be folded within lists of options, which have no blanks behind their commas.
+/// Text with break opportunities in lists of options, which have no blanks after their commas.
 fn breakable(text: &str) -> String {
     let escaped = escape(text);
     let mut parts = escaped.split(',');
     let mut text = parts.next().unwrap_or_default().to_owned();
     for part in parts {
-        // Thousands stay together.
+        // Grouped digits must not be separated.
         let is_option = part.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
         text.push_str(if is_option { ",<wbr>" } else { "," });
         text.push_str(part);

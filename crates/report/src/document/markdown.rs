@@ -1,4 +1,4 @@
-//! Reports as Markdown. Plots are left out.
+//! Reports as Markdown, without plots.
 
 use std::fmt::Write as _;
 
@@ -59,7 +59,7 @@ fn titled_table(one: &Table) -> String {
     format!("{title}\n{}", table(one))
 }
 
-/// A table, columns as wide as their widest cell so that it reads well as plain text too.
+/// A table with aligned columns, so that it is readable as plain text too.
 pub(crate) fn table(table: &Table) -> String {
     let rows: Vec<Vec<String>> = table
         .rows
@@ -88,7 +88,7 @@ pub(crate) fn table(table: &Table) -> String {
     line(&head) + &rule + &rows.iter().map(|row| line(row)).collect::<String>()
 }
 
-/// In one line, and no markup: names come from files and servers.
+/// Text in one line without markup: names come from files and servers.
 fn safe(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {

@@ -1,8 +1,8 @@
-//! Reports: what a run found, for people and for other programs.
+//! Reports: the results of a run, for people and for other programs.
 //!
-//! A [`Report`] is made once from a [`Run`]: tables and plots as values. Each format shows those same values:
-//! [`markdown()`], [`csv()`], [`html()`]. What to buy for a workload is a page in the same style: [`sizing`].
-//! What fio would have written is a thing of its own: [`fio`].
+//! A [`Report`] is built once from a [`Run`]: tables and plots as values. Each format shows those same values:
+//! [`markdown()`], [`csv()`], [`html()`]. [`sizing`] is a page in the same style with the advice for a workload.
+//! [`fio`] writes the output format of fio.
 
 pub(crate) mod axes;
 mod build;

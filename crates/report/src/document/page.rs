@@ -1,4 +1,4 @@
-//! The tables of a published page, with the figures of a run beside them.
+//! The tables of a published page, beside the figures of a run.
 
 use envelope::{Direction, Figure, Metric, Mix, Pattern, Published, Shape, Unit};
 
@@ -9,16 +9,16 @@ use crate::result::{Cell, Run};
 use crate::scenario::Work;
 use crate::units::show_size;
 
-/// A table, and what it is of.
+/// A table with its published records.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PageTable {
-    /// What is published: a curve, or records with the same figures.
+    /// A curve, or records with the same figures.
     pub of: Vec<Published>,
-    /// Its figures, as on the page.
+    /// The figures, as on the page.
     pub table: Table,
 }
 
-/// The tables of what is published, in its order: one for each curve, and one for records that have the same figures.
+/// The tables of published records, in order: one for each curve, and one for records that have the same figures.
 pub fn tables(published: impl Iterator<Item = Published>, run: Option<&Run>) -> Vec<PageTable> {
     let mut tables: Vec<PageTable> = Vec::new();
     for one in published {
@@ -41,7 +41,8 @@ pub fn tables(published: impl Iterator<Item = Published>, run: Option<&Run>) -> 
     tables
 }
 
-/// What a run found of a published figure: the best of its cells with that load, or of an EDA load the rate within 2 ms.
+/// A run's counterpart of a published figure: the best of its cells with that load, or for an EDA load the rate within
+/// 2 ms.
 pub fn measured(run: &Run, published: Published, figure: &Figure) -> Option<f64> {
     match figure.mix {
         Some(mix) => {
@@ -77,7 +78,7 @@ fn of_curve(published: Published, shape: Shape, run: Option<&Run>) -> Table {
     };
     let mut row = |kind, label: String, cells: Vec<Value>| table.rows.push(Row { kind, label, cells });
     let directions = [Direction::Read, Direction::Write, Direction::Total];
-    // With the ends alone, the total says nothing more.
+    // With only the ends, the total adds no information.
     let shown = || directions.into_iter().filter(move |one| has_parts || *one != Direction::Total);
     for direction in shown() {
         let cells = of(direction).iter().map(|one| one.as_ref().map_or(Value::Nothing, value)).collect();
@@ -90,7 +91,7 @@ fn of_curve(published: Published, shape: Shape, run: Option<&Run>) -> Table {
         return table;
     }
     for direction in shown() {
-        // Where the page has the total alone, the run still has its parts.
+        // If the page has only the total, the run still has its parts.
         let part = |figure: &Option<Figure>| own(&figure.map(|total| Figure { direction, ..total }));
         let cells = total.iter().map(|figure| part(figure).map_or(Value::Nothing, Value::figure)).collect();
         row(RowKind::Measured, format!("Measured {}", word(direction)), cells);
@@ -133,7 +134,7 @@ fn rows(published: Published, run: Option<&Run>) -> Vec<Row> {
     rows
 }
 
-/// The cell of such a load that found most.
+/// The best cell of such a load.
 fn best<'r>(run: &'r Run, published: Published, mix: Mix, figure: &Figure) -> Option<&'r Cell> {
     let of_load = run.cells.iter().filter(|cell| {
         let series = run.scenario.series.get(cell.series);
@@ -150,7 +151,7 @@ fn best<'r>(run: &'r Run, published: Published, mix: Mix, figure: &Figure) -> Op
     })
 }
 
-/// The rate within 2 ms of the best curve of a series that names it, or the data of that.
+/// The rate within 2 ms of the best curve of a series that names it, or its data rate.
 fn of_eda(run: &Run, published: Published, unit: Unit) -> Option<f64> {
     let names_it = |place: &usize| {
         run.scenario.series.get(*place).is_some_and(|series| {

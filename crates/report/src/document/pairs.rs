@@ -1,5 +1,5 @@
-//! Sides that differ in one thing, over the same loads: a plot with a line for each, and a table of what they
-//! differ by.
+//! Compares sides that differ in one property over the same loads: a plot with a line for each, and a table of their
+//! differences.
 
 use envelope::{Direction, Unit};
 
@@ -12,7 +12,7 @@ use super::{curve_pairs, plots, published};
 use crate::result::{Cell, Run};
 use crate::scenario::{Cache, Compared, Pair, Point, Series, Work};
 
-/// A cell and the series it is of.
+/// A cell with its series.
 pub(super) type Of<'a> = (&'a Series, &'a Cell);
 
 /// The cells of one side.
@@ -21,18 +21,18 @@ pub(super) struct Side<'a> {
     pub(super) cells: Vec<Of<'a>>,
 }
 
-/// What a pair is shown of: its sides, and in what the cells of a side differ.
+/// The sides of a pair, and the axes along which the cells of a side differ.
 struct Sides<'a> {
     sides: Vec<Side<'a>>,
     varying: Vec<Axis>,
 }
 
-/// A section for each pair of which two sides have results.
+/// A section for each pair with results of at least two sides.
 pub(super) fn sections(run: &Run) -> Vec<Section> {
     run.scenario.pairs.iter().filter_map(|pair| section(run, pair)).collect()
 }
 
-/// By how much the sides differ, a line a pair.
+/// The differences of the sides, a line a pair.
 pub(super) fn highlights(run: &Run) -> Vec<Fact> {
     let line = |pair: &Pair| {
         let all = sides(run, pair)?;
@@ -85,7 +85,7 @@ fn is_curve(sides: &[Side<'_>]) -> bool {
     sides.iter().flat_map(|side| &side.cells).any(|(series, _)| series.work == Work::EdaBlend)
 }
 
-/// The sides of a pair; nothing if fewer than two have results.
+/// The sides of a pair; `None` if fewer than two have results.
 fn sides<'a>(run: &'a Run, pair: &Pair) -> Option<Sides<'a>> {
     let mut found: Vec<(Vec<u64>, Side<'a>)> = Vec::new();
     let named =
@@ -93,7 +93,7 @@ fn sides<'a>(run: &'a Run, pair: &Pair) -> Option<Sides<'a>> {
     for (series, cell) in
         named.flat_map(|(index, series)| run.cells_of(index).map(move |cell| (series, cell)))
     {
-        // What ends a curve is part of it.
+        // The point that ends a curve is part of it.
         if !cell.has_result() && series.work != Work::EdaBlend {
             continue;
         }
@@ -124,7 +124,7 @@ fn name(pair: &Pair, series: &Series, point: &Point) -> String {
     pair.compares.iter().map(words).collect::<Vec<_>>().join(", ")
 }
 
-/// The axis along which sides differ; the cache is the series' and none of the points.
+/// The axis along which sides differ; `None` for the cache, which is a property of the series.
 fn axis_of(compared: Compared) -> Option<Axis> {
     match compared {
         Compared::Cache => None,
@@ -145,7 +145,7 @@ struct Group<'a> {
     sides: Vec<Side<'a>>,
 }
 
-/// A group for each combination of what stands neither across nor between the sides.
+/// A group for each combination of values along the remaining axes.
 fn groups<'a>(all: &Sides<'a>) -> Vec<Group<'a>> {
     let across = [Axis::Depth, Axis::Mix].into_iter().find(|axis| all.varying.contains(axis));
     let across = across.or(all.varying.first().copied()).unwrap_or(Axis::Mix);
@@ -189,7 +189,7 @@ impl<'a> Group<'a> {
         self.form().rate(of.1, Direction::Total)
     }
 
-    /// The published rate of everything together at this place.
+    /// The published total rate at this place.
     fn published(&self, (series, cell): &Of<'_>) -> Option<f64> {
         let unit = if self.form() == Form::Iops { Unit::Iops } else { Unit::MibPerSecond };
         let mut figures = published::named(series).flat_map(|one| published::at(one, series, &cell.point));
@@ -197,7 +197,7 @@ impl<'a> Group<'a> {
         total.map(|figure| published::number(&figure))
     }
 
-    /// Of a side over the first, at each common place.
+    /// The rates of a side over those of the first, at each common place.
     fn ratios(&self, side: usize) -> Vec<f64> {
         let columns = self.columns();
         let rates = columns.iter().map(|column| (self.rate(&column[side]), self.rate(&column[0])));
@@ -243,7 +243,7 @@ impl<'a> Group<'a> {
                 add(RowKind::Measured, label, &|of| from_memory(of[at].1));
             }
         }
-        // Of one series both sides have the same published figures, so that they say nothing of a difference.
+        // Two sides of one series have the same published figures, which show no difference.
         if pair.series.len() > 1 {
             let value = |of: &Of<'_>| self.published(of).map_or(Value::Nothing, Value::figure);
             for (at, name) in names.iter().enumerate() {
@@ -264,7 +264,7 @@ impl<'a> Group<'a> {
         table
     }
 
-    /// The rates of all sides, and over numbers of calls in flight their latencies.
+    /// The rates of all sides, and for calls in flight also their latencies.
     fn plots(&self) -> Vec<Plot> {
         let is_number = matches!(
             self.across,
@@ -275,7 +275,7 @@ impl<'a> Group<'a> {
         }
         let mut rates = self.lines(false, &|of| Some(self.rate(of)));
         let published = self.lines(true, &|of| self.published(of));
-        // One line for both would say that they are alike.
+        // One line for both would suggest that they are equal.
         let series = || self.sides.iter().flat_map(|side| &side.cells).map(|(series, _)| *series);
         let several = series().any(|other| series().next() != Some(other));
         rates.extend(published.into_iter().filter(|line| several && !line.points.is_empty()));
@@ -319,7 +319,7 @@ impl<'a> Group<'a> {
         Plot { title: plots::titled(title, &self.name), note: note.to_owned(), chart: Chart::Lines(chart) }
     }
 
-    /// At which mix the lines of two sides cross, as measured and as published.
+    /// The mix at which the lines of two sides cross, measured and published.
     fn crossings(&self) -> Vec<Fact> {
         if self.across != Axis::Mix || self.sides.len() != 2 {
             return Vec::new();
@@ -340,7 +340,7 @@ impl<'a> Group<'a> {
     }
 }
 
-/// Where differences change their sign, on straight lines between places at shares of reads.
+/// The places where differences change their sign, on straight lines between shares of reads.
 fn crossing(points: &[(f64, f64)]) -> String {
     let changes = |pair: &&[(f64, f64)]| pair[0].1 * pair[1].1 < 0.0;
     let Some(pair) = points.windows(2).find(changes) else { return "do not cross".to_owned() };
@@ -349,12 +349,12 @@ fn crossing(points: &[(f64, f64)]) -> String {
     format!("cross between {x:.0} and {next_x:.0} % reads, on a straight line at {at:.0} %")
 }
 
-/// By how many percent a rate differs from the first one.
+/// The difference of a rate from the first one, in percent.
 fn change(rate: f64, first: f64) -> Value {
     if first > 0.0 { Value::Number((rate / first - 1.0) * 100.0, 1) } else { Value::Nothing }
 }
 
-/// Of the READs, the share that the server's memory answered, over the repetitions that tell.
+/// The share of READs answered from the server's memory, over the repetitions that report it.
 fn from_memory(cell: &Cell) -> Value {
     let sides = cell.measurements.iter().filter(|one| one.is_valid()).filter_map(|one| one.server);
     let ratios: Vec<f64> = sides.filter_map(|server| server.cache_hit_ratio).collect();
@@ -372,7 +372,7 @@ mod tests {
     use crate::document::sample::Sample;
     use crate::scenario::{self, Claim, Depth, Scenario};
 
-    /// A run of the page's regular volume by a server that reaches what the page has.
+    /// A run of the page's regular volume on a server that reaches the page's figures.
     fn regular(wanted: &str) -> Run {
         let mut scenario = scenario::by_name("anf-regular").unwrap();
         scenario.keep(|series| series.name.starts_with(wanted));
@@ -395,7 +395,7 @@ mod tests {
         row.cells.iter().map(Value::to_string).collect()
     }
 
-    /// Whether the sample's figures are these, which it makes with a little chance.
+    /// Whether the sample's figures are close to these, despite its randomness.
     fn near(row: &Row, wanted: &[f64], by: f64) {
         let found: Vec<f64> = row.cells.iter().map(|cell| cell.plain().parse().unwrap()).collect();
         assert_eq!(found.len(), wanted.len(), "{row:?}");

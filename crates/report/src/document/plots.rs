@@ -15,7 +15,7 @@ const WRITE: usize = 1;
 const TOTAL: usize = 2;
 /// More lines in one plot cannot be told apart.
 const LINES_MAX: usize = COLORS;
-/// Where percentile plots have ticks; the distances grow with the logarithm of the share beyond.
+/// Ticks of percentile plots; the distances grow with the logarithm of the share beyond.
 const PERCENTILES: [f64; 9] = [50.0, 75.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95, 99.99];
 
 fn lines(title: String, note: &str, chart: Lines) -> Plot {
@@ -40,8 +40,8 @@ fn of_latencies(points: &[(f64, Latency)]) -> Vec<Line> {
     SHOWN.iter().enumerate().map(line).collect()
 }
 
-/// Bars of reads and writes at each mix, the published ones beside them; and where there are such, once more with each
-/// as a share of its own largest: then their forms can be compared, however far apart they are.
+/// Bars of reads and writes at each mix, beside the published ones. With published ones, also a second plot with each
+/// as a share of its own largest, so that the forms can be compared despite different rates.
 pub(super) fn mixes(run: &Run, series: &Series, group: &Group<'_>) -> Vec<Plot> {
     let cells = &group.cells;
     let form = cells.first().map_or(Form::Mib, |cell| Form::of(series, &cell.point));
@@ -73,7 +73,7 @@ pub(super) fn mixes(run: &Run, series: &Series, group: &Group<'_>) -> Vec<Plot> 
     vec![plot(title, note, bars), plot("The same, each relative to its own largest", own, relative)]
 }
 
-/// Every bar in percent of the largest of its own.
+/// Every bar in percent of its own largest.
 fn relative(bars: &Bars) -> Bars {
     let stack = |stack: &Stack| {
         let total = |group: usize| stack.parts.iter().filter_map(|part| part.values[group]).sum::<f64>();
@@ -86,8 +86,7 @@ fn relative(bars: &Bars) -> Bars {
     Bars { unit: "%".to_owned(), groups: bars.groups.clone(), stacks, totals: true, levels: Vec::new() }
 }
 
-/// The volume's limit of reads and writes together in this unit, unless it is so far up that it would flatten
-/// the bars.
+/// The volume's limit of reads and writes together in this unit, unless it is so high that it would flatten the bars.
 fn limits(run: &Run, form: Form, cells: &[&Cell]) -> Vec<(f64, String)> {
     const FAR: f64 = 3.0;
     let Some(volume) = &run.target.volume else { return Vec::new() };
@@ -103,8 +102,7 @@ fn limits(run: &Run, form: Form, cells: &[&Cell]) -> Vec<(f64, String)> {
         .collect()
 }
 
-/// Published reads and writes, and totals where it is not said how they are shared; nothing if there are none
-/// in this unit.
+/// Published reads and writes, and totals if their parts are not published; `None` if there are none in this unit.
 fn published_stack(name: &str, form: Form, figures: &[Vec<Figure>]) -> Option<Stack> {
     let find = |figures: &[Figure], direction| {
         let mut same = figures.iter().filter(|figure| figure.direction == direction);
@@ -135,8 +133,7 @@ fn in_form(form: Form, figure: &Figure) -> Option<f64> {
     }
 }
 
-/// Latency over throughput on the way to the peak, for cells whose number of calls in flight was searched
-/// for.
+/// Latency over throughput on the way to the peak, for cells with a searched number of calls in flight.
 pub(super) fn searches(series: &Series, cells: &[&Cell], varying: &[Axis]) -> Vec<Plot> {
     let searched = cells.iter().filter(|cell| cell.search.len() > 1);
     searched.map(|cell| search(series, cell, varying)).collect()
@@ -173,7 +170,7 @@ pub(super) fn depths(series: &Series, group: &Group<'_>) -> Option<Plot> {
     Some(lines(title, &note, throughput(form, of_latencies(&points))))
 }
 
-/// Rates over those of the first point along `axis`, which are numbers of something that can be added.
+/// Rates over those of the first point along `axis`, whose values must be counts.
 pub(super) fn gains(series: &Series, axis: Axis, groups: &[Group<'_>]) -> Option<Plot> {
     let first = groups.first()?.cells.first()?;
     let form = Form::of(series, &first.point);
@@ -205,7 +202,7 @@ pub(super) fn gains(series: &Series, axis: Axis, groups: &[Group<'_>]) -> Option
     Some(lines(title.to_owned(), note, chart))
 }
 
-/// Gains that pages have for the same blocks.
+/// Published gains for the same blocks.
 fn published_gains(series: &Series, groups: &[Group<'_>]) -> Vec<(f64, String)> {
     let points = groups.iter().filter_map(|group| group.cells.first()).map(|cell| &cell.point);
     let gains = points.flat_map(|point| published::gains_at(series, point));
@@ -214,7 +211,7 @@ fn published_gains(series: &Series, groups: &[Group<'_>]) -> Vec<(f64, String)> 
         .collect()
 }
 
-/// What each client got.
+/// The rate of each client.
 pub(super) fn clients(series: &Series, group: &Group<'_>, axis: Axis) -> Option<Plot> {
     let form = Form::of(series, &group.cells.first()?.point);
     let several = |cell: &&&Cell| cell.point.clients > 1 && cell.has_result();
@@ -250,7 +247,7 @@ pub(super) fn percentiles(group: &Group<'_>, axis: Axis) -> Option<Plot> {
     let step = valid.len().div_ceil(LINES_MAX).max(1);
     let line = |(color, cell): (usize, &&&Cell)| {
         let merged = figures::response(cell);
-        // As far as there is more than one operation beyond.
+        // Up to the percentile with at least one operation beyond.
         let count = merged.count() as f64;
         let known = PERCENTILES.iter().filter(|&&at| count * (100.0 - at) / 100.0 >= 1.0);
         let at = |percent: &f64| (beyond(*percent), merged.quantile_ns(percent / 100.0) as f64 / 1e6);
@@ -312,7 +309,7 @@ fn in_seconds(form: Form, measurement: &Measurement) -> Vec<(f64, f64)> {
     (0..count).map(rate).collect()
 }
 
-/// How long operations take the closer the rate comes to what the server carries; only points that count.
+/// Response times over the achieved rate; valid points only.
 pub(super) fn response(name: &str, curve: &Curve) -> Option<Plot> {
     type Figure = fn(&CurvePoint) -> f64;
     const SHOWN: [(&str, Figure); 3] = [

@@ -64,7 +64,7 @@ pub(super) fn table(title: &str, series: &Series, axes: &[Axis], cells: &[&Cell]
     table
 }
 
-/// With the doubts, and without figures if there are none.
+/// Adds the caveats, and removes the figures of a cell without a result.
 fn finished(mut row: Vec<Value>, cell: &Cell) -> Vec<Value> {
     if !cell.has_result() {
         row.fill("void".into());
@@ -73,7 +73,7 @@ fn finished(mut row: Vec<Value>, cell: &Cell) -> Vec<Value> {
     row
 }
 
-/// Job sets: what was asked for, what was reached, and how long it took.
+/// Job sets with requested and achieved rates and latencies.
 pub(super) fn of_job_sets(name: &str, cells: &[&Cell], curve: &Curve) -> Table {
     const HEAD: [&str; 10] = [
         "Job sets",

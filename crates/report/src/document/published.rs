@@ -1,4 +1,4 @@
-//! Published figures beside measured ones: at exactly the published points only.
+//! Published figures beside measured ones, only at exactly the published points.
 
 use envelope::{Bytes, Direction, Figure, Mix, Published, Unit};
 
@@ -9,13 +9,12 @@ use crate::result::{Cell, VolumeFacts};
 use crate::scenario::{Pattern, Point, Series};
 use crate::units::show_size;
 
-/// What a series names, as far as it is known.
+/// The published records that a series names.
 pub(super) fn named(series: &Series) -> impl Iterator<Item = Published> {
     series.published.iter().filter_map(|name| name.parse().ok())
 }
 
-/// The same, each with a name that is short and yet its own among them: what was measured, without what all of a
-/// series have in common.
+/// The records that a series names, each with a short unique name without the words that all have in common.
 pub(super) fn short_names(series: &Series) -> Vec<(Published, String)> {
     let all: Vec<Published> = named(series).collect();
     let short: Vec<String> = all.iter().map(|one| short(*one)).collect();
@@ -37,22 +36,22 @@ fn short(published: Published) -> String {
     format!("{text}{protocol}")
 }
 
-/// The published figures for a point. Those of several connections are, over one, what the gain that is published
-/// with them implies.
+/// The published figures for a point. If they were measured over several connections and the point has one, the figures
+/// that the published gain implies.
 pub(super) fn at(published: Published, series: &Series, point: &Point) -> Vec<Figure> {
     let figures = published.at(mix(series, point));
     if !is_implied(published, point) {
         return figures.collect();
     }
     let gains = gains_at(series, point);
-    figures.filter_map(|figure| gains.iter().find_map(|gain| figure.without(*gain))).collect()
+    figures.filter_map(|figure| gains.iter().find_map(|gain| figure.without_nconnect(*gain))).collect()
 }
 
 fn is_implied(published: Published, point: &Point) -> bool {
     point.connections == 1 && published.is_over_several_connections()
 }
 
-/// How many times as much nconnect brought at this point's load, by whatever a series names.
+/// The published gains of nconnect at this point's load, of all records of a series.
 pub(super) fn gains_at(series: &Series, point: &Point) -> Vec<Figure> {
     let figures = named(series).flat_map(|one| one.at(mix(series, point)));
     figures.filter(|figure| figure.unit == Unit::Times).collect()
@@ -66,8 +65,8 @@ fn mix(series: &Series, point: &Point) -> Mix {
     Mix { block: Bytes(point.block), pattern, read_thousandths: u32::from(point.read_percent) * 10 }
 }
 
-/// The gains of nconnect that are published, below the measured ones: over how many connections, no page says, so
-/// that they stand below every number of them but one.
+/// The published gains of nconnect, as a row below the measured ones. No page gives the number of connections, so the
+/// row applies to every number but one.
 pub(super) fn gains(series: &Series, cells: &[&Cell]) -> Option<Row> {
     let gain = |cell: &&Cell| match cell.point.connections {
         1 => Value::Nothing,
@@ -79,8 +78,8 @@ pub(super) fn gains(series: &Series, cells: &[&Cell]) -> Option<Row> {
     is_any.then_some(Row { kind: RowKind::Published, label, cells: gains })
 }
 
-/// For everything that a series names: whose figures they are, a row of each, and one of how the measured ones
-/// compare; where the volume follows this very curve made lower or higher, also with that as it is made.
+/// The rows of all records that a series names: their source, their figures, and the ratio of the measured ones. If the
+/// volume follows this very curve with a scale, also the ratio to the scaled curve.
 pub(super) fn rows(volume: Option<&VolumeFacts>, series: &Series, cells: &[&Cell]) -> Vec<Row> {
     let rows = |(one, name): (Published, String)| rows_of(one, &name, volume, series, cells);
     short_names(series).into_iter().flat_map(rows).collect()
@@ -95,7 +94,7 @@ fn rows_of(
 ) -> Vec<Row> {
     let figures: Vec<Vec<Figure>> = cells.iter().map(|cell| at(published, series, &cell.point)).collect();
     let mut kinds: Vec<(Direction, Unit)> = Vec::new();
-    // How many times as much is no figure of a column: it has a row of its own.
+    // A gain is not a figure of a column and has its own row.
     for figure in figures.iter().flatten().filter(|figure| figure.unit != Unit::Times) {
         if !kinds.contains(&(figure.direction, figure.unit)) {
             kinds.push((figure.direction, figure.unit));
@@ -134,7 +133,7 @@ fn rows_of(
     rows
 }
 
-/// Leaves out rows of zeros, and totals that are those of the reads or writes alone.
+/// Removes rows of zeros, and totals that equal the reads or writes alone.
 fn drop_repeated(rows: &mut Vec<Row>) {
     let zero =
         |row: &Row| row.cells.iter().all(|cell| matches!(cell, Value::Nothing | Value::Number(0.0, _)));
@@ -147,12 +146,12 @@ fn drop_repeated(rows: &mut Vec<Row>) {
     });
 }
 
-/// The measured figure over the published one: of everything together where that is published.
+/// The measured figure over the published one; of the total if that is published.
 pub(super) fn ratio(cell: &Cell, figures: &[Figure]) -> Value {
     scaled_ratio(cell, figures, 1.0)
 }
 
-/// The same over the published one made smaller or larger.
+/// The measured figure over the scaled published one.
 fn scaled_ratio(cell: &Cell, figures: &[Figure], scale: f64) -> Value {
     let total = figures.iter().find(|figure| figure.direction == Direction::Total);
     let Some(figure) = total.or(figures.first()) else { return Value::Nothing };
@@ -160,7 +159,7 @@ fn scaled_ratio(cell: &Cell, figures: &[Figure], scale: f64) -> Value {
     own.filter(|_| cell.has_result()).map_or(Value::Nothing, |own| Value::ratio(own, number(figure) * scale))
 }
 
-/// What was measured, in a figure's unit; nothing for units that are no rate.
+/// The measured value in a figure's unit; `None` for units other than rates.
 pub(super) fn measured(cell: &Cell, figure: &Figure) -> Option<f64> {
     match figure.unit {
         Unit::Iops => Some(Form::Iops.rate(cell, figure.direction)),
@@ -175,7 +174,7 @@ pub(super) fn number(figure: &Figure) -> f64 {
     figure.hundredths as f64 / 100.0
 }
 
-/// A figure in a table; what is not printed on its page but follows from it is marked.
+/// A figure in a table; an implied figure is marked.
 fn shown(figure: &Figure, is_implied: bool) -> Value {
     if is_implied { format!("≈ {}", Value::figure(number(figure))).into() } else { value(figure) }
 }
@@ -201,7 +200,7 @@ pub(super) fn word(direction: Direction) -> &'static str {
     }
 }
 
-/// What is published, where, and what is wrong with it; with its figures if no column can show them.
+/// The published records with source and conflicts; also their figures if no column can show them.
 pub(super) fn citations(series: &Series, cells: &[&Cell]) -> Vec<String> {
     let unknown = series.published.iter().filter(|name| name.parse::<Published>().is_err());
     let unknown = unknown.map(|name| format!("{name}: not among the published figures of this version"));
@@ -233,7 +232,7 @@ pub(super) fn citations(series: &Series, cells: &[&Cell]) -> Vec<String> {
     short_names(series).into_iter().map(cite).chain(caveats).chain(unknown).collect()
 }
 
-/// A figure by itself.
+/// A figure without context.
 pub(super) fn plainly(figure: &Figure) -> String {
     let direction = if figure.direction == Direction::Total { "" } else { word(figure.direction) };
     let figures = format!("{direction} {} {}", value(figure), figure.unit.symbol());
@@ -244,7 +243,7 @@ pub(super) fn plainly(figure: &Figure) -> String {
     format!("{figures}{of}").trim_start().to_owned()
 }
 
-/// A figure with all that it takes to find it again.
+/// A figure with everything needed to find it again.
 pub(super) fn described(published: Published, figure: &Figure) -> String {
     format!("{} {} {figure}", published.name(), word(figure.direction))
 }

@@ -1,4 +1,4 @@
-//! Runs as a real one would be, from seeded randomness; for tests.
+//! Realistic runs from seeded randomness, for tests.
 
 use crate::result::{
     Caveat, CaveatKind, Cell, ClientResult, Direction, Distribution, Durability, FORMAT, Limits, Machine,
@@ -6,17 +6,16 @@ use crate::result::{
 };
 use crate::scenario::{self, Depth, Point, Preset, Scenario, Search, Series};
 
-/// What a made-up server does.
+/// A simulated server.
 pub struct Sample {
-    /// Where the randomness begins.
     pub seed: u64,
     /// Standard deviation between repetitions, over the mean.
     pub noise: f64,
-    /// How fast it is against the others.
+    /// Speed relative to other servers.
     pub factor: f64,
     /// Repetitions of each cell.
     pub repetitions: u32,
-    /// Seconds of a window.
+    /// Length of a window in seconds.
     pub seconds: u32,
 }
 
@@ -43,8 +42,8 @@ impl Random {
     }
 }
 
-/// Standard normal quantiles from far below to far above, and the share of each. No usual percentile is where
-/// two meet: there, rounding would decide.
+/// Standard normal quantiles from far below to far above, with the share of each. No usual percentile is at a boundary,
+/// where rounding would decide.
 const STEPS: [(f64, f64); 16] = [
     (-1.64, 0.05),
     (-1.28, 0.05),
@@ -64,7 +63,7 @@ const STEPS: [(f64, f64); 16] = [
     (4.26, 0.00015),
 ];
 
-/// So many times around a mean, skewed to the right.
+/// A distribution of `count` operations around a mean, skewed to the right.
 fn distribution(count: u64, mean_ms: f64) -> Distribution {
     let mut left = count;
     let mut steps = Vec::new();
@@ -92,7 +91,7 @@ fn whole(value: f64) -> u64 {
 type Model = dyn Fn(&Series, &Point) -> (f64, f64);
 
 impl Sample {
-    /// A run of the scenario by such a server.
+    /// A run of the scenario on such a server.
     pub fn run(&self, scenario: Scenario, model: &Model) -> Run {
         let mut random = Random(self.seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
         let mut cells = Vec::new();
@@ -357,7 +356,7 @@ pub fn depths() -> Run {
     Sample::default().run(one("depths", series), &model)
 }
 
-/// Job sets up to where it takes too long.
+/// Job sets up to too high a latency.
 pub fn eda() -> Run {
     let series = Series {
         name: "EDA blend".to_owned(),

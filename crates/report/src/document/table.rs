@@ -1,50 +1,46 @@
-//! Tables as values: what all formats of a report show.
+//! Tables as values, shared by all formats of a report.
 
 /// A table of figures under heads.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table {
-    /// What it shows; may be empty.
+    /// May be empty.
     pub title: String,
     /// The heads: that of the rows' labels first, then one a cell.
     pub head: Vec<String>,
-    /// Its rows, each with one cell less than there are heads.
+    /// Rows, each with one cell less than there are heads.
     pub rows: Vec<Row>,
 }
 
 /// A row of a [`Table`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// Where its figures come from.
     pub kind: RowKind,
-    /// What they are, with the unit.
+    /// Name with the unit.
     pub label: String,
-    /// The figures.
     pub cells: Vec<Value>,
 }
 
-/// Where the figures of a row come from.
+/// The origin of a row's figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowKind {
-    /// Measured, and a row of the page that the table is in the form of.
+    /// Measured, and a row of the page that the table imitates.
     Page,
-    /// Measured, and more than the page has.
+    /// Measured, and not on the page.
     Measured,
     /// From a page, or compared with it.
     Published,
-    /// Whose figures those of the rows below are; its cells are empty.
+    /// The source of the rows below; its cells are empty.
     Heading,
 }
 
 /// A cell of a [`Table`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// There is nothing to say.
     Nothing,
-    /// Words.
     Text(String),
-    /// A figure, and how many digits after the point are worth showing.
+    /// A figure, and the number of decimals to show.
     Number(f64, usize),
-    /// How much is taken of something, as a share and in words; more than 1 is too much.
+    /// The use of something, as a share and in words; more than 1 is too much.
     Share(f64, String),
 }
 
@@ -66,7 +62,7 @@ impl Value {
         Self::Number(count as f64, 0)
     }
 
-    /// A figure of any size, to three digits but without rounding away whole ones.
+    /// A figure of any size, to three digits but without rounding whole numbers.
     pub fn figure(value: f64) -> Self {
         let digits = match value.abs() {
             0.0 => 0,
@@ -83,12 +79,12 @@ impl Value {
         Self::Number(share * 100.0, 1)
     }
 
-    /// One value over another, to two digits after the point; nothing if it is over nothing.
+    /// One value over another, to two decimals; nothing if the divisor is 0.
     pub fn ratio(value: f64, over: f64) -> Self {
         if over > 0.0 { Self::Number(value / over, 2) } else { Self::Nothing }
     }
 
-    /// As it is without separators: for programs.
+    /// Without separators, for programs.
     pub fn plain(&self) -> String {
         match self {
             Self::Nothing => String::new(),

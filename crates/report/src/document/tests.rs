@@ -1,4 +1,4 @@
-//! Whole reports: as literal text, and as pages that cannot be broken by what they show.
+//! Complete reports: as literal text, and as pages with hostile names.
 
 use super::table::{Table, Value};
 use super::*;
@@ -8,7 +8,7 @@ use crate::result::{
 use crate::result::{Cell, Run};
 use crate::scenario::{Pattern, Point, Preset, Scenario, Series, Stability};
 
-/// Operations of 64 KiB in ten seconds that all took so many milliseconds.
+/// Operations of 64 KiB in ten seconds with a fixed latency in milliseconds.
 fn operation(direction: Direction, ops: u64, ms: u64) -> Operation {
     let service = Distribution { steps: vec![(ms * 1_000_000, ops)], sum_ns: ops * ms * 1_000_000 };
     let name = if direction == Direction::Read { "read" } else { "write" };
@@ -135,7 +135,7 @@ Published:
 
 #[test]
 fn markdown_is_the_page_s_table_and_more() {
-    // Columns are as wide as their widest cell; that is tested with the tables.
+    // Column widths are tested with the tables.
     let narrow = |text: &str| {
         let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
         let lines = text.lines().filter(|line| !line.starts_with("|--"));
@@ -181,7 +181,7 @@ fn csv_has_a_line_a_cell_under_one_head() {
     assert_eq!(lines[1], lines[6]);
 }
 
-/// Every element that is opened is closed, in order.
+/// Checks that every opened element is closed, in order.
 fn check_nesting(page: &str) {
     const VOID: [&str; 5] = ["meta", "br", "wbr", "!doctype", "link"];
     let mut open: Vec<&str> = Vec::new();
@@ -197,13 +197,13 @@ fn check_nesting(page: &str) {
     assert!(open.is_empty(), "never closed: {open:?}");
 }
 
-/// A page is whole and needs nothing else.
+/// Checks that a page is complete and self-contained.
 pub(super) fn check_page(page: &str) {
     check_nesting(page);
     for outside in ["http:", "https:", "src=", "@import", "<script", "NaN", ">inf", "\"inf"] {
         assert!(!page.contains(outside), "{outside} in {}", page.lines().nth(5).unwrap_or_default());
     }
-    // Links lead to places of the page itself.
+    // Links lead to anchors of the page itself.
     for link in page.split("href=\"").skip(1) {
         let place = link.strip_prefix('#').and_then(|link| link.split('"').next()).unwrap();
         assert_eq!(page.matches(&format!("id=\"{place}\"")).count(), 1, "{place}");
@@ -257,7 +257,7 @@ fn connections_have_gains() {
     let plain = |table: &Table, label: &str| -> Vec<String> {
         rows_of(table, label)[0].cells.iter().map(Value::plain).collect()
     };
-    // What the page has with nconnect is no figure of one connection: there it is what its gain implies.
+    // The page's figures with nconnect do not apply to one connection: there the implied figures are shown.
     let [reads, writes] = &section.tables[..] else { panic!("{:?}", section.tables) };
     assert_eq!(plain(reads, "Published gain of nconnect"), ["", "7", "7", "7", "7"]);
     assert_eq!(plain(writes, "Published gain of nconnect"), ["", "7.20", "7.20", "7.20", "7.20"]);
@@ -321,7 +321,7 @@ fn job_sets_have_a_response_curve() {
 #[test]
 fn a_curve_says_what_ended_it_and_what_was_refined() {
     let mut run = sample::eda();
-    // The last step came short, and what was measured after it came closer.
+    // The last step missed its rate, and a later point came closer.
     let mut short = run.cells.remove(9);
     short.measurements.iter_mut().for_each(|one| one.seconds *= 1.25);
     run.cells.insert(8, short);
@@ -365,7 +365,7 @@ fn blocks_and_mixes_are_a_map() {
     assert_eq!(heat.rows[2].1[3], Spot::NoResult, "the cell that is void");
     assert!(Report::of(&sample::connections()).plots.is_empty());
 
-    // Cached is not uncached, and the steps of one are not missing in the other.
+    // Cached loads stay separate from uncached ones, and gaps of one are not filled from the other.
     let mut run = sample::gcnv();
     let mut series = run.scenario.series[0].clone();
     series.name = "64 KiB sequential, cached".to_owned();

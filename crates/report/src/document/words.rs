@@ -1,4 +1,4 @@
-//! Doubts, limits and times in words.
+//! Caveats, limits and times in words.
 
 use envelope::Shape;
 
@@ -6,7 +6,7 @@ use super::table::Value;
 use crate::result::{Caveat, CaveatKind, Cell, Limits, VolumeFacts};
 use crate::units::show_size;
 
-/// A kind of doubt in a word or two.
+/// A kind of caveat in a word or two.
 pub fn kind(kind: CaveatKind) -> &'static str {
     match kind {
         CaveatKind::Void => "void",
@@ -21,7 +21,7 @@ pub fn kind(kind: CaveatKind) -> &'static str {
     }
 }
 
-/// Everything that makes a cell doubtful, also in one repetition alone.
+/// Every caveat of a cell, including those of single repetitions.
 pub fn doubts(cell: &Cell) -> Vec<&Caveat> {
     let mut all: Vec<&Caveat> = Vec::new();
     for doubt in cell.caveats.iter().chain(cell.measurements.iter().flat_map(|one| &one.caveats)) {
@@ -32,7 +32,7 @@ pub fn doubts(cell: &Cell) -> Vec<&Caveat> {
     all
 }
 
-/// The kinds of a cell's doubts, each once. That a host is shared is said of the whole run.
+/// The kinds of a cell's caveats, each once. A shared host is a caveat of the whole run.
 pub(super) fn doubt_kinds(cell: &Cell) -> String {
     let mut kinds: Vec<CaveatKind> = doubts(cell).iter().map(|doubt| doubt.kind).collect();
     kinds.retain(|kind| *kind != CaveatKind::CoLocated);
@@ -41,7 +41,7 @@ pub(super) fn doubt_kinds(cell: &Cell) -> String {
     kinds.into_iter().map(kind).collect::<Vec<_>>().join(", ")
 }
 
-/// A doubt as a sentence.
+/// A caveat as a sentence.
 pub(super) fn doubt(doubt: &Caveat) -> String {
     match doubt.kind {
         CaveatKind::Other => doubt.text.clone(),
@@ -49,7 +49,7 @@ pub(super) fn doubt(doubt: &Caveat) -> String {
     }
 }
 
-/// Each limit that there is: its name, the figure, and its unit.
+/// Each existing limit: its name, the figure, and its unit.
 pub(super) fn limits(limits: &Limits) -> Vec<(&'static str, f64, &'static str)> {
     let mib = |bytes: Option<u64>| bytes.map(|bytes| bytes as f64 / f64::from(1 << 20));
     let iops = |iops: Option<u64>| iops.map(|iops| iops as f64);
@@ -75,7 +75,7 @@ pub fn limits_line(all: &Limits) -> String {
     if all.is_empty() { "none".to_owned() } else { all.join(", ") }
 }
 
-/// What a volume is held to: its limits, and the curve that it follows.
+/// A volume's limits, and the curve that it follows.
 pub fn held_to(volume: &VolumeFacts) -> String {
     match curve(volume) {
         None => format!("limits: {}", limits_line(&volume.limits)),
@@ -92,7 +92,7 @@ pub(super) fn curve(volume: &VolumeFacts) -> Option<String> {
     Some(format!("{title}, {scale} ({name})"))
 }
 
-/// By how much its curve is made larger or smaller, if it is.
+/// The scale of its curve, if it has one.
 pub(super) fn scale(volume: &VolumeFacts) -> Option<f64> {
     let scale = volume.shape_scale_thousandths.filter(|&scale| scale != 1000)?;
     Some(f64::from(scale) / 1e3)
@@ -108,8 +108,8 @@ pub fn time(seconds: f64) -> String {
     const DAY: f64 = 86_400.0;
     let days = (seconds / DAY).floor();
     let of_day = seconds - days * DAY;
-    // Years begin in March, so that the day that some of them have more is the last; 146,097 days are 400
-    // years, and 1 March of the year 0 was 719,468 days before 1970.
+    // Years begin in March, so that a leap day is the last day. 146,097 days are 400 years, and 1 March of the year 0
+    // was 719,468 days before 1970.
     let days = days + 719_468.0;
     let era = (days / 146_097.0).floor();
     let day = days - era * 146_097.0;

@@ -1,17 +1,16 @@
-//! Latencies as a distribution that can be merged and kept in a file.
+//! Latencies as a distribution that can be merged and stored in a file.
 
 use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-/// How many operations took up to how many nanoseconds, to three significant digits; ascending, without empty
-/// steps.
+/// Numbers of operations by latency in nanoseconds, to three significant digits; ascending, without empty steps.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Distribution {
-    /// Nanoseconds up to which, and how many.
+    /// Upper end in nanoseconds, and number of operations.
     pub steps: Vec<(u64, u64)>,
-    /// The sum of all in nanoseconds, exactly.
+    /// The sum of all latencies in nanoseconds, exactly.
     pub sum_ns: u64,
 }
 
@@ -28,12 +27,12 @@ pub struct Latency {
 }
 
 impl Distribution {
-    /// How many.
+    /// Number of operations.
     pub fn count(&self) -> u64 {
         self.steps.iter().map(|(_, count)| count).sum()
     }
 
-    /// The time that this share of the operations did not exceed, in nanoseconds; 0 if there are none.
+    /// The latency that this share of the operations did not exceed, in nanoseconds; 0 without operations.
     pub fn quantile_ns(&self, share: f64) -> u64 {
         let wanted = (share * self.count() as f64).ceil().max(1.0);
         let mut seen = 0;
@@ -44,7 +43,7 @@ impl Distribution {
         step.or(self.steps.last()).map_or(0, |(up_to, _)| *up_to)
     }
 
-    /// The mean in nanoseconds; 0 if there are none.
+    /// The mean in nanoseconds; 0 without operations.
     pub fn mean_ns(&self) -> f64 {
         self.sum_ns as f64 / self.count().max(1) as f64
     }
@@ -66,7 +65,7 @@ impl Distribution {
 }
 
 impl From<&Histogram<u64>> for Distribution {
-    /// The sum is that of the steps' middles, as good as the histogram's three digits.
+    /// The sum uses the middles of the steps, which are as exact as the histogram's three digits.
     fn from(histogram: &Histogram<u64>) -> Self {
         let occurred = histogram.iter_recorded();
         let steps: Vec<_> =

@@ -1,8 +1,8 @@
-//! What a run found: everything from which every table and plot can be made again. The file's format is
-//! described in `docs/formats/run.md`.
+//! The results of a run: every table and plot can be derived from them. `docs/formats/run.md` describes the file
+//! format.
 //!
-//! A [`Run`] has a [`Cell`] for each point of its scenario; a cell has a [`Measurement`] for each repetition;
-//! what one generator brings to a measurement is a [`Part`].
+//! A [`Run`] has a [`Cell`] for each point of its scenario; a cell has a [`Measurement`] for each repetition. A
+//! [`Part`] is one generator's share of a measurement.
 
 mod distribution;
 
@@ -17,88 +17,85 @@ use crate::scenario::{Point, Preset, Scenario};
 
 pub use distribution::{Distribution, Latency};
 
-/// What a run's file says it is.
+/// Identifies the file of a run.
 pub const FORMAT: &str = "plimsoll-run/1";
 
-/// A whole run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Run {
     /// [`FORMAT`].
     pub format: String,
-    /// The version of the program that measured.
+    /// The version of the measuring program.
     pub version: String,
     /// Seconds since 1970.
     pub started: f64,
     /// Seconds since 1970.
     pub finished: f64,
-    /// Why it ended before every point was measured, if it did.
+    /// The reason why not every point was measured.
     pub ended_early: Option<String>,
-    /// What was to be measured: the whole of it, so that nothing but this file is needed.
+    /// The complete scenario, so that this file is self-contained.
     pub scenario: Scenario,
-    /// How thoroughly.
     pub preset: Preset,
-    /// Where the pseudo-random sequences began.
+    /// Seed of the pseudo-random sequences.
     pub seed: u64,
-    /// What was measured.
     pub target: TargetFacts,
-    /// The machines that made the load.
+    /// The machines that generated the load.
     pub machines: Vec<Machine>,
-    /// Of each series, bytes of each job's file; 0 where there are no such files.
+    /// For each series, bytes of each job's file; 0 without such files.
     #[serde(default)]
     pub file_sizes: Vec<u64>,
-    /// Of each series, bytes of all files together, as they were used; 0 where that is not known.
+    /// For each series, bytes of all files together, as actually used; 0 if unknown.
     #[serde(default)]
     pub working_sets: Vec<u64>,
-    /// What was made smaller or shorter than the scenario says, and why.
+    /// Parameters that were reduced from those of the scenario, with the reasons.
     pub scaled: Vec<String>,
     /// The points, in the scenario's order.
     pub cells: Vec<Cell>,
-    /// What makes the whole doubtful. What makes one cell doubtful is there.
+    /// Caveats about the whole run. Those of one cell are in the cell.
     #[serde(rename = "doubts")]
     pub caveats: Vec<Caveat>,
 }
 
-/// What is known of the target.
+/// Known facts about the target.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TargetFacts {
-    /// As it was given.
+    /// The target as given on the command line.
     pub target: String,
     /// `NFSv3` or `mounted path`.
     pub protocol: String,
-    /// Who generates the load: `built-in NFSv3 client`, `fio-3.33`.
+    /// The load generator: `built-in NFSv3 client`, `fio-3.33`.
     pub generator: String,
-    /// Largest READ and WRITE, in bytes, where the server says (FSINFO).
+    /// Maximum READ in bytes, if the server reports it (FSINFO).
     pub read_max: Option<u64>,
-    /// Largest WRITE.
+    /// Maximum WRITE.
     pub write_max: Option<u64>,
-    /// Bytes free when the run began, or held by files of earlier runs.
+    /// Bytes that were free when the run began, or used by files of earlier runs.
     pub free_bytes: Option<u64>,
-    /// What the mount is called among those that are compared.
+    /// Name of the mount among compared ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub case: Option<String>,
-    /// Of a share: how it is spoken to.
+    /// Set for SMB shares.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub smb: Option<SmbFacts>,
-    /// Of a mounted path: type, source and options of the mount.
+    /// Set for a mounted path.
     pub mount: Option<MountFacts>,
     /// Client and server are on one host.
     pub co_located: bool,
-    /// How caches of the client are in the way, or that they are not.
+    /// The effect of client caches.
     pub client_cache: String,
-    /// What our own server says of the volume.
+    /// The volume, if the server is our own.
     pub volume: Option<VolumeFacts>,
 }
 
-/// How a share is spoken to.
+/// Negotiated parameters of an SMB share.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SmbFacts {
-    /// Of SMB: `3.1.1`.
+    /// Dialect: `3.1.1`.
     pub dialect: String,
-    /// How messages are signed: `AES-128-GMAC`; nothing where they are encrypted, or not protected at all.
+    /// Signing algorithm: `AES-128-GMAC`; absent if messages are encrypted or not protected.
     pub signing: Option<String>,
-    /// How they are encrypted: `AES-128-GCM`.
+    /// Encryption algorithm: `AES-128-GCM`.
     pub encryption: Option<String>,
-    /// Whether sessions have several connections (channels); else each connection is a session.
+    /// Whether sessions have several connections (channels); otherwise each connection is a session.
     pub multichannel: bool,
 }
 
@@ -107,11 +104,10 @@ pub struct SmbFacts {
 pub struct MountFacts {
     /// `nfs4`, `ext4`, …
     pub kind: String,
-    /// What is mounted.
     pub source: String,
-    /// Where.
+    /// Mount point.
     pub at: String,
-    /// Its options as the kernel tells them.
+    /// Options as the kernel lists them.
     pub options: String,
 }
 
@@ -120,45 +116,39 @@ pub struct MountFacts {
 pub struct VolumeFacts {
     /// The service's version.
     pub version: String,
-    /// The volume.
     pub name: String,
-    /// Its pool.
     pub pool: String,
-    /// Its service level.
     pub level: String,
-    /// What it may hold, in bytes.
+    /// Capacity in bytes.
     #[serde(default)]
     pub size_bytes: Option<u64>,
-    /// Whether it is a large volume.
     #[serde(default)]
     pub large: Option<bool>,
-    /// The variant of its level's figures, where it has one.
+    /// Alternative figures of its level, if it has them.
     #[serde(default)]
     pub profile: Option<String>,
-    /// The published curve that it follows, and at which scale in thousandths.
+    /// The published curve that it follows.
     pub shape: Option<String>,
-    /// See `shape`.
+    /// Scale of `shape` in thousandths.
     pub shape_scale_thousandths: Option<u32>,
-    /// Its limits.
     pub limits: Limits,
     /// The limits of each client.
     #[serde(default)]
     pub client_limits: Limits,
-    /// What its acknowledgements promise.
     #[serde(default)]
     pub durability: Option<Durability>,
-    /// Who may mount it, and how: the first rule that matches a client decides.
+    /// Export rules: the first one that matches a client applies.
     #[serde(default)]
     pub export: Option<Vec<ExportRule>>,
 }
 
-/// What acknowledgements of a volume promise.
+/// The guarantee of acknowledgements of a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Durability {
-    /// What was acknowledged as stable survives a power cut.
+    /// Data acknowledged as stable survives a power cut.
     Sync,
-    /// A power cut may take back the last seconds: stable writes are acknowledged before they are on disk.
+    /// A power cut may lose the last seconds: stable writes are acknowledged before they are on disk.
     Relaxed,
 }
 
@@ -169,11 +159,11 @@ pub struct ExportRule {
     pub clients: Vec<String>,
     /// `read-write` or `read-only`.
     pub access: String,
-    /// Whose identity is replaced: `none`, `root`, `all`.
+    /// The replaced identities: `none`, `root`, `all`.
     pub squash: String,
 }
 
-/// Rates that a volume is held to; absent where there is none.
+/// Rate limits of a volume; absent if unlimited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Limits {
     pub bytes_per_s: Option<u64>,
@@ -184,44 +174,41 @@ pub struct Limits {
     pub write_iops: Option<u64>,
 }
 
-/// A machine that makes load.
+/// A machine that generates load.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
     /// `local`, or the agent's address.
     pub name: String,
-    /// Its host name.
+    /// Host name.
     pub host: String,
-    /// Its kernel.
     pub kernel: String,
-    /// Processors.
+    /// Number of processors.
     pub cpus: usize,
-    /// Its program's version.
+    /// The program's version.
     pub version: String,
-    /// How far its clock may be from the coordinator's, in microseconds; 0 on the coordinator itself.
+    /// Offset of its clock from the coordinator's, in microseconds; 0 on the coordinator itself.
     pub clock_offset_us: f64,
-    /// How wrong that may be: half of the least round trip.
+    /// Uncertainty of the offset: half of the shortest round trip.
     pub clock_bound_us: f64,
 }
 
 /// One point, measured several times.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
-    /// Which of the scenario's series it belongs to.
+    /// Index of its series in the scenario.
     pub series: usize,
-    /// Where in it.
     pub point: Point,
-    /// How the number of calls in flight was found, if it was searched for.
+    /// The probes of the search for the number of calls in flight.
     pub search: Vec<Probe>,
     /// Each repetition.
     pub measurements: Vec<Measurement>,
-    /// Means over the repetitions.
+    /// Figures over the repetitions.
     pub summary: Summary,
-    /// What makes it doubtful.
     #[serde(rename = "doubts")]
     pub caveats: Vec<Caveat>,
 }
 
-/// A short measurement on the way to the right number of calls in flight.
+/// A short measurement of the search for the number of calls in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Probe {
     /// Calls in flight of each job.
@@ -230,7 +217,7 @@ pub struct Probe {
     pub ops_per_s: f64,
     /// 2^20 bytes a second.
     pub mib_per_s: f64,
-    /// Of all operations together.
+    /// Latency of all operations.
     pub latency: Latency,
 }
 
@@ -241,7 +228,7 @@ pub struct Summary {
     pub read_iops: Spread,
     /// Write operations a second.
     pub write_iops: Spread,
-    /// All operations a second, also those that are neither.
+    /// All operations a second, including those that are neither.
     pub iops: Spread,
     /// 2^20 bytes a second.
     pub read_mib_per_s: Spread,
@@ -249,25 +236,19 @@ pub struct Summary {
     pub write_mib_per_s: Spread,
     /// 2^20 bytes a second.
     pub mib_per_s: Spread,
-    /// Of reads, all repetitions merged.
+    /// Latency of reads, all repetitions merged.
     pub read_latency: Latency,
-    /// Of writes.
     pub write_latency: Latency,
-    /// Of all.
     pub latency: Latency,
 }
 
 /// A figure over repetitions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
-    /// The middle one.
     pub median: f64,
-    /// The least.
     pub min: f64,
-    /// The largest.
     pub max: f64,
-    /// Of the mean, by Student's t: the interval it lies in with a probability of 95 %. Equal ends with one
-    /// repetition.
+    /// The 95 % interval of the mean, by Student's t. Equal ends with one repetition.
     pub ci95: [f64; 2],
     /// Standard deviation over mean.
     pub variation: f64,
@@ -276,43 +257,41 @@ pub struct Spread {
 /// One repetition.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measurement {
-    /// Where the window begins, in seconds since 1970.
+    /// Begin of the window, in seconds since 1970.
     pub started: f64,
-    /// What ran before the window.
+    /// Duration of the warm-up before the window.
     pub warm_up_s: f64,
-    /// The window's length.
+    /// Length of the window.
     pub seconds: f64,
-    /// Whether the rate was steady when the window began; absent where nobody looked.
+    /// Whether the rate was steady when the window began; absent if not checked.
     pub steady: Option<bool>,
-    /// What the application's operations brought, by name: `read`, `write`, `stat`, …
+    /// The application's operations, by name: `read`, `write`, `stat`, …
     pub operations: Vec<Operation>,
-    /// Calls on the wire in the window by procedure, where they are known.
+    /// Calls on the wire in the window by procedure, if known.
     pub wire: BTreeMap<String, u64>,
-    /// Where processes follow a schedule: how they kept to it.
+    /// Adherence to the schedule, if there is one.
     #[serde(default)]
     pub pace: Option<Pace>,
-    /// Each client.
     pub clients: Vec<ClientResult>,
-    /// What it cost the machines that made the load, in the order of [`Run::machines`].
+    /// The cost on each load-generating machine, in the order of [`Run::machines`].
     pub machines: Vec<MachineUse>,
-    /// The server's side of it, where it is our own.
+    /// The server's counters, if it is our own.
     pub server: Option<ServerSide>,
     /// Bad replies in the whole repetition, by operation and status.
     pub errors: BTreeMap<String, u64>,
     /// The first of them in words.
     pub error_details: Vec<String>,
-    /// What makes it doubtful.
     #[serde(rename = "doubts")]
     pub caveats: Vec<Caveat>,
 }
 
-/// What kind of operation it is.
+/// The data direction of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
-    /// Brings data.
+    /// Reads data.
     Read,
-    /// Takes data.
+    /// Writes data.
     Write,
     /// Neither.
     Other,
@@ -321,37 +300,35 @@ pub enum Direction {
 /// One kind of operation of the application.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Operation {
-    /// Its name.
     pub name: String,
-    /// Its kind.
     pub direction: Direction,
-    /// Good ones in the window.
+    /// Good operations in the window.
     pub ops: u64,
-    /// Their data.
+    /// Bytes of their data.
     pub bytes: u64,
-    /// From the first call's sending to the last reply.
+    /// From sending the first call to the last reply.
     pub service: Distribution,
-    /// From when it should have begun to the last reply; only where a schedule says when.
+    /// From the scheduled begin to the last reply; only with a schedule.
     pub response: Option<Distribution>,
 }
 
-/// How the processes of a schedule kept to it.
+/// Adherence of the processes to their schedule.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pace {
-    /// Which share of its rate each process reached in the window, in thousandths.
+    /// The achieved share of its rate of each process in the window, in thousandths.
     pub processes: Vec<u32>,
-    /// Good operations in the window that took no call: the client knew the answer.
+    /// Good operations in the window without a call: the client's cache answered.
     pub absorbed: u64,
 }
 
 /// One client.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ClientResult {
-    /// As it names itself to the server.
+    /// The client's name towards the server.
     pub name: String,
-    /// Which of [`Run::machines`] it is on.
+    /// Index of its machine in [`Run::machines`].
     pub machine: usize,
-    /// The address of the target that it had, where there were several.
+    /// The target address that it used, if there were several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<String>,
     /// Each second of the window.
@@ -365,72 +342,66 @@ pub struct ClientResult {
 pub struct Second {
     /// Good reads.
     pub reads: u64,
-    /// Their bytes.
     pub read_bytes: u64,
     /// Good writes.
     pub writes: u64,
-    /// Their bytes.
     pub write_bytes: u64,
     /// Other good operations.
     pub others: u64,
 }
 
-/// What making the load cost a machine, in the window.
+/// The cost of generating the load on a machine, in the window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MachineUse {
     /// Processor time of the generator, of all its threads, in seconds.
     pub cpu_s: f64,
     /// The busiest thread's share of the time.
     pub busiest_thread: f64,
-    /// Share of the whole machine's processors that was busy with anything.
+    /// Busy share of the whole machine's processors, for any purpose.
     pub cpu_share: f64,
-    /// Of operations with a schedule: those that were sent more than a millisecond late because the generator
-    /// was.
+    /// Scheduled operations that were sent more than a millisecond late because the generator was late.
     pub late: u64,
-    /// Bytes through the interfaces to the target, both ways, over what they can carry; absent for loopback
-    /// and where the speed is unknown.
+    /// Bytes through the interfaces to the target, both ways, over their capacity; absent for loopback and if the speed
+    /// is unknown.
     pub network_share: Option<f64>,
 }
 
-/// What our own server saw of the window.
+/// Our own server's counters of the window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ServerSide {
-    /// Seconds between the two looks at its counters, which enclose the window but for the time that looking
-    /// takes; 0 where that is not known and the window's length must do.
+    /// Seconds between the two reads of its counters, which enclose the window except for the duration of a read; 0 if
+    /// unknown, in which case the window's length applies.
     #[serde(default)]
     pub seconds: f64,
-    /// Connections of clients, the least that was seen in the window.
+    /// Connections of clients, the minimum in the window.
     pub connections: u64,
     /// Operations on the volume in these seconds.
     pub ops: u64,
-    /// Bytes read from it.
     pub read_bytes: u64,
-    /// Bytes written to it.
     pub write_bytes: u64,
     /// Operations that waited for a limit.
     pub throttled_ops: u64,
-    /// How long they waited, together, in seconds.
+    /// Total wait in seconds.
     pub throttle_s: f64,
-    /// Of the READs, the share that memory answered; absent where nothing was read.
+    /// The share of READs answered from memory; absent without reads.
     pub cache_hit_ratio: Option<f64>,
     /// The limits in force at the window's end.
     pub limits: Limits,
 }
 
-/// What makes figures doubtful.
+/// A reason to doubt figures.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Caveat {
-    /// What kind.
     pub kind: CaveatKind,
-    /// In words, with figures.
+    /// A sentence with figures.
     pub text: String,
 }
 
-/// Kinds of doubts; `Void` takes away the result, the others qualify it.
+/// Kinds of caveats; `Void` discards the result, the others qualify it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CaveatKind {
-    /// No result: errors, short transfers, wrong data, lost connections, a mix that was not realized.
+    /// No result: errors, short transfers, wrong data, lost connections, or a wrong mix.
     Void,
     /// The clients were the limit, not the server.
     ClientLimited,
@@ -438,25 +409,25 @@ pub enum CaveatKind {
     NotSteady,
     /// Repetitions differ by more than 5 %.
     Variation,
-    /// What was meant to be in a cache, or not to be, was partly.
+    /// Data that should be cached, or uncached, was so only in part.
     CacheMixed,
-    /// Shorter or fewer than the method asks for.
+    /// Shorter or fewer repetitions than the method requires.
     Short,
     /// Client and server share a host.
     CoLocated,
-    /// What was run is not what the page beside it ran.
+    /// The load differs from that of the page beside it.
     UnlikePage,
-    /// Anything else, also of kinds that later versions have.
+    /// Anything else, including kinds of later versions.
     #[serde(other)]
     Other,
 }
 
-/// What one generator brings to a measurement.
+/// One generator's share of a measurement.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Part {
-    /// Where the window began, in seconds since 1970 by this machine's clock.
+    /// Begin of the window, in seconds since 1970 by this machine's clock.
     pub started: f64,
-    /// The window's length.
+    /// Length of the window.
     pub seconds: f64,
     /// See [`Measurement::operations`].
     pub operations: Vec<Operation>,
@@ -467,18 +438,17 @@ pub struct Part {
     pub pace: Option<Pace>,
     /// The clients of this generator.
     pub clients: Vec<ClientResult>,
-    /// What it cost.
     pub usage: MachineUse,
     /// See [`Measurement::errors`].
     pub errors: BTreeMap<String, u64>,
     /// See [`Measurement::error_details`].
     pub error_details: Vec<String>,
-    /// What the generator itself noticed.
+    /// Caveats of the generator itself.
     #[serde(rename = "doubts")]
     pub caveats: Vec<Caveat>,
 }
 
-/// Why a text is not the file of a run.
+/// The reason why a text is not the file of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoRun(String);
 
@@ -493,7 +463,7 @@ impl std::error::Error for NoRun {}
 impl FromStr for Run {
     type Err = NoRun;
 
-    /// Reads the file of a run.
+    /// Parses the file of a run.
     fn from_str(text: &str) -> Result<Self, NoRun> {
         let wrong = |wrong: serde_json::Error| NoRun(format!("it is no run: {wrong}"));
         let value: serde_json::Value = serde_json::from_str(text).map_err(wrong)?;
@@ -539,14 +509,13 @@ impl Extend<Pace> for Pace {
 }
 
 impl Caveat {
-    /// A doubt of this kind.
     pub fn new(kind: CaveatKind, text: impl Into<String>) -> Self {
         Self { kind, text: text.into() }
     }
 }
 
 impl Spread {
-    /// The spread of these values; zeros if there is none.
+    /// The spread of these values; zeros without any.
     pub fn of(values: &[f64]) -> Self {
         let count = values.len();
         if count == 0 {
@@ -564,8 +533,7 @@ impl Spread {
     }
 }
 
-/// The two-sided 95 % point of Student's t for so many values; 0 for one, since one says nothing of its own
-/// error.
+/// The two-sided 95 % point of Student's t for this number of values; 0 for one, whose error is unknown.
 pub(crate) fn student_t95(values: usize) -> f64 {
     const TABLE: [f64; 30] = [
         12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145,
@@ -579,7 +547,7 @@ pub(crate) fn student_t95(values: usize) -> f64 {
 }
 
 impl Operation {
-    /// Adds what others did of the same.
+    /// Adds operations of the same kind from other clients.
     pub fn add(&mut self, other: &Self) {
         self.ops += other.ops;
         self.bytes += other.bytes;
@@ -590,34 +558,33 @@ impl Operation {
 }
 
 impl Measurement {
-    /// Good operations of a kind, all of them without one.
+    /// Good operations of a direction; all with `None`.
     pub fn ops(&self, direction: Option<Direction>) -> u64 {
         self.of(direction).map(|operation| operation.ops).sum()
     }
 
-    /// Bytes of a kind.
+    /// Bytes of a direction; all with `None`.
     pub fn bytes(&self, direction: Option<Direction>) -> u64 {
         self.of(direction).map(|operation| operation.bytes).sum()
     }
 
-    /// Service times of a kind, merged.
+    /// Merged service times of a direction; of all with `None`.
     pub fn service(&self, direction: Option<Direction>) -> Distribution {
         self.of(direction).map(|operation| &operation.service).collect()
     }
 
-    /// Response times of everything, merged; service times where no schedule said when an operation should
-    /// begin.
+    /// Merged response times of all operations; service times without a schedule.
     pub fn response(&self) -> Distribution {
         let operations = self.operations.iter();
         operations.map(|operation| operation.response.as_ref().unwrap_or(&operation.service)).collect()
     }
 
-    /// Whether a schedule said when its operations should begin.
+    /// Whether a schedule determined when its operations should begin.
     pub fn is_scheduled(&self) -> bool {
         self.operations.iter().any(|operation| operation.response.is_some())
     }
 
-    /// Whether it counts: nothing takes its result away.
+    /// Whether its result is not void.
     pub fn is_valid(&self) -> bool {
         self.caveats.iter().all(|doubt| doubt.kind != CaveatKind::Void)
     }
@@ -629,7 +596,7 @@ impl Measurement {
 }
 
 impl Summary {
-    /// Over these repetitions; those without a result are left out.
+    /// The summary of these repetitions; those without a result are left out.
     pub fn of(measurements: &[Measurement]) -> Self {
         let valid: Vec<&Measurement> = measurements.iter().filter(|one| one.is_valid()).collect();
         let spread = |figure: &dyn Fn(&Measurement) -> u64, unit: f64| {

@@ -1,4 +1,4 @@
-//! Whether a scenario can be run: what is wrong, and what is allowed.
+//! Checks scenarios. Errors say what is wrong and what is allowed.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -11,10 +11,9 @@ use super::{Cache, Depth, Pattern, Scenario, Search, Series, Work};
 use crate::units::show_size;
 
 impl Scenario {
-    /// Whether it can be run.
+    /// Checks whether the scenario can be run.
     ///
-    /// # Errors
-    /// What is wrong, in which series, and what is allowed.
+    /// # Errors The problem, its series, and the allowed values.
     pub fn check(&self) -> Result<(), String> {
         let is_name = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '-';
         if self.name.is_empty() || !self.name.chars().all(is_name) {
@@ -58,7 +57,7 @@ impl Series {
         }
     }
 
-    /// Each list alone.
+    /// Checks each list alone.
     fn check_lists(&self) -> Result<(), String> {
         let whole = |bytes: &u64| (1..=BLOCK_MAX).contains(bytes) && bytes.is_multiple_of(BLOCK_UNIT);
         let size = |bytes: &u64| show_size(*bytes);
@@ -120,7 +119,7 @@ impl Series {
         Ok(())
     }
 
-    /// What means nothing for this work is not left unheeded.
+    /// Settings without effect on this work are refused.
     fn check_work(&self) -> Result<(), String> {
         use Work::{EdaBlend, Metadata, OpenRead, Transfers};
         let keys: [(&str, bool, &[Work]); 8] = [
@@ -172,7 +171,7 @@ impl Series {
         }
     }
 
-    /// What goes together in a point.
+    /// Checks combinations within a point.
     fn check_together(&self) -> Result<(), String> {
         let (clients, connections) = (most(&self.clients), most(&self.connections));
         if clients * connections > CONNECTIONS_TOTAL_MAX {
@@ -183,7 +182,7 @@ impl Series {
         }
         let depths: &[usize] = match &self.depths {
             Depth::Fixed(depths) => depths,
-            // The search begins and ends where it may.
+            // The search has allowed bounds.
             Depth::Search(Search::Search) => return Ok(()),
         };
         let parts =
@@ -232,7 +231,7 @@ fn within<T: PartialOrd + Display>(
     each(key, values, |value| allowed.contains(value), ToString::to_string, &range)
 }
 
-/// Every value is allowed and comes once, else its point would come twice.
+/// Checks that every value is allowed and unique: a repeated value would repeat its point.
 fn each<T: PartialEq>(
     key: &str,
     values: &[T],

@@ -1,7 +1,7 @@
-//! What is to be measured: scenarios, by name or as a TOML file.
+//! Scenarios, by name or as a TOML file.
 //!
-//! A [`Scenario`] is a row of [`Series`]; a series is one table or plot of a page: the [`Point`]s of all
-//! combinations of its lists.
+//! A [`Scenario`] is a list of [`Series`]; a series is one table or plot of a page: the [`Point`]s of all combinations
+//! of its lists.
 
 mod catalog;
 mod check;
@@ -20,28 +20,28 @@ pub use catalog::{all, by_name};
 pub use pairs::{Claim, Compared, Pair};
 pub use protocol::Protocol;
 
-/// A set of measurements that belong together.
+/// A set of related measurements.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
-    /// What it is called on the command line.
+    /// Name on the command line.
     pub name: String,
     /// One line.
     pub title: String,
-    /// What it measures and how, for whoever reads the report.
+    /// Description of the measurement, for readers of the report.
     #[serde(default)]
     pub about: String,
-    /// The page it is in the form of.
+    /// The page whose form it has.
     #[serde(default)]
     pub page: Option<String>,
-    /// Its tables and plots.
+    /// Tables and plots.
     pub series: Vec<Series>,
-    /// What of them is set side by side.
+    /// Comparisons between them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pairs: Vec<Pair>,
 }
 
-/// What runs in a series.
+/// The work of a series.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Work {
@@ -56,15 +56,15 @@ pub enum Work {
     Metadata,
 }
 
-/// What is done to names.
+/// An operation on names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MetadataOperation {
     /// Looking up one of many names; the reply has the attributes.
     Stat,
-    /// Making an empty file and removing it again, in turn; both are counted.
+    /// Creating an empty file and removing it again, alternately; both are counted.
     Create,
-    /// Giving a file another name in the next directory.
+    /// Renaming a file into the next directory.
     Rename,
 }
 
@@ -76,28 +76,28 @@ pub enum Pattern {
     Sequential,
     /// Every block equally likely, each time.
     Random,
-    /// In random order, each block once before any comes again.
+    /// In random order, each block once before any repeats.
     Shuffled,
 }
 
-/// What is meant to be in the server's memory.
+/// The intended state of the server's memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Cache {
-    /// Nobody cares; the report says what was found.
+    /// Not controlled; the report shows the measured hit ratio.
     #[default]
     Any,
-    /// Everything: the files are read once before measuring, and the same places are used again and again.
+    /// Cached: the files are read once before measuring, and the same places are used again and again.
     Warm,
-    /// As little as possible: no place is used twice in a run, each repetition has its own.
+    /// Uncached as far as possible: no place is used twice in a run, each repetition has its own.
     Cold,
 }
 
-/// How safe a WRITE must be when it is answered.
+/// Required stability of a WRITE reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stability {
-    /// Not at all; a COMMIT ends the load.
+    /// None; a COMMIT ends the load.
     Unstable,
     /// The data.
     DataSync,
@@ -111,7 +111,7 @@ pub enum Stability {
 pub enum Depth {
     /// These numbers, each a point.
     Fixed(Vec<usize>),
-    /// `"search"`: doubled until the gain is below 3 % twice; the least that reaches 97 % of the peak is
+    /// `"search"`: doubled until the gain is below 3 % twice; the smallest number that reaches 97 % of the peak is
     /// measured.
     Search(Search),
 }
@@ -128,60 +128,57 @@ pub enum Search {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Series {
-    /// Its heading.
+    /// The heading.
     pub name: String,
-    /// What runs.
     pub work: Work,
-    /// It runs only when it is asked for by its name.
+    /// Runs only on request, by its name.
     #[serde(skip_serializing_if = "is_false")]
     pub on_request: bool,
     /// Bytes of an application's operation. In TOML also `"64k"`.
     #[serde(with = "sizes")]
     pub blocks: Vec<u64>,
-    /// The order of the blocks.
     pub pattern: Pattern,
     /// Shares of reads in percent.
     pub reads: Vec<u8>,
     /// Numbers of clients.
     pub clients: Vec<usize>,
-    /// Jobs of each client, each with a file of its own.
+    /// Jobs of each client, each with its own file.
     pub jobs: usize,
     /// Connections of each client (`nconnect`).
     pub connections: Vec<usize>,
     /// Calls in flight of each job.
     pub depths: Depth,
-    /// Operations a second of all clients together, on a schedule; as many as possible without it. Where
-    /// there is one, `depths` are the most that may be in flight.
+    /// Operations a second of all clients together, on a schedule; unlimited without it. With a rate, `depths` limits
+    /// the calls in flight.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<f64>,
-    /// Largest READ and WRITE on the wire (`rsize`, `wsize`); empty: as large as the operation. For
-    /// `eda-blend`, what a client's page cache makes of sequential operations.
+    /// Maximum READ and WRITE on the wire (`rsize`, `wsize`); empty: the size of the operation. For `eda-blend`, the
+    /// size that a client's page cache merges sequential operations to.
     #[serde(with = "sizes", skip_serializing_if = "Vec::is_empty")]
     pub transfers: Vec<u64>,
-    /// Whether attributes are cached (`nocto,actimeo=600`), for work that asks for them.
+    /// Whether attributes are cached (`nocto,actimeo=600`), for work that reads them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub attribute_caches: Vec<bool>,
-    /// Whether each repetition comes to the same places (fio's `randrepeat=1`) or to new ones; empty: as
-    /// `cache` wants it.
+    /// Whether each repetition uses the same places (fio's `randrepeat=1`) or new ones; empty: determined by `cache`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub same_places: Vec<bool>,
-    /// What is done to names, for [`Work::Metadata`].
+    /// Operations on names, for [`Work::Metadata`].
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub operations: Vec<MetadataOperation>,
-    /// Over how many directories, for [`Work::Metadata`]; empty: one.
+    /// Numbers of directories, for [`Work::Metadata`]; empty: one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub directories: Vec<usize>,
-    /// Over which protocols; empty: whatever the target speaks.
+    /// Protocols; empty: that of the target.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub protocols: Vec<Protocol>,
-    /// How safe writes are when they are answered.
+    /// Required stability of WRITE replies.
     pub stability: Stability,
-    /// What is meant to be in the server's memory.
+    /// The intended state of the server's memory.
     pub cache: Cache,
-    /// Bytes of all files together; scaled down to what the target holds.
+    /// Bytes of all files together; reduced to the capacity of the target.
     #[serde(with = "size")]
     pub working_set: u64,
-    /// Numbers of job sets (`eda-blend`); empty: ten equal steps up to what the server carries.
+    /// Numbers of job sets (`eda-blend`); empty: ten equal steps up to the server's maximum.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub job_sets: Vec<u32>,
     /// Published curves and figures to show beside it, by their names in `envelope`.
@@ -225,39 +222,38 @@ pub struct Point {
     pub block: u64,
     /// Share of reads in percent.
     pub read_percent: u8,
-    /// Clients.
     pub clients: usize,
     /// Connections of each client.
     pub connections: usize,
-    /// Calls in flight of each job; what the search found, where it was searched for.
+    /// Calls in flight of each job; the result of the search if it was searched for.
     pub depth: usize,
-    /// Largest READ and WRITE on the wire, if smaller than the block.
+    /// Maximum READ and WRITE on the wire, if smaller than the block.
     pub transfer: Option<u64>,
-    /// Whether attributes are cached, for work that asks for them.
+    /// Whether attributes are cached, for work that reads them.
     pub attribute_cache: Option<bool>,
-    /// Whether each repetition comes to the same places.
+    /// Whether each repetition uses the same places.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub same_places: Option<bool>,
-    /// What is done to names, for [`Work::Metadata`].
+    /// Operation on names, for [`Work::Metadata`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation: Option<MetadataOperation>,
-    /// In how many directories.
+    /// Number of directories.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub directories: Option<usize>,
-    /// Over which protocol, where the series says.
+    /// Protocol, if the series lists any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol: Option<Protocol>,
     /// Job sets, for [`Work::EdaBlend`].
     pub job_sets: Option<u32>,
 }
 
-/// How thoroughly a scenario is measured.
+/// The thoroughness of a measurement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Preset {
-    /// In minutes, and said to be so.
+    /// Minutes; the report is marked as such.
     Quick,
-    /// With warm-up until steady, three repetitions of a minute.
+    /// Warm-up until steady, three repetitions of a minute.
     #[default]
     Standard,
     /// Five repetitions of five minutes.
@@ -265,7 +261,7 @@ pub enum Preset {
 }
 
 impl Work {
-    /// As it is written in scenarios.
+    /// Name in scenarios.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Transfers => "transfers",
@@ -277,7 +273,7 @@ impl Work {
 }
 
 impl MetadataOperation {
-    /// What is done, in words.
+    /// The operation, in words.
     pub fn words(self) -> &'static str {
         match self {
             Self::Stat => "stat",
@@ -288,7 +284,7 @@ impl MetadataOperation {
 }
 
 impl Scenario {
-    /// Keeps these series alone, and the pairs of which all series stay.
+    /// Keeps only these series, and the pairs whose series are all kept.
     pub fn keep(&mut self, wanted: impl Fn(&Series) -> bool) {
         self.series.retain(wanted);
         let Self { series, pairs, .. } = self;
@@ -299,7 +295,7 @@ impl Scenario {
 impl FromStr for Scenario {
     type Err = String;
 
-    /// Reads TOML that says what can be run.
+    /// Parses TOML and checks the scenario.
     fn from_str(text: &str) -> Result<Self, String> {
         let scenario: Self = toml::from_str(text).map_err(|wrong| wrong.to_string())?;
         scenario.check().map(|()| scenario)
@@ -307,8 +303,8 @@ impl FromStr for Scenario {
 }
 
 impl Series {
-    /// The points, in the order of the lists: block, mix, clients, connections, depth, transfer, attributes,
-    /// places, operation, directories, protocol, job sets.
+    /// The points, in the order of the lists: block, mix, clients, connections, depth, transfer, attributes, places,
+    /// operation, directories, protocol, job sets.
     pub fn points(&self) -> Vec<Point> {
         let depths = match &self.depths {
             Depth::Fixed(depths) => depths.clone(),
@@ -332,7 +328,7 @@ impl Series {
 }
 
 impl Series {
-    /// Whether its points are found on the way: the load curve of job sets.
+    /// Whether its points are determined during the run: the load curve of job sets.
     pub fn is_curve(&self) -> bool {
         self.work == Work::EdaBlend && self.job_sets.is_empty()
     }
@@ -342,12 +338,12 @@ impl Series {
         self.work != Work::EdaBlend && matches!(self.depths, Depth::Search(_))
     }
 
-    /// Most jobs of all clients together.
+    /// Maximum number of jobs of all clients together.
     pub fn jobs_max(&self) -> usize {
         self.clients.iter().max().unwrap_or(&1) * self.jobs
     }
 
-    /// A point in words: its heading, and what differs between the points of this series.
+    /// A point in words: its heading, and its values along the axes of this series.
     pub fn label(&self, point: &Point) -> String {
         let mut label = self.name.clone();
         let mut add = |varies: bool, text: String| {
@@ -383,7 +379,7 @@ fn is_false(flag: &bool) -> bool {
     !flag
 }
 
-/// Each point once for each value; as they are if there is none.
+/// Repeats each point for each value; unchanged without values.
 fn widen<T: Copy>(points: &mut Vec<Point>, values: &[T], set: impl Fn(&mut Point, T)) {
     if !values.is_empty() {
         let with = |point: &Point| {
@@ -398,7 +394,7 @@ fn widen<T: Copy>(points: &mut Vec<Point>, values: &[T], set: impl Fn(&mut Point
     }
 }
 
-/// A number of bytes, or the same as people write it.
+/// A number of bytes, or a text like `64k`.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Size {

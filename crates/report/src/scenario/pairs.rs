@@ -1,23 +1,22 @@
-//! What a scenario sets side by side.
+//! Comparisons within a scenario.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Cache, Point, Scenario, Series};
 
-/// Sides that differ in something, over the same loads.
+/// A comparison of sides that differ in something, over the same loads.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pair {
-    /// Its heading.
+    /// The heading.
     pub name: String,
-    /// In what the sides differ. The first side is what the others are compared with.
+    /// The differences of the sides. The others are compared with the first side.
     pub compares: Vec<Compared>,
-    /// Whose points they are: several series, or one that has several values of what is compared.
+    /// Several series, or one that has several values of the compared property.
     pub series: Vec<String>,
-    /// What the page says of it in its text.
+    /// Statements in the page's text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub claims: Vec<Claim>,
-    /// What is to be known of it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
 }
@@ -26,27 +25,27 @@ pub struct Pair {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Claim {
-    /// At which share of reads, in percent.
+    /// Share of reads, in percent.
     pub reads: u8,
-    /// By how many percent the second side differs from the first.
+    /// Difference of the second side from the first, in percent.
     pub percent: f64,
 }
 
-/// In what sides differ.
+/// A property in which sides differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Compared {
-    /// What is meant to be in the server's memory.
+    /// The intended state of the server's memory.
     Cache,
     /// Numbers of clients.
     Clients,
     /// Connections of each client.
     Connections,
-    /// Largest READ and WRITE.
+    /// Maximum READ and WRITE.
     Transfers,
     /// Whether attributes are cached.
     AttributeCache,
-    /// Whether repetitions come to the same places.
+    /// Whether repetitions use the same places.
     Places,
     /// Numbers of directories.
     Directories,
@@ -55,7 +54,7 @@ pub enum Compared {
 }
 
 impl Compared {
-    /// What tells sides apart.
+    /// A value that distinguishes sides.
     pub(crate) fn key(self, series: &Series, point: &Point) -> u64 {
         let whole = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
         let flag = |flag: Option<bool>| flag.map_or(0, |flag| 1 + u64::from(flag));
@@ -77,12 +76,12 @@ impl Compared {
 }
 
 impl Pair {
-    /// Which side a point is on.
+    /// The side of a point.
     pub(crate) fn side(&self, series: &Series, point: &Point) -> Vec<u64> {
         self.compares.iter().map(|compared| compared.key(series, point)).collect()
     }
 
-    /// Whether it can be shown of this scenario.
+    /// Checks whether this scenario can show it.
     pub(super) fn check(&self, scenario: &Scenario) -> Result<(), String> {
         if self.compares.is_empty() {
             return Err("compares is empty; at least one value is needed".to_owned());

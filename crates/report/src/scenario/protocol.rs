@@ -1,4 +1,4 @@
-//! What a load may speak.
+//! Protocols of loads.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,13 +8,10 @@ use serde::{Deserialize, Serialize};
 /// A protocol between client and server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Protocol {
-    /// NFSv3.
     #[serde(rename = "nfsv3")]
     NfsV3,
-    /// NFSv4.1.
     #[serde(rename = "nfsv4.1")]
     NfsV41,
-    /// SMB 3.
     #[serde(rename = "smb")]
     Smb,
 }
@@ -22,7 +19,7 @@ pub enum Protocol {
 impl Protocol {
     const ALL: [Self; 3] = [Self::NfsV3, Self::NfsV41, Self::Smb];
 
-    /// As it is written in scenarios.
+    /// Name in scenarios.
     fn word(self) -> &'static str {
         match self {
             Self::NfsV3 => "nfsv3",
@@ -31,7 +28,7 @@ impl Protocol {
         }
     }
 
-    /// As people write it.
+    /// Name for people.
     fn name(self) -> &'static str {
         match self {
             Self::NfsV3 => "NFSv3",

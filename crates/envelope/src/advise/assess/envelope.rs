@@ -1,88 +1,88 @@
-//! What volumes and clients were measured to carry, by the user or by the pages.
+//! Compares the load with measured envelopes of volumes and clients, from the user or from published pages.
 
-use super::Case;
+use super::Assessor;
 use crate::advise::band::Band;
-use crate::advise::constraint::{Bound, Constraint, Load, Used, mib, mib_within, size, times_of};
-use crate::advise::curve::{Curve, Found, ceiling, percent};
+use crate::advise::constraint::{Bound, Constraint, Load, Utilization, mib, mib_within, multiple, size};
+use crate::advise::curve::{CeilingEstimate, Curve, ceiling, percent};
 use crate::advise::envelopes::{Envelope, Scope};
 use crate::advise::{Access, Evidence, Measured, Stream};
 use crate::{Bytes, BytesPerSecond, Direction, Owner, Pattern, Protocol, Published, grouped};
 
-/// What each stream takes of its own ceiling, together.
+/// The sum of each stream's share of its own ceiling.
 #[derive(Default)]
-struct Shares {
-    used: Used,
+struct StreamShares {
+    used: Utilization,
     band: Option<Band>,
     formula: Vec<String>,
     sources: Vec<String>,
 }
 
-impl Shares {
-    /// A stream under its ceiling, `times` over.
-    fn add(&mut self, stream: &Stream, found: &Found, times: u64, source: String) {
-        let whole = u128::from(found.rate.0) * u128::from(times);
-        self.used = self.used.and(Used::of(u128::from(stream.rate.0), whole));
-        self.band = wider(self.band, found.band);
-        let (taken, ceiling) = match stream.access {
-            // Its operations are what is published; how much data they move, each page has its own figure of.
+impl StreamShares {
+    /// Adds a stream under its ceiling, of `times` volumes or clients.
+    fn add(&mut self, stream: &Stream, estimate: &CeilingEstimate, times: u64, source: String) {
+        let whole = u128::from(estimate.rate.0) * u128::from(times);
+        self.used = self.used.plus(Utilization::of(u128::from(stream.rate.0), whole));
+        self.band = union(self.band, estimate.band);
+        let (used_text, ceiling) = match stream.access {
+            // The operations are the published figure; their data differs from page to page.
             Access::Eda | Access::Metadata => {
-                let carried = Stream { rate: found.rate, ..*stream }.iops();
+                let carried = Stream { rate: estimate.rate, ..*stream }.iops();
                 (format!("{:#}", stream.iops()), format!("{carried:#}"))
             }
-            Access::Sequential | Access::Random => (mib(stream.rate), mib_within(found.rate)),
+            Access::Sequential | Access::Random => (mib(stream.rate), mib_within(estimate.rate)),
         };
-        self.formula.push(format!("{taken} of {} ({})", times_of(times, ceiling), found.how));
+        self.formula.push(format!("{used_text} of {} ({})", multiple(times, ceiling), estimate.derivation));
         if !self.sources.contains(&source) {
             self.sources.push(source);
         }
     }
 
-    /// The constraint that this is, if any stream has a ceiling.
-    fn of(self, kind: Bound) -> Option<Constraint> {
+    /// The constraint of this kind, if any stream has a ceiling.
+    fn into_constraint(self, kind: Bound) -> Option<Constraint> {
         let Self { used, band, formula, sources } = self;
         let (formula, source) = (formula.join(" + "), sources.join("; "));
         (!formula.is_empty()).then_some(Constraint { kind, formula, used, band, source })
     }
 }
 
-impl Case<'_> {
-    /// What such volumes were measured to carry.
+impl Assessor<'_> {
+    /// Compares the load with the measured envelope of the volumes.
     pub(super) fn envelope(&mut self) {
         let candidate = self.candidate;
         let own_pool = candidate.pool.level.info().owner == Owner::Pool;
         let times = u64::from(if own_pool { candidate.pools } else { candidate.volumes() });
         let mix = self.mix();
-        let mut shares = Shares::default();
-        for (asked, stream) in self.workload.needed().iter().zip(self.needed) {
-            // The user's own measurements have the user's own data in an operation.
-            if let Some((found, source)) = self.measured(asked, mix) {
-                shares.add(asked, &found, times, source);
+        let mut shares = StreamShares::default();
+        for (requested, stream) in self.workload.needed().iter().zip(self.needed) {
+            // The user's own measurements contain the actual data per operation.
+            if let Some((estimate, source)) = self.measured(requested, mix) {
+                shares.add(requested, &estimate, times, source);
                 continue;
             }
-            let Some((found, source)) = self.published(stream, mix) else {
-                self.found.evidence = Evidence::Limits;
+            let Some((estimate, source)) = self.published(stream, mix) else {
+                self.assessment.evidence = Evidence::Limits;
                 let what = stream.operations();
                 self.caveat(&format!(
-                    "No curve covers {what} at {} reads on such volumes: for them only the documented limits were \
-                     looked at.",
+                    "No curve covers {what} at {} reads on such volumes: only the documented limits \
+                     apply to them.",
                     percent(mix)
                 ));
                 continue;
             };
-            shares.add(stream, &found, times, source);
+            shares.add(stream, &estimate, times, source);
         }
-        self.found.constraints.extend(shares.of(Bound::Envelope));
+        self.assessment.constraints.extend(shares.into_constraint(Bound::Envelope));
     }
 
-    /// Thousandths of reads of everything but loads that have their own.
+    /// Thousandths of reads over all loads without a fixed mix.
     fn mix(&self) -> u32 {
         let blocks: Vec<Stream> =
             self.needed.iter().filter(|stream| !stream.access.is_fixed_mix()).copied().collect();
         Load { streams: &blocks }.read_thousandths()
     }
 
-    /// What the user measured of such volumes, within the latency target if it was met at all.
-    fn measured(&mut self, stream: &Stream, mix: u32) -> Option<(Found, String)> {
+    /// The user's measurement of such volumes, within the latency target if it was met at all.
+    fn measured(&mut self, stream: &Stream, mix: u32) -> Option<(CeilingEstimate, String)> {
         let (candidate, workload, catalog) = (self.candidate, self.workload, self.catalog);
         let is_smb = |protocol| protocol == Protocol::Smb;
         let fits = |one: &&Measured| {
@@ -92,52 +92,50 @@ impl Case<'_> {
         let of_level: Vec<&Measured> = catalog.measured.iter().filter(fits).collect();
         let reads = if stream.access.is_fixed_mix() { stream.read_thousandths } else { mix };
         let target = workload.latency_us.unwrap_or(u64::MAX);
-        let latency = of_level.iter().filter_map(|one| one.least_latency(stream, reads, target)).min();
+        let latency = of_level.iter().filter_map(|one| one.min_latency(stream, reads, target)).min();
         let Some(latency_us) = latency else {
             if !of_level.is_empty() {
                 let what = stream.operations();
-                self.caveat(&format!("What was measured has no {what} at {} reads.", percent(reads)));
+                self.caveat(&format!("The measurement has no {what} at {} reads.", percent(reads)));
             }
             return None;
         };
         if latency_us > target {
-            let used = Used::of(u128::from(latency_us), u128::from(target));
+            let used = Utilization::of(u128::from(latency_us), u128::from(target));
             let source = of_level.iter().map(|one| one.source.as_str()).collect::<Vec<_>>().join("; ");
             let formula = {
-                let [found, target] = [latency_us, target].map(grouped);
-                format!("{found} µs at the least load that was measured, of {target} µs")
+                let [estimate, target] = [latency_us, target].map(grouped);
+                format!("{estimate} µs at the least load that was measured, of {target} µs")
             };
             self.add(Bound::Latency, used, formula, source);
         }
         let at = of_level
             .iter()
             .filter_map(|one| Some((one.ceiling(stream, reads, target.max(latency_us))?, one)));
-        let (found, one) = at.max_by_key(|(found, _)| found.rate)?;
-        if self.found.evidence == Evidence::Published {
-            self.found.evidence = Evidence::Measured;
+        let (estimate, one) = at.max_by_key(|(estimate, _)| estimate.rate)?;
+        if self.assessment.evidence == Evidence::Published {
+            self.assessment.evidence = Evidence::Measured;
         }
         if one.co_located {
-            let text = "Clients and server of the measured run were on one host: it is no envelope of the server alone.";
+            let text = "Clients and server of the measured run were on one host: it is not an envelope of the server alone.";
             self.caveat(text);
         }
         if one.protocol != workload.protocol {
             let (measured, wanted) = (one.protocol.name(), workload.protocol.name());
-            self.caveat(&format!(
-                "What was measured went over {measured}; what {wanted} makes of it is not known."
-            ));
+            self.caveat(&format!("The measurement used {measured}; the effect of {wanted} is unknown."));
         }
         let clients = one.points.iter().map(|point| point.clients).max();
-        self.setup(clients, Some(one.working_set));
-        Some((found, one.source.clone()))
+        self.compare_setup(clients, Some(one.working_set));
+        Some((estimate, one.source.clone()))
     }
 
-    /// What differs from how the envelope was measured.
-    fn setup(&mut self, clients: Option<u32>, working_set: Option<Bytes>) {
+    /// Adds caveats for differences from the setup of the measurement.
+    fn compare_setup(&mut self, clients: Option<u32>, working_set: Option<Bytes>) {
         if let Some((few, measured)) = self.workload.clients.zip(clients)
             && few < measured
         {
             self.caveat(&format!(
-                "The envelope was measured from {measured} clients; what {few} can do of it is not known."
+                "The envelope was measured from {measured} clients; the performance of {few} is unknown."
             ));
         }
         if let Some((more, measured)) = self.workload.working_set.zip(working_set)
@@ -151,30 +149,31 @@ impl Case<'_> {
         }
     }
 
-    /// What a page measured of such volumes.
-    fn published(&mut self, stream: &Stream, mix: u32) -> Option<(Found, String)> {
+    /// A page's measurement of such volumes.
+    fn published(&mut self, stream: &Stream, mix: u32) -> Option<(CeilingEstimate, String)> {
         let (pool, large) = (&self.candidate.pool, self.candidate.volume.settings.large);
         let workload = self.workload;
         let all = Envelope::of(pool.level, large, workload.protocol, &self.catalog.profiles, Scope::Volume);
         let mut all: Vec<&Envelope> = all.filter(|one| workload.cached || !one.cached).collect();
-        // Those that are cached come first where they are wanted.
+        // Cached figures come first if the workload is cached.
         all.sort_by_key(|one| !one.cached);
-        let (found, envelope) = all.into_iter().find_map(|one| Some((of_page(one, stream, mix)?, one)))?;
+        let (estimate, envelope) =
+            all.into_iter().find_map(|one| Some((page_ceiling(one, stream, mix)?, one)))?;
         let setup = &envelope.setup;
-        self.found.measured_on = setup.clients.map(|clients| (clients, setup.machine, setup.source));
-        self.setup(setup.clients, setup.working_set);
+        self.assessment.measured_on = setup.clients.map(|clients| (clients, setup.machine, setup.source));
+        self.compare_setup(setup.clients, setup.working_set);
         if matches!(workload.protocol, Protocol::NfsV41 | Protocol::NfsV42) {
-            self.caveat("The envelope was measured over NFSv3; over NFSv4.1 nobody published one, and Microsoft has it slower for EDA.");
+            self.caveat("The envelope was measured over NFSv3; none is published over NFSv4.1, which Microsoft measured as slower for EDA.");
         }
         let known_us = envelope.eda.and_then(|eda| eda.latency_us);
         match (workload.latency_us, known_us) {
             (Some(_), None) => self.caveat(
-                "The page has no latency beside its rates: that the target is met at the ceiling is not known.",
+                "The page gives no latency with its rates: whether the ceiling meets the target is unknown.",
             ),
-            (Some(target), Some(known)) if target < known => {
-                let (known, target) = (known / 1000, grouped(target));
+            (Some(target), Some(published_ms)) if target < published_ms => {
+                let (published_ms, target) = (published_ms / 1000, grouped(target));
                 self.caveat(&format!(
-                    "The rate was published at a latency of {known} ms: how much of it is left within {target} µs is not \
+                    "The rate was published at a latency of {published_ms} ms: how much of it is left within {target} µs is not \
                      known."
                 ));
                 if !large {
@@ -192,14 +191,14 @@ impl Case<'_> {
                  mix, of which more than half is metadata.",
             );
         }
-        for curve in &found.curves {
+        for curve in &estimate.curves {
             let one: Option<Published> = curve.parse().ok();
             one.into_iter().flat_map(Published::conflicts).for_each(|conflict| self.caveat(conflict));
         }
-        Some((found, setup.source.to_string()))
+        Some((estimate, setup.source.to_string()))
     }
 
-    /// What one client was measured to reach.
+    /// Compares the load with the measured envelope of one client.
     pub(super) fn client_envelope(&mut self) {
         let (pool, large) = (&self.candidate.pool, self.candidate.volume.settings.large);
         let Some(clients) = self.workload.clients else { return };
@@ -220,42 +219,43 @@ impl Case<'_> {
             })
             .collect();
         let mix = self.mix();
-        let mut shares = Shares::default();
+        let mut shares = StreamShares::default();
         for stream in self.needed {
-            if let Some(found) = ceiling(&curves, stream.access, stream.block, mix) {
-                shares.add(stream, &found, clients.into(), envelope.setup.source.to_string());
+            if let Some(estimate) = ceiling(&curves, stream.access, stream.block, mix) {
+                shares.add(stream, &estimate, clients.into(), envelope.setup.source.to_string());
             }
         }
-        self.found.constraints.extend(shares.of(Bound::Clients));
+        self.assessment.constraints.extend(shares.into_constraint(Bound::Clients));
     }
 
     pub(super) fn caveat(&mut self, text: &str) {
-        if !self.found.caveats.iter().any(|one| one == text) {
-            self.found.caveats.push(text.to_owned());
+        if !self.assessment.caveats.iter().any(|one| one == text) {
+            self.assessment.caveats.push(text.to_owned());
         }
     }
 }
 
-/// What the page has of shorter latencies.
+/// Note on latencies below 1 ms.
 const BELOW_1_MS: &str = "Microsoft's page for EDA has latencies below 1 ms with nocto,actimeo=600, tuned kernel settings and \
                           nconnect=16 together, and does not say at which rate.";
 
-/// What a page says of one stream.
-fn of_page(envelope: &Envelope, stream: &Stream, mix: u32) -> Option<Found> {
+/// The ceiling of one stream on a page.
+fn page_ceiling(envelope: &Envelope, stream: &Stream, mix: u32) -> Option<CeilingEstimate> {
     if !stream.access.is_fixed_mix() {
         let curves: Vec<Curve> = envelope.shapes().map(Curve::from).collect();
         return ceiling(&curves, stream.access, stream.block, mix);
     }
     let eda = envelope.eda?;
     let at = eda.latency_us.map_or(String::new(), |us| format!(" at a latency of {} ms", us / 1000));
-    // A shorter latency leaves no more than that.
+    // A shorter latency leaves at most that rate.
     let rate = Stream::of_iops(stream.access, stream.block, stream.read_thousandths, eda.iops).rate;
     let how = format!("an EDA load with {}{at}", mib(eda.data));
-    Some(Found { rate, band: None, how, curves: Vec::new() })
+    Some(CeilingEstimate { rate, band: None, derivation: how, curves: Vec::new() })
 }
 
-/// The rate of one connection, where the page says how much more there was with nconnect.
-fn without_nconnect(access: Access, (reads, rate): (u32, BytesPerSecond)) -> BytesPerSecond {
+/// The rate of one connection, where the page gives the gain of nconnect.
+fn without_nconnect(access: Access, knot: (u32, BytesPerSecond)) -> BytesPerSecond {
+    let (reads, rate) = knot;
     let gains = "anf-large-scaleup-gain".parse::<Published>().map(Published::figures).unwrap_or_default();
     let direction = if reads == 0 { Direction::Write } else { Direction::Read };
     let random = access == Access::Random;
@@ -267,8 +267,8 @@ fn without_nconnect(access: Access, (reads, rate): (u32, BytesPerSecond)) -> Byt
     BytesPerSecond(crate::units::proportion(rate.0, 100, hundredths))
 }
 
-/// The band that holds both.
-fn wider(one: Option<Band>, other: Option<Band>) -> Option<Band> {
+/// The band that contains both.
+fn union(one: Option<Band>, other: Option<Band>) -> Option<Band> {
     let (Some(one), Some(other)) = (one, other) else { return one.or(other) };
     Some(Band {
         low_thousandths: one.low_thousandths.min(other.low_thousandths),

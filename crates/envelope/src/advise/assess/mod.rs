@@ -1,9 +1,9 @@
-//! Every bound of pools and volumes, and how much of it the load takes.
+//! Assesses every bound of pools and volumes, and the share of it that the load uses.
 
 mod envelope;
 
 use super::constraint::{
-    Bound, Constraint, Load, Used, mib, mib_within, size, size_to_buy, size_within, times_of,
+    Bound, Constraint, Load, Utilization, mib, mib_within, multiple, size, size_to_buy, size_within,
 };
 use super::envelopes::needed;
 use super::layout::Candidate;
@@ -16,48 +16,48 @@ use crate::{
     grouped,
 };
 
-/// What holds of one candidate.
+/// Constraints and caveats of one candidate.
 pub(super) struct Assessment {
     pub(super) constraints: Vec<Constraint>,
     pub(super) evidence: Evidence,
     pub(super) caveats: Vec<String>,
     pub(super) mount: Mount,
-    /// From how many clients of what kind the envelope was measured, and by whom.
+    /// Number and type of the clients that measured the envelope, with the source.
     pub(super) measured_on: Option<(u32, &'static str, Source)>,
 }
 
 /// One candidate under one load.
-struct Case<'a> {
+struct Assessor<'a> {
     candidate: &'a Candidate,
     workload: &'a Workload,
     catalog: &'a Catalog,
     needed: &'a [Stream],
-    found: Assessment,
+    assessment: Assessment,
 }
 
-/// Calls that a server of ANF or GCNV takes from an NFSv3 connection at a time.
+/// Calls that a server of ANF or GCNV accepts at a time from an NFSv3 connection.
 const CALLS_PER_CONNECTION: u64 = 128;
-/// The shortest time of an operation that anybody published, on average over all loads: the row eda-anf-1760.
+/// The shortest published mean latency: the row eda-anf-1760.
 const SHORTEST_US: u64 = 480;
-/// Slots that Linux asks for of a session of NFSv4.1, whatever its connections.
+/// Slots that Linux requests for an NFSv4.1 session, for any number of connections.
 const SLOTS_PER_SESSION: u64 = 64;
 
-/// Every bound of `candidate`; refused where the level has no such pools and volumes.
+/// Assesses every bound of `candidate`; an error if the level has no such pools and volumes.
 pub(super) fn assess(
     candidate: &Candidate,
     workload: &Workload,
     catalog: &Catalog,
 ) -> Result<Assessment, Refusal> {
     let needed = needed(workload, candidate.pool.level, candidate.volume.settings.large);
-    let found = Assessment {
+    let assessment = Assessment {
         constraints: Vec::new(),
         evidence: if needed.is_empty() { Evidence::Limits } else { Evidence::Published },
         caveats: Vec::new(),
         mount: Mount::of(&candidate.pool, candidate.volume.settings.large, workload),
         measured_on: None,
     };
-    let mut case = Case { candidate, workload, catalog, needed: &needed, found };
-    case.room();
+    let mut case = Assessor { candidate, workload, catalog, needed: &needed, assessment };
+    case.capacity();
     if !needed.is_empty() {
         case.documented()?;
         case.envelope();
@@ -66,50 +66,50 @@ pub(super) fn assess(
         case.slots();
     }
     case.quotas();
-    Ok(case.found)
+    Ok(case.assessment)
 }
 
-impl Case<'_> {
-    fn add(&mut self, kind: Bound, used: Used, formula: String, source: impl ToString) {
+impl Assessor<'_> {
+    fn add(&mut self, kind: Bound, used: Utilization, formula: String, source: impl ToString) {
         let source = source.to_string();
-        self.found.constraints.push(Constraint { kind, formula, used, band: None, source });
+        self.assessment.constraints.push(Constraint { kind, formula, used, band: None, source });
     }
 
     fn load(&self) -> Load<'_> {
         Load { streams: self.needed }
     }
 
-    /// Room for the data.
-    fn room(&mut self) {
+    /// Compares the data with the capacity.
+    fn capacity(&mut self) {
         let (candidate, planned) = (self.candidate, self.workload.planned());
         let volumes = candidate.volumes();
         let room = u128::from(candidate.volume.size.0) * u128::from(volumes);
-        let each = times_of(u64::from(volumes), size_to_buy(candidate.volume.size));
+        let each = multiple(u64::from(volumes), size_to_buy(candidate.volume.size));
         let formula = format!("{} planned of {each}", size(planned));
-        self.add(Bound::Capacity, Used::of(u128::from(planned.0), room), formula, OWN);
+        self.add(Bound::Capacity, Utilization::of(u128::from(planned.0), room), formula, OWN);
         self.smallest();
-        if let Some(most) = self.workload.capacity_max {
+        if let Some(max) = self.workload.capacity_max {
             let capacity = candidate.capacity();
-            let used = Used::of(u128::from(capacity.0), u128::from(most.0));
+            let used = Utilization::of(u128::from(capacity.0), u128::from(max.0));
             self.add(
                 Bound::Allowance,
                 used,
-                format!("{} of {}", size_to_buy(capacity), size_within(most)),
+                format!("{} of {}", size_to_buy(capacity), size_within(max)),
                 OWN,
             );
         }
     }
 
-    /// How near pool and volume are to the smallest of their kind.
+    /// Compares pool and volume with the smallest of their kind.
     fn smallest(&mut self) {
         let (pool, volume) = (&self.candidate.pool, &self.candidate.volume);
         let of = |bands: Option<Bands>, what: &str, is: Bytes| {
             let bands = bands?;
-            let least = bands.ranges.iter().map(|range| range.min).min()?;
-            let used = Used::of(u128::from(least.0), u128::from(is.0));
+            let min = bands.ranges.iter().map(|range| range.min).min()?;
+            let used = Utilization::of(u128::from(min.0), u128::from(is.0));
             Some((
                 used,
-                format!("{} of {what} of {} are the least", size(least), size_to_buy(is)),
+                format!("{} of {what} of {} are the least", size(min), size_to_buy(is)),
                 bands.source,
             ))
         };
@@ -120,17 +120,17 @@ impl Case<'_> {
         }
     }
 
-    /// What the level, the volumes and the pools give.
+    /// Compares the load with the documented limits of level, volumes and pools.
     fn documented(&mut self) -> Result<(), Refusal> {
         let candidate = self.candidate;
         let (pools, volumes) = (u64::from(candidate.pools), u64::from(candidate.volumes()));
         let of_volume = candidate.pool.volume_limits(&candidate.volume)?;
         if candidate.pool.level.info().provider == Provider::Plimsoll {
-            self.setting(&of_volume.total, &Ceilings::default(), &of_volume, volumes);
+            self.settings(&of_volume.total, &Ceilings::default(), &of_volume, volumes);
             return Ok(());
         }
         let as_set = candidate.pool.limits()?;
-        let mut of_pool = candidate.pool.with_most().limits()?;
+        let mut of_pool = candidate.pool.with_max_settings().limits()?;
         let cap = candidate.pool.volume_ceiling(&candidate.volume);
         if let Some((cap, source)) = cap {
             let total = Ceilings { combined: Some(cap), ..of_volume.total };
@@ -139,17 +139,17 @@ impl Case<'_> {
         let source = |limits: &Limits| limits.origin.first().map_or(OWN, |origin| origin.source);
         if of_pool.owner == Owner::Pool {
             self.ceilings(Bound::Level, &of_pool.total, &of_pool, pools, source(&of_pool));
-            self.setting(&as_set.total, &of_pool.total, &as_set, pools);
+            self.settings(&as_set.total, &of_pool.total, &as_set, pools);
         } else if candidate.pool.qos() == Qos::Manual {
             // Equal parts of whole bytes.
             let parts = u64::from(candidate.per_pool);
             of_pool.total.combined = of_pool.total.combined.map(|all| BytesPerSecond(all.0 / parts * parts));
             self.ceilings(Bound::Pool, &of_pool.total, &of_pool, pools, source(&of_pool));
-            let most = Ceilings { combined: cap.map(|(cap, _)| cap), ..of_volume.total };
-            self.setting(&of_volume.total, &most, &of_volume, volumes);
+            let max = Ceilings { combined: cap.map(|(cap, _)| cap), ..of_volume.total };
+            self.settings(&of_volume.total, &max, &of_volume, volumes);
         } else if candidate.pool.level.info().is_instance {
             self.ceilings(Bound::Level, &of_pool.total, &of_pool, pools, source(&of_pool));
-            self.setting(&as_set.total, &of_pool.total, &as_set, pools);
+            self.settings(&as_set.total, &of_pool.total, &as_set, pools);
             self.clients(&as_set, pools);
         } else {
             let capped = cap.is_some_and(|(cap, _)| of_volume.total.combined == Some(cap));
@@ -160,114 +160,115 @@ impl Case<'_> {
         Ok(())
     }
 
-    /// Settings below the most that can be bought.
-    fn setting(&mut self, set: &Ceilings, most: &Ceilings, limits: &Limits, times: u64) {
+    /// Compares the load with settings below their maximum.
+    fn settings(&mut self, set: &Ceilings, max: &Ceilings, limits: &Limits, times: u64) {
         let source = limits.origin.first().map_or(OWN, |origin| origin.source);
-        let below = set.below(most);
-        for taken in self.load().of_ceilings(&below, limits.write_cost_thousandths, times) {
-            self.add(Bound::Setting, taken.used, format!("{} as set", taken.formula), source);
+        let below = set.less_than(max);
+        for ceiling_use in self.load().of_ceilings(&below, limits.write_cost_thousandths, times) {
+            self.add(Bound::Setting, ceiling_use.used, format!("{} as set", ceiling_use.formula), source);
         }
     }
 
     fn ceilings(&mut self, kind: Bound, ceilings: &Ceilings, limits: &Limits, times: u64, source: Source) {
         let operations = limits.origin.iter().find(|origin| origin.what == OPERATIONS);
-        for taken in self.load().of_ceilings(ceilings, limits.write_cost_thousandths, times) {
-            let of_operations = operations.filter(|_| taken.of_operations);
+        for ceiling_use in self.load().of_ceilings(ceilings, limits.write_cost_thousandths, times) {
+            let of_operations = operations.filter(|_| ceiling_use.of_operations);
             let source = of_operations.map_or(source, |origin| origin.source);
-            self.add(kind, taken.used, taken.formula, source);
+            self.add(kind, ceiling_use.used, ceiling_use.formula, source);
         }
     }
 
-    /// What an instance gives each client, and how many it takes.
+    /// Compares the clients with an instance's limits per client and of clients.
     fn clients(&mut self, limits: &Limits, instances: u64) {
         let Some(clients) = self.workload.clients else { return };
         let source = limits.origin.last().map_or(OWN, |origin| origin.source);
         if limits.per_client != Ceilings::default() {
             self.ceilings(Bound::Clients, &limits.per_client, limits, u64::from(clients), source);
         }
-        if let Some(most) = limits.clients_max {
-            let used = Used::of(u128::from(clients), u128::from(most));
-            // Each client may be connected to every instance.
-            let [clients, most] = [clients, most].map(|count| grouped(count.into()));
-            let formula = format!("{clients} clients of {most}, each on {}", instances_of(instances));
+        if let Some(max) = limits.clients_max {
+            let used = Utilization::of(u128::from(clients), u128::from(max));
+            // Each client may connect to every instance.
+            let [clients, max] = [clients, max].map(|count| grouped(count.into()));
+            let formula = format!("{clients} clients of {max}, each on {}", instances_text(instances));
             self.add(Bound::ClientCount, used, formula, source);
         }
     }
-    /// What the clients' networks carry: they receive what is read and send what is written.
+
+    /// Compares the load with the clients' networks. Reads are received, writes are sent.
     fn network(&mut self) {
         let Some(clients) = self.workload.clients else { return };
         let ways = [
-            ("read", self.load().reads(), self.workload.receives()),
-            ("written", self.load().writes(), self.workload.sends()),
+            ("read", self.load().reads(), self.workload.receive_limit()),
+            ("written", self.load().writes(), self.workload.send_limit()),
         ];
         for (way, rate, limit) in ways {
             let Some((limit, source)) = limit else { continue };
-            let used = Used::of(u128::from(rate.0), u128::from(limit.0) * u128::from(clients));
+            let used = Utilization::of(u128::from(rate.0), u128::from(limit.0) * u128::from(clients));
             let formula =
-                format!("{} {way} of {}", mib(rate), times_of(u64::from(clients), mib_within(limit)));
+                format!("{} {way} of {}", mib(rate), multiple(u64::from(clients), mib_within(limit)));
             self.add(Bound::Nic, used, formula, source);
         }
     }
 
-    /// Little's law: calls in flight are calls a second times the time of each. Nobody knows that time beforehand, and it is
-    /// not the target: with less of it fewer calls are in flight. So the bound is at the shortest time there was, and the
-    /// target is only told where it is too long.
+    /// Applies Little's law: calls in flight are calls per second times the latency of each. The latency is unknown
+    /// beforehand, and the target may be too long: a shorter latency needs fewer calls in flight. So the bound uses the
+    /// shortest published latency, and the target only causes a caveat.
     fn slots(&mut self) {
         let Some(clients) = self.workload.clients else { return };
         let provider = self.candidate.pool.level.info().provider;
         let (each, what) = match (provider, self.workload.protocol) {
             (Provider::Filestore | Provider::Plimsoll, _) | (_, Protocol::Smb) => return,
-            // Without sessions, each connection has its calls.
+            // Without sessions, each connection has its own calls.
             (_, Protocol::NfsV3 | Protocol::NfsV40) => {
-                let connections = u64::from(self.found.mount.connections);
+                let connections = u64::from(self.assessment.mount.connections);
                 (CALLS_PER_CONNECTION * connections, format!("{connections} × {CALLS_PER_CONNECTION}"))
             }
             (_, Protocol::NfsV41 | Protocol::NfsV42) => (SLOTS_PER_SESSION, SLOTS_PER_SESSION.to_string()),
         };
         let slots = u128::from(each) * u128::from(clients);
         let (used, calls) = self.in_flight(SHORTEST_US, slots);
-        let calls = in_groups(calls);
+        let calls = grouped_u128(calls);
         let formula = format!("{calls} calls in flight at {SHORTEST_US} µs of {clients} × {what}");
         self.add(Bound::Slots, used, formula, SLOTS);
         let Some(target_us) = self.workload.latency_us else { return };
         let (at_target, calls) = self.in_flight(target_us, slots);
         if !at_target.fits() {
-            let most = at_target.whole(target_us);
-            let [target, calls, most] = [target_us.into(), calls, most.into()].map(in_groups);
+            let max = at_target.ceiling_of(target_us);
+            let [target, calls, max] = [target_us.into(), calls, max.into()].map(grouped_u128);
             self.caveat(&format!(
                 "At {target} µs an operation there are {calls} calls in flight, and the clients have {clients} × {what}: \
-                 operations may take {most} µs at most, or there must be more connections or clients."
+                 operations may take {max} µs at most, or there must be more connections or clients."
             ));
         }
     }
 
-    /// How much of so many slots the load takes where an operation takes so long, and how many.
-    fn in_flight(&self, latency_us: u64, slots: u128) -> (Used, u128) {
-        let transfer = self.found.mount.transfer.0;
-        self.needed.iter().fold((Used::default(), 0), |(used, calls), stream| {
+    /// The share of the slots in use at this latency, and the number of calls in flight.
+    fn in_flight(&self, latency_us: u64, slots: u128) -> (Utilization, u128) {
+        let transfer = self.assessment.mount.transfer.0;
+        self.needed.iter().fold((Utilization::default(), 0), |(used, calls), stream| {
             let per_operation = u128::from(stream.block.0.div_ceil(transfer));
             let busy = u128::from(stream.rate.0) * per_operation * u128::from(latency_us);
             let second = u128::from(stream.block.0) * 1_000_000;
-            (used.and(Used::of(busy, second * slots)), calls + busy.div_ceil(second))
+            (used.plus(Utilization::of(busy, second * slots)), calls + busy.div_ceil(second))
         })
     }
 
-    /// What a provider lets a customer have of all together; it can be raised, so it bounds nothing.
+    /// Notes the provider's default quotas. They can be raised, so they bound nothing.
     fn quotas(&mut self) {
         let pools = self.candidate.pools;
         match self.candidate.pool.level.info().provider {
             Provider::Anf => {
-                let most = anf::REGION_CAPACITY;
-                if self.candidate.capacity() > most {
-                    let most = size(most);
-                    self.caveat(&format!("A subscription has {most} of a region unless more was asked for [{A1}]."));
+                let max = anf::REGION_CAPACITY;
+                if self.candidate.capacity() > max {
+                    let max = size(max);
+                    self.caveat(&format!("A subscription has {max} per region unless its quota was raised [{A1}]."));
                 }
-                let most = anf::POOLS_PER_ACCOUNT;
-                if pools > most {
-                    self.caveat(&format!("An account has {most} pools unless more were asked for [{A1}]."));
+                let max = anf::POOLS_PER_ACCOUNT;
+                if pools > max {
+                    self.caveat(&format!("An account has {max} pools unless its quota was raised [{A1}]."));
                 }
             }
-            // Also of one volume: who asks may have others in the project.
+            // Even for one volume: the project may contain others.
             Provider::Gcnv if !self.needed.is_empty() => self.caveat(&format!(
                 "Limits of the project may bind when several fast volumes are used in one project [{PAGE_000}]."
             )),
@@ -276,11 +277,11 @@ impl Case<'_> {
     }
 }
 
-/// A number of things for people; the greatest where it does not fit.
-fn in_groups(count: u128) -> String {
+/// A count with grouped digits; the maximum if it does not fit.
+fn grouped_u128(count: u128) -> String {
     grouped(u64::try_from(count).unwrap_or(u64::MAX))
 }
 
-fn instances_of(times: u64) -> String {
+fn instances_text(times: u64) -> String {
     if times == 1 { "the instance".to_owned() } else { format!("all {times} instances") }
 }

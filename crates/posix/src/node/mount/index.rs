@@ -1,8 +1,8 @@
-//! Where keys are found when the process may not open by handle: a name for every key that was given out lately, and for
-//! many more the directory that has it.
+//! Finds files by key when the process may not open by handle. Recently used keys map to their names, many more to
+//! their directories.
 //!
-//! Nothing is written: after a restart the tree is scanned, one directory at a time, until the key turns up. A name is
-//! only a hint. Whatever is opened by it counts only if its key is the one that was sought.
+//! Nothing is stored: after a restart the tree is scanned, one directory at a time, until the key is found. A name is
+//! only a hint. A file opened by it counts only if it has the key.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -10,31 +10,30 @@ use std::sync::MutexGuard;
 use vfs::FileKey;
 use vfs::sync::Mutex;
 
-/// Deeper than anybody can name with PATH_MAX; also ends a circle of outdated places.
+/// Deeper than PATH_MAX allows. Also ends a cycle of outdated names.
 pub(crate) const LEVELS_MAX: usize = 4096;
-/// Keys known to be gone that are remembered, to spare a scan for each.
+/// Number of deleted keys to remember. Each one spares a scan.
 const DELETED_MAX: usize = 65_536;
-/// Names that are remembered: about 8 MiB.
+/// Number of names to cache: about 8 MiB.
 const NAMES_MAX: usize = 65_536;
-/// Files of which only the directory is remembered. A table of this size takes 17 MiB; past it, it starts afresh, and
-/// what it has lost is found by a scan.
+/// Files of which only the directory is cached. A table of this size takes 17 MiB. A full table starts afresh, and a
+/// scan finds the lost files.
 const PARENTS_MAX: usize = (1 << 20) / 8 * 7;
 
-/// Where files are. Keys are held as 64-bit hashes, which the check of the opened file makes safe.
+/// An index of file locations. Keys are stored as 64-bit hashes; the check of the opened file makes that safe.
 #[derive(Default)]
 pub(crate) struct Index {
     entries: Mutex<Entries>,
-    /// Directories that the scan under way has still to read.
+    /// Directories that the current scan has yet to read.
     pub(crate) scan: Mutex<Vec<u64>>,
 }
 
-/// What is remembered.
 #[derive(Default)]
 pub(crate) struct Entries {
     entries: HashMap<u64, IndexEntry>,
-    /// The order in which the places came to be known; some are gone.
+    /// The order in which names were added. Some are no longer in `entries`.
     order: VecDeque<u64>,
-    /// The directories of files whose names were known before.
+    /// The directories of files whose names were evicted.
     parents: HashMap<u64, u64>,
     pub(crate) deleted: HashSet<u64>,
 }
@@ -42,15 +41,15 @@ pub(crate) struct Entries {
 struct IndexEntry {
     parent: u64,
     name: Box<[u8]>,
-    /// A file was sought by it since it came to be known.
+    /// A lookup used the entry since it was added.
     is_used: bool,
 }
 
-/// How to get to a file.
+/// A way to reach a file.
 pub(crate) enum Route {
-    /// By these names, the last one first.
+    /// Names to follow, the last one first.
     Names(Vec<Box<[u8]>>),
-    /// A directory on the way must first be read to learn the name of an id in it.
+    /// The directory `dir` must be read first, to learn the name of `id` in it.
     Read { dir: u64, id: u64 },
 }
 
@@ -60,39 +59,39 @@ impl Index {
         self.record_id(key_hash(key), key_hash(parent), name);
     }
 
-    /// As [`Index::record`], by the hashes.
+    /// [`Index::record`] by hashes.
     pub(crate) fn record_id(&self, id: u64, parent: u64, name: &[u8]) {
-        let mut known = self.known();
-        if known.entries.get(&id).is_some_and(|entry| entry.parent == parent && *entry.name == *name) {
+        let mut entries = self.lock();
+        if entries.entries.get(&id).is_some_and(|entry| entry.parent == parent && *entry.name == *name) {
             return;
         }
-        known.deleted.remove(&id);
-        known.parents.remove(&id);
+        entries.deleted.remove(&id);
+        entries.parents.remove(&id);
         let entry = IndexEntry { parent, name: name.into(), is_used: false };
-        if known.entries.insert(id, entry).is_none() {
-            known.order.push_back(id);
-            known.evict_names();
+        if entries.entries.insert(id, entry).is_none() {
+            entries.order.push_back(id);
+            entries.evict_names();
         }
     }
 
     /// Notes that the file of `key` has no name left.
     pub(crate) fn record_deleted(&self, key: &FileKey) {
-        let mut known = self.known();
-        known.entries.remove(&key_hash(key));
-        known.parents.remove(&key_hash(key));
-        if known.deleted.len() >= DELETED_MAX {
-            known.deleted.clear();
+        let mut entries = self.lock();
+        entries.entries.remove(&key_hash(key));
+        entries.parents.remove(&key_hash(key));
+        if entries.deleted.len() >= DELETED_MAX {
+            entries.deleted.clear();
         }
-        known.deleted.insert(key_hash(key));
+        entries.deleted.insert(key_hash(key));
     }
 
-    /// What leads from the root to `id`.
+    /// The route from the root to `id`.
     pub(crate) fn route(&self, mut id: u64, root: u64) -> Option<Route> {
-        let mut known = self.known();
+        let mut entries = self.lock();
         let mut names = Vec::new();
         while id != root {
-            let Some(entry) = known.entries.get_mut(&id) else {
-                return known.parents.get(&id).map(|&dir| Route::Read { dir, id });
+            let Some(entry) = entries.entries.get_mut(&id) else {
+                return entries.parents.get(&id).map(|&dir| Route::Read { dir, id });
             };
             entry.is_used = true;
             names.push(entry.name.clone());
@@ -104,13 +103,13 @@ impl Index {
         Some(Route::Names(names))
     }
 
-    pub(crate) fn known(&self) -> MutexGuard<'_, Entries> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Entries> {
         self.entries.lock()
     }
 }
 
 impl Entries {
-    /// Keeps the names within their bound: those go that came first and were not used since. Their directories stay.
+    /// Evicts names above the limit: the oldest that were not used since. Their directories stay.
     fn evict_names(&mut self) {
         while self.order.len() > NAMES_MAX {
             let Some(id) = self.order.pop_front() else { return };
@@ -133,7 +132,6 @@ impl Entries {
     }
 }
 
-/// What a key is known by.
 pub(crate) fn key_hash(key: &FileKey) -> u64 {
     let mut hasher = DefaultHasher::new();
     key.hash(&mut hasher);

@@ -1,4 +1,4 @@
-//! How a file is found by the index: by its last known place, else by a scan of the tree.
+//! Locates files with the index: by the last known name, else by a scan of the tree.
 
 use super::Mount;
 use super::index::{Index, LEVELS_MAX, Route, key_hash};
@@ -8,39 +8,40 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use vfs::{Blocking, FileKey, FsError, FsResult};
 
-/// Bytes of entries taken from the kernel at once.
+/// Buffer size of one `getdents` call.
 const READ_BYTES: usize = 32 * 1024;
 
 impl Mount {
-    /// Names the file of `key` with an `O_PATH`, by its last known place, else by a scan.
+    /// Opens the file of `key` as `O_PATH`, by its last known name, else by a scan.
     pub(crate) fn locate(&self, index: &Index, key: &FileKey) -> FsResult<OwnedFd> {
-        let sought = key_hash(key);
-        if let Some(fd) = self.walk_to(index, sought, key) {
+        let wanted = key_hash(key);
+        if let Some(fd) = self.walk_to(index, wanted, key) {
             return Ok(fd);
         }
-        if index.known().deleted.contains(&sought) {
+        if index.lock().deleted.contains(&wanted) {
             return Err(FsError::Stale);
         }
         let mut scan = index.scan.lock();
-        // Somebody else's scan may have met it while we waited.
-        if let Some(fd) = self.walk_to(index, sought, key) {
+        // Another thread's scan may have found it during the wait.
+        if let Some(fd) = self.walk_to(index, wanted, key) {
             return Ok(fd);
         }
-        // A scan under way has perhaps passed the file's place before it moved there: only a whole one proves absence.
-        let mut whole = false;
+        // A scan under way may have passed the file's new directory before the file moved there: only a whole scan
+        // proves absence.
+        let mut is_whole = false;
         loop {
             match scan.pop() {
                 Some(dir) => {
-                    // A directory that cannot be read hides what is in it; the rest of the tree is still good.
-                    if self.scan_dir(index, dir, sought, &mut scan).unwrap_or(false)
-                        && let Some(fd) = self.walk_to(index, sought, key)
+                    // An unreadable directory hides its files; the rest of the tree is still good.
+                    if self.scan_dir(index, dir, wanted, &mut scan).unwrap_or(false)
+                        && let Some(fd) = self.walk_to(index, wanted, key)
                     {
                         return Ok(fd);
                     }
                 }
-                None if whole => break,
+                None if is_whole => break,
                 None => {
-                    whole = true;
+                    is_whole = true;
                     scan.push(key_hash(&self.root_key));
                 }
             }
@@ -50,18 +51,18 @@ impl Mount {
         Err(FsError::Stale)
     }
 
-    fn walk_to(&self, index: &Index, sought: u64, key: &FileKey) -> Option<OwnedFd> {
-        let fd = self.walk(index, sought).ok()?;
+    fn walk_to(&self, index: &Index, wanted: u64, key: &FileKey) -> Option<OwnedFd> {
+        let fd = self.walk(index, wanted).ok()?;
         (self.key_at(fd.as_fd(), b"").ok()? == *key).then_some(fd)
     }
 
-    /// Opens what lies at the known place of `sought`.
-    fn walk(&self, index: &Index, sought: u64) -> FsResult<OwnedFd> {
+    /// Opens the file at the known location of `sought`.
+    fn walk(&self, index: &Index, wanted: u64) -> FsResult<OwnedFd> {
         let root = key_hash(&self.root_key);
-        // Directories to be read on the way, and whose names are to be learnt there: the nearest to the root last.
+        // Directories to read on the way, with the id to find in each. The one nearest to the root is last.
         let mut unread: Vec<(u64, u64)> = Vec::new();
         for _ in 0..LEVELS_MAX {
-            let goal = unread.last().map_or(sought, |&(dir, _)| dir);
+            let goal = unread.last().map_or(wanted, |&(dir, _)| dir);
             let names = match index.route(goal, root).ok_or(FsError::NotFound)? {
                 Route::Names(names) => names,
                 Route::Read { dir, id } => {
@@ -81,24 +82,24 @@ impl Mount {
         Err(FsError::NotFound)
     }
 
-    /// Records all that is in the directory `dir`; adds the directories in it to `waiting`; tells if it met `sought`.
-    fn scan_dir(&self, index: &Index, dir: u64, sought: u64, waiting: &mut Vec<u64>) -> FsResult<bool> {
+    /// Records all entries of the directory `dir` and adds its subdirectories to `waiting`. Whether it found `sought`.
+    fn scan_dir(&self, index: &Index, dir: u64, wanted: u64, unvisited: &mut Vec<u64>) -> FsResult<bool> {
         let fd = self.walk(index, dir)?;
-        self.learn_names(index, fd.as_fd(), dir, sought, waiting)
+        self.learn_names(index, fd.as_fd(), dir, wanted, unvisited)
     }
 
-    /// As [`Mount::scan_dir`], of the directory that is open as `fd`.
+    /// [`Mount::scan_dir`] for the directory open as `fd`.
     fn learn_names(
         &self,
         index: &Index,
         fd: BorrowedFd<'_>,
         dir: u64,
-        sought: u64,
-        waiting: &mut Vec<u64>,
+        wanted: u64,
+        unvisited: &mut Vec<u64>,
     ) -> FsResult<bool> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let fd = openat(fd, ".", flags, Mode::empty()).map_err(refused)?;
-        let mut met = None;
+        let mut found_name = None;
         let mut buffer = vec![MaybeUninit::uninit(); READ_BYTES];
         let mut raw = RawDir::new(&fd, &mut buffer);
         while let Some(entry) = raw.next() {
@@ -107,29 +108,29 @@ impl Mount {
             if matches!(name, b"." | b"..") {
                 continue;
             }
-            // Gone meanwhile, or mounted on: not ours.
+            // Removed meanwhile, or a mount point: not ours.
             let Ok(key) = self.key_at(fd.as_fd(), name) else { continue };
             let child = key_hash(&key);
             index.record_id(child, dir, name);
-            if child == sought {
-                met = Some(name.to_vec());
+            if child == wanted {
+                found_name = Some(name.to_vec());
             }
             if is_directory(fd.as_fd(), name, entry.file_type()) {
-                waiting.push(child);
+                unvisited.push(child);
             }
         }
-        // Once more, because a large directory may have more names than are remembered.
-        if let Some(name) = &met {
-            index.record_id(sought, dir, name);
+        // Again, because a large directory may have evicted the name.
+        if let Some(name) = &found_name {
+            index.record_id(wanted, dir, name);
         }
-        Ok(met.is_some())
+        Ok(found_name.is_some())
     }
 }
 
 fn is_directory(dir: BorrowedFd<'_>, name: &[u8], kind: Kind) -> bool {
     match kind {
         Kind::Directory => true,
-        // Some file systems keep no types in their directories.
+        // Some file systems store no types in their directories.
         Kind::Unknown => statat(dir, name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW)
             .is_ok_and(|stat| Kind::from_raw_mode(stat.st_mode) == Kind::Directory),
         _ => false,

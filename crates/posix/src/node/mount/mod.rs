@@ -1,4 +1,4 @@
-//! The tree that is served: where files are opened, found by key, and by name without leaving the file system.
+//! The served tree: opens files by key and by name without leaving the file system.
 
 mod index;
 mod locate;
@@ -31,82 +31,76 @@ use std::time::Duration;
 use vfs::sync::Mutex;
 use vfs::{Attrs, Blocking, FileKey, FileType, FsError, FsResult, Lookup, Wait};
 
-/// Flags of every descriptor that is no `O_PATH`: opening never waits, follows a link or takes a terminal.
+/// Flags of every descriptor other than `O_PATH`: opening never waits, follows a link or acquires a terminal.
 const OPEN_SAFELY: OFlags =
     OFlags::CLOEXEC.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
-/// Flags of a descriptor that only names a file: opening has no effect on it, whatever it is.
+/// Flags of an `O_PATH` descriptor: opening has no effect on any type of file.
 const OPEN_PATH: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// Out of memory is also what the kernel says (`iget_locked`) while another file is being made under the inode number of
-/// the sought one, which is gone: it says so a moment later.
+/// The kernel also returns ENOMEM (`iget_locked`) while another file is created under the inode number of the removed
+/// file. It returns ESTALE a moment later.
 const OPEN_TRIES: u32 = 8;
 const OPEN_PAUSE: Duration = Duration::from_micros(200);
 
-/// How keys are made.
+/// The source of keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeySource {
-    /// From the kernel's handle.
+    /// The kernel's handle.
     Handle,
-    /// From inode number and birth time: the file system makes no handles.
+    /// Inode number and birth time: the file system has no handles.
     Inode,
 }
 
-/// One served tree and what all its nodes share.
+/// One served tree, shared by all its nodes.
 pub(crate) struct Mount {
     /// The root, open for reading: the kernel refuses to open by handle at an `O_PATH`.
     pub(crate) root: OwnedFd,
     /// Device and inode number of the root.
     pub(crate) root_id: (u64, u64),
     pub(crate) root_key: FileKey,
-    /// The mount that the root lies on, as name_to_handle_at numbers it. Held by `root`, so never given to another.
+    /// The root's mount, as numbered by name_to_handle_at. `root` keeps the mount, so the number is never reused.
     mount_id: i32,
     key_source: KeySource,
-    /// Where keys are found; none if the kernel opens by handle.
+    /// `None` if the kernel opens by handle.
     pub(crate) index: Option<Index>,
-    /// Owner, group and mode are kept in an extended attribute.
+    /// Owner, group and mode are stored in an extended attribute.
     pub(crate) owner_attribute: bool,
-    /// A new file's attributes are durable with its directory, if they were set at creation: the file system
-    /// keeps an ordered journal, or nothing at all.
+    /// A flush of the directory covers a new file's attributes, if they were set at creation: the file system has an
+    /// ordered journal, or no storage at all.
     pub(crate) new_inodes_follow_dir: bool,
-    /// The file system is memory: reading never waits for a disk.
+    /// Reading never waits for a disk.
     pub(crate) is_memory: bool,
-    /// Files carry extended attributes.
     pub(crate) xattrs: bool,
-    /// Our own ones can be kept from everybody else.
+    /// Our own attributes can be hidden from other users.
     pub(crate) trusted_xattrs: bool,
-    /// Files may have lists of POSIX.
     pub(crate) acls: bool,
-    /// A change that comes after a look at a file has another change time than what was seen.
+    /// A change after a `stat` always gets a new change time.
     pub(crate) has_fine_change_times: bool,
-    /// The most links a file may have.
     pub(crate) links_max: u32,
-    /// The largest size a file may have.
     pub(crate) file_bytes_max: u64,
     /// The most that an empty directory shows as its size.
     pub(crate) block_bytes: u64,
     pub(crate) table: Arc<Table>,
-    /// Files that have lost their last name while somebody had them open.
+    /// Files that were open when they lost their last name.
     pub(crate) unlinked_open: Mutex<Vec<Arc<Node>>>,
     pub(crate) budget: Arc<ResourceBudget>,
-    /// What keeps the tree within its capacity, if it has one.
+    /// The capacity of the tree, if it has one.
     pub(crate) limit: Option<Arc<Limit>>,
-    /// The kernel has no openat2, or a sandbox hides it.
+    /// The kernel has no openat2, or a sandbox forbids it.
     no_openat2: AtomicBool,
     /// The file system refuses `RWF_NOWAIT`.
     pub(crate) no_nowait: AtomicBool,
-    /// Flushes that have failed.
     pub(crate) flush_failures: AtomicU64,
-    /// The file system makes no files without a name.
+    /// The file system has no `O_TMPFILE`.
     pub(crate) no_tmpfile: AtomicBool,
     /// The kernel has no cachestat.
     pub(crate) no_cachestat: AtomicBool,
 }
 
 impl Mount {
-    /// The tree below `root`.
     pub(crate) fn new(root: OwnedFd, options: &Options, limit: Option<Arc<Limit>>) -> FsResult<Self> {
         let stat = fstat(&root).map_err(refused)?;
-        let nature = FsType::of(&root, &stat)?;
+        let fs_type = FsType::of(&root, &stat)?;
         let file_bytes_max = file_bytes_max(&root);
         let made = sys::name_to_handle(root.as_fd(), b"").ok();
         let handle_key = made.as_ref().and_then(|(handle, _)| key::of_handle(handle));
@@ -114,7 +108,7 @@ impl Mount {
             Some(key) => (KeySource::Handle, key),
             None => (KeySource::Inode, inode_key(root.as_fd(), b"", stat.st_dev)?),
         };
-        // The one sure way to learn whether a process may open by handle is to try.
+        // The one sure test whether a process may open by handle is to try.
         let path = i32::try_from(OPEN_PATH.bits()).map_err(|_| FsError::Invalid)?;
         let opens = |(handle, _): &(Handle, i32)| sys::open_by_handle(root.as_fd(), handle, path).is_ok();
         let by_handle = key_source == KeySource::Handle && made.as_ref().is_some_and(opens);
@@ -131,10 +125,10 @@ impl Mount {
             key_source,
             index: (options.index || !by_handle).then(Index::default),
             owner_attribute: options.owner_attribute || !may_own(),
-            new_inodes_follow_dir: nature.new_inodes_follow_dir,
-            is_memory: nature.is_memory,
-            links_max: nature.links_max,
-            block_bytes: nature.block_bytes,
+            new_inodes_follow_dir: fs_type.new_inodes_follow_dir,
+            is_memory: fs_type.is_memory,
+            links_max: fs_type.links_max,
+            block_bytes: fs_type.block_bytes,
             file_bytes_max,
             table: Table::new(&options.budget),
             unlinked_open: Mutex::default(),
@@ -148,17 +142,15 @@ impl Mount {
         })
     }
 
-    /// Whether a file with this `stat` lies in the file system of the root.
+    /// Whether a file with this `stat` is in the file system of the root.
     pub(crate) fn contains(&self, stat: &Stat) -> bool {
         stat.st_dev == self.root_id.0
     }
 
-    /// Whether both trees lie in one file system.
     pub(crate) fn is_same_file_system(&self, other: &Self) -> bool {
         self.root_id.0 == other.root_id.0
     }
 
-    /// The node of `key`.
     pub(crate) fn node(self: &Arc<Self>, key: &FileKey, blocking: Blocking) -> FsResult<Arc<Node>> {
         if let Some(node) = self.table.find(key) {
             return Ok(node);
@@ -168,7 +160,7 @@ impl Mount {
             return Err(FsError::Wait(Wait::Storage));
         }
         let fd = match (form, self.key_source, &self.index) {
-            // Made before the tree was moved to a file system of another kind.
+            // Created before the tree was moved to another type of file system.
             (Form::Inode, KeySource::Handle, _) | (Form::Handle(_), KeySource::Inode, _) => {
                 return Err(FsError::Stale);
             }
@@ -176,17 +168,16 @@ impl Mount {
             (_, _, Some(index)) => self.locate(index, key)?,
             (Form::Inode, KeySource::Inode, None) => return Err(FsError::Stale),
         };
-        // The same file under other bytes would be a second node: only the kernel's own spelling counts.
+        // The same file under other bytes would be a second node: only the kernel's own encoding counts.
         if self.key_at(fd.as_fd(), b"")? != *key {
             return Err(FsError::BadHandle);
         }
         Ok(self.adopt_as(fd, *key)?.0)
     }
 
-    /// Whether the file of `key` is gone for certain.
+    /// Whether the file of `key` is certainly deleted.
     pub(crate) fn is_deleted(&self, key: &FileKey) -> bool {
-        // Where keys are looked for in the tree, a directory that cannot be read hides what is in it. Keys of the other form are of
-        // another file system.
+        // With an index, an unreadable directory may hide the file. Keys of the other form are of another file system.
         let (KeySource::Handle, None, Ok(Form::Handle(handle))) =
             (self.key_source, &self.index, key::form(key))
         else {
@@ -197,29 +188,31 @@ impl Mount {
         }
         match self.open_handle(&handle, OPEN_PATH) {
             Err(error) => error == FsError::Stale,
-            // Another subvolume of Btrfs has it where this one is a snapshot that was put in its place.
+            // If a Btrfs snapshot was put in place of this subvolume, the original subvolume still has the file.
             Ok(fd) => fstat(&fd).is_ok_and(|stat| self.contains(&stat) && stat.st_nlink == 0),
         }
     }
 
-    /// The root.
     pub(crate) fn root_node(self: &Arc<Self>) -> FsResult<(Arc<Node>, VersionedStat)> {
         self.child_of(self.root.as_fd(), b".", Blocking::Allowed)
     }
 
-    /// Notes where a key was seen, if there is an index.
+    /// Notes the name of a key, if there is an index.
     pub(crate) fn record(&self, key: &FileKey, dir: &FileKey, name: &[u8]) {
         if let Some(index) = &self.index {
             index.record(key, dir, name);
         }
     }
 
-    /// How far the change counter of a file is ahead of its change time.
+    /// The offset of a file's change counter.
     pub(crate) fn counter_offset(&self, key: &FileKey) -> u64 {
-        self.table.with_node(key, |node| node.counter_offset.load()).unwrap_or_else(|| counter::distance(key))
+        self.table
+            .with_node(key, |node| node.counter_offset.load())
+            .unwrap_or_else(|| counter::offset_of(key))
     }
 
-    /// The attributes of a file in this state, but for its birth: what `file` has open, or `name` in the directory `file`.
+    /// The attributes of a file with this state, without the birth time. `name` is the file's name in the directory
+    /// `file`, or `None` for `file` itself.
     #[inline]
     pub(crate) fn attrs(
         &self,
@@ -237,7 +230,6 @@ impl Mount {
         Ok(attrs)
     }
 
-    /// The object of `name` in the directory `dir`.
     pub(crate) fn child(
         self: &Arc<Self>,
         dir: &Node,
@@ -256,8 +248,8 @@ impl Mount {
         blocking: Blocking,
     ) -> FsResult<(Arc<Node>, VersionedStat)> {
         if blocking == Blocking::Allowed && self.key_source == KeySource::Handle {
-            // Two system calls for a known file, one for none. Other refusals are left to the opening below, which says
-            // them exactly.
+            // Two system calls for a cached file, one for a missing one. Other errors are left to the open below, which
+            // returns them exactly.
             match self.key_at(dir, name) {
                 Ok(key) => {
                     if let Some(node) = self.table.find(&key)
@@ -273,13 +265,12 @@ impl Mount {
         self.adopt(self.open_name(dir, name, blocking)?)
     }
 
-    /// The node, if it is in the table, of `name` in `dir`.
+    /// The node of `name` in `dir`, if it is in the table.
     pub(crate) fn cached_node(&self, dir: BorrowedFd<'_>, name: &[u8]) -> Option<Arc<Node>> {
         self.table.find(&self.key_at(dir, name).ok()?)
     }
 
-    /// The key of `name` in `dir`, of `dir` itself if the name is empty. [`FsError::CrossVolume`] for what is mounted
-    /// on top of the name.
+    /// The key of `name` in `dir`, or of `dir` if the name is empty. [`FsError::CrossVolume`] for a mount point.
     pub(crate) fn key_at(&self, dir: BorrowedFd<'_>, name: &[u8]) -> FsResult<FileKey> {
         if self.key_source == KeySource::Inode {
             return inode_key(dir, name, self.root_id.0);
@@ -291,7 +282,7 @@ impl Mount {
         key::of_handle(&handle).ok_or(FsError::NotSupported)
     }
 
-    /// The node of what `fd` (an `O_PATH`) names, and its state.
+    /// The node of the file open as `fd` (an `O_PATH`), and its state.
     pub(crate) fn adopt(self: &Arc<Self>, fd: OwnedFd) -> FsResult<(Arc<Node>, VersionedStat)> {
         let key = self.key_at(fd.as_fd(), b"")?;
         if let Some(node) = self.table.find(&key)
@@ -303,7 +294,7 @@ impl Mount {
     }
 
     fn adopt_as(self: &Arc<Self>, fd: OwnedFd, key: FileKey) -> FsResult<(Arc<Node>, VersionedStat)> {
-        let stat = VersionedStat::read(fd.as_fd(), counter::distance(&key))?;
+        let stat = VersionedStat::read(fd.as_fd(), counter::offset_of(&key))?;
         if !self.contains(&stat) || stat.st_nlink == 0 {
             return Err(FsError::Stale);
         }
@@ -313,7 +304,7 @@ impl Mount {
 
     /// Opens the data of `node`: a directory for reading, a regular file for reading, and writing if `write`.
     ///
-    /// Nothing else has data that a server may touch: opening a device or FIFO has effects.
+    /// A server must not open anything else: opening a device or FIFO has side effects.
     pub(crate) fn open_data(&self, node: &Node, write: bool) -> FsResult<OwnedFd> {
         let flags = OPEN_SAFELY
             | match node.kind {
@@ -328,7 +319,7 @@ impl Mount {
         {
             return self.open_handle(&handle, flags);
         }
-        // The link in /proc leads to the open file itself, wherever its name has gone.
+        // The link in /proc leads to the open file itself, wherever its name moved.
         openat(CWD, proc_path(node.fd()), flags.difference(OFlags::NOFOLLOW), Mode::empty()).map_err(refused)
     }
 
@@ -346,7 +337,7 @@ impl Mount {
         Err(refused(Errno::NOMEM))
     }
 
-    /// Names what `name` in `dir` is, without opening it; [`FsError::CrossVolume`] if it is mounted on.
+    /// Opens `name` in `dir` as `O_PATH`; [`FsError::CrossVolume`] for a mount point.
     pub(crate) fn open_name(
         &self,
         dir: BorrowedFd<'_>,
@@ -357,7 +348,7 @@ impl Mount {
         if !self.no_openat2.load(Ordering::Relaxed) {
             match openat2(dir, name, OPEN_PATH, Mode::empty(), ResolveFlags::NO_XDEV | cached) {
                 Ok(fd) => return Ok(fd),
-                // EINVAL: Linux 5.6 to 5.11 know the call, but not RESOLVE_CACHED.
+                // EINVAL: Linux 5.6 to 5.11 have the call, but not RESOLVE_CACHED.
                 Err(Errno::AGAIN | Errno::INVAL) if blocking == Blocking::Never => {
                     return Err(FsError::Wait(Wait::Storage));
                 }
@@ -371,13 +362,13 @@ impl Mount {
         }
         let fd = openat(dir, name, OPEN_PATH, Mode::empty()).map_err(refused)?;
         let stat = fstat(&fd).map_err(refused)?;
-        // With handles the mount is compared when the key is made.
+        // With handles, `key_at` compares the mount.
         if self.contains(&stat) { Ok(fd) } else { Err(FsError::CrossVolume) }
     }
 
-    /// The directory that holds the directory open as `dir`, if it lies below the root.
+    /// The parent of the directory open as `dir`, if it is below the root.
     pub(crate) fn parent(self: &Arc<Self>, dir: BorrowedFd<'_>) -> FsResult<(Arc<Node>, VersionedStat)> {
-        /// More levels than PATH_MAX lets anybody name.
+        /// Deeper than PATH_MAX allows.
         const LEVELS_MAX: u32 = 4096;
         let parent = open_dotdot(dir)?;
         let stat = fstat(&parent).map_err(refused)?;
@@ -395,13 +386,13 @@ impl Mount {
             }
             (above, id) = (Some(next), next_id);
         }
-        // The directory was moved out of the tree by somebody else.
+        // Another process moved the directory out of the tree.
         Err(FsError::Stale)
     }
 }
 
-/// What a found node is to the model.
-pub(crate) fn to_lookup((node, stat): (Arc<Node>, VersionedStat)) -> FsResult<Lookup> {
+pub(crate) fn to_lookup(found: (Arc<Node>, VersionedStat)) -> FsResult<Lookup> {
+    let (node, stat) = found;
     Ok(Lookup { attrs: node.attrs_from(&stat)?, node })
 }
 
@@ -409,7 +400,7 @@ fn open_dotdot(dir: BorrowedFd<'_>) -> FsResult<OwnedFd> {
     openat(dir, "..", OPEN_PATH | OFlags::DIRECTORY, Mode::empty()).map_err(refused)
 }
 
-/// The key of a file whose file system makes no handles: the birth time tells apart the files that had its number.
+/// The key of a file on a file system without handles. The birth time distinguishes files that reuse an inode number.
 fn inode_key(dir: BorrowedFd<'_>, name: &[u8], device: u64) -> FsResult<FileKey> {
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::EMPTY_PATH;
     let state = statx(dir, name, flags, StatxFlags::INO | StatxFlags::BTIME).map_err(refused)?;

@@ -7,9 +7,9 @@ use super::svg::{Anchor, Svg, WIDTH};
 use crate::document::table::Value;
 
 const BOTTOM: f64 = 34.0;
-/// The widest that a bar gets.
+/// Maximum width of a bar.
 const BAR_MAX: f64 = 42.0;
-/// Narrower bars have no figure above them.
+/// Minimum width of a bar with a figure above it.
 const BAR_WITH_TOTAL: f64 = 26.0;
 
 pub(super) fn draw(chart: &Bars) -> Svg {
@@ -41,7 +41,7 @@ pub(super) fn draw(chart: &Bars) -> Svg {
     svg
 }
 
-/// A bar of one group, its parts on each other.
+/// A bar of one group, with its parts stacked.
 fn one(svg: &mut Svg, stack: &Stack, group: usize, (x, width): (f64, f64), scale: &Scale, name: &str) {
     let mut below = 0.0;
     for part in &stack.parts {
@@ -76,7 +76,7 @@ fn names(chart: &Bars) -> Vec<(Sign, &str)> {
     names
 }
 
-/// A figure in little room: 380k, 5.2k, 840.
+/// A short figure: 380k, 5.2k, 840.
 fn short(value: f64) -> String {
     match value {
         large if large >= 999_500.0 => format!("{:.2}M", large / 1e6),

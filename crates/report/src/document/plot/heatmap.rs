@@ -1,14 +1,14 @@
-//! A map of cells: the more, the darker.
+//! A map of cells: higher values are darker.
 
 use super::chart::{Heatmap, Spot};
 use super::svg::{Anchor, LETTER, Svg, WIDTH};
 use crate::document::table::Value;
 
-/// The least and the most room for the names of rows.
+/// Minimum and maximum width of row names.
 const LEFT: (f64, f64) = (90.0, 260.0);
 const TOP: f64 = 26.0;
 const ROW: f64 = 38.0;
-/// Between the least and the most opaque, letters can be read on a light and on a dark page.
+/// Minimum and maximum opacity, which keep letters readable on a light and on a dark page.
 const SHADES: (f64, f64) = (0.06, 0.62);
 
 pub(super) fn draw(chart: &Heatmap) -> Svg {
@@ -45,7 +45,7 @@ pub(super) fn draw(chart: &Heatmap) -> Svg {
     svg
 }
 
-/// A name in so many letters.
+/// A name cut to this number of letters.
 fn cut(name: &str, letters: f64) -> String {
     if name.chars().count() as f64 <= letters {
         return name.to_owned();

@@ -9,12 +9,12 @@ pub(super) const HEIGHT: f64 = 330.0;
 pub(super) const LEFT: f64 = 84.0;
 pub(super) const RIGHT: f64 = 24.0;
 const BOTTOM: f64 = 48.0;
-/// Between two entries of a legend's line.
+/// Height of a line of the legend.
 const LEGEND_LINE: f64 = 20.0;
-/// More points than this have no marks: they would hide the line.
+/// Maximum number of points with marks: more would hide the line.
 const MARKS_MAX: usize = 40;
 
-/// What stands before a name in a legend, with its class; of marks the color too.
+/// The sign before a name in a legend, with its class; marks also have a color.
 pub(super) enum Sign {
     Line(String),
     MarkedLine(String, usize),
@@ -53,7 +53,7 @@ pub(super) fn draw(chart: &Lines) -> Svg {
     svg
 }
 
-/// The legend: lines, what lies between some, values that matter, points.
+/// The legend: lines, areas, reference values, points.
 fn names(chart: &Lines) -> Vec<(Sign, &str)> {
     let of_line = |line: &Line| match line.ideal || chart.smooth {
         true => Sign::Line(class(line)),
@@ -72,7 +72,7 @@ fn names(chart: &Lines) -> Vec<(Sign, &str)> {
     names
 }
 
-/// Axes on which everything has a place.
+/// Axes that contain everything.
 fn scales(chart: &Lines, top: f64) -> (Scale, Scale) {
     let named = |ticks: &[(f64, String)]| ticks.iter().map(|(value, _)| *value).collect::<Vec<_>>();
     let lines = chart.lines.iter().flat_map(|line| line.points.iter().copied());
@@ -97,7 +97,7 @@ fn class_of_mark(mark: &Mark) -> String {
     if mark.hollow { format!("hollow s{}", mark.color) } else { format!("f{}", mark.color) }
 }
 
-/// What is shown to whoever points at a point.
+/// The tooltip of a point.
 fn tip(name: &str, (right, up): (f64, f64)) -> String {
     format!("{name}: {} at {}", Value::figure(up), Value::figure(right))
 }
@@ -131,7 +131,7 @@ pub(super) fn up(svg: &mut Svg, scale: &Scale, label: &str) {
     svg.upright((14.0, middle), label);
 }
 
-/// Values that matter, as lines across; their names are in the legend, where nothing is in the way.
+/// Reference values as horizontal lines; their names are in the legend, which has free space.
 pub(super) fn levels(svg: &mut Svg, scale: &Scale, levels: &[(f64, String)]) {
     for (value, _) in levels {
         let place = scale.place(*value);
@@ -139,7 +139,7 @@ pub(super) fn levels(svg: &mut Svg, scale: &Scale, levels: &[(f64, String)]) {
     }
 }
 
-/// Entries of a legend for values that matter.
+/// Legend entries of reference values.
 pub(super) fn of_marked<'a>(
     class: &'a str,
     marked: &'a [(f64, String)],
@@ -147,7 +147,7 @@ pub(super) fn of_marked<'a>(
     marked.iter().map(move |(_, name)| (Sign::Line(class.to_owned()), name.as_str()))
 }
 
-/// Names with their signs, in rows at the top; where they end.
+/// Draws names with their signs, in rows at the top. Returns the bottom of the legend.
 pub(super) fn legend(svg: &mut Svg, names: &[(Sign, &str)]) -> f64 {
     let (mut x, mut y) = (LEFT, 14.0);
     for (sign, name) in names.iter().filter(|(_, name)| !name.is_empty()) {

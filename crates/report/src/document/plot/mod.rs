@@ -1,7 +1,7 @@
 //! Plots as values, and drawing them as SVG.
 //!
-//! Colors come from the page's style sheet (`c0` …), so that a plot fits a light and a dark page; lines
-//! differ in marks and bars in hatching as well, for who does not see the colors.
+//! Colors come from the page's style sheet (`c0` …), so that a plot fits a light and a dark page. For readers who
+//! cannot distinguish colors, lines also differ in marks and bars in hatching.
 
 mod bars;
 mod chart;
@@ -13,9 +13,9 @@ pub(super) mod svg;
 pub use chart::{Area, Axis, Bars, COLORS, Chart, Heatmap, Line, Lines, Mark, Part, Plot, Spot, Stack};
 
 impl Plot {
-    /// The plot as a picture by itself: an SVG file.
+    /// The plot as an SVG file.
     pub fn picture(&self) -> String {
-        // A picture has the size that it is drawn for, and a ground of its own.
+        // A picture has a fixed size and its own background.
         let ground = "svg { background: var(--paper); }";
         let open = format!("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{:.0}\" ", svg::WIDTH);
         let svg = self.svg().replacen("<svg ", &open, 1);

@@ -1,4 +1,4 @@
-//! From values to places, with round ticks.
+//! Maps values to places, with round ticks.
 
 use super::chart::Axis;
 use crate::document::table::separated;
@@ -8,15 +8,15 @@ pub(super) struct Scale {
     logarithmic: bool,
     values: (f64, f64),
     places: (f64, f64),
-    /// Values with what is written there.
+    /// Values with their labels.
     pub(super) ticks: Vec<(f64, String)>,
 }
 
-/// Ticks that a linear axis has at most, about.
+/// Approximate maximum number of ticks of a linear axis.
 const TICKS: f64 = 6.0;
 
 impl Scale {
-    /// An axis over these values, and from zero where it is linear.
+    /// An axis over these values; a linear one starts at zero.
     pub(super) fn new(axis: &Axis, values: impl Iterator<Item = f64>, places: (f64, f64)) -> Self {
         let finite = values.filter(|value| value.is_finite());
         let (least, most) = finite.fold((f64::INFINITY, 0.0f64), |(least, most), value| {
@@ -37,7 +37,7 @@ impl Scale {
         Self { logarithmic: axis.logarithmic, values, places, ticks }
     }
 
-    /// Where a value is; values beyond the ends are at the ends.
+    /// The place of a value; values beyond the ends are at the ends.
     pub(super) fn place(&self, value: f64) -> f64 {
         let (low, high) = self.values;
         let share = if self.logarithmic {
@@ -49,7 +49,7 @@ impl Scale {
     }
 }
 
-/// Zero to the first tick at or above `most`, in steps of 1, 2 or 5 times a power of ten.
+/// Zero to the first tick at or above `max`, in steps of 1, 2 or 5 times a power of ten.
 fn linear_ticks(most: f64) -> ((f64, f64), Vec<(f64, String)>) {
     let rough = most / TICKS;
     let power = 10f64.powf(rough.log10().floor());
@@ -68,7 +68,7 @@ fn linear_ticks(most: f64) -> ((f64, f64), Vec<(f64, String)>) {
     ((0.0, top), ticks)
 }
 
-/// From the 1, 2 or 5 at or below `least` to that at or above `most`.
+/// From the 1, 2 or 5 at or below `min` to that at or above `max`.
 fn logarithmic_ticks(least: f64, most: f64) -> ((f64, f64), Vec<(f64, String)>) {
     let mut ticks = Vec::new();
     let mut power = 10f64.powf(least.log10().floor());
@@ -81,13 +81,13 @@ fn logarithmic_ticks(least: f64, most: f64) -> ((f64, f64), Vec<(f64, String)>) 
     let to = ticks.iter().position(|&tick| tick >= most * 0.9999).unwrap_or(ticks.len() - 1);
     let ticks = &ticks[from..=to.max(from)];
     let is_power = |tick: f64| (tick.log10() - tick.log10().round()).abs() < 1e-6;
-    // Over many powers of ten, these alone.
+    // Over many powers of ten, only these have labels.
     let shown = ticks.iter().filter(|&&tick| ticks.len() <= 10 || is_power(tick));
     let labels = shown.map(|&tick| (tick, separated(tick, digits_of(tick)))).collect();
     ((ticks[0], ticks[ticks.len() - 1]), labels)
 }
 
-/// Digits after the point that a round value needs.
+/// Decimals that a round value needs.
 fn digits_of(round: f64) -> usize {
     [1.0, 0.1, 0.01, 0.001].into_iter().position(|unit| round >= unit * 0.9999).unwrap_or(4)
 }

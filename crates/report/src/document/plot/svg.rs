@@ -1,13 +1,13 @@
-//! Writing SVG.
+//! Writes SVG.
 
 use std::fmt::Write as _;
 
-/// The colors of plots, and all that a page of them looks like.
+/// The style sheet of reports and plots.
 pub(in crate::document) const STYLE: &str = include_str!("../style.css");
-/// All plots have this width, in which their letters have the size of the page's.
+/// Width of all plots, at which their letters have the size of the page's.
 pub(super) const WIDTH: f64 = 720.0;
 
-/// How wide a letter is, about.
+/// Approximate width of a letter.
 pub(super) const LETTER: f64 = 6.6;
 
 /// A picture being drawn. Coordinates go right and down.
@@ -16,7 +16,7 @@ pub(super) struct Svg {
     height: f64,
 }
 
-/// Where a text stands, seen from its place.
+/// The alignment of a text at its place.
 #[derive(Clone, Copy)]
 pub(super) enum Anchor {
     Start,
@@ -29,7 +29,7 @@ impl Svg {
         Self { body: String::new(), height }
     }
 
-    /// The whole element; `title` is what those hear who do not see it.
+    /// The whole element; screen readers read `title`.
     pub(super) fn finish(self, title: &str) -> String {
         format!(
             "<svg viewBox=\"0 0 {WIDTH:.0} {:.0}\" role=\"img\" aria-label=\"{}\">{}</svg>",
@@ -46,7 +46,7 @@ impl Svg {
         ));
     }
 
-    /// A box with `tip` shown by whoever points at it.
+    /// A box with a tooltip.
     pub(super) fn rect(&mut self, class: &str, at: (f64, f64), size: (f64, f64), tip: &str) {
         self.add(format_args!(
             "<rect class=\"{class}\" x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\">{}</rect>",
@@ -58,7 +58,7 @@ impl Svg {
         ));
     }
 
-    /// A box of the first color, as opaque as `share` says.
+    /// A box of the first color with the opacity `share`.
     pub(super) fn shade(&mut self, share: f64, at: (f64, f64), size: (f64, f64)) {
         self.add(format_args!(
             "<rect class=\"f0\" fill-opacity=\"{share:.2}\" x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\"/>",
@@ -98,7 +98,7 @@ impl Svg {
         self.add(format_args!("<polygon class=\"{class}\" points=\"{}\"/>", joined(points)));
     }
 
-    /// A mark of a form of its own; the form goes with the color, whose class may be `f`, `s` or more.
+    /// A mark. The form goes with the color, whose class may be `f`, `s` or more.
     pub(super) fn mark(&mut self, class: &str, color: usize, (x, y): (f64, f64), tip: &str) {
         const FORMS: [&str; 4] =
             ["M0-4a4 4 0 1 0 .01 0z", "M-3.5-3.5h7v7h-7z", "M0-4.5L4.5 3.5h-9z", "M0-5L5 0L0 5L-5 0z"];
@@ -123,7 +123,7 @@ fn tip_element(tip: &str) -> String {
     if tip.is_empty() { String::new() } else { format!("<title>{}</title>", escape(tip)) }
 }
 
-/// Text as it is safe in HTML and SVG, in attributes too.
+/// Text that is safe in HTML and SVG, in attributes too.
 pub(crate) fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
@@ -133,7 +133,7 @@ pub(crate) fn escape(text: &str) -> String {
             '>' => safe.push_str("&gt;"),
             '"' => safe.push_str("&quot;"),
             '\'' => safe.push_str("&#39;"),
-            // No character that could hide or turn round what stands beside it.
+            // No character that could hide or reverse adjacent text.
             c if c.is_control() && c != '\n' => safe.push('\u{fffd}'),
             '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => safe.push('\u{fffd}'),
             c => safe.push(c),

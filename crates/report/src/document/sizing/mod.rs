@@ -1,4 +1,4 @@
-//! What to buy for a workload, as a page in the style of the reports.
+//! The advice for a workload, as a page in the style of the reports.
 
 mod options;
 mod plot;
@@ -7,15 +7,14 @@ mod question;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use envelope::{Advice, Catalog, Choice, Constraint, Why};
+use envelope::{Advice, Catalog, Choice, Constraint, Recommendation};
 
 use super::html::{details, facts, list, page, plot as figure, table};
 use super::plot::svg::escape;
 use super::table::{Table, Value};
 
-/// An advice as one page that needs nothing else: what was asked, what there is to choose from, and all that
-/// is known of the option that is chosen, counted from 0. The others can be opened, and what does not carry
-/// the load too. `catalog` is the one that was advised from.
+/// A self-contained page with the advice: the workload, the options, and the details of option `chosen`, counted from
+/// 0. The other options, and choices that do not fit, can be expanded. `catalog` must be that of the advice.
 pub fn html(advice: &Advice, catalog: &Catalog, chosen: usize) -> String {
     let workload = &advice.workload;
     let title = question::title(workload);
@@ -54,7 +53,7 @@ pub fn html(advice: &Advice, catalog: &Catalog, chosen: usize) -> String {
     page(&title, &text)
 }
 
-/// All that is known of one of them.
+/// The details of one choice.
 fn body(choice: &Choice, advice: &Advice, catalog: &Catalog) -> String {
     let mut text = facts(&options::facts(choice, &advice.workload));
     text.push_str(&plot::of(choice, &advice.workload, catalog).as_ref().map_or_else(String::new, figure));
@@ -70,7 +69,7 @@ fn body(choice: &Choice, advice: &Advice, catalog: &Catalog) -> String {
     text
 }
 
-/// Every bound, and how much of it is taken.
+/// Every bound, and the share in use.
 fn constraints(choice: &Choice) -> Table {
     let head = ["Bound", "Used", "Of what, with the headroom", "It may lie at", "Source"];
     let mut table = Table::new("What bounds it", &head);
@@ -86,14 +85,14 @@ fn constraints(choice: &Choice) -> Table {
     options::without_empty(table)
 }
 
-/// Between which shares of a bound the real one may lie.
+/// The range of the share in use of an estimated bound.
 fn band(constraint: &Constraint) -> Value {
     let Some(band) = constraint.band else { return Value::Nothing };
     let percent = |thousandths: u32| Value::percent(f64::from(thousandths) / 1e3);
     format!("{} to {} % of that", percent(band.low_thousandths), percent(band.high_thousandths)).into()
 }
 
-fn reasons(title: &str, advice: &[Why]) -> Table {
+fn reasons(title: &str, advice: &[Recommendation]) -> Table {
     let mut table = Table::new(title, &["What", "Why", "Source"]);
     for one in advice {
         table.row(one.what.as_str(), vec![one.why.as_str().into(), one.source.to_string().into()]);
@@ -109,7 +108,7 @@ fn meanings(choice: &Choice) -> Table {
     table
 }
 
-/// Where the pages are that the options cite.
+/// Addresses of the pages that the options cite.
 fn sources(advice: &Advice) -> Vec<String> {
     let cited = advice.options.iter().chain(&advice.misses).flat_map(Choice::sources);
     let all: BTreeSet<String> = cited.map(|source| format!("{source:#}")).collect();

@@ -1,54 +1,53 @@
-//! What there is to choose from, in tables, and each of it in words.
+//! Tables of the options, and each of them in words.
 
-use envelope::{Advice, Choice, Constraint, Used, Workload, size_to_buy};
+use envelope::{Advice, Choice, Constraint, Utilization, Workload, size_to_buy};
 
 use super::super::facts::Fact;
 use super::super::table::{Row, RowKind, Table, Value};
 use super::question::ceiling_in_mib;
 
-/// As the table and the headings call it.
+/// Name for the table and the headings.
 pub(super) fn title(choice: &Choice, index: usize) -> String {
     format!("Option {}: {}, {}", index + 1, kind(choice), pools(choice))
 }
 
-/// The level, and whether its volumes are large ones.
+/// The level, and whether its volumes are large.
 pub(super) fn kind(choice: &Choice) -> String {
     let large = if choice.volume.settings.large { ", large" } else { "" };
     format!("{}{large}", choice.level())
 }
 
-/// How much is taken of something.
-pub(super) fn share(used: Used) -> Value {
+pub(super) fn share(used: Utilization) -> Value {
     Value::Share(used.ratio(), used.to_string())
 }
 
-/// The options that lead, and what does not carry the load.
+/// The leading options, and choices that do not fit.
 pub(super) fn tables(advice: &Advice, chosen: usize) -> Vec<Table> {
     let title = if advice.is_priced() {
         "What carries it, the cheapest first"
     } else {
         "What carries it, the smallest first"
     };
-    let tables = [of_options(advice, title, advice.leading(), chosen), of_misses(advice)];
+    let tables = [of_options(advice, title, advice.leading_count(), chosen), of_misses(advice)];
     tables.into_iter().filter(|table| !table.rows.is_empty()).map(without_empty).collect()
 }
 
-/// Every option, and why those that do not lead come after the others; nothing where all lead.
+/// Every option with the reason for its rank; empty if all lead.
 pub(super) fn all(advice: &Advice, chosen: usize) -> Vec<Table> {
     let count = advice.options.len();
-    if count <= advice.leading() {
+    if count <= advice.leading_count() {
         return Vec::new();
     }
     let mut why = Table::new("Why the others come after them", &["Option", "Why"]);
-    for (index, choice) in advice.options.iter().enumerate().skip(advice.leading()) {
-        if let Some(reason) = advice.behind(index) {
+    for (index, choice) in advice.options.iter().enumerate().skip(advice.leading_count()) {
+        if let Some(reason) = advice.reason_for_rank(index) {
             why.row(numbered(choice, index), vec![reason.into()]);
         }
     }
     vec![without_empty(of_options(advice, "", count, chosen)), why]
 }
 
-/// The columns in which some row has something.
+/// Removes columns without values.
 pub(super) fn without_empty(mut table: Table) -> Table {
     let is_empty = |value: &Value| value.plain().is_empty();
     for column in (1..table.head.len()).rev() {
@@ -81,7 +80,7 @@ fn of_options(advice: &Advice, title: &str, count: usize, chosen: usize) -> Tabl
         cells.extend(load(choice, &advice.workload));
         cells.extend([
             choice.binding().map_or(Value::Nothing, |one| one.kind.name().into()),
-            choice.next().map_or(Value::Nothing, |one| one.kind.name().into()),
+            choice.next_binding().map_or(Value::Nothing, |one| one.kind.name().into()),
             evidence(choice, &advice.workload).map_or(Value::Nothing, Value::from),
         ]);
         cells.push(choice.cost.as_ref().map_or(Value::Nothing, |cost| cost.to_string().into()));
@@ -137,29 +136,29 @@ fn volumes(choice: &Choice) -> String {
 }
 
 fn carries(choice: &Choice, workload: &Workload) -> [Value; 2] {
-    let Some((rate, iops)) = choice.carries(workload) else { return [Value::Nothing, Value::Nothing] };
+    let Some((rate, iops)) = choice.maximum_load(workload) else { return [Value::Nothing, Value::Nothing] };
     [ceiling_in_mib(rate), Value::count(iops.0)]
 }
 
-/// What it carries, and how much the workload takes of that.
+/// The maximum load, and the workload's share of it.
 fn load(choice: &Choice, workload: &Workload) -> Vec<Value> {
-    let used = |used: Option<Used>| used.map_or(Value::Nothing, share);
+    let used = |used: Option<Utilization>| used.map_or(Value::Nothing, share);
     let average = choice.at_average(workload).filter(|_| workload.average_percent < 100);
     let mut all = carries(choice, workload).to_vec();
     all.extend([used(choice.at_peak(workload)), used(average)]);
     all
 }
 
-/// What the ceiling stands on, where one was looked for.
+/// The basis of the ceiling, if there is a load.
 fn evidence(choice: &Choice, workload: &Workload) -> Option<&'static str> {
     (!workload.streams.is_empty()).then(|| choice.evidence.name())
 }
 
-/// One of them in words.
+/// One choice in words.
 pub(super) fn facts(choice: &Choice, workload: &Workload) -> Vec<Fact> {
     let pool = if choice.level().info().is_instance { "Instances" } else { "Pools" };
     let large = if choice.volume.settings.large { ", large ones" } else { "" };
-    let carries = choice.carries(workload).map(|(rate, iops)| {
+    let carries = choice.maximum_load(workload).map(|(rate, iops)| {
         format!("{} MiB/s or {} IOPS of this mix", ceiling_in_mib(rate), Value::count(iops.0))
     });
     let average = choice.at_average(workload).filter(|_| workload.average_percent < 100);
@@ -178,7 +177,7 @@ pub(super) fn facts(choice: &Choice, workload: &Workload) -> Vec<Fact> {
         ("Carries", carries),
         ("Used", used),
         ("Bottleneck", choice.binding().map(in_words)),
-        ("Next", choice.next().map(in_words)),
+        ("Next", choice.next_binding().map(in_words)),
         ("Evidence", evidence(choice, workload).map(str::to_owned)),
         ("Cost a month", choice.cost.as_ref().map(ToString::to_string)),
         ("Mount with", Some(choice.mount.options.clone())),
@@ -186,7 +185,7 @@ pub(super) fn facts(choice: &Choice, workload: &Workload) -> Vec<Fact> {
     all.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
 }
 
-/// Levels that were not looked at, each with the reason; those with the same reason together.
+/// Skipped levels with the reasons; levels with the same reason share a line.
 pub(super) fn left_out(advice: &Advice) -> Vec<String> {
     let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
     for one in &advice.left_out {

@@ -1,6 +1,6 @@
-//! The envelope plot: what a choice carries over the share of reads, and where the workload is.
+//! The envelope plot: the ceiling of a choice over the share of reads, with the workload.
 
-use envelope::{Access, AtMix, BytesPerSecond, Catalog, Choice, Evidence, Stream, Workload};
+use envelope::{Access, BytesPerSecond, Catalog, Choice, Evidence, MixCeilings, Stream, Workload};
 
 use super::super::axes::Form;
 use super::super::plot::{Area, Axis, Chart, Line, Lines, Mark, Plot};
@@ -11,15 +11,15 @@ const LOAD: usize = 1;
 const PUBLISHED: usize = 2;
 const MEASURED: usize = 3;
 const DOCUMENTED: usize = 6;
-/// The ceiling is looked at in steps of so many thousandths of reads.
+/// Steps of the ceiling, in thousandths of reads.
 const STEP: usize = 10;
-/// What is more than so many times as high as all that matters would flatten it.
+/// Values above this multiple of all others would flatten them.
 const FAR: f64 = 4.0;
 
-/// Something over the percent of reads, without a gap.
+/// Values over the percent of reads, without a gap.
 type Piece<T> = Vec<(f64, T)>;
 
-/// The plot of one choice; nothing without a load.
+/// The plot of one choice; `None` without a load.
 pub(super) fn of(choice: &Choice, workload: &Workload, catalog: &Catalog) -> Option<Plot> {
     (!workload.streams.is_empty()).then_some(())?;
     let unit = Unit::of(workload);
@@ -32,10 +32,10 @@ pub(super) fn of(choice: &Choice, workload: &Workload, catalog: &Catalog) -> Opt
     let most = most.fold(unit.needed(workload), f64::max);
     let is_alone = ceilings.is_empty();
     let is_near = |rate: f64| is_alone || rate <= FAR * most;
-    let documented = |mix: &AtMix| mix.documented.map(|rate| unit.rate(rate));
+    let documented = |mix: &MixCeilings| mix.documented.map(|rate| unit.rate(rate));
     let is_far = mixes.iter().filter_map(documented).any(|rate| !is_near(rate));
-    // Documented limits stand on the same at all mixes.
-    let limits = |mix: &AtMix| Some((Evidence::Limits, documented(mix).filter(|rate| is_near(*rate))?));
+    // Documented limits have the same evidence at all mixes.
+    let limits = |mix: &MixCeilings| Some((Evidence::Limits, documented(mix).filter(|rate| is_near(*rate))?));
 
     let (mut lines, mut marks) = drawn("all bounds together", CEILING, false, ceilings);
     let (line, alone) = drawn("documented limits", DOCUMENTED, true, pieces(&mixes, limits));
@@ -49,7 +49,7 @@ pub(super) fn of(choice: &Choice, workload: &Workload, catalog: &Catalog) -> Opt
     Some(Plot { title: "Ceiling over the share of reads".to_owned(), note, chart: Chart::Lines(chart) })
 }
 
-/// The pieces of a ceiling as lines, and as points where it is known at one mix alone.
+/// The pieces of a ceiling as lines, and as points if known at one mix alone.
 fn drawn(name: &str, color: usize, ideal: bool, pieces: Vec<Piece<f64>>) -> (Vec<Line>, Vec<Mark>) {
     let (alone, long): (Vec<_>, Vec<_>) = pieces.into_iter().partition(|piece| piece.len() == 1);
     let line = |(index, points)| {
@@ -61,7 +61,7 @@ fn drawn(name: &str, color: usize, ideal: bool, pieces: Vec<Piece<f64>>) -> (Vec
 }
 
 /// A mix of a curve.
-fn exact(mix: &AtMix, unit: Unit) -> Option<Mark> {
+fn exact(mix: &MixCeilings, unit: Unit) -> Option<Mark> {
     let color = if mix.evidence == Evidence::Measured { MEASURED } else { PUBLISHED };
     let name = format!("curve where it was {}", mix.evidence.name());
     Some(mark(&name, color, (percent(mix.read_thousandths), unit.rate(mix.exact?))))
@@ -69,8 +69,7 @@ fn exact(mix: &AtMix, unit: Unit) -> Option<Mark> {
 
 /// The peak with its headroom, and the average if it is known.
 fn load(workload: &Workload, unit: Unit) -> Vec<Mark> {
-    let (reads, peak) =
-        (percent(workload.read_thousandths()), unit.rate(Stream::together(&workload.streams).0));
+    let (reads, peak) = (percent(workload.read_thousandths()), unit.rate(Stream::total(&workload.streams).0));
     let name = format!("peak, the bar {} % headroom", workload.headroom_percent);
     let mut marks = vec![Mark { up_to: Some(unit.needed(workload)), ..mark(&name, LOAD, (reads, peak)) }];
     if workload.average_percent < 100 {
@@ -93,7 +92,7 @@ fn percent(thousandths: u32) -> f64 {
     f64::from(thousandths) / 10.0
 }
 
-/// In what rates are shown.
+/// The unit of rates in the plot.
 #[derive(Clone, Copy)]
 struct Unit {
     form: Form,
@@ -102,7 +101,7 @@ struct Unit {
 }
 
 impl Unit {
-    /// Operations where they are all of one small size, as the pages do; data otherwise.
+    /// Operations if all are of one small size, as on the pages; data otherwise.
     fn of(workload: &Workload) -> Self {
         let form = match workload.streams.as_slice() {
             [only] if only.access.is_fixed_mix() => Form::Iops,
@@ -119,11 +118,11 @@ impl Unit {
 
     /// The peak with its headroom.
     fn needed(self, workload: &Workload) -> f64 {
-        self.rate(Stream::together(&workload.needed()).0)
+        self.rate(Stream::total(&workload.needed()).0)
     }
 }
 
-/// Where to look: in steps, at the workload's own mix, and where the user measured.
+/// The mixes to evaluate: steps, the workload's own mix, and measured mixes.
 fn mixes(workload: &Workload, catalog: &Catalog) -> Vec<u32> {
     let measured = catalog.measured.iter().flat_map(|one| &one.points).map(|point| point.read_thousandths);
     let mut all: Vec<u32> = (0..=1000).step_by(STEP).chain(measured).collect();
@@ -133,8 +132,8 @@ fn mixes(workload: &Workload, catalog: &Catalog) -> Vec<u32> {
     all
 }
 
-/// What there is at the mixes, in pieces without a gap that each stand on one kind of evidence.
-fn pieces<T>(mixes: &[AtMix], of: impl Fn(&AtMix) -> Option<(Evidence, T)>) -> Vec<Piece<T>> {
+/// The values at the mixes, in pieces without a gap, each with one kind of evidence.
+fn pieces<T>(mixes: &[MixCeilings], of: impl Fn(&MixCeilings) -> Option<(Evidence, T)>) -> Vec<Piece<T>> {
     let mut pieces: Vec<Piece<T>> = Vec::new();
     let mut before: Option<Evidence> = None;
     for mix in mixes {
@@ -152,9 +151,9 @@ fn pieces<T>(mixes: &[AtMix], of: impl Fn(&AtMix) -> Option<(Evidence, T)>) -> V
     pieces
 }
 
-/// Between what the ceiling may lie; where it is exact, that is nothing.
-fn areas(mixes: &[AtMix], unit: Unit) -> Vec<Area> {
-    let between = |mix: &AtMix| {
+/// The uncertainty of the ceiling; of width zero where it is exact.
+fn areas(mixes: &[MixCeilings], unit: Unit) -> Vec<Area> {
+    let between = |mix: &MixCeilings| {
         let (low, high) = mix.between.or(mix.all.map(|all| (all, all)))?;
         Some((mix.evidence, (unit.rate(low), unit.rate(high))))
     };
@@ -167,8 +166,8 @@ fn areas(mixes: &[AtMix], unit: Unit) -> Vec<Area> {
     pieces(mixes, between).into_iter().filter(is_estimated).enumerate().map(area).collect()
 }
 
-/// What the plot does not show by itself.
-fn note(workload: &Workload, choice: &Choice, mixes: &[AtMix], is_far: bool) -> String {
+/// Notes that the plot does not show by itself.
+fn note(workload: &Workload, choice: &Choice, mixes: &[MixCeilings], is_far: bool) -> String {
     let reads = Value::figure(percent(workload.read_thousandths()));
     let is_fixed = workload.streams.iter().any(|stream| stream.access.is_fixed_mix());
     let mut notes = Vec::new();

@@ -1,4 +1,4 @@
-//! What was asked.
+//! The workload of the advice.
 
 use envelope::{BytesPerSecond, Catalog, Stream, Workload, mib_within, size, size_within};
 
@@ -11,7 +11,7 @@ pub(super) fn title(workload: &Workload) -> String {
     if workload.streams.is_empty() {
         return format!("What to buy for {capacity}");
     }
-    let (rate, iops) = Stream::together(&workload.streams);
+    let (rate, iops) = Stream::total(&workload.streams);
     format!("What to buy for {capacity}, {} MiB/s and {} IOPS", load_in_mib(rate), Value::count(iops.0))
 }
 
@@ -55,7 +55,7 @@ fn milliseconds(us: u64) -> Value {
     Value::figure(us as f64 / 1e3)
 }
 
-/// Each stream at its peak, and all together; nothing if there is none.
+/// Each stream at its peak, and the total; `None` without a load.
 pub(super) fn load(workload: &Workload) -> Option<Table> {
     let head = ["Load at its peak", "MiB/s", "IOPS", "Block", "Pattern", "Reads %"];
     let mut table = Table::new("", &head);
@@ -70,7 +70,7 @@ pub(super) fn load(workload: &Workload) -> Option<Table> {
         table.row(format!("Stream {}", index + 1), row);
     }
     if table.rows.len() > 1 {
-        let (rate, iops) = Stream::together(&workload.streams);
+        let (rate, iops) = Stream::total(&workload.streams);
         let reads = percent(workload.read_thousandths());
         let cells = vec![load_in_mib(rate), Value::count(iops.0), Value::Nothing, Value::Nothing, reads];
         table.rows.push(Row { kind: RowKind::Page, label: "Together".to_owned(), cells });
@@ -78,17 +78,17 @@ pub(super) fn load(workload: &Workload) -> Option<Table> {
     (!table.rows.is_empty()).then_some(table)
 }
 
-/// A load under a head that has the unit, rounded up.
+/// A load under a head with the unit, rounded up.
 fn load_in_mib(rate: BytesPerSecond) -> Value {
     in_mib(rate, |scaled| scaled.div_ceil(1 << 20))
 }
 
-/// A ceiling under a head that has the unit, rounded down.
+/// A ceiling under a head with the unit, rounded down.
 pub(super) fn ceiling_in_mib(rate: BytesPerSecond) -> Value {
     in_mib(rate, |scaled| scaled >> 20)
 }
 
-/// To three digits, but without rounding away whole ones.
+/// To three digits, but without rounding whole numbers.
 fn in_mib(rate: BytesPerSecond, whole: fn(u128) -> u128) -> Value {
     let Value::Number(_, digits) = Value::figure(rate.0 as f64 / f64::from(1 << 20)) else {
         return Value::Nothing;

@@ -37,7 +37,7 @@ fn marks<'a>(lines: &'a Lines, name: &str) -> Vec<&'a Mark> {
     lines.marks.iter().filter(|mark| mark.name.starts_with(name)).collect()
 }
 
-/// A run of blocks of 8 KiB, at these percents of reads so many MiB/s.
+/// A run of blocks of 8 KiB, with the MiB/s at each percentage of reads.
 fn measured(source: &str, points: &[(u32, u64)]) -> Measured {
     let point = |&(reads, mib): &(u32, u64)| MeasuredPoint {
         access: Access::Random,
@@ -74,7 +74,7 @@ fn the_workload_is_a_point_below_the_lines() {
     let mixes: Vec<f64> = published.iter().map(|mark| mark.at.0).collect();
     assert_eq!(mixes, [0.0, 25.0, 50.0, 75.0, 100.0]);
     assert_eq!([3, 4].map(|at: usize| published[at].at.1.round()), [176_100.0, 265_000.0], "as on the page");
-    // Between published mixes the ceiling may lie anywhere in the area; at them it does not.
+    // Between published mixes the ceiling is uncertain; at them it is exact.
     let at = |reads: f64| *lines.areas[0].points.iter().find(|(at, _, _)| *at == reads).unwrap();
     let ((_, low, high), (_, same, equal)) = (at(70.0), at(75.0));
     assert!(low < high && same == equal && plot.note.is_empty(), "{plot:?}");
@@ -158,7 +158,7 @@ fn a_page_has_every_option_once_and_the_chosen_one_open() {
         "<summary>Option 1: anf/ultra, 1 × 30 TiB</summary>",
         "<tr class=\"page\"><th scope=\"row\">2. gcnv/extreme</th>",
         "<summary>Not enough: filestore/basic-hdd</summary>",
-        "plimsoll/unlimited: holds nobody to anything",
+        "plimsoll/unlimited: has no limits",
     ] {
         assert_eq!(page.matches(once).count(), 1, "{once}");
     }
@@ -180,13 +180,13 @@ fn what_was_asked_may_be_anything() {
     let page = html(&advise(&workload, &catalog).unwrap(), &catalog, 0);
     crate::document::tests::check_page(&page);
     assert!(!page.contains("<script") && page.contains("&lt;script&gt;alert"));
-    // Nothing to carry: nothing to draw.
+    // Without a load there is no plot.
     let empty = asked(1, &[]);
     let all = Catalog::default();
     let page = html(&advise(&empty, &all).unwrap(), &all, 0);
     crate::document::tests::check_page(&page);
     assert!(!page.contains("<svg viewBox") && page.contains("<h1>What to buy for 1 TiB</h1>"));
-    // Nothing carries it: what misses is all there is.
+    // No option fits: the page has only misses.
     let much = Workload { volumes_max: 1, ..asked(1, &[random(8, 500, 50_000_000)]) };
     let advice = advise(&much, &all).unwrap();
     assert!(advice.options.is_empty());
@@ -204,7 +204,7 @@ fn loads_are_rounded_up_and_ceilings_down() {
     let catalog = only(Level::AnfFlexible);
     let page = html(&advise(&workload, &catalog).unwrap(), &catalog, 0);
     assert!(page.contains("What to buy for 1 TiB, 101 MiB/s and 1,601 IOPS"), "{page}");
-    // The setting is what a command takes, and all that the option carries.
+    // The setting is in the form that commands accept, and equals the option's maximum.
     assert!(page.contains("pool manual QoS, 131 MiB/s; volume 131 MiB/s"), "{page}");
     assert!(page.contains("131 MiB/s or 2,096 IOPS of this mix"), "{page}");
     let shown = |rate| question::ceiling_in_mib(BytesPerSecond(rate)).to_string();

@@ -1,8 +1,8 @@
-//! The scenarios that come with the program.
+//! The built-in scenarios.
 
 use super::Scenario;
 
-/// Each as it would be written by hand.
+/// The files of the scenarios.
 const FILES: [&str; 13] = [
     include_str!("gcnv-scale-out.toml"),
     include_str!("gcnv-smb.toml"),
@@ -19,13 +19,12 @@ const FILES: [&str; 13] = [
     include_str!("sizing.toml"),
 ];
 
-/// All of them, in the order of the list.
+/// All scenarios, in the order of the list.
 pub fn all() -> Vec<Scenario> {
-    // That each file is a scenario is tested below.
+    // A test below checks that each file is a valid scenario.
     FILES.iter().filter_map(|text| text.parse().ok()).collect()
 }
 
-/// The scenario of this name.
 pub fn by_name(name: &str) -> Option<Scenario> {
     all().into_iter().find(|scenario| scenario.name == name)
 }
