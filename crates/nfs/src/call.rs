@@ -1,4 +1,4 @@
-//! One call on its way through the rooms: who asks, whether it may wait, and what it may remember.
+//! The context of one RPC call: the caller, whether it may block, and the caches of its thread.
 
 use crate::handle::Handle;
 use crate::handle::cache::{CachedFile, HandleCache};
@@ -17,7 +17,7 @@ use vfs::{
 };
 use xdr::Malformed;
 
-/// Everything a procedure needs besides its arguments.
+/// The context of a procedure, besides its arguments.
 pub struct Call<'c> {
     /// The service.
     pub service: &'c Service,
@@ -48,7 +48,7 @@ pub struct Call<'c> {
     pub pending: &'c mut PendingSync,
     /// The file that the call is about, and the bytes of data that it has read or written.
     pub stats: CallStats<Rc<CachedFile>>,
-    /// The payment of the call; an operation that pays by itself puts its own here.
+    /// The permit of the call. An operation that pays on its own replaces it.
     pub permit: &'c mut Option<Permit>,
 }
 
@@ -78,7 +78,7 @@ impl From<CallResult> for Outcome {
     }
 }
 
-/// A file that a call's handle names, and what its export makes of the caller. Cheap to clone.
+/// The file of a handle, with the caller under its export's rules. Cheap to clone.
 #[derive(Clone)]
 pub struct File {
     cached: Rc<CachedFile>,
@@ -103,7 +103,7 @@ impl Call<'_> {
         self.admit(cached)
     }
 
-    /// A file for whom its export takes the caller for, if it admits the client.
+    /// Checks the export's rules for the client, and returns the file with the mapped caller.
     #[inline]
     pub fn admit(&mut self, cached: Rc<CachedFile>) -> FsResult<File> {
         let export = cached.file.export();
@@ -121,7 +121,7 @@ impl Call<'_> {
         self.peer.ip().to_canonical()
     }
 
-    /// The client as bounds of tables know it: the user that it says is calling, in its network.
+    /// The client for the bounds of tables: the claimed user in its network.
     pub fn party(&self) -> Party {
         let address = self.peer.ip();
         let network = self.service.networks.of(address);
@@ -130,7 +130,7 @@ impl Call<'_> {
             .admitted(self.namespace.admits_from(address, self.protocol))
     }
 
-    /// Whether so many bytes of a file go to the client without a copy.
+    /// Whether a read of this many bytes moves pages instead of copying.
     #[inline]
     pub fn splices(&self, bytes: usize) -> bool {
         bytes >= SPLICE_BYTES_MIN && self.moves_pages

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const VERSIONS: usize = 4;
 /// Numbers of procedures and operations are below this. Version 4 has no operation 0, which is where others are counted.
 const NUMBERS: usize = 80;
-/// A thread that has so many calls to tell tells them.
+/// Calls after which a thread flushes its counters.
 const UNFLUSHED_MAX: u32 = 256;
 
 /// The totals of all threads.
@@ -78,7 +78,7 @@ impl CallCounters {
     }
 }
 
-/// The specification's name of a procedure or an operation, without what all of them begin with.
+/// The specification's name of a procedure or an operation, without the common prefix.
 fn name(version: usize, number: u32) -> String {
     let name = match version {
         0 => format!("{:?}", Procedure(number)),
@@ -106,7 +106,7 @@ impl ThreadCounters {
         }
     }
 
-    /// A COMPOUND, whose operations are counted by what is returned.
+    /// Counts a COMPOUND, and returns the counters of its operations.
     #[inline]
     pub(crate) fn compound(&mut self, minor: u32) -> Option<CompoundCounters<'_>> {
         let version = (minor as usize).checked_add(1)?;
@@ -115,7 +115,6 @@ impl ThreadCounters {
         Some(CompoundCounters { operations: self.operations.get_mut(version)? })
     }
 
-    /// Tells what was counted if that is much.
     #[inline]
     pub(crate) fn flush_if_large(&mut self) {
         if self.unflushed >= UNFLUSHED_MAX {
@@ -123,7 +122,6 @@ impl ThreadCounters {
         }
     }
 
-    /// Tells what was counted.
     pub(crate) fn flush(&mut self) {
         let operations = self.operations.iter_mut().flatten().zip(self.totals.operations.iter().flatten());
         let calls = self.calls.iter_mut().zip(&self.totals.calls);

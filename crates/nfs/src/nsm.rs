@@ -1,9 +1,7 @@
-//! The network status monitor (XNFS chapter 11): hosts say that they have restarted, so that locks they had
-//! are given up, or asked for anew.
+//! The network status monitor (XNFS chapter 11): hosts announce a restart, which ends their locks.
 //!
-//! We monitor nobody for others: each host that locks has a status monitor of its own. What a host says is
-//! believed of that host alone, which is the address that the call comes from; the name in the call is looked
-//! up nowhere.
+//! We monitor no host for others: each host that locks has a status monitor of its own. A notice is accepted only for
+//! the address it comes from; the name in it is never looked up.
 
 pub use crate::state::nsm::hosts::LockHosts;
 

@@ -1,8 +1,7 @@
-//! [`IdNames`]: users and groups as texts of NFSv4, `alice@example.org`, by the names that the host has for their numbers (RFC 8881
-//! §5.9).
+//! [`IdNames`]: users and groups as NFSv4 strings, `alice@example.org`, from the host's names (RFC 8881 §5.9).
 //!
-//! The host may have to ask a directory over the network. So names are remembered, what is not remembered is looked up on storage
-//! threads alone, and never on more than [`LOOKUPS_MAX`] of them at once.
+//! The host may have to query a directory over the network. So names are cached, lookups run on storage threads only,
+//! and at most [`LOOKUPS_MAX`] run at the same time.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -16,11 +15,11 @@ use vfs::{Blocking, FsError, FsResult, Wait};
 
 /// Names, and as many numbers, of users that are remembered, and of groups.
 const REMEMBERED_MAX: usize = 16_384;
-/// Seconds for which a name is remembered, that there is none, and that the host could not say.
+/// Lifetimes in seconds of a name, of its absence, and of a failed lookup.
 const FOUND_S: u64 = 600;
 const MISSING_S: u64 = 60;
 const FAILED_S: u64 = 10;
-/// Threads that look something up at one moment. Others go on with numbers.
+/// Concurrent lookups. Further callers use numbers.
 const LOOKUPS_MAX: usize = 4;
 /// Bytes of a domain, and of a name.
 const DOMAIN_BYTES_MAX: usize = 255;
@@ -37,10 +36,10 @@ pub enum IdKind {
 
 /// The users and groups of the host. It may take long to answer.
 pub trait HostIds: Send + Sync {
-    /// The name of a number; `None` if nobody has it.
+    /// The name of a number; `None` if it has none.
     fn name(&self, kind: IdKind, id: u32) -> io::Result<Option<String>>;
 
-    /// The number of a name; `None` if nobody has it.
+    /// The number of a name; `None` if it does not exist.
     fn id(&self, kind: IdKind, name: &str) -> io::Result<Option<u32>>;
 }
 
@@ -51,7 +50,7 @@ pub struct IdNames {
     users: IdCache,
     groups: IdCache,
     lookups: AtomicUsize,
-    /// The second from which a failure is logged again: clients choose what is looked up, and how often.
+    /// The second from which a failure is logged again: clients choose the names that are looked up, and the rate.
     quiet_until: AtomicU64,
 }
 
@@ -118,7 +117,8 @@ impl IdNames {
         Ok(name)
     }
 
-    /// The number of a text with a domain; `None` if nobody is called so. [`FsError::Wait(Wait::Recall)`] while the host cannot say.
+    /// The number of a name with a domain; `None` if it does not exist. [`FsError::Wait(Wait::Recall)`] while lookups
+    /// fail.
     pub(crate) fn id(&self, kind: IdKind, text: &str, now: u64, blocking: Blocking) -> FsResult<Option<u32>> {
         let Some((name, domain)) = text.rsplit_once('@') else { return Ok(None) };
         if !domain.eq_ignore_ascii_case(&self.domain) || !is_sendable(name) {
@@ -157,7 +157,7 @@ impl IdNames {
     }
 }
 
-/// Whether a name can be told from its domain by those who read it.
+/// Whether a name can be separated from its domain.
 fn is_sendable(name: &str) -> bool {
     let is_good = |letter: char| letter != '@' && !letter.is_control();
     (1..=NAME_BYTES_MAX).contains(&name.len()) && name.chars().all(is_good)
@@ -190,7 +190,7 @@ impl<K, V> Default for TtlMap<K, V> {
     }
 }
 
-/// A place among those who look something up.
+/// Permission for one lookup.
 struct LookupPermit<'t>(&'t AtomicUsize);
 
 impl<'t> LookupPermit<'t> {

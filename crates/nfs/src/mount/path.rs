@@ -33,8 +33,8 @@ pub(super) fn names(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     path.split(|&byte| byte == b'/').filter(|name| !name.is_empty())
 }
 
-/// The export at or above a path in its normal spelling, and what lies below it. An export's path is text, the names
-/// below it are bytes: the path is matched up to the first name that is no text.
+/// The export at or above a path in its normal spelling, and the rest of the path. An export's path is text, the names
+/// below it are bytes: the path is matched up to the first name that is not UTF-8.
 pub(super) fn resolve<'n, 'p>(
     namespace: &'n Namespace,
     path: &'p [u8],

@@ -11,7 +11,7 @@ use xdr::{Encode, List};
 const ALICE: (u32, u32) = (1000, 100);
 const BOB: (u32, u32) = (1001, 101);
 
-/// `/e` for everybody, `/e/inner` below it, `/lan` for some, `/nobody` for none.
+/// `/e` for all clients, `/e/inner` below it, `/lan` for some clients, `/nobody` for none.
 fn desk() -> Desk {
     let exports = [
         export("/e", 1, vec![rule(&[])]),

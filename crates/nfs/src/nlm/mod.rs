@@ -1,8 +1,8 @@
-//! The network lock manager: byte ranges and share modes for clients of NFS version 3 (RFC 1813 Appendix II,
-//! XNFS chapter 10).
+//! The network lock manager: byte ranges and share modes for clients of NFS version 3 (RFC 1813 Appendix II, XNFS
+//! chapter 10).
 //!
-//! A client is its address, whatever it calls itself. Nobody proves anything here: who may use an export and
-//! read or write a file may lock it, and a client can give back its own locks alone.
+//! A client is its address, whatever name it sends. There is no authentication: a client that may use an export and
+//! read or write a file may lock it, and can release only its own locks.
 
 mod share;
 #[cfg(test)]
@@ -44,7 +44,7 @@ pub(crate) fn answer(
     }
 }
 
-/// Writes the result that says only that a call failed; false if the call has none. A client that asks for a lock asks again after
+/// Writes the result of a failed call; false if the procedure has none. A client repeats a lock request after
 /// [`FsError::Wait(Wait::Recall)`].
 pub(crate) fn fail(
     version: u32,

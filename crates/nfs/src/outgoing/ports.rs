@@ -1,4 +1,4 @@
-//! On which port of a client's host a program is: what the port mapper there says, remembered for a while.
+//! Ports of programs on clients' hosts, from their port mappers, cached.
 
 use super::{Caller, Outgoing};
 use crate::portmap::Transport;
@@ -32,7 +32,7 @@ impl Ports {
         Self { portmap_port, ports: Mutex::default() }
     }
 
-    /// The port of the program that `call` is for; `None` if it is not there, or nobody says where.
+    /// The port of the program of `call`; `None` if it is not registered, or the port mapper does not answer.
     pub(super) fn of(&self, caller: &Caller, call: &Outgoing, transport: Transport) -> Option<u16> {
         let program = (call.host, call.program, call.version, transport);
         if let Some(&(port, until)) = self.known().get(&program)
@@ -50,7 +50,7 @@ impl Ports {
         port
     }
 
-    /// The program was not where it was said to be.
+    /// Drops the cached port of a program that did not answer.
     pub(super) fn forget(&self, call: &Outgoing) {
         self.known().remove(&(call.host, call.program, call.version, Transport::Udp));
     }

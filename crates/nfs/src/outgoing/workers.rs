@@ -9,12 +9,11 @@ use vfs::bounds::{Bounds, Party, Slot};
 use vfs::panics;
 use vfs::sync::Mutex;
 
-/// A job says whether its host has answered, if it was asked.
+/// A job. It returns whether its host answered; `None` if the host was not called.
 type Job = Box<dyn FnOnce() -> Option<bool> + Send>;
 
-/// Does jobs in the order in which they come, one at a time for each host. Threads are shared out by what is known of hosts: those
-/// that did not answer hold up few of them, and those that nobody has asked before leave some for those that did answer. So hosts
-/// that are gone hold up each other.
+/// Runs jobs in order, one at a time per host. Hosts that did not answer share few threads, and unknown hosts leave
+/// some to hosts that answer. So unresponsive hosts delay only each other.
 pub(crate) struct Workers {
     queue: Mutex<Queue>,
     queued: Arc<Bounds>,

@@ -1,6 +1,6 @@
-//! Telling the host's own rpcbind of our programs, where it has port 111 (SET and UNSET, RFC 1833 §2.2.1).
+//! Registration of our programs with the host's own rpcbind, where that has port 111 (SET and UNSET, RFC 1833 §2.2.1).
 //!
-//! It is asked over its local socket: it knows by that which user asks, and lets root alone replace what others have left.
+//! It is called over its local socket, which shows it the calling user: only root may replace the entries of others.
 
 use crate::outgoing::{Caller, message, results};
 use crate::programs::{Netid, Registration, Transport};
@@ -74,7 +74,6 @@ impl fmt::Display for RegisterError {
 impl std::error::Error for RegisterError {}
 
 impl HostRpcbind {
-    /// These programs, told to the rpcbind that listens at `socket`.
     pub fn new(socket: &Path, registrations: &[Registration]) -> Self {
         let port = u16::try_from(PORT).unwrap_or_default();
         let entries = registrations.iter().flat_map(|registration| {
@@ -88,8 +87,7 @@ impl HostRpcbind {
         Self { socket: socket.to_owned(), entries: entries.collect(), caller: Caller::new(port) }
     }
 
-    /// Has every program known. What is known already stays, so this may be repeated; what another server has left that does not
-    /// answer any more is replaced.
+    /// Registers every program. It can be repeated. The entries of a server that does not answer any more are replaced.
     pub fn register(&self) -> Result<(), RegisterError> {
         let registered = self.list()?;
         let ours = |entry: &&Entry| !registered.contains(entry);
@@ -111,7 +109,7 @@ impl HostRpcbind {
         Ok(())
     }
 
-    /// Has what is ours forgotten.
+    /// Removes our entries.
     pub fn unregister(&self) -> Result<(), RegisterError> {
         let registered = self.list()?;
         for entry in self.entries.iter().filter(|entry| registered.contains(entry)) {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::thread;
 use vfs::sync::Mutex;
 
-/// An rpcbind that knows what it is told, and answers in fragments of a few bytes.
+/// An rpcbind that accepts all entries, and replies in fragments of a few bytes.
 struct Host {
     _dir: TestDir,
     socket: PathBuf,

@@ -12,9 +12,9 @@ pub trait Records {
     fn begin_success(&mut self, xid: u32) -> Start;
     /// A writer for the values of the reply.
     fn writer(&mut self) -> Writer<'_>;
-    /// Ends the record: its mark now says how long it is.
+    /// Ends the record and fills its mark.
     fn finish(&mut self, start: Start);
-    /// Adds a whole record that says no at the level of RPC.
+    /// Adds a whole record that rejects the call.
     fn reject(&mut self, xid: u32, rejected: Rejected);
     /// Adds a whole record that was accepted but has no results.
     fn accept(&mut self, xid: u32, accepted: Accepted);

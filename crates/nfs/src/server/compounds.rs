@@ -1,4 +1,4 @@
-//! Compounds of version 4 as calls of the transport: they go on where they may wait, after a while, or once they have paid.
+//! Compounds of version 4 as calls of the transport: they resume where they may block, after a delay, or after paying.
 
 use super::dispatch::RpcCall;
 use super::{Continuation, Rpc, SUCCESS_HEADER_BYTES, complete_replay};
@@ -25,7 +25,7 @@ pub(crate) struct RepliedCompound {
     pub(crate) results: Results,
 }
 
-/// Leaves the bytes that a compound has moved so far to be settled with its payment; the rest of it pays by itself.
+/// Settles the bytes moved so far with the current permit. The rest of the compound pays on its own.
 fn settle_stats<T>(cx: &mut Context<'_, Rpc>, mut stats: CallStats<T>) -> CallStats<()> {
     cx.stats = CallStats { moved: std::mem::take(&mut stats.moved), ..CallStats::default() };
     stats.with_target(None)
@@ -43,7 +43,7 @@ impl Rpc {
         self.compound(cx, call, &args, Some(at), flushes, replay)
     }
 
-    /// Does a compound, or goes on with it. Its reply is that of all repetitions which wait for `replay`.
+    /// Runs or resumes a compound. Its reply also answers all repetitions that wait for `replay`.
     pub(crate) fn compound(
         &self,
         cx: &mut Context<'_, Self>,
@@ -99,7 +99,7 @@ impl Rpc {
         }
     }
 
-    /// Puts a compound off. Where too many calls are, it goes on at once, and what finds something in its way is refused.
+    /// Defers a compound. If too many calls are deferred, it resumes at once and fails on the conflict.
     fn defer_compound(
         &self,
         cx: &mut Context<'_, Self>,

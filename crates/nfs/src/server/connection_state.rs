@@ -12,7 +12,7 @@ use vfs::{Namespace, Origin};
 pub(crate) struct ConnectionState {
     /// The programs that it may call.
     pub(crate) programs: Programs,
-    /// The endpoint whose exports it sees; `None`: all exports.
+    /// The endpoint whose exports it can reach; `None` for all exports.
     pub(crate) endpoint: Option<IpAddr>,
     /// TLS, where the listener has it.
     pub(crate) tls: Option<TlsPolicy>,
@@ -25,8 +25,7 @@ pub(crate) struct ConnectionState {
 }
 
 impl ConnectionState {
-    /// Whether an export admits a client that calls from there. Where none does, all its calls until the namespace is another one
-    /// are told so without a look at the exports.
+    /// Whether an export admits a client of this origin. A negative result is cached until the namespace changes.
     pub(crate) fn may_mount(&self, namespace: &Arc<Namespace>, origin: Origin) -> bool {
         let place = Arc::as_ptr(namespace).addr() as u64;
         // The protocol is below 8, and the protection below 4.

@@ -71,8 +71,8 @@ fn admission_of(
     export.volume.admission(payer, demand)
 }
 
-/// The export of a handle, for a call that pays for it: nobody spends what a volume has without a handle that we made, nor from
-/// where it is not exported to.
+/// The export of a handle, for a call that has to pay: only a handle that we signed, used where its export admits the
+/// client, consumes the tokens of a volume.
 pub(crate) fn export_of_handle<'n>(
     handle: &[u8],
     service: &Service,

@@ -1,10 +1,10 @@
-//! Calls that are put off while others give back what is in their way, counted for their connection.
+//! Calls deferred because of a conflict with another client, counted per connection.
 
 use crate::limits::{DEFERRED_CALLS_MAX, RETRIES_MAX_V3};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A call that was put off, until it is done.
+/// A deferred call.
 pub(crate) struct DeferredCall {
     calls: Arc<AtomicU32>,
     pauses: u32,
@@ -18,7 +18,7 @@ impl DeferredCall {
         (before < DEFERRED_CALLS_MAX).then_some(deferred)
     }
 
-    /// Counts a pause, and how many came before. `None`: it was put off often enough.
+    /// Counts a retry, and returns the number of earlier ones; `None` after the last.
     pub(crate) fn pause(&mut self) -> Option<u32> {
         let before = self.pauses;
         self.pauses += 1;

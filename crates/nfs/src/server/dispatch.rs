@@ -25,7 +25,7 @@ pub enum Target {
     Sideband(Sideband),
 }
 
-/// A procedure of what goes beside operations on files.
+/// A procedure other than an operation on files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sideband {
     /// NFS version 4 without operations.
@@ -55,8 +55,9 @@ pub struct RpcCall {
     args: u32,
 }
 
-/// Finds out what a record calls. `Ok(None)`: refused, and the refusal is in `out`. An error is no call at all: there
-/// is nothing to answer, and the bytes that follow cannot be trusted. A thread with a `cache` remembers who calls.
+/// Decodes the call in a record. `Ok(None)`: the call is refused, and the refusal is in `out`. An error is not a call:
+/// there is nothing to reply to, and the following bytes cannot be trusted. A thread with a `cache` uses it for
+/// credentials.
 #[inline]
 pub fn route(
     programs: Programs,
@@ -180,7 +181,7 @@ impl Sideband {
         }
     }
 
-    /// Writes results that say only that the call failed, if it has such.
+    /// Writes the result of a failed call; false if the procedure has none.
     fn fail(self, args: &[u8], error: FsError, out: &mut Outbox) -> bool {
         match self {
             Self::Nlm(version, procedure) => nlm::fail(version, procedure, args, error, &mut out.writer()),
@@ -312,7 +313,7 @@ impl RpcCall {
         Ok(())
     }
 
-    /// Puts a reply into `out` that says only that the call with these arguments failed.
+    /// Puts the reply of a failed call into `out`.
     pub fn fail(&self, args: &[u8], error: FsError, out: &mut Outbox) {
         match self.target {
             Target::Nfs(procedure) => {

@@ -19,7 +19,7 @@ impl Upload {
 }
 
 impl Rpc {
-    /// Does a long compound that is there by now. Its head has told little of it.
+    /// Runs a long compound that is complete by now. Its head showed only its first operations.
     pub(super) fn run_buffered(
         &self,
         cx: &mut Context<'_, Self>,

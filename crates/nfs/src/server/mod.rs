@@ -51,7 +51,7 @@ pub mod udp;
 /// ONC RPC over TCP.
 pub(crate) struct Rpc {
     service: Arc<Service>,
-    /// Compounds that go on when others may have given back what is in their way.
+    /// Compounds that wait for another client.
     parking: Parking<ParkedCall>,
     /// Calls of version 3 that do: these wait for longer, and leave compounds their places.
     parking_v3: Parking<ParkedCall>,
@@ -65,7 +65,7 @@ pub(crate) struct Rpc {
 #[derive(Clone)]
 pub(crate) struct Listening {
     programs: Programs,
-    /// Whether those who reach it see only the exports that have its address among their endpoints.
+    /// Whether its connections see only the exports that name its address as an endpoint.
     is_endpoint: bool,
     tls: Option<TlsPolicy>,
 }
@@ -90,7 +90,7 @@ pub(crate) enum Continuation {
     CompoundReplied(Box<RepliedCompound>),
 }
 
-/// A WRITE whose data come in parts.
+/// A message whose data arrives in parts.
 pub(crate) enum Upload {
     Write(Box<LargeWrite>),
     Compound(Box<large_write::nfs4::LargeWrite>),
@@ -98,7 +98,7 @@ pub(crate) enum Upload {
     Buffered(Box<BufferedCompound>),
 }
 
-/// A call that goes on after a while.
+/// A call that resumes after a delay.
 pub(crate) struct ParkedCall {
     reply: Late<Rpc>,
     at: Continuation,
@@ -109,7 +109,7 @@ pub(crate) struct Blocked {
     args: Vec<u8>,
     read_from: Option<ReadSource>,
     replay: Option<InProgress>,
-    /// If it was put off.
+    /// Set once the call was deferred.
     deferred: Option<DeferredCall>,
 }
 
@@ -120,7 +120,7 @@ pub(crate) struct Replied {
 
 /// Bytes of the header of a reply that was accepted and has results.
 pub(crate) const SUCCESS_HEADER_BYTES: usize = 24;
-/// Ticks between two sweeps of what an event loop remembers.
+/// Ticks between sweeps of an event loop's caches.
 const SWEEP_TICKS: u32 = 2;
 
 impl Protocol for Rpc {
@@ -416,7 +416,7 @@ impl Protocol for Rpc {
     }
 }
 
-/// Answers a call for TLS, RFC 9289 §4.1. What comes behind the answer is the handshake; a connection has one.
+/// Answers a STARTTLS call, RFC 9289 §4.1. The handshake follows the reply; a connection has at most one.
 fn start_tls(cx: &mut Context<'_, Rpc>, call: RpcCall, policy: &TlsPolicy) -> Progress<Continuation> {
     let stat = if cx.connection.protection() == Protection::Plain {
         match policy.tls.accept() {
@@ -437,7 +437,7 @@ fn start_tls(cx: &mut Context<'_, Rpc>, call: RpcCall, policy: &TlsPolicy) -> Pr
     Progress::Done
 }
 
-/// Answers those who wait for a call that has come again, if it has a reply in memory.
+/// Sends the reply to repetitions that wait for the call, if it is in memory.
 pub(crate) fn complete_replay(replay: Option<InProgress>, record: Option<&[u8]>) {
     if let (Some(replay), Some(record)) = (replay, record) {
         replay.complete(record);
@@ -475,8 +475,7 @@ impl Rpc {
         (call, cx.out)
     }
 
-    /// Notes that a call is being done which must not be done twice. An error is what comes of one that was done before, or
-    /// is being done.
+    /// Looks a non-idempotent call up in the replay cache, and adds it if it is new. An error ends a repetition.
     fn check_replay_cache(
         &self,
         cx: &mut Context<'_, Self>,
@@ -555,7 +554,7 @@ impl Rpc {
         Progress::Done
     }
 
-    /// Puts a call off that was put off so often already: at first hardly. It comes back where too many are.
+    /// Parks a call for a time that doubles with each retry. Returns it if too many are parked.
     pub(crate) fn park(
         &self,
         cx: &Context<'_, Self>,
@@ -567,7 +566,7 @@ impl Rpc {
         parking.park(parked, Duration::from_millis(2 << pauses)).map_err(|parked| parked.at)
     }
 
-    /// A call whose reply is written, and waits for the flushes that it has added.
+    /// Ends a call whose reply is written: it leaves at once, or after the call's flushes.
     #[inline]
     fn finish_call(
         &self,
@@ -597,7 +596,7 @@ impl Continuation {
 }
 
 impl Blocked {
-    /// Counts a pause, and how many came before. `None`: it is not put off.
+    /// Counts a retry, and returns the number of earlier ones; `None` if the call cannot be deferred.
     fn pause(&mut self, calls: &Arc<AtomicU32>) -> Option<u32> {
         let deferred = self.deferred.take().or_else(|| DeferredCall::new(calls))?;
         self.deferred.insert(deferred).pause()
@@ -646,8 +645,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Serves `service` on these listeners, at the service's own addresses: whoever reaches them sees all exports. The port
-    /// mapper, which tells what everybody may know, is without TLS.
+    /// Serves `service` on these listeners, at the service's own addresses: their clients see all exports. The port
+    /// mapper, which has only public information, is without TLS.
     pub fn start(
         service: Arc<Service>,
         listeners: Vec<(TcpListener, Programs)>,
@@ -668,12 +667,11 @@ impl Server {
         Ok(Self { server, rpc, tls })
     }
 
-    /// The endpoints at which it listens besides.
+    /// The additional listeners of endpoints.
     pub fn endpoints(&self) -> Endpoints {
         Endpoints { listeners: self.server.listeners(), tls: self.tls.clone() }
     }
 
-    /// Looks at the server, for as long as it is kept.
     pub fn view(&self) -> View {
         View { view: self.server.view(), rpc: Arc::clone(&self.rpc) }
     }
@@ -728,7 +726,6 @@ impl View {
         self.view.connections()
     }
 
-    /// Everybody who is connected.
     pub fn clients(&self) -> Vec<Client> {
         self.view.clients()
     }

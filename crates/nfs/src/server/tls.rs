@@ -1,4 +1,4 @@
-//! TLS under RPC, RFC 9289: a NULL call says that it is wanted, and the handshake follows on the same connection.
+//! TLS under RPC, RFC 9289: a NULL call requests it, and the handshake follows on the same connection.
 
 use crate::records::reply::Records;
 use nfs_wire::rpc::{

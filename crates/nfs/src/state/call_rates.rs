@@ -17,7 +17,6 @@ pub struct CallRates {
 }
 
 impl CallRates {
-    /// Bounded, the calls beyond woken by `pacer`.
     pub fn new(pacer: &Arc<Pacer>) -> Self {
         let gate = |per_s| Gate::per_client(Limits { ops: NonZeroU64::new(per_s), ..Limits::NONE }, pacer);
         let [commits, mounts, records] =

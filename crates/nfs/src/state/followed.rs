@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use vfs::sync::Mutex;
 use vfs::{Namespace, SharedNamespace};
 
-/// The namespace whose rules admit all that is held, as far as it was looked through.
+/// Tracks the namespace against which all claims were last checked.
 #[derive(Default)]
 pub(crate) struct NamespaceTracker {
     last: Mutex<Weak<Namespace>>,
@@ -14,7 +14,7 @@ pub(crate) struct NamespaceTracker {
 }
 
 impl NamespaceTracker {
-    /// The namespace to look through what is held by; `None` if nothing has changed since.
+    /// The namespace to check claims against; `None` if nothing changed since the last check.
     pub(crate) fn next(&self, shared: &SharedNamespace) -> Option<Arc<Namespace>> {
         let is_behind = self.is_behind.swap(false, Ordering::SeqCst);
         let now = shared.load_full();
@@ -24,7 +24,7 @@ impl NamespaceTracker {
         (is_new || is_behind).then_some(now)
     }
 
-    /// Something is held by now that `by` has admitted. A change of rules may have been looked at meanwhile: then it is again.
+    /// Notes a claim that `by` admitted. If the namespace changed meanwhile, the next check runs again.
     pub(crate) fn note_grant(&self, by: &Namespace, shared: &SharedNamespace) {
         if !std::ptr::eq(by, Arc::as_ptr(&shared.load())) {
             self.is_behind.store(true, Ordering::SeqCst);

@@ -7,8 +7,8 @@ use std::sync::MutexGuard;
 use vfs::bounds::{Network, Networks};
 use vfs::sync::Mutex;
 
-/// The mounts that DUMP lists: at most [`MOUNTS_MAX`], and then the oldest goes of the network that has most. Clients that crash never unmount, so
-/// the list says who mounted, not who still uses it (RFC 1813 §5.2.2 asks for no more).
+/// The mounts that DUMP lists, at most [`MOUNTS_MAX`]; a full table drops the oldest of the network with most. Clients
+/// that crash never unmount, so the list shows mounts, not use (RFC 1813 §5.2.2 asks for no more).
 #[derive(Default)]
 pub struct MountTable {
     mounts: Mutex<VecDeque<Mount>>,

@@ -1,10 +1,10 @@
-//! The duplicate request cache: a call that must not be done twice is done once, however often it is sent.
+//! The duplicate request cache: a non-idempotent call runs once, however often it is sent.
 //!
-//! A client that gets no answer sends the same bytes again, from the same address and port (Linux keeps the port over a
-//! reconnection for just this purpose). While the first is being done, the second waits for its answer; afterwards it
-//! gets the same one. Two processes of one host use different ports, so that equal calls of theirs stay two calls.
+//! A client without a reply sends the same bytes again, from the same address and port (Linux keeps the port over a
+//! reconnection for this). A repetition waits for the running call, or gets the cached reply. Two processes of a host
+//! use different ports, so their equal calls stay separate.
 //!
-//! Of what is remembered, each network has a share: one that calls much drives out its own calls.
+//! Each network has a share of the cache: one that calls much evicts its own calls.
 
 use std::collections::{BTreeMap, HashMap, VecDeque, btree_map, hash_map};
 use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher, RandomState};
@@ -110,7 +110,7 @@ impl Default for ReplayCache {
 }
 
 impl ReplayCache {
-    /// The key of a call whose record is `record`. What was answered under TLS is not told to those who ask in clear.
+    /// The key of a call. The protection is part of it: a reply under TLS is not repeated in clear.
     pub fn key(&self, from: (SocketAddr, Protection), xid: u32, procedure: u32, record: &[u8]) -> CallKey {
         CallKey { xid, procedure, checksum: self.hasher.hash_one((from, xid, procedure, record)) }
     }
@@ -133,7 +133,7 @@ impl ReplayCache {
         }
     }
 
-    /// Remembers the answer to a call from this network and gives it to those who wait.
+    /// Caches the reply to a call from this network, and answers its repetitions.
     pub fn complete(&self, key: &CallKey, network: Network, reply: &[u8]) {
         let waiters = {
             let mut shard = self.shard(key);
@@ -173,7 +173,7 @@ impl InProgress {
         Self { cache: Arc::clone(cache), key, network, is_complete: false }
     }
 
-    /// Remembers the answer and gives it to those who wait.
+    /// Caches the reply, and answers repetitions.
     pub fn complete(mut self, reply: &[u8]) {
         self.is_complete = true;
         self.cache.complete(&self.key, self.network, reply);
@@ -189,7 +189,7 @@ impl Drop for InProgress {
 }
 
 impl Shard {
-    /// Forgets a call that is being done: who waits for it.
+    /// Removes a running call, and returns its waiters.
     fn finish(&mut self, key: &CallKey) -> Vec<Box<dyn Waiter>> {
         State::waiters(self.calls.remove(key))
     }

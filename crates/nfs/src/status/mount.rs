@@ -4,8 +4,7 @@
 use nfs_wire::mount::Status;
 use vfs::FsError;
 
-/// The status of an error, RFC 1813 §5.1.5: a short list without words for most of what a file system can say, and MNT
-/// meets little of it.
+/// The status of an error, RFC 1813 §5.1.5. The list is short, and MNT meets few errors.
 pub(crate) fn status(error: FsError) -> Status {
     match error {
         FsError::NotOwner => Status::PERM,

@@ -1,4 +1,4 @@
-//! A service over [`MemFs`] for tests of what lies beside NFS: literal requests in, literal replies out, no sockets.
+//! A service over [`MemFs`] for tests of the programs beside NFS: literal requests in, literal replies out, no sockets.
 
 #[cfg(test)]
 pub(crate) mod v4;

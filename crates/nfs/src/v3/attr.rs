@@ -56,8 +56,8 @@ pub(super) fn access(call: &mut Call<'_>, args: AccessArgs<'_>, w: &mut Writer<'
     }
 }
 
-/// Attributes of an object that is about to be opened, perhaps. None where somebody may have written what they do not tell of yet:
-/// then the client asks for them.
+/// Attributes in the reply that names an object. Omitted while a client has a write delegation: the client then
+/// requests them.
 pub(super) fn found_attrs(file: &vfs::File, attrs: &Attrs) -> Option<nfs_wire::v3::Fattr> {
     (!file.has_write_delegation()).then(|| convert::fattr(file.volume().id(), attrs))
 }

@@ -42,9 +42,8 @@ pub(super) fn read(call: &mut Call<'_>, args: ReadArgs<'_>, out: &mut Outbox) ->
     }
 }
 
-/// Reads into a reply: how many bytes. Memory is asked once, whether the call may wait or not: a call may
-/// have come to a thread that waits for another reason than data that is not there, and what memory has shall
-/// not be counted as the storage's.
+/// Reads into a reply. Returns the number of bytes. Memory is tried once, even if the call may block: a call may be on
+/// a blocking thread for another reason, and a hit must not count as a read from storage.
 fn read_file(call: &mut Call<'_>, file: &File, args: &ReadArgs<'_>, out: &mut Outbox) -> FsResult<usize> {
     let count = args.count.min(TRANSFER_BYTES_MAX) as usize;
     let (opened, attrs) = file.authorize_read(&file.caller, call.blocking)?;

@@ -144,8 +144,7 @@ impl CompoundState<'_, '_> {
         self.current.as_ref().ok_or(OpError::Status(Status::NOFILEHANDLE))
     }
 
-    /// Whether a reply of so many bytes fits what was agreed on for the session (RFC 8881 §18.46.3), or in 4.0, where nothing
-    /// is agreed on, the longest record.
+    /// Checks that a reply of this length fits the session's channel (RFC 8881 §18.46.3), or in 4.0 the longest record.
     pub(super) fn check_room(&self, bytes: usize) -> Result<(), Status> {
         if self.request.minor == 0 && bytes > RECORD_BYTES_MAX {
             return Err(Status::RESOURCE);
@@ -181,7 +180,6 @@ impl CompoundState<'_, '_> {
         self.call.stats.count_listed(moved);
     }
 
-    /// The client whose session this is.
     pub(super) fn client(&self) -> Result<Arc<Client>, OpError> {
         let slot = self.state.slot.as_ref().ok_or(OpError::Status(Status::OP_NOT_IN_SESSION))?;
         Ok(Arc::clone(&slot.session().client))
@@ -204,12 +202,12 @@ impl CompoundState<'_, '_> {
         self.client_40(self.call.service.v4.client_of_stateid(stateid)?)
     }
 
-    /// The client that is calling, as far as is known before it says so.
+    /// The client that is probably calling, before the request identifies it.
     pub(super) fn likely_client(&self) -> Option<Arc<Client>> {
         if self.request.minor == 0 { self.binding.last_client() } else { self.client().ok() }
     }
 
-    /// The client of 4.0 with this number, which is heard.
+    /// The client of 4.0 with this id. Renews its lease.
     pub(super) fn client_40(&self, id: ClientId) -> Result<Arc<Client>, OpError> {
         let state = &self.call.service.v4;
         if let Some(client) = self.binding.client(id) {
@@ -221,8 +219,8 @@ impl CompoundState<'_, '_> {
         Ok(client)
     }
 
-    /// A stateid of an operation's arguments: the current one where it says so (RFC 8881 §16.2.3.1.2). In 4.0 each is of its
-    /// moment.
+    /// Resolves a stateid of an operation's arguments: the special current one (RFC 8881 §16.2.3.1.2). 4.0 has no seqid
+    /// 0.
     pub(super) fn stateid(&self, stateid: &Stateid) -> Result<Stateid, OpError> {
         match *stateid {
             Stateid { seqid: 0, .. } if self.request.minor == 0 => Err(OpError::Status(Status::BAD_STATEID)),
@@ -244,7 +242,6 @@ pub(super) fn begin<'s>(
     }
 }
 
-/// Writes what follows the status of a success.
 pub(super) fn reply(w: &mut Writer<'_>, ok: &impl Encode) -> OpResult {
     ok.encode(w);
     Ok(())

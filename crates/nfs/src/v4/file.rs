@@ -52,8 +52,8 @@ impl ReadResult {
     }
 }
 
-/// Reads into a reply, as a length and so many bytes: from memory if they are there. Only what ends a reply may hold
-/// `pages` of the file: what comes before it must be in memory as long as the compound may be suspended.
+/// Reads into a reply, as a length and bytes: from memory if possible. Only the last operation may move `pages` of the
+/// file: earlier results must be in memory while the compound may be suspended.
 pub(super) fn read_data(
     call: &mut Call<'_>,
     opened: &OpenFile<'_>,
@@ -148,8 +148,8 @@ pub(crate) fn stability(how: StableHow) -> Stability {
     }
 }
 
-/// RFC 8881 §18.3. Whoever has the file open for writing may commit, and whoever may write it. Each COMMIT pays by itself, as a
-/// compound may have many: a client that commits too often is put off, and then told to come later.
+/// RFC 8881 §18.3. A client that has the file open for writing, or may write it, may commit. Each COMMIT pays on its
+/// own, since a compound may have many. A client that commits too often is deferred, then gets NFS4ERR_DELAY.
 pub(super) fn commit(cx: &mut CompoundState<'_, '_>, _args: &CommitArgs, w: &mut Writer<'_>) -> OpResult {
     let file = cx.file()?;
     let opened = file.authorize_write(&file.caller)?;

@@ -59,7 +59,7 @@ pub(super) fn resolve(cx: &mut CompoundState<'_, '_>, handle: &[u8]) -> Result<F
     }
 }
 
-/// A file that has gone and that the client has open.
+/// An unlinked file that the client has open.
 fn open_unlinked(cx: &mut CompoundState<'_, '_>, handle: &[u8]) -> Result<File, OpError> {
     let id = cx.call.service.signer.verify(handle)?;
     let client = cx.likely_client().ok_or(FsError::Stale)?;

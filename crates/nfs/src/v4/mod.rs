@@ -1,7 +1,7 @@
 //! NFS version 4: 4.1 (RFC 8881) and 4.2 (RFC 7862) as one engine, and 4.0 (RFC 7530) as a layer on it.
 //!
-//! [`nfs_wire::v4`] is what messages look like; [`compound`] runs the operations of a call one after another; the
-//! operations are grouped by family as the procedures of version 3 are. [`state`] is what clients hold.
+//! [`nfs_wire::v4`] has the messages; [`compound`] runs the operations of a call; the operations are grouped by family
+//! like the procedures of version 3. `state::nfs4` has the state of clients.
 
 mod attr;
 pub(crate) mod compound;

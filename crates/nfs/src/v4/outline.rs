@@ -34,7 +34,7 @@ impl Default for Outline {
     }
 }
 
-/// Looks through the arguments of a COMPOUND, and counts what is asked for.
+/// Scans the arguments of a COMPOUND, and counts its operations.
 pub(crate) fn outline(args: &[u8], counts: Option<&mut ThreadCounters>) -> Outline {
     let mut r = Reader::new(args);
     let Ok(head) = CompoundHead::decode(&mut r) else { return Outline::default() };
@@ -78,7 +78,7 @@ pub(super) struct OperationOutline<'a> {
 /// Words of `SEQUENCE4args`: the session, three numbers and a flag (RFC 8881 §18.46.1).
 const SEQUENCE_WORDS: usize = 8;
 
-/// Shows the operations of a COMPOUND up to the first that cannot be read, or whose data are not there.
+/// Passes each operation of a COMPOUND to `see`, up to the first that cannot be decoded or whose data is missing.
 #[inline]
 pub(super) fn scan_operations<'a>(
     r: &mut Reader<'a>,

@@ -30,7 +30,7 @@ impl CompoundState<'_, '_> {
         self.pay_demand(demand, until)
     }
 
-    /// Pays for a WRITE whose data are yet to come, unless it was paid for.
+    /// Pays for a WRITE whose data has not arrived, unless it is paid.
     pub(super) fn pay_write(&mut self, bytes: u32) -> Result<(), OpError> {
         if !is_anything_limited() || self.is_paid() {
             return Ok(());

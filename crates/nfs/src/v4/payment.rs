@@ -10,7 +10,7 @@ pub(super) struct Payment {
     pub(super) paid: Option<PaidOperations>,
     /// Whether the operation before was a WRITE, with which a GETATTR goes free.
     pub(super) has_written: bool,
-    /// Whether the operation is a COPY that has paid at the volume of its target by itself.
+    /// Whether the operation is a COPY that paid on its own at the target's volume.
     pub(super) has_paid_copy: bool,
     /// The payment of a COPY at the volume of its source.
     pub(super) source: Option<Permit>,
@@ -39,7 +39,7 @@ impl Payment {
         *self = Self { has_written, ..Self::default() };
     }
 
-    /// A WRITE is done whose data are no part of the arguments, so that places there are those of the operations behind it.
+    /// Notes a WRITE whose data is not in the arguments, so that the offsets of `paid` are invalid.
     pub(super) fn after_upload(&mut self) {
         *self = Self { has_written: true, ..Self::default() };
     }

@@ -1,16 +1,16 @@
-//! The price of operations at the limits of a volume, and the operations that are paid for together.
+//! The price of operations at the limits of a volume, and the segments that are paid together.
 //!
 //! | operations | price |
 //! |---|---|
-//! | READ, READ_PLUS | one READ, and the bytes asked for |
+//! | READ, READ_PLUS | one READ, and the requested bytes |
 //! | WRITE | one WRITE, and its bytes |
 //! | COPY | one READ and one WRITE, and the bytes of both |
-//! | COPY that goes on after its reply | one operation; each part is paid like a COPY |
-//! | READDIR, READLINK, GETXATTR, LISTXATTRS, GETATTR of an access control list | one operation, and the bytes of the reply as bytes read |
+//! | background COPY | one operation; each part is paid like a COPY |
+//! | READDIR, READLINK, GETXATTR, LISTXATTRS, GETATTR of an ACL | one operation, and the bytes of the reply as bytes read |
 //! | SETXATTR, CREATE of a symbolic link | one operation, and the value as bytes written |
-//! | other GETATTR, ACCESS | one operation; one of each goes free with every other operation of the compound |
+//! | other GETATTR, ACCESS | one operation; one of each is free with every other operation of the compound |
 //! | SEQUENCE, PUTFH and the like, DELEGRETURN, sessions and clients | nothing |
-//! | COMMIT, RECLAIM_COMPLETE, SETCLIENTID_CONFIRM | nothing here: each client has a rate of them (`rates.rs`) |
+//! | COMMIT, RECLAIM_COMPLETE, SETCLIENTID_CONFIRM | nothing here: each client has a rate of them (`call_rates.rs`) |
 //! | all others | one operation |
 
 use super::outline::{OperationOutline, scan_operations};
@@ -111,7 +111,7 @@ pub(super) fn may_go_on_alone(args: &CopyArgs<'_>) -> bool {
     !args.synchronous && (args.count == 0 || args.count > COPY_PAID_BYTES_MAX)
 }
 
-/// The demand of a COPY of so many bytes.
+/// The demand of a COPY.
 pub(super) fn copy_demand(bytes: u64) -> Demand {
     let bytes = u32::try_from(bytes.min(COPY_PAID_BYTES_MAX)).unwrap_or(u32::MAX);
     Demand::read(bytes).and(Demand::write(bytes))

@@ -27,7 +27,7 @@ pub(super) struct PseudoNode {
 pub(super) struct Child {
     pub(super) cookie: u64,
     pub(super) name: Box<str>,
-    /// The directory of that name, in whose place the root of an export may be.
+    /// The directory of that name. An export may be mounted on it.
     pub(super) node: PseudoNode,
 }
 
@@ -62,7 +62,7 @@ pub(super) fn lookup(call: &mut Call<'_>, dir: &PseudoNode, name: &[u8]) -> FsRe
     place(call, &found)
 }
 
-/// The directory that holds what is at `path`; [`FsError::NotFound`] of the top.
+/// The parent of a path; [`FsError::NotFound`] for the root.
 pub(super) fn parent(call: &mut Call<'_>, path: &str) -> FsResult<Filehandle> {
     let (above, _) = path.rsplit_once('/').filter(|_| path != "/").ok_or(FsError::NotFound)?;
     let dir = dir_at(call, above)?;
@@ -92,14 +92,13 @@ pub(super) fn covering_all(call: &mut Call<'_>, dir: &File) -> FsResult<Vec<(Box
         .collect()
 }
 
-/// The directory in whose place `dir` is, if it is a root and others lie below it.
+/// The pseudo directory that the root `dir` covers, if exports lie below it.
 fn below<'n>(call: &Call<'n>, dir: &File) -> Option<PseudoDir<'n>> {
     let leads_on = call.namespace.leads_on(dir.export_id()) && dir.is_root();
     if leads_on { dir_at(call, &dir.export().path).ok() } else { None }
 }
 
-/// The number of the directory in whose place the root of an export is, for `mounted_on_fileid`; `None` of an
-/// export that is the top.
+/// The file id of the directory that an export's root covers, for `mounted_on_fileid`; `None` for an export at `/`.
 pub(super) fn mounted_on(signer: &HandleSigner, export: &Export) -> Option<u64> {
     (export.path != "/").then(|| PseudoNode::new(signer, &export.path).number)
 }

@@ -10,8 +10,7 @@ use vfs::qos::Transferred;
 use vfs::{Access, OpenFile, Seek};
 use xdr::Encode;
 
-/// Reads what READ would, without the bytes of holes. A file whose storage is as long as it has none, as far as anybody needs
-/// to know: it is answered as by READ.
+/// READ without the bytes of holes. A file that uses as much storage as its size has none, and is answered as by READ.
 pub(super) fn read_plus(cx: &mut CompoundState<'_, '_>, args: &ReadPlusArgs, out: &mut Outbox) -> OpResult {
     let file = cx.file()?;
     let opened_by_stateid = cx.opened(&file, &args.stateid, Access::READ)?;

@@ -1,4 +1,4 @@
-//! Rules of exports: what clients may keep others from, in every minor version, and for how long.
+//! Rules of exports: the state that they allow in every minor version, and for how long.
 
 use crate::testing::rule;
 use crate::testing::v4::back::Rig as CalledRig;

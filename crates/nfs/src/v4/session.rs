@@ -26,10 +26,10 @@ use xdr::{Encode, Writer};
 const CHANNEL_BYTES_MIN: u32 = 256;
 /// Bytes of a request that distinguish it from another with the same sequence number.
 const PRINT_BYTES: usize = 64;
-/// CB_SEQUENCE, and what is asked.
+/// CB_SEQUENCE, and the operation.
 const CALLBACK_OPERATIONS: u32 = 2;
 
-/// A checksum of what follows SEQUENCE in a request.
+/// A checksum of the request after SEQUENCE.
 pub(super) fn checksum(behind: &[u8]) -> u64 {
     // It tells two requests apart, and keeps nobody from anything: so it may be a quick one.
     let (words, rest) = behind[..behind.len().min(PRINT_BYTES)].as_chunks::<8>();
@@ -222,8 +222,7 @@ pub(super) fn sequence(cx: &mut CompoundState<'_, '_>, args: &SequenceArgs, w: &
     )
 }
 
-/// The session with this number. It is none over a connection with less protection than it was made with: what passes there can be
-/// read and changed on the way.
+/// The session with this id. Over a connection with less protection it does not exist: its requests could be forged.
 fn session(cx: &CompoundState<'_, '_>, id: &SessionId) -> Result<Arc<Session>, Status> {
     let session = cx.call.service.v4.session(id)?;
     let is_weaker = cx.call.protection < protection_of(&session.client.owner);
@@ -270,7 +269,7 @@ pub(super) fn destroy_session(cx: &mut CompoundState<'_, '_>, args: &DestroySess
     Ok(cx.call.service.v4.remove_session(&args.sessionid)?)
 }
 
-/// [`Status::WRONG_CRED`] unless the user is asking who has introduced the client: others of its host have no say in its sessions.
+/// [`Status::WRONG_CRED`] unless the caller is the user that introduced the client.
 fn check_user(cx: &CompoundState<'_, '_>, session: &Session) -> Result<(), Status> {
     let is_user = principal(cx).user() == session.client.principal.user();
     if is_user { Ok(()) } else { Err(Status::WRONG_CRED) }

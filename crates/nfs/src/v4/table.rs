@@ -1,4 +1,4 @@
-//! The operations: in which minor versions they are there, and what they need of the compound and its thread.
+//! The operations: their minor versions, and their requirements of the compound and its thread.
 
 use crate::limits::COMPOUND_OPERATIONS_MAX;
 use nfs_wire::v4::{Op, Status};

@@ -159,7 +159,7 @@ mod tests {
         client.status(&at(path, [Argument::Removexattr(RemovexattrArgs { name })]))
     }
 
-    /// Some names after a cookie, where it goes on, and whether that is all.
+    /// Names after a cookie, the next cookie, and whether the list is complete.
     fn list(
         client: &Client,
         path: &[&[u8]],

@@ -1,4 +1,4 @@
-//! Hosts that want everything, or are gone, beside one that wants little.
+//! Hosts that exhaust tables, or do not respond, beside one that needs little.
 
 use super::*;
 use crate::limits::{LOCK_HOST_COURTESY_S, LOCK_HOST_GONE_S, LOCK_HOST_SILENT_S};

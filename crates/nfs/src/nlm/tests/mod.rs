@@ -23,7 +23,7 @@ const ANN: &str = "10.1.0.9:700";
 const BEN: &str = "10.1.0.10:701";
 const EVE: &str = "192.0.2.1:702";
 
-/// A volume with a file that user 1000 owns and others may read, and those who lock it.
+/// A volume with a file of user 1000 that others may read, and the clients that lock it.
 struct Office {
     desk: Desk,
     volume: Arc<Volume>,
@@ -150,7 +150,6 @@ impl Office {
         assert_eq!(reply, Ok(Vec::new()));
     }
 
-    /// Nothing is left of anybody, in the volume and beside it.
     #[track_caller]
     fn assert_empty(&self) {
         assert!(self.volume.claims().is_empty());
@@ -564,7 +563,7 @@ fn share_modes_bind_other_shares_and_no_writes() {
 }
 
 impl Office {
-    /// Somebody without a share may write.
+    /// Checks that a client without a share may write.
     #[track_caller]
     fn assert_writable(&self) {
         let export = Arc::clone(self.desk.service.namespace.load().exports().iter().next().unwrap());

@@ -1,4 +1,4 @@
-//! Rules of exports: what clients may keep others from, and for how long.
+//! Rules of exports: the locks that they allow, and for how long.
 
 use super::*;
 use vfs::Namespace;

@@ -16,7 +16,7 @@ use transport::{Body, Outbox, PartData};
 use vfs::{FsError, FsResult, Stability, Wait, WriteReservation};
 use xdr::{Decode, Malformed, Reader};
 
-/// A WRITE whose data is on its way.
+/// A WRITE whose data is arriving.
 pub(crate) struct LargeWrite {
     call: RpcCall,
     handle: Vec<u8>,

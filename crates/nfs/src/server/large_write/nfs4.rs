@@ -1,8 +1,8 @@
-//! A compound with a WRITE that is longer than a receive buffer: what comes before the data is run when they begin to come,
-//! the data are written as they come in, part by part, and what follows is run at the end.
+//! A compound with a WRITE that is longer than a receive buffer. The operations before the WRITE run when its data
+//! begins to arrive, the data is written part by part, and the rest runs at the end.
 //!
-//! What holds of such a WRITE in version 3 holds here: a client that dies in the middle leaves the first parts written, and
-//! room for all of it is taken before the first part.
+//! A client that dies in the middle leaves the first parts written, as in version 3. Space for all data is reserved
+//! before the first part.
 
 use crate::call::Call;
 use crate::limits::TRANSFER_BYTES_MAX;
@@ -18,7 +18,7 @@ use vfs::qos::Transferred;
 use vfs::{Access, FsError, FsResult, OpenFile, Stability, WriteReservation};
 use xdr::{Decode, Malformed, Reader};
 
-/// A compound whose WRITE is on its way.
+/// A compound whose WRITE is arriving.
 pub(crate) struct LargeWrite {
     call: RpcCall,
     /// The arguments up to the WRITE.
@@ -27,7 +27,7 @@ pub(crate) struct LargeWrite {
     operations_left: u32,
     write: WriteHead,
     refusal: Option<FsError>,
-    /// The compound at the WRITE, once what comes before was run.
+    /// The compound at the WRITE, once the earlier operations ran.
     at: Option<Box<Suspended>>,
     /// The open file of the WRITE's stateid, and the space reserved for the data.
     opened: Option<Arc<OpenFile<'static>>>,
@@ -35,14 +35,13 @@ pub(crate) struct LargeWrite {
     /// Why the WRITE is refused.
     failure: Option<Status>,
     verifier: u64,
-    /// Bytes of data that what came before has read or written, for statistics and for limits.
+    /// Statistics of the operations before the WRITE.
     stats_before_write: (u32, Transferred),
 }
 
 impl LargeWrite {
-    /// Reads the arguments of a compound up to the data of its first WRITE, from the beginning of a record that is
-    /// `record_bytes` long in all. One with a `refusal` gets it for an answer. An error is a compound whose WRITE, if it has any, is
-    /// not seen in its head.
+    /// Decodes the arguments of a compound up to the data of its first WRITE, from the start of a record of
+    /// `record_bytes`. A `refusal` becomes its reply. An error is a compound whose head shows no WRITE.
     pub(crate) fn begin(
         call: RpcCall,
         head: &[u8],
@@ -130,7 +129,7 @@ impl LargeWrite {
         }
     }
 
-    /// Runs what comes before the WRITE, once, and finds out what its stateid allows.
+    /// Runs the operations before the WRITE, once, and opens the file of its stateid.
     fn run_before(&mut self, call: &mut Call<'_>, binding: &Binding) {
         if self.at.is_some() {
             return;
@@ -174,7 +173,8 @@ impl LargeWrite {
         Ok(())
     }
 
-    /// All data are written: the arguments without the WRITE, why it was not begun if it was not, and where it goes on.
+    /// Ends the upload. Returns the arguments without the WRITE, the refusal if there is one, and the compound to
+    /// resume.
     pub(crate) fn finish(
         mut self,
         call: &mut Call<'_>,

@@ -1,9 +1,8 @@
-//! RPC over UDP, one call in each datagram: the port mapper, where clients look for it first, and the lock
-//! manager, which some clients call in no other way.
+//! RPC over UDP, one call per datagram: the port mapper, where clients look for it first, and the lock manager, which
+//! some clients call only this way.
 //!
-//! Senders of datagrams can be forged, so no answer is longer than its question except to this machine: nobody gains
-//! by having us answer to somebody else. The lists are for those who ask over TCP. A reply is never answered, so two
-//! servers cannot keep each other busy.
+//! The sender of a datagram can be forged. So no reply is longer than its call, except to this host: there is no
+//! amplification. Lists are available over TCP. A reply is never answered, so two servers cannot keep each other busy.
 
 mod limit_queue;
 
@@ -88,7 +87,7 @@ impl ResponderState {
         self.stopping.load(Ordering::SeqCst)
     }
 
-    /// Answers what may be done at once, and puts the rest in line.
+    /// Answers calls that need not wait, and queues the others.
     fn receive(&self, queue: &LimitQueue) {
         while !self.is_stopping() {
             // A datagram that makes us panic gets no answer; the next one does.
@@ -99,7 +98,7 @@ impl ResponderState {
         }
     }
 
-    /// Answers what comes out of the line.
+    /// Answers the calls that come out of the queue.
     fn answer_admitted(&self, admitted: &Receiver<AdmittedDatagram>) {
         while !self.is_stopping() {
             match admitted.recv_timeout(STOP_POLL) {

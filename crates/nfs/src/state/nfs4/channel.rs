@@ -1,5 +1,5 @@
-//! The back channel of one session: its slots, what is being asked in them, and over which connections
-//! (RFC 8881 §2.10.3.1, §20.9). Pure but for what it sends.
+//! The back channel of a session: its slots, the callbacks in them, and its connections (RFC 8881 §2.10.3.1, §20.9).
+//! Pure except for sending.
 
 use super::callbacks::Callbacks;
 use super::wire::Wire;
@@ -22,7 +22,7 @@ pub(super) trait GetattrListener: Send + Sync {
 pub(crate) struct Callback {
     /// The operation with its arguments, encoded.
     pub(super) operation: Vec<u8>,
-    /// The state that is asked for: once it is gone, so is the reason to ask.
+    /// The stateid to recall. The callback is dropped once the state has ended.
     pub(super) recalled: Option<Stateid>,
     /// Number of attempts.
     pub(super) tries: u32,
@@ -45,12 +45,12 @@ impl Callback {
         Self { listener: Some((asker, number)), ..Self::new(argument) }
     }
 
-    /// Whether it is asked again if the client says "later": a question is not, since who has asked looks again.
+    /// Whether a callback is repeated after NFS4ERR_DELAY. CB_GETATTR is not: its caller queries again.
     fn is_repeated(&self) -> bool {
         self.listener.is_none()
     }
 
-    /// Takes what follows CB_SEQUENCE in the results.
+    /// Handles the results after CB_SEQUENCE.
     fn take_results(&self, results: &mut Reader<'_>) {
         if let Some((asker, number)) = &self.listener
             && let Ok(OpReply::Getattr(Reply::Ok(ok))) = OpReply::decode(results)
@@ -68,7 +68,7 @@ pub(crate) struct Credential {
 }
 
 impl Credential {
-    /// The first that we can be of what a client accepts; with an empty list, nobody in particular.
+    /// The first acceptable credential that we support; AUTH_NONE for an empty list.
     pub(crate) fn choose(accepted: &[CallbackSecParms<'_>]) -> Option<Self> {
         if accepted.is_empty() {
             return Some(Self::default());
@@ -100,7 +100,7 @@ pub(super) struct Channel {
     pub(super) agreement: Agreement,
     /// Whether the client wants one: connections without it are no fault.
     pub(super) is_wanted: bool,
-    /// The client has answered what no client answers.
+    /// The client sent an invalid reply.
     pub(super) is_faulty: bool,
     /// The flags for SEQUENCE ([`nfs_wire::v4::SequenceStatus`]).
     pub(super) status: Arc<AtomicU32>,
@@ -196,7 +196,7 @@ impl Channel {
         Ok(())
     }
 
-    /// Sends again what was asked over connections that have gone, and gives up those that have not answered in time.
+    /// Repeats callbacks of lost connections, and abandons connections that did not answer in time.
     pub(super) fn resend(&mut self, caller: &Weak<Callbacks>, second: u64, outgoing: &mut Outgoing) {
         for at in 0..self.slots.len() {
             let Some(call) = &mut self.slots[at].call else { continue };
@@ -250,7 +250,7 @@ impl Channel {
         record
     }
 
-    /// Takes an answer, if it is to a call of this channel. `None` as results: the call was refused before it was looked at.
+    /// Handles a reply, if it is to a call of this channel. `None` as results: the call was rejected.
     pub(super) fn answered(
         &mut self,
         wire: &Wire,
@@ -297,7 +297,7 @@ fn is(known: &Weak<Wire>, wire: &Arc<Wire>) -> bool {
     std::ptr::eq(known.as_ptr(), Arc::as_ptr(wire))
 }
 
-/// Whether the client does not know yet what it is asked about: what told it may still be on its way.
+/// Whether the client does not know the object yet: the reply that names it may still be under way.
 fn is_premature(status: Status) -> bool {
     matches!(status, Status::DELAY | Status::BADHANDLE | Status::BAD_STATEID)
 }

@@ -1,4 +1,4 @@
-//! A client and what it holds: opens and byte-range locks, each under a stateid (RFC 8881 §8.2).
+//! A client and its state: opens and byte-range locks, each with a stateid (RFC 8881 §8.2).
 
 use super::callbacks::Callbacks;
 use super::client_name::without_admission;
@@ -31,7 +31,7 @@ pub(crate) struct Client {
     /// Addresses from which it sent an introduction, if there are several.
     addresses: Mutex<Vec<IpAddr>>,
     sessions: AtomicU32,
-    /// The second of the service in which it was heard last.
+    /// The second of its last request.
     last_seen: AtomicU64,
     has_reclaimed: AtomicBool,
     /// Whether it was recorded for a restart, as far as that could be written.
@@ -44,7 +44,7 @@ pub(crate) struct Client {
     pub(crate) callbacks: Arc<Callbacks>,
     /// Claims that volumes revoked.
     pub(super) revoked: Arc<RevokedClaims>,
-    /// Whether delegations were taken away that it has not freed, as far as it was heard.
+    /// Whether it has revoked states that it has not freed, as of its last request.
     has_revoked: AtomicBool,
     /// Number of its delegations.
     pub(crate) delegations: Arc<AtomicUsize>,
@@ -132,12 +132,12 @@ impl Client {
         Self { open_owners: Some(Mutex::default()), ..Self::new(id, who) }
     }
 
-    /// Its open owners; `None` for a client of later versions.
+    /// The open owners of a client of 4.0; `None` for later versions.
     pub(crate) fn open_owners(&self) -> Option<MutexGuard<'_, OpenOwners>> {
         self.open_owners.as_ref().map(|owners| owners.lock())
     }
 
-    /// The party of one of its users, for what an export rule has let in.
+    /// The party of one of its users, which an export rule admitted.
     pub(crate) fn user(&self, uid: u32) -> Party {
         self.party.user(uid).admitted(true)
     }
@@ -182,7 +182,7 @@ impl Client {
         self.states.lock()
     }
 
-    /// Forgets the states whose claims were taken away; what SEQUENCE has to say of them.
+    /// Drops the states of revoked claims. Returns their flags for SEQUENCE.
     pub(crate) fn process_revoked_claims(&self) -> SequenceStatus {
         let mut status = SequenceStatus::default();
         let revoked = self.revoked.take();
@@ -215,7 +215,7 @@ impl Client {
         status
     }
 
-    /// Ends what the exports of a namespace do not admit any longer: what was held so, to be ended in the volumes' claims.
+    /// Ends the states that the namespace's rules no longer admit. Returns the claims to end.
     pub(super) fn withdraw(&self, namespace: &Namespace) -> Vec<WithdrawnClaim> {
         // A client of 4.0 cannot say that it knows of what it has lost.
         let ended = self.states().withdraw(namespace, self.open_owners.is_none());
@@ -286,7 +286,7 @@ impl Client {
         self.last_seen.store(second, Ordering::Relaxed);
     }
 
-    /// The second in which it was heard last.
+    /// The second of its last request.
     pub(crate) fn heard(&self) -> u64 {
         self.last_seen.load(Ordering::Relaxed)
     }
@@ -306,7 +306,7 @@ impl Client {
         self.was_recorded.load(Ordering::Relaxed)
     }
 
-    /// Whether it has said so.
+    /// Whether RECLAIM_COMPLETE was done.
     pub(crate) fn has_reclaimed(&self) -> bool {
         self.has_reclaimed.load(Ordering::SeqCst)
     }
@@ -316,7 +316,7 @@ impl Client {
         self.creation().sequence.wrapping_add(1)
     }
 
-    /// Looks at the sequence number of a CREATE_SESSION.
+    /// Checks the sequence number of a CREATE_SESSION.
     pub(crate) fn begin_creation(&self, sequence: u32) -> Result<CreateSessionVerdict<'_>, Status> {
         let mut creation = self.creation();
         if sequence == creation.sequence.wrapping_add(1) {

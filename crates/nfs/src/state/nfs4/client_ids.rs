@@ -1,4 +1,4 @@
-//! [`Numbers`]: numbers of clients that nobody can guess, each given once.
+//! [`ClientIdGenerator`]: unpredictable, unique client ids.
 
 use nfs_wire::v4::ClientId;
 use std::hash::{BuildHasher, RandomState};
@@ -10,7 +10,7 @@ pub(crate) struct ClientIdGenerator {
     pub(super) issued: u32,
 }
 
-/// Four rounds of Luby and Rackoff make a permutation that nobody tells from a random one.
+/// Four rounds of Luby–Rackoff give a strong pseudorandom permutation.
 const ROUNDS: u32 = 4;
 
 impl ClientIdGenerator {

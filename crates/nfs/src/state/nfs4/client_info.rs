@@ -29,7 +29,7 @@ pub struct ClientInfo {
     pub ranges: usize,
     /// Number of delegations.
     pub delegations: usize,
-    /// Since when it has not been heard.
+    /// Time since its last request.
     pub silent: Duration,
 }
 

@@ -11,7 +11,7 @@ use vfs::bounds::{Bounds, Oldest, Party, Slot};
 pub(crate) struct Clients {
     /// Those that have made a session.
     confirmed: HashMap<Box<[u8]>, Arc<Client>>,
-    /// Those that have not: of each owner one for each that says to be it, so that nobody takes the place of another one.
+    /// Unconfirmed clients by owner and principal, so that a host cannot replace the record of another.
     unconfirmed: HashMap<ClaimedOwner, Unconfirmed>,
     waiting: Oldest<ClaimedOwner>,
     introductions: Arc<Bounds>,
@@ -21,13 +21,13 @@ pub(crate) struct Clients {
     ids: ClientIdGenerator,
 }
 
-/// An owner, as somebody says to be it.
+/// An owner, and the principal that claims it.
 type ClaimedOwner = (Box<[u8]>, Principal);
 
 /// A client that has introduced itself.
 struct Unconfirmed {
     client: Arc<Client>,
-    /// The client that was confirmed for the owner then, whose place it takes.
+    /// The client that was confirmed for the owner at the introduction.
     replaces: Option<ClientId>,
     age: u64,
     _slot: Slot,
@@ -45,8 +45,8 @@ pub(crate) struct Introduction<'a> {
 }
 
 impl Introduction<'_> {
-    /// Whether it can be of a client that is known: the same user at the same address, or at another one with the verifier that
-    /// nobody else knows.
+    /// Whether the introduction can come from a known client: the same user at the same address, or the same user with
+    /// the same verifier, which is secret.
     fn is_by(&self, known: &Client) -> bool {
         self.principal == known.principal
             || self.verifier == known.verifier && self.principal.user() == known.principal.user()
@@ -67,8 +67,8 @@ impl Clients {
         }
     }
 
-    /// The client of an introduction: found, or made with a number of the `boot`th start; and one whose place it takes, to be
-    /// ended. The comments give the cases of RFC 8881 §18.35.4.
+    /// The client of an introduction, found or created in the `boot`th start, and a client to end. The comments give
+    /// the cases of RFC 8881 §18.35.4.
     pub(crate) fn introduce(
         &mut self,
         boot: u32,
@@ -130,7 +130,7 @@ impl Clients {
         Some(unconfirmed)
     }
 
-    /// A number that no client has, none has had since the service was started for the `boot`th time, and nobody can guess.
+    /// A client id that is unused in this start, and unpredictable.
     pub(crate) fn next_id(&mut self, boot: u32) -> ClientId {
         loop {
             let id = self.ids.next(boot);
@@ -145,7 +145,7 @@ impl Clients {
         self.by_id.contains_key(&id) || self.ids.has_issued(boot, id)
     }
 
-    /// Adds a client that others have checked, in the room that was taken for it, or else in that of the one whose place it takes.
+    /// Adds a client that was checked before. `slot` is its room; `None` reuses that of the client it replaces.
     pub(crate) fn adopt(&mut self, client: &Arc<Client>, slot: Option<Slot>, before: Option<ClientId>) {
         self.by_id.insert(client.id, Arc::clone(client));
         let slot = slot.or_else(|| self.slots.remove(&before?));
@@ -177,8 +177,8 @@ impl Clients {
         self.confirmed.get(&client.owner).is_some_and(|known| known.id == client.id)
     }
 
-    /// A client makes its first session, in the room that was taken for it, or else in that of the one before. What it was before its
-    /// restart is returned, to be ended. An error if another one has taken its own place meanwhile.
+    /// Confirms a client at its first session. `slot` is its room; `None` reuses that of its earlier instance, which is
+    /// returned to be ended. An error if another client confirmed the owner meanwhile.
     pub(crate) fn confirm(
         &mut self,
         client: &Arc<Client>,

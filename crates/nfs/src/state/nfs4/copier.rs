@@ -1,4 +1,4 @@
-//! Copies are done part by part, in turn, on few threads; what a limit has to be paid for waits for that without one.
+//! Background copies run part by part, in turn, on few threads. A part that waits for a limit uses no thread.
 
 use super::channel::Callback;
 use super::client::Client;
@@ -22,7 +22,7 @@ use vfs::{FsError, OpenFile, Origin, PendingSync, SharedNamespace, Span, Stabili
 const PART_BYTES: u64 = 8 << 20;
 const PAID_PART_BYTES: u64 = COPY_PAID_BYTES_MAX;
 
-/// A copy that goes on by itself. Dropped before its end, it tells its client that it has failed.
+/// A background copy. Dropped early, it reports a failure to the client.
 pub(crate) struct BackgroundCopy {
     pub(crate) source: Arc<OpenFile<'static>>,
     pub(crate) target: Arc<OpenFile<'static>>,
@@ -149,7 +149,7 @@ impl Copier {
         }
     }
 
-    /// Goes on with a copy when the limit allows it. Where too many wait for that, what is copied counts.
+    /// Waits for the limit. If too many copies wait, the copy ends with the bytes copied so far.
     fn wait(&self, copy: BackgroundCopy, part: Part, side: CopySide, admission: &Admission) {
         let waiting = Arc::new(Mutex::new(Some((copy, part))));
         let (copier, admission) = (self.clone(), admission.clone());

@@ -1,4 +1,4 @@
-//! Copies that go on by themselves, by stateid (RFC 7862 §4.5).
+//! Background copies, by stateid (RFC 7862 §4.5).
 
 use nfs_wire::v4::Status;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,7 +14,7 @@ pub(crate) struct CopyProgress {
     end: OnceLock<Status>,
 }
 
-/// A copy as its client knows it. Once this is dropped, it does not go on.
+/// A client's reference to a copy. Dropping it cancels the copy.
 pub(crate) struct CopyState(pub(crate) Arc<CopyProgress>);
 
 impl Drop for CopyState {
@@ -29,7 +29,7 @@ impl CopyProgress {
         self.copied.load(Ordering::Relaxed)
     }
 
-    /// A part is to be copied; `false` if nobody wants it any longer.
+    /// Begins a part; `false` if the copy was canceled.
     pub(crate) fn begin_part(&self) -> bool {
         // In this order, as the other side does it: whoever cancels sees the part, or the part is not begun.
         self.is_busy.store(true, Ordering::SeqCst);
@@ -40,19 +40,17 @@ impl CopyProgress {
         is_wanted
     }
 
-    /// A part of so many bytes was copied.
     pub(crate) fn end_part(&self, bytes: u64) {
         self.copied.fetch_add(bytes, Ordering::Relaxed);
         self.is_busy.store(false, Ordering::SeqCst);
     }
 
-    /// Nobody wants it any longer; whether nothing is written any more.
+    /// Cancels the copy. Returns whether no part is being written.
     pub(crate) fn cancel(&self) -> bool {
         self.is_canceled.store(true, Ordering::SeqCst);
         !self.is_busy.load(Ordering::SeqCst)
     }
 
-    /// Whether nobody wants it any longer.
     pub(crate) fn is_canceled(&self) -> bool {
         self.is_canceled.load(Ordering::SeqCst)
     }

@@ -1,4 +1,4 @@
-//! Delegations: what clients hold of them, and how many there may be (RFC 8881 §10.4).
+//! Delegations of clients, and their bounds (RFC 8881 §10.4).
 
 use super::state_table::{FileId, State, StateTable};
 use super::writers::WriteDelegationGuard;
@@ -29,7 +29,7 @@ pub(crate) struct DelegationState {
 }
 
 impl DelegationState {
-    /// Whether the export still lets the client do without asking what it may do by this.
+    /// Whether the export's rules still admit the delegation.
     pub(super) fn is_admitted(&self, namespace: &Namespace) -> bool {
         let (origin, changes) = (self.origin, self.writing.is_some());
         self.is_revoked || namespace.admits(&ExportAccess { export: self.file.0, origin, changes })
@@ -65,10 +65,10 @@ impl Drop for DelegationGuard {
     }
 }
 
-/// Files whose delegations were recalled a while ago: another one would be, too.
+/// Files with a recent recall, which get no new delegation for a while.
 ///
-/// Only the second is remembered, in a place that a secret hash of the file leads to. So it never is full, and a file that shares the
-/// place of another one has no delegation for a while, which costs little.
+/// Stores only the second, in a slot chosen by a secret hash of the file. So the table is never full. Files that share
+/// a slot share the delay, which costs little.
 pub(crate) struct RecentRecalls {
     seconds: Box<[AtomicU64]>,
     hasher: RandomState,
@@ -117,7 +117,7 @@ impl StateTable {
         self.delegations.get(file).copied()
     }
 
-    /// The delegation of a file was taken away: its stateid says so until the client frees it.
+    /// Revokes the delegation of a file. The stateid reports this until the client frees it.
     pub(crate) fn revoke(&mut self, file: &VolumeFile) {
         let Some(index) = self.delegation_of(file) else { return };
         if let Some(State::Delegation(delegation)) = self.state_mut(index)
@@ -128,12 +128,12 @@ impl StateTable {
         }
     }
 
-    /// Whether delegations were taken away that the client has not freed.
+    /// Whether there are revoked delegations that the client has not freed.
     pub(crate) fn has_revoked(&self) -> bool {
         self.revoked > 0
     }
 
-    /// Ends what was taken away; whether the stateid is of that.
+    /// Frees a revoked state; false if the stateid is of another.
     pub(crate) fn free_revoked(&mut self, stateid: &Stateid) -> bool {
         let is_revoked = |&index: &u32| match self.state(index) {
             Some(State::Delegation(delegation)) => delegation.is_revoked,

@@ -1,4 +1,4 @@
-//! Clients that want everything, beside one that wants little: what is left for that one.
+//! Clients that exhaust tables, beside one that needs little.
 
 use super::*;
 use crate::testing::v4::{Client as Asker, Host, at, put};
@@ -14,7 +14,7 @@ use vfs::{Caller, Disposition, PendingSync, SetAttrs};
 
 const LEASE_S: u64 = 30;
 const MINORS: [u32; 3] = [0, 1, 2];
-/// The entries of a small table, and how many a newcomer finds of them at least while one network has what it can get.
+/// Entries of a small table, and the number that a newcomer gets at least while one network fills it.
 const ALL: usize = 1320;
 const NEWCOMER: usize = ALL / 8 / 33;
 
@@ -172,7 +172,7 @@ impl Rig {
         })
     }
 
-    /// Seconds pass, in which only these clients are heard.
+    /// Lets time pass in which only these clients renew their leases.
     fn pass(&mut self, seconds: u64, heard: &mut [&mut Guest]) {
         for _ in 0..seconds {
             self.state().tick();

@@ -1,4 +1,4 @@
-//! State of NFSv4: clients, sessions, and what clients hold.
+//! State of NFSv4: clients, sessions, opens, locks and delegations.
 
 pub(crate) mod binding;
 pub(crate) mod callbacks;
@@ -54,7 +54,7 @@ pub struct ServiceState {
     pub(crate) minors: RangeInclusive<u32>,
     /// The clients recorded for a restart. The number of this start is part of every client id.
     records: Arc<ClientRecords>,
-    /// The time after a start in which those who are known claim again what they had.
+    /// The grace period after a restart.
     pub(crate) grace: Grace,
     /// Users and groups by name; `None` where they are numbers.
     pub(crate) names: Option<IdNames>,
@@ -77,22 +77,21 @@ pub struct ServiceState {
     pub(crate) writers: Arc<WriteDelegations>,
     /// Whether there are any to write.
     pub(crate) delegates_writing: bool,
-    /// Copies that go on by themselves.
+    /// Background copies.
     pub(crate) copier: Copier,
-    /// The namespace whose rules admit what is held.
+    /// The namespace against which state was last checked.
     pub(crate) namespace_tracker: NamespaceTracker,
 }
 
-/// The port that clients assume where none is told.
+/// The port that clients assume by default.
 pub(crate) const DEFAULT_PORT: u16 = 2049;
-/// A client that holds nothing but sessions is forgotten after so many leases without a sign of life.
+/// Leases without contact after which a client with nothing but sessions is dropped.
 const IDLE_LEASES: u64 = 2;
 /// Seconds for which the state of a client stays after its lease, unless another client wants it (RFC 8881 §8.4.2.4).
 const COURTESY_S: u64 = 24 * 3600;
 
 impl ServiceState {
-    /// The state of a service that remembers nothing over a restart. It is told from others by `name`, and this start from others by
-    /// `random`.
+    /// The state of a service that records no clients. `name` is its unique name, `random` identifies this start.
     pub fn new(random: u32, name: &[u8], lease_s: u32) -> Self {
         let (notifier, tables) = (ClientNotifier::default(), Tables::default());
         Self {
@@ -142,7 +141,7 @@ impl ServiceState {
         Self { names, ..self }
     }
 
-    /// Whether a client may claim again what it had before a restart: it was recorded then, and has not said that it has all.
+    /// Checks that a client may reclaim state: it was recorded before the restart, and has not sent RECLAIM_COMPLETE.
     pub(crate) fn check_reclaims(&self, client: &Client) -> Result<(), Status> {
         let is_over = client.has_reclaimed() || !self.grace.is_active();
         if is_over || self.records.earlier(&client.identity).is_none() {
@@ -159,7 +158,7 @@ impl ServiceState {
         self.grace.is_active() && self.records.expects_clients()
     }
 
-    /// A client has reclaimed all it wants; false if it had said so before.
+    /// Handles RECLAIM_COMPLETE; false if it is a repetition.
     pub(crate) fn complete_reclaim(&self, client: &Client) -> bool {
         if !client.complete_reclaim() {
             return false;
@@ -174,7 +173,7 @@ impl ServiceState {
         true
     }
 
-    /// Records a client that opens a file, if it has not been when it said that it had reclaimed all: no export rule admitted it then.
+    /// Records a client that opens a file, if no export rule admitted it at its RECLAIM_COMPLETE.
     #[inline]
     pub(crate) fn record(&self, client: &Client) {
         if client.party.is_stranger && client.has_reclaimed() && !client.was_recorded() {
@@ -213,8 +212,7 @@ impl ServiceState {
         Ok(client)
     }
 
-    /// Whether an introduction may be: while clients claim again what they had before a restart, nobody else takes the name of one that
-    /// was recorded.
+    /// Checks an introduction: in the grace period, no other client may take the name of a recorded one.
     fn check_record(&self, owner: &[u8], verifier: Verifier, principal: Principal) -> Result<(), Status> {
         let identity = || Identity::new(owner, verifier, principal);
         let is_taken = self.grace.is_active() && self.records.is_of_other_client(&identity());
@@ -227,7 +225,7 @@ impl ServiceState {
         client.filter(|client| client.open_owners().is_none()).ok_or(Status::STALE_CLIENTID)
     }
 
-    /// A new session of a client, which ends what the client was before its restart.
+    /// Creates a session, which ends the client's earlier instance.
     pub(crate) fn add_session(
         &self,
         client: &Arc<Client>,
@@ -266,7 +264,8 @@ impl ServiceState {
         Ok(session)
     }
 
-    /// Room for a session, and for its client if it is confirmed by that. One that has restarted needs none beside what it had.
+    /// Reserves room for a session, and for its client if the session confirms it. A restarted client reuses the room
+    /// of its earlier instance.
     fn room_for_session(&self, client: &Arc<Client>) -> Result<(Option<Slot>, Slot), Status> {
         let (is_confirmed, before) = {
             let clients = self.clients();
@@ -304,7 +303,7 @@ impl ServiceState {
         Ok(())
     }
 
-    /// Ends a client that has neither sessions nor anything held, for whom it is of.
+    /// Ends a client without sessions and state, on request of its user.
     pub(crate) fn remove_client(&self, id: ClientId, caller: &Principal) -> Result<(), Status> {
         let client = self.client(id)?;
         // Whoever is elsewhere does not learn that there is such a client.
@@ -351,7 +350,7 @@ impl ServiceState {
         }
     }
 
-    /// Ends what the rules of exports do not admit any longer, whoever holds it.
+    /// Ends state that export rules no longer admit.
     pub fn apply_namespace(&self, namespace: &SharedNamespace) {
         let Some(namespace) = self.namespace_tracker.next(namespace) else { return };
         let clients: Vec<Arc<Client>> = self.clients().all().cloned().collect();
@@ -402,7 +401,7 @@ impl ServiceState {
         self.second.load(Ordering::Relaxed)
     }
 
-    /// A client is heard: what it holds is its own again.
+    /// Renews the lease of a client, and restores its claims if it had expired.
     pub(crate) fn renew_lease(&self, client: &Client) {
         let now = self.second();
         let before = client.heard();

@@ -25,7 +25,7 @@ struct ClientHolder {
     sender: Sender<Notice>,
 }
 
-/// An effect that a client has to be told of.
+/// An effect for a client.
 struct Notice {
     client: Weak<Client>,
     volume: VolumeId,
@@ -54,7 +54,7 @@ pub(crate) struct ClientNotifier {
 }
 
 impl ClientNotifier {
-    /// Has the claims of this volume reach a client: what it is to them.
+    /// Attaches a client to the claims of a volume.
     pub(crate) fn attach(&self, client: &Arc<Client>, volume: &Volume) -> HolderId {
         let id = volume.claims().attach(self.holder(client, volume.id()));
         self.holders().insert((volume.id(), id), Arc::downgrade(client));
@@ -91,7 +91,7 @@ impl ClientNotifier {
     }
 }
 
-/// Asks clients until nobody hands in anything any longer.
+/// Delivers notices until the sender is dropped.
 fn work(notices: &Receiver<Notice>, recent_recalls: &RecentRecalls, second: &AtomicU64) {
     for Notice { client, volume, effect } in notices {
         let Some(client) = client.upgrade() else { continue };

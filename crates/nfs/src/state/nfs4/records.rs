@@ -1,5 +1,5 @@
-//! [`Records`]: which clients had state, kept over a restart, so that those and nobody else claim again what they had (RFC 8881
-//! §8.4.2.1; `docs/formats/clients.md`).
+//! [`ClientRecords`]: clients with state, recorded so that only they may reclaim it after a restart (RFC 8881 §8.4.2.1;
+//! `docs/formats/clients.md`).
 
 use super::client::Principal;
 use crate::limits::CLIENT_RECORDS_MAX;
@@ -42,8 +42,8 @@ impl Identity {
         Self { owner: Sha256::digest(owner).into(), verifier, principal }
     }
 
-    /// Whether this can be the client that was `recorded`: the same user at the same address, or at another one with the verifier
-    /// that nobody else knows.
+    /// Whether this can be the `recorded` client: the same user at the same address, or the same user with the same
+    /// verifier, which is secret.
     fn matches(&self, recorded: &Self) -> bool {
         self.owner == recorded.owner
             && self.principal.user() == recorded.principal.user()
@@ -62,7 +62,7 @@ pub struct ClientRecords {
     _dir: Option<Arc<StableDir>>,
 }
 
-/// The file, and what it says.
+/// The file and its content.
 #[derive(Debug)]
 struct RecordFile {
     /// `None` where nothing is remembered.
@@ -85,8 +85,8 @@ struct Record {
 }
 
 impl ClientRecords {
-    /// Opens or makes the file in `dir`, and counts this start. `random` is where the count begins. On a full disk those who had
-    /// state are known all the same.
+    /// Opens or creates the file in `dir`, and counts this start. `random` is the first count. On a full disk the
+    /// recorded clients can still reclaim.
     pub fn open(dir: &Arc<StableDir>, random: u32) -> io::Result<Self> {
         let path = dir.file(NAME);
         let (last, since, found) = match stable::read(&path, KIND)? {
@@ -136,12 +136,11 @@ impl ClientRecords {
         self.boot
     }
 
-    /// For whom a restart waits.
+    /// The clients whose reclaims the grace period waits for.
     pub fn expected(&self) -> impl Iterator<Item = RecordId> {
         self.previous.values().map(|(id, _)| *id)
     }
 
-    /// Whether it waits for anybody.
     pub(crate) fn expects_clients(&self) -> bool {
         !self.previous.is_empty()
     }
@@ -154,12 +153,12 @@ impl ClientRecords {
             .map(|(id, _)| *id)
     }
 
-    /// Whether this name was another one's before the restart, who had state then.
+    /// Whether the name belonged to another client that had state before the restart.
     pub(crate) fn is_of_other_client(&self, identity: &Identity) -> bool {
         self.previous.get(&identity.owner).is_some_and(|(_, recorded)| !identity.matches(recorded))
     }
 
-    /// Records a client of this start, in place of what its name stood for before: durable when this returns.
+    /// Records a client of this start in place of its name's earlier record. Durable on return.
     pub(crate) fn remember(&self, identity: &Identity, party: &Party) -> io::Result<()> {
         let mut file = self.kept();
         let Some(RecordFile { records, .. }) = Some(&*file).filter(|file| file.log.is_some()) else {
@@ -216,8 +215,8 @@ impl ClientRecords {
         Ok(())
     }
 
-    /// From now on nobody claims what it had before this start, nor after the next one what it has not claimed by now (RFC 8881
-    /// §8.4.3): durable when this returns.
+    /// Ends reclaiming: clients that did not reclaim by now cannot do so after the next restart either (RFC 8881
+    /// §8.4.3). Durable on return.
     pub fn end_grace(&self) -> io::Result<()> {
         let mut file = self.kept();
         if file.since == self.boot {

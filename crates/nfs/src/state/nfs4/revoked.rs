@@ -1,4 +1,4 @@
-//! Claims that were taken from a client, until it is heard.
+//! Claims revoked from a client since its last request.
 
 use super::delegations::VolumeFile;
 use std::sync::MutexGuard;
@@ -15,7 +15,6 @@ pub(crate) struct RevokedClaims {
 }
 
 impl RevokedClaims {
-    /// A claim on a file was taken away.
     pub(super) fn add(&self, file: VolumeFile, what: RevokedClaim) {
         let mut claims = self.lock();
         claims.push((file, what));

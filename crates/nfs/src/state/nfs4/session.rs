@@ -1,4 +1,4 @@
-//! Sessions: what a client and we have agreed on, and the slots of its requests.
+//! Sessions: their negotiated channels, and the slots of requests.
 
 use super::client::Client;
 use super::slots::{CachedReply, RequestFingerprint, Slot, SlotVerdict};
@@ -79,7 +79,7 @@ impl Session {
         SequenceStatus(self.back_status.load(Ordering::Relaxed))
     }
 
-    /// Ends it: whoever still has it begins nothing more in it.
+    /// Ends the session. Holders of a reference begin no further requests.
     pub(crate) fn end(&self) {
         self.has_ended.store(true, Ordering::SeqCst);
     }

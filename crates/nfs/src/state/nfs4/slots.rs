@@ -1,4 +1,4 @@
-//! Slots of a session: each request is done once, and its reply is there for whoever asks again (RFC 8881 §2.10.6). Pure.
+//! Slots of a session: each request runs once, and its reply is cached for repetitions (RFC 8881 §2.10.6). Pure.
 
 use nfs_wire::v4::Status;
 use vfs::bounds;
@@ -34,7 +34,7 @@ impl CachedReply {
         Box::new(Self { reply: Box::default(), room })
     }
 
-    /// Makes room for another reply of at most so many bytes.
+    /// Makes room for another reply of at most `most` bytes.
     pub(crate) fn reserve(&mut self, most: usize) -> Result<(), bounds::Full> {
         self.reply = Box::default();
         self.room.grow(most.saturating_sub(self.room.weight()))
@@ -65,9 +65,9 @@ pub(crate) enum SlotVerdict {
 }
 
 impl Slot {
-    /// Begins the request with this sequence number, RFC 8881 §2.10.6.1 and §18.46.3.
-    /// `reserve` makes room for its reply, perhaps where the one before was; where there is none, nothing is done that could not be told
-    /// of again.
+    /// Begins the request with this sequence number, RFC 8881 §2.10.6.1 and §18.46.3. `reserve` makes room for its
+    /// reply, and may reuse that of the previous reply. Without room the request does not run, since its reply could
+    /// not be repeated.
     pub(crate) fn begin(
         &mut self,
         sequence: u32,

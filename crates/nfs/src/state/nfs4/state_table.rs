@@ -33,13 +33,13 @@ pub(crate) struct StateTable {
     /// Number of states and of byte ranges.
     states: usize,
     ranges: usize,
-    /// Its holders in the claims of volumes.
+    /// Holders of the client in the claims of volumes.
     holders: HashMap<VolumeId, VolumeHolder>,
     /// Indexes of delegations by file.
     pub(super) delegations: HashMap<VolumeFile, u32>,
-    /// Delegations that were taken away.
+    /// Number of revoked delegations.
     pub(super) revoked: usize,
-    /// Other states that were, when the lease was over and by whom rules the exports.
+    /// Numbers of other revoked states: after the lease, and by export rules.
     expired: usize,
     withdrawn: usize,
     /// Indexes of copies.
@@ -82,7 +82,7 @@ pub(crate) enum State {
     Lock(LockState),
     /// A delegation.
     Delegation(DelegationState),
-    /// A copy that goes on by itself.
+    /// A background copy.
     Copy(CopyState),
     /// Revoked after the lease ended. The client has to free it (RFC 8881 §8.4.2.4).
     Expired,
@@ -220,7 +220,7 @@ impl StateTable {
         }
     }
 
-    /// The place of a stateid, whatever its sequence number says.
+    /// The index of a stateid, ignoring its sequence number.
     pub(crate) fn index_of(&self, stateid: &Stateid) -> Option<u32> {
         let (prefix, index, generation) = parts(stateid);
         let entry = self.entries.get(index as usize)?;
@@ -377,7 +377,7 @@ impl StateTable {
         Some(state)
     }
 
-    /// Opens were taken away, each with its locks: their stateids say so until the client frees them.
+    /// Revokes opens and their locks. The stateids report this until the client frees them.
     pub(super) fn expire(&mut self, revoked: &HashSet<(VolumeId, OpenId)>) {
         let is_revoked = |entry: &TableEntry| match &entry.state {
             Some(State::Open(open)) => revoked.contains(&(open.opened.file().volume().id(), open.claim)),
@@ -400,8 +400,8 @@ impl StateTable {
         opens.into_iter().flat_map(locks_and_open).collect()
     }
 
-    /// Takes away what the exports of a namespace do not admit any longer: what is to be ended of it in the volumes' claims. The
-    /// stateids say so until the client frees them, if it `frees` any.
+    /// Revokes the states that the namespace's rules no longer admit. Returns the claims to end. If the client `frees`
+    /// states, the stateids report this until then.
     pub(super) fn withdraw(&mut self, namespace: &Namespace, frees: bool) -> Vec<WithdrawnClaim> {
         let opens =
             self.indices_of(|state| matches!(state, State::Open(open) if !open.is_admitted(namespace)));
@@ -443,17 +443,17 @@ impl StateTable {
         (0..).zip(&self.entries).filter(|(_, entry)| is_of(entry)).map(|(index, _)| index).collect()
     }
 
-    /// Whether states were taken away because exports do not admit them any longer, and the client has not freed them.
+    /// Whether there are states revoked by export rules that the client has not freed.
     pub(super) fn has_withdrawn(&self) -> bool {
         self.withdrawn > 0
     }
 
-    /// Whether states were taken away that the client has not freed.
+    /// Whether there are expired states that the client has not freed.
     pub(super) fn has_expired(&self) -> bool {
         self.expired > 0
     }
 
-    /// The number of a lock owner, as claims know it: its own if it has a state, else one that nobody has.
+    /// The number of a lock owner in claims: a new one if it has no state.
     pub(crate) fn lock_owner(&mut self, name: &[u8]) -> u64 {
         self.lock_owners.get(name).copied().unwrap_or_else(|| {
             self.lock_owners_seen += 1;
@@ -534,7 +534,7 @@ impl StateTable {
         matches!(self.state(index), Some(State::Copy(copy)) if copy.0.ended().is_some())
     }
 
-    /// Its holder in the claims of a volume.
+    /// The client's holder in the claims of a volume.
     pub(crate) fn holder(&self, volume: VolumeId) -> Option<HolderId> {
         self.holders.get(&volume).map(|holding| holding.id)
     }
@@ -548,7 +548,7 @@ impl StateTable {
         self.holders.values()
     }
 
-    /// Forgets everything for ever, and says to whom it must be said.
+    /// Drops all states for good. Returns the holders.
     pub(crate) fn end(&mut self) -> Vec<VolumeHolder> {
         let empty = Self { has_ended: true, ..Self::new(self.prefix) };
         std::mem::replace(self, empty).holders.into_values().collect()

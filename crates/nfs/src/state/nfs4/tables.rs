@@ -1,4 +1,4 @@
-//! [`Tables`]: what clients of version 4 make the service remember, within bounds, and whose state gives way.
+//! [`Tables`]: bounds on the state of clients of version 4, and eviction.
 
 use super::ServiceState;
 use super::client::Client;
@@ -26,11 +26,11 @@ pub(crate) struct Tables {
     pub(crate) ranges: Arc<Bounds>,
     pub(crate) delegations: Arc<Bounds>,
     pub(crate) open_owners: Arc<Bounds>,
-    /// Copies that go on by themselves.
+    /// Background copies.
     pub(crate) copies: Arc<Bounds>,
 }
 
-/// A table from which clients whose leases are over give way.
+/// A table from which clients with expired leases are evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Table {
     Clients,
@@ -87,8 +87,7 @@ impl Table {
 }
 
 impl ServiceState {
-    /// Room for an entry of a client, made if need be at the expense of clients whose leases are over. Nothing of the client, nor of
-    /// any other, may be locked.
+    /// Reserves room for an entry, evicting clients with expired leases if needed. No client may be locked.
     #[inline]
     pub(crate) fn reserve(&self, table: Table, party: &Party, client: &Client) -> Result<Slot, Status> {
         self.reserve_for(table, party, client.id)
@@ -128,7 +127,7 @@ impl ServiceState {
         true
     }
 
-    /// Whether the lease of a client is over, and what it has stays by courtesy.
+    /// Whether the client's lease has expired and its state is retained as a courtesy.
     fn is_silent(&self, client: &Client) -> bool {
         self.second().saturating_sub(client.heard()) > u64::from(self.lease_s)
     }

@@ -1,4 +1,4 @@
-//! A connection as calls to its client see it: what is sent over it, and which replies are waited for on it.
+//! The callback side of a connection: it sends records, and matches replies to callbacks.
 
 use super::callbacks::Callbacks;
 use nfs_wire::rpc::{MsgType, ReplyBody, ReplyHeader};
@@ -56,7 +56,6 @@ impl Wire {
         Some(xid)
     }
 
-    /// Nobody waits for the reply to this call any longer.
     pub(super) fn forget(&self, xid: u32) {
         self.calls().waiting.remove(&xid);
     }
@@ -68,7 +67,7 @@ impl Wire {
         }
     }
 
-    /// Takes a record that is no call; `false` if it is one. Replies that nobody waits for are dropped.
+    /// Handles a record that is a reply; `false` if it is a call. Unexpected replies are dropped.
     pub(crate) fn take_reply(&self, record: &[u8]) -> bool {
         let Some((_, [a, b, c, d, ..])) = record.split_at_checked(4) else { return false };
         if u32::from_be_bytes([*a, *b, *c, *d]) != MsgType::REPLY.0 {

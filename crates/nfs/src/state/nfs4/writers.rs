@@ -31,7 +31,7 @@ pub(crate) struct DelegatedWriter {
     bytes_max: u64,
     /// Whether the client keeps the file's times, too (RFC 9754 §5).
     pub(crate) keeps_times: bool,
-    /// The file's change counter when the client was told of the delegation.
+    /// The file's change counter when the delegation was granted; `None` until then.
     change: Mutex<Option<u64>>,
     query: Mutex<AttrQuery>,
 }
@@ -52,7 +52,7 @@ pub(crate) struct ReportedAttrs {
     change: u64,
     /// If the client keeps the times: of access and of modification.
     pub(crate) times: Option<(Time, Time)>,
-    /// The file's own times and change counter say so already.
+    /// Whether the file's times and change counter reflect the report.
     is_applied: bool,
 }
 
@@ -61,13 +61,13 @@ pub(crate) struct ReportedAttrs {
 pub(crate) enum WriterAnswer {
     /// This is how it is.
     Known(ReportedAttrs),
-    /// The client was asked, or is being told of its delegation.
+    /// The client was queried, or its delegation is not announced yet.
     Wait,
     /// The client has to give the file back: it does not answer.
     Recall,
 }
 
-/// Nanoseconds after a question in which its answer counts. Who has not answered by then gives the file back.
+/// Nanoseconds for an answer. A client that does not answer in time is recalled.
 const ANSWER_NS: u64 = 1_000_000_000;
 
 /// One entry of [`Writers`], until this is dropped.
@@ -142,7 +142,7 @@ impl DelegatedWriter {
         Bitmap::of(if self.keeps_times { &all } else { &all[..2] })
     }
 
-    /// The client is told of the delegation of a file with this change counter.
+    /// Announces the delegation of a file with this change counter.
     pub(crate) fn activate(&self, change: u64) {
         *self.change.lock() = Some(change);
     }
@@ -173,7 +173,8 @@ impl DelegatedWriter {
         WriterAnswer::Wait
     }
 
-    /// Whether the client has written to a file of this size; `None` if that is noted already. Who asks first notes it.
+    /// Marks a report as applied. Returns whether the client changed a file of this size; `None` if another caller
+    /// applied the report.
     pub(crate) fn mark_applied(&self, written: &ReportedAttrs, size: u64) -> Option<bool> {
         let is_changed = *self.change.lock() != Some(written.change) || written.size != size;
         let mut query = self.query.lock();

@@ -1,9 +1,8 @@
-//! Locks that were waited for: what the volumes' claims say of them, and the calls that tell the clients.
+//! Locks granted after a wait, and the calls that report them.
 //!
-//! A lock that comes is held at once. The client is called (GRANTED, RFC 1813 §6.2); if it says no, the lock
-//! is given back. One that does not answer is called a few times more; by then it has asked again, or the
-//! lock is given back, too. What else is done again and again is here, too: forgetting clients, and telling
-//! of a restart.
+//! The lock is granted immediately. The client is called (GRANTED, RFC 1813 §6.2); if it refuses, the lock is released.
+//! A client that does not answer is called several times; by then it has polled, or the lock is released, too. Other
+//! periodic work is here as well: forgetting clients, and notices of a restart.
 
 use super::table::{GrantArgs, Host, OwnerName, RangeKey, UnconfirmedGrant, WaitingLock};
 use super::{ClaimEvent, Shared, unlock, until};
@@ -38,7 +37,7 @@ impl super::Locks {
 }
 
 impl Shared {
-    /// Has somebody look at what has happened to clients' claims, unless somebody is about to. If nobody can, the next tick does.
+    /// Schedules the processing of effects, unless it is scheduled. If no thread is available, the next tick does it.
     pub(crate) fn schedule_events(self: &Arc<Self>) {
         if self.is_processing_scheduled.swap(true, Ordering::SeqCst) {
             return;
@@ -55,7 +54,7 @@ impl Shared {
         }
     }
 
-    /// Looks at what has happened to clients' claims, and calls those who have got a lock.
+    /// Processes effects, and calls clients whose locks were granted.
     pub(crate) fn process_events(self: &Arc<Self>) {
         loop {
             let event = std::mem::take(&mut *self.events.lock());
@@ -98,7 +97,7 @@ impl Shared {
         }
     }
 
-    /// A lock is held; the client is to be told.
+    /// Marks a waiting lock as granted, to be reported.
     fn granted(&self, client: IpAddr, volume: VolumeId, ticket: Ticket) {
         let mut state = self.state();
         let Some((served, holder)) = state.volume_holder(client, volume) else { return };
@@ -211,8 +210,7 @@ impl Shared {
         idle.into_iter().for_each(|client| self.free_all(client, Host::is_idle));
     }
 
-    /// Asks clients that hold something and have not been heard for long whether they are there, and ends what those have that have
-    /// not answered for so long that nobody expects them any more.
+    /// Probes clients with locks that are silent, and ends the locks of clients that have not answered for very long.
     pub(crate) fn check_silent(self: &Arc<Self>, now: Instant, connected: impl FnOnce() -> HashSet<IpAddr>) {
         self.probe_silent(now, connected);
         self.lapse_unresponsive(now);
@@ -318,8 +316,7 @@ impl Shared {
         }
     }
 
-    /// Records no longer who is not known any more. After a restart that are those who claimed nothing again
-    /// in time.
+    /// Drops the records of clients without locks. After a restart, these are the clients that did not reclaim in time.
     pub(crate) fn forget_records(&self) {
         let Some(hosts) = &self.hosts else { return };
         let is_news = self.restart().is_some();
@@ -347,7 +344,7 @@ impl WaitingLock {
 }
 
 impl Host {
-    /// The call for a lock that its client is to be told of by now; it is not told twice at a time.
+    /// The call that is due for a granted lock. Only one is under way at a time.
     fn next_grant_call(&mut self, at: usize, client: IpAddr, now: Instant) -> Option<Outgoing> {
         let waiting = &mut self.waiting[at];
         let granted = waiting.granted.as_mut()?;

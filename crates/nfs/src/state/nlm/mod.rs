@@ -1,8 +1,8 @@
-//! [`Locks`]: the locks of all clients of the lock manager. They are claims of the volumes; what is known
-//! here besides is whose they are and who waits for one.
+//! [`Locks`]: the locks of all clients of the lock manager. They are claims of volumes; this module adds owners and
+//! waits.
 //!
-//! Each client, an address, is a holder of claims in each volume. The one lock on what is known is taken
-//! before those of a volume's claims and held while they are asked; effects are delivered after it is gone.
+//! Each client, an address, is a holder of claims in each volume. The one lock is taken before a volume's claims;
+//! effects are delivered after it is released.
 
 mod grant;
 pub(crate) mod table;
@@ -35,7 +35,7 @@ pub(crate) struct Shared {
     state: Mutex<State>,
     /// Effects on clients' claims that are not processed yet.
     pub(crate) events: Mutex<Vec<ClaimEvent>>,
-    /// Somebody is about to look at it.
+    /// Whether processing of `events` is scheduled.
     pub(crate) is_processing_scheduled: AtomicBool,
     pub(crate) workers: Arc<Workers>,
     networks: Networks,
@@ -44,7 +44,7 @@ pub(crate) struct Shared {
     pub(crate) hosts: Option<Arc<LockHosts>>,
     /// Our own restart, while it is news.
     pub(crate) restart: Mutex<Option<Restart>>,
-    /// The namespace whose rules admit what is held.
+    /// The namespace against which locks were last checked.
     namespace_tracker: NamespaceTracker,
 }
 
@@ -79,8 +79,7 @@ pub(crate) struct LockCall<'a> {
 pub(crate) struct LockOptions {
     pub(crate) waits: bool,
     pub(crate) reclaims: bool,
-    /// The state number of the client's status monitor; `None` if the client does not want to be told of a
-    /// restart.
+    /// The state number of the client's status monitor; `None` if the client needs no notice of a restart.
     pub(crate) monitor: Option<u32>,
 }
 
@@ -113,7 +112,7 @@ impl Locks {
         self.0.state().mark_seen(client);
     }
 
-    /// No locks. `hosts` remembers over a restart who had some; clients' port mappers are at `portmap_port`.
+    /// An empty table. `hosts` records the clients with locks; clients' port mappers are at `portmap_port`.
     pub fn new(hosts: Option<Arc<LockHosts>>, portmap_port: u16) -> Self {
         Self(Arc::new(Shared {
             state: Mutex::default(),
@@ -145,7 +144,7 @@ impl Locks {
         locks
     }
 
-    /// Tells those who had locks before a restart, from now on.
+    /// Notifies the clients that had locks before a restart.
     pub(crate) fn tell_restart(&self, grace: Duration) {
         if let Some(hosts) = self.0.hosts.as_ref().filter(|hosts| !hosts.earlier().is_empty()) {
             *self.0.restart() = Some(Restart::new(hosts.earlier(), hosts.state(), grace));
@@ -162,7 +161,7 @@ impl Locks {
         self.0.is_recorded(client)
     }
 
-    /// Whether a lock could be had; what stands against it.
+    /// Tests a lock. The error is the conflict.
     pub(crate) fn test(&self, lock_call: &LockCall<'_>) -> Result<(), (Status, Option<ConflictingLock>)> {
         let (file, volume) = (lock_call.file, &lock_call.file.export().volume);
         let claims = volume.claims();
@@ -221,7 +220,7 @@ impl Locks {
         added.is_ok()
     }
 
-    /// Gives a lock back. What is not held is no error.
+    /// Releases a lock. Releasing bytes that are not locked succeeds.
     pub(crate) fn unlock(&self, lock_call: &LockCall<'_>) -> Status {
         let volume = &lock_call.file.export().volume;
         let claims = volume.claims();
@@ -275,20 +274,19 @@ impl Locks {
         self.0.namespace_tracker.note_grant(by, shared);
     }
 
-    /// Ends what the rules of exports do not admit any longer, whoever holds it or waits for it.
+    /// Ends locks and waits that export rules no longer admit.
     pub fn apply_namespace(&self, namespace: &SharedNamespace) {
         let Some(namespace) = self.0.namespace_tracker.next(namespace) else { return };
         let clients: Vec<IpAddr> = self.0.state().hosts.keys().copied().collect();
         clients.into_iter().for_each(|client| self.0.withdraw(client, &namespace));
     }
 
-    /// Ends all locks of a client, and what it waits for.
+    /// Ends all locks and waits of a client.
     pub(crate) fn free_all(&self, client: IpAddr) {
         self.0.free_all(client, |_| true);
     }
 
-    /// A client says that it has restarted, and that this is its state number by now: the locks that it had
-    /// before are no more.
+    /// Handles a client's notice of a restart, with its state number: its earlier locks end.
     pub(crate) fn restarted(&self, client: IpAddr, monitor_state: u32) {
         let known = self.0.state().hosts.get(&client).map(|host| host.monitor_state);
         // Locks that were taken with this number are newer than the news.
@@ -320,12 +318,12 @@ impl Shared {
         self.restart.lock()
     }
 
-    /// A client as bounds know it. Who calls the lock manager with a handle was let in by an export.
+    /// The client for bounds. An export admitted it, since it has a handle.
     pub(crate) fn party(&self, client: IpAddr) -> Party {
         Party::of(self.networks.of(client))
     }
 
-    /// Has clients that hold nothing or are gone make room for another entry of a client; whether there is.
+    /// Makes room for another entry by evicting clients that are idle or unresponsive. Returns whether there is room.
     pub(crate) fn make_room(&self, client: IpAddr, party: &Party, table: Table) -> bool {
         loop {
             let first = {
@@ -482,7 +480,7 @@ impl vfs::claims::Holder for ClientHolder {
 }
 
 impl State {
-    /// The place of a lock whose owner holds or waits for something.
+    /// The key of a lock whose owner has or waits for a range.
     fn key(&self, lock_call: &LockCall<'_>) -> Option<(HolderId, RangeKey)> {
         let holder = self.holder_in(lock_call.client, &lock_call.file.export().volume)?;
         let host: &Host = self.hosts.get(&lock_call.client)?;

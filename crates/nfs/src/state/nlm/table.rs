@@ -49,7 +49,7 @@ pub(crate) struct Host {
     _room: Slot,
     /// The room of its ranges and shares: one for each.
     locks: Slot,
-    /// The room of what it waits for.
+    /// The room for waits.
     waits: Slot,
     /// When it has called last, or answered.
     pub(crate) last_seen: Instant,
@@ -286,7 +286,7 @@ impl State {
         Some(removed)
     }
 
-    /// Takes a client out, with all it had. What it held in the volumes is for the caller to end.
+    /// Removes a client. The caller ends its claims.
     pub(crate) fn remove(&mut self, client: IpAddr) -> Vec<(Arc<Volume>, HolderId)> {
         let Some(host) = self.hosts.remove(&client) else { return Vec::new() };
         for (volume, attached) in &host.volumes {
@@ -296,7 +296,7 @@ impl State {
         holders.filter_map(|attached| Some((attached.volume.upgrade()?, attached.holder))).collect()
     }
 
-    /// Forgets what a client had in a volume.
+    /// Drops the locks of a client in a volume.
     fn forget_volume(&mut self, client: IpAddr, volume: VolumeId) {
         let Some(host) = self.hosts.get_mut(&client) else { return };
         let Some(attached) = host.volumes.remove(&volume) else { return };
@@ -333,7 +333,7 @@ impl State {
         Some(host.shares.swap_remove(at))
     }
 
-    /// Forgets what clients had in volumes that are not served any more.
+    /// Drops the locks in volumes that are no longer served.
     pub(crate) fn forget_removed_volumes(&mut self) {
         let is_gone = |attached: &VolumeHolder| attached.volume.strong_count() == 0;
         let gone: Vec<(IpAddr, VolumeId)> = self
@@ -405,7 +405,7 @@ impl Host {
         self.silent_since.is_some_and(is_past)
     }
 
-    /// Whether it gives way to others: it holds nothing, or is gone.
+    /// Whether the client may be evicted: it has no locks, or does not respond.
     pub(crate) fn may_be_evicted(&self) -> bool {
         self.is_idle() || self.is_unresponsive_for(LOCK_HOST_GONE_S, Instant::now())
     }
@@ -432,13 +432,13 @@ impl Host {
         self.names.get(&number).map(|owner| &owner.name)
     }
 
-    /// An owner is about to hold or wait for a range at a file, which this has admitted. What was admitted before stays.
+    /// Notes the rule that admits an owner's range. An earlier `changes` stays set.
     pub(crate) fn admit(&mut self, key: RangeKey, admission: ExportAccess) {
         let changes = self.admissions.get(&key).is_some_and(|before| before.changes);
         self.admissions.insert(key, ExportAccess { changes: changes || admission.changes, ..admission });
     }
 
-    /// Forgets what has admitted an owner that neither holds nor waits for a range at a file.
+    /// Drops the admission of an owner without a range or wait at the file.
     pub(crate) fn forget_admission(&mut self, key: RangeKey) {
         let is_used = self.ranges.contains_key(&key) || self.waiting.iter().any(|waiting| waiting.key == key);
         if !is_used {
@@ -451,7 +451,7 @@ impl Host {
         self.ranges.is_empty() && self.waiting.is_empty() && self.shares.is_empty()
     }
 
-    /// An owner has so many more uses; without any it is forgotten.
+    /// Adds uses to an owner, and drops it at zero.
     fn add_uses(&mut self, number: u64, change: isize) {
         let Some(owner) = self.names.get_mut(&number) else { return };
         owner.uses = owner.uses.saturating_add_signed(change);

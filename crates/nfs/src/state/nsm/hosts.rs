@@ -1,5 +1,5 @@
-//! [`LockHosts`]: who holds locks, kept over a restart, so that those can be told and claim again what they
-//! had (`docs/formats/lock-hosts.md`).
+//! [`LockHosts`]: hosts with locks, recorded so that they are notified of a restart and can reclaim
+//! (`docs/formats/lock-hosts.md`).
 
 use crate::limits::LOCK_HOSTS_MAX;
 use stable::{RecordLog, StableDir};
@@ -18,7 +18,7 @@ const HEADER_BYTES: usize = 16;
 const RECORD_BYTES: usize = 40;
 
 type Log = RecordLog<HEADER_BYTES, RECORD_BYTES>;
-/// Records of the file beyond those that count, at which it is written anew.
+/// Obsolete records after which the file is rewritten.
 const RECORDS_SPARE: usize = 4096;
 /// The record that stands for all hosts in a volume's grace period: NLM has no message that ends reclaiming.
 const RECORD: RecordId = RecordId(u64::MAX);
@@ -46,8 +46,8 @@ enum Kind {
 }
 
 impl LockHosts {
-    /// Opens or makes the file in `dir`, with the next state number. On a full disk those who held locks are known, and nobody
-    /// else can hold any before there is room.
+    /// Opens or creates the file in `dir`, with the next state number. On a full disk the recorded hosts can reclaim,
+    /// and no other can lock until there is room.
     pub fn open(dir: &Arc<StableDir>) -> io::Result<Self> {
         let path = dir.file(NAME);
         let found = stable::read(&path, KIND)?;
@@ -84,7 +84,7 @@ impl LockHosts {
         &self.earlier
     }
 
-    /// For whom a restart waits, if anybody held locks.
+    /// The record that the grace period waits for, if any host had locks.
     pub fn expected(&self) -> Option<RecordId> {
         (!self.earlier.is_empty()).then_some(RECORD)
     }
@@ -153,7 +153,7 @@ fn next_state(last: u32) -> u32 {
     if next > i32::MAX.unsigned_abs() { 1 } else { next }
 }
 
-/// Writes the file anew, without what does not count.
+/// Rewrites the file without obsolete records.
 fn write_anew(log: &Log, state: u32, recorded: &LocalByHost) -> io::Result<Log> {
     let mut header = [0; HEADER_BYTES];
     header[..KIND.len()].copy_from_slice(KIND);

@@ -1,4 +1,4 @@
-//! A client that can be called, another one that is in its way, and what the service calls.
+//! A client with a back channel, a second one that conflicts with it, and the service's callbacks.
 
 use super::{Client as TestClient, Host, Results, at, opening};
 use crate::state::nfs4::client::Client;
@@ -173,7 +173,7 @@ impl Rig {
         }
     }
 
-    /// Opens a file without having it delegated: the stateid of the open, and what is said of it.
+    /// Opens a file without a delegation. Returns the stateid, and the reason in the reply.
     pub(crate) fn opened(&self, name: &[u8], access: ShareAccess) -> (Stateid, OpenResult) {
         let access = ShareAccess(access.0 | ShareAccess::WANT_NO_DELEG.0);
         match self.ask_open(name, access).all().last() {
@@ -240,7 +240,7 @@ impl Rig {
         called(&self.calls.recv_timeout(Duration::from_secs(10)).expect("a call"))
     }
 
-    /// Whether nothing comes. A call would come from another thread, but what follows it here shows whether it has.
+    /// Whether no callback arrives. It would come from another thread; a later reply shows whether it did.
     pub(crate) fn is_silent(&self) -> bool {
         self.calls.recv_timeout(Duration::from_millis(50)).is_err()
     }
@@ -253,7 +253,7 @@ impl Rig {
         self.client.status(&at(&[b"e", name], [Argument::Delegreturn(DelegreturnArgs { deleg_stateid })]))
     }
 
-    /// Seconds pass, in which clients are heard.
+    /// Lets time pass in which clients renew their leases.
     pub(crate) fn pass(&mut self, seconds: u64) {
         for _ in 0..seconds {
             self.clock.fetch_add(SECOND, Ordering::Relaxed);

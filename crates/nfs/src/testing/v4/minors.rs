@@ -1,4 +1,4 @@
-//! A client of any minor version that opens files, and what it opens.
+//! A client of any minor version that opens files.
 
 use super::{Client, at};
 use crate::testing::{Desk, NOW, rule};

@@ -25,7 +25,7 @@ use xdr::{Decode, Encode, Reader, Writer};
 /// A client that has a session where its minor version knows sessions.
 pub(crate) struct Client {
     pub(crate) desk: Desk,
-    /// Whether compounds may wait at once. One that may not goes on where it may.
+    /// Whether compounds may block at first. Otherwise they resume where they may.
     pub(crate) blocking: Blocking,
     minor: u32,
     pub(crate) binding: Binding,
@@ -45,7 +45,7 @@ pub(crate) struct Host {
     line: Option<Arc<Line>>,
 }
 
-/// The client's end of a connection: what the service has sent of its own.
+/// The client's end of a connection: it receives callbacks.
 pub(crate) struct Line(mpsc::Sender<Vec<u8>>);
 
 impl Sender for Line {
@@ -55,7 +55,7 @@ impl Sender for Line {
     }
 }
 
-/// OPEN of what is there, by the owner `o`, with nothing denied.
+/// OPEN of an existing file by the owner `o`, denying nothing.
 pub(crate) fn opening(claim: OpenClaim<'_>, share_access: ShareAccess) -> OpenArgs<'_> {
     OpenArgs {
         seqid: 0,
@@ -121,7 +121,7 @@ impl Client {
         Ok(())
     }
 
-    /// Becomes another host, which is then what this one was.
+    /// Swaps identities with another host.
     pub(crate) fn swap(&mut self, host: &mut Host) {
         std::mem::swap(&mut self.binding, &mut host.binding);
         std::mem::swap(&mut self.session, &mut host.session);
@@ -144,7 +144,7 @@ impl Client {
         }
     }
 
-    /// Goes on over another connection, where it can be called: the calls that come.
+    /// Switches to a new connection with a back channel. Returns its callbacks.
     pub(crate) fn listen(&mut self) -> mpsc::Receiver<Vec<u8>> {
         let (sender, calls) = mpsc::channel();
         let line = Arc::new(Line(sender));
@@ -237,7 +237,7 @@ impl Client {
         }
     }
 
-    /// Goes on over another connection, from this address.
+    /// Switches to a new connection from this address.
     pub(crate) fn reconnect(&mut self, peer: &str) {
         self.desk.peer = peer.parse().unwrap();
         self.binding = Binding::default();
@@ -273,7 +273,7 @@ impl Client {
         self.ask(operations).status()
     }
 
-    /// The attributes of what a path from the root leads to, as they are encoded.
+    /// The encoded attributes of the object at a path.
     pub(crate) fn attrs(&self, path: &[&[u8]], numbers: &[u32]) -> (Bitmap, Vec<u8>) {
         let request = GetattrArgs { attr_request: Bitmap::of(numbers) };
         let results = self.ask(&at(path, [Argument::Getattr(request)]));
@@ -285,7 +285,7 @@ impl Client {
         }
     }
 
-    /// The filehandle of what a path from the root leads to.
+    /// The filehandle of the object at a path.
     pub(crate) fn handle(&self, path: &[&[u8]]) -> Vec<u8> {
         let results = self.ask(&at(path, [Argument::Getfh]));
         match results.all().last() {
@@ -399,7 +399,7 @@ pub(crate) fn alone(desk: &Desk, operation: &Argument<'_>) -> Results {
     Results { bytes: std::mem::take(out.bytes()), skipped: 0, waited: false }
 }
 
-/// Operations on what a path from the root leads to.
+/// Prepends the operations that lead to a path.
 pub(crate) fn at<'a>(
     path: &[&'a [u8]],
     operations: impl IntoIterator<Item = Argument<'a>>,

@@ -1,9 +1,8 @@
-//! Access control lists as far as mode bits say them: entries for the owner, the group and everybody (RFC 8881 §6.3, §6.4). Where a
-//! file has a list of POSIX beside its mode, entries for its users and groups are shown, too, and none can be set.
+//! ACLs, as far as mode bits express them: entries for the owner, the group and everyone (RFC 8881 §6.3, §6.4). A POSIX
+//! ACL also shows entries for its users and groups, which cannot be set.
 //!
-//! Each of the three classes of a mode is shown what the mode allows it, and denied before that what a later entry would
-//! allow it. A list that says more than a mode can keep is refused, not kept in part. What tools write along with reading and
-//! writing is taken as said by these.
+//! Each class of the mode is allowed its bits, and denied first the bits that a later entry would allow. A list that a
+//! mode cannot express is refused, not approximated. Rights that tools add to reading and writing are ignored.
 
 use super::super::compound_state::OpError;
 use super::owner::{Naming, Owner};
@@ -19,7 +18,7 @@ const OWNER: &[u8] = b"OWNER@";
 const GROUP: &[u8] = b"GROUP@";
 const EVERYONE: &[u8] = b"EVERYONE@";
 
-/// Rights that nobody is denied.
+/// Rights that are always allowed.
 const ALWAYS: AceMask = AceMask(AceMask::READ_ATTRIBUTES.0 | AceMask::READ_ACL.0 | AceMask::SYNCHRONIZE.0);
 /// Rights that the owner is never denied.
 const OWNERS: AceMask = AceMask(AceMask::WRITE_ATTRIBUTES.0 | AceMask::WRITE_ACL.0);
@@ -30,7 +29,7 @@ const WRITE: AceMask = AceMask(AceMask::WRITE_DATA.0 | AceMask::APPEND_DATA.0);
 const WITH_READ: AceMask = AceMask::READ_NAMED_ATTRS;
 const WITH_WRITE: AceMask = AceMask(AceMask::WRITE_NAMED_ATTRS.0 | AceMask::DELETE_CHILD.0 | OWNERS.0);
 
-/// Most users and groups of a list that is shown whole. Of a longer one only the owner is told what it has.
+/// Users and groups of a list that is shown whole. A longer list is reduced to the owner's entry.
 const NAMED_MAX: usize = 256;
 
 /// The value of an ACL attribute.
@@ -39,7 +38,7 @@ pub(super) struct AclValue {
     is_dacl: bool,
 }
 
-/// Somebody whom an entry is about.
+/// The subject of an entry.
 enum AceWho {
     Class(&'static [u8]),
     Named(Owner),
@@ -114,7 +113,7 @@ fn of_posix(
     })
 }
 
-/// The list that says what a mode says.
+/// The list that expresses a mode.
 pub(super) fn of_mode(mode: u32, file_type: FileType) -> Acl<'static> {
     let [owner, group, everyone] = [mode >> 6 & 7, mode >> 3 & 7, mode & 7];
     let allow = |who, bits, more: AceMask| entry(AceType::ACCESS_ALLOWED, who, mask(bits, file_type) | more);
@@ -142,7 +141,7 @@ fn mask(bits: u32, file_type: FileType) -> AceMask {
     given.fold(AceMask(0), |all, (_, right)| all | right)
 }
 
-/// The nine bits of the mode that says what a list says; `ATTRNOTSUPP` if none does.
+/// The nine mode bits that express a list; `ATTRNOTSUPP` if there are none.
 pub(super) fn to_mode(acl: &Acl<'_>) -> Result<u32, OpError> {
     if !acl.0.iter().all(|ace| says_nothing(ace) || is_of_classes(ace)) {
         return Err(OpError::Status(Status::ATTRNOTSUPP));
@@ -164,7 +163,7 @@ fn says_nothing(ace: &Ace<'_>) -> bool {
     matches!(ace.acetype, AceType::ACCESS_ALLOWED | AceType::ACCESS_DENIED) && ace.access_mask == AceMask(0)
 }
 
-/// Whether an entry allows or denies one of the three classes something, now and not to what is made later.
+/// Whether an entry allows or denies one of the three classes something, without inheritance.
 fn is_of_classes(ace: &Ace<'_>) -> bool {
     let flag = if ace.who == GROUP { AceFlag::IDENTIFIER_GROUP } else { AceFlag(0) };
     matches!(ace.acetype, AceType::ACCESS_ALLOWED | AceType::ACCESS_DENIED)
@@ -185,7 +184,7 @@ fn allowed(acl: &Acl<'_>, classes: &[&[u8]]) -> AceMask {
     allowed
 }
 
-/// The three bits that allow this, and nothing but what all or the owner have anyway.
+/// The three bits that allow exactly this, apart from rights that are always allowed.
 fn bits(allowed: AceMask, anyway: AceMask) -> Result<u32, OpError> {
     let has = |right: AceMask| allowed.0 & right.0 == right.0;
     let (read, write, execute) = (has(AceMask::READ_DATA), has(WRITE), has(AceMask::EXECUTE));
@@ -262,7 +261,7 @@ mod tests {
         assert_eq!(to_mode(&Acl(vec![nobody, generic(EVERYONE, 1), inherited])).ok(), Some(0o444));
     }
 
-    /// The masks of `R`, `W` and `X` in nfs4-acl-tools 0.3.7, which leaves out DELETE_CHILD for what is no directory.
+    /// The masks of `R`, `W` and `X` in nfs4-acl-tools 0.3.7, which omits DELETE_CHILD except for directories.
     fn aliases(bits: u32, file_type: FileType) -> u32 {
         let write = if file_type == FileType::Directory { 0x16_01d6 } else { 0x16_0196 };
         let masks = [(4, 0x12_0089), (2, write), (1, 0x12_00a0)];

@@ -16,7 +16,7 @@ use xdr::{Decode, Malformed, Reader};
 pub(in crate::v4) enum When {
     /// With the creation of an object.
     Creation,
-    /// With a creation that is done once only, whose key lies in the times of the file (EXCLUSIVE4_1).
+    /// In an exclusive creation, whose key is stored in the times of the file (EXCLUSIVE4_1).
     Once,
     /// Later.
     Later,
@@ -32,8 +32,8 @@ pub(in crate::v4) struct AttrRequest {
 }
 
 impl AttrRequest {
-    /// Has a new object have been made when it is wished. One that cannot keep it has it not, and neither is it among what was set:
-    /// macOS wishes for it with symbolic links, too.
+    /// Sets the creation time of a new object. If that fails, the attribute is removed from the result: macOS sends it
+    /// for symbolic links, too.
     pub(in crate::v4) fn set_born_of_new(&mut self, file: &File, caller: &Caller, pending: &mut PendingSync) {
         let Some(born) = self.born else { return };
         if let Err(error) = file.set_born(caller, born, pending) {
@@ -74,7 +74,7 @@ pub(in crate::v4) fn attr_request(
     if r.remaining() > 0 { Err(OpError::Status(Status::BADXDR)) } else { Ok(AttrRequest { set, born, mask }) }
 }
 
-/// Whether the storage has room for times of creation that somebody sets.
+/// Whether the storage can store creation times.
 fn keeps_born(cx: &CompoundState<'_, '_>) -> bool {
     matches!(&cx.current, Some(Filehandle::File(file)) if file.volume().capabilities().xattrs.is_some())
 }
@@ -106,7 +106,7 @@ fn decode(number: u32, naming: Naming<'_>, r: &mut Reader<'_>, set: &mut SetAttr
     Ok(())
 }
 
-/// A mode. What a list, which comes before it, says of reading, writing and executing counts (RFC 8881 §6.4.1.3).
+/// Sets a mode. The permission bits of an earlier ACL take precedence (RFC 8881 §6.4.1.3).
 fn set_mode(mode: u32, set: &mut SetAttrs) {
     let mode = mode & MODE_BITS;
     set.mode = Some(set.mode.map_or(mode, |list| list & 0o777 | mode & !0o777));

@@ -29,13 +29,13 @@ pub(in crate::v4) struct FileSystem<'s> {
     local: IpAddr,
 }
 
-/// An object whose attributes are asked for.
+/// An object whose attributes are read.
 pub(in crate::v4) struct AttrSource<'s> {
     pub(in crate::v4) fs: &'s FileSystem<'s>,
     /// The filehandle; optional if the request does not ask for it.
     pub(in crate::v4) handle: Option<&'s Handle>,
     pub(in crate::v4) attrs: &'s Attrs,
-    /// The number of what is covered by it, or its own.
+    /// The file id of the covered directory, or the object's own.
     pub(in crate::v4) mounted_on: u64,
     /// Looks its list of POSIX up.
     pub(in crate::v4) acl: &'s dyn Fn() -> FsResult<Option<Arc<PosixAcl>>>,
@@ -100,7 +100,7 @@ fn of_filehandle<R>(
     }
 }
 
-/// Writes attributes of what is at a place as a `fattr4`.
+/// Writes the attributes of a filehandle as a `fattr4`.
 pub(in crate::v4) fn encode_filehandle(
     cx: &CompoundState<'_, '_>,
     filehandle: &Filehandle,

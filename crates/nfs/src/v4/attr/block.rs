@@ -3,7 +3,7 @@
 use vfs::Time;
 use xdr::Writer;
 
-/// Some values, one after another, of so many bytes in all.
+/// A fixed number of bytes of values.
 pub(super) struct Block<const BYTES: usize> {
     bytes: [u8; BYTES],
     length: usize,

@@ -12,7 +12,7 @@ pub(super) struct Locations<'l> {
     pub(super) path: &'l str,
     /// The address at which the client has reached us.
     pub(super) local: IpAddr,
-    /// Those at which it is served besides.
+    /// Further addresses.
     pub(super) endpoints: &'l [IpAddr],
     /// The port at all of them.
     pub(super) port: u16,

@@ -1,7 +1,6 @@
 //! Attributes: GETATTR, SETATTR, ACCESS, VERIFY, NVERIFY.
 //!
-//! [`table`] is what there is, [`subject`] what values are taken from, [`wish`] how they are read from a
-//! call.
+//! [`table`] lists the attributes, [`attr_source`] provides their values, [`attr_request`] decodes those to set.
 
 mod acl;
 mod attr_request;
@@ -93,8 +92,8 @@ pub(super) fn setattr(cx: &mut CompoundState<'_, '_>, args: SetattrArgs<'_>, w: 
     Ok(())
 }
 
-/// Refuses a list for a file that has a list of POSIX: as a mode it would be the mask of that, and give its users and groups what the
-/// new list does not.
+/// Refuses an ACL for a file with a POSIX ACL: as a mode it would become its mask, and give users and groups rights
+/// that the new list does not.
 fn check_sets_list(cx: &mut CompoundState<'_, '_>, file: &File) -> OpResult {
     let attrs = cx.call.attrs(file)?;
     match file.posix_acl(&attrs, cx.call.blocking)? {

@@ -21,7 +21,8 @@ const MEMBER: (u32, u32) = (9, 100);
 const NAMED: (u32, u32) = (8, 1);
 const F: &[&[u8]] = &[b"e", b"f"];
 
-/// `/e`, where everybody may make files, with a file `f` of mode 0660 that its group may do nothing with, and user 8 all.
+/// `/e`, in which all users may create files, with a file `f` of mode 0660. Its ACL gives the group nothing and user 8
+/// everything.
 struct Rig {
     fs: MemFs,
     root: vfs::File,
@@ -71,7 +72,7 @@ impl Rig {
         clientid
     }
 
-    /// Does something with what a path leads to, as this user.
+    /// Runs operations on the object at a path, as this user.
     fn on(&mut self, user: (u32, u32), path: &[&[u8]], operation: Argument<'_>) -> Results {
         self.client.desk.user = user;
         self.client.ask(&at(path, [operation]))

@@ -39,7 +39,7 @@ const CAN_BE_SET: &[u32] = &[
 
 const TIME: NfsTime = NfsTime { seconds: 86_400, nseconds: 77 };
 
-/// A value to set, and what is read back: another attribute of those that are only set.
+/// A value to set, and the attribute and value to read back.
 fn value(number: u32) -> (Vec<u8>, u32, Vec<u8>) {
     let list = || acl::of_mode(0o640, FileType::Regular);
     let same = |bytes: Vec<u8>| (bytes.clone(), number, bytes);
@@ -65,7 +65,7 @@ impl Rig {
         <Bitmap as xdr::Decode>::decode(&mut xdr::Reader::new(&value)).unwrap()
     }
 
-    /// Sets an attribute of `/w/f`, or of a new file or directory, in one way: what the reply says was set.
+    /// Sets an attribute of `/w/f`, or of a new file or directory, in one of several ways. Returns the attributes set.
     fn set(&self, way: &str, name: &[u8], number: u32, attr_vals: &[u8]) -> Result<Bitmap, Status> {
         let wish = Fattr { attrmask: Bitmap::of(&[number]), attr_vals };
         let open = |how| {

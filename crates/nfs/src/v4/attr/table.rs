@@ -37,7 +37,7 @@ struct Attribute {
     is_readable: bool,
 }
 
-/// The table of attributes, and what writes their values, which is the inside of every listing.
+/// The table of attributes and their encoders, the inner loop of every listing.
 macro_rules! attributes {
     ($($number:path, $since:literal, $set:ident $(, |$source:ident| $value:expr)?;)*) => {
         /// All, in the order in which values follow one another.
@@ -210,7 +210,7 @@ const WRITE_ONLY: Bitmap = {
     }
     all
 };
-/// Writes what Linux asks of a file, or of a name in a listing.
+/// Writes the attributes that Linux requests of a file, or of a name in a listing.
 #[inline]
 fn write_object<const IS_NAME: bool>(source: &AttrSource<'_>, w: &mut Writer<'_>) -> FsResult<()> {
     let (attrs, system) = (source.attrs, source.fs);
@@ -273,7 +273,7 @@ pub(super) fn settable(minor: u32, when: When) -> Bitmap {
     all
 }
 
-/// Refuses to read what can only be set.
+/// Refuses attributes that can only be set.
 #[inline]
 pub(in crate::v4) fn check_request(request: &Bitmap, minor: u32) -> OpResult {
     // Hardly anybody asks for any of them.
@@ -303,8 +303,7 @@ const _: () = {
     assert!(asked & Bitmap::of(&[attr::TIME_CREATE, attr::CLONE_BLKSIZE]).bits() == 0);
 };
 
-/// Writes what of the attributes is known of an entry without looking at it, as a `fattr4`, with why no more
-/// is.
+/// Writes the attributes of an entry that are known without opening it, and the error, as a `fattr4`.
 pub(in crate::v4) fn encode_unknown(
     request: &Bitmap,
     error: Status,

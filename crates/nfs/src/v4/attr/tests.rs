@@ -347,7 +347,7 @@ fn what_linux_asks_for_is_what_each_attribute_is_by_itself() {
     assert_eq!(listed, [(&b"f"[..], Fattr { attrmask: attr_request, attr_vals: &one_by_one })]);
 }
 
-/// SIZE and CHANGE of what GETATTR has told in these results.
+/// SIZE and CHANGE from the GETATTR results.
 fn told(results: &crate::testing::v4::Results) -> Vec<(u64, u64)> {
     let word = |bytes: &[u8]| u64::from_be_bytes(bytes.try_into().unwrap());
     let of = |reply: &OpReply<'_>| match reply {

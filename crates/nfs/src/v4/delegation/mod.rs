@@ -1,4 +1,4 @@
-//! Delegations: when an OPEN gives one, and how it is given back (RFC 8881 §10.4, §18.6, §18.16).
+//! Delegations: granted with OPEN, and returned (RFC 8881 §10.4, §18.6, §18.16).
 
 mod query;
 #[cfg(test)]
@@ -29,7 +29,7 @@ use vfs::claims::{
 };
 use vfs::qos::Nanos;
 
-/// Why there is no delegation, for those who have said what they want.
+/// The reason for not delegating, for clients that state their wish.
 type Refusal = NoDelegation;
 
 const NOT_WANTED: Refusal = NoDelegation::Other(WhyNoDelegation::NOT_WANTED);
@@ -58,7 +58,7 @@ impl DelegationKind {
     }
 }
 
-/// The delegation that comes with an OPEN of `file` for `access`. A client that says what it wants hears why it has none.
+/// The delegation granted with an OPEN of `file`. A client that states a wish gets the reason for a refusal.
 pub(super) fn delegate(
     cx: &mut CompoundState<'_, '_>,
     client: &Arc<Client>,
@@ -78,7 +78,7 @@ pub(super) fn delegate(
     }
 }
 
-/// Which delegation an OPEN for `access` could have; without one, why not if that is said.
+/// The delegation that an OPEN may get; the error is the reason, if it is reported.
 fn requested_kind(
     cx: &CompoundState<'_, '_>,
     args: &OpenArgs<'_>,
@@ -108,15 +108,15 @@ fn requested_kind(
     }
 }
 
-/// A delegation that a client has not been told of yet.
+/// A delegation that is not announced to its client yet.
 struct GrantedDelegation {
     stateid: Stateid,
     /// If it is to write.
     writer: Option<Arc<DelegatedWriter>>,
 }
 
-/// Delegates a file to a client that can be asked for it back, if nobody else is in its way. One that had it before a
-/// restart has it again (RFC 8881 §10.2.1), and is asked for it later if somebody wants that.
+/// Delegates a file, if the client can be called and no other claim conflicts. A client that had the delegation before
+/// a restart gets it again (RFC 8881 §10.2.1), even if it cannot be called yet.
 fn grant(
     cx: &CompoundState<'_, '_>,
     client: &Arc<Client>,
@@ -204,7 +204,7 @@ fn announce(
     })
 }
 
-/// By how many bytes a file may grow before its client has to send them: so many are there for each delegation that there may be.
+/// Bytes that a client may cache beyond the file's size: the free space divided by the possible delegations.
 fn growth_limit(file: &File) -> u64 {
     file.volume().stat().map_or(0, |stat| stat.bytes_available / DELEGATIONS_MAX as u64)
 }
@@ -220,7 +220,7 @@ fn end(states: &mut StateTable, file: &File, stateid: &Stateid) -> Result<(), St
     Ok(())
 }
 
-/// A lease, if nobody is in its way: that of an open without rights, which it outlives.
+/// Acquires the lease of a delegation. The open without rights that carries it is closed again.
 fn lease(file: &File, holder: HolderId, kind: DelegationKind, lease_s: u32, reclaims: bool) -> Option<()> {
     let answers_within = Some(Nanos::from_seconds(lease_s.into()));
     let want = kind.caching();

@@ -139,8 +139,8 @@ fn list_pseudo(
     Ok(true)
 }
 
-/// Writes attributes of an entry in whose place a root is. That one export cannot be looked at hides no
-/// other.
+/// Writes the attributes of an export's root in a listing. An error is reported in the entry, so that it does not hide
+/// others.
 fn encode_root(
     cx: &CompoundState<'_, '_>,
     filehandle: &Filehandle,

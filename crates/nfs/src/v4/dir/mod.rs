@@ -127,8 +127,8 @@ pub(super) fn readlink(cx: &mut CompoundState<'_, '_>, w: &mut Writer<'_>) -> Op
     Ok(())
 }
 
-/// While opens are claimed again after a restart, names stay: a file that loses its last one could not be claimed, and who holds a
-/// delegation of it is not known yet.
+/// Refuses to change names in the grace period: a removed file could not be reclaimed, and delegations are not known
+/// yet.
 fn check_grace(cx: &CompoundState<'_, '_>) -> OpResult {
     if cx.call.service.v4.are_opens_reclaimed() { Err(OpError::Status(Status::GRACE)) } else { Ok(()) }
 }
@@ -170,8 +170,7 @@ fn parent(cx: &mut CompoundState<'_, '_>) -> Result<Filehandle, OpError> {
     }
 }
 
-/// Checks what LOOKUP and the makers of names are asked for, RFC 8881 §14.5. Names are bytes; what is too
-/// long, the file system says.
+/// Checks a component name, RFC 8881 §14.5. Names are bytes; the file system checks the length.
 pub(super) fn check_name(name: &[u8]) -> OpResult {
     let bad = match name {
         b"" => Status::INVAL,
@@ -182,7 +181,7 @@ pub(super) fn check_name(name: &[u8]) -> OpResult {
     Err(OpError::Status(bad))
 }
 
-/// `change_info4` of a directory. What lies between the two is this change alone.
+/// `change_info4` of a directory, which is atomic: only this change lies between the two values.
 pub(super) fn change_info(change: &Change) -> ChangeInfo {
     ChangeInfo { atomic: true, before: change.before.change, after: change.after.change }
 }

@@ -9,8 +9,8 @@ use nfs_wire::v4::{
 use std::sync::Arc;
 use vfs::{Blocking, Caller, Disposition, PendingSync, SetAttrs};
 
-/// `/e` for everybody with directories `a` and `b` and a file `f`; below it `/e/inner` and, without a
-/// directory that would lead there, `/e/gap/deep`; `/x/y` for everybody; `/lan/secret` for others.
+/// `/e` for all clients with directories `a` and `b` and a file `f`; below it `/e/inner` and, without a directory on
+/// the way, `/e/gap/deep`; `/x/y` for all clients; `/lan/secret` for others.
 fn client(minor: u32) -> Client {
     let exports = [
         export("/e", 1, vec![rule(&[])]),
@@ -293,7 +293,7 @@ fn saved_and_restored() {
     }
 }
 
-/// An entry with its attributes: file system, file id and what is covered.
+/// An entry with its attributes: file system, file id and the covered file id.
 type Listed = (Vec<u8>, Vec<u8>);
 
 /// The entries of a directory.

@@ -116,8 +116,8 @@ fn is_waited_for(args: &LockArgs<'_>) -> bool {
     matches!(args.locktype, LockType::ReadWait | LockType::WriteWait) && !args.reclaim
 }
 
-/// Has a client wait for a lock that somebody else has, to be told when it may ask for it again: then it is kept for it for a
-/// while. The lock may have come free in this moment.
+/// Queues a client for a lock, to be notified when it is free; it is then reserved for a while. The lock may have
+/// become free meanwhile.
 fn wait_for(
     cx: &CompoundState<'_, '_>,
     client: &Client,
@@ -237,7 +237,7 @@ fn is_exclusive(locktype: LockType) -> bool {
     matches!(locktype, LockType::Write | LockType::WriteWait)
 }
 
-/// A lock needs a file that is open for what the lock protects.
+/// Checks that the open has the access that the lock protects.
 fn check_mode(access: Access, is_exclusive: bool) -> Result<(), Status> {
     let needed = if is_exclusive { Rights::WRITE } else { Rights::READ };
     if access.rights.contains(needed) { Ok(()) } else { Err(Status::OPENMODE) }

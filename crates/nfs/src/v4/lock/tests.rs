@@ -137,7 +137,7 @@ fn so_many_locks_are_waited_for_and_none_without_its_open() {
     assert!(rig.reader().states().has_room_to_wait() && rig.reader().states().is_empty());
 }
 
-/// Somebody of another protocol, as NLM's clients are.
+/// A client of another protocol.
 struct Stranger;
 
 impl Holder for Stranger {
@@ -167,7 +167,7 @@ fn locks_of_other_protocols_that_end_are_told_too() {
     assert!(lock(&rig, open, (0, 9), LockType::ReadWait).is_ok());
 }
 
-/// The client is not heard for longer than its lease; the other one is.
+/// Lets the client's lease expire while the other client renews its own.
 fn fall_silent(rig: &mut Rig) {
     for _ in 0..LEASE_S + 2 {
         rig.clock.fetch_add(SECOND, Ordering::Relaxed);

@@ -8,7 +8,7 @@ use nfs_wire::{v3, v4};
 use vfs::claims::{Access, Effect, Holder, OpenId, OpenRequest, Request, Rights, Stream};
 use vfs::{Blocking, Caller, Disposition, PendingSync, SetAttrs};
 
-/// A client of the other protocol, which nobody asks for anything.
+/// A client of another protocol without callbacks.
 struct Neighbor;
 
 impl Holder for Neighbor {
@@ -24,7 +24,7 @@ struct Rig {
 }
 
 impl Rig {
-    /// `decides`: it is deleted whoever closes it last.
+    /// `decides`: the file is deleted at its last close.
     fn new(minor: u32, decides: bool) -> Self {
         let client = Client::new(Desk::new([export("/e", 1, vec![rule(&[])])], vec![]), minor);
         if minor > 0 {

@@ -1,4 +1,4 @@
-//! Exclusive opens of what is there already.
+//! Exclusive opens of existing files.
 
 use super::*;
 use crate::testing::v4::{Client, at, put};

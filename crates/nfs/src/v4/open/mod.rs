@@ -1,5 +1,5 @@
-//! Opens: OPEN, OPEN_DOWNGRADE, CLOSE, TEST_STATEID, FREE_STATEID, and what a stateid allows (RFC 8881 §8.2, §18.2, §18.16,
-//! §18.18, §18.38, §18.48).
+//! Opens: OPEN, OPEN_DOWNGRADE, CLOSE, TEST_STATEID, FREE_STATEID (RFC 8881 §8.2, §18.2, §18.16, §18.18, §18.38,
+//! §18.48).
 
 use super::attr::{AttrRequest, When, attr_request};
 use super::compound_state::{CompoundState, OpError, OpResult, reply};
@@ -46,11 +46,11 @@ struct OpenParams<'a> {
 
 /// The way in which OPEN got the file.
 enum TargetOrigin {
-    /// It existed.
+    /// Existed before.
     Found,
     /// Created for this caller, who may open it whatever its mode.
     New,
-    /// It existed, and the caller may have created it by an earlier attempt of the same call.
+    /// Existed before. The caller may have created it by an earlier attempt of the same call.
     Repeated,
 }
 
@@ -155,8 +155,7 @@ pub(super) fn check_regular(file_type: FileType) -> Result<(), Status> {
     }
 }
 
-/// Whether an owner has to confirm that it is there: in 4.0, once, unless it claims again what it had before a restart (RFC
-/// 7530 §9.1.11).
+/// The CONFIRM flag: an owner of 4.0 confirms its first open, unless it reclaims (RFC 7530 §9.1.11).
 fn confirmation(client: &Client, args: &OpenArgs<'_>) -> OpenResult {
     let Some(mut owners) = client.open_owners() else { return OpenResult::default() };
     let name = args.owner.owner;
@@ -183,7 +182,7 @@ fn check_minor(cx: &CompoundState<'_, '_>, args: &OpenArgs<'_>) -> Result<(), St
     if cx.request.minor == 0 && is_later { Err(Status::BADXDR) } else { Ok(()) }
 }
 
-/// Whether all bits of an access beyond reading and writing say what is wanted besides; 4.0 has none of these.
+/// Whether the access has only known flags for delegations; 4.0 has none.
 fn has_known_wants(minor: u32, access: ShareAccess) -> bool {
     let others = [
         ShareAccess::WANT_SIGNAL_DELEG_WHEN_RESRC_AVAIL,
@@ -388,7 +387,7 @@ fn claim_open(
     }
 }
 
-/// Why a claim is refused. What is reclaimed was held alone, so whoever has it now should not (RFC 8881 §8.4.2.1).
+/// The error of a claim. Reclaimed state had no conflict, so one now is RECLAIM_CONFLICT (RFC 8881 §8.4.2.1).
 pub(super) fn refusal(stop: OpError, reclaims: bool) -> OpError {
     match stop {
         OpError::Status(Status::SHARE_DENIED | Status::DENIED) if reclaims => {

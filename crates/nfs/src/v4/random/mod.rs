@@ -94,8 +94,8 @@ impl Seen {
         stateid
     }
 
-    /// Adds an operation to a compound, if it can: words by chance, as far as they are arguments, with what was seen in
-    /// some places. How many operations are added.
+    /// Adds a random operation to a compound, with seen values in some arguments. Returns the number of operations
+    /// added.
     fn add_operation(&self, random: &mut Random, encoded: &mut Vec<u8>) -> u32 {
         let op = if random.below(2) == 0 {
             *random.of(&OFTEN)

@@ -1,4 +1,4 @@
-//! Replies by chance on back channels: whatever a client answers, others come to what they want, and nothing stays behind.
+//! Random replies on back channels: other clients make progress, and nothing is leaked.
 
 use super::Random;
 use crate::state::nfs4::channel::Callback;

@@ -90,7 +90,7 @@ impl World {
         }
     }
 
-    /// Begins a copy that goes on by itself, as if the compound had been paid for at the target.
+    /// Begins a background copy, as if the compound had paid at the target.
     fn begin(&self) -> Stateid {
         let results = self.between(1, Argument::Copy(copying(0, false)), 1);
         match results.all().get(3) {
@@ -109,8 +109,8 @@ impl World {
         self.between(to, Argument::Clone(args), 2).status()
     }
 
-    /// The last handle says who pays for a compound as a whole. Here nobody does, so an operation on the volume of another handle pays
-    /// where it is done.
+    /// The last handle decides the payment of a whole compound. Here it pays nothing, so an operation on another volume
+    /// pays where it runs.
     fn between(&self, to: usize, operation: Argument<'static>, last: usize) -> Results {
         let [from, to, last] = [0, to, last].map(|index| put(&self.handles[index]));
         self.client.ask(&[from, Argument::Savefh, to, operation, last])

@@ -18,7 +18,7 @@ use vfs::file::CopyAdmission;
 use vfs::{Blocking, FsError, OpenFile, PendingSync, Seek, Span, Stability, Wait};
 use xdr::{Encode, Writer};
 
-/// The most bytes that one COPY copies before it is answered. The client asks for what is left.
+/// Bytes that one COPY copies before its reply. The client requests the rest.
 const COPY_BYTES_MAX: u64 = 64 << 20;
 /// RFC 7862 §15.11.
 pub(super) fn seek(cx: &mut CompoundState<'_, '_>, args: &SeekArgs, w: &mut Writer<'_>) -> OpResult {
@@ -48,8 +48,8 @@ pub(super) fn deallocate(cx: &mut CompoundState<'_, '_>, args: &DeallocateArgs) 
     change(cx, args, |opened, pending| opened.deallocate(args.offset, args.length, Stability::File, pending))
 }
 
-/// RFC 7862 §15.13: from the saved file to the current one. What is shared is not read and not written, so no limit could be paid
-/// for it: from a volume to another one it is copied instead where a limit is.
+/// RFC 7862 §15.13: from the saved file to the current one. A clone moves no bytes, so it cannot be charged: between
+/// volumes with limits it is refused, and the client copies.
 pub(super) fn clone(cx: &mut CompoundState<'_, '_>, args: &CloneArgs) -> OpResult {
     cx.may_wait()?;
     let (to, from) = (cx.file()?, cx.saved_file()?);
@@ -65,8 +65,8 @@ pub(super) fn clone(cx: &mut CompoundState<'_, '_>, args: &CloneArgs) -> OpResul
     Ok(())
 }
 
-/// RFC 7862 §15.2: from the saved file to the current one. What is long goes on by itself if the client allows that; else
-/// the client asks again for what a copy does not reach.
+/// RFC 7862 §15.2: from the saved file to the current one. A long copy runs in the background if the client allows it;
+/// otherwise the client requests the rest.
 pub(super) fn copy(cx: &mut CompoundState<'_, '_>, args: &CopyArgs<'_>, w: &mut Writer<'_>) -> OpResult {
     cx.may_wait()?;
     let (to, from) = (cx.file()?, cx.saved_file()?);
@@ -112,7 +112,7 @@ pub(super) fn copy(cx: &mut CompoundState<'_, '_>, args: &CopyArgs<'_>, w: &mut 
     Ok(())
 }
 
-/// Begins a copy that goes on by itself, for a client that can be told of its end; `None` if there are too many.
+/// Begins a background copy, for a client with a back channel; `None` if there are too many.
 fn begin_copy(
     cx: &CompoundState<'_, '_>,
     source: Arc<OpenFile<'static>>,
@@ -224,7 +224,7 @@ fn change(
     Ok(())
 }
 
-/// A file opened for reading, as a stateid says or for this call.
+/// The file opened for reading, by the stateid or for this call.
 fn readable(
     cx: &CompoundState<'_, '_>,
     file: &File,
@@ -236,7 +236,7 @@ fn readable(
     }
 }
 
-/// A file opened for writing, as a stateid says or for this call.
+/// The file opened for writing, by the stateid or for this call.
 fn writable(
     cx: &CompoundState<'_, '_>,
     file: &File,

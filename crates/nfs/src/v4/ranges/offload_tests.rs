@@ -1,4 +1,4 @@
-//! Copies that go on by themselves.
+//! Background copies.
 
 use super::*;
 use crate::limits::CLIENT_COPIES_MAX;
@@ -52,7 +52,7 @@ fn try_copy(rig: &Rig, [from, to]: &Handles, count: u64, synchronous: bool) -> R
     }
 }
 
-/// Begins a copy that goes on by itself.
+/// Begins a background copy.
 fn begin(rig: &Rig, files: &Handles) -> Stateid {
     let ok = copy(rig, files, LONG, false);
     assert!(!ok.requirements.synchronous && ok.requirements.consecutive);

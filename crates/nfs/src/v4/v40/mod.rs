@@ -190,7 +190,7 @@ fn room_for_owner(cx: &CompoundState<'_, '_>, client: &Client, name: &[u8]) -> R
     state.reserve(Table::OpenOwners, &party, client).map(Some)
 }
 
-/// Answers as before, and leaves what was left then.
+/// Repeats a cached reply, and restores the current filehandle.
 fn replay(cx: &mut CompoundState<'_, '_>, reply: &Reply, w: &mut Writer<'_>) -> OpResult {
     if let Some(handle) = &reply.handle {
         cx.current = Some(filehandle_ops::resolve(cx, handle)?);
@@ -295,7 +295,7 @@ fn lock_anew(
     done
 }
 
-/// Notes what a request has left: which files an owner has open.
+/// Updates the opens of an owner after a request.
 fn note(
     cx: &CompoundState<'_, '_>,
     client: &Client,

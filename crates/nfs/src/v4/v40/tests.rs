@@ -86,7 +86,7 @@ impl Host {
         }
     }
 
-    /// The stateid of an OPEN, and what it says besides.
+    /// The stateid of an OPEN, and its flags.
     fn open(&self, args: OpenArgs<'_>) -> Result<(Stateid, OpenResult), Status> {
         match self.asker.ask(&at(&[E], [Argument::Open(args)])).all().last() {
             Some(OpReply::Open(Result4::Ok(ok))) => Ok((ok.stateid, ok.rflags)),
@@ -95,7 +95,7 @@ impl Host {
         }
     }
 
-    /// A file that an owner has open, which is confirmed: it goes on with number 3.
+    /// A confirmed open of an owner; its next sequence number is 3.
     fn opened(&self, owner: &[u8], name: &[u8]) -> Stateid {
         let (stateid, flags) = self.open(self.open_args(owner, 1, name)).unwrap();
         assert!(flags.contains(OpenResult::CONFIRM));

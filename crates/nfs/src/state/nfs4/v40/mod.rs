@@ -1,4 +1,4 @@
-//! State of 4.0 (RFC 7530 §9): clients that introduce themselves without sessions, and owners whose requests are numbered.
+//! State of 4.0 (RFC 7530 §9): clients without sessions, and owners with sequence numbers.
 
 pub(crate) mod owners;
 pub(crate) mod registry;
@@ -32,7 +32,7 @@ impl Shared {
     }
 }
 
-/// An owner whose requests are numbered.
+/// An owner with sequence numbers.
 #[derive(Clone, Debug)]
 pub(crate) enum OwnerId {
     /// An open owner by name.
@@ -105,8 +105,8 @@ impl ServiceState {
         Ok(())
     }
 
-    /// The client of 4.0 with this number, for a caller at this address; it is heard. One that has lost anything has lost all:
-    /// version 4.0 cannot tell of less (RFC 7530 §9.6.3).
+    /// The client of 4.0 with this id, for a caller at this address; renews its lease. A client with any revoked claim
+    /// has lost all: 4.0 cannot report less (RFC 7530 §9.6.3).
     pub(crate) fn client_40(
         &self,
         id: ClientId,
@@ -131,7 +131,7 @@ impl ServiceState {
         Ok(client)
     }
 
-    /// A client of 4.0 is heard, unless it has ended or has lost anything.
+    /// Renews the lease of a client of 4.0. Fails if it has ended or has revoked claims.
     pub(crate) fn renew_lease_40(&self, client: &Client) -> Result<(), Status> {
         if client.has_ended() {
             return Err(Status::EXPIRED);
@@ -154,8 +154,7 @@ impl ServiceState {
         if self.clients().has_issued(self.records.boot(), id) { Ok(id) } else { Err(Status::STALE_STATEID) }
     }
 
-    /// A client of 4.0 is about to open something: it is recorded, once and before it has anything. It does not say when it has
-    /// reclaimed all it wants; what it opens anew says that.
+    /// Records a client of 4.0 before its first open. 4.0 has no RECLAIM_COMPLETE: a new open ends reclaiming.
     pub(crate) fn record_40(&self, client: &Client) {
         // No stranger opens anything; whoever does is recorded then.
         if !self.grace.is_active() && client.complete_reclaim() && !client.party.is_stranger {
@@ -172,7 +171,7 @@ impl ServiceState {
         }
     }
 
-    /// A second has passed: introductions and owners that nobody needs are forgotten, those of each client once in a lease.
+    /// Runs once a second: drops unused introductions and owners, those of each client once per lease.
     pub(super) fn tick_40(&self, second: u64, clients: &[Arc<Client>]) {
         let lease = u64::from(self.lease_s);
         self.registry().sweep(second, lease);
@@ -196,7 +195,7 @@ pub(crate) struct SequencedRequest {
     is_complete: bool,
 }
 
-/// A request whose changes are not durable. Unless it is known that they have failed to become that, they have not.
+/// A request whose changes are not durable. Dropping it without a failure marks them durable.
 pub(crate) struct UnsyncedRequest {
     client: Arc<Client>,
     owner: OwnerId,

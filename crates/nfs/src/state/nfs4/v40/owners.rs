@@ -21,7 +21,7 @@ struct OpenOwner {
     is_confirmed: bool,
     /// Files that it has open.
     opens: u32,
-    /// The second of the service in which it was heard last.
+    /// The second of its last request.
     last_seen: u64,
     /// The state that it has ended last.
     closed: Option<[u8; 12]>,
@@ -32,7 +32,7 @@ struct OpenOwner {
 /// The decision on an OPEN's sequence number.
 pub(crate) struct OpenStart {
     pub(crate) verdict: SequenceVerdict,
-    /// An open that nobody has confirmed and that ends now.
+    /// An unconfirmed open that ends now.
     pub(crate) ended: Option<Stateid>,
 }
 
@@ -161,8 +161,7 @@ impl OpenOwners {
         self.closed.get(&stateid.other).cloned()
     }
 
-    /// Forgets owners that have not been heard for a lease and have nothing open, or an open that they have not confirmed:
-    /// those opens.
+    /// Drops owners without a request for a lease that have no open, or only an unconfirmed one. Returns those opens.
     pub(crate) fn sweep(&mut self, now: u64, lease_s: u64) -> Vec<Stateid> {
         let is_over = |owner: &OpenOwner| now.saturating_sub(owner.last_seen) > lease_s;
         let over = self.owners.values().filter(|owner| is_over(owner));

@@ -28,7 +28,7 @@ pub(crate) struct ClientIdRequest<'a> {
     pub(crate) party: Party,
 }
 
-/// The input of a SETCLIENTID besides its arguments: unused ids, and the time.
+/// The unused ids for a SETCLIENTID, and the time.
 #[derive(Clone, Copy)]
 pub(crate) struct NewClientIds {
     pub(crate) client: ClientId,
@@ -39,7 +39,7 @@ pub(crate) struct NewClientIds {
 /// Why an introduction is refused.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum SetClientIdError {
-    /// Somebody else at this address uses the identifier.
+    /// Another client at this address uses the identifier.
     InUse(IpAddr),
     /// Too many introductions; retry later.
     Later,
@@ -48,15 +48,15 @@ pub(crate) enum SetClientIdError {
 /// The outcome of a SETCLIENTID_CONFIRM.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum ConfirmOutcome {
-    /// A client that was known has said where it takes callbacks; perhaps it has another address.
+    /// A known client changed its callback, and perhaps its address.
     Updated(Record),
     /// A repetition.
     Repeated,
-    /// The client is there. What it was before its restart ends.
+    /// The client is new. `before` is its earlier instance, which ends.
     New { record: Record, id: Box<[u8]>, before: Option<ClientId> },
 }
 
-/// An identifier, as somebody says to have it.
+/// An identifier, and the principal that claims it.
 type ClaimedId = (Box<[u8]>, Principal);
 
 /// A record that is not confirmed.
@@ -93,8 +93,8 @@ impl Registry {
         }
     }
 
-    /// Somebody introduces itself: the record that it has to confirm. `is_in_use` says whether a client has something and is heard.
-    /// The comments give the cases of RFC 7530 §16.33.5 in their order.
+    /// Handles SETCLIENTID, and returns the record to confirm. `is_in_use` returns whether a client has state and an
+    /// active lease. The comments give the cases of RFC 7530 §16.33.5 in their order.
     pub(crate) fn introduce(
         &mut self,
         request: &ClientIdRequest<'_>,
@@ -164,8 +164,8 @@ impl Registry {
         (record.client == client && !self.confirmed.contains_key(&claimed.0)).then_some(record.party)
     }
 
-    /// A client confirms its introduction. `has_room` says whether there is room for another client. The comments give the cases of
-    /// RFC 7530 §16.34.5 in their order.
+    /// Handles SETCLIENTID_CONFIRM. `has_room` is whether there is room for another client. The comments give the cases
+    /// of RFC 7530 §16.34.5 in their order.
     pub(crate) fn confirm(
         &mut self,
         client: ClientId,
@@ -225,7 +225,7 @@ impl Registry {
         self.drop_where(|record| record.client == client);
     }
 
-    /// Forgets introductions that nobody has confirmed within a lease.
+    /// Drops introductions that were not confirmed within a lease.
     pub(crate) fn sweep(&mut self, now: u64, lease_s: u64) {
         self.drop_where(|record| now.saturating_sub(record.since) > lease_s);
     }
@@ -238,8 +238,8 @@ impl Registry {
 }
 
 impl ClientIdRequest<'_> {
-    /// Whether it can be of a client that is known: the same user at the same address, or at another one with the verifier
-    /// that nobody else knows.
+    /// Whether the request can come from a known client: the same user at the same address, or the same user with the
+    /// same verifier, which is secret.
     fn is_by(&self, known: &Record) -> bool {
         self.principal == known.principal
             || self.verifier == known.verifier && self.principal.user() == known.principal.user()

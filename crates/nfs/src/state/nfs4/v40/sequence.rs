@@ -1,5 +1,5 @@
-//! The sequence numbers of an open owner or a lock owner: its requests are done one after another and each once, and
-//! the reply to the last one is there for whoever asks again (RFC 7530 §9.1.7). Pure.
+//! The sequence numbers of an open owner or a lock owner: its requests run in order and once, and the last reply is
+//! cached for repetitions (RFC 7530 §9.1.7). Pure.
 
 use nfs_wire::v4::Status;
 
@@ -36,8 +36,8 @@ pub(crate) enum SequenceVerdict {
     Refused(Status),
 }
 
-/// Whether a request that ends like this has used its sequence number: a client goes on with the next one unless it gets
-/// one of these (RFC 7530 §9.1.7).
+/// Whether a request with this status used its sequence number. After any other status the client repeats the number
+/// (RFC 7530 §9.1.7).
 pub(crate) fn advances(status: Status) -> bool {
     !matches!(
         status,
@@ -53,7 +53,6 @@ pub(crate) fn advances(status: Status) -> bool {
 }
 
 impl Sequence {
-    /// A sequence whose next request has this number.
     pub(crate) fn starting_at(number: u32) -> Self {
         Self { last: number.wrapping_sub(1), ..Self::default() }
     }

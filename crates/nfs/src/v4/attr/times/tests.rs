@@ -162,7 +162,7 @@ fn version_4_1_has_no_times_to_keep() {
     assert!(matches!(rig.open(b"f", TIMES), Ok(OpenDelegation::Write(_))));
 }
 
-/// Opens `name` so that a delegation stands for the open: what is said of it.
+/// Opens `name` so that a delegation replaces the open. Returns the result.
 fn opened_or_delegated(
     rig: &Rig,
     name: &[u8],

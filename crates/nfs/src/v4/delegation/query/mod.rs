@@ -13,8 +13,8 @@ const CHANGING: Bitmap =
     Bitmap::of(&[attr::CHANGE, attr::SIZE, attr::TIME_ACCESS, attr::TIME_METADATA, attr::TIME_MODIFY]);
 
 impl CompoundState<'_, '_> {
-    /// The size of the current file as a client has it that writes without saying so, before some of these attributes are told.
-    /// `None`: all is as the storage has it.
+    /// The size that a client with a write delegation reports, before these attributes are returned; `None` if the
+    /// storage is up to date.
     #[inline]
     pub(in crate::v4) fn query_writer(&self, attributes: &Bitmap) -> Result<Option<u64>, OpError> {
         if (*attributes & CHANGING).is_empty() {

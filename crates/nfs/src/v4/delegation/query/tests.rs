@@ -16,7 +16,7 @@ fn getattr(numbers: &[u32]) -> Argument<'static> {
     Argument::Getattr(GetattrArgs { attr_request: Bitmap::of(numbers) })
 }
 
-/// Change counter and size of `f` as this client is told.
+/// Change counter and size of `f` that the client sees.
 fn look(rig: &Rig) -> Result<(u64, u64), Status> {
     let handle = rig.client.handle(&[b"e", b"f"]);
     let results = rig.client.ask(&[put(&handle), getattr(&[attr::CHANGE, attr::SIZE])]);
@@ -33,7 +33,7 @@ fn look_as_another(rig: &mut Rig) -> Result<(u64, u64), Status> {
     rig.as_writer(look)
 }
 
-/// Has the client say that the file is like this.
+/// Reports attributes of the file.
 fn tell(rig: &Rig, call: &Called, change: u64, size: u64) {
     let values = [change.to_bytes(), size.to_bytes()].concat();
     let attributes = Fattr { attrmask: Bitmap::of(&[attr::CHANGE, attr::SIZE]), attr_vals: &values };
