@@ -188,10 +188,10 @@ impl Call<'_> {
         let opened = dir.open_dir(&dir.caller, self.blocking)?;
         let dir_attrs = opened.attrs;
         match self.cache.as_mut().and_then(|cache| cache.name(&dir.cached, &dir_attrs, name)) {
-            // A file that lost this name changed the directory, so this attribute call cannot miss a removal; one that
-            // went since the directory was looked at is looked up again, because STALE would mean the directory.
+            // Removing this name would have changed the directory, so this GETATTR cannot miss a removal. A file
+            // removed since the directory was checked is looked up again, because STALE would refer to the directory.
             Some(Some(handle)) => {
-                // A name that is looked up is not remembered as a handle before it is used as one.
+                // A name is not cached as a handle before the client uses it as one.
                 let found = self.cached_file(handle.bytes()).map_or_else(|| self.open(handle), Ok);
                 match found.and_then(|found| found.file.attrs(self.blocking).map(|attrs| (found, attrs))) {
                     Err(FsError::Stale) => {}

@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_threads_count_adds_up_by_version_and_name() {
+    fn thread_counters_add_up_by_version_and_name() {
         let totals = Arc::new(CallCounters::default());
         let [mut one, mut other] = [ThreadCounters::new(&totals), ThreadCounters::new(&totals)];
         one.add_procedure(Procedure::READ);
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn who_counts_much_tells_it() {
+    fn large_counters_are_flushed() {
         let totals = Arc::new(CallCounters::default());
         let mut counts = ThreadCounters::new(&totals);
         for _ in 1..UNFLUSHED_MAX {

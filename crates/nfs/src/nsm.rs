@@ -36,7 +36,7 @@ pub(crate) fn answer(call: &mut Call<'_>, procedure: Procedure, args: &[u8], out
             MyId::decode(&mut r)?;
             State(locks.monitor_state()).encode(&mut w);
         }
-        // Nobody makes us act as if we had crashed.
+        // A remote host cannot simulate our crash.
         Procedure::SIMU_CRASH => {}
         Procedure::NOTIFY => {
             let change = StatusChange::decode(&mut r)?;

@@ -82,7 +82,7 @@ impl Registration {
 
     /// The ways by which a client that reached us at `local` can reach this.
     pub(crate) fn addresses(&self, local: IpAddr) -> impl Iterator<Item = ServedAddress<'_>> {
-        // A socket on `::` takes IPv4 as well, unless the system is told otherwise.
+        // A socket on `::` accepts IPv4 as well, unless the system is configured otherwise.
         let families: &[Family] = match self.address.ip().to_canonical() {
             IpAddr::V4(_) => &[Family::V4],
             IpAddr::V6(v6) if v6.is_unspecified() => &[Family::V4, Family::V6],

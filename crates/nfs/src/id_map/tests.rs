@@ -80,7 +80,7 @@ fn names_are_those_of_the_host_with_the_domain() {
 }
 
 #[test]
-fn what_is_looked_up_is_remembered_for_a_while() {
+fn lookups_are_cached_for_a_while() {
     let (names, asked) = names();
     let asks = |now| {
         let before = asked.load(Ordering::Relaxed);
@@ -93,7 +93,7 @@ fn what_is_looked_up_is_remembered_for_a_while() {
 }
 
 #[test]
-fn who_may_not_wait_looks_nothing_up() {
+fn non_blocking_calls_do_no_lookup() {
     let (names, asked) = names();
     let at_once = |now| names.name(IdKind::User, 5, now, Blocking::Never);
     assert_eq!(at_once(0), Err(FsError::Wait(Wait::Storage)));
@@ -135,7 +135,7 @@ fn a_directory_that_does_not_answer_holds_few_threads() {
 }
 
 #[test]
-fn so_much_is_remembered() {
+fn cached_names_are_bounded() {
     let (names, _) = names();
     for id in 0..u32::try_from(2 * REMEMBERED_MAX).unwrap() {
         names.users.names.remember(id, None, 0, FOUND_S);

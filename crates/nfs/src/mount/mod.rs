@@ -67,8 +67,8 @@ fn mnt(call: &mut Call<'_>, path: DirPath<'_>, w: &mut Writer<'_>) -> CallResult
         tracing::info!(client = %call.peer.ip(), export = export.path, "mount refused: {why}");
         Status::ACCES
     };
-    // Kernels call MNT in clear also for a mount that is to be encrypted: they get the root's handle, which is good for
-    // nothing in clear, and hear nothing of what lies below.
+    // Kernels call MNT in clear even for an encrypted mount. They get the root's handle, which is unusable in clear,
+    // and learn nothing about paths below it.
     let Some(rule) = export.rule(Origin { protection: Protection::Verified, ..call.origin() }) else {
         return refuse(w, refused("no rule of the export admits it"));
     };

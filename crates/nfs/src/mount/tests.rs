@@ -247,7 +247,7 @@ fn version_1_lists_but_does_not_mount() {
 }
 
 #[test]
-fn what_is_no_procedure_is_unavailable() {
+fn unknown_procedures_are_unavailable() {
     let desk = desk();
     assert_eq!(ask(&desk, Procedure::NULL, &()), []);
     for version in [wire::VERSION_1, wire::VERSION] {

@@ -53,11 +53,11 @@ pub(crate) fn fail(
     error: FsError,
     w: &mut Writer<'_>,
 ) -> bool {
-    // All begin with it.
+    // All arguments begin with the cookie.
     let Ok(cookie) = Object::decode(&mut Reader::new(args)) else { return false };
     let stat = in_version(of_error(error), version);
     match procedure {
-        // Without somebody's lock it is alike in all versions.
+        // A result without a holder is the same in all versions.
         Procedure::TEST => TestReply::<u64> { cookie, stat: TestStatus::Other(stat) }.encode(w),
         Procedure::LOCK | Procedure::NM_LOCK | Procedure::CANCEL | Procedure::UNLOCK => {
             Reply { cookie, stat }.encode(w)
@@ -109,7 +109,7 @@ impl<O: Offset> Procedures<O> {
     ) -> Attempt {
         match procedure {
             Procedure::NULL => {}
-            // Results of calls that we make in another way, and do not wait for in this one.
+            // We send no _MSG calls, so these results are unexpected.
             Procedure::TEST_RES
             | Procedure::LOCK_RES
             | Procedure::CANCEL_RES
@@ -135,7 +135,7 @@ impl<O: Offset> Procedures<O> {
                 };
                 ShareReply { cookie: args.cookie, stat, sequence: 0 }.encode(w);
             }
-            // The client's own, whatever name it gives: nobody frees another's.
+            // The address of the caller counts, not the name in the call: a client frees only its own locks.
             Procedure::FREE_ALL if version != VERSION_1 => {
                 Notify::decode(r)?;
                 call.service.locks.free_all(call.client());
@@ -184,7 +184,7 @@ impl<O: Offset> Procedures<O> {
                     }),
                 )
             }
-            // We wait for nobody's locks.
+            // We never wait for locks of other servers.
             _ => (TestArgs::<O>::decode(r)?.cookie, Ok(Status::DENIED)),
         };
         let stat = match status {
@@ -313,7 +313,7 @@ fn holder<O: Offset>(obstacle: Option<&ConflictingLock>) -> Holder<'_, O> {
         return Holder { exclusive: true, svid: 0, oh: Object(b""), l_offset: whole, l_len: whole };
     };
     let is_to_end = *span == Span::to_end(span.start());
-    // What is longer than the version has words for ends with the file.
+    // A length that the version cannot express becomes "to the end of the file".
     let len = if is_to_end { 0 } else { span.len() };
     Holder {
         exclusive: *is_exclusive,

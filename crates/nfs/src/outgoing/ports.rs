@@ -71,7 +71,7 @@ impl Ports {
                 let reply = caller.exchange(&question, self.portmap_port, transport)?;
                 u32::decode(&mut Reader::new(&reply)).ok()?
             }
-            // Version 2 has no words for IPv6.
+            // Version 2 cannot express IPv6.
             IpAddr::V6(_) => {
                 let netid: &[u8] = match transport {
                     Transport::Udp => b"udp6",

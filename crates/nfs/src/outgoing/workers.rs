@@ -105,7 +105,7 @@ impl Workers {
             queue.busy.insert(host);
             queue.at_work[lane as usize] += 1;
             drop(queue);
-            // One that panics has said so, and the next is done.
+            // A panicking job has logged its panic; the next one runs.
             let has_answered = panics::catch(job).ok().flatten();
             let mut queue = self.queue();
             queue.busy.remove(&host);
@@ -144,7 +144,7 @@ impl Queue {
 
     fn record_answer(&mut self, host: IpAddr, has_answered: bool) {
         if self.responsiveness.len() >= CALLBACK_HOSTS_KNOWN_MAX && !self.responsiveness.contains_key(&host) {
-            // Those that answer count for more.
+            // Hosts that answer take precedence.
             self.responsiveness.retain(|_, has_answered| *has_answered);
             if self.responsiveness.len() >= CALLBACK_HOSTS_KNOWN_MAX {
                 return;
@@ -202,7 +202,7 @@ mod tests {
         let heard = tell.clone();
         assert!(submit(&workers, 200, move || heard.send(200).ok().map(|()| true)));
         assert_eq!(told.recv_timeout(PATIENCE), Ok(200));
-        // It says so once it has answered.
+        // The answer is recorded after the job has ended.
         while workers.queue().lane(host(200).0) != Lane::Answers {
             thread::sleep(Duration::from_millis(1));
         }

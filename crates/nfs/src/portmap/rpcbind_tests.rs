@@ -107,7 +107,7 @@ fn programs_are_known_as_long_as_they_are_served() {
     assert_eq!(known.len(), 7);
     rpcbind.register().unwrap();
     assert_eq!(host.known().len(), 7, "again changes nothing");
-    // rpcbind was restarted, and knows nothing.
+    // rpcbind was restarted, and is empty.
     host.known.lock().clear();
     rpcbind.register().unwrap();
     known.retain(|entry| *entry != other);
@@ -142,13 +142,13 @@ fn another_server_that_answers_keeps_its_programs() {
         "{error}"
     );
     assert!(host.known().contains(&theirs));
-    // What is not ours stays when we go.
+    // Entries of other servers stay after unregistering.
     host.of("0.0.0.0:2049").unregister().unwrap();
     assert_eq!(host.known(), [theirs]);
 }
 
 #[test]
-fn what_a_dead_server_has_left_is_replaced() {
+fn entries_of_a_dead_server_are_replaced() {
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let left = [entry(100_003, 3, "tcp", &at(free)), entry(100_005, 1, "tcp", "no address")];
     let host = Host::new(left.to_vec());

@@ -192,7 +192,7 @@ fn the_rest_is_answered_or_refused() {
         assert_eq!(desk.ask(PROGRAM, version, 0, &()), Ok(vec![]), "NULL of version {version}");
         assert_eq!(desk.ask(PROGRAM, version, 3, &()), Err(Accepted::GarbageArgs));
     }
-    // CALLIT, BCAST and INDIRECT, with arguments that would be fine; version 4's own in version 3; unknown ones.
+    // CALLIT, BCAST and INDIRECT, with valid arguments; procedures of version 4 in version 3; unknown procedures.
     let unavailable = [
         (2, 5),
         (2, 6),

@@ -28,7 +28,7 @@ impl ConnectionState {
     /// Whether an export admits a client of this origin. A negative result is cached until the namespace changes.
     pub(crate) fn may_mount(&self, namespace: &Arc<Namespace>, origin: Origin) -> bool {
         let place = Arc::as_ptr(namespace).addr() as u64;
-        // The protocol is below 8, and the protection below 4.
+        // A protocol is below 8, and a protection below 4.
         let asked = place << 5 | u64::from(origin.protocol.0) << 2 | origin.protection as u64;
         if self.denied.load(Ordering::Relaxed) == asked {
             return false;

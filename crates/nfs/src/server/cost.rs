@@ -63,7 +63,7 @@ fn admission_of(
             let export = export_of_handle(handle?, service, namespace, origin)?;
             let admission = export.volume.admission(payer, demand);
             call.covered = admission.as_ref().and_then(|_| PaidOperations::new(export.volume.id(), until));
-            // What is free has no place in line: others may wait for it.
+            // A free call must not queue: other clients may wait for its effect.
             return admission.filter(|admission| !admission.demand().is_nothing());
         }
         Target::Sideband(_) => return None,

@@ -172,7 +172,7 @@ impl Sideband {
 
     fn answer(self, call: &mut Call<'_>, args: &[u8], out: &mut Outbox) -> Result<Outcome, Malformed> {
         match self {
-            // A reply to who asks for TLS without a word of it says that there is none.
+            // A plain reply to a STARTTLS call means that TLS is not available (RFC 9289 §4.1).
             Self::Null4 | Self::StartTls => Ok(Outcome::Replied),
             Self::Mount(version, procedure) => mount::answer(call, version, procedure, args, out),
             Self::Portmap(version, procedure) => portmap::answer(call, version, procedure, args, out),
@@ -240,7 +240,7 @@ impl RpcCall {
     pub fn streams(&self) -> bool {
         match self.target {
             Target::Nfs(procedure) => procedure == nfs_wire::v3::Procedure::WRITE,
-            // One without a long WRITE is kept until it is whole.
+            // A compound without a long WRITE is buffered until it is complete.
             Target::Compound(_) => true,
             Target::Sideband(_) => false,
         }
@@ -289,7 +289,7 @@ impl RpcCall {
         let start = out.begin_success(self.xid);
         let attempt = match self.target {
             Target::Nfs(procedure) => v3::answer(call, procedure, args, out),
-            // It goes on from where it was, which is not known here.
+            // Compounds resume at an operation, which only `Rpc::compound` knows.
             Target::Compound(_) => Ok(Outcome::NoProcedure),
             Target::Sideband(sideband) => sideband.answer(call, args, out),
         };

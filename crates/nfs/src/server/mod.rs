@@ -212,7 +212,7 @@ impl Protocol for Rpc {
         let routed = routed.map_err(|error| Malformed(error.0))?;
         let (ConnectionState { endpoint, tls, .. }, protection) =
             (&connection.session, connection.protection());
-        // A NULL call does nothing, and clients make one to find out who is there.
+        // A NULL call does nothing. Clients use it to find the server.
         let admits = |call: &RpcCall| call.is_null() || tls::admits(tls.as_ref(), protection);
         if let Some(call) = routed.as_ref().filter(|call| !admits(call)) {
             tls::refuse(call.xid, out);
@@ -221,7 +221,7 @@ impl Protocol for Rpc {
         Ok(routed.map(|mut call| {
             let (client, endpoint) = (connection.ends.peer.ip(), *endpoint);
             let origin = Origin { client, endpoint, protocol: call.protocol(), protection };
-            // Before the call is done: its data may take long to come.
+            // Checked before the call runs: its data may take long to arrive.
             let state = &connection.session;
             if !connection.is_proven() && !call.is_null() && state.may_mount(&memory.namespace, origin) {
                 connection.prove();
@@ -284,7 +284,7 @@ impl Protocol for Rpc {
                 self.perform(cx, call, &args, replay, deferred)
             }
             Continuation::Compound(compound) => self.resume_compound(cx, *compound),
-            // Its reply is there already.
+            // The reply is in the outbox already.
             Continuation::Replied(_) | Continuation::CompoundReplied(_) => Progress::Done,
         }
     }
@@ -377,7 +377,7 @@ impl Protocol for Rpc {
         match upload {
             Upload::Write(write) => write.write_part(&mut call, at, data),
             Upload::Compound(write) => write.write_part(&mut call, &connection.session.binding, at, data),
-            // It has no body.
+            // A buffered compound has no body.
             Upload::Buffered(_) => 0,
         }
     }
@@ -536,14 +536,14 @@ impl Rpc {
         }
         let pauses = match wait {
             Wait::Recall => blocked.pause(&cx.session().deferred_calls),
-            // A backend that will not wait where it may.
+            // A backend that refuses to wait on a thread that may.
             Wait::Storage | Wait::Tokens | Wait::Event => None,
         };
         let (moved, mut at) = (blocked.call.moved(&blocked.args), Continuation::Blocked(blocked));
         if let Some(pauses) = pauses {
             match self.park(cx, at, pauses) {
                 Ok(()) => {
-                    // What it has paid is for when it is done.
+                    // The permit pays for the call when it resumes.
                     cx.stats.moved = moved;
                     return Progress::Detached;
                 }

@@ -153,7 +153,7 @@ impl ReplayCache {
     }
 
     fn shard(&self, key: &CallKey) -> MutexGuard<'_, Shard> {
-        // The map inside takes the low bits and the top seven; the shard comes from between.
+        // The inner map uses the low bits and the top seven. The shard uses bits in between.
         let place = usize::try_from(key.checksum >> 40 & (SHARDS as u64 - 1)).unwrap_or(0);
         self.shards[place].lock()
     }
@@ -215,7 +215,7 @@ impl Shard {
         let count = own.calls.len();
         let is_over = count > share(CALLS_MAX, self.count - count)
             || own.bytes > share(REPLIES_MAX, self.bytes - own.bytes);
-        // A network that has nothing else keeps the reply to its last call.
+        // A network always keeps the reply to its last call.
         is_over && count > 1
     }
 
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn it_stays_within_its_bounds_and_forgets_the_oldest_first() {
+    fn full_cache_drops_the_oldest_entries() {
         let cache = ReplayCache::default();
         let waiter = || -> Box<dyn Waiter> { Box::new(Heard::default()) };
         let count = u32::try_from(ENTRIES_MAX).unwrap() * 2;

@@ -8,7 +8,7 @@ use vfs::FsError;
 pub(crate) fn status(error: FsError) -> Status {
     match error {
         FsError::NotOwner => Status::PERM,
-        // A directory that is removed while the path is walked is as good as never there.
+        // A directory removed during the walk is as if it had never existed.
         FsError::NotFound | FsError::Stale => Status::NOENT,
         FsError::Io | FsError::NoDevice => Status::IO,
         FsError::Access => Status::ACCES,

@@ -47,7 +47,7 @@ pub(crate) fn of_conflict(conflict: Conflict) -> Status {
         | Conflict::NoGrace
         | Conflict::NotHeld
         | Conflict::Denied => Status::DENIED,
-        // The client that has the file delegated is asked to return it.
+        // The client with the delegation is being recalled.
         Conflict::Grace | Conflict::Recalling => Status::DENIED_GRACE_PERIOD,
         Conflict::TooMany => Status::DENIED_NOLOCKS,
     }

@@ -47,7 +47,7 @@ pub(super) fn read(call: &mut Call<'_>, args: ReadArgs<'_>, out: &mut Outbox) ->
 fn read_file(call: &mut Call<'_>, file: &File, args: &ReadArgs<'_>, out: &mut Outbox) -> FsResult<usize> {
     let count = args.count.min(TRANSFER_BYTES_MAX) as usize;
     let (opened, attrs) = file.authorize_read(&file.caller, call.blocking)?;
-    // Past the end there is nothing to wait for; a wish that reaches past it is cut, so that no page is prepared in vain.
+    // A read past the end has nothing to wait for. The length is cut at the end, so that no page is prepared in vain.
     let left = usize::try_from(attrs.size.saturating_sub(args.offset)).unwrap_or(usize::MAX);
     let want = count.min(left);
     let range = Range { offset: args.offset, want, splices: call.splices(want) };
@@ -91,7 +91,8 @@ fn read_range(
             let mut w = out.writer();
             w.pad(got);
             let mut last = head(opened, attrs, offset, got);
-            // Cut since the attributes were taken. No bytes and not the end would be an I/O error to clients.
+            // The file was truncated after the attributes were read. Clients treat no bytes without EOF as an I/O
+            // error.
             last.0.eof |= got < want;
             last.patch(&mut w, data);
             Ok(got)
@@ -121,7 +122,7 @@ fn read_pages(
             out.writer().pad(got);
             Some(got)
         }
-        // Cut meanwhile, or a file system that does not splice: an ordinary read finds out which.
+        // Truncated meanwhile, or a file system without splice: an ordinary read decides.
         Ok(_) | Err(_) => None,
     }
 }
@@ -170,7 +171,7 @@ fn write_file(call: &mut Call<'_>, file: &File, args: &WriteArgs<'_>) -> FsResul
     if args.data.len() != args.count as usize {
         return Err(FsError::Invalid);
     }
-    // Before the write: if a flush fails meanwhile, the client must see that its data may be lost.
+    // Before the write: after a failed flush meanwhile, the verifier must differ, so that the client writes again.
     let verf = file.volume().write_verifier().to_be_bytes();
     let stability = convert::stability(args.stable);
     let opened = file.authorize_write(&file.caller)?;

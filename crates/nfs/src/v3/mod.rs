@@ -70,7 +70,7 @@ pub(crate) fn demand(procedure: Procedure, args: &[u8]) -> Option<(&[u8], Demand
         Procedure::READLINK => Demand::list(wire::PATH_MAX),
         Procedure::WRITE => {
             let (_, count, _, length) = (r.u64().ok()?, r.u32().ok()?, r.u32().ok()?, r.u32().ok()?);
-            // A count that is not that of the data is refused.
+            // A count that differs from the length is refused.
             Demand::write((length == count && length <= TRANSFER_BYTES_MAX).then_some(length)?)
         }
         Procedure::SYMLINK => Demand::store(u32::try_from(r.remaining()).unwrap_or(u32::MAX)),
@@ -81,7 +81,8 @@ pub(crate) fn demand(procedure: Procedure, args: &[u8]) -> Option<(&[u8], Demand
 
 /// The longest reply to READ, READDIR or READDIRPLUS, from the arguments after the handle. It is at most one transfer.
 fn read_bytes_max(procedure: Procedure, mut r: Reader<'_>) -> Option<u32> {
-    // An offset or a cookie comes first, before counts of listings a verifier, before `maxcount` the `dircount`.
+    // READ has an offset first. Listings have a cookie and a verifier before the count; READDIRPLUS also has
+    // `dircount`.
     r.u64().ok()?;
     if procedure != Procedure::READ {
         r.u64().ok()?;

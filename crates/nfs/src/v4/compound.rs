@@ -497,7 +497,7 @@ mod tests {
             vec![put(&limited), read_plus(), put(&free)],
             vec![put(&limited), Argument::Savefh, put(&free), Argument::Restorefh, read()],
         ];
-        // Nothing has paid for these compounds as a whole here. What is there at once may be taken once.
+        // These compounds have no permit as a whole. The initial burst is free.
         let mut done = 0;
         for operations in tries.iter().cycle().take(60) {
             match client.status(operations) {

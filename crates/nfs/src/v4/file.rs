@@ -130,7 +130,7 @@ fn length(bytes: usize) -> u32 {
 pub(super) fn write(cx: &mut CompoundState<'_, '_>, args: &WriteArgs<'_>, w: &mut Writer<'_>) -> OpResult {
     let file = cx.file()?;
     let opened_by_stateid = cx.opened(&file, &args.stateid, Access::WRITE)?;
-    // Before the write: if a flush fails meanwhile, the client must see that its data may be lost.
+    // Before the write: after a failed flush meanwhile, the verifier must differ, so that the client writes again.
     let writeverf = file.volume().write_verifier().to_be_bytes();
     let opened = open_for_io(&file, opened_by_stateid.as_deref(), Access::WRITE, cx.call.blocking)?;
     let count = length(args.data.len());
@@ -184,7 +184,7 @@ impl CompoundState<'_, '_> {
         access: Access,
     ) -> Result<Option<Arc<OpenFile<'static>>>, OpError> {
         if matches!(*stateid, Stateid::ANONYMOUS | Stateid::READ_BYPASS) {
-            // Who has the file open is not known yet (RFC 8881 §8.4.2.1).
+            // In the grace period, opens that deny this access are not known yet (RFC 8881 §8.4.2.1).
             let may_conflict = *stateid == Stateid::ANONYMOUS && self.call.service.v4.grace.is_active();
             return if may_conflict { Err(OpError::Status(Status::GRACE)) } else { Ok(None) };
         }
@@ -192,7 +192,7 @@ impl CompoundState<'_, '_> {
         let states = client.states();
         let index = states.find(&self.stateid(stateid)?)?;
         if let Ok(delegation) = states.delegation(index) {
-            // A delegation stands for the open that it came with; what the caller may do is looked at here.
+            // A delegation stands for its open, but access is checked here.
             check_file(&delegation.file, file)?;
             let allows = delegation.writing.is_some() || !access.has(Access::WRITE);
             return if allows { Ok(None) } else { Err(OpError::Status(Status::OPENMODE)) };
@@ -201,7 +201,7 @@ impl CompoundState<'_, '_> {
         if open.file != file_id(file) {
             return Err(OpError::Status(Status::BAD_STATEID));
         }
-        // The export's rule may have changed since.
+        // The export's rule may have changed since the open.
         if access.has(Access::WRITE) && file.caller.read_only {
             return Err(OpError::Status(Status::ROFS));
         }
@@ -210,7 +210,7 @@ impl CompoundState<'_, '_> {
         }
         let opened = Arc::clone(&open.opened);
         drop(states);
-        // Another user of the client's may do what its own mode bits say.
+        // Another user of the client may do only what the mode allows it.
         if !opened.is_by(&file.caller) {
             file.authorize_data(&file.caller, access, self.call.blocking)?;
         }

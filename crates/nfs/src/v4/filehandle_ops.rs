@@ -53,7 +53,7 @@ pub(super) fn resolve(cx: &mut CompoundState<'_, '_>, handle: &[u8]) -> Result<F
         return Ok(Filehandle::Pseudo(pseudo::of_handle(cx.call, handle)?));
     }
     match cx.call.file(handle) {
-        // What the client has open it may close, also once it is gone.
+        // The client may still use an unlinked file that it has open.
         Err(FsError::Stale) => Ok(Filehandle::File(open_unlinked(cx, handle)?)),
         found => Ok(Filehandle::File(found?)),
     }

@@ -52,7 +52,7 @@ pub(crate) fn protocol(minor: u32) -> ProtocolId {
 #[inline(always)]
 fn run_operation(cx: &mut CompoundState<'_, '_>, op: Op, r: &mut Reader<'_>, out: &mut Outbox) -> OpResult {
     use crate::records::reply::Records;
-    // What nearly every compound has is done without a value for any operation.
+    // The most frequent operations are decoded without the `Argument` enum.
     match op {
         Op::SEQUENCE => {
             let args = arguments(r)?;
@@ -81,7 +81,7 @@ fn run_other(cx: &mut CompoundState<'_, '_>, op: Op, r: &mut Reader<'_>, out: &m
     let before = r.rest();
     let argument = Argument::decode_body(op, r).map_err(|Malformed(_)| OpError::Status(Status::BADXDR))?;
     if cx.request.minor == 0 && v40::is_numbered(op) {
-        // What has a number pays where its end counts.
+        // A numbered request pays inside its sequence.
         cx.checksum = v40::checksum(op, &before[..before.len() - r.remaining()]);
         return v40::in_sequence(cx, &argument, &mut out.writer());
     }

@@ -89,9 +89,9 @@ pub(super) fn scan_operations<'a>(
         let rest = r.remaining();
         let Ok(op) = Op::decode(r) else { return };
         let mut handle = None;
-        // Data that follow, which need not be there.
+        // Length of the data that follows. It may be missing.
         let mut data = 0;
-        // Frequent operations are read without a value for any operation.
+        // Frequent operations are decoded without the `Argument` enum.
         let price = match op {
             Op::SEQUENCE => r.words::<SEQUENCE_WORDS>().map(|_| Price::Free),
             Op::PUTFH => PutfhArgs::decode(r).map(|args| {

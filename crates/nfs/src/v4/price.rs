@@ -66,7 +66,7 @@ impl Price {
             | Argument::Getfh
             | Argument::Savefh
             | Argument::Restorefh
-            // Others may wait for it.
+            // Other clients may wait for it.
             | Argument::Delegreturn(_)
             | Argument::Commit(_) => return Self::Free,
             argument if is_of_no_file(argument) => return Self::Free,
@@ -165,7 +165,7 @@ impl PriceSum {
 
     fn demand(&self) -> Demand {
         let beyond = self.getattrs.max(self.accesses).saturating_sub(self.operations);
-        // No reply has more data than one transfer: bytes that are asked for beyond that are not read.
+        // A reply has at most one transfer of data: requested bytes beyond that are not read.
         let read_bytes = self.demand.read_bytes.min(2 * TRANSFER_BYTES_MAX);
         Demand { read_bytes, others: self.demand.others + beyond, ..self.demand }
     }
@@ -237,7 +237,7 @@ pub(super) fn segment(args: &[u8], start: SegmentStart) -> Segment<'_> {
     scan_operations(&mut r, start.operations, |seen| {
         let OperationOutline { op, rest, price, .. } = seen;
         let begins = args.len() - rest;
-        // Many of them move more than a reply has room for: each has its own place in line.
+        // Several COPYs move more than a reply: each queues on its own.
         if price.is_copy(op) && std::mem::replace(&mut has_copied, true) {
             return ControlFlow::Break(());
         }
@@ -346,7 +346,7 @@ mod tests {
         let two = Demand { others: 1, ..Demand::read(1) };
         assert_eq!(demand_of([read(1), getattr(), getattr()]), two);
         assert_eq!(demand_of([Argument::Lookupp, Argument::Getfh, getattr()]), Demand::OTHER);
-        // An access control list is as long as its owner likes.
+        // A POSIX ACL can have any length.
         for list in LISTS {
             let attr_request = Bitmap::of(&[attr::TYPE, list]);
             let getattr = Argument::Getattr(GetattrArgs { attr_request });
@@ -407,7 +407,7 @@ mod tests {
         assert_eq!(segment.demand, Demand::read(100));
         assert!(segment.until <= whole);
         assert!(first_segment(&args[..10]).is_none());
-        // The data of a long WRITE are yet to come, and what follows them.
+        // The data of a long WRITE, and the operations after it, are missing.
         let data = [7; 1000];
         let mut args = args_of(&[put(b"handle"), write(&data), read(50)]);
         args.truncate(args.len() - 500);

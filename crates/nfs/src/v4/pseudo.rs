@@ -124,7 +124,7 @@ fn dir_at<'n>(call: &Call<'n>, path: &str) -> FsResult<PseudoDir<'n>> {
 
 impl PseudoNode {
     fn new(signer: &HandleSigner, path: &str) -> Self {
-        // Some clients fail at a file id of 0.
+        // Some clients fail on a file id of 0.
         Self { path: path.into(), number: signer.number(&format!("pseudo:{path}")).max(1) }
     }
 
@@ -152,7 +152,7 @@ impl PseudoNode {
         let (dir, signer) = (self.dir(call)?, &call.service.signer);
         let child = |name: &str| {
             let path = format!("{}/{name}", self.path.trim_end_matches('/'));
-            // A cookie is a signed number to some clients.
+            // Some clients treat a cookie as a signed number.
             let cookie = (signer.number(&format!("entry:{name}")) >> 1).max(1);
             Child { cookie, name: name.into(), node: Self::new(signer, &path) }
         };

@@ -16,12 +16,12 @@ pub(super) fn read_plus(cx: &mut CompoundState<'_, '_>, args: &ReadPlusArgs, out
     let opened_by_stateid = cx.opened(&file, &args.stateid, Access::READ)?;
     let opened = &*open_for_io(&file, opened_by_stateid.as_deref(), Access::READ, cx.call.blocking)?;
     let count = u64::from(args.count.min(TRANSFER_BYTES_MAX));
-    // Also of what lies behind the end: somebody may have written there without saying so.
+    // Checked past the end, too: a client with a write delegation may have extended the file.
     opened.check_read(args.offset, count)?;
     let attrs = cx.call.attrs(&file)?;
     let may_have_holes = attrs.used < attrs.size;
     if may_have_holes {
-        // Looking for them may ask the storage.
+        // Finding holes may read from storage.
         cx.may_wait()?;
     }
     let pages = cx.is_last();

@@ -37,7 +37,7 @@ fn locks_of_a_file_are_told_to_callers_with_a_right_to_it() {
             rig.client.desk.user = (0, 0);
             assert_eq!(ask(&rig), Status::OK, "root in 4.{}", rig.minor);
         }
-        // Who has it open may ask, whatever became of its mode.
+        // The client that has it open may ask, whatever its mode.
         rig.client.desk.user = NOBODY;
         chmod(&rig, 0o604);
         rig.open(b"w", ShareAccess::READ, ShareDeny::NONE).unwrap();
@@ -87,7 +87,7 @@ fn attributes_that_there_are_not_are_refused_and_not_passed_over() {
                 let status = rig.client.ask_encoded(2, &encoded).status();
                 assert_eq!(status, Status::ATTRNOTSUPP, "{what} of {number} in 4.{}", rig.minor);
             }
-            // What is only asked for is left out.
+            // Read-only attributes are skipped.
             let operation = [&Op::GETATTR.to_bytes()[..], &mask].concat();
             let encoded = [put(&handle).to_bytes(), operation].concat();
             let results = rig.client.ask_encoded(2, &encoded);

@@ -98,7 +98,7 @@ fn rule_that_becomes_read_only_ends_opens_that_change_or_deny() {
         let writes = rig.open(b"w", ShareAccess::BOTH, ShareDeny(2)).unwrap();
         let handle = rig.client.handle(&[b"w", b"f"]);
         let lock = rig.lock(&handle, writes).unwrap();
-        // A change of rules that leaves it as it was ends nothing.
+        // A change of rules that still admits the client ends nothing.
         rig.serve(Some(rule(&["10.0.0.0/8"])));
         rig.client.desk.service.tick(Default::default);
         assert_eq!(rig.read(&handle, lock), Status::OK);
@@ -116,7 +116,7 @@ fn rule_that_becomes_read_only_ends_opens_that_change_or_deny() {
             }
             assert_eq!(rig.client.sequence_flags(), SequenceStatus::default());
         }
-        // Nobody is kept from anything by what has ended.
+        // Ended state blocks no other client.
         rig.serve(Some(rule(&[])));
         let writes = rig.open(b"w", ShareAccess::BOTH, ShareDeny::NONE).unwrap();
         assert!(rig.lock(&handle, writes).is_ok(), "4.{}", rig.minor);
@@ -140,7 +140,7 @@ fn open_that_an_older_rule_has_admitted_ends_at_the_next_look() {
     let (before, handle) = (rig.client.desk.service.namespace.load_full(), rig.client.handle(&[b"w", b"f"]));
     rig.serve(None);
     rig.client.desk.service.tick(Default::default);
-    // A call that has begun with the namespace of before, and is slow.
+    // A slow call that began with the earlier namespace.
     let now = rig.client.desk.service.namespace.swap(before);
     let states = rig.open(b"w", ShareAccess::READ, DENY_BOTH).unwrap();
     let service = &rig.client.desk.service;

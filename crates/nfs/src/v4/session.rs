@@ -31,7 +31,7 @@ const CALLBACK_OPERATIONS: u32 = 2;
 
 /// A checksum of the request after SEQUENCE.
 pub(super) fn checksum(behind: &[u8]) -> u64 {
-    // It tells two requests apart, and keeps nobody from anything: so it may be a quick one.
+    // The checksum distinguishes requests and has no security purpose, so it may be fast.
     let (words, rest) = behind[..behind.len().min(PRINT_BYTES)].as_chunks::<8>();
     let mut last = [0; 8];
     last[..rest.len()].copy_from_slice(rest);
@@ -63,7 +63,7 @@ pub(super) fn exchange_id(
     if args.flags.0 & !asked.0 != 0 {
         return Err(OpError::Status(Status::INVAL));
     }
-    // Without RPCSEC_GSS there is nobody to protect state from (RFC 8881 §2.10.8.3).
+    // Without RPCSEC_GSS there is no key to protect state with (RFC 8881 §2.10.8.3).
     if matches!(args.state_protect, StateProtect::Ssv(_)) {
         return Err(OpError::Status(Status::ENCR_ALG_UNSUPP));
     }
@@ -102,7 +102,7 @@ pub(super) fn create_session(
 ) -> OpResult {
     let state = &cx.call.service.v4;
     let client = state.client(args.clientid)?;
-    // First of all: a repetition tells the number of the session.
+    // Checked first: a repetition returns the session id.
     if !client.may_create_session(&principal(cx)) || protection_of(&client.owner) != cx.call.protection {
         return Err(OpError::Status(Status::CLID_INUSE));
     }
@@ -283,7 +283,7 @@ pub(super) fn destroy_clientid(cx: &mut CompoundState<'_, '_>, args: &DestroyCli
 /// RFC 8881 §18.51.
 pub(super) fn reclaim_complete(cx: &mut CompoundState<'_, '_>, args: &ReclaimCompleteArgs) -> OpResult {
     if args.one_fs {
-        // Of one file system that moved here; none does.
+        // Concerns one migrated file system; there are none.
         cx.current_filehandle()?;
         return Ok(());
     }
@@ -333,7 +333,7 @@ mod tests {
                 assert_eq!(client.run_alone(&alone).status(), Status::BADSESSION, "{alone:?} by {made:?}");
             }
             assert_eq!(client.status(&[Argument::Putrootfh]), Status::BADSESSION);
-            // And one with more.
+            // A connection with more protection.
             client.reconnect("10.1.0.9:702");
             client.desk.protection = Protection::Verified;
             assert_eq!(client.run_alone(&Argument::BindConnToSession(bind)).status(), Status::OK);

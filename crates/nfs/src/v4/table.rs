@@ -181,7 +181,7 @@ pub(super) fn check(compound: CompoundFacts, number: Op, done: u32) -> Result<Tr
         return Err((Op::ILLEGAL, Status::OP_ILLEGAL));
     }
     if minor == 0 {
-        // Since 4.1, sessions have bounds of their own.
+        // Since 4.1, the session bounds the number of operations.
         let is_too_long = operations > COMPOUND_OPERATIONS_MAX;
         return if is_too_long { Err((number, Status::RESOURCE)) } else { Ok(known.traits) };
     }

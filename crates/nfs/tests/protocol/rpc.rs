@@ -162,7 +162,7 @@ fn what_follows_the_arguments_is_ignored() {
 }
 
 #[test]
-fn what_is_no_call_gets_no_answer() {
+fn datagrams_that_are_not_calls_get_no_reply() {
     let whole = with_credential(1, &auth_sys(16));
     let mut out = Outbox::default();
     for length in 0..whole.len() {

@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_bytes_are_the_same_credential() {
+    fn equal_bytes_return_the_cached_credential() {
         let mut cache = CredentialCache::new(16);
         let first = cache.credential(&body(1, 7, &[5, 6])).unwrap();
         assert_eq!((first.uid, first.gid, first.groups()), (7, 100, &[5, 6][..]));

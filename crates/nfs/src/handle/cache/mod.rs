@@ -186,7 +186,7 @@ impl<V> Table<V> {
     }
 
     fn set(&mut self, hash: u64) -> &mut [Option<Slot<V>>; WAYS] {
-        // The mask keeps the low bits only, so nothing is lost by narrowing first.
+        // The mask keeps only the low bits, so truncation is harmless.
         #[expect(clippy::cast_possible_truncation, reason = "masked to the table's size")]
         let place = hash as usize & (self.sets.len() - 1);
         &mut self.sets[place]

@@ -117,7 +117,7 @@ fn hosts_that_do_not_answer_hold_up_nobody_else() {
     }
     assert_eq!(office.at(SECOND).lock(Want { block: true, ..bytes(5000, 1) }), Status::BLOCKED);
     assert_eq!(office.at(FIRST).unlock(WHOLE), Status::GRANTED);
-    // In whatever order they are called.
+    // The order of calls must not matter.
     for host in gone.iter().chain([&good]) {
         host.called.recv_timeout(LONG).unwrap();
     }

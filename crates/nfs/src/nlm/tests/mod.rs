@@ -341,7 +341,7 @@ impl Office {
 }
 
 #[test]
-fn who_waits_is_called_when_the_lock_comes() {
+fn waiting_client_is_called_when_the_lock_is_granted() {
     let (_first, second, mut office) = hosts(Some(Status::GRANTED));
     let waiting = Want { block: true, svid: 7, ..bytes(5, 10) };
     assert_eq!(office.at(FIRST).lock(WHOLE), Status::GRANTED);
@@ -363,7 +363,7 @@ fn who_waits_is_called_when_the_lock_comes() {
 }
 
 #[test]
-fn who_wants_a_lock_no_more_gives_it_back() {
+fn refused_grant_releases_the_lock() {
     let (_first, second, mut office) = hosts(Some(Status::DENIED));
     assert_eq!(office.at(FIRST).lock(WHOLE), Status::GRANTED);
     assert_eq!(office.at(SECOND).lock(Want { block: true, ..WHOLE }), Status::BLOCKED);
@@ -374,7 +374,7 @@ fn who_wants_a_lock_no_more_gives_it_back() {
 }
 
 #[test]
-fn who_does_not_answer_gets_the_lock_by_asking_again_or_not_at_all() {
+fn client_that_does_not_answer_gets_the_lock_by_polling() {
     let (_first, second, mut office) = hosts(None);
     let waiting = Want { block: true, ..WHOLE };
     assert_eq!(office.at(FIRST).lock(WHOLE), Status::GRANTED);
@@ -400,7 +400,7 @@ fn who_does_not_answer_gets_the_lock_by_asking_again_or_not_at_all() {
 }
 
 #[test]
-fn who_waits_no_longer_says_so() {
+fn canceled_wait_gets_no_lock() {
     let mut office = Office::new();
     let waiting = Want { block: true, ..WHOLE };
     assert_eq!(office.at(ANN).lock(WHOLE), Status::GRANTED);
@@ -460,7 +460,7 @@ fn a_client_that_wants_all_locks_gets_a_bounded_number_and_others_theirs() {
     office.at(ANN).notify(b"", 99);
     assert_eq!(office.at(BEN).unlock(WHOLE), Status::GRANTED);
     office.assert_known_only();
-    // Giving back what lies in the middle makes two of one.
+    // Unlocking the middle of a range splits it.
     assert_eq!(office.at(ANN).lock(WHOLE), Status::GRANTED);
     let refused = (0..).find(|at| office.unlock(bytes(2 * at + 1, 1)) == Status::DENIED_NOLOCKS);
     assert_eq!(refused, Some(CLIENT_LOCKS_MAX as u64 / 2 - 1), "half of what one file has");
@@ -469,7 +469,7 @@ fn a_client_that_wants_all_locks_gets_a_bounded_number_and_others_theirs() {
 }
 
 #[test]
-fn what_is_waited_for_is_bounded() {
+fn waits_are_bounded() {
     let mut office = Office::new();
     assert_eq!(office.at(ANN).lock(WHOLE), Status::GRANTED);
     office.at(BEN);
@@ -591,7 +591,7 @@ fn reopened(dir: &std::path::Path) -> crate::nsm::LockHosts {
 }
 
 #[test]
-fn who_had_locks_before_a_restart_is_told_and_claims_them_again() {
+fn hosts_with_locks_are_notified_of_a_restart_and_reclaim() {
     let dir = tempdir();
     let reply = |_, _: &[u8]| Some(Vec::new());
     let (first, second) = {

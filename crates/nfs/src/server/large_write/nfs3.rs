@@ -109,7 +109,7 @@ impl LargeWrite {
 
     /// The reply, once all parts are written: the flushes that it waits for are in `call.pending`.
     pub(crate) fn finish(mut self, call: &mut Call<'_>, out: &mut Outbox) {
-        // Before the reply: what the client then looks at shows it.
+        // Released before the reply: the client may query the free space next.
         self.reservation = None;
         let start = out.begin_success(self.call.xid);
         let finished = self.failure.map_or_else(|| self.try_finish(call), Err);
@@ -119,7 +119,7 @@ impl LargeWrite {
         };
         match answered {
             Ok(()) => out.finish(start),
-            // Its data are gone, so it is not run again here.
+            // The data is gone, so the call cannot run again.
             Err(_) => {
                 out.abandon(start);
                 self.call.fail(&[], FsError::Wait(Wait::Recall), out);

@@ -142,7 +142,7 @@ impl LargeWrite {
             self.operations_left,
             &self.write,
         );
-        // Its head was read before.
+        // The head was decoded before.
         let Ok((at, opened)) = ran else { return };
         match opened {
             Ok(opened) => self.opened = opened,
@@ -185,7 +185,7 @@ impl LargeWrite {
             self.run_before(call, binding);
         }
         (call.stats.bytes, call.stats.moved) = self.stats_before_write;
-        // Before the reply: what the client then looks at shows it.
+        // Released before the reply: the client may query the free space next.
         self.reservation = None;
         let padding = self.write.data_length.next_multiple_of(4) - self.write.data_length;
         self.args.extend_from_slice(tail.get(padding as usize..).unwrap_or_default());
@@ -203,7 +203,7 @@ impl LargeWrite {
         let file = call.file(handle).map_err(nfs4::status)?;
         let opened = open_for_io(&file, self.opened.as_deref(), Access::WRITE, call.blocking);
         opened.map_err(nfs4::status)?.schedule_sync(stability(self.write.stable), call.pending);
-        // Limits have counted them as they came.
+        // The limits counted the bytes as they arrived.
         call.stats.bytes = call.stats.bytes.saturating_add(self.write.data_length);
         Ok(WriteOk {
             count: self.write.data_length,

@@ -76,7 +76,7 @@ impl Waiter for QueuedDatagram {
     fn pass(self: Box<Self>) {
         let permit = self.admission.into_permit();
         if let Some((datagram, entry)) = self.entry.lock().take() {
-            // Nobody answers any more if this fails.
+            // Sending fails only after the receiver has stopped.
             let _ = self.admitted.send(AdmittedDatagram { datagram, _permit: permit, _entry: entry });
         }
     }

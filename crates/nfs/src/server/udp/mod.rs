@@ -76,7 +76,7 @@ impl Drop for Responder {
     fn drop(&mut self) {
         self.state.stopping.store(true, Ordering::SeqCst);
         for thread in self.threads.drain(..) {
-            // It panicked if this fails, and has said so.
+            // Joining fails after a panic, which was logged.
             let _ = thread.join();
         }
     }
@@ -90,7 +90,7 @@ impl ResponderState {
     /// Answers calls that need not wait, and queues the others.
     fn receive(&self, queue: &LimitQueue) {
         while !self.is_stopping() {
-            // A datagram that makes us panic gets no answer; the next one does.
+            // A datagram that causes a panic gets no reply; the next one does.
             if let Ok(Err(error)) = panics::catch(|| self.serve_one(queue)) {
                 tracing::warn!(%error, programs = ?self.programs, "a datagram cannot be received or sent");
                 std::thread::sleep(STOP_POLL);
@@ -102,7 +102,7 @@ impl ResponderState {
     fn answer_admitted(&self, admitted: &Receiver<AdmittedDatagram>) {
         while !self.is_stopping() {
             match admitted.recv_timeout(STOP_POLL) {
-                // One that panics gets no answer, and has paid.
+                // A call that panics gets no reply, but has paid.
                 Ok(admitted) => drop(panics::catch(|| self.reply(&admitted.datagram))),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
@@ -115,7 +115,7 @@ impl ResponderState {
         let mut datagram = [0; DATAGRAM_BYTES_MAX];
         let (length, peer) = match self.socket.recv_from(&mut datagram) {
             Ok(received) => received,
-            // Refused: the one we answered last is gone, and we are told only now.
+            // ECONNREFUSED reports that the previous peer is gone; it does not concern this datagram.
             Err(error)
                 if matches!(
                     error.kind(),
@@ -167,7 +167,7 @@ fn local_address(listening: IpAddr, peer: SocketAddr) -> IpAddr {
         IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
         IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
     };
-    // Connecting a datagram socket sends nothing: it only picks the route.
+    // Connecting a datagram socket sends nothing: it only selects the route.
     let route = || -> io::Result<IpAddr> {
         let probe = UdpSocket::bind((any, 0))?;
         probe.connect((peer.ip().to_canonical(), peer.port()))?;
@@ -304,14 +304,14 @@ mod tests {
         assert_eq!(near[..24], ReplyHeader::success(u32::from_be_bytes(dump[..4].try_into().unwrap())));
         assert_eq!(ask("[::ffff:127.0.0.1]:7", &dump), Some(near.clone()));
         assert_eq!(ask("[::1]:7", &dump), Some(near));
-        // Another version of RPC: the refusal is longer than the shortest call of it.
+        // Another version of RPC. The refusal is longer than the shortest such call.
         let other_rpc = words(&[9, 0, 3]);
         assert_eq!(ask(FAR, &other_rpc), None);
         assert_eq!(ask(NEAR, &other_rpc), Some(words(&[9, 1, 1, 0, 2, 2])));
     }
 
     #[test]
-    fn what_is_no_call_gets_no_answer() {
+    fn datagrams_that_are_not_calls_get_no_reply() {
         let datagram = call(PmapProcedure::NULL.0, PMAP_VERSION, &());
         assert!(ask(NEAR, &datagram).is_some());
         let mut is_reply = datagram.clone();

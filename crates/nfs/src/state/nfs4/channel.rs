@@ -270,7 +270,7 @@ impl Channel {
                 callback.take_results(&mut results);
                 CallbackOutcome::Done
             }
-            // The client has done it and does not remember how it ended.
+            // The client ran the callback before, without caching the reply.
             Some(Err(Status::RETRY_UNCACHED_REP)) => CallbackOutcome::Done,
             Some(Err(Status::DELAY)) => {
                 slot.sequence = slot.sequence.wrapping_sub(1);

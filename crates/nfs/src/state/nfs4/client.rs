@@ -86,7 +86,7 @@ pub(crate) struct CreateSessionGuard<'c> {
 impl Drop for CreateSessionGuard<'_> {
     fn drop(&mut self) {
         let mut creation = self.client.creation();
-        // Once it is done, the next one may have begun.
+        // After completion, the next CREATE_SESSION may have begun.
         if creation.sequence != self.sequence {
             creation.is_begun = false;
         }
@@ -148,7 +148,7 @@ impl Client {
         if addresses.contains(&address) {
             return;
         }
-        // The one that is known for the longest time gives way.
+        // The oldest address gives way.
         if addresses.len() == ADDRESSES_MAX {
             addresses.remove(0);
         }
@@ -217,7 +217,7 @@ impl Client {
 
     /// Ends the states that the namespace's rules no longer admit. Returns the claims to end.
     pub(super) fn withdraw(&self, namespace: &Namespace) -> Vec<WithdrawnClaim> {
-        // A client of 4.0 cannot say that it knows of what it has lost.
+        // 4.0 has no FREE_STATEID.
         let ended = self.states().withdraw(namespace, self.open_owners.is_none());
         if !ended.is_empty() {
             self.has_revoked.store(true, Ordering::Relaxed);
@@ -320,7 +320,7 @@ impl Client {
     pub(crate) fn begin_creation(&self, sequence: u32) -> Result<CreateSessionVerdict<'_>, Status> {
         let mut creation = self.creation();
         if sequence == creation.sequence.wrapping_add(1) {
-            // Of two at a time, one is done, and the other one then is its repetition.
+            // The second of two concurrent requests is a repetition of the first.
             let is_begun = std::mem::replace(&mut creation.is_begun, true);
             return if is_begun {
                 Err(Status::DELAY)

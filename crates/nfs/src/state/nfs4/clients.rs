@@ -96,7 +96,7 @@ impl Clients {
             }
             // 2
             (Some(known), false) if known.verifier == who.verifier => Ok((known, None)),
-            // 5: the client has restarted.
+            // 5: the client restarted.
             (Some(_), false) => Ok((self.add(boot, who)?, None)),
         }
     }

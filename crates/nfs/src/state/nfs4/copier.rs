@@ -119,7 +119,7 @@ impl Copier {
                 return;
             };
             drop(queue);
-            // One that panics has said so, and its client hears that it has failed.
+            // A panicking copy has logged its panic, and dropping it reports the failure.
             let _ = panics::catch(|| self.step(copy, part));
         }
     }
@@ -131,7 +131,7 @@ impl Copier {
         if part.len == 0 || copy.progress.is_canceled() || copy.client.strong_count() == 0 {
             return copy.end(Status::OK);
         }
-        // What is copied counts; the client asks for the rest, and hears what is wrong.
+        // The bytes copied so far count. The client requests the rest, and then gets the error.
         let ended_by = |why| if copied > 0 { Status::OK } else { why };
         if !copy.is_admitted() {
             return copy.end(ended_by(Status::ACCESS));

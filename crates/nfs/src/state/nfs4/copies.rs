@@ -31,7 +31,7 @@ impl CopyProgress {
 
     /// Begins a part; `false` if the copy was canceled.
     pub(crate) fn begin_part(&self) -> bool {
-        // In this order, as the other side does it: whoever cancels sees the part, or the part is not begun.
+        // The order matters: `cancel` stores its flag first and then checks `is_busy`, so one side sees the other.
         self.is_busy.store(true, Ordering::SeqCst);
         let is_wanted = !self.is_canceled();
         if !is_wanted {

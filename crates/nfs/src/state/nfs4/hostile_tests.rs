@@ -140,7 +140,7 @@ impl Rig {
             });
             let results = rig.asker.ask(&at(&[b"e"], [open]));
             match results.all().last() {
-                // Before 4.1, what a new owner opens is forgotten after a lease unless it is confirmed.
+                // Before 4.1, the open of a new owner ends after a lease unless it is confirmed.
                 Some(OpReply::Open(Reply::Ok(ok))) if rig.minor == 0 => {
                     rig.asker.confirm_open(&[b"e", b"f"], ok.stateid, 2)
                 }
@@ -300,7 +300,7 @@ fn strangers_keep_no_client_out() {
             let mut real = rig.guest(&format!("10.1.1.{host}"), &[host]);
             assert!(rig.open(&mut real, 0).is_ok(), "4.{minor}");
         }
-        // Those that come now find the oldest ones gone.
+        // Newcomers evict the oldest entries.
         rig.asker.reconnect("192.0.2.9:700");
         assert_eq!(rig.only_introduce(b"last"), Ok(()), "4.{minor}");
     }
@@ -414,7 +414,7 @@ fn replies_that_one_client_has_kept_cost_no_other_its_own() {
         let mut rig = Rig::new(minor);
         rig.tables().cached_replies = Bounds::new(64 << 10, 0);
         let mut hoarder = rig.guest("10.1.0.20", b"hoarder");
-        // As if requests were being done: each has room for the longest reply.
+        // Each running request reserves room for the longest reply.
         let party = Party::of(rig.asker.desk.service.networks.of([10, 1, 0, 20].into())).user(0);
         let reserve = || rig.state().tables.cached_replies.take(&party, 4096).ok();
         let reserved: Vec<Slot> = std::iter::from_fn(reserve).collect();

@@ -147,7 +147,7 @@ impl ServiceState {
         if is_over || self.records.earlier(&client.identity).is_none() {
             return Err(Status::NO_GRACE);
         }
-        // Before it has anything: what it claims now it may claim again after the next restart.
+        // Recorded before it has state: it may reclaim this state after the next restart as well.
         self.write_record(client);
         Ok(())
     }
@@ -163,7 +163,7 @@ impl ServiceState {
         if !client.complete_reclaim() {
             return false;
         }
-        // What a stranger holds is nothing; it is recorded if it ever opens a file.
+        // A stranger has no state. It is recorded if it ever opens a file.
         if !client.party.is_stranger {
             self.write_record(client);
         }
@@ -233,7 +233,7 @@ impl ServiceState {
         back: Agreement,
     ) -> Result<Arc<Session>, Status> {
         let number = self.sessions_made.fetch_add(1, Ordering::Relaxed);
-        // Whoever knows the number of a session has what its client has: nobody can guess it.
+        // The session id is a bearer secret: it must be unpredictable.
         let mut id = [0; 16];
         id[..8].copy_from_slice(&self.secret.hash_one((number, 0)).to_be_bytes());
         id[8..].copy_from_slice(&self.secret.hash_one((number, 1)).to_be_bytes());
@@ -275,7 +275,7 @@ impl ServiceState {
         };
         let has_room = is_confirmed || before.is_some();
         let slot = if has_room { None } else { Some(self.reserve(Table::Clients, &client.party, client)?) };
-        // The sessions of before end with this one.
+        // The sessions of the earlier instance end with this one.
         let ends_one = before.is_some_and(|before| before.has_sessions());
         let sessions = &self.tables.sessions;
         let room = if ends_one {
@@ -306,7 +306,7 @@ impl ServiceState {
     /// Ends a client without sessions and state, on request of its user.
     pub(crate) fn remove_client(&self, id: ClientId, caller: &Principal) -> Result<(), Status> {
         let client = self.client(id)?;
-        // Whoever is elsewhere does not learn that there is such a client.
+        // A caller elsewhere must not learn that the client exists.
         if !client.has_address(caller.address) {
             return Err(Status::STALE_CLIENTID);
         }
@@ -369,10 +369,10 @@ impl ServiceState {
 
     /// Lets the claims of a client yield to others after its lease.
     pub(crate) fn expire_lease(&self, client: &Client) {
-        // Before others get what it has: after a restart it would not know (RFC 8881 §8.4.3).
+        // Erased before others can get its claims: after a restart it could not know of the loss (RFC 8881 §8.4.3).
         self.erase_record(client);
         lapse(client);
-        // Heard meanwhile, it had nothing to get back yet, and is on record no longer.
+        // A request arrived meanwhile: the client has lost nothing yet, and must be recorded again.
         if self.second().saturating_sub(client.heard()) <= u64::from(self.lease_s) {
             self.restore_claims(client);
         }
@@ -383,7 +383,7 @@ impl ServiceState {
         for holding in client.states().holders() {
             holding.export.volume.claims().renew(holding.id);
         }
-        // Who has lost something finds that out first.
+        // A client that lost claims must learn of it first.
         let is_recorded = client.has_reclaimed() || client.open_owners().is_some();
         let has_nothing = client.party.is_stranger && !client.was_recorded();
         if is_recorded && !has_nothing && !client.has_revoked_claims() {

@@ -37,7 +37,7 @@ impl Holder for ClientHolder {
         if let Effect::Revoked { what, file, .. } = effect {
             return self.revoked.add((self.volume, file), what);
         }
-        // Fails only if there is no thread: then leases end when their time is over.
+        // Fails only without a thread. Then recalled leases end by timeout.
         let _ = self.sender.send(Notice { client: Weak::clone(&self.client), volume: self.volume, effect });
     }
 }
@@ -95,7 +95,7 @@ impl ClientNotifier {
 fn work(notices: &Receiver<Notice>, recent_recalls: &RecentRecalls, second: &AtomicU64) {
     for Notice { client, volume, effect } in notices {
         let Some(client) = client.upgrade() else { continue };
-        // One that panics has said so, and the next is done.
+        // A panicking delivery has logged its panic; the next one runs.
         let _ = panics::catch(|| match effect {
             Effect::Recall { file, .. } => {
                 recent_recalls.note((volume, file), second.load(Ordering::Relaxed));

@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_remembered_is_known_after_a_restart_and_starts_are_counted() {
+    fn recorded_clients_are_known_after_a_restart_and_starts_are_counted() {
         let dir = TestDir::new();
         let first = open(&dir);
         assert_eq!((first.boot(), first.expected().count()), (42, 0));
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_not_claimed_in_time_is_known_no_more() {
+    fn hosts_that_do_not_reclaim_are_forgotten() {
         let dir = TestDir::new();
         let first = open(&dir);
         [1, 2].iter().for_each(|&number| first.remember(&who(number), &host()).unwrap());

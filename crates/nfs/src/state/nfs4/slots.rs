@@ -78,7 +78,7 @@ impl Slot {
             if matches!(self.state, SlotState::Busy(_)) {
                 return SlotVerdict::Refused(Status::SEQ_MISORDERED);
             }
-            // Who asks for more has the reply to what came before: its room is free.
+            // The client sent the next request, so it has the previous reply, whose room is free.
             let before = match &mut self.state {
                 SlotState::Done(_, cached) => cached.take(),
                 SlotState::Fresh | SlotState::Busy(_) => None,
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_had_no_reply_may_come_again_and_numbers_wrap() {
+    fn request_without_reply_may_repeat_and_numbers_wrap() {
         let mut slot = Slot { sequence: u32::MAX, state: SlotState::Done(PRINT, None) };
         assert_eq!(begin(&mut slot, 0, PRINT), Err(Status::OK));
         slot.abandon();
@@ -205,7 +205,7 @@ mod tests {
         let SlotVerdict::New(Some(room)) = slot.begin(2, PRINT, reserve) else { panic!("there is room") };
         assert_eq!(bounds.used(), 1000, "the reply before is not kept beside the next one");
         slot.complete(kept(b"123", room));
-        // Others have taken what it would need.
+        // Other replies take the room.
         let others = [take(&bounds), take(&bounds)];
         assert!(matches!(slot.begin(3, PRINT, reserve), SlotVerdict::Refused(Status::DELAY)));
         drop(others);

@@ -110,7 +110,7 @@ impl ServiceState {
         let may_end = |other: &Arc<Client>| {
             let is_in_the_way = match full {
                 Full::All | Full::Strangers => other.party.is_stranger == party.is_stranger,
-                // A client that has much does not cost those anything who have little.
+                // A large client must not evict the small clients of other networks.
                 Full::Network | Full::Principal => {
                     other.party.network == party.network || bounds.is_large(&other.party)
                 }

@@ -81,7 +81,7 @@ impl Drop for WriteDelegationGuard {
     fn drop(&mut self) {
         self.writers.count.fetch_sub(1, Ordering::Relaxed);
         let mut files = self.writers.files();
-        // After a revocation another one may have the file.
+        // After a revocation, another client may have the file.
         if files.get(&self.file).is_some_and(|writer| Arc::ptr_eq(writer, &self.writer)) {
             files.remove(&self.file);
         }
@@ -152,7 +152,7 @@ impl DelegatedWriter {
         if self.change.lock().is_none() {
             return WriterAnswer::Wait;
         }
-        // An answer comes under the lock that this takes, and takes the other one then.
+        // Lock order: replies are handled under the callbacks' lock, and then take the query's.
         let reachable = self.callbacks.upgrade().filter(|callbacks| callbacks.is_reachable());
         let mut query = self.query.lock();
         let is_recent = query.asked.is_some_and(|asked| now.0 < asked.0.saturating_add(ANSWER_NS));

@@ -125,7 +125,7 @@ impl Shared {
         match verdict {
             Verdict::Granted(_) => waiting.granted = Some(UnconfirmedGrant::now()),
             Verdict::Wait(ticket) => waiting.ticket = ticket,
-            // The client asks again by itself.
+            // The client polls by itself.
             Verdict::Refused(_) => {
                 state.remove_waiting(client, |waiting| waiting.is_of(volume, ticket));
             }
@@ -176,7 +176,7 @@ impl Shared {
             granted.next_try = Some(now + RETRY * granted.tries);
             return;
         }
-        // Without it the client has asked again, or given the lock back: what is held is as it wants.
+        // If the wait is gone, the client has polled or unlocked: its state is already right.
         let Some(waiting) = state.remove_waiting(client, is_it) else { return };
         let Some((served, holder)) = state.volume_holder(client, volume) else { return };
         let claims = served.claims();
@@ -206,7 +206,7 @@ impl Shared {
                 }
             }
         }
-        // Nobody who has locked something meanwhile.
+        // Only if it is still idle.
         idle.into_iter().for_each(|client| self.free_all(client, Host::is_idle));
     }
 
@@ -323,7 +323,7 @@ impl Shared {
         if is_news {
             return;
         }
-        // Under the lock, so that nobody who is recorded begins to hold something.
+        // Under the lock, so that no recorded client acquires a lock meanwhile.
         let state = self.state();
         let unresponsive = hosts.clients().into_iter().filter(|client| !state.hosts.contains_key(client));
         unresponsive.for_each(|client| hosts.forget(client));

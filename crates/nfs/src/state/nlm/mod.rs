@@ -173,7 +173,7 @@ impl Locks {
         let holder = state.holder_in(lock_call.client, volume);
         let owner =
             state.hosts.get(&lock_call.client).and_then(|host| host.known_owner_number(&lock_call.owner));
-        // Who holds nothing is nobody; holders are numbered from 1.
+        // A client without claims has no holder. Holders are numbered from 1.
         let owner = LockOwner { holder: holder.unwrap_or(HolderId(0)), owner: owner.unwrap_or(NOBODY) };
         let request = lock_call.request(owner, Queueing::Never, false);
         let (tested, effects) = claims.apply(volume.now(), &file.key(), &Request::TestLock(request));
@@ -232,7 +232,7 @@ impl Locks {
         if !state.has_room_to_hold(lock_call.client, &self.0.party(lock_call.client)) && splits() {
             return Status::DENIED_NOLOCKS;
         }
-        // What the client was given and has not confirmed goes with it.
+        // A granted lock that the client has not confirmed is released with the range.
         let is_given = |waiting: &WaitingLock| {
             waiting.granted.is_some() && waiting.key == key && waiting.request.span.overlaps(&lock_call.span)
         };
@@ -259,7 +259,7 @@ impl Locks {
         let cancel = Request::Cancel(waiting.ticket);
         let (verdict, mut effects) = claims.apply(volume.now(), &key.file, &cancel);
         if let Verdict::Refused(_) = verdict {
-            // It was granted meanwhile, and the client does not know.
+            // The lock was granted meanwhile, without the client's knowledge.
             let owner = LockOwner { holder, owner: key.owner };
             effects.extend(unlock(volume, owner, &key, lock_call.span).1);
         }
@@ -289,7 +289,7 @@ impl Locks {
     /// Handles a client's notice of a restart, with its state number: its earlier locks end.
     pub(crate) fn restarted(&self, client: IpAddr, monitor_state: u32) {
         let known = self.0.state().hosts.get(&client).map(|host| host.monitor_state);
-        // Locks that were taken with this number are newer than the news.
+        // Locks with this state number are newer than the notice.
         if known.is_some_and(|known| known == 0 || known != monitor_state) {
             self.free_all(client);
         }
@@ -386,7 +386,7 @@ impl Shared {
                 if let Some(before) =
                     state.remove_waiting(lock_call.client, |waiting| waiting.is(&key, lock_call))
                 {
-                    // Of a lock that was granted already there is no such ticket.
+                    // A lock that was granted already has no ticket.
                     let cancel = Request::Cancel(before.ticket);
                     effects.extend(claims.apply(volume.now(), &key.file, &cancel).1);
                 }

@@ -212,7 +212,7 @@ impl State {
         if let Some(known) = self.holder_in(client, volume) {
             return Some(known);
         }
-        // Of a volume of this number that was there before, nothing is held any more.
+        // An earlier volume of this number is gone, with all its locks.
         self.forget_volume(client, volume.id());
         let holder = attach();
         let host = self.admit(client, party)?;

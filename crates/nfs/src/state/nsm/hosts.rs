@@ -184,7 +184,7 @@ fn octets(address: IpAddr) -> [u8; 16] {
 fn parse(header: &[u8; HEADER_BYTES], records: &[Option<[u8; RECORD_BYTES]>]) -> (u32, LocalByHost) {
     let [.., a, b, c, d] = *header;
     let mut recorded = LocalByHost::new();
-    // Nobody was given a lock on a record that is not whole, nor on one behind it.
+    // A lock is granted only after its record is durable, so records after a torn one do not count.
     for record in records.iter().map_while(Option::as_ref) {
         let address = |at: usize| {
             let octets: [u8; 16] = std::array::from_fn(|index| record[at + index]);

@@ -50,7 +50,7 @@ pub(crate) struct Line(mpsc::Sender<Vec<u8>>);
 
 impl Sender for Line {
     fn send_record(&self, record: &[u8]) {
-        // Fails if the test looks at nothing any longer.
+        // Sending fails if the test has dropped the receiver.
         let _ = self.0.send(record.to_vec());
     }
 }
@@ -153,7 +153,7 @@ impl Client {
         if let Some(before) = self.line.replace(line) {
             let gone = Arc::downgrade(&before);
             drop(before);
-            // Whoever has just called over it has it for a moment longer.
+            // A thread that just called may still have a reference.
             while gone.strong_count() > 0 {
                 std::thread::yield_now();
             }

@@ -150,7 +150,7 @@ pub(super) fn to_mode(acl: &Acl<'_>) -> Result<u32, OpError> {
     let owner = bits(of(&[OWNER, EVERYONE]), OWNERS)?;
     let group = bits(of(&[GROUP, EVERYONE]), AceMask(0))?;
     let everyone = bits(of(&[EVERYONE]), AceMask(0))?;
-    // An owner who is in the group is refused by the list what a mode, which looks at the owner alone, would allow.
+    // The list denies an owner who is in the group a right that a mode, which checks the owner only, would allow.
     let owner_in_group = bits(of(&[OWNER, GROUP, EVERYONE]), OWNERS)?;
     if owner & !owner_in_group != 0 {
         return Err(OpError::Status(Status::ATTRNOTSUPP));
@@ -219,7 +219,7 @@ mod tests {
             for mode in 0..0o1000 {
                 let acl = of_mode(mode, file_type);
                 assert_eq!(to_mode(&acl).ok(), Some(mode), "{mode:o}: {acl:?}");
-                // Each class by itself is allowed what the mode says, whoever else it is.
+                // Each class is allowed its bits, whatever other classes the caller is in.
                 let of = |classes: &[&[u8]]| allowed(&acl, classes).0 & 0x27;
                 let bits = |bits: u32| mask(bits, FileType::Regular).0;
                 assert_eq!(of(&[OWNER, EVERYONE]), bits(mode >> 6 & 7), "{mode:o}");
@@ -245,17 +245,17 @@ mod tests {
     }
 
     #[test]
-    fn what_others_write_is_understood() {
+    fn lists_of_other_tools_are_understood() {
         let generic = |who, bits| ace(ALLOW, who, bits);
-        // As nfs4_setfacl writes R, RX and W: some with rights that go along.
+        // R, RX and W as nfs4_setfacl writes them, with implied rights.
         let list = vec![generic(OWNER, 0x16_011f), generic(GROUP, 0x12_00a9), generic(EVERYONE, 0x12_0081)];
         assert_eq!(to_mode(&Acl(list)).ok(), Some(0o654));
-        // Everybody's entry alone is for the owner and the group too.
+        // The entry of everyone applies to the owner and the group, too.
         assert_eq!(to_mode(&Acl(vec![generic(EVERYONE, 1)])).ok(), Some(0o444));
         assert_eq!(to_mode(&Acl(vec![])).ok(), Some(0));
         let denied_first = vec![ace(DENY, GROUP, 2), generic(EVERYONE, 1)];
         assert_eq!(to_mode(&Acl(denied_first)).ok(), Some(0o444));
-        // Who is named and given nothing has nothing.
+        // A named user without rights changes nothing.
         let nobody = Ace { who: b"42", ..ace(ALLOW, OWNER, 0) };
         let inherited = Ace { acetype: DENY, flag: AceFlag::FILE_INHERIT_ACE, ..nobody };
         assert_eq!(to_mode(&Acl(vec![nobody, generic(EVERYONE, 1), inherited])).ok(), Some(0o444));
@@ -276,10 +276,10 @@ mod tests {
                 let entry = |acetype, who, bits| ace(acetype, who, aliases(bits, file_type));
                 let allowed = [(OWNER, owner), (GROUP, group), (EVERYONE, everyone)]
                     .map(|(who, bits)| entry(ALLOW, who, bits));
-                // What everybody is allowed, the owner and the group are.
+                // Rights of everyone are rights of the owner and the group.
                 let expected = (owner | everyone) << 6 | (group | everyone) << 3 | everyone;
                 assert_eq!(to_mode(&Acl(allowed.to_vec())).ok(), Some(expected), "{mode:o}: {allowed:?}");
-                // Unless they are denied it before.
+                // Unless an earlier entry denies them.
                 let [for_owner, for_group, for_all] = allowed;
                 let denied = [
                     for_owner,
@@ -291,7 +291,7 @@ mod tests {
                 assert_eq!(to_mode(&Acl(denied.to_vec())).ok(), Some(mode), "{mode:o}: {denied:?}");
             }
         }
-        // The one that the tool is mostly asked for: a directory that its group may change.
+        // The typical use of the tool: a directory that its group may change.
         let shared =
             [ace(ALLOW, OWNER, 0x16_01ff), ace(ALLOW, GROUP, 0x16_01ff), ace(ALLOW, EVERYONE, 0x12_00a9)];
         assert_eq!(to_mode(&Acl(shared.to_vec())).ok(), Some(0o775));
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_mode_cannot_keep_is_refused() {
+    fn lists_beyond_a_mode_are_refused() {
         let named = Ace { who: b"alice@example.org", ..ace(ALLOW, OWNER, 1) };
         let group = Ace { who: b"42", flag: AceFlag::IDENTIFIER_GROUP, ..named };
         let inherited = Ace { flag: AceFlag::FILE_INHERIT_ACE, ..ace(ALLOW, OWNER, 1) };

@@ -70,7 +70,7 @@ pub(in crate::v4) fn attr_request(
     if born.is_some() && !keeps_born(cx) {
         return Err(OpError::Status(Status::ATTRNOTSUPP));
     }
-    // Values of attributes that are not even in the mask: see `Fattr`.
+    // Values without attributes in the mask: see `Fattr`.
     if r.remaining() > 0 { Err(OpError::Status(Status::BADXDR)) } else { Ok(AttrRequest { set, born, mask }) }
 }
 
@@ -93,7 +93,7 @@ fn decode(number: u32, naming: Naming<'_>, r: &mut Reader<'_>, set: &mut SetAttr
         attr::MODE => set_mode(r.u32().map_err(bad_xdr)?, set),
         attr::MODE_UMASK => {
             let request = ModeUmask::decode(r).map_err(bad_xdr)?;
-            // A list says what is meant without one.
+            // An ACL sets the mode, so the umask does not apply.
             set.umask = if set.mode.is_some() { 0 } else { request.umask & MODE_BITS };
             set_mode(request.mode, set);
         }

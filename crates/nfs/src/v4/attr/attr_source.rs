@@ -52,7 +52,7 @@ pub(super) fn of_current<R>(
     let (call, minor) = (&mut *cx.call, cx.request.minor);
     let filehandle = cx.current.as_ref().ok_or(OpError::Status(Status::NOFILEHANDLE))?;
     let mut attrs = match (filehandle, cx.written) {
-        // A WRITE has just looked at them.
+        // The WRITE just returned them.
         (Filehandle::File(_), Some(attrs)) => attrs,
         (Filehandle::File(file), None) => call.attrs(file)?,
         (Filehandle::Pseudo(filehandle), _) => filehandle.attrs(call)?,
@@ -191,7 +191,7 @@ impl AttrSource<'_> {
     #[inline]
     pub(super) fn available(&self, request: &Bitmap) -> Bitmap {
         let mut available = *request & table::supported(self.fs.minor);
-        // What has it can be given another one.
+        // The attribute is readable where it can be set.
         if available.contains(attr::TIME_CREATE) && !self.fs.keeps_born_of(self.attrs) {
             available.remove(attr::TIME_CREATE);
         }

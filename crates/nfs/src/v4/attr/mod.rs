@@ -73,10 +73,10 @@ pub(super) fn setattr(cx: &mut CompoundState<'_, '_>, args: SetattrArgs<'_>, w: 
         })?;
     }
     if let (Some(mode), false) = (&mut set.mode, attrsset.contains(attr::MODE)) {
-        // A list says nothing of set-id bits and the like.
+        // An ACL does not set the set-id and sticky bits.
         *mode |= cx.call.attrs(&file)?.mode & !0o777;
     }
-    // A stateid means something for a new size alone.
+    // The stateid matters only for a new size.
     let opened = match set.size {
         Some(_) => cx.opened(&file, &args.stateid, vfs::Access::WRITE)?,
         None => None,

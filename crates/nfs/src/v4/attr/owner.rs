@@ -71,7 +71,7 @@ impl Encode for Owner {
 /// A number as a text of digits.
 #[inline]
 fn encode_number(id: u32, w: &mut Writer<'_>) {
-    // The last digit is found first: what is put in front of others stands below them.
+    // Least significant digit first: it ends up in the highest byte.
     let (mut digits, mut length, mut rest) = (0u128, 0, id);
     loop {
         digits = digits << 8 | u128::from(b'0' + (rest % 10).to_le_bytes()[0]);
@@ -83,7 +83,7 @@ fn encode_number(id: u32, w: &mut Writer<'_>) {
     }
     w.length(length);
     let start = w.len();
-    // Twelve bytes at once, then as many as are needed.
+    // Twelve bytes in one store, then truncated.
     w.fixed(&digits.to_le_bytes()[..DIGITS_MAX.next_multiple_of(4)]);
     w.truncate(start + length.next_multiple_of(4));
 }

@@ -86,7 +86,7 @@ fn a_name_is_looked_up_where_that_may_take_long_and_then_told_at_once() {
         let request = GetattrArgs { attr_request: Bitmap::of(BOTH) };
         client.ask(&at(F, [Argument::Getattr(request)])).waited
     };
-    // The name of the file itself has to be looked up first.
+    // Warms up the name of the file itself.
     client.handle(F);
     assert_eq!([ask(&client), ask(&client)], [true, false]);
 }

@@ -101,7 +101,7 @@ impl Rig {
     fn check_way(&self, way: &str, advertised: Bitmap) {
         for &number in CAN_BE_SET.iter().filter(|&&number| advertised.contains(number)) {
             if way == "setattr" && number == attr::MODE_UMASK {
-                // RFC 8275 §4: with a creation alone.
+                // RFC 8275 §4: only in a creation.
                 continue;
             }
             let what = format!("attribute {number} by {way} in 4.{}", self.minor);
@@ -170,7 +170,7 @@ fn time_of_creation_is_told_in_listings_and_taken_from_a_symbolic_link() {
         let Some(OpReply::Readdir(Reply::Ok(listed))) = all.last() else { panic!("{all:?}") };
         let told: Vec<_> = listed.entries.iter().map(|entry| entry.attrs).collect();
         assert_eq!(told[0], Fattr { attrmask: attr_request, attr_vals: &TIME.to_bytes() });
-        // As macOS makes one: the wish is taken, and the reply says that it was not heeded.
+        // Created as macOS does: the attribute is accepted, and the reply shows that it was not set.
         let createattrs = Fattr { attrmask: attr_request, attr_vals: &TIME.to_bytes() };
         let args = CreateArgs { objtype: CreateType::Symlink(b"f"), objname: b"link", createattrs };
         let results = rig.client.ask(&at(&[b"w"], [Argument::Create(args)]));

@@ -75,7 +75,7 @@ macro_rules! attributes {
     };
 }
 
-// Each with the minor version that has it first, when it can be set, and what it is of a subject.
+// Number, first minor version, settability, value.
 attributes! {
     attr::SUPPORTED_ATTRS, 0, Never, |s| s.supported();
     attr::TYPE, 0, Never, |s| file_type(s.attrs.file_type);
@@ -86,7 +86,7 @@ attributes! {
     attr::SYMLINK_SUPPORT, 0, Never, |_s| true;
     attr::NAMED_ATTR, 0, Never, |_s| false;
     attr::FSID, 0, Never, |s| s.fs.fsid();
-    // A volume that is exported twice has two filehandles for every file.
+    // A volume with two exports has two filehandles for every file.
     attr::UNIQUE_HANDLES, 0, Never, |_s| false;
     attr::LEASE_TIME, 0, Never, |s| s.fs.lease_s();
     attr::RDATTR_ERROR, 0, Never, |_s| Status::OK;
@@ -133,7 +133,7 @@ attributes! {
     attr::CHANGE_ATTR_TYPE, 2, Never, |s| change_attr_type(s);
     // RFC 8275.
     attr::MODE_UMASK, 2, AtCreation;
-    // RFC 8276. Linux asks at the top only, and takes the answer for all that is below.
+    // RFC 8276. Linux queries the root only, and applies the answer to everything below.
     attr::XATTR_SUPPORT, 2, Never, |s| s.fs.is_pseudo() || s.fs.capabilities().xattrs.is_some();
     // RFC 9754.
     attr::OPEN_ARGUMENTS, 2, Never, |s| open_arguments(s);
@@ -276,7 +276,7 @@ pub(super) fn settable(minor: u32, when: When) -> Bitmap {
 /// Refuses attributes that can only be set.
 #[inline]
 pub(in crate::v4) fn check_request(request: &Bitmap, minor: u32) -> OpResult {
-    // Hardly anybody asks for any of them.
+    // Clients hardly ever request any of them.
     let is_readable =
         (*request & WRITE_ONLY).is_empty() || (*request & WRITE_ONLY & supported(minor)).is_empty();
     if is_readable { Ok(()) } else { Err(OpError::Status(Status::INVAL)) }
@@ -285,7 +285,7 @@ pub(in crate::v4) fn check_request(request: &Bitmap, minor: u32) -> OpResult {
 /// Writes those of the attributes that there are, as a `fattr4`.
 #[inline]
 pub(in crate::v4) fn encode(request: &Bitmap, source: &AttrSource<'_>, w: &mut Writer<'_>) -> OpResult {
-    // What Linux asks for can be read of every object, in every minor version.
+    // The attributes that Linux requests exist for every object in every minor version.
     match request.bits() {
         OF_A_FILE => return values(request, w, |w| write_object::<false>(source, w)),
         OF_A_NAME => return values(request, w, |w| write_object::<true>(source, w)),

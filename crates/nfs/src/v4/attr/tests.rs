@@ -82,7 +82,7 @@ fn attributes_of_a_file_byte_by_byte() {
 }
 
 #[test]
-fn what_is_not_there_is_not_given() {
+fn missing_attributes_are_not_returned() {
     let client = client(2);
     let unknown = [attr::SIZE, attr::MIMETYPE, attr::SEC_LABEL, 127];
     assert_eq!(client.attrs(F, &unknown), (Bitmap::of(&[attr::SIZE]), words(&[0, 5])));
@@ -177,7 +177,7 @@ fn lists_are_set_and_shown_as_modes() {
     assert_eq!(attrs_of_f(&client).mode, 0o2000, "of both the list counts");
     assert_eq!(set(&client, &[attr::DACL], &[&words(&[0])[..], &list].concat()), Status::OK);
     assert_eq!(attrs_of_f(&client).mode, 0o2754);
-    // What is read can be set again, and changes nothing.
+    // The value read can be set again without effect.
     for number in [attr::ACL, attr::DACL] {
         let (_, shown) = client.attrs(F, &[number]);
         assert_eq!(set(&client, &[number], &shown), Status::OK);
@@ -286,7 +286,7 @@ fn nobody_makes_a_handle_of_the_top_up() {
 }
 
 #[test]
-fn who_has_a_file_open_sets_its_size_whatever_the_mode() {
+fn open_for_writing_may_set_the_size_despite_the_mode() {
     let mut client = client(1);
     client.desk.user = (8, 100);
     let chmod = |client: &Client, mode| {
@@ -324,7 +324,7 @@ fn who_has_a_file_open_sets_its_size_whatever_the_mode() {
 }
 
 #[test]
-fn what_linux_asks_for_is_what_each_attribute_is_by_itself() {
+fn attribute_sets_of_linux_equal_single_attributes() {
     let client = client(1);
     let numbers_of = |usual: u128| (0..Bitmap::CAPACITY).filter(move |number| usual & 1 << number != 0);
     let one = |number| match number {

@@ -89,7 +89,7 @@ fn requested_kind(
     let delegates_writing = cx.call.service.v4.delegates_writing;
     match (args.claim, args.share_access.want()) {
         _ if cx.request.minor == 0 => Err(None),
-        // It was opened with the delegation that there is.
+        // The client already has a delegation.
         (OpenClaim::DelegateCur(_) | OpenClaim::DelegCurFh(_), _) => Err(None),
         (OpenClaim::Previous(Read | ReadAttrs), _) if !writes => Ok(DelegationKind::Read),
         (OpenClaim::Previous(WriteAttrs), _) if cx.delegates_times() => Ok(DelegationKind::WriteAttrs),
@@ -98,7 +98,7 @@ fn requested_kind(
         (_, ShareAccess::WANT_NO_DELEG) => Err(Some(NOT_WANTED)),
         (_, ShareAccess::WANT_CANCEL) => Err(Some(CANCELLED)),
         _ if !writes => Ok(DelegationKind::Read),
-        // What is open for writing can only be delegated for writing.
+        // A file open for writing needs a write delegation.
         (_, want) if delegates_writing && want != ShareAccess::WANT_READ_DELEG => {
             let keeps_times =
                 cx.delegates_times() && args.share_access.contains(ShareAccess::WANT_DELEG_TIMESTAMPS);
@@ -137,7 +137,7 @@ fn grant(
     let slot = state.reserve(Table::States, &party, client).map_err(|_| RESOURCE)?;
     let guard = DelegationGuard::new(&client.delegations, room).ok_or(RESOURCE)?;
     let is_many = guard.is_near_limit(&state.tables.delegations);
-    // Locked until the delegation is in the table, where a recall looks for it.
+    // Locked until the table has the delegation, where a recall looks for it.
     let mut states = client.states();
     if let Some(index) = states.delegation_of(&volume_file) {
         let upgrades =
@@ -190,7 +190,7 @@ fn announce(
             return Err(error.into());
         }
     };
-    // It allows nobody what the client would have to ask for otherwise.
+    // The empty ACE makes the client check permissions with ACCESS.
     let permissions = Ace { who: b"EVERYONE@", ..Ace::default() };
     let recall = false;
     Ok(match &delegation.writer {

@@ -14,7 +14,7 @@ use vfs::bounds::Bounds;
 use xdr::Encode;
 
 #[test]
-fn who_reads_has_the_file_until_another_wants_to_write() {
+fn read_delegation_lasts_until_another_client_writes() {
     let mut rig = Rig::new();
     let stateid = rig.delegated(b"f");
     assert_eq!(
@@ -126,7 +126,7 @@ fn changes_of_extended_attributes_ask_for_the_delegation() {
 }
 
 #[test]
-fn what_is_not_given_back_in_a_lease_is_taken_away() {
+fn unreturned_delegation_is_revoked_after_a_lease() {
     let mut rig = Rig::new();
     let stateid = rig.delegated(b"f");
     assert_eq!(rig.write(b"f"), Err(Status::DELAY));
@@ -181,7 +181,7 @@ fn replies_that_say_nothing_make_a_channel_faulty_until_it_is_bound_again() {
         |call| Called { session: [7; 16], ..call.clone() }.answer(Status::OK),
         |call| {
             let mut denied = call.answer(Status::OK);
-            // MSG_DENIED, and what follows is read as that.
+            // MSG_DENIED: the rest is decoded as a denial.
             denied[11] = 1;
             denied
         },
@@ -230,7 +230,7 @@ fn a_call_whose_connection_has_gone_comes_again_over_another() {
     assert_eq!((again.slot, again.sequence), (call.slot, call.sequence), "it may have been done");
     assert_eq!(again.operation, call.operation);
     assert_eq!(rig.flags().0 & down.0, 0);
-    // Done before, and not remembered: that is an answer, too.
+    // RETRY_UNCACHED_REP counts as an answer.
     let uncached = CallbackReply::Sequence(Reply::Err(Status::RETRY_UNCACHED_REP));
     rig.reply(&again.reply(Status::RETRY_UNCACHED_REP, &[uncached]));
     assert!(!rig.flags().contains(SequenceStatus::BACKCHANNEL_FAULT));
@@ -274,7 +274,7 @@ fn delegations_are_bounded_and_those_of_who_goes_are_given_back() {
     rig.delegated(b"g");
     let (reader, session) = (rig.reader(), rig.client.session_id());
     assert_eq!(rig.write(b"f"), Err(Status::DELAY));
-    // A client of the same name after a restart ends what the earlier one had.
+    // A client of the same name after a restart ends its earlier instance.
     rig.client.restart(b"reader");
     rig.complete();
     assert_eq!(all.used(), 0);

@@ -96,7 +96,7 @@ struct Entries<'e> {
 impl Entries<'_> {
     fn encode(&self, request: &Bitmap, entry: &vfs::Entry<'_>, plus: bool, w: &mut Writer<'_>) -> OpResult {
         let Some((key, attrs)) = entry.object else {
-            // Of those that were asked for, it is what the caller may not look at, or what is mounted on top.
+            // Without an object in a full listing, the caller may not access it, or a mount covers it.
             let error = if plus { Status::ACCESS } else { Status::OK };
             return encode_unknown(request, error, entry.file_id, w);
         };
@@ -104,7 +104,7 @@ impl Entries<'_> {
         let attrs = match request.contains(attr::TIME_CREATE) {
             false => attrs,
             true => {
-                // One that has just gone is listed as it was.
+                // An entry removed meanwhile is listed as it was.
                 let kept = self.export.extra_attrs(key, attrs).unwrap_or_default();
                 with_born = Attrs { born: Some(kept.born_or_modified(attrs)), ..*attrs };
                 &with_born
@@ -185,7 +185,7 @@ impl Page<'_, '_> {
         }
         let before = self.w.len();
         self.w.bool(true);
-        // No file system's cookies reach the last two numbers.
+        // File system cookies never reach the last two numbers.
         self.w.u64(cookie.saturating_add(RESERVED_COOKIES));
         self.w.opaque(name);
         let written = attrs(&self.request, self.w);

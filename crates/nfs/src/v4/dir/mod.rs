@@ -93,7 +93,7 @@ pub(super) fn rename(cx: &mut CompoundState<'_, '_>, args: RenameArgs<'_>, w: &m
             RenameOk { source_cinfo, target_cinfo }.encode(w);
             Ok(())
         }
-        // What has the new name is not of the same kind.
+        // The target exists with another type.
         Err(FsError::IsDirectory) => Err(OpError::Status(Status::EXIST)),
         Err(FsError::NotDirectory) if is_dir(cx.call, &from) && is_dir(cx.call, &to) => {
             Err(OpError::Status(Status::EXIST))

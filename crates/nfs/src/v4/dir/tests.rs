@@ -69,7 +69,7 @@ fn a_path_leads_over_the_top_into_exports() {
 }
 
 #[test]
-fn what_does_not_admit_a_client_is_not_there() {
+fn exports_that_deny_a_client_are_invisible() {
     let mut client = client(0);
     let names =
         |client: &Client| listed(client, &[], 0, 4096).unwrap().into_iter().map(|(name, _)| name).collect();
@@ -359,7 +359,7 @@ fn readdir_says_why_not() {
 }
 
 #[test]
-fn what_may_not_be_looked_at_is_listed_with_why() {
+fn inaccessible_entries_are_listed_with_their_error() {
     let mut client = client(0);
     let root = Arc::clone(&client.desk.service.namespace.load().exports()[0]).root();
     let mode = SetAttrs { mode: Some(0o744), ..SetAttrs::default() };
@@ -406,7 +406,7 @@ fn a_listing_begins_with_a_verifier_of_zeros() {
 }
 
 #[test]
-fn what_may_wait_goes_on_where_it_may() {
+fn blocking_operations_resume_where_they_may_block() {
     for minor in [0, 1] {
         let mut client = client(minor);
         client.blocking = Blocking::Never;

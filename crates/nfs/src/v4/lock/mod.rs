@@ -27,7 +27,7 @@ pub(super) fn lock(cx: &mut CompoundState<'_, '_>, args: &LockArgs<'_>, w: &mut 
     if args.reclaim {
         cx.call.service.v4.check_reclaims(&client)?;
     }
-    // Before the claim, which then cannot be left without a state.
+    // Room is reserved first, so that a granted claim always gets a state.
     let (state, party) = (&cx.call.service.v4, client.user(cx.call.credential.uid));
     let range = state.reserve(Table::Ranges, &party, &client)?;
     let slot = match &args.locker {
@@ -96,7 +96,7 @@ fn resolve_owner<'a>(
     match locker {
         Locker::New(new) => {
             let open = states.find(&cx.stateid(&new.open_stateid)?)?;
-            // Only an open stateid leads to a new lock owner.
+            // Only an open stateid introduces a new lock owner.
             states.open(open)?;
             let name = new.lock_owner.owner;
             let holder = holder(&cx.call.service.v4, client, states, file);
@@ -165,7 +165,7 @@ fn wait_for(
 fn end_wait(states: &mut StateTable, file: &File, owner: LockOwner, span: Span) {
     let id = file_id(file);
     for ticket in states.stop_waiting(|lock| lock.owner == owner && lock.file == id && lock.span == span) {
-        // If its turn has come already, what was kept is what it has got.
+        // If the lock was reserved already, the reservation became this lock.
         file.claim(&Request::Cancel(ticket));
     }
 }
@@ -265,7 +265,7 @@ fn refuse(cx: &CompoundState<'_, '_>, file: &File, refused: Verdict, w: &mut Wri
     let of = cx.call.service.v4.holding(file.volume_id(), owner.holder);
     let (clientid, owner) = match of {
         Some(other) => (other.id, name(&other.states(), owner.owner).unwrap_or_default()),
-        // Somebody of another protocol.
+        // A holder of another protocol.
         None => (0, owner.owner.to_be_bytes().into()),
     };
     LockDenied {

@@ -84,7 +84,7 @@ fn told(rig: &Rig) -> Vec<u8> {
 }
 
 #[test]
-fn who_waits_for_a_lock_is_told_and_has_it_before_others() {
+fn waiting_client_is_notified_and_has_the_lock_reserved() {
     let (mut rig, open, states) = waiting();
     assert_eq!(lock(&rig, open, (0, 9), LockType::WriteWait), Err(Status::DENIED), "it asks now and then");
     assert!(rig.is_silent());
@@ -122,9 +122,9 @@ fn a_lock_that_is_not_asked_for_again_is_waited_for_no_longer() {
 }
 
 #[test]
-fn so_many_locks_are_waited_for_and_none_without_its_open() {
+fn waiting_locks_are_bounded_and_end_with_their_open() {
     let (rig, open, _) = waiting();
-    // The first byte of each is taken, and each is another lock.
+    // Each is another lock on the same first byte.
     for length in 10..9 + CLIENT_WAITING_LOCKS_MAX as u64 {
         assert!(rig.reader().states().has_room_to_wait());
         assert_eq!(lock(&rig, open, (0, length), LockType::ReadWait), Err(Status::DENIED));
@@ -181,7 +181,7 @@ fn free(rig: &Rig, stateid: Stateid) -> Status {
 }
 
 #[test]
-fn what_was_taken_from_a_silent_client_is_said_until_it_frees_it() {
+fn revoked_states_are_reported_until_freed() {
     let mut rig = Rig::new();
     let [f, g] = [b"f", b"g"].map(|name| rig.opened(name, ShareAccess::BOTH).0);
     let kept = lock_in(&rig, b"g", g, (0, 9), LockType::Write).unwrap();

@@ -70,20 +70,20 @@ impl Rig {
 }
 
 #[test]
-fn what_an_exclusive_open_finds_is_opened_by_its_mode_or_list() {
+fn exclusive_open_of_existing_file_checks_mode_and_acl() {
     for style in [SecurityStyle::Unix, SecurityStyle::Ntfs] {
         let mut rig = Rig::new(style);
         rig.open(ALICE, READ | WRITE).unwrap();
         assert_eq!(rig.open(BOB, READ | WRITE), Err(Status::ACCESS), "{style:?}");
         assert_eq!(rig.open(BOB, WRITE), Err(Status::ACCESS), "{style:?}");
-        // Who has made it says it again.
+        // The creator repeats the call.
         let again = rig.open(ALICE, READ | WRITE).unwrap();
         assert_eq!(rig.write(&again), Status::OK);
     }
 }
 
 #[test]
-fn what_is_read_only_is_not_opened_to_write_by_repeating_its_creation() {
+fn repeated_creation_does_not_open_read_only_file_for_writing() {
     for style in [SecurityStyle::Unix, SecurityStyle::Ntfs] {
         let mut rig = Rig::new(style);
         rig.open(ALICE, READ | WRITE).unwrap();

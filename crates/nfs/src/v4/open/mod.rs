@@ -66,7 +66,7 @@ pub(super) fn open(cx: &mut CompoundState<'_, '_>, args: &OpenArgs<'_>, w: &mut 
         return Err(OpError::Status(Status::GRACE));
     }
     let state = &cx.call.service.v4;
-    // Before anything is made, which could not be opened then.
+    // Reserved before anything is created, which could otherwise not be opened.
     let room = state.reserve(Table::States, &client.user(cx.call.credential.uid), &client)?;
     let target = match &args.claim {
         OpenClaim::Null(name) => target_by_name(cx, args, name)?,
@@ -84,7 +84,7 @@ pub(super) fn open(cx: &mut CompoundState<'_, '_>, args: &OpenArgs<'_>, w: &mut 
         OpenClaim::DelegatePrev(_) | OpenClaim::DelegPrevFh => return Err(OpError::Status(Status::NOTSUPP)),
     };
     check_regular(target.attrs.file_type).map_err(|status| match status {
-        // 4.0 has no other word for it.
+        // 4.0 has no other status for it.
         Status::WRONG_TYPE if cx.request.minor == 0 => Status::SYMLINK,
         status => status,
     })?;
@@ -96,7 +96,7 @@ pub(super) fn open(cx: &mut CompoundState<'_, '_>, args: &OpenArgs<'_>, w: &mut 
     if let Some(size) = target.size
         && let Err(stop) = truncate(cx, &target.file, &stateid, size)
     {
-        // Nobody would close what was opened just for this.
+        // A new open would never be closed.
         if stateid.seqid == 1 {
             client.close(&stateid);
         }
@@ -247,7 +247,7 @@ fn target_by_name(
         return find_target(cx, &dir, name);
     };
     if dir.volume().claims().is_in_grace() {
-        // What is made now could not be opened, and is there already when the client asks again.
+        // A file created now could not be opened, and would exist when the client retries.
         return Err(OpError::Status(Status::GRACE));
     }
     let (disposition, mut request) = match how {
@@ -266,10 +266,10 @@ fn target_by_name(
     };
     let takes_existing = matches!(how, CreateHow::Unchecked(_));
     for _ in 0..CREATE_TRIES {
-        // Who may not change the directory may open what is there.
+        // A user without write access to the directory may open an existing file.
         if takes_existing {
             match find_target(cx, &dir, name) {
-                // Of what a file is to be made with, only a size of 0 counts for one that is there.
+                // For an existing file, only a size of 0 applies (RFC 8881 §18.16.3).
                 Ok(found) => {
                     let size = request.set.size.filter(|&size| size == 0);
                     let attrset = size.map_or(Bitmap::EMPTY, |_| Bitmap::of(&[nfs_wire::v4::attr::SIZE]));
@@ -338,7 +338,7 @@ fn claim_open(
     let holder = holder(&cx.call.service.v4, client, &mut states, file);
     if let Some(index) = states.open_by(owner.owner, id) {
         let state = states.open_mut(index)?;
-        // What an owner denies it denies itself (RFC 7530 §9.9, RFC 8881 §9.7).
+        // An owner's deny mode binds its own opens as well (RFC 7530 §9.9, RFC 8881 §9.7).
         if state.access.conflicts(access) {
             return Err(OpError::Status(Status::SHARE_DENIED));
         }
@@ -488,7 +488,7 @@ pub(super) fn close(cx: &mut CompoundState<'_, '_>, args: &CloseArgs, w: &mut Wr
     for lock in locks {
         states.remove(lock);
     }
-    // Since 4.1 nobody may take what is returned for a stateid (RFC 8881 §18.2.4).
+    // Since 4.1 the returned stateid must not be usable (RFC 8881 §18.2.4).
     let closed = if cx.request.minor == 0 { states.advance(index) } else { Stateid::INVALID };
     states.remove(index);
     drop(states);

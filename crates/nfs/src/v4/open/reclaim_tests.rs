@@ -41,7 +41,7 @@ impl Rig {
 
     /// Ends the service and starts it again: only files and records stay.
     fn restart(&mut self) {
-        // The directory is free once the service is gone.
+        // The directory can be reopened once the service is dropped.
         (self.client, self.grace) = (Client::new(Desk::new([], vec![]), 0), Grace::default());
         let records = Arc::new(ClientRecords::open(&self.dir.open(), 1).unwrap());
         let kept = Arc::clone(&records);
@@ -134,7 +134,7 @@ impl Rig {
 }
 
 #[test]
-fn who_had_a_lock_before_a_restart_has_it_after_it_and_nobody_else() {
+fn lock_before_a_restart_is_reclaimed_by_its_client_only() {
     let mut rig = Rig::new();
     assert_eq!(rig.complete(), Status::OK);
     let open = rig.open_new().unwrap();
@@ -276,7 +276,7 @@ fn a_client_of_40_has_the_whole_time_to_claim_what_it_had() {
 }
 
 #[test]
-fn who_does_not_come_in_time_claims_nothing_after_the_next_restart() {
+fn late_clients_cannot_reclaim_after_the_next_restart() {
     let mut rig = Rig::new();
     assert_eq!(rig.complete(), Status::OK);
     rig.open_new().unwrap();
@@ -294,7 +294,7 @@ fn who_does_not_come_in_time_claims_nothing_after_the_next_restart() {
 }
 
 #[test]
-fn who_was_silent_for_longer_than_its_lease_claims_nothing_after_a_restart() {
+fn expired_client_cannot_reclaim_after_a_restart() {
     for is_back in [false, true] {
         let mut rig = Rig::new();
         assert_eq!(rig.complete(), Status::OK);
@@ -310,7 +310,7 @@ fn who_was_silent_for_longer_than_its_lease_claims_nothing_after_a_restart() {
 }
 
 #[test]
-fn who_is_heard_while_it_is_given_up_keeps_what_it_has() {
+fn client_seen_during_expiry_keeps_its_state() {
     let mut rig = Rig::new();
     assert_eq!(rig.complete(), Status::OK);
     let open = rig.open_new().unwrap();
@@ -319,7 +319,7 @@ fn who_is_heard_while_it_is_given_up_keeps_what_it_has() {
     let state = &rig.client.desk.service.v4;
     let client = Arc::clone(&state.session(&rig.client.session_id()).unwrap().client);
     (0..30).for_each(|_| state.tick());
-    // The next second has found it silent, just before this.
+    // The next tick found it silent just before this request.
     assert_eq!(rig.client.status(&[Argument::Putrootfh]), Status::OK);
     state.expire_lease(&client);
     rig.client.be(b"other");

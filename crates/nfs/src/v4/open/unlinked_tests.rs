@@ -65,7 +65,7 @@ fn a_file_without_a_name_is_there_until_its_last_open_ends() {
         panic!("{all:?}")
     };
     assert_eq!((seen.obj_attributes.attr_vals, read.data), (&[0; 4][..], &b"without a name"[..]));
-    // Only who has it open: no name leads to it.
+    // Only by its open: no name leads to the file.
     assert_eq!(client.status(&at(&[b"e"], [open(b"three", OpenFlag::NoCreate)])), Status::NOENT);
     assert_eq!(on(close(second)), Status::OK);
     assert_eq!(on(look()), Status::STALE);

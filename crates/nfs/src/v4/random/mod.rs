@@ -150,7 +150,7 @@ impl Seen {
             Argument::Seek(args) => args.stateid = stateid,
             _ => {}
         }
-        // Mostly where it has a meaning: names in a directory, states on their file.
+        // Mostly with a plausible object: names in a directory, stateids on their file.
         let (at_directory, at_file) = (random.of(&self.handles[1..HANDLES]), &self.stateids[self.chosen].1);
         let takes_name = [Op::OPEN, Op::CREATE, Op::REMOVE, Op::RENAME, Op::LINK, Op::LOOKUP].contains(&op);
         let mut all = match random.below(4) {
@@ -160,7 +160,7 @@ impl Seen {
         };
         all.push(argument);
         if op == Op::OPEN {
-            // Whoever opens wants to know what.
+            // The handle of an opened file is needed later.
             all.push(Argument::Getfh);
         }
         all.iter().for_each(|one| one.encode(&mut Writer::new(encoded)));
@@ -228,7 +228,7 @@ fn play(minor: u32, seed: u64, compounds: usize) -> (Client, Seen) {
             encoded[at] ^= 1 << random.below(8);
         }
         let results = client.ask_encoded(operations, &encoded);
-        // Panics if what comes back is no reply.
+        // Panics if the reply is malformed.
         let results = results.all();
         assert!(results.len() <= operations as usize);
         seen.learn(&results);
@@ -237,7 +237,7 @@ fn play(minor: u32, seed: u64, compounds: usize) -> (Client, Seen) {
 }
 
 #[test]
-fn whatever_comes_gets_a_reply_and_leaves_nothing_behind() {
+fn random_compounds_get_replies_and_leak_nothing() {
     for (minor, seed) in [(1, 1), (2, 2)] {
         let (client, seen) = play(minor, seed, 8000);
         let done = [Op::OPEN, Op::LOCK, Op::LOCKU, Op::CLOSE, Op::READ, Op::WRITE, Op::CREATE, Op::REMOVE];
@@ -254,7 +254,7 @@ fn whatever_comes_gets_a_reply_and_leaves_nothing_behind() {
 }
 
 #[test]
-fn whatever_comes_without_a_session_gets_a_reply() {
+fn random_compounds_without_session_get_replies() {
     let (_, seen) = play(0, 3, 8000);
     for op in [Op::CREATE, Op::REMOVE, Op::RENAME, Op::READDIR, Op::SETCLIENTID] {
         assert!(seen.done.contains_key(&op), "{op:?} never had an effect: {:?}", seen.done);

@@ -103,7 +103,7 @@ fn play(seed: u64, outcomes: &mut Outcomes) {
     let good = answer(&mut random, &call, asked);
     let mut reply = good.clone();
     mutate(&mut random, &mut reply);
-    // `false`: it reads as a call, which has its own answer.
+    // `false`: the record decodes as a call.
     let is_reply = rig.client.binding.wire.take_reply(&reply);
     assert!(is_reply || reply != good, "{seed}");
     if random.below(2) == 0 {
@@ -120,7 +120,7 @@ fn play(seed: u64, outcomes: &mut Outcomes) {
         assert!(size <= limit, "{seed}: {size}");
         *outcomes.entry((asked, "told")).or_default() += 1;
     }
-    // A good answer to the same call comes too late, or as the first one.
+    // A valid reply to the same call is too late, or is the first one.
     rig.client.binding.wire.take_reply(&good);
     for _ in 0..3 * LEASE_S {
         rig.pass(1);
@@ -138,7 +138,7 @@ fn play(seed: u64, outcomes: &mut Outcomes) {
 }
 
 #[test]
-fn whatever_a_client_replies_others_go_on() {
+fn random_callback_replies_do_not_block_other_clients() {
     let mut outcomes = Outcomes::new();
     (0..SEEDS).for_each(|seed| play(seed, &mut outcomes));
     for asked in KINDS {

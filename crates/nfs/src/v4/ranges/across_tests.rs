@@ -157,7 +157,7 @@ fn files_are_copied_and_cloned_to_another_volume_of_the_file_system() {
 }
 
 #[test]
-fn what_lies_in_another_file_system_the_client_copies() {
+fn copy_to_another_file_system_is_refused() {
     let world = open_world();
     assert_eq!((world.copied(2), world.clone(2)), (Err(Status::XDEV), Status::XDEV));
     assert_eq!(world.copy(2, u64::MAX >> 1, false), Err(Status::XDEV), "before it goes on by itself");
@@ -181,7 +181,7 @@ fn each_export_says_what_may_be_done_in_its_volume() {
 }
 
 #[test]
-fn who_holds_something_at_the_source_is_asked() {
+fn copy_recalls_writers_of_the_source() {
     let mut world = open_world();
     let access = ShareAccess(ShareAccess::READ.0 | ShareAccess::WANT_NO_DELEG.0);
     let args = OpenArgs { share_deny: ShareDeny::READ, ..opening(OpenClaim::Fh, access) };
@@ -194,7 +194,7 @@ fn who_holds_something_at_the_source_is_asked() {
 #[test]
 fn nobody_reads_past_the_limit_of_a_volume_by_copying_into_another() {
     let world = world([Some(gate(KIB_64)), None], [rule(&[]), rule(&[])]);
-    // A burst may be taken once; each COPY is eight seconds' worth.
+    // A burst is free; each COPY moves eight seconds' worth.
     let done = (0..40).filter(|_| match world.copied(1) {
         Ok(_) => true,
         Err(status) => {

@@ -32,7 +32,7 @@ pub(super) fn seek(cx: &mut CompoundState<'_, '_>, args: &SeekArgs, w: &mut Writ
     let opened = readable(cx, &file, &args.stateid)?;
     let found = opened.seek(args.offset, what)?;
     let size = cx.call.attrs(&file)?.size;
-    // The hole at the end of every file is the end.
+    // Every file has a hole at its end.
     let offset = found.unwrap_or(size);
     SeekOk { eof: offset >= size, offset }.encode(w);
     Ok(())
@@ -81,7 +81,7 @@ pub(super) fn copy(cx: &mut CompoundState<'_, '_>, args: &CopyArgs<'_>, w: &mut 
     if whole.overlaps() && (from.export_id(), from.key()) == (to.export_id(), to.key()) {
         return Err(OpError::Status(Status::INVAL));
     }
-    // Before the copy: if a flush fails meanwhile, the client must see that its data may be lost.
+    // Before the copy: after a failed flush meanwhile, the verifier must differ, so that the client copies again.
     let writeverf = to.volume().write_verifier().to_be_bytes();
     let copy_admission = CopyAdmission::new(&source, &target, cx.call.payer);
     let most = if copy_admission.is_limited() { COPY_PAID_BYTES_MAX } else { COPY_BYTES_MAX };
@@ -95,7 +95,7 @@ pub(super) fn copy(cx: &mut CompoundState<'_, '_>, args: &CopyArgs<'_>, w: &mut 
             return Ok(());
         }
     }
-    // Any other COPY has paid at the target with its compound.
+    // Any other COPY paid at the target with its compound.
     if copy_admission.is_limited() && may_go_on_alone(args) {
         cx.pay_copy(copy_demand(len))?;
     }
@@ -159,7 +159,7 @@ pub(super) fn offload_status(
     let client = cx.client()?;
     let states = client.states();
     let (_, progress) = states.copy(&cx.stateid(&args.stateid)?)?;
-    // First how it has ended: what was copied before is counted then.
+    // The status is read first: with a final status, the count is final, too.
     let complete = progress.ended();
     OffloadStatusOk { count: progress.copied(), complete }.encode(w);
     Ok(())
@@ -171,7 +171,7 @@ pub(super) fn offload_cancel(cx: &mut CompoundState<'_, '_>, args: &OffloadCance
     let mut states = client.states();
     let (index, progress) = states.copy(&cx.stateid(&args.stateid)?)?;
     if !progress.cancel() {
-        // Nothing may be written behind the reply: the part that is being copied ends first.
+        // No byte may be written after the reply, so the running part has to end first.
         return Err(OpError::Wait(Wait::Recall));
     }
     states.remove(index);

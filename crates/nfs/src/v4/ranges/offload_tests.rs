@@ -117,7 +117,7 @@ fn a_copy_is_done_at_once_where_the_client_wants_that_or_cannot_be_told() {
 }
 
 #[test]
-fn who_cancels_a_copy_or_goes_away_ends_it() {
+fn cancel_or_end_of_client_ends_a_copy() {
     let (mut rig, files) = rig(limited);
     let stateid = begin(&rig, &files);
     std::thread::sleep(Duration::from_millis(50));
@@ -135,10 +135,10 @@ fn who_cancels_a_copy_or_goes_away_ends_it() {
 }
 
 #[test]
-fn so_many_copies_go_on_for_a_client() {
+fn background_copies_per_client_are_bounded() {
     let (rig, files) = rig(limited);
     let copies: Vec<Stateid> = (0..CLIENT_COPIES_MAX).map(|_| begin(&rig, &files)).collect();
-    // One too many is done at once, and has to pay for that beside the others.
+    // One copy too many runs in the foreground, and pays on its own.
     match try_copy(&rig, &files, LONG, false) {
         Ok(ok) => assert!(ok.requirements.synchronous),
         Err(status) => assert_eq!(status, Status::DELAY),

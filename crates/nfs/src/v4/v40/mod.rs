@@ -67,15 +67,15 @@ pub(super) fn in_sequence(
         Ok(()) => Status::OK,
         Err(OpError::Status(status) | OpError::Written(status)) => *status,
         Err(OpError::Wait(Wait::Storage)) if cx.call.blocking == Blocking::Never => return done,
-        // It begins anew when it has paid.
+        // The request starts over after paying.
         Err(OpError::Wait(Wait::Tokens)) => return done,
-        // Somebody gives back what is in its way: it begins anew then.
+        // The request starts over after the recall.
         Err(OpError::Wait(Wait::Recall))
             if cx.state.retries_left > 0 && cx.call.pending.added() == flushes =>
         {
             return done;
         }
-        // Nobody does in time, or a backend will not wait where it may.
+        // The recall timed out, or a backend refuses to wait on a thread that may.
         Err(OpError::Wait(_) | OpError::Replay(_)) => {
             done = Err(OpError::Status(Status::DELAY));
             Status::DELAY
@@ -90,7 +90,7 @@ pub(super) fn in_sequence(
         _ => None,
     };
     let is_unsynced = cx.call.pending.added() > flushes;
-    // While nobody else can begin the next one.
+    // Before another request of the owner can begin.
     note(cx, &client, &owner, argument, status);
     cx.state.unsynced.extend(in_sequence.complete(Reply { status, body, handle }, is_unsynced));
     done
@@ -166,7 +166,7 @@ fn begin(
                 return Ok((verdict, ended));
             }
             let mut owners = client.open_owners().ok_or(Status::SERVERFAULT)?;
-            // An open is of no use before it is confirmed.
+            // An open is unusable before it is confirmed.
             if !matches!(argument, Argument::OpenConfirm(_)) && !owners.is_confirmed(name) {
                 return Err(Status::BAD_STATEID);
             }
@@ -305,7 +305,7 @@ fn note(
 ) {
     let (OwnerId::Open(name), Some(mut owners)) = (owner, client.open_owners()) else { return };
     match (argument, status, cx.state.stateid) {
-        // The first of its state: the owner had the file not open before.
+        // The first seqid: the owner did not have the file open before.
         (Argument::Open(_), Status::OK, Some(stateid @ Stateid { seqid: 1, .. })) => {
             owners.add_open(name, stateid);
         }

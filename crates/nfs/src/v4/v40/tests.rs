@@ -155,7 +155,7 @@ fn a_file_is_opened_confirmed_used_and_closed() {
 }
 
 #[test]
-fn what_comes_again_is_done_once_and_answered_with_the_same_bytes() {
+fn repeated_request_runs_once_and_gets_the_same_reply() {
     let host = Host::new();
     let open = || at(&[E], [Argument::Open(host.open_args(b"o", 1, b"f")), Argument::Getfh]);
     let first = host.asker.ask(&open());
@@ -225,7 +225,7 @@ fn an_owner_that_never_confirms_gives_way_to_its_next_open() {
     host.open(denies(80, b"g")).unwrap();
     assert!(other().is_ok());
     assert_eq!(host.open(host.open_args(b"q", 1, b"g")), Err(Status::SHARE_DENIED));
-    // Each client is looked at once in a lease.
+    // Each client is checked once per lease.
     for _ in 0..3 {
         host.wait(LEASE_S / 2 + 6);
         assert_eq!(host.renew(), Status::OK);
@@ -328,7 +328,7 @@ fn a_stateid_is_of_no_use_to_other_hosts() {
 }
 
 #[test]
-fn what_a_client_has_with_tls_is_of_no_use_without() {
+fn state_made_under_tls_is_unusable_in_clear() {
     let mut host = Host::new();
     host.asker.desk.protection = Protection::Encrypted;
     host.id = host.introduce(b"host", 1);
@@ -404,7 +404,7 @@ fn a_file_that_has_gone_can_be_closed() {
 }
 
 #[test]
-fn what_an_open_denies_is_denied_to_its_owner_and_to_those_without_an_open() {
+fn deny_mode_binds_its_owner_and_anonymous_stateids() {
     let host = Host::new();
     let args = OpenArgs { share_deny: ShareDeny::READ, ..host.open_args(b"o", 1, b"f") };
     let (stateid, _) = host.open(args).unwrap();

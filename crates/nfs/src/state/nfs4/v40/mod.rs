@@ -46,7 +46,7 @@ impl ServiceState {
     pub(crate) fn set_client_id(&self, request: &ClientIdRequest<'_>) -> Result<Record, SetClientIdError> {
         self.check_record(request.id, request.verifier, request.principal)
             .map_err(|_| SetClientIdError::Later)?;
-        // One that has lost anything begins anew.
+        // A client with revoked claims starts over.
         let known = self.registry().confirmed(request);
         let known = known.and_then(|known| self.clients().get(known).cloned());
         if let Some(known) = known.filter(|known| known.has_revoked_claims()) {
@@ -78,7 +78,7 @@ impl ServiceState {
     ) -> Result<(), Status> {
         let first = self.registry().is_first(id, confirm);
         let mut slot = first.map(|party| self.reserve_for(Table::Clients, &party, id)).transpose()?;
-        // Held until the client is there: it may be asked for as soon as the registry knows it.
+        // Locked until the client is added: it can be found as soon as the registry has it.
         let mut registry = self.registry();
         match registry.confirm(id, confirm, caller, slot.is_some())? {
             ConfirmOutcome::Repeated => {}
@@ -120,7 +120,7 @@ impl ServiceState {
         if !was_given {
             return Err(Status::STALE_CLIENTID);
         }
-        // Others can guess the number: it is good from where the client is, protected as it was.
+        // The id is guessable: it is valid only from the client's address and with its protection.
         let is_it = |client: &Arc<Client>| {
             client.open_owners().is_some()
                 && client.has_address(caller)
@@ -156,7 +156,7 @@ impl ServiceState {
 
     /// Records a client of 4.0 before its first open. 4.0 has no RECLAIM_COMPLETE: a new open ends reclaiming.
     pub(crate) fn record_40(&self, client: &Client) {
-        // No stranger opens anything; whoever does is recorded then.
+        // A stranger cannot open files. It is recorded once it does.
         if !self.grace.is_active() && client.complete_reclaim() && !client.party.is_stranger {
             self.write_record(client);
         }

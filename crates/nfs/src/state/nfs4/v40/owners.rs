@@ -75,7 +75,7 @@ impl OpenOwners {
         owner.last_seen = now;
         let is_busy = owner.sequence.is_busy();
         let mut verdict = owner.sequence.begin(number, fingerprint);
-        // Of one that was never confirmed, whatever comes next is a new beginning (RFC 7530 §16.18.5).
+        // An owner that never confirmed may start with any sequence number (RFC 7530 §16.18.5).
         if !is_busy
             && matches!(verdict, SequenceVerdict::New | SequenceVerdict::Refused(Status::BAD_SEQID))
             && let Some(unconfirmed) = owner.unconfirmed.take()

@@ -110,9 +110,9 @@ impl Registry {
             return Err(SetClientIdError::InUse(confirmed.principal.address));
         }
         let client = match confirmed {
-            // 2: the same instance of the client tells of another callback.
+            // 2: the same instance of the client changes its callback.
             Some(known) if known.verifier == request.verifier && request.is_by(&known) => known.client,
-            // 3 and 5: it has restarted. 4: nobody is known.
+            // 3 and 5: the client restarted. 4: it is new.
             Some(_) | None => new_ids.client,
         };
         let ClientIdRequest { verifier, principal, party, .. } = *request;
@@ -185,7 +185,7 @@ impl Registry {
             }
             let before = self.confirmed.get(&claimed.0).map(|known| known.client);
             if before.is_some() && before != replaces {
-                // Another one has the identifier since.
+                // Another client confirmed the identifier meanwhile.
                 self.drop_unconfirmed(claimed);
                 return Err(Status::STALE_CLIENTID);
             }
@@ -199,7 +199,7 @@ impl Registry {
             if before == Some(client) {
                 return Ok(ConfirmOutcome::Updated(record));
             }
-            // 3: it has restarted; 4: nobody was known.
+            // 3: the client restarted; 4: it is new.
             if let Some(before) = before {
                 self.by_client.remove(&before);
             }

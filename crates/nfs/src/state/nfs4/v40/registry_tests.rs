@@ -72,7 +72,7 @@ fn a_client_in_use_is_not_taken_by_another_principal() {
 }
 
 #[test]
-fn the_same_instance_keeps_its_number() {
+fn repeated_introduction_keeps_the_client_id() {
     let mut rig = Rig::confirmed();
     rig.in_use = true;
     assert_eq!(rig.introduce(asked()), Ok((1, 2)), "case 2");
@@ -168,7 +168,7 @@ fn a_client_that_is_known_needs_no_room() {
 }
 
 #[test]
-fn what_nobody_confirms_is_forgotten_after_a_lease() {
+fn unconfirmed_introductions_end_after_a_lease() {
     let mut rig = Rig::confirmed();
     rig.introduce(restarted()).unwrap();
     rig.introduce(ClientIdRequest { id: b"y", ..asked() }).unwrap();

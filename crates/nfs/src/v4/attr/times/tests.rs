@@ -48,7 +48,7 @@ fn times(rig: &Rig) -> (NfsTime, NfsTime, u64) {
 }
 
 #[test]
-fn who_has_the_file_sets_its_times_before_it_is_returned() {
+fn delegated_times_are_set_before_the_return() {
     let rig = rig();
     let deleg_stateid = delegated(&rig);
     let (_, _, before) = times(&rig);
@@ -91,7 +91,7 @@ fn nobody_else_sets_them() {
     let as_another = rig.as_writer(|rig| set(rig, b"f", stateid, time(7), time(7)));
     assert_eq!(as_another, Status::BAD_STATEID);
     assert_eq!(times(&rig), before);
-    // One that does not keep times.
+    // A delegation without delegated timestamps.
     let OpenDelegation::Write(plain) = rig.open(b"g", ShareAccess::BOTH).unwrap() else { panic!() };
     assert_eq!(set(&rig, b"g", plain.stateid, time(7), time(7)), Status::BAD_STATEID);
     rig.client.desk.service.v4.delegates_writing = false;
@@ -99,7 +99,7 @@ fn nobody_else_sets_them() {
 }
 
 #[test]
-fn they_are_set_alone_and_complete() {
+fn delegated_times_are_set_alone_and_complete() {
     let rig = rig();
     let stateid = delegated(&rig);
     let ask = |numbers: &[u32], attr_vals: &[u8]| {

@@ -38,7 +38,7 @@ fn query_file(cx: &CompoundState<'_, '_>, file: &File) -> Result<Option<u64>, Op
     }
     let known = cx.call.service.v4.writers.of(&(file.volume_id(), file.key()));
     let Some(writer) = known.filter(|writer| Some(writer.holder) == holder) else {
-        // Nobody, or somebody who is to give the file back, or who caches it otherwise.
+        // No write delegation, one that is being recalled, or a lease of another protocol.
         file.recall_writers_for_eof(by)?;
         return Ok(None);
     };

@@ -45,7 +45,7 @@ fn wait(rig: &Rig, nanos: u64) {
 }
 
 #[test]
-fn who_has_not_written_says_so_and_keeps_the_file() {
+fn writer_without_changes_keeps_the_delegation() {
     let mut rig = Rig::delegating_writes();
     rig.delegated_to_write(b"f");
     let (change, size) = look(&rig).unwrap();
@@ -78,7 +78,7 @@ fn others_see_the_size_and_that_something_has_changed() {
     let mut before = given;
     for size in [5, 5, 7] {
         assert_eq!(look_as_another(&mut rig), Err(Status::DELAY));
-        // A client adds one to the counter that it was given, however often it writes.
+        // A client increments the counter once, however often it writes.
         tell(&rig, &rig.next_call(), given + 1, size);
         let (change, seen) = look_as_another(&mut rig).unwrap();
         assert_eq!(seen, size);
@@ -93,7 +93,7 @@ fn others_see_the_size_and_that_something_has_changed() {
 }
 
 #[test]
-fn what_was_sent_is_no_change_to_be_noted() {
+fn written_back_data_is_not_a_new_change() {
     let mut rig = Rig::delegating_writes();
     let stateid = rig.delegated_to_write(b"f");
     let (given, _) = look(&rig).unwrap();
@@ -108,7 +108,7 @@ fn what_was_sent_is_no_change_to_be_noted() {
 }
 
 #[test]
-fn who_does_not_answer_in_a_second_gives_the_file_back() {
+fn silent_writer_is_recalled_after_a_second() {
     let mut rig = Rig::delegating_writes();
     let stateid = rig.delegated_to_write(b"f");
     assert_eq!(look_as_another(&mut rig), Err(Status::DELAY));
@@ -187,7 +187,7 @@ fn nobody_else_answers() {
 }
 
 #[test]
-fn who_cannot_be_called_gives_the_file_back() {
+fn unreachable_writer_is_recalled() {
     let mut rig = Rig::delegating_writes();
     rig.delegated_to_write(b"f");
     rig.calls = rig.client.listen();
