@@ -67,11 +67,11 @@ impl CallCounters {
     pub fn snapshot(&self) -> Vec<VersionCounts> {
         let counted = |version: usize| {
             let counts = self.operations[version].iter().map(|count| count.load(Ordering::Relaxed));
-            let asked = (0u32..).zip(counts).filter(|&(_, count)| count > 0);
+            let requested = (0u32..).zip(counts).filter(|&(_, count)| count > 0);
             VersionCounts {
                 minor: version.checked_sub(1).and_then(|minor| u32::try_from(minor).ok()),
                 calls: self.calls[version].load(Ordering::Relaxed),
-                operations: asked.map(|(number, count)| (name(version, number), count)).collect(),
+                operations: requested.map(|(number, count)| (name(version, number), count)).collect(),
             }
         };
         (0..VERSIONS).map(counted).collect()

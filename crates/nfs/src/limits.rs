@@ -54,9 +54,9 @@ pub const LOCK_HOST_IDLE_S: u64 = 300;
 /// Seconds without contact or connection after which a client with locks is probed.
 pub const LOCK_HOST_SILENT_S: u64 = 300;
 /// Seconds between two such questions.
-pub const LOCK_HOST_ASKED_S: u64 = 60;
+pub const LOCK_HOST_PROBE_S: u64 = 60;
 /// Seconds without an answer after which a client's locks yield to others.
-pub const LOCK_HOST_GONE_S: u64 = 180;
+pub const LOCK_HOST_UNRESPONSIVE_S: u64 = 180;
 /// Seconds without an answer after which a client's locks end.
 pub const LOCK_HOST_COURTESY_S: u64 = 24 * 3600;
 /// Threads that call clients. Each unresponsive host can block one for some seconds.
@@ -92,9 +92,9 @@ pub const SESSIONS_MAX: usize = CLIENTS_MAX / 2 * 3;
 /// Operations in one COMPOUND at most.
 pub const COMPOUND_OPERATIONS_MAX: u32 = 64;
 /// A reply of a session that is longer is not kept for a repetition.
-pub const SESSION_REPLY_KEPT_BYTES_MAX: u32 = 4096;
+pub const SESSION_REPLY_CACHED_BYTES_MAX: u32 = 4096;
 /// Bytes of replies that all sessions keep, and of the room that requests being done have reserved for theirs.
-pub const KEPT_REPLY_BYTES_MAX: usize = 64 << 20;
+pub const CACHED_REPLY_BYTES_MAX: usize = 64 << 20;
 /// Ranges of data and holes in one reply to READ_PLUS. The client reads the rest with another request.
 pub const READ_PLUS_CONTENTS_MAX: u32 = 16;
 /// Retries of a compound that conflicts with another client, after 2, 4, 8 and 16 ms: 30 ms in all. Clients of NFSv4

@@ -108,7 +108,7 @@ impl IdNames {
             Ok(_) => (None, MISSING_S),
             Err(error) => {
                 if self.should_log(now) {
-                    tracing::warn!(?kind, id, %error, "the name of a number cannot be looked up");
+                    tracing::warn!(?kind, id, %error, "cannot look up the name of an id");
                 }
                 (None, FAILED_S)
             }
@@ -134,7 +134,7 @@ impl IdNames {
         let _permit = LookupPermit::take(&self.lookups).ok_or(FsError::Wait(Wait::Recall))?;
         let id = self.host.id(kind, name).map_err(|error| {
             if self.should_log(now) {
-                tracing::warn!(?kind, name, %error, "the number of a name cannot be looked up");
+                tracing::warn!(?kind, name, %error, "cannot look up the id of a name");
             }
             FsError::Wait(Wait::Recall)
         })?;
@@ -209,11 +209,7 @@ impl Drop for LookupPermit<'_> {
 impl fmt::Display for BadDomain {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let most = DOMAIN_BYTES_MAX;
-        write!(
-            f,
-            "'{}' is no domain: letters, digits, '.', '-' and '_' make one, at most {most} of them",
-            self.0
-        )
+        write!(f, "'{}' is not a valid domain: use at most {most} letters, digits, '.', '-' and '_'", self.0)
     }
 }
 

@@ -70,10 +70,10 @@ fn mnt(call: &mut Call<'_>, path: DirPath<'_>, w: &mut Writer<'_>) -> CallResult
     // Kernels call MNT in clear even for an encrypted mount. They get the root's handle, which is unusable in clear,
     // and learn nothing about paths below it.
     let Some(rule) = export.rule(Origin { protection: Protection::Verified, ..call.origin() }) else {
-        return refuse(w, refused("no rule of the export admits it"));
+        return refuse(w, refused("no export rule admits the client"));
     };
     if call.protection < rule.protection && path::names(below).next().is_some() {
-        return refuse(w, refused("below an export that asks for more protection, its root must be mounted"));
+        return refuse(w, refused("the export requires more protection: mount its root"));
     }
     match walk(call, export, rule, below) {
         Ok(file) => {

@@ -206,15 +206,15 @@ impl<O: Offset> Procedures<O> {
             let lock_call = lock_call(call, &file, version, &args.alock, span, args.exclusive);
             call.service.locks.test(&lock_call)
         });
-        let (status, obstacle) = match tested {
+        let (status, conflict) = match tested {
             Err(FsError::Wait(Wait::Storage)) => return Ok(Err(Wait::Storage)),
             Err(error) => (of_error(error), None),
             Ok(Ok(())) => (Status::GRANTED, None),
             Ok(Err(refused)) => refused,
         };
         let cookie = args.cookie;
-        let stat = match (status, &obstacle) {
-            (Status::DENIED, _) => TestStatus::Denied(holder(obstacle.as_ref())),
+        let stat = match (status, &conflict) {
+            (Status::DENIED, _) => TestStatus::Denied(holder(conflict.as_ref())),
             (status, _) => TestStatus::Other(in_version(status, version)),
         };
         TestReply::<O> { cookie, stat }.encode(w);
@@ -306,9 +306,9 @@ fn lock_call<'f, O: Offset>(
 }
 
 /// The holder in a TEST reply. Of a conflict that is not a byte range, only its existence is known.
-fn holder<O: Offset>(obstacle: Option<&ConflictingLock>) -> Holder<'_, O> {
+fn holder<O: Offset>(conflict: Option<&ConflictingLock>) -> Holder<'_, O> {
     let width = |value: u64| O::try_from(value).unwrap_or(O::MAX);
-    let Some(ConflictingLock { owner, span, is_exclusive }) = obstacle else {
+    let Some(ConflictingLock { owner, span, is_exclusive }) = conflict else {
         let whole = width(0);
         return Holder { exclusive: true, svid: 0, oh: Object(b""), l_offset: whole, l_len: whole };
     };

@@ -74,7 +74,7 @@ impl Caller {
         let (_, message) = self.message(call);
         let sent = connected(call, port).and_then(|socket| socket.send(&message));
         if let Err(error) = sent {
-            tracing::debug!(host = %call.host, %error, "a result cannot be sent");
+            tracing::debug!(host = %call.host, %error, "cannot send a result");
         }
     }
 
@@ -185,7 +185,7 @@ pub(crate) fn results(reply: &[u8], xid: u32) -> io::Result<Option<Vec<u8>>> {
         Ok(ReplyHeader { body: ReplyBody::Accepted(_, Accepted::Success), .. }) => {
             Ok(Some(r.rest().to_vec()))
         }
-        Ok(ReplyHeader { body, .. }) => Err(io::Error::other(format!("the call is refused: {body:?}"))),
+        Ok(ReplyHeader { body, .. }) => Err(io::Error::other(format!("call refused: {body:?}"))),
         Err(_) => Ok(None),
     }
 }

@@ -83,7 +83,7 @@ impl Workers {
         match thread.spawn(move || workers.work()) {
             Ok(_) => queue.threads += 1,
             Err(error) if queue.threads == 0 => {
-                tracing::warn!(%error, "clients cannot be called: no thread can be started");
+                tracing::warn!(%error, "cannot call clients: starting a thread failed");
                 queue.jobs.pop_back();
                 return false;
             }

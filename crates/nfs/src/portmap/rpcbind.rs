@@ -55,17 +55,17 @@ impl fmt::Display for RegisterError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unreachable(socket, error) => {
-                write!(f, "the host's rpcbind cannot be asked at {}: {error}; does it run?", socket.display())
+                write!(f, "cannot reach the host's rpcbind at {}: {error}. Is it running?", socket.display())
             }
             Self::InUse { program, version, at } => write!(
                 f,
-                "another server on this host has program {program} version {version}, and answers at {at}: `rpcinfo -p` shows \
-                 which. Stop that one, or serve without rpcbind"
+                "another server on this host serves program {program} version {version} at {at}: find it with `rpcinfo -p`. \
+                 Stop it, or serve without rpcbind"
             ),
             Self::Refused { program, version } => write!(
                 f,
-                "the host's rpcbind refuses program {program} version {version}: only root may replace what other users have \
-                 registered"
+                "the host's rpcbind refuses program {program} version {version}: only root may replace the entries of \
+                 other users"
             ),
         }
     }
@@ -169,7 +169,7 @@ impl Entry {
 }
 
 fn malformed() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, "its answer cannot be understood")
+    io::Error::new(io::ErrorKind::InvalidData, "invalid reply")
 }
 
 /// Sends a call, and receives the record that answers, in as many fragments as it comes.

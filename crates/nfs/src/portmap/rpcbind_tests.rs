@@ -12,24 +12,24 @@ use vfs::sync::Mutex;
 struct Host {
     _dir: TestDir,
     socket: PathBuf,
-    known: Arc<Mutex<Vec<Entry>>>,
+    entries: Arc<Mutex<Vec<Entry>>>,
 }
 
 impl Host {
-    fn new(known: Vec<Entry>) -> Self {
+    fn new(entries: Vec<Entry>) -> Self {
         let dir = TestDir::new();
         let socket = dir.path().join("rpcbind.sock");
         let listener = UnixListener::bind(&socket).unwrap();
-        let known = Arc::new(Mutex::new(known));
-        let kept = Arc::clone(&known);
+        let entries = Arc::new(Mutex::new(entries));
+        let kept = Arc::clone(&entries);
         thread::spawn(move || {
             listener.incoming().map_while(Result::ok).for_each(|stream| answer(stream, &kept));
         });
-        Self { _dir: dir, socket, known }
+        Self { _dir: dir, socket, entries }
     }
 
     fn known(&self) -> Vec<Entry> {
-        self.known.lock().clone()
+        self.entries.lock().clone()
     }
 
     fn of(&self, address: &str) -> HostRpcbind {
@@ -38,7 +38,7 @@ impl Host {
     }
 }
 
-fn answer(mut stream: UnixStream, known: &Mutex<Vec<Entry>>) {
+fn answer(mut stream: UnixStream, entries: &Mutex<Vec<Entry>>) {
     let mut mark = [0; 4];
     stream.read_exact(&mut mark).unwrap();
     let mut call = vec![0; RecordMark::from_word(u32::from_be_bytes(mark)).length as usize];
@@ -46,7 +46,7 @@ fn answer(mut stream: UnixStream, known: &Mutex<Vec<Entry>>) {
     let mut r = Reader::new(&call);
     let header = CallHeader::decode(&mut r).unwrap();
     assert_eq!((header.prog, header.vers), (RPCB_PROGRAM, RPCB_VERSION_4));
-    let mut known = known.lock();
+    let mut entries = entries.lock();
     let results = match RpcbProcedure(header.proc) {
         RpcbProcedure::DUMP => {
             let shown = |entry: &'_ Entry| -> Vec<u8> {
@@ -54,21 +54,21 @@ fn answer(mut stream: UnixStream, known: &Mutex<Vec<Entry>>) {
                 Some(Rpcb { prog: *program, vers: *version, netid, addr: address, owner: b"superuser" })
                     .to_bytes()
             };
-            [known.iter().flat_map(shown).collect(), false.to_bytes()].concat()
+            [entries.iter().flat_map(shown).collect(), false.to_bytes()].concat()
         }
         RpcbProcedure::SET => {
             let entry = Entry::of(&Rpcb::decode(&mut r).unwrap());
-            let is_free = !known.iter().any(|other| other.conflicts_with(&entry));
+            let is_free = !entries.iter().any(|other| other.conflicts_with(&entry));
             if is_free {
-                known.push(entry);
+                entries.push(entry);
             }
             is_free.to_bytes()
         }
         RpcbProcedure::UNSET => {
             let entry = Entry::of(&Rpcb::decode(&mut r).unwrap());
-            let before = known.len();
-            known.retain(|other| !other.conflicts_with(&entry));
-            (known.len() < before).to_bytes()
+            let before = entries.len();
+            entries.retain(|other| !other.conflicts_with(&entry));
+            (entries.len() < before).to_bytes()
         }
         other => panic!("{other:?}"),
     };
@@ -102,19 +102,19 @@ fn programs_are_known_as_long_as_they_are_served() {
             .map(|(program, version)| entry(program, version, netid, address))
     };
     let both: Vec<Entry> = ours("tcp", "0.0.0.0.8.1").into_iter().chain(ours("tcp6", "::.8.1")).collect();
-    let mut known = host.known();
-    assert!(both.iter().all(|entry| known.contains(entry)), "{known:?}");
-    assert_eq!(known.len(), 7);
+    let mut entries = host.known();
+    assert!(both.iter().all(|entry| entries.contains(entry)), "{entries:?}");
+    assert_eq!(entries.len(), 7);
     rpcbind.register().unwrap();
     assert_eq!(host.known().len(), 7, "again changes nothing");
     // rpcbind was restarted, and is empty.
-    host.known.lock().clear();
+    host.entries.lock().clear();
     rpcbind.register().unwrap();
-    known.retain(|entry| *entry != other);
-    known.sort_by(|a, b| format!("{a:?}").cmp(&format!("{b:?}")));
+    entries.retain(|entry| *entry != other);
+    entries.sort_by(|a, b| format!("{a:?}").cmp(&format!("{b:?}")));
     let mut again = host.known();
     again.sort_by(|a, b| format!("{a:?}").cmp(&format!("{b:?}")));
-    assert_eq!(again, known);
+    assert_eq!(again, entries);
     rpcbind.unregister().unwrap();
     assert_eq!(host.known(), []);
 }
@@ -153,8 +153,8 @@ fn entries_of_a_dead_server_are_replaced() {
     let left = [entry(100_003, 3, "tcp", &at(free)), entry(100_005, 1, "tcp", "no address")];
     let host = Host::new(left.to_vec());
     host.of("0.0.0.0:2049").register().unwrap();
-    let known = host.known();
-    assert!(known.len() == 3 && known.iter().all(|entry| entry.address == b"0.0.0.0.8.1"), "{known:?}");
+    let entries = host.known();
+    assert!(entries.len() == 3 && entries.iter().all(|entry| entry.address == b"0.0.0.0.8.1"), "{entries:?}");
 }
 
 #[test]

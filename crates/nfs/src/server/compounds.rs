@@ -58,7 +58,7 @@ impl Rpc {
         let start = cx.out.begin_success(call.xid);
         let (mut performed, out) = self.call(cx, &call);
         let (binding, compound_args) =
-            (&connection.session.binding, CompoundArgs { bytes: args, paid: call.covered });
+            (&connection.session.binding, CompoundArgs { bytes: args, paid: call.paid });
         let ended = v4::compound::run(&mut performed, binding, compound_args, at, out);
         let stats = performed.stats;
         match ended {

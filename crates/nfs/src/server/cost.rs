@@ -43,7 +43,7 @@ fn admission_of(
     origin: Origin,
     payer: IpAddr,
 ) -> Option<Admission> {
-    let rated = |gate| Some(call_rates::toll(gate, payer));
+    let rated = |gate| Some(call_rates::admission(gate, payer));
     let (export, demand) = match call.target {
         Target::Nfs(Procedure::COMMIT) => return rated(&service.rates.commits),
         Target::Sideband(Sideband::Mount(_, nfs_wire::mount::Procedure::MNT)) => {
@@ -62,7 +62,7 @@ fn admission_of(
             let Segment { handle, demand, until } = first_segment(args)?;
             let export = export_of_handle(handle?, service, namespace, origin)?;
             let admission = export.volume.admission(payer, demand);
-            call.covered = admission.as_ref().and_then(|_| PaidOperations::new(export.volume.id(), until));
+            call.paid = admission.as_ref().and_then(|_| PaidOperations::new(export.volume.id(), until));
             // A free call must not queue: other clients may wait for its effect.
             return admission.filter(|admission| !admission.demand().is_nothing());
         }

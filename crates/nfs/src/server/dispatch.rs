@@ -50,7 +50,7 @@ pub struct RpcCall {
     pub target: Target,
     pub credential: Arc<Credential>,
     /// The operations of a compound that were paid for before it is run.
-    pub(crate) covered: Option<PaidOperations>,
+    pub(crate) paid: Option<PaidOperations>,
     /// Offset of the arguments in the record.
     args: u32,
 }
@@ -95,7 +95,7 @@ pub fn route(
     match identified {
         Ok((target, credential)) => {
             let args = u32::try_from(record.len() - r.remaining()).map_err(|_| Malformed("a long head"))?;
-            Ok(Some(RpcCall { xid: header.xid, target, credential, covered: None, args }))
+            Ok(Some(RpcCall { xid: header.xid, target, credential, paid: None, args }))
         }
         Err(stat) => {
             out.reject(header.xid, Rejected::AuthError(stat));

@@ -355,7 +355,7 @@ impl Protocol for Rpc {
         let begun = if let Target::Compound(_) = call.target {
             Ok(match large_write::nfs4::LargeWrite::begin(call, head, message_bytes, refusal) {
                 Ok((write, body)) => (Upload::Compound(Box::new(write)), body),
-                Err(kept) => (Upload::Buffered(Box::new(kept)), Body { start: 0, len: 0 }),
+                Err(buffered) => (Upload::Buffered(Box::new(buffered)), Body { start: 0, len: 0 }),
             })
         } else {
             LargeWrite::begin(call, head, message_bytes, refusal)
@@ -389,7 +389,7 @@ impl Protocol for Rpc {
         tail: &[u8],
     ) -> Progress<Continuation> {
         let upload = match upload {
-            Upload::Buffered(kept) => return self.run_buffered(cx, *kept, tail),
+            Upload::Buffered(buffered) => return self.run_buffered(cx, *buffered, tail),
             upload => upload,
         };
         let call = upload.call().clone();
@@ -426,7 +426,7 @@ fn start_tls(cx: &mut Context<'_, Rpc>, call: RpcCall, policy: &TlsPolicy) -> Pr
             }
             Ok(_) => AuthStat::FAILED,
             Err(error) => {
-                tracing::error!(%error, "no TLS handshake can begin");
+                tracing::error!(%error, "cannot start a TLS handshake");
                 AuthStat::FAILED
             }
         }
@@ -534,14 +534,14 @@ impl Rpc {
         if wait == Wait::Storage && cx.blocking == Blocking::Never {
             return Progress::WouldBlock(Continuation::Blocked(blocked));
         }
-        let pauses = match wait {
-            Wait::Recall => blocked.pause(&cx.session().deferred_calls),
+        let retries = match wait {
+            Wait::Recall => blocked.count_retry(&cx.session().deferred_calls),
             // A backend that refuses to wait on a thread that may.
             Wait::Storage | Wait::Tokens | Wait::Event => None,
         };
         let (moved, mut at) = (blocked.call.moved(&blocked.args), Continuation::Blocked(blocked));
-        if let Some(pauses) = pauses {
-            match self.park(cx, at, pauses) {
+        if let Some(retries) = retries {
+            match self.park(cx, at, retries) {
                 Ok(()) => {
                     // The permit pays for the call when it resumes.
                     cx.stats.moved = moved;
@@ -559,11 +559,11 @@ impl Rpc {
         &self,
         cx: &Context<'_, Self>,
         at: Continuation,
-        pauses: u32,
+        retries: u32,
     ) -> Result<(), Continuation> {
         let parking = if matches!(at, Continuation::Blocked(_)) { &self.parking_v3 } else { &self.parking };
         let parked = ParkedCall { reply: cx.detach(), at };
-        parking.park(parked, Duration::from_millis(2 << pauses)).map_err(|parked| parked.at)
+        parking.park(parked, Duration::from_millis(2 << retries)).map_err(|parked| parked.at)
     }
 
     /// Ends a call whose reply is written: it leaves at once, or after the call's flushes.
@@ -597,9 +597,9 @@ impl Continuation {
 
 impl Blocked {
     /// Counts a retry, and returns the number of earlier ones; `None` if the call cannot be deferred.
-    fn pause(&mut self, calls: &Arc<AtomicU32>) -> Option<u32> {
+    fn count_retry(&mut self, calls: &Arc<AtomicU32>) -> Option<u32> {
         let deferred = self.deferred.take().or_else(|| DeferredCall::new(calls))?;
-        self.deferred.insert(deferred).pause()
+        self.deferred.insert(deferred).count_retry()
     }
 }
 
@@ -677,8 +677,8 @@ impl Server {
     }
 
     /// Stops accepting and taking calls, and waits at most `patience` for the calls in flight to be answered.
-    pub fn stop(self, patience: Duration) {
-        self.server.stop(patience);
+    pub fn stop(self, timeout: Duration) {
+        self.server.stop(timeout);
     }
 }
 

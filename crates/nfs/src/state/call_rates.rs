@@ -31,6 +31,6 @@ impl CallRates {
 }
 
 /// The admission of one such call.
-pub(crate) fn toll(gate: &Arc<Gate>, client: IpAddr) -> Admission {
+pub(crate) fn admission(gate: &Arc<Gate>, client: IpAddr) -> Admission {
     Admission::new(gate, client, Demand::OTHER)
 }

@@ -119,11 +119,11 @@ impl ReplayCache {
     pub fn begin(&self, key: &CallKey, waiter: impl FnOnce() -> Box<dyn Waiter>) -> Verdict {
         let mut shard = self.shard(key);
         match shard.calls.entry(*key) {
-            hash_map::Entry::Vacant(place) => {
-                place.insert(State::InProgress(Vec::new()));
+            hash_map::Entry::Vacant(slot) => {
+                slot.insert(State::InProgress(Vec::new()));
                 Verdict::New
             }
-            hash_map::Entry::Occupied(mut known) => match known.get_mut() {
+            hash_map::Entry::Occupied(mut entry) => match entry.get_mut() {
                 State::InProgress(waiters) => {
                     waiters.push(waiter());
                     Verdict::Waits
@@ -154,8 +154,8 @@ impl ReplayCache {
 
     fn shard(&self, key: &CallKey) -> MutexGuard<'_, Shard> {
         // The inner map uses the low bits and the top seven. The shard uses bits in between.
-        let place = usize::try_from(key.checksum >> 40 & (SHARDS as u64 - 1)).unwrap_or(0);
-        self.shards[place].lock()
+        let slot = usize::try_from(key.checksum >> 40 & (SHARDS as u64 - 1)).unwrap_or(0);
+        self.shards[slot].lock()
     }
 }
 
@@ -305,9 +305,9 @@ mod tests {
             cache.begin(&key(&cache, 700, xid, b""), waiter);
             cache.complete(&key(&cache, 700, xid, b""), network(1), &[0; REPLY_BYTES_MAX]);
         }
-        let held: usize = cache.shards.iter().map(|shard| shard.lock().calls.len()).sum();
+        let cached: usize = cache.shards.iter().map(|shard| shard.lock().calls.len()).sum();
         let bytes: usize = cache.shards.iter().map(|shard| shard.lock().bytes).sum();
-        assert!(held <= ENTRIES_MAX && bytes <= BYTES_MAX, "{held} calls, {bytes} bytes");
+        assert!(cached <= ENTRIES_MAX && bytes <= BYTES_MAX, "{cached} calls, {bytes} bytes");
         assert!(matches!(cache.begin(&key(&cache, 700, count - 1, b""), waiter), Verdict::Replay(_)));
         assert!(matches!(cache.begin(&key(&cache, 700, 0, b""), waiter), Verdict::New));
     }
@@ -334,8 +334,8 @@ mod tests {
                 matches!(cache.begin(&modest(xid), waiter), Verdict::Replay(reply) if *reply == *b"made a")
             );
         }
-        let held: usize = cache.shards.iter().map(|shard| shard.lock().count).sum();
-        assert!(held > ENTRIES_MAX / 2, "{held}");
+        let cached: usize = cache.shards.iter().map(|shard| shard.lock().count).sum();
+        assert!(cached > ENTRIES_MAX / 2, "{cached}");
         let call = key(&cache, 900, 1, b"");
         cache.begin(&call, waiter);
         cache.complete(&call, network(4), b"made b");

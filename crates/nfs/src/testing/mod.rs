@@ -27,7 +27,7 @@ use xdr::{Decode, Encode, Inline, Reader};
 pub(crate) const NOW: Time = Time { seconds: 1_000_000_000, nanos: 0 };
 
 /// A client and the service it asks.
-pub(crate) struct Desk {
+pub(crate) struct TestEnv {
     pub service: Service,
     pub peer: SocketAddr,
     /// The address at which they reach us.
@@ -39,7 +39,7 @@ pub(crate) struct Desk {
     pub user: (u32, u32),
 }
 
-impl Desk {
+impl TestEnv {
     /// A service of these exports, asked by root at 10.1.0.9.
     pub(crate) fn new(exports: impl IntoIterator<Item = Export>, registered: Vec<Registration>) -> Self {
         let service = Service {

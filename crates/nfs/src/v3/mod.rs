@@ -91,8 +91,8 @@ fn read_bytes_max(procedure: Procedure, mut r: Reader<'_>) -> Option<u32> {
         r.u32().ok()?;
     }
     let bytes_max = if procedure == Procedure::READ { TRANSFER_BYTES_MAX } else { LISTING_BYTES_MAX };
-    let asked = r.u32().ok()?;
-    Some(asked.min(bytes_max))
+    let requested = r.u32().ok()?;
+    Some(requested.min(bytes_max))
 }
 
 /// The most bytes that a reply may take, if it may be long.

@@ -451,7 +451,7 @@ fn refuse(op: Op, status: Status, out: &mut Outbox) -> Status {
 mod tests {
     use super::*;
     use crate::testing::v4::{Client, at};
-    use crate::testing::{Desk, export, rule};
+    use crate::testing::{TestEnv, export, rule};
     use nfs_wire::v4::{Argument, FileHandle, PutfhArgs, ReadArgs, ReadPlusArgs, Stateid};
     use std::num::NonZeroU64;
     use std::sync::Arc;
@@ -469,16 +469,16 @@ mod tests {
         let fs = MemFs::new(Arc::new(|| Time { seconds: 1, nanos: 0 }));
         let limited = Volume::new(VolumeId(2), "limited", Arc::new(fs), Durability::Sync, 1).with_gate(gate);
         let limited = Export::new("/limited", Arc::new(limited), vec![rule(&[])]);
-        let desk = Desk::new([export("/free", 1, vec![rule(&[])]), limited], vec![]);
+        let env = TestEnv::new([export("/free", 1, vec![rule(&[])]), limited], vec![]);
         let (caller, mut pending) = (Caller::new(0, 0, []), PendingSync::default());
-        for export in desk.service.namespace.load().exports() {
+        for export in env.service.namespace.load().exports() {
             let root = Arc::clone(export).root();
             let set = SetAttrs { mode: Some(0o644), ..SetAttrs::default() };
             let made = root.create(&caller, b"f", Disposition::CreateNew, &set, &mut pending).unwrap();
             let (opened, _) = made.file.open(&caller, Access::WRITE, Blocking::Allowed).unwrap();
             opened.write(0, &[7; 256 << 10], Stability::Unstable, &mut pending).unwrap();
         }
-        Client::new(desk, 2)
+        Client::new(env, 2)
     }
 
     #[test]

@@ -56,7 +56,7 @@ impl ReadResult {
 /// file: earlier results must be in memory while the compound may be suspended.
 pub(super) fn read_data(
     call: &mut Call<'_>,
-    opened: &OpenFile<'_>,
+    open_by_stateid: &OpenFile<'_>,
     offset: u64,
     want: usize,
     pages: bool,
@@ -65,12 +65,12 @@ pub(super) fn read_data(
     let splices = pages && call.splices(want);
     let mut done = Err(FsError::Wait(Wait::Storage));
     if call.stats.read_from != Some(ReadSource::Storage) {
-        done = read_range(opened, (offset, want), splices, Blocking::Never, out);
+        done = read_range(open_by_stateid, (offset, want), splices, Blocking::Never, out);
         let is_missing = done == Err(FsError::Wait(Wait::Storage));
         call.stats.read_from = Some(if is_missing { ReadSource::Storage } else { ReadSource::Memory });
     }
     if done == Err(FsError::Wait(Wait::Storage)) && call.blocking == Blocking::Allowed {
-        done = read_range(opened, (offset, want), splices, Blocking::Allowed, out);
+        done = read_range(open_by_stateid, (offset, want), splices, Blocking::Allowed, out);
     }
     done
 }
@@ -153,7 +153,7 @@ pub(crate) fn stability(how: StableHow) -> Stability {
 pub(super) fn commit(cx: &mut CompoundState<'_, '_>, _args: &CommitArgs, w: &mut Writer<'_>) -> OpResult {
     let file = cx.file()?;
     let opened = file.authorize_write(&file.caller)?;
-    let admission = call_rates::toll(&cx.call.service.rates.commits, cx.call.payer);
+    let admission = call_rates::admission(&cx.call.service.rates.commits, cx.call.payer);
     let _paid = admission.try_acquire().map_err(|_| OpError::Wait(Wait::Recall))?;
     let (_, verifier) = opened.commit()?;
     reply(w, &CommitOk { writeverf: verifier.to_be_bytes() })

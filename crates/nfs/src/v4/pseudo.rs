@@ -24,7 +24,7 @@ pub(super) struct PseudoNode {
 }
 
 /// An entry of such a directory.
-pub(super) struct Child {
+pub(super) struct PseudoEntry {
     pub(super) cookie: u64,
     pub(super) name: Box<str>,
     /// The directory of that name. An export may be mounted on it.
@@ -52,21 +52,21 @@ pub(super) fn of_handle(call: &Call<'_>, handle: &[u8]) -> FsResult<PseudoNode> 
 /// The top of the tree.
 pub(super) fn root(call: &mut Call<'_>) -> FsResult<Filehandle> {
     let root = call.namespace.root(call.origin());
-    place(call, &root)
+    filehandle_of(call, &root)
 }
 
 /// Looks a name up in a directory above the exports.
 pub(super) fn lookup(call: &mut Call<'_>, dir: &PseudoNode, name: &[u8]) -> FsResult<Filehandle> {
     let name = std::str::from_utf8(name).map_err(|_| FsError::NotFound)?;
     let found = dir.dir(call)?.lookup(name).ok_or(FsError::NotFound)?;
-    place(call, &found)
+    filehandle_of(call, &found)
 }
 
 /// The parent of a path; [`FsError::NotFound`] for the root.
 pub(super) fn parent(call: &mut Call<'_>, path: &str) -> FsResult<Filehandle> {
     let (above, _) = path.rsplit_once('/').filter(|_| path != "/").ok_or(FsError::NotFound)?;
     let dir = dir_at(call, above)?;
-    place(call, &dir)
+    filehandle_of(call, &dir)
 }
 
 /// The root of an export mounted on a name in `dir`, if `dir` is the root of another export.
@@ -80,7 +80,7 @@ pub(super) fn covering(call: &mut Call<'_>, dir: &File, name: &[u8]) -> FsResult
 /// The directory between the export of `dir` and exports below it, under a name that `dir` does not have.
 pub(super) fn between(call: &mut Call<'_>, dir: &File, name: &[u8]) -> FsResult<Filehandle> {
     let found = below(call, dir).and_then(|above| above.lookup(std::str::from_utf8(name).ok()?));
-    place(call, &found.ok_or(FsError::NotFound)?)
+    filehandle_of(call, &found.ok_or(FsError::NotFound)?)
 }
 
 /// The roots of exports that have taken the places of names in `dir`, with these names.
@@ -104,7 +104,7 @@ pub(super) fn mounted_on(signer: &HandleSigner, export: &Export) -> Option<u64> 
 }
 
 /// The filehandle of a directory: the root of an export, or the directory itself.
-fn place(call: &mut Call<'_>, dir: &PseudoDir<'_>) -> FsResult<Filehandle> {
+fn filehandle_of(call: &mut Call<'_>, dir: &PseudoDir<'_>) -> FsResult<Filehandle> {
     match dir.export() {
         Some(export) => Ok(Filehandle::File(export_root(call, export)?)),
         None => Ok(Filehandle::Pseudo(PseudoNode::new(&call.service.signer, dir.path()))),
@@ -148,15 +148,15 @@ impl PseudoNode {
     }
 
     /// The entries, in the order of their cookies.
-    pub(super) fn children(&self, call: &Call<'_>) -> FsResult<Vec<Child>> {
+    pub(super) fn children(&self, call: &Call<'_>) -> FsResult<Vec<PseudoEntry>> {
         let (dir, signer) = (self.dir(call)?, &call.service.signer);
         let child = |name: &str| {
             let path = format!("{}/{name}", self.path.trim_end_matches('/'));
             // Some clients treat a cookie as a signed number.
             let cookie = (signer.number(&format!("entry:{name}")) >> 1).max(1);
-            Child { cookie, name: name.into(), node: Self::new(signer, &path) }
+            PseudoEntry { cookie, name: name.into(), node: Self::new(signer, &path) }
         };
-        let mut children: Vec<Child> = dir.list().into_iter().map(child).collect();
+        let mut children: Vec<PseudoEntry> = dir.list().into_iter().map(child).collect();
         children.sort_unstable_by_key(|child| child.cookie);
         Ok(children)
     }
@@ -164,7 +164,7 @@ impl PseudoNode {
     /// The filehandle of this path: the root of an export, or the directory itself.
     pub(super) fn resolve(&self, call: &mut Call<'_>) -> FsResult<Filehandle> {
         let dir = self.dir(call)?;
-        place(call, &dir)
+        filehandle_of(call, &dir)
     }
 
     /// The attributes. The change attribute changes when an export below appears or disappears.

@@ -69,7 +69,7 @@ fn hole_after(opened: &OpenFile<'_>, at: u64, end: u64) -> u64 {
 mod tests {
     use super::*;
     use crate::testing::v4::{Client, put};
-    use crate::testing::{Desk, export, rule};
+    use crate::testing::{TestEnv, export, rule};
     use nfs_wire::v4::{Argument, Data, OpReply, ReadPlusOk, Reply, Stateid, Status};
     use vfs::{Blocking, Caller, Disposition, PendingSync, SetAttrs, Stability};
 
@@ -77,9 +77,9 @@ mod tests {
 
     /// `/e` with `f`, which has pages of data at these offsets, each of its own number.
     fn client(minor: u32, data: &[u64]) -> Client {
-        let desk = Desk::new([export("/e", 1, vec![rule(&[])])], vec![]);
+        let env = TestEnv::new([export("/e", 1, vec![rule(&[])])], vec![]);
         let (caller, mut pending) = (Caller::new(0, 0, []), PendingSync::default());
-        let root = desk.service.namespace.load().exports()[0].root();
+        let root = env.service.namespace.load().exports()[0].root();
         let set = SetAttrs { mode: Some(0o600), ..SetAttrs::default() };
         let made = root.create(&caller, b"f", Disposition::CreateNew, &set, &mut pending).unwrap();
         let opened = made.file.authorize_write(&caller).unwrap();
@@ -87,7 +87,7 @@ mod tests {
             let number = u8::try_from(1 + offset / PAGE).unwrap();
             opened.write(offset, &[number; 4096], Stability::Unstable, &mut pending).unwrap();
         }
-        Client::new(desk, minor)
+        Client::new(env, minor)
     }
 
     fn ask(offset: u64, count: u32) -> Argument<'static> {
@@ -167,7 +167,7 @@ mod tests {
     fn mode_bits_and_minor_versions_are_asked() {
         let mut client = client(2, &[0, 2 * PAGE]);
         let handle = client.handle(&[b"e", b"f"]);
-        client.desk.user = (7, 7);
+        client.env.user = (7, 7);
         assert_eq!(client.status(&[put(&handle), ask(PAGE, 1)]), Status::ACCESS, "of a hole, too");
         let older = self::client(1, &[0]);
         assert_eq!(older.status(&[put(&handle), ask(0, 1)]), Status::OP_ILLEGAL);

@@ -2,7 +2,7 @@
 
 use super::compound_state::{CompoundState, OpError, OpResult, begin, reply};
 use crate::limits::{
-    CALLBACK_SLOTS_MAX, COMPOUND_OPERATIONS_MAX, RECORD_BYTES_MAX, SESSION_REPLY_KEPT_BYTES_MAX,
+    CALLBACK_SLOTS_MAX, COMPOUND_OPERATIONS_MAX, RECORD_BYTES_MAX, SESSION_REPLY_CACHED_BYTES_MAX,
     SESSION_SLOTS_MAX,
 };
 use crate::state::nfs4::channel::{Agreement, Credential};
@@ -25,14 +25,14 @@ use xdr::{Encode, Writer};
 /// The least that requests and replies of a session must take, to be of any use.
 const CHANNEL_BYTES_MIN: u32 = 256;
 /// Bytes of a request that distinguish it from another with the same sequence number.
-const PRINT_BYTES: usize = 64;
+const FINGERPRINT_BYTES: usize = 64;
 /// CB_SEQUENCE, and the operation.
 const CALLBACK_OPERATIONS: u32 = 2;
 
 /// A checksum of the request after SEQUENCE.
 pub(super) fn checksum(behind: &[u8]) -> u64 {
     // The checksum distinguishes requests and has no security purpose, so it may be fast.
-    let (words, rest) = behind[..behind.len().min(PRINT_BYTES)].as_chunks::<8>();
+    let (words, rest) = behind[..behind.len().min(FINGERPRINT_BYTES)].as_chunks::<8>();
     let mut last = [0; 8];
     last[..rest.len()].copy_from_slice(rest);
     let mix = |sum: u64, word: &[u8; 8]| {
@@ -54,13 +54,13 @@ pub(super) fn exchange_id(
     w: &mut Writer<'_>,
 ) -> OpResult {
     let since_42 = if cx.request.minor >= 2 { ExchangeIdFlags::SUPP_FENCE_OPS } else { ExchangeIdFlags(0) };
-    let asked = ExchangeIdFlags::SUPP_MOVED_REFER
+    let known_flags = ExchangeIdFlags::SUPP_MOVED_REFER
         | ExchangeIdFlags::SUPP_MOVED_MIGR
         | since_42
         | ExchangeIdFlags::BIND_PRINC_STATEID
         | ExchangeIdFlags::MASK_PNFS
         | ExchangeIdFlags::UPD_CONFIRMED_REC_A;
-    if args.flags.0 & !asked.0 != 0 {
+    if args.flags.0 & !known_flags.0 != 0 {
         return Err(OpError::Status(Status::INVAL));
     }
     // Without RPCSEC_GSS there is no key to protect state with (RFC 8881 §2.10.8.3).
@@ -113,9 +113,9 @@ pub(super) fn create_session(
         }
         CreateSessionVerdict::New(creating) => creating,
     };
-    let known =
+    let known_flags =
         CreateSessionFlags::PERSIST | CreateSessionFlags::CONN_BACK_CHAN | CreateSessionFlags::CONN_RDMA;
-    if args.flags.0 & !known.0 != 0 {
+    if args.flags.0 & !known_flags.0 != 0 {
         return Err(OpError::Status(Status::INVAL));
     }
     let fore = fore_channel(&args.fore_chan_attrs)?;
@@ -159,7 +159,7 @@ fn fore_channel(wanted: &ChannelAttrs) -> Result<ChannelAttrs, Status> {
         headerpadsize: 0,
         maxrequestsize: wanted.maxrequestsize.min(record),
         maxresponsesize: wanted.maxresponsesize.min(record),
-        maxresponsesize_cached: wanted.maxresponsesize_cached.min(SESSION_REPLY_KEPT_BYTES_MAX),
+        maxresponsesize_cached: wanted.maxresponsesize_cached.min(SESSION_REPLY_CACHED_BYTES_MAX),
         maxoperations: wanted.maxoperations.min(COMPOUND_OPERATIONS_MAX),
         maxrequests: wanted.maxrequests.min(SESSION_SLOTS_MAX),
         rdma_ird: None,
@@ -300,7 +300,7 @@ mod tests {
     use super::*;
     use crate::limits::SESSIONS_MAX;
     use crate::testing::v4::Client;
-    use crate::testing::{Desk, export, rule};
+    use crate::testing::{TestEnv, export, rule};
     use nfs_wire::v4::Argument;
     use vfs::Protection;
 
@@ -310,7 +310,7 @@ mod tests {
 
     /// A client with a session, among a thousand behind its address that have one each.
     fn crowd() -> Client {
-        let client = Client::new(Desk::new([export("/e", 1, vec![rule(&[])])], vec![]), 1);
+        let client = Client::new(TestEnv::new([export("/e", 1, vec![rule(&[])])], vec![]), 1);
         (1..1000).for_each(|number| _ = client.try_session(&name(number)).unwrap());
         client
     }
@@ -318,14 +318,14 @@ mod tests {
     #[test]
     fn session_made_under_protection_is_none_without() {
         for made in [Protection::Encrypted, Protection::Verified] {
-            let mut client = Client::new(Desk::new([export("/e", 1, vec![rule(&[])])], vec![]), 1);
-            client.desk.protection = made;
+            let mut client = Client::new(TestEnv::new([export("/e", 1, vec![rule(&[])])], vec![]), 1);
+            client.env.protection = made;
             client.be(b"secure");
             let sessid = client.session_id();
             assert_eq!(client.status(&[Argument::Putrootfh]), Status::OK);
             // Another connection, in clear.
             client.reconnect("10.1.0.9:701");
-            client.desk.protection = Protection::Plain;
+            client.env.protection = Protection::Plain;
             let dir = ChannelDirFromClient::ForeOrBoth;
             let bind = BindConnToSessionArgs { sessid, dir, use_conn_in_rdma_mode: false };
             let destroy = DestroySessionArgs { sessionid: sessid };
@@ -335,7 +335,7 @@ mod tests {
             assert_eq!(client.status(&[Argument::Putrootfh]), Status::BADSESSION);
             // A connection with more protection.
             client.reconnect("10.1.0.9:702");
-            client.desk.protection = Protection::Verified;
+            client.env.protection = Protection::Verified;
             assert_eq!(client.run_alone(&Argument::BindConnToSession(bind)).status(), Status::OK);
             assert_eq!(client.run_alone(&Argument::DestroySession(destroy)).status(), Status::OK);
         }
@@ -360,7 +360,7 @@ mod tests {
         };
         fill(&client, &name(1));
         assert_eq!(client.try_session(&name(2)), Err(Status::DELAY));
-        client.desk.user = (7, 7);
+        client.env.user = (7, 7);
         let of_user = fill(&client, b"user");
         assert!(of_user > 100, "{of_user}: one user leaves some to another one of its host");
         for host in 1..9 {
@@ -368,7 +368,7 @@ mod tests {
             let made = fill(&client, &[host]);
             assert!(made > 20, "{made} of host {host}");
         }
-        assert!(client.desk.service.v4.tables.sessions.used() < SESSIONS_MAX);
+        assert!(client.env.service.v4.tables.sessions.used() < SESSIONS_MAX);
     }
 
     #[test]

@@ -176,19 +176,19 @@ pub(super) struct CompoundFacts {
 #[inline]
 pub(super) fn check(compound: CompoundFacts, number: Op, done: u32) -> Result<Traits, (Op, Status)> {
     let CompoundFacts { minor, operations, has_session } = compound;
-    let known = known(number);
-    if known.minors & 1 << minor == 0 {
+    let info = known(number);
+    if info.minors & 1 << minor == 0 {
         return Err((Op::ILLEGAL, Status::OP_ILLEGAL));
     }
     if minor == 0 {
         // Since 4.1, the session bounds the number of operations.
         let is_too_long = operations > COMPOUND_OPERATIONS_MAX;
-        return if is_too_long { Err((number, Status::RESOURCE)) } else { Ok(known.traits) };
+        return if is_too_long { Err((number, Status::RESOURCE)) } else { Ok(info.traits) };
     }
-    match known.needs {
+    match info.needs {
         Needs::First if done > 0 => Err((number, Status::SEQUENCE_POS)),
         Needs::Session if !has_session => Err((number, Status::OP_NOT_IN_SESSION)),
         Needs::Alone if !has_session && (done > 0 || operations > 1) => Err((number, Status::NOT_ONLY_OP)),
-        _ => Ok(known.traits),
+        _ => Ok(info.traits),
     }
 }

@@ -132,14 +132,14 @@ fn refusal(error: FsError) -> OpError {
 mod tests {
     use super::*;
     use crate::testing::v4::{Client, at};
-    use crate::testing::{Desk, export, rule};
+    use crate::testing::{TestEnv, export, rule};
     use nfs_wire::v4::{Argument, ListxattrsOk, OpReply, Reply};
     use vfs::XATTR_VALUE_BYTES_MAX;
 
     const E: &[&[u8]] = &[b"e"];
 
     fn client() -> Client {
-        Client::new(Desk::new([export("/e", 1, vec![rule(&[])])], vec![]), 2)
+        Client::new(TestEnv::new([export("/e", 1, vec![rule(&[])])], vec![]), 2)
     }
 
     fn set(client: &Client, path: &[&[u8]], key: &[u8], value: &[u8], option: SetxattrOption) -> Status {

@@ -56,15 +56,15 @@ impl LargeWrite {
                 let large = Self {
                     call,
                     args,
-                    operations_left: operations_left,
+                    operations_left,
                     write,
                     refusal,
                     at,
                     opened,
-                    reservation: reservation,
+                    reservation,
                     failure,
                     verifier,
-                    stats_before_write: stats_before_write,
+                    stats_before_write,
                 };
                 Ok((large, body))
             }
@@ -134,7 +134,7 @@ impl LargeWrite {
         if self.at.is_some() {
             return;
         }
-        let paid = self.call.covered;
+        let paid = self.call.paid;
         let ran = compound::run_before(
             call,
             binding,

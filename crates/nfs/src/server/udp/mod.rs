@@ -92,7 +92,7 @@ impl ResponderState {
         while !self.is_stopping() {
             // A datagram that causes a panic gets no reply; the next one does.
             if let Ok(Err(error)) = panics::catch(|| self.serve_one(queue)) {
-                tracing::warn!(%error, programs = ?self.programs, "a datagram cannot be received or sent");
+                tracing::warn!(%error, programs = ?self.programs, "cannot receive or send a datagram");
                 std::thread::sleep(STOP_POLL);
             }
         }
@@ -152,7 +152,7 @@ impl ResponderState {
 
     fn send(&self, reply: &[u8], peer: SocketAddr) {
         if let Err(error) = self.socket.send_to(reply, peer) {
-            tracing::debug!(%peer, %error, "cannot answer");
+            tracing::debug!(%peer, %error, "cannot send a reply");
         }
     }
 }
@@ -251,7 +251,7 @@ fn sendable(out: &mut Outbox, start: Start, peer: SocketAddr, datagram: &[u8]) -
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::portmap::tests::desk;
+    use crate::portmap::tests::env;
     use crate::testing::{call_record, words};
     use nfs_wire::portmap::{Mapping, PMAP_VERSION, PROGRAM, PmapProcedure, Rpcb, RpcbProcedure, Uaddr};
     use nfs_wire::rpc::{OpaqueAuth, ReplyBody, ReplyHeader};
@@ -262,10 +262,10 @@ mod tests {
     const PORTMAP: Programs = Programs { nfs: false, mount: false, portmap: true, locks: false };
 
     fn ask(peer: &str, datagram: &[u8]) -> Option<Vec<u8>> {
-        let desk = desk("0.0.0.0");
+        let env = env("0.0.0.0");
         let (peer, local) = (peer.parse().unwrap(), "10.1.0.1".parse().unwrap());
         match route_datagram(PORTMAP, peer, local, datagram.to_vec()) {
-            Ok(datagram) => datagram.answer(&desk.service),
+            Ok(datagram) => datagram.answer(&env.service),
             Err(refusal) => refusal,
         }
     }
@@ -324,10 +324,10 @@ mod tests {
 
     #[test]
     fn a_socket_on_every_address_tells_the_one_that_was_used() {
-        let desk = desk("0.0.0.0");
+        let env = env("0.0.0.0");
         let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
         let to = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), socket.local_addr().unwrap().port());
-        let responder = Responder::start(Arc::new(desk.service), socket, PORTMAP).unwrap();
+        let responder = Responder::start(Arc::new(env.service), socket, PORTMAP).unwrap();
         let client = UdpSocket::bind("127.0.0.1:0").unwrap();
         client.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
         let args = Rpcb { prog: 100_003, vers: 3, netid: b"tcp", addr: b"", owner: b"" };

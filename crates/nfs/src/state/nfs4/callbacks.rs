@@ -91,7 +91,7 @@ impl Callbacks {
     pub(super) fn handle_reply(self: &Arc<Self>, wire: &Wire, xid: u32, results: Option<&[u8]>) {
         self.change(|state, _| {
             let mut channels = state.channels.iter_mut();
-            match channels.find_map(|channel| channel.answered(wire, xid, results)) {
+            match channels.find_map(|channel| channel.handle_reply(wire, xid, results)) {
                 Some(CallbackOutcome::Retry(callback)) if callback.tries < TRIES_MAX => {
                     state.retries.push(callback)
                 }

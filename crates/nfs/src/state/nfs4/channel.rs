@@ -15,7 +15,7 @@ use xdr::{Decode, Encode, Reader};
 /// Receives the attributes that a client reports.
 pub(super) trait GetattrListener: Send + Sync {
     /// The client has answered the question of this number.
-    fn answered(&self, number: u64, attributes: &Fattr<'_>);
+    fn report(&self, number: u64, attributes: &Fattr<'_>);
 }
 
 /// A call to a client: one operation, which follows CB_SEQUENCE.
@@ -55,7 +55,7 @@ impl Callback {
         if let Some((asker, number)) = &self.listener
             && let Ok(OpReply::Getattr(Reply::Ok(ok))) = OpReply::decode(results)
         {
-            asker.answered(*number, &ok.obj_attributes);
+            asker.report(*number, &ok.obj_attributes);
         }
     }
 }
@@ -148,7 +148,7 @@ impl Channel {
 
     /// The client can be called over this connection.
     pub(super) fn bind(&mut self, wire: &Arc<Wire>) {
-        self.wires.retain(|known| known.strong_count() > 0 && !is(known, wire));
+        self.wires.retain(|other| other.strong_count() > 0 && !is(other, wire));
         if self.wires.len() >= WIRES_MAX {
             self.wires.remove(0);
         }
@@ -158,7 +158,7 @@ impl Channel {
 
     /// The client is not called over this connection.
     pub(super) fn unbind(&mut self, wire: &Arc<Wire>) {
-        self.wires.retain(|known| !is(known, wire));
+        self.wires.retain(|other| !is(other, wire));
     }
 
     /// Whether a connection is there.
@@ -251,7 +251,7 @@ impl Channel {
     }
 
     /// Handles a reply, if it is to a call of this channel. `None` as results: the call was rejected.
-    pub(super) fn answered(
+    pub(super) fn handle_reply(
         &mut self,
         wire: &Wire,
         xid: u32,
@@ -293,8 +293,8 @@ impl Channel {
     }
 }
 
-fn is(known: &Weak<Wire>, wire: &Arc<Wire>) -> bool {
-    std::ptr::eq(known.as_ptr(), Arc::as_ptr(wire))
+fn is(other: &Weak<Wire>, wire: &Arc<Wire>) -> bool {
+    std::ptr::eq(other.as_ptr(), Arc::as_ptr(wire))
 }
 
 /// Whether the client does not know the object yet: the reply that names it may still be under way.

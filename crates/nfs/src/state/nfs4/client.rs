@@ -287,7 +287,7 @@ impl Client {
     }
 
     /// The second of its last request.
-    pub(crate) fn heard(&self) -> u64 {
+    pub(crate) fn last_seen(&self) -> u64 {
         self.last_seen.load(Ordering::Relaxed)
     }
 

@@ -58,7 +58,7 @@ impl ServiceState {
                 opens,
                 ranges,
                 delegations: client.delegations.load(Ordering::Relaxed),
-                silent: Duration::from_secs(now.saturating_sub(client.heard())),
+                silent: Duration::from_secs(now.saturating_sub(client.last_seen())),
             }
         };
         clients.iter().map(shown).collect()

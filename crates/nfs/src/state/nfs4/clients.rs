@@ -47,9 +47,9 @@ pub(crate) struct Introduction<'a> {
 impl Introduction<'_> {
     /// Whether the introduction can come from a known client: the same user at the same address, or the same user with
     /// the same verifier, which is secret.
-    fn is_by(&self, known: &Client) -> bool {
-        self.principal == known.principal
-            || self.verifier == known.verifier && self.principal.user() == known.principal.user()
+    fn is_by(&self, existing: &Client) -> bool {
+        self.principal == existing.principal
+            || self.verifier == existing.verifier && self.principal.user() == existing.principal.user()
     }
 }
 
@@ -81,21 +81,21 @@ impl Clients {
             // 1 and 4
             (None, false) => Ok((self.add(boot, who)?, None)),
             // 8
-            (Some(known), true) if known.verifier != who.verifier => Err(Status::NOT_SAME),
+            (Some(existing), true) if existing.verifier != who.verifier => Err(Status::NOT_SAME),
             // 9
-            (Some(known), true) if !who.is_by(&known) => Err(Status::PERM),
+            (Some(existing), true) if !who.is_by(&existing) => Err(Status::PERM),
             // 6
-            (Some(known), true) => Ok((known, None)),
+            (Some(existing), true) => Ok((existing, None)),
             // 3
-            (Some(known), false) if !who.is_by(&known) => {
-                if known.has_state() && is_heard(&known) {
+            (Some(existing), false) if !who.is_by(&existing) => {
+                if existing.has_state() && is_heard(&existing) {
                     return Err(Status::CLID_INUSE);
                 }
-                self.remove(&known);
-                Ok((self.add(boot, who)?, Some(known)))
+                self.remove(&existing);
+                Ok((self.add(boot, who)?, Some(existing)))
             }
             // 2
-            (Some(known), false) if known.verifier == who.verifier => Ok((known, None)),
+            (Some(existing), false) if existing.verifier == who.verifier => Ok((existing, None)),
             // 5: the client restarted.
             (Some(_), false) => Ok((self.add(boot, who)?, None)),
         }
@@ -116,7 +116,7 @@ impl Clients {
         };
         let client = Arc::new(Client::new(self.next_id(boot), who));
         self.by_id.insert(client.id, Arc::clone(&client));
-        let replaces = self.confirmed.get(who.owner).map(|known| known.id);
+        let replaces = self.confirmed.get(who.owner).map(|existing| existing.id);
         let age = self.waiting.add(&who.party, claimed.clone());
         let unconfirmed = Unconfirmed { client: Arc::clone(&client), replaces, age, _slot: slot };
         self.unconfirmed.insert(claimed, unconfirmed);
@@ -166,15 +166,15 @@ impl Clients {
     /// has taken that place meanwhile.
     pub(crate) fn unconfirmed(&self, client: &Client) -> Result<Option<ClientId>, Status> {
         let claimed: ClaimedOwner = (client.owner.clone(), client.principal);
-        let unconfirmed = self.unconfirmed.get(&claimed).filter(|known| known.client.id == client.id);
+        let unconfirmed = self.unconfirmed.get(&claimed).filter(|existing| existing.client.id == client.id);
         let unconfirmed = unconfirmed.ok_or(Status::STALE_CLIENTID)?;
-        let now = self.confirmed.get(&client.owner).map(|known| known.id);
+        let now = self.confirmed.get(&client.owner).map(|existing| existing.id);
         if now.is_none() || now == unconfirmed.replaces { Ok(now) } else { Err(Status::STALE_CLIENTID) }
     }
 
     /// Whether a client has made a session before.
     pub(crate) fn is_confirmed(&self, client: &Client) -> bool {
-        self.confirmed.get(&client.owner).is_some_and(|known| known.id == client.id)
+        self.confirmed.get(&client.owner).is_some_and(|existing| existing.id == client.id)
     }
 
     /// Confirms a client at its first session. `slot` is its room; `None` reuses that of its earlier instance, which is
@@ -206,7 +206,7 @@ impl Clients {
             self.confirmed.remove(&client.owner);
         }
         let claimed: ClaimedOwner = (client.owner.clone(), client.principal);
-        if self.unconfirmed.get(&claimed).is_some_and(|known| known.client.id == client.id) {
+        if self.unconfirmed.get(&claimed).is_some_and(|existing| existing.client.id == client.id) {
             self.drop_unconfirmed(&claimed);
         }
     }

@@ -101,7 +101,7 @@ impl Copier {
         match thread::Builder::new().name("nfs4-copies".into()).spawn(move || copier.work()) {
             Ok(_) => queue.threads += 1,
             Err(error) if queue.threads == 0 => {
-                tracing::warn!(%error, "nothing is copied: no thread can be started");
+                tracing::warn!(%error, "cannot copy: starting a thread failed");
                 let failed = std::mem::take(&mut queue.ready);
                 drop(queue);
                 drop(failed);

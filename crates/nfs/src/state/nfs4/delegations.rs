@@ -89,15 +89,15 @@ impl Default for RecentRecalls {
 impl RecentRecalls {
     /// A delegation was recalled in this second.
     pub(crate) fn note(&self, file: VolumeFile, second: u64) {
-        self.place(&file).store(second + CONTENDED_S, Ordering::Relaxed);
+        self.slot(&file).store(second + CONTENDED_S, Ordering::Relaxed);
     }
 
     /// Whether one was recalled a short while before this second.
     pub(crate) fn has(&self, file: &VolumeFile, second: u64) -> bool {
-        second < self.place(file).load(Ordering::Relaxed)
+        second < self.slot(file).load(Ordering::Relaxed)
     }
 
-    fn place(&self, file: &VolumeFile) -> &AtomicU64 {
+    fn slot(&self, file: &VolumeFile) -> &AtomicU64 {
         let slot = usize::try_from(self.hasher.hash_one(file) % CONTENDED_PLACES as u64).unwrap_or(0);
         &self.seconds[slot]
     }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::testing::v4::{Client as Asker, Host, at, put};
-use crate::testing::{Desk, export, rule};
+use crate::testing::{TestEnv, export, rule};
 use nfs_wire::v4::{
     Argument, CbClient, ClientOwner, CreateArgs, CreateType, DestroyClientidArgs, DestroySessionArgs,
     ExchangeIdArgs, ExchangeIdFlags, ExchangeIdReply, Fattr, LockArgs, LockType, Locker, NetAddr,
@@ -36,31 +36,31 @@ struct Guest {
 
 impl Rig {
     fn new(minor: u32) -> Self {
-        let desk = Desk::new([export("/e", 1, vec![rule(&["10.1.0.0/16"])])], vec![]);
-        let root = desk.service.namespace.load().exports()[0].root();
+        let env = TestEnv::new([export("/e", 1, vec![rule(&["10.1.0.0/16"])])], vec![]);
+        let root = env.service.namespace.load().exports()[0].root();
         let (caller, mut pending) = (Caller::new(0, 0, []), PendingSync::default());
         let set = SetAttrs { mode: Some(0o666), ..SetAttrs::default() };
         root.create(&caller, b"f", Disposition::CreateNew, &set, &mut pending).unwrap();
         root.set_attrs(&caller, &SetAttrs { mode: Some(0o777), ..SetAttrs::default() }, None, &mut pending)
             .unwrap();
-        Self { asker: Asker::new(desk, minor), minor }
+        Self { asker: Asker::new(env, minor), minor }
     }
 
     fn tables(&mut self) -> &mut Tables {
-        &mut self.asker.desk.service.v4.tables
+        &mut self.asker.env.service.v4.tables
     }
 
     fn state(&self) -> &ServiceState {
-        &self.asker.desk.service.v4
+        &self.asker.env.service.v4
     }
 
     /// Does something as a client.
     fn on<R>(&mut self, guest: &mut Guest, act: impl FnOnce(&mut Self, &Guest) -> R) -> R {
-        let before = self.asker.desk.peer;
+        let before = self.asker.env.peer;
         self.asker.swap(&mut guest.host);
-        (self.asker.desk.peer, self.asker.desk.user) = (guest.peer.parse().unwrap(), guest.user);
+        (self.asker.env.peer, self.asker.env.user) = (guest.peer.parse().unwrap(), guest.user);
         let done = act(self, guest);
-        self.asker.desk.peer = before;
+        self.asker.env.peer = before;
         self.asker.swap(&mut guest.host);
         done
     }
@@ -173,10 +173,10 @@ impl Rig {
     }
 
     /// Lets time pass in which only these clients renew their leases.
-    fn pass(&mut self, seconds: u64, heard: &mut [&mut Guest]) {
+    fn pass(&mut self, seconds: u64, active: &mut [&mut Guest]) {
         for _ in 0..seconds {
             self.state().tick();
-            for guest in heard.iter_mut() {
+            for guest in active.iter_mut() {
                 assert_eq!(self.renew(guest), Status::OK);
             }
         }
@@ -362,16 +362,16 @@ fn nobody_else_ends_a_client() {
         assert_eq!(rig.asker.run_alone(&destroy).status(), Status::STALE_CLIENTID, "{stranger}");
     }
     rig.asker.reconnect("10.1.0.20:701");
-    rig.asker.desk.user = (7, 7);
+    rig.asker.env.user = (7, 7);
     assert_eq!(rig.asker.run_alone(&destroy).status(), Status::WRONG_CRED, "another user of its host");
-    rig.asker.desk.user = (0, 0);
+    rig.asker.env.user = (0, 0);
     let session = rig.asker.try_session(b"host").unwrap();
     let clientid = rig.exchange_id(b"host", 1).unwrap();
     let destroy = Argument::DestroyClientid(DestroyClientidArgs { clientid });
     let destroy_session = |id: SessionId| Argument::DestroySession(DestroySessionArgs { sessionid: id });
-    rig.asker.desk.user = (7, 7);
+    rig.asker.env.user = (7, 7);
     assert_eq!(rig.asker.run_alone(&destroy_session(session)).status(), Status::WRONG_CRED);
-    rig.asker.desk.user = (0, 0);
+    rig.asker.env.user = (0, 0);
     assert_eq!(rig.asker.run_alone(&destroy_session(session)).status(), Status::OK);
     assert_eq!(rig.asker.run_alone(&destroy).status(), Status::OK);
 }
@@ -415,7 +415,7 @@ fn replies_that_one_client_has_kept_cost_no_other_its_own() {
         rig.tables().cached_replies = Bounds::new(64 << 10, 0);
         let mut hoarder = rig.guest("10.1.0.20", b"hoarder");
         // Each running request reserves room for the longest reply.
-        let party = Party::of(rig.asker.desk.service.networks.of([10, 1, 0, 20].into())).user(0);
+        let party = Party::of(rig.asker.env.service.networks.of([10, 1, 0, 20].into())).user(0);
         let reserve = || rig.state().tables.cached_replies.take(&party, 4096).ok();
         let reserved: Vec<Slot> = std::iter::from_fn(reserve).collect();
         assert!(reserved.len() > 1, "4.{minor}");

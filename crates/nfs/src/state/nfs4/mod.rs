@@ -110,7 +110,7 @@ impl ServiceState {
             copier: Copier::default(),
             tables,
             second: Arc::clone(&notifier.second),
-            notifier: notifier,
+            notifier,
             writers: Arc::default(),
             delegates_writing: false,
             namespace_tracker: NamespaceTracker::default(),
@@ -144,7 +144,7 @@ impl ServiceState {
     /// Checks that a client may reclaim state: it was recorded before the restart, and has not sent RECLAIM_COMPLETE.
     pub(crate) fn check_reclaims(&self, client: &Client) -> Result<(), Status> {
         let is_over = client.has_reclaimed() || !self.grace.is_active();
-        if is_over || self.records.earlier(&client.identity).is_none() {
+        if is_over || self.records.record_before_restart(&client.identity).is_none() {
             return Err(Status::NO_GRACE);
         }
         // Recorded before it has state: it may reclaim this state after the next restart as well.
@@ -167,7 +167,7 @@ impl ServiceState {
         if !client.party.is_stranger {
             self.write_record(client);
         }
-        if let Some(record) = self.records.earlier(&client.identity) {
+        if let Some(record) = self.records.record_before_restart(&client.identity) {
             self.grace.complete(record);
         }
         true
@@ -186,21 +186,21 @@ impl ServiceState {
     fn write_record(&self, client: &Client) {
         client.note_record();
         if let Err(error) = self.records.remember(&client.identity, &client.party) {
-            tracing::warn!(client = client.id, %error, "a client cannot claim what it holds after a restart");
+            tracing::warn!(client = client.id, %error, "cannot record a client: it cannot reclaim state after a restart");
         }
     }
 
     /// Has a restart not wait for a client, nor let it claim anything.
     fn erase_record(&self, client: &Client) {
         if let Err(error) = self.records.forget(&client.identity) {
-            tracing::error!(client = client.id, %error, "a client whose time is over stays recorded");
+            tracing::error!(client = client.id, %error, "cannot remove the record of an expired client");
         }
     }
 
     /// Finds or makes the client of an introduction.
     pub(crate) fn introduce(&self, who: &Introduction<'_>) -> Result<Arc<Client>, Status> {
         let now = self.second();
-        let is_heard = |client: &Client| now.saturating_sub(client.heard()) <= u64::from(self.lease_s);
+        let is_heard = |client: &Client| now.saturating_sub(client.last_seen()) <= u64::from(self.lease_s);
         self.check_record(who.owner, who.verifier, who.principal)?;
         let introduced = self.clients().introduce(self.records.boot(), who, is_heard);
         let (client, ended) = introduced?;
@@ -335,7 +335,7 @@ impl ServiceState {
         for client in clients {
             client.states().stop_waiting(|lock| lock.until < second);
             client.callbacks.tick(second, |stateid| client.states().index_of(stateid).is_some());
-            let silent = second.saturating_sub(client.heard());
+            let silent = second.saturating_sub(client.last_seen());
             let ends_after = match client.has_state() {
                 false => lease,
                 true if client.states().is_empty() => IDLE_LEASES * lease,
@@ -373,7 +373,7 @@ impl ServiceState {
         self.erase_record(client);
         lapse(client);
         // A request arrived meanwhile: the client has lost nothing yet, and must be recorded again.
-        if self.second().saturating_sub(client.heard()) <= u64::from(self.lease_s) {
+        if self.second().saturating_sub(client.last_seen()) <= u64::from(self.lease_s) {
             self.restore_claims(client);
         }
     }
@@ -404,7 +404,7 @@ impl ServiceState {
     /// Renews the lease of a client, and restores its claims if it had expired.
     pub(crate) fn renew_lease(&self, client: &Client) {
         let now = self.second();
-        let before = client.heard();
+        let before = client.last_seen();
         if before == now {
             return;
         }

@@ -82,7 +82,7 @@ impl ClientNotifier {
             let (recent_recalls, second) = (Arc::clone(&self.recent_recalls), Arc::clone(&self.second));
             let work = move || work(&notices, &recent_recalls, &second);
             if let Err(error) = thread::Builder::new().name("nfs4-callbacks".into()).spawn(work) {
-                tracing::warn!(%error, "clients cannot be called: no thread can be started");
+                tracing::warn!(%error, "cannot call clients: starting a thread failed");
             }
             sender
         });

@@ -104,7 +104,7 @@ impl ClientRecords {
                 (log, boot)
             }
             Err(error) if stable::is_for_now(&error) => {
-                tracing::warn!(path = %path.display(), %error, "clients that come now cannot claim what they hold after a restart");
+                tracing::warn!(path = %path.display(), %error, "cannot write client records: new clients cannot reclaim state after a restart");
                 match Log::with_header(&path, &header, places) {
                     Ok(log) => (log, boot),
                     Err(_) => (Log::unwritable(&path), random | 1 << 31),
@@ -146,7 +146,7 @@ impl ClientRecords {
     }
 
     /// The record of a client that had state before the restart.
-    pub(crate) fn earlier(&self, identity: &Identity) -> Option<RecordId> {
+    pub(crate) fn record_before_restart(&self, identity: &Identity) -> Option<RecordId> {
         self.previous
             .get(&identity.owner)
             .filter(|(_, recorded)| identity.matches(recorded))
@@ -160,7 +160,7 @@ impl ClientRecords {
 
     /// Records a client of this start in place of its name's earlier record. Durable on return.
     pub(crate) fn remember(&self, identity: &Identity, party: &Party) -> io::Result<()> {
-        let mut file = self.kept();
+        let mut file = self.file();
         let Some(RecordFile { records, .. }) = Some(&*file).filter(|file| file.log.is_some()) else {
             return Ok(());
         };
@@ -169,15 +169,16 @@ impl ClientRecords {
             return Ok(());
         }
         if before.is_none() && records.len() >= CLIENT_RECORDS_MAX {
-            let why = format!("{CLIENT_RECORDS_MAX} clients are recorded, and no more can be");
+            let why = format!("{CLIENT_RECORDS_MAX} clients are recorded, which is the maximum");
             return Err(io::Error::other(why));
         }
         let party = party.admitted(true);
         let slot = match file.slots.remove(&identity.owner).filter(|slot| *slot.party() == party) {
             Some(slot) => slot,
-            None => self.bounds.take(&party, 1).map_err(|full| {
-                io::Error::other(format!("as many clients are recorded as may be ({full:?})"))
-            })?,
+            None => self
+                .bounds
+                .take(&party, 1)
+                .map_err(|full| io::Error::other(format!("too many recorded clients ({full:?})")))?,
         };
         file.make_writable(self.boot)?;
         let RecordFile { log: Some(log), records, slots, free, .. } = &mut *file else {
@@ -199,7 +200,7 @@ impl ClientRecords {
 
     /// Forgets a client, unless its name stands for another one by now: durable when this returns.
     pub(crate) fn forget(&self, identity: &Identity) -> io::Result<()> {
-        let mut file = self.kept();
+        let mut file = self.file();
         if file.records.get(&identity.owner).is_none_or(|record| record.identity != *identity) {
             return Ok(());
         }
@@ -218,7 +219,7 @@ impl ClientRecords {
     /// Ends reclaiming: clients that did not reclaim by now cannot do so after the next restart either (RFC 8881
     /// §8.4.3). Durable on return.
     pub fn end_grace(&self) -> io::Result<()> {
-        let mut file = self.kept();
+        let mut file = self.file();
         if file.since == self.boot {
             return Ok(());
         }
@@ -233,7 +234,7 @@ impl ClientRecords {
         Ok(())
     }
 
-    fn kept(&self) -> MutexGuard<'_, RecordFile> {
+    fn file(&self) -> MutexGuard<'_, RecordFile> {
         self.file.lock()
     }
 }
@@ -279,7 +280,7 @@ fn parse(
     records: &[Option<[u8; RECORD_BYTES]>],
 ) -> io::Result<(u32, u32, Vec<Record>)> {
     if stable::seal(*header) != *header {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "its header is damaged"));
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "the header is damaged"));
     }
     let records = (0..).zip(records).filter_map(|(place, record)| decode(place, record.as_ref()?));
     Ok((u32::from_be_bytes(part(header, 12)), u32::from_be_bytes(part(header, 16)), records.collect()))
@@ -319,7 +320,7 @@ mod tests {
     }
 
     fn known(records: &ClientRecords) -> Vec<u8> {
-        (0..=9).filter(|&number| records.earlier(&who(number)).is_some()).collect()
+        (0..=9).filter(|&number| records.record_before_restart(&who(number)).is_some()).collect()
     }
 
     #[test]
@@ -367,7 +368,7 @@ mod tests {
         let records = open(&dir);
         let elsewhere = Principal { address: IpAddr::from([10, 1, 0, 77]), ..who(1).principal };
         let user = Principal { uid: 7, ..who(1).principal };
-        let is_known = |identity: Identity| records.earlier(&identity).is_some();
+        let is_known = |identity: Identity| records.record_before_restart(&identity).is_some();
         assert!(is_known(who(1)) && is_known(other));
         assert!(is_known(Identity { principal: elsewhere, ..who(1) }), "it has the verifier");
         assert!(!is_known(Identity { principal: elsewhere, ..other }));
@@ -411,7 +412,7 @@ mod tests {
             |number: usize| Identity { owner: Sha256::digest(number.to_be_bytes()).into(), ..who(1) };
         for number in 0..CLIENT_RECORDS_MAX {
             let record = Record { identity: identity(number), boot: 1, place: number };
-            records.kept().records.insert(record.identity.owner, record);
+            records.file().records.insert(record.identity.owner, record);
         }
         assert!(records.remember(&who(1), &host()).unwrap_err().to_string().contains("16384 clients"));
         records.remember(&identity(1), &host()).unwrap();
@@ -435,7 +436,7 @@ mod tests {
         drop(first);
         let second = open(&dir);
         let path = dir.path().join(NAME);
-        second.kept().log = Some(Log::unwritable(&path));
+        second.file().log = Some(Log::unwritable(&path));
         second.remember(&who(3), &host()).unwrap();
         second.forget(&who(1)).unwrap();
         drop(second);

@@ -137,7 +137,7 @@ mod tests {
         bounds.take(&Party::of(Networks::default().of([10, 1, 0, 9].into())), 1000).map(CachedReply::in_room)
     }
 
-    fn kept(reply: &[u8], mut room: Box<CachedReply>) -> Option<Box<CachedReply>> {
+    fn cached(reply: &[u8], mut room: Box<CachedReply>) -> Option<Box<CachedReply>> {
         room.store(reply);
         Some(room)
     }
@@ -158,7 +158,7 @@ mod tests {
         assert_eq!(begin(&mut slot, 1, PRINT), Err(Status::OK));
         assert_eq!(begin(&mut slot, 1, PRINT), Err(Status::DELAY), "it is being done");
         assert_eq!(begin(&mut slot, 2, PRINT), Err(Status::SEQ_MISORDERED), "one at a time");
-        slot.complete(kept(b"reply", room()));
+        slot.complete(cached(b"reply", room()));
         assert_eq!(begin(&mut slot, 1, PRINT), Ok(Box::from(&b"reply"[..])));
         assert_eq!(begin(&mut slot, 3, PRINT), Err(Status::SEQ_MISORDERED), "one is missing");
         assert_eq!(begin(&mut slot, 2, PRINT), Err(Status::OK));
@@ -170,7 +170,7 @@ mod tests {
     fn another_request_is_no_repetition() {
         let mut slot = Slot::default();
         begin(&mut slot, 1, PRINT).unwrap_err();
-        slot.complete(kept(b"secret", room()));
+        slot.complete(cached(b"secret", room()));
         for other in [RequestFingerprint { uid: 8, ..PRINT }, RequestFingerprint { checksum: 2, ..PRINT }] {
             assert_eq!(begin(&mut slot, 1, other), Err(Status::SEQ_FALSE_RETRY));
         }
@@ -200,11 +200,11 @@ mod tests {
         );
         drop(others);
         let SlotVerdict::New(Some(room)) = slot.begin(1, PRINT, reserve) else { panic!("there is room") };
-        slot.complete(kept(b"12345", room));
+        slot.complete(cached(b"12345", room));
         assert_eq!(bounds.used(), 5, "what is kept is shorter than what might have been");
         let SlotVerdict::New(Some(room)) = slot.begin(2, PRINT, reserve) else { panic!("there is room") };
         assert_eq!(bounds.used(), 1000, "the reply before is not kept beside the next one");
-        slot.complete(kept(b"123", room));
+        slot.complete(cached(b"123", room));
         // Other replies take the room.
         let others = [take(&bounds), take(&bounds)];
         assert!(matches!(slot.begin(3, PRINT, reserve), SlotVerdict::Refused(Status::DELAY)));

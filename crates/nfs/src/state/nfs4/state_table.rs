@@ -565,7 +565,7 @@ mod tests {
     use super::*;
     use vfs::bounds::{Bounds, Networks, Party};
 
-    fn held(client: ClientId) -> StateTable {
+    fn table(client: ClientId) -> StateTable {
         StateTable::new(client)
     }
 
@@ -587,12 +587,12 @@ mod tests {
 
     #[test]
     fn a_stateid_is_good_for_its_client_as_long_as_its_state_is() {
-        let mut states = self::held(7 << 32 | 1);
+        let mut states = self::table(7 << 32 | 1);
         let index = states.insert(lock(9), slot()).unwrap();
         let stateid = states.stateid(index);
         assert_eq!(states.find(&stateid), Ok(index));
-        assert_eq!(self::held(7 << 32 | 2).find(&stateid), Err(Status::BAD_STATEID), "another client's");
-        let mut other = self::held(7 << 32 | 2);
+        assert_eq!(self::table(7 << 32 | 2).find(&stateid), Err(Status::BAD_STATEID), "another client's");
+        let mut other = self::table(7 << 32 | 2);
         other.insert(lock(9), slot()).unwrap();
         assert_eq!(other.find(&stateid), Err(Status::BAD_STATEID), "of the same place");
         states.remove(index);
@@ -603,7 +603,7 @@ mod tests {
 
     #[test]
     fn a_stateid_of_another_moment_is_told() {
-        let mut states = self::held(1);
+        let mut states = self::table(1);
         let index = states.insert(lock(9), slot()).unwrap();
         let first = states.stateid(index);
         let second = states.advance(index);
@@ -617,7 +617,7 @@ mod tests {
 
     #[test]
     fn a_lock_owner_is_known_as_long_as_it_has_a_state() {
-        let mut states = self::held(1);
+        let mut states = self::table(1);
         let owner = |owner| LockOwner { holder: HolderId(1), owner };
         let number = states.lock_owner(b"a");
         assert_ne!(states.lock_owner(b"a"), number, "asking keeps nothing");
@@ -636,7 +636,7 @@ mod tests {
 
     #[test]
     fn nothing_is_kept_of_a_client_that_has_ended() {
-        let mut states = self::held(1);
+        let mut states = self::table(1);
         states.insert(lock(9), slot()).unwrap();
         states.end();
         assert_eq!(states.insert(lock(9), slot()), Err(Status::DELAY));

@@ -3,7 +3,7 @@
 use super::ServiceState;
 use super::client::Client;
 use crate::limits::{
-    CLIENTS_MAX, COPIES_MAX, DELEGATIONS_MAX, INTRODUCTIONS_MAX, KEPT_REPLY_BYTES_MAX, OPEN_OWNERS_MAX,
+    CACHED_REPLY_BYTES_MAX, CLIENTS_MAX, COPIES_MAX, DELEGATIONS_MAX, INTRODUCTIONS_MAX, OPEN_OWNERS_MAX,
     RANGES_MAX, SESSIONS_MAX, STATES_MAX, STRANGERS,
 };
 use nfs_wire::v4::{ClientId, Status};
@@ -49,7 +49,7 @@ impl Default for Tables {
             introductions: bounds(INTRODUCTIONS_MAX),
             introductions_40: bounds(INTRODUCTIONS_MAX),
             sessions: bounds(SESSIONS_MAX),
-            cached_replies: bounds(KEPT_REPLY_BYTES_MAX),
+            cached_replies: bounds(CACHED_REPLY_BYTES_MAX),
             states: bounds(STATES_MAX),
             ranges: bounds(RANGES_MAX),
             delegations: bounds(DELEGATIONS_MAX),
@@ -119,9 +119,9 @@ impl ServiceState {
         };
         let mut silent: Vec<Arc<Client>> =
             self.clients().all().filter(|other| self.is_silent(other)).cloned().collect();
-        silent.sort_unstable_by_key(|other| other.heard());
+        silent.sort_unstable_by_key(|other| other.last_seen());
         let Some(oldest) = silent.iter().find(|other| may_end(other)) else { return false };
-        tracing::debug!(client = oldest.id, ?table, "a client whose lease is over gives way to others");
+        tracing::debug!(client = oldest.id, ?table, "evicting a client with an expired lease");
         self.clients().remove(oldest);
         self.end(oldest);
         true
@@ -129,7 +129,7 @@ impl ServiceState {
 
     /// Whether the client's lease has expired and its state is retained as a courtesy.
     fn is_silent(&self, client: &Client) -> bool {
-        self.second().saturating_sub(client.heard()) > u64::from(self.lease_s)
+        self.second().saturating_sub(client.last_seen()) > u64::from(self.lease_s)
     }
 }
 

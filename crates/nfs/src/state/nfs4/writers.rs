@@ -40,7 +40,7 @@ pub(crate) struct DelegatedWriter {
 #[derive(Default)]
 struct AttrQuery {
     number: u64,
-    asked: Option<Nanos>,
+    asked_at: Option<Nanos>,
     answer: Option<ReportedAttrs>,
 }
 
@@ -155,15 +155,15 @@ impl DelegatedWriter {
         // Lock order: replies are handled under the callbacks' lock, and then take the query's.
         let reachable = self.callbacks.upgrade().filter(|callbacks| callbacks.is_reachable());
         let mut query = self.query.lock();
-        let is_recent = query.asked.is_some_and(|asked| now.0 < asked.0.saturating_add(ANSWER_NS));
-        match (query.answer, query.asked) {
+        let is_recent = query.asked_at.is_some_and(|requested| now.0 < requested.0.saturating_add(ANSWER_NS));
+        match (query.answer, query.asked_at) {
             (Some(answer), _) if is_recent => return WriterAnswer::Known(answer),
             (None, Some(_)) if is_recent => return WriterAnswer::Wait,
             (None, Some(_)) => return WriterAnswer::Recall,
             _ => {}
         }
         let Some(callbacks) = reachable else { return WriterAnswer::Recall };
-        *query = AttrQuery { number: query.number + 1, asked: Some(now), answer: None };
+        *query = AttrQuery { number: query.number + 1, asked_at: Some(now), answer: None };
         let number = query.number;
         drop(query);
         let args = GetattrArgs { fh: FileHandle(&self.handle), attr_request: self.queried_attrs() };
@@ -185,7 +185,7 @@ impl DelegatedWriter {
 
 impl GetattrListener for DelegatedWriter {
     /// Ignores attributes that are impossible.
-    fn answered(&self, number: u64, attributes: &Fattr<'_>) {
+    fn report(&self, number: u64, attributes: &Fattr<'_>) {
         let written =
             read(attributes, &self.queried_attrs()).filter(|written| written.size <= self.bytes_max);
         let Some(written) = written else { return };
@@ -197,14 +197,14 @@ impl GetattrListener for DelegatedWriter {
 }
 
 /// Decodes the attributes, if they are the queried ones.
-fn read(attributes: &Fattr<'_>, asked: &Bitmap) -> Option<ReportedAttrs> {
-    if attributes.attrmask != *asked {
+fn read(attributes: &Fattr<'_>, requested: &Bitmap) -> Option<ReportedAttrs> {
+    if attributes.attrmask != *requested {
         return None;
     }
     let mut reader = Reader::new(attributes.attr_vals);
     let (change, size) = (reader.u64().ok()?, reader.u64().ok()?);
     let mut time = || NfsTime::decode(&mut reader).ok().and_then(valid_time);
-    let times = if asked.contains(TIME_DELEG_ACCESS) { Some((time()?, time()?)) } else { None };
+    let times = if requested.contains(TIME_DELEG_ACCESS) { Some((time()?, time()?)) } else { None };
     (reader.remaining() == 0).then_some(ReportedAttrs { size, change, times, is_applied: false })
 }
 

@@ -7,7 +7,7 @@
 use super::table::{GrantArgs, Host, OwnerName, RangeKey, UnconfirmedGrant, WaitingLock};
 use super::{ClaimEvent, Shared, unlock, until};
 use crate::limits::{
-    LOCK_HOST_ASKED_S, LOCK_HOST_COURTESY_S, LOCK_HOST_GONE_S, LOCK_HOST_IDLE_S, LOCK_HOST_SILENT_S,
+    LOCK_HOST_COURTESY_S, LOCK_HOST_IDLE_S, LOCK_HOST_PROBE_S, LOCK_HOST_SILENT_S, LOCK_HOST_UNRESPONSIVE_S,
     LOCK_OFFER_S,
 };
 use crate::outgoing::Outgoing;
@@ -182,7 +182,7 @@ impl Shared {
         let claims = served.claims();
         let mut effects = Vec::new();
         if answer != Some(Status::GRANTED) {
-            tracing::debug!(%client, ?answer, "a lock that came is given back");
+            tracing::debug!(%client, ?answer, "the client refused a granted lock, which is released");
             effects = unlock(&served, waiting.request.owner, &waiting.key, waiting.request.span).1;
         }
         state.settle(client, claims, holder, waiting.key);
@@ -223,7 +223,7 @@ impl Shared {
         let is_due = |host: &Host| {
             !host.is_idle()
                 && is_past(host.last_seen, LOCK_HOST_SILENT_S)
-                && host.last_probed.is_none_or(|lock_call| is_past(lock_call, LOCK_HOST_ASKED_S))
+                && host.last_probed.is_none_or(|lock_call| is_past(lock_call, LOCK_HOST_PROBE_S))
         };
         let mut state = self.state();
         if !state.hosts.values().any(is_due) {
@@ -272,7 +272,7 @@ impl Shared {
     fn lapse_unresponsive(&self, now: Instant) {
         let mut lapsed = Vec::new();
         for host in self.state().hosts.values_mut() {
-            if !host.has_lapsed && host.is_unresponsive_for(LOCK_HOST_GONE_S, now) {
+            if !host.has_lapsed && host.is_unresponsive_for(LOCK_HOST_UNRESPONSIVE_S, now) {
                 host.has_lapsed = true;
                 lapsed.extend(host.holders());
             }
@@ -288,7 +288,7 @@ impl Shared {
         let unresponsive: Vec<IpAddr> =
             self.state().hosts.iter().filter(|(_, host)| is_gone(host)).map(|(&client, _)| client).collect();
         for client in unresponsive {
-            tracing::info!(%client, "a client that does not answer loses its locks");
+            tracing::info!(%client, "a client does not answer and loses its locks");
             self.free_all(client, is_gone);
         }
     }

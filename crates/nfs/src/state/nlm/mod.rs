@@ -140,12 +140,12 @@ impl Locks {
     /// are at the standard port.
     pub fn restarted_with(hosts: Arc<LockHosts>, grace: Duration) -> Self {
         let locks = Self::new(Some(hosts), portmap_port());
-        locks.tell_restart(grace);
+        locks.notify_restart(grace);
         locks
     }
 
     /// Notifies the clients that had locks before a restart.
-    pub(crate) fn tell_restart(&self, grace: Duration) {
+    pub(crate) fn notify_restart(&self, grace: Duration) {
         if let Some(hosts) = self.0.hosts.as_ref().filter(|hosts| !hosts.earlier().is_empty()) {
             *self.0.restart() = Some(Restart::new(hosts.earlier(), hosts.state(), grace));
         }
@@ -215,7 +215,7 @@ impl Locks {
             added = hosts.add(client, local, &party);
         }
         if let Err(error) = &added {
-            tracing::error!(%client, %error, "a client cannot be recorded, and gets no locks");
+            tracing::error!(%client, %error, "cannot record a client, so it gets no locks");
         }
         added.is_ok()
     }
@@ -288,9 +288,9 @@ impl Locks {
 
     /// Handles a client's notice of a restart, with its state number: its earlier locks end.
     pub(crate) fn restarted(&self, client: IpAddr, monitor_state: u32) {
-        let known = self.0.state().hosts.get(&client).map(|host| host.monitor_state);
+        let existing = self.0.state().hosts.get(&client).map(|host| host.monitor_state);
         // Locks with this state number are newer than the notice.
-        if known.is_some_and(|known| known == 0 || known != monitor_state) {
+        if existing.is_some_and(|existing| existing == 0 || existing != monitor_state) {
             self.free_all(client);
         }
     }
@@ -304,7 +304,7 @@ impl Locks {
             None
         };
         if !self.0.workers.submit(host, &party, send) {
-            tracing::debug!(?procedure, "a result is not sent: too many wait");
+            tracing::debug!(?procedure, "dropped a result: the queue is full");
         }
     }
 }
@@ -334,7 +334,7 @@ impl Shared {
                 }
             };
             let Some(first) = first else { return false };
-            tracing::debug!(client = %first, ?table, "a client that is gone or holds nothing gives way to others");
+            tracing::debug!(client = %first, ?table, "evicting an idle or unresponsive client");
             self.free_all(first, Host::may_be_evicted);
         }
     }
@@ -372,8 +372,8 @@ impl Shared {
         host.monitor_state = options.monitor.unwrap_or(host.monitor_state);
         let key = lock_call.key(host.owner_number(lock_call.owner.clone()));
         host.admit(key, lock_call.admission);
-        let known = host.waiting.iter().find(|waiting| waiting.is(&key, lock_call));
-        let is_queued = known.is_some_and(|waiting| waiting.granted.is_none());
+        let existing = host.waiting.iter().find(|waiting| waiting.is(&key, lock_call));
+        let is_queued = existing.is_some_and(|waiting| waiting.granted.is_none());
         if is_queued && options.waits {
             return Some((Status::BLOCKED, Vec::new()));
         }

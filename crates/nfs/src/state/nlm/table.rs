@@ -1,7 +1,8 @@
 //! Clients of the lock manager, with the locks they hold and wait for. The locks themselves are claims of the volume.
 
 use crate::limits::{
-    CLIENT_LOCK_WAITS_MAX, CLIENT_LOCKS_MAX, LOCK_HOST_GONE_S, LOCK_HOSTS_MAX, LOCK_WAITS_MAX, LOCKS_MAX,
+    CLIENT_LOCK_WAITS_MAX, CLIENT_LOCKS_MAX, LOCK_HOST_UNRESPONSIVE_S, LOCK_HOSTS_MAX, LOCK_WAITS_MAX,
+    LOCKS_MAX,
 };
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -209,8 +210,8 @@ impl State {
         volume: &Arc<Volume>,
         attach: impl FnOnce() -> HolderId,
     ) -> Option<HolderId> {
-        if let Some(known) = self.holder_in(client, volume) {
-            return Some(known);
+        if let Some(existing) = self.holder_in(client, volume) {
+            return Some(existing);
         }
         // An earlier volume of this number is gone, with all its locks.
         self.forget_volume(client, volume.id());
@@ -230,8 +231,8 @@ impl State {
     /// The client's name for an owner; empty for owners of other protocols.
     pub(crate) fn owner_name(&self, volume: VolumeId, owner: LockOwner) -> OwnerName {
         let host = self.holders.get(&(volume, owner.holder)).and_then(|client| self.hosts.get(client));
-        let known = host.and_then(|host| host.names.get(&owner.owner));
-        known.map(|owner| owner.name.clone()).unwrap_or_default()
+        let existing = host.and_then(|host| host.names.get(&owner.owner));
+        existing.map(|owner| owner.name.clone()).unwrap_or_default()
     }
 
     /// Notes how many ranges an owner has at a file by now, and forgets it if it has no use.
@@ -336,15 +337,15 @@ impl State {
     /// Drops the locks in volumes that are no longer served.
     pub(crate) fn forget_removed_volumes(&mut self) {
         let is_gone = |attached: &VolumeHolder| attached.volume.strong_count() == 0;
-        let gone: Vec<(IpAddr, VolumeId)> = self
+        let removed: Vec<(IpAddr, VolumeId)> = self
             .hosts
             .iter()
             .flat_map(|(client, host)| {
-                let gone = host.volumes.iter().filter(|(_, attached)| is_gone(attached));
-                gone.map(|(volume, _)| (*client, *volume))
+                let removed = host.volumes.iter().filter(|(_, attached)| is_gone(attached));
+                removed.map(|(volume, _)| (*client, *volume))
             })
             .collect();
-        gone.into_iter().for_each(|(client, volume)| self.forget_volume(client, volume));
+        removed.into_iter().for_each(|(client, volume)| self.forget_volume(client, volume));
     }
 
     /// The volume of a lock that a client waits for, and the client as a holder in it.
@@ -407,13 +408,13 @@ impl Host {
 
     /// Whether the client may be evicted: it has no locks, or does not respond.
     pub(crate) fn may_be_evicted(&self) -> bool {
-        self.is_idle() || self.is_unresponsive_for(LOCK_HOST_GONE_S, Instant::now())
+        self.is_idle() || self.is_unresponsive_for(LOCK_HOST_UNRESPONSIVE_S, Instant::now())
     }
 
     /// The number of an owner. A new one is forgotten when nothing is settled for it.
     pub(crate) fn owner_number(&mut self, name: OwnerName) -> u64 {
-        if let Some(&known) = self.owners.get(&name) {
-            return known;
+        if let Some(&existing) = self.owners.get(&name) {
+            return existing;
         }
         let number = self.next_owner;
         self.next_owner += 1;

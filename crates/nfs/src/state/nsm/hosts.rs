@@ -56,7 +56,7 @@ impl LockHosts {
         let state = next_state(last);
         let log = match write_anew(&Log::unwritable(&path), state, &recorded) {
             Err(error) if stable::is_for_now(&error) => {
-                tracing::warn!(path = %path.display(), %error, "no further client can hold locks until this can be written");
+                tracing::warn!(path = %path.display(), %error, "cannot write lock hosts: new clients get no locks until the disk has space");
                 Log::unwritable(&path)
             }
             written => written?,
@@ -107,11 +107,10 @@ impl LockHosts {
         let mut log = self.log();
         if self.clients().len() >= LOCK_HOSTS_MAX {
             return Err(io::Error::other(format!(
-                "locks are known of {LOCK_HOSTS_MAX} clients, and of no more"
+                "{LOCK_HOSTS_MAX} clients have locks, which is the maximum"
             )));
         }
-        let full =
-            |full| io::Error::other(format!("locks are known of as many clients as may be ({full:?})"));
+        let full = |full| io::Error::other(format!("too many clients with locks ({full:?})"));
         let slot = self.bounds.take(party, 1).map_err(full)?;
         if !log.is_writable() {
             *log = write_anew(&log, self.state, &self.recorded.read())?;
@@ -134,7 +133,7 @@ impl LockHosts {
             forgotten = write_anew(&log, self.state, &recorded).map(|written| *log = written);
         }
         if let Err(error) = forgotten {
-            tracing::warn!(%client, %error, "a client without locks stays recorded");
+            tracing::warn!(%client, %error, "cannot remove the record of a client without locks");
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::{Client as TestClient, Host, Results, at, opening};
 use crate::state::nfs4::client::Client;
-use crate::testing::{Desk, rule};
+use crate::testing::{TestEnv, rule};
 use nfs_wire::rpc::{CallHeader, ReplyHeader};
 use nfs_wire::v4::attr::Ace;
 use nfs_wire::v4::callback::{self, CompoundReplyHead, OpReply as CallbackReply};
@@ -68,7 +68,7 @@ impl Called {
     }
 
     /// The reply of a client to CB_GETATTR.
-    pub(crate) fn tell(&self, obj_attributes: Fattr<'_>) -> Vec<u8> {
+    pub(crate) fn getattr_reply(&self, obj_attributes: Fattr<'_>) -> Vec<u8> {
         let told = CallbackReply::Getattr(Reply::Ok(callback::GetattrOk { obj_attributes }));
         self.reply(Status::OK, &[self.sequence_reply(), told])
     }
@@ -101,7 +101,7 @@ impl Called {
     }
 
     /// The reply of a client to a callback.
-    pub(crate) fn answer(&self, status: Status) -> Vec<u8> {
+    pub(crate) fn status_reply(&self, status: Status) -> Vec<u8> {
         self.reply(status, &[self.sequence_reply(), CallbackReply::Recall(status)])
     }
 }
@@ -120,15 +120,15 @@ impl Rig {
         let volume = volume.with_clock(move || Nanos(now.load(Ordering::Relaxed)));
         let volume = Arc::new(change(volume));
         let export = Export::new("/e", Arc::clone(&volume), vec![rule(&[])]);
-        let desk = Desk::new([export], vec![]);
+        let env = TestEnv::new([export], vec![]);
         let (caller, mut pending) = (Caller::new(0, 0, []), PendingSync::default());
-        let export = Arc::clone(&desk.service.namespace.load().exports()[0]);
+        let export = Arc::clone(&env.service.namespace.load().exports()[0]);
         for name in [&b"f"[..], b"g", b"h"] {
             let set = SetAttrs { mode: Some(0o644), ..SetAttrs::default() };
             let root = Arc::clone(&export).root();
             root.create(&caller, name, Disposition::CreateNew, &set, &mut pending).unwrap();
         }
-        let mut client = TestClient::new(desk, 1);
+        let mut client = TestClient::new(env, 1);
         client.be(b"writer");
         let mut rig = Self { client, writer: Host::default(), volume, clock, calls: channel().1 };
         rig.complete();
@@ -196,7 +196,7 @@ impl Rig {
     /// The set-up with write delegations.
     pub(crate) fn delegating_writes() -> Self {
         let mut rig = Self::new();
-        rig.client.desk.service.v4.delegates_writing = true;
+        rig.client.env.service.v4.delegates_writing = true;
         rig
     }
 
@@ -257,7 +257,7 @@ impl Rig {
     pub(crate) fn pass(&mut self, seconds: u64) {
         for _ in 0..seconds {
             self.clock.fetch_add(SECOND, Ordering::Relaxed);
-            self.client.desk.service.v4.tick();
+            self.client.env.service.v4.tick();
             self.volume.expire_claims(self.volume.now()).unwrap();
             assert_eq!(self.client.status(&[Argument::Putrootfh]), Status::OK);
             assert_eq!(self.as_writer(|rig| rig.client.status(&[Argument::Putrootfh])), Status::OK);
@@ -273,7 +273,7 @@ impl Rig {
     }
 
     pub(crate) fn reader(&self) -> Arc<Client> {
-        let session = self.client.desk.service.v4.session(&self.client.session_id()).unwrap();
+        let session = self.client.env.service.v4.session(&self.client.session_id()).unwrap();
         Arc::clone(&session.client)
     }
 

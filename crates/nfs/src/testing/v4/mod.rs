@@ -3,7 +3,7 @@
 pub(crate) mod back;
 pub(crate) mod minors;
 
-use super::Desk;
+use super::TestEnv;
 use crate::state::nfs4::binding::Binding;
 use crate::state::nfs4::wire::Sender;
 use crate::v4::compound::{CompoundArgs, CompoundProgress, run};
@@ -24,7 +24,7 @@ use xdr::{Decode, Encode, Reader, Writer};
 
 /// A client that has a session where its minor version knows sessions.
 pub(crate) struct Client {
-    pub(crate) desk: Desk,
+    pub(crate) env: TestEnv,
     /// Whether compounds may block at first. Otherwise they resume where they may.
     pub(crate) blocking: Blocking,
     minor: u32,
@@ -91,9 +91,9 @@ pub(crate) struct Results {
 
 impl Client {
     /// A client of a minor version.
-    pub(crate) fn new(desk: Desk, minor: u32) -> Self {
+    pub(crate) fn new(env: TestEnv, minor: u32) -> Self {
         let mut client = Self {
-            desk,
+            env,
             blocking: Blocking::Allowed,
             minor,
             binding: Binding::default(),
@@ -239,7 +239,7 @@ impl Client {
 
     /// Switches to a new connection from this address.
     pub(crate) fn reconnect(&mut self, peer: &str) {
-        self.desk.peer = peer.parse().unwrap();
+        self.env.peer = peer.parse().unwrap();
         self.binding = Binding::default();
     }
 
@@ -301,13 +301,13 @@ impl Client {
     fn run_encoded(&self, operations: u32, encoded: &[u8], skipped: usize) -> Results {
         let head = CompoundHead { tag: b"tag", minorversion: self.minor, operations };
         let args = [&head.to_bytes(), encoded].concat();
-        let (uid, gid) = self.desk.user;
+        let (uid, gid) = self.env.user;
         let credential = Credential::new(Proof::Claimed, uid, gid, []);
         let (mut out, mut pending) = (Outbox::default(), PendingSync::default());
         let mut permit = None;
         let mut attempt = |blocking, paid: Option<Permit>, at| {
             permit = paid.or(permit.take());
-            self.desk.call_paid(&credential, &mut pending, &mut permit, |call| {
+            self.env.call_paid(&credential, &mut pending, &mut permit, |call| {
                 call.blocking = blocking;
                 let ended = run(call, &self.binding, CompoundArgs { bytes: &args, paid: None }, at, &mut out)
                     .unwrap();
@@ -386,13 +386,13 @@ impl Results {
 }
 
 /// An operation alone, over a connection of its own in 4.1, from whichever thread.
-pub(crate) fn alone(desk: &Desk, operation: &Argument<'_>) -> Results {
+pub(crate) fn alone(env: &TestEnv, operation: &Argument<'_>) -> Results {
     let head = CompoundHead { tag: b"tag", minorversion: 1, operations: 1 };
     let args = [head.to_bytes(), operation.to_bytes()].concat();
-    let (uid, gid) = desk.user;
+    let (uid, gid) = env.user;
     let credential = Credential::new(Proof::Claimed, uid, gid, []);
     let (binding, mut out, mut pending) = (Binding::default(), Outbox::default(), PendingSync::default());
-    let ended = desk.call(&credential, &mut pending, |call| {
+    let ended = env.call(&credential, &mut pending, |call| {
         run(call, &binding, CompoundArgs { bytes: &args, paid: None }, None, &mut out).unwrap()
     });
     assert!(matches!(ended, CompoundProgress::Replied(_)), "nothing is waited for");

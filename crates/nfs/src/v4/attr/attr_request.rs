@@ -37,7 +37,7 @@ impl AttrRequest {
     pub(in crate::v4) fn set_born_of_new(&mut self, file: &File, caller: &Caller, pending: &mut PendingSync) {
         let Some(born) = self.born else { return };
         if let Err(error) = file.set_born(caller, born, pending) {
-            tracing::debug!(%error, "a new file has no time of creation of its client's");
+            tracing::debug!(%error, "cannot set the creation time of a new file");
             self.mask.remove(attr::TIME_CREATE);
         }
     }

@@ -184,7 +184,7 @@ impl AttrSource<'_> {
     /// The attributes that it has, those among them that can only be set.
     pub(in crate::v4) fn supported(&self) -> Bitmap {
         let available = self.available(&table::supported(self.fs.minor));
-        if self.fs.delegates_times() { available | times::KEPT_TIMES } else { available }
+        if self.fs.delegates_times() { available | times::DELEGATED_TIMES } else { available }
     }
 
     /// Those of the attributes that it has.

@@ -58,7 +58,7 @@ pub(super) fn getattr(cx: &mut CompoundState<'_, '_>, args: GetattrArgs, w: &mut
 /// RFC 8881 §18.30. Nothing is set if not everything can be.
 pub(super) fn setattr(cx: &mut CompoundState<'_, '_>, args: SetattrArgs<'_>, w: &mut Writer<'_>) -> OpResult {
     cx.may_wait()?;
-    if !(args.obj_attributes.attrmask & times::KEPT_TIMES).is_empty() {
+    if !(args.obj_attributes.attrmask & times::DELEGATED_TIMES).is_empty() {
         return times::set(cx, &args, w);
     }
     let file = cx.file()?;

@@ -168,8 +168,8 @@ fn time_of_creation_is_told_in_listings_and_taken_from_a_symbolic_link() {
         let results = rig.client.ask(&at(&[b"w"], [Argument::Readdir(list)]));
         let all = results.all();
         let Some(OpReply::Readdir(Reply::Ok(listed))) = all.last() else { panic!("{all:?}") };
-        let told: Vec<_> = listed.entries.iter().map(|entry| entry.attrs).collect();
-        assert_eq!(told[0], Fattr { attrmask: attr_request, attr_vals: &TIME.to_bytes() });
+        let listed: Vec<_> = listed.entries.iter().map(|entry| entry.attrs).collect();
+        assert_eq!(listed[0], Fattr { attrmask: attr_request, attr_vals: &TIME.to_bytes() });
         // Created as macOS does: the attribute is accepted, and the reply shows that it was not set.
         let createattrs = Fattr { attrmask: attr_request, attr_vals: &TIME.to_bytes() };
         let args = CreateArgs { objtype: CreateType::Symlink(b"f"), objname: b"link", createattrs };
@@ -190,11 +190,11 @@ fn time_of_creation_is_set_by_the_owner_and_to_a_time_that_there_is() {
         assert_eq!(rig.set("guarded", b"new", attr::TIME_CREATE, &wrong), Err(Status::INVAL));
         let mode = 0o666_u32.to_bytes();
         rig.set("setattr", b"f", attr::MODE, &mode).unwrap();
-        rig.client.desk.user = (1000, 100);
+        rig.client.env.user = (1000, 100);
         let refused = rig.set("setattr", b"f", attr::TIME_CREATE, &TIME.to_bytes());
         assert_eq!(refused, Err(Status::PERM), "who may write it is not who has it");
         rig.serve(Some(vfs::ExportRule { read_only: true, ..crate::testing::rule(&[]) }));
-        rig.client.desk.user = (0, 0);
+        rig.client.env.user = (0, 0);
         let refused = rig.set("setattr", b"f", attr::TIME_CREATE, &TIME.to_bytes());
         assert_eq!(refused, Err(Status::ROFS));
     }

@@ -298,9 +298,9 @@ pub(in crate::v4) fn encode(request: &Bitmap, source: &AttrSource<'_>, w: &mut W
 }
 
 const _: () = {
-    let asked = OF_A_NAME | OF_A_CHANGE;
-    assert!(asked & !SUPPORTED[0].bits() == 0 && asked & WRITE_ONLY.bits() == 0);
-    assert!(asked & Bitmap::of(&[attr::TIME_CREATE, attr::CLONE_BLKSIZE]).bits() == 0);
+    let requested = OF_A_NAME | OF_A_CHANGE;
+    assert!(requested & !SUPPORTED[0].bits() == 0 && requested & WRITE_ONLY.bits() == 0);
+    assert!(requested & Bitmap::of(&[attr::TIME_CREATE, attr::CLONE_BLKSIZE]).bits() == 0);
 };
 
 /// Writes the attributes of an entry that are known without opening it, and the error, as a `fattr4`.

@@ -1,7 +1,7 @@
 use super::*;
 use crate::handle::HandleSigner;
 use crate::testing::v4::{Client, at, opening};
-use crate::testing::{Desk, NOW, export, rule, words};
+use crate::testing::{NOW, TestEnv, export, rule, words};
 use nfs_wire::v4::attr::{ModeUmask, SetTime};
 use nfs_wire::v4::{
     Argument, CreateArgs, CreateType, GetattrOk, NfsTime, Op, OpReply, OpenClaim, ReaddirArgs,
@@ -12,23 +12,23 @@ use vfs::{Caller, Disposition, Export, ExportId, FileKey, PendingSync, SetAttrs}
 
 /// `/e` with a file `f` of user 7 and group 100, mode 0640, and five bytes.
 fn client(minor: u32) -> Client {
-    let desk = Desk::new([export("/e", 1, vec![rule(&[])])], vec![]);
-    let root = served(&desk).root();
+    let env = TestEnv::new([export("/e", 1, vec![rule(&[])])], vec![]);
+    let root = served(&env).root();
     let (caller, mut pending) = (Caller::new(0, 0, []), PendingSync::default());
     let set = SetAttrs { mode: Some(0o640), uid: Some(7), gid: Some(100), ..SetAttrs::default() };
     let made = root.create(&caller, b"f", Disposition::CreateNew, &set, &mut pending).unwrap();
     let opened = made.file.authorize_write(&caller).unwrap();
     opened.write(0, b"bytes", vfs::Stability::Unstable, &mut pending).unwrap();
-    Client::new(desk, minor)
+    Client::new(env, minor)
 }
 
-fn served(desk: &Desk) -> Arc<Export> {
-    Arc::clone(&desk.service.namespace.load().exports()[0])
+fn served(env: &TestEnv) -> Arc<Export> {
+    Arc::clone(&env.service.namespace.load().exports()[0])
 }
 
 /// Attributes of `f`, read past the protocol.
 fn attrs_of_f(client: &Client) -> vfs::Attrs {
-    let root = served(&client.desk).root();
+    let root = served(&client.env).root();
     let dir = root.open_dir(&Caller::new(0, 0, []), vfs::Blocking::Allowed).unwrap();
     dir.lookup(b"f", vfs::Blocking::Allowed).unwrap().attrs
 }
@@ -135,7 +135,7 @@ fn every_attribute_of_every_minor_version_is_encoded() {
 fn a_root_tells_what_it_covers() {
     let client = client(1);
     let number = |path: &[&[u8]], number| client.attrs(path, &[number]).1;
-    let covered = client.desk.service.signer.number("pseudo:/e").to_be_bytes();
+    let covered = client.env.service.signer.number("pseudo:/e").to_be_bytes();
     assert_eq!(number(&[b"e"], attr::MOUNTED_ON_FILEID), covered);
     assert_ne!(number(&[b"e"], attr::FILEID), covered);
     assert_eq!(number(F, attr::MOUNTED_ON_FILEID), number(F, attr::FILEID));
@@ -264,13 +264,13 @@ fn access_tells_of_what_it_knows() {
         }
     };
     let mut old = client(0);
-    old.desk.user = (8, 100);
+    old.env.user = (8, 100);
     assert_eq!(ask(&old, F, 0x3f), Ok((0x2d, 0x01)), "the group reads");
     assert_eq!(ask(&old, F, 0x04), Ok((0x04, 0)), "only what is asked for");
     assert_eq!(ask(&old, &[], 0x3f), Ok((0x1f, 0x03)), "the top is for reading");
     assert_eq!(ask(&old, F, 0x40), Err(Status::INVAL), "there are no extended attributes in 4.0");
     let mut new = client(2);
-    new.desk.user = (7, 100);
+    new.env.user = (7, 100);
     assert_eq!(ask(&new, F, 0x1ff), Ok((0x1ed, 0x1cd)), "the owner writes");
     assert_eq!(ask(&new, F, 0x200), Err(Status::INVAL));
 }
@@ -288,9 +288,9 @@ fn nobody_makes_a_handle_of_the_top_up() {
 #[test]
 fn open_for_writing_may_set_the_size_despite_the_mode() {
     let mut client = client(1);
-    client.desk.user = (8, 100);
+    client.env.user = (8, 100);
     let chmod = |client: &Client, mode| {
-        let root = served(&client.desk).root();
+        let root = served(&client.env).root();
         let caller = Caller::new(0, 0, []);
         let found = root.open_dir(&caller, vfs::Blocking::Allowed).unwrap();
         let file = found.lookup(b"f", vfs::Blocking::Allowed).unwrap().file;
@@ -348,7 +348,7 @@ fn attribute_sets_of_linux_equal_single_attributes() {
 }
 
 /// SIZE and CHANGE from the GETATTR results.
-fn told(results: &crate::testing::v4::Results) -> Vec<(u64, u64)> {
+fn size_and_change(results: &crate::testing::v4::Results) -> Vec<(u64, u64)> {
     let word = |bytes: &[u8]| u64::from_be_bytes(bytes.try_into().unwrap());
     let of = |reply: &OpReply<'_>| match reply {
         OpReply::Getattr(Reply::Ok(ok)) => {
@@ -368,8 +368,9 @@ fn getattr_behind_a_write_tells_what_the_write_has_left_and_of_no_other_file() {
         let (stateid, stable) = (Stateid::ANONYMOUS, nfs_wire::v4::StableHow::Unstable);
         Argument::Write(nfs_wire::v4::WriteArgs { stateid, offset, stable, data })
     };
-    let before = told(&client.ask(&at(F, [look()])))[0];
-    let all = told(&client.ask(&at(F, [write(5, b"more"), look(), look(), write(9, b"!"), look()])));
+    let before = size_and_change(&client.ask(&at(F, [look()])))[0];
+    let all =
+        size_and_change(&client.ask(&at(F, [write(5, b"more"), look(), look(), write(9, b"!"), look()])));
     let now = attrs_of_f(&client);
     assert_eq!(all[0], all[1], "asked again, nothing has changed");
     assert!(before.1 < all[0].1 && all[0].1 < all[2].1, "{before:?} {all:?}");
@@ -377,12 +378,13 @@ fn getattr_behind_a_write_tells_what_the_write_has_left_and_of_no_other_file() {
 
     let two = words(&[0, 2]);
     let cut = setattr(&[attr::SIZE], &two);
-    let all =
-        told(&client.ask(&at(F, [write(0, b"x"), cut, look(), write(20, b"y"), Argument::Lookupp, look()])));
-    let dir = told(&client.ask(&at(&[b"e"], [look()])));
+    let all = size_and_change(
+        &client.ask(&at(F, [write(0, b"x"), cut, look(), write(20, b"y"), Argument::Lookupp, look()])),
+    );
+    let dir = size_and_change(&client.ask(&at(&[b"e"], [look()])));
     assert_eq!(all, [(2, all[0].1)], "a file has no parent, and the rest is not done");
     let (file, parent) = (client.handle(F), client.handle(&[b"e"]));
     let put = crate::testing::v4::put;
-    let all = told(&client.ask(&[put(&file), write(0, b"z"), put(&parent), look()]));
+    let all = size_and_change(&client.ask(&[put(&file), write(0, b"z"), put(&parent), look()]));
     assert_eq!(all, dir, "the directory's own");
 }

@@ -28,7 +28,7 @@ fn read_delegation_lasts_until_another_client_writes() {
     let args = callback::RecallArgs { stateid, truncate: false, fh: nfs_wire::v4::FileHandle(&handle) };
     assert_eq!(call.operation, callback::Argument::Recall(args).to_bytes());
     assert_eq!((call.session, call.sequence, call.slot), (rig.client.session_id(), 1, 0));
-    rig.reply(&call.answer(Status::OK));
+    rig.reply(&call.status_reply(Status::OK));
     assert_eq!(rig.write(b"f"), Err(Status::DELAY), "it is not given back yet");
     assert_eq!(rig.give_back(b"g", stateid), Status::BAD_STATEID, "of another file");
     assert_eq!(rig.give_back(b"f", stateid), Status::OK);
@@ -87,7 +87,7 @@ pub(super) fn change(rig: &Rig, change: &str) -> u32 {
         "RENAME over it" => (14, v3::RenameArgs { from: name(b"g"), to: name(b"f") }.to_bytes()),
         _ => (15, v3::LinkArgs { file, link: name(b"new") }.to_bytes()),
     };
-    let results = rig.client.desk.ask(100_003, 3, procedure, &Encoded(args)).unwrap();
+    let results = rig.client.env.ask(100_003, 3, procedure, &Encoded(args)).unwrap();
     u32::from_be_bytes(results[..4].try_into().unwrap())
 }
 
@@ -152,10 +152,10 @@ fn only_the_client_that_was_called_replies() {
     rig.delegated(b"f");
     assert_eq!(rig.write(b"f"), Err(Status::DELAY));
     let call = rig.next_call();
-    let answer = call.answer(Status::DELAY);
+    let answer = call.status_reply(Status::DELAY);
     assert!(rig.as_writer(|rig| rig.client.binding.wire.take_reply(&answer)), "dropped");
     for forged in [0, call.xid.wrapping_add(1), u32::MAX] {
-        rig.reply(&Called { xid: forged, ..call.clone() }.answer(Status::DELAY));
+        rig.reply(&Called { xid: forged, ..call.clone() }.status_reply(Status::DELAY));
     }
     rig.pass(1);
     assert!(rig.is_silent(), "nobody has said that it is to be asked later");
@@ -176,11 +176,11 @@ fn replies_that_say_nothing_make_a_channel_faulty_until_it_is_bound_again() {
         |call| call.reply(Status::OK, &[]),
         |call| call.reply(Status::OK, &[CallbackReply::Recall(Status::OK)]),
         |call| call.reply(Status::BADSESSION, &[CallbackReply::Sequence(Reply::Err(Status::BADSESSION))]),
-        |call| Called { slot: 1, ..call.clone() }.answer(Status::OK),
-        |call| Called { sequence: 7, ..call.clone() }.answer(Status::OK),
-        |call| Called { session: [7; 16], ..call.clone() }.answer(Status::OK),
+        |call| Called { slot: 1, ..call.clone() }.status_reply(Status::OK),
+        |call| Called { sequence: 7, ..call.clone() }.status_reply(Status::OK),
+        |call| Called { session: [7; 16], ..call.clone() }.status_reply(Status::OK),
         |call| {
-            let mut denied = call.answer(Status::OK);
+            let mut denied = call.status_reply(Status::OK);
             // MSG_DENIED: the rest is decoded as a denial.
             denied[11] = 1;
             denied
@@ -257,7 +257,7 @@ fn a_call_about_what_was_given_back_is_not_repeated() {
     assert_eq!(rig.write(b"f"), Err(Status::DELAY));
     let call = rig.next_call();
     assert_eq!(rig.give_back(b"f", stateid), Status::OK);
-    rig.reply(&call.answer(Status::BAD_STATEID));
+    rig.reply(&call.status_reply(Status::BAD_STATEID));
     rig.pass(3);
     assert!(rig.is_silent());
 }
@@ -265,7 +265,7 @@ fn a_call_about_what_was_given_back_is_not_repeated() {
 #[test]
 fn delegations_are_bounded_and_those_of_who_goes_are_given_back() {
     let mut rig = Rig::new();
-    let all = Arc::clone(&rig.client.desk.service.v4.tables.delegations);
+    let all = Arc::clone(&rig.client.env.service.v4.tables.delegations);
     rig.delegated(b"f");
     let others = all.force(&rig.reader().user(7), crate::limits::DELEGATIONS_MAX - 1);
     let wanted = ShareAccess(1 | ShareAccess::WANT_READ_DELEG.0);
@@ -278,7 +278,7 @@ fn delegations_are_bounded_and_those_of_who_goes_are_given_back() {
     rig.client.restart(b"reader");
     rig.complete();
     assert_eq!(all.used(), 0);
-    assert!(rig.client.desk.service.v4.session(&session).is_err());
+    assert!(rig.client.env.service.v4.session(&session).is_err());
     assert_eq!(reader.holder_count(), 0);
     assert_eq!(rig.write(b"f"), Ok(OpenDelegation::None));
 }
@@ -306,7 +306,7 @@ fn a_client_that_says_goodbye_leaves_nothing_behind() {
 fn delegations_of_a_client_that_falls_silent_give_way() {
     let mut rig = Rig::new();
     let all = Bounds::new(40, 0);
-    rig.client.desk.service.v4.tables.delegations = Arc::clone(&all);
+    rig.client.env.service.v4.tables.delegations = Arc::clone(&all);
     for name in [&b"f"[..], b"g", b"h"] {
         rig.delegated(name);
     }

@@ -133,13 +133,13 @@ fn locks_of_version_3_ask_for_it() {
             l_len: 0,
         };
         let ask = || {
-            let desk = &rig.client.desk;
+            let env = &rig.client.env;
             let reply = if tests {
-                desk.ask(100_021, 4, Procedure::TEST.0, &TestArgs { cookie, exclusive: false, alock })
+                env.ask(100_021, 4, Procedure::TEST.0, &TestArgs { cookie, exclusive: false, alock })
             } else {
                 let (block, exclusive, reclaim, state) = (false, false, false, 3);
                 let args = LockArgs { cookie, block, exclusive, alock, reclaim, state };
-                desk.ask(100_021, 4, Procedure::LOCK.0, &args)
+                env.ask(100_021, 4, Procedure::LOCK.0, &args)
             };
             Reply::decode(&mut Reader::new(&reply.unwrap())).unwrap().stat
         };
@@ -240,7 +240,7 @@ fn write_delegation_of_new_file_limits_its_growth() {
 fn unreturned_write_delegation_is_revoked_after_a_lease() {
     let mut rig = Rig::delegating_writes();
     let stateid = rig.delegated_to_write(b"f");
-    let writers = Arc::clone(&rig.client.desk.service.v4.writers);
+    let writers = Arc::clone(&rig.client.env.service.v4.writers);
     assert!(!writers.is_empty());
     assert_eq!(rig.as_writer(|rig| deed(rig, "READ")), Status::DELAY);
     rig.next_call();
@@ -261,7 +261,7 @@ fn unreturned_write_delegation_is_revoked_after_a_lease() {
 #[test]
 fn write_delegations_are_counted_until_their_client_ends() {
     let mut rig = Rig::delegating_writes();
-    let state = &rig.client.desk.service.v4;
+    let state = &rig.client.env.service.v4;
     let (all, writers) = (Arc::clone(&state.tables.delegations), Arc::clone(&state.writers));
     let counts = || (all.used(), writers.len());
     let stateid = rig.delegated_to_write(b"f");

@@ -105,8 +105,8 @@ impl Entries<'_> {
             false => attrs,
             true => {
                 // An entry removed meanwhile is listed as it was.
-                let kept = self.export.extra_attrs(key, attrs).unwrap_or_default();
-                with_born = Attrs { born: Some(kept.born_or_modified(attrs)), ..*attrs };
+                let extra = self.export.extra_attrs(key, attrs).unwrap_or_default();
+                with_born = Attrs { born: Some(extra.born_or_modified(attrs)), ..*attrs };
                 &with_born
             }
         };

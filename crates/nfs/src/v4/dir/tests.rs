@@ -1,5 +1,5 @@
 use crate::testing::v4::{Client, at, put};
-use crate::testing::{Desk, export, rule, words};
+use crate::testing::{TestEnv, export, rule, words};
 use nfs_wire::rpc::AuthFlavor;
 use nfs_wire::v4::{
     Argument, Bitmap, CreateArgs, CreateOk, CreateType, Entry, Fattr, GetattrArgs, LinkArgs, LookupArgs,
@@ -19,14 +19,14 @@ fn client(minor: u32) -> Client {
         export("/x/y", 4, vec![rule(&[])]),
         export("/lan/secret", 5, vec![rule(&["192.0.2.0/24"])]),
     ];
-    let desk = Desk::new(exports, vec![]);
-    let root = Arc::clone(&desk.service.namespace.load().exports()[0]).root();
+    let env = TestEnv::new(exports, vec![]);
+    let root = Arc::clone(&env.service.namespace.load().exports()[0]).root();
     let (caller, mut pending, set) = (Caller::new(0, 0, []), PendingSync::default(), SetAttrs::default());
     for name in [&b"a"[..], b"b", b"inner"] {
         root.make_dir(&caller, name, &set, &mut pending).unwrap();
     }
     root.create(&caller, b"f", Disposition::CreateNew, &set, &mut pending).unwrap();
-    Client::new(desk, minor)
+    Client::new(env, minor)
 }
 
 const E: &[u8] = b"e";
@@ -62,7 +62,7 @@ fn a_path_leads_over_the_top_into_exports() {
     assert_eq!(fsid(&[E, b"gap"]), words(&[0; 4]), "what no volume has leads on");
     assert_eq!(fsid(&[E, b"gap", b"deep"]), words(&[0, 3, 0, 0]));
     let covered = number(&client, &[E, b"inner"], attr::MOUNTED_ON_FILEID);
-    assert_eq!(covered, client.desk.service.signer.number("pseudo:/e/inner").to_be_bytes());
+    assert_eq!(covered, client.env.service.signer.number("pseudo:/e/inner").to_be_bytes());
     for path in [&[&b"lan"[..]][..], &[b"y"], &[b"\xff"], &[E, b"gap", b"f"], &[E, b"absent"]] {
         assert_eq!(client.status(&at(path, [])), Status::NOENT, "{path:?}");
     }
@@ -78,12 +78,12 @@ fn exports_that_deny_a_client_are_invisible() {
         names
     };
     assert_eq!(sorted(names(&client)), [b"e".to_vec(), b"x".to_vec()]);
-    client.desk.peer = "192.0.2.1:700".parse().unwrap();
+    client.env.peer = "192.0.2.1:700".parse().unwrap();
     assert_eq!(sorted(names(&client)), [b"e".to_vec(), b"lan".to_vec(), b"x".to_vec()]);
     let lan = client.handle(&[b"lan"]);
     assert_eq!(client.status(&[put(&lan), lookup(b"secret")]), Status::OK);
     let other = number(&client, &[], attr::CHANGE);
-    client.desk.peer = "10.1.0.9:700".parse().unwrap();
+    client.env.peer = "10.1.0.9:700".parse().unwrap();
     assert_eq!(client.status(&[put(&lan)]), Status::STALE);
     assert_ne!(number(&client, &[], attr::CHANGE), other, "another view is another state");
 }
@@ -189,7 +189,7 @@ fn create_tells_which_wishes_came_true() {
         }
     };
     assert_eq!(made(&client, b"top", CreateType::Directory), numbers);
-    client.desk.user = (7, 9);
+    client.env.user = (7, 9);
     assert_eq!(made(&client, b"own", CreateType::Directory), [attr::MODE, attr::OWNER], "not in that group");
     assert_eq!(made(&client, b"link", CreateType::Symlink(b"t")), [attr::OWNER], "links have no mode");
 }
@@ -361,7 +361,7 @@ fn readdir_says_why_not() {
 #[test]
 fn inaccessible_entries_are_listed_with_their_error() {
     let mut client = client(0);
-    let root = Arc::clone(&client.desk.service.namespace.load().exports()[0]).root();
+    let root = Arc::clone(&client.env.service.namespace.load().exports()[0]).root();
     let mode = SetAttrs { mode: Some(0o744), ..SetAttrs::default() };
     root.set_attrs(&Caller::new(0, 0, []), &mode, None, &mut PendingSync::default()).unwrap();
     let entries = |client: &Client, numbers: &[u32]| {
@@ -381,7 +381,7 @@ fn inaccessible_entries_are_listed_with_their_error() {
     let asked = [attr::TYPE, attr::RDATTR_ERROR, attr::MOUNTED_ON_FILEID];
     let (_, known) = entries(&client, &asked);
     assert_eq!(known[..8], words(&[2, 0]), "a directory, and no error");
-    client.desk.user = (7, 7);
+    client.env.user = (7, 7);
     let (given, values) = entries(&client, &asked);
     assert_eq!(given, Bitmap::of(&[attr::RDATTR_ERROR, attr::MOUNTED_ON_FILEID]));
     assert_eq!(values, [words(&[Status::ACCESS.0]), known[8..].to_vec()].concat());

@@ -35,7 +35,7 @@ pub(super) fn lock(cx: &mut CompoundState<'_, '_>, args: &LockArgs<'_>, w: &mut 
         Locker::Existing(_) => None,
     };
     let mut states = client.states();
-    let ResolvedOwner { open, owner, known, name } =
+    let ResolvedOwner { open, owner, lock_state, name } =
         resolve_owner(cx, &client, &mut states, &file, &args.locker)?;
     let state = states.open(open)?;
     check_file(&state.file, &file)?;
@@ -44,7 +44,7 @@ pub(super) fn lock(cx: &mut CompoundState<'_, '_>, args: &LockArgs<'_>, w: &mut 
     if !states.has_room_for_range() {
         return Err(OpError::Status(Status::DELAY));
     }
-    let index = match (known, slot) {
+    let index = match (lock_state, slot) {
         (Some(index), _) => index,
         (None, Some(slot)) => states.insert_lock(LockState { open, owner, ranges: range }, name, slot)?,
         (None, None) => return Err(OpError::Status(Status::BAD_STATEID)),
@@ -60,13 +60,13 @@ pub(super) fn lock(cx: &mut CompoundState<'_, '_>, args: &LockArgs<'_>, w: &mut 
         Verdict::Granted(_) => {
             end_wait(&mut states, &file, owner, span);
             states.count_ranges(index, ranges_of(&file, owner));
-            let stateid = if known.is_some() { states.advance(index) } else { states.stateid(index) };
+            let stateid = if lock_state.is_some() { states.advance(index) } else { states.stateid(index) };
             cx.state.stateid = Some(stateid);
             return reply(w, &stateid);
         }
         refused => refused,
     };
-    if known.is_none() {
+    if lock_state.is_none() {
         states.remove(index);
     }
     drop(states);
@@ -81,7 +81,7 @@ struct ResolvedOwner<'a> {
     open: u32,
     owner: LockOwner,
     /// The state of its locks, if there is one.
-    known: Option<u32>,
+    lock_state: Option<u32>,
     /// The client's name for it, where that is given.
     name: &'a [u8],
 }
@@ -101,12 +101,12 @@ fn resolve_owner<'a>(
             let name = new.lock_owner.owner;
             let holder = holder(&cx.call.service.v4, client, states, file);
             let owner = LockOwner { holder, owner: states.lock_owner(name) };
-            Ok(ResolvedOwner { open, owner, known: states.lock_by(open, owner), name })
+            Ok(ResolvedOwner { open, owner, lock_state: states.lock_by(open, owner), name })
         }
         Locker::Existing(existing) => {
             let index = states.find(&cx.stateid(&existing.lock_stateid)?)?;
             let lock = states.lock(index)?;
-            Ok(ResolvedOwner { open: lock.open, owner: lock.owner, known: Some(index), name: &[] })
+            Ok(ResolvedOwner { open: lock.open, owner: lock.owner, lock_state: Some(index), name: &[] })
         }
     }
 }

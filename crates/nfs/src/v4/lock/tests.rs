@@ -77,7 +77,7 @@ fn waiting() -> (Rig, Stateid, Stateid) {
 }
 
 /// The owner in the client's next CB_NOTIFY_LOCK.
-fn told(rig: &Rig) -> Vec<u8> {
+fn next_notified_owner(rig: &Rig) -> Vec<u8> {
     let handle = rig.client.handle(&[b"e", b"f"]);
     let lock_owner = StateOwner { clientid: rig.reader().id, owner: b"l" };
     callback::Argument::NotifyLock(NotifyLockArgs { fh: FileHandle(&handle), lock_owner }).to_bytes()
@@ -90,7 +90,7 @@ fn waiting_client_is_notified_and_has_the_lock_reserved() {
     assert!(rig.is_silent());
     assert_eq!(rig.as_writer(|rig| unlock(rig, states, (0, 9))), Status::OK);
     let call = rig.next_call();
-    assert_eq!(call.operation, told(&rig));
+    assert_eq!(call.operation, next_notified_owner(&rig));
     rig.reply(&call.reply(Status::OK, &[call.sequence_reply(), CallbackReply::NotifyLock(Status::OK)]));
     let of_other = rig.as_writer(|rig| lock_again(rig, states, (0, 1)));
     assert_eq!(of_other, Status::DENIED, "it is kept");
@@ -106,7 +106,7 @@ fn a_lock_is_kept_for_seconds_and_nothing_is_lost_with_it() {
     let (mut rig, open, states) = waiting();
     let other = lock(&rig, open, (20, 5), LockType::Write).unwrap();
     assert_eq!(rig.as_writer(|rig| unlock(rig, states, (0, 9))), Status::OK);
-    assert_eq!(rig.next_call().operation, told(&rig));
+    assert_eq!(rig.next_call().operation, next_notified_owner(&rig));
     rig.pass(RESERVED_S + 2);
     assert_eq!(rig.as_writer(|rig| lock_again(rig, states, (0, 9))), Status::OK, "somebody else's turn");
     assert!(!rig.flags().contains(SequenceStatus::EXPIRED_SOME_STATE_REVOKED));
@@ -163,7 +163,7 @@ fn locks_of_other_protocols_that_end_are_told_too() {
         &key,
         &Request::Unlock { owner, stream: Stream::default(), span, enforced: false, is_exclusive: None },
     );
-    assert_eq!(rig.next_call().operation, told(&rig));
+    assert_eq!(rig.next_call().operation, next_notified_owner(&rig));
     assert!(lock(&rig, open, (0, 9), LockType::ReadWait).is_ok());
 }
 
@@ -171,7 +171,7 @@ fn locks_of_other_protocols_that_end_are_told_too() {
 fn fall_silent(rig: &mut Rig) {
     for _ in 0..LEASE_S + 2 {
         rig.clock.fetch_add(SECOND, Ordering::Relaxed);
-        rig.client.desk.service.v4.tick();
+        rig.client.env.service.v4.tick();
         assert_eq!(rig.as_writer(|rig| rig.client.status(&[Argument::Putrootfh])), Status::OK);
     }
 }

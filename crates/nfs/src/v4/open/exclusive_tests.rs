@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::testing::v4::{Client, at, put};
-use crate::testing::{Desk, NOW, rule};
+use crate::testing::{NOW, TestEnv, rule};
 use nfs_wire::v4::{Argument, OpReply, ReclaimCompleteArgs, Reply, StableHow, WriteArgs};
 use vfs::{
     Caller, Durability, Export, ExportRule, MemFs, Namespace, PendingSync, SecurityStyle, Volume, VolumeId,
@@ -29,7 +29,7 @@ impl Rig {
         let root = Arc::new(export).root();
         let hers = SetAttrs { uid: Some(ALICE.0), gid: Some(ALICE.1), ..SetAttrs::default() };
         root.set_attrs(&Caller::new(0, 0, []), &hers, None, &mut PendingSync::default()).unwrap();
-        let client = Client::new(Desk::new([], vec![]), 1);
+        let client = Client::new(TestEnv::new([], vec![]), 1);
         let mut rig = Self { volume, client };
         rig.serve(false);
         let complete = Argument::ReclaimComplete(ReclaimCompleteArgs { one_fs: false });
@@ -40,12 +40,12 @@ impl Rig {
     fn serve(&mut self, read_only: bool) {
         let rule = ExportRule { read_only, ..rule(&[]) };
         let export = Export::new("/e", Arc::clone(&self.volume), vec![rule]);
-        self.client.desk.service.namespace.store(Arc::new(Namespace::new([export])));
+        self.client.env.service.namespace.store(Arc::new(Namespace::new([export])));
     }
 
     /// OPEN of `/e/f` by a user: stateid and handle.
     fn open(&mut self, user: (u32, u32), access: u32) -> Result<(Stateid, Vec<u8>), Status> {
-        self.client.desk.user = user;
+        self.client.env.user = user;
         let open = Argument::Open(OpenArgs {
             seqid: 0,
             share_access: ShareAccess(access),

@@ -190,10 +190,10 @@ fn has_known_wants(minor: u32, access: ShareAccess) -> bool {
         ShareAccess::WANT_DELEG_TIMESTAMPS,
         ShareAccess::WANT_OPEN_XOR_DELEGATION,
     ];
-    let known =
+    let known_flags =
         others.into_iter().fold(ShareAccess::BOTH.0 | ShareAccess::WANT_DELEG_MASK.0, |all, one| all | one.0);
     let wants = access.0 & !ShareAccess::BOTH.0;
-    wants == 0 || minor > 0 && wants & !known == 0 && access.want().0 <= ShareAccess::WANT_CANCEL.0
+    wants == 0 || minor > 0 && wants & !known_flags == 0 && access.want().0 <= ShareAccess::WANT_CANCEL.0
 }
 
 /// The access and share mode of an OPEN.

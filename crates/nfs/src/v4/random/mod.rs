@@ -3,7 +3,7 @@
 mod replies;
 
 use crate::testing::v4::{Client, put};
-use crate::testing::{Desk, export, rule};
+use crate::testing::{TestEnv, export, rule};
 use nfs_wire::v4::{
     Argument, CreateHow, CreateType, Fattr, FileHandle, LockReply, Locker, Op, OpReply, OpenClaim, OpenFlag,
     PutfhArgs, ReclaimCompleteArgs, Reply, Stateid, Status,
@@ -57,7 +57,7 @@ struct Seen {
 }
 
 /// Number of handles and stateids retained. The first handles are always retained.
-const KEPT: usize = 24;
+const RETAINED: usize = 24;
 const HANDLES: usize = 3;
 const NAMES: [&[u8]; 6] = [b"a", b"b", b"c", b"dir", b"", b".."];
 /// Operations that come more often than others.
@@ -186,7 +186,7 @@ impl Seen {
                         self.keep(stateid, handle.clone());
                     }
                     self.handles.push(handle);
-                    let surplus = self.handles.len().saturating_sub(KEPT);
+                    let surplus = self.handles.len().saturating_sub(RETAINED);
                     self.handles.drain(HANDLES..HANDLES + surplus);
                 }
                 _ => {}
@@ -200,15 +200,15 @@ impl Seen {
             Some(known) => known.0 = stateid,
             None => self.stateids.push((stateid, handle)),
         }
-        let surplus = self.stateids.len().saturating_sub(KEPT);
+        let surplus = self.stateids.len().saturating_sub(RETAINED);
         self.stateids.drain(..surplus);
     }
 }
 
 /// A compound after another, by chance.
 fn play(minor: u32, seed: u64, compounds: usize) -> (Client, Seen) {
-    let desk = Desk::new([export("/e", 1, vec![rule(&[])]), export("/x/y", 2, vec![rule(&[])])], vec![]);
-    let client = Client::new(desk, minor);
+    let env = TestEnv::new([export("/e", 1, vec![rule(&[])]), export("/x/y", 2, vec![rule(&[])])], vec![]);
+    let client = Client::new(env, minor);
     let handles = vec![client.handle(&[]), client.handle(&[b"e"]), client.handle(&[b"x", b"y"])];
     client.status(&[Argument::ReclaimComplete(ReclaimCompleteArgs { one_fs: false })]);
     let stateids = vec![(Stateid::ANONYMOUS, handles[1].clone())];
@@ -245,10 +245,10 @@ fn random_compounds_get_replies_and_leak_nothing() {
             assert!(seen.done.contains_key(&op), "{op:?} never had an effect: {:?}", seen.done);
         }
         assert!(seen.done.len() >= 25, "{} operations had an effect: {:?}", seen.done.len(), seen.done);
-        let volumes = client.desk.service.namespace.load_full();
+        let volumes = client.env.service.namespace.load_full();
         let is_unclaimed = || volumes.exports().iter().all(|export| export.volume.claims().is_empty());
         assert!(!is_unclaimed(), "something is open");
-        (0..100_000).for_each(|_| client.desk.service.v4.tick());
+        (0..100_000).for_each(|_| client.env.service.v4.tick());
         assert!(is_unclaimed(), "what nobody holds any more is gone");
     }
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::testing::v4::{Client, Results, copying, opening, put};
-use crate::testing::{Desk, rule};
+use crate::testing::{TestEnv, rule};
 use nfs_wire::v4::{
     Argument, CloneArgs, CopyReply, OpReply, OpenArgs, OpenClaim, ReclaimCompleteArgs, Reply, ShareAccess,
     ShareDeny,
@@ -55,9 +55,9 @@ fn world(gates: [Option<Arc<Gate>>; 2], rules: [ExportRule; 2]) -> World {
     let rules = [from_rule, to_rule, rule(&[])];
     let exports = ["/from", "/to", "/far"].into_iter().zip(&volumes).zip(rules);
     let exports = exports.map(|((path, volume), rule)| Export::new(path, Arc::clone(volume), vec![rule]));
-    let desk = Desk::new(exports, vec![]);
+    let env = TestEnv::new(exports, vec![]);
     let (root, mut pending) = (Caller::new(0, 0, []), PendingSync::default());
-    let namespace = desk.service.namespace.load_full();
+    let namespace = env.service.namespace.load_full();
     let mut handles = [const { Vec::new() }; 3];
     for ((export, name), handle) in namespace.exports().iter().zip([b"f", b"g", b"h"]).zip(&mut handles) {
         let set = SetAttrs { mode: Some(0o600), ..SetAttrs::default() };
@@ -66,9 +66,9 @@ fn world(gates: [Option<Arc<Gate>>; 2], rules: [ExportRule; 2]) -> World {
             let opened = made.file.authorize_write(&root).unwrap();
             opened.write(0, &[7; SIZE], Stability::Unstable, &mut pending).unwrap();
         }
-        *handle = desk.service.signer.sign(export.id, &made.file.key()).bytes().to_vec();
+        *handle = env.service.signer.sign(export.id, &made.file.key()).bytes().to_vec();
     }
-    let mut client = Client::new(desk, 2);
+    let mut client = Client::new(env, 2);
     let calls = client.listen();
     client.be(b"copier");
     let complete = Argument::ReclaimComplete(ReclaimCompleteArgs { one_fs: false });
@@ -126,7 +126,7 @@ impl World {
 
     fn wait_for_end(&self) {
         let began = Instant::now();
-        while self.client.desk.service.v4.tables.copies.used() > 0 {
+        while self.client.env.service.v4.tables.copies.used() > 0 {
             assert!(began.elapsed() < Duration::from_secs(20));
             std::thread::sleep(Duration::from_millis(2));
         }
@@ -134,7 +134,7 @@ impl World {
 
     /// The size of `g`, and a byte of it.
     fn target(&self) -> (u64, u8) {
-        let export = Arc::clone(&self.client.desk.service.namespace.load().exports()[1]);
+        let export = Arc::clone(&self.client.env.service.namespace.load().exports()[1]);
         let root = Caller::new(0, 0, []);
         let top = export.root();
         let found = top.open_dir(&root, Blocking::Allowed).unwrap().lookup(b"g", Blocking::Allowed).unwrap();
@@ -256,7 +256,7 @@ fn a_copy_ends_when_an_export_does_not_let_its_client_in_any_longer() {
         let world = world([Some(gate(KIB_64)), None], [rule(&[]), rule(&[])]);
         while world.copied(1).is_ok() {}
         let stateid = world.begin();
-        let shared = &world.client.desk.service.namespace;
+        let shared = &world.client.env.service.namespace;
         let exports: Vec<_> = shared
             .load()
             .exports()

@@ -252,7 +252,7 @@ fn writable(
 mod tests {
     use super::*;
     use crate::testing::v4::{Client, put};
-    use crate::testing::{Desk, export, rule};
+    use crate::testing::{TestEnv, export, rule};
     use nfs_wire::v4::{Argument, CopyReply, NetAddr, NetLoc, OpReply, Reply};
     use vfs::{Caller, Disposition, SetAttrs};
 
@@ -268,9 +268,9 @@ mod tests {
     }
 
     fn files() -> Files {
-        let desk = Desk::new([export("/e", 1, vec![rule(&[])]), export("/x", 2, vec![rule(&[])])], vec![]);
+        let env = TestEnv::new([export("/e", 1, vec![rule(&[])]), export("/x", 2, vec![rule(&[])])], vec![]);
         let (caller, mut pending) = (Caller::new(0, 0, []), PendingSync::default());
-        let namespace = desk.service.namespace.load_full();
+        let namespace = env.service.namespace.load_full();
         for (export, name) in [(0, &b"from"[..]), (0, b"to"), (1, b"f")] {
             let root = namespace.exports()[export].root();
             let set = SetAttrs { mode: Some(0o600), ..SetAttrs::default() };
@@ -282,7 +282,7 @@ mod tests {
                 }
             }
         }
-        let client = Client::new(desk, 2);
+        let client = Client::new(env, 2);
         let [from, to, elsewhere] =
             [[&b"e"[..], b"from"], [b"e", b"to"], [b"x", b"f"]].map(|path| client.handle(&path));
         Files { client, from, to, elsewhere }
@@ -346,7 +346,7 @@ mod tests {
 
         /// The size of a file in `/e`, and whether there are bytes other than zero at `offset`.
         fn byte(&self, name: &[u8], offset: u64) -> (u64, u8) {
-            let root = self.client.desk.service.namespace.load().exports()[0].root();
+            let root = self.client.env.service.namespace.load().exports()[0].root();
             let caller = Caller::new(0, 0, []);
             let dir = root.open_dir(&caller, Blocking::Allowed).unwrap();
             let found = dir.lookup(name, Blocking::Allowed).unwrap();
@@ -421,7 +421,7 @@ mod tests {
     #[test]
     fn mode_bits_are_asked_where_nothing_is_open() {
         let mut files = files();
-        files.client.desk.user = (7, 7);
+        files.client.env.user = (7, 7);
         assert_eq!(files.seek(0, 0), Err(Status::ACCESS));
         assert_eq!(files.change(Argument::Allocate, 0, 1), Status::ACCESS);
         assert_eq!(files.copy(&files.to, (0, 0, 1)), Err(Status::ACCESS));

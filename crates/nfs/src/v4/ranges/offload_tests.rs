@@ -22,7 +22,7 @@ type Handles = [Vec<u8>; 2];
 fn rig(change: impl FnOnce(Volume) -> Volume) -> (Rig, Handles) {
     let mut rig = Rig::with(change);
     rig.client.set_minor(2);
-    let root = rig.client.desk.service.namespace.load().exports()[0].root();
+    let root = rig.client.env.service.namespace.load().exports()[0].root();
     let caller = Caller::new(0, 0, []);
     let dir = root.open_dir(&caller, Blocking::Allowed).unwrap();
     let file = dir.lookup(b"f", Blocking::Allowed).unwrap().file;
@@ -75,7 +75,7 @@ fn cancel(rig: &Rig, stateid: Stateid) -> Status {
 /// Waits until nothing is copied any longer.
 fn wait_for_end(rig: &Rig) {
     let began = Instant::now();
-    while rig.client.desk.service.v4.tables.copies.used() > 0 {
+    while rig.client.env.service.v4.tables.copies.used() > 0 {
         assert!(began.elapsed() < Duration::from_secs(20));
         std::thread::sleep(Duration::from_millis(2));
     }

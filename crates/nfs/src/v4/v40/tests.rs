@@ -1,6 +1,6 @@
 use super::*;
 use crate::testing::v4::{Client as Asker, at, put};
-use crate::testing::{Desk, export, rule};
+use crate::testing::{TestEnv, export, rule};
 use nfs_wire::v4::{
     CbClient, CloseArgs, CreateArgs, CreateHow, CreateType, DestroyClientidArgs, ExistLockOwner, Fattr,
     LockReply, LockType, LocktArgs, LockuArgs, NetAddr, NfsClientId, OpReply, OpenDowngradeArgs, OpenResult,
@@ -50,11 +50,11 @@ fn read(stateid: Stateid) -> Argument<'static> {
 
 impl Host {
     fn new() -> Self {
-        Self::at(Desk::new([export("/e", 1, vec![rule(&[])])], vec![]))
+        Self::at(TestEnv::new([export("/e", 1, vec![rule(&[])])], vec![]))
     }
 
-    fn at(desk: Desk) -> Self {
-        let mut host = Self { asker: Asker::new(desk, 0), id: 0 };
+    fn at(env: TestEnv) -> Self {
+        let mut host = Self { asker: Asker::new(env, 0), id: 0 };
         host.id = host.introduce(b"host", 1);
         host
     }
@@ -128,7 +128,7 @@ impl Host {
     }
 
     fn wait(&self, seconds: u64) {
-        (0..seconds).for_each(|_| self.asker.desk.service.v4.tick());
+        (0..seconds).for_each(|_| self.asker.env.service.v4.tick());
     }
 }
 
@@ -323,25 +323,25 @@ fn a_stateid_is_of_no_use_to_other_hosts() {
     assert_eq!(host.introduce(b"host", 1), host.id, "who knows its verifier has moved");
     assert_eq!(host.status(b"f", read(stateid)), Status::OK);
     host.asker.reconnect(PEER);
-    host.asker.desk.user = (5, 5);
+    host.asker.env.user = (5, 5);
     assert!(host.ask_id(b"host", 1).is_err(), "another user");
 }
 
 #[test]
 fn state_made_under_tls_is_unusable_in_clear() {
     let mut host = Host::new();
-    host.asker.desk.protection = Protection::Encrypted;
+    host.asker.env.protection = Protection::Encrypted;
     host.id = host.introduce(b"host", 1);
     let stateid = host.opened(b"o", b"f");
     assert_eq!(host.renew(), Status::OK);
     for other in [Protection::Plain, Protection::Verified] {
-        host.asker.desk.protection = other;
+        host.asker.env.protection = other;
         host.asker.reconnect(PEER);
         assert_eq!(host.renew(), Status::EXPIRED, "{other:?}");
         assert_eq!(host.status(b"f", read(stateid)), Status::EXPIRED);
         assert_eq!(host.status(b"f", close(stateid, 2)), Status::EXPIRED);
     }
-    host.asker.desk.protection = Protection::Encrypted;
+    host.asker.env.protection = Protection::Encrypted;
     host.asker.reconnect(PEER);
     assert_eq!(host.status(b"f", read(stateid)), Status::OK);
 }
@@ -385,7 +385,7 @@ fn leases_are_kept_by_whatever_names_the_client() {
 #[test]
 fn a_client_of_one_kind_is_none_of_the_other() {
     let host = Host::new();
-    assert_eq!(host.asker.desk.service.v4.client(host.id).err(), Some(Status::STALE_CLIENTID));
+    assert_eq!(host.asker.env.service.v4.client(host.id).err(), Some(Status::STALE_CLIENTID));
     let destroy = Argument::DestroyClientid(DestroyClientidArgs { clientid: host.id });
     let mut host = host;
     host.asker.set_minor(1);
@@ -421,10 +421,10 @@ fn another_user_may_with_a_stateid_what_the_mode_lets_it_do() {
     let mut host = Host::new();
     let stateid = host.opened(b"o", b"f");
     let write = || WriteArgs { stateid, offset: 0, stable: StableHow::Unstable, data: b"x" };
-    host.asker.desk.user = (5, 5);
+    host.asker.env.user = (5, 5);
     assert_eq!(host.status(b"f", Argument::Write(write())), Status::ACCESS);
     assert_eq!(host.status(b"f", read(stateid)), Status::OK, "all may");
-    host.asker.desk.user = (0, 0);
+    host.asker.env.user = (0, 0);
     assert_eq!(host.status(b"f", Argument::Write(write())), Status::OK);
 }
 
@@ -432,7 +432,7 @@ fn another_user_may_with_a_stateid_what_the_mode_lets_it_do() {
 fn an_open_that_waits_for_a_delegation_uses_its_number_once_it_is_refused() {
     let rig = crate::testing::v4::back::Rig::new();
     rig.delegated(b"f");
-    let host = Host::at(rig.client.desk);
+    let host = Host::at(rig.client.env);
     host.opened(b"o", b"g");
     let open = |seqid, name| host.open(host.open_args(b"o", seqid, name)).map(drop);
     assert_eq!(open(3, b"f"), Err(Status::DELAY), "although it was put off");

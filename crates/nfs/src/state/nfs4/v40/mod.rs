@@ -47,11 +47,11 @@ impl ServiceState {
         self.check_record(request.id, request.verifier, request.principal)
             .map_err(|_| SetClientIdError::Later)?;
         // A client with revoked claims starts over.
-        let known = self.registry().confirmed(request);
-        let known = known.and_then(|known| self.clients().get(known).cloned());
-        if let Some(known) = known.filter(|known| known.has_revoked_claims()) {
-            self.clients().remove(&known);
-            self.end(&known);
+        let existing = self.registry().confirmed(request);
+        let existing = existing.and_then(|existing| self.clients().get(existing).cloned());
+        if let Some(existing) = existing.filter(|existing| existing.has_revoked_claims()) {
+            self.clients().remove(&existing);
+            self.end(&existing);
         }
         let client = self.clients().next_id(self.records.boot());
         let new_ids = NewClientIds { client, confirm: self.confirmation(client), now: self.second() };
@@ -65,7 +65,7 @@ impl ServiceState {
 
     fn is_in_use(&self, id: ClientId) -> bool {
         let Some(client) = self.clients().get(id).cloned() else { return false };
-        let is_heard = self.second().saturating_sub(client.heard()) <= u64::from(self.lease_s);
+        let is_heard = self.second().saturating_sub(client.last_seen()) <= u64::from(self.lease_s);
         is_heard && client.has_state()
     }
 
@@ -93,10 +93,10 @@ impl ServiceState {
                 let client = Arc::new(Client::of_40(id, &who));
                 client.mark_seen(self.second());
                 client.add_address(principal.address);
-                let known = before.and_then(|before| self.clients().get(before).cloned());
+                let existing = before.and_then(|before| self.clients().get(before).cloned());
                 self.clients().adopt(&client, slot.take(), before);
                 drop(registry);
-                if let Some(before) = known {
+                if let Some(before) = existing {
                     self.clients().remove(&before);
                     self.end(&before);
                 }

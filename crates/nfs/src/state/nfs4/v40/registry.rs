@@ -111,14 +111,16 @@ impl Registry {
         }
         let client = match confirmed {
             // 2: the same instance of the client changes its callback.
-            Some(known) if known.verifier == request.verifier && request.is_by(&known) => known.client,
+            Some(existing) if existing.verifier == request.verifier && request.is_by(&existing) => {
+                existing.client
+            }
             // 3 and 5: the client restarted. 4: it is new.
             Some(_) | None => new_ids.client,
         };
         let ClientIdRequest { verifier, principal, party, .. } = *request;
         let record =
             Record { verifier, client, confirm: new_ids.confirm, principal, party, since: new_ids.now };
-        self.add((request.id.into(), principal), record, confirmed.map(|known| known.client))?;
+        self.add((request.id.into(), principal), record, confirmed.map(|existing| existing.client))?;
         Ok(record)
     }
 
@@ -153,8 +155,8 @@ impl Registry {
 
     /// The client with this identifier, if this can be of it.
     pub(crate) fn confirmed(&self, request: &ClientIdRequest<'_>) -> Option<ClientId> {
-        let known = self.confirmed.get(request.id).filter(|known| request.is_by(known));
-        known.map(|record| record.client)
+        let existing = self.confirmed.get(request.id).filter(|existing| request.is_by(existing));
+        existing.map(|record| record.client)
     }
 
     /// The party of an introduction that would make a client where there is none.
@@ -183,7 +185,7 @@ impl Registry {
             if record.principal != *caller {
                 return Err(Status::CLID_INUSE);
             }
-            let before = self.confirmed.get(&claimed.0).map(|known| known.client);
+            let before = self.confirmed.get(&claimed.0).map(|existing| existing.client);
             if before.is_some() && before != replaces {
                 // Another client confirmed the identifier meanwhile.
                 self.drop_unconfirmed(claimed);
@@ -206,8 +208,8 @@ impl Registry {
             self.by_client.insert(client, id.clone());
             return Ok(ConfirmOutcome::New { record, id: id.clone(), before });
         }
-        let known = self.by_client.get(&client).and_then(|id| self.confirmed.get(id));
-        match known.filter(|known| matches(known)) {
+        let existing = self.by_client.get(&client).and_then(|id| self.confirmed.get(id));
+        match existing.filter(|existing| matches(existing)) {
             // 2: the reply was lost.
             Some(record) if record.principal.user() == caller.user() => Ok(ConfirmOutcome::Repeated),
             Some(_) => Err(Status::CLID_INUSE),
@@ -231,7 +233,7 @@ impl Registry {
     }
 
     fn drop_where(&mut self, is_over: impl Fn(&Record) -> bool) {
-        let over = self.unconfirmed.iter().filter(|(_, known)| is_over(&known.record));
+        let over = self.unconfirmed.iter().filter(|(_, existing)| is_over(&existing.record));
         let over: Vec<ClaimedId> = over.map(|(claimed, _)| claimed.clone()).collect();
         over.iter().for_each(|claimed| self.drop_unconfirmed(claimed));
     }
@@ -240,9 +242,9 @@ impl Registry {
 impl ClientIdRequest<'_> {
     /// Whether the request can come from a known client: the same user at the same address, or the same user with the
     /// same verifier, which is secret.
-    fn is_by(&self, known: &Record) -> bool {
-        self.principal == known.principal
-            || self.verifier == known.verifier && self.principal.user() == known.principal.user()
+    fn is_by(&self, existing: &Record) -> bool {
+        self.principal == existing.principal
+            || self.verifier == existing.verifier && self.principal.user() == existing.principal.user()
     }
 }
 

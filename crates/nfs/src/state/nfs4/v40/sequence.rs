@@ -69,7 +69,7 @@ impl Sequence {
             return SequenceVerdict::New;
         }
         match &self.done {
-            Some((known, _)) if number != self.last || *known != fingerprint => {
+            Some((fingerprint_before, _)) if number != self.last || *fingerprint_before != fingerprint => {
                 SequenceVerdict::Refused(Status::BAD_SEQID)
             }
             Some(_) if self.is_unsynced => SequenceVerdict::Refused(Status::DELAY),

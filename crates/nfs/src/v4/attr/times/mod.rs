@@ -8,7 +8,7 @@ use vfs::Time;
 use xdr::{Decode, Encode, Reader, Writer};
 
 /// They are set with a SETATTR of their own, before the delegation is returned.
-pub(super) const KEPT_TIMES: Bitmap = Bitmap::of(&[attr::TIME_DELEG_ACCESS, attr::TIME_DELEG_MODIFY]);
+pub(super) const DELEGATED_TIMES: Bitmap = Bitmap::of(&[attr::TIME_DELEG_ACCESS, attr::TIME_DELEG_MODIFY]);
 
 /// SETATTR of these times, which requires the delegation. Times before the file's own are ignored; future times become
 /// now.
@@ -17,12 +17,12 @@ pub(super) fn set(cx: &mut CompoundState<'_, '_>, args: &SetattrArgs<'_>, w: &mu
         return Err(OpError::Status(Status::ATTRNOTSUPP));
     }
     let attrmask = args.obj_attributes.attrmask;
-    if !KEPT_TIMES.contains_all(&attrmask) {
+    if !DELEGATED_TIMES.contains_all(&attrmask) {
         return Err(OpError::Status(Status::INVAL));
     }
     let (accessed, modified) = read(&args.obj_attributes)?;
     let file = cx.file()?;
-    check_keeper(cx, &file, &args.stateid)?;
+    check_delegation(cx, &file, &args.stateid)?;
     file.adopt_times(accessed, modified, cx.call.now, Some(&mut *cx.call.pending))?;
     attrmask.encode(w);
     Ok(())
@@ -42,7 +42,7 @@ fn read(attributes: &Fattr<'_>) -> Result<(Option<Time>, Option<Time>), Status> 
 }
 
 /// [`Status::BAD_STATEID`] unless the stateid is a delegation of this file with delegated timestamps.
-fn check_keeper(cx: &CompoundState<'_, '_>, file: &File, stateid: &Stateid) -> OpResult {
+fn check_delegation(cx: &CompoundState<'_, '_>, file: &File, stateid: &Stateid) -> OpResult {
     if file.caller.read_only {
         return Err(OpError::Status(Status::ROFS));
     }

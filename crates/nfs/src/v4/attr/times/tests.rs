@@ -94,7 +94,7 @@ fn nobody_else_sets_them() {
     // A delegation without delegated timestamps.
     let OpenDelegation::Write(plain) = rig.open(b"g", ShareAccess::BOTH).unwrap() else { panic!() };
     assert_eq!(set(&rig, b"g", plain.stateid, time(7), time(7)), Status::BAD_STATEID);
-    rig.client.desk.service.v4.delegates_writing = false;
+    rig.client.env.service.v4.delegates_writing = false;
     assert_eq!(set(&rig, b"f", stateid, time(7), time(7)), Status::ATTRNOTSUPP);
 }
 
@@ -131,7 +131,7 @@ fn others_are_told_the_times_that_the_client_has() {
         let values = [change.to_bytes(), 0_u64.to_bytes(), accessed.to_bytes(), modified.to_bytes()].concat();
         let attrmask =
             Bitmap::of(&[attr::CHANGE, attr::SIZE, attr::TIME_DELEG_ACCESS, attr::TIME_DELEG_MODIFY]);
-        rig.reply(&rig.next_call().tell(Fattr { attrmask, attr_vals: &values }));
+        rig.reply(&rig.next_call().getattr_reply(Fattr { attrmask, attr_vals: &values }));
         let (seen_access, seen, _) = rig.as_writer(times);
         assert_eq!((seen_access, seen), (accessed, told));
         rig.clock.fetch_add(SECOND, Ordering::Relaxed);
@@ -152,7 +152,7 @@ fn attributes_say_what_is_there() {
         (times, wants.contains(20), wants.contains(21))
     };
     assert_eq!(has(&rig), (true, true, true));
-    rig.client.desk.service.v4.delegates_writing = false;
+    rig.client.env.service.v4.delegates_writing = false;
     assert_eq!(has(&rig), (false, false, false));
 }
 

@@ -36,8 +36,8 @@ fn query_file(cx: &CompoundState<'_, '_>, file: &File) -> Result<Option<u64>, Op
     if holder.is_some_and(|holder| by == Requester::Holder(holder)) {
         return Ok(None);
     }
-    let known = cx.call.service.v4.writers.of(&(file.volume_id(), file.key()));
-    let Some(writer) = known.filter(|writer| Some(writer.holder) == holder) else {
+    let writer = cx.call.service.v4.writers.of(&(file.volume_id(), file.key()));
+    let Some(writer) = writer.filter(|writer| Some(writer.holder) == holder) else {
         // No write delegation, one that is being recalled, or a lease of another protocol.
         file.recall_writers_for_eof(by)?;
         return Ok(None);
