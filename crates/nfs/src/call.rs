@@ -17,13 +17,10 @@ use vfs::{
 };
 use xdr::Malformed;
 
-/// The context of a procedure, besides its arguments.
 pub struct Call<'c> {
-    /// The service.
     pub service: &'c Service,
     /// The exports at the start of this batch of calls.
     pub namespace: &'c Namespace,
-    /// The client.
     pub peer: SocketAddr,
     /// The address that stands for the client at limits.
     pub payer: IpAddr,
@@ -55,14 +52,11 @@ pub struct Call<'c> {
 /// The result of a procedure: the reply is written, or the call waits and is run again.
 pub type CallResult = Result<(), Wait>;
 
-/// The outcome of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The results are written.
     Replied,
-    /// Nothing was done: the call is run again.
+    /// The call changed nothing and runs again.
     Wait(Wait),
-    /// There is no such procedure.
     NoProcedure,
 }
 
@@ -82,7 +76,6 @@ impl From<CallResult> for Outcome {
 #[derive(Clone)]
 pub struct File {
     cached: Rc<CachedFile>,
-    /// The caller under the export's rules.
     pub caller: Caller,
 }
 

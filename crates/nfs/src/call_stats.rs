@@ -10,10 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const VERSIONS: usize = 4;
 /// Numbers of procedures and operations are below this. Version 4 has no operation 0, which is where others are counted.
 const NUMBERS: usize = 80;
-/// Calls after which a thread flushes its counters.
 const UNFLUSHED_MAX: u32 = 256;
 
-/// The totals of all threads.
 #[derive(Debug)]
 pub struct CallCounters {
     calls: [AtomicU64; VERSIONS],
@@ -29,7 +27,6 @@ pub struct ThreadCounters {
     unflushed: u32,
 }
 
-/// Counts the operations of a COMPOUND.
 pub(crate) struct CompoundCounters<'c> {
     operations: &'c mut [u64; NUMBERS],
 }
@@ -44,12 +41,10 @@ impl CompoundCounters<'_> {
     }
 }
 
-/// The calls and operations of one version of NFS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VersionCounts {
     /// The minor version of 4; `None` of version 3.
     pub minor: Option<u32>,
-    /// Calls.
     pub calls: u64,
     /// Operations, or procedures of version 3, by name, each that was asked for.
     pub operations: Vec<(String, u64)>,
@@ -63,7 +58,6 @@ impl Default for CallCounters {
 }
 
 impl CallCounters {
-    /// The totals that threads have flushed so far.
     pub fn snapshot(&self) -> Vec<VersionCounts> {
         let counted = |version: usize| {
             let counts = self.operations[version].iter().map(|count| count.load(Ordering::Relaxed));

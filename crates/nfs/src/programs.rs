@@ -3,7 +3,6 @@
 use nfs_wire::{mount, nlm, nsm, portmap, v3};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// The programs served on a listener.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Programs {
     /// NFS versions 3 and 4.
@@ -19,25 +18,21 @@ pub struct Programs {
 /// A version of a program that is served on a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Registration {
-    /// Program number.
     pub program: u32,
-    /// Version.
     pub version: u32,
     pub transport: Transport,
     /// The address listened on; it may be the unspecified one.
     pub address: SocketAddr,
 }
 
-/// The transport of calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Transport {
     /// Records in a stream.
     Tcp,
-    /// One in each datagram.
+    /// One per datagram.
     Udp,
 }
 
-/// The family of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Family {
     V4,
@@ -135,7 +130,6 @@ impl Netid {
         }
     }
 
-    /// The one of this name.
     pub(crate) fn parse(name: &[u8]) -> Option<Self> {
         Self::ALL.into_iter().find(|netid| netid.name().as_bytes() == name)
     }

@@ -15,14 +15,12 @@ use vfs::bounds::Networks;
 /// The NFS service: state that is the same on every connection.
 pub struct Service {
     pub namespace: SharedNamespace,
-    /// Signs and verifies handles.
     pub signer: HandleSigner,
     /// Replies to calls that must not be done twice; `None` switches the cache off.
     pub replay: Option<Arc<ReplayCache>>,
     /// Clients of version 4, their sessions and states.
     pub v4: crate::state::nfs4::ServiceState,
     pub mounts: MountTable,
-    /// Rate limits for calls that no volume limits.
     pub rates: CallRates,
     pub locks: Locks,
     /// The size of one network of clients, for the bounds on tables.

@@ -52,7 +52,6 @@ impl HandleSigner {
         Self { key }
     }
 
-    /// The handle of a file reached by an export.
     pub fn sign(&self, export: ExportId, key: &FileKey) -> Handle {
         let mut bytes = [0; HANDLE_BYTES_MAX];
         let end = KEY_START + key.bytes().len();

@@ -25,12 +25,9 @@ const LOOKUPS_MAX: usize = 4;
 const DOMAIN_BYTES_MAX: usize = 255;
 const NAME_BYTES_MAX: usize = 255;
 
-/// The kind of a numeric id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IdKind {
-    /// A user.
     User,
-    /// A group.
     Group,
 }
 
@@ -43,7 +40,6 @@ pub trait HostIds: Send + Sync {
     fn id(&self, kind: IdKind, name: &str) -> io::Result<Option<u32>>;
 }
 
-/// Names in a domain.
 pub struct IdNames {
     domain: Box<str>,
     host: Box<dyn HostIds>,
@@ -54,7 +50,7 @@ pub struct IdNames {
     quiet_until: AtomicU64,
 }
 
-/// Why a text is no domain.
+/// A string that is not a valid domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadDomain(String);
 
@@ -70,7 +66,6 @@ struct IdCache {
 struct TtlMap<K, V>(RwLock<HashMap<K, (Option<V>, u64)>>);
 
 impl IdNames {
-    /// The names of the host, in this domain.
     pub fn new(domain: &str, host: Box<dyn HostIds>) -> Result<Self, BadDomain> {
         let is_good = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
         if domain.is_empty() || domain.len() > DOMAIN_BYTES_MAX || !domain.bytes().all(is_good) {
@@ -157,7 +152,6 @@ impl IdNames {
     }
 }
 
-/// Whether a name can be separated from its domain.
 fn is_sendable(name: &str) -> bool {
     let is_good = |letter: char| letter != '@' && !letter.is_control();
     (1..=NAME_BYTES_MAX).contains(&name.len()) && name.chars().all(is_good)
@@ -190,7 +184,6 @@ impl<K, V> Default for TtlMap<K, V> {
     }
 }
 
-/// Permission for one lookup.
 struct LookupPermit<'t>(&'t AtomicUsize);
 
 impl<'t> LookupPermit<'t> {

@@ -28,7 +28,6 @@ pub(super) fn normal(path: &[u8]) -> Result<Vec<u8>, Status> {
     Ok(components.into_iter().flat_map(|name| [b"/", name]).flatten().copied().collect())
 }
 
-/// The names in a path.
 pub(super) fn names(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     path.split(|&byte| byte == b'/').filter(|name| !name.is_empty())
 }

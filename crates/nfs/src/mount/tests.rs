@@ -256,7 +256,6 @@ fn unknown_procedures_are_unavailable() {
     assert_eq!(env.ask(wire::PROGRAM, wire::VERSION, Procedure::UMNT.0, &()), Err(Accepted::GarbageArgs));
 }
 
-/// Arguments that are encoded already.
 struct Raw<'a>(&'a [u8]);
 
 impl Encode for Raw<'_> {

@@ -256,7 +256,7 @@ impl<O: Offset> Procedures<O> {
 }
 
 impl Call<'_> {
-    /// Permission to hold something at a file.
+    /// The export access that a lock needs.
     fn admission(&self, file: &File, changes: bool) -> ExportAccess {
         ExportAccess { export: file.export_id(), origin: self.origin(), changes }
     }

@@ -3,7 +3,6 @@
 use std::io::{self, ErrorKind};
 use std::time::{Duration, Instant};
 
-/// When waiting ends.
 pub(super) struct Deadline(Instant);
 
 impl Deadline {

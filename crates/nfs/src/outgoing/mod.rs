@@ -30,10 +30,8 @@ const STREAM_TIMEOUT: Duration = Duration::from_millis(2000);
 /// The longest reply that is read.
 const REPLY_BYTES_MAX: usize = 2048;
 
-/// A call to a program on a client's host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Outgoing {
-    /// The host.
     pub(crate) host: IpAddr,
     /// The address by which the host knows us.
     pub(crate) from: IpAddr,
@@ -43,14 +41,12 @@ pub(crate) struct Outgoing {
     pub(crate) args: Vec<u8>,
 }
 
-/// Makes such calls, and waits for their replies.
 pub(crate) struct Caller {
     ports: Ports,
     next_xid: AtomicU32,
 }
 
 impl Caller {
-    /// A caller that finds port mappers at this port.
     pub(crate) fn new(portmap_port: u16) -> Self {
         let xid = u32::from_be_bytes(std::process::id().to_be_bytes()).rotate_left(16);
         Self { ports: Ports::new(portmap_port), next_xid: AtomicU32::new(xid) }
@@ -78,7 +74,6 @@ impl Caller {
         }
     }
 
-    /// Calls the program at this port.
     fn exchange(&self, call: &Outgoing, port: u16, transport: Transport) -> Option<Vec<u8>> {
         let (xid, message) = self.message(call);
         let replied = match transport {

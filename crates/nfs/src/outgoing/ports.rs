@@ -16,7 +16,6 @@ use xdr::{Decode, Encode, Reader};
 /// Lifetime of a cached port, and of a failure to find one.
 const PORT_TTL: Duration = Duration::from_secs(60);
 const FAILURE_TTL: Duration = Duration::from_secs(10);
-/// Number of cached ports.
 const PORTS_MAX: usize = 4096;
 
 type Program = (IpAddr, u32, u32, Transport);

@@ -14,7 +14,6 @@ pub(crate) const LONG: Duration = Duration::from_secs(20);
 pub(crate) struct Host {
     pub(crate) address: IpAddr,
     pub(crate) port: u16,
-    /// The calls received: program, version, procedure and arguments.
     pub(crate) called: Receiver<(u32, u32, u32, Vec<u8>)>,
     stopping: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,

@@ -36,7 +36,6 @@ struct QueuedJob {
     _room: Slot,
 }
 
-/// The responsiveness of a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lane {
     Answers,

@@ -20,7 +20,6 @@ const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
 /// The longest list of programs that is read.
 const REPLY_BYTES_MAX: usize = 1 << 20;
 
-/// Our entries in the host's rpcbind.
 pub struct HostRpcbind {
     socket: PathBuf,
     entries: Vec<Entry>,
@@ -44,11 +43,7 @@ pub enum RegisterError {
     /// Another server has the program, and answers.
     InUse { program: u32, version: u32, at: SocketAddr },
     /// rpcbind does not want to.
-    Refused {
-        /// The program's number.
-        program: u32,
-        version: u32,
-    },
+    Refused { program: u32, version: u32 },
 }
 
 impl fmt::Display for RegisterError {
@@ -109,7 +104,6 @@ impl HostRpcbind {
         Ok(())
     }
 
-    /// Removes our entries.
     pub fn unregister(&self) -> Result<(), RegisterError> {
         let registered = self.list()?;
         for entry in self.entries.iter().filter(|entry| registered.contains(entry)) {

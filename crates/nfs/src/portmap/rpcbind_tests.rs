@@ -85,7 +85,6 @@ fn entry(program: u32, version: u32, netid: &str, address: &str) -> Entry {
     Entry { program, version, netid: netid.into(), address: address.into() }
 }
 
-/// The universal address of a port of this host.
 fn at(port: u16) -> String {
     let [high, low] = port.to_be_bytes();
     format!("0.0.0.0.{high}.{low}")
@@ -162,7 +161,7 @@ fn without_rpcbind_the_error_says_where_it_was_looked_for() {
     let nowhere = Path::new("/nowhere/rpcbind.sock");
     let error = HostRpcbind::new(nowhere, &[]).register().unwrap_err().to_string();
     assert!(
-        error.starts_with("the host's rpcbind cannot be asked at /nowhere/rpcbind.sock: No such file"),
+        error.starts_with("cannot reach the host's rpcbind at /nowhere/rpcbind.sock: No such file"),
         "{error}"
     );
 }

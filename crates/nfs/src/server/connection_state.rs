@@ -8,9 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use vfs::{Namespace, Origin};
 
-/// State of a connection.
 pub(crate) struct ConnectionState {
-    /// The programs that it may call.
     pub(crate) programs: Programs,
     /// The endpoint whose exports it can reach; `None` for all exports.
     pub(crate) endpoint: Option<IpAddr>,

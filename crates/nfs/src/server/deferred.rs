@@ -4,7 +4,6 @@ use crate::limits::{DEFERRED_CALLS_MAX, RETRIES_MAX_V3};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A deferred call.
 pub(crate) struct DeferredCall {
     calls: Arc<AtomicU32>,
     retries: u32,

@@ -14,7 +14,6 @@ use vfs::qos::{Kind, Transferred};
 use vfs::{Credential, FsError, ProtocolId};
 use xdr::{Decode, Malformed, Reader};
 
-/// A procedure of one of our programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     /// NFS version 3.
@@ -30,19 +29,16 @@ pub enum Target {
 pub enum Sideband {
     /// NFS version 4 without operations.
     Null4,
-    /// MOUNT, with its version.
     Mount(u32, nfs_wire::mount::Procedure),
     /// Port mapper or rpcbind, with its version and procedure number.
     Portmap(u32, u32),
-    /// The lock manager, with its version.
     Nlm(u32, nfs_wire::nlm::Procedure),
-    /// The status monitor.
     Nsm(nfs_wire::nsm::Procedure),
     /// A NULL call of any program that asks for TLS.
     StartTls,
 }
 
-/// A call that is for us.
+/// A decoded call.
 #[derive(Clone)]
 pub struct RpcCall {
     /// Matches the reply to the call.
@@ -159,7 +155,6 @@ fn credential(header: &CallHeader<'_>, cache: Option<&mut HandleCache>) -> Resul
 }
 
 impl Sideband {
-    /// The number of the procedure in its program.
     fn number(self) -> u32 {
         match self {
             Self::Null4 | Self::StartTls => 0,
@@ -235,7 +230,7 @@ impl RpcCall {
         }
     }
 
-    /// Whether its data may be taken as they come.
+    /// Whether its data can be written as it arrives.
     #[inline]
     pub fn streams(&self) -> bool {
         match self.target {
@@ -246,7 +241,6 @@ impl RpcCall {
         }
     }
 
-    /// Whether this call may be done twice.
     #[inline]
     pub fn is_idempotent(&self) -> bool {
         match self.target {

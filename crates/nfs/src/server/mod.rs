@@ -48,7 +48,6 @@ mod long_compound;
 pub mod tls;
 pub mod udp;
 
-/// ONC RPC over TCP.
 pub(crate) struct Rpc {
     service: Arc<Service>,
     /// Compounds that wait for another client.
@@ -61,7 +60,6 @@ pub(crate) struct Rpc {
     counts: Arc<CallCounters>,
 }
 
-/// The configuration of a listener.
 #[derive(Clone)]
 pub(crate) struct Listening {
     programs: Programs,
@@ -70,7 +68,6 @@ pub(crate) struct Listening {
     tls: Option<TlsPolicy>,
 }
 
-/// The caches of one thread.
 pub(crate) struct Memory {
     /// The exports at the start of this batch of calls.
     namespace: Arc<Namespace>,
@@ -90,7 +87,6 @@ pub(crate) enum Continuation {
     CompoundReplied(Box<RepliedCompound>),
 }
 
-/// A message whose data arrives in parts.
 pub(crate) enum Upload {
     Write(Box<LargeWrite>),
     Compound(Box<large_write::nfs4::LargeWrite>),
@@ -98,7 +94,6 @@ pub(crate) enum Upload {
     Buffered(Box<BufferedCompound>),
 }
 
-/// A call that resumes after a delay.
 pub(crate) struct ParkedCall {
     reply: Late<Rpc>,
     at: Continuation,
@@ -637,7 +632,6 @@ impl Waiter for Late<Rpc> {
     }
 }
 
-/// A running server.
 pub struct Server {
     server: transport::Server<Rpc>,
     rpc: Arc<Rpc>,
@@ -689,30 +683,26 @@ pub struct Endpoints {
 }
 
 impl Endpoints {
-    /// Serves NFS, MOUNT and locks on a listener.
     pub fn add(&self, listener: TcpListener) -> io::Result<()> {
         let programs = Programs { nfs: true, mount: true, portmap: false, locks: true };
         let tls = self.tls.clone();
         self.listeners.add(listener, Listening { programs, is_endpoint: true, tls })
     }
 
-    /// Accepts no more connections at this address.
     pub fn remove(&self, address: SocketAddr) {
         self.listeners.remove(address);
     }
 }
 
-/// A look at a running server from outside.
+/// A view of a running server.
 #[derive(Clone)]
 pub struct View {
     view: transport::View<Rpc>,
     rpc: Arc<Rpc>,
 }
 
-/// Statistics of a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Statistics common to all protocols.
     pub transport: transport::Stats,
     /// Handles that event loops remembered when they were asked for, and those that they did not, up to the last second.
     pub handle_hits: u64,
@@ -721,7 +711,6 @@ pub struct Stats {
 }
 
 impl View {
-    /// Connections now.
     pub fn connections(&self) -> usize {
         self.view.connections()
     }

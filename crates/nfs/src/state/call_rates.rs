@@ -6,7 +6,6 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 use vfs::qos::{Admission, Demand, Gate, Limits, Pacer};
 
-/// Gates for such calls.
 pub struct CallRates {
     /// COMMIT.
     pub commits: Arc<Gate>,
@@ -24,13 +23,11 @@ impl CallRates {
         Self { commits, mounts, records }
     }
 
-    /// Without bounds.
     pub fn unbounded() -> Self {
         Self { commits: Gate::open(), mounts: Gate::open(), records: Gate::open() }
     }
 }
 
-/// The admission of one such call.
 pub(crate) fn admission(gate: &Arc<Gate>, client: IpAddr) -> Admission {
     Admission::new(gate, client, Demand::OTHER)
 }

@@ -9,7 +9,7 @@ use vfs::{Namespace, SharedNamespace};
 #[derive(Default)]
 pub(crate) struct NamespaceTracker {
     last: Mutex<Weak<Namespace>>,
-    /// Something was granted by an older namespace after that.
+    /// Whether an older namespace granted a claim since the check.
     is_behind: AtomicBool,
 }
 

@@ -14,12 +14,11 @@ pub struct MountTable {
     mounts: Mutex<VecDeque<Mount>>,
 }
 
-/// One line of the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mount {
     /// The client; an IPv4 address is one, however it came.
     pub client: IpAddr,
-    /// The path it mounted, in its one spelling.
+    /// The normalized path.
     pub path: Vec<u8>,
 }
 
@@ -48,7 +47,6 @@ impl MountTable {
         self.lock().retain(|mount| mount.client != client || mount.path != path);
     }
 
-    /// Removes all mounts of a client.
     pub fn remove_all(&self, client: IpAddr) {
         let client = client.to_canonical();
         self.lock().retain(|mount| mount.client != client);

@@ -14,7 +14,7 @@ use vfs::Protection;
 use vfs::bounds::{Network, share};
 use vfs::sync::Mutex;
 
-/// The most calls remembered, over all clients.
+/// Number of cached calls.
 const ENTRIES_MAX: usize = 32_768;
 /// The most bytes of replies remembered.
 const BYTES_MAX: usize = 16 << 20;
@@ -42,17 +42,15 @@ pub trait Waiter: Send {
     fn give_up(self: Box<Self>);
 }
 
-/// The decision on a call.
 pub enum Verdict {
     /// New: do it, then [`InProgress::complete`] it.
     New,
-    /// Being done: the waiter will be answered.
+    /// Running: the waiter gets the reply.
     Waits,
-    /// Done: this was the answer.
+    /// Done, with this reply.
     Replay(Arc<[u8]>),
 }
 
-/// The cache.
 pub struct ReplayCache {
     shards: Vec<Mutex<Shard>>,
     hasher: RandomState,
@@ -61,13 +59,11 @@ pub struct ReplayCache {
 #[derive(Default)]
 struct Shard {
     calls: HashMap<CallKey, State, BuildHasherDefault<ByChecksum>>,
-    /// Finished calls by network.
     networks: BTreeMap<Network, Finished>,
     count: usize,
     bytes: usize,
 }
 
-/// The finished calls of a network, oldest first.
 #[derive(Default)]
 struct Finished {
     calls: VecDeque<CallKey>,

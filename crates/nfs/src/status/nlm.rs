@@ -37,7 +37,6 @@ pub(crate) fn of_error(error: FsError) -> Status {
     }
 }
 
-/// The status of a conflict.
 pub(crate) fn of_conflict(conflict: Conflict) -> Status {
     match conflict {
         Conflict::Share

@@ -26,7 +26,7 @@ use xdr::{Decode, Encode, Inline, Reader};
 /// The time of every call.
 pub(crate) const NOW: Time = Time { seconds: 1_000_000_000, nanos: 0 };
 
-/// A client and the service it asks.
+/// A service and a client.
 pub(crate) struct TestEnv {
     pub service: Service,
     pub peer: SocketAddr,
@@ -35,7 +35,6 @@ pub(crate) struct TestEnv {
     /// The endpoint that this is, if it is one.
     pub endpoint: Option<&'static str>,
     pub protection: Protection,
-    /// User and group of the caller.
     pub user: (u32, u32),
 }
 
@@ -63,7 +62,7 @@ impl TestEnv {
         }
     }
 
-    /// Does something as a call that may wait.
+    /// Runs `act` in a call that may block.
     pub(crate) fn call<R>(
         &self,
         credential: &Arc<Credential>,
@@ -73,7 +72,6 @@ impl TestEnv {
         self.call_paid(credential, pending, &mut None, act)
     }
 
-    /// Runs a call that has paid.
     pub(crate) fn call_paid<R>(
         &self,
         credential: &Arc<Credential>,
@@ -161,7 +159,7 @@ pub(crate) fn rule(clients: &[&str]) -> ExportRule {
     ExportRule { clients, squash: Squash::None, ..ExportRule::everybody() }
 }
 
-/// The words of a message.
+/// Encodes words.
 pub(crate) fn words(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_be_bytes()).collect()
 }

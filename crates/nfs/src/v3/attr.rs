@@ -62,7 +62,7 @@ pub(super) fn found_attrs(file: &vfs::File, attrs: &Attrs) -> Option<nfs_wire::v
     (!file.has_write_delegation()).then(|| convert::fattr(file.volume().id(), attrs))
 }
 
-/// Attributes for a reply that may do without.
+/// Optional attributes in a reply.
 pub(super) fn post_attrs(call: &mut Call<'_>, file: &File) -> Option<nfs_wire::v3::Fattr> {
     let attrs: Attrs = call.attrs(file).ok()?;
     Some(convert::fattr(file.volume_id(), &attrs))

@@ -62,11 +62,10 @@ fn read_file(call: &mut Call<'_>, file: &File, args: &ReadArgs<'_>, out: &mut Ou
     read_range(&opened, &range, &attrs, Blocking::Allowed, out)
 }
 
-/// The range to read.
 struct Range {
     offset: u64,
     want: usize,
-    /// Whether its pages may go without a copy.
+    /// Whether pages move without a copy.
     splices: bool,
 }
 
@@ -127,7 +126,7 @@ fn read_pages(
     }
 }
 
-/// The results of a READ up to the data.
+/// The head of READ results.
 struct Head(ReadOkHead);
 
 fn head(opened: &OpenFile<'_>, attrs: &Attrs, offset: u64, got: usize) -> Head {

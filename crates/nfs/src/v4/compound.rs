@@ -92,9 +92,7 @@ impl Suspended {
     }
 }
 
-/// The outcome of an attempt at a compound.
 pub(crate) enum CompoundProgress {
-    /// The results are written.
     Replied(Results),
     /// The compound waits for this; nothing is written. With [`Wait::Tokens`], [`Suspended::take_owed`] is set.
     Suspended(Box<Suspended>, Wait),
@@ -103,7 +101,6 @@ pub(crate) enum CompoundProgress {
 /// Completes a compound once its results are durable, or fails it.
 #[derive(Default)]
 pub(crate) struct Results {
-    /// The session slot of the request.
     slot: Option<SlotInUse>,
     /// In 4.0, the requests of owners that need a flush.
     owners: Vec<UnsyncedRequest>,
@@ -205,11 +202,9 @@ struct Pause {
     wait: Wait,
 }
 
-/// A compound in progress.
 struct CompoundRun<'o, 'c> {
     cx: CompoundState<'o, 'c>,
     reader: Reader<'o>,
-    /// Start of the results.
     start: Start,
     first_byte: usize,
 }
@@ -259,7 +254,6 @@ impl<'o, 'c> CompoundRun<'o, 'c> {
         }
     }
 
-    /// Restores the state of a suspended compound.
     fn resume(&mut self, before: Suspended, out: &mut Outbox) {
         let Suspended { at, current, saved, state, results } = before;
         out.abandon(self.start);
@@ -310,7 +304,6 @@ impl<'o, 'c> CompoundRun<'o, 'c> {
         Ok(())
     }
 
-    /// Writes the status and the number of results.
     fn end(&mut self, out: &mut Outbox) -> Results {
         let state = &mut self.cx.state;
         let progress = &mut state.progress;
@@ -344,7 +337,6 @@ struct OperationStart {
     compound: Start,
     /// Start of the operation's result.
     start: Start,
-    /// Number of flushes that earlier operations added.
     flushes: usize,
 }
 
@@ -388,7 +380,6 @@ fn next(
     Ok((op, perform(cx, op, traits, reader, before, out)?))
 }
 
-/// Length of the reply so far.
 fn written(compound: Start, out: &Outbox) -> usize {
     out.len_since(compound) + HEADER_BYTES
 }

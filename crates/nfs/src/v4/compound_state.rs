@@ -16,14 +16,11 @@ use vfs::qos::Transferred;
 use vfs::{Attrs, FsError, Wait};
 use xdr::{Encode, Writer};
 
-/// The state that the operations of a compound share.
 pub(super) struct CompoundState<'o, 'c> {
     pub(super) call: &'o mut Call<'c>,
     pub(super) binding: &'o Binding,
     pub(super) request: CompoundRequest<'o>,
-    /// The current filehandle.
     pub(super) current: Option<Filehandle>,
-    /// The saved filehandle.
     pub(super) saved: Option<Filehandle>,
     /// The attributes of the current file directly after a WRITE, for the GETATTR that usually follows.
     pub(super) written: Option<Attrs>,
@@ -58,7 +55,6 @@ pub(super) struct ResumeState {
     pub(super) retries_left: u32,
 }
 
-/// The progress of a compound.
 pub(super) struct RunState {
     /// Operations not begun, the running one included.
     pub(super) remaining: u32,
@@ -139,7 +135,6 @@ impl CompoundState<'_, '_> {
         self.state.progress.remaining == 1
     }
 
-    /// The current filehandle.
     pub(super) fn current_filehandle(&self) -> Result<&Filehandle, OpError> {
         self.current.as_ref().ok_or(OpError::Status(Status::NOFILEHANDLE))
     }
@@ -231,7 +226,6 @@ impl CompoundState<'_, '_> {
     }
 }
 
-/// Begins the request of a SEQUENCE in its slot.
 pub(super) fn begin<'s>(
     cx: &'s mut CompoundState<'_, '_>,
     begun: SequenceStart,

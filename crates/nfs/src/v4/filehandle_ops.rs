@@ -46,7 +46,6 @@ pub(super) fn restorefh(cx: &mut CompoundState<'_, '_>, _: &mut Writer<'_>) -> O
     Ok(())
 }
 
-/// Resolves a filehandle.
 #[inline]
 pub(super) fn resolve(cx: &mut CompoundState<'_, '_>, handle: &[u8]) -> Result<Filehandle, OpError> {
     if pseudo::claims(handle) {
@@ -59,7 +58,6 @@ pub(super) fn resolve(cx: &mut CompoundState<'_, '_>, handle: &[u8]) -> Result<F
     }
 }
 
-/// An unlinked file that the client has open.
 fn open_unlinked(cx: &mut CompoundState<'_, '_>, handle: &[u8]) -> Result<File, OpError> {
     let id = cx.call.service.signer.verify(handle)?;
     let client = cx.likely_client().ok_or(FsError::Stale)?;

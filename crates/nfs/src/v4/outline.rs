@@ -10,16 +10,12 @@ use transport::Dispatch;
 use vfs::qos::Kind;
 use xdr::{Decode, Malformed, Reader};
 
-/// Facts about a compound, known before it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outline {
-    /// The minor version.
     pub(crate) minor: u32,
-    /// The first operation.
     pub(crate) first: Op,
     /// Whether it must not be done twice, and nothing but the transport would keep it from that: sessions do since 4.1.
     pub(crate) is_once: bool,
-    /// Whether it has its client recorded for a restart.
     pub(crate) is_recorded: bool,
     pub(crate) dispatch: Dispatch,
     pub(crate) kind: Kind,
@@ -70,7 +66,7 @@ pub(super) struct OperationOutline<'a> {
     pub(super) op: Op,
     /// Bytes of the arguments from the operation on.
     pub(super) rest: usize,
-    /// The filehandle that it puts.
+    /// The filehandle of a PUTFH.
     pub(super) handle: Option<&'a [u8]>,
     pub(super) price: Price,
 }

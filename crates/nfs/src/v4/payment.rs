@@ -3,10 +3,8 @@
 use super::price::PaidOperations;
 use vfs::qos::{Admission, Permit};
 
-/// Payment of a compound.
 #[derive(Default)]
 pub(super) struct Payment {
-    /// The operations that were paid for together.
     pub(super) paid: Option<PaidOperations>,
     /// Whether the operation before was a WRITE, with which a GETATTR goes free.
     pub(super) has_written: bool,
@@ -17,7 +15,6 @@ pub(super) struct Payment {
     /// Whether the operation waits for that payment, and its payment at the target meanwhile.
     pub(super) awaits_source: bool,
     target: Option<Permit>,
-    /// The admission that the compound waits for.
     pub(super) owed: Option<Admission>,
 }
 
@@ -27,7 +24,6 @@ impl Payment {
         Self { paid, ..Self::default() }
     }
 
-    /// An operation is done.
     #[inline]
     pub(super) fn next(&mut self, was_write: bool) {
         (self.has_written, self.has_paid_copy) = (was_write, false);

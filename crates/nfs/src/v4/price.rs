@@ -26,7 +26,6 @@ use xdr::{Decode, Reader};
 /// Attributes that are access control lists. They may be as long as extended attributes, in which file systems have them.
 pub(super) const LISTS: [u32; 2] = [attr::ACL, attr::DACL];
 
-/// The price of one operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Price {
     Free,
@@ -38,25 +37,22 @@ pub(super) enum Price {
 impl Price {
     const OTHER: Self = Self::Demand(Demand::OTHER);
 
-    /// The price of a READ.
     #[inline]
     pub(super) fn read(bytes: u32) -> Self {
         Self::Demand(Demand::read(bytes.min(TRANSFER_BYTES_MAX)))
     }
 
-    /// The price of a WRITE.
     #[inline]
     pub(super) fn write(bytes: u32) -> Self {
         Self::Demand(Demand::write(bytes.min(TRANSFER_BYTES_MAX)))
     }
 
-    /// The price of a GETATTR of these attributes.
     #[inline]
     pub(super) fn getattr(asks_for: impl Fn(u32) -> bool) -> Self {
         if LISTS.into_iter().any(asks_for) { Self::Demand(Demand::list(XATTR_MAX)) } else { Self::Getattr }
     }
 
-    /// The price of an operation with these arguments.
+    /// The price of an operation.
     pub(super) fn of(argument: &Argument<'_>) -> Self {
         let length = |bytes: &[u8]| u32::try_from(bytes.len()).unwrap_or(u32::MAX);
         Self::Demand(match argument {
@@ -111,7 +107,6 @@ pub(super) fn may_go_on_alone(args: &CopyArgs<'_>) -> bool {
     !args.synchronous && (args.count == 0 || args.count > COPY_PAID_BYTES_MAX)
 }
 
-/// The demand of a COPY.
 pub(super) fn copy_demand(bytes: u64) -> Demand {
     let bytes = u32::try_from(bytes.min(COPY_PAID_BYTES_MAX)).unwrap_or(u32::MAX);
     Demand::read(bytes).and(Demand::write(bytes))
@@ -140,7 +135,6 @@ fn is_of_no_file(argument: &Argument<'_>) -> bool {
     )
 }
 
-/// The sum of prices.
 #[derive(Default)]
 struct PriceSum {
     demand: Demand,
@@ -206,7 +200,6 @@ pub(crate) struct Segment<'a> {
     pub(crate) until: usize,
 }
 
-/// The start of a segment.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SegmentStart {
     /// The place in the arguments, and the operations from there on.

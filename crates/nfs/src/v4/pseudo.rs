@@ -49,7 +49,6 @@ pub(super) fn of_handle(call: &Call<'_>, handle: &[u8]) -> FsResult<PseudoNode> 
     places.find(|place| place.number == number).ok_or(FsError::Stale)
 }
 
-/// The top of the tree.
 pub(super) fn root(call: &mut Call<'_>) -> FsResult<Filehandle> {
     let root = call.namespace.root(call.origin());
     filehandle_of(call, &root)

@@ -38,7 +38,7 @@ impl Rig {
         }
     }
 
-    /// The status for a stateid that was withdrawn.
+    /// The status of a withdrawn stateid.
     fn withdrawn(&self) -> Status {
         if self.minor == 0 { Status::BAD_STATEID } else { Status::ADMIN_REVOKED }
     }

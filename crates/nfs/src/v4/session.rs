@@ -29,7 +29,6 @@ const FINGERPRINT_BYTES: usize = 64;
 /// CB_SEQUENCE, and the operation.
 const CALLBACK_OPERATIONS: u32 = 2;
 
-/// A checksum of the request after SEQUENCE.
 pub(super) fn checksum(behind: &[u8]) -> u64 {
     // The checksum distinguishes requests and has no security purpose, so it may be fast.
     let (words, rest) = behind[..behind.len().min(FINGERPRINT_BYTES)].as_chunks::<8>();
@@ -148,7 +147,6 @@ pub(super) fn create_session(
     Ok(())
 }
 
-/// Negotiates the fore channel.
 fn fore_channel(wanted: &ChannelAttrs) -> Result<ChannelAttrs, Status> {
     check_size(wanted)?;
     if wanted.maxoperations == 0 || wanted.maxrequests == 0 {
@@ -166,7 +164,6 @@ fn fore_channel(wanted: &ChannelAttrs) -> Result<ChannelAttrs, Status> {
     })
 }
 
-/// Negotiates the back channel.
 fn back_channel(wanted: &ChannelAttrs) -> Result<ChannelAttrs, Status> {
     check_size(wanted)?;
     Ok(ChannelAttrs { maxrequests: wanted.maxrequests.min(CALLBACK_SLOTS_MAX), rdma_ird: None, ..*wanted })

@@ -3,7 +3,6 @@
 use crate::limits::COMPOUND_OPERATIONS_MAX;
 use nfs_wire::v4::{Op, Status};
 
-/// Static properties of an operation.
 #[derive(Clone, Copy)]
 struct OperationInfo {
     /// The minor versions that have it, a bit each.
@@ -28,12 +27,10 @@ impl Traits {
     pub(super) const ONCE: Self = Self(8);
     /// Sets another current filehandle, without a current stateid (RFC 8881 §16.2.3.1.2).
     pub(super) const MOVES: Self = Self(16);
-    /// Writes data.
     pub(super) const WRITES: Self = Self(32);
     /// Has a price at the volume of the current file, or stands beside operations that have one (`price.rs`).
     pub(super) const PAYS: Self = Self(64);
 
-    /// Those of an operation.
     #[inline]
     pub(super) fn of(op: Op) -> Self {
         known(op).traits
@@ -80,12 +77,12 @@ impl Traits {
 /// The required predecessor of an operation.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Needs {
-    /// SEQUENCE, where there are sessions.
+    /// SEQUENCE, if the minor version has sessions.
     Session,
     /// Nothing: it stands alone, without a session (RFC 8881 §2.10.2.1, §18.34.3, §18.35.3, §18.36.3, §18.37.3, §18.50.3), or
     /// not first in one that has it.
     Alone,
-    /// Nothing: it is SEQUENCE.
+    /// None: it is SEQUENCE.
     First,
 }
 
@@ -110,7 +107,6 @@ static OPERATIONS: [OperationInfo; NUMBERS] = {
 /// Numbers of operations are below this.
 const NUMBERS: usize = V42_LAST as usize + 1;
 
-/// An operation that no minor version has.
 const UNKNOWN: OperationInfo = OperationInfo { minors: 0, needs: Needs::Session, traits: Traits::NONE };
 
 #[inline]
@@ -165,9 +161,7 @@ pub(super) fn status_in(minor: u32, status: Status) -> Status {
 #[derive(Clone, Copy)]
 pub(super) struct CompoundFacts {
     pub(super) minor: u32,
-    /// Operations in all.
     pub(super) operations: u32,
-    /// Whether SEQUENCE is done.
     pub(super) has_session: bool,
 }
 

@@ -96,7 +96,7 @@ pub(super) fn listxattrs(
 /// Bytes of the flag after the names.
 const EOF_BYTES: usize = 4;
 
-/// Names being written, up to a limit.
+/// A listing in progress.
 struct Page<'p, 'w> {
     /// Offset at which the results must end.
     limit: usize,

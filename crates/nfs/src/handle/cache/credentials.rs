@@ -9,7 +9,6 @@ use xdr::{Decode, Malformed, Reader};
 /// Length of the stamp before the identity, which some clients change in every call.
 const STAMP_BYTES: usize = 4;
 
-/// One thread's memory of callers.
 pub struct CredentialCache {
     credentials: Table<CachedCredential>,
     callers: Table<CachedCaller>,

@@ -18,9 +18,7 @@ use vfs::{Attrs, Export, File, Namespace, Time, Volume};
 
 /// A handle with its open file.
 pub struct CachedFile {
-    /// The handle on the wire.
     pub handle: Rc<Handle>,
-    /// The file.
     pub file: File,
 }
 
@@ -31,7 +29,6 @@ impl AsRef<Volume> for CachedFile {
     }
 }
 
-/// One thread's memory.
 pub struct HandleCache {
     handles: Table<Rc<CachedFile>>,
     names: Table<NameEntry>,
@@ -88,7 +85,6 @@ impl HandleCache {
         (std::mem::take(&mut self.hits), std::mem::take(&mut self.misses))
     }
 
-    /// Remembers an opened handle.
     pub fn add_handle(&mut self, opened: &Rc<CachedFile>) {
         let hash = self.handle_hash(opened.handle.bytes());
         self.handles.insert(hash, Rc::clone(opened));

@@ -33,7 +33,6 @@ struct LockTest {
     dir: Vec<u8>,
 }
 
-/// A lock as a test asks for it.
 #[derive(Clone, Copy)]
 struct LockSpec {
     svid: u32,
@@ -204,7 +203,7 @@ fn a_lock_keeps_other_clients_out_until_it_is_given_back() {
 }
 
 impl LockTest {
-    /// Clients are known, and nothing of them.
+    /// Checks that clients are known but have no state.
     fn assert_known_only(&self) {
         assert!(self.volume.claims().is_empty());
         self.locks().0.state().assert_idle();
@@ -563,7 +562,6 @@ fn share_modes_bind_other_shares_and_no_writes() {
 }
 
 impl LockTest {
-    /// Checks that a client without a share may write.
     #[track_caller]
     fn assert_writable(&self) {
         let export = Arc::clone(self.env.service.namespace.load().exports().iter().next().unwrap());

@@ -16,7 +16,6 @@ use transport::{Body, Outbox, PartData};
 use vfs::{FsError, FsResult, Stability, Wait, WriteReservation};
 use xdr::{Decode, Malformed, Reader};
 
-/// A WRITE whose data is arriving.
 pub(crate) struct LargeWrite {
     call: RpcCall,
     handle: Vec<u8>,
@@ -25,7 +24,7 @@ pub(crate) struct LargeWrite {
     stable: StableHow,
     /// Space for the whole write, from the first part to the last.
     reservation: Option<WriteReservation>,
-    /// Why it is refused.
+    /// The error that refuses the WRITE.
     failure: Option<FsError>,
     /// The write verifier from before the first part: if a flush fails meanwhile, the client must see that its data may
     /// be lost.
@@ -67,7 +66,6 @@ impl LargeWrite {
         Ok((write, Body { start, len: length as usize }))
     }
 
-    /// The call.
     pub(crate) fn call(&self) -> &RpcCall {
         &self.call
     }

@@ -18,7 +18,6 @@ use vfs::qos::Transferred;
 use vfs::{Access, FsError, FsResult, OpenFile, Stability, WriteReservation};
 use xdr::{Decode, Malformed, Reader};
 
-/// A compound whose WRITE is arriving.
 pub(crate) struct LargeWrite {
     call: RpcCall,
     /// The arguments up to the WRITE.
@@ -32,7 +31,7 @@ pub(crate) struct LargeWrite {
     /// The open file of the WRITE's stateid, and the space reserved for the data.
     opened: Option<Arc<OpenFile<'static>>>,
     reservation: Option<WriteReservation>,
-    /// Why the WRITE is refused.
+    /// The status that refuses the WRITE.
     failure: Option<Status>,
     verifier: u64,
     /// Statistics of the operations before the WRITE.
@@ -99,7 +98,6 @@ impl LargeWrite {
         Err(Malformed("a long compound without a WRITE"))
     }
 
-    /// The call.
     pub(crate) fn call(&self) -> &RpcCall {
         &self.call
     }

@@ -21,7 +21,6 @@ pub(super) struct LimitQueue {
 /// Calls by sender and number: one that is repeated while it waits has one place, and pays once.
 type WaitingCalls = HashSet<(SocketAddr, u32)>;
 
-/// A datagram that has paid.
 pub(super) struct AdmittedDatagram {
     pub(super) datagram: Datagram,
     _permit: Permit,
@@ -43,14 +42,14 @@ struct QueuedDatagram {
 }
 
 impl LimitQueue {
-    /// An empty one, and its end.
+    /// An empty queue, and its receiving end.
     pub(super) fn new(networks: Networks) -> (Self, Receiver<AdmittedDatagram>) {
         let (admitted, receiver) = channel();
         let bounds = Bounds::new(WAITING_DATAGRAMS_MAX, 0);
         (Self { admitted, bounds, networks, waiting: Arc::default() }, receiver)
     }
 
-    /// Puts a datagram in line.
+    /// Queues a datagram.
     pub(super) fn wait(&self, datagram: Datagram, admission: Admission) {
         let Some(entry) = self.enter(&datagram) else { return };
         let held = Arc::new(Mutex::new(Some((datagram, entry))));

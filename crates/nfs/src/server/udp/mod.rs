@@ -34,7 +34,6 @@ pub struct Responder {
     threads: Vec<JoinHandle<()>>,
 }
 
-/// The threads' own.
 struct ResponderState {
     service: Arc<Service>,
     socket: UdpSocket,
@@ -42,7 +41,6 @@ struct ResponderState {
     stopping: AtomicBool,
 }
 
-/// A datagram that is a call.
 struct Datagram {
     call: RpcCall,
     peer: SocketAddr,
@@ -98,7 +96,6 @@ impl ResponderState {
         }
     }
 
-    /// Answers the calls that come out of the queue.
     fn answer_admitted(&self, admitted: &Receiver<AdmittedDatagram>) {
         while !self.is_stopping() {
             match admitted.recv_timeout(STOP_POLL) {
@@ -143,7 +140,6 @@ impl ResponderState {
         Ok(())
     }
 
-    /// Does a call and answers it.
     fn reply(&self, datagram: &Datagram) {
         if let Some(reply) = datagram.answer(&self.service) {
             self.send(&reply, datagram.peer);
@@ -237,7 +233,7 @@ impl Datagram {
     }
 }
 
-/// The reply that may be sent to a datagram.
+/// The reply, unless it would amplify a forged call.
 fn sendable(out: &mut Outbox, start: Start, peer: SocketAddr, datagram: &[u8]) -> Option<Vec<u8>> {
     let may_be_sent = |reply: &[u8]| reply.len() <= datagram.len() || peer.ip().to_canonical().is_loopback();
     if !may_be_sent(out.record(start)?) {

@@ -22,12 +22,12 @@ impl Binding {
         self.lock().as_ref().filter(|session| session.id == *id && !session.has_ended()).cloned()
     }
 
-    /// Requests in a session come over this connection.
+    /// Notes a session used over this connection.
     pub(crate) fn bind(&self, session: &Arc<Session>) {
         *self.lock() = Some(Arc::clone(session));
     }
 
-    /// A session ends.
+    /// Forgets an ended session.
     pub(crate) fn unbind(&self, id: &SessionId) {
         self.lock().take_if(|session| session.id == *id);
     }

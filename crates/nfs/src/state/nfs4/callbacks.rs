@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard, Weak};
 use vfs::sync::Mutex;
 
-/// Calls to one client.
 #[derive(Default)]
 pub(crate) struct Callbacks {
     state: Mutex<CallbacksState>,
@@ -73,7 +72,6 @@ impl Callbacks {
         }
     }
 
-    /// Whether the client can be called now.
     pub(crate) fn is_reachable(&self) -> bool {
         self.lock().channels.iter().any(|channel| !channel.is_faulty && channel.is_up())
     }

@@ -12,26 +12,22 @@ use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Weak};
 use xdr::{Decode, Encode, Reader};
 
-/// Receives the attributes that a client reports.
 pub(super) trait GetattrListener: Send + Sync {
-    /// The client has answered the question of this number.
+    /// Reports the attributes of a query.
     fn report(&self, number: u64, attributes: &Fattr<'_>);
 }
 
 /// A call to a client: one operation, which follows CB_SEQUENCE.
 pub(crate) struct Callback {
-    /// The operation with its arguments, encoded.
     pub(super) operation: Vec<u8>,
     /// The stateid to recall. The callback is dropped once the state has ended.
     pub(super) recalled: Option<Stateid>,
-    /// Number of attempts.
     pub(super) tries: u32,
     /// The receiver of CB_GETATTR's attributes, and the number of its query.
     listener: Option<(Arc<dyn GetattrListener>, u64)>,
 }
 
 impl Callback {
-    /// A call that asks for this.
     pub(crate) fn new(argument: &Argument<'_>) -> Self {
         let recalled = match argument {
             Argument::Recall(args) => Some(args.stateid),
@@ -40,7 +36,7 @@ impl Callback {
         Self { operation: argument.to_bytes(), recalled, tries: 0, listener: None }
     }
 
-    /// A question of this number for attributes.
+    /// A CB_GETATTR with its query number.
     pub(super) fn getattr(argument: &Argument<'_>, asker: Arc<dyn GetattrListener>, number: u64) -> Self {
         Self { listener: Some((asker, number)), ..Self::new(argument) }
     }
@@ -85,7 +81,6 @@ impl Credential {
     }
 }
 
-/// The negotiated parameters of a session's back channel.
 pub(crate) struct Agreement {
     pub(crate) minor: u32,
     pub(crate) slots: u32,
@@ -94,7 +89,6 @@ pub(crate) struct Agreement {
     pub(crate) credential: Credential,
 }
 
-/// The back channel of a session.
 pub(super) struct Channel {
     pub(super) session: SessionId,
     pub(super) agreement: Agreement,
@@ -124,17 +118,14 @@ struct InFlight {
 /// Records to send once no lock is held.
 pub(super) type Outgoing = Vec<(Arc<Wire>, Vec<u8>)>;
 
-/// The outcome of a callback.
 pub(super) enum CallbackOutcome {
-    /// The callback is done.
     Done,
-    /// The client asks to be asked again.
+    /// The client returned NFS4ERR_DELAY.
     Retry(Callback),
     /// The callback failed, and this channel is unusable.
     Faulty(Callback),
 }
 
-/// Connections of one back channel at most.
 const WIRES_MAX: usize = 16;
 /// Seconds that a client has for an answer.
 const ANSWER_S: u64 = 10;
@@ -146,7 +137,7 @@ impl Channel {
         Self { session, agreement, is_wanted, is_faulty, status, wires, slots }
     }
 
-    /// The client can be called over this connection.
+    /// Adds a connection for callbacks.
     pub(super) fn bind(&mut self, wire: &Arc<Wire>) {
         self.wires.retain(|other| other.strong_count() > 0 && !is(other, wire));
         if self.wires.len() >= WIRES_MAX {
@@ -161,7 +152,6 @@ impl Channel {
         self.wires.retain(|other| !is(other, wire));
     }
 
-    /// Whether a connection is there.
     pub(super) fn is_up(&self) -> bool {
         self.wire().is_some()
     }
@@ -218,7 +208,7 @@ impl Channel {
         }
     }
 
-    /// The call of a slot as a record.
+    /// Encodes the call of a slot.
     fn record(&self, at: usize) -> Vec<u8> {
         let number = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
         let highest = self.slots.iter().rposition(|slot| slot.call.is_some()).unwrap_or(at);

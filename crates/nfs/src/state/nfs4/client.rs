@@ -42,15 +42,12 @@ pub(crate) struct Client {
     open_owners: Option<Mutex<OpenOwners>>,
     has_ended: AtomicBool,
     pub(crate) callbacks: Arc<Callbacks>,
-    /// Claims that volumes revoked.
     pub(super) revoked: Arc<RevokedClaims>,
     /// Whether it has revoked states that it has not freed, as of its last request.
     has_revoked: AtomicBool,
-    /// Number of its delegations.
     pub(crate) delegations: Arc<AtomicUsize>,
 }
 
-/// Addresses of one client at most.
 const ADDRESSES_MAX: usize = 16;
 
 /// The identity of a caller, as far as clients can be told apart by it.
@@ -72,7 +69,7 @@ impl Principal {
 #[derive(Default)]
 struct CreateSessionSlot {
     sequence: u32,
-    /// The one that is next is being done.
+    /// Whether the next request is running.
     is_begun: bool,
     reply: Option<Box<[u8]>>,
 }
@@ -93,11 +90,8 @@ impl Drop for CreateSessionGuard<'_> {
     }
 }
 
-/// The decision on a CREATE_SESSION.
 pub(crate) enum CreateSessionVerdict<'c> {
-    /// A new request.
     New(CreateSessionGuard<'c>),
-    /// A repeated request, with its result.
     Replay(Box<[u8]>),
 }
 
@@ -167,7 +161,6 @@ impl Client {
         caller.user() == self.principal.user() && self.has_address(caller.address)
     }
 
-    /// Whether it has introduced itself from this address.
     pub(crate) fn has_address(&self, address: IpAddr) -> bool {
         self.addresses.lock().contains(&address)
     }
@@ -225,13 +218,11 @@ impl Client {
         ended
     }
 
-    /// Number of volumes in which it is a holder.
     #[cfg(test)]
     pub(crate) fn holder_count(&self) -> usize {
         Arc::strong_count(&self.revoked) - 1
     }
 
-    /// Whether it has delegations.
     pub(crate) fn has_delegations(&self) -> bool {
         self.delegations.load(Ordering::Relaxed) > 0
     }
@@ -257,7 +248,6 @@ impl Client {
         self.states().end()
     }
 
-    /// Whether it has ended.
     pub(crate) fn has_ended(&self) -> bool {
         self.has_ended.load(Ordering::Relaxed)
     }
@@ -267,7 +257,6 @@ impl Client {
         self.sessions.load(Ordering::SeqCst) > 0 || !self.states().is_empty()
     }
 
-    /// Whether it has sessions.
     pub(crate) fn has_sessions(&self) -> bool {
         self.sessions.load(Ordering::SeqCst) > 0
     }
@@ -296,7 +285,6 @@ impl Client {
         !self.has_reclaimed.swap(true, Ordering::SeqCst)
     }
 
-    /// Notes that it is recorded for a restart.
     pub(crate) fn note_record(&self) {
         self.was_recorded.store(true, Ordering::SeqCst);
     }
@@ -311,7 +299,6 @@ impl Client {
         self.has_reclaimed.load(Ordering::SeqCst)
     }
 
-    /// The sequence number that its next CREATE_SESSION must have.
     pub(crate) fn next_creation(&self) -> u32 {
         self.creation().sequence.wrapping_add(1)
     }
@@ -334,7 +321,7 @@ impl Client {
         }
     }
 
-    /// A CREATE_SESSION is done, with this result.
+    /// Stores the result of a CREATE_SESSION.
     pub(crate) fn end_creation(&self, sequence: u32, reply: &[u8]) {
         *self.creation() = CreateSessionSlot { sequence, is_begun: false, reply: Some(reply.into()) };
     }

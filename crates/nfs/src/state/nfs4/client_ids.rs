@@ -25,7 +25,7 @@ impl ClientIdGenerator {
         }
     }
 
-    /// Whether a number was given since then.
+    /// Whether an id was issued in this start.
     pub(crate) fn has_issued(&self, boot: u32, id: ClientId) -> bool {
         let (high, count) = self.invert(id);
         high == boot && (1..=self.issued).contains(&count)

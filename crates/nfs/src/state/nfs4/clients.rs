@@ -7,9 +7,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use vfs::bounds::{Bounds, Oldest, Party, Slot};
 
-/// The clients, by owner and by number.
 pub(crate) struct Clients {
-    /// Those that have made a session.
+    /// Clients with a session.
     confirmed: HashMap<Box<[u8]>, Arc<Client>>,
     /// Unconfirmed clients by owner and principal, so that a host cannot replace the record of another.
     unconfirmed: HashMap<ClaimedOwner, Unconfirmed>,
@@ -21,10 +20,8 @@ pub(crate) struct Clients {
     ids: ClientIdGenerator,
 }
 
-/// An owner, and the principal that claims it.
 type ClaimedOwner = (Box<[u8]>, Principal);
 
-/// A client that has introduced itself.
 struct Unconfirmed {
     client: Arc<Client>,
     /// The client that was confirmed for the owner at the introduction.
@@ -33,14 +30,13 @@ struct Unconfirmed {
     _slot: Slot,
 }
 
-/// An EXCHANGE_ID.
 #[derive(Clone, Copy)]
 pub(crate) struct Introduction<'a> {
     pub(crate) owner: &'a [u8],
     pub(crate) verifier: Verifier,
     pub(crate) principal: Principal,
     pub(crate) party: Party,
-    /// The client believes that it is known.
+    /// Whether the client sent UPD_CONFIRMED_REC_A.
     pub(crate) updates: bool,
 }
 
@@ -152,12 +148,10 @@ impl Clients {
         self.slots.extend(slot.map(|slot| (client.id, slot)));
     }
 
-    /// The client with this number.
     pub(crate) fn get(&self, id: ClientId) -> Option<&Arc<Client>> {
         self.by_id.get(&id)
     }
 
-    /// All clients.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<Client>> {
         self.by_id.values()
     }
@@ -172,7 +166,6 @@ impl Clients {
         if now.is_none() || now == unconfirmed.replaces { Ok(now) } else { Err(Status::STALE_CLIENTID) }
     }
 
-    /// Whether a client has made a session before.
     pub(crate) fn is_confirmed(&self, client: &Client) -> bool {
         self.confirmed.get(&client.owner).is_some_and(|existing| existing.id == client.id)
     }
@@ -198,7 +191,6 @@ impl Clients {
         Ok(before)
     }
 
-    /// Forgets a client.
     pub(crate) fn remove(&mut self, client: &Client) {
         self.by_id.remove(&client.id);
         self.slots.remove(&client.id);

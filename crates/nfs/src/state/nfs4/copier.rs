@@ -55,7 +55,6 @@ enum CopySide {
     Target,
 }
 
-/// Does copies.
 #[derive(Clone, Default)]
 pub(crate) struct Copier(Arc<Mutex<Queue>>);
 
@@ -86,7 +85,6 @@ impl Waiter for WaitingCopy {
 }
 
 impl Copier {
-    /// Begins a copy.
     pub(crate) fn begin(&self, copy: BackgroundCopy) {
         self.enqueue(copy, None);
     }

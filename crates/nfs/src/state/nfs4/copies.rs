@@ -4,12 +4,10 @@ use nfs_wire::v4::Status;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// Progress of a copy.
 #[derive(Debug, Default)]
 pub(crate) struct CopyProgress {
     copied: AtomicU64,
     is_canceled: AtomicBool,
-    /// A part is being copied.
     is_busy: AtomicBool,
     end: OnceLock<Status>,
 }
@@ -62,7 +60,6 @@ impl CopyProgress {
         self.is_busy.store(false, Ordering::SeqCst);
     }
 
-    /// The final status.
     pub(crate) fn ended(&self) -> Option<Status> {
         self.end.get().copied()
     }

@@ -10,10 +10,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use vfs::bounds::{Bounds, Slot};
 use vfs::{ExportAccess, FileKey, Namespace, Origin, VolumeId};
 
-/// A file of a volume, by whatever export.
+/// A file of a volume, independent of the export.
 pub(crate) type VolumeFile = (VolumeId, FileKey);
 
-/// A delegation of a client.
 pub(crate) struct DelegationState {
     pub(crate) volume: VolumeId,
     pub(crate) file: FileId,
@@ -36,7 +35,7 @@ impl DelegationState {
     }
 }
 
-/// One of the delegations that there are.
+/// Counts a delegation, until it is dropped.
 pub(crate) struct DelegationGuard {
     of_client: Arc<AtomicUsize>,
     _slot: Slot,
@@ -76,7 +75,7 @@ pub(crate) struct RecentRecalls {
 
 /// Seconds for which no delegation of a file is given after one was recalled.
 const CONTENDED_S: u64 = 30;
-/// Places for files that are contended.
+/// Slots for contended files.
 const CONTENDED_PLACES: usize = 1 << 16;
 
 impl Default for RecentRecalls {
@@ -104,7 +103,7 @@ impl RecentRecalls {
 }
 
 impl StateTable {
-    /// The delegation of a place.
+    /// The delegation at an index.
     pub(crate) fn delegation(&self, index: u32) -> Result<&DelegationState, Status> {
         match self.state(index) {
             Some(State::Delegation(delegation)) => Ok(delegation),
@@ -112,7 +111,7 @@ impl StateTable {
         }
     }
 
-    /// The place of the delegation of a file.
+    /// The index of the delegation of a file.
     pub(crate) fn delegation_of(&self, file: &VolumeFile) -> Option<u32> {
         self.delegations.get(file).copied()
     }

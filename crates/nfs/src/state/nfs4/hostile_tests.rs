@@ -24,7 +24,6 @@ struct Rig {
     minor: u32,
 }
 
-/// A client at an address.
 struct Guest {
     peer: String,
     user: (u32, u32),
@@ -54,7 +53,6 @@ impl Rig {
         &self.asker.env.service.v4
     }
 
-    /// Does something as a client.
     fn on<R>(&mut self, guest: &mut Guest, act: impl FnOnce(&mut Self, &Guest) -> R) -> R {
         let before = self.asker.env.peer;
         self.asker.swap(&mut guest.host);
@@ -164,7 +162,7 @@ impl Rig {
         (most, Status::OK)
     }
 
-    /// A sign of life.
+    /// Renews the lease of a client.
     fn renew(&mut self, guest: &mut Guest) -> Status {
         self.on(guest, |rig, guest| match rig.minor {
             0 => rig.asker.status(&[Argument::Renew(RenewArgs { clientid: guest.id })]),

@@ -46,11 +46,9 @@ use vfs::sync::{Mutex, RwLock};
 use vfs::{SharedNamespace, VolumeId};
 use writers::WriteDelegations;
 
-/// All state of one service.
 pub struct ServiceState {
     /// Seconds for which a client keeps its state without contact.
     pub(crate) lease_s: u32,
-    /// The minor versions that are served.
     pub(crate) minors: RangeInclusive<u32>,
     /// The clients recorded for a restart. The number of this start is part of every client id.
     records: Arc<ClientRecords>,
@@ -58,7 +56,6 @@ pub struct ServiceState {
     pub(crate) grace: Grace,
     /// Users and groups by name; `None` where they are numbers.
     pub(crate) names: Option<IdNames>,
-    /// The port at all addresses of the service.
     pub(crate) port: u16,
     /// The unique name of this service (`so_major_id`, `eir_server_scope`).
     pub(crate) name: Box<[u8]>,
@@ -66,7 +63,6 @@ pub struct ServiceState {
     sessions: RwLock<HashMap<SessionId, Arc<Session>>>,
     sessions_made: AtomicU64,
     secret: RandomState,
-    /// The bounds on state.
     pub(crate) tables: Tables,
     v40: v40::Shared,
     /// Seconds since the start.
@@ -75,15 +71,13 @@ pub struct ServiceState {
     pub(crate) notifier: ClientNotifier,
     /// Files that are delegated for writing.
     pub(crate) writers: Arc<WriteDelegations>,
-    /// Whether there are any to write.
+    /// Whether write delegations are enabled.
     pub(crate) delegates_writing: bool,
-    /// Background copies.
     pub(crate) copier: Copier,
     /// The namespace against which state was last checked.
     pub(crate) namespace_tracker: NamespaceTracker,
 }
 
-/// The port that clients assume by default.
 pub(crate) const DEFAULT_PORT: u16 = 2049;
 /// Leases without contact after which a client with nothing but sessions is dropped.
 const IDLE_LEASES: u64 = 2;
@@ -129,7 +123,6 @@ impl ServiceState {
         Self { delegates_writing, ..self }
     }
 
-    /// Sets the port.
     #[must_use]
     pub fn at_port(self, port: u16) -> Self {
         Self { port, ..self }
@@ -286,13 +279,11 @@ impl ServiceState {
         Ok((slot, room))
     }
 
-    /// The session with this number.
     pub(crate) fn session(&self, id: &SessionId) -> Result<Arc<Session>, Status> {
         let sessions = self.sessions.read();
         sessions.get(id).cloned().ok_or(Status::BADSESSION)
     }
 
-    /// Ends a session.
     pub(crate) fn remove_session(&self, id: &SessionId) -> Result<(), Status> {
         let mut sessions = self.sessions.write();
         let session = sessions.remove(id).ok_or(Status::BADSESSION)?;
@@ -414,7 +405,6 @@ impl ServiceState {
         }
     }
 
-    /// Ends all that a client has.
     fn end(&self, client: &Client) {
         let mut sessions = self.sessions.write();
         let ended = sessions.extract_if(|_, session| session.client.id == client.id);

@@ -25,7 +25,6 @@ struct ClientHolder {
     sender: Sender<Notice>,
 }
 
-/// An effect for a client.
 struct Notice {
     client: Weak<Client>,
     volume: VolumeId,
@@ -49,7 +48,7 @@ pub(crate) struct ClientNotifier {
     pub(crate) recent_recalls: Arc<RecentRecalls>,
     /// Seconds since the start of the service.
     pub(super) second: Arc<AtomicU64>,
-    /// The clients that are holders.
+    /// Clients by their holders.
     holders: Mutex<HashMap<(VolumeId, HolderId), Weak<Client>>>,
 }
 
@@ -66,7 +65,6 @@ impl ClientNotifier {
         self.holders().get(&(volume, holder))?.upgrade()
     }
 
-    /// A holder is no more.
     pub(super) fn forget(&self, volume: VolumeId, holder: HolderId) {
         self.holders().remove(&(volume, holder));
     }

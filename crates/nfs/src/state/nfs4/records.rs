@@ -27,7 +27,6 @@ const BOOTS: u32 = 1 << 30;
 
 type Log = RecordLog<HEADER_BYTES, RECORD_BYTES>;
 
-/// The identity of a client, in every minor version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Identity {
     /// SHA-256 of the name that it gives itself (`co_ownerid`, `nfs_client_id4.id`).
@@ -51,7 +50,6 @@ impl Identity {
     }
 }
 
-/// The clients that have state, in a file.
 #[derive(Debug)]
 pub struct ClientRecords {
     boot: u32,
@@ -62,7 +60,6 @@ pub struct ClientRecords {
     _dir: Option<Arc<StableDir>>,
 }
 
-/// The file and its content.
 #[derive(Debug)]
 struct RecordFile {
     /// `None` where nothing is remembered.

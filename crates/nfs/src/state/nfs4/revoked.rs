@@ -21,7 +21,6 @@ impl RevokedClaims {
         self.is_any.store(true, Ordering::Release);
     }
 
-    /// Whether nothing was.
     pub(super) fn is_empty(&self) -> bool {
         !self.is_any.load(Ordering::Acquire)
     }

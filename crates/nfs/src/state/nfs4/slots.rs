@@ -3,7 +3,6 @@
 use nfs_wire::v4::Status;
 use vfs::bounds;
 
-/// One slot.
 #[derive(Debug, Default)]
 pub(crate) struct Slot {
     sequence: u32,
@@ -12,10 +11,10 @@ pub(crate) struct Slot {
 
 #[derive(Debug, Default)]
 enum SlotState {
-    /// Nothing was ever asked.
+    /// No request yet.
     #[default]
     Fresh,
-    /// A request with this print is being done.
+    /// A running request.
     Busy(RequestFingerprint),
     /// Done, with the reply if it is cached.
     Done(RequestFingerprint, Option<Box<CachedReply>>),
@@ -29,7 +28,6 @@ pub(crate) struct CachedReply {
 }
 
 impl CachedReply {
-    /// Room for a reply that is to be kept.
     pub(crate) fn in_room(room: bounds::Slot) -> Box<Self> {
         Box::new(Self { reply: Box::default(), room })
     }
@@ -54,12 +52,10 @@ pub(crate) struct RequestFingerprint {
     pub(crate) checksum: u64,
 }
 
-/// The decision on a request in a slot.
 #[derive(Debug)]
 pub(crate) enum SlotVerdict {
     /// A new request: do it, then [`Slot::complete`] it. The client wants its reply kept if there is room here.
     New(Option<Box<CachedReply>>),
-    /// A repeated request, with its reply.
     Replay(Box<[u8]>),
     Refused(Status),
 }

@@ -10,11 +10,10 @@ use nfs_wire::v4::{ClientId, Status};
 use std::sync::Arc;
 use vfs::bounds::{Bounds, Full, Party, Slot};
 
-/// The bounds of the tables.
 pub(crate) struct Tables {
-    /// Clients that have confirmed themselves.
+    /// Confirmed clients.
     pub(crate) clients: Arc<Bounds>,
-    /// Clients that have not.
+    /// Unconfirmed clients.
     pub(crate) introductions: Arc<Bounds>,
     /// Unconfirmed clients of 4.0.
     pub(crate) introductions_40: Arc<Bounds>,
@@ -26,7 +25,6 @@ pub(crate) struct Tables {
     pub(crate) ranges: Arc<Bounds>,
     pub(crate) delegations: Arc<Bounds>,
     pub(crate) open_owners: Arc<Bounds>,
-    /// Background copies.
     pub(crate) copies: Arc<Bounds>,
 }
 
@@ -73,7 +71,6 @@ impl Tables {
 }
 
 impl Table {
-    /// Whether a client has anything in the table.
     fn has(self, client: &Client) -> bool {
         match self {
             Self::Clients => true,

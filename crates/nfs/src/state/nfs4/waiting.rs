@@ -15,12 +15,11 @@ pub(crate) const WAIT_S: u64 = 90;
 /// Seconds for which a lock is reserved for a notified client.
 pub(crate) const RESERVED_S: u64 = 5;
 
-/// A lock that a client waits for.
 pub(crate) struct WaitingLock {
     pub(crate) file: FileId,
     pub(crate) volume_file: VolumeFile,
     pub(crate) ticket: Ticket,
-    /// The place of the open that it belongs to.
+    /// The index of its open.
     pub(crate) open: u32,
     pub(crate) owner: LockOwner,
     pub(crate) span: Span,
@@ -31,12 +30,10 @@ pub(crate) struct WaitingLock {
     pub(crate) until: u64,
     /// Whether the client was notified: the ticket is used up.
     pub(crate) is_notified: bool,
-    /// The room that it takes among states.
     pub(crate) _slot: Slot,
 }
 
 impl StateTable {
-    /// Whether the client may wait for another lock.
     pub(crate) fn has_room_to_wait(&self) -> bool {
         self.waiting.len() < CLIENT_WAITING_LOCKS_MAX
     }

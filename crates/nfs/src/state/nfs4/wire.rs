@@ -13,7 +13,6 @@ pub(crate) trait Sender: Send + Sync {
     fn send_record(&self, record: &[u8]);
 }
 
-/// A connection over which its client can be called.
 #[derive(Default)]
 pub(crate) struct Wire {
     sender: OnceLock<Weak<dyn Sender>>,
@@ -23,7 +22,6 @@ pub(crate) struct Wire {
 #[derive(Default)]
 struct Calls {
     last_xid: u32,
-    /// The callers of the calls without a reply.
     waiting: HashMap<u32, Weak<Callbacks>>,
 }
 
@@ -39,7 +37,6 @@ impl Wire {
         });
     }
 
-    /// Whether the connection is there.
     pub(crate) fn is_up(&self) -> bool {
         self.sender.get().is_some_and(|sender| sender.strong_count() > 0)
     }
@@ -60,7 +57,6 @@ impl Wire {
         self.calls().waiting.remove(&xid);
     }
 
-    /// Sends a call that was begun.
     pub(super) fn send(&self, record: &[u8]) {
         if let Some(sender) = self.sender.get().and_then(Weak::upgrade) {
             sender.send_record(record);

@@ -21,7 +21,6 @@ pub(crate) struct WriteDelegations {
     by_file: Mutex<HashMap<(VolumeId, FileKey), Arc<DelegatedWriter>>>,
 }
 
-/// A client that has a file delegated for writing.
 pub(crate) struct DelegatedWriter {
     pub(crate) holder: HolderId,
     callbacks: Weak<Callbacks>,
@@ -44,7 +43,6 @@ struct AttrQuery {
     answer: Option<ReportedAttrs>,
 }
 
-/// The attributes that a client reports of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ReportedAttrs {
     pub(crate) size: u64,
@@ -59,7 +57,6 @@ pub(crate) struct ReportedAttrs {
 /// The answer to a query for the attributes of a delegated file.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum WriterAnswer {
-    /// This is how it is.
     Known(ReportedAttrs),
     /// The client was queried, or its delegation is not announced yet.
     Wait,
@@ -89,13 +86,11 @@ impl Drop for WriteDelegationGuard {
 }
 
 impl WriteDelegations {
-    /// Whether there are none.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.count.load(Ordering::Relaxed) == 0
     }
 
-    /// A client has a file delegated for writing.
     pub(crate) fn add(
         self: &Arc<Self>,
         file: (VolumeId, FileKey),
@@ -107,7 +102,6 @@ impl WriteDelegations {
         WriteDelegationGuard { writers: Arc::clone(self), file, writer }
     }
 
-    /// The client with a write delegation of a file.
     pub(crate) fn of(&self, file: &(VolumeId, FileKey)) -> Option<Arc<DelegatedWriter>> {
         self.files().get(file).cloned()
     }
@@ -136,7 +130,6 @@ impl DelegatedWriter {
         }
     }
 
-    /// The attributes to query.
     fn queried_attrs(&self) -> Bitmap {
         let all = [CHANGE, SIZE, TIME_DELEG_ACCESS, TIME_DELEG_MODIFY];
         Bitmap::of(if self.keeps_times { &all } else { &all[..2] })

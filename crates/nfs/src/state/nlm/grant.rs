@@ -190,7 +190,7 @@ impl Shared {
         claims.dispatch(effects);
     }
 
-    /// Forgets clients that have held nothing for a while.
+    /// Drops clients that have been idle for a while.
     fn forget_idle(&self) {
         let now = Instant::now();
         let mut idle = Vec::new();
@@ -293,7 +293,7 @@ impl Shared {
         }
     }
 
-    /// Tells of our restart.
+    /// Sends notices of our restart.
     fn send_restart_notices(self: &Arc<Self>) {
         let now = Instant::now();
         let due = match &mut *self.restart() {
@@ -361,7 +361,7 @@ impl Host {
     }
 }
 
-/// The words in which the client asked.
+/// Encodes GRANTED with the arguments of the client's request.
 fn args<O: Offset>(waiting: &WaitingLock, owner: &OwnerName) -> Vec<u8> {
     let GrantArgs { caller_name, handle, offset, len, .. } = &waiting.grant_args;
     let width = |value: u64| O::try_from(value).unwrap_or(O::MAX);

@@ -28,7 +28,6 @@ use vfs::qos::Nanos;
 use vfs::sync::Mutex;
 use vfs::{ExportAccess, File, Namespace, SharedNamespace, Volume, VolumeId};
 
-/// The locks of all clients.
 pub struct Locks(pub(crate) Arc<Shared>);
 
 pub(crate) struct Shared {
@@ -42,13 +41,12 @@ pub(crate) struct Shared {
     pub(crate) caller: Caller,
     /// The clients that a restart has to tell; `None`: nothing is kept.
     pub(crate) hosts: Option<Arc<LockHosts>>,
-    /// Our own restart, while it is news.
+    /// The notices of our own restart, while they are sent.
     pub(crate) restart: Mutex<Option<Restart>>,
     /// The namespace against which locks were last checked.
     namespace_tracker: NamespaceTracker,
 }
 
-/// An effect on a client's claim.
 pub(crate) struct ClaimEvent {
     pub(crate) client: IpAddr,
     pub(crate) volume: VolumeId,
@@ -62,7 +60,7 @@ struct ClientHolder {
     volume: VolumeId,
 }
 
-/// A byte range as a client asks for it.
+/// A lock request.
 pub(crate) struct LockCall<'a> {
     pub(crate) file: &'a File,
     pub(crate) client: IpAddr,
@@ -70,11 +68,10 @@ pub(crate) struct LockCall<'a> {
     pub(crate) span: Span,
     pub(crate) is_exclusive: bool,
     pub(crate) grant_args: GrantArgs,
-    /// Permission to ask.
+    /// The export access that the lock needs.
     pub(crate) admission: ExportAccess,
 }
 
-/// Options of a lock request.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct LockOptions {
     pub(crate) waits: bool,
@@ -83,7 +80,6 @@ pub(crate) struct LockOptions {
     pub(crate) monitor: Option<u32>,
 }
 
-/// A lock that conflicts with a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ConflictingLock {
     pub(crate) owner: OwnerName,
@@ -91,7 +87,7 @@ pub(crate) struct ConflictingLock {
     pub(crate) is_exclusive: bool,
 }
 
-/// An owner that never holds anything, for questions.
+/// An owner without locks, for tests of locks.
 const NOBODY: u64 = u64::MAX;
 
 impl Default for Locks {
@@ -100,14 +96,12 @@ impl Default for Locks {
     }
 }
 
-/// The port of clients' port mappers.
 const fn portmap_port() -> u16 {
     const { assert!(nfs_wire::portmap::PORT == 111) }
     111
 }
 
 impl Locks {
-    /// A client has called the lock manager.
     pub(crate) fn mark_seen(&self, client: IpAddr) {
         self.0.state().mark_seen(client);
     }
@@ -161,7 +155,6 @@ impl Locks {
         self.0.is_recorded(client)
     }
 
-    /// Tests a lock. The error is the conflict.
     pub(crate) fn test(&self, lock_call: &LockCall<'_>) -> Result<(), (Status, Option<ConflictingLock>)> {
         let (file, volume) = (lock_call.file, &lock_call.file.export().volume);
         let claims = volume.claims();
@@ -247,7 +240,7 @@ impl Locks {
         }
     }
 
-    /// Waits no longer for a lock.
+    /// Cancels a wait.
     pub(crate) fn cancel(&self, lock_call: &LockCall<'_>) -> Status {
         let volume = &lock_call.file.export().volume;
         let claims = volume.claims();
@@ -281,7 +274,6 @@ impl Locks {
         clients.into_iter().for_each(|client| self.0.withdraw(client, &namespace));
     }
 
-    /// Ends all locks and waits of a client.
     pub(crate) fn free_all(&self, client: IpAddr) {
         self.0.free_all(client, |_| true);
     }
@@ -339,7 +331,7 @@ impl Shared {
         }
     }
 
-    /// Whether a restart tells this client.
+    /// Whether the client will be notified of a restart.
     pub(crate) fn is_recorded(&self, client: IpAddr) -> bool {
         self.hosts.as_ref().is_none_or(|hosts| hosts.has(client))
     }
@@ -501,14 +493,13 @@ impl LockCall<'_> {
 }
 
 impl WaitingLock {
-    /// Whether it is this lock that is waited for.
+    /// Whether this is the wait for the same lock.
     fn is(&self, key: &RangeKey, lock_call: &LockCall<'_>) -> bool {
         let LockRequest { span, is_exclusive, .. } = self.request;
         self.key == *key && span == lock_call.span && is_exclusive == lock_call.is_exclusive
     }
 }
 
-/// The queueing of a lock request from now on.
 pub(crate) fn until(volume: &Volume) -> Queueing {
     Queueing::Until(Nanos(volume.now().0.saturating_add(LOCK_WAIT_S * 1_000_000_000)))
 }

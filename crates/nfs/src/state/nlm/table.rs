@@ -12,7 +12,6 @@ use vfs::bounds::{Bounds, Full, Party, Slot};
 use vfs::claims::{Access, Claims, HolderId, LockOwner, LockRequest, OpenId, Ticket};
 use vfs::{ExportAccess, FileKey, Namespace, Volume, VolumeId};
 
-/// All clients.
 pub(crate) struct State {
     pub(crate) hosts: HashMap<IpAddr, Host>,
     /// Clients by their holders in volumes' claims.
@@ -20,28 +19,23 @@ pub(crate) struct State {
     bounds: [Arc<Bounds>; 3],
 }
 
-/// A bounded table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Table {
-    /// Clients.
     Hosts,
-    /// Ranges and shares that are held.
+    /// Ranges and shares.
     Locks,
-    /// Locks that are waited for.
     Waits,
 }
 
-/// A client: an address.
 pub(crate) struct Host {
     /// The state number of its status monitor when it last locked something; 0 if it has none.
     pub(crate) monitor_state: u32,
-    /// Since when it has held nothing.
+    /// Start of the idle time.
     pub(crate) idle_since: Option<Instant>,
     pub(crate) volumes: HashMap<VolumeId, VolumeHolder>,
     owners: HashMap<OwnerName, u64>,
     names: HashMap<u64, Owner>,
     next_owner: u64,
-    /// Number of ranges by owner and file.
     ranges: HashMap<RangeKey, usize>,
     /// Permissions of owners that hold or wait for ranges at files.
     admissions: HashMap<RangeKey, ExportAccess>,
@@ -50,7 +44,6 @@ pub(crate) struct Host {
     _room: Slot,
     /// The room of its ranges and shares: one for each.
     locks: Slot,
-    /// The room for waits.
     waits: Slot,
     /// When it has called last, or answered.
     pub(crate) last_seen: Instant,
@@ -82,7 +75,7 @@ struct Owner {
     uses: usize,
 }
 
-/// An owner at a file.
+/// An owner's ranges at a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct RangeKey {
     pub(crate) volume: VolumeId,
@@ -120,14 +113,13 @@ pub(crate) struct UnconfirmedGrant {
     pub(crate) tries: u32,
 }
 
-/// A share mode.
 pub(crate) struct Share {
     pub(crate) volume: VolumeId,
     pub(crate) file: FileKey,
     pub(crate) owner: Box<[u8]>,
     pub(crate) open: OpenId,
     pub(crate) access: Access,
-    /// Permission by which the client has it.
+    /// The export access of the share.
     pub(crate) admission: ExportAccess,
 }
 
@@ -173,7 +165,6 @@ impl State {
         self.check_room(client, party, Table::Locks).is_ok()
     }
 
-    /// Whether a client may wait for another range.
     pub(crate) fn has_room_to_wait(&self, client: IpAddr, party: &Party) -> bool {
         self.check_room(client, party, Table::Waits).is_ok()
     }
@@ -265,7 +256,6 @@ impl State {
         (places, shares)
     }
 
-    /// Adds a lock that a client waits for.
     pub(crate) fn add_waiting(&mut self, client: IpAddr, waiting: WaitingLock) {
         let Some(host) = self.hosts.get_mut(&client) else { return };
         host.add_uses(waiting.key.owner, 1);
@@ -297,7 +287,6 @@ impl State {
         holders.filter_map(|attached| Some((attached.volume.upgrade()?, attached.holder))).collect()
     }
 
-    /// Drops the locks of a client in a volume.
     fn forget_volume(&mut self, client: IpAddr, volume: VolumeId) {
         let Some(host) = self.hosts.get_mut(&client) else { return };
         let Some(attached) = host.volumes.remove(&volume) else { return };
@@ -315,7 +304,6 @@ impl State {
         while self.remove_share(client, |share| share.volume == volume).is_some() {}
     }
 
-    /// Adds a share that a client holds.
     pub(crate) fn add_share(&mut self, client: IpAddr, share: Share) {
         let Some(host) = self.hosts.get_mut(&client) else { return };
         host.shares.push(share);
@@ -447,7 +435,7 @@ impl Host {
         }
     }
 
-    /// Whether it neither holds nor waits for anything.
+    /// Whether the client has no ranges, waits or shares.
     pub(crate) fn is_idle(&self) -> bool {
         self.ranges.is_empty() && self.waiting.is_empty() && self.shares.is_empty()
     }
@@ -466,7 +454,7 @@ impl Host {
 
 #[cfg(test)]
 impl State {
-    /// Another bound for a table that is empty.
+    /// Replaces the bound of an empty table.
     pub(crate) fn bound(&mut self, table: Table, all: usize) {
         self.bounds[table as usize] = Bounds::new(all, 0);
     }

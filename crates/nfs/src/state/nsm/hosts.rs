@@ -74,7 +74,6 @@ impl LockHosts {
         })
     }
 
-    /// The state number of this run.
     pub fn state(&self) -> u32 {
         self.state
     }
@@ -89,12 +88,10 @@ impl LockHosts {
         (!self.earlier.is_empty()).then_some(RECORD)
     }
 
-    /// Whether a host is recorded.
     pub(crate) fn has(&self, client: IpAddr) -> bool {
         self.recorded.read().contains_key(&client)
     }
 
-    /// The hosts that are recorded.
     pub(crate) fn clients(&self) -> Vec<IpAddr> {
         self.recorded.read().keys().copied().collect()
     }
@@ -201,7 +198,6 @@ fn parse(header: &[u8; HEADER_BYTES], records: &[Option<[u8; RECORD_BYTES]>]) ->
 
 #[cfg(test)]
 impl LockHosts {
-    /// Fills the table.
     pub(crate) fn fill(&self) {
         let mut recorded = self.recorded.write();
         for number in 0..LOCK_HOSTS_MAX {

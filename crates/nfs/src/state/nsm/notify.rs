@@ -45,7 +45,6 @@ impl Restart {
         self.pending.iter().map(call).collect()
     }
 
-    /// A host knows.
     pub(crate) fn acknowledge(&mut self, host: IpAddr) {
         self.pending.retain(|(pending, _)| *pending != host);
     }

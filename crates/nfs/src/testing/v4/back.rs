@@ -31,7 +31,7 @@ pub(crate) struct Rig {
     pub(crate) calls: Receiver<Vec<u8>>,
 }
 
-/// A call of the service, as it came.
+/// A callback.
 #[derive(Clone, Debug)]
 pub(crate) struct Called {
     pub(crate) xid: u32,
@@ -61,19 +61,17 @@ pub(crate) fn called(record: &[u8]) -> Called {
 }
 
 impl Called {
-    /// Whether it is a question for attributes.
+    /// Whether it is a CB_GETATTR.
     pub(crate) fn is_question(&self) -> bool {
         let asked = callback::Argument::decode(&mut Reader::new(&self.operation));
         matches!(asked, Ok(callback::Argument::Getattr(_)))
     }
 
-    /// The reply of a client to CB_GETATTR.
     pub(crate) fn getattr_reply(&self, obj_attributes: Fattr<'_>) -> Vec<u8> {
         let told = CallbackReply::Getattr(Reply::Ok(callback::GetattrOk { obj_attributes }));
         self.reply(Status::OK, &[self.sequence_reply(), told])
     }
 
-    /// The stateid that is asked for.
     pub(crate) fn stateid(&self) -> Stateid {
         match callback::Argument::decode(&mut Reader::new(&self.operation)) {
             Ok(callback::Argument::Recall(args)) => args.stateid,
@@ -91,7 +89,6 @@ impl Called {
         }))
     }
 
-    /// A reply with this status and these results.
     pub(crate) fn reply(&self, status: Status, results: &[CallbackReply<'_>]) -> Vec<u8> {
         let operations = u32::try_from(results.len()).unwrap();
         let mut reply = ReplyHeader::success(self.xid).to_vec();
@@ -100,7 +97,6 @@ impl Called {
         reply
     }
 
-    /// The reply of a client to a callback.
     pub(crate) fn status_reply(&self, status: Status) -> Vec<u8> {
         self.reply(status, &[self.sequence_reply(), CallbackReply::Recall(status)])
     }
@@ -182,7 +178,7 @@ impl Rig {
         }
     }
 
-    /// Opens a file for reading and has it delegated.
+    /// Opens a file for reading with a delegation.
     pub(crate) fn delegated(&self, name: &[u8]) -> Stateid {
         match self.open(name, ShareAccess::READ) {
             Ok(OpenDelegation::Read(read)) => {
@@ -200,7 +196,7 @@ impl Rig {
         rig
     }
 
-    /// Opens a file for writing and has it delegated.
+    /// Opens a file for writing with a delegation.
     pub(crate) fn delegated_to_write(&self, name: &[u8]) -> Stateid {
         match self.open(name, ShareAccess::BOTH) {
             Ok(OpenDelegation::Write(write)) => {
@@ -222,7 +218,7 @@ impl Rig {
         done
     }
 
-    /// Does something as the writer.
+    /// Runs `act` as the writer.
     pub(crate) fn as_writer<R>(&mut self, act: impl FnOnce(&Self) -> R) -> R {
         self.client.swap(&mut self.writer);
         let done = act(self);
@@ -235,7 +231,6 @@ impl Rig {
         self.as_writer(|rig| rig.open(name, ShareAccess::WRITE))
     }
 
-    /// The next call of the service.
     pub(crate) fn next_call(&self) -> Called {
         called(&self.calls.recv_timeout(Duration::from_secs(10)).expect("a call"))
     }
@@ -253,7 +248,6 @@ impl Rig {
         self.client.status(&at(&[b"e", name], [Argument::Delegreturn(DelegreturnArgs { deleg_stateid })]))
     }
 
-    /// Lets time pass in which clients renew their leases.
     pub(crate) fn pass(&mut self, seconds: u64) {
         for _ in 0..seconds {
             self.clock.fetch_add(SECOND, Ordering::Relaxed);
@@ -277,7 +271,6 @@ impl Rig {
         Arc::clone(&session.client)
     }
 
-    /// The flags that SEQUENCE tells.
     pub(crate) fn flags(&self) -> SequenceStatus {
         self.client.sequence_flags()
     }

@@ -29,7 +29,6 @@ impl Rig {
         Self::over(minor, MemFs::new(Arc::new(|| NOW)))
     }
 
-    /// A rig over this storage.
     pub(crate) fn over(minor: u32, fs: MemFs) -> Self {
         let volume = Arc::new(Volume::new(VolumeId(1), "v", Arc::new(fs), Durability::Sync, 1));
         let root = Arc::new(Export::new("/w", Arc::clone(&volume), vec![])).root();

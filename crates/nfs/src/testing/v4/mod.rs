@@ -36,7 +36,6 @@ pub(crate) struct Client {
     verifier: [u8; 8],
 }
 
-/// Another host with a connection of its own.
 #[derive(Default)]
 pub(crate) struct Host {
     binding: Binding,
@@ -81,16 +80,15 @@ pub(crate) fn copying(count: u64, synchronous: bool) -> CopyArgs<'static> {
     }
 }
 
-/// The results of a compound, without that of SEQUENCE.
+/// The results of a compound without SEQUENCE.
 pub(crate) struct Results {
     bytes: Vec<u8>,
     skipped: usize,
-    /// Whether it went on where it may wait.
+    /// Whether it resumed on a blocking thread.
     pub(crate) waited: bool,
 }
 
 impl Client {
-    /// A client of a minor version.
     pub(crate) fn new(env: TestEnv, minor: u32) -> Self {
         let mut client = Self {
             env,
@@ -161,7 +159,6 @@ impl Client {
         calls
     }
 
-    /// The number of its session.
     pub(crate) fn session_id(&self) -> SessionId {
         self.session.unwrap()
     }
@@ -171,7 +168,6 @@ impl Client {
         self.minor = minor;
     }
 
-    /// The flags that SEQUENCE tells.
     pub(crate) fn sequence_flags(&self) -> SequenceStatus {
         let results = Results { skipped: 0, ..self.ask(&[Argument::Putrootfh]) };
         match results.all().first() {
@@ -180,7 +176,7 @@ impl Client {
         }
     }
 
-    /// The client with this name begins anew, with nothing.
+    /// Restarts the client of this name.
     pub(crate) fn restart(&mut self, ownerid: &[u8]) {
         self.lose_memory();
         self.be(ownerid);
@@ -243,7 +239,7 @@ impl Client {
         self.binding = Binding::default();
     }
 
-    /// Does operations after SEQUENCE, where that is needed.
+    /// Runs operations, after SEQUENCE if needed.
     pub(crate) fn ask(&self, operations: &[Argument<'_>]) -> Results {
         let encoded: Vec<u8> = operations.iter().flat_map(Argument::to_bytes).collect();
         self.ask_encoded(u32::try_from(operations.len()).unwrap(), &encoded)
@@ -273,7 +269,6 @@ impl Client {
         self.ask(operations).status()
     }
 
-    /// The encoded attributes of the object at a path.
     pub(crate) fn attrs(&self, path: &[&[u8]], numbers: &[u32]) -> (Bitmap, Vec<u8>) {
         let request = GetattrArgs { attr_request: Bitmap::of(numbers) };
         let results = self.ask(&at(path, [Argument::Getattr(request)]));
@@ -285,7 +280,6 @@ impl Client {
         }
     }
 
-    /// The filehandle of the object at a path.
     pub(crate) fn handle(&self, path: &[&[u8]]) -> Vec<u8> {
         let results = self.ask(&at(path, [Argument::Getfh]));
         match results.all().last() {
@@ -369,7 +363,6 @@ fn wait_in_line(toll: Admission) -> Option<Permit> {
 const PATIENCE: Duration = Duration::from_millis(20);
 
 impl Results {
-    /// The results of the operations that were done.
     pub(crate) fn all(&self) -> Vec<OpReply<'_>> {
         let mut r = Reader::new(&self.bytes);
         let head = CompoundReplyHead::decode(&mut r).unwrap();
@@ -408,7 +401,6 @@ pub(crate) fn at<'a>(
     [Argument::Putrootfh].into_iter().chain(steps).chain(operations).collect()
 }
 
-/// PUTFH.
 pub(crate) fn put(handle: &[u8]) -> Argument<'_> {
     Argument::Putfh(PutfhArgs { object: FileHandle(handle) })
 }

@@ -93,7 +93,7 @@ fn list_entries(call: &mut Call<'_>, dir: &File, request: &ListRequest, w: &mut 
     Ok(())
 }
 
-/// Entries being written, up to a limit.
+/// A listing in progress.
 struct Page<'p, 'w> {
     w: &'p mut Writer<'w>,
     /// Offset at which the results must end.

@@ -32,13 +32,11 @@ const WITH_WRITE: AceMask = AceMask(AceMask::WRITE_NAMED_ATTRS.0 | AceMask::DELE
 /// Users and groups of a list that is shown whole. A longer list is reduced to the owner's entry.
 const NAMED_MAX: usize = 256;
 
-/// The value of an ACL attribute.
 pub(super) struct AclValue {
     entries: Vec<(AceType, AceFlag, AceMask, AceWho)>,
     is_dacl: bool,
 }
 
-/// The subject of an entry.
 enum AceWho {
     Class(&'static [u8]),
     Named(Owner),
@@ -89,7 +87,6 @@ pub(super) fn acl_value(attrs: &Attrs, acl: Option<&PosixAcl>, naming: Naming<'_
     Ok(AclValue { entries, is_dacl: false })
 }
 
-/// An entry of a list of POSIX.
 fn of_posix(
     effect: Effect,
     who: AclTag,
@@ -133,7 +130,7 @@ fn entry(acetype: AceType, who: &'static [u8], access_mask: AceMask) -> Ace<'sta
     Ace { acetype, flag, access_mask, who }
 }
 
-/// The rights that bits of a mode are.
+/// The rights of mode bits.
 fn mask(bits: u32, file_type: FileType) -> AceMask {
     let write = if file_type == FileType::Directory { WRITE | AceMask::DELETE_CHILD } else { WRITE };
     let rights = [(4, AceMask::READ_DATA), (2, write), (1, AceMask::EXECUTE)];

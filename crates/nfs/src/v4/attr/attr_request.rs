@@ -11,23 +11,22 @@ use vfs::model::attrs::MODE_BITS;
 use vfs::{Caller, File, PendingSync, SetAttrs, Time};
 use xdr::{Decode, Malformed, Reader};
 
-/// When attributes are set.
+/// The occasion of setting attributes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::v4) enum When {
-    /// With the creation of an object.
+    /// At a creation.
     Creation,
     /// In an exclusive creation, whose key is stored in the times of the file (EXCLUSIVE4_1).
     Once,
-    /// Later.
+    /// In a SETATTR.
     Later,
 }
 
-/// Attributes that a call wishes to be set.
+/// Attributes to set.
 pub(in crate::v4) struct AttrRequest {
     pub(in crate::v4) set: SetAttrs,
     /// The time at which the object is to have been made.
     pub(in crate::v4) born: Option<Time>,
-    /// The attributes that these are.
     pub(in crate::v4) mask: Bitmap,
 }
 
@@ -43,7 +42,7 @@ impl AttrRequest {
     }
 }
 
-/// Reads which attributes a call wishes to be set.
+/// Decodes the attributes to set.
 pub(in crate::v4) fn attr_request(
     cx: &CompoundState<'_, '_>,
     fattr: &Fattr<'_>,

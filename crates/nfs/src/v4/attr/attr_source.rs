@@ -20,7 +20,6 @@ use xdr::Writer;
 
 /// A file system: a volume, or the directories above the exports.
 pub(in crate::v4) struct FileSystem<'s> {
-    /// The minor version that is spoken.
     pub(in crate::v4) minor: u32,
     state: &'s ServiceState,
     export: Option<&'s Export>,
@@ -29,7 +28,6 @@ pub(in crate::v4) struct FileSystem<'s> {
     local: IpAddr,
 }
 
-/// An object whose attributes are read.
 pub(in crate::v4) struct AttrSource<'s> {
     pub(in crate::v4) fs: &'s FileSystem<'s>,
     /// The filehandle; optional if the request does not ask for it.
@@ -37,11 +35,11 @@ pub(in crate::v4) struct AttrSource<'s> {
     pub(in crate::v4) attrs: &'s Attrs,
     /// The file id of the covered directory, or the object's own.
     pub(in crate::v4) mounted_on: u64,
-    /// Looks its list of POSIX up.
+    /// Looks up the POSIX ACL.
     pub(in crate::v4) acl: &'s dyn Fn() -> FsResult<Option<Arc<PosixAcl>>>,
 }
 
-/// Reads these attributes of the current object.
+/// Reads attributes of the current object.
 #[inline]
 pub(super) fn of_current<R>(
     cx: &mut CompoundState<'_, '_>,
@@ -170,7 +168,7 @@ impl<'s> FileSystem<'s> {
         self.volume().map_or_else(Capabilities::default, Volume::capabilities)
     }
 
-    /// Capacity and free space, for which storage is asked.
+    /// Capacity and free space. Blocks on storage.
     pub(super) fn stat(&self) -> FsResult<FsStat> {
         match self.volume() {
             None => Ok(FsStat::default()),
@@ -187,7 +185,7 @@ impl AttrSource<'_> {
         if self.fs.delegates_times() { available | times::DELEGATED_TIMES } else { available }
     }
 
-    /// Those of the attributes that it has.
+    /// The requested attributes that the object has.
     #[inline]
     pub(super) fn available(&self, request: &Bitmap) -> Bitmap {
         let mut available = *request & table::supported(self.fs.minor);

@@ -38,7 +38,6 @@ impl<const BYTES: usize> Block<BYTES> {
         self
     }
 
-    /// Writes the values, of which nothing is missing.
     #[inline]
     pub(super) fn write(self, w: &mut Writer<'_>) {
         debug_assert_eq!(self.length, BYTES);

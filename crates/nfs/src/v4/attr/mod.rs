@@ -38,9 +38,8 @@ use vfs::file::AccessReply;
 use vfs::qos::Transferred;
 use xdr::{Encode, Writer};
 
-/// Access control lists.
 const LISTS: Bitmap = Bitmap::of(&price::LISTS);
-/// An attribute of listings alone.
+/// An attribute for listings only.
 const RDATTR_ERROR: Bitmap = Bitmap::of(&[attr::RDATTR_ERROR]);
 
 /// RFC 8881 §18.7.
@@ -158,7 +157,7 @@ fn defined(minor: u32) -> Access {
     if minor < 2 { all } else { all | XATTR_ACCESS }
 }
 
-/// The bits that mean something for an object.
+/// The bits that apply to an object.
 fn supported(reply: &AccessReply, has_xattrs: bool) -> Access {
     let (bits, carries) = match reply.attrs.file_type {
         vfs::FileType::Directory => (DIR_ACCESS, true),

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use vfs::{Blocking, FsResult};
 use xdr::{Encode, Writer};
 
-/// The names of users and groups, for one call.
 #[derive(Clone, Copy)]
 pub(in crate::v4) struct Naming<'n> {
     /// `None` where they are numbers.
@@ -68,7 +67,7 @@ impl Encode for Owner {
     }
 }
 
-/// A number as a text of digits.
+/// Encodes a number in decimal digits.
 #[inline]
 fn encode_number(id: u32, w: &mut Writer<'_>) {
     // Least significant digit first: it ends up in the highest byte.
@@ -88,5 +87,4 @@ fn encode_number(id: u32, w: &mut Writer<'_>) {
     w.truncate(start + length.next_multiple_of(4));
 }
 
-/// Digits of the largest number.
 const DIGITS_MAX: usize = 10;

@@ -125,7 +125,7 @@ impl Rig {
         }
     }
 
-    /// VERIFY and NVERIFY know the value, too.
+    /// Checks the value with VERIFY and NVERIFY.
     fn check_verified(&self, name: &[u8], number: u32, attr_vals: &[u8]) {
         let obj_attributes = Fattr { attrmask: Bitmap::of(&[number]), attr_vals };
         let same = Argument::Verify(VerifyArgs { obj_attributes });

@@ -17,23 +17,21 @@ use nfs_wire::v4::{
 use vfs::{FsResult, Time};
 use xdr::{Encode, Writer};
 
-/// When an attribute can be set.
+/// The occasions on which an attribute can be set.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Settable {
     Never,
     Always,
     /// But not with a creation that is done once only: its key lies there.
     NotOnce,
-    /// With a creation alone.
+    /// Only at a creation.
     AtCreation,
 }
 
 struct Attribute {
     number: u32,
-    /// The minor version that has it first.
     since: u32,
     set: Settable,
-    /// Whether it can be read, too.
     is_readable: bool,
 }
 
@@ -195,7 +193,6 @@ fn open_arguments(source: &AttrSource<'_>) -> OpenArguments {
     OpenArguments { share_access_want: OPEN_ARGUMENTS.share_access_want | more, ..OPEN_ARGUMENTS }
 }
 
-/// The latest minor version that an attribute is of.
 const MINOR_MAX: u32 = 2;
 /// The attributes of each minor version.
 const SUPPORTED: [Bitmap; MINOR_MAX as usize + 1] = [since_until(0), since_until(1), since_until(2)];
@@ -253,13 +250,11 @@ const fn since_until(minor: u32) -> Bitmap {
     all
 }
 
-/// The attributes of a minor version.
 #[inline]
 pub(super) fn supported(minor: u32) -> Bitmap {
     SUPPORTED[minor.min(MINOR_MAX) as usize]
 }
 
-/// The attributes that can be set.
 pub(super) fn settable(minor: u32, when: When) -> Bitmap {
     let is_settable = |set| match set {
         Settable::Never => false,

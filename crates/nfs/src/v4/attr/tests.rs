@@ -347,7 +347,6 @@ fn attribute_sets_of_linux_equal_single_attributes() {
     assert_eq!(listed, [(&b"f"[..], Fattr { attrmask: attr_request, attr_vals: &one_by_one })]);
 }
 
-/// SIZE and CHANGE from the GETATTR results.
 fn size_and_change(results: &crate::testing::v4::Results) -> Vec<(u64, u64)> {
     let word = |bytes: &[u8]| u64::from_be_bytes(bytes.try_into().unwrap());
     let of = |reply: &OpReply<'_>| match reply {

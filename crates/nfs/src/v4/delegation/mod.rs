@@ -209,7 +209,6 @@ fn growth_limit(file: &File) -> u64 {
     file.volume().stat().map_or(0, |stat| stat.bytes_available / DELEGATIONS_MAX as u64)
 }
 
-/// Ends a delegation of a file.
 fn end(states: &mut StateTable, file: &File, stateid: &Stateid) -> Result<(), Status> {
     let index = states.find(stateid)?;
     check_file(&states.delegation(index)?.file, file)?;

@@ -103,7 +103,6 @@ fn changes_by_version_3_ask_for_the_delegation() {
     }
 }
 
-/// A value encoded before.
 struct Encoded(Vec<u8>);
 
 impl Encode for Encoded {

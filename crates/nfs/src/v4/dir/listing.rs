@@ -86,7 +86,6 @@ fn list_dir(
     Ok(listing.at_end)
 }
 
-/// Data shared by the entries of a listing.
 struct Entries<'e> {
     system: FileSystem<'e>,
     signer: &'e HandleSigner,
@@ -158,7 +157,7 @@ fn encode_root(
     }
 }
 
-/// Entries being written, up to a limit.
+/// A listing in progress.
 struct Page<'p, 'w> {
     w: &'p mut Writer<'w>,
     /// Offset at which the results must end.

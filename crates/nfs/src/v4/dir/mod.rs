@@ -133,7 +133,6 @@ fn check_grace(cx: &CompoundState<'_, '_>) -> OpResult {
     if cx.call.service.v4.are_opens_reclaimed() { Err(OpError::Status(Status::GRACE)) } else { Ok(()) }
 }
 
-/// Looks a name up in the current directory.
 fn lookup_name(cx: &mut CompoundState<'_, '_>, name: &[u8]) -> Result<Filehandle, OpError> {
     match cx.current_filehandle()?.clone() {
         Filehandle::Pseudo(dir) => {
@@ -157,7 +156,6 @@ fn lookup_name(cx: &mut CompoundState<'_, '_>, name: &[u8]) -> Result<Filehandle
     }
 }
 
-/// The directory that holds the current one.
 fn parent(cx: &mut CompoundState<'_, '_>) -> Result<Filehandle, OpError> {
     match cx.current_filehandle()?.clone() {
         Filehandle::Pseudo(dir) => Ok(pseudo::parent(cx.call, dir.path())?),

@@ -296,7 +296,6 @@ fn saved_and_restored() {
 /// An entry with its attributes: file system, file id and the covered file id.
 type Listed = (Vec<u8>, Vec<u8>);
 
-/// The entries of a directory.
 fn listed(
     client: &Client,
     path: &[&'static [u8]],

@@ -76,13 +76,13 @@ pub(super) fn lock(cx: &mut CompoundState<'_, '_>, args: &LockArgs<'_>, w: &mut 
     refuse(cx, &file, refused, w)
 }
 
-/// The owner that a LOCK names.
+/// The lock owner of a LOCK.
 struct ResolvedOwner<'a> {
     open: u32,
     owner: LockOwner,
     /// The state of its locks, if there is one.
     lock_state: Option<u32>,
-    /// The client's name for it, where that is given.
+    /// The client's name of the owner, if the request has it.
     name: &'a [u8],
 }
 

@@ -19,7 +19,6 @@ fn lock(rig: &Rig, open: Stateid, range: (u64, u64), kind: LockType) -> Result<S
     lock_in(rig, b"f", open, range, kind)
 }
 
-/// Locks a range of another file.
 fn lock_in(
     rig: &Rig,
     name: &[u8],
@@ -76,7 +75,6 @@ fn waiting() -> (Rig, Stateid, Stateid) {
     (rig, open, states)
 }
 
-/// The owner in the client's next CB_NOTIFY_LOCK.
 fn next_notified_owner(rig: &Rig) -> Vec<u8> {
     let handle = rig.client.handle(&[b"e", b"f"]);
     let lock_owner = StateOwner { clientid: rig.reader().id, owner: b"l" };
@@ -137,7 +135,6 @@ fn waiting_locks_are_bounded_and_end_with_their_open() {
     assert!(rig.reader().states().has_room_to_wait() && rig.reader().states().is_empty());
 }
 
-/// A client of another protocol.
 struct Stranger;
 
 impl Holder for Stranger {

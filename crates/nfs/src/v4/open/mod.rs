@@ -32,7 +32,6 @@ struct OpenTarget {
     origin: TargetOrigin,
     cinfo: ChangeInfo,
     attrset: Bitmap,
-    /// The size to truncate to after the open.
     size: Option<u64>,
 }
 
@@ -44,7 +43,6 @@ struct OpenParams<'a> {
     room: Slot,
 }
 
-/// The way in which OPEN got the file.
 enum TargetOrigin {
     /// Existed before.
     Found,
@@ -196,7 +194,6 @@ fn has_known_wants(minor: u32, access: ShareAccess) -> bool {
     wants == 0 || minor > 0 && wants & !known_flags == 0 && access.want().0 <= ShareAccess::WANT_CANCEL.0
 }
 
-/// The access and share mode of an OPEN.
 fn claim_access(minor: u32, access: ShareAccess, deny: ShareDeny) -> Result<claims::Access, Status> {
     if !has_known_wants(minor, access) {
         return Err(Status::INVAL);
@@ -219,7 +216,6 @@ fn check_delegated(cx: &CompoundState<'_, '_>, client: &Client, stateid: &Statei
     Ok(check_file(&states.delegation(index)?.file, file)?)
 }
 
-/// The current file, for those claims that name it.
 fn current_target(cx: &mut CompoundState<'_, '_>, args: &OpenArgs<'_>) -> Result<OpenTarget, OpError> {
     if matches!(args.openhow, OpenFlag::Create(_)) {
         return Err(OpError::Status(Status::INVAL));
@@ -304,7 +300,6 @@ fn find_target(cx: &mut CompoundState<'_, '_>, dir: &File, name: &[u8]) -> Resul
     Ok(OpenTarget { file, attrs, origin: TargetOrigin::Found, cinfo, attrset, size: None })
 }
 
-/// Opens the file with the requested access.
 fn authorize(target: &OpenTarget, access: claims::Access) -> Result<OpenFile<'static>, OpError> {
     let mut wanted = Access::NONE;
     if access.rights.contains(Rights::READ) {
@@ -397,7 +392,6 @@ pub(super) fn refusal(stop: OpError, reclaims: bool) -> OpError {
     }
 }
 
-/// A pair of access and deny as one bit.
 fn access_pair(access: claims::Access) -> u16 {
     let number = |rights: Rights| {
         u16::from(rights.contains(Rights::READ)) | u16::from(rights.contains(Rights::WRITE)) << 1
@@ -405,7 +399,6 @@ fn access_pair(access: claims::Access) -> u16 {
     1 << (number(access.rights) | number(access.deny) << 2)
 }
 
-/// A file as states know it.
 pub(super) fn file_id(file: &File) -> FileId {
     (file.export_id(), file.key())
 }

@@ -76,7 +76,7 @@ impl Rig {
         self.seqid.get()
     }
 
-    /// The owner of an open confirms itself.
+    /// Confirms an open.
     fn confirm(&self, handle: &[u8], open_stateid: Stateid) -> Stateid {
         let confirm = OpenConfirmArgs { open_stateid, seqid: self.next_seqid() };
         match self.client.ask(&[put(handle), Argument::OpenConfirm(confirm)]).all().last() {

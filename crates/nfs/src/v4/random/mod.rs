@@ -39,7 +39,7 @@ impl Random {
         }
     }
 
-    /// Words that may be arguments.
+    /// Random words to decode as arguments.
     fn stream(&mut self) -> Vec<u8> {
         (0..64).flat_map(|_| self.word().to_be_bytes()).collect()
     }
@@ -48,7 +48,7 @@ impl Random {
 /// Handles and stateids seen in replies, to be sent back.
 struct Seen {
     handles: Vec<Vec<u8>>,
-    /// With the handles of their files.
+    /// Stateids with the handles of their files.
     stateids: Vec<(Stateid, Vec<u8>)>,
     /// Index of the file with which the compound begins.
     chosen: usize,
@@ -60,7 +60,7 @@ struct Seen {
 const RETAINED: usize = 24;
 const HANDLES: usize = 3;
 const NAMES: [&[u8]; 6] = [b"a", b"b", b"c", b"dir", b"", b".."];
-/// Operations that come more often than others.
+/// Operations chosen more often.
 const OFTEN: [Op; 12] = [
     Op::OPEN,
     Op::OPEN,
@@ -205,7 +205,7 @@ impl Seen {
     }
 }
 
-/// A compound after another, by chance.
+/// Runs random compounds.
 fn play(minor: u32, seed: u64, compounds: usize) -> (Client, Seen) {
     let env = TestEnv::new([export("/e", 1, vec![rule(&[])]), export("/x/y", 2, vec![rule(&[])])], vec![]);
     let client = Client::new(env, minor);

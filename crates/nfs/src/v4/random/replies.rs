@@ -13,7 +13,6 @@ use nfs_wire::v4::{
 use std::collections::BTreeMap;
 use xdr::{Decode, Encode, Reader};
 
-/// The kind of a callback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum CallbackKind {
     Attributes,

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use vfs::qos::{Arbiter, Limits, Pacer, VolumeLimits};
 use vfs::{Caller, Volume};
 
-/// More than is copied before COPY is answered.
+/// More bytes than one foreground COPY.
 const LONG: u64 = COPY_BYTES_MAX + 1;
 const SIZE: usize = 5 << 20;
 
@@ -52,7 +52,6 @@ fn try_copy(rig: &Rig, [from, to]: &Handles, count: u64, synchronous: bool) -> R
     }
 }
 
-/// Begins a background copy.
 fn begin(rig: &Rig, files: &Handles) -> Stateid {
     let ok = copy(rig, files, LONG, false);
     assert!(!ok.requirements.synchronous && ok.requirements.consecutive);
@@ -72,7 +71,7 @@ fn cancel(rig: &Rig, stateid: Stateid) -> Status {
     rig.client.status(&[Argument::OffloadCancel(OffloadCancelArgs { stateid })])
 }
 
-/// Waits until nothing is copied any longer.
+/// Waits until no copy is running.
 fn wait_for_end(rig: &Rig) {
     let began = Instant::now();
     while rig.client.env.service.v4.tables.copies.used() > 0 {

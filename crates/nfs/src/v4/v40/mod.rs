@@ -27,7 +27,6 @@ pub(super) fn is_numbered(op: Op) -> bool {
     matches!(op, Op::OPEN | Op::OPEN_CONFIRM | Op::OPEN_DOWNGRADE | Op::CLOSE | Op::LOCK | Op::LOCKU)
 }
 
-/// A checksum of an operation and its arguments.
 pub(super) fn checksum(op: Op, args: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     hasher.write_u32(op.0);
@@ -35,7 +34,6 @@ pub(super) fn checksum(op: Op, args: &[u8]) -> u64 {
     hasher.finish()
 }
 
-/// A request of an owner before it is begun.
 struct NumberedRequest {
     client: Arc<Client>,
     owner: OwnerId,
@@ -96,7 +94,6 @@ pub(super) fn in_sequence(
     done
 }
 
-/// The owner of a request, and its number.
 fn numbered(cx: &CompoundState<'_, '_>, argument: &Argument<'_>) -> Result<NumberedRequest, OpError> {
     let (stateid, number) = match argument {
         Argument::Open(args) => {

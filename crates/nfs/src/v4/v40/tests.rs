@@ -86,7 +86,6 @@ impl Host {
         }
     }
 
-    /// The stateid of an OPEN, and its flags.
     fn open(&self, args: OpenArgs<'_>) -> Result<(Stateid, OpenResult), Status> {
         match self.asker.ask(&at(&[E], [Argument::Open(args)])).all().last() {
             Some(OpReply::Open(Result4::Ok(ok))) => Ok((ok.stateid, ok.rflags)),

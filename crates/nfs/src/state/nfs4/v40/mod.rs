@@ -32,17 +32,15 @@ impl Shared {
     }
 }
 
-/// An owner with sequence numbers.
 #[derive(Clone, Debug)]
 pub(crate) enum OwnerId {
-    /// An open owner by name.
     Open(Box<[u8]>),
     /// A lock owner by its number among those of its client.
     Lock(u64),
 }
 
 impl ServiceState {
-    /// A client introduces itself (SETCLIENTID).
+    /// Handles SETCLIENTID.
     pub(crate) fn set_client_id(&self, request: &ClientIdRequest<'_>) -> Result<Record, SetClientIdError> {
         self.check_record(request.id, request.verifier, request.principal)
             .map_err(|_| SetClientIdError::Later)?;
@@ -69,7 +67,7 @@ impl ServiceState {
         is_heard && client.has_state()
     }
 
-    /// A client confirms its introduction (SETCLIENTID_CONFIRM).
+    /// Handles SETCLIENTID_CONFIRM.
     pub(crate) fn confirm_client_id(
         &self,
         id: ClientId,
@@ -162,7 +160,7 @@ impl ServiceState {
         }
     }
 
-    /// A client ends: its identifier is free.
+    /// Ends the owners of a client, and frees its identifier.
     pub(super) fn end_40(&self, client: &Client) {
         if let Some(mut owners) = client.open_owners() {
             owners.clear();
@@ -204,7 +202,6 @@ pub(crate) struct UnsyncedRequest {
 }
 
 impl SequencedRequest {
-    /// A request that was begun.
     pub(crate) fn new(client: &Arc<Client>, owner: OwnerId) -> Self {
         Self { client: Arc::clone(client), owner, is_complete: false }
     }

@@ -19,7 +19,6 @@ pub(crate) struct Record {
     since: u64,
 }
 
-/// A SETCLIENTID.
 #[derive(Clone, Copy)]
 pub(crate) struct ClientIdRequest<'a> {
     pub(crate) id: &'a [u8],
@@ -28,7 +27,6 @@ pub(crate) struct ClientIdRequest<'a> {
     pub(crate) party: Party,
 }
 
-/// The unused ids for a SETCLIENTID, and the time.
 #[derive(Clone, Copy)]
 pub(crate) struct NewClientIds {
     pub(crate) client: ClientId,
@@ -36,7 +34,6 @@ pub(crate) struct NewClientIds {
     pub(crate) now: u64,
 }
 
-/// Why an introduction is refused.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum SetClientIdError {
     /// Another client at this address uses the identifier.
@@ -45,7 +42,6 @@ pub(crate) enum SetClientIdError {
     Later,
 }
 
-/// The outcome of a SETCLIENTID_CONFIRM.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum ConfirmOutcome {
     /// A known client changed its callback, and perhaps its address.
@@ -56,22 +52,19 @@ pub(crate) enum ConfirmOutcome {
     New { record: Record, id: Box<[u8]>, before: Option<ClientId> },
 }
 
-/// An identifier, and the principal that claims it.
 type ClaimedId = (Box<[u8]>, Principal);
 
 /// A record that is not confirmed.
 struct Unconfirmed {
     record: Record,
-    /// The client that was confirmed for the identifier then.
+    /// The client that was confirmed for the identifier at the introduction.
     replaces: Option<ClientId>,
     age: u64,
     _slot: Slot,
 }
 
-/// The clients by identifier.
 pub(crate) struct Registry {
     confirmed: HashMap<Box<[u8]>, Record>,
-    /// The identifiers of clients that are confirmed.
     by_client: HashMap<ClientId, Box<[u8]>>,
     /// Unconfirmed records by identifier and principal, so that a host cannot replace the record of another.
     unconfirmed: HashMap<ClaimedId, Unconfirmed>,
@@ -218,7 +211,6 @@ impl Registry {
         }
     }
 
-    /// A client has ended.
     pub(crate) fn forget(&mut self, client: ClientId) {
         let Some(id) = self.by_client.remove(&client) else { return };
         if self.confirmed.get(&id).is_some_and(|record| record.client == client) {

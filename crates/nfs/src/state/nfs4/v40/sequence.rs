@@ -3,7 +3,6 @@
 
 use nfs_wire::v4::Status;
 
-/// The requests of one owner.
 #[derive(Debug, Default)]
 pub(crate) struct Sequence {
     /// The number of the last request that counts.
@@ -16,7 +15,7 @@ pub(crate) struct Sequence {
     is_unsynced: bool,
 }
 
-/// A reply that is kept.
+/// A cached reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Reply {
     pub(crate) status: Status,
@@ -26,12 +25,10 @@ pub(crate) struct Reply {
     pub(crate) handle: Option<Box<[u8]>>,
 }
 
-/// The decision on a request of an owner.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum SequenceVerdict {
     /// A new request, to [`Sequence::complete`] or [`Sequence::abandon`].
     New,
-    /// A repeated request, with its reply.
     Replay(Reply),
     Refused(Status),
 }
@@ -99,7 +96,6 @@ impl Sequence {
         (self.last, self.done, self.busy) = (number, None, None);
     }
 
-    /// Whether a request is being done.
     pub(crate) fn is_busy(&self) -> bool {
         self.busy.is_some()
     }

@@ -33,7 +33,6 @@ fn look_as_another(rig: &mut Rig) -> Result<(u64, u64), Status> {
     rig.as_writer(change_and_size)
 }
 
-/// Reports attributes of the file.
 fn report_attrs(rig: &Rig, call: &Called, change: u64, size: u64) {
     let values = [change.to_bytes(), size.to_bytes()].concat();
     let attributes = Fattr { attrmask: Bitmap::of(&[attr::CHANGE, attr::SIZE]), attr_vals: &values };
