@@ -239,8 +239,8 @@ fn version_1_lists_but_does_not_mount() {
     assert_eq!(ask_1(Procedure::MNT, &path), Ok(FhStatus::Err(95).to_bytes()));
     assert_eq!(ask_1(Procedure::EXPORT, &[]), Ok(ask(&env, Procedure::EXPORT, &())));
     assert_eq!(ask_1(Procedure::UMNT, &path), Ok(vec![]));
-    let left = List(vec![MountBody { hostname: b"10.1.0.9", directory: b"/e/docs" }]).to_bytes();
-    assert_eq!(ask_1(Procedure::DUMP, &[]), Ok(left));
+    let remaining = List(vec![MountBody { hostname: b"10.1.0.9", directory: b"/e/docs" }]).to_bytes();
+    assert_eq!(ask_1(Procedure::DUMP, &[]), Ok(remaining));
     assert_eq!(ask_1(Procedure::MNT, &[]), Err(Accepted::GarbageArgs));
     let versions = Versions { low: 1, high: 3 };
     assert_eq!(env.ask(wire::PROGRAM, 2, 0, &()), Err(Accepted::ProgMismatch(versions)));

@@ -72,9 +72,9 @@ impl Rpc {
                 let suspended = Box::new(SuspendedCompound { call, args: args.to_vec(), stats, replay, at });
                 match (wait, owed) {
                     (Wait::Storage, _) => Progress::WouldBlock(Continuation::Compound(suspended)),
-                    (_, Some(toll)) => {
+                    (_, Some(admission)) => {
                         let at = Continuation::Compound(suspended);
-                        Progress::Unpaid { bytes: at.bytes(), at, toll }
+                        Progress::Unpaid { bytes: at.bytes(), at, toll: admission }
                     }
                     (_, None) => self.defer_compound(cx, suspended, flushes),
                 }

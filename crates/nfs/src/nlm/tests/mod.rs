@@ -128,8 +128,8 @@ impl LockTest {
         let reply = self.call(VERSION_4, Procedure::TEST, &args).unwrap();
         match TestReply::<u64>::decode(&mut Reader::new(&reply)).unwrap() {
             TestReply { cookie: COOKIE, stat: TestStatus::Other(Status::GRANTED) } => None,
-            TestReply { cookie: COOKIE, stat: TestStatus::Denied(held) } => {
-                Some((held.exclusive, held.svid, held.oh.0.to_vec(), held.l_offset, held.l_len))
+            TestReply { cookie: COOKIE, stat: TestStatus::Denied(holder) } => {
+                Some((holder.exclusive, holder.svid, holder.oh.0.to_vec(), holder.l_offset, holder.l_len))
             }
             other => panic!("{other:?}"),
         }
@@ -351,8 +351,8 @@ fn waiting_client_is_called_when_the_lock_is_granted() {
     assert_eq!(test.unlock(bytes(0, 15)), Status::GRANTED);
     let (program, version, procedure, args) = second.called.recv_timeout(LONG).unwrap();
     assert_eq!((program, version, Procedure(procedure)), (PROGRAM, VERSION_4, Procedure::GRANTED));
-    let told = TestArgs::<u64>::decode(&mut Reader::new(&args)).unwrap();
-    assert_eq!((told.exclusive, told.alock), (true, alock(waiting, &test.file)), "as it was asked for");
+    let granted = TestArgs::<u64>::decode(&mut Reader::new(&args)).unwrap();
+    assert_eq!((granted.exclusive, granted.alock), (true, alock(waiting, &test.file)), "as it was asked for");
     wait_until(|| !test.waits(SECOND));
     assert_eq!(test.lock(bytes(5, 10)), Status::DENIED);
     assert_eq!(test.test(bytes(5, 1)), Some((true, 7, b"1@client".to_vec(), 5, 10)));
@@ -619,8 +619,8 @@ fn hosts_with_locks_are_notified_of_a_restart_and_reclaim() {
     test.locks().notify_restart(grace);
     test.locks().tick(HashSet::new);
     let args = nsm::StatusChange { mon_name: b"127.0.0.1", state: after }.to_bytes();
-    let news = (nsm::PROGRAM, nsm::VERSION, nsm::Procedure::NOTIFY.0, args);
-    assert_eq!(first.called.recv_timeout(LONG), Ok(news));
+    let notice = (nsm::PROGRAM, nsm::VERSION, nsm::Procedure::NOTIFY.0, args);
+    assert_eq!(first.called.recv_timeout(LONG), Ok(notice));
     assert!(second.called.try_recv().is_err(), "it had none any more");
     assert_eq!(test.at(SECOND).lock(bytes(0, 9)), Status::DENIED_GRACE_PERIOD);
     assert_eq!(test.at(FIRST).lock(LockSpec { reclaim: true, ..bytes(0, 9) }), Status::GRANTED);

@@ -52,10 +52,10 @@ impl LimitQueue {
     /// Queues a datagram.
     pub(super) fn wait(&self, datagram: Datagram, admission: Admission) {
         let Some(entry) = self.enter(&datagram) else { return };
-        let held = Arc::new(Mutex::new(Some((datagram, entry))));
+        let entry_slot = Arc::new(Mutex::new(Some((datagram, entry))));
         let queued = || QueuedDatagram {
             admission: admission.clone(),
-            entry: Arc::clone(&held),
+            entry: Arc::clone(&entry_slot),
             admitted: self.admitted.clone(),
         };
         if admission.wait(Box::new(queued())) == QueueResult::Passed {

@@ -157,8 +157,8 @@ impl Copier {
         if wait == QueueResult::Queued {
             return;
         }
-        let taken = waiting.lock().take();
-        match taken {
+        let waited = waiting.lock().take();
+        match waited {
             Some((copy, mut part)) if wait == QueueResult::Passed => {
                 part.paid.push((side, admission.into_permit()));
                 self.enqueue(copy, Some(part));

@@ -187,9 +187,9 @@ fn opens_of_a_client_that_falls_silent_give_way_and_within_its_lease_a_newcomer_
         let mut rig = Rig::new(minor);
         rig.tables().states = Bounds::new(ALL, 0);
         let mut greedy = rig.guest("10.1.0.20", b"greedy");
-        let (taken, refused) = rig.open_all(&mut greedy);
+        let (granted, refused) = rig.open_all(&mut greedy);
         assert_eq!(refused, Status::DELAY, "4.{minor}");
-        assert!((ALL / 8..ALL / 2).contains(&taken), "4.{minor}: {taken}");
+        assert!((ALL / 8..ALL / 2).contains(&granted), "4.{minor}: {granted}");
         greedy.user = (7, 7);
         assert!(rig.open_up_to(&mut greedy, 5000, 2).1 == Status::OK, "4.{minor}: another user of its host");
         let mut others: Vec<Guest> =
@@ -205,8 +205,8 @@ fn opens_of_a_client_that_falls_silent_give_way_and_within_its_lease_a_newcomer_
         rig.pass(LEASE_S + 1, &mut [&mut newcomer]);
         let (more, _) = rig.open_up_to(&mut newcomer, first, ALL / 8);
         assert_eq!(more, ALL / 8, "4.{minor}: those that are silent give way");
-        let gone = if minor == 0 { Status::EXPIRED } else { Status::BADSESSION };
-        assert_eq!(rig.renew(&mut greedy), gone, "4.{minor}: the one that was silent for longest has gone");
+        let ended = if minor == 0 { Status::EXPIRED } else { Status::BADSESSION };
+        assert_eq!(rig.renew(&mut greedy), ended, "4.{minor}: the one that was silent for longest has gone");
     }
 }
 
@@ -250,15 +250,15 @@ fn byte_ranges_of_a_client_that_falls_silent_give_way() {
             })
         };
         let mut greedy = rig.guest("10.1.0.20", b"greedy");
-        let (taken, refused) = lock_all(&mut rig, &mut greedy, 0);
+        let (granted, refused) = lock_all(&mut rig, &mut greedy, 0);
         assert_eq!(refused, Status::DELAY, "4.{minor}");
-        assert!(taken < ALL as u64 / 2, "4.{minor}: {taken}");
+        assert!(granted < ALL as u64 / 2, "4.{minor}: {granted}");
         let mut newcomer = rig.guest("10.1.0.21", b"newcomer");
         let (first, _) = lock_all(&mut rig, &mut newcomer, 100_000);
         assert!(first >= NEWCOMER as u64, "4.{minor}: {first}");
         rig.pass(LEASE_S + 1, &mut [&mut newcomer]);
         let (more, _) = lock_all(&mut rig, &mut newcomer, 200_000);
-        assert!(first + more >= taken / 2, "4.{minor}: {more}");
+        assert!(first + more >= granted / 2, "4.{minor}: {more}");
         assert_eq!(rig.renew(&mut greedy), Status::BADSESSION, "4.{minor}");
     }
 }
@@ -268,9 +268,9 @@ fn open_owners_of_a_client_that_falls_silent_give_way() {
     let mut rig = Rig::new(0);
     rig.tables().open_owners = Bounds::new(ALL, 0);
     let mut greedy = rig.guest("10.1.0.20", b"greedy");
-    let (taken, refused) = rig.open_all(&mut greedy);
+    let (granted, refused) = rig.open_all(&mut greedy);
     assert_eq!(refused, Status::DELAY);
-    assert!(taken < ALL / 2, "{taken}");
+    assert!(granted < ALL / 2, "{granted}");
     let mut newcomer = rig.guest("10.1.0.21", b"newcomer");
     let (first, _) = rig.open_all(&mut newcomer);
     assert!(first >= NEWCOMER, "{first}");

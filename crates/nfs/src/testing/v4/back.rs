@@ -68,8 +68,8 @@ impl Called {
     }
 
     pub(crate) fn getattr_reply(&self, obj_attributes: Fattr<'_>) -> Vec<u8> {
-        let told = CallbackReply::Getattr(Reply::Ok(callback::GetattrOk { obj_attributes }));
-        self.reply(Status::OK, &[self.sequence_reply(), told])
+        let getattr = CallbackReply::Getattr(Reply::Ok(callback::GetattrOk { obj_attributes }));
+        self.reply(Status::OK, &[self.sequence_reply(), getattr])
     }
 
     pub(crate) fn stateid(&self) -> Stateid {

@@ -149,10 +149,10 @@ impl Client {
         self.binding = Binding::default();
         self.binding.wire.attach(&line);
         if let Some(before) = self.line.replace(line) {
-            let gone = Arc::downgrade(&before);
+            let closed = Arc::downgrade(&before);
             drop(before);
             // A thread that just called may still have a reference.
-            while gone.strong_count() > 0 {
+            while closed.strong_count() > 0 {
                 std::thread::yield_now();
             }
         }
@@ -342,7 +342,7 @@ impl Client {
 }
 
 /// Waits for a turn at a limit, for a moment.
-fn wait_in_line(toll: Admission) -> Option<Permit> {
+fn wait_in_line(admission: Admission) -> Option<Permit> {
     struct Turn(mpsc::Sender<()>);
 
     impl Waiter for Turn {
@@ -352,9 +352,9 @@ fn wait_in_line(toll: Admission) -> Option<Permit> {
     }
 
     let (sender, turn) = mpsc::channel();
-    match toll.wait(Box::new(Turn(sender))) {
-        QueueResult::Passed => Some(toll.into_permit()),
-        QueueResult::Queued => turn.recv_timeout(PATIENCE).ok().map(|()| toll.into_permit()),
+    match admission.wait(Box::new(Turn(sender))) {
+        QueueResult::Passed => Some(admission.into_permit()),
+        QueueResult::Queued => turn.recv_timeout(PATIENCE).ok().map(|()| admission.into_permit()),
         QueueResult::Full => None,
     }
 }

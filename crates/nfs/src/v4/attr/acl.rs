@@ -134,8 +134,8 @@ fn entry(acetype: AceType, who: &'static [u8], access_mask: AceMask) -> Ace<'sta
 fn mask(bits: u32, file_type: FileType) -> AceMask {
     let write = if file_type == FileType::Directory { WRITE | AceMask::DELETE_CHILD } else { WRITE };
     let rights = [(4, AceMask::READ_DATA), (2, write), (1, AceMask::EXECUTE)];
-    let given = rights.into_iter().filter(|(bit, _)| bits & bit != 0);
-    given.fold(AceMask(0), |all, (_, right)| all | right)
+    let allowed_rights = rights.into_iter().filter(|(bit, _)| bits & bit != 0);
+    allowed_rights.fold(AceMask(0), |all, (_, right)| all | right)
 }
 
 /// The nine mode bits that express a list; `ATTRNOTSUPP` if there are none.
@@ -185,15 +185,15 @@ fn allowed(acl: &Acl<'_>, classes: &[&[u8]]) -> AceMask {
 fn bits(allowed: AceMask, anyway: AceMask) -> Result<u32, OpError> {
     let has = |right: AceMask| allowed.0 & right.0 == right.0;
     let (read, write, execute) = (has(AceMask::READ_DATA), has(WRITE), has(AceMask::EXECUTE));
-    let mut kept = ALWAYS | anyway;
+    let mut expected = ALWAYS | anyway;
     for (is_given, rights) in
         [(read, AceMask::READ_DATA | WITH_READ), (write, WRITE | WITH_WRITE), (execute, AceMask::EXECUTE)]
     {
         if is_given {
-            kept = kept | rights;
+            expected = expected | rights;
         }
     }
-    if allowed.0 & !kept.0 != 0 {
+    if allowed.0 & !expected.0 != 0 {
         return Err(OpError::Status(Status::ATTRNOTSUPP));
     }
     Ok(u32::from(read) << 2 | u32::from(write) << 1 | u32::from(execute))

@@ -9,8 +9,8 @@ use nfs_wire::v4::{Component, Text};
 use xdr::Encode;
 
 fn encoded_locations(env: TestEnv, minor: u32, path: &[&[u8]]) -> Vec<u8> {
-    let (given, value) = Client::new(env, minor).attrs(path, &[attr::FS_LOCATIONS]);
-    assert_eq!(given, Bitmap::of(&[attr::FS_LOCATIONS]));
+    let (mask, value) = Client::new(env, minor).attrs(path, &[attr::FS_LOCATIONS]);
+    assert_eq!(mask, Bitmap::of(&[attr::FS_LOCATIONS]));
     value
 }
 

@@ -67,18 +67,18 @@ impl Rig {
 
     /// Sets an attribute of `/w/f`, or of a new file or directory, in one of several ways. Returns the attributes set.
     fn set(&self, way: &str, name: &[u8], number: u32, attr_vals: &[u8]) -> Result<Bitmap, Status> {
-        let wish = Fattr { attrmask: Bitmap::of(&[number]), attr_vals };
+        let fattr = Fattr { attrmask: Bitmap::of(&[number]), attr_vals };
         let open = |how| {
             let opened =
                 self.open_as((b"w", name), ShareAccess::BOTH, ShareDeny::NONE, OpenFlag::Create(how));
             opened.map(|(_, set)| set)
         };
         match way {
-            "unchecked" => open(CreateHow::Unchecked(wish)),
-            "guarded" => open(CreateHow::Guarded(wish)),
-            "exclusive" => open(CreateHow::Exclusive41(CreatVerfAttr { verf: *b"verifier", attrs: wish })),
+            "unchecked" => open(CreateHow::Unchecked(fattr)),
+            "guarded" => open(CreateHow::Guarded(fattr)),
+            "exclusive" => open(CreateHow::Exclusive41(CreatVerfAttr { verf: *b"verifier", attrs: fattr })),
             "directory" => {
-                let args = CreateArgs { objtype: CreateType::Directory, objname: name, createattrs: wish };
+                let args = CreateArgs { objtype: CreateType::Directory, objname: name, createattrs: fattr };
                 let results = self.client.ask(&at(&[b"w"], [Argument::Create(args)]));
                 match results.all().last() {
                     Some(OpReply::Create(Reply::Ok(ok))) => Ok(ok.attrset),
@@ -87,7 +87,7 @@ impl Rig {
             }
             _ => {
                 let handle = self.client.handle(&[b"w", b"f"]);
-                let args = SetattrArgs { stateid: Stateid::ANONYMOUS, obj_attributes: wish };
+                let args = SetattrArgs { stateid: Stateid::ANONYMOUS, obj_attributes: fattr };
                 let results = self.client.ask(&[put(&handle), Argument::Setattr(args)]);
                 match results.all().last() {
                     Some(OpReply::Setattr(reply)) if reply.status == Status::OK => Ok(reply.attrsset),

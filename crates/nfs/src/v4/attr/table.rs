@@ -188,8 +188,8 @@ const OPEN_ARGUMENTS: OpenArguments = OpenArguments {
 
 /// The arguments that OPEN supports, with delegated timestamps where they are enabled.
 fn open_arguments(source: &AttrSource<'_>) -> OpenArguments {
-    let kept = [OpenArgsWant::DELEG_TIMESTAMPS.0, OpenArgsWant::OPEN_XOR_DELEGATION.0];
-    let more = if source.fs.delegates_times() { Bitmap::of(&kept) } else { Bitmap::EMPTY };
+    let delegated = [OpenArgsWant::DELEG_TIMESTAMPS.0, OpenArgsWant::OPEN_XOR_DELEGATION.0];
+    let more = if source.fs.delegates_times() { Bitmap::of(&delegated) } else { Bitmap::EMPTY };
     OpenArguments { share_access_want: OPEN_ARGUMENTS.share_access_want | more, ..OPEN_ARGUMENTS }
 }
 

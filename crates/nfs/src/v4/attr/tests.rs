@@ -100,8 +100,8 @@ fn numbers_that_nobody_knows_are_not_supported() {
     let root = words(&[Op::PUTROOTFH.0]);
     let getattr = [root.clone(), words(&[Op::GETATTR.0]), beyond(1 << attr::TYPE)].concat();
     let results = client.ask_encoded(2, &getattr);
-    let given = Fattr { attrmask: Bitmap::of(&[attr::TYPE]), attr_vals: &words(&[2]) };
-    assert_eq!(results.all()[1], OpReply::Getattr(Reply::Ok(GetattrOk { obj_attributes: given })));
+    let returned = Fattr { attrmask: Bitmap::of(&[attr::TYPE]), attr_vals: &words(&[2]) };
+    assert_eq!(results.all()[1], OpReply::Getattr(Reply::Ok(GetattrOk { obj_attributes: returned })));
     let verify = [root, words(&[Op::VERIFY.0]), beyond(1 << attr::TYPE), words(&[8, 2, 9])].concat();
     assert_eq!(client.ask_encoded(2, &verify).status(), Status::ATTRNOTSUPP, "RFC 8881 §18.31.3");
 }
@@ -120,8 +120,8 @@ fn every_attribute_of_every_minor_version_is_encoded() {
                 attr::MODE_UMASK,
             ]));
             let numbers: Vec<u32> = readable.iter().collect();
-            let (given, values) = client.attrs(path, &numbers);
-            assert_eq!(given, readable, "{minor} {path:?}");
+            let (returned, values) = client.attrs(path, &numbers);
+            assert_eq!(returned, readable, "{minor} {path:?}");
             let alone: Vec<u8> = numbers.iter().flat_map(|&number| client.attrs(path, &[number]).1).collect();
             assert_eq!(alone, values, "{minor} {path:?}: values follow each other by number");
             let latest = numbers.last().copied();

@@ -131,9 +131,9 @@ fn names_are_checked_alike_everywhere() {
             Argument::Secinfo(SecinfoArgs { name }),
         ] {
             let saved: &[&[u8]] = if matches!(operation, Argument::Link(_)) { &[E, b"f"] } else { &[E] };
-            let mut asked = at(saved, [Argument::Savefh]);
-            asked.extend(at(&[E], [operation]));
-            assert_eq!(client.status(&asked), status, "{:?}", asked.last());
+            let mut requested = at(saved, [Argument::Savefh]);
+            requested.extend(at(&[E], [operation]));
+            assert_eq!(client.status(&requested), status, "{:?}", requested.last());
         }
     }
 }
@@ -152,8 +152,8 @@ fn create_makes_all_but_files() {
     ];
     for (objtype, number) in kinds {
         let before = self::number(&client, &[E], attr::CHANGE);
-        let wish = Fattr { attrmask: Bitmap::of(&[attr::TYPE]), attr_vals: &[] };
-        let args = CreateArgs { objtype, objname: b"new", createattrs: wish };
+        let fattr = Fattr { attrmask: Bitmap::of(&[attr::TYPE]), attr_vals: &[] };
+        let args = CreateArgs { objtype, objname: b"new", createattrs: fattr };
         assert_eq!(client.status(&at(&[E], [Argument::Create(args)])), Status::INVAL, "a type is not set");
         let request = GetattrArgs { attr_request: Bitmap::of(&[attr::TYPE]) };
         let results = client.ask(&at(&[E], [create(b"new", objtype), Argument::Getattr(request)]));
@@ -179,9 +179,9 @@ fn create_tells_which_wishes_came_true() {
     let mut client = client(0);
     let numbers = [attr::MODE, attr::OWNER, attr::OWNER_GROUP];
     let values = [words(&[0o777, 1]), b"7\0\0\0".to_vec(), words(&[1]), b"8\0\0\0".to_vec()].concat();
-    let wish = Fattr { attrmask: Bitmap::of(&numbers), attr_vals: &values };
+    let fattr = Fattr { attrmask: Bitmap::of(&numbers), attr_vals: &values };
     let made = |client: &Client, objname: &[u8], objtype| {
-        let args = CreateArgs { objtype, objname, createattrs: wish };
+        let args = CreateArgs { objtype, objname, createattrs: fattr };
         let path = if objname == b"top" { vec![E] } else { vec![E, b"top"] };
         match client.ask(&at(&path, [Argument::Create(args)])).all().last() {
             Some(OpReply::Create(Reply::Ok(ok))) => ok.attrset.iter().collect::<Vec<_>>(),
@@ -377,12 +377,12 @@ fn inaccessible_entries_are_listed_with_their_error() {
             other => panic!("{other:?}"),
         }
     };
-    let asked = [attr::TYPE, attr::RDATTR_ERROR, attr::MOUNTED_ON_FILEID];
-    let (_, known) = entries(&client, &asked);
+    let requested = [attr::TYPE, attr::RDATTR_ERROR, attr::MOUNTED_ON_FILEID];
+    let (_, known) = entries(&client, &requested);
     assert_eq!(known[..8], words(&[2, 0]), "a directory, and no error");
     client.env.user = (7, 7);
-    let (given, values) = entries(&client, &asked);
-    assert_eq!(given, Bitmap::of(&[attr::RDATTR_ERROR, attr::MOUNTED_ON_FILEID]));
+    let (mask, values) = entries(&client, &requested);
+    assert_eq!(mask, Bitmap::of(&[attr::RDATTR_ERROR, attr::MOUNTED_ON_FILEID]));
     assert_eq!(values, [words(&[Status::ACCESS.0]), known[8..].to_vec()].concat());
     let light = [attr::RDATTR_ERROR, attr::MOUNTED_ON_FILEID];
     assert_eq!(entries(&client, &light).1, [words(&[0]), known[8..].to_vec()].concat(), "no look is needed");

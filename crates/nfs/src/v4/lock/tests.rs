@@ -181,9 +181,9 @@ fn free(rig: &Rig, stateid: Stateid) -> Status {
 fn revoked_states_are_reported_until_freed() {
     let mut rig = Rig::new();
     let [f, g] = [b"f", b"g"].map(|name| rig.opened(name, ShareAccess::BOTH).0);
-    let kept = lock_in(&rig, b"g", g, (0, 9), LockType::Write).unwrap();
-    let lost = lock(&rig, f, (0, 9), LockType::Write).unwrap();
-    assert_eq!(lock_again(&rig, lost, (50, 5)), Status::OK);
+    let retained = lock_in(&rig, b"g", g, (0, 9), LockType::Write).unwrap();
+    let expired = lock(&rig, f, (0, 9), LockType::Write).unwrap();
+    assert_eq!(lock_again(&rig, expired, (50, 5)), Status::OK);
     fall_silent(&mut rig);
     let of_other = rig.as_writer(|rig| {
         let (open, _) = rig.opened(b"f", ShareAccess::BOTH);
@@ -191,17 +191,17 @@ fn revoked_states_are_reported_until_freed() {
     });
     for _ in 0..2 {
         assert!(rig.flags().contains(SequenceStatus::EXPIRED_SOME_STATE_REVOKED));
-        let states = [kept, f, g, lost].map(|stateid| rig.state_of(Stateid { seqid: 0, ..stateid }));
+        let states = [retained, f, g, expired].map(|stateid| rig.state_of(Stateid { seqid: 0, ..stateid }));
         assert_eq!(states, [Status::OK, Status::EXPIRED, Status::OK, Status::EXPIRED], "with its open");
     }
-    assert_eq!(lock_again(&rig, lost, (90, 5)), Status::EXPIRED);
+    assert_eq!(lock_again(&rig, expired, (90, 5)), Status::EXPIRED);
     let others = rig.as_writer(|rig| lock_again(rig, of_other, (50, 5)));
     assert_eq!(others, Status::OK, "what else its owner had there is free");
-    assert_eq!(free(&rig, lost), Status::OK);
+    assert_eq!(free(&rig, expired), Status::OK);
     assert!(rig.flags().contains(SequenceStatus::EXPIRED_SOME_STATE_REVOKED));
     assert_eq!(free(&rig, f), Status::OK);
     assert!(!rig.flags().contains(SequenceStatus::EXPIRED_SOME_STATE_REVOKED));
-    assert_eq!(rig.state_of(lost), Status::BAD_STATEID);
+    assert_eq!(rig.state_of(expired), Status::BAD_STATEID);
     assert_eq!(lock_in(&rig, b"g", g, (20, 5), LockType::Write).err(), None, "what nobody wanted is its own");
 }
 

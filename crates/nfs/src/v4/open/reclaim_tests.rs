@@ -44,8 +44,8 @@ impl Rig {
         // The directory can be reopened once the service is dropped.
         (self.client, self.grace) = (Client::new(TestEnv::new([], vec![]), 0), Grace::default());
         let records = Arc::new(ClientRecords::open(&self.dir.open(), 1).unwrap());
-        let kept = Arc::clone(&records);
-        let grace = Grace::ending_with(END, records.expected(), move || kept.end_grace().is_ok());
+        let recorded = Arc::clone(&records);
+        let grace = Grace::ending_with(END, records.expected(), move || recorded.end_grace().is_ok());
         let volume = Volume::new(VolumeId(1), "e", Arc::new(self.fs.clone()), Durability::Sync, 1);
         let export = Export::new("/e", Arc::new(volume.with_grace(grace.clone())), vec![rule(&[])]);
         let mut env = TestEnv::new([], vec![]);

@@ -204,8 +204,8 @@ fn copy_whole(
 
 /// The length of a range of `file`; a count of 0 means up to the end.
 fn length(cx: &mut CompoundState<'_, '_>, file: &File, offset: u64, count: u64) -> Result<u64, OpError> {
-    let left = cx.call.attrs(file)?.size.checked_sub(offset).ok_or(FsError::Invalid)?;
-    Ok(if count == 0 { left } else { count })
+    let remaining = cx.call.attrs(file)?.size.checked_sub(offset).ok_or(FsError::Invalid)?;
+    Ok(if count == 0 { remaining } else { count })
 }
 
 /// The common part of ALLOCATE and DEALLOCATE.

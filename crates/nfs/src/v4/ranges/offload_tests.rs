@@ -90,8 +90,8 @@ fn a_long_copy_goes_on_and_the_client_is_told_of_its_end() {
     let (count, committed) = (SIZE as u64, StableHow::Unstable);
     let response = WriteResponse { callback_id: None, count, committed, writeverf };
     let offload_info = OffloadInfo::Ok(response);
-    let told = OffloadArgs { fh: FileHandle(handle), stateid, offload_info };
-    assert!(record.ends_with(&xdr::Encode::to_bytes(&callback::Argument::Offload(told))));
+    let args = OffloadArgs { fh: FileHandle(handle), stateid, offload_info };
+    assert!(record.ends_with(&xdr::Encode::to_bytes(&callback::Argument::Offload(args))));
     wait_for_end(&rig);
     let done = OffloadStatusOk { count, complete: Some(Status::OK) };
     assert_eq!(progress(&rig, stateid), Ok(done));

@@ -49,11 +49,8 @@ impl Rig {
     /// A confirmed client with number 1.
     fn confirmed() -> Self {
         let mut rig = Self::default();
-        let given = rig.introduce(request()).unwrap();
-        assert!(
-            matches!(rig.confirm(given.0, given.1), Ok(ConfirmOutcome::New { before: None, .. })),
-            "case 4"
-        );
+        let ids = rig.introduce(request()).unwrap();
+        assert!(matches!(rig.confirm(ids.0, ids.1), Ok(ConfirmOutcome::New { before: None, .. })), "case 4");
         rig
     }
 }
@@ -110,19 +107,16 @@ fn an_unconfirmed_one_is_replaced() {
 #[test]
 fn a_confirmation_is_of_its_introduction() {
     let mut rig = Rig::confirmed();
-    let given = rig.introduce(restarted()).unwrap();
-    assert_eq!(rig.confirm(9, given.1), Err(Status::STALE_CLIENTID), "case 5");
-    assert_eq!(rig.confirm(given.0, 9), Err(Status::STALE_CLIENTID), "another verifier");
+    let ids = rig.introduce(restarted()).unwrap();
+    assert_eq!(rig.confirm(9, ids.1), Err(Status::STALE_CLIENTID), "case 5");
+    assert_eq!(rig.confirm(ids.0, 9), Err(Status::STALE_CLIENTID), "another verifier");
     for (address, uid) in [("127.0.0.1", 5), ("192.0.2.9", 0)] {
         let caller = Principal { uid, address: address.parse().unwrap(), ..HOST };
-        let refused = rig.registry.confirm(given.0, given.1.to_be_bytes(), &caller, true);
+        let refused = rig.registry.confirm(ids.0, ids.1.to_be_bytes(), &caller, true);
         assert_eq!(refused, Err(Status::CLID_INUSE), "another caller");
     }
-    assert!(
-        matches!(rig.confirm(given.0, given.1), Ok(ConfirmOutcome::New { before: Some(1), .. })),
-        "case 3"
-    );
-    assert_eq!(rig.confirm(given.0, given.1), Ok(ConfirmOutcome::Repeated), "case 2");
+    assert!(matches!(rig.confirm(ids.0, ids.1), Ok(ConfirmOutcome::New { before: Some(1), .. })), "case 3");
+    assert_eq!(rig.confirm(ids.0, ids.1), Ok(ConfirmOutcome::Repeated), "case 2");
 }
 
 fn at(address: &str) -> Principal {

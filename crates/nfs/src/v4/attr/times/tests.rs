@@ -119,11 +119,13 @@ fn delegated_times_are_set_alone_and_complete() {
 fn others_are_told_the_times_that_the_client_has() {
     let mut rig = rig();
     delegated(&rig);
-    let (_, _, given) = times(&rig);
-    let answers =
-        [(given, time(50), time(40)), (given + 1, time(60), NfsTime { seconds: i64::MAX, nseconds: 0 })];
-    let told = [time(40), NfsTime { seconds: NOW.seconds, nseconds: 0 }];
-    for ((change, accessed, modified), told) in answers.into_iter().zip(told) {
+    let (_, _, change_before) = times(&rig);
+    let answers = [
+        (change_before, time(50), time(40)),
+        (change_before + 1, time(60), NfsTime { seconds: i64::MAX, nseconds: 0 }),
+    ];
+    let reported = [time(40), NfsTime { seconds: NOW.seconds, nseconds: 0 }];
+    for ((change, accessed, modified), reported) in answers.into_iter().zip(reported) {
         let handle = rig.client.handle(&[b"e", b"f"]);
         let request = Bitmap::of(&[attr::TIME_MODIFY]);
         let ask = [put(&handle), Argument::Getattr(nfs_wire::v4::GetattrArgs { attr_request: request })];
@@ -133,7 +135,7 @@ fn others_are_told_the_times_that_the_client_has() {
             Bitmap::of(&[attr::CHANGE, attr::SIZE, attr::TIME_DELEG_ACCESS, attr::TIME_DELEG_MODIFY]);
         rig.reply(&rig.next_call().getattr_reply(Fattr { attrmask, attr_vals: &values }));
         let (seen_access, seen, _) = rig.as_writer(times);
-        assert_eq!((seen_access, seen), (accessed, told));
+        assert_eq!((seen_access, seen), (accessed, reported));
         rig.clock.fetch_add(SECOND, Ordering::Relaxed);
     }
 }

@@ -73,12 +73,12 @@ fn writer_without_changes_keeps_the_delegation() {
 fn others_see_the_size_and_that_something_has_changed() {
     let mut rig = Rig::delegating_writes();
     let stateid = rig.delegated_to_write(b"f");
-    let (given, _) = change_and_size(&rig).unwrap();
-    let mut before = given;
+    let (first, _) = change_and_size(&rig).unwrap();
+    let mut before = first;
     for size in [5, 5, 7] {
         assert_eq!(look_as_another(&mut rig), Err(Status::DELAY));
         // A client increments the counter once, however often it writes.
-        report_attrs(&rig, &rig.next_call(), given + 1, size);
+        report_attrs(&rig, &rig.next_call(), first + 1, size);
         let (change, seen) = look_as_another(&mut rig).unwrap();
         assert_eq!(seen, size);
         assert!(change > before, "{change} {before}");
@@ -95,14 +95,14 @@ fn others_see_the_size_and_that_something_has_changed() {
 fn written_back_data_is_not_a_new_change() {
     let mut rig = Rig::delegating_writes();
     let stateid = rig.delegated_to_write(b"f");
-    let (given, _) = change_and_size(&rig).unwrap();
+    let (first, _) = change_and_size(&rig).unwrap();
     let handle = rig.client.handle(&[b"e", b"f"]);
     let write = WriteArgs { stateid, offset: 0, stable: StableHow::Unstable, data: b"sent" };
     assert_eq!(rig.client.status(&[put(&handle), Argument::Write(write)]), Status::OK);
     let (change, _) = change_and_size(&rig).unwrap();
-    assert!(change > given);
+    assert!(change > first);
     assert_eq!(look_as_another(&mut rig), Err(Status::DELAY));
-    report_attrs(&rig, &rig.next_call(), given, 4);
+    report_attrs(&rig, &rig.next_call(), first, 4);
     assert_eq!(look_as_another(&mut rig), Ok((change, 4)));
 }
 
@@ -141,8 +141,8 @@ fn an_answer_that_cannot_be_is_none() {
         let mut rig = Rig::delegating_writes();
         let stateid = rig.delegated_to_write(b"f");
         assert_eq!(look_as_another(&mut rig), Err(Status::DELAY));
-        let told = rig.next_call().getattr_reply(Fattr { attrmask: *attrmask, attr_vals: values });
-        rig.reply(&told);
+        let reply = rig.next_call().getattr_reply(Fattr { attrmask: *attrmask, attr_vals: values });
+        rig.reply(&reply);
         assert_eq!(look_as_another(&mut rig), Err(Status::DELAY), "{number}");
         wait(&rig, SECOND);
         assert_eq!(look_as_another(&mut rig), Err(Status::DELAY), "{number}");
