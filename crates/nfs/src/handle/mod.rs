@@ -69,6 +69,7 @@ impl HandleSigner {
             return Err(FsError::BadHandle);
         }
         let expected = self.mac(&handle[EXPORT.start..]);
+        // Constant time: the comparison must not reveal a prefix of the MAC.
         let differs = expected.iter().zip(&handle[MAC]).fold(0, |sum, (a, b)| sum | (a ^ b));
         if differs != 0 {
             return Err(FsError::BadHandle);

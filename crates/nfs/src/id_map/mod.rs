@@ -97,6 +97,7 @@ impl IdNames {
         if blocking == Blocking::Never {
             return Err(FsError::Wait(Wait::Storage));
         }
+        // Too many lookups are running: the number is sent instead.
         let Some(_permit) = LookupPermit::take(&self.lookups) else { return Ok(None) };
         let (name, holds_s) = match self.host.name(kind, id) {
             Ok(Some(name)) if is_sendable(&name) => (Some(format!("{name}@{}", self.domain).into()), FOUND_S),
@@ -126,6 +127,7 @@ impl IdNames {
         if blocking == Blocking::Never {
             return Err(FsError::Wait(Wait::Storage));
         }
+        // A name must never be set as the wrong id, so the client retries.
         let _permit = LookupPermit::take(&self.lookups).ok_or(FsError::Wait(Wait::Recall))?;
         let id = self.host.id(kind, name).map_err(|error| {
             if self.should_log(now) {

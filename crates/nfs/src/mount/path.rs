@@ -18,6 +18,7 @@ pub(super) fn normal(path: &[u8]) -> Result<Vec<u8>, Status> {
     for name in names(path) {
         match name {
             b"." => {}
+            // Stays at the top: no symbolic link is followed, so the parent is the previous name.
             b".." => drop(components.pop()),
             name => components.push(name),
         }

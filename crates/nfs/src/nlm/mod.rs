@@ -230,6 +230,7 @@ impl<O: Offset> Procedures<O> {
     ) -> FsResult<Status> {
         let (file, span) = call.lockable(&args.alock, Some(args.exclusive))?;
         let is_recorded = !is_monitored || call.service.locks.is_recorded(call.client());
+        // Recording a client writes to the disk.
         if !is_recorded && call.blocking == Blocking::Never {
             return Err(FsError::Wait(Wait::Storage));
         }

@@ -118,6 +118,7 @@ impl Locks {
         if status != Status::GRANTED
             && let Some(before) = before
         {
+            // A refused change restores the earlier share.
             (opened, admission) = (before.access, before.admission);
             verdict = open(opened, reclaims);
         }

@@ -57,6 +57,7 @@ impl Caller {
         if let Some(port) = self.ports.of(self, call, Transport::Udp) {
             match self.exchange(call, port, Transport::Udp) {
                 Some(results) => return Some(results),
+                // The program may have another port by now.
                 None => self.ports.forget(call),
             }
         }
@@ -131,6 +132,7 @@ fn over_udp(call: &Outgoing, port: u16, xid: u32, message: &[u8]) -> io::Result<
             socket.set_read_timeout(Some(remaining))?;
             match socket.recv(&mut reply) {
                 Ok(length) => {
+                    // A late reply to an earlier call is skipped.
                     if let Some(results) = results(&reply[..length], xid)? {
                         return Ok(results);
                     }

@@ -43,6 +43,7 @@ impl Ports {
         let until = Instant::now() + if port.is_some() { PORT_TTL } else { FAILURE_TTL };
         let mut ports = self.known();
         if ports.len() >= PORTS_MAX {
+            // Clearing everything is rare, and simpler than tracking use.
             ports.clear();
         }
         ports.insert(program, (port, until));

@@ -74,6 +74,7 @@ impl Workers {
         let Ok(room) = self.queued.take(party, 1) else { return false };
         let mut queue = self.queue();
         queue.jobs.push_back(QueuedJob { host, job: Box::new(job), _room: room });
+        // A job that may not begin yet is picked up by a running thread.
         if queue.threads >= CALLBACK_THREADS_MAX || !queue.may_begin(host) {
             return true;
         }

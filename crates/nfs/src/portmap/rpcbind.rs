@@ -180,6 +180,7 @@ fn exchange(socket: &Path, call: &[u8]) -> io::Result<Vec<u8>> {
         stream.read_exact(&mut mark)?;
         let RecordMark { last, length } = RecordMark::from_word(u32::from_be_bytes(mark));
         let (begun, length) = (reply.len(), length as usize);
+        // Bounds the memory before it is allocated.
         if length > REPLY_BYTES_MAX - begun {
             return Err(malformed());
         }

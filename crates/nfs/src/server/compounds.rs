@@ -54,6 +54,7 @@ impl Rpc {
         replay: Option<InProgress>,
     ) -> Progress<Continuation> {
         let connection = cx.connection;
+        // Callbacks use only connections that carried a compound.
         connection.session.binding.wire.attach(connection);
         let start = cx.out.begin_success(call.xid);
         let (mut performed, out) = self.call(cx, &call);
@@ -65,6 +66,7 @@ impl Rpc {
             Ok(CompoundProgress::Suspended(mut at, wait)) => {
                 cx.out.abandon(start);
                 let stats = match wait {
+                    // A wait for storage is short and keeps its permit. Other waits settle it.
                     Wait::Storage => stats.with_target(None),
                     Wait::Recall | Wait::Tokens | Wait::Event => settle_stats(cx, stats),
                 };

@@ -110,6 +110,7 @@ fn target(programs: Programs, header: &CallHeader<'_>) -> Result<Target, Accepte
                 nfs_wire::v4::Procedure::COMPOUND => Ok(Target::Compound(v4::Outline::default())),
                 _ => Err(Accepted::ProcUnavail),
             },
+            // Version 2 is not served.
             _ => mismatch(nfs_wire::v3::VERSION, nfs_wire::v4::VERSION),
         },
         nfs_wire::mount::PROGRAM if programs.mount => match header.vers {

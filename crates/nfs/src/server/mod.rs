@@ -200,6 +200,7 @@ impl Protocol for Rpc {
         message: &[u8],
         out: &mut Outbox,
     ) -> Result<Option<Plan<RpcCall>>, Malformed> {
+        // Replies to our callbacks arrive on the same connection (RFC 8881 §2.10.3.1).
         if connection.session.binding.wire.take_reply(message) {
             return Ok(None);
         }
@@ -275,6 +276,7 @@ impl Protocol for Rpc {
         match at {
             Continuation::Blocked(blocked) => {
                 let Blocked { call, args, read_from, replay, deferred } = *blocked;
+                // Memory was tried before the call moved to this thread, and must not be tried again.
                 cx.stats.read_from = read_from;
                 self.perform(cx, call, &args, replay, deferred)
             }
@@ -415,6 +417,7 @@ impl Protocol for Rpc {
 fn start_tls(cx: &mut Context<'_, Rpc>, call: RpcCall, policy: &TlsPolicy) -> Progress<Continuation> {
     let stat = if cx.connection.protection() == Protection::Plain {
         match policy.tls.accept() {
+            // The reply leaves in clear, and the handshake follows it.
             Ok(transform) if cx.connection.begin_handshake() => {
                 tls::reply(call.xid, cx.out);
                 return Progress::Switch(transform);
@@ -484,6 +487,7 @@ impl Rpc {
         let key = cache.key((peer, cx.connection.protection()), call.xid, procedure, message);
         match cache.begin(&key, || Box::new(cx.detach())) {
             Verdict::New => Ok(Some(InProgress::new(cache, key, self.service.networks.of(peer.ip())))),
+            // The running call answers this one as well.
             Verdict::Waits => Err(Progress::Detached),
             Verdict::Replay(reply) => {
                 cx.out.push_record(&reply);
@@ -526,6 +530,7 @@ impl Rpc {
         wait: Wait,
         mut blocked: Box<Blocked>,
     ) -> Progress<Continuation> {
+        // Moves to a thread that may block.
         if wait == Wait::Storage && cx.blocking == Blocking::Never {
             return Progress::WouldBlock(Continuation::Blocked(blocked));
         }

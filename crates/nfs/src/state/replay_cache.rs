@@ -139,6 +139,7 @@ impl ReplayCache {
                 shard.finish(key)
             }
         };
+        // Answered without the lock: sending may take long.
         waiters.into_iter().for_each(|waiter| waiter.answer(reply));
     }
 

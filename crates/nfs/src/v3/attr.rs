@@ -15,6 +15,7 @@ use xdr::Writer;
 pub(super) fn getattr(call: &mut Call<'_>, args: GetattrArgs<'_>, w: &mut Writer<'_>) -> CallResult {
     let attrs = |call: &mut Call<'_>| -> FsResult<_> {
         let file = call.file(args.object.0)?;
+        // A client with a write delegation may have changed the size.
         file.recall_writers_for_eof(file.caller.by)?;
         Ok((file.volume_id(), call.attrs(&file)?))
     };

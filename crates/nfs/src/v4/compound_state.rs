@@ -141,6 +141,7 @@ impl CompoundState<'_, '_> {
 
     /// Checks that a reply of this length fits the session's channel (RFC 8881 §18.46.3), or in 4.0 the longest record.
     pub(super) fn check_room(&self, bytes: usize) -> Result<(), Status> {
+        // 4.0 negotiates no size.
         if self.request.minor == 0 && bytes > RECORD_BYTES_MAX {
             return Err(Status::RESOURCE);
         }

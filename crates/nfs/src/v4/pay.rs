@@ -83,6 +83,7 @@ impl CompoundState<'_, '_> {
                 self.state.payment.paid = paid;
                 Ok(())
             }
+            // The compound may not pause again: the client retries.
             Err(_) if self.state.retries_left == 0 => Err(OpError::Status(Status::DELAY)),
             Err(admission) => {
                 self.state.payment.paid = paid;

@@ -156,6 +156,7 @@ impl PseudoNode {
             PseudoEntry { cookie, name: name.into(), node: Self::new(signer, &path) }
         };
         let mut children: Vec<PseudoEntry> = dir.list().into_iter().map(child).collect();
+        // Cookies are hashes: the order is arbitrary but stable.
         children.sort_unstable_by_key(|child| child.cookie);
         Ok(children)
     }

@@ -77,6 +77,7 @@ pub(super) fn exchange_id(
     };
     let state = &cx.call.service.v4;
     let client = state.introduce(&who)?;
+    // A client whose sessions have all ended is still confirmed.
     let is_confirmed = client.has_sessions() || client.next_creation() > 1;
     let confirmed = if is_confirmed { ExchangeIdFlags::CONFIRMED_R } else { ExchangeIdFlags(0) };
     reply(
@@ -197,6 +198,7 @@ pub(super) fn sequence(cx: &mut CompoundState<'_, '_>, args: &SequenceArgs, w: &
     let begun = session.begin(args.slotid, args.sequenceid, fingerprint, args.cachethis)?;
     let (operations, bytes) = (cx.request.operations, cx.request.args.len());
     let session = begin(cx, begun)?;
+    // Checked after the slot is taken, so that a repetition gets the same error.
     if operations > session.fore.maxoperations {
         return Err(OpError::Status(Status::TOO_MANY_OPS));
     }

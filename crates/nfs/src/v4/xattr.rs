@@ -85,6 +85,7 @@ pub(super) fn listxattrs(
     }
     let [high, low] =
         [cookie >> 32, cookie & u64::from(u32::MAX)].map(|half| u32::try_from(half).unwrap_or(0));
+    // The next cookie and the count are known only after the names.
     w.patch_u32(start, high);
     w.patch_u32(start + 4, low);
     w.patch_u32(start + 8, names);

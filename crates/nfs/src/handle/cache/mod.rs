@@ -117,6 +117,7 @@ impl HandleCache {
             return;
         }
         let hash = self.name_hash(dir, name);
+        // Without a duplicate, an older result cannot reappear.
         self.names.remove(hash, |entry| entry.is(dir, name));
         let entry = NameEntry {
             dir: Rc::clone(&dir.handle),

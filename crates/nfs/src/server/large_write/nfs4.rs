@@ -84,6 +84,7 @@ impl LargeWrite {
             let end = r.position();
             let op = Op::decode(&mut r)?;
             if op != Op::WRITE {
+                // An operation before the WRITE that does not fit the head is an error, and the compound is buffered.
                 Argument::decode_body(op, &mut r)?;
                 continue;
             }

@@ -140,6 +140,7 @@ impl Channel {
     /// Adds a connection for callbacks.
     pub(super) fn bind(&mut self, wire: &Arc<Wire>) {
         self.wires.retain(|other| other.strong_count() > 0 && !is(other, wire));
+        // The oldest connection gives way.
         if self.wires.len() >= WIRES_MAX {
             self.wires.remove(0);
         }
@@ -223,6 +224,7 @@ impl Channel {
             cred: OpaqueAuth { flavor: credential.flavor, body: &credential.body },
             verf: OpaqueAuth::default(),
         };
+        // CB_SEQUENCE, and the operation.
         let head = CompoundHead { tag: b"", minorversion: *minor, callback_ident: 0, operations: 2 };
         let sequence = Argument::Sequence(SequenceArgs {
             sessionid: self.session,
@@ -263,6 +265,7 @@ impl Channel {
             // The client ran the callback before, without caching the reply.
             Some(Err(Status::RETRY_UNCACHED_REP)) => CallbackOutcome::Done,
             Some(Err(Status::DELAY)) => {
+                // The client did not accept the sequence number, so the next callback uses it again.
                 slot.sequence = slot.sequence.wrapping_sub(1);
                 CallbackOutcome::Retry(callback)
             }

@@ -92,6 +92,7 @@ impl Copier {
     fn enqueue(&self, copy: BackgroundCopy, part: Option<Part>) {
         let mut queue = self.0.lock();
         queue.ready.push_back((copy, part));
+        // A running thread takes the part.
         if queue.threads == COPY_THREADS_MAX {
             return;
         }

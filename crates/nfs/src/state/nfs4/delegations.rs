@@ -1,7 +1,7 @@
 //! Delegations of clients, and their bounds (RFC 8881 §10.4).
 
 use super::state_table::{FileId, State, StateTable};
-use super::writers::WriteDelegationGuard;
+use super::write_delegations::WriteDelegationGuard;
 use crate::limits::{CLIENT_DELEGATIONS_MAX, DELEGATIONS_MAX};
 use nfs_wire::v4::{Stateid, Status};
 use std::hash::{BuildHasher, RandomState};

@@ -21,9 +21,9 @@ pub(crate) mod tables;
 pub(crate) mod v40;
 pub(crate) mod waiting;
 pub(crate) mod wire;
-pub(crate) mod writers;
+pub(crate) mod write_delegations;
 
-use super::followed::NamespaceTracker;
+use super::namespace_tracker::NamespaceTracker;
 use crate::id_map::IdNames;
 use channel::Agreement;
 use client::{Client, Principal};
@@ -44,7 +44,7 @@ use vfs::bounds::Slot;
 use vfs::claims::{Caching, Claims, Grace, HolderId, LeaseKey, Request, Stream};
 use vfs::sync::{Mutex, RwLock};
 use vfs::{SharedNamespace, VolumeId};
-use writers::WriteDelegations;
+use write_delegations::WriteDelegations;
 
 pub struct ServiceState {
     /// Seconds for which a client keeps its state without contact.
@@ -327,6 +327,7 @@ impl ServiceState {
             client.states().stop_waiting(|lock| lock.until < second);
             client.callbacks.tick(second, |stateid| client.states().index_of(stateid).is_some());
             let silent = second.saturating_sub(client.last_seen());
+            // State outlives its lease as a courtesy (RFC 8881 §8.4.2.4); sessions alone do so only briefly.
             let ends_after = match client.has_state() {
                 false => lease,
                 true if client.states().is_empty() => IDLE_LEASES * lease,

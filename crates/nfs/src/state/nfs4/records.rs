@@ -104,6 +104,7 @@ impl ClientRecords {
                 tracing::warn!(path = %path.display(), %error, "cannot write client records: new clients cannot reclaim state after a restart");
                 match Log::with_header(&path, &header, places) {
                     Ok(log) => (log, boot),
+                    // This start cannot be counted. A random number above all counts is unique instead.
                     Err(_) => (Log::unwritable(&path), random | 1 << 31),
                 }
             }

@@ -135,6 +135,7 @@ impl Session {
 
     fn slot(&self, slot: u32) -> MutexGuard<'_, Slot> {
         let (block, index) = (slot as usize / SLOT_BLOCK, slot as usize % SLOT_BLOCK);
+        // Allocated on first use: clients negotiate more slots than they use.
         let block = self.slots[block].get_or_init(Default::default);
         block[index].lock()
     }

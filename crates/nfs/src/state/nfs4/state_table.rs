@@ -312,6 +312,7 @@ impl StateTable {
     /// The stateid at an index after a change.
     pub(crate) fn advance(&mut self, index: u32) -> Stateid {
         let entry = &mut self.entries[index as usize];
+        // The sequence number 0 is reserved (RFC 8881 §8.2.2).
         entry.sequence = entry.sequence.wrapping_add(1).max(1);
         self.stateid(index)
     }
@@ -319,6 +320,7 @@ impl StateTable {
     pub(crate) fn remove(&mut self, index: u32) -> Option<State> {
         let state = self.detach(index)?;
         let entry = &mut self.entries[index as usize];
+        // Makes earlier stateids of this entry invalid.
         entry.generation = entry.generation.wrapping_add(1);
         entry.slot = None;
         self.free.push(index);

@@ -7,7 +7,7 @@
 mod grant;
 pub(crate) mod table;
 
-use super::followed::NamespaceTracker;
+use super::namespace_tracker::NamespaceTracker;
 use super::nsm::hosts::LockHosts;
 use super::nsm::notify::Restart;
 use crate::limits::LOCK_WAIT_S;
@@ -186,6 +186,7 @@ impl Locks {
     /// Takes a lock, or waits for it.
     pub(crate) fn lock(&self, lock_call: &LockCall<'_>, options: LockOptions) -> Status {
         loop {
+            // The client may be evicted between recording and locking, and is then recorded again.
             if options.monitor.is_some() && !self.record(lock_call.client, lock_call.grant_args.local) {
                 return Status::DENIED_NOLOCKS;
             }
@@ -203,6 +204,7 @@ impl Locks {
         let party = self.0.party(client);
         let mut added = hosts.add(client, local, &party);
         let is_full = || self.0.state().check_room(client, &party, Table::Hosts).is_err();
+        // The records of evicted clients make room.
         if added.is_err() && is_full() && self.0.make_room(client, &party, Table::Hosts) {
             self.0.forget_records();
             added = hosts.add(client, local, &party);

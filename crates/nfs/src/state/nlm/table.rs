@@ -190,6 +190,7 @@ impl State {
         };
         let others = self.hosts.iter().filter(|(other, _)| **other != client);
         let may_go = others.filter(|(_, host)| host.may_be_evicted() && is_in_the_way(host));
+        // Idle clients first, then those silent for longest.
         may_go.min_by_key(|(_, host)| (!host.is_idle(), host.last_seen)).map(|(other, _)| *other)
     }
 

@@ -54,6 +54,7 @@ pub(in crate::v4) fn attr_request(
         return Err(OpError::Status(Status::ATTRNOTSUPP));
     }
     let has_both = |one, other| mask.contains(one) && mask.contains(other);
+    // Attributes that set the same bits exclude each other.
     let has_two_modes = has_both(attr::MODE, attr::MODE_UMASK) || has_both(attr::ACL, attr::DACL);
     if !table::settable(minor, when).contains_all(&mask) || has_two_modes {
         return Err(OpError::Status(Status::INVAL));

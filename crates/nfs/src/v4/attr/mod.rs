@@ -65,6 +65,7 @@ pub(super) fn setattr(cx: &mut CompoundState<'_, '_>, args: SetattrArgs<'_>, w: 
     if attrsset.contains(attr::ACL) || attrsset.contains(attr::DACL) {
         check_sets_list(cx, &file)?;
     }
+    // Authorized before anything is set.
     if born.is_some() {
         file.authorize_born(&file.caller).map_err(|error| match error {
             FsError::NotSupported => OpError::Status(Status::ATTRNOTSUPP),

@@ -15,7 +15,7 @@ use crate::state::nfs4::client::Client;
 use crate::state::nfs4::delegations::{DelegationGuard, DelegationState, VolumeFile};
 use crate::state::nfs4::state_table::{State, StateTable};
 use crate::state::nfs4::tables::Table;
-use crate::state::nfs4::writers::DelegatedWriter;
+use crate::state::nfs4::write_delegations::DelegatedWriter;
 use nfs_wire::v4::attr::Ace;
 use nfs_wire::v4::callback::{Argument, RecallAnyArgs, TYPE_MASK_RDATA_DLG, TYPE_MASK_WDATA_DLG};
 use nfs_wire::v4::{
@@ -129,6 +129,7 @@ fn grant(
     if state.notifier.recent_recalls.has(&volume_file, state.second()) {
         return Err(CONTENTION);
     }
+    // A delegation without a back channel could not be recalled.
     if !client.callbacks.is_reachable() && !reclaims {
         return Err(RESOURCE);
     }
@@ -235,6 +236,7 @@ fn lease(file: &File, holder: HolderId, kind: DelegationKind, lease_s: u32, recl
         waits: false,
     };
     let Verdict::Granted(granted) = file.claim(&Request::Open(request)) else { return None };
+    // The lease stays when the open without rights is closed.
     if let Some(open) = granted.open {
         file.claim(&Request::Close(open));
     }

@@ -73,6 +73,7 @@ pub(super) fn remove(cx: &mut CompoundState<'_, '_>, args: RemoveArgs<'_>, w: &m
     let dir = cx.file()?;
     check_name(args.target)?;
     let change = match dir.remove(&dir.caller, args.target, cx.call.pending) {
+        // One operation removes files and directories.
         Err(FsError::IsDirectory) => dir.remove_dir(&dir.caller, args.target, cx.call.pending),
         removed => removed,
     }?;
@@ -116,6 +117,7 @@ pub(super) fn link(cx: &mut CompoundState<'_, '_>, args: LinkArgs<'_>, w: &mut W
 /// RFC 8881 §18.24.
 pub(super) fn readlink(cx: &mut CompoundState<'_, '_>, w: &mut Writer<'_>) -> OpResult {
     cx.may_wait()?;
+    // 4.0 has no WRONG_TYPE.
     let not_one = if cx.request.minor == 0 { Status::INVAL } else { Status::WRONG_TYPE };
     let Filehandle::File(file) = cx.current_filehandle()? else { return Err(OpError::Status(not_one)) };
     let (_, target) = file.read_link().map_err(|error| match error {

@@ -210,6 +210,7 @@ pub(super) fn locku(cx: &mut CompoundState<'_, '_>, args: &LockuArgs, w: &mut Wr
     let splits = || file.volume().claims().is_split_by(&file.key(), owner, stream, &span);
     let has_room = states.has_room_for_range()
         && cx.call.service.v4.tables.ranges.take(&client.user(cx.call.credential.uid), 1).is_ok();
+    // Unlocking the middle of a range leaves two.
     if !has_room && splits() {
         return Err(OpError::Status(Status::DELAY));
     }

@@ -61,6 +61,7 @@ pub(super) fn open(cx: &mut CompoundState<'_, '_>, args: &OpenArgs<'_>, w: &mut 
     if reclaims {
         cx.call.service.v4.check_reclaims(&client)?;
     } else if !client.has_reclaimed() && cx.request.minor > 0 {
+        // No new open before RECLAIM_COMPLETE (RFC 8881 §18.51.3).
         return Err(OpError::Status(Status::GRACE));
     }
     let state = &cx.call.service.v4;

@@ -2,7 +2,7 @@
 
 use super::super::compound_state::{CompoundState, OpError, OpResult};
 use crate::call::File;
-use crate::state::nfs4::writers::valid_time;
+use crate::state::nfs4::write_delegations::valid_time;
 use nfs_wire::v4::{Bitmap, Fattr, NfsTime, SetattrArgs, Stateid, Status, attr};
 use vfs::Time;
 use xdr::{Decode, Encode, Reader, Writer};

@@ -2,7 +2,7 @@
 
 use super::super::compound_state::{CompoundState, OpError};
 use crate::call::File;
-use crate::state::nfs4::writers::WriterAnswer;
+use crate::state::nfs4::write_delegations::WriterAnswer;
 use crate::v4::filehandle::Filehandle;
 use nfs_wire::v4::{Bitmap, attr};
 use vfs::claims::Requester;

@@ -1,4 +1,4 @@
-//! [`Followed`]: which namespace everything that clients hold was last measured by.
+//! [`NamespaceTracker`]: the namespace against which all claims were last checked.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -16,6 +16,7 @@ pub(crate) struct NamespaceTracker {
 impl NamespaceTracker {
     /// The namespace to check claims against; `None` if nothing changed since the last check.
     pub(crate) fn next(&self, shared: &SharedNamespace) -> Option<Arc<Namespace>> {
+        // Cleared before the load, so that a later grant sets it again.
         let is_behind = self.is_behind.swap(false, Ordering::SeqCst);
         let now = shared.load_full();
         let mut last = self.last.lock();
@@ -39,14 +40,14 @@ mod tests {
     #[test]
     fn namespace_that_changes_during_a_call_is_looked_at_again() {
         let shared: SharedNamespace = Arc::new(Arc::new(Namespace::default()).into());
-        let followed = NamespaceTracker::default();
+        let tracker = NamespaceTracker::default();
         let before = shared.load_full();
-        assert!(followed.next(&shared).is_some() && followed.next(&shared).is_none());
-        followed.note_grant(&before, &shared);
-        assert!(followed.next(&shared).is_none());
+        assert!(tracker.next(&shared).is_some() && tracker.next(&shared).is_none());
+        tracker.note_grant(&before, &shared);
+        assert!(tracker.next(&shared).is_none());
         shared.store(Arc::default());
-        assert!(followed.next(&shared).is_some() && followed.next(&shared).is_none());
-        followed.note_grant(&before, &shared);
-        assert!(followed.next(&shared).is_some() && followed.next(&shared).is_none());
+        assert!(tracker.next(&shared).is_some() && tracker.next(&shared).is_none());
+        tracker.note_grant(&before, &shared);
+        assert!(tracker.next(&shared).is_some() && tracker.next(&shared).is_none());
     }
 }
