@@ -8,7 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::Arc;
-use transport::CallStats;
+use transport::{CallStats, Splice};
 use vfs::bounds::Party;
 use vfs::qos::Permit;
 use vfs::{
@@ -123,10 +123,10 @@ impl Call<'_> {
             .admitted(self.namespace.admits_from(address, self.protocol))
     }
 
-    /// Whether a read of this many bytes moves pages instead of copying.
+    /// The splicing of a READ of `bytes`: large ones move pages instead of copying.
     #[inline]
-    pub fn splices(&self, bytes: usize) -> bool {
-        bytes >= SPLICE_BYTES_MIN && self.moves_pages
+    pub fn splice(&self, bytes: usize) -> Splice {
+        if bytes >= SPLICE_BYTES_MIN && self.moves_pages { Splice::Partial } else { Splice::Never }
     }
 
     /// Client address, endpoint, protocol and protection, as export rules match them.

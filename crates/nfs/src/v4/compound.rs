@@ -188,7 +188,7 @@ pub(crate) fn run_before(
     cx.at = args.bytes.len();
     let paid = cx.pay_write(write.data_length);
     let opened = paid.and_then(|()| cx.file());
-    let opened = opened.and_then(|file| cx.opened(&file, &write.stateid, Access::WRITE));
+    let opened = opened.and_then(|file| cx.open_by_stateid(&file, &write.stateid, Access::WRITE));
     let opened = opened.map_err(|stop| match stop {
         OpError::Status(status) | OpError::Written(status) => status,
         OpError::Wait(_) | OpError::Replay(_) => Status::DELAY,

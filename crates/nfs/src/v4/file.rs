@@ -8,18 +8,16 @@ use crate::records::reply::Records;
 use crate::state::call_rates;
 use nfs_wire::v4::{CommitArgs, CommitOk, ReadArgs, StableHow, Stateid, Status, WriteArgs, WriteOk};
 use std::borrow::Cow;
-use std::os::fd::AsFd;
 use std::sync::Arc;
-use transport::{Outbox, Pipe};
+use transport::{Outbox, ReadRange, Splice, read_data};
 use vfs::qos::Transferred;
-use vfs::volume::traffic::ReadSource;
-use vfs::{Access, Blocking, FsError, FsResult, OpenFile, Stability, Wait};
+use vfs::{Access, Blocking, FsResult, OpenFile, Stability, Wait};
 use xdr::{Encode, Writer};
 
 /// RFC 8881 §18.22.
 pub(super) fn read(cx: &mut CompoundState<'_, '_>, args: &ReadArgs, out: &mut Outbox) -> OpResult {
     let file = cx.file()?;
-    let opened_by_stateid = cx.opened(&file, &args.stateid, Access::READ)?;
+    let opened_by_stateid = cx.open_by_stateid(&file, &args.stateid, Access::READ)?;
     let (opened, size) = match &opened_by_stateid {
         Some(opened) => (Cow::Borrowed(&**opened), opened.size(cx.call.blocking)?),
         None => {
@@ -31,109 +29,48 @@ pub(super) fn read(cx: &mut CompoundState<'_, '_>, args: &ReadArgs, out: &mut Ou
     let want = (args.count.min(TRANSFER_BYTES_MAX) as usize).min(left);
     let eof = out.bytes().len();
     false.encode(&mut out.writer());
-    let got = read_data(cx.call, &opened, args.offset, want, cx.is_last(), out)?;
-    out.writer().patch_u32(eof, u32::from(got.is_end(args.offset, size)));
-    cx.count_data(Transferred::read(got.bytes));
+    let (bytes, is_cut) = read_counted(cx.call, &opened, args.offset, want, cx.is_last(), out)?;
+    // No bytes and not the end would be an error to clients.
+    let is_end = is_cut || args.offset.saturating_add(bytes as u64) >= size;
+    out.writer().patch_u32(eof, u32::from(is_end));
+    cx.count_data(Transferred::read(bytes));
     Ok(())
 }
 
-/// The data that a READ put into its reply.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ReadResult {
-    pub(super) bytes: usize,
-    /// The file has been cut meanwhile: there is no more.
-    pub(super) is_cut: bool,
-}
-
-impl ReadResult {
-    /// Whether the file ends with it. No bytes and not the end would be an error to clients.
-    fn is_end(self, offset: u64, size: u64) -> bool {
-        self.is_cut || offset.saturating_add(self.bytes as u64) >= size
-    }
-}
-
-/// Reads into a reply, as a length and bytes: from memory if possible. Only the last operation may move `pages` of the
-/// file: earlier results must be in memory while the compound may be suspended.
-pub(super) fn read_data(
+/// Reads into a reply, as a length and bytes. Returns the number of bytes, and whether the file ended before the range did.
+///
+/// Only the last operation of a compound may send `pages` of the file: the results of those before it must stay in memory as
+/// long as the compound may be suspended.
+pub(super) fn read_counted(
     call: &mut Call<'_>,
-    open_by_stateid: &OpenFile<'_>,
+    opened: &OpenFile<'_>,
     offset: u64,
-    want: usize,
+    len: usize,
     pages: bool,
     out: &mut Outbox,
-) -> FsResult<ReadResult> {
-    let splices = pages && call.splices(want);
-    let mut done = Err(FsError::Wait(Wait::Storage));
-    if call.stats.read_from != Some(ReadSource::Storage) {
-        done = read_range(open_by_stateid, (offset, want), splices, Blocking::Never, out);
-        let is_missing = done == Err(FsError::Wait(Wait::Storage));
-        call.stats.read_from = Some(if is_missing { ReadSource::Storage } else { ReadSource::Memory });
-    }
-    if done == Err(FsError::Wait(Wait::Storage)) && call.blocking == Blocking::Allowed {
-        done = read_range(open_by_stateid, (offset, want), splices, Blocking::Allowed, out);
-    }
-    done
-}
-
-fn read_range(
-    opened: &OpenFile<'_>,
-    (offset, want): (u64, usize),
-    splices: bool,
-    blocking: Blocking,
-    out: &mut Outbox,
-) -> FsResult<ReadResult> {
-    if splices && let Some(bytes) = read_pages(opened, offset, want, blocking, out) {
-        return Ok(ReadResult { bytes, is_cut: false });
-    }
+) -> FsResult<(usize, bool)> {
+    let splice = if pages { call.splice(len) } else { Splice::Never };
     let start = out.bytes().len();
     out.writer().u32(0);
-    match opened.read(offset, want, out.bytes(), blocking) {
-        Ok(bytes) => {
-            let mut w = out.writer();
-            w.pad(bytes);
-            w.patch_u32(start, length(bytes));
-            Ok(ReadResult { bytes, is_cut: bytes < want })
-        }
-        Err(error) => {
-            out.bytes().truncate(start);
-            Err(error)
-        }
+    let range = ReadRange { offset, len, splice };
+    let read = read_data(opened, &range, call.blocking, &mut call.stats.read_from, out.bytes())
+        .inspect_err(|_| out.bytes().truncate(start))?;
+    out.writer().patch_u32(start, u32::try_from(read.bytes).unwrap_or(u32::MAX));
+    if let Some(pages) = read.pages {
+        out.push_pipe(pages);
     }
-}
-
-/// Answers with the file's own pages, if they can be had now (or the call may wait for them).
-fn read_pages(
-    opened: &OpenFile<'_>,
-    offset: u64,
-    want: usize,
-    blocking: Blocking,
-    out: &mut Outbox,
-) -> Option<usize> {
-    let descriptor = opened.pages(offset, want, blocking)?;
-    let mut pipe = Pipe::take().ok()?;
-    match pipe.fill(descriptor.as_fd(), offset, want) {
-        Ok(got) if got > 0 => {
-            out.writer().u32(length(got));
-            out.push_pipe(pipe);
-            out.writer().pad(got);
-            Some(got)
-        }
-        Ok(_) | Err(_) => None,
-    }
-}
-
-fn length(bytes: usize) -> u32 {
-    u32::try_from(bytes).unwrap_or(u32::MAX)
+    out.writer().pad(read.bytes);
+    Ok((read.bytes, read.is_cut))
 }
 
 /// RFC 8881 §18.32.
 pub(super) fn write(cx: &mut CompoundState<'_, '_>, args: &WriteArgs<'_>, w: &mut Writer<'_>) -> OpResult {
     let file = cx.file()?;
-    let opened_by_stateid = cx.opened(&file, &args.stateid, Access::WRITE)?;
+    let opened_by_stateid = cx.open_by_stateid(&file, &args.stateid, Access::WRITE)?;
     // Before the write: after a failed flush meanwhile, the verifier must differ, so that the client writes again.
     let writeverf = file.volume().write_verifier().to_be_bytes();
     let opened = open_for_io(&file, opened_by_stateid.as_deref(), Access::WRITE, cx.call.blocking)?;
-    let count = length(args.data.len());
+    let count = u32::try_from(args.data.len()).unwrap_or(u32::MAX);
     let change = opened.write(args.offset, args.data, stability(args.stable), cx.call.pending)?;
     cx.written = Some(change.after);
     cx.count_data(Transferred::written(args.data.len()));
@@ -177,7 +114,7 @@ pub(crate) fn open_for_io<'f>(
 impl CompoundState<'_, '_> {
     /// The open file of a stateid that allows `access`; `None` for the special stateids, for which the file's mode
     /// decides (RFC 8881 §8.2.3).
-    pub(super) fn opened(
+    pub(super) fn open_by_stateid(
         &self,
         file: &File,
         stateid: &Stateid,

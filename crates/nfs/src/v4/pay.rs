@@ -11,7 +11,7 @@ use vfs::qos::{Admission, Demand, Permit, is_anything_limited};
 impl CompoundState<'_, '_> {
     /// Pays for the operation that is being done, with those behind it that can be paid for together, unless it was paid for: whatever
     /// filehandles a compound has, nothing is done in a limited volume for nothing. A payment that cannot be made now has its place in
-    /// line ([`Stop::Unpaid`]); only behind changes that wait for a flush the client has to come again.
+    /// line ([`Wait::Tokens`]); only behind changes that wait for a flush the client has to come again.
     #[inline]
     pub(super) fn pay(&mut self) -> Result<(), OpError> {
         if !is_anything_limited() || self.is_paid() {

@@ -1,7 +1,7 @@
 //! READ_PLUS: data, and holes by their lengths (RFC 7862 §15.10).
 
 use super::compound_state::{CompoundState, OpResult};
-use super::file::{open_for_io, read_data};
+use super::file::{open_for_io, read_counted};
 use crate::limits::{READ_PLUS_CONTENTS_MAX, TRANSFER_BYTES_MAX};
 use crate::records::reply::Records;
 use nfs_wire::v4::{DataContent, DataInfo, ReadPlusArgs, ReadPlusContent, ReadPlusOkHead};
@@ -13,7 +13,7 @@ use xdr::Encode;
 /// READ without the bytes of holes. A file that uses as much storage as its size has none, and is answered as by READ.
 pub(super) fn read_plus(cx: &mut CompoundState<'_, '_>, args: &ReadPlusArgs, out: &mut Outbox) -> OpResult {
     let file = cx.file()?;
-    let opened_by_stateid = cx.opened(&file, &args.stateid, Access::READ)?;
+    let opened_by_stateid = cx.open_by_stateid(&file, &args.stateid, Access::READ)?;
     let opened = &*open_for_io(&file, opened_by_stateid.as_deref(), Access::READ, cx.call.blocking)?;
     let count = u64::from(args.count.min(TRANSFER_BYTES_MAX));
     // Checked past the end, too: a client with a write delegation may have extended the file.
@@ -43,9 +43,9 @@ pub(super) fn read_plus(cx: &mut CompoundState<'_, '_>, args: &ReadPlusArgs, out
         let mut w = out.writer();
         DataContent::Data.encode(&mut w);
         at.encode(&mut w);
-        let got = read_data(cx.call, opened, at, want, pages, out)?;
-        (at, read) = (at + got.bytes as u64, read + got.bytes);
-        is_cut = got.is_cut || got.bytes == 0;
+        let (bytes, is_short) = read_counted(cx.call, opened, at, want, pages, out)?;
+        (at, read) = (at + bytes as u64, read + bytes);
+        is_cut = is_short || bytes == 0;
     }
     let mut w = out.writer();
     w.patch_u32(head, u32::from(is_cut || at >= attrs.size));

@@ -78,7 +78,7 @@ pub(super) fn setattr(cx: &mut CompoundState<'_, '_>, args: SetattrArgs<'_>, w: 
     }
     // The stateid matters only for a new size.
     let opened = match set.size {
-        Some(_) => cx.opened(&file, &args.stateid, vfs::Access::WRITE)?,
+        Some(_) => cx.open_by_stateid(&file, &args.stateid, vfs::Access::WRITE)?,
         None => None,
     };
     match opened {

@@ -167,7 +167,7 @@ fn confirmation(client: &Client, args: &OpenArgs<'_>) -> OpenResult {
 /// Cuts a file that was just opened: by its own open, which is not in its own way, if that may write.
 fn truncate(cx: &mut CompoundState<'_, '_>, file: &File, stateid: &Stateid, size: u64) -> OpResult {
     let set = SetAttrs { size: Some(size), ..SetAttrs::default() };
-    match cx.opened(file, stateid, Access::WRITE) {
+    match cx.open_by_stateid(file, stateid, Access::WRITE) {
         Ok(Some(opened)) => opened.set_attrs(&file.caller, &set, cx.call.pending)?,
         _ => file.set_attrs(&file.caller, &set, None, cx.call.pending)?,
     };

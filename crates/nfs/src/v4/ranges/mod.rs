@@ -230,7 +230,7 @@ fn readable(
     file: &File,
     stateid: &Stateid,
 ) -> Result<Arc<OpenFile<'static>>, OpError> {
-    match cx.opened(file, stateid, Access::READ)? {
+    match cx.open_by_stateid(file, stateid, Access::READ)? {
         Some(opened) => Ok(opened),
         None => Ok(Arc::new(file.authorize_read(&file.caller, Blocking::Allowed)?.0.into_owned())),
     }
@@ -242,7 +242,7 @@ fn writable(
     file: &File,
     stateid: &Stateid,
 ) -> Result<Arc<OpenFile<'static>>, OpError> {
-    match cx.opened(file, stateid, Access::WRITE)? {
+    match cx.open_by_stateid(file, stateid, Access::WRITE)? {
         Some(opened) => Ok(opened),
         None => Ok(Arc::new(file.authorize_write(&file.caller)?.into_owned())),
     }

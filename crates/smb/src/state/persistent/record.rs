@@ -9,7 +9,7 @@ use crate::state::open::{Open, Place};
 use smb_wire::NtStatus;
 use smb_wire::oplock::LeaseState;
 use vfs::claims::{Caching, Link, Span};
-use vfs::{FileKey, KEY_BYTES_MAX};
+use vfs::{FileKey, KEY_BYTES_MAX, ViewId};
 use xdr::{Decode, Encode, Malformed, Reader, Xdr};
 
 /// Bytes of a file's key, as vfs bounds them.
@@ -136,7 +136,8 @@ impl Sources {
         let place = open.place().clone();
         let (dir, _) = place.entry.as_ref().filter(|_| place.stream.is_none())?;
         let (dir, file) = (dir.key(), open.file.key());
-        Some(Self { place, dir, file })
+        // A record has the backend's part of keys alone. Only live files change, so no other open needs one.
+        (file.view() == ViewId::LIVE).then_some(Self { place, dir, file })
     }
 }
 
