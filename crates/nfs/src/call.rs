@@ -1,4 +1,4 @@
-//! One call on its way through the rooms: who asks, whether it may wait, and what it may remember.
+//! The context of one RPC call: the caller, whether it may block, and the caches of its thread.
 
 use crate::handle::Handle;
 use crate::handle::cache::{CachedFile, HandleCache};
@@ -17,13 +17,10 @@ use vfs::{
 };
 use xdr::Malformed;
 
-/// Everything a procedure needs besides its arguments.
 pub struct Call<'c> {
-    /// The service.
     pub service: &'c Service,
     /// The exports at the start of this batch of calls.
     pub namespace: &'c Namespace,
-    /// The client.
     pub peer: SocketAddr,
     /// The address that stands for the client at limits.
     pub payer: IpAddr,
@@ -48,21 +45,18 @@ pub struct Call<'c> {
     pub pending: &'c mut PendingSync,
     /// The file that the call is about, and the bytes of data that it has read or written.
     pub stats: CallStats<Rc<CachedFile>>,
-    /// The payment of the call; an operation that pays by itself puts its own here.
+    /// The permit of the call. An operation that pays on its own replaces it.
     pub permit: &'c mut Option<Permit>,
 }
 
 /// The result of a procedure: the reply is written, or the call waits and is run again.
 pub type CallResult = Result<(), Wait>;
 
-/// The outcome of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The results are written.
     Replied,
-    /// Nothing was done: the call is run again.
+    /// The call changed nothing and runs again.
     Wait(Wait),
-    /// There is no such procedure.
     NoProcedure,
 }
 
@@ -78,11 +72,10 @@ impl From<CallResult> for Outcome {
     }
 }
 
-/// A file that a call's handle names, and what its export makes of the caller. Cheap to clone.
+/// The file of a handle, with the caller under its export's rules. Cheap to clone.
 #[derive(Clone)]
 pub struct File {
     cached: Rc<CachedFile>,
-    /// The caller under the export's rules.
     pub caller: Caller,
 }
 
@@ -103,7 +96,7 @@ impl Call<'_> {
         self.admit(cached)
     }
 
-    /// A file for whom its export takes the caller for, if it admits the client.
+    /// Checks the export's rules for the client, and returns the file with the mapped caller.
     #[inline]
     pub fn admit(&mut self, cached: Rc<CachedFile>) -> FsResult<File> {
         let export = cached.file.export();
@@ -121,7 +114,7 @@ impl Call<'_> {
         self.peer.ip().to_canonical()
     }
 
-    /// The client as bounds of tables know it: the user that it says is calling, in its network.
+    /// The client for the bounds of tables: the claimed user in its network.
     pub fn party(&self) -> Party {
         let address = self.peer.ip();
         let network = self.service.networks.of(address);
@@ -130,7 +123,7 @@ impl Call<'_> {
             .admitted(self.namespace.admits_from(address, self.protocol))
     }
 
-    /// Whether a READ of `bytes` goes to the client without a copy.
+    /// The splicing of a READ of `bytes`: large ones move pages instead of copying.
     #[inline]
     pub fn splice(&self, bytes: usize) -> Splice {
         if bytes >= SPLICE_BYTES_MIN && self.moves_pages { Splice::Partial } else { Splice::Never }
@@ -188,10 +181,10 @@ impl Call<'_> {
         let opened = dir.open_dir(&dir.caller, self.blocking)?;
         let dir_attrs = opened.attrs;
         match self.cache.as_mut().and_then(|cache| cache.name(&dir.cached, &dir_attrs, name)) {
-            // A file that lost this name changed the directory, so this attribute call cannot miss a removal; one that
-            // went since the directory was looked at is looked up again, because STALE would mean the directory.
+            // Removing this name would have changed the directory, so this GETATTR cannot miss a removal. A file
+            // removed since the directory was checked is looked up again, because STALE would refer to the directory.
             Some(Some(handle)) => {
-                // A name that is looked up is not remembered as a handle before it is used as one.
+                // A name is not cached as a handle before the client uses it as one.
                 let found = self.cached_file(handle.bytes()).map_or_else(|| self.open(handle), Ok);
                 match found.and_then(|found| found.file.attrs(self.blocking).map(|attrs| (found, attrs))) {
                     Err(FsError::Stale) => {}

@@ -10,10 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const VERSIONS: usize = 4;
 /// Numbers of procedures and operations are below this. Version 4 has no operation 0, which is where others are counted.
 const NUMBERS: usize = 80;
-/// A thread that has so many calls to tell tells them.
 const UNFLUSHED_MAX: u32 = 256;
 
-/// The totals of all threads.
 #[derive(Debug)]
 pub struct CallCounters {
     calls: [AtomicU64; VERSIONS],
@@ -29,7 +27,6 @@ pub struct ThreadCounters {
     unflushed: u32,
 }
 
-/// Counts the operations of a COMPOUND.
 pub(crate) struct CompoundCounters<'c> {
     operations: &'c mut [u64; NUMBERS],
 }
@@ -44,12 +41,10 @@ impl CompoundCounters<'_> {
     }
 }
 
-/// The calls and operations of one version of NFS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VersionCounts {
     /// The minor version of 4; `None` of version 3.
     pub minor: Option<u32>,
-    /// Calls.
     pub calls: u64,
     /// Operations, or procedures of version 3, by name, each that was asked for.
     pub operations: Vec<(String, u64)>,
@@ -63,22 +58,21 @@ impl Default for CallCounters {
 }
 
 impl CallCounters {
-    /// The totals that threads have flushed so far.
     pub fn snapshot(&self) -> Vec<VersionCounts> {
         let counted = |version: usize| {
             let counts = self.operations[version].iter().map(|count| count.load(Ordering::Relaxed));
-            let asked = (0u32..).zip(counts).filter(|&(_, count)| count > 0);
+            let requested = (0u32..).zip(counts).filter(|&(_, count)| count > 0);
             VersionCounts {
                 minor: version.checked_sub(1).and_then(|minor| u32::try_from(minor).ok()),
                 calls: self.calls[version].load(Ordering::Relaxed),
-                operations: asked.map(|(number, count)| (name(version, number), count)).collect(),
+                operations: requested.map(|(number, count)| (name(version, number), count)).collect(),
             }
         };
         (0..VERSIONS).map(counted).collect()
     }
 }
 
-/// The specification's name of a procedure or an operation, without what all of them begin with.
+/// The specification's name of a procedure or an operation, without the common prefix.
 fn name(version: usize, number: u32) -> String {
     let name = match version {
         0 => format!("{:?}", Procedure(number)),
@@ -106,7 +100,7 @@ impl ThreadCounters {
         }
     }
 
-    /// A COMPOUND, whose operations are counted by what is returned.
+    /// Counts a COMPOUND, and returns the counters of its operations.
     #[inline]
     pub(crate) fn compound(&mut self, minor: u32) -> Option<CompoundCounters<'_>> {
         let version = (minor as usize).checked_add(1)?;
@@ -115,7 +109,6 @@ impl ThreadCounters {
         Some(CompoundCounters { operations: self.operations.get_mut(version)? })
     }
 
-    /// Tells what was counted if that is much.
     #[inline]
     pub(crate) fn flush_if_large(&mut self) {
         if self.unflushed >= UNFLUSHED_MAX {
@@ -123,7 +116,6 @@ impl ThreadCounters {
         }
     }
 
-    /// Tells what was counted.
     pub(crate) fn flush(&mut self) {
         let operations = self.operations.iter_mut().flatten().zip(self.totals.operations.iter().flatten());
         let calls = self.calls.iter_mut().zip(&self.totals.calls);
@@ -145,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_threads_count_adds_up_by_version_and_name() {
+    fn thread_counters_add_up_by_version_and_name() {
         let totals = Arc::new(CallCounters::default());
         let [mut one, mut other] = [ThreadCounters::new(&totals), ThreadCounters::new(&totals)];
         one.add_procedure(Procedure::READ);
@@ -180,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn who_counts_much_tells_it() {
+    fn large_counters_are_flushed() {
         let totals = Arc::new(CallCounters::default());
         let mut counts = ThreadCounters::new(&totals);
         for _ in 1..UNFLUSHED_MAX {

@@ -1,6 +1,6 @@
 //! NFS for Plimsoll: ONC RPC, the port mapper, MOUNT, NFS version 3, the lock manager and the status monitor.
 //!
-//! This crate translates between the wire and [`vfs`]; what a file operation means and who may do it is decided there.
+//! This crate translates between the wire and [`vfs`], which decides the meaning and the permission of each operation.
 //!
 //! Layers, top down: `server`, `mount`, `v4`, `v3`, `nlm`, `nsm`, `portmap`, `call`, `service`, `state`, `records`,
 //! `handle`, `outgoing`, `programs`, `id_map`, `call_stats`, `status`, `limits`.

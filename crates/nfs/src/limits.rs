@@ -19,7 +19,7 @@ pub const CLIENT_COMMITS_PER_S: u64 = 4000;
 pub const CLIENT_RECORDS_PER_S: u64 = 50;
 /// MNTs a second of one client.
 pub const CLIENT_MOUNTS_PER_S: u64 = 200;
-/// Credentials that one event loop remembers, and as many of what exports make of them.
+/// Cached credentials per event loop, and as many cached callers.
 pub const CACHED_CREDENTIALS: usize = 256;
 /// Names that one event loop remembers, and handles, if there are descriptors for them.
 pub const CACHED_NAMES: usize = 16_384;
@@ -29,7 +29,7 @@ pub const DATAGRAM_BYTES_MAX: usize = 2048;
 pub const WAITING_DATAGRAMS_MAX: usize = 256;
 /// Lines in the table of mounts; the longest reply to DUMP is then about 1.3 MiB.
 pub const MOUNTS_MAX: usize = 1024;
-/// Clients whose locks are known at a time.
+/// Clients of the lock manager.
 pub const LOCK_HOSTS_MAX: usize = 4096;
 /// Clients of NFSv4 that are remembered over a restart.
 pub const CLIENT_RECORDS_MAX: usize = 16_384;
@@ -51,15 +51,15 @@ pub const LOCK_WAIT_S: u64 = 3600;
 pub const LOCK_OFFER_S: u64 = 35;
 /// Seconds after which a client that holds no lock is forgotten.
 pub const LOCK_HOST_IDLE_S: u64 = 300;
-/// Seconds after which a client that holds locks and is neither heard nor connected is asked whether it is there.
+/// Seconds without contact or connection after which a client with locks is probed.
 pub const LOCK_HOST_SILENT_S: u64 = 300;
 /// Seconds between two such questions.
-pub const LOCK_HOST_ASKED_S: u64 = 60;
-/// Seconds without an answer after which what it has gives way to others.
-pub const LOCK_HOST_GONE_S: u64 = 180;
-/// Seconds without an answer after which what it has ends.
+pub const LOCK_HOST_PROBE_S: u64 = 60;
+/// Seconds without an answer after which a client's locks yield to others.
+pub const LOCK_HOST_UNRESPONSIVE_S: u64 = 180;
+/// Seconds without an answer after which a client's locks end.
 pub const LOCK_HOST_COURTESY_S: u64 = 24 * 3600;
-/// Threads that call clients: so many hosts may leave a call without an answer at a time. Each waits for some seconds.
+/// Threads that call clients. Each unresponsive host can block one for some seconds.
 pub const CALLBACK_THREADS_MAX: usize = 128;
 /// Calls to clients that wait for such a thread.
 pub const CALLBACKS_QUEUED_MAX: usize = 4096;
@@ -67,7 +67,7 @@ pub const CALLBACKS_QUEUED_MAX: usize = 4096;
 pub const CALLBACK_HOSTS_KNOWN_MAX: usize = 4096;
 
 const _: () = assert!(CACHED_NAMES.is_power_of_two());
-/// Slots of one session at most: so many of its requests are done at a time.
+/// Slots per session, the number of its concurrent requests.
 pub const SESSION_SLOTS_MAX: u32 = 256;
 /// Open files, and lock owners in them, of one client of version 4 at most.
 pub const CLIENT_STATES_MAX: usize = 1 << 17;
@@ -92,10 +92,10 @@ pub const SESSIONS_MAX: usize = CLIENTS_MAX / 2 * 3;
 /// Operations in one COMPOUND at most.
 pub const COMPOUND_OPERATIONS_MAX: u32 = 64;
 /// A reply of a session that is longer is not kept for a repetition.
-pub const SESSION_REPLY_KEPT_BYTES_MAX: u32 = 4096;
+pub const SESSION_REPLY_CACHED_BYTES_MAX: u32 = 4096;
 /// Bytes of replies that all sessions keep, and of the room that requests being done have reserved for theirs.
-pub const KEPT_REPLY_BYTES_MAX: usize = 64 << 20;
-/// Ranges of data and holes in one reply to READ_PLUS at most; the client asks for what follows.
+pub const CACHED_REPLY_BYTES_MAX: usize = 64 << 20;
+/// Ranges of data and holes in one reply to READ_PLUS. The client reads the rest with another request.
 pub const READ_PLUS_CONTENTS_MAX: u32 = 16;
 /// Retries of a compound that conflicts with another client, after 2, 4, 8 and 16 ms: 30 ms in all. Clients of NFSv4
 /// retry soon after NFS4ERR_DELAY.
@@ -103,23 +103,23 @@ pub const RETRIES_MAX_V4: u32 = 4;
 /// Retries of a call of NFSv3 that conflicts with another client, 2 s in all. Its clients wait for seconds before they
 /// retry.
 pub const RETRIES_MAX_V3: u32 = 10;
-/// Calls of one connection by NFSv3 that are put off at a time: what else it asks for goes on meanwhile.
+/// Deferred calls of NFSv3 per connection. Its other calls proceed meanwhile.
 pub const DEFERRED_CALLS_MAX: u32 = CALLS_IN_PROGRESS_MAX / 2;
-/// Calls of each version that are put off at a time while others give back what is in their way, and the memory that these take.
+/// Deferred calls of each version, and the memory that they take.
 pub const PARKED_CALLS_MAX: usize = 1024;
 /// See [`PARKED_CALLS_MAX`].
 pub const PARKED_BYTES_MAX: usize = 16 << 20;
-/// Slots of one back channel at most: so many calls to a client have no answer at a time.
+/// Slots per back channel, the number of concurrent callbacks.
 pub const CALLBACK_SLOTS_MAX: u32 = 16;
-/// Copies that go on by themselves, of all clients and of one at most, and the threads that do them.
+/// Background copies of all clients and of one, and the threads that run them.
 pub const COPIES_MAX: usize = 256;
 /// See [`COPIES_MAX`].
 pub const CLIENT_COPIES_MAX: usize = 16;
 /// See [`COPIES_MAX`].
 pub const COPY_THREADS_MAX: usize = 2;
-/// Locks that one client waits for at most and is told of; for more it has to ask again.
+/// Locks that one client can wait for with a notification. It polls for more.
 pub const CLIENT_WAITING_LOCKS_MAX: usize = 256;
-/// Delegations of all clients at most: with what belongs to each, some 30 MiB.
+/// Delegations of all clients. With their state, about 30 MiB.
 pub const DELEGATIONS_MAX: usize = 1 << 16;
 /// Delegations of one client at most. Before it has as many, it is asked to give some back.
 pub const CLIENT_DELEGATIONS_MAX: usize = 1 << 14;

@@ -1,9 +1,7 @@
-//! The network status monitor (XNFS chapter 11): hosts say that they have restarted, so that locks they had
-//! are given up, or asked for anew.
+//! The network status monitor (XNFS chapter 11): hosts announce a restart, which ends their locks.
 //!
-//! We monitor nobody for others: each host that locks has a status monitor of its own. What a host says is
-//! believed of that host alone, which is the address that the call comes from; the name in the call is looked
-//! up nowhere.
+//! We monitor no host for others: each host that locks has a status monitor of its own. A notice is accepted only for
+//! the address it comes from; the name in it is never looked up.
 
 pub use crate::state::nsm::hosts::LockHosts;
 
@@ -38,7 +36,7 @@ pub(crate) fn answer(call: &mut Call<'_>, procedure: Procedure, args: &[u8], out
             MyId::decode(&mut r)?;
             State(locks.monitor_state()).encode(&mut w);
         }
-        // Nobody makes us act as if we had crashed.
+        // A remote host cannot simulate our crash.
         Procedure::SIMU_CRASH => {}
         Procedure::NOTIFY => {
             let change = StatusChange::decode(&mut r)?;

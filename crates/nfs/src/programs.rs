@@ -3,7 +3,6 @@
 use nfs_wire::{mount, nlm, nsm, portmap, v3};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// The programs served on a listener.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Programs {
     /// NFS versions 3 and 4.
@@ -19,25 +18,21 @@ pub struct Programs {
 /// A version of a program that is served on a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Registration {
-    /// Program number.
     pub program: u32,
-    /// Version.
     pub version: u32,
     pub transport: Transport,
     /// The address listened on; it may be the unspecified one.
     pub address: SocketAddr,
 }
 
-/// The transport of calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Transport {
     /// Records in a stream.
     Tcp,
-    /// One in each datagram.
+    /// One per datagram.
     Udp,
 }
 
-/// The family of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Family {
     V4,
@@ -82,7 +77,7 @@ impl Registration {
 
     /// The ways by which a client that reached us at `local` can reach this.
     pub(crate) fn addresses(&self, local: IpAddr) -> impl Iterator<Item = ServedAddress<'_>> {
-        // A socket on `::` takes IPv4 as well, unless the system is told otherwise.
+        // A socket on `::` accepts IPv4 as well, unless the system is configured otherwise.
         let families: &[Family] = match self.address.ip().to_canonical() {
             IpAddr::V4(_) => &[Family::V4],
             IpAddr::V6(v6) if v6.is_unspecified() => &[Family::V4, Family::V6],
@@ -135,7 +130,6 @@ impl Netid {
         }
     }
 
-    /// The one of this name.
     pub(crate) fn parse(name: &[u8]) -> Option<Self> {
         Self::ALL.into_iter().find(|netid| netid.name().as_bytes() == name)
     }

@@ -12,17 +12,15 @@ use std::sync::Arc;
 use vfs::SharedNamespace;
 use vfs::bounds::Networks;
 
-/// The NFS service: what is served, and what must be the same on every connection.
+/// The NFS service: state that is the same on every connection.
 pub struct Service {
     pub namespace: SharedNamespace,
-    /// Signs and verifies handles.
     pub signer: HandleSigner,
     /// Replies to calls that must not be done twice; `None` switches the cache off.
     pub replay: Option<Arc<ReplayCache>>,
-    /// Clients of version 4, their sessions and what they hold.
+    /// Clients of version 4, their sessions and states.
     pub v4: crate::state::nfs4::ServiceState,
     pub mounts: MountTable,
-    /// Rate limits for calls that no volume limits.
     pub rates: CallRates,
     pub locks: Locks,
     /// The size of one network of clients, for the bounds on tables.
@@ -32,8 +30,8 @@ pub struct Service {
 }
 
 impl Service {
-    /// Calls clients that wait for locks, and ends leases and what rules of exports admit no longer. To be called about once a
-    /// second. `connected` tells which addresses have connections.
+    /// Runs periodic work, about once a second: retries callbacks, ends leases, and ends state that export rules no
+    /// longer admit. `connected` returns the addresses with connections.
     pub fn tick(&self, connected: impl FnOnce() -> HashSet<IpAddr>) {
         self.locks.tick(connected);
         self.v4.tick();

@@ -48,6 +48,6 @@ mod tests {
         assert!(names(None).unwrap().is_none());
         assert!(names(Some("example.org")).unwrap().is_some());
         let refused = names(Some("a@b")).err().expect("it is none").to_string();
-        assert!(refused.starts_with("'a@b' is no domain"), "{refused}");
+        assert!(refused.starts_with("'a@b' is not a valid domain"), "{refused}");
     }
 }

@@ -96,7 +96,7 @@ fn the_hosts_rpcbind_is_told() {
 #[ignore = "run by the test above in a network of its own"]
 fn inner() {
     let error = serve(2049).err().expect("there is no rpcbind");
-    assert!(error.contains("the host's rpcbind cannot be asked at /run/rpcbind.sock"), "{error}");
+    assert!(error.contains("cannot reach the host's rpcbind at /run/rpcbind.sock"), "{error}");
 
     let mut host = rpcbind();
     let mut first = serve(2049).unwrap();

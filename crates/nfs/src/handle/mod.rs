@@ -34,7 +34,6 @@ pub struct HandleSigner {
 }
 
 impl Handle {
-    /// The bytes that go on the wire.
     #[inline]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.len)]
@@ -54,7 +53,6 @@ impl HandleSigner {
         Self { key }
     }
 
-    /// The handle of a file reached by an export.
     pub fn sign(&self, export: ExportId, key: &FileKey) -> Handle {
         let mut bytes = [0; HANDLE_BYTES_MAX];
         let end = KEY_START + key.bytes().len();
@@ -73,6 +71,7 @@ impl HandleSigner {
             return Err(FsError::BadHandle);
         }
         let expected = self.mac(&handle[EXPORT.start..]);
+        // Constant time: the comparison must not reveal a prefix of the MAC.
         let differs = expected.iter().zip(&handle[MAC]).fold(0, |sum, (a, b)| sum | (a ^ b));
         if differs != 0 {
             return Err(FsError::BadHandle);
@@ -90,7 +89,7 @@ impl HandleSigner {
         handle.get(MAC).and_then(|mac| mac.try_into().ok()).map_or(0, u64::from_be_bytes)
     }
 
-    /// The export that a handle claims to come from. Whether it was ever made is not looked at.
+    /// The export that a handle claims, without verifying the handle.
     #[inline]
     pub fn claimed_export(handle: &[u8]) -> Option<ExportId> {
         let export = handle.get(EXPORT)?.try_into().ok()?;

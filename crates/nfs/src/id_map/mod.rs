@@ -1,8 +1,7 @@
-//! [`IdNames`]: users and groups as texts of NFSv4, `alice@example.org`, by the names that the host has for their numbers (RFC 8881
-//! §5.9).
+//! [`IdNames`]: users and groups as NFSv4 strings, `alice@example.org`, from the host's names (RFC 8881 §5.9).
 //!
-//! The host may have to ask a directory over the network. So names are remembered, what is not remembered is looked up on storage
-//! threads alone, and never on more than [`LOOKUPS_MAX`] of them at once.
+//! The host may have to query a directory over the network. So names are cached, lookups run on storage threads only,
+//! and at most [`LOOKUPS_MAX`] run at the same time.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -16,46 +15,42 @@ use vfs::{Blocking, FsError, FsResult, Wait};
 
 /// Names, and as many numbers, of users that are remembered, and of groups.
 const REMEMBERED_MAX: usize = 16_384;
-/// Seconds for which a name is remembered, that there is none, and that the host could not say.
+/// Lifetimes in seconds of a name, of its absence, and of a failed lookup.
 const FOUND_S: u64 = 600;
 const MISSING_S: u64 = 60;
 const FAILED_S: u64 = 10;
-/// Threads that look something up at one moment. Others go on with numbers.
+/// Concurrent lookups. Further callers use numbers.
 const LOOKUPS_MAX: usize = 4;
 /// Bytes of a domain, and of a name.
 const DOMAIN_BYTES_MAX: usize = 255;
 const NAME_BYTES_MAX: usize = 255;
 
-/// The kind of a numeric id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IdKind {
-    /// A user.
     User,
-    /// A group.
     Group,
 }
 
 /// The users and groups of the host. It may take long to answer.
 pub trait HostIds: Send + Sync {
-    /// The name of a number; `None` if nobody has it.
+    /// The name of a number; `None` if it has none.
     fn name(&self, kind: IdKind, id: u32) -> io::Result<Option<String>>;
 
-    /// The number of a name; `None` if nobody has it.
+    /// The number of a name; `None` if it does not exist.
     fn id(&self, kind: IdKind, name: &str) -> io::Result<Option<u32>>;
 }
 
-/// Names in a domain.
 pub struct IdNames {
     domain: Box<str>,
     host: Box<dyn HostIds>,
     users: IdCache,
     groups: IdCache,
     lookups: AtomicUsize,
-    /// The second from which a failure is logged again: clients choose what is looked up, and how often.
+    /// The second from which a failure is logged again: clients choose the names that are looked up, and the rate.
     quiet_until: AtomicU64,
 }
 
-/// Why a text is no domain.
+/// A string that is not a valid domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadDomain(String);
 
@@ -71,7 +66,6 @@ struct IdCache {
 struct TtlMap<K, V>(RwLock<HashMap<K, (Option<V>, u64)>>);
 
 impl IdNames {
-    /// The names of the host, in this domain.
     pub fn new(domain: &str, host: Box<dyn HostIds>) -> Result<Self, BadDomain> {
         let is_good = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
         if domain.is_empty() || domain.len() > DOMAIN_BYTES_MAX || !domain.bytes().all(is_good) {
@@ -103,13 +97,14 @@ impl IdNames {
         if blocking == Blocking::Never {
             return Err(FsError::Wait(Wait::Storage));
         }
+        // Too many lookups are running: the number is sent instead.
         let Some(_permit) = LookupPermit::take(&self.lookups) else { return Ok(None) };
         let (name, holds_s) = match self.host.name(kind, id) {
             Ok(Some(name)) if is_sendable(&name) => (Some(format!("{name}@{}", self.domain).into()), FOUND_S),
             Ok(_) => (None, MISSING_S),
             Err(error) => {
                 if self.should_log(now) {
-                    tracing::warn!(?kind, id, %error, "the name of a number cannot be looked up");
+                    tracing::warn!(?kind, id, %error, "cannot look up the name of an id");
                 }
                 (None, FAILED_S)
             }
@@ -118,7 +113,8 @@ impl IdNames {
         Ok(name)
     }
 
-    /// The number of a text with a domain; `None` if nobody is called so. [`FsError::Wait(Wait::Recall)`] while the host cannot say.
+    /// The number of a name with a domain; `None` if it does not exist. [`FsError::Wait(Wait::Recall)`] while lookups
+    /// fail.
     pub(crate) fn id(&self, kind: IdKind, text: &str, now: u64, blocking: Blocking) -> FsResult<Option<u32>> {
         let Some((name, domain)) = text.rsplit_once('@') else { return Ok(None) };
         if !domain.eq_ignore_ascii_case(&self.domain) || !is_sendable(name) {
@@ -131,10 +127,11 @@ impl IdNames {
         if blocking == Blocking::Never {
             return Err(FsError::Wait(Wait::Storage));
         }
+        // A name must never be set as the wrong id, so the client retries.
         let _permit = LookupPermit::take(&self.lookups).ok_or(FsError::Wait(Wait::Recall))?;
         let id = self.host.id(kind, name).map_err(|error| {
             if self.should_log(now) {
-                tracing::warn!(?kind, name, %error, "the number of a name cannot be looked up");
+                tracing::warn!(?kind, name, %error, "cannot look up the id of a name");
             }
             FsError::Wait(Wait::Recall)
         })?;
@@ -157,7 +154,6 @@ impl IdNames {
     }
 }
 
-/// Whether a name can be told from its domain by those who read it.
 fn is_sendable(name: &str) -> bool {
     let is_good = |letter: char| letter != '@' && !letter.is_control();
     (1..=NAME_BYTES_MAX).contains(&name.len()) && name.chars().all(is_good)
@@ -190,7 +186,6 @@ impl<K, V> Default for TtlMap<K, V> {
     }
 }
 
-/// A place among those who look something up.
 struct LookupPermit<'t>(&'t AtomicUsize);
 
 impl<'t> LookupPermit<'t> {
@@ -209,11 +204,7 @@ impl Drop for LookupPermit<'_> {
 impl fmt::Display for BadDomain {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let most = DOMAIN_BYTES_MAX;
-        write!(
-            f,
-            "'{}' is no domain: letters, digits, '.', '-' and '_' make one, at most {most} of them",
-            self.0
-        )
+        write!(f, "'{}' is not a valid domain: use at most {most} letters, digits, '.', '-' and '_'", self.0)
     }
 }
 

@@ -8,14 +8,14 @@ use vfs::sync::Mutex;
 /// Users from 1 on have names, and groups others; 7 is one that cannot be asked for.
 #[derive(Default)]
 struct Host {
-    asked: Arc<AtomicUsize>,
+    lookups: Arc<AtomicUsize>,
     /// Lookups end when something comes.
     waits: Option<Mutex<Receiver<()>>>,
 }
 
 impl Host {
     fn answer<T>(&self, answer: T) -> io::Result<T> {
-        self.asked.fetch_add(1, Ordering::Relaxed);
+        self.lookups.fetch_add(1, Ordering::Relaxed);
         if let Some(waits) = &self.waits {
             waits.lock().recv().unwrap();
         }
@@ -44,8 +44,8 @@ impl HostIds for Host {
 
 fn names() -> (IdNames, Arc<AtomicUsize>) {
     let host = Host::default();
-    let asked = Arc::clone(&host.asked);
-    (IdNames::new("example.org", Box::new(host)).unwrap(), asked)
+    let lookups = Arc::clone(&host.lookups);
+    (IdNames::new("example.org", Box::new(host)).unwrap(), lookups)
 }
 
 fn name(names: &IdNames, id: u32, now: u64) -> FsResult<Option<String>> {
@@ -80,28 +80,28 @@ fn names_are_those_of_the_host_with_the_domain() {
 }
 
 #[test]
-fn what_is_looked_up_is_remembered_for_a_while() {
-    let (names, asked) = names();
+fn lookups_are_cached_for_a_while() {
+    let (names, lookups) = names();
     let asks = |now| {
-        let before = asked.load(Ordering::Relaxed);
+        let before = lookups.load(Ordering::Relaxed);
         name(&names, 5, now).unwrap();
         name(&names, 0, now).unwrap();
         names.id(IdKind::User, "u5@example.org", now, Blocking::Allowed).unwrap();
-        asked.load(Ordering::Relaxed) - before
+        lookups.load(Ordering::Relaxed) - before
     };
     assert_eq!([asks(0), asks(0), asks(59), asks(60), asks(599), asks(600)], [3, 0, 0, 1, 1, 2]);
 }
 
 #[test]
-fn who_may_not_wait_looks_nothing_up() {
-    let (names, asked) = names();
+fn non_blocking_calls_do_no_lookup() {
+    let (names, lookups) = names();
     let at_once = |now| names.name(IdKind::User, 5, now, Blocking::Never);
     assert_eq!(at_once(0), Err(FsError::Wait(Wait::Storage)));
     assert_eq!(
         names.id(IdKind::User, "u5@example.org", 0, Blocking::Never),
         Err(FsError::Wait(Wait::Storage))
     );
-    assert_eq!(asked.load(Ordering::Relaxed), 0);
+    assert_eq!(lookups.load(Ordering::Relaxed), 0);
     name(&names, 5, 0).unwrap();
     assert_eq!(at_once(0).unwrap().as_deref(), Some("u5@example.org"));
     assert_eq!(at_once(600), Err(FsError::Wait(Wait::Storage)));
@@ -110,8 +110,8 @@ fn who_may_not_wait_looks_nothing_up() {
 #[test]
 fn a_directory_that_does_not_answer_holds_few_threads() {
     let (go, waits) = channel();
-    let asked = Arc::new(AtomicUsize::new(0));
-    let host = Host { asked: Arc::clone(&asked), waits: Some(Mutex::new(waits)) };
+    let lookups = Arc::new(AtomicUsize::new(0));
+    let host = Host { lookups: Arc::clone(&lookups), waits: Some(Mutex::new(waits)) };
     let names = IdNames::new("example.org", Box::new(host)).unwrap();
     std::thread::scope(|scope| {
         for id in 100..100 + u32::try_from(LOOKUPS_MAX).unwrap() {
@@ -120,7 +120,7 @@ fn a_directory_that_does_not_answer_holds_few_threads() {
                 move || name(names, id, 0).unwrap()
             });
         }
-        while asked.load(Ordering::Relaxed) < LOOKUPS_MAX {
+        while lookups.load(Ordering::Relaxed) < LOOKUPS_MAX {
             std::thread::yield_now();
         }
         assert_eq!(name(&names, 5, 0), Ok(None), "it goes on with the number");
@@ -135,7 +135,7 @@ fn a_directory_that_does_not_answer_holds_few_threads() {
 }
 
 #[test]
-fn so_much_is_remembered() {
+fn cached_names_are_bounded() {
     let (names, _) = names();
     for id in 0..u32::try_from(2 * REMEMBERED_MAX).unwrap() {
         names.users.names.remember(id, None, 0, FOUND_S);

@@ -1,7 +1,7 @@
-//! MOUNT: the names of exports become file handles (RFC 1813 Appendix I), and the list of who has asked for which.
+//! MOUNT: handles for the paths of exports (RFC 1813 Appendix I), and the list of mounts.
 //!
-//! The handle that MNT gives is no permission: every later call is checked against the export's rules again, so the
-//! table of mounts is for people to read, and losing it at a restart costs nothing.
+//! The handle that MNT returns is not a permission: every later call is checked against the export's rules. So the
+//! table of mounts is only informative, and losing it at a restart costs nothing.
 
 mod path;
 #[cfg(test)]
@@ -67,13 +67,13 @@ fn mnt(call: &mut Call<'_>, path: DirPath<'_>, w: &mut Writer<'_>) -> CallResult
         tracing::info!(client = %call.peer.ip(), export = export.path, "mount refused: {why}");
         Status::ACCES
     };
-    // Kernels call MNT in clear also for a mount that is to be encrypted: they get the root's handle, which is good for
-    // nothing in clear, and hear nothing of what lies below.
+    // Kernels call MNT in clear even for an encrypted mount. They get the root's handle, which is unusable in clear,
+    // and learn nothing about paths below it.
     let Some(rule) = export.rule(Origin { protection: Protection::Verified, ..call.origin() }) else {
-        return refuse(w, refused("no rule of the export admits it"));
+        return refuse(w, refused("no export rule admits the client"));
     };
     if call.protection < rule.protection && path::names(below).next().is_some() {
-        return refuse(w, refused("below an export that asks for more protection, its root must be mounted"));
+        return refuse(w, refused("the export requires more protection: mount its root"));
     }
     match walk(call, export, rule, below) {
         Ok(file) => {
@@ -103,7 +103,7 @@ fn walk(call: &Call<'_>, export: &Arc<Export>, rule: &ExportRule, below: &[u8]) 
     Ok(dir)
 }
 
-/// RFC 1813 §5.2.2. At an endpoint, mounts of what is not served there are left out.
+/// RFC 1813 §5.2.2. At an endpoint, mounts of exports not served there are omitted.
 fn dump(call: &Call<'_>, w: &mut Writer<'_>) {
     let is_here = |path: &[u8]| {
         path::resolve(call.namespace, path).is_some_and(|(export, _)| export.is_at(call.endpoint))
@@ -125,8 +125,8 @@ fn umnt(call: &Call<'_>, path: DirPath<'_>) {
     }
 }
 
-/// RFC 1813 §5.2.5. An export without rules admits nobody and is left out: listed without groups, it would seem to
-/// admit everybody. So is one that is not served at the endpoint which the client has reached.
+/// RFC 1813 §5.2.5. An export without rules is omitted: listed without groups, it would seem to admit everyone. An
+/// export not served at the client's endpoint is omitted, too.
 fn exports(call: &Call<'_>, w: &mut Writer<'_>) {
     for export in call.namespace.exports().iter().filter(|export| export.is_at(call.endpoint)) {
         let Some(admitted) = admitted(export) else { continue };
@@ -136,7 +136,7 @@ fn exports(call: &Call<'_>, w: &mut Writer<'_>) {
     w.bool(false);
 }
 
-/// The ranges that an export's rules admit, empty if that is everybody; `None` if it is nobody.
+/// The ranges that an export's rules admit, empty for all clients; `None` if no client is admitted.
 fn admitted(export: &Export) -> Option<Vec<String>> {
     let is_for = |rule: &&ExportRule| !rule.no_access && rule.protocols.contains(crate::v3::PROTOCOL);
     let mut admitting = export.rules.iter().filter(is_for).peekable();

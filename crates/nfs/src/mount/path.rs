@@ -18,6 +18,7 @@ pub(super) fn normal(path: &[u8]) -> Result<Vec<u8>, Status> {
     for name in names(path) {
         match name {
             b"." => {}
+            // Stays at the top: no symbolic link is followed, so the parent is the previous name.
             b".." => drop(components.pop()),
             name => components.push(name),
         }
@@ -28,13 +29,12 @@ pub(super) fn normal(path: &[u8]) -> Result<Vec<u8>, Status> {
     Ok(components.into_iter().flat_map(|name| [b"/", name]).flatten().copied().collect())
 }
 
-/// The names in a path.
 pub(super) fn names(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     path.split(|&byte| byte == b'/').filter(|name| !name.is_empty())
 }
 
-/// The export at or above a path in its normal spelling, and what lies below it. An export's path is text, the names
-/// below it are bytes: the path is matched up to the first name that is no text.
+/// The export at or above a path in its normal spelling, and the rest of the path. An export's path is text, the names
+/// below it are bytes: the path is matched up to the first name that is not UTF-8.
 pub(super) fn resolve<'n, 'p>(
     namespace: &'n Namespace,
     path: &'p [u8],

@@ -1,5 +1,5 @@
 use crate::handle::Handle;
-use crate::testing::{Desk, export, rule, words};
+use crate::testing::{TestEnv, export, rule, words};
 use nfs_wire::mount::{
     self as wire, DirPath, ExportNode, FhStatus, GroupNode, MountBody, MountOk, MountReply, Procedure, Status,
 };
@@ -11,8 +11,8 @@ use xdr::{Encode, List};
 const ALICE: (u32, u32) = (1000, 100);
 const BOB: (u32, u32) = (1001, 101);
 
-/// `/e` for everybody, `/e/inner` below it, `/lan` for some, `/nobody` for none.
-fn desk() -> Desk {
+/// `/e` for all clients, `/e/inner` below it, `/lan` for some clients, `/nobody` for none.
+fn env() -> TestEnv {
     let exports = [
         export("/e", 1, vec![rule(&[])]),
         export("/e/inner", 2, vec![rule(&[])]),
@@ -20,8 +20,8 @@ fn desk() -> Desk {
         export("/nobody", 4, vec![]),
         export("/refused", 5, vec![ExportRule { no_access: true, ..ExportRule::everybody() }]),
     ];
-    let desk = Desk::new(exports, vec![]);
-    let top = desk_export(&desk, 0).root();
+    let env = TestEnv::new(exports, vec![]);
+    let top = export_of(&env, 0).root();
     let docs = make_dir(&top, b"docs", 0o755, ALICE);
     make_dir(&docs, b"deep", 0o700, ALICE);
     let private = make_dir(&top, b"private", 0o700, ALICE);
@@ -29,11 +29,11 @@ fn desk() -> Desk {
     make_dir(&top, b"\xff\xfe", 0o755, ALICE);
     make_special(&top, b"link", Special::Symlink(b"docs"));
     make_special(&top, b"fifo", Special::Fifo);
-    desk
+    env
 }
 
-fn desk_export(desk: &Desk, place: usize) -> Arc<Export> {
-    Arc::clone(&desk.service.namespace.load().exports()[place])
+fn export_of(env: &TestEnv, place: usize) -> Arc<Export> {
+    Arc::clone(&env.service.namespace.load().exports()[place])
 }
 
 fn make_dir(dir: &File, name: &[u8], mode: u32, owner: (u32, u32)) -> File {
@@ -49,12 +49,12 @@ fn make_special(dir: &File, name: &[u8], special: Special<'_>) {
     dir.make_special(&root, name, special, &SetAttrs::default(), &mut PendingSync::default()).unwrap();
 }
 
-fn ask(desk: &Desk, procedure: Procedure, args: &impl Encode) -> Vec<u8> {
-    desk.ask(wire::PROGRAM, wire::VERSION, procedure.0, args).unwrap()
+fn ask(env: &TestEnv, procedure: Procedure, args: &impl Encode) -> Vec<u8> {
+    env.ask(wire::PROGRAM, wire::VERSION, procedure.0, args).unwrap()
 }
 
-fn mnt(desk: &Desk, path: &[u8]) -> Vec<u8> {
-    ask(desk, Procedure::MNT, &DirPath(path))
+fn mnt(env: &TestEnv, path: &[u8]) -> Vec<u8> {
+    ask(env, Procedure::MNT, &DirPath(path))
 }
 
 fn mounted(handle: &Handle) -> Vec<u8> {
@@ -67,33 +67,33 @@ fn refused(status: Status) -> Vec<u8> {
 }
 
 /// The handle of a directory in the volume of the export at `place`.
-fn handle(desk: &Desk, place: usize, names: &[&[u8]]) -> Handle {
-    let (export, root) = (desk_export(desk, place), Caller::new(0, 0, []));
+fn handle(env: &TestEnv, place: usize, names: &[&[u8]]) -> Handle {
+    let (export, root) = (export_of(env, place), Caller::new(0, 0, []));
     let below = |dir: File, name: &&[u8]| {
         dir.open_dir(&root, Blocking::Allowed).unwrap().lookup(name, Blocking::Allowed).unwrap().file
     };
     let file = names.iter().fold(export.root(), below);
-    desk.service.signer.sign(export.id, &file.key())
+    env.service.signer.sign(export.id, &file.key())
 }
 
 #[test]
 fn mnt_gives_the_root_and_directories_below() {
-    let desk = desk();
-    let root = handle(&desk, 0, &[]);
+    let env = env();
+    let root = handle(&env, 0, &[]);
     let reply = [words(&[0, u32::try_from(root.bytes().len()).unwrap()]), root.bytes().to_vec()].concat();
-    assert!(mnt(&desk, b"/e").starts_with(&reply));
-    assert_eq!(mnt(&desk, b"/e"), mounted(&root));
-    assert_eq!(mnt(&desk, b"/e/"), mounted(&root));
-    assert_eq!(mnt(&desk, b"/e/docs"), mounted(&handle(&desk, 0, &[b"docs"])));
-    assert_eq!(mnt(&desk, b"//e/./docs//deep/"), mounted(&handle(&desk, 0, &[b"docs", b"deep"])));
-    assert_eq!(mnt(&desk, b"/e/\xff\xfe"), mounted(&handle(&desk, 0, &[b"\xff\xfe"])), "names are bytes");
-    assert_eq!(mnt(&desk, b"/e/inner"), mounted(&handle(&desk, 1, &[])), "the longest export path wins");
-    assert_eq!(mnt(&desk, b"/e/docs/../inner"), mounted(&handle(&desk, 1, &[])));
+    assert!(mnt(&env, b"/e").starts_with(&reply));
+    assert_eq!(mnt(&env, b"/e"), mounted(&root));
+    assert_eq!(mnt(&env, b"/e/"), mounted(&root));
+    assert_eq!(mnt(&env, b"/e/docs"), mounted(&handle(&env, 0, &[b"docs"])));
+    assert_eq!(mnt(&env, b"//e/./docs//deep/"), mounted(&handle(&env, 0, &[b"docs", b"deep"])));
+    assert_eq!(mnt(&env, b"/e/\xff\xfe"), mounted(&handle(&env, 0, &[b"\xff\xfe"])), "names are bytes");
+    assert_eq!(mnt(&env, b"/e/inner"), mounted(&handle(&env, 1, &[])), "the longest export path wins");
+    assert_eq!(mnt(&env, b"/e/docs/../inner"), mounted(&handle(&env, 1, &[])));
 }
 
 #[test]
 fn mnt_says_exactly_why_not() {
-    let desk = desk();
+    let env = env();
     let long = |length: usize| [b"/e/".as_slice(), &vec![b'x'; length]].concat();
     let cases: &[(&[u8], Status)] = &[
         (b"/", Status::NOENT),
@@ -115,18 +115,18 @@ fn mnt_says_exactly_why_not() {
         (b"/refused", Status::ACCES),
     ];
     for (path, status) in cases {
-        assert_eq!(mnt(&desk, path), refused(*status), "{}", path.escape_ascii());
+        assert_eq!(mnt(&env, path), refused(*status), "{}", path.escape_ascii());
     }
     let too_long = vec![b'/'; nfs_wire::v3::PATH_MAX as usize + 1];
-    let garbage = desk.ask(wire::PROGRAM, wire::VERSION, Procedure::MNT.0, &DirPath(&too_long));
+    let garbage = env.ask(wire::PROGRAM, wire::VERSION, Procedure::MNT.0, &DirPath(&too_long));
     assert_eq!(garbage, Err(Accepted::GarbageArgs));
-    assert_eq!(ask(&desk, Procedure::DUMP, &()), words(&[0]), "what is refused is not in the table");
+    assert_eq!(ask(&env, Procedure::DUMP, &()), words(&[0]), "what is refused is not in the table");
 }
 
 #[test]
 fn mnt_admits_whom_the_rules_admit() {
-    let mut desk = desk();
-    let lan = mounted(&handle(&desk, 2, &[]));
+    let mut env = env();
+    let lan = mounted(&handle(&env, 2, &[]));
     for (peer, admitted) in [
         ("10.1.255.1:1", true),
         ("[::ffff:10.1.0.3]:1", true),
@@ -136,12 +136,12 @@ fn mnt_admits_whom_the_rules_admit() {
         ("192.168.1.8:1", false),
         ("[fe80::1]:1", false),
     ] {
-        desk.peer = peer.parse().unwrap();
+        env.peer = peer.parse().unwrap();
         let expected = if admitted { lan.clone() } else { refused(Status::ACCES) };
-        assert_eq!(mnt(&desk, b"/lan"), expected, "{peer}");
+        assert_eq!(mnt(&env, b"/lan"), expected, "{peer}");
         if !admitted {
             assert_eq!(
-                mnt(&desk, b"/lan/absent"),
+                mnt(&env, b"/lan/absent"),
                 refused(Status::ACCES),
                 "nor may {peer} find out what is there"
             );
@@ -151,22 +151,22 @@ fn mnt_admits_whom_the_rules_admit() {
 
 #[test]
 fn mnt_walks_as_the_caller() {
-    let mut desk = desk();
-    let (private, inside) = (handle(&desk, 0, &[b"private"]), handle(&desk, 0, &[b"private", b"inside"]));
+    let mut env = env();
+    let (private, inside) = (handle(&env, 0, &[b"private"]), handle(&env, 0, &[b"private", b"inside"]));
     for user in [ALICE, BOB, (0, 0)] {
-        desk.user = user;
+        env.user = user;
         assert_eq!(
-            mnt(&desk, b"/e/private"),
+            mnt(&env, b"/e/private"),
             mounted(&private),
             "the last directory need not be open to {user:?}"
         );
     }
-    desk.user = ALICE;
-    assert_eq!(mnt(&desk, b"/e/private/inside"), mounted(&inside));
-    desk.user = BOB;
-    assert_eq!(mnt(&desk, b"/e/private/inside"), refused(Status::ACCES));
+    env.user = ALICE;
+    assert_eq!(mnt(&env, b"/e/private/inside"), mounted(&inside));
+    env.user = BOB;
+    assert_eq!(mnt(&env, b"/e/private/inside"), refused(Status::ACCES));
     assert_eq!(
-        mnt(&desk, b"/e/private/absent"),
+        mnt(&env, b"/e/private/absent"),
         refused(Status::ACCES),
         "what he may not see he may not probe"
     );
@@ -175,37 +175,37 @@ fn mnt_walks_as_the_caller() {
 #[test]
 fn mnt_squashes_root() {
     let rules = vec![ExportRule::everybody()];
-    let desk = Desk::new([export("/e", 1, rules)], vec![]);
-    let top = desk_export(&desk, 0).root();
+    let env = TestEnv::new([export("/e", 1, rules)], vec![]);
+    let top = export_of(&env, 0).root();
     let private = make_dir(&top, b"private", 0o700, ALICE);
     make_dir(&private, b"inside", 0o777, ALICE);
-    assert_eq!(mnt(&desk, b"/e/private"), mounted(&handle(&desk, 0, &[b"private"])));
-    assert_eq!(mnt(&desk, b"/e/private/inside"), refused(Status::ACCES));
+    assert_eq!(mnt(&env, b"/e/private"), mounted(&handle(&env, 0, &[b"private"])));
+    assert_eq!(mnt(&env, b"/e/private/inside"), refused(Status::ACCES));
 }
 
 #[test]
 fn dump_lists_what_is_mounted() {
-    let mut desk = desk();
-    let dump = |desk: &Desk| ask(desk, Procedure::DUMP, &());
+    let mut env = env();
+    let dump = |env: &TestEnv| ask(env, Procedure::DUMP, &());
     let line = |hostname: &'static [u8], directory: &'static [u8]| MountBody { hostname, directory };
-    mnt(&desk, b"/e/");
-    mnt(&desk, b"/e/docs");
-    mnt(&desk, b"/e");
-    desk.peer = "[::ffff:10.1.0.10]:9".parse().unwrap();
-    mnt(&desk, b"/e");
+    mnt(&env, b"/e/");
+    mnt(&env, b"/e/docs");
+    mnt(&env, b"/e");
+    env.peer = "[::ffff:10.1.0.10]:9".parse().unwrap();
+    mnt(&env, b"/e");
     let (docs, e) = (line(b"10.1.0.9", b"/e/docs"), line(b"10.1.0.9", b"/e"));
     let others = line(b"10.1.0.10", b"/e");
-    assert_eq!(dump(&desk), List(vec![docs, e, others]).to_bytes());
+    assert_eq!(dump(&env), List(vec![docs, e, others]).to_bytes());
 
-    assert_eq!(ask(&desk, Procedure::UMNT, &DirPath(b"/e/docs")), [], "not his: no error, no effect");
-    assert_eq!(dump(&desk), List(vec![docs, e, others]).to_bytes());
-    assert_eq!(ask(&desk, Procedure::UMNT, &DirPath(b"//e/.")), []);
-    assert_eq!(dump(&desk), List(vec![docs, e]).to_bytes());
-    assert_eq!(ask(&desk, Procedure::UMNTALL, &()), []);
-    assert_eq!(dump(&desk), List(vec![docs, e]).to_bytes());
-    desk.peer = "10.1.0.9:1".parse().unwrap();
-    assert_eq!(ask(&desk, Procedure::UMNTALL, &()), []);
-    assert_eq!(dump(&desk), words(&[0]));
+    assert_eq!(ask(&env, Procedure::UMNT, &DirPath(b"/e/docs")), [], "not his: no error, no effect");
+    assert_eq!(dump(&env), List(vec![docs, e, others]).to_bytes());
+    assert_eq!(ask(&env, Procedure::UMNT, &DirPath(b"//e/.")), []);
+    assert_eq!(dump(&env), List(vec![docs, e]).to_bytes());
+    assert_eq!(ask(&env, Procedure::UMNTALL, &()), []);
+    assert_eq!(dump(&env), List(vec![docs, e]).to_bytes());
+    env.peer = "10.1.0.9:1".parse().unwrap();
+    assert_eq!(ask(&env, Procedure::UMNTALL, &()), []);
+    assert_eq!(dump(&env), words(&[0]));
 }
 
 #[test]
@@ -217,11 +217,11 @@ fn export_lists_paths_and_who_may_mount_them() {
         ExportNode { dir: b"/e/inner", groups: List(vec![]) },
         ExportNode { dir: b"/lan", groups: List(lan.to_vec()) },
     ]);
-    assert_eq!(ask(&desk(), Procedure::EXPORT, &()), expected.to_bytes());
+    assert_eq!(ask(&env(), Procedure::EXPORT, &()), expected.to_bytes());
     let open = vec![rule(&["10.0.0.0/8"]), rule(&[])];
-    let desk = Desk::new([export("/e", 1, open)], vec![]);
+    let env = TestEnv::new([export("/e", 1, open)], vec![]);
     assert_eq!(
-        ask(&desk, Procedure::EXPORT, &()),
+        ask(&env, Procedure::EXPORT, &()),
         List(vec![ExportNode { dir: b"/e", groups: List(vec![]) }]).to_bytes(),
         "one rule for everybody is enough"
     );
@@ -229,34 +229,33 @@ fn export_lists_paths_and_who_may_mount_them() {
 
 #[test]
 fn version_1_lists_but_does_not_mount() {
-    let desk = desk();
+    let env = env();
     let ask_1 =
-        |procedure: Procedure, args: &[u8]| desk.ask(wire::PROGRAM, wire::VERSION_1, procedure.0, &Raw(args));
+        |procedure: Procedure, args: &[u8]| env.ask(wire::PROGRAM, wire::VERSION_1, procedure.0, &Raw(args));
     let path = DirPath(b"/e").to_bytes();
-    mnt(&desk, b"/e/docs");
-    mnt(&desk, b"/e");
+    mnt(&env, b"/e/docs");
+    mnt(&env, b"/e");
     assert_eq!(ask_1(Procedure::NULL, &[]), Ok(vec![]));
     assert_eq!(ask_1(Procedure::MNT, &path), Ok(FhStatus::Err(95).to_bytes()));
-    assert_eq!(ask_1(Procedure::EXPORT, &[]), Ok(ask(&desk, Procedure::EXPORT, &())));
+    assert_eq!(ask_1(Procedure::EXPORT, &[]), Ok(ask(&env, Procedure::EXPORT, &())));
     assert_eq!(ask_1(Procedure::UMNT, &path), Ok(vec![]));
-    let left = List(vec![MountBody { hostname: b"10.1.0.9", directory: b"/e/docs" }]).to_bytes();
-    assert_eq!(ask_1(Procedure::DUMP, &[]), Ok(left));
+    let remaining = List(vec![MountBody { hostname: b"10.1.0.9", directory: b"/e/docs" }]).to_bytes();
+    assert_eq!(ask_1(Procedure::DUMP, &[]), Ok(remaining));
     assert_eq!(ask_1(Procedure::MNT, &[]), Err(Accepted::GarbageArgs));
     let versions = Versions { low: 1, high: 3 };
-    assert_eq!(desk.ask(wire::PROGRAM, 2, 0, &()), Err(Accepted::ProgMismatch(versions)));
+    assert_eq!(env.ask(wire::PROGRAM, 2, 0, &()), Err(Accepted::ProgMismatch(versions)));
 }
 
 #[test]
-fn what_is_no_procedure_is_unavailable() {
-    let desk = desk();
-    assert_eq!(ask(&desk, Procedure::NULL, &()), []);
+fn unknown_procedures_are_unavailable() {
+    let env = env();
+    assert_eq!(ask(&env, Procedure::NULL, &()), []);
     for version in [wire::VERSION_1, wire::VERSION] {
-        assert_eq!(desk.ask(wire::PROGRAM, version, 6, &()), Err(Accepted::ProcUnavail));
+        assert_eq!(env.ask(wire::PROGRAM, version, 6, &()), Err(Accepted::ProcUnavail));
     }
-    assert_eq!(desk.ask(wire::PROGRAM, wire::VERSION, Procedure::UMNT.0, &()), Err(Accepted::GarbageArgs));
+    assert_eq!(env.ask(wire::PROGRAM, wire::VERSION, Procedure::UMNT.0, &()), Err(Accepted::GarbageArgs));
 }
 
-/// Arguments that are encoded already.
 struct Raw<'a>(&'a [u8]);
 
 impl Encode for Raw<'_> {
@@ -274,27 +273,27 @@ fn an_endpoint_shows_what_names_it_and_nothing_else() {
         at("/lan", 3, vec![rule(&["192.168.1.7"])], "10.1.0.2"),
         export("/plain", 4, vec![rule(&[])]),
     ];
-    let mut desk = Desk::new(exports, vec![]);
+    let mut env = TestEnv::new(exports, vec![]);
     let own: Vec<Vec<u8>> =
-        [&b"/e"[..], b"/e/inner", b"/plain"].into_iter().map(|path| mnt(&desk, path)).collect();
+        [&b"/e"[..], b"/e/inner", b"/plain"].into_iter().map(|path| mnt(&env, path)).collect();
     assert!(own.iter().all(|reply| reply.starts_with(&words(&[0]))), "the service's own address has all");
     let (node, nobody) =
         (|dir: &'static [u8]| ExportNode { dir, groups: List(vec![]) }, GroupNode(b"192.168.1.7/32"));
     let dump = |directory: &'static [u8]| MountBody { hostname: b"10.1.0.9", directory };
-    desk.endpoint = Some("10.1.0.2");
-    assert_eq!(mnt(&desk, b"/e"), own[0], "the same handle");
-    assert_eq!(mnt(&desk, b"/lan"), refused(Status::ACCES), "its rules hold at its endpoints too");
+    env.endpoint = Some("10.1.0.2");
+    assert_eq!(mnt(&env, b"/e"), own[0], "the same handle");
+    assert_eq!(mnt(&env, b"/lan"), refused(Status::ACCES), "its rules hold at its endpoints too");
     for hidden in [&b"/e/inner"[..], b"/plain", b"/absent", b"/e/inner/absent", b"/plain/absent"] {
-        assert_eq!(mnt(&desk, hidden), refused(Status::NOENT), "{hidden:?}");
+        assert_eq!(mnt(&env, hidden), refused(Status::NOENT), "{hidden:?}");
     }
     let lan = ExportNode { dir: b"/lan", groups: List(vec![nobody]) };
-    assert_eq!(ask(&desk, Procedure::EXPORT, &()), List(vec![node(b"/e"), lan]).to_bytes());
-    assert_eq!(ask(&desk, Procedure::DUMP, &()), List(vec![dump(b"/e")]).to_bytes());
-    desk.endpoint = Some("10.1.0.3");
-    assert_eq!(mnt(&desk, b"/e/inner"), own[1]);
-    assert_eq!(mnt(&desk, b"/e"), refused(Status::NOENT));
-    assert_eq!(ask(&desk, Procedure::EXPORT, &()), List(vec![node(b"/e/inner")]).to_bytes());
-    desk.endpoint = Some("10.1.0.4");
-    assert_eq!(ask(&desk, Procedure::EXPORT, &()), words(&[0]), "an address that no volume has any more");
-    assert_eq!(ask(&desk, Procedure::DUMP, &()), words(&[0]));
+    assert_eq!(ask(&env, Procedure::EXPORT, &()), List(vec![node(b"/e"), lan]).to_bytes());
+    assert_eq!(ask(&env, Procedure::DUMP, &()), List(vec![dump(b"/e")]).to_bytes());
+    env.endpoint = Some("10.1.0.3");
+    assert_eq!(mnt(&env, b"/e/inner"), own[1]);
+    assert_eq!(mnt(&env, b"/e"), refused(Status::NOENT));
+    assert_eq!(ask(&env, Procedure::EXPORT, &()), List(vec![node(b"/e/inner")]).to_bytes());
+    env.endpoint = Some("10.1.0.4");
+    assert_eq!(ask(&env, Procedure::EXPORT, &()), words(&[0]), "an address that no volume has any more");
+    assert_eq!(ask(&env, Procedure::DUMP, &()), words(&[0]));
 }

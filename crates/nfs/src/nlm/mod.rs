@@ -1,8 +1,8 @@
-//! The network lock manager: byte ranges and share modes for clients of NFS version 3 (RFC 1813 Appendix II,
-//! XNFS chapter 10).
+//! The network lock manager: byte ranges and share modes for clients of NFS version 3 (RFC 1813 Appendix II, XNFS
+//! chapter 10).
 //!
-//! A client is its address, whatever it calls itself. Nobody proves anything here: who may use an export and
-//! read or write a file may lock it, and a client can give back its own locks alone.
+//! A client is its address, whatever name it sends. There is no authentication: a client that may use an export and
+//! read or write a file may lock it, and can release only its own locks.
 
 mod share;
 #[cfg(test)]
@@ -44,7 +44,7 @@ pub(crate) fn answer(
     }
 }
 
-/// Writes the result that says only that a call failed; false if the call has none. A client that asks for a lock asks again after
+/// Writes the result of a failed call; false if the procedure has none. A client repeats a lock request after
 /// [`FsError::Wait(Wait::Recall)`].
 pub(crate) fn fail(
     version: u32,
@@ -53,11 +53,11 @@ pub(crate) fn fail(
     error: FsError,
     w: &mut Writer<'_>,
 ) -> bool {
-    // All begin with it.
+    // All arguments begin with the cookie.
     let Ok(cookie) = Object::decode(&mut Reader::new(args)) else { return false };
     let stat = in_version(of_error(error), version);
     match procedure {
-        // Without somebody's lock it is alike in all versions.
+        // A result without a holder is the same in all versions.
         Procedure::TEST => TestReply::<u64> { cookie, stat: TestStatus::Other(stat) }.encode(w),
         Procedure::LOCK | Procedure::NM_LOCK | Procedure::CANCEL | Procedure::UNLOCK => {
             Reply { cookie, stat }.encode(w)
@@ -109,7 +109,7 @@ impl<O: Offset> Procedures<O> {
     ) -> Attempt {
         match procedure {
             Procedure::NULL => {}
-            // Results of calls that we make in another way, and do not wait for in this one.
+            // We send no _MSG calls, so these results are unexpected.
             Procedure::TEST_RES
             | Procedure::LOCK_RES
             | Procedure::CANCEL_RES
@@ -135,7 +135,7 @@ impl<O: Offset> Procedures<O> {
                 };
                 ShareReply { cookie: args.cookie, stat, sequence: 0 }.encode(w);
             }
-            // The client's own, whatever name it gives: nobody frees another's.
+            // The address of the caller counts, not the name in the call: a client frees only its own locks.
             Procedure::FREE_ALL if version != VERSION_1 => {
                 Notify::decode(r)?;
                 call.service.locks.free_all(call.client());
@@ -184,7 +184,7 @@ impl<O: Offset> Procedures<O> {
                     }),
                 )
             }
-            // We wait for nobody's locks.
+            // We never wait for locks of other servers.
             _ => (TestArgs::<O>::decode(r)?.cookie, Ok(Status::DENIED)),
         };
         let stat = match status {
@@ -206,15 +206,15 @@ impl<O: Offset> Procedures<O> {
             let lock_call = lock_call(call, &file, version, &args.alock, span, args.exclusive);
             call.service.locks.test(&lock_call)
         });
-        let (status, obstacle) = match tested {
+        let (status, conflict) = match tested {
             Err(FsError::Wait(Wait::Storage)) => return Ok(Err(Wait::Storage)),
             Err(error) => (of_error(error), None),
             Ok(Ok(())) => (Status::GRANTED, None),
             Ok(Err(refused)) => refused,
         };
         let cookie = args.cookie;
-        let stat = match (status, &obstacle) {
-            (Status::DENIED, _) => TestStatus::Denied(holder(obstacle.as_ref())),
+        let stat = match (status, &conflict) {
+            (Status::DENIED, _) => TestStatus::Denied(holder(conflict.as_ref())),
             (status, _) => TestStatus::Other(in_version(status, version)),
         };
         TestReply::<O> { cookie, stat }.encode(w);
@@ -230,6 +230,7 @@ impl<O: Offset> Procedures<O> {
     ) -> FsResult<Status> {
         let (file, span) = call.lockable(&args.alock, Some(args.exclusive))?;
         let is_recorded = !is_monitored || call.service.locks.is_recorded(call.client());
+        // Recording a client writes to the disk.
         if !is_recorded && call.blocking == Blocking::Never {
             return Err(FsError::Wait(Wait::Storage));
         }
@@ -256,7 +257,7 @@ impl<O: Offset> Procedures<O> {
 }
 
 impl Call<'_> {
-    /// Permission to hold something at a file.
+    /// The export access that a lock needs.
     fn admission(&self, file: &File, changes: bool) -> ExportAccess {
         ExportAccess { export: file.export_id(), origin: self.origin(), changes }
     }
@@ -306,14 +307,14 @@ fn lock_call<'f, O: Offset>(
 }
 
 /// The holder in a TEST reply. Of a conflict that is not a byte range, only its existence is known.
-fn holder<O: Offset>(obstacle: Option<&ConflictingLock>) -> Holder<'_, O> {
+fn holder<O: Offset>(conflict: Option<&ConflictingLock>) -> Holder<'_, O> {
     let width = |value: u64| O::try_from(value).unwrap_or(O::MAX);
-    let Some(ConflictingLock { owner, span, is_exclusive }) = obstacle else {
+    let Some(ConflictingLock { owner, span, is_exclusive }) = conflict else {
         let whole = width(0);
         return Holder { exclusive: true, svid: 0, oh: Object(b""), l_offset: whole, l_len: whole };
     };
     let is_to_end = *span == Span::to_end(span.start());
-    // What is longer than the version has words for ends with the file.
+    // A length that the version cannot express becomes "to the end of the file".
     let len = if is_to_end { 0 } else { span.len() };
     Holder {
         exclusive: *is_exclusive,

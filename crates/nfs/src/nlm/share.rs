@@ -1,6 +1,5 @@
-//! Share modes (SHARE and UNSHARE, RFC 1813 §6.3.20): opens that deny others, for clients whose programs know
-//! such. They bind other opens, whatever the protocol, and nobody's READ and WRITE: the client's own have
-//! nothing to show that they belong to it.
+//! Share modes (SHARE and UNSHARE, RFC 1813 §6.3.20): opens that deny others. They bind opens of every protocol, but
+//! not READ and WRITE of NFSv3, which cannot be matched to a share.
 
 use crate::call::Call;
 use crate::limits::LOCK_OWNER_BYTES_MAX;
@@ -119,6 +118,7 @@ impl Locks {
         if status != Status::GRANTED
             && let Some(before) = before
         {
+            // A refused change restores the earlier share.
             (opened, admission) = (before.access, before.admission);
             verdict = open(opened, reclaims);
         }

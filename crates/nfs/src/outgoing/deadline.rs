@@ -3,7 +3,6 @@
 use std::io::{self, ErrorKind};
 use std::time::{Duration, Instant};
 
-/// When waiting ends.
 pub(super) struct Deadline(Instant);
 
 impl Deadline {
@@ -18,7 +17,7 @@ impl Deadline {
     }
 }
 
-/// Whether an error says only that a socket's time-out has passed, or that a signal came.
+/// Whether an error is a timeout or an interruption by a signal.
 pub(super) fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
 }

@@ -30,10 +30,8 @@ const STREAM_TIMEOUT: Duration = Duration::from_millis(2000);
 /// The longest reply that is read.
 const REPLY_BYTES_MAX: usize = 2048;
 
-/// A call to a program on a client's host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Outgoing {
-    /// The host.
     pub(crate) host: IpAddr,
     /// The address by which the host knows us.
     pub(crate) from: IpAddr,
@@ -43,14 +41,12 @@ pub(crate) struct Outgoing {
     pub(crate) args: Vec<u8>,
 }
 
-/// Makes such calls, and waits for their replies.
 pub(crate) struct Caller {
     ports: Ports,
     next_xid: AtomicU32,
 }
 
 impl Caller {
-    /// A caller that finds port mappers at this port.
     pub(crate) fn new(portmap_port: u16) -> Self {
         let xid = u32::from_be_bytes(std::process::id().to_be_bytes()).rotate_left(16);
         Self { ports: Ports::new(portmap_port), next_xid: AtomicU32::new(xid) }
@@ -61,6 +57,7 @@ impl Caller {
         if let Some(port) = self.ports.of(self, call, Transport::Udp) {
             match self.exchange(call, port, Transport::Udp) {
                 Some(results) => return Some(results),
+                // The program may have another port by now.
                 None => self.ports.forget(call),
             }
         }
@@ -74,11 +71,10 @@ impl Caller {
         let (_, message) = self.message(call);
         let sent = connected(call, port).and_then(|socket| socket.send(&message));
         if let Err(error) = sent {
-            tracing::debug!(host = %call.host, %error, "a result cannot be sent");
+            tracing::debug!(host = %call.host, %error, "cannot send a result");
         }
     }
 
-    /// Calls the program at this port.
     fn exchange(&self, call: &Outgoing, port: u16, transport: Transport) -> Option<Vec<u8>> {
         let (xid, message) = self.message(call);
         let replied = match transport {
@@ -136,6 +132,7 @@ fn over_udp(call: &Outgoing, port: u16, xid: u32, message: &[u8]) -> io::Result<
             socket.set_read_timeout(Some(remaining))?;
             match socket.recv(&mut reply) {
                 Ok(length) => {
+                    // A late reply to an earlier call is skipped.
                     if let Some(results) = results(&reply[..length], xid)? {
                         return Ok(results);
                     }
@@ -185,7 +182,7 @@ pub(crate) fn results(reply: &[u8], xid: u32) -> io::Result<Option<Vec<u8>>> {
         Ok(ReplyHeader { body: ReplyBody::Accepted(_, Accepted::Success), .. }) => {
             Ok(Some(r.rest().to_vec()))
         }
-        Ok(ReplyHeader { body, .. }) => Err(io::Error::other(format!("the call is refused: {body:?}"))),
+        Ok(ReplyHeader { body, .. }) => Err(io::Error::other(format!("call refused: {body:?}"))),
         Err(_) => Ok(None),
     }
 }

@@ -1,4 +1,4 @@
-//! On which port of a client's host a program is: what the port mapper there says, remembered for a while.
+//! Ports of programs on clients' hosts, from their port mappers, cached.
 
 use super::{Caller, Outgoing};
 use crate::portmap::Transport;
@@ -16,7 +16,6 @@ use xdr::{Decode, Encode, Reader};
 /// Lifetime of a cached port, and of a failure to find one.
 const PORT_TTL: Duration = Duration::from_secs(60);
 const FAILURE_TTL: Duration = Duration::from_secs(10);
-/// Number of cached ports.
 const PORTS_MAX: usize = 4096;
 
 type Program = (IpAddr, u32, u32, Transport);
@@ -32,7 +31,7 @@ impl Ports {
         Self { portmap_port, ports: Mutex::default() }
     }
 
-    /// The port of the program that `call` is for; `None` if it is not there, or nobody says where.
+    /// The port of the program of `call`; `None` if it is not registered, or the port mapper does not answer.
     pub(super) fn of(&self, caller: &Caller, call: &Outgoing, transport: Transport) -> Option<u16> {
         let program = (call.host, call.program, call.version, transport);
         if let Some(&(port, until)) = self.known().get(&program)
@@ -44,13 +43,14 @@ impl Ports {
         let until = Instant::now() + if port.is_some() { PORT_TTL } else { FAILURE_TTL };
         let mut ports = self.known();
         if ports.len() >= PORTS_MAX {
+            // Clearing everything is rare, and simpler than tracking use.
             ports.clear();
         }
         ports.insert(program, (port, until));
         port
     }
 
-    /// The program was not where it was said to be.
+    /// Drops the cached port of a program that did not answer.
     pub(super) fn forget(&self, call: &Outgoing) {
         self.known().remove(&(call.host, call.program, call.version, Transport::Udp));
     }
@@ -71,7 +71,7 @@ impl Ports {
                 let reply = caller.exchange(&question, self.portmap_port, transport)?;
                 u32::decode(&mut Reader::new(&reply)).ok()?
             }
-            // Version 2 has no words for IPv6.
+            // Version 2 cannot express IPv6.
             IpAddr::V6(_) => {
                 let netid: &[u8] = match transport {
                     Transport::Udp => b"udp6",

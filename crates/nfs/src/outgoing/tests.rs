@@ -14,7 +14,6 @@ pub(crate) const LONG: Duration = Duration::from_secs(20);
 pub(crate) struct Host {
     pub(crate) address: IpAddr,
     pub(crate) port: u16,
-    /// The calls received: program, version, procedure and arguments.
     pub(crate) called: Receiver<(u32, u32, u32, Vec<u8>)>,
     stopping: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -31,11 +30,11 @@ impl Host {
         socket.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
         let local = socket.local_addr().unwrap();
         let stopping = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&stopping);
+        let stop_requested = Arc::clone(&stopping);
         let (call, called) = mpsc::channel();
         let run = move || {
             let mut datagram = [0; 4096];
-            while !told.load(Ordering::SeqCst) {
+            while !stop_requested.load(Ordering::SeqCst) {
                 let Ok((length, peer)) = socket.recv_from(&mut datagram) else { continue };
                 let mut r = Reader::new(&datagram[..length]);
                 let CallHeader { xid, prog, vers, proc, .. } = CallHeader::decode(&mut r).unwrap();

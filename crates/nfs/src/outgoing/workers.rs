@@ -9,12 +9,11 @@ use vfs::bounds::{Bounds, Party, Slot};
 use vfs::panics;
 use vfs::sync::Mutex;
 
-/// A job says whether its host has answered, if it was asked.
+/// A job. It returns whether its host answered; `None` if the host was not called.
 type Job = Box<dyn FnOnce() -> Option<bool> + Send>;
 
-/// Does jobs in the order in which they come, one at a time for each host. Threads are shared out by what is known of hosts: those
-/// that did not answer hold up few of them, and those that nobody has asked before leave some for those that did answer. So hosts
-/// that are gone hold up each other.
+/// Runs jobs in order, one at a time per host. Hosts that did not answer share few threads, and unknown hosts leave
+/// some to hosts that answer. So unresponsive hosts delay only each other.
 pub(crate) struct Workers {
     queue: Mutex<Queue>,
     queued: Arc<Bounds>,
@@ -37,7 +36,6 @@ struct QueuedJob {
     _room: Slot,
 }
 
-/// The responsiveness of a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lane {
     Answers,
@@ -76,6 +74,7 @@ impl Workers {
         let Ok(room) = self.queued.take(party, 1) else { return false };
         let mut queue = self.queue();
         queue.jobs.push_back(QueuedJob { host, job: Box::new(job), _room: room });
+        // A job that may not begin yet is picked up by a running thread.
         if queue.threads >= CALLBACK_THREADS_MAX || !queue.may_begin(host) {
             return true;
         }
@@ -84,7 +83,7 @@ impl Workers {
         match thread.spawn(move || workers.work()) {
             Ok(_) => queue.threads += 1,
             Err(error) if queue.threads == 0 => {
-                tracing::warn!(%error, "clients cannot be called: no thread can be started");
+                tracing::warn!(%error, "cannot call clients: starting a thread failed");
                 queue.jobs.pop_back();
                 return false;
             }
@@ -106,7 +105,7 @@ impl Workers {
             queue.busy.insert(host);
             queue.at_work[lane as usize] += 1;
             drop(queue);
-            // One that panics has said so, and the next is done.
+            // A panicking job has logged its panic; the next one runs.
             let has_answered = panics::catch(job).ok().flatten();
             let mut queue = self.queue();
             queue.busy.remove(&host);
@@ -145,7 +144,7 @@ impl Queue {
 
     fn record_answer(&mut self, host: IpAddr, has_answered: bool) {
         if self.responsiveness.len() >= CALLBACK_HOSTS_KNOWN_MAX && !self.responsiveness.contains_key(&host) {
-            // Those that answer count for more.
+            // Hosts that answer take precedence.
             self.responsiveness.retain(|_, has_answered| *has_answered);
             if self.responsiveness.len() >= CALLBACK_HOSTS_KNOWN_MAX {
                 return;
@@ -181,52 +180,52 @@ mod tests {
     #[test]
     fn a_host_that_waits_holds_up_no_other_and_its_own_jobs_keep_their_order() {
         let workers = Arc::new(Workers::default());
-        let (let_go, waits) = mpsc::channel::<()>();
-        let (tell, told) = mpsc::channel();
+        let (release, waits) = mpsc::channel::<()>();
+        let (sender, receiver) = mpsc::channel();
         assert!(submit(&workers, 1, move || waits.recv().ok().map(|()| true)));
         for (last, number) in [(1, 1), (1, 2), (2, 3)] {
-            let tell = tell.clone();
-            assert!(submit(&workers, last, move || tell.send(number).ok().map(|()| true)));
+            let sender = sender.clone();
+            assert!(submit(&workers, last, move || sender.send(number).ok().map(|()| true)));
         }
-        assert_eq!(told.recv_timeout(PATIENCE), Ok(3), "of the host that does not wait");
-        assert_eq!(told.try_recv(), Err(mpsc::TryRecvError::Empty));
-        drop(let_go);
-        assert_eq!([told.recv_timeout(PATIENCE), told.recv_timeout(PATIENCE)], [Ok(1), Ok(2)]);
+        assert_eq!(receiver.recv_timeout(PATIENCE), Ok(3), "of the host that does not wait");
+        assert_eq!(receiver.try_recv(), Err(mpsc::TryRecvError::Empty));
+        drop(release);
+        assert_eq!([receiver.recv_timeout(PATIENCE), receiver.recv_timeout(PATIENCE)], [Ok(1), Ok(2)]);
     }
 
     #[test]
     fn hosts_that_do_not_answer_hold_up_no_host_that_may() {
         let workers = Arc::new(Workers::default());
-        let (let_go, waits) = mpsc::channel::<()>();
+        let (release, waits) = mpsc::channel::<()>();
         let waits = Arc::new(Mutex::new(waits));
-        let (tell, told) = mpsc::channel();
-        let heard = tell.clone();
-        assert!(submit(&workers, 200, move || heard.send(200).ok().map(|()| true)));
-        assert_eq!(told.recv_timeout(PATIENCE), Ok(200));
-        // It says so once it has answered.
+        let (sender, receiver) = mpsc::channel();
+        let answered = sender.clone();
+        assert!(submit(&workers, 200, move || answered.send(200).ok().map(|()| true)));
+        assert_eq!(receiver.recv_timeout(PATIENCE), Ok(200));
+        // The answer is recorded after the job has ended.
         while workers.queue().lane(host(200).0) != Lane::Answers {
             thread::sleep(Duration::from_millis(1));
         }
-        for gone in 0..64 {
+        for silent in 0..64 {
             let waits = Arc::clone(&waits);
-            assert!(submit(&workers, gone, move || waits.lock().recv().ok().map(|()| false)));
+            assert!(submit(&workers, silent, move || waits.lock().recv().ok().map(|()| false)));
         }
-        let heard = tell.clone();
-        assert!(submit(&workers, 100, move || heard.send(100).ok().map(|()| true)));
-        assert_eq!(told.recv_timeout(PATIENCE), Ok(100), "64 hosts that are gone hold up nobody");
-        for gone in 100..199 {
+        let answered = sender.clone();
+        assert!(submit(&workers, 100, move || answered.send(100).ok().map(|()| true)));
+        assert_eq!(receiver.recv_timeout(PATIENCE), Ok(100), "64 hosts that are gone hold up nobody");
+        for silent in 100..199 {
             let waits = Arc::clone(&waits);
-            assert!(submit(&workers, gone, move || waits.lock().recv().ok().map(|()| false)));
+            assert!(submit(&workers, silent, move || waits.lock().recv().ok().map(|()| false)));
         }
-        assert!(submit(&workers, 200, move || tell.send(201).ok().map(|()| true)));
-        assert_eq!(told.recv_timeout(PATIENCE), Ok(201), "nor do any number one that is known to answer");
-        drop(let_go);
+        assert!(submit(&workers, 200, move || sender.send(201).ok().map(|()| true)));
+        assert_eq!(receiver.recv_timeout(PATIENCE), Ok(201), "nor do any number one that is known to answer");
+        drop(release);
     }
 
     #[test]
     fn hosts_that_were_silent_have_few_threads() {
         let workers = Arc::new(Workers::default());
-        let (let_go, waits) = mpsc::channel::<()>();
+        let (release, waits) = mpsc::channel::<()>();
         let waits = Arc::new(Mutex::new(waits));
         (0..200).for_each(|number| workers.queue().record_answer(host(number).0, false));
         for number in 0..200 {
@@ -241,13 +240,13 @@ mod tests {
             assert!(at_work() <= Lane::Silent.threads_max());
             thread::sleep(Duration::from_millis(1));
         }
-        drop(let_go);
+        drop(release);
     }
 
     #[test]
     fn threads_and_jobs_are_bounded_and_a_panic_ends_neither() {
         let workers = Arc::new(Workers::default());
-        let (let_go, waits) = mpsc::channel::<()>();
+        let (release, waits) = mpsc::channel::<()>();
         let waits = Arc::new(Mutex::new(waits));
         for last in 0..200 {
             let waits = Arc::clone(&waits);
@@ -257,16 +256,16 @@ mod tests {
         let submitted = (0..2 * CALLBACKS_QUEUED_MAX).filter(|_| submit(&workers, 1, || None)).count();
         assert!(submitted < CALLBACKS_QUEUED_MAX / 2, "{submitted}");
         assert!(submit(&workers, 201, || None), "another network finds room");
-        drop(let_go);
-        let (tell, told) = mpsc::channel();
+        drop(release);
+        let (sender, receiver) = mpsc::channel();
         let deadline = std::time::Instant::now() + PATIENCE;
         let is_late = || std::time::Instant::now() >= deadline;
         while !workers.queue().jobs.is_empty() && !is_late() {
             thread::sleep(Duration::from_millis(1));
         }
         assert!(submit(&workers, 1, || panic!("a job")));
-        assert!(submit(&workers, 1, move || tell.send(()).ok().map(|()| true)));
-        assert_eq!(told.recv_timeout(PATIENCE), Ok(()));
+        assert!(submit(&workers, 1, move || sender.send(()).ok().map(|()| true)));
+        assert_eq!(receiver.recv_timeout(PATIENCE), Ok(()));
         while workers.queued.used() > 0 {
             assert!(!is_late(), "room is free again once a job is done");
             thread::sleep(Duration::from_millis(1));

@@ -1,8 +1,7 @@
-//! The port mapper and rpcbind: on which port a program is served (RFC 1833).
+//! The port mapper and rpcbind (RFC 1833).
 //!
-//! It knows the programs of this process only and nobody can change that, so SET and UNSET answer false. CALLIT, BCAST
-//! and INDIRECT, which pass a call on in our name, are refused unread: they are how port mappers are made to attack
-//! others.
+//! It lists the programs of this process only and cannot be changed, so SET and UNSET return false. CALLIT, BCAST and
+//! INDIRECT, which forward a call in our name, are refused unread: they are used for reflection attacks.
 
 pub mod rpcbind;
 #[cfg(test)]
@@ -37,7 +36,7 @@ pub(crate) fn answer(
     }
 }
 
-/// Version 2, RFC 1833 §3. It has no words for IPv6, so it tells only of what is served over IPv4.
+/// Version 2, RFC 1833 §3. It cannot express IPv6, so it lists IPv4 only.
 fn port_mapper(call: &Call<'_>, procedure: PmapProcedure, r: &mut Reader<'_>, w: &mut Writer<'_>) -> Attempt {
     match procedure {
         PmapProcedure::NULL => {}
@@ -58,8 +57,8 @@ fn port_mapper(call: &Call<'_>, procedure: PmapProcedure, r: &mut Reader<'_>, w:
     Ok(Outcome::Replied)
 }
 
-/// Versions 3 and 4, RFC 1833 §2. The procedures that translate between universal and local addresses are not there:
-/// what they would carry is the layout of a `sockaddr` in the server's memory, which no client can use.
+/// Versions 3 and 4, RFC 1833 §2. The procedures that translate between universal and local addresses are unavailable:
+/// their argument is a `sockaddr` in the server's memory layout, which is useless to clients.
 fn rpcbind(
     call: &Call<'_>,
     version: u32,

@@ -1,6 +1,6 @@
-//! Telling the host's own rpcbind of our programs, where it has port 111 (SET and UNSET, RFC 1833 §2.2.1).
+//! Registration of our programs with the host's own rpcbind, where that has port 111 (SET and UNSET, RFC 1833 §2.2.1).
 //!
-//! It is asked over its local socket: it knows by that which user asks, and lets root alone replace what others have left.
+//! It is called over its local socket, which shows it the calling user: only root may replace the entries of others.
 
 use crate::outgoing::{Caller, message, results};
 use crate::programs::{Netid, Registration, Transport};
@@ -20,7 +20,6 @@ const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
 /// The longest list of programs that is read.
 const REPLY_BYTES_MAX: usize = 1 << 20;
 
-/// Our entries in the host's rpcbind.
 pub struct HostRpcbind {
     socket: PathBuf,
     entries: Vec<Entry>,
@@ -44,28 +43,24 @@ pub enum RegisterError {
     /// Another server has the program, and answers.
     InUse { program: u32, version: u32, at: SocketAddr },
     /// rpcbind does not want to.
-    Refused {
-        /// The program's number.
-        program: u32,
-        version: u32,
-    },
+    Refused { program: u32, version: u32 },
 }
 
 impl fmt::Display for RegisterError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unreachable(socket, error) => {
-                write!(f, "the host's rpcbind cannot be asked at {}: {error}; does it run?", socket.display())
+                write!(f, "cannot reach the host's rpcbind at {}: {error}. Is it running?", socket.display())
             }
             Self::InUse { program, version, at } => write!(
                 f,
-                "another server on this host has program {program} version {version}, and answers at {at}: `rpcinfo -p` shows \
-                 which. Stop that one, or serve without rpcbind"
+                "another server on this host serves program {program} version {version} at {at}: find it with `rpcinfo -p`. \
+                 Stop it, or serve without rpcbind"
             ),
             Self::Refused { program, version } => write!(
                 f,
-                "the host's rpcbind refuses program {program} version {version}: only root may replace what other users have \
-                 registered"
+                "the host's rpcbind refuses program {program} version {version}: only root may replace the entries of \
+                 other users"
             ),
         }
     }
@@ -74,7 +69,6 @@ impl fmt::Display for RegisterError {
 impl std::error::Error for RegisterError {}
 
 impl HostRpcbind {
-    /// These programs, told to the rpcbind that listens at `socket`.
     pub fn new(socket: &Path, registrations: &[Registration]) -> Self {
         let port = u16::try_from(PORT).unwrap_or_default();
         let entries = registrations.iter().flat_map(|registration| {
@@ -88,8 +82,7 @@ impl HostRpcbind {
         Self { socket: socket.to_owned(), entries: entries.collect(), caller: Caller::new(port) }
     }
 
-    /// Has every program known. What is known already stays, so this may be repeated; what another server has left that does not
-    /// answer any more is replaced.
+    /// Registers every program. It can be repeated. The entries of a server that does not answer any more are replaced.
     pub fn register(&self) -> Result<(), RegisterError> {
         let registered = self.list()?;
         let ours = |entry: &&Entry| !registered.contains(entry);
@@ -111,7 +104,6 @@ impl HostRpcbind {
         Ok(())
     }
 
-    /// Has what is ours forgotten.
     pub fn unregister(&self) -> Result<(), RegisterError> {
         let registered = self.list()?;
         for entry in self.entries.iter().filter(|entry| registered.contains(entry)) {
@@ -171,7 +163,7 @@ impl Entry {
 }
 
 fn malformed() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, "its answer cannot be understood")
+    io::Error::new(io::ErrorKind::InvalidData, "invalid reply")
 }
 
 /// Sends a call, and receives the record that answers, in as many fragments as it comes.
@@ -188,6 +180,7 @@ fn exchange(socket: &Path, call: &[u8]) -> io::Result<Vec<u8>> {
         stream.read_exact(&mut mark)?;
         let RecordMark { last, length } = RecordMark::from_word(u32::from_be_bytes(mark));
         let (begun, length) = (reply.len(), length as usize);
+        // Bounds the memory before it is allocated.
         if length > REPLY_BYTES_MAX - begun {
             return Err(malformed());
         }

@@ -8,28 +8,28 @@ use std::sync::Arc;
 use std::thread;
 use vfs::sync::Mutex;
 
-/// An rpcbind that knows what it is told, and answers in fragments of a few bytes.
+/// An rpcbind that accepts all entries, and replies in fragments of a few bytes.
 struct Host {
     _dir: TestDir,
     socket: PathBuf,
-    known: Arc<Mutex<Vec<Entry>>>,
+    entries: Arc<Mutex<Vec<Entry>>>,
 }
 
 impl Host {
-    fn new(known: Vec<Entry>) -> Self {
+    fn new(entries: Vec<Entry>) -> Self {
         let dir = TestDir::new();
         let socket = dir.path().join("rpcbind.sock");
         let listener = UnixListener::bind(&socket).unwrap();
-        let known = Arc::new(Mutex::new(known));
-        let kept = Arc::clone(&known);
+        let entries = Arc::new(Mutex::new(entries));
+        let kept = Arc::clone(&entries);
         thread::spawn(move || {
             listener.incoming().map_while(Result::ok).for_each(|stream| answer(stream, &kept));
         });
-        Self { _dir: dir, socket, known }
+        Self { _dir: dir, socket, entries }
     }
 
     fn known(&self) -> Vec<Entry> {
-        self.known.lock().clone()
+        self.entries.lock().clone()
     }
 
     fn of(&self, address: &str) -> HostRpcbind {
@@ -38,7 +38,7 @@ impl Host {
     }
 }
 
-fn answer(mut stream: UnixStream, known: &Mutex<Vec<Entry>>) {
+fn answer(mut stream: UnixStream, entries: &Mutex<Vec<Entry>>) {
     let mut mark = [0; 4];
     stream.read_exact(&mut mark).unwrap();
     let mut call = vec![0; RecordMark::from_word(u32::from_be_bytes(mark)).length as usize];
@@ -46,7 +46,7 @@ fn answer(mut stream: UnixStream, known: &Mutex<Vec<Entry>>) {
     let mut r = Reader::new(&call);
     let header = CallHeader::decode(&mut r).unwrap();
     assert_eq!((header.prog, header.vers), (RPCB_PROGRAM, RPCB_VERSION_4));
-    let mut known = known.lock();
+    let mut entries = entries.lock();
     let results = match RpcbProcedure(header.proc) {
         RpcbProcedure::DUMP => {
             let shown = |entry: &'_ Entry| -> Vec<u8> {
@@ -54,21 +54,21 @@ fn answer(mut stream: UnixStream, known: &Mutex<Vec<Entry>>) {
                 Some(Rpcb { prog: *program, vers: *version, netid, addr: address, owner: b"superuser" })
                     .to_bytes()
             };
-            [known.iter().flat_map(shown).collect(), false.to_bytes()].concat()
+            [entries.iter().flat_map(shown).collect(), false.to_bytes()].concat()
         }
         RpcbProcedure::SET => {
             let entry = Entry::of(&Rpcb::decode(&mut r).unwrap());
-            let is_free = !known.iter().any(|other| other.conflicts_with(&entry));
+            let is_free = !entries.iter().any(|other| other.conflicts_with(&entry));
             if is_free {
-                known.push(entry);
+                entries.push(entry);
             }
             is_free.to_bytes()
         }
         RpcbProcedure::UNSET => {
             let entry = Entry::of(&Rpcb::decode(&mut r).unwrap());
-            let before = known.len();
-            known.retain(|other| !other.conflicts_with(&entry));
-            (known.len() < before).to_bytes()
+            let before = entries.len();
+            entries.retain(|other| !other.conflicts_with(&entry));
+            (entries.len() < before).to_bytes()
         }
         other => panic!("{other:?}"),
     };
@@ -85,7 +85,6 @@ fn entry(program: u32, version: u32, netid: &str, address: &str) -> Entry {
     Entry { program, version, netid: netid.into(), address: address.into() }
 }
 
-/// The universal address of a port of this host.
 fn at(port: u16) -> String {
     let [high, low] = port.to_be_bytes();
     format!("0.0.0.0.{high}.{low}")
@@ -102,19 +101,19 @@ fn programs_are_known_as_long_as_they_are_served() {
             .map(|(program, version)| entry(program, version, netid, address))
     };
     let both: Vec<Entry> = ours("tcp", "0.0.0.0.8.1").into_iter().chain(ours("tcp6", "::.8.1")).collect();
-    let mut known = host.known();
-    assert!(both.iter().all(|entry| known.contains(entry)), "{known:?}");
-    assert_eq!(known.len(), 7);
+    let mut entries = host.known();
+    assert!(both.iter().all(|entry| entries.contains(entry)), "{entries:?}");
+    assert_eq!(entries.len(), 7);
     rpcbind.register().unwrap();
     assert_eq!(host.known().len(), 7, "again changes nothing");
-    // rpcbind was restarted, and knows nothing.
-    host.known.lock().clear();
+    // rpcbind was restarted, and is empty.
+    host.entries.lock().clear();
     rpcbind.register().unwrap();
-    known.retain(|entry| *entry != other);
-    known.sort_by(|a, b| format!("{a:?}").cmp(&format!("{b:?}")));
+    entries.retain(|entry| *entry != other);
+    entries.sort_by(|a, b| format!("{a:?}").cmp(&format!("{b:?}")));
     let mut again = host.known();
     again.sort_by(|a, b| format!("{a:?}").cmp(&format!("{b:?}")));
-    assert_eq!(again, known);
+    assert_eq!(again, entries);
     rpcbind.unregister().unwrap();
     assert_eq!(host.known(), []);
 }
@@ -142,19 +141,19 @@ fn another_server_that_answers_keeps_its_programs() {
         "{error}"
     );
     assert!(host.known().contains(&theirs));
-    // What is not ours stays when we go.
+    // Entries of other servers stay after unregistering.
     host.of("0.0.0.0:2049").unregister().unwrap();
     assert_eq!(host.known(), [theirs]);
 }
 
 #[test]
-fn what_a_dead_server_has_left_is_replaced() {
+fn entries_of_a_dead_server_are_replaced() {
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let left = [entry(100_003, 3, "tcp", &at(free)), entry(100_005, 1, "tcp", "no address")];
     let host = Host::new(left.to_vec());
     host.of("0.0.0.0:2049").register().unwrap();
-    let known = host.known();
-    assert!(known.len() == 3 && known.iter().all(|entry| entry.address == b"0.0.0.0.8.1"), "{known:?}");
+    let entries = host.known();
+    assert!(entries.len() == 3 && entries.iter().all(|entry| entry.address == b"0.0.0.0.8.1"), "{entries:?}");
 }
 
 #[test]
@@ -162,7 +161,7 @@ fn without_rpcbind_the_error_says_where_it_was_looked_for() {
     let nowhere = Path::new("/nowhere/rpcbind.sock");
     let error = HostRpcbind::new(nowhere, &[]).register().unwrap_err().to_string();
     assert!(
-        error.starts_with("the host's rpcbind cannot be asked at /nowhere/rpcbind.sock: No such file"),
+        error.starts_with("cannot reach the host's rpcbind at /nowhere/rpcbind.sock: No such file"),
         "{error}"
     );
 }

@@ -1,6 +1,6 @@
 use super::{Registration, Transport};
 use crate::programs::Programs;
-use crate::testing::{Desk, NOW, words};
+use crate::testing::{NOW, TestEnv, words};
 use nfs_wire::portmap::{
     Mapping, PMAP_VERSION, PROGRAM, PmapProcedure, RPCB_VERSION_3, RPCB_VERSION_4, Rpcb, RpcbEntry,
     RpcbProcedure, Semantics, Uaddr,
@@ -14,7 +14,7 @@ const TCP: u32 = 6;
 const UDP: u32 = 17;
 
 /// NFS and MOUNT on port 2049, the port mapper on 111 by both transports, all on one address.
-pub(crate) fn desk(address: &str) -> Desk {
+pub(crate) fn env(address: &str) -> TestEnv {
     let address = |port| (address.parse::<std::net::IpAddr>().unwrap(), port).into();
     let portmap = Programs { portmap: true, ..Programs::default() };
     let nfs = Programs { nfs: true, mount: true, ..Programs::default() };
@@ -23,12 +23,12 @@ pub(crate) fn desk(address: &str) -> Desk {
         Registration::of(portmap, Transport::Udp, address(111)),
         Registration::of(nfs, Transport::Tcp, address(2049)),
     ];
-    Desk::new([], registered.concat())
+    TestEnv::new([], registered.concat())
 }
 
-fn port(desk: &Desk, prog: u32, vers: u32, prot: u32) -> u32 {
+fn port(env: &TestEnv, prog: u32, vers: u32, prot: u32) -> u32 {
     let wanted = Mapping { prog, vers, prot, port: 0 };
-    let reply = desk.ask(PROGRAM, PMAP_VERSION, PmapProcedure::GETPORT.0, &wanted).unwrap();
+    let reply = env.ask(PROGRAM, PMAP_VERSION, PmapProcedure::GETPORT.0, &wanted).unwrap();
     u32::from_be_bytes(reply.try_into().unwrap())
 }
 
@@ -38,27 +38,27 @@ fn wanted(prog: u32, vers: u32, netid: &str) -> Rpcb<'_> {
 
 /// Checks the answer of GETADDR in both versions.
 #[track_caller]
-fn assert_address(desk: &Desk, prog: u32, vers: u32, netid: &str, address: &str) {
+fn assert_address(env: &TestEnv, prog: u32, vers: u32, netid: &str, address: &str) {
     for version in [RPCB_VERSION_3, RPCB_VERSION_4] {
-        let reply = desk.ask(PROGRAM, version, RpcbProcedure::GETADDR.0, &wanted(prog, vers, netid));
+        let reply = env.ask(PROGRAM, version, RpcbProcedure::GETADDR.0, &wanted(prog, vers, netid));
         assert_eq!(reply, Ok(Uaddr(address.as_bytes()).to_bytes()), "version {version}");
     }
 }
 
 #[test]
 fn getport_tells_the_port() {
-    let desk = desk("10.1.0.1");
-    assert_eq!(port(&desk, NFS, 3, TCP), 2049);
-    assert_eq!(port(&desk, MOUNT, 3, TCP), 2049);
-    assert_eq!(port(&desk, MOUNT, 1, TCP), 2049);
-    assert_eq!([2, 3, 4].map(|vers| port(&desk, PROGRAM, vers, UDP)), [111; 3]);
-    assert_eq!([2, 3, 4].map(|vers| port(&desk, PROGRAM, vers, TCP)), [111; 3]);
-    assert_eq!(port(&desk, NFS, 3, UDP), 0, "not served by UDP");
-    assert_eq!([2, 4].map(|vers| port(&desk, NFS, vers, TCP)), [0; 2], "versions not served");
-    assert_eq!(port(&desk, MOUNT, 2, TCP), 0);
-    assert_eq!(port(&desk, 100_021, 4, TCP), 0, "program not served");
-    assert_eq!(port(&desk, NFS, 3, 1), 0, "no protocol of ours");
-    let reply = desk.ask(PROGRAM, PMAP_VERSION, 3, &Mapping { prog: NFS, vers: 3, prot: TCP, port: 9 });
+    let env = env("10.1.0.1");
+    assert_eq!(port(&env, NFS, 3, TCP), 2049);
+    assert_eq!(port(&env, MOUNT, 3, TCP), 2049);
+    assert_eq!(port(&env, MOUNT, 1, TCP), 2049);
+    assert_eq!([2, 3, 4].map(|vers| port(&env, PROGRAM, vers, UDP)), [111; 3]);
+    assert_eq!([2, 3, 4].map(|vers| port(&env, PROGRAM, vers, TCP)), [111; 3]);
+    assert_eq!(port(&env, NFS, 3, UDP), 0, "not served by UDP");
+    assert_eq!([2, 4].map(|vers| port(&env, NFS, vers, TCP)), [0; 2], "versions not served");
+    assert_eq!(port(&env, MOUNT, 2, TCP), 0);
+    assert_eq!(port(&env, 100_021, 4, TCP), 0, "program not served");
+    assert_eq!(port(&env, NFS, 3, 1), 0, "no protocol of ours");
+    let reply = env.ask(PROGRAM, PMAP_VERSION, 3, &Mapping { prog: NFS, vers: 3, prot: TCP, port: 9 });
     assert_eq!(reply, Ok(vec![0, 0, 8, 1]), "the port in the question is ignored");
 }
 
@@ -77,17 +77,17 @@ fn dump_lists_all_mappings() {
         map(MOUNT, 1, TCP, 2049),
     ]);
     for address in ["10.1.0.1", "0.0.0.0", "::", "::ffff:10.1.0.1"] {
-        let reply = desk(address).ask(PROGRAM, PMAP_VERSION, PmapProcedure::DUMP.0, &());
+        let reply = env(address).ask(PROGRAM, PMAP_VERSION, PmapProcedure::DUMP.0, &());
         assert_eq!(reply, Ok(expected.to_bytes()), "{address}");
     }
-    let reply = desk("fd00::1").ask(PROGRAM, PMAP_VERSION, PmapProcedure::DUMP.0, &());
+    let reply = env("fd00::1").ask(PROGRAM, PMAP_VERSION, PmapProcedure::DUMP.0, &());
     assert_eq!(reply, Ok(words(&[0])), "version 2 has no words for IPv6");
-    assert_eq!(port(&desk("fd00::1"), NFS, 3, TCP), 0);
+    assert_eq!(port(&env("fd00::1"), NFS, 3, TCP), 0);
 }
 
 #[test]
 fn getaddr_tells_the_address_listened_on() {
-    let v4 = desk("10.1.0.1");
+    let v4 = env("10.1.0.1");
     assert_address(&v4, NFS, 3, "tcp", "10.1.0.1.8.1");
     assert_address(&v4, PROGRAM, 4, "udp", "10.1.0.1.0.111");
     assert_address(&v4, NFS, 3, "udp", "");
@@ -95,7 +95,7 @@ fn getaddr_tells_the_address_listened_on() {
     assert_address(&v4, 100_021, 4, "tcp", "");
     assert_address(&v4, NFS, 3, "", "10.1.0.1.8.1");
     assert_address(&v4, NFS, 3, "ticlts", "10.1.0.1.8.1");
-    let mut v6 = desk("fd00::1");
+    let mut v6 = env("fd00::1");
     assert_address(&v6, NFS, 3, "tcp6", "fd00::1.8.1");
     assert_address(&v6, NFS, 3, "tcp", "");
     v6.local = "fd00::1";
@@ -104,11 +104,11 @@ fn getaddr_tells_the_address_listened_on() {
 
 #[test]
 fn getaddr_tells_where_the_client_has_reached_us() {
-    let mut v4 = desk("0.0.0.0");
+    let mut v4 = env("0.0.0.0");
     assert_address(&v4, NFS, 3, "tcp", "10.1.0.1.8.1");
     v4.local = "192.168.7.7";
     assert_address(&v4, NFS, 3, "tcp", "192.168.7.7.8.1");
-    let mut both = desk("::");
+    let mut both = env("::");
     both.local = "::ffff:10.1.0.1";
     assert_address(&both, NFS, 3, "tcp", "10.1.0.1.8.1");
     assert_address(&both, NFS, 3, "tcp6", "::.8.1");
@@ -120,22 +120,22 @@ fn getaddr_tells_where_the_client_has_reached_us() {
 
 #[test]
 fn getversaddr_insists_on_the_version() {
-    let desk = desk("10.1.0.1");
+    let env = env("10.1.0.1");
     let ask = |vers| {
         let procedure = RpcbProcedure::GETVERSADDR.0;
-        desk.ask(PROGRAM, RPCB_VERSION_4, procedure, &wanted(MOUNT, vers, "tcp")).unwrap()
+        env.ask(PROGRAM, RPCB_VERSION_4, procedure, &wanted(MOUNT, vers, "tcp")).unwrap()
     };
     assert_eq!(ask(1), Uaddr(b"10.1.0.1.8.1").to_bytes());
     assert_eq!(ask(2), Uaddr(b"").to_bytes());
-    assert_address(&desk, MOUNT, 2, "tcp", "10.1.0.1.8.1");
+    assert_address(&env, MOUNT, 2, "tcp", "10.1.0.1.8.1");
 }
 
 #[test]
 fn lists_of_version_4_name_every_transport() {
-    let desk = desk("10.1.0.1");
+    let env = env("10.1.0.1");
     let list = |prog, vers| {
         let procedure = RpcbProcedure::GETADDRLIST.0;
-        desk.ask(PROGRAM, RPCB_VERSION_4, procedure, &wanted(prog, vers, "tcp")).unwrap()
+        env.ask(PROGRAM, RPCB_VERSION_4, procedure, &wanted(prog, vers, "tcp")).unwrap()
     };
     let tcp = RpcbEntry {
         maddr: b"10.1.0.1.0.111",
@@ -152,8 +152,8 @@ fn lists_of_version_4_name_every_transport() {
 
 #[test]
 fn dump_of_rpcbind_names_every_family() {
-    let mut desk = desk("::");
-    desk.service.registered.retain(|registration| registration.program == MOUNT && registration.version == 3);
+    let mut env = env("::");
+    env.service.registered.retain(|registration| registration.program == MOUNT && registration.version == 3);
     let line = |netid: &'static [u8], addr: &'static [u8]| Rpcb {
         prog: MOUNT,
         vers: 3,
@@ -163,36 +163,36 @@ fn dump_of_rpcbind_names_every_family() {
     };
     let expected = List(vec![line(b"tcp", b"10.1.0.1.8.1"), line(b"tcp6", b"::.8.1")]).to_bytes();
     for version in [RPCB_VERSION_3, RPCB_VERSION_4] {
-        assert_eq!(desk.ask(PROGRAM, version, RpcbProcedure::DUMP.0, &()), Ok(expected.clone()));
+        assert_eq!(env.ask(PROGRAM, version, RpcbProcedure::DUMP.0, &()), Ok(expected.clone()));
     }
 }
 
 #[test]
 fn nobody_changes_what_is_registered() {
-    let desk = desk("10.1.0.1");
-    let before = desk.ask(PROGRAM, PMAP_VERSION, PmapProcedure::DUMP.0, &());
+    let env = env("10.1.0.1");
+    let before = env.ask(PROGRAM, PMAP_VERSION, PmapProcedure::DUMP.0, &());
     for procedure in [PmapProcedure::SET.0, PmapProcedure::UNSET.0] {
         let mapping = Mapping { prog: NFS, vers: 3, prot: TCP, port: 6666 };
-        assert_eq!(desk.ask(PROGRAM, PMAP_VERSION, procedure, &mapping), Ok(words(&[0])));
+        assert_eq!(env.ask(PROGRAM, PMAP_VERSION, procedure, &mapping), Ok(words(&[0])));
         for version in [RPCB_VERSION_3, RPCB_VERSION_4] {
-            assert_eq!(desk.ask(PROGRAM, version, procedure, &wanted(NFS, 3, "tcp")), Ok(words(&[0])));
+            assert_eq!(env.ask(PROGRAM, version, procedure, &wanted(NFS, 3, "tcp")), Ok(words(&[0])));
         }
     }
-    assert_eq!(desk.ask(PROGRAM, PMAP_VERSION, PmapProcedure::DUMP.0, &()), before);
+    assert_eq!(env.ask(PROGRAM, PMAP_VERSION, PmapProcedure::DUMP.0, &()), before);
 }
 
 #[test]
 fn the_rest_is_answered_or_refused() {
-    let desk = desk("10.1.0.1");
+    let env = env("10.1.0.1");
     let seconds = u32::try_from(NOW.seconds).unwrap();
     for version in [RPCB_VERSION_3, RPCB_VERSION_4] {
-        assert_eq!(desk.ask(PROGRAM, version, RpcbProcedure::GETTIME.0, &()), Ok(words(&[seconds])));
+        assert_eq!(env.ask(PROGRAM, version, RpcbProcedure::GETTIME.0, &()), Ok(words(&[seconds])));
     }
     for version in 2..=4 {
-        assert_eq!(desk.ask(PROGRAM, version, 0, &()), Ok(vec![]), "NULL of version {version}");
-        assert_eq!(desk.ask(PROGRAM, version, 3, &()), Err(Accepted::GarbageArgs));
+        assert_eq!(env.ask(PROGRAM, version, 0, &()), Ok(vec![]), "NULL of version {version}");
+        assert_eq!(env.ask(PROGRAM, version, 3, &()), Err(Accepted::GarbageArgs));
     }
-    // CALLIT, BCAST and INDIRECT, with arguments that would be fine; version 4's own in version 3; unknown ones.
+    // CALLIT, BCAST and INDIRECT, with valid arguments; procedures of version 4 in version 3; unknown procedures.
     let unavailable = [
         (2, 5),
         (2, 6),
@@ -209,11 +209,11 @@ fn the_rest_is_answered_or_refused() {
         (4, 13),
     ];
     for (version, procedure) in unavailable {
-        let reply = desk.ask(PROGRAM, version, procedure, &wanted(NFS, 3, "tcp"));
+        let reply = env.ask(PROGRAM, version, procedure, &wanted(NFS, 3, "tcp"));
         assert_eq!(reply, Err(Accepted::ProcUnavail), "procedure {procedure} of version {version}");
     }
     for version in [1, 5] {
         let mismatch = Accepted::ProgMismatch(Versions { low: 2, high: 4 });
-        assert_eq!(desk.ask(PROGRAM, version, 0, &()), Err(mismatch));
+        assert_eq!(env.ask(PROGRAM, version, 0, &()), Err(mismatch));
     }
 }

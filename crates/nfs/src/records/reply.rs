@@ -4,17 +4,14 @@ use nfs_wire::rpc::{Accepted, OpaqueAuth, RecordMark, Rejected, ReplyBody, Reply
 use transport::{Outbox, Start};
 use xdr::{Encode, Writer};
 
-/// An outbox that takes records.
 pub trait Records {
     /// Begins a record: room for its mark.
     fn begin(&mut self) -> Start;
     /// Begins a record with the header of an accepted, successful reply.
     fn begin_success(&mut self, xid: u32) -> Start;
-    /// A writer for the values of the reply.
     fn writer(&mut self) -> Writer<'_>;
-    /// Ends the record: its mark now says how long it is.
+    /// Ends the record and fills its mark.
     fn finish(&mut self, start: Start);
-    /// Adds a whole record that says no at the level of RPC.
     fn reject(&mut self, xid: u32, rejected: Rejected);
     /// Adds a whole record that was accepted but has no results.
     fn accept(&mut self, xid: u32, accepted: Accepted);

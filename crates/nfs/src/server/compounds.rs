@@ -1,4 +1,4 @@
-//! Compounds of version 4 as calls of the transport: they go on where they may wait, after a while, or once they have paid.
+//! Compounds of version 4 as calls of the transport: they resume where they may block, after a delay, or after paying.
 
 use super::dispatch::RpcCall;
 use super::{Continuation, Rpc, SUCCESS_HEADER_BYTES, complete_replay};
@@ -25,7 +25,7 @@ pub(crate) struct RepliedCompound {
     pub(crate) results: Results,
 }
 
-/// Leaves the bytes that a compound has moved so far to be settled with its payment; the rest of it pays by itself.
+/// Settles the bytes moved so far with the current permit. The rest of the compound pays on its own.
 fn settle_stats<T>(cx: &mut Context<'_, Rpc>, mut stats: CallStats<T>) -> CallStats<()> {
     cx.stats = CallStats { transferred: std::mem::take(&mut stats.transferred), ..CallStats::default() };
     stats.with_target(None)
@@ -43,7 +43,7 @@ impl Rpc {
         self.compound(cx, call, &args, Some(at), flushes, replay)
     }
 
-    /// Does a compound, or goes on with it. Its reply is that of all repetitions which wait for `replay`.
+    /// Runs or resumes a compound. Its reply also answers all repetitions that wait for `replay`.
     pub(crate) fn compound(
         &self,
         cx: &mut Context<'_, Self>,
@@ -54,17 +54,19 @@ impl Rpc {
         replay: Option<InProgress>,
     ) -> Progress<Continuation> {
         let connection = cx.connection;
+        // Callbacks use only connections that carried a compound.
         connection.session.binding.wire.attach(connection);
         let start = cx.out.begin_success(call.xid);
         let (mut performed, out) = self.call(cx, &call);
         let (binding, compound_args) =
-            (&connection.session.binding, CompoundArgs { bytes: args, paid: call.covered });
+            (&connection.session.binding, CompoundArgs { bytes: args, paid: call.paid });
         let ended = v4::compound::run(&mut performed, binding, compound_args, at, out);
         let stats = performed.stats;
         match ended {
             Ok(CompoundProgress::Suspended(mut at, wait)) => {
                 cx.out.truncate(start);
                 let stats = match wait {
+                    // A wait for storage is short and keeps its permit. Other waits settle it.
                     Wait::Storage => stats.with_target(None),
                     Wait::Recall | Wait::Tokens | Wait::Event => settle_stats(cx, stats),
                 };
@@ -98,7 +100,7 @@ impl Rpc {
         }
     }
 
-    /// Puts a compound off. Where too many calls are, it goes on at once, and what finds something in its way is refused.
+    /// Defers a compound. If too many calls are deferred, it resumes at once and fails on the conflict.
     fn defer_compound(
         &self,
         cx: &mut Context<'_, Self>,

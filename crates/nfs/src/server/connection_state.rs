@@ -8,11 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use vfs::{Namespace, Origin};
 
-/// State of a connection.
 pub(crate) struct ConnectionState {
-    /// The programs that it may call.
     pub(crate) programs: Programs,
-    /// The endpoint whose exports it sees; `None`: all exports.
+    /// The endpoint whose exports it can reach; `None` for all exports.
     pub(crate) endpoint: Option<IpAddr>,
     /// TLS, where the listener has it.
     pub(crate) tls: Option<TlsPolicy>,
@@ -25,18 +23,19 @@ pub(crate) struct ConnectionState {
 }
 
 impl ConnectionState {
-    /// Whether an export admits a client that calls from there. Where none does, all its calls until the namespace is another one
-    /// are told so without a look at the exports.
+    /// Whether an export admits a client of this origin. A negative result is cached until the namespace changes.
     pub(crate) fn may_mount(&self, namespace: &Arc<Namespace>, origin: Origin) -> bool {
-        let place = Arc::as_ptr(namespace).addr() as u64;
-        // The protocol is below 8, and the protection below 4.
-        let asked = place << 5 | u64::from(origin.protocol.0) << 2 | origin.protection as u64;
-        if self.denied.load(Ordering::Relaxed) == asked {
+        // The address identifies the namespace. A reused address could only repeat a negative result
+        // until the namespace changes again.
+        let namespace_id = Arc::as_ptr(namespace).addr() as u64;
+        // A protocol is below 8, and a protection below 4.
+        let key = namespace_id << 5 | u64::from(origin.protocol.0) << 2 | origin.protection as u64;
+        if self.denied.load(Ordering::Relaxed) == key {
             return false;
         }
         let may = namespace.exports().iter().any(|export| export.rule(origin).is_some());
         if !may {
-            self.denied.store(asked, Ordering::Relaxed);
+            self.denied.store(key, Ordering::Relaxed);
         }
         may
     }

@@ -43,7 +43,7 @@ fn admission_of(
     origin: Origin,
     payer: IpAddr,
 ) -> Option<Admission> {
-    let rated = |gate| Some(call_rates::toll(gate, payer));
+    let rated = |gate| Some(call_rates::admission(gate, payer));
     let (export, demand) = match call.target {
         Target::Nfs(Procedure::COMMIT) => return rated(&service.rates.commits),
         Target::Sideband(Sideband::Mount(_, nfs_wire::mount::Procedure::MNT)) => {
@@ -62,8 +62,8 @@ fn admission_of(
             let Segment { handle, demand, until } = first_segment(args)?;
             let export = export_of_handle(handle?, service, namespace, origin)?;
             let admission = export.volume.admission(payer, demand);
-            call.covered = admission.as_ref().and_then(|_| PaidOperations::new(export.volume.id(), until));
-            // What is free has no place in line: others may wait for it.
+            call.paid = admission.as_ref().and_then(|_| PaidOperations::new(export.volume.id(), until));
+            // A free call must not queue: other clients may wait for its effect.
             return admission.filter(|admission| !admission.demand().is_nothing());
         }
         Target::Sideband(_) => return None,
@@ -71,8 +71,8 @@ fn admission_of(
     export.volume.admission(payer, demand)
 }
 
-/// The export of a handle, for a call that pays for it: nobody spends what a volume has without a handle that we made, nor from
-/// where it is not exported to.
+/// The export of a handle, for a call that has to pay: only a handle that we signed, used where its export admits the
+/// client, consumes the tokens of a volume.
 pub(crate) fn export_of_handle<'n>(
     handle: &[u8],
     service: &Service,

@@ -1,27 +1,26 @@
-//! Calls that are put off while others give back what is in their way, counted for their connection.
+//! Calls deferred because of a conflict with another client, counted per connection.
 
 use crate::limits::{DEFERRED_CALLS_MAX, RETRIES_MAX_V3};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A call that was put off, until it is done.
 pub(crate) struct DeferredCall {
     calls: Arc<AtomicU32>,
-    pauses: u32,
+    retries: u32,
 }
 
 impl DeferredCall {
     /// Counts one more among the calls of a connection. `None`: there are too many.
     pub(crate) fn new(calls: &Arc<AtomicU32>) -> Option<Self> {
         let before = calls.fetch_add(1, Ordering::Relaxed);
-        let deferred = Self { calls: Arc::clone(calls), pauses: 0 };
+        let deferred = Self { calls: Arc::clone(calls), retries: 0 };
         (before < DEFERRED_CALLS_MAX).then_some(deferred)
     }
 
-    /// Counts a pause, and how many came before. `None`: it was put off often enough.
-    pub(crate) fn pause(&mut self) -> Option<u32> {
-        let before = self.pauses;
-        self.pauses += 1;
+    /// Counts a retry, and returns the number of earlier ones; `None` after the last.
+    pub(crate) fn count_retry(&mut self) -> Option<u32> {
+        let before = self.retries;
+        self.retries += 1;
         (before < RETRIES_MAX_V3).then_some(before)
     }
 }

@@ -14,7 +14,6 @@ use vfs::qos::{Kind, Transferred};
 use vfs::{Credential, FsError, ProtocolId};
 use xdr::{Decode, Malformed, Reader};
 
-/// A procedure of one of our programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     /// NFS version 3.
@@ -25,24 +24,21 @@ pub enum Target {
     Sideband(Sideband),
 }
 
-/// A procedure of what goes beside operations on files.
+/// A procedure other than an operation on files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sideband {
     /// NFS version 4 without operations.
     Null4,
-    /// MOUNT, with its version.
     Mount(u32, nfs_wire::mount::Procedure),
     /// Port mapper or rpcbind, with its version and procedure number.
     Portmap(u32, u32),
-    /// The lock manager, with its version.
     Nlm(u32, nfs_wire::nlm::Procedure),
-    /// The status monitor.
     Nsm(nfs_wire::nsm::Procedure),
     /// A NULL call of any program that asks for TLS.
     StartTls,
 }
 
-/// A call that is for us.
+/// A decoded call.
 #[derive(Clone)]
 pub struct RpcCall {
     /// Matches the reply to the call.
@@ -50,13 +46,14 @@ pub struct RpcCall {
     pub target: Target,
     pub credential: Arc<Credential>,
     /// The operations of a compound that were paid for before it is run.
-    pub(crate) covered: Option<PaidOperations>,
+    pub(crate) paid: Option<PaidOperations>,
     /// Offset of the arguments in the record.
     args: u32,
 }
 
-/// Finds out what a record calls. `Ok(None)`: refused, and the refusal is in `out`. An error is no call at all: there
-/// is nothing to answer, and the bytes that follow cannot be trusted. A thread with a `cache` remembers who calls.
+/// Decodes the call in a record. `Ok(None)`: the call is refused, and the refusal is in `out`. An error is not a call:
+/// there is nothing to reply to, and the following bytes cannot be trusted. A thread with a `cache` uses it for
+/// credentials.
 #[inline]
 pub fn route(
     programs: Programs,
@@ -94,7 +91,7 @@ pub fn route(
     match identified {
         Ok((target, credential)) => {
             let args = u32::try_from(record.len() - r.remaining()).map_err(|_| Malformed("a long head"))?;
-            Ok(Some(RpcCall { xid: header.xid, target, credential, covered: None, args }))
+            Ok(Some(RpcCall { xid: header.xid, target, credential, paid: None, args }))
         }
         Err(stat) => {
             out.reject(header.xid, Rejected::AuthError(stat));
@@ -113,6 +110,7 @@ fn target(programs: Programs, header: &CallHeader<'_>) -> Result<Target, Accepte
                 nfs_wire::v4::Procedure::COMPOUND => Ok(Target::Compound(v4::Outline::default())),
                 _ => Err(Accepted::ProcUnavail),
             },
+            // Version 2 is not served.
             _ => mismatch(nfs_wire::v3::VERSION, nfs_wire::v4::VERSION),
         },
         nfs_wire::mount::PROGRAM if programs.mount => match header.vers {
@@ -158,7 +156,6 @@ fn credential(header: &CallHeader<'_>, cache: Option<&mut HandleCache>) -> Resul
 }
 
 impl Sideband {
-    /// The number of the procedure in its program.
     fn number(self) -> u32 {
         match self {
             Self::Null4 | Self::StartTls => 0,
@@ -171,7 +168,7 @@ impl Sideband {
 
     fn answer(self, call: &mut Call<'_>, args: &[u8], out: &mut Outbox) -> Result<Outcome, Malformed> {
         match self {
-            // A reply to who asks for TLS without a word of it says that there is none.
+            // A plain reply to a STARTTLS call means that TLS is not available (RFC 9289 §4.1).
             Self::Null4 | Self::StartTls => Ok(Outcome::Replied),
             Self::Mount(version, procedure) => mount::answer(call, version, procedure, args, out),
             Self::Portmap(version, procedure) => portmap::answer(call, version, procedure, args, out),
@@ -180,7 +177,7 @@ impl Sideband {
         }
     }
 
-    /// Writes results that say only that the call failed, if it has such.
+    /// Writes the result of a failed call; false if the procedure has none.
     fn fail(self, args: &[u8], error: FsError, out: &mut Outbox) -> bool {
         match self {
             Self::Nlm(version, procedure) => nlm::fail(version, procedure, args, error, &mut out.writer()),
@@ -234,18 +231,17 @@ impl RpcCall {
         }
     }
 
-    /// Whether its data may be taken as they come.
+    /// Whether its data can be written as it arrives.
     #[inline]
     pub fn streams(&self) -> bool {
         match self.target {
             Target::Nfs(procedure) => procedure == nfs_wire::v3::Procedure::WRITE,
-            // One without a long WRITE is kept until it is whole.
+            // A compound without a long WRITE is buffered until it is complete.
             Target::Compound(_) => true,
             Target::Sideband(_) => false,
         }
     }
 
-    /// Whether this call may be done twice.
     #[inline]
     pub fn is_idempotent(&self) -> bool {
         match self.target {
@@ -288,7 +284,7 @@ impl RpcCall {
         let start = out.begin_success(self.xid);
         let attempt = match self.target {
             Target::Nfs(procedure) => v3::answer(call, procedure, args, out),
-            // It goes on from where it was, which is not known here.
+            // Compounds resume at an operation, which only `Rpc::compound` knows.
             Target::Compound(_) => Ok(Outcome::NoProcedure),
             Target::Sideband(sideband) => sideband.answer(call, args, out),
         };
@@ -312,7 +308,7 @@ impl RpcCall {
         Ok(())
     }
 
-    /// Puts a reply into `out` that says only that the call with these arguments failed.
+    /// Puts the reply of a failed call into `out`.
     pub fn fail(&self, args: &[u8], error: FsError, out: &mut Outbox) {
         match self.target {
             Target::Nfs(procedure) => {

@@ -13,24 +13,24 @@ impl Upload {
         match self {
             Self::Write(write) => write.call(),
             Self::Compound(write) => write.call(),
-            Self::Buffered(kept) => &kept.call,
+            Self::Buffered(buffered) => &buffered.call,
         }
     }
 }
 
 impl Rpc {
-    /// Does a long compound that is there by now. Its head has told little of it.
+    /// Runs a long compound that is complete by now. Its head showed only its first operations.
     pub(super) fn run_buffered(
         &self,
         cx: &mut Context<'_, Self>,
-        kept: BufferedCompound,
+        buffered: BufferedCompound,
         message: &[u8],
     ) -> Progress<Continuation> {
-        let BufferedCompound { mut call, refusal } = kept;
+        let BufferedCompound { mut call, refusal } = buffered;
         let outline = v4::outline(call.args(message), None);
         let was_recorded = matches!(call.target, Target::Compound(head) if head.is_recorded);
         call.target = Target::Compound(outline);
-        let admission = call_rates::toll(&self.service.rates.records, cx.connection.client());
+        let admission = call_rates::admission(&self.service.rates.records, cx.connection.client());
         let admitted =
             if outline.is_recorded && !was_recorded { admission.try_acquire().map(Some) } else { Ok(None) };
         let refusal = refusal.or(admitted.is_err().then_some(FsError::Wait(Wait::Recall)));

@@ -48,10 +48,9 @@ mod long_compound;
 pub mod tls;
 pub mod udp;
 
-/// ONC RPC over TCP.
 pub(crate) struct Rpc {
     service: Arc<Service>,
-    /// Compounds that go on when others may have given back what is in their way.
+    /// Compounds that wait for another client.
     parking: Parking<ParkedCall>,
     /// Calls of version 3 that do: these wait for longer, and leave compounds their places.
     parking_v3: Parking<ParkedCall>,
@@ -61,16 +60,14 @@ pub(crate) struct Rpc {
     counts: Arc<CallCounters>,
 }
 
-/// The configuration of a listener.
 #[derive(Clone)]
 pub(crate) struct Listening {
     programs: Programs,
-    /// Whether those who reach it see only the exports that have its address among their endpoints.
+    /// Whether its connections see only the exports that name its address as an endpoint.
     is_endpoint: bool,
     tls: Option<TlsPolicy>,
 }
 
-/// The caches of one thread.
 pub(crate) struct Memory {
     /// The exports at the start of this batch of calls.
     namespace: Arc<Namespace>,
@@ -90,7 +87,6 @@ pub(crate) enum Continuation {
     CompoundReplied(Box<RepliedCompound>),
 }
 
-/// A WRITE whose data come in parts.
 pub(crate) enum Upload {
     Write(Box<LargeWrite>),
     Compound(Box<large_write::nfs4::LargeWrite>),
@@ -98,7 +94,6 @@ pub(crate) enum Upload {
     Buffered(Box<BufferedCompound>),
 }
 
-/// A call that goes on after a while.
 pub(crate) struct ParkedCall {
     reply: DeferredReply<Rpc>,
     at: Continuation,
@@ -109,7 +104,7 @@ pub(crate) struct Blocked {
     args: Vec<u8>,
     read_from: Option<ReadSource>,
     replay: Option<InProgress>,
-    /// If it was put off.
+    /// Set once the call was deferred.
     deferred: Option<DeferredCall>,
 }
 
@@ -120,7 +115,7 @@ pub(crate) struct Replied {
 
 /// Bytes of the header of a reply that was accepted and has results.
 pub(crate) const SUCCESS_HEADER_BYTES: usize = 24;
-/// Ticks between two sweeps of what an event loop remembers.
+/// Ticks between sweeps of an event loop's caches.
 const SWEEP_TICKS: u32 = 2;
 
 impl Protocol for Rpc {
@@ -205,6 +200,7 @@ impl Protocol for Rpc {
         message: &[u8],
         out: &mut Outbox,
     ) -> Result<Option<Plan<RpcCall>>, Malformed> {
+        // Replies to our callbacks arrive on the same connection (RFC 8881 §2.10.3.1).
         if connection.session.binding.wire.take_reply(message) {
             return Ok(None);
         }
@@ -212,7 +208,7 @@ impl Protocol for Rpc {
         let routed = routed.map_err(|error| Malformed(error.0))?;
         let (ConnectionState { endpoint, tls, .. }, protection) =
             (&connection.session, connection.protection());
-        // A NULL call does nothing, and clients make one to find out who is there.
+        // A NULL call does nothing. Clients use it to find the server.
         let admits = |call: &RpcCall| call.is_null() || tls::admits(tls.as_ref(), protection);
         if let Some(call) = routed.as_ref().filter(|call| !admits(call)) {
             tls::refuse(call.xid, out);
@@ -221,7 +217,7 @@ impl Protocol for Rpc {
         Ok(routed.map(|mut call| {
             let (client, endpoint) = (connection.endpoints.peer.ip(), *endpoint);
             let origin = Origin { client, endpoint, protocol: call.protocol(), protection };
-            // Before the call is done: its data may take long to come.
+            // Checked before the call runs: its data may take long to arrive.
             let state = &connection.session;
             if !connection.is_proven() && !call.is_null() && state.may_mount(&memory.namespace, origin) {
                 connection.prove();
@@ -280,11 +276,12 @@ impl Protocol for Rpc {
         match at {
             Continuation::Blocked(blocked) => {
                 let Blocked { call, args, read_from, replay, deferred } = *blocked;
+                // Memory was tried before the call moved to this thread, and must not be tried again.
                 cx.stats.read_from = read_from;
                 self.perform(cx, call, &args, replay, deferred)
             }
             Continuation::Compound(compound) => self.resume_compound(cx, *compound),
-            // Its reply is there already.
+            // The reply is in the outbox already.
             Continuation::Replied(_) | Continuation::CompoundReplied(_) => Progress::Done,
         }
     }
@@ -355,7 +352,7 @@ impl Protocol for Rpc {
         let begun = if let Target::Compound(_) = call.target {
             Ok(match large_write::nfs4::LargeWrite::begin(call, head, message_bytes, refusal) {
                 Ok((write, body)) => (Upload::Compound(Box::new(write)), body),
-                Err(kept) => (Upload::Buffered(Box::new(kept)), Body { start: 0, len: 0 }),
+                Err(buffered) => (Upload::Buffered(Box::new(buffered)), Body { start: 0, len: 0 }),
             })
         } else {
             LargeWrite::begin(call, head, message_bytes, refusal)
@@ -377,7 +374,7 @@ impl Protocol for Rpc {
         match upload {
             Upload::Write(write) => write.write_part(&mut call, at, data),
             Upload::Compound(write) => write.write_part(&mut call, &connection.session.binding, at, data),
-            // It has no body.
+            // A buffered compound has no body.
             Upload::Buffered(_) => 0,
         }
     }
@@ -389,7 +386,7 @@ impl Protocol for Rpc {
         tail: &[u8],
     ) -> Progress<Continuation> {
         let upload = match upload {
-            Upload::Buffered(kept) => return self.run_buffered(cx, *kept, tail),
+            Upload::Buffered(buffered) => return self.run_buffered(cx, *buffered, tail),
             upload => upload,
         };
         let call = upload.call().clone();
@@ -416,17 +413,18 @@ impl Protocol for Rpc {
     }
 }
 
-/// Answers a call for TLS, RFC 9289 §4.1. What comes behind the answer is the handshake; a connection has one.
+/// Answers a STARTTLS call, RFC 9289 §4.1. The handshake follows the reply; a connection has at most one.
 fn start_tls(cx: &mut Context<'_, Rpc>, call: RpcCall, policy: &TlsPolicy) -> Progress<Continuation> {
     let stat = if cx.connection.protection() == Protection::Plain {
         match policy.tls.accept() {
+            // The reply leaves in clear, and the handshake follows it.
             Ok(transform) if cx.connection.begin_handshake() => {
                 tls::reply(call.xid, cx.out);
                 return Progress::Switch(transform);
             }
             Ok(_) => AuthStat::FAILED,
             Err(error) => {
-                tracing::error!(%error, "no TLS handshake can begin");
+                tracing::error!(%error, "cannot start a TLS handshake");
                 AuthStat::FAILED
             }
         }
@@ -437,7 +435,7 @@ fn start_tls(cx: &mut Context<'_, Rpc>, call: RpcCall, policy: &TlsPolicy) -> Pr
     Progress::Done
 }
 
-/// Answers those who wait for a call that has come again, if it has a reply in memory.
+/// Sends the reply to repetitions that wait for the call, if it is in memory.
 pub(crate) fn complete_replay(replay: Option<InProgress>, record: Option<&[u8]>) {
     if let (Some(replay), Some(record)) = (replay, record) {
         replay.complete(record);
@@ -475,8 +473,7 @@ impl Rpc {
         (call, cx.out)
     }
 
-    /// Notes that a call is being done which must not be done twice. An error is what comes of one that was done before, or
-    /// is being done.
+    /// Looks a non-idempotent call up in the replay cache, and adds it if it is new. An error ends a repetition.
     fn check_replay_cache(
         &self,
         cx: &mut Context<'_, Self>,
@@ -490,6 +487,7 @@ impl Rpc {
         let key = cache.key((peer, cx.connection.protection()), call.xid, procedure, message);
         match cache.begin(&key, || Box::new(cx.detach())) {
             Verdict::New => Ok(Some(InProgress::new(cache, key, self.service.networks.of(peer.ip())))),
+            // The running call answers this one as well.
             Verdict::Waits => Err(Progress::Detached),
             Verdict::Replay(reply) => {
                 cx.out.push_record(&reply);
@@ -532,19 +530,20 @@ impl Rpc {
         wait: Wait,
         mut blocked: Box<Blocked>,
     ) -> Progress<Continuation> {
+        // Moves to a thread that may block.
         if wait == Wait::Storage && cx.blocking == Blocking::Never {
             return Progress::WaitForStorage(Continuation::Blocked(blocked));
         }
-        let pauses = match wait {
-            Wait::Recall => blocked.pause(&cx.session().deferred_calls),
-            // A backend that will not wait where it may.
+        let retries = match wait {
+            Wait::Recall => blocked.count_retry(&cx.session().deferred_calls),
+            // A backend that refuses to wait on a thread that may.
             Wait::Storage | Wait::Tokens | Wait::Event => None,
         };
         let (moved, mut at) = (blocked.call.moved(&blocked.args), Continuation::Blocked(blocked));
-        if let Some(pauses) = pauses {
-            match self.park(cx, at, pauses) {
+        if let Some(retries) = retries {
+            match self.park(cx, at, retries) {
                 Ok(()) => {
-                    // What it has paid is for when it is done.
+                    // The permit pays for the call when it resumes.
                     cx.stats.transferred = moved;
                     return Progress::Detached;
                 }
@@ -555,19 +554,19 @@ impl Rpc {
         Progress::Done
     }
 
-    /// Puts a call off that was put off so often already: at first hardly. It comes back where too many are.
+    /// Parks a call for a time that doubles with each retry. Returns it if too many are parked.
     pub(crate) fn park(
         &self,
         cx: &Context<'_, Self>,
         at: Continuation,
-        pauses: u32,
+        retries: u32,
     ) -> Result<(), Continuation> {
         let parking = if matches!(at, Continuation::Blocked(_)) { &self.parking_v3 } else { &self.parking };
         let parked = ParkedCall { reply: cx.detach(), at };
-        parking.park(parked, Duration::from_millis(2 << pauses)).map_err(|parked| parked.at)
+        parking.park(parked, Duration::from_millis(2 << retries)).map_err(|parked| parked.at)
     }
 
-    /// A call whose reply is written, and waits for the flushes that it has added.
+    /// Ends a call whose reply is written: it leaves at once, or after the call's flushes.
     #[inline]
     fn finish_call(
         &self,
@@ -597,10 +596,10 @@ impl Continuation {
 }
 
 impl Blocked {
-    /// Counts a pause, and how many came before. `None`: it is not put off.
-    fn pause(&mut self, calls: &Arc<AtomicU32>) -> Option<u32> {
+    /// Counts a retry, and returns the number of earlier ones; `None` if the call cannot be deferred.
+    fn count_retry(&mut self, calls: &Arc<AtomicU32>) -> Option<u32> {
         let deferred = self.deferred.take().or_else(|| DeferredCall::new(calls))?;
-        self.deferred.insert(deferred).pause()
+        self.deferred.insert(deferred).count_retry()
     }
 }
 
@@ -638,7 +637,6 @@ impl Waiter for DeferredReply<Rpc> {
     }
 }
 
-/// A running server.
 pub struct Server {
     server: transport::Server<Rpc>,
     rpc: Arc<Rpc>,
@@ -646,8 +644,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Serves `service` on these listeners, at the service's own addresses: whoever reaches them sees all exports. The port
-    /// mapper, which tells what everybody may know, is without TLS.
+    /// Serves `service` on these listeners, at the service's own addresses: their clients see all exports. The port
+    /// mapper, which has only public information, is without TLS.
     pub fn start(
         service: Arc<Service>,
         listeners: Vec<(TcpListener, Programs)>,
@@ -668,19 +666,18 @@ impl Server {
         Ok(Self { server, rpc, tls })
     }
 
-    /// The endpoints at which it listens besides.
+    /// The additional listeners of endpoints.
     pub fn endpoints(&self) -> Endpoints {
         Endpoints { listeners: self.server.listeners(), tls: self.tls.clone() }
     }
 
-    /// Looks at the server, for as long as it is kept.
     pub fn view(&self) -> View {
         View { view: self.server.view(), rpc: Arc::clone(&self.rpc) }
     }
 
     /// Stops accepting and taking calls, and waits at most `patience` for the calls in flight to be answered.
-    pub fn stop(self, patience: Duration) {
-        self.server.stop(patience);
+    pub fn stop(self, timeout: Duration) {
+        self.server.stop(timeout);
     }
 }
 
@@ -691,30 +688,26 @@ pub struct Endpoints {
 }
 
 impl Endpoints {
-    /// Serves NFS, MOUNT and locks on a listener.
     pub fn add(&self, listener: TcpListener) -> io::Result<()> {
         let programs = Programs { nfs: true, mount: true, portmap: false, locks: true };
         let tls = self.tls.clone();
         self.listeners.add(listener, Listening { programs, is_endpoint: true, tls })
     }
 
-    /// Accepts no more connections at this address.
     pub fn remove(&self, address: SocketAddr) {
         self.listeners.remove(address);
     }
 }
 
-/// A look at a running server from outside.
+/// A view of a running server.
 #[derive(Clone)]
 pub struct View {
     view: transport::View<Rpc>,
     rpc: Arc<Rpc>,
 }
 
-/// Statistics of a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Statistics common to all protocols.
     pub transport: transport::Stats,
     /// Handles that event loops remembered when they were asked for, and those that they did not, up to the last second.
     pub handle_hits: u64,
@@ -723,12 +716,10 @@ pub struct Stats {
 }
 
 impl View {
-    /// Connections now.
     pub fn connections(&self) -> usize {
         self.view.connections()
     }
 
-    /// Everybody who is connected.
     pub fn clients(&self) -> Vec<Client> {
         self.view.clients()
     }

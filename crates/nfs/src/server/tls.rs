@@ -1,4 +1,4 @@
-//! TLS under RPC, RFC 9289: a NULL call says that it is wanted, and the handshake follows on the same connection.
+//! TLS under RPC, RFC 9289: a NULL call requests it, and the handshake follows on the same connection.
 
 use crate::records::reply::Records;
 use nfs_wire::rpc::{
@@ -16,7 +16,7 @@ pub const ALPN: &[u8] = b"sunrpc";
 /// The verifier of a server that is ready for the handshake, RFC 9289 §4.1.
 const STARTTLS: &[u8] = b"STARTTLS";
 
-/// TLS as a listener has it.
+/// TLS settings of a listener.
 #[derive(Clone)]
 pub struct TlsPolicy {
     /// The server's certificate and key.

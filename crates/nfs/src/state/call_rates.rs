@@ -6,7 +6,6 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 use vfs::qos::{Admission, Demand, Gate, Limits, Pacer};
 
-/// Gates for such calls.
 pub struct CallRates {
     /// COMMIT.
     pub commits: Arc<Gate>,
@@ -17,7 +16,6 @@ pub struct CallRates {
 }
 
 impl CallRates {
-    /// Bounded, the calls beyond woken by `pacer`.
     pub fn new(pacer: &Arc<Pacer>) -> Self {
         let gate = |per_s| Gate::per_client(Limits { ops: NonZeroU64::new(per_s), ..Limits::NONE }, pacer);
         let [commits, mounts, records] =
@@ -25,13 +23,11 @@ impl CallRates {
         Self { commits, mounts, records }
     }
 
-    /// Without bounds.
     pub fn unbounded() -> Self {
         Self { commits: Gate::open(), mounts: Gate::open(), records: Gate::open() }
     }
 }
 
-/// The admission of one such call.
-pub(crate) fn toll(gate: &Arc<Gate>, client: IpAddr) -> Admission {
+pub(crate) fn admission(gate: &Arc<Gate>, client: IpAddr) -> Admission {
     Admission::new(gate, client, Demand::OTHER)
 }

@@ -7,19 +7,18 @@ use std::sync::MutexGuard;
 use vfs::bounds::{Network, Networks};
 use vfs::sync::Mutex;
 
-/// The mounts that DUMP lists: at most [`MOUNTS_MAX`], and then the oldest goes of the network that has most. Clients that crash never unmount, so
-/// the list says who mounted, not who still uses it (RFC 1813 §5.2.2 asks for no more).
+/// The mounts that DUMP lists, at most [`MOUNTS_MAX`]; a full table drops the oldest of the network with most. Clients
+/// that crash never unmount, so the list shows mounts, not use (RFC 1813 §5.2.2 asks for no more).
 #[derive(Default)]
 pub struct MountTable {
     mounts: Mutex<VecDeque<Mount>>,
 }
 
-/// One line of the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mount {
     /// The client; an IPv4 address is one, however it came.
     pub client: IpAddr,
-    /// The path it mounted, in its one spelling.
+    /// The normalized path.
     pub path: Vec<u8>,
 }
 
@@ -48,7 +47,6 @@ impl MountTable {
         self.lock().retain(|mount| mount.client != client || mount.path != path);
     }
 
-    /// Removes all mounts of a client.
     pub fn remove_all(&self, client: IpAddr) {
         let client = client.to_canonical();
         self.lock().retain(|mount| mount.client != client);

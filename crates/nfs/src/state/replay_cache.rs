@@ -1,10 +1,10 @@
-//! The duplicate request cache: a call that must not be done twice is done once, however often it is sent.
+//! The duplicate request cache: a non-idempotent call runs once, however often it is sent.
 //!
-//! A client that gets no answer sends the same bytes again, from the same address and port (Linux keeps the port over a
-//! reconnection for just this purpose). While the first is being done, the second waits for its answer; afterwards it
-//! gets the same one. Two processes of one host use different ports, so that equal calls of theirs stay two calls.
+//! A client without a reply sends the same bytes again, from the same address and port (Linux keeps the port over a
+//! reconnection for this). A repetition waits for the running call, or gets the cached reply. Two processes of a host
+//! use different ports, so their equal calls stay separate.
 //!
-//! Of what is remembered, each network has a share: one that calls much drives out its own calls.
+//! Each network has a share of the cache: one that calls much evicts its own calls.
 
 use std::collections::{BTreeMap, HashMap, VecDeque, btree_map, hash_map};
 use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher, RandomState};
@@ -14,7 +14,7 @@ use vfs::Protection;
 use vfs::bounds::{Network, share};
 use vfs::sync::Mutex;
 
-/// The most calls remembered, over all clients.
+/// Number of cached calls.
 const ENTRIES_MAX: usize = 32_768;
 /// The most bytes of replies remembered.
 const BYTES_MAX: usize = 16 << 20;
@@ -42,17 +42,15 @@ pub trait Waiter: Send {
     fn give_up(self: Box<Self>);
 }
 
-/// The decision on a call.
 pub enum Verdict {
     /// New: do it, then [`InProgress::complete`] it.
     New,
-    /// Being done: the waiter will be answered.
+    /// Running: the waiter gets the reply.
     Waits,
-    /// Done: this was the answer.
+    /// Done, with this reply.
     Replay(Arc<[u8]>),
 }
 
-/// The cache.
 pub struct ReplayCache {
     shards: Vec<Mutex<Shard>>,
     hasher: RandomState,
@@ -61,13 +59,11 @@ pub struct ReplayCache {
 #[derive(Default)]
 struct Shard {
     calls: HashMap<CallKey, State, BuildHasherDefault<ByChecksum>>,
-    /// Finished calls by network.
     networks: BTreeMap<Network, Finished>,
     count: usize,
     bytes: usize,
 }
 
-/// The finished calls of a network, oldest first.
 #[derive(Default)]
 struct Finished {
     calls: VecDeque<CallKey>,
@@ -110,7 +106,7 @@ impl Default for ReplayCache {
 }
 
 impl ReplayCache {
-    /// The key of a call whose record is `record`. What was answered under TLS is not told to those who ask in clear.
+    /// The key of a call. The protection is part of it: a reply under TLS is not repeated in clear.
     pub fn key(&self, from: (SocketAddr, Protection), xid: u32, procedure: u32, record: &[u8]) -> CallKey {
         CallKey { xid, procedure, checksum: self.hasher.hash_one((from, xid, procedure, record)) }
     }
@@ -119,11 +115,11 @@ impl ReplayCache {
     pub fn begin(&self, key: &CallKey, waiter: impl FnOnce() -> Box<dyn Waiter>) -> Verdict {
         let mut shard = self.shard(key);
         match shard.calls.entry(*key) {
-            hash_map::Entry::Vacant(place) => {
-                place.insert(State::InProgress(Vec::new()));
+            hash_map::Entry::Vacant(slot) => {
+                slot.insert(State::InProgress(Vec::new()));
                 Verdict::New
             }
-            hash_map::Entry::Occupied(mut known) => match known.get_mut() {
+            hash_map::Entry::Occupied(mut entry) => match entry.get_mut() {
                 State::InProgress(waiters) => {
                     waiters.push(waiter());
                     Verdict::Waits
@@ -133,7 +129,7 @@ impl ReplayCache {
         }
     }
 
-    /// Remembers the answer to a call from this network and gives it to those who wait.
+    /// Caches the reply to a call from this network, and answers its repetitions.
     pub fn complete(&self, key: &CallKey, network: Network, reply: &[u8]) {
         let waiters = {
             let mut shard = self.shard(key);
@@ -143,6 +139,7 @@ impl ReplayCache {
                 shard.finish(key)
             }
         };
+        // Answered without the lock: sending may take long.
         waiters.into_iter().for_each(|waiter| waiter.answer(reply));
     }
 
@@ -153,9 +150,9 @@ impl ReplayCache {
     }
 
     fn shard(&self, key: &CallKey) -> MutexGuard<'_, Shard> {
-        // The map inside takes the low bits and the top seven; the shard comes from between.
-        let place = usize::try_from(key.checksum >> 40 & (SHARDS as u64 - 1)).unwrap_or(0);
-        self.shards[place].lock()
+        // The inner map uses the low bits and the top seven. The shard uses bits in between.
+        let slot = usize::try_from(key.checksum >> 40 & (SHARDS as u64 - 1)).unwrap_or(0);
+        self.shards[slot].lock()
     }
 }
 
@@ -173,7 +170,7 @@ impl InProgress {
         Self { cache: Arc::clone(cache), key, network, is_complete: false }
     }
 
-    /// Remembers the answer and gives it to those who wait.
+    /// Caches the reply, and answers repetitions.
     pub fn complete(mut self, reply: &[u8]) {
         self.is_complete = true;
         self.cache.complete(&self.key, self.network, reply);
@@ -189,7 +186,7 @@ impl Drop for InProgress {
 }
 
 impl Shard {
-    /// Forgets a call that is being done: who waits for it.
+    /// Removes a running call, and returns its waiters.
     fn finish(&mut self, key: &CallKey) -> Vec<Box<dyn Waiter>> {
         State::waiters(self.calls.remove(key))
     }
@@ -215,7 +212,7 @@ impl Shard {
         let count = own.calls.len();
         let is_over = count > share(CALLS_MAX, self.count - count)
             || own.bytes > share(REPLIES_MAX, self.bytes - own.bytes);
-        // A network that has nothing else keeps the reply to its last call.
+        // A network always keeps the reply to its last call.
         is_over && count > 1
     }
 
@@ -297,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn it_stays_within_its_bounds_and_forgets_the_oldest_first() {
+    fn full_cache_drops_the_oldest_entries() {
         let cache = ReplayCache::default();
         let waiter = || -> Box<dyn Waiter> { Box::new(Heard::default()) };
         let count = u32::try_from(ENTRIES_MAX).unwrap() * 2;
@@ -305,9 +302,9 @@ mod tests {
             cache.begin(&key(&cache, 700, xid, b""), waiter);
             cache.complete(&key(&cache, 700, xid, b""), network(1), &[0; REPLY_BYTES_MAX]);
         }
-        let held: usize = cache.shards.iter().map(|shard| shard.lock().calls.len()).sum();
+        let cached: usize = cache.shards.iter().map(|shard| shard.lock().calls.len()).sum();
         let bytes: usize = cache.shards.iter().map(|shard| shard.lock().bytes).sum();
-        assert!(held <= ENTRIES_MAX && bytes <= BYTES_MAX, "{held} calls, {bytes} bytes");
+        assert!(cached <= ENTRIES_MAX && bytes <= BYTES_MAX, "{cached} calls, {bytes} bytes");
         assert!(matches!(cache.begin(&key(&cache, 700, count - 1, b""), waiter), Verdict::Replay(_)));
         assert!(matches!(cache.begin(&key(&cache, 700, 0, b""), waiter), Verdict::New));
     }
@@ -334,8 +331,8 @@ mod tests {
                 matches!(cache.begin(&modest(xid), waiter), Verdict::Replay(reply) if *reply == *b"made a")
             );
         }
-        let held: usize = cache.shards.iter().map(|shard| shard.lock().count).sum();
-        assert!(held > ENTRIES_MAX / 2, "{held}");
+        let cached: usize = cache.shards.iter().map(|shard| shard.lock().count).sum();
+        assert!(cached > ENTRIES_MAX / 2, "{cached}");
         let call = key(&cache, 900, 1, b"");
         cache.begin(&call, waiter);
         cache.complete(&call, network(4), b"made b");

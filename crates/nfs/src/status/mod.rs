@@ -1,4 +1,4 @@
-//! NFS error codes: what an error of [`vfs`] is in each protocol.
+//! NFS error codes: the mapping of [`vfs`] errors for each protocol.
 
 pub(crate) mod mount;
 pub(crate) mod nfs3;

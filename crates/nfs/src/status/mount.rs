@@ -4,12 +4,11 @@
 use nfs_wire::mount::Status;
 use vfs::FsError;
 
-/// The status of an error, RFC 1813 §5.1.5: a short list without words for most of what a file system can say, and MNT
-/// meets little of it.
+/// The status of an error, RFC 1813 §5.1.5. The list is short, and MNT meets few errors.
 pub(crate) fn status(error: FsError) -> Status {
     match error {
         FsError::NotOwner => Status::PERM,
-        // A directory that is removed while the path is walked is as good as never there.
+        // A directory removed during the walk is as if it had never existed.
         FsError::NotFound | FsError::Stale => Status::NOENT,
         FsError::Io | FsError::NoDevice => Status::IO,
         FsError::Access => Status::ACCES,

@@ -12,7 +12,7 @@ pub(crate) fn status(error: FsError) -> Status {
         FsError::Io => Status::IO,
         FsError::NoDevice => Status::NXIO,
         FsError::Access => Status::ACCES,
-        // Not JUKEBOX: whoever has it open may keep it so for hours.
+        // Not JUKEBOX: the file may stay open for hours.
         FsError::DeletePending => Status::ACCES,
         FsError::Exists => Status::EXIST,
         FsError::CrossVolume => Status::XDEV,
@@ -32,7 +32,7 @@ pub(crate) fn status(error: FsError) -> Status {
         FsError::NotSupported => Status::NOTSUPP,
         FsError::BadType => Status::BADTYPE,
         FsError::TooSmall => Status::TOOSMALL,
-        // JUKEBOX is the one status that makes a client ask again by itself.
+        // JUKEBOX is the only status after which clients retry.
         FsError::Wait(_) | FsError::Locked | FsError::Resource => Status::JUKEBOX,
     }
 }

@@ -28,13 +28,13 @@ pub(crate) fn status(error: FsError) -> Status {
         FsError::Quota => Status::DQUOT,
         FsError::Stale => Status::STALE,
         FsError::BadHandle => Status::BADHANDLE,
-        // No operation of this protocol has a guard: VERIFY is one of its own.
+        // No operation of this protocol has a guard: VERIFY is an operation of its own.
         FsError::GuardMismatch => Status::SERVERFAULT,
         FsError::NotSupported => Status::NOTSUPP,
         FsError::BadType => Status::BADTYPE,
         FsError::TooSmall => Status::TOOSMALL,
         FsError::Locked => Status::LOCKED,
-        // RESOURCE is of 4.0 alone, and clients do not ask again after it.
+        // RESOURCE exists only in 4.0, and clients do not retry after it.
         FsError::Wait(_) | FsError::Resource => Status::DELAY,
     }
 }

@@ -37,7 +37,6 @@ pub(crate) fn of_error(error: FsError) -> Status {
     }
 }
 
-/// The status of what stands against a claim.
 pub(crate) fn of_conflict(conflict: Conflict) -> Status {
     match conflict {
         Conflict::Share
@@ -47,7 +46,7 @@ pub(crate) fn of_conflict(conflict: Conflict) -> Status {
         | Conflict::NoGrace
         | Conflict::NotHeld
         | Conflict::Denied => Status::DENIED,
-        // The client that has the file delegated is asked to return it.
+        // The client with the delegation is being recalled.
         Conflict::Grace | Conflict::Recalling => Status::DENIED_GRACE_PERIOD,
         Conflict::TooMany => Status::DENIED_NOLOCKS,
     }

@@ -1,4 +1,4 @@
-//! A service over [`MemFs`] for tests of what lies beside NFS: literal requests in, literal replies out, no sockets.
+//! A service over [`MemFs`] for tests of the programs beside NFS: literal requests in, literal replies out, no sockets.
 
 #[cfg(test)]
 pub(crate) mod v4;
@@ -27,8 +27,8 @@ use xdr::{Decode, Encode, Inline, Reader};
 /// The time of every call.
 pub(crate) const NOW: Time = Time { seconds: 1_000_000_000, nanos: 0 };
 
-/// A client and the service it asks.
-pub(crate) struct Desk {
+/// A service and a client.
+pub(crate) struct TestEnv {
     pub service: Service,
     pub peer: SocketAddr,
     /// The address at which they reach us.
@@ -36,11 +36,10 @@ pub(crate) struct Desk {
     /// The endpoint that this is, if it is one.
     pub endpoint: Option<&'static str>,
     pub protection: Protection,
-    /// User and group of the caller.
     pub user: (u32, u32),
 }
 
-impl Desk {
+impl TestEnv {
     /// A service of these exports, asked by root at 10.1.0.9.
     pub(crate) fn new(exports: impl IntoIterator<Item = Export>, registered: Vec<Registration>) -> Self {
         let service = Service {
@@ -64,7 +63,7 @@ impl Desk {
         }
     }
 
-    /// Does something as a call that may wait.
+    /// Runs `act` in a call that may block.
     pub(crate) fn call<R>(
         &self,
         credential: &Arc<Credential>,
@@ -74,7 +73,6 @@ impl Desk {
         self.call_paid(credential, pending, &mut None, act)
     }
 
-    /// Runs a call that has paid.
     pub(crate) fn call_paid<R>(
         &self,
         credential: &Arc<Credential>,
@@ -162,7 +160,7 @@ pub(crate) fn rule(clients: &[&str]) -> ExportRule {
     ExportRule { clients, squash: Squash::None, ..ExportRule::everybody() }
 }
 
-/// The words of a message.
+/// Encodes words.
 pub(crate) fn words(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_be_bytes()).collect()
 }

@@ -15,6 +15,7 @@ use xdr::Writer;
 pub(super) fn getattr(call: &mut Call<'_>, args: GetattrArgs<'_>, w: &mut Writer<'_>) -> CallResult {
     let attrs = |call: &mut Call<'_>| -> FsResult<_> {
         let file = call.file(args.object.0)?;
+        // A client with a write delegation may have changed the size.
         file.recall_writers_for_eof(file.caller.by)?;
         Ok((file.volume_id(), call.attrs(&file)?))
     };
@@ -56,13 +57,13 @@ pub(super) fn access(call: &mut Call<'_>, args: AccessArgs<'_>, w: &mut Writer<'
     }
 }
 
-/// Attributes of an object that is about to be opened, perhaps. None where somebody may have written what they do not tell of yet:
-/// then the client asks for them.
+/// Attributes in the reply that names an object. Omitted while a client has a write delegation: the client then
+/// requests them.
 pub(super) fn found_attrs(file: &vfs::File, attrs: &Attrs) -> Option<nfs_wire::v3::Fattr> {
     (!file.has_write_delegation()).then(|| convert::fattr(file.volume().id(), attrs))
 }
 
-/// Attributes for a reply that may do without.
+/// Optional attributes in a reply.
 pub(super) fn post_attrs(call: &mut Call<'_>, file: &File) -> Option<nfs_wire::v3::Fattr> {
     let attrs: Attrs = call.attrs(file).ok()?;
     Some(convert::fattr(file.volume_id(), &attrs))

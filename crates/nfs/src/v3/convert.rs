@@ -57,7 +57,6 @@ pub(crate) fn stability(how: StableHow) -> Stability {
     }
 }
 
-/// A time of the wire.
 pub(super) fn time(wire: NfsTime) -> Time {
     Time { seconds: i64::from(wire.seconds), nanos: wire.nseconds.min(999_999_999) }
 }

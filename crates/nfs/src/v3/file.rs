@@ -39,7 +39,7 @@ pub(super) fn read(call: &mut Call<'_>, args: ReadArgs<'_>, out: &mut Outbox) ->
 /// Reads into a reply and returns the number of bytes.
 fn read_file(call: &mut Call<'_>, file: &File, args: &ReadArgs<'_>, out: &mut Outbox) -> FsResult<usize> {
     let (opened, attrs) = file.authorize_read(&file.caller, call.blocking)?;
-    // Past the end there is nothing to wait for, and a range that is cut to the file's size prepares no page in vain.
+    // A read past the end has nothing to wait for. The length is cut at the end, so that no page is prepared in vain.
     let left = usize::try_from(attrs.size.saturating_sub(args.offset)).unwrap_or(usize::MAX);
     let len = (args.count.min(TRANSFER_BYTES_MAX) as usize).min(left);
     let file_attributes = Some(convert::fattr(opened.file().volume().id(), &attrs));
@@ -49,7 +49,7 @@ fn read_file(call: &mut Call<'_>, file: &File, args: &ReadArgs<'_>, out: &mut Ou
     let range = ReadRange { offset: args.offset, len, splice: call.splice(len) };
     let read = read_data(&opened, &range, call.blocking, &mut call.stats.read_from, out.bytes())?;
     let count = u32::try_from(read.bytes).unwrap_or(u32::MAX);
-    // A file may have been cut since its attributes were read. No bytes and not the end would be an I/O error to clients.
+    // The file may have been truncated after its attributes were read. Clients treat no bytes without EOF as an I/O error.
     let eof = read.is_cut || args.offset.saturating_add(u64::from(count)) >= attrs.size;
     let mut w = out.writer();
     w.patch_u32(data - 12, count);
@@ -78,7 +78,7 @@ fn write_file(call: &mut Call<'_>, file: &File, args: &WriteArgs<'_>) -> FsResul
     if args.data.len() != args.count as usize {
         return Err(FsError::Invalid);
     }
-    // Before the write: if a flush fails meanwhile, the client must see that its data may be lost.
+    // Before the write: after a failed flush meanwhile, the verifier must differ, so that the client writes again.
     let verf = file.volume().write_verifier().to_be_bytes();
     let stability = convert::stability(args.stable);
     let opened = file.authorize_write(&file.caller)?;

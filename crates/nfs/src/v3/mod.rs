@@ -1,7 +1,7 @@
 //! NFS version 3, RFC 1813.
 //!
-//! [`nfs_wire::v3`] is what messages look like; [`attr`], [`file`], [`dir`] and [`fs`] are the procedures by
-//! family; this file is the table that leads from a procedure's number to it.
+//! [`nfs_wire::v3`] has the messages; [`attr`], [`file`], [`dir`] and [`fs`] have the procedures by family; this file
+//! maps procedure numbers to them.
 
 mod attr;
 pub(crate) mod convert;
@@ -55,8 +55,8 @@ pub(crate) fn is_idempotent(procedure: Procedure) -> bool {
     )
 }
 
-/// The demand of a call, and the handle that says where; `None` if it is free or its arguments cannot be read. Listings and the
-/// texts of symbolic links are data, too: else they would carry any amount of it past the limits.
+/// The demand of a call and the handle of its file; `None` if it is free or cannot be decoded. Listings and symbolic
+/// links count as data: otherwise they could move any amount past the limits.
 #[inline]
 pub(crate) fn demand(procedure: Procedure, args: &[u8]) -> Option<(&[u8], Demand)> {
     if matches!(procedure, Procedure::NULL | Procedure::COMMIT) {
@@ -70,7 +70,7 @@ pub(crate) fn demand(procedure: Procedure, args: &[u8]) -> Option<(&[u8], Demand
         Procedure::READLINK => Demand::list(wire::PATH_MAX),
         Procedure::WRITE => {
             let (_, count, _, length) = (r.u64().ok()?, r.u32().ok()?, r.u32().ok()?, r.u32().ok()?);
-            // A count that is not that of the data is refused.
+            // A count that differs from the length is refused.
             Demand::write((length == count && length <= TRANSFER_BYTES_MAX).then_some(length)?)
         }
         Procedure::SYMLINK => Demand::store(u32::try_from(r.remaining()).unwrap_or(u32::MAX)),
@@ -79,10 +79,10 @@ pub(crate) fn demand(procedure: Procedure, args: &[u8]) -> Option<(&[u8], Demand
     Some((handle, demand))
 }
 
-/// The most bytes that the reply of READ, READDIR or READDIRPLUS may take, by the arguments behind the handle. Whatever they
-/// say, no reply is longer than a transfer.
+/// The longest reply to READ, READDIR or READDIRPLUS, from the arguments after the handle. It is at most one transfer.
 fn read_bytes_max(procedure: Procedure, mut r: Reader<'_>) -> Option<u32> {
-    // An offset or a cookie comes first, before counts of listings a verifier, before `maxcount` the `dircount`.
+    // READ has an offset first. Listings have a cookie and a verifier before the count; READDIRPLUS also has
+    // `dircount`.
     r.u64().ok()?;
     if procedure != Procedure::READ {
         r.u64().ok()?;
@@ -91,8 +91,8 @@ fn read_bytes_max(procedure: Procedure, mut r: Reader<'_>) -> Option<u32> {
         r.u32().ok()?;
     }
     let bytes_max = if procedure == Procedure::READ { TRANSFER_BYTES_MAX } else { LISTING_BYTES_MAX };
-    let asked = r.u32().ok()?;
-    Some(asked.min(bytes_max))
+    let requested = r.u32().ok()?;
+    Some(requested.min(bytes_max))
 }
 
 /// The most bytes that a reply may take, if it may be long.
@@ -146,8 +146,7 @@ pub(crate) fn answer(call: &mut Call<'_>, procedure: Procedure, args: &[u8], out
     Ok(done.into())
 }
 
-/// The results that say only that the call failed, outside of the procedure itself: the status, and for everything else
-/// that the failure arm may carry, that it carries nothing.
+/// Writes the result of a call that failed outside the procedure: the status, and absent values for the rest.
 pub(crate) fn fail(procedure: Procedure, error: FsError, w: &mut Writer<'_>) {
     status(error).encode(w);
     // `wcc_data` is two absent options; `post_op_attr` is one (RFC 1813 §2.6).
@@ -169,7 +168,7 @@ pub(crate) fn fail(procedure: Procedure, error: FsError, w: &mut Writer<'_>) {
     (0..absent).for_each(|_| w.bool(false));
 }
 
-/// Arguments must be there in full; what follows them is ignored, as other servers do.
+/// Decodes arguments. Bytes after them are ignored, as by other servers.
 #[inline]
 fn decode<'a, T: Decode<'a>>(r: &mut Reader<'a>) -> Result<T, Malformed> {
     T::decode(r)

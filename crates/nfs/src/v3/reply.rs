@@ -6,7 +6,6 @@ use nfs_wire::v3::{Reply, Status};
 use vfs::{FsError, Wait};
 use xdr::{Encode, Writer};
 
-/// Writes the results of success.
 #[inline]
 pub(crate) fn accept(w: &mut Writer<'_>, ok: &impl Encode) -> CallResult {
     Status::OK.encode(w);

@@ -92,9 +92,7 @@ impl Suspended {
     }
 }
 
-/// The outcome of an attempt at a compound.
 pub(crate) enum CompoundProgress {
-    /// The results are written.
     Replied(Results),
     /// The compound waits for this; nothing is written. With [`Wait::Tokens`], [`Suspended::take_owed`] is set.
     Suspended(Box<Suspended>, Wait),
@@ -103,7 +101,6 @@ pub(crate) enum CompoundProgress {
 /// Completes a compound once its results are durable, or fails it.
 #[derive(Default)]
 pub(crate) struct Results {
-    /// The session slot of the request.
     slot: Option<SlotInUse>,
     /// In 4.0, the requests of owners that need a flush.
     owners: Vec<UnsyncedRequest>,
@@ -191,7 +188,7 @@ pub(crate) fn run_before(
     cx.at = args.bytes.len();
     let paid = cx.pay_write(write.data_length);
     let opened = paid.and_then(|()| cx.file());
-    let opened = opened.and_then(|file| cx.opened(&file, &write.stateid, Access::WRITE));
+    let opened = opened.and_then(|file| cx.open_by_stateid(&file, &write.stateid, Access::WRITE));
     let opened = opened.map_err(|stop| match stop {
         OpError::Status(status) | OpError::Written(status) => status,
         OpError::Wait(_) | OpError::Replay(_) => Status::DELAY,
@@ -205,11 +202,9 @@ struct Pause {
     wait: Wait,
 }
 
-/// A compound in progress.
 struct CompoundRun<'o, 'c> {
     cx: CompoundState<'o, 'c>,
     reader: Reader<'o>,
-    /// Start of the results.
     start: Start,
     first_byte: usize,
 }
@@ -259,7 +254,6 @@ impl<'o, 'c> CompoundRun<'o, 'c> {
         }
     }
 
-    /// Restores the state of a suspended compound.
     fn resume(&mut self, before: Suspended, out: &mut Outbox) {
         let Suspended { at, current, saved, state, results } = before;
         out.truncate(self.start);
@@ -310,7 +304,6 @@ impl<'o, 'c> CompoundRun<'o, 'c> {
         Ok(())
     }
 
-    /// Writes the status and the number of results.
     fn end(&mut self, out: &mut Outbox) -> Results {
         let state = &mut self.cx.state;
         let progress = &mut state.progress;
@@ -344,7 +337,6 @@ struct OperationStart {
     compound: Start,
     /// Start of the operation's result.
     start: Start,
-    /// Number of flushes that earlier operations added.
     flushes: usize,
 }
 
@@ -388,7 +380,6 @@ fn next(
     Ok((op, perform(cx, op, traits, reader, before, out)?))
 }
 
-/// Length of the reply so far.
 fn written(compound: Start, out: &Outbox) -> usize {
     out.len_since(compound) + HEADER_BYTES
 }
@@ -451,7 +442,7 @@ fn refuse(op: Op, status: Status, out: &mut Outbox) -> Status {
 mod tests {
     use super::*;
     use crate::testing::v4::{Client, at};
-    use crate::testing::{Desk, export, rule};
+    use crate::testing::{TestEnv, export, rule};
     use nfs_wire::v4::{Argument, FileHandle, PutfhArgs, ReadArgs, ReadPlusArgs, Stateid};
     use std::num::NonZeroU64;
     use std::sync::Arc;
@@ -469,16 +460,16 @@ mod tests {
         let fs = MemFs::new(Arc::new(|| Time { seconds: 1, nanos: 0 }));
         let limited = Volume::new(VolumeId(2), "limited", Arc::new(fs), Durability::Sync, 1).with_gate(gate);
         let limited = Export::new("/limited", Arc::new(limited), vec![rule(&[])]);
-        let desk = Desk::new([export("/free", 1, vec![rule(&[])]), limited], vec![]);
+        let env = TestEnv::new([export("/free", 1, vec![rule(&[])]), limited], vec![]);
         let (caller, mut pending) = (Caller::new(0, 0, []), PendingSync::default());
-        for export in desk.service.namespace.load().exports() {
+        for export in env.service.namespace.load().exports() {
             let root = Arc::clone(export).root();
             let set = SetAttrs { mode: Some(0o644), ..SetAttrs::default() };
             let made = root.create(&caller, b"f", Disposition::CreateNew, &set, &mut pending).unwrap();
             let (opened, _) = made.file.open(&caller, Access::WRITE, Blocking::Allowed).unwrap();
             opened.write(0, &[7; 256 << 10], Stability::Unstable, &mut pending).unwrap();
         }
-        Client::new(desk, 2)
+        Client::new(env, 2)
     }
 
     #[test]
@@ -497,7 +488,7 @@ mod tests {
             vec![put(&limited), read_plus(), put(&free)],
             vec![put(&limited), Argument::Savefh, put(&free), Argument::Restorefh, read()],
         ];
-        // Nothing has paid for these compounds as a whole here. What is there at once may be taken once.
+        // These compounds have no permit as a whole. The initial burst is free.
         let mut done = 0;
         for operations in tries.iter().cycle().take(60) {
             match client.status(operations) {

@@ -16,14 +16,11 @@ use vfs::qos::Transferred;
 use vfs::{Attrs, FsError, Wait};
 use xdr::{Encode, Writer};
 
-/// The state that the operations of a compound share.
 pub(super) struct CompoundState<'o, 'c> {
     pub(super) call: &'o mut Call<'c>,
     pub(super) binding: &'o Binding,
     pub(super) request: CompoundRequest<'o>,
-    /// The current filehandle.
     pub(super) current: Option<Filehandle>,
-    /// The saved filehandle.
     pub(super) saved: Option<Filehandle>,
     /// The attributes of the current file directly after a WRITE, for the GETATTR that usually follows.
     pub(super) written: Option<Attrs>,
@@ -58,7 +55,6 @@ pub(super) struct ResumeState {
     pub(super) retries_left: u32,
 }
 
-/// The progress of a compound.
 pub(super) struct RunState {
     /// Operations not begun, the running one included.
     pub(super) remaining: u32,
@@ -139,14 +135,13 @@ impl CompoundState<'_, '_> {
         self.state.progress.remaining == 1
     }
 
-    /// The current filehandle.
     pub(super) fn current_filehandle(&self) -> Result<&Filehandle, OpError> {
         self.current.as_ref().ok_or(OpError::Status(Status::NOFILEHANDLE))
     }
 
-    /// Whether a reply of so many bytes fits what was agreed on for the session (RFC 8881 §18.46.3), or in 4.0, where nothing
-    /// is agreed on, the longest record.
+    /// Checks that a reply of this length fits the session's channel (RFC 8881 §18.46.3), or in 4.0 the longest record.
     pub(super) fn check_room(&self, bytes: usize) -> Result<(), Status> {
+        // 4.0 negotiates no size.
         if self.request.minor == 0 && bytes > RECORD_BYTES_MAX {
             return Err(Status::RESOURCE);
         }
@@ -181,7 +176,6 @@ impl CompoundState<'_, '_> {
         self.call.stats.count_metadata(moved);
     }
 
-    /// The client whose session this is.
     pub(super) fn client(&self) -> Result<Arc<Client>, OpError> {
         let slot = self.state.slot.as_ref().ok_or(OpError::Status(Status::OP_NOT_IN_SESSION))?;
         Ok(Arc::clone(&slot.session().client))
@@ -204,12 +198,12 @@ impl CompoundState<'_, '_> {
         self.client_40(self.call.service.v4.client_of_stateid(stateid)?)
     }
 
-    /// The client that is calling, as far as is known before it says so.
+    /// The client that is probably calling, before the request identifies it.
     pub(super) fn likely_client(&self) -> Option<Arc<Client>> {
         if self.request.minor == 0 { self.binding.last_client() } else { self.client().ok() }
     }
 
-    /// The client of 4.0 with this number, which is heard.
+    /// The client of 4.0 with this id. Renews its lease.
     pub(super) fn client_40(&self, id: ClientId) -> Result<Arc<Client>, OpError> {
         let state = &self.call.service.v4;
         if let Some(client) = self.binding.client(id) {
@@ -221,8 +215,8 @@ impl CompoundState<'_, '_> {
         Ok(client)
     }
 
-    /// A stateid of an operation's arguments: the current one where it says so (RFC 8881 §16.2.3.1.2). In 4.0 each is of its
-    /// moment.
+    /// Resolves a stateid of an operation's arguments: the special current one (RFC 8881 §16.2.3.1.2). 4.0 has no seqid
+    /// 0.
     pub(super) fn stateid(&self, stateid: &Stateid) -> Result<Stateid, OpError> {
         match *stateid {
             Stateid { seqid: 0, .. } if self.request.minor == 0 => Err(OpError::Status(Status::BAD_STATEID)),
@@ -233,7 +227,6 @@ impl CompoundState<'_, '_> {
     }
 }
 
-/// Begins the request of a SEQUENCE in its slot.
 pub(super) fn begin<'s>(
     cx: &'s mut CompoundState<'_, '_>,
     begun: SequenceStart,
@@ -244,7 +237,6 @@ pub(super) fn begin<'s>(
     }
 }
 
-/// Writes what follows the status of a success.
 pub(super) fn reply(w: &mut Writer<'_>, ok: &impl Encode) -> OpResult {
     ok.encode(w);
     Ok(())

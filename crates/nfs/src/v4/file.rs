@@ -17,7 +17,7 @@ use xdr::{Encode, Writer};
 /// RFC 8881 §18.22.
 pub(super) fn read(cx: &mut CompoundState<'_, '_>, args: &ReadArgs, out: &mut Outbox) -> OpResult {
     let file = cx.file()?;
-    let opened_by_stateid = cx.opened(&file, &args.stateid, Access::READ)?;
+    let opened_by_stateid = cx.open_by_stateid(&file, &args.stateid, Access::READ)?;
     let (opened, size) = match &opened_by_stateid {
         Some(opened) => (Cow::Borrowed(&**opened), opened.size(cx.call.blocking)?),
         None => {
@@ -66,8 +66,8 @@ pub(super) fn read_counted(
 /// RFC 8881 §18.32.
 pub(super) fn write(cx: &mut CompoundState<'_, '_>, args: &WriteArgs<'_>, w: &mut Writer<'_>) -> OpResult {
     let file = cx.file()?;
-    let opened_by_stateid = cx.opened(&file, &args.stateid, Access::WRITE)?;
-    // Before the write: if a flush fails meanwhile, the client must see that its data may be lost.
+    let opened_by_stateid = cx.open_by_stateid(&file, &args.stateid, Access::WRITE)?;
+    // Before the write: after a failed flush meanwhile, the verifier must differ, so that the client writes again.
     let writeverf = file.volume().write_verifier().to_be_bytes();
     let opened = open_for_io(&file, opened_by_stateid.as_deref(), Access::WRITE, cx.call.blocking)?;
     let count = u32::try_from(args.data.len()).unwrap_or(u32::MAX);
@@ -85,12 +85,12 @@ pub(crate) fn stability(how: StableHow) -> Stability {
     }
 }
 
-/// RFC 8881 §18.3. Whoever has the file open for writing may commit, and whoever may write it. Each COMMIT pays by itself, as a
-/// compound may have many: a client that commits too often is put off, and then told to come later.
+/// RFC 8881 §18.3. A client that has the file open for writing, or may write it, may commit. Each COMMIT pays on its
+/// own, since a compound may have many. A client that commits too often is deferred, then gets NFS4ERR_DELAY.
 pub(super) fn commit(cx: &mut CompoundState<'_, '_>, _args: &CommitArgs, w: &mut Writer<'_>) -> OpResult {
     let file = cx.file()?;
     let opened = file.authorize_write(&file.caller)?;
-    let admission = call_rates::toll(&cx.call.service.rates.commits, cx.call.payer);
+    let admission = call_rates::admission(&cx.call.service.rates.commits, cx.call.payer);
     let _paid = admission.try_acquire().map_err(|_| OpError::Wait(Wait::Recall))?;
     let (_, verifier) = opened.commit()?;
     reply(w, &CommitOk { writeverf: verifier.to_be_bytes() })
@@ -114,14 +114,14 @@ pub(crate) fn open_for_io<'f>(
 impl CompoundState<'_, '_> {
     /// The open file of a stateid that allows `access`; `None` for the special stateids, for which the file's mode
     /// decides (RFC 8881 §8.2.3).
-    pub(super) fn opened(
+    pub(super) fn open_by_stateid(
         &self,
         file: &File,
         stateid: &Stateid,
         access: Access,
     ) -> Result<Option<Arc<OpenFile<'static>>>, OpError> {
         if matches!(*stateid, Stateid::ANONYMOUS | Stateid::READ_BYPASS) {
-            // Who has the file open is not known yet (RFC 8881 §8.4.2.1).
+            // In the grace period, opens that deny this access are not known yet (RFC 8881 §8.4.2.1).
             let may_conflict = *stateid == Stateid::ANONYMOUS && self.call.service.v4.grace.is_active();
             return if may_conflict { Err(OpError::Status(Status::GRACE)) } else { Ok(None) };
         }
@@ -129,7 +129,7 @@ impl CompoundState<'_, '_> {
         let states = client.states();
         let index = states.find(&self.stateid(stateid)?)?;
         if let Ok(delegation) = states.delegation(index) {
-            // A delegation stands for the open that it came with; what the caller may do is looked at here.
+            // A delegation stands for its open, but access is checked here.
             check_file(&delegation.file, file)?;
             let allows = delegation.writing.is_some() || !access.has(Access::WRITE);
             return if allows { Ok(None) } else { Err(OpError::Status(Status::OPENMODE)) };
@@ -138,7 +138,7 @@ impl CompoundState<'_, '_> {
         if open.file != file_id(file) {
             return Err(OpError::Status(Status::BAD_STATEID));
         }
-        // The export's rule may have changed since.
+        // The export's rule may have changed since the open.
         if access.has(Access::WRITE) && file.caller.read_only {
             return Err(OpError::Status(Status::ROFS));
         }
@@ -147,7 +147,7 @@ impl CompoundState<'_, '_> {
         }
         let opened = Arc::clone(&open.opened);
         drop(states);
-        // Another user of the client's may do what its own mode bits say.
+        // Another user of the client may do only what the mode allows it.
         if !opened.is_by(&file.caller) {
             file.authorize_data(&file.caller, access, self.call.blocking)?;
         }

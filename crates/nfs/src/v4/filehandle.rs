@@ -7,17 +7,14 @@ use crate::handle::Handle;
 use nfs_wire::v4::Status;
 use vfs::{Blocking, Wait};
 
-/// The object of a filehandle.
 #[derive(Clone)]
 pub(super) enum Filehandle {
-    /// A file of an export.
     File(File),
     /// A directory above the exports.
     Pseudo(PseudoNode),
 }
 
 impl Filehandle {
-    /// The filehandle that leads here.
     pub(super) fn handle(&self, call: &Call<'_>) -> Handle {
         match self {
             Self::File(file) => *file.handle(),

@@ -46,20 +46,18 @@ pub(super) fn restorefh(cx: &mut CompoundState<'_, '_>, _: &mut Writer<'_>) -> O
     Ok(())
 }
 
-/// Resolves a filehandle.
 #[inline]
 pub(super) fn resolve(cx: &mut CompoundState<'_, '_>, handle: &[u8]) -> Result<Filehandle, OpError> {
     if pseudo::claims(handle) {
         return Ok(Filehandle::Pseudo(pseudo::of_handle(cx.call, handle)?));
     }
     match cx.call.file(handle) {
-        // What the client has open it may close, also once it is gone.
+        // The client may still use an unlinked file that it has open.
         Err(FsError::Stale) => Ok(Filehandle::File(open_unlinked(cx, handle)?)),
         found => Ok(Filehandle::File(found?)),
     }
 }
 
-/// A file that has gone and that the client has open.
 fn open_unlinked(cx: &mut CompoundState<'_, '_>, handle: &[u8]) -> Result<File, OpError> {
     let id = cx.call.service.signer.verify(handle)?;
     let client = cx.likely_client().ok_or(FsError::Stale)?;

@@ -1,7 +1,7 @@
 //! NFS version 4: 4.1 (RFC 8881) and 4.2 (RFC 7862) as one engine, and 4.0 (RFC 7530) as a layer on it.
 //!
-//! [`nfs_wire::v4`] is what messages look like; [`compound`] runs the operations of a call one after another; the
-//! operations are grouped by family as the procedures of version 3 are. [`state`] is what clients hold.
+//! [`nfs_wire::v4`] has the messages; [`compound`] runs the operations of a call; the operations are grouped by family
+//! like the procedures of version 3. `state::nfs4` has the state of clients.
 
 mod attr;
 pub(crate) mod compound;
@@ -52,7 +52,7 @@ pub(crate) fn protocol(minor: u32) -> ProtocolId {
 #[inline(always)]
 fn run_operation(cx: &mut CompoundState<'_, '_>, op: Op, r: &mut Reader<'_>, out: &mut Outbox) -> OpResult {
     use crate::records::reply::Records;
-    // What nearly every compound has is done without a value for any operation.
+    // The most frequent operations are decoded without the `Argument` enum.
     match op {
         Op::SEQUENCE => {
             let args = arguments(r)?;
@@ -81,7 +81,7 @@ fn run_other(cx: &mut CompoundState<'_, '_>, op: Op, r: &mut Reader<'_>, out: &m
     let before = r.rest();
     let argument = Argument::decode_body(op, r).map_err(|Malformed(_)| OpError::Status(Status::BADXDR))?;
     if cx.request.minor == 0 && v40::is_numbered(op) {
-        // What has a number pays where its end counts.
+        // A numbered request pays inside its sequence.
         cx.checksum = v40::checksum(op, &before[..before.len() - r.remaining()]);
         return v40::in_sequence(cx, &argument, &mut out.writer());
     }

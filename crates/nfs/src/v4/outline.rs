@@ -10,16 +10,12 @@ use transport::Dispatch;
 use vfs::qos::Kind;
 use xdr::{Decode, Malformed, Reader};
 
-/// Facts about a compound, known before it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outline {
-    /// The minor version.
     pub(crate) minor: u32,
-    /// The first operation.
     pub(crate) first: Op,
     /// Whether it must not be done twice, and nothing but the transport would keep it from that: sessions do since 4.1.
     pub(crate) is_once: bool,
-    /// Whether it has its client recorded for a restart.
     pub(crate) is_recorded: bool,
     pub(crate) dispatch: Dispatch,
     pub(crate) kind: Kind,
@@ -34,7 +30,7 @@ impl Default for Outline {
     }
 }
 
-/// Looks through the arguments of a COMPOUND, and counts what is asked for.
+/// Scans the arguments of a COMPOUND, and counts its operations.
 pub(crate) fn outline(args: &[u8], counts: Option<&mut ThreadCounters>) -> Outline {
     let mut r = Reader::new(args);
     let Ok(head) = CompoundHead::decode(&mut r) else { return Outline::default() };
@@ -70,7 +66,7 @@ pub(super) struct OperationOutline<'a> {
     pub(super) op: Op,
     /// Bytes of the arguments from the operation on.
     pub(super) rest: usize,
-    /// The filehandle that it puts.
+    /// The filehandle of a PUTFH.
     pub(super) handle: Option<&'a [u8]>,
     pub(super) price: Price,
 }
@@ -78,7 +74,7 @@ pub(super) struct OperationOutline<'a> {
 /// Words of `SEQUENCE4args`: the session, three numbers and a flag (RFC 8881 §18.46.1).
 const SEQUENCE_WORDS: usize = 8;
 
-/// Shows the operations of a COMPOUND up to the first that cannot be read, or whose data are not there.
+/// Passes each operation of a COMPOUND to `see`, up to the first that cannot be decoded or whose data is missing.
 #[inline]
 pub(super) fn scan_operations<'a>(
     r: &mut Reader<'a>,
@@ -89,9 +85,9 @@ pub(super) fn scan_operations<'a>(
         let rest = r.remaining();
         let Ok(op) = Op::decode(r) else { return };
         let mut handle = None;
-        // Data that follow, which need not be there.
+        // Length of the data that follows. It may be missing.
         let mut data = 0;
-        // Frequent operations are read without a value for any operation.
+        // Frequent operations are decoded without the `Argument` enum.
         let price = match op {
             Op::SEQUENCE => r.words::<SEQUENCE_WORDS>().map(|_| Price::Free),
             Op::PUTFH => PutfhArgs::decode(r).map(|args| {

@@ -11,7 +11,7 @@ use vfs::qos::{Admission, Demand, Permit, is_anything_limited};
 impl CompoundState<'_, '_> {
     /// Pays for the operation that is being done, with those behind it that can be paid for together, unless it was paid for: whatever
     /// filehandles a compound has, nothing is done in a limited volume for nothing. A payment that cannot be made now has its place in
-    /// line ([`Stop::Unpaid`]); only behind changes that wait for a flush the client has to come again.
+    /// line ([`Wait::Tokens`]); only behind changes that wait for a flush the client has to come again.
     #[inline]
     pub(super) fn pay(&mut self) -> Result<(), OpError> {
         if !is_anything_limited() || self.is_paid() {
@@ -30,7 +30,7 @@ impl CompoundState<'_, '_> {
         self.pay_demand(demand, until)
     }
 
-    /// Pays for a WRITE whose data are yet to come, unless it was paid for.
+    /// Pays for a WRITE whose data has not arrived, unless it is paid.
     pub(super) fn pay_write(&mut self, bytes: u32) -> Result<(), OpError> {
         if !is_anything_limited() || self.is_paid() {
             return Ok(());
@@ -83,6 +83,7 @@ impl CompoundState<'_, '_> {
                 self.state.payment.paid = paid;
                 Ok(())
             }
+            // The compound may not pause again: the client retries.
             Err(_) if self.state.retries_left == 0 => Err(OpError::Status(Status::DELAY)),
             Err(admission) => {
                 self.state.payment.paid = paid;

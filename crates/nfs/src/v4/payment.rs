@@ -3,21 +3,18 @@
 use super::price::PaidOperations;
 use vfs::qos::{Admission, Permit};
 
-/// Payment of a compound.
 #[derive(Default)]
 pub(super) struct Payment {
-    /// The operations that were paid for together.
     pub(super) paid: Option<PaidOperations>,
     /// Whether the operation before was a WRITE, with which a GETATTR goes free.
     pub(super) has_written: bool,
-    /// Whether the operation is a COPY that has paid at the volume of its target by itself.
+    /// Whether the operation is a COPY that paid on its own at the target's volume.
     pub(super) has_paid_copy: bool,
     /// The payment of a COPY at the volume of its source.
     pub(super) source: Option<Permit>,
     /// Whether the operation waits for that payment, and its payment at the target meanwhile.
     pub(super) awaits_source: bool,
     target: Option<Permit>,
-    /// The admission that the compound waits for.
     pub(super) owed: Option<Admission>,
 }
 
@@ -27,7 +24,6 @@ impl Payment {
         Self { paid, ..Self::default() }
     }
 
-    /// An operation is done.
     #[inline]
     pub(super) fn next(&mut self, was_write: bool) {
         (self.has_written, self.has_paid_copy) = (was_write, false);
@@ -39,7 +35,7 @@ impl Payment {
         *self = Self { has_written, ..Self::default() };
     }
 
-    /// A WRITE is done whose data are no part of the arguments, so that places there are those of the operations behind it.
+    /// Notes a WRITE whose data is not in the arguments, so that the offsets of `paid` are invalid.
     pub(super) fn after_upload(&mut self) {
         *self = Self { has_written: true, ..Self::default() };
     }

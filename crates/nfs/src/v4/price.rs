@@ -1,16 +1,16 @@
-//! The price of operations at the limits of a volume, and the operations that are paid for together.
+//! The price of operations at the limits of a volume, and the segments that are paid together.
 //!
 //! | operations | price |
 //! |---|---|
-//! | READ, READ_PLUS | one READ, and the bytes asked for |
+//! | READ, READ_PLUS | one READ, and the requested bytes |
 //! | WRITE | one WRITE, and its bytes |
 //! | COPY | one READ and one WRITE, and the bytes of both |
-//! | COPY that goes on after its reply | one operation; each part is paid like a COPY |
-//! | READDIR, READLINK, GETXATTR, LISTXATTRS, GETATTR of an access control list | one operation, and the bytes of the reply as bytes read |
+//! | background COPY | one operation; each part is paid like a COPY |
+//! | READDIR, READLINK, GETXATTR, LISTXATTRS, GETATTR of an ACL | one operation, and the bytes of the reply as bytes read |
 //! | SETXATTR, CREATE of a symbolic link | one operation, and the value as bytes written |
-//! | other GETATTR, ACCESS | one operation; one of each goes free with every other operation of the compound |
+//! | other GETATTR, ACCESS | one operation; one of each is free with every other operation of the compound |
 //! | SEQUENCE, PUTFH and the like, DELEGRETURN, sessions and clients | nothing |
-//! | COMMIT, RECLAIM_COMPLETE, SETCLIENTID_CONFIRM | nothing here: each client has a rate of them (`rates.rs`) |
+//! | COMMIT, RECLAIM_COMPLETE, SETCLIENTID_CONFIRM | nothing here: each client has a rate of them (`call_rates.rs`) |
 //! | all others | one operation |
 
 use super::outline::{OperationOutline, scan_operations};
@@ -26,7 +26,6 @@ use xdr::{Decode, Reader};
 /// Attributes that are access control lists. They may be as long as extended attributes, in which file systems have them.
 pub(super) const LISTS: [u32; 2] = [attr::ACL, attr::DACL];
 
-/// The price of one operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Price {
     Free,
@@ -38,25 +37,22 @@ pub(super) enum Price {
 impl Price {
     const OTHER: Self = Self::Demand(Demand::OTHER);
 
-    /// The price of a READ.
     #[inline]
     pub(super) fn read(bytes: u32) -> Self {
         Self::Demand(Demand::read(bytes.min(TRANSFER_BYTES_MAX)))
     }
 
-    /// The price of a WRITE.
     #[inline]
     pub(super) fn write(bytes: u32) -> Self {
         Self::Demand(Demand::write(bytes.min(TRANSFER_BYTES_MAX)))
     }
 
-    /// The price of a GETATTR of these attributes.
     #[inline]
     pub(super) fn getattr(asks_for: impl Fn(u32) -> bool) -> Self {
         if LISTS.into_iter().any(asks_for) { Self::Demand(Demand::list(XATTR_MAX)) } else { Self::Getattr }
     }
 
-    /// The price of an operation with these arguments.
+    /// The price of an operation.
     pub(super) fn of(argument: &Argument<'_>) -> Self {
         let length = |bytes: &[u8]| u32::try_from(bytes.len()).unwrap_or(u32::MAX);
         Self::Demand(match argument {
@@ -66,7 +62,7 @@ impl Price {
             | Argument::Getfh
             | Argument::Savefh
             | Argument::Restorefh
-            // Others may wait for it.
+            // Other clients may wait for it.
             | Argument::Delegreturn(_)
             | Argument::Commit(_) => return Self::Free,
             argument if is_of_no_file(argument) => return Self::Free,
@@ -111,7 +107,6 @@ pub(super) fn may_go_on_alone(args: &CopyArgs<'_>) -> bool {
     !args.synchronous && (args.count == 0 || args.count > COPY_PAID_BYTES_MAX)
 }
 
-/// The demand of a COPY of so many bytes.
 pub(super) fn copy_demand(bytes: u64) -> Demand {
     let bytes = u32::try_from(bytes.min(COPY_PAID_BYTES_MAX)).unwrap_or(u32::MAX);
     Demand::read(bytes).and(Demand::write(bytes))
@@ -140,7 +135,6 @@ fn is_of_no_file(argument: &Argument<'_>) -> bool {
     )
 }
 
-/// The sum of prices.
 #[derive(Default)]
 struct PriceSum {
     demand: Demand,
@@ -165,7 +159,7 @@ impl PriceSum {
 
     fn demand(&self) -> Demand {
         let beyond = self.getattrs.max(self.accesses).saturating_sub(self.operations);
-        // No reply has more data than one transfer: bytes that are asked for beyond that are not read.
+        // A reply has at most one transfer of data: requested bytes beyond that are not read.
         let read_bytes = self.demand.read_bytes.min(2 * TRANSFER_BYTES_MAX);
         Demand { read_bytes, others: self.demand.others + beyond, ..self.demand }
     }
@@ -206,7 +200,6 @@ pub(crate) struct Segment<'a> {
     pub(crate) until: usize,
 }
 
-/// The start of a segment.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SegmentStart {
     /// The place in the arguments, and the operations from there on.
@@ -237,7 +230,7 @@ pub(super) fn segment(args: &[u8], start: SegmentStart) -> Segment<'_> {
     scan_operations(&mut r, start.operations, |seen| {
         let OperationOutline { op, rest, price, .. } = seen;
         let begins = args.len() - rest;
-        // Many of them move more than a reply has room for: each has its own place in line.
+        // Several COPYs move more than a reply: each queues on its own.
         if price.is_copy(op) && std::mem::replace(&mut has_copied, true) {
             return ControlFlow::Break(());
         }
@@ -346,7 +339,7 @@ mod tests {
         let two = Demand { others: 1, ..Demand::read(1) };
         assert_eq!(demand_of([read(1), getattr(), getattr()]), two);
         assert_eq!(demand_of([Argument::Lookupp, Argument::Getfh, getattr()]), Demand::OTHER);
-        // An access control list is as long as its owner likes.
+        // A POSIX ACL can have any length.
         for list in LISTS {
             let attr_request = Bitmap::of(&[attr::TYPE, list]);
             let getattr = Argument::Getattr(GetattrArgs { attr_request });
@@ -407,7 +400,7 @@ mod tests {
         assert_eq!(segment.demand, Demand::read(100));
         assert!(segment.until <= whole);
         assert!(first_segment(&args[..10]).is_none());
-        // The data of a long WRITE are yet to come, and what follows them.
+        // The data of a long WRITE, and the operations after it, are missing.
         let data = [7; 1000];
         let mut args = args_of(&[put(b"handle"), write(&data), read(50)]);
         args.truncate(args.len() - 500);

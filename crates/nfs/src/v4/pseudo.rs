@@ -24,10 +24,10 @@ pub(super) struct PseudoNode {
 }
 
 /// An entry of such a directory.
-pub(super) struct Child {
+pub(super) struct PseudoEntry {
     pub(super) cookie: u64,
     pub(super) name: Box<str>,
-    /// The directory of that name, in whose place the root of an export may be.
+    /// The directory of that name. An export may be mounted on it.
     pub(super) node: PseudoNode,
 }
 
@@ -49,24 +49,23 @@ pub(super) fn of_handle(call: &Call<'_>, handle: &[u8]) -> FsResult<PseudoNode> 
     places.find(|place| place.number == number).ok_or(FsError::Stale)
 }
 
-/// The top of the tree.
 pub(super) fn root(call: &mut Call<'_>) -> FsResult<Filehandle> {
     let root = call.namespace.root(call.origin());
-    place(call, &root)
+    filehandle_of(call, &root)
 }
 
 /// Looks a name up in a directory above the exports.
 pub(super) fn lookup(call: &mut Call<'_>, dir: &PseudoNode, name: &[u8]) -> FsResult<Filehandle> {
     let name = std::str::from_utf8(name).map_err(|_| FsError::NotFound)?;
     let found = dir.dir(call)?.lookup(name).ok_or(FsError::NotFound)?;
-    place(call, &found)
+    filehandle_of(call, &found)
 }
 
-/// The directory that holds what is at `path`; [`FsError::NotFound`] of the top.
+/// The parent of a path; [`FsError::NotFound`] for the root.
 pub(super) fn parent(call: &mut Call<'_>, path: &str) -> FsResult<Filehandle> {
     let (above, _) = path.rsplit_once('/').filter(|_| path != "/").ok_or(FsError::NotFound)?;
     let dir = dir_at(call, above)?;
-    place(call, &dir)
+    filehandle_of(call, &dir)
 }
 
 /// The root of an export mounted on a name in `dir`, if `dir` is the root of another export.
@@ -80,7 +79,7 @@ pub(super) fn covering(call: &mut Call<'_>, dir: &File, name: &[u8]) -> FsResult
 /// The directory between the export of `dir` and exports below it, under a name that `dir` does not have.
 pub(super) fn between(call: &mut Call<'_>, dir: &File, name: &[u8]) -> FsResult<Filehandle> {
     let found = below(call, dir).and_then(|above| above.lookup(std::str::from_utf8(name).ok()?));
-    place(call, &found.ok_or(FsError::NotFound)?)
+    filehandle_of(call, &found.ok_or(FsError::NotFound)?)
 }
 
 /// The roots of exports that have taken the places of names in `dir`, with these names.
@@ -92,20 +91,19 @@ pub(super) fn covering_all(call: &mut Call<'_>, dir: &File) -> FsResult<Vec<(Box
         .collect()
 }
 
-/// The directory in whose place `dir` is, if it is a root and others lie below it.
+/// The pseudo directory that the root `dir` covers, if exports lie below it.
 fn below<'n>(call: &Call<'n>, dir: &File) -> Option<PseudoDir<'n>> {
     let leads_on = call.namespace.leads_on(dir.export_id()) && dir.is_root();
     if leads_on { dir_at(call, &dir.export().path).ok() } else { None }
 }
 
-/// The number of the directory in whose place the root of an export is, for `mounted_on_fileid`; `None` of an
-/// export that is the top.
+/// The file id of the directory that an export's root covers, for `mounted_on_fileid`; `None` for an export at `/`.
 pub(super) fn mounted_on(signer: &HandleSigner, export: &Export) -> Option<u64> {
     (export.path != "/").then(|| PseudoNode::new(signer, &export.path).number)
 }
 
 /// The filehandle of a directory: the root of an export, or the directory itself.
-fn place(call: &mut Call<'_>, dir: &PseudoDir<'_>) -> FsResult<Filehandle> {
+fn filehandle_of(call: &mut Call<'_>, dir: &PseudoDir<'_>) -> FsResult<Filehandle> {
     match dir.export() {
         Some(export) => Ok(Filehandle::File(export_root(call, export)?)),
         None => Ok(Filehandle::Pseudo(PseudoNode::new(&call.service.signer, dir.path()))),
@@ -125,7 +123,7 @@ fn dir_at<'n>(call: &Call<'n>, path: &str) -> FsResult<PseudoDir<'n>> {
 
 impl PseudoNode {
     fn new(signer: &HandleSigner, path: &str) -> Self {
-        // Some clients fail at a file id of 0.
+        // Some clients fail on a file id of 0.
         Self { path: path.into(), number: signer.number(&format!("pseudo:{path}")).max(1) }
     }
 
@@ -149,15 +147,16 @@ impl PseudoNode {
     }
 
     /// The entries, in the order of their cookies.
-    pub(super) fn children(&self, call: &Call<'_>) -> FsResult<Vec<Child>> {
+    pub(super) fn children(&self, call: &Call<'_>) -> FsResult<Vec<PseudoEntry>> {
         let (dir, signer) = (self.dir(call)?, &call.service.signer);
         let child = |name: &str| {
             let path = format!("{}/{name}", self.path.trim_end_matches('/'));
-            // A cookie is a signed number to some clients.
+            // Some clients treat a cookie as a signed number.
             let cookie = (signer.number(&format!("entry:{name}")) >> 1).max(1);
-            Child { cookie, name: name.into(), node: Self::new(signer, &path) }
+            PseudoEntry { cookie, name: name.into(), node: Self::new(signer, &path) }
         };
-        let mut children: Vec<Child> = dir.list().into_iter().map(child).collect();
+        let mut children: Vec<PseudoEntry> = dir.list().into_iter().map(child).collect();
+        // Cookies are hashes: the order is arbitrary but stable.
         children.sort_unstable_by_key(|child| child.cookie);
         Ok(children)
     }
@@ -165,7 +164,7 @@ impl PseudoNode {
     /// The filehandle of this path: the root of an export, or the directory itself.
     pub(super) fn resolve(&self, call: &mut Call<'_>) -> FsResult<Filehandle> {
         let dir = self.dir(call)?;
-        place(call, &dir)
+        filehandle_of(call, &dir)
     }
 
     /// The attributes. The change attribute changes when an export below appears or disappears.

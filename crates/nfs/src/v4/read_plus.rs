@@ -10,19 +10,18 @@ use vfs::qos::Transferred;
 use vfs::{Access, OpenFile, Seek};
 use xdr::Encode;
 
-/// Reads what READ would, without the bytes of holes. A file whose storage is as long as it has none, as far as anybody needs
-/// to know: it is answered as by READ.
+/// READ without the bytes of holes. A file that uses as much storage as its size has none, and is answered as by READ.
 pub(super) fn read_plus(cx: &mut CompoundState<'_, '_>, args: &ReadPlusArgs, out: &mut Outbox) -> OpResult {
     let file = cx.file()?;
-    let opened_by_stateid = cx.opened(&file, &args.stateid, Access::READ)?;
+    let opened_by_stateid = cx.open_by_stateid(&file, &args.stateid, Access::READ)?;
     let opened = &*open_for_io(&file, opened_by_stateid.as_deref(), Access::READ, cx.call.blocking)?;
     let count = u64::from(args.count.min(TRANSFER_BYTES_MAX));
-    // Also of what lies behind the end: somebody may have written there without saying so.
+    // Checked past the end, too: a client with a write delegation may have extended the file.
     opened.check_read(args.offset, count)?;
     let attrs = cx.call.attrs(&file)?;
     let may_have_holes = attrs.used < attrs.size;
     if may_have_holes {
-        // Looking for them may ask the storage.
+        // Finding holes may read from storage.
         cx.may_wait()?;
     }
     let pages = cx.is_last();
@@ -70,7 +69,7 @@ fn hole_after(opened: &OpenFile<'_>, at: u64, end: u64) -> u64 {
 mod tests {
     use super::*;
     use crate::testing::v4::{Client, put};
-    use crate::testing::{Desk, export, rule};
+    use crate::testing::{TestEnv, export, rule};
     use nfs_wire::v4::{Argument, Data, OpReply, ReadPlusOk, Reply, Stateid, Status};
     use vfs::{Blocking, Caller, Disposition, PendingSync, SetAttrs, Stability};
 
@@ -78,9 +77,9 @@ mod tests {
 
     /// `/e` with `f`, which has pages of data at these offsets, each of its own number.
     fn client(minor: u32, data: &[u64]) -> Client {
-        let desk = Desk::new([export("/e", 1, vec![rule(&[])])], vec![]);
+        let env = TestEnv::new([export("/e", 1, vec![rule(&[])])], vec![]);
         let (caller, mut pending) = (Caller::new(0, 0, []), PendingSync::default());
-        let root = desk.service.namespace.load().exports()[0].root();
+        let root = env.service.namespace.load().exports()[0].root();
         let set = SetAttrs { mode: Some(0o600), ..SetAttrs::default() };
         let made = root.create(&caller, b"f", Disposition::CreateNew, &set, &mut pending).unwrap();
         let opened = made.file.authorize_write(&caller).unwrap();
@@ -88,7 +87,7 @@ mod tests {
             let number = u8::try_from(1 + offset / PAGE).unwrap();
             opened.write(offset, &[number; 4096], Stability::Unstable, &mut pending).unwrap();
         }
-        Client::new(desk, minor)
+        Client::new(env, minor)
     }
 
     fn ask(offset: u64, count: u32) -> Argument<'static> {
@@ -168,7 +167,7 @@ mod tests {
     fn mode_bits_and_minor_versions_are_asked() {
         let mut client = client(2, &[0, 2 * PAGE]);
         let handle = client.handle(&[b"e", b"f"]);
-        client.desk.user = (7, 7);
+        client.env.user = (7, 7);
         assert_eq!(client.status(&[put(&handle), ask(PAGE, 1)]), Status::ACCESS, "of a hole, too");
         let older = self::client(1, &[0]);
         assert_eq!(older.status(&[put(&handle), ask(0, 1)]), Status::OP_ILLEGAL);

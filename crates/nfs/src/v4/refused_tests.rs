@@ -3,7 +3,7 @@
 
 use crate::testing::v4::minors::{MINORS, Rig};
 use crate::testing::v4::{Client, at, put};
-use crate::testing::{Desk, export, rule};
+use crate::testing::{TestEnv, export, rule};
 use nfs_wire::v4::{
     Argument, ChannelAttrs, ClientOwner, CreatVerfAttr, CreateHow, CreateSessionArgs, CreateSessionFlags,
     CreateSessionReply, ExchangeIdArgs, ExchangeIdFlags, ExchangeIdReply, Fattr, LockType, LocktArgs, Op,
@@ -24,21 +24,21 @@ fn locks_of_a_file_are_told_to_callers_with_a_right_to_it() {
         };
         let chmod = |rig: &Rig, mode: u32| {
             let set = vfs::SetAttrs { mode: Some(mode), ..vfs::SetAttrs::default() };
-            let root = std::sync::Arc::clone(&rig.client.desk.service.namespace.load().exports()[0]).root();
+            let root = std::sync::Arc::clone(&rig.client.env.service.namespace.load().exports()[0]).root();
             let dir = root.open_dir(&vfs::Caller::new(0, 0, []), vfs::Blocking::Allowed).unwrap();
             let file = dir.lookup(b"f", vfs::Blocking::Allowed).unwrap().file;
             file.set_attrs(&vfs::Caller::new(0, 0, []), &set, None, &mut vfs::PendingSync::default())
                 .unwrap();
         };
         for (mode, expected) in [(0o600, Status::ACCESS), (0o604, Status::OK), (0o602, Status::OK)] {
-            rig.client.desk.user = NOBODY;
+            rig.client.env.user = NOBODY;
             chmod(&rig, mode);
             assert_eq!(ask(&rig), expected, "{mode:o} in 4.{}", rig.minor);
-            rig.client.desk.user = (0, 0);
+            rig.client.env.user = (0, 0);
             assert_eq!(ask(&rig), Status::OK, "root in 4.{}", rig.minor);
         }
-        // Who has it open may ask, whatever became of its mode.
-        rig.client.desk.user = NOBODY;
+        // The client that has it open may ask, whatever its mode.
+        rig.client.env.user = NOBODY;
         chmod(&rig, 0o604);
         rig.open(b"w", ShareAccess::READ, ShareDeny::NONE).unwrap();
         chmod(&rig, 0o600);
@@ -87,7 +87,7 @@ fn attributes_that_there_are_not_are_refused_and_not_passed_over() {
                 let status = rig.client.ask_encoded(2, &encoded).status();
                 assert_eq!(status, Status::ATTRNOTSUPP, "{what} of {number} in 4.{}", rig.minor);
             }
-            // What is only asked for is left out.
+            // Read-only attributes are skipped.
             let operation = [&Op::GETATTR.to_bytes()[..], &mask].concat();
             let encoded = [put(&handle).to_bytes(), operation].concat();
             let results = rig.client.ask_encoded(2, &encoded);
@@ -100,7 +100,7 @@ fn attributes_that_there_are_not_are_refused_and_not_passed_over() {
 fn two_sessions_by_one_number_are_one() {
     const AT_A_TIME: usize = 8;
     for round in 0..20_u8 {
-        let client = Client::new(Desk::new([export("/e", 1, vec![rule(&[])])], vec![]), 1);
+        let client = Client::new(TestEnv::new([export("/e", 1, vec![rule(&[])])], vec![]), 1);
         let ownerid = [b'o', round];
         let introduction = ExchangeIdArgs {
             clientowner: ClientOwner { verifier: [1; 8], ownerid: &ownerid },
@@ -129,13 +129,13 @@ fn two_sessions_by_one_number_are_one() {
             cb_program: 0,
             sec_parms: vec![],
         });
-        let state = &client.desk.service.v4;
+        let state = &client.env.service.v4;
         let found = state.client(known.clientid).unwrap();
         let begin = Barrier::new(AT_A_TIME);
         let made: Vec<[u8; 16]> = std::thread::scope(|scope| {
             let ask = || {
                 begin.wait();
-                let results = crate::testing::v4::alone(&client.desk, &creation);
+                let results = crate::testing::v4::alone(&client.env, &creation);
                 match results.all().first() {
                     Some(OpReply::CreateSession(CreateSessionReply::Ok(ok))) => Some(ok.sessionid),
                     _ => {

@@ -1,4 +1,4 @@
-//! Rules of exports: what clients may keep others from, in every minor version, and for how long.
+//! Rules of exports: the state that they allow in every minor version, and for how long.
 
 use crate::testing::rule;
 use crate::testing::v4::back::Rig as CalledRig;
@@ -38,7 +38,7 @@ impl Rig {
         }
     }
 
-    /// The status for a stateid that was withdrawn.
+    /// The status of a withdrawn stateid.
     fn withdrawn(&self) -> Status {
         if self.minor == 0 { Status::BAD_STATEID } else { Status::ADMIN_REVOKED }
     }
@@ -59,12 +59,12 @@ fn open_that_denies_under_a_read_only_rule_is_refused() {
 #[test]
 fn caller_that_may_not_write_denies_nobody_to_read() {
     for mut rig in MINORS.map(Rig::new) {
-        rig.client.desk.user = READER;
+        rig.client.env.user = READER;
         for deny in [1, 3].map(ShareDeny) {
             let refused = rig.open(b"w", ShareAccess::READ, deny);
             assert_eq!(refused, Err(Status::ACCESS), "4.{} {deny:?}", rig.minor);
         }
-        rig.client.desk.user = ROOT;
+        rig.client.env.user = ROOT;
         assert_eq!(rig.writes(), Ok(()));
     }
 }
@@ -82,7 +82,7 @@ fn caller_that_may_write_denies_what_it_wants() {
 #[test]
 fn open_that_denies_a_file_it_makes_needs_no_mode() {
     for rig in MINORS.map(Rig::new) {
-        let root = Arc::clone(&rig.client.desk.service.namespace.load().exports()[0]).root();
+        let root = Arc::clone(&rig.client.env.service.namespace.load().exports()[0]).root();
         root.remove(&Caller::new(0, 0, []), b"f", &mut PendingSync::default()).unwrap();
         let attrmask = nfs_wire::v4::Bitmap::of(&[nfs_wire::v4::attr::MODE]);
         let how = CreateHow::Guarded(Fattr { attrmask, attr_vals: &0o400_u32.to_be_bytes() });
@@ -98,12 +98,12 @@ fn rule_that_becomes_read_only_ends_opens_that_change_or_deny() {
         let writes = rig.open(b"w", ShareAccess::BOTH, ShareDeny(2)).unwrap();
         let handle = rig.client.handle(&[b"w", b"f"]);
         let lock = rig.lock(&handle, writes).unwrap();
-        // A change of rules that leaves it as it was ends nothing.
+        // A change of rules that still admits the client ends nothing.
         rig.serve(Some(rule(&["10.0.0.0/8"])));
-        rig.client.desk.service.tick(Default::default);
+        rig.client.env.service.tick(Default::default);
         assert_eq!(rig.read(&handle, lock), Status::OK);
         rig.serve(Some(ExportRule { read_only: true, ..rule(&[]) }));
-        rig.client.desk.service.tick(Default::default);
+        rig.client.env.service.tick(Default::default);
         assert_eq!(rig.read(&handle, reads), Status::OK, "4.{}", rig.minor);
         for stateid in [writes, lock] {
             assert_eq!(rig.read(&handle, stateid), rig.withdrawn(), "4.{}", rig.minor);
@@ -116,7 +116,7 @@ fn rule_that_becomes_read_only_ends_opens_that_change_or_deny() {
             }
             assert_eq!(rig.client.sequence_flags(), SequenceStatus::default());
         }
-        // Nobody is kept from anything by what has ended.
+        // Ended state blocks no other client.
         rig.serve(Some(rule(&[])));
         let writes = rig.open(b"w", ShareAccess::BOTH, ShareDeny::NONE).unwrap();
         assert!(rig.lock(&handle, writes).is_ok(), "4.{}", rig.minor);
@@ -128,7 +128,7 @@ fn export_that_goes_ends_all_that_was_held_by_it() {
     for rig in MINORS.map(Rig::new) {
         rig.open(b"w", ShareAccess::READ, DENY_BOTH).unwrap();
         rig.serve(None);
-        rig.client.desk.service.tick(Default::default);
+        rig.client.env.service.tick(Default::default);
         assert!(rig.open(b"r", ShareAccess::READ, ShareDeny::NONE).is_ok(), "4.{}", rig.minor);
     }
 }
@@ -136,17 +136,17 @@ fn export_that_goes_ends_all_that_was_held_by_it() {
 #[test]
 fn open_that_an_older_rule_has_admitted_ends_at_the_next_look() {
     let rig = Rig::new(1);
-    rig.client.desk.service.tick(Default::default);
-    let (before, handle) = (rig.client.desk.service.namespace.load_full(), rig.client.handle(&[b"w", b"f"]));
+    rig.client.env.service.tick(Default::default);
+    let (before, handle) = (rig.client.env.service.namespace.load_full(), rig.client.handle(&[b"w", b"f"]));
     rig.serve(None);
-    rig.client.desk.service.tick(Default::default);
-    // A call that has begun with the namespace of before, and is slow.
-    let now = rig.client.desk.service.namespace.swap(before);
+    rig.client.env.service.tick(Default::default);
+    // A slow call that began with the earlier namespace.
+    let now = rig.client.env.service.namespace.swap(before);
     let states = rig.open(b"w", ShareAccess::READ, DENY_BOTH).unwrap();
-    let service = &rig.client.desk.service;
+    let service = &rig.client.env.service;
     let old = service.namespace.swap(now);
     service.v4.namespace_tracker.note_grant(&old, &service.namespace);
-    rig.client.desk.service.tick(Default::default);
+    rig.client.env.service.tick(Default::default);
     assert_eq!(rig.open(b"r", ShareAccess::READ, ShareDeny::NONE).map(drop), Ok(()));
     assert_eq!(rig.read(&handle, states), Status::STALE, "the export has gone");
 }
@@ -163,7 +163,7 @@ fn delegation_ends_with_the_rule_that_admits_it() {
         panic!("{all:?}")
     };
     let nfs_wire::v4::OpenDelegation::Read(delegation) = &open.delegation else { panic!("{open:?}") };
-    let (handle, service) = (handle.object.0.to_vec(), &rig.client.desk.service);
+    let (handle, service) = (handle.object.0.to_vec(), &rig.client.env.service);
     let read = |stateid| {
         let read = Argument::Read(ReadArgs { stateid, offset: 0, count: 1 });
         rig.client.status(&[put(&handle), read])

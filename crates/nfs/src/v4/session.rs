@@ -2,7 +2,7 @@
 
 use super::compound_state::{CompoundState, OpError, OpResult, begin, reply};
 use crate::limits::{
-    CALLBACK_SLOTS_MAX, COMPOUND_OPERATIONS_MAX, RECORD_BYTES_MAX, SESSION_REPLY_KEPT_BYTES_MAX,
+    CALLBACK_SLOTS_MAX, COMPOUND_OPERATIONS_MAX, RECORD_BYTES_MAX, SESSION_REPLY_CACHED_BYTES_MAX,
     SESSION_SLOTS_MAX,
 };
 use crate::state::nfs4::channel::{Agreement, Credential};
@@ -25,14 +25,13 @@ use xdr::{Encode, Writer};
 /// The least that requests and replies of a session must take, to be of any use.
 const CHANNEL_BYTES_MIN: u32 = 256;
 /// Bytes of a request that distinguish it from another with the same sequence number.
-const PRINT_BYTES: usize = 64;
-/// CB_SEQUENCE, and what is asked.
+const FINGERPRINT_BYTES: usize = 64;
+/// CB_SEQUENCE, and the operation.
 const CALLBACK_OPERATIONS: u32 = 2;
 
-/// A checksum of what follows SEQUENCE in a request.
 pub(super) fn checksum(behind: &[u8]) -> u64 {
-    // It tells two requests apart, and keeps nobody from anything: so it may be a quick one.
-    let (words, rest) = behind[..behind.len().min(PRINT_BYTES)].as_chunks::<8>();
+    // The checksum distinguishes requests and has no security purpose, so it may be fast.
+    let (words, rest) = behind[..behind.len().min(FINGERPRINT_BYTES)].as_chunks::<8>();
     let mut last = [0; 8];
     last[..rest.len()].copy_from_slice(rest);
     let mix = |sum: u64, word: &[u8; 8]| {
@@ -54,16 +53,16 @@ pub(super) fn exchange_id(
     w: &mut Writer<'_>,
 ) -> OpResult {
     let since_42 = if cx.request.minor >= 2 { ExchangeIdFlags::SUPP_FENCE_OPS } else { ExchangeIdFlags(0) };
-    let asked = ExchangeIdFlags::SUPP_MOVED_REFER
+    let known_flags = ExchangeIdFlags::SUPP_MOVED_REFER
         | ExchangeIdFlags::SUPP_MOVED_MIGR
         | since_42
         | ExchangeIdFlags::BIND_PRINC_STATEID
         | ExchangeIdFlags::MASK_PNFS
         | ExchangeIdFlags::UPD_CONFIRMED_REC_A;
-    if args.flags.0 & !asked.0 != 0 {
+    if args.flags.0 & !known_flags.0 != 0 {
         return Err(OpError::Status(Status::INVAL));
     }
-    // Without RPCSEC_GSS there is nobody to protect state from (RFC 8881 §2.10.8.3).
+    // Without RPCSEC_GSS there is no key to protect state with (RFC 8881 §2.10.8.3).
     if matches!(args.state_protect, StateProtect::Ssv(_)) {
         return Err(OpError::Status(Status::ENCR_ALG_UNSUPP));
     }
@@ -78,6 +77,7 @@ pub(super) fn exchange_id(
     };
     let state = &cx.call.service.v4;
     let client = state.introduce(&who)?;
+    // A client whose sessions have all ended is still confirmed.
     let is_confirmed = client.has_sessions() || client.next_creation() > 1;
     let confirmed = if is_confirmed { ExchangeIdFlags::CONFIRMED_R } else { ExchangeIdFlags(0) };
     reply(
@@ -102,7 +102,7 @@ pub(super) fn create_session(
 ) -> OpResult {
     let state = &cx.call.service.v4;
     let client = state.client(args.clientid)?;
-    // First of all: a repetition tells the number of the session.
+    // Checked first: a repetition returns the session id.
     if !client.may_create_session(&principal(cx)) || protection_of(&client.owner) != cx.call.protection {
         return Err(OpError::Status(Status::CLID_INUSE));
     }
@@ -113,9 +113,9 @@ pub(super) fn create_session(
         }
         CreateSessionVerdict::New(creating) => creating,
     };
-    let known =
+    let known_flags =
         CreateSessionFlags::PERSIST | CreateSessionFlags::CONN_BACK_CHAN | CreateSessionFlags::CONN_RDMA;
-    if args.flags.0 & !known.0 != 0 {
+    if args.flags.0 & !known_flags.0 != 0 {
         return Err(OpError::Status(Status::INVAL));
     }
     let fore = fore_channel(&args.fore_chan_attrs)?;
@@ -148,7 +148,6 @@ pub(super) fn create_session(
     Ok(())
 }
 
-/// Negotiates the fore channel.
 fn fore_channel(wanted: &ChannelAttrs) -> Result<ChannelAttrs, Status> {
     check_size(wanted)?;
     if wanted.maxoperations == 0 || wanted.maxrequests == 0 {
@@ -159,14 +158,13 @@ fn fore_channel(wanted: &ChannelAttrs) -> Result<ChannelAttrs, Status> {
         headerpadsize: 0,
         maxrequestsize: wanted.maxrequestsize.min(record),
         maxresponsesize: wanted.maxresponsesize.min(record),
-        maxresponsesize_cached: wanted.maxresponsesize_cached.min(SESSION_REPLY_KEPT_BYTES_MAX),
+        maxresponsesize_cached: wanted.maxresponsesize_cached.min(SESSION_REPLY_CACHED_BYTES_MAX),
         maxoperations: wanted.maxoperations.min(COMPOUND_OPERATIONS_MAX),
         maxrequests: wanted.maxrequests.min(SESSION_SLOTS_MAX),
         rdma_ird: None,
     })
 }
 
-/// Negotiates the back channel.
 fn back_channel(wanted: &ChannelAttrs) -> Result<ChannelAttrs, Status> {
     check_size(wanted)?;
     Ok(ChannelAttrs { maxrequests: wanted.maxrequests.min(CALLBACK_SLOTS_MAX), rdma_ird: None, ..*wanted })
@@ -200,6 +198,7 @@ pub(super) fn sequence(cx: &mut CompoundState<'_, '_>, args: &SequenceArgs, w: &
     let begun = session.begin(args.slotid, args.sequenceid, fingerprint, args.cachethis)?;
     let (operations, bytes) = (cx.request.operations, cx.request.args.len());
     let session = begin(cx, begun)?;
+    // Checked after the slot is taken, so that a repetition gets the same error.
     if operations > session.fore.maxoperations {
         return Err(OpError::Status(Status::TOO_MANY_OPS));
     }
@@ -222,8 +221,7 @@ pub(super) fn sequence(cx: &mut CompoundState<'_, '_>, args: &SequenceArgs, w: &
     )
 }
 
-/// The session with this number. It is none over a connection with less protection than it was made with: what passes there can be
-/// read and changed on the way.
+/// The session with this id. Over a connection with less protection it does not exist: its requests could be forged.
 fn session(cx: &CompoundState<'_, '_>, id: &SessionId) -> Result<Arc<Session>, Status> {
     let session = cx.call.service.v4.session(id)?;
     let is_weaker = cx.call.protection < protection_of(&session.client.owner);
@@ -270,7 +268,7 @@ pub(super) fn destroy_session(cx: &mut CompoundState<'_, '_>, args: &DestroySess
     Ok(cx.call.service.v4.remove_session(&args.sessionid)?)
 }
 
-/// [`Status::WRONG_CRED`] unless the user is asking who has introduced the client: others of its host have no say in its sessions.
+/// [`Status::WRONG_CRED`] unless the caller is the user that introduced the client.
 fn check_user(cx: &CompoundState<'_, '_>, session: &Session) -> Result<(), Status> {
     let is_user = principal(cx).user() == session.client.principal.user();
     if is_user { Ok(()) } else { Err(Status::WRONG_CRED) }
@@ -284,7 +282,7 @@ pub(super) fn destroy_clientid(cx: &mut CompoundState<'_, '_>, args: &DestroyCli
 /// RFC 8881 §18.51.
 pub(super) fn reclaim_complete(cx: &mut CompoundState<'_, '_>, args: &ReclaimCompleteArgs) -> OpResult {
     if args.one_fs {
-        // Of one file system that moved here; none does.
+        // Concerns one migrated file system; there are none.
         cx.current_filehandle()?;
         return Ok(());
     }
@@ -301,7 +299,7 @@ mod tests {
     use super::*;
     use crate::limits::SESSIONS_MAX;
     use crate::testing::v4::Client;
-    use crate::testing::{Desk, export, rule};
+    use crate::testing::{TestEnv, export, rule};
     use nfs_wire::v4::Argument;
     use vfs::Protection;
 
@@ -311,7 +309,7 @@ mod tests {
 
     /// A client with a session, among a thousand behind its address that have one each.
     fn crowd() -> Client {
-        let client = Client::new(Desk::new([export("/e", 1, vec![rule(&[])])], vec![]), 1);
+        let client = Client::new(TestEnv::new([export("/e", 1, vec![rule(&[])])], vec![]), 1);
         (1..1000).for_each(|number| _ = client.try_session(&name(number)).unwrap());
         client
     }
@@ -319,14 +317,14 @@ mod tests {
     #[test]
     fn session_made_under_protection_is_none_without() {
         for made in [Protection::Encrypted, Protection::Verified] {
-            let mut client = Client::new(Desk::new([export("/e", 1, vec![rule(&[])])], vec![]), 1);
-            client.desk.protection = made;
+            let mut client = Client::new(TestEnv::new([export("/e", 1, vec![rule(&[])])], vec![]), 1);
+            client.env.protection = made;
             client.be(b"secure");
             let sessid = client.session_id();
             assert_eq!(client.status(&[Argument::Putrootfh]), Status::OK);
             // Another connection, in clear.
             client.reconnect("10.1.0.9:701");
-            client.desk.protection = Protection::Plain;
+            client.env.protection = Protection::Plain;
             let dir = ChannelDirFromClient::ForeOrBoth;
             let bind = BindConnToSessionArgs { sessid, dir, use_conn_in_rdma_mode: false };
             let destroy = DestroySessionArgs { sessionid: sessid };
@@ -334,9 +332,9 @@ mod tests {
                 assert_eq!(client.run_alone(&alone).status(), Status::BADSESSION, "{alone:?} by {made:?}");
             }
             assert_eq!(client.status(&[Argument::Putrootfh]), Status::BADSESSION);
-            // And one with more.
+            // A connection with more protection.
             client.reconnect("10.1.0.9:702");
-            client.desk.protection = Protection::Verified;
+            client.env.protection = Protection::Verified;
             assert_eq!(client.run_alone(&Argument::BindConnToSession(bind)).status(), Status::OK);
             assert_eq!(client.run_alone(&Argument::DestroySession(destroy)).status(), Status::OK);
         }
@@ -361,7 +359,7 @@ mod tests {
         };
         fill(&client, &name(1));
         assert_eq!(client.try_session(&name(2)), Err(Status::DELAY));
-        client.desk.user = (7, 7);
+        client.env.user = (7, 7);
         let of_user = fill(&client, b"user");
         assert!(of_user > 100, "{of_user}: one user leaves some to another one of its host");
         for host in 1..9 {
@@ -369,7 +367,7 @@ mod tests {
             let made = fill(&client, &[host]);
             assert!(made > 20, "{made} of host {host}");
         }
-        assert!(client.desk.service.v4.tables.sessions.used() < SESSIONS_MAX);
+        assert!(client.env.service.v4.tables.sessions.used() < SESSIONS_MAX);
     }
 
     #[test]

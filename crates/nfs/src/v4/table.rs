@@ -1,9 +1,8 @@
-//! The operations: in which minor versions they are there, and what they need of the compound and its thread.
+//! The operations: their minor versions, and their requirements of the compound and its thread.
 
 use crate::limits::COMPOUND_OPERATIONS_MAX;
 use nfs_wire::v4::{Op, Status};
 
-/// Static properties of an operation.
 #[derive(Clone, Copy)]
 struct OperationInfo {
     /// The minor versions that have it, a bit each.
@@ -28,12 +27,10 @@ impl Traits {
     pub(super) const ONCE: Self = Self(8);
     /// Sets another current filehandle, without a current stateid (RFC 8881 §16.2.3.1.2).
     pub(super) const MOVES: Self = Self(16);
-    /// Writes data.
     pub(super) const WRITES: Self = Self(32);
     /// Has a price at the volume of the current file, or stands beside operations that have one (`price.rs`).
     pub(super) const PAYS: Self = Self(64);
 
-    /// Those of an operation.
     #[inline]
     pub(super) fn of(op: Op) -> Self {
         known(op).traits
@@ -80,12 +77,12 @@ impl Traits {
 /// The required predecessor of an operation.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Needs {
-    /// SEQUENCE, where there are sessions.
+    /// SEQUENCE, if the minor version has sessions.
     Session,
     /// Nothing: it stands alone, without a session (RFC 8881 §2.10.2.1, §18.34.3, §18.35.3, §18.36.3, §18.37.3, §18.50.3), or
     /// not first in one that has it.
     Alone,
-    /// Nothing: it is SEQUENCE.
+    /// None: it is SEQUENCE.
     First,
 }
 
@@ -110,7 +107,6 @@ static OPERATIONS: [OperationInfo; NUMBERS] = {
 /// Numbers of operations are below this.
 const NUMBERS: usize = V42_LAST as usize + 1;
 
-/// An operation that no minor version has.
 const UNKNOWN: OperationInfo = OperationInfo { minors: 0, needs: Needs::Session, traits: Traits::NONE };
 
 #[inline]
@@ -165,9 +161,7 @@ pub(super) fn status_in(minor: u32, status: Status) -> Status {
 #[derive(Clone, Copy)]
 pub(super) struct CompoundFacts {
     pub(super) minor: u32,
-    /// Operations in all.
     pub(super) operations: u32,
-    /// Whether SEQUENCE is done.
     pub(super) has_session: bool,
 }
 
@@ -176,19 +170,19 @@ pub(super) struct CompoundFacts {
 #[inline]
 pub(super) fn check(compound: CompoundFacts, number: Op, done: u32) -> Result<Traits, (Op, Status)> {
     let CompoundFacts { minor, operations, has_session } = compound;
-    let known = known(number);
-    if known.minors & 1 << minor == 0 {
+    let info = known(number);
+    if info.minors & 1 << minor == 0 {
         return Err((Op::ILLEGAL, Status::OP_ILLEGAL));
     }
     if minor == 0 {
-        // Since 4.1, sessions have bounds of their own.
+        // Since 4.1, the session bounds the number of operations.
         let is_too_long = operations > COMPOUND_OPERATIONS_MAX;
-        return if is_too_long { Err((number, Status::RESOURCE)) } else { Ok(known.traits) };
+        return if is_too_long { Err((number, Status::RESOURCE)) } else { Ok(info.traits) };
     }
-    match known.needs {
+    match info.needs {
         Needs::First if done > 0 => Err((number, Status::SEQUENCE_POS)),
         Needs::Session if !has_session => Err((number, Status::OP_NOT_IN_SESSION)),
         Needs::Alone if !has_session && (done > 0 || operations > 1) => Err((number, Status::NOT_ONLY_OP)),
-        _ => Ok(known.traits),
+        _ => Ok(info.traits),
     }
 }

@@ -85,6 +85,7 @@ pub(super) fn listxattrs(
     }
     let [high, low] =
         [cookie >> 32, cookie & u64::from(u32::MAX)].map(|half| u32::try_from(half).unwrap_or(0));
+    // The next cookie and the count are known only after the names.
     w.patch_u32(start, high);
     w.patch_u32(start + 4, low);
     w.patch_u32(start + 8, names);
@@ -96,7 +97,7 @@ pub(super) fn listxattrs(
 /// Bytes of the flag after the names.
 const EOF_BYTES: usize = 4;
 
-/// Names being written, up to a limit.
+/// A listing in progress.
 struct Page<'p, 'w> {
     /// Offset at which the results must end.
     limit: usize,
@@ -132,14 +133,14 @@ fn refusal(error: FsError) -> OpError {
 mod tests {
     use super::*;
     use crate::testing::v4::{Client, at};
-    use crate::testing::{Desk, export, rule};
+    use crate::testing::{TestEnv, export, rule};
     use nfs_wire::v4::{Argument, ListxattrsOk, OpReply, Reply};
     use vfs::XATTR_VALUE_BYTES_MAX;
 
     const E: &[&[u8]] = &[b"e"];
 
     fn client() -> Client {
-        Client::new(Desk::new([export("/e", 1, vec![rule(&[])])], vec![]), 2)
+        Client::new(TestEnv::new([export("/e", 1, vec![rule(&[])])], vec![]), 2)
     }
 
     fn set(client: &Client, path: &[&[u8]], key: &[u8], value: &[u8], option: SetxattrOption) -> Status {
@@ -159,7 +160,7 @@ mod tests {
         client.status(&at(path, [Argument::Removexattr(RemovexattrArgs { name })]))
     }
 
-    /// Some names after a cookie, where it goes on, and whether that is all.
+    /// Names after a cookie, the next cookie, and whether the list is complete.
     fn list(
         client: &Client,
         path: &[&[u8]],

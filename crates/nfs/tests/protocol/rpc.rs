@@ -162,7 +162,7 @@ fn bytes_after_the_arguments_are_ignored() {
 }
 
 #[test]
-fn a_message_that_is_not_a_call_gets_no_reply() {
+fn datagrams_that_are_not_calls_get_no_reply() {
     let whole = with_credential(1, &auth_sys(16));
     let mut out = Outbox::default();
     for length in 0..whole.len() {

@@ -6,16 +6,15 @@ use std::sync::Arc;
 use vfs::{Caller, Credential, Export, ExportRule, Proof};
 use xdr::{Decode, Malformed, Reader};
 
-/// The bytes before those that say who calls: the stamp, which some clients change all the time.
+/// Length of the stamp before the identity, which some clients change in every call.
 const STAMP_BYTES: usize = 4;
 
-/// One thread's memory of callers.
 pub struct CredentialCache {
     credentials: Table<CachedCredential>,
     callers: Table<CachedCaller>,
 }
 
-/// A credential and what of the body of AUTH_SYS it was read from.
+/// A credential, and the part of the AUTH_SYS body it was decoded from.
 struct CachedCredential {
     body: Box<[u8]>,
     credential: Arc<Credential>,
@@ -36,7 +35,6 @@ impl CachedCaller {
 }
 
 impl CredentialCache {
-    /// A memory of at most so many credentials, and as many callers.
     pub fn new(entries: usize) -> Self {
         Self { credentials: Table::new(entries), callers: Table::new(entries) }
     }
@@ -74,12 +72,12 @@ impl CredentialCache {
         caller
     }
 
-    /// Forgets what exports make of callers, but for those of which `is_served` is true.
+    /// Retains the callers of exports for which `is_served` is true.
     pub(super) fn retain(&mut self, is_served: impl Fn(&Arc<Export>) -> bool) {
         self.callers.retain(|view| is_served(&view.export));
     }
 
-    /// Forgets what was not used since the last call.
+    /// Drops entries not used since the last sweep.
     pub(super) fn sweep(&mut self) {
         self.credentials.sweep();
         self.callers.sweep();
@@ -124,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_bytes_are_the_same_credential() {
+    fn equal_bytes_return_the_cached_credential() {
         let mut cache = CredentialCache::new(16);
         let first = cache.credential(&body(1, 7, &[5, 6])).unwrap();
         assert_eq!((first.uid, first.gid, first.groups()), (7, 100, &[5, 6][..]));

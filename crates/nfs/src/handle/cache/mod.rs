@@ -16,11 +16,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use vfs::{Attrs, Export, File, Namespace, Time, Volume};
 
-/// A handle's file: what almost every procedure begins with.
+/// A handle with its open file.
 pub struct CachedFile {
-    /// The handle on the wire.
     pub handle: Rc<Handle>,
-    /// The file.
     pub file: File,
 }
 
@@ -31,7 +29,6 @@ impl AsRef<Volume> for CachedFile {
     }
 }
 
-/// One thread's memory.
 pub struct HandleCache {
     handles: Table<Rc<CachedFile>>,
     names: Table<NameEntry>,
@@ -63,7 +60,6 @@ impl NameEntry {
 const SETTLED_NS: i128 = 20_000_000;
 
 impl HandleCache {
-    /// A memory of at most so many handles, names and credentials.
     pub fn new(handles: usize, names: usize, credentials: usize) -> Self {
         let credentials = CredentialCache::new(credentials);
         let (handles, names, hasher) = (Table::new(handles), Table::new(names), RandomState::new());
@@ -89,13 +85,11 @@ impl HandleCache {
         (std::mem::take(&mut self.hits), std::mem::take(&mut self.misses))
     }
 
-    /// Remembers an opened handle.
     pub fn add_handle(&mut self, opened: &Rc<CachedFile>) {
         let hash = self.handle_hash(opened.handle.bytes());
         self.handles.insert(hash, Rc::clone(opened));
     }
 
-    /// Forgets a handle whose file turned out to be gone.
     pub fn forget_handle(&mut self, handle: &[u8]) {
         let hash = self.handle_hash(handle);
         self.handles.remove(hash, |opened| opened.handle.bytes() == handle);
@@ -110,7 +104,7 @@ impl HandleCache {
         (entry.dir_changed == dir_attrs.changed).then(|| entry.found.clone())
     }
 
-    /// Remembers what `name` means in `dir`, if the directory has been quiet for long enough.
+    /// Caches a lookup, if the directory has not changed recently.
     pub fn add_name(
         &mut self,
         dir: &CachedFile,
@@ -123,6 +117,7 @@ impl HandleCache {
             return;
         }
         let hash = self.name_hash(dir, name);
+        // Without a duplicate, an older result cannot reappear.
         self.names.remove(hash, |entry| entry.is(dir, name));
         let entry = NameEntry {
             dir: Rc::clone(&dir.handle),
@@ -133,7 +128,7 @@ impl HandleCache {
         self.names.insert(hash, entry);
     }
 
-    /// Takes up `new` in place of `old`: forgets what belongs to exports that changed or are gone, and keeps the rest.
+    /// Replaces the namespace: drops the entries of exports that changed or disappeared.
     pub fn change(&mut self, old: &Namespace, new: &Namespace) {
         let is_served =
             |export: &Arc<Export>| new.export(export.id).is_some_and(|now| Arc::ptr_eq(now, export));
@@ -148,15 +143,14 @@ impl HandleCache {
         });
     }
 
-    /// Forgets what was not used since the last call, so that files deleted elsewhere are let go.
+    /// Drops entries not used since the last sweep, so that files deleted elsewhere are closed.
     pub fn sweep(&mut self) {
         self.handles.sweep();
         self.names.sweep();
         self.credentials.sweep();
     }
 
-    /// The MAC is spread well already. What clients do not know of the place it leads to keeps them from choosing files that
-    /// push each other out.
+    /// The MAC is already uniform. The secret keeps clients from choosing files that evict each other.
     #[inline]
     fn handle_hash(&self, handle: &[u8]) -> u64 {
         (HandleSigner::claimed_mac(handle) ^ self.secret).wrapping_mul(0x9e37_79b9_7f4a_7c15).swap_bytes()
@@ -168,7 +162,7 @@ impl HandleCache {
     }
 }
 
-/// A set-associative table: four places for each hash, the least recently used one is given away.
+/// A set-associative table: four slots per hash, of which the least recently used is replaced.
 struct Table<V> {
     sets: Vec<[Option<Slot<V>>; WAYS]>,
     clock: u32,
@@ -189,7 +183,7 @@ impl<V> Table<V> {
     }
 
     fn set(&mut self, hash: u64) -> &mut [Option<Slot<V>>; WAYS] {
-        // The mask keeps the low bits only, so nothing is lost by narrowing first.
+        // The mask keeps only the low bits, so truncation is harmless.
         #[expect(clippy::cast_possible_truncation, reason = "masked to the table's size")]
         let place = hash as usize & (self.sets.len() - 1);
         &mut self.sets[place]

@@ -1,18 +1,18 @@
-//! Hosts that want everything, or are gone, beside one that wants little.
+//! Hosts that exhaust tables, or do not respond, beside one that needs little.
 
 use super::*;
-use crate::limits::{LOCK_HOST_COURTESY_S, LOCK_HOST_GONE_S, LOCK_HOST_SILENT_S};
+use crate::limits::{LOCK_HOST_COURTESY_S, LOCK_HOST_SILENT_S, LOCK_HOST_UNRESPONSIVE_S};
 use crate::state::nlm::table::Table;
 use std::time::Instant;
 
 /// The entries of a small table.
 const ALL: usize = 528;
 
-impl Office {
+impl LockTest {
     fn bounded(table: Table) -> Self {
-        let office = Self::with(Grace::default(), Locks::default(), rule(&[]));
-        office.locks().0.state().bound(table, ALL);
-        office
+        let test = Self::with(Grace::default(), Locks::default(), rule(&[]));
+        test.locks().0.state().bound(table, ALL);
+        test
     }
 
     /// Locks single bytes from here on until one is refused: how many.
@@ -27,77 +27,76 @@ impl Office {
         let client = peer.parse::<std::net::SocketAddr>().unwrap().ip();
         let mut state = self.locks().0.state();
         let host = state.hosts.get_mut(&client).unwrap();
-        host.silent_since = Instant::now().checked_sub(Duration::from_secs(LOCK_HOST_GONE_S));
+        host.silent_since = Instant::now().checked_sub(Duration::from_secs(LOCK_HOST_UNRESPONSIVE_S));
     }
 }
 
 #[test]
 fn addresses_of_one_network_leave_room_for_other_hosts() {
-    let mut office = Office::bounded(Table::Hosts);
-    let of_network = |office: &mut Office, number: u64| {
-        office.at(&format!("[2001:db8::{number:x}]:700")).lock(bytes(number, 1))
+    let mut test = LockTest::bounded(Table::Hosts);
+    let of_network = |test: &mut LockTest, number: u64| {
+        test.at(&format!("[2001:db8::{number:x}]:700")).lock(bytes(number, 1))
     };
-    let granted =
-        (1..=ALL as u64).filter(|&number| of_network(&mut office, number) == Status::GRANTED).count();
+    let granted = (1..=ALL as u64).filter(|&number| of_network(&mut test, number) == Status::GRANTED).count();
     assert!((ALL / 8..ALL / 2).contains(&granted), "{granted}");
     for number in 1..=10_u64 {
         let other = format!("[2001:db8:0:{number:x}::1]:700");
-        assert_eq!(office.at(&other).lock(bytes(10_000 + number, 1)), Status::GRANTED, "another network");
+        assert_eq!(test.at(&other).lock(bytes(10_000 + number, 1)), Status::GRANTED, "another network");
     }
-    assert_eq!(office.at(ANN).lock(bytes(20_000, 1)), Status::GRANTED);
+    assert_eq!(test.at(ANN).lock(bytes(20_000, 1)), Status::GRANTED);
 }
 
 #[test]
 fn hosts_that_hold_nothing_or_are_gone_give_way_and_no_others() {
-    let mut office = Office::bounded(Table::Hosts);
+    let mut test = LockTest::bounded(Table::Hosts);
     let peer = |number: usize| format!("10.3.{}.{}:700", number / 250, number % 250);
     for number in 0..ALL {
-        assert_eq!(office.at(&peer(number)).lock(bytes(number as u64, 1)), Status::GRANTED);
+        assert_eq!(test.at(&peer(number)).lock(bytes(number as u64, 1)), Status::GRANTED);
     }
-    assert_eq!(office.at(ANN).lock(bytes(5000, 1)), Status::DENIED_NOLOCKS, "they all hold something");
-    office.is_gone(&peer(7));
-    assert_eq!(office.at(ANN).lock(bytes(5000, 1)), Status::GRANTED, "one of them is gone");
-    assert_eq!(office.at(ANN).lock(bytes(7, 1)), Status::GRANTED, "with what it had");
-    assert_eq!(office.at(BEN).lock(bytes(6000, 1)), Status::DENIED_NOLOCKS);
-    assert_eq!(office.at(&peer(9)).unlock(WHOLE), Status::GRANTED);
-    assert_eq!(office.at(BEN).lock(bytes(6000, 1)), Status::GRANTED, "one of them holds nothing");
-    assert_eq!(office.at(&peer(8)).test(bytes(8, 1)), None, "the others have what they had");
-    assert!(office.at(ANN).test(bytes(8, 1)).is_some());
+    assert_eq!(test.at(ANN).lock(bytes(5000, 1)), Status::DENIED_NOLOCKS, "they all hold something");
+    test.is_gone(&peer(7));
+    assert_eq!(test.at(ANN).lock(bytes(5000, 1)), Status::GRANTED, "one of them is gone");
+    assert_eq!(test.at(ANN).lock(bytes(7, 1)), Status::GRANTED, "with what it had");
+    assert_eq!(test.at(BEN).lock(bytes(6000, 1)), Status::DENIED_NOLOCKS);
+    assert_eq!(test.at(&peer(9)).unlock(WHOLE), Status::GRANTED);
+    assert_eq!(test.at(BEN).lock(bytes(6000, 1)), Status::GRANTED, "one of them holds nothing");
+    assert_eq!(test.at(&peer(8)).test(bytes(8, 1)), None, "the others have what they had");
+    assert!(test.at(ANN).test(bytes(8, 1)).is_some());
 }
 
 #[test]
 fn ranges_of_one_host_leave_room_for_others_and_those_of_one_that_is_gone_give_way() {
-    let mut office = Office::bounded(Table::Locks);
-    let greedy = office.lock_all(ANN, 0);
+    let mut test = LockTest::bounded(Table::Locks);
+    let greedy = test.lock_all(ANN, 0);
     assert!((ALL / 8..ALL / 2).contains(&greedy), "{greedy}");
-    let second = office.lock_all("10.1.0.11:700", 10_000);
-    let first = office.lock_all(BEN, 20_000);
+    let second = test.lock_all("10.1.0.11:700", 10_000);
+    let first = test.lock_all(BEN, 20_000);
     assert!(first >= 2, "{first} beside {greedy} and {second}");
     assert_eq!(
-        office.at(ANN).lock(bytes(0, 1)),
+        test.at(ANN).lock(bytes(0, 1)),
         Status::DENIED_NOLOCKS,
         "it is the greedy one that is refused"
     );
-    office.is_gone(ANN);
-    let more = office.lock_all(BEN, 30_000);
+    test.is_gone(ANN);
+    let more = test.lock_all(BEN, 30_000);
     assert!(first + more > greedy / 2, "{more}");
-    assert_eq!(office.at(BEN).lock(bytes(0, 1)), Status::DENIED_NOLOCKS);
-    assert!(office.at("10.1.0.11:700").test(bytes(20_000, 1)).is_some());
-    assert_eq!(office.test(bytes(0, 1)), None, "it has lost all");
+    assert_eq!(test.at(BEN).lock(bytes(0, 1)), Status::DENIED_NOLOCKS);
+    assert!(test.at("10.1.0.11:700").test(bytes(20_000, 1)).is_some());
+    assert_eq!(test.test(bytes(0, 1)), None, "it has lost all");
 }
 
 #[test]
 fn locks_that_hosts_wait_for_leave_others_room_to_wait() {
-    let mut office = Office::bounded(Table::Waits);
-    assert_eq!(office.at(ANN).lock(WHOLE), Status::GRANTED);
-    let waiting = |svid| Want { block: true, svid, ..bytes(svid.into(), 1) };
+    let mut test = LockTest::bounded(Table::Waits);
+    assert_eq!(test.at(ANN).lock(WHOLE), Status::GRANTED);
+    let waiting = |svid| LockSpec { block: true, svid, ..bytes(svid.into(), 1) };
     let mut counts = Vec::new();
     for host in 20..30 {
-        office.at(&format!("10.1.0.{host}:700"));
-        counts.push((1..).take_while(|&svid| office.lock(waiting(svid)) == Status::BLOCKED).count());
+        test.at(&format!("10.1.0.{host}:700"));
+        counts.push((1..).take_while(|&svid| test.lock(waiting(svid)) == Status::BLOCKED).count());
     }
     assert!(counts[0] < ALL / 2 && counts.iter().all(|&count| count > 0), "{counts:?}");
-    assert_eq!(office.at(BEN).lock(waiting(1)), Status::BLOCKED);
+    assert_eq!(test.at(BEN).lock(waiting(1)), Status::BLOCKED);
 }
 
 #[test]
@@ -107,58 +106,59 @@ fn hosts_that_do_not_answer_hold_up_nobody_else() {
         Some(Reply { cookie: asked.cookie, stat: Status::GRANTED }.to_bytes())
     };
     let good = Host::start(3, 0, grants);
-    let gone: Vec<Host> = (0..64).map(|number| Host::start(100 + number, good.port, |_, _| None)).collect();
-    let mut office = Office::with(Grace::default(), Locks::new(None, good.port), rule(&["127.0.0.0/8"]));
-    office.desk.local = "127.0.0.1";
-    assert_eq!(office.at(FIRST).lock(WHOLE), Status::GRANTED);
+    let unresponsive: Vec<Host> =
+        (0..64).map(|number| Host::start(100 + number, good.port, |_, _| None)).collect();
+    let mut test = LockTest::with(Grace::default(), Locks::new(None, good.port), rule(&["127.0.0.0/8"]));
+    test.env.local = "127.0.0.1";
+    assert_eq!(test.at(FIRST).lock(WHOLE), Status::GRANTED);
     for number in 0..64_u32 {
-        let waiting = Want { block: true, svid: number, ..bytes(number.into(), 1) };
-        assert_eq!(office.at(&format!("127.0.0.{}:700", 100 + number)).lock(waiting), Status::BLOCKED);
+        let waiting = LockSpec { block: true, svid: number, ..bytes(number.into(), 1) };
+        assert_eq!(test.at(&format!("127.0.0.{}:700", 100 + number)).lock(waiting), Status::BLOCKED);
     }
-    assert_eq!(office.at(SECOND).lock(Want { block: true, ..bytes(5000, 1) }), Status::BLOCKED);
-    assert_eq!(office.at(FIRST).unlock(WHOLE), Status::GRANTED);
-    // In whatever order they are called.
-    for host in gone.iter().chain([&good]) {
+    assert_eq!(test.at(SECOND).lock(LockSpec { block: true, ..bytes(5000, 1) }), Status::BLOCKED);
+    assert_eq!(test.at(FIRST).unlock(WHOLE), Status::GRANTED);
+    // The order of calls must not matter.
+    for host in unresponsive.iter().chain([&good]) {
         host.called.recv_timeout(LONG).unwrap();
     }
     let has_timed_out = |host: &&crate::state::nlm::table::Host| {
         host.waiting.iter().any(|waiting| waiting.granted.as_ref().is_none_or(|granted| granted.tries > 0))
     };
-    let late = office.locks().0.state().hosts.values().filter(has_timed_out).count();
+    let late = test.locks().0.state().hosts.values().filter(has_timed_out).count();
     assert!(late < 32, "{late} of 64 hosts were waited for before the last one was called");
-    drop(gone);
+    drop(unresponsive);
 }
 
 #[test]
 fn a_host_is_asked_whether_it_is_there_and_ends_when_it_is_not() {
     let there = Host::start(2, 0, |_, _| Some(Vec::new()));
-    let gone = Host::start(3, there.port, |_, _| None);
-    let mut office = Office::with(Grace::default(), Locks::new(None, there.port), rule(&["127.0.0.0/8"]));
-    office.desk.local = "127.0.0.1";
+    let unresponsive = Host::start(3, there.port, |_, _| None);
+    let mut test = LockTest::with(Grace::default(), Locks::new(None, there.port), rule(&["127.0.0.0/8"]));
+    test.env.local = "127.0.0.1";
     for (number, peer) in [(0, FIRST), (2, SECOND), (4, "127.0.0.4:700")] {
-        assert_eq!(office.at(peer).lock(bytes(number, 1)), Status::GRANTED);
+        assert_eq!(test.at(peer).lock(bytes(number, 1)), Status::GRANTED);
     }
     let at = |seconds| Instant::now() + Duration::from_secs(seconds);
-    office.locks().0.check_silent(at(LOCK_HOST_SILENT_S - 1), HashSet::new);
+    test.locks().0.check_silent(at(LOCK_HOST_SILENT_S - 1), HashSet::new);
     assert!(there.called.try_recv().is_err(), "not yet");
     let connected = || HashSet::from([std::net::IpAddr::from([127, 0, 0, 4])]);
-    office.locks().0.check_silent(at(LOCK_HOST_SILENT_S), connected);
-    for host in [&there, &gone] {
+    test.locks().0.check_silent(at(LOCK_HOST_SILENT_S), connected);
+    for host in [&there, &unresponsive] {
         let (program, version, procedure, args) = host.called.recv_timeout(LONG).unwrap();
         assert_eq!((program, version, procedure, args), (PROGRAM, VERSION_4, Procedure::NULL.0, Vec::new()));
     }
-    let is_silent = |office: &Office, last| {
-        let state = office.locks().0.state();
+    let is_silent = |test: &LockTest, last| {
+        let state = test.locks().0.state();
         state.hosts.get(&[127, 0, 0, last].into()).map(|host| host.silent_since.is_some())
     };
-    wait_until(|| is_silent(&office, 3) == Some(true));
-    assert_eq!([2, 4].map(|last| is_silent(&office, last)), [Some(false); 2], "those are there");
-    office.locks().0.check_silent(at(LOCK_HOST_GONE_S - 60), connected);
-    assert!(office.at(FIRST).test(bytes(2, 1)).is_some(), "it may come back");
-    office.locks().0.check_silent(at(LOCK_HOST_COURTESY_S - 60), connected);
-    assert_eq!(office.at(FIRST).test(bytes(2, 1)), None, "what it has yields to who wants it");
-    assert_eq!(is_silent(&office, 3), Some(true), "by courtesy");
-    office.locks().0.check_silent(at(LOCK_HOST_COURTESY_S + 60), connected);
-    assert_eq!(is_silent(&office, 3), None, "what it had has ended");
-    assert!(office.at(FIRST).test(bytes(4, 1)).is_some());
+    wait_until(|| is_silent(&test, 3) == Some(true));
+    assert_eq!([2, 4].map(|last| is_silent(&test, last)), [Some(false); 2], "those are there");
+    test.locks().0.check_silent(at(LOCK_HOST_UNRESPONSIVE_S - 60), connected);
+    assert!(test.at(FIRST).test(bytes(2, 1)).is_some(), "it may come back");
+    test.locks().0.check_silent(at(LOCK_HOST_COURTESY_S - 60), connected);
+    assert_eq!(test.at(FIRST).test(bytes(2, 1)), None, "what it has yields to who wants it");
+    assert_eq!(is_silent(&test, 3), Some(true), "by courtesy");
+    test.locks().0.check_silent(at(LOCK_HOST_COURTESY_S + 60), connected);
+    assert_eq!(is_silent(&test, 3), None, "what it had has ended");
+    assert!(test.at(FIRST).test(bytes(4, 1)).is_some());
 }

@@ -16,7 +16,6 @@ use transport::{Body, Outbox, PartData};
 use vfs::{FsError, FsResult, Stability, Wait, WriteReservation};
 use xdr::{Decode, Malformed, Reader};
 
-/// A WRITE whose data is on its way.
 pub(crate) struct LargeWrite {
     call: RpcCall,
     handle: Vec<u8>,
@@ -25,7 +24,7 @@ pub(crate) struct LargeWrite {
     stable: StableHow,
     /// Space for the whole write, from the first part to the last.
     reservation: Option<WriteReservation>,
-    /// Why it is refused.
+    /// The error that refuses the WRITE.
     failure: Option<FsError>,
     /// The write verifier from before the first part: if a flush fails meanwhile, the client must see that its data may
     /// be lost.
@@ -67,7 +66,6 @@ impl LargeWrite {
         Ok((write, Body { start, len: length as usize }))
     }
 
-    /// The call.
     pub(crate) fn call(&self) -> &RpcCall {
         &self.call
     }
@@ -109,7 +107,7 @@ impl LargeWrite {
 
     /// The reply, once all parts are written: the flushes that it waits for are in `call.pending`.
     pub(crate) fn finish(mut self, call: &mut Call<'_>, out: &mut Outbox) {
-        // Before the reply: what the client then looks at shows it.
+        // Released before the reply: the client may query the free space next.
         self.reservation = None;
         let start = out.begin_success(self.call.xid);
         let finished = self.failure.map_or_else(|| self.try_finish(call), Err);
@@ -119,7 +117,7 @@ impl LargeWrite {
         };
         match answered {
             Ok(()) => out.finish(start),
-            // Its data are gone, so it is not run again here.
+            // The data is gone, so the call cannot run again.
             Err(_) => {
                 out.truncate(start);
                 self.call.fail(&[], FsError::Wait(Wait::Recall), out);

@@ -1,8 +1,8 @@
-//! A compound with a WRITE that is longer than a receive buffer: what comes before the data is run when they begin to come,
-//! the data are written as they come in, part by part, and what follows is run at the end.
+//! A compound with a WRITE that is longer than a receive buffer. The operations before the WRITE run when its data
+//! begins to arrive, the data is written part by part, and the rest runs at the end.
 //!
-//! What holds of such a WRITE in version 3 holds here: a client that dies in the middle leaves the first parts written, and
-//! room for all of it is taken before the first part.
+//! A client that dies in the middle leaves the first parts written, as in version 3. Space for all data is reserved
+//! before the first part.
 
 use crate::call::Call;
 use crate::limits::TRANSFER_BYTES_MAX;
@@ -18,7 +18,6 @@ use vfs::qos::Transferred;
 use vfs::{Access, FsError, FsResult, OpenFile, Stability, WriteReservation};
 use xdr::{Decode, Malformed, Reader};
 
-/// A compound whose WRITE is on its way.
 pub(crate) struct LargeWrite {
     call: RpcCall,
     /// The arguments up to the WRITE.
@@ -27,22 +26,21 @@ pub(crate) struct LargeWrite {
     operations_left: u32,
     write: WriteHead,
     refusal: Option<FsError>,
-    /// The compound at the WRITE, once what comes before was run.
+    /// The compound at the WRITE, once the earlier operations ran.
     at: Option<Box<Suspended>>,
     /// The open file of the WRITE's stateid, and the space reserved for the data.
     opened: Option<Arc<OpenFile<'static>>>,
     reservation: Option<WriteReservation>,
-    /// Why the WRITE is refused.
+    /// The status that refuses the WRITE.
     failure: Option<Status>,
     verifier: u64,
-    /// Bytes of data that what came before has read or written, for statistics and for limits.
+    /// Statistics of the operations before the WRITE.
     stats_before_write: (u32, Transferred),
 }
 
 impl LargeWrite {
-    /// Reads the arguments of a compound up to the data of its first WRITE, from the beginning of a record that is
-    /// `record_bytes` long in all. One with a `refusal` gets it for an answer. An error is a compound whose WRITE, if it has any, is
-    /// not seen in its head.
+    /// Decodes the arguments of a compound up to the data of its first WRITE, from the start of a record of
+    /// `record_bytes`. A `refusal` becomes its reply. An error is a compound whose head shows no WRITE.
     pub(crate) fn begin(
         call: RpcCall,
         head: &[u8],
@@ -57,15 +55,15 @@ impl LargeWrite {
                 let large = Self {
                     call,
                     args,
-                    operations_left: operations_left,
+                    operations_left,
                     write,
                     refusal,
                     at,
                     opened,
-                    reservation: reservation,
+                    reservation,
                     failure,
                     verifier,
-                    stats_before_write: stats_before_write,
+                    stats_before_write,
                 };
                 Ok((large, body))
             }
@@ -86,6 +84,7 @@ impl LargeWrite {
             let end = r.position();
             let op = Op::decode(&mut r)?;
             if op != Op::WRITE {
+                // An operation before the WRITE that does not fit the head is an error, and the compound is buffered.
                 Argument::decode_body(op, &mut r)?;
                 continue;
             }
@@ -100,7 +99,6 @@ impl LargeWrite {
         Err(Malformed("a long compound without a WRITE"))
     }
 
-    /// The call.
     pub(crate) fn call(&self) -> &RpcCall {
         &self.call
     }
@@ -130,12 +128,12 @@ impl LargeWrite {
         }
     }
 
-    /// Runs what comes before the WRITE, once, and finds out what its stateid allows.
+    /// Runs the operations before the WRITE, once, and opens the file of its stateid.
     fn run_before(&mut self, call: &mut Call<'_>, binding: &Binding) {
         if self.at.is_some() {
             return;
         }
-        let paid = self.call.covered;
+        let paid = self.call.paid;
         let ran = compound::run_before(
             call,
             binding,
@@ -143,7 +141,7 @@ impl LargeWrite {
             self.operations_left,
             &self.write,
         );
-        // Its head was read before.
+        // The head was decoded before.
         let Ok((at, opened)) = ran else { return };
         match opened {
             Ok(opened) => self.opened = opened,
@@ -174,7 +172,8 @@ impl LargeWrite {
         Ok(())
     }
 
-    /// All data are written: the arguments without the WRITE, why it was not begun if it was not, and where it goes on.
+    /// Ends the upload. Returns the arguments without the WRITE, the refusal if there is one, and the compound to
+    /// resume.
     pub(crate) fn finish(
         mut self,
         call: &mut Call<'_>,
@@ -185,7 +184,7 @@ impl LargeWrite {
             self.run_before(call, binding);
         }
         (call.stats.bytes, call.stats.transferred) = self.stats_before_write;
-        // Before the reply: what the client then looks at shows it.
+        // Released before the reply: the client may query the free space next.
         self.reservation = None;
         let padding = self.write.data_length.next_multiple_of(4) - self.write.data_length;
         self.args.extend_from_slice(tail.get(padding as usize..).unwrap_or_default());
@@ -203,7 +202,7 @@ impl LargeWrite {
         let file = call.file(handle).map_err(nfs4::status)?;
         let opened = open_for_io(&file, self.opened.as_deref(), Access::WRITE, call.blocking);
         opened.map_err(nfs4::status)?.schedule_sync(stability(self.write.stable), call.pending);
-        // Limits have counted them as they came.
+        // The limits counted the bytes as they arrived.
         call.stats.bytes = call.stats.bytes.saturating_add(self.write.data_length);
         Ok(WriteOk {
             count: self.write.data_length,

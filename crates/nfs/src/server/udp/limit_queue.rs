@@ -21,7 +21,6 @@ pub(super) struct LimitQueue {
 /// Calls by sender and number: one that is repeated while it waits has one place, and pays once.
 type WaitingCalls = HashSet<(SocketAddr, u32)>;
 
-/// A datagram that has paid.
 pub(super) struct AdmittedDatagram {
     pub(super) datagram: Datagram,
     _permit: Permit,
@@ -43,20 +42,20 @@ struct QueuedDatagram {
 }
 
 impl LimitQueue {
-    /// An empty one, and its end.
+    /// An empty queue, and its receiving end.
     pub(super) fn new(networks: Networks) -> (Self, Receiver<AdmittedDatagram>) {
         let (admitted, receiver) = channel();
         let bounds = Bounds::new(WAITING_DATAGRAMS_MAX, 0);
         (Self { admitted, bounds, networks, waiting: Arc::default() }, receiver)
     }
 
-    /// Puts a datagram in line.
+    /// Queues a datagram.
     pub(super) fn wait(&self, datagram: Datagram, admission: Admission) {
         let Some(entry) = self.enter(&datagram) else { return };
-        let held = Arc::new(Mutex::new(Some((datagram, entry))));
+        let entry_slot = Arc::new(Mutex::new(Some((datagram, entry))));
         let queued = || QueuedDatagram {
             admission: admission.clone(),
-            entry: Arc::clone(&held),
+            entry: Arc::clone(&entry_slot),
             admitted: self.admitted.clone(),
         };
         if admission.wait(Box::new(queued())) == QueueResult::Passed {
@@ -76,7 +75,7 @@ impl Waiter for QueuedDatagram {
     fn pass(self: Box<Self>) {
         let permit = self.admission.into_permit();
         if let Some((datagram, entry)) = self.entry.lock().take() {
-            // Nobody answers any more if this fails.
+            // Sending fails only after the receiver has stopped.
             let _ = self.admitted.send(AdmittedDatagram { datagram, _permit: permit, _entry: entry });
         }
     }

@@ -1,9 +1,8 @@
-//! RPC over UDP, one call in each datagram: the port mapper, where clients look for it first, and the lock
-//! manager, which some clients call in no other way.
+//! RPC over UDP, one call per datagram: the port mapper, where clients look for it first, and the lock manager, which
+//! some clients call only this way.
 //!
-//! Senders of datagrams can be forged, so no answer is longer than its question except to this machine: nobody gains
-//! by having us answer to somebody else. The lists are for those who ask over TCP. A reply is never answered, so two
-//! servers cannot keep each other busy.
+//! The sender of a datagram can be forged. So no reply is longer than its call, except to this host: there is no
+//! amplification. Lists are available over TCP. A reply is never answered, so two servers cannot keep each other busy.
 
 mod limit_queue;
 
@@ -35,7 +34,6 @@ pub struct Responder {
     threads: Vec<JoinHandle<()>>,
 }
 
-/// The threads' own.
 struct ResponderState {
     service: Arc<Service>,
     socket: UdpSocket,
@@ -43,7 +41,6 @@ struct ResponderState {
     stopping: AtomicBool,
 }
 
-/// A datagram that is a call.
 struct Datagram {
     call: RpcCall,
     peer: SocketAddr,
@@ -77,7 +74,7 @@ impl Drop for Responder {
     fn drop(&mut self) {
         self.state.stopping.store(true, Ordering::SeqCst);
         for thread in self.threads.drain(..) {
-            // It panicked if this fails, and has said so.
+            // Joining fails after a panic, which was logged.
             let _ = thread.join();
         }
     }
@@ -88,22 +85,21 @@ impl ResponderState {
         self.stopping.load(Ordering::SeqCst)
     }
 
-    /// Answers what may be done at once, and puts the rest in line.
+    /// Answers calls that need not wait, and queues the others.
     fn receive(&self, queue: &LimitQueue) {
         while !self.is_stopping() {
-            // A datagram that makes us panic gets no answer; the next one does.
+            // A datagram that causes a panic gets no reply; the next one does.
             if let Ok(Err(error)) = panics::catch(|| self.serve_one(queue)) {
-                tracing::warn!(%error, programs = ?self.programs, "a datagram cannot be received or sent");
+                tracing::warn!(%error, programs = ?self.programs, "cannot receive or send a datagram");
                 std::thread::sleep(STOP_POLL);
             }
         }
     }
 
-    /// Answers what comes out of the line.
     fn answer_admitted(&self, admitted: &Receiver<AdmittedDatagram>) {
         while !self.is_stopping() {
             match admitted.recv_timeout(STOP_POLL) {
-                // One that panics gets no answer, and has paid.
+                // A call that panics gets no reply, but has paid.
                 Ok(admitted) => drop(panics::catch(|| self.reply(&admitted.datagram))),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
@@ -116,7 +112,7 @@ impl ResponderState {
         let mut datagram = [0; DATAGRAM_BYTES_MAX];
         let (length, peer) = match self.socket.recv_from(&mut datagram) {
             Ok(received) => received,
-            // Refused: the one we answered last is gone, and we are told only now.
+            // ECONNREFUSED reports that the previous peer is gone; it does not concern this datagram.
             Err(error)
                 if matches!(
                     error.kind(),
@@ -144,7 +140,6 @@ impl ResponderState {
         Ok(())
     }
 
-    /// Does a call and answers it.
     fn reply(&self, datagram: &Datagram) {
         if let Some(reply) = datagram.answer(&self.service) {
             self.send(&reply, datagram.peer);
@@ -153,7 +148,7 @@ impl ResponderState {
 
     fn send(&self, reply: &[u8], peer: SocketAddr) {
         if let Err(error) = self.socket.send_to(reply, peer) {
-            tracing::debug!(%peer, %error, "cannot answer");
+            tracing::debug!(%peer, %error, "cannot send a reply");
         }
     }
 }
@@ -168,7 +163,7 @@ fn local_address(listening: IpAddr, peer: SocketAddr) -> IpAddr {
         IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
         IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
     };
-    // Connecting a datagram socket sends nothing: it only picks the route.
+    // Connecting a datagram socket sends nothing: it only selects the route.
     let route = || -> io::Result<IpAddr> {
         let probe = UdpSocket::bind((any, 0))?;
         probe.connect((peer.ip().to_canonical(), peer.port()))?;
@@ -238,7 +233,7 @@ impl Datagram {
     }
 }
 
-/// The reply that may be sent to a datagram.
+/// The reply, unless it would amplify a forged call.
 fn sendable(out: &mut Outbox, start: Start, peer: SocketAddr, datagram: &[u8]) -> Option<Vec<u8>> {
     let may_be_sent = |reply: &[u8]| reply.len() <= datagram.len() || peer.ip().to_canonical().is_loopback();
     if !may_be_sent(out.record(start)?) {
@@ -252,7 +247,7 @@ fn sendable(out: &mut Outbox, start: Start, peer: SocketAddr, datagram: &[u8]) -
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::portmap::tests::desk;
+    use crate::portmap::tests::env;
     use crate::testing::{call_record, words};
     use nfs_wire::portmap::{Mapping, PMAP_VERSION, PROGRAM, PmapProcedure, Rpcb, RpcbProcedure, Uaddr};
     use nfs_wire::rpc::{OpaqueAuth, ReplyBody, ReplyHeader};
@@ -263,10 +258,10 @@ mod tests {
     const PORTMAP: Programs = Programs { nfs: false, mount: false, portmap: true, locks: false };
 
     fn ask(peer: &str, datagram: &[u8]) -> Option<Vec<u8>> {
-        let desk = desk("0.0.0.0");
+        let env = env("0.0.0.0");
         let (peer, local) = (peer.parse().unwrap(), "10.1.0.1".parse().unwrap());
         match route_datagram(PORTMAP, peer, local, datagram.to_vec()) {
-            Ok(datagram) => datagram.answer(&desk.service),
+            Ok(datagram) => datagram.answer(&env.service),
             Err(refusal) => refusal,
         }
     }
@@ -305,14 +300,14 @@ mod tests {
         assert_eq!(near[..24], ReplyHeader::success(u32::from_be_bytes(dump[..4].try_into().unwrap())));
         assert_eq!(ask("[::ffff:127.0.0.1]:7", &dump), Some(near.clone()));
         assert_eq!(ask("[::1]:7", &dump), Some(near));
-        // Another version of RPC: the refusal is longer than the shortest call of it.
+        // Another version of RPC. The refusal is longer than the shortest such call.
         let other_rpc = words(&[9, 0, 3]);
         assert_eq!(ask(FAR, &other_rpc), None);
         assert_eq!(ask(NEAR, &other_rpc), Some(words(&[9, 1, 1, 0, 2, 2])));
     }
 
     #[test]
-    fn what_is_no_call_gets_no_answer() {
+    fn datagrams_that_are_not_calls_get_no_reply() {
         let datagram = call(PmapProcedure::NULL.0, PMAP_VERSION, &());
         assert!(ask(NEAR, &datagram).is_some());
         let mut is_reply = datagram.clone();
@@ -325,10 +320,10 @@ mod tests {
 
     #[test]
     fn a_socket_on_every_address_tells_the_one_that_was_used() {
-        let desk = desk("0.0.0.0");
+        let env = env("0.0.0.0");
         let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
         let to = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), socket.local_addr().unwrap().port());
-        let responder = Responder::start(Arc::new(desk.service), socket, PORTMAP).unwrap();
+        let responder = Responder::start(Arc::new(env.service), socket, PORTMAP).unwrap();
         let client = UdpSocket::bind("127.0.0.1:0").unwrap();
         client.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
         let args = Rpcb { prog: 100_003, vers: 3, netid: b"tcp", addr: b"", owner: b"" };

@@ -12,7 +12,7 @@ use vfs::sync::Mutex;
 pub(crate) struct Binding {
     session: Mutex<Option<Arc<Session>>>,
     client: Mutex<Option<Arc<Client>>>,
-    /// Nobody else keeps it: it is gone when the connection is.
+    /// The only strong reference: it ends with the connection.
     pub(crate) wire: Arc<Wire>,
 }
 
@@ -22,12 +22,12 @@ impl Binding {
         self.lock().as_ref().filter(|session| session.id == *id && !session.has_ended()).cloned()
     }
 
-    /// Requests in a session come over this connection.
+    /// Notes a session used over this connection.
     pub(crate) fn bind(&self, session: &Arc<Session>) {
         *self.lock() = Some(Arc::clone(session));
     }
 
-    /// A session ends.
+    /// Forgets an ended session.
     pub(crate) fn unbind(&self, id: &SessionId) {
         self.lock().take_if(|session| session.id == *id);
     }
@@ -37,7 +37,7 @@ impl Binding {
         self.last_client().filter(|client| client.id == id)
     }
 
-    /// The client of 4.0 whose requests came last, if it lives.
+    /// The client of 4.0 with the last request, unless it has ended.
     pub(crate) fn last_client(&self) -> Option<Arc<Client>> {
         self.lock_client().as_ref().filter(|client| !client.has_ended()).cloned()
     }

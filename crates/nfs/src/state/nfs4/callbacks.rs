@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard, Weak};
 use vfs::sync::Mutex;
 
-/// Calls to one client.
 #[derive(Default)]
 pub(crate) struct Callbacks {
     state: Mutex<CallbacksState>,
@@ -30,12 +29,12 @@ const CALLBACKS_MAX: usize = 20_000;
 const TRIES_MAX: u32 = 30;
 
 impl Callbacks {
-    /// A session begins. What SEQUENCE has to say of its back channel will be in `status`.
+    /// Adds the channel of a new session. Its SEQUENCE flags are stored in `status`.
     pub(super) fn add_session(&self, session: SessionId, agreement: Agreement, status: &Arc<AtomicU32>) {
         self.lock().channels.push(Channel::new(session, agreement, Arc::clone(status)));
     }
 
-    /// A session ends: what was asked in it is asked in another one.
+    /// Removes the channel of a session. Its callbacks move to another session.
     pub(super) fn remove_session(self: &Arc<Self>, session: &SessionId) {
         self.change(|state, _| {
             let is_it = |channel: &mut Channel| channel.session == *session;
@@ -73,7 +72,6 @@ impl Callbacks {
         }
     }
 
-    /// Whether the client can be called now.
     pub(crate) fn is_reachable(&self) -> bool {
         self.lock().channels.iter().any(|channel| !channel.is_faulty && channel.is_up())
     }
@@ -91,7 +89,7 @@ impl Callbacks {
     pub(super) fn handle_reply(self: &Arc<Self>, wire: &Wire, xid: u32, results: Option<&[u8]>) {
         self.change(|state, _| {
             let mut channels = state.channels.iter_mut();
-            match channels.find_map(|channel| channel.answered(wire, xid, results)) {
+            match channels.find_map(|channel| channel.handle_reply(wire, xid, results)) {
                 Some(CallbackOutcome::Retry(callback)) if callback.tries < TRIES_MAX => {
                     state.retries.push(callback)
                 }
@@ -101,7 +99,7 @@ impl Callbacks {
         });
     }
 
-    /// A second has passed: what was not answered is asked again, as long as the client holds it.
+    /// Runs once a second: repeats unanswered callbacks while the client has the state.
     pub(super) fn tick(self: &Arc<Self>, second: u64, is_held: impl Fn(&Stateid) -> bool) {
         self.second.store(second, Ordering::Relaxed);
         let mut later = std::mem::take(&mut self.lock().retries);
@@ -115,12 +113,11 @@ impl Callbacks {
         });
     }
 
-    /// The client is gone.
     pub(super) fn clear(&self) {
         *self.lock() = CallbacksState::default();
     }
 
-    /// Changes something, and sends what can be sent then, once no lock is held.
+    /// Changes the state, and sends callbacks after the lock is released.
     fn change(self: &Arc<Self>, act: impl FnOnce(&mut CallbacksState, &mut Outgoing)) {
         let mut outgoing = Outgoing::new();
         let mut state = self.lock();
@@ -156,7 +153,7 @@ impl CallbacksState {
         }
     }
 
-    /// Keeps what SEQUENCE has to say, RFC 8881 §18.46.3.
+    /// Updates the flags for SEQUENCE, RFC 8881 §18.46.3.
     fn note_status(&self) {
         let is_wanted = self.channels.iter().any(|channel| channel.is_wanted);
         let is_down = is_wanted && !self.channels.iter().any(Channel::is_up);

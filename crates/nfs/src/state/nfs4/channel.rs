@@ -1,5 +1,5 @@
-//! The back channel of one session: its slots, what is being asked in them, and over which connections
-//! (RFC 8881 §2.10.3.1, §20.9). Pure but for what it sends.
+//! The back channel of a session: its slots, the callbacks in them, and its connections (RFC 8881 §2.10.3.1, §20.9).
+//! Pure except for sending.
 
 use super::callbacks::Callbacks;
 use super::wire::Wire;
@@ -12,26 +12,22 @@ use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Weak};
 use xdr::{Decode, Encode, Reader};
 
-/// Receives the attributes that a client reports.
 pub(super) trait GetattrListener: Send + Sync {
-    /// The client has answered the question of this number.
-    fn answered(&self, number: u64, attributes: &Fattr<'_>);
+    /// Reports the attributes of a query.
+    fn report(&self, number: u64, attributes: &Fattr<'_>);
 }
 
 /// A call to a client: one operation, which follows CB_SEQUENCE.
 pub(crate) struct Callback {
-    /// The operation with its arguments, encoded.
     pub(super) operation: Vec<u8>,
-    /// The state that is asked for: once it is gone, so is the reason to ask.
+    /// The stateid to recall. The callback is dropped once the state has ended.
     pub(super) recalled: Option<Stateid>,
-    /// Number of attempts.
     pub(super) tries: u32,
     /// The receiver of CB_GETATTR's attributes, and the number of its query.
     listener: Option<(Arc<dyn GetattrListener>, u64)>,
 }
 
 impl Callback {
-    /// A call that asks for this.
     pub(crate) fn new(argument: &Argument<'_>) -> Self {
         let recalled = match argument {
             Argument::Recall(args) => Some(args.stateid),
@@ -40,22 +36,22 @@ impl Callback {
         Self { operation: argument.to_bytes(), recalled, tries: 0, listener: None }
     }
 
-    /// A question of this number for attributes.
+    /// A CB_GETATTR with its query number.
     pub(super) fn getattr(argument: &Argument<'_>, asker: Arc<dyn GetattrListener>, number: u64) -> Self {
         Self { listener: Some((asker, number)), ..Self::new(argument) }
     }
 
-    /// Whether it is asked again if the client says "later": a question is not, since who has asked looks again.
+    /// Whether a callback is repeated after NFS4ERR_DELAY. CB_GETATTR is not: its caller queries again.
     fn is_repeated(&self) -> bool {
         self.listener.is_none()
     }
 
-    /// Takes what follows CB_SEQUENCE in the results.
+    /// Handles the results after CB_SEQUENCE.
     fn take_results(&self, results: &mut Reader<'_>) {
         if let Some((asker, number)) = &self.listener
             && let Ok(OpReply::Getattr(Reply::Ok(ok))) = OpReply::decode(results)
         {
-            asker.answered(*number, &ok.obj_attributes);
+            asker.report(*number, &ok.obj_attributes);
         }
     }
 }
@@ -68,7 +64,7 @@ pub(crate) struct Credential {
 }
 
 impl Credential {
-    /// The first that we can be of what a client accepts; with an empty list, nobody in particular.
+    /// The first acceptable credential that we support; AUTH_NONE for an empty list.
     pub(crate) fn choose(accepted: &[CallbackSecParms<'_>]) -> Option<Self> {
         if accepted.is_empty() {
             return Some(Self::default());
@@ -85,7 +81,6 @@ impl Credential {
     }
 }
 
-/// The negotiated parameters of a session's back channel.
 pub(crate) struct Agreement {
     pub(crate) minor: u32,
     pub(crate) slots: u32,
@@ -94,13 +89,12 @@ pub(crate) struct Agreement {
     pub(crate) credential: Credential,
 }
 
-/// The back channel of a session.
 pub(super) struct Channel {
     pub(super) session: SessionId,
     pub(super) agreement: Agreement,
     /// Whether the client wants one: connections without it are no fault.
     pub(super) is_wanted: bool,
-    /// The client has answered what no client answers.
+    /// The client sent an invalid reply.
     pub(super) is_faulty: bool,
     /// The flags for SEQUENCE ([`nfs_wire::v4::SequenceStatus`]).
     pub(super) status: Arc<AtomicU32>,
@@ -124,17 +118,14 @@ struct InFlight {
 /// Records to send once no lock is held.
 pub(super) type Outgoing = Vec<(Arc<Wire>, Vec<u8>)>;
 
-/// The outcome of a callback.
 pub(super) enum CallbackOutcome {
-    /// The callback is done.
     Done,
-    /// The client asks to be asked again.
+    /// The client returned NFS4ERR_DELAY.
     Retry(Callback),
     /// The callback failed, and this channel is unusable.
     Faulty(Callback),
 }
 
-/// Connections of one back channel at most.
 const WIRES_MAX: usize = 16;
 /// Seconds that a client has for an answer.
 const ANSWER_S: u64 = 10;
@@ -146,9 +137,10 @@ impl Channel {
         Self { session, agreement, is_wanted, is_faulty, status, wires, slots }
     }
 
-    /// The client can be called over this connection.
+    /// Adds a connection for callbacks.
     pub(super) fn bind(&mut self, wire: &Arc<Wire>) {
-        self.wires.retain(|known| known.strong_count() > 0 && !is(known, wire));
+        self.wires.retain(|other| other.strong_count() > 0 && !is(other, wire));
+        // The oldest connection gives way.
         if self.wires.len() >= WIRES_MAX {
             self.wires.remove(0);
         }
@@ -158,10 +150,9 @@ impl Channel {
 
     /// The client is not called over this connection.
     pub(super) fn unbind(&mut self, wire: &Arc<Wire>) {
-        self.wires.retain(|known| !is(known, wire));
+        self.wires.retain(|other| !is(other, wire));
     }
 
-    /// Whether a connection is there.
     pub(super) fn is_up(&self) -> bool {
         self.wire().is_some()
     }
@@ -196,7 +187,7 @@ impl Channel {
         Ok(())
     }
 
-    /// Sends again what was asked over connections that have gone, and gives up those that have not answered in time.
+    /// Repeats callbacks of lost connections, and abandons connections that did not answer in time.
     pub(super) fn resend(&mut self, caller: &Weak<Callbacks>, second: u64, outgoing: &mut Outgoing) {
         for at in 0..self.slots.len() {
             let Some(call) = &mut self.slots[at].call else { continue };
@@ -218,7 +209,7 @@ impl Channel {
         }
     }
 
-    /// The call of a slot as a record.
+    /// Encodes the call of a slot.
     fn record(&self, at: usize) -> Vec<u8> {
         let number = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
         let highest = self.slots.iter().rposition(|slot| slot.call.is_some()).unwrap_or(at);
@@ -233,6 +224,7 @@ impl Channel {
             cred: OpaqueAuth { flavor: credential.flavor, body: &credential.body },
             verf: OpaqueAuth::default(),
         };
+        // CB_SEQUENCE, and the operation.
         let head = CompoundHead { tag: b"", minorversion: *minor, callback_ident: 0, operations: 2 };
         let sequence = Argument::Sequence(SequenceArgs {
             sessionid: self.session,
@@ -250,8 +242,8 @@ impl Channel {
         record
     }
 
-    /// Takes an answer, if it is to a call of this channel. `None` as results: the call was refused before it was looked at.
-    pub(super) fn answered(
+    /// Handles a reply, if it is to a call of this channel. `None` as results: the call was rejected.
+    pub(super) fn handle_reply(
         &mut self,
         wire: &Wire,
         xid: u32,
@@ -270,9 +262,10 @@ impl Channel {
                 callback.take_results(&mut results);
                 CallbackOutcome::Done
             }
-            // The client has done it and does not remember how it ended.
+            // The client ran the callback before, without caching the reply.
             Some(Err(Status::RETRY_UNCACHED_REP)) => CallbackOutcome::Done,
             Some(Err(Status::DELAY)) => {
+                // The client did not accept the sequence number, so the next callback uses it again.
                 slot.sequence = slot.sequence.wrapping_sub(1);
                 CallbackOutcome::Retry(callback)
             }
@@ -293,11 +286,11 @@ impl Channel {
     }
 }
 
-fn is(known: &Weak<Wire>, wire: &Arc<Wire>) -> bool {
-    std::ptr::eq(known.as_ptr(), Arc::as_ptr(wire))
+fn is(other: &Weak<Wire>, wire: &Arc<Wire>) -> bool {
+    std::ptr::eq(other.as_ptr(), Arc::as_ptr(wire))
 }
 
-/// Whether the client does not know yet what it is asked about: what told it may still be on its way.
+/// Whether the client does not know the object yet: the reply that names it may still be under way.
 fn is_premature(status: Status) -> bool {
     matches!(status, Status::DELAY | Status::BADHANDLE | Status::BAD_STATEID)
 }

@@ -1,4 +1,4 @@
-//! A client and what it holds: opens and byte-range locks, each under a stateid (RFC 8881 §8.2).
+//! A client and its state: opens and byte-range locks, each with a stateid (RFC 8881 §8.2).
 
 use super::callbacks::Callbacks;
 use super::client_name::without_admission;
@@ -31,7 +31,7 @@ pub(crate) struct Client {
     /// Addresses from which it sent an introduction, if there are several.
     addresses: Mutex<Vec<IpAddr>>,
     sessions: AtomicU32,
-    /// The second of the service in which it was heard last.
+    /// The second of its last request.
     last_seen: AtomicU64,
     has_reclaimed: AtomicBool,
     /// Whether it was recorded for a restart, as far as that could be written.
@@ -42,15 +42,12 @@ pub(crate) struct Client {
     open_owners: Option<Mutex<OpenOwners>>,
     has_ended: AtomicBool,
     pub(crate) callbacks: Arc<Callbacks>,
-    /// Claims that volumes revoked.
     pub(super) revoked: Arc<RevokedClaims>,
-    /// Whether delegations were taken away that it has not freed, as far as it was heard.
+    /// Whether it has revoked states that it has not freed, as of its last request.
     has_revoked: AtomicBool,
-    /// Number of its delegations.
     pub(crate) delegations: Arc<AtomicUsize>,
 }
 
-/// Addresses of one client at most.
 const ADDRESSES_MAX: usize = 16;
 
 /// The identity of a caller, as far as clients can be told apart by it.
@@ -72,7 +69,7 @@ impl Principal {
 #[derive(Default)]
 struct CreateSessionSlot {
     sequence: u32,
-    /// The one that is next is being done.
+    /// Whether the next request is running.
     is_begun: bool,
     reply: Option<Box<[u8]>>,
 }
@@ -86,18 +83,15 @@ pub(crate) struct CreateSessionGuard<'c> {
 impl Drop for CreateSessionGuard<'_> {
     fn drop(&mut self) {
         let mut creation = self.client.creation();
-        // Once it is done, the next one may have begun.
+        // After completion, the next CREATE_SESSION may have begun.
         if creation.sequence != self.sequence {
             creation.is_begun = false;
         }
     }
 }
 
-/// The decision on a CREATE_SESSION.
 pub(crate) enum CreateSessionVerdict<'c> {
-    /// A new request.
     New(CreateSessionGuard<'c>),
-    /// A repeated request, with its result.
     Replay(Box<[u8]>),
 }
 
@@ -132,12 +126,12 @@ impl Client {
         Self { open_owners: Some(Mutex::default()), ..Self::new(id, who) }
     }
 
-    /// Its open owners; `None` for a client of later versions.
+    /// The open owners of a client of 4.0; `None` for later versions.
     pub(crate) fn open_owners(&self) -> Option<MutexGuard<'_, OpenOwners>> {
         self.open_owners.as_ref().map(|owners| owners.lock())
     }
 
-    /// The party of one of its users, for what an export rule has let in.
+    /// The party of one of its users, which an export rule admitted.
     pub(crate) fn user(&self, uid: u32) -> Party {
         self.party.user(uid).admitted(true)
     }
@@ -148,7 +142,7 @@ impl Client {
         if addresses.contains(&address) {
             return;
         }
-        // The one that is known for the longest time gives way.
+        // The oldest address gives way.
         if addresses.len() == ADDRESSES_MAX {
             addresses.remove(0);
         }
@@ -167,7 +161,6 @@ impl Client {
         caller.user() == self.principal.user() && self.has_address(caller.address)
     }
 
-    /// Whether it has introduced itself from this address.
     pub(crate) fn has_address(&self, address: IpAddr) -> bool {
         self.addresses.lock().contains(&address)
     }
@@ -182,7 +175,7 @@ impl Client {
         self.states.lock()
     }
 
-    /// Forgets the states whose claims were taken away; what SEQUENCE has to say of them.
+    /// Drops the states of revoked claims. Returns their flags for SEQUENCE.
     pub(crate) fn process_revoked_claims(&self) -> SequenceStatus {
         let mut status = SequenceStatus::default();
         let revoked = self.revoked.take();
@@ -215,9 +208,9 @@ impl Client {
         status
     }
 
-    /// Ends what the exports of a namespace do not admit any longer: what was held so, to be ended in the volumes' claims.
+    /// Ends the states that the namespace's rules no longer admit. Returns the claims to end.
     pub(super) fn withdraw(&self, namespace: &Namespace) -> Vec<WithdrawnClaim> {
-        // A client of 4.0 cannot say that it knows of what it has lost.
+        // 4.0 has no FREE_STATEID.
         let ended = self.states().withdraw(namespace, self.open_owners.is_none());
         if !ended.is_empty() {
             self.has_revoked.store(true, Ordering::Relaxed);
@@ -225,13 +218,11 @@ impl Client {
         ended
     }
 
-    /// Number of volumes in which it is a holder.
     #[cfg(test)]
     pub(crate) fn holder_count(&self) -> usize {
         Arc::strong_count(&self.revoked) - 1
     }
 
-    /// Whether it has delegations.
     pub(crate) fn has_delegations(&self) -> bool {
         self.delegations.load(Ordering::Relaxed) > 0
     }
@@ -257,7 +248,6 @@ impl Client {
         self.states().end()
     }
 
-    /// Whether it has ended.
     pub(crate) fn has_ended(&self) -> bool {
         self.has_ended.load(Ordering::Relaxed)
     }
@@ -267,7 +257,6 @@ impl Client {
         self.sessions.load(Ordering::SeqCst) > 0 || !self.states().is_empty()
     }
 
-    /// Whether it has sessions.
     pub(crate) fn has_sessions(&self) -> bool {
         self.sessions.load(Ordering::SeqCst) > 0
     }
@@ -286,8 +275,8 @@ impl Client {
         self.last_seen.store(second, Ordering::Relaxed);
     }
 
-    /// The second in which it was heard last.
-    pub(crate) fn heard(&self) -> u64 {
+    /// The second of its last request.
+    pub(crate) fn last_seen(&self) -> u64 {
         self.last_seen.load(Ordering::Relaxed)
     }
 
@@ -296,7 +285,6 @@ impl Client {
         !self.has_reclaimed.swap(true, Ordering::SeqCst)
     }
 
-    /// Notes that it is recorded for a restart.
     pub(crate) fn note_record(&self) {
         self.was_recorded.store(true, Ordering::SeqCst);
     }
@@ -306,21 +294,20 @@ impl Client {
         self.was_recorded.load(Ordering::Relaxed)
     }
 
-    /// Whether it has said so.
+    /// Whether RECLAIM_COMPLETE was done.
     pub(crate) fn has_reclaimed(&self) -> bool {
         self.has_reclaimed.load(Ordering::SeqCst)
     }
 
-    /// The sequence number that its next CREATE_SESSION must have.
     pub(crate) fn next_creation(&self) -> u32 {
         self.creation().sequence.wrapping_add(1)
     }
 
-    /// Looks at the sequence number of a CREATE_SESSION.
+    /// Checks the sequence number of a CREATE_SESSION.
     pub(crate) fn begin_creation(&self, sequence: u32) -> Result<CreateSessionVerdict<'_>, Status> {
         let mut creation = self.creation();
         if sequence == creation.sequence.wrapping_add(1) {
-            // Of two at a time, one is done, and the other one then is its repetition.
+            // The second of two concurrent requests is a repetition of the first.
             let is_begun = std::mem::replace(&mut creation.is_begun, true);
             return if is_begun {
                 Err(Status::DELAY)
@@ -334,7 +321,7 @@ impl Client {
         }
     }
 
-    /// A CREATE_SESSION is done, with this result.
+    /// Stores the result of a CREATE_SESSION.
     pub(crate) fn end_creation(&self, sequence: u32, reply: &[u8]) {
         *self.creation() = CreateSessionSlot { sequence, is_begun: false, reply: Some(reply.into()) };
     }

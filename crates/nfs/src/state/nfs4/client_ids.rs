@@ -1,4 +1,4 @@
-//! [`Numbers`]: numbers of clients that nobody can guess, each given once.
+//! [`ClientIdGenerator`]: unpredictable, unique client ids.
 
 use nfs_wire::v4::ClientId;
 use std::hash::{BuildHasher, RandomState};
@@ -10,7 +10,7 @@ pub(crate) struct ClientIdGenerator {
     pub(super) issued: u32,
 }
 
-/// Four rounds of Luby and Rackoff make a permutation that nobody tells from a random one.
+/// Four rounds of Luby–Rackoff give a strong pseudorandom permutation.
 const ROUNDS: u32 = 4;
 
 impl ClientIdGenerator {
@@ -25,7 +25,7 @@ impl ClientIdGenerator {
         }
     }
 
-    /// Whether a number was given since then.
+    /// Whether an id was issued in this start.
     pub(crate) fn has_issued(&self, boot: u32, id: ClientId) -> bool {
         let (high, count) = self.invert(id);
         high == boot && (1..=self.issued).contains(&count)
@@ -61,9 +61,9 @@ mod tests {
     #[test]
     fn numbers_are_given_once_and_known_again() {
         let mut numbers = ClientIdGenerator::default();
-        let given: HashSet<u64> = (0..10_000).map(|_| numbers.next(9)).collect();
-        assert_eq!(given.len(), 10_000);
-        assert!(given.iter().all(|&id| numbers.has_issued(9, id) && !numbers.has_issued(8, id)));
+        let ids: HashSet<u64> = (0..10_000).map(|_| numbers.next(9)).collect();
+        assert_eq!(ids.len(), 10_000);
+        assert!(ids.iter().all(|&id| numbers.has_issued(9, id) && !numbers.has_issued(8, id)));
         let next = numbers.permute(9, 10_001);
         assert!(!numbers.has_issued(9, next), "not yet");
     }
@@ -71,11 +71,11 @@ mod tests {
     #[test]
     fn a_number_tells_nothing_of_the_next_one() {
         let mut numbers = ClientIdGenerator::default();
-        let given: Vec<u64> = (0..1000).map(|_| numbers.next(9)).collect();
-        let near = given.windows(2).filter(|pair| pair[0].abs_diff(pair[1]) < 1 << 32).count();
+        let ids: Vec<u64> = (0..1000).map(|_| numbers.next(9)).collect();
+        let near = ids.windows(2).filter(|pair| pair[0].abs_diff(pair[1]) < 1 << 32).count();
         assert!(near <= 2, "{near} of a thousand are near to the one before");
-        assert!(given.iter().filter(|&&id| id >> 32 == 9).count() <= 2);
+        assert!(ids.iter().filter(|&&id| id >> 32 == 9).count() <= 2);
         let mut others = ClientIdGenerator::default();
-        assert!((0..1000).all(|_| !given.contains(&others.next(9))), "another run gives others");
+        assert!((0..1000).all(|_| !ids.contains(&others.next(9))), "another run gives others");
     }
 }

@@ -10,31 +10,25 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// A client, and how much it has.
+/// A client and its usage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientInfo {
     /// Addresses from which it sent an introduction.
     pub addresses: Vec<IpAddr>,
-    /// The name that the client gives itself.
     pub owner: Box<[u8]>,
-    /// The minor versions that it speaks.
     pub minors: BTreeSet<u32>,
     /// Number of sessions; version 4.0 has none.
     pub sessions: usize,
-    /// The slots of these sessions.
     pub slots: usize,
     /// The files that it has open, as often as it has.
     pub opens: usize,
-    /// The byte ranges that it has locked.
     pub ranges: usize,
-    /// Number of delegations.
     pub delegations: usize,
-    /// Since when it has not been heard.
+    /// Time since its last request.
     pub silent: Duration,
 }
 
 impl ServiceState {
-    /// All clients.
     pub fn client_infos(&self) -> Vec<ClientInfo> {
         let mut sessions: HashMap<ClientId, Vec<(u32, u32)>> = HashMap::new();
         for session in self.sessions.read().values() {
@@ -58,7 +52,7 @@ impl ServiceState {
                 opens,
                 ranges,
                 delegations: client.delegations.load(Ordering::Relaxed),
-                silent: Duration::from_secs(now.saturating_sub(client.heard())),
+                silent: Duration::from_secs(now.saturating_sub(client.last_seen())),
             }
         };
         clients.iter().map(shown).collect()

@@ -7,10 +7,11 @@ use vfs::Protection;
 /// Added to the protection where no export rule admits the host.
 const STRANGER: u8 = 0x80;
 
-/// The name that a client is known by: the one that it gives itself, and behind more zeros than any name has bytes
-/// (`NFS4_OPAQUE_LIMIT`) how its connection is protected by TLS, and whether no export rule admits its host. So nobody takes the
-/// place of a client with more protection, no stranger that of a client which may mount; and Linux, which goes on with the connections
-/// that it has to a client number, keeps mounts with and without TLS apart.
+/// The key of a client in tables: the name it gives itself, then more zeros than a name has bytes
+/// (`NFS4_OPAQUE_LIMIT`), then its TLS protection and whether no export rule admits its host.
+///
+/// So a client cannot replace one with more protection, nor a stranger one that may mount. Linux, which reuses the
+/// connections of a client id, keeps mounts with and without TLS apart.
 pub(crate) fn registered_name(ownerid: &[u8], protection: Protection, is_stranger: bool) -> Cow<'_, [u8]> {
     match protection as u8 | if is_stranger { STRANGER } else { 0 } {
         0 => ownerid.into(),
@@ -18,7 +19,7 @@ pub(crate) fn registered_name(ownerid: &[u8], protection: Protection, is_strange
     }
 }
 
-/// The name of the same client if an export rule admitted its host: what it is recorded as once it holds something.
+/// The key of the same client with an admitted host, under which it is recorded once it has state.
 pub(crate) fn without_admission(owner: &[u8]) -> Cow<'_, [u8]> {
     registered_name(name_given_by_client(owner), protection_of(owner), false).into_owned().into()
 }

@@ -7,11 +7,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use vfs::bounds::{Bounds, Oldest, Party, Slot};
 
-/// The clients, by owner and by number.
 pub(crate) struct Clients {
-    /// Those that have made a session.
+    /// Clients with a session.
     confirmed: HashMap<Box<[u8]>, Arc<Client>>,
-    /// Those that have not: of each owner one for each that says to be it, so that nobody takes the place of another one.
+    /// Unconfirmed clients by owner and principal, so that a host cannot replace the record of another.
     unconfirmed: HashMap<ClaimedOwner, Unconfirmed>,
     waiting: Oldest<ClaimedOwner>,
     introductions: Arc<Bounds>,
@@ -21,35 +20,32 @@ pub(crate) struct Clients {
     ids: ClientIdGenerator,
 }
 
-/// An owner, as somebody says to be it.
 type ClaimedOwner = (Box<[u8]>, Principal);
 
-/// A client that has introduced itself.
 struct Unconfirmed {
     client: Arc<Client>,
-    /// The client that was confirmed for the owner then, whose place it takes.
+    /// The client that was confirmed for the owner at the introduction.
     replaces: Option<ClientId>,
     age: u64,
     _slot: Slot,
 }
 
-/// An EXCHANGE_ID.
 #[derive(Clone, Copy)]
 pub(crate) struct Introduction<'a> {
     pub(crate) owner: &'a [u8],
     pub(crate) verifier: Verifier,
     pub(crate) principal: Principal,
     pub(crate) party: Party,
-    /// The client believes that it is known.
+    /// Whether the client sent UPD_CONFIRMED_REC_A.
     pub(crate) updates: bool,
 }
 
 impl Introduction<'_> {
-    /// Whether it can be of a client that is known: the same user at the same address, or at another one with the verifier that
-    /// nobody else knows.
-    fn is_by(&self, known: &Client) -> bool {
-        self.principal == known.principal
-            || self.verifier == known.verifier && self.principal.user() == known.principal.user()
+    /// Whether the introduction can come from a known client: the same user at the same address, or the same user with
+    /// the same verifier, which is secret.
+    fn is_by(&self, existing: &Client) -> bool {
+        self.principal == existing.principal
+            || self.verifier == existing.verifier && self.principal.user() == existing.principal.user()
     }
 }
 
@@ -67,8 +63,8 @@ impl Clients {
         }
     }
 
-    /// The client of an introduction: found, or made with a number of the `boot`th start; and one whose place it takes, to be
-    /// ended. The comments give the cases of RFC 8881 §18.35.4.
+    /// The client of an introduction, found or created in the `boot`th start, and a client to end. The comments give
+    /// the cases of RFC 8881 §18.35.4.
     pub(crate) fn introduce(
         &mut self,
         boot: u32,
@@ -81,22 +77,22 @@ impl Clients {
             // 1 and 4
             (None, false) => Ok((self.add(boot, who)?, None)),
             // 8
-            (Some(known), true) if known.verifier != who.verifier => Err(Status::NOT_SAME),
+            (Some(existing), true) if existing.verifier != who.verifier => Err(Status::NOT_SAME),
             // 9
-            (Some(known), true) if !who.is_by(&known) => Err(Status::PERM),
+            (Some(existing), true) if !who.is_by(&existing) => Err(Status::PERM),
             // 6
-            (Some(known), true) => Ok((known, None)),
+            (Some(existing), true) => Ok((existing, None)),
             // 3
-            (Some(known), false) if !who.is_by(&known) => {
-                if known.has_state() && is_heard(&known) {
+            (Some(existing), false) if !who.is_by(&existing) => {
+                if existing.has_state() && is_heard(&existing) {
                     return Err(Status::CLID_INUSE);
                 }
-                self.remove(&known);
-                Ok((self.add(boot, who)?, Some(known)))
+                self.remove(&existing);
+                Ok((self.add(boot, who)?, Some(existing)))
             }
             // 2
-            (Some(known), false) if known.verifier == who.verifier => Ok((known, None)),
-            // 5: the client has restarted.
+            (Some(existing), false) if existing.verifier == who.verifier => Ok((existing, None)),
+            // 5: the client restarted.
             (Some(_), false) => Ok((self.add(boot, who)?, None)),
         }
     }
@@ -116,7 +112,7 @@ impl Clients {
         };
         let client = Arc::new(Client::new(self.next_id(boot), who));
         self.by_id.insert(client.id, Arc::clone(&client));
-        let replaces = self.confirmed.get(who.owner).map(|known| known.id);
+        let replaces = self.confirmed.get(who.owner).map(|existing| existing.id);
         let age = self.waiting.add(&who.party, claimed.clone());
         let unconfirmed = Unconfirmed { client: Arc::clone(&client), replaces, age, _slot: slot };
         self.unconfirmed.insert(claimed, unconfirmed);
@@ -130,7 +126,7 @@ impl Clients {
         Some(unconfirmed)
     }
 
-    /// A number that no client has, none has had since the service was started for the `boot`th time, and nobody can guess.
+    /// A client id that is unused in this start, and unpredictable.
     pub(crate) fn next_id(&mut self, boot: u32) -> ClientId {
         loop {
             let id = self.ids.next(boot);
@@ -145,19 +141,17 @@ impl Clients {
         self.by_id.contains_key(&id) || self.ids.has_issued(boot, id)
     }
 
-    /// Adds a client that others have checked, in the room that was taken for it, or else in that of the one whose place it takes.
+    /// Adds a client that was checked before. `slot` is its room; `None` reuses that of the client it replaces.
     pub(crate) fn adopt(&mut self, client: &Arc<Client>, slot: Option<Slot>, before: Option<ClientId>) {
         self.by_id.insert(client.id, Arc::clone(client));
         let slot = slot.or_else(|| self.slots.remove(&before?));
         self.slots.extend(slot.map(|slot| (client.id, slot)));
     }
 
-    /// The client with this number.
     pub(crate) fn get(&self, id: ClientId) -> Option<&Arc<Client>> {
         self.by_id.get(&id)
     }
 
-    /// All clients.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<Client>> {
         self.by_id.values()
     }
@@ -166,19 +160,18 @@ impl Clients {
     /// has taken that place meanwhile.
     pub(crate) fn unconfirmed(&self, client: &Client) -> Result<Option<ClientId>, Status> {
         let claimed: ClaimedOwner = (client.owner.clone(), client.principal);
-        let unconfirmed = self.unconfirmed.get(&claimed).filter(|known| known.client.id == client.id);
+        let unconfirmed = self.unconfirmed.get(&claimed).filter(|existing| existing.client.id == client.id);
         let unconfirmed = unconfirmed.ok_or(Status::STALE_CLIENTID)?;
-        let now = self.confirmed.get(&client.owner).map(|known| known.id);
+        let now = self.confirmed.get(&client.owner).map(|existing| existing.id);
         if now.is_none() || now == unconfirmed.replaces { Ok(now) } else { Err(Status::STALE_CLIENTID) }
     }
 
-    /// Whether a client has made a session before.
     pub(crate) fn is_confirmed(&self, client: &Client) -> bool {
-        self.confirmed.get(&client.owner).is_some_and(|known| known.id == client.id)
+        self.confirmed.get(&client.owner).is_some_and(|existing| existing.id == client.id)
     }
 
-    /// A client makes its first session, in the room that was taken for it, or else in that of the one before. What it was before its
-    /// restart is returned, to be ended. An error if another one has taken its own place meanwhile.
+    /// Confirms a client at its first session. `slot` is its room; `None` reuses that of its earlier instance, which is
+    /// returned to be ended. An error if another client confirmed the owner meanwhile.
     pub(crate) fn confirm(
         &mut self,
         client: &Arc<Client>,
@@ -198,7 +191,6 @@ impl Clients {
         Ok(before)
     }
 
-    /// Forgets a client.
     pub(crate) fn remove(&mut self, client: &Client) {
         self.by_id.remove(&client.id);
         self.slots.remove(&client.id);
@@ -206,7 +198,7 @@ impl Clients {
             self.confirmed.remove(&client.owner);
         }
         let claimed: ClaimedOwner = (client.owner.clone(), client.principal);
-        if self.unconfirmed.get(&claimed).is_some_and(|known| known.client.id == client.id) {
+        if self.unconfirmed.get(&claimed).is_some_and(|existing| existing.client.id == client.id) {
             self.drop_unconfirmed(&claimed);
         }
     }

@@ -43,9 +43,9 @@ fn confirmed(clients: &mut Clients) -> Arc<Client> {
 #[test]
 fn a_new_client_gets_a_number_and_an_unconfirmed_one_another() {
     let mut clients = clients();
-    let given = introduce(&mut clients, first()).unwrap();
-    assert_ne!(introduce(&mut clients, first()), Ok(given), "case 4");
-    assert!(clients.get(given).is_none(), "the first is forgotten");
+    let first_id = introduce(&mut clients, first()).unwrap();
+    assert_ne!(introduce(&mut clients, first()), Ok(first_id), "case 4");
+    assert!(clients.get(first_id).is_none(), "the first is forgotten");
     let updates = Introduction { updates: true, ..first() };
     assert_eq!(introduce(&mut clients, updates), Err(Status::NOENT), "case 7");
 }

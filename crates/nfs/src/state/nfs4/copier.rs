@@ -1,4 +1,4 @@
-//! Copies are done part by part, in turn, on few threads; what a limit has to be paid for waits for that without one.
+//! Background copies run part by part, in turn, on few threads. A part that waits for a limit uses no thread.
 
 use super::channel::Callback;
 use super::client::Client;
@@ -22,7 +22,7 @@ use vfs::{FsError, OpenFile, Origin, PendingSync, SharedNamespace, Span, Stabili
 const PART_BYTES: u64 = 8 << 20;
 const PAID_PART_BYTES: u64 = COPY_PAID_BYTES_MAX;
 
-/// A copy that goes on by itself. Dropped before its end, it tells its client that it has failed.
+/// A background copy. Dropped early, it reports a failure to the client.
 pub(crate) struct BackgroundCopy {
     pub(crate) source: Arc<OpenFile<'static>>,
     pub(crate) target: Arc<OpenFile<'static>>,
@@ -55,7 +55,6 @@ enum CopySide {
     Target,
 }
 
-/// Does copies.
 #[derive(Clone, Default)]
 pub(crate) struct Copier(Arc<Mutex<Queue>>);
 
@@ -86,7 +85,6 @@ impl Waiter for WaitingCopy {
 }
 
 impl Copier {
-    /// Begins a copy.
     pub(crate) fn begin(&self, copy: BackgroundCopy) {
         self.enqueue(copy, None);
     }
@@ -94,6 +92,7 @@ impl Copier {
     fn enqueue(&self, copy: BackgroundCopy, part: Option<Part>) {
         let mut queue = self.0.lock();
         queue.ready.push_back((copy, part));
+        // A running thread takes the part.
         if queue.threads == COPY_THREADS_MAX {
             return;
         }
@@ -101,7 +100,7 @@ impl Copier {
         match thread::Builder::new().name("nfs4-copies".into()).spawn(move || copier.work()) {
             Ok(_) => queue.threads += 1,
             Err(error) if queue.threads == 0 => {
-                tracing::warn!(%error, "nothing is copied: no thread can be started");
+                tracing::warn!(%error, "cannot copy: starting a thread failed");
                 let failed = std::mem::take(&mut queue.ready);
                 drop(queue);
                 drop(failed);
@@ -119,7 +118,7 @@ impl Copier {
                 return;
             };
             drop(queue);
-            // One that panics has said so, and its client hears that it has failed.
+            // A panicking copy has logged its panic, and dropping it reports the failure.
             let _ = panics::catch(|| self.step(copy, part));
         }
     }
@@ -131,7 +130,7 @@ impl Copier {
         if part.len == 0 || copy.progress.is_canceled() || copy.client.strong_count() == 0 {
             return copy.end(Status::OK);
         }
-        // What is copied counts; the client asks for the rest, and hears what is wrong.
+        // The bytes copied so far count. The client requests the rest, and then gets the error.
         let ended_by = |why| if copied > 0 { Status::OK } else { why };
         if !copy.is_admitted() {
             return copy.end(ended_by(Status::ACCESS));
@@ -149,7 +148,7 @@ impl Copier {
         }
     }
 
-    /// Goes on with a copy when the limit allows it. Where too many wait for that, what is copied counts.
+    /// Waits for the limit. If too many copies wait, the copy ends with the bytes copied so far.
     fn wait(&self, copy: BackgroundCopy, part: Part, side: CopySide, admission: &Admission) {
         let waiting = Arc::new(Mutex::new(Some((copy, part))));
         let (copier, admission) = (self.clone(), admission.clone());
@@ -159,8 +158,8 @@ impl Copier {
         if wait == QueueResult::Queued {
             return;
         }
-        let taken = waiting.lock().take();
-        match taken {
+        let waited = waiting.lock().take();
+        match waited {
             Some((copy, mut part)) if wait == QueueResult::Passed => {
                 part.paid.push((side, admission.into_permit()));
                 self.enqueue(copy, Some(part));

@@ -1,20 +1,18 @@
-//! Copies that go on by themselves, by stateid (RFC 7862 §4.5).
+//! Background copies, by stateid (RFC 7862 §4.5).
 
 use nfs_wire::v4::Status;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// Progress of a copy.
 #[derive(Debug, Default)]
 pub(crate) struct CopyProgress {
     copied: AtomicU64,
     is_canceled: AtomicBool,
-    /// A part is being copied.
     is_busy: AtomicBool,
     end: OnceLock<Status>,
 }
 
-/// A copy as its client knows it. Once this is dropped, it does not go on.
+/// A client's reference to a copy. Dropping it cancels the copy.
 pub(crate) struct CopyState(pub(crate) Arc<CopyProgress>);
 
 impl Drop for CopyState {
@@ -29,9 +27,9 @@ impl CopyProgress {
         self.copied.load(Ordering::Relaxed)
     }
 
-    /// A part is to be copied; `false` if nobody wants it any longer.
+    /// Begins a part; `false` if the copy was canceled.
     pub(crate) fn begin_part(&self) -> bool {
-        // In this order, as the other side does it: whoever cancels sees the part, or the part is not begun.
+        // The order matters: `cancel` stores its flag first and then checks `is_busy`, so one side sees the other.
         self.is_busy.store(true, Ordering::SeqCst);
         let is_wanted = !self.is_canceled();
         if !is_wanted {
@@ -40,19 +38,17 @@ impl CopyProgress {
         is_wanted
     }
 
-    /// A part of so many bytes was copied.
     pub(crate) fn end_part(&self, bytes: u64) {
         self.copied.fetch_add(bytes, Ordering::Relaxed);
         self.is_busy.store(false, Ordering::SeqCst);
     }
 
-    /// Nobody wants it any longer; whether nothing is written any more.
+    /// Cancels the copy. Returns whether no part is being written.
     pub(crate) fn cancel(&self) -> bool {
         self.is_canceled.store(true, Ordering::SeqCst);
         !self.is_busy.load(Ordering::SeqCst)
     }
 
-    /// Whether nobody wants it any longer.
     pub(crate) fn is_canceled(&self) -> bool {
         self.is_canceled.load(Ordering::SeqCst)
     }
@@ -64,7 +60,6 @@ impl CopyProgress {
         self.is_busy.store(false, Ordering::SeqCst);
     }
 
-    /// The final status.
     pub(crate) fn ended(&self) -> Option<Status> {
         self.end.get().copied()
     }

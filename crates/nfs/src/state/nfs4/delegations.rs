@@ -1,7 +1,7 @@
-//! Delegations: what clients hold of them, and how many there may be (RFC 8881 §10.4).
+//! Delegations of clients, and their bounds (RFC 8881 §10.4).
 
 use super::state_table::{FileId, State, StateTable};
-use super::writers::WriteDelegationGuard;
+use super::write_delegations::WriteDelegationGuard;
 use crate::limits::{CLIENT_DELEGATIONS_MAX, DELEGATIONS_MAX};
 use nfs_wire::v4::{Stateid, Status};
 use std::hash::{BuildHasher, RandomState};
@@ -10,10 +10,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use vfs::bounds::{Bounds, Slot};
 use vfs::{ExportAccess, FileKey, Namespace, Origin, VolumeId};
 
-/// A file of a volume, by whatever export.
+/// A file of a volume, independent of the export.
 pub(crate) type VolumeFile = (VolumeId, FileKey);
 
-/// A delegation of a client.
 pub(crate) struct DelegationState {
     pub(crate) volume: VolumeId,
     pub(crate) file: FileId,
@@ -29,14 +28,14 @@ pub(crate) struct DelegationState {
 }
 
 impl DelegationState {
-    /// Whether the export still lets the client do without asking what it may do by this.
+    /// Whether the export's rules still admit the delegation.
     pub(super) fn is_admitted(&self, namespace: &Namespace) -> bool {
         let (origin, changes) = (self.origin, self.writing.is_some());
         self.is_revoked || namespace.admits(&ExportAccess { export: self.file.0, origin, changes })
     }
 }
 
-/// One of the delegations that there are.
+/// Counts a delegation, until it is dropped.
 pub(crate) struct DelegationGuard {
     of_client: Arc<AtomicUsize>,
     _slot: Slot,
@@ -65,10 +64,10 @@ impl Drop for DelegationGuard {
     }
 }
 
-/// Files whose delegations were recalled a while ago: another one would be, too.
+/// Files with a recent recall, which get no new delegation for a while.
 ///
-/// Only the second is remembered, in a place that a secret hash of the file leads to. So it never is full, and a file that shares the
-/// place of another one has no delegation for a while, which costs little.
+/// Stores only the second, in a slot chosen by a secret hash of the file. So the table is never full. Files that share
+/// a slot share the delay, which costs little.
 pub(crate) struct RecentRecalls {
     seconds: Box<[AtomicU64]>,
     hasher: RandomState,
@@ -76,7 +75,7 @@ pub(crate) struct RecentRecalls {
 
 /// Seconds for which no delegation of a file is given after one was recalled.
 const CONTENDED_S: u64 = 30;
-/// Places for files that are contended.
+/// Slots for contended files.
 const CONTENDED_PLACES: usize = 1 << 16;
 
 impl Default for RecentRecalls {
@@ -89,22 +88,22 @@ impl Default for RecentRecalls {
 impl RecentRecalls {
     /// A delegation was recalled in this second.
     pub(crate) fn note(&self, file: VolumeFile, second: u64) {
-        self.place(&file).store(second + CONTENDED_S, Ordering::Relaxed);
+        self.slot(&file).store(second + CONTENDED_S, Ordering::Relaxed);
     }
 
     /// Whether one was recalled a short while before this second.
     pub(crate) fn has(&self, file: &VolumeFile, second: u64) -> bool {
-        second < self.place(file).load(Ordering::Relaxed)
+        second < self.slot(file).load(Ordering::Relaxed)
     }
 
-    fn place(&self, file: &VolumeFile) -> &AtomicU64 {
+    fn slot(&self, file: &VolumeFile) -> &AtomicU64 {
         let slot = usize::try_from(self.hasher.hash_one(file) % CONTENDED_PLACES as u64).unwrap_or(0);
         &self.seconds[slot]
     }
 }
 
 impl StateTable {
-    /// The delegation of a place.
+    /// The delegation at an index.
     pub(crate) fn delegation(&self, index: u32) -> Result<&DelegationState, Status> {
         match self.state(index) {
             Some(State::Delegation(delegation)) => Ok(delegation),
@@ -112,12 +111,12 @@ impl StateTable {
         }
     }
 
-    /// The place of the delegation of a file.
+    /// The index of the delegation of a file.
     pub(crate) fn delegation_of(&self, file: &VolumeFile) -> Option<u32> {
         self.delegations.get(file).copied()
     }
 
-    /// The delegation of a file was taken away: its stateid says so until the client frees it.
+    /// Revokes the delegation of a file. The stateid reports this until the client frees it.
     pub(crate) fn revoke(&mut self, file: &VolumeFile) {
         let Some(index) = self.delegation_of(file) else { return };
         if let Some(State::Delegation(delegation)) = self.state_mut(index)
@@ -128,12 +127,12 @@ impl StateTable {
         }
     }
 
-    /// Whether delegations were taken away that the client has not freed.
+    /// Whether there are revoked delegations that the client has not freed.
     pub(crate) fn has_revoked(&self) -> bool {
         self.revoked > 0
     }
 
-    /// Ends what was taken away; whether the stateid is of that.
+    /// Frees a revoked state; false if the stateid is of another.
     pub(crate) fn free_revoked(&mut self, stateid: &Stateid) -> bool {
         let is_revoked = |&index: &u32| match self.state(index) {
             Some(State::Delegation(delegation)) => delegation.is_revoked,

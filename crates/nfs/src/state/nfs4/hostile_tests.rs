@@ -1,8 +1,8 @@
-//! Clients that want everything, beside one that wants little: what is left for that one.
+//! Clients that exhaust tables, beside one that needs little.
 
 use super::*;
 use crate::testing::v4::{Client as Asker, Host, at, put};
-use crate::testing::{Desk, export, rule};
+use crate::testing::{TestEnv, export, rule};
 use nfs_wire::v4::{
     Argument, CbClient, ClientOwner, CreateArgs, CreateType, DestroyClientidArgs, DestroySessionArgs,
     ExchangeIdArgs, ExchangeIdFlags, ExchangeIdReply, Fattr, LockArgs, LockType, Locker, NetAddr,
@@ -14,7 +14,7 @@ use vfs::{Caller, Disposition, PendingSync, SetAttrs};
 
 const LEASE_S: u64 = 30;
 const MINORS: [u32; 3] = [0, 1, 2];
-/// The entries of a small table, and how many a newcomer finds of them at least while one network has what it can get.
+/// Entries of a small table, and the number that a newcomer gets at least while one network fills it.
 const ALL: usize = 1320;
 const NEWCOMER: usize = ALL / 8 / 33;
 
@@ -24,7 +24,6 @@ struct Rig {
     minor: u32,
 }
 
-/// A client at an address.
 struct Guest {
     peer: String,
     user: (u32, u32),
@@ -36,31 +35,30 @@ struct Guest {
 
 impl Rig {
     fn new(minor: u32) -> Self {
-        let desk = Desk::new([export("/e", 1, vec![rule(&["10.1.0.0/16"])])], vec![]);
-        let root = desk.service.namespace.load().exports()[0].root();
+        let env = TestEnv::new([export("/e", 1, vec![rule(&["10.1.0.0/16"])])], vec![]);
+        let root = env.service.namespace.load().exports()[0].root();
         let (caller, mut pending) = (Caller::new(0, 0, []), PendingSync::default());
         let set = SetAttrs { mode: Some(0o666), ..SetAttrs::default() };
         root.create(&caller, b"f", Disposition::CreateNew, &set, &mut pending).unwrap();
         root.set_attrs(&caller, &SetAttrs { mode: Some(0o777), ..SetAttrs::default() }, None, &mut pending)
             .unwrap();
-        Self { asker: Asker::new(desk, minor), minor }
+        Self { asker: Asker::new(env, minor), minor }
     }
 
     fn tables(&mut self) -> &mut Tables {
-        &mut self.asker.desk.service.v4.tables
+        &mut self.asker.env.service.v4.tables
     }
 
     fn state(&self) -> &ServiceState {
-        &self.asker.desk.service.v4
+        &self.asker.env.service.v4
     }
 
-    /// Does something as a client.
     fn on<R>(&mut self, guest: &mut Guest, act: impl FnOnce(&mut Self, &Guest) -> R) -> R {
-        let before = self.asker.desk.peer;
+        let before = self.asker.env.peer;
         self.asker.swap(&mut guest.host);
-        (self.asker.desk.peer, self.asker.desk.user) = (guest.peer.parse().unwrap(), guest.user);
+        (self.asker.env.peer, self.asker.env.user) = (guest.peer.parse().unwrap(), guest.user);
         let done = act(self, guest);
-        self.asker.desk.peer = before;
+        self.asker.env.peer = before;
         self.asker.swap(&mut guest.host);
         done
     }
@@ -140,7 +138,7 @@ impl Rig {
             });
             let results = rig.asker.ask(&at(&[b"e"], [open]));
             match results.all().last() {
-                // Before 4.1, what a new owner opens is forgotten after a lease unless it is confirmed.
+                // Before 4.1, the open of a new owner ends after a lease unless it is confirmed.
                 Some(OpReply::Open(Reply::Ok(ok))) if rig.minor == 0 => {
                     rig.asker.confirm_open(&[b"e", b"f"], ok.stateid, 2)
                 }
@@ -164,7 +162,7 @@ impl Rig {
         (most, Status::OK)
     }
 
-    /// A sign of life.
+    /// Renews the lease of a client.
     fn renew(&mut self, guest: &mut Guest) -> Status {
         self.on(guest, |rig, guest| match rig.minor {
             0 => rig.asker.status(&[Argument::Renew(RenewArgs { clientid: guest.id })]),
@@ -172,11 +170,11 @@ impl Rig {
         })
     }
 
-    /// Seconds pass, in which only these clients are heard.
-    fn pass(&mut self, seconds: u64, heard: &mut [&mut Guest]) {
+    /// Lets time pass in which only these clients renew their leases.
+    fn pass(&mut self, seconds: u64, active: &mut [&mut Guest]) {
         for _ in 0..seconds {
             self.state().tick();
-            for guest in heard.iter_mut() {
+            for guest in active.iter_mut() {
                 assert_eq!(self.renew(guest), Status::OK);
             }
         }
@@ -189,9 +187,9 @@ fn opens_of_a_client_that_falls_silent_give_way_and_within_its_lease_a_newcomer_
         let mut rig = Rig::new(minor);
         rig.tables().states = Bounds::new(ALL, 0);
         let mut greedy = rig.guest("10.1.0.20", b"greedy");
-        let (taken, refused) = rig.open_all(&mut greedy);
+        let (granted, refused) = rig.open_all(&mut greedy);
         assert_eq!(refused, Status::DELAY, "4.{minor}");
-        assert!((ALL / 8..ALL / 2).contains(&taken), "4.{minor}: {taken}");
+        assert!((ALL / 8..ALL / 2).contains(&granted), "4.{minor}: {granted}");
         greedy.user = (7, 7);
         assert!(rig.open_up_to(&mut greedy, 5000, 2).1 == Status::OK, "4.{minor}: another user of its host");
         let mut others: Vec<Guest> =
@@ -207,8 +205,8 @@ fn opens_of_a_client_that_falls_silent_give_way_and_within_its_lease_a_newcomer_
         rig.pass(LEASE_S + 1, &mut [&mut newcomer]);
         let (more, _) = rig.open_up_to(&mut newcomer, first, ALL / 8);
         assert_eq!(more, ALL / 8, "4.{minor}: those that are silent give way");
-        let gone = if minor == 0 { Status::EXPIRED } else { Status::BADSESSION };
-        assert_eq!(rig.renew(&mut greedy), gone, "4.{minor}: the one that was silent for longest has gone");
+        let ended = if minor == 0 { Status::EXPIRED } else { Status::BADSESSION };
+        assert_eq!(rig.renew(&mut greedy), ended, "4.{minor}: the one that was silent for longest has gone");
     }
 }
 
@@ -252,15 +250,15 @@ fn byte_ranges_of_a_client_that_falls_silent_give_way() {
             })
         };
         let mut greedy = rig.guest("10.1.0.20", b"greedy");
-        let (taken, refused) = lock_all(&mut rig, &mut greedy, 0);
+        let (granted, refused) = lock_all(&mut rig, &mut greedy, 0);
         assert_eq!(refused, Status::DELAY, "4.{minor}");
-        assert!(taken < ALL as u64 / 2, "4.{minor}: {taken}");
+        assert!(granted < ALL as u64 / 2, "4.{minor}: {granted}");
         let mut newcomer = rig.guest("10.1.0.21", b"newcomer");
         let (first, _) = lock_all(&mut rig, &mut newcomer, 100_000);
         assert!(first >= NEWCOMER as u64, "4.{minor}: {first}");
         rig.pass(LEASE_S + 1, &mut [&mut newcomer]);
         let (more, _) = lock_all(&mut rig, &mut newcomer, 200_000);
-        assert!(first + more >= taken / 2, "4.{minor}: {more}");
+        assert!(first + more >= granted / 2, "4.{minor}: {more}");
         assert_eq!(rig.renew(&mut greedy), Status::BADSESSION, "4.{minor}");
     }
 }
@@ -270,9 +268,9 @@ fn open_owners_of_a_client_that_falls_silent_give_way() {
     let mut rig = Rig::new(0);
     rig.tables().open_owners = Bounds::new(ALL, 0);
     let mut greedy = rig.guest("10.1.0.20", b"greedy");
-    let (taken, refused) = rig.open_all(&mut greedy);
+    let (granted, refused) = rig.open_all(&mut greedy);
     assert_eq!(refused, Status::DELAY);
-    assert!(taken < ALL / 2, "{taken}");
+    assert!(granted < ALL / 2, "{granted}");
     let mut newcomer = rig.guest("10.1.0.21", b"newcomer");
     let (first, _) = rig.open_all(&mut newcomer);
     assert!(first >= NEWCOMER, "{first}");
@@ -300,7 +298,7 @@ fn strangers_keep_no_client_out() {
             let mut real = rig.guest(&format!("10.1.1.{host}"), &[host]);
             assert!(rig.open(&mut real, 0).is_ok(), "4.{minor}");
         }
-        // Those that come now find the oldest ones gone.
+        // Newcomers evict the oldest entries.
         rig.asker.reconnect("192.0.2.9:700");
         assert_eq!(rig.only_introduce(b"last"), Ok(()), "4.{minor}");
     }
@@ -362,16 +360,16 @@ fn nobody_else_ends_a_client() {
         assert_eq!(rig.asker.run_alone(&destroy).status(), Status::STALE_CLIENTID, "{stranger}");
     }
     rig.asker.reconnect("10.1.0.20:701");
-    rig.asker.desk.user = (7, 7);
+    rig.asker.env.user = (7, 7);
     assert_eq!(rig.asker.run_alone(&destroy).status(), Status::WRONG_CRED, "another user of its host");
-    rig.asker.desk.user = (0, 0);
+    rig.asker.env.user = (0, 0);
     let session = rig.asker.try_session(b"host").unwrap();
     let clientid = rig.exchange_id(b"host", 1).unwrap();
     let destroy = Argument::DestroyClientid(DestroyClientidArgs { clientid });
     let destroy_session = |id: SessionId| Argument::DestroySession(DestroySessionArgs { sessionid: id });
-    rig.asker.desk.user = (7, 7);
+    rig.asker.env.user = (7, 7);
     assert_eq!(rig.asker.run_alone(&destroy_session(session)).status(), Status::WRONG_CRED);
-    rig.asker.desk.user = (0, 0);
+    rig.asker.env.user = (0, 0);
     assert_eq!(rig.asker.run_alone(&destroy_session(session)).status(), Status::OK);
     assert_eq!(rig.asker.run_alone(&destroy).status(), Status::OK);
 }
@@ -414,8 +412,8 @@ fn replies_that_one_client_has_kept_cost_no_other_its_own() {
         let mut rig = Rig::new(minor);
         rig.tables().cached_replies = Bounds::new(64 << 10, 0);
         let mut hoarder = rig.guest("10.1.0.20", b"hoarder");
-        // As if requests were being done: each has room for the longest reply.
-        let party = Party::of(rig.asker.desk.service.networks.of([10, 1, 0, 20].into())).user(0);
+        // Each running request reserves room for the longest reply.
+        let party = Party::of(rig.asker.env.service.networks.of([10, 1, 0, 20].into())).user(0);
         let reserve = || rig.state().tables.cached_replies.take(&party, 4096).ok();
         let reserved: Vec<Slot> = std::iter::from_fn(reserve).collect();
         assert!(reserved.len() > 1, "4.{minor}");

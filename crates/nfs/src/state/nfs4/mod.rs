@@ -1,4 +1,4 @@
-//! State of NFSv4: clients, sessions, and what clients hold.
+//! State of NFSv4: clients, sessions, opens, locks and delegations.
 
 pub(crate) mod binding;
 pub(crate) mod callbacks;
@@ -21,9 +21,9 @@ pub(crate) mod tables;
 pub(crate) mod v40;
 pub(crate) mod waiting;
 pub(crate) mod wire;
-pub(crate) mod writers;
+pub(crate) mod write_delegations;
 
-use super::followed::NamespaceTracker;
+use super::namespace_tracker::NamespaceTracker;
 use crate::id_map::IdNames;
 use channel::Agreement;
 use client::{Client, Principal};
@@ -44,21 +44,18 @@ use vfs::bounds::Slot;
 use vfs::claims::{Caching, Claims, Grace, HolderId, LeaseKey, Request, Stream};
 use vfs::sync::{Mutex, RwLock};
 use vfs::{SharedNamespace, VolumeId};
-use writers::WriteDelegations;
+use write_delegations::WriteDelegations;
 
-/// All state of one service.
 pub struct ServiceState {
     /// Seconds for which a client keeps its state without contact.
     pub(crate) lease_s: u32,
-    /// The minor versions that are served.
     pub(crate) minors: RangeInclusive<u32>,
     /// The clients recorded for a restart. The number of this start is part of every client id.
     records: Arc<ClientRecords>,
-    /// The time after a start in which those who are known claim again what they had.
+    /// The grace period after a restart.
     pub(crate) grace: Grace,
     /// Users and groups by name; `None` where they are numbers.
     pub(crate) names: Option<IdNames>,
-    /// The port at all addresses of the service.
     pub(crate) port: u16,
     /// The unique name of this service (`so_major_id`, `eir_server_scope`).
     pub(crate) name: Box<[u8]>,
@@ -66,7 +63,6 @@ pub struct ServiceState {
     sessions: RwLock<HashMap<SessionId, Arc<Session>>>,
     sessions_made: AtomicU64,
     secret: RandomState,
-    /// The bounds on state.
     pub(crate) tables: Tables,
     v40: v40::Shared,
     /// Seconds since the start.
@@ -75,24 +71,21 @@ pub struct ServiceState {
     pub(crate) notifier: ClientNotifier,
     /// Files that are delegated for writing.
     pub(crate) writers: Arc<WriteDelegations>,
-    /// Whether there are any to write.
+    /// Whether write delegations are enabled.
     pub(crate) delegates_writing: bool,
-    /// Copies that go on by themselves.
     pub(crate) copier: Copier,
-    /// The namespace whose rules admit what is held.
+    /// The namespace against which state was last checked.
     pub(crate) namespace_tracker: NamespaceTracker,
 }
 
-/// The port that clients assume where none is told.
 pub(crate) const DEFAULT_PORT: u16 = 2049;
-/// A client that holds nothing but sessions is forgotten after so many leases without a sign of life.
+/// Leases without contact after which a client with nothing but sessions is dropped.
 const IDLE_LEASES: u64 = 2;
 /// Seconds for which the state of a client stays after its lease, unless another client wants it (RFC 8881 §8.4.2.4).
 const COURTESY_S: u64 = 24 * 3600;
 
 impl ServiceState {
-    /// The state of a service that remembers nothing over a restart. It is told from others by `name`, and this start from others by
-    /// `random`.
+    /// The state of a service that records no clients. `name` is its unique name, `random` identifies this start.
     pub fn new(random: u32, name: &[u8], lease_s: u32) -> Self {
         let (notifier, tables) = (ClientNotifier::default(), Tables::default());
         Self {
@@ -111,7 +104,7 @@ impl ServiceState {
             copier: Copier::default(),
             tables,
             second: Arc::clone(&notifier.second),
-            notifier: notifier,
+            notifier,
             writers: Arc::default(),
             delegates_writing: false,
             namespace_tracker: NamespaceTracker::default(),
@@ -130,7 +123,6 @@ impl ServiceState {
         Self { delegates_writing, ..self }
     }
 
-    /// Sets the port.
     #[must_use]
     pub fn at_port(self, port: u16) -> Self {
         Self { port, ..self }
@@ -142,13 +134,13 @@ impl ServiceState {
         Self { names, ..self }
     }
 
-    /// Whether a client may claim again what it had before a restart: it was recorded then, and has not said that it has all.
+    /// Checks that a client may reclaim state: it was recorded before the restart, and has not sent RECLAIM_COMPLETE.
     pub(crate) fn check_reclaims(&self, client: &Client) -> Result<(), Status> {
         let is_over = client.has_reclaimed() || !self.grace.is_active();
-        if is_over || self.records.earlier(&client.identity).is_none() {
+        if is_over || self.records.record_before_restart(&client.identity).is_none() {
             return Err(Status::NO_GRACE);
         }
-        // Before it has anything: what it claims now it may claim again after the next restart.
+        // Recorded before it has state: it may reclaim this state after the next restart as well.
         self.write_record(client);
         Ok(())
     }
@@ -159,22 +151,22 @@ impl ServiceState {
         self.grace.is_active() && self.records.expects_clients()
     }
 
-    /// A client has reclaimed all it wants; false if it had said so before.
+    /// Handles RECLAIM_COMPLETE; false if it is a repetition.
     pub(crate) fn complete_reclaim(&self, client: &Client) -> bool {
         if !client.complete_reclaim() {
             return false;
         }
-        // What a stranger holds is nothing; it is recorded if it ever opens a file.
+        // A stranger has no state. It is recorded if it ever opens a file.
         if !client.party.is_stranger {
             self.write_record(client);
         }
-        if let Some(record) = self.records.earlier(&client.identity) {
+        if let Some(record) = self.records.record_before_restart(&client.identity) {
             self.grace.complete(record);
         }
         true
     }
 
-    /// Records a client that opens a file, if it has not been when it said that it had reclaimed all: no export rule admitted it then.
+    /// Records a client that opens a file, if no export rule admitted it at its RECLAIM_COMPLETE.
     #[inline]
     pub(crate) fn record(&self, client: &Client) {
         if client.party.is_stranger && client.has_reclaimed() && !client.was_recorded() {
@@ -187,21 +179,21 @@ impl ServiceState {
     fn write_record(&self, client: &Client) {
         client.note_record();
         if let Err(error) = self.records.remember(&client.identity, &client.party) {
-            tracing::warn!(client = client.id, %error, "a client cannot claim what it holds after a restart");
+            tracing::warn!(client = client.id, %error, "cannot record a client: it cannot reclaim state after a restart");
         }
     }
 
     /// Has a restart not wait for a client, nor let it claim anything.
     fn erase_record(&self, client: &Client) {
         if let Err(error) = self.records.forget(&client.identity) {
-            tracing::error!(client = client.id, %error, "a client whose time is over stays recorded");
+            tracing::error!(client = client.id, %error, "cannot remove the record of an expired client");
         }
     }
 
     /// Finds or makes the client of an introduction.
     pub(crate) fn introduce(&self, who: &Introduction<'_>) -> Result<Arc<Client>, Status> {
         let now = self.second();
-        let is_heard = |client: &Client| now.saturating_sub(client.heard()) <= u64::from(self.lease_s);
+        let is_heard = |client: &Client| now.saturating_sub(client.last_seen()) <= u64::from(self.lease_s);
         self.check_record(who.owner, who.verifier, who.principal)?;
         let introduced = self.clients().introduce(self.records.boot(), who, is_heard);
         let (client, ended) = introduced?;
@@ -213,8 +205,7 @@ impl ServiceState {
         Ok(client)
     }
 
-    /// Whether an introduction may be: while clients claim again what they had before a restart, nobody else takes the name of one that
-    /// was recorded.
+    /// Checks an introduction: in the grace period, no other client may take the name of a recorded one.
     fn check_record(&self, owner: &[u8], verifier: Verifier, principal: Principal) -> Result<(), Status> {
         let identity = || Identity::new(owner, verifier, principal);
         let is_taken = self.grace.is_active() && self.records.is_of_other_client(&identity());
@@ -227,7 +218,7 @@ impl ServiceState {
         client.filter(|client| client.open_owners().is_none()).ok_or(Status::STALE_CLIENTID)
     }
 
-    /// A new session of a client, which ends what the client was before its restart.
+    /// Creates a session, which ends the client's earlier instance.
     pub(crate) fn add_session(
         &self,
         client: &Arc<Client>,
@@ -235,7 +226,7 @@ impl ServiceState {
         back: Agreement,
     ) -> Result<Arc<Session>, Status> {
         let number = self.sessions_made.fetch_add(1, Ordering::Relaxed);
-        // Whoever knows the number of a session has what its client has: nobody can guess it.
+        // The session id is a bearer secret: it must be unpredictable.
         let mut id = [0; 16];
         id[..8].copy_from_slice(&self.secret.hash_one((number, 0)).to_be_bytes());
         id[8..].copy_from_slice(&self.secret.hash_one((number, 1)).to_be_bytes());
@@ -266,7 +257,8 @@ impl ServiceState {
         Ok(session)
     }
 
-    /// Room for a session, and for its client if it is confirmed by that. One that has restarted needs none beside what it had.
+    /// Reserves room for a session, and for its client if the session confirms it. A restarted client reuses the room
+    /// of its earlier instance.
     fn room_for_session(&self, client: &Arc<Client>) -> Result<(Option<Slot>, Slot), Status> {
         let (is_confirmed, before) = {
             let clients = self.clients();
@@ -276,7 +268,7 @@ impl ServiceState {
         };
         let has_room = is_confirmed || before.is_some();
         let slot = if has_room { None } else { Some(self.reserve(Table::Clients, &client.party, client)?) };
-        // The sessions of before end with this one.
+        // The sessions of the earlier instance end with this one.
         let ends_one = before.is_some_and(|before| before.has_sessions());
         let sessions = &self.tables.sessions;
         let room = if ends_one {
@@ -287,13 +279,11 @@ impl ServiceState {
         Ok((slot, room))
     }
 
-    /// The session with this number.
     pub(crate) fn session(&self, id: &SessionId) -> Result<Arc<Session>, Status> {
         let sessions = self.sessions.read();
         sessions.get(id).cloned().ok_or(Status::BADSESSION)
     }
 
-    /// Ends a session.
     pub(crate) fn remove_session(&self, id: &SessionId) -> Result<(), Status> {
         let mut sessions = self.sessions.write();
         let session = sessions.remove(id).ok_or(Status::BADSESSION)?;
@@ -304,10 +294,10 @@ impl ServiceState {
         Ok(())
     }
 
-    /// Ends a client that has neither sessions nor anything held, for whom it is of.
+    /// Ends a client without sessions and state, on request of its user.
     pub(crate) fn remove_client(&self, id: ClientId, caller: &Principal) -> Result<(), Status> {
         let client = self.client(id)?;
-        // Whoever is elsewhere does not learn that there is such a client.
+        // A caller elsewhere must not learn that the client exists.
         if !client.has_address(caller.address) {
             return Err(Status::STALE_CLIENTID);
         }
@@ -336,7 +326,8 @@ impl ServiceState {
         for client in clients {
             client.states().stop_waiting(|lock| lock.until < second);
             client.callbacks.tick(second, |stateid| client.states().index_of(stateid).is_some());
-            let silent = second.saturating_sub(client.heard());
+            let silent = second.saturating_sub(client.last_seen());
+            // State outlives its lease as a courtesy (RFC 8881 §8.4.2.4); sessions alone do so only briefly.
             let ends_after = match client.has_state() {
                 false => lease,
                 true if client.states().is_empty() => IDLE_LEASES * lease,
@@ -351,7 +342,7 @@ impl ServiceState {
         }
     }
 
-    /// Ends what the rules of exports do not admit any longer, whoever holds it.
+    /// Ends state that export rules no longer admit.
     pub fn apply_namespace(&self, namespace: &SharedNamespace) {
         let Some(namespace) = self.namespace_tracker.next(namespace) else { return };
         let clients: Vec<Arc<Client>> = self.clients().all().cloned().collect();
@@ -370,11 +361,11 @@ impl ServiceState {
 
     /// Lets the claims of a client yield to others after its lease.
     pub(crate) fn expire_lease(&self, client: &Client) {
-        // Before others get what it has: after a restart it would not know (RFC 8881 §8.4.3).
+        // Erased before others can get its claims: after a restart it could not know of the loss (RFC 8881 §8.4.3).
         self.erase_record(client);
         lapse(client);
-        // Heard meanwhile, it had nothing to get back yet, and is on record no longer.
-        if self.second().saturating_sub(client.heard()) <= u64::from(self.lease_s) {
+        // A request arrived meanwhile: the client has lost nothing yet, and must be recorded again.
+        if self.second().saturating_sub(client.last_seen()) <= u64::from(self.lease_s) {
             self.restore_claims(client);
         }
     }
@@ -384,7 +375,7 @@ impl ServiceState {
         for holding in client.states().holders() {
             holding.export.volume.claims().renew(holding.id);
         }
-        // Who has lost something finds that out first.
+        // A client that lost claims must learn of it first.
         let is_recorded = client.has_reclaimed() || client.open_owners().is_some();
         let has_nothing = client.party.is_stranger && !client.was_recorded();
         if is_recorded && !has_nothing && !client.has_revoked_claims() {
@@ -402,10 +393,10 @@ impl ServiceState {
         self.second.load(Ordering::Relaxed)
     }
 
-    /// A client is heard: what it holds is its own again.
+    /// Renews the lease of a client, and restores its claims if it had expired.
     pub(crate) fn renew_lease(&self, client: &Client) {
         let now = self.second();
-        let before = client.heard();
+        let before = client.last_seen();
         if before == now {
             return;
         }
@@ -415,7 +406,6 @@ impl ServiceState {
         }
     }
 
-    /// Ends all that a client has.
     fn end(&self, client: &Client) {
         let mut sessions = self.sessions.write();
         let ended = sessions.extract_if(|_, session| session.client.id == client.id);

@@ -25,7 +25,6 @@ struct ClientHolder {
     sender: Sender<Notice>,
 }
 
-/// An effect that a client has to be told of.
 struct Notice {
     client: Weak<Client>,
     volume: VolumeId,
@@ -37,7 +36,7 @@ impl Holder for ClientHolder {
         if let Effect::Revoked { what, file, .. } = effect {
             return self.revoked.add((self.volume, file), what);
         }
-        // Fails only if there is no thread: then leases end when their time is over.
+        // Fails only without a thread. Then recalled leases end by timeout.
         let _ = self.sender.send(Notice { client: Weak::clone(&self.client), volume: self.volume, effect });
     }
 }
@@ -49,12 +48,12 @@ pub(crate) struct ClientNotifier {
     pub(crate) recent_recalls: Arc<RecentRecalls>,
     /// Seconds since the start of the service.
     pub(super) second: Arc<AtomicU64>,
-    /// The clients that are holders.
+    /// Clients by their holders.
     holders: Mutex<HashMap<(VolumeId, HolderId), Weak<Client>>>,
 }
 
 impl ClientNotifier {
-    /// Has the claims of this volume reach a client: what it is to them.
+    /// Attaches a client to the claims of a volume.
     pub(crate) fn attach(&self, client: &Arc<Client>, volume: &Volume) -> HolderId {
         let id = volume.claims().attach(self.holder(client, volume.id()));
         self.holders().insert((volume.id(), id), Arc::downgrade(client));
@@ -66,7 +65,6 @@ impl ClientNotifier {
         self.holders().get(&(volume, holder))?.upgrade()
     }
 
-    /// A holder is no more.
     pub(super) fn forget(&self, volume: VolumeId, holder: HolderId) {
         self.holders().remove(&(volume, holder));
     }
@@ -82,7 +80,7 @@ impl ClientNotifier {
             let (recent_recalls, second) = (Arc::clone(&self.recent_recalls), Arc::clone(&self.second));
             let work = move || work(&notices, &recent_recalls, &second);
             if let Err(error) = thread::Builder::new().name("nfs4-callbacks".into()).spawn(work) {
-                tracing::warn!(%error, "clients cannot be called: no thread can be started");
+                tracing::warn!(%error, "cannot call clients: starting a thread failed");
             }
             sender
         });
@@ -91,11 +89,11 @@ impl ClientNotifier {
     }
 }
 
-/// Asks clients until nobody hands in anything any longer.
+/// Delivers notices until the sender is dropped.
 fn work(notices: &Receiver<Notice>, recent_recalls: &RecentRecalls, second: &AtomicU64) {
     for Notice { client, volume, effect } in notices {
         let Some(client) = client.upgrade() else { continue };
-        // One that panics has said so, and the next is done.
+        // A panicking delivery has logged its panic; the next one runs.
         let _ = panics::catch(|| match effect {
             Effect::Recall { file, .. } => {
                 recent_recalls.note((volume, file), second.load(Ordering::Relaxed));

@@ -1,5 +1,5 @@
-//! [`Records`]: which clients had state, kept over a restart, so that those and nobody else claim again what they had (RFC 8881
-//! §8.4.2.1; `docs/formats/clients.md`).
+//! [`ClientRecords`]: clients with state, recorded so that only they may reclaim it after a restart (RFC 8881 §8.4.2.1;
+//! `docs/formats/clients.md`).
 
 use super::client::Principal;
 use crate::limits::CLIENT_RECORDS_MAX;
@@ -27,7 +27,6 @@ const BOOTS: u32 = 1 << 30;
 
 type Log = RecordLog<HEADER_BYTES, RECORD_BYTES>;
 
-/// The identity of a client, in every minor version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Identity {
     /// SHA-256 of the name that it gives itself (`co_ownerid`, `nfs_client_id4.id`).
@@ -42,8 +41,8 @@ impl Identity {
         Self { owner: Sha256::digest(owner).into(), verifier, principal }
     }
 
-    /// Whether this can be the client that was `recorded`: the same user at the same address, or at another one with the verifier
-    /// that nobody else knows.
+    /// Whether this can be the `recorded` client: the same user at the same address, or the same user with the same
+    /// verifier, which is secret.
     fn matches(&self, recorded: &Self) -> bool {
         self.owner == recorded.owner
             && self.principal.user() == recorded.principal.user()
@@ -51,7 +50,6 @@ impl Identity {
     }
 }
 
-/// The clients that have state, in a file.
 #[derive(Debug)]
 pub struct ClientRecords {
     boot: u32,
@@ -62,7 +60,6 @@ pub struct ClientRecords {
     _dir: Option<Arc<StableDir>>,
 }
 
-/// The file, and what it says.
 #[derive(Debug)]
 struct RecordFile {
     /// `None` where nothing is remembered.
@@ -85,8 +82,8 @@ struct Record {
 }
 
 impl ClientRecords {
-    /// Opens or makes the file in `dir`, and counts this start. `random` is where the count begins. On a full disk those who had
-    /// state are known all the same.
+    /// Opens or creates the file in `dir`, and counts this start. `random` is the first count. On a full disk the
+    /// recorded clients can still reclaim.
     pub fn open(dir: &Arc<StableDir>, random: u32) -> io::Result<Self> {
         let path = dir.file(NAME);
         let (last, since, found) = match stable::read(&path, KIND)? {
@@ -104,9 +101,10 @@ impl ClientRecords {
                 (log, boot)
             }
             Err(error) if stable::is_temporary(&error) => {
-                tracing::warn!(path = %path.display(), %error, "clients that come now cannot claim what they hold after a restart");
+                tracing::warn!(path = %path.display(), %error, "cannot write client records: new clients cannot reclaim state after a restart");
                 match Log::with_header(&path, &header, places) {
                     Ok(log) => (log, boot),
+                    // This start cannot be counted. A random number above all counts is unique instead.
                     Err(_) => (Log::unwritable(&path), random | 1 << 31),
                 }
             }
@@ -136,32 +134,31 @@ impl ClientRecords {
         self.boot
     }
 
-    /// For whom a restart waits.
+    /// The clients whose reclaims the grace period waits for.
     pub fn expected(&self) -> impl Iterator<Item = RecordId> {
         self.previous.values().map(|(id, _)| *id)
     }
 
-    /// Whether it waits for anybody.
     pub(crate) fn expects_clients(&self) -> bool {
         !self.previous.is_empty()
     }
 
     /// The record of a client that had state before the restart.
-    pub(crate) fn earlier(&self, identity: &Identity) -> Option<RecordId> {
+    pub(crate) fn record_before_restart(&self, identity: &Identity) -> Option<RecordId> {
         self.previous
             .get(&identity.owner)
             .filter(|(_, recorded)| identity.matches(recorded))
             .map(|(id, _)| *id)
     }
 
-    /// Whether this name was another one's before the restart, who had state then.
+    /// Whether the name belonged to another client that had state before the restart.
     pub(crate) fn is_of_other_client(&self, identity: &Identity) -> bool {
         self.previous.get(&identity.owner).is_some_and(|(_, recorded)| !identity.matches(recorded))
     }
 
-    /// Records a client of this start, in place of what its name stood for before: durable when this returns.
+    /// Records a client of this start in place of its name's earlier record. Durable on return.
     pub(crate) fn remember(&self, identity: &Identity, party: &Party) -> io::Result<()> {
-        let mut file = self.kept();
+        let mut file = self.file();
         let Some(RecordFile { records, .. }) = Some(&*file).filter(|file| file.log.is_some()) else {
             return Ok(());
         };
@@ -170,15 +167,16 @@ impl ClientRecords {
             return Ok(());
         }
         if before.is_none() && records.len() >= CLIENT_RECORDS_MAX {
-            let why = format!("{CLIENT_RECORDS_MAX} clients are recorded, and no more can be");
+            let why = format!("{CLIENT_RECORDS_MAX} clients are recorded, which is the maximum");
             return Err(io::Error::other(why));
         }
         let party = party.admitted(true);
         let slot = match file.slots.remove(&identity.owner).filter(|slot| *slot.party() == party) {
             Some(slot) => slot,
-            None => self.bounds.take(&party, 1).map_err(|full| {
-                io::Error::other(format!("as many clients are recorded as may be ({full:?})"))
-            })?,
+            None => self
+                .bounds
+                .take(&party, 1)
+                .map_err(|full| io::Error::other(format!("too many recorded clients ({full:?})")))?,
         };
         file.make_writable(self.boot)?;
         let RecordFile { log: Some(log), records, slots, free, .. } = &mut *file else {
@@ -200,7 +198,7 @@ impl ClientRecords {
 
     /// Forgets a client, unless its name stands for another one by now: durable when this returns.
     pub(crate) fn forget(&self, identity: &Identity) -> io::Result<()> {
-        let mut file = self.kept();
+        let mut file = self.file();
         if file.records.get(&identity.owner).is_none_or(|record| record.identity != *identity) {
             return Ok(());
         }
@@ -216,10 +214,10 @@ impl ClientRecords {
         Ok(())
     }
 
-    /// From now on nobody claims what it had before this start, nor after the next one what it has not claimed by now (RFC 8881
-    /// §8.4.3): durable when this returns.
+    /// Ends reclaiming: clients that did not reclaim by now cannot do so after the next restart either (RFC 8881
+    /// §8.4.3). Durable on return.
     pub fn end_grace(&self) -> io::Result<()> {
-        let mut file = self.kept();
+        let mut file = self.file();
         if file.since == self.boot {
             return Ok(());
         }
@@ -234,7 +232,7 @@ impl ClientRecords {
         Ok(())
     }
 
-    fn kept(&self) -> MutexGuard<'_, RecordFile> {
+    fn file(&self) -> MutexGuard<'_, RecordFile> {
         self.file.lock()
     }
 }
@@ -280,7 +278,7 @@ fn parse(
     records: &[Option<[u8; RECORD_BYTES]>],
 ) -> io::Result<(u32, u32, Vec<Record>)> {
     if stable::seal(*header) != *header {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "its header is damaged"));
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "the header is damaged"));
     }
     let records = (0..).zip(records).filter_map(|(place, record)| decode(place, record.as_ref()?));
     Ok((u32::from_be_bytes(part(header, 12)), u32::from_be_bytes(part(header, 16)), records.collect()))
@@ -320,11 +318,11 @@ mod tests {
     }
 
     fn known(records: &ClientRecords) -> Vec<u8> {
-        (0..=9).filter(|&number| records.earlier(&who(number)).is_some()).collect()
+        (0..=9).filter(|&number| records.record_before_restart(&who(number)).is_some()).collect()
     }
 
     #[test]
-    fn who_is_remembered_is_known_after_a_restart_and_starts_are_counted() {
+    fn recorded_clients_are_known_after_a_restart_and_starts_are_counted() {
         let dir = TestDir::new();
         let first = open(&dir);
         assert_eq!((first.boot(), first.expected().count()), (42, 0));
@@ -342,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_not_claimed_in_time_is_known_no_more() {
+    fn hosts_that_do_not_reclaim_are_forgotten() {
         let dir = TestDir::new();
         let first = open(&dir);
         [1, 2].iter().for_each(|&number| first.remember(&who(number), &host()).unwrap());
@@ -368,7 +366,7 @@ mod tests {
         let records = open(&dir);
         let elsewhere = Principal { address: IpAddr::from([10, 1, 0, 77]), ..who(1).principal };
         let user = Principal { uid: 7, ..who(1).principal };
-        let is_known = |identity: Identity| records.earlier(&identity).is_some();
+        let is_known = |identity: Identity| records.record_before_restart(&identity).is_some();
         assert!(is_known(who(1)) && is_known(other));
         assert!(is_known(Identity { principal: elsewhere, ..who(1) }), "it has the verifier");
         assert!(!is_known(Identity { principal: elsewhere, ..other }));
@@ -412,7 +410,7 @@ mod tests {
             |number: usize| Identity { owner: Sha256::digest(number.to_be_bytes()).into(), ..who(1) };
         for number in 0..CLIENT_RECORDS_MAX {
             let record = Record { identity: identity(number), boot: 1, place: number };
-            records.kept().records.insert(record.identity.owner, record);
+            records.file().records.insert(record.identity.owner, record);
         }
         assert!(records.remember(&who(1), &host()).unwrap_err().to_string().contains("16384 clients"));
         records.remember(&identity(1), &host()).unwrap();
@@ -436,7 +434,7 @@ mod tests {
         drop(first);
         let second = open(&dir);
         let path = dir.path().join(NAME);
-        second.kept().log = Some(Log::unwritable(&path));
+        second.file().log = Some(Log::unwritable(&path));
         second.remember(&who(3), &host()).unwrap();
         second.forget(&who(1)).unwrap();
         drop(second);

@@ -1,4 +1,4 @@
-//! Claims that were taken from a client, until it is heard.
+//! Claims revoked from a client since its last request.
 
 use super::delegations::VolumeFile;
 use std::sync::MutexGuard;
@@ -15,14 +15,12 @@ pub(crate) struct RevokedClaims {
 }
 
 impl RevokedClaims {
-    /// A claim on a file was taken away.
     pub(super) fn add(&self, file: VolumeFile, what: RevokedClaim) {
         let mut claims = self.lock();
         claims.push((file, what));
         self.is_any.store(true, Ordering::Release);
     }
 
-    /// Whether nothing was.
     pub(super) fn is_empty(&self) -> bool {
         !self.is_any.load(Ordering::Acquire)
     }

@@ -1,4 +1,4 @@
-//! Sessions: what a client and we have agreed on, and the slots of its requests.
+//! Sessions: their negotiated channels, and the slots of requests.
 
 use super::client::Client;
 use super::slots::{CachedReply, RequestFingerprint, Slot, SlotVerdict};
@@ -14,7 +14,6 @@ pub(crate) struct Session {
     pub(crate) client: Arc<Client>,
     /// The negotiated parameters of the fore channel.
     pub(crate) fore: ChannelAttrs,
-    /// The minor version that it was made with.
     pub(crate) minor: u32,
     /// In blocks that are made when the first of their slots is used: clients agree on more than they mostly use.
     slots: Box<[OnceLock<SlotBlock>]>,
@@ -22,7 +21,6 @@ pub(crate) struct Session {
     cached_replies: Arc<Bounds>,
     _room: bounds::Slot,
     has_ended: AtomicBool,
-    /// The SEQUENCE flags of its back channel.
     pub(super) back_status: Arc<AtomicU32>,
 }
 
@@ -41,11 +39,8 @@ pub(crate) struct SlotInUse {
     is_complete: bool,
 }
 
-/// The decision on a SEQUENCE.
 pub(crate) enum SequenceStart {
-    /// A new request.
     New(SlotInUse),
-    /// A repeated request, with its reply.
     Replay(Box<[u8]>),
 }
 
@@ -79,12 +74,11 @@ impl Session {
         SequenceStatus(self.back_status.load(Ordering::Relaxed))
     }
 
-    /// Ends it: whoever still has it begins nothing more in it.
+    /// Ends the session. Holders of a reference begin no further requests.
     pub(crate) fn end(&self) {
         self.has_ended.store(true, Ordering::SeqCst);
     }
 
-    /// Whether it has ended.
     pub(crate) fn has_ended(&self) -> bool {
         self.has_ended.load(Ordering::Relaxed)
     }
@@ -94,7 +88,6 @@ impl Session {
         self.fore.maxrequests - 1
     }
 
-    /// Begins a request in a slot.
     pub(crate) fn begin(
         self: Arc<Self>,
         slot: u32,
@@ -140,26 +133,25 @@ impl Session {
         room.map(Some).map_err(|_| Status::DELAY)
     }
 
-    /// One of the slots that were agreed on.
     fn slot(&self, slot: u32) -> MutexGuard<'_, Slot> {
         let (block, index) = (slot as usize / SLOT_BLOCK, slot as usize % SLOT_BLOCK);
+        // Allocated on first use: clients negotiate more slots than they use.
         let block = self.slots[block].get_or_init(Default::default);
         block[index].lock()
     }
 }
 
 impl SlotInUse {
-    /// The session.
     pub(crate) fn session(&self) -> &Arc<Session> {
         &self.session
     }
 
-    /// An operation of the request has changed something.
+    /// Notes that an operation changed something: the request must not run again.
     pub(crate) fn note_change(&mut self) {
         self.has_changed = true;
     }
 
-    /// Whether the client wants the reply kept.
+    /// Whether the client asked for a cached reply.
     pub(crate) fn keeps(&self) -> bool {
         self.room.is_some()
     }

@@ -1,9 +1,8 @@
-//! Slots of a session: each request is done once, and its reply is there for whoever asks again (RFC 8881 §2.10.6). Pure.
+//! Slots of a session: each request runs once, and its reply is cached for repetitions (RFC 8881 §2.10.6). Pure.
 
 use nfs_wire::v4::Status;
 use vfs::bounds;
 
-/// One slot.
 #[derive(Debug, Default)]
 pub(crate) struct Slot {
     sequence: u32,
@@ -12,10 +11,10 @@ pub(crate) struct Slot {
 
 #[derive(Debug, Default)]
 enum SlotState {
-    /// Nothing was ever asked.
+    /// No request yet.
     #[default]
     Fresh,
-    /// A request with this print is being done.
+    /// A running request.
     Busy(RequestFingerprint),
     /// Done, with the reply if it is cached.
     Done(RequestFingerprint, Option<Box<CachedReply>>),
@@ -29,12 +28,11 @@ pub(crate) struct CachedReply {
 }
 
 impl CachedReply {
-    /// Room for a reply that is to be kept.
     pub(crate) fn in_room(room: bounds::Slot) -> Box<Self> {
         Box::new(Self { reply: Box::default(), room })
     }
 
-    /// Makes room for another reply of at most so many bytes.
+    /// Makes room for another reply of at most `most` bytes.
     pub(crate) fn reserve(&mut self, most: usize) -> Result<(), bounds::Full> {
         self.reply = Box::default();
         self.room.grow(most.saturating_sub(self.room.weight()))
@@ -54,20 +52,18 @@ pub(crate) struct RequestFingerprint {
     pub(crate) checksum: u64,
 }
 
-/// The decision on a request in a slot.
 #[derive(Debug)]
 pub(crate) enum SlotVerdict {
     /// A new request: do it, then [`Slot::complete`] it. The client wants its reply kept if there is room here.
     New(Option<Box<CachedReply>>),
-    /// A repeated request, with its reply.
     Replay(Box<[u8]>),
     Refused(Status),
 }
 
 impl Slot {
-    /// Begins the request with this sequence number, RFC 8881 §2.10.6.1 and §18.46.3.
-    /// `reserve` makes room for its reply, perhaps where the one before was; where there is none, nothing is done that could not be told
-    /// of again.
+    /// Begins the request with this sequence number, RFC 8881 §2.10.6.1 and §18.46.3. `reserve` makes room for its
+    /// reply, and may reuse that of the previous reply. Without room the request does not run, since its reply could
+    /// not be repeated.
     pub(crate) fn begin(
         &mut self,
         sequence: u32,
@@ -78,7 +74,7 @@ impl Slot {
             if matches!(self.state, SlotState::Busy(_)) {
                 return SlotVerdict::Refused(Status::SEQ_MISORDERED);
             }
-            // Who asks for more has the reply to what came before: its room is free.
+            // The client sent the next request, so it has the previous reply, whose room is free.
             let before = match &mut self.state {
                 SlotState::Done(_, cached) => cached.take(),
                 SlotState::Fresh | SlotState::Busy(_) => None,
@@ -137,7 +133,7 @@ mod tests {
         bounds.take(&Party::of(Networks::default().of([10, 1, 0, 9].into())), 1000).map(CachedReply::in_room)
     }
 
-    fn kept(reply: &[u8], mut room: Box<CachedReply>) -> Option<Box<CachedReply>> {
+    fn cached(reply: &[u8], mut room: Box<CachedReply>) -> Option<Box<CachedReply>> {
         room.store(reply);
         Some(room)
     }
@@ -158,7 +154,7 @@ mod tests {
         assert_eq!(begin(&mut slot, 1, PRINT), Err(Status::OK));
         assert_eq!(begin(&mut slot, 1, PRINT), Err(Status::DELAY), "it is being done");
         assert_eq!(begin(&mut slot, 2, PRINT), Err(Status::SEQ_MISORDERED), "one at a time");
-        slot.complete(kept(b"reply", room()));
+        slot.complete(cached(b"reply", room()));
         assert_eq!(begin(&mut slot, 1, PRINT), Ok(Box::from(&b"reply"[..])));
         assert_eq!(begin(&mut slot, 3, PRINT), Err(Status::SEQ_MISORDERED), "one is missing");
         assert_eq!(begin(&mut slot, 2, PRINT), Err(Status::OK));
@@ -170,14 +166,14 @@ mod tests {
     fn another_request_is_no_repetition() {
         let mut slot = Slot::default();
         begin(&mut slot, 1, PRINT).unwrap_err();
-        slot.complete(kept(b"secret", room()));
+        slot.complete(cached(b"secret", room()));
         for other in [RequestFingerprint { uid: 8, ..PRINT }, RequestFingerprint { checksum: 2, ..PRINT }] {
             assert_eq!(begin(&mut slot, 1, other), Err(Status::SEQ_FALSE_RETRY));
         }
     }
 
     #[test]
-    fn what_had_no_reply_may_come_again_and_numbers_wrap() {
+    fn request_without_reply_may_repeat_and_numbers_wrap() {
         let mut slot = Slot { sequence: u32::MAX, state: SlotState::Done(PRINT, None) };
         assert_eq!(begin(&mut slot, 0, PRINT), Err(Status::OK));
         slot.abandon();
@@ -200,12 +196,12 @@ mod tests {
         );
         drop(others);
         let SlotVerdict::New(Some(room)) = slot.begin(1, PRINT, reserve) else { panic!("there is room") };
-        slot.complete(kept(b"12345", room));
+        slot.complete(cached(b"12345", room));
         assert_eq!(bounds.used(), 5, "what is kept is shorter than what might have been");
         let SlotVerdict::New(Some(room)) = slot.begin(2, PRINT, reserve) else { panic!("there is room") };
         assert_eq!(bounds.used(), 1000, "the reply before is not kept beside the next one");
-        slot.complete(kept(b"123", room));
-        // Others have taken what it would need.
+        slot.complete(cached(b"123", room));
+        // Other replies take the room.
         let others = [take(&bounds), take(&bounds)];
         assert!(matches!(slot.begin(3, PRINT, reserve), SlotVerdict::Refused(Status::DELAY)));
         drop(others);

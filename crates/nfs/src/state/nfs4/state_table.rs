@@ -16,10 +16,9 @@ use vfs::bounds::Slot;
 use vfs::claims::{Access, HolderId, LockOwner, OpenId, Rights};
 use vfs::{Export, ExportAccess, ExportId, FileKey, Namespace, OpenFile, Origin, VolumeId};
 
-/// A file as it was reached.
+/// A file as reached through an export.
 pub(crate) type FileId = (ExportId, FileKey);
 
-/// The table.
 pub(crate) struct StateTable {
     /// The first eight bytes of every stateid.
     pub(super) prefix: u64,
@@ -30,27 +29,20 @@ pub(crate) struct StateTable {
     lock_owners: HashMap<Box<[u8]>, u64>,
     lock_owner_uses: HashMap<u64, LockOwnerUse>,
     lock_owners_seen: u64,
-    /// Number of states and of byte ranges.
     states: usize,
     ranges: usize,
-    /// Its holders in the claims of volumes.
     holders: HashMap<VolumeId, VolumeHolder>,
-    /// Indexes of delegations by file.
     pub(super) delegations: HashMap<VolumeFile, u32>,
-    /// Delegations that were taken away.
     pub(super) revoked: usize,
-    /// Other states that were, when the lease was over and by whom rules the exports.
+    /// Numbers of other revoked states: after the lease, and by export rules.
     expired: usize,
     withdrawn: usize,
-    /// Indexes of copies.
     copies: Vec<u32>,
-    /// Locks that are waited for.
     pub(super) waiting: Vec<WaitingLock>,
-    /// The client has ended: nothing more is kept.
+    /// Set when the client has ended: no state is accepted.
     has_ended: bool,
 }
 
-/// A lock owner that has a state.
 struct LockOwnerUse {
     name: Box<[u8]>,
     states: u32,
@@ -58,10 +50,10 @@ struct LockOwnerUse {
     sequence: Sequence,
 }
 
-/// A client among the claims of a volume.
+/// The holder of a client in the claims of a volume.
 pub(crate) struct VolumeHolder {
     pub(crate) id: HolderId,
-    /// An export of the volume, which keeps that.
+    /// An export of the volume, which keeps it alive.
     pub(crate) export: Arc<Export>,
 }
 
@@ -70,27 +62,21 @@ struct TableEntry {
     generation: u8,
     sequence: u32,
     state: Option<State>,
-    /// The room that the state takes.
     slot: Option<Slot>,
 }
 
-/// The state of a stateid.
 pub(crate) enum State {
-    /// A file that an owner has open.
     Open(OpenState),
     /// The byte ranges of an owner in an open file.
     Lock(LockState),
-    /// A delegation.
     Delegation(DelegationState),
-    /// A copy that goes on by itself.
     Copy(CopyState),
     /// Revoked after the lease ended. The client has to free it (RFC 8881 §8.4.2.4).
     Expired,
-    /// No rule of an export admits it any longer.
+    /// Revoked by export rules.
     Withdrawn,
 }
 
-/// An open file of an open owner.
 pub(crate) struct OpenState {
     pub(crate) owner: Box<[u8]>,
     pub(crate) file: FileId,
@@ -99,7 +85,6 @@ pub(crate) struct OpenState {
     pub(crate) access: Access,
     /// Address from which the client has opened it.
     pub(crate) origin: Origin,
-    /// Indexes of its lock states.
     pub(crate) locks: Vec<u32>,
     /// The pairs of access and deny that were opened, a bit each: only to these a downgrade leads (RFC 8881 §18.18.3).
     pub(crate) pairs: u16,
@@ -127,7 +112,7 @@ pub(crate) struct LockState {
     pub(crate) ranges: Slot,
 }
 
-/// Twenty-four bits of a stateid name a place.
+/// A stateid has 24 bits for the index.
 const _: () = assert!(CLIENT_STATES_MAX < 1 << 24);
 
 impl StateTable {
@@ -154,7 +139,6 @@ impl StateTable {
         }
     }
 
-    /// Whether nothing is held.
     pub(crate) fn is_empty(&self) -> bool {
         self.free.len() + self.ended_copies() + self.expired + self.withdrawn == self.entries.len()
     }
@@ -194,7 +178,6 @@ impl StateTable {
         Ok(())
     }
 
-    /// Counts states no longer.
     pub(super) fn discount_states(&mut self, count: usize) {
         self.states -= count;
     }
@@ -220,7 +203,7 @@ impl StateTable {
         }
     }
 
-    /// The place of a stateid, whatever its sequence number says.
+    /// The index of a stateid, ignoring its sequence number.
     pub(crate) fn index_of(&self, stateid: &Stateid) -> Option<u32> {
         let (prefix, index, generation) = parts(stateid);
         let entry = self.entries.get(index as usize)?;
@@ -241,7 +224,7 @@ impl StateTable {
         self.entries.get_mut(index as usize)?.state.as_mut()
     }
 
-    /// The open file of a place.
+    /// The open at an index.
     pub(crate) fn open(&self, index: u32) -> Result<&OpenState, Status> {
         match self.state(index) {
             Some(State::Open(open)) => Ok(open),
@@ -256,12 +239,10 @@ impl StateTable {
         }
     }
 
-    /// Number of opens and of byte ranges.
     pub(crate) fn counts(&self) -> (usize, usize) {
         (self.opens.len(), self.ranges)
     }
 
-    /// Whether the client may have another byte range.
     pub(crate) fn has_room_for_range(&self) -> bool {
         self.ranges < CLIENT_RANGES_MAX
     }
@@ -275,7 +256,7 @@ impl StateTable {
         }
     }
 
-    /// The locks of a place.
+    /// The lock state at an index.
     pub(crate) fn lock(&self, index: u32) -> Result<&LockState, Status> {
         match self.state(index) {
             Some(State::Lock(lock)) => Ok(lock),
@@ -294,29 +275,24 @@ impl StateTable {
         }
     }
 
-    /// The open of an owner and a file.
     pub(crate) fn open_by(&self, owner: &[u8], file: FileId) -> Option<u32> {
         self.opens.get(&(Box::from(owner), file)).copied()
     }
 
-    /// A file that is open.
     pub(crate) fn file(&self, id: FileId) -> Option<vfs::File> {
         let (_, &index) = self.opens.iter().find(|((_, file), _)| *file == id)?;
         self.open(index).ok().map(|open| open.opened.file().clone())
     }
 
-    /// The locks of an owner in an open file.
     pub(crate) fn lock_by(&self, open: u32, owner: LockOwner) -> Option<u32> {
         self.locks_of(open).find(|(_, lock)| lock.owner == owner).map(|(index, _)| index)
     }
 
-    /// All locks in an open file.
     pub(crate) fn locks_of(&self, open: u32) -> impl Iterator<Item = (u32, &LockState)> {
         let locks = self.open(open).map_or(&[][..], |open| &open.locks);
         locks.iter().filter_map(|&index| self.lock(index).ok().map(|lock| (index, lock)))
     }
 
-    /// All locks of an owner.
     pub(crate) fn locks_by(&self, owner: u64) -> impl Iterator<Item = (u32, &LockState)> {
         (0..).zip(&self.entries).filter_map(move |(index, entry)| match &entry.state {
             Some(State::Lock(lock)) if lock.owner.owner == owner => Some((index, lock)),
@@ -324,7 +300,7 @@ impl StateTable {
         })
     }
 
-    /// The stateid of a place as it is.
+    /// The current stateid at an index.
     pub(crate) fn stateid(&self, index: u32) -> Stateid {
         let entry = &self.entries[index as usize];
         let mut other = [0; 12];
@@ -333,17 +309,18 @@ impl StateTable {
         Stateid { seqid: entry.sequence, other }
     }
 
-    /// The stateid of a place after a change.
+    /// The stateid at an index after a change.
     pub(crate) fn advance(&mut self, index: u32) -> Stateid {
         let entry = &mut self.entries[index as usize];
+        // The sequence number 0 is reserved (RFC 8881 §8.2.2).
         entry.sequence = entry.sequence.wrapping_add(1).max(1);
         self.stateid(index)
     }
 
-    /// Ends a state.
     pub(crate) fn remove(&mut self, index: u32) -> Option<State> {
         let state = self.detach(index)?;
         let entry = &mut self.entries[index as usize];
+        // Makes earlier stateids of this entry invalid.
         entry.generation = entry.generation.wrapping_add(1);
         entry.slot = None;
         self.free.push(index);
@@ -377,7 +354,7 @@ impl StateTable {
         Some(state)
     }
 
-    /// Opens were taken away, each with its locks: their stateids say so until the client frees them.
+    /// Revokes opens and their locks. The stateids report this until the client frees them.
     pub(super) fn expire(&mut self, revoked: &HashSet<(VolumeId, OpenId)>) {
         let is_revoked = |entry: &TableEntry| match &entry.state {
             Some(State::Open(open)) => revoked.contains(&(open.opened.file().volume().id(), open.claim)),
@@ -393,15 +370,15 @@ impl StateTable {
         }
     }
 
-    /// These opens, each behind its locks.
+    /// These opens, each after its locks.
     fn with_locks(&self, opens: Vec<u32>) -> Vec<u32> {
         let locks_and_open =
             |open| self.locks_of(open).map(|(lock, _)| lock).chain([open]).collect::<Vec<_>>();
         opens.into_iter().flat_map(locks_and_open).collect()
     }
 
-    /// Takes away what the exports of a namespace do not admit any longer: what is to be ended of it in the volumes' claims. The
-    /// stateids say so until the client frees them, if it `frees` any.
+    /// Revokes the states that the namespace's rules no longer admit. Returns the claims to end. If the client `frees`
+    /// states, the stateids report this until then.
     pub(super) fn withdraw(&mut self, namespace: &Namespace, frees: bool) -> Vec<WithdrawnClaim> {
         let opens =
             self.indices_of(|state| matches!(state, State::Open(open) if !open.is_admitted(namespace)));
@@ -443,17 +420,17 @@ impl StateTable {
         (0..).zip(&self.entries).filter(|(_, entry)| is_of(entry)).map(|(index, _)| index).collect()
     }
 
-    /// Whether states were taken away because exports do not admit them any longer, and the client has not freed them.
+    /// Whether there are states revoked by export rules that the client has not freed.
     pub(super) fn has_withdrawn(&self) -> bool {
         self.withdrawn > 0
     }
 
-    /// Whether states were taken away that the client has not freed.
+    /// Whether there are expired states that the client has not freed.
     pub(super) fn has_expired(&self) -> bool {
         self.expired > 0
     }
 
-    /// The number of a lock owner, as claims know it: its own if it has a state, else one that nobody has.
+    /// The number of a lock owner in claims: a new one if it has no state.
     pub(crate) fn lock_owner(&mut self, name: &[u8]) -> u64 {
         self.lock_owners.get(name).copied().unwrap_or_else(|| {
             self.lock_owners_seen += 1;
@@ -471,7 +448,7 @@ impl StateTable {
         Ok(index)
     }
 
-    /// A state is that of a lock owner.
+    /// Adds a state of a lock owner.
     pub(super) fn use_lock_owner(&mut self, number: u64, name: &[u8]) {
         self.lock_owners.insert(name.into(), number);
         let new = || LockOwnerUse { name: name.into(), states: 0, sequence: Sequence::default() };
@@ -486,7 +463,6 @@ impl StateTable {
         }
     }
 
-    /// The name of a lock owner.
     pub(crate) fn lock_owner_name(&self, number: u64) -> Option<&[u8]> {
         self.lock_owner_uses.get(&number).map(|owner| &*owner.name)
     }
@@ -516,7 +492,6 @@ impl StateTable {
         Ok(self.stateid(index))
     }
 
-    /// The copy of a stateid.
     pub(crate) fn copy(&self, stateid: &Stateid) -> Result<(u32, &CopyProgress), Status> {
         let index = self.find(stateid)?;
         match self.state(index) {
@@ -525,7 +500,6 @@ impl StateTable {
         }
     }
 
-    /// Number of copies that have ended.
     fn ended_copies(&self) -> usize {
         self.copies.iter().filter(|&&index| self.copy_has_ended(index)).count()
     }
@@ -534,12 +508,11 @@ impl StateTable {
         matches!(self.state(index), Some(State::Copy(copy)) if copy.0.ended().is_some())
     }
 
-    /// Its holder in the claims of a volume.
+    /// The client's holder in the claims of a volume.
     pub(crate) fn holder(&self, volume: VolumeId) -> Option<HolderId> {
         self.holders.get(&volume).map(|holding| holding.id)
     }
 
-    /// Makes it known to the claims of a volume.
     pub(crate) fn add_holder(&mut self, volume: VolumeId, holding: VolumeHolder) {
         self.holders.insert(volume, holding);
     }
@@ -548,7 +521,7 @@ impl StateTable {
         self.holders.values()
     }
 
-    /// Forgets everything for ever, and says to whom it must be said.
+    /// Drops all states for good. Returns the holders.
     pub(crate) fn end(&mut self) -> Vec<VolumeHolder> {
         let empty = Self { has_ended: true, ..Self::new(self.prefix) };
         std::mem::replace(self, empty).holders.into_values().collect()
@@ -565,7 +538,7 @@ mod tests {
     use super::*;
     use vfs::bounds::{Bounds, Networks, Party};
 
-    fn held(client: ClientId) -> StateTable {
+    fn table(client: ClientId) -> StateTable {
         StateTable::new(client)
     }
 
@@ -587,12 +560,12 @@ mod tests {
 
     #[test]
     fn a_stateid_is_good_for_its_client_as_long_as_its_state_is() {
-        let mut states = self::held(7 << 32 | 1);
+        let mut states = self::table(7 << 32 | 1);
         let index = states.insert(lock(9), slot()).unwrap();
         let stateid = states.stateid(index);
         assert_eq!(states.find(&stateid), Ok(index));
-        assert_eq!(self::held(7 << 32 | 2).find(&stateid), Err(Status::BAD_STATEID), "another client's");
-        let mut other = self::held(7 << 32 | 2);
+        assert_eq!(self::table(7 << 32 | 2).find(&stateid), Err(Status::BAD_STATEID), "another client's");
+        let mut other = self::table(7 << 32 | 2);
         other.insert(lock(9), slot()).unwrap();
         assert_eq!(other.find(&stateid), Err(Status::BAD_STATEID), "of the same place");
         states.remove(index);
@@ -603,7 +576,7 @@ mod tests {
 
     #[test]
     fn a_stateid_of_another_moment_is_told() {
-        let mut states = self::held(1);
+        let mut states = self::table(1);
         let index = states.insert(lock(9), slot()).unwrap();
         let first = states.stateid(index);
         let second = states.advance(index);
@@ -617,7 +590,7 @@ mod tests {
 
     #[test]
     fn a_lock_owner_is_known_as_long_as_it_has_a_state() {
-        let mut states = self::held(1);
+        let mut states = self::table(1);
         let owner = |owner| LockOwner { holder: HolderId(1), owner };
         let number = states.lock_owner(b"a");
         assert_ne!(states.lock_owner(b"a"), number, "asking keeps nothing");
@@ -636,7 +609,7 @@ mod tests {
 
     #[test]
     fn nothing_is_kept_of_a_client_that_has_ended() {
-        let mut states = self::held(1);
+        let mut states = self::table(1);
         states.insert(lock(9), slot()).unwrap();
         states.end();
         assert_eq!(states.insert(lock(9), slot()), Err(Status::DELAY));

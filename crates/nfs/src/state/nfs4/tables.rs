@@ -1,20 +1,19 @@
-//! [`Tables`]: what clients of version 4 make the service remember, within bounds, and whose state gives way.
+//! [`Tables`]: bounds on the state of clients of version 4, and eviction.
 
 use super::ServiceState;
 use super::client::Client;
 use crate::limits::{
-    CLIENTS_MAX, COPIES_MAX, DELEGATIONS_MAX, INTRODUCTIONS_MAX, KEPT_REPLY_BYTES_MAX, OPEN_OWNERS_MAX,
+    CACHED_REPLY_BYTES_MAX, CLIENTS_MAX, COPIES_MAX, DELEGATIONS_MAX, INTRODUCTIONS_MAX, OPEN_OWNERS_MAX,
     RANGES_MAX, SESSIONS_MAX, STATES_MAX, STRANGERS,
 };
 use nfs_wire::v4::{ClientId, Status};
 use std::sync::Arc;
 use vfs::bounds::{Bounds, Full, Party, Slot};
 
-/// The bounds of the tables.
 pub(crate) struct Tables {
-    /// Clients that have confirmed themselves.
+    /// Confirmed clients.
     pub(crate) clients: Arc<Bounds>,
-    /// Clients that have not.
+    /// Unconfirmed clients.
     pub(crate) introductions: Arc<Bounds>,
     /// Unconfirmed clients of 4.0.
     pub(crate) introductions_40: Arc<Bounds>,
@@ -26,11 +25,10 @@ pub(crate) struct Tables {
     pub(crate) ranges: Arc<Bounds>,
     pub(crate) delegations: Arc<Bounds>,
     pub(crate) open_owners: Arc<Bounds>,
-    /// Copies that go on by themselves.
     pub(crate) copies: Arc<Bounds>,
 }
 
-/// A table from which clients whose leases are over give way.
+/// A table from which clients with expired leases are evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Table {
     Clients,
@@ -49,7 +47,7 @@ impl Default for Tables {
             introductions: bounds(INTRODUCTIONS_MAX),
             introductions_40: bounds(INTRODUCTIONS_MAX),
             sessions: bounds(SESSIONS_MAX),
-            cached_replies: bounds(KEPT_REPLY_BYTES_MAX),
+            cached_replies: bounds(CACHED_REPLY_BYTES_MAX),
             states: bounds(STATES_MAX),
             ranges: bounds(RANGES_MAX),
             delegations: bounds(DELEGATIONS_MAX),
@@ -73,7 +71,6 @@ impl Tables {
 }
 
 impl Table {
-    /// Whether a client has anything in the table.
     fn has(self, client: &Client) -> bool {
         match self {
             Self::Clients => true,
@@ -87,8 +84,7 @@ impl Table {
 }
 
 impl ServiceState {
-    /// Room for an entry of a client, made if need be at the expense of clients whose leases are over. Nothing of the client, nor of
-    /// any other, may be locked.
+    /// Reserves room for an entry, evicting clients with expired leases if needed. No client may be locked.
     #[inline]
     pub(crate) fn reserve(&self, table: Table, party: &Party, client: &Client) -> Result<Slot, Status> {
         self.reserve_for(table, party, client.id)
@@ -111,7 +107,7 @@ impl ServiceState {
         let may_end = |other: &Arc<Client>| {
             let is_in_the_way = match full {
                 Full::All | Full::Strangers => other.party.is_stranger == party.is_stranger,
-                // A client that has much does not cost those anything who have little.
+                // A large client must not evict the small clients of other networks.
                 Full::Network | Full::Principal => {
                     other.party.network == party.network || bounds.is_large(&other.party)
                 }
@@ -120,17 +116,17 @@ impl ServiceState {
         };
         let mut silent: Vec<Arc<Client>> =
             self.clients().all().filter(|other| self.is_silent(other)).cloned().collect();
-        silent.sort_unstable_by_key(|other| other.heard());
+        silent.sort_unstable_by_key(|other| other.last_seen());
         let Some(oldest) = silent.iter().find(|other| may_end(other)) else { return false };
-        tracing::debug!(client = oldest.id, ?table, "a client whose lease is over gives way to others");
+        tracing::debug!(client = oldest.id, ?table, "evicting a client with an expired lease");
         self.clients().remove(oldest);
         self.end(oldest);
         true
     }
 
-    /// Whether the lease of a client is over, and what it has stays by courtesy.
+    /// Whether the client's lease has expired and its state is retained as a courtesy.
     fn is_silent(&self, client: &Client) -> bool {
-        self.second().saturating_sub(client.heard()) > u64::from(self.lease_s)
+        self.second().saturating_sub(client.last_seen()) > u64::from(self.lease_s)
     }
 }
 

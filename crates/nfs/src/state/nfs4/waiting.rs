@@ -1,4 +1,4 @@
-//! Locks that a client waits for and is told of when it may have them (RFC 8881 §18.10.3, §20.11).
+//! Locks that a client waits for, with a notification (RFC 8881 §18.10.3, §20.11).
 
 use super::channel::Callback;
 use super::delegations::VolumeFile;
@@ -9,18 +9,17 @@ use nfs_wire::v4::{FileHandle, StateOwner, Status};
 use vfs::bounds::Slot;
 use vfs::claims::{LockOwner, Span, Ticket};
 
-/// Seconds for which a lock is waited for: a program that has ended does not say so. A client that still wants it asks now and
-/// then, and is queued anew.
+/// Seconds in the queue for a lock. Clients poll, which queues them again; a program that ended does not withdraw its
+/// request.
 pub(crate) const WAIT_S: u64 = 90;
-/// Seconds for which a lock is kept for a client that was told of it.
+/// Seconds for which a lock is reserved for a notified client.
 pub(crate) const RESERVED_S: u64 = 5;
 
-/// A lock that a client waits for.
 pub(crate) struct WaitingLock {
     pub(crate) file: FileId,
     pub(crate) volume_file: VolumeFile,
     pub(crate) ticket: Ticket,
-    /// The place of the open that it belongs to.
+    /// The index of its open.
     pub(crate) open: u32,
     pub(crate) owner: LockOwner,
     pub(crate) span: Span,
@@ -29,19 +28,17 @@ pub(crate) struct WaitingLock {
     pub(crate) handle: Box<[u8]>,
     /// The second of the service after which it is not waited for any longer.
     pub(crate) until: u64,
-    /// The client was told that it may have it: its ticket is over.
+    /// Whether the client was notified: the ticket is used up.
     pub(crate) is_notified: bool,
-    /// The room that it takes among states.
     pub(crate) _slot: Slot,
 }
 
 impl StateTable {
-    /// Whether the client may wait for another lock.
     pub(crate) fn has_room_to_wait(&self) -> bool {
         self.waiting.len() < CLIENT_WAITING_LOCKS_MAX
     }
 
-    /// Whether it waits for this lock already, and is yet to be told of it.
+    /// Whether the client waits for this lock, and was not notified of it.
     pub(crate) fn waits_for(&self, owner: LockOwner, file: FileId, span: Span, is_exclusive: bool) -> bool {
         let is_it = |lock: &WaitingLock| {
             !lock.is_notified
@@ -71,7 +68,7 @@ impl StateTable {
         stopped.into_iter().map(|lock| lock.ticket).collect()
     }
 
-    /// The lock of a ticket may be asked for, and is kept until this second: what the client is told.
+    /// Marks the lock of a ticket as reserved until this second, and returns the notification.
     pub(super) fn notify(&mut self, place: &VolumeFile, ticket: Ticket, until: u64) -> Option<Callback> {
         let is_it = |lock: &&mut WaitingLock| lock.volume_file == *place && lock.ticket == ticket;
         let lock = self.waiting.iter_mut().find(is_it)?;

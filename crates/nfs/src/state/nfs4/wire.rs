@@ -1,4 +1,4 @@
-//! A connection as calls to its client see it: what is sent over it, and which replies are waited for on it.
+//! The callback side of a connection: it sends records, and matches replies to callbacks.
 
 use super::callbacks::Callbacks;
 use nfs_wire::rpc::{MsgType, ReplyBody, ReplyHeader};
@@ -13,7 +13,6 @@ pub(crate) trait Sender: Send + Sync {
     fn send_record(&self, record: &[u8]);
 }
 
-/// A connection over which its client can be called.
 #[derive(Default)]
 pub(crate) struct Wire {
     sender: OnceLock<Weak<dyn Sender>>,
@@ -23,7 +22,6 @@ pub(crate) struct Wire {
 #[derive(Default)]
 struct Calls {
     last_xid: u32,
-    /// The callers of the calls without a reply.
     waiting: HashMap<u32, Weak<Callbacks>>,
 }
 
@@ -39,7 +37,6 @@ impl Wire {
         });
     }
 
-    /// Whether the connection is there.
     pub(crate) fn is_up(&self) -> bool {
         self.sender.get().is_some_and(|sender| sender.strong_count() > 0)
     }
@@ -56,19 +53,17 @@ impl Wire {
         Some(xid)
     }
 
-    /// Nobody waits for the reply to this call any longer.
     pub(super) fn forget(&self, xid: u32) {
         self.calls().waiting.remove(&xid);
     }
 
-    /// Sends a call that was begun.
     pub(super) fn send(&self, record: &[u8]) {
         if let Some(sender) = self.sender.get().and_then(Weak::upgrade) {
             sender.send_record(record);
         }
     }
 
-    /// Takes a record that is no call; `false` if it is one. Replies that nobody waits for are dropped.
+    /// Handles a record that is a reply; `false` if it is a call. Unexpected replies are dropped.
     pub(crate) fn take_reply(&self, record: &[u8]) -> bool {
         let Some((_, [a, b, c, d, ..])) = record.split_at_checked(4) else { return false };
         if u32::from_be_bytes([*a, *b, *c, *d]) != MsgType::REPLY.0 {

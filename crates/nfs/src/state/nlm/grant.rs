@@ -1,14 +1,13 @@
-//! Locks that were waited for: what the volumes' claims say of them, and the calls that tell the clients.
+//! Locks granted after a wait, and the calls that report them.
 //!
-//! A lock that comes is held at once. The client is called (GRANTED, RFC 1813 §6.2); if it says no, the lock
-//! is given back. One that does not answer is called a few times more; by then it has asked again, or the
-//! lock is given back, too. What else is done again and again is here, too: forgetting clients, and telling
-//! of a restart.
+//! The lock is granted immediately. The client is called (GRANTED, RFC 1813 §6.2); if it refuses, the lock is released.
+//! A client that does not answer is called several times; by then it has polled, or the lock is released, too. Other
+//! periodic work is here as well: forgetting clients, and notices of a restart.
 
 use super::table::{GrantArgs, Host, OwnerName, RangeKey, UnconfirmedGrant, WaitingLock};
 use super::{ClaimEvent, Shared, unlock, until};
 use crate::limits::{
-    LOCK_HOST_ASKED_S, LOCK_HOST_COURTESY_S, LOCK_HOST_GONE_S, LOCK_HOST_IDLE_S, LOCK_HOST_SILENT_S,
+    LOCK_HOST_COURTESY_S, LOCK_HOST_IDLE_S, LOCK_HOST_PROBE_S, LOCK_HOST_SILENT_S, LOCK_HOST_UNRESPONSIVE_S,
     LOCK_OFFER_S,
 };
 use crate::outgoing::Outgoing;
@@ -38,7 +37,7 @@ impl super::Locks {
 }
 
 impl Shared {
-    /// Has somebody look at what has happened to clients' claims, unless somebody is about to. If nobody can, the next tick does.
+    /// Schedules the processing of effects, unless it is scheduled. If no thread is available, the next tick does it.
     pub(crate) fn schedule_events(self: &Arc<Self>) {
         if self.is_processing_scheduled.swap(true, Ordering::SeqCst) {
             return;
@@ -55,7 +54,7 @@ impl Shared {
         }
     }
 
-    /// Looks at what has happened to clients' claims, and calls those who have got a lock.
+    /// Processes effects, and calls clients whose locks were granted.
     pub(crate) fn process_events(self: &Arc<Self>) {
         loop {
             let event = std::mem::take(&mut *self.events.lock());
@@ -98,7 +97,7 @@ impl Shared {
         }
     }
 
-    /// A lock is held; the client is to be told.
+    /// Marks a waiting lock as granted, to be reported.
     fn granted(&self, client: IpAddr, volume: VolumeId, ticket: Ticket) {
         let mut state = self.state();
         let Some((served, holder)) = state.volume_holder(client, volume) else { return };
@@ -126,7 +125,7 @@ impl Shared {
         match verdict {
             Verdict::Granted(_) => waiting.granted = Some(UnconfirmedGrant::now()),
             Verdict::Wait(ticket) => waiting.ticket = ticket,
-            // The client asks again by itself.
+            // The client polls by itself.
             Verdict::Refused(_) => {
                 state.remove_waiting(client, |waiting| waiting.is_of(volume, ticket));
             }
@@ -177,13 +176,13 @@ impl Shared {
             granted.next_try = Some(now + RETRY * granted.tries);
             return;
         }
-        // Without it the client has asked again, or given the lock back: what is held is as it wants.
+        // If the wait is gone, the client has polled or unlocked: its state is already right.
         let Some(waiting) = state.remove_waiting(client, is_it) else { return };
         let Some((served, holder)) = state.volume_holder(client, volume) else { return };
         let claims = served.claims();
         let mut effects = Vec::new();
         if answer != Some(Status::GRANTED) {
-            tracing::debug!(%client, ?answer, "a lock that came is given back");
+            tracing::debug!(%client, ?answer, "the client refused a granted lock, which is released");
             effects = unlock(&served, waiting.request.owner, &waiting.key, waiting.request.span).1;
         }
         state.settle(client, claims, holder, waiting.key);
@@ -191,7 +190,7 @@ impl Shared {
         claims.dispatch(effects);
     }
 
-    /// Forgets clients that have held nothing for a while.
+    /// Drops clients that have been idle for a while.
     fn forget_idle(&self) {
         let now = Instant::now();
         let mut idle = Vec::new();
@@ -207,12 +206,11 @@ impl Shared {
                 }
             }
         }
-        // Nobody who has locked something meanwhile.
+        // Only if it is still idle.
         idle.into_iter().for_each(|client| self.free_all(client, Host::is_idle));
     }
 
-    /// Asks clients that hold something and have not been heard for long whether they are there, and ends what those have that have
-    /// not answered for so long that nobody expects them any more.
+    /// Probes clients with locks that are silent, and ends the locks of clients that have not answered for very long.
     pub(crate) fn check_silent(self: &Arc<Self>, now: Instant, connected: impl FnOnce() -> HashSet<IpAddr>) {
         self.probe_silent(now, connected);
         self.lapse_unresponsive(now);
@@ -225,7 +223,7 @@ impl Shared {
         let is_due = |host: &Host| {
             !host.is_idle()
                 && is_past(host.last_seen, LOCK_HOST_SILENT_S)
-                && host.last_probed.is_none_or(|lock_call| is_past(lock_call, LOCK_HOST_ASKED_S))
+                && host.last_probed.is_none_or(|lock_call| is_past(lock_call, LOCK_HOST_PROBE_S))
         };
         let mut state = self.state();
         if !state.hosts.values().any(is_due) {
@@ -274,7 +272,7 @@ impl Shared {
     fn lapse_unresponsive(&self, now: Instant) {
         let mut lapsed = Vec::new();
         for host in self.state().hosts.values_mut() {
-            if !host.has_lapsed && host.is_unresponsive_for(LOCK_HOST_GONE_S, now) {
+            if !host.has_lapsed && host.is_unresponsive_for(LOCK_HOST_UNRESPONSIVE_S, now) {
                 host.has_lapsed = true;
                 lapsed.extend(host.holders());
             }
@@ -290,12 +288,12 @@ impl Shared {
         let unresponsive: Vec<IpAddr> =
             self.state().hosts.iter().filter(|(_, host)| is_gone(host)).map(|(&client, _)| client).collect();
         for client in unresponsive {
-            tracing::info!(%client, "a client that does not answer loses its locks");
+            tracing::info!(%client, "a client does not answer and loses its locks");
             self.free_all(client, is_gone);
         }
     }
 
-    /// Tells of our restart.
+    /// Sends notices of our restart.
     fn send_restart_notices(self: &Arc<Self>) {
         let now = Instant::now();
         let due = match &mut *self.restart() {
@@ -318,15 +316,14 @@ impl Shared {
         }
     }
 
-    /// Records no longer who is not known any more. After a restart that are those who claimed nothing again
-    /// in time.
+    /// Drops the records of clients without locks. After a restart, these are the clients that did not reclaim in time.
     pub(crate) fn forget_records(&self) {
         let Some(hosts) = &self.hosts else { return };
         let is_news = self.restart().is_some();
         if is_news {
             return;
         }
-        // Under the lock, so that nobody who is recorded begins to hold something.
+        // Under the lock, so that no recorded client acquires a lock meanwhile.
         let state = self.state();
         let unresponsive = hosts.clients().into_iter().filter(|client| !state.hosts.contains_key(client));
         unresponsive.for_each(|client| hosts.forget(client));
@@ -347,7 +344,7 @@ impl WaitingLock {
 }
 
 impl Host {
-    /// The call for a lock that its client is to be told of by now; it is not told twice at a time.
+    /// The call that is due for a granted lock. Only one is under way at a time.
     fn next_grant_call(&mut self, at: usize, client: IpAddr, now: Instant) -> Option<Outgoing> {
         let waiting = &mut self.waiting[at];
         let granted = waiting.granted.as_mut()?;
@@ -364,7 +361,7 @@ impl Host {
     }
 }
 
-/// The words in which the client asked.
+/// Encodes GRANTED with the arguments of the client's request.
 fn args<O: Offset>(waiting: &WaitingLock, owner: &OwnerName) -> Vec<u8> {
     let GrantArgs { caller_name, handle, offset, len, .. } = &waiting.grant_args;
     let width = |value: u64| O::try_from(value).unwrap_or(O::MAX);

@@ -1,13 +1,13 @@
-//! [`Locks`]: the locks of all clients of the lock manager. They are claims of the volumes; what is known
-//! here besides is whose they are and who waits for one.
+//! [`Locks`]: the locks of all clients of the lock manager. They are claims of volumes; this module adds owners and
+//! waits.
 //!
-//! Each client, an address, is a holder of claims in each volume. The one lock on what is known is taken
-//! before those of a volume's claims and held while they are asked; effects are delivered after it is gone.
+//! Each client, an address, is a holder of claims in each volume. The one lock is taken before a volume's claims;
+//! effects are delivered after it is released.
 
 mod grant;
 pub(crate) mod table;
 
-use super::followed::NamespaceTracker;
+use super::namespace_tracker::NamespaceTracker;
 use super::nsm::hosts::LockHosts;
 use super::nsm::notify::Restart;
 use crate::limits::LOCK_WAIT_S;
@@ -28,27 +28,25 @@ use vfs::qos::Nanos;
 use vfs::sync::Mutex;
 use vfs::{ExportAccess, File, Namespace, SharedNamespace, Volume, VolumeId};
 
-/// The locks of all clients.
 pub struct Locks(pub(crate) Arc<Shared>);
 
 pub(crate) struct Shared {
     state: Mutex<State>,
     /// Effects on clients' claims that are not processed yet.
     pub(crate) events: Mutex<Vec<ClaimEvent>>,
-    /// Somebody is about to look at it.
+    /// Whether processing of `events` is scheduled.
     pub(crate) is_processing_scheduled: AtomicBool,
     pub(crate) workers: Arc<Workers>,
     networks: Networks,
     pub(crate) caller: Caller,
     /// The clients that a restart has to tell; `None`: nothing is kept.
     pub(crate) hosts: Option<Arc<LockHosts>>,
-    /// Our own restart, while it is news.
+    /// The notices of our own restart, while they are sent.
     pub(crate) restart: Mutex<Option<Restart>>,
-    /// The namespace whose rules admit what is held.
+    /// The namespace against which locks were last checked.
     namespace_tracker: NamespaceTracker,
 }
 
-/// An effect on a client's claim.
 pub(crate) struct ClaimEvent {
     pub(crate) client: IpAddr,
     pub(crate) volume: VolumeId,
@@ -62,7 +60,7 @@ struct ClientHolder {
     volume: VolumeId,
 }
 
-/// A byte range as a client asks for it.
+/// A lock request.
 pub(crate) struct LockCall<'a> {
     pub(crate) file: &'a File,
     pub(crate) client: IpAddr,
@@ -70,21 +68,18 @@ pub(crate) struct LockCall<'a> {
     pub(crate) span: Span,
     pub(crate) is_exclusive: bool,
     pub(crate) grant_args: GrantArgs,
-    /// Permission to ask.
+    /// The export access that the lock needs.
     pub(crate) admission: ExportAccess,
 }
 
-/// Options of a lock request.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct LockOptions {
     pub(crate) waits: bool,
     pub(crate) reclaims: bool,
-    /// The state number of the client's status monitor; `None` if the client does not want to be told of a
-    /// restart.
+    /// The state number of the client's status monitor; `None` if the client needs no notice of a restart.
     pub(crate) monitor: Option<u32>,
 }
 
-/// A lock that conflicts with a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ConflictingLock {
     pub(crate) owner: OwnerName,
@@ -92,7 +87,7 @@ pub(crate) struct ConflictingLock {
     pub(crate) is_exclusive: bool,
 }
 
-/// An owner that never holds anything, for questions.
+/// An owner without locks, for tests of locks.
 const NOBODY: u64 = u64::MAX;
 
 impl Default for Locks {
@@ -101,19 +96,17 @@ impl Default for Locks {
     }
 }
 
-/// The port of clients' port mappers.
 const fn portmap_port() -> u16 {
     const { assert!(nfs_wire::portmap::PORT == 111) }
     111
 }
 
 impl Locks {
-    /// A client has called the lock manager.
     pub(crate) fn mark_seen(&self, client: IpAddr) {
         self.0.state().mark_seen(client);
     }
 
-    /// No locks. `hosts` remembers over a restart who had some; clients' port mappers are at `portmap_port`.
+    /// An empty table. `hosts` records the clients with locks; clients' port mappers are at `portmap_port`.
     pub fn new(hosts: Option<Arc<LockHosts>>, portmap_port: u16) -> Self {
         Self(Arc::new(Shared {
             state: Mutex::default(),
@@ -141,12 +134,12 @@ impl Locks {
     /// are at the standard port.
     pub fn restarted_with(hosts: Arc<LockHosts>, grace: Duration) -> Self {
         let locks = Self::new(Some(hosts), portmap_port());
-        locks.tell_restart(grace);
+        locks.notify_restart(grace);
         locks
     }
 
-    /// Tells those who had locks before a restart, from now on.
-    pub(crate) fn tell_restart(&self, grace: Duration) {
+    /// Notifies the clients that had locks before a restart.
+    pub(crate) fn notify_restart(&self, grace: Duration) {
         if let Some(hosts) = self.0.hosts.as_ref().filter(|hosts| !hosts.earlier().is_empty()) {
             *self.0.restart() = Some(Restart::new(hosts.earlier(), hosts.state(), grace));
         }
@@ -162,7 +155,6 @@ impl Locks {
         self.0.is_recorded(client)
     }
 
-    /// Whether a lock could be had; what stands against it.
     pub(crate) fn test(&self, lock_call: &LockCall<'_>) -> Result<(), (Status, Option<ConflictingLock>)> {
         let (file, volume) = (lock_call.file, &lock_call.file.export().volume);
         let claims = volume.claims();
@@ -174,7 +166,7 @@ impl Locks {
         let holder = state.holder_in(lock_call.client, volume);
         let owner =
             state.hosts.get(&lock_call.client).and_then(|host| host.known_owner_number(&lock_call.owner));
-        // Who holds nothing is nobody; holders are numbered from 1.
+        // A client without claims has no holder. Holders are numbered from 1.
         let owner = LockOwner { holder: holder.unwrap_or(HolderId(0)), owner: owner.unwrap_or(NOBODY) };
         let request = lock_call.request(owner, Queueing::Never, false);
         let (tested, effects) = claims.apply(volume.now(), &file.key(), &Request::TestLock(request));
@@ -194,6 +186,7 @@ impl Locks {
     /// Takes a lock, or waits for it.
     pub(crate) fn lock(&self, lock_call: &LockCall<'_>, options: LockOptions) -> Status {
         loop {
+            // The client may be evicted between recording and locking, and is then recorded again.
             if options.monitor.is_some() && !self.record(lock_call.client, lock_call.grant_args.local) {
                 return Status::DENIED_NOLOCKS;
             }
@@ -211,17 +204,18 @@ impl Locks {
         let party = self.0.party(client);
         let mut added = hosts.add(client, local, &party);
         let is_full = || self.0.state().check_room(client, &party, Table::Hosts).is_err();
+        // The records of evicted clients make room.
         if added.is_err() && is_full() && self.0.make_room(client, &party, Table::Hosts) {
             self.0.forget_records();
             added = hosts.add(client, local, &party);
         }
         if let Err(error) = &added {
-            tracing::error!(%client, %error, "a client cannot be recorded, and gets no locks");
+            tracing::error!(%client, %error, "cannot record a client, so it gets no locks");
         }
         added.is_ok()
     }
 
-    /// Gives a lock back. What is not held is no error.
+    /// Releases a lock. Releasing bytes that are not locked succeeds.
     pub(crate) fn unlock(&self, lock_call: &LockCall<'_>) -> Status {
         let volume = &lock_call.file.export().volume;
         let claims = volume.claims();
@@ -233,7 +227,7 @@ impl Locks {
         if !state.has_room_to_hold(lock_call.client, &self.0.party(lock_call.client)) && splits() {
             return Status::DENIED_NOLOCKS;
         }
-        // What the client was given and has not confirmed goes with it.
+        // A granted lock that the client has not confirmed is released with the range.
         let is_given = |waiting: &WaitingLock| {
             waiting.granted.is_some() && waiting.key == key && waiting.request.span.overlaps(&lock_call.span)
         };
@@ -248,7 +242,7 @@ impl Locks {
         }
     }
 
-    /// Waits no longer for a lock.
+    /// Cancels a wait.
     pub(crate) fn cancel(&self, lock_call: &LockCall<'_>) -> Status {
         let volume = &lock_call.file.export().volume;
         let claims = volume.claims();
@@ -260,7 +254,7 @@ impl Locks {
         let cancel = Request::Cancel(waiting.ticket);
         let (verdict, mut effects) = claims.apply(volume.now(), &key.file, &cancel);
         if let Verdict::Refused(_) = verdict {
-            // It was granted meanwhile, and the client does not know.
+            // The lock was granted meanwhile, without the client's knowledge.
             let owner = LockOwner { holder, owner: key.owner };
             effects.extend(unlock(volume, owner, &key, lock_call.span).1);
         }
@@ -275,24 +269,22 @@ impl Locks {
         self.0.namespace_tracker.note_grant(by, shared);
     }
 
-    /// Ends what the rules of exports do not admit any longer, whoever holds it or waits for it.
+    /// Ends locks and waits that export rules no longer admit.
     pub fn apply_namespace(&self, namespace: &SharedNamespace) {
         let Some(namespace) = self.0.namespace_tracker.next(namespace) else { return };
         let clients: Vec<IpAddr> = self.0.state().hosts.keys().copied().collect();
         clients.into_iter().for_each(|client| self.0.withdraw(client, &namespace));
     }
 
-    /// Ends all locks of a client, and what it waits for.
     pub(crate) fn free_all(&self, client: IpAddr) {
         self.0.free_all(client, |_| true);
     }
 
-    /// A client says that it has restarted, and that this is its state number by now: the locks that it had
-    /// before are no more.
+    /// Handles a client's notice of a restart, with its state number: its earlier locks end.
     pub(crate) fn restarted(&self, client: IpAddr, monitor_state: u32) {
-        let known = self.0.state().hosts.get(&client).map(|host| host.monitor_state);
-        // Locks that were taken with this number are newer than the news.
-        if known.is_some_and(|known| known == 0 || known != monitor_state) {
+        let existing = self.0.state().hosts.get(&client).map(|host| host.monitor_state);
+        // Locks with this state number are newer than the notice.
+        if existing.is_some_and(|existing| existing == 0 || existing != monitor_state) {
             self.free_all(client);
         }
     }
@@ -306,7 +298,7 @@ impl Locks {
             None
         };
         if !self.0.workers.submit(host, &party, send) {
-            tracing::debug!(?procedure, "a result is not sent: too many wait");
+            tracing::debug!(?procedure, "dropped a result: the queue is full");
         }
     }
 }
@@ -320,12 +312,12 @@ impl Shared {
         self.restart.lock()
     }
 
-    /// A client as bounds know it. Who calls the lock manager with a handle was let in by an export.
+    /// The client for bounds. An export admitted it, since it has a handle.
     pub(crate) fn party(&self, client: IpAddr) -> Party {
         Party::of(self.networks.of(client))
     }
 
-    /// Has clients that hold nothing or are gone make room for another entry of a client; whether there is.
+    /// Makes room for another entry by evicting clients that are idle or unresponsive. Returns whether there is room.
     pub(crate) fn make_room(&self, client: IpAddr, party: &Party, table: Table) -> bool {
         loop {
             let first = {
@@ -336,12 +328,12 @@ impl Shared {
                 }
             };
             let Some(first) = first else { return false };
-            tracing::debug!(client = %first, ?table, "a client that is gone or holds nothing gives way to others");
+            tracing::debug!(client = %first, ?table, "evicting an idle or unresponsive client");
             self.free_all(first, Host::may_be_evicted);
         }
     }
 
-    /// Whether a restart tells this client.
+    /// Whether the client will be notified of a restart.
     pub(crate) fn is_recorded(&self, client: IpAddr) -> bool {
         self.hosts.as_ref().is_none_or(|hosts| hosts.has(client))
     }
@@ -374,8 +366,8 @@ impl Shared {
         host.monitor_state = options.monitor.unwrap_or(host.monitor_state);
         let key = lock_call.key(host.owner_number(lock_call.owner.clone()));
         host.admit(key, lock_call.admission);
-        let known = host.waiting.iter().find(|waiting| waiting.is(&key, lock_call));
-        let is_queued = known.is_some_and(|waiting| waiting.granted.is_none());
+        let existing = host.waiting.iter().find(|waiting| waiting.is(&key, lock_call));
+        let is_queued = existing.is_some_and(|waiting| waiting.granted.is_none());
         if is_queued && options.waits {
             return Some((Status::BLOCKED, Vec::new()));
         }
@@ -388,7 +380,7 @@ impl Shared {
                 if let Some(before) =
                     state.remove_waiting(lock_call.client, |waiting| waiting.is(&key, lock_call))
                 {
-                    // Of a lock that was granted already there is no such ticket.
+                    // A lock that was granted already has no ticket.
                     let cancel = Request::Cancel(before.ticket);
                     effects.extend(claims.apply(volume.now(), &key.file, &cancel).1);
                 }
@@ -482,7 +474,7 @@ impl vfs::claims::Holder for ClientHolder {
 }
 
 impl State {
-    /// The place of a lock whose owner holds or waits for something.
+    /// The key of a lock whose owner has or waits for a range.
     fn key(&self, lock_call: &LockCall<'_>) -> Option<(HolderId, RangeKey)> {
         let holder = self.holder_in(lock_call.client, &lock_call.file.export().volume)?;
         let host: &Host = self.hosts.get(&lock_call.client)?;
@@ -503,14 +495,13 @@ impl LockCall<'_> {
 }
 
 impl WaitingLock {
-    /// Whether it is this lock that is waited for.
+    /// Whether this is the wait for the same lock.
     fn is(&self, key: &RangeKey, lock_call: &LockCall<'_>) -> bool {
         let LockRequest { span, is_exclusive, .. } = self.request;
         self.key == *key && span == lock_call.span && is_exclusive == lock_call.is_exclusive
     }
 }
 
-/// The queueing of a lock request from now on.
 pub(crate) fn until(volume: &Volume) -> Queueing {
     Queueing::Until(Nanos(volume.now().0.saturating_add(LOCK_WAIT_S * 1_000_000_000)))
 }

@@ -1,7 +1,8 @@
 //! Clients of the lock manager, with the locks they hold and wait for. The locks themselves are claims of the volume.
 
 use crate::limits::{
-    CLIENT_LOCK_WAITS_MAX, CLIENT_LOCKS_MAX, LOCK_HOST_GONE_S, LOCK_HOSTS_MAX, LOCK_WAITS_MAX, LOCKS_MAX,
+    CLIENT_LOCK_WAITS_MAX, CLIENT_LOCKS_MAX, LOCK_HOST_UNRESPONSIVE_S, LOCK_HOSTS_MAX, LOCK_WAITS_MAX,
+    LOCKS_MAX,
 };
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -11,7 +12,6 @@ use vfs::bounds::{Bounds, Full, Party, Slot};
 use vfs::claims::{Access, Claims, HolderId, LockOwner, LockRequest, OpenId, Ticket};
 use vfs::{ExportAccess, FileKey, Namespace, Volume, VolumeId};
 
-/// All clients.
 pub(crate) struct State {
     pub(crate) hosts: HashMap<IpAddr, Host>,
     /// Clients by their holders in volumes' claims.
@@ -19,28 +19,23 @@ pub(crate) struct State {
     bounds: [Arc<Bounds>; 3],
 }
 
-/// A bounded table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Table {
-    /// Clients.
     Hosts,
-    /// Ranges and shares that are held.
+    /// Ranges and shares.
     Locks,
-    /// Locks that are waited for.
     Waits,
 }
 
-/// A client: an address.
 pub(crate) struct Host {
     /// The state number of its status monitor when it last locked something; 0 if it has none.
     pub(crate) monitor_state: u32,
-    /// Since when it has held nothing.
+    /// Start of the idle time.
     pub(crate) idle_since: Option<Instant>,
     pub(crate) volumes: HashMap<VolumeId, VolumeHolder>,
     owners: HashMap<OwnerName, u64>,
     names: HashMap<u64, Owner>,
     next_owner: u64,
-    /// Number of ranges by owner and file.
     ranges: HashMap<RangeKey, usize>,
     /// Permissions of owners that hold or wait for ranges at files.
     admissions: HashMap<RangeKey, ExportAccess>,
@@ -49,7 +44,6 @@ pub(crate) struct Host {
     _room: Slot,
     /// The room of its ranges and shares: one for each.
     locks: Slot,
-    /// The room of what it waits for.
     waits: Slot,
     /// When it has called last, or answered.
     pub(crate) last_seen: Instant,
@@ -81,7 +75,7 @@ struct Owner {
     uses: usize,
 }
 
-/// An owner at a file.
+/// An owner's ranges at a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct RangeKey {
     pub(crate) volume: VolumeId,
@@ -119,14 +113,13 @@ pub(crate) struct UnconfirmedGrant {
     pub(crate) tries: u32,
 }
 
-/// A share mode.
 pub(crate) struct Share {
     pub(crate) volume: VolumeId,
     pub(crate) file: FileKey,
     pub(crate) owner: Box<[u8]>,
     pub(crate) open: OpenId,
     pub(crate) access: Access,
-    /// Permission by which the client has it.
+    /// The export access of the share.
     pub(crate) admission: ExportAccess,
 }
 
@@ -172,7 +165,6 @@ impl State {
         self.check_room(client, party, Table::Locks).is_ok()
     }
 
-    /// Whether a client may wait for another range.
     pub(crate) fn has_room_to_wait(&self, client: IpAddr, party: &Party) -> bool {
         self.check_room(client, party, Table::Waits).is_ok()
     }
@@ -198,6 +190,7 @@ impl State {
         };
         let others = self.hosts.iter().filter(|(other, _)| **other != client);
         let may_go = others.filter(|(_, host)| host.may_be_evicted() && is_in_the_way(host));
+        // Idle clients first, then those silent for longest.
         may_go.min_by_key(|(_, host)| (!host.is_idle(), host.last_seen)).map(|(other, _)| *other)
     }
 
@@ -209,10 +202,10 @@ impl State {
         volume: &Arc<Volume>,
         attach: impl FnOnce() -> HolderId,
     ) -> Option<HolderId> {
-        if let Some(known) = self.holder_in(client, volume) {
-            return Some(known);
+        if let Some(existing) = self.holder_in(client, volume) {
+            return Some(existing);
         }
-        // Of a volume of this number that was there before, nothing is held any more.
+        // An earlier volume of this number is gone, with all its locks.
         self.forget_volume(client, volume.id());
         let holder = attach();
         let host = self.admit(client, party)?;
@@ -230,8 +223,8 @@ impl State {
     /// The client's name for an owner; empty for owners of other protocols.
     pub(crate) fn owner_name(&self, volume: VolumeId, owner: LockOwner) -> OwnerName {
         let host = self.holders.get(&(volume, owner.holder)).and_then(|client| self.hosts.get(client));
-        let known = host.and_then(|host| host.names.get(&owner.owner));
-        known.map(|owner| owner.name.clone()).unwrap_or_default()
+        let existing = host.and_then(|host| host.names.get(&owner.owner));
+        existing.map(|owner| owner.name.clone()).unwrap_or_default()
     }
 
     /// Notes how many ranges an owner has at a file by now, and forgets it if it has no use.
@@ -264,7 +257,6 @@ impl State {
         (places, shares)
     }
 
-    /// Adds a lock that a client waits for.
     pub(crate) fn add_waiting(&mut self, client: IpAddr, waiting: WaitingLock) {
         let Some(host) = self.hosts.get_mut(&client) else { return };
         host.add_uses(waiting.key.owner, 1);
@@ -286,7 +278,7 @@ impl State {
         Some(removed)
     }
 
-    /// Takes a client out, with all it had. What it held in the volumes is for the caller to end.
+    /// Removes a client. The caller ends its claims.
     pub(crate) fn remove(&mut self, client: IpAddr) -> Vec<(Arc<Volume>, HolderId)> {
         let Some(host) = self.hosts.remove(&client) else { return Vec::new() };
         for (volume, attached) in &host.volumes {
@@ -296,7 +288,6 @@ impl State {
         holders.filter_map(|attached| Some((attached.volume.upgrade()?, attached.holder))).collect()
     }
 
-    /// Forgets what a client had in a volume.
     fn forget_volume(&mut self, client: IpAddr, volume: VolumeId) {
         let Some(host) = self.hosts.get_mut(&client) else { return };
         let Some(attached) = host.volumes.remove(&volume) else { return };
@@ -314,7 +305,6 @@ impl State {
         while self.remove_share(client, |share| share.volume == volume).is_some() {}
     }
 
-    /// Adds a share that a client holds.
     pub(crate) fn add_share(&mut self, client: IpAddr, share: Share) {
         let Some(host) = self.hosts.get_mut(&client) else { return };
         host.shares.push(share);
@@ -333,18 +323,18 @@ impl State {
         Some(host.shares.swap_remove(at))
     }
 
-    /// Forgets what clients had in volumes that are not served any more.
+    /// Drops the locks in volumes that are no longer served.
     pub(crate) fn forget_removed_volumes(&mut self) {
         let is_gone = |attached: &VolumeHolder| attached.volume.strong_count() == 0;
-        let gone: Vec<(IpAddr, VolumeId)> = self
+        let removed: Vec<(IpAddr, VolumeId)> = self
             .hosts
             .iter()
             .flat_map(|(client, host)| {
-                let gone = host.volumes.iter().filter(|(_, attached)| is_gone(attached));
-                gone.map(|(volume, _)| (*client, *volume))
+                let removed = host.volumes.iter().filter(|(_, attached)| is_gone(attached));
+                removed.map(|(volume, _)| (*client, *volume))
             })
             .collect();
-        gone.into_iter().for_each(|(client, volume)| self.forget_volume(client, volume));
+        removed.into_iter().for_each(|(client, volume)| self.forget_volume(client, volume));
     }
 
     /// The volume of a lock that a client waits for, and the client as a holder in it.
@@ -405,15 +395,15 @@ impl Host {
         self.silent_since.is_some_and(is_past)
     }
 
-    /// Whether it gives way to others: it holds nothing, or is gone.
+    /// Whether the client may be evicted: it has no locks, or does not respond.
     pub(crate) fn may_be_evicted(&self) -> bool {
-        self.is_idle() || self.is_unresponsive_for(LOCK_HOST_GONE_S, Instant::now())
+        self.is_idle() || self.is_unresponsive_for(LOCK_HOST_UNRESPONSIVE_S, Instant::now())
     }
 
     /// The number of an owner. A new one is forgotten when nothing is settled for it.
     pub(crate) fn owner_number(&mut self, name: OwnerName) -> u64 {
-        if let Some(&known) = self.owners.get(&name) {
-            return known;
+        if let Some(&existing) = self.owners.get(&name) {
+            return existing;
         }
         let number = self.next_owner;
         self.next_owner += 1;
@@ -432,13 +422,13 @@ impl Host {
         self.names.get(&number).map(|owner| &owner.name)
     }
 
-    /// An owner is about to hold or wait for a range at a file, which this has admitted. What was admitted before stays.
+    /// Notes the rule that admits an owner's range. An earlier `changes` stays set.
     pub(crate) fn admit(&mut self, key: RangeKey, admission: ExportAccess) {
         let changes = self.admissions.get(&key).is_some_and(|before| before.changes);
         self.admissions.insert(key, ExportAccess { changes: changes || admission.changes, ..admission });
     }
 
-    /// Forgets what has admitted an owner that neither holds nor waits for a range at a file.
+    /// Drops the admission of an owner without a range or wait at the file.
     pub(crate) fn forget_admission(&mut self, key: RangeKey) {
         let is_used = self.ranges.contains_key(&key) || self.waiting.iter().any(|waiting| waiting.key == key);
         if !is_used {
@@ -446,12 +436,12 @@ impl Host {
         }
     }
 
-    /// Whether it neither holds nor waits for anything.
+    /// Whether the client has no ranges, waits or shares.
     pub(crate) fn is_idle(&self) -> bool {
         self.ranges.is_empty() && self.waiting.is_empty() && self.shares.is_empty()
     }
 
-    /// An owner has so many more uses; without any it is forgotten.
+    /// Adds uses to an owner, and drops it at zero.
     fn add_uses(&mut self, number: u64, change: isize) {
         let Some(owner) = self.names.get_mut(&number) else { return };
         owner.uses = owner.uses.saturating_add_signed(change);
@@ -465,7 +455,7 @@ impl Host {
 
 #[cfg(test)]
 impl State {
-    /// Another bound for a table that is empty.
+    /// Replaces the bound of an empty table.
     pub(crate) fn bound(&mut self, table: Table, all: usize) {
         self.bounds[table as usize] = Bounds::new(all, 0);
     }

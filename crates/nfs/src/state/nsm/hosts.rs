@@ -1,5 +1,5 @@
-//! [`LockHosts`]: who holds locks, kept over a restart, so that those can be told and claim again what they
-//! had (`docs/formats/lock-hosts.md`).
+//! [`LockHosts`]: hosts with locks, recorded so that they are notified of a restart and can reclaim
+//! (`docs/formats/lock-hosts.md`).
 
 use crate::limits::LOCK_HOSTS_MAX;
 use stable::{RecordLog, StableDir};
@@ -18,7 +18,7 @@ const HEADER_BYTES: usize = 16;
 const RECORD_BYTES: usize = 40;
 
 type Log = RecordLog<HEADER_BYTES, RECORD_BYTES>;
-/// Records of the file beyond those that count, at which it is written anew.
+/// Obsolete records after which the file is rewritten.
 const RECORDS_SPARE: usize = 4096;
 /// The record that stands for all hosts in a volume's grace period: NLM has no message that ends reclaiming.
 const RECORD: RecordId = RecordId(u64::MAX);
@@ -46,8 +46,8 @@ enum Kind {
 }
 
 impl LockHosts {
-    /// Opens or makes the file in `dir`, with the next state number. On a full disk those who held locks are known, and nobody
-    /// else can hold any before there is room.
+    /// Opens or creates the file in `dir`, with the next state number. On a full disk the recorded hosts can reclaim,
+    /// and no other can lock until there is room.
     pub fn open(dir: &Arc<StableDir>) -> io::Result<Self> {
         let path = dir.file(NAME);
         let found = stable::read(&path, KIND)?;
@@ -56,7 +56,7 @@ impl LockHosts {
         let state = next_state(last);
         let log = match write_anew(&Log::unwritable(&path), state, &recorded) {
             Err(error) if stable::is_temporary(&error) => {
-                tracing::warn!(path = %path.display(), %error, "no further client can hold locks until this can be written");
+                tracing::warn!(path = %path.display(), %error, "cannot write lock hosts: new clients get no locks until the disk has space");
                 Log::unwritable(&path)
             }
             written => written?,
@@ -74,7 +74,6 @@ impl LockHosts {
         })
     }
 
-    /// The state number of this run.
     pub fn state(&self) -> u32 {
         self.state
     }
@@ -84,17 +83,15 @@ impl LockHosts {
         &self.earlier
     }
 
-    /// For whom a restart waits, if anybody held locks.
+    /// The record that the grace period waits for, if any host had locks.
     pub fn expected(&self) -> Option<RecordId> {
         (!self.earlier.is_empty()).then_some(RECORD)
     }
 
-    /// Whether a host is recorded.
     pub(crate) fn has(&self, client: IpAddr) -> bool {
         self.recorded.read().contains_key(&client)
     }
 
-    /// The hosts that are recorded.
     pub(crate) fn clients(&self) -> Vec<IpAddr> {
         self.recorded.read().keys().copied().collect()
     }
@@ -107,11 +104,10 @@ impl LockHosts {
         let mut log = self.log();
         if self.clients().len() >= LOCK_HOSTS_MAX {
             return Err(io::Error::other(format!(
-                "locks are known of {LOCK_HOSTS_MAX} clients, and of no more"
+                "{LOCK_HOSTS_MAX} clients have locks, which is the maximum"
             )));
         }
-        let full =
-            |full| io::Error::other(format!("locks are known of as many clients as may be ({full:?})"));
+        let full = |full| io::Error::other(format!("too many clients with locks ({full:?})"));
         let slot = self.bounds.take(party, 1).map_err(full)?;
         if !log.is_writable() {
             *log = write_anew(&log, self.state, &self.recorded.read())?;
@@ -134,7 +130,7 @@ impl LockHosts {
             forgotten = write_anew(&log, self.state, &recorded).map(|written| *log = written);
         }
         if let Err(error) = forgotten {
-            tracing::warn!(%client, %error, "a client without locks stays recorded");
+            tracing::warn!(%client, %error, "cannot remove the record of a client without locks");
         }
     }
 
@@ -153,7 +149,7 @@ fn next_state(last: u32) -> u32 {
     if next > i32::MAX.unsigned_abs() { 1 } else { next }
 }
 
-/// Writes the file anew, without what does not count.
+/// Rewrites the file without obsolete records.
 fn write_anew(log: &Log, state: u32, recorded: &LocalByHost) -> io::Result<Log> {
     let mut header = [0; HEADER_BYTES];
     header[..KIND.len()].copy_from_slice(KIND);
@@ -184,7 +180,7 @@ fn octets(address: IpAddr) -> [u8; 16] {
 fn parse(header: &[u8; HEADER_BYTES], records: &[Option<[u8; RECORD_BYTES]>]) -> (u32, LocalByHost) {
     let [.., a, b, c, d] = *header;
     let mut recorded = LocalByHost::new();
-    // Nobody was given a lock on a record that is not whole, nor on one behind it.
+    // A lock is granted only after its record is durable, so records after a torn one do not count.
     for record in records.iter().map_while(Option::as_ref) {
         let address = |at: usize| {
             let octets: [u8; 16] = std::array::from_fn(|index| record[at + index]);
@@ -202,7 +198,6 @@ fn parse(header: &[u8; HEADER_BYTES], records: &[Option<[u8; RECORD_BYTES]>]) ->
 
 #[cfg(test)]
 impl LockHosts {
-    /// Fills the table.
     pub(crate) fn fill(&self) {
         let mut recorded = self.recorded.write();
         for number in 0..LOCK_HOSTS_MAX {

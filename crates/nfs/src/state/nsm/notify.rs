@@ -1,4 +1,4 @@
-//! [`Restart`]: the news of our restart, for those who held locks before it (SM_NOTIFY, XNFS §11.3).
+//! [`Restart`]: notices of our restart to the hosts that had locks (SM_NOTIFY, XNFS §11.3).
 
 use crate::outgoing::Outgoing;
 use nfs_wire::nsm::{PROGRAM, Procedure, StatusChange, VERSION};
@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 use xdr::Encode;
 
-/// After this a host that has not answered is told again.
+/// Time between notices to a host that does not answer.
 const RETRY: Duration = Duration::from_secs(5);
 
 /// The hosts still to notify of a restart.
@@ -25,7 +25,7 @@ impl Restart {
         Self { pending: hosts.to_vec(), state, next_try: now, until: now + grace }
     }
 
-    /// Whether hosts may still claim what they had.
+    /// Whether reclaiming has ended.
     pub(crate) fn is_over(&self, now: Instant) -> bool {
         self.until <= now
     }
@@ -45,7 +45,6 @@ impl Restart {
         self.pending.iter().map(call).collect()
     }
 
-    /// A host knows.
     pub(crate) fn acknowledge(&mut self, host: IpAddr) {
         self.pending.retain(|(pending, _)| *pending != host);
     }

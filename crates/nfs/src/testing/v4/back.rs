@@ -1,8 +1,8 @@
-//! A client that can be called, another one that is in its way, and what the service calls.
+//! A client with a back channel, a second one that conflicts with it, and the service's callbacks.
 
 use super::{Client as TestClient, Host, Results, at, opening};
 use crate::state::nfs4::client::Client;
-use crate::testing::{Desk, rule};
+use crate::testing::{TestEnv, rule};
 use nfs_wire::rpc::{CallHeader, ReplyHeader};
 use nfs_wire::v4::attr::Ace;
 use nfs_wire::v4::callback::{self, CompoundReplyHead, OpReply as CallbackReply};
@@ -32,7 +32,7 @@ pub(crate) struct Rig {
     pub(crate) calls: Receiver<Vec<u8>>,
 }
 
-/// A call of the service, as it came.
+/// A callback.
 #[derive(Clone, Debug)]
 pub(crate) struct Called {
     pub(crate) xid: u32,
@@ -62,19 +62,17 @@ pub(crate) fn called(record: &[u8]) -> Called {
 }
 
 impl Called {
-    /// Whether it is a question for attributes.
+    /// Whether it is a CB_GETATTR.
     pub(crate) fn is_question(&self) -> bool {
         let asked = callback::Argument::decode(&mut Reader::new(&self.operation));
         matches!(asked, Ok(callback::Argument::Getattr(_)))
     }
 
-    /// The reply of a client to CB_GETATTR.
-    pub(crate) fn tell(&self, obj_attributes: Fattr<'_>) -> Vec<u8> {
-        let told = CallbackReply::Getattr(Reply::Ok(callback::GetattrOk { obj_attributes }));
-        self.reply(Status::OK, &[self.sequence_reply(), told])
+    pub(crate) fn getattr_reply(&self, obj_attributes: Fattr<'_>) -> Vec<u8> {
+        let getattr = CallbackReply::Getattr(Reply::Ok(callback::GetattrOk { obj_attributes }));
+        self.reply(Status::OK, &[self.sequence_reply(), getattr])
     }
 
-    /// The stateid that is asked for.
     pub(crate) fn stateid(&self) -> Stateid {
         match callback::Argument::decode(&mut Reader::new(&self.operation)) {
             Ok(callback::Argument::Recall(args)) => args.stateid,
@@ -92,7 +90,6 @@ impl Called {
         }))
     }
 
-    /// A reply with this status and these results.
     pub(crate) fn reply(&self, status: Status, results: &[CallbackReply<'_>]) -> Vec<u8> {
         let operations = u32::try_from(results.len()).unwrap();
         let mut reply = ReplyHeader::success(self.xid).to_vec();
@@ -101,8 +98,7 @@ impl Called {
         reply
     }
 
-    /// The reply of a client to a callback.
-    pub(crate) fn answer(&self, status: Status) -> Vec<u8> {
+    pub(crate) fn status_reply(&self, status: Status) -> Vec<u8> {
         self.reply(status, &[self.sequence_reply(), CallbackReply::Recall(status)])
     }
 }
@@ -121,15 +117,15 @@ impl Rig {
         let volume = volume.with_clock(move || Nanos(now.load(Ordering::Relaxed)));
         let volume = Arc::new(change(volume));
         let export = Export::new("/e", Arc::clone(&volume), vec![rule(&[])]);
-        let desk = Desk::new([export], vec![]);
+        let env = TestEnv::new([export], vec![]);
         let (caller, mut pending) = (Caller::new(0, 0, []), PendingSync::default());
-        let export = Arc::clone(&desk.service.namespace.load().exports()[0]);
+        let export = Arc::clone(&env.service.namespace.load().exports()[0]);
         for name in [&b"f"[..], b"g", b"h"] {
             let set = SetAttrs { mode: Some(0o644), ..SetAttrs::default() };
             let root = Arc::clone(&export).root();
             root.create(&caller, name, Disposition::CreateNew, &set, &mut pending).unwrap();
         }
-        let mut client = TestClient::new(desk, 1);
+        let mut client = TestClient::new(env, 1);
         client.be(b"writer");
         let mut rig = Self { client, writer: Host::default(), volume, clock, calls: channel().1 };
         rig.complete();
@@ -174,7 +170,7 @@ impl Rig {
         }
     }
 
-    /// Opens a file without having it delegated: the stateid of the open, and what is said of it.
+    /// Opens a file without a delegation. Returns the stateid, and the reason in the reply.
     pub(crate) fn opened(&self, name: &[u8], access: ShareAccess) -> (Stateid, OpenResult) {
         let access = ShareAccess(access.0 | ShareAccess::WANT_NO_DELEG.0);
         match self.ask_open(name, access).all().last() {
@@ -183,7 +179,7 @@ impl Rig {
         }
     }
 
-    /// Opens a file for reading and has it delegated.
+    /// Opens a file for reading with a delegation.
     pub(crate) fn delegated(&self, name: &[u8]) -> Stateid {
         match self.open(name, ShareAccess::READ) {
             Ok(OpenDelegation::Read(read)) => {
@@ -197,11 +193,11 @@ impl Rig {
     /// The set-up with write delegations.
     pub(crate) fn delegating_writes() -> Self {
         let mut rig = Self::new();
-        rig.client.desk.service.v4.delegates_writing = true;
+        rig.client.env.service.v4.delegates_writing = true;
         rig
     }
 
-    /// Opens a file for writing and has it delegated.
+    /// Opens a file for writing with a delegation.
     pub(crate) fn delegated_to_write(&self, name: &[u8]) -> Stateid {
         match self.open(name, ShareAccess::BOTH) {
             Ok(OpenDelegation::Write(write)) => {
@@ -223,7 +219,7 @@ impl Rig {
         done
     }
 
-    /// Does something as the writer.
+    /// Runs `act` as the writer.
     pub(crate) fn as_writer<R>(&mut self, act: impl FnOnce(&Self) -> R) -> R {
         self.client.swap(&mut self.writer);
         let done = act(self);
@@ -236,12 +232,11 @@ impl Rig {
         self.as_writer(|rig| rig.open(name, ShareAccess::WRITE))
     }
 
-    /// The next call of the service.
     pub(crate) fn next_call(&self) -> Called {
         called(&self.calls.recv_timeout(Duration::from_secs(10)).expect("a call"))
     }
 
-    /// Whether nothing comes. A call would come from another thread, but what follows it here shows whether it has.
+    /// Whether no callback arrives. It would come from another thread; a later reply shows whether it did.
     pub(crate) fn is_silent(&self) -> bool {
         self.calls.recv_timeout(Duration::from_millis(50)).is_err()
     }
@@ -254,11 +249,10 @@ impl Rig {
         self.client.status(&at(&[b"e", name], [Argument::Delegreturn(DelegreturnArgs { deleg_stateid })]))
     }
 
-    /// Seconds pass, in which clients are heard.
     pub(crate) fn pass(&mut self, seconds: u64) {
         for _ in 0..seconds {
             self.clock.fetch_add(SECOND, Ordering::Relaxed);
-            self.client.desk.service.v4.tick();
+            self.client.env.service.v4.tick();
             self.volume.expire_claims(self.volume.now()).unwrap();
             assert_eq!(self.client.status(&[Argument::Putrootfh]), Status::OK);
             assert_eq!(self.as_writer(|rig| rig.client.status(&[Argument::Putrootfh])), Status::OK);
@@ -274,11 +268,10 @@ impl Rig {
     }
 
     pub(crate) fn reader(&self) -> Arc<Client> {
-        let session = self.client.desk.service.v4.session(&self.client.session_id()).unwrap();
+        let session = self.client.env.service.v4.session(&self.client.session_id()).unwrap();
         Arc::clone(&session.client)
     }
 
-    /// The flags that SEQUENCE tells.
     pub(crate) fn flags(&self) -> SequenceStatus {
         self.client.sequence_flags()
     }

@@ -1,7 +1,7 @@
-//! A client of any minor version that opens files, and what it opens.
+//! A client of any minor version that opens files.
 
 use super::{Client, at};
-use crate::testing::{Desk, NOW, rule};
+use crate::testing::{NOW, TestEnv, rule};
 use nfs_wire::v4::{
     Argument, Bitmap, CbClient, NetAddr, NfsClientId, OpReply, OpenArgs, OpenClaim, OpenFlag,
     ReclaimCompleteArgs, Reply, SetclientidArgs, SetclientidConfirmArgs, SetclientidReply, ShareAccess,
@@ -30,14 +30,13 @@ impl Rig {
         Self::over(minor, MemFs::new(Arc::new(|| NOW)))
     }
 
-    /// A rig over this storage.
     pub(crate) fn over(minor: u32, fs: MemFs) -> Self {
         let volume = Arc::new(Volume::new(VolumeId(1), "v", Arc::new(fs), Durability::Sync, 1));
         let root = Arc::new(Export::new("/w", Arc::clone(&volume), vec![])).root();
         let (set, mut pending) =
             (SetAttrs { mode: Some(0o644), ..SetAttrs::default() }, PendingSync::default());
         root.create(&Caller::new(0, 0, []), b"f", Disposition::CreateNew, &set, &mut pending).unwrap();
-        let client = Client::new(Desk::new([], vec![]), minor);
+        let client = Client::new(TestEnv::new([], vec![]), minor);
         let mut rig = Self { client, minor, id: 0, volume, owners: Cell::new(0) };
         if minor == 0 {
             rig.id = rig.introduce();
@@ -56,7 +55,7 @@ impl Rig {
         let reads = Export { id: ExportId(2), ..Export::new("/r", volume(), vec![reads]) };
         let writes = writes.map(|rule| Export::new("/w", volume(), vec![rule]));
         let namespace = Namespace::new(writes.into_iter().chain([reads]));
-        self.client.desk.service.namespace.store(Arc::new(namespace));
+        self.client.env.service.namespace.store(Arc::new(namespace));
     }
 
     fn introduce(&self) -> u64 {

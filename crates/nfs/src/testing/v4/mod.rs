@@ -3,7 +3,7 @@
 pub(crate) mod back;
 pub(crate) mod minors;
 
-use super::Desk;
+use super::TestEnv;
 use crate::state::nfs4::binding::Binding;
 use crate::state::nfs4::wire::Sender;
 use crate::v4::compound::{CompoundArgs, CompoundProgress, run};
@@ -24,8 +24,8 @@ use xdr::{Decode, Encode, Reader, Writer};
 
 /// A client that has a session where its minor version knows sessions.
 pub(crate) struct Client {
-    pub(crate) desk: Desk,
-    /// Whether compounds may wait at once. One that may not goes on where it may.
+    pub(crate) env: TestEnv,
+    /// Whether compounds may block at first. Otherwise they resume where they may.
     pub(crate) blocking: Blocking,
     minor: u32,
     pub(crate) binding: Binding,
@@ -36,7 +36,6 @@ pub(crate) struct Client {
     verifier: [u8; 8],
 }
 
-/// Another host with a connection of its own.
 #[derive(Default)]
 pub(crate) struct Host {
     binding: Binding,
@@ -45,17 +44,17 @@ pub(crate) struct Host {
     line: Option<Arc<Line>>,
 }
 
-/// The client's end of a connection: what the service has sent of its own.
+/// The client's end of a connection: it receives callbacks.
 pub(crate) struct Line(mpsc::Sender<Vec<u8>>);
 
 impl Sender for Line {
     fn send_record(&self, record: &[u8]) {
-        // Fails if the test looks at nothing any longer.
+        // Sending fails if the test has dropped the receiver.
         let _ = self.0.send(record.to_vec());
     }
 }
 
-/// OPEN of what is there, by the owner `o`, with nothing denied.
+/// OPEN of an existing file by the owner `o`, denying nothing.
 pub(crate) fn opening(claim: OpenClaim<'_>, share_access: ShareAccess) -> OpenArgs<'_> {
     OpenArgs {
         seqid: 0,
@@ -81,19 +80,18 @@ pub(crate) fn copying(count: u64, synchronous: bool) -> CopyArgs<'static> {
     }
 }
 
-/// The results of a compound, without that of SEQUENCE.
+/// The results of a compound without SEQUENCE.
 pub(crate) struct Results {
     bytes: Vec<u8>,
     skipped: usize,
-    /// Whether it went on where it may wait.
+    /// Whether it resumed on a blocking thread.
     pub(crate) waited: bool,
 }
 
 impl Client {
-    /// A client of a minor version.
-    pub(crate) fn new(desk: Desk, minor: u32) -> Self {
+    pub(crate) fn new(env: TestEnv, minor: u32) -> Self {
         let mut client = Self {
-            desk,
+            env,
             blocking: Blocking::Allowed,
             minor,
             binding: Binding::default(),
@@ -121,7 +119,7 @@ impl Client {
         Ok(())
     }
 
-    /// Becomes another host, which is then what this one was.
+    /// Swaps identities with another host.
     pub(crate) fn swap(&mut self, host: &mut Host) {
         std::mem::swap(&mut self.binding, &mut host.binding);
         std::mem::swap(&mut self.session, &mut host.session);
@@ -144,24 +142,23 @@ impl Client {
         }
     }
 
-    /// Goes on over another connection, where it can be called: the calls that come.
+    /// Switches to a new connection with a back channel. Returns its callbacks.
     pub(crate) fn listen(&mut self) -> mpsc::Receiver<Vec<u8>> {
         let (sender, calls) = mpsc::channel();
         let line = Arc::new(Line(sender));
         self.binding = Binding::default();
         self.binding.wire.attach(&line);
         if let Some(before) = self.line.replace(line) {
-            let gone = Arc::downgrade(&before);
+            let closed = Arc::downgrade(&before);
             drop(before);
-            // Whoever has just called over it has it for a moment longer.
-            while gone.strong_count() > 0 {
+            // A thread that just called may still have a reference.
+            while closed.strong_count() > 0 {
                 std::thread::yield_now();
             }
         }
         calls
     }
 
-    /// The number of its session.
     pub(crate) fn session_id(&self) -> SessionId {
         self.session.unwrap()
     }
@@ -171,7 +168,6 @@ impl Client {
         self.minor = minor;
     }
 
-    /// The flags that SEQUENCE tells.
     pub(crate) fn sequence_flags(&self) -> SequenceStatus {
         let results = Results { skipped: 0, ..self.ask(&[Argument::Putrootfh]) };
         match results.all().first() {
@@ -180,7 +176,7 @@ impl Client {
         }
     }
 
-    /// The client with this name begins anew, with nothing.
+    /// Restarts the client of this name.
     pub(crate) fn restart(&mut self, ownerid: &[u8]) {
         self.lose_memory();
         self.be(ownerid);
@@ -237,13 +233,13 @@ impl Client {
         }
     }
 
-    /// Goes on over another connection, from this address.
+    /// Switches to a new connection from this address.
     pub(crate) fn reconnect(&mut self, peer: &str) {
-        self.desk.peer = peer.parse().unwrap();
+        self.env.peer = peer.parse().unwrap();
         self.binding = Binding::default();
     }
 
-    /// Does operations after SEQUENCE, where that is needed.
+    /// Runs operations, after SEQUENCE if needed.
     pub(crate) fn ask(&self, operations: &[Argument<'_>]) -> Results {
         let encoded: Vec<u8> = operations.iter().flat_map(Argument::to_bytes).collect();
         self.ask_encoded(u32::try_from(operations.len()).unwrap(), &encoded)
@@ -273,7 +269,6 @@ impl Client {
         self.ask(operations).status()
     }
 
-    /// The attributes of what a path from the root leads to, as they are encoded.
     pub(crate) fn attrs(&self, path: &[&[u8]], numbers: &[u32]) -> (Bitmap, Vec<u8>) {
         let request = GetattrArgs { attr_request: Bitmap::of(numbers) };
         let results = self.ask(&at(path, [Argument::Getattr(request)]));
@@ -285,7 +280,6 @@ impl Client {
         }
     }
 
-    /// The filehandle of what a path from the root leads to.
     pub(crate) fn handle(&self, path: &[&[u8]]) -> Vec<u8> {
         let results = self.ask(&at(path, [Argument::Getfh]));
         match results.all().last() {
@@ -301,13 +295,13 @@ impl Client {
     fn run_encoded(&self, operations: u32, encoded: &[u8], skipped: usize) -> Results {
         let head = CompoundHead { tag: b"tag", minorversion: self.minor, operations };
         let args = [&head.to_bytes(), encoded].concat();
-        let (uid, gid) = self.desk.user;
+        let (uid, gid) = self.env.user;
         let credential = Credential::new(Proof::Claimed, uid, gid, []);
         let (mut out, mut pending) = (Outbox::default(), PendingSync::default());
         let mut permit = None;
         let mut attempt = |blocking, paid: Option<Permit>, at| {
             permit = paid.or(permit.take());
-            self.desk.call_paid(&credential, &mut pending, &mut permit, |call| {
+            self.env.call_paid(&credential, &mut pending, &mut permit, |call| {
                 call.blocking = blocking;
                 let ended = run(call, &self.binding, CompoundArgs { bytes: &args, paid: None }, at, &mut out)
                     .unwrap();
@@ -348,7 +342,7 @@ impl Client {
 }
 
 /// Waits for a turn at a limit, for a moment.
-fn wait_in_line(toll: Admission) -> Option<Permit> {
+fn wait_in_line(admission: Admission) -> Option<Permit> {
     struct Turn(mpsc::Sender<()>);
 
     impl Waiter for Turn {
@@ -358,9 +352,9 @@ fn wait_in_line(toll: Admission) -> Option<Permit> {
     }
 
     let (sender, turn) = mpsc::channel();
-    match toll.wait(Box::new(Turn(sender))) {
-        QueueResult::Passed => Some(toll.into_permit()),
-        QueueResult::Queued => turn.recv_timeout(PATIENCE).ok().map(|()| toll.into_permit()),
+    match admission.wait(Box::new(Turn(sender))) {
+        QueueResult::Passed => Some(admission.into_permit()),
+        QueueResult::Queued => turn.recv_timeout(PATIENCE).ok().map(|()| admission.into_permit()),
         QueueResult::Full => None,
     }
 }
@@ -369,7 +363,6 @@ fn wait_in_line(toll: Admission) -> Option<Permit> {
 const PATIENCE: Duration = Duration::from_millis(20);
 
 impl Results {
-    /// The results of the operations that were done.
     pub(crate) fn all(&self) -> Vec<OpReply<'_>> {
         let mut r = Reader::new(&self.bytes);
         let head = CompoundReplyHead::decode(&mut r).unwrap();
@@ -386,20 +379,20 @@ impl Results {
 }
 
 /// An operation alone, over a connection of its own in 4.1, from whichever thread.
-pub(crate) fn alone(desk: &Desk, operation: &Argument<'_>) -> Results {
+pub(crate) fn alone(env: &TestEnv, operation: &Argument<'_>) -> Results {
     let head = CompoundHead { tag: b"tag", minorversion: 1, operations: 1 };
     let args = [head.to_bytes(), operation.to_bytes()].concat();
-    let (uid, gid) = desk.user;
+    let (uid, gid) = env.user;
     let credential = Credential::new(Proof::Claimed, uid, gid, []);
     let (binding, mut out, mut pending) = (Binding::default(), Outbox::default(), PendingSync::default());
-    let ended = desk.call(&credential, &mut pending, |call| {
+    let ended = env.call(&credential, &mut pending, |call| {
         run(call, &binding, CompoundArgs { bytes: &args, paid: None }, None, &mut out).unwrap()
     });
     assert!(matches!(ended, CompoundProgress::Replied(_)), "nothing is waited for");
     Results { bytes: std::mem::take(out.bytes()), skipped: 0, waited: false }
 }
 
-/// Operations on what a path from the root leads to.
+/// Prepends the operations that lead to a path.
 pub(crate) fn at<'a>(
     path: &[&'a [u8]],
     operations: impl IntoIterator<Item = Argument<'a>>,
@@ -408,7 +401,6 @@ pub(crate) fn at<'a>(
     [Argument::Putrootfh].into_iter().chain(steps).chain(operations).collect()
 }
 
-/// PUTFH.
 pub(crate) fn put(handle: &[u8]) -> Argument<'_> {
     Argument::Putfh(PutfhArgs { object: FileHandle(handle) })
 }

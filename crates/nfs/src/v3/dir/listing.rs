@@ -1,8 +1,7 @@
 //! READDIR and READDIRPLUS.
 //!
-//! A cookie is the backend's own and names a place that lasts as long as the directory, so there is nothing for a
-//! cookie verifier to protect against: it is always zero, and any value is accepted (as RFC 1813 §3.3.16 allows a
-//! server whose cookies stay valid).
+//! A cookie is the backend's own and stays valid as long as the directory. So a cookie verifier is unnecessary: it is
+//! always zero, and any value is accepted (RFC 1813 §3.3.16 allows this).
 
 use super::super::attr::post_attrs;
 use super::super::convert;
@@ -94,7 +93,7 @@ fn list_entries(call: &mut Call<'_>, dir: &File, request: &ListRequest, w: &mut 
     Ok(())
 }
 
-/// Entries being written, up to a limit.
+/// A listing in progress.
 struct Page<'p, 'w> {
     w: &'p mut Writer<'w>,
     /// Offset at which the results must end.

@@ -1,9 +1,8 @@
-//! Access control lists as far as mode bits say them: entries for the owner, the group and everybody (RFC 8881 §6.3, §6.4). Where a
-//! file has a list of POSIX beside its mode, entries for its users and groups are shown, too, and none can be set.
+//! ACLs, as far as mode bits express them: entries for the owner, the group and everyone (RFC 8881 §6.3, §6.4). A POSIX
+//! ACL also shows entries for its users and groups, which cannot be set.
 //!
-//! Each of the three classes of a mode is shown what the mode allows it, and denied before that what a later entry would
-//! allow it. A list that says more than a mode can keep is refused, not kept in part. What tools write along with reading and
-//! writing is taken as said by these.
+//! Each class of the mode is allowed its bits, and denied first the bits that a later entry would allow. A list that a
+//! mode cannot express is refused, not approximated. Rights that tools add to reading and writing are ignored.
 
 use super::super::compound_state::OpError;
 use super::owner::{Naming, Owner};
@@ -19,7 +18,7 @@ const OWNER: &[u8] = b"OWNER@";
 const GROUP: &[u8] = b"GROUP@";
 const EVERYONE: &[u8] = b"EVERYONE@";
 
-/// Rights that nobody is denied.
+/// Rights that are always allowed.
 const ALWAYS: AceMask = AceMask(AceMask::READ_ATTRIBUTES.0 | AceMask::READ_ACL.0 | AceMask::SYNCHRONIZE.0);
 /// Rights that the owner is never denied.
 const OWNERS: AceMask = AceMask(AceMask::WRITE_ATTRIBUTES.0 | AceMask::WRITE_ACL.0);
@@ -30,13 +29,11 @@ const WRITE: AceMask = AceMask(AceMask::WRITE_DATA.0 | AceMask::APPEND_DATA.0);
 const WITH_READ: AceMask = AceMask::READ_NAMED_ATTRS;
 const WITH_WRITE: AceMask = AceMask(AceMask::WRITE_NAMED_ATTRS.0 | AceMask::DELETE_CHILD.0 | OWNERS.0);
 
-/// The value of an ACL attribute.
 pub(super) struct AclValue {
     entries: Vec<(AceType, AceFlag, AceMask, AceWho)>,
     is_dacl: bool,
 }
 
-/// Somebody whom an entry is about.
 enum AceWho {
     Class(&'static [u8]),
     Named(Owner),
@@ -83,7 +80,6 @@ pub(super) fn acl_value(attrs: &Attrs, acl: Option<&PosixAcl>, naming: Naming<'_
     Ok(AclValue { entries, is_dacl: false })
 }
 
-/// An entry of a list of POSIX.
 fn of_posix(
     effect: Effect,
     who: AclTag,
@@ -107,7 +103,7 @@ fn of_posix(
     })
 }
 
-/// The list that says what a mode says.
+/// The list that expresses a mode.
 pub(super) fn of_mode(mode: u32, file_type: FileType) -> Acl<'static> {
     let [owner, group, everyone] = [mode >> 6 & 7, mode >> 3 & 7, mode & 7];
     let allow = |who, bits, more: AceMask| entry(AceType::ACCESS_ALLOWED, who, mask(bits, file_type) | more);
@@ -127,15 +123,15 @@ fn entry(acetype: AceType, who: &'static [u8], access_mask: AceMask) -> Ace<'sta
     Ace { acetype, flag, access_mask, who }
 }
 
-/// The rights that bits of a mode are.
+/// The rights of mode bits.
 fn mask(bits: u32, file_type: FileType) -> AceMask {
     let write = if file_type == FileType::Directory { WRITE | AceMask::DELETE_CHILD } else { WRITE };
     let rights = [(4, AceMask::READ_DATA), (2, write), (1, AceMask::EXECUTE)];
-    let given = rights.into_iter().filter(|(bit, _)| bits & bit != 0);
-    given.fold(AceMask(0), |all, (_, right)| all | right)
+    let allowed_rights = rights.into_iter().filter(|(bit, _)| bits & bit != 0);
+    allowed_rights.fold(AceMask(0), |all, (_, right)| all | right)
 }
 
-/// The nine bits of the mode that says what a list says; `ATTRNOTSUPP` if none does.
+/// The nine mode bits that express a list; `ATTRNOTSUPP` if there are none.
 pub(super) fn to_mode(acl: &Acl<'_>) -> Result<u32, OpError> {
     if !acl.0.iter().all(|ace| says_nothing(ace) || is_of_classes(ace)) {
         return Err(OpError::Status(Status::ATTRNOTSUPP));
@@ -144,7 +140,7 @@ pub(super) fn to_mode(acl: &Acl<'_>) -> Result<u32, OpError> {
     let owner = bits(of(&[OWNER, EVERYONE]), OWNERS)?;
     let group = bits(of(&[GROUP, EVERYONE]), AceMask(0))?;
     let everyone = bits(of(&[EVERYONE]), AceMask(0))?;
-    // An owner who is in the group is refused by the list what a mode, which looks at the owner alone, would allow.
+    // The list denies an owner who is in the group a right that a mode, which checks the owner only, would allow.
     let owner_in_group = bits(of(&[OWNER, GROUP, EVERYONE]), OWNERS)?;
     if owner & !owner_in_group != 0 {
         return Err(OpError::Status(Status::ATTRNOTSUPP));
@@ -157,7 +153,7 @@ fn says_nothing(ace: &Ace<'_>) -> bool {
     matches!(ace.acetype, AceType::ACCESS_ALLOWED | AceType::ACCESS_DENIED) && ace.access_mask == AceMask(0)
 }
 
-/// Whether an entry allows or denies one of the three classes something, now and not to what is made later.
+/// Whether an entry allows or denies one of the three classes something, without inheritance.
 fn is_of_classes(ace: &Ace<'_>) -> bool {
     let flag = if ace.who == GROUP { AceFlag::IDENTIFIER_GROUP } else { AceFlag(0) };
     matches!(ace.acetype, AceType::ACCESS_ALLOWED | AceType::ACCESS_DENIED)
@@ -175,19 +171,19 @@ fn allowed(acl: &Acl<'_>, classes: &[&[u8]]) -> AceMask {
     AceMask(first_match(entries).0)
 }
 
-/// The three bits that allow this, and nothing but what all or the owner have anyway.
+/// The three bits that allow exactly this, apart from rights that are always allowed.
 fn bits(allowed: AceMask, anyway: AceMask) -> Result<u32, OpError> {
     let has = |right: AceMask| allowed.0 & right.0 == right.0;
     let (read, write, execute) = (has(AceMask::READ_DATA), has(WRITE), has(AceMask::EXECUTE));
-    let mut kept = ALWAYS | anyway;
+    let mut expected = ALWAYS | anyway;
     for (is_given, rights) in
         [(read, AceMask::READ_DATA | WITH_READ), (write, WRITE | WITH_WRITE), (execute, AceMask::EXECUTE)]
     {
         if is_given {
-            kept = kept | rights;
+            expected = expected | rights;
         }
     }
-    if allowed.0 & !kept.0 != 0 {
+    if allowed.0 & !expected.0 != 0 {
         return Err(OpError::Status(Status::ATTRNOTSUPP));
     }
     Ok(u32::from(read) << 2 | u32::from(write) << 1 | u32::from(execute))
@@ -210,7 +206,7 @@ mod tests {
             for mode in 0..0o1000 {
                 let acl = of_mode(mode, file_type);
                 assert_eq!(to_mode(&acl).ok(), Some(mode), "{mode:o}: {acl:?}");
-                // Each class by itself is allowed what the mode says, whoever else it is.
+                // Each class is allowed its bits, whatever other classes the caller is in.
                 let of = |classes: &[&[u8]]| allowed(&acl, classes).0 & 0x27;
                 let bits = |bits: u32| mask(bits, FileType::Regular).0;
                 assert_eq!(of(&[OWNER, EVERYONE]), bits(mode >> 6 & 7), "{mode:o}");
@@ -236,23 +232,23 @@ mod tests {
     }
 
     #[test]
-    fn what_others_write_is_understood() {
+    fn lists_of_other_tools_are_understood() {
         let generic = |who, bits| ace(ALLOW, who, bits);
-        // As nfs4_setfacl writes R, RX and W: some with rights that go along.
+        // R, RX and W as nfs4_setfacl writes them, with implied rights.
         let list = vec![generic(OWNER, 0x16_011f), generic(GROUP, 0x12_00a9), generic(EVERYONE, 0x12_0081)];
         assert_eq!(to_mode(&Acl(list)).ok(), Some(0o654));
-        // Everybody's entry alone is for the owner and the group too.
+        // The entry of everyone applies to the owner and the group, too.
         assert_eq!(to_mode(&Acl(vec![generic(EVERYONE, 1)])).ok(), Some(0o444));
         assert_eq!(to_mode(&Acl(vec![])).ok(), Some(0));
         let denied_first = vec![ace(DENY, GROUP, 2), generic(EVERYONE, 1)];
         assert_eq!(to_mode(&Acl(denied_first)).ok(), Some(0o444));
-        // Who is named and given nothing has nothing.
+        // A named user without rights changes nothing.
         let nobody = Ace { who: b"42", ..ace(ALLOW, OWNER, 0) };
         let inherited = Ace { acetype: DENY, flag: AceFlag::FILE_INHERIT_ACE, ..nobody };
         assert_eq!(to_mode(&Acl(vec![nobody, generic(EVERYONE, 1), inherited])).ok(), Some(0o444));
     }
 
-    /// The masks of `R`, `W` and `X` in nfs4-acl-tools 0.3.7, which leaves out DELETE_CHILD for what is no directory.
+    /// The masks of `R`, `W` and `X` in nfs4-acl-tools 0.3.7, which omits DELETE_CHILD except for directories.
     fn aliases(bits: u32, file_type: FileType) -> u32 {
         let write = if file_type == FileType::Directory { 0x16_01d6 } else { 0x16_0196 };
         let masks = [(4, 0x12_0089), (2, write), (1, 0x12_00a0)];
@@ -267,10 +263,10 @@ mod tests {
                 let entry = |acetype, who, bits| ace(acetype, who, aliases(bits, file_type));
                 let allowed = [(OWNER, owner), (GROUP, group), (EVERYONE, everyone)]
                     .map(|(who, bits)| entry(ALLOW, who, bits));
-                // What everybody is allowed, the owner and the group are.
+                // Rights of everyone are rights of the owner and the group.
                 let expected = (owner | everyone) << 6 | (group | everyone) << 3 | everyone;
                 assert_eq!(to_mode(&Acl(allowed.to_vec())).ok(), Some(expected), "{mode:o}: {allowed:?}");
-                // Unless they are denied it before.
+                // Unless an earlier entry denies them.
                 let [for_owner, for_group, for_all] = allowed;
                 let denied = [
                     for_owner,
@@ -282,7 +278,7 @@ mod tests {
                 assert_eq!(to_mode(&Acl(denied.to_vec())).ok(), Some(mode), "{mode:o}: {denied:?}");
             }
         }
-        // The one that the tool is mostly asked for: a directory that its group may change.
+        // The typical use of the tool: a directory that its group may change.
         let shared =
             [ace(ALLOW, OWNER, 0x16_01ff), ace(ALLOW, GROUP, 0x16_01ff), ace(ALLOW, EVERYONE, 0x12_00a9)];
         assert_eq!(to_mode(&Acl(shared.to_vec())).ok(), Some(0o775));
@@ -294,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_mode_cannot_keep_is_refused() {
+    fn lists_beyond_a_mode_are_refused() {
         let named = Ace { who: b"alice@example.org", ..ace(ALLOW, OWNER, 1) };
         let group = Ace { who: b"42", flag: AceFlag::IDENTIFIER_GROUP, ..named };
         let inherited = Ace { flag: AceFlag::FILE_INHERIT_ACE, ..ace(ALLOW, OWNER, 1) };

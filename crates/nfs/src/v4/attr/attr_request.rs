@@ -11,39 +11,38 @@ use vfs::model::attrs::MODE_BITS;
 use vfs::{Caller, File, PendingSync, SetAttrs, Time};
 use xdr::{Decode, Malformed, Reader};
 
-/// When attributes are set.
+/// The occasion of setting attributes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::v4) enum When {
-    /// With the creation of an object.
+    /// At a creation.
     Creation,
-    /// With a creation that is done once only, whose key lies in the times of the file (EXCLUSIVE4_1).
+    /// In an exclusive creation, whose key is stored in the times of the file (EXCLUSIVE4_1).
     Once,
-    /// Later.
+    /// In a SETATTR.
     Later,
 }
 
-/// Attributes that a call wishes to be set.
+/// Attributes to set.
 pub(in crate::v4) struct AttrRequest {
     pub(in crate::v4) set: SetAttrs,
     /// The time at which the object is to have been made.
     pub(in crate::v4) born: Option<Time>,
-    /// The attributes that these are.
     pub(in crate::v4) mask: Bitmap,
 }
 
 impl AttrRequest {
-    /// Has a new object have been made when it is wished. One that cannot keep it has it not, and neither is it among what was set:
-    /// macOS wishes for it with symbolic links, too.
+    /// Sets the creation time of a new object. If that fails, the attribute is removed from the result: macOS sends it
+    /// for symbolic links, too.
     pub(in crate::v4) fn set_born_of_new(&mut self, file: &File, caller: &Caller, pending: &mut PendingSync) {
         let Some(born) = self.born else { return };
         if let Err(error) = file.set_born(caller, born, pending) {
-            tracing::debug!(%error, "a new file has no time of creation of its client's");
+            tracing::debug!(%error, "cannot set the creation time of a new file");
             self.mask.remove(attr::TIME_CREATE);
         }
     }
 }
 
-/// Reads which attributes a call wishes to be set.
+/// Decodes the attributes to set.
 pub(in crate::v4) fn attr_request(
     cx: &CompoundState<'_, '_>,
     fattr: &Fattr<'_>,
@@ -55,6 +54,7 @@ pub(in crate::v4) fn attr_request(
         return Err(OpError::Status(Status::ATTRNOTSUPP));
     }
     let has_both = |one, other| mask.contains(one) && mask.contains(other);
+    // Attributes that set the same bits exclude each other.
     let has_two_modes = has_both(attr::MODE, attr::MODE_UMASK) || has_both(attr::ACL, attr::DACL);
     if !table::settable(minor, when).contains_all(&mask) || has_two_modes {
         return Err(OpError::Status(Status::INVAL));
@@ -70,11 +70,11 @@ pub(in crate::v4) fn attr_request(
     if born.is_some() && !keeps_born(cx) {
         return Err(OpError::Status(Status::ATTRNOTSUPP));
     }
-    // Values of attributes that are not even in the mask: see `Fattr`.
+    // Values without attributes in the mask: see `Fattr`.
     if r.remaining() > 0 { Err(OpError::Status(Status::BADXDR)) } else { Ok(AttrRequest { set, born, mask }) }
 }
 
-/// Whether the storage has room for times of creation that somebody sets.
+/// Whether the storage can store creation times.
 fn keeps_born(cx: &CompoundState<'_, '_>) -> bool {
     matches!(&cx.current, Some(Filehandle::File(file)) if file.volume().capabilities().xattrs.is_some())
 }
@@ -93,7 +93,7 @@ fn decode(number: u32, naming: Naming<'_>, r: &mut Reader<'_>, set: &mut SetAttr
         attr::MODE => set_mode(r.u32().map_err(bad_xdr)?, set),
         attr::MODE_UMASK => {
             let request = ModeUmask::decode(r).map_err(bad_xdr)?;
-            // A list says what is meant without one.
+            // An ACL sets the mode, so the umask does not apply.
             set.umask = if set.mode.is_some() { 0 } else { request.umask & MODE_BITS };
             set_mode(request.mode, set);
         }
@@ -106,7 +106,7 @@ fn decode(number: u32, naming: Naming<'_>, r: &mut Reader<'_>, set: &mut SetAttr
     Ok(())
 }
 
-/// A mode. What a list, which comes before it, says of reading, writing and executing counts (RFC 8881 §6.4.1.3).
+/// Sets a mode. The permission bits of an earlier ACL take precedence (RFC 8881 §6.4.1.3).
 fn set_mode(mode: u32, set: &mut SetAttrs) {
     let mode = mode & MODE_BITS;
     set.mode = Some(set.mode.map_or(mode, |list| list & 0o777 | mode & !0o777));

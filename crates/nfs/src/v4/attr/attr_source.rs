@@ -20,7 +20,6 @@ use xdr::Writer;
 
 /// A file system: a volume, or the directories above the exports.
 pub(in crate::v4) struct FileSystem<'s> {
-    /// The minor version that is spoken.
     pub(in crate::v4) minor: u32,
     state: &'s ServiceState,
     export: Option<&'s Export>,
@@ -29,19 +28,18 @@ pub(in crate::v4) struct FileSystem<'s> {
     local: IpAddr,
 }
 
-/// An object whose attributes are asked for.
 pub(in crate::v4) struct AttrSource<'s> {
     pub(in crate::v4) fs: &'s FileSystem<'s>,
     /// The filehandle; optional if the request does not ask for it.
     pub(in crate::v4) handle: Option<&'s Handle>,
     pub(in crate::v4) attrs: &'s Attrs,
-    /// The number of what is covered by it, or its own.
+    /// The file id of the covered directory, or the object's own.
     pub(in crate::v4) mounted_on: u64,
-    /// Looks its list of POSIX up.
+    /// Looks up the POSIX ACL.
     pub(in crate::v4) acl: &'s dyn Fn() -> FsResult<Option<Arc<PosixAcl>>>,
 }
 
-/// Reads these attributes of the current object.
+/// Reads attributes of the current object.
 #[inline]
 pub(super) fn of_current<R>(
     cx: &mut CompoundState<'_, '_>,
@@ -52,7 +50,7 @@ pub(super) fn of_current<R>(
     let (call, minor) = (&mut *cx.call, cx.request.minor);
     let filehandle = cx.current.as_ref().ok_or(OpError::Status(Status::NOFILEHANDLE))?;
     let mut attrs = match (filehandle, cx.written) {
-        // A WRITE has just looked at them.
+        // The WRITE just returned them.
         (Filehandle::File(_), Some(attrs)) => attrs,
         (Filehandle::File(file), None) => call.attrs(file)?,
         (Filehandle::Pseudo(filehandle), _) => filehandle.attrs(call)?,
@@ -100,7 +98,7 @@ fn of_filehandle<R>(
     }
 }
 
-/// Writes attributes of what is at a place as a `fattr4`.
+/// Writes the attributes of a filehandle as a `fattr4`.
 pub(in crate::v4) fn encode_filehandle(
     cx: &CompoundState<'_, '_>,
     filehandle: &Filehandle,
@@ -170,7 +168,7 @@ impl<'s> FileSystem<'s> {
         self.volume().map_or_else(Capabilities::default, Volume::capabilities)
     }
 
-    /// Capacity and free space, for which storage is asked.
+    /// Capacity and free space. Blocks on storage.
     pub(super) fn stat(&self) -> FsResult<FsStat> {
         match self.volume() {
             None => Ok(FsStat::default()),
@@ -184,14 +182,14 @@ impl AttrSource<'_> {
     /// The attributes that it has, those among them that can only be set.
     pub(in crate::v4) fn supported(&self) -> Bitmap {
         let available = self.available(&table::supported(self.fs.minor));
-        if self.fs.delegates_times() { available | times::KEPT_TIMES } else { available }
+        if self.fs.delegates_times() { available | times::DELEGATED_TIMES } else { available }
     }
 
-    /// Those of the attributes that it has.
+    /// The requested attributes that the object has.
     #[inline]
     pub(super) fn available(&self, request: &Bitmap) -> Bitmap {
         let mut available = *request & table::supported(self.fs.minor);
-        // What has it can be given another one.
+        // The attribute is readable where it can be set.
         if available.contains(attr::TIME_CREATE) && !self.fs.keeps_born_of(self.attrs) {
             available.remove(attr::TIME_CREATE);
         }

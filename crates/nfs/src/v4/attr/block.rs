@@ -3,7 +3,7 @@
 use vfs::Time;
 use xdr::Writer;
 
-/// Some values, one after another, of so many bytes in all.
+/// A fixed number of bytes of values.
 pub(super) struct Block<const BYTES: usize> {
     bytes: [u8; BYTES],
     length: usize,
@@ -38,7 +38,6 @@ impl<const BYTES: usize> Block<BYTES> {
         self
     }
 
-    /// Writes the values, of which nothing is missing.
     #[inline]
     pub(super) fn write(self, w: &mut Writer<'_>) {
         debug_assert_eq!(self.length, BYTES);

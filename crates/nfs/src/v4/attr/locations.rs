@@ -8,13 +8,12 @@ use xdr::{Encode, Writer};
 
 /// The addresses of an export, or of the directories above the exports.
 pub(super) struct Locations<'l> {
-    /// The path from the root.
     pub(super) path: &'l str,
     /// The address at which the client has reached us.
     pub(super) local: IpAddr,
-    /// Those at which it is served besides.
+    /// Further addresses.
     pub(super) endpoints: &'l [IpAddr],
-    /// The port at all of them.
+    /// The port of all addresses.
     pub(super) port: u16,
 }
 

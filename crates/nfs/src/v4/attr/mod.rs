@@ -1,7 +1,6 @@
 //! Attributes: GETATTR, SETATTR, ACCESS, VERIFY, NVERIFY.
 //!
-//! [`table`] is what there is, [`subject`] what values are taken from, [`wish`] how they are read from a
-//! call.
+//! [`table`] lists the attributes, [`attr_source`] provides their values, [`attr_request`] decodes those to set.
 
 mod acl;
 mod attr_request;
@@ -39,9 +38,8 @@ use vfs::file::AccessReply;
 use vfs::qos::Transferred;
 use xdr::{Encode, Writer};
 
-/// Access control lists.
 const LISTS: Bitmap = Bitmap::of(&price::LISTS);
-/// An attribute of listings alone.
+/// An attribute for listings only.
 const RDATTR_ERROR: Bitmap = Bitmap::of(&[attr::RDATTR_ERROR]);
 
 /// RFC 8881 §18.7.
@@ -59,7 +57,7 @@ pub(super) fn getattr(cx: &mut CompoundState<'_, '_>, args: GetattrArgs, w: &mut
 /// RFC 8881 §18.30. Nothing is set if not everything can be.
 pub(super) fn setattr(cx: &mut CompoundState<'_, '_>, args: SetattrArgs<'_>, w: &mut Writer<'_>) -> OpResult {
     cx.may_wait()?;
-    if !(args.obj_attributes.attrmask & times::KEPT_TIMES).is_empty() {
+    if !(args.obj_attributes.attrmask & times::DELEGATED_TIMES).is_empty() {
         return times::set(cx, &args, w);
     }
     let file = cx.file()?;
@@ -67,6 +65,7 @@ pub(super) fn setattr(cx: &mut CompoundState<'_, '_>, args: SetattrArgs<'_>, w: 
     if attrsset.contains(attr::ACL) || attrsset.contains(attr::DACL) {
         check_sets_list(cx, &file)?;
     }
+    // Authorized before anything is set.
     if born.is_some() {
         file.authorize_born(&file.caller).map_err(|error| match error {
             FsError::NotSupported => OpError::Status(Status::ATTRNOTSUPP),
@@ -74,12 +73,12 @@ pub(super) fn setattr(cx: &mut CompoundState<'_, '_>, args: SetattrArgs<'_>, w: 
         })?;
     }
     if let (Some(mode), false) = (&mut set.mode, attrsset.contains(attr::MODE)) {
-        // A list says nothing of set-id bits and the like.
+        // An ACL does not set the set-id and sticky bits.
         *mode |= cx.call.attrs(&file)?.mode & !0o777;
     }
-    // A stateid means something for a new size alone.
+    // The stateid matters only for a new size.
     let opened = match set.size {
-        Some(_) => cx.opened(&file, &args.stateid, vfs::Access::WRITE)?,
+        Some(_) => cx.open_by_stateid(&file, &args.stateid, vfs::Access::WRITE)?,
         None => None,
     };
     match opened {
@@ -93,8 +92,8 @@ pub(super) fn setattr(cx: &mut CompoundState<'_, '_>, args: SetattrArgs<'_>, w: 
     Ok(())
 }
 
-/// Refuses a list for a file that has a list of POSIX: as a mode it would be the mask of that, and give its users and groups what the
-/// new list does not.
+/// Refuses an ACL for a file with a POSIX ACL: as a mode it would become its mask, and give users and groups rights
+/// that the new list does not.
 fn check_sets_list(cx: &mut CompoundState<'_, '_>, file: &File) -> OpResult {
     let attrs = cx.call.attrs(file)?;
     match file.posix_acl(&attrs, cx.call.blocking)? {
@@ -159,7 +158,7 @@ fn defined(minor: u32) -> Access {
     if minor < 2 { all } else { all | XATTR_ACCESS }
 }
 
-/// The bits that mean something for an object.
+/// The bits that apply to an object.
 fn supported(reply: &AccessReply, has_xattrs: bool) -> Access {
     let (bits, carries) = match reply.attrs.file_type {
         vfs::FileType::Directory => (DIR_ACCESS, true),

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use vfs::{Blocking, FsResult};
 use xdr::{Encode, Writer};
 
-/// The names of users and groups, for one call.
 #[derive(Clone, Copy)]
 pub(in crate::v4) struct Naming<'n> {
     /// `None` where they are numbers.
@@ -68,10 +67,10 @@ impl Encode for Owner {
     }
 }
 
-/// A number as a text of digits.
+/// Encodes a number in decimal digits.
 #[inline]
 fn encode_number(id: u32, w: &mut Writer<'_>) {
-    // The last digit is found first: what is put in front of others stands below them.
+    // Least significant digit first: it ends up in the highest byte.
     let (mut digits, mut length, mut rest) = (0u128, 0, id);
     loop {
         digits = digits << 8 | u128::from(b'0' + (rest % 10).to_le_bytes()[0]);
@@ -83,10 +82,9 @@ fn encode_number(id: u32, w: &mut Writer<'_>) {
     }
     w.length(length);
     let start = w.len();
-    // Twelve bytes at once, then as many as are needed.
+    // Twelve bytes in one store, then truncated.
     w.fixed(&digits.to_le_bytes()[..DIGITS_MAX.next_multiple_of(4)]);
     w.truncate(start + length.next_multiple_of(4));
 }
 
-/// Digits of the largest number.
 const DIGITS_MAX: usize = 10;

@@ -5,7 +5,7 @@ use super::*;
 use crate::id_map::{HostIds, IdKind, IdNames};
 use crate::state::nfs4::ServiceState;
 use crate::testing::v4::{Client, at};
-use crate::testing::{Desk, export, rule};
+use crate::testing::{TestEnv, export, rule};
 use nfs_wire::v4::{Argument, Bitmap, Fattr, SetattrArgs, Stateid, Status, attr};
 use std::io;
 use vfs::{Blocking, Caller, Disposition, PendingSync, SetAttrs};
@@ -34,14 +34,14 @@ const BOTH: &[u32] = &[attr::OWNER, attr::OWNER_GROUP];
 
 /// `/e` with a file `f` of user 7 and group 8.
 fn client(domain: Option<&str>) -> Client {
-    let mut desk = Desk::new([export("/e", 1, vec![rule(&[])])], vec![]);
+    let mut env = TestEnv::new([export("/e", 1, vec![rule(&[])])], vec![]);
     let names = domain.map(|domain| IdNames::new(domain, Box::new(Host)).unwrap());
-    desk.service.v4 = ServiceState::new(1, b"tests", 30).with_names(names);
-    let root = std::sync::Arc::clone(&desk.service.namespace.load().exports()[0]).root();
+    env.service.v4 = ServiceState::new(1, b"tests", 30).with_names(names);
+    let root = std::sync::Arc::clone(&env.service.namespace.load().exports()[0]).root();
     let (caller, mut pending) = (Caller::new(0, 0, []), PendingSync::default());
     let set = SetAttrs { uid: Some(7), gid: Some(8), ..SetAttrs::default() };
     root.create(&caller, b"f", Disposition::CreateNew, &set, &mut pending).unwrap();
-    Client::new(desk, 1)
+    Client::new(env, 1)
 }
 
 fn texts(owner: &str, group: &str) -> Vec<u8> {
@@ -86,7 +86,7 @@ fn a_name_is_looked_up_where_that_may_take_long_and_then_told_at_once() {
         let request = GetattrArgs { attr_request: Bitmap::of(BOTH) };
         client.ask(&at(F, [Argument::Getattr(request)])).waited
     };
-    // The name of the file itself has to be looked up first.
+    // Warms up the name of the file itself.
     client.handle(F);
     assert_eq!([ask(&client), ask(&client)], [true, false]);
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::testing::v4::{Client, Results, at};
-use crate::testing::{Desk, NOW, rule, words};
+use crate::testing::{NOW, TestEnv, rule, words};
 use nfs_wire::v4::attr::ModeUmask;
 use nfs_wire::v4::{
     Argument, CbClient, CreateHow, NetAddr, NfsClientId, OpReply, OpenArgs, OpenClaim, OpenFlag, ReadArgs,
@@ -22,7 +22,8 @@ const MEMBER: (u32, u32) = (9, 100);
 const NAMED: (u32, u32) = (8, 1);
 const F: &[&[u8]] = &[b"e", b"f"];
 
-/// `/e`, where everybody may make files, with a file `f` of mode 0660 that its group may do nothing with, and user 8 all.
+/// `/e`, in which all users may create files, with a file `f` of mode 0660. Its ACL gives the group nothing and user 8
+/// everything.
 struct Rig {
     fs: MemFs,
     root: vfs::File,
@@ -39,8 +40,8 @@ impl Rig {
         let fs = MemFs::new(Arc::new(|| NOW));
         let volume = Volume::new(VolumeId(1), "e", Arc::new(fs.clone()), Durability::Sync, 1);
         let export = Export::new("/e", Arc::new(volume), vec![rule(&[])]);
-        let desk = Desk::new([export], vec![]);
-        let root = desk.service.namespace.load().exports()[0].root();
+        let env = TestEnv::new([export], vec![]);
+        let root = env.service.namespace.load().exports()[0].root();
         let (service, mut pending) = (Caller::new(0, 0, []), PendingSync::default());
         let open = SetAttrs { mode: Some(0o777), ..SetAttrs::default() };
         root.set_attrs(&service, &open, None, &mut pending).unwrap();
@@ -49,7 +50,7 @@ impl Rig {
         let opened = made.file.authorize_write(&service).unwrap();
         opened.write(0, b"bytes", vfs::Stability::Unstable, &mut pending).unwrap();
         fs.set_access_acl("f", Some(&list(0, &[(8, 6)]))).unwrap();
-        let mut rig = Self { fs, root, client: Client::new(desk, minor), id: 0 };
+        let mut rig = Self { fs, root, client: Client::new(env, minor), id: 0 };
         rig.id = if minor == 0 { rig.introduce() } else { 0 };
         if minor > 0 {
             let complete = Argument::ReclaimComplete(ReclaimCompleteArgs { one_fs: false });
@@ -72,9 +73,9 @@ impl Rig {
         clientid
     }
 
-    /// Does something with what a path leads to, as this user.
+    /// Runs operations on the object at a path, as this user.
     fn on(&mut self, user: (u32, u32), path: &[&[u8]], operation: Argument<'_>) -> Results {
-        self.client.desk.user = user;
+        self.client.env.user = user;
         self.client.ask(&at(path, [operation]))
     }
 
@@ -226,7 +227,7 @@ fn umask_gives_way_to_a_list_that_is_handed_on() {
     assert_eq!(make(&mut rig, b"masked"), 0o644);
     rig.fs.set_default_acl("", Some(&list(0, &[(9, 6)]))).unwrap();
     assert_eq!(make(&mut rig, b"listed"), 0o660);
-    rig.client.desk.user = MEMBER;
+    rig.client.env.user = MEMBER;
     let path: &[&[u8]] = &[b"e", b"listed"];
     assert_eq!(rig.on(MEMBER, path, write()).status(), Status::OK, "what it inherits names this user");
     assert_eq!(rig.on(OWNER, path, read()).status(), Status::ACCESS);

@@ -40,7 +40,7 @@ const CAN_BE_SET: &[u32] = &[
 
 const TIME: NfsTime = NfsTime { seconds: 86_400, nseconds: 77 };
 
-/// A value to set, and what is read back: another attribute of those that are only set.
+/// A value to set, and the attribute and value to read back.
 fn value(number: u32) -> (Vec<u8>, u32, Vec<u8>) {
     let list = || acl::of_mode(0o640, FileType::Regular);
     let same = |bytes: Vec<u8>| (bytes.clone(), number, bytes);
@@ -66,20 +66,20 @@ impl Rig {
         <Bitmap as xdr::Decode>::decode(&mut xdr::Reader::new(&value)).unwrap()
     }
 
-    /// Sets an attribute of `/w/f`, or of a new file or directory, in one way: what the reply says was set.
+    /// Sets an attribute of `/w/f`, or of a new file or directory, in one of several ways. Returns the attributes set.
     fn set(&self, way: &str, name: &[u8], number: u32, attr_vals: &[u8]) -> Result<Bitmap, Status> {
-        let wish = Fattr { attrmask: Bitmap::of(&[number]), attr_vals };
+        let fattr = Fattr { attrmask: Bitmap::of(&[number]), attr_vals };
         let open = |how| {
             let opened =
                 self.open_as((b"w", name), ShareAccess::BOTH, ShareDeny::NONE, OpenFlag::Create(how));
             opened.map(|(_, set)| set)
         };
         match way {
-            "unchecked" => open(CreateHow::Unchecked(wish)),
-            "guarded" => open(CreateHow::Guarded(wish)),
-            "exclusive" => open(CreateHow::Exclusive41(CreatVerfAttr { verf: *b"verifier", attrs: wish })),
+            "unchecked" => open(CreateHow::Unchecked(fattr)),
+            "guarded" => open(CreateHow::Guarded(fattr)),
+            "exclusive" => open(CreateHow::Exclusive41(CreatVerfAttr { verf: *b"verifier", attrs: fattr })),
             "directory" => {
-                let args = CreateArgs { objtype: CreateType::Directory, objname: name, createattrs: wish };
+                let args = CreateArgs { objtype: CreateType::Directory, objname: name, createattrs: fattr };
                 let results = self.client.ask(&at(&[b"w"], [Argument::Create(args)]));
                 match results.all().last() {
                     Some(OpReply::Create(Reply::Ok(ok))) => Ok(ok.attrset),
@@ -88,7 +88,7 @@ impl Rig {
             }
             _ => {
                 let handle = self.client.handle(&[b"w", b"f"]);
-                let args = SetattrArgs { stateid: Stateid::ANONYMOUS, obj_attributes: wish };
+                let args = SetattrArgs { stateid: Stateid::ANONYMOUS, obj_attributes: fattr };
                 let results = self.client.ask(&[put(&handle), Argument::Setattr(args)]);
                 match results.all().last() {
                     Some(OpReply::Setattr(reply)) if reply.status == Status::OK => Ok(reply.attrsset),
@@ -102,7 +102,7 @@ impl Rig {
     fn check_way(&self, way: &str, advertised: Bitmap) {
         for &number in CAN_BE_SET.iter().filter(|&&number| advertised.contains(number)) {
             if way == "setattr" && number == attr::MODE_UMASK {
-                // RFC 8275 §4: with a creation alone.
+                // RFC 8275 §4: only in a creation.
                 continue;
             }
             let what = format!("attribute {number} by {way} in 4.{}", self.minor);
@@ -126,7 +126,7 @@ impl Rig {
         }
     }
 
-    /// VERIFY and NVERIFY know the value, too.
+    /// Checks the value with VERIFY and NVERIFY.
     fn check_verified(&self, name: &[u8], number: u32, attr_vals: &[u8]) {
         let obj_attributes = Fattr { attrmask: Bitmap::of(&[number]), attr_vals };
         let same = Argument::Verify(VerifyArgs { obj_attributes });
@@ -169,9 +169,9 @@ fn time_of_creation_is_told_in_listings_and_taken_from_a_symbolic_link() {
         let results = rig.client.ask(&at(&[b"w"], [Argument::Readdir(list)]));
         let all = results.all();
         let Some(OpReply::Readdir(Reply::Ok(listed))) = all.last() else { panic!("{all:?}") };
-        let told: Vec<_> = listed.entries.iter().map(|entry| entry.attrs).collect();
-        assert_eq!(told[0], Fattr { attrmask: attr_request, attr_vals: &TIME.to_bytes() });
-        // As macOS makes one: the wish is taken, and the reply says that it was not heeded.
+        let listed: Vec<_> = listed.entries.iter().map(|entry| entry.attrs).collect();
+        assert_eq!(listed[0], Fattr { attrmask: attr_request, attr_vals: &TIME.to_bytes() });
+        // Created as macOS does: the attribute is accepted, and the reply shows that it was not set.
         let createattrs = Fattr { attrmask: attr_request, attr_vals: &TIME.to_bytes() };
         let args = CreateArgs { objtype: CreateType::Symlink(b"f"), objname: b"link", createattrs };
         let results = rig.client.ask(&at(&[b"w"], [Argument::Create(args)]));
@@ -191,11 +191,11 @@ fn time_of_creation_is_set_by_the_owner_and_to_a_time_that_there_is() {
         assert_eq!(rig.set("guarded", b"new", attr::TIME_CREATE, &wrong), Err(Status::INVAL));
         let mode = 0o666_u32.to_bytes();
         rig.set("setattr", b"f", attr::MODE, &mode).unwrap();
-        rig.client.desk.user = (1000, 100);
+        rig.client.env.user = (1000, 100);
         let refused = rig.set("setattr", b"f", attr::TIME_CREATE, &TIME.to_bytes());
         assert_eq!(refused, Err(Status::PERM), "who may write it is not who has it");
         rig.serve(Some(vfs::ExportRule { read_only: true, ..crate::testing::rule(&[]) }));
-        rig.client.desk.user = (0, 0);
+        rig.client.env.user = (0, 0);
         let refused = rig.set("setattr", b"f", attr::TIME_CREATE, &TIME.to_bytes());
         assert_eq!(refused, Err(Status::ROFS));
     }

@@ -17,27 +17,25 @@ use nfs_wire::v4::{
 use vfs::{FsResult, Time};
 use xdr::{Encode, Writer};
 
-/// When an attribute can be set.
+/// The occasions on which an attribute can be set.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Settable {
     Never,
     Always,
     /// But not with a creation that is done once only: its key lies there.
     NotOnce,
-    /// With a creation alone.
+    /// Only at a creation.
     AtCreation,
 }
 
 struct Attribute {
     number: u32,
-    /// The minor version that has it first.
     since: u32,
     set: Settable,
-    /// Whether it can be read, too.
     is_readable: bool,
 }
 
-/// The table of attributes, and what writes their values, which is the inside of every listing.
+/// The table of attributes and their encoders, the inner loop of every listing.
 macro_rules! attributes {
     ($($number:path, $since:literal, $set:ident $(, |$source:ident| $value:expr)?;)*) => {
         /// All, in the order in which values follow one another.
@@ -75,7 +73,7 @@ macro_rules! attributes {
     };
 }
 
-// Each with the minor version that has it first, when it can be set, and what it is of a subject.
+// Number, first minor version, settability, value.
 attributes! {
     attr::SUPPORTED_ATTRS, 0, Never, |s| s.supported();
     attr::TYPE, 0, Never, |s| file_type(s.attrs.file_type);
@@ -86,7 +84,7 @@ attributes! {
     attr::SYMLINK_SUPPORT, 0, Never, |_s| true;
     attr::NAMED_ATTR, 0, Never, |_s| false;
     attr::FSID, 0, Never, |s| s.fs.fsid();
-    // A volume that is exported twice has two filehandles for every file.
+    // A volume with two exports has two filehandles for every file.
     attr::UNIQUE_HANDLES, 0, Never, |_s| false;
     attr::LEASE_TIME, 0, Never, |s| s.fs.lease_s();
     attr::RDATTR_ERROR, 0, Never, |_s| Status::OK;
@@ -133,7 +131,7 @@ attributes! {
     attr::CHANGE_ATTR_TYPE, 2, Never, |s| change_attr_type(s);
     // RFC 8275.
     attr::MODE_UMASK, 2, AtCreation;
-    // RFC 8276. Linux asks at the top only, and takes the answer for all that is below.
+    // RFC 8276. Linux queries the root only, and applies the answer to everything below.
     attr::XATTR_SUPPORT, 2, Never, |s| s.fs.is_pseudo() || s.fs.capabilities().xattrs.is_some();
     // RFC 9754.
     attr::OPEN_ARGUMENTS, 2, Never, |s| open_arguments(s);
@@ -190,12 +188,11 @@ const OPEN_ARGUMENTS: OpenArguments = OpenArguments {
 
 /// The arguments that OPEN supports, with delegated timestamps where they are enabled.
 fn open_arguments(source: &AttrSource<'_>) -> OpenArguments {
-    let kept = [OpenArgsWant::DELEG_TIMESTAMPS.0, OpenArgsWant::OPEN_XOR_DELEGATION.0];
-    let more = if source.fs.delegates_times() { Bitmap::of(&kept) } else { Bitmap::EMPTY };
+    let delegated = [OpenArgsWant::DELEG_TIMESTAMPS.0, OpenArgsWant::OPEN_XOR_DELEGATION.0];
+    let more = if source.fs.delegates_times() { Bitmap::of(&delegated) } else { Bitmap::EMPTY };
     OpenArguments { share_access_want: OPEN_ARGUMENTS.share_access_want | more, ..OPEN_ARGUMENTS }
 }
 
-/// The latest minor version that an attribute is of.
 const MINOR_MAX: u32 = 2;
 /// The attributes of each minor version.
 const SUPPORTED: [Bitmap; MINOR_MAX as usize + 1] = [since_until(0), since_until(1), since_until(2)];
@@ -210,7 +207,7 @@ const WRITE_ONLY: Bitmap = {
     }
     all
 };
-/// Writes what Linux asks of a file, or of a name in a listing.
+/// Writes the attributes that Linux requests of a file, or of a name in a listing.
 #[inline]
 fn write_object<const IS_NAME: bool>(source: &AttrSource<'_>, w: &mut Writer<'_>) -> FsResult<()> {
     let (attrs, system) = (source.attrs, source.fs);
@@ -253,13 +250,11 @@ const fn since_until(minor: u32) -> Bitmap {
     all
 }
 
-/// The attributes of a minor version.
 #[inline]
 pub(super) fn supported(minor: u32) -> Bitmap {
     SUPPORTED[minor.min(MINOR_MAX) as usize]
 }
 
-/// The attributes that can be set.
 pub(super) fn settable(minor: u32, when: When) -> Bitmap {
     let is_settable = |set| match set {
         Settable::Never => false,
@@ -273,10 +268,10 @@ pub(super) fn settable(minor: u32, when: When) -> Bitmap {
     all
 }
 
-/// Refuses to read what can only be set.
+/// Refuses attributes that can only be set.
 #[inline]
 pub(in crate::v4) fn check_request(request: &Bitmap, minor: u32) -> OpResult {
-    // Hardly anybody asks for any of them.
+    // Clients hardly ever request any of them.
     let is_readable =
         (*request & WRITE_ONLY).is_empty() || (*request & WRITE_ONLY & supported(minor)).is_empty();
     if is_readable { Ok(()) } else { Err(OpError::Status(Status::INVAL)) }
@@ -285,7 +280,7 @@ pub(in crate::v4) fn check_request(request: &Bitmap, minor: u32) -> OpResult {
 /// Writes those of the attributes that there are, as a `fattr4`.
 #[inline]
 pub(in crate::v4) fn encode(request: &Bitmap, source: &AttrSource<'_>, w: &mut Writer<'_>) -> OpResult {
-    // What Linux asks for can be read of every object, in every minor version.
+    // The attributes that Linux requests exist for every object in every minor version.
     match request.bits() {
         OF_A_FILE => return values(request, w, |w| write_object::<false>(source, w)),
         OF_A_NAME => return values(request, w, |w| write_object::<true>(source, w)),
@@ -298,13 +293,12 @@ pub(in crate::v4) fn encode(request: &Bitmap, source: &AttrSource<'_>, w: &mut W
 }
 
 const _: () = {
-    let asked = OF_A_NAME | OF_A_CHANGE;
-    assert!(asked & !SUPPORTED[0].bits() == 0 && asked & WRITE_ONLY.bits() == 0);
-    assert!(asked & Bitmap::of(&[attr::TIME_CREATE, attr::CLONE_BLKSIZE]).bits() == 0);
+    let requested = OF_A_NAME | OF_A_CHANGE;
+    assert!(requested & !SUPPORTED[0].bits() == 0 && requested & WRITE_ONLY.bits() == 0);
+    assert!(requested & Bitmap::of(&[attr::TIME_CREATE, attr::CLONE_BLKSIZE]).bits() == 0);
 };
 
-/// Writes what of the attributes is known of an entry without looking at it, as a `fattr4`, with why no more
-/// is.
+/// Writes the attributes of an entry that are known without opening it, and the error, as a `fattr4`.
 pub(in crate::v4) fn encode_unknown(
     request: &Bitmap,
     error: Status,

@@ -1,7 +1,7 @@
 use super::*;
 use crate::handle::HandleSigner;
 use crate::testing::v4::{Client, at, opening};
-use crate::testing::{Desk, NOW, export, rule, words};
+use crate::testing::{NOW, TestEnv, export, rule, words};
 use nfs_wire::v4::attr::{ModeUmask, SetTime};
 use nfs_wire::v4::{
     Argument, CreateArgs, CreateType, GetattrOk, NfsTime, Op, OpReply, OpenClaim, ReaddirArgs,
@@ -12,23 +12,23 @@ use vfs::{Caller, Disposition, Export, ExportId, FileKey, PendingSync, SetAttrs,
 
 /// `/e` with a file `f` of user 7 and group 100, mode 0640, and five bytes.
 fn client(minor: u32) -> Client {
-    let desk = Desk::new([export("/e", 1, vec![rule(&[])])], vec![]);
-    let root = served(&desk).root();
+    let env = TestEnv::new([export("/e", 1, vec![rule(&[])])], vec![]);
+    let root = served(&env).root();
     let (caller, mut pending) = (Caller::new(0, 0, []), PendingSync::default());
     let set = SetAttrs { mode: Some(0o640), uid: Some(7), gid: Some(100), ..SetAttrs::default() };
     let made = root.create(&caller, b"f", Disposition::CreateNew, &set, &mut pending).unwrap();
     let opened = made.file.authorize_write(&caller).unwrap();
     opened.write(0, b"bytes", vfs::Stability::Unstable, &mut pending).unwrap();
-    Client::new(desk, minor)
+    Client::new(env, minor)
 }
 
-fn served(desk: &Desk) -> Arc<Export> {
-    Arc::clone(&desk.service.namespace.load().exports()[0])
+fn served(env: &TestEnv) -> Arc<Export> {
+    Arc::clone(&env.service.namespace.load().exports()[0])
 }
 
 /// Attributes of `f`, read past the protocol.
 fn attrs_of_f(client: &Client) -> vfs::Attrs {
-    let root = served(&client.desk).root();
+    let root = served(&client.env).root();
     let dir = root.open_dir(&Caller::new(0, 0, []), vfs::Blocking::Allowed).unwrap();
     dir.lookup(b"f", vfs::Blocking::Allowed).unwrap().attrs
 }
@@ -82,7 +82,7 @@ fn attributes_of_a_file_byte_by_byte() {
 }
 
 #[test]
-fn what_is_not_there_is_not_given() {
+fn missing_attributes_are_not_returned() {
     let client = client(2);
     let unknown = [attr::SIZE, attr::MIMETYPE, attr::SEC_LABEL, 127];
     assert_eq!(client.attrs(F, &unknown), (Bitmap::of(&[attr::SIZE]), words(&[0, 5])));
@@ -100,8 +100,8 @@ fn numbers_that_nobody_knows_are_not_supported() {
     let root = words(&[Op::PUTROOTFH.0]);
     let getattr = [root.clone(), words(&[Op::GETATTR.0]), beyond(1 << attr::TYPE)].concat();
     let results = client.ask_encoded(2, &getattr);
-    let given = Fattr { attrmask: Bitmap::of(&[attr::TYPE]), attr_vals: &words(&[2]) };
-    assert_eq!(results.all()[1], OpReply::Getattr(Reply::Ok(GetattrOk { obj_attributes: given })));
+    let returned = Fattr { attrmask: Bitmap::of(&[attr::TYPE]), attr_vals: &words(&[2]) };
+    assert_eq!(results.all()[1], OpReply::Getattr(Reply::Ok(GetattrOk { obj_attributes: returned })));
     let verify = [root, words(&[Op::VERIFY.0]), beyond(1 << attr::TYPE), words(&[8, 2, 9])].concat();
     assert_eq!(client.ask_encoded(2, &verify).status(), Status::ATTRNOTSUPP, "RFC 8881 §18.31.3");
 }
@@ -120,8 +120,8 @@ fn every_attribute_of_every_minor_version_is_encoded() {
                 attr::MODE_UMASK,
             ]));
             let numbers: Vec<u32> = readable.iter().collect();
-            let (given, values) = client.attrs(path, &numbers);
-            assert_eq!(given, readable, "{minor} {path:?}");
+            let (returned, values) = client.attrs(path, &numbers);
+            assert_eq!(returned, readable, "{minor} {path:?}");
             let alone: Vec<u8> = numbers.iter().flat_map(|&number| client.attrs(path, &[number]).1).collect();
             assert_eq!(alone, values, "{minor} {path:?}: values follow each other by number");
             let latest = numbers.last().copied();
@@ -135,7 +135,7 @@ fn every_attribute_of_every_minor_version_is_encoded() {
 fn a_root_tells_what_it_covers() {
     let client = client(1);
     let number = |path: &[&[u8]], number| client.attrs(path, &[number]).1;
-    let covered = client.desk.service.signer.number("pseudo:/e").to_be_bytes();
+    let covered = client.env.service.signer.number("pseudo:/e").to_be_bytes();
     assert_eq!(number(&[b"e"], attr::MOUNTED_ON_FILEID), covered);
     assert_ne!(number(&[b"e"], attr::FILEID), covered);
     assert_eq!(number(F, attr::MOUNTED_ON_FILEID), number(F, attr::FILEID));
@@ -177,7 +177,7 @@ fn lists_are_set_and_shown_as_modes() {
     assert_eq!(attrs_of_f(&client).mode, 0o2000, "of both the list counts");
     assert_eq!(set(&client, &[attr::DACL], &[&words(&[0])[..], &list].concat()), Status::OK);
     assert_eq!(attrs_of_f(&client).mode, 0o2754);
-    // What is read can be set again, and changes nothing.
+    // The value read can be set again without effect.
     for number in [attr::ACL, attr::DACL] {
         let (_, shown) = client.attrs(F, &[number]);
         assert_eq!(set(&client, &[number], &shown), Status::OK);
@@ -264,13 +264,13 @@ fn access_tells_of_what_it_knows() {
         }
     };
     let mut old = client(0);
-    old.desk.user = (8, 100);
+    old.env.user = (8, 100);
     assert_eq!(ask(&old, F, 0x3f), Ok((0x2d, 0x01)), "the group reads");
     assert_eq!(ask(&old, F, 0x04), Ok((0x04, 0)), "only what is asked for");
     assert_eq!(ask(&old, &[], 0x3f), Ok((0x1f, 0x03)), "the top is for reading");
     assert_eq!(ask(&old, F, 0x40), Err(Status::INVAL), "there are no extended attributes in 4.0");
     let mut new = client(2);
-    new.desk.user = (7, 100);
+    new.env.user = (7, 100);
     assert_eq!(ask(&new, F, 0x1ff), Ok((0x1ed, 0x1cd)), "the owner writes");
     assert_eq!(ask(&new, F, 0x200), Err(Status::INVAL));
 }
@@ -289,8 +289,8 @@ fn nobody_makes_a_handle_of_the_top_up() {
 fn files_of_a_view_that_the_volume_does_not_have_are_stale() {
     for minor in 0..=2 {
         let client = client(minor);
-        let root = served(&client.desk).root();
-        let handle = |key: FileKey| client.desk.service.signer.sign(root.export().id, &key);
+        let root = served(&client.env).root();
+        let handle = |key: FileKey| client.env.service.signer.sign(root.export().id, &key);
         let live = handle(root.key());
         let snapshot = handle(root.key().in_view(ViewId(1)));
         assert_eq!(client.status(&[crate::testing::v4::put(live.bytes())]), Status::OK, "4.{minor}");
@@ -299,11 +299,11 @@ fn files_of_a_view_that_the_volume_does_not_have_are_stale() {
 }
 
 #[test]
-fn who_has_a_file_open_sets_its_size_whatever_the_mode() {
+fn open_for_writing_may_set_the_size_despite_the_mode() {
     let mut client = client(1);
-    client.desk.user = (8, 100);
+    client.env.user = (8, 100);
     let chmod = |client: &Client, mode| {
-        let root = served(&client.desk).root();
+        let root = served(&client.env).root();
         let caller = Caller::new(0, 0, []);
         let found = root.open_dir(&caller, vfs::Blocking::Allowed).unwrap();
         let file = found.lookup(b"f", vfs::Blocking::Allowed).unwrap().file;
@@ -337,7 +337,7 @@ fn who_has_a_file_open_sets_its_size_whatever_the_mode() {
 }
 
 #[test]
-fn what_linux_asks_for_is_what_each_attribute_is_by_itself() {
+fn attribute_sets_of_linux_equal_single_attributes() {
     let client = client(1);
     let numbers_of = |usual: u128| (0..Bitmap::CAPACITY).filter(move |number| usual & 1 << number != 0);
     let one = |number| match number {
@@ -360,8 +360,7 @@ fn what_linux_asks_for_is_what_each_attribute_is_by_itself() {
     assert_eq!(listed, [(&b"f"[..], Fattr { attrmask: attr_request, attr_vals: &one_by_one })]);
 }
 
-/// SIZE and CHANGE of what GETATTR has told in these results.
-fn told(results: &crate::testing::v4::Results) -> Vec<(u64, u64)> {
+fn size_and_change(results: &crate::testing::v4::Results) -> Vec<(u64, u64)> {
     let word = |bytes: &[u8]| u64::from_be_bytes(bytes.try_into().unwrap());
     let of = |reply: &OpReply<'_>| match reply {
         OpReply::Getattr(Reply::Ok(ok)) => {
@@ -381,8 +380,9 @@ fn getattr_behind_a_write_tells_what_the_write_has_left_and_of_no_other_file() {
         let (stateid, stable) = (Stateid::ANONYMOUS, nfs_wire::v4::StableHow::Unstable);
         Argument::Write(nfs_wire::v4::WriteArgs { stateid, offset, stable, data })
     };
-    let before = told(&client.ask(&at(F, [look()])))[0];
-    let all = told(&client.ask(&at(F, [write(5, b"more"), look(), look(), write(9, b"!"), look()])));
+    let before = size_and_change(&client.ask(&at(F, [look()])))[0];
+    let all =
+        size_and_change(&client.ask(&at(F, [write(5, b"more"), look(), look(), write(9, b"!"), look()])));
     let now = attrs_of_f(&client);
     assert_eq!(all[0], all[1], "asked again, nothing has changed");
     assert!(before.1 < all[0].1 && all[0].1 < all[2].1, "{before:?} {all:?}");
@@ -390,12 +390,13 @@ fn getattr_behind_a_write_tells_what_the_write_has_left_and_of_no_other_file() {
 
     let two = words(&[0, 2]);
     let cut = setattr(&[attr::SIZE], &two);
-    let all =
-        told(&client.ask(&at(F, [write(0, b"x"), cut, look(), write(20, b"y"), Argument::Lookupp, look()])));
-    let dir = told(&client.ask(&at(&[b"e"], [look()])));
+    let all = size_and_change(
+        &client.ask(&at(F, [write(0, b"x"), cut, look(), write(20, b"y"), Argument::Lookupp, look()])),
+    );
+    let dir = size_and_change(&client.ask(&at(&[b"e"], [look()])));
     assert_eq!(all, [(2, all[0].1)], "a file has no parent, and the rest is not done");
     let (file, parent) = (client.handle(F), client.handle(&[b"e"]));
     let put = crate::testing::v4::put;
-    let all = told(&client.ask(&[put(&file), write(0, b"z"), put(&parent), look()]));
+    let all = size_and_change(&client.ask(&[put(&file), write(0, b"z"), put(&parent), look()]));
     assert_eq!(all, dir, "the directory's own");
 }

@@ -1,4 +1,4 @@
-//! Delegations: when an OPEN gives one, and how it is given back (RFC 8881 §10.4, §18.6, §18.16).
+//! Delegations: granted with OPEN, and returned (RFC 8881 §10.4, §18.6, §18.16).
 
 mod query;
 #[cfg(test)]
@@ -15,7 +15,7 @@ use crate::state::nfs4::client::Client;
 use crate::state::nfs4::delegations::{DelegationGuard, DelegationState, VolumeFile};
 use crate::state::nfs4::state_table::{State, StateTable};
 use crate::state::nfs4::tables::Table;
-use crate::state::nfs4::writers::DelegatedWriter;
+use crate::state::nfs4::write_delegations::DelegatedWriter;
 use nfs_wire::v4::attr::Ace;
 use nfs_wire::v4::callback::{Argument, RecallAnyArgs, TYPE_MASK_RDATA_DLG, TYPE_MASK_WDATA_DLG};
 use nfs_wire::v4::{
@@ -29,7 +29,7 @@ use vfs::claims::{
 };
 use vfs::qos::Nanos;
 
-/// Why there is no delegation, for those who have said what they want.
+/// The reason for not delegating, for clients that state their wish.
 type Refusal = NoDelegation;
 
 const NOT_WANTED: Refusal = NoDelegation::Other(WhyNoDelegation::NOT_WANTED);
@@ -58,7 +58,7 @@ impl DelegationKind {
     }
 }
 
-/// The delegation that comes with an OPEN of `file` for `access`. A client that says what it wants hears why it has none.
+/// The delegation granted with an OPEN of `file`. A client that states a wish gets the reason for a refusal.
 pub(super) fn delegate(
     cx: &mut CompoundState<'_, '_>,
     client: &Arc<Client>,
@@ -78,7 +78,7 @@ pub(super) fn delegate(
     }
 }
 
-/// Which delegation an OPEN for `access` could have; without one, why not if that is said.
+/// The delegation that an OPEN may get; the error is the reason, if it is reported.
 fn requested_kind(
     cx: &CompoundState<'_, '_>,
     args: &OpenArgs<'_>,
@@ -89,7 +89,7 @@ fn requested_kind(
     let delegates_writing = cx.call.service.v4.delegates_writing;
     match (args.claim, args.share_access.want()) {
         _ if cx.request.minor == 0 => Err(None),
-        // It was opened with the delegation that there is.
+        // The client already has a delegation.
         (OpenClaim::DelegateCur(_) | OpenClaim::DelegCurFh(_), _) => Err(None),
         (OpenClaim::Previous(Read | ReadAttrs), _) if !writes => Ok(DelegationKind::Read),
         (OpenClaim::Previous(WriteAttrs), _) if cx.delegates_times() => Ok(DelegationKind::WriteAttrs),
@@ -98,7 +98,7 @@ fn requested_kind(
         (_, ShareAccess::WANT_NO_DELEG) => Err(Some(NOT_WANTED)),
         (_, ShareAccess::WANT_CANCEL) => Err(Some(CANCELLED)),
         _ if !writes => Ok(DelegationKind::Read),
-        // What is open for writing can only be delegated for writing.
+        // A file open for writing needs a write delegation.
         (_, want) if delegates_writing && want != ShareAccess::WANT_READ_DELEG => {
             let keeps_times =
                 cx.delegates_times() && args.share_access.contains(ShareAccess::WANT_DELEG_TIMESTAMPS);
@@ -108,15 +108,15 @@ fn requested_kind(
     }
 }
 
-/// A delegation that a client has not been told of yet.
+/// A delegation that is not announced to its client yet.
 struct GrantedDelegation {
     stateid: Stateid,
     /// If it is to write.
     writer: Option<Arc<DelegatedWriter>>,
 }
 
-/// Delegates a file to a client that can be asked for it back, if nobody else is in its way. One that had it before a
-/// restart has it again (RFC 8881 §10.2.1), and is asked for it later if somebody wants that.
+/// Delegates a file, if the client can be called and no other claim conflicts. A client that had the delegation before
+/// a restart gets it again (RFC 8881 §10.2.1), even if it cannot be called yet.
 fn grant(
     cx: &CompoundState<'_, '_>,
     client: &Arc<Client>,
@@ -129,6 +129,7 @@ fn grant(
     if state.notifier.recent_recalls.has(&volume_file, state.second()) {
         return Err(CONTENTION);
     }
+    // A delegation without a back channel could not be recalled.
     if !client.callbacks.is_reachable() && !reclaims {
         return Err(RESOURCE);
     }
@@ -137,7 +138,7 @@ fn grant(
     let slot = state.reserve(Table::States, &party, client).map_err(|_| RESOURCE)?;
     let guard = DelegationGuard::new(&client.delegations, room).ok_or(RESOURCE)?;
     let is_many = guard.is_near_limit(&state.tables.delegations);
-    // Locked until the delegation is in the table, where a recall looks for it.
+    // Locked until the table has the delegation, where a recall looks for it.
     let mut states = client.states();
     if let Some(index) = states.delegation_of(&volume_file) {
         let upgrades =
@@ -190,7 +191,7 @@ fn announce(
             return Err(error.into());
         }
     };
-    // It allows nobody what the client would have to ask for otherwise.
+    // The empty ACE makes the client check permissions with ACCESS.
     let permissions = Ace { who: b"EVERYONE@", ..Ace::default() };
     let recall = false;
     Ok(match &delegation.writer {
@@ -204,12 +205,11 @@ fn announce(
     })
 }
 
-/// By how many bytes a file may grow before its client has to send them: so many are there for each delegation that there may be.
+/// Bytes that a client may cache beyond the file's size: the free space divided by the possible delegations.
 fn growth_limit(file: &File) -> u64 {
     file.volume().stat().map_or(0, |stat| stat.bytes_available / DELEGATIONS_MAX as u64)
 }
 
-/// Ends a delegation of a file.
 fn end(states: &mut StateTable, file: &File, stateid: &Stateid) -> Result<(), Status> {
     let index = states.find(stateid)?;
     check_file(&states.delegation(index)?.file, file)?;
@@ -220,7 +220,7 @@ fn end(states: &mut StateTable, file: &File, stateid: &Stateid) -> Result<(), St
     Ok(())
 }
 
-/// A lease, if nobody is in its way: that of an open without rights, which it outlives.
+/// Acquires the lease of a delegation. The open without rights that carries it is closed again.
 fn lease(file: &File, holder: HolderId, kind: DelegationKind, lease_s: u32, reclaims: bool) -> Option<()> {
     let answers_within = Some(Nanos::from_seconds(lease_s.into()));
     let want = kind.caching();
@@ -236,6 +236,7 @@ fn lease(file: &File, holder: HolderId, kind: DelegationKind, lease_s: u32, recl
         waits: false,
     };
     let Verdict::Granted(granted) = file.claim(&Request::Open(request)) else { return None };
+    // The lease stays when the open without rights is closed.
     if let Some(open) = granted.open {
         file.claim(&Request::Close(open));
     }

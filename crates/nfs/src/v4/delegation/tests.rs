@@ -14,7 +14,7 @@ use vfs::bounds::Bounds;
 use xdr::Encode;
 
 #[test]
-fn who_reads_has_the_file_until_another_wants_to_write() {
+fn read_delegation_lasts_until_another_client_writes() {
     let mut rig = Rig::new();
     let stateid = rig.delegated(b"f");
     assert_eq!(
@@ -28,7 +28,7 @@ fn who_reads_has_the_file_until_another_wants_to_write() {
     let args = callback::RecallArgs { stateid, truncate: false, fh: nfs_wire::v4::FileHandle(&handle) };
     assert_eq!(call.operation, callback::Argument::Recall(args).to_bytes());
     assert_eq!((call.session, call.sequence, call.slot), (rig.client.session_id(), 1, 0));
-    rig.reply(&call.answer(Status::OK));
+    rig.reply(&call.status_reply(Status::OK));
     assert_eq!(rig.write(b"f"), Err(Status::DELAY), "it is not given back yet");
     assert_eq!(rig.give_back(b"g", stateid), Status::BAD_STATEID, "of another file");
     assert_eq!(rig.give_back(b"f", stateid), Status::OK);
@@ -87,7 +87,7 @@ pub(super) fn change(rig: &Rig, change: &str) -> u32 {
         "RENAME over it" => (14, v3::RenameArgs { from: name(b"g"), to: name(b"f") }.to_bytes()),
         _ => (15, v3::LinkArgs { file, link: name(b"new") }.to_bytes()),
     };
-    let results = rig.client.desk.ask(100_003, 3, procedure, &Encoded(args)).unwrap();
+    let results = rig.client.env.ask(100_003, 3, procedure, &Encoded(args)).unwrap();
     u32::from_be_bytes(results[..4].try_into().unwrap())
 }
 
@@ -103,7 +103,6 @@ fn changes_by_version_3_ask_for_the_delegation() {
     }
 }
 
-/// A value encoded before.
 struct Encoded(Vec<u8>);
 
 impl Encode for Encoded {
@@ -126,7 +125,7 @@ fn changes_of_extended_attributes_ask_for_the_delegation() {
 }
 
 #[test]
-fn what_is_not_given_back_in_a_lease_is_taken_away() {
+fn unreturned_delegation_is_revoked_after_a_lease() {
     let mut rig = Rig::new();
     let stateid = rig.delegated(b"f");
     assert_eq!(rig.write(b"f"), Err(Status::DELAY));
@@ -152,10 +151,10 @@ fn only_the_client_that_was_called_replies() {
     rig.delegated(b"f");
     assert_eq!(rig.write(b"f"), Err(Status::DELAY));
     let call = rig.next_call();
-    let answer = call.answer(Status::DELAY);
+    let answer = call.status_reply(Status::DELAY);
     assert!(rig.as_writer(|rig| rig.client.binding.wire.take_reply(&answer)), "dropped");
     for forged in [0, call.xid.wrapping_add(1), u32::MAX] {
-        rig.reply(&Called { xid: forged, ..call.clone() }.answer(Status::DELAY));
+        rig.reply(&Called { xid: forged, ..call.clone() }.status_reply(Status::DELAY));
     }
     rig.pass(1);
     assert!(rig.is_silent(), "nobody has said that it is to be asked later");
@@ -176,12 +175,12 @@ fn replies_that_say_nothing_make_a_channel_faulty_until_it_is_bound_again() {
         |call| call.reply(Status::OK, &[]),
         |call| call.reply(Status::OK, &[CallbackReply::Recall(Status::OK)]),
         |call| call.reply(Status::BADSESSION, &[CallbackReply::Sequence(Reply::Err(Status::BADSESSION))]),
-        |call| Called { slot: 1, ..call.clone() }.answer(Status::OK),
-        |call| Called { sequence: 7, ..call.clone() }.answer(Status::OK),
-        |call| Called { session: [7; 16], ..call.clone() }.answer(Status::OK),
+        |call| Called { slot: 1, ..call.clone() }.status_reply(Status::OK),
+        |call| Called { sequence: 7, ..call.clone() }.status_reply(Status::OK),
+        |call| Called { session: [7; 16], ..call.clone() }.status_reply(Status::OK),
         |call| {
-            let mut denied = call.answer(Status::OK);
-            // MSG_DENIED, and what follows is read as that.
+            let mut denied = call.status_reply(Status::OK);
+            // MSG_DENIED: the rest is decoded as a denial.
             denied[11] = 1;
             denied
         },
@@ -230,7 +229,7 @@ fn a_call_whose_connection_has_gone_comes_again_over_another() {
     assert_eq!((again.slot, again.sequence), (call.slot, call.sequence), "it may have been done");
     assert_eq!(again.operation, call.operation);
     assert_eq!(rig.flags().0 & down.0, 0);
-    // Done before, and not remembered: that is an answer, too.
+    // RETRY_UNCACHED_REP counts as an answer.
     let uncached = CallbackReply::Sequence(Reply::Err(Status::RETRY_UNCACHED_REP));
     rig.reply(&again.reply(Status::RETRY_UNCACHED_REP, &[uncached]));
     assert!(!rig.flags().contains(SequenceStatus::BACKCHANNEL_FAULT));
@@ -257,7 +256,7 @@ fn a_call_about_what_was_given_back_is_not_repeated() {
     assert_eq!(rig.write(b"f"), Err(Status::DELAY));
     let call = rig.next_call();
     assert_eq!(rig.give_back(b"f", stateid), Status::OK);
-    rig.reply(&call.answer(Status::BAD_STATEID));
+    rig.reply(&call.status_reply(Status::BAD_STATEID));
     rig.pass(3);
     assert!(rig.is_silent());
 }
@@ -265,7 +264,7 @@ fn a_call_about_what_was_given_back_is_not_repeated() {
 #[test]
 fn delegations_are_bounded_and_those_of_who_goes_are_given_back() {
     let mut rig = Rig::new();
-    let all = Arc::clone(&rig.client.desk.service.v4.tables.delegations);
+    let all = Arc::clone(&rig.client.env.service.v4.tables.delegations);
     rig.delegated(b"f");
     let others = all.force(&rig.reader().user(7), crate::limits::DELEGATIONS_MAX - 1);
     let wanted = ShareAccess(1 | ShareAccess::WANT_READ_DELEG.0);
@@ -274,11 +273,11 @@ fn delegations_are_bounded_and_those_of_who_goes_are_given_back() {
     rig.delegated(b"g");
     let (reader, session) = (rig.reader(), rig.client.session_id());
     assert_eq!(rig.write(b"f"), Err(Status::DELAY));
-    // A client of the same name after a restart ends what the earlier one had.
+    // A client of the same name after a restart ends its earlier instance.
     rig.client.restart(b"reader");
     rig.complete();
     assert_eq!(all.used(), 0);
-    assert!(rig.client.desk.service.v4.session(&session).is_err());
+    assert!(rig.client.env.service.v4.session(&session).is_err());
     assert_eq!(reader.holder_count(), 0);
     assert_eq!(rig.write(b"f"), Ok(OpenDelegation::None));
 }
@@ -306,7 +305,7 @@ fn a_client_that_says_goodbye_leaves_nothing_behind() {
 fn delegations_of_a_client_that_falls_silent_give_way() {
     let mut rig = Rig::new();
     let all = Bounds::new(40, 0);
-    rig.client.desk.service.v4.tables.delegations = Arc::clone(&all);
+    rig.client.env.service.v4.tables.delegations = Arc::clone(&all);
     for name in [&b"f"[..], b"g", b"h"] {
         rig.delegated(name);
     }

@@ -81,7 +81,7 @@ const STATELESS: [&str; 8] = [
 ];
 
 #[test]
-fn who_writes_has_the_file_until_another_looks_at_it() {
+fn write_delegation_lasts_until_another_client_looks() {
     for name in ["OPEN to read", "OPEN to write", "LOCKT", "READ_PLUS"].into_iter().chain(STATELESS) {
         let mut rig = Rig::delegating_writes();
         rig.client.set_minor(2);
@@ -133,13 +133,13 @@ fn locks_of_version_3_ask_for_it() {
             l_len: 0,
         };
         let ask = || {
-            let desk = &rig.client.desk;
+            let env = &rig.client.env;
             let reply = if tests {
-                desk.ask(100_021, 4, Procedure::TEST.0, &TestArgs { cookie, exclusive: false, alock })
+                env.ask(100_021, 4, Procedure::TEST.0, &TestArgs { cookie, exclusive: false, alock })
             } else {
                 let (block, exclusive, reclaim, state) = (false, false, false, 3);
                 let args = LockArgs { cookie, block, exclusive, alock, reclaim, state };
-                desk.ask(100_021, 4, Procedure::LOCK.0, &args)
+                env.ask(100_021, 4, Procedure::LOCK.0, &args)
             };
             Reply::decode(&mut Reader::new(&reply.unwrap())).unwrap().stat
         };
@@ -151,7 +151,7 @@ fn locks_of_version_3_ask_for_it() {
 }
 
 #[test]
-fn who_has_it_does_all_of_this_itself() {
+fn holder_of_write_delegation_is_not_recalled_by_itself() {
     for name in ["OPEN to read", "OPEN to write", "LOCKT"].into_iter().chain(STATELESS) {
         let rig = Rig::delegating_writes();
         rig.delegated_to_write(b"f");
@@ -215,7 +215,7 @@ fn ranges_that_others_hold_are_in_its_way() {
 }
 
 #[test]
-fn it_comes_with_a_new_file_and_says_how_far_that_may_grow() {
+fn write_delegation_of_new_file_limits_its_growth() {
     let rig = Rig::delegating_writes();
     let attrs = Fattr { attrmask: Bitmap::EMPTY, attr_vals: &[] };
     let args = OpenArgs {
@@ -237,10 +237,10 @@ fn it_comes_with_a_new_file_and_says_how_far_that_may_grow() {
 }
 
 #[test]
-fn what_is_not_given_back_in_a_lease_is_taken_away_with_the_right_to_write() {
+fn unreturned_write_delegation_is_revoked_after_a_lease() {
     let mut rig = Rig::delegating_writes();
     let stateid = rig.delegated_to_write(b"f");
-    let writers = Arc::clone(&rig.client.desk.service.v4.writers);
+    let writers = Arc::clone(&rig.client.env.service.v4.writers);
     assert!(!writers.is_empty());
     assert_eq!(rig.as_writer(|rig| deed(rig, "READ")), Status::DELAY);
     rig.next_call();
@@ -259,9 +259,9 @@ fn what_is_not_given_back_in_a_lease_is_taken_away_with_the_right_to_write() {
 }
 
 #[test]
-fn what_is_delegated_to_write_is_counted_until_its_client_goes() {
+fn write_delegations_are_counted_until_their_client_ends() {
     let mut rig = Rig::delegating_writes();
-    let state = &rig.client.desk.service.v4;
+    let state = &rig.client.env.service.v4;
     let (all, writers) = (Arc::clone(&state.tables.delegations), Arc::clone(&state.writers));
     let counts = || (all.used(), writers.len());
     let stateid = rig.delegated_to_write(b"f");

@@ -86,7 +86,6 @@ fn list_dir(
     Ok(listing.at_end)
 }
 
-/// Data shared by the entries of a listing.
 struct Entries<'e> {
     system: FileSystem<'e>,
     signer: &'e HandleSigner,
@@ -96,7 +95,7 @@ struct Entries<'e> {
 impl Entries<'_> {
     fn encode(&self, request: &Bitmap, entry: &vfs::Entry<'_>, plus: bool, w: &mut Writer<'_>) -> OpResult {
         let Some((key, attrs)) = entry.object else {
-            // Of those that were asked for, it is what the caller may not look at, or what is mounted on top.
+            // Without an object in a full listing, the caller may not access it, or a mount covers it.
             let error = if plus { Status::ACCESS } else { Status::OK };
             return encode_unknown(request, error, entry.file_id, w);
         };
@@ -104,9 +103,9 @@ impl Entries<'_> {
         let attrs = match request.contains(attr::TIME_CREATE) {
             false => attrs,
             true => {
-                // One that has just gone is listed as it was.
-                let kept = self.export.extra_attrs(key, attrs).unwrap_or_default();
-                with_born = Attrs { born: Some(kept.born_or_modified(attrs)), ..*attrs };
+                // An entry removed meanwhile is listed as it was.
+                let extra = self.export.extra_attrs(key, attrs).unwrap_or_default();
+                with_born = Attrs { born: Some(extra.born_or_modified(attrs)), ..*attrs };
                 &with_born
             }
         };
@@ -139,8 +138,8 @@ fn list_pseudo(
     Ok(true)
 }
 
-/// Writes attributes of an entry in whose place a root is. That one export cannot be looked at hides no
-/// other.
+/// Writes the attributes of an export's root in a listing. An error is reported in the entry, so that it does not hide
+/// others.
 fn encode_root(
     cx: &CompoundState<'_, '_>,
     filehandle: &Filehandle,
@@ -158,7 +157,7 @@ fn encode_root(
     }
 }
 
-/// Entries being written, up to a limit.
+/// A listing in progress.
 struct Page<'p, 'w> {
     w: &'p mut Writer<'w>,
     /// Offset at which the results must end.
@@ -185,7 +184,7 @@ impl Page<'_, '_> {
         }
         let before = self.w.len();
         self.w.bool(true);
-        // No file system's cookies reach the last two numbers.
+        // File system cookies never reach the last two numbers.
         self.w.u64(cookie.saturating_add(RESERVED_COOKIES));
         self.w.opaque(name);
         let written = attrs(&self.request, self.w);

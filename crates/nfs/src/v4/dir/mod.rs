@@ -73,6 +73,7 @@ pub(super) fn remove(cx: &mut CompoundState<'_, '_>, args: RemoveArgs<'_>, w: &m
     let dir = cx.file()?;
     check_name(args.target)?;
     let change = match dir.remove(&dir.caller, args.target, cx.call.pending) {
+        // One operation removes files and directories.
         Err(FsError::IsDirectory) => dir.remove_dir(&dir.caller, args.target, cx.call.pending),
         removed => removed,
     }?;
@@ -93,7 +94,7 @@ pub(super) fn rename(cx: &mut CompoundState<'_, '_>, args: RenameArgs<'_>, w: &m
             RenameOk { source_cinfo, target_cinfo }.encode(w);
             Ok(())
         }
-        // What has the new name is not of the same kind.
+        // The target exists with another type.
         Err(FsError::IsDirectory) => Err(OpError::Status(Status::EXIST)),
         Err(FsError::NotDirectory) if is_dir(cx.call, &from) && is_dir(cx.call, &to) => {
             Err(OpError::Status(Status::EXIST))
@@ -116,6 +117,7 @@ pub(super) fn link(cx: &mut CompoundState<'_, '_>, args: LinkArgs<'_>, w: &mut W
 /// RFC 8881 §18.24.
 pub(super) fn readlink(cx: &mut CompoundState<'_, '_>, w: &mut Writer<'_>) -> OpResult {
     cx.may_wait()?;
+    // 4.0 has no WRONG_TYPE.
     let not_one = if cx.request.minor == 0 { Status::INVAL } else { Status::WRONG_TYPE };
     let Filehandle::File(file) = cx.current_filehandle()? else { return Err(OpError::Status(not_one)) };
     let (_, target) = file.read_link().map_err(|error| match error {
@@ -127,13 +129,12 @@ pub(super) fn readlink(cx: &mut CompoundState<'_, '_>, w: &mut Writer<'_>) -> Op
     Ok(())
 }
 
-/// While opens are claimed again after a restart, names stay: a file that loses its last one could not be claimed, and who holds a
-/// delegation of it is not known yet.
+/// Refuses to change names in the grace period: a removed file could not be reclaimed, and delegations are not known
+/// yet.
 fn check_grace(cx: &CompoundState<'_, '_>) -> OpResult {
     if cx.call.service.v4.are_opens_reclaimed() { Err(OpError::Status(Status::GRACE)) } else { Ok(()) }
 }
 
-/// Looks a name up in the current directory.
 fn lookup_name(cx: &mut CompoundState<'_, '_>, name: &[u8]) -> Result<Filehandle, OpError> {
     match cx.current_filehandle()?.clone() {
         Filehandle::Pseudo(dir) => {
@@ -157,7 +158,6 @@ fn lookup_name(cx: &mut CompoundState<'_, '_>, name: &[u8]) -> Result<Filehandle
     }
 }
 
-/// The directory that holds the current one.
 fn parent(cx: &mut CompoundState<'_, '_>) -> Result<Filehandle, OpError> {
     match cx.current_filehandle()?.clone() {
         Filehandle::Pseudo(dir) => Ok(pseudo::parent(cx.call, dir.path())?),
@@ -170,8 +170,7 @@ fn parent(cx: &mut CompoundState<'_, '_>) -> Result<Filehandle, OpError> {
     }
 }
 
-/// Checks what LOOKUP and the makers of names are asked for, RFC 8881 §14.5. Names are bytes; what is too
-/// long, the file system says.
+/// Checks a component name, RFC 8881 §14.5. Names are bytes; the file system checks the length.
 pub(super) fn check_name(name: &[u8]) -> OpResult {
     let bad = match name {
         b"" => Status::INVAL,
@@ -182,7 +181,7 @@ pub(super) fn check_name(name: &[u8]) -> OpResult {
     Err(OpError::Status(bad))
 }
 
-/// `change_info4` of a directory. What lies between the two is this change alone.
+/// `change_info4` of a directory, which is atomic: only this change lies between the two values.
 pub(super) fn change_info(change: &Change) -> ChangeInfo {
     ChangeInfo { atomic: true, before: change.before.change, after: change.after.change }
 }

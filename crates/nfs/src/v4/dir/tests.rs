@@ -1,5 +1,5 @@
 use crate::testing::v4::{Client, at, put};
-use crate::testing::{Desk, export, rule, words};
+use crate::testing::{TestEnv, export, rule, words};
 use nfs_wire::rpc::AuthFlavor;
 use nfs_wire::v4::{
     Argument, Bitmap, CreateArgs, CreateOk, CreateType, Entry, Fattr, GetattrArgs, LinkArgs, LookupArgs,
@@ -9,8 +9,8 @@ use nfs_wire::v4::{
 use std::sync::Arc;
 use vfs::{Blocking, Caller, Disposition, PendingSync, SetAttrs};
 
-/// `/e` for everybody with directories `a` and `b` and a file `f`; below it `/e/inner` and, without a
-/// directory that would lead there, `/e/gap/deep`; `/x/y` for everybody; `/lan/secret` for others.
+/// `/e` for all clients with directories `a` and `b` and a file `f`; below it `/e/inner` and, without a directory on
+/// the way, `/e/gap/deep`; `/x/y` for all clients; `/lan/secret` for others.
 fn client(minor: u32) -> Client {
     let exports = [
         export("/e", 1, vec![rule(&[])]),
@@ -19,14 +19,14 @@ fn client(minor: u32) -> Client {
         export("/x/y", 4, vec![rule(&[])]),
         export("/lan/secret", 5, vec![rule(&["192.0.2.0/24"])]),
     ];
-    let desk = Desk::new(exports, vec![]);
-    let root = Arc::clone(&desk.service.namespace.load().exports()[0]).root();
+    let env = TestEnv::new(exports, vec![]);
+    let root = Arc::clone(&env.service.namespace.load().exports()[0]).root();
     let (caller, mut pending, set) = (Caller::new(0, 0, []), PendingSync::default(), SetAttrs::default());
     for name in [&b"a"[..], b"b", b"inner"] {
         root.make_dir(&caller, name, &set, &mut pending).unwrap();
     }
     root.create(&caller, b"f", Disposition::CreateNew, &set, &mut pending).unwrap();
-    Client::new(desk, minor)
+    Client::new(env, minor)
 }
 
 const E: &[u8] = b"e";
@@ -62,14 +62,14 @@ fn a_path_leads_over_the_top_into_exports() {
     assert_eq!(fsid(&[E, b"gap"]), words(&[0; 4]), "what no volume has leads on");
     assert_eq!(fsid(&[E, b"gap", b"deep"]), words(&[0, 3, 0, 0]));
     let covered = number(&client, &[E, b"inner"], attr::MOUNTED_ON_FILEID);
-    assert_eq!(covered, client.desk.service.signer.number("pseudo:/e/inner").to_be_bytes());
+    assert_eq!(covered, client.env.service.signer.number("pseudo:/e/inner").to_be_bytes());
     for path in [&[&b"lan"[..]][..], &[b"y"], &[b"\xff"], &[E, b"gap", b"f"], &[E, b"absent"]] {
         assert_eq!(client.status(&at(path, [])), Status::NOENT, "{path:?}");
     }
 }
 
 #[test]
-fn what_does_not_admit_a_client_is_not_there() {
+fn exports_that_deny_a_client_are_invisible() {
     let mut client = client(0);
     let names =
         |client: &Client| listed(client, &[], 0, 4096).unwrap().into_iter().map(|(name, _)| name).collect();
@@ -78,12 +78,12 @@ fn what_does_not_admit_a_client_is_not_there() {
         names
     };
     assert_eq!(sorted(names(&client)), [b"e".to_vec(), b"x".to_vec()]);
-    client.desk.peer = "192.0.2.1:700".parse().unwrap();
+    client.env.peer = "192.0.2.1:700".parse().unwrap();
     assert_eq!(sorted(names(&client)), [b"e".to_vec(), b"lan".to_vec(), b"x".to_vec()]);
     let lan = client.handle(&[b"lan"]);
     assert_eq!(client.status(&[put(&lan), lookup(b"secret")]), Status::OK);
     let other = number(&client, &[], attr::CHANGE);
-    client.desk.peer = "10.1.0.9:700".parse().unwrap();
+    client.env.peer = "10.1.0.9:700".parse().unwrap();
     assert_eq!(client.status(&[put(&lan)]), Status::STALE);
     assert_ne!(number(&client, &[], attr::CHANGE), other, "another view is another state");
 }
@@ -131,9 +131,9 @@ fn names_are_checked_alike_everywhere() {
             Argument::Secinfo(SecinfoArgs { name }),
         ] {
             let saved: &[&[u8]] = if matches!(operation, Argument::Link(_)) { &[E, b"f"] } else { &[E] };
-            let mut asked = at(saved, [Argument::Savefh]);
-            asked.extend(at(&[E], [operation]));
-            assert_eq!(client.status(&asked), status, "{:?}", asked.last());
+            let mut requested = at(saved, [Argument::Savefh]);
+            requested.extend(at(&[E], [operation]));
+            assert_eq!(client.status(&requested), status, "{:?}", requested.last());
         }
     }
 }
@@ -152,8 +152,8 @@ fn create_makes_all_but_files() {
     ];
     for (objtype, number) in kinds {
         let before = self::number(&client, &[E], attr::CHANGE);
-        let wish = Fattr { attrmask: Bitmap::of(&[attr::TYPE]), attr_vals: &[] };
-        let args = CreateArgs { objtype, objname: b"new", createattrs: wish };
+        let fattr = Fattr { attrmask: Bitmap::of(&[attr::TYPE]), attr_vals: &[] };
+        let args = CreateArgs { objtype, objname: b"new", createattrs: fattr };
         assert_eq!(client.status(&at(&[E], [Argument::Create(args)])), Status::INVAL, "a type is not set");
         let request = GetattrArgs { attr_request: Bitmap::of(&[attr::TYPE]) };
         let results = client.ask(&at(&[E], [create(b"new", objtype), Argument::Getattr(request)]));
@@ -179,9 +179,9 @@ fn create_tells_which_wishes_came_true() {
     let mut client = client(0);
     let numbers = [attr::MODE, attr::OWNER, attr::OWNER_GROUP];
     let values = [words(&[0o777, 1]), b"7\0\0\0".to_vec(), words(&[1]), b"8\0\0\0".to_vec()].concat();
-    let wish = Fattr { attrmask: Bitmap::of(&numbers), attr_vals: &values };
+    let fattr = Fattr { attrmask: Bitmap::of(&numbers), attr_vals: &values };
     let made = |client: &Client, objname: &[u8], objtype| {
-        let args = CreateArgs { objtype, objname, createattrs: wish };
+        let args = CreateArgs { objtype, objname, createattrs: fattr };
         let path = if objname == b"top" { vec![E] } else { vec![E, b"top"] };
         match client.ask(&at(&path, [Argument::Create(args)])).all().last() {
             Some(OpReply::Create(Reply::Ok(ok))) => ok.attrset.iter().collect::<Vec<_>>(),
@@ -189,7 +189,7 @@ fn create_tells_which_wishes_came_true() {
         }
     };
     assert_eq!(made(&client, b"top", CreateType::Directory), numbers);
-    client.desk.user = (7, 9);
+    client.env.user = (7, 9);
     assert_eq!(made(&client, b"own", CreateType::Directory), [attr::MODE, attr::OWNER], "not in that group");
     assert_eq!(made(&client, b"link", CreateType::Symlink(b"t")), [attr::OWNER], "links have no mode");
 }
@@ -293,10 +293,9 @@ fn saved_and_restored() {
     }
 }
 
-/// An entry with its attributes: file system, file id and what is covered.
+/// An entry with its attributes: file system, file id and the covered file id.
 type Listed = (Vec<u8>, Vec<u8>);
 
-/// The entries of a directory.
 fn listed(
     client: &Client,
     path: &[&'static [u8]],
@@ -359,9 +358,9 @@ fn readdir_says_why_not() {
 }
 
 #[test]
-fn what_may_not_be_looked_at_is_listed_with_why() {
+fn inaccessible_entries_are_listed_with_their_error() {
     let mut client = client(0);
-    let root = Arc::clone(&client.desk.service.namespace.load().exports()[0]).root();
+    let root = Arc::clone(&client.env.service.namespace.load().exports()[0]).root();
     let mode = SetAttrs { mode: Some(0o744), ..SetAttrs::default() };
     root.set_attrs(&Caller::new(0, 0, []), &mode, None, &mut PendingSync::default()).unwrap();
     let entries = |client: &Client, numbers: &[u32]| {
@@ -378,12 +377,12 @@ fn what_may_not_be_looked_at_is_listed_with_why() {
             other => panic!("{other:?}"),
         }
     };
-    let asked = [attr::TYPE, attr::RDATTR_ERROR, attr::MOUNTED_ON_FILEID];
-    let (_, known) = entries(&client, &asked);
+    let requested = [attr::TYPE, attr::RDATTR_ERROR, attr::MOUNTED_ON_FILEID];
+    let (_, known) = entries(&client, &requested);
     assert_eq!(known[..8], words(&[2, 0]), "a directory, and no error");
-    client.desk.user = (7, 7);
-    let (given, values) = entries(&client, &asked);
-    assert_eq!(given, Bitmap::of(&[attr::RDATTR_ERROR, attr::MOUNTED_ON_FILEID]));
+    client.env.user = (7, 7);
+    let (mask, values) = entries(&client, &requested);
+    assert_eq!(mask, Bitmap::of(&[attr::RDATTR_ERROR, attr::MOUNTED_ON_FILEID]));
     assert_eq!(values, [words(&[Status::ACCESS.0]), known[8..].to_vec()].concat());
     let light = [attr::RDATTR_ERROR, attr::MOUNTED_ON_FILEID];
     assert_eq!(entries(&client, &light).1, [words(&[0]), known[8..].to_vec()].concat(), "no look is needed");
@@ -406,7 +405,7 @@ fn a_listing_begins_with_a_verifier_of_zeros() {
 }
 
 #[test]
-fn what_may_wait_goes_on_where_it_may() {
+fn blocking_operations_resume_where_they_may_block() {
     for minor in [0, 1] {
         let mut client = client(minor);
         client.blocking = Blocking::Never;

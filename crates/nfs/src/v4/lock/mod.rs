@@ -27,7 +27,7 @@ pub(super) fn lock(cx: &mut CompoundState<'_, '_>, args: &LockArgs<'_>, w: &mut 
     if args.reclaim {
         cx.call.service.v4.check_reclaims(&client)?;
     }
-    // Before the claim, which then cannot be left without a state.
+    // Room is reserved first, so that a granted claim always gets a state.
     let (state, party) = (&cx.call.service.v4, client.user(cx.call.credential.uid));
     let range = state.reserve(Table::Ranges, &party, &client)?;
     let slot = match &args.locker {
@@ -35,7 +35,7 @@ pub(super) fn lock(cx: &mut CompoundState<'_, '_>, args: &LockArgs<'_>, w: &mut 
         Locker::Existing(_) => None,
     };
     let mut states = client.states();
-    let ResolvedOwner { open, owner, known, name } =
+    let ResolvedOwner { open, owner, lock_state, name } =
         resolve_owner(cx, &client, &mut states, &file, &args.locker)?;
     let state = states.open(open)?;
     check_file(&state.file, &file)?;
@@ -44,7 +44,7 @@ pub(super) fn lock(cx: &mut CompoundState<'_, '_>, args: &LockArgs<'_>, w: &mut 
     if !states.has_room_for_range() {
         return Err(OpError::Status(Status::DELAY));
     }
-    let index = match (known, slot) {
+    let index = match (lock_state, slot) {
         (Some(index), _) => index,
         (None, Some(slot)) => states.insert_lock(LockState { open, owner, ranges: range }, name, slot)?,
         (None, None) => return Err(OpError::Status(Status::BAD_STATEID)),
@@ -60,13 +60,13 @@ pub(super) fn lock(cx: &mut CompoundState<'_, '_>, args: &LockArgs<'_>, w: &mut 
         Verdict::Granted(_) => {
             end_wait(&mut states, &file, owner, span);
             states.count_ranges(index, ranges_of(&file, owner));
-            let stateid = if known.is_some() { states.advance(index) } else { states.stateid(index) };
+            let stateid = if lock_state.is_some() { states.advance(index) } else { states.stateid(index) };
             cx.state.stateid = Some(stateid);
             return reply(w, &stateid);
         }
         refused => refused,
     };
-    if known.is_none() {
+    if lock_state.is_none() {
         states.remove(index);
     }
     drop(states);
@@ -76,13 +76,13 @@ pub(super) fn lock(cx: &mut CompoundState<'_, '_>, args: &LockArgs<'_>, w: &mut 
     refuse(cx, &file, refused, w)
 }
 
-/// The owner that a LOCK names.
+/// The lock owner of a LOCK.
 struct ResolvedOwner<'a> {
     open: u32,
     owner: LockOwner,
     /// The state of its locks, if there is one.
-    known: Option<u32>,
-    /// The client's name for it, where that is given.
+    lock_state: Option<u32>,
+    /// The client's name of the owner, if the request has it.
     name: &'a [u8],
 }
 
@@ -96,17 +96,17 @@ fn resolve_owner<'a>(
     match locker {
         Locker::New(new) => {
             let open = states.find(&cx.stateid(&new.open_stateid)?)?;
-            // Only an open stateid leads to a new lock owner.
+            // Only an open stateid introduces a new lock owner.
             states.open(open)?;
             let name = new.lock_owner.owner;
             let holder = holder(&cx.call.service.v4, client, states, file);
             let owner = LockOwner { holder, owner: states.lock_owner(name) };
-            Ok(ResolvedOwner { open, owner, known: states.lock_by(open, owner), name })
+            Ok(ResolvedOwner { open, owner, lock_state: states.lock_by(open, owner), name })
         }
         Locker::Existing(existing) => {
             let index = states.find(&cx.stateid(&existing.lock_stateid)?)?;
             let lock = states.lock(index)?;
-            Ok(ResolvedOwner { open: lock.open, owner: lock.owner, known: Some(index), name: &[] })
+            Ok(ResolvedOwner { open: lock.open, owner: lock.owner, lock_state: Some(index), name: &[] })
         }
     }
 }
@@ -116,8 +116,8 @@ fn is_waited_for(args: &LockArgs<'_>) -> bool {
     matches!(args.locktype, LockType::ReadWait | LockType::WriteWait) && !args.reclaim
 }
 
-/// Has a client wait for a lock that somebody else has, to be told when it may ask for it again: then it is kept for it for a
-/// while. The lock may have come free in this moment.
+/// Queues a client for a lock, to be notified when it is free; it is then reserved for a while. The lock may have
+/// become free meanwhile.
 fn wait_for(
     cx: &CompoundState<'_, '_>,
     client: &Client,
@@ -165,7 +165,7 @@ fn wait_for(
 fn end_wait(states: &mut StateTable, file: &File, owner: LockOwner, span: Span) {
     let id = file_id(file);
     for ticket in states.stop_waiting(|lock| lock.owner == owner && lock.file == id && lock.span == span) {
-        // If its turn has come already, what was kept is what it has got.
+        // If the lock was reserved already, the reservation became this lock.
         file.claim(&Request::Cancel(ticket));
     }
 }
@@ -210,6 +210,7 @@ pub(super) fn locku(cx: &mut CompoundState<'_, '_>, args: &LockuArgs, w: &mut Wr
     let splits = || file.volume().claims().is_split_by(&file.key(), owner, stream, &span);
     let has_room = states.has_room_for_range()
         && cx.call.service.v4.tables.ranges.take(&client.user(cx.call.credential.uid), 1).is_ok();
+    // Unlocking the middle of a range leaves two.
     if !has_room && splits() {
         return Err(OpError::Status(Status::DELAY));
     }
@@ -237,7 +238,7 @@ fn is_exclusive(locktype: LockType) -> bool {
     matches!(locktype, LockType::Write | LockType::WriteWait)
 }
 
-/// A lock needs a file that is open for what the lock protects.
+/// Checks that the open has the access that the lock protects.
 fn check_mode(access: Access, is_exclusive: bool) -> Result<(), Status> {
     let needed = if is_exclusive { Rights::WRITE } else { Rights::READ };
     if access.rights.contains(needed) { Ok(()) } else { Err(Status::OPENMODE) }
@@ -265,7 +266,7 @@ fn refuse(cx: &CompoundState<'_, '_>, file: &File, refused: Verdict, w: &mut Wri
     let of = cx.call.service.v4.holding(file.volume_id(), owner.holder);
     let (clientid, owner) = match of {
         Some(other) => (other.id, name(&other.states(), owner.owner).unwrap_or_default()),
-        // Somebody of another protocol.
+        // A holder of another protocol.
         None => (0, owner.owner.to_be_bytes().into()),
     };
     LockDenied {

@@ -19,7 +19,6 @@ fn lock(rig: &Rig, open: Stateid, range: (u64, u64), kind: LockType) -> Result<S
     lock_in(rig, b"f", open, range, kind)
 }
 
-/// Locks a range of another file.
 fn lock_in(
     rig: &Rig,
     name: &[u8],
@@ -76,21 +75,20 @@ fn waiting() -> (Rig, Stateid, Stateid) {
     (rig, open, states)
 }
 
-/// The owner in the client's next CB_NOTIFY_LOCK.
-fn told(rig: &Rig) -> Vec<u8> {
+fn next_notified_owner(rig: &Rig) -> Vec<u8> {
     let handle = rig.client.handle(&[b"e", b"f"]);
     let lock_owner = StateOwner { clientid: rig.reader().id, owner: b"l" };
     callback::Argument::NotifyLock(NotifyLockArgs { fh: FileHandle(&handle), lock_owner }).to_bytes()
 }
 
 #[test]
-fn who_waits_for_a_lock_is_told_and_has_it_before_others() {
+fn waiting_client_is_notified_and_has_the_lock_reserved() {
     let (mut rig, open, states) = waiting();
     assert_eq!(lock(&rig, open, (0, 9), LockType::WriteWait), Err(Status::DENIED), "it asks now and then");
     assert!(rig.is_silent());
     assert_eq!(rig.as_writer(|rig| unlock(rig, states, (0, 9))), Status::OK);
     let call = rig.next_call();
-    assert_eq!(call.operation, told(&rig));
+    assert_eq!(call.operation, next_notified_owner(&rig));
     rig.reply(&call.reply(Status::OK, &[call.sequence_reply(), CallbackReply::NotifyLock(Status::OK)]));
     let of_other = rig.as_writer(|rig| lock_again(rig, states, (0, 1)));
     assert_eq!(of_other, Status::DENIED, "it is kept");
@@ -106,7 +104,7 @@ fn a_lock_is_kept_for_seconds_and_nothing_is_lost_with_it() {
     let (mut rig, open, states) = waiting();
     let other = lock(&rig, open, (20, 5), LockType::Write).unwrap();
     assert_eq!(rig.as_writer(|rig| unlock(rig, states, (0, 9))), Status::OK);
-    assert_eq!(rig.next_call().operation, told(&rig));
+    assert_eq!(rig.next_call().operation, next_notified_owner(&rig));
     rig.pass(RESERVED_S + 2);
     assert_eq!(rig.as_writer(|rig| lock_again(rig, states, (0, 9))), Status::OK, "somebody else's turn");
     assert!(!rig.flags().contains(SequenceStatus::EXPIRED_SOME_STATE_REVOKED));
@@ -122,9 +120,9 @@ fn a_lock_that_is_not_asked_for_again_is_waited_for_no_longer() {
 }
 
 #[test]
-fn so_many_locks_are_waited_for_and_none_without_its_open() {
+fn waiting_locks_are_bounded_and_end_with_their_open() {
     let (rig, open, _) = waiting();
-    // The first byte of each is taken, and each is another lock.
+    // Each is another lock on the same first byte.
     for length in 10..9 + CLIENT_WAITING_LOCKS_MAX as u64 {
         assert!(rig.reader().states().has_room_to_wait());
         assert_eq!(lock(&rig, open, (0, length), LockType::ReadWait), Err(Status::DENIED));
@@ -137,7 +135,6 @@ fn so_many_locks_are_waited_for_and_none_without_its_open() {
     assert!(rig.reader().states().has_room_to_wait() && rig.reader().states().is_empty());
 }
 
-/// Somebody of another protocol, as NLM's clients are.
 struct Stranger;
 
 impl Holder for Stranger {
@@ -163,15 +160,15 @@ fn locks_of_other_protocols_that_end_are_told_too() {
         &key,
         &Request::Unlock { owner, stream: Stream::default(), span, enforced: false, is_exclusive: None },
     );
-    assert_eq!(rig.next_call().operation, told(&rig));
+    assert_eq!(rig.next_call().operation, next_notified_owner(&rig));
     assert!(lock(&rig, open, (0, 9), LockType::ReadWait).is_ok());
 }
 
-/// The client is not heard for longer than its lease; the other one is.
+/// Lets the client's lease expire while the other client renews its own.
 fn fall_silent(rig: &mut Rig) {
     for _ in 0..LEASE_S + 2 {
         rig.clock.fetch_add(SECOND, Ordering::Relaxed);
-        rig.client.desk.service.v4.tick();
+        rig.client.env.service.v4.tick();
         assert_eq!(rig.as_writer(|rig| rig.client.status(&[Argument::Putrootfh])), Status::OK);
     }
 }
@@ -181,12 +178,12 @@ fn free(rig: &Rig, stateid: Stateid) -> Status {
 }
 
 #[test]
-fn what_was_taken_from_a_silent_client_is_said_until_it_frees_it() {
+fn revoked_states_are_reported_until_freed() {
     let mut rig = Rig::new();
     let [f, g] = [b"f", b"g"].map(|name| rig.opened(name, ShareAccess::BOTH).0);
-    let kept = lock_in(&rig, b"g", g, (0, 9), LockType::Write).unwrap();
-    let lost = lock(&rig, f, (0, 9), LockType::Write).unwrap();
-    assert_eq!(lock_again(&rig, lost, (50, 5)), Status::OK);
+    let retained = lock_in(&rig, b"g", g, (0, 9), LockType::Write).unwrap();
+    let expired = lock(&rig, f, (0, 9), LockType::Write).unwrap();
+    assert_eq!(lock_again(&rig, expired, (50, 5)), Status::OK);
     fall_silent(&mut rig);
     let of_other = rig.as_writer(|rig| {
         let (open, _) = rig.opened(b"f", ShareAccess::BOTH);
@@ -194,17 +191,17 @@ fn what_was_taken_from_a_silent_client_is_said_until_it_frees_it() {
     });
     for _ in 0..2 {
         assert!(rig.flags().contains(SequenceStatus::EXPIRED_SOME_STATE_REVOKED));
-        let states = [kept, f, g, lost].map(|stateid| rig.state_of(Stateid { seqid: 0, ..stateid }));
+        let states = [retained, f, g, expired].map(|stateid| rig.state_of(Stateid { seqid: 0, ..stateid }));
         assert_eq!(states, [Status::OK, Status::EXPIRED, Status::OK, Status::EXPIRED], "with its open");
     }
-    assert_eq!(lock_again(&rig, lost, (90, 5)), Status::EXPIRED);
+    assert_eq!(lock_again(&rig, expired, (90, 5)), Status::EXPIRED);
     let others = rig.as_writer(|rig| lock_again(rig, of_other, (50, 5)));
     assert_eq!(others, Status::OK, "what else its owner had there is free");
-    assert_eq!(free(&rig, lost), Status::OK);
+    assert_eq!(free(&rig, expired), Status::OK);
     assert!(rig.flags().contains(SequenceStatus::EXPIRED_SOME_STATE_REVOKED));
     assert_eq!(free(&rig, f), Status::OK);
     assert!(!rig.flags().contains(SequenceStatus::EXPIRED_SOME_STATE_REVOKED));
-    assert_eq!(rig.state_of(lost), Status::BAD_STATEID);
+    assert_eq!(rig.state_of(expired), Status::BAD_STATEID);
     assert_eq!(lock_in(&rig, b"g", g, (20, 5), LockType::Write).err(), None, "what nobody wanted is its own");
 }
 

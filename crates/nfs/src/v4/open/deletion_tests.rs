@@ -2,13 +2,13 @@
 
 use super::*;
 use crate::testing::v4::{Client, at, put};
-use crate::testing::{Desk, export, rule};
+use crate::testing::{TestEnv, export, rule};
 use nfs_wire::v4::{Argument, Fattr, ReclaimCompleteArgs, SetattrArgs, StableHow, WriteArgs};
 use nfs_wire::{v3, v4};
 use vfs::claims::{Access, Effect, Holder, OpenId, OpenRequest, Request, Rights, Stream};
 use vfs::{Blocking, Caller, Disposition, PendingSync, SetAttrs};
 
-/// A client of the other protocol, which nobody asks for anything.
+/// A client of another protocol without callbacks.
 struct Neighbor;
 
 impl Holder for Neighbor {
@@ -24,15 +24,15 @@ struct Rig {
 }
 
 impl Rig {
-    /// `decides`: it is deleted whoever closes it last.
+    /// `decides`: the file is deleted at its last close.
     fn new(minor: u32, decides: bool) -> Self {
-        let client = Client::new(Desk::new([export("/e", 1, vec![rule(&[])])], vec![]), minor);
+        let client = Client::new(TestEnv::new([export("/e", 1, vec![rule(&[])])], vec![]), minor);
         if minor > 0 {
             let complete = Argument::ReclaimComplete(ReclaimCompleteArgs { one_fs: false });
             assert_eq!(client.status(&[complete]), Status::OK);
         }
-        let root = client.desk.service.namespace.load().exports()[0].root();
-        let caller = Caller::new(client.desk.user.0, client.desk.user.1, []);
+        let root = client.env.service.namespace.load().exports()[0].root();
+        let caller = Caller::new(client.env.user.0, client.env.user.1, []);
         let set = SetAttrs { mode: Some(0o666), ..SetAttrs::default() };
         let mut pending = PendingSync::default();
         let made = root.create(&caller, b"f", Disposition::CreateNew, &set, &mut pending);
@@ -62,12 +62,12 @@ impl Rig {
     }
 
     fn v3(&self, procedure: u32, args: &impl xdr::Encode) -> v3::Status {
-        let results = self.client.desk.ask(100_003, 3, procedure, args).unwrap();
+        let results = self.client.env.ask(100_003, 3, procedure, args).unwrap();
         v3::Status(u32::from_be_bytes(results[..4].try_into().unwrap()))
     }
 
     fn has_file(&self) -> bool {
-        let root = self.client.desk.service.namespace.load().exports()[0].root();
+        let root = self.client.env.service.namespace.load().exports()[0].root();
         let dir = root.open_dir(&Caller::new(0, 0, []), Blocking::Allowed).unwrap();
         dir.lookup(b"f", Blocking::Allowed).is_ok()
     }

@@ -1,8 +1,8 @@
-//! Exclusive opens of what is there already.
+//! Exclusive opens of existing files.
 
 use super::*;
 use crate::testing::v4::{Client, at, put};
-use crate::testing::{Desk, NOW, rule};
+use crate::testing::{NOW, TestEnv, rule};
 use nfs_wire::v4::{Argument, OpReply, ReclaimCompleteArgs, Reply, StableHow, WriteArgs};
 use vfs::{Caller, Durability, Export, ExportRule, Namespace, PendingSync, SecurityStyle, Volume, VolumeId};
 use vfs_testing::MemFs;
@@ -28,7 +28,7 @@ impl Rig {
         let root = Arc::new(export).root();
         let hers = SetAttrs { uid: Some(ALICE.0), gid: Some(ALICE.1), ..SetAttrs::default() };
         root.set_attrs(&Caller::new(0, 0, []), &hers, None, &mut PendingSync::default()).unwrap();
-        let client = Client::new(Desk::new([], vec![]), 1);
+        let client = Client::new(TestEnv::new([], vec![]), 1);
         let mut rig = Self { volume, client };
         rig.serve(false);
         let complete = Argument::ReclaimComplete(ReclaimCompleteArgs { one_fs: false });
@@ -39,12 +39,12 @@ impl Rig {
     fn serve(&mut self, read_only: bool) {
         let rule = ExportRule { read_only, ..rule(&[]) };
         let export = Export::new("/e", Arc::clone(&self.volume), vec![rule]);
-        self.client.desk.service.namespace.store(Arc::new(Namespace::new([export])));
+        self.client.env.service.namespace.store(Arc::new(Namespace::new([export])));
     }
 
     /// OPEN of `/e/f` by a user: stateid and handle.
     fn open(&mut self, user: (u32, u32), access: u32) -> Result<(Stateid, Vec<u8>), Status> {
-        self.client.desk.user = user;
+        self.client.env.user = user;
         let open = Argument::Open(OpenArgs {
             seqid: 0,
             share_access: ShareAccess(access),
@@ -69,20 +69,20 @@ impl Rig {
 }
 
 #[test]
-fn what_an_exclusive_open_finds_is_opened_by_its_mode_or_list() {
+fn exclusive_open_of_existing_file_checks_mode_and_acl() {
     for style in [SecurityStyle::Unix, SecurityStyle::Ntfs] {
         let mut rig = Rig::new(style);
         rig.open(ALICE, READ | WRITE).unwrap();
         assert_eq!(rig.open(BOB, READ | WRITE), Err(Status::ACCESS), "{style:?}");
         assert_eq!(rig.open(BOB, WRITE), Err(Status::ACCESS), "{style:?}");
-        // Who has made it says it again.
+        // The creator repeats the call.
         let again = rig.open(ALICE, READ | WRITE).unwrap();
         assert_eq!(rig.write(&again), Status::OK);
     }
 }
 
 #[test]
-fn what_is_read_only_is_not_opened_to_write_by_repeating_its_creation() {
+fn repeated_creation_does_not_open_read_only_file_for_writing() {
     for style in [SecurityStyle::Unix, SecurityStyle::Ntfs] {
         let mut rig = Rig::new(style);
         rig.open(ALICE, READ | WRITE).unwrap();

@@ -1,5 +1,5 @@
-//! Opens: OPEN, OPEN_DOWNGRADE, CLOSE, TEST_STATEID, FREE_STATEID, and what a stateid allows (RFC 8881 §8.2, §18.2, §18.16,
-//! §18.18, §18.38, §18.48).
+//! Opens: OPEN, OPEN_DOWNGRADE, CLOSE, TEST_STATEID, FREE_STATEID (RFC 8881 §8.2, §18.2, §18.16, §18.18, §18.38,
+//! §18.48).
 
 use super::attr::{AttrRequest, When, attr_request};
 use super::compound_state::{CompoundState, OpError, OpResult, reply};
@@ -32,7 +32,6 @@ struct OpenTarget {
     origin: TargetOrigin,
     cinfo: ChangeInfo,
     attrset: Bitmap,
-    /// The size to truncate to after the open.
     size: Option<u64>,
 }
 
@@ -44,13 +43,12 @@ struct OpenParams<'a> {
     room: Slot,
 }
 
-/// The way in which OPEN got the file.
 enum TargetOrigin {
-    /// It existed.
+    /// Existed before.
     Found,
     /// Created for this caller, who may open it whatever its mode.
     New,
-    /// It existed, and the caller may have created it by an earlier attempt of the same call.
+    /// Existed before. The caller may have created it by an earlier attempt of the same call.
     Repeated,
 }
 
@@ -63,10 +61,11 @@ pub(super) fn open(cx: &mut CompoundState<'_, '_>, args: &OpenArgs<'_>, w: &mut 
     if reclaims {
         cx.call.service.v4.check_reclaims(&client)?;
     } else if !client.has_reclaimed() && cx.request.minor > 0 {
+        // No new open before RECLAIM_COMPLETE (RFC 8881 §18.51.3).
         return Err(OpError::Status(Status::GRACE));
     }
     let state = &cx.call.service.v4;
-    // Before anything is made, which could not be opened then.
+    // Reserved before anything is created, which could otherwise not be opened.
     let room = state.reserve(Table::States, &client.user(cx.call.credential.uid), &client)?;
     let target = match &args.claim {
         OpenClaim::Null(name) => target_by_name(cx, args, name)?,
@@ -84,7 +83,7 @@ pub(super) fn open(cx: &mut CompoundState<'_, '_>, args: &OpenArgs<'_>, w: &mut 
         OpenClaim::DelegatePrev(_) | OpenClaim::DelegPrevFh => return Err(OpError::Status(Status::NOTSUPP)),
     };
     check_regular(target.attrs.file_type).map_err(|status| match status {
-        // 4.0 has no other word for it.
+        // 4.0 has no other status for it.
         Status::WRONG_TYPE if cx.request.minor == 0 => Status::SYMLINK,
         status => status,
     })?;
@@ -96,7 +95,7 @@ pub(super) fn open(cx: &mut CompoundState<'_, '_>, args: &OpenArgs<'_>, w: &mut 
     if let Some(size) = target.size
         && let Err(stop) = truncate(cx, &target.file, &stateid, size)
     {
-        // Nobody would close what was opened just for this.
+        // A new open would never be closed.
         if stateid.seqid == 1 {
             client.close(&stateid);
         }
@@ -155,8 +154,7 @@ pub(super) fn check_regular(file_type: FileType) -> Result<(), Status> {
     }
 }
 
-/// Whether an owner has to confirm that it is there: in 4.0, once, unless it claims again what it had before a restart (RFC
-/// 7530 §9.1.11).
+/// The CONFIRM flag: an owner of 4.0 confirms its first open, unless it reclaims (RFC 7530 §9.1.11).
 fn confirmation(client: &Client, args: &OpenArgs<'_>) -> OpenResult {
     let Some(mut owners) = client.open_owners() else { return OpenResult::default() };
     let name = args.owner.owner;
@@ -169,7 +167,7 @@ fn confirmation(client: &Client, args: &OpenArgs<'_>) -> OpenResult {
 /// Cuts a file that was just opened: by its own open, which is not in its own way, if that may write.
 fn truncate(cx: &mut CompoundState<'_, '_>, file: &File, stateid: &Stateid, size: u64) -> OpResult {
     let set = SetAttrs { size: Some(size), ..SetAttrs::default() };
-    match cx.opened(file, stateid, Access::WRITE) {
+    match cx.open_by_stateid(file, stateid, Access::WRITE) {
         Ok(Some(opened)) => opened.set_attrs(&file.caller, &set, cx.call.pending)?,
         _ => file.set_attrs(&file.caller, &set, None, cx.call.pending)?,
     };
@@ -183,7 +181,7 @@ fn check_minor(cx: &CompoundState<'_, '_>, args: &OpenArgs<'_>) -> Result<(), St
     if cx.request.minor == 0 && is_later { Err(Status::BADXDR) } else { Ok(()) }
 }
 
-/// Whether all bits of an access beyond reading and writing say what is wanted besides; 4.0 has none of these.
+/// Whether the access has only known flags for delegations; 4.0 has none.
 fn has_known_wants(minor: u32, access: ShareAccess) -> bool {
     let others = [
         ShareAccess::WANT_SIGNAL_DELEG_WHEN_RESRC_AVAIL,
@@ -191,13 +189,12 @@ fn has_known_wants(minor: u32, access: ShareAccess) -> bool {
         ShareAccess::WANT_DELEG_TIMESTAMPS,
         ShareAccess::WANT_OPEN_XOR_DELEGATION,
     ];
-    let known =
+    let known_flags =
         others.into_iter().fold(ShareAccess::BOTH.0 | ShareAccess::WANT_DELEG_MASK.0, |all, one| all | one.0);
     let wants = access.0 & !ShareAccess::BOTH.0;
-    wants == 0 || minor > 0 && wants & !known == 0 && access.want().0 <= ShareAccess::WANT_CANCEL.0
+    wants == 0 || minor > 0 && wants & !known_flags == 0 && access.want().0 <= ShareAccess::WANT_CANCEL.0
 }
 
-/// The access and share mode of an OPEN.
 fn claim_access(minor: u32, access: ShareAccess, deny: ShareDeny) -> Result<claims::Access, Status> {
     if !has_known_wants(minor, access) {
         return Err(Status::INVAL);
@@ -220,7 +217,6 @@ fn check_delegated(cx: &CompoundState<'_, '_>, client: &Client, stateid: &Statei
     Ok(check_file(&states.delegation(index)?.file, file)?)
 }
 
-/// The current file, for those claims that name it.
 fn current_target(cx: &mut CompoundState<'_, '_>, args: &OpenArgs<'_>) -> Result<OpenTarget, OpError> {
     if matches!(args.openhow, OpenFlag::Create(_)) {
         return Err(OpError::Status(Status::INVAL));
@@ -248,7 +244,7 @@ fn target_by_name(
         return find_target(cx, &dir, name);
     };
     if dir.volume().claims().is_in_grace() {
-        // What is made now could not be opened, and is there already when the client asks again.
+        // A file created now could not be opened, and would exist when the client retries.
         return Err(OpError::Status(Status::GRACE));
     }
     let (disposition, mut request) = match how {
@@ -267,10 +263,10 @@ fn target_by_name(
     };
     let takes_existing = matches!(how, CreateHow::Unchecked(_));
     for _ in 0..CREATE_TRIES {
-        // Who may not change the directory may open what is there.
+        // A user without write access to the directory may open an existing file.
         if takes_existing {
             match find_target(cx, &dir, name) {
-                // Of what a file is to be made with, only a size of 0 counts for one that is there.
+                // For an existing file, only a size of 0 applies (RFC 8881 §18.16.3).
                 Ok(found) => {
                     let size = request.set.size.filter(|&size| size == 0);
                     let attrset = size.map_or(Bitmap::EMPTY, |_| Bitmap::of(&[nfs_wire::v4::attr::SIZE]));
@@ -305,7 +301,6 @@ fn find_target(cx: &mut CompoundState<'_, '_>, dir: &File, name: &[u8]) -> Resul
     Ok(OpenTarget { file, attrs, origin: TargetOrigin::Found, cinfo, attrset, size: None })
 }
 
-/// Opens the file with the requested access.
 fn authorize(target: &OpenTarget, access: claims::Access) -> Result<OpenFile<'static>, OpError> {
     let mut wanted = Access::NONE;
     if access.rights.contains(Rights::READ) {
@@ -339,7 +334,7 @@ fn claim_open(
     let holder = holder(&cx.call.service.v4, client, &mut states, file);
     if let Some(index) = states.open_by(owner.owner, id) {
         let state = states.open_mut(index)?;
-        // What an owner denies it denies itself (RFC 7530 §9.9, RFC 8881 §9.7).
+        // An owner's deny mode binds its own opens as well (RFC 7530 §9.9, RFC 8881 §9.7).
         if state.access.conflicts(access) {
             return Err(OpError::Status(Status::SHARE_DENIED));
         }
@@ -388,7 +383,7 @@ fn claim_open(
     }
 }
 
-/// Why a claim is refused. What is reclaimed was held alone, so whoever has it now should not (RFC 8881 §8.4.2.1).
+/// The error of a claim. Reclaimed state had no conflict, so one now is RECLAIM_CONFLICT (RFC 8881 §8.4.2.1).
 pub(super) fn refusal(stop: OpError, reclaims: bool) -> OpError {
     match stop {
         OpError::Status(Status::SHARE_DENIED | Status::DENIED) if reclaims => {
@@ -398,7 +393,6 @@ pub(super) fn refusal(stop: OpError, reclaims: bool) -> OpError {
     }
 }
 
-/// A pair of access and deny as one bit.
 fn access_pair(access: claims::Access) -> u16 {
     let number = |rights: Rights| {
         u16::from(rights.contains(Rights::READ)) | u16::from(rights.contains(Rights::WRITE)) << 1
@@ -406,7 +400,6 @@ fn access_pair(access: claims::Access) -> u16 {
     1 << (number(access.rights) | number(access.deny) << 2)
 }
 
-/// A file as states know it.
 pub(super) fn file_id(file: &File) -> FileId {
     (file.export_id(), file.key())
 }
@@ -489,7 +482,7 @@ pub(super) fn close(cx: &mut CompoundState<'_, '_>, args: &CloseArgs, w: &mut Wr
     for lock in locks {
         states.remove(lock);
     }
-    // Since 4.1 nobody may take what is returned for a stateid (RFC 8881 §18.2.4).
+    // Since 4.1 the returned stateid must not be usable (RFC 8881 §18.2.4).
     let closed = if cx.request.minor == 0 { states.advance(index) } else { Stateid::INVALID };
     states.remove(index);
     drop(states);

@@ -4,7 +4,7 @@ use super::*;
 use crate::state::nfs4;
 use crate::state::nfs4::records::ClientRecords;
 use crate::testing::v4::{Client, at, opening, put};
-use crate::testing::{Desk, NOW, rule};
+use crate::testing::{NOW, TestEnv, rule};
 use nfs_wire::v4::{
     Argument, CbClient, DelegationType, DelegreturnArgs, LinkArgs, LockArgs, LockType, Locker, NetAddr,
     NfsClientId, OpReply, OpenConfirmArgs, OpenDelegation, OpenToLockOwner, ReadArgs, ReclaimCompleteArgs,
@@ -33,7 +33,7 @@ const END: Nanos = Nanos(45_000_000_000);
 impl Rig {
     fn new() -> Self {
         let fs = MemFs::new(Arc::new(|| NOW));
-        let client = Client::new(Desk::new([], vec![]), 0);
+        let client = Client::new(TestEnv::new([], vec![]), 0);
         let (clientid, seqid) = (0, Cell::new(0));
         let mut rig = Self { fs, dir: TestDir::new(), grace: Grace::default(), client, clientid, seqid };
         rig.restart();
@@ -42,23 +42,23 @@ impl Rig {
 
     /// Ends the service and starts it again: only files and records stay.
     fn restart(&mut self) {
-        // The directory is free once the service is gone.
-        (self.client, self.grace) = (Client::new(Desk::new([], vec![]), 0), Grace::default());
+        // The directory can be reopened once the service is dropped.
+        (self.client, self.grace) = (Client::new(TestEnv::new([], vec![]), 0), Grace::default());
         let records = Arc::new(ClientRecords::open(&self.dir.open(), 1).unwrap());
-        let kept = Arc::clone(&records);
-        let grace = Grace::ending_with(END, records.expected(), move || kept.end_grace().is_ok());
+        let recorded = Arc::clone(&records);
+        let grace = Grace::ending_with(END, records.expected(), move || recorded.end_grace().is_ok());
         let volume = Volume::new(VolumeId(1), "e", Arc::new(self.fs.clone()), Durability::Sync, 1);
         let export = Export::new("/e", Arc::new(volume.with_grace(grace.clone())), vec![rule(&[])]);
-        let mut desk = Desk::new([], vec![]);
-        desk.service.namespace.store(Arc::new(Namespace::new([export])));
-        desk.service.v4 = nfs4::ServiceState::new(0, b"tests", 30).restarted_with(records, grace.clone());
-        (self.client, self.grace) = (Client::new(desk, 1), grace);
+        let mut env = TestEnv::new([], vec![]);
+        env.service.namespace.store(Arc::new(Namespace::new([export])));
+        env.service.v4 = nfs4::ServiceState::new(0, b"tests", 30).restarted_with(records, grace.clone());
+        (self.client, self.grace) = (Client::new(env, 1), grace);
     }
 
     /// From now on it is the client of 4.0 with this name.
     fn speak_40(&mut self, id: &[u8]) {
-        let idle = Client::new(Desk::new([], vec![]), 0);
-        self.client = Client::new(std::mem::replace(&mut self.client, idle).desk, 0);
+        let idle = Client::new(TestEnv::new([], vec![]), 0);
+        self.client = Client::new(std::mem::replace(&mut self.client, idle).env, 0);
         let introduction = SetclientidArgs {
             client: NfsClientId { verifier: [1; 8], id },
             callback: CbClient { cb_program: 0, cb_location: NetAddr::default() },
@@ -77,7 +77,7 @@ impl Rig {
         self.seqid.get()
     }
 
-    /// The owner of an open confirms itself.
+    /// Confirms an open.
     fn confirm(&self, handle: &[u8], open_stateid: Stateid) -> Stateid {
         let confirm = OpenConfirmArgs { open_stateid, seqid: self.next_seqid() };
         match self.client.ask(&[put(handle), Argument::OpenConfirm(confirm)]).all().last() {
@@ -135,7 +135,7 @@ impl Rig {
 }
 
 #[test]
-fn who_had_a_lock_before_a_restart_has_it_after_it_and_nobody_else() {
+fn lock_before_a_restart_is_reclaimed_by_its_client_only() {
     let mut rig = Rig::new();
     assert_eq!(rig.complete(), Status::OK);
     let open = rig.open_new().unwrap();
@@ -168,10 +168,10 @@ fn who_had_a_lock_before_a_restart_has_it_after_it_and_nobody_else() {
 impl Rig {
     /// From now on the export is for 10.1.0.0/16 alone.
     fn admit_some(&self) {
-        let namespace = self.client.desk.service.namespace.load_full();
+        let namespace = self.client.env.service.namespace.load_full();
         let served = &namespace.exports()[0];
         let export = Export::new("/e", Arc::clone(&served.volume), vec![rule(&["10.1.0.0/16"])]);
-        self.client.desk.service.namespace.store(Arc::new(Namespace::new([export])));
+        self.client.env.service.namespace.store(Arc::new(Namespace::new([export])));
     }
 }
 
@@ -212,9 +212,9 @@ fn a_stranger_takes_no_name_of_a_client_of_40_that_comes_back_after_a_restart() 
     rig.confirm(&handle, open);
     rig.restart();
     rig.admit_some();
-    rig.client.desk.peer = "192.0.2.1:700".parse().unwrap();
+    rig.client.env.peer = "192.0.2.1:700".parse().unwrap();
     rig.speak_40(b"host");
-    rig.client.desk.peer = "10.1.0.9:701".parse().unwrap();
+    rig.client.env.peer = "10.1.0.9:701".parse().unwrap();
     rig.speak_40(b"host");
     assert!(rig.reclaim(&handle).is_ok());
 }
@@ -228,16 +228,16 @@ fn a_stranger_is_recorded_once_it_may_open_a_file() {
     assert_eq!(rig.complete(), Status::OK);
     let recorded = |rig: &mut Rig| {
         rig.restart();
-        rig.client.desk.service.v4.are_opens_reclaimed()
+        rig.client.env.service.v4.are_opens_reclaimed()
     };
     assert!(!recorded(&mut rig), "what no rule admits costs no flush");
     rig.admit_some();
     rig.client.reconnect("192.0.2.1:700");
     rig.client.restart(b"host");
     assert_eq!(rig.complete(), Status::OK);
-    let all = rig.client.desk.service.namespace.load().exports()[0].volume.clone();
+    let all = rig.client.env.service.namespace.load().exports()[0].volume.clone();
     let export = Export::new("/e", all, vec![rule(&[])]);
-    rig.client.desk.service.namespace.store(Arc::new(Namespace::new([export])));
+    rig.client.env.service.namespace.store(Arc::new(Namespace::new([export])));
     rig.open_new().unwrap();
     let handle = rig.client.handle(&[b"e", b"f"]);
     assert!(recorded(&mut rig));
@@ -277,7 +277,7 @@ fn a_client_of_40_has_the_whole_time_to_claim_what_it_had() {
 }
 
 #[test]
-fn who_does_not_come_in_time_claims_nothing_after_the_next_restart() {
+fn late_clients_cannot_reclaim_after_the_next_restart() {
     let mut rig = Rig::new();
     assert_eq!(rig.complete(), Status::OK);
     rig.open_new().unwrap();
@@ -295,13 +295,13 @@ fn who_does_not_come_in_time_claims_nothing_after_the_next_restart() {
 }
 
 #[test]
-fn who_was_silent_for_longer_than_its_lease_claims_nothing_after_a_restart() {
+fn expired_client_cannot_reclaim_after_a_restart() {
     for is_back in [false, true] {
         let mut rig = Rig::new();
         assert_eq!(rig.complete(), Status::OK);
         rig.open_new().unwrap();
         let handle = rig.client.handle(&[b"e", b"f"]);
-        (0..31).for_each(|_| rig.client.desk.service.v4.tick());
+        (0..31).for_each(|_| rig.client.env.service.v4.tick());
         if is_back {
             assert_eq!(rig.client.status(&[Argument::Putrootfh]), Status::OK);
         }
@@ -311,16 +311,16 @@ fn who_was_silent_for_longer_than_its_lease_claims_nothing_after_a_restart() {
 }
 
 #[test]
-fn who_is_heard_while_it_is_given_up_keeps_what_it_has() {
+fn client_seen_during_expiry_keeps_its_state() {
     let mut rig = Rig::new();
     assert_eq!(rig.complete(), Status::OK);
     let open = rig.open_new().unwrap();
     let handle = rig.client.handle(&[b"e", b"f"]);
     assert_eq!(rig.lock(&handle, open, false), Status::OK);
-    let state = &rig.client.desk.service.v4;
+    let state = &rig.client.env.service.v4;
     let client = Arc::clone(&state.session(&rig.client.session_id()).unwrap().client);
     (0..30).for_each(|_| state.tick());
-    // The next second has found it silent, just before this.
+    // The next tick found it silent just before this request.
     assert_eq!(rig.client.status(&[Argument::Putrootfh]), Status::OK);
     state.expire_lease(&client);
     rig.client.be(b"other");
@@ -375,7 +375,7 @@ fn a_delegation_to_write_is_claimed_again_where_there_are_any() {
     rig.open_new().unwrap();
     let handle = rig.client.handle(&[b"e", b"f"]);
     rig.restart();
-    rig.client.desk.service.v4.delegates_writing = true;
+    rig.client.env.service.v4.delegates_writing = true;
     let (kind, _) = claim(&rig, &handle, 1, DelegationType::Write).expect("it was opened to read later");
     assert_eq!(kind, DelegationType::Write);
     assert_eq!(claim(&rig, &handle, 3, DelegationType::Write), None, "it has it");
@@ -438,7 +438,7 @@ fn names_change_where_only_hosts_of_nfsv3_are_waited_for() {
     rig.open_new().unwrap();
     let grace = Grace::new(END, [vfs::claims::RecordId(1)]);
     let state = nfs4::ServiceState::new(0, b"tests", 30);
-    rig.client.desk.service.v4 = state.restarted_with(Arc::new(ClientRecords::in_memory(1)), grace.clone());
+    rig.client.env.service.v4 = state.restarted_with(Arc::new(ClientRecords::in_memory(1)), grace.clone());
     rig.client.restart(b"client");
     assert!(grace.is_active());
     assert_eq!(rig.name_changes(), [Status::OK; 3]);

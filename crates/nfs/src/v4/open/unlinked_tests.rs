@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::testing::v4::{Client, at, put};
-use crate::testing::{Desk, export, rule};
+use crate::testing::{TestEnv, export, rule};
 use nfs_wire::v4::{
     Argument, Fattr, GetattrArgs, OpReply, ReadArgs, ReclaimCompleteArgs, RemoveArgs, Reply, StableHow,
     WriteArgs,
@@ -32,7 +32,7 @@ fn opened(client: &Client, owner: &[u8], openhow: OpenFlag<'_>) -> (Stateid, Vec
 
 #[test]
 fn a_file_without_a_name_is_there_until_its_last_open_ends() {
-    let client = Client::new(Desk::new([export("/e", 1, vec![rule(&[])])], vec![]), 1);
+    let client = Client::new(TestEnv::new([export("/e", 1, vec![rule(&[])])], vec![]), 1);
     let complete = Argument::ReclaimComplete(ReclaimCompleteArgs { one_fs: false });
     assert_eq!(client.status(&[complete]), Status::OK);
     let attrs = Fattr { attrmask: Bitmap::EMPTY, attr_vals: &[] };
@@ -65,7 +65,7 @@ fn a_file_without_a_name_is_there_until_its_last_open_ends() {
         panic!("{all:?}")
     };
     assert_eq!((seen.obj_attributes.attr_vals, read.data), (&[0; 4][..], &b"without a name"[..]));
-    // Only who has it open: no name leads to it.
+    // Only by its open: no name leads to the file.
     assert_eq!(client.status(&at(&[b"e"], [open(b"three", OpenFlag::NoCreate)])), Status::NOENT);
     assert_eq!(on(close(second)), Status::OK);
     assert_eq!(on(look()), Status::STALE);

@@ -3,7 +3,7 @@
 mod replies;
 
 use crate::testing::v4::{Client, put};
-use crate::testing::{Desk, export, rule};
+use crate::testing::{TestEnv, export, rule};
 use nfs_wire::v4::{
     Argument, CreateHow, CreateType, Fattr, FileHandle, LockReply, Locker, Op, OpReply, OpenClaim, OpenFlag,
     PutfhArgs, ReclaimCompleteArgs, Reply, Stateid, Status,
@@ -39,7 +39,7 @@ impl Random {
         }
     }
 
-    /// Words that may be arguments.
+    /// Random words to decode as arguments.
     fn stream(&mut self) -> Vec<u8> {
         (0..64).flat_map(|_| self.word().to_be_bytes()).collect()
     }
@@ -48,7 +48,7 @@ impl Random {
 /// Handles and stateids seen in replies, to be sent back.
 struct Seen {
     handles: Vec<Vec<u8>>,
-    /// With the handles of their files.
+    /// Stateids with the handles of their files.
     stateids: Vec<(Stateid, Vec<u8>)>,
     /// Index of the file with which the compound begins.
     chosen: usize,
@@ -57,10 +57,10 @@ struct Seen {
 }
 
 /// Number of handles and stateids retained. The first handles are always retained.
-const KEPT: usize = 24;
+const RETAINED: usize = 24;
 const HANDLES: usize = 3;
 const NAMES: [&[u8]; 6] = [b"a", b"b", b"c", b"dir", b"", b".."];
-/// Operations that come more often than others.
+/// Operations chosen more often.
 const OFTEN: [Op; 12] = [
     Op::OPEN,
     Op::OPEN,
@@ -94,8 +94,8 @@ impl Seen {
         stateid
     }
 
-    /// Adds an operation to a compound, if it can: words by chance, as far as they are arguments, with what was seen in
-    /// some places. How many operations are added.
+    /// Adds a random operation to a compound, with seen values in some arguments. Returns the number of operations
+    /// added.
     fn add_operation(&self, random: &mut Random, encoded: &mut Vec<u8>) -> u32 {
         let op = if random.below(2) == 0 {
             *random.of(&OFTEN)
@@ -150,7 +150,7 @@ impl Seen {
             Argument::Seek(args) => args.stateid = stateid,
             _ => {}
         }
-        // Mostly where it has a meaning: names in a directory, states on their file.
+        // Mostly with a plausible object: names in a directory, stateids on their file.
         let (at_directory, at_file) = (random.of(&self.handles[1..HANDLES]), &self.stateids[self.chosen].1);
         let takes_name = [Op::OPEN, Op::CREATE, Op::REMOVE, Op::RENAME, Op::LINK, Op::LOOKUP].contains(&op);
         let mut all = match random.below(4) {
@@ -160,7 +160,7 @@ impl Seen {
         };
         all.push(argument);
         if op == Op::OPEN {
-            // Whoever opens wants to know what.
+            // The handle of an opened file is needed later.
             all.push(Argument::Getfh);
         }
         all.iter().for_each(|one| one.encode(&mut Writer::new(encoded)));
@@ -186,7 +186,7 @@ impl Seen {
                         self.keep(stateid, handle.clone());
                     }
                     self.handles.push(handle);
-                    let surplus = self.handles.len().saturating_sub(KEPT);
+                    let surplus = self.handles.len().saturating_sub(RETAINED);
                     self.handles.drain(HANDLES..HANDLES + surplus);
                 }
                 _ => {}
@@ -200,15 +200,15 @@ impl Seen {
             Some(known) => known.0 = stateid,
             None => self.stateids.push((stateid, handle)),
         }
-        let surplus = self.stateids.len().saturating_sub(KEPT);
+        let surplus = self.stateids.len().saturating_sub(RETAINED);
         self.stateids.drain(..surplus);
     }
 }
 
-/// A compound after another, by chance.
+/// Runs random compounds.
 fn play(minor: u32, seed: u64, compounds: usize) -> (Client, Seen) {
-    let desk = Desk::new([export("/e", 1, vec![rule(&[])]), export("/x/y", 2, vec![rule(&[])])], vec![]);
-    let client = Client::new(desk, minor);
+    let env = TestEnv::new([export("/e", 1, vec![rule(&[])]), export("/x/y", 2, vec![rule(&[])])], vec![]);
+    let client = Client::new(env, minor);
     let handles = vec![client.handle(&[]), client.handle(&[b"e"]), client.handle(&[b"x", b"y"])];
     client.status(&[Argument::ReclaimComplete(ReclaimCompleteArgs { one_fs: false })]);
     let stateids = vec![(Stateid::ANONYMOUS, handles[1].clone())];
@@ -228,7 +228,7 @@ fn play(minor: u32, seed: u64, compounds: usize) -> (Client, Seen) {
             encoded[at] ^= 1 << random.below(8);
         }
         let results = client.ask_encoded(operations, &encoded);
-        // Panics if what comes back is no reply.
+        // Panics if the reply is malformed.
         let results = results.all();
         assert!(results.len() <= operations as usize);
         seen.learn(&results);
@@ -237,7 +237,7 @@ fn play(minor: u32, seed: u64, compounds: usize) -> (Client, Seen) {
 }
 
 #[test]
-fn whatever_comes_gets_a_reply_and_leaves_nothing_behind() {
+fn random_compounds_get_replies_and_leak_nothing() {
     for (minor, seed) in [(1, 1), (2, 2)] {
         let (client, seen) = play(minor, seed, 8000);
         let done = [Op::OPEN, Op::LOCK, Op::LOCKU, Op::CLOSE, Op::READ, Op::WRITE, Op::CREATE, Op::REMOVE];
@@ -245,16 +245,16 @@ fn whatever_comes_gets_a_reply_and_leaves_nothing_behind() {
             assert!(seen.done.contains_key(&op), "{op:?} never had an effect: {:?}", seen.done);
         }
         assert!(seen.done.len() >= 25, "{} operations had an effect: {:?}", seen.done.len(), seen.done);
-        let volumes = client.desk.service.namespace.load_full();
+        let volumes = client.env.service.namespace.load_full();
         let is_unclaimed = || volumes.exports().iter().all(|export| export.volume.claims().is_empty());
         assert!(!is_unclaimed(), "something is open");
-        (0..100_000).for_each(|_| client.desk.service.v4.tick());
+        (0..100_000).for_each(|_| client.env.service.v4.tick());
         assert!(is_unclaimed(), "what nobody holds any more is gone");
     }
 }
 
 #[test]
-fn whatever_comes_without_a_session_gets_a_reply() {
+fn random_compounds_without_session_get_replies() {
     let (_, seen) = play(0, 3, 8000);
     for op in [Op::CREATE, Op::REMOVE, Op::RENAME, Op::READDIR, Op::SETCLIENTID] {
         assert!(seen.done.contains_key(&op), "{op:?} never had an effect: {:?}", seen.done);

@@ -1,4 +1,4 @@
-//! Replies by chance on back channels: whatever a client answers, others come to what they want, and nothing stays behind.
+//! Random replies on back channels: other clients make progress, and nothing is leaked.
 
 use super::Random;
 use crate::state::nfs4::channel::Callback;
@@ -13,28 +13,28 @@ use nfs_wire::v4::{
 use std::collections::BTreeMap;
 use xdr::{Decode, Encode, Reader};
 
-/// The kind of a callback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Asked {
+enum CallbackKind {
     Attributes,
     Delegation,
     Some,
     Lock,
 }
 
-const KINDS: [Asked; 4] = [Asked::Attributes, Asked::Delegation, Asked::Some, Asked::Lock];
+const KINDS: [CallbackKind; 4] =
+    [CallbackKind::Attributes, CallbackKind::Delegation, CallbackKind::Some, CallbackKind::Lock];
 const SEEDS: u64 = 400;
 
 /// Has the service call the client, which has `f` delegated for writing: the call.
-fn cause(rig: &mut Rig, asked: Asked) -> Called {
-    match asked {
-        Asked::Attributes => _ = rig.as_writer(size_of_f),
-        Asked::Delegation => _ = rig.write(b"f"),
-        Asked::Some => {
+fn cause(rig: &mut Rig, kind: CallbackKind) -> Called {
+    match kind {
+        CallbackKind::Attributes => _ = rig.as_writer(size_of_f),
+        CallbackKind::Delegation => _ = rig.write(b"f"),
+        CallbackKind::Some => {
             let args = callback::RecallAnyArgs { objects_to_keep: 1, type_mask: Bitmap::of(&[0, 1]) };
             rig.reader().callbacks.call(Callback::new(&callback::Argument::RecallAny(args)));
         }
-        Asked::Lock => {
+        CallbackKind::Lock => {
             let lock_owner = StateOwner { clientid: 0, owner: b"l" };
             let args = callback::NotifyLockArgs { fh: FileHandle(b"f"), lock_owner };
             rig.reader().callbacks.call(Callback::new(&callback::Argument::NotifyLock(args)));
@@ -44,18 +44,18 @@ fn cause(rig: &mut Rig, asked: Asked) -> Called {
 }
 
 /// A reply that a well-behaved client could send.
-fn answer(random: &mut Random, call: &Called, asked: Asked) -> Vec<u8> {
+fn answer(random: &mut Random, call: &Called, kind: CallbackKind) -> Vec<u8> {
     let status = *random.of(&[Status::OK, Status::OK, Status::OK, Status::DELAY, Status::BADHANDLE]);
     let values = [random.next().to_bytes(), u64::from(random.word()).to_bytes()].concat();
     let obj_attributes = Fattr { attrmask: Bitmap::of(&[CHANGE, SIZE]), attr_vals: &values };
-    let result = match asked {
-        Asked::Attributes if status == Status::OK => {
+    let result = match kind {
+        CallbackKind::Attributes if status == Status::OK => {
             CallbackReply::Getattr(Reply::Ok(callback::GetattrOk { obj_attributes }))
         }
-        Asked::Attributes => CallbackReply::Getattr(Reply::Err(status)),
-        Asked::Delegation => CallbackReply::Recall(status),
-        Asked::Some => CallbackReply::RecallAny(status),
-        Asked::Lock => CallbackReply::NotifyLock(status),
+        CallbackKind::Attributes => CallbackReply::Getattr(Reply::Err(status)),
+        CallbackKind::Delegation => CallbackReply::Recall(status),
+        CallbackKind::Some => CallbackReply::RecallAny(status),
+        CallbackKind::Lock => CallbackReply::NotifyLock(status),
     };
     call.reply(status, &[call.sequence_reply(), result])
 }
@@ -92,18 +92,18 @@ fn size_of_f(rig: &Rig) -> Result<u64, Status> {
 }
 
 /// Counts of callbacks by kind and outcome.
-type Outcomes = BTreeMap<(Asked, &'static str), u32>;
+type Outcomes = BTreeMap<(CallbackKind, &'static str), u32>;
 
 fn play(seed: u64, outcomes: &mut Outcomes) {
     let mut random = Random(seed);
-    let asked = *random.of(&KINDS);
+    let kind = *random.of(&KINDS);
     let mut rig = Rig::delegating_writes();
     rig.delegated_to_write(b"f");
-    let call = cause(&mut rig, asked);
-    let good = answer(&mut random, &call, asked);
+    let call = cause(&mut rig, kind);
+    let good = answer(&mut random, &call, kind);
     let mut reply = good.clone();
     mutate(&mut random, &mut reply);
-    // `false`: it reads as a call, which has its own answer.
+    // `false`: the record decodes as a call.
     let is_reply = rig.client.binding.wire.take_reply(&reply);
     assert!(is_reply || reply != good, "{seed}");
     if random.below(2) == 0 {
@@ -114,13 +114,13 @@ fn play(seed: u64, outcomes: &mut Outcomes) {
         (_, false) => "no reply",
         _ => "taken",
     };
-    *outcomes.entry((asked, outcome)).or_default() += 1;
+    *outcomes.entry((kind, outcome)).or_default() += 1;
     let limit = rig.volume.limits().file_bytes_max;
     if let Ok(size) = rig.as_writer(size_of_f) {
         assert!(size <= limit, "{seed}: {size}");
-        *outcomes.entry((asked, "told")).or_default() += 1;
+        *outcomes.entry((kind, "told")).or_default() += 1;
     }
-    // A good answer to the same call comes too late, or as the first one.
+    // A valid reply to the same call is too late, or is the first one.
     rig.client.binding.wire.take_reply(&good);
     for _ in 0..3 * LEASE_S {
         rig.pass(1);
@@ -132,20 +132,20 @@ fn play(seed: u64, outcomes: &mut Outcomes) {
     assert!(rig.open(b"g", ShareAccess::READ).is_ok(), "{seed}");
     rig.client.restart(b"reader");
     rig.complete();
-    let state = &rig.client.desk.service.v4;
+    let state = &rig.client.env.service.v4;
     assert!(state.writers.is_empty(), "{seed}");
     assert_eq!(state.tables.delegations.used(), 0, "{seed}");
 }
 
 #[test]
-fn whatever_a_client_replies_others_go_on() {
+fn random_callback_replies_do_not_block_other_clients() {
     let mut outcomes = Outcomes::new();
     (0..SEEDS).for_each(|seed| play(seed, &mut outcomes));
-    for asked in KINDS {
+    for kind in KINDS {
         for outcome in ["taken", "faulty"] {
-            let count = outcomes.get(&(asked, outcome)).copied().unwrap_or(0);
-            assert!(count >= 10, "{asked:?} {outcome}: {outcomes:?}");
+            let count = outcomes.get(&(kind, outcome)).copied().unwrap_or(0);
+            assert!(count >= 10, "{kind:?} {outcome}: {outcomes:?}");
         }
     }
-    assert!(outcomes.contains_key(&(Asked::Attributes, "told")), "{outcomes:?}");
+    assert!(outcomes.contains_key(&(CallbackKind::Attributes, "told")), "{outcomes:?}");
 }

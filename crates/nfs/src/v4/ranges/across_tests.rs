@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::testing::v4::{Client, Results, copying, opening, put};
-use crate::testing::{Desk, rule};
+use crate::testing::{TestEnv, rule};
 use nfs_wire::v4::{
     Argument, CloneArgs, CopyReply, OpReply, OpenArgs, OpenClaim, ReclaimCompleteArgs, Reply, ShareAccess,
     ShareDeny,
@@ -55,9 +55,9 @@ fn world(gates: [Option<Arc<Gate>>; 2], rules: [ExportRule; 2]) -> World {
     let rules = [from_rule, to_rule, rule(&[])];
     let exports = ["/from", "/to", "/far"].into_iter().zip(&volumes).zip(rules);
     let exports = exports.map(|((path, volume), rule)| Export::new(path, Arc::clone(volume), vec![rule]));
-    let desk = Desk::new(exports, vec![]);
+    let env = TestEnv::new(exports, vec![]);
     let (root, mut pending) = (Caller::new(0, 0, []), PendingSync::default());
-    let namespace = desk.service.namespace.load_full();
+    let namespace = env.service.namespace.load_full();
     let mut handles = [const { Vec::new() }; 3];
     for ((export, name), handle) in namespace.exports().iter().zip([b"f", b"g", b"h"]).zip(&mut handles) {
         let set = SetAttrs { mode: Some(0o600), ..SetAttrs::default() };
@@ -66,9 +66,9 @@ fn world(gates: [Option<Arc<Gate>>; 2], rules: [ExportRule; 2]) -> World {
             let opened = made.file.authorize_write(&root).unwrap();
             opened.write(0, &[7; SIZE], Stability::Unstable, &mut pending).unwrap();
         }
-        *handle = desk.service.signer.sign(export.id, &made.file.key()).bytes().to_vec();
+        *handle = env.service.signer.sign(export.id, &made.file.key()).bytes().to_vec();
     }
-    let mut client = Client::new(desk, 2);
+    let mut client = Client::new(env, 2);
     let calls = client.listen();
     client.be(b"copier");
     let complete = Argument::ReclaimComplete(ReclaimCompleteArgs { one_fs: false });
@@ -90,7 +90,7 @@ impl World {
         }
     }
 
-    /// Begins a copy that goes on by itself, as if the compound had been paid for at the target.
+    /// Begins a background copy, as if the compound had paid at the target.
     fn begin(&self) -> Stateid {
         let results = self.between(1, Argument::Copy(copying(0, false)), 1);
         match results.all().get(3) {
@@ -109,8 +109,8 @@ impl World {
         self.between(to, Argument::Clone(args), 2).status()
     }
 
-    /// The last handle says who pays for a compound as a whole. Here nobody does, so an operation on the volume of another handle pays
-    /// where it is done.
+    /// The last handle decides the payment of a whole compound. Here it pays nothing, so an operation on another volume
+    /// pays where it runs.
     fn between(&self, to: usize, operation: Argument<'static>, last: usize) -> Results {
         let [from, to, last] = [0, to, last].map(|index| put(&self.handles[index]));
         self.client.ask(&[from, Argument::Savefh, to, operation, last])
@@ -126,7 +126,7 @@ impl World {
 
     fn wait_for_end(&self) {
         let began = Instant::now();
-        while self.client.desk.service.v4.tables.copies.used() > 0 {
+        while self.client.env.service.v4.tables.copies.used() > 0 {
             assert!(began.elapsed() < Duration::from_secs(20));
             std::thread::sleep(Duration::from_millis(2));
         }
@@ -134,7 +134,7 @@ impl World {
 
     /// The size of `g`, and a byte of it.
     fn target(&self) -> (u64, u8) {
-        let export = Arc::clone(&self.client.desk.service.namespace.load().exports()[1]);
+        let export = Arc::clone(&self.client.env.service.namespace.load().exports()[1]);
         let root = Caller::new(0, 0, []);
         let top = export.root();
         let found = top.open_dir(&root, Blocking::Allowed).unwrap().lookup(b"g", Blocking::Allowed).unwrap();
@@ -157,7 +157,7 @@ fn files_are_copied_and_cloned_to_another_volume_of_the_file_system() {
 }
 
 #[test]
-fn what_lies_in_another_file_system_the_client_copies() {
+fn copy_to_another_file_system_is_refused() {
     let world = open_world();
     assert_eq!((world.copied(2), world.clone(2)), (Err(Status::XDEV), Status::XDEV));
     assert_eq!(world.copy(2, u64::MAX >> 1, false), Err(Status::XDEV), "before it goes on by itself");
@@ -181,7 +181,7 @@ fn each_export_says_what_may_be_done_in_its_volume() {
 }
 
 #[test]
-fn who_holds_something_at_the_source_is_asked() {
+fn copy_recalls_writers_of_the_source() {
     let mut world = open_world();
     let access = ShareAccess(ShareAccess::READ.0 | ShareAccess::WANT_NO_DELEG.0);
     let args = OpenArgs { share_deny: ShareDeny::READ, ..opening(OpenClaim::Fh, access) };
@@ -194,7 +194,7 @@ fn who_holds_something_at_the_source_is_asked() {
 #[test]
 fn nobody_reads_past_the_limit_of_a_volume_by_copying_into_another() {
     let world = world([Some(gate(KIB_64)), None], [rule(&[]), rule(&[])]);
-    // A burst may be taken once; each COPY is eight seconds' worth.
+    // A burst is free; each COPY moves eight seconds' worth.
     let done = (0..40).filter(|_| match world.copied(1) {
         Ok(_) => true,
         Err(status) => {
@@ -256,7 +256,7 @@ fn a_copy_ends_when_an_export_does_not_let_its_client_in_any_longer() {
         let world = world([Some(gate(KIB_64)), None], [rule(&[]), rule(&[])]);
         while world.copied(1).is_ok() {}
         let stateid = world.begin();
-        let shared = &world.client.desk.service.namespace;
+        let shared = &world.client.env.service.namespace;
         let exports: Vec<_> = shared
             .load()
             .exports()

@@ -18,7 +18,7 @@ use vfs::file::CopyAdmission;
 use vfs::{Blocking, FsError, OpenFile, PendingSync, Seek, Span, Stability, Wait};
 use xdr::{Encode, Writer};
 
-/// The most bytes that one COPY copies before it is answered. The client asks for what is left.
+/// Bytes that one COPY copies before its reply. The client requests the rest.
 const COPY_BYTES_MAX: u64 = 64 << 20;
 /// RFC 7862 §15.11.
 pub(super) fn seek(cx: &mut CompoundState<'_, '_>, args: &SeekArgs, w: &mut Writer<'_>) -> OpResult {
@@ -32,7 +32,7 @@ pub(super) fn seek(cx: &mut CompoundState<'_, '_>, args: &SeekArgs, w: &mut Writ
     let opened = readable(cx, &file, &args.stateid)?;
     let found = opened.seek(args.offset, what)?;
     let size = cx.call.attrs(&file)?.size;
-    // The hole at the end of every file is the end.
+    // Every file has a hole at its end.
     let offset = found.unwrap_or(size);
     SeekOk { eof: offset >= size, offset }.encode(w);
     Ok(())
@@ -48,8 +48,8 @@ pub(super) fn deallocate(cx: &mut CompoundState<'_, '_>, args: &DeallocateArgs) 
     change(cx, args, |opened, pending| opened.deallocate(args.offset, args.length, Stability::File, pending))
 }
 
-/// RFC 7862 §15.13: from the saved file to the current one. What is shared is not read and not written, so no limit could be paid
-/// for it: from a volume to another one it is copied instead where a limit is.
+/// RFC 7862 §15.13: from the saved file to the current one. A clone moves no bytes, so it cannot be charged: between
+/// volumes with limits it is refused, and the client copies.
 pub(super) fn clone(cx: &mut CompoundState<'_, '_>, args: &CloneArgs) -> OpResult {
     cx.may_wait()?;
     let (to, from) = (cx.file()?, cx.saved_file()?);
@@ -65,8 +65,8 @@ pub(super) fn clone(cx: &mut CompoundState<'_, '_>, args: &CloneArgs) -> OpResul
     Ok(())
 }
 
-/// RFC 7862 §15.2: from the saved file to the current one. What is long goes on by itself if the client allows that; else
-/// the client asks again for what a copy does not reach.
+/// RFC 7862 §15.2: from the saved file to the current one. A long copy runs in the background if the client allows it;
+/// otherwise the client requests the rest.
 pub(super) fn copy(cx: &mut CompoundState<'_, '_>, args: &CopyArgs<'_>, w: &mut Writer<'_>) -> OpResult {
     cx.may_wait()?;
     let (to, from) = (cx.file()?, cx.saved_file()?);
@@ -81,7 +81,7 @@ pub(super) fn copy(cx: &mut CompoundState<'_, '_>, args: &CopyArgs<'_>, w: &mut 
     if whole.overlaps() && (from.export_id(), from.key()) == (to.export_id(), to.key()) {
         return Err(OpError::Status(Status::INVAL));
     }
-    // Before the copy: if a flush fails meanwhile, the client must see that its data may be lost.
+    // Before the copy: after a failed flush meanwhile, the verifier must differ, so that the client copies again.
     let writeverf = to.volume().write_verifier().to_be_bytes();
     let copy_admission = CopyAdmission::new(&source, &target, cx.call.payer);
     let most = if copy_admission.is_limited() { COPY_PAID_BYTES_MAX } else { COPY_BYTES_MAX };
@@ -95,7 +95,7 @@ pub(super) fn copy(cx: &mut CompoundState<'_, '_>, args: &CopyArgs<'_>, w: &mut 
             return Ok(());
         }
     }
-    // Any other COPY has paid at the target with its compound.
+    // Any other COPY paid at the target with its compound.
     if copy_admission.is_limited() && may_go_on_alone(args) {
         cx.pay_copy(copy_demand(len))?;
     }
@@ -112,7 +112,7 @@ pub(super) fn copy(cx: &mut CompoundState<'_, '_>, args: &CopyArgs<'_>, w: &mut 
     Ok(())
 }
 
-/// Begins a copy that goes on by itself, for a client that can be told of its end; `None` if there are too many.
+/// Begins a background copy, for a client with a back channel; `None` if there are too many.
 fn begin_copy(
     cx: &CompoundState<'_, '_>,
     source: Arc<OpenFile<'static>>,
@@ -159,7 +159,7 @@ pub(super) fn offload_status(
     let client = cx.client()?;
     let states = client.states();
     let (_, progress) = states.copy(&cx.stateid(&args.stateid)?)?;
-    // First how it has ended: what was copied before is counted then.
+    // The status is read first: with a final status, the count is final, too.
     let complete = progress.ended();
     OffloadStatusOk { count: progress.copied(), complete }.encode(w);
     Ok(())
@@ -171,7 +171,7 @@ pub(super) fn offload_cancel(cx: &mut CompoundState<'_, '_>, args: &OffloadCance
     let mut states = client.states();
     let (index, progress) = states.copy(&cx.stateid(&args.stateid)?)?;
     if !progress.cancel() {
-        // Nothing may be written behind the reply: the part that is being copied ends first.
+        // No byte may be written after the reply, so the running part has to end first.
         return Err(OpError::Wait(Wait::Recall));
     }
     states.remove(index);
@@ -204,8 +204,8 @@ fn copy_whole(
 
 /// The length of a range of `file`; a count of 0 means up to the end.
 fn length(cx: &mut CompoundState<'_, '_>, file: &File, offset: u64, count: u64) -> Result<u64, OpError> {
-    let left = cx.call.attrs(file)?.size.checked_sub(offset).ok_or(FsError::Invalid)?;
-    Ok(if count == 0 { left } else { count })
+    let remaining = cx.call.attrs(file)?.size.checked_sub(offset).ok_or(FsError::Invalid)?;
+    Ok(if count == 0 { remaining } else { count })
 }
 
 /// The common part of ALLOCATE and DEALLOCATE.
@@ -224,25 +224,25 @@ fn change(
     Ok(())
 }
 
-/// A file opened for reading, as a stateid says or for this call.
+/// The file opened for reading, by the stateid or for this call.
 fn readable(
     cx: &CompoundState<'_, '_>,
     file: &File,
     stateid: &Stateid,
 ) -> Result<Arc<OpenFile<'static>>, OpError> {
-    match cx.opened(file, stateid, Access::READ)? {
+    match cx.open_by_stateid(file, stateid, Access::READ)? {
         Some(opened) => Ok(opened),
         None => Ok(Arc::new(file.authorize_read(&file.caller, Blocking::Allowed)?.0.into_owned())),
     }
 }
 
-/// A file opened for writing, as a stateid says or for this call.
+/// The file opened for writing, by the stateid or for this call.
 fn writable(
     cx: &CompoundState<'_, '_>,
     file: &File,
     stateid: &Stateid,
 ) -> Result<Arc<OpenFile<'static>>, OpError> {
-    match cx.opened(file, stateid, Access::WRITE)? {
+    match cx.open_by_stateid(file, stateid, Access::WRITE)? {
         Some(opened) => Ok(opened),
         None => Ok(Arc::new(file.authorize_write(&file.caller)?.into_owned())),
     }
@@ -252,7 +252,7 @@ fn writable(
 mod tests {
     use super::*;
     use crate::testing::v4::{Client, put};
-    use crate::testing::{Desk, export, rule};
+    use crate::testing::{TestEnv, export, rule};
     use nfs_wire::v4::{Argument, CopyReply, NetAddr, NetLoc, OpReply, Reply};
     use vfs::{Caller, Disposition, SetAttrs};
 
@@ -268,9 +268,9 @@ mod tests {
     }
 
     fn files() -> Files {
-        let desk = Desk::new([export("/e", 1, vec![rule(&[])]), export("/x", 2, vec![rule(&[])])], vec![]);
+        let env = TestEnv::new([export("/e", 1, vec![rule(&[])]), export("/x", 2, vec![rule(&[])])], vec![]);
         let (caller, mut pending) = (Caller::new(0, 0, []), PendingSync::default());
-        let namespace = desk.service.namespace.load_full();
+        let namespace = env.service.namespace.load_full();
         for (export, name) in [(0, &b"from"[..]), (0, b"to"), (1, b"f")] {
             let root = namespace.exports()[export].root();
             let set = SetAttrs { mode: Some(0o600), ..SetAttrs::default() };
@@ -282,7 +282,7 @@ mod tests {
                 }
             }
         }
-        let client = Client::new(desk, 2);
+        let client = Client::new(env, 2);
         let [from, to, elsewhere] =
             [[&b"e"[..], b"from"], [b"e", b"to"], [b"x", b"f"]].map(|path| client.handle(&path));
         Files { client, from, to, elsewhere }
@@ -346,7 +346,7 @@ mod tests {
 
         /// The size of a file in `/e`, and whether there are bytes other than zero at `offset`.
         fn byte(&self, name: &[u8], offset: u64) -> (u64, u8) {
-            let root = self.client.desk.service.namespace.load().exports()[0].root();
+            let root = self.client.env.service.namespace.load().exports()[0].root();
             let caller = Caller::new(0, 0, []);
             let dir = root.open_dir(&caller, Blocking::Allowed).unwrap();
             let found = dir.lookup(name, Blocking::Allowed).unwrap();
@@ -421,7 +421,7 @@ mod tests {
     #[test]
     fn mode_bits_are_asked_where_nothing_is_open() {
         let mut files = files();
-        files.client.desk.user = (7, 7);
+        files.client.env.user = (7, 7);
         assert_eq!(files.seek(0, 0), Err(Status::ACCESS));
         assert_eq!(files.change(Argument::Allocate, 0, 1), Status::ACCESS);
         assert_eq!(files.copy(&files.to, (0, 0, 1)), Err(Status::ACCESS));

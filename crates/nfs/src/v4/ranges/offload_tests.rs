@@ -1,4 +1,4 @@
-//! Copies that go on by themselves.
+//! Background copies.
 
 use super::*;
 use crate::limits::CLIENT_COPIES_MAX;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use vfs::qos::{Arbiter, Limits, Pacer, VolumeLimits};
 use vfs::{Caller, Volume};
 
-/// More than is copied before COPY is answered.
+/// More bytes than one foreground COPY.
 const LONG: u64 = COPY_BYTES_MAX + 1;
 const SIZE: usize = 5 << 20;
 
@@ -22,7 +22,7 @@ type Handles = [Vec<u8>; 2];
 fn rig(change: impl FnOnce(Volume) -> Volume) -> (Rig, Handles) {
     let mut rig = Rig::with(change);
     rig.client.set_minor(2);
-    let root = rig.client.desk.service.namespace.load().exports()[0].root();
+    let root = rig.client.env.service.namespace.load().exports()[0].root();
     let caller = Caller::new(0, 0, []);
     let dir = root.open_dir(&caller, Blocking::Allowed).unwrap();
     let file = dir.lookup(b"f", Blocking::Allowed).unwrap().file;
@@ -52,7 +52,6 @@ fn try_copy(rig: &Rig, [from, to]: &Handles, count: u64, synchronous: bool) -> R
     }
 }
 
-/// Begins a copy that goes on by itself.
 fn begin(rig: &Rig, files: &Handles) -> Stateid {
     let ok = copy(rig, files, LONG, false);
     assert!(!ok.requirements.synchronous && ok.requirements.consecutive);
@@ -72,10 +71,10 @@ fn cancel(rig: &Rig, stateid: Stateid) -> Status {
     rig.client.status(&[Argument::OffloadCancel(OffloadCancelArgs { stateid })])
 }
 
-/// Waits until nothing is copied any longer.
+/// Waits until no copy is running.
 fn wait_for_end(rig: &Rig) {
     let began = Instant::now();
-    while rig.client.desk.service.v4.tables.copies.used() > 0 {
+    while rig.client.env.service.v4.tables.copies.used() > 0 {
         assert!(began.elapsed() < Duration::from_secs(20));
         std::thread::sleep(Duration::from_millis(2));
     }
@@ -91,8 +90,8 @@ fn a_long_copy_goes_on_and_the_client_is_told_of_its_end() {
     let (count, committed) = (SIZE as u64, StableHow::Unstable);
     let response = WriteResponse { callback_id: None, count, committed, writeverf };
     let offload_info = OffloadInfo::Ok(response);
-    let told = OffloadArgs { fh: FileHandle(handle), stateid, offload_info };
-    assert!(record.ends_with(&xdr::Encode::to_bytes(&callback::Argument::Offload(told))));
+    let args = OffloadArgs { fh: FileHandle(handle), stateid, offload_info };
+    assert!(record.ends_with(&xdr::Encode::to_bytes(&callback::Argument::Offload(args))));
     wait_for_end(&rig);
     let done = OffloadStatusOk { count, complete: Some(Status::OK) };
     assert_eq!(progress(&rig, stateid), Ok(done));
@@ -117,7 +116,7 @@ fn a_copy_is_done_at_once_where_the_client_wants_that_or_cannot_be_told() {
 }
 
 #[test]
-fn who_cancels_a_copy_or_goes_away_ends_it() {
+fn cancel_or_end_of_client_ends_a_copy() {
     let (mut rig, files) = rig(limited);
     let stateid = begin(&rig, &files);
     std::thread::sleep(Duration::from_millis(50));
@@ -135,10 +134,10 @@ fn who_cancels_a_copy_or_goes_away_ends_it() {
 }
 
 #[test]
-fn so_many_copies_go_on_for_a_client() {
+fn background_copies_per_client_are_bounded() {
     let (rig, files) = rig(limited);
     let copies: Vec<Stateid> = (0..CLIENT_COPIES_MAX).map(|_| begin(&rig, &files)).collect();
-    // One too many is done at once, and has to pay for that beside the others.
+    // One copy too many runs in the foreground, and pays on its own.
     match try_copy(&rig, &files, LONG, false) {
         Ok(ok) => assert!(ok.requirements.synchronous),
         Err(status) => assert_eq!(status, Status::DELAY),

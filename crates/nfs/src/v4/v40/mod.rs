@@ -27,7 +27,6 @@ pub(super) fn is_numbered(op: Op) -> bool {
     matches!(op, Op::OPEN | Op::OPEN_CONFIRM | Op::OPEN_DOWNGRADE | Op::CLOSE | Op::LOCK | Op::LOCKU)
 }
 
-/// A checksum of an operation and its arguments.
 pub(super) fn checksum(op: Op, args: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     hasher.write_u32(op.0);
@@ -35,7 +34,6 @@ pub(super) fn checksum(op: Op, args: &[u8]) -> u64 {
     hasher.finish()
 }
 
-/// A request of an owner before it is begun.
 struct NumberedRequest {
     client: Arc<Client>,
     owner: OwnerId,
@@ -67,15 +65,15 @@ pub(super) fn in_sequence(
         Ok(()) => Status::OK,
         Err(OpError::Status(status) | OpError::Written(status)) => *status,
         Err(OpError::Wait(Wait::Storage)) if cx.call.blocking == Blocking::Never => return done,
-        // It begins anew when it has paid.
+        // The request starts over after paying.
         Err(OpError::Wait(Wait::Tokens)) => return done,
-        // Somebody gives back what is in its way: it begins anew then.
+        // The request starts over after the recall.
         Err(OpError::Wait(Wait::Recall))
             if cx.state.retries_left > 0 && cx.call.pending.added() == flushes =>
         {
             return done;
         }
-        // Nobody does in time, or a backend will not wait where it may.
+        // The recall timed out, or a backend refuses to wait on a thread that may.
         Err(OpError::Wait(_) | OpError::Replay(_)) => {
             done = Err(OpError::Status(Status::DELAY));
             Status::DELAY
@@ -90,13 +88,12 @@ pub(super) fn in_sequence(
         _ => None,
     };
     let is_unsynced = cx.call.pending.added() > flushes;
-    // While nobody else can begin the next one.
+    // Before another request of the owner can begin.
     note(cx, &client, &owner, argument, status);
     cx.state.unsynced.extend(in_sequence.complete(Reply { status, body, handle }, is_unsynced));
     done
 }
 
-/// The owner of a request, and its number.
 fn numbered(cx: &CompoundState<'_, '_>, argument: &Argument<'_>) -> Result<NumberedRequest, OpError> {
     let (stateid, number) = match argument {
         Argument::Open(args) => {
@@ -166,7 +163,7 @@ fn begin(
                 return Ok((verdict, ended));
             }
             let mut owners = client.open_owners().ok_or(Status::SERVERFAULT)?;
-            // An open is of no use before it is confirmed.
+            // An open is unusable before it is confirmed.
             if !matches!(argument, Argument::OpenConfirm(_)) && !owners.is_confirmed(name) {
                 return Err(Status::BAD_STATEID);
             }
@@ -190,7 +187,7 @@ fn room_for_owner(cx: &CompoundState<'_, '_>, client: &Client, name: &[u8]) -> R
     state.reserve(Table::OpenOwners, &party, client).map(Some)
 }
 
-/// Answers as before, and leaves what was left then.
+/// Repeats a cached reply, and restores the current filehandle.
 fn replay(cx: &mut CompoundState<'_, '_>, reply: &Reply, w: &mut Writer<'_>) -> OpResult {
     if let Some(handle) = &reply.handle {
         cx.current = Some(filehandle_ops::resolve(cx, handle)?);
@@ -295,7 +292,7 @@ fn lock_anew(
     done
 }
 
-/// Notes what a request has left: which files an owner has open.
+/// Updates the opens of an owner after a request.
 fn note(
     cx: &CompoundState<'_, '_>,
     client: &Client,
@@ -305,7 +302,7 @@ fn note(
 ) {
     let (OwnerId::Open(name), Some(mut owners)) = (owner, client.open_owners()) else { return };
     match (argument, status, cx.state.stateid) {
-        // The first of its state: the owner had the file not open before.
+        // The first seqid: the owner did not have the file open before.
         (Argument::Open(_), Status::OK, Some(stateid @ Stateid { seqid: 1, .. })) => {
             owners.add_open(name, stateid);
         }

@@ -1,6 +1,6 @@
 use super::*;
 use crate::testing::v4::{Client as Asker, at, put};
-use crate::testing::{Desk, export, rule};
+use crate::testing::{TestEnv, export, rule};
 use nfs_wire::v4::{
     CbClient, CloseArgs, CreateArgs, CreateHow, CreateType, DestroyClientidArgs, ExistLockOwner, Fattr,
     LockReply, LockType, LocktArgs, LockuArgs, NetAddr, NfsClientId, OpReply, OpenDowngradeArgs, OpenResult,
@@ -50,11 +50,11 @@ fn read(stateid: Stateid) -> Argument<'static> {
 
 impl Host {
     fn new() -> Self {
-        Self::at(Desk::new([export("/e", 1, vec![rule(&[])])], vec![]))
+        Self::at(TestEnv::new([export("/e", 1, vec![rule(&[])])], vec![]))
     }
 
-    fn at(desk: Desk) -> Self {
-        let mut host = Self { asker: Asker::new(desk, 0), id: 0 };
+    fn at(env: TestEnv) -> Self {
+        let mut host = Self { asker: Asker::new(env, 0), id: 0 };
         host.id = host.introduce(b"host", 1);
         host
     }
@@ -86,7 +86,6 @@ impl Host {
         }
     }
 
-    /// The stateid of an OPEN, and what it says besides.
     fn open(&self, args: OpenArgs<'_>) -> Result<(Stateid, OpenResult), Status> {
         match self.asker.ask(&at(&[E], [Argument::Open(args)])).all().last() {
             Some(OpReply::Open(Result4::Ok(ok))) => Ok((ok.stateid, ok.rflags)),
@@ -95,7 +94,7 @@ impl Host {
         }
     }
 
-    /// A file that an owner has open, which is confirmed: it goes on with number 3.
+    /// A confirmed open of an owner; its next sequence number is 3.
     fn opened(&self, owner: &[u8], name: &[u8]) -> Stateid {
         let (stateid, flags) = self.open(self.open_args(owner, 1, name)).unwrap();
         assert!(flags.contains(OpenResult::CONFIRM));
@@ -128,7 +127,7 @@ impl Host {
     }
 
     fn wait(&self, seconds: u64) {
-        (0..seconds).for_each(|_| self.asker.desk.service.v4.tick());
+        (0..seconds).for_each(|_| self.asker.env.service.v4.tick());
     }
 }
 
@@ -155,7 +154,7 @@ fn a_file_is_opened_confirmed_used_and_closed() {
 }
 
 #[test]
-fn what_comes_again_is_done_once_and_answered_with_the_same_bytes() {
+fn repeated_request_runs_once_and_gets_the_same_reply() {
     let host = Host::new();
     let open = || at(&[E], [Argument::Open(host.open_args(b"o", 1, b"f")), Argument::Getfh]);
     let first = host.asker.ask(&open());
@@ -225,7 +224,7 @@ fn an_owner_that_never_confirms_gives_way_to_its_next_open() {
     host.open(denies(80, b"g")).unwrap();
     assert!(other().is_ok());
     assert_eq!(host.open(host.open_args(b"q", 1, b"g")), Err(Status::SHARE_DENIED));
-    // Each client is looked at once in a lease.
+    // Each client is checked once per lease.
     for _ in 0..3 {
         host.wait(LEASE_S / 2 + 6);
         assert_eq!(host.renew(), Status::OK);
@@ -323,25 +322,25 @@ fn a_stateid_is_of_no_use_to_other_hosts() {
     assert_eq!(host.introduce(b"host", 1), host.id, "who knows its verifier has moved");
     assert_eq!(host.status(b"f", read(stateid)), Status::OK);
     host.asker.reconnect(PEER);
-    host.asker.desk.user = (5, 5);
+    host.asker.env.user = (5, 5);
     assert!(host.ask_id(b"host", 1).is_err(), "another user");
 }
 
 #[test]
-fn what_a_client_has_with_tls_is_of_no_use_without() {
+fn state_made_under_tls_is_unusable_in_clear() {
     let mut host = Host::new();
-    host.asker.desk.protection = Protection::Encrypted;
+    host.asker.env.protection = Protection::Encrypted;
     host.id = host.introduce(b"host", 1);
     let stateid = host.opened(b"o", b"f");
     assert_eq!(host.renew(), Status::OK);
     for other in [Protection::Plain, Protection::Verified] {
-        host.asker.desk.protection = other;
+        host.asker.env.protection = other;
         host.asker.reconnect(PEER);
         assert_eq!(host.renew(), Status::EXPIRED, "{other:?}");
         assert_eq!(host.status(b"f", read(stateid)), Status::EXPIRED);
         assert_eq!(host.status(b"f", close(stateid, 2)), Status::EXPIRED);
     }
-    host.asker.desk.protection = Protection::Encrypted;
+    host.asker.env.protection = Protection::Encrypted;
     host.asker.reconnect(PEER);
     assert_eq!(host.status(b"f", read(stateid)), Status::OK);
 }
@@ -385,7 +384,7 @@ fn leases_are_kept_by_whatever_names_the_client() {
 #[test]
 fn a_client_of_one_kind_is_none_of_the_other() {
     let host = Host::new();
-    assert_eq!(host.asker.desk.service.v4.client(host.id).err(), Some(Status::STALE_CLIENTID));
+    assert_eq!(host.asker.env.service.v4.client(host.id).err(), Some(Status::STALE_CLIENTID));
     let destroy = Argument::DestroyClientid(DestroyClientidArgs { clientid: host.id });
     let mut host = host;
     host.asker.set_minor(1);
@@ -404,7 +403,7 @@ fn a_file_that_has_gone_can_be_closed() {
 }
 
 #[test]
-fn what_an_open_denies_is_denied_to_its_owner_and_to_those_without_an_open() {
+fn deny_mode_binds_its_owner_and_anonymous_stateids() {
     let host = Host::new();
     let args = OpenArgs { share_deny: ShareDeny::READ, ..host.open_args(b"o", 1, b"f") };
     let (stateid, _) = host.open(args).unwrap();
@@ -421,10 +420,10 @@ fn another_user_may_with_a_stateid_what_the_mode_lets_it_do() {
     let mut host = Host::new();
     let stateid = host.opened(b"o", b"f");
     let write = || WriteArgs { stateid, offset: 0, stable: StableHow::Unstable, data: b"x" };
-    host.asker.desk.user = (5, 5);
+    host.asker.env.user = (5, 5);
     assert_eq!(host.status(b"f", Argument::Write(write())), Status::ACCESS);
     assert_eq!(host.status(b"f", read(stateid)), Status::OK, "all may");
-    host.asker.desk.user = (0, 0);
+    host.asker.env.user = (0, 0);
     assert_eq!(host.status(b"f", Argument::Write(write())), Status::OK);
 }
 
@@ -432,7 +431,7 @@ fn another_user_may_with_a_stateid_what_the_mode_lets_it_do() {
 fn an_open_that_waits_for_a_delegation_uses_its_number_once_it_is_refused() {
     let rig = crate::testing::v4::back::Rig::new();
     rig.delegated(b"f");
-    let host = Host::at(rig.client.desk);
+    let host = Host::at(rig.client.env);
     host.opened(b"o", b"g");
     let open = |seqid, name| host.open(host.open_args(b"o", seqid, name)).map(drop);
     assert_eq!(open(3, b"f"), Err(Status::DELAY), "although it was put off");

@@ -1,4 +1,4 @@
-//! State of 4.0 (RFC 7530 §9): clients that introduce themselves without sessions, and owners whose requests are numbered.
+//! State of 4.0 (RFC 7530 §9): clients without sessions, and owners with sequence numbers.
 
 pub(crate) mod owners;
 pub(crate) mod registry;
@@ -32,26 +32,24 @@ impl Shared {
     }
 }
 
-/// An owner whose requests are numbered.
 #[derive(Clone, Debug)]
 pub(crate) enum OwnerId {
-    /// An open owner by name.
     Open(Box<[u8]>),
     /// A lock owner by its number among those of its client.
     Lock(u64),
 }
 
 impl ServiceState {
-    /// A client introduces itself (SETCLIENTID).
+    /// Handles SETCLIENTID.
     pub(crate) fn set_client_id(&self, request: &ClientIdRequest<'_>) -> Result<Record, SetClientIdError> {
         self.check_record(request.id, request.verifier, request.principal)
             .map_err(|_| SetClientIdError::Later)?;
-        // One that has lost anything begins anew.
-        let known = self.registry().confirmed(request);
-        let known = known.and_then(|known| self.clients().get(known).cloned());
-        if let Some(known) = known.filter(|known| known.has_revoked_claims()) {
-            self.clients().remove(&known);
-            self.end(&known);
+        // A client with revoked claims starts over.
+        let existing = self.registry().confirmed(request);
+        let existing = existing.and_then(|existing| self.clients().get(existing).cloned());
+        if let Some(existing) = existing.filter(|existing| existing.has_revoked_claims()) {
+            self.clients().remove(&existing);
+            self.end(&existing);
         }
         let client = self.clients().next_id(self.records.boot());
         let new_ids = NewClientIds { client, confirm: self.confirmation(client), now: self.second() };
@@ -65,11 +63,11 @@ impl ServiceState {
 
     fn is_in_use(&self, id: ClientId) -> bool {
         let Some(client) = self.clients().get(id).cloned() else { return false };
-        let is_heard = self.second().saturating_sub(client.heard()) <= u64::from(self.lease_s);
+        let is_heard = self.second().saturating_sub(client.last_seen()) <= u64::from(self.lease_s);
         is_heard && client.has_state()
     }
 
-    /// A client confirms its introduction (SETCLIENTID_CONFIRM).
+    /// Handles SETCLIENTID_CONFIRM.
     pub(crate) fn confirm_client_id(
         &self,
         id: ClientId,
@@ -78,7 +76,7 @@ impl ServiceState {
     ) -> Result<(), Status> {
         let first = self.registry().is_first(id, confirm);
         let mut slot = first.map(|party| self.reserve_for(Table::Clients, &party, id)).transpose()?;
-        // Held until the client is there: it may be asked for as soon as the registry knows it.
+        // Locked until the client is added: it can be found as soon as the registry has it.
         let mut registry = self.registry();
         match registry.confirm(id, confirm, caller, slot.is_some())? {
             ConfirmOutcome::Repeated => {}
@@ -93,10 +91,10 @@ impl ServiceState {
                 let client = Arc::new(Client::of_40(id, &who));
                 client.mark_seen(self.second());
                 client.add_address(principal.address);
-                let known = before.and_then(|before| self.clients().get(before).cloned());
+                let existing = before.and_then(|before| self.clients().get(before).cloned());
                 self.clients().adopt(&client, slot.take(), before);
                 drop(registry);
-                if let Some(before) = known {
+                if let Some(before) = existing {
                     self.clients().remove(&before);
                     self.end(&before);
                 }
@@ -105,8 +103,8 @@ impl ServiceState {
         Ok(())
     }
 
-    /// The client of 4.0 with this number, for a caller at this address; it is heard. One that has lost anything has lost all:
-    /// version 4.0 cannot tell of less (RFC 7530 §9.6.3).
+    /// The client of 4.0 with this id, for a caller at this address; renews its lease. A client with any revoked claim
+    /// has lost all: 4.0 cannot report less (RFC 7530 §9.6.3).
     pub(crate) fn client_40(
         &self,
         id: ClientId,
@@ -120,7 +118,7 @@ impl ServiceState {
         if !was_given {
             return Err(Status::STALE_CLIENTID);
         }
-        // Others can guess the number: it is good from where the client is, protected as it was.
+        // The id is guessable: it is valid only from the client's address and with its protection.
         let is_it = |client: &Arc<Client>| {
             client.open_owners().is_some()
                 && client.has_address(caller)
@@ -131,7 +129,7 @@ impl ServiceState {
         Ok(client)
     }
 
-    /// A client of 4.0 is heard, unless it has ended or has lost anything.
+    /// Renews the lease of a client of 4.0. Fails if it has ended or has revoked claims.
     pub(crate) fn renew_lease_40(&self, client: &Client) -> Result<(), Status> {
         if client.has_ended() {
             return Err(Status::EXPIRED);
@@ -154,16 +152,15 @@ impl ServiceState {
         if self.clients().has_issued(self.records.boot(), id) { Ok(id) } else { Err(Status::STALE_STATEID) }
     }
 
-    /// A client of 4.0 is about to open something: it is recorded, once and before it has anything. It does not say when it has
-    /// reclaimed all it wants; what it opens anew says that.
+    /// Records a client of 4.0 before its first open. 4.0 has no RECLAIM_COMPLETE: a new open ends reclaiming.
     pub(crate) fn record_40(&self, client: &Client) {
-        // No stranger opens anything; whoever does is recorded then.
+        // A stranger cannot open files. It is recorded once it does.
         if !self.grace.is_active() && client.complete_reclaim() && !client.party.is_stranger {
             self.write_record(client);
         }
     }
 
-    /// A client ends: its identifier is free.
+    /// Ends the owners of a client, and frees its identifier.
     pub(super) fn end_40(&self, client: &Client) {
         if let Some(mut owners) = client.open_owners() {
             owners.clear();
@@ -172,7 +169,7 @@ impl ServiceState {
         }
     }
 
-    /// A second has passed: introductions and owners that nobody needs are forgotten, those of each client once in a lease.
+    /// Runs once a second: drops unused introductions and owners, those of each client once per lease.
     pub(super) fn tick_40(&self, second: u64, clients: &[Arc<Client>]) {
         let lease = u64::from(self.lease_s);
         self.registry().sweep(second, lease);
@@ -196,7 +193,7 @@ pub(crate) struct SequencedRequest {
     is_complete: bool,
 }
 
-/// A request whose changes are not durable. Unless it is known that they have failed to become that, they have not.
+/// A request whose changes are not durable. Dropping it without a failure marks them durable.
 pub(crate) struct UnsyncedRequest {
     client: Arc<Client>,
     owner: OwnerId,
@@ -205,7 +202,6 @@ pub(crate) struct UnsyncedRequest {
 }
 
 impl SequencedRequest {
-    /// A request that was begun.
     pub(crate) fn new(client: &Arc<Client>, owner: OwnerId) -> Self {
         Self { client: Arc::clone(client), owner, is_complete: false }
     }

@@ -6,7 +6,6 @@ use nfs_wire::v4::{Stateid, Status};
 use std::collections::HashMap;
 use vfs::bounds::Slot;
 
-/// The open owners of one client.
 #[derive(Default)]
 pub(crate) struct OpenOwners {
     owners: HashMap<Box<[u8]>, OpenOwner>,
@@ -19,25 +18,21 @@ struct OpenOwner {
     /// The open of one that is not confirmed; `None` once it is, or before there is one.
     unconfirmed: Option<Stateid>,
     is_confirmed: bool,
-    /// Files that it has open.
     opens: u32,
-    /// The second of the service in which it was heard last.
+    /// The second of its last request.
     last_seen: u64,
     /// The state that it has ended last.
     closed: Option<[u8; 12]>,
-    /// The room that it takes.
     _slot: Slot,
 }
 
-/// The decision on an OPEN's sequence number.
 pub(crate) struct OpenStart {
     pub(crate) verdict: SequenceVerdict,
-    /// An open that nobody has confirmed and that ends now.
+    /// An unconfirmed open that ends now.
     pub(crate) ended: Option<Stateid>,
 }
 
 impl OpenOwners {
-    /// Whether there are none.
     pub(crate) fn is_empty(&self) -> bool {
         self.owners.is_empty()
     }
@@ -53,7 +48,7 @@ impl OpenOwners {
         true
     }
 
-    /// Forgets owners that have nothing open.
+    /// Drops owners without opens.
     pub(crate) fn forget_idle(&mut self) {
         self.remove(OpenOwner::is_idle);
     }
@@ -75,7 +70,7 @@ impl OpenOwners {
         owner.last_seen = now;
         let is_busy = owner.sequence.is_busy();
         let mut verdict = owner.sequence.begin(number, fingerprint);
-        // Of one that was never confirmed, whatever comes next is a new beginning (RFC 7530 §16.18.5).
+        // An owner that never confirmed may start with any sequence number (RFC 7530 §16.18.5).
         if !is_busy
             && matches!(verdict, SequenceVerdict::New | SequenceVerdict::Refused(Status::BAD_SEQID))
             && let Some(unconfirmed) = owner.unconfirmed.take()
@@ -114,12 +109,10 @@ impl OpenOwners {
         owner.sequence.begin(number, fingerprint)
     }
 
-    /// The sequence of an owner.
     pub(crate) fn sequence(&mut self, name: &[u8]) -> Option<&mut Sequence> {
         self.owners.get_mut(name).map(|owner| &mut owner.sequence)
     }
 
-    /// Whether an owner has confirmed that it is there.
     pub(crate) fn is_confirmed(&self, name: &[u8]) -> bool {
         self.owners.get(name).is_some_and(|owner| owner.is_confirmed)
     }
@@ -146,7 +139,7 @@ impl OpenOwners {
         }
     }
 
-    /// An owner has closed a file.
+    /// Notes the CLOSE of an owner.
     pub(crate) fn close(&mut self, name: &[u8], stateid: &Stateid) {
         let Some(owner) = self.owners.get_mut(name) else { return };
         owner.opens = owner.opens.saturating_sub(1);
@@ -156,13 +149,11 @@ impl OpenOwners {
         self.closed.insert(stateid.other, name.into());
     }
 
-    /// The owner of a closed state.
     pub(crate) fn closed_by(&self, stateid: &Stateid) -> Option<Box<[u8]>> {
         self.closed.get(&stateid.other).cloned()
     }
 
-    /// Forgets owners that have not been heard for a lease and have nothing open, or an open that they have not confirmed:
-    /// those opens.
+    /// Drops owners without a request for a lease that have no open, or only an unconfirmed one. Returns those opens.
     pub(crate) fn sweep(&mut self, now: u64, lease_s: u64) -> Vec<Stateid> {
         let is_over = |owner: &OpenOwner| now.saturating_sub(owner.last_seen) > lease_s;
         let over = self.owners.values().filter(|owner| is_over(owner));
@@ -171,7 +162,6 @@ impl OpenOwners {
         unconfirmed
     }
 
-    /// Forgets all owners.
     pub(crate) fn clear(&mut self) {
         self.remove(|_| true);
     }

@@ -19,7 +19,6 @@ pub(crate) struct Record {
     since: u64,
 }
 
-/// A SETCLIENTID.
 #[derive(Clone, Copy)]
 pub(crate) struct ClientIdRequest<'a> {
     pub(crate) id: &'a [u8],
@@ -28,7 +27,6 @@ pub(crate) struct ClientIdRequest<'a> {
     pub(crate) party: Party,
 }
 
-/// The input of a SETCLIENTID besides its arguments: unused ids, and the time.
 #[derive(Clone, Copy)]
 pub(crate) struct NewClientIds {
     pub(crate) client: ClientId,
@@ -36,42 +34,37 @@ pub(crate) struct NewClientIds {
     pub(crate) now: u64,
 }
 
-/// Why an introduction is refused.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum SetClientIdError {
-    /// Somebody else at this address uses the identifier.
+    /// Another client at this address uses the identifier.
     InUse(IpAddr),
     /// Too many introductions; retry later.
     Later,
 }
 
-/// The outcome of a SETCLIENTID_CONFIRM.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum ConfirmOutcome {
-    /// A client that was known has said where it takes callbacks; perhaps it has another address.
+    /// A known client changed its callback, and perhaps its address.
     Updated(Record),
     /// A repetition.
     Repeated,
-    /// The client is there. What it was before its restart ends.
+    /// The client is new. `before` is its earlier instance, which ends.
     New { record: Record, id: Box<[u8]>, before: Option<ClientId> },
 }
 
-/// An identifier, as somebody says to have it.
 type ClaimedId = (Box<[u8]>, Principal);
 
 /// A record that is not confirmed.
 struct Unconfirmed {
     record: Record,
-    /// The client that was confirmed for the identifier then.
+    /// The client that was confirmed for the identifier at the introduction.
     replaces: Option<ClientId>,
     age: u64,
     _slot: Slot,
 }
 
-/// The clients by identifier.
 pub(crate) struct Registry {
     confirmed: HashMap<Box<[u8]>, Record>,
-    /// The identifiers of clients that are confirmed.
     by_client: HashMap<ClientId, Box<[u8]>>,
     /// Unconfirmed records by identifier and principal, so that a host cannot replace the record of another.
     unconfirmed: HashMap<ClaimedId, Unconfirmed>,
@@ -93,8 +86,8 @@ impl Registry {
         }
     }
 
-    /// Somebody introduces itself: the record that it has to confirm. `is_in_use` says whether a client has something and is heard.
-    /// The comments give the cases of RFC 7530 §16.33.5 in their order.
+    /// Handles SETCLIENTID, and returns the record to confirm. `is_in_use` returns whether a client has state and an
+    /// active lease. The comments give the cases of RFC 7530 §16.33.5 in their order.
     pub(crate) fn introduce(
         &mut self,
         request: &ClientIdRequest<'_>,
@@ -110,15 +103,17 @@ impl Registry {
             return Err(SetClientIdError::InUse(confirmed.principal.address));
         }
         let client = match confirmed {
-            // 2: the same instance of the client tells of another callback.
-            Some(known) if known.verifier == request.verifier && request.is_by(&known) => known.client,
-            // 3 and 5: it has restarted. 4: nobody is known.
+            // 2: the same instance of the client changes its callback.
+            Some(existing) if existing.verifier == request.verifier && request.is_by(&existing) => {
+                existing.client
+            }
+            // 3 and 5: the client restarted. 4: it is new.
             Some(_) | None => new_ids.client,
         };
         let ClientIdRequest { verifier, principal, party, .. } = *request;
         let record =
             Record { verifier, client, confirm: new_ids.confirm, principal, party, since: new_ids.now };
-        self.add((request.id.into(), principal), record, confirmed.map(|known| known.client))?;
+        self.add((request.id.into(), principal), record, confirmed.map(|existing| existing.client))?;
         Ok(record)
     }
 
@@ -153,8 +148,8 @@ impl Registry {
 
     /// The client with this identifier, if this can be of it.
     pub(crate) fn confirmed(&self, request: &ClientIdRequest<'_>) -> Option<ClientId> {
-        let known = self.confirmed.get(request.id).filter(|known| request.is_by(known));
-        known.map(|record| record.client)
+        let existing = self.confirmed.get(request.id).filter(|existing| request.is_by(existing));
+        existing.map(|record| record.client)
     }
 
     /// The party of an introduction that would make a client where there is none.
@@ -164,8 +159,8 @@ impl Registry {
         (record.client == client && !self.confirmed.contains_key(&claimed.0)).then_some(record.party)
     }
 
-    /// A client confirms its introduction. `has_room` says whether there is room for another client. The comments give the cases of
-    /// RFC 7530 §16.34.5 in their order.
+    /// Handles SETCLIENTID_CONFIRM. `has_room` is whether there is room for another client. The comments give the cases
+    /// of RFC 7530 §16.34.5 in their order.
     pub(crate) fn confirm(
         &mut self,
         client: ClientId,
@@ -183,9 +178,9 @@ impl Registry {
             if record.principal != *caller {
                 return Err(Status::CLID_INUSE);
             }
-            let before = self.confirmed.get(&claimed.0).map(|known| known.client);
+            let before = self.confirmed.get(&claimed.0).map(|existing| existing.client);
             if before.is_some() && before != replaces {
-                // Another one has the identifier since.
+                // Another client confirmed the identifier meanwhile.
                 self.drop_unconfirmed(claimed);
                 return Err(Status::STALE_CLIENTID);
             }
@@ -199,15 +194,15 @@ impl Registry {
             if before == Some(client) {
                 return Ok(ConfirmOutcome::Updated(record));
             }
-            // 3: it has restarted; 4: nobody was known.
+            // 3: the client restarted; 4: it is new.
             if let Some(before) = before {
                 self.by_client.remove(&before);
             }
             self.by_client.insert(client, id.clone());
             return Ok(ConfirmOutcome::New { record, id: id.clone(), before });
         }
-        let known = self.by_client.get(&client).and_then(|id| self.confirmed.get(id));
-        match known.filter(|known| matches(known)) {
+        let existing = self.by_client.get(&client).and_then(|id| self.confirmed.get(id));
+        match existing.filter(|existing| matches(existing)) {
             // 2: the reply was lost.
             Some(record) if record.principal.user() == caller.user() => Ok(ConfirmOutcome::Repeated),
             Some(_) => Err(Status::CLID_INUSE),
@@ -216,7 +211,6 @@ impl Registry {
         }
     }
 
-    /// A client has ended.
     pub(crate) fn forget(&mut self, client: ClientId) {
         let Some(id) = self.by_client.remove(&client) else { return };
         if self.confirmed.get(&id).is_some_and(|record| record.client == client) {
@@ -225,24 +219,24 @@ impl Registry {
         self.drop_where(|record| record.client == client);
     }
 
-    /// Forgets introductions that nobody has confirmed within a lease.
+    /// Drops introductions that were not confirmed within a lease.
     pub(crate) fn sweep(&mut self, now: u64, lease_s: u64) {
         self.drop_where(|record| now.saturating_sub(record.since) > lease_s);
     }
 
     fn drop_where(&mut self, is_over: impl Fn(&Record) -> bool) {
-        let over = self.unconfirmed.iter().filter(|(_, known)| is_over(&known.record));
+        let over = self.unconfirmed.iter().filter(|(_, existing)| is_over(&existing.record));
         let over: Vec<ClaimedId> = over.map(|(claimed, _)| claimed.clone()).collect();
         over.iter().for_each(|claimed| self.drop_unconfirmed(claimed));
     }
 }
 
 impl ClientIdRequest<'_> {
-    /// Whether it can be of a client that is known: the same user at the same address, or at another one with the verifier
-    /// that nobody else knows.
-    fn is_by(&self, known: &Record) -> bool {
-        self.principal == known.principal
-            || self.verifier == known.verifier && self.principal.user() == known.principal.user()
+    /// Whether the request can come from a known client: the same user at the same address, or the same user with the
+    /// same verifier, which is secret.
+    fn is_by(&self, existing: &Record) -> bool {
+        self.principal == existing.principal
+            || self.verifier == existing.verifier && self.principal.user() == existing.principal.user()
     }
 }
 

@@ -6,7 +6,7 @@ use vfs::bounds::Networks;
 const HOST: Principal =
     Principal { flavor: AuthFlavor::SYS, uid: 0, address: IpAddr::V4(std::net::Ipv4Addr::LOCALHOST) };
 
-fn asked() -> ClientIdRequest<'static> {
+fn request() -> ClientIdRequest<'static> {
     by(HOST)
 }
 
@@ -16,27 +16,27 @@ fn by(principal: Principal) -> ClientIdRequest<'static> {
 }
 
 fn restarted() -> ClientIdRequest<'static> {
-    ClientIdRequest { verifier: [2; 8], ..asked() }
+    ClientIdRequest { verifier: [2; 8], ..request() }
 }
 
 /// A registry that gives the clients 1, 2, 3, and confirms them with the same numbers.
 struct Rig {
     registry: Registry,
-    given: u64,
+    issued: u64,
     in_use: bool,
 }
 
 impl Default for Rig {
     fn default() -> Self {
         let registry = Registry::new(&Bounds::new(INTRODUCTIONS_MAX, 0));
-        Self { registry, given: 0, in_use: false }
+        Self { registry, issued: 0, in_use: false }
     }
 }
 
 impl Rig {
     fn introduce(&mut self, asked: ClientIdRequest<'_>) -> Result<(u64, u64), SetClientIdError> {
-        self.given += 1;
-        let fresh = NewClientIds { client: self.given, confirm: self.given.to_be_bytes(), now: 0 };
+        self.issued += 1;
+        let fresh = NewClientIds { client: self.issued, confirm: self.issued.to_be_bytes(), now: 0 };
         let in_use = self.in_use;
         let record = self.registry.introduce(&asked, fresh, |_| in_use)?;
         Ok((record.client, u64::from_be_bytes(record.confirm)))
@@ -49,11 +49,8 @@ impl Rig {
     /// A confirmed client with number 1.
     fn confirmed() -> Self {
         let mut rig = Self::default();
-        let given = rig.introduce(asked()).unwrap();
-        assert!(
-            matches!(rig.confirm(given.0, given.1), Ok(ConfirmOutcome::New { before: None, .. })),
-            "case 4"
-        );
+        let ids = rig.introduce(request()).unwrap();
+        assert!(matches!(rig.confirm(ids.0, ids.1), Ok(ConfirmOutcome::New { before: None, .. })), "case 4");
         rig
     }
 }
@@ -72,10 +69,10 @@ fn a_client_in_use_is_not_taken_by_another_principal() {
 }
 
 #[test]
-fn the_same_instance_keeps_its_number() {
+fn repeated_introduction_keeps_the_client_id() {
     let mut rig = Rig::confirmed();
     rig.in_use = true;
-    assert_eq!(rig.introduce(asked()), Ok((1, 2)), "case 2");
+    assert_eq!(rig.introduce(request()), Ok((1, 2)), "case 2");
     assert_eq!(rig.confirm(1, 1), Ok(ConfirmOutcome::Repeated), "what was confirmed holds until then");
     let updated = rig.confirm(1, 2);
     assert!(matches!(updated, Ok(ConfirmOutcome::Updated(Record { client: 1, .. }))), "{updated:?}");
@@ -101,8 +98,8 @@ fn a_restarted_client_gets_another_number_and_ends_what_was() {
 #[test]
 fn an_unconfirmed_one_is_replaced() {
     let mut rig = Rig::default();
-    assert_eq!(rig.introduce(asked()), Ok((1, 1)), "case 4");
-    assert_eq!(rig.introduce(asked()), Ok((2, 2)), "case 4 with one that is not confirmed");
+    assert_eq!(rig.introduce(request()), Ok((1, 1)), "case 4");
+    assert_eq!(rig.introduce(request()), Ok((2, 2)), "case 4 with one that is not confirmed");
     assert_eq!(rig.confirm(1, 1), Err(Status::STALE_CLIENTID));
     assert_eq!(rig.registry.unconfirmed.len() + rig.registry.by_client.len(), 1);
 }
@@ -110,19 +107,16 @@ fn an_unconfirmed_one_is_replaced() {
 #[test]
 fn a_confirmation_is_of_its_introduction() {
     let mut rig = Rig::confirmed();
-    let given = rig.introduce(restarted()).unwrap();
-    assert_eq!(rig.confirm(9, given.1), Err(Status::STALE_CLIENTID), "case 5");
-    assert_eq!(rig.confirm(given.0, 9), Err(Status::STALE_CLIENTID), "another verifier");
+    let ids = rig.introduce(restarted()).unwrap();
+    assert_eq!(rig.confirm(9, ids.1), Err(Status::STALE_CLIENTID), "case 5");
+    assert_eq!(rig.confirm(ids.0, 9), Err(Status::STALE_CLIENTID), "another verifier");
     for (address, uid) in [("127.0.0.1", 5), ("192.0.2.9", 0)] {
         let caller = Principal { uid, address: address.parse().unwrap(), ..HOST };
-        let refused = rig.registry.confirm(given.0, given.1.to_be_bytes(), &caller, true);
+        let refused = rig.registry.confirm(ids.0, ids.1.to_be_bytes(), &caller, true);
         assert_eq!(refused, Err(Status::CLID_INUSE), "another caller");
     }
-    assert!(
-        matches!(rig.confirm(given.0, given.1), Ok(ConfirmOutcome::New { before: Some(1), .. })),
-        "case 3"
-    );
-    assert_eq!(rig.confirm(given.0, given.1), Ok(ConfirmOutcome::Repeated), "case 2");
+    assert!(matches!(rig.confirm(ids.0, ids.1), Ok(ConfirmOutcome::New { before: Some(1), .. })), "case 3");
+    assert_eq!(rig.confirm(ids.0, ids.1), Ok(ConfirmOutcome::Repeated), "case 2");
 }
 
 fn at(address: &str) -> Principal {
@@ -132,7 +126,7 @@ fn at(address: &str) -> Principal {
 #[test]
 fn a_flood_from_one_address_drives_out_nobody_else() {
     let mut rig = Rig::default();
-    let honest = rig.introduce(ClientIdRequest { id: b"honest", ..asked() }).unwrap();
+    let honest = rig.introduce(ClientIdRequest { id: b"honest", ..request() }).unwrap();
     for number in 0..2 * INTRODUCTIONS_MAX {
         let id = number.to_be_bytes();
         rig.introduce(ClientIdRequest { id: &id, ..by(at("192.0.2.9")) }).unwrap();
@@ -146,7 +140,7 @@ fn a_flood_from_one_address_drives_out_nobody_else() {
 #[test]
 fn somebody_else_with_the_same_identifier_drops_no_introduction() {
     let mut rig = Rig::default();
-    let honest = rig.introduce(asked()).unwrap();
+    let honest = rig.introduce(request()).unwrap();
     let twin = rig.introduce(ClientIdRequest { verifier: [2; 8], ..by(at("192.0.2.9")) }).unwrap();
     rig.introduce(by(Principal { uid: 5, ..HOST })).unwrap();
     assert!(matches!(rig.confirm(honest.0, honest.1), Ok(ConfirmOutcome::New { before: None, .. })));
@@ -162,16 +156,16 @@ fn a_client_that_is_known_needs_no_room() {
         let (client, confirm) = rig.introduce(asked).unwrap();
         rig.registry.confirm(client, confirm.to_be_bytes(), &HOST, false).map(drop)
     };
-    assert_eq!(confirm(ClientIdRequest { id: b"y", ..asked() }), Err(Status::DELAY));
-    assert_eq!(confirm(asked()), Ok(()));
+    assert_eq!(confirm(ClientIdRequest { id: b"y", ..request() }), Err(Status::DELAY));
+    assert_eq!(confirm(request()), Ok(()));
     assert_eq!(confirm(restarted()), Ok(()));
 }
 
 #[test]
-fn what_nobody_confirms_is_forgotten_after_a_lease() {
+fn unconfirmed_introductions_end_after_a_lease() {
     let mut rig = Rig::confirmed();
     rig.introduce(restarted()).unwrap();
-    rig.introduce(ClientIdRequest { id: b"y", ..asked() }).unwrap();
+    rig.introduce(ClientIdRequest { id: b"y", ..request() }).unwrap();
     rig.registry.sweep(30, 30);
     assert_eq!((rig.registry.by_client.len(), rig.registry.unconfirmed.len()), (1, 2));
     rig.registry.sweep(31, 30);

@@ -1,9 +1,8 @@
-//! The sequence numbers of an open owner or a lock owner: its requests are done one after another and each once, and
-//! the reply to the last one is there for whoever asks again (RFC 7530 §9.1.7). Pure.
+//! The sequence numbers of an open owner or a lock owner: its requests run in order and once, and the last reply is
+//! cached for repetitions (RFC 7530 §9.1.7). Pure.
 
 use nfs_wire::v4::Status;
 
-/// The requests of one owner.
 #[derive(Debug, Default)]
 pub(crate) struct Sequence {
     /// The number of the last request that counts.
@@ -16,7 +15,7 @@ pub(crate) struct Sequence {
     is_unsynced: bool,
 }
 
-/// A reply that is kept.
+/// A cached reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Reply {
     pub(crate) status: Status,
@@ -26,18 +25,16 @@ pub(crate) struct Reply {
     pub(crate) handle: Option<Box<[u8]>>,
 }
 
-/// The decision on a request of an owner.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum SequenceVerdict {
     /// A new request, to [`Sequence::complete`] or [`Sequence::abandon`].
     New,
-    /// A repeated request, with its reply.
     Replay(Reply),
     Refused(Status),
 }
 
-/// Whether a request that ends like this has used its sequence number: a client goes on with the next one unless it gets
-/// one of these (RFC 7530 §9.1.7).
+/// Whether a request with this status used its sequence number. After any other status the client repeats the number
+/// (RFC 7530 §9.1.7).
 pub(crate) fn advances(status: Status) -> bool {
     !matches!(
         status,
@@ -53,7 +50,6 @@ pub(crate) fn advances(status: Status) -> bool {
 }
 
 impl Sequence {
-    /// A sequence whose next request has this number.
     pub(crate) fn starting_at(number: u32) -> Self {
         Self { last: number.wrapping_sub(1), ..Self::default() }
     }
@@ -70,7 +66,7 @@ impl Sequence {
             return SequenceVerdict::New;
         }
         match &self.done {
-            Some((known, _)) if number != self.last || *known != fingerprint => {
+            Some((fingerprint_before, _)) if number != self.last || *fingerprint_before != fingerprint => {
                 SequenceVerdict::Refused(Status::BAD_SEQID)
             }
             Some(_) if self.is_unsynced => SequenceVerdict::Refused(Status::DELAY),
@@ -100,7 +96,6 @@ impl Sequence {
         (self.last, self.done, self.busy) = (number, None, None);
     }
 
-    /// Whether a request is being done.
     pub(crate) fn is_busy(&self) -> bool {
         self.busy.is_some()
     }

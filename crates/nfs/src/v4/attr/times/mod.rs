@@ -1,28 +1,28 @@
-//! Times that a client keeps by itself as long as it has a file delegated for writing (RFC 9754 §5).
+//! Delegated timestamps: times that a client with a write delegation maintains (RFC 9754 §5).
 
 use super::super::compound_state::{CompoundState, OpError, OpResult};
 use crate::call::File;
-use crate::state::nfs4::writers::valid_time;
+use crate::state::nfs4::write_delegations::valid_time;
 use nfs_wire::v4::{Bitmap, Fattr, NfsTime, SetattrArgs, Stateid, Status, attr};
 use vfs::Time;
 use xdr::{Decode, Encode, Reader, Writer};
 
 /// They are set with a SETATTR of their own, before the delegation is returned.
-pub(super) const KEPT_TIMES: Bitmap = Bitmap::of(&[attr::TIME_DELEG_ACCESS, attr::TIME_DELEG_MODIFY]);
+pub(super) const DELEGATED_TIMES: Bitmap = Bitmap::of(&[attr::TIME_DELEG_ACCESS, attr::TIME_DELEG_MODIFY]);
 
-/// SETATTR of these times, by who has the delegation alone. What is earlier than the file's own is of no use, and what is later than
-/// now becomes now.
+/// SETATTR of these times, which requires the delegation. Times before the file's own are ignored; future times become
+/// now.
 pub(super) fn set(cx: &mut CompoundState<'_, '_>, args: &SetattrArgs<'_>, w: &mut Writer<'_>) -> OpResult {
     if !cx.delegates_times() {
         return Err(OpError::Status(Status::ATTRNOTSUPP));
     }
     let attrmask = args.obj_attributes.attrmask;
-    if !KEPT_TIMES.contains_all(&attrmask) {
+    if !DELEGATED_TIMES.contains_all(&attrmask) {
         return Err(OpError::Status(Status::INVAL));
     }
     let (accessed, modified) = read(&args.obj_attributes)?;
     let file = cx.file()?;
-    check_keeper(cx, &file, &args.stateid)?;
+    check_delegation(cx, &file, &args.stateid)?;
     file.adopt_times(accessed, modified, cx.call.now, Some(&mut *cx.call.pending))?;
     attrmask.encode(w);
     Ok(())
@@ -41,8 +41,8 @@ fn read(attributes: &Fattr<'_>) -> Result<(Option<Time>, Option<Time>), Status> 
     if r.remaining() > 0 { Err(Status::BADXDR) } else { Ok(times) }
 }
 
-/// [`Status::BAD_STATEID`] unless the stateid is of a delegation of this file whose client keeps the times.
-fn check_keeper(cx: &CompoundState<'_, '_>, file: &File, stateid: &Stateid) -> OpResult {
+/// [`Status::BAD_STATEID`] unless the stateid is a delegation of this file with delegated timestamps.
+fn check_delegation(cx: &CompoundState<'_, '_>, file: &File, stateid: &Stateid) -> OpResult {
     if file.caller.read_only {
         return Err(OpError::Status(Status::ROFS));
     }

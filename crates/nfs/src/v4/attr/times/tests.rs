@@ -48,7 +48,7 @@ fn times(rig: &Rig) -> (NfsTime, NfsTime, u64) {
 }
 
 #[test]
-fn who_has_the_file_sets_its_times_before_it_is_returned() {
+fn delegated_times_are_set_before_the_return() {
     let rig = rig();
     let deleg_stateid = delegated(&rig);
     let (_, _, before) = times(&rig);
@@ -91,15 +91,15 @@ fn nobody_else_sets_them() {
     let as_another = rig.as_writer(|rig| set(rig, b"f", stateid, time(7), time(7)));
     assert_eq!(as_another, Status::BAD_STATEID);
     assert_eq!(times(&rig), before);
-    // One that does not keep times.
+    // A delegation without delegated timestamps.
     let OpenDelegation::Write(plain) = rig.open(b"g", ShareAccess::BOTH).unwrap() else { panic!() };
     assert_eq!(set(&rig, b"g", plain.stateid, time(7), time(7)), Status::BAD_STATEID);
-    rig.client.desk.service.v4.delegates_writing = false;
+    rig.client.env.service.v4.delegates_writing = false;
     assert_eq!(set(&rig, b"f", stateid, time(7), time(7)), Status::ATTRNOTSUPP);
 }
 
 #[test]
-fn they_are_set_alone_and_complete() {
+fn delegated_times_are_set_alone_and_complete() {
     let rig = rig();
     let stateid = delegated(&rig);
     let ask = |numbers: &[u32], attr_vals: &[u8]| {
@@ -119,11 +119,13 @@ fn they_are_set_alone_and_complete() {
 fn others_are_told_the_times_that_the_client_has() {
     let mut rig = rig();
     delegated(&rig);
-    let (_, _, given) = times(&rig);
-    let answers =
-        [(given, time(50), time(40)), (given + 1, time(60), NfsTime { seconds: i64::MAX, nseconds: 0 })];
-    let told = [time(40), NfsTime { seconds: NOW.seconds, nseconds: 0 }];
-    for ((change, accessed, modified), told) in answers.into_iter().zip(told) {
+    let (_, _, change_before) = times(&rig);
+    let answers = [
+        (change_before, time(50), time(40)),
+        (change_before + 1, time(60), NfsTime { seconds: i64::MAX, nseconds: 0 }),
+    ];
+    let reported = [time(40), NfsTime { seconds: NOW.seconds, nseconds: 0 }];
+    for ((change, accessed, modified), reported) in answers.into_iter().zip(reported) {
         let handle = rig.client.handle(&[b"e", b"f"]);
         let request = Bitmap::of(&[attr::TIME_MODIFY]);
         let ask = [put(&handle), Argument::Getattr(nfs_wire::v4::GetattrArgs { attr_request: request })];
@@ -131,9 +133,9 @@ fn others_are_told_the_times_that_the_client_has() {
         let values = [change.to_bytes(), 0_u64.to_bytes(), accessed.to_bytes(), modified.to_bytes()].concat();
         let attrmask =
             Bitmap::of(&[attr::CHANGE, attr::SIZE, attr::TIME_DELEG_ACCESS, attr::TIME_DELEG_MODIFY]);
-        rig.reply(&rig.next_call().tell(Fattr { attrmask, attr_vals: &values }));
+        rig.reply(&rig.next_call().getattr_reply(Fattr { attrmask, attr_vals: &values }));
         let (seen_access, seen, _) = rig.as_writer(times);
-        assert_eq!((seen_access, seen), (accessed, told));
+        assert_eq!((seen_access, seen), (accessed, reported));
         rig.clock.fetch_add(SECOND, Ordering::Relaxed);
     }
 }
@@ -152,7 +154,7 @@ fn attributes_say_what_is_there() {
         (times, wants.contains(20), wants.contains(21))
     };
     assert_eq!(has(&rig), (true, true, true));
-    rig.client.desk.service.v4.delegates_writing = false;
+    rig.client.env.service.v4.delegates_writing = false;
     assert_eq!(has(&rig), (false, false, false));
 }
 
@@ -162,7 +164,7 @@ fn version_4_1_has_no_times_to_keep() {
     assert!(matches!(rig.open(b"f", TIMES), Ok(OpenDelegation::Write(_))));
 }
 
-/// Opens `name` so that a delegation stands for the open: what is said of it.
+/// Opens `name` so that a delegation replaces the open. Returns the result.
 fn opened_or_delegated(
     rig: &Rig,
     name: &[u8],

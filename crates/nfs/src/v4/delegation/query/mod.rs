@@ -2,7 +2,7 @@
 
 use super::super::compound_state::{CompoundState, OpError};
 use crate::call::File;
-use crate::state::nfs4::writers::WriterAnswer;
+use crate::state::nfs4::write_delegations::WriterAnswer;
 use crate::v4::filehandle::Filehandle;
 use nfs_wire::v4::{Bitmap, attr};
 use vfs::claims::Requester;
@@ -13,8 +13,8 @@ const CHANGING: Bitmap =
     Bitmap::of(&[attr::CHANGE, attr::SIZE, attr::TIME_ACCESS, attr::TIME_METADATA, attr::TIME_MODIFY]);
 
 impl CompoundState<'_, '_> {
-    /// The size of the current file as a client has it that writes without saying so, before some of these attributes are told.
-    /// `None`: all is as the storage has it.
+    /// The size that a client with a write delegation reports, before these attributes are returned; `None` if the
+    /// storage is up to date.
     #[inline]
     pub(in crate::v4) fn query_writer(&self, attributes: &Bitmap) -> Result<Option<u64>, OpError> {
         if (*attributes & CHANGING).is_empty() {
@@ -36,9 +36,9 @@ fn query_file(cx: &CompoundState<'_, '_>, file: &File) -> Result<Option<u64>, Op
     if holder.is_some_and(|holder| by == Requester::Holder(holder)) {
         return Ok(None);
     }
-    let known = cx.call.service.v4.writers.of(&(file.volume_id(), file.key()));
-    let Some(writer) = known.filter(|writer| Some(writer.holder) == holder) else {
-        // Nobody, or somebody who is to give the file back, or who caches it otherwise.
+    let writer = cx.call.service.v4.writers.of(&(file.volume_id(), file.key()));
+    let Some(writer) = writer.filter(|writer| Some(writer.holder) == holder) else {
+        // No write delegation, one that is being recalled, or a lease of another protocol.
         file.recall_writers_for_eof(by)?;
         return Ok(None);
     };

@@ -16,8 +16,8 @@ fn getattr(numbers: &[u32]) -> Argument<'static> {
     Argument::Getattr(GetattrArgs { attr_request: Bitmap::of(numbers) })
 }
 
-/// Change counter and size of `f` as this client is told.
-fn look(rig: &Rig) -> Result<(u64, u64), Status> {
+/// Change counter and size of `f` that the client sees.
+fn change_and_size(rig: &Rig) -> Result<(u64, u64), Status> {
     let handle = rig.client.handle(&[b"e", b"f"]);
     let results = rig.client.ask(&[put(&handle), getattr(&[attr::CHANGE, attr::SIZE])]);
     match results.all().last() {
@@ -30,14 +30,13 @@ fn look(rig: &Rig) -> Result<(u64, u64), Status> {
 }
 
 fn look_as_another(rig: &mut Rig) -> Result<(u64, u64), Status> {
-    rig.as_writer(look)
+    rig.as_writer(change_and_size)
 }
 
-/// Has the client say that the file is like this.
-fn tell(rig: &Rig, call: &Called, change: u64, size: u64) {
+fn report_attrs(rig: &Rig, call: &Called, change: u64, size: u64) {
     let values = [change.to_bytes(), size.to_bytes()].concat();
     let attributes = Fattr { attrmask: Bitmap::of(&[attr::CHANGE, attr::SIZE]), attr_vals: &values };
-    rig.reply(&call.tell(attributes));
+    rig.reply(&call.getattr_reply(attributes));
 }
 
 fn wait(rig: &Rig, nanos: u64) {
@@ -45,10 +44,10 @@ fn wait(rig: &Rig, nanos: u64) {
 }
 
 #[test]
-fn who_has_not_written_says_so_and_keeps_the_file() {
+fn writer_without_changes_keeps_the_delegation() {
     let mut rig = Rig::delegating_writes();
     rig.delegated_to_write(b"f");
-    let (change, size) = look(&rig).unwrap();
+    let (change, size) = change_and_size(&rig).unwrap();
     assert!(rig.is_silent(), "who has it is not asked by itself");
     assert_eq!(look_as_another(&mut rig), Err(Status::DELAY), "although it was put off");
     let call = rig.next_call();
@@ -60,7 +59,7 @@ fn who_has_not_written_says_so_and_keeps_the_file() {
         assert_eq!(look_as_another(&mut rig), Err(Status::DELAY));
     }
     assert!(rig.is_silent(), "it was asked once");
-    tell(&rig, &call, change, size);
+    report_attrs(&rig, &call, change, size);
     assert_eq!(look_as_another(&mut rig), Ok((change, size)));
     wait(&rig, SECOND - 1);
     assert_eq!(look_as_another(&mut rig), Ok((change, size)));
@@ -74,12 +73,12 @@ fn who_has_not_written_says_so_and_keeps_the_file() {
 fn others_see_the_size_and_that_something_has_changed() {
     let mut rig = Rig::delegating_writes();
     let stateid = rig.delegated_to_write(b"f");
-    let (given, _) = look(&rig).unwrap();
-    let mut before = given;
+    let (first, _) = change_and_size(&rig).unwrap();
+    let mut before = first;
     for size in [5, 5, 7] {
         assert_eq!(look_as_another(&mut rig), Err(Status::DELAY));
-        // A client adds one to the counter that it was given, however often it writes.
-        tell(&rig, &rig.next_call(), given + 1, size);
+        // A client increments the counter once, however often it writes.
+        report_attrs(&rig, &rig.next_call(), first + 1, size);
         let (change, seen) = look_as_another(&mut rig).unwrap();
         assert_eq!(seen, size);
         assert!(change > before, "{change} {before}");
@@ -93,22 +92,22 @@ fn others_see_the_size_and_that_something_has_changed() {
 }
 
 #[test]
-fn what_was_sent_is_no_change_to_be_noted() {
+fn written_back_data_is_not_a_new_change() {
     let mut rig = Rig::delegating_writes();
     let stateid = rig.delegated_to_write(b"f");
-    let (given, _) = look(&rig).unwrap();
+    let (first, _) = change_and_size(&rig).unwrap();
     let handle = rig.client.handle(&[b"e", b"f"]);
     let write = WriteArgs { stateid, offset: 0, stable: StableHow::Unstable, data: b"sent" };
     assert_eq!(rig.client.status(&[put(&handle), Argument::Write(write)]), Status::OK);
-    let (change, _) = look(&rig).unwrap();
-    assert!(change > given);
+    let (change, _) = change_and_size(&rig).unwrap();
+    assert!(change > first);
     assert_eq!(look_as_another(&mut rig), Err(Status::DELAY));
-    tell(&rig, &rig.next_call(), given, 4);
+    report_attrs(&rig, &rig.next_call(), first, 4);
     assert_eq!(look_as_another(&mut rig), Ok((change, 4)));
 }
 
 #[test]
-fn who_does_not_answer_in_a_second_gives_the_file_back() {
+fn silent_writer_is_recalled_after_a_second() {
     let mut rig = Rig::delegating_writes();
     let stateid = rig.delegated_to_write(b"f");
     assert_eq!(look_as_another(&mut rig), Err(Status::DELAY));
@@ -119,8 +118,8 @@ fn who_does_not_answer_in_a_second_gives_the_file_back() {
     wait(&rig, 1);
     assert_eq!(look_as_another(&mut rig), Err(Status::DELAY));
     assert_eq!(rig.next_call().stateid(), stateid);
-    let (change, _) = look(&rig).unwrap();
-    tell(&rig, &question, change, 9);
+    let (change, _) = change_and_size(&rig).unwrap();
+    report_attrs(&rig, &question, change, 9);
     assert_eq!(look_as_another(&mut rig), Err(Status::DELAY), "it is too late");
     assert_eq!(rig.give_back(b"f", stateid), Status::OK);
     assert_eq!(look_as_another(&mut rig), Ok((change, 0)));
@@ -142,8 +141,8 @@ fn an_answer_that_cannot_be_is_none() {
         let mut rig = Rig::delegating_writes();
         let stateid = rig.delegated_to_write(b"f");
         assert_eq!(look_as_another(&mut rig), Err(Status::DELAY));
-        let told = rig.next_call().tell(Fattr { attrmask: *attrmask, attr_vals: values });
-        rig.reply(&told);
+        let reply = rig.next_call().getattr_reply(Fattr { attrmask: *attrmask, attr_vals: values });
+        rig.reply(&reply);
         assert_eq!(look_as_another(&mut rig), Err(Status::DELAY), "{number}");
         wait(&rig, SECOND);
         assert_eq!(look_as_another(&mut rig), Err(Status::DELAY), "{number}");
@@ -175,19 +174,19 @@ fn nobody_else_answers() {
     let call = rig.next_call();
     let values = [1_u64.to_bytes(), 77_u64.to_bytes()].concat();
     let attributes = Fattr { attrmask: Bitmap::of(&[attr::CHANGE, attr::SIZE]), attr_vals: &values };
-    let forged = call.tell(attributes);
+    let forged = call.getattr_reply(attributes);
     assert!(rig.as_writer(|rig| rig.client.binding.wire.take_reply(&forged)), "dropped");
-    rig.reply(&Called { xid: call.xid.wrapping_add(1), ..call.clone() }.tell(attributes));
+    rig.reply(&Called { xid: call.xid.wrapping_add(1), ..call.clone() }.getattr_reply(attributes));
     assert_eq!(look_as_another(&mut rig), Err(Status::DELAY));
-    let (change, _) = look(&rig).unwrap();
-    tell(&rig, &call, change, 3);
+    let (change, _) = change_and_size(&rig).unwrap();
+    report_attrs(&rig, &call, change, 3);
     assert_eq!(look_as_another(&mut rig).map(|(_, size)| size), Ok(3));
     rig.reply(&forged);
     assert_eq!(look_as_another(&mut rig).map(|(_, size)| size), Ok(3), "one reply is one reply");
 }
 
 #[test]
-fn who_cannot_be_called_gives_the_file_back() {
+fn unreachable_writer_is_recalled() {
     let mut rig = Rig::delegating_writes();
     rig.delegated_to_write(b"f");
     rig.calls = rig.client.listen();
@@ -200,17 +199,17 @@ fn who_cannot_be_called_gives_the_file_back() {
 fn a_client_of_version_4_0_asks_as_well() {
     let mut rig = Rig::delegating_writes();
     rig.delegated_to_write(b"f");
-    assert_eq!(rig.as_40(look), Err(Status::DELAY));
-    let (change, _) = look(&rig).unwrap();
-    tell(&rig, &rig.next_call(), change, 6);
-    assert_eq!(rig.as_40(look).map(|(_, size)| size), Ok(6));
+    assert_eq!(rig.as_40(change_and_size), Err(Status::DELAY));
+    let (change, _) = change_and_size(&rig).unwrap();
+    report_attrs(&rig, &rig.next_call(), change, 6);
+    assert_eq!(rig.as_40(change_and_size).map(|(_, size)| size), Ok(6));
 }
 
 #[test]
 fn sizes_are_compared_with_what_the_client_has() {
     let mut rig = Rig::delegating_writes();
     rig.delegated_to_write(b"f");
-    let (change, _) = look(&rig).unwrap();
+    let (change, _) = change_and_size(&rig).unwrap();
     let handle = rig.client.handle(&[b"e", b"f"]);
     let is_long = |rig: &Rig, size: u64| {
         let values = size.to_bytes();
@@ -218,7 +217,7 @@ fn sizes_are_compared_with_what_the_client_has() {
         rig.client.status(&[put(&handle), Argument::Verify(VerifyArgs { obj_attributes })])
     };
     assert_eq!(rig.as_writer(|rig| is_long(rig, 0)), Status::DELAY);
-    tell(&rig, &rig.next_call(), change + 1, 8);
+    report_attrs(&rig, &rig.next_call(), change + 1, 8);
     assert_eq!(rig.as_writer(|rig| is_long(rig, 0)), Status::NOT_SAME);
     assert_eq!(rig.as_writer(|rig| is_long(rig, 8)), Status::OK);
 }
@@ -251,7 +250,7 @@ fn version_3_asks_for_the_file_before_it_tells_where_that_ends() {
     let handle = rig.client.handle(&[b"e", b"f"]);
     let args = v3::GetattrArgs { object: v3::FileHandle(&handle) };
     let getattr = |rig: &Rig| {
-        let results = rig.client.desk.ask(100_003, 3, 1, &args).unwrap();
+        let results = rig.client.env.ask(100_003, 3, 1, &args).unwrap();
         v3::Status::decode(&mut Reader::new(&results)).unwrap()
     };
     assert_eq!(getattr(&rig), v3::Status::JUKEBOX);

@@ -21,7 +21,6 @@ pub(crate) struct WriteDelegations {
     by_file: Mutex<HashMap<(VolumeId, FileKey), Arc<DelegatedWriter>>>,
 }
 
-/// A client that has a file delegated for writing.
 pub(crate) struct DelegatedWriter {
     pub(crate) holder: HolderId,
     callbacks: Weak<Callbacks>,
@@ -31,7 +30,7 @@ pub(crate) struct DelegatedWriter {
     bytes_max: u64,
     /// Whether the client keeps the file's times, too (RFC 9754 §5).
     pub(crate) keeps_times: bool,
-    /// The file's change counter when the client was told of the delegation.
+    /// The file's change counter when the delegation was granted; `None` until then.
     change: Mutex<Option<u64>>,
     query: Mutex<AttrQuery>,
 }
@@ -40,11 +39,10 @@ pub(crate) struct DelegatedWriter {
 #[derive(Default)]
 struct AttrQuery {
     number: u64,
-    asked: Option<Nanos>,
+    asked_at: Option<Nanos>,
     answer: Option<ReportedAttrs>,
 }
 
-/// The attributes that a client reports of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ReportedAttrs {
     pub(crate) size: u64,
@@ -52,22 +50,21 @@ pub(crate) struct ReportedAttrs {
     change: u64,
     /// If the client keeps the times: of access and of modification.
     pub(crate) times: Option<(Time, Time)>,
-    /// The file's own times and change counter say so already.
+    /// Whether the file's times and change counter reflect the report.
     is_applied: bool,
 }
 
 /// The answer to a query for the attributes of a delegated file.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum WriterAnswer {
-    /// This is how it is.
     Known(ReportedAttrs),
-    /// The client was asked, or is being told of its delegation.
+    /// The client was queried, or its delegation is not announced yet.
     Wait,
     /// The client has to give the file back: it does not answer.
     Recall,
 }
 
-/// Nanoseconds after a question in which its answer counts. Who has not answered by then gives the file back.
+/// Nanoseconds for an answer. A client that does not answer in time is recalled.
 const ANSWER_NS: u64 = 1_000_000_000;
 
 /// One entry of [`Writers`], until this is dropped.
@@ -81,7 +78,7 @@ impl Drop for WriteDelegationGuard {
     fn drop(&mut self) {
         self.writers.count.fetch_sub(1, Ordering::Relaxed);
         let mut files = self.writers.files();
-        // After a revocation another one may have the file.
+        // After a revocation, another client may have the file.
         if files.get(&self.file).is_some_and(|writer| Arc::ptr_eq(writer, &self.writer)) {
             files.remove(&self.file);
         }
@@ -89,13 +86,11 @@ impl Drop for WriteDelegationGuard {
 }
 
 impl WriteDelegations {
-    /// Whether there are none.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.count.load(Ordering::Relaxed) == 0
     }
 
-    /// A client has a file delegated for writing.
     pub(crate) fn add(
         self: &Arc<Self>,
         file: (VolumeId, FileKey),
@@ -107,7 +102,6 @@ impl WriteDelegations {
         WriteDelegationGuard { writers: Arc::clone(self), file, writer }
     }
 
-    /// The client with a write delegation of a file.
     pub(crate) fn of(&self, file: &(VolumeId, FileKey)) -> Option<Arc<DelegatedWriter>> {
         self.files().get(file).cloned()
     }
@@ -136,13 +130,12 @@ impl DelegatedWriter {
         }
     }
 
-    /// The attributes to query.
     fn queried_attrs(&self) -> Bitmap {
         let all = [CHANGE, SIZE, TIME_DELEG_ACCESS, TIME_DELEG_MODIFY];
         Bitmap::of(if self.keeps_times { &all } else { &all[..2] })
     }
 
-    /// The client is told of the delegation of a file with this change counter.
+    /// Announces the delegation of a file with this change counter.
     pub(crate) fn activate(&self, change: u64) {
         *self.change.lock() = Some(change);
     }
@@ -152,18 +145,18 @@ impl DelegatedWriter {
         if self.change.lock().is_none() {
             return WriterAnswer::Wait;
         }
-        // An answer comes under the lock that this takes, and takes the other one then.
+        // Lock order: replies are handled under the callbacks' lock, and then take the query's.
         let reachable = self.callbacks.upgrade().filter(|callbacks| callbacks.is_reachable());
         let mut query = self.query.lock();
-        let is_recent = query.asked.is_some_and(|asked| now.0 < asked.0.saturating_add(ANSWER_NS));
-        match (query.answer, query.asked) {
+        let is_recent = query.asked_at.is_some_and(|requested| now.0 < requested.0.saturating_add(ANSWER_NS));
+        match (query.answer, query.asked_at) {
             (Some(answer), _) if is_recent => return WriterAnswer::Known(answer),
             (None, Some(_)) if is_recent => return WriterAnswer::Wait,
             (None, Some(_)) => return WriterAnswer::Recall,
             _ => {}
         }
         let Some(callbacks) = reachable else { return WriterAnswer::Recall };
-        *query = AttrQuery { number: query.number + 1, asked: Some(now), answer: None };
+        *query = AttrQuery { number: query.number + 1, asked_at: Some(now), answer: None };
         let number = query.number;
         drop(query);
         let args = GetattrArgs { fh: FileHandle(&self.handle), attr_request: self.queried_attrs() };
@@ -173,7 +166,8 @@ impl DelegatedWriter {
         WriterAnswer::Wait
     }
 
-    /// Whether the client has written to a file of this size; `None` if that is noted already. Who asks first notes it.
+    /// Marks a report as applied. Returns whether the client changed a file of this size; `None` if another caller
+    /// applied the report.
     pub(crate) fn mark_applied(&self, written: &ReportedAttrs, size: u64) -> Option<bool> {
         let is_changed = *self.change.lock() != Some(written.change) || written.size != size;
         let mut query = self.query.lock();
@@ -184,7 +178,7 @@ impl DelegatedWriter {
 
 impl GetattrListener for DelegatedWriter {
     /// Ignores attributes that are impossible.
-    fn answered(&self, number: u64, attributes: &Fattr<'_>) {
+    fn report(&self, number: u64, attributes: &Fattr<'_>) {
         let written =
             read(attributes, &self.queried_attrs()).filter(|written| written.size <= self.bytes_max);
         let Some(written) = written else { return };
@@ -196,14 +190,14 @@ impl GetattrListener for DelegatedWriter {
 }
 
 /// Decodes the attributes, if they are the queried ones.
-fn read(attributes: &Fattr<'_>, asked: &Bitmap) -> Option<ReportedAttrs> {
-    if attributes.attrmask != *asked {
+fn read(attributes: &Fattr<'_>, requested: &Bitmap) -> Option<ReportedAttrs> {
+    if attributes.attrmask != *requested {
         return None;
     }
     let mut reader = Reader::new(attributes.attr_vals);
     let (change, size) = (reader.u64().ok()?, reader.u64().ok()?);
     let mut time = || NfsTime::decode(&mut reader).ok().and_then(valid_time);
-    let times = if asked.contains(TIME_DELEG_ACCESS) { Some((time()?, time()?)) } else { None };
+    let times = if requested.contains(TIME_DELEG_ACCESS) { Some((time()?, time()?)) } else { None };
     (reader.remaining() == 0).then_some(ReportedAttrs { size, change, times, is_applied: false })
 }
 

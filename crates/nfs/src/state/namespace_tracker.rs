@@ -1,21 +1,22 @@
-//! [`Followed`]: which namespace everything that clients hold was last measured by.
+//! [`NamespaceTracker`]: the namespace against which all claims were last checked.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use vfs::sync::Mutex;
 use vfs::{Namespace, SharedNamespace};
 
-/// The namespace whose rules admit all that is held, as far as it was looked through.
+/// Tracks the namespace against which all claims were last checked.
 #[derive(Default)]
 pub(crate) struct NamespaceTracker {
     last: Mutex<Weak<Namespace>>,
-    /// Something was granted by an older namespace after that.
+    /// Whether an older namespace granted a claim since the check.
     is_behind: AtomicBool,
 }
 
 impl NamespaceTracker {
-    /// The namespace to look through what is held by; `None` if nothing has changed since.
+    /// The namespace to check claims against; `None` if nothing changed since the last check.
     pub(crate) fn next(&self, shared: &SharedNamespace) -> Option<Arc<Namespace>> {
+        // Cleared before the load, so that a later grant sets it again.
         let is_behind = self.is_behind.swap(false, Ordering::SeqCst);
         let now = shared.load_full();
         let mut last = self.last.lock();
@@ -24,7 +25,7 @@ impl NamespaceTracker {
         (is_new || is_behind).then_some(now)
     }
 
-    /// Something is held by now that `by` has admitted. A change of rules may have been looked at meanwhile: then it is again.
+    /// Notes a claim that `by` admitted. If the namespace changed meanwhile, the next check runs again.
     pub(crate) fn note_grant(&self, by: &Namespace, shared: &SharedNamespace) {
         if !std::ptr::eq(by, Arc::as_ptr(&shared.load())) {
             self.is_behind.store(true, Ordering::SeqCst);
@@ -39,14 +40,14 @@ mod tests {
     #[test]
     fn namespace_that_changes_during_a_call_is_looked_at_again() {
         let shared: SharedNamespace = Arc::new(Arc::new(Namespace::default()).into());
-        let followed = NamespaceTracker::default();
+        let tracker = NamespaceTracker::default();
         let before = shared.load_full();
-        assert!(followed.next(&shared).is_some() && followed.next(&shared).is_none());
-        followed.note_grant(&before, &shared);
-        assert!(followed.next(&shared).is_none());
+        assert!(tracker.next(&shared).is_some() && tracker.next(&shared).is_none());
+        tracker.note_grant(&before, &shared);
+        assert!(tracker.next(&shared).is_none());
         shared.store(Arc::default());
-        assert!(followed.next(&shared).is_some() && followed.next(&shared).is_none());
-        followed.note_grant(&before, &shared);
-        assert!(followed.next(&shared).is_some() && followed.next(&shared).is_none());
+        assert!(tracker.next(&shared).is_some() && tracker.next(&shared).is_none());
+        tracker.note_grant(&before, &shared);
+        assert!(tracker.next(&shared).is_some() && tracker.next(&shared).is_none());
     }
 }
