@@ -24,7 +24,7 @@ impl Lease {
         self.deadline.is_some()
     }
 
-    /// Whether its holder writes without saying so, by a delegation.
+    /// Whether this is a write delegation.
     pub(super) fn is_write_delegation(&self) -> bool {
         self.is_delegation() && self.have.contains(WRITE)
     }
@@ -34,7 +34,7 @@ impl Lease {
         self.is_write_delegation() && !self.is_breaking()
     }
 
-    /// Whether it does not stand in this actor's way.
+    /// Whether the lease does not conflict with this actor.
     pub(super) fn exempts(&self, actor: Actor) -> bool {
         match self.key {
             // An oplock that its open may only read conflicts with the open's own writes and byte ranges (MS-FSA
@@ -366,7 +366,7 @@ impl FileClaims {
     }
 }
 
-/// Asks for a step, or makes it at once where nothing but reading is lost.
+/// Starts a step of a break, or completes it if only reading ends.
 fn recall(step: &mut Step<'_>, lease: &mut Lease, to: Caching) {
     let from = lease.have;
     let acknowledge = lease.is_delegation() || from.intersects(WRITE | HANDLE);

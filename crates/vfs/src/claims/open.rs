@@ -10,7 +10,7 @@ use super::{
 use std::collections::{HashMap, HashSet};
 
 impl Access {
-    /// Whether share modes know it.
+    /// Whether share modes apply.
     pub(super) fn has_data(self) -> bool {
         self.rights.intersects(Rights::DATA)
     }
@@ -45,7 +45,7 @@ impl Open {
         !self.is_advisory && self.access.has_data() && self.access.deny.intersects(rights)
     }
 
-    /// Whether a stream goes when this is closed and others are.
+    /// Whether a stream is deleted once this and all other opens are closed.
     fn deletes(&self, stream: Stream) -> bool {
         self.delete_on_close.is_some() && (self.stream == stream || self.stream == Stream::default())
     }
@@ -116,7 +116,7 @@ impl FileClaims {
         self.deletions.iter().find(|gone| gone.stream == stream).map(|gone| gone.link.clone())
     }
 
-    /// Whether it goes when its last open does.
+    /// Whether the stream is deleted with its last open.
     pub(super) fn is_deleted(&self, stream: Stream) -> bool {
         self.deletions.iter().any(|gone| gone.stream == stream || gone.stream == Stream::default())
     }
@@ -476,7 +476,7 @@ impl FileClaims {
         }
     }
 
-    /// The volume has removed the name of the file or a stream, or cannot.
+    /// Ends a removal by the volume, successful or not.
     pub(super) fn removed(&mut self, stream: Stream) {
         self.deletions.retain(|gone| !gone.is_begun || gone.stream != stream);
     }

@@ -28,10 +28,10 @@ impl Range {
     }
 }
 
-/// Why a range cannot be had now.
+/// A conflict of a lock request.
 struct RangeConflict {
     conflict: Conflict,
-    /// A claim that has to go first.
+    /// The claim to wait behind.
     behind: Behind,
 }
 
@@ -40,12 +40,12 @@ impl FileClaims {
         self.ranges.count_of(owner)
     }
 
-    /// The ranges that end with an open, and whether each is for it alone.
+    /// The ranges that end with an open, and whether each is exclusive.
     pub(super) fn ranges_with(&self, open: OpenId) -> Vec<(Span, bool)> {
         self.ranges.with(open).map(|range| (range.span, range.is_exclusive)).collect()
     }
 
-    /// Whether taking these bytes from an owner makes two ranges of one.
+    /// Whether unlocking these bytes splits a range of an owner.
     pub(super) fn is_split_by(&self, owner: LockOwner, stream: Stream, span: &Span) -> bool {
         let met = self.ranges.advisory_of(owner, stream, Window::overlapping(span));
         met.iter().any(|range| range.span.without(span).iter().flatten().count() == 2)
@@ -186,7 +186,7 @@ impl FileClaims {
         range.is_some()
     }
 
-    /// The ranges of an open are another holder's from now on.
+    /// Moves the ranges of an open to another holder.
     pub(super) fn pass_ranges(&mut self, open: OpenId, holder: super::HolderId) {
         let ranges: Vec<Range> = self.ranges.with(open).collect();
         for range in ranges {
@@ -273,7 +273,7 @@ impl FileClaims {
         self.ranges.has_empty_of_others(owner, stream, span)
     }
 
-    /// Takes bytes out of an owner's advisory ranges.
+    /// Unlocks bytes of an owner's advisory ranges.
     fn carve(&mut self, step: &mut Step<'_>, owner: LockOwner, stream: Stream, span: &Span) {
         for range in self.ranges.advisory_of(owner, stream, Window::overlapping(span)) {
             self.remove_range(&range);

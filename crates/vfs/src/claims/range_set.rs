@@ -7,7 +7,7 @@ use super::{HolderId, LockOwner, OpenId, Span, Stream};
 use crate::qos::Nanos;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The ranges of a file. Mostly there are none, and it takes no memory.
+/// The ranges of a file; no allocation if there are none.
 #[derive(Debug, Default)]
 pub(super) struct Ranges(Option<Box<RangeIndexes>>);
 
@@ -17,9 +17,9 @@ struct RangeIndexes {
     in_file: SpanTree<ByFile>,
     of_owners: SpanTree<ByOwner>,
     of_opens: SpanTree<ByOpen>,
-    /// The ranges that are only reserved for their owners, by when that ends.
+    /// Reservations by their end.
     kept: BTreeMap<(Nanos, u64), u32>,
-    /// When that ends, by the numbers of the ranges.
+    /// Ends of reservations by number of the range.
     kept_until: BTreeMap<u64, Nanos>,
     /// The number of enforced ones.
     enforced: usize,
@@ -47,10 +47,10 @@ pub(super) struct RangeGroup {
 struct Entry {
     id: u64,
     owner: LockOwner,
-    /// Unless `OPENED` is not in `bits`.
+    /// Valid if `OPENED` is in `bits`.
     open: OpenId,
     start: u64,
-    /// Unless `TO_END` is in `bits`.
+    /// Valid unless `TO_END` is in `bits`.
     end: u64,
     stream: Stream,
     bits: u8,
@@ -189,7 +189,7 @@ impl RangeKind {
         Self { is_exclusive: false, is_enforced: true },
     ];
 
-    /// Those of which this is true.
+    /// Returns the kinds that satisfy a predicate.
     pub(super) fn all_that(are: impl Fn(Self) -> bool) -> impl Iterator<Item = Self> {
         Self::ALL.into_iter().filter(move |&kind| are(kind))
     }
@@ -204,13 +204,12 @@ impl Ranges {
         self.0.is_none()
     }
 
-    /// All of them, in no order.
+    /// Returns all ranges, in no order.
     #[cfg(test)]
     pub(super) fn iter(&self) -> impl Iterator<Item = Range> {
         self.0.iter().flat_map(|held| held.entries().map(|entry| held.range(entry)))
     }
 
-    /// The holder of each.
     pub(super) fn holders(&self) -> impl Iterator<Item = HolderId> {
         self.0.iter().flat_map(|held| held.entries().map(|entry| entry.owner.holder))
     }
@@ -223,7 +222,7 @@ impl Ranges {
         self.0.get_or_insert_default().insert(&range);
     }
 
-    /// Removes a range that is here.
+    /// Removes a range of this set.
     pub(super) fn remove(&mut self, range: &Range) {
         let Some(held) = &mut self.0 else { return };
         held.remove(range);
@@ -312,7 +311,7 @@ impl Ranges {
         (found.owner.holder == holder).then(|| held.range(found))
     }
 
-    /// Those that end with an open, the oldest first.
+    /// Returns the ranges that end with an open, oldest first.
     pub(super) fn with(&self, open: OpenId) -> impl Iterator<Item = Range> {
         self.0.iter().flat_map(move |held| held.with(open))
     }
@@ -322,7 +321,7 @@ impl Ranges {
         self.0.as_ref()?.kept.first_key_value().map(|((until, _), _)| *until)
     }
 
-    /// One that was only kept, and its time is over.
+    /// Returns a reservation that has expired.
     pub(super) fn kept_until(&self, now: Nanos) -> Option<Range> {
         let held = self.0.as_ref()?;
         let ((until, _), at) = held.kept.first_key_value()?;

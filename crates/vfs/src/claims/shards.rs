@@ -16,7 +16,7 @@ use std::time::Duration;
 
 const SHARDS: usize = 64;
 const NEVER: u64 = u64::MAX;
-/// Claims that end before others have their turn.
+/// Claims ended under one lock.
 const ENDED_AT_ONCE_MAX: usize = 256;
 /// The interval of checks for a removal by another thread.
 const MOMENT: Duration = Duration::from_millis(10);
@@ -35,17 +35,17 @@ pub struct Claims {
     left: Mutex<Vec<Effect>>,
 }
 
-/// On cache lines of its own.
+/// Aligned to its own cache lines.
 #[repr(align(128))]
 struct Shard {
     counts: Counters,
     deadline: AtomicU64,
     table: Mutex<Table>,
-    /// A name that had to go has gone.
+    /// Signaled when a name was removed.
     removed: Condvar,
 }
 
-/// [`Counts`] as they are read without a lock.
+/// [`ClaimCounts`] that can be read without a lock.
 #[derive(Default)]
 struct Counters {
     held: AtomicUsize,
@@ -73,7 +73,7 @@ impl Counters {
         }
     }
 
-    /// Whether anything that is held can stop this.
+    /// Whether any claim can stop this.
     #[inline]
     fn bind(&self, kind: IoKind) -> bool {
         let counter = match kind {
@@ -92,7 +92,6 @@ impl Counters {
 }
 
 impl Claims {
-    /// An empty table.
     pub fn new(timeouts: Timeouts, grace: Grace) -> Self {
         let users = Arc::new(HolderUsers::default());
         let table = |first| Table::new(timeouts, first, SHARDS as u64).of_users(Arc::clone(&users));
@@ -113,7 +112,7 @@ impl Claims {
         }
     }
 
-    /// Makes a holder known.
+    /// Adds a holder.
     pub fn attach(&self, holder: Arc<dyn Holder>) -> HolderId {
         let id = HolderId(self.next_holder.fetch_add(1, Relaxed));
         self.holders.write().insert(id, holder);
@@ -127,7 +126,6 @@ impl Claims {
         id
     }
 
-    /// Answers a request.
     pub fn apply(&self, now: Nanos, file: &FileKey, request: &Request) -> (Verdict, Vec<Effect>) {
         let Some(making) = request.claim_origin() else { return self.apply_to_shard(now, file, request) };
         // The guard makes reclaims finish before the grace period ends.
@@ -163,13 +161,13 @@ impl Claims {
         self.check(now(), file, &Request::Io(io))
     }
 
-    /// Whether anything that is held in the volume can stop this or make it wait.
+    /// Whether any claim in the volume can stop or delay this.
     #[inline]
     pub fn bind(&self, kind: IoKind) -> bool {
         self.counts.bind(kind)
     }
 
-    /// A name of `file` is about to go.
+    /// Checks the removal of a name of `file`.
     #[inline]
     pub fn unlink(&self, by: Requester, now: impl FnOnce() -> Nanos, file: &FileKey) -> FsResult<()> {
         self.check_change(now, file, || Request::Unlink { by, waits: false })
@@ -186,7 +184,7 @@ impl Claims {
         self.check_change(now, directory, || Request::ListingChanged { except })
     }
 
-    /// Whether anything in the volume goes with an open.
+    /// Whether any file of the volume is to be deleted on close.
     #[inline]
     pub fn has_deletions(&self) -> bool {
         self.counts.deletes.load(Relaxed) > 0
@@ -217,7 +215,7 @@ impl Claims {
         self.has_deletions() && self.shard(file).counts.deletes.load(Relaxed) > 0
     }
 
-    /// The name of a file, or of a stream of it, is another one now.
+    /// Updates pending deletions after a rename.
     pub(crate) fn relink(
         &self,
         now: impl FnOnce() -> Nanos,
@@ -229,7 +227,7 @@ impl Claims {
         self.request(now(), file, &Request::Relink { from: link(from), to: link(to) });
     }
 
-    /// Whether nothing is held in the volume.
+    /// Whether the volume has no claims.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.counts.held.load(Relaxed) == 0
@@ -247,7 +245,7 @@ impl Claims {
         self.may_bind(IoKind::ReadEnd, file) && self.shard(file).table.lock().has_write_delegation(file)
     }
 
-    /// Whether anything in the shard of a file can stop this or make it wait.
+    /// Whether any claim in the shard of a file can stop or delay this.
     #[inline]
     fn may_bind(&self, kind: IoKind, file: &FileKey) -> bool {
         self.bind(kind) && self.shard(file).counts.bind(kind)
@@ -337,7 +335,7 @@ impl Claims {
         is_removing
     }
 
-    /// When [`Claims::expire`] has something to do.
+    /// Returns the next deadline for [`Claims::expire`].
     pub fn next_deadline(&self) -> Option<Nanos> {
         if !self.left.lock().is_empty() {
             return Some(Nanos::default());
@@ -385,7 +383,7 @@ impl Claims {
         self.users.remove(holder);
     }
 
-    /// Ends all that a holder has, in steps between which others have their turn.
+    /// Ends all claims of a holder, releasing the lock between steps.
     fn end_claims(&self, now: Nanos, holder: HolderId) -> Vec<Effect> {
         let mut effects = Vec::new();
         for shard in &self.shards {

@@ -28,7 +28,6 @@ pub enum Disposition {
 pub struct ExclusiveKey([u8; 8]);
 
 impl ExclusiveKey {
-    /// The key of these bytes.
     pub fn new(bytes: [u8; 8]) -> Self {
         Self(bytes)
     }
@@ -46,10 +45,9 @@ impl ExclusiveKey {
     }
 }
 
-/// The umask of something new for which no mode is given.
+/// The umask of new objects without a requested mode.
 const UMASK: u32 = 0o022;
 
-/// A regular file to be made.
 struct NewFile<'n> {
     name: Name<'n>,
     disposition: Disposition,
@@ -115,7 +113,6 @@ impl File {
         }
     }
 
-    /// Makes a directory in this one.
     pub fn make_dir(
         &self,
         caller: &Caller,
@@ -283,7 +280,7 @@ impl File {
     }
 }
 
-/// Whether `caller` may make it where a name may be added.
+/// Whether `caller` may make an object of this type.
 fn check_special(special: Special<'_>, caller: &Caller) -> FsResult<()> {
     match special {
         Special::Symlink(target) => check_target(target),

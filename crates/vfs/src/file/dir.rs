@@ -15,7 +15,7 @@ use crate::volume::change_notify::Action;
 use crate::volume::change_notify::NameInDir;
 use std::ops::ControlFlow;
 
-/// Entries that a look-up by another spelling looks at in a directory.
+/// Entries of a directory that a lookup regardless of case scans.
 const FOLDED_ENTRIES_MAX: usize = 1 << 20;
 
 /// The directory of a listing, and whether the end was reached.
@@ -23,14 +23,13 @@ const FOLDED_ENTRIES_MAX: usize = 1 << 20;
 pub struct Listing {
     /// The directory's attributes, from before the entries.
     pub dir: Attrs,
-    /// Whether the last entry was reached.
     pub at_end: bool,
 }
 
-/// A directory in which a caller may look names up.
+/// A directory in which a caller may look up names.
 pub struct OpenDir<'f> {
     dir: &'f File,
-    /// The directory's attributes when that was authorized.
+    /// The directory's attributes at the authorization.
     pub attrs: Attrs,
 }
 
@@ -60,7 +59,7 @@ impl Resolved {
 type IsMeant<'m> = &'m dyn Fn(&Attrs) -> bool;
 
 impl File {
-    /// Authorizes `caller` to look names up in this directory.
+    /// Authorizes `caller` to look up names in this directory.
     #[inline]
     pub fn open_dir(&self, caller: &Caller, blocking: Blocking) -> FsResult<OpenDir<'_>> {
         self.opened_dir(self.node.attrs(blocking)?, caller, blocking)
@@ -282,7 +281,6 @@ impl File {
         Ok(removed)
     }
 
-    /// Removes an empty directory.
     pub fn remove_dir(&self, caller: &Caller, name: &[u8], pending: &mut PendingSync) -> FsResult<Change> {
         let ruling = self.ruling(caller, Some(name))?;
         let name = match self.old_name(ruling, caller, name) {

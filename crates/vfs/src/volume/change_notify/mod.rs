@@ -19,7 +19,7 @@ use std::ops::{BitOr, ControlFlow};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Watches of a volume, and how many of them one user may have.
+/// The limit of watches of a volume, and of one user.
 pub const WATCHES_MAX: usize = 16_384;
 /// See [`WATCHES_MAX`].
 pub const WATCHES_OF_USER_MAX: usize = WATCHES_MAX / 4;
@@ -27,13 +27,13 @@ pub const WATCHES_OF_USER_MAX: usize = WATCHES_MAX / 4;
 pub const RETAINED_BYTES_MAX: usize = 16 << 20;
 /// See [`RETAINED_BYTES_MAX`].
 pub const RETAINED_BYTES_OF_USER_MAX: usize = RETAINED_BYTES_MAX / 4;
-/// Bytes that a change takes besides its path.
+/// Memory of a change besides its path.
 pub const CHANGE_BYTES: usize = 16;
 /// Levels from a change up to a watched tree.
 const DEPTH_MAX: usize = 256;
 /// Entries scanned for the name of a directory.
 const ENTRIES_MAX: usize = 65_536;
-/// Names of directories that are remembered.
+/// The limit of cached names of directories.
 const NAMES_MAX: usize = 4096;
 
 /// Kinds of changes, as a set.
@@ -41,28 +41,22 @@ const NAMES_MAX: usize = 4096;
 pub struct ChangeMask(u16);
 
 impl ChangeMask {
-    /// None.
     pub const NONE: Self = Self(0);
     /// Names of all but directories.
     pub const FILE_NAMES: Self = Self(1);
     /// Names of directories.
     pub const DIR_NAMES: Self = Self(1 << 1);
-    /// Attributes.
     pub const ATTRIBUTES: Self = Self(1 << 2);
-    /// Sizes.
     pub const SIZE: Self = Self(1 << 3);
     /// The time of the last write, and so the data.
     pub const MODIFIED: Self = Self(1 << 4);
     /// The time of the last access, if a client sets it.
     pub const ACCESSED: Self = Self(1 << 5);
-    /// The time of creation.
     pub const CREATED: Self = Self(1 << 6);
-    /// Extended attributes.
     pub const XATTRS: Self = Self(1 << 7);
     /// Owner, group, mode and access control list.
     pub const SECURITY: Self = Self(1 << 8);
 
-    /// Whether anything of `other` is in it.
     pub const fn intersects(self, other: Self) -> bool {
         self.0 & other.0 != 0
     }
@@ -93,7 +87,6 @@ pub enum Action {
     NewName,
 }
 
-/// A change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChangeRecord {
     pub action: Action,
@@ -104,15 +97,14 @@ pub struct ChangeRecord {
 /// The events that a watch delivers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WatchEvents {
-    /// These changes.
     Changes(Vec<ChangeRecord>),
-    /// More than was kept: the directory is to be listed.
+    /// The buffer overflowed: list the directory.
     Overflow,
     /// The directory is removed or being removed. No more events follow.
     DirectoryRemoved,
 }
 
-/// Called when there is news, with no lock held.
+/// Called when there are events, with no lock held.
 pub type OnEvents = Box<dyn Fn() + Send + Sync>;
 
 /// The subject of a watch.
@@ -121,11 +113,10 @@ pub struct WatchFilter {
     pub caller: Caller,
     /// The user who is logged in; watches are limited for each user.
     pub user: u32,
-    /// Which changes.
     pub what: ChangeMask,
     /// Whether changes in all directories below are included.
     pub is_tree: bool,
-    /// Bytes of changes that are kept at most.
+    /// The size of the buffer of changes.
     pub bytes_max: usize,
 }
 
@@ -161,12 +152,11 @@ struct Buffer {
     is_gone: bool,
 }
 
-/// The watches of a volume.
 #[derive(Default)]
 pub(crate) struct Watches {
     style: SecurityStyle,
     count: AtomicUsize,
-    /// Bytes that are kept.
+    /// Bytes of undelivered changes.
     bytes: Arc<AtomicUsize>,
     table: Mutex<Table>,
 }
@@ -188,17 +178,15 @@ pub(crate) struct Child {
     pub(crate) is_dir: bool,
 }
 
-/// A name in a directory.
 pub(crate) struct NameInDir<'n> {
     pub(crate) dir: &'n NodeRef,
     pub(crate) name: &'n [u8],
 }
 
-/// A change in a directory.
 pub(crate) type Change<'n> = (Action, &'n [u8]);
 
 impl Watch {
-    /// Takes the news, if there is any.
+    /// Takes the events, if there are any.
     pub fn take(&self) -> Option<WatchEvents> {
         let mut buffer = self.watched.buffer.lock();
         self.watched.retained.release(&mut buffer);
@@ -212,7 +200,7 @@ impl Watch {
         (!changes.is_empty()).then_some(WatchEvents::Changes(changes))
     }
 
-    /// Whether there is news.
+    /// Whether there are events.
     pub fn has_events(&self) -> bool {
         let buffer = self.watched.buffer.lock();
         buffer.is_gone || buffer.is_too_much || !buffer.changes.is_empty()
@@ -288,7 +276,7 @@ impl WatchEntry {
         }
     }
 
-    /// Keeps changes. Whether there is news.
+    /// Queues changes; returns whether there are new events.
     fn keep(&self, above: &[u8], changes: &[Change<'_>]) -> bool {
         let mut buffer = self.buffer.lock();
         if buffer.is_gone || buffer.is_too_much {
@@ -328,7 +316,6 @@ impl Watches {
         Self { style, ..Self::default() }
     }
 
-    /// Whether anything is watched.
     #[inline]
     pub(crate) fn is_any(&self) -> bool {
         self.count.load(Ordering::Relaxed) > 0
@@ -362,12 +349,12 @@ impl Watches {
         Some(Child { key: found.node.key(), is_dir: found.attrs.file_type == FileType::Directory })
     }
 
-    /// Tells of names that have changed in `dir`.
+    /// Notifies watches of changed names in `dir`.
     pub(crate) fn names_changed(&self, root: &NodeRef, dir: &NodeRef, changes: &[Change<'_>], is_dir: bool) {
         self.changed(root, dir, changes, ChangeMask::names(is_dir));
     }
 
-    /// Tells of changes in `dir`, which are of these kinds.
+    /// Notifies watches of changes of these kinds in `dir`.
     pub(crate) fn changed(&self, root: &NodeRef, dir: &NodeRef, changes: &[Change<'_>], what: ChangeMask) {
         if !self.is_any() {
             return;
@@ -475,7 +462,7 @@ impl Watches {
         Ok(Ancestor { attrs, acl, posix_acl })
     }
 
-    /// The name of a directory in the one above it.
+    /// Finds the name of a directory in its parent.
     fn name_in(&self, above: &NodeRef, dir: &NodeRef) -> FsResult<Box<[u8]>> {
         let (key, above_key) = (dir.key(), above.key());
         let has_it = |name: &[u8]| -> FsResult<bool> {
@@ -519,7 +506,7 @@ impl Watches {
     }
 }
 
-/// A directory on the way to a change.
+/// A directory between a watched tree and a change.
 struct Ancestor {
     attrs: Attrs,
     /// Set where access control lists rule.
