@@ -53,7 +53,7 @@ pub(super) struct Range {
     pub is_exclusive: bool,
     pub is_enforced: bool,
     /// The end of a reservation: the range is not locked yet, and its owner must ask for it.
-    pub kept_until: Option<Nanos>,
+    pub reserved_until: Option<Nanos>,
 }
 
 #[derive(Debug)]

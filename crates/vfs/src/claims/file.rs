@@ -4,7 +4,7 @@ use super::entries::{Blocked, Deletion, Open};
 use super::leases::Leases;
 use super::opens::Opens;
 use super::range_set::Ranges;
-use super::step::{Actor, Step, done};
+use super::step::{Actor, Step, granted};
 use super::wait_queue::WaitQueue;
 use super::{Conflict, HolderId, OpenId, Outcome, Request, Requester, Ticket, Verdict};
 use crate::qos::Nanos;
@@ -96,7 +96,7 @@ impl FileClaims {
         let deadlines = [
             self.opens.next_until(),
             self.leases.sum().deadline,
-            self.ranges.next_kept(),
+            self.ranges.next_reservation_end(),
             self.line.next_until(),
         ];
         deadlines.into_iter().flatten().min()
@@ -208,6 +208,6 @@ impl FileClaims {
         }
         // Others may have waited behind it.
         self.line.released(ticket.0);
-        done()
+        granted()
     }
 }

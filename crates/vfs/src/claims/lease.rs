@@ -4,7 +4,7 @@ use super::entries::{Lease, Open};
 use super::file::FileClaims;
 use super::range_set::{RangeGroup, RangeKind};
 use super::spans::Window;
-use super::step::{Actor, Step, done};
+use super::step::{Actor, Step, granted};
 use super::{
     Access, Caching, Conflict, Effect, Granted, HolderId, LeaseKey, LeaseKind, LeaseRequest, OpenId,
     RevokedClaim, Rights, Stream, Timeouts, Verdict,
@@ -333,7 +333,7 @@ impl FileClaims {
         } else {
             lease.change(keeps);
         }
-        done()
+        granted()
     }
 
     /// Passes the lease of a closed or disconnected open to another open with the same key; without any it ends. The

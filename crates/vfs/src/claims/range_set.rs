@@ -20,7 +20,7 @@ struct RangeIndexes {
     /// Reservations by their end.
     kept: BTreeMap<(Nanos, u64), u32>,
     /// Ends of reservations by number of the range.
-    kept_until: BTreeMap<u64, Nanos>,
+    reserved_until: BTreeMap<u64, Nanos>,
     /// The number of enforced ones.
     enforced: usize,
     /// Empty ranges: position and owner.
@@ -317,12 +317,12 @@ impl Ranges {
     }
 
     /// Returns the earliest end of a reservation.
-    pub(super) fn next_kept(&self) -> Option<Nanos> {
+    pub(super) fn next_reservation_end(&self) -> Option<Nanos> {
         self.0.as_ref()?.kept.first_key_value().map(|((until, _), _)| *until)
     }
 
     /// Returns a reservation that has expired.
-    pub(super) fn kept_until(&self, now: Nanos) -> Option<Range> {
+    pub(super) fn reserved_until(&self, now: Nanos) -> Option<Range> {
         let held = self.0.as_ref()?;
         let ((until, _), at) = held.kept.first_key_value()?;
         (*until <= now).then(|| held.range(&held.all[*at]))
@@ -350,7 +350,7 @@ impl RangeIndexes {
             span: entry.span(),
             is_exclusive,
             is_enforced,
-            kept_until: self.kept_until.get(&entry.id).copied(),
+            reserved_until: self.reserved_until.get(&entry.id).copied(),
         }
     }
 
@@ -377,9 +377,9 @@ impl RangeIndexes {
         if range.open.is_some() {
             of_opens.insert(all, at);
         }
-        if let Some(until) = range.kept_until {
+        if let Some(until) = range.reserved_until {
             self.kept.insert((until, range.id), at);
-            self.kept_until.insert(range.id, until);
+            self.reserved_until.insert(range.id, until);
         }
         if range.span.is_empty() {
             self.empty.insert((range.stream, range.span.start(), range.owner, range.id));
@@ -396,9 +396,9 @@ impl RangeIndexes {
             of_opens.remove(all, &entry);
         }
         all.remove(at);
-        if let Some(until) = range.kept_until {
+        if let Some(until) = range.reserved_until {
             self.kept.remove(&(until, range.id));
-            self.kept_until.remove(&range.id);
+            self.reserved_until.remove(&range.id);
         }
         if range.span.is_empty() {
             self.empty.remove(&(range.stream, range.span.start(), range.owner, range.id));
@@ -422,8 +422,8 @@ impl RangeIndexes {
         assert_eq!(self.in_file.of(&self.all).assert_sound().len(), self.all.len());
         assert_eq!(self.of_owners().assert_sound().len(), self.all.len());
         assert_eq!(self.of_opens.of(&self.all).assert_sound().len(), count(|range| range.open.is_some()));
-        assert_eq!(self.kept.len(), count(|range| range.kept_until.is_some()));
-        assert_eq!(self.kept_until.len(), self.kept.len());
+        assert_eq!(self.kept.len(), count(|range| range.reserved_until.is_some()));
+        assert_eq!(self.reserved_until.len(), self.kept.len());
         assert_eq!(self.enforced, count(|range| range.is_enforced));
     }
 }

@@ -17,9 +17,9 @@ use std::time::Duration;
 const SHARDS: usize = 64;
 const NEVER: u64 = u64::MAX;
 /// Claims ended under one lock.
-const ENDED_AT_ONCE_MAX: usize = 256;
+const ENDED_PER_STEP_MAX: usize = 256;
 /// The interval of checks for a removal by another thread.
-const MOMENT: Duration = Duration::from_millis(10);
+const REMOVAL_POLL: Duration = Duration::from_millis(10);
 
 /// All claims of a volume. Effects go to the attached holders without any lock; effects for the volume,
 /// [`Effect::Remove`], are returned.
@@ -48,7 +48,7 @@ struct Shard {
 /// [`ClaimCounts`] that can be read without a lock.
 #[derive(Default)]
 struct Counters {
-    held: AtomicUsize,
+    files: AtomicUsize,
     blocks_read: AtomicUsize,
     blocks_getattr: AtomicUsize,
     blocks_eof: AtomicUsize,
@@ -58,9 +58,9 @@ struct Counters {
 
 impl Counters {
     fn add(&self, before: ClaimCounts, after: ClaimCounts) {
-        let Counters { held, blocks_read, blocks_getattr, blocks_eof, blocks_change, deletes } = self;
+        let Counters { files, blocks_read, blocks_getattr, blocks_eof, blocks_change, deletes } = self;
         for (counter, before, after) in [
-            (held, before.files, after.files),
+            (files, before.files, after.files),
             (blocks_read, before.blocks_read, after.blocks_read),
             (blocks_getattr, before.blocks_getattr, after.blocks_getattr),
             (blocks_eof, before.blocks_eof, after.blocks_eof),
@@ -75,7 +75,7 @@ impl Counters {
 
     /// Whether any claim can stop this.
     #[inline]
-    fn bind(&self, kind: IoKind) -> bool {
+    fn blocks(&self, kind: IoKind) -> bool {
         let counter = match kind {
             IoKind::Read => &self.blocks_read,
             IoKind::ReadAttrs => &self.blocks_getattr,
@@ -155,7 +155,7 @@ impl Claims {
     /// closed open stops nothing here: its holder has been notified.
     #[inline]
     pub fn io(&self, now: impl FnOnce() -> Nanos, file: &FileKey, io: Io) -> FsResult<()> {
-        if !self.may_bind(io.kind, file) {
+        if !self.may_block(io.kind, file) {
             return Ok(());
         }
         self.check(now(), file, &Request::Io(io))
@@ -163,8 +163,8 @@ impl Claims {
 
     /// Whether any claim in the volume can stop or delay this.
     #[inline]
-    pub fn bind(&self, kind: IoKind) -> bool {
-        self.counts.bind(kind)
+    pub fn blocks(&self, kind: IoKind) -> bool {
+        self.counts.blocks(kind)
     }
 
     /// Checks the removal of a name of `file`.
@@ -230,25 +230,25 @@ impl Claims {
     /// Whether the volume has no claims.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.counts.held.load(Relaxed) == 0
+        self.counts.files.load(Relaxed) == 0
     }
 
     /// See [`Table::writer`].
     pub fn delegated_writer(&self, file: &FileKey) -> Option<HolderId> {
-        let may_be = self.may_bind(IoKind::ReadAttrs, file);
+        let may_be = self.may_block(IoKind::ReadAttrs, file);
         if may_be { self.shard(file).table.lock().writer(file) } else { None }
     }
 
     /// See [`Table::has_write_delegation`].
     #[inline]
     pub fn has_write_delegation(&self, file: &FileKey) -> bool {
-        self.may_bind(IoKind::ReadEnd, file) && self.shard(file).table.lock().has_write_delegation(file)
+        self.may_block(IoKind::ReadEnd, file) && self.shard(file).table.lock().has_write_delegation(file)
     }
 
     /// Whether any claim in the shard of a file can stop or delay this.
     #[inline]
-    fn may_bind(&self, kind: IoKind, file: &FileKey) -> bool {
-        self.bind(kind) && self.shard(file).counts.bind(kind)
+    fn may_block(&self, kind: IoKind, file: &FileKey) -> bool {
+        self.blocks(kind) && self.shard(file).counts.blocks(kind)
     }
 
     /// See [`Table::granted_of`].
@@ -330,7 +330,7 @@ impl Claims {
         let table = shard.table.lock();
         let is_removing = table.is_removing(file);
         if is_removing {
-            drop(shard.removed.wait_timeout(table, MOMENT));
+            drop(shard.removed.wait_timeout(table, REMOVAL_POLL));
         }
         is_removing
     }
@@ -387,7 +387,8 @@ impl Claims {
     fn end_claims(&self, now: Nanos, holder: HolderId) -> Vec<Effect> {
         let mut effects = Vec::new();
         for shard in &self.shards {
-            while !self.change(shard, |table| table.drop_some(now, holder, ENDED_AT_ONCE_MAX, &mut effects)) {
+            while !self.change(shard, |table| table.drop_some(now, holder, ENDED_PER_STEP_MAX, &mut effects))
+            {
             }
         }
         effects
@@ -400,8 +401,8 @@ impl Claims {
         file: &FileKey,
         request: impl FnOnce() -> Request,
     ) -> FsResult<()> {
-        let may_bind = self.counts.blocks_change() && self.shard(file).counts.blocks_change();
-        if may_bind { self.check(now(), file, &request()) } else { Ok(()) }
+        let may_block = self.counts.blocks_change() && self.shard(file).counts.blocks_change();
+        if may_block { self.check(now(), file, &request()) } else { Ok(()) }
     }
 
     #[cold]
@@ -425,7 +426,7 @@ impl Claims {
         let mut effects = Vec::new();
         loop {
             let close = |table: &mut Table| {
-                let is_more = table.thin_out(now, file, open, ENDED_AT_ONCE_MAX, &mut effects);
+                let is_more = table.thin_out(now, file, open, ENDED_PER_STEP_MAX, &mut effects);
                 (!is_more).then(|| table.apply(now, file, request))
             };
             if let Some((verdict, more)) = self.change(shard, close) {

@@ -2,7 +2,7 @@
 
 use super::entries::Blocked;
 use super::file::FileClaims;
-use super::step::{Step, done};
+use super::step::{Step, granted};
 use super::{
     Access, Conflict, Effect, Granted, HolderId, HolderUsers, Io, Link, LockOwner, OpenId, Request,
     Requester, Span, Stream, Timeouts, Verdict,
@@ -345,7 +345,7 @@ fn without_claims(request: &Request) -> Verdict {
         | Request::TestLock(_)
         | Request::Unlock { enforced: false, .. }
         | Request::Relink { .. }
-        | Request::ListingChanged { .. } => done(),
+        | Request::ListingChanged { .. } => granted(),
         _ => Verdict::Refused(Conflict::NotHeld),
     }
 }

@@ -32,7 +32,7 @@ impl File {
         kind: IoKind,
         span: impl FnOnce() -> Span,
     ) -> FsResult<()> {
-        match self.volume().active_claims().filter(|claims| claims.bind(kind)) {
+        match self.volume().active_claims().filter(|claims| claims.blocks(kind)) {
             None => Ok(()),
             Some(claims) => {
                 self.ask(claims, Io { by, stream: self.stream(), kind, span: span(), waits: false })

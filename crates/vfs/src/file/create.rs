@@ -105,9 +105,9 @@ impl File {
                 self.notify_added(name.bytes(), false, &made.dir);
                 self.finish(caller, name, made, set, list.as_ref(), pending)
             }
-            Err(FsError::Exists) => self.take_existing(caller, &new, pending),
+            Err(FsError::Exists) => self.open_existing(caller, &new, pending),
             Err(refusal @ (FsError::Access | FsError::ReadOnly)) => {
-                self.take_without_change(caller, &new, pending).unwrap_or(Err(refusal))
+                self.open_without_change(caller, &new, pending).unwrap_or(Err(refusal))
             }
             Err(error) => Err(error),
         }
@@ -234,7 +234,7 @@ impl File {
 
     /// Opens an existing name where the caller may not add one: as open(2), creation is then no error. `None` if the
     /// name does not exist, or if the caller may not even look it up.
-    fn take_without_change(
+    fn open_without_change(
         &self,
         caller: &Caller,
         new: &NewFile<'_>,
@@ -242,11 +242,11 @@ impl File {
     ) -> Option<FsResult<Created>> {
         self.open_dir(caller, Blocking::Allowed).ok()?;
         self.node.lookup(new.name, Blocking::Allowed).ok()?;
-        Some(self.take_existing(caller, new, pending))
+        Some(self.open_existing(caller, new, pending))
     }
 
     /// Opens the existing object of a name according to the disposition.
-    fn take_existing(
+    fn open_existing(
         &self,
         caller: &Caller,
         new: &NewFile<'_>,

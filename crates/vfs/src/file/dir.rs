@@ -56,7 +56,7 @@ impl Resolved {
 }
 
 /// Whether the object of a name is still the one to remove.
-type IsMeant<'m> = &'m dyn Fn(&Attrs) -> bool;
+type IsExpected<'m> = &'m dyn Fn(&Attrs) -> bool;
 
 impl File {
     /// Authorizes `caller` to look up names in this directory.
@@ -129,9 +129,9 @@ impl File {
             return Ok(None);
         }
         let (indexes, key) = (self.volume().case_indexes(), self.key());
-        let mut gathering = match indexes.find(&key, attrs.change, name, fold) {
+        let mut build = match indexes.find(&key, attrs.change, name, fold) {
             CaseLookup::Stored(stored) => return Ok(stored),
-            CaseLookup::NotIndexed(gathering) => gathering,
+            CaseLookup::NotIndexed(build) => build,
         };
         let wanted = fold(name);
         let (mut looked_at, mut found) = (0, None);
@@ -144,13 +144,13 @@ impl File {
                 found = Some(entry.name.to_vec());
             }
             // More names than are kept are not gathered any further.
-            gathering = gathering.take().and_then(|gathering| gathering.with(entry.name, folded.as_deref()));
+            build = build.take().and_then(|build| build.with(entry.name, folded.as_deref()));
             looked_at += 1;
-            let is_done = found.is_some() && gathering.is_none() || looked_at == FOLDED_ENTRIES_MAX;
+            let is_done = found.is_some() && build.is_none() || looked_at == FOLDED_ENTRIES_MAX;
             if is_done { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
-        if let Some(gathering) = gathering.filter(|_| matches!(listed, Ok(true))) {
-            gathering.finish();
+        if let Some(build) = build.filter(|_| matches!(listed, Ok(true))) {
+            build.finish();
         }
         listed.map(|_| found)
     }
@@ -297,7 +297,7 @@ impl File {
         caller: &Caller,
         name: Name<'_>,
         is_dir: bool,
-        is_meant: Option<IsMeant<'_>>,
+        is_expected: Option<IsExpected<'_>>,
         pending: &mut PendingSync,
     ) -> FsResult<Change> {
         self.check_claims_for_unlink(ruling, caller, name)?;
@@ -305,8 +305,8 @@ impl File {
         let named = volume.may_have_streams(&self.node, name);
         let authorize = |entry: &EntryRef<'_>| {
             ruling.check_removal(entry, caller)?;
-            let Some(is_meant) = is_meant else { return Ok(()) };
-            if is_meant(&(entry.object)()?) { Ok(()) } else { Err(FsError::Stale) }
+            let Some(is_expected) = is_expected else { return Ok(()) };
+            if is_expected(&(entry.object)()?) { Ok(()) } else { Err(FsError::Stale) }
         };
         let change = match is_dir {
             true => self.node.remove_dir(name, &authorize)?,

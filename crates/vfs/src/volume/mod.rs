@@ -26,7 +26,7 @@ use streams::StreamTree;
 use traffic::{ReadCounts, Traffic};
 
 /// Polls for a name that another thread is removing: ten seconds, or a thousand names.
-const REMOVAL_MOMENTS_MAX: usize = 1000;
+const REMOVAL_POLLS_MAX: usize = 1000;
 
 /// A served tree of files with its rules.
 pub struct Volume {
@@ -196,7 +196,7 @@ impl Volume {
     pub fn remove_closed(&self, file: &FileKey) -> FsResult<()> {
         let Some(claims) = self.claims.get() else { return Ok(()) };
         let mut result = self.expire_claims(self.now());
-        for _ in 0..REMOVAL_MOMENTS_MAX {
+        for _ in 0..REMOVAL_POLLS_MAX {
             if !claims.wait_for_removal(file) {
                 break;
             }

@@ -128,10 +128,10 @@ pub struct Watch {
 
 struct WatchEntry {
     key: FileKey,
-    wish: WatchFilter,
+    filter: WatchFilter,
     buffer: Mutex<Buffer>,
     retained: RetainedBytes,
-    tell: OnEvents,
+    on_events: OnEvents,
 }
 
 /// Bytes of undelivered changes of a user and of the volume.
@@ -245,21 +245,23 @@ impl RetainedBytes {
 }
 
 impl Table {
-    fn remove(&mut self, gone: &Arc<WatchEntry>) {
-        let remove = |from: &mut Watchers| Arc::make_mut(from).retain(|watched| !Arc::ptr_eq(watched, gone));
-        if let Some(here) = self.watched.get_mut(&gone.key) {
+    fn remove(&mut self, directory_removed: &Arc<WatchEntry>) {
+        let remove = |from: &mut Watchers| {
+            Arc::make_mut(from).retain(|watched| !Arc::ptr_eq(watched, directory_removed))
+        };
+        if let Some(here) = self.watched.get_mut(&directory_removed.key) {
             remove(here);
             if here.is_empty() {
-                self.watched.remove(&gone.key);
+                self.watched.remove(&directory_removed.key);
             }
         }
-        if gone.wish.is_tree {
+        if directory_removed.filter.is_tree {
             remove(&mut self.trees);
         }
-        if let Some((watches, _)) = self.users.get_mut(&gone.wish.user) {
+        if let Some((watches, _)) = self.users.get_mut(&directory_removed.filter.user) {
             *watches -= 1;
             if *watches == 0 {
-                self.users.remove(&gone.wish.user);
+                self.users.remove(&directory_removed.filter.user);
             }
         }
         if self.watched.is_empty() {
@@ -271,13 +273,13 @@ impl Table {
 impl WatchEntry {
     /// Queues changes, together or not at all, and signals the client.
     fn push(&self, above: &[u8], changes: &[Change<'_>]) {
-        if self.keep(above, changes) {
-            (self.tell)();
+        if self.queue(above, changes) {
+            (self.on_events)();
         }
     }
 
     /// Queues changes; returns whether there are new events.
-    fn keep(&self, above: &[u8], changes: &[Change<'_>]) -> bool {
+    fn queue(&self, above: &[u8], changes: &[Change<'_>]) -> bool {
         let mut buffer = self.buffer.lock();
         if buffer.is_gone || buffer.is_too_much {
             return false;
@@ -294,7 +296,7 @@ impl WatchEntry {
             return false;
         }
         let bytes: usize = new.iter().map(|change| CHANGE_BYTES + change.path.len()).sum();
-        if buffer.bytes + bytes <= self.wish.bytes_max && self.retained.take(bytes) {
+        if buffer.bytes + bytes <= self.filter.bytes_max && self.retained.take(bytes) {
             buffer.bytes += bytes;
             buffer.changes.append(&mut new);
         } else {
@@ -322,18 +324,23 @@ impl Watches {
     }
 
     /// Watches a directory. [`FsError::Wait(Wait::Recall)`] where there are too many watches, of the user or of all.
-    pub(crate) fn add(self: &Arc<Self>, key: FileKey, wish: WatchFilter, tell: OnEvents) -> FsResult<Watch> {
+    pub(crate) fn add(
+        self: &Arc<Self>,
+        key: FileKey,
+        filter: WatchFilter,
+        on_events: OnEvents,
+    ) -> FsResult<Watch> {
         let mut table = self.table.lock();
-        let of_user = table.users.get(&wish.user).map_or(0, |(watches, _)| *watches);
+        let of_user = table.users.get(&filter.user).map_or(0, |(watches, _)| *watches);
         if self.count.load(Ordering::Relaxed) >= WATCHES_MAX || of_user >= WATCHES_OF_USER_MAX {
             return Err(FsError::Wait(Wait::Recall));
         }
         self.count.fetch_add(1, Ordering::SeqCst);
-        let (watches, of_user) = table.users.entry(wish.user).or_default();
+        let (watches, of_user) = table.users.entry(filter.user).or_default();
         *watches += 1;
         let retained = RetainedBytes { of_user: Arc::clone(of_user), of_all: Arc::clone(&self.bytes) };
-        let watched = Arc::new(WatchEntry { key, wish, buffer: Mutex::default(), retained, tell });
-        if watched.wish.is_tree {
+        let watched = Arc::new(WatchEntry { key, filter, buffer: Mutex::default(), retained, on_events });
+        if watched.filter.is_tree {
             Arc::make_mut(&mut table.trees).push(Arc::clone(&watched));
         }
         Arc::make_mut(table.watched.entry(key).or_default()).push(Arc::clone(&watched));
@@ -367,7 +374,7 @@ impl Watches {
     }
 
     /// Notifies watches of a directory that it is being removed.
-    pub(crate) fn gone(&self, key: &FileKey) {
+    pub(crate) fn directory_removed(&self, key: &FileKey) {
         if !self.is_any() {
             return;
         }
@@ -376,7 +383,7 @@ impl Watches {
             watched.overflow(&mut buffer);
             buffer.is_gone = true;
             drop(buffer);
-            (watched.tell)();
+            (watched.on_events)();
         }
     }
 
@@ -384,7 +391,7 @@ impl Watches {
     pub(crate) fn removed(&self, root: &NodeRef, dir: &NodeRef, name: &[u8], child: Option<Child>) {
         let Some(child) = child else { return };
         if child.is_dir {
-            self.gone(&child.key);
+            self.directory_removed(&child.key);
         }
         self.names_changed(root, dir, &[(Action::Removed, name)], child.is_dir);
     }
@@ -427,9 +434,9 @@ impl Watches {
         what: ChangeMask,
     ) {
         let is_wanted = |watched: &&Arc<WatchEntry>| {
-            (watched.wish.is_tree || ancestors.is_empty())
-                && watched.wish.what.intersects(what)
-                && may_see(&watched.wish.caller, ancestors)
+            (watched.filter.is_tree || ancestors.is_empty())
+                && watched.filter.what.intersects(what)
+                && may_see(&watched.filter.caller, ancestors)
         };
         self.watchers(key).iter().filter(is_wanted).for_each(|watched| watched.push(above, changes));
     }
@@ -501,7 +508,7 @@ impl Watches {
         let trees = Arc::clone(&self.table.lock().trees);
         for watched in trees.iter() {
             watched.overflow(&mut watched.buffer.lock());
-            (watched.tell)();
+            (watched.on_events)();
         }
     }
 }
