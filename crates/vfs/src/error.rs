@@ -15,15 +15,15 @@ pub enum FsError {
     NoDevice,
     /// The mode bits forbid it (`EACCES`).
     Access,
-    /// The name is taken (`EEXIST`).
+    /// The name exists (`EEXIST`).
     Exists,
     /// The two names lie in different volumes or file systems (`EXDEV`).
     CrossVolume,
-    /// A directory was needed (`ENOTDIR`).
+    /// Not a directory (`ENOTDIR`).
     NotDirectory,
-    /// A directory is not allowed here (`EISDIR`).
+    /// Is a directory (`EISDIR`).
     IsDirectory,
-    /// An argument makes no sense (`EINVAL`).
+    /// An argument is invalid (`EINVAL`).
     Invalid,
     /// Past the largest offset a file may have (`EFBIG`).
     FileTooBig,
@@ -31,7 +31,7 @@ pub enum FsError {
     NoSpace,
     /// The volume or the export is read-only (`EROFS`).
     ReadOnly,
-    /// The file has as many links as it may have (`EMLINK`).
+    /// The file has too many links (`EMLINK`).
     TooManyLinks,
     /// The name or the path is too long (`ENAMETOOLONG`).
     NameTooLong,
@@ -39,7 +39,7 @@ pub enum FsError {
     NotEmpty,
     /// A quota is used up (`EDQUOT`).
     Quota,
-    /// The file is gone (`ESTALE`), or its volume is no longer served.
+    /// The file was deleted (`ESTALE`), or its volume is no longer served.
     Stale,
     /// The handle was not made by this service.
     BadHandle,
@@ -47,9 +47,9 @@ pub enum FsError {
     GuardMismatch,
     /// The backend cannot do this at all (`EOPNOTSUPP`).
     NotSupported,
-    /// A file of this type cannot be made this way.
+    /// This call cannot make files of this type.
     BadType,
-    /// The answer would not fit the size the caller allows.
+    /// The reply does not fit the size that the caller allows.
     TooSmall,
     /// The operation cannot finish yet, and changed nothing: run it again once the cause has passed.
     Wait(Wait),
@@ -85,7 +85,6 @@ impl fmt::Display for Wait {
     }
 }
 
-/// The result of a file operation.
 pub type FsResult<T> = Result<T, FsError>;
 
 impl fmt::Display for FsError {

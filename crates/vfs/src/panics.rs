@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 static CAUGHT: AtomicU64 = AtomicU64::new(0);
 
-/// The work has panicked.
+/// The error of a panic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Panicked;
 

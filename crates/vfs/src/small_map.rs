@@ -4,15 +4,15 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::ops::RangeBounds;
 
-/// A map as [`BTreeMap`] is one.
+/// A [`BTreeMap`] that stores a single entry without allocating.
 #[derive(Clone, Debug)]
 pub(crate) struct SmallMap<K, V> {
-    /// None if the map is empty.
+    /// `None` if the map is empty.
     first: Option<(K, V)>,
     rest: BTreeMap<K, V>,
 }
 
-/// A set as [`std::collections::BTreeSet`] is one.
+/// A [`std::collections::BTreeSet`] that stores a single entry without allocating.
 #[derive(Clone, Debug)]
 pub(crate) struct SmallSet<K>(SmallMap<K, ()>);
 
@@ -31,7 +31,6 @@ impl<K, V> SmallMap<K, V> {
         self.first.is_none()
     }
 
-    /// All, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
         self.first.iter().map(|(key, value)| (key, value)).chain(&self.rest)
     }
@@ -57,7 +56,7 @@ impl<K: Ord, V> SmallMap<K, V> {
         }
     }
 
-    /// The value of a key, made if there is none.
+    /// Returns the value of a key, inserting the default.
     pub(crate) fn get_or_default(&mut self, key: K) -> &mut V
     where
         V: Default,
@@ -72,7 +71,7 @@ impl<K: Ord, V> SmallMap<K, V> {
         &mut self.first.get_or_insert_with(|| (key, V::default())).1
     }
 
-    /// The value that the key had before.
+    /// Inserts a value; returns the earlier one.
     pub(crate) fn insert(&mut self, key: K, value: V) -> Option<V> {
         match &mut self.first {
             Some((first, known)) if *first == key => Some(std::mem::replace(known, value)),
@@ -108,12 +107,10 @@ impl<K> SmallSet<K> {
         self.0.is_empty()
     }
 
-    /// All, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &K> {
         self.0.iter().map(|(key, ())| key)
     }
 
-    /// The least.
     pub(crate) fn first(&self) -> Option<&K> {
         self.0.first.as_ref().map(|(key, ())| key)
     }
@@ -125,17 +122,16 @@ impl<K: Ord> SmallSet<K> {
         self.0.get(key).is_some()
     }
 
-    /// Whether it was not there before.
+    /// Inserts a key; returns whether it is new.
     pub(crate) fn insert(&mut self, key: K) -> bool {
         self.0.insert(key, ()).is_none()
     }
 
-    /// Whether it was there.
     pub(crate) fn remove(&mut self, key: &K) -> bool {
         self.0.remove(key).is_some()
     }
 
-    /// Those in a range, in order.
+    /// Returns the keys in a range, in order.
     pub(crate) fn range(&self, range: impl RangeBounds<K> + Clone) -> impl Iterator<Item = &K> {
         let first = self.first().filter(|first| range.contains(first));
         first.into_iter().chain(self.0.rest.range(range).map(|(key, ())| key))

@@ -6,7 +6,6 @@
 use std::sync::{MutexGuard, PoisonError, RwLockReadGuard, RwLockWriteGuard, WaitTimeoutResult};
 use std::time::Duration;
 
-/// A mutex that is never poisoned.
 #[derive(Debug, Default)]
 pub struct Mutex<T: ?Sized>(std::sync::Mutex<T>);
 

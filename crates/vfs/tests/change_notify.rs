@@ -41,14 +41,17 @@ fn rename(from_dir: &File, from: &str, to_dir: &File, to: &str) {
 
 /// A watch, and how often it was told.
 fn watch(dir: &File, what: ChangeMask, is_tree: bool, bytes_max: usize) -> (Watch, Arc<AtomicUsize>) {
-    let told = Arc::new(AtomicUsize::new(0));
-    let count = Arc::clone(&told);
-    let tell = Box::new(move || _ = count.fetch_add(1, Ordering::SeqCst));
-    (dir.watch(WatchFilter { caller: caller(), user: 0, what, is_tree, bytes_max }, tell).unwrap(), told)
+    let calls = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&calls);
+    let on_events = Box::new(move || _ = count.fetch_add(1, Ordering::SeqCst));
+    (
+        dir.watch(WatchFilter { caller: caller(), user: 0, what, is_tree, bytes_max }, on_events).unwrap(),
+        calls,
+    )
 }
 
 /// Takes the changes, a line each.
-fn said(watch: &Watch) -> Vec<String> {
+fn lines(watch: &Watch) -> Vec<String> {
     let Some(WatchEvents::Changes(changes)) = watch.take() else { return Vec::new() };
     let line =
         |change: ChangeRecord| format!("{:?} {}", change.action, String::from_utf8(change.path).unwrap());
@@ -58,23 +61,23 @@ fn said(watch: &Watch) -> Vec<String> {
 #[test]
 fn name_changes_are_reported_to_matching_watches() {
     let root = root();
-    let (all, told) = watch(&root, names(), false, 1000);
+    let (all, calls) = watch(&root, names(), false, 1000);
     let (dirs, _) = watch(&root, ChangeMask::DIR_NAMES, false, 1000);
     let sub = make_dir(&root, "sub");
     make(&root, "file");
     make(&sub, "below");
     rename(&root, "file", &root, "other");
     rename(&root, "other", &sub, "moved");
-    assert_eq!(told.load(Ordering::SeqCst), 4);
+    assert_eq!(calls.load(Ordering::SeqCst), 4);
     let expected = ["Added sub", "Added file", "OldName file", "NewName other", "Removed other"];
-    assert_eq!(said(&all), expected);
-    assert_eq!((said(&all), said(&dirs)), (vec![], vec!["Added sub".to_owned()]));
+    assert_eq!(lines(&all), expected);
+    assert_eq!((lines(&all), lines(&dirs)), (vec![], vec!["Added sub".to_owned()]));
     let mut pending = PendingSync::default();
     sub.remove(&caller(), b"moved", &mut pending).unwrap();
     make(&root, "kept");
     root.link(&caller(), &look_up(&root, "kept"), b"again", &mut pending).unwrap();
     rename(&root, "kept", &root, "again");
-    assert_eq!(said(&all), ["Added kept", "Added again"], "two names of one file stay");
+    assert_eq!(lines(&all), ["Added kept", "Added again"], "two names of one file stay");
 }
 
 fn look_up(dir: &File, name: &str) -> File {
@@ -106,9 +109,9 @@ fn changes_in_a_tree_are_reported_with_paths() {
         "Added file",
         "Modified b/new/deep/again",
     ];
-    assert_eq!(said(&tree), expected);
+    assert_eq!(lines(&tree), expected);
     let expected = ["Added new", "Added new/deep/again", "Removed new/deep/file", "Modified new/deep/again"];
-    assert_eq!(said(&beside), expected);
+    assert_eq!(lines(&beside), expected);
 }
 
 #[test]
@@ -122,14 +125,14 @@ fn names_in_unlistable_directories_are_not_reported() {
     let (below, blind) = (make_dir(&closed, "below"), make_dir(&open, "blind"));
     let modes = [(&root, 0o755), (&open, 0o755), (&closed, 0o700), (&below, 0o755), (&blind, 0o711)];
     modes.into_iter().for_each(|(dir, bits)| mode(dir, bits));
-    let wish = |caller| WatchFilter { caller, user: 0, what: names(), is_tree: true, bytes_max: 1000 };
-    let other = root.watch(wish(Caller::new(1000, 1000, [])), Box::new(|| {})).unwrap();
-    let owner = root.watch(wish(caller()), Box::new(|| {})).unwrap();
+    let filter = |caller| WatchFilter { caller, user: 0, what: names(), is_tree: true, bytes_max: 1000 };
+    let other = root.watch(filter(Caller::new(1000, 1000, [])), Box::new(|| {})).unwrap();
+    let owner = root.watch(filter(caller()), Box::new(|| {})).unwrap();
     for dir in [&closed, &below, &blind, &open, &root] {
         make(dir, "file");
     }
-    assert_eq!(said(&other), ["Added open/file", "Added file"]);
-    assert_eq!(said(&owner).len(), 5);
+    assert_eq!(lines(&other), ["Added open/file", "Added file"]);
+    assert_eq!(lines(&owner).len(), 5);
 }
 
 #[test]
@@ -139,14 +142,14 @@ fn replaced_name_is_reported_as_removed() {
     make(&root, "new");
     let (all, _) = watch(&root, names(), false, 1000);
     rename(&root, "new", &root, "old");
-    assert_eq!(said(&all), ["Removed old", "OldName new", "NewName old"]);
+    assert_eq!(lines(&all), ["Removed old", "OldName new", "NewName old"]);
 }
 
 #[test]
 fn removed_directory_ends_its_watches() {
     let root = root();
     let (dir, going) = (make_dir(&root, "dir"), make_dir(&root, "going"));
-    let (gone, told) = watch(&dir, names(), false, 1000);
+    let (gone, calls) = watch(&dir, names(), false, 1000);
     let (deleting, _) = watch(&going, names(), false, 1000);
     make(&going, "file");
     going.notify_deleting();
@@ -155,7 +158,7 @@ fn removed_directory_ends_its_watches() {
     for watch in [&gone, &deleting, &gone] {
         assert_eq!(watch.take(), Some(WatchEvents::DirectoryRemoved));
     }
-    assert_eq!(told.load(Ordering::SeqCst), 1);
+    assert_eq!(calls.load(Ordering::SeqCst), 1);
 }
 
 #[test]
@@ -163,17 +166,17 @@ fn callback_may_add_and_drop_watches() {
     let root = root();
     let others = Arc::new(Mutex::new(vec![watch(&root, names(), true, 1000).0]));
     let (dir, kept) = (root.clone(), Arc::clone(&others));
-    let tell = move || *kept.lock() = vec![watch(&dir, names(), true, 1000).0];
+    let on_events = move || *kept.lock() = vec![watch(&dir, names(), true, 1000).0];
     let own = root
         .watch(
             WatchFilter { caller: caller(), user: 0, what: names(), is_tree: false, bytes_max: 1000 },
-            Box::new(tell),
+            Box::new(on_events),
         )
         .unwrap();
     make(&root, "first");
-    assert_eq!((said(&own), said(&others.lock()[0])), (vec!["Added first".to_owned()], vec![]));
+    assert_eq!((lines(&own), lines(&others.lock()[0])), (vec!["Added first".to_owned()], vec![]));
     make(&root, "second");
-    assert_eq!(said(&own), ["Added second"]);
+    assert_eq!(lines(&own), ["Added second"]);
     drop((own, others));
     assert!(!root.volume().is_watched());
 }
@@ -182,6 +185,6 @@ fn callback_may_add_and_drop_watches() {
 fn a_file_cannot_be_watched() {
     let root = root();
     make(&root, "file");
-    let wish = WatchFilter { caller: caller(), user: 0, what: names(), is_tree: false, bytes_max: 1 };
-    assert!(look_up(&root, "file").watch(wish, Box::new(|| {})).is_err());
+    let filter = WatchFilter { caller: caller(), user: 0, what: names(), is_tree: false, bytes_max: 1 };
+    assert!(look_up(&root, "file").watch(filter, Box::new(|| {})).is_err());
 }

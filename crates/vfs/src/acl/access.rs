@@ -11,9 +11,8 @@ use crate::model::caller::{Caller, INVALID_ID};
 pub struct Access(u32);
 
 impl Access {
-    /// Nothing.
     pub const NONE: Self = Self(0);
-    /// Execute a file, pass through a directory (`x`).
+    /// Execute a file, traverse a directory (`x`).
     pub const EXECUTE: Self = Self(1);
     /// Write a file, change the entries of a directory (`w`).
     pub const WRITE: Self = Self(2);
@@ -25,13 +24,11 @@ impl Access {
         Self(bits & 7)
     }
 
-    /// Both sets together.
     #[must_use]
     pub const fn and(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Whether all of `other` is in this set.
     pub const fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
@@ -136,7 +133,7 @@ pub fn write_clears_set_id(attrs: &Attrs, caller: &Caller) -> bool {
     !caller.is_root() && set_id_bits(attrs.mode) != 0
 }
 
-/// The set-id bits of `mode` that a write or a change of owner takes away.
+/// Returns the set-id bits of `mode` that a write or a change of owner clears.
 pub fn set_id_bits(mode: u32) -> u32 {
     let group = if mode & 0o010 != 0 { SET_GID } else { 0 };
     mode & (SET_UID | group)

@@ -27,7 +27,6 @@ const PERMISSIONS: u32 = 0o777;
 /// The permission model of a volume's files. It never changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SecurityStyle {
-    /// Mode bits.
     #[default]
     Unix,
     /// Access control lists. What has none, or has been changed past this service since, is ruled by its mode bits.
@@ -39,7 +38,6 @@ pub enum SecurityStyle {
 pub struct Rights(pub u32);
 
 impl Rights {
-    /// Nothing.
     pub const NONE: Self = Self(0);
     /// Read a file, list a directory.
     pub const READ: Self = Self(0x1);
@@ -51,25 +49,24 @@ impl Rights {
     pub const READ_XATTRS: Self = Self(0x8);
     /// Set and remove extended attributes.
     pub const WRITE_XATTRS: Self = Self(0x10);
-    /// Run a file, pass through a directory.
+    /// Execute a file, traverse a directory.
     pub const EXECUTE: Self = Self(0x20);
     /// Remove entries of a directory, regardless of the entry's own list.
     pub const DELETE_CHILD: Self = Self(0x40);
-    /// Ask for attributes.
+    /// Read attributes.
     pub const READ_ATTRS: Self = Self(0x80);
     /// Set times and attributes.
     pub const WRITE_ATTRS: Self = Self(0x100);
-    /// Remove or rename it.
+    /// Remove or rename the object.
     pub const DELETE: Self = Self(0x1_0000);
-    /// Read its list.
+    /// Read the list.
     pub const READ_ACL: Self = Self(0x2_0000);
-    /// Change its list.
+    /// Change the list.
     pub const WRITE_ACL: Self = Self(0x4_0000);
-    /// Become its owner.
+    /// Take ownership.
     pub const WRITE_OWNER: Self = Self(0x8_0000);
-    /// Wait for it. It means nothing here, and is kept.
+    /// Synchronize. Stored without an effect.
     pub const SYNCHRONIZE: Self = Self(0x10_0000);
-    /// Everything.
     pub const ALL: Self = Self(0x1f_01ff);
     /// All rights of reading: the generic right to read of Windows (MS-SMB2 §2.2.13.1.1).
     pub const READ_ALL: Self =
@@ -82,12 +79,10 @@ impl Rights {
     /// Rights of an owner by any list without an OWNER RIGHTS entry (MS-DTYP §2.5.3.2).
     const IMPLIED: Self = Self(Self::READ_ACL.0 | Self::WRITE_ACL.0);
 
-    /// Whether all of `other` is in this set.
     pub const fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// This set without `other`.
     #[must_use]
     pub const fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
@@ -127,11 +122,8 @@ impl BitAnd for Rights {
 /// The subject of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Principal {
-    /// A user.
     User(u32),
-    /// A group.
     Group(u32),
-    /// Everybody.
     Everyone,
     /// Every caller that names a user.
     Authenticated,
@@ -147,7 +139,6 @@ pub enum Principal {
     Stranger(Box<[u8]>),
 }
 
-/// Whether an entry allows or denies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     Allow,
@@ -159,11 +150,11 @@ pub enum Effect {
 pub struct Inherit(pub u8);
 
 impl Inherit {
-    /// Nothing inherits it.
+    /// Not inherited.
     pub const NONE: Self = Self(0);
-    /// New files inherit it.
+    /// Inherited by new files.
     pub const FILES: Self = Self(0x01);
-    /// New directories inherit it.
+    /// Inherited by new directories.
     pub const DIRS: Self = Self(0x02);
     /// The inherited entry is not inherited further.
     pub const NO_PROPAGATE: Self = Self(0x04);
@@ -171,30 +162,24 @@ impl Inherit {
     pub const ONLY: Self = Self(0x08);
     /// The entry was inherited.
     pub const INHERITED: Self = Self(0x10);
-    /// All of these.
     pub const ALL: Self = Self(0x1f);
 
-    /// Whether all of `other` is said.
     pub const fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// This without `other`.
     const fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
 
-    /// This and `other`.
     #[must_use]
     pub const fn and(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 }
 
-/// One entry of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AclEntry {
-    /// Whether it allows or denies.
     pub effect: Effect,
     pub inherit: Inherit,
     pub rights: Rights,
@@ -202,23 +187,20 @@ pub struct AclEntry {
 }
 
 impl AclEntry {
-    /// An entry that allows.
     pub const fn allow(who: Principal, rights: Rights, inherit: Inherit) -> Self {
         Self { effect: Effect::Allow, inherit, rights, who }
     }
 
-    /// An entry that denies.
     pub const fn deny(who: Principal, rights: Rights, inherit: Inherit) -> Self {
         Self { effect: Effect::Deny, inherit, rights, who }
     }
 
-    /// Whether it says something of the file that has it.
+    /// Whether the entry applies to the file itself.
     fn is_effective(&self) -> bool {
         !self.inherit.has(Inherit::ONLY)
     }
 }
 
-/// An access control list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Acl {
     /// The entries, in their order. `None` allows every access (a null list); an empty list allows none.

@@ -7,7 +7,7 @@ use crate::model::attrs::Attrs;
 const VERSION: u8 = 1;
 /// Bytes before the entries.
 const HEAD_BYTES: usize = 16;
-/// Bytes of an entry, without the identifier of a stranger.
+/// Bytes of an entry without a foreign identifier.
 const ENTRY_BYTES: usize = 12;
 /// Flags of a list.
 const IS_PROTECTED: u8 = 1;
@@ -34,7 +34,7 @@ impl Record {
         (self.uid, self.gid, self.mode) == (attrs.uid, attrs.gid, bits(attrs.mode))
     }
 
-    /// The record, as it is stored.
+    /// Encodes the record.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let flags = [
             (self.acl.is_protected, IS_PROTECTED),
@@ -86,7 +86,7 @@ impl Record {
     }
 }
 
-/// The bits of a mode that a record knows.
+/// Returns the mode bits that a record stores.
 fn bits(mode: u32) -> u16 {
     u16::try_from(mode & crate::model::attrs::MODE_BITS).unwrap_or(0)
 }

@@ -11,9 +11,9 @@
 pub struct Capabilities {
     /// Extended attributes of regular files and directories; `None` if it keeps none.
     pub xattrs: Option<XattrLimits>,
-    /// Ranges of regular files; `None` if it knows nothing of them.
+    /// Ranges of regular files; `None` if not supported.
     pub ranges: Option<RangeLimits>,
-    /// Whether files may have lists of POSIX beside their mode bits.
+    /// Whether files may have POSIX ACLs beside their mode bits.
     pub acls: bool,
 }
 

@@ -4,7 +4,7 @@
 //! Each is at least the use on ext4, XFS and Btrfs, except for the trees that index it
 //! (docs/decisions/0063-overhead.md).
 
-/// Bytes of the blocks that contents are charged in.
+/// The block size of charges.
 pub const BLOCK_BYTES: u64 = 4096;
 /// An object without its names: the largest inode of the three file systems.
 pub const INODE_BYTES: u64 = 512;
@@ -22,17 +22,17 @@ const XATTR_BYTES_INLINE: u64 = 88;
 /// The value of a larger extended attribute has blocks of its own.
 const XATTR_BYTES_SMALL: u64 = 1024;
 
-/// Bytes in whole blocks.
+/// Rounds up to whole blocks.
 pub const fn blocks(bytes: u64) -> u64 {
     bytes.div_ceil(BLOCK_BYTES).saturating_mul(BLOCK_BYTES)
 }
 
-/// The entries of a directory that shows this size.
+/// Returns the charge of a directory of this size.
 pub fn directory(size: u64) -> u64 {
     blocks(size).max(BLOCK_BYTES)
 }
 
-/// The target of a symbolic link, by its length.
+/// Returns the charge of a symbolic link with a target of this length.
 pub fn symlink(target: u64) -> u64 {
     if target <= TARGET_BYTES_INLINE { 0 } else { blocks(target) }
 }

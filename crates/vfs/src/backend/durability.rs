@@ -7,7 +7,7 @@ use std::sync::Arc;
 /// The treatment of calls that ask for stable storage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
-    /// Stable means stable: acknowledged after the flush.
+    /// Acknowledges stable calls after the flush.
     #[default]
     Sync,
     /// Acknowledged before the flush: fast, and a crash of the machine may lose the last seconds.

@@ -26,7 +26,6 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use xattrs::Xattrs;
 
-/// A file of a backend.
 pub type NodeRef = Arc<dyn Node>;
 
 /// Whether a call may wait for storage.
@@ -34,7 +33,7 @@ pub type NodeRef = Arc<dyn Node>;
 pub enum Blocking {
     /// Answer from memory or say [`crate::FsError::Wait(Wait::Storage)`]; no side effect before that.
     Never,
-    /// Wait as long as the storage needs.
+    /// Wait for the storage.
     Allowed,
 }
 
@@ -52,7 +51,6 @@ pub enum SyncScope {
 pub struct NewInode {
     /// Mode bits (`0o7777`); no umask applies.
     pub mode: u32,
-    /// Owner.
     pub uid: u32,
     /// Group. A set-group-id directory's group has been put here by the caller of the backend.
     pub gid: u32,
@@ -74,32 +72,24 @@ impl NewInode {
 pub enum Special<'a> {
     /// A symbolic link to this target (1 to [`crate::model::name::LINK_BYTES_MAX`] bytes, no NUL).
     Symlink(&'a [u8]),
-    /// A named pipe.
     Fifo,
-    /// A socket.
     Socket,
-    /// A block device.
     Block(Device),
-    /// A character device.
     Character(Device),
 }
 
 /// The object of a successful lookup or creation.
 pub struct Lookup {
-    /// The object.
     pub node: NodeRef,
     pub attrs: Attrs,
 }
 
 /// A new entry and the change of its directory.
 pub struct CreatedEntry {
-    /// The new object.
     pub found: Lookup,
-    /// The directory before and after.
     pub dir: Change,
 }
 
-/// One entry of a directory.
 pub struct Entry<'a> {
     /// The name. Includes `.` and `..`, so this is not a [`Name`].
     pub name: &'a [u8],
@@ -114,9 +104,9 @@ pub struct Entry<'a> {
 /// Decides whether a write to a file with these attributes may take place, and if so, whether it takes the set-id bits
 /// away.
 pub type AuthorizeWrite<'a> = &'a dyn Fn(&Attrs) -> FsResult<bool>;
-/// Allows every write and leaves the set-id bits.
+/// Allows every write and preserves the set-id bits.
 pub const KEEP_SET_ID: AuthorizeWrite<'static> = &|_| Ok(false);
-/// Allows every write and takes the set-id bits away.
+/// Allows every write and clears the set-id bits.
 pub const CLEAR_SET_ID: AuthorizeWrite<'static> = &|_| Ok(true);
 
 /// Decides the changes of a file with these attributes.
@@ -128,9 +118,8 @@ pub type AuthorizeCreate<'a> = &'a dyn Fn(&Attrs) -> FsResult<NewInode>;
 /// Decides whether a directory with these attributes may get a further name for a file.
 pub type AuthorizeLink<'a> = &'a dyn Fn(&Attrs) -> FsResult<()>;
 
-/// A name that is to go away or to mean something else.
+/// An entry that is to be removed or replaced.
 pub struct EntryRef<'a> {
-    /// The attributes of its directory.
     pub dir: &'a Attrs,
     /// Looks up the attributes of the object that has the name now. Call it only if those of the directory do not
     /// decide.
@@ -145,19 +134,16 @@ pub type AuthorizeRename<'a> = &'a dyn Fn(&EntryRef<'_>, &EntryRef<'_>) -> FsRes
 
 /// Takes entries until it has enough. `Break` means that the entry did not fit and was not taken.
 pub type EntrySink<'s> = dyn FnMut(&Entry<'_>) -> ControlFlow<()> + 's;
-/// Which names a listing is to have.
+/// Selects names of a listing.
 pub type NameFilter<'f> = &'f dyn Fn(&[u8]) -> bool;
 
-/// The storage of one volume.
 pub trait Backend: Send + Sync {
-    /// The root directory.
     fn root(&self) -> NodeRef;
 
     /// The file of a key. [`crate::FsError::Stale`] if it is gone, [`crate::FsError::BadHandle`] if no key of this
     /// backend looks like that.
     fn node(&self, key: &FileKey, blocking: Blocking) -> FsResult<NodeRef>;
 
-    /// Capacity and free space.
     fn stat(&self) -> FsResult<FsStat>;
 
     /// Limits that never change.
@@ -168,7 +154,7 @@ pub trait Backend: Send + Sync {
         Capabilities::default()
     }
 
-    /// Makes everything durable that was acknowledged so far, wherever it is.
+    /// Makes all acknowledged changes durable.
     fn sync(&self) -> FsResult<()>;
 
     /// The number of failed flushes; after each, unstable data may be lost. A failure is counted before the next flush
@@ -203,7 +189,7 @@ pub trait Backend: Send + Sync {
 /// [`crate::FsError::Invalid`]. A new object has the owner and group of the answer. Where the storage cannot set them,
 /// the method fails and leaves nothing new.
 pub trait Node: Any + Send + Sync {
-    /// The key that finds this file again.
+    /// The key of this file.
     fn key(&self) -> FileKey;
 
     /// The attributes now. [`crate::FsError::Stale`] once the file has no name left, unless it is pinned.
@@ -276,7 +262,7 @@ pub trait Node: Any + Send + Sync {
     /// ([`crate::FsError::CrossVolume`]).
     fn lookup(&self, name: Name<'_>, blocking: Blocking) -> FsResult<Lookup>;
 
-    /// The directory that holds this directory; of the root, the root.
+    /// The parent of this directory; the root is its own parent.
     fn parent(&self) -> FsResult<Lookup>;
 
     /// Lists entries after `cookie` (0: from the start), with key and attributes if `plus`. True if the end was
@@ -302,7 +288,6 @@ pub trait Node: Any + Send + Sync {
     /// directory, as for all that follow.
     fn create(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<CreatedEntry>;
 
-    /// Makes a directory.
     fn make_dir(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<CreatedEntry>;
 
     /// Makes a symbolic link, FIFO, socket or device.
@@ -319,7 +304,6 @@ pub trait Node: Any + Send + Sync {
     /// Removes the name of anything but a directory ([`crate::FsError::IsDirectory`]).
     fn remove(&self, name: Name<'_>, authorize: AuthorizeRemove<'_>) -> FsResult<Change>;
 
-    /// Removes an empty directory.
     fn remove_dir(&self, name: Name<'_>, authorize: AuthorizeRemove<'_>) -> FsResult<Change>;
 
     /// Moves `from` in this directory to `to` in `to_dir` (perhaps this one), replacing the object of that name as

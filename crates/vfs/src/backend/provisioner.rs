@@ -8,7 +8,6 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
-/// The size of a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capacity {
     /// Bytes of storage in use, at most. The backend decides which contents count as in use, but a written block of 4
@@ -35,7 +34,6 @@ impl Capacity {
     }
 }
 
-/// The usage of a volume.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Bytes of storage in use.
@@ -49,14 +47,12 @@ pub struct Usage {
 pub struct Root {
     /// Mode bits (`0o7777`).
     pub mode: u32,
-    /// Owner.
     pub uid: u32,
-    /// Group.
     pub gid: u32,
 }
 
 impl Root {
-    /// The attributes to set of the directory.
+    /// Converts to a change of attributes.
     pub fn as_set(&self) -> SetAttrs {
         let Self { mode, uid, gid } = *self;
         SetAttrs { mode: Some(mode), uid: Some(uid), gid: Some(gid), ..SetAttrs::default() }
@@ -68,11 +64,11 @@ impl Root {
 pub struct Counting {
     /// Volumes that had to be counted since the process began: none if all are counted.
     pub volumes: usize,
-    /// Those that are counted.
+    /// Volumes that are counted.
     pub counted: usize,
     /// Files counted so far.
     pub files: u64,
-    /// Those that could not be counted, and why.
+    /// Volumes that could not be counted, with the error.
     pub failed: Vec<(VolumeId, FsError)>,
 }
 
@@ -83,7 +79,7 @@ impl fmt::Display for Counting {
     }
 }
 
-/// A number with a comma after each three digits.
+/// Formats a number with commas.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -134,7 +130,7 @@ pub trait Provisioner: Send + Sync {
     /// if the volume does not exist. Open files of the volume disappear.
     fn remove(&self, id: VolumeId) -> FsResult<()>;
 
-    /// The volumes that have storage here.
+    /// Lists the volumes.
     fn list(&self) -> FsResult<Vec<VolumeId>>;
 
     /// Bytes that the storage underneath has in all, and how many of them are free.

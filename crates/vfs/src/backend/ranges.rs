@@ -11,7 +11,7 @@ pub const COPY_BYTES_MAX: u64 = 16 << 20;
 pub enum Seek {
     /// The first byte that may be other than zero.
     Data,
-    /// The first byte of a hole. One begins at the end of every file.
+    /// The first byte of a hole. Every file ends with one.
     Hole,
 }
 
@@ -26,7 +26,7 @@ pub struct Span {
 }
 
 impl Span {
-    /// Whether source and target have bytes in common, if they are in one file.
+    /// Whether source and target overlap, if they are in one file.
     pub fn overlaps(&self) -> bool {
         self.source.abs_diff(self.target) < self.len
     }

@@ -20,7 +20,7 @@ pub(crate) fn list_of_mode(node: &NodeRef, attrs: &Attrs, blocking: Blocking) ->
     Ok(acl.map_or_else(|| Acl::of_mode(attrs), |acl| Acl::of_posix(attrs, &acl)))
 }
 
-/// The record of a file, if it has any that is one.
+/// Reads the record of a file, if it has a valid one.
 pub(crate) fn read(node: &NodeRef) -> FsResult<Option<Record>> {
     match node.xattrs().map(|xattrs| xattrs.get(XattrName::ACL)) {
         Some(Ok(bytes)) => Ok(Record::decode(&bytes)),

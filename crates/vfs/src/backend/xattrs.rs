@@ -45,12 +45,11 @@ impl<'a> XattrName<'a> {
         }
     }
 
-    /// Whether it is one of this service's own.
+    /// Whether the name belongs to this service.
     pub fn is_own(self) -> bool {
         self.0.starts_with(RESERVED)
     }
 
-    /// The bytes of the name.
     pub fn bytes(self) -> &'a [u8] {
         self.0
     }
@@ -86,14 +85,14 @@ pub struct XattrsSize {
     pub bytes: usize,
 }
 
-/// Whether an attribute to be set may be there already.
+/// The condition for setting an attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SetXattr {
-    /// Either way.
+    /// No condition.
     Either,
-    /// [`FsError::Exists`] if it is there.
+    /// [`FsError::Exists`] if the attribute exists.
     Create,
-    /// [`FsError::NotFound`] if it is not.
+    /// [`FsError::NotFound`] if it does not.
     Replace,
 }
 
@@ -110,7 +109,7 @@ pub type XattrSink<'s> = dyn FnMut(XattrName<'_>, u64) -> ControlFlow<()> + 's;
 /// Only regular files and directories carry any: for other types every method is [`FsError::NotSupported`]. Changes
 /// keep the promises of [`crate::Node`], and are durable after `sync(All)` of the node.
 pub trait Xattrs {
-    /// The value of an attribute; [`FsError::NotFound`] if it is not there.
+    /// Returns the value of an attribute; [`FsError::NotFound`] if it does not exist.
     fn get(&self, name: XattrName<'_>) -> FsResult<Vec<u8>>;
 
     /// Lists names after `cookie` (0: from the start) in the order of their cookies. True if the end was reached; false
@@ -127,11 +126,11 @@ pub trait Xattrs {
         authorize: AuthorizeXattr<'_>,
     ) -> FsResult<Change>;
 
-    /// Removes an attribute; [`FsError::NotFound`] if it is not there.
+    /// Removes an attribute; [`FsError::NotFound`] if it does not exist.
     fn remove(&self, name: XattrName<'_>, authorize: AuthorizeXattr<'_>) -> FsResult<Change>;
 }
 
-/// Hands the names after `cookie` to `sink`, as [`Xattrs::list`] says.
+/// Implements [`Xattrs::list`] over names in any order.
 pub fn page<'n>(names: impl Iterator<Item = XattrName<'n>>, cookie: u64, sink: &mut XattrSink<'_>) -> bool {
     let mut rest: Vec<_> = names.map(|name| (name.cookie(), name)).filter(|&(at, _)| at > cookie).collect();
     rest.sort_unstable();

@@ -30,7 +30,7 @@ pub struct Networks {
     prefix_bits: u8,
 }
 
-/// A client as bounds know it.
+/// A client, as far as bounds distinguish it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Party {
     pub network: Network,
@@ -40,20 +40,20 @@ pub struct Party {
     pub is_stranger: bool,
 }
 
-/// The bound that a refused entry would pass.
+/// The limit that a refused entry would exceed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Full {
-    /// The one for all clients.
+    /// The limit for all clients.
     All,
-    /// The one for all strangers.
+    /// The limit for all strangers.
     Strangers,
-    /// The one for the client's network.
+    /// The limit for the client's network.
     Network,
-    /// The one for the principal in its network.
+    /// The limit for the principal in its network.
     Principal,
 }
 
-/// The bounds of one table. What it counts is entries, or bytes.
+/// The bounds of one table, in entries or bytes.
 #[derive(Debug)]
 pub struct Bounds {
     known: Part,
@@ -77,7 +77,7 @@ struct NetworkCounts {
     principals: SmallMap<u32, usize>,
 }
 
-/// Room for one entry of a table, or for some bytes, until this is dropped.
+/// Room for one entry of a table, or for some bytes; dropping it releases the room.
 #[derive(Debug)]
 #[must_use = "the room is free again when this is dropped"]
 pub struct Slot {
@@ -126,7 +126,6 @@ impl Network {
 }
 
 impl std::fmt::Display for Network {
-    /// Writes the address, or the first one of the prefix.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.address().fmt(f)
     }
@@ -162,7 +161,7 @@ impl Bounds {
         })
     }
 
-    /// Room for an entry of this weight.
+    /// Takes room for an entry of this weight.
     pub fn take(self: &Arc<Self>, party: &Party, weight: usize) -> Result<Slot, Full> {
         self.add(party, weight)?;
         Ok(Slot { bounds: Arc::clone(self), party: *party, weight })
@@ -180,7 +179,7 @@ impl Bounds {
         [&self.known, &self.strangers].map(|part| part.used.load(Ordering::Relaxed)).into_iter().sum()
     }
 
-    /// Whether the network of a party holds more than a newcomer is sure to find.
+    /// Whether the network of a party holds more than a newcomer certainly can.
     pub fn is_large(&self, party: &Party) -> bool {
         self.held(party) > self.part(party).all / (RESERVE * (RESERVE_SHARE + 1))
     }
@@ -304,7 +303,7 @@ impl NetworkCounts {
 }
 
 impl Slot {
-    /// The client that it counts for.
+    /// The client of the slot.
     pub fn party(&self) -> &Party {
         &self.party
     }
@@ -313,7 +312,7 @@ impl Slot {
         self.weight
     }
 
-    /// Makes it count more, if there is room.
+    /// Increases the weight, if there is room.
     pub fn grow(&mut self, by: usize) -> Result<(), Full> {
         self.bounds.add(&self.party, by)?;
         self.weight += by;

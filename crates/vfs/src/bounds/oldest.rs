@@ -19,7 +19,7 @@ impl<K> Default for Oldest<K> {
 }
 
 impl<K: Clone> Oldest<K> {
-    /// Adds an entry as the newest. The number finds it again.
+    /// Adds an entry as the newest; returns its number.
     pub fn add(&mut self, party: &Party, key: K) -> u64 {
         let age = self.next;
         self.next += 1;
@@ -29,7 +29,6 @@ impl<K: Clone> Oldest<K> {
         age
     }
 
-    /// Takes an entry out.
     pub fn remove(&mut self, party: &Party, age: u64) {
         self.all.remove(&(party.is_stranger, age));
         self.networks.remove(&(network(party), age));
@@ -49,7 +48,6 @@ impl<K: Clone> Oldest<K> {
         self.all.len()
     }
 
-    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
     }

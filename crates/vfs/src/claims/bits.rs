@@ -9,32 +9,28 @@ macro_rules! bits {
         pub struct $name(u8);
 
         impl $name {
-            /// The empty set.
             pub const NONE: Self = Self(0);
             $($(#[$bit_doc])* pub const $bit: Self = Self($value);)*
             /// Every set of its first three, the empty one first.
             pub const ALL_SETS: [Self; 8] =
                 [Self(0), Self(1), Self(2), Self(3), Self(4), Self(5), Self(6), Self(7)];
 
-            /// Whether nothing is in it.
+            /// Whether the set is empty.
             #[inline]
             pub const fn is_none(self) -> bool {
                 self.0 == 0
             }
 
-            /// Whether all of `other` is in it.
             #[inline]
             pub const fn contains(self, other: Self) -> bool {
                 self.0 & other.0 == other.0
             }
 
-            /// Whether anything of `other` is in it.
             #[inline]
             pub const fn intersects(self, other: Self) -> bool {
                 self.0 & other.0 != 0
             }
 
-            /// Returns the intersection.
             #[must_use]
             #[inline]
             pub const fn and(self, other: Self) -> Self {
@@ -73,7 +69,7 @@ bits! {
         DESCRIPTOR = 8,
         /// Extended attributes, and changes of the descriptor: cached writes must be flushed first (MS-FSA 2.1.4.12).
         OTHER = 16,
-        /// All that share modes are about.
+        /// The rights that share modes cover.
         DATA = 7,
     }
 }
@@ -81,11 +77,11 @@ bits! {
 bits! {
     /// Caching rights of a lease.
     Caching {
-        /// Data that were read need not be asked for again.
+        /// Cache reads.
         READ = 1,
-        /// Data that were written, and byte ranges, need not be sent yet.
+        /// Cache writes and byte ranges.
         WRITE = 2,
-        /// A closed file may stay open.
+        /// Cache handles: keep a closed file open.
         HANDLE = 4,
     }
 }

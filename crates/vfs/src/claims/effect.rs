@@ -3,12 +3,9 @@
 use super::{Caching, HolderId, LeaseKey, Link, LockOwner, OpenId, Span, Stream, Ticket};
 use crate::FileKey;
 
-/// The answer to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Go on.
     Granted(Granted),
-    /// No.
     Refused(Conflict),
     /// Not yet: an [`Effect::Resume`] or [`Effect::Notify`] with this ticket follows, exactly one, unless the ticket is
     /// canceled before.
@@ -18,7 +15,6 @@ pub enum Verdict {
 /// The grant of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Granted {
-    /// The new open.
     pub open: Option<OpenId>,
     /// The lease of that open, as it is now.
     pub lease: Option<LeaseKey>,
@@ -29,34 +25,27 @@ pub struct Granted {
     pub is_breaking: bool,
 }
 
-/// Why not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Conflict {
-    /// Another open denies this access, or has access that this one would deny.
+    /// Another open denies this access, or has access that this one denies.
     Share,
     /// A conflict with an open whose client is disconnected and may reconnect.
     Absent,
-    /// The file goes when its last open does.
+    /// The file is to be deleted with its last open.
     DeletePending,
     /// Another owner has locked these bytes.
-    Range {
-        owner: LockOwner,
-        /// Which bytes.
-        span: Span,
-        /// Alone?
-        is_exclusive: bool,
-    },
+    Range { owner: LockOwner, span: Span, is_exclusive: bool },
     /// A recall is under way; ask again later.
     Recalling,
     /// During the grace period only earlier claims can be reclaimed.
     Grace,
-    /// Nothing can be reclaimed any more, or this was not held.
+    /// There is no grace period, or the claim was not recorded.
     NoGrace,
-    /// There is no such open, range, lease or ticket.
+    /// No such open, range, lease or ticket.
     NotHeld,
-    /// The open has not the right to this.
+    /// The open lacks the right.
     Denied,
-    /// The file has as many claims as it may have.
+    /// The file has too many claims.
     TooMany,
 }
 
@@ -67,9 +56,7 @@ pub enum Effect {
     Recall {
         holder: HolderId,
         file: FileKey,
-        /// On which stream.
         stream: Stream,
-        /// Which lease.
         key: LeaseKey,
         from: Caching,
         /// The rights that remain.
@@ -79,13 +66,14 @@ pub enum Effect {
         /// An acknowledgment is expected, in time. Otherwise the change is made already.
         acknowledge: bool,
     },
-    /// A claim was taken away.
-    Revoked { holder: HolderId, file: FileKey, what: RevokedClaim },
-    /// A ticket is over.
+    Revoked {
+        holder: HolderId,
+        file: FileKey,
+        what: RevokedClaim,
+    },
     Resume {
         holder: HolderId,
         file: FileKey,
-        /// Which ticket.
         ticket: Ticket,
         outcome: Outcome,
     },
@@ -93,18 +81,15 @@ pub enum Effect {
     Notify {
         holder: HolderId,
         file: FileKey,
-        /// Which ticket.
         ticket: Ticket,
         owner: LockOwner,
     },
     /// The last open of a file or stream that is to be deleted has gone. The volume removes the name and reports that
     /// ([`crate::claims::Claims::removed`]). Opens are refused until then.
     Remove {
-        /// Which file.
         file: FileKey,
         /// Which stream; 0 for the file.
         stream: Stream,
-        /// The name.
         link: Link,
     },
 }
@@ -112,11 +97,9 @@ pub enum Effect {
 /// The kind of a revoked claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RevokedClaim {
-    /// An open, its ranges, and its lease if it was the last one of it.
+    /// An open with its ranges; the lease too if this was its last open.
     Open(OpenId),
-    /// A lease.
     Lease(LeaseKey),
-    /// A byte range.
     Range(LockOwner, Span),
 }
 
@@ -125,7 +108,6 @@ pub enum RevokedClaim {
 pub enum Outcome {
     /// The request should be applied again.
     Again,
-    /// The byte range is locked.
     Granted,
     /// The deadline of the request has passed.
     TimedOut,
@@ -146,7 +128,7 @@ impl Effect {
     }
 }
 
-/// A client of a stateful protocol, as the table of claims reaches it.
+/// A client of a stateful protocol, as a recipient of effects.
 pub trait Holder: Send + Sync {
     /// Receives an effect on this holder's claims and tickets. No lock of the table is held, but perhaps the backend's
     /// lock of the file: the call must not wait, and must not call the backend.

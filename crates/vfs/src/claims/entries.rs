@@ -53,7 +53,7 @@ pub(super) struct Range {
     pub is_exclusive: bool,
     pub is_enforced: bool,
     /// The end of a reservation: the range is not locked yet, and its owner must ask for it.
-    pub kept_until: Option<Nanos>,
+    pub reserved_until: Option<Nanos>,
 }
 
 #[derive(Debug)]
@@ -65,7 +65,7 @@ pub(super) struct Lease {
     pub have: Caching,
     /// The rights after the holder's answer; equal to `have` without a recall.
     pub target: Caching,
-    /// When the answer must be there.
+    /// The deadline of the holder's answer.
     pub deadline: Option<Nanos>,
     /// A longer or shorter time limit for this holder's answers.
     pub answers_within: Option<Nanos>,

@@ -4,7 +4,7 @@ use super::entries::{Blocked, Deletion, Open};
 use super::leases::Leases;
 use super::opens::Opens;
 use super::range_set::Ranges;
-use super::step::{Actor, Step, done};
+use super::step::{Actor, Step, granted};
 use super::wait_queue::WaitQueue;
 use super::{Conflict, HolderId, OpenId, Outcome, Request, Requester, Ticket, Verdict};
 use crate::qos::Nanos;
@@ -22,7 +22,7 @@ pub(super) struct FileClaims {
     pub is_released: bool,
     /// Whether a deletion was decided since the last search for handle caches of the file.
     pub is_deleting: bool,
-    /// When the table looks at this file again.
+    /// The deadline under which the table lists this file.
     pub armed: Option<Nanos>,
     /// The holders under which the table indexes this file; may include holders without a claim.
     pub known: SmallSet<HolderId>,
@@ -79,7 +79,6 @@ impl FileClaims {
         }
     }
 
-    /// Enforces deadlines.
     pub(super) fn expire(&mut self, step: &mut Step<'_>) {
         let now = step.now;
         while let Some(open) = self.opens.overdue(now) {
@@ -92,12 +91,12 @@ impl FileClaims {
         }
     }
 
-    /// When [`FileClaims::expire`] has something to do.
+    /// Returns the next deadline for [`FileClaims::expire`].
     pub(super) fn next_deadline(&self) -> Option<Nanos> {
         let deadlines = [
             self.opens.next_until(),
             self.leases.sum().deadline,
-            self.ranges.next_kept(),
+            self.ranges.next_reservation_end(),
             self.line.next_until(),
         ];
         deadlines.into_iter().flatten().min()
@@ -148,7 +147,7 @@ impl FileClaims {
             && self.deletions.is_empty()
     }
 
-    /// All holders that have something here.
+    /// Returns all holders with claims on this file.
     pub(super) fn holders(&self) -> HashSet<HolderId> {
         let opens = self.opens.iter().map(|open| open.holder);
         let leases = self.leases.iter().map(|lease| lease.holder);
@@ -178,7 +177,7 @@ impl FileClaims {
         }
     }
 
-    /// A ticket for a request that waits, if there may be one more.
+    /// Returns a ticket for a waiting request, within the limit.
     pub(super) fn ticket(&self, step: &mut Step<'_>, holder: HolderId) -> Option<Ticket> {
         if !step.users.has_room(holder, self.line.len(), || self.line.holders()) {
             return None;
@@ -187,7 +186,7 @@ impl FileClaims {
         Some(Ticket(step.id()))
     }
 
-    /// A request waits no longer. Those behind it may go on.
+    /// Removes a waiting request and rechecks those behind it.
     fn stop_waiting(&mut self, step: &mut Step<'_>, ticket: Ticket, outcome: Outcome) {
         if let Some(holder) = self.line.remove(ticket) {
             self.line.released(ticket.0);
@@ -209,6 +208,6 @@ impl FileClaims {
         }
         // Others may have waited behind it.
         self.line.released(ticket.0);
-        done()
+        granted()
     }
 }

@@ -28,24 +28,24 @@ type BeforeEnd = Box<dyn Fn() -> bool + Send + Sync>;
 #[derive(Default)]
 struct Period {
     until: Nanos,
-    /// However much is claimed again, it ends then.
+    /// The latest end, however many claims are reclaimed.
     latest: Nanos,
     recorded: HashSet<RecordId>,
     before_end: Option<BeforeEnd>,
 }
 
-/// While this is there, the grace period does not end.
+/// A guard that delays the end of the grace period.
 pub(super) struct InGrace<'a> {
     period: MutexGuard<'a, Period>,
 }
 
 /// The longest pause between two reclaims of one client that still extends the grace period.
 const STEP: Nanos = Nanos(2_000_000_000);
-/// By how much that extends a grace period at most.
+/// The limit of extensions of a grace period.
 const EXTENSION_MAX: Nanos = Nanos(30_000_000_000);
 
 impl InGrace<'_> {
-    /// Something was claimed again: there may be more.
+    /// Notes a reclaim, which may extend the period.
     pub(super) fn note_reclaim(&mut self, now: Nanos) {
         let Period { until, latest, .. } = &mut *self.period;
         *until = (*until).max(Nanos(now.0.saturating_add(STEP.0)).min(*latest));
@@ -80,19 +80,19 @@ impl Grace {
         Self(Arc::new(Shared { is_active, period: Mutex::new(period) }))
     }
 
-    /// Whether it lasts.
+    /// Whether the period lasts.
     #[inline]
     pub fn is_active(&self) -> bool {
         self.0.is_active.load(Ordering::Acquire)
     }
 
-    /// Has it last for as long as the result is kept, if it does.
+    /// Delays the end of the period, if it lasts, until the guard is dropped.
     pub(super) fn hold(&self) -> Option<InGrace<'_>> {
         let period = self.is_active().then(|| self.period())?;
         self.is_active().then_some(InGrace { period })
     }
 
-    /// This client has reclaimed all it wants, or never will.
+    /// Marks a client as done with its reclaims.
     pub fn complete(&self, record: RecordId) {
         if self.is_active() {
             let mut period = self.period();
@@ -101,7 +101,7 @@ impl Grace {
         }
     }
 
-    /// Ends it if its time is over.
+    /// Ends the period if its time is over.
     pub fn expire(&self, now: Nanos) {
         if self.is_active() {
             let mut period = self.period();

@@ -2,7 +2,7 @@
 
 use super::file::FileClaims;
 use super::range_set::{RangeGroup, RangeKind};
-use super::step::{Actor, Step, done};
+use super::step::{Actor, Step, granted};
 use super::{Caching, Conflict, Io, IoKind, LeaseKey, OpenId, Requester, Rights, Stream, Verdict};
 
 impl FileClaims {
@@ -52,7 +52,7 @@ impl FileClaims {
         if must_wait {
             return self.wait_for_recall(step, actor.holder, io.waits);
         }
-        done()
+        granted()
     }
 
     /// Checks share modes, for requesters whose open has not passed them.
@@ -108,13 +108,13 @@ impl FileClaims {
         if self.break_leases(step, actor, Stream::default(), |_| Caching::HANDLE) {
             return self.wait_for_recall(step, actor.holder, waits);
         }
-        done()
+        granted()
     }
 
     /// Breaks cached listings. The names have changed already, so the break does not wait.
     pub(super) fn listing_changed(&mut self, step: &mut Step<'_>, except: Option<LeaseKey>) -> Verdict {
         let actor = Actor { key: except, ..Actor::default() };
         self.break_leases(step, actor, Stream::default(), |_| Caching::READ | Caching::WRITE);
-        done()
+        granted()
     }
 }

@@ -4,7 +4,7 @@ use super::entries::{Lease, Open};
 use super::file::FileClaims;
 use super::range_set::{RangeGroup, RangeKind};
 use super::spans::Window;
-use super::step::{Actor, Step, done};
+use super::step::{Actor, Step, granted};
 use super::{
     Access, Caching, Conflict, Effect, Granted, HolderId, LeaseKey, LeaseKind, LeaseRequest, OpenId,
     RevokedClaim, Rights, Stream, Timeouts, Verdict,
@@ -24,7 +24,7 @@ impl Lease {
         self.deadline.is_some()
     }
 
-    /// Whether its holder writes without saying so, by a delegation.
+    /// Whether this is a write delegation.
     pub(super) fn is_write_delegation(&self) -> bool {
         self.is_delegation() && self.have.contains(WRITE)
     }
@@ -34,7 +34,7 @@ impl Lease {
         self.is_write_delegation() && !self.is_breaking()
     }
 
-    /// Whether it does not stand in this actor's way.
+    /// Whether the lease does not conflict with this actor.
     pub(super) fn exempts(&self, actor: Actor) -> bool {
         match self.key {
             // An oplock that its open may only read conflicts with the open's own writes and byte ranges (MS-FSA
@@ -333,7 +333,7 @@ impl FileClaims {
         } else {
             lease.change(keeps);
         }
-        done()
+        granted()
     }
 
     /// Passes the lease of a closed or disconnected open to another open with the same key; without any it ends. The
@@ -366,7 +366,7 @@ impl FileClaims {
     }
 }
 
-/// Asks for a step, or makes it at once where nothing but reading is lost.
+/// Starts a step of a break, or completes it if only reading ends.
 fn recall(step: &mut Step<'_>, lease: &mut Lease, to: Caching) {
     let from = lease.have;
     let acknowledge = lease.is_delegation() || from.intersects(WRITE | HANDLE);

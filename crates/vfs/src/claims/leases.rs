@@ -9,18 +9,17 @@ use std::ops::{Deref, DerefMut};
 #[derive(Debug, Default)]
 pub(super) struct Leases {
     all: Vec<Lease>,
-    /// `None` since any may have changed.
+    /// `None` after a change of any lease.
     sum: Cell<Option<LeaseSummary>>,
 }
 
-/// A summary of all leases of a file.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct LeaseSummary {
-    /// When the first answer must be there.
+    /// The earliest deadline of an answer.
     pub deadline: Option<Nanos>,
-    /// Whether any allows to write.
+    /// Whether any lease includes writing.
     pub writes: bool,
-    /// Whether any holder writes without saying so, by a delegation.
+    /// Whether any lease is a write delegation.
     pub has_write_delegation: bool,
 }
 

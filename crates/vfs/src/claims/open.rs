@@ -2,7 +2,7 @@
 
 use super::entries::{CLAIMS_MAX, Deletion, Lease, Open, Range};
 use super::file::FileClaims;
-use super::step::{Actor, Step, done};
+use super::step::{Actor, Step, granted};
 use super::{
     Access, Caching, Conflict, Durable, Effect, Granted, HolderId, LeaseKey, LeaseKind, LeaseRequest, Link,
     LockOwner, OpenId, OpenRequest, RestoreRequest, RevokedClaim, Rights, Span, Stream, Verdict,
@@ -10,7 +10,7 @@ use super::{
 use std::collections::{HashMap, HashSet};
 
 impl Access {
-    /// Whether share modes know it.
+    /// Whether share modes apply.
     pub(super) fn has_data(self) -> bool {
         self.rights.intersects(Rights::DATA)
     }
@@ -45,7 +45,7 @@ impl Open {
         !self.is_advisory && self.access.has_data() && self.access.deny.intersects(rights)
     }
 
-    /// Whether a stream goes when this is closed and others are.
+    /// Whether a stream is deleted once this and all other opens are closed.
     fn deletes(&self, stream: Stream) -> bool {
         self.delete_on_close.is_some() && (self.stream == stream || self.stream == Stream::default())
     }
@@ -116,7 +116,7 @@ impl FileClaims {
         self.deletions.iter().find(|gone| gone.stream == stream).map(|gone| gone.link.clone())
     }
 
-    /// Whether it goes when its last open does.
+    /// Whether the stream is deleted with its last open.
     pub(super) fn is_deleted(&self, stream: Stream) -> bool {
         self.deletions.iter().any(|gone| gone.stream == stream || gone.stream == Stream::default())
     }
@@ -247,7 +247,7 @@ impl FileClaims {
             return verdict;
         }
         self.opens.change(id, |open| open.access = access);
-        done()
+        granted()
     }
 
     pub(super) fn downgrade(&mut self, id: OpenId, access: Access) -> Verdict {
@@ -257,12 +257,12 @@ impl FileClaims {
         }
         self.opens.change(id, |open| open.access = access);
         self.is_released = true;
-        done()
+        granted()
     }
 
     pub(super) fn close(&mut self, step: &mut Step<'_>, id: OpenId) -> Verdict {
         match self.remove_open(step, id) {
-            Some(_) => done(),
+            Some(_) => granted(),
             None => Verdict::Refused(Conflict::NotHeld),
         }
     }
@@ -278,7 +278,7 @@ impl FileClaims {
         let of_others =
             |gone: &&mut Deletion| is_last && gone.stream == open.stream && gone.link.listing != listing;
         self.deletions.iter_mut().filter(of_others).for_each(|gone| gone.link.listing = None);
-        done()
+        granted()
     }
 
     /// Removes an open with the ranges that belong to it and, if it was the last of it, its lease.
@@ -311,13 +311,13 @@ impl FileClaims {
         let Some((lease, stream)) = self.opens.change(id, disconnect) else {
             return Verdict::Refused(Conflict::NotHeld);
         };
-        self.look_behind_ranges_of(id);
+        self.recheck_behind_ranges_of(id);
         if let Some(key) = lease {
             self.pass_lease(step, key, stream);
         }
         // Requests that wait for its lease need not wait for an answer.
         self.is_released = true;
-        done()
+        granted()
     }
 
     pub(super) fn reconnect(&mut self, step: &mut Step<'_>, id: OpenId, holder: HolderId) -> Verdict {
@@ -372,7 +372,7 @@ impl FileClaims {
             span,
             is_exclusive,
             is_enforced: true,
-            kept_until: None,
+            reserved_until: None,
         };
         for held in &request.ranges {
             let range = range(step.id(), held);
@@ -407,14 +407,14 @@ impl FileClaims {
         let (actor, stream) = (open.actor(), open.stream);
         let Some(link) = link else {
             self.deletions.retain(|gone| gone.stream != stream);
-            return done();
+            return granted();
         };
         // MS-FSA 2.1.5.15.3: handle caches of the file are recalled.
         if self.break_leases(step, actor, stream, |_| Caching::HANDLE) {
             return self.wait_for_recall(step, actor.holder, waits);
         }
         self.delete_later(stream, link.clone());
-        done()
+        granted()
     }
 
     pub(super) fn delete_on_close(&mut self, id: OpenId, link: &Link) -> Verdict {
@@ -423,7 +423,7 @@ impl FileClaims {
             return Verdict::Refused(Conflict::Denied);
         }
         self.opens.change(id, |open| open.delete_on_close = Some(link.clone()));
-        done()
+        granted()
     }
 
     /// Follows a rename: a pending deletion removes the current name. A removal that has begun still looks for the old
@@ -433,7 +433,7 @@ impl FileClaims {
         for link in deletions.chain(self.opens.links_mut()).filter(|link| link.names(from)) {
             (link.parent, link.name) = (to.parent, to.name.clone());
         }
-        done()
+        granted()
     }
 
     fn delete_later(&mut self, stream: Stream, link: Link) {
@@ -476,7 +476,7 @@ impl FileClaims {
         }
     }
 
-    /// The volume has removed the name of the file or a stream, or cannot.
+    /// Ends a removal by the volume, successful or not.
     pub(super) fn removed(&mut self, stream: Stream) {
         self.deletions.retain(|gone| !gone.is_begun || gone.stream != stream);
     }

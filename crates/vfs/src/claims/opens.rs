@@ -12,7 +12,7 @@ pub(super) struct Opens {
     all: SmallMap<OpenId, Box<Open>>,
     alike: SmallSet<(Stream, Access, OpenId)>,
     of_leases: SmallSet<(LeaseKey, Stream, OpenId)>,
-    /// Those that wait for their client, by how long they do.
+    /// Opens that wait for their client, by deadline.
     until: SmallSet<(Nanos, OpenId)>,
     counts: OpenCounts,
 }
@@ -54,7 +54,7 @@ impl Opens {
         self.counts
     }
 
-    /// All of them, the oldest first.
+    /// Returns all opens, oldest first.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Open> {
         self.all.iter().map(|(_, open)| &**open)
     }
@@ -71,7 +71,7 @@ impl Opens {
         self.remove_boxed(id).map(|open| *open)
     }
 
-    /// Changes an open, if it is here.
+    /// Changes an open and updates the indexes.
     pub(super) fn change<R>(&mut self, id: OpenId, change: impl FnOnce(&mut Open) -> R) -> Option<R> {
         let mut open = self.remove_boxed(id)?;
         let answer = change(&mut open);
@@ -118,30 +118,27 @@ impl Opens {
         kinds.take_while(move |(of, _)| *of == stream).map(|(_, access)| access)
     }
 
-    /// The opens of a kind.
     fn of_kind(&self, stream: Stream, access: Access) -> impl Iterator<Item = OpenId> {
         let all = (stream, access, OpenId(0))..=(stream, access, OpenId(u64::MAX));
         self.alike.range(all).map(|(.., id)| *id)
     }
 
-    /// The opens that have a lease, the oldest first.
+    /// Returns the opens with a lease, oldest first.
     pub(super) fn of_lease(&self, key: LeaseKey, stream: Stream) -> impl Iterator<Item = &Open> {
         let all = (key, stream, OpenId(0))..=(key, stream, OpenId(u64::MAX));
         self.of_leases.range(all).filter_map(|(.., id)| self.get(*id))
     }
 
-    /// Whether any of a stream is open.
     pub(super) fn has_stream(&self, stream: Stream) -> bool {
         self.kinds_of(stream).next().is_some()
     }
 
-    /// The opens of a stream.
     pub(super) fn of_stream(&self, stream: Stream) -> impl Iterator<Item = &Open> {
         let of_kind = move |access| self.of_kind(stream, access);
         self.kinds_of(stream).flat_map(of_kind).filter_map(|id| self.get(id))
     }
 
-    /// The opens of a stream that keep callers without one from this.
+    /// Returns the opens of a stream that deny requesters without an open.
     pub(super) fn denying(&self, stream: Stream, rights: Rights) -> impl Iterator<Item = &Open> {
         let kinds =
             self.kinds_of(stream).filter(move |access| access.has_data() && access.deny.intersects(rights));
@@ -171,13 +168,13 @@ impl Opens {
         found
     }
 
-    /// The names that go with opens.
+    /// Returns the delete-on-close names.
     pub(super) fn links_mut(&mut self) -> impl Iterator<Item = &mut Link> {
         let opens = (self.counts.deleting > 0).then(|| self.all.values_mut());
         opens.into_iter().flatten().filter_map(|open| open.delete_on_close.as_mut())
     }
 
-    /// When the first waits for its client no longer.
+    /// Returns the next reconnect deadline.
     pub(super) fn next_until(&self) -> Option<Nanos> {
         self.until.first().map(|(until, _)| *until)
     }

@@ -4,7 +4,7 @@ use super::entries::Range;
 use super::file::FileClaims;
 use super::range_set::{RangeGroup, RangeKind};
 use super::spans::Window;
-use super::step::{Actor, Step, done};
+use super::step::{Actor, Step, granted};
 use super::wait_queue::{Behind, RangeWaiter};
 use super::{
     Caching, Conflict, Effect, LockOwner, LockRequest, OpenId, Outcome, Queueing, RevokedClaim, Span, Stream,
@@ -13,9 +13,9 @@ use super::{
 use crate::qos::Nanos;
 
 impl Range {
-    fn new(id: u64, request: &LockRequest, kept_until: Option<Nanos>) -> Self {
+    fn new(id: u64, request: &LockRequest, reserved_until: Option<Nanos>) -> Self {
         let LockRequest { owner, open, stream, span, is_exclusive, is_enforced, .. } = *request;
-        Self { id, owner, open, stream, span, is_exclusive, is_enforced, kept_until }
+        Self { id, owner, open, stream, span, is_exclusive, is_enforced, reserved_until }
     }
 
     fn group(&self) -> RangeGroup {
@@ -28,10 +28,10 @@ impl Range {
     }
 }
 
-/// Why a range cannot be had now.
+/// A conflict of a lock request.
 struct RangeConflict {
     conflict: Conflict,
-    /// A claim that has to go first.
+    /// The claim to wait behind.
     behind: Behind,
 }
 
@@ -40,12 +40,12 @@ impl FileClaims {
         self.ranges.count_of(owner)
     }
 
-    /// The ranges that end with an open, and whether each is for it alone.
+    /// The ranges that end with an open, and whether each is exclusive.
     pub(super) fn ranges_with(&self, open: OpenId) -> Vec<(Span, bool)> {
         self.ranges.with(open).map(|range| (range.span, range.is_exclusive)).collect()
     }
 
-    /// Whether taking these bytes from an owner makes two ranges of one.
+    /// Whether unlocking these bytes splits a range of an owner.
     pub(super) fn is_split_by(&self, owner: LockOwner, stream: Stream, span: &Span) -> bool {
         let met = self.ranges.advisory_of(owner, stream, Window::overlapping(span));
         met.iter().any(|range| range.span.without(span).iter().flatten().count() == 2)
@@ -80,7 +80,7 @@ impl FileClaims {
         step.touched.push(request.owner.holder);
         let id = step.id();
         self.insert_range(step, Range::new(id, request, None));
-        done()
+        granted()
     }
 
     /// Returns the conflict of a range with held ranges, and, if it would wait, with requests that wait since before
@@ -186,7 +186,7 @@ impl FileClaims {
         range.is_some()
     }
 
-    /// The ranges of an open are another holder's from now on.
+    /// Moves the ranges of an open to another holder.
     pub(super) fn pass_ranges(&mut self, open: OpenId, holder: super::HolderId) {
         let ranges: Vec<Range> = self.ranges.with(open).collect();
         for range in ranges {
@@ -197,7 +197,7 @@ impl FileClaims {
     }
 
     /// Rechecks the requests behind the ranges of an open, after the open started or stopped yielding.
-    pub(super) fn look_behind_ranges_of(&mut self, open: OpenId) {
+    pub(super) fn recheck_behind_ranges_of(&mut self, open: OpenId) {
         for range in self.ranges.with(open) {
             self.line.released(range.id);
         }
@@ -231,7 +231,7 @@ impl FileClaims {
         if self.break_leases(step, actor, request.stream, |_| Caching::WRITE) {
             return Verdict::Refused(Conflict::Recalling);
         }
-        done()
+        granted()
     }
 
     /// Enforced ranges stack. Advisory ones replace those of the owner, and merge.
@@ -252,8 +252,8 @@ impl FileClaims {
         merged.retain(|other| {
             other.open == range.open
                 && other.is_exclusive == range.is_exclusive
-                && other.kept_until.is_none()
-                && range.kept_until.is_none()
+                && other.reserved_until.is_none()
+                && range.reserved_until.is_none()
                 && !self.is_parted(range.owner, range.stream, &other.span.hull(&span))
         });
         let Some(first) = merged.first() else { return };
@@ -273,7 +273,7 @@ impl FileClaims {
         self.ranges.has_empty_of_others(owner, stream, span)
     }
 
-    /// Takes bytes out of an owner's advisory ranges.
+    /// Unlocks bytes of an owner's advisory ranges.
     fn carve(&mut self, step: &mut Step<'_>, owner: LockOwner, stream: Stream, span: &Span) {
         for range in self.ranges.advisory_of(owner, stream, Window::overlapping(span)) {
             self.remove_range(&range);
@@ -295,7 +295,7 @@ impl FileClaims {
             return Verdict::Refused(Conflict::TooMany);
         }
         self.carve(step, owner, stream, &span);
-        done()
+        granted()
     }
 
     pub(super) fn unlock(
@@ -310,7 +310,7 @@ impl FileClaims {
         let found = is_exclusive.map_or_else(|| of(true).or_else(|| of(false)), of);
         let Some(range) = found else { return Verdict::Refused(Conflict::NotHeld) };
         self.remove_range(&range);
-        done()
+        granted()
     }
 
     /// Grants queued requests without a conflict, in order.
@@ -335,8 +335,8 @@ impl FileClaims {
             self.line.released(ticket.0);
             return step.resume(holder, ticket, Outcome::Again);
         }
-        let kept_until = kept.map(|kept| Nanos(step.now.0.saturating_add(kept.0)));
-        self.insert_range(step, Range::new(ticket.0, request, kept_until));
+        let reserved_until = kept.map(|kept| Nanos(step.now.0.saturating_add(kept.0)));
+        self.insert_range(step, Range::new(ticket.0, request, reserved_until));
         if !(request.is_enforced && request.is_exclusive) {
             // Its own range does not conflict with the owner's other requests.
             self.line.released_to(owner, ticket.0);
@@ -349,7 +349,7 @@ impl FileClaims {
 
     /// Ends reservations whose owners did not come. They never held the range, so they have lost nothing.
     pub(super) fn expire_reserved(&mut self, step: &Step<'_>) {
-        while let Some(range) = self.ranges.kept_until(step.now) {
+        while let Some(range) = self.ranges.reserved_until(step.now) {
             self.remove_range(&range);
         }
     }

@@ -7,7 +7,7 @@ use super::{HolderId, LockOwner, OpenId, Span, Stream};
 use crate::qos::Nanos;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The ranges of a file. Mostly there are none, and it takes no memory.
+/// The ranges of a file; no allocation if there are none.
 #[derive(Debug, Default)]
 pub(super) struct Ranges(Option<Box<RangeIndexes>>);
 
@@ -17,10 +17,10 @@ struct RangeIndexes {
     in_file: SpanTree<ByFile>,
     of_owners: SpanTree<ByOwner>,
     of_opens: SpanTree<ByOpen>,
-    /// The ranges that are only reserved for their owners, by when that ends.
+    /// Reservations by their end.
     kept: BTreeMap<(Nanos, u64), u32>,
-    /// When that ends, by the numbers of the ranges.
-    kept_until: BTreeMap<u64, Nanos>,
+    /// Ends of reservations by number of the range.
+    reserved_until: BTreeMap<u64, Nanos>,
     /// The number of enforced ones.
     enforced: usize,
     /// Empty ranges: position and owner.
@@ -47,10 +47,10 @@ pub(super) struct RangeGroup {
 struct Entry {
     id: u64,
     owner: LockOwner,
-    /// Unless `OPENED` is not in `bits`.
+    /// Valid if `OPENED` is in `bits`.
     open: OpenId,
     start: u64,
-    /// Unless `TO_END` is in `bits`.
+    /// Valid unless `TO_END` is in `bits`.
     end: u64,
     stream: Stream,
     bits: u8,
@@ -189,7 +189,7 @@ impl RangeKind {
         Self { is_exclusive: false, is_enforced: true },
     ];
 
-    /// Those of which this is true.
+    /// Returns the kinds that satisfy a predicate.
     pub(super) fn all_that(are: impl Fn(Self) -> bool) -> impl Iterator<Item = Self> {
         Self::ALL.into_iter().filter(move |&kind| are(kind))
     }
@@ -204,13 +204,12 @@ impl Ranges {
         self.0.is_none()
     }
 
-    /// All of them, in no order.
+    /// Returns all ranges, in no order.
     #[cfg(test)]
     pub(super) fn iter(&self) -> impl Iterator<Item = Range> {
         self.0.iter().flat_map(|held| held.entries().map(|entry| held.range(entry)))
     }
 
-    /// The holder of each.
     pub(super) fn holders(&self) -> impl Iterator<Item = HolderId> {
         self.0.iter().flat_map(|held| held.entries().map(|entry| entry.owner.holder))
     }
@@ -223,7 +222,7 @@ impl Ranges {
         self.0.get_or_insert_default().insert(&range);
     }
 
-    /// Removes a range that is here.
+    /// Removes a range of this set.
     pub(super) fn remove(&mut self, range: &Range) {
         let Some(held) = &mut self.0 else { return };
         held.remove(range);
@@ -312,18 +311,18 @@ impl Ranges {
         (found.owner.holder == holder).then(|| held.range(found))
     }
 
-    /// Those that end with an open, the oldest first.
+    /// Returns the ranges that end with an open, oldest first.
     pub(super) fn with(&self, open: OpenId) -> impl Iterator<Item = Range> {
         self.0.iter().flat_map(move |held| held.with(open))
     }
 
     /// Returns the earliest end of a reservation.
-    pub(super) fn next_kept(&self) -> Option<Nanos> {
+    pub(super) fn next_reservation_end(&self) -> Option<Nanos> {
         self.0.as_ref()?.kept.first_key_value().map(|((until, _), _)| *until)
     }
 
-    /// One that was only kept, and its time is over.
-    pub(super) fn kept_until(&self, now: Nanos) -> Option<Range> {
+    /// Returns a reservation that has expired.
+    pub(super) fn reserved_until(&self, now: Nanos) -> Option<Range> {
         let held = self.0.as_ref()?;
         let ((until, _), at) = held.kept.first_key_value()?;
         (*until <= now).then(|| held.range(&held.all[*at]))
@@ -351,7 +350,7 @@ impl RangeIndexes {
             span: entry.span(),
             is_exclusive,
             is_enforced,
-            kept_until: self.kept_until.get(&entry.id).copied(),
+            reserved_until: self.reserved_until.get(&entry.id).copied(),
         }
     }
 
@@ -378,9 +377,9 @@ impl RangeIndexes {
         if range.open.is_some() {
             of_opens.insert(all, at);
         }
-        if let Some(until) = range.kept_until {
+        if let Some(until) = range.reserved_until {
             self.kept.insert((until, range.id), at);
-            self.kept_until.insert(range.id, until);
+            self.reserved_until.insert(range.id, until);
         }
         if range.span.is_empty() {
             self.empty.insert((range.stream, range.span.start(), range.owner, range.id));
@@ -397,9 +396,9 @@ impl RangeIndexes {
             of_opens.remove(all, &entry);
         }
         all.remove(at);
-        if let Some(until) = range.kept_until {
+        if let Some(until) = range.reserved_until {
             self.kept.remove(&(until, range.id));
-            self.kept_until.remove(&range.id);
+            self.reserved_until.remove(&range.id);
         }
         if range.span.is_empty() {
             self.empty.remove(&(range.stream, range.span.start(), range.owner, range.id));
@@ -423,8 +422,8 @@ impl RangeIndexes {
         assert_eq!(self.in_file.of(&self.all).assert_sound().len(), self.all.len());
         assert_eq!(self.of_owners().assert_sound().len(), self.all.len());
         assert_eq!(self.of_opens.of(&self.all).assert_sound().len(), count(|range| range.open.is_some()));
-        assert_eq!(self.kept.len(), count(|range| range.kept_until.is_some()));
-        assert_eq!(self.kept_until.len(), self.kept.len());
+        assert_eq!(self.kept.len(), count(|range| range.reserved_until.is_some()));
+        assert_eq!(self.reserved_until.len(), self.kept.len());
         assert_eq!(self.enforced, count(|range| range.is_enforced));
     }
 }

@@ -4,24 +4,19 @@ use super::{Caching, HolderId, OpenId, Rights, Ticket};
 use crate::FileKey;
 use crate::qos::Nanos;
 
-/// A request about one file.
 #[derive(Clone, Debug)]
 pub enum Request {
-    /// A new open.
     Open(OpenRequest),
     /// More access or more denied with the same open (RFC 8881 §18.16: OPEN of a file that the owner has open).
     Upgrade {
-        /// The open.
         open: OpenId,
         access: Access,
-        /// Whether it was held before a restart of the service.
+        /// Whether the client reclaims it after a restart of the service.
         reclaims: bool,
-        /// Whether the request can be resumed.
         waits: bool,
     },
     /// Reduces access and denial; the result is at most those of the open (RFC 8881 §18.18).
     Downgrade {
-        /// The open.
         open: OpenId,
         access: Access,
     },
@@ -29,7 +24,6 @@ pub enum Request {
     Close(OpenId),
     /// [`Request::Close`] by a client that may know already which name goes with it.
     CloseListed {
-        /// The open.
         open: OpenId,
         /// The lease whose cached listing of the directory includes the removal. Honored only if the deletion and the
         /// last close name the same lease.
@@ -37,15 +31,12 @@ pub enum Request {
     },
     /// The connection of this open is gone; the open stays until the client comes back.
     Disconnect {
-        /// The open.
         open: OpenId,
         durable: Durable,
     },
     /// The client is back, perhaps as another holder; the lease and the ranges of the open move with it.
     Reconnect {
-        /// The open.
         open: OpenId,
-        /// The new holder.
         holder: HolderId,
     },
     /// Restores an open from before a restart of the service, which waits for its client. Never conflicts: restored
@@ -54,7 +45,6 @@ pub enum Request {
     /// The lease of a restored open, once all opens are restored: as much of its former rights as conflicts with no
     /// other cache.
     Recache {
-        /// The open.
         open: OpenId,
         lease: LeaseRequest,
     },
@@ -62,29 +52,22 @@ pub enum Request {
     SetDelete {
         /// The open that decides it.
         open: OpenId,
-        /// The name to remove.
         link: Option<Link>,
-        /// Whether the request can be resumed.
         waits: bool,
     },
     /// The file goes when this open and all others are closed; nothing of that shows before this one is. Needs [`Rights::DELETE`].
     DeleteOnClose {
-        /// The open.
         open: OpenId,
-        /// The name to remove.
         link: Link,
     },
-    /// A byte range.
     Lock(LockRequest),
     /// Whether [`Request::Lock`] would be granted; no range changes. Recalls write caches first: then the answer is to
     /// ask again.
     TestLock(LockRequest),
-    /// The end of a byte range.
+    /// Unlocks bytes.
     Unlock {
         owner: LockOwner,
-        /// On which stream.
         stream: Stream,
-        /// Which bytes.
         span: Span,
         /// `true`: exactly one enforced range of these bounds. `false`: these bytes of any ranges of the owner, even if
         /// there are none.
@@ -95,28 +78,25 @@ pub enum Request {
     /// The holder of a lease acknowledges a recall with the requested rights or fewer; a delegation may be returned at
     /// any time.
     Acknowledge {
-        /// Which lease.
         key: LeaseKey,
-        /// On which stream.
         stream: Stream,
         keeps: Caching,
     },
-    /// Data or attributes are about to be read or changed.
+    /// Checks a read or change of data or attributes.
     Io(Io),
     /// A name of this file is about to be removed, replaced, changed or added: holders that keep it open let it go.
     Unlink {
         by: Requester,
-        /// Whether the request can be resumed.
         waits: bool,
     },
     /// The file or a stream of it was renamed: pending deletions follow to the new name. Never waits.
     Relink {
-        /// The name that it had.
+        /// The old name.
         from: Link,
-        /// The name that it has now.
+        /// The new name.
         to: Link,
     },
-    /// Names in this directory have changed: cached listings end. Never waits.
+    /// Breaks cached listings of this directory. Never waits.
     ListingChanged {
         /// The lease whose cached listing is current already.
         except: Option<LeaseKey>,
@@ -134,16 +114,14 @@ pub struct Access {
     pub deny: Rights,
 }
 
-/// Which of a file's streams; 0 is the data.
+/// The number of a file's stream; 0 is the data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Stream(pub u32);
 
-/// A new open.
 #[derive(Clone, Debug)]
 pub struct OpenRequest {
     pub holder: HolderId,
     pub stream: Stream,
-    /// Access and share mode.
     pub access: Access,
     /// The data go with the open: a truncation, as far as other people's caches are concerned.
     pub truncates: bool,
@@ -151,21 +129,18 @@ pub struct OpenRequest {
     pub is_mandatory: bool,
     /// Whether the denial affects opens only, not reads and writes of callers without state.
     pub is_advisory: bool,
-    /// The wanted lease.
     pub lease: Option<LeaseRequest>,
-    /// The open was held before a restart.
+    /// Whether the client reclaims the open after a restart.
     pub reclaims: bool,
-    /// Whether the request can be resumed.
     pub waits: bool,
 }
 
-/// An open as it was before a restart.
+/// An open from before a restart.
 #[derive(Clone, Debug)]
 pub struct RestoreRequest {
     /// The holder until the client reconnects.
     pub holder: HolderId,
     pub stream: Stream,
-    /// Access and share mode.
     pub access: Access,
     /// The durability of the wait for the client.
     pub durable: Durable,
@@ -180,7 +155,7 @@ pub struct RestoreRequest {
 /// A request to cache.
 #[derive(Clone, Copy, Debug)]
 pub struct LeaseRequest {
-    /// Under which rules.
+    /// The rules of the lease.
     pub kind: LeaseKind,
     /// The wanted rights; fewer may be granted.
     pub want: Caching,
@@ -190,16 +165,14 @@ pub struct LeaseRequest {
     pub epoch: u16,
 }
 
-/// The rules of a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeaseKind {
     /// Belongs to one open, and other opens of the same client end it (MS-FSA 2.1.5.18).
     Oplock,
     /// Belongs to all opens with the same key of the same client (MS-SMB2 3.3.5.9.8); of a directory, without writing.
     Shared {
-        /// The client.
         client: u128,
-        /// The key it has chosen.
+        /// The client's key.
         key: u128,
     },
     /// Belongs to the client as a whole and outlives its opens (RFC 8881 §10.4).
@@ -209,34 +182,27 @@ pub enum LeaseKind {
 /// The identifier of a lease on a stream of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LeaseKey {
-    /// [`LeaseKind::Oplock`].
     Oplock(OpenId),
-    /// [`LeaseKind::Shared`].
     Shared {
-        /// The client.
         client: u128,
-        /// The key it has chosen.
+        /// The client's key.
         key: u128,
     },
-    /// [`LeaseKind::Delegation`].
     Delegation(HolderId),
 }
 
 /// The wait of a durable open for its client (MS-SMB2 3.3.4.18).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Durable {
-    /// When it ends.
+    /// The end of the wait.
     pub until: Nanos,
     /// Whether the open outlasts conflicts until then. Otherwise any conflict ends it.
     pub is_persistent: bool,
 }
 
-/// A name in a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// The directory.
     pub parent: FileKey,
-    /// The name.
     pub name: Box<[u8]>,
     /// The lease whose cached listing of the directory includes the removal of the name.
     pub listing: Option<LeaseKey>,
@@ -245,9 +211,7 @@ pub struct Link {
 /// The owner of a byte range: a number that the protocol assigns within a holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LockOwner {
-    /// The client or session.
     pub holder: HolderId,
-    /// The owner in it.
     pub owner: u64,
 }
 
@@ -259,21 +223,19 @@ pub struct Span {
     end: u128,
 }
 
-/// A byte range that is asked for.
+/// A request for a byte range.
 #[derive(Clone, Copy, Debug)]
 pub struct LockRequest {
     pub owner: LockOwner,
-    /// With which open the range ends, if with any.
+    /// The open with which the range ends.
     pub open: Option<OpenId>,
-    /// On which stream.
     pub stream: Stream,
-    /// Which bytes.
     pub span: Span,
     pub is_exclusive: bool,
     /// `true`: ranges stack, nothing is converted, and input and output of others obey it (MS-FSA 2.1.5.8). `false`:
     /// the owner's ranges are one set of bytes, converted in place (RFC 8881 §18.10).
     pub is_enforced: bool,
-    /// The range was held before a restart.
+    /// Whether the client reclaims the range after a restart.
     pub reclaims: bool,
     pub queueing: Queueing,
 }
@@ -287,35 +249,34 @@ pub enum Queueing {
     /// Waits in turn, then reserves the range for the owner, which asks again within a time limit (RFC 8881 §20.11,
     /// CB_NOTIFY_LOCK).
     Reserved {
-        /// When waiting ends.
+        /// The deadline.
         until: Nanos,
         /// The time limit of the reservation.
         kept: Nanos,
     },
 }
 
-/// Data or attributes are read or changed.
+/// A read or change of data or attributes.
 #[derive(Clone, Copy, Debug)]
 pub struct Io {
     pub by: Requester,
     pub stream: Stream,
     pub kind: IoKind,
-    /// Which bytes; of no concern to attributes.
+    /// The bytes; ignored for attributes.
     pub span: Span,
-    /// Whether the request can be resumed.
     pub waits: bool,
 }
 
 /// The kind of an I/O request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IoKind {
-    /// Data are read.
+    /// Reads data.
     Read,
-    /// Data are written, allocated, punched out or cut off.
+    /// Writes, allocates, punches or truncates data.
     Write,
     /// An open that replaces the file makes it empty: byte ranges do not stand against that (MS-FSA 2.1.5.1.2.1).
     Replace,
-    /// Attributes other than the size are changed.
+    /// Changes attributes other than the size.
     SetAttrs,
     /// Returns size, times or change counter.
     ReadAttrs,
@@ -328,23 +289,23 @@ pub enum IoKind {
 pub enum Requester {
     /// A caller without state: it is refused instead of waiting, and nothing of it is stored.
     Anonymous,
-    /// A holder, but with none of its opens.
+    /// A holder, without an open.
     Holder(HolderId),
     Open(OpenId),
 }
 
 impl Link {
-    /// Whether both are one name.
+    /// Whether two links are the same name.
     pub(super) fn names(&self, other: &Self) -> bool {
         (self.parent, &self.name) == (other.parent, &other.name)
     }
 }
 
 impl Span {
-    /// No bytes, before all others.
+    /// An empty span before all others.
     pub(super) const NONE: Self = Self { start: 0, end: 0 };
 
-    /// All bytes of any file.
+    /// All bytes.
     pub const ALL: Self = Self { start: 0, end: 1 << 64 };
 
     /// `len` bytes from `start`; `None` past the last byte that a file can have.
@@ -368,7 +329,6 @@ impl Span {
         }
     }
 
-    /// The first byte.
     pub fn start(&self) -> u64 {
         self.start
     }
@@ -378,7 +338,7 @@ impl Span {
         u64::try_from(self.end - u128::from(self.start)).unwrap_or(u64::MAX)
     }
 
-    /// The first byte after it.
+    /// The first byte after the span.
     pub(super) fn end(&self) -> u128 {
         self.end
     }
@@ -393,7 +353,6 @@ impl Span {
         Self { start, end: end.map_or(Self::ALL.end, u128::from) }
     }
 
-    /// Whether it has no bytes.
     pub fn is_empty(&self) -> bool {
         self.end == u128::from(self.start)
     }
@@ -410,7 +369,7 @@ impl Span {
         u128::from(self.start) <= other.end && u128::from(other.start) <= self.end
     }
 
-    /// The smallest span with both in it.
+    /// Returns the smallest span that contains both.
     pub(super) fn hull(&self, other: &Self) -> Self {
         Self { start: self.start.min(other.start), end: self.end.max(other.end) }
     }
@@ -433,7 +392,7 @@ pub(super) enum ClaimOrigin {
     New,
     /// The client claims to have held it before a restart.
     Reclaimed,
-    /// The service itself knows that.
+    /// The service restores it from its own records.
     Restored,
 }
 

@@ -16,10 +16,10 @@ use std::time::Duration;
 
 const SHARDS: usize = 64;
 const NEVER: u64 = u64::MAX;
-/// Claims that end before others have their turn.
-const ENDED_AT_ONCE_MAX: usize = 256;
+/// Claims ended under one lock.
+const ENDED_PER_STEP_MAX: usize = 256;
 /// The interval of checks for a removal by another thread.
-const MOMENT: Duration = Duration::from_millis(10);
+const REMOVAL_POLL: Duration = Duration::from_millis(10);
 
 /// All claims of a volume. Effects go to the attached holders without any lock; effects for the volume,
 /// [`Effect::Remove`], are returned.
@@ -35,20 +35,20 @@ pub struct Claims {
     left: Mutex<Vec<Effect>>,
 }
 
-/// On cache lines of its own.
+/// Aligned to its own cache lines.
 #[repr(align(128))]
 struct Shard {
     counts: Counters,
     deadline: AtomicU64,
     table: Mutex<Table>,
-    /// A name that had to go has gone.
+    /// Signaled when a name was removed.
     removed: Condvar,
 }
 
-/// [`Counts`] as they are read without a lock.
+/// [`ClaimCounts`] that can be read without a lock.
 #[derive(Default)]
 struct Counters {
-    held: AtomicUsize,
+    files: AtomicUsize,
     blocks_read: AtomicUsize,
     blocks_getattr: AtomicUsize,
     blocks_eof: AtomicUsize,
@@ -58,9 +58,9 @@ struct Counters {
 
 impl Counters {
     fn add(&self, before: ClaimCounts, after: ClaimCounts) {
-        let Counters { held, blocks_read, blocks_getattr, blocks_eof, blocks_change, deletes } = self;
+        let Counters { files, blocks_read, blocks_getattr, blocks_eof, blocks_change, deletes } = self;
         for (counter, before, after) in [
-            (held, before.files, after.files),
+            (files, before.files, after.files),
             (blocks_read, before.blocks_read, after.blocks_read),
             (blocks_getattr, before.blocks_getattr, after.blocks_getattr),
             (blocks_eof, before.blocks_eof, after.blocks_eof),
@@ -73,9 +73,9 @@ impl Counters {
         }
     }
 
-    /// Whether anything that is held can stop this.
+    /// Whether any claim can stop this.
     #[inline]
-    fn bind(&self, kind: IoKind) -> bool {
+    fn blocks(&self, kind: IoKind) -> bool {
         let counter = match kind {
             IoKind::Read => &self.blocks_read,
             IoKind::ReadAttrs => &self.blocks_getattr,
@@ -92,7 +92,6 @@ impl Counters {
 }
 
 impl Claims {
-    /// An empty table.
     pub fn new(timeouts: Timeouts, grace: Grace) -> Self {
         let users = Arc::new(HolderUsers::default());
         let table = |first| Table::new(timeouts, first, SHARDS as u64).of_users(Arc::clone(&users));
@@ -113,7 +112,7 @@ impl Claims {
         }
     }
 
-    /// Makes a holder known.
+    /// Adds a holder.
     pub fn attach(&self, holder: Arc<dyn Holder>) -> HolderId {
         let id = HolderId(self.next_holder.fetch_add(1, Relaxed));
         self.holders.write().insert(id, holder);
@@ -127,7 +126,6 @@ impl Claims {
         id
     }
 
-    /// Answers a request.
     pub fn apply(&self, now: Nanos, file: &FileKey, request: &Request) -> (Verdict, Vec<Effect>) {
         let Some(making) = request.claim_origin() else { return self.apply_to_shard(now, file, request) };
         // The guard makes reclaims finish before the grace period ends.
@@ -157,19 +155,19 @@ impl Claims {
     /// closed open stops nothing here: its holder has been notified.
     #[inline]
     pub fn io(&self, now: impl FnOnce() -> Nanos, file: &FileKey, io: Io) -> FsResult<()> {
-        if !self.may_bind(io.kind, file) {
+        if !self.may_block(io.kind, file) {
             return Ok(());
         }
         self.check(now(), file, &Request::Io(io))
     }
 
-    /// Whether anything that is held in the volume can stop this or make it wait.
+    /// Whether any claim in the volume can stop or delay this.
     #[inline]
-    pub fn bind(&self, kind: IoKind) -> bool {
-        self.counts.bind(kind)
+    pub fn blocks(&self, kind: IoKind) -> bool {
+        self.counts.blocks(kind)
     }
 
-    /// A name of `file` is about to go.
+    /// Checks the removal of a name of `file`.
     #[inline]
     pub fn unlink(&self, by: Requester, now: impl FnOnce() -> Nanos, file: &FileKey) -> FsResult<()> {
         self.check_change(now, file, || Request::Unlink { by, waits: false })
@@ -186,7 +184,7 @@ impl Claims {
         self.check_change(now, directory, || Request::ListingChanged { except })
     }
 
-    /// Whether anything in the volume goes with an open.
+    /// Whether any file of the volume is to be deleted on close.
     #[inline]
     pub fn has_deletions(&self) -> bool {
         self.counts.deletes.load(Relaxed) > 0
@@ -217,7 +215,7 @@ impl Claims {
         self.has_deletions() && self.shard(file).counts.deletes.load(Relaxed) > 0
     }
 
-    /// The name of a file, or of a stream of it, is another one now.
+    /// Updates pending deletions after a rename.
     pub(crate) fn relink(
         &self,
         now: impl FnOnce() -> Nanos,
@@ -229,28 +227,28 @@ impl Claims {
         self.request(now(), file, &Request::Relink { from: link(from), to: link(to) });
     }
 
-    /// Whether nothing is held in the volume.
+    /// Whether the volume has no claims.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.counts.held.load(Relaxed) == 0
+        self.counts.files.load(Relaxed) == 0
     }
 
     /// See [`Table::writer`].
     pub fn delegated_writer(&self, file: &FileKey) -> Option<HolderId> {
-        let may_be = self.may_bind(IoKind::ReadAttrs, file);
+        let may_be = self.may_block(IoKind::ReadAttrs, file);
         if may_be { self.shard(file).table.lock().writer(file) } else { None }
     }
 
     /// See [`Table::has_write_delegation`].
     #[inline]
     pub fn has_write_delegation(&self, file: &FileKey) -> bool {
-        self.may_bind(IoKind::ReadEnd, file) && self.shard(file).table.lock().has_write_delegation(file)
+        self.may_block(IoKind::ReadEnd, file) && self.shard(file).table.lock().has_write_delegation(file)
     }
 
-    /// Whether anything in the shard of a file can stop this or make it wait.
+    /// Whether any claim in the shard of a file can stop or delay this.
     #[inline]
-    fn may_bind(&self, kind: IoKind, file: &FileKey) -> bool {
-        self.bind(kind) && self.shard(file).counts.bind(kind)
+    fn may_block(&self, kind: IoKind, file: &FileKey) -> bool {
+        self.blocks(kind) && self.shard(file).counts.blocks(kind)
     }
 
     /// See [`Table::granted_of`].
@@ -332,12 +330,12 @@ impl Claims {
         let table = shard.table.lock();
         let is_removing = table.is_removing(file);
         if is_removing {
-            drop(shard.removed.wait_timeout(table, MOMENT));
+            drop(shard.removed.wait_timeout(table, REMOVAL_POLL));
         }
         is_removing
     }
 
-    /// When [`Claims::expire`] has something to do.
+    /// Returns the next deadline for [`Claims::expire`].
     pub fn next_deadline(&self) -> Option<Nanos> {
         if !self.left.lock().is_empty() {
             return Some(Nanos::default());
@@ -385,11 +383,12 @@ impl Claims {
         self.users.remove(holder);
     }
 
-    /// Ends all that a holder has, in steps between which others have their turn.
+    /// Ends all claims of a holder, releasing the lock between steps.
     fn end_claims(&self, now: Nanos, holder: HolderId) -> Vec<Effect> {
         let mut effects = Vec::new();
         for shard in &self.shards {
-            while !self.change(shard, |table| table.drop_some(now, holder, ENDED_AT_ONCE_MAX, &mut effects)) {
+            while !self.change(shard, |table| table.drop_some(now, holder, ENDED_PER_STEP_MAX, &mut effects))
+            {
             }
         }
         effects
@@ -402,8 +401,8 @@ impl Claims {
         file: &FileKey,
         request: impl FnOnce() -> Request,
     ) -> FsResult<()> {
-        let may_bind = self.counts.blocks_change() && self.shard(file).counts.blocks_change();
-        if may_bind { self.check(now(), file, &request()) } else { Ok(()) }
+        let may_block = self.counts.blocks_change() && self.shard(file).counts.blocks_change();
+        if may_block { self.check(now(), file, &request()) } else { Ok(()) }
     }
 
     #[cold]
@@ -427,7 +426,7 @@ impl Claims {
         let mut effects = Vec::new();
         loop {
             let close = |table: &mut Table| {
-                let is_more = table.thin_out(now, file, open, ENDED_AT_ONCE_MAX, &mut effects);
+                let is_more = table.thin_out(now, file, open, ENDED_PER_STEP_MAX, &mut effects);
                 (!is_more).then(|| table.apply(now, file, request))
             };
             if let Some((verdict, more)) = self.change(shard, close) {

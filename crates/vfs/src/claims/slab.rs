@@ -2,10 +2,9 @@
 
 use std::ops::{Index, IndexMut};
 
-/// No entry.
 pub(super) const NIL: u32 = u32::MAX;
 
-/// Entries of which so few need not move.
+/// The size below which a slab is not compacted.
 const SMALL: usize = 64;
 
 /// An entry with room for a number, which is used while the entry is free.

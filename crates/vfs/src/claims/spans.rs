@@ -273,7 +273,6 @@ impl<O: Order> Below<O> for Numbered {
     }
 }
 
-/// The order of a tree.
 type Key<O> = (<O as Order>::Kind, u64, u128, bool, u64);
 
 /// The spans that a search is for: they end after one point and begin before another.
@@ -284,7 +283,6 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// Every span.
     pub(super) const ALL: Self = Self { after: None, before: u128::MAX };
 
     /// The spans that overlap this one.

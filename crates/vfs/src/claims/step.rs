@@ -60,6 +60,6 @@ impl Step<'_> {
     }
 }
 
-pub(super) fn done() -> Verdict {
+pub(super) fn granted() -> Verdict {
     Verdict::Granted(Granted::default())
 }

@@ -2,7 +2,7 @@
 
 use super::entries::Blocked;
 use super::file::FileClaims;
-use super::step::{Step, done};
+use super::step::{Step, granted};
 use super::{
     Access, Conflict, Effect, Granted, HolderId, HolderUsers, Io, Link, LockOwner, OpenId, Request,
     Requester, Span, Stream, Timeouts, Verdict,
@@ -20,7 +20,6 @@ const KNOWN_MIN: usize = 16;
 /// Numbers of files with claims, by kind of claim.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClaimCounts {
-    /// Any.
     pub files: usize,
     /// Claims that can stop or delay reads.
     pub blocks_read: usize,
@@ -30,7 +29,7 @@ pub struct ClaimCounts {
     pub blocks_eof: usize,
     /// Claims that can stop or delay changes of data, attributes or names.
     pub blocks_change: usize,
-    /// Such that the file or a stream of it goes with an open.
+    /// Files of which the data or a stream is to be deleted on close.
     pub deletes: usize,
 }
 
@@ -69,12 +68,11 @@ impl Table {
         Self { users, ..self }
     }
 
-    /// Whether nothing is held.
     pub fn is_empty(&self) -> bool {
         self.files.is_empty()
     }
 
-    /// The number of files on which anything is held.
+    /// Returns the numbers of files with claims.
     pub fn counts(&self) -> ClaimCounts {
         ClaimCounts { files: self.files.len(), ..self.counts }
     }
@@ -89,7 +87,7 @@ impl Table {
         self.files.get(file).map_or_else(Vec::new, |claims| claims.ranges_with(open))
     }
 
-    /// Whether taking these bytes of a file from an owner makes two ranges of one.
+    /// Whether unlocking these bytes splits a range of an owner.
     pub fn is_split_by(&self, file: &FileKey, owner: LockOwner, stream: Stream, span: &Span) -> bool {
         self.files.get(file).is_some_and(|claims| claims.is_split_by(owner, stream, span))
     }
@@ -131,7 +129,6 @@ impl Table {
         self.files.get(file)?.deletion_of(stream)
     }
 
-    /// Answers a request about a file.
     pub fn apply(&mut self, now: Nanos, file: &FileKey, request: &Request) -> (Verdict, Vec<Effect>) {
         if !self.files.contains_key(file) && request.claim_origin().is_none() {
             return (without_claims(request), Vec::new());
@@ -184,7 +181,7 @@ impl Table {
         effects
     }
 
-    /// When [`Table::expire`] has something to do.
+    /// Returns the next deadline for [`Table::expire`].
     pub fn next_deadline(&self) -> Option<Nanos> {
         self.deadlines.first().map(|&(deadline, _)| deadline)
     }
@@ -213,7 +210,7 @@ impl Table {
         self.visit_all(now, holder, |claims, step| claims.remind(step, holder))
     }
 
-    /// Ends all that a holder has.
+    /// Ends all claims of a holder.
     pub fn drop_holder(&mut self, now: Nanos, holder: HolderId) -> Vec<Effect> {
         let mut effects = Vec::new();
         while !self.drop_some(now, holder, usize::MAX, &mut effects) {}
@@ -340,7 +337,7 @@ impl ClaimCounts {
     }
 }
 
-/// The answer where nothing is held.
+/// Returns the verdict for a file without claims.
 fn without_claims(request: &Request) -> Verdict {
     match request {
         Request::Io(Io { by: Requester::Anonymous | Requester::Holder(_), .. })
@@ -348,7 +345,7 @@ fn without_claims(request: &Request) -> Verdict {
         | Request::TestLock(_)
         | Request::Unlock { enforced: false, .. }
         | Request::Relink { .. }
-        | Request::ListingChanged { .. } => done(),
+        | Request::ListingChanged { .. } => granted(),
         _ => Verdict::Refused(Conflict::NotHeld),
     }
 }
@@ -359,7 +356,7 @@ impl Table {
         self.files.get(file)
     }
 
-    /// Whether its indexes hold nothing that the files do not.
+    /// Checks that the indexes match the files.
     pub(super) fn assert_tidy(&self) {
         assert!(self.files.values().all(|claims| !claims.is_empty()));
         let armed = self.files.values().filter(|claims| claims.armed.is_some()).count();

@@ -5,7 +5,7 @@ use super::entries::CLAIMS_MAX;
 use crate::sync::RwLock;
 use std::collections::{HashMap, HashSet};
 
-/// The users of holders that are several to one user.
+/// The users of holders, where one user may have several.
 #[derive(Debug, Default)]
 pub struct HolderUsers(RwLock<UserTable>);
 
@@ -16,14 +16,14 @@ struct UserTable {
 }
 
 impl HolderUsers {
-    /// A holder is this user's.
+    /// Assigns a holder to a user.
     pub fn add(&self, holder: HolderId, user: u32) {
         let mut table = self.0.write();
         table.of.insert(holder, user);
         table.holders.entry(user).or_default().insert(holder);
     }
 
-    /// A holder is gone.
+    /// Forgets a holder.
     pub(super) fn remove(&self, holder: HolderId) {
         let mut table = self.0.write();
         let Some(user) = table.of.remove(&holder) else { return };

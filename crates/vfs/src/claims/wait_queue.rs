@@ -21,7 +21,7 @@ struct Requests {
     /// Requests that wait for a recall; then they are applied again.
     recalls: BTreeMap<Ticket, HolderId>,
     ranges: BTreeMap<Ticket, (RangeWaiter, u32)>,
-    /// Their bytes, by the numbers that `ranges` has.
+    /// The entries, by the index in `ranges`.
     all: Slab<Entry>,
     spans: SpanTree<ByBytes>,
     of_owners: SpanTree<ByOwner>,
@@ -31,11 +31,10 @@ struct Requests {
     behind: BTreeSet<(u64, Ticket)>,
     until: BTreeSet<(Nanos, Ticket)>,
     of_holders: BTreeSet<(HolderId, Ticket)>,
-    /// Those that may be granted now.
+    /// Requests to recheck.
     due: BTreeSet<Ticket>,
 }
 
-/// A request that waits for a byte range.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RangeWaiter {
     pub request: LockRequest,
@@ -49,7 +48,7 @@ pub(super) struct RangeWaiter {
 pub(super) struct Behind {
     /// The number of the claim.
     pub claim: u64,
-    /// Whether nothing but the request of another owner was in the way.
+    /// Whether only a request of another owner conflicted.
     pub is_request: bool,
 }
 
@@ -171,12 +170,11 @@ impl WaitQueue {
         self.0.is_none()
     }
 
-    /// The holder of each.
     pub(super) fn holders(&self) -> impl Iterator<Item = HolderId> {
         self.0.iter().flat_map(|requests| requests.holders())
     }
 
-    /// Those that a holder waits with.
+    /// Returns the requests of a holder.
     pub(super) fn of_holder(&self, holder: HolderId) -> impl Iterator<Item = Ticket> {
         self.0.iter().flat_map(move |requests| requests.of_holder(holder))
     }
@@ -196,7 +194,7 @@ impl WaitQueue {
         holder
     }
 
-    /// All that wait for leases.
+    /// Takes all requests that wait for recalls.
     pub(super) fn take_recalls(&mut self) -> BTreeMap<Ticket, HolderId> {
         let recalls = self.0.as_mut().map(|requests| requests.take_recalls()).unwrap_or_default();
         self.forget();
@@ -243,7 +241,7 @@ impl WaitQueue {
         requests.waiter(ticket).map(|waiter| (ticket, *waiter))
     }
 
-    /// A request waits behind another claim from now on.
+    /// Moves a request behind another claim.
     pub(super) fn wait_behind(&mut self, ticket: Ticket, behind: Behind) {
         if let Some(requests) = &mut self.0 {
             requests.wait_behind(ticket, behind);
@@ -260,7 +258,7 @@ impl WaitQueue {
         self.0.as_ref()?.twin(request, before)
     }
 
-    /// When the first waits no longer.
+    /// Returns the next deadline.
     pub(super) fn next_until(&self) -> Option<Nanos> {
         self.0.as_ref()?.until.first().map(|(until, _)| *until)
     }
@@ -323,7 +321,7 @@ impl Requests {
         }
     }
 
-    /// Puts a request that is known otherwise in its place among the others.
+    /// Inserts a request into the trees.
     fn place(&mut self, ticket: Ticket, waiter: RangeWaiter) {
         let at = self.all.insert(Entry::new(ticket, &waiter.request));
         self.spans.insert(&mut self.all, at);

@@ -28,11 +28,8 @@ use std::sync::Arc;
 /// Changes of a file's security; `None` leaves a part as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SetSecurity {
-    /// Another owner.
     pub uid: Option<u32>,
-    /// Another group.
     pub gid: Option<u32>,
-    /// Another list.
     pub acl: Option<Acl>,
 }
 
@@ -40,7 +37,7 @@ pub struct SetSecurity {
 /// lock.
 #[derive(Clone, Copy)]
 pub(super) enum Ruling<'d> {
-    /// The mode bits and the list of POSIX that this directory has then.
+    /// The mode bits and POSIX ACL that this directory has at the time of the change.
     Mode(&'d NodeRef),
     /// Rights by lists, read before the change: on the directory and on the object of the name.
     Lists { dir: Rights, object: Option<Object> },

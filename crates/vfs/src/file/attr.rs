@@ -12,7 +12,7 @@ use crate::model::attrs::{Attrs, Change, FileType, SetAttrs, SetTime, Time};
 use crate::model::attrs::{MODE_BITS, SET_GID};
 use crate::model::caller::Caller;
 
-/// Set only if the file's change time is still this one.
+/// The change time that the file must still have; `None` for no condition.
 pub type Guard = Option<Time>;
 
 /// Rights of a caller on an object, by its mode bits or its access control list.
@@ -22,7 +22,7 @@ pub struct AccessReply {
     pub attrs: Attrs,
     /// Read a file, list a directory.
     pub read: bool,
-    /// Pass through a directory.
+    /// Traverse a directory.
     pub lookup: bool,
     /// Change existing data or entries.
     pub modify: bool,
@@ -30,7 +30,7 @@ pub struct AccessReply {
     pub extend: bool,
     /// Remove entries of a directory.
     pub delete: bool,
-    /// Run a file.
+    /// Execute a file.
     pub execute: bool,
     /// Change its mode and times as its owner, or as root.
     pub owns: bool,
@@ -160,11 +160,10 @@ impl File {
 /// The caller of a SETATTR and the rights of its open.
 pub(super) struct Setter<'c> {
     pub(super) caller: &'c Caller,
-    /// The requester, for the claims on the file.
     pub(super) by: Requester,
-    /// Whether it was opened for writing: then a new size needs no more.
+    /// Whether the file is open for writing, which suffices for a new size.
     pub(super) is_open: bool,
-    /// Whether times are set that only the owner may set otherwise.
+    /// Whether the open may set times like the owner.
     pub(super) sets_times: bool,
     /// The kind of a size change, for the claims on the file.
     pub(super) kind: IoKind,

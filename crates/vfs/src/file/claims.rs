@@ -32,7 +32,7 @@ impl File {
         kind: IoKind,
         span: impl FnOnce() -> Span,
     ) -> FsResult<()> {
-        match self.volume().active_claims().filter(|claims| claims.bind(kind)) {
+        match self.volume().active_claims().filter(|claims| claims.blocks(kind)) {
             None => Ok(()),
             Some(claims) => {
                 self.ask(claims, Io { by, stream: self.stream(), kind, span: span(), waits: false })
@@ -202,7 +202,7 @@ impl File {
         if denies_reading { self.authorize_data(caller, Access::WRITE, blocking) } else { Ok(()) }
     }
 
-    /// Asks for a claim on this file, or for the end of one.
+    /// Requests a claim on this file, or its end.
     pub fn claim(&self, request: &Request) -> Verdict {
         let volume = self.volume();
         volume.claims().request(volume.now(), &self.key(), request)
@@ -242,7 +242,7 @@ impl File {
         self.volume().active_claims().is_some_and(|claims| claims.ranges_of(&self.key(), owner) > 0)
     }
 
-    /// The byte ranges of an open of this file, and whether each is for it alone.
+    /// The byte ranges of an open of this file, and whether each is exclusive.
     pub fn ranges_with(&self, open: OpenId) -> Vec<(Span, bool)> {
         self.volume().active_claims().map_or_else(Vec::new, |claims| claims.ranges_with(&self.key(), open))
     }

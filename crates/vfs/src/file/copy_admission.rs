@@ -18,12 +18,10 @@ impl<'s> CopyAdmission<'s> {
         Self { source: source.file().volume(), target: target.file().volume(), client }
     }
 
-    /// Whether these are two volumes.
     pub fn is_between_volumes(&self) -> bool {
         self.source.id() != self.target.id()
     }
 
-    /// Whether any of them is limited.
     pub fn is_limited(&self) -> bool {
         self.source.gate().is_limited() || self.target.gate().is_limited()
     }

@@ -16,11 +16,10 @@ use std::sync::Arc;
 pub struct File {
     export: Arc<Export>,
     pub(super) node: NodeRef,
-    /// The named stream that this is, if it is not the file's own data.
+    /// `None` for the file's own data.
     pub(super) stream: Option<Arc<NamedStream>>,
 }
 
-/// A named stream of a file.
 pub(super) struct NamedStream {
     pub(super) node: NodeRef,
     /// The number in the table of claims.
@@ -37,7 +36,6 @@ pub struct Resolved {
 pub struct Created {
     pub file: File,
     pub attrs: Attrs,
-    /// The directory before and after.
     pub dir: Change,
     /// Whether this call has made the file, or the name.
     pub is_new: bool,
@@ -57,13 +55,11 @@ impl Export {
 }
 
 impl File {
-    /// The export it was reached by.
     #[inline]
     pub fn export(&self) -> &Arc<Export> {
         &self.export
     }
 
-    /// The volume it lies in.
     #[inline]
     pub fn volume(&self) -> &Volume {
         &self.export.volume

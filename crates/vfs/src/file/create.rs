@@ -28,7 +28,6 @@ pub enum Disposition {
 pub struct ExclusiveKey([u8; 8]);
 
 impl ExclusiveKey {
-    /// The key of these bytes.
     pub fn new(bytes: [u8; 8]) -> Self {
         Self(bytes)
     }
@@ -46,10 +45,9 @@ impl ExclusiveKey {
     }
 }
 
-/// The umask of something new for which no mode is given.
+/// The umask of new objects without a requested mode.
 const UMASK: u32 = 0o022;
 
-/// A regular file to be made.
 struct NewFile<'n> {
     name: Name<'n>,
     disposition: Disposition,
@@ -107,15 +105,14 @@ impl File {
                 self.notify_added(name.bytes(), false, &made.dir);
                 self.finish(caller, name, made, set, list.as_ref(), pending)
             }
-            Err(FsError::Exists) => self.take_existing(caller, &new, pending),
+            Err(FsError::Exists) => self.open_existing(caller, &new, pending),
             Err(refusal @ (FsError::Access | FsError::ReadOnly)) => {
-                self.take_without_change(caller, &new, pending).unwrap_or(Err(refusal))
+                self.open_without_change(caller, &new, pending).unwrap_or(Err(refusal))
             }
             Err(error) => Err(error),
         }
     }
 
-    /// Makes a directory in this one.
     pub fn make_dir(
         &self,
         caller: &Caller,
@@ -237,7 +234,7 @@ impl File {
 
     /// Opens an existing name where the caller may not add one: as open(2), creation is then no error. `None` if the
     /// name does not exist, or if the caller may not even look it up.
-    fn take_without_change(
+    fn open_without_change(
         &self,
         caller: &Caller,
         new: &NewFile<'_>,
@@ -245,11 +242,11 @@ impl File {
     ) -> Option<FsResult<Created>> {
         self.open_dir(caller, Blocking::Allowed).ok()?;
         self.node.lookup(new.name, Blocking::Allowed).ok()?;
-        Some(self.take_existing(caller, new, pending))
+        Some(self.open_existing(caller, new, pending))
     }
 
     /// Opens the existing object of a name according to the disposition.
-    fn take_existing(
+    fn open_existing(
         &self,
         caller: &Caller,
         new: &NewFile<'_>,
@@ -283,7 +280,7 @@ impl File {
     }
 }
 
-/// Whether `caller` may make it where a name may be added.
+/// Whether `caller` may make an object of this type.
 fn check_special(special: Special<'_>, caller: &Caller) -> FsResult<()> {
     match special {
         Special::Symlink(target) => check_target(target),

@@ -15,7 +15,7 @@ use crate::volume::change_notify::Action;
 use crate::volume::change_notify::NameInDir;
 use std::ops::ControlFlow;
 
-/// Entries that a look-up by another spelling looks at in a directory.
+/// Entries of a directory that a lookup regardless of case scans.
 const FOLDED_ENTRIES_MAX: usize = 1 << 20;
 
 /// The directory of a listing, and whether the end was reached.
@@ -23,14 +23,13 @@ const FOLDED_ENTRIES_MAX: usize = 1 << 20;
 pub struct Listing {
     /// The directory's attributes, from before the entries.
     pub dir: Attrs,
-    /// Whether the last entry was reached.
     pub at_end: bool,
 }
 
-/// A directory in which a caller may look names up.
+/// A directory in which a caller may look up names.
 pub struct OpenDir<'f> {
     dir: &'f File,
-    /// The directory's attributes when that was authorized.
+    /// The directory's attributes at the authorization.
     pub attrs: Attrs,
 }
 
@@ -57,10 +56,10 @@ impl Resolved {
 }
 
 /// Whether the object of a name is still the one to remove.
-type IsMeant<'m> = &'m dyn Fn(&Attrs) -> bool;
+type IsExpected<'m> = &'m dyn Fn(&Attrs) -> bool;
 
 impl File {
-    /// Authorizes `caller` to look names up in this directory.
+    /// Authorizes `caller` to look up names in this directory.
     #[inline]
     pub fn open_dir(&self, caller: &Caller, blocking: Blocking) -> FsResult<OpenDir<'_>> {
         self.opened_dir(self.node.attrs(blocking)?, caller, blocking)
@@ -130,9 +129,9 @@ impl File {
             return Ok(None);
         }
         let (indexes, key) = (self.volume().case_indexes(), self.key());
-        let mut gathering = match indexes.find(&key, attrs.change, name, fold) {
+        let mut build = match indexes.find(&key, attrs.change, name, fold) {
             CaseLookup::Stored(stored) => return Ok(stored),
-            CaseLookup::NotIndexed(gathering) => gathering,
+            CaseLookup::NotIndexed(build) => build,
         };
         let wanted = fold(name);
         let (mut looked_at, mut found) = (0, None);
@@ -145,13 +144,13 @@ impl File {
                 found = Some(entry.name.to_vec());
             }
             // More names than are kept are not gathered any further.
-            gathering = gathering.take().and_then(|gathering| gathering.with(entry.name, folded.as_deref()));
+            build = build.take().and_then(|build| build.with(entry.name, folded.as_deref()));
             looked_at += 1;
-            let is_done = found.is_some() && gathering.is_none() || looked_at == FOLDED_ENTRIES_MAX;
+            let is_done = found.is_some() && build.is_none() || looked_at == FOLDED_ENTRIES_MAX;
             if is_done { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
-        if let Some(gathering) = gathering.filter(|_| matches!(listed, Ok(true))) {
-            gathering.finish();
+        if let Some(build) = build.filter(|_| matches!(listed, Ok(true))) {
+            build.finish();
         }
         listed.map(|_| found)
     }
@@ -282,7 +281,6 @@ impl File {
         Ok(removed)
     }
 
-    /// Removes an empty directory.
     pub fn remove_dir(&self, caller: &Caller, name: &[u8], pending: &mut PendingSync) -> FsResult<Change> {
         let ruling = self.ruling(caller, Some(name))?;
         let name = match self.old_name(ruling, caller, name) {
@@ -299,7 +297,7 @@ impl File {
         caller: &Caller,
         name: Name<'_>,
         is_dir: bool,
-        is_meant: Option<IsMeant<'_>>,
+        is_expected: Option<IsExpected<'_>>,
         pending: &mut PendingSync,
     ) -> FsResult<Change> {
         self.check_claims_for_unlink(ruling, caller, name)?;
@@ -307,8 +305,8 @@ impl File {
         let named = volume.may_have_streams(&self.node, name);
         let authorize = |entry: &EntryRef<'_>| {
             ruling.check_removal(entry, caller)?;
-            let Some(is_meant) = is_meant else { return Ok(()) };
-            if is_meant(&(entry.object)()?) { Ok(()) } else { Err(FsError::Stale) }
+            let Some(is_expected) = is_expected else { return Ok(()) };
+            if is_expected(&(entry.object)()?) { Ok(()) } else { Err(FsError::Stale) }
         };
         let change = match is_dir {
             true => self.node.remove_dir(name, &authorize)?,

@@ -129,12 +129,11 @@ impl File {
 }
 
 impl crate::Volume {
-    /// Adds the security style of the volume.
     fn with_style(&self, extra: ExtraAttrs) -> ExtraAttrs {
         ExtraAttrs { is_listed: self.security_style() == SecurityStyle::Ntfs, ..extra }
     }
 
-    /// Whether anything can be kept with a file that has `attrs`.
+    /// Whether a file with `attrs` can have extra attributes.
     pub fn has_extra_attrs(&self, attrs: &Attrs) -> bool {
         let carries = matches!(attrs.file_type, FileType::Regular | FileType::Directory);
         carries && self.capabilities().xattrs.is_some()

@@ -8,11 +8,11 @@ use crate::volume::case_index::NameChange;
 use crate::volume::change_notify::{Action, ChangeMask, OnEvents, Watch, WatchFilter};
 
 impl File {
-    /// Watches this directory until the watch is dropped; `tell` is called for each event. The protocol, which has the
+    /// Watches this directory until the watch is dropped; `on_events` is called for each event. The protocol, which has the
     /// directory open, checks the right to list it.
-    pub fn watch(&self, wish: WatchFilter, tell: OnEvents) -> FsResult<Watch> {
+    pub fn watch(&self, filter: WatchFilter, on_events: OnEvents) -> FsResult<Watch> {
         check_is_dir(&self.node.attrs(Blocking::Allowed)?)?;
-        self.volume().watches().add(self.key(), wish, tell)
+        self.volume().watches().add(self.key(), filter, on_events)
     }
 
     /// Notifies watches that the object of a name in this directory was modified. The protocol supplies the name: a
@@ -24,7 +24,7 @@ impl File {
 
     /// Notifies watches of this directory that it goes with its last open.
     pub fn notify_deleting(&self) {
-        self.volume().watches().gone(&self.key());
+        self.volume().watches().directory_removed(&self.key());
     }
 
     /// Notifies watches of this directory, and its case index, of a new name.

@@ -15,12 +15,12 @@ use std::borrow::Cow;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-/// When a write is acknowledged.
+/// The time at which a write is acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stability {
-    /// Before it is durable; the client commits later.
+    /// Before the data is durable; the client commits later.
     Unstable,
-    /// When the data are durable.
+    /// When the data is durable.
     Data,
     /// When data and attributes are durable.
     File,
@@ -49,7 +49,6 @@ pub struct OpenFile<'f> {
     file: Cow<'f, File>,
     caller: Cow<'f, Caller>,
     access: Access,
-    /// The requester, for the claims on the file.
     by: Requester,
     /// Whether mode bits are checked at each write, with the attributes that the write begins with.
     checks_writes: bool,
@@ -197,7 +196,6 @@ impl OpenFile<'_> {
         Self { by, pin, ..self }
     }
 
-    /// The file.
     #[inline]
     pub fn file(&self) -> &File {
         &self.file

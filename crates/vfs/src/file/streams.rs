@@ -16,7 +16,7 @@ use std::sync::Arc;
 pub type StreamSink<'s> = dyn FnMut(&[u8], u64, u64) + 's;
 
 impl NamedStream {
-    /// The attributes of a file as its stream shows them, which has `own`.
+    /// Merges the attributes of a file and of its stream's data, `own`.
     pub(super) fn attrs(&self, file: &Attrs, own: &Attrs) -> Attrs {
         Attrs { file_type: FileType::Regular, size: own.size, used: own.used, ..*file }
     }
@@ -29,7 +29,6 @@ impl File {
         self.stream.as_ref().map_or(Stream::default(), |stream| stream.number)
     }
 
-    /// Whether this is a named stream.
     #[inline]
     pub fn is_stream(&self) -> bool {
         self.stream.is_some()
@@ -40,7 +39,7 @@ impl File {
         self.stream.as_ref().is_some_and(|stream| streams::is_gone(&stream.node))
     }
 
-    /// The file that this is a stream of; of a file, itself.
+    /// Returns the file of this stream; a file returns itself.
     #[must_use]
     pub fn of_stream(&self) -> Self {
         self.beside(NodeRef::clone(&self.node))
@@ -54,7 +53,6 @@ impl File {
         self.with_stream(found.node, &found.attrs)
     }
 
-    /// Lists all streams of this file.
     pub fn list_streams(&self, sink: &mut StreamSink<'_>) -> FsResult<()> {
         match self.volume().streams_of(&self.key())? {
             Some(dir) => streams::list(&dir, &mut |name, attrs| sink(name, attrs.size, attrs.used)),
@@ -151,7 +149,6 @@ impl File {
         }
     }
 
-    /// Schedules the flush of the data.
     pub(super) fn require_data_sync(&self, pending: &mut PendingSync, scope: SyncScope) {
         self.volume().require_sync(pending, self.data(), scope);
     }

@@ -56,7 +56,6 @@ impl File {
         Ok(size)
     }
 
-    /// Sets an attribute of a file that `caller` may write.
     pub fn set_xattr(
         &self,
         caller: &Caller,
@@ -74,7 +73,6 @@ impl File {
         Ok(change)
     }
 
-    /// Removes an attribute of a file that `caller` may write.
     pub fn remove_xattr(&self, caller: &Caller, name: &[u8], pending: &mut PendingSync) -> FsResult<Change> {
         check_writable(caller)?;
         let name = XattrName::new(name)?;

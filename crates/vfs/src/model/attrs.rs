@@ -3,47 +3,35 @@
 use super::caller::INVALID_ID;
 use crate::error::{FsError, FsResult};
 
-/// The type of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FileType {
-    /// A regular file.
     Regular,
-    /// A directory.
     Directory,
-    /// A symbolic link.
     Symlink,
-    /// A block device.
     Block,
-    /// A character device.
     Character,
-    /// A named pipe.
     Fifo,
-    /// A socket.
     Socket,
 }
 
-/// A moment: seconds and nanoseconds since 1970 (UTC). Ordered as time is.
+/// Seconds and nanoseconds since 1970 (UTC), in order of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time {
-    /// Whole seconds; before 1970 negative.
     pub seconds: i64,
     /// Nanoseconds of the second, below 10^9.
     pub nanos: u32,
 }
 
 impl Time {
-    /// This moment in nanoseconds since 1970.
+    /// Returns nanoseconds since 1970.
     pub fn as_nanos(self) -> i128 {
         i128::from(self.seconds) * 1_000_000_000 + i128::from(self.nanos)
     }
 }
 
-/// The numbers of a device special file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Device {
-    /// Major number.
     pub major: u32,
-    /// Minor number.
     pub minor: u32,
 }
 
@@ -56,19 +44,14 @@ pub const SET_GID: u32 = 0o2000;
 /// On a directory: only owners remove or rename.
 pub const STICKY: u32 = 0o1000;
 
-/// The attributes of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attrs {
     pub file_type: FileType,
     /// Permission, set-id and sticky bits, without the type.
     pub mode: u32,
-    /// Number of names.
     pub links: u32,
-    /// Owner.
     pub uid: u32,
-    /// Group.
     pub gid: u32,
-    /// Size in bytes.
     pub size: u64,
     /// Bytes of storage in use.
     pub used: u64,
@@ -76,7 +59,6 @@ pub struct Attrs {
     pub device: Device,
     /// A number of the file, unique among the files of the volume that exist now.
     pub file_id: u64,
-    /// Last read.
     pub accessed: Time,
     /// Last change of the contents.
     pub modified: Time,
@@ -91,12 +73,11 @@ pub struct Attrs {
     pub born: Option<Time>,
 }
 
-/// A time to be set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SetTime {
     /// The server's clock.
     Now,
-    /// This moment.
+    /// The given time.
     To(Time),
 }
 
@@ -108,20 +89,15 @@ pub struct SetAttrs {
     /// Bits that the mode of a new file loses, unless its directory hands a list on (RFC 8275). Of a file that is there, they mean
     /// nothing.
     pub umask: u32,
-    /// New owner.
     pub uid: Option<u32>,
-    /// New group.
     pub gid: Option<u32>,
-    /// New size: cuts, or grows by a hole.
+    /// New size: truncates, or grows by a hole.
     pub size: Option<u64>,
-    /// New access time.
     pub accessed: Option<SetTime>,
-    /// New modification time.
     pub modified: Option<SetTime>,
 }
 
 impl SetAttrs {
-    /// Whether nothing is to be set.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -135,31 +111,26 @@ impl SetAttrs {
 /// The attributes of an object before and after one mutation, with no other change through this service in between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// Just before.
     pub before: Attrs,
-    /// Just after.
     pub after: Attrs,
 }
 
 /// The state of a file system.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FsStat {
-    /// Capacity in bytes.
     pub bytes_total: u64,
-    /// Free bytes.
     pub bytes_free: u64,
-    /// Free bytes that an ordinary user may take.
+    /// Free bytes for ordinary users.
     pub bytes_available: u64,
-    /// Most files it can hold.
+    /// The capacity in files.
     pub files_total: u64,
-    /// Free file slots.
     pub files_free: u64,
-    /// Free file slots that an ordinary user may take.
+    /// Free file slots for ordinary users.
     pub files_available: u64,
 }
 
 impl FsStat {
-    /// With less than this left storage is as good as full.
+    /// Storage with less free space counts as full.
     const SHORT_BYTES: u64 = 1 << 20;
     const SHORT_FILES: u64 = 16;
 
@@ -174,11 +145,9 @@ impl FsStat {
 /// Limits that do not change while a volume is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FsLimits {
-    /// Most links to one file.
+    /// The limit of links to one file.
     pub links_max: u32,
-    /// Longest name in bytes.
     pub name_bytes_max: u32,
-    /// Largest file in bytes.
     pub file_bytes_max: u64,
     /// Granularity of times, in nanoseconds.
     pub time_step_ns: u32,

@@ -73,7 +73,7 @@ impl Credential {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
     identity: Arc<Credential>,
-    /// Whether the export refuses this caller every change.
+    /// Whether the export is read-only for this caller.
     pub read_only: bool,
     /// The requester in the table of claims: its own claims do not conflict with it.
     pub by: Requester,
@@ -87,7 +87,7 @@ impl Caller {
         Self::of(Credential::new(Proof::Claimed, uid, gid, supplementary), false)
     }
 
-    /// A caller with the rights of `identity`.
+    /// Makes a caller with the rights of `identity`.
     pub(crate) fn of(identity: Arc<Credential>, read_only: bool) -> Self {
         Self { identity, read_only, by: Requester::Anonymous, listing: None }
     }

@@ -30,7 +30,6 @@ impl<'a> Name<'a> {
         }
     }
 
-    /// The bytes of the name.
     pub fn bytes(self) -> &'a [u8] {
         self.0
     }

@@ -39,7 +39,7 @@ pub struct Cidr {
     prefix: u8,
 }
 
-/// Why a text is no [`Cidr`].
+/// The reason why a text is not a [`Cidr`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BadCidr {
     /// The text is not a range.
@@ -54,7 +54,7 @@ pub enum Squash {
     /// Root becomes the anonymous user; other users stay.
     #[default]
     Root,
-    /// Everybody becomes the anonymous user.
+    /// Every user becomes the anonymous user.
     All,
     /// No identity is replaced.
     None,
@@ -64,12 +64,10 @@ pub enum Squash {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ProtocolId(pub u8);
 
-/// A set of protocols.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ProtocolSet(u8);
 
 impl ProtocolSet {
-    /// Every protocol.
     pub const ALL: Self = Self(u8::MAX);
 
     /// Makes a set of the protocols with these bits.
@@ -77,7 +75,6 @@ impl ProtocolSet {
         Self(bits)
     }
 
-    /// Whether `protocol` is among them.
     #[inline]
     pub const fn contains(self, protocol: ProtocolId) -> bool {
         self.0 & 1 << protocol.0 != 0
@@ -91,9 +88,9 @@ pub enum Protection {
     /// Neither confidential nor protected from changes.
     #[default]
     Plain,
-    /// Encrypted; the client has shown no certificate.
+    /// Encrypted, without a client certificate.
     Encrypted,
-    /// Encrypted, by a client with a certificate that we trust.
+    /// Encrypted, with a trusted client certificate.
     Verified,
 }
 
@@ -102,16 +99,13 @@ pub enum Protection {
 pub struct ExportRule {
     /// Client addresses; empty matches every client.
     pub clients: Vec<Cidr>,
-    /// The protocols that it is for.
+    /// The protocols that the rule matches.
     pub protocols: ProtocolSet,
     /// Whether matching clients are refused, regardless of later rules.
     pub no_access: bool,
-    /// Whether changes are refused.
     pub read_only: bool,
     pub squash: Squash,
-    /// The anonymous user.
     pub anonymous_uid: u32,
-    /// The anonymous group.
     pub anonymous_gid: u32,
     /// The least protection of a connection that this rule admits.
     pub protection: Protection,
@@ -120,11 +114,10 @@ pub struct ExportRule {
 /// The address of a client, and the server address that it has reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Origin {
-    /// The client.
     pub client: IpAddr,
     /// The endpoint; `None` at the service's own addresses, where every export is.
     pub endpoint: Option<IpAddr>,
-    /// The protocol it comes over.
+    /// The protocol of the call.
     pub protocol: ProtocolId,
     pub protection: Protection,
 }
@@ -132,11 +125,10 @@ pub struct Origin {
 /// Access that an export has granted. State that was acquired with it stays while the export would still grant it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExportAccess {
-    /// The export.
     pub export: ExportId,
     /// Address that the call came from.
     pub origin: Origin,
-    /// Whether it changes files, or keeps others from doing so.
+    /// Whether the access is for changes, or denies others changes.
     pub changes: bool,
 }
 
@@ -154,7 +146,7 @@ pub struct Export {
     pub share: ShareSettings,
 }
 
-/// All exports at one moment.
+/// An immutable snapshot of all exports.
 #[derive(Default)]
 pub struct Namespace {
     exports: Vec<Arc<Export>>,
@@ -219,18 +211,15 @@ impl Namespace {
             && self.by_id.get(&export).is_some_and(|place| self.leading_on.contains(place))
     }
 
-    /// All exports, in order.
     pub fn exports(&self) -> &[Arc<Export>] {
         &self.exports
     }
 
-    /// The export with this number.
     #[inline]
     pub fn export(&self, id: ExportId) -> Option<&Arc<Export>> {
         self.by_id.get(&id).map(|&place| &self.exports[place])
     }
 
-    /// The first export of a volume.
     pub fn volume(&self, id: VolumeId) -> Option<&Arc<Export>> {
         self.export(id.into()).filter(|export| export.volume.id() == id)
     }
@@ -268,7 +257,6 @@ impl Namespace {
 }
 
 impl Export {
-    /// The first export of a volume.
     pub fn new(path: impl Into<String>, volume: Arc<Volume>, rules: Vec<ExportRule>) -> Self {
         Self {
             id: volume.id().into(),
@@ -286,13 +274,12 @@ impl Export {
         Self { endpoints, ..self }
     }
 
-    /// Sets the share settings.
     #[must_use]
     pub fn shared(self, share: ShareSettings) -> Self {
         Self { share, ..self }
     }
 
-    /// Whether it is served where a call has reached us.
+    /// Whether the export is served at the endpoint of a call.
     #[inline]
     pub fn is_at(&self, endpoint: Option<IpAddr>) -> bool {
         endpoint.is_none_or(|address| self.endpoints.contains(&address))
@@ -386,7 +373,6 @@ impl Cidr {
 }
 
 impl From<IpAddr> for Cidr {
-    /// The range of one address.
     fn from(address: IpAddr) -> Self {
         let (address, is_v6) = bits(address.to_canonical());
         let prefix = if is_v6 { 128 } else { 32 };
@@ -395,7 +381,7 @@ impl From<IpAddr> for Cidr {
     }
 }
 
-/// Bits that say of an IPv6 address that it stands for an IPv4 one.
+/// The length of the prefix of IPv4-mapped IPv6 addresses.
 const MAPPED_PREFIX: u8 = 96;
 
 fn bits(address: IpAddr) -> (u128, bool) {

@@ -3,7 +3,6 @@
 /// The settings of a share. Protocols that know no shares, as NFS, do not look at them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShareSettings {
-    /// Whether messages must be encrypted.
     pub encryption: bool,
     /// Whether messages must be signed, or encrypted instead.
     pub signing: bool,
@@ -15,7 +14,6 @@ pub struct ShareSettings {
     pub access_based_enumeration: bool,
     /// Whether opens survive a restart of the server.
     pub continuously_available: bool,
-    /// Whether clients may cache.
     pub oplocks: bool,
     /// Whether clients can watch directories.
     pub change_notify: bool,

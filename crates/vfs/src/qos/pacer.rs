@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 /// its credit meanwhile, so no rate is lost.
 const STEP: Nanos = Nanos(500_000);
 /// The longest sleep of the thread, so that it notices when it is no longer needed.
-const PATIENCE: Duration = Duration::from_secs(1);
+const SLEEP_MAX: Duration = Duration::from_secs(1);
 
 /// The timer of all arbiters in a process: resumes deferred calls.
 pub struct Pacer {
@@ -84,8 +84,8 @@ impl Pacer {
         }
         if due.is_empty() {
             let until = timers.peek().map(|Reverse(first)| first.at.saturating_sub(now));
-            let patience = until.map_or(PATIENCE, |until| Duration::from_nanos(until.0).min(PATIENCE));
-            drop(self.changed.wait_timeout(timers, patience));
+            let sleep = until.map_or(SLEEP_MAX, |until| Duration::from_nanos(until.0).min(SLEEP_MAX));
+            drop(self.changed.wait_timeout(timers, sleep));
         } else {
             drop(timers);
             for arbiter in due {

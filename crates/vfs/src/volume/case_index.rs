@@ -47,7 +47,7 @@ struct CachedIndexes {
 }
 
 struct Dir {
-    /// The directory's change number that these names belong to.
+    /// The directory's change number of these names.
     change: u64,
     state: State,
     used: u64,
@@ -76,22 +76,22 @@ pub(crate) enum NameChange {
     Removed(Box<[u8]>),
 }
 
-/// Changes that a listing may miss, beyond which it is not kept.
+/// The limit of changes during a listing.
 const MISSED_MAX: usize = 4096;
 
 /// The answer of the index for a name.
 pub(crate) enum CaseLookup<'i> {
-    /// All there is to know: the name as it is stored, or that there is none.
+    /// The stored name, or `None` if no name matches.
     Stored(Option<Vec<u8>>),
     /// The directory has to be listed. What its names are gathered in, unless others do that.
     NotIndexed(Option<IndexBuild<'i>>),
 }
 
-/// The names of a directory that is being listed.
+/// The unfinished index of a directory that is being listed.
 pub(crate) struct IndexBuild<'i> {
     indexes: &'i CaseIndexes,
     dir: FileKey,
-    /// The state at which the listing has begun.
+    /// The directory's change number when the listing began.
     change: u64,
     fold: Fold,
     names: Names,
@@ -169,7 +169,7 @@ impl CaseIndexes {
         }
     }
 
-    /// Names of a directory were changed through this process.
+    /// Updates the index after a change through this process.
     #[inline]
     pub(crate) fn changed(&self, dir: &FileKey, change: &Change, what: impl FnOnce() -> Vec<NameChange>) {
         if self.count.load(Ordering::SeqCst) > 0 {
@@ -208,7 +208,7 @@ impl CaseIndexes {
         }
     }
 
-    /// A directory is listed no longer, and its names are not known.
+    /// Drops the entry of an abandoned listing.
     fn abandon(&self, dir: &FileKey, change: u64) {
         let mut cached = self.cached();
         let is_its = |entry: &Dir| entry.change == change && matches!(entry.state, State::Listing(_));
@@ -237,7 +237,7 @@ impl IndexBuild<'_> {
         (self.names.bytes <= BYTES_MAX).then_some(self)
     }
 
-    /// These are all.
+    /// Completes the index.
     pub(crate) fn finish(mut self) {
         self.is_finished = true;
         self.indexes.install(&self.dir, self.change, std::mem::take(&mut self.names), self.fold);
@@ -290,7 +290,7 @@ impl Names {
         }
     }
 
-    /// The first name that has all in common with others that `wanted` has.
+    /// Returns the first name whose folded form is `wanted`.
     fn find(&self, hash: u64, wanted: &[u8], fold: Fold) -> Option<Vec<u8>> {
         let from = Bound::Included((hash, Box::default()));
         let same_hash = self.by_hash.range((from, Bound::Unbounded)).take_while(|(other, _)| *other == hash);

@@ -26,7 +26,7 @@ use streams::StreamTree;
 use traffic::{ReadCounts, Traffic};
 
 /// Polls for a name that another thread is removing: ten seconds, or a thousand names.
-const REMOVAL_MOMENTS_MAX: usize = 1000;
+const REMOVAL_POLLS_MAX: usize = 1000;
 
 /// A served tree of files with its rules.
 pub struct Volume {
@@ -38,7 +38,7 @@ pub struct Volume {
     capabilities: Capabilities,
     durability: Durability,
     style: SecurityStyle,
-    /// A number of this run of the process.
+    /// A number that differs at every start of the process.
     instance: u64,
     gate: Arc<Gate>,
     traffic: Traffic,
@@ -84,7 +84,7 @@ impl Volume {
         }
     }
 
-    /// This volume with a gate that calls to it have to pass.
+    /// Adds an admission gate.
     #[must_use]
     pub fn with_gate(self, gate: Arc<Gate>) -> Self {
         Self { gate, ..self }
@@ -106,7 +106,7 @@ impl Volume {
         self.style
     }
 
-    /// This volume with a clock for the deadlines of its claims.
+    /// Adds a clock for the deadlines of claims.
     #[must_use]
     pub fn with_clock(self, clock: impl Fn() -> Nanos + Send + Sync + 'static) -> Self {
         Self { clock: Box::new(clock), ..self }
@@ -161,7 +161,6 @@ impl Volume {
         self.watches.is_any()
     }
 
-    /// The clock of its claims.
     pub fn now(&self) -> Nanos {
         (self.clock)()
     }
@@ -197,7 +196,7 @@ impl Volume {
     pub fn remove_closed(&self, file: &FileKey) -> FsResult<()> {
         let Some(claims) = self.claims.get() else { return Ok(()) };
         let mut result = self.expire_claims(self.now());
-        for _ in 0..REMOVAL_MOMENTS_MAX {
+        for _ in 0..REMOVAL_POLLS_MAX {
             if !claims.wait_for_removal(file) {
                 break;
             }
@@ -267,12 +266,11 @@ impl Volume {
         &self.streams
     }
 
-    /// Whether the file of a key is gone for certain.
+    /// Whether the file of a key is certainly deleted.
     pub(crate) fn is_removed(&self, key: &FileKey) -> bool {
         self.backend.is_removed(key)
     }
 
-    /// The root directory.
     pub(crate) fn root(&self) -> &NodeRef {
         &self.root
     }
@@ -285,7 +283,6 @@ impl Volume {
         self.backend.node(key, blocking)
     }
 
-    /// Capacity and free space.
     pub fn stat(&self) -> FsResult<FsStat> {
         self.backend.stat()
     }
@@ -299,7 +296,7 @@ impl Volume {
         self.capabilities
     }
 
-    /// Makes everything durable, at the end of a service.
+    /// Flushes everything, at the end of a service.
     pub fn sync(&self) -> FsResult<()> {
         self.backend.sync()
     }

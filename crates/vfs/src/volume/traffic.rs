@@ -15,7 +15,7 @@ pub struct Traffic {
     shards: [Shard; SHARDS],
 }
 
-/// On cache lines of its own.
+/// Aligned to its own cache lines.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Shard {
@@ -36,14 +36,14 @@ struct Counters {
 pub enum ReadSource {
     /// All data was in memory, also data that the kernel had read ahead; or there was nothing to read.
     Memory,
-    /// On the storage, at least a part.
+    /// Part of the data was on storage only.
     Storage,
 }
 
-/// READs that were answered with data, by where it was.
+/// READs with data, by its source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReadCounts {
-    /// Memory had it.
+    /// READs from memory.
     pub from_memory: u64,
     /// READs that waited for storage.
     pub from_storage: u64,
@@ -63,7 +63,7 @@ pub struct OperationCounts {
 }
 
 impl Traffic {
-    /// Counts operations that took so long, and the bytes of all of them.
+    /// Counts operations of this duration, and their bytes.
     pub fn count(&self, kind: Kind, ops: u64, bytes: u64, time: Duration) {
         let counters = &self.shards[shard()].kinds[kind.index()];
         let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
@@ -86,7 +86,7 @@ impl Traffic {
         sum
     }
 
-    /// Counts where the data of READs was.
+    /// Adds sources of READ data.
     pub fn count_reads(&self, reads: ReadCounts) {
         let shard = &self.shards[shard()];
         for (counter, count) in
@@ -110,7 +110,7 @@ impl Traffic {
     }
 }
 
-/// The interval of a time.
+/// Returns the interval of a duration.
 fn interval(nanos: u64) -> usize {
     let micros = nanos.div_ceil(1000).max(1);
     (micros.next_power_of_two().ilog2() as usize).min(INTERVALS - 1)

@@ -14,7 +14,7 @@ use vfs::{
     Root, Usage, VolumeId, XattrName,
 };
 
-/// Bytes of the blocks that contents are charged in.
+/// The block size of charges.
 pub use vfs::backend::charge::BLOCK_BYTES;
 /// The charge of a file without contents with one name.
 pub(super) const FILE_BYTES: u64 = charge::INODE_BYTES + charge::NAME_BYTES;

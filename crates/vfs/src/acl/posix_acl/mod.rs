@@ -15,7 +15,7 @@ use std::collections::HashSet;
 pub const POSIX_ACL_ENTRIES_MAX: usize = 8191;
 /// The permissions among the bits of a mode.
 const PERMISSIONS: u32 = 0o777;
-/// The group's among them, which are the mask of a list.
+/// The group bits, which are the mask of a list.
 const GROUP_BITS: u32 = 0o070;
 
 /// A list. Permissions are three bits each, as in a mode.
@@ -38,15 +38,12 @@ pub struct PosixAcl {
 /// The subject of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AclTag {
-    /// The owner of the file.
     Owner,
-    /// A user.
     User(u32),
     /// Members of the group of the file.
     OwningGroup,
     /// Members of a group.
     Group(u32),
-    /// Everybody.
     Everyone,
 }
 
@@ -63,12 +60,12 @@ impl PosixAcl {
         entries
     }
 
-    /// Whether it says more than a mode can.
+    /// Whether the list has more than a mode can express.
     pub fn is_extended(&self) -> bool {
         self.mask.is_some()
     }
 
-    /// The permissions of a mode that goes with it.
+    /// Returns the permissions of the equivalent mode.
     pub fn mode(&self) -> u32 {
         self.owner << 6 | self.mask.unwrap_or(self.group) << 3 | self.other
     }

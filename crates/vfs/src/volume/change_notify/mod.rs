@@ -19,7 +19,7 @@ use std::ops::{BitOr, ControlFlow};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Watches of a volume, and how many of them one user may have.
+/// The limit of watches of a volume, and of one user.
 pub const WATCHES_MAX: usize = 16_384;
 /// See [`WATCHES_MAX`].
 pub const WATCHES_OF_USER_MAX: usize = WATCHES_MAX / 4;
@@ -27,13 +27,13 @@ pub const WATCHES_OF_USER_MAX: usize = WATCHES_MAX / 4;
 pub const RETAINED_BYTES_MAX: usize = 16 << 20;
 /// See [`RETAINED_BYTES_MAX`].
 pub const RETAINED_BYTES_OF_USER_MAX: usize = RETAINED_BYTES_MAX / 4;
-/// Bytes that a change takes besides its path.
+/// Memory of a change besides its path.
 pub const CHANGE_BYTES: usize = 16;
 /// Levels from a change up to a watched tree.
 const DEPTH_MAX: usize = 256;
 /// Entries scanned for the name of a directory.
 const ENTRIES_MAX: usize = 65_536;
-/// Names of directories that are remembered.
+/// The limit of cached names of directories.
 const NAMES_MAX: usize = 4096;
 
 /// Kinds of changes, as a set.
@@ -41,28 +41,22 @@ const NAMES_MAX: usize = 4096;
 pub struct ChangeMask(u16);
 
 impl ChangeMask {
-    /// None.
     pub const NONE: Self = Self(0);
     /// Names of all but directories.
     pub const FILE_NAMES: Self = Self(1);
     /// Names of directories.
     pub const DIR_NAMES: Self = Self(1 << 1);
-    /// Attributes.
     pub const ATTRIBUTES: Self = Self(1 << 2);
-    /// Sizes.
     pub const SIZE: Self = Self(1 << 3);
     /// The time of the last write, and so the data.
     pub const MODIFIED: Self = Self(1 << 4);
     /// The time of the last access, if a client sets it.
     pub const ACCESSED: Self = Self(1 << 5);
-    /// The time of creation.
     pub const CREATED: Self = Self(1 << 6);
-    /// Extended attributes.
     pub const XATTRS: Self = Self(1 << 7);
     /// Owner, group, mode and access control list.
     pub const SECURITY: Self = Self(1 << 8);
 
-    /// Whether anything of `other` is in it.
     pub const fn intersects(self, other: Self) -> bool {
         self.0 & other.0 != 0
     }
@@ -93,7 +87,6 @@ pub enum Action {
     NewName,
 }
 
-/// A change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChangeRecord {
     pub action: Action,
@@ -104,15 +97,14 @@ pub struct ChangeRecord {
 /// The events that a watch delivers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WatchEvents {
-    /// These changes.
     Changes(Vec<ChangeRecord>),
-    /// More than was kept: the directory is to be listed.
+    /// The buffer overflowed: list the directory.
     Overflow,
     /// The directory is removed or being removed. No more events follow.
     DirectoryRemoved,
 }
 
-/// Called when there is news, with no lock held.
+/// Called when there are events, with no lock held.
 pub type OnEvents = Box<dyn Fn() + Send + Sync>;
 
 /// The subject of a watch.
@@ -121,11 +113,10 @@ pub struct WatchFilter {
     pub caller: Caller,
     /// The user who is logged in; watches are limited for each user.
     pub user: u32,
-    /// Which changes.
     pub what: ChangeMask,
     /// Whether changes in all directories below are included.
     pub is_tree: bool,
-    /// Bytes of changes that are kept at most.
+    /// The size of the buffer of changes.
     pub bytes_max: usize,
 }
 
@@ -137,10 +128,10 @@ pub struct Watch {
 
 struct WatchEntry {
     key: FileKey,
-    wish: WatchFilter,
+    filter: WatchFilter,
     buffer: Mutex<Buffer>,
     retained: RetainedBytes,
-    tell: OnEvents,
+    on_events: OnEvents,
 }
 
 /// Bytes of undelivered changes of a user and of the volume.
@@ -161,12 +152,11 @@ struct Buffer {
     is_gone: bool,
 }
 
-/// The watches of a volume.
 #[derive(Default)]
 pub(crate) struct Watches {
     style: SecurityStyle,
     count: AtomicUsize,
-    /// Bytes that are kept.
+    /// Bytes of undelivered changes.
     bytes: Arc<AtomicUsize>,
     table: Mutex<Table>,
 }
@@ -188,17 +178,15 @@ pub(crate) struct Child {
     pub(crate) is_dir: bool,
 }
 
-/// A name in a directory.
 pub(crate) struct NameInDir<'n> {
     pub(crate) dir: &'n NodeRef,
     pub(crate) name: &'n [u8],
 }
 
-/// A change in a directory.
 pub(crate) type Change<'n> = (Action, &'n [u8]);
 
 impl Watch {
-    /// Takes the news, if there is any.
+    /// Takes the events, if there are any.
     pub fn take(&self) -> Option<WatchEvents> {
         let mut buffer = self.watched.buffer.lock();
         self.watched.retained.release(&mut buffer);
@@ -212,7 +200,7 @@ impl Watch {
         (!changes.is_empty()).then_some(WatchEvents::Changes(changes))
     }
 
-    /// Whether there is news.
+    /// Whether there are events.
     pub fn has_events(&self) -> bool {
         let buffer = self.watched.buffer.lock();
         buffer.is_gone || buffer.is_too_much || !buffer.changes.is_empty()
@@ -257,21 +245,23 @@ impl RetainedBytes {
 }
 
 impl Table {
-    fn remove(&mut self, gone: &Arc<WatchEntry>) {
-        let remove = |from: &mut Watchers| Arc::make_mut(from).retain(|watched| !Arc::ptr_eq(watched, gone));
-        if let Some(here) = self.watched.get_mut(&gone.key) {
+    fn remove(&mut self, directory_removed: &Arc<WatchEntry>) {
+        let remove = |from: &mut Watchers| {
+            Arc::make_mut(from).retain(|watched| !Arc::ptr_eq(watched, directory_removed))
+        };
+        if let Some(here) = self.watched.get_mut(&directory_removed.key) {
             remove(here);
             if here.is_empty() {
-                self.watched.remove(&gone.key);
+                self.watched.remove(&directory_removed.key);
             }
         }
-        if gone.wish.is_tree {
+        if directory_removed.filter.is_tree {
             remove(&mut self.trees);
         }
-        if let Some((watches, _)) = self.users.get_mut(&gone.wish.user) {
+        if let Some((watches, _)) = self.users.get_mut(&directory_removed.filter.user) {
             *watches -= 1;
             if *watches == 0 {
-                self.users.remove(&gone.wish.user);
+                self.users.remove(&directory_removed.filter.user);
             }
         }
         if self.watched.is_empty() {
@@ -283,13 +273,13 @@ impl Table {
 impl WatchEntry {
     /// Queues changes, together or not at all, and signals the client.
     fn push(&self, above: &[u8], changes: &[Change<'_>]) {
-        if self.keep(above, changes) {
-            (self.tell)();
+        if self.queue(above, changes) {
+            (self.on_events)();
         }
     }
 
-    /// Keeps changes. Whether there is news.
-    fn keep(&self, above: &[u8], changes: &[Change<'_>]) -> bool {
+    /// Queues changes; returns whether there are new events.
+    fn queue(&self, above: &[u8], changes: &[Change<'_>]) -> bool {
         let mut buffer = self.buffer.lock();
         if buffer.is_gone || buffer.is_too_much {
             return false;
@@ -306,7 +296,7 @@ impl WatchEntry {
             return false;
         }
         let bytes: usize = new.iter().map(|change| CHANGE_BYTES + change.path.len()).sum();
-        if buffer.bytes + bytes <= self.wish.bytes_max && self.retained.take(bytes) {
+        if buffer.bytes + bytes <= self.filter.bytes_max && self.retained.take(bytes) {
             buffer.bytes += bytes;
             buffer.changes.append(&mut new);
         } else {
@@ -328,25 +318,29 @@ impl Watches {
         Self { style, ..Self::default() }
     }
 
-    /// Whether anything is watched.
     #[inline]
     pub(crate) fn is_any(&self) -> bool {
         self.count.load(Ordering::Relaxed) > 0
     }
 
     /// Watches a directory. [`FsError::Wait(Wait::Recall)`] where there are too many watches, of the user or of all.
-    pub(crate) fn add(self: &Arc<Self>, key: FileKey, wish: WatchFilter, tell: OnEvents) -> FsResult<Watch> {
+    pub(crate) fn add(
+        self: &Arc<Self>,
+        key: FileKey,
+        filter: WatchFilter,
+        on_events: OnEvents,
+    ) -> FsResult<Watch> {
         let mut table = self.table.lock();
-        let of_user = table.users.get(&wish.user).map_or(0, |(watches, _)| *watches);
+        let of_user = table.users.get(&filter.user).map_or(0, |(watches, _)| *watches);
         if self.count.load(Ordering::Relaxed) >= WATCHES_MAX || of_user >= WATCHES_OF_USER_MAX {
             return Err(FsError::Wait(Wait::Recall));
         }
         self.count.fetch_add(1, Ordering::SeqCst);
-        let (watches, of_user) = table.users.entry(wish.user).or_default();
+        let (watches, of_user) = table.users.entry(filter.user).or_default();
         *watches += 1;
         let retained = RetainedBytes { of_user: Arc::clone(of_user), of_all: Arc::clone(&self.bytes) };
-        let watched = Arc::new(WatchEntry { key, wish, buffer: Mutex::default(), retained, tell });
-        if watched.wish.is_tree {
+        let watched = Arc::new(WatchEntry { key, filter, buffer: Mutex::default(), retained, on_events });
+        if watched.filter.is_tree {
             Arc::make_mut(&mut table.trees).push(Arc::clone(&watched));
         }
         Arc::make_mut(table.watched.entry(key).or_default()).push(Arc::clone(&watched));
@@ -362,12 +356,12 @@ impl Watches {
         Some(Child { key: found.node.key(), is_dir: found.attrs.file_type == FileType::Directory })
     }
 
-    /// Tells of names that have changed in `dir`.
+    /// Notifies watches of changed names in `dir`.
     pub(crate) fn names_changed(&self, root: &NodeRef, dir: &NodeRef, changes: &[Change<'_>], is_dir: bool) {
         self.changed(root, dir, changes, ChangeMask::names(is_dir));
     }
 
-    /// Tells of changes in `dir`, which are of these kinds.
+    /// Notifies watches of changes of these kinds in `dir`.
     pub(crate) fn changed(&self, root: &NodeRef, dir: &NodeRef, changes: &[Change<'_>], what: ChangeMask) {
         if !self.is_any() {
             return;
@@ -380,7 +374,7 @@ impl Watches {
     }
 
     /// Notifies watches of a directory that it is being removed.
-    pub(crate) fn gone(&self, key: &FileKey) {
+    pub(crate) fn directory_removed(&self, key: &FileKey) {
         if !self.is_any() {
             return;
         }
@@ -389,7 +383,7 @@ impl Watches {
             watched.overflow(&mut buffer);
             buffer.is_gone = true;
             drop(buffer);
-            (watched.tell)();
+            (watched.on_events)();
         }
     }
 
@@ -397,7 +391,7 @@ impl Watches {
     pub(crate) fn removed(&self, root: &NodeRef, dir: &NodeRef, name: &[u8], child: Option<Child>) {
         let Some(child) = child else { return };
         if child.is_dir {
-            self.gone(&child.key);
+            self.directory_removed(&child.key);
         }
         self.names_changed(root, dir, &[(Action::Removed, name)], child.is_dir);
     }
@@ -440,9 +434,9 @@ impl Watches {
         what: ChangeMask,
     ) {
         let is_wanted = |watched: &&Arc<WatchEntry>| {
-            (watched.wish.is_tree || ancestors.is_empty())
-                && watched.wish.what.intersects(what)
-                && may_see(&watched.wish.caller, ancestors)
+            (watched.filter.is_tree || ancestors.is_empty())
+                && watched.filter.what.intersects(what)
+                && may_see(&watched.filter.caller, ancestors)
         };
         self.watchers(key).iter().filter(is_wanted).for_each(|watched| watched.push(above, changes));
     }
@@ -475,7 +469,7 @@ impl Watches {
         Ok(Ancestor { attrs, acl, posix_acl })
     }
 
-    /// The name of a directory in the one above it.
+    /// Finds the name of a directory in its parent.
     fn name_in(&self, above: &NodeRef, dir: &NodeRef) -> FsResult<Box<[u8]>> {
         let (key, above_key) = (dir.key(), above.key());
         let has_it = |name: &[u8]| -> FsResult<bool> {
@@ -514,12 +508,12 @@ impl Watches {
         let trees = Arc::clone(&self.table.lock().trees);
         for watched in trees.iter() {
             watched.overflow(&mut watched.buffer.lock());
-            (watched.tell)();
+            (watched.on_events)();
         }
     }
 }
 
-/// A directory on the way to a change.
+/// A directory between a watched tree and a change.
 struct Ancestor {
     attrs: Attrs,
     /// Set where access control lists rule.

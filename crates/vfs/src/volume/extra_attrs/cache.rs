@@ -14,7 +14,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, MutexGuard};
 
-/// Records of all volumes that are remembered, one a slot: about 9 MiB.
+/// Cached records of all volumes, one for each slot: about 9 MiB.
 const SLOTS: usize = 1 << 16;
 /// Most entries of an access control list that is remembered: longer ones are read again each time. So all that are remembered take
 /// at most 40 MiB, and 80 MiB more where they are about strangers with the longest identifiers.
@@ -66,12 +66,12 @@ impl ExtraAttrsCache {
 }
 
 impl Slot {
-    /// The record of the file in this state, if it was read.
+    /// Returns the cached record of the file in this state.
     pub(crate) fn recall(&self, attrs: &Attrs) -> Option<ExtraAttrs> {
         self.of(attrs, |remembered| remembered.extra)
     }
 
-    /// The record was read when the file was in this state, or since.
+    /// Caches the record that was read in this state of the file, or later.
     pub(crate) fn remember(&self, attrs: &Attrs, extra: ExtraAttrs) {
         self.of(attrs, |remembered| remembered.extra = Some(extra));
     }
@@ -109,7 +109,7 @@ impl Slot {
         act(&mut slot)
     }
 
-    /// Keeps other changes of this file's record away.
+    /// Locks the file's record against other changes.
     pub(crate) fn lock_change(&self) -> MutexGuard<'static, ()> {
         let index = usize::try_from(self.file % CHANGES as u64).unwrap_or(0);
         CHANGING[index].lock()

@@ -14,7 +14,6 @@ pub(crate) use cache::ExtraAttrsCache;
 
 /// The first byte of a record of this format.
 const VERSION: u8 = 1;
-/// Bytes of a record.
 const BYTES: usize = 44;
 /// The parts that a record contains: flags, creation time, change time.
 const HAS_FLAGS: u8 = 1;
@@ -55,7 +54,7 @@ impl ExtraAttrs {
         self.born(attrs).unwrap_or(attrs.modified.min(attrs.changed))
     }
 
-    /// When the file changed last.
+    /// Returns the change time.
     pub fn changed(&self, attrs: &Attrs) -> Time {
         self.set_changed.filter(|_| self.is_change_of(attrs)).unwrap_or(attrs.changed)
     }
@@ -66,7 +65,7 @@ impl ExtraAttrs {
         (0..=CHANGED_STEP_NS).contains(&later)
     }
 
-    /// The record, as it is stored.
+    /// Encodes the record.
     pub(crate) fn encode(&self) -> [u8; BYTES] {
         let mut bytes = [0; BYTES];
         let has = [
