@@ -16,9 +16,9 @@ pub mod model;
 mod path;
 mod samples;
 
-pub use client::{Client, Error, Made, Result, Tagged, Target, Terms};
+pub use client::{ChangeOptions, Client, Created, Error, Result, Tagged, Target};
 pub use path::encoded;
-pub use samples::{NoSample, Sample, Samples};
+pub use samples::{Sample, SampleError, Samples};
 
 /// The media type of JSON.
 pub const JSON: &str = "application/json";

@@ -20,7 +20,7 @@ pub struct Sample {
 
 /// A line that is none of the text format, by its number from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NoSample(usize);
+pub struct SampleError(usize);
 
 impl Samples {
     /// Those of this name that have at least these labels.
@@ -94,17 +94,17 @@ fn unescape(text: &str) -> Option<(String, &str)> {
 }
 
 impl FromStr for Samples {
-    type Err = NoSample;
+    type Err = SampleError;
 
     /// Reads the text format as it is written here: without time stamps, help and types passed over.
-    fn from_str(text: &str) -> Result<Self, NoSample> {
+    fn from_str(text: &str) -> Result<Self, SampleError> {
         let lines = (1..).zip(text.lines()).filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
-        let samples = lines.map(|(number, line)| Sample::parse(line).ok_or(NoSample(number)));
+        let samples = lines.map(|(number, line)| Sample::parse(line).ok_or(SampleError(number)));
         samples.collect::<Result<_, _>>().map(Self)
     }
 }
 
-impl fmt::Display for NoSample {
+impl fmt::Display for SampleError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "line {} of the metrics is no sample in Prometheus' text format", self.0)
     }

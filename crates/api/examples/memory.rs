@@ -13,7 +13,7 @@ fn main() {
     let pool = api_client::model::NewPool::new("standing", envelope::Level::Unlimited, 1 << 44);
     client.create_pool(&pool).expect("a pool");
     let volume = api_client::model::NewVolume::new("standing", "standing", 1 << 40);
-    client.create_volume(&api_client::Terms::none(), &volume).expect("a volume");
+    client.create_volume(&api_client::ChangeOptions::none(), &volume).expect("a volume");
     client.create_user(&api_client::model::NewUser::new("standing", 1000)).expect("a user");
     let group = api_client::model::NewGroup { name: "standing".to_owned(), gid: 1000, members: None };
     client.create_group(&group).expect("a group");

@@ -4,7 +4,7 @@ use crate::endpoint::Needs;
 use crate::problem::problem_of;
 use api_client::ADMIN_TOKEN_FILE;
 use axum::http::StatusCode;
-use control::{Actor, Role, Service, Terms, Token, TokenName};
+use control::{Actor, ChangeContext, Role, Service, Token, TokenName};
 use http_server::{Authority, Problem};
 use stable::files;
 use std::io;
@@ -19,16 +19,16 @@ const ADMIN: &str = "admin";
 pub fn bootstrap(service: &Service, dir: &Path) -> io::Result<Option<PathBuf>> {
     let path = dir.join(ADMIN_TOKEN_FILE);
     let name: TokenName = ADMIN.parse().map_err(io::Error::other)?;
-    let terms = Terms::by(Actor::new("plimsoll"));
+    let context = ChangeContext::by(Actor::new("plimsoll"));
     let tokens = service.tokens().map_err(io::Error::other)?;
     // The process may have ended after the token was stored and before its file was written.
     let is_lost = |token: &Token| token.name == name && token.used_ms.is_none() && !path.exists();
     match tokens.as_slice() {
         [] => {}
-        [only] if is_lost(only) => drop(service.revoke_token(&terms, &name).map_err(io::Error::other)?),
+        [only] if is_lost(only) => drop(service.revoke_token(&context, &name).map_err(io::Error::other)?),
         _ => return Ok(None),
     }
-    let (_, secret) = service.create_token(&terms, &name, Role::Admin).map_err(io::Error::other)?;
+    let (_, secret) = service.create_token(&context, &name, Role::Admin).map_err(io::Error::other)?;
     let new = dir.join(format!("{ADMIN_TOKEN_FILE}.new"));
     files::replace(&path, &new, files::PRIVATE, &[secret.expose().as_bytes(), b"\n"])?;
     Ok(Some(path))

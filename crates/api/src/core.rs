@@ -3,7 +3,7 @@
 use crate::plane::DataPlane;
 use crate::problem::Result;
 use axum::http::header::IF_MATCH;
-use control::{Actor, Error, Kind, Service, Terms, Token};
+use control::{Actor, ChangeContext, Error, Kind, Service, Token};
 use http_server::{Problem, Request};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -104,9 +104,9 @@ impl Call {
     }
 
     /// The terms of a change for any version.
-    pub(crate) fn terms(&self, force: bool) -> Terms {
+    pub(crate) fn context(&self, force: bool) -> ChangeContext {
         let actor = self.request.token.as_ref().map_or("anonymous", |token| token.name.as_str());
-        Terms { actor: Actor::new(actor), version: None, force }
+        ChangeContext { actor: Actor::new(actor), version: None, force }
     }
 
     /// Changes what `look` finds, if it is in the version that `If-Match` names (RFC 9110 §13.1.1). What `change` makes of it
@@ -115,7 +115,7 @@ impl Call {
         &self,
         force: bool,
         look: impl Fn() -> control::Result<T>,
-        change: impl Fn(&T, &Terms) -> control::Result<R>,
+        change: impl Fn(&T, &ChangeContext) -> control::Result<R>,
     ) -> Result<R> {
         let condition = self.condition()?;
         let mut tries = TRIES;
@@ -129,7 +129,7 @@ impl Call {
                 return Err(Problem::stale(detail).into());
             }
             tries -= 1;
-            match change(&now, &self.terms(force).at(now.version())) {
+            match change(&now, &self.context(force).at(now.version())) {
                 Err(Error::Version { .. }) if condition.is_none() && tries > 0 => {}
                 done => return Ok(done?),
             }

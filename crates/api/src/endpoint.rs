@@ -37,9 +37,7 @@ pub(crate) struct Endpoint {
     pub(crate) method: Method,
     /// Parts in braces are names.
     pub(crate) path: &'static str,
-    pub(crate) name: &'static str,
-    pub(crate) tag: &'static str,
-    pub(crate) summary: &'static str,
+    pub(crate) docs: Docs,
     /// `None`: open to all clients.
     pub(crate) needs: Option<Needs>,
     /// The media types of the body, if it takes one.
@@ -48,19 +46,32 @@ pub(crate) struct Endpoint {
     pub(crate) is_conditional: bool,
     /// Statuses of refusals besides those of all operations of its kind.
     pub(crate) refusals: &'static [u16],
-    pub(crate) describe: fn(&mut SchemaGenerator) -> Described,
+    pub(crate) describe: fn(&mut SchemaGenerator) -> OperationSchemas,
     pub(crate) serve: Box<Serve>,
 }
 
+/// The texts that describe an operation.
+pub(crate) struct Docs {
+    pub(crate) tag: &'static str,
+    pub(crate) name: &'static str,
+    pub(crate) summary: &'static str,
+}
+
+impl Docs {
+    pub(crate) fn new(tag: &'static str, name: &'static str, summary: &'static str) -> Self {
+        Self { tag, name, summary }
+    }
+}
+
 /// An operation's types.
-pub(crate) struct Described {
+pub(crate) struct OperationSchemas {
     pub(crate) query: Schema,
     pub(crate) body: Option<Schema>,
-    pub(crate) replies: Vec<Given>,
+    pub(crate) replies: Vec<ResponseSpec>,
 }
 
 /// A reply of an operation.
-pub(crate) struct Given {
+pub(crate) struct ResponseSpec {
     pub(crate) status: StatusCode,
     pub(crate) description: &'static str,
     pub(crate) media: &'static str,
@@ -78,13 +89,13 @@ pub(crate) trait Body: Sized {
 
 /// The reply of an operation.
 pub(crate) trait Reply {
-    fn describe(generator: &mut SchemaGenerator) -> Vec<Given>;
+    fn describe(generator: &mut SchemaGenerator) -> Vec<ResponseSpec>;
     fn answer(self) -> Result<Answer, Problem>;
 }
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Plain {}
+pub(crate) struct NoQuery {}
 
 /// Whether the operator insists.
 #[derive(Deserialize, JsonSchema)]
@@ -106,14 +117,14 @@ pub(crate) struct Tagged<T> {
     pub(crate) value: T,
 }
 /// A created object, or an existing one that is as asked for.
-pub(crate) struct Made<T> {
+pub(crate) struct Created<T> {
     pub(crate) is_new: bool,
     pub(crate) location: String,
     pub(crate) etag: String,
     pub(crate) value: T,
 }
 /// A created object that cannot exist before.
-pub(crate) struct New<T> {
+pub(crate) struct CreatedNew<T> {
     pub(crate) location: String,
     pub(crate) value: T,
 }
@@ -124,8 +135,9 @@ pub(crate) struct Text {
 
 impl Endpoint {
     pub(crate) fn new<Q, B, R>(
-        (method, path): (Method, &'static str),
-        (tag, name, summary): (&'static str, &'static str, &'static str),
+        method: Method,
+        path: &'static str,
+        docs: Docs,
         needs: impl Into<Option<Needs>>,
         serve: fn(&Call, Q, B) -> Result<R>,
     ) -> Self
@@ -137,14 +149,12 @@ impl Endpoint {
         Self {
             method,
             path,
-            name,
-            tag,
-            summary,
+            docs,
             needs: needs.into(),
             takes: B::TAKES,
             is_conditional: false,
             refusals: &[],
-            describe: |generator| Described {
+            describe: |generator| OperationSchemas {
                 query: Q::json_schema(generator),
                 body: B::schema(generator),
                 replies: R::describe(generator),
@@ -231,8 +241,8 @@ impl<T: DeserializeOwned + JsonSchema> Body for Patch<T> {
 }
 
 impl<T: Serialize + JsonSchema> Reply for Json<T> {
-    fn describe(generator: &mut SchemaGenerator) -> Vec<Given> {
-        vec![Given::new(StatusCode::OK, "What was asked for.", generator.subschema_for::<T>(), &[])]
+    fn describe(generator: &mut SchemaGenerator) -> Vec<ResponseSpec> {
+        vec![ResponseSpec::new(StatusCode::OK, "What was asked for.", generator.subschema_for::<T>(), &[])]
     }
 
     fn answer(self) -> Result<Answer, Problem> {
@@ -241,8 +251,8 @@ impl<T: Serialize + JsonSchema> Reply for Json<T> {
 }
 
 impl<T: Serialize + JsonSchema> Reply for Tagged<T> {
-    fn describe(generator: &mut SchemaGenerator) -> Vec<Given> {
-        vec![Given::new(StatusCode::OK, "As it is now.", generator.subschema_for::<T>(), &["ETag"])]
+    fn describe(generator: &mut SchemaGenerator) -> Vec<ResponseSpec> {
+        vec![ResponseSpec::new(StatusCode::OK, "As it is now.", generator.subschema_for::<T>(), &["ETag"])]
     }
 
     fn answer(self) -> Result<Answer, Problem> {
@@ -252,13 +262,13 @@ impl<T: Serialize + JsonSchema> Reply for Tagged<T> {
     }
 }
 
-impl<T: Serialize + JsonSchema> Reply for Made<T> {
-    fn describe(generator: &mut SchemaGenerator) -> Vec<Given> {
+impl<T: Serialize + JsonSchema> Reply for Created<T> {
+    fn describe(generator: &mut SchemaGenerator) -> Vec<ResponseSpec> {
         let schema = generator.subschema_for::<T>();
         let there = "It was there already, as asked for; nothing changed.";
         vec![
-            Given::new(StatusCode::OK, there, schema.clone(), &["Location", "ETag"]),
-            Given::new(StatusCode::CREATED, "It has been made.", schema, &["Location", "ETag"]),
+            ResponseSpec::new(StatusCode::OK, there, schema.clone(), &["Location", "ETag"]),
+            ResponseSpec::new(StatusCode::CREATED, "It has been made.", schema, &["Location", "ETag"]),
         ]
     }
 
@@ -271,10 +281,10 @@ impl<T: Serialize + JsonSchema> Reply for Made<T> {
     }
 }
 
-impl<T: Serialize + JsonSchema> Reply for New<T> {
-    fn describe(generator: &mut SchemaGenerator) -> Vec<Given> {
+impl<T: Serialize + JsonSchema> Reply for CreatedNew<T> {
+    fn describe(generator: &mut SchemaGenerator) -> Vec<ResponseSpec> {
         let schema = generator.subschema_for::<T>();
-        vec![Given::new(StatusCode::CREATED, "It has been made.", schema, &["Location"])]
+        vec![ResponseSpec::new(StatusCode::CREATED, "It has been made.", schema, &["Location"])]
     }
 
     fn answer(self) -> Result<Answer, Problem> {
@@ -285,9 +295,9 @@ impl<T: Serialize + JsonSchema> Reply for New<T> {
 }
 
 impl Reply for Text {
-    fn describe(_: &mut SchemaGenerator) -> Vec<Given> {
+    fn describe(_: &mut SchemaGenerator) -> Vec<ResponseSpec> {
         let schema = schemars::json_schema!({ "type": "string" });
-        vec![Given { media: "text/plain", ..Given::new(StatusCode::OK, "Text.", schema, &[]) }]
+        vec![ResponseSpec { media: "text/plain", ..ResponseSpec::new(StatusCode::OK, "Text.", schema, &[]) }]
     }
 
     fn answer(self) -> Result<Answer, Problem> {
@@ -295,7 +305,7 @@ impl Reply for Text {
     }
 }
 
-impl Given {
+impl ResponseSpec {
     fn new(
         status: StatusCode,
         description: &'static str,
@@ -313,9 +323,9 @@ impl<T> Tagged<T> {
     }
 }
 
-impl<T> Made<T> {
+impl<T> Created<T> {
     /// Shows the result of a creation, at `collection` and its name.
-    pub(crate) fn of<V>(done: &control::Done<V>, collection: &str, name: &str) -> Self
+    pub(crate) fn of<V>(done: &control::ChangeResult<V>, collection: &str, name: &str) -> Self
     where
         V: Versioned + ToBody<Body = T>,
     {

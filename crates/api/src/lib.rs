@@ -25,7 +25,8 @@ mod server;
 pub use auth::bootstrap;
 pub use openapi::document as openapi;
 pub use plane::{
-    Connected, DataPlane, MountTarget, Nfs4State, NfsCalls, NfsService, PlaneStats, SmbService, Users,
+    ConnectedClient, DataPlane, DataPlaneStats, MountTarget, Nfs4State, NfsCalls, NfsService, SmbService,
+    VolumeConnections,
 };
 pub use server::{Dependencies, Settings, start};
 

@@ -10,13 +10,13 @@ use vfs::VolumeId;
 /// The data plane of the running process.
 pub trait DataPlane: Send + Sync {
     /// Connected machines, and NFSv4 clients without connection.
-    fn clients(&self) -> Vec<Connected>;
+    fn clients(&self) -> Vec<ConnectedClient>;
 
     /// The connections with a reply from a volume within this time.
-    fn users(&self, within: Duration) -> Users;
+    fn volume_connections(&self, within: Duration) -> VolumeConnections;
 
     /// Counters of the protocols.
-    fn stats(&self) -> PlaneStats;
+    fn stats(&self) -> DataPlaneStats;
 
     /// Calls by version of NFS.
     fn nfs_calls(&self) -> Vec<NfsCalls>;
@@ -39,10 +39,10 @@ pub trait DataPlane: Send + Sync {
 }
 
 /// Connections that use a volume, by the address of the service that they have reached.
-pub type Users = BTreeMap<VolumeId, BTreeMap<IpAddr, usize>>;
+pub type VolumeConnections = BTreeMap<VolumeId, BTreeMap<IpAddr, usize>>;
 
 /// A connection uses a volume if it had a reply from the volume within this time.
-pub(crate) const USED: Duration = Duration::from_secs(10);
+pub(crate) const RECENT_USE: Duration = Duration::from_secs(10);
 
 /// Calls over a version of NFS.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,7 +92,7 @@ pub struct MountTarget {
 
 /// A client machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Connected {
+pub struct ConnectedClient {
     pub address: IpAddr,
     pub connections: usize,
     /// The age of the oldest connection.
@@ -127,9 +127,9 @@ pub struct Nfs4State {
     pub silent: Duration,
 }
 
-impl Connected {
+impl ConnectedClient {
     /// A machine without a connection.
-    pub fn away(address: IpAddr) -> Self {
+    pub fn disconnected(address: IpAddr) -> Self {
         Self {
             address,
             connections: 0,
@@ -146,7 +146,7 @@ impl Connected {
 
 /// Counters of the protocols.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PlaneStats {
+pub struct DataPlaneStats {
     /// Connections now.
     pub connections: usize,
     /// Connections at most.

@@ -35,8 +35,8 @@ pub(crate) fn problem_of(error: Error) -> Problem {
         Error::Refused(_) => {
             (StatusCode::UNPROCESSABLE_ENTITY, "refused", "The service level does not have it")
         }
-        Error::Taken { .. } => (StatusCode::CONFLICT, "taken", "The path is another volume's"),
-        Error::NumberTaken { .. } => (StatusCode::CONFLICT, "number-taken", "The number is another's"),
+        Error::ShareInUse { .. } => (StatusCode::CONFLICT, "taken", "The path is another volume's"),
+        Error::NumberInUse { .. } => (StatusCode::CONFLICT, "number-taken", "The number is another's"),
         Error::Version { .. } => return Problem::stale(error.to_string()),
         Error::Busy { .. } => (StatusCode::CONFLICT, "busy", "Clients use the volume"),
         Error::InUse { .. } => (StatusCode::CONFLICT, "in-use", "There are volumes in the pool"),

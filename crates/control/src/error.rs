@@ -31,14 +31,14 @@ pub enum Error {
     /// The level does not have it.
     Refused(envelope::Refusal),
     /// Another volume is mounted at that path.
-    Taken {
+    ShareInUse {
         /// The path's last part.
         share: String,
         /// The volume that has it.
         volume: String,
     },
     /// Another user or group has the number.
-    NumberTaken {
+    NumberInUse {
         kind: Kind,
         /// `uid` or `gid`.
         word: &'static str,
@@ -103,7 +103,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the same request with [`crate::Terms::force`] would be heeded.
+    /// Whether the same request with [`crate::ChangeContext::force`] succeeds.
     pub fn may_be_forced(&self) -> bool {
         matches!(self, Self::Busy { .. } | Self::BelowUse { .. } | Self::PoolFull { .. })
     }
@@ -132,10 +132,10 @@ impl fmt::Display for Error {
             ),
             Self::Invalid { what, allowed } => write!(f, "{what}; allowed: {allowed}"),
             Self::Refused(refusal) => refusal.fmt(f),
-            Self::Taken { share, volume } => {
+            Self::ShareInUse { share, volume } => {
                 write!(f, "the path /{share} is that of the volume {volume}: choose another share name")
             }
-            Self::NumberTaken { kind, word, number, name } => {
+            Self::NumberInUse { kind, word, number, name } => {
                 write!(f, "the {word} {number} is that of the {kind} {name}: choose another one")
             }
             Self::Version { kind, name, wanted, found } => write!(

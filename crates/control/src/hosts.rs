@@ -4,27 +4,27 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 /// Looks up hosts. It may wait, and should give up after some seconds.
-pub trait Resolve: Send + Sync {
+pub trait Resolver: Send + Sync {
     /// The addresses of `host`: none if there is no such host, an error if that cannot be found out now.
     fn addresses(&self, host: &str) -> std::io::Result<Vec<IpAddr>>;
 }
 
 /// The known addresses of hosts that rules name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Hosts(BTreeMap<String, Known>);
+pub(crate) struct Hosts(BTreeMap<String, HostEntry>);
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Known {
+struct HostEntry {
     addresses: Vec<IpAddr>,
     /// Why the last look-up brought nothing.
     failure: Option<String>,
 }
 
 /// Results of look-ups.
-pub(crate) type Answers = Vec<(String, Result<Vec<IpAddr>, String>)>;
+pub(crate) type LookupResults = Vec<(String, Result<Vec<IpAddr>, String>)>;
 
 /// Looks up each of `names` once.
-pub(crate) fn look_up<'a>(resolver: &dyn Resolve, names: impl Iterator<Item = &'a str>) -> Answers {
+pub(crate) fn look_up<'a>(resolver: &dyn Resolver, names: impl Iterator<Item = &'a str>) -> LookupResults {
     let names: BTreeSet<&str> = names.collect();
     let ask = |name: &str| resolver.addresses(name).map_err(|error| error.to_string());
     names.into_iter().map(|name| (name.to_owned(), ask(name))).collect()
@@ -33,7 +33,7 @@ pub(crate) fn look_up<'a>(resolver: &dyn Resolve, names: impl Iterator<Item = &'
 impl Hosts {
     /// Takes in what look-ups brought. Where one could not be answered, the addresses known before stay: clients shall not
     /// lose their mounts because a name server rests.
-    pub(crate) fn learn(&mut self, answers: Answers) {
+    pub(crate) fn learn(&mut self, answers: LookupResults) {
         for (name, answer) in answers {
             let known = self.0.entry(name).or_default();
             match answer {

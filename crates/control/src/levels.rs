@@ -189,7 +189,7 @@ fn check_rules(level: Level, volume: &Volume) -> Result<()> {
 
 /// Refuses volumes that a pool cannot have together, each of which it can have. By force they may have more bytes than the
 /// pool.
-pub(crate) fn check_together(pool: &Pool, sum: &Totals, force: bool) -> Result<()> {
+pub(crate) fn check_totals(pool: &Pool, sum: &Totals, force: bool) -> Result<()> {
     let wanted = sum.bytes();
     if wanted > pool.size.0 {
         let refusal = Error::PoolFull { pool: pool.name.to_string(), size: pool.size.0, wanted };
@@ -258,7 +258,7 @@ pub fn default_root(level: Level) -> Root {
 
 /// Refuses a new size of a pool with these volumes. By force they may have more bytes than the pool.
 pub(crate) fn check_pool_size(pool: &Pool, to: Bytes, volumes: &[Volume], force: bool) -> Result<()> {
-    check_together(&Pool { size: to, ..pool.clone() }, &Totals::of_all(volumes), force)?;
+    check_totals(&Pool { size: to, ..pool.clone() }, &Totals::of_all(volumes), force)?;
     let declared: Vec<_> = if force { Vec::new() } else { volumes.iter().map(Volume::declared).collect() };
     Ok(pool.declared().check_resize(to, &declared)?)
 }

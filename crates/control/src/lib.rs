@@ -41,7 +41,7 @@ mod words;
 
 pub use endpoint::{ENDPOINTS_MAX, Listeners};
 pub use error::{Error, Result};
-pub use hosts::Resolve;
+pub use hosts::Resolver;
 pub use identity::{ACCOUNT_NAME_CHARS_MAX, AccountName, ID_MAX as ACCOUNT_ID_MAX, NtHash, WindowsName};
 pub use key_file::KeyFile;
 pub use kind::{Kind, State};
@@ -50,11 +50,13 @@ pub use name::{
     LABEL_KEY_BYTES_MAX, LABEL_VALUE_BYTES_MAX, LABELS_MAX, Labels, NAME_BYTES_MAX, PoolName, ShareName,
     TokenName, VolumeName, steers_terminal,
 };
-pub use operation::{Actor, Done, OPERATIONS_KEPT, Operation, OperationId, Outcome, Terms, Verb};
+pub use operation::{
+    Actor, ChangeContext, ChangeResult, OPERATIONS_KEPT, Operation, OperationId, Outcome, Verb,
+};
 pub use pool::{NewPool, Pool, PoolChange};
 pub use protocol::{PROTOCOLS_MAX, Protocols};
 pub use rule::{Access, Client, Clients, ExportRule};
-pub use service::{Clock, Dependencies, Entropy, Mounts, PAGE_MAX, Page, Service};
+pub use service::{Clock, Dependencies, Entropy, PAGE_MAX, Page, Service, VolumeClients};
 pub use smb::{CREATE_MODE, DIRECTORY_MODE, SMB_SETTINGS, SmbAssignment, SmbSetting, SmbSettings, SmbValue};
 pub use store::{STORE_FILE, StoreError};
 pub use token::{Role, Secret, TOKENS_MAX, Token};

@@ -13,10 +13,10 @@ use vfs::qos::{Arbiter, Gate, Pacer};
 pub(crate) struct Meters {
     pacer: Arc<Pacer>,
     pools: HashMap<i64, Arc<Arbiter>>,
-    gates: HashMap<VolumeId, Metered>,
+    gates: HashMap<VolumeId, VolumeGate>,
 }
 
-struct Metered {
+struct VolumeGate {
     gate: Arc<Gate>,
     pool: i64,
 }
@@ -34,7 +34,7 @@ impl Meters {
         let metered = self
             .gates
             .entry(volume.id)
-            .or_insert_with(|| Metered { gate: arbiter.gate(limits.clone()), pool: pool.row });
+            .or_insert_with(|| VolumeGate { gate: arbiter.gate(limits.clone()), pool: pool.row });
         if metered.pool != pool.row {
             metered.gate.move_to(&arbiter);
             metered.pool = pool.row;

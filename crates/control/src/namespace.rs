@@ -28,21 +28,25 @@ pub(crate) fn export(
     (is_there && !protocols.is_empty()).then(export)
 }
 
-/// Returns warnings about a volume's rules, protocols and endpoints, given the served protocols and the addresses without
-/// listener.
-pub(crate) fn warnings(
-    volume: &Volume,
-    hosts: &Hosts,
-    (served, protection): (Protocols, Protection),
-    not_listening: &BTreeMap<IpAddr, String>,
-) -> Vec<Warning> {
+/// The protocols and addresses at which this process serves volumes.
+pub(crate) struct Serving {
+    pub(crate) protocols: Protocols,
+    pub(crate) protection: Protection,
+    /// Endpoints without a listener, and the reason.
+    pub(crate) not_listening: BTreeMap<IpAddr, String>,
+}
+
+/// Returns warnings about a volume's rules, protocols and endpoints.
+pub(crate) fn warnings(volume: &Volume, hosts: &Hosts, serving: &Serving) -> Vec<Warning> {
     let name = || volume.name.clone();
     let mut warnings = Vec::new();
     warnings.extend(volume.rules.is_empty().then(|| Warning::NoRules { volume: name() }));
-    let protocols = volume.protocols.without(served);
+    let protocols = volume.protocols.without(serving.protocols);
     warnings.extend((!protocols.is_empty()).then(|| Warning::NotServed { volume: name(), protocols }));
-    let unreachable =
-        volume.rules.iter().filter(|rule| !rule.is_reachable(volume.protocols.and(served), protection));
+    let unreachable = volume
+        .rules
+        .iter()
+        .filter(|rule| !rule.is_reachable(volume.protocols.and(serving.protocols), serving.protection));
     warnings.extend(unreachable.map(|rule| Warning::Unprotected {
         volume: name(),
         clients: rule.clients.to_string(),
@@ -57,7 +61,7 @@ pub(crate) fn warnings(
         }));
     }
     warnings.extend(volume.endpoints.iter().filter_map(|address| {
-        let reason = not_listening.get(address)?.clone();
+        let reason = serving.not_listening.get(address)?.clone();
         Some(Warning::EndpointDown { volume: name(), address: *address, reason })
     }));
     warnings

@@ -14,9 +14,9 @@ pub(crate) const UNCHANGED: &str = "nothing to change";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Actor(String);
 
-/// On whose behalf a change is made, and on what terms.
+/// On whose behalf a change is made, and on what context.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Terms {
+pub struct ChangeContext {
     pub actor: Actor,
     /// Change or remove it only if this is still its version (`If-Match`); `None` whatever it is. What is made anew has none.
     pub version: Option<u64>,
@@ -70,7 +70,7 @@ pub struct Operation {
 
 /// The result of a change, and its record.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Done<T> {
+pub struct ChangeResult<T> {
     /// The thing after the change.
     pub value: T,
     /// The change's record.
@@ -95,8 +95,8 @@ impl Operation {
     }
 }
 
-impl Terms {
-    /// No terms: whatever the version, without force.
+impl ChangeContext {
+    /// No context: whatever the version, without force.
     pub fn by(actor: Actor) -> Self {
         Self { actor, version: None, force: false }
     }

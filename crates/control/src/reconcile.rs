@@ -9,8 +9,8 @@ use crate::kind::{Kind, State};
 use crate::levels;
 use crate::operation::{Actor, Operation, Verb};
 use crate::pool_totals::PoolTotals;
-use crate::service::{Open, PoolAndVolume, Service};
-use crate::store::{self, operation::Begun};
+use crate::service::{OpenVolume, PoolAndVolume, Service};
+use crate::store::{self, operation::NewOperation};
 use crate::volume::Volume;
 use crate::warning::Warning;
 use std::collections::{HashMap, HashSet};
@@ -34,7 +34,8 @@ impl Service {
             let name = volume.name.clone();
             let Some(pool) = pools.get(&volume.pool_row) else { continue };
             if matches!(volume.state, State::Ready | State::Updating)
-                && let Err(error) = self.take_up(PoolAndVolume { pool: pool.clone(), volume: volume.clone() })
+                && let Err(error) =
+                    self.open_existing(PoolAndVolume { pool: pool.clone(), volume: volume.clone() })
             {
                 self.state().startup_warnings.push(Warning::NotOpened { volume: name.clone(), error });
             }
@@ -60,13 +61,13 @@ impl Service {
     }
 
     /// Opens the storage of an existing volume.
-    fn take_up(&self, PoolAndVolume { pool, volume }: PoolAndVolume) -> FsResult<()> {
+    fn open_existing(&self, PoolAndVolume { pool, volume }: PoolAndVolume) -> FsResult<()> {
         // The catalog once took these settings and may take them no longer. Without its limits a volume is not served.
         let gate = self.state().meters.apply(&pool, &volume).map_err(|_| FsError::Invalid)?;
         let served = self.open_storage(&volume, gate, self.dependencies.grace.clone())?;
         self.dependencies.provisioner.set_capacity(volume.id, levels::capacity(&pool, &volume))?;
         let mut state = self.state();
-        let open = Open::new(volume, served, &state.hosts, self.protocols());
+        let open = OpenVolume::new(volume, served, &state.hosts, self.protocols());
         state.open.insert(open.row.name.clone(), open);
         Ok(())
     }
@@ -80,7 +81,7 @@ impl Service {
             State::Updating => Verb::Update,
             State::Deleting => Verb::Delete,
         };
-        let operation = self.taken_up(&volume, verb)?;
+        let operation = self.resume_operation(&volume, verb)?;
         match verb {
             Verb::Create => self.finish_create(&pool, volume, operation).map(drop),
             Verb::Update => self.finish_update(PoolAndVolume { pool, volume }, operation, None).map(drop),
@@ -94,14 +95,14 @@ impl Service {
     }
 
     /// Returns the record of an unfinished change. A failed removal ended its record and gets a new one.
-    fn taken_up(&self, volume: &Volume, verb: Verb) -> Result<Operation> {
+    fn resume_operation(&self, volume: &Volume, verb: Verb) -> Result<Operation> {
         let name = volume.name.as_str();
         let running = self.read(|store| Ok(store::operation::running(store, Kind::Volume, name)?))?;
         if let Some(operation) = running {
             return Ok(operation);
         }
         let actor = Actor::new("plimsoll");
-        let begun = Begun { actor: &actor, verb, kind: Kind::Volume, name, detail: "finishing it" };
+        let begun = NewOperation { actor: &actor, verb, kind: Kind::Volume, name, detail: "finishing it" };
         self.change(|store| Ok(store::operation::begin(store, &begun, self.now_ms())?))
     }
 }

@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_stored_before_it_was_refused_is_nobody() {
+    fn stored_invalid_id_becomes_anonymous() {
         let clients = Clients::stored("10.0.0.1, ::ffff:10.0.0.0/90".to_owned()).unwrap();
         assert_eq!(clients.each, ["10.0.0.1".parse().unwrap()]);
         assert_eq!(clients.to_string(), "10.0.0.1, ::ffff:10.0.0.0/90");
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_client_is_refused() {
+    fn invalid_client_is_refused() {
         let long = "a".repeat(64);
         for bad in [
             "",

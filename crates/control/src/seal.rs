@@ -93,7 +93,7 @@ mod tests {
 
     /// Stores must outlive this code: NIST's AES-256-GCM, checked with another implementation.
     #[test]
-    fn what_was_sealed_once_is_opened_for_good() {
+    fn sealed_hash_opens_with_known_answer() {
         let seal = Seal::new([7; 32]).unwrap();
         let sealed = seal.seal("alice", &NtHash::of_password("Password"), |nonce| nonce.fill(1)).unwrap();
         let hex: String = sealed.iter().map(|byte| format!("{byte:02x}")).collect();

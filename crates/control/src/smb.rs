@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_setting_is_told_with_those_there_are() {
+    fn unknown_setting_is_refused_with_the_known_ones() {
         for (text, allowed) in [
             ("encrypt=on", "encryption, signing, compression, browsable"),
             ("", "change-notify"),

@@ -86,7 +86,7 @@ pub enum Warning {
         reason: String,
     },
     /// Users cannot log in, because their passwords were sealed with another key.
-    LockedOut {
+    UnreadablePasswords {
         users: usize,
         /// The file of the key.
         key: PathBuf,
@@ -157,7 +157,7 @@ impl fmt::Display for Warning {
                 f,
                 "the volume {volume} is not served at its endpoint {address}: {reason}; the service keeps trying"
             ),
-            Self::LockedOut { users, key } => write!(
+            Self::UnreadablePasswords { users, key } => write!(
                 f,
                 "{users} user{} cannot log in: {} is not the key that their passwords were sealed with. Put that one back \
                  and restart, or set their passwords anew",

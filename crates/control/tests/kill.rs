@@ -2,8 +2,8 @@
 //! and disk agree, and what was acknowledged is there.
 
 use control::{
-    Actor, Dependencies, Listeners, Mounts, NewPool, NewVolume, Outcome, Resolve, Service, State, Terms,
-    VolumeChange, VolumeName,
+    Actor, ChangeContext, Dependencies, Listeners, NewPool, NewVolume, Outcome, Resolver, Service, State,
+    VolumeChange, VolumeClients, VolumeName,
 };
 use envelope::{Bytes, Level};
 use std::collections::{BTreeMap, BTreeSet};
@@ -86,7 +86,7 @@ impl Provisioner for Dirs {
 
 struct Nobody;
 
-impl Mounts for Nobody {
+impl VolumeClients for Nobody {
     fn clients_of(&self, _: VolumeId) -> usize {
         0
     }
@@ -100,7 +100,7 @@ impl Listeners for Nobody {
     }
 }
 
-impl Resolve for Nobody {
+impl Resolver for Nobody {
     fn addresses(&self, _: &str) -> std::io::Result<Vec<IpAddr>> {
         Ok(Vec::new())
     }
@@ -154,19 +154,19 @@ fn next(volumes: &Volumes, step: u64) -> Volumes {
 }
 
 fn take(service: &Service, step: u64, volumes: &Volumes) -> Volumes {
-    let terms = Terms::by(Actor::new("child"));
+    let context = ChangeContext::by(Actor::new("child"));
     let after = next(volumes, step);
     let text = format!("v{}", step % 5);
     let name: VolumeName = text.parse().unwrap();
     match (volumes.contains_key(&text), after.get(&text)) {
-        (_, None) => drop(service.delete_volume(&terms, &name).unwrap()),
+        (_, None) => drop(service.delete_volume(&context, &name).unwrap()),
         (true, Some(&gib)) => {
             let change = VolumeChange { size: Some(Bytes::gib(gib)), ..VolumeChange::default() };
-            service.update_volume(&terms, &name, &change).unwrap();
+            service.update_volume(&context, &name, &change).unwrap();
         }
         (false, Some(&gib)) => {
             let new = NewVolume::new(name, "p".parse().unwrap(), Bytes::gib(gib));
-            service.create_volume(&terms, &new).unwrap();
+            service.create_volume(&context, &new).unwrap();
         }
     }
     after
@@ -231,7 +231,7 @@ fn a_killed_process_leaves_nothing_half_done() {
     let dir = tempfile::tempdir().unwrap();
     let (service, _) = open(dir.path());
     let pool = NewPool::new("p".parse().unwrap(), Level::Unlimited, Bytes::tib(1));
-    service.create_pool(&Terms::by(Actor::new("test")), &pool).unwrap();
+    service.create_pool(&ChangeContext::by(Actor::new("test")), &pool).unwrap();
     drop(service);
     let (mut step, mut volumes, mut finished) = (1, Volumes::new(), 0);
     for round in 0..ROUNDS {

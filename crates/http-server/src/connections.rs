@@ -10,10 +10,10 @@ use vfs::sync::Mutex;
 
 /// All connections.
 #[derive(Default)]
-pub(crate) struct Connections(Mutex<Open>);
+pub(crate) struct Connections(Mutex<ConnectionList>);
 
 #[derive(Default)]
-struct Open {
+struct ConnectionList {
     /// The number of the next connection.
     next: u64,
     each: BTreeMap<u64, Connection>,
@@ -28,42 +28,42 @@ struct Connection {
 }
 
 /// A connection in the list; leaves it when dropped.
-pub(crate) struct Listed {
+pub(crate) struct ListedConnection {
     all: Arc<Connections>,
     number: u64,
 }
 
 /// A request that is being served, until it is dropped.
-pub(crate) struct Requested(Arc<Listed>);
+pub(crate) struct ActiveRequest(Arc<ListedConnection>);
 
 impl Connections {
     /// Lists a new connection, with a channel that ends it. If its network, or all clients together, have too
     /// many, the oldest without a request ends now. `None` if the network has too many and all of them have requests.
-    pub(crate) fn enter(self: &Arc<Self>, from: IpAddr) -> Option<(Listed, oneshot::Receiver<()>)> {
+    pub(crate) fn enter(self: &Arc<Self>, from: IpAddr) -> Option<(ListedConnection, oneshot::Receiver<()>)> {
         let from = Networks::default().of(from);
         let mut open = self.open();
         let counts = open.counts();
         if counts.get(&from).is_some_and(|&count| count >= CLIENT_CONNECTIONS_MAX) {
-            open.give_way(|connection| connection.from == from).then_some(())?;
+            open.end_oldest_idle(|connection| connection.from == from).then_some(())?;
         } else if counts.values().sum::<usize>() >= CONNECTIONS_MAX {
             // Whoever floods ends connections of its own. If all have requests, the new one waits until one ends.
             let most = counts.values().copied().max().unwrap_or(0);
             let has_most = |connection: &Connection| counts.get(&connection.from) == Some(&most);
-            _ = open.give_way(has_most) || open.give_way(|_| true);
+            _ = open.end_oldest_idle(has_most) || open.end_oldest_idle(|_| true);
         }
         let (end, ending) = oneshot::channel();
         let number = open.next;
         open.next += 1;
         open.each.insert(number, Connection { from, requests: 0, end: Some(end) });
-        Some((Listed { all: Arc::clone(self), number }, ending))
+        Some((ListedConnection { all: Arc::clone(self), number }, ending))
     }
 
-    fn open(&self) -> MutexGuard<'_, Open> {
+    fn open(&self) -> MutexGuard<'_, ConnectionList> {
         self.0.lock()
     }
 }
 
-impl Open {
+impl ConnectionList {
     /// Counts the connections of each network that are not ending.
     fn counts(&self) -> HashMap<Network, usize> {
         let mut counts = HashMap::new();
@@ -74,7 +74,7 @@ impl Open {
     }
 
     /// Ends the oldest of these connections that has no request. Whether there is one.
-    fn give_way(&mut self, is_one: impl Fn(&Connection) -> bool) -> bool {
+    fn end_oldest_idle(&mut self, is_one: impl Fn(&Connection) -> bool) -> bool {
         let is_quiet = |connection: &&mut Connection| connection.requests == 0 && connection.end.is_some();
         let found = self.each.values_mut().filter(is_quiet).find(|connection| is_one(connection));
         let Some(end) = found.and_then(|connection| connection.end.take()) else { return false };
@@ -84,11 +84,11 @@ impl Open {
     }
 }
 
-impl Listed {
+impl ListedConnection {
     /// A request has come: the connection does not give way before it is served.
-    pub(crate) fn request(self: &Arc<Self>) -> Requested {
+    pub(crate) fn request(self: &Arc<Self>) -> ActiveRequest {
         self.count(|requests| requests + 1);
-        Requested(Arc::clone(self))
+        ActiveRequest(Arc::clone(self))
     }
 
     fn count(&self, change: impl FnOnce(usize) -> usize) {
@@ -98,13 +98,13 @@ impl Listed {
     }
 }
 
-impl Drop for Listed {
+impl Drop for ListedConnection {
     fn drop(&mut self) {
         self.all.open().each.remove(&self.number);
     }
 }
 
-impl Drop for Requested {
+impl Drop for ActiveRequest {
     fn drop(&mut self) {
         self.0.count(|requests| requests - 1);
     }
@@ -157,7 +157,7 @@ mod tests {
         let all = Arc::new(Connections::default());
         let entered: Vec<_> =
             (0..CLIENT_CONNECTIONS_MAX).map(|_| Arc::new(all.enter(ONE).unwrap().0)).collect();
-        let requests: Vec<_> = entered.iter().map(Listed::request).collect();
+        let requests: Vec<_> = entered.iter().map(ListedConnection::request).collect();
         assert!(all.enter(ONE).is_none() && all.enter(TWO).is_some());
         drop(requests);
         assert!(all.enter(ONE).is_some());

@@ -144,7 +144,7 @@ impl<A: Authority> PathItem<A> {
             read(operation.takes, &headers, body).await?
         };
         let request = Request { token, names, uri, headers, body };
-        let _turn = if method == Method::GET { None } else { Some(self.shared.turn().await?) };
+        let _turn = if method == Method::GET { None } else { Some(self.shared.change_permit().await?) };
         let item = Arc::clone(&self);
         blocking(move || (item.operations[number].serve)(request)).await
     }
@@ -173,7 +173,7 @@ impl<A: Authority> PathItem<A> {
 
 impl<A> Shared<A> {
     /// Waits until a change may begin. Changes may wait long for storage, so they must not occupy all threads.
-    async fn turn(&self) -> Result<tokio::sync::SemaphorePermit<'_>, Problem> {
+    async fn change_permit(&self) -> Result<tokio::sync::SemaphorePermit<'_>, Problem> {
         let busy = || {
             let detail = format!("{CHANGES_MAX} other changes are under way: ask again when one is done");
             Problem::too_many(detail)

@@ -1,7 +1,7 @@
 //! Listens and serves connections: one thread for sockets, a few for blocking work.
 
 use crate::auth::Authority;
-use crate::connections::{Connections, Listed};
+use crate::connections::{Connections, ListedConnection};
 use crate::dispatch::{Operation, Peer, router};
 use crate::limits::{
     CONNECTIONS_MAX, HANDSHAKE_S_MAX, HEAD_BYTES_MAX, HEAD_S_MAX, HEADERS_MAX, THREADS_MAX, UNREAD_MS_MAX,
@@ -84,7 +84,7 @@ impl Server {
             .build()?;
         let (stopping, stop) = watch::channel(None);
         let has_tls = tls.is_some();
-        let site = Site {
+        let site = ServerContext {
             router: router(operations, authority),
             tls,
             stop,
@@ -127,7 +127,7 @@ impl Drop for Server {
 }
 
 #[derive(Clone)]
-struct Site {
+struct ServerContext {
     router: Router,
     tls: Option<TlsAcceptor>,
     stop: watch::Receiver<Option<Duration>>,
@@ -135,7 +135,7 @@ struct Site {
     connections: Arc<Semaphore>,
 }
 
-fn run(runtime: &Runtime, listener: std::net::TcpListener, site: Site) {
+fn run(runtime: &Runtime, listener: std::net::TcpListener, site: ServerContext) {
     runtime.block_on(async {
         let listener = match TcpListener::from_std(listener) {
             Ok(listener) => listener,
@@ -152,7 +152,7 @@ fn run(runtime: &Runtime, listener: std::net::TcpListener, site: Site) {
     });
 }
 
-impl Site {
+impl ServerContext {
     /// Waits until the service stops.
     async fn stopped(mut stop: watch::Receiver<Option<Duration>>) {
         // An error means that the server is gone, which is a stop too.
@@ -194,7 +194,7 @@ impl Site {
         }
     }
 
-    async fn connected(self, stream: TcpStream, peer: SocketAddr, listed: Arc<Listed>) {
+    async fn connected(self, stream: TcpStream, peer: SocketAddr, listed: Arc<ListedConnection>) {
         // Without these a reply is a little late, or its memory is held for longer.
         _ = stream.set_nodelay(true);
         _ = rustix::net::sockopt::set_tcp_user_timeout(&stream, UNREAD_MS_MAX);
@@ -208,7 +208,12 @@ impl Site {
         }
     }
 
-    async fn serve(self, stream: impl AsyncRead + AsyncWrite + Unpin, peer: SocketAddr, listed: Arc<Listed>) {
+    async fn serve(
+        self,
+        stream: impl AsyncRead + AsyncWrite + Unpin,
+        peer: SocketAddr,
+        listed: Arc<ListedConnection>,
+    ) {
         let router = TowerToHyperService::new(self.router);
         let service = service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
             request.extensions_mut().insert(Peer(peer.ip().to_canonical()));

@@ -12,7 +12,7 @@ use bench::demo::{self, Row, Step};
 use bench::load::{self, Op, Plan, Progress, Report};
 use bench::{Target, Version};
 use clap::Args;
-use control::{Actor, NewPool, NewVolume, Protocols, Terms, VolumeChange};
+use control::{Actor, ChangeContext, NewPool, NewVolume, Protocols, VolumeChange};
 use envelope::Bytes;
 use envelope::parse_duration;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -92,7 +92,7 @@ fn make_volume(
     size: Bytes,
     durability: Durability,
 ) -> anyhow::Result<()> {
-    let terms = Terms::by(Actor::new("demo"));
+    let terms = ChangeContext::by(Actor::new("demo"));
     let pool = NewPool::new(name.parse()?, level.parse()?, pool_size);
     host.control.create_pool(&terms, &pool)?;
     let everybody = control::ExportRule {
@@ -118,7 +118,7 @@ fn make_volume(
 
 fn resize(host: &Host, name: &str, size: Bytes) -> anyhow::Result<()> {
     let change = VolumeChange { size: Some(size), ..VolumeChange::default() };
-    host.control.update_volume(&Terms::by(Actor::new("demo")), &name.parse()?, &change)?;
+    host.control.update_volume(&ChangeContext::by(Actor::new("demo")), &name.parse()?, &change)?;
     Ok(())
 }
 

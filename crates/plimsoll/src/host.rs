@@ -9,7 +9,7 @@ use crate::plane::{Connections, MountedVolumes, Served};
 use crate::smb_frontend::{Serving, SmbFrontend};
 use crate::{state, tending};
 use anyhow::Context;
-use control::{Dependencies, Protocols, Resolve, Service};
+use control::{Dependencies, Protocols, Resolver, Service};
 use posix::{Options, ResourceBudget, Volumes};
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
@@ -40,7 +40,7 @@ const REFRESH: Duration = Duration::from_secs(60);
 /// The system's own look-up of hosts.
 struct SystemResolver;
 
-impl Resolve for SystemResolver {
+impl Resolver for SystemResolver {
     fn addresses(&self, host: &str) -> io::Result<Vec<IpAddr>> {
         Ok((host, 0).to_socket_addrs()?.map(|address| address.ip()).collect())
     }
@@ -171,7 +171,7 @@ fn now_ms() -> u64 {
 mod tests {
     use super::*;
     use clap::Parser;
-    use control::{Actor, ExportRule, NewPool, NewVolume, Terms};
+    use control::{Actor, ChangeContext, ExportRule, NewPool, NewVolume};
     use std::sync::mpsc::{Sender, channel};
     use vfs::claims::{
         Access, Durable, Effect, Holder, OpenRequest, Request, RevokedClaim, Rights, Stream, Verdict,
@@ -197,7 +197,7 @@ mod tests {
         let Arguments { listen } =
             Arguments::parse_from(["serve", "--listen", "127.0.0.1:0", "--no-portmap"]);
         let host = Host::start(data.path(), &listen, &SmbConfig::default()).unwrap();
-        let (terms, size) = (Terms::by(Actor::new("test")), envelope::Bytes::gib(100));
+        let (terms, size) = (ChangeContext::by(Actor::new("test")), envelope::Bytes::gib(100));
         let pool = NewPool::new("p".parse().unwrap(), "plimsoll/unlimited".parse().unwrap(), size);
         host.control.create_pool(&terms, &pool).unwrap();
         let rules = Some(vec![ExportRule::for_clients("127.0.0.1".parse().unwrap())]);

@@ -2,9 +2,10 @@
 
 use crate::mounting::{Mounting, smb_target};
 use api::{
-    Connected, DataPlane, MountTarget, Nfs4State, NfsCalls, NfsService, PlaneStats, SmbService, Users,
+    ConnectedClient, DataPlane, DataPlaneStats, MountTarget, Nfs4State, NfsCalls, NfsService, SmbService,
+    VolumeConnections,
 };
-use control::Mounts;
+use control::VolumeClients;
 use envelope::Protocol;
 use nfs::call_stats::VersionCounts;
 use nfs::server::Client;
@@ -78,7 +79,7 @@ impl MountedVolumes {
     }
 }
 
-impl Mounts for MountedVolumes {
+impl VolumeClients for MountedVolumes {
     fn clients_of(&self, volume: VolumeId) -> usize {
         let clients = self.0.get().map(Connections::clients).unwrap_or_default();
         clients.iter().filter(|client| client.volumes.contains_key(&volume)).count()
@@ -86,7 +87,7 @@ impl Mounts for MountedVolumes {
 }
 
 impl DataPlane for Served {
-    fn clients(&self) -> Vec<Connected> {
+    fn clients(&self) -> Vec<ConnectedClient> {
         let mut nfs4: BTreeMap<IpAddr, Vec<Nfs4State>> = BTreeMap::new();
         for client in self.connections.nfs.nfs4_clients() {
             // Where it was last.
@@ -94,7 +95,7 @@ impl DataPlane for Served {
                 nfs4.entry(address.to_canonical()).or_default().push(nfs4_state(client));
             }
         }
-        let connected = |client: Client| Connected {
+        let connected = |client: Client| ConnectedClient {
             nfs4: nfs4.remove(&client.address.to_canonical()).unwrap_or_default(),
             address: client.address,
             connections: client.connections,
@@ -105,12 +106,15 @@ impl DataPlane for Served {
             endpoints: client.endpoints,
             volumes: client.volumes,
         };
-        let mut all: Vec<Connected> = self.connections.clients().into_iter().map(connected).collect();
-        all.extend(nfs4.into_iter().map(|(address, nfs4)| Connected { nfs4, ..Connected::away(address) }));
+        let mut all: Vec<ConnectedClient> = self.connections.clients().into_iter().map(connected).collect();
+        all.extend(
+            nfs4.into_iter()
+                .map(|(address, nfs4)| ConnectedClient { nfs4, ..ConnectedClient::disconnected(address) }),
+        );
         all
     }
 
-    fn users(&self, within: Duration) -> Users {
+    fn volume_connections(&self, within: Duration) -> VolumeConnections {
         let mut users = self.connections.nfs.users(within);
         let of_smb = self.connections.smb.iter().flat_map(|smb| smb.users(within));
         for (volume, reached) in of_smb {
@@ -122,10 +126,10 @@ impl DataPlane for Served {
         users
     }
 
-    fn stats(&self) -> PlaneStats {
+    fn stats(&self) -> DataPlaneStats {
         let stats = self.connections.nfs.stats();
         let smb = self.connections.smb.as_ref().map(smb::server::View::stats).unwrap_or_default();
-        PlaneStats {
+        DataPlaneStats {
             connections: stats.transport.connections + smb.connections,
             connections_max: stats.transport.connections_max + smb.connections_max,
             queued_bytes: stats.transport.queued_bytes + smb.queued_bytes,

@@ -6,12 +6,12 @@ mod users;
 pub use transport::{Error, Result, Target};
 
 use crate::model::{
-    Client as Connected, Level, LevelAsked, LevelLimits, MountTargets, NewPool, NewToken, NewVolume, Nfs,
+    Client as Connected, Level, LevelLimits, LevelQuery, MountTargets, NewPool, NewToken, NewVolume, Nfs,
     Operation, Page, Pool, PoolPatch, Rules, Secret, Smb, Stats, Token, Version, Volume, VolumePatch,
     Warning,
 };
 use crate::path::encoded;
-use crate::samples::{NoSample, Samples};
+use crate::samples::{SampleError, Samples};
 use crate::{JSON, MERGE_PATCH};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -25,13 +25,13 @@ pub struct Client {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tagged<T> {
     pub value: T,
-    /// For [`Terms::at`].
+    /// For [`ChangeOptions::at`].
     pub etag: String,
 }
 
 /// The result of a creation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Made<T> {
+pub struct Created<T> {
     pub value: T,
     /// Whether the request made it; otherwise it existed already, as asked for.
     pub is_new: bool,
@@ -39,12 +39,12 @@ pub struct Made<T> {
 
 /// The conditions of a change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Terms {
+pub struct ChangeOptions {
     etag: Option<String>,
     force: bool,
 }
 
-impl Terms {
+impl ChangeOptions {
     /// Any version, without force.
     pub fn none() -> Self {
         Self::default()
@@ -93,19 +93,24 @@ impl Client {
     }
 
     /// Makes a pool.
-    pub fn create_pool(&self, new: &NewPool) -> Result<Made<Pool>> {
+    pub fn create_pool(&self, new: &NewPool) -> Result<Created<Pool>> {
         self.made(Request::post("/v1/pools"), new)
     }
 
     /// Changes a pool.
-    pub fn change_pool(&self, terms: &Terms, name: &str, patch: &PoolPatch) -> Result<Tagged<Pool>> {
-        let request = terms.apply(Request::patch(path("pools", name)));
-        self.tagged(request.body(MERGE_PATCH, &written(patch)?))
+    pub fn change_pool(
+        &self,
+        options: &ChangeOptions,
+        name: &str,
+        patch: &PoolPatch,
+    ) -> Result<Tagged<Pool>> {
+        let request = options.apply(Request::patch(path("pools", name)));
+        self.tagged(request.body(MERGE_PATCH, &to_json(patch)?))
     }
 
     /// Removes a pool without volumes.
-    pub fn delete_pool(&self, terms: &Terms, name: &str) -> Result<Operation> {
-        self.value(&terms.apply(Request::delete(path("pools", name))))
+    pub fn delete_pool(&self, options: &ChangeOptions, name: &str) -> Result<Operation> {
+        self.value(&options.apply(Request::delete(path("pools", name))))
     }
 
     /// All volumes, by name.
@@ -119,19 +124,24 @@ impl Client {
     }
 
     /// Makes a volume and has it served.
-    pub fn create_volume(&self, terms: &Terms, new: &NewVolume) -> Result<Made<Volume>> {
-        self.made(terms.apply(Request::post("/v1/volumes")), new)
+    pub fn create_volume(&self, options: &ChangeOptions, new: &NewVolume) -> Result<Created<Volume>> {
+        self.made(options.apply(Request::post("/v1/volumes")), new)
     }
 
     /// Changes a volume.
-    pub fn change_volume(&self, terms: &Terms, name: &str, patch: &VolumePatch) -> Result<Tagged<Volume>> {
-        let request = terms.apply(Request::patch(path("volumes", name)));
-        self.tagged(request.body(MERGE_PATCH, &written(patch)?))
+    pub fn change_volume(
+        &self,
+        options: &ChangeOptions,
+        name: &str,
+        patch: &VolumePatch,
+    ) -> Result<Tagged<Volume>> {
+        let request = options.apply(Request::patch(path("volumes", name)));
+        self.tagged(request.body(MERGE_PATCH, &to_json(patch)?))
     }
 
     /// Removes a volume and all its files.
-    pub fn delete_volume(&self, terms: &Terms, name: &str) -> Result<Operation> {
-        self.value(&terms.apply(Request::delete(path("volumes", name))))
+    pub fn delete_volume(&self, options: &ChangeOptions, name: &str) -> Result<Operation> {
+        self.value(&options.apply(Request::delete(path("volumes", name))))
     }
 
     /// Reads traffic, contents and limits of a volume.
@@ -155,9 +165,14 @@ impl Client {
     }
 
     /// Replaces the export rules of a volume.
-    pub fn replace_rules(&self, terms: &Terms, volume: &str, rules: &Rules) -> Result<Tagged<Rules>> {
-        let request = terms.apply(Request::put(path("volumes", volume) + "/rules"));
-        self.tagged(request.body(JSON, &written(rules)?))
+    pub fn replace_rules(
+        &self,
+        options: &ChangeOptions,
+        volume: &str,
+        rules: &Rules,
+    ) -> Result<Tagged<Rules>> {
+        let request = options.apply(Request::put(path("volumes", volume) + "/rules"));
+        self.tagged(request.body(JSON, &to_json(rules)?))
     }
 
     /// All service levels.
@@ -166,10 +181,10 @@ impl Client {
     }
 
     /// A service level by its name, as in `anf/premium`, and with sizes what they may do.
-    pub fn level(&self, name: &str, asked: &LevelAsked) -> Result<LevelLimits> {
+    pub fn level(&self, name: &str, asked: &LevelQuery) -> Result<LevelLimits> {
         let name = name.split('/').map(encoded).collect::<Vec<_>>().join("/");
         let mut request = Request::get(format!("/v1/levels/{name}"));
-        let asked = serde_json::to_value(asked).map_err(|error| Error::Strange(error.to_string()))?;
+        let asked = serde_json::to_value(asked).map_err(|error| Error::UnexpectedReply(error.to_string()))?;
         for (name, value) in asked.as_object().into_iter().flatten() {
             let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
             request = request.query(name, &text);
@@ -204,7 +219,7 @@ impl Client {
 
     /// Makes a token.
     pub fn create_token(&self, new: &NewToken) -> Result<Secret> {
-        self.made(Request::post("/v1/tokens"), new).map(|made: Made<Secret>| made.value)
+        self.made(Request::post("/v1/tokens"), new).map(|made: Created<Secret>| made.value)
     }
 
     /// Revokes a token.
@@ -231,15 +246,17 @@ impl Client {
     /// clients cannot mount.
     pub fn readiness(&self) -> Result<Option<String>> {
         let reply = self.transport.send(&Request::get("/readyz"))?;
-        let text = String::from_utf8(reply.body).map_err(|error| Error::Strange(error.to_string()))?;
+        let text =
+            String::from_utf8(reply.body).map_err(|error| Error::UnexpectedReply(error.to_string()))?;
         Ok(text.lines().find_map(|line| line.strip_prefix("counting: ")).map(str::to_owned))
     }
 
     /// Reads the metrics.
     pub fn metrics(&self) -> Result<Samples> {
         let reply = self.transport.send(&Request::get("/metrics"))?;
-        let text = String::from_utf8(reply.body).map_err(|error| Error::Strange(error.to_string()))?;
-        text.parse().map_err(|wrong: NoSample| Error::Strange(wrong.to_string()))
+        let text =
+            String::from_utf8(reply.body).map_err(|error| Error::UnexpectedReply(error.to_string()))?;
+        text.parse().map_err(|wrong: SampleError| Error::UnexpectedReply(wrong.to_string()))
     }
 
     fn value<T: DeserializeOwned>(&self, request: &Request) -> Result<T> {
@@ -248,13 +265,14 @@ impl Client {
 
     fn tagged<T: DeserializeOwned>(&self, request: Request) -> Result<Tagged<T>> {
         let reply = self.transport.send(&request)?;
-        let etag = reply.etag.clone().ok_or_else(|| Error::Strange("a reply without ETag".to_owned()))?;
+        let etag =
+            reply.etag.clone().ok_or_else(|| Error::UnexpectedReply("a reply without ETag".to_owned()))?;
         Ok(Tagged { value: reply.value()?, etag })
     }
 
-    fn made<T: DeserializeOwned>(&self, request: Request, new: &impl Serialize) -> Result<Made<T>> {
-        let reply = self.transport.send(&request.body(JSON, &written(new)?))?;
-        Ok(Made { is_new: reply.status == 201, value: reply.value()? })
+    fn made<T: DeserializeOwned>(&self, request: Request, new: &impl Serialize) -> Result<Created<T>> {
+        let reply = self.transport.send(&request.body(JSON, &to_json(new)?))?;
+        Ok(Created { is_new: reply.status == 201, value: reply.value()? })
     }
 
     fn all<T: DeserializeOwned>(&self, request: &Request) -> Result<Vec<T>> {
@@ -280,6 +298,6 @@ impl Client {
     }
 }
 
-fn written(value: &impl Serialize) -> Result<Vec<u8>> {
-    serde_json::to_vec(value).map_err(|error| Error::Strange(error.to_string()))
+fn to_json(value: &impl Serialize) -> Result<Vec<u8>> {
+    serde_json::to_vec(value).map_err(|error| Error::UnexpectedReply(error.to_string()))
 }

@@ -34,7 +34,7 @@ pub enum Error {
     Refused(Problem),
     Unreachable(String),
     /// The reply is not one of a Plimsoll service.
-    Strange(String),
+    UnexpectedReply(String),
 }
 
 impl std::fmt::Display for Error {
@@ -43,7 +43,7 @@ impl std::fmt::Display for Error {
             Self::Refused(problem) if problem.forceable => write!(f, "{problem} (may be forced)"),
             Self::Refused(problem) => problem.fmt(f),
             Self::Unreachable(why) => write!(f, "the service cannot be reached: {why}"),
-            Self::Strange(what) => write!(f, "the service's answer is not understood: {what}"),
+            Self::UnexpectedReply(what) => write!(f, "the service's answer is not understood: {what}"),
         }
     }
 }
@@ -116,7 +116,7 @@ impl Request {
 
 impl Reply {
     pub(super) fn value<T: DeserializeOwned>(&self) -> Result<T> {
-        serde_json::from_slice(&self.body).map_err(|error| Error::Strange(error.to_string()))
+        serde_json::from_slice(&self.body).map_err(|error| Error::UnexpectedReply(error.to_string()))
     }
 }
 
@@ -171,7 +171,9 @@ impl Transport {
         }
         match serde_json::from_slice(&body) {
             Ok(problem) => Err(Error::Refused(problem)),
-            Err(_) => Err(Error::Strange(format!("{}: status {status} without a problem", self.base))),
+            Err(_) => {
+                Err(Error::UnexpectedReply(format!("{}: status {status} without a problem", self.base)))
+            }
         }
     }
 }

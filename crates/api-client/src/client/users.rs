@@ -1,6 +1,6 @@
 //! Users and groups.
 
-use super::{Client, Made, Result, Tagged, Terms, path, written};
+use super::{ChangeOptions, Client, Created, Result, Tagged, path, to_json};
 use crate::MERGE_PATCH;
 use crate::client::transport::Request;
 use crate::model::{Group, NewGroup, NewUser, Operation, User, UserPatch};
@@ -18,19 +18,24 @@ impl Client {
     }
 
     /// Makes a user.
-    pub fn create_user(&self, new: &NewUser) -> Result<Made<User>> {
+    pub fn create_user(&self, new: &NewUser) -> Result<Created<User>> {
         self.made(Request::post("/v1/users"), new)
     }
 
     /// Changes a user.
-    pub fn change_user(&self, terms: &Terms, name: &str, patch: &UserPatch) -> Result<Tagged<User>> {
-        let request = terms.apply(Request::patch(path("users", name)));
-        self.tagged(request.body(MERGE_PATCH, &written(patch)?))
+    pub fn change_user(
+        &self,
+        options: &ChangeOptions,
+        name: &str,
+        patch: &UserPatch,
+    ) -> Result<Tagged<User>> {
+        let request = options.apply(Request::patch(path("users", name)));
+        self.tagged(request.body(MERGE_PATCH, &to_json(patch)?))
     }
 
     /// Removes a user.
-    pub fn delete_user(&self, terms: &Terms, name: &str) -> Result<Operation> {
-        self.value(&terms.apply(Request::delete(path("users", name))))
+    pub fn delete_user(&self, options: &ChangeOptions, name: &str) -> Result<Operation> {
+        self.value(&options.apply(Request::delete(path("users", name))))
     }
 
     /// All groups, by name.
@@ -44,23 +49,23 @@ impl Client {
     }
 
     /// Makes a group.
-    pub fn create_group(&self, new: &NewGroup) -> Result<Made<Group>> {
+    pub fn create_group(&self, new: &NewGroup) -> Result<Created<Group>> {
         self.made(Request::post("/v1/groups"), new)
     }
 
     /// Puts a user into a group.
-    pub fn add_member(&self, terms: &Terms, group: &str, user: &str) -> Result<Tagged<Group>> {
-        self.tagged(terms.apply(Request::put(member(group, user))))
+    pub fn add_member(&self, options: &ChangeOptions, group: &str, user: &str) -> Result<Tagged<Group>> {
+        self.tagged(options.apply(Request::put(member(group, user))))
     }
 
     /// Takes a user out of a group.
-    pub fn remove_member(&self, terms: &Terms, group: &str, user: &str) -> Result<Tagged<Group>> {
-        self.tagged(terms.apply(Request::delete(member(group, user))))
+    pub fn remove_member(&self, options: &ChangeOptions, group: &str, user: &str) -> Result<Tagged<Group>> {
+        self.tagged(options.apply(Request::delete(member(group, user))))
     }
 
     /// Removes a group.
-    pub fn delete_group(&self, terms: &Terms, name: &str) -> Result<Operation> {
-        self.value(&terms.apply(Request::delete(path("groups", name))))
+    pub fn delete_group(&self, options: &ChangeOptions, name: &str) -> Result<Operation> {
+        self.value(&options.apply(Request::delete(path("groups", name))))
     }
 }
 

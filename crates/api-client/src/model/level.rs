@@ -84,57 +84,57 @@ pub struct Settable {
 /// A pool and a volume of a level of which the limits are asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct LevelAsked {
+pub struct LevelQuery {
     /// The pool's size. Without it, only the level is described.
-    #[serde(default, deserialize_with = "super::given_positive", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "super::present_positive", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64", range(min = 1))]
     pub size_bytes: Option<u64>,
     /// The volume's size; the pool's if left out.
-    #[serde(default, deserialize_with = "super::given_positive", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "super::present_positive", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64", range(min = 1))]
     pub volume_size_bytes: Option<u64>,
     /// The source of volumes' throughput.
-    #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Qos")]
     pub qos: Option<Qos>,
     /// The throughput bought for the pool.
-    #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64")]
     pub throughput_bytes_per_second: Option<u64>,
     /// The operations bought for the pool.
-    #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64")]
     pub operations_per_second: Option<u64>,
     /// The operations bought for each TiB of the pool.
-    #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64")]
     pub operations_per_second_per_tib: Option<u64>,
     /// Whether cool access or auto-tiering is on.
-    #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "bool")]
     pub tiering: Option<bool>,
     /// A variant of the pool's figures.
-    #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "ProfileName")]
     pub profile: Option<ProfileName>,
     /// The volume's part of the pool's throughput.
-    #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64")]
     pub volume_throughput_bytes_per_second: Option<u64>,
     /// Whether it is a large volume.
-    #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "bool")]
     pub large: Option<bool>,
     /// A variant of the volume's figures.
-    #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "ProfileName")]
     pub volume_profile: Option<ProfileName>,
     /// A published curve that the volume follows besides.
-    #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "ShapeName")]
     pub shape: Option<ShapeName>,
     /// The scale of the curve, in thousandths.
-    #[serde(default, deserialize_with = "super::given_positive", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "super::present_positive", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u32", range(min = 1))]
     pub scale_thousandths: Option<u32>,
 }
@@ -194,7 +194,7 @@ impl From<envelope::Level> for Level {
     }
 }
 
-impl LevelAsked {
+impl LevelQuery {
     /// The settings of the pool in the query.
     pub fn pool_settings(&self) -> PoolSettings {
         PoolSettings {

@@ -26,11 +26,11 @@ mod words;
 
 pub use crate::bounds::*;
 pub use client::{Client, Nfs4Client, ReachedEndpoint, UsedVolume};
-pub use level::{Level, LevelAsked, LevelLimits, Range, Settable};
+pub use level::{Level, LevelLimits, LevelQuery, Range, Settable};
 pub use limits::{Ceilings, Limits, Origin};
 pub use nfs::{MountTarget, MountTargets, Nfs, V3Locks};
 pub use operation::Operation;
-pub use page::{Page, PageAsked};
+pub use page::{Page, PageQuery};
 pub use pool::{LabelsPatch, NewPool, Pool, PoolPatch};
 pub use problem::Problem;
 pub use rule::{Access, Protection, Rule, Rules, Squash};
@@ -66,7 +66,7 @@ pub const NAME: &str =
     r"^[^/\s\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]+$";
 
 /// For properties that a change may leave out but not unset: `null` is no value of theirs.
-pub(crate) fn given<'de, D: serde::Deserializer<'de>, T: serde::Deserialize<'de>>(
+pub(crate) fn present<'de, D: serde::Deserializer<'de>, T: serde::Deserialize<'de>>(
     from: D,
 ) -> Result<Option<T>, D::Error> {
     T::deserialize(from).map(Some)
@@ -85,8 +85,8 @@ where
     Ok(number)
 }
 
-/// [`given`], of numbers from 1 on.
-pub(crate) fn given_positive<'de, D, T>(from: D) -> Result<Option<T>, D::Error>
+/// [`present`], of numbers from 1 on.
+pub(crate) fn present_positive<'de, D, T>(from: D) -> Result<Option<T>, D::Error>
 where
     D: serde::Deserializer<'de>,
     T: serde::Deserialize<'de> + Default + PartialEq,

@@ -17,13 +17,13 @@ pub struct Page<T> {
 /// The page of a list that a request asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct PageAsked {
+pub struct PageQuery {
     /// Entries at most. 100 if left out.
-    #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u32", range(min = 1, max = super::PAGE_MAX))]
     pub limit: Option<u32>,
     /// `next_page_token` of the previous page. The first page if left out.
-    #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", length(max = super::PAGE_TOKEN_CHARS_MAX))]
     pub page_token: Option<String>,
 }

@@ -46,19 +46,19 @@ pub struct NewPool {
 #[serde(deny_unknown_fields)]
 pub struct PoolPatch {
     /// Another service level.
-    #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "LevelName")]
     pub level: Option<LevelName>,
     /// Another size.
-    #[serde(default, deserialize_with = "super::given_positive", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "super::present_positive", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64", range(min = 1))]
     pub size_bytes: Option<u64>,
     /// Other settings; `null` unsets one.
-    #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "PoolSettings")]
     pub settings: Option<Merge<PoolSettings>>,
     /// Other labels; `null` removes one.
-    #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "std::collections::BTreeMap<String, Option<String>>")]
     pub labels: Option<LabelsPatch>,
 }

@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_left_out_of_a_rule_is_the_usual() {
+    fn omitted_rule_properties_have_their_defaults() {
         let rule: Rule = serde_json::from_str(r#"{"clients": ["::1"]}"#).unwrap();
         assert_eq!(rule, Rule::for_clients(vec!["::1".into()]));
         assert!(serde_json::from_str::<Rule>(r#"{"clients": ["::1"], "acess": "read-only"}"#).is_err());

@@ -64,15 +64,15 @@ pub struct NewUser {
 #[serde(deny_unknown_fields)]
 pub struct UserPatch {
     /// Another primary group.
-    #[serde(default, deserialize_with = "given_group", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "present_group", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u32", range(max = ACCOUNT_ID_MAX))]
     pub gid: Option<u32>,
     /// Other Windows names, all of them.
-    #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Vec<String>", length(max = WINDOWS_NAMES_MAX))]
     pub windows_names: Option<Vec<String>>,
     /// Another password; `null` takes it away, and the user cannot log in.
-    #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Password>")]
     pub password: Option<Option<Password>>,
 }
@@ -133,7 +133,7 @@ fn primary_group<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::E
 }
 
 /// [`primary_group`], where `null` is none.
-fn given_group<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
+fn present_group<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
     u32::deserialize(from).and_then(at_most_all).map(Some)
 }
 

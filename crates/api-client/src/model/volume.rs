@@ -96,7 +96,7 @@ pub struct NewVolume {
     #[schemars(range(min = 1), example = 1_099_511_627_776_u64)]
     pub size_bytes: u64,
     /// The last part of the path that clients mount; its name if left out.
-    #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", length(min = 1, max = 255), regex(pattern = NAME))]
     pub share: Option<String>,
     /// Service level, in pools that leave the level to their volumes.
@@ -108,35 +108,35 @@ pub struct NewVolume {
     /// Protocols; NFSv3 if left out. One that the service does not serve is refused.
     #[serde(
         default,
-        deserialize_with = "super::words::given_protocols",
+        deserialize_with = "super::words::present_protocols",
         skip_serializing_if = "Option::is_none"
     )]
     #[schemars(with = "Vec<Protocol>", length(min = 1, max = PROTOCOLS_MAX), extend("uniqueItems" = true))]
     pub protocols: Option<Vec<Protocol>>,
     /// Settings as an SMB share; the defaults if left out.
-    #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "SmbSettings")]
     pub smb: Option<SmbSettings>,
     /// Mode and owner of its root directory. If left out, that of root, with its provider's mode: 0770 at the levels of Azure
     /// NetApp Files and Google Cloud NetApp Volumes, 0755 at those of Filestore and of Plimsoll.
-    #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Root")]
     pub root: Option<Root>,
     /// The durability of acknowledged changes: `sync` if left out. It never changes.
-    #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Durability")]
     pub durability: Option<Durability>,
     /// The permissions that decide about access to its files: `unix` if left out. `ntfs` needs SMB among its protocols. It never changes.
-    #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "SecurityStyle")]
     pub security_style: Option<SecurityStyle>,
     /// Export rules; the provider's default policy if left out.
-    #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Vec<Rule>", length(max = RULES_MAX))]
     pub rules: Option<Vec<Rule>>,
     /// Addresses at which it is served besides the service's own, where all volumes are; none if left out. One that this
     /// machine does not have is a warning, and served as soon as it has.
-    #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "endpoints_schema")]
     pub endpoints: Option<Vec<String>>,
     /// Text attached to it.
@@ -150,51 +150,51 @@ pub struct NewVolume {
 #[serde(deny_unknown_fields)]
 pub struct VolumePatch {
     /// Another pool, perhaps of another level.
-    #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", length(min = 1, max = 255), regex(pattern = NAME))]
     pub pool: Option<String>,
     /// Another size.
-    #[serde(default, deserialize_with = "super::given_positive", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "super::present_positive", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64", range(min = 1))]
     pub size_bytes: Option<u64>,
     /// Another last part of the path. Clients keep what they have mounted.
-    #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", length(min = 1, max = 255), regex(pattern = NAME))]
     pub share: Option<String>,
     /// Another level of its own; `null` for that of its pool.
-    #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<LevelName>")]
     pub level: Option<Option<LevelName>>,
     /// Other settings; `null` unsets one.
-    #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "VolumeSettings")]
     pub settings: Option<Merge<VolumeSettings>>,
     /// Other protocols, all of them.
     #[serde(
         default,
-        deserialize_with = "super::words::given_protocols",
+        deserialize_with = "super::words::present_protocols",
         skip_serializing_if = "Option::is_none"
     )]
     #[schemars(with = "Vec<Protocol>", length(min = 1, max = PROTOCOLS_MAX), extend("uniqueItems" = true))]
     pub protocols: Option<Vec<Protocol>>,
     /// Other settings as a share of SMB; `null` makes one the default.
-    #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "SmbSettings")]
     pub smb: Option<Merge<SmbSettings>>,
     /// Another mode and owner of the root directory.
-    #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Root")]
     pub root: Option<Root>,
     /// Other rules, all of them.
-    #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Vec<Rule>", length(max = RULES_MAX))]
     pub rules: Option<Vec<Rule>>,
     /// Other endpoints, all of them.
-    #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "endpoints_schema")]
     pub endpoints: Option<Vec<String>>,
     /// Other labels; `null` removes one.
-    #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "LabelsPatch")]
     pub labels: Option<LabelsPatch>,
 }

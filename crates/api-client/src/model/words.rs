@@ -185,7 +185,7 @@ pub(crate) fn protocols<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec
 }
 
 /// [`protocols`], where they may be left out.
-pub(crate) fn given_protocols<'de, D: serde::Deserializer<'de>>(
+pub(crate) fn present_protocols<'de, D: serde::Deserializer<'de>>(
     from: D,
 ) -> Result<Option<Vec<Protocol>>, D::Error> {
     protocols(from).map(Some)

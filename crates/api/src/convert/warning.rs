@@ -19,7 +19,7 @@ impl ToBody for control::Warning {
             Self::NotServed { volume, .. } => ("not-served", None, Some(volume)),
             Self::Unprotected { volume, .. } => ("unprotected", None, Some(volume)),
             Self::EndpointDown { volume, .. } => ("endpoint-down", None, Some(volume)),
-            Self::LockedOut { .. } => ("locked-out", None, None),
+            Self::UnreadablePasswords { .. } => ("locked-out", None, None),
             Self::UnknownHost { volume, .. } => ("unknown-host", None, Some(volume)),
         };
         Warning {

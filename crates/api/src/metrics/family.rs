@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_back() {
+    fn written_samples_are_read_back() {
         let strange = "a\"b\\c\nd},e=\"ü";
         let mut document = Document::default();
         document.counter("a_total", "Things, {like=\"these\"} 5.").sample(&[], u64::MAX >> 11);

@@ -2,7 +2,7 @@
 
 use super::family::{Document, Family, Seconds};
 use crate::core::Core;
-use crate::plane::{Nfs4State, USED, Users};
+use crate::plane::{Nfs4State, RECENT_USE, VolumeConnections};
 use crate::process::Process;
 use control::{PAGE_MAX, Page, Pool, Result, Volume};
 use envelope::Protocol;
@@ -14,7 +14,7 @@ use vfs::qos::{Kind, Limits, Throttled, VolumeLimits};
 use vfs::volume::traffic::{INTERVALS, OperationCounts, ReadCounts};
 
 /// A volume as its metrics show it.
-struct Shown {
+struct VolumeFigures {
     volume: Volume,
     usage: Usage,
     /// The most files that it may hold, if there is such a number.
@@ -34,8 +34,8 @@ const INTERVAL_STEP: usize = 2;
 
 /// All metrics.
 pub(crate) fn gather(core: &Core) -> Result<String> {
-    let users = core.plane.users(USED);
-    let volumes: Vec<Shown> = all(|after| core.service.volumes(after, PAGE_MAX))?
+    let users = core.plane.volume_connections(RECENT_USE);
+    let volumes: Vec<VolumeFigures> = all(|after| core.service.volumes(after, PAGE_MAX))?
         .into_iter()
         .map(|volume| shown(core, volume, &users))
         .collect();
@@ -66,14 +66,14 @@ fn all<T>(page: impl Fn(Option<&str>) -> Result<Page<T>>) -> Result<Vec<T>> {
     }
 }
 
-fn shown(core: &Core, volume: Volume, users: &Users) -> Shown {
+fn shown(core: &Core, volume: Volume, users: &VolumeConnections) -> VolumeFigures {
     let served = core.served(&volume);
     let served = served.as_ref();
     let (throttled, waiting) = served.map(|served| served.gate().throttled()).unwrap_or_default();
     let counted = Kind::ALL
         .map(|kind| served.map(|served| served.traffic().operation_counts(kind)).unwrap_or_default());
     let files_max = served.and_then(|served| served.stat().ok()).map(|stat| stat.files_total);
-    Shown {
+    VolumeFigures {
         counted,
         reads: served.and_then(|served| served.reads()),
         connections: users.get(&volume.id).cloned().unwrap_or_default(),
@@ -96,7 +96,11 @@ fn direction(kind: Kind) -> &'static str {
 }
 
 /// A sample of each volume and direction.
-fn each<V: std::fmt::Display>(family: &mut Family<'_>, volumes: &[Shown], value: impl Fn(&Shown, Kind) -> V) {
+fn each<V: std::fmt::Display>(
+    family: &mut Family<'_>,
+    volumes: &[VolumeFigures],
+    value: impl Fn(&VolumeFigures, Kind) -> V,
+) {
     for shown in volumes {
         for kind in Kind::ALL {
             let labels = [("volume", shown.volume.name.as_str()), ("direction", direction(kind))];
@@ -105,7 +109,7 @@ fn each<V: std::fmt::Display>(family: &mut Family<'_>, volumes: &[Shown], value:
     }
 }
 
-fn traffic(document: &mut Document, volumes: &[Shown]) {
+fn traffic(document: &mut Document, volumes: &[VolumeFigures]) {
     let mut operations = document.counter("plimsoll_volume_operations_total", "Operations answered.");
     each(&mut operations, volumes, |shown, kind| shown.counted[kind.index()].ops);
     let mut bytes = document.counter("plimsoll_volume_bytes_total", "Bytes of data read or written.");
@@ -133,7 +137,7 @@ fn traffic(document: &mut Document, volumes: &[Shown]) {
     }
 }
 
-fn reads(document: &mut Document, volumes: &[Shown]) {
+fn reads(document: &mut Document, volumes: &[VolumeFigures]) {
     type Of = fn(&ReadCounts) -> u64;
     let families: [(&str, &str, Of); 2] = [
         (
@@ -156,16 +160,16 @@ fn reads(document: &mut Document, volumes: &[Shown]) {
     }
 }
 
-fn connections(document: &mut Document, volumes: &[Shown]) {
+fn connections(document: &mut Document, volumes: &[VolumeFigures]) {
     let help =
-        format!("Connections that had an answer from a volume in the last {} seconds.", USED.as_secs());
+        format!("Connections that had an answer from a volume in the last {} seconds.", RECENT_USE.as_secs());
     let mut family = document.gauge("plimsoll_volume_connections", &help);
     for shown in volumes {
         family.sample(&[("volume", shown.volume.name.as_str())], shown.connections.values().sum::<usize>());
     }
 }
 
-fn endpoints(document: &mut Document, core: &Core, volumes: &[Shown]) {
+fn endpoints(document: &mut Document, core: &Core, volumes: &[VolumeFigures]) {
     let mut reached: BTreeMap<IpAddr, usize> = BTreeMap::new();
     for client in core.plane.clients() {
         client.endpoints.iter().for_each(|(at, connections)| *reached.entry(*at).or_default() += connections);
@@ -175,7 +179,7 @@ fn endpoints(document: &mut Document, core: &Core, volumes: &[Shown]) {
     for (endpoint, connections) in reached {
         family.sample(&[("endpoint", &endpoint.to_string())], connections);
     }
-    let each = |family: &mut Family<'_>, value: &dyn Fn(&Shown, &IpAddr) -> usize| {
+    let each = |family: &mut Family<'_>, value: &dyn Fn(&VolumeFigures, &IpAddr) -> usize| {
         for shown in volumes {
             for endpoint in &shown.volume.endpoints {
                 let address = endpoint.to_string();
@@ -186,7 +190,7 @@ fn endpoints(document: &mut Document, core: &Core, volumes: &[Shown]) {
     };
     let help = format!(
         "Connections at an endpoint of a volume that had an answer from it in the last {} seconds.",
-        USED.as_secs()
+        RECENT_USE.as_secs()
     );
     let mut family = document.gauge("plimsoll_volume_endpoint_connections", &help);
     each(&mut family, &|shown, at| shown.connections.get(at).copied().unwrap_or_default());
@@ -196,7 +200,7 @@ fn endpoints(document: &mut Document, core: &Core, volumes: &[Shown]) {
     each(&mut family, &|_, at| usize::from(!failures.contains_key(at)));
 }
 
-fn throttling(document: &mut Document, volumes: &[Shown]) {
+fn throttling(document: &mut Document, volumes: &[VolumeFigures]) {
     let name = "plimsoll_volume_throttled_operations_total";
     let mut calls = document.counter(name, "Operations that had to wait for a limit.");
     each(&mut calls, volumes, |shown, kind| shown.throttled.calls[kind.index()]);
@@ -219,7 +223,7 @@ fn rates(limits: &Limits) -> [(&'static str, Option<NonZeroU64>, Option<NonZeroU
     ]
 }
 
-fn limits(document: &mut Document, volumes: &[Shown]) {
+fn limits(document: &mut Document, volumes: &[VolumeFigures]) {
     type Of = fn(&VolumeLimits) -> &Limits;
     let families: [(&str, &str, &str, Of); 2] = [
         (
@@ -253,8 +257,8 @@ fn limits(document: &mut Document, volumes: &[Shown]) {
     }
 }
 
-fn capacity(document: &mut Document, volumes: &[Shown]) {
-    type Value = fn(&Shown) -> Option<u64>;
+fn capacity(document: &mut Document, volumes: &[VolumeFigures]) {
+    type Value = fn(&VolumeFigures) -> Option<u64>;
     let families: [(&str, &str, Value); 4] = [
         ("plimsoll_volume_capacity_bytes", "What a volume may hold.", |shown| Some(shown.volume.size.0)),
         ("plimsoll_volume_used_bytes", "What a volume holds.", |shown| Some(shown.usage.bytes)),
@@ -269,7 +273,7 @@ fn capacity(document: &mut Document, volumes: &[Shown]) {
         }
     }
     let mut info = document.gauge("plimsoll_volume_info", "The pool and the state of a volume; always 1.");
-    for Shown { volume, .. } in volumes {
+    for VolumeFigures { volume, .. } in volumes {
         let labels = [
             ("volume", volume.name.as_str()),
             ("pool", volume.pool.as_str()),
@@ -279,7 +283,7 @@ fn capacity(document: &mut Document, volumes: &[Shown]) {
     }
 }
 
-fn pooled(document: &mut Document, pools: &[Pool], volumes: &[Shown]) -> Result<()> {
+fn pooled(document: &mut Document, pools: &[Pool], volumes: &[VolumeFigures]) -> Result<()> {
     let mut taken: BTreeMap<&str, (u64, u64, u64)> = BTreeMap::new();
     for shown in volumes {
         let (count, allocated, used) = taken.entry(shown.volume.pool.as_str()).or_default();

@@ -2,7 +2,7 @@
 
 mod nulls;
 
-use crate::endpoint::{Described, Endpoint, Needs};
+use crate::endpoint::{Endpoint, Needs, OperationSchemas};
 use crate::routes;
 use api_client::JSON;
 use api_client::model::{NAME, NUMBER_MAX, Problem};
@@ -72,9 +72,9 @@ fn operation(endpoint: &Endpoint, generator: &mut SchemaGenerator, problem: &Val
         }));
     }
     let mut operation = json!({
-        "operationId": endpoint.name,
-        "summary": endpoint.summary,
-        "tags": [endpoint.tag],
+        "operationId": endpoint.docs.name,
+        "summary": endpoint.docs.summary,
+        "tags": [endpoint.docs.tag],
         "security": match endpoint.needs {
             None => json!([]),
             Some(Needs::Role(_) | Needs::Metrics) => json!([{ "token": [] }]),
@@ -122,7 +122,7 @@ fn query_parameters(query: &Value) -> Vec<Value> {
     properties.iter().map(parameter).collect()
 }
 
-fn replies(endpoint: &Endpoint, described: &Described, problem: &Value) -> Value {
+fn replies(endpoint: &Endpoint, described: &OperationSchemas, problem: &Value) -> Value {
     let given = &described.replies;
     let has_page_token = described.query.as_value()["properties"].get("page_token").is_some();
     let mut replies = Map::new();

@@ -11,27 +11,30 @@ const SCHEMAS: &str = "#/components/schemas/";
 /// Takes `null` out of all that replies have.
 pub(super) fn keep_to_requests(document: &mut Value) {
     let schemas = document["components"]["schemas"].as_object().cloned().unwrap_or_default();
-    let mut asked = BTreeSet::new();
-    let mut told = BTreeSet::new();
+    let mut in_requests = BTreeSet::new();
+    let mut in_replies = BTreeSet::new();
     let operations = document["paths"].as_object().into_iter().flat_map(Map::values);
     for operation in operations.filter_map(Value::as_object).flat_map(Map::values) {
-        reach(&operation["requestBody"], &schemas, &mut asked);
-        reach(&operation["responses"], &schemas, &mut told);
+        collect_references(&operation["requestBody"], &schemas, &mut in_requests);
+        collect_references(&operation["responses"], &schemas, &mut in_replies);
     }
-    let both: BTreeSet<String> =
-        asked.intersection(&told).filter(|name| admits_null(&schemas[*name], &schemas)).cloned().collect();
+    let in_both: BTreeSet<String> = in_requests
+        .intersection(&in_replies)
+        .filter(|name| admits_null(&schemas[*name], &schemas))
+        .cloned()
+        .collect();
     let operations = document["paths"].as_object_mut().into_iter().flat_map(Map::values_mut);
     for operation in operations.filter_map(Value::as_object_mut).flat_map(Map::values_mut) {
-        operation.get_mut("requestBody").into_iter().for_each(|body| rename(body, &both));
+        operation.get_mut("requestBody").into_iter().for_each(|body| rename(body, &in_both));
     }
     let mut made = Map::new();
     for (name, mut schema) in schemas {
-        if both.contains(&name) || !told.contains(&name) {
+        if in_both.contains(&name) || !in_replies.contains(&name) {
             let mut schema = schema.clone();
-            rename(&mut schema, &both);
-            made.insert(asked_name(&name, &both), schema);
+            rename(&mut schema, &in_both);
+            made.insert(request_name(&name, &in_both), schema);
         }
-        if told.contains(&name) {
+        if in_replies.contains(&name) {
             strip(&mut schema);
             made.insert(name, schema);
         }
@@ -39,18 +42,18 @@ pub(super) fn keep_to_requests(document: &mut Value) {
     document["components"]["schemas"] = Value::Object(made);
 }
 
-fn asked_name(name: &str, both: &BTreeSet<String>) -> String {
-    if both.contains(name) { format!("{name}Asked") } else { name.to_owned() }
+fn request_name(name: &str, in_both: &BTreeSet<String>) -> String {
+    if in_both.contains(name) { format!("{name}Asked") } else { name.to_owned() }
 }
 
 /// The names of the schemas that a part of the description refers to, and those they refer to.
-fn reach(part: &Value, schemas: &Map<String, Value>, found: &mut BTreeSet<String>) {
+fn collect_references(part: &Value, schemas: &Map<String, Value>, found: &mut BTreeSet<String>) {
     if let Some(name) = reference(part)
         && found.insert(name.to_owned())
     {
-        reach(&schemas[name], schemas, found);
+        collect_references(&schemas[name], schemas, found);
     }
-    parts(part).for_each(|part| reach(part, schemas, found));
+    parts(part).for_each(|part| collect_references(part, schemas, found));
 }
 
 fn admits_null(part: &Value, schemas: &Map<String, Value>) -> bool {
@@ -80,11 +83,11 @@ fn parts_mut(of: &mut Value) -> Vec<&mut Value> {
 }
 
 /// Refers to the schemas of requests.
-fn rename(part: &mut Value, both: &BTreeSet<String>) {
-    if let Some(name) = reference(part).map(|name| asked_name(name, both)) {
+fn rename(part: &mut Value, in_both: &BTreeSet<String>) {
+    if let Some(name) = reference(part).map(|name| request_name(name, in_both)) {
         part["$ref"] = format!("{SCHEMAS}{name}").into();
     }
-    parts_mut(part).into_iter().for_each(|part| rename(part, both));
+    parts_mut(part).into_iter().for_each(|part| rename(part, in_both));
 }
 
 fn strip(part: &mut Value) {
@@ -145,7 +148,7 @@ mod tests {
         assert_eq!(
             names,
             ["New", "Pool", "Rates", "Settings", "SettingsAsked"],
-            "what has no null is one for both"
+            "a type without null has one schema"
         );
     }
 }

@@ -3,30 +3,35 @@
 use super::paging::page_of;
 use crate::convert::protocols_of;
 use crate::core::Call;
-use crate::endpoint::{Endpoint, Json, Needs, NoBody};
-use crate::plane::{Connected, Nfs4State};
+use crate::endpoint::{Docs, Endpoint, Json, Needs, NoBody};
+use crate::plane::{ConnectedClient, Nfs4State};
 use crate::problem::Result;
-use api_client::model::{Client, Nfs4Client, Page, PageAsked, ReachedEndpoint, UsedVolume};
+use api_client::model::{Client, Nfs4Client, Page, PageQuery, ReachedEndpoint, UsedVolume};
 use axum::http::Method;
 use control::Role;
 
 pub(super) fn endpoints() -> Vec<Endpoint> {
     vec![Endpoint::new(
-        (Method::GET, "/v1/clients"),
-        ("clients", "listClients", "Who is connected, over how many connections, and what they use."),
+        Method::GET,
+        "/v1/clients",
+        Docs::new(
+            "clients",
+            "listClients",
+            "Who is connected, over how many connections, and what they use.",
+        ),
         Needs::Role(Role::Read),
         list,
     )]
 }
 
-fn list(call: &Call, asked: PageAsked, _: NoBody) -> Result<Json<Page<Client>>> {
+fn list(call: &Call, asked: PageQuery, _: NoBody) -> Result<Json<Page<Client>>> {
     let mut clients = call.core.plane.clients();
     clients.sort_by_key(|client| client.address);
     let (clients, next_page_token) = page_of(clients, &asked, |client| client.address)?;
     Ok(Json(Page { items: clients.iter().map(|client| shown(call, client)).collect(), next_page_token }))
 }
 
-fn shown(call: &Call, of: &Connected) -> Client {
+fn shown(call: &Call, of: &ConnectedClient) -> Client {
     let used = of.volumes.iter().filter_map(|(&id, &connections)| {
         Some(UsedVolume { name: served_name(call, id)?, connections: number(connections) })
     });

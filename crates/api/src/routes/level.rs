@@ -3,9 +3,9 @@
 use super::paging::page_of;
 use crate::convert::FromBody;
 use crate::core::Call;
-use crate::endpoint::{Endpoint, Json, Needs, NoBody};
+use crate::endpoint::{Docs, Endpoint, Json, Needs, NoBody};
 use crate::problem::Result;
-use api_client::model::{Level, LevelAsked, LevelLimits, Limits, Page, PageAsked};
+use api_client::model::{Level, LevelLimits, LevelQuery, Limits, Page, PageQuery};
 use axum::http::Method;
 use control::Role;
 use envelope::Bytes;
@@ -18,10 +18,11 @@ const ONE: &str = "/v1/levels/{provider}/{level}";
 pub(super) fn endpoints() -> Vec<Endpoint> {
     let look = Needs::Role(Role::Read);
     vec![
-        Endpoint::new((Method::GET, ALL), (TAG, "listLevels", "All service levels."), look, list),
+        Endpoint::new(Method::GET, ALL, Docs::new(TAG, "listLevels", "All service levels."), look, list),
         Endpoint::new(
-            (Method::GET, ONE),
-            (TAG, "getLevel", "A service level; with sizes and settings, what they may do and why."),
+            Method::GET,
+            ONE,
+            Docs::new(TAG, "getLevel", "A service level; with sizes and settings, what they may do and why."),
             look,
             one,
         )
@@ -29,19 +30,19 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
     ]
 }
 
-fn list(_: &Call, asked: PageAsked, _: NoBody) -> Result<Json<Page<Level>>> {
+fn list(_: &Call, asked: PageQuery, _: NoBody) -> Result<Json<Page<Level>>> {
     let mut levels = envelope::Level::all().to_vec();
     levels.sort_by_key(|level| level.name());
     let (levels, next_page_token) = page_of(levels, &asked, |level| level.name().to_owned())?;
     Ok(Json(Page { items: levels.into_iter().map(Level::from).collect(), next_page_token }))
 }
 
-fn one(call: &Call, asked: LevelAsked, _: NoBody) -> Result<Json<LevelLimits>> {
+fn one(call: &Call, asked: LevelQuery, _: NoBody) -> Result<Json<LevelLimits>> {
     let name = format!("{}/{}", call.part("provider"), call.part("level"));
     let level: envelope::Level =
         name.parse().map_err(|_| Problem::no_such_path(&format!("/v1/levels/{name}")))?;
     let Some(size) = asked.size_bytes else {
-        let is_asked = asked != LevelAsked::default();
+        let is_asked = asked != LevelQuery::default();
         return if is_asked {
             let what = "settings without size_bytes".to_owned();
             Err(control::Error::Invalid { what, allowed: "both, or none".to_owned() }.into())

@@ -3,9 +3,9 @@
 use super::paging::{bad_page_token, limit, page};
 use crate::convert::ToBody;
 use crate::core::Call;
-use crate::endpoint::{Endpoint, Json, Needs, NoBody, Plain};
+use crate::endpoint::{Docs, Endpoint, Json, Needs, NoBody, NoQuery};
 use crate::problem::Result;
-use api_client::model::{Operation, Page, PageAsked};
+use api_client::model::{Operation, Page, PageQuery};
 use axum::http::Method;
 use control::{Error, Kind, OperationId, Role};
 
@@ -15,22 +15,29 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
     let look = Needs::Role(Role::Read);
     vec![
         Endpoint::new(
-            (Method::GET, "/v1/operations"),
-            (TAG, "listOperations", "Who changed what and when, the newest first."),
+            Method::GET,
+            "/v1/operations",
+            Docs::new(TAG, "listOperations", "Who changed what and when, the newest first."),
             look,
             list,
         ),
-        Endpoint::new((Method::GET, "/v1/operations/{id}"), (TAG, "getOperation", "A change."), look, one),
+        Endpoint::new(
+            Method::GET,
+            "/v1/operations/{id}",
+            Docs::new(TAG, "getOperation", "A change."),
+            look,
+            one,
+        ),
     ]
 }
 
-fn list(call: &Call, asked: PageAsked, _: NoBody) -> Result<Json<Page<Operation>>> {
+fn list(call: &Call, asked: PageQuery, _: NoBody) -> Result<Json<Page<Operation>>> {
     let before = asked.page_token.as_ref().map(|token| id(token).ok_or_else(bad_page_token)).transpose()?;
     let operations = call.service().operations(before, limit(&asked)?)?;
     Ok(Json(page(&operations)))
 }
 
-fn one(call: &Call, _: Plain, _: NoBody) -> Result<Json<Operation>> {
+fn one(call: &Call, _: NoQuery, _: NoBody) -> Result<Json<Operation>> {
     let text = call.part("id");
     let no_such = || Error::NotFound { kind: Kind::Operation, name: text.to_owned() };
     let operation = call.service().operation(id(text).ok_or_else(no_such)?)?;

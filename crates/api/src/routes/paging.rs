@@ -2,14 +2,14 @@
 
 use crate::convert::ToBody;
 use crate::problem::{Failure, Result};
-use api_client::model::{PAGE_MAX, PAGE_TOKEN_CHARS_MAX, Page, PageAsked};
+use api_client::model::{PAGE_MAX, PAGE_TOKEN_CHARS_MAX, Page, PageQuery};
 use http_server::Problem;
 
 /// Entries of a page of which nothing is said.
 const PAGE_USUAL: u32 = 100;
 
 /// Returns the number of entries of a page.
-pub(super) fn limit(asked: &PageAsked) -> Result<usize> {
+pub(super) fn limit(asked: &PageQuery) -> Result<usize> {
     if asked.page_token.as_ref().is_some_and(|token| token.chars().count() > PAGE_TOKEN_CHARS_MAX) {
         return Err(Problem::malformed(format!(
             "the query: page_token; allowed: at most {PAGE_TOKEN_CHARS_MAX} characters"
@@ -31,7 +31,7 @@ pub(super) fn page<T: ToBody>(of: &control::Page<T>) -> Page<T::Body> {
 /// A page of a list that is here as a whole, in the order of `key`.
 pub(super) fn page_of<T, K: Ord + std::fmt::Display + std::str::FromStr>(
     all: Vec<T>,
-    asked: &PageAsked,
+    asked: &PageQuery,
     key: impl Fn(&T) -> K,
 ) -> Result<(Vec<T>, Option<String>)> {
     let limit = limit(asked)?;

@@ -3,9 +3,9 @@
 use super::paging::{limit, page};
 use crate::convert::{FromBody, ToBody, pool_change};
 use crate::core::Call;
-use crate::endpoint::{Endpoint, Force, Json, Made, Needs, NoBody, Patch, Plain, Tagged};
+use crate::endpoint::{Created, Docs, Endpoint, Force, Json, Needs, NoBody, NoQuery, Patch, Tagged};
 use crate::problem::Result;
-use api_client::model::{NewPool, Operation, Page, PageAsked, Pool, PoolPatch};
+use api_client::model::{NewPool, Operation, Page, PageQuery, Pool, PoolPatch};
 use axum::http::Method;
 use control::{Kind, PoolName, Role};
 
@@ -16,26 +16,33 @@ const ONE: &str = "/v1/pools/{name}";
 pub(super) fn endpoints() -> Vec<Endpoint> {
     let (look, operate) = (Needs::Role(Role::Read), Needs::Role(Role::Operate));
     vec![
-        Endpoint::new((Method::GET, ALL), (TAG, "listPools", "Pools by name."), look, list),
+        Endpoint::new(Method::GET, ALL, Docs::new(TAG, "listPools", "Pools by name."), look, list),
         Endpoint::new(
-            (Method::POST, ALL),
-            (TAG, "createPool", "Makes a pool. One of that name that is as asked for is left as it is."),
+            Method::POST,
+            ALL,
+            Docs::new(
+                TAG,
+                "createPool",
+                "Makes a pool. One of that name that is as asked for is left as it is.",
+            ),
             operate,
             create,
         )
         .refuses(&[409, 422]),
-        Endpoint::new((Method::GET, ONE), (TAG, "getPool", "A pool."), look, one),
+        Endpoint::new(Method::GET, ONE, Docs::new(TAG, "getPool", "A pool."), look, one),
         Endpoint::new(
-            (Method::PATCH, ONE),
-            (TAG, "changePool", "Changes a pool; its volumes get what it then promises at once."),
+            Method::PATCH,
+            ONE,
+            Docs::new(TAG, "changePool", "Changes a pool; its volumes get what it then promises at once."),
             operate,
             change,
         )
         .conditional()
         .refuses(&[409, 422]),
         Endpoint::new(
-            (Method::DELETE, ONE),
-            (TAG, "deletePool", "Removes a pool without volumes."),
+            Method::DELETE,
+            ONE,
+            Docs::new(TAG, "deletePool", "Removes a pool without volumes."),
             operate,
             delete,
         )
@@ -44,17 +51,17 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
     ]
 }
 
-fn list(call: &Call, asked: PageAsked, _: NoBody) -> Result<Json<Page<Pool>>> {
+fn list(call: &Call, asked: PageQuery, _: NoBody) -> Result<Json<Page<Pool>>> {
     let pools = call.service().pools(asked.page_token.as_deref(), limit(&asked)?)?;
     Ok(Json(page(&pools)))
 }
 
-fn create(call: &Call, _: Plain, Json(new): Json<NewPool>) -> Result<Made<Pool>> {
-    let done = call.service().create_pool(&call.terms(false), &FromBody::from_body(new)?)?;
-    Ok(Made::of(&done, ALL, done.value.name.as_str()))
+fn create(call: &Call, _: NoQuery, Json(new): Json<NewPool>) -> Result<Created<Pool>> {
+    let done = call.service().create_pool(&call.context(false), &FromBody::from_body(new)?)?;
+    Ok(Created::of(&done, ALL, done.value.name.as_str()))
 }
 
-fn one(call: &Call, _: Plain, _: NoBody) -> Result<Tagged<Pool>> {
+fn one(call: &Call, _: NoQuery, _: NoBody) -> Result<Tagged<Pool>> {
     let pool = call.service().pool(&call.name(Kind::Pool)?)?;
     Ok(Tagged::of(&pool))
 }
@@ -62,15 +69,15 @@ fn one(call: &Call, _: Plain, _: NoBody) -> Result<Tagged<Pool>> {
 fn change(call: &Call, asked: Force, Patch(patch): Patch<PoolPatch>) -> Result<Tagged<Pool>> {
     let (service, name): (_, PoolName) = (call.service(), call.name(Kind::Pool)?);
     let look = || service.pool(&name);
-    let done = call.change(asked.force, look, |pool, terms| {
-        service.update_pool(terms, &name, &pool_change(&patch, pool)?)
+    let done = call.change(asked.force, look, |pool, context| {
+        service.update_pool(context, &name, &pool_change(&patch, pool)?)
     })?;
     Ok(Tagged::of(&done.value))
 }
 
-fn delete(call: &Call, _: Plain, _: NoBody) -> Result<Json<Operation>> {
+fn delete(call: &Call, _: NoQuery, _: NoBody) -> Result<Json<Operation>> {
     let (service, name): (_, PoolName) = (call.service(), call.name(Kind::Pool)?);
     let look = || service.pool(&name);
-    let operation = call.change(false, look, |_, terms| service.delete_pool(terms, &name))?;
+    let operation = call.change(false, look, |_, context| service.delete_pool(context, &name))?;
     Ok(Json(operation.to_body()))
 }

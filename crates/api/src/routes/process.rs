@@ -3,11 +3,11 @@
 use super::paging::page_of;
 use crate::convert::{ToBody, protocols_of};
 use crate::core::Call;
-use crate::endpoint::{Endpoint, Json, Needs, NoBody, Plain, TEXT, Text};
+use crate::endpoint::{Docs, Endpoint, Json, Needs, NoBody, NoQuery, TEXT, Text};
 use crate::metrics;
 use crate::plane::SmbService;
 use crate::problem::Result;
-use api_client::model::{Nfs, Page, PageAsked, Smb, V3Locks, Version, Warning};
+use api_client::model::{Nfs, Page, PageQuery, Smb, V3Locks, Version, Warning};
 use axum::http::{Method, StatusCode};
 use control::{Protocols, Role};
 use http_server::Problem;
@@ -17,20 +17,28 @@ const TAG: &str = "process";
 pub(super) fn endpoints() -> Vec<Endpoint> {
     let look = Needs::Role(Role::Read);
     let endpoint = |path, name, summary, needs, serve| {
-        Endpoint::new::<Plain, NoBody, Text>((Method::GET, path), (TAG, name, summary), needs, serve)
+        Endpoint::new::<NoQuery, NoBody, Text>(Method::GET, path, Docs::new(TAG, name, summary), needs, serve)
     };
     vec![
         Endpoint::new(
-            (Method::GET, "/v1/warnings"),
-            (TAG, "listWarnings", "What an operator should know."),
+            Method::GET,
+            "/v1/warnings",
+            Docs::new(TAG, "listWarnings", "What an operator should know."),
             look,
             warnings,
         ),
-        Endpoint::new((Method::GET, "/v1/version"), (TAG, "getVersion", "What is running."), look, version),
-        Endpoint::new((Method::GET, "/v1/nfs"), (TAG, "getNfs", "How NFS is served."), look, nfs),
         Endpoint::new(
-            (Method::GET, "/v1/smb"),
-            (TAG, "getSmb", "How SMB is served, and what clients have over it."),
+            Method::GET,
+            "/v1/version",
+            Docs::new(TAG, "getVersion", "What is running."),
+            look,
+            version,
+        ),
+        Endpoint::new(Method::GET, "/v1/nfs", Docs::new(TAG, "getNfs", "How NFS is served."), look, nfs),
+        Endpoint::new(
+            Method::GET,
+            "/v1/smb",
+            Docs::new(TAG, "getSmb", "How SMB is served, and what clients have over it."),
             look,
             smb,
         ),
@@ -51,26 +59,27 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
         )
         .refuses(&[503]),
         Endpoint::new(
-            (Method::GET, "/openapi.json"),
-            (TAG, "getDescription", "This description."),
+            Method::GET,
+            "/openapi.json",
+            Docs::new(TAG, "getDescription", "This description."),
             None,
             description,
         ),
     ]
 }
 
-fn warnings(call: &Call, asked: PageAsked, _: NoBody) -> Result<Json<Page<Warning>>> {
+fn warnings(call: &Call, asked: PageQuery, _: NoBody) -> Result<Json<Page<Warning>>> {
     // Warnings have no names: their places are what pages go by.
     let all = (1_usize..).zip(call.service().warnings()?).collect();
     let (items, next_page_token) = page_of(all, &asked, |(place, _)| *place)?;
     Ok(Json(Page { items: items.iter().map(|(_, warning)| warning.to_body()).collect(), next_page_token }))
 }
 
-fn version(_: &Call, _: Plain, _: NoBody) -> Result<Json<Version>> {
+fn version(_: &Call, _: NoQuery, _: NoBody) -> Result<Json<Version>> {
     Ok(Json(Version { version: env!("CARGO_PKG_VERSION").to_owned(), api: "v1".to_owned() }))
 }
 
-fn nfs(call: &Call, _: Plain, _: NoBody) -> Result<Json<Nfs>> {
+fn nfs(call: &Call, _: NoQuery, _: NoBody) -> Result<Json<Nfs>> {
     let served = call.core.plane.nfs();
     let reason = served.v3_locks.err();
     Ok(Json(Nfs {
@@ -80,7 +89,7 @@ fn nfs(call: &Call, _: Plain, _: NoBody) -> Result<Json<Nfs>> {
     }))
 }
 
-fn smb(call: &Call, _: Plain, _: NoBody) -> Result<Json<Smb>> {
+fn smb(call: &Call, _: NoQuery, _: NoBody) -> Result<Json<Smb>> {
     let served = call.core.plane.smb();
     let number = |of: fn(&SmbService) -> usize| {
         served.as_ref().map_or(0, |served| u64::try_from(of(served)).unwrap_or(u64::MAX))
@@ -94,15 +103,15 @@ fn smb(call: &Call, _: Plain, _: NoBody) -> Result<Json<Smb>> {
     }))
 }
 
-fn metrics(call: &Call, _: Plain, _: NoBody) -> Result<Text> {
+fn metrics(call: &Call, _: NoQuery, _: NoBody) -> Result<Text> {
     Ok(Text { media: metrics::MEDIA, text: metrics::gather(&call.core)? })
 }
 
-fn health(_: &Call, _: Plain, _: NoBody) -> Result<Text> {
+fn health(_: &Call, _: NoQuery, _: NoBody) -> Result<Text> {
     Ok(Text { media: TEXT, text: "ok\n".to_owned() })
 }
 
-fn readiness(call: &Call, _: Plain, _: NoBody) -> Result<Text> {
+fn readiness(call: &Call, _: NoQuery, _: NoBody) -> Result<Text> {
     if call.core.plane.is_ready() {
         let counting = call.service().counting();
         let counting = if counting.volumes == 0 { String::new() } else { format!("counting: {counting}\n") };
@@ -112,6 +121,6 @@ fn readiness(call: &Call, _: Plain, _: NoBody) -> Result<Text> {
     Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "not-ready", "Not ready", detail).into())
 }
 
-fn description(call: &Call, _: Plain, _: NoBody) -> Result<Json<serde_json::Value>> {
+fn description(call: &Call, _: NoQuery, _: NoBody) -> Result<Json<serde_json::Value>> {
     Ok(Json(call.core.description.clone()))
 }

@@ -2,7 +2,7 @@
 
 use crate::convert::{ToBody, to_rules};
 use crate::core::{Call, Versioned};
-use crate::endpoint::{Endpoint, Json, Needs, NoBody, Plain, Tagged};
+use crate::endpoint::{Docs, Endpoint, Json, Needs, NoBody, NoQuery, Tagged};
 use crate::problem::Result;
 use api_client::model::Rules;
 use axum::http::Method;
@@ -14,14 +14,20 @@ const ALL: &str = "/v1/volumes/{name}/rules";
 pub(super) fn endpoints() -> Vec<Endpoint> {
     vec![
         Endpoint::new(
-            (Method::GET, ALL),
-            (TAG, "listRules", "Who may mount a volume."),
+            Method::GET,
+            ALL,
+            Docs::new(TAG, "listRules", "Who may mount a volume."),
             Needs::Role(Role::Read),
             list,
         ),
         Endpoint::new(
-            (Method::PUT, ALL),
-            (TAG, "replaceRules", "Replaces the export rules of a volume, at once for all its clients."),
+            Method::PUT,
+            ALL,
+            Docs::new(
+                TAG,
+                "replaceRules",
+                "Replaces the export rules of a volume, at once for all its clients.",
+            ),
             Needs::Role(Role::Operate),
             replace,
         )
@@ -34,14 +40,14 @@ fn rules(volume: &Volume) -> Tagged<Rules> {
     Tagged { etag: volume.etag(), value: Rules { rules: volume.rules.iter().map(ToBody::to_body).collect() } }
 }
 
-fn list(call: &Call, _: Plain, _: NoBody) -> Result<Tagged<Rules>> {
+fn list(call: &Call, _: NoQuery, _: NoBody) -> Result<Tagged<Rules>> {
     Ok(rules(&call.service().volume(&call.name(Kind::Volume)?)?))
 }
 
-fn replace(call: &Call, _: Plain, Json(new): Json<Rules>) -> Result<Tagged<Rules>> {
+fn replace(call: &Call, _: NoQuery, Json(new): Json<Rules>) -> Result<Tagged<Rules>> {
     let (service, name): (_, VolumeName) = (call.service(), call.name(Kind::Volume)?);
     let change = VolumeChange { rules: Some(to_rules(&new.rules)?), ..VolumeChange::default() };
     let look = || service.volume(&name);
-    let done = call.change(false, look, |_, terms| service.update_volume(terms, &name, &change))?;
+    let done = call.change(false, look, |_, context| service.update_volume(context, &name, &change))?;
     Ok(rules(&done.value))
 }

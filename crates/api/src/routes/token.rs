@@ -3,10 +3,10 @@
 use super::paging::page_of;
 use crate::convert::{ToBody, ToValue};
 use crate::core::Call;
-use crate::endpoint::{Endpoint, Json, Needs, New, NoBody, Plain};
+use crate::endpoint::{CreatedNew, Docs, Endpoint, Json, Needs, NoBody, NoQuery};
 use crate::problem::Result;
 use api_client::encoded;
-use api_client::model::{NewToken, Operation, Page, PageAsked, Secret, Token};
+use api_client::model::{NewToken, Operation, Page, PageQuery, Secret, Token};
 use axum::http::{Method, StatusCode};
 use control::{Kind, Role, TokenName};
 use http_server::Problem;
@@ -18,17 +18,19 @@ const ONE: &str = "/v1/tokens/{name}";
 pub(super) fn endpoints() -> Vec<Endpoint> {
     let admin = Needs::Role(Role::Admin);
     vec![
-        Endpoint::new((Method::GET, ALL), (TAG, "listTokens", "Tokens by name."), admin, list),
+        Endpoint::new(Method::GET, ALL, Docs::new(TAG, "listTokens", "Tokens by name."), admin, list),
         Endpoint::new(
-            (Method::POST, ALL),
-            (TAG, "createToken", "Makes a token. Its secret is in the reply and nowhere else."),
+            Method::POST,
+            ALL,
+            Docs::new(TAG, "createToken", "Makes a token. Its secret is in the reply and nowhere else."),
             admin,
             create,
         )
         .refuses(&[409, 422]),
         Endpoint::new(
-            (Method::DELETE, ONE),
-            (TAG, "revokeToken", "Revokes a token: from now on nobody gets in with it."),
+            Method::DELETE,
+            ONE,
+            Docs::new(TAG, "revokeToken", "Revokes a token: from now on nobody gets in with it."),
             admin,
             revoke,
         )
@@ -36,22 +38,22 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
     ]
 }
 
-fn list(call: &Call, asked: PageAsked, _: NoBody) -> Result<Json<Page<Token>>> {
+fn list(call: &Call, asked: PageQuery, _: NoBody) -> Result<Json<Page<Token>>> {
     let (tokens, next_page_token) =
         page_of(call.service().tokens()?, &asked, |token| token.name.to_string())?;
     Ok(Json(Page { items: tokens.iter().map(ToBody::to_body).collect(), next_page_token }))
 }
 
-fn create(call: &Call, _: Plain, Json(new): Json<NewToken>) -> Result<New<Secret>> {
+fn create(call: &Call, _: NoQuery, Json(new): Json<NewToken>) -> Result<CreatedNew<Secret>> {
     let name: TokenName = new.name.parse()?;
-    let (done, secret) = call.service().create_token(&call.terms(false), &name, new.role.to_value())?;
-    Ok(New {
+    let (done, secret) = call.service().create_token(&call.context(false), &name, new.role.to_value())?;
+    Ok(CreatedNew {
         location: format!("{ALL}/{}", encoded(name.as_str())),
         value: Secret { token: done.value.to_body(), secret: secret.expose().to_owned() },
     })
 }
 
-fn revoke(call: &Call, _: Plain, _: NoBody) -> Result<Json<Operation>> {
+fn revoke(call: &Call, _: NoQuery, _: NoBody) -> Result<Json<Operation>> {
     let name: TokenName = call.name(Kind::Token)?;
     // So there is always one who can get in.
     if call.request.token.as_ref().is_some_and(|token| token.name == name) {
@@ -60,6 +62,6 @@ fn revoke(call: &Call, _: Plain, _: NoBody) -> Result<Json<Operation>> {
             Problem::new(StatusCode::CONFLICT, "own-token", "A token cannot revoke itself", detail).into()
         );
     }
-    let operation = call.service().revoke_token(&call.terms(false), &name)?;
+    let operation = call.service().revoke_token(&call.context(false), &name)?;
     Ok(Json(operation.to_body()))
 }

@@ -3,9 +3,9 @@
 use super::paging::{limit, page};
 use crate::convert::{FromBody, ToBody, user_change};
 use crate::core::Call;
-use crate::endpoint::{Endpoint, Json, Made, Needs, NoBody, Patch, Plain, Tagged};
+use crate::endpoint::{Created, Docs, Endpoint, Json, Needs, NoBody, NoQuery, Patch, Tagged};
 use crate::problem::Result;
-use api_client::model::{NewUser, Operation, Page, PageAsked, User, UserPatch};
+use api_client::model::{NewUser, Operation, Page, PageQuery, User, UserPatch};
 use axum::http::Method;
 use control::{AccountName, Kind, Role};
 
@@ -16,26 +16,37 @@ const ONE: &str = "/v1/users/{name}";
 pub(super) fn endpoints() -> Vec<Endpoint> {
     let (look, admin) = (Needs::Role(Role::Read), Needs::Role(Role::Admin));
     vec![
-        Endpoint::new((Method::GET, ALL), (TAG, "listUsers", "Users by name."), look, list),
+        Endpoint::new(Method::GET, ALL, Docs::new(TAG, "listUsers", "Users by name."), look, list),
         Endpoint::new(
-            (Method::POST, ALL),
-            (TAG, "createUser", "Makes a user. One of that name that is as asked for is left as it is."),
+            Method::POST,
+            ALL,
+            Docs::new(
+                TAG,
+                "createUser",
+                "Makes a user. One of that name that is as asked for is left as it is.",
+            ),
             admin,
             create,
         )
         .refuses(&[409, 422]),
-        Endpoint::new((Method::GET, ONE), (TAG, "getUser", "A user."), look, one),
+        Endpoint::new(Method::GET, ONE, Docs::new(TAG, "getUser", "A user."), look, one),
         Endpoint::new(
-            (Method::PATCH, ONE),
-            (TAG, "changeUser", "Changes a user: its password, its primary group, its Windows names."),
+            Method::PATCH,
+            ONE,
+            Docs::new(
+                TAG,
+                "changeUser",
+                "Changes a user: its password, its primary group, its Windows names.",
+            ),
             admin,
             change,
         )
         .conditional()
         .refuses(&[422]),
         Endpoint::new(
-            (Method::DELETE, ONE),
-            (TAG, "deleteUser", "Removes a user, also from its groups. Files keep its number."),
+            Method::DELETE,
+            ONE,
+            Docs::new(TAG, "deleteUser", "Removes a user, also from its groups. Files keep its number."),
             admin,
             delete,
         )
@@ -43,31 +54,31 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
     ]
 }
 
-fn list(call: &Call, asked: PageAsked, _: NoBody) -> Result<Json<Page<User>>> {
+fn list(call: &Call, asked: PageQuery, _: NoBody) -> Result<Json<Page<User>>> {
     let users = call.service().users(asked.page_token.as_deref(), limit(&asked)?)?;
     Ok(Json(page(&users)))
 }
 
-fn create(call: &Call, _: Plain, Json(new): Json<NewUser>) -> Result<Made<User>> {
-    let done = call.service().create_user(&call.terms(false), &FromBody::from_body(new)?)?;
-    Ok(Made::of(&done, ALL, done.value.name.as_str()))
+fn create(call: &Call, _: NoQuery, Json(new): Json<NewUser>) -> Result<Created<User>> {
+    let done = call.service().create_user(&call.context(false), &FromBody::from_body(new)?)?;
+    Ok(Created::of(&done, ALL, done.value.name.as_str()))
 }
 
-fn one(call: &Call, _: Plain, _: NoBody) -> Result<Tagged<User>> {
+fn one(call: &Call, _: NoQuery, _: NoBody) -> Result<Tagged<User>> {
     Ok(Tagged::of(&call.service().user(&call.name(Kind::User)?)?))
 }
 
-fn change(call: &Call, _: Plain, Patch(patch): Patch<UserPatch>) -> Result<Tagged<User>> {
+fn change(call: &Call, _: NoQuery, Patch(patch): Patch<UserPatch>) -> Result<Tagged<User>> {
     let (service, name): (_, AccountName) = (call.service(), call.name(Kind::User)?);
     let change = user_change(&patch)?;
     let look = || service.user(&name);
-    let done = call.change(false, look, |_, terms| service.update_user(terms, &name, &change))?;
+    let done = call.change(false, look, |_, context| service.update_user(context, &name, &change))?;
     Ok(Tagged::of(&done.value))
 }
 
-fn delete(call: &Call, _: Plain, _: NoBody) -> Result<Json<Operation>> {
+fn delete(call: &Call, _: NoQuery, _: NoBody) -> Result<Json<Operation>> {
     let (service, name): (_, AccountName) = (call.service(), call.name(Kind::User)?);
     let look = || service.user(&name);
-    let operation = call.change(false, look, |_, terms| service.delete_user(terms, &name))?;
+    let operation = call.change(false, look, |_, context| service.delete_user(context, &name))?;
     Ok(Json(operation.to_body()))
 }

@@ -3,11 +3,11 @@
 use super::paging::{limit, page};
 use crate::convert::{FromBody, ToBody, volume_change};
 use crate::core::Call;
-use crate::endpoint::{Endpoint, Force, Json, Made, Needs, NoBody, Patch, Plain, Tagged};
-use crate::plane::USED;
+use crate::endpoint::{Created, Docs, Endpoint, Force, Json, Needs, NoBody, NoQuery, Patch, Tagged};
+use crate::plane::RECENT_USE;
 use crate::problem::Result;
 use api_client::model::{
-    EndpointStats, Limits, MountTarget, MountTargets, NewVolume, Operation, Page, PageAsked, Stats,
+    EndpointStats, Limits, MountTarget, MountTargets, NewVolume, Operation, Page, PageQuery, Stats,
     Timestamp, Volume, VolumePatch,
 };
 use axum::http::Method;
@@ -22,10 +22,11 @@ const ONE: &str = "/v1/volumes/{name}";
 pub(super) fn endpoints() -> Vec<Endpoint> {
     let (look, operate) = (Needs::Role(Role::Read), Needs::Role(Role::Operate));
     vec![
-        Endpoint::new((Method::GET, ALL), (TAG, "listVolumes", "Volumes by name."), look, list),
+        Endpoint::new(Method::GET, ALL, Docs::new(TAG, "listVolumes", "Volumes by name."), look, list),
         Endpoint::new(
-            (Method::POST, ALL),
-            (
+            Method::POST,
+            ALL,
+            Docs::new(
                 TAG,
                 "createVolume",
                 "Makes a volume and serves it. One of that name that is as asked for is left as it is.",
@@ -34,49 +35,53 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
             create,
         )
         .refuses(&[404, 409, 422]),
-        Endpoint::new((Method::GET, ONE), (TAG, "getVolume", "A volume."), look, one),
+        Endpoint::new(Method::GET, ONE, Docs::new(TAG, "getVolume", "A volume."), look, one),
         Endpoint::new(
-            (Method::PATCH, ONE),
-            (TAG, "changeVolume", "Changes a volume, mounted or not; its limits at once."),
+            Method::PATCH,
+            ONE,
+            Docs::new(TAG, "changeVolume", "Changes a volume, mounted or not; its limits at once."),
             operate,
             change,
         )
         .conditional()
         .refuses(&[409, 422]),
         Endpoint::new(
-            (Method::DELETE, ONE),
-            (TAG, "deleteVolume", "Removes a volume and all its files."),
+            Method::DELETE,
+            ONE,
+            Docs::new(TAG, "deleteVolume", "Removes a volume and all its files."),
             operate,
             delete,
         )
         .conditional()
         .refuses(&[409]),
         Endpoint::new(
-            (Method::GET, "/v1/volumes/{name}/stats"),
-            (TAG, "getVolumeStats", "What a volume does and holds now, and what it may."),
+            Method::GET,
+            "/v1/volumes/{name}/stats",
+            Docs::new(TAG, "getVolumeStats", "What a volume does and holds now, and what it may."),
             look,
             stats,
         ),
         Endpoint::new(
-            (Method::GET, "/v1/volumes/{name}/mount-targets"),
-            (TAG, "getMountTargets", "How a volume is mounted, over each protocol at each address."),
+            Method::GET,
+            "/v1/volumes/{name}/mount-targets",
+            Docs::new(TAG, "getMountTargets", "How a volume is mounted, over each protocol at each address."),
             look,
             mount_targets,
         ),
     ]
 }
 
-fn list(call: &Call, asked: PageAsked, _: NoBody) -> Result<Json<Page<Volume>>> {
+fn list(call: &Call, asked: PageQuery, _: NoBody) -> Result<Json<Page<Volume>>> {
     let volumes = call.service().volumes(asked.page_token.as_deref(), limit(&asked)?)?;
     Ok(Json(page(&volumes)))
 }
 
-fn create(call: &Call, asked: Force, Json(new): Json<NewVolume>) -> Result<Made<Volume>> {
-    let done = call.service().create_volume(&call.terms(asked.force), &FromBody::from_body(new)?)?;
-    Ok(Made::of(&done, ALL, done.value.name.as_str()))
+fn create(call: &Call, asked: Force, Json(new): Json<NewVolume>) -> Result<Created<Volume>> {
+    let done = call.service().create_volume(&call.context(asked.force), &FromBody::from_body(new)?)?;
+    Ok(Created::of(&done, ALL, done.value.name.as_str()))
 }
 
-fn one(call: &Call, _: Plain, _: NoBody) -> Result<Tagged<Volume>> {
+fn one(call: &Call, _: NoQuery, _: NoBody) -> Result<Tagged<Volume>> {
     let volume = call.service().volume(&call.name(Kind::Volume)?)?;
     Ok(Tagged::of(&volume))
 }
@@ -84,8 +89,8 @@ fn one(call: &Call, _: Plain, _: NoBody) -> Result<Tagged<Volume>> {
 fn change(call: &Call, asked: Force, Patch(patch): Patch<VolumePatch>) -> Result<Tagged<Volume>> {
     let (service, name): (_, VolumeName) = (call.service(), call.name(Kind::Volume)?);
     let look = || service.volume(&name);
-    let done = call.change(asked.force, look, |volume, terms| {
-        service.update_volume(terms, &name, &volume_change(&patch, volume)?)
+    let done = call.change(asked.force, look, |volume, context| {
+        service.update_volume(context, &name, &volume_change(&patch, volume)?)
     })?;
     Ok(Tagged::of(&done.value))
 }
@@ -93,11 +98,11 @@ fn change(call: &Call, asked: Force, Patch(patch): Patch<VolumePatch>) -> Result
 fn delete(call: &Call, asked: Force, _: NoBody) -> Result<Json<Operation>> {
     let (service, name): (_, VolumeName) = (call.service(), call.name(Kind::Volume)?);
     let look = || service.volume(&name);
-    let operation = call.change(asked.force, look, |_, terms| service.delete_volume(terms, &name))?;
+    let operation = call.change(asked.force, look, |_, context| service.delete_volume(context, &name))?;
     Ok(Json(operation.to_body()))
 }
 
-fn stats(call: &Call, _: Plain, _: NoBody) -> Result<Json<Stats>> {
+fn stats(call: &Call, _: NoQuery, _: NoBody) -> Result<Json<Stats>> {
     let (service, name): (_, VolumeName) = (call.service(), call.name(Kind::Volume)?);
     let volume = service.volume(&name)?;
     let pool = service.pool(&volume.pool)?;
@@ -126,7 +131,7 @@ fn stats(call: &Call, _: Plain, _: NoBody) -> Result<Json<Stats>> {
     }))
 }
 
-fn mount_targets(call: &Call, _: Plain, _: NoBody) -> Result<Json<MountTargets>> {
+fn mount_targets(call: &Call, _: NoQuery, _: NoBody) -> Result<Json<MountTargets>> {
     let volume = call.service().volume(&call.name(Kind::Volume)?)?;
     let endpoints = volume.endpoints.iter().copied().map(Some);
     let endpoints = if volume.endpoints.is_empty() { vec![None] } else { endpoints.collect() };
@@ -149,7 +154,7 @@ fn endpoint_stats(call: &Call, volume: &control::Volume) -> Vec<EndpointStats> {
     let (failures, users) = match volume.endpoints.is_empty() {
         true => (BTreeMap::new(), BTreeMap::new()),
         false => {
-            let mut users = call.core.plane.users(USED);
+            let mut users = call.core.plane.volume_connections(RECENT_USE);
             (call.service().not_listening(), users.remove(&volume.id).unwrap_or_default())
         }
     };

@@ -1,7 +1,7 @@
 //! The description is the one in the tree.
 
 use crate::rig::Rig;
-use api_client::Terms;
+use api_client::ChangeOptions;
 use api_client::model::{NewGroup, NewPool, NewUser, NewVolume};
 use envelope::Level;
 use serde_json::Value;
@@ -22,7 +22,7 @@ fn the_description_is_the_one_in_the_tree() {
 }
 
 #[test]
-fn what_is_served_is_described() {
+fn served_operations_are_described() {
     let rig = Rig::start();
     let reply = crate::raw::ask(&rig, "GET /openapi.json HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
     assert!(reply.starts_with("HTTP/1.1 200"), "{reply}");
@@ -58,7 +58,7 @@ fn replies_leave_out_what_is_not_there() {
     let rig = Rig::start();
     let client = rig.client();
     client.create_pool(&NewPool::new("p1", Level::GcnvFlex, 2 << 40)).unwrap();
-    client.create_volume(&Terms::none(), &NewVolume::new("v1", "p1", 1 << 40)).unwrap();
+    client.create_volume(&ChangeOptions::none(), &NewVolume::new("v1", "p1", 1 << 40)).unwrap();
     client.create_user(&NewUser::new("v1", 1000)).unwrap();
     client.create_group(&NewGroup { name: "v1".to_owned(), gid: 1000, members: None }).unwrap();
     let mut asked = 0;

@@ -1,7 +1,7 @@
 //! Lists in parts.
 
 use crate::rig::Rig;
-use api_client::Terms;
+use api_client::ChangeOptions;
 use api_client::model::{NewPool, NewVolume};
 use control::{Actor, NewVolume as Inner};
 use envelope::{Bytes, Level};
@@ -14,16 +14,16 @@ fn a_thousand_volumes_come_in_parts_each_once() {
     for pool in pools {
         client.create_pool(&NewPool::new(pool, Level::Unlimited, 1 << 50)).unwrap();
     }
-    let terms = control::Terms::by(Actor::new("test"));
+    let options = control::ChangeContext::by(Actor::new("test"));
     for number in 0..1000 {
         let name = format!("v{number:04}").parse().unwrap();
         let new = Inner::new(name, pools[number % pools.len()].parse().unwrap(), Bytes::gib(1));
-        rig.service.create_volume(&terms, &new).unwrap();
+        rig.service.create_volume(&options, &new).unwrap();
     }
     let names: Vec<String> = client.volumes().unwrap().into_iter().map(|volume| volume.name).collect();
     assert_eq!(names.len(), 1000);
     assert!(names.is_sorted());
-    client.create_volume(&Terms::none(), &NewVolume::new("w", "p0", 1 << 30)).unwrap();
+    client.create_volume(&ChangeOptions::none(), &NewVolume::new("w", "p0", 1 << 30)).unwrap();
     assert_eq!(client.volumes().unwrap().len(), 1001, "one more than a page has");
     // In small parts by hand.
     let mut seen = Vec::new();

@@ -2,7 +2,7 @@
 
 use crate::raw::body_of;
 use crate::rig::Rig;
-use api_client::Terms;
+use api_client::ChangeOptions;
 use api_client::model::{NewPool, NewVolume};
 use envelope::Level;
 use std::collections::{BTreeMap, BTreeSet};
@@ -51,7 +51,7 @@ fn metrics_tell_what_passed_and_what_may() {
     let rig = Rig::start();
     let client = rig.client();
     client.create_pool(&NewPool::new("p", Level::AnfPremium, 4 << 40)).unwrap();
-    client.create_volume(&Terms::none(), &NewVolume::new("v", "p", 2 << 40)).unwrap();
+    client.create_volume(&ChangeOptions::none(), &NewVolume::new("v", "p", 2 << 40)).unwrap();
     let volume = rig.namespace.load().exports()[0].volume.clone();
     volume.traffic().count(Kind::Write, 2, 8192, Duration::from_micros(3));
     volume.traffic().count(Kind::Write, 1, 4096, Duration::from_secs(60));
@@ -108,7 +108,7 @@ fn a_client_reads_all_of_them() {
     let rig = Rig::start();
     let client = rig.client();
     client.create_pool(&NewPool::new("p", Level::AnfPremium, 4 << 40)).unwrap();
-    client.create_volume(&Terms::none(), &NewVolume::new("v", "p", 2 << 40)).unwrap();
+    client.create_volume(&ChangeOptions::none(), &NewVolume::new("v", "p", 2 << 40)).unwrap();
     let samples = client.metrics().unwrap();
     // Between the two nothing happens but to the process.
     let told = parse(&body_of(&rig, "/metrics"));
@@ -124,7 +124,7 @@ fn a_client_reads_all_of_them() {
 fn no_label_is_a_client() {
     let rig = Rig::start();
     *rig.plane.clients.lock() = (0..100_u32)
-        .map(|number| api::Connected {
+        .map(|number| api::ConnectedClient {
             connections: 1,
             waiting: 1,
             nfs4: vec![api::Nfs4State {
@@ -132,7 +132,7 @@ fn no_label_is_a_client() {
                 opens: 3,
                 ..api::Nfs4State::default()
             }],
-            ..api::Connected::away(std::net::IpAddr::from(number.to_be_bytes()))
+            ..api::ConnectedClient::disconnected(std::net::IpAddr::from(number.to_be_bytes()))
         })
         .collect();
     let metrics = parse(&body_of(&rig, "/metrics"));

@@ -1,11 +1,11 @@
 //! A server over volumes in memory, with everything around it in the test's hands.
 
 use api::{
-    Connected, DataPlane, Dependencies, MountTarget, NfsCalls, NfsService, PlaneStats, Server, Settings,
-    SmbService, Users,
+    ConnectedClient, DataPlane, DataPlaneStats, Dependencies, MountTarget, NfsCalls, NfsService, Server,
+    Settings, SmbService, VolumeConnections,
 };
 use api_client::{Client, Error, Target};
-use control::{Listeners, Mounts, Resolve, Service};
+use control::{Listeners, Resolver, Service, VolumeClients};
 use envelope::Protocol;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
@@ -23,33 +23,38 @@ pub struct Rig {
     pub server: Server,
     pub service: Arc<Service>,
     pub namespace: SharedNamespace,
-    pub plane: Arc<Told>,
+    pub plane: Arc<FakePlane>,
     pub token: String,
     pub dir: tempfile::TempDir,
 }
 
 /// A data plane that shows what a test sets.
 #[derive(Default)]
-pub struct Told {
-    pub clients: Mutex<Vec<Connected>>,
-    pub active: Mutex<Users>,
+pub struct FakePlane {
+    pub clients: Mutex<Vec<ConnectedClient>>,
+    pub active: Mutex<VolumeConnections>,
     pub failures: Mutex<BTreeMap<IpAddr, String>>,
     pub users: AtomicUsize,
     pub is_stopping: AtomicBool,
 }
 
-impl DataPlane for Told {
-    fn clients(&self) -> Vec<Connected> {
+impl DataPlane for FakePlane {
+    fn clients(&self) -> Vec<ConnectedClient> {
         self.clients.lock().clone()
     }
 
-    fn users(&self, within: Duration) -> Users {
+    fn volume_connections(&self, within: Duration) -> VolumeConnections {
         assert_eq!(within, Duration::from_secs(10));
         self.active.lock().clone()
     }
 
-    fn stats(&self) -> PlaneStats {
-        PlaneStats { connections: 3, connections_max: 16_384, handle_hits: 5, ..PlaneStats::default() }
+    fn stats(&self) -> DataPlaneStats {
+        DataPlaneStats {
+            connections: 3,
+            connections_max: 16_384,
+            handle_hits: 5,
+            ..DataPlaneStats::default()
+        }
     }
 
     fn nfs_calls(&self) -> Vec<NfsCalls> {
@@ -89,15 +94,15 @@ impl DataPlane for Told {
     }
 }
 
-struct Clients(Arc<Told>);
+struct Clients(Arc<FakePlane>);
 
-impl Mounts for Clients {
+impl VolumeClients for Clients {
     fn clients_of(&self, _: VolumeId) -> usize {
         self.0.users.load(Ordering::SeqCst)
     }
 }
 
-impl Listeners for Told {
+impl Listeners for FakePlane {
     fn listen_at(&self, _: BTreeSet<IpAddr>) {}
 
     fn failures(&self) -> BTreeMap<IpAddr, String> {
@@ -105,15 +110,15 @@ impl Listeners for Told {
     }
 }
 
-struct NoNames;
+struct EmptyResolver;
 
-impl Resolve for NoNames {
+impl Resolver for EmptyResolver {
     fn addresses(&self, _: &str) -> std::io::Result<Vec<IpAddr>> {
         Ok(Vec::new())
     }
 }
 
-pub fn service(dir: &Path, namespace: &SharedNamespace, plane: &Arc<Told>) -> Arc<Service> {
+pub fn service(dir: &Path, namespace: &SharedNamespace, plane: &Arc<FakePlane>) -> Arc<Service> {
     let time = Arc::new(|| Time { seconds: 1, nanos: 0 });
     let random = vfs::sync::Mutex::new(std::fs::File::open("/dev/urandom").unwrap());
     let dependencies = control::Dependencies {
@@ -124,7 +129,7 @@ pub fn service(dir: &Path, namespace: &SharedNamespace, plane: &Arc<Told>) -> Ar
         grace: Default::default(),
         mounts: Arc::new(Clients(Arc::clone(plane))),
         listeners: Arc::clone(plane) as _,
-        resolver: Arc::new(NoNames),
+        resolver: Arc::new(EmptyResolver),
         host: "files".to_owned(),
         clock: Box::new(|| {
             let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
@@ -149,7 +154,7 @@ impl Rig {
     /// With other settings.
     pub fn with(set: impl FnOnce(&mut Settings)) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let (namespace, plane) = (SharedNamespace::default(), Arc::new(Told::default()));
+        let (namespace, plane) = (SharedNamespace::default(), Arc::new(FakePlane::default()));
         let service = service(dir.path(), &namespace, &plane);
         let file = api::bootstrap(&service, dir.path()).unwrap().unwrap();
         let token = std::fs::read_to_string(file).unwrap().trim().to_owned();

@@ -4,7 +4,7 @@ use crate::raw::ask;
 use crate::rig::{Rig, refused, service};
 use api::{Dependencies, Settings, Tls};
 use api_client::model::{NewPool, NewToken, Role};
-use api_client::{Client, Error, Target, Terms};
+use api_client::{ChangeOptions, Client, Error, Target};
 use envelope::Level;
 use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
@@ -78,7 +78,7 @@ fn roles_hold_for_every_operation() {
     assert_eq!(read.pools().unwrap().len(), 1);
     let capacity = read.metrics().unwrap().sum("plimsoll_pool_capacity_bytes", &[("pool", "p")]);
     assert_eq!(capacity, Some(1_099_511_627_776.0));
-    assert_eq!(refused(read.delete_pool(&Terms::none(), "p")).0, 403);
+    assert_eq!(refused(read.delete_pool(&ChangeOptions::none(), "p")).0, 403);
     assert_eq!(refused(operate.tokens()).0, 403);
     assert_eq!(refused(operate.create_token(&NewToken { name: "x".into(), role: Role::Read })).0, 403);
     assert_eq!(operate.operations(1).unwrap()[0].actor, "operator");
@@ -135,7 +135,7 @@ fn guessing_is_slowed_down_and_nobody_else_is() {
 }
 
 #[test]
-fn it_listens_elsewhere_only_with_a_token_and_a_certificate() {
+fn listening_beyond_loopback_needs_a_token_and_a_certificate() {
     let dir = tempfile::tempdir().unwrap();
     let (namespace, plane) = (SharedNamespace::default(), Arc::default());
     let service = service(dir.path(), &namespace, &plane);

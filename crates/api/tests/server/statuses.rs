@@ -1,9 +1,9 @@
 //! Requests of the client and their statuses.
 
 use crate::rig::{Rig, refused};
-use api_client::Terms;
+use api_client::ChangeOptions;
 use api_client::model::{
-    Access, LevelAsked, Merge, NewPool, NewVolume, Owner, PoolPatch, Protocol, Rule, Rules, Squash, State,
+    Access, LevelQuery, Merge, NewPool, NewVolume, Owner, PoolPatch, Protocol, Rule, Rules, Squash, State,
     VolumePatch, VolumeSettings,
 };
 use envelope::Level;
@@ -34,8 +34,8 @@ fn creating_is_idempotent_by_name() {
         _ => panic!("made twice"),
     }
     let volume = NewVolume::new("v", "p", TIB);
-    assert!(client.create_volume(&Terms::none(), &volume).unwrap().is_new);
-    let again = client.create_volume(&Terms::none(), &volume).unwrap();
+    assert!(client.create_volume(&ChangeOptions::none(), &volume).unwrap().is_new);
+    let again = client.create_volume(&ChangeOptions::none(), &volume).unwrap();
     assert!(!again.is_new);
     assert_eq!((again.value.path.as_str(), again.value.state), ("/v", State::Ready));
 }
@@ -47,7 +47,7 @@ fn names_survive_the_way_through_urls() {
     for name in ["Größe", "50%", "a?b#c&d=e", "..."] {
         client.create_pool(&NewPool::new(name, Level::Unlimited, 5)).unwrap();
         assert_eq!(client.pool(name).unwrap().value.name, name);
-        client.delete_pool(&Terms::none(), name).unwrap();
+        client.delete_pool(&ChangeOptions::none(), name).unwrap();
     }
     assert_eq!(refused(client.pool("a/b")), (404, "not-found".to_owned()));
 }
@@ -67,34 +67,34 @@ fn volumes_are_made_changed_and_removed() {
         labels: BTreeMap::from([("team".into(), "eda".into()), ("tier".into(), "1".into())]),
         ..NewVolume::new("v", "p", TIB)
     };
-    client.create_volume(&Terms::none(), &new).unwrap();
+    client.create_volume(&ChangeOptions::none(), &new).unwrap();
     let patch = VolumePatch {
         size_bytes: Some(2 * TIB),
         share: Some("tools".into()),
         labels: Some(BTreeMap::from([("team".into(), None), ("site".into(), Some("x".into()))])),
         ..VolumePatch::default()
     };
-    let changed = client.change_volume(&Terms::none(), "v", &patch).unwrap().value;
+    let changed = client.change_volume(&ChangeOptions::none(), "v", &patch).unwrap().value;
     assert_eq!((changed.size_bytes, changed.path.as_str()), (2 * TIB, "/tools"));
     assert_eq!(changed.labels, BTreeMap::from([("tier".into(), "1".into()), ("site".into(), "x".into())]));
     assert_eq!(changed.rules, std::slice::from_ref(&rule));
     let rules = Rules { rules: vec![Rule::for_clients(vec!["::1".into(), "build".into()]), rule] };
-    let replaced = client.replace_rules(&Terms::none(), "v", &rules).unwrap();
+    let replaced = client.replace_rules(&ChangeOptions::none(), "v", &rules).unwrap();
     assert_eq!(client.rules("v").unwrap(), replaced);
     assert_eq!(replaced.value, rules);
     // Whom a provider needs more than the pool has.
     let too_large = VolumePatch { size_bytes: Some(8 * TIB), ..VolumePatch::default() };
-    assert_eq!(refused(client.change_volume(&Terms::none(), "v", &too_large)).0, 422);
+    assert_eq!(refused(client.change_volume(&ChangeOptions::none(), "v", &too_large)).0, 422);
     let second = NewVolume::new("w", "p", 3 * TIB);
-    match client.create_volume(&Terms::none(), &second) {
+    match client.create_volume(&ChangeOptions::none(), &second) {
         Err(api_client::Error::Refused(problem)) => assert!(problem.status == 409 && problem.forceable),
         _ => panic!("more than the pool has"),
     }
-    client.create_volume(&Terms::none().forced(true), &second).unwrap();
-    assert_eq!(refused(client.delete_pool(&Terms::none(), "p")), (409, "in-use".to_owned()));
+    client.create_volume(&ChangeOptions::none().forced(true), &second).unwrap();
+    assert_eq!(refused(client.delete_pool(&ChangeOptions::none(), "p")), (409, "in-use".to_owned()));
     rig.plane.users.store(1, Ordering::SeqCst);
-    assert_eq!(refused(client.delete_volume(&Terms::none(), "v")), (409, "busy".to_owned()));
-    client.delete_volume(&Terms::none().forced(true), "v").unwrap();
+    assert_eq!(refused(client.delete_volume(&ChangeOptions::none(), "v")), (409, "busy".to_owned()));
+    client.delete_volume(&ChangeOptions::none().forced(true), "v").unwrap();
     assert_eq!(refused(client.volume("v")).0, 404);
     assert_eq!(refused(client.stats("v")).0, 404);
     let warnings = client.warnings().unwrap();
@@ -113,11 +113,11 @@ fn settings_are_set_and_unset_one_by_one() {
         serde_json::json!({ "shape": { "name": shape.name(), "scale_thousandths": 250 } }),
     );
     let new = NewVolume { settings: settings.unwrap(), ..NewVolume::new("v", "p", TIB) };
-    assert!(client.create_volume(&Terms::none(), &new).unwrap().value.settings.shape.is_some());
+    assert!(client.create_volume(&ChangeOptions::none(), &new).unwrap().value.settings.shape.is_some());
     let unset = Merge::set(&VolumeSettings::default()).unset("shape");
     let patch = VolumePatch { settings: Some(unset), ..VolumePatch::default() };
     assert_eq!(
-        client.change_volume(&Terms::none(), "v", &patch).unwrap().value.settings,
+        client.change_volume(&ChangeOptions::none(), "v", &patch).unwrap().value.settings,
         VolumeSettings::default()
     );
 }
@@ -129,7 +129,7 @@ fn stats_say_what_a_volume_does_and_may_do() {
     client.create_pool(&NewPool::new("p", Level::AnfPremium, 4 * TIB)).unwrap();
     let rules = Some(vec![Rule::for_clients(vec!["0.0.0.0/0".into()])]);
     let new = NewVolume { rules, ..NewVolume::new("v", "p", 2 * TIB) };
-    client.create_volume(&Terms::none(), &new).unwrap();
+    client.create_volume(&ChangeOptions::none(), &new).unwrap();
     let namespace = rig.namespace.load();
     let traffic = namespace.exports()[0].volume.traffic();
     traffic.count(Kind::Read, 3, 3 * 4096, Duration::from_micros(100));
@@ -151,18 +151,18 @@ fn levels_tell_their_limits_and_why() {
     let client = rig.client();
     let levels = client.levels().unwrap();
     assert_eq!(levels.len(), Level::all().len());
-    let plain = client.level("gcnv/premium", &LevelAsked::default()).unwrap();
+    let plain = client.level("gcnv/premium", &LevelQuery::default()).unwrap();
     assert!(plain.pool.is_none() && plain.level.title.contains("Premium"));
     let asked =
-        LevelAsked { size_bytes: Some(4 * TIB), volume_size_bytes: Some(TIB), ..LevelAsked::default() };
+        LevelQuery { size_bytes: Some(4 * TIB), volume_size_bytes: Some(TIB), ..LevelQuery::default() };
     let limits = client.level("gcnv/premium", &asked).unwrap();
     assert_eq!(limits.volume.unwrap().total.bytes_per_second, Some(64 << 20));
     assert_eq!(
-        client.level("filestore/premium", &LevelAsked::default()).unwrap().level.name.0,
+        client.level("filestore/premium", &LevelQuery::default()).unwrap().level.name.0,
         Level::FilestoreBasicSsd
     );
-    assert_eq!(refused(client.level("anf/gold", &LevelAsked::default())).0, 404);
-    let small = LevelAsked { size_bytes: Some(1), ..LevelAsked::default() };
+    assert_eq!(refused(client.level("anf/gold", &LevelQuery::default())).0, 404);
+    let small = LevelQuery { size_bytes: Some(1), ..LevelQuery::default() };
     assert_eq!(refused(client.level("anf/premium", &small)), (422, "refused".to_owned()));
 }
 
@@ -171,9 +171,9 @@ fn clients_show_their_connections() {
     let rig = Rig::start();
     let client = rig.client();
     client.create_pool(&NewPool::new("p", Level::Unlimited, TIB)).unwrap();
-    client.create_volume(&Terms::none(), &NewVolume::new("v", "p", TIB)).unwrap();
+    client.create_volume(&ChangeOptions::none(), &NewVolume::new("v", "p", TIB)).unwrap();
     let id = rig.namespace.load().exports()[0].volume.id();
-    *rig.plane.clients.lock() = vec![api::Connected {
+    *rig.plane.clients.lock() = vec![api::ConnectedClient {
         address: "10.0.0.7".parse().unwrap(),
         connections: 16,
         connected: Duration::from_secs(60),
@@ -216,8 +216,8 @@ fn a_pool_is_changed_and_its_operations_remembered() {
     let client = rig.client();
     client.create_pool(&NewPool::new("p", Level::AnfPremium, 4 * TIB)).unwrap();
     let patch = PoolPatch { size_bytes: Some(8 * TIB), ..PoolPatch::default() };
-    assert_eq!(client.change_pool(&Terms::none(), "p", &patch).unwrap().value.size_bytes, 8 * TIB);
-    let operation = client.delete_pool(&Terms::none(), "p").unwrap();
+    assert_eq!(client.change_pool(&ChangeOptions::none(), "p", &patch).unwrap().value.size_bytes, 8 * TIB);
+    let operation = client.delete_pool(&ChangeOptions::none(), "p").unwrap();
     assert_eq!((operation.verb.as_str(), operation.outcome.as_str()), ("delete", "succeeded"));
     assert_eq!(client.operation(operation.id).unwrap(), operation);
     let verbs: Vec<String> = client.operations(3).unwrap().into_iter().map(|one| one.verb).collect();
@@ -236,7 +236,7 @@ fn a_volume_says_how_it_is_mounted_at_each_of_its_addresses() {
         endpoints: Some(vec!["10.1.0.5".into(), "10.1.0.6".into()]),
         ..NewVolume::new("v1", "p1", 1 << 40)
     };
-    client.create_volume(&Terms::none(), &new).unwrap();
+    client.create_volume(&ChangeOptions::none(), &new).unwrap();
     let shown = || {
         let targets = client.mount_targets("v1").unwrap().mount_targets;
         let of =
@@ -245,9 +245,9 @@ fn a_volume_says_how_it_is_mounted_at_each_of_its_addresses() {
     };
     let (five, six) = ("10.1.0.5".to_owned(), "10.1.0.6".to_owned());
     let v41 = [(Protocol::NfsV41, five.clone(), true), (Protocol::NfsV41, six.clone(), true)];
-    client.replace_rules(&Terms::none(), "v1", &Rules { rules: vec![rule] }).unwrap();
+    client.replace_rules(&ChangeOptions::none(), "v1", &Rules { rules: vec![rule] }).unwrap();
     assert_eq!(shown(), v41, "no rule lets anybody in over version 3");
-    client.replace_rules(&Terms::none(), "v1", &Rules { rules: vec![] }).unwrap();
+    client.replace_rules(&ChangeOptions::none(), "v1", &Rules { rules: vec![] }).unwrap();
     let [a, b] = v41;
     let both = [(Protocol::NfsV3, five, false), a, (Protocol::NfsV3, six, false), b];
     assert_eq!(shown(), both, "rules may come");

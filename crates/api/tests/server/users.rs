@@ -1,7 +1,7 @@
 //! Users and groups over the interface.
 
 use crate::rig::{Rig, refused};
-use api_client::Terms;
+use api_client::ChangeOptions;
 use api_client::model::{NewGroup, NewToken, NewUser, Password, Role, UserPatch};
 use control::password;
 use identity::Resolver;
@@ -29,18 +29,18 @@ fn a_user_is_made_changed_and_removed() {
     let seen = client.user("Jürgen").unwrap();
     assert_eq!(client.users().unwrap(), [seen.value]);
     let patch = UserPatch { password: Some(Some(Password("another".to_owned()))), ..UserPatch::default() };
-    let changed = client.change_user(&Terms::none().at(&seen.etag), "Jürgen", &patch).unwrap();
+    let changed = client.change_user(&ChangeOptions::none().at(&seen.etag), "Jürgen", &patch).unwrap();
     assert_eq!(accounts.nt_hash("jürgen", ""), Some(password("another").unwrap()));
-    assert_eq!(refused(client.change_user(&Terms::none().at(&seen.etag), "Jürgen", &patch)).0, 412);
+    assert_eq!(refused(client.change_user(&ChangeOptions::none().at(&seen.etag), "Jürgen", &patch)).0, 412);
     // `null` takes the password away, and what is left out stays.
     let patch = UserPatch { password: Some(None), ..UserPatch::default() };
-    assert!(!client.change_user(&Terms::none(), "Jürgen", &patch).unwrap().value.has_password);
+    assert!(!client.change_user(&ChangeOptions::none(), "Jürgen", &patch).unwrap().value.has_password);
     assert!(accounts.nt_hash("jürgen", "").is_none());
     let patch = UserPatch { gid: Some(0), windows_names: Some(Vec::new()), password: None };
-    let changed_again = client.change_user(&Terms::none(), "Jürgen", &patch).unwrap();
+    let changed_again = client.change_user(&ChangeOptions::none(), "Jürgen", &patch).unwrap();
     assert_eq!((changed_again.value.gid, changed_again.value.windows_names.len()), (0, 0));
-    assert_eq!(refused(client.delete_user(&Terms::none().at(&changed.etag), "Jürgen")).0, 412);
-    client.delete_user(&Terms::none().at(changed_again.etag), "Jürgen").unwrap();
+    assert_eq!(refused(client.delete_user(&ChangeOptions::none().at(&changed.etag), "Jürgen")).0, 412);
+    client.delete_user(&ChangeOptions::none().at(changed_again.etag), "Jürgen").unwrap();
     assert_eq!(refused(client.user("Jürgen")), (404, "not-found".to_owned()));
     assert!(client.users().unwrap().is_empty());
 }
@@ -54,24 +54,27 @@ fn members_come_and_go() {
     let new = NewGroup { members: Some(vec!["alice".to_owned()]), ..group("artists", 2000) };
     assert!(client.create_group(&new).unwrap().is_new && !client.create_group(&new).unwrap().is_new);
     let seen = client.group("artists").unwrap();
-    let added = client.add_member(&Terms::none().at(&seen.etag), "artists", "b.b-b_b").unwrap();
+    let added = client.add_member(&ChangeOptions::none().at(&seen.etag), "artists", "b.b-b_b").unwrap();
     assert_eq!(added.value.members, ["alice", "b.b-b_b"]);
-    assert_eq!(refused(client.remove_member(&Terms::none().at(seen.etag), "artists", "alice")).0, 412);
-    assert_eq!(client.add_member(&Terms::none(), "artists", "b.b-b_b").unwrap(), added);
+    assert_eq!(
+        refused(client.remove_member(&ChangeOptions::none().at(seen.etag), "artists", "alice")).0,
+        412
+    );
+    assert_eq!(client.add_member(&ChangeOptions::none(), "artists", "b.b-b_b").unwrap(), added);
     let groups = rig.service.accounts().identity("b.b-b_b", "").unwrap().credential;
     assert_eq!(groups.groups(), [2000]);
     assert_eq!(client.user("alice").unwrap().value.groups, ["artists"]);
-    let left = client.remove_member(&Terms::none(), "artists", "alice").unwrap();
+    let left = client.remove_member(&ChangeOptions::none(), "artists", "alice").unwrap();
     assert_eq!(left.value.members, ["b.b-b_b"]);
     for (group, user) in [("artists", "nobody"), ("nobody", "alice"), ("artists", "a/b"), ("a b", "alice")] {
-        assert_eq!(refused(client.add_member(&Terms::none(), group, user)).0, 404, "{group} {user}");
+        assert_eq!(refused(client.add_member(&ChangeOptions::none(), group, user)).0, 404, "{group} {user}");
     }
-    client.delete_group(&Terms::none(), "artists").unwrap();
+    client.delete_group(&ChangeOptions::none(), "artists").unwrap();
     assert!(client.groups().unwrap().is_empty());
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn invalid_users_are_refused() {
     let rig = Rig::start();
     let client = rig.client();
     client.create_user(&with_password("alice", 1000)).unwrap();
@@ -106,7 +109,7 @@ fn what_cannot_be_is_refused() {
 
 /// A client that sets passwords can act as any user, so it needs the role admin.
 #[test]
-fn who_may_look_may_not_change() {
+fn reader_token_changes_nothing() {
     let rig = Rig::start();
     let admin = rig.client();
     admin.create_user(&with_password("alice", 1000)).unwrap();
@@ -116,7 +119,7 @@ fn who_may_look_may_not_change() {
         let client = rig.client_with(&token);
         assert_eq!((client.users().unwrap().len(), client.groups().unwrap().len()), (1, 1));
         let patch = UserPatch { password: Some(None), ..UserPatch::default() };
-        let none = Terms::none();
+        let none = ChangeOptions::none();
         for refused in [
             refused(client.create_user(&NewUser::new("bob", 1001))),
             refused(client.change_user(&none, "alice", &patch)),

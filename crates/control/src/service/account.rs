@@ -9,7 +9,7 @@ use identity::{Accounts, Conflict, ID_MAX, NtHash, ServerNames, SharedAccounts};
 use rusqlite::Connection;
 
 /// All users and groups of a store.
-struct Loaded {
+struct LoadedAccounts {
     accounts: Accounts,
     /// Users whose passwords the key of this directory does not open.
     unreadable_passwords: usize,
@@ -55,12 +55,12 @@ impl Service {
         state.seal.insert(seal).seal(name, hash, random)
     }
 
-    fn show_accounts(&self, state: &mut AccountsState, loaded: Loaded) {
+    fn show_accounts(&self, state: &mut AccountsState, loaded: LoadedAccounts) {
         self.accounts.store(loaded.accounts);
         state.unreadable_passwords = loaded.unreadable_passwords;
     }
 
-    fn loaded(&self, store: &Connection, seal: Option<&Seal>) -> Result<Loaded> {
+    fn loaded(&self, store: &Connection, seal: Option<&Seal>) -> Result<LoadedAccounts> {
         let mut unreadable_passwords = 0;
         let mut users = Vec::new();
         for (mut user, sealed) in store::account::users(store)? {
@@ -73,7 +73,7 @@ impl Service {
         let domain = ServerNames::for_host(&self.dependencies.host).netbios;
         let none = Accounts::empty(store::account::machine(store)?, &domain);
         let (groups, mappings) = (store::account::groups(store)?, store::account::mappings(store)?);
-        Ok(Loaded { accounts: none.with_entries(users, groups, mappings, None)?, unreadable_passwords })
+        Ok(LoadedAccounts { accounts: none.with_entries(users, groups, mappings, None)?, unreadable_passwords })
     }
 }
 
@@ -81,7 +81,7 @@ impl Service {
 pub(super) fn check_number(kind: Kind, number: u32, taken_by: Option<String>) -> Result<()> {
     let word = if kind == Kind::Group { "gid" } else { "uid" };
     match taken_by {
-        Some(name) => Err(Error::NumberTaken { kind, word, number, name }),
+        Some(name) => Err(Error::NumberInUse { kind, word, number, name }),
         None if !(1..=ID_MAX).contains(&number) => {
             Err(Error::invalid(format!("the {word} {number}"), format!("1 to {ID_MAX}")))
         }

@@ -6,7 +6,7 @@ use crate::endpoint::check_endpoints;
 use crate::error::{Error, Result};
 use crate::kind::{Kind, State};
 use crate::name::{VolumeName, check_labels};
-use crate::operation::{Done, Operation, Outcome, Terms, Verb};
+use crate::operation::{ChangeContext, ChangeResult, Operation, Outcome, Verb};
 use crate::pool::Pool;
 use crate::store;
 use crate::volume::{Volume, VolumeChange};
@@ -24,34 +24,35 @@ impl Service {
     /// Changes a volume, mounted or not.
     pub fn update_volume(
         &self,
-        terms: &Terms,
+        context: &ChangeContext,
         name: &VolumeName,
         change: &VolumeChange,
-    ) -> Result<Done<Volume>> {
+    ) -> Result<ChangeResult<Volume>> {
         change.labels.as_ref().map_or(Ok(()), check_labels)?;
         let answers = self.look_up(change.rules.iter().flatten());
         let _locked = self.lock_volume(name, change.pool.as_ref())?;
         self.state().hosts.learn(answers.clone());
         self.finish_named(name)?;
         let volume = self.find_volume(name)?;
-        check_version(terms, Kind::Volume, name.as_str(), volume.version)?;
+        check_version(context, Kind::Volume, name.as_str(), volume.version)?;
         let before = PoolAndVolume { pool: self.find_pool(&volume.pool)?, volume };
         let (mut after, changes) = self.changed(&before, change)?;
         let thing = (Kind::Volume, name.as_str());
         if changes.is_empty() {
-            let operation = self.change(|store| self.record(store, terms, Verb::Update, thing, UNCHANGED))?;
-            return Ok(Done { value: before.volume, operation });
+            let operation =
+                self.change(|store| self.record(store, context, Verb::Update, thing, UNCHANGED))?;
+            return Ok(ChangeResult { value: before.volume, operation });
         }
         let mut state = self.state();
         state.hosts.learn(answers);
-        self.check_change(&state, &before, &after, terms.force)?;
+        self.check_change(&state, &before, &after, context.force)?;
         (after.volume.version, after.volume.changed_ms) = (before.volume.version + 1, self.now_ms());
         let capacity = |both: &PoolAndVolume| levels::capacity(&both.pool, &both.volume);
         if after.volume.root_due || capacity(&before) != capacity(&after) {
             after.volume.state = State::Updating;
             let operation = self.change(|store| {
                 after.write(store)?;
-                self.begin(store, terms, Verb::Update, thing, &changes.join(", "))
+                self.begin(store, context, Verb::Update, thing, &changes.join(", "))
             })?;
             state.totals.begin_change(&before.volume, &after.volume);
             drop(state);
@@ -59,11 +60,11 @@ impl Service {
         }
         let operation = self.change(|store| {
             after.write(store)?;
-            self.record(store, terms, Verb::Update, thing, &changes.join(", "))
+            self.record(store, context, Verb::Update, thing, &changes.join(", "))
         })?;
         state.totals.set(&after.volume);
         self.show(&mut state, &after.pool, &after.volume)?;
-        Ok(Done { value: after.volume, operation })
+        Ok(ChangeResult { value: after.volume, operation })
     }
 
     /// Returns volume and pool after the change, and the changed properties in words.
@@ -113,7 +114,7 @@ impl Service {
             self.check_reachable(new)?;
         }
         self.check_share(new)?;
-        levels::check_together(&after.pool, &state.totals.with(&after.pool, new), force)
+        levels::check_totals(&after.pool, &state.totals.with(&after.pool, new), force)
     }
 
     /// Changes the storage of a volume and records it as ready. If the storage refuses, volume and pool become again
@@ -123,7 +124,7 @@ impl Service {
         after: PoolAndVolume,
         operation: Operation,
         before: Option<PoolAndVolume>,
-    ) -> Result<Done<Volume>> {
+    ) -> Result<ChangeResult<Volume>> {
         if let Err(error) = self.set_storage(&after) {
             let error = Error::storage(format!("change the volume {}", after.volume.name))(error);
             if let Some(mut before) = before {
@@ -155,7 +156,7 @@ impl Service {
         let mut state = self.state();
         state.totals.set(&volume);
         self.show(&mut state, &pool, &volume)?;
-        Ok(Done { value: volume, operation })
+        Ok(ChangeResult { value: volume, operation })
     }
 
     fn set_storage(&self, PoolAndVolume { pool, volume }: &PoolAndVolume) -> FsResult<()> {

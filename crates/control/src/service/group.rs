@@ -4,14 +4,14 @@ use super::account::check_number;
 use super::{Page, Service, UNCHANGED, check_version, store};
 use crate::error::{Error, Result};
 use crate::kind::Kind;
-use crate::operation::{Done, Operation, Terms, Verb};
+use crate::operation::{ChangeContext, ChangeResult, Operation, Verb};
 use crate::user::{GROUPS_OF_USER_MAX, Group, MEMBERSHIPS_MAX, NewGroup, User};
 use identity::AccountName;
 use rusqlite::Connection;
 
 impl Service {
     /// Creates a group. Succeeds without a change if an identical group exists.
-    pub fn create_group(&self, terms: &Terms, new: &NewGroup) -> Result<Done<Group>> {
+    pub fn create_group(&self, context: &ChangeContext, new: &NewGroup) -> Result<ChangeResult<Group>> {
         let mut state = self.accounts_state.lock();
         let thing = (Kind::Group, new.name.as_str());
         if let Some(group) = self.read(|store| Ok(store::group::find(store, &new.name)?))? {
@@ -19,8 +19,9 @@ impl Service {
             if !differs.is_empty() {
                 return Err(Error::Conflict { kind: Kind::Group, name: new.name.to_string(), differs });
             }
-            let operation = self.change(|store| self.record(store, terms, Verb::Create, thing, UNCHANGED))?;
-            return Ok(Done { value: group, operation });
+            let operation =
+                self.change(|store| self.record(store, context, Verb::Create, thing, UNCHANGED))?;
+            return Ok(ChangeResult { value: group, operation });
         }
         let now = self.now_ms();
         let members = new.members.iter().flatten().map(|name| self.user_name(name));
@@ -44,14 +45,19 @@ impl Service {
                 let found = store::user::find(store, name)?;
                 put_in(store, &group, &found.ok_or_else(|| Error::not_found(Kind::User, name))?)?;
             }
-            self.record(store, terms, Verb::Create, thing, &format!("gid {}", group.gid))
+            self.record(store, context, Verb::Create, thing, &format!("gid {}", group.gid))
         })?;
-        Ok(Done { value: group, operation })
+        Ok(ChangeResult { value: group, operation })
     }
 
     /// Puts a user into a group.
-    pub fn add_member(&self, terms: &Terms, name: &AccountName, member: &AccountName) -> Result<Done<Group>> {
-        self.change_members(terms, name, member, "added", |group, user| {
+    pub fn add_member(
+        &self,
+        context: &ChangeContext,
+        name: &AccountName,
+        member: &AccountName,
+    ) -> Result<ChangeResult<Group>> {
+        self.change_members(context, name, member, "added", |group, user| {
             (!group.members.contains(&user.name)).then_some(add as Step)
         })
     }
@@ -59,23 +65,23 @@ impl Service {
     /// Takes a user out of a group.
     pub fn remove_member(
         &self,
-        terms: &Terms,
+        context: &ChangeContext,
         name: &AccountName,
         member: &AccountName,
-    ) -> Result<Done<Group>> {
-        self.change_members(terms, name, member, "removed", |group, user| {
+    ) -> Result<ChangeResult<Group>> {
+        self.change_members(context, name, member, "removed", |group, user| {
             group.members.contains(&user.name).then_some(remove as Step)
         })
     }
 
     /// Removes a group. Files keep its number.
-    pub fn delete_group(&self, terms: &Terms, name: &AccountName) -> Result<Operation> {
+    pub fn delete_group(&self, context: &ChangeContext, name: &AccountName) -> Result<Operation> {
         let mut state = self.accounts_state.lock();
         let group = self.find_group(name)?;
-        check_version(terms, Kind::Group, group.name.as_str(), group.version)?;
+        check_version(context, Kind::Group, group.name.as_str(), group.version)?;
         self.change_accounts(&mut state, |store| {
             store::group::delete(store, &group)?;
-            self.record(store, terms, Verb::Delete, (Kind::Group, group.name.as_str()), "")
+            self.record(store, context, Verb::Delete, (Kind::Group, group.name.as_str()), "")
         })
     }
 
@@ -92,28 +98,29 @@ impl Service {
 
     fn change_members(
         &self,
-        terms: &Terms,
+        context: &ChangeContext,
         name: &AccountName,
         member: &AccountName,
         what: &str,
         step: impl FnOnce(&Group, &User) -> Option<Step>,
-    ) -> Result<Done<Group>> {
+    ) -> Result<ChangeResult<Group>> {
         let mut state = self.accounts_state.lock();
         let (mut group, user) = (self.find_group(name)?, self.find_user(member)?);
         let name = &group.name.clone();
         let (thing, detail) = ((Kind::Group, name.as_str()), format!("{} {what}", user.name));
-        check_version(terms, Kind::Group, name.as_str(), group.version)?;
+        check_version(context, Kind::Group, name.as_str(), group.version)?;
         let Some(step) = step(&group, &user) else {
-            let operation = self.change(|store| self.record(store, terms, Verb::Update, thing, UNCHANGED))?;
-            return Ok(Done { value: group, operation });
+            let operation =
+                self.change(|store| self.record(store, context, Verb::Update, thing, UNCHANGED))?;
+            return Ok(ChangeResult { value: group, operation });
         };
         (group.version, group.changed_ms) = (group.version + 1, self.now_ms());
         let operation = self.change_accounts(&mut state, |store| {
             step(store, &group, &user)?;
             store::group::update(store, &group)?;
-            self.record(store, terms, Verb::Update, thing, &detail)
+            self.record(store, context, Verb::Update, thing, &detail)
         })?;
-        Ok(Done { value: self.find_group(name)?, operation })
+        Ok(ChangeResult { value: self.find_group(name)?, operation })
     }
 
     fn find_group(&self, name: &AccountName) -> Result<Group> {

@@ -25,18 +25,18 @@ pub(crate) use change::PoolAndVolume;
 
 use crate::endpoint::Listeners;
 use crate::error::{Error, Result};
-use crate::hosts::{Answers, Hosts, Resolve, look_up};
+use crate::hosts::{Hosts, LookupResults, Resolver, look_up};
 use crate::kind::Kind;
 use crate::meters::Meters;
 use crate::name::{PoolName, VolumeName};
 use crate::object_locks::{Locked, Mode, Object, ObjectLocks, Objects};
-use crate::operation::{Operation, OperationId, Terms, UNCHANGED, Verb};
+use crate::operation::{ChangeContext, Operation, OperationId, UNCHANGED, Verb};
 use crate::pool::Pool;
 use crate::pool_totals::PoolTotals;
 use crate::protocol::Protocols;
 use crate::rule::ExportRule;
 use crate::seal::{Seal, key_file};
-use crate::store::{self, Store, operation::Begun};
+use crate::store::{self, Store, operation::NewOperation};
 use crate::volume::Volume;
 use crate::warning::Warning;
 use crate::{levels, namespace};
@@ -61,7 +61,7 @@ pub type Entropy = Box<dyn Fn(&mut [u8]) + Send + Sync>;
 pub const PAGE_MAX: usize = 1000;
 
 /// The current use of volumes.
-pub trait Mounts: Send + Sync {
+pub trait VolumeClients: Send + Sync {
     fn clients_of(&self, volume: VolumeId) -> usize;
 }
 
@@ -77,10 +77,10 @@ pub struct Dependencies {
     /// The grace period of volumes that are there already.
     pub grace: Grace,
     /// The current use of volumes.
-    pub mounts: Arc<dyn Mounts>,
+    pub mounts: Arc<dyn VolumeClients>,
     pub listeners: Arc<dyn Listeners>,
     /// Looks up the hosts that rules name.
-    pub resolver: Arc<dyn Resolve>,
+    pub resolver: Arc<dyn Resolver>,
     /// The name of this machine, which is the domain of its users.
     pub host: String,
     /// The time of records.
@@ -108,7 +108,7 @@ pub struct Service {
 /// The part of the state that is not in the store.
 pub(crate) struct ServiceState {
     /// The volumes that are open, with their rows.
-    pub(crate) open: BTreeMap<VolumeName, Open>,
+    pub(crate) open: BTreeMap<VolumeName, OpenVolume>,
     pub(crate) meters: Meters,
     pub(crate) hosts: Hosts,
     pub(crate) totals: PoolTotals,
@@ -128,7 +128,7 @@ pub(crate) struct AccountsState {
 }
 
 /// A volume whose storage is open.
-pub(crate) struct Open {
+pub(crate) struct OpenVolume {
     pub(crate) row: Volume,
     pub(crate) served: Arc<vfs::Volume>,
     /// The export in the namespace, if it is exported. The value stays the same while nothing changes, so that caches of
@@ -136,7 +136,7 @@ pub(crate) struct Open {
     export: Option<Arc<Export>>,
 }
 
-impl Open {
+impl OpenVolume {
     pub(crate) fn new(row: Volume, served: Arc<vfs::Volume>, hosts: &Hosts, over: Protocols) -> Self {
         let mut open = Self { row, served, export: None };
         open.renew(hosts, over);
@@ -242,7 +242,7 @@ impl Service {
         });
         if unreadable_passwords > 0 {
             let key = key_file(&self.dependencies.dir).path().to_owned();
-            warnings.push(Warning::LockedOut { users: unreadable_passwords, key });
+            warnings.push(Warning::UnreadablePasswords { users: unreadable_passwords, key });
         }
         let promised = Bytes(pools.iter().fold(0_u64, |sum, (pool, _)| sum.saturating_add(pool.size.0)));
         let room = self.dependencies.provisioner.room().map_err(Error::storage("say how large it is"))?;
@@ -255,10 +255,12 @@ impl Service {
         for (pool, taken) in pools.into_iter().filter(|(pool, taken)| taken.bytes > pool.size) {
             warnings.push(Warning::OverPool { pool: pool.name, size: pool.size, taken: taken.bytes });
         }
-        let (served, not_listening) = (self.protocols(), self.not_listening());
-        warnings.extend(volumes.iter().flat_map(|volume| {
-            namespace::warnings(volume, &hosts, (served, self.dependencies.protection), &not_listening)
-        }));
+        let serving = namespace::Serving {
+            protocols: self.protocols(),
+            protection: self.dependencies.protection,
+            not_listening: self.not_listening(),
+        };
+        warnings.extend(volumes.iter().flat_map(|volume| namespace::warnings(volume, &hosts, &serving)));
         warnings.extend(self.counting().failed.into_iter().filter_map(|(id, error)| {
             let volume = volumes.iter().find(|volume| volume.id == id)?;
             Some(Warning::NotCounted { volume: volume.name.clone(), error })
@@ -355,7 +357,7 @@ impl Service {
         self.store().change(change)
     }
 
-    pub(crate) fn look_up<'a>(&self, rules: impl Iterator<Item = &'a ExportRule>) -> Answers {
+    pub(crate) fn look_up<'a>(&self, rules: impl Iterator<Item = &'a ExportRule>) -> LookupResults {
         look_up(&*self.dependencies.resolver, rules.flat_map(|rule| rule.clients.hosts()))
     }
 
@@ -402,12 +404,12 @@ impl Service {
     fn record(
         &self,
         store: &Connection,
-        terms: &Terms,
+        context: &ChangeContext,
         verb: Verb,
         thing: (Kind, &str),
         detail: &str,
     ) -> Result<Operation> {
-        let operation = self.begin(store, terms, verb, thing, detail)?;
+        let operation = self.begin(store, context, verb, thing, detail)?;
         Ok(store::operation::end(store, operation, crate::Outcome::Succeeded, self.now_ms())?)
     }
 
@@ -415,12 +417,13 @@ impl Service {
     fn begin(
         &self,
         store: &Connection,
-        terms: &Terms,
+        context: &ChangeContext,
         verb: Verb,
-        (kind, name): (Kind, &str),
+        thing: (Kind, &str),
         detail: &str,
     ) -> Result<Operation> {
-        let begun = Begun { actor: &terms.actor, verb, kind, name, detail };
+        let (kind, name) = thing;
+        let begun = NewOperation { actor: &context.actor, verb, kind, name, detail };
         Ok(store::operation::begin(store, &begun, self.now_ms())?)
     }
 
@@ -440,8 +443,8 @@ impl Service {
 }
 
 /// Refuses a change that is for another version.
-fn check_version(terms: &Terms, kind: Kind, name: &str, found: u64) -> Result<()> {
-    match terms.version {
+fn check_version(context: &ChangeContext, kind: Kind, name: &str, found: u64) -> Result<()> {
+    match context.version {
         Some(wanted) if wanted != found => Err(Error::Version { kind, name: name.to_owned(), wanted, found }),
         _ => Ok(()),
     }

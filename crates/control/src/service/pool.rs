@@ -4,7 +4,7 @@ use super::{Page, Service, UNCHANGED, check_version, levels};
 use crate::error::{Error, Result};
 use crate::kind::Kind;
 use crate::name::{PoolName, check_labels};
-use crate::operation::{Done, Operation, Terms, Verb};
+use crate::operation::{ChangeContext, ChangeResult, Operation, Verb};
 use crate::pool::{NewPool, Pool, PoolChange};
 use crate::pool_totals::Totals;
 use crate::store;
@@ -13,7 +13,7 @@ use envelope::Qos;
 
 impl Service {
     /// Creates a pool. Succeeds without a change if an identical pool exists.
-    pub fn create_pool(&self, terms: &Terms, new: &NewPool) -> Result<Done<Pool>> {
+    pub fn create_pool(&self, context: &ChangeContext, new: &NewPool) -> Result<ChangeResult<Pool>> {
         check_labels(&new.labels)?;
         let _locked = self.lock_pool(&new.name);
         let thing = (Kind::Pool, new.name.as_str());
@@ -22,8 +22,9 @@ impl Service {
             if !differs.is_empty() {
                 return Err(Error::Conflict { kind: Kind::Pool, name: new.name.to_string(), differs });
             }
-            let operation = self.change(|store| self.record(store, terms, Verb::Create, thing, UNCHANGED))?;
-            return Ok(Done { value: pool, operation });
+            let operation =
+                self.change(|store| self.record(store, context, Verb::Create, thing, UNCHANGED))?;
+            return Ok(ChangeResult { value: pool, operation });
         }
         let now = self.now_ms();
         let mut pool = Pool {
@@ -41,28 +42,34 @@ impl Service {
         let detail = format!("{} of {}", pool.size, pool.level);
         let operation = self.change(|store| {
             store::pool::insert(store, &mut pool)?;
-            self.record(store, terms, Verb::Create, thing, &detail)
+            self.record(store, context, Verb::Create, thing, &detail)
         })?;
-        Ok(Done { value: pool, operation })
+        Ok(ChangeResult { value: pool, operation })
     }
 
     /// Changes a pool. Its volumes get its new limits immediately.
-    pub fn update_pool(&self, terms: &Terms, name: &PoolName, change: &PoolChange) -> Result<Done<Pool>> {
+    pub fn update_pool(
+        &self,
+        context: &ChangeContext,
+        name: &PoolName,
+        change: &PoolChange,
+    ) -> Result<ChangeResult<Pool>> {
         change.labels.as_ref().map_or(Ok(()), check_labels)?;
         let _locked = self.lock_pool(name);
         // The removal of a volume's storage locks no pool, so its end is kept away by the state.
         let mut state = self.state();
         let before = self.find_pool(name)?;
         let thing = (Kind::Pool, name.as_str());
-        check_version(terms, Kind::Pool, name.as_str(), before.version)?;
+        check_version(context, Kind::Pool, name.as_str(), before.version)?;
         let (mut pool, changes) = before.changed(change);
         if changes.is_empty() {
-            let operation = self.change(|store| self.record(store, terms, Verb::Update, thing, UNCHANGED))?;
-            return Ok(Done { value: before, operation });
+            let operation =
+                self.change(|store| self.record(store, context, Verb::Update, thing, UNCHANGED))?;
+            return Ok(ChangeResult { value: before, operation });
         }
         let volumes = self.volumes_of(&before)?;
-        let given = throughput_by_hand(&before, &pool, &volumes)?;
-        check_change(&before, &pool, &given, terms.force)?;
+        let given = with_manual_throughput(&before, &pool, &volumes)?;
+        check_change(&before, &pool, &given, context.force)?;
         let now = self.now_ms();
         (pool.version, pool.changed_ms) = (before.version + 1, now);
         let given: Vec<Volume> = given
@@ -82,27 +89,27 @@ impl Service {
             for (volume, _) in given.iter().zip(&volumes).filter(|(given, old)| given != old) {
                 store::volume::update(store, volume)?;
             }
-            self.record(store, terms, Verb::Update, thing, &changes.join(", "))
+            self.record(store, context, Verb::Update, thing, &changes.join(", "))
         })?;
         for volume in &given {
             state.totals.set(volume);
             self.show(&mut state, &pool, volume)?;
         }
-        Ok(Done { value: pool, operation })
+        Ok(ChangeResult { value: pool, operation })
     }
 
     /// Removes a pool without volumes.
-    pub fn delete_pool(&self, terms: &Terms, name: &PoolName) -> Result<Operation> {
+    pub fn delete_pool(&self, context: &ChangeContext, name: &PoolName) -> Result<Operation> {
         let _locked = self.lock_pool(name);
         let pool = self.find_pool(name)?;
-        check_version(terms, Kind::Pool, name.as_str(), pool.version)?;
+        check_version(context, Kind::Pool, name.as_str(), pool.version)?;
         let operation = self.change(|store| {
             let volumes = store::pool::taken(store, pool.row)?.volumes;
             if volumes > 0 {
                 return Err(Error::InUse { pool: name.to_string(), volumes });
             }
             store::pool::delete(store, &pool)?;
-            self.record(store, terms, Verb::Delete, (Kind::Pool, name.as_str()), "")
+            self.record(store, context, Verb::Delete, (Kind::Pool, name.as_str()), "")
         })?;
         self.state().meters.forget_pool(pool.row);
         Ok(operation)
@@ -121,7 +128,7 @@ impl Service {
 }
 
 /// The volumes as they are after the pool's change: a pool that becomes one of manual QoS lets each volume keep what it had.
-fn throughput_by_hand(before: &Pool, pool: &Pool, volumes: &[Volume]) -> Result<Vec<Volume>> {
+fn with_manual_throughput(before: &Pool, pool: &Pool, volumes: &[Volume]) -> Result<Vec<Volume>> {
     let becomes_manual = before.declared().qos() == Qos::Auto && pool.declared().qos() == Qos::Manual;
     let mut given = volumes.to_vec();
     for volume in given.iter_mut().filter(|volume| becomes_manual && volume.level.is_none()) {
@@ -148,5 +155,5 @@ fn check_change(before: &Pool, pool: &Pool, volumes: &[Volume], force: bool) -> 
     for volume in volumes {
         levels::check_volume(pool, volume)?;
     }
-    levels::check_together(pool, &Totals::of_all(volumes), force)
+    levels::check_totals(pool, &Totals::of_all(volumes), force)
 }

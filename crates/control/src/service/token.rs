@@ -4,13 +4,18 @@ use super::Service;
 use crate::error::{Error, Result};
 use crate::kind::Kind;
 use crate::name::TokenName;
-use crate::operation::{Done, Operation, Terms, Verb};
+use crate::operation::{ChangeContext, ChangeResult, Operation, Verb};
 use crate::store;
 use crate::token::{Fingerprint, Role, Secret, TOKENS_MAX, Token, USED_STEP_MS};
 
 impl Service {
     /// Makes a token. Its secret is shown here and never again.
-    pub fn create_token(&self, terms: &Terms, name: &TokenName, role: Role) -> Result<(Done<Token>, Secret)> {
+    pub fn create_token(
+        &self,
+        context: &ChangeContext,
+        name: &TokenName,
+        role: Role,
+    ) -> Result<(ChangeResult<Token>, Secret)> {
         let mut random = [0; 32];
         (self.dependencies.entropy)(&mut random);
         let secret = Secret::new(random);
@@ -25,9 +30,9 @@ impl Service {
                 return Err(Error::invalid("a further token", format!("at most {TOKENS_MAX}: revoke some")));
             }
             store::token::insert(store, &token, &Fingerprint::of(secret.expose()))?;
-            self.record(store, terms, Verb::Create, (Kind::Token, name.as_str()), role.as_str())
+            self.record(store, context, Verb::Create, (Kind::Token, name.as_str()), role.as_str())
         })?;
-        Ok((Done { value: token, operation }, secret))
+        Ok((ChangeResult { value: token, operation }, secret))
     }
 
     /// All tokens, by name.
@@ -37,12 +42,12 @@ impl Service {
     }
 
     /// Revokes a token: requests with it are refused from now on.
-    pub fn revoke_token(&self, terms: &Terms, name: &TokenName) -> Result<Operation> {
+    pub fn revoke_token(&self, context: &ChangeContext, name: &TokenName) -> Result<Operation> {
         self.change(|store| {
             if !store::token::delete(store, name)? {
                 return Err(Error::not_found(Kind::Token, name));
             }
-            self.record(store, terms, Verb::Delete, (Kind::Token, name.as_str()), "")
+            self.record(store, context, Verb::Delete, (Kind::Token, name.as_str()), "")
         })
     }
 

@@ -4,13 +4,13 @@ use super::account::check_number;
 use super::{AccountsState, Page, Service, UNCHANGED, check_version, store};
 use crate::error::{Error, Result};
 use crate::kind::Kind;
-use crate::operation::{Done, Operation, Terms, Verb};
+use crate::operation::{ChangeContext, ChangeResult, Operation, Verb};
 use crate::user::{NewUser, User, UserChange, WINDOWS_NAMES_MAX};
 use identity::{AccountName, NtHash, WindowsName};
 
 impl Service {
     /// Creates a user. Succeeds without a change if an identical user exists.
-    pub fn create_user(&self, terms: &Terms, new: &NewUser) -> Result<Done<User>> {
+    pub fn create_user(&self, context: &ChangeContext, new: &NewUser) -> Result<ChangeResult<User>> {
         new.windows_names.as_deref().map_or(Ok(()), check_windows_names)?;
         let mut state = self.accounts_state.lock();
         let thing = (Kind::User, new.name.as_str());
@@ -19,8 +19,9 @@ impl Service {
             if !differs.is_empty() {
                 return Err(Error::Conflict { kind: Kind::User, name: new.name.to_string(), differs });
             }
-            let operation = self.change(|store| self.record(store, terms, Verb::Create, thing, UNCHANGED))?;
-            return Ok(Done { value: user, operation });
+            let operation =
+                self.change(|store| self.record(store, context, Verb::Create, thing, UNCHANGED))?;
+            return Ok(ChangeResult { value: user, operation });
         }
         let now = self.now_ms();
         let mut user = User {
@@ -41,23 +42,29 @@ impl Service {
             check_number(Kind::User, user.uid, store::user::name_of_uid(store, user.uid)?)?;
             store::user::insert(store, &mut user)?;
             store::user::set_nt_hash(store, &user, sealed.as_deref())?;
-            self.record(store, terms, Verb::Create, thing, &detail)
+            self.record(store, context, Verb::Create, thing, &detail)
         })?;
-        Ok(Done { value: user, operation })
+        Ok(ChangeResult { value: user, operation })
     }
 
     /// Changes a user.
-    pub fn update_user(&self, terms: &Terms, name: &AccountName, change: &UserChange) -> Result<Done<User>> {
+    pub fn update_user(
+        &self,
+        context: &ChangeContext,
+        name: &AccountName,
+        change: &UserChange,
+    ) -> Result<ChangeResult<User>> {
         change.windows_names.as_deref().map_or(Ok(()), check_windows_names)?;
         let mut state = self.accounts_state.lock();
         let before = self.find_user(name)?;
         let name = &before.name;
         let thing = (Kind::User, name.as_str());
-        check_version(terms, Kind::User, name.as_str(), before.version)?;
+        check_version(context, Kind::User, name.as_str(), before.version)?;
         let (mut user, changes) = before.changed(change);
         if changes.is_empty() {
-            let operation = self.change(|store| self.record(store, terms, Verb::Update, thing, UNCHANGED))?;
-            return Ok(Done { value: before, operation });
+            let operation =
+                self.change(|store| self.record(store, context, Verb::Update, thing, UNCHANGED))?;
+            return Ok(ChangeResult { value: before, operation });
         }
         (user.version, user.changed_ms) = (before.version + 1, self.now_ms());
         let sealed = self.sealed_for(&mut state, name, change.password.flatten().as_ref())?;
@@ -66,19 +73,19 @@ impl Service {
             if change.password.is_some() {
                 store::user::set_nt_hash(store, &user, sealed.as_deref())?;
             }
-            self.record(store, terms, Verb::Update, thing, &changes.join(", "))
+            self.record(store, context, Verb::Update, thing, &changes.join(", "))
         })?;
-        Ok(Done { value: user, operation })
+        Ok(ChangeResult { value: user, operation })
     }
 
     /// Removes a user, also from its groups. Files keep its number.
-    pub fn delete_user(&self, terms: &Terms, name: &AccountName) -> Result<Operation> {
+    pub fn delete_user(&self, context: &ChangeContext, name: &AccountName) -> Result<Operation> {
         let mut state = self.accounts_state.lock();
         let user = self.find_user(name)?;
-        check_version(terms, Kind::User, user.name.as_str(), user.version)?;
+        check_version(context, Kind::User, user.name.as_str(), user.version)?;
         self.change_accounts(&mut state, |store| {
             store::user::delete(store, &user)?;
-            self.record(store, terms, Verb::Delete, (Kind::User, user.name.as_str()), "")
+            self.record(store, context, Verb::Delete, (Kind::User, user.name.as_str()), "")
         })
     }
 

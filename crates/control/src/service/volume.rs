@@ -1,11 +1,11 @@
 //! Volumes: made, removed, looked at. Their changes are in the file beside.
 
-use super::{Open, Page, Service, UNCHANGED, check_version, levels};
+use super::{OpenVolume, Page, Service, UNCHANGED, check_version, levels};
 use crate::endpoint::{ADDRESSES_MAX, check_endpoints};
 use crate::error::{Error, Result};
 use crate::kind::{Kind, State};
 use crate::name::{ShareName, VolumeName, check_labels};
-use crate::operation::{Done, Operation, Outcome, Terms, Verb};
+use crate::operation::{ChangeContext, ChangeResult, Operation, Outcome, Verb};
 use crate::pool::Pool;
 use crate::protocol::Protocols;
 use crate::rule::{self, ExportRule, check_id};
@@ -20,7 +20,7 @@ use vfs::{FsResult, Root, Usage, VolumeId};
 
 impl Service {
     /// Creates a volume and serves it. Succeeds without a change if an identical volume exists.
-    pub fn create_volume(&self, terms: &Terms, new: &NewVolume) -> Result<Done<Volume>> {
+    pub fn create_volume(&self, context: &ChangeContext, new: &NewVolume) -> Result<ChangeResult<Volume>> {
         check_labels(&new.labels)?;
         let answers = self.look_up(new.rules.iter().flatten());
         let _locked = self.lock_volume(&new.name, Some(&new.pool))?;
@@ -32,19 +32,20 @@ impl Service {
             if !differs.is_empty() {
                 return Err(Error::Conflict { kind: Kind::Volume, name: new.name.to_string(), differs });
             }
-            let operation = self.change(|store| self.record(store, terms, Verb::Create, thing, UNCHANGED))?;
-            return Ok(Done { value: volume, operation });
+            let operation =
+                self.change(|store| self.record(store, context, Verb::Create, thing, UNCHANGED))?;
+            return Ok(ChangeResult { value: volume, operation });
         }
         let mut state = self.state();
         state.hosts.learn(answers);
         let pool = self.find_pool(&new.pool)?;
         let volume = self.planned(&pool, new)?;
-        levels::check_together(&pool, &state.totals.with(&pool, &volume), terms.force)?;
+        levels::check_totals(&pool, &state.totals.with(&pool, &volume), context.force)?;
         let detail = format!("{} in the pool {}", volume.size, pool.name);
         let operation = self.change(|store| {
             store::volume::insert(store, &volume)?;
             check_addresses(store)?;
-            self.begin(store, terms, Verb::Create, thing, &detail)
+            self.begin(store, context, Verb::Create, thing, &detail)
         })?;
         state.totals.set(&volume);
         drop(state);
@@ -116,7 +117,7 @@ impl Service {
     /// Refuses a volume whose path, or over SMB whose share name, belongs to another volume.
     pub(super) fn check_share(&self, volume: &Volume) -> Result<()> {
         let found = self.read(|store| Ok(store::volume::find_share(store, &volume.share)?))?;
-        let taken = |other| Error::Taken { share: volume.share.to_string(), volume: other };
+        let taken = |other| Error::ShareInUse { share: volume.share.to_string(), volume: other };
         if let Some(other) = found.filter(|other| other.name != volume.name) {
             return Err(taken(other.name.to_string()));
         }
@@ -137,7 +138,7 @@ impl Service {
         pool: &Pool,
         volume: Volume,
         operation: Operation,
-    ) -> Result<Done<Volume>> {
+    ) -> Result<ChangeResult<Volume>> {
         let gate = self.state().meters.apply(pool, &volume)?;
         let made =
             self.dependencies.provisioner.make(volume.id, &volume.root, levels::capacity(pool, &volume));
@@ -156,10 +157,10 @@ impl Service {
             Ok(store::operation::end(store, operation, Outcome::Succeeded, self.now_ms())?)
         })?;
         let mut state = self.state();
-        let open = Open::new(volume.clone(), served, &state.hosts, self.protocols());
+        let open = OpenVolume::new(volume.clone(), served, &state.hosts, self.protocols());
         state.open.insert(volume.name.clone(), open);
         self.publish(&state);
-        Ok(Done { value: volume, operation })
+        Ok(ChangeResult { value: volume, operation })
     }
 
     fn undo_create(&self, volume: Volume, operation: Operation, error: &Error) -> Result<()> {
@@ -193,7 +194,7 @@ impl Service {
     }
 
     /// Removes a volume and all its files. Refuses while clients use it, unless forced.
-    pub fn delete_volume(&self, terms: &Terms, name: &VolumeName) -> Result<Operation> {
+    pub fn delete_volume(&self, context: &ChangeContext, name: &VolumeName) -> Result<Operation> {
         let locked = self.lock_volume(name, None)?;
         let found = self.find_volume(name)?;
         if found.state != State::Deleting {
@@ -202,9 +203,9 @@ impl Service {
             return Err(Error::Changing { volume: name.to_string(), state: found.state });
         }
         let volume = self.find_volume(name)?;
-        check_version(terms, Kind::Volume, name.as_str(), volume.version)?;
+        check_version(context, Kind::Volume, name.as_str(), volume.version)?;
         let clients = self.dependencies.mounts.clients_of(volume.id);
-        if clients > 0 && !terms.force {
+        if clients > 0 && !context.force {
             return Err(Error::Busy { volume: name.to_string(), clients });
         }
         let now = self.now_ms();
@@ -212,7 +213,7 @@ impl Service {
         let volume = Volume { state: State::Deleting, version, changed_ms: now, ..volume };
         let operation = self.change(|store| {
             store::volume::update(store, &volume)?;
-            self.begin(store, terms, Verb::Delete, (Kind::Volume, name.as_str()), "")
+            self.begin(store, context, Verb::Delete, (Kind::Volume, name.as_str()), "")
         })?;
         let mut state = self.state();
         state.open.remove(name);
@@ -280,11 +281,11 @@ impl Service {
     /// Replaces the export rules of a volume.
     pub fn set_rules(
         &self,
-        terms: &Terms,
+        context: &ChangeContext,
         name: &VolumeName,
         rules: Vec<ExportRule>,
-    ) -> Result<Done<Volume>> {
-        self.update_volume(terms, name, &VolumeChange { rules: Some(rules), ..VolumeChange::default() })
+    ) -> Result<ChangeResult<Volume>> {
+        self.update_volume(context, name, &VolumeChange { rules: Some(rules), ..VolumeChange::default() })
     }
 
     /// Finishes a change of a volume that could not be finished when it was made.

@@ -6,7 +6,7 @@ use crate::operation::{Actor, OPERATIONS_KEPT, Operation, OperationId, Outcome, 
 use rusqlite::{Connection, OptionalExtension, Result, Row, named_params, params};
 
 /// A new operation.
-pub(crate) struct Begun<'a> {
+pub(crate) struct NewOperation<'a> {
     pub(crate) actor: &'a Actor,
     pub(crate) verb: Verb,
     pub(crate) kind: Kind,
@@ -16,7 +16,7 @@ pub(crate) struct Begun<'a> {
 
 /// Records that an operation begins, and forgets the oldest if there are too many. One operation runs on a thing: another
 /// that has not ended was given up.
-pub(crate) fn begin(connection: &Connection, begun: &Begun<'_>, now_ms: u64) -> Result<Operation> {
+pub(crate) fn begin(connection: &Connection, begun: &NewOperation<'_>, now_ms: u64) -> Result<Operation> {
     connection.execute(
         "UPDATE operation SET outcome = 'failed', reason = 'given up', ended_ms = ?3
          WHERE kind = ?1 AND name = ?2 AND outcome = 'running'",

@@ -1,6 +1,6 @@
 //! Changes side by side: different objects do not wait for each other, one object changes in order, totals hold.
 
-use super::rig::{Rig, furnished, new_pool, new_volume, pool, terms, volume};
+use super::rig::{Rig, context, furnished, new_pool, new_volume, pool, volume};
 use crate::{Error, Outcome, PoolChange, Service, VolumeChange};
 use envelope::{Bytes, Level, PoolSettings, Qos};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
@@ -30,9 +30,9 @@ fn start_slow_create<'scope>(
     rig: &Rig,
     service: &'scope Service,
     name: &'static str,
-) -> Receiver<crate::Result<crate::Done<crate::Volume>>> {
+) -> Receiver<crate::Result<crate::ChangeResult<crate::Volume>>> {
     rig.slow.block(Bytes::gib(SLOW_GIB));
-    let created = start(scope, move || service.create_volume(&terms(), &new_volume(name, "p", SLOW_GIB)));
+    let created = start(scope, move || service.create_volume(&context(), &new_volume(name, "p", SLOW_GIB)));
     rig.slow.await_blocked(1);
     created
 }
@@ -67,13 +67,13 @@ fn slow_creation_delays_no_change_of_other_objects() {
         let created = start_slow_create(scope, &rig, &service, "slow");
         let service = &service;
         let others = start(scope, || {
-            service.update_volume(&terms(), &volume("v"), &resized(500)).unwrap();
-            service.create_volume(&terms(), &new_volume("w", "p", 200)).unwrap();
-            service.delete_volume(&terms(), &volume("w")).unwrap();
-            service.create_pool(&terms(), &new_pool("q", Level::Unlimited, 1)).unwrap();
-            service.create_volume(&terms(), &new_volume("x", "q", 100)).unwrap();
-            service.delete_volume(&terms(), &volume("x")).unwrap();
-            service.delete_pool(&terms(), &pool("q")).unwrap();
+            service.update_volume(&context(), &volume("v"), &resized(500)).unwrap();
+            service.create_volume(&context(), &new_volume("w", "p", 200)).unwrap();
+            service.delete_volume(&context(), &volume("w")).unwrap();
+            service.create_pool(&context(), &new_pool("q", Level::Unlimited, 1)).unwrap();
+            service.create_volume(&context(), &new_volume("x", "q", 100)).unwrap();
+            service.delete_volume(&context(), &volume("x")).unwrap();
+            service.delete_pool(&context(), &pool("q")).unwrap();
             service.refresh().unwrap();
             assert!(service.warnings().is_ok() && service.served(&volume("v")).is_some());
         });
@@ -92,9 +92,9 @@ fn slow_update_delays_no_change_of_other_objects() {
     rig.slow.block(Bytes::gib(SLOW_GIB));
     std::thread::scope(|scope| {
         let service = &service;
-        let updated = start(scope, || service.update_volume(&terms(), &volume("v"), &resized(SLOW_GIB)));
+        let updated = start(scope, || service.update_volume(&context(), &volume("v"), &resized(SLOW_GIB)));
         rig.slow.await_blocked(1);
-        let other = start(scope, || service.create_volume(&terms(), &new_volume("w", "p", 200)));
+        let other = start(scope, || service.create_volume(&context(), &new_volume("w", "p", 200)));
         finished(&rig, &other).unwrap();
         check_waits(&rig, &updated);
         rig.slow.release();
@@ -110,8 +110,8 @@ fn second_creation_of_a_name_waits_and_changes_nothing() {
     std::thread::scope(|scope| {
         let first = start_slow_create(scope, &rig, &service, "w");
         let service = &service;
-        let same = start(scope, || service.create_volume(&terms(), &new_volume("w", "p", SLOW_GIB)));
-        let other = start(scope, || service.create_volume(&terms(), &new_volume("w", "p", 200)));
+        let same = start(scope, || service.create_volume(&context(), &new_volume("w", "p", SLOW_GIB)));
+        let other = start(scope, || service.create_volume(&context(), &new_volume("w", "p", 200)));
         check_waits(&rig, &same);
         check_waits(&rig, &other);
         rig.slow.release();
@@ -131,7 +131,7 @@ fn creations_of_one_share_name_succeed_once() {
         let create = |name: &'static str| {
             start(scope, move || {
                 let share = Some(crate::ShareName::stored("shared".to_owned()));
-                service.create_volume(&terms(), &crate::NewVolume { share, ..new_volume(name, "p", 100) })
+                service.create_volume(&context(), &crate::NewVolume { share, ..new_volume(name, "p", 100) })
             })
         };
         let results = ["a", "b", "c", "d"].map(create).map(|result| result.recv().unwrap());
@@ -148,9 +148,9 @@ fn changes_of_one_volume_come_one_after_the_other() {
     std::thread::scope(|scope| {
         let created = start_slow_create(scope, &rig, &service, "w");
         let service = &service;
-        let updated = start(scope, || service.update_volume(&terms(), &volume("w"), &resized(400)));
+        let updated = start(scope, || service.update_volume(&context(), &volume("w"), &resized(400)));
         check_waits(&rig, &updated);
-        let deleted = start(scope, || service.delete_volume(&terms(), &volume("w")));
+        let deleted = start(scope, || service.delete_volume(&context(), &volume("w")));
         check_waits(&rig, &deleted);
         rig.slow.release();
         created.recv().unwrap().unwrap();
@@ -165,11 +165,11 @@ fn changes_of_one_volume_come_one_after_the_other() {
 fn pool_with_a_volume_in_creation_is_not_deleted() {
     let rig = Rig::new();
     let service = rig.open();
-    service.create_pool(&terms(), &new_pool("p", Level::GcnvPremium, 4)).unwrap();
+    service.create_pool(&context(), &new_pool("p", Level::GcnvPremium, 4)).unwrap();
     std::thread::scope(|scope| {
         let created = start_slow_create(scope, &rig, &service, "w");
         let service = &service;
-        let deleted = start(scope, || service.delete_pool(&terms(), &pool("p")));
+        let deleted = start(scope, || service.delete_pool(&context(), &pool("p")));
         check_waits(&rig, &deleted);
         rig.slow.release();
         created.recv().unwrap().unwrap();
@@ -183,11 +183,11 @@ fn creations_in_a_pool_and_its_deletion_exclude_each_other() {
     for _ in 0..20 {
         let rig = Rig::new();
         let service = rig.open();
-        service.create_pool(&terms(), &new_pool("p", Level::Unlimited, 4)).unwrap();
+        service.create_pool(&context(), &new_pool("p", Level::Unlimited, 4)).unwrap();
         std::thread::scope(|scope| {
             let service = &service;
-            let deleted = start(scope, || service.delete_pool(&terms(), &pool("p")));
-            let created = start(scope, || service.create_volume(&terms(), &new_volume("w", "p", 100)));
+            let deleted = start(scope, || service.delete_pool(&context(), &pool("p")));
+            let created = start(scope, || service.create_volume(&context(), &new_volume("w", "p", 100)));
             let (deleted, created) = (deleted.recv().unwrap(), created.recv().unwrap());
             assert!(deleted.is_ok() != created.is_ok(), "{deleted:?} {created:?}");
         });
@@ -199,13 +199,13 @@ fn creations_in_a_pool_and_its_deletion_exclude_each_other() {
 fn volume_in_creation_gets_the_change_of_its_pool() {
     let rig = Rig::new();
     let service = rig.open();
-    service.create_pool(&terms(), &new_pool("p", Level::AnfPremium, 4)).unwrap();
+    service.create_pool(&context(), &new_pool("p", Level::AnfPremium, 4)).unwrap();
     std::thread::scope(|scope| {
         let created = start_slow_create(scope, &rig, &service, "w");
         let service = &service;
         let settings = PoolSettings { qos: Some(Qos::Manual), ..PoolSettings::default() };
         let change = PoolChange { settings: Some(settings), ..PoolChange::default() };
-        let changed = start(scope, move || service.update_pool(&terms(), &pool("p"), &change));
+        let changed = start(scope, move || service.update_pool(&context(), &pool("p"), &change));
         check_waits(&rig, &changed);
         rig.slow.release();
         created.recv().unwrap().unwrap();
@@ -224,7 +224,7 @@ fn concurrent_creations_never_exceed_their_pool() {
     let results = std::thread::scope(|scope| {
         let service = &service;
         let create = |name: &'static str| {
-            start(scope, move || service.create_volume(&terms(), &new_volume(name, "p", 1024)))
+            start(scope, move || service.create_volume(&context(), &new_volume(name, "p", 1024)))
         };
         ["a", "b", "c", "d", "e", "f", "g", "h"].map(create).map(|result| result.recv().unwrap())
     });
@@ -241,10 +241,10 @@ fn capacity_of_a_shrinking_volume_is_free_when_the_change_is_done() {
     rig.slow.block(Bytes::gib(SLOW_GIB));
     std::thread::scope(|scope| {
         let service = &service;
-        let shrunk = start(scope, || service.update_volume(&terms(), &volume("v"), &resized(SLOW_GIB)));
+        let shrunk = start(scope, || service.update_volume(&context(), &volume("v"), &resized(SLOW_GIB)));
         rig.slow.await_blocked(1);
         // It fits in what the pool has left after the change, but the change can still fail.
-        let create = || service.create_volume(&terms(), &new_volume("w", "p", 3500));
+        let create = || service.create_volume(&context(), &new_volume("w", "p", 3500));
         let refused = start(scope, create);
         assert!(matches!(finished(&rig, &refused), Err(Error::PoolFull { .. })));
         rig.slow.release();
@@ -260,10 +260,10 @@ fn moves_between_pools_in_both_directions_never_deadlock() {
     let rig = Rig::new();
     let service = rig.open();
     for name in ["p", "q"] {
-        service.create_pool(&terms(), &new_pool(name, Level::Unlimited, 4)).unwrap();
+        service.create_pool(&context(), &new_pool(name, Level::Unlimited, 4)).unwrap();
     }
-    service.create_volume(&terms(), &new_volume("a", "p", 100)).unwrap();
-    service.create_volume(&terms(), &new_volume("b", "q", 100)).unwrap();
+    service.create_volume(&context(), &new_volume("a", "p", 100)).unwrap();
+    service.create_volume(&context(), &new_volume("b", "q", 100)).unwrap();
     std::thread::scope(|scope| {
         let service = &service;
         let moving = |name: &'static str, pools: [&'static str; 2]| {
@@ -271,7 +271,7 @@ fn moves_between_pools_in_both_directions_never_deadlock() {
                 for round in 0..ROUNDS {
                     let to = Some(pool(pools[round % 2]));
                     let change = VolumeChange { pool: to, ..resized(100 + round as u64) };
-                    service.update_volume(&terms(), &volume(name), &change).unwrap();
+                    service.update_volume(&context(), &volume(name), &change).unwrap();
                 }
             })
         };
@@ -280,7 +280,7 @@ fn moves_between_pools_in_both_directions_never_deadlock() {
                 for round in 0..ROUNDS {
                     let size = Some(Bytes::tib(4 + round as u64));
                     let change = PoolChange { size, ..PoolChange::default() };
-                    service.update_pool(&terms(), &pool(name), &change).unwrap();
+                    service.update_pool(&context(), &pool(name), &change).unwrap();
                 }
             })
         };

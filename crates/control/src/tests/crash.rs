@@ -1,6 +1,6 @@
 //! The process ends, or the storage refuses, at every step of every kind of change.
 
-use super::rig::{Blows, Killed, Rig, furnished, new_pool, new_volume, pool, terms, volume};
+use super::rig::{FailureMode, Killed, Rig, context, furnished, new_pool, new_volume, pool, volume};
 use crate::{Error, Result, Service, State, VolumeChange};
 use envelope::{Bytes, Level};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,21 +18,21 @@ const CHANGES: [(&str, Change); 6] = [
             rules: Some(vec![crate::ExportRule::for_clients("10.0.0.0/8".parse()?)]),
             ..new_volume("w", "p", 200)
         };
-        service.create_volume(&terms(), &new).map(drop)
+        service.create_volume(&context(), &new).map(drop)
     }),
     ("grow", |service| resize(service, 1500)),
     ("shrink", |service| resize(service, 500)),
     ("root", |service| {
         let change =
             VolumeChange { root: Some(ROOT), size: Some(Bytes::gib(1100)), ..VolumeChange::default() };
-        service.update_volume(&terms(), &volume("v"), &change).map(drop)
+        service.update_volume(&context(), &volume("v"), &change).map(drop)
     }),
     ("move", |service| {
         let change =
             VolumeChange { pool: Some(pool("q")), size: Some(Bytes::gib(2048)), ..VolumeChange::default() };
-        service.update_volume(&terms(), &volume("v"), &change).map(drop)
+        service.update_volume(&context(), &volume("v"), &change).map(drop)
     }),
-    ("delete", |service| match service.delete_volume(&terms(), &volume("v")) {
+    ("delete", |service| match service.delete_volume(&context(), &volume("v")) {
         // Said again after it was done.
         Err(Error::NotFound { .. }) => Ok(()),
         other => other.map(drop),
@@ -41,12 +41,12 @@ const CHANGES: [(&str, Change); 6] = [
 
 fn resize(service: &Service, gib: u64) -> Result<()> {
     let change = VolumeChange { size: Some(Bytes::gib(gib)), ..VolumeChange::default() };
-    service.update_volume(&terms(), &volume("v"), &change).map(drop)
+    service.update_volume(&context(), &volume("v"), &change).map(drop)
 }
 
 fn prepared(rig: &Rig) -> Service {
     let service = furnished(rig);
-    service.create_pool(&terms(), &new_pool("q", Level::GcnvExtreme, 4)).unwrap();
+    service.create_pool(&context(), &new_pool("q", Level::GcnvExtreme, 4)).unwrap();
     service
 }
 
@@ -59,7 +59,7 @@ fn served(service: &Service) -> Vec<crate::Volume> {
 }
 
 /// The number of steps of a change, and the served state before and after it.
-fn measure(change: Change, blows: Blows) -> (usize, [Vec<crate::Volume>; 2]) {
+fn measure(change: Change, blows: FailureMode) -> (usize, [Vec<crate::Volume>; 2]) {
     let rig = Rig::new();
     let service = prepared(&rig);
     let before = served(&service);
@@ -73,13 +73,13 @@ fn measure(change: Change, blows: Blows) -> (usize, [Vec<crate::Volume>; 2]) {
 #[test]
 fn killed_at_any_step_everything_agrees_again_at_the_next_start() {
     for (name, change) in CHANGES {
-        let (steps, ends) = measure(change, Blows::Dead);
+        let (steps, ends) = measure(change, FailureMode::Dead);
         assert!(steps >= 6, "{name}: two transactions and the storage");
         let mut outcomes = Vec::new();
         for step in 1..=steps {
             let rig = Rig::new();
             let service = prepared(&rig);
-            rig.fuse.arm(step, Blows::Dead);
+            rig.fuse.arm(step, FailureMode::Dead);
             let died = catch_unwind(AssertUnwindSafe(|| change(&service)));
             assert!(died.err().is_some_and(|payload| payload.is::<Killed>()), "{name}, step {step}");
             rig.fuse.disarm();
@@ -102,15 +102,15 @@ fn killed_at_any_step_everything_agrees_again_at_the_next_start() {
 #[test]
 fn killed_while_it_finishes_the_next_start_finishes() {
     for (name, change) in CHANGES {
-        let (steps, ends) = measure(change, Blows::Dead);
+        let (steps, ends) = measure(change, FailureMode::Dead);
         for again in 1..=steps {
             let rig = Rig::new();
             let service = prepared(&rig);
             // Just after the intent.
-            rig.fuse.arm(2, Blows::Dead);
+            rig.fuse.arm(2, FailureMode::Dead);
             assert!(catch_unwind(AssertUnwindSafe(|| change(&service))).is_err(), "{name}");
             drop(service);
-            rig.fuse.arm(again, Blows::Dead);
+            rig.fuse.arm(again, FailureMode::Dead);
             let second = catch_unwind(AssertUnwindSafe(|| rig.open()));
             rig.fuse.disarm();
             drop(second);
@@ -123,7 +123,7 @@ fn killed_while_it_finishes_the_next_start_finishes() {
 
 #[test]
 fn refused_by_the_storage_a_change_has_not_happened_or_can_be_repeated() {
-    for blows in [Blows::Refused, Blows::Broken] {
+    for blows in [FailureMode::Refused, FailureMode::Broken] {
         for (name, change) in CHANGES {
             let (steps, ends) = measure(change, blows);
             for step in 1..=steps {
@@ -139,7 +139,7 @@ fn refused_by_the_storage_a_change_has_not_happened_or_can_be_repeated() {
                 let leftover = service.volumes(None, 9).unwrap().items;
                 let deleting = leftover.iter().any(|volume| volume.state == State::Deleting);
                 assert!(now == ends[0] || deleting, "{name}, step {step}, {blows:?}: {now:#?}");
-                for volume in leftover.iter().filter(|_| blows == Blows::Refused && !deleting) {
+                for volume in leftover.iter().filter(|_| blows == FailureMode::Refused && !deleting) {
                     let stat = rig.disk.open(volume.id).unwrap().stat().unwrap();
                     assert_eq!(stat.bytes_total, volume.size.0, "{name}, step {step}: taken back");
                 }
@@ -160,7 +160,7 @@ fn refused_by_the_storage_a_change_has_not_happened_or_can_be_repeated() {
 #[test]
 fn refused_by_the_store_at_the_end_a_change_is_finished_when_it_is_asked_for_again() {
     for (name, change) in CHANGES {
-        let (_, ends) = measure(change, Blows::Dead);
+        let (_, ends) = measure(change, FailureMode::Dead);
         let rig = Rig::new();
         let service = prepared(&rig);
         let fail = "CREATE TEMP TRIGGER done BEFORE UPDATE ON volume WHEN NEW.state = 'ready'

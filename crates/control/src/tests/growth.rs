@@ -1,6 +1,6 @@
 //! Many volumes: one more costs what the first did, and what is removed leaves nothing.
 
-use super::rig::{Rig, new_pool, new_volume, terms, volume};
+use super::rig::{Rig, context, new_pool, new_volume, volume};
 use crate::{Service, VolumeChange};
 use envelope::Level;
 use rustix::time::{ClockId, clock_gettime};
@@ -9,14 +9,14 @@ use std::time::Duration;
 
 fn make(service: &Service, numbers: std::ops::Range<usize>) {
     for number in numbers {
-        service.create_volume(&terms(), &new_volume(&format!("v{number}"), "p", 1)).unwrap();
+        service.create_volume(&context(), &new_volume(&format!("v{number}"), "p", 1)).unwrap();
     }
 }
 
 /// A service with a pool for many volumes.
 fn with_pool(rig: &Rig) -> Service {
     let service = rig.open();
-    service.create_pool(&terms(), &new_pool("p", Level::Unlimited, 90)).unwrap();
+    service.create_pool(&context(), &new_pool("p", Level::Unlimited, 90)).unwrap();
     service
 }
 
@@ -50,12 +50,12 @@ fn the_last_volumes_of_a_pool_take_as_long_as_the_first() {
 }
 
 #[test]
-fn what_is_removed_leaves_nothing() {
+fn removed_volumes_leave_no_state() {
     let rig = Rig::new();
     let service = with_pool(&rig);
     make(&service, 0..50);
     for number in 0..50 {
-        service.delete_volume(&terms(), &volume(&format!("v{number}"))).unwrap();
+        service.delete_volume(&context(), &volume(&format!("v{number}"))).unwrap();
     }
     let state = service.state();
     assert!(state.open.is_empty() && state.meters.gate_count() == 0);
@@ -72,12 +72,12 @@ fn a_change_of_one_export_leaves_the_others_as_they_are() {
     let before = exports();
     let rules = Some(vec![crate::ExportRule::for_clients("10.0.0.1".parse().unwrap())]);
     service
-        .update_volume(&terms(), &volume("v1"), &VolumeChange { rules, ..VolumeChange::default() })
+        .update_volume(&context(), &volume("v1"), &VolumeChange { rules, ..VolumeChange::default() })
         .unwrap();
     let after = exports();
     assert!(Arc::ptr_eq(&before[0], &after[0]) && !Arc::ptr_eq(&before[1], &after[1]));
     make(&service, 2..3);
     assert!(Arc::ptr_eq(&after[1], &exports()[1]));
-    service.delete_volume(&terms(), &volume("v1")).unwrap();
+    service.delete_volume(&context(), &volume("v1")).unwrap();
     assert!(Arc::ptr_eq(&before[0], &exports()[0]));
 }

@@ -2,8 +2,8 @@
 
 use crate::store::Store;
 use crate::{
-    Actor, Dependencies, Listeners, Mounts, NewPool, NewVolume, PoolName, Protocols, Resolve, Result,
-    Service, Terms, Volume, VolumeName, Warning,
+    Actor, ChangeContext, Dependencies, Listeners, NewPool, NewVolume, PoolName, Protocols, Resolver, Result,
+    Service, Volume, VolumeClients, VolumeName, Warning,
 };
 use envelope::{Bytes, Level};
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,8 +28,8 @@ pub(super) struct Rig {
     pub(super) fuse: Arc<Fuse>,
     pub(super) namespace: SharedNamespace,
     pub(super) clients: Arc<AtomicUsize>,
-    pub(super) heard: Arc<Heard>,
-    pub(super) names: Arc<Names>,
+    pub(super) heard: Arc<FakeListeners>,
+    pub(super) names: Arc<FakeResolver>,
     pub(super) now_ms: Arc<AtomicU64>,
     /// Makes one volume's storage slow.
     pub(super) slow: Arc<Slow>,
@@ -49,11 +49,11 @@ pub(super) struct Fuse {
     taken: AtomicUsize,
     /// The step at which it blows, counted from 1; 0 is never.
     at: AtomicUsize,
-    blows: Mutex<Blows>,
+    blows: Mutex<FailureMode>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Blows {
+pub(super) enum FailureMode {
     /// The process is killed: nothing happens after the step.
     #[default]
     Dead,
@@ -67,18 +67,18 @@ pub(super) enum Blows {
 pub(super) struct Killed;
 
 #[derive(Default)]
-pub(super) struct Names(pub(super) Mutex<BTreeMap<String, Vec<IpAddr>>>);
+pub(super) struct FakeResolver(pub(super) Mutex<BTreeMap<String, Vec<IpAddr>>>);
 
 /// The addresses that the service wants to listen at, and those that this machine lacks.
 #[derive(Default)]
-pub(super) struct Heard {
+pub(super) struct FakeListeners {
     pub(super) wanted: Mutex<BTreeSet<IpAddr>>,
     pub(super) missing: Mutex<BTreeSet<IpAddr>>,
 }
 
-struct Used(Arc<AtomicUsize>);
+struct FakeClients(Arc<AtomicUsize>);
 
-struct Fused {
+struct FusedProvisioner {
     disk: Arc<MemProvisioner>,
     fuse: Arc<Fuse>,
     slow: Arc<Slow>,
@@ -136,7 +136,7 @@ impl Slow {
 
 impl Fuse {
     /// Counts from here on, and blows at step `at`.
-    pub(super) fn arm(&self, at: usize, blows: Blows) {
+    pub(super) fn arm(&self, at: usize, blows: FailureMode) {
         self.taken.store(0, Ordering::SeqCst);
         self.at.store(at, Ordering::SeqCst);
         *self.blows.lock() = blows;
@@ -148,32 +148,32 @@ impl Fuse {
         self.taken.load(Ordering::SeqCst)
     }
 
-    fn blown(&self) -> Option<Blows> {
+    fn next_failure(&self) -> Option<FailureMode> {
         let step = self.taken.fetch_add(1, Ordering::SeqCst) + 1;
         let at = self.at.load(Ordering::SeqCst);
         let blows = *self.blows.lock();
-        let is_now = at > 0 && (step == at || (step > at && blows == Blows::Broken));
+        let is_now = at > 0 && (step == at || (step > at && blows == FailureMode::Broken));
         is_now.then_some(blows)
     }
 
     /// A step that the storage takes.
     fn storage(&self) -> FsResult<()> {
-        match self.blown() {
+        match self.next_failure() {
             None => Ok(()),
-            Some(Blows::Dead) => std::panic::resume_unwind(Box::new(Killed)),
-            Some(Blows::Refused | Blows::Broken) => Err(FsError::Io),
+            Some(FailureMode::Dead) => std::panic::resume_unwind(Box::new(Killed)),
+            Some(FailureMode::Refused | FailureMode::Broken) => Err(FsError::Io),
         }
     }
 
     /// A step that the store takes. Not the storage's to refuse, so not counted where that is tested.
     pub(super) fn store(&self) {
-        if *self.blows.lock() == Blows::Dead && self.blown().is_some() {
+        if *self.blows.lock() == FailureMode::Dead && self.next_failure().is_some() {
             std::panic::resume_unwind(Box::new(Killed));
         }
     }
 }
 
-impl Fused {
+impl FusedProvisioner {
     /// A change of the storage, which can end before it and after it.
     fn change(&self, change: impl FnOnce(&MemProvisioner) -> FsResult<()>) -> FsResult<()> {
         self.fuse.storage()?;
@@ -182,7 +182,7 @@ impl Fused {
     }
 }
 
-impl Provisioner for Fused {
+impl Provisioner for FusedProvisioner {
     fn make(&self, id: VolumeId, root: &Root, capacity: Capacity) -> FsResult<()> {
         self.slow.pass(capacity);
         self.change(|disk| disk.make(id, root, capacity))
@@ -221,13 +221,13 @@ impl Provisioner for Fused {
     }
 }
 
-impl Mounts for Used {
+impl VolumeClients for FakeClients {
     fn clients_of(&self, _: VolumeId) -> usize {
         self.0.load(Ordering::SeqCst)
     }
 }
 
-impl Listeners for Heard {
+impl Listeners for FakeListeners {
     fn listen_at(&self, addresses: BTreeSet<IpAddr>) {
         *self.wanted.lock() = addresses;
     }
@@ -238,7 +238,7 @@ impl Listeners for Heard {
     }
 }
 
-impl Resolve for Names {
+impl Resolver for FakeResolver {
     fn addresses(&self, host: &str) -> std::io::Result<Vec<IpAddr>> {
         let known = self.0.lock().get(host).cloned();
         known.ok_or_else(|| std::io::Error::other("the name server rests"))
@@ -282,7 +282,7 @@ impl Rig {
         let (drawn, now_ms) = (Arc::clone(&self.drawn), Arc::clone(&self.now_ms));
         let dependencies = Dependencies {
             dir: self.dir.path().to_owned(),
-            provisioner: Arc::new(Fused {
+            provisioner: Arc::new(FusedProvisioner {
                 disk: Arc::clone(&self.disk),
                 fuse: Arc::clone(&self.fuse),
                 slow: Arc::clone(&self.slow),
@@ -292,7 +292,7 @@ impl Rig {
             namespace: Arc::clone(&self.namespace),
             pacer: Pacer::still(),
             grace: Default::default(),
-            mounts: Arc::new(Used(Arc::clone(&self.clients))),
+            mounts: Arc::new(FakeClients(Arc::clone(&self.clients))),
             listeners: Arc::clone(&self.heard) as _,
             resolver: Arc::clone(&self.names) as _,
             host: "files-1.example.org".to_owned(),
@@ -371,8 +371,8 @@ impl Rig {
     }
 }
 
-pub(super) fn terms() -> Terms {
-    Terms::by(Actor::new("ada"))
+pub(super) fn context() -> ChangeContext {
+    ChangeContext::by(Actor::new("ada"))
 }
 
 pub(super) fn pool(name: &str) -> PoolName {
@@ -394,7 +394,7 @@ pub(super) fn new_volume(name: &str, of: &str, gib: u64) -> NewVolume {
 /// A service with a pool `p` of GCNV Premium, 4 TiB, and a volume `v` of 1 TiB in it.
 pub(super) fn furnished(rig: &Rig) -> Service {
     let service = rig.open();
-    service.create_pool(&terms(), &new_pool("p", Level::GcnvPremium, 4)).unwrap();
-    service.create_volume(&terms(), &new_volume("v", "p", 1024)).unwrap();
+    service.create_pool(&context(), &new_pool("p", Level::GcnvPremium, 4)).unwrap();
+    service.create_volume(&context(), &new_volume("v", "p", 1024)).unwrap();
     service
 }

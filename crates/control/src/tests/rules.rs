@@ -1,6 +1,6 @@
 //! Export rules: from what is asked for to whom the data plane lets in.
 
-use super::rig::{Rig, furnished, new_pool, new_volume, terms, volume};
+use super::rig::{Rig, context, furnished, new_pool, new_volume, volume};
 use crate::{
     Access, Error, ExportRule, NewVolume, Protocols, Result, Service, Volume, VolumeChange, Warning,
 };
@@ -13,7 +13,7 @@ fn rule(clients: &str) -> ExportRule {
 }
 
 fn set(service: &Service, rules: &[ExportRule]) -> Result<()> {
-    service.set_rules(&terms(), &volume("v"), rules.to_vec()).map(drop)
+    service.set_rules(&context(), &volume("v"), rules.to_vec()).map(drop)
 }
 
 /// The data plane's treatment of a client: squashing, and whether it can write.
@@ -36,9 +36,9 @@ fn each_provider_has_its_own_default() {
     ] {
         // A name that every provider allows.
         let name: String = level.name().chars().filter(char::is_ascii_lowercase).collect();
-        service.create_pool(&terms(), &new_pool(&name, level, tib)).unwrap();
+        service.create_pool(&context(), &new_pool(&name, level, tib)).unwrap();
         let volume = new_volume(&name, &name, 1024 * tib);
-        let made = service.create_volume(&terms(), &volume).unwrap().value;
+        let made = service.create_volume(&context(), &volume).unwrap().value;
         assert_eq!(made.rules.len(), rules, "{level}");
         assert!(
             made.rules.iter().all(|rule| rule.squash == Squash::None && rule.access == Access::ReadWrite)
@@ -104,7 +104,9 @@ fn rule_that_asks_for_more_protection_than_there_is_is_refused() {
         let error = set(&service, std::slice::from_ref(&asks)).unwrap_err().to_string();
         assert!(error.contains("which no connection has") && error.contains("--tls-cert"), "{error}");
         let new = NewVolume { rules: Some(vec![asks.clone()]), ..new_volume("w", "p", 1024) };
-        assert!(service.create_volume(&terms(), &new).unwrap_err().to_string().contains("no connection has"));
+        assert!(
+            service.create_volume(&context(), &new).unwrap_err().to_string().contains("no connection has")
+        );
         // Who is kept out needs no protection for that.
         set(&service, &[ExportRule { access: Access::NoAccess, ..asks }, rule("10.0.0.0/8")]).unwrap();
     }
@@ -137,9 +139,9 @@ fn the_providers_bounds_hold() {
     let error = set(&service, &[only_smb]).unwrap_err().to_string();
     assert!(error.contains("some of the volume's, nfsv3"), "{error}");
     rig.check_agreement(&service);
-    service.create_pool(&terms(), &new_pool("anf", Level::AnfUltra, 1)).unwrap();
+    service.create_pool(&context(), &new_pool("anf", Level::AnfUltra, 1)).unwrap();
     let new = NewVolume { rules: Some(vec![rule("10.0.0.1"); 6]), ..new_volume("w", "anf", 100) };
-    assert!(matches!(service.create_volume(&terms(), &new), Err(Error::Invalid { .. })));
+    assert!(matches!(service.create_volume(&context(), &new), Err(Error::Invalid { .. })));
 }
 
 #[test]
@@ -193,14 +195,14 @@ fn hosts_are_looked_up_when_rules_are_set_and_again_later() {
 }
 
 #[test]
-fn what_is_served_over_no_protocol_of_ours_is_not_in_the_namespace() {
+fn volume_without_served_protocol_is_not_exported() {
     let rig = Rig::new();
     let service = furnished(&rig);
     set(&service, &[rule("0.0.0.0/0")]).unwrap();
     let over = |protocols: &str| {
         let protocols = Some(protocols.parse::<Protocols>().unwrap());
         let change = VolumeChange { protocols, ..VolumeChange::default() };
-        service.update_volume(&terms(), &volume("v"), &change)
+        service.update_volume(&context(), &volume("v"), &change)
     };
     let error = over("smb").unwrap_err().to_string();
     assert!(
@@ -217,9 +219,9 @@ fn what_is_served_over_no_protocol_of_ours_is_not_in_the_namespace() {
     let protocols = "smb".parse().unwrap();
     assert_eq!(service.warnings().unwrap(), [Warning::NotServed { volume: volume("v"), protocols }]);
     let change = VolumeChange { size: Some(Bytes::gib(500)), ..VolumeChange::default() };
-    service.update_volume(&terms(), &volume("v"), &change).unwrap();
+    service.update_volume(&context(), &volume("v"), &change).unwrap();
     let change = VolumeChange { protocols: Some(Protocols::NFS_V3), ..VolumeChange::default() };
-    service.update_volume(&terms(), &volume("v"), &change).unwrap();
+    service.update_volume(&context(), &volume("v"), &change).unwrap();
     assert!(lets_in(&rig, "10.0.0.7").is_some());
 }
 
@@ -233,16 +235,16 @@ fn over(name: &str, share: &str, protocols: &str) -> NewVolume {
 fn shares_of_smb_are_told_apart_in_any_case() {
     let rig = Rig::new().serving(Protocols::ALL);
     let service = rig.open();
-    service.create_pool(&terms(), &new_pool("free", Level::Unlimited, 10)).unwrap();
-    let make = |new: &NewVolume| service.create_volume(&terms(), new).map(drop);
+    service.create_pool(&context(), &new_pool("free", Level::Unlimited, 10)).unwrap();
+    let make = |new: &NewVolume| service.create_volume(&context(), new).map(drop);
     make(&over("a", "Tools", "smb,nfsv3")).unwrap();
     make(&over("b", "tools", "nfsv3")).unwrap();
     let taken = |result: Result<()>, by: &str| {
-        assert!(matches!(&result, Err(Error::Taken { volume, .. }) if volume == by), "{result:?}");
+        assert!(matches!(&result, Err(Error::ShareInUse { volume, .. }) if volume == by), "{result:?}");
     };
     taken(make(&over("c", "TOOLS", "smb")), "a");
     let change =
-        |name, change: &VolumeChange| service.update_volume(&terms(), &volume(name), change).map(drop);
+        |name, change: &VolumeChange| service.update_volume(&context(), &volume(name), change).map(drop);
     let protocols = Some("smb".parse().unwrap());
     taken(change("b", &VolumeChange { protocols, ..VolumeChange::default() }), "a");
     let share = Some("other".parse().unwrap());
@@ -257,15 +259,15 @@ fn shares_of_smb_are_told_apart_in_any_case() {
 fn lists_rule_a_volume_for_good_and_only_with_smb() {
     let rig = Rig::new().serving(Protocols::ALL);
     let service = rig.open();
-    service.create_pool(&terms(), &new_pool("free", Level::Unlimited, 10)).unwrap();
+    service.create_pool(&context(), &new_pool("free", Level::Unlimited, 10)).unwrap();
     let security_style = Some(vfs::SecurityStyle::Ntfs);
     let ntfs = |protocols| NewVolume { security_style, ..over("v", "v", protocols) };
-    let refused = service.create_volume(&terms(), &ntfs("nfsv3")).map(drop);
+    let refused = service.create_volume(&context(), &ntfs("nfsv3")).map(drop);
     assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
-    service.create_volume(&terms(), &ntfs("smb,nfsv3")).unwrap();
+    service.create_volume(&context(), &ntfs("smb,nfsv3")).unwrap();
     let protocols = Some(Protocols::NFS_V3);
     let change = VolumeChange { protocols, ..VolumeChange::default() };
-    let refused = service.update_volume(&terms(), &volume("v"), &change).map(drop);
+    let refused = service.update_volume(&context(), &volume("v"), &change).map(drop);
     assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
     drop(service);
     let service = rig.open();
@@ -279,8 +281,8 @@ fn lists_rule_a_volume_for_good_and_only_with_smb() {
 fn a_run_without_smb_says_so_and_serves_the_rest() {
     let rig = Rig::new().serving(Protocols::ALL);
     let service = rig.open();
-    service.create_pool(&terms(), &new_pool("free", Level::Unlimited, 10)).unwrap();
-    service.create_volume(&terms(), &over("v", "v", "smb,nfsv3")).unwrap();
+    service.create_pool(&context(), &new_pool("free", Level::Unlimited, 10)).unwrap();
+    service.create_volume(&context(), &over("v", "v", "smb,nfsv3")).unwrap();
     set(&service, &[rule("0.0.0.0/0")]).unwrap();
     let over = |rig: &Rig| {
         let namespace = rig.namespace.load();
@@ -308,7 +310,7 @@ fn a_volume_is_there_over_its_protocols_alone() {
     ] {
         let protocols = Some(protocols.parse::<Protocols>().unwrap());
         let change = VolumeChange { protocols, ..VolumeChange::default() };
-        service.update_volume(&terms(), &volume("v"), &change).unwrap();
+        service.update_volume(&context(), &volume("v"), &change).unwrap();
         let namespace = rig.namespace.load();
         let (export, _) = namespace.resolve("/v").unwrap();
         let is_served = |number| {

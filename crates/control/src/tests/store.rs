@@ -1,6 +1,6 @@
 //! The file: who may open it, and how older ones are brought up to date.
 
-use super::rig::{Rig, furnished, new_pool, terms};
+use super::rig::{Rig, context, furnished, new_pool};
 use crate::store::Store;
 use crate::{Error, ExportRule, OPERATIONS_KEPT, Outcome, Protocols, STORE_FILE, StoreError};
 use envelope::Level;
@@ -73,7 +73,7 @@ fn an_older_file_is_brought_up_to_date_with_what_it_holds() {
     let service = rig.open();
     let pool = service.pool(&"old".parse().unwrap()).unwrap();
     assert_eq!((pool.version, pool.size.0, pool.labels["team"].as_str()), (3, 4 << 40, "x"));
-    service.create_token(&terms(), &"t".parse().unwrap(), crate::Role::Read).unwrap();
+    service.create_token(&context(), &"t".parse().unwrap(), crate::Role::Read).unwrap();
     drop(service);
     let version: i64 =
         Connection::open(&path).unwrap().pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
@@ -97,7 +97,7 @@ fn files_of_others_and_of_later_versions_are_left_alone() {
 }
 
 #[test]
-fn what_is_acknowledged_is_durable_and_what_fails_is_not_there() {
+fn acknowledged_change_is_durable_and_failed_one_absent() {
     let rig = Rig::new();
     let service = rig.open();
     let setting = |name: &str| {
@@ -128,7 +128,7 @@ fn a_start_that_changes_nothing_writes_nothing() {
     let service = rig.open();
     let log = fs::metadata(path.with_extension("db-wal")).unwrap();
     assert_eq!(log.len(), 0, "nothing is in the log");
-    service.create_pool(&terms(), &new_pool("q", Level::Unlimited, 1)).unwrap();
+    service.create_pool(&context(), &new_pool("q", Level::Unlimited, 1)).unwrap();
     assert!(fs::metadata(path.with_extension("db-wal")).unwrap().len() > 0, "it is where changes are");
     drop(service);
     assert!(fs::read(&path).unwrap() != before);
@@ -150,7 +150,7 @@ fn operations_are_forgotten_in_time_but_not_while_they_run() {
         [insert(1, "a", "running"), insert(2, "b", "succeeded"), insert(OPERATIONS_KEPT, "c", "running")];
     let rows = rows.join("") + &insert(OPERATIONS_KEPT + 2, "d", "succeeded");
     service.change(|store| Ok(store.execute_batch(&rows)?)).unwrap();
-    service.create_pool(&terms(), &new_pool("c", Level::Unlimited, 1)).unwrap();
+    service.create_pool(&context(), &new_pool("c", Level::Unlimited, 1)).unwrap();
     let operations = service.operations(None, 9).unwrap().items;
     let left: Vec<_> = operations.iter().map(|one| (one.name.as_str(), &one.outcome)).collect();
     let given_up = Outcome::Failed("given up".to_owned());

@@ -1,6 +1,6 @@
 //! Users from their making to their end: who logs in, as whom, and what nobody finds out.
 
-use super::rig::{Blows, Killed, Rig, terms};
+use super::rig::{FailureMode, Killed, Rig, context};
 use crate::seal::KEY_FILE;
 use crate::{
     Error, NewGroup, NewUser, STORE_FILE, Service, StoreError, UserChange, Verb, Warning, account_name,
@@ -44,7 +44,7 @@ fn a_user_gets_in_until_it_is_deleted() {
         windows_names: Some(vec![windows_name(r"CORP\a.smith").unwrap()]),
         ..new_user("alice", 1000)
     };
-    let made = service.create_user(&terms(), &new).unwrap();
+    let made = service.create_user(&context(), &new).unwrap();
     assert_eq!((made.value.uid, made.value.gid, made.value.has_password), (1000, 100, true));
     assert_eq!((made.operation.verb, &*made.operation.detail), (Verb::Create, "uid 1000, gid 100"));
     // The handle from before the change sees it.
@@ -60,10 +60,10 @@ fn a_user_gets_in_until_it_is_deleted() {
     assert!(gets_in(&service, "alice"), "after a restart");
     assert_eq!(service.accounts().machine_sid(), sid, "after a restart");
     assert_eq!(service.user(&name("alice")).unwrap(), made.value);
-    service.delete_user(&terms(), &name("alice")).unwrap();
+    service.delete_user(&context(), &name("alice")).unwrap();
     assert!(service.accounts().nt_hash("alice", "").is_none());
     assert!(service.accounts().identity("alice", "").is_err());
-    assert!(matches!(service.delete_user(&terms(), &name("alice")), Err(Error::NotFound { .. })));
+    assert!(matches!(service.delete_user(&context(), &name("alice")), Err(Error::NotFound { .. })));
     assert_ne!(Rig::new().open().accounts().machine_sid(), sid, "another machine");
 }
 
@@ -71,11 +71,11 @@ fn a_user_gets_in_until_it_is_deleted() {
 fn passwords_are_changed_and_taken_away() {
     let rig = Rig::new();
     let service = rig.open();
-    let alice = service.create_user(&terms(), &NewUser::new(name("alice"), 1000)).unwrap().value;
+    let alice = service.create_user(&context(), &NewUser::new(name("alice"), 1000)).unwrap().value;
     assert!(!alice.has_password && !rig.dir.path().join(KEY_FILE).exists(), "nothing is sealed yet");
     let set = |password| {
         let change = UserChange { password: Some(password), ..UserChange::default() };
-        service.update_user(&terms(), &name("alice"), &change).unwrap()
+        service.update_user(&context(), &name("alice"), &change).unwrap()
     };
     let done = set(Some(hash("alice")));
     assert_eq!((done.value.version, &*done.operation.detail), (2, "password"));
@@ -92,67 +92,67 @@ fn passwords_are_changed_and_taken_away() {
 fn case_tells_no_users_and_no_groups_apart() {
     let rig = Rig::new();
     let service = rig.open();
-    service.create_user(&terms(), &new_user("Zoë", 1000)).unwrap();
+    service.create_user(&context(), &new_user("Zoë", 1000)).unwrap();
     let (new, other) = (name("Zoë"), name("zOË"));
     assert_eq!(service.user(&other).unwrap().name, new);
     let change = UserChange { password: Some(Some(hash("another"))), ..UserChange::default() };
-    let done = service.update_user(&terms(), &other, &change).unwrap();
+    let done = service.update_user(&context(), &other, &change).unwrap();
     assert_eq!((done.value.name, done.operation.name.as_str()), (new.clone(), "Zoë"));
     drop(service);
     let service = rig.open();
     assert_eq!(service.accounts().nt_hash("zoë", ""), Some(hash("another")), "it is sealed by the one name");
     let members = Some(vec![other.clone(), new.clone()]);
     let group = NewGroup { members, ..NewGroup::new(name("Staff"), 2000) };
-    assert_eq!(service.create_group(&terms(), &group).unwrap().value.members, std::slice::from_ref(&new));
+    assert_eq!(service.create_group(&context(), &group).unwrap().value.members, std::slice::from_ref(&new));
     let staff = name("sTAFF");
-    assert!(!service.add_member(&terms(), &staff, &other).unwrap().operation.has_changed());
-    let done = service.remove_member(&terms(), &staff, &other).unwrap();
+    assert!(!service.add_member(&context(), &staff, &other).unwrap().operation.has_changed());
+    let done = service.remove_member(&context(), &staff, &other).unwrap();
     assert_eq!((done.value.members, done.operation.name.as_str()), (vec![], "Staff"));
     assert_eq!(done.operation.detail, "Zoë removed");
     assert_eq!(service.group(&staff).unwrap().name, name("Staff"));
-    assert_eq!(service.delete_group(&terms(), &staff).unwrap().name, "Staff");
-    assert_eq!(service.delete_user(&terms(), &other).unwrap().name, "Zoë");
+    assert_eq!(service.delete_group(&context(), &staff).unwrap().name, "Staff");
+    assert_eq!(service.delete_user(&context(), &other).unwrap().name, "Zoë");
     assert!(service.user(&new).is_err());
 }
 
 #[test]
-fn what_is_asked_for_again_is_there_already() {
+fn identical_creation_changes_nothing() {
     let rig = Rig::new();
     let service = rig.open();
     let new = new_user("alice", 1000);
-    assert!(service.create_user(&terms(), &new).unwrap().operation.has_changed());
-    assert!(!service.create_user(&terms(), &new).unwrap().operation.has_changed());
+    assert!(service.create_user(&context(), &new).unwrap().operation.has_changed());
+    assert!(!service.create_user(&context(), &new).unwrap().operation.has_changed());
     let left_open = NewUser { password: None, ..new.clone() };
-    assert!(!service.create_user(&terms(), &left_open).unwrap().operation.has_changed());
+    assert!(!service.create_user(&context(), &left_open).unwrap().operation.has_changed());
     for (other, property) in [
         (NewUser { uid: 1001, ..new.clone() }, "uid"),
         (NewUser { gid: Some(7), ..new.clone() }, "gid"),
         (NewUser { password: Some(hash("other")), ..new.clone() }, "password"),
         (NewUser { windows_names: Some(vec![windows_name("a").unwrap()]), ..new.clone() }, "windows names"),
     ] {
-        let error = service.create_user(&terms(), &other).unwrap_err();
+        let error = service.create_user(&context(), &other).unwrap_err();
         assert!(matches!(&error, Error::Conflict { differs, .. } if *differs == [property]), "{error}");
     }
     let change = UserChange { gid: Some(1000), ..UserChange::default() };
-    assert!(!service.update_user(&terms(), &name("alice"), &change).unwrap().operation.has_changed());
+    assert!(!service.update_user(&context(), &name("alice"), &change).unwrap().operation.has_changed());
     let change = UserChange { gid: Some(8), windows_names: Some(vec![windows_name("a").unwrap()]), ..change };
-    let done = service.update_user(&terms().at(1), &name("alice"), &change).unwrap();
+    let done = service.update_user(&context().at(1), &name("alice"), &change).unwrap();
     assert_eq!(done.operation.detail, "gid 1000 → 8, windows names");
     assert!(gets_in(&service, "alice"), "the password stays");
     let left_open = NewUser::new(name("alice"), 1000);
-    assert!(!service.create_user(&terms(), &left_open).unwrap().operation.has_changed());
-    let late = service.update_user(&terms().at(1), &name("alice"), &change).unwrap_err();
+    assert!(!service.create_user(&context(), &left_open).unwrap().operation.has_changed());
+    let late = service.update_user(&context().at(1), &name("alice"), &change).unwrap_err();
     assert!(matches!(late, Error::Version { wanted: 1, found: 2, .. }), "{late}");
-    assert!(matches!(service.delete_user(&terms().at(1), &name("alice")), Err(Error::Version { .. })));
+    assert!(matches!(service.delete_user(&context().at(1), &name("alice")), Err(Error::Version { .. })));
 }
 
 #[test]
-fn what_does_not_go_together_changes_nothing() {
+fn conflicting_change_is_refused_whole() {
     let rig = Rig::new();
     let service = rig.open();
     let alice =
         NewUser { windows_names: Some(vec![windows_name(r"D\a").unwrap()]), ..new_user("alice", 1000) };
-    service.create_user(&terms(), &alice).unwrap();
+    service.create_user(&context(), &alice).unwrap();
     let mapped = |windows: &str| NewUser {
         windows_names: Some(vec![windows_name(windows).unwrap()]),
         ..new_user("bob", 1001)
@@ -177,7 +177,7 @@ fn what_does_not_go_together_changes_nothing() {
             "at most 16",
         ),
     ] {
-        let error = service.create_user(&terms(), &new).unwrap_err().to_string();
+        let error = service.create_user(&context(), &new).unwrap_err().to_string();
         assert!(error.contains(said), "{error}");
     }
     let users = service.users(None, 9).unwrap().items;
@@ -203,9 +203,9 @@ fn passwords_and_names_are_checked() {
 fn nobody_finds_out_a_password() {
     let rig = Rig::new();
     let service = rig.open();
-    let user = service.create_user(&terms(), &new_user("alice", 1000)).unwrap();
+    let user = service.create_user(&context(), &new_user("alice", 1000)).unwrap();
     let change = UserChange { password: Some(Some(hash("second"))), ..UserChange::default() };
-    let changed = service.update_user(&terms(), &name("alice"), &change).unwrap();
+    let changed = service.update_user(&context(), &name("alice"), &change).unwrap();
     for secret in [hash("alice"), hash("second")] {
         assert!(!store_holds(&rig, secret.as_bytes()));
         let hex: String = secret.as_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
@@ -222,8 +222,8 @@ fn nobody_finds_out_a_password() {
 fn without_its_key_a_store_lets_nobody_in() {
     let rig = Rig::new();
     let service = rig.open();
-    service.create_user(&terms(), &new_user("alice", 1000)).unwrap();
-    service.create_user(&terms(), &new_user("bob", 1001)).unwrap();
+    service.create_user(&context(), &new_user("alice", 1000)).unwrap();
+    service.create_user(&context(), &new_user("bob", 1001)).unwrap();
     drop(service);
     let path = rig.dir.path().join(KEY_FILE);
     let key = fs::read(&path).unwrap();
@@ -232,11 +232,11 @@ fn without_its_key_a_store_lets_nobody_in() {
     assert!(service.accounts().nt_hash("alice", "").is_none());
     assert!(service.accounts().identity("alice", "").is_ok(), "files go on having an owner");
     let warned = |service: &Service| service.warnings().unwrap();
-    assert_eq!(warned(&service), [Warning::LockedOut { users: 2, key: path.clone() }]);
+    assert_eq!(warned(&service), [Warning::UnreadablePasswords { users: 2, key: path.clone() }]);
     assert!(warned(&service)[0].to_string().starts_with("2 users cannot log in"));
     assert!(!path.exists(), "a start makes no key");
     let change = UserChange { password: Some(Some(hash("alice"))), ..UserChange::default() };
-    service.update_user(&terms(), &name("alice"), &change).unwrap();
+    service.update_user(&context(), &name("alice"), &change).unwrap();
     assert!(gets_in(&service, "alice") && !gets_in(&service, "bob"));
     assert!(warned(&service)[0].to_string().starts_with("1 user cannot log in"));
     drop(service);
@@ -244,7 +244,7 @@ fn without_its_key_a_store_lets_nobody_in() {
     fs::write(&path, key).unwrap();
     let service = rig.open();
     assert!(!gets_in(&service, "alice") && gets_in(&service, "bob"));
-    service.delete_user(&terms(), &name("alice")).unwrap();
+    service.delete_user(&context(), &name("alice")).unwrap();
     assert_eq!(warned(&service), []);
     drop(service);
     fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
@@ -260,8 +260,8 @@ fn without_its_key_a_store_lets_nobody_in() {
 fn a_sealed_password_is_one_user_s_alone() {
     let rig = Rig::new();
     let service = rig.open();
-    service.create_user(&terms(), &new_user("alice", 1000)).unwrap();
-    service.create_user(&terms(), &new_user("bob", 1001)).unwrap();
+    service.create_user(&context(), &new_user("alice", 1000)).unwrap();
+    service.create_user(&context(), &new_user("bob", 1001)).unwrap();
     let swap = "UPDATE user SET nt_hash = (SELECT nt_hash FROM user WHERE name = 'alice') WHERE name = 'bob'";
     service.change(|store| Ok(store.execute_batch(swap)?)).unwrap();
     drop(service);
@@ -275,31 +275,32 @@ fn a_change_that_is_cut_off_is_nothing_or_whole() {
     for step in [1, 2] {
         let rig = Rig::new();
         let service = rig.open();
-        rig.fuse.arm(step, Blows::Dead);
-        let died = catch_unwind(AssertUnwindSafe(|| service.create_user(&terms(), &new_user("alice", 1000))));
+        rig.fuse.arm(step, FailureMode::Dead);
+        let died =
+            catch_unwind(AssertUnwindSafe(|| service.create_user(&context(), &new_user("alice", 1000))));
         assert!(died.err().is_some_and(|payload| payload.is::<Killed>()), "step {step}");
         rig.fuse.disarm();
         drop(service);
         let service = rig.open();
         assert_eq!(gets_in(&service, "alice"), step == 2, "before the commit and after it");
-        let again = service.create_user(&terms(), &new_user("alice", 1000)).unwrap();
+        let again = service.create_user(&context(), &new_user("alice", 1000)).unwrap();
         assert_eq!(again.operation.has_changed(), step == 1);
         assert!(gets_in(&service, "alice") && service.warnings().unwrap().is_empty());
     }
 }
 
 #[test]
-fn what_the_store_does_not_take_nobody_sees() {
+fn failed_transaction_is_not_published() {
     let rig = Rig::new();
     let service = rig.open();
-    service.create_user(&terms(), &new_user("alice", 1000)).unwrap();
+    service.create_user(&context(), &new_user("alice", 1000)).unwrap();
     let fail =
         "CREATE TEMP TRIGGER full BEFORE UPDATE ON operation BEGIN SELECT RAISE(ABORT, 'disk full'); END;";
     service.change(|store| Ok(store.execute_batch(fail)?)).unwrap();
     let change = UserChange { password: Some(Some(hash("other"))), ..UserChange::default() };
-    let error = service.update_user(&terms(), &name("alice"), &change).unwrap_err();
+    let error = service.update_user(&context(), &name("alice"), &change).unwrap_err();
     assert!(matches!(error, Error::Store(_)), "{error}");
-    assert!(service.delete_user(&terms(), &name("alice")).is_err());
+    assert!(service.delete_user(&context(), &name("alice")).is_err());
     assert!(gets_in(&service, "alice"));
 }
 
@@ -316,8 +317,8 @@ fn users_are_bounded_and_listed_in_parts() {
             Ok(())
         })
         .unwrap();
-    service.create_user(&terms(), &new_user("last", 1)).unwrap();
-    let error = service.create_user(&terms(), &new_user("further", 20_000)).unwrap_err();
+    service.create_user(&context(), &new_user("last", 1)).unwrap();
+    let error = service.create_user(&context(), &new_user("further", 20_000)).unwrap_err();
     assert_eq!(
         error.to_string(),
         "there are more than 10000; allowed: at most 10000 users, groups, and Windows names, each"

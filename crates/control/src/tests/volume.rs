@@ -1,6 +1,6 @@
 //! Volumes: made as asked for, refused with the reason, removed only when nobody minds.
 
-use super::rig::{Blows, Rig, furnished, new_pool, new_volume, pool, terms, volume};
+use super::rig::{FailureMode, Rig, context, furnished, new_pool, new_volume, pool, volume};
 use crate::{Error, NewVolume, Outcome, Protocols, SmbSettings, State, VolumeChange, Warning};
 use envelope::{Bytes, Level};
 use std::sync::atomic::Ordering;
@@ -18,7 +18,7 @@ fn a_volume_is_made_served_and_found_again() {
         labels: [("team".to_owned(), "chips".to_owned())].into(),
         ..new_volume("w", "p", 200)
     };
-    let made = service.create_volume(&terms(), &new).unwrap();
+    let made = service.create_volume(&context(), &new).unwrap();
     assert_eq!((made.value.state, made.value.version), (State::Ready, 1));
     assert_eq!(made.operation.outcome, Outcome::Succeeded);
     assert!(made.operation.ended_ms > Some(made.operation.started_ms));
@@ -45,9 +45,9 @@ fn root_directories_belong_to_somebody() {
     let service = furnished(&rig);
     for (uid, gid, what) in [(u32::MAX, 0, "owner 4294967295"), (0, u32::MAX, "group 4294967295")] {
         let root = Some(Root { mode: 0o755, uid, gid });
-        let made = service.create_volume(&terms(), &NewVolume { root, ..new_volume("x", "p", 200) });
+        let made = service.create_volume(&context(), &NewVolume { root, ..new_volume("x", "p", 200) });
         let change = VolumeChange { root, ..VolumeChange::default() };
-        let changed = service.update_volume(&terms(), &volume("v"), &change);
+        let changed = service.update_volume(&context(), &volume("v"), &change);
         for error in [made.unwrap_err().to_string(), changed.unwrap_err().to_string()] {
             assert!(error.contains(what) && error.contains("0 to 4294967294"), "{error}");
         }
@@ -60,31 +60,31 @@ fn the_same_again_is_the_same_and_another_is_a_conflict() {
     let rig = Rig::new();
     let service = furnished(&rig);
     let made = service.volume(&volume("v")).unwrap();
-    let again = service.create_volume(&terms(), &new_volume("v", "p", 1024)).unwrap();
+    let again = service.create_volume(&context(), &new_volume("v", "p", 1024)).unwrap();
     assert_eq!((again.value, again.operation.detail.as_str()), (made.clone(), "nothing to change"));
     let root = Some(Root { mode: 0o700, uid: 0, gid: 0 });
     let other = NewVolume { root, ..new_volume("v", "p", 1025) };
-    let error = service.create_volume(&terms(), &other).unwrap_err();
+    let error = service.create_volume(&context(), &other).unwrap_err();
     assert_eq!(
         error.to_string(),
         "there is a volume v already, with another size, root: change that one, or choose another name"
     );
     // What is left open is not compared; what is said is.
     let rules = VolumeChange { rules: Some(Vec::new()), protocols: None, ..VolumeChange::default() };
-    service.update_volume(&terms(), &volume("v"), &rules).unwrap();
+    service.update_volume(&context(), &volume("v"), &rules).unwrap();
     let protocols = Some("nfsv3,nfsv4.1".parse::<Protocols>().unwrap());
     let said = NewVolume { protocols, ..new_volume("v", "p", 1024) };
-    assert!(matches!(service.create_volume(&terms(), &said), Err(Error::Conflict { .. })));
-    assert!(service.create_volume(&terms(), &new_volume("v", "p", 1024)).is_ok());
+    assert!(matches!(service.create_volume(&context(), &said), Err(Error::Conflict { .. })));
+    assert!(service.create_volume(&context(), &new_volume("v", "p", 1024)).is_ok());
     assert_eq!(service.volumes(None, 9).unwrap().items.len(), 1);
 }
 
 #[test]
-fn what_its_level_does_not_have_is_refused() {
+fn volume_beyond_its_level_is_refused() {
     let rig = Rig::new();
     let service = furnished(&rig);
     let refused = |new: NewVolume, part: &str| {
-        let error = service.create_volume(&terms(), &new).unwrap_err().to_string();
+        let error = service.create_volume(&context(), &new).unwrap_err().to_string();
         assert!(error.contains(part), "{error}");
     };
     refused(new_volume("w", "none", 200), "there is no pool none");
@@ -104,7 +104,7 @@ fn what_its_level_does_not_have_is_refused() {
         "one or more of",
     );
     refused(NewVolume { level: Some(Level::GcnvExtreme), ..new_volume("w", "p", 200) }, "the pool's level");
-    service.create_pool(&terms(), &new_pool("flex", Level::GcnvFlex, 4)).unwrap();
+    service.create_pool(&context(), &new_pool("flex", Level::GcnvFlex, 4)).unwrap();
     let dual = NewVolume { protocols: Some("nfsv3,smb".parse().unwrap()), ..new_volume("w", "flex", 200) };
     refused(dual, "SMB and NFS together");
     let labels = [(String::new(), String::new())].into();
@@ -117,23 +117,23 @@ fn what_its_level_does_not_have_is_refused() {
 fn a_pool_is_not_promised_away_twice_but_by_force() {
     let rig = Rig::new();
     let service = furnished(&rig);
-    let error = service.create_volume(&terms(), &new_volume("w", "p", 3073)).unwrap_err();
+    let error = service.create_volume(&context(), &new_volume("w", "p", 3073)).unwrap_err();
     assert!(matches!(error, Error::PoolFull { .. }) && error.may_be_forced(), "{error}");
-    service.create_volume(&terms(), &new_volume("w", "p", 3072)).unwrap();
-    service.create_volume(&terms().forced(), &new_volume("x", "p", 100)).unwrap();
+    service.create_volume(&context(), &new_volume("w", "p", 3072)).unwrap();
+    service.create_volume(&context().forced(), &new_volume("x", "p", 100)).unwrap();
     let warnings = service.warnings().unwrap();
     assert!(warnings.iter().any(|one| matches!(one, Warning::OverPool { .. })), "{warnings:?}");
 }
 
 #[test]
-fn how_many_a_pool_may_have_is_its_levels_to_say() {
+fn level_limits_the_volumes_of_a_pool() {
     let rig = Rig::new();
     let service = rig.open();
-    service.create_pool(&terms(), &new_pool("flex", Level::GcnvFlex, 4)).unwrap();
+    service.create_pool(&context(), &new_pool("flex", Level::GcnvFlex, 4)).unwrap();
     for number in 0..50 {
-        service.create_volume(&terms(), &new_volume(&format!("v{number}"), "flex", 1)).unwrap();
+        service.create_volume(&context(), &new_volume(&format!("v{number}"), "flex", 1)).unwrap();
     }
-    let error = service.create_volume(&terms(), &new_volume("more", "flex", 1)).unwrap_err();
+    let error = service.create_volume(&context(), &new_volume("more", "flex", 1)).unwrap_err();
     assert!(error.to_string().contains("allowed: at most 50"), "{error}");
 }
 
@@ -141,16 +141,16 @@ fn how_many_a_pool_may_have_is_its_levels_to_say() {
 fn a_level_of_its_own_needs_a_pool_that_leaves_it_open() {
     let rig = Rig::new();
     let service = rig.open();
-    service.create_pool(&terms(), &new_pool("own", Level::Unlimited, 10)).unwrap();
+    service.create_pool(&context(), &new_pool("own", Level::Unlimited, 10)).unwrap();
     let new = NewVolume { level: Some(Level::AnfPremium), ..new_volume("v", "own", 2048) };
-    service.create_volume(&terms(), &new).unwrap();
+    service.create_volume(&context(), &new).unwrap();
     let limits = rig.gate(&service, &volume("v")).limits();
     assert_eq!(limits.all.bytes.map(std::num::NonZeroU64::get), Some(128 << 20));
     let change = VolumeChange { level: Some(None), ..VolumeChange::default() };
-    service.update_volume(&terms(), &volume("v"), &change).unwrap();
+    service.update_volume(&context(), &volume("v"), &change).unwrap();
     assert!(rig.gate(&service, &volume("v")).limits().is_none());
     let new = NewVolume { level: Some(Level::GcnvFlex), ..new_volume("w", "own", 2048) };
-    assert!(service.create_volume(&terms(), &new).unwrap_err().to_string().contains("are a pool's"));
+    assert!(service.create_volume(&context(), &new).unwrap_err().to_string().contains("are a pool's"));
     rig.check_agreement(&service);
 }
 
@@ -159,17 +159,17 @@ fn a_volume_with_clients_is_removed_by_force_alone() {
     let rig = Rig::new();
     let service = furnished(&rig);
     rig.clients.store(3, Ordering::SeqCst);
-    let error = service.delete_volume(&terms(), &volume("v")).unwrap_err();
+    let error = service.delete_volume(&context(), &volume("v")).unwrap_err();
     assert!(matches!(error, Error::Busy { clients: 3, .. }) && error.may_be_forced(), "{error}");
-    assert!(matches!(service.delete_volume(&terms().at(7), &volume("v")), Err(Error::Version { .. })));
+    assert!(matches!(service.delete_volume(&context().at(7), &volume("v")), Err(Error::Version { .. })));
     rig.check_agreement(&service);
     let id = service.volume(&volume("v")).unwrap().id;
-    let operation = service.delete_volume(&terms().forced().at(1), &volume("v")).unwrap();
+    let operation = service.delete_volume(&context().forced().at(1), &volume("v")).unwrap();
     assert_eq!(operation.outcome, Outcome::Succeeded);
     assert!(rig.disk.list().unwrap().is_empty() && rig.namespace.load().exports().is_empty());
     assert!(service.served(&volume("v")).is_none());
-    assert!(matches!(service.delete_volume(&terms(), &volume("v")), Err(Error::NotFound { .. })));
-    let again = service.create_volume(&terms(), &new_volume("v", "p", 1024)).unwrap().value;
+    assert!(matches!(service.delete_volume(&context(), &volume("v")), Err(Error::NotFound { .. })));
+    let again = service.create_volume(&context(), &new_volume("v", "p", 1024)).unwrap().value;
     assert_ne!(again.id, id, "handles of the old one must not mean the new one");
 }
 
@@ -177,16 +177,16 @@ fn a_volume_with_clients_is_removed_by_force_alone() {
 fn a_removal_that_fails_hides_the_volume_and_is_repeated() {
     let rig = Rig::new();
     let service = furnished(&rig);
-    rig.fuse.arm(1, Blows::Refused);
+    rig.fuse.arm(1, FailureMode::Refused);
     assert!(matches!(
-        service.delete_volume(&terms(), &volume("v")),
+        service.delete_volume(&context(), &volume("v")),
         Err(Error::Storage { error: FsError::Io, .. })
     ));
     assert!(rig.namespace.load().exports().is_empty());
     let left = service.volume(&volume("v")).unwrap();
     assert_eq!(left.state, State::Deleting);
     let change = VolumeChange { size: Some(Bytes::gib(500)), ..VolumeChange::default() };
-    assert!(matches!(service.update_volume(&terms(), &volume("v"), &change), Err(Error::NotFound { .. })));
+    assert!(matches!(service.update_volume(&context(), &volume("v"), &change), Err(Error::NotFound { .. })));
     rig.check_agreement(&service);
 }
 
@@ -194,7 +194,7 @@ fn a_removal_that_fails_hides_the_volume_and_is_repeated() {
 fn storage_without_a_row_and_rows_without_storage_are_reported_and_left() {
     let rig = Rig::new();
     let service = furnished(&rig);
-    let lost = service.create_volume(&terms(), &new_volume("lost", "p", 200)).unwrap().value.id;
+    let lost = service.create_volume(&context(), &new_volume("lost", "p", 200)).unwrap().value.id;
     drop(service);
     rig.disk.remove(lost).unwrap();
     let orphan = VolumeId(4711);
@@ -209,7 +209,7 @@ fn storage_without_a_row_and_rows_without_storage_are_reported_and_left() {
     assert!(!rig.disk.list().unwrap().contains(&lost), "nothing new and empty in its place");
     let namespace = rig.namespace.load_full();
     assert_eq!(namespace.exports().len(), 1, "the others are served");
-    service.delete_volume(&terms(), &volume("lost")).unwrap();
+    service.delete_volume(&context(), &volume("lost")).unwrap();
     assert_eq!(service.volume(&volume("v")).unwrap().pool, pool("p"));
 }
 
@@ -229,20 +229,20 @@ fn a_long_removal_holds_up_nothing_but_its_volume() {
     let service = furnished(&rig);
     let removals = rig.removals.lock();
     std::thread::scope(|scope| {
-        let removal = scope.spawn(|| service.delete_volume(&terms(), &volume("v")));
+        let removal = scope.spawn(|| service.delete_volume(&context(), &volume("v")));
         while service.volume(&volume("v")).unwrap().state != State::Deleting
             || service.served(&volume("v")).is_some()
         {
             std::thread::yield_now();
         }
-        service.create_volume(&terms(), &new_volume("w", "p", 200)).unwrap();
+        service.create_volume(&context(), &new_volume("w", "p", 200)).unwrap();
         let changing =
             |error: Option<Error>| matches!(error, Some(Error::Changing { state: State::Deleting, .. }));
-        assert!(changing(service.delete_volume(&terms().forced(), &volume("v")).err()));
-        assert!(changing(service.create_volume(&terms(), &new_volume("v", "p", 1024)).err()));
+        assert!(changing(service.delete_volume(&context().forced(), &volume("v")).err()));
+        assert!(changing(service.create_volume(&context(), &new_volume("v", "p", 1024)).err()));
         let change = VolumeChange { size: Some(Bytes::gib(500)), ..VolumeChange::default() };
-        assert!(changing(service.update_volume(&terms(), &volume("v"), &change).err()));
-        let error = service.create_volume(&terms(), &new_volume("x", "p", 3072)).unwrap_err();
+        assert!(changing(service.update_volume(&context(), &volume("v"), &change).err()));
+        let error = service.create_volume(&context(), &new_volume("x", "p", 3072)).unwrap_err();
         assert!(matches!(error, Error::PoolFull { .. }), "its bytes are given back when they are: {error}");
         drop(removals);
         assert_eq!(removal.join().unwrap().unwrap().outcome, Outcome::Succeeded);
@@ -255,7 +255,7 @@ fn a_start_opens_small_volumes_before_large_ones() {
     let rig = Rig::new();
     let service = furnished(&rig);
     for (name, bytes) in [("a", 3 << 20), ("b", 1 << 20), ("c", 2 << 20)] {
-        let made = service.create_volume(&terms(), &new_volume(name, "p", 100)).unwrap();
+        let made = service.create_volume(&context(), &new_volume(name, "p", 100)).unwrap();
         rig.fill(made.value.id, bytes);
     }
     let id = |name: &str| service.volume(&volume(name)).unwrap().id;
@@ -274,7 +274,7 @@ fn settings_of_the_share_hold_at_once_and_after_a_restart() {
     assert_eq!(shown(&rig), Some(ShareSettings::default()));
     let smb: SmbSettings = "encryption=required,oplocks=off,create-mode=0660".parse().unwrap();
     let change = VolumeChange { smb: Some(smb), ..VolumeChange::default() };
-    let done = service.update_volume(&terms(), &volume("v"), &change).unwrap();
+    let done = service.update_volume(&context(), &volume("v"), &change).unwrap();
     assert_eq!(done.operation.detail, "smb default → encryption=required,oplocks=off,create-mode=0660");
     assert_eq!(shown(&rig), Some(smb.0));
     drop(service);
@@ -282,7 +282,7 @@ fn settings_of_the_share_hold_at_once_and_after_a_restart() {
     assert_eq!(service.volume(&volume("v")).unwrap().smb, smb);
     assert_eq!(shown(&rig), Some(smb.0));
     // What is left open is not compared; what is said is.
-    assert!(service.create_volume(&terms(), &new_volume("v", "p", 1024)).is_ok());
+    assert!(service.create_volume(&context(), &new_volume("v", "p", 1024)).is_ok());
     let said = NewVolume { smb: Some(SmbSettings::default()), ..new_volume("v", "p", 1024) };
-    assert!(matches!(service.create_volume(&terms(), &said), Err(Error::Conflict { .. })));
+    assert!(matches!(service.create_volume(&context(), &said), Err(Error::Conflict { .. })));
 }

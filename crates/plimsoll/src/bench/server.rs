@@ -179,7 +179,7 @@ fn limits(samples: &Samples, volume: &str, pool: &str) -> Limits {
 mod tests {
     use super::*;
     use crate::config::SmbConfig;
-    use api_client::Terms;
+    use api_client::ChangeOptions;
     use api_client::model::{NewPool, NewVolume, Rule, Squash};
     use bench::load::{Op, Plan};
     use std::path::Path;
@@ -256,9 +256,9 @@ mod tests {
         let shape = envelope::Shape::all().next().unwrap();
         shaped.durability = Some(api_client::model::Durability::Relaxed);
         shaped.settings.shape = Some(envelope::Shaping { shape, scale_thousandths: 250 }.into());
-        client.create_volume(&Terms::none(), &shaped)?;
+        client.create_volume(&ChangeOptions::none(), &shaped)?;
         client.create_pool(&NewPool::new("p2", envelope::Level::Unlimited, 4 << 40))?;
-        client.create_volume(&Terms::none(), &new("v2", "p2"))?;
+        client.create_volume(&ChangeOptions::none(), &new("v2", "p2"))?;
         Ok(())
     }
 
@@ -322,7 +322,7 @@ mod tests {
         let nowhere = crate::testing::private_dir();
         assert!(refusal(&at(nowhere.path()), &target).contains("no service runs in the data directory"));
         let mut observer = observe(&running.named(), &target).unwrap().unwrap();
-        observer.session.ask(|client| client.delete_volume(&Terms::none(), "v1")).unwrap();
+        observer.session.ask(|client| client.delete_volume(&ChangeOptions::none(), "v1")).unwrap();
         assert!(observer.sample().unwrap_err().to_string().contains("no volume v1 any more"));
         running.stop();
         let said = observer.sample().unwrap_err().to_string();

@@ -10,7 +10,7 @@ use anyhow::{Context, anyhow, bail};
 use api::convert::ToValue;
 use api_client::ADMIN_TOKEN_FILE;
 use api_client::model::{MountTarget, Page, Volume, Warning};
-use api_client::{Client, Error, Target, Terms};
+use api_client::{ChangeOptions, Client, Error, Target};
 use clap::Args;
 use serde::Serialize;
 use stable::files::read_secret;
@@ -71,18 +71,20 @@ pub(crate) struct VersionArgs {
 }
 
 impl VersionArgs {
-    pub(crate) fn terms(&self) -> Terms {
-        self.if_version.iter().fold(Terms::none(), |terms, version| terms.at(format!("\"{version}\"")))
+    pub(crate) fn terms(&self) -> ChangeOptions {
+        self.if_version
+            .iter()
+            .fold(ChangeOptions::none(), |terms, version| terms.at(format!("\"{version}\"")))
     }
 }
 
 impl TermsArgs {
-    pub(crate) fn terms(&self) -> Terms {
+    pub(crate) fn terms(&self) -> ChangeOptions {
         self.version.terms().forced(self.force)
     }
 
     /// These terms, and if they name no version, that with this tag.
-    pub(crate) fn terms_or(&self, etag: String) -> Terms {
+    pub(crate) fn terms_or(&self, etag: String) -> ChangeOptions {
         if self.version.if_version.is_some() { self.terms() } else { self.terms().at(etag) }
     }
 }
@@ -223,7 +225,9 @@ fn said(error: Error, url: &str) -> anyhow::Error {
         Error::Refused(problem) if problem.forceable => anyhow!("{problem} (--force)"),
         Error::Refused(problem) => anyhow!("{problem}"),
         Error::Unreachable(why) => anyhow!("no service answers ({why}): start it with \"plimsoll serve\""),
-        Error::Strange(what) => anyhow!("what answers at {url} is no Plimsoll of this version: {what}"),
+        Error::UnexpectedReply(what) => {
+            anyhow!("what answers at {url} is no Plimsoll of this version: {what}")
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use super::{names, words};
 use crate::exit::usage;
 use anyhow::{Context, bail};
 use api_client::model::{Access, Protection, Protocol, Rule, Rules, Squash};
-use api_client::{Tagged, Terms};
+use api_client::{ChangeOptions, Tagged};
 use clap::{Args, Subcommand};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -224,7 +224,7 @@ fn edit(
     replace(session, &terms.terms_or(etag), volume, &rules)
 }
 
-fn replace(session: &Session, terms: &Terms, volume: &str, rules: &Rules) -> anyhow::Result<()> {
+fn replace(session: &Session, terms: &ChangeOptions, volume: &str, rules: &Rules) -> anyhow::Result<()> {
     let rules = session.ask(|client| client.replace_rules(terms, volume, rules))?.value;
     session.show(&rules, |rules| Ok(shown(rules, volume, session.columns())))?;
     session.warn(|warning| warning.volume.as_deref() == Some(volume));

@@ -5,7 +5,7 @@ use super::limits::counted;
 use super::names;
 use super::table::{Facts, Table};
 use api_client::model::{Group, NewGroup};
-use api_client::{Client, Tagged, Terms};
+use api_client::{ChangeOptions, Client, Tagged};
 use clap::{Args, Subcommand, value_parser};
 use control::ACCOUNT_ID_MAX;
 
@@ -98,12 +98,12 @@ pub(crate) fn run(args: GroupArgs) -> anyhow::Result<()> {
 }
 
 /// What is done to a group and one user.
-type Step = fn(&Client, &Terms, &str, &str) -> api_client::Result<Tagged<Group>>;
+type Step = fn(&Client, &ChangeOptions, &str, &str) -> api_client::Result<Tagged<Group>>;
 
 fn change(session: &Session, Members { group, users }: &Members, step: Step) -> anyhow::Result<()> {
     let mut last = None;
     for user in users {
-        last = Some(session.ask(|client| step(client, &Terms::none(), group, user))?.value);
+        last = Some(session.ask(|client| step(client, &ChangeOptions::none(), group, user))?.value);
     }
     // The command line has at least one.
     let Some(group) = last else { return Ok(()) };

@@ -253,7 +253,7 @@ fn create(session: &Session, args: Create) -> anyhow::Result<()> {
         labels: args.label.into_iter().map(|Label(key, value)| (key, value)).collect(),
         ..NewVolume::new(&args.name, args.pool, args.size.0)
     };
-    let terms = api_client::Terms::none().forced(args.force);
+    let terms = api_client::ChangeOptions::none().forced(args.force);
     let made = session.ask(|client| client.create_volume(&terms, &new))?;
     session.show(&made.value, |volume| {
         let done = match made.is_new {

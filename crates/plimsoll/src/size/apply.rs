@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::bail;
-use api_client::Terms;
+use api_client::ChangeOptions;
 use api_client::model::{NewPool, NewVolume, PoolSettings, Protocol, VolumeSettings};
 use clap::Args;
 use envelope::Choice;
@@ -145,7 +145,7 @@ fn make(
     session.ask(|client| client.create_pool(&made.pool))?;
     say(&format!("Created the pool {}\n", made.pool.name))?;
     for (done, volume) in made.volumes.iter().enumerate() {
-        let new = session.ask(|client| client.create_volume(&Terms::none(), volume));
+        let new = session.ask(|client| client.create_volume(&ChangeOptions::none(), volume));
         match new {
             Ok(new) => say(&format!(
                 "Created the volume {}: {}\n",
@@ -154,9 +154,9 @@ fn make(
             ))?,
             Err(error) => {
                 for earlier in &made.volumes[..done] {
-                    session.ask(|client| client.delete_volume(&Terms::none(), &earlier.name))?;
+                    session.ask(|client| client.delete_volume(&ChangeOptions::none(), &earlier.name))?;
                 }
-                session.ask(|client| client.delete_pool(&Terms::none(), &made.pool.name))?;
+                session.ask(|client| client.delete_pool(&ChangeOptions::none(), &made.pool.name))?;
                 return Err(error.context(format!("the pool {} was taken back", made.pool.name)));
             }
         }
