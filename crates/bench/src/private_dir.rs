@@ -94,13 +94,13 @@ impl PrivateDir {
         let path = shown.display();
         if stat.st_uid != own {
             return Err(Error::Plan(format!(
-                "{path} belongs to user {}, who could lead what user {own} writes there to any other file: {advice}",
+                "{path} belongs to user {}, who could redirect the writes of user {own} to any other file: {advice}",
                 stat.st_uid
             )));
         }
         if mode & 0o022 != 0 {
             return Err(Error::Plan(format!(
-                "{path} has mode {mode:04o}, so others can write there, and lead what is written to any other file: \
+                "{path} has mode {mode:04o}, so others can write there, and redirect writes to any other file: \
                  {advice}, or take the right away (chmod go-w {path})"
             )));
         }

@@ -181,7 +181,7 @@ fn said(heard: Result<Answer, String>) -> Result<Answer, String> {
 fn connect(address: &str) -> Result<TcpStream, String> {
     let addresses = address.to_socket_addrs().map_err(|wrong| {
         format!(
-            "\"{address}\" is no address of an agent: {wrong}; write HOST:PORT, like 10.0.0.7:{}",
+            "\"{address}\" is not an address of an agent: {wrong}; write HOST:PORT, like 10.0.0.7:{}",
             super::limits::PORT
         )
     })?;

@@ -48,8 +48,8 @@ struct Coordinator {
     wire: Arc<Wire>,
 }
 
-/// Serves an agent at `listener`, to coordinators that have the token. `make_engine` opens the engines that they request. `now`
-/// is this machine's clock, by which those engines begin.
+/// Serves an agent at `listener`, to coordinators that have the token. `make_engine` opens the engines that they
+/// request. `now` is this machine's clock, by which those engines begin.
 ///
 /// # Errors
 /// The listener is of no use.
@@ -153,7 +153,7 @@ impl Shared {
         let mut current = self.coordinator();
         match &*current {
             Some(Coordinator { from, wire }) if wire.is_closed() => {
-                Err(format!("the agent still ends what the coordinator {from}, which is gone, had asked for"))
+                Err(format!("the agent still stops the load of the lost coordinator {from}"))
             }
             Some(Coordinator { from, .. }) => Err(format!("another coordinator, {from}, uses this agent")),
             None if self.ending.load(Ordering::Acquire) => Err("the agent is ending".to_owned()),

@@ -20,8 +20,8 @@ pub trait Engine: Send {
         machine_facts()
     }
 
-    /// Creates the missing files of the job's own clients, verifies a sample of the existing ones, and connects. `progress`
-    /// receives the share done.
+    /// Creates the missing files of the job's own clients, verifies a sample of the existing ones, and connects.
+    /// `progress` receives the share done.
     ///
     /// # Errors
     /// The job is impossible.

@@ -226,7 +226,7 @@ impl PlanGenerator {
                 self.awaiting_credits.pop_front();
                 self.push(index, kind, calls);
             } else if calls.in_flight() == 0 {
-                return Err(Error::Protocol("everything is answered, and there are no credits".to_owned()));
+                return Err(Error::Protocol("every call is answered, and there are no credits".to_owned()));
             } else {
                 break;
             }

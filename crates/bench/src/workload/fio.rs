@@ -44,7 +44,7 @@ pub(super) fn read(name: &str, text: &str, pick: &Pick) -> Result<Observed, Stri
     let json = split(text).1;
     if json.contains(OURS) {
         return Err(
-            "it is a run of ours in fio's form; allowed: the file of the run, which says more".to_owned()
+            "it is a run of plimsoll in fio's form; allowed: the file of the run, which has more".to_owned()
         );
     }
     let output = Output::from_str(json).map_err(|wrong| match wrong {

@@ -33,7 +33,7 @@ pub struct Fake {
 impl Fake {
     pub fn open(target: &str, now: Now, seen: Arc<Seen>) -> Result<Box<dyn Engine>, Error> {
         if target == "none" {
-            return Err(Error::Plan("\"none\" is no target".to_owned()));
+            return Err(Error::Plan("\"none\" is not a target".to_owned()));
         }
         seen.open.fetch_add(1, Ordering::SeqCst);
         Ok(Box::new(Self { target: target.to_owned(), now, seen }))

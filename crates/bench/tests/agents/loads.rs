@@ -119,7 +119,7 @@ fn agent_error_is_returned_verbatim() {
     let fixture = Fixture::start();
     let mut remote = fixture.remote("steady");
     assert!(
-        remote.open("none", &Caller::default()).unwrap_err().to_string().contains("\"none\" is no target")
+        remote.open("none", &Caller::default()).unwrap_err().to_string().contains("\"none\" is not a target")
     );
 }
 

@@ -1,8 +1,8 @@
 //! Load on a mounted file system, made by the installed fio.
 //!
-//! Files are in `plimsoll-bench` of the directory, one for each job; later runs reuse them. fio needs its window at the
-//! start: the warm-up is its `ramp_time`, the window its `runtime`. Other users may write the directory: the files are in
-//! a private one below it ([`crate::private_dir`]).
+//! Files are in `plimsoll-bench` of the directory, one for each job; later runs reuse them. fio needs its window at
+//! the start: the warm-up is its `ramp_time`, the window its `runtime`. Other users may write the directory: the files
+//! are in a private one below it ([`crate::private_dir`]).
 
 mod layout;
 pub(super) mod mount;
@@ -72,7 +72,7 @@ impl Path {
     /// An engine for an existing directory, on any mount.
     ///
     /// # Errors
-    /// It is no directory, or fio is not installed.
+    /// It is not a directory, or fio is not installed.
     pub fn open(directory: &path::Path) -> Result<Self, Error> {
         let tool = Tool::find()?;
         let doing = || format!("open {}", directory.display());
@@ -124,7 +124,7 @@ impl Path {
             caveat(
                 CaveatKind::Other,
                 format!(
-                    "{} connections were asked for; on a path they are the mount's, and {has}",
+                    "{} connections were requested; on a path the mount decides, and {has}",
                     job.connections
                 ),
             );
@@ -247,7 +247,7 @@ impl Engine for Path {
         };
         let (start, end) = control.window();
         if end == u64::MAX {
-            return Err(Error::Plan("fio takes its window before it starts, and none is set".to_owned()));
+            return Err(Error::Plan("fio needs its window before it starts, and none is set".to_owned()));
         }
         if job.work == Work::OpenRead {
             return self.open_files(files, job, control);
