@@ -202,7 +202,7 @@ impl Engine for BuiltIn {
         Ok(part)
     }
 
-    fn takes_window_late(&self) -> bool {
+    fn accepts_late_window(&self) -> bool {
         true
     }
 

@@ -34,7 +34,7 @@ pub trait Engine: Send {
     fn run(&mut self, control: &Control) -> Result<Part, Error>;
 
     /// Whether the window may be set while the load runs.
-    fn takes_window_late(&self) -> bool;
+    fn accepts_late_window(&self) -> bool;
 
     /// Removes the files.
     ///

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use envelope::{Access, Bytes};
 
-use super::observed::{Candidate, Observed, Pick, picked, rates, stream, whole};
+use super::observed::{Candidate, Observed, Pick, rates, select, stream, whole};
 use crate::error::Error;
 use crate::fio::{Job, JobOutput, Output, Transfers, split};
 
@@ -56,7 +56,7 @@ pub(super) fn read(name: &str, text: &str, pick: &Pick) -> Result<Observed, Stri
         groups.entry(job.groupid).or_default().push(job);
     }
     let candidates = groups.values().map(|jobs| candidate(&output, jobs)).collect();
-    let (label, group) = picked("groups of jobs that ran at the same time", candidates, pick.cell)?;
+    let (label, group) = select("groups of jobs that ran at the same time", candidates, pick.cell)?;
     let streams =
         group.kinds.iter().filter_map(|kind| stream(kind.access, kind.block, kind.read, kind.written));
     let ((sum_ns, ops), hosts) = (group.time, group.hosts());

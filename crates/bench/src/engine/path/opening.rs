@@ -138,7 +138,7 @@ fn load(
     let (mut told, mut untold, mut cpu) = (0, (0, 0), WindowCpu::default());
     for name in names.iter().cycle().skip(place * names.len() / job.depth) {
         let start = clock.now();
-        cpu.look(start, (clock.start, clock.end));
+        cpu.update(start, (clock.start, clock.end));
         if start >= clock.end || control.is_stopped() {
             break;
         }
