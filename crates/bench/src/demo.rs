@@ -207,7 +207,7 @@ fn write_files(client: &mut Client, dir: &Handle, transfer: u32) -> Result<(Vec<
             crc.update(data);
             offset += length;
         }
-        if Some(timing.extra(|| client.commit(&file))?) != verf {
+        if Some(timing.add_time(|| client.commit(&file))?) != verf {
             return Err(Error::Mismatch(format!("{name}: the server restarted before COMMIT")));
         }
         sent.push(Sent { name, file, checksum: crc.value() });
@@ -268,7 +268,7 @@ impl Timing {
     }
 
     /// Adds time that belongs to the calls but is not a call.
-    fn extra<T>(&mut self, call: impl FnOnce() -> Result<T, wire_client::Error>) -> Result<T, Error> {
+    fn add_time<T>(&mut self, call: impl FnOnce() -> Result<T, wire_client::Error>) -> Result<T, Error> {
         let start = Instant::now();
         let result = call();
         self.busy += start.elapsed();

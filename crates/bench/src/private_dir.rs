@@ -53,7 +53,7 @@ impl PrivateDir {
             Some(made) if is_new && made.owner()? != geteuid().as_raw() => {
                 // Best effort: the reason is the error to report.
                 let _ = unlinkat(parent, name, AtFlags::REMOVEDIR);
-                Err(Error::Plan(given_away(&path)))
+                Err(Error::Plan(wrong_owner(&path)))
             }
             Some(made) => Self::checked(made.fd, path, "look at what is in it, and remove it"),
             None => Err(doing("open", &path)(Errno::NOENT)),
@@ -94,13 +94,13 @@ impl PrivateDir {
         let path = shown.display();
         if stat.st_uid != own {
             return Err(Error::Plan(format!(
-                "{path} belongs to user {}, who could lead what user {own} writes there to any other file: {advice}",
+                "{path} belongs to user {}, who could redirect the writes of user {own} to any other file: {advice}",
                 stat.st_uid
             )));
         }
         if mode & 0o022 != 0 {
             return Err(Error::Plan(format!(
-                "{path} has mode {mode:04o}, so others can write there, and lead what is written to any other file: \
+                "{path} has mode {mode:04o}, so others can write there, and redirect writes to any other file: \
                  {advice}, or take the right away (chmod go-w {path})"
             )));
         }
@@ -212,7 +212,7 @@ pub(crate) fn descriptor_path(fd: BorrowedFd<'_>) -> PathBuf {
 }
 
 /// The error for a new directory with another owner.
-fn given_away(path: &Path) -> String {
+fn wrong_owner(path: &Path) -> String {
     format!(
         "the file system gives {} to another user than {}, who makes it, as NFS does where root is squashed: others may \
          be that user too. Run this as a user whose files stay his, or let the server believe who calls (--squash none)",

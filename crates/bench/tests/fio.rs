@@ -23,7 +23,7 @@ fn soon() -> u64 {
 
 fn measure(directory: &Path, job: &Job, start_s: u64, length_s: u64) -> (Part, Control) {
     let mut engine = engine::Path::open(directory).unwrap();
-    assert!(!engine.takes_window_late());
+    assert!(!engine.accepts_late_window());
     engine.prepare(job, &mut |_| ()).unwrap();
     let control = Control::new(soon());
     control.set_window(start_s, length_s);

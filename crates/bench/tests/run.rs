@@ -97,7 +97,7 @@ impl Engine for Fake {
         }
     }
 
-    fn takes_window_late(&self) -> bool {
+    fn accepts_late_window(&self) -> bool {
         true
     }
 

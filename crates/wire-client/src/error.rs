@@ -34,8 +34,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the server refused a call with this status, in any version: the statuses that callers test for have the same
-    /// name in NFSv3 and NFSv4.
+    /// Whether the server refused a call with this status, in any version: the statuses that callers test for have the
+    /// same name in NFSv3 and NFSv4.
     pub fn is(&self, wanted: Status) -> bool {
         let Self::Refused { status, .. } = self else { return false };
         let name = |status: &str| status.split_once("ERR_").map(|(_, name)| name.to_owned());

@@ -108,7 +108,7 @@ impl FromStr for ShareOptions {
             if !is_new {
                 let allowed = Protection::SAID.map(|(_, said)| said).join(", ");
                 return Err(format!(
-                    "?{text} is not what may stand behind a share; allowed are {allowed}, one of them, and channels=1 to \
+                    "?{text} is not an option of a share; allowed are {allowed}, one of them, and channels=1 to \
                      channels={CHANNELS_MAX}, with & between"
                 ));
             }
@@ -150,7 +150,7 @@ impl FromStr for Version {
             "3" => Ok(Self::V3),
             "4.1" => Ok(Self::V41),
             "4.2" => Ok(Self::V42),
-            _ => Err(format!("version={text} is none that is spoken; allowed are version=3, 4.1 and 4.2")),
+            _ => Err(format!("version={text} is not supported; allowed are version=3, 4.1 and 4.2")),
         }
     }
 }
@@ -294,7 +294,7 @@ impl FromStr for Target {
         match text.strip_prefix("smb://") {
             Some(rest) => smb(rest).ok_or_else(|| {
                 format!(
-                    "\"{text}\" is no target; write smb://USER@HOST[:PORT]/SHARE, like smb://alice@127.0.0.1/data, with commas \
+                    "\"{text}\" is not a target; write smb://USER@HOST[:PORT]/SHARE, like smb://alice@127.0.0.1/data, with commas \
                      between several addresses of the same share, ?sign=HOW or ?seal=HOW at the end for a protection other \
                      than signatures by AES-128-GMAC, and ?channels=N for sessions of N connections, signed with AES-128-CMAC"
                 )
@@ -307,7 +307,7 @@ impl FromStr for Target {
 fn nfs(text: &str) -> Result<Target, String> {
     let wrong = || {
         format!(
-            "\"{text}\" is no target; write nfs://HOST[:PORT]/EXPORT, like nfs://127.0.0.1:2049/data, with commas \
+            "\"{text}\" is not a target; write nfs://HOST[:PORT]/EXPORT, like nfs://127.0.0.1:2049/data, with commas \
              between several addresses of the same export and ?version=4.1 or ?version=4.2 at the end for those \
              versions of NFS"
         )

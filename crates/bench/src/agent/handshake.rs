@@ -52,7 +52,7 @@ pub(super) fn admit(
         return Err("it said no hello".to_owned());
     };
     check(&coordinator).map_err(|why| refuse(wire, &format!("the coordinator is not understood: {why}")))?;
-    if !wrong_tokens().may_try(from, Instant::now()) {
+    if !wrong_tokens().allows(from, Instant::now()) {
         return Err(refuse(wire, "too many wrong tokens from this address: wait a few seconds"));
     }
     let own = hello().map_err(|wrong| refuse(wire, &wrong.to_string()))?;
@@ -62,7 +62,7 @@ pub(super) fn admit(
         return Err("it proved nothing".to_owned());
     };
     if !token.is_proven(&mac, Role::Coordinator, nonces) {
-        wrong_tokens().was_wrong(from, Instant::now());
+        wrong_tokens().record(from, Instant::now());
         return Err(refuse(wire, "wrong token: the coordinator's token file is not the agent's"));
     }
     Ok(ProvenCoordinator { program: coordinator.program, mac: token.proof(Role::Agent, nonces) })

@@ -72,7 +72,7 @@ impl Link {
     pub(super) fn send(&self, request: &Request) -> Result<(), Error> {
         self.wire.send(request).map_err(|why| {
             // The agent's last message says more than a closed connection.
-            let last = self.answers.try_iter().find_map(|heard| said(heard).err());
+            let last = self.answers.try_iter().find_map(|heard| live_answer(heard).err());
             self.lost(&last.unwrap_or_else(|| why.into()))
         })
     }
@@ -80,7 +80,7 @@ impl Link {
     /// The agent's next answer, if one arrives within this time.
     pub(super) fn next(&self, within: Duration) -> Result<Option<Answer>, Error> {
         match self.answers.recv_timeout(within) {
-            Ok(heard) => said(heard).map(Some).map_err(|why| self.lost(&why)),
+            Ok(heard) => live_answer(heard).map(Some).map_err(|why| self.lost(&why)),
             Err(RecvTimeoutError::Timeout) => Ok(None),
             Err(RecvTimeoutError::Disconnected) => Err(self.lost("it closed the connection")),
         }
@@ -121,7 +121,7 @@ impl Pace {
         Self { heard: Instant::now(), silence: Duration::ZERO, round_trip: Duration::ZERO }
     }
 
-    fn hear(&mut self, now: Instant) {
+    fn receive_loop(&mut self, now: Instant) {
         self.silence = self.silence.max(now.saturating_duration_since(self.heard));
         self.heard = now;
     }
@@ -140,7 +140,7 @@ impl Listener {
     fn hear(&self) {
         loop {
             let heard = self.wire.receive(MESSAGE);
-            lock(&self.pace).hear(Instant::now());
+            lock(&self.pace).receive_loop(Instant::now());
             let is_wanted = match heard {
                 Ok((Answer::Pong { asked, heard, answered }, back)) => {
                     let exchange = Exchange { asked, heard, answered, back };
@@ -171,7 +171,7 @@ fn ping(wire: &Wire) -> Result<(), String> {
 }
 
 /// The answer, or the error of a lost agent.
-fn said(heard: Result<Answer, String>) -> Result<Answer, String> {
+fn live_answer(heard: Result<Answer, String>) -> Result<Answer, String> {
     match heard {
         Ok(Answer::Bye { why }) => Err(why),
         heard => heard,
@@ -181,7 +181,7 @@ fn said(heard: Result<Answer, String>) -> Result<Answer, String> {
 fn connect(address: &str) -> Result<TcpStream, String> {
     let addresses = address.to_socket_addrs().map_err(|wrong| {
         format!(
-            "\"{address}\" is no address of an agent: {wrong}; write HOST:PORT, like 10.0.0.7:{}",
+            "\"{address}\" is not an address of an agent: {wrong}; write HOST:PORT, like 10.0.0.7:{}",
             super::limits::PORT
         )
     })?;

@@ -17,7 +17,7 @@ use crate::job::Job;
 use crate::job::{Control, SECONDS_MAX};
 
 /// Interval at which a waiting thread checks for a window, and for a request to stop.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL: Duration = Duration::from_millis(20);
 /// Time in which a live agent answers a request that touches no files.
 const ANSWER_MAX: Duration = Duration::from_secs(60);
 
@@ -74,7 +74,7 @@ impl Remote {
     fn answer(&self, within: Option<Duration>, progress: &mut dyn FnMut(f64)) -> Result<Answer, Error> {
         let begun = Instant::now();
         loop {
-            match self.link.next(LOOK)? {
+            match self.link.next(POLL)? {
                 Some(Answer::Progress { done }) => progress(done),
                 // Messages of the last load that arrive late.
                 Some(Answer::Live { .. }) => {}
@@ -100,8 +100,8 @@ impl Remote {
     fn follow(&self, control: &Control, mut told: Option<Window>) -> Result<Ran, Error> {
         let (mut stopped, mut seconds) = (None, vec![0; SECONDS_MAX]);
         loop {
-            match self.link.next(LOOK)? {
-                Some(Answer::Live { seconds: news }) => feed(control, &mut seconds, &news),
+            match self.link.next(POLL)? {
+                Some(Answer::Live { seconds: news }) => add_counts(control, &mut seconds, &news),
                 Some(Answer::Ran { part, began, ended }) => {
                     return Ok(Ran { part: *part, really: (began, ended), seconds });
                 }
@@ -138,7 +138,7 @@ impl Remote {
             let begin = before.theirs(control.begin);
             let start = part.started * 1e9 - begin as f64;
             let measured = (start, start + part.seconds * 1e9);
-            let timing = Timing { begin: control.begin, window, really, measured, clock };
+            let timing = Timing { begin: control.begin, window, actual: really, measured, clock };
             part.caveats.extend(timing.caveats(agent));
             part.caveats.extend(silence_caveat(agent, &seconds, window));
         }
@@ -188,7 +188,7 @@ impl Engine for Remote {
         Ok(self.apply(control, ran, (before, after)))
     }
 
-    fn takes_window_late(&self) -> bool {
+    fn accepts_late_window(&self) -> bool {
         self.takes_window_late
     }
 
@@ -218,7 +218,7 @@ pub fn check_clock(machine: &Machine) -> Result<(), Error> {
 }
 
 /// Adds the agent's counts to `control`.
-fn feed(control: &Control, seconds: &mut [u64], news: &[(usize, u64, u64)]) {
+fn add_counts(control: &Control, seconds: &mut [u64], news: &[(usize, u64, u64)]) {
     for &(second, ops, bytes) in news {
         control.count((second as u64).saturating_mul(1_000_000_000), ops, bytes);
         seconds.get_mut(second).into_iter().for_each(|all| *all = all.saturating_add(ops));

@@ -20,9 +20,9 @@ use crate::error::Error;
 use crate::machine::machine_facts;
 
 /// Interval at which the listening thread checks whether to stop.
-const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+const POLL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 /// Time in which an engine must stop.
-const PATIENCE: Duration = Duration::from_secs(35);
+const STOP_TIMEOUT: Duration = Duration::from_secs(35);
 
 /// A running agent.
 #[derive(Debug)]
@@ -48,8 +48,8 @@ struct Coordinator {
     wire: Arc<Wire>,
 }
 
-/// Serves an agent at `listener`, to coordinators that have the token. `make_engine` opens the engines that they request. `now`
-/// is this machine's clock, by which those engines begin.
+/// Serves an agent at `listener`, to coordinators that have the token. `make_engine` opens the engines that they
+/// request. `now` is this machine's clock, by which those engines begin.
 ///
 /// # Errors
 /// The listener is of no use.
@@ -88,7 +88,7 @@ impl Agent {
         }
         // A panicked thread has ended too.
         _ = self.listening.join();
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + STOP_TIMEOUT;
         while self.shared.coordinator().is_some() && Instant::now() < deadline {
             thread::sleep(Duration::from_millis(10));
         }
@@ -99,7 +99,7 @@ fn listen(listener: &TcpListener, shared: &Arc<Shared>) {
     while !shared.ending.load(Ordering::Acquire) {
         let mut listening = [PollFd::new(listener, PollFlags::IN)];
         // An error shows again at the accept.
-        _ = poll(&mut listening, Some(&LOOK));
+        _ = poll(&mut listening, Some(&POLL));
         match listener.accept() {
             Ok((stream, from)) => shared.take(stream, from),
             Err(wrong) if wrong.kind() == std::io::ErrorKind::WouldBlock => {}
@@ -122,14 +122,14 @@ impl Shared {
 
     /// Starts a thread for a connection.
     fn take(self: &Arc<Self>, stream: TcpStream, from: SocketAddr) {
-        let Some(pending) = self.unauthenticated().enter(&stream, from) else {
+        let Some(pending) = self.unauthenticated().add(&stream, from) else {
             tracing::warn!(%from, "too many connections at a time: closed");
             return;
         };
         let shared = Arc::clone(self);
         thread::spawn(move || {
             let accepted = shared.authenticate(stream, from);
-            shared.unauthenticated().leave(pending);
+            shared.unauthenticated().remove(pending);
             match accepted {
                 Ok(wire) => shared.attend(&wire, from),
                 Err(why) => tracing::warn!(%from, "refused: {why}"),
@@ -153,7 +153,7 @@ impl Shared {
         let mut current = self.coordinator();
         match &*current {
             Some(Coordinator { from, wire }) if wire.is_closed() => {
-                Err(format!("the agent still ends what the coordinator {from}, which is gone, had asked for"))
+                Err(format!("the agent still stops the load of the lost coordinator {from}"))
             }
             Some(Coordinator { from, .. }) => Err(format!("another coordinator, {from}, uses this agent")),
             None if self.ending.load(Ordering::Acquire) => Err("the agent is ending".to_owned()),
@@ -165,7 +165,7 @@ impl Shared {
     }
 
     fn attend(&self, wire: &Wire, from: SocketAddr) {
-        let why = Session::new(wire, &self.make_engine).attend();
+        let why = Session::new(wire, &self.make_engine).serve();
         wire.close();
         *self.coordinator() = None;
         tracing::info!(%from, "the coordinator is gone: {why}");

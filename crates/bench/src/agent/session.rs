@@ -39,7 +39,7 @@ struct Load {
 }
 
 /// Requests to the working thread.
-enum Order {
+enum WorkRequest {
     Open(String, Caller),
     Facts,
     Prepare(Box<Job>),
@@ -53,13 +53,13 @@ impl<'a> Session<'a> {
     }
 
     /// Serves the coordinator until it disconnects and its load has ended; returns the reason.
-    pub(super) fn attend(&self) -> String {
+    pub(super) fn serve(&self) -> String {
         let (orders, to_do) = mpsc::sync_channel(1);
         let (going_on, ending) = mpsc::channel::<()>();
         thread::scope(|scope| {
             scope.spawn(move || self.work(&to_do));
-            scope.spawn(move || self.tell(&ending));
-            let Err(why) = self.hear(&orders);
+            scope.spawn(move || self.report_progress(&ending));
+            let Err(why) = self.receive_loop(&orders);
             self.wire.close();
             if let Some(load) = &*self.running() {
                 load.control.stop();
@@ -74,7 +74,7 @@ impl<'a> Session<'a> {
     }
 
     /// Receives until the coordinator disconnects.
-    fn hear(&self, orders: &SyncSender<Order>) -> Result<std::convert::Infallible, String> {
+    fn receive_loop(&self, orders: &SyncSender<WorkRequest>) -> Result<std::convert::Infallible, String> {
         loop {
             let (request, heard) = self.wire.receive(MESSAGE)?;
             let order = match request {
@@ -91,16 +91,16 @@ impl<'a> Session<'a> {
                     continue;
                 }
                 Request::Run { begin, window } => match Load::plan(begin, window, heard) {
-                    Ok(load) => Order::Run(self.set_running(load)?),
+                    Ok(load) => WorkRequest::Run(self.set_running(load)?),
                     Err(why) => {
                         self.wire.send(&Answer::Failed { why })?;
                         continue;
                     }
                 },
-                Request::Open { target, caller } => Order::Open(target, caller),
-                Request::Facts => Order::Facts,
-                Request::Prepare { job } => Order::Prepare(job),
-                Request::Clear => Order::Clear,
+                Request::Open { target, caller } => WorkRequest::Open(target, caller),
+                Request::Facts => WorkRequest::Facts,
+                Request::Prepare { job } => WorkRequest::Prepare(job),
+                Request::Clear => WorkRequest::Clear,
             };
             orders.try_send(order).map_err(|_| "it asked before it was answered")?;
         }
@@ -118,11 +118,11 @@ impl<'a> Session<'a> {
         if let Some(load) = &*self.running()
             && let Err(why) = load.set_window(window, self.wire.now())
         {
-            load.give_up(why);
+            load.fail(why);
         }
     }
 
-    fn work(&self, orders: &Receiver<Order>) {
+    fn work(&self, orders: &Receiver<WorkRequest>) {
         let mut engine = None;
         for order in orders {
             let done = catch_unwind(AssertUnwindSafe(|| self.perform(&mut engine, order)));
@@ -146,27 +146,27 @@ impl<'a> Session<'a> {
         }
     }
 
-    fn perform(&self, place: &mut Option<Box<dyn Engine>>, order: Order) -> Result<Answer, String> {
+    fn perform(&self, place: &mut Option<Box<dyn Engine>>, order: WorkRequest) -> Result<Answer, String> {
         let text = |wrong: Error| wrong.to_string();
-        if let Order::Open(target, caller) = order {
+        if let WorkRequest::Open(target, caller) = order {
             tracing::info!(target, "opens a target");
             // The old engine closes its connections before the new one opens its own.
             *place = None;
             let engine = place.insert((self.make_engine)(&target, &caller).map_err(text)?);
-            return Ok(Answer::Opened { takes_window_late: engine.takes_window_late() });
+            return Ok(Answer::Opened { takes_window_late: engine.accepts_late_window() });
         }
         let engine = place.as_mut().ok_or("no target was opened")?;
         match order {
-            Order::Open(..) => Err("not here".to_owned()),
-            Order::Facts => Ok(Answer::Facts { facts: Box::new(engine.facts().map_err(text)?) }),
-            Order::Prepare(job) => {
+            WorkRequest::Open(..) => Err("not here".to_owned()),
+            WorkRequest::Facts => Ok(Answer::Facts { facts: Box::new(engine.facts().map_err(text)?) }),
+            WorkRequest::Prepare(job) => {
                 let Job { clients, jobs, depth, block, .. } = *job;
                 tracing::info!(clients, jobs, depth, block, "prepares a load");
                 engine.prepare(&job, &mut self.progress()).map_err(text)?;
                 Ok(Answer::Prepared)
             }
-            Order::Run(load) => self.run(engine.as_mut(), &load),
-            Order::Clear => engine.clear().map(|()| Answer::Cleared).map_err(text),
+            WorkRequest::Run(load) => self.run(engine.as_mut(), &load),
+            WorkRequest::Clear => engine.clear().map(|()| Answer::Cleared).map_err(text),
         }
     }
 
@@ -187,7 +187,7 @@ impl<'a> Session<'a> {
             return Err("the coordinator is gone".to_owned());
         }
         let Load { control, .. } = load;
-        if !engine.takes_window_late() && Window::of(control).is_none() {
+        if !engine.accepts_late_window() && Window::of(control).is_none() {
             return Err("the generator must know its window before it begins".to_owned());
         }
         let part = engine.run(control);
@@ -198,17 +198,17 @@ impl<'a> Session<'a> {
         let part = part.map_err(|wrong| wrong.to_string())?;
         let ops = part.operations.iter().map(|operation| operation.ops).sum::<u64>();
         tracing::info!(ops, seconds = part.seconds, "ran a load");
-        let (began, ended) = control.really();
+        let (began, ended) = control.actual_times();
         Ok(Answer::Ran { part: Box::new(part), began, ended })
     }
 
     /// Reports the progress of the load until the session ends.
-    fn tell(&self, ending: &Receiver<()>) {
+    fn report_progress(&self, ending: &Receiver<()>) {
         while ending.recv_timeout(LIVE_EVERY) == Err(RecvTimeoutError::Timeout) {
             let running = self.running().clone();
             if let Some(load) = running {
                 self.tell_of(&load);
-                load.end_if_forgotten(self.wire.now());
+                load.end_if_overdue(self.wire.now());
             }
         }
     }
@@ -253,7 +253,7 @@ impl Load {
     }
 
     /// Ends the load without a result.
-    fn give_up(&self, why: String) {
+    fn fail(&self, why: String) {
         self.wrong().get_or_insert(why);
         self.control.stop();
     }
@@ -281,10 +281,10 @@ impl Load {
     }
 
     /// Ends the load if it runs longer than any load may.
-    fn end_if_forgotten(&self, now: u64) {
+    fn end_if_overdue(&self, now: u64) {
         let longest = nanoseconds(DRAIN_MAX) + SECONDS_MAX as u64 * SECOND;
         if now.saturating_sub(self.control.begin) > longest {
-            self.give_up(format!("the load ran for more than {SECONDS_MAX} s"));
+            self.fail(format!("the load ran for more than {SECONDS_MAX} s"));
         }
     }
 }

@@ -17,7 +17,7 @@ pub(super) struct Timing {
     pub(super) begin: u64,
     pub(super) window: Window,
     /// The times of the first and of the last operation.
-    pub(super) really: (Option<u64>, Option<u64>),
+    pub(super) actual: (Option<u64>, Option<u64>),
     /// The window's actual start and end.
     pub(super) measured: (f64, f64),
     /// The agent's clock before and after the load.
@@ -28,7 +28,7 @@ impl Timing {
     /// The caveats about the agent's timing.
     pub(super) fn caveats(&self, agent: &str) -> Vec<Caveat> {
         let Window { start, end } = self.window;
-        let (began, ended) = self.really;
+        let (began, ended) = self.actual;
         let points = [
             ("began", began.map(|began| (began as f64, 0))),
             ("began its window", Some((self.measured.0, start))),
@@ -100,7 +100,7 @@ mod tests {
         Timing {
             begin: 1000 * SECOND,
             window: WINDOW,
-            really: (Some(200_000), Some(12 * SECOND + 900_000)),
+            actual: (Some(200_000), Some(12 * SECOND + 900_000)),
             measured: (WINDOW.start as f64, WINDOW.end as f64),
             clock: (clock(999 * SECOND), clock(1013 * SECOND)),
         }
@@ -115,10 +115,10 @@ mod tests {
     #[test]
     fn deviation_above_a_millisecond_is_a_caveat() {
         assert_eq!(timing().caveats("a:1"), []);
-        assert_eq!(Timing { really: (None, None), ..timing() }.caveats("a:1"), []);
-        let ended = timing().really.1;
-        assert_caveat(&Timing { really: (Some(1_600_000), ended), ..timing() }, "a:1 began 1.6 ms after");
-        assert_caveat(&Timing { really: (None, Some(11 * SECOND)), ..timing() }, "ended -1000.0 ms");
+        assert_eq!(Timing { actual: (None, None), ..timing() }.caveats("a:1"), []);
+        let ended = timing().actual.1;
+        assert_caveat(&Timing { actual: (Some(1_600_000), ended), ..timing() }, "a:1 began 1.6 ms after");
+        assert_caveat(&Timing { actual: (None, Some(11 * SECOND)), ..timing() }, "ended -1000.0 ms");
         let measured = (2.0e9, 12.0e9 + 3e6);
         assert_caveat(&Timing { measured, ..timing() }, "ended its window 3.0 ms");
     }

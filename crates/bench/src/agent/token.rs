@@ -28,7 +28,7 @@ impl Token {
     /// Reads the token from a file, without surrounding white space.
     ///
     /// # Errors
-    /// The file cannot be read, others than its owner may read it, or what it holds is no token.
+    /// The file cannot be read, users other than its owner may read it, or its content is not a token.
     pub fn read(path: &Path) -> Result<Self, Error> {
         let shown = path.display();
         let failed = |source| Error::Io { doing: format!("read the token file {shown}"), source };

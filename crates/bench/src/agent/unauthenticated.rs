@@ -24,7 +24,7 @@ struct Pending {
 impl Unauthenticated {
     /// Adds a connection, and returns its number. If there are too many, closes the oldest from the address with the
     /// most. `None` if there is no room.
-    pub(super) fn enter(&mut self, stream: &TcpStream, from: SocketAddr) -> Option<u64> {
+    pub(super) fn add(&mut self, stream: &TcpStream, from: SocketAddr) -> Option<u64> {
         let mut counts = HashMap::<IpAddr, usize>::new();
         for pending in self.each.values().filter(|pending| pending.stream.is_some()) {
             *counts.entry(pending.from).or_default() += 1;
@@ -49,7 +49,7 @@ impl Unauthenticated {
     }
 
     /// Removes a connection that is authenticated or closed.
-    pub(super) fn leave(&mut self, number: u64) {
+    pub(super) fn remove(&mut self, number: u64) {
         self.each.remove(&number);
     }
 }
@@ -68,19 +68,19 @@ mod tests {
         let mut unauthenticated = Unauthenticated::default();
         let [one, many] = ["10.0.0.1:1", "10.0.0.2:1"].map(|address| address.parse().unwrap());
         let (mut alone, near) = pair();
-        let first = unauthenticated.enter(&near, one).unwrap();
+        let first = unauthenticated.add(&near, one).unwrap();
         let mut crowd: Vec<_> = (0..UNAUTHENTICATED_MAX).map(|_| pair()).collect();
         for (_, near) in &crowd {
-            unauthenticated.enter(near, many).unwrap();
+            unauthenticated.add(near, many).unwrap();
         }
         assert_eq!(crowd[0].0.read(&mut [0]).unwrap(), 0, "ended");
         for far in [&mut alone, &mut crowd[1].0] {
             far.set_nonblocking(true).unwrap();
             assert!(far.read(&mut [0]).is_err(), "goes on");
         }
-        unauthenticated.leave(first);
-        assert!(unauthenticated.enter(&near, one).is_some());
-        let rest = (0..).take_while(|_| unauthenticated.enter(&near, many).is_some()).count();
+        unauthenticated.remove(first);
+        assert!(unauthenticated.add(&near, one).is_some());
+        let rest = (0..).take_while(|_| unauthenticated.add(&near, many).is_some()).count();
         assert!(rest < THREADS_MAX, "threads that have not yet ended are bounded");
     }
 }

@@ -18,11 +18,11 @@ pub(super) struct WrongTokens {
 
 impl WrongTokens {
     /// Whether an address may try a token.
-    pub(super) fn may_try(&self, from: IpAddr, now: Instant) -> bool {
+    pub(super) fn allows(&self, from: IpAddr, now: Instant) -> bool {
         self.by.get(&from).is_none_or(|&(count, since)| unforgiven(count, since, now) < WRONG_TOKENS_MAX)
     }
 
-    pub(super) fn was_wrong(&mut self, from: IpAddr, now: Instant) {
+    pub(super) fn record(&mut self, from: IpAddr, now: Instant) {
         self.by.retain(|_, &mut (count, since)| unforgiven(count, since, now) > 0);
         if self.by.len() >= ADDRESSES_MAX {
             let oldest = self.by.iter().min_by_key(|(_, (_, since))| *since).map(|(from, _)| *from);
@@ -48,23 +48,23 @@ mod tests {
         let (mut wrong_tokens, start) = (WrongTokens::default(), Instant::now());
         let [one, other] = [1, 2].map(|last| IpAddr::from([10, 0, 0, last]));
         for _ in 0..WRONG_TOKENS_MAX {
-            assert!(wrong_tokens.may_try(one, start));
-            wrong_tokens.was_wrong(one, start);
+            assert!(wrong_tokens.allows(one, start));
+            wrong_tokens.record(one, start);
         }
-        assert!(!wrong_tokens.may_try(one, start) && wrong_tokens.may_try(other, start));
-        assert!(wrong_tokens.may_try(one, start + FORGIVEN));
-        wrong_tokens.was_wrong(one, start + FORGIVEN);
-        assert!(!wrong_tokens.may_try(one, start + FORGIVEN));
+        assert!(!wrong_tokens.allows(one, start) && wrong_tokens.allows(other, start));
+        assert!(wrong_tokens.allows(one, start + FORGIVEN));
+        wrong_tokens.record(one, start + FORGIVEN);
+        assert!(!wrong_tokens.allows(one, start + FORGIVEN));
     }
 
     #[test]
     fn memory_is_bounded() {
         let (mut wrong_tokens, start) = (WrongTokens::default(), Instant::now());
         for number in 0..3000u32 {
-            wrong_tokens.was_wrong(IpAddr::from(number.to_be_bytes()), start);
+            wrong_tokens.record(IpAddr::from(number.to_be_bytes()), start);
         }
         assert_eq!(wrong_tokens.by.len(), ADDRESSES_MAX);
-        wrong_tokens.was_wrong([10, 0, 0, 1].into(), start + 5 * FORGIVEN);
+        wrong_tokens.record([10, 0, 0, 1].into(), start + 5 * FORGIVEN);
         assert_eq!(wrong_tokens.by.len(), 1);
     }
 }

@@ -252,7 +252,7 @@ impl Inbox {
             // Twice the longest record, so that a record in the first half always fits.
             if length > self.bytes.len() / 2 {
                 return Err(Error::Protocol(format!(
-                    "a reply of {} bytes, longer than any asked for",
+                    "a reply of {} bytes, longer than any requested",
                     mark.length
                 )));
             }

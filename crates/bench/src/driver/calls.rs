@@ -106,8 +106,8 @@ impl Calls {
         self.outbox.unsent(&self.payloads)
     }
 
-    /// Adds a call over SMB: requests in one message, in flight in `slot`. `payload` is the data of the last request. The caller
-    /// has checked the credits by [`Channel::affords`]; an error is returned when the calls are sent.
+    /// Adds a call over SMB: requests in one message, in flight in `slot`. `payload` is the data of the last request.
+    /// The caller has checked the credits by [`Channel::affords`]; an error is returned when the calls are sent.
     #[inline]
     pub(crate) fn send(&mut self, slot: usize, requests: &[Request<'_>], payload: Option<(usize, u32)>) {
         let Numbering::MessageIds(channel) = &mut self.numbering else { return };

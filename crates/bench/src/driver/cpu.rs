@@ -62,7 +62,7 @@ pub(crate) struct WindowCpu {
 impl WindowCpu {
     /// Reads the processor time at the start and at the end of the window.
     #[inline]
-    pub(crate) fn look(&mut self, now: u64, window: (u64, u64)) {
+    pub(crate) fn update(&mut self, now: u64, window: (u64, u64)) {
         if self.end.is_some() || now < window.0 {
             return;
         }

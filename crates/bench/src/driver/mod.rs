@@ -95,13 +95,13 @@ fn drive<G: Generator>(
     context.counters.clock.wait_for_beginning();
     context.now = context.counters.clock.now();
     with_each(&epoll, connections, context, Connection::start)?;
-    control.tell_began(context.now);
+    control.note_began(context.now);
     let (mut heard, mut has_ended) = (context.now, false);
     while !control.is_stopped() {
         context.now = context.counters.clock.now();
         let window = control.window();
         (context.counters.clock.start, context.counters.clock.end) = window;
-        cpu.look(context.now, window);
+        cpu.update(context.now, window);
         if context.is_ending() {
             context.cancel_timers();
             if !std::mem::replace(&mut has_ended, true) {
@@ -125,7 +125,7 @@ fn drive<G: Generator>(
         let done = context.counters.done;
         control.count(context.now, done.0 - before.0, done.1 - before.1);
     }
-    control.tell_ended(context.now.min(context.counters.clock.end));
+    control.note_ended(context.now.min(context.counters.clock.end));
     context.counters.cpu = cpu.used();
     Ok(())
 }

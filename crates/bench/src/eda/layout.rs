@@ -227,7 +227,7 @@ impl DirectoryFiller<'_> {
             let position = dirs.position(file, 0);
             let found = match there.remove(name.bytes()) {
                 // Checks the content of one file in each directory.
-                Some(listed) => self.usable(directory, listed, position, handles.is_empty())?,
+                Some(listed) => self.take_usable(directory, listed, position, handles.is_empty())?,
                 None => None,
             };
             handles.push(match found {
@@ -240,7 +240,7 @@ impl DirectoryFiller<'_> {
     }
 
     /// The handle of a usable file; removes an unusable one.
-    fn usable(
+    fn take_usable(
         &mut self,
         directory: &Handle,
         listed: DirEntry,

@@ -1,7 +1,7 @@
 //! The job set of `eda-blend` as data: operations, their number and size, and their files.
 //!
-//! **Transfers.** A set moves 7,263 KiB/s, 52.5 % of it reads. Small files contribute a fixed part: 30 whole-file writes a
-//! second of 16 KiB are 480 KiB/s, 21 whole-file reads 336 KiB/s. Multiples of 4 KiB make up the rest:
+//! **Transfers.** A set moves 7,263 KiB/s, 52.5 % of it reads. Small files contribute a fixed part: 30 whole-file
+//! writes a second of 16 KiB are 480 KiB/s, 21 whole-file reads 336 KiB/s. Multiples of 4 KiB make up the rest:
 //!
 //! ```text
 //!           whole files   random                              sequential                       sum      wanted

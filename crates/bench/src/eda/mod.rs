@@ -61,9 +61,9 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// Lays out the files of this generator's job sets below `plimsoll-bench/eda/`, reusing existing files, and connects its
-    /// clients. Job sets go to the clients of all generators in turn, a set's processes to its client's connections.
-    /// `progress` receives the share done.
+    /// Lays out the files of this generator's job sets below `plimsoll-bench/eda/`, reusing existing files, and
+    /// connects its clients. Job sets go to the clients of all generators in turn, a set's processes to its client's
+    /// connections. `progress` receives the share done.
     ///
     /// # Errors
     /// A job that asks for what cannot be, a server out of reach or out of protocol, a refused call.

@@ -115,7 +115,7 @@ impl BuiltIn {
                 Some(MetadataOperation::Rename) => Op::Rename,
                 None => return Err(Error::Plan("no operation on names was named".to_owned())),
             },
-            (Work::EdaBlend, _) => return Err(Error::Plan("eda-blend is no load of blocks".to_owned())),
+            (Work::EdaBlend, _) => return Err(Error::Plan("eda-blend is not a load of blocks".to_owned())),
         };
         let jobs = job.clients * job.jobs;
         let small = if job.work == Work::OpenRead { SMALL_FILES } else { 1 };
@@ -202,7 +202,7 @@ impl Engine for BuiltIn {
         Ok(part)
     }
 
-    fn takes_window_late(&self) -> bool {
+    fn accepts_late_window(&self) -> bool {
         true
     }
 

@@ -20,8 +20,8 @@ pub trait Engine: Send {
         machine_facts()
     }
 
-    /// Creates the missing files of the job's own clients, verifies a sample of the existing ones, and connects. `progress`
-    /// receives the share done.
+    /// Creates the missing files of the job's own clients, verifies a sample of the existing ones, and connects.
+    /// `progress` receives the share done.
     ///
     /// # Errors
     /// The job is impossible.
@@ -34,7 +34,7 @@ pub trait Engine: Send {
     fn run(&mut self, control: &Control) -> Result<Part, Error>;
 
     /// Whether the window may be set while the load runs.
-    fn takes_window_late(&self) -> bool;
+    fn accepts_late_window(&self) -> bool;
 
     /// Removes the files.
     ///

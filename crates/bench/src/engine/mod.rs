@@ -27,7 +27,8 @@ pub fn mounted(directory: &std::path::Path) -> Result<(MountFacts, Option<IpAddr
     Ok((mount, server))
 }
 
-/// The engine for a target: `nfs://HOST[:PORT]/EXPORT`, `smb://USER@HOST[:PORT]/SHARE`, or a directory of a mounted file system.
+/// The engine for a target: `nfs://HOST[:PORT]/EXPORT`, `smb://USER@HOST[:PORT]/SHARE`, or a directory of a mounted
+/// file system.
 ///
 /// # Errors
 /// It is neither; for a directory, fio is not installed.
@@ -38,7 +39,7 @@ pub fn open(target: &str, caller: &Caller) -> Result<Box<dyn Engine>, Error> {
     let directory = std::path::Path::new(target);
     if !directory.is_dir() {
         return Err(Error::Plan(format!(
-            "\"{target}\" is no target; write nfs://HOST[:PORT]/EXPORT, smb://USER@HOST[:PORT]/SHARE, or a directory of a mounted \
+            "\"{target}\" is not a target; write nfs://HOST[:PORT]/EXPORT, smb://USER@HOST[:PORT]/SHARE, or a directory of a mounted \
              file system"
         )));
     }

@@ -72,9 +72,7 @@ fn differences_of(job: &Job) -> Vec<String> {
     add(!(job.time_based && job.runtime_s.is_some()), &|| {
         "fio ends when its size is done; here a window of fixed length is measured after a warm-up".to_owned()
     });
-    add(job.size.is_none(), &|| {
-        format!("fio takes the files as they are; here each has {}", show_size(SIZE))
-    });
+    add(job.size.is_none(), &|| format!("fio uses the files as they are; here each has {}", show_size(SIZE)));
     add(job.transfers == Transfer::Both && job.read_block != job.write_block, &|| {
         format!(
             "fio writes blocks of {}; here reads and writes have {}",
@@ -95,10 +93,10 @@ fn differences_of(job: &Job) -> Vec<String> {
             .to_owned()
     });
     add(job.rate.is_some() || job.rate_iops.is_some() || job.thinktime.is_some(), &|| {
-        "fio holds back its rate; here there is no limit".to_owned()
+        "fio limits its rate; here there is no limit".to_owned()
     });
     add(job.is_random && job.randseed.is_none() && job.randrepeat.unwrap_or(true), &|| {
-        "fio takes the same places in each run; here they depend on the seed".to_owned()
+        "fio uses the same places in each run; here they depend on the seed".to_owned()
     });
     add(job.depth().is_none(), &|| {
         format!("ioengine={} is not known here; iodepth is taken as it is", job.ioengine)

@@ -165,7 +165,7 @@ impl Job {
                 return Err(in_job("variables are replaced only when fio runs; write the value".to_owned()));
             }
             let Some(known) = options::find(name) else {
-                job.unknown.push(written(name, value));
+                job.unknown.push(format_option(name, value));
                 continue;
             };
             known.check(value, base).map_err(in_job)?;
@@ -175,7 +175,7 @@ impl Job {
             match known.name {
                 "kb_base" => base = if value.map(word) == Some("1000") { 1000 } else { KB_BASE },
                 _ if !is_set && !WITHOUT_CONSEQUENCE.contains(&known.name) => {
-                    job.unknown.push(written(name, value));
+                    job.unknown.push(format_option(name, value));
                 }
                 _ => {}
             }
@@ -202,7 +202,8 @@ impl Job {
             is_known && !engines.is_empty() && !engines.contains(&engine)
         };
         let foreign = options.iter().filter(is_foreign);
-        self.of_other_engines = foreign.map(|given| written(&given.name, given.value.as_deref())).collect();
+        self.of_other_engines =
+            foreign.map(|given| format_option(&given.name, given.value.as_deref())).collect();
         Ok(())
     }
 
@@ -389,7 +390,7 @@ struct Course {
 }
 
 /// An option as in a job file.
-fn written(name: &str, value: Option<&str>) -> String {
+fn format_option(name: &str, value: Option<&str>) -> String {
     value.map_or(name.to_owned(), |value| format!("{name}={value}"))
 }
 

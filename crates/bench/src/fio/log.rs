@@ -67,7 +67,7 @@ impl Rates {
         let count = (length_s.round() as usize).max(1);
         let share = |tracks: &[Track], is_write: bool, total: u64| {
             let tracks: Vec<&Track> = tracks.iter().filter(|track| track.is_write == is_write).collect();
-            dealt(count, total, |second| {
+            split_total(count, total, |second| {
                 let until = start_ms + u64::try_from(second).unwrap_or(0) * 1000;
                 tracks.iter().map(|track| track.done(start_ms, until)).sum()
             })
@@ -101,7 +101,7 @@ impl Track {
 }
 
 /// Splits a total into parts: the sums of the first parts follow `done`, and the last part has the rest.
-fn dealt(parts: usize, total: u64, done: impl Fn(usize) -> f64) -> Vec<u64> {
+fn split_total(parts: usize, total: u64, done: impl Fn(usize) -> f64) -> Vec<u64> {
     let mut before = 0;
     let mut part = |number: usize| {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count")]
@@ -157,6 +157,6 @@ mod tests {
         let seconds = Rates::default().seconds(0, 0.2, totals);
         assert_eq!(seconds, [Second { reads: 7, ..Second::default() }]);
         // The parts never exceed the total.
-        assert_eq!(dealt(3, 10, |_| 99.0), [10, 0, 0]);
+        assert_eq!(split_total(3, 10, |_| 99.0), [10, 0, 0]);
     }
 }

@@ -97,7 +97,7 @@ pub(super) fn command_line(text: &str) -> Result<Vec<Section>, String> {
     words.next_if(|word| *word == "fio" || word.ends_with("/fio"));
     let mut sections: Vec<Section> = Vec::new();
     while let Some(word) = words.next() {
-        let no_option = || format!("\"{word}\" is no option; if it is a job file, give the file alone");
+        let no_option = || format!("\"{word}\" is not an option; for a job file, give the file alone");
         let option = word.strip_prefix("--").or_else(|| word.strip_prefix('-')).ok_or_else(no_option)?;
         let (start, mut value) = match option.split_once('=') {
             Some((start, value)) => (start, Some(value)),
@@ -112,9 +112,7 @@ pub(super) fn command_line(text: &str) -> Result<Vec<Section>, String> {
             Word::Job(name) => match options::find(name).map(|known| known.kind) {
                 Some(kind) => kind != Kind::Switch,
                 None if value.is_none() => {
-                    return Err(format!(
-                        "--{name} is not known here, nor what it takes; write --{name}=VALUE"
-                    ));
+                    return Err(format!("--{name} is not known here; write --{name}=VALUE"));
                 }
                 None => false,
             },
@@ -199,7 +197,7 @@ fn add(sections: &mut Vec<Section>, name: String, value: Option<&str>) -> Result
     let earlier = section.options.iter().filter(is_size).find(has_unit);
     if let Some(earlier) = earlier.filter(|_| name == "kb_base") {
         return Err(format!(
-            "--kb_base counts only for what stands behind it; write it before --{}",
+            "--kb_base applies only to options behind it; write it before --{}",
             earlier.name
         ));
     }
@@ -311,7 +309,7 @@ mod tests {
             ("fio --name=a --filename=a;b", "; and # end a line"),
             ("fio --name=a --io=1", "may be "),
             ("fio --name=a -h", "asks for help"),
-            ("fio --name=a --", "is no option"),
+            ("fio --name=a --", "is not an option"),
             ("fio --name=a --v", "or others; write the whole name"),
         ] {
             assert!(command_line(wrong).unwrap_err().contains(part), "{wrong}");

@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::private_dir::PrivateDir;
 
 /// Interval between checks whether fio has ended.
-const PAUSE: Duration = Duration::from_millis(100);
+const POLL: Duration = Duration::from_millis(100);
 
 /// The result of one of fio's jobs, all of its processes together.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -43,7 +43,7 @@ pub fn run_in(
     let mut running = tool.start(&jobs.in_place(), &directory, scratch)?;
     while !running.is_over()? {
         running.live_rates().for_each(&mut *on_rates);
-        thread::sleep(PAUSE);
+        thread::sleep(POLL);
     }
     let finished = running.finish()?;
     // An error without a failed job is reported for every job.

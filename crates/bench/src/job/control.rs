@@ -71,20 +71,20 @@ impl Control {
 
     /// Notes the actual beginning, at `now` after the planned one: the first operation was sent. The earliest thread
     /// counts.
-    pub fn tell_began(&self, now: u64) {
+    pub fn note_began(&self, now: u64) {
         self.began.fetch_min(now, Ordering::Relaxed);
     }
 
     /// Notes the actual end, at `now` after the planned beginning: no operation begins any more. The latest thread
     /// counts.
-    pub fn tell_ended(&self, now: u64) {
+    pub fn note_ended(&self, now: u64) {
         let latest = |before| Some(if before == u64::MAX { now } else { now.max(before) });
         // The update never fails: the closure always returns a value.
         _ = self.ended.fetch_update(Ordering::Relaxed, Ordering::Relaxed, latest);
     }
 
     /// The actual beginning and end, if the engine reports them.
-    pub fn really(&self) -> (Option<u64>, Option<u64>) {
+    pub fn actual_times(&self) -> (Option<u64>, Option<u64>) {
         let told = |when: &AtomicU64| Some(when.load(Ordering::Relaxed)).filter(|&when| when != u64::MAX);
         (told(&self.began), told(&self.ended))
     }

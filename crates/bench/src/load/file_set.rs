@@ -250,7 +250,7 @@ impl FileSet {
     ) -> Result<Handle, Error> {
         let name = format!("data-{number:06}");
         let file = match client.lookup(top, &name) {
-            Ok(file) if usable(plan, client, &file, number)? => return Ok(file),
+            Ok(file) if is_usable(plan, client, &file, number)? => return Ok(file),
             Ok(_) => {
                 client.remove(top, &name)?;
                 client.create(top, &name, 0o644)?
@@ -314,7 +314,7 @@ fn directories(client: &mut Client, top: &Handle, name: &str, count: usize) -> R
 }
 
 /// Whether a file has the right size and, where sampled, the right content.
-fn usable(plan: &Plan, client: &mut Client, file: &Handle, index: u32) -> Result<bool, Error> {
+fn is_usable(plan: &Plan, client: &mut Client, file: &Handle, index: u32) -> Result<bool, Error> {
     if client.attributes(file)?.size != plan.size {
         return Ok(false);
     }

@@ -42,7 +42,7 @@ pub(super) struct Worker {
     /// The number of the name: counts the worker's own names, or is random for LOOKUP.
     serial: u32,
     /// Whether the name of this serial exists.
-    created: bool,
+    exists: bool,
     /// Set while created files are being removed.
     cleaning_up: bool,
     owes_commit: bool,
@@ -226,7 +226,7 @@ impl PlanGenerator {
                 self.awaiting_credits.pop_front();
                 self.push(index, kind, calls);
             } else if calls.in_flight() == 0 {
-                return Err(Error::Protocol("everything is answered, and there are no credits".to_owned()));
+                return Err(Error::Protocol("every call is answered, and there are no credits".to_owned()));
             } else {
                 break;
             }
@@ -312,7 +312,7 @@ impl PlanGenerator {
             worker.calls_remaining = 1;
             return self.issue(slot, Kind::Commit, calls);
         }
-        if ending && !worker.created {
+        if ending && !worker.exists {
             return;
         }
         worker.cleaning_up = ending;
@@ -347,11 +347,11 @@ impl PlanGenerator {
             self.restarts += 1;
         }
         match slot.kind {
-            Kind::Create => worker.created = good.is_some(),
-            Kind::Remove => worker.created = false,
-            Kind::Open if self.shared.plan.op == Op::Open => worker.created = good.is_some(),
+            Kind::Create => worker.exists = good.is_some(),
+            Kind::Remove => worker.exists = false,
+            Kind::Open if self.shared.plan.op == Op::Open => worker.exists = good.is_some(),
             // A file that could not be closed is closed with the client.
-            Kind::Close if self.shared.plan.op == Op::Open => worker.created = false,
+            Kind::Close if self.shared.plan.op == Op::Open => worker.exists = false,
             Kind::Rename => worker.serial = worker.serial.wrapping_add(u32::from(good.is_some())),
             Kind::Readdirplus => turn_page(worker, good, self.shared.plan.entries, counters),
             Kind::Write => {
@@ -397,10 +397,10 @@ impl PlanGenerator {
                 Kind::Lookup
             }
             Op::Access => Kind::Access,
-            Op::Open if self.workers[index].created => Kind::Close,
+            Op::Open if self.workers[index].exists => Kind::Close,
             Op::Open => Kind::Open,
-            Op::Rename if self.workers[index].created && !self.workers[index].cleaning_up => Kind::Rename,
-            Op::Create | Op::Rename if self.workers[index].created => Kind::Remove,
+            Op::Rename if self.workers[index].exists && !self.workers[index].cleaning_up => Kind::Rename,
+            Op::Create | Op::Rename if self.workers[index].exists => Kind::Remove,
             Op::Create | Op::Rename => {
                 self.workers[index].serial += 1;
                 Kind::Create
@@ -470,7 +470,7 @@ impl Generator for PlanGenerator {
     fn end(&mut self, calls: &mut Calls, context: &mut RunContext) {
         for index in 0..self.workers.len() {
             let worker = &mut self.workers[index];
-            if worker.created && worker.calls_remaining == 0 {
+            if worker.exists && worker.calls_remaining == 0 {
                 worker.cleaning_up = true;
                 self.next_operation(index, context.now, context.now, calls);
             }
@@ -530,7 +530,7 @@ impl Worker {
             bytes: 0,
             block: 0,
             serial: 0,
-            created: false,
+            exists: false,
             cleaning_up: false,
             owes_commit: false,
             cookie: 0,

@@ -332,8 +332,8 @@ impl Plan {
         self.verify && self.op.writes()
     }
 
-    /// Whether the kernel drops the payload of replies instead of copying it: only if the load does not verify data, and the
-    /// payload is worth the second receive.
+    /// Whether the kernel drops the payload of replies instead of copying it: only if the load does not verify data,
+    /// and the payload is worth the second receive.
     pub(crate) fn discards(&self) -> bool {
         self.op.transfers()
             && self.op != Op::Write
@@ -406,7 +406,7 @@ impl Plan {
             )));
         }
         if self.keeps_ledger() && (transfer != self.block || self.placement != Placement::Shared) {
-            return Err(Error::Plan("--verify takes whole blocks of files that all share".to_owned()));
+            return Err(Error::Plan("--verify needs whole blocks of shared files".to_owned()));
         }
         if self.size == 0 || !self.size.is_multiple_of(self.block) {
             return Err(Error::Plan(format!("--size is {size}; it must be a multiple of --block, {block}")));

@@ -111,7 +111,7 @@ impl GeneratorGroup {
         let is_remote = shares.iter().any(|share| share.engine.machine().name != "local");
         let lead = if is_remote { START_DELAY_REMOTE } else { START_DELAY };
         let begin = now_ns() + u64::try_from(lead.as_nanos()).unwrap_or(0);
-        let late = shares.iter().all(|share| share.engine.takes_window_late()) && times.1 > times.0;
+        let late = shares.iter().all(|share| share.engine.accepts_late_window()) && times.1 > times.0;
         let controls: Vec<Control> = shares.iter().map(|_| Control::new(begin)).collect();
         if !late {
             controls.iter().for_each(|control| control.set_window(times.0, times.2));

@@ -251,7 +251,7 @@ impl Runner<'_> {
                 // A quick run searches once, at the first point, which has the most reads.
                 if found.is_none() || self.request.thoroughness.searches_each_point {
                     probes = self.search(series, point)?;
-                    found = Some(search::chosen(&probes));
+                    found = Some(search::best_depth(&probes));
                 }
                 // Every connection needs a call.
                 point.depth = found.unwrap_or(1).max(point.connections.div_ceil(series.jobs));

@@ -27,7 +27,7 @@ pub(super) fn next(probes: &[Probe], series: &Series, point: &Point) -> Option<u
 }
 
 /// The chosen number of calls in flight.
-pub(super) fn chosen(probes: &[Probe]) -> usize {
+pub(super) fn best_depth(probes: &[Probe]) -> usize {
     let peak = probes.iter().map(|probe| probe.ops_per_s).fold(0.0, f64::max);
     probes.iter().find(|probe| probe.ops_per_s >= ENOUGH * peak).map_or(1, |probe| probe.depth)
 }
@@ -53,7 +53,7 @@ mod tests {
             let latency = Latency::default();
             probes.push(Probe { depth, ops_per_s: rate(depth), mib_per_s: 0.0, latency });
         }
-        (probes.iter().map(|probe| probe.depth).collect(), chosen(&probes))
+        (probes.iter().map(|probe| probe.depth).collect(), best_depth(&probes))
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use envelope::{Access, Bytes};
 
-use super::observed::{Candidate, Observed, Pick, picked, rates, stream, whole};
+use super::observed::{Candidate, Observed, Pick, rates, select, stream, whole};
 use crate::error::Error;
 use crate::fio::{Job, JobOutput, Output, Transfers, split};
 
@@ -44,7 +44,7 @@ pub(super) fn read(name: &str, text: &str, pick: &Pick) -> Result<Observed, Stri
     let json = split(text).1;
     if json.contains(OURS) {
         return Err(
-            "it is a run of ours in fio's form; allowed: the file of the run, which says more".to_owned()
+            "it is a run of plimsoll in fio's form; allowed: the file of the run, which has more".to_owned()
         );
     }
     let output = Output::from_str(json).map_err(|wrong| match wrong {
@@ -56,7 +56,7 @@ pub(super) fn read(name: &str, text: &str, pick: &Pick) -> Result<Observed, Stri
         groups.entry(job.groupid).or_default().push(job);
     }
     let candidates = groups.values().map(|jobs| candidate(&output, jobs)).collect();
-    let (label, group) = picked("groups of jobs that ran at the same time", candidates, pick.cell)?;
+    let (label, group) = select("groups of jobs that ran at the same time", candidates, pick.cell)?;
     let streams =
         group.kinds.iter().filter_map(|kind| stream(kind.access, kind.block, kind.read, kind.written));
     let ((sum_ns, ops), hosts) = (group.time, group.hosts());

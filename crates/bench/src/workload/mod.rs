@@ -1,8 +1,8 @@
 //! Loads from measurements and observations, as input for sizing.
 //!
-//! [`read`] takes the text of a run of `plimsoll bench`, of fio's figures, of the kernel's counters of NFS mounts or of
-//! nfsiostat, and recognizes the form. [`sampled`] takes counters of a running service. [`measured`] converts a whole run
-//! for the advisor. This module opens no file and asks no server.
+//! [`read`] takes the text of a run of `plimsoll bench`, of fio's figures, of the kernel's counters of NFS mounts or
+//! of nfsiostat, and recognizes the form. [`sampled`] takes counters of a running service. [`measured`] converts a
+//! whole run for the advisor. This module opens no file and asks no server.
 
 mod counters;
 mod fio;
@@ -35,7 +35,7 @@ enum Form {
 /// backwards; an option of `pick` has no meaning for it. What is wrong, and what is allowed.
 pub fn read(name: &str, text: &str, pick: &Pick) -> Result<Observed, Error> {
     let form = Form::of(text).ok_or_else(|| {
-        "is no load that can be read; allowed: a run of `plimsoll bench run`, fio's JSON (--output-format=json or json+), \
+        "is not a known form of load; allowed: a run of `plimsoll bench run`, fio's JSON (--output-format=json or json+), \
          /proc/self/mountstats, what nfsiostat prints"
             .to_owned()
     });

@@ -42,7 +42,7 @@ pub(super) fn read(text: &str, pick: &Pick) -> Result<Observed, String> {
     let mut notes = vec![if rest.is_empty() {
         "It is the average since the file system was mounted, and no peak: `nfsiostat 10 60` tells of intervals.".to_owned()
     } else {
-        "The first report is left out: it is of the whole time since the file system was mounted.".to_owned()
+        "The first report is left out: it covers the whole time since the mount.".to_owned()
     }];
     let used = if rest.is_empty() { std::slice::from_ref(first) } else { rest };
     let intervals: Vec<Interval> = used.iter().map(|report| report.interval()).collect::<Result<_, _>>()?;

@@ -45,7 +45,7 @@ pub(super) struct Candidate<T> {
 
 /// The candidate with this number, from 1, or the only usable one, and its name. `what` names the candidates in the
 /// plural.
-pub(super) fn picked<T>(
+pub(super) fn select<T>(
     what: &str,
     candidates: Vec<Candidate<T>>,
     number: Option<usize>,

@@ -8,7 +8,7 @@ use report::document::words::{doubts, time};
 use report::result::{CaveatKind, Cell, Distribution, Measurement, Run, TargetFacts};
 use report::scenario::{Pattern, Series, Work};
 
-use super::observed::{Candidate, Observed, Pick, picked, rates, stream, whole};
+use super::observed::{Candidate, Observed, Pick, rates, select, stream, whole};
 use crate::eda::mix;
 use crate::mountstats;
 use crate::run::Thoroughness;
@@ -16,7 +16,7 @@ use crate::run::Thoroughness;
 pub(super) fn read(name: &str, text: &str, pick: &Pick) -> Result<Observed, String> {
     let run = Run::from_str(text).map_err(|wrong| wrong.to_string())?;
     let candidates = run.cells.iter().map(|cell| candidate(&run, cell)).collect();
-    let (label, (series, cell, stream)) = picked("cells", candidates, pick.cell)?;
+    let (label, (series, cell, stream)) = select("cells", candidates, pick.cell)?;
     let mut notes = Vec::new();
     if stream.access != Access::Eda && series.rate.is_none() {
         notes.push("The load is what the target gave, not what an application asks for.".to_owned());

@@ -33,7 +33,7 @@ pub struct Fake {
 impl Fake {
     pub fn open(target: &str, now: Now, seen: Arc<Seen>) -> Result<Box<dyn Engine>, Error> {
         if target == "none" {
-            return Err(Error::Plan("\"none\" is no target".to_owned()));
+            return Err(Error::Plan("\"none\" is not a target".to_owned()));
         }
         seen.open.fetch_add(1, Ordering::SeqCst);
         Ok(Box::new(Self { target: target.to_owned(), now, seen }))
@@ -55,7 +55,7 @@ impl Fake {
             }
             done = due;
             if after >= end || control.is_stopped() {
-                control.tell_ended(after);
+                control.note_ended(after);
                 return in_window;
             }
             self.wait_until((control.begin + (due + 1) * 1_000_000).min(control.begin.saturating_add(end)));
@@ -99,7 +99,7 @@ impl Engine for Fake {
         self.seen.running.fetch_add(1, Ordering::SeqCst);
         let late = if self.target == "late" { 30_000_000 } else { 0 };
         self.wait_until(control.begin + late);
-        control.tell_began((self.now)() - control.begin);
+        control.note_began((self.now)() - control.begin);
         let ops = self.count(control);
         self.seen.running.fetch_sub(1, Ordering::SeqCst);
         if control.is_stopped() {
@@ -124,7 +124,7 @@ impl Engine for Fake {
         })
     }
 
-    fn takes_window_late(&self) -> bool {
+    fn accepts_late_window(&self) -> bool {
         self.target != "early"
     }
 

@@ -41,7 +41,7 @@ fn coordinator_learns_of_the_machine_and_uses_its_engine() {
     let (machine, own) = (remote.machine(), bench::machine::machine_facts());
     assert_eq!((machine.name.as_str(), machine.host), (fixture.address.as_str(), own.host));
     assert_eq!((machine.kernel, machine.cpus, machine.version), (own.kernel, own.cpus, own.version));
-    assert!(remote.takes_window_late());
+    assert!(remote.accepts_late_window());
     assert_eq!(remote.facts().unwrap().target, "steady");
     let mut shares = Vec::new();
     remote.prepare(&job(), &mut |done| shares.push(done)).unwrap();

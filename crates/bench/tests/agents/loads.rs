@@ -91,7 +91,7 @@ fn window_may_have_to_be_known_before() {
     let said = run(&fixture, "early", soon, 2500).unwrap_err();
     assert!(said.contains("must know its window before"), "{said}");
     let mut remote = fixture.next_remote("early");
-    assert!(!remote.takes_window_late());
+    assert!(!remote.accepts_late_window());
     let [start, length] = [250, 500].map(Duration::from_millis);
     let control = Control::with_window(soon(), start, length);
     let part = remote.run(&control).unwrap();
@@ -119,7 +119,7 @@ fn agent_error_is_returned_verbatim() {
     let fixture = Fixture::start();
     let mut remote = fixture.remote("steady");
     assert!(
-        remote.open("none", &Caller::default()).unwrap_err().to_string().contains("\"none\" is no target")
+        remote.open("none", &Caller::default()).unwrap_err().to_string().contains("\"none\" is not a target")
     );
 }
 

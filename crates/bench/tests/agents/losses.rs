@@ -151,7 +151,7 @@ fn agent_that_still_stops_a_load_reports_it() {
     // As soon as it has noticed, and until the engine is done.
     wait_until("the agent says what it still ends", || {
         let said = Remote::connect(&fixture.address, &token()).unwrap_err().to_string();
-        said.contains("still ends") && said.contains("which is gone")
+        said.contains("still stops the load of the lost coordinator")
     });
     assert_ends(&fixture, Duration::from_secs(6));
 }

@@ -151,7 +151,7 @@ fn a_connection_is_added_with_the_sessions_key_and_trusted_with_its_own() {
     };
     let adding =
         "SESSION_SETUP that adds a connection to a session of alice: the server answered ACCESS_DENIED";
-    let unsigned = "last word to a log-in has no signature";
+    let unsigned = "the last response to the login has no valid signature";
     for (how, tampering, wrong) in [
         ("", forged_request, adding),
         ("&sign=cmac", forged_request, adding),
@@ -159,7 +159,7 @@ fn a_connection_is_added_with_the_sessions_key_and_trusted_with_its_own() {
         ("", forged_challenge, unsigned),
         ("", forged_answer, unsigned),
         ("&seal=gcm", forged_answer, unsigned),
-        ("", another_session, "begins a session where a connection was to be added"),
+        ("", another_session, "creates a session instead of adding a connection"),
         ("", without_channels, "does not offer MULTI_CHANNEL"),
     ] {
         let between = between(server.address, tampering);

@@ -204,11 +204,11 @@ fn a_load_that_cannot_be_made_says_why() {
     let wrong = Plan { nt_hash: Some(NtHash::of_password("another")), ..server.plan(Op::Null, "") };
     assert!(refused(wrong).contains("SESSION_SETUP as alice: the server answered LOGON_FAILURE"));
     let none = refused(Plan { nt_hash: None, ..server.plan(Op::Null, "") });
-    assert!(none.contains("takes the password of alice"), "{none}");
+    assert!(none.contains("needs the password of alice"), "{none}");
     assert!(refused(server.plan(Op::Access, "")).contains("--op access is of NFS"));
     let target = format!("smb://alice@{}/nowhere", server.address);
     let nowhere = refused(Plan::new(target.parse().unwrap(), Op::Null));
-    assert!(nowhere.contains("takes the password"), "{nowhere}");
+    assert!(nowhere.contains("needs the password"), "{nowhere}");
     let nowhere = Plan { nt_hash: Some(nt_hash()), ..Plan::new(target.parse().unwrap(), Op::Null) };
     assert!(refused(nowhere).contains("TREE_CONNECT to nowhere: the server answered BAD_NETWORK_NAME"));
 }

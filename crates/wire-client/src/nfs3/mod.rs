@@ -63,7 +63,10 @@ impl Nfs3 {
         let ok = self.call::<ReadOk<'_>, ReadFail>(Procedure::READ, file, &arguments)?;
         if ok.count > count || ok.count as usize != ok.data.len() {
             let sent = ok.data.len();
-            return Err(Error::Protocol(format!("READ of {count} says {} and sends {sent} bytes", ok.count)));
+            return Err(Error::Protocol(format!(
+                "READ of {count} states {} and sends {sent} bytes",
+                ok.count
+            )));
         }
         Ok(Chunk { data: ok.data, eof: ok.eof })
     }

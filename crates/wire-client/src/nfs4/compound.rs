@@ -82,7 +82,7 @@ impl<'a> Results<'a> {
         let answered = Op::decode(&mut self.reader)?;
         let status = Status::decode(&mut self.reader)?;
         if answered != op {
-            let wrong = format!("a result of {answered:?}, where one of {op:?} was asked for");
+            let wrong = format!("a result of {answered:?}, where one of {op:?} was requested");
             return Err(Rejection::Fatal(Error::Protocol(wrong)));
         }
         match status {

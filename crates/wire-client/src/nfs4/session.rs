@@ -432,5 +432,5 @@ fn results(connection: &Connection) -> Result<Reader<'_>, Error> {
 /// The error for a result of another operation than the last.
 #[cold]
 pub(super) fn unexpected(result: &OpReply<'_>) -> Error {
-    Error::Protocol(format!("a result of {:?}, which was not asked for there", result.op()))
+    Error::Protocol(format!("a result of {:?}, which was not requested", result.op()))
 }

@@ -86,8 +86,8 @@ impl Channel {
         matches!(self.keys, Keys::None)
     }
 
-    /// Appends requests as one message, for the call in `slot`; `data` belongs to the last one. Where data is sent separately,
-    /// the caller sends it right after the message.
+    /// Appends requests as one message, for the call in `slot`; `data` belongs to the last one. Where data is sent
+    /// separately, the caller sends it right after the message.
     pub fn push(
         &mut self,
         requests: &[Request<'_>],
@@ -160,8 +160,8 @@ impl Channel {
         }
     }
 
-    /// Decrypts or verifies a frame; returns the slot of the call that it answers, and its messages. `None` for an interim
-    /// response, or one that answers no request. The end of an unprotected message may be missing.
+    /// Decrypts or verifies a frame; returns the slot of the call that it answers, and its messages. `None` for an
+    /// interim response, or one that answers no request. The end of an unprotected message may be missing.
     pub fn take_reply<'b>(&mut self, frame: &'b mut [u8]) -> Result<Option<(usize, &'b [u8])>, Error> {
         let plain = self.unprotect(frame)?;
         let mut first = None;

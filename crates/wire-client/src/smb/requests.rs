@@ -72,6 +72,7 @@ impl OpenMode {
     pub const DELETE_ACCESS: Self = Self { options: CreateOptions::empty(), ..Self::DELETE_ON_CLOSE };
 
     /// The request for a path from the root of the share.
+    #[inline]
     pub fn request(self, path: Utf16<'_>) -> CreateRequest<'_> {
         CreateRequest {
             requested_oplock_level: OplockLevel::NONE,
@@ -87,14 +88,17 @@ impl OpenMode {
     }
 }
 
+#[inline]
 pub fn close(file_id: FileId) -> CloseRequest {
     CloseRequest { flags: CloseFlags::empty(), file_id }
 }
 
+#[inline]
 pub fn flush(file_id: FileId) -> FlushRequest {
     FlushRequest { reserved1: 0, file_id }
 }
 
+#[inline]
 pub fn read(file_id: FileId, offset: u64, length: u32) -> ReadRequest<'static> {
     // The requested offset of the data in the response: right behind its fixed part.
     let padding = 0x50;
@@ -112,16 +116,19 @@ pub fn read(file_id: FileId, offset: u64, length: u32) -> ReadRequest<'static> {
 }
 
 /// WRITE of data that follows the body.
+#[inline]
 pub fn write(file_id: FileId, offset: u64, length: usize, flags: WriteFlags) -> WriteRequest<ExternalBuffer> {
     let data = ExternalBuffer { offset: 0, length };
     WriteRequest { data, offset, file_id, channel: Channel::NONE, remaining_bytes: 0, flags }
 }
 
 /// QUERY_INFO of `FileNetworkOpenInformation`, MS-FSCC §2.4.29.
+#[inline]
 pub fn query(file_id: FileId) -> QueryInfoRequest<'static> {
     query_info(InfoType::FILE, FileClass::NETWORK_OPEN.0, file_id)
 }
 
+#[inline]
 pub fn query_info(info_type: InfoType, class: u8, file_id: FileId) -> QueryInfoRequest<'static> {
     QueryInfoRequest {
         info_type,
@@ -134,6 +141,7 @@ pub fn query_info(info_type: InfoType, class: u8, file_id: FileId) -> QueryInfoR
     }
 }
 
+#[inline]
 pub fn set_info(class: FileClass, buffer: &[u8], file_id: FileId) -> SetInfoRequest<'_> {
     SetInfoRequest {
         info_type: InfoType::FILE,
@@ -145,6 +153,7 @@ pub fn set_info(class: FileClass, buffer: &[u8], file_id: FileId) -> SetInfoRequ
 }
 
 /// QUERY_DIRECTORY of all names, from the start or from the last position. `all` is `*` in UTF-16.
+#[inline]
 pub fn list(
     class: DirectoryClass,
     file_id: FileId,

@@ -110,9 +110,9 @@ impl Session {
         Ok(channels)
     }
 
-    /// Adds a connection to this session, a channel, which shares the session's id, trees and opens (MS-SMB2 §3.2.4.1.7). The
-    /// client signs the binding with the session's key and logs in again; then the channel has a signing key of its own
-    /// (§3.2.5.3.3).
+    /// Adds a connection to this session, a channel, which shares the session's id, trees and opens (MS-SMB2
+    /// §3.2.4.1.7). The client signs the binding with the session's key and logs in again; then the channel has a
+    /// signing key of its own (§3.2.5.3.3).
     fn add_channel(&self, target: &Target, number: usize, identity: &Identity) -> Result<Self, Error> {
         let protection = protection(target)?;
         let mut added = Self::connect(target, number, identity, self.client_guid)?;
@@ -213,7 +213,7 @@ impl Session {
         self.stream.read_exact(&mut length).map_err(Error::io("receive a response"))?;
         let length = u32::from_be_bytes(length);
         if length > FRAME_MAX {
-            return Err(Error::Protocol(format!("a response of {length} bytes, longer than any asked for")));
+            return Err(Error::Protocol(format!("a response of {length} bytes, longer than any requested")));
         }
         self.frame.resize(length as usize, 0);
         self.stream.read_exact(&mut self.frame).map_err(Error::io("receive a response"))
@@ -319,8 +319,8 @@ impl Session {
         Ok(LoggedIn { signing, session_key, preauth: self.preauth.clone() })
     }
 
-    /// A step of SESSION_SETUP. The request is signed where it binds a channel. Responses are not verified here: the signature
-    /// of the last one covers them, since its key derives from the hash of all messages.
+    /// A step of SESSION_SETUP. The request is signed where it binds a channel. Responses are not verified here: the
+    /// signature of the last one covers them, since its key derives from the hash of all messages.
     fn session_setup(
         &mut self,
         bound_by: Option<&Arc<signing::Key>>,
@@ -355,8 +355,9 @@ impl Session {
     }
 }
 
-/// The signing algorithm, if the server accepts the requested protection. A server that names none signs with AES-CMAC (MS-SMB2
-/// §3.2.5.2), as Windows did before Server 2022 and Samba before 4.15. That is accepted where only the login is signed.
+/// The signing algorithm, if the server accepts the requested protection. A server that names none signs with AES-CMAC
+/// (MS-SMB2 §3.2.5.2), as Windows did before Server 2022 and Samba before 4.15. That is accepted where only the login
+/// is signed.
 fn negotiated_signing(
     protection: Protection,
     response: &NegotiateResponse<'_>,
@@ -371,7 +372,7 @@ fn negotiated_signing(
     }
     let (dialect, wanted) = (response.dialect, signing_algorithm(protection));
     if dialect != Dialect::SMB311 {
-        return Err(Error::Unsupported(format!("the server speaks {dialect:?}, and not SMB 3.1.1")));
+        return Err(Error::Unsupported(format!("the server speaks {dialect:?}, not SMB 3.1.1")));
     }
     if let Some(cipher) = cipher(protection).filter(|cipher| sealing != Some(*cipher)) {
         let text = format!(
@@ -388,7 +389,8 @@ fn negotiated_signing(
     )))
 }
 
-/// The reply unless it is an error. Names encryption as a possible cause, since servers report its absence as ACCESS_DENIED.
+/// The reply unless it is an error. Names encryption as a possible cause, since servers report its absence as
+/// ACCESS_DENIED.
 fn check_admitted(reply: Reply<'_>, protection: Protection, doing: String) -> Result<Reply<'_>, Error> {
     if reply.header.status == NtStatus::ACCESS_DENIED && cipher(protection).is_none() {
         return Err(Error::Unsupported(format!(
@@ -458,7 +460,7 @@ fn credentials(target: &Target, identity: &Identity) -> Result<Credentials, Erro
     let user_name = target.user.as_deref().unwrap_or_default();
     let nt_hash = identity.nt_hash.ok_or_else(|| {
         Error::Unsupported(format!(
-            "{target} takes the password of {user_name}: give it in a file or in the environment"
+            "{target} needs the password of {user_name}: give it in a file or in the environment"
         ))
     })?;
     let (domain, user) = user_name.split_once('\\').unwrap_or(("", user_name));
@@ -558,6 +560,6 @@ mod tests {
         let older = super::negotiated_signing(Protection::Cmac, &response(Dialect::SMB302, vec![]))
             .unwrap_err()
             .to_string();
-        assert_eq!(older, "the server speaks SMB302, and not SMB 3.1.1");
+        assert_eq!(older, "the server speaks SMB302, not SMB 3.1.1");
     }
 }

@@ -182,7 +182,7 @@ impl ProcessGenerator {
                 self.awaiting_credits.pop_front();
                 self.push(index, calls);
             } else if calls.in_flight() == 0 {
-                return Err(Error::Protocol("everything is answered, and there are no credits".to_owned()));
+                return Err(Error::Protocol("every call is answered, and there are no credits".to_owned()));
             } else {
                 break;
             }

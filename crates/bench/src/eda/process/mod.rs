@@ -18,9 +18,10 @@
 //! GETATTR, as opening a file does (close-to-open). With a cache, the client behaves as if mounted with
 //! `nocto,actimeo=600`: attributes from any reply stay valid for ten minutes.
 //!
-//! Over NFSv4 data moves in open files: an operation on a small file begins with OPEN and ends with CLOSE, and create ends
-//! with CLOSE; a stream opens its file with the first operation on it and closes it with the last. OPEN returns
-//! attributes and permissions, with and without a cache. SMB behaves the same, without LOOKUP: calls on a name open it.
+//! Over NFSv4 data moves in open files: an operation on a small file begins with OPEN and ends with CLOSE, and create
+//! ends with CLOSE; a stream opens its file with the first operation on it and closes it with the last. OPEN returns
+//! attributes and permissions, with and without a cache. SMB behaves the same, without LOOKUP: calls on a name open
+//! it.
 
 use nfs_wire::v3::{
     Access, AccessArgs, CommitArgs, CreateArgs, CreateHow, DirOpArgs, GetattrArgs, LookupArgs, MkdirArgs,

@@ -21,7 +21,7 @@ const UNFINISHED: &str = "unfinished";
 const PROBE: &str = "plimsoll-direct";
 const SAMPLE: usize = 4096;
 /// Interval between checks for the files.
-const PAUSE: Duration = Duration::from_millis(100);
+const POLL: Duration = Duration::from_millis(100);
 
 /// Creates the missing files of a job, and reads all files if the job wants them cached.
 pub(super) fn lay_out(
@@ -152,7 +152,7 @@ fn allocated(directory: &PrivateDir, file: &str) -> u64 {
 /// Waits for a fio that must succeed, and whose figures do not matter.
 fn finish(mut running: Running, doing: &str, look: &mut dyn FnMut()) -> Result<(), Error> {
     while !running.is_over()? {
-        thread::sleep(PAUSE);
+        thread::sleep(POLL);
         look();
     }
     match running.finish()?.failure() {

@@ -1,8 +1,8 @@
 //! Load on a mounted file system, made by the installed fio.
 //!
-//! Files are in `plimsoll-bench` of the directory, one for each job; later runs reuse them. fio needs its window at the
-//! start: the warm-up is its `ramp_time`, the window its `runtime`. Other users may write the directory: the files are in
-//! a private one below it ([`crate::private_dir`]).
+//! Files are in `plimsoll-bench` of the directory, one for each job; later runs reuse them. fio needs its window at
+//! the start: the warm-up is its `ramp_time`, the window its `runtime`. Other users may write the directory: the files
+//! are in a private one below it ([`crate::private_dir`]).
 
 mod layout;
 pub(super) mod mount;
@@ -40,7 +40,7 @@ const FILES: &str = "plimsoll-bench";
 /// fio's engines with more than one operation in flight, in the order of preference.
 const ENGINES: [&str; 2] = ["libaio", "io_uring"];
 /// Interval between checks whether fio has ended or must stop.
-const PAUSE: Duration = Duration::from_millis(20);
+const POLL: Duration = Duration::from_millis(20);
 /// Time after the window for fio's operations in flight and its last fsync.
 const DRAIN_MAX: Duration = Duration::from_secs(600);
 /// Time in which fio must end after a signal.
@@ -72,7 +72,7 @@ impl Path {
     /// An engine for an existing directory, on any mount.
     ///
     /// # Errors
-    /// It is no directory, or fio is not installed.
+    /// It is not a directory, or fio is not installed.
     pub fn open(directory: &path::Path) -> Result<Self, Error> {
         let tool = Tool::find()?;
         let doing = || format!("open {}", directory.display());
@@ -124,7 +124,7 @@ impl Path {
             caveat(
                 CaveatKind::Other,
                 format!(
-                    "{} connections were asked for; on a path they are the mount's, and {has}",
+                    "{} connections were requested; on a path the mount decides, and {has}",
                     job.connections
                 ),
             );
@@ -163,15 +163,15 @@ impl Path {
         }
         let mut history = History::new(&self.mount.at);
         while !is_over.load(Ordering::Relaxed) {
-            history.look(now())?;
-            thread::sleep(PAUSE);
+            history.sample_if_due(now())?;
+            thread::sleep(POLL);
         }
         Ok(Some(history))
     }
 
     /// Waits for the end of a load, reports its progress, and reads the counters of the kernel's client on an NFS
     /// mount.
-    fn attend(&self, running: &mut Running, control: &Control) -> Result<Option<History>, Error> {
+    fn wait_for_end(&self, running: &mut Running, control: &Control) -> Result<Option<History>, Error> {
         let latest = control.window().1.saturating_add(nanoseconds(DRAIN_MAX));
         let mut history = mount::is_nfs(&self.mount).then(|| History::new(&self.mount.at));
         let (mut told, mut stopped) = (since(control.begin), None);
@@ -187,7 +187,7 @@ impl Path {
                 );
                 told = now;
             }
-            history.as_mut().map_or(Ok(()), |history| history.look(control.begin + now))?;
+            history.as_mut().map_or(Ok(()), |history| history.sample_if_due(control.begin + now))?;
             let ends = control.is_stopped() || now > latest;
             if ends && stopped.is_none() {
                 running.interrupt();
@@ -199,7 +199,7 @@ impl Path {
                     END_MAX.as_secs()
                 )));
             }
-            thread::sleep(PAUSE);
+            thread::sleep(POLL);
         }
         Ok(history)
     }
@@ -247,7 +247,7 @@ impl Engine for Path {
         };
         let (start, end) = control.window();
         if end == u64::MAX {
-            return Err(Error::Plan("fio takes its window before it starts, and none is set".to_owned()));
+            return Err(Error::Plan("fio needs its window before it starts, and none is set".to_owned()));
         }
         if job.work == Work::OpenRead {
             return self.open_files(files, job, control);
@@ -256,18 +256,18 @@ impl Engine for Path {
         let scratch = self.tool.scratch()?;
         let text = plan::load(job, *access, (ramp_s, length_s), scratch.path())?;
         while now() < control.begin && !control.is_stopped() {
-            thread::sleep(Duration::from_nanos(control.begin - now()).min(PAUSE));
+            thread::sleep(Duration::from_nanos(control.begin - now()).min(POLL));
         }
         let server = mount::server(&self.mount).unwrap_or(Ipv4Addr::LOCALHOST.into());
         let usage = UsageSampler::start(server);
         let mut running = self.tool.start(&text, files, scratch)?;
-        let history = self.attend(&mut running, control)?;
+        let history = self.wait_for_end(&mut running, control)?;
         let mut part = part::part(job, &running.finish()?, length_s as f64)?;
         // Includes the warm-up, as for the built-in client.
         (part.usage.cpu_share, part.usage.network_share) = usage.finish();
         let began = count(part.started * 1e9).saturating_sub(control.begin);
-        control.tell_began(began.saturating_sub(start));
-        control.tell_ended(began + count(part.seconds * 1e9));
+        control.note_began(began.saturating_sub(start));
+        control.note_ended(began + count(part.seconds * 1e9));
         part.caveats.extend(self.caveats(job, *access));
         if let Some(history) = &history {
             add_calls(&mut part, history);
@@ -276,7 +276,7 @@ impl Engine for Path {
         Ok(part)
     }
 
-    fn takes_window_late(&self) -> bool {
+    fn accepts_late_window(&self) -> bool {
         false
     }
 

@@ -37,7 +37,7 @@ impl History {
     }
 
     /// Reads the counters at intervals.
-    pub(super) fn look(&mut self, now: u64) -> Result<(), Error> {
+    pub(super) fn sample_if_due(&mut self, now: u64) -> Result<(), Error> {
         let last = self.samples.last().map(|(at, _)| Duration::from_nanos(now.saturating_sub(*at)));
         if last.is_none_or(|since| since >= EVERY) {
             self.samples.push((now, Counters::sample(&self.at)?));
@@ -131,7 +131,7 @@ mod tests {
         history.samples.extend([at(100, 1), at(150, 2), at(200, 3), at(250, 4)]);
         let (start, end) = history.window(160, 240).unwrap();
         assert_eq!((start.read, end.read), (2, 4));
-        assert!(history.look(260).is_ok() && history.samples.len() == 4, "it was not time again");
-        assert!(history.look(u64::MAX).unwrap_err().to_string().contains("/nowhere"));
+        assert!(history.sample_if_due(260).is_ok() && history.samples.len() == 4, "it was not time again");
+        assert!(history.sample_if_due(u64::MAX).unwrap_err().to_string().contains("/nowhere"));
     }
 }

@@ -1,8 +1,8 @@
 //! Opening small files on a mounted path and reading them whole.
 //!
-//! This process makes the load itself, with a thread for each operation in flight: fio does not time the opening of files.
-//! The mount's attribute cache decides whether an open asks the server (`nocto`, `actimeo`). The client caches the data
-//! after the first time, so that the opens dominate.
+//! This process makes the load itself, with a thread for each operation in flight: fio does not time the opening of
+//! files. The mount's attribute cache decides whether an open asks the server (`nocto`, `actimeo`). The client caches
+//! the data after the first time, so that the opens dominate.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -40,7 +40,7 @@ pub(super) fn check(job: &Job) -> Result<(), Error> {
     }
     if !job.attribute_cache {
         return Err(Error::Plan(
-            "whether attributes are believed is the mount's to say here (nocto, actimeo): measure two mounts, or the \
+            "the mount decides whether attributes are cached (nocto, actimeo): measure two mounts, or the \
              server itself: nfs://HOST/EXPORT"
                 .to_owned(),
         ));
@@ -138,7 +138,7 @@ fn load(
     let (mut told, mut untold, mut cpu) = (0, (0, 0), WindowCpu::default());
     for name in names.iter().cycle().skip(place * names.len() / job.depth) {
         let start = clock.now();
-        cpu.look(start, (clock.start, clock.end));
+        cpu.update(start, (clock.start, clock.end));
         if start >= clock.end || control.is_stopped() {
             break;
         }

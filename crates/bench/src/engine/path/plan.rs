@@ -39,14 +39,14 @@ pub(super) fn check(job: &Job, mount: &MountFacts, access: Access) -> Result<(),
         Work::OpenRead => return opening::check(job),
         Work::Metadata => {
             return refuse(
-                "metadata is made of single calls on names, which fio does not have; measure the server \
+                "metadata consists of single calls on names, which fio does not have; measure the server \
                 itself: nfs://HOST/EXPORT"
                     .to_owned(),
             );
         }
         Work::EdaBlend => {
             return refuse(
-                "eda-blend is made of single calls on a schedule, which fio does not have; measure the \
+                "eda-blend consists of single calls on a schedule, which fio does not have; measure the \
                 server itself: nfs://HOST/EXPORT"
                     .to_owned(),
             );

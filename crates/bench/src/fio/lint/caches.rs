@@ -70,9 +70,8 @@ pub(super) fn just_written(case: &Case) -> Verdict {
         } else {
             "the caches of client and server"
         };
-        let text = format!(
-            "files that are not there are made by fio right before it reads them, and are in {cached} then"
-        );
+        let text =
+            format!("fio creates missing files right before it reads them, so that they are in {cached}");
         ("read-after-layout", Note, text, "lay out in a run of its own (create_only=1), and wait".to_owned())
     })
 }

@@ -81,7 +81,7 @@ pub(super) fn repeatable_is_no_cache_switch(case: &Case) -> Verdict {
     let text = if job.is_random {
         "randrepeat=0 only draws other random places in each run; the client's cache stays as it is"
     } else {
-        "randrepeat=0 has no effect on sequential work, and is no switch for caches"
+        "randrepeat=0 has no effect on sequential work, and does not control caches"
     };
     let better =
         "direct=1 against the client's cache, a working set larger than its memory against the server's";

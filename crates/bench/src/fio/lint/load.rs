@@ -83,10 +83,10 @@ pub(super) fn options(job: &Job) -> impl Iterator<Item = (&'static str, Severity
     let unknown = job.unknown.iter().map(|option| {
         let name = option.split('=').next().unwrap_or(option);
         let (text, better) = if options::find(name).is_some() {
-            ("is not known here: nothing is said about it, and the equivalent leaves it out", "see fio's manual")
+            ("is not known here: the findings and the equivalent ignore it", "see fio's manual")
         } else {
             (
-                "is no option of fio 3.33, which refuses the job; nothing is said about it, and the equivalent leaves it out",
+                "is not an option of fio 3.33, which refuses the job; the findings and the equivalent ignore it",
                 "another spelling; or a newer fio, if it has this option",
             )
         };

@@ -196,7 +196,7 @@ fn replies_are_checked() {
     let behind = [&compound(Status::OK, 4, &[attributes()])[..], &[0; 4]].concat();
     assert!(judged(Kind::Getattr, &behind).0.unwrap_err().contains("4 bytes behind"));
     let other = compound(Status::OK, 4, &[OpReply::Lookup(Status::OK)]);
-    assert!(judged(Kind::Getattr, &other).0.unwrap_err().contains("where one of OP_GETATTR was asked for"));
+    assert!(judged(Kind::Getattr, &other).0.unwrap_err().contains("where one of OP_GETATTR was requested"));
     let stale = compound(Status::STALE, 4, &[OpReply::Getattr(Reply::Err(Status::STALE))]);
     assert_eq!(judged(Kind::Getattr, &stale), (Err("NFS4ERR_STALE".to_owned()), 5));
     let written = WriteOk { count: 512, committed: v4::StableHow::Unstable, writeverf: [1; 8] };

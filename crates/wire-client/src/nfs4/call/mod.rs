@@ -104,8 +104,8 @@ impl Encoder {
         if kind == CallKind::Write { &self.write_tail } else { &[] }
     }
 
-    /// Encodes a call behind its header, up to the data of a WRITE. `open` is the stateid of the file that the operation has
-    /// open.
+    /// Encodes a call behind its header, up to the data of a WRITE. `open` is the stateid of the file that the
+    /// operation has open.
     pub fn encode(&self, call: &Call<'_>, open: Stateid, slot: &mut OwnerSlot, w: &mut Writer<'_>) {
         let sequence = slot.slot.arguments(is_reply_cached(call.kind()));
         slot.slot.advance();
@@ -133,7 +133,8 @@ impl Encoder {
     }
 }
 
-/// Passes the object of a call and the operations on it to `put`; none for a WRITE, whose data lies between its operations.
+/// Passes the object of a call and the operations on it to `put`; none for a WRITE, whose data lies between its
+/// operations.
 fn with_operations(
     call: &Call<'_>,
     open_stateid: Stateid,
