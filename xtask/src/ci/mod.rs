@@ -103,7 +103,7 @@ pub(crate) fn full(args: &FullArgs) -> anyhow::Result<()> {
     let records = Records::open(home().join("lanes"))?;
     let (kept, steps) = if args.again { (Vec::new(), steps) } else { without_passed(steps, &records) };
     for (name, minutes) in &kept {
-        println!("skipped {name}: passed earlier in {minutes} minutes with the same inputs");
+        println!("unchanged {name}: passed earlier in {minutes} minutes with the same inputs");
     }
     if steps.is_empty() {
         println!("every lane has passed");
