@@ -32,14 +32,14 @@ async fn data(mount: &dyn Mount) -> anyhow::Result<()> {
     let file = mount.create_path("data", Some(0o600)).await?;
     let written = nfs_rs::write_all(mount, file.fh.clone(), 0, Bytes::from(data.clone())).await?;
     ensure!(written == LENGTH as u64, "{written} of {LENGTH} bytes written");
-    ensure!(read_all(mount, &file.fh).await? == data, "what was read is not what was written");
+    ensure!(read_all(mount, &file.fh).await? == data, "the data read differs from the data written");
     data[70_001..70_101].fill(255);
     nfs_rs::write_all(mount, file.fh.clone(), 70_001, Bytes::from(vec![255; 100])).await?;
-    ensure!(read_all(mount, &file.fh).await? == data, "what was read is not what was overwritten");
+    ensure!(read_all(mount, &file.fh).await? == data, "the data read differs from the overwritten data");
     // Files are open only over NFSv4.
     mount.close(file.fh).await?;
     let opened = mount.open_path("data", OPEN_READ).await?;
-    ensure!(read_all(mount, &opened.fh).await? == data, "what was opened again is not what was written");
+    ensure!(read_all(mount, &opened.fh).await? == data, "the reopened file differs from the data written");
     mount.close(opened.fh).await?;
     ensure!(mount.getattr_path("data").await?.filesize == LENGTH as u64, "the size is wrong");
     mount.remove_path("data").await?;
@@ -67,7 +67,7 @@ async fn names(mount: &dyn Mount) -> anyhow::Result<()> {
     mount.close(first.fh).await?;
     mount.rename_path("dir/first", "second").await?;
     ensure!(&mount.read_path("second", 0, 10).await?[..] == b"first", "the renamed file has other content");
-    ensure!(mount.lookup_path("dir/first").await.is_err(), "a renamed file keeps its old name");
+    ensure!(mount.lookup_path("dir/first").await.is_err(), "a renamed file still has its old name");
     mount.link_path("second", "dir/hard").await?;
     let (one, other) = (mount.getattr_path("second").await?, mount.getattr_path("dir/hard").await?);
     ensure!(one.fileid == other.fileid && one.nlink == 2, "a hard link is another file");
@@ -78,7 +78,7 @@ async fn names(mount: &dyn Mount) -> anyhow::Result<()> {
         mount.remove_path(name).await.context(name)?;
     }
     mount.rmdir_path("dir").await?;
-    ensure!(mount.lookup_path("dir").await.is_err(), "a removed directory is still there");
+    ensure!(mount.lookup_path("dir").await.is_err(), "a removed directory still exists");
     Ok(())
 }
 

@@ -97,7 +97,7 @@ pub(crate) fn program_of(name: &str, command: &[&str]) -> anyhow::Result<PathBuf
         let wanted = message["target"]["name"] == name;
         message["executable"].as_str().filter(|_| wanted).map(PathBuf::from)
     });
-    program.with_context(|| format!("cargo does not say where {name} is"))
+    program.with_context(|| format!("cargo did not report the path of {name}"))
 }
 
 fn program() -> String {

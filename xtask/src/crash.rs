@@ -64,7 +64,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         report.require_clean(&work)?;
     }
     server.stop()?;
-    eprintln!("crash: nothing acknowledged was lost; {report}");
+    eprintln!("crash: no acknowledged operation was lost; {report}");
     report.require_every_kind(share.as_ref())
 }
 
@@ -72,7 +72,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 fn share(server: &mut Server, directory: &Path, work: &Path) -> anyhow::Result<Share> {
     let (port, users) = (free_port()?, plimsoll::smb_users(work)?);
     std::os::unix::fs::chown(directory, Some(USER.id), Some(USER.id))?;
-    let users = users.to_str().context("a path that is not UTF-8")?;
+    let users = users.to_str().context("path is not UTF-8")?;
     server.add(&plimsoll::smb_beside_nfs(&format!("127.0.0.1:{port}"), users));
     Share::new(port, work.join("smb.log"))
 }

@@ -18,13 +18,13 @@ pub(crate) struct Debs {
     /// The suites to search; the packages come from the last one.
     pub(crate) suites: &'static [&'static str],
     /// Whether nothing of this machine is used with them, so that all their dependencies are unpacked too.
-    pub(crate) are_alone: bool,
+    pub(crate) with_all_dependencies: bool,
     pub(crate) packages: &'static [&'static str],
 }
 
 impl Debs {
     /// Downloads and unpacks missing packages. Returns their directory.
-    pub(crate) fn unpacked(&self) -> anyhow::Result<PathBuf> {
+    pub(crate) fn unpack(&self) -> anyhow::Result<PathBuf> {
         let home = process::target_dir().join(self.name);
         let (root, done) = (home.join("root"), home.join("unpacked"));
         if !done.exists() {
@@ -57,7 +57,7 @@ impl Debs {
             format!("Dir::State::lists={}", home.join("lists").display()),
             format!("Dir::Cache={}", home.join("cache").display()),
         ];
-        if self.are_alone {
+        if self.with_all_dependencies {
             let installed = home.join("installed");
             fs::write(&installed, "")?;
             options.push(format!("Dir::State::status={}", installed.display()));

@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_hold_the_inherited_ones_too() {
+    fn settings_include_inherited_ones() {
         let manifest = "[profile.release]\nlto = \"thin\"\nstrip = false\n\
                         [profile.dist]\ninherits = \"release\"\nlto = \"fat\"\ncodegen-units = 1\n";
         let mut settings = profile_settings(manifest).unwrap();

@@ -49,7 +49,7 @@ impl Managed {
         options: &[&str],
     ) -> anyhow::Result<Self> {
         let (port, data, log) = (free_port()?, work.join("data"), work.join("plimsoll.log"));
-        let text = |path: &Path| path.to_str().map(String::from).context("a path that is not UTF-8");
+        let text = |path: &Path| path.to_str().map(String::from).context("path is not UTF-8");
         let listen = format!("127.0.0.1:{port}");
         let mut argv: Vec<String> = prefix.iter().copied().map(String::from).collect();
         argv.extend([text(binary)?, "serve".to_owned(), "--data".to_owned(), text(&data)?]);
@@ -97,8 +97,8 @@ impl Managed {
     /// The entry of the connected client; there must be exactly one.
     pub(crate) fn client(&self) -> anyhow::Result<serde_json::Value> {
         let clients: serde_json::Value = serde_json::from_str(&self.manage("client list --json")?)?;
-        let items = clients["items"].as_array().context("no list of clients")?;
-        let [client] = items.as_slice() else { bail!("{} clients are connected, not one", items.len()) };
+        let items = clients["items"].as_array().context("the answer has no list of clients")?;
+        let [client] = items.as_slice() else { bail!("{} clients are connected; expected one", items.len()) };
         Ok(client.clone())
     }
 
@@ -128,7 +128,7 @@ pub(crate) fn smb_password(work: &Path) -> anyhow::Result<String> {
     let path = work.join("password");
     std::fs::write(&path, USER.password)?;
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
-    path.to_str().map(String::from).context("a path that is not UTF-8")
+    path.to_str().map(String::from).context("path is not UTF-8")
 }
 
 fn begin(argv: &[String], log: &Path) -> anyhow::Result<Process> {

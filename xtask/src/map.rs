@@ -9,7 +9,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
     let listing = output(&root, "git", &["-c", "safe.directory=*", "ls-files", "*/src/*.rs"])?;
     for path in String::from_utf8(listing)?.lines() {
         let text = std::fs::read_to_string(root.join(path)).unwrap_or_default();
-        println!("{path}: {}", first_sentence(&text).unwrap_or_else(|| name_of(path)));
+        println!("{path}: {}", first_sentence(&text).unwrap_or_else(|| test_file_name(path)));
     }
     Ok(())
 }
@@ -24,7 +24,7 @@ fn first_sentence(text: &str) -> Option<String> {
 }
 
 /// The name of a file of tests is its documentation.
-fn name_of(path: &str) -> String {
+fn test_file_name(path: &str) -> String {
     Path::new(path).file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().replace('_', " "))
 }
 
@@ -33,11 +33,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn first_sentence_may_go_over_several_lines() {
+    fn a_first_sentence_may_span_several_lines() {
         let text = "//! A file: RFC 1.2 says\n//! how. More.\n//!\n//! Else.\nuse a;\n";
         assert_eq!(first_sentence(text).unwrap(), "A file: RFC 1.2 says how.");
         assert_eq!(first_sentence("//! One\n").unwrap(), "One");
         assert_eq!(first_sentence("use a;\n//! No.\n"), None);
-        assert_eq!(name_of("a/src/rules_tests.rs"), "rules tests");
+        assert_eq!(test_file_name("a/src/rules_tests.rs"), "rules tests");
     }
 }

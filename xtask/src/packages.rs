@@ -82,9 +82,9 @@ pub(crate) fn require(tools: &[Tool]) -> anyhow::Result<()> {
         let argv = [&["env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-y"], arguments].concat();
         process::run(&argv, &log, INSTALL_MAX)
     };
-    apt(&["update"]).context("apt-get is needed: these tests know Debian 12")?;
+    apt(&["update"]).context("cannot run apt-get, which these tests need (Debian 12)")?;
     apt(&[&["install", "--no-install-recommends"], missing.as_slice()].concat())?;
-    let absent: Vec<&str> = tools.iter().map(|(tool, _)| *tool).filter(|tool| !is_there(tool)).collect();
+    let absent: Vec<&str> = tools.iter().map(|(tool, _)| *tool).filter(|tool| !is_installed(tool)).collect();
     ensure!(absent.is_empty(), "still missing after the installation of {wanted}: {}", absent.join(" "));
     Ok(())
 }
@@ -92,14 +92,14 @@ pub(crate) fn require(tools: &[Tool]) -> anyhow::Result<()> {
 /// The missing packages.
 pub(crate) fn missing(tools: &[Tool]) -> Vec<&'static str> {
     let mut missing: Vec<&str> =
-        tools.iter().filter(|(tool, _)| !is_there(tool)).map(|&(_, package)| package).collect();
+        tools.iter().filter(|(tool, _)| !is_installed(tool)).map(|&(_, package)| package).collect();
     missing.sort_unstable();
     missing.dedup();
     missing
 }
 
 /// Whether a program is in the path or a system directory, or a file exists.
-fn is_there(tool: &str) -> bool {
+fn is_installed(tool: &str) -> bool {
     if tool.starts_with('/') {
         return Path::new(tool).exists();
     }
@@ -114,6 +114,6 @@ mod tests {
     #[test]
     fn installed_tools_need_no_installation() {
         require(&[("sh", "none-of-this-name"), ("/proc/self/status", "none-of-this-name")]).unwrap();
-        assert!(!is_there("none-of-this-name") && !is_there("/none/of/this/name"));
+        assert!(!is_installed("none-of-this-name") && !is_installed("/none/of/this/name"));
     }
 }

@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_part_survives_its_line() {
+    fn a_part_is_parsed_from_its_own_line() {
         let part = |verdict| Part { name: "nfs::server".to_owned(), seconds: 12, verdict };
         for (verdict, line) in [
             (Verdict::Ok, "part nfs::server: ok (12 s)"),
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn other_lines_are_no_parts() {
+    fn other_lines_are_not_parts() {
         let log = "part of it\npart a: well (3 s)\npart b: ok (x s)\n part c: ok (1 s)\npart d: ok (4 s)\n";
         assert_eq!(Part::all_in(log).len(), 1);
     }

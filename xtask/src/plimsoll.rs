@@ -44,7 +44,11 @@ pub(crate) struct Plimsoll {
 impl Plimsoll {
     /// Starts it and waits for its mount lines.
     pub(crate) fn start(options: &Options) -> anyhow::Result<Self> {
-        ensure!(options.binary.exists(), "{} is not there: cargo build --release", options.binary.display());
+        ensure!(
+            options.binary.exists(),
+            "{} does not exist; run cargo build --release",
+            options.binary.display()
+        );
         let log = options.work.join("plimsoll.log");
         let argv = options.argv()?;
         let mut process =
@@ -56,7 +60,7 @@ impl Plimsoll {
             let rest = deadline.saturating_duration_since(Instant::now());
             let line = lines
                 .recv_timeout(rest)
-                .with_context(|| format!("it did not serve, see {}", log.display()))?;
+                .with_context(|| format!("the server did not start; see {}", log.display()))?;
             if let Some((found, export)) = mount_line(&line) {
                 port = found;
                 exports.push(export);
@@ -91,7 +95,7 @@ pub(crate) fn serve_smb(
 }
 
 /// Serves directories over SMB with more options of `export`, and with a prefix of the command, such as `valgrind`.
-pub(crate) fn serve_smb_under(
+pub(crate) fn serve_smb_with_prefix(
     prefix: &[String],
     binary: &Path,
     directories: &[&Path],
@@ -100,7 +104,7 @@ pub(crate) fn serve_smb_under(
     work: &Path,
 ) -> anyhow::Result<Process> {
     let (users, log) = (smb_users(work)?, smb_log(work, options));
-    let text = |path: &Path| path.to_str().map(String::from).context("a path that is not UTF-8");
+    let text = |path: &Path| path.to_str().map(String::from).context("path is not UTF-8");
     let mut argv = prefix.to_vec();
     argv.extend([text(binary)?, "export".to_owned()]);
     for directory in directories {
@@ -125,7 +129,7 @@ pub(crate) fn serve_smb_with(
     options: &[&str],
     work: &Path,
 ) -> anyhow::Result<Process> {
-    serve_smb_under(&[], binary, directories, port, options, work)
+    serve_smb_with_prefix(&[], binary, directories, port, options, work)
 }
 
 /// The log of a server of [`serve_smb_with`].
@@ -155,7 +159,7 @@ pub(crate) fn smb_users(work: &Path) -> anyhow::Result<PathBuf> {
 
 impl Options {
     fn argv(&self) -> anyhow::Result<Vec<String>> {
-        let text = |path: &Path| path.to_str().map(String::from).context("a path that is not UTF-8");
+        let text = |path: &Path| path.to_str().map(String::from).context("path is not UTF-8");
         let mut argv = self.prefix.clone();
         argv.extend([text(&self.binary)?, "export".to_owned()]);
         for directory in &self.directories {
@@ -202,14 +206,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mount_lines_are_understood() {
+    fn mount_lines_are_parsed() {
         let line = "mount -t nfs -o vers=3,proto=tcp,mountport=41,port=42,nolock 127.0.0.1:/a/b /mnt   (durability: relaxed)";
         assert_eq!(mount_line(line), Some((42, "/a/b".to_owned())));
         assert_eq!(mount_line("serving 127.0.0.1:/a"), None);
     }
 
     #[test]
-    fn the_binary_must_be_there() {
+    fn a_missing_binary_is_refused() {
         let options = Options {
             binary: "/none/such".into(),
             directories: Vec::new(),

@@ -18,11 +18,16 @@ impl Process {
     /// Starts `argv`. The kernel kills the child when the thread that started it ends, so an interrupted
     /// test leaves nothing running; `setpriv` arranges it, because doing so here would need `unsafe`.
     pub(crate) fn start(argv: &[String], stdout: Stdio, stderr: Stdio) -> anyhow::Result<Self> {
-        Self::told(argv, Stdio::null(), stdout, stderr)
+        Self::start_with_stdin(argv, Stdio::null(), stdout, stderr)
     }
 
     /// Starts `argv` like [`Self::start`], with a standard input.
-    pub(crate) fn told(argv: &[String], stdin: Stdio, stdout: Stdio, stderr: Stdio) -> anyhow::Result<Self> {
+    pub(crate) fn start_with_stdin(
+        argv: &[String],
+        stdin: Stdio,
+        stdout: Stdio,
+        stderr: Stdio,
+    ) -> anyhow::Result<Self> {
         let name = argv.first().context("an empty command")?.clone();
         let child = Command::new("setpriv")
             .args(["--pdeathsig", "KILL", "--"])
@@ -42,16 +47,16 @@ impl Process {
 
     /// The child's standard output, once, if it was piped.
     pub(crate) fn stdout(&mut self) -> anyhow::Result<std::process::ChildStdout> {
-        self.child.stdout.take().with_context(|| format!("the output of {} is taken", self.name))
+        self.child.stdout.take().with_context(|| format!("the output of {} was taken already", self.name))
     }
 
     /// The child's standard input, once, if it was piped.
     pub(crate) fn stdin(&mut self) -> anyhow::Result<std::process::ChildStdin> {
-        self.child.stdin.take().with_context(|| format!("the input of {} is taken", self.name))
+        self.child.stdin.take().with_context(|| format!("the input of {} was taken already", self.name))
     }
 
     /// The exit status, if the child has ended.
-    pub(crate) fn ended(&mut self) -> anyhow::Result<Option<ExitStatus>> {
+    pub(crate) fn try_wait(&mut self) -> anyhow::Result<Option<ExitStatus>> {
         Ok(self.child.try_wait()?)
     }
 
@@ -146,7 +151,7 @@ pub(crate) fn empty_dir(directory: &Path) -> anyhow::Result<()> {
     if directory.exists() {
         fs::remove_dir_all(directory).with_context(|| format!("cannot empty {}", directory.display()))?;
     }
-    fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))
+    fs::create_dir_all(directory).with_context(|| format!("cannot create {}", directory.display()))
 }
 
 /// Opens a log file for appending.
@@ -180,18 +185,18 @@ mod tests {
     fn a_child_past_its_deadline_is_killed() {
         let mut child = shell("sleep 60");
         assert!(child.wait(Duration::from_millis(100)).is_err());
-        assert_eq!(child.ended().unwrap().unwrap().signal(), Some(9));
+        assert_eq!(child.try_wait().unwrap().unwrap().signal(), Some(9));
     }
 
     #[test]
-    fn terminate_gives_the_child_the_chance_to_end_well() {
+    fn terminate_allows_an_orderly_end() {
         let mut child = shell("trap 'exit 7' TERM; echo ready; while :; do sleep 0.05; done");
         child.stdout().unwrap().read_exact(&mut [0; 6]).unwrap();
         assert_eq!(child.terminate(Duration::from_secs(10)).unwrap().code(), Some(7));
     }
 
     #[test]
-    fn a_failing_command_shows_what_it_said() {
+    fn a_failing_command_shows_its_output() {
         let log = std::env::temp_dir().join(format!("xtask-process-{}", std::process::id()));
         let error = run(&["sh", "-c", "echo the reason; exit 3"], &log, Duration::from_secs(10)).unwrap_err();
         std::fs::remove_file(&log).unwrap();

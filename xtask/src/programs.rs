@@ -27,7 +27,7 @@ const TIMED: [&str; 8] = [
     "plimsoll::measured",
 ];
 /// Programs that run conformance suites, models, or servers that are killed. Their first failure counts.
-const NEVER_AGAIN: [&str; 7] = [
+const NEVER_RETRIED: [&str; 7] = [
     "control::kill",
     "plimsoll::locked",
     "posix::capacity",
@@ -37,7 +37,7 @@ const NEVER_AGAIN: [&str; 7] = [
     "vfs-testing::provisioner",
 ];
 /// Words in the names of programs and tests whose first failure counts.
-const NEVER_AGAIN_WORDS: [&str; 6] = ["conformance", "crash", "hostile", "ledger", "model", "power_cut"];
+const NEVER_RETRIED_WORDS: [&str; 6] = ["conformance", "crash", "hostile", "ledger", "model", "power_cut"];
 /// The name for all tests of a program.
 const ALL: &str = "all tests";
 /// Tests that need root, by program: they mount file systems, change owners, or use privileged ports.
@@ -95,7 +95,7 @@ const NEED_ROOT: [(&str, &[&str]); 13] = [
     ),
 ];
 /// The file to which tests append a line for each part that they skip (`crates/vfs/tests/support/skip.rs`).
-const SKIPPED_TO: &str = "PLIMSOLL_TESTS_SKIPPED";
+const SKIPPED_LOG: &str = "PLIMSOLL_TESTS_SKIPPED";
 /// Tests skip nothing if this is set.
 const REQUIRE_ALL: &str = "PLIMSOLL_TESTS_REQUIRE_ALL";
 /// Timed tests measure for a shorter time if this is set.
@@ -167,7 +167,7 @@ fn chosen(
 ) -> anyhow::Result<Vec<TestProgram>> {
     let names: Vec<String> = programs.iter().map(TestProgram::name).collect();
     if let Some(unknown) = only.iter().find(|name| !names.contains(name)) {
-        bail!("no test program is called {unknown}; there are: {}", names.join(", "));
+        bail!("unknown test program {unknown}; programs: {}", names.join(", "));
     }
     let is_chosen = |program: &TestProgram| {
         group.is_none_or(|group| Group::of(program) == group)
@@ -181,7 +181,7 @@ fn settings(args: &Args, skipped: &Path) -> anyhow::Result<Vec<String>> {
     // The unit tests of procedural macros are linked with the compiler's own libraries.
     let libraries = cargo::compiler_libraries()?;
     let mut settings =
-        vec![format!("LD_LIBRARY_PATH={libraries}"), format!("{SKIPPED_TO}={}", process::text(skipped)?)];
+        vec![format!("LD_LIBRARY_PATH={libraries}"), format!("{SKIPPED_LOG}={}", process::text(skipped)?)];
     // Root can install all tools that the tests need.
     if rustix::process::geteuid().is_root() {
         settings.push(format!("{REQUIRE_ALL}=1"));
@@ -260,8 +260,8 @@ fn check_names(program: &TestProgram) -> anyhow::Result<()> {
 
 /// Whether a failed test, or the program, is one whose first failure counts.
 fn fails_for_good(program: &str, printed: &str) -> bool {
-    let has_word = |name: &str| NEVER_AGAIN_WORDS.iter().any(|word| name.contains(word));
-    NEVER_AGAIN.contains(&program) || has_word(program) || failed_tests(printed).any(has_word)
+    let has_word = |name: &str| NEVER_RETRIED_WORDS.iter().any(|word| name.contains(word));
+    NEVER_RETRIED.contains(&program) || has_word(program) || failed_tests(printed).any(has_word)
 }
 
 /// The names in the lines that the test harness prints for failed tests.
@@ -307,7 +307,7 @@ mod tests {
     #[test]
     fn every_timed_and_excepted_program_exists() {
         let names: Vec<String> = cargo::test_targets().unwrap();
-        for name in TIMED.iter().chain(&NEVER_AGAIN) {
+        for name in TIMED.iter().chain(&NEVER_RETRIED) {
             assert!(names.iter().any(|known| known == name), "{name} is not in {names:?}");
         }
     }
@@ -323,11 +323,11 @@ mod tests {
         assert_eq!(names(Some(Group::Unit), &[]).unwrap(), ["vfs"]);
         assert_eq!(names(Some(Group::Protocol), &[]).unwrap(), ["vfs::door"]);
         assert_eq!(names(Some(Group::Timed), &["bench::eda"]).unwrap(), ["bench::eda"]);
-        assert!(names(None, &["vfs::doer"]).unwrap_err().to_string().contains("there are: vfs, vfs::door"));
+        assert!(names(None, &["vfs::doer"]).unwrap_err().to_string().contains("programs: vfs, vfs::door"));
     }
 
     #[test]
-    fn a_failure_is_named_with_place_and_message() {
+    fn a_failure_is_reported_with_place_and_message() {
         assert_eq!(first_failure(FAILED).unwrap(), "a::bad: crates/x/src/a.rs:1:2: assertion failed: x");
         assert_eq!(first_failure("running 1 test\n"), None);
         assert_eq!(failed_tests(FAILED).collect::<Vec<_>>(), ["a::bad"]);

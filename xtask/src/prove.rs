@@ -17,7 +17,7 @@ const LIMIT_MAX: f64 = 2.0;
 /// The largest difference of a mix from the published point, in percent.
 const SHAPE_MAX: f64 = 3.0;
 /// Repetitions of cells after one was off.
-const AGAIN_MAX: u32 = 3;
+const RETRIES_MAX: u32 = 3;
 /// The limit of the load curve's volume: about fifteen job sets, whose files are created in seconds.
 const CURVE_OPS: u32 = 5000;
 /// The limit of `anf/ultra` for 256 GiB, in MiB/s: low enough for two processors at 4 KiB, even while other processes
@@ -95,7 +95,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     faults.extend(over_smb(&service, &work)?);
     let shapes = if args.brief { 1 } else { SHAPES.len() };
     for ((series, shape, scale), published) in SHAPES.into_iter().zip(PUBLISHED).take(shapes) {
-        faults.extend(shaped(&service, &work, series, shape, scale, &published)?);
+        faults.extend(measure_curve_volume(&service, &work, series, shape, scale, &published)?);
     }
     if !args.brief {
         curve(&service, &work)?;
@@ -110,10 +110,10 @@ fn at_the_limit(service: &Managed, work: &Path, is_brief: bool) -> anyhow::Resul
     let (series, count) = if is_brief { (SHAPES[3].0, 5) } else { ("", 30) };
     service.manage("pool create limited --level anf/ultra --size 1TiB")?;
     service.manage("volume create limited --pool limited --size 256GiB --allow 127.0.0.1 --squash none")?;
-    judged(|repetitions| {
-        let cells = measured(service, work, "limited", series, repetitions)?;
+    measure_twice_if_off(|repetitions| {
+        let cells = measure_series(service, work, "limited", series, repetitions)?;
         ensure!(cells.len() == count, "{} cells instead of {count}", cells.len());
-        let off = |cell: &Cell| cell.judge("limit", cell.mib_per_s, LIMIT_MIB_PER_S, LIMIT_MAX);
+        let off = |cell: &Cell| cell.compare("limit", cell.mib_per_s, LIMIT_MIB_PER_S, LIMIT_MAX);
         Ok(cells.iter().map(off).collect())
     })
 }
@@ -129,18 +129,19 @@ fn over_smb(service: &Managed, work: &Path) -> anyhow::Result<Vec<String>> {
     let scenario = work.join("smb.toml");
     std::fs::write(&scenario, SMB_SCENARIO)?;
     let target = format!("smb://{name}@127.0.0.1:{}/shared?channels=16", service.smb_port);
-    judged(|repetitions| {
-        let scenario = scenario.to_str().context("a path that is not UTF-8")?;
+    measure_twice_if_off(|repetitions| {
+        let scenario = scenario.to_str().context("path is not UTF-8")?;
         let more = ["--password-file", &password];
-        let cells = measured_at(service, &work.join("shared.json"), scenario, &target, repetitions, &more)?;
+        let cells =
+            measure_scenario(service, &work.join("shared.json"), scenario, &target, repetitions, &more)?;
         ensure!(cells.len() == 5, "{} cells instead of 5", cells.len());
-        let off = |cell: &Cell| cell.judge("limit over SMB", cell.mib_per_s, LIMIT_MIB_PER_S, LIMIT_MAX);
+        let off = |cell: &Cell| cell.compare("limit over SMB", cell.mib_per_s, LIMIT_MIB_PER_S, LIMIT_MAX);
         Ok(cells.iter().map(off).collect())
     })
 }
 
 /// Measures the five mixes of a volume that follows a curve.
-fn shaped(
+fn measure_curve_volume(
     service: &Managed,
     work: &Path,
     series: &str,
@@ -153,12 +154,12 @@ fn shaped(
     service.manage(&format!(
         "volume create {name} --pool {name} --size 10GiB --allow 127.0.0.1 --squash none --shape {shape} --scale {scale}"
     ))?;
-    judged(|repetitions| {
-        let cells = measured(service, work, name, series, repetitions)?;
+    measure_twice_if_off(|repetitions| {
+        let cells = measure_series(service, work, name, series, repetitions)?;
         ensure!(cells.len() == published.len(), "{} cells instead of {}", cells.len(), published.len());
         let off = |(cell, total): (&Cell, &f64)| {
             let found = if shape.ends_with("seq") { cell.mib_per_s } else { cell.iops };
-            cell.judge(shape, found, total * scale, SHAPE_MAX)
+            cell.compare(shape, found, total * scale, SHAPE_MAX)
         };
         Ok(cells.iter().zip(published).map(off).collect())
     })
@@ -166,9 +167,11 @@ fn shaped(
 
 /// Measures once. If a cell is off, measures again by the medians of three repetitions, which one disturbance does not
 /// move. `measure` returns the error of each cell; an error that occurs every time is a fault.
-fn judged(measure: impl Fn(u32) -> anyhow::Result<Vec<Option<String>>>) -> anyhow::Result<Vec<String>> {
+fn measure_twice_if_off(
+    measure: impl Fn(u32) -> anyhow::Result<Vec<Option<String>>>,
+) -> anyhow::Result<Vec<String>> {
     let mut off = measure(1)?;
-    for _ in 0..AGAIN_MAX {
+    for _ in 0..RETRIES_MAX {
         let count = off.iter().flatten().count();
         if count == 0 {
             break;
@@ -188,7 +191,7 @@ fn curve(service: &Managed, work: &Path) -> anyhow::Result<()> {
     ))?;
     let file = work.join("curve.json");
     let target = format!("nfs://127.0.0.1:{}/curve", service.port);
-    let output = file.to_str().context("a path that is not UTF-8")?;
+    let output = file.to_str().context("path is not UTF-8")?;
     let how = ["--preset", "quick", "--time", "2", "--cleanup", "--target", &target, "--output", output];
     service.manage_with(&[&["bench", "run", "eda-blend"], &how[..]].concat())?;
     let run: Value = serde_json::from_slice(&std::fs::read(&file)?)?;
@@ -216,7 +219,7 @@ struct Cell {
 
 impl Cell {
     fn new(run: &Value, cell: &Value) -> anyhow::Result<Self> {
-        let number = |value: &Value| value.as_f64().context("no number where one should be");
+        let number = |value: &Value| value.as_f64().context("a number is missing in the result");
         let series = usize::try_from(cell["series"].as_u64().context("no series")?)?;
         let name = run["scenario"]["series"][series]["name"].as_str().context("no name")?;
         let void = cell["doubts"].as_array().context("no doubts")?;
@@ -233,7 +236,7 @@ impl Cell {
     }
 
     /// Prints the found value beside the expected one. Returns an error message if they differ by more than `most`.
-    fn judge(&self, what: &str, found: f64, wanted: f64, most: f64) -> Option<String> {
+    fn compare(&self, what: &str, found: f64, wanted: f64, most: f64) -> Option<String> {
         let off = (found / wanted - 1.0) * 100.0;
         let line = format!("{:<32} {found:>10.1} of {wanted:>10.1} {off:>+7.2} %  {what}", self.label);
         println!("{line}");
@@ -244,7 +247,7 @@ impl Cell {
 }
 
 /// Runs the series of the scenario with these words in their names on a volume.
-fn measured(
+fn measure_series(
     service: &Managed,
     work: &Path,
     volume: &str,
@@ -254,11 +257,11 @@ fn measured(
     let target = format!("nfs://127.0.0.1:{}/{volume}", service.port);
     let more: &[&str] = if series.is_empty() { &[] } else { &["--series", series] };
     let file = work.join(format!("{volume}.json"));
-    measured_at(service, &file, "gcnv-scale-out", &target, repetitions, more)
+    measure_scenario(service, &file, "gcnv-scale-out", &target, repetitions, more)
 }
 
 /// Runs a scenario on a target. The result is written to `file`.
-fn measured_at(
+fn measure_scenario(
     service: &Managed,
     file: &Path,
     scenario: &str,
@@ -266,7 +269,7 @@ fn measured_at(
     repetitions: u32,
     more: &[&str],
 ) -> anyhow::Result<Vec<Cell>> {
-    let (repetitions, output) = (repetitions.to_string(), file.to_str().context("a path that is not UTF-8")?);
+    let (repetitions, output) = (repetitions.to_string(), file.to_str().context("path is not UTF-8")?);
     let how = ["--preset", "quick", "--time", "2", "--repetitions", &repetitions, "--working-set", "192m"];
     let what = ["bench", "run", scenario, "--target", target, "--output", output];
     service.manage_with(&[&what[..], &how, more].concat())?;
@@ -284,7 +287,7 @@ mod tests {
     /// The faults of cells that are off in these measurements, and their number.
     fn faults(off: &[[bool; 2]]) -> (Vec<String>, usize) {
         let left = RefCell::new(off.iter());
-        let faults = judged(|_| {
+        let faults = measure_twice_if_off(|_| {
             let cells = left.borrow_mut().next().expect("no further measurement");
             Ok(["a", "b"].into_iter().zip(cells).map(|(name, off)| off.then(|| name.to_owned())).collect())
         });
@@ -292,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_is_what_is_off_every_time() {
+    fn a_cell_that_is_off_every_time_is_a_fault() {
         assert_eq!(faults(&[[false, false]]), (vec![], 1));
         assert_eq!(faults(&[[true, false], [false, true]]), (vec![], 2));
         assert_eq!(faults(&[[true, true]; 4]), (vec!["a".to_owned(), "b".to_owned()], 4));

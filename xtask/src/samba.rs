@@ -17,7 +17,7 @@ const MODULES: &str = "/usr/lib/x86_64-linux-gnu/samba";
 const DEBS: Debs = Debs {
     name: "samba",
     suites: &["bookworm", "bookworm-backports"],
-    are_alone: false,
+    with_all_dependencies: false,
     packages: &["samba-testsuite", "samba", "smbclient"],
 };
 const START_MAX: Duration = Duration::from_secs(120);
@@ -52,8 +52,8 @@ pub(crate) const GROUP: (&str, u32) = ("künstler", 4711);
 
 impl Samba {
     /// Downloads and unpacks missing packages.
-    pub(crate) fn unpacked() -> anyhow::Result<Self> {
-        Ok(Self { root: DEBS.unpacked()? })
+    pub(crate) fn unpack() -> anyhow::Result<Self> {
+        Ok(Self { root: DEBS.unpack()? })
     }
 
     /// One of its programs, by its path below `/usr`.
@@ -114,7 +114,7 @@ impl Samba {
         let mut child = child.stdin(Stdio::piped()).stdout(Stdio::null()).spawn()?;
         let password = format!("{0}\n{0}\n", user.password);
         child.stdin.take().context("no input")?.write_all(password.as_bytes())?;
-        ensure!(child.wait()?.success(), "smbpasswd did not take the user {}", user.name);
+        ensure!(child.wait()?.success(), "smbpasswd rejected the user {}", user.name);
         Ok(())
     }
 }
@@ -123,7 +123,7 @@ impl Samba {
 pub(crate) fn wait_for(port: u16) -> anyhow::Result<()> {
     let deadline = Instant::now() + START_MAX;
     while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
-        ensure!(Instant::now() < deadline, "nobody listens at port {port}");
+        ensure!(Instant::now() < deadline, "no server listens at port {port}");
         std::thread::sleep(Duration::from_millis(50));
     }
     Ok(())

@@ -35,7 +35,7 @@ impl Endpoint {
             match Client::mount(self) {
                 Ok(_) => return Ok(()),
                 Err(error) if Instant::now() > deadline => {
-                    bail!("no server at {} for {} s: {error}", self.address, within.as_secs())
+                    bail!("no server answered at {} within {} s: {error}", self.address, within.as_secs())
                 }
                 Err(_) => std::thread::sleep(Duration::from_millis(50)),
             }
@@ -99,17 +99,17 @@ impl Server {
             _ => {
                 let state = work.join("state");
                 let [binary, directory, state] = [&choice.binary, directory, &state]
-                    .map(|path| path.to_str().context("a path that is not UTF-8"));
+                    .map(|path| path.to_str().context("path is not UTF-8"));
                 let endpoint = Endpoint::loopback(free_port()?, PLIMSOLL_EXPORT);
                 let listen = endpoint.address.to_string();
                 (plimsoll_command(binary?, directory?, state?, &listen), endpoint)
             }
         };
-        Ok(Self::of(argv, endpoint, work))
+        Ok(Self::from_command(argv, endpoint, work))
     }
 
     /// The server of a command, which stays in the foreground; its log is in `work`.
-    pub(crate) fn of(argv: Vec<String>, endpoint: Endpoint, work: &Path) -> Self {
+    pub(crate) fn from_command(argv: Vec<String>, endpoint: Endpoint, work: &Path) -> Self {
         Self { argv, log: work.join("server.log"), process: None, endpoint }
     }
 
@@ -124,7 +124,7 @@ impl Server {
         self.process = Some(Process::start(&self.argv, log.try_clone()?.into(), Stdio::from(log))?);
         self.endpoint.wait_until_ready(START_MAX).with_context(|| format!("see {}", self.log.display()))?;
         // An unrelated server on the same port may answer if this one could not bind it.
-        if let Some(status) = self.process.as_mut().map(Process::ended).transpose()?.flatten() {
+        if let Some(status) = self.process.as_mut().map(Process::try_wait).transpose()?.flatten() {
             bail!("the server ended at once ({status}), see {}", self.log.display());
         }
         Ok(())
@@ -133,8 +133,8 @@ impl Server {
     /// SIGKILL; a server that ended before is an error.
     pub(crate) fn kill(&mut self) -> anyhow::Result<()> {
         let mut process = self.process.take().context("the server is not running")?;
-        if let Some(status) = process.ended()? {
-            bail!("the server had ended by itself ({status}), see {}", self.log.display());
+        if let Some(status) = process.try_wait()? {
+            bail!("the server ended by itself ({status}); see {}", self.log.display());
         }
         process.kill();
         Ok(())

@@ -22,7 +22,7 @@ impl Xfs {
     /// Creates a file system in a new file beside `directory`, and mounts it there; needs root.
     pub(crate) fn mount(directory: &Path) -> anyhow::Result<Self> {
         let (image, log) = (directory.with_extension("xfs"), directory.with_extension("log"));
-        File::create(&image).and_then(|file| file.set_len(BYTES)).context("cannot make an image")?;
+        File::create(&image).and_then(|file| file.set_len(BYTES)).context("cannot create an image")?;
         fs::create_dir_all(directory)?;
         let image = text(&image)?;
         process::run(&["mkfs.xfs", "-q", "-m", "reflink=1", image], &log, COMMAND_MAX)?;

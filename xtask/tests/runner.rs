@@ -78,7 +78,7 @@ fn a_step_that_never_fails_passes() {
 }
 
 #[test]
-fn a_step_that_fails_once_runs_again_alone_and_then_its_dependents() {
+fn a_step_that_fails_once_is_retried_alone_and_then_its_dependents_run() {
     let others = "sleep 0.5; echo other >> $HERE/order";
     let again = format!("echo again >> $HERE/order; {ONCE}");
     let steps = [
@@ -141,7 +141,7 @@ fn only_the_failed_parts_run_again() {
 }
 
 #[test]
-fn a_part_that_fails_for_good_fails_the_run() {
+fn a_permanently_failed_part_fails_the_run() {
     let script = "echo ran >> $HERE/ran; echo 'part a: FAILED (1 s): x'; echo 'part nfs::hostile: FAILED for good (1 s): y'; exit 1";
     let run = Run::of("for-good", "ci", &step("tests", script, ""));
     assert!(!run.passed, "{}", run.printed);
@@ -149,7 +149,7 @@ fn a_part_that_fails_for_good_fails_the_run() {
 }
 
 #[test]
-fn lines_about_flaky_and_skipped_tests_are_repeated_at_the_end() {
+fn flaky_and_skipped_tests_are_repeated_at_the_end() {
     let run = Run::of("lines", "ci", &step("suite", "echo 'FLAKY t: u'; echo 'skipped: no root: a, b'", ""));
     assert!(
         run.passed && run.has_line("FLAKY t: u") && run.has_line("skipped: no root: a, b"),
@@ -159,13 +159,13 @@ fn lines_about_flaky_and_skipped_tests_are_repeated_at_the_end() {
 }
 
 #[test]
-fn a_lane_of_full_that_has_passed_runs_only_when_asked() {
+fn a_passed_lane_of_full_runs_only_with_again() {
     let steps = [step("long", "echo ran >> $HERE/long", ""), step("broken", "exit 1", "never_again = true")];
     let first = Run::of("lanes", "full", &steps.concat());
     assert!(!first.passed);
     let mended = [step("long", "echo ran >> $HERE/long", ""), step("broken", "exit 0", "never_again = true")];
     let second = Run::again(first.target, "full", &mended.concat());
-    assert!(second.passed && second.printed.contains("kept long: passed"), "{}", second.printed);
+    assert!(second.passed && second.printed.contains("unchanged long: passed"), "{}", second.printed);
     assert_eq!(second.left("long"), "ran\n");
     let third = Run::again(second.target, "full", &mended.concat());
     assert!(third.passed && third.has_line("every lane has passed"), "{}", third.printed);
@@ -177,5 +177,5 @@ fn an_unknown_step_is_refused_with_the_known_ones() {
         Command::new(env!("CARGO_BIN_EXE_xtask")).args(["test", "--only", "nothing"]).output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1));
-    assert!(said.contains("there is no step nothing; there are: fmt, tidy, test programs"), "{said}");
+    assert!(said.contains("unknown step nothing; steps: fmt, tidy, test programs"), "{said}");
 }

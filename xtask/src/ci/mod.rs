@@ -48,13 +48,13 @@ pub(crate) struct FullArgs {
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
-    step: Vec<Written>,
+    step: Vec<StepEntry>,
 }
 
 /// A step in a file.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct StepEntry {
     name: String,
     command: Vec<String>,
     #[serde(default)]
@@ -69,7 +69,7 @@ pub(crate) fn test(args: &Args) -> anyhow::Result<()> {
         packages::require(packages::FOR_TESTS)?;
     } else {
         let missing = packages::missing(packages::FOR_TESTS);
-        eprintln!("not root: tests that need root are skipped, and listed at the end");
+        eprintln!("not root: tests that need root are skipped and listed at the end");
         if !missing.is_empty() {
             eprintln!("not installed, so tests that need them are skipped: {}", missing.join(" "));
         }
@@ -103,7 +103,7 @@ pub(crate) fn full(args: &FullArgs) -> anyhow::Result<()> {
     let records = Records::open(home().join("lanes"))?;
     let (kept, steps) = if args.again { (Vec::new(), steps) } else { without_passed(steps, &records) };
     for (name, minutes) in &kept {
-        println!("kept {name}: passed in {minutes} minutes, its inputs are unchanged");
+        println!("unchanged {name}: passed earlier in {minutes} minutes with the same inputs");
     }
     if steps.is_empty() {
         println!("every lane has passed");
@@ -147,7 +147,7 @@ fn run(tier: &str, steps: &[Step], records: Option<&Records>) -> anyhow::Result<
     let report = scheduler::run(steps, &under, &home().join(tier), |span| {
         let step = steps.iter().find(|step| step.name == span.name);
         match (records, step) {
-            (Some(records), Some(step)) if span.outcome.passed() => records.keep(step, span),
+            (Some(records), Some(step)) if span.outcome.passed() => records.save(step, span),
             _ => Ok(()),
         }
     })?;
@@ -179,7 +179,7 @@ fn verdict(report: &Report) -> anyhow::Result<()> {
 fn chosen(steps: Vec<Step>, only: &[String]) -> anyhow::Result<Vec<Step>> {
     let names: Vec<&str> = steps.iter().map(|step| step.name).collect();
     if let Some(unknown) = only.iter().find(|wanted| !names.contains(&wanted.as_str())) {
-        bail!("there is no step {unknown}; there are: {}", names.join(", "));
+        bail!("unknown step {unknown}; steps: {}", names.join(", "));
     }
     if only.is_empty() {
         return Ok(steps);
@@ -196,7 +196,7 @@ fn read(path: &Path) -> anyhow::Result<Vec<Step>> {
     let file: File = toml::from_str(&text).with_context(|| format!("{}", path.display()))?;
     // Names live as long as the process, as those of the tiers do.
     let name = |name: String| -> &'static str { Box::leak(name.into_boxed_str()) };
-    let step = |Written { name: own, command, needs, never_again }: Written| {
+    let step = |StepEntry { name: own, command, needs, never_again }: StepEntry| {
         let needs: Vec<&'static str> = needs.into_iter().map(name).collect();
         let step = Step::new(name(own), command, 1).after(&needs);
         if never_again { Step { retry: Retry::Never, ..step } } else { step }
@@ -209,7 +209,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn chosen_steps_need_each_other_only() {
+    fn selected_steps_need_only_each_other() {
         let only = |names: &[&str]| {
             let names: Vec<String> = names.iter().map(ToString::to_string).collect();
             let chosen = chosen(steps::ci()?, &names)?;
@@ -218,6 +218,6 @@ mod tests {
         assert_eq!(only(&[]).unwrap().len(), steps::ci().unwrap().len());
         let programs = steps::PROGRAMS;
         assert_eq!(only(&["interop", programs]).unwrap(), [(programs, vec![]), ("interop", vec![programs])]);
-        assert!(only(&["builds"]).unwrap_err().to_string().contains("there are: test programs, "));
+        assert!(only(&["builds"]).unwrap_err().to_string().contains("steps: test programs, "));
     }
 }

@@ -17,7 +17,7 @@ use crate::process;
 /// Files that every lane tests or is built from.
 const INPUTS: [&str; 6] = [".cargo", "Cargo.lock", "Cargo.toml", "conformance", "crates", "xtask"];
 /// Files among them that no lane reads.
-const NO_INPUTS: [&str; 5] = [
+const IGNORED_INPUTS: [&str; 5] = [
     ":(exclude)conformance/pages",
     ":(exclude)xtask/src/docs",
     ":(exclude)xtask/src/pages",
@@ -45,7 +45,7 @@ impl Records {
     }
 
     /// Keeps the result of a lane that has passed.
-    pub(super) fn keep(&self, step: &Step, span: &Span) -> anyhow::Result<()> {
+    pub(super) fn save(&self, step: &Step, span: &Span) -> anyhow::Result<()> {
         let record = json!({
             "inputs": self.inputs, "command": command(step), "minutes": minutes(span.length),
             "outcome": span.outcome.to_string(),
@@ -68,8 +68,9 @@ fn command(step: &Step) -> String {
 fn inputs() -> anyhow::Result<String> {
     let workspace = process::workspace();
     let list = ["ls-files", "-z", "--cached", "--others", "--exclude-standard", "--"];
-    let list = [&list[..], &INPUTS, &NO_INPUTS].concat();
-    let listed = process::output(&workspace, "git", &list).context("the inputs of lanes are known by git")?;
+    let list = [&list[..], &INPUTS, &IGNORED_INPUTS].concat();
+    let listed =
+        process::output(&workspace, "git", &list).context("cannot list the inputs of lanes with git")?;
     let names = String::from_utf8(listed)?;
     let mut files: Vec<&str> = names.split('\0').filter(|name| workspace.join(name).is_file()).collect();
     files.sort_unstable();
@@ -88,7 +89,7 @@ fn hash_object(how: &[&str], input: &str) -> anyhow::Result<String> {
     // A thread writes, because git answers before it has read all input.
     let writer = std::thread::spawn(move || stdin.write_all(input.as_bytes()));
     let output = git.wait_with_output()?;
-    writer.join().map_err(|_| anyhow::anyhow!("the writer has panicked"))??;
+    writer.join().map_err(|_| anyhow::anyhow!("the writer panicked"))??;
     ensure!(output.status.success(), "git hash-object ended with {}", output.status);
     Ok(String::from_utf8(output.stdout)?.trim().to_owned())
 }
@@ -101,7 +102,7 @@ mod tests {
     use crate::ci::step::Outcome;
 
     #[test]
-    fn a_result_counts_while_inputs_and_command_are_unchanged() {
+    fn a_result_is_valid_while_inputs_and_command_are_unchanged() {
         let directory = std::env::temp_dir().join(format!("xtask-records-{}", std::process::id()));
         let records = |inputs: &str| Records { directory: directory.clone(), inputs: inputs.to_owned() };
         let step = |argument: &str| Step::new("a lane", vec!["xtask".into(), argument.into()], 1);
@@ -109,7 +110,7 @@ mod tests {
         let (start, length) = (Duration::ZERO, Duration::from_secs(90));
         let span = Span { name: "a lane", start, length, outcome: Outcome::Passed, parts: Vec::new() };
         assert_eq!(records("one").passed(&step("x")), None);
-        records("one").keep(&step("x"), &span).unwrap();
+        records("one").save(&step("x"), &span).unwrap();
         assert_eq!(records("one").passed(&step("x")), Some(1.5));
         assert_eq!(records("two").passed(&step("x")), None);
         assert_eq!(records("one").passed(&step("y")), None);
@@ -117,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn inputs_are_a_hash_that_stays() {
+    fn the_hash_of_unchanged_inputs_is_stable() {
         let hash = inputs().unwrap();
         assert!(hash.len() >= 40 && hash.chars().all(|digit| digit.is_ascii_hexdigit()), "{hash}");
         assert_eq!(inputs().unwrap(), hash);

@@ -61,7 +61,7 @@ struct Running<'s> {
 }
 
 /// A failed step that runs once more.
-struct Again<'s> {
+struct RetriedStep<'s> {
     step: &'s Step,
     argv: Vec<String>,
     failures: Vec<Flaky>,
@@ -74,7 +74,7 @@ struct Scheduler<'s> {
     logs: &'s Path,
     waiting: Vec<&'s Step>,
     running: Vec<Running<'s>>,
-    again: Vec<Again<'s>>,
+    to_retry: Vec<RetriedStep<'s>>,
     spans: Vec<Span>,
     flaky: Vec<Flaky>,
     /// Lines that report skipped tests.
@@ -98,7 +98,7 @@ pub(super) fn run(
         logs,
         waiting: steps.iter().collect(),
         running: Vec::new(),
-        again: Vec::new(),
+        to_retry: Vec::new(),
         spans: Vec::new(),
         flaky: Vec::new(),
         skipped: Vec::new(),
@@ -106,7 +106,7 @@ pub(super) fn run(
     };
     let mut told = 0;
     while scheduler.is_busy() {
-        scheduler.start_what_can();
+        scheduler.start_ready_steps();
         scheduler.collect();
         scheduler.spans[told..].iter().try_for_each(&mut ended)?;
         told = scheduler.spans.len();
@@ -140,16 +140,16 @@ impl Report {
 
 impl<'s> Scheduler<'s> {
     fn is_busy(&self) -> bool {
-        !(self.waiting.is_empty() && self.running.is_empty() && self.again.is_empty())
+        !(self.waiting.is_empty() && self.running.is_empty() && self.to_retry.is_empty())
     }
 
-    fn start_what_can(&mut self) {
+    fn start_ready_steps(&mut self) {
         while let Some(step) = self.next() {
             self.start(step, step.argv.clone(), None);
         }
         // Nothing else can run: a failed step gets the machine for itself.
-        if self.running.is_empty() && !self.again.is_empty() {
-            let Again { step, argv, failures } = self.again.remove(0);
+        if self.running.is_empty() && !self.to_retry.is_empty() {
+            let RetriedStep { step, argv, failures } = self.to_retry.remove(0);
             self.start(step, argv, Some(failures));
         }
     }
@@ -226,7 +226,7 @@ impl<'s> Scheduler<'s> {
             }
             (Outcome::Failed(why), None) if step.retry == Retry::Once && !fails_for_good(&parts) => {
                 let failures = failures(step, &parts, &log);
-                self.again.push(Again { step, argv: argv_again(step, &parts), failures });
+                self.to_retry.push(RetriedStep { step, argv: argv_again(step, &parts), failures });
                 Outcome::RunsAgain(why)
             }
             (outcome, _) => outcome,
@@ -278,14 +278,14 @@ fn failures(step: &Step, parts: &[Part], log: &str) -> Vec<Flaky> {
 }
 
 /// Whether a line of a log contains the cause of a failure, or the command that repeats it.
-fn says_why(line: &str) -> bool {
+fn explains_failure(line: &str) -> bool {
     ["FAIL", "panicked", "error: ", "has failed", "seed"].iter().any(|word| line.contains(word))
 }
 
 /// The first line of a log that reports a failure, or the last line.
 fn first_failure(log: &str) -> String {
     let mut lines = log.lines().map(str::trim).filter(|line| !line.is_empty());
-    let first = lines.clone().find(|line| says_why(line) && !line.contains("seed"));
+    let first = lines.clone().find(|line| explains_failure(line) && !line.contains("seed"));
     first.or_else(|| lines.next_back()).unwrap_or("it printed nothing").to_owned()
 }
 
@@ -293,7 +293,7 @@ fn first_failure(log: &str) -> String {
 fn last_lines(log: &str) -> String {
     let lines: Vec<&str> = log.lines().filter(|line| !line.trim().is_empty()).collect();
     let (mut why, last): (Vec<&&str>, _) =
-        (lines.iter().filter(|line| says_why(line)).collect(), lines.last());
+        (lines.iter().filter(|line| explains_failure(line)).collect(), lines.last());
     why.extend(last.filter(|last| why.last() != Some(last)));
     let shown = &why[why.len().saturating_sub(LAST_LINES)..];
     shown.iter().map(|line| format!("  {line}\n")).collect()
@@ -302,7 +302,7 @@ fn last_lines(log: &str) -> String {
 impl Running<'_> {
     /// Returns the outcome of a step that has ended; kills one that takes too long.
     fn ended(&mut self) -> Option<Outcome> {
-        match self.process.ended().context("cannot wait for the step") {
+        match self.process.try_wait().context("cannot wait for the step") {
             Ok(Some(status)) if status.success() => Some(Outcome::Passed),
             Ok(Some(status)) => Some(Outcome::Failed(status.to_string())),
             Err(why) => Some(Outcome::Failed(format!("{why:#}"))),

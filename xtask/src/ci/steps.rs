@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn each_step_has_a_name_of_its_own_and_the_steps_it_needs() {
+    fn each_step_has_a_unique_name_and_its_required_steps() {
         for steps in tiers() {
             for (index, step) in steps.iter().enumerate() {
                 for needed in &step.needs {
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn crashes_power_cuts_and_conformance_never_run_again() {
+    fn crashes_power_cuts_and_conformance_are_never_retried() {
         let words = ["crash", "power-cut", "smbtorture", "schemathesis"];
         for step in tiers().iter().flatten() {
             let excepted = step.argv.iter().any(|arg| words.iter().any(|word| arg.contains(word)));

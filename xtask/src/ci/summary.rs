@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn a_summary_that_cannot_be_read_is_replaced() {
+    fn an_unreadable_summary_is_replaced() {
         let path = std::env::temp_dir().join(format!("xtask-summary-{}", std::process::id()));
         fs::write(&path, "[]").unwrap();
         assert_eq!(minutes_of(&path, "ci"), None);

@@ -15,7 +15,7 @@ pub(super) struct Block {
     pub(super) text: String,
     pub(super) role: Role,
     /// Preparations: commands that the reader does not see.
-    pub(super) before: Option<String>,
+    pub(super) preparation: Option<String>,
 }
 
 /// The treatment of a block.
@@ -48,8 +48,7 @@ pub(super) fn blocks(document: &str) -> anyhow::Result<Vec<Block>> {
         if let Some(begun) = line.strip_prefix("<!--") {
             let mut comment = begun.to_owned();
             while !comment.contains("-->") {
-                let (_, line) =
-                    lines.next().with_context(|| format!("line {number}: a comment without end"))?;
+                let (_, line) = lines.next().with_context(|| format!("line {number}: unclosed comment"))?;
                 comment = comment + "\n" + line;
             }
             let (comment, _) = comment.split_once("-->").unwrap_or_default();
@@ -57,8 +56,7 @@ pub(super) fn blocks(document: &str) -> anyhow::Result<Vec<Block>> {
         } else if let Some(language) = line.trim_start().strip_prefix(FENCE) {
             let mut text = String::new();
             loop {
-                let (_, line) =
-                    lines.next().with_context(|| format!("line {number}: a block without end"))?;
+                let (_, line) = lines.next().with_context(|| format!("line {number}: unclosed block"))?;
                 if line.trim_start().starts_with(FENCE) {
                     break;
                 }
@@ -70,9 +68,9 @@ pub(super) fn blocks(document: &str) -> anyhow::Result<Vec<Block>> {
                 (true, Some(why), None) => Role::NotRun(why),
                 (false, None, Some(name)) => Role::File(name),
                 (false, None, None) => Role::Shown,
-                _ => bail!("line {number}: a comment before this block does not go with it"),
+                _ => bail!("line {number}: the comment before this block does not fit its kind"),
             };
-            blocks.push(Block { line: number + 1, text, role, before });
+            blocks.push(Block { line: number + 1, text, role, preparation: before });
         }
     }
     Ok(blocks)
@@ -99,11 +97,11 @@ mod tests {
     use super::*;
 
     fn block(line: usize, text: &str, role: Role, before: Option<&str>) -> Block {
-        Block { line, text: text.to_owned(), role, before: before.map(str::to_owned) }
+        Block { line, text: text.to_owned(), role, preparation: before.map(str::to_owned) }
     }
 
     #[test]
-    fn blocks_have_the_role_that_their_comment_gives() {
+    fn blocks_have_the_role_of_their_comment() {
         let document = "\
 text\n```sh\na\nb\n```\n<!-- not run: no time -->\n```sh\nc\n```\n```\nd\n```\n\
 <!-- before: e\nf -->\n\n```sh\ng\n```\n<!-- file: h.toml -->\n```toml\ni = 1\n```\n";
@@ -118,13 +116,13 @@ text\n```sh\na\nb\n```\n<!-- not run: no time -->\n```sh\nc\n```\n```\nd\n```\n\
     }
 
     #[test]
-    fn comments_that_mean_nothing_are_faults() {
+    fn comments_without_meaning_are_faults() {
         for (document, why) in [
             ("<!-- later -->\n", "not \"later\""),
-            ("<!-- not run: x -->\n```\na\n```\n", "does not go with it"),
-            ("<!-- file: x -->\n```sh\na\n```\n", "does not go with it"),
-            ("```sh\na\n", "line 1: a block without end"),
-            ("<!-- x\n", "line 1: a comment without end"),
+            ("<!-- not run: x -->\n```\na\n```\n", "does not fit its kind"),
+            ("<!-- file: x -->\n```sh\na\n```\n", "does not fit its kind"),
+            ("```sh\na\n", "line 1: unclosed block"),
+            ("<!-- x\n", "line 1: unclosed comment"),
         ] {
             let error = format!("{:#}", blocks(document).unwrap_err());
             assert!(error.contains(why), "{error}");

@@ -13,7 +13,7 @@ use anyhow::{Context, ensure};
 
 use crate::packages;
 use crate::process;
-use crate::sandbox::{Ended, Sandbox, several_at_a_time};
+use crate::sandbox::{Sandbox, ScriptResult, run_concurrently};
 use block::{Block, Role};
 
 const README: &str = "README.md";
@@ -51,13 +51,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let binary = process::binary(args.binary.as_deref());
     let mut paths = vec![README.to_owned()];
     for entry in fs::read_dir(process::workspace().join(GUIDE))? {
-        let name = entry?.file_name().into_string().ok().context("a name that is not UTF-8")?;
+        let name = entry?.file_name().into_string().ok().context("name is not UTF-8")?;
         paths.push(format!("{GUIDE}/{name}"));
     }
     paths.retain(|path| args.only.as_ref().is_none_or(|only| path.contains(only.as_str())));
-    ensure!(!paths.is_empty(), "no document has such a name");
+    ensure!(!paths.is_empty(), "no document matches --only");
     paths.sort();
-    let results = several_at_a_time(&paths, |path| document(&binary, path));
+    let results = run_concurrently(&paths, |path| document(&binary, path));
     let mut faults = Vec::new();
     for result in results {
         let Outcome { path, run, not_run, fault, time } = result?;
@@ -81,7 +81,7 @@ fn document(binary: &Path, path: &str) -> anyhow::Result<Outcome> {
     let sandbox = Sandbox { binary, work, is_brief: true, ends_at_failure: true };
     let ended = if texts.is_empty() { Vec::new() } else { sandbox.run(&texts)? };
     let failed = scripts.iter().zip(ended).find_map(|((block, script), ended)| match ended {
-        Some(Ended { status: 0, .. }) => None,
+        Some(ScriptResult { status: 0, .. }) => None,
         other => Some((block, script, other)),
     });
     let fault = failed.map(|(block, script, ended)| {
@@ -107,5 +107,5 @@ fn scripts(block: &Block) -> impl Iterator<Item = (&Block, String)> {
         }
         Role::NotRun(_) | Role::Shown => None,
     };
-    block.before.iter().cloned().chain(own).map(move |script| (block, script))
+    block.preparation.iter().cloned().chain(own).map(move |script| (block, script))
 }

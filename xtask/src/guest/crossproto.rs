@@ -54,11 +54,11 @@ pub(crate) struct Args {
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     if args.in_namespace {
-        return run_in_namespace(args, &mut Machine::OfItsOwn, Form::Full);
+        return run_in_namespace(args, &mut Machine::Own, Form::Full);
     }
     Image::build(Suite::Bookworm)?;
     prepare()?;
-    let binary = process::binary(args.binary.as_deref()).canonicalize().context("the server is not there")?;
+    let binary = process::binary(args.binary.as_deref()).canonicalize().context("cannot find the server")?;
     let binary = binary.display().to_string();
     let seed = args.seed.unwrap_or_else(seed_from_clock).to_string();
     let (operations, timeout) = (args.operations.to_string(), args.timeout_s.to_string());
@@ -106,7 +106,7 @@ pub(super) fn run_in_namespace(args: &Args, machine: &mut Machine<'_>, form: For
     let mut holder = holder(&work)?;
     running.finish()?.require_checks(form.choose(CHECKS_MIN, BRIEF_CHECKS_MIN))?;
     let status = holder.wait(HOLDER_MAX)?;
-    ensure!(status.success(), "who held files over SMB ended with {status}, see {}", work.display());
+    ensure!(status.success(), "the SMB client that holds files ended with {status}, see {}", work.display());
     server.stop()
 }
 
@@ -115,10 +115,10 @@ fn server(binary: &Path, work: &Path) -> anyhow::Result<Server> {
     std::fs::create_dir(&directory)?;
     std::os::unix::fs::chown(&directory, Some(USER.id), Some(USER.id))?;
     let [binary, directory, state, users] =
-        [binary, &directory, &state, &users].map(|path| path.to_str().context("a path that is not UTF-8"));
+        [binary, &directory, &state, &users].map(|path| path.to_str().context("path is not UTF-8"));
     let mut argv = plimsoll_command(binary?, directory?, state?, &format!("127.0.0.1:{NFS_PORT}"));
     argv.extend(plimsoll::smb_beside_nfs(&format!("127.0.0.1:{SMB_PORT}"), users?));
-    Ok(Server::of(argv, Endpoint::loopback(NFS_PORT, PLIMSOLL_EXPORT), work))
+    Ok(Server::from_command(argv, Endpoint::loopback(NFS_PORT, PLIMSOLL_EXPORT), work))
 }
 
 /// Opens files over SMB until the guest asks to close them.

@@ -65,7 +65,7 @@ pub(crate) struct Loss {
     /// Flushes since the disk was switched on.
     pub(crate) flushes: u64,
     /// Unflushed blocks that reached the disk nevertheless.
-    pub(crate) kept: usize,
+    pub(crate) survived: usize,
     /// Unflushed blocks that were lost.
     pub(crate) lost: usize,
 }
@@ -108,11 +108,11 @@ impl Disk {
     pub(crate) fn cut(&self, random: &mut Random) -> io::Result<Loss> {
         let mut state = lock(&self.state);
         state.powered = false;
-        let mut loss = Loss { flushes: state.flushes, kept: 0, lost: 0 };
+        let mut loss = Loss { flushes: state.flushes, survived: 0, lost: 0 };
         for (block, data) in std::mem::take(&mut state.volatile) {
             if state.flush == Flush::Honest && random.one_in(2) {
                 state.file.write_all_at(&data, block * BLOCK as u64)?;
-                loss.kept += 1;
+                loss.survived += 1;
             } else {
                 loss.lost += 1;
             }
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_forced_write_passes_the_cache_and_replaces_what_it_held() {
+    fn a_forced_write_bypasses_the_cache_and_replaces_cached_data() {
         let mut state = state(Flush::Honest);
         state.write(0, &[1; 2 * BLOCK], false).unwrap();
         state.write(0, &[2; BLOCK], true).unwrap();
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lying_disk_keeps_nothing_durable() {
+    fn a_lying_disk_loses_everything_unflushed() {
         let mut state = state(Flush::Ignored);
         state.write(0, &[1; BLOCK], true).unwrap();
         state.flush().unwrap();
@@ -349,19 +349,19 @@ mod tests {
     }
 
     #[test]
-    fn the_cut_loses_some_blocks_and_keeps_some() {
+    fn a_cut_loses_some_blocks_and_preserves_others() {
         let state = state(Flush::Honest);
         let disk = Disk { socket: PathBuf::from("/nonexistent/socket"), state: Arc::new(Mutex::new(state)) };
         lock(&disk.state).write(0, &[9; 64 * BLOCK], false).unwrap();
         let loss = disk.cut(&mut Random::new(1)).unwrap();
-        assert_eq!(loss.kept + loss.lost, 64);
-        assert!(loss.kept > 0 && loss.lost > 0, "{loss:?}");
+        assert_eq!(loss.survived + loss.lost, 64);
+        assert!(loss.survived > 0 && loss.lost > 0, "{loss:?}");
         let kept = (0..64).filter(|&block| on_disk(&lock(&disk.state), block) == 9).count();
-        assert_eq!(kept, loss.kept);
+        assert_eq!(kept, loss.survived);
     }
 
     #[test]
-    fn requests_past_the_end_or_off_the_blocks_are_refused() {
+    fn requests_past_the_end_or_unaligned_are_refused() {
         let mut state = state(Flush::Honest);
         for (offset, length) in [(0, 512), (512, 4096), (1 << 20, 4096), (u64::MAX - 4095, 4096)] {
             let request = Request { flags: 0, command: COMMAND_READ, cookie: [0; 8], offset, length };

@@ -190,7 +190,7 @@ impl Recipe {
         self.run(&["chroot", path(root)?, "sh", "-c", &script])?;
         let version =
             fs::read_dir(root.join("lib/modules"))?.next().context("no kernel modules")??.file_name();
-        let version = version.into_string().ok().context("a kernel version that is not UTF-8")?;
+        let version = version.into_string().ok().context("kernel version is not UTF-8")?;
         fs::rename(root.join(format!("tmp/vmlinuz-{version}")), self.dir.join("vmlinuz"))?;
         Ok(version)
     }
@@ -266,7 +266,7 @@ fn mirror(suite: Suite) -> anyhow::Result<String> {
             return Ok(first.to_owned());
         }
     }
-    bail!("apt has no source of Debian 12 (run apt-get update; the guest is made of its packages)")
+    bail!("apt has no source of Debian 12; run apt-get update (the guest is built from its packages)")
 }
 
 fn recipe_key(suite: Suite) -> u64 {

@@ -6,14 +6,14 @@ use anyhow::Context;
 use serde_json::Value;
 
 pub(super) fn read(path: &Path) -> anyhow::Result<Value> {
-    let text = std::fs::read(path).with_context(|| format!("read {}", path.display()))?;
-    serde_json::from_slice(&text).with_context(|| format!("understand {}", path.display()))
+    let text = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    serde_json::from_slice(&text).with_context(|| format!("cannot parse {}", path.display()))
 }
 
 pub(super) fn list(value: &Value) -> anyhow::Result<&[Value]> {
-    value.as_array().map(Vec::as_slice).with_context(|| format!("no list: {value}"))
+    value.as_array().map(Vec::as_slice).with_context(|| format!("not a list: {value}"))
 }
 
 pub(super) fn number(value: &Value) -> anyhow::Result<f64> {
-    value.as_f64().with_context(|| format!("no number: {value}"))
+    value.as_f64().with_context(|| format!("not a number: {value}"))
 }

@@ -75,7 +75,7 @@ pub(super) fn run(args: &Args, machine: &mut Machine<'_>, form: Form) -> anyhow:
 
 fn prepare(work: &Path, directory: &Path, suite: Suite) -> anyhow::Result<()> {
     process::empty_dir(work)?;
-    fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
+    fs::create_dir_all(directory).with_context(|| format!("cannot create {}", directory.display()))?;
     if suite == Suite::Bookworm {
         // An emulated client would need a minute to create them.
         let many = directory.join("many");

@@ -93,7 +93,7 @@ pub(crate) struct Running<'m> {
     log: String,
     deadline: Instant,
     /// The variable that receives the machine for the next job, after this one succeeds.
-    returns_to: Option<&'m mut Option<Booted>>,
+    returned_to: Option<&'m mut Option<Booted>>,
 }
 
 impl<'a> Guest<'a> {
@@ -198,7 +198,7 @@ impl<'a> Guest<'a> {
             File::create(disk)?.set_len(JOBS_DISK_BYTES)?;
         }
         let argv = self.command_line(&boot_job, jobs_disk.as_deref())?;
-        let mut process = Process::told(&argv, Stdio::piped(), Stdio::piped(), Stdio::inherit())?;
+        let mut process = Process::start_with_stdin(&argv, Stdio::piped(), Stdio::piped(), Stdio::inherit())?;
         let (output, console) = (BufReader::new(process.stdout()?), process.stdin()?);
         let (sender, lines) = mpsc::channel();
         std::thread::spawn(move || {
@@ -247,7 +247,7 @@ impl<'a> Guest<'a> {
     }
 
     fn command_line(&self, job: &Path, jobs_disk: Option<&Path>) -> anyhow::Result<Vec<String>> {
-        let text = |path: &Path| path.to_str().map(String::from).context("a path that is not UTF-8");
+        let text = |path: &Path| path.to_str().map(String::from).context("path is not UTF-8");
         let mut argv: Vec<String> =
             "qemu-system-x86_64 -machine q35,accel=tcg -nodefaults -no-user-config -display none -no-reboot \
              -serial stdio"
@@ -299,7 +299,7 @@ impl Outcome {
         match self.status {
             Some(0) => Ok(()),
             Some(status) => bail!("the guest's script ended with status {status}: {}", self.failures()),
-            None => bail!("the guest ended without the script's status"),
+            None => bail!("the guest ended without reporting the script's status"),
         }
     }
 
@@ -307,7 +307,7 @@ impl Outcome {
     pub(crate) fn require_checks(&self, checks_min: usize) -> anyhow::Result<()> {
         self.require_success()?;
         let passed = self.log.lines().filter(|line| line.split(' ').nth(1) == Some("ok")).count();
-        ensure!(passed >= checks_min, "only {passed} checks passed, of at least {checks_min}");
+        ensure!(passed >= checks_min, "only {passed} checks passed; at least {checks_min} are required");
         eprintln!("guest: {passed} checks passed");
         Ok(())
     }
@@ -322,10 +322,13 @@ impl Booted {
     /// Hands the machine a job that [`Guest::pack`] created. If the machine has ended, this is not an error here: the
     /// job does not begin.
     pub(super) fn hand(&mut self, job: &Path) -> anyhow::Result<()> {
-        let jobs = self.jobs.as_mut().context("a machine for one job")?;
+        let jobs = self.jobs.as_mut().context("this machine takes only one job")?;
         let mut disk = File::options().write(true).open(&jobs.disk)?;
         let length = io::copy(&mut File::open(job)?, &mut disk)?;
-        ensure!(length <= JOBS_DISK_BYTES, "a job of {length} bytes is larger than its disk");
+        ensure!(
+            length <= JOBS_DISK_BYTES,
+            "the job of {length} bytes does not fit on its disk of {JOBS_DISK_BYTES} bytes"
+        );
         drop(writeln!(jobs.console, "job"));
         Ok(())
     }
@@ -339,22 +342,24 @@ impl<'m> Running<'m> {
     ) -> anyhow::Result<Self> {
         for _ in 0..BOOTS_MAX {
             let (booted, deadline) = (machine()?, Instant::now() + BOOT_MAX);
-            let mut running = Self { booted, log: String::new(), deadline, returns_to: None };
-            match running.comes_up() {
+            let mut running = Self { booted, log: String::new(), deadline, returned_to: None };
+            match running.wait_until_up() {
                 Ok(true) => {
                     running.deadline = Instant::now() + within;
                     return Ok(running);
                 }
-                Ok(false) => eprintln!("guest: it has ended before it was up"),
-                Err(why) => eprintln!("guest: it is not up after {} s: {why}", BOOT_MAX.as_secs()),
+                Ok(false) => eprintln!("guest: the machine ended before the script began; booting again"),
+                Err(why) => {
+                    eprintln!("guest: the script did not begin within {} s: {why}", BOOT_MAX.as_secs())
+                }
             }
         }
-        bail!("the guest does not come up")
+        bail!("the guest did not boot")
     }
 
     /// Stores the machine in `place` after the job succeeds.
     pub(super) fn returning_to(mut self, place: &'m mut Option<Booted>) -> Self {
-        self.returns_to = Some(place);
+        self.returned_to = Some(place);
         self
     }
 
@@ -369,12 +374,12 @@ impl<'m> Running<'m> {
                 Ok(Some(line))
             }
             Err(RecvTimeoutError::Disconnected) => Ok(None),
-            Err(RecvTimeoutError::Timeout) => bail!("the guest took longer than it may and was killed"),
+            Err(RecvTimeoutError::Timeout) => bail!("the guest exceeded its time limit and was killed"),
         }
     }
 
     /// Waits until the script begins; `false` if the machine ends before.
-    fn comes_up(&mut self) -> anyhow::Result<bool> {
+    fn wait_until_up(&mut self) -> anyhow::Result<bool> {
         while let Some(line) = self.next_line()? {
             if line.starts_with(UP_MARK) {
                 return Ok(true);
@@ -390,16 +395,16 @@ impl<'m> Running<'m> {
                 return Ok(line);
             }
             if line.starts_with(EXIT_MARK) {
-                bail!("the guest's script ended ({line}) before it said `{start}`");
+                bail!("the guest's script ended ({line}) before it printed `{start}`");
             }
         }
-        bail!("the guest ended before it said `{start}`")
+        bail!("the guest ended before it printed `{start}`")
     }
 
     /// Waits until the script asks the host for this action.
     pub(crate) fn wait_mark(&mut self, mark: &str) -> anyhow::Result<()> {
         let line = self.wait_line(MARK)?;
-        ensure!(line == format!("{MARK}{mark}"), "expected mark `{mark}`, the guest said `{line}`");
+        ensure!(line == format!("{MARK}{mark}"), "expected mark `{mark}`, the guest printed `{line}`");
         Ok(())
     }
 
@@ -409,12 +414,12 @@ impl<'m> Running<'m> {
         while let Some(line) = self.next_line()? {
             if let Some(number) = line.strip_prefix(EXIT_MARK) {
                 status = number.trim().parse().ok();
-                if self.returns_to.is_some() {
+                if self.returned_to.is_some() {
                     break;
                 }
             }
         }
-        if let (Some(place), Some(0)) = (self.returns_to, status) {
+        if let (Some(place), Some(0)) = (self.returned_to, status) {
             *place = Some(self.booted);
         }
         Ok(Outcome { status, log: self.log })
@@ -449,15 +454,15 @@ mod tests {
     }
 
     #[test]
-    fn checks_that_passed_are_counted_by_their_second_word() {
+    fn passed_checks_are_counted_by_their_second_word() {
         let ended =
             outcome(Some(0), "1.2 ok mount\n    1 ok of a program\n2.3 ok umount 5 s\ntest x ... ok\n");
         assert!(ended.require_checks(2).is_ok());
-        assert_eq!(why(ended.require_checks(3)), "only 2 checks passed, of at least 3");
+        assert_eq!(why(ended.require_checks(3)), "only 2 checks passed; at least 3 are required");
     }
 
     #[test]
-    fn failed_check_stands_in_the_first_line() {
+    fn a_failed_check_is_in_the_first_line() {
         let ended = outcome(Some(1), "1.2 ok mount\n2.3 FAIL df status 1: 0\n2.4 FAIL full status 1: 1\n");
         let said =
             "the guest's script ended with status 1: 2.3 FAIL df status 1: 0\n2.4 FAIL full status 1: 1";
@@ -465,8 +470,8 @@ mod tests {
     }
 
     #[test]
-    fn machine_without_a_status_is_an_error() {
-        let said = "the guest ended without the script's status";
+    fn a_machine_without_a_status_is_an_error() {
+        let said = "the guest ended without reporting the script's status";
         assert_eq!(why(outcome(None, "1.2 ok mount\n").require_checks(1)), said);
     }
 }

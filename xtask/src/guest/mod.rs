@@ -1,8 +1,8 @@
 //! A Linux guest under QEMU: the kernel's NFS client against a server on the host, and power cuts of a server in the
 //! guest.
 
-mod apart;
 mod crossproto;
+mod disagreement;
 mod disk;
 mod form;
 mod hold;
@@ -105,7 +105,7 @@ pub(crate) fn run(task: &Task) -> anyhow::Result<()> {
         | Task::Hold(_)
         | Task::Prove(_)
         | Task::Tune(_)
-        | Task::Quota => run_part(task, &mut Machine::OfItsOwn, Form::Full),
+        | Task::Quota => run_part(task, &mut Machine::Own, Form::Full),
     }
 }
 
@@ -130,7 +130,9 @@ fn run_script(args: &RunArgs) -> anyhow::Result<()> {
     let image = Image::build(args.suite)?;
     let mut guest = Guest::new(&image).memory_mib(args.memory_mib).set("HOST", HOST_ADDRESS);
     for parameter in &args.parameters {
-        let Some((name, value)) = parameter.split_once('=') else { bail!("`{parameter}` is not NAME=VALUE") };
+        let Some((name, value)) = parameter.split_once('=') else {
+            bail!("invalid parameter `{parameter}`: use NAME=VALUE")
+        };
         guest = guest.set(name, value);
     }
     for file in &args.file {

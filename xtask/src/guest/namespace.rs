@@ -13,6 +13,6 @@ pub(super) fn run(arguments: &[&str], within: Duration) -> anyhow::Result<()> {
     let enter = ["unshare", "--net", "sh", "-c", "ip link set lo up && exec \"$0\" \"$@\"", &own, "guest"];
     let argv: Vec<String> = enter.iter().chain(arguments).map(ToString::to_string).collect();
     let status = Process::start(&argv, Stdio::inherit(), Stdio::inherit())?.wait(within)?;
-    ensure!(status.success(), "it ended with {status}");
+    ensure!(status.success(), "the command in the namespace ended with {status}");
     Ok(())
 }

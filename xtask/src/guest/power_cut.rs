@@ -10,7 +10,7 @@ use anyhow::{Context, bail, ensure};
 use super::disk::{Disk, Flush};
 use super::image::{Image, Suite};
 use super::machine::{Guest, Running};
-use crate::ledger::{Ledger, Report, Share, Unkept};
+use crate::ledger::{Ledger, LostOperation, Report, Share};
 use crate::plimsoll;
 use crate::process;
 use crate::random::{Random, seed_from_clock};
@@ -76,9 +76,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     if !args.lying_disk && args.reference != Some(Reference::Async) {
         return outcome;
     }
-    let Err(found) = outcome else { bail!("what was acknowledged cannot all be there: the test is blind") };
-    ensure!(found.is::<Unkept>(), "the run failed, but not for a loss: {found:#}");
-    eprintln!("power cut: the loss was found: {found}");
+    let Err(found) = outcome else { bail!("the test found no loss, although data must be lost") };
+    ensure!(found.is::<LostOperation>(), "the run failed for another cause than a loss: {found:#}");
+    eprintln!("power cut: found the loss: {found}");
     Ok(())
 }
 
@@ -119,7 +119,7 @@ impl Bench {
             report.merge(found);
             report.require_clean(&self.directory)?;
         }
-        eprintln!("power cut: nothing acknowledged was lost; {report}");
+        eprintln!("power cut: no acknowledged operation was lost; {report}");
         report.require_every_kind(self.share.as_ref())
     }
 
@@ -135,7 +135,7 @@ impl Bench {
         let ledger = load.finish()?;
         eprintln!(
             "power cut: round {round}: cut after at least {load_ms} ms of load; {} flushes; of the unflushed blocks {} kept, {} lost",
-            loss.flushes, loss.kept, loss.lost
+            loss.flushes, loss.survived, loss.lost
         );
         Ok(ledger)
     }
@@ -164,7 +164,7 @@ impl Bench {
         }
         let started = Instant::now();
         let mut running = guest.start(SCRIPT, Duration::from_secs(600))?;
-        running.wait_line(READY).context("the guest did not come up")?;
+        running.wait_line(READY).context("the guest did not boot")?;
         endpoint.wait_until_ready(BOOT_MAX)?;
         eprintln!("power cut: serving {:.1} s after power-on", started.elapsed().as_secs_f64());
         Ok((disk, running, endpoint))
@@ -173,7 +173,7 @@ impl Bench {
 
 fn make_file_system(fs: FileSystem, disk: &Path, log: &Path) -> anyhow::Result<()> {
     File::create(disk)?.set_len(DISK_SIZE)?;
-    let disk = disk.to_str().context("a path that is not UTF-8")?;
+    let disk = disk.to_str().context("path is not UTF-8")?;
     let argv: &[&str] = match fs {
         FileSystem::Ext4 => &["mke2fs", "-q", "-F", "-t", "ext4", "-b", "4096", disk],
         FileSystem::Xfs => &["mkfs.xfs", "-q", "-f", "-s", "size=4096", disk],

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use serde_json::Value;
 
-use super::apart::{Apart, until_it_agrees};
+use super::disagreement::{Disagreement, repeat_until_agreement};
 use super::form::Form;
 use super::image::{Image, Suite};
 use super::json::{list, number, read};
@@ -29,27 +29,27 @@ const COMMAND: &str = "fio --name=8krandomreads --rw=randread --direct=1 --ioeng
 /// Reads of that command: four jobs, each of the whole size.
 const COMMAND_READS: f64 = 512.0;
 /// The largest relative difference between the guest's figures and the built-in client's.
-const AGREEMENT: f64 = 0.1;
+const DIFFERENCE_MAX: f64 = 0.1;
 /// The largest relative difference between calls on the wire and operations: those in flight at the window's edges.
-const CALLS: f64 = 0.05;
+const CALLS_DIFFERENCE_MAX: f64 = 0.05;
 
 /// Checks of a run beside one for each volume. A run that stops half-way but reports success would pass with fewer.
 const CHECKS_BESIDE_VOLUMES: usize = 2;
 
 /// A volume with a limit that an emulated machine reaches easily, and its measurements.
-struct Limited {
+struct LimitedVolume {
     name: &'static str,
     limit: &'static str,
     scenario: &'static str,
 }
 
-const VOLUMES: [Limited; 2] = [
-    Limited {
+const VOLUMES: [LimitedVolume; 2] = [
+    LimitedVolume {
         name: "operations",
         limit: "iops=100",
         scenario: include_str!("../../guest/prove-operations.toml"),
     },
-    Limited {
+    LimitedVolume {
         name: "throughput",
         limit: "throughput=4MiB/s",
         scenario: include_str!("../../guest/prove-throughput.toml"),
@@ -68,13 +68,13 @@ pub(crate) struct Args {
 
 pub(super) fn run(args: &Args, machine: &mut Machine<'_>, form: Form) -> anyhow::Result<()> {
     let volumes = &VOLUMES[..form.choose(VOLUMES.len(), 1)];
-    until_it_agrees(REPETITIONS, |repetitions| measured(args, machine, volumes, repetitions))
+    repeat_until_agreement(REPETITIONS, |repetitions| measured(args, machine, volumes, repetitions))
 }
 
 fn measured(
     args: &Args,
     machine: &mut Machine<'_>,
-    volumes: &[Limited],
+    volumes: &[LimitedVolume],
     repetitions: u32,
 ) -> anyhow::Result<()> {
     let image = Image::build(Suite::Bookworm)?;
@@ -100,7 +100,7 @@ fn measured(
     let mut running = machine.start(&guest, SCRIPT, Duration::from_secs(args.timeout_s))?;
     running.wait_mark("clients")?;
     let connections = service.connections()?;
-    ensure!(connections == CONNECTIONS, "the server counts {connections} connections, not {CONNECTIONS}");
+    ensure!(connections == CONNECTIONS, "the server has {connections} connections; expected {CONNECTIONS}");
     running.finish()?.require_checks(volumes.len() + CHECKS_BESIDE_VOLUMES)?;
     check_command_line(&service)?;
     for volume in volumes {
@@ -109,13 +109,13 @@ fn measured(
     service.stop()
 }
 
-fn scenario_path(work: &Path, volume: &Limited) -> PathBuf {
+fn scenario_path(work: &Path, volume: &LimitedVolume) -> PathBuf {
     work.join(format!("{}.toml", volume.name))
 }
 
-fn make_volumes(service: &Managed, volumes: &[Limited]) -> anyhow::Result<()> {
+fn make_volumes(service: &Managed, volumes: &[LimitedVolume]) -> anyhow::Result<()> {
     service.manage("pool create prove --level plimsoll/custom --size 1GiB")?;
-    for Limited { name, limit, .. } in volumes {
+    for LimitedVolume { name, limit, .. } in volumes {
         service.manage(&format!(
             "volume create {name} --pool prove --size {SIZE} --limit {limit} --allow 127.0.0.1 --squash none \
              --durability relaxed"
@@ -138,13 +138,18 @@ fn check_command_line(service: &Managed) -> anyhow::Result<()> {
     println!("\n{COMMAND}\n");
     println!("{:<34}{:>10}{:>10}{:>8}", "", "bench fio", "fio", "ratio");
     print_and_check([("reads", ours[0], plain[0]), ("in flight", ours[1], plain[1])])?;
-    ensure!(ours[0] == COMMAND_READS && plain[0] == COMMAND_READS, "not {COMMAND_READS} reads");
+    ensure!(
+        ours[0] == COMMAND_READS && plain[0] == COMMAND_READS,
+        "expected {COMMAND_READS} reads, found {} and {}",
+        ours[0],
+        plain[0]
+    );
     Ok(())
 }
 
 /// Asserts that the guest's result of a scenario names its mount and agrees with the built-in client's.
-fn compare(service: &Managed, work: &Path, volume: &Limited, how: &str) -> anyhow::Result<()> {
-    let Limited { name, limit, .. } = volume;
+fn compare(service: &Managed, work: &Path, volume: &LimitedVolume, how: &str) -> anyhow::Result<()> {
+    let LimitedVolume { name, limit, .. } = volume;
     let guest = read(&service.written(&format!("{name}.json"))?)?;
     check_mount(&guest["target"], name)?;
     let output = work.join(format!("{name}.json"));
@@ -178,14 +183,14 @@ fn print_and_check<'a>(rows: impl IntoIterator<Item = (&'a str, f64, f64)>) -> a
         let ratio = found / other;
         println!("{what:<34}{found:>10.1}{other:>10.1}{ratio:>8.3}");
         // NaN does not agree either.
-        if !(1.0 - AGREEMENT..=1.0 + AGREEMENT).contains(&ratio) {
+        if !(1.0 - DIFFERENCE_MAX..=1.0 + DIFFERENCE_MAX).contains(&ratio) {
             apart.push(what);
         }
     }
     if apart.is_empty() {
         return Ok(());
     }
-    Err(Apart(format!("more than {:.0} % apart: {}", AGREEMENT * 100.0, apart.join("; "))).into())
+    Err(Disagreement(format!("more than {:.0} % apart: {}", DIFFERENCE_MAX * 100.0, apart.join("; "))).into())
 }
 
 /// Asserts that the result names the mount.
@@ -196,7 +201,7 @@ fn check_mount(target: &Value, volume: &str) -> anyhow::Result<()> {
     let options = mount["options"].as_str().context("no mount options")?;
     let wanted = format!("nconnect={CONNECTIONS}");
     ensure!(options.split(',').any(|option| option == wanted), "the mount has no {wanted}: {options}");
-    ensure!(target["co_located"] == false, "the guest is not the host: {target}");
+    ensure!(target["co_located"] == false, "the result must not be co-located: {target}");
     Ok(())
 }
 
@@ -208,7 +213,7 @@ fn check_calls(cell: &Value) -> anyhow::Result<()> {
             let (kind, text) = (&doubt["kind"], doubt["text"].to_string());
             // Occasionally fio's random mix is too far off.
             if text.contains("were reads instead of") {
-                return Err(Apart(text).into());
+                return Err(Disagreement(text).into());
             }
             ensure!(kind != "cache-mixed" && kind != "void", "{text}");
         }
@@ -221,9 +226,9 @@ fn check_calls(cell: &Value) -> anyhow::Result<()> {
     }
     for (name, [ops, calls]) in found {
         eprintln!("prove: {ops} operations, {calls} calls of {name}");
-        let agrees = (calls / ops - 1.0).abs() <= CALLS;
+        let agrees = (calls / ops - 1.0).abs() <= CALLS_DIFFERENCE_MAX;
         if !agrees {
-            return Err(Apart(format!("{ops} operations were {calls} calls of {name}")).into());
+            return Err(Disagreement(format!("{ops} operations were {calls} calls of {name}")).into());
         }
     }
     Ok(())

@@ -14,7 +14,7 @@ const NETWORKS: usize = 2;
 /// The machine of a job.
 pub(super) enum Machine<'a> {
     /// A machine that is booted for this job, with its resources.
-    OfItsOwn,
+    Own,
     /// The machine of the previous job, unless that job failed.
     Shared(Box<Shared<'a>>),
 }
@@ -40,7 +40,7 @@ impl<'a> Machine<'a> {
         within: Duration,
     ) -> anyhow::Result<Running<'_>> {
         match self {
-            Self::OfItsOwn => guest.start(script, within),
+            Self::Own => guest.start(script, within),
             Self::Shared(shared) => shared.start(guest, script, within),
         }
     }

@@ -85,7 +85,7 @@ impl Part {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let parts = chosen(args.image, &args.only)?;
-    let binary = process::binary(args.binary.as_deref()).canonicalize().context("the server is not there")?;
+    let binary = process::binary(args.binary.as_deref()).canonicalize().context("cannot find the server")?;
     let binary = process::text(&binary)?;
     let image = Image::build(args.image)?;
     let form = if args.brief { Form::Brief } else { Form::Full };
@@ -108,7 +108,7 @@ fn chosen(image: Suite, only: &[String]) -> anyhow::Result<Vec<&'static Part>> {
     };
     if let Some(unknown) = only.iter().find(|name| parts.iter().all(|part| part.name != *name)) {
         let names: Vec<&str> = parts.iter().map(|part| part.name).collect();
-        bail!("no part {unknown}; there are: {}", names.join(", "));
+        bail!("unknown part {unknown}; parts: {}", names.join(", "));
     }
     Ok(parts.iter().filter(|part| only.is_empty() || only.iter().any(|name| name == part.name)).collect())
 }
@@ -159,20 +159,20 @@ mod tests {
     }
 
     #[test]
-    fn no_choice_is_all_parts() {
+    fn without_a_selection_all_parts_run() {
         assert_eq!(names(Suite::Bookworm, &[]).unwrap().len(), BOOKWORM.len());
         assert_eq!(names(Suite::Trixie, &[]).unwrap(), ["kernel-client", "tls"]);
     }
 
     #[test]
-    fn chosen_parts_run_in_the_order_of_the_suite() {
+    fn selected_parts_run_in_the_order_of_the_suite() {
         assert_eq!(names(Suite::Bookworm, &["prove", "smb"]).unwrap(), ["smb", "prove"]);
     }
 
     #[test]
-    fn unknown_part_is_an_error_that_lists_the_parts() {
+    fn an_unknown_part_is_refused_with_the_known_ones() {
         let error = names(Suite::Trixie, &["tls", "smb"]).unwrap_err().to_string();
-        assert_eq!(error, "no part smb; there are: kernel-client, tls");
+        assert_eq!(error, "unknown part smb; parts: kernel-client, tls");
     }
 
     #[test]

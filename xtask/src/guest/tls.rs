@@ -117,7 +117,7 @@ impl<'a> Certificates<'a> {
     }
 
     fn openssl(&self, arguments: &[&str]) -> anyhow::Result<()> {
-        let directory = self.work.to_str().context("a path that is not UTF-8")?;
+        let directory = self.work.to_str().context("path is not UTF-8")?;
         let argv = [&["env", "--chdir", directory, "openssl"], arguments].concat();
         process::run(&argv, &self.work.join("openssl.log"), COMMAND_MAX)
     }

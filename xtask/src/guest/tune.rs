@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use serde_json::Value;
 
-use super::apart::{Apart, until_it_agrees};
+use super::disagreement::{Disagreement, repeat_until_agreement};
 use super::form::Form;
 use super::image::{Image, Suite};
 use super::json::{list, number, read};
@@ -30,19 +30,19 @@ const BRIEF_CASES: [&str; 2] = ["baseline", "all"];
 const CHECKS_MIN: usize = 12;
 /// The fraction of opens with a call where attributes are not cached, and where they are: the rest is due to the
 /// window's edges.
-const ASKED_MIN: f64 = 0.9;
+const CALLS_PER_OPEN_MIN: f64 = 0.9;
 const NOT_ASKED_MAX: f64 = 0.1;
 
 /// A statement that `client check` must make of a mount: its subject, its state, and the current value.
-type Said = (&'static str, &'static str, &'static str);
+type Statement = (&'static str, &'static str, &'static str);
 
 /// The kernel's settings on an untuned machine, and after the commands of the check.
-const STOCK: [Said; 3] = [
+const STOCK: [Statement; 3] = [
     ("net.core.rmem_max", "lacking", "212992"),
     ("net.core.wmem_max", "lacking", "212992"),
     ("sunrpc.tcp_max_slot_table_entries", "ok", "65536"),
 ];
-const TUNED: [Said; 5] = [
+const TUNED: [Statement; 5] = [
     ("net.core.rmem_max", "ok", "16777216"),
     ("net.core.wmem_max", "ok", "16777216"),
     ("net.ipv4.tcp_rmem", "ok", "16777216"),
@@ -51,7 +51,7 @@ const TUNED: [Said; 5] = [
 ];
 
 /// The statements about each mount.
-const ADVICE: [(&str, &[Said]); 5] = [
+const ADVICE: [(&str, &[Statement]); 5] = [
     (
         "baseline",
         &[
@@ -96,7 +96,7 @@ pub(crate) struct Args {
 }
 
 pub(super) fn run(args: &Args, machine: &mut Machine<'_>, form: Form) -> anyhow::Result<()> {
-    until_it_agrees(SECONDS, |seconds| measured(args, machine, form, seconds))
+    repeat_until_agreement(SECONDS, |seconds| measured(args, machine, form, seconds))
 }
 
 fn measured(args: &Args, machine: &mut Machine<'_>, form: Form, seconds: u32) -> anyhow::Result<()> {
@@ -126,7 +126,7 @@ fn measured(args: &Args, machine: &mut Machine<'_>, form: Form, seconds: u32) ->
     running.wait_mark("clients")?;
     let connections = service.connections()?;
     let wanted = 1 + CONNECTIONS;
-    ensure!(connections == wanted, "the server counts {connections} connections, not {wanted}");
+    ensure!(connections == wanted, "the server has {connections} connections; expected {wanted}");
     running.finish()?.require_checks(CHECKS_MIN)?;
     for (name, said) in ADVICE {
         check_advice(&service, name, said)?;
@@ -138,12 +138,12 @@ fn measured(args: &Args, machine: &mut Machine<'_>, form: Form, seconds: u32) ->
 }
 
 /// Asserts that the check makes these statements about a mount.
-fn check_advice(service: &Managed, name: &str, said: &[Said]) -> anyhow::Result<()> {
+fn check_advice(service: &Managed, name: &str, said: &[Statement]) -> anyhow::Result<()> {
     let advice = read(&service.written(&format!("check-{name}.json"))?)?;
     let checks = list(&advice["checks"])?;
     for (what, state, found) in said {
         let check = checks.iter().find(|check| check["what"] == *what);
-        let check = check.with_context(|| format!("{name}: nothing is said of {what}"))?;
+        let check = check.with_context(|| format!("{name}: the check has no statement about {what}"))?;
         ensure!(
             check["state"] == *state && check["found"] == *found,
             "{name}: of {what} is said {check}, not that it is {state} with {found}"
@@ -188,12 +188,12 @@ fn check_mount(target: &Value, case: &str) -> anyhow::Result<()> {
     let has = |wanted: &str| options.split(',').any(|option| option == wanted);
     let has_many = has(&format!("nconnect={CONNECTIONS}"));
     ensure!(has_many == matches!(case, "nconnect" | "all"), "{case}: {options}");
-    ensure!([has("nocto"), has("acregmin=600")] == [believes(case); 2], "{case}: {options}");
+    ensure!([has("nocto"), has("acregmin=600")] == [caches_attributes(case); 2], "{case}: {options}");
     Ok(())
 }
 
 /// Whether the mount of a case caches attributes for long.
-fn believes(case: &str) -> bool {
+fn caches_attributes(case: &str) -> bool {
     matches!(case, "nocto" | "all")
 }
 
@@ -210,10 +210,11 @@ fn check_openings(cells: &[Value], case: &str) -> anyhow::Result<()> {
     }
     let each = calls / ops;
     eprintln!("tune: {case}: {ops} openings, {each:.3} calls each, at most {most:.0} a second");
-    let is_as_mounted = if believes(case) { each <= NOT_ASKED_MAX } else { each >= ASKED_MIN };
+    let is_as_mounted =
+        if caches_attributes(case) { each <= NOT_ASKED_MAX } else { each >= CALLS_PER_OPEN_MIN };
     if is_as_mounted {
         Ok(())
     } else {
-        Err(Apart(format!("{case}: {ops} openings were {calls} calls")).into())
+        Err(Disagreement(format!("{case}: {ops} openings were {calls} calls")).into())
     }
 }

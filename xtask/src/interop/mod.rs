@@ -111,7 +111,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let status = stage.smb.terminate(CHECK_MAX)?;
     ensure!(status.success(), "the server of SMB ended with {status}");
     ensure!(failed.is_empty(), "{} failed: {}", failed.len(), failed.join(", "));
-    ensure!(passed > 0, "no check has such a name");
+    ensure!(passed > 0, "no check matches --only");
     eprintln!("interop: {passed} checks passed");
     fs::remove_dir_all(&work).with_context(|| format!("cannot remove {}", work.display()))
 }
@@ -150,7 +150,7 @@ impl Stage {
     }
 
     fn load(&self, op: &str, more: &[&str]) -> anyhow::Result<()> {
-        let binary = self.binary.to_str().context("a path that is not UTF-8")?;
+        let binary = self.binary.to_str().context("path is not UTF-8")?;
         let target = format!("nfs://127.0.0.1:{}{}", self.server.port, self.server.exports[0]);
         let fixed = [
             "bench", "load", &target, "--op", op, "--verify", "--time", "2s", "--files", "4", "--size", "32m",

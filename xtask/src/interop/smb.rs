@@ -11,7 +11,7 @@ use crate::process::{self, text};
 use crate::samba;
 
 const LIBSMB2: Debs =
-    Debs { name: "libsmb2", suites: &["trixie"], are_alone: true, packages: &["libsmb2-6"] };
+    Debs { name: "libsmb2", suites: &["trixie"], with_all_dependencies: true, packages: &["libsmb2-6"] };
 
 impl Stage {
     fn smbclient(
@@ -66,14 +66,14 @@ pub(super) fn smbclient(stage: &Stage) -> anyhow::Result<()> {
         ensure!(listed.contains("Moved"), "{dialect}: no file `Moved` in\n{listed}");
         same(&fs::read(&back)?, &data)?;
         fs::remove_file(&back)?;
-        ensure!(!stage.export.join("d").exists(), "{dialect}: the directory is still there");
+        ensure!(!stage.export.join("d").exists(), "{dialect}: the directory still exists");
     }
     Ok(())
 }
 
 pub(super) fn smbclient_refused(stage: &Stage) -> anyhow::Result<()> {
     let refused = stage.smbclient("another password", "SMB3_11", "sign", "ls");
-    let why = refused.err().context("a wrong password is taken")?;
+    let why = refused.err().context("a wrong password was accepted")?;
     ensure!(why.to_string().contains("NT_STATUS_LOGON_FAILURE"), "{why}");
     Ok(())
 }
@@ -139,7 +139,7 @@ fn sam(stage: &Stage, protection: &str) -> anyhow::Result<()> {
             "Owner SID:\tS-1-5-32-544",
         ],
     )?;
-    let refused = stage.rpc(protection, "createdomuser eve", &[]).err().context("a user is made")?;
+    let refused = stage.rpc(protection, "createdomuser eve", &[]).err().context("a user was created")?;
     ensure!(refused.to_string().contains("NT_STATUS_ACCESS_DENIED"), "{refused}");
     Ok(())
 }
@@ -152,7 +152,7 @@ pub(super) fn python(stage: &Stage, program: &str) -> anyhow::Result<()> {
 
 /// The C library libsmb2 of Debian 13, with that release's C library and loader.
 pub(super) fn libsmb2(stage: &Stage) -> anyhow::Result<()> {
-    let libraries = LIBSMB2.unpacked()?.join("usr/lib/x86_64-linux-gnu");
+    let libraries = LIBSMB2.unpack()?.join("usr/lib/x86_64-linux-gnu");
     let (loader, program) = (libraries.join("ld-linux-x86-64.so.2"), programs().join("libsmb2_client.py"));
     let path = format!("{}:/usr/lib/x86_64-linux-gnu", text(&libraries)?);
     stage.log_on(text(&loader)?, &["--library-path", &path, "/usr/bin/python3", text(&program)?])

@@ -85,7 +85,7 @@ pub(crate) struct Attributes {
 }
 
 /// A WRITE's result.
-pub(crate) struct Written {
+pub(crate) struct WriteResult {
     pub(crate) count: u32,
     pub(crate) stable: Stable,
     pub(crate) verifier: u64,
@@ -98,14 +98,14 @@ pub(crate) struct Client {
 }
 
 /// The connection and the root of the export.
-pub(crate) struct Mounted {
+pub(crate) struct MountResult {
     pub(crate) client: Client,
     pub(crate) root: Handle,
 }
 
 impl Client {
     /// Connects, and mounts the endpoint's export (MNT, RFC 1813 §5.2.1).
-    pub(crate) fn mount(endpoint: &Endpoint) -> Result<Mounted, Failure> {
+    pub(crate) fn mount(endpoint: &Endpoint) -> Result<MountResult, Failure> {
         let mut mount_address = endpoint.address;
         mount_address.set_port(endpoint.mount_port);
         let mut mount = Self::connect(mount_address)?;
@@ -114,7 +114,7 @@ impl Client {
         let mut client = Self::connect(endpoint.address)?;
         // Checks that the NFS port is served and the handle is valid.
         client.attributes(&root)?;
-        Ok(Mounted { client, root })
+        Ok(MountResult { client, root })
     }
 
     fn connect(address: SocketAddr) -> Result<Self, Failure> {
@@ -161,7 +161,7 @@ impl Client {
         offset: u64,
         data: &[u8],
         how: Stable,
-    ) -> Result<Written, Failure> {
+    ) -> Result<WriteResult, Failure> {
         let length = u32::try_from(data.len()).map_err(|_| Failure::Malformed("too much to write"))?;
         let call = Call::default().opaque(file).u64(offset).u32(length).u32(how as u32).opaque(data);
         let mut reply = self.nfs(7, &call)?;
@@ -173,7 +173,7 @@ impl Client {
             2 => Stable::FileSync,
             _ => return Err(Failure::Malformed("stable_how")),
         };
-        Ok(Written { count, stable, verifier: reply.u64()? })
+        Ok(WriteResult { count, stable, verifier: reply.u64()? })
     }
 
     pub(crate) fn create(&mut self, dir: &[u8], name: &str, how: How) -> Result<Handle, Failure> {
@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_says_only_what_changes() {
+    fn a_change_encodes_only_changed_attributes() {
         assert_eq!(Call::default().change(Change::default()).0, [0; 24]);
         let change = Change { mode: Some(0o640), size: Some(1 << 32), mtime: Some((1, 2)) };
         let words = [1, 0o640, 0, 0, 1, 1, 0, 0, 2, 1, 2];

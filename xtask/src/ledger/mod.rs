@@ -60,15 +60,15 @@ pub(crate) struct Report {
 
 /// The error of a server that lost an acknowledged operation.
 #[derive(Debug)]
-pub(crate) struct Unkept(String);
+pub(crate) struct LostOperation(String);
 
-impl fmt::Display for Unkept {
+impl fmt::Display for LostOperation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for Unkept {}
+impl std::error::Error for LostOperation {}
 
 impl Ledger {
     /// Starts `workers` connections, each in a new directory of the export, named after `round` and its number. Every
@@ -187,7 +187,7 @@ impl Report {
             problems = best;
             problems.extend(snapshot.stale_handles(client, tree)?);
         }
-        if let Some(file) = snapshot.any_file() {
+        if let Some(file) = snapshot.first_file() {
             // An unchanged verifier would tell clients that their unstable writes still exist (RFC 1813 §3.3.21).
             let verifier = client.commit(file)?;
             if worker.verifier == Some(verifier) {
@@ -213,7 +213,7 @@ impl Report {
         }
         let first: Vec<&str> = self.problems.iter().take(30).map(String::as_str).collect();
         let (count, logs) = (self.problems.len(), logs.display());
-        Err(Unkept(format!("{count} problems, logs in {logs}:\n{}", first.join("\n"))).into())
+        Err(LostOperation(format!("{count} problems, logs in {logs}:\n{}", first.join("\n"))).into())
     }
 
     /// The kinds of operations that were never acknowledged.

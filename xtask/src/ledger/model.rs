@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stable_write_must_be_there() {
+    fn a_stable_write_must_survive() {
         let content = file(&[write(0, &[5, 6], Stable::FileSync)]);
         assert!(content.compare(&bytes(&[5, 6])).is_ok());
         for wrong in [&[5][..], &[5, 0], &[6, 5], &[5, 6, 0], &[]] {
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unstable_write_may_be_there_slot_by_slot_until_committed() {
+    fn an_unstable_write_may_survive_slot_by_slot_until_committed() {
         let writes = [write(0, &[5, 6], Stable::DataSync), write(1, &[7, 8], Stable::Unstable)];
         let content = file(&writes);
         for right in [&[5, 6][..], &[5, 7], &[5, 6, 8], &[5, 7, 0], &[5, 7, 8]] {
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn renaming_a_directory_takes_its_contents_along_and_replaces_a_file() {
+    fn renaming_a_directory_moves_its_contents_and_replaces_a_file() {
         let mut tree = Tree::new(None);
         for path in ["d", "e"] {
             tree.acknowledge(&Operation::MakeDirectory { path: path.into(), mode: None }, Some(vec![1]));

@@ -44,15 +44,19 @@ impl Share {
     pub(crate) fn connect(&self) -> anyhow::Result<Smb> {
         let program = programs().join("ledger.py");
         let [python, program] =
-            [&self.python, &program].map(|path| path.to_str().context("a path that is not UTF-8"));
+            [&self.python, &program].map(|path| path.to_str().context("path is not UTF-8"));
         let (port, share) = (self.port.to_string(), PLIMSOLL_EXPORT.trim_start_matches('/'));
         let argv = [python?, program?, &port, share, USER.name, USER.password].map(String::from);
-        let mut client =
-            Process::told(&argv, Stdio::piped(), Stdio::piped(), process::append_to(&self.log)?.into())?;
+        let mut client = Process::start_with_stdin(
+            &argv,
+            Stdio::piped(),
+            Stdio::piped(),
+            process::append_to(&self.log)?.into(),
+        )?;
         let (to, from) = (client.stdin()?, BufReader::new(client.stdout()?));
         let mut smb = Smb { _client: client, to, from };
         let ready = smb.line().with_context(|| format!("see {}", self.log.display()))?;
-        ensure!(ready == "ready", "the client said {ready}");
+        ensure!(ready == "ready", "the client printed {ready}");
         Ok(smb)
     }
 }
@@ -123,7 +127,7 @@ mod tests {
     use super::hexadecimal;
 
     #[test]
-    fn bytes_are_two_digits_each() {
+    fn bytes_have_two_hexadecimal_digits() {
         assert_eq!(hexadecimal(&[0x00, 0x0f, 0xa9]), "000fa9");
     }
 }

@@ -34,7 +34,7 @@ impl Snapshot {
         self.0.len()
     }
 
-    pub(crate) fn any_file(&self) -> Option<&[u8]> {
+    pub(crate) fn first_file(&self) -> Option<&[u8]> {
         self.0.values().find(|found| found.attributes.kind == REGULAR).map(|found| &found.handle[..])
     }
 

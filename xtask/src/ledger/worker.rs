@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::Progress;
-use super::client::{Change, Failure, Handle, How, Mounted, Stable};
+use super::client::{Change, Failure, Handle, How, MountResult, Stable};
 use super::model::{Kind, Operation, SLOT, Tree, fill};
 use super::smb::Smb;
 use crate::random::Random;
@@ -21,7 +21,7 @@ const JUKEBOX: u32 = 10008;
 
 /// The protocol of a worker.
 pub(crate) enum Connection {
-    Nfs(Mounted),
+    Nfs(MountResult),
     Smb(Smb),
 }
 

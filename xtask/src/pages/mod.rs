@@ -12,9 +12,9 @@ use anyhow::{Context, ensure};
 
 use crate::packages;
 use crate::process;
-use crate::sandbox::{Ended, Sandbox, several_at_a_time};
+use crate::sandbox::{Sandbox, ScriptResult, run_concurrently};
 use page::{Page, Row, Run};
-use shows::shows;
+use shows::matches_pattern;
 
 /// The length of a statement in the table.
 const STATEMENT_WIDTH: usize = 100;
@@ -48,9 +48,9 @@ enum Outcome {
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     packages::require(packages::FOR_TESTS)?;
     let files = files(&process::workspace().join("conformance/pages"), &args.only)?;
-    ensure!(!files.is_empty(), "no row has such a name");
+    ensure!(!files.is_empty(), "no row matches --only");
     let binary = process::binary(args.binary.as_deref());
-    let results = several_at_a_time(&files, |(stem, page)| run_page(args, &binary, stem, page));
+    let results = run_concurrently(&files, |(stem, page)| run_page(args, &binary, stem, page));
     let mut totals = [0; 4];
     let mut faults = Vec::new();
     for ((_, page), result) in files.iter().zip(results) {
@@ -64,7 +64,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         }
     }
     let [holds, waits, long, fails] = totals;
-    println!("\n{holds} hold, {waits} wait, {long} were measured by hand, {fails} fail");
+    println!("\n{holds} true, {waits} waiting, {long} measured by hand, {fails} failed");
     ensure!(faults.is_empty(), "{}", faults.join("\n\n"));
     Ok(())
 }
@@ -95,14 +95,14 @@ fn run_page(args: &Args, binary: &Path, stem: &str, page: &Page) -> anyhow::Resu
     let commands = page.rows.iter().flat_map(|row| &row.runs).map(|run| run.command.clone());
     let scripts: Vec<String> = std::iter::once(page.setup.clone()).chain(commands).collect();
     let mut ended = sandbox.run(&scripts)?.into_iter();
-    let setup = ended.next().flatten().context("the machine did not run")?;
+    let setup = ended.next().flatten().context("the sandbox did not run")?;
     // The rows run nevertheless: they report missing preparations.
     if setup.status != 0 {
         println!("{stem}: the setup ended with {}:\n{}", setup.status, setup.printed);
     }
     let mut results = Vec::new();
     for row in &page.rows {
-        let outcomes: Vec<(&Run, Option<Ended>)> =
+        let outcomes: Vec<(&Run, Option<ScriptResult>)> =
             row.runs.iter().map(|run| (run, ended.next().flatten())).collect();
         if args.show {
             for (run, ended) in &outcomes {
@@ -121,17 +121,17 @@ fn run_page(args: &Args, binary: &Path, stem: &str, page: &Page) -> anyhow::Resu
 }
 
 /// The faults of a command's result.
-fn faults(run: &Run, ended: Option<&Ended>) -> Vec<String> {
-    let Some(Ended { status, printed }) = ended else {
+fn faults(run: &Run, ended: Option<&ScriptResult>) -> Vec<String> {
+    let Some(ScriptResult { status, printed }) = ended else {
         return vec![format!("`{}` was not run", run.command)];
     };
     let mut wrong = Vec::new();
     if *status != run.status {
         wrong.push(format!("it ended with {status}, not with {}", run.status));
     }
-    let missing = run.shows.iter().filter(|wanted| !shows(printed, wanted));
+    let missing = run.shows.iter().filter(|wanted| !matches_pattern(printed, wanted));
     wrong.extend(missing.map(|wanted| format!("it does not show \"{wanted}\"")));
-    let unwanted = run.lacks.iter().filter(|unwanted| shows(printed, unwanted));
+    let unwanted = run.lacks.iter().filter(|unwanted| matches_pattern(printed, unwanted));
     wrong.extend(unwanted.map(|unwanted| format!("it shows \"{unwanted}\"")));
     if wrong.is_empty() {
         return wrong;
@@ -189,11 +189,11 @@ mod tests {
     }
 
     fn faults_of(status: i32, printed: &str) -> String {
-        faults(&run_of("x"), Some(&Ended { status, printed: printed.to_owned() })).join("\n")
+        faults(&run_of("x"), Some(&ScriptResult { status, printed: printed.to_owned() })).join("\n")
     }
 
     #[test]
-    fn a_command_must_show_what_is_expected_and_nothing_else_and_end_so() {
+    fn a_command_must_have_the_expected_output_and_status() {
         assert_eq!(faults_of(0, "a 1 b\n"), "");
         assert!(faults_of(1, "a 1 b\n").contains("ended with 1, not with 0"));
         assert!(faults_of(0, "a 1 d\n").contains("does not show \"a … b\""));
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rows_of_the_five_pages_are_there() {
+    fn the_rows_of_all_five_pages_exist() {
         let files = files(&process::workspace().join("conformance/pages"), &[]).unwrap();
         let counts: Vec<(&str, usize)> =
             files.iter().map(|(stem, page)| (stem.as_str(), page.rows.len())).collect();

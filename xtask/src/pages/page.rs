@@ -27,7 +27,7 @@ pub(super) struct Row {
     #[serde(default, rename = "run")]
     pub(super) runs: Vec<Run>,
     /// A manual measurement that showed the statement, because it takes long.
-    pub(super) long: Option<Long>,
+    pub(super) long: Option<ManualRun>,
     /// A missing feature without which the statement cannot be shown completely.
     pub(super) waiting: Option<String>,
 }
@@ -48,7 +48,7 @@ pub(super) struct Run {
 /// A manual measurement.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Long {
+pub(super) struct ManualRun {
     pub(super) date: toml::value::Date,
     pub(super) command: String,
     pub(super) result: String,
@@ -57,7 +57,7 @@ pub(super) struct Long {
 impl Page {
     /// Reads a file, whose name is the first part of its rows' names.
     pub(super) fn read(path: &Path) -> anyhow::Result<Self> {
-        let stem = path.file_stem().and_then(|stem| stem.to_str()).context("a path that is not UTF-8")?;
+        let stem = path.file_stem().and_then(|stem| stem.to_str()).context("path is not UTF-8")?;
         let text = std::fs::read_to_string(path)?;
         Self::parse(stem, &text).with_context(|| format!("{}", path.display()))
     }
@@ -66,7 +66,7 @@ impl Page {
         let page: Self = toml::from_str(text)?;
         for (number, row) in (1..).zip(&page.rows) {
             let wanted = format!("{stem}-{number:02}");
-            ensure!(row.id == wanted, "after row {} comes {}, not {wanted}", number - 1, row.id);
+            ensure!(row.id == wanted, "row {} is followed by {}; expected {wanted}", number - 1, row.id);
             row.check().with_context(|| row.id.clone())?;
         }
         let count = page.rows.len();
@@ -77,12 +77,12 @@ impl Page {
 
 impl Row {
     fn check(&self) -> anyhow::Result<()> {
-        ensure!(!self.says.trim().is_empty(), "it does not say what the page says");
+        ensure!(!self.says.trim().is_empty(), "`says` is empty");
         let shown = !self.runs.is_empty() || self.long.is_some();
-        ensure!(shown || self.waiting.is_some(), "nothing shows it, and it does not say what it waits for");
+        ensure!(shown || self.waiting.is_some(), "it has neither `run`, `long` nor `waiting`");
         for run in &self.runs {
             let asserts = !run.shows.is_empty() || !run.lacks.is_empty();
-            ensure!(asserts, "nothing is expected of `{}`", run.command);
+            ensure!(asserts, "`{}` has no expected result", run.command);
         }
         Ok(())
     }
@@ -104,16 +104,18 @@ mod tests {
         let page =
             with("id = \"p-02\"\nlong = {date = 2026-01-02, command = \"c\", result = \"r\"}").unwrap();
         assert_eq!(page.rows[1].long.as_ref().unwrap().date.to_string(), "2026-01-02");
-        assert!(with("id = \"p-03\"\nwaiting = \"w\"").unwrap_err().contains("comes p-03, not p-02"));
+        assert!(
+            with("id = \"p-03\"\nwaiting = \"w\"").unwrap_err().contains("followed by p-03; expected p-02")
+        );
         assert!(parsed(FIRST).unwrap_err().contains("1 rows for 2 statements"));
     }
 
     #[test]
-    fn a_row_that_shows_nothing_is_refused() {
+    fn a_row_without_commands_is_refused() {
         let with = |second: &str| parsed(&format!("{FIRST}[[row]]\nid = \"p-02\"\n{second}")).unwrap_err();
-        assert!(with("says = \"s\"").contains("nothing shows it"));
-        assert!(with("says = \" \"\nwaiting = \"w\"").contains("does not say"));
-        assert!(with("says = \"s\"\n[[row.run]]\ncommand = \"c\"").contains("nothing is expected of `c`"));
+        assert!(with("says = \"s\"").contains("neither `run`"));
+        assert!(with("says = \" \"\nwaiting = \"w\"").contains("`says` is empty"));
+        assert!(with("says = \"s\"\n[[row.run]]\ncommand = \"c\"").contains("`c` has no expected result"));
         assert!(with("says = \"s\"\nmore = 1").contains("unknown field"));
     }
 }

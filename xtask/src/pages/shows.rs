@@ -5,16 +5,16 @@ const ANYTHING: char = '…';
 
 /// Whether the text contains the pattern. A space in the pattern matches any white space, including the end of a line.
 /// `…` matches any text within a line. Commas between thousands are ignored.
-pub(super) fn shows(text: &str, pattern: &str) -> bool {
-    let (text, pattern) = (plain(text), plain(pattern));
+pub(super) fn matches_pattern(text: &str, pattern: &str) -> bool {
+    let (text, pattern) = (normalize(text), normalize(pattern));
     let pieces: Vec<&str> = pattern.split(ANYTHING).map(str::trim).collect();
     let text: Vec<char> = text.chars().collect();
-    (0..=text.len()).any(|start| begins(&text[start..], &pieces))
+    (0..=text.len()).any(|start| starts_with_pieces(&text[start..], &pieces))
 }
 
 /// Whether the text begins with the first piece and contains the others after it, each on the line where the previous
 /// one ended.
-fn begins(text: &[char], pieces: &[&str]) -> bool {
+fn starts_with_pieces(text: &[char], pieces: &[&str]) -> bool {
     let Some((first, others)) = pieces.split_first() else { return true };
     let Some(mut rest) = without_prefix(text, first) else { return false };
     for piece in others {
@@ -40,7 +40,7 @@ fn without_prefix<'a>(text: &'a [char], piece: &str) -> Option<&'a [char]> {
 }
 
 /// White space as one character, the end of a line if it contains one, else a space; numbers without commas.
-fn plain(text: &str) -> String {
+fn normalize(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
@@ -64,33 +64,33 @@ fn is_thousands(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::shows;
+    use super::matches_pattern;
 
     const TEXT: &str = "Limits:   5,237 MiB/s\n  reads     380,000 IOPS, estimated\n  maximum\n| 1 | 2 |\n";
 
     #[test]
-    fn words_are_found_however_they_are_spaced_and_broken() {
+    fn words_match_across_spaces_and_line_breaks() {
         for pattern in ["Limits: 5,237 MiB/s", "estimated maximum", "237 MiB", "| 1 | 2 |", ""] {
-            assert!(shows(TEXT, pattern), "{pattern}");
+            assert!(matches_pattern(TEXT, pattern), "{pattern}");
         }
         for pattern in ["5237 MiB/s", "380000", "380,000"] {
-            assert!(shows(TEXT, pattern), "{pattern}");
+            assert!(matches_pattern(TEXT, pattern), "{pattern}");
         }
         for pattern in ["limits", "5,237MiB", "523,7", "maximum 380,000", "2 | |"] {
-            assert!(!shows(TEXT, pattern), "{pattern}");
+            assert!(!matches_pattern(TEXT, pattern), "{pattern}");
         }
     }
 
     #[test]
-    fn an_ellipsis_is_anything_within_a_line() {
+    fn an_ellipsis_matches_any_text_within_a_line() {
         for pattern in ["Limits … MiB/s", "reads … 380 … estimated maximum", "Limits … 5,237 …", "1 … 2"]
         {
-            assert!(shows(TEXT, pattern), "{pattern}");
+            assert!(matches_pattern(TEXT, pattern), "{pattern}");
         }
         for pattern in ["Limits … IOPS", "estimated … Limits", "5,237 … 5,237", "1 … maximum"] {
-            assert!(!shows(TEXT, pattern), "{pattern}");
+            assert!(!matches_pattern(TEXT, pattern), "{pattern}");
         }
         // The first position is not the matching one.
-        assert!(shows("size 1 large\nsize 2 small\n", "size … small"));
+        assert!(matches_pattern("size 1 large\nsize 2 small\n", "size … small"));
     }
 }

@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_a_program_and_a_revision_a_commit() {
+    fn a_path_selects_a_program_and_a_revision_a_commit() {
         let directory = scratch("choice");
         let git = |arguments: &[&str]| process::output(&directory, "git", arguments).unwrap();
         git(&["init", "--quiet"]);

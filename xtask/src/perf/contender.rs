@@ -46,7 +46,7 @@ pub(super) struct Contender {
     /// Whether it is called over NFSv4.1, and only in rows with an aim there.
     pub(super) speaks_v41: bool,
     /// The contender whose server it calls, if it has none of its own.
-    pub(super) guest_of: Option<usize>,
+    pub(super) server_of: Option<usize>,
     /// A directory of its own, new at the beginning.
     pub(super) directory: PathBuf,
     /// The prefix of the command of a build of this project, such as `valgrind`.
@@ -81,7 +81,7 @@ impl Contender {
             program,
             bound: None,
             speaks_v41: false,
-            guest_of: None,
+            server_of: None,
             directory: work.join(name.replace(' ', "")),
             prefix: Vec::new(),
             idle: 0,
@@ -90,7 +90,7 @@ impl Contender {
         }
     }
 
-    pub(super) fn takes_part(&self, row: &Row) -> bool {
+    pub(super) fn is_in(&self, row: &Row) -> bool {
         !self.speaks_v41 || row.v41.is_some()
     }
 
@@ -131,7 +131,7 @@ impl Contender {
 
     /// Starts it on its core and waits until it answers.
     pub(super) fn start(&self, relaxed: bool) -> anyhow::Result<Running> {
-        self.launch(relaxed).with_context(|| format!("{} does not serve", self.name))
+        self.launch(relaxed).with_context(|| format!("{} did not start to serve", self.name))
     }
 
     fn launch(&self, relaxed: bool) -> anyhow::Result<Running> {
@@ -250,7 +250,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_version_is_a_part_of_the_target() {
+    fn a_target_contains_the_version() {
         let endpoint = Endpoint::loopback(4001, "/srv/x");
         let target = |program, speaks_v41| {
             let one = Contender { speaks_v41, ..Contender::new("x", program, Path::new("")) };
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn ganesha_is_told_everything() {
+    fn the_ganesha_configuration_is_complete() {
         let mut endpoint = Endpoint::loopback(4001, "/srv/x");
         endpoint.mount_port = 4002;
         let config = ganesha_config(&endpoint);

@@ -35,7 +35,7 @@ const SIZE: &str = "16m";
 const NOT_COUNTED: [&str; 3] = ["lookup", "readdirplus", "v41.readdirplus"];
 
 /// A server whose instructions are counted in one row.
-pub(super) struct Counted<'a> {
+pub(super) struct CountedServer<'a> {
     pub(super) target: String,
     pub(super) arguments: Vec<String>,
     pub(super) per_entry: bool,
@@ -71,7 +71,7 @@ pub(super) fn over_nfs(
                 let mount_port = server.endpoint.mount_port.to_string();
                 arguments.extend(["--mount-port".to_owned(), mount_port]);
                 let target = one.target(&server.endpoint);
-                Counted { target, arguments, per_entry: row.per_entry, counter }
+                CountedServer { target, arguments, per_entry: row.per_entry, counter }
             });
             reports.push(report(method, &key, &title, counted.collect())?);
         }
@@ -126,7 +126,7 @@ fn report(
     method: &Method<'_>,
     key: &str,
     title: &str,
-    mut counted: Vec<Counted<'_>>,
+    mut counted: Vec<CountedServer<'_>>,
 ) -> anyhow::Result<InstructionReport> {
     eprintln!("perf: {title}, instructions");
     let mut counts = vec![Vec::new(); counted.len()];
@@ -150,7 +150,11 @@ fn report(
 
 /// The difference of two runs in instructions, divided by their difference in operations. `long_ms` grows until the
 /// difference is large enough.
-fn per_operation(method: &Method<'_>, counted: &mut Counted<'_>, long_ms: &mut u64) -> anyhow::Result<f64> {
+fn per_operation(
+    method: &Method<'_>,
+    counted: &mut CountedServer<'_>,
+    long_ms: &mut u64,
+) -> anyhow::Result<f64> {
     let mut run = |ms: u64| {
         counted.counter.take()?;
         let arguments = one_at_a_time(&counted.arguments, ms, counted.per_entry);
@@ -166,7 +170,9 @@ fn per_operation(method: &Method<'_>, counted: &mut Counted<'_>, long_ms: &mut u
         }
         *long_ms *= 2;
     }
-    bail!("fewer than {OPS_MIN} operations or {INSTRUCTIONS_MIN} instructions in {LONGEST_MS} ms")
+    bail!(
+        "too few to count in {LONGEST_MS} ms: at least {OPS_MIN} operations and {INSTRUCTIONS_MIN} instructions are required"
+    )
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts are below 2^53")]

@@ -53,7 +53,7 @@ struct Round {
 
 /// All rounds beside one load.
 #[derive(Debug, Serialize)]
-struct Beside {
+struct LoadReport {
     protocols: &'static str,
     load: &'static str,
     rounds: Vec<Round>,
@@ -90,7 +90,7 @@ pub(super) fn run(
                 pair(of(|round| round.alone_p50_ms), of(|round| round.beside_p50_ms)),
                 pair(of(|round| round.alone_p99_ms), of(|round| round.beside_p99_ms)),
             );
-            all.push(Beside { protocols, load, rounds, growth });
+            all.push(LoadReport { protocols, load, rounds, growth });
         }
     }
     let kept = all.iter().filter(|beside| beside.growth < GROWTH_MAX).count();
@@ -186,7 +186,7 @@ impl RunContext<'_> {
     }
 
     fn load(&self, protocol: Protocol, volume: &str, arguments: &str) -> anyhow::Result<Process> {
-        let text = |path: &Path| path.to_str().map(String::from).context("a path that is not UTF-8");
+        let text = |path: &Path| path.to_str().map(String::from).context("path is not UTF-8");
         let target = match protocol {
             Protocol::Nfs => format!("nfs://127.0.0.1:{}/{volume}", self.service.port),
             Protocol::Smb => format!("smb://{}@127.0.0.1:{}/{volume}", USER.name, self.service.smb_port),

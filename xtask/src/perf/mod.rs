@@ -117,7 +117,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         return smb::run(args);
     }
     let rounds = args.rounds.unwrap_or(if args.against.is_some() { AGAINST_ROUNDS } else { AIM_ROUNDS_MIN });
-    ensure!(rounds > 0 && args.seconds > 0.0, "--rounds and --seconds are positive");
+    ensure!(rounds > 0 && args.seconds > 0.0, "--rounds and --seconds must be positive");
     let cores = std::thread::available_parallelism()?.get();
     ensure!(cores >= 2, "server and generator need a core each; this machine has {cores}");
     packages::require(if args.has_ganesha() { packages::FOR_PERF } else { &[("taskset", "util-linux")] })?;
@@ -203,7 +203,7 @@ impl Selected {
         contenders: &[Contender],
         rounds: usize,
     ) -> anyhow::Result<Vec<RowReport>> {
-        contenders.iter().filter(|one| one.guest_of.is_none()).try_for_each(Contender::prepare)?;
+        contenders.iter().filter(|one| one.server_of.is_none()).try_for_each(Contender::prepare)?;
         let over_v3 = contenders.len() - if self.v41.is_empty() { 0 } else { 2 };
         let mut reports = Vec::new();
         for relaxed in [false, true] {
@@ -249,7 +249,7 @@ fn contenders(args: &Args, binary: &Path, against: Option<&Path>, work: &Path) -
         name: format!("{} 4.1", all[of].name),
         bound: Some(kind),
         speaks_v41: true,
-        guest_of: Some(of),
+        server_of: Some(of),
         ..all[of].clone()
     };
     if args.v41 {
@@ -292,7 +292,7 @@ fn measure_with(
     }
     let servers = contenders
         .iter()
-        .map(|contender| contender.guest_of.is_none().then(|| contender.start(relaxed)).transpose())
+        .map(|contender| contender.server_of.is_none().then(|| contender.start(relaxed)).transpose())
         .collect::<anyhow::Result<Vec<Option<Running>>>>()?;
     let mut reports = Vec::new();
     for (row, measured) in rows {
@@ -302,8 +302,8 @@ fn measure_with(
         let (key, title) = instructions::names(row, both_v41);
         let samples = interleaved(&title, rounds, measured.len(), |index| {
             let contender = &measured[index];
-            match &servers[contender.guest_of.unwrap_or(offset + index)] {
-                Some(server) if contender.takes_part(row) => method.take(row, contender, server).map(Some),
+            match &servers[contender.server_of.unwrap_or(offset + index)] {
+                Some(server) if contender.is_in(row) => method.take(row, contender, server).map(Some),
                 _ => Ok(None),
             }
         })?;
@@ -320,7 +320,7 @@ fn raise_descriptor_limit() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
     if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }) {
-        eprintln!("perf: the limit on open files stays as it is: {error}");
+        eprintln!("perf: cannot raise the limit on open files: {error}");
     }
 }
 

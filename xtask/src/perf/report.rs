@@ -82,6 +82,13 @@ pub(super) struct Bound {
     pub(super) max: f64,
 }
 
+/// A server that a row is compared with, and the aim.
+pub(super) struct Peer<'a> {
+    pub(super) name: &'a str,
+    pub(super) kind: BoundKind,
+    pub(super) ratio_max: f64,
+}
+
 /// The two sides of a [`Bound`]'s ratio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -106,14 +113,14 @@ pub(super) enum BoundKind {
 
 impl Bound {
     /// NaN exceeds every bound.
-    pub(super) fn is_kept(&self) -> bool {
+    pub(super) fn is_met(&self) -> bool {
         self.found <= self.max
     }
 }
 
 impl fmt::Display for Bound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let verdict = if self.is_kept() { "kept" } else { "MISSED" };
+        let verdict = if self.is_met() { "kept" } else { "MISSED" };
         let whose = match self.kind {
             BoundKind::Burden | BoundKind::V3 => "",
             BoundKind::Ganesha => "ours 4.1 ",
@@ -165,7 +172,7 @@ impl RowReport {
         let base: Vec<f64> = cpu(0);
         let over_v41 = contenders.iter().position(|contender| contender.bound == Some(BoundKind::V3));
         let base_v41: Option<Vec<f64>> = over_v41.map(cpu);
-        let taking_part = contenders.iter().zip(samples).filter(|(contender, _)| contender.takes_part(row));
+        let taking_part = contenders.iter().zip(samples).filter(|(contender, _)| contender.is_in(row));
         let reports = taking_part.map(|(contender, rounds)| {
             let pairs = || rounds.iter().map(|sample| sample.cpu_us_per_op).zip(&base);
             let ratio = Spread::of(pairs().map(|(theirs, ours)| theirs / ours).collect());
@@ -178,25 +185,19 @@ impl RowReport {
         Self { key: row.key.to_owned(), title: row.title.to_owned(), contenders: reports.collect() }
     }
 
-    /// A row of this server and one peer, with this largest ratio.
-    pub(super) fn beside(
-        key: &str,
-        title: &str,
-        samples: Vec<Vec<Sample>>,
-        (peer, kind): (&str, BoundKind),
-        max: f64,
-    ) -> Self {
+    /// A row of this server and one peer.
+    pub(super) fn compared_with(key: &str, title: &str, samples: Vec<Vec<Sample>>, peer: &Peer<'_>) -> Self {
         let mut samples = samples.into_iter();
         let mut next = || samples.next().unwrap_or_default();
         let (ours, theirs) = (next(), next());
         let pairs = || ours.iter().zip(&theirs).map(|(our, their)| (our.cpu_us_per_op, their.cpu_us_per_op));
         let found = Spread::of(pairs().map(|(our, their)| our / their).collect()).median;
         let to_ours = Spread::of(pairs().map(|(our, their)| their / our).collect());
-        let bound = Bound { kind, found, max };
+        let bound = Bound { kind: peer.kind, found, max: peer.ratio_max };
         let own = Spread { median: 1.0, min: 1.0, max: 1.0 };
         let contenders = vec![
             ContenderReport::new("plimsoll".to_owned(), ours, own, None),
-            ContenderReport::new(peer.to_owned(), theirs, to_ours, Some(bound)),
+            ContenderReport::new(peer.name.to_owned(), theirs, to_ours, Some(bound)),
         ];
         Self { key: key.to_owned(), title: title.to_owned(), contenders }
     }
@@ -290,7 +291,7 @@ pub(super) fn require_no_row_worse(results: &Results) -> anyhow::Result<()> {
 /// Returns the rows that exceed `max`, or prints that there are none.
 fn verdict(measure: &str, max: f64, rows: Vec<(&String, Bound)>) -> Option<String> {
     let percent = ((max - 1.0) * 100.0).round();
-    let (kept, worse): (Vec<_>, Vec<_>) = rows.into_iter().partition(|(_, bound)| bound.is_kept());
+    let (kept, worse): (Vec<_>, Vec<_>) = rows.into_iter().partition(|(_, bound)| bound.is_met());
     if worse.is_empty() {
         if !kept.is_empty() {
             println!("No row is worse than {percent} % by its median of {measure}.");
@@ -319,7 +320,7 @@ pub(super) fn summarize(results: &Results, rounds: usize, json: Option<&Path>) -
         (BoundKind::OwnNfs, "aims of SMB beside NFSv3"),
         (BoundKind::Burden, "bounds on burdens"),
     ] {
-        let (kept, missed): (Vec<_>, Vec<_>) = bounds(reports, kind).partition(|(_, bound)| bound.is_kept());
+        let (kept, missed): (Vec<_>, Vec<_>) = bounds(reports, kind).partition(|(_, bound)| bound.is_met());
         if !kept.is_empty() || !missed.is_empty() {
             println!(
                 "{} {what} kept, {} missed, by the medians of {rounds} rounds",
@@ -332,7 +333,9 @@ pub(super) fn summarize(results: &Results, rounds: usize, json: Option<&Path>) -
         .into_iter()
         .any(|kind| bounds(reports, kind).next().is_some());
     if rounds < AIM_ROUNDS_MIN && has_aims {
-        println!("warning: {rounds} rounds are too few to judge an aim; it takes {AIM_ROUNDS_MIN}");
+        println!(
+            "warning: {rounds} rounds are too few to judge an aim; at least {AIM_ROUNDS_MIN} are required"
+        );
     }
     let Some(path) = json else { return Ok(()) };
     if let Some(parent) = path.parent() {
@@ -412,9 +415,9 @@ mod tests {
     }
 
     #[test]
-    fn bounds_are_kept_or_missed() {
+    fn bounds_are_met_or_missed() {
         let kept = |report: &RowReport| {
-            report.contenders.iter().map(|one| one.bound.map(|bound| bound.is_kept())).collect::<Vec<_>>()
+            report.contenders.iter().map(|one| one.bound.map(|bound| bound.is_met())).collect::<Vec<_>>()
         };
         let good = report(1.97, [13.0, 14.0, 20.0], 1.91, 2.2);
         assert_eq!(kept(&good), [None, Some(true), None, Some(true), Some(true)]);
@@ -439,7 +442,7 @@ mod tests {
         };
         let kept = |report: &RowReport, name: &str| {
             let found = report.contenders.iter().find(|one| one.name.starts_with(name));
-            found.and_then(|one| one.bound).map(|bound| bound.is_kept())
+            found.and_then(|one| one.bound).map(|bound| bound.is_met())
         };
         let good = report(0, 2.08, 12.6);
         assert_eq!((kept(&good, "plimsoll 4.1"), kept(&good, "ganesha 4.1")), (Some(true), Some(true)));
@@ -456,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_that_got_worse_fails_the_comparison() {
+    fn a_worse_row_fails_the_comparison() {
         let verdict = |against: f64, instructions: f64| {
             let counts = vec![vec![1000.0; 3], vec![instructions, 1.0, 9000.0]];
             require_no_row_worse(&Results {
@@ -480,8 +483,8 @@ mod tests {
     }
 
     #[test]
-    fn a_ratio_without_samples_keeps_no_bound() {
-        assert!(!Bound { kind: BoundKind::Floor, found: f64::NAN, max: 1.0 }.is_kept());
+    fn a_ratio_without_samples_meets_no_bound() {
+        assert!(!Bound { kind: BoundKind::Floor, found: f64::NAN, max: 1.0 }.is_met());
     }
 
     #[test]

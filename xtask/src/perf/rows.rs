@@ -59,7 +59,7 @@ const fn row(key: &'static str, title: &'static str, load: &'static str, floor_m
 }
 
 /// The names, which the directory rows share, are created fastest by a relaxed server.
-const fn names(row: Row) -> Row {
+const fn by_name(row: Row) -> Row {
     Row { relaxed: true, ..row }
 }
 
@@ -92,7 +92,7 @@ pub(super) const ROWS: [Row; 15] = [
     row("write1m", "WRITE 1M sequential, 1 × 4", "write --block 1m --pattern sequential --depth 4", 0.95),
     v41(1.15, row("getattr", "GETATTR, 1 × 16", "getattr", 1.10)),
     row("access", "ACCESS, 1 × 16", "access", 1.10),
-    names(Row {
+    by_name(Row {
         v41: Some(V41 {
             title: "OPEN, CLOSE",
             load: Some("open --files 64 --size 64k"),
@@ -101,8 +101,8 @@ pub(super) const ROWS: [Row; 15] = [
         }),
         ..row("lookup", "LOOKUP, 1 × 16", "lookup", 0.90)
     }),
-    names(row("create", "CREATE + REMOVE relaxed, 1 × 16", "create", 1.20)),
-    names(Row {
+    by_name(row("create", "CREATE + REMOVE relaxed, 1 × 16", "create", 1.20)),
+    by_name(Row {
         per_entry: true,
         v41: Some(V41 { title: "READDIR", v3_max: 1.15, ..V41_ROW }),
         ..row("readdirplus", "READDIRPLUS, a name", "readdirplus", 0.40)
@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_are_complete_and_told_apart() {
+    fn rows_are_complete_and_unique() {
         for (index, row) in ROWS.iter().enumerate() {
             assert!(row.floor_max > 0.0 && !row.title.is_empty(), "{row:?}");
             assert!(row.v41.is_none_or(|v41| v41.v3_max > 0.0), "{row:?}");

@@ -125,7 +125,7 @@ fn operations(report: &Value, per_entry: bool) -> anyhow::Result<f64> {
 impl Sample {
     /// Measures the server's CPU time while a program repeats an action `times` times. The program prints the median
     /// and the 99th percentile of its durations in milliseconds, and its own CPU time for each in microseconds.
-    pub(super) fn of_program(
+    pub(super) fn measure_program(
         program: &str,
         arguments: &[&str],
         times: u32,
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn contenders_take_turns_and_every_second_round_goes_backwards() {
+    fn contenders_take_turns_and_every_second_round_is_reversed() {
         let mut order = Vec::new();
         let samples = interleaved("x", 2, 3, |index| {
             order.push(index);
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn processor_time_of_others_is_what_is_left() {
+    fn processor_time_of_others_is_the_remainder() {
         let stat = "cpu  100 1 50 9000 70 2 3 4 0 0\ncpu0 1 1 1 1";
         assert_eq!(machine_busy(stat), 160.0);
         let process = "7 (a) b) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16";

@@ -16,7 +16,7 @@ pub(super) fn is_selected(only: &[String], key: &str) -> bool {
 pub(super) fn require_known(only: &[String], keys: &[String]) -> anyhow::Result<()> {
     for wanted in only {
         if !keys.iter().any(|key| key.starts_with(wanted.as_str())) {
-            bail!("--only {wanted}: no row begins so; there are {}", keys.join(" "));
+            bail!("--only {wanted}: no row key begins with this; keys: {}", keys.join(" "));
         }
     }
     Ok(())
@@ -36,6 +36,6 @@ mod tests {
         let keys = only(&["read4k", "v41.read4k"]);
         require_known(&only(&["v41.", "read"]), &keys).unwrap();
         let error = require_known(&only(&["reed"]), &keys).unwrap_err().to_string();
-        assert_eq!(error, "--only reed: no row begins so; there are read4k v41.read4k");
+        assert_eq!(error, "--only reed: no row key begins with this; keys: read4k v41.read4k");
     }
 }

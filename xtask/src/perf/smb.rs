@@ -11,8 +11,8 @@ use anyhow::{Context, ensure};
 
 use super::callgrind::{self, Counter};
 use super::contender::{GENERATOR_CORE, SERVER_CORE};
-use super::instructions::Counted;
-use super::report::{AGAINST_MAX, AIM_ROUNDS_MIN, BoundKind, Results, RowReport, summarize};
+use super::instructions::CountedServer;
+use super::report::{self, AGAINST_MAX, AIM_ROUNDS_MIN, BoundKind, Results, RowReport, summarize};
 use super::sample::{Method, Sample, interleaved};
 use super::selection::{self, SMB};
 use crate::dist;
@@ -152,7 +152,7 @@ impl Server {
         let (port, times) = (self.port.to_string(), LOGINS_TIMES.to_string());
         let argv = ["-c", GENERATOR_CORE, text(&python)?, text(&program)?];
         let argv = [&argv[..], &[&port, SHARE, USER.name, USER.password, &times]].concat();
-        Sample::of_program("taskset", &argv, LOGINS_TIMES, self.process.id())
+        Sample::measure_program("taskset", &argv, LOGINS_TIMES, self.process.id())
     }
 }
 
@@ -181,10 +181,10 @@ pub(super) struct CountedBuild {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    ensure!(args.rounds > 0 && args.seconds > 0.0, "--rounds and --seconds are positive");
+    ensure!(args.rounds > 0 && args.seconds > 0.0, "--rounds and --seconds must be positive");
     packages::require(&[("taskset", "util-linux")])?;
     let rows = chosen(&args.only)?;
-    let samba = Samba::unpacked()?;
+    let samba = Samba::unpack()?;
     let work = args.directory.clone().unwrap_or_else(process::target_dir).join("perf-smb");
     process::empty_dir(&work)?;
     let work = work.canonicalize()?;
@@ -198,11 +198,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         let samples = interleaved(row.title, args.rounds, 2, |index| {
             servers.take(&method, row, index == 0, &password).map(Some).with_context(|| row.title)
         })?;
-        let peer = match row.peer {
+        let (name, kind) = match row.peer {
             Peer::Smbd => ("smbd", BoundKind::Samba),
             Peer::OwnNfs => ("NFSv3", BoundKind::OwnNfs),
         };
-        let report = RowReport::beside(row.key, row.title, samples, peer, row.peer_max);
+        let peer = report::Peer { name, kind, ratio_max: row.peer_max };
+        let report = RowReport::compared_with(row.key, row.title, samples, &peer);
         println!("{report}");
         reports.push(report);
     }
@@ -234,8 +235,8 @@ pub(super) fn against(
         let samples = interleaved(&title, rounds, builds.len(), |index| {
             builds[index].take(method, row, &password).map(Some).with_context(|| title.clone())
         })?;
-        let peer = ("against", BoundKind::Against);
-        let report = RowReport::beside(&key, &title, samples, peer, AGAINST_MAX);
+        let peer = report::Peer { name: "against", kind: BoundKind::Against, ratio_max: AGAINST_MAX };
+        let report = RowReport::compared_with(&key, &title, samples, &peer);
         println!("{report}");
         reports.push(report);
     }
@@ -301,12 +302,17 @@ impl CountedBuild {
     }
 
     /// The server of a row.
-    pub(super) fn counted(&mut self, row: &Row, size: &str, password: &Path) -> anyhow::Result<Counted<'_>> {
+    pub(super) fn counted(
+        &mut self,
+        row: &Row,
+        size: &str,
+        password: &Path,
+    ) -> anyhow::Result<CountedServer<'_>> {
         let target = row.target(self.build.server(row).port);
         let mut arguments = super::rows::arguments(row.load, 1.0, size);
         arguments.extend(["--password-file", text(password)?].map(String::from));
         let counter = if row.protection == UNSIGNED { &mut self.unsigned } else { &mut self.signed };
-        Ok(Counted { target, arguments, per_entry: row.per_entry, counter })
+        Ok(CountedServer { target, arguments, per_entry: row.per_entry, counter })
     }
 
     pub(super) fn kill(self) {
@@ -362,7 +368,7 @@ fn chosen(only: &[String]) -> anyhow::Result<Vec<&'static Row>> {
 fn serve_ours(prefix: &[String], binary: &Path, work: &Path, options: &[&str]) -> anyhow::Result<Server> {
     let (share, port) = (share_in(work)?, free_port()?);
     pinned(Server {
-        process: plimsoll::serve_smb_under(prefix, binary, &[&share], port, options, work)?,
+        process: plimsoll::serve_smb_with_prefix(prefix, binary, &[&share], port, options, work)?,
         port,
     })
 }
@@ -392,7 +398,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_are_complete_and_told_apart() {
+    fn rows_are_complete_and_unique() {
         for (index, row) in ROWS.iter().enumerate() {
             assert!(row.peer_max > 0.0 && !row.title.is_empty() && row.protection.contains('='), "{row:?}");
             assert!(ROWS[..index].iter().all(|other| other.key != row.key), "{row:?}");

@@ -39,7 +39,7 @@ pub(crate) struct Sandbox<'a> {
 
 /// The result of a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Ended {
+pub(crate) struct ScriptResult {
     pub(crate) status: i32,
     /// The standard output and standard error.
     pub(crate) printed: String,
@@ -48,7 +48,7 @@ pub(crate) struct Ended {
 impl Sandbox<'_> {
     /// Runs the scripts one after the other. Each inherits variables, functions and the directory of the previous one.
     /// Returns the results; `None` for a script that was not run.
-    pub(crate) fn run(&self, scripts: &[String]) -> anyhow::Result<Vec<Option<Ended>>> {
+    pub(crate) fn run(&self, scripts: &[String]) -> anyhow::Result<Vec<Option<ScriptResult>>> {
         process::empty_dir(&self.work)?;
         for directory in ["bin", "here", "running", "scripts"] {
             fs::create_dir(self.work.join(directory))?;
@@ -76,7 +76,7 @@ impl Sandbox<'_> {
 
     /// The command of the sandbox. An unprivileged user becomes root in it.
     fn command(&self) -> anyhow::Result<Vec<String>> {
-        let text = |path: &Path| path.to_str().map(String::from).context("a path that is not UTF-8");
+        let text = |path: &Path| path.to_str().map(String::from).context("path is not UTF-8");
         let variables = [
             ("SANDBOX", text(&self.work)?),
             ("PLIMSOLL_PROGRAM", text(&fs::canonicalize(self.binary)?)?),
@@ -95,7 +95,7 @@ impl Sandbox<'_> {
         Ok(command)
     }
 
-    fn ended(&self, index: usize) -> anyhow::Result<Option<Ended>> {
+    fn ended(&self, index: usize) -> anyhow::Result<Option<ScriptResult>> {
         let script = self.script(index);
         let status = script.with_extension("status");
         if !status.exists() {
@@ -103,12 +103,12 @@ impl Sandbox<'_> {
         }
         let status = fs::read_to_string(&status)?.trim().parse()?;
         let printed = fs::read(script.with_extension("out"))?;
-        Ok(Some(Ended { status, printed: String::from_utf8_lossy(&printed).into_owned() }))
+        Ok(Some(ScriptResult { status, printed: String::from_utf8_lossy(&printed).into_owned() }))
     }
 }
 
 /// Calls `doing` for each item, some at a time. Returns the results in the order of the items.
-pub(crate) fn several_at_a_time<T: Sync, R: Send>(items: &[T], doing: impl Fn(&T) -> R + Sync) -> Vec<R> {
+pub(crate) fn run_concurrently<T: Sync, R: Send>(items: &[T], doing: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let next = Mutex::new(items.iter().enumerate());
     let done = Mutex::new(Vec::new());
     let take = || next.lock().unwrap_or_else(std::sync::PoisonError::into_inner).next();
@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     /// Runs scripts in a sandbox whose `plimsoll` is `program`.
-    fn ran(name: &str, program: &str, scripts: &[&str]) -> Vec<Option<Ended>> {
+    fn ran(name: &str, program: &str, scripts: &[&str]) -> Vec<Option<ScriptResult>> {
         let work = std::env::temp_dir().join(format!("xtask-sandbox-{name}-{}", std::process::id()));
         let sandbox = Sandbox {
             binary: Path::new(program),
@@ -146,12 +146,12 @@ mod tests {
         ended
     }
 
-    fn ended(status: i32, printed: &str) -> Option<Ended> {
-        Some(Ended { status, printed: printed.to_owned() })
+    fn ended(status: i32, printed: &str) -> Option<ScriptResult> {
+        Some(ScriptResult { status, printed: printed.to_owned() })
     }
 
     #[test]
-    fn scripts_go_on_where_the_one_before_ended_and_stop_at_the_first_failure() {
+    fn scripts_continue_the_previous_one_and_stop_at_a_failure() {
         let scripts = ["A='b c'\nmkdir d\ncd d", "echo $A ${PWD##*/}", "false\necho no", "echo never"];
         let [first, second, third, fourth] =
             ran("order", "/bin/echo", &scripts).try_into().expect("four outcomes");
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn the_machine_has_loopback_alone_and_empty_directories() {
+    fn a_sandbox_has_only_loopback_and_empty_directories() {
         let scripts = ["ip -brief address | cut -d' ' -f1", "ls -A /srv /var/lib", "plimsoll level list"];
         let [links, files, program] =
             ran("machine", "/bin/echo", &scripts).try_into().expect("three outcomes");
@@ -171,9 +171,9 @@ mod tests {
     }
 
     #[test]
-    fn results_keep_their_order() {
+    fn results_are_in_the_order_of_the_items() {
         let items: Vec<u64> = (0..20).collect();
-        let doubled = several_at_a_time(&items, |item| {
+        let doubled = run_concurrently(&items, |item| {
             std::thread::sleep(Duration::from_millis((20 - item) % 3));
             item * 2
         });

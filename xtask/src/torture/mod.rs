@@ -27,11 +27,11 @@ use crate::server::free_port;
 use crate::xfs::Xfs;
 
 /// Families without tests of behavior: benchmarks, and tests that run until they are stopped.
-const LEFT_OUT: [&str; 4] = ["smb2.bench", "smb2.maxfid", "smb2.hold-", "smb2.scan"];
+const EXCLUDED: [&str; 4] = ["smb2.bench", "smb2.maxfid", "smb2.hold-", "smb2.scan"];
 /// A test that guesses so many passwords that the server blocks its address for a while: it runs after all others.
-const GUESSES: &str = "smb2.secleak";
+const GUESSES_PASSWORDS: &str = "smb2.secleak";
 /// Tests of access control lists: they run on shares with lists.
-const OF_LISTS: [&str; 9] = [
+const LIST_TESTS: [&str; 9] = [
     "smb2.acls",
     "smb2.create.acldir",
     "smb2.create.aclfile",
@@ -43,9 +43,10 @@ const OF_LISTS: [&str; 9] = [
     "smb2.setinfo",
 ];
 /// The test of listings that omit unreadable entries.
-const OF_READABLE: &str = "smb2.acls.ACCESSBASED";
+const READABLE_TESTS: &str = "smb2.acls.ACCESSBASED";
 /// Shares that tests request by name, with their server and the mode of their directories: no user may enter the first.
-const NAMED: [(&str, Kind, u32); 2] = [("noperm", Kind::Modes, 0), ("hideunread", Kind::Readable, 0o755)];
+const NAMED_SHARES: [(&str, Kind, u32); 2] =
+    [("noperm", Kind::Modes, 0), ("hideunread", Kind::Readable, 0o755)];
 /// The server of volumes in memory.
 const MEMORY: &str = "smb-memory";
 /// The longest duration of a test: `smb2.notify.mask` sleeps for more than 70 s.
@@ -64,9 +65,9 @@ const TIMED: [&str; 9] = [
     "smb2.timestamps.",
 ];
 /// Repetitions of unexpected tests of those families, alone. Their earlier logs get these names.
-const AGAIN: [&str; 2] = ["first", "second"];
+const RETRY_NAMES: [&str; 2] = ["first", "second"];
 /// The most tests that are repeated.
-const AGAIN_MAX: usize = 40;
+const RETRIES_MAX: usize = 40;
 /// The prefix of the reasons of tests that may pass or fail.
 const EITHER: &str = "either: ";
 /// The most tests that share a share.
@@ -114,11 +115,11 @@ impl Kind {
     const ALL: [Self; 4] = [Self::Modes, Self::Lists, Self::Readable, Self::Single];
 
     fn of(test: &str) -> Self {
-        if test.starts_with(OF_READABLE) {
+        if test.starts_with(READABLE_TESTS) {
             Self::Readable
-        } else if OF_LISTS.iter().any(|list| test.starts_with(list)) {
+        } else if LIST_TESTS.iter().any(|list| test.starts_with(list)) {
             Self::Lists
-        } else if signing::is_of_one_connection(test) {
+        } else if signing::needs_single_connection(test) {
             Self::Single
         } else {
             Self::Modes
@@ -157,28 +158,28 @@ type Ports = [u16; Kind::ALL.len()];
 
 /// The result of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Ended {
+enum TestResult {
     Passed,
     Skipped,
     Failed,
     /// A timeout.
-    Stuck,
+    TimedOut,
 }
 
-impl fmt::Display for Ended {
+impl fmt::Display for TestResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Passed => "passed",
             Self::Skipped => "skipped",
             Self::Failed => "failed",
-            Self::Stuck => "stuck",
+            Self::TimedOut => "stuck",
         })
     }
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     packages::require(packages::FOR_TESTS)?;
-    let samba = Samba::unpacked()?;
+    let samba = Samba::unpack()?;
     if network::is_outside() {
         return network::run_inside();
     }
@@ -190,7 +191,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let mut tests = tests(&samba, &args.only, &work)?;
     tests.retain(|test| !args.brief || !is_timed(test));
     let groups = groups(&tests);
-    ensure!(!groups.is_empty(), "no test has such a name");
+    ensure!(!groups.is_empty(), "no test matches --only");
     // Unmounted after the servers below have ended.
     let mounted = file_system(args, &shares)?;
     let home = args.directory.clone().unwrap_or(shares);
@@ -198,10 +199,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         process::empty_dir(&home)?;
     }
     let mut shares = Kind::ALL.map(|_| Vec::new());
-    let spare = Kind::ALL.into_iter().flat_map(|kind| (0..AGAIN_MAX).map(move |at| (again(at, kind), kind)));
+    let spare =
+        Kind::ALL.into_iter().flat_map(|kind| (0..RETRIES_MAX).map(move |at| (retry_share(at, kind), kind)));
     let unnamed = groups.iter().map(|group| (group.share.clone(), group.kind)).chain(spare);
     let unnamed = unnamed.map(|(share, kind)| (share, kind, 0o755));
-    let named = NAMED.into_iter().map(|(share, kind, mode)| (share.to_owned(), kind, mode));
+    let named = NAMED_SHARES.into_iter().map(|(share, kind, mode)| (share.to_owned(), kind, mode));
     for (share, kind, mode) in unnamed.chain(named) {
         let directory = home.join(&share);
         fs::create_dir_all(&directory)?;
@@ -211,23 +213,23 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     }
     let (servers, ports) = serve(args, &samba, shares, &work)?;
     let (guessing, others): (Vec<_>, Vec<_>) =
-        groups.into_iter().partition(|group| group.tests[0].starts_with(GUESSES));
+        groups.into_iter().partition(|group| group.tests[0].starts_with(GUESSES_PASSWORDS));
     let (blocking, others) = others.into_iter().partition(|group| network::blocks(&group.tests[0]));
-    let mut ended = all(&samba, others, ports, args.jobs, &work)?;
-    ended.extend(all(&samba, blocking, ports, 1, &work)?);
+    let mut ended = run_all(&samba, others, ports, args.jobs, &work)?;
+    ended.extend(run_all(&samba, blocking, ports, 1, &work)?);
     let (mut shares_used, mut first_failures) = (0, BTreeMap::new());
-    for said in AGAIN {
+    for said in RETRY_NAMES {
         let unexpected = if args.smbd { Vec::new() } else { unexpected(&ended, args.memory)? };
         let is_for_good = unexpected.iter().any(|test| !is_timed(test));
-        if is_for_good || shares_used + unexpected.len() > AGAIN_MAX {
+        if is_for_good || shares_used + unexpected.len() > RETRIES_MAX {
             break;
         }
         first_failures.extend(unexpected.iter().map(|test| (test.clone(), ended[test])));
-        let again = alone(unexpected, shares_used, said, &work)?;
+        let again = retry_alone(unexpected, shares_used, said, &work)?;
         shares_used += again.len();
-        ended.extend(all(&samba, again, ports, 1, &work)?);
+        ended.extend(run_all(&samba, again, ports, 1, &work)?);
     }
-    ended.extend(all(&samba, guessing, ports, args.jobs, &work)?);
+    ended.extend(run_all(&samba, guessing, ports, args.jobs, &work)?);
     for server in servers {
         server.terminate(Duration::from_secs(60))?;
     }
@@ -237,7 +239,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     for (test, how) in first_failures.iter().filter(|(test, _)| !unexpected.contains(*test)) {
         println!("FLAKY {test}: {how} at first");
     }
-    if args.smbd { Ok(()) } else { judge(&ended, args.memory) }
+    if args.smbd { Ok(()) } else { require_expected(&ended, args.memory) }
 }
 
 /// The file system of the shares' directories, if it has to be mounted.
@@ -255,11 +257,11 @@ fn file_system(args: &Args, shares: &Path) -> anyhow::Result<Option<Xfs>> {
 }
 
 /// Repeats tests, each in its own share, with the numbers from `first` on. Their earlier logs get the name `said`.
-fn alone(tests: Vec<String>, first: usize, said: &str, work: &Path) -> anyhow::Result<Vec<Group>> {
+fn retry_alone(tests: Vec<String>, first: usize, said: &str, work: &Path) -> anyhow::Result<Vec<Group>> {
     let groups = (first..).zip(tests).map(|(at, test)| {
         fs::rename(work.join(format!("{test}.log")), work.join(format!("{test}.{said}.log")))?;
         let kind = Kind::of(&test);
-        Ok(Group { share: again(at, kind), kind, tests: vec![test] })
+        Ok(Group { share: retry_share(at, kind), kind, tests: vec![test] })
     });
     groups.collect()
 }
@@ -269,7 +271,7 @@ fn is_timed(test: &str) -> bool {
 }
 
 /// The share of a repeated test.
-fn again(at: usize, kind: Kind) -> String {
+fn retry_share(at: usize, kind: Kind) -> String {
     format!("again{}-{at}", kind.name())
 }
 
@@ -308,11 +310,11 @@ fn scratch(work: &Path) -> PathBuf {
 /// The suite's tests of SMB2 and 3.
 fn tests(samba: &Samba, only: &[String], work: &Path) -> anyhow::Result<Vec<String>> {
     let output = samba.command("bin/smbtorture").arg("--list").current_dir(scratch(work)).output()?;
-    ensure!(output.status.success(), "smbtorture does not list its tests");
+    ensure!(output.status.success(), "smbtorture failed to list its tests");
     let names = String::from_utf8(output.stdout)?;
     let is_wanted = |name: &&str| {
         name.starts_with("smb2.")
-            && !LEFT_OUT.iter().any(|left_out| name.starts_with(left_out))
+            && !EXCLUDED.iter().any(|left_out| name.starts_with(left_out))
             && (only.is_empty() || only.iter().any(|only| name.starts_with(only)))
     };
     Ok(names.lines().map(str::trim).filter(is_wanted).map(str::to_owned).collect())
@@ -338,19 +340,19 @@ fn groups(tests: &[String]) -> Vec<Group> {
 }
 
 /// Runs all groups, some at a time.
-fn all(
+fn run_all(
     samba: &Samba,
     groups: Vec<Group>,
     ports: Ports,
     jobs: usize,
     work: &Path,
-) -> anyhow::Result<BTreeMap<String, Ended>> {
+) -> anyhow::Result<BTreeMap<String, TestResult>> {
     let (groups, ended) = (Mutex::new(groups), Mutex::new(BTreeMap::new()));
     let worker = || -> anyhow::Result<()> {
         loop {
             let Some(group) = groups.lock().map_err(|_| poisoned())?.pop() else { return Ok(()) };
             for test in &group.tests {
-                let how = one(samba, test, &group.share, ports[group.kind as usize], work)?;
+                let how = run_test(samba, test, &group.share, ports[group.kind as usize], work)?;
                 eprintln!("smbtorture: {test}: {how}");
                 ended.lock().map_err(|_| poisoned())?.insert(test.clone(), how);
             }
@@ -364,11 +366,11 @@ fn all(
 }
 
 fn poisoned() -> anyhow::Error {
-    anyhow::anyhow!("a worker has ended before its time")
+    anyhow::anyhow!("a worker ended early")
 }
 
 /// Runs a test. Its log is stored beside the others.
-fn one(samba: &Samba, test: &str, share: &str, port: u16, work: &Path) -> anyhow::Result<Ended> {
+fn run_test(samba: &Samba, test: &str, share: &str, port: u16, work: &Path) -> anyhow::Result<TestResult> {
     let log = work.join(format!("{test}.log"));
     let file = process::append_to(&log)?;
     let user = format!("{}%{}", USER.name, USER.password);
@@ -399,47 +401,51 @@ fn one(samba: &Samba, test: &str, share: &str, port: u16, work: &Path) -> anyhow
         if Instant::now() > deadline {
             child.kill()?;
             child.wait()?;
-            return Ok(Ended::Stuck);
+            return Ok(TestResult::TimedOut);
         }
         std::thread::sleep(Duration::from_millis(20));
     };
     Ok(how(status.success(), &String::from_utf8_lossy(&fs::read(&log)?)))
 }
 
-fn how(ended_well: bool, said: &str) -> Ended {
+fn how(ended_well: bool, said: &str) -> TestResult {
     let says = |word: &str| said.lines().any(|line| line.starts_with(word));
     match ended_well {
-        true if says("success:") => Ended::Passed,
-        _ if says("skip:") && !says("failure:") && !says("error:") => Ended::Skipped,
-        _ => Ended::Failed,
+        true if says("success:") => TestResult::Passed,
+        _ if says("skip:") && !says("failure:") && !says("error:") => TestResult::Skipped,
+        _ => TestResult::Failed,
     }
 }
 
-fn report(ended: &BTreeMap<String, Ended>, work: &Path) -> anyhow::Result<()> {
+fn report(ended: &BTreeMap<String, TestResult>, work: &Path) -> anyhow::Result<()> {
     let lines = ended.iter().map(|(test, how)| format!("{how:8} {test}\n"));
     fs::write(work.join("results"), lines.collect::<String>())?;
     let count = |wanted| ended.values().filter(|how| **how == wanted).count();
     eprintln!(
         "smbtorture: {} passed, {} failed, {} stuck, {} skipped, of {}",
-        count(Ended::Passed),
-        count(Ended::Failed),
-        count(Ended::Stuck),
-        count(Ended::Skipped),
+        count(TestResult::Passed),
+        count(TestResult::Failed),
+        count(TestResult::TimedOut),
+        count(TestResult::Skipped),
         ended.len()
     );
     Ok(())
 }
 
 /// Fails if any test has an unexpected result.
-fn judge(ended: &BTreeMap<String, Ended>, in_memory: bool) -> anyhow::Result<()> {
+fn require_expected(ended: &BTreeMap<String, TestResult>, in_memory: bool) -> anyhow::Result<()> {
     let wrong = unexpected(ended, in_memory)?;
     let lines: Vec<String> = wrong.iter().map(|test| format!("{test} has {}", ended[test])).collect();
-    ensure!(wrong.is_empty(), "other than conformance/smbtorture says:\n{}", lines.join("\n"));
+    ensure!(
+        wrong.is_empty(),
+        "unexpected results (the expected ones are in conformance/smbtorture):\n{}",
+        lines.join("\n")
+    );
     Ok(())
 }
 
 /// The tests with an unexpected result.
-fn unexpected(ended: &BTreeMap<String, Ended>, in_memory: bool) -> anyhow::Result<Vec<String>> {
+fn unexpected(ended: &BTreeMap<String, TestResult>, in_memory: bool) -> anyhow::Result<Vec<String>> {
     let read = |name: &str| {
         let list = process::workspace().join("conformance/smbtorture").join(name);
         fs::read_to_string(&list).with_context(|| format!("cannot read {}", list.display()))
@@ -447,19 +453,19 @@ fn unexpected(ended: &BTreeMap<String, Ended>, in_memory: bool) -> anyhow::Resul
     let (list, memory) = (read("expected.txt")?, read("expected-memory.txt")?);
     let mut expected = expected(&list)?;
     if in_memory {
-        differ(&mut expected, &memory)?;
+        apply_differences(&mut expected, &memory)?;
     }
     let is_wrong =
-        |(test, how): &(&String, &Ended)| !is_expected(**how, expected.get(test.as_str()).copied());
+        |(test, how): &(&String, &TestResult)| !is_expected(**how, expected.get(test.as_str()).copied());
     Ok(ended.iter().filter(is_wrong).map(|(test, _)| test.clone()).collect())
 }
 
 /// Whether a test may have this result, given its reason in the list, if it is listed.
-fn is_expected(how: Ended, reason: Option<&str>) -> bool {
+fn is_expected(how: TestResult, reason: Option<&str>) -> bool {
     match reason {
-        Some(reason) if reason.starts_with(EITHER) => how != Ended::Stuck,
-        Some(_) => how != Ended::Passed,
-        None => how == Ended::Passed,
+        Some(reason) if reason.starts_with(EITHER) => how != TestResult::TimedOut,
+        Some(_) => how != TestResult::Passed,
+        None => how == TestResult::Passed,
     }
 }
 
@@ -475,10 +481,10 @@ fn expected(list: &str) -> anyhow::Result<BTreeMap<&str, &str>> {
 }
 
 /// Applies the differences of another list: a different reason, or one that begins with `passes`.
-fn differ<'l>(all: &mut BTreeMap<&'l str, &'l str>, list: &'l str) -> anyhow::Result<()> {
+fn apply_differences<'l>(all: &mut BTreeMap<&'l str, &'l str>, list: &'l str) -> anyhow::Result<()> {
     for (test, reason) in expected(list)? {
         let passes = reason.starts_with("passes");
-        ensure!(passes == all.contains_key(test), "{test} does not differ");
+        ensure!(passes == all.contains_key(test), "the entry for {test} changes nothing");
         if passes {
             all.remove(test)
         } else {
@@ -493,16 +499,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_success_that_ends_well_has_passed() {
-        assert_eq!(how(true, "time: 1\nsuccess: a\n"), Ended::Passed);
-        assert_eq!(how(false, "success: a\n"), Ended::Failed);
-        assert_eq!(how(true, "no word\n"), Ended::Failed);
-        assert_eq!(how(true, "skip: a [\nno leases\n]\n"), Ended::Skipped);
-        assert_eq!(how(false, "skip: a [\n]\nfailure: b [\n]\n"), Ended::Failed);
+    fn a_test_passes_only_with_success_and_status_zero() {
+        assert_eq!(how(true, "time: 1\nsuccess: a\n"), TestResult::Passed);
+        assert_eq!(how(false, "success: a\n"), TestResult::Failed);
+        assert_eq!(how(true, "no word\n"), TestResult::Failed);
+        assert_eq!(how(true, "skip: a [\nno leases\n]\n"), TestResult::Skipped);
+        assert_eq!(how(false, "skip: a [\n]\nfailure: b [\n]\n"), TestResult::Failed);
     }
 
     #[test]
-    fn families_are_split_over_shares_and_the_longest_comes_first() {
+    fn families_are_split_over_shares_and_the_longest_is_first() {
         let tests: Vec<String> = (0..30).map(|number| format!("smb2.lock.{number}")).collect();
         let groups = groups(&[&tests[..], &["smb2.connect".to_owned()]].concat());
         let shares: Vec<_> = groups.iter().map(|group| (&*group.share, group.tests.len())).collect();
@@ -510,7 +516,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_that_block_connections_are_groups_of_their_own() {
+    fn tests_that_block_connections_have_their_own_groups() {
         let tests = ["smb2.oplock.batch22a", "smb2.oplock.batch22b"].map(str::to_owned);
         let shares: Vec<_> = super::groups(&tests).into_iter().map(|group| group.share).collect();
         assert_eq!(shares, ["oplock-0", "oplockblocked-0"]);
@@ -548,8 +554,8 @@ mod tests {
     }
 
     #[test]
-    fn a_test_ends_as_the_list_says() {
-        let ends = [Ended::Passed, Ended::Skipped, Ended::Failed, Ended::Stuck];
+    fn a_test_must_have_its_listed_result() {
+        let ends = [TestResult::Passed, TestResult::Skipped, TestResult::Failed, TestResult::TimedOut];
         let expected = |reason| ends.map(|how| is_expected(how, reason));
         assert_eq!(expected(None), [true, false, false, false]);
         assert_eq!(expected(Some("why")), [false, true, true, true]);
@@ -557,11 +563,14 @@ mod tests {
     }
 
     #[test]
-    fn another_list_says_what_differs_alone() {
+    fn another_list_contains_only_differences() {
         let mut all = expected("smb2.a: why\nsmb2.b: why\n").unwrap();
-        differ(&mut all, "smb2.b: passes: it can\nsmb2.c: it cannot\n").unwrap();
+        apply_differences(&mut all, "smb2.b: passes: it can\nsmb2.c: it cannot\n").unwrap();
         assert_eq!(all, BTreeMap::from([("smb2.a", "why"), ("smb2.c", "it cannot")]));
-        assert!(differ(&mut all, "smb2.a: still not\n").is_err(), "both say so");
-        assert!(differ(&mut all, "smb2.d: passes: it can\n").is_err(), "nobody said that it does not");
+        assert!(apply_differences(&mut all, "smb2.a: still not\n").is_err(), "both say so");
+        assert!(
+            apply_differences(&mut all, "smb2.d: passes: it can\n").is_err(),
+            "nobody said that it does not"
+        );
     }
 }

@@ -46,6 +46,6 @@ pub(super) fn run_inside() -> anyhow::Result<()> {
     let mut command = Command::new("unshare");
     command.args(["--net", "sh", "-c", "ip link set lo up && exec \"$@\"", "sh"]);
     command.arg(std::env::current_exe()?).args(std::env::args_os().skip(1));
-    ensure!(command.env(INSIDE, "1").status()?.success(), "smbtorture has failed in a network of its own");
+    ensure!(command.env(INSIDE, "1").status()?.success(), "smbtorture failed in its network namespace");
     Ok(())
 }

@@ -19,7 +19,7 @@ pub(super) fn accept(control: &TcpListener) -> anyhow::Result<[Client; 2]> {
     let deadline = Instant::now() + BOOT_MAX;
     let (mut one, mut two) = (None, None);
     while one.is_none() || two.is_none() {
-        ensure!(Instant::now() < deadline, "the guests are not up");
+        ensure!(Instant::now() < deadline, "the guests did not connect in time");
         match control.accept() {
             Ok((stream, _)) => {
                 let client = Client::new(stream)?;
@@ -32,7 +32,7 @@ pub(super) fn accept(control: &TcpListener) -> anyhow::Result<[Client; 2]> {
             Err(error) => return Err(error.into()),
         }
     }
-    Ok([one.context("no guest one")?, two.context("no guest two")?])
+    Ok([one.context("guest one did not connect")?, two.context("guest two did not connect")?])
 }
 
 /// A guest that executes commands.
@@ -44,7 +44,7 @@ pub(super) struct Client {
 }
 
 /// The result of a command: its status and the end of its output.
-struct Answer {
+struct CommandResult {
     status: i32,
     text: String,
 }
@@ -56,14 +56,14 @@ impl Client {
         stream.set_read_timeout(Some(ANSWER_MAX))?;
         let (name, events) = Default::default();
         let mut client = Self { name, stream: BufReader::new(stream), events };
-        client.name = client.line()?.context("a guest without a name")?;
+        client.name = client.line()?.context("the guest sent no name")?;
         Ok(client)
     }
 
     /// The next line that is not an event; events are recorded.
     fn line(&mut self) -> anyhow::Result<Option<String>> {
         let mut line = String::new();
-        self.stream.read_line(&mut line).with_context(|| format!("{} says nothing", self.name))?;
+        self.stream.read_line(&mut line).with_context(|| format!("no answer from {}", self.name))?;
         let line = line.trim_end_matches('\n');
         if let Some(event) = line.strip_prefix("event ") {
             self.events.push((event.to_owned(), Instant::now()));
@@ -73,7 +73,7 @@ impl Client {
     }
 
     /// Waits for `granted NAME` or `released NAME`. Returns its time.
-    pub(super) fn event(&mut self, what: &str, name: &str) -> anyhow::Result<Instant> {
+    pub(super) fn wait_for_event(&mut self, what: &str, name: &str) -> anyhow::Result<Instant> {
         let (wanted, failed) = (format!("{what} {name}"), format!("failed {name}"));
         loop {
             if let Some((_, when)) = self.events.iter().find(|(event, _)| *event == wanted) {
@@ -84,53 +84,53 @@ impl Client {
                 bail!("{}: not {wanted}: {why}", self.name);
             }
             if let Some(line) = self.line()? {
-                bail!("{} said `{line}`, not that it was {wanted}", self.name);
+                bail!("{} sent `{line}`; expected {wanted}", self.name);
             }
         }
     }
 
     /// Sends a command without waiting for its result.
-    pub(super) fn tell(&mut self, command: &str) -> anyhow::Result<()> {
+    pub(super) fn send_command(&mut self, command: &str) -> anyhow::Result<()> {
         Ok(self.stream.get_mut().write_all(format!("{command}\n").as_bytes())?)
     }
 
-    fn answer(&mut self) -> anyhow::Result<Answer> {
+    fn answer(&mut self) -> anyhow::Result<CommandResult> {
         let line = loop {
             if let Some(line) = self.line()? {
                 break line;
             }
         };
-        let (status, text) = line.split_once(' ').with_context(|| format!("{} said `{line}`", self.name))?;
-        Ok(Answer { status: status.parse()?, text: text.to_owned() })
+        let (status, text) = line.split_once(' ').with_context(|| format!("{} sent `{line}`", self.name))?;
+        Ok(CommandResult { status: status.parse()?, text: text.to_owned() })
     }
 
     /// Asserts that nothing happens for a while.
-    pub(super) fn must_wait(&mut self) -> anyhow::Result<()> {
+    pub(super) fn assert_quiet(&mut self) -> anyhow::Result<()> {
         self.stream.get_ref().set_read_timeout(Some(QUIET))?;
         let found = self.stream.fill_buf().map(|answer| String::from_utf8_lossy(answer).into_owned());
         self.stream.get_ref().set_read_timeout(Some(ANSWER_MAX))?;
         match found {
             Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(()),
-            found => bail!("{} did not wait: {found:?}", self.name),
+            found => bail!("{} did not wait; it sent {found:?}", self.name),
         }
     }
 
     /// Runs a command that must succeed. Returns its output.
     pub(super) fn run(&mut self, command: &str) -> anyhow::Result<String> {
-        self.tell(command)?;
+        self.send_command(command)?;
         self.succeeded(command)
     }
 
     pub(super) fn succeeded(&mut self, command: &str) -> anyhow::Result<String> {
-        let Answer { status, text } = self.answer()?;
+        let CommandResult { status, text } = self.answer()?;
         ensure!(status == 0, "{}: `{command}` ended with status {status}: {text}", self.name);
         Ok(text)
     }
 
     /// Runs a command that must fail with this reason.
-    pub(super) fn refused(&mut self, command: &str, why: &str) -> anyhow::Result<()> {
-        self.tell(command)?;
-        let Answer { status, text } = self.answer()?;
+    pub(super) fn run_refused(&mut self, command: &str, why: &str) -> anyhow::Result<()> {
+        self.send_command(command)?;
+        let CommandResult { status, text } = self.answer()?;
         ensure!(
             status != 0 && text.contains(why),
             "{}: `{command}` was not refused with `{why}`, but ended with status {status}: {text}",
@@ -140,13 +140,13 @@ impl Client {
     }
 
     /// Acquires a free lock.
-    pub(super) fn hold(&mut self, name: &str, range: &str) -> anyhow::Result<()> {
-        self.ask(name, range)?;
-        self.event("granted", name).map(drop)
+    pub(super) fn lock(&mut self, name: &str, range: &str) -> anyhow::Result<()> {
+        self.request_lock(name, range)?;
+        self.wait_for_event("granted", name).map(drop)
     }
 
     /// Requests a lock, and waits for it in the background.
-    pub(super) fn ask(&mut self, name: &str, range: &str) -> anyhow::Result<()> {
+    pub(super) fn request_lock(&mut self, name: &str, range: &str) -> anyhow::Result<()> {
         self.events.retain(|(event, _)| !event.ends_with(&format!(" {name}")));
         self.run(&format!("hold {name} {range}")).map(drop)
     }

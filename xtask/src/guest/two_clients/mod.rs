@@ -131,10 +131,10 @@ impl Host {
 fn server(binary: &Path, work: &Path, options: &[&str]) -> anyhow::Result<Server> {
     let (directory, state) = (work.join("export"), work.join("state"));
     let [binary, directory, state] =
-        [binary, &directory, &state].map(|path| path.to_str().context("a path that is not UTF-8"));
+        [binary, &directory, &state].map(|path| path.to_str().context("path is not UTF-8"));
     let mut argv = plimsoll_command(binary?, directory?, state?, &format!("0.0.0.0:{PORT}"));
     let seconds = |time: Duration| time.as_secs().to_string();
     argv.extend(["--lease".to_owned(), seconds(LEASE), "--grace-period".to_owned(), seconds(GRACE)]);
     argv.extend(options.iter().copied().map(String::from));
-    Ok(Server::of(argv, Endpoint::loopback(PORT, PLIMSOLL_EXPORT), work))
+    Ok(Server::from_command(argv, Endpoint::loopback(PORT, PLIMSOLL_EXPORT), work))
 }

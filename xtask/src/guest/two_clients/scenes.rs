@@ -11,7 +11,7 @@ use super::{GRACE, Host, OUTAGE};
 /// without a callback, see `client.rs`.
 const GRANT_MAX: Duration = Duration::from_secs(2);
 /// The longest such time for a client without a callback, which gets the lock at its fourth or fifth retry.
-const ASKED_AGAIN_MAX: Duration = Duration::from_secs(12);
+const RETRY_GRANT_MAX: Duration = Duration::from_secs(12);
 /// Pairs of versions in the short form: each version is in one.
 const BRIEF_PAIRS: usize = 3;
 const HELD_BY_OTHER: &str = "Resource temporarily unavailable";
@@ -54,15 +54,15 @@ impl Clients {
         let name = format!("conflict-{version_one}-{version_two}");
         let [one, two] = [version_one, version_two].map(|version| format!("/mnt/{version}/{name}"));
         self.one.run(&format!("echo locked >{one}"))?;
-        self.one.hold("first", &format!("{one} 0 100"))?;
-        self.two.refused(&format!("try {two} 50 100"), HELD_BY_OTHER)?;
+        self.one.lock("first", &format!("{one} 0 100"))?;
+        self.two.run_refused(&format!("try {two} 50 100"), HELD_BY_OTHER)?;
         self.two.run(&format!("try {two} 100 100"))?;
         // Version 4.0 has no callback for locks.
-        let within = if version_two == "4.0" { ASKED_AGAIN_MAX } else { GRANT_MAX };
-        let waited = self.passes_on(&format!("{two} 0 100"), within)?;
-        self.one.refused(&format!("try {one} 99 1"), HELD_BY_OTHER)?;
+        let within = if version_two == "4.0" { RETRY_GRANT_MAX } else { GRANT_MAX };
+        let waited = self.wait_for_release(&format!("{two} 0 100"), within)?;
+        self.one.run_refused(&format!("try {one} 99 1"), HELD_BY_OTHER)?;
         self.two.run("release second")?;
-        self.one.hold("third", &format!("{one} 0 100"))?;
+        self.one.lock("third", &format!("{one} 0 100"))?;
         self.one.run("release third")?;
         eprintln!(
             "ok conflict {version_one} and {version_two}: granted {} ms after the release",
@@ -73,12 +73,12 @@ impl Clients {
 
     /// The second guest waits for the lock of `first`, and gets it when the first guest releases it. Returns the
     /// duration.
-    fn passes_on(&mut self, range: &str, within: Duration) -> anyhow::Result<Duration> {
-        self.two.ask("second", range)?;
-        self.two.must_wait()?;
-        self.one.tell("release first")?;
-        let released = self.one.event("released", "first")?;
-        let waited = self.two.event("granted", "second")?.saturating_duration_since(released);
+    fn wait_for_release(&mut self, range: &str, within: Duration) -> anyhow::Result<Duration> {
+        self.two.request_lock("second", range)?;
+        self.two.assert_quiet()?;
+        self.one.send_command("release first")?;
+        let released = self.one.wait_for_event("released", "first")?;
+        let waited = self.two.wait_for_event("granted", "second")?.saturating_duration_since(released);
         self.one.succeeded("release first")?;
         ensure!(waited < within, "granted {} ms after the release", waited.as_millis());
         Ok(waited)
@@ -88,16 +88,16 @@ impl Clients {
     fn client_restarts(&mut self) -> anyhow::Result<()> {
         let file = "/mnt/3/restarted";
         self.one.run(&format!("echo locked >{file}"))?;
-        self.one.hold("before", &format!("{file} 0 0"))?;
-        self.two.refused(&format!("try {file} 0 0"), HELD_BY_OTHER)?;
+        self.one.lock("before", &format!("{file} 0 0"))?;
+        self.two.run_refused(&format!("try {file} 0 0"), HELD_BY_OTHER)?;
         self.one.run("sm-notify -f")?;
-        self.two.hold("after", &format!("{file} 0 0"))?;
-        self.one.refused(&format!("try {file} 0 0"), HELD_BY_OTHER)?;
+        self.two.lock("after", &format!("{file} 0 0"))?;
+        self.one.run_refused(&format!("try {file} 0 0"), HELD_BY_OTHER)?;
         self.one.run("release before")?;
         // The released lock was no longer its own.
-        self.one.refused(&format!("try {file} 0 0"), HELD_BY_OTHER)?;
+        self.one.run_refused(&format!("try {file} 0 0"), HELD_BY_OTHER)?;
         self.two.run("release after")?;
-        eprintln!("ok client restarts: its locks are given up");
+        eprintln!("ok client restarts: its locks are released");
         Ok(())
     }
 
@@ -106,10 +106,10 @@ impl Clients {
         let held = ["3", "4.0", "4.1", "4.2"];
         for version in held {
             self.one.run(&format!("echo locked >/mnt/{version}/held-{version}"))?;
-            self.one.hold(&format!("held-{version}"), &format!("/mnt/{version}/held-{version} 0 0"))?;
+            self.one.lock(&format!("held-{version}"), &format!("/mnt/{version}/held-{version} 0 0"))?;
         }
         self.one.run("echo locked >/mnt/4.2/theirs")?;
-        self.two.hold("theirs", "/mnt/4.2/theirs 0 0")?;
+        self.two.lock("theirs", "/mnt/4.2/theirs 0 0")?;
         self.one.run("begin_writing by-one /mnt/4.1")?;
         self.two.run("begin_writing by-two /mnt/3")?;
         std::thread::sleep(Duration::from_secs(5));
@@ -119,11 +119,11 @@ impl Clients {
         for (version, over) in
             [("4.1", "4.2"), ("3", "3"), ("4.2", "3"), ("3", "4.1"), ("4.0", "4.1"), ("4.1", "4.0")]
         {
-            self.two.refused(&format!("try /mnt/{over}/held-{version} 0 0"), HELD_BY_OTHER)?;
+            self.two.run_refused(&format!("try /mnt/{over}/held-{version} 0 0"), HELD_BY_OTHER)?;
         }
         // The grace period begins with the server, after the outage.
         ensure!(crashed.elapsed() >= OUTAGE + GRACE, "a lock was refused in the grace period");
-        self.one.refused("try /mnt/4.1/theirs 0 0", HELD_BY_OTHER)?;
+        self.one.run_refused("try /mnt/4.1/theirs 0 0", HELD_BY_OTHER)?;
         self.one.run("ended by-one")?;
         self.two.run("ended by-two")?;
         for (file, writer, reader) in [("by-one.0.0", "4.1", "3"), ("by-two.0.0", "3", "4.2")] {
@@ -134,11 +134,11 @@ impl Clients {
         self.two.run("nothing_lost")?;
         for version in held {
             self.one.run(&format!("release held-{version} write"))?;
-            self.two.hold("taken", &format!("/mnt/4.1/held-{version} 0 0"))?;
+            self.two.lock("taken", &format!("/mnt/4.1/held-{version} 0 0"))?;
             self.two.run("release taken")?;
         }
         self.two.run("release theirs")?;
-        eprintln!("ok crash: locks held over versions {} are still theirs", held.join(", "));
+        eprintln!("ok crash: locks over versions {} survived", held.join(", "));
         Ok(())
     }
 
@@ -146,20 +146,20 @@ impl Clients {
     fn cut_off(&mut self, host: &Host) -> anyhow::Result<()> {
         let file = "/mnt/4.1/expired";
         self.one.run(&format!("echo locked >{file}"))?;
-        self.one.hold("first", &format!("{file} 0 0"))?;
-        self.two.refused(&format!("try {file} 0 0"), HELD_BY_OTHER)?;
+        self.one.lock("first", &format!("{file} 0 0"))?;
+        self.two.run_refused(&format!("try {file} 0 0"), HELD_BY_OTHER)?;
         host.set_link("down")?;
-        self.two.hold("second", &format!("{file} 0 0"))?;
+        self.two.lock("second", &format!("{file} 0 0"))?;
         host.set_link("up")?;
         self.one.run("echo back >/mnt/4.1/back")?;
-        self.one.refused(&format!("try {file} 0 0"), HELD_BY_OTHER)?;
+        self.one.run_refused(&format!("try {file} 0 0"), HELD_BY_OTHER)?;
         // A client may not continue as if it still held a lost lock.
-        self.one.refused("release first write", "Input/output error")?;
+        self.one.run_refused("release first write", "Input/output error")?;
         self.two.run("release second write")?;
-        self.one.hold("again", &format!("{file} 0 0"))?;
-        self.two.refused(&format!("try {file} 0 0"), HELD_BY_OTHER)?;
+        self.one.lock("again", &format!("{file} 0 0"))?;
+        self.two.run_refused(&format!("try {file} 0 0"), HELD_BY_OTHER)?;
         self.one.run("release again")?;
-        eprintln!("ok cut off: its lock went to the other, and it goes on");
+        eprintln!("ok cut off: the other client got its lock, and it continues");
         Ok(())
     }
 
@@ -172,8 +172,8 @@ impl Clients {
             self.one.run(&format!("echo {text} >/mnt/{version}/read"))?;
             self.two.run(&format!("grep {text} /mnt/4.2/read"))?;
         }
-        ensure!(self.two.run("operations DELEGRETURN")? != returned, "nothing was delegated");
-        eprintln!("ok delegated reading: what another has written is read");
+        ensure!(self.two.run("operations DELEGRETURN")? != returned, "there was no delegation");
+        eprintln!("ok delegated reading: data of the other client is read");
         Ok(())
     }
 
@@ -189,18 +189,18 @@ impl Clients {
         let size = self.one.run("stat -c %s /mnt/4.1/written")?;
         ensure!(size == "10|", "the file has a size of {size}");
         self.one.run("grep more /mnt/4.1/written")?;
-        ensure!(self.two.run(&returned)? != returns, "the delegation was not given back");
+        ensure!(self.two.run(&returned)? != returns, "the delegation was not returned");
         self.two.run("echo locked >/mnt/4.2/locked")?;
         let locks = self.two.run("operations LOCK")?;
-        self.two.hold("delegated", "/mnt/4.2/locked 0 0")?;
+        self.two.lock("delegated", "/mnt/4.2/locked 0 0")?;
         ensure!(self.two.run("operations LOCK")? == locks, "locking was not delegated");
-        self.one.refused("try /mnt/4.1/locked 0 0", HELD_BY_OTHER)?;
-        self.one.refused("try /mnt/3/locked 0 0", HELD_BY_OTHER)?;
+        self.one.run_refused("try /mnt/4.1/locked 0 0", HELD_BY_OTHER)?;
+        self.one.run_refused("try /mnt/3/locked 0 0", HELD_BY_OTHER)?;
         self.two.run("release delegated write")?;
         self.two.run("echo late >/mnt/4.2/late")?;
         host.crash()?;
         self.one.run("grep late /mnt/4.1/late")?;
-        eprintln!("ok delegated writing: what one has written and locked is there for the other");
+        eprintln!("ok delegated writing: written data and locks are visible to the other client");
         Ok(())
     }
 }
