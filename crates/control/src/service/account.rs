@@ -73,7 +73,10 @@ impl Service {
         let domain = ServerNames::for_host(&self.dependencies.host).netbios;
         let none = Accounts::empty(store::account::machine(store)?, &domain);
         let (groups, mappings) = (store::account::groups(store)?, store::account::mappings(store)?);
-        Ok(LoadedAccounts { accounts: none.with_entries(users, groups, mappings, None)?, unreadable_passwords })
+        Ok(LoadedAccounts {
+            accounts: none.with_entries(users, groups, mappings, None)?,
+            unreadable_passwords,
+        })
     }
 }
 
