@@ -1,4 +1,4 @@
-//! What arrives in SMB: the messages, both directions, and what they carry. The first byte or two pick the decoder.
+//! SMB messages in both directions, and their bodies. The first byte or two pick the decoder.
 #![no_main]
 
 use smb_wire::fuzz::{CLASSES, CONTEXTS, MESSAGES, chains, compound, compressed, decode, pipe, sealed};

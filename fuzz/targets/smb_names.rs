@@ -1,4 +1,4 @@
-//! Names and patterns as clients of SMB send them, and names of directories as they are told to clients. The first byte says which.
+//! Names and patterns in requests of SMB clients, and stored names in replies. The first byte picks the kind.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| {

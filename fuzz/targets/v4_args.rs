@@ -1,4 +1,4 @@
-//! What a server decodes of NFSv4. The first byte picks the decoder.
+//! Messages that a server decodes: NFSv4. The first byte picks the decoder.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| {

@@ -32,7 +32,7 @@ pub fn path(bytes: &[u8]) -> bool {
 /// Takes bytes that may be anything for a name in a directory, and tells a client of it. `false`: it cannot be told.
 ///
 /// # Panics
-/// If it is told as what names cannot be.
+/// If the name on the wire is one that clients cannot send.
 pub fn stored(bytes: &[u8]) -> bool {
     let Some(wire) = to_wire(bytes, Naming::Windows) else { return false };
     let is_self = bytes == b"." || bytes == b"..";
@@ -71,7 +71,7 @@ fn units(bytes: &[u8]) -> Vec<u16> {
 mod tests {
     use super::*;
 
-    /// The same inputs in every run: units that mean something more often than others.
+    /// Inputs that are equal in every run, with meaningful units more often than others.
     struct Random(u64);
 
     impl Random {
@@ -99,7 +99,7 @@ mod tests {
 
     const ROUNDS: usize = 20_000;
 
-    /// How many of so many random inputs are taken.
+    /// The number of random inputs that are accepted.
     fn accepted(mut next: impl FnMut(&mut Random) -> bool) -> usize {
         let mut random = Random(0x0bad_cafe);
         (0..ROUNDS).filter(|_| next(&mut random)).count()

@@ -18,7 +18,7 @@ pub enum Splice {
     Never,
     /// All of the range or none: clients take a short reply for the end of the file.
     Whole,
-    /// As many pages as the pipe takes: clients ask for the rest.
+    /// The pages that fit into the pipe: clients ask for the rest.
     Partial,
 }
 

@@ -33,7 +33,7 @@ fn circles<'a>(graph: &Graph<'a>) -> BTreeSet<BTreeSet<&'a str>> {
     indexes.map(circle).collect()
 }
 
-/// Where one comes from a file; itself only if there is a way back.
+/// The modules that a file reaches; itself only if there is a way back.
 fn reachable(from: usize, imports: &[BTreeSet<usize>]) -> BTreeSet<usize> {
     let mut reached = BTreeSet::new();
     let mut next: Vec<usize> = imports[from].iter().copied().filter(|&import| import != from).collect();
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_parent_re_exports_leads_to_where_it_is_defined() {
+    fn re_export_of_a_parent_leads_to_the_definition() {
         let files = [
             ("b/mod.rs", "mod c; mod d; pub use c::Item; pub(crate) use self::d::{Inner as Other};"),
             ("b/c.rs", "use super::Other;"),

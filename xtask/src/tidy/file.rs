@@ -11,7 +11,7 @@ pub(super) struct File {
     pub(super) text: String,
 }
 
-/// What is committed or would be, where it is text.
+/// The text files that are committed or would be.
 pub(super) fn files(root: &Path) -> anyhow::Result<Vec<File>> {
     // A clone that belongs to another user is all the same to us.
     let listing =

@@ -22,7 +22,7 @@ pub(super) struct Graph<'a> {
 /// A file of a crate.
 pub(super) struct Module<'a> {
     pub(super) file: &'a File,
-    /// Its place in the crate, empty for the root.
+    /// The path in the crate, empty for the root.
     pub(super) path: Vec<&'a str>,
     /// Whether it is compiled for tests alone.
     pub(super) only_tests: bool,
@@ -77,7 +77,7 @@ impl<'a> Graph<'a> {
 /// The index of each file by its path of modules.
 type Tree<'a> = BTreeMap<Vec<&'a str>, usize>;
 
-/// What a file brings into its own module by `use`: each name with where it comes from.
+/// The names that a file imports by `use`, with their origins.
 type Brought<'a> = BTreeMap<&'a str, Vec<&'a str>>;
 
 /// The paths in a file that may lead to another one.
@@ -85,9 +85,9 @@ type Brought<'a> = BTreeMap<&'a str, Vec<&'a str>>;
 struct Found<'c> {
     /// The module that the file is.
     module: Vec<&'c str>,
-    /// Of `use`, each with the module it stands in and the name that it brings.
+    /// The imports of `use`: the module, the name and the origin.
     uses: Vec<(Vec<&'c str>, Vec<&'c str>, &'c str)>,
-    /// Of `pub use`: others find something through it, but the file does not need it.
+    /// The re-exports of `pub use`. Others find items through them, but the file does not need them.
     re_exports: Vec<(Vec<&'c str>, Vec<&'c str>, &'c str)>,
     /// In expressions and types.
     paths: Vec<(Vec<&'c str>, Vec<&'c str>)>,
@@ -165,7 +165,7 @@ impl<'c> Found<'c> {
         found
     }
 
-    /// What the file brings into its module.
+    /// The names that the file imports.
     fn brought(&self, tree: &Tree<'_>) -> Brought<'c> {
         let own = self.uses.iter().chain(&self.re_exports).filter(|(inside, ..)| *inside == self.module);
         own.filter_map(|(inside, path, name)| Some((*name, absolute(inside, path, tree)?))).collect()
@@ -290,7 +290,7 @@ fn use_tree<'c>(tree: &[&'c str], prefix: &[&'c str], leaves: &mut Vec<(Vec<&'c 
     leaves.push((path, name));
 }
 
-/// What commas divide, outside of braces.
+/// The parts between commas outside of braces.
 fn parts<'t, 'c>(tree: &'t [&'c str]) -> Vec<&'t [&'c str]> {
     let (mut parts, mut depth, mut start) = (Vec::new(), 0, 0);
     for (at, &token) in tree.iter().enumerate() {

@@ -91,10 +91,10 @@ pub(super) type Large<'a> = (&'a str, f64, &'a str);
 /// Outside the workspace.
 pub(super) const FUZZ_EDGES: [Row<'_>; 1] = [("fuzz", &["identity", "nfs-wire", "smb", "smb-wire"], &[])];
 
-/// What a crate depends on.
+/// The dependencies of a crate.
 pub(super) struct Package {
     name: String,
-    /// Of ours, and whether only its tests do.
+    /// Crates of the workspace, and whether only tests need them.
     ours: BTreeSet<(String, bool)>,
     foreign: BTreeSet<String>,
 }
@@ -245,7 +245,7 @@ pub(super) fn allowed_lints(path: &str, manifest: &str) -> Vec<String> {
 
 /// The commands that the product and its automation have.
 pub(super) struct Commands {
-    /// Of `cargo xtask`.
+    /// The commands of `cargo xtask`.
     pub(super) xtask: BTreeSet<String>,
     /// The source of the `plimsoll` crate, all files in one.
     pub(super) plimsoll: String,

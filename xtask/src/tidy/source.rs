@@ -2,19 +2,19 @@
 
 /// Lines a file may have before its tests.
 const LINES_MAX: usize = 800;
-/// Where `unsafe` may be.
+/// The places that may have `unsafe`.
 const UNSAFE_ROOMS: [&str; 4] = [
     "crates/posix/src/sys.rs",
     "crates/posix/src/sys/",
     "crates/ceph/src/ffi",
     "crates/gmac/src/wide/mod.rs",
 ];
-/// Where files and directories are made with the standard library: each with a mode, because a service has no umask.
+/// The file that creates files and directories with the standard library, each with a mode: a service has no umask.
 const FILES_ROOM: &str = "crates/stable/src/files.rs";
 /// Calls that make a file or directory, most of them with the mode 0666 or 0777.
 const MAKERS: [&str; 7] =
     ["fs::write", "fs::copy", "create_dir", "DirBuilder", "File::create", "File::options", "OpenOptions"];
-/// Where locks are those of `vfs::sync`, and where that is.
+/// Crates whose locks are those of `vfs::sync`, and that module.
 const UNPOISONED: [&str; 9] = [
     "crates/api/",
     "crates/control/",
@@ -40,7 +40,7 @@ const SURROUNDINGS: &[&str] = &[
     "instant::now",
     "systemtime",
 ];
-/// What the source below a path may not speak of, in small letters. A path may be one that is to come.
+/// Words in small letters that the source below a path must not have. A path may be planned.
 const SILENCES: [(&str, &[&str]); 14] = [
     ("crates/vfs/", PROTOCOLS),
     ("crates/vfs-testing/", PROTOCOLS),
@@ -63,7 +63,7 @@ const SILENCES: [(&str, &[&str]); 14] = [
 /// A Rust source file.
 pub(super) struct Source<'a> {
     path: &'a str,
-    /// As it is.
+    /// The unchanged text.
     text: &'a str,
     /// With blanks for comments.
     uncommented: String,
@@ -81,12 +81,12 @@ impl<'a> Source<'a> {
         &self.uncommented
     }
 
-    /// Its text with blanks for comments and the content of strings.
+    /// The text with blanks for comments and the content of strings.
     pub(super) fn into_code(self) -> String {
         self.code
     }
 
-    /// What is wrong with it.
+    /// The faults of the file.
     pub(super) fn faults(&self) -> Vec<String> {
         let mut faults = self.macros();
         faults.extend(self.unsafe_code());
@@ -163,7 +163,7 @@ impl<'a> Source<'a> {
         let code = &self.code;
         let functions = words(code).filter(|&(at, word)| word == "fn" && !code[at + 2..].starts_with('('));
         let tuples =
-            functions.flat_map(|(at, _)| parameters(code, at)).filter(|&at| code[at..].starts_with('('));
+            functions.flat_map(|(at, _)| parameters(code, at)).filter(|&at| is_tuple_pattern(&code[at..]));
         tuples.map(|at| self.fault(at, "a parameter is a tuple pattern; name it, or take two")).collect()
     }
 
@@ -215,6 +215,20 @@ fn words(text: &str) -> impl Iterator<Item = (usize, &str)> {
 
 pub(super) fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
+}
+
+/// Whether a parameter is a tuple pattern with a type. Macros of tests have patterns with strategies in their place.
+fn is_tuple_pattern(parameter: &str) -> bool {
+    let mut depth = 0_u32;
+    let end = parameter.bytes().position(|byte| {
+        match byte {
+            b'(' => depth += 1,
+            b')' => depth -= 1,
+            _ => {}
+        }
+        depth == 0
+    });
+    parameter.starts_with('(') && end.is_some_and(|end| parameter[end + 1..].trim_start().starts_with(':'))
 }
 
 /// The places where the parameters of the function at `at` begin.

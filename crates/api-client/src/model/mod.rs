@@ -65,7 +65,7 @@ pub(crate) fn labels(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
 pub const NAME: &str =
     r"^[^/\s\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]+$";
 
-/// For properties that a change may leave out but not unset: `null` is no value of theirs.
+/// Reads a property that a change may leave out but not unset: `null` is refused.
 pub(crate) fn present<'de, D: serde::Deserializer<'de>, T: serde::Deserialize<'de>>(
     from: D,
 ) -> Result<Option<T>, D::Error> {

@@ -43,13 +43,13 @@ pub(crate) fn prepare(socket: BorrowedFd<'_>) -> bool {
 
 /// Gives the keys to the kernel, which seals and opens all later bytes.
 pub(crate) fn install(socket: BorrowedFd<'_>, secrets: &ExtractedSecrets) -> io::Result<()> {
-    setsockopt(&socket, TcpTlsTx, &info(&secrets.tx)?)?;
-    setsockopt(&socket, TcpTlsRx, &info(&secrets.rx)?)?;
+    setsockopt(&socket, TcpTlsTx, &info(secrets.tx.0, &secrets.tx.1)?)?;
+    setsockopt(&socket, TcpTlsRx, &info(secrets.rx.0, &secrets.rx.1)?)?;
     Ok(())
 }
 
 /// The keys in the kernel's format, with the number of the next record.
-fn info((sequence, secrets): &(u64, ConnectionTrafficSecrets)) -> io::Result<TlsCryptoInfo> {
+fn info(sequence: u64, secrets: &ConnectionTrafficSecrets) -> io::Result<TlsCryptoInfo> {
     let head = |cipher_type| tls_crypto_info { version: TLS_1_3_VERSION, cipher_type };
     let rec_seq = sequence.to_be_bytes();
     let wrong = |_: TryFromSliceError| io::Error::from(io::ErrorKind::InvalidData);
