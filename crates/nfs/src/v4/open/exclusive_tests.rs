@@ -63,7 +63,8 @@ impl Rig {
         }
     }
 
-    fn write(&self, (stateid, handle): &(Stateid, Vec<u8>)) -> Status {
+    fn write(&self, opened: &(Stateid, Vec<u8>)) -> Status {
+        let (stateid, handle) = opened;
         let write = WriteArgs { stateid: *stateid, offset: 0, stable: StableHow::FileSync, data: b"x" };
         self.client.status(&[put(handle), Argument::Write(write)])
     }
