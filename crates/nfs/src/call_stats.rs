@@ -152,7 +152,7 @@ mod tests {
             compound.add(op);
         }
         let counted = |version: usize| totals.snapshot().swap_remove(version);
-        assert_eq!(counted(3).operations, [], "nothing is told yet");
+        assert_eq!(counted(3).operations, [], "nothing is flushed yet");
         one.flush();
         one.flush();
         drop(other);

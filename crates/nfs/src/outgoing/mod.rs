@@ -52,7 +52,7 @@ impl Caller {
         Self { ports: Ports::new(portmap_port), next_xid: AtomicU32::new(xid) }
     }
 
-    /// Calls, and returns the results; `None` if the host sends none.
+    /// Calls, and returns the results; `None` without a successful reply.
     pub(crate) fn call(&self, call: &Outgoing) -> Option<Vec<u8>> {
         if let Some(port) = self.ports.of(self, call, Transport::Udp) {
             match self.exchange(call, port, Transport::Udp) {

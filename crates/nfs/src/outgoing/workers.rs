@@ -64,7 +64,7 @@ impl Default for Workers {
 }
 
 impl Workers {
-    /// Queues a job for a host. `false`: too many jobs of its network wait, or no thread could start.
+    /// Queues a job for a host; `false` if too many of its network wait, or no thread can be started.
     pub(crate) fn submit(
         self: &Arc<Self>,
         host: IpAddr,

@@ -187,7 +187,7 @@ fn shown_list_says_what_is_given() {
     let users: Vec<_> = (0..300).map(|uid| (uid, 6)).collect();
     rig.fs.set_access_acl("f", Some(&list(6, &users))).unwrap();
     let long = [words(&[1]), entry(0, 0, 0x16_0187, &owner)].concat();
-    assert_eq!(rig.client.attrs(F, &[attr::ACL]).1, long, "of a long one only the owner is told");
+    assert_eq!(rig.client.attrs(F, &[attr::ACL]).1, long, "a long list shows the owner only");
 }
 
 #[test]

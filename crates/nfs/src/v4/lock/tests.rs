@@ -93,7 +93,7 @@ fn waiting_client_is_notified_and_has_the_lock_reserved() {
     let of_other = rig.as_writer(|rig| lock_again(rig, states, (0, 1)));
     assert_eq!(of_other, Status::DENIED, "it is kept");
     let own = lock(&rig, open, (0, 9), LockType::WriteWait).unwrap();
-    assert!(rig.is_silent(), "it is told once");
+    assert!(rig.is_silent(), "one notification only");
     rig.pass(2 * RESERVED_S);
     assert_eq!(unlock(&rig, own, (0, 9)), Status::OK, "it is held, not kept");
     assert!(rig.reader().states().has_room_to_wait());
