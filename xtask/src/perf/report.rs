@@ -218,7 +218,7 @@ impl RowReport {
         let wide: Vec<String> = wide.collect();
         if !wide.is_empty() {
             warnings.push(format!(
-                "{}: CPU time spreads over this share of its median: {}",
+                "{}: wide spread of CPU time relative to the median: {}",
                 self.title,
                 wide.join(", ")
             ));

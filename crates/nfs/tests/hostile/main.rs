@@ -600,7 +600,7 @@ fn long_writes_that_wait_are_bounded() {
                 }
             }
         }
-        assert!(later > 0 && later < CLIENTS - most / 2, "{later} of {CLIENTS} are told to come later");
+        assert!(later > 0 && later < CLIENTS - most / 2, "{later} of {CLIENTS} are refused with a retry");
     });
     assert_eq!(running.server.view().stats().transport.queued_bytes, 0);
 }
