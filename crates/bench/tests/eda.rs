@@ -13,7 +13,7 @@ use bench::client::{Client, Identity};
 use bench::eda::{self, Prepared};
 use bench::engine::{Control, Job};
 use bench::{Error, Target};
-use report::result::{Distribution, DoubtKind, Operation, Part};
+use report::result::{CaveatKind, Distribution, Operation, Part};
 use report::scenario::{Stability, Work};
 
 use fake::{Fault, STALL};
@@ -66,7 +66,7 @@ fn a_set_runs_at_its_rate_with_its_mix() {
     assert!(told.is_sorted() && told.iter().all(|done| (0.0..=1.0).contains(done)), "{told:?}");
     let part = within_tries(|| {
         let part = measure(&mut prepared, 4).unwrap();
-        assert!(part.errors.is_empty() && part.doubts.is_empty(), "{:?}", part.error_details);
+        assert!(part.errors.is_empty() && part.caveats.is_empty(), "{:?}", part.error_details);
         // The machine may be busy, but no operation is skipped.
         near(ops(&part) as f64, 4.0 * 450.0, 0.05)?;
         let pace = part.pace.as_ref().unwrap();
@@ -171,7 +171,7 @@ fn what_goes_wrong_is_counted_or_ends_the_run() {
         });
     }
     let part = run(Fault::NewVerifier, &job(1)).unwrap();
-    assert!(part.doubts.iter().any(|doubt| doubt.kind == DoubtKind::Void), "{:?}", part.doubts);
+    assert!(part.caveats.iter().any(|doubt| doubt.kind == CaveatKind::Void), "{:?}", part.caveats);
     for (fault, wrong) in [
         (Fault::WrongXid, "not in flight"),
         (Fault::TwiceAnswered, "not in flight"),
@@ -228,7 +228,7 @@ fn a_real_server() {
         let mut prepared = Prepared::new(&target, &identity(), &job, &mut |_| {}).unwrap();
         println!("prepared in {:.1} s", begun.elapsed().as_secs_f64());
         let part = measure(&mut prepared, 5).unwrap();
-        assert!(part.errors.is_empty() && part.doubts.is_empty(), "{:?}", part.error_details);
+        assert!(part.errors.is_empty() && part.caveats.is_empty(), "{:?}", part.error_details);
         let ops: u64 = part.operations.iter().map(|operation| operation.ops).sum();
         let slowest = part.pace.as_ref().unwrap().processes.iter().min().unwrap();
         let calls: u64 = part.wire.values().sum();

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bench::engine::{self, Control, Engine, Job};
 use bench::fio::{Jobs, run_in};
-use report::result::{Direction, DoubtKind, Part};
+use report::result::{CaveatKind, Direction, Part};
 use report::scenario::{Cache, Pattern, Stability, Work};
 
 fn job() -> Job {
@@ -133,8 +133,8 @@ fn a_stopped_load_ends_early_and_doubts_are_told() {
         running.join().unwrap().unwrap()
     });
     assert!(begin.elapsed() < Duration::from_secs(30), "{:?}", begin.elapsed());
-    let doubt = part.doubts.iter().find(|doubt| doubt.text.contains("4 connections"));
-    assert_eq!(doubt.map(|doubt| doubt.kind), Some(DoubtKind::Other));
+    let doubt = part.caveats.iter().find(|doubt| doubt.text.contains("4 connections"));
+    assert_eq!(doubt.map(|doubt| doubt.kind), Some(CaveatKind::Other));
 }
 
 #[test]

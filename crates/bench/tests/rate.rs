@@ -11,7 +11,7 @@ use bench::engine::{BuiltIn, Caller};
 use bench::load::{self, Op, Plan};
 use bench::run::{GeneratorGroup, Order, Progress, ProgressListener, Side, Thoroughness};
 use report::document::{Report, markdown};
-use report::result::{DoubtKind, Latency, Measurement, Run};
+use report::result::{CaveatKind, Latency, Measurement, Run};
 use report::scenario::{Depth, Preset};
 
 use fake::{Fault, RATE, STALL};
@@ -48,12 +48,12 @@ fn run(fault: Fault, rate: u32) -> Run {
 /// Service and response time.
 fn times(run: &Run) -> (Latency, Latency) {
     let measured = &run.cells[0].measurements[0];
-    assert!(measured.is_scheduled() && measured.is_valid(), "{:?}", run.cells[0].doubts);
+    assert!(measured.is_scheduled() && measured.is_valid(), "{:?}", run.cells[0].caveats);
     (measured.service(None).latency(), measured.response().latency())
 }
 
 fn missed(run: &Run) -> Option<&str> {
-    let mut doubts = run.cells[0].doubts.iter().filter(|doubt| doubt.kind == DoubtKind::Other);
+    let mut doubts = run.cells[0].caveats.iter().filter(|doubt| doubt.kind == CaveatKind::Other);
     doubts.find(|doubt| doubt.text.starts_with("delivered")).map(|doubt| doubt.text.as_str())
 }
 
@@ -67,9 +67,9 @@ fn a_rate_is_delivered_and_reported() {
     assert_eq!(missed(&run), None);
     let text = markdown(&[Report::of(&run)]);
     for part in [
-        "1,000 operations a second asked",
+        "1,000 operations a second requested",
         "1,000 operations a second of all clients together, on a schedule",
-        "Asked ops/s",
+        "Requested ops/s",
         "Service p99 ms",
         "Response p99 ms",
         "Calls in flight at most",
@@ -83,7 +83,7 @@ fn a_rate_is_delivered_and_reported() {
     run.scenario.series[0].depths = Depth::Fixed(vec![4, 8]);
     let text = markdown(&[Report::of(&run)]);
     let head = text.lines().find(|line| line.starts_with("| Point")).unwrap();
-    for part in ["Service mean ms", "Asked ops/s", "Reached %", "Response p99 ms"] {
+    for part in ["Service mean ms", "Requested ops/s", "Reached %", "Response p99 ms"] {
         assert!(head.contains(part), "{part} in {head}");
     }
 }

@@ -12,7 +12,7 @@ use bench::engine::{Control, Engine, Job, moment};
 use bench::observer::{Observer, Sample};
 use bench::run::{GeneratorGroup, Order, Phase, Progress, ProgressListener, Side, Thoroughness};
 use report::result::{
-    ClientResult, Direction, Distribution, DoubtKind, MachineUse, Measurement, Operation, Part, Run, Second,
+    CaveatKind, ClientResult, Direction, Distribution, MachineUse, Measurement, Operation, Part, Run, Second,
     TargetFacts, VolumeFacts,
 };
 use report::scenario::{Cache, Preset, Scenario};
@@ -232,8 +232,8 @@ fn simple(fault: Fault) -> Run {
     run(&order(SCENARIO), vec![member(1000, fault, &Arc::default())], None, usize::MAX).0
 }
 
-fn kinds(run: &Run) -> Vec<DoubtKind> {
-    run.cells.iter().flat_map(|cell| cell.doubts.iter().map(|doubt| doubt.kind)).collect()
+fn kinds(run: &Run) -> Vec<CaveatKind> {
+    run.cells.iter().flat_map(|cell| cell.caveats.iter().map(|doubt| doubt.kind)).collect()
 }
 
 #[test]
@@ -246,7 +246,7 @@ fn every_point_is_measured_and_the_file_says_all() {
         assert_eq!((cell.summary.read_iops.median, cell.summary.iops.median), (reads, 2000.0));
         assert_eq!(cell.summary.mib_per_s.median, 2000.0 / 128.0);
         assert_eq!(cell.summary.latency.p99_ms, 1.0);
-        assert!(cell.doubts.is_empty(), "{:?}", cell.doubts);
+        assert!(cell.caveats.is_empty(), "{:?}", cell.caveats);
     }
     // Each round has every point once.
     assert_eq!(measured.len(), 4);
@@ -279,16 +279,16 @@ fn clients_are_dealt_to_members_and_merged() {
 #[test]
 fn faults_take_the_result_away_or_are_told() {
     for (fault, kind, words) in [
-        (Fault::Errors, DoubtKind::Void, "3 calls failed"),
-        (Fault::Dies, DoubtKind::Void, "it died"),
-        (Fault::WrongMix, DoubtKind::Void, "50.0 % were reads instead of 100 %"),
-        (Fault::Busy, DoubtKind::ClientLimited, "95.0 % of the time a thread of the generator was busy"),
-        (Fault::Late, DoubtKind::ClientLimited, "2.0 % of the operations were sent late"),
+        (Fault::Errors, CaveatKind::Void, "3 calls failed"),
+        (Fault::Dies, CaveatKind::Void, "it died"),
+        (Fault::WrongMix, CaveatKind::Void, "50.0 % were reads instead of 100 %"),
+        (Fault::Busy, CaveatKind::ClientLimited, "95.0 % of the time a thread of the generator was busy"),
+        (Fault::Late, CaveatKind::ClientLimited, "2.0 % of the operations were sent late"),
     ] {
         let run = simple(fault);
         assert!(kinds(&run).contains(&kind), "{fault:?} {:?}", run.cells);
-        assert!(run.cells[0].doubts[0].text.contains(words), "{fault:?} {:?}", run.cells[0].doubts);
-        assert_eq!(run.cells[0].summary.iops.median == 0.0, kind == DoubtKind::Void);
+        assert!(run.cells[0].caveats[0].text.contains(words), "{fault:?} {:?}", run.cells[0].caveats);
+        assert_eq!(run.cells[0].summary.iops.median == 0.0, kind == CaveatKind::Void);
     }
     assert!(simple(Fault::Dies).ended_early.is_some_and(|why| why.contains("in a row")));
 }
@@ -300,13 +300,13 @@ fn a_rate_reaches_the_engines_and_is_compared_with_what_came_of_it() {
         order.scenario.series[0].rate = Some(rate);
         let run = run(&order, vec![member(1000, Fault::None, &jobs)], None, usize::MAX).0;
         assert!(jobs.lock().unwrap().iter().all(|job| job.rate == Some(rate)));
-        run.cells.into_iter().map(|cell| cell.doubts).collect::<Vec<_>>()
+        run.cells.into_iter().map(|cell| cell.caveats).collect::<Vec<_>>()
     };
     // Two clients do 1000 each.
     assert!(asked(2100.0).iter().all(Vec::is_empty));
     for doubts in asked(2200.0) {
         let [doubt] = doubts.as_slice() else { panic!("{doubts:?}") };
-        assert_eq!(doubt.kind, DoubtKind::Other);
+        assert_eq!(doubt.kind, CaveatKind::Other);
         assert_eq!(doubt.text, "delivered 2000.0 of 2200 operations a second asked");
     }
 }
@@ -329,10 +329,10 @@ fn the_server_has_a_say() {
         let is_in_time = (window..window + 0.5).contains(&(server.seconds + 0.05));
         ensure(is_in_time, format!("{} {window}", server.seconds))
     });
-    assert!(asked(3, 50, Cache::Any).cells[0].doubts[0].text.contains("counted 3 connections, not 4"));
-    assert!(kinds(&asked(4, 94, Cache::Warm)).contains(&DoubtKind::CacheMixed));
+    assert!(asked(3, 50, Cache::Any).cells[0].caveats[0].text.contains("counted 3 connections, not 4"));
+    assert!(kinds(&asked(4, 94, Cache::Warm)).contains(&CaveatKind::CacheMixed));
     assert!(kinds(&asked(4, 96, Cache::Warm)).is_empty());
-    assert!(kinds(&asked(4, 6, Cache::Cold)).contains(&DoubtKind::CacheMixed));
+    assert!(kinds(&asked(4, 6, Cache::Cold)).contains(&CaveatKind::CacheMixed));
     assert!(kinds(&asked(4, 4, Cache::Cold)).is_empty());
 }
 
@@ -343,7 +343,7 @@ fn being_stopped_keeps_what_was_measured() {
     assert_eq!(measured.len(), 1);
     let has: Vec<usize> = run.cells.iter().map(|cell| cell.measurements.len()).collect();
     assert_eq!(has.iter().sum::<usize>(), 1);
-    assert!(run.ended_early.is_some() && run.doubts.iter().any(|doubt| doubt.text.contains("ended before")));
+    assert!(run.ended_early.is_some() && run.caveats.iter().any(|doubt| doubt.text.contains("ended before")));
 }
 
 #[test]
@@ -361,7 +361,7 @@ fn the_window_opens_when_the_rate_is_steady_or_after_the_longest_warm_up() {
         let steady = scope.spawn(|| warmed_up(Fault::None));
         // What is decided after 30 and 33 s comes later where the machine stands still then.
         let (is_steady, warm_up_s, doubts) = warmed_up(Fault::Climbs);
-        assert_eq!((is_steady, doubts), (Some(false), vec![DoubtKind::NotSteady]));
+        assert_eq!((is_steady, doubts), (Some(false), vec![CaveatKind::NotSteady]));
         assert!((35.0..38.0).contains(&warm_up_s), "{warm_up_s}");
         let (is_steady, warm_up_s, doubts) = steady.join().unwrap();
         assert_eq!((is_steady, doubts), (Some(true), vec![]));

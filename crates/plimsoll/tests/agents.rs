@@ -266,7 +266,7 @@ fn three_machines_load_a_server_together_until_one_is_killed() {
         let part = part.unwrap();
         let ops = part.operations.iter().map(|operation| operation.ops).sum::<u64>();
         let live = control.second(3).0 + control.second(4).0;
-        eprintln!("{ops} operations, {live} told, {:?}, {:?}", part.usage, part.doubts);
+        eprintln!("{ops} operations, {live} told, {:?}, {:?}", part.usage, part.caveats);
         assert!(ops > 50 && part.errors.is_empty() && part.seconds == 2.0, "{part:?}");
         assert!(live.abs_diff(ops) <= ops / 10, "{live} {ops}");
         let planned = control.begin as f64 / 1e9 + 3.0;
@@ -330,7 +330,7 @@ fn a_scenario_is_run_by_three_machines() {
         assert!(table < result && told[result..].contains("--format html --output "), "{told}");
         let run: Run = serde_json::from_slice(&std::fs::read(&output).unwrap()).unwrap();
         let measurements = &run.cells[0].measurements;
-        ensure(measurements.iter().all(Measurement::is_valid), format!("{:?}", run.cells[0].doubts))?;
+        ensure(measurements.iter().all(Measurement::is_valid), format!("{:?}", run.cells[0].caveats))?;
         Ok(run)
     });
     let machines: Vec<&str> = run.machines.iter().map(|machine| machine.name.as_str()).collect();

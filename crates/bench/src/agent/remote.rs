@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use report::result::{Doubt, DoubtKind, Machine, Part, TargetFacts};
+use report::result::{Caveat, CaveatKind, Machine, Part, TargetFacts};
 
 use super::clock::{Offset, wall_clock};
 use super::limits::{CLOCK_ERROR_MAX, DRAIN_MAX};
@@ -141,14 +141,14 @@ impl Remote {
             let start = part.started * 1e9 - begin as f64;
             let measured = (start, start + part.seconds * 1e9);
             let timing = Timing { begin: control.begin, window, really, measured, clock };
-            part.doubts.extend(timing.doubts(agent));
-            part.doubts.extend(quiet_doubt(agent, &seconds, window));
+            part.caveats.extend(timing.doubts(agent));
+            part.caveats.extend(quiet_doubt(agent, &seconds, window));
         }
-        part.doubts.extend(pace_doubts(agent, self.link.pace()));
+        part.caveats.extend(pace_doubts(agent, self.link.pace()));
         let own = env!("CARGO_PKG_VERSION");
         if self.machine.version != own {
             let text = format!("agent {agent} is plimsoll {}, the coordinator {own}", self.machine.version);
-            part.doubts.push(Doubt::new(DoubtKind::Other, text));
+            part.caveats.push(Caveat::new(CaveatKind::Other, text));
         }
         let started = Duration::try_from_secs_f64(part.started).unwrap_or_default();
         part.started -= before.between(&after, nanoseconds(started)) / 1e9;

@@ -1,6 +1,6 @@
 //! Whether an agent did what was planned when it was planned.
 
-use report::result::{Doubt, DoubtKind};
+use report::result::{Caveat, CaveatKind};
 
 use super::clock::Offset;
 use super::limits::{CLOCK_ERROR_MAX, SLOW};
@@ -27,7 +27,7 @@ pub(super) struct Timing {
 
 impl Timing {
     /// What is doubtful about it.
-    pub(super) fn doubts(&self, agent: &str) -> Vec<Doubt> {
+    pub(super) fn doubts(&self, agent: &str) -> Vec<Caveat> {
         let Window { start, end } = self.window;
         let (began, ended) = self.really;
         let points = [
@@ -46,7 +46,7 @@ impl Timing {
         let vague = (bound > most).then(|| {
             format!("the clock of agent {agent} is known to {bound:.1} ms only: when it began is not certain")
         });
-        late.chain(vague).map(|text| Doubt::new(DoubtKind::Other, text)).collect()
+        late.chain(vague).map(|text| Caveat::new(CaveatKind::Other, text)).collect()
     }
 
     /// How much more the agent's clock is ahead at so many nanoseconds after the beginning than it was when
@@ -62,18 +62,18 @@ impl Timing {
 }
 
 /// What is doubtful about an agent that answers slowly.
-pub(super) fn pace_doubts(agent: &str, pace: Pace) -> Vec<Doubt> {
+pub(super) fn pace_doubts(agent: &str, pace: Pace) -> Vec<Caveat> {
     let points = [("was silent for", pace.silence), ("took as long to answer as", pace.round_trip)];
     let slow = points.into_iter().filter(|(_, time)| *time > SLOW);
     slow.map(|(what, time)| {
         let text = format!("agent {agent} {what} {:.1} s: its machine may be overloaded", time.as_secs_f64());
-        Doubt::new(DoubtKind::Other, text)
+        Caveat::new(CaveatKind::Other, text)
     })
     .collect()
 }
 
 /// What is doubtful about an agent's operations, told second by second.
-pub(super) fn quiet_doubt(agent: &str, seconds: &[u64], window: Window) -> Option<Doubt> {
+pub(super) fn quiet_doubt(agent: &str, seconds: &[u64], window: Window) -> Option<Caveat> {
     let [start, end] = [window.start.div_ceil(1_000_000_000), window.end / 1_000_000_000]
         .map(|second| usize::try_from(second).unwrap_or(usize::MAX));
     let has_begun = seconds.iter().any(|&ops| ops > 0);
@@ -84,7 +84,7 @@ pub(super) fn quiet_doubt(agent: &str, seconds: &[u64], window: Window) -> Optio
     });
     (has_begun && longest >= QUIET_S).then(|| {
         let text = format!("agent {agent} told of no operation for {longest} s of the window");
-        Doubt::new(DoubtKind::Other, text)
+        Caveat::new(CaveatKind::Other, text)
     })
 }
 

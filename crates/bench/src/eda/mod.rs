@@ -29,7 +29,7 @@ mod v3;
 mod v4;
 
 use report::result::{
-    ClientResult, Distribution, Doubt, DoubtKind, MachineUse, Operation as Counted, Pace, Part,
+    Caveat, CaveatKind, ClientResult, Distribution, MachineUse, Operation as Counted, Pace, Part,
 };
 use report::scenario::limits::{CLIENTS_MAX, CONNECTIONS_MAX, JOB_SETS_MAX};
 use report::units::show_size;
@@ -138,7 +138,7 @@ impl Prepared {
         let restarts: u64 = workers().map(|worker| worker.process.restarts).sum();
         let doubts = (restarts > 0).then(|| {
             let text = "the server restarted: its write verifier changed, and uncommitted data may be lost";
-            Doubt::new(DoubtKind::Void, text)
+            Caveat::new(CaveatKind::Void, text)
         });
         let mut shares: Vec<_> = workers().map(|worker| (worker.number, worker.share(end - start))).collect();
         shares.sort_unstable();
@@ -159,7 +159,7 @@ impl Prepared {
             pace: Some(Pace { processes, absorbed }),
             errors: counters.errors,
             error_details: counters.described,
-            doubts: doubts.into_iter().collect(),
+            caveats: doubts.into_iter().collect(),
         }
     }
 

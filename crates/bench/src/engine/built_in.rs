@@ -1,7 +1,7 @@
 //! The built-in client as an engine: many connections, many calls in flight, no mount.
 
 use report::result::{
-    ClientResult, Distribution, Doubt, DoubtKind, MachineUse, Operation, Part, SmbFacts, TargetFacts,
+    Caveat, CaveatKind, ClientResult, Distribution, MachineUse, Operation, Part, SmbFacts, TargetFacts,
 };
 use report::scenario::{Cache, MetadataOperation, Pattern, Protocol, Stability, Work};
 
@@ -244,7 +244,7 @@ fn part(plan: &Plan, prepared: &Prepared, counters: &OpCounters, control: &Contr
     let mut doubts = Vec::new();
     if prepared.restarts() > 0 {
         let text = "the server restarted: its write verifier changed, unstable data may be lost";
-        doubts.push(Doubt::new(DoubtKind::Void, text));
+        doubts.push(Caveat::new(CaveatKind::Void, text));
     }
     Ok(Part {
         started: (control.begin + start) as f64 / 1e9,
@@ -260,7 +260,7 @@ fn part(plan: &Plan, prepared: &Prepared, counters: &OpCounters, control: &Contr
         },
         errors: counters.errors.clone(),
         error_details: counters.described.clone(),
-        doubts,
+        caveats: doubts,
         ..Part::default()
     })
 }

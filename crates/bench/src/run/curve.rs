@@ -1,7 +1,7 @@
 //! The load curve of job sets: which points are measured is found out on the way.
 
 use report::curve::CurvePoint;
-use report::result::{Cell, Doubt, DoubtKind, Probe, Summary};
+use report::result::{Caveat, CaveatKind, Cell, Probe, Summary};
 use report::scenario::limits::JOB_SETS_MAX;
 use report::scenario::{Point, Series};
 
@@ -45,7 +45,7 @@ impl Runner<'_> {
         }
         if let Some(why) = search.shortfall() {
             let label = series.label(point);
-            self.runs[side].doubts.push(Doubt::new(DoubtKind::Short, format!("{label}: {why}")));
+            self.runs[side].caveats.push(Caveat::new(CaveatKind::Short, format!("{label}: {why}")));
         }
         Ok(())
     }
@@ -63,8 +63,8 @@ impl Runner<'_> {
         self.listener.measured(side, &series.label(&point), &measured);
         let measurements = vec![measured];
         let summary = Summary::of(&measurements);
-        let doubts = measurements[0].doubts.clone();
-        Ok(Cell { series: index, point, search, measurements, summary, doubts })
+        let doubts = measurements[0].caveats.clone();
+        Ok(Cell { series: index, point, search, measurements, summary, caveats: doubts })
     }
 
     /// Job sets for whose files there is room.

@@ -336,7 +336,7 @@ fn merged(parts: Vec<Part>, machines: &[usize]) -> Measurement {
         all.machines[machine] = part.usage;
         part.errors.into_iter().for_each(|(what, count)| *all.errors.entry(what).or_default() += count);
         all.error_details.append(&mut part.error_details);
-        all.doubts.append(&mut part.doubts);
+        all.caveats.append(&mut part.caveats);
     }
     all.operations = operations;
     all

@@ -1,6 +1,6 @@
 //! What makes a figure doubtful, or takes it away.
 
-use report::result::{Cell, Direction, Doubt, DoubtKind, MachineUse, Measurement, Run, TargetFacts};
+use report::result::{Caveat, CaveatKind, Cell, Direction, MachineUse, Measurement, Run, TargetFacts};
 use report::scenario::{Cache, Work};
 
 use super::thoroughness::Thoroughness;
@@ -25,15 +25,15 @@ pub(super) fn measurement(measured: &mut Measurement, job: &Job, target: &Target
         return;
     }
     let mut doubts = Vec::new();
-    let mut doubt = |applies: bool, kind: DoubtKind, text: String| {
+    let mut doubt = |applies: bool, kind: CaveatKind, text: String| {
         if applies {
-            doubts.push(Doubt::new(kind, text));
+            doubts.push(Caveat::new(kind, text));
         }
     };
     let errors = measured.errors.values().sum::<u64>();
-    doubt(errors > 0, DoubtKind::Void, format!("{errors} calls failed"));
+    doubt(errors > 0, CaveatKind::Void, format!("{errors} calls failed"));
     let ops = measured.ops(None);
-    doubt(ops == 0, DoubtKind::Void, "no operation was answered in the window".to_owned());
+    doubt(ops == 0, CaveatKind::Void, "no operation was answered in the window".to_owned());
     if job.work == Work::Transfers && ops > 0 {
         let share = 100.0 * measured.ops(Some(Direction::Read)) as f64 / ops as f64;
         // With few operations, one more or less is more than that; fio draws by chance, off by three
@@ -43,12 +43,12 @@ pub(super) fn measurement(measured: &mut Measurement, job: &Job, target: &Target
             if target.mount.is_some() { 300.0 * (wanted * (1.0 - wanted) / ops as f64).sqrt() } else { 0.0 };
         let allowed = MIX_MAX + chance.max(200.0 / ops as f64);
         let off = (share - f64::from(job.read_percent)).abs() > allowed;
-        doubt(off, DoubtKind::Void, format!("{share:.1} % were reads instead of {} %", job.read_percent));
+        doubt(off, CaveatKind::Void, format!("{share:.1} % were reads instead of {} %", job.read_percent));
     }
     let wanted = connections(job);
     if let Some(server) = &measured.server {
         let text = format!("the server counted {} connections, not {wanted}", server.connections);
-        doubt(server.connections < wanted as u64, DoubtKind::Void, text);
+        doubt(server.connections < wanted as u64, CaveatKind::Void, text);
         let hits = server.cache_hit_ratio.filter(|_| job.read_percent > 0);
         let mixed = hits.is_some_and(|hits| match job.cache {
             Cache::Any => false,
@@ -60,24 +60,24 @@ pub(super) fn measurement(measured: &mut Measurement, job: &Job, target: &Target
         let text = format!(
             "reads were meant to come from the server's {meant}, but {percent:.0} % came from memory"
         );
-        doubt(mixed, DoubtKind::CacheMixed, text);
+        doubt(mixed, CaveatKind::CacheMixed, text);
     }
     if let Some(text) = delivered(measured, job) {
-        doubt(true, DoubtKind::Other, text);
+        doubt(true, CaveatKind::Other, text);
     }
     for usage in &measured.machines {
         // Where the server is on the same machine, that machine's load says nothing of the client.
         let shared = target.co_located && is_one_machine;
         for text in client_limited(usage, ops, shared) {
-            doubt(true, DoubtKind::ClientLimited, text);
+            doubt(true, CaveatKind::ClientLimited, text);
         }
     }
     doubt(
         measured.steady == Some(false),
-        DoubtKind::NotSteady,
+        CaveatKind::NotSteady,
         "the rate was not steady when measuring began".to_owned(),
     );
-    measured.doubts.extend(doubts);
+    measured.caveats.extend(doubts);
 }
 
 /// Connections that the job uses: all of them, unless there are fewer processes of job sets than that.
@@ -117,9 +117,9 @@ fn client_limited(usage: &MachineUse, ops: u64, shared: bool) -> Vec<String> {
 }
 
 /// The doubts of a point: those of its repetitions, each once, and how much they differ.
-pub(super) fn cell(cell: &Cell, thoroughness: &Thoroughness) -> Vec<Doubt> {
-    let mut doubts: Vec<Doubt> = Vec::new();
-    for doubt in cell.measurements.iter().flat_map(|measurement| &measurement.doubts) {
+pub(super) fn cell(cell: &Cell, thoroughness: &Thoroughness) -> Vec<Caveat> {
+    let mut doubts: Vec<Caveat> = Vec::new();
+    for doubt in cell.measurements.iter().flat_map(|measurement| &measurement.caveats) {
         if !doubts.iter().any(|other| other.kind == doubt.kind) {
             doubts.push(doubt.clone());
         }
@@ -127,12 +127,12 @@ pub(super) fn cell(cell: &Cell, thoroughness: &Thoroughness) -> Vec<Doubt> {
     let variation = cell.summary.iops.variation;
     if variation > VARIATION_MAX {
         let text = format!("repetitions differ: standard deviation {:.1} % of the mean", variation * 100.0);
-        doubts.push(Doubt::new(DoubtKind::Variation, text));
+        doubts.push(Caveat::new(CaveatKind::Variation, text));
     }
     let done = cell.measurements.iter().filter(|measurement| measurement.is_valid()).count();
     if done > 0 && done < thoroughness.repetitions as usize {
         let text = format!("{done} of {} repetitions have a result", thoroughness.repetitions);
-        doubts.push(Doubt::new(DoubtKind::Short, text));
+        doubts.push(Caveat::new(CaveatKind::Short, text));
     }
     doubts
 }
@@ -141,15 +141,15 @@ pub(super) fn cell(cell: &Cell, thoroughness: &Thoroughness) -> Vec<Doubt> {
 pub(super) fn whole(run: &mut Run) {
     if run.target.co_located {
         let text = "client and server share this host and its processors: figures about this host, not a volume's envelope";
-        run.doubts.push(Doubt::new(DoubtKind::CoLocated, text));
+        run.caveats.push(Caveat::new(CaveatKind::CoLocated, text));
     }
     if !run.scaled.is_empty() {
         // How, `scaled` says itself.
         let text = "shorter or smaller than the method or the scenario asks for";
-        run.doubts.push(Doubt::new(DoubtKind::Short, text));
+        run.caveats.push(Caveat::new(CaveatKind::Short, text));
     }
     if let Some(why) = &run.ended_early {
-        run.doubts
-            .push(Doubt::new(DoubtKind::Short, format!("ended before every point was measured: {why}")));
+        run.caveats
+            .push(Caveat::new(CaveatKind::Short, format!("ended before every point was measured: {why}")));
     }
 }

@@ -2,7 +2,7 @@
 
 use envelope::{Direction, Published, Unit};
 use report::document::table::separated;
-use report::result::{Doubt, DoubtKind, Durability, Limits, Run, TargetFacts, VolumeFacts};
+use report::result::{Caveat, CaveatKind, Durability, Limits, Run, TargetFacts, VolumeFacts};
 use report::scenario::{Series, Stability, Work};
 use report::units::show_size;
 
@@ -25,10 +25,10 @@ pub(super) fn judge(run: &mut Run) {
     let all = run.scenario.series.len();
     let doubt = |(text, names): (String, Vec<&str>)| {
         let text = if names.len() == all { text } else { format!("{text} ({})", names.join("; ")) };
-        Doubt::new(DoubtKind::UnlikePage, text)
+        Caveat::new(CaveatKind::UnlikePage, text)
     };
-    let doubts: Vec<Doubt> = found.into_iter().map(doubt).collect();
-    run.doubts.extend(doubts);
+    let doubts: Vec<Caveat> = found.into_iter().map(doubt).collect();
+    run.caveats.extend(doubts);
 }
 
 fn of_volume(volume: &VolumeFacts, series: &Series) -> Vec<String> {

@@ -15,7 +15,7 @@ mod thoroughness;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-use report::result::{Cell, Doubt, DoubtKind, FORMAT, Measurement, Run, Summary};
+use report::result::{Caveat, CaveatKind, Cell, FORMAT, Measurement, Run, Summary};
 use report::scenario::limits::BLOCK_MAX;
 use report::scenario::{Point, Preset, Scenario, Series, Work};
 use report::units::show_size;
@@ -146,7 +146,7 @@ fn begin(order: &Order, side: &mut Side) -> Result<Run, Error> {
         working_sets: Vec::new(),
         scaled: Vec::new(),
         cells: Vec::new(),
-        doubts: Vec::new(),
+        caveats: Vec::new(),
     })
 }
 
@@ -236,7 +236,7 @@ impl Runner<'_> {
                         let cell = &mut cells[first + at];
                         cell.measurements.push(measurement);
                         cell.summary = Summary::of(&cell.measurements);
-                        cell.doubts = judge::cell(cell, &self.order.thoroughness);
+                        cell.caveats = judge::cell(cell, &self.order.thoroughness);
                     }
                     if failures >= FAILURES_MAX * self.sides.len() {
                         let text =
@@ -270,7 +270,7 @@ impl Runner<'_> {
                 search: std::mem::take(&mut probes),
                 measurements: Vec::new(),
                 summary: Summary::default(),
-                doubts: Vec::new(),
+                caveats: Vec::new(),
             };
             self.runs.iter_mut().for_each(|run| run.cells.push(cell.clone()));
         }
@@ -333,7 +333,7 @@ impl Runner<'_> {
             Err(wrong) => Measurement {
                 started: now(),
                 seconds: times.2 as f64,
-                doubts: vec![Doubt::new(DoubtKind::Void, wrong.to_string())],
+                caveats: vec![Caveat::new(CaveatKind::Void, wrong.to_string())],
                 ..Measurement::default()
             },
         };

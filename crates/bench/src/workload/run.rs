@@ -4,8 +4,8 @@ use std::str::FromStr;
 
 use envelope::{Access, Bytes, Iops, Protocol, Stream};
 use report::curve::CurvePoint;
-use report::document::words::{doubts, time};
-use report::result::{Cell, Distribution, DoubtKind, Measurement, Run, TargetFacts};
+use report::document::words::{caveats, time};
+use report::result::{CaveatKind, Cell, Distribution, Measurement, Run, TargetFacts};
 use report::scenario::{Pattern, Series, Work};
 
 use super::observed::{Candidate, Observed, Pick, picked, rates, stream, whole};
@@ -24,7 +24,7 @@ pub(super) fn read(name: &str, text: &str, pick: &Pick) -> Result<Observed, Stri
     if is_co_located(&run) {
         notes.push("Client and server were on one host.".to_owned());
     }
-    notes.extend(doubts(cell).into_iter().map(|doubt| format!("Its cell is doubtful: {}.", doubt.text)));
+    notes.extend(caveats(cell).into_iter().map(|doubt| format!("Its cell is doubtful: {}.", doubt.text)));
     Ok(Observed {
         source: format!("{name}, run of {} on {}: {label}", time(run.started), run.target.target),
         streams: vec![stream],
@@ -62,7 +62,7 @@ pub(super) fn load(series: &Series, cell: &Cell) -> Result<Stream, String> {
         }
         Work::EdaBlend => {
             let point = CurvePoint::of(cell.point.job_sets.unwrap_or(0), &cell.measurements);
-            match point.wrong {
+            match point.invalid_reason {
                 Some(wrong) => return Err(format!("the target did not carry it: {wrong}")),
                 None => Some(Stream::eda(Iops(whole(cell.summary.iops.median)))),
             }
@@ -92,7 +92,7 @@ pub(super) fn latency_us(cell: &Cell) -> u64 {
 
 /// Whether what made the load took time from the server.
 pub(super) fn is_co_located(run: &Run) -> bool {
-    run.target.co_located || run.doubts.iter().any(|doubt| doubt.kind == DoubtKind::CoLocated)
+    run.target.co_located || run.caveats.iter().any(|doubt| doubt.kind == CaveatKind::CoLocated)
 }
 
 /// Over what the load went, where volumes are served over that.

@@ -2,7 +2,7 @@
 
 use envelope::{Access, Bytes, Level, Protocol, Stream};
 use report::document::sample;
-use report::result::{Doubt, DoubtKind, MountFacts, Run};
+use report::result::{Caveat, CaveatKind, MountFacts, Run};
 use report::scenario::Work;
 
 use super::*;
@@ -175,7 +175,7 @@ fn runs_of_other_formats_and_halves_of_runs_are_refused() {
         refused(&newer, &Pick::default())
             .contains("its format is \"plimsoll-run/2\", not \"plimsoll-run/1\"")
     );
-    assert!(refused(&run[..run.len() / 2], &Pick::default()).contains("it is no run: EOF"));
+    assert!(refused(&run[..run.len() / 2], &Pick::default()).contains("not a valid run: EOF"));
     for garbage in ["", "{}", "\u{0}\u{1}", "ops/s", "{\"format\": \"x\"}"] {
         let wrong = refused(garbage, &Pick::default());
         assert!(wrong.contains("nfsiostat prints") && wrong.contains("bench run"), "{wrong}");
@@ -232,7 +232,7 @@ fn a_run_of_what_no_level_is_says_nothing() {
             .contains("says nothing of a level")
     );
     run.target.mount = None;
-    run.cells.iter_mut().for_each(|cell| cell.doubts.push(Doubt::new(DoubtKind::Void, "errors")));
+    run.cells.iter_mut().for_each(|cell| cell.caveats.push(Caveat::new(CaveatKind::Void, "errors")));
     assert!(
         measured(&run, "x", Level::AnfUltra, false).unwrap_err().to_string().contains("none of its cells")
     );

@@ -57,7 +57,7 @@ fn three_agents_begin_and_end_within_a_millisecond() {
             (3000 * OPS_PER_MS, 3000 * OPS_PER_MS * BYTES),
             "all three, in the coordinator's count"
         );
-        let doubts: Vec<_> = parts.into_iter().flat_map(|part| part.doubts).collect();
+        let doubts: Vec<_> = parts.into_iter().flat_map(|part| part.caveats).collect();
         if doubts.is_empty() {
             return;
         }
@@ -70,7 +70,7 @@ fn three_agents_begin_and_end_within_a_millisecond() {
 fn an_agent_that_begins_late_says_so() {
     let fixture = Fixture::start();
     let part = run(&fixture, "late", soon, 500).unwrap();
-    let texts: Vec<_> = part.doubts.iter().map(|doubt| doubt.text.as_str()).collect();
+    let texts: Vec<_> = part.caveats.iter().map(|doubt| doubt.text.as_str()).collect();
     assert!(
         texts.iter().any(|text| text.contains(&fixture.address) && text.contains(" began ")),
         "{texts:?}"

@@ -169,7 +169,7 @@ fn an_agent_that_hesitates_is_doubtful() {
         way.delay(Duration::from_millis(2500));
         running.join().unwrap().unwrap()
     });
-    let texts: Vec<_> = part.doubts.iter().map(|doubt| doubt.text.as_str()).collect();
+    let texts: Vec<_> = part.caveats.iter().map(|doubt| doubt.text.as_str()).collect();
     let told = |before: &str| {
         let seconds = |text: &&str| text.split_once(before)?.1.split_once(" s:")?.0.parse::<f64>().ok();
         texts.iter().find_map(seconds)

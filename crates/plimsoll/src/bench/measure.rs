@@ -264,7 +264,7 @@ impl ProgressListener for Screen<'_> {
                 response.mean_ms, response.p99_ms
             ));
         }
-        for doubt in &measurement.doubts {
+        for doubt in &measurement.caveats {
             line.push_str(&format!("\n  {}", Tone::Warning.paint(&doubt.text)));
         }
         if self.bar.is_hidden() {

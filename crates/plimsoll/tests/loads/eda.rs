@@ -76,7 +76,7 @@ fn a_set_runs_at_its_rate_over_every_version_and_leaves_nothing() {
         for _ in 0..2 {
             let part = within_tries(|| {
                 let part = prepared.run(&control(3)).unwrap();
-                assert!(part.errors.is_empty() && part.doubts.is_empty(), "{:?}", part.error_details);
+                assert!(part.errors.is_empty() && part.caveats.is_empty(), "{:?}", part.error_details);
                 // An operation is one, however many calls it takes; a machine may be busy, but none is
                 // skipped.
                 near(ops(&part) as f64, 3.0 * 450.0, 0.15)?;
@@ -131,7 +131,7 @@ fn a_set_runs_at_its_rate_over_smb_and_leaves_nothing() {
         for _ in 0..2 {
             let part = within_tries(|| {
                 let part = engine.run(&control(3)).unwrap();
-                assert!(part.errors.is_empty() && part.doubts.is_empty(), "{:?}", part.error_details);
+                assert!(part.errors.is_empty() && part.caveats.is_empty(), "{:?}", part.error_details);
                 near(ops(&part) as f64, 3.0 * 450.0, 0.15)?;
                 Ok(part)
             });

@@ -178,9 +178,9 @@ pub(super) fn columns(series: &Series, varying: &[Axis]) -> Option<Axis> {
         return None;
     }
     let heads = [Axis::Connections, Axis::Mix, Axis::Clients];
-    let found = heads.into_iter().find(|axis| varying.contains(axis));
+    let axis = heads.into_iter().find(|axis| varying.contains(axis));
     // Even a single point is a column of the page's table.
-    found.or_else(|| (varying.is_empty() && series.work == Work::Transfers).then_some(Axis::Mix))
+    axis.or_else(|| (varying.is_empty() && series.work == Work::Transfers).then_some(Axis::Mix))
 }
 
 impl Form {
@@ -229,8 +229,8 @@ impl Form {
 impl Cell {
     /// Whether any repetition has a result that is not void.
     pub fn has_result(&self) -> bool {
-        use crate::result::DoubtKind::Void;
-        let voided = self.doubts.iter().any(|doubt| doubt.kind == Void);
+        use crate::result::CaveatKind::Void;
+        let voided = self.caveats.iter().any(|doubt| doubt.kind == Void);
         !voided && self.measurements.iter().any(crate::result::Measurement::is_valid)
     }
 }

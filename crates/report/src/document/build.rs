@@ -8,7 +8,7 @@ use super::{
     cells, columns, details, eda, facts, highlights, maps, metadata, pairs, plots, points, published, words,
 };
 use crate::curve::Curve;
-use crate::result::{Cell, DoubtKind, Run};
+use crate::result::{CaveatKind, Cell, Run};
 use crate::scenario::{Scenario, Series, Work};
 
 impl Report {
@@ -23,7 +23,7 @@ impl Report {
             stamps: facts::stamps(run),
             highlights: highlights::of_run(run),
             facts: facts::of_run(run),
-            doubts: run.doubts.iter().map(words::doubt).collect(),
+            caveats: run.caveats.iter().map(words::caveat_text).collect(),
             scaled: run.scaled.clone(),
             plots: maps::blocks_and_mixes(&run.scenario, &run.cells),
             sections: sections.chain(pairs::sections(run)).collect(),
@@ -49,7 +49,7 @@ impl Section {
         let mut citations = published::citations(series, cells);
         for (group, curve) in &curves {
             facts.extend(eda::facts(&group.name, curve));
-            tables.extend(eda::beside(&group.name, series, &group.cells, curve));
+            tables.extend(eda::compare_published(&group.name, series, &group.cells, curve));
         }
         citations.extend(curves.first().map(|_| eda::NOTE.to_owned()));
         let details = [
@@ -64,10 +64,10 @@ impl Section {
             facts,
             tables,
             plots,
-            doubts: doubts_of(cells, &varying),
+            caveats: caveats_of(cells, &varying),
             citations,
             details: details.into_iter().flatten().collect(),
-            more_plots,
+            detail_plots: more_plots,
         }
     }
 }
@@ -165,16 +165,16 @@ fn plots_of(
 const VARIATION: &str = "variation: repetitions differ, standard deviation above 5 % of the mean";
 
 /// Each caveat once, with its points.
-fn doubts_of(cells: &[&Cell], varying: &[Axis]) -> Vec<String> {
+fn caveats_of(cells: &[&Cell], varying: &[Axis]) -> Vec<String> {
     let mut doubts: Vec<(String, Vec<String>)> = Vec::new();
-    let varies = |cell: &&&Cell| words::doubts(cell).iter().any(|doubt| doubt.kind == DoubtKind::Variation);
+    let varies = |cell: &&&Cell| words::caveats(cell).iter().any(|doubt| doubt.kind == CaveatKind::Variation);
     // The tables show how much each varies.
     let several_vary = cells.iter().filter(varies).count() > 1;
     for cell in cells {
-        for doubt in words::doubts(cell) {
+        for doubt in words::caveats(cell) {
             let text = match doubt.kind {
-                DoubtKind::Variation if several_vary => VARIATION.to_owned(),
-                _ => words::doubt(doubt),
+                CaveatKind::Variation if several_vary => VARIATION.to_owned(),
+                _ => words::caveat_text(doubt),
             };
             let name = axes::label(&cell.point, varying);
             match doubts.iter_mut().find(|(known, _)| *known == text) {

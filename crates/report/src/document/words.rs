@@ -3,28 +3,28 @@
 use envelope::Shape;
 
 use super::table::Value;
-use crate::result::{Cell, Doubt, DoubtKind, Limits, VolumeFacts};
+use crate::result::{Caveat, CaveatKind, Cell, Limits, VolumeFacts};
 use crate::units::show_size;
 
 /// A kind of caveat in a word or two.
-pub fn kind(kind: DoubtKind) -> &'static str {
+pub fn kind(kind: CaveatKind) -> &'static str {
     match kind {
-        DoubtKind::Void => "void",
-        DoubtKind::ClientLimited => "client-limited",
-        DoubtKind::NotSteady => "not steady",
-        DoubtKind::Variation => "variation",
-        DoubtKind::CacheMixed => "cache mixed",
-        DoubtKind::Short => "short",
-        DoubtKind::CoLocated => "co-located",
-        DoubtKind::UnlikePage => "unlike the page",
-        DoubtKind::Other => "see below",
+        CaveatKind::Void => "void",
+        CaveatKind::ClientLimited => "client-limited",
+        CaveatKind::NotSteady => "not steady",
+        CaveatKind::Variation => "variation",
+        CaveatKind::CacheMixed => "cache mixed",
+        CaveatKind::Short => "short",
+        CaveatKind::CoLocated => "co-located",
+        CaveatKind::UnlikePage => "unlike the page",
+        CaveatKind::Other => "see below",
     }
 }
 
 /// Every caveat of a cell, including those of single repetitions.
-pub fn doubts(cell: &Cell) -> Vec<&Doubt> {
-    let mut all: Vec<&Doubt> = Vec::new();
-    for doubt in cell.doubts.iter().chain(cell.measurements.iter().flat_map(|one| &one.doubts)) {
+pub fn caveats(cell: &Cell) -> Vec<&Caveat> {
+    let mut all: Vec<&Caveat> = Vec::new();
+    for doubt in cell.caveats.iter().chain(cell.measurements.iter().flat_map(|one| &one.caveats)) {
         if !all.contains(&doubt) {
             all.push(doubt);
         }
@@ -33,18 +33,18 @@ pub fn doubts(cell: &Cell) -> Vec<&Doubt> {
 }
 
 /// The kinds of a cell's caveats, each once. A shared host is a caveat of the whole run.
-pub(super) fn doubt_kinds(cell: &Cell) -> String {
-    let mut kinds: Vec<DoubtKind> = doubts(cell).iter().map(|doubt| doubt.kind).collect();
-    kinds.retain(|kind| *kind != DoubtKind::CoLocated);
+pub(super) fn caveat_kinds(cell: &Cell) -> String {
+    let mut kinds: Vec<CaveatKind> = caveats(cell).iter().map(|doubt| doubt.kind).collect();
+    kinds.retain(|kind| *kind != CaveatKind::CoLocated);
     kinds.sort_unstable();
     kinds.dedup();
     kinds.into_iter().map(kind).collect::<Vec<_>>().join(", ")
 }
 
 /// A caveat as a sentence.
-pub(super) fn doubt(doubt: &Doubt) -> String {
+pub(super) fn caveat_text(doubt: &Caveat) -> String {
     match doubt.kind {
-        DoubtKind::Other => doubt.text.clone(),
+        CaveatKind::Other => doubt.text.clone(),
         of_kind => format!("{}: {}", kind(of_kind), doubt.text),
     }
 }
@@ -76,7 +76,7 @@ pub fn limits_line(all: &Limits) -> String {
 }
 
 /// A volume's limits, and the curve that it follows.
-pub fn held_to(volume: &VolumeFacts) -> String {
+pub fn limits_and_curve(volume: &VolumeFacts) -> String {
     match curve(volume) {
         None => format!("limits: {}", limits_line(&volume.limits)),
         Some(curve) if volume.limits == Limits::default() => format!("follows {curve}"),
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_dates() {
+    fn time_prints_as_date() {
         for (seconds, shown) in [
             (0.0, "1970-01-01 00:00:00 UTC"),
             (951_782_399.0, "2000-02-28 23:59:59 UTC"),

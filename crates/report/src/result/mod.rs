@@ -51,7 +51,8 @@ pub struct Run {
     /// The points, in the scenario's order.
     pub cells: Vec<Cell>,
     /// Caveats about the whole run. Those of one cell are in the cell.
-    pub doubts: Vec<Doubt>,
+    #[serde(rename = "doubts")]
+    pub caveats: Vec<Caveat>,
 }
 
 /// Known facts about the target.
@@ -203,7 +204,8 @@ pub struct Cell {
     pub measurements: Vec<Measurement>,
     /// Figures over the repetitions.
     pub summary: Summary,
-    pub doubts: Vec<Doubt>,
+    #[serde(rename = "doubts")]
+    pub caveats: Vec<Caveat>,
 }
 
 /// A short measurement of the search for the number of calls in flight.
@@ -279,7 +281,8 @@ pub struct Measurement {
     pub errors: BTreeMap<String, u64>,
     /// The first of them in words.
     pub error_details: Vec<String>,
-    pub doubts: Vec<Doubt>,
+    #[serde(rename = "doubts")]
+    pub caveats: Vec<Caveat>,
 }
 
 /// The data direction of an operation.
@@ -388,8 +391,8 @@ pub struct ServerSide {
 
 /// A reason to doubt figures.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Doubt {
-    pub kind: DoubtKind,
+pub struct Caveat {
+    pub kind: CaveatKind,
     /// A sentence with figures.
     pub text: String,
 }
@@ -397,7 +400,7 @@ pub struct Doubt {
 /// Kinds of caveats; `Void` discards the result, the others qualify it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum DoubtKind {
+pub enum CaveatKind {
     /// No result: errors, short transfers, wrong data, lost connections, or a wrong mix.
     Void,
     /// The clients were the limit, not the server.
@@ -441,34 +444,35 @@ pub struct Part {
     /// See [`Measurement::error_details`].
     pub error_details: Vec<String>,
     /// Caveats of the generator itself.
-    pub doubts: Vec<Doubt>,
+    #[serde(rename = "doubts")]
+    pub caveats: Vec<Caveat>,
 }
 
 /// The reason why a text is not the file of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NoRun(String);
+pub struct InvalidRun(String);
 
-impl fmt::Display for NoRun {
+impl fmt::Display for InvalidRun {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for NoRun {}
+impl std::error::Error for InvalidRun {}
 
 impl FromStr for Run {
-    type Err = NoRun;
+    type Err = InvalidRun;
 
     /// Parses the file of a run.
-    fn from_str(text: &str) -> Result<Self, NoRun> {
-        let wrong = |wrong: serde_json::Error| NoRun(format!("it is no run: {wrong}"));
-        let value: serde_json::Value = serde_json::from_str(text).map_err(wrong)?;
+    fn from_str(text: &str) -> Result<Self, InvalidRun> {
+        let error = |error: serde_json::Error| InvalidRun(format!("not a valid run: {error}"));
+        let value: serde_json::Value = serde_json::from_str(text).map_err(error)?;
         let format = value.get("format").and_then(serde_json::Value::as_str).unwrap_or("none");
         if format != FORMAT {
-            let wrong = format!("its format is \"{format}\", not \"{FORMAT}\" of `plimsoll bench run`");
-            return Err(NoRun(wrong));
+            let error = format!("its format is \"{format}\", not \"{FORMAT}\" of `plimsoll bench run`");
+            return Err(InvalidRun(error));
         }
-        serde_json::from_value(value).map_err(wrong)
+        serde_json::from_value(value).map_err(error)
     }
 }
 
@@ -504,8 +508,8 @@ impl Extend<Pace> for Pace {
     }
 }
 
-impl Doubt {
-    pub fn new(kind: DoubtKind, text: impl Into<String>) -> Self {
+impl Caveat {
+    pub fn new(kind: CaveatKind, text: impl Into<String>) -> Self {
         Self { kind, text: text.into() }
     }
 }
@@ -582,7 +586,7 @@ impl Measurement {
 
     /// Whether its result is not void.
     pub fn is_valid(&self) -> bool {
-        self.doubts.iter().all(|doubt| doubt.kind != DoubtKind::Void)
+        self.caveats.iter().all(|doubt| doubt.kind != CaveatKind::Void)
     }
 
     fn of(&self, direction: Option<Direction>) -> impl Iterator<Item = &Operation> {

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use report::result::{Doubt, DoubtKind, MountFacts, Part, TargetFacts};
+use report::result::{Caveat, CaveatKind, MountFacts, Part, TargetFacts};
 use report::scenario::{Stability, Work};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
@@ -112,11 +112,11 @@ impl Path {
     }
 
     /// What the mount makes of the job, and cannot be seen in fio's figures.
-    fn doubts(&self, job: &Job, access: Access) -> Vec<Doubt> {
+    fn doubts(&self, job: &Job, access: Access) -> Vec<Caveat> {
         let mut doubts = Vec::new();
-        let mut doubt = |kind, text: String| doubts.push(Doubt::new(kind, text));
+        let mut doubt = |kind, text: String| doubts.push(Caveat::new(kind, text));
         if !access.is_direct {
-            doubt(DoubtKind::CacheMixed, client_cache(access).to_owned());
+            doubt(CaveatKind::CacheMixed, client_cache(access).to_owned());
         }
         let is_nfs = mount::is_nfs(&self.mount);
         let (connections, option) = mount::connections(&self.mount);
@@ -124,7 +124,7 @@ impl Path {
             let has = option
                 .map_or_else(|| "there are none".to_owned(), |option| format!("{option} is {connections}"));
             doubt(
-                DoubtKind::Other,
+                CaveatKind::Other,
                 format!(
                     "{} connections were asked for; on a path they are the mount's, and {has}",
                     job.connections
@@ -134,7 +134,7 @@ impl Path {
         if is_nfs && access.is_direct && job.read_percent < 100 && job.stability == Stability::Unstable {
             let text = "Linux makes direct writes over NFS stable before it answers them (FILE_SYNC, or UNSTABLE and COMMIT for \
                 each): slower than UNSTABLE with a COMMIT at the end";
-            doubt(DoubtKind::Other, text.to_owned());
+            doubt(CaveatKind::Other, text.to_owned());
         }
         doubts
     }
@@ -270,7 +270,7 @@ impl Engine for Path {
         let began = count(part.started * 1e9).saturating_sub(control.begin);
         control.tell_began(began.saturating_sub(start));
         control.tell_ended(began + count(part.seconds * 1e9));
-        part.doubts.extend(self.doubts(job, *access));
+        part.caveats.extend(self.doubts(job, *access));
         if let Some(history) = &history {
             add_calls(&mut part, history);
             add_cached(&mut part, history);
@@ -309,9 +309,9 @@ fn add_calls(part: &mut Part, history: &History) {
 fn add_cached(part: &mut Part, history: &History) {
     let Some((before, after)) = at_edges(part, history) else { return };
     let hits = after.client_hits_since(before).filter(|hits| *hits >= UNCACHED_BELOW);
-    part.doubts.extend(hits.map(|hits| {
+    part.caveats.extend(hits.map(|hits| {
         let text = format!("the client's memory answered {:.1} % of the bytes read", hits * 100.0);
-        Doubt::new(DoubtKind::CacheMixed, text)
+        Caveat::new(CaveatKind::CacheMixed, text)
     }));
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use report::result::{ClientResult, Doubt, DoubtKind, MachineUse, Part};
+use report::result::{Caveat, CaveatKind, ClientResult, MachineUse, Part};
 
 use super::plan;
 use crate::engine::job::Job;
@@ -40,7 +40,7 @@ pub(super) fn part(job: &Job, finished: &Finished, window_s: f64) -> Result<Part
         usage: usage(jobs, seconds),
         errors,
         error_details,
-        doubts: doubts(job, jobs, seconds, window_s),
+        caveats: doubts(job, jobs, seconds, window_s),
         ..Part::default()
     })
 }
@@ -82,19 +82,19 @@ fn errors(finished: &Finished) -> (BTreeMap<String, u64>, Vec<String>) {
     (errors, details)
 }
 
-fn doubts(job: &Job, jobs: &[JobOutput], seconds: f64, window_s: f64) -> Vec<Doubt> {
+fn doubts(job: &Job, jobs: &[JobOutput], seconds: f64, window_s: f64) -> Vec<Caveat> {
     let mut doubts = Vec::new();
     if seconds > window_s * LONGER_MAX {
         let text = format!(
             "fio measured {seconds:.1} s instead of {window_s:.0} s: operations in flight and the last fsync belong to it, \
              and rates are over the whole time"
         );
-        doubts.push(Doubt::new(DoubtKind::Other, text));
+        doubts.push(Caveat::new(CaveatKind::Other, text));
     }
     if job.rate.is_some() {
         let text = "fio waits for its rate before it takes an operation's time: times leave out how long an operation \
             waited for its turn";
-        doubts.push(Doubt::new(DoubtKind::Other, text));
+        doubts.push(Caveat::new(CaveatKind::Other, text));
     }
     let all = totals(jobs.iter());
     let each = (all.read_bytes + all.write_bytes) / u64::try_from(job.clients * job.jobs).unwrap_or(1).max(1);
@@ -104,7 +104,7 @@ fn doubts(job: &Job, jobs: &[JobOutput], seconds: f64, window_s: f64) -> Vec<Dou
             each >> 20,
             job.file_size >> 20
         );
-        doubts.push(Doubt::new(DoubtKind::CacheMixed, text));
+        doubts.push(Caveat::new(CaveatKind::CacheMixed, text));
     }
     doubts
 }
@@ -133,7 +133,7 @@ mod tests {
         let job = Job { rate: Some(5.0), cache: Cache::Cold, file_size: 8192, ..plan::tests::job() };
         let jobs = [output(), output(), output(), output(), output(), output(), output()];
         let kinds: Vec<_> = doubts(&job, &jobs, 3.0, 2.0).into_iter().map(|doubt| doubt.kind).collect();
-        assert_eq!(kinds, [DoubtKind::Other, DoubtKind::Other, DoubtKind::CacheMixed]);
+        assert_eq!(kinds, [CaveatKind::Other, CaveatKind::Other, CaveatKind::CacheMixed]);
         assert_eq!(doubts(&plan::tests::job(), &jobs, 2.0, 2.0), []);
     }
 
