@@ -104,8 +104,8 @@ fn find_invalid_reason(measurements: &[Measurement], achieved: f64, requested: f
         let count: u64 = errors().map(|(_, count)| count).sum();
         return Some(format!("{count} operations failed: {first}"));
     }
-    let doubts = || measurements.iter().flat_map(|one| &one.caveats);
-    if let Some(void) = doubts().find(|doubt| doubt.kind == CaveatKind::Void) {
+    let caveats = || measurements.iter().flat_map(|one| &one.caveats);
+    if let Some(void) = caveats().find(|caveat| caveat.kind == CaveatKind::Void) {
         return Some(void.text.clone());
     }
     if achieved < WHOLE_MIN * requested {
@@ -378,8 +378,8 @@ mod tests {
             why(Measurement { errors, ..measurement(9000, 1000) }),
             "3 operations failed: read-file NFS3ERR_IO"
         );
-        let doubts = vec![Caveat::new(CaveatKind::Void, "lost")];
-        assert_eq!(why(Measurement { caveats: doubts, ..measurement(9000, 1000) }), "lost");
+        let caveats = vec![Caveat::new(CaveatKind::Void, "lost")];
+        assert_eq!(why(Measurement { caveats, ..measurement(9000, 1000) }), "lost");
         assert!(CurvePoint::of(2, &[]).invalid_reason.is_some());
     }
 }

@@ -419,7 +419,7 @@ fn default_quotas_are_caveats() {
     assert!(
         several.contains("Limits of the project may bind when several fast volumes are used in one project")
     );
-    assert!(several.contains("estimates of the most that can be had"), "{several}");
+    assert!(several.contains("estimates of the maximum"), "{several}");
     let one = caveats(Bytes::tib(20), 500, Level::GcnvExtreme);
     assert!(one.contains("Limits of the project"), "others may be in the project: {one}");
     let alone = best(&workload_of(Bytes::tib(20), &[]), &only(Level::GcnvExtreme, false)).caveats.join("\n");

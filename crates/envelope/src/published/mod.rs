@@ -167,7 +167,7 @@ impl Conflict {
 impl Source {
     /// The kind of estimate, if its figures are not promises.
     pub fn estimate(self) -> Option<&'static str> {
-        let text = "Google's figures are estimates of the most that can be had, measured with everything set for it.";
+        let text = "Google's figures are estimates of the maximum, measured with everything set for it.";
         (self == PAGE_000).then_some(text)
     }
 }

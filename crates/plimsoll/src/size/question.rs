@@ -45,7 +45,7 @@ struct LoadFlags {
     #[arg(long, value_name = "RATE")]
     throughput: Option<BytesPerSecond>,
     /// A kind of workload with a mix to start from, which --block, --read and --pattern override
-    #[arg(long, value_name = "KIND", value_parser = Like::named, conflicts_with = "from")]
+    #[arg(long, value_name = "KIND", value_parser = WorkloadKind::named, conflicts_with = "from")]
     like: Option<&'static WorkloadKind>,
     /// Bytes of an operation, like 8k [default: 8k with --iops, 64k with --throughput or sequential]
     #[arg(long, value_name = "SIZE")]

@@ -57,7 +57,7 @@ fn tables_headlines_and_what_they_stand_for_are_those_of_the_pages() {
             "In the page's text: about 4,300 MiB/s read and about 1,480 MiB/s written.\n",
             "about 5,240 MiB/s read and about 2,180 MiB/s written. The table counts: 2,180 is not 2,172 rounded.",
             "For information only",
-            "estimates of the most that can be had",
+            "estimates of the maximum",
             "16 for each RSS network interface",
             "the profile gcnv-large-12.5gib or gcnv-large-21.5gib or gcnv-large-30gib",
             "plimsoll volume watch NAME",

@@ -230,7 +230,7 @@ impl Cell {
     /// Whether any repetition has a result that is not void.
     pub fn has_result(&self) -> bool {
         use crate::result::CaveatKind::Void;
-        let voided = self.caveats.iter().any(|doubt| doubt.kind == Void);
+        let voided = self.caveats.iter().any(|caveat| caveat.kind == Void);
         !voided && self.measurements.iter().any(crate::result::Measurement::is_valid)
     }
 }

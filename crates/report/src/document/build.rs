@@ -166,20 +166,21 @@ const VARIATION: &str = "variation: repetitions differ, standard deviation above
 
 /// Each caveat once, with its points.
 fn caveats_of(cells: &[&Cell], varying: &[Axis]) -> Vec<String> {
-    let mut doubts: Vec<(String, Vec<String>)> = Vec::new();
-    let varies = |cell: &&&Cell| words::caveats(cell).iter().any(|doubt| doubt.kind == CaveatKind::Variation);
+    let mut caveats: Vec<(String, Vec<String>)> = Vec::new();
+    let varies =
+        |cell: &&&Cell| words::caveats(cell).iter().any(|caveat| caveat.kind == CaveatKind::Variation);
     // The tables show how much each varies.
     let several_vary = cells.iter().filter(varies).count() > 1;
     for cell in cells {
-        for doubt in words::caveats(cell) {
-            let text = match doubt.kind {
+        for caveat in words::caveats(cell) {
+            let text = match caveat.kind {
                 CaveatKind::Variation if several_vary => VARIATION.to_owned(),
-                _ => words::caveat_text(doubt),
+                _ => words::caveat_text(caveat),
             };
             let name = axes::label(&cell.point, varying);
-            match doubts.iter_mut().find(|(known, _)| *known == text) {
+            match caveats.iter_mut().find(|(listed, _)| *listed == text) {
                 Some((_, names)) => names.push(name),
-                None => doubts.push((text, vec![name])),
+                None => caveats.push((text, vec![name])),
             }
         }
     }
@@ -187,5 +188,5 @@ fn caveats_of(cells: &[&Cell], varying: &[Axis]) -> Vec<String> {
         all if all == cells.len() => text,
         _ => format!("{} ({})", text, names.join("; ")),
     };
-    doubts.into_iter().map(line).collect()
+    caveats.into_iter().map(line).collect()
 }

@@ -58,7 +58,7 @@ fn caveats(run: &Run) -> Vec<String> {
         many => Some(format!("{many} points are doubtful, see its own report")),
     };
     let of_run = run.caveats.iter().map(super::words::caveat_text);
-    of_run.chain(of_points).map(|doubt| format!("{}: {doubt}", name(run))).collect()
+    of_run.chain(of_points).map(|caveat| format!("{}: {caveat}", name(run))).collect()
 }
 
 fn name(run: &Run) -> &str {

@@ -86,7 +86,7 @@ fn row(run: &Run, series: &Series, cell: &Cell) -> Vec<Value> {
         row.extend(all.map(|value| if is_known { exact(value, 4) } else { Value::Nothing }));
     }
     row.push(published_text(series, cell).into());
-    let mut kinds: Vec<CaveatKind> = words::caveats(cell).iter().map(|doubt| doubt.kind).collect();
+    let mut kinds: Vec<CaveatKind> = words::caveats(cell).iter().map(|caveat| caveat.kind).collect();
     kinds.sort_unstable();
     kinds.dedup();
     row.push(kinds.into_iter().map(words::kind).collect::<Vec<_>>().join("; ").into());

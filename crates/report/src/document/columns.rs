@@ -44,9 +44,9 @@ pub(super) fn table(run: &Run, title: &str, series: &Series, axis: Axis, cells: 
     if cells.iter().any(|cell| figures::has_variation(cell)) {
         add_row(&mut table, cells, "Variation %", |cell| figures::variation(rate_spread(form, cell), cell));
     }
-    let doubts: Vec<Value> = cells.iter().map(|cell| Value::Text(words::caveat_kinds(cell))).collect();
-    if doubts.iter().any(|doubt| *doubt != Value::Text(String::new())) {
-        table.row("Doubts", doubts);
+    let caveats: Vec<Value> = cells.iter().map(|cell| Value::Text(words::caveat_kinds(cell))).collect();
+    if caveats.iter().any(|caveat| *caveat != Value::Text(String::new())) {
+        table.row("Doubts", caveats);
     }
     table.rows.extend(published::rows(run.target.volume.as_ref(), series, cells));
     table

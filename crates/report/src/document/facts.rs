@@ -125,7 +125,7 @@ fn preset(preset: Preset) -> &'static str {
 /// Warnings shown in large letters at the top.
 pub(super) fn stamps(run: &Run) -> Vec<String> {
     let mut stamps = Vec::new();
-    let co_located = run.caveats.iter().any(|doubt| doubt.kind == CaveatKind::CoLocated);
+    let co_located = run.caveats.iter().any(|caveat| caveat.kind == CaveatKind::CoLocated);
     if run.target.co_located || co_located {
         stamps.push("co-located: client and server share a host; this is not a volume's envelope".to_owned());
     }

@@ -81,7 +81,7 @@ fn caveats(cells: &[&Cell]) -> Vec<String> {
     let void = cells.iter().filter(|cell| !cell.has_result()).count();
     let void = (void > 0).then(|| format!("{void} of {} points without a result", cells.len()));
     let mut kinds: Vec<CaveatKind> =
-        cells.iter().flat_map(|cell| words::caveats(cell)).map(|doubt| doubt.kind).collect();
+        cells.iter().flat_map(|cell| words::caveats(cell)).map(|caveat| caveat.kind).collect();
     kinds.retain(|kind| !matches!(kind, CaveatKind::Void | CaveatKind::CoLocated));
     kinds.sort_unstable();
     kinds.dedup();

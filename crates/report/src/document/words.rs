@@ -24,9 +24,9 @@ pub fn kind(kind: CaveatKind) -> &'static str {
 /// Every caveat of a cell, including those of single repetitions.
 pub fn caveats(cell: &Cell) -> Vec<&Caveat> {
     let mut all: Vec<&Caveat> = Vec::new();
-    for doubt in cell.caveats.iter().chain(cell.measurements.iter().flat_map(|one| &one.caveats)) {
-        if !all.contains(&doubt) {
-            all.push(doubt);
+    for caveat in cell.caveats.iter().chain(cell.measurements.iter().flat_map(|one| &one.caveats)) {
+        if !all.contains(&caveat) {
+            all.push(caveat);
         }
     }
     all
@@ -34,7 +34,7 @@ pub fn caveats(cell: &Cell) -> Vec<&Caveat> {
 
 /// The kinds of a cell's caveats, each once. A shared host is a caveat of the whole run.
 pub(super) fn caveat_kinds(cell: &Cell) -> String {
-    let mut kinds: Vec<CaveatKind> = caveats(cell).iter().map(|doubt| doubt.kind).collect();
+    let mut kinds: Vec<CaveatKind> = caveats(cell).iter().map(|caveat| caveat.kind).collect();
     kinds.retain(|kind| *kind != CaveatKind::CoLocated);
     kinds.sort_unstable();
     kinds.dedup();
@@ -42,10 +42,10 @@ pub(super) fn caveat_kinds(cell: &Cell) -> String {
 }
 
 /// A caveat as a sentence.
-pub(super) fn caveat_text(doubt: &Caveat) -> String {
-    match doubt.kind {
-        CaveatKind::Other => doubt.text.clone(),
-        of_kind => format!("{}: {}", kind(of_kind), doubt.text),
+pub(super) fn caveat_text(caveat: &Caveat) -> String {
+    match caveat.kind {
+        CaveatKind::Other => caveat.text.clone(),
+        of_kind => format!("{}: {}", kind(of_kind), caveat.text),
     }
 }
 

@@ -586,7 +586,7 @@ impl Measurement {
 
     /// Whether its result is not void.
     pub fn is_valid(&self) -> bool {
-        self.caveats.iter().all(|doubt| doubt.kind != CaveatKind::Void)
+        self.caveats.iter().all(|caveat| caveat.kind != CaveatKind::Void)
     }
 
     fn of(&self, direction: Option<Direction>) -> impl Iterator<Item = &Operation> {

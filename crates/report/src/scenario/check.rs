@@ -353,21 +353,21 @@ mod tests {
                 refusal(|series| series.attribute_caches = vec![true]),
                 "attribute_caches has no effect on the work \"transfers\"",
             ),
-            (refusal(|series| series.job_sets = vec![1]), "job_sets means nothing"),
+            (refusal(|series| series.job_sets = vec![1]), "job_sets has no effect"),
             (
                 refusal(|series| (series.work, series.reads) = (Work::OpenRead, vec![50])),
-                "reads means nothing",
+                "reads has no effect",
             ),
             (
                 refusal(|series| (series.work, series.transfers) = (Work::OpenRead, vec![4096])),
-                "transfers means nothing",
+                "transfers has no effect",
             ),
             (
                 refusal(|series| (series.work, series.transfers) = (Work::EdaBlend, vec![512])),
                 "transfers has 512 B; of eda-blend allowed are multiples of 4 KiB",
             ),
-            (refusal(|series| series.operations = vec![MetadataOperation::Stat]), "operations means nothing"),
-            (refusal(|series| series.directories = vec![2]), "directories means nothing"),
+            (refusal(|series| series.operations = vec![MetadataOperation::Stat]), "operations has no effect"),
+            (refusal(|series| series.directories = vec![2]), "directories has no effect"),
             (refusal(|series| series.work = Work::Metadata), "operations is empty; allowed are \"stat\""),
             (
                 refusal(|series| (series.same_places, series.cache) = (vec![true], Cache::Cold)),
