@@ -67,9 +67,9 @@ fn rate_is_delivered_and_reported() {
     assert_eq!(missed(&run), None);
     let text = markdown(&[Report::of(&run)]);
     for part in [
-        "1,000 operations a second asked",
+        "1,000 operations a second requested",
         "1,000 operations a second of all clients together, on a schedule",
-        "Asked ops/s",
+        "Requested ops/s",
         "Service p99 ms",
         "Response p99 ms",
         "Calls in flight at most",
@@ -83,7 +83,7 @@ fn rate_is_delivered_and_reported() {
     run.scenario.series[0].depths = Depth::Fixed(vec![4, 8]);
     let text = markdown(&[Report::of(&run)]);
     let head = text.lines().find(|line| line.starts_with("| Point")).unwrap();
-    for part in ["Service mean ms", "Asked ops/s", "Reached %", "Response p99 ms"] {
+    for part in ["Service mean ms", "Requested ops/s", "Reached %", "Response p99 ms"] {
         assert!(head.contains(part), "{part} in {head}");
     }
 }

@@ -16,9 +16,9 @@ pub(crate) const P99_MAX_MS: f64 = 10.0;
 /// Minimum share of the requested rate of a valid point.
 pub const WHOLE_MIN: f64 = 0.95;
 /// Minimum rate of each process of a valid point, in thousandths of its own rate.
-pub(crate) const PROCESS_MIN: u32 = 750;
+pub(crate) const PROCESS_RATE_MIN: u32 = 750;
 /// Precision of the bisection, as a share of the number of job sets.
-const CLOSE: f64 = 0.02;
+const BISECTION_PRECISION: f64 = 0.02;
 
 /// The start of time measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +47,7 @@ pub struct CurvePoint {
     pub service: Times,
     pub response: Times,
     /// The reason why the point is not valid.
-    pub wrong: Option<String>,
+    pub invalid_reason: Option<String>,
     /// Measured between two equal steps, to come closer to a limit.
     pub refined: bool,
 }
@@ -73,13 +73,13 @@ impl CurvePoint {
             achieved,
             service: Times::of(&operations().map(|operation| &operation.service).collect()),
             response: Times::of(&operations().filter_map(|operation| operation.response.as_ref()).collect()),
-            wrong: wrong(measurements, achieved, requested),
+            invalid_reason: find_invalid_reason(measurements, achieved, requested),
             refined: false,
         }
     }
 
     pub fn is_valid(&self) -> bool {
-        self.wrong.is_none()
+        self.invalid_reason.is_none()
     }
 
     pub fn times(&self, time: Time) -> Times {
@@ -98,14 +98,14 @@ impl Times {
 }
 
 /// The reason why a point is not valid.
-fn wrong(measurements: &[Measurement], achieved: f64, requested: f64) -> Option<String> {
+fn find_invalid_reason(measurements: &[Measurement], achieved: f64, requested: f64) -> Option<String> {
     let errors = || measurements.iter().flat_map(|one| &one.errors);
     if let Some((first, _)) = errors().next() {
         let count: u64 = errors().map(|(_, count)| count).sum();
         return Some(format!("{count} operations failed: {first}"));
     }
-    let doubts = || measurements.iter().flat_map(|one| &one.caveats);
-    if let Some(void) = doubts().find(|doubt| doubt.kind == CaveatKind::Void) {
+    let caveats = || measurements.iter().flat_map(|one| &one.caveats);
+    if let Some(void) = caveats().find(|caveat| caveat.kind == CaveatKind::Void) {
         return Some(void.text.clone());
     }
     if achieved < WHOLE_MIN * requested {
@@ -115,7 +115,7 @@ fn wrong(measurements: &[Measurement], achieved: f64, requested: f64) -> Option<
         ));
     }
     let processes = measurements.iter().filter_map(|one| one.pace.as_ref()).flat_map(|pace| &pace.processes);
-    let slowest = processes.min().filter(|slowest| **slowest < PROCESS_MIN)?;
+    let slowest = processes.min().filter(|slowest| **slowest < PROCESS_RATE_MIN)?;
     let percent = f64::from(*slowest) / 10.0;
     Some(format!("a process reached {percent:.1} % of its rate; in a valid point each has 75 %"))
 }
@@ -169,15 +169,15 @@ impl Curve {
 
     /// [`Curve::rate_at_2ms`] for another mean in milliseconds.
     pub(crate) fn rate_within(&self, mean_ms: f64, time: Time) -> Option<&CurvePoint> {
-        self.last_with(|point| point.times(time).mean_ms <= mean_ms)
+        self.last_passing(|point| point.times(time).mean_ms <= mean_ms)
     }
 
     /// The highest measured point with a 99th percentile of at most 10 ms, like all lower ones.
     pub(crate) fn rate_at_p99_10ms(&self, time: Time) -> Option<&CurvePoint> {
-        self.last_with(|point| point.times(time).p99_ms <= P99_MAX_MS)
+        self.last_passing(|point| point.times(time).p99_ms <= P99_MAX_MS)
     }
 
-    fn last_with(&self, passes: impl Fn(&CurvePoint) -> bool) -> Option<&CurvePoint> {
+    fn last_passing(&self, passes: impl Fn(&CurvePoint) -> bool) -> Option<&CurvePoint> {
         self.valid().iter().take_while(|point| passes(point)).last()
     }
 
@@ -251,7 +251,7 @@ pub fn next_job_sets(
     let good = sorted.iter().take_while(|point| point.is_valid() && passes(point)).count();
     let low = good.checked_sub(1).map_or(0, |last| sorted[last].job_sets);
     let high = sorted.get(good)?.job_sets;
-    if f64::from(high - low) <= CLOSE * f64::from(high) {
+    if f64::from(high - low) <= BISECTION_PRECISION * f64::from(high) {
         return None;
     }
     let granularity = granularity.max(1);
@@ -276,12 +276,12 @@ mod tests {
         Curve::new((1..).zip(means).map(|(at, mean)| point(10 * at, *mean)).collect())
     }
 
-    fn near(found: Option<f64>, wanted: f64) {
-        assert!((found.unwrap() / wanted - 1.0).abs() < 1e-9, "{found:?} {wanted}");
+    fn near(value: Option<f64>, expected: f64) {
+        assert!((value.unwrap() / expected - 1.0).abs() < 1e-9, "{value:?} {expected}");
     }
 
     #[test]
-    fn rates_are_of_measured_points_below_the_first_that_fails() {
+    fn rate_is_of_measured_point_below_first_failure() {
         let curve = curve(&[0.5, 1.0, 2.0, 2.1, 1.5]);
         assert_eq!(curve.rate_at_2ms(Time::Response).unwrap().job_sets, 30);
         assert_eq!(curve.rate_at_2ms(Time::Service).unwrap().job_sets, 50);
@@ -289,13 +289,13 @@ mod tests {
         assert_eq!(curve.rate_at_p99_10ms(Time::Service).unwrap().job_sets, 50);
         assert_eq!(self::curve(&[2.1]).rate_at_2ms(Time::Response), None);
         let mut ended = curve;
-        ended.points[1].wrong = Some("slow".to_owned());
+        ended.points[1].invalid_reason = Some("slow".to_owned());
         assert_eq!(ended.rate_at_2ms(Time::Service).unwrap().job_sets, 10);
         assert_eq!((ended.valid().len(), ended.first_invalid().unwrap().job_sets), (1, 20));
     }
 
     #[test]
-    fn overall_response_time_by_both_formulas() {
+    fn overall_response_time_matches_both_formulas() {
         // Trapezoids of 4500 operations a second each: 0.75, 1.5 and 3 ms high; 0.5 ms held below the first.
         let curve = curve(&[0.5, 1.0, 2.0, 4.0]);
         near(curve.overall_over_range(Time::Response), (0.75 + 1.5 + 3.0) / 3.0);
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn the_knee_is_where_latency_is_twice_its_mean() {
+    fn knee_is_at_twice_the_mean_latency() {
         assert_eq!(curve(&[1.0, 1.1, 1.2, 1.3]).knee(Time::Response), None);
         // The area up to 20 sets is 2 (in ms × 10 sets); then R climbs by 4 a 10 sets. At d: (1 + 4d)(2 + d)
         // = 2(2 + d + 2d²), so 7d = 2.
@@ -344,7 +344,7 @@ mod tests {
         assert_eq!(next_job_sets(&[point(10, 1.0)], 1, passes), None);
         assert_eq!(next_job_sets(&[point(8, 1.0), point(16, 3.0)], 4, passes), Some(12));
         assert_eq!(next_job_sets(&[point(12, 1.0), point(16, 3.0)], 4, passes), None);
-        let invalid = CurvePoint { wrong: Some("slow".to_owned()), ..point(20, 1.0) };
+        let invalid = CurvePoint { invalid_reason: Some("slow".to_owned()), ..point(20, 1.0) };
         assert_eq!(next_job_sets(&[point(10, 1.0), invalid], 1, passes), Some(15));
     }
 
@@ -364,12 +364,13 @@ mod tests {
     }
 
     #[test]
-    fn points_are_judged() {
+    fn invalid_point_names_its_reason() {
         let good = CurvePoint::of(2, &[measurement(9000, 750), measurement(8100, 900)]);
-        assert_eq!((good.requested, good.achieved, good.wrong), (900.0, 855.0, None));
+        assert_eq!((good.requested, good.achieved, good.invalid_reason), (900.0, 855.0, None));
         assert_eq!([good.service, good.response].map(|times| times.mean_ms), [1.0, 3.0]);
-        let why =
-            |one: Measurement| CurvePoint::of(2, &[measurement(9000, 1000), one]).wrong.unwrap_or_default();
+        let why = |one: Measurement| {
+            CurvePoint::of(2, &[measurement(9000, 1000), one]).invalid_reason.unwrap_or_default()
+        };
         assert!(why(measurement(8000, 1000)).starts_with("850 of 900"));
         assert!(why(measurement(9000, 749)).starts_with("a process reached 74.9 %"));
         let errors = [("read-file NFS3ERR_IO".to_owned(), 3)].into();
@@ -379,6 +380,6 @@ mod tests {
         );
         let caveats = vec![Caveat::new(CaveatKind::Void, "lost")];
         assert_eq!(why(Measurement { caveats, ..measurement(9000, 1000) }), "lost");
-        assert!(CurvePoint::of(2, &[]).wrong.is_some());
+        assert!(CurvePoint::of(2, &[]).invalid_reason.is_some());
     }
 }

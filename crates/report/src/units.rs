@@ -14,7 +14,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_shown_in_the_largest_unit_that_divides_them() {
+    fn size_prints_in_largest_dividing_unit() {
         assert_eq!([0, 1000, 8192, 3 << 20].map(show_size), ["0 B", "1000 B", "8 KiB", "3 MiB"]);
     }
 }

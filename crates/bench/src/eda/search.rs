@@ -81,7 +81,7 @@ impl Search {
             return None;
         }
         let why = match curve.first_invalid() {
-            Some(CurvePoint { job_sets, wrong: Some(wrong), .. }) => {
+            Some(CurvePoint { job_sets, invalid_reason: Some(wrong), .. }) => {
                 format!("with {job_sets} job sets, {wrong}")
             }
             _ if self.good == self.limit => format!("there is room for {} job sets only", self.limit),
@@ -128,7 +128,7 @@ mod tests {
                         job_sets: sets,
                         achieved: f64::from(sets),
                         response: Times { mean_ms, p99_ms: 4.0 },
-                        wrong: (sets > carries).then(|| "slow".to_owned()),
+                        invalid_reason: (sets > carries).then(|| "slow".to_owned()),
                         ..CurvePoint::default()
                     });
                 }

@@ -24,7 +24,7 @@ pub(super) fn read(name: &str, text: &str, pick: &Pick) -> Result<Observed, Stri
     if is_co_located(&run) {
         notes.push("Client and server were on one host.".to_owned());
     }
-    notes.extend(doubts(cell).into_iter().map(|caveat| format!("Its cell is doubtful: {}.", caveat.text)));
+    notes.extend(caveats(cell).into_iter().map(|caveat| format!("Its cell is doubtful: {}.", caveat.text)));
     Ok(Observed {
         source: format!("{name}, run of {} on {}: {label}", time(run.started), run.target.target),
         streams: vec![stream],
@@ -62,7 +62,7 @@ pub(super) fn load(series: &Series, cell: &Cell) -> Result<Stream, String> {
         }
         Work::EdaBlend => {
             let point = CurvePoint::of(cell.point.job_sets.unwrap_or(0), &cell.measurements);
-            match point.wrong {
+            match point.invalid_reason {
                 Some(wrong) => return Err(format!("the target did not carry it: {wrong}")),
                 None => Some(Stream::eda(Iops(whole(cell.summary.iops.median)))),
             }

@@ -18,8 +18,8 @@ fn one(report: &Report, columns: Option<usize>) -> String {
         text.push_str(&lines(&Tone::Warning, stamp, "", columns));
     }
     text.push_str(&facts(&report.highlights, columns));
-    text.push_str(&list("Doubts", &Tone::Warning, &report.doubts, columns));
-    let scaled = "Made smaller or shorter than the scenario or the method says";
+    text.push_str(&list("Doubts", &Tone::Warning, &report.caveats, columns));
+    let scaled = "Reduced from the scenario or the method";
     text.push_str(&list(scaled, &Tone::Plain, &report.scaled, columns));
     if !report.about.is_empty() {
         let about: Vec<&str> = report.about.split_whitespace().collect();
@@ -35,7 +35,7 @@ fn of_section(section: &Section, columns: Option<usize>) -> String {
     let mut text = format!("\n{}\n", Tone::Head.paint(&section.title));
     section.facts.iter().for_each(|(name, value)| text.push_str(&fact(name, value, columns)));
     section.tables.iter().for_each(|table| text.push_str(&titled(table, columns)));
-    text.push_str(&list("Doubts", &Tone::Warning, &section.doubts, columns));
+    text.push_str(&list("Doubts", &Tone::Warning, &section.caveats, columns));
     text.push_str(&list("Published", &Tone::Plain, &section.citations, columns));
     section.details.iter().for_each(|table| text.push_str(&titled(table, columns)));
     text
@@ -144,7 +144,7 @@ mod tests {
                 }
             }
         }
-        for doubt in report.doubts.iter().chain(&report.scaled) {
+        for doubt in report.caveats.iter().chain(&report.scaled) {
             assert!(said.contains(doubt), "{doubt}");
         }
     }

@@ -28,7 +28,7 @@ pub(super) fn of(run: &Run, path: &Path, columns: Option<usize>) -> String {
     for section in &report.sections {
         text.push_str(&of_section(section, columns));
     }
-    text.push_str(&list("Doubts", &Tone::Warning, &report.doubts, columns));
+    text.push_str(&list("Doubts", &Tone::Warning, &report.caveats, columns));
     text.push_str(&list("Made smaller or shorter", &Tone::Plain, &report.scaled, columns));
     let page = path.with_extension("html");
     let (path, page) = (path.display(), page.display());

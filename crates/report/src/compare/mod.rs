@@ -85,21 +85,21 @@ const METHOD: &str = "ratio of medians over the repetitions; 95 % interval by We
 pub fn compare(a: &Run, b: &Run, noise: Option<&Run>, tolerance: f64) -> Comparison {
     let pairs = pairs::of(a, b);
     let mut notes = pairs::notes(a, b, &pairs);
-    let again = noise.map(|noise| pairs::of(a, noise));
-    if again.as_ref().is_some_and(|pairs| pairs.iter().all(|pair| pair.obstacle.is_some())) {
-        notes.push("the A/A run has no cell that can be compared with one of A; it is of no use".to_owned());
+    let aa_pairs = noise.map(|noise| pairs::of(a, noise));
+    if aa_pairs.as_ref().is_some_and(|pairs| pairs.iter().all(|pair| pair.obstacle.is_some())) {
+        notes.push("the A/A run has no cell that can be compared with one of A; it is not used".to_owned());
     }
-    let of_figure = |figure| Judge::new(figure, &pairs, again.as_deref(), tolerance);
-    let judges = [Figure::Iops, Figure::P99Ms].map(of_figure);
+    let of_figure = |figure| FigureComparer::new(figure, &pairs, aa_pairs.as_deref(), tolerance);
+    let comparers = [Figure::Iops, Figure::P99Ms].map(of_figure);
     let rows: Vec<Row> =
-        pairs.iter().flat_map(|pair| judges.iter().filter_map(|judge| judge.row(pair))).collect();
-    let verdict = overall(&rows);
+        pairs.iter().flat_map(|pair| comparers.iter().filter_map(|comparer| comparer.row(pair))).collect();
+    let verdict = overall_verdict(&rows);
     let name = |run: &Run| format!("{} ({})", run.target.target, crate::document::words::time(run.started));
     Comparison { a: name(a), b: name(b), tolerance, method: METHOD, notes, rows, verdict }
 }
 
 /// Worse if any row is; else not comparable if any rate is not. Latencies may be too noisy for a verdict.
-fn overall(rows: &[Row]) -> Verdict {
+fn overall_verdict(rows: &[Row]) -> Verdict {
     let any = |verdict| rows.iter().any(|row| row.verdict == verdict);
     let mute = |row: &Row| row.figure == Figure::Iops && row.verdict == Verdict::NotComparable;
     if any(Verdict::Worse) {
@@ -114,19 +114,19 @@ fn overall(rows: &[Row]) -> Verdict {
 }
 
 /// Judges one kind of figure.
-struct Judge {
+struct FigureComparer {
     figure: Figure,
     tolerance: f64,
     /// Spread between repetitions, over all cells.
     spread: Spread,
     /// Differences within the A/A pair.
-    again: Vec<f64>,
+    aa_ratios: Vec<f64>,
     /// Number of judged figures.
     figures: usize,
 }
 
-impl Judge {
-    fn new(figure: Figure, pairs: &[Pair<'_>], again: Option<&[Pair<'_>]>, tolerance: f64) -> Self {
+impl FigureComparer {
+    fn new(figure: Figure, pairs: &[Pair<'_>], aa_pairs: Option<&[Pair<'_>]>, tolerance: f64) -> Self {
         let mut spread = Spread::default();
         let comparable = |pairs: &[Pair<'_>]| -> Vec<(Vec<f64>, Vec<f64>)> {
             let both = pairs.iter().filter(|pair| pair.obstacle.is_none());
@@ -137,9 +137,9 @@ impl Judge {
             spread.add(a);
             spread.add(b);
         }
-        let ratios = again.map(comparable).unwrap_or_default();
+        let ratios = aa_pairs.map(comparable).unwrap_or_default();
         let ratios = ratios.iter().filter_map(|(a, b)| Some(statistics::ratio(a, b)?.ratio)).collect();
-        Self { figure, tolerance, spread, again: ratios, figures: 2 * all.len() }
+        Self { figure, tolerance, spread, aa_ratios: ratios, figures: 2 * all.len() }
     }
 
     /// The row of a pair; pairs that cannot be compared get one row only.
@@ -157,24 +157,24 @@ impl Judge {
             why: pair.obstacle.clone(),
         };
         match (&pair.obstacle, self.figure) {
-            (None, _) => Some(self.judged(row, pair)),
+            (None, _) => Some(self.with_verdict(row, pair)),
             (Some(_), Figure::Iops) => Some(row),
             (Some(_), Figure::P99Ms) => None,
         }
     }
 
-    fn judged(&self, row: Row, pair: &Pair<'_>) -> Row {
+    fn with_verdict(&self, row: Row, pair: &Pair<'_>) -> Row {
         let (a, b) = (self.figure.values(&pair.a), self.figure.values(&pair.b));
-        let Some(found) = statistics::ratio(&a, &b) else {
+        let Some(ratio) = statistics::ratio(&a, &b) else {
             return Row { why: Some("nothing was done".to_owned()), ..row };
         };
-        let by_chance = statistics::floor_of_pairs(&self.again, self.figures);
+        let by_chance = statistics::floor_of_pairs(&self.aa_ratios, self.figures);
         let floor = self.spread.floor(a.len(), b.len(), self.figures).max(by_chance);
         let row = Row {
             a: Some(statistics::median(&a)),
             b: Some(statistics::median(&b)),
-            ratio: Some(found.ratio),
-            interval: found.interval,
+            ratio: Some(ratio.ratio),
+            interval: ratio.interval,
             noise_floor: Some(floor),
             ..row
         };
@@ -182,30 +182,30 @@ impl Judge {
             (Figure::P99Ms, Some((of_a, of_b))) => {
                 Some(format!("latencies at {of_a} and at {of_b} calls in flight of each job"))
             }
-            _ if found.interval.is_none() && by_chance == 0.0 => Some(
-                "one repetition alone does not show what is chance; repeat, or give an A/A pair".to_owned(),
-            ),
+            _ if ratio.interval.is_none() && by_chance == 0.0 => {
+                Some("one repetition does not show the noise; repeat, or give an A/A pair".to_owned())
+            }
             _ if floor > NOISE_MAX => Some(format!("chance alone could make {} %", Value::percent(floor))),
             _ => None,
         };
         let verdict = match obstacle {
             Some(_) => Verdict::NotComparable,
-            None => self.verdict(found, floor),
+            None => self.verdict(ratio, floor),
         };
         Row { verdict, why: obstacle, ..row }
     }
 
-    fn verdict(&self, found: statistics::Ratio, floor: f64) -> Verdict {
-        let change = found.ratio.max(1.0 / found.ratio) - 1.0;
+    fn verdict(&self, ratio: statistics::Ratio, floor: f64) -> Verdict {
+        let change = ratio.ratio.max(1.0 / ratio.ratio) - 1.0;
         // A drop to 97 % is a loss of 3 %, although a gain of 3.1 % would be needed to undo it.
         let beyond =
-            if found.ratio < 1.0 { 1.0 - found.ratio > self.tolerance } else { change > self.tolerance };
-        let holds_one = found.interval.is_some_and(|[low, high]| low <= 1.0 && 1.0 <= high);
+            if ratio.ratio < 1.0 { 1.0 - ratio.ratio > self.tolerance } else { change > self.tolerance };
+        let holds_one = ratio.interval.is_some_and(|[low, high]| low <= 1.0 && 1.0 <= high);
         if !beyond || change <= floor || holds_one {
             return Verdict::Same;
         }
         let more_is_better = self.figure == Figure::Iops;
-        if (found.ratio > 1.0) == more_is_better { Verdict::Better } else { Verdict::Worse }
+        if (ratio.ratio > 1.0) == more_is_better { Verdict::Better } else { Verdict::Worse }
     }
 }
 

@@ -47,8 +47,8 @@ fn pair<'a>(series: &Series, cell: &'a Cell, point: String, b: &'a Run) -> Pair<
         depths: None,
         obstacle: None,
     };
-    let found = b.scenario.series.iter().enumerate().find(|(_, other)| other.name == series.name);
-    let Some((index, other)) = found else {
+    let other_series = b.scenario.series.iter().enumerate().find(|(_, other)| other.name == series.name);
+    let Some((index, other)) = other_series else {
         pair.obstacle = Some("B has no such series".to_owned());
         return pair;
     };
@@ -119,7 +119,7 @@ fn obstacle_of_cells(a: &Cell, b: &Cell) -> Option<String> {
         (true, false) => Some("void in B"),
         (false, false) => Some("void in both"),
     };
-    let mixed = |cell: &Cell| words::doubts(cell).iter().any(|doubt| doubt.kind == CaveatKind::CacheMixed);
+    let mixed = |cell: &Cell| words::caveats(cell).iter().any(|caveat| caveat.kind == CaveatKind::CacheMixed);
     let cache = match (mixed(a), mixed(b)) {
         (true, true) => Some("the cache was mixed in both"),
         (true, false) => Some("the cache was mixed in A"),
@@ -150,7 +150,7 @@ pub(super) fn notes(a: &Run, b: &Run, pairs: &[Pair<'_>]) -> Vec<String> {
     differs("level", level(a), level(b));
     for (name, run) in [("A", a), ("B", b)] {
         for kind in [CaveatKind::ClientLimited, CaveatKind::NotSteady, CaveatKind::Short] {
-            let has = |cell: &&Cell| words::doubts(cell).iter().any(|doubt| doubt.kind == kind);
+            let has = |cell: &&Cell| words::caveats(cell).iter().any(|caveat| caveat.kind == kind);
             let cells = run.cells.iter().filter(has).count();
             if cells > 0 {
                 notes.push(format!(

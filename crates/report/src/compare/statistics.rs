@@ -41,7 +41,7 @@ pub(super) fn ratio(a: &[f64], b: &[f64]) -> Option<Ratio> {
     let below = of_a.powi(2) / (a.len() - 1) as f64 + of_b.powi(2) / (b.len() - 1) as f64;
     // Welch and Satterthwaite; rounded down by the table, which widens the interval.
     let freedom = if below > 0.0 { (of_a + of_b).powi(2) / below } else { (a.len() + b.len() - 2) as f64 };
-    let half = student_t95(whole(freedom) + 1) * (of_a + of_b).sqrt();
+    let half = student_t95(whole_part(freedom) + 1) * (of_a + of_b).sqrt();
     let middle = second.0 - first.0;
     Some(Ratio { ratio, interval: Some([(middle - half).exp(), (middle + half).exp()]) })
 }
@@ -101,7 +101,7 @@ fn normal_beyond(share: f64) -> f64 {
 }
 
 /// The whole part of a small number.
-fn whole(value: f64) -> usize {
+fn whole_part(value: f64) -> usize {
     (1..=30u32).take_while(|&whole| f64::from(whole) <= value).count()
 }
 
@@ -110,24 +110,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn welch_s_interval_is_that_of_the_books() {
+    fn welch_interval_matches_textbook() {
         // Logarithms 0, 0.1, 0.2 against 1, 1.1, 1.2, 1.3: variances 0.01 and 0.016667, error² 0.0075,
         // freedom 4.96.
         let a = [0.0f64, 0.1, 0.2].map(f64::exp);
         let b = [1.0f64, 1.1, 1.2, 1.3].map(f64::exp);
-        let found = ratio(&a, &b).unwrap();
-        let [low, high] = found.interval.unwrap().map(f64::ln);
+        let interval = ratio(&a, &b).unwrap();
+        let [low, high] = interval.interval.unwrap().map(f64::ln);
         let half = 2.776 * 0.0075f64.sqrt();
         assert!((low - (1.05 - half)).abs() < 1e-9 && (high - (1.05 + half)).abs() < 1e-9, "{low} {high}");
         let medians = (1.1f64.exp() + 1.2f64.exp()) / 2.0 / 0.1f64.exp();
-        assert!((found.ratio - medians).abs() < 1e-9);
+        assert!((interval.ratio - medians).abs() < 1e-9);
         assert_eq!(ratio(&a, &[1.0]).unwrap().interval, None);
         assert_eq!(ratio(&a, &[0.0, 1.0]), None);
         assert_eq!(ratio(&[2.0, 2.0], &[2.0, 2.0]).unwrap().interval, Some([1.0, 1.0]));
     }
 
     #[test]
-    fn floors_grow_with_the_spread_and_the_number_of_figures() {
+    fn noise_floor_grows_with_spread_and_figures() {
         let mut spread = Spread::default();
         spread.add(&[0.98, 1.0, 1.02]);
         spread.add(&[100.0, 98.0, 102.0]);

@@ -34,12 +34,12 @@ fn verdicts(comparison: &Comparison, figure: Figure) -> Vec<Verdict> {
 }
 
 #[test]
-fn a_loss_of_a_tenth_is_found() {
-    let found = compare(&run(1, 0.01, 1.0), &run(2, 0.01, 0.9), None, 0.03);
-    assert_eq!(found.verdict, Verdict::Worse);
-    assert_eq!(verdicts(&found, Figure::Iops), [Verdict::Worse; 10], "{}", found.markdown());
-    assert!(verdicts(&found, Figure::P99Ms).iter().all(|one| *one == Verdict::Worse));
-    for row in found.rows.iter().filter(|row| row.figure == Figure::Iops) {
+fn loss_of_a_tenth_is_worse() {
+    let comparison = compare(&run(1, 0.01, 1.0), &run(2, 0.01, 0.9), None, 0.03);
+    assert_eq!(comparison.verdict, Verdict::Worse);
+    assert_eq!(verdicts(&comparison, Figure::Iops), [Verdict::Worse; 10], "{}", comparison.markdown());
+    assert!(verdicts(&comparison, Figure::P99Ms).iter().all(|one| *one == Verdict::Worse));
+    for row in comparison.rows.iter().filter(|row| row.figure == Figure::Iops) {
         let [low, high] = row.interval.unwrap();
         assert!(low < 0.9 + 0.02 && high > 0.9 - 0.02 && high < 1.0, "{row:?}");
         assert!((row.ratio.unwrap() - 0.9).abs() < 0.03, "{row:?}");
@@ -49,12 +49,12 @@ fn a_loss_of_a_tenth_is_found() {
 }
 
 #[test]
-fn noise_is_hardly_ever_called_a_change() {
+fn noise_is_rarely_a_change() {
     for noise in [0.005, 0.02, 0.05] {
         let pairs = (0..40).map(|pair| (run(2 * pair + 10, noise, 1.0), run(2 * pair + 11, noise, 1.0)));
         let changed = pairs.filter(|(a, b)| {
-            let found = compare(a, b, None, 0.03);
-            found.rows.iter().any(|row| matches!(row.verdict, Verdict::Better | Verdict::Worse))
+            let comparison = compare(a, b, None, 0.03);
+            comparison.rows.iter().any(|row| matches!(row.verdict, Verdict::Better | Verdict::Worse))
         });
         let changed = changed.count();
         // Of 40 pairs with 20 figures each.
@@ -63,16 +63,16 @@ fn noise_is_hardly_ever_called_a_change() {
 }
 
 #[test]
-fn a_loss_of_a_tenth_is_nearly_always_found_in_noise_of_two_percent() {
-    let found = (0..30).filter(|pair| {
-        let found = compare(&run(2 * pair + 10, 0.02, 1.0), &run(2 * pair + 11, 0.02, 0.9), None, 0.03);
-        found.verdict == Verdict::Worse
+fn loss_of_a_tenth_is_found_in_noise_of_two_percent() {
+    let comparison = (0..30).filter(|pair| {
+        let comparison = compare(&run(2 * pair + 10, 0.02, 1.0), &run(2 * pair + 11, 0.02, 0.9), None, 0.03);
+        comparison.verdict == Verdict::Worse
     });
-    assert!(found.count() >= 29);
+    assert!(comparison.count() >= 29);
 }
 
 #[test]
-fn one_repetition_wants_an_a_a_pair() {
+fn single_repetition_needs_aa_pair() {
     let single = |seed, factor| {
         let mut run = run(seed, 0.01, factor);
         for cell in &mut run.cells {
@@ -90,7 +90,7 @@ fn one_repetition_wants_an_a_a_pair() {
 }
 
 #[test]
-fn an_a_a_pair_raises_the_floor() {
+fn aa_pair_raises_noise_floor() {
     // Repetitions within a run agree, but runs differ by 4 %.
     let (a, again, b) = (run(1, 0.002, 1.0), run(2, 0.002, 1.04), run(3, 0.002, 0.92));
     assert_eq!(compare(&a, &b, None, 0.03).verdict, Verdict::Worse);
@@ -98,13 +98,13 @@ fn an_a_a_pair_raises_the_floor() {
 }
 
 #[test]
-fn what_was_measured_otherwise_is_not_compared() {
+fn different_setups_are_not_compared() {
     let a = run(1, 0.01, 1.0);
     let why = |change: &dyn Fn(&mut Run)| {
         let mut b = run(2, 0.01, 0.5);
         change(&mut b);
-        let found = compare(&a, &b, None, 0.03);
-        let row = found.rows.into_iter().find(|row| row.verdict == Verdict::NotComparable).unwrap();
+        let comparison = compare(&a, &b, None, 0.03);
+        let row = comparison.rows.into_iter().find(|row| row.verdict == Verdict::NotComparable).unwrap();
         row.why.unwrap()
     };
     for (change, text) in [
@@ -128,13 +128,13 @@ fn what_was_measured_otherwise_is_not_compared() {
         (&|run| run.scenario.series[0].name = "other".into(), "B has no such series"),
         (&|run| run.cells.clear(), "B ended before this series"),
     ] {
-        let found = why(change);
-        assert!(found.contains(text), "{found:?} instead of {text:?}");
+        let comparison = why(change);
+        assert!(comparison.contains(text), "{comparison:?} instead of {text:?}");
     }
 }
 
 #[test]
-fn a_cell_without_partner_leaves_the_whole_undecided_unless_something_is_worse() {
+fn unmatched_cell_is_not_comparable_unless_another_is_worse() {
     let (a, mut same, mut worse) = (run(1, 0.01, 1.0), run(2, 0.01, 1.0), run(2, 0.01, 0.8));
     same.cells.truncate(9);
     worse.cells.truncate(9);
@@ -143,18 +143,18 @@ fn a_cell_without_partner_leaves_the_whole_undecided_unless_something_is_worse()
 }
 
 #[test]
-fn too_much_noise_is_said_to_be_so() {
-    let found = compare(&run(1, 0.2, 1.0), &run(2, 0.2, 1.0), None, 0.03);
-    assert_eq!(found.verdict, Verdict::NotComparable);
+fn excessive_noise_is_not_comparable() {
+    let comparison = compare(&run(1, 0.2, 1.0), &run(2, 0.2, 1.0), None, 0.03);
+    assert_eq!(comparison.verdict, Verdict::NotComparable);
     assert!(
-        found.rows[0].why.as_ref().unwrap().starts_with("chance alone could make"),
+        comparison.rows[0].why.as_ref().unwrap().starts_with("chance alone could make"),
         "{:?}",
-        found.rows[0]
+        comparison.rows[0]
     );
 }
 
 #[test]
-fn searched_depths_may_differ_but_then_latencies_do_too() {
+fn searched_depths_may_differ_without_comparing_latencies() {
     let searched = |depth| {
         let mut run = run(1, 0.01, 1.0);
         run.scenario.series[0].depths = Depth::Search(crate::scenario::Search::Search);
@@ -162,8 +162,8 @@ fn searched_depths_may_differ_but_then_latencies_do_too() {
         run.cells.iter_mut().for_each(|cell| cell.point.depth = depth);
         run
     };
-    let found = compare(&searched(16), &searched(32), None, 0.03);
-    assert_eq!(verdicts(&found, Figure::Iops), [Verdict::Same; 5]);
-    assert_eq!(verdicts(&found, Figure::P99Ms), [Verdict::NotComparable; 5]);
-    assert_eq!(found.verdict, Verdict::Same, "latencies alone leave nothing undecided");
+    let comparison = compare(&searched(16), &searched(32), None, 0.03);
+    assert_eq!(verdicts(&comparison, Figure::Iops), [Verdict::Same; 5]);
+    assert_eq!(verdicts(&comparison, Figure::P99Ms), [Verdict::NotComparable; 5]);
+    assert_eq!(comparison.verdict, Verdict::Same, "latencies alone leave nothing undecided");
 }

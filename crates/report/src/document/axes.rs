@@ -178,9 +178,9 @@ pub(super) fn columns(series: &Series, varying: &[Axis]) -> Option<Axis> {
         return None;
     }
     let heads = [Axis::Connections, Axis::Mix, Axis::Clients];
-    let found = heads.into_iter().find(|axis| varying.contains(axis));
+    let axis = heads.into_iter().find(|axis| varying.contains(axis));
     // Even a single point is a column of the page's table.
-    found.or_else(|| (varying.is_empty() && series.work == Work::Transfers).then_some(Axis::Mix))
+    axis.or_else(|| (varying.is_empty() && series.work == Work::Transfers).then_some(Axis::Mix))
 }
 
 impl Form {
@@ -230,7 +230,7 @@ impl Cell {
     /// Whether any repetition has a result that is not void.
     pub fn has_result(&self) -> bool {
         use crate::result::CaveatKind::Void;
-        let voided = self.caveats.iter().any(|doubt| doubt.kind == Void);
+        let voided = self.caveats.iter().any(|caveat| caveat.kind == Void);
         !voided && self.measurements.iter().any(crate::result::Measurement::is_valid)
     }
 }

@@ -23,7 +23,7 @@ impl Report {
             stamps: facts::stamps(run),
             highlights: highlights::of_run(run),
             facts: facts::of_run(run),
-            doubts: run.caveats.iter().map(words::doubt).collect(),
+            caveats: run.caveats.iter().map(words::caveat_text).collect(),
             scaled: run.scaled.clone(),
             plots: maps::blocks_and_mixes(&run.scenario, &run.cells),
             sections: sections.chain(pairs::sections(run)).collect(),
@@ -49,7 +49,7 @@ impl Section {
         let mut citations = published::citations(series, cells);
         for (group, curve) in &curves {
             facts.extend(eda::facts(&group.name, curve));
-            tables.extend(eda::beside(&group.name, series, &group.cells, curve));
+            tables.extend(eda::compare_published(&group.name, series, &group.cells, curve));
         }
         citations.extend(curves.first().map(|_| eda::NOTE.to_owned()));
         let details = [
@@ -64,10 +64,10 @@ impl Section {
             facts,
             tables,
             plots,
-            doubts: doubts_of(cells, &varying),
+            caveats: caveats_of(cells, &varying),
             citations,
             details: details.into_iter().flatten().collect(),
-            more_plots,
+            detail_plots: more_plots,
         }
     }
 }
@@ -165,21 +165,22 @@ fn plots_of(
 const VARIATION: &str = "variation: repetitions differ, standard deviation above 5 % of the mean";
 
 /// Each caveat once, with its points.
-fn doubts_of(cells: &[&Cell], varying: &[Axis]) -> Vec<String> {
-    let mut doubts: Vec<(String, Vec<String>)> = Vec::new();
-    let varies = |cell: &&&Cell| words::doubts(cell).iter().any(|doubt| doubt.kind == CaveatKind::Variation);
+fn caveats_of(cells: &[&Cell], varying: &[Axis]) -> Vec<String> {
+    let mut caveats: Vec<(String, Vec<String>)> = Vec::new();
+    let varies =
+        |cell: &&&Cell| words::caveats(cell).iter().any(|caveat| caveat.kind == CaveatKind::Variation);
     // The tables show how much each varies.
     let several_vary = cells.iter().filter(varies).count() > 1;
     for cell in cells {
-        for doubt in words::doubts(cell) {
-            let text = match doubt.kind {
+        for caveat in words::caveats(cell) {
+            let text = match caveat.kind {
                 CaveatKind::Variation if several_vary => VARIATION.to_owned(),
-                _ => words::doubt(doubt),
+                _ => words::caveat_text(caveat),
             };
             let name = axes::label(&cell.point, varying);
-            match doubts.iter_mut().find(|(known, _)| *known == text) {
+            match caveats.iter_mut().find(|(listed, _)| *listed == text) {
                 Some((_, names)) => names.push(name),
-                None => doubts.push((text, vec![name])),
+                None => caveats.push((text, vec![name])),
             }
         }
     }
@@ -187,5 +188,5 @@ fn doubts_of(cells: &[&Cell], varying: &[Axis]) -> Vec<String> {
         all if all == cells.len() => text,
         _ => format!("{} ({})", text, names.join("; ")),
     };
-    doubts.into_iter().map(line).collect()
+    caveats.into_iter().map(line).collect()
 }

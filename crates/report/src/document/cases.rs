@@ -30,7 +30,7 @@ pub fn cases(runs: &[Run]) -> Option<Report> {
     report.highlights = sections.iter().flat_map(highlight).collect();
     report.facts = runs.iter().map(case_fact).collect();
     report.stamps = stamps(runs);
-    report.doubts = runs.iter().flat_map(doubts).collect();
+    report.caveats = runs.iter().flat_map(caveats).collect();
     report.plots.clear();
     report.details.clear();
     report.cells = Table::default();
@@ -50,15 +50,15 @@ fn stamps(runs: &[Run]) -> Vec<String> {
 }
 
 /// A case's caveats, and the number of its points with more caveats in its own report.
-fn doubts(run: &Run) -> Vec<String> {
+fn caveats(run: &Run) -> Vec<String> {
     let doubtful = run.cells.iter().filter(|cell| !cell.caveats.is_empty()).count();
     let of_points = match doubtful {
         0 => None,
         1 => Some("1 point is doubtful, see its own report".to_owned()),
         many => Some(format!("{many} points are doubtful, see its own report")),
     };
-    let of_run = run.caveats.iter().map(super::words::doubt);
-    of_run.chain(of_points).map(|doubt| format!("{}: {doubt}", name(run))).collect()
+    let of_run = run.caveats.iter().map(super::words::caveat_text);
+    of_run.chain(of_points).map(|caveat| format!("{}: {caveat}", name(run))).collect()
 }
 
 fn name(run: &Run) -> &str {
@@ -91,7 +91,7 @@ fn section(runs: &[Run], index: usize) -> Option<Section> {
         .iter()
         .map(|load| (load, curves(load)))
         .filter(|(_, curves)| curves.iter().any(|(_, cells)| !cells.is_empty()))
-        .map(|(load, curves)| shown(series, load, &curves))
+        .map(|(load, curves)| table_and_plot(series, load, &curves))
         .collect();
     let (tables, plots): (Vec<Table>, Vec<Plot>) = shown.into_iter().unzip();
     (!tables.is_empty()).then(|| Section {
@@ -99,14 +99,14 @@ fn section(runs: &[Run], index: usize) -> Option<Section> {
         facts: Vec::new(),
         tables,
         plots,
-        doubts: Vec::new(),
+        caveats: Vec::new(),
         citations: Vec::new(),
         details: Vec::new(),
-        more_plots: Vec::new(),
+        detail_plots: Vec::new(),
     })
 }
 
-fn shown(series: &Series, load: &Point, curves: &[Curve<'_>]) -> (Table, Plot) {
+fn table_and_plot(series: &Series, load: &Point, curves: &[Curve<'_>]) -> (Table, Plot) {
     let form = Form::of(series, load);
     let rate = |cell: &Cell| form.rate(cell, Direction::Total);
     let mean = |cell: &Cell| cell.summary.latency.mean_ms;
@@ -122,8 +122,8 @@ fn shown(series: &Series, load: &Point, curves: &[Curve<'_>]) -> (Table, Plot) {
         let within =
             |ms: f64| largest(&mut cells.iter().filter(|cell| mean(cell) <= ms)).map(|(rate, _)| rate);
         let mut row: Vec<Value> = MEANS_MS.iter().map(|ms| figure(within(*ms))).collect();
-        let most = largest(&mut cells.iter());
-        row.extend([figure(most.map(|(rate, _)| rate)), figure(most.map(|(_, mean)| mean))]);
+        let max = largest(&mut cells.iter());
+        row.extend([figure(max.map(|(rate, _)| rate)), figure(max.map(|(_, mean)| mean))]);
         row.push(figure(cells.iter().map(|cell| mean(cell)).reduce(f64::min)));
         table.row(*name, row);
     }
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn cases_are_set_side_by_side_within_the_latency_of_the_page() {
+    fn cases_are_compared_at_latency_of_page() {
         let (slow, fast) = (run(Some("baseline"), 1.5), run(Some("all"), 0.4));
         let report = cases(&[slow.clone(), fast]).unwrap();
         assert_eq!(report.sections.len(), 3);
@@ -193,9 +193,9 @@ mod tests {
         assert_eq!((random.tables[0].rows[0].label.as_str(), &cells(0)[0]), ("baseline", &Value::Nothing));
         let Value::Number(within, _) = cells(1)[0] else { panic!("{:?}", cells(1)) };
         assert!((9_900.0..=10_100.0).contains(&within), "4 jobs with 2 in flight at 0.8 ms: {within}");
-        let said = markdown(std::slice::from_ref(&report));
-        assert!(said.contains("baseline nothing; all 1"), "{said}");
-        assert!(said.contains("Case baseline") && html(&[report]).contains("Mean latency over rate"));
+        let text = markdown(std::slice::from_ref(&report));
+        assert!(text.contains("baseline nothing; all 1"), "{text}");
+        assert!(text.contains("Case baseline") && html(&[report]).contains("Mean latency over rate"));
         assert_eq!(cases(std::slice::from_ref(&slow)), None, "one alone");
         assert_eq!(cases(&[slow, run(None, 1.0)]), None, "no case");
     }

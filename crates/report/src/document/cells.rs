@@ -76,7 +76,7 @@ fn row(run: &Run, series: &Series, cell: &Cell) -> Vec<Value> {
         row.extend([median, min, max, low, high].map(|value| exact(*value, 3)));
         row.push(exact(*variation, 5));
     }
-    let response = figures::are_scheduled(&[cell]).then(|| figures::response(cell).latency());
+    let response = figures::have_schedule(&[cell]).then(|| figures::response(cell).latency());
     for latency in [Some(summary.read_latency), Some(summary.write_latency), Some(summary.latency), response]
     {
         let is_known = latency.is_some();
@@ -85,8 +85,8 @@ fn row(run: &Run, series: &Series, cell: &Cell) -> Vec<Value> {
         let all = [mean_ms, p50_ms, p90_ms, p95_ms, p99_ms, p99_9_ms, max_ms];
         row.extend(all.map(|value| if is_known { exact(value, 4) } else { Value::Nothing }));
     }
-    row.push(beside(series, cell).into());
-    let mut kinds: Vec<CaveatKind> = words::doubts(cell).iter().map(|doubt| doubt.kind).collect();
+    row.push(published_text(series, cell).into());
+    let mut kinds: Vec<CaveatKind> = words::caveats(cell).iter().map(|caveat| caveat.kind).collect();
     kinds.sort_unstable();
     kinds.dedup();
     row.push(kinds.into_iter().map(words::kind).collect::<Vec<_>>().join("; ").into());
@@ -127,10 +127,10 @@ fn place(run: &Run, series: &Series, cell: &Cell) -> Vec<Value> {
 }
 
 /// The published figures for the same point.
-fn beside(series: &Series, cell: &Cell) -> String {
-    let all = published::named(series).flat_map(|one| {
+fn published_text(series: &Series, cell: &Cell) -> String {
+    let all = published::named_records(series).flat_map(|one| {
         let figures = published::at(one, series, &cell.point);
-        figures.into_iter().map(move |figure| published::described(one, &figure))
+        figures.into_iter().map(move |figure| published::full_text(one, &figure))
     });
     all.collect::<Vec<_>>().join("; ")
 }

@@ -15,9 +15,9 @@ pub(super) fn table(run: &Run, title: &str, series: &Series, axis: Axis, cells: 
     let Some(first) = cells.first() else { return table };
     let form = Form::of(series, &first.point);
     rates(&mut table, axis, form, cells);
-    if let Some(asked) = series.rate {
-        add(&mut table, cells, "Asked ops/s", |_| Value::figure(asked));
-        add(&mut table, cells, "Reached %", |cell| figures::reached(cell, asked));
+    if let Some(requested) = series.rate {
+        add_row(&mut table, cells, "Requested ops/s", |_| Value::figure(requested));
+        add_row(&mut table, cells, "Reached %", |cell| figures::reached_share(cell, requested));
     }
     match axis {
         Axis::Connections => {
@@ -32,21 +32,21 @@ pub(super) fn table(run: &Run, title: &str, series: &Series, axis: Axis, cells: 
     }
     if axis == Axis::Connections {
         at_equal_latency(&mut table, cells);
-        add(&mut table, cells, "Busiest over idlest connection", skew);
+        add_row(&mut table, cells, "Busiest over idlest connection", skew);
     }
     latencies(&mut table, cells);
     let in_flight = |cell: &Cell| {
         let point = &cell.point;
         Value::Number((point.depth * series.jobs * point.clients) as f64, 0)
     };
-    let most = if series.rate.is_some() { " at most" } else { "" };
-    add(&mut table, cells, &format!("Calls in flight{most}"), in_flight);
-    if cells.iter().any(|cell| figures::spreads(cell)) {
-        add(&mut table, cells, "Variation %", |cell| figures::variation(rate_spread(form, cell), cell));
+    let at_most = if series.rate.is_some() { " at most" } else { "" };
+    add_row(&mut table, cells, &format!("Calls in flight{at_most}"), in_flight);
+    if cells.iter().any(|cell| figures::has_variation(cell)) {
+        add_row(&mut table, cells, "Variation %", |cell| figures::variation(rate_spread(form, cell), cell));
     }
-    let doubts: Vec<Value> = cells.iter().map(|cell| Value::Text(words::doubt_kinds(cell))).collect();
-    if doubts.iter().any(|doubt| *doubt != Value::Text(String::new())) {
-        table.row("Doubts", doubts);
+    let caveats: Vec<Value> = cells.iter().map(|cell| Value::Text(words::caveat_kinds(cell))).collect();
+    if caveats.iter().any(|caveat| *caveat != Value::Text(String::new())) {
+        table.row("Doubts", caveats);
     }
     table.rows.extend(published::rows(run.target.volume.as_ref(), series, cells));
     table
@@ -58,7 +58,7 @@ fn rates(table: &mut Table, axis: Axis, form: Form, cells: &[&Cell]) {
         let something = cells.iter().any(|cell| form.rate(cell, direction) > 0.0);
         // Tables over mixes have both; elsewhere a row of zeros has no meaning.
         if axis == Axis::Mix && cells.len() > 1 || something {
-            add(table, cells, &format!("{name} {}", form.unit()), |cell| {
+            add_row(table, cells, &format!("{name} {}", form.unit()), |cell| {
                 Value::figure(form.rate(cell, direction))
             });
             if let Some(row) = table.rows.last_mut() {
@@ -67,7 +67,7 @@ fn rates(table: &mut Table, axis: Axis, form: Form, cells: &[&Cell]) {
         }
     }
     for form in [form, form.other()] {
-        add(table, cells, &format!("Total {}", form.unit()), |cell| {
+        add_row(table, cells, &format!("Total {}", form.unit()), |cell| {
             Value::figure(form.rate(cell, Direction::Total))
         });
     }
@@ -75,11 +75,11 @@ fn rates(table: &mut Table, axis: Axis, form: Form, cells: &[&Cell]) {
 
 /// Latencies, and with a schedule also the lateness.
 fn latencies(table: &mut Table, cells: &[&Cell]) {
-    let is_scheduled = figures::are_scheduled(cells);
+    let is_scheduled = figures::have_schedule(cells);
     let mut three = |word: &str, latency: &dyn Fn(&Cell) -> Latency| {
-        add(table, cells, &format!("{word}p50 ms"), |cell| Value::figure(latency(cell).p50_ms));
-        add(table, cells, &format!("{word}p95 ms"), |cell| Value::figure(latency(cell).p95_ms));
-        add(table, cells, &format!("{word}p99 ms"), |cell| Value::figure(latency(cell).p99_ms));
+        add_row(table, cells, &format!("{word}p50 ms"), |cell| Value::figure(latency(cell).p50_ms));
+        add_row(table, cells, &format!("{word}p95 ms"), |cell| Value::figure(latency(cell).p95_ms));
+        add_row(table, cells, &format!("{word}p99 ms"), |cell| Value::figure(latency(cell).p99_ms));
     };
     three(if is_scheduled { "Service " } else { "" }, &|cell| cell.summary.latency);
     if is_scheduled {
@@ -93,7 +93,7 @@ fn gains(table: &mut Table, form: Form, cells: &[&Cell], what: &str) {
     let of_one = form.rate(first, Direction::Total);
     let value = table.head.get(1).map_or("", String::as_str);
     let label = format!("Gain over {value} {what}{}", if value == "1" { "" } else { "s" });
-    add(table, cells, &label, |cell| Value::ratio(form.rate(cell, Direction::Total), of_one));
+    add_row(table, cells, &label, |cell| Value::ratio(form.rate(cell, Direction::Total), of_one));
 }
 
 /// The gain of more connections at equal latency: the best rate on the way to the peak with a mean latency of at most
@@ -104,7 +104,7 @@ fn at_equal_latency(table: &mut Table, cells: &[&Cell]) {
     if cells.iter().any(|cell| cell.search.is_empty()) {
         return;
     }
-    add(table, cells, "Gain at equal latency", |cell| {
+    add_row(table, cells, "Gain at equal latency", |cell| {
         let own = (cell.summary.latency.mean_ms, cell.summary.iops.median);
         let probes = cell.search.iter().map(|probe| (probe.latency.mean_ms, probe.ops_per_s)).chain([own]);
         let best = probes.filter(|(mean, _)| *mean <= latency).map(|(_, rate)| rate).fold(0.0, f64::max);
@@ -116,8 +116,8 @@ fn at_equal_latency(table: &mut Table, cells: &[&Cell]) {
 fn skew(cell: &Cell) -> Value {
     let clients = cell.measurements.iter().flat_map(|one| &one.clients);
     let of_client = clients.filter_map(|client| {
-        let (least, most) = (client.connections.iter().min()?, client.connections.iter().max()?);
-        Some(*most as f64 / (*least as f64).max(1.0))
+        let (min, at_most) = (client.connections.iter().min()?, client.connections.iter().max()?);
+        Some(*at_most as f64 / (*min as f64).max(1.0))
     });
     of_client.reduce(f64::max).map_or(Value::Nothing, |skew| Value::Number(skew, 2))
 }
@@ -130,7 +130,7 @@ fn rate_spread(form: Form, cell: &Cell) -> f64 {
 }
 
 /// Adds a row with a figure of each cell; a cell without a result has none.
-fn add(table: &mut Table, cells: &[&Cell], label: &str, figure: impl Fn(&Cell) -> Value) {
+fn add_row(table: &mut Table, cells: &[&Cell], label: &str, figure: impl Fn(&Cell) -> Value) {
     let one = |cell: &&Cell| if cell.has_result() { figure(cell) } else { "void".into() };
     let cells = cells.iter().map(one).collect();
     table.rows.push(Row { kind: RowKind::Measured, label: label.to_owned(), cells });

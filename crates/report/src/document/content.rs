@@ -18,7 +18,7 @@ pub struct Report {
     /// Target, level, limits, machines.
     pub facts: Vec<Fact>,
     /// Caveats about the whole run.
-    pub doubts: Vec<String>,
+    pub caveats: Vec<String>,
     /// Parameters that were reduced from those of the scenario.
     pub scaled: Vec<String>,
     /// Plots over all series.
@@ -43,11 +43,11 @@ pub struct Section {
     /// Plots of the main part.
     pub plots: Vec<Plot>,
     /// Caveats about points.
-    pub doubts: Vec<String>,
+    pub caveats: Vec<String>,
     /// The published figures with their sources.
     pub citations: Vec<String>,
     /// Tables of the details.
     pub details: Vec<Table>,
     /// Plots of the details.
-    pub more_plots: Vec<Plot>,
+    pub detail_plots: Vec<Plot>,
 }

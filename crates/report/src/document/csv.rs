@@ -41,7 +41,7 @@ mod tests {
     use super::field;
 
     #[test]
-    fn fields_are_quoted_and_no_formulas() {
+    fn csv_fields_are_quoted_and_never_formulas() {
         for (text, written) in [
             ("plain", "plain"),
             ("-1.5", "-1.5"),

@@ -28,7 +28,7 @@ pub(super) fn searches(cells: &[&Cell], varying: &[Axis]) -> Option<Table> {
             table.row(name(cell, varying), row);
         }
     }
-    some(table)
+    non_empty(table)
 }
 
 /// The counters of our own server, and its closest limits.
@@ -65,7 +65,7 @@ pub(super) fn server(volume: Option<&VolumeFacts>, cells: &[&Cell], varying: &[A
         ];
         table.row(name, row);
     }
-    some(table)
+    non_empty(table)
 }
 
 /// The time that the server's counters cover.
@@ -103,13 +103,13 @@ pub(super) fn closest_limit(
     let shares = words::limits(&side.limits).into_iter().map(|(name, limit, unit)| {
         (format!("{name} {} {unit}", Value::figure(limit)), used(name, unit) / limit)
     });
-    let curve = volume.and_then(|volume| of_curve(volume, side, seconds));
+    let curve = volume.and_then(|volume| curve_use(volume, side, seconds));
     shares.chain(curve).max_by(|a, b| a.1.total_cmp(&b.1))
 }
 
 /// The used share of the curve that a volume follows, at the mix that the server saw. Blocks of at least the curve's
 /// size are limited in bytes, smaller ones in operations.
-fn of_curve(volume: &VolumeFacts, side: &ServerSide, seconds: f64) -> Option<(String, f64)> {
+fn curve_use(volume: &VolumeFacts, side: &ServerSide, seconds: f64) -> Option<(String, f64)> {
     let shape: envelope::Shape = volume.shape.as_ref()?.parse().ok()?;
     let shaping = envelope::Shaping { shape, scale_thousandths: volume.shape_scale_thousandths? };
     let bytes = (side.read_bytes + side.write_bytes) as f64;
@@ -139,7 +139,7 @@ pub(super) fn wire(cells: &[&Cell], varying: &[Axis]) -> Option<Table> {
         row.extend(names.iter().map(|&name| one.wire.get(name).map_or(Value::Nothing, rate)));
         table.row(name.as_str(), row);
     }
-    if names.is_empty() { None } else { some(table) }
+    if names.is_empty() { None } else { non_empty(table) }
 }
 
 /// The cost of generating the load.
@@ -153,7 +153,7 @@ pub(super) fn cost(run: &Run, cells: &[&Cell], varying: &[Axis]) -> Option<Table
         "Sent late",
         "Network %",
     ];
-    let mut table = Table::new("What the load cost the machines that made it", &HEAD);
+    let mut table = Table::new("Cost of the load on its machines", &HEAD);
     for (name, one) in valid(cells, varying) {
         for (index, used) in one.machines.iter().enumerate() {
             let machine = run.machines.get(index).map_or("?", |machine| machine.name.as_str());
@@ -168,12 +168,12 @@ pub(super) fn cost(run: &Run, cells: &[&Cell], varying: &[Axis]) -> Option<Table
             table.row(name.as_str(), row);
         }
     }
-    some(table)
+    non_empty(table)
 }
 
 /// Bad replies, by operation and status.
 pub(super) fn errors(cells: &[&Cell], varying: &[Axis]) -> Option<Table> {
-    let mut table = Table::new("Errors", &["At", "What", "How often", "The first of them"]);
+    let mut table = Table::new("Errors", &["At", "Error", "Count", "First messages"]);
     for cell in cells {
         for one in &cell.measurements {
             let first = one.error_details.join("; ");
@@ -183,7 +183,7 @@ pub(super) fn errors(cells: &[&Cell], varying: &[Axis]) -> Option<Table> {
             }
         }
     }
-    some(table)
+    non_empty(table)
 }
 
 /// The machines that generated the load.
@@ -202,7 +202,7 @@ pub(super) fn machines(run: &Run) -> Option<Table> {
         ];
         table.row(machine.name.as_str(), row);
     }
-    some(table)
+    non_empty(table)
 }
 
 /// Every valid repetition, with its name.
@@ -227,6 +227,6 @@ fn name(cell: &Cell, varying: &[Axis]) -> String {
     axes::label(&cell.point, varying)
 }
 
-fn some(table: Table) -> Option<Table> {
+fn non_empty(table: Table) -> Option<Table> {
     (!table.rows.is_empty()).then_some(table)
 }

@@ -85,18 +85,23 @@ fn rate(point: Option<&CurvePoint>, time: Time) -> String {
 fn validity(curve: &Curve) -> String {
     let (valid, all) = (curve.valid().len(), curve.points.len());
     let ended = curve.first_invalid().map_or(String::new(), |point| {
-        let why = point.wrong.as_deref().unwrap_or_default();
+        let why = point.invalid_reason.as_deref().unwrap_or_default();
         format!("; the first that is not, at {} job sets: {why}", point.job_sets)
     });
     format!("{valid} of {all} points{ended}")
 }
 
 /// The curve's figures beside published ones; `None` if there are none.
-pub(super) fn beside(name: &str, series: &Series, cells: &[&Cell], curve: &Curve) -> Option<Table> {
+pub(super) fn compare_published(
+    name: &str,
+    series: &Series,
+    cells: &[&Cell],
+    curve: &Curve,
+) -> Option<Table> {
     const HEAD: [&str; 5] =
         ["", "Job sets", "Overall response ms", "Operations a second at 2 ms", "MiB/s at that"];
     const UNITS: [Unit; 4] = [Unit::JobSets, Unit::Milliseconds, Unit::Iops, Unit::MibPerSecond];
-    let mut table = Table::new(plots::titled("Beside what is published", name), &HEAD);
+    let mut table = Table::new(plots::titled("Compared with published figures", name), &HEAD);
     let best = curve.rate_at_2ms(Time::Response);
     let peak = curve.valid().last();
     let of_best = |cell: &&&Cell| cell.point.job_sets == best.map(|point| point.job_sets);

@@ -27,7 +27,7 @@ pub(super) fn of_run(run: &Run) -> Vec<Fact> {
         None => add(
             "Volume",
             Some(
-                "unknown: no service was asked for its level, limits, durability and export (--data or --url)"
+                "unknown: pass --data or --url to query the service for level, limits, durability and export"
                     .to_owned(),
             ),
         ),
@@ -102,7 +102,7 @@ fn of_volume(volume: &VolumeFacts) -> Vec<(&'static str, String)> {
     }
     facts.extend(words::curve(volume).map(|curve| ("Follows", curve)));
     let durability = match volume.durability {
-        Some(Durability::Sync) => "sync: what was acknowledged as stable survives a power cut",
+        Some(Durability::Sync) => "sync: data acknowledged as stable survives a power cut",
         Some(Durability::Relaxed) => "relaxed: a power cut may take back the last seconds",
         None => "unknown",
     };
@@ -116,7 +116,7 @@ fn of_volume(volume: &VolumeFacts) -> Vec<(&'static str, String)> {
 
 fn preset(preset: Preset) -> &'static str {
     match preset {
-        Preset::Quick => "quick: in minutes, shorter than the method asks for",
+        Preset::Quick => "quick: in minutes, shorter than the method requires",
         Preset::Standard => "standard",
         Preset::Full => "full",
     }
@@ -125,12 +125,12 @@ fn preset(preset: Preset) -> &'static str {
 /// Warnings shown in large letters at the top.
 pub(super) fn stamps(run: &Run) -> Vec<String> {
     let mut stamps = Vec::new();
-    let co_located = run.caveats.iter().any(|doubt| doubt.kind == CaveatKind::CoLocated);
+    let co_located = run.caveats.iter().any(|caveat| caveat.kind == CaveatKind::CoLocated);
     if run.target.co_located || co_located {
         stamps.push("co-located: client and server share a host; this is not a volume's envelope".to_owned());
     }
     if run.preset == Preset::Quick {
-        stamps.push("quick: shorter than the method asks for".to_owned());
+        stamps.push("quick: shorter than the method requires".to_owned());
     }
     stamps.extend(run.ended_early.as_ref().map(|why| format!("ended early: {why}")));
     stamps
@@ -225,9 +225,9 @@ fn in_flight(run: &Run, series: &Series, index: usize) -> String {
         (Depth::Search(_), "") => "calls in flight searched for".to_owned(),
         (Depth::Search(_), found) => format!("{found} calls in flight each, searched for"),
         (Depth::Fixed(fixed), _) => {
-            let most = if series.rate.is_some() { " at most" } else { "" };
+            let max = if series.rate.is_some() { " at most" } else { "" };
             let call = if fixed == &[1] { "call" } else { "calls" };
-            format!("{} {call} in flight each{most}", joined(fixed, ToString::to_string))
+            format!("{} {call} in flight each{max}", joined(fixed, ToString::to_string))
         }
     }
 }
@@ -240,14 +240,14 @@ fn calls(run: &Run, series: &Series) -> String {
     };
     let server = run.target.read_max.into_iter().chain(run.target.write_max).min();
     let of_mount: Option<u64> = option("rsize").into_iter().chain(option("wsize")).min();
-    let most = server.into_iter().chain(of_mount).min().unwrap_or(u64::MAX);
+    let max = server.into_iter().chain(of_mount).min().unwrap_or(u64::MAX);
     if series.work == Work::EdaBlend && series.transfers.is_empty() {
-        return format!("of up to {}", show_size(most.min(BLOCK_MAX)));
+        return format!("of up to {}", show_size(max.min(BLOCK_MAX)));
     }
     let block = series.blocks.iter().copied().max().unwrap_or(0);
-    let wanted = if series.transfers.is_empty() { vec![block] } else { series.transfers.clone() };
-    let one = |wanted: &u64| {
-        let size = (*wanted).min(most);
+    let sizes = if series.transfers.is_empty() { vec![block] } else { series.transfers.clone() };
+    let one = |sizes: &u64| {
+        let size = (*sizes).min(max);
         match block.div_ceil(size.max(1)) {
             1 => format!("{} and an operation is one call", show_size(size)),
             calls => format!(
@@ -257,30 +257,30 @@ fn calls(run: &Run, series: &Series) -> String {
             ),
         }
     };
-    format!("of up to {}", joined(&wanted, one))
+    format!("of up to {}", joined(&sizes, one))
 }
 
 /// The actual working set, and that of the scenario if it is larger.
 fn working_set(run: &Run, series: &Series, index: usize) -> String {
     let of_files = || run.file_sizes.get(index).copied().unwrap_or(0) * series.jobs_max() as u64;
     let used = run.working_sets.get(index).copied().filter(|used| *used > 0).unwrap_or_else(of_files);
-    let wanted = show_size(series.working_set);
+    let sizes = show_size(series.working_set);
     match (series.work, used) {
-        (Work::Transfers, 0) => format!("unknown; asked for: {wanted}"),
+        (Work::Transfers, 0) => format!("unknown; requested: {sizes}"),
         (Work::Transfers, used) if used < series.working_set => {
-            format!("{} instead of {wanted}", shown(used))
+            format!("{} instead of {sizes}", size_text(used))
         }
-        (Work::Transfers, _) => wanted,
+        (Work::Transfers, _) => sizes,
         (Work::OpenRead, 0) => "unknown".to_owned(),
-        (Work::OpenRead, used) => format!("{} of small files", shown(used)),
+        (Work::OpenRead, used) => format!("{} of small files", size_text(used)),
         (Work::Metadata, _) => "none".to_owned(),
         (Work::EdaBlend, 0) => "the files of the job sets".to_owned(),
-        (Work::EdaBlend, used) => format!("{}: the files of the most job sets", shown(used)),
+        (Work::EdaBlend, used) => format!("{}: the files of the most job sets", size_text(used)),
     }
 }
 
 /// A size that need not be a whole number of a large unit.
-fn shown(bytes: u64) -> String {
+fn size_text(bytes: u64) -> String {
     let units = [(40, "TiB"), (30, "GiB"), (20, "MiB")];
     let of = units.into_iter().find(|(shift, _)| bytes >> shift > 0).filter(|_| !bytes.is_power_of_two());
     of.map_or_else(

@@ -4,8 +4,8 @@ use super::table::Value;
 use crate::result::{Cell, Distribution, Measurement};
 
 /// The achieved share of the requested operations.
-pub(super) fn reached(cell: &Cell, asked: f64) -> Value {
-    Value::percent(cell.summary.iops.median / asked)
+pub(super) fn reached_share(cell: &Cell, requested: f64) -> Value {
+    Value::percent(cell.summary.iops.median / requested)
 }
 
 /// Response times of all operations, over the repetitions with a result.
@@ -14,18 +14,18 @@ pub(super) fn response(cell: &Cell) -> Distribution {
 }
 
 /// Whether response times differ from service times.
-pub(super) fn are_scheduled(cells: &[&Cell]) -> bool {
+pub(super) fn have_schedule(cells: &[&Cell]) -> bool {
     cells.iter().flat_map(|cell| &cell.measurements).any(Measurement::is_scheduled)
 }
 
 /// Whether the variation between repetitions is known.
-pub(super) fn spreads(cell: &Cell) -> bool {
+pub(super) fn has_variation(cell: &Cell) -> bool {
     cell.measurements.iter().filter(|one| one.is_valid()).count() > 1
 }
 
 /// The variation between repetitions; nothing with only one.
 pub(super) fn variation(share: f64, cell: &Cell) -> Value {
-    if spreads(cell) { Value::percent(share) } else { Value::Nothing }
+    if has_variation(cell) { Value::percent(share) } else { Value::Nothing }
 }
 
 /// Jain's fairness index of the clients: 1 if all get the same, 1/n if one of n gets everything. Uses mean rates in

@@ -28,7 +28,7 @@ const BANDS_MS: [u64; 11] = [2, 4, 10, 20, 50, 100, 250, 500, 750, 1000, 2000];
 
 /// All cells with a result, as jobs of one document.
 pub fn document(run: &Run) -> String {
-    written(run, &with_result(run).map(|(series, cell)| job(series, cell)).collect::<Vec<_>>())
+    document_json(run, &with_result(run).map(|(series, cell)| job(series, cell)).collect::<Vec<_>>())
 }
 
 /// A file for each cell with a result: `randread-16-8.json` for 16 calls in flight of each of 8 jobs, in a directory
@@ -44,7 +44,7 @@ pub fn files(run: &Run) -> Vec<File> {
             path = format!("{stem}-{number}.json");
             number += 1;
         }
-        files.push(File { path, text: written(run, &[job(series, cell)]) });
+        files.push(File { path, text: document_json(run, &[job(series, cell)]) });
     }
     files
 }
@@ -80,7 +80,7 @@ fn slug(text: &str) -> String {
     if words.is_empty() { "series".to_owned() } else { words }
 }
 
-fn written(run: &Run, jobs: &[Value]) -> String {
+fn document_json(run: &Run, jobs: &[Value]) -> String {
     let ms = run.started * 1e3;
     let document = json!({
         // Identifies this program, so that the file is not taken for fio's own.
@@ -107,7 +107,7 @@ fn rw(series: &Series, cell: &Cell) -> &'static str {
 }
 
 /// A block size in fio's notation: `4k`, `1m`.
-fn bs(block: u64) -> String {
+fn block_size_text(block: u64) -> String {
     show_size(block).to_ascii_lowercase().replace(" ", "").replace("ib", "")
 }
 
@@ -134,7 +134,7 @@ fn job(series: &Series, cell: &Cell) -> Value {
             "name": series.name,
             "rw": rw(series, cell),
             "rwmixread": cell.point.read_percent.to_string(),
-            "bs": bs(cell.point.block),
+            "bs": block_size_text(cell.point.block),
             "iodepth": cell.point.depth.to_string(),
             "numjobs": numjobs.to_string(),
             "runtime": format!("{seconds:.0}"),
@@ -243,8 +243,8 @@ fn latency(all: &Distribution) -> Value {
     let square = |(ns, count): &(u64, u64)| (*ns as f64 - mean).powi(2) * *count as f64;
     let squares: f64 = all.steps.iter().map(square).sum();
     let deviation = if count > 1 { (squares / (count - 1) as f64).sqrt() } else { 0.0 };
-    let least = all.steps.first().map_or(0, |(ns, _)| *ns);
-    json!({"min": least, "max": all.quantile_ns(1.0), "mean": mean, "stddev": deviation, "N": count})
+    let min = all.steps.first().map_or(0, |(ns, _)| *ns);
+    json!({"min": min, "max": all.quantile_ns(1.0), "mean": mean, "stddev": deviation, "N": count})
 }
 
 /// The percentage of all operations in each band, which ranges from the end of the previous band (or `from`) to its own
@@ -277,7 +277,7 @@ mod tests {
     use crate::document::sample;
 
     #[test]
-    fn a_job_has_what_fio_has() {
+    fn job_has_fields_of_fio() {
         let run = sample::depths();
         let document: Value = serde_json::from_str(&document(&run)).unwrap();
         let jobs = document["jobs"].as_array().unwrap();
@@ -285,7 +285,10 @@ mod tests {
         let (job, cell) = (&jobs[0], &run.cells[0]);
         assert_eq!(job["job options"]["rw"], "randread");
         assert_eq!(job["job options"]["numjobs"], "8");
-        assert_eq!((bs(4096), bs(1 << 20), bs(1000)), ("4k".into(), "1m".into(), "1000b".into()));
+        assert_eq!(
+            (block_size_text(4096), block_size_text(1 << 20), block_size_text(1000)),
+            ("4k".into(), "1m".into(), "1000b".into())
+        );
         let close = |found: &Value, wanted: f64, tolerance: f64| {
             let found = found.as_f64().unwrap();
             assert!((found / wanted - 1.0).abs() < tolerance, "{found} {wanted}");
@@ -302,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_named_as_fio_plot_s_own() {
+    fn files_have_names_of_fio_plot() {
         let depths: Vec<String> =
             files(&sample::depths()).into_iter().map(|file| file.path).take(2).collect();
         assert_eq!(depths, ["4-kib-random/randread-1-8.json", "4-kib-random/randread-2-8.json"]);

@@ -26,7 +26,7 @@ fn target(run: &Run) -> String {
     let target = &run.target.target;
     run.target.volume.as_ref().map_or_else(
         || target.clone(),
-        |volume| format!("{target} at {}; {}", volume.level, words::held_to(volume)),
+        |volume| format!("{target} at {}; {}", volume.level, words::limits_and_curve(volume)),
     )
 }
 
@@ -42,9 +42,9 @@ fn line(run: &Run, series: &Series, cells: &[&Cell]) -> String {
     } else {
         vec![rates(series, cells)]
     };
-    parts.extend(series.rate.map(|rate| format!("{} operations a second asked", Value::figure(rate))));
+    parts.extend(series.rate.map(|rate| format!("{} operations a second requested", Value::figure(rate))));
     parts.extend(limit(run, cells));
-    parts.extend(believable(cells));
+    parts.extend(caveats(cells));
     parts.join("; ")
 }
 
@@ -77,11 +77,11 @@ fn limit(run: &Run, cells: &[&Cell]) -> Option<String> {
 }
 
 /// The number of points without a result, and other caveats.
-fn believable(cells: &[&Cell]) -> Vec<String> {
+fn caveats(cells: &[&Cell]) -> Vec<String> {
     let void = cells.iter().filter(|cell| !cell.has_result()).count();
     let void = (void > 0).then(|| format!("{void} of {} points without a result", cells.len()));
     let mut kinds: Vec<CaveatKind> =
-        cells.iter().flat_map(|cell| words::doubts(cell)).map(|doubt| doubt.kind).collect();
+        cells.iter().flat_map(|cell| words::caveats(cell)).map(|caveat| caveat.kind).collect();
     kinds.retain(|kind| !matches!(kind, CaveatKind::Void | CaveatKind::CoLocated));
     kinds.sort_unstable();
     kinds.dedup();

@@ -11,7 +11,7 @@ use super::table::{RowKind, Table, Value};
 /// All these reports in one page, one after another.
 pub fn html(reports: &[Report]) -> String {
     let title = reports.iter().map(|report| report.title.as_str()).collect::<Vec<_>>().join("; ");
-    let bodies = reports.iter().enumerate().map(|(index, report)| one(report, &format!("r{index}")));
+    let bodies = reports.iter().enumerate().map(|(index, report)| report_html(report, &format!("r{index}")));
     page(&title, &bodies.collect::<String>())
 }
 
@@ -33,7 +33,7 @@ const HATCHES: &str = include_str!("hatches.svg");
 const SENTENCE: usize = 20;
 
 /// One report. Anchors get `prefix`.
-fn one(report: &Report, prefix: &str) -> String {
+fn report_html(report: &Report, prefix: &str) -> String {
     let mut text = format!(
         "<main class=\"report\">\n<h1 id=\"{prefix}\">{}</h1>\n{}<div class=\"body\">\n",
         escape(&report.title),
@@ -47,12 +47,8 @@ fn one(report: &Report, prefix: &str) -> String {
         let _ =
             writeln!(text, "<div class=\"short\">\n<h3>In short</h3>\n{}</div>", facts(&report.highlights));
     }
-    text.push_str(&list("doubts", "Doubts", &report.doubts));
-    text.push_str(&list(
-        "doubts",
-        "Made smaller or shorter than the scenario or the method says",
-        &report.scaled,
-    ));
+    text.push_str(&list("doubts", "Doubts", &report.caveats));
+    text.push_str(&list("doubts", "Reduced from the scenario or the method", &report.scaled));
     if !report.about.is_empty() {
         let _ = writeln!(text, "<p>{}</p>", escape(&report.about));
     }
@@ -100,11 +96,11 @@ fn section(section: &Section, id: &str) -> String {
     let mut text = format!("<section>\n<h2 id=\"{id}\">{}</h2>\n", escape(&section.title));
     let _ = writeln!(text, "<div class=\"setup\">{}</div>", facts(&section.facts));
     section.tables.iter().for_each(|one| text.push_str(&table(one)));
-    text.push_str(&list("doubts", "Doubts", &section.doubts));
+    text.push_str(&list("doubts", "Doubts", &section.caveats));
     text.push_str(&figures(&section.plots));
     text.push_str(&list("cited", "Published", &section.citations));
     let tables = section.details.iter().map(table);
-    let plots = figures(&section.more_plots);
+    let plots = figures(&section.detail_plots);
     text.push_str(&details(
         "Details: the server, the search, the load, each second",
         tables.chain([plots]).collect(),
@@ -224,7 +220,7 @@ mod tests {
     use super::breakable;
 
     #[test]
-    fn options_may_be_folded_and_numbers_not() {
+    fn options_break_and_numbers_do_not() {
         assert_eq!(breakable("rw,hard,_netdev"), "rw,<wbr>hard,<wbr>_netdev");
         assert_eq!(breakable("1,234 IOPS, <b>"), "1,234 IOPS, &lt;b&gt;");
     }

@@ -8,22 +8,22 @@ use super::table::Table;
 
 /// All these reports, one after another.
 pub fn markdown(reports: &[Report]) -> String {
-    reports.iter().map(one).collect::<Vec<_>>().join("\n")
+    reports.iter().map(report_markdown).collect::<Vec<_>>().join("\n")
 }
 
-fn one(report: &Report) -> String {
-    let mut text = format!("# {}\n", safe(&report.title));
+fn report_markdown(report: &Report) -> String {
+    let mut text = format!("# {}\n", escape_markdown(&report.title));
     for stamp in &report.stamps {
         // Writing to a string does not fail.
-        let _ = write!(text, "\n**{}**\n", safe(stamp));
+        let _ = write!(text, "\n**{}**\n", escape_markdown(stamp));
     }
     if !report.highlights.is_empty() {
         let _ = write!(text, "\nIn short:\n{}", facts(&report.highlights));
     }
-    text.push_str(&list("Doubts", &report.doubts));
-    text.push_str(&list("Made smaller or shorter than the scenario or the method says", &report.scaled));
+    text.push_str(&list("Doubts", &report.caveats));
+    text.push_str(&list("Reduced from the scenario or the method", &report.scaled));
     if !report.about.is_empty() {
-        let _ = write!(text, "\n{}\n", safe(&report.about));
+        let _ = write!(text, "\n{}\n", escape_markdown(&report.about));
     }
     text.push_str(&facts(&report.facts));
     report.sections.iter().for_each(|one| text.push_str(&section(one)));
@@ -34,28 +34,29 @@ fn one(report: &Report) -> String {
 }
 
 fn section(section: &Section) -> String {
-    let mut text = format!("\n## {}\n", safe(&section.title));
+    let mut text = format!("\n## {}\n", escape_markdown(&section.title));
     text.push_str(&facts(&section.facts));
     section.tables.iter().for_each(|table| text.push_str(&titled_table(table)));
-    text.push_str(&list("Doubts", &section.doubts));
+    text.push_str(&list("Doubts", &section.caveats));
     text.push_str(&list("Published", &section.citations));
     section.details.iter().for_each(|table| text.push_str(&titled_table(table)));
     text
 }
 
 fn facts(facts: &[Fact]) -> String {
-    let line = |(name, value): &Fact| format!("- {}: {}\n", safe(name), safe(value));
+    let line = |(name, value): &Fact| format!("- {}: {}\n", escape_markdown(name), escape_markdown(value));
     let lines: String = facts.iter().map(line).collect();
     if lines.is_empty() { lines } else { format!("\n{lines}") }
 }
 
 fn list(title: &str, lines: &[String]) -> String {
-    let all: String = lines.iter().map(|line| format!("- {}\n", safe(line))).collect();
+    let all: String = lines.iter().map(|line| format!("- {}\n", escape_markdown(line))).collect();
     if all.is_empty() { all } else { format!("\n{title}:\n\n{all}") }
 }
 
 fn titled_table(one: &Table) -> String {
-    let title = if one.title.is_empty() { String::new() } else { format!("\n### {}\n", safe(&one.title)) };
+    let title =
+        if one.title.is_empty() { String::new() } else { format!("\n### {}\n", escape_markdown(&one.title)) };
     format!("{title}\n{}", table(one))
 }
 
@@ -65,11 +66,11 @@ pub(crate) fn table(table: &Table) -> String {
         .rows
         .iter()
         .map(|row| {
-            let cells = row.cells.iter().map(|cell| safe(&cell.to_string()));
-            std::iter::once(safe(&row.label)).chain(cells).collect()
+            let cells = row.cells.iter().map(|cell| escape_markdown(&cell.to_string()));
+            std::iter::once(escape_markdown(&row.label)).chain(cells).collect()
         })
         .collect();
-    let head: Vec<String> = table.head.iter().map(|one| safe(one)).collect();
+    let head: Vec<String> = table.head.iter().map(|one| escape_markdown(one)).collect();
     let width = |column: usize| {
         let cells = std::iter::once(&head).chain(&rows).filter_map(|row| row.get(column));
         cells.map(|cell| cell.chars().count()).max().unwrap_or(0).max(3)
@@ -89,7 +90,7 @@ pub(crate) fn table(table: &Table) -> String {
 }
 
 /// Text in one line without markup: names come from files and servers.
-fn safe(text: &str) -> String {
+fn escape_markdown(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

@@ -23,7 +23,7 @@ pub fn tables(published: impl Iterator<Item = Published>, run: Option<&Run>) -> 
     let mut tables: Vec<PageTable> = Vec::new();
     for one in published {
         if let Some(shape) = one.shape() {
-            tables.push(PageTable { of: vec![one], table: of_curve(one, shape, run) });
+            tables.push(PageTable { of: vec![one], table: curve_table(one, shape, run) });
             continue;
         }
         let head = head(one);
@@ -49,11 +49,11 @@ pub fn measured(run: &Run, published: Published, figure: &Figure) -> Option<f64>
             let cell = best(run, published, mix, figure)?;
             published::measured(cell, figure)
         }
-        None => of_eda(run, published, figure.unit),
+        None => eda_rate(run, published, figure.unit),
     }
 }
 
-fn of_curve(published: Published, shape: Shape, run: Option<&Run>) -> Table {
+fn curve_table(published: Published, shape: Shape, run: Option<&Run>) -> Table {
     let figures = published.figures();
     let mut reads: Vec<u32> = shape.knots().map(|(reads, _)| reads).collect();
     // From pure reads to pure writes, as on the pages.
@@ -152,7 +152,7 @@ fn best<'r>(run: &'r Run, published: Published, mix: Mix, figure: &Figure) -> Op
 }
 
 /// The rate within 2 ms of the best curve of a series that names it, or its data rate.
-fn of_eda(run: &Run, published: Published, unit: Unit) -> Option<f64> {
+fn eda_rate(run: &Run, published: Published, unit: Unit) -> Option<f64> {
     let names_it = |place: &usize| {
         run.scenario.series.get(*place).is_some_and(|series| {
             series.work == Work::EdaBlend && series.published.iter().any(|name| name == published.name())
@@ -194,11 +194,11 @@ mod tests {
     }
 
     #[test]
-    fn tables_are_those_of_the_page() {
-        let found = tables([published("gcnv-extreme-nfs3-64k-seq")].into_iter(), None);
-        assert_eq!(found[0].table.head, ["Reads", "100 %", "75 %", "50 %", "25 %", "0 %"]);
+    fn tables_match_page() {
+        let tables_of_page = tables([published("gcnv-extreme-nfs3-64k-seq")].into_iter(), None);
+        assert_eq!(tables_of_page[0].table.head, ["Reads", "100 %", "75 %", "50 %", "25 %", "0 %"]);
         assert_eq!(
-            shown(&found[0].table),
+            shown(&tables_of_page[0].table),
             [
                 "Read MiB/s: 5,237 2,284 1,415 610 0",
                 "Write MiB/s: 0 764 1,416 1,835 2,172",
@@ -215,21 +215,24 @@ mod tests {
     fn records_with_the_same_figures_share_a_table() {
         let tiers =
             ["filestore-basic-hdd-1-10", "filestore-basic-ssd", "anf-spec-eda-large", "anf-spec-eda-regular"];
-        let found = tables(tiers.into_iter().map(published), None);
-        assert_eq!(found.iter().map(|one| one.of.len()).collect::<Vec<_>>(), [2, 2]);
-        assert_eq!(found[0].table.head, ["", "Read IOPS", "Write IOPS", "Read MB/s", "Write MB/s"]);
-        assert_eq!(shown(&found[0].table)[1], "Filestore Basic SSD, 2.5 to 63.9 TB: 60,000 25,000 1,200 350");
-        assert_eq!(found[1].table.head, ["", "IOPS", "MiB/s"]);
+        let tables_of_page = tables(tiers.into_iter().map(published), None);
+        assert_eq!(tables_of_page.iter().map(|one| one.of.len()).collect::<Vec<_>>(), [2, 2]);
+        assert_eq!(tables_of_page[0].table.head, ["", "Read IOPS", "Write IOPS", "Read MB/s", "Write MB/s"]);
+        assert_eq!(
+            shown(&tables_of_page[0].table)[1],
+            "Filestore Basic SSD, 2.5 to 63.9 TB: 60,000 25,000 1,200 350"
+        );
+        assert_eq!(tables_of_page[1].table.head, ["", "IOPS", "MiB/s"]);
         let gains = tables([published("anf-large-scaleup-gain")].into_iter(), None);
         assert_eq!(gains[0].table.head[1], "Read 256 KiB sequential, ×");
     }
 
     #[test]
-    fn what_a_run_found_stands_beside_what_is_published() {
+    fn run_figures_are_beside_published_ones() {
         let run = sample::gcnv();
         let compared = published("gcnv-extreme-nfs3-64k-seq");
-        let found = tables([compared].into_iter(), Some(&run));
-        let last = found[0].table.rows.last().unwrap();
+        let tables_of_page = tables([compared].into_iter(), Some(&run));
+        let last = tables_of_page[0].table.rows.last().unwrap();
         assert_eq!(last.label, "Measured / page", "{:?}", run.scenario.series);
         assert!(
             last.cells.iter().any(|cell| matches!(cell, Value::Number(ratio, 2) if *ratio > 0.0)),

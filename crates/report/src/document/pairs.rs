@@ -13,16 +13,16 @@ use crate::result::{Cell, Run};
 use crate::scenario::{Cache, Compared, Pair, Point, Series, Work};
 
 /// A cell with its series.
-pub(super) type Of<'a> = (&'a Series, &'a Cell);
+pub(super) type SeriesCell<'a> = (&'a Series, &'a Cell);
 
 /// The cells of one side.
 pub(super) struct Side<'a> {
     pub(super) name: String,
-    pub(super) cells: Vec<Of<'a>>,
+    pub(super) cells: Vec<SeriesCell<'a>>,
 }
 
 /// The sides of a pair, and the axes along which the cells of a side differ.
-struct Sides<'a> {
+struct PairSides<'a> {
     sides: Vec<Side<'a>>,
     varying: Vec<Axis>,
 }
@@ -36,23 +36,23 @@ pub(super) fn sections(run: &Run) -> Vec<Section> {
 pub(super) fn highlights(run: &Run) -> Vec<Fact> {
     let line = |pair: &Pair| {
         let all = sides(run, pair)?;
-        let found = if is_curve(&all.sides) {
+        let sides_found = if is_curve(&all.sides) {
             curve_pairs::highlight(&all.sides)
         } else {
             let groups = groups(&all);
             let ratios = groups.iter().flat_map(|group| group.ratios(group.sides.len() - 1));
             range(&all.sides, &ratios.collect::<Vec<_>>())
         };
-        found.map(|text| (pair.name.clone(), text))
+        sides_found.map(|text| (pair.name.clone(), text))
     };
     run.scenario.pairs.iter().filter_map(line).collect()
 }
 
 fn range(sides: &[Side<'_>], ratios: &[f64]) -> Option<String> {
-    let least = ratios.iter().copied().reduce(f64::min)?;
-    let most = ratios.iter().copied().reduce(f64::max)?;
+    let min = ratios.iter().copied().reduce(f64::min)?;
+    let max = ratios.iter().copied().reduce(f64::max)?;
     let (first, last) = (&sides.first()?.name, &sides.last()?.name);
-    Some(format!("{last}: {least:.2} to {most:.2} times {first}"))
+    Some(format!("{last}: {min:.2} to {max:.2} times {first}"))
 }
 
 fn section(run: &Run, pair: &Pair) -> Option<Section> {
@@ -63,10 +63,10 @@ fn section(run: &Run, pair: &Pair) -> Option<Section> {
         facts: note.map(|note| ("Note".to_owned(), note)).into_iter().collect(),
         tables: Vec::new(),
         plots: Vec::new(),
-        doubts: Vec::new(),
+        caveats: Vec::new(),
         citations: Vec::new(),
         details: Vec::new(),
-        more_plots: Vec::new(),
+        detail_plots: Vec::new(),
     };
     if is_curve(&all.sides) {
         section.tables.push(curve_pairs::table(&all.sides));
@@ -86,8 +86,8 @@ fn is_curve(sides: &[Side<'_>]) -> bool {
 }
 
 /// The sides of a pair; `None` if fewer than two have results.
-fn sides<'a>(run: &'a Run, pair: &Pair) -> Option<Sides<'a>> {
-    let mut found: Vec<(Vec<u64>, Side<'a>)> = Vec::new();
+fn sides<'a>(run: &'a Run, pair: &Pair) -> Option<PairSides<'a>> {
+    let mut sides_found: Vec<(Vec<u64>, Side<'a>)> = Vec::new();
     let named =
         run.scenario.series.iter().enumerate().filter(|(_, series)| pair.series.contains(&series.name));
     for (series, cell) in
@@ -98,20 +98,20 @@ fn sides<'a>(run: &'a Run, pair: &Pair) -> Option<Sides<'a>> {
             continue;
         }
         let key = pair.side(series, &cell.point);
-        match found.iter_mut().find(|(known, _)| *known == key) {
+        match sides_found.iter_mut().find(|(known, _)| *known == key) {
             Some((_, side)) => side.cells.push((series, cell)),
             None => {
                 let name = name(pair, series, &cell.point);
-                found.push((key, Side { name, cells: vec![(series, cell)] }));
+                sides_found.push((key, Side { name, cells: vec![(series, cell)] }));
             }
         }
     }
-    let sides: Vec<Side<'a>> = found.into_iter().map(|(_, side)| side).collect();
+    let sides: Vec<Side<'a>> = sides_found.into_iter().map(|(_, side)| side).collect();
     let cells: Vec<&Cell> = sides.iter().flat_map(|side| &side.cells).map(|(_, cell)| *cell).collect();
     let first = sides.get(1).and(sides.first())?.cells.first()?.0;
     let mut varying = Axis::varying(first, &cells);
     varying.retain(|axis| !pair.compares.iter().any(|compared| axis_of(*compared) == Some(*axis)));
-    Some(Sides { sides, varying })
+    Some(PairSides { sides, varying })
 }
 
 fn name(pair: &Pair, series: &Series, point: &Point) -> String {
@@ -146,13 +146,13 @@ struct Group<'a> {
 }
 
 /// A group for each combination of values along the remaining axes.
-fn groups<'a>(all: &Sides<'a>) -> Vec<Group<'a>> {
+fn groups<'a>(all: &PairSides<'a>) -> Vec<Group<'a>> {
     let across = [Axis::Depth, Axis::Mix].into_iter().find(|axis| all.varying.contains(axis));
     let across = across.or(all.varying.first().copied()).unwrap_or(Axis::Mix);
     let rest: Vec<Axis> = all.varying.iter().filter(|axis| **axis != across).copied().collect();
     let cells: Vec<&Cell> = all.sides.iter().flat_map(|side| &side.cells).map(|(_, cell)| *cell).collect();
     let group = |group: axes::Group<'_>| {
-        let is_in = |(_, cell): &Of<'_>| {
+        let is_in = |(_, cell): &SeriesCell<'_>| {
             rest.iter().all(|axis| axis.key(&cell.point) == axis.key(&group.cells[0].point))
         };
         let of = |side: &Side<'a>| Side {
@@ -165,14 +165,14 @@ fn groups<'a>(all: &Sides<'a>) -> Vec<Group<'a>> {
 }
 
 impl<'a> Group<'a> {
-    fn key(&self, of: &Of<'_>) -> u64 {
+    fn key(&self, of: &SeriesCell<'_>) -> u64 {
         self.across.key(&of.1.point)
     }
 
     /// The cells of each side at the places that all of them have.
-    fn columns(&self) -> Vec<Vec<Of<'a>>> {
+    fn columns(&self) -> Vec<Vec<SeriesCell<'a>>> {
         let Some(first) = self.sides.first() else { return Vec::new() };
-        let at = |of: &Of<'a>| {
+        let at = |of: &SeriesCell<'a>| {
             let same =
                 |side: &Side<'a>| side.cells.iter().find(|other| self.key(other) == self.key(of)).copied();
             self.sides.iter().map(same).collect::<Option<Vec<_>>>()
@@ -185,14 +185,16 @@ impl<'a> Group<'a> {
         first.map_or(Form::Iops, |(series, cell)| Form::of(series, &cell.point))
     }
 
-    fn rate(&self, of: &Of<'_>) -> f64 {
+    fn rate(&self, of: &SeriesCell<'_>) -> f64 {
         self.form().rate(of.1, Direction::Total)
     }
 
     /// The published total rate at this place.
-    fn published(&self, (series, cell): &Of<'_>) -> Option<f64> {
+    fn published(&self, of: &SeriesCell<'_>) -> Option<f64> {
+        let (series, cell) = of;
         let unit = if self.form() == Form::Iops { Unit::Iops } else { Unit::MibPerSecond };
-        let mut figures = published::named(series).flat_map(|one| published::at(one, series, &cell.point));
+        let mut figures =
+            published::named_records(series).flat_map(|one| published::at(one, series, &cell.point));
         let total = figures.find(|figure| figure.direction == Direction::Total && figure.unit == unit);
         total.map(|figure| published::number(&figure))
     }
@@ -209,7 +211,7 @@ impl<'a> Group<'a> {
         let mut table = Table::new(self.name.clone(), &[self.across.heading()]);
         table.head.extend(columns.iter().map(|column| self.across.value(&column[0].1.point)));
         let unit = self.form().unit();
-        let mut add = |kind, label: String, figure: &dyn Fn(&[Of<'a>]) -> Value| {
+        let mut add = |kind, label: String, figure: &dyn Fn(&[SeriesCell<'a>]) -> Value| {
             let cells: Vec<Value> = columns.iter().map(|column| figure(column)).collect();
             if cells.iter().any(|cell| *cell != Value::Nothing) {
                 table.rows.push(Row { kind, label, cells });
@@ -226,10 +228,10 @@ impl<'a> Group<'a> {
             add(RowKind::Measured, label, &|of| Value::ratio(self.rate(&of[at]), self.rate(&of[0])));
             if of_memory {
                 let label = format!("Change from {} to {name}, %", names[0]);
-                add(RowKind::Measured, label, &|of| change(self.rate(&of[at]), self.rate(&of[0])));
+                add(RowKind::Measured, label, &|of| percent_change(self.rate(&of[at]), self.rate(&of[0])));
             }
         }
-        let mean = |(_, cell): &Of<'_>| cell.summary.latency.mean_ms;
+        let mean = |(_, cell): &SeriesCell<'_>| cell.summary.latency.mean_ms;
         for (at, name) in names.iter().enumerate() {
             add(RowKind::Measured, format!("{name}: mean ms"), &|of| Value::figure(mean(&of[at])));
         }
@@ -240,22 +242,22 @@ impl<'a> Group<'a> {
         if of_memory {
             for (at, name) in names.iter().enumerate() {
                 let label = format!("{name}: answered by the server's memory, %");
-                add(RowKind::Measured, label, &|of| from_memory(of[at].1));
+                add(RowKind::Measured, label, &|of| memory_hit_ratio(of[at].1));
             }
         }
         // Two sides of one series have the same published figures, which show no difference.
         if pair.series.len() > 1 {
-            let value = |of: &Of<'_>| self.published(of).map_or(Value::Nothing, Value::figure);
+            let value = |of: &SeriesCell<'_>| self.published(of).map_or(Value::Nothing, Value::figure);
             for (at, name) in names.iter().enumerate() {
                 add(RowKind::Published, format!("Published, {name}: {unit}"), &|of| value(&of[at]));
             }
-            let published = |of: &[Of<'a>]| {
+            let published = |of: &[SeriesCell<'a>]| {
                 let both = self.published(&of[1]).zip(self.published(&of[0]));
-                both.map_or(Value::Nothing, |(second, first)| change(second, first))
+                both.map_or(Value::Nothing, |(second, first)| percent_change(second, first))
             };
             add(RowKind::Published, "Published change, %".to_owned(), &published);
         }
-        let claimed = |of: &[Of<'a>]| {
+        let claimed = |of: &[SeriesCell<'a>]| {
             let here = |reads: u8| reads == of[0].1.point.read_percent;
             let claim = pair.claims.iter().find(|claim| here(claim.reads));
             claim.map_or(Value::Nothing, |claim| Value::Number(claim.percent, 0))
@@ -289,9 +291,9 @@ impl<'a> Group<'a> {
         plots
     }
 
-    fn lines(&self, ideal: bool, value: &dyn Fn(&Of<'a>) -> Option<f64>) -> Vec<Line> {
+    fn lines(&self, ideal: bool, value: &dyn Fn(&SeriesCell<'a>) -> Option<f64>) -> Vec<Line> {
         let line = |(index, side): (usize, &Side<'a>)| {
-            let point = |of: &Of<'a>| Some((self.key(of) as f64, value(of)?));
+            let point = |of: &SeriesCell<'a>| Some((self.key(of) as f64, value(of)?));
             let mut points: Vec<(f64, f64)> = side.cells.iter().filter_map(point).collect();
             points.sort_by(|a, b| a.0.total_cmp(&b.0));
             let name = if ideal { format!("{}, published", side.name) } else { side.name.clone() };
@@ -325,8 +327,8 @@ impl<'a> Group<'a> {
             return Vec::new();
         }
         let columns = self.columns();
-        let points = |value: &dyn Fn(&Of<'a>) -> Option<f64>| {
-            let at = |column: &Vec<Of<'a>>| {
+        let points = |value: &dyn Fn(&SeriesCell<'a>) -> Option<f64>| {
+            let at = |column: &Vec<SeriesCell<'a>>| {
                 Some((self.key(&column[0]) as f64, value(&column[1])? - value(&column[0])?))
             };
             columns.iter().filter_map(at).collect::<Vec<_>>()
@@ -350,12 +352,12 @@ fn crossing(points: &[(f64, f64)]) -> String {
 }
 
 /// The difference of a rate from the first one, in percent.
-fn change(rate: f64, first: f64) -> Value {
+fn percent_change(rate: f64, first: f64) -> Value {
     if first > 0.0 { Value::Number((rate / first - 1.0) * 100.0, 1) } else { Value::Nothing }
 }
 
 /// The share of READs answered from the server's memory, over the repetitions that report it.
-fn from_memory(cell: &Cell) -> Value {
+fn memory_hit_ratio(cell: &Cell) -> Value {
     let sides = cell.measurements.iter().filter(|one| one.is_valid()).filter_map(|one| one.server);
     let ratios: Vec<f64> = sides.filter_map(|server| server.cache_hit_ratio).collect();
     if ratios.is_empty() {
@@ -373,9 +375,9 @@ mod tests {
     use crate::scenario::{self, Claim, Depth, Scenario};
 
     /// A run of the page's regular volume on a server that reaches the page's figures.
-    fn regular(wanted: &str) -> Run {
+    fn regular(expected: &str) -> Run {
         let mut scenario = scenario::by_name("anf-regular").unwrap();
-        scenario.keep(|series| series.name.starts_with(wanted));
+        scenario.keep(|series| series.name.starts_with(expected));
         let model = |series: &Series, point: &Point| {
             let read = f64::from(point.read_percent) / 100.0;
             let (reads, writes) = match series.cache {
@@ -396,14 +398,20 @@ mod tests {
     }
 
     /// Whether the sample's figures are close to these, despite its randomness.
-    fn near(row: &Row, wanted: &[f64], by: f64) {
-        let found: Vec<f64> = row.cells.iter().map(|cell| cell.plain().parse().unwrap()).collect();
-        assert_eq!(found.len(), wanted.len(), "{row:?}");
-        assert!(found.iter().zip(wanted).all(|(found, wanted)| (found - wanted).abs() <= by), "{row:?}");
+    fn near(row: &Row, expected: &[f64], by: f64) {
+        let sides_found: Vec<f64> = row.cells.iter().map(|cell| cell.plain().parse().unwrap()).collect();
+        assert_eq!(sides_found.len(), expected.len(), "{row:?}");
+        assert!(
+            sides_found
+                .iter()
+                .zip(expected)
+                .all(|(sides_found, expected)| (sides_found - expected).abs() <= by),
+            "{row:?}"
+        );
     }
 
     #[test]
-    fn sides_stand_at_the_places_that_both_have() {
+    fn sides_are_compared_at_common_places() {
         let sections = sections(&regular("64 KiB"));
         assert_eq!(sections.len(), 1);
         let table = &sections[0].tables[0];
@@ -426,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_text_of_a_page_says_stands_beside_it() {
+    fn claims_of_page_are_beside_measured_change() {
         let run = regular("4 KiB");
         let table = &sections(&run)[0].tables[0];
         assert_eq!(shown(row(table, "The page's text: change, %")), ["-17", "", "-8"]);
@@ -436,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_over_depth_are_lines_of_rate_and_of_latency() {
+    fn connections_over_depth_plot_rate_and_latency() {
         let mut scenario = scenario::by_name("anf-nconnect").unwrap();
         scenario.keep(|series| series.name.starts_with("4 KiB"));
         let model = |_: &Series, point: &Point| {
@@ -455,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn curves_are_compared_by_what_they_carry() {
+    fn curves_are_compared_by_rate_within_latency() {
         let mut scenario = scenario::by_name("eda-blend").unwrap();
         scenario.keep(|series| series.name.starts_with("cases"));
         scenario.series[0].job_sets = (1..=10).map(|step| step * 9).collect();
@@ -483,7 +491,7 @@ mod tests {
     }
 
     #[test]
-    fn names_across_are_compared_without_a_plot() {
+    fn metadata_pairs_have_no_plot() {
         let mut scenario = scenario::by_name("metadata").unwrap();
         scenario.keep(|series| series.name == "Over connections");
         let model = |_: &Series, point: &Point| (1_000.0 * point.connections as f64, 1.0);
@@ -501,7 +509,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pair_needs_two_sides() {
+    fn pair_needs_two_sides() {
         let series = Series { name: "s".to_owned(), connections: vec![1, 8], ..Series::default() };
         let of = |change: fn(&mut Pair)| {
             let mut pair = Pair {

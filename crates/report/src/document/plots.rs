@@ -77,8 +77,8 @@ pub(super) fn mixes(run: &Run, series: &Series, group: &Group<'_>) -> Vec<Plot> 
 fn relative(bars: &Bars) -> Bars {
     let stack = |stack: &Stack| {
         let total = |group: usize| stack.parts.iter().filter_map(|part| part.values[group]).sum::<f64>();
-        let most = (0..bars.groups.len()).map(total).fold(0.0, f64::max);
-        let of_most = |value: &Option<f64>| value.filter(|_| most > 0.0).map(|value| value / most * 100.0);
+        let max = (0..bars.groups.len()).map(total).fold(0.0, f64::max);
+        let of_most = |value: &Option<f64>| value.filter(|_| max > 0.0).map(|value| value / max * 100.0);
         let part = |part: &Part| Part { values: part.values.iter().map(of_most).collect(), ..part.clone() };
         Stack { published: stack.published, parts: stack.parts.iter().map(part).collect() }
     };
@@ -94,9 +94,9 @@ fn limits(run: &Run, form: Form, cells: &[&Cell]) -> Vec<(f64, String)> {
         Form::Iops => volume.limits.iops.map(|iops| iops as f64),
         Form::Mib => volume.limits.bytes_per_s.map(|bytes| bytes as f64 / f64::from(1 << 20)),
     };
-    let most = cells.iter().map(|cell| form.rate(cell, Direction::Total)).fold(0.0, f64::max);
+    let max = cells.iter().map(|cell| form.rate(cell, Direction::Total)).fold(0.0, f64::max);
     limit
-        .filter(|&limit| limit <= FAR * most)
+        .filter(|&limit| limit <= FAR * max)
         .map(|limit| (limit, format!("the volume's limit, {} {}", Value::figure(limit), form.unit())))
         .into_iter()
         .collect()
@@ -198,7 +198,7 @@ pub(super) fn gains(series: &Series, axis: Axis, groups: &[Group<'_>]) -> Option
     };
     let title = if is_connections { "Gain over connections" } else { "Gain over clients" };
     let note =
-        if chart.levels.is_empty() { "" } else { "No page says over how many connections a gain was had." };
+        if chart.levels.is_empty() { "" } else { "No page gives the number of connections of a gain." };
     Some(lines(title.to_owned(), note, chart))
 }
 
@@ -207,7 +207,7 @@ fn published_gains(series: &Series, groups: &[Group<'_>]) -> Vec<(f64, String)> 
     let points = groups.iter().filter_map(|group| group.cells.first()).map(|cell| &cell.point);
     let gains = points.flat_map(|point| published::gains_at(series, point));
     gains
-        .map(|gain| (published::number(&gain), format!("published: {}", published::plainly(&gain))))
+        .map(|gain| (published::number(&gain), format!("published: {}", published::plain_text(&gain))))
         .collect()
 }
 
@@ -221,7 +221,7 @@ pub(super) fn clients(series: &Series, group: &Group<'_>, axis: Axis) -> Option<
         .map(|cell| figures::of_clients(cell))
         .map(|of| of.into_iter().map(|(ops, mib)| if form == Form::Iops { ops } else { mib }).collect())
         .collect();
-    let most = rates.iter().map(Vec::len).max().filter(|&clients| clients > 1)?;
+    let max = rates.iter().map(Vec::len).max().filter(|&clients| clients > 1)?;
     let stack = |client: usize| {
         let values = rates.iter().map(|of| of.get(client).copied()).collect();
         Stack { published: false, parts: vec![Part { name: String::new(), color: READ, values }] }
@@ -232,7 +232,7 @@ pub(super) fn clients(series: &Series, group: &Group<'_>, axis: Axis) -> Option<
     let bars = Bars {
         unit: form.unit().to_owned(),
         groups: cells.iter().zip(&rates).map(index).collect(),
-        stacks: (0..most).map(stack).collect(),
+        stacks: (0..max).map(stack).collect(),
         totals: false,
         levels: Vec::new(),
     };
@@ -249,9 +249,14 @@ pub(super) fn percentiles(group: &Group<'_>, axis: Axis) -> Option<Plot> {
         let merged = figures::response(cell);
         // Up to the percentile with at least one operation beyond.
         let count = merged.count() as f64;
-        let known = PERCENTILES.iter().filter(|&&at| count * (100.0 - at) / 100.0 >= 1.0);
+        let shown_percentiles = PERCENTILES.iter().filter(|&&at| count * (100.0 - at) / 100.0 >= 1.0);
         let at = |percent: &f64| (beyond(*percent), merged.quantile_ns(percent / 100.0) as f64 / 1e6);
-        Line { name: axis.words(&cell.point), color, ideal: false, points: known.map(at).collect() }
+        Line {
+            name: axis.words(&cell.point),
+            color,
+            ideal: false,
+            points: shown_percentiles.map(at).collect(),
+        }
     };
     let all: Vec<Line> = valid.iter().step_by(step).enumerate().map(line).collect();
     if all.iter().all(|line| line.points.is_empty()) {

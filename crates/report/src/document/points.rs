@@ -11,26 +11,27 @@ use crate::scenario::Series;
 
 /// The table of these cells, one a row; they differ along `axes`.
 pub(super) fn table(title: &str, series: &Series, axes: &[Axis], cells: &[&Cell]) -> Table {
-    let is_scheduled = figures::are_scheduled(cells);
+    let is_scheduled = figures::have_schedule(cells);
     let mut table = Table::new(title, &["Point", "IOPS", "MiB/s"]);
     let service = if is_scheduled { "Service " } else { "" };
     table.head.extend(["mean ms", "p50 ms", "p95 ms", "p99 ms"].map(|what| format!("{service}{what}")));
-    let beside: Vec<_> = published::named(series)
+    let beside: Vec<_> = published::named_records(series)
         .filter(|one| cells.iter().any(|cell| !published::at(*one, series, &cell.point).is_empty()))
         .collect();
-    let varies = cells.iter().any(|cell| figures::spreads(cell));
+    let varies = cells.iter().any(|cell| figures::has_variation(cell));
     if varies {
         table.head.push("Variation %".to_owned());
     }
     if series.rate.is_some() {
-        table.head.extend(["Asked ops/s", "Reached %"].map(str::to_owned));
+        table.head.extend(["Requested ops/s", "Reached %"].map(str::to_owned));
     }
     if is_scheduled {
         table.head.extend(["Response mean ms", "Response p99 ms"].map(str::to_owned));
     }
     let names = published::short_names(series);
-    let name =
-        |one: &Published| names.iter().find(|(known, _)| known == one).map_or("", |(_, name)| name.as_str());
+    let name = |one: &Published| {
+        names.iter().find(|(record, _)| record == one).map_or("", |(_, name)| name.as_str())
+    };
     table.head.extend(beside.iter().map(|one| format!("Measured ÷ {}", name(one))));
     table.head.push("Doubts".to_owned());
     for cell in cells {
@@ -49,8 +50,8 @@ pub(super) fn table(title: &str, series: &Series, axes: &[Axis], cells: &[&Cell]
         if varies {
             row.push(figures::variation(cell.summary.iops.variation, cell));
         }
-        if let Some(asked) = series.rate {
-            row.extend([Value::figure(asked), figures::reached(cell, asked)]);
+        if let Some(requested) = series.rate {
+            row.extend([Value::figure(requested), figures::reached_share(cell, requested)]);
         }
         if is_scheduled {
             let response = figures::response(cell).latency();
@@ -69,7 +70,7 @@ fn finished(mut row: Vec<Value>, cell: &Cell) -> Vec<Value> {
     if !cell.has_result() {
         row.fill("void".into());
     }
-    row.push(words::doubt_kinds(cell).into());
+    row.push(words::caveat_kinds(cell).into());
     row
 }
 
@@ -77,7 +78,7 @@ fn finished(mut row: Vec<Value>, cell: &Cell) -> Vec<Value> {
 pub(super) fn of_job_sets(name: &str, cells: &[&Cell], curve: &Curve) -> Table {
     const HEAD: [&str; 10] = [
         "Job sets",
-        "Asked ops/s",
+        "Requested ops/s",
         "Reached ops/s",
         "Reached %",
         "MiB/s",

@@ -10,13 +10,13 @@ use crate::scenario::{Pattern, Point, Series};
 use crate::units::show_size;
 
 /// The published records that a series names.
-pub(super) fn named(series: &Series) -> impl Iterator<Item = Published> {
+pub(super) fn named_records(series: &Series) -> impl Iterator<Item = Published> {
     series.published.iter().filter_map(|name| name.parse().ok())
 }
 
 /// The records that a series names, each with a short unique name without the words that all have in common.
 pub(super) fn short_names(series: &Series) -> Vec<(Published, String)> {
-    let all: Vec<Published> = named(series).collect();
+    let all: Vec<Published> = named_records(series).collect();
     let short: Vec<String> = all.iter().map(|one| short(*one)).collect();
     let is_own = |name: &String| short.iter().filter(|other| *other == name).count() == 1;
     let name = |(one, name): (&Published, &String)| {
@@ -53,7 +53,7 @@ fn is_implied(published: Published, point: &Point) -> bool {
 
 /// The published gains of nconnect at this point's load, of all records of a series.
 pub(super) fn gains_at(series: &Series, point: &Point) -> Vec<Figure> {
-    let figures = named(series).flat_map(|one| one.at(mix(series, point)));
+    let figures = named_records(series).flat_map(|one| one.at(mix(series, point)));
     figures.filter(|figure| figure.unit == Unit::Times).collect()
 }
 
@@ -104,9 +104,9 @@ fn rows_of(
     let mut rows = Vec::new();
     for (direction, unit) in &kinds {
         let of_kind = |(cell, figures): (&&Cell, &Vec<Figure>)| {
-            let mut found = figures.iter().filter(|one| (one.direction, one.unit) == (*direction, *unit));
+            let mut matching = figures.iter().filter(|one| (one.direction, one.unit) == (*direction, *unit));
             let is_implied = is_implied(published, &cell.point);
-            found.next().map_or(Value::Nothing, |figure| shown(figure, is_implied))
+            matching.next().map_or(Value::Nothing, |figure| figure_value(figure, is_implied))
         };
         let label = format!("{} {}", capitalized(*direction), unit.symbol());
         rows.push(row(label, cells.iter().zip(&figures).map(of_kind).collect()));
@@ -138,10 +138,10 @@ fn drop_repeated(rows: &mut Vec<Row>) {
     let zero =
         |row: &Row| row.cells.iter().all(|cell| matches!(cell, Value::Nothing | Value::Number(0.0, _)));
     rows.retain(|row| !zero(row));
-    let mut seen: Vec<Vec<Value>> = Vec::new();
+    let mut seen_rows: Vec<Vec<Value>> = Vec::new();
     rows.retain(|row| {
-        let is_new = !seen.contains(&row.cells);
-        seen.push(row.cells.clone());
+        let is_new = !seen_rows.contains(&row.cells);
+        seen_rows.push(row.cells.clone());
         is_new
     });
 }
@@ -175,7 +175,7 @@ pub(super) fn number(figure: &Figure) -> f64 {
 }
 
 /// A figure in a table; an implied figure is marked.
-fn shown(figure: &Figure, is_implied: bool) -> Value {
+fn figure_value(figure: &Figure, is_implied: bool) -> Value {
     if is_implied { format!("≈ {}", Value::figure(number(figure))).into() } else { value(figure) }
 }
 
@@ -212,20 +212,20 @@ pub(super) fn citations(series: &Series, cells: &[&Cell]) -> Vec<String> {
             .iter()
             .any(|cell| at(published, series, &cell.point).iter().any(|figure| figure.unit != Unit::Times));
         if !shown {
-            let figures: Vec<String> = published.figures().iter().map(plainly).collect();
+            let figures: Vec<String> = published.figures().iter().map(plain_text).collect();
             text = format!("{text}: {}", figures.join(", "));
         }
         text = format!("{text} ({}). Source: {:#}.", published.name(), published.source());
         if cells.iter().any(|cell| is_implied(published, &cell.point)) {
             text.push_str(
-                " Measured with nconnect; what stands under one connection (≈) is what the published gain implies.",
+                " Measured with nconnect; figures under one connection (≈) are implied by the published gain.",
             );
         }
         published.conflicts().fold(text, |text, conflict| format!("{text} {conflict}"))
     };
     let mut caveats: Vec<String> = Vec::new();
-    for caveat in named(series).filter_map(Published::caveat) {
-        if !caveats.iter().any(|known| known == caveat) {
+    for caveat in named_records(series).filter_map(Published::caveat) {
+        if !caveats.iter().any(|listed| listed == caveat) {
             caveats.push(caveat.to_owned());
         }
     }
@@ -233,7 +233,7 @@ pub(super) fn citations(series: &Series, cells: &[&Cell]) -> Vec<String> {
 }
 
 /// A figure without context.
-pub(super) fn plainly(figure: &Figure) -> String {
+pub(super) fn plain_text(figure: &Figure) -> String {
     let direction = if figure.direction == Direction::Total { "" } else { word(figure.direction) };
     let figures = format!("{direction} {} {}", value(figure), figure.unit.symbol());
     let of = figure.mix.filter(|_| figure.unit == Unit::Times).map_or(String::new(), |mix| {
@@ -244,6 +244,6 @@ pub(super) fn plainly(figure: &Figure) -> String {
 }
 
 /// A figure with everything needed to find it again.
-pub(super) fn described(published: Published, figure: &Figure) -> String {
+pub(super) fn full_text(published: Published, figure: &Figure) -> String {
     format!("{} {} {figure}", published.name(), word(figure.direction))
 }

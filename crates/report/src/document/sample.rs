@@ -176,7 +176,7 @@ impl Sample {
             warm_up_s: 30.0,
             seconds: f64::from(self.seconds),
             steady: Some(true),
-            operations: operations(series, point, (reads, writes), mean_ms),
+            operations: operations(series, point, reads, writes, mean_ms),
             wire: [
                 ("READ".to_owned(), reads),
                 ("WRITE".to_owned(), writes),
@@ -185,7 +185,7 @@ impl Sample {
             .into(),
             clients,
             machines: vec![machine; 2],
-            server: Some(self.server(point, (reads, writes))),
+            server: Some(self.server(point, reads, writes)),
             ..Measurement::default()
         }
     }
@@ -213,7 +213,7 @@ impl Sample {
         (0..point.clients).map(client).collect()
     }
 
-    fn server(&self, point: &Point, (reads, writes): (u64, u64)) -> ServerSide {
+    fn server(&self, point: &Point, reads: u64, writes: u64) -> ServerSide {
         ServerSide {
             seconds: f64::from(self.seconds),
             connections: u64::try_from(point.clients * point.connections).unwrap(),
@@ -229,7 +229,7 @@ impl Sample {
 }
 
 /// Reads with this mean, and writes that take half as long again.
-fn operations(series: &Series, point: &Point, (reads, writes): (u64, u64), mean_ms: f64) -> Vec<Operation> {
+fn operations(series: &Series, point: &Point, reads: u64, writes: u64, mean_ms: f64) -> Vec<Operation> {
     let operation = |name: &str, direction, ops: u64, mean_ms: f64| Operation {
         name: name.to_owned(),
         direction,
@@ -286,7 +286,7 @@ fn probes(series: &Series, point: &Point, model: &Model, factor: f64) -> Vec<Pro
 }
 
 /// A scenario of one series.
-fn one(name: &str, series: Series) -> Scenario {
+fn single_series(name: &str, series: Series) -> Scenario {
     Scenario {
         name: name.to_owned(),
         title: format!("Sample: {name}"),
@@ -298,7 +298,7 @@ fn one(name: &str, series: Series) -> Scenario {
 }
 
 /// Rates near those of page 000.
-fn cloud(_: &Series, point: &Point) -> (f64, f64) {
+fn cloud_model(_: &Series, point: &Point) -> (f64, f64) {
     let share = f64::from(point.read_percent) / 100.0;
     let op_us = (1.8 + 5.2 * (1.0 - share)) + point.block as f64 / f64::from(1 << 20) * 190.0;
     (1e6 / op_us, (point.depth * 48) as f64 * op_us / 1e3)
@@ -308,7 +308,7 @@ fn cloud(_: &Series, point: &Point) -> (f64, f64) {
 pub fn gcnv() -> Run {
     let mut scenario = scenario::by_name("gcnv-scale-out").unwrap();
     scenario.keep(|series| !series.name.starts_with("Flex"));
-    let mut run = Sample::default().run(scenario, &cloud);
+    let mut run = Sample::default().run(scenario, &cloud_model);
     let doubt = Caveat::new(CaveatKind::NotSteady, "30 seconds differ by 27 % of their mean, at most 20 %");
     run.cells[6].caveats.push(doubt.clone());
     run.cells[7].caveats.push(doubt);
@@ -336,7 +336,7 @@ pub fn connections() -> Run {
         let rate = (50_000.0 + 12_000.0 * read) * 9.0 * connections / (connections + 8.0);
         (rate, (point.depth * 8) as f64 / rate * 1e3)
     };
-    Sample::default().run(one("scale-up", series), &model)
+    Sample::default().run(single_series("scale-up", series), &model)
 }
 
 /// Fixed numbers of calls in flight.
@@ -353,7 +353,7 @@ pub fn depths() -> Run {
         let rate = 95_000.0 * in_flight / (in_flight + 24.0);
         (rate, in_flight / rate * 1e3)
     };
-    Sample::default().run(one("depths", series), &model)
+    Sample::default().run(single_series("depths", series), &model)
 }
 
 /// Job sets up to too high a latency.
@@ -372,5 +372,5 @@ pub fn eda() -> Run {
         let rate = f64::from(point.job_sets.unwrap()) * 450.0;
         (rate, 0.3 / (1.0 - rate / 43_000.0))
     };
-    Sample { noise: 0.002, ..Sample::default() }.run(one("eda", series), &model)
+    Sample { noise: 0.002, ..Sample::default() }.run(single_series("eda", series), &model)
 }

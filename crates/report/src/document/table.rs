@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_keep_three_digits_and_get_separators() {
+    fn figures_keep_three_digits_and_separators() {
         for (value, shown) in [
             (0.0, "0"),
             (0.1234, "0.123"),

@@ -79,7 +79,7 @@ fn small() -> Run {
 
 const MARKDOWN: &str = r"# Small
 
-**quick: shorter than the method asks for**
+**quick: shorter than the method requires**
 
 In short:
 
@@ -88,8 +88,8 @@ In short:
 
 - Target: nfs://h/v
 - Over: NFSv3, by built-in NFSv3 client
-- Volume: unknown: no service was asked for its level, limits, durability and export (--data or --url)
-- Preset: quick: in minutes, shorter than the method asks for
+- Volume: unknown: pass --data or --url to query the service for level, limits, durability and export
+- Preset: quick: in minutes, shorter than the method requires
 - Measured: 1970-01-01 00:00:00 UTC to 1970-01-01 00:01:00 UTC
 - Scenario: small
 - Made by: Plimsoll 0.1.0, seed 7
@@ -100,7 +100,7 @@ In short:
 - Clients: 6 clients with 16 connections each (nconnect)
 - Jobs: 8 of each client, 4 calls in flight each, searched for
 - Calls: of up to 64 KiB and an operation is one call
-- Working set: unknown; asked for: 1 TiB
+- Working set: unknown; requested: 1 TiB
 - Server's cache: as found
 - Writes: data and attributes safe when answered
 
@@ -129,12 +129,12 @@ Doubts:
 Published:
 
 - GCNV Extreme, 75 TiB: NFSv3, 64 KiB sequential, 6 clients (gcnv-extreme-nfs3-64k-seq). Source: GCNV benchmarks (Google), cloud.google.com/netapp/volumes/docs/performance/performance-benchmarks. Google measured more than 5 GiB/s; today's pages cap regular volumes at 4.5 or 5 GiB/s.
-- Google's figures are estimates of the maximum, measured with settings chosen for it.
+- Google's figures are estimates of the maximum, measured with everything set for it.
 - no-such-thing: not among the published figures of this version
 ";
 
 #[test]
-fn markdown_is_the_page_s_table_and_more() {
+fn markdown_report_matches_golden_text() {
     // Column widths are tested with the tables.
     let narrow = |text: &str| {
         let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -145,7 +145,7 @@ fn markdown_is_the_page_s_table_and_more() {
 }
 
 #[test]
-fn columns_of_markdown_are_aligned() {
+fn markdown_columns_are_aligned() {
     let report = Report::of(&small());
     let table = markdown_table(&report.sections[0].tables[0]);
     let widths: Vec<usize> = table.lines().map(|line| line.chars().count()).collect();
@@ -154,7 +154,7 @@ fn columns_of_markdown_are_aligned() {
 }
 
 #[test]
-fn csv_has_a_line_a_cell_under_one_head() {
+fn csv_has_one_row_per_cell() {
     let report = Report::of(&small());
     let text = csv(&[report.clone(), report]);
     let lines: Vec<&str> = text.split("\r\n").collect();
@@ -211,14 +211,14 @@ pub(super) fn check_page(page: &str) {
 }
 
 #[test]
-fn pages_are_whole_and_need_nothing_else() {
+fn pages_are_self_contained() {
     for run in [small(), sample::gcnv(), sample::connections(), sample::depths(), sample::eda()] {
         check_page(&html(&[Report::of(&run)]));
     }
 }
 
 #[test]
-fn names_from_elsewhere_stay_text() {
+fn hostile_names_stay_text() {
     let mut run = sample::gcnv();
     let evil = "</td></svg><script>alert(1)</script>\" onload='x' | `x` [x](y)";
     run.scenario.title = evil.to_owned();
@@ -245,7 +245,7 @@ fn rows_of<'a>(table: &'a Table, label: &str) -> Vec<&'a table::Row> {
 }
 
 #[test]
-fn connections_have_gains() {
+fn connections_show_gains() {
     let report = Report::of(&sample::connections());
     let section = &report.sections[0];
     assert_eq!(section.tables.len(), 2, "pure reads and pure writes");
@@ -290,7 +290,7 @@ fn depths_are_rows_and_a_curve() {
 }
 
 #[test]
-fn job_sets_have_a_response_curve() {
+fn job_sets_have_response_curve() {
     let report = Report::of(&sample::eda());
     let section = &report.sections[0];
     assert_eq!(section.tables[0].rows[3].label, "36");
@@ -304,7 +304,7 @@ fn job_sets_have_a_response_curve() {
     assert_eq!(plain(1), ["", "", "39601", "692"]);
     assert_eq!(plain(2), ["1760", "0.48", "", ""]);
     assert_eq!(beside.rows[1].label, "ANF regular volume, EDA load (published)");
-    let fact = |name: &str| section.facts.iter().find(|(known, _)| known == name).unwrap().1.as_str();
+    let fact = |name: &str| section.facts.iter().find(|(label, _)| label == name).unwrap().1.as_str();
     // The model's response time, 0.48 / (1 − rate / 43,000) ms twice over for writes, passes 2 ms after 63
     // sets.
     assert!(fact("Rate at 2 ms").contains("(63 job sets, mean 1.88 ms"), "{}", fact("Rate at 2 ms"));
@@ -319,14 +319,14 @@ fn job_sets_have_a_response_curve() {
 }
 
 #[test]
-fn a_curve_says_what_ended_it_and_what_was_refined() {
+fn curve_shows_its_end_and_refined_points() {
     let mut run = sample::eda();
     // The last step missed its rate, and a later point came closer.
     let mut short = run.cells.remove(9);
     short.measurements.iter_mut().for_each(|one| one.seconds *= 1.25);
     run.cells.insert(8, short);
     let section = &Report::of(&run).sections[0];
-    let fact = |name: &str| section.facts.iter().find(|(known, _)| known == name).unwrap().1.as_str();
+    let fact = |name: &str| section.facts.iter().find(|(label, _)| label == name).unwrap().1.as_str();
     assert!(fact("Valid").starts_with("9 of 10 points; the first that is not, at 90 job sets: "));
     assert!(fact("Refined").contains("(63 job sets"), "{}", fact("Refined"));
     assert_eq!(section.tables[0].rows[8].label, "81 (refined)");
@@ -334,7 +334,7 @@ fn a_curve_says_what_ended_it_and_what_was_refined() {
 }
 
 #[test]
-fn one_repetition_does_not_vary() {
+fn single_repetition_has_no_variation() {
     let mut run = sample::depths();
     let varies = |run: &Run| Report::of(run).sections[0].tables[0].head.contains(&"Variation %".to_owned());
     assert!(varies(&run));
@@ -343,7 +343,7 @@ fn one_repetition_does_not_vary() {
 }
 
 #[test]
-fn clients_are_fair_or_not() {
+fn fairness_index_of_equal_and_unequal_clients() {
     assert!((figures::fairness(&[5.0; 7]) - 1.0).abs() < 1e-9);
     assert!((figures::fairness(&[1.0, 0.0, 0.0, 0.0]) - 0.25).abs() < 1e-9);
     let run = sample::gcnv();
@@ -354,7 +354,7 @@ fn clients_are_fair_or_not() {
 }
 
 #[test]
-fn blocks_and_mixes_are_a_map() {
+fn blocks_and_mixes_make_heatmap() {
     use plot::Spot;
     let map = |report: &Report, index: usize| match &report.plots[index].chart {
         plot::Chart::Heatmap(heat) => heat.clone(),
@@ -386,7 +386,7 @@ fn blocks_and_mixes_are_a_map() {
 }
 
 #[test]
-fn what_is_published_is_also_shown_relative_to_itself() {
+fn published_bars_are_also_relative() {
     let report = Report::of(&sample::gcnv());
     let titles: Vec<&str> = report.sections[0].plots.iter().map(|plot| plot.title.as_str()).collect();
     assert_eq!(titles[..2], ["Rates by mix", "The same, each relative to its own largest"]);
@@ -394,15 +394,15 @@ fn what_is_published_is_also_shown_relative_to_itself() {
     assert_eq!((bars.unit.as_str(), bars.stacks.len()), ("%", 2));
     for stack in &bars.stacks {
         let total = |group: usize| stack.parts.iter().filter_map(|part| part.values[group]).sum::<f64>();
-        let most = (0..5).map(total).fold(0.0, f64::max);
-        assert!((most - 100.0).abs() < 1e-9, "{stack:?}");
+        let largest = (0..5).map(total).fold(0.0, f64::max);
+        assert!((largest - 100.0).abs() < 1e-9, "{stack:?}");
     }
     let names: Vec<&str> = bars.stacks[1].parts.iter().map(|part| part.name.as_str()).collect();
     assert_eq!(names, ["GCNV Extreme, 75 TiB read", "GCNV Extreme, 75 TiB write"]);
 }
 
 #[test]
-fn a_volume_that_follows_a_curve_is_compared_with_that() {
+fn shaped_volume_is_compared_with_scaled_curve() {
     let mut run = sample::gcnv();
     let volume = run.target.volume.as_mut().unwrap();
     (volume.shape_scale_thousandths, volume.limits) = (Some(500), crate::result::Limits::default());
@@ -415,18 +415,18 @@ fn a_volume_that_follows_a_curve_is_compared_with_that() {
     assert!((scaled / over - 2.0).abs() < 0.03, "{over} {scaled}");
     let server = &report.sections[0].details[0];
     assert!(server.rows[0].cells[3].plain().starts_with("its curve at this mix, 2,618 MiB/s"), "{server:?}");
-    let fact = |name: &str| report.facts.iter().find(|(known, _)| known == name).unwrap().1.clone();
+    let fact = |name: &str| report.facts.iter().find(|(label, _)| label == name).unwrap().1.clone();
     assert!(fact("Durability").starts_with("sync: ") && fact("Export") == "unknown");
 }
 
 #[test]
-fn the_set_up_is_that_of_the_run() {
+fn facts_show_setup_of_run() {
     let mut run = sample::connections();
     run.scenario.series[0].blocks = vec![256 << 10];
     run.scenario.series[0].transfers = vec![64 << 10];
     run.working_sets = vec![64 << 20];
     let facts = Report::of(&run).sections[0].facts.clone();
-    let fact = |name: &str| facts.iter().find(|(known, _)| known == name).unwrap().1.as_str();
+    let fact = |name: &str| facts.iter().find(|(label, _)| label == name).unwrap().1.as_str();
     assert_eq!(fact("Clients"), "1 client with 1, 2, 4, 8, 16 connections (nconnect)");
     assert_eq!(fact("Jobs"), "8 of each client, 16 calls in flight each, searched for");
     assert_eq!(fact("Calls"), "of up to 64 KiB (rsize=wsize=65536), an operation of 256 KiB is 4 calls");
@@ -436,7 +436,7 @@ fn the_set_up_is_that_of_the_run() {
 }
 
 #[test]
-fn a_run_that_ended_early_is_reported_as_far_as_it_went() {
+fn unfinished_run_reports_measured_points() {
     for mut run in [small(), sample::gcnv(), sample::connections(), sample::depths(), sample::eda()] {
         run.ended_early = Some("interrupted".to_owned());
         for left in [1, 0] {
@@ -452,7 +452,7 @@ fn a_run_that_ended_early_is_reported_as_far_as_it_went() {
 }
 
 #[test]
-fn nothing_is_a_gain_over_no_result() {
+fn gain_over_missing_result_is_empty() {
     let mut run = sample::connections();
     run.cells[0].caveats.push(Caveat::new(CaveatKind::Void, "connections were lost"));
     let report = Report::of(&run);
@@ -462,13 +462,13 @@ fn nothing_is_a_gain_over_no_result() {
 }
 
 #[test]
-fn the_server_s_rates_are_over_its_own_seconds() {
+fn server_rates_use_server_seconds() {
     let mut run = sample::gcnv();
-    let seen = |run: &Run| {
+    let server_rates = |run: &Run| {
         let details = &Report::of(run).sections[0].details;
         details[0].rows[0].cells[0].plain().parse::<f64>().unwrap()
     };
-    let before = seen(&run);
+    let before = server_rates(&run);
     run.cells[0].measurements[0].server.as_mut().unwrap().seconds *= 1.25;
-    assert!((seen(&run) * 1.25 / before - 1.0).abs() < 0.001);
+    assert!((server_rates(&run) * 1.25 / before - 1.0).abs() < 0.001);
 }

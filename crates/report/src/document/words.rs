@@ -22,19 +22,19 @@ pub fn kind(kind: CaveatKind) -> &'static str {
 }
 
 /// Every caveat of a cell, including those of single repetitions.
-pub fn doubts(cell: &Cell) -> Vec<&Caveat> {
+pub fn caveats(cell: &Cell) -> Vec<&Caveat> {
     let mut all: Vec<&Caveat> = Vec::new();
-    for doubt in cell.caveats.iter().chain(cell.measurements.iter().flat_map(|one| &one.caveats)) {
-        if !all.contains(&doubt) {
-            all.push(doubt);
+    for caveat in cell.caveats.iter().chain(cell.measurements.iter().flat_map(|one| &one.caveats)) {
+        if !all.contains(&caveat) {
+            all.push(caveat);
         }
     }
     all
 }
 
 /// The kinds of a cell's caveats, each once. A shared host is a caveat of the whole run.
-pub(super) fn doubt_kinds(cell: &Cell) -> String {
-    let mut kinds: Vec<CaveatKind> = doubts(cell).iter().map(|doubt| doubt.kind).collect();
+pub(super) fn caveat_kinds(cell: &Cell) -> String {
+    let mut kinds: Vec<CaveatKind> = caveats(cell).iter().map(|caveat| caveat.kind).collect();
     kinds.retain(|kind| *kind != CaveatKind::CoLocated);
     kinds.sort_unstable();
     kinds.dedup();
@@ -42,10 +42,10 @@ pub(super) fn doubt_kinds(cell: &Cell) -> String {
 }
 
 /// A caveat as a sentence.
-pub(super) fn doubt(doubt: &Caveat) -> String {
-    match doubt.kind {
-        CaveatKind::Other => doubt.text.clone(),
-        of_kind => format!("{}: {}", kind(of_kind), doubt.text),
+pub(super) fn caveat_text(caveat: &Caveat) -> String {
+    match caveat.kind {
+        CaveatKind::Other => caveat.text.clone(),
+        of_kind => format!("{}: {}", kind(of_kind), caveat.text),
     }
 }
 
@@ -76,7 +76,7 @@ pub fn limits_line(all: &Limits) -> String {
 }
 
 /// A volume's limits, and the curve that it follows.
-pub fn held_to(volume: &VolumeFacts) -> String {
+pub fn limits_and_curve(volume: &VolumeFacts) -> String {
     match curve(volume) {
         None => format!("limits: {}", limits_line(&volume.limits)),
         Some(curve) if volume.limits == Limits::default() => format!("follows {curve}"),
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_dates() {
+    fn time_prints_as_date() {
         for (seconds, shown) in [
             (0.0, "1970-01-01 00:00:00 UTC"),
             (951_782_399.0, "2000-02-28 23:59:59 UTC"),

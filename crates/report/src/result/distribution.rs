@@ -35,10 +35,10 @@ impl Distribution {
     /// The latency that this share of the operations did not exceed, in nanoseconds; 0 without operations.
     pub fn quantile_ns(&self, share: f64) -> u64 {
         let wanted = (share * self.count() as f64).ceil().max(1.0);
-        let mut seen = 0;
+        let mut count_below = 0;
         let step = self.steps.iter().find(|(_, count)| {
-            seen += count;
-            seen as f64 >= wanted
+            count_below += count;
+            count_below as f64 >= wanted
         });
         step.or(self.steps.last()).map_or(0, |(up_to, _)| *up_to)
     }
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn merged_distributions_are_as_if_measured_together() {
+    fn merged_distributions_equal_joint_measurement() {
         let mut histograms =
             [1, 2, 3].map(|_| Histogram::<u64>::new_with_bounds(1, 120_000_000_000, 3).unwrap());
         for value in 1..=10_000u64 {

@@ -450,29 +450,29 @@ pub struct Part {
 
 /// The reason why a text is not the file of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NoRun(String);
+pub struct InvalidRun(String);
 
-impl fmt::Display for NoRun {
+impl fmt::Display for InvalidRun {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for NoRun {}
+impl std::error::Error for InvalidRun {}
 
 impl FromStr for Run {
-    type Err = NoRun;
+    type Err = InvalidRun;
 
     /// Parses the file of a run.
-    fn from_str(text: &str) -> Result<Self, NoRun> {
-        let wrong = |wrong: serde_json::Error| NoRun(format!("it is no run: {wrong}"));
-        let value: serde_json::Value = serde_json::from_str(text).map_err(wrong)?;
+    fn from_str(text: &str) -> Result<Self, InvalidRun> {
+        let error = |error: serde_json::Error| InvalidRun(format!("not a valid run: {error}"));
+        let value: serde_json::Value = serde_json::from_str(text).map_err(error)?;
         let format = value.get("format").and_then(serde_json::Value::as_str).unwrap_or("none");
         if format != FORMAT {
-            let wrong = format!("its format is \"{format}\", not \"{FORMAT}\" of `plimsoll bench run`");
-            return Err(NoRun(wrong));
+            let error = format!("its format is \"{format}\", not \"{FORMAT}\" of `plimsoll bench run`");
+            return Err(InvalidRun(error));
         }
-        serde_json::from_value(value).map_err(wrong)
+        serde_json::from_value(value).map_err(error)
     }
 }
 
@@ -586,7 +586,7 @@ impl Measurement {
 
     /// Whether its result is not void.
     pub fn is_valid(&self) -> bool {
-        self.caveats.iter().all(|doubt| doubt.kind != CaveatKind::Void)
+        self.caveats.iter().all(|caveat| caveat.kind != CaveatKind::Void)
     }
 
     fn of(&self, direction: Option<Direction>) -> impl Iterator<Item = &Operation> {

@@ -32,13 +32,13 @@ impl Scenario {
             if self.series[..place].iter().any(|other| other.name == series.name) {
                 return Err(format!("two series are named \"{}\"", series.name));
             }
-            series.check().map_err(|wrong| format!("series \"{}\": {wrong}", series.name))?;
+            series.check().map_err(|error| format!("series \"{}\": {error}", series.name))?;
         }
         for (place, pair) in self.pairs.iter().enumerate() {
             if pair.name.trim().is_empty() {
                 return Err(format!("the pair in place {} has no name", place + 1));
             }
-            pair.check(self).map_err(|wrong| format!("pair \"{}\": {wrong}", pair.name))?;
+            pair.check(self).map_err(|error| format!("pair \"{}\": {error}", pair.name))?;
         }
         Ok(())
     }
@@ -50,7 +50,7 @@ impl Series {
         self.check_sizes()?;
         self.check_work()?;
         self.check_rate()?;
-        self.check_together()?;
+        self.check_combinations()?;
         match self.published.iter().find(|name| !is_published(name)) {
             Some(name) => Err(format!("nothing published is called \"{name}\"; see docs/guide/scenarios.md")),
             None => Ok(()),
@@ -62,27 +62,33 @@ impl Series {
         let whole = |bytes: &u64| (1..=BLOCK_MAX).contains(bytes) && bytes.is_multiple_of(BLOCK_UNIT);
         let size = |bytes: &u64| show_size(*bytes);
         let allowed = format!("multiples of 512 B up to {}", show_size(BLOCK_MAX));
-        needed("blocks", &self.blocks)?;
-        each("blocks", &self.blocks, whole, size, &allowed)?;
-        each("transfers", &self.transfers, whole, size, &allowed)?;
-        needed("reads", &self.reads)?;
-        each("reads", &self.reads, |percent| *percent <= 100, ToString::to_string, "0 to 100, in percent")?;
-        needed("clients", &self.clients)?;
-        within("clients", &self.clients, &(1..=CLIENTS_MAX))?;
-        needed("connections", &self.connections)?;
-        within("connections", &self.connections, &(1..=CONNECTIONS_MAX))?;
+        check_not_empty("blocks", &self.blocks)?;
+        check_values("blocks", &self.blocks, whole, size, &allowed)?;
+        check_values("transfers", &self.transfers, whole, size, &allowed)?;
+        check_not_empty("reads", &self.reads)?;
+        check_values(
+            "reads",
+            &self.reads,
+            |percent| *percent <= 100,
+            ToString::to_string,
+            "0 to 100, in percent",
+        )?;
+        check_not_empty("clients", &self.clients)?;
+        check_range("clients", &self.clients, &(1..=CLIENTS_MAX))?;
+        check_not_empty("connections", &self.connections)?;
+        check_range("connections", &self.connections, &(1..=CONNECTIONS_MAX))?;
         if let Depth::Fixed(depths) = &self.depths {
-            needed("depths", depths)?;
-            within("depths", depths, &(1..=DEPTH_MAX))?;
+            check_not_empty("depths", depths)?;
+            check_range("depths", depths, &(1..=DEPTH_MAX))?;
         }
         for (key, flags) in [("attribute_caches", &self.attribute_caches), ("same_places", &self.same_places)]
         {
-            each(key, flags, |_| true, ToString::to_string, "true and false")?;
+            check_values(key, flags, |_| true, ToString::to_string, "true and false")?;
         }
-        each("operations", &self.operations, |_| true, |one| format!("{one:?}").to_lowercase(), "")?;
-        within("directories", &self.directories, &(1..=DIRECTORIES_MAX))?;
-        each("protocols", &self.protocols, |_| true, ToString::to_string, "")?;
-        within("job_sets", &self.job_sets, &(1..=JOB_SETS_MAX))
+        check_values("operations", &self.operations, |_| true, |one| format!("{one:?}").to_lowercase(), "")?;
+        check_range("directories", &self.directories, &(1..=DIRECTORIES_MAX))?;
+        check_values("protocols", &self.protocols, |_| true, ToString::to_string, "")?;
+        check_range("job_sets", &self.job_sets, &(1..=JOB_SETS_MAX))
     }
 
     fn check_sizes(&self) -> Result<(), String> {
@@ -100,19 +106,19 @@ impl Series {
             }
         }
         // Each job has a file.
-        let jobs = self.jobs.saturating_mul(most(&self.clients));
+        let jobs = self.jobs.saturating_mul(maximum(&self.clients));
         if self.jobs == 0 || jobs > FILES_MAX {
             return Err(format!(
                 "jobs is {}; allowed are 1 to {FILES_MAX} of all clients together",
                 self.jobs
             ));
         }
-        let least = jobs as u64 * most(&self.blocks);
-        if !(least..=SPACE_MAX).contains(&self.working_set) {
+        let min = jobs as u64 * maximum(&self.blocks);
+        if !(min..=SPACE_MAX).contains(&self.working_set) {
             return Err(format!(
                 "working_set is {}; allowed is {}, a block for each job, to {}",
                 show_size(self.working_set),
-                show_size(least),
+                show_size(min),
                 show_size(SPACE_MAX)
             ));
         }
@@ -134,7 +140,7 @@ impl Series {
         ];
         if let Some((key, ..)) = keys.iter().find(|(_, given, works)| *given && !works.contains(&self.work)) {
             let work = self.work.name();
-            return Err(format!("{key} means nothing for the work \"{work}\"; leave it out"));
+            return Err(format!("{key} has no effect on the work \"{work}\"; leave it out"));
         }
         if !self.job_sets.is_sorted() {
             return Err(
@@ -158,8 +164,8 @@ impl Series {
     fn check_rate(&self) -> Result<(), String> {
         let Some(rate) = self.rate else { return Ok(()) };
         if !RATES.contains(&rate) {
-            let (least, most) = (RATES.start(), RATES.end());
-            return Err(format!("rate is {rate}; allowed are {least} to {most} operations a second"));
+            let (min, max) = (RATES.start(), RATES.end());
+            return Err(format!("rate is {rate}; allowed are {min} to {max} operations a second"));
         }
         match self.depths {
             Depth::Fixed(_) => Ok(()),
@@ -172,8 +178,8 @@ impl Series {
     }
 
     /// Checks combinations within a point.
-    fn check_together(&self) -> Result<(), String> {
-        let (clients, connections) = (most(&self.clients), most(&self.connections));
+    fn check_combinations(&self) -> Result<(), String> {
+        let (clients, connections) = (maximum(&self.clients), maximum(&self.connections));
         if clients * connections > CONNECTIONS_TOTAL_MAX {
             return Err(format!(
                 "{clients} clients with {connections} connections; allowed are {CONNECTIONS_TOTAL_MAX} connections of all \
@@ -186,7 +192,7 @@ impl Series {
             Depth::Search(Search::Search) => return Ok(()),
         };
         let parts =
-            |transfer: &u64| usize::try_from(most(&self.blocks).div_ceil(*transfer)).unwrap_or(usize::MAX);
+            |transfer: &u64| usize::try_from(maximum(&self.blocks).div_ceil(*transfer)).unwrap_or(usize::MAX);
         let parts = self.transfers.iter().map(parts).max().unwrap_or(1);
         let fewest = self.connections.iter().min().copied().unwrap_or(1);
         for depth in depths {
@@ -210,7 +216,7 @@ impl Series {
     }
 }
 
-fn most<T: Copy + Ord + Default>(values: &[T]) -> T {
+fn maximum<T: Copy + Ord + Default>(values: &[T]) -> T {
     values.iter().max().copied().unwrap_or_default()
 }
 
@@ -218,21 +224,21 @@ fn is_published(name: &str) -> bool {
     name.parse::<envelope::Published>().is_ok()
 }
 
-fn needed<T>(key: &str, values: &[T]) -> Result<(), String> {
+fn check_not_empty<T>(key: &str, values: &[T]) -> Result<(), String> {
     if values.is_empty() { Err(format!("{key} is empty; at least one value is needed")) } else { Ok(()) }
 }
 
-fn within<T: PartialOrd + Display>(
+fn check_range<T: PartialOrd + Display>(
     key: &str,
     values: &[T],
     allowed: &RangeInclusive<T>,
 ) -> Result<(), String> {
     let range = format!("{} to {}", allowed.start(), allowed.end());
-    each(key, values, |value| allowed.contains(value), ToString::to_string, &range)
+    check_values(key, values, |value| allowed.contains(value), ToString::to_string, &range)
 }
 
 /// Checks that every value is allowed and unique: a repeated value would repeat its point.
-fn each<T: PartialEq>(
+fn check_values<T: PartialEq>(
     key: &str,
     values: &[T],
     is_allowed: impl Fn(&T) -> bool,
@@ -267,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_have_values_that_are_allowed() {
+    fn list_with_invalid_value_is_refused() {
         assert_eq!(scenario(|_| ()).check(), Ok(()));
         let blocks = "series \"s\": blocks has 1000 B; allowed are multiples of 512 B up to 1 MiB";
         assert_eq!(refusal(|series| series.blocks = vec![8192, 1000]), blocks);
@@ -276,7 +282,7 @@ mod tests {
             transfers,
             "series \"s\": transfers has 2 MiB; allowed are multiples of 512 B up to 1 MiB"
         );
-        for (said, wanted) in [
+        for (message, expected) in [
             (refusal(|series| series.blocks = vec![0]), "blocks has 0 B"),
             (refusal(|series| series.blocks.clear()), "blocks is empty; at least one value"),
             (
@@ -295,14 +301,14 @@ mod tests {
                 "depths has 2000; allowed are 1 to 1024",
             ),
         ] {
-            assert!(said.starts_with("series \"s\": ") && said.contains(wanted), "{said}");
+            assert!(message.starts_with("series \"s\": ") && message.contains(expected), "{message}");
         }
     }
 
     #[test]
-    fn what_goes_together_fits() {
+    fn invalid_combination_is_refused() {
         let fixed = |depth| Depth::Fixed(vec![depth]);
-        for (said, wanted) in [
+        for (message, expected) in [
             (refusal(|series| series.jobs = 0), "jobs is 0; allowed are 1 to 100000"),
             (refusal(|series| (series.jobs, series.clients) = (1000, vec![1, 101])), "jobs is 1000"),
             (
@@ -334,34 +340,34 @@ mod tests {
                 "put 1152 calls",
             ),
         ] {
-            assert!(said.contains(wanted), "{said}");
+            assert!(message.contains(expected), "{message}");
         }
         let fits = scenario(|series| (series.jobs, series.depths) = (8, Depth::Fixed(vec![1, 128])));
         assert_eq!(fits.check(), Ok(()));
     }
 
     #[test]
-    fn what_means_nothing_is_refused() {
-        for (said, wanted) in [
+    fn setting_without_effect_is_refused() {
+        for (message, expected) in [
             (
                 refusal(|series| series.attribute_caches = vec![true]),
-                "attribute_caches means nothing for the work \"transfers\"",
+                "attribute_caches has no effect on the work \"transfers\"",
             ),
-            (refusal(|series| series.job_sets = vec![1]), "job_sets means nothing"),
+            (refusal(|series| series.job_sets = vec![1]), "job_sets has no effect"),
             (
                 refusal(|series| (series.work, series.reads) = (Work::OpenRead, vec![50])),
-                "reads means nothing",
+                "reads has no effect",
             ),
             (
                 refusal(|series| (series.work, series.transfers) = (Work::OpenRead, vec![4096])),
-                "transfers means nothing",
+                "transfers has no effect",
             ),
             (
                 refusal(|series| (series.work, series.transfers) = (Work::EdaBlend, vec![512])),
                 "transfers has 512 B; of eda-blend allowed are multiples of 4 KiB",
             ),
-            (refusal(|series| series.operations = vec![MetadataOperation::Stat]), "operations means nothing"),
-            (refusal(|series| series.directories = vec![2]), "directories means nothing"),
+            (refusal(|series| series.operations = vec![MetadataOperation::Stat]), "operations has no effect"),
+            (refusal(|series| series.directories = vec![2]), "directories has no effect"),
             (refusal(|series| series.work = Work::Metadata), "operations is empty; allowed are \"stat\""),
             (
                 refusal(|series| (series.same_places, series.cache) = (vec![true], Cache::Cold)),
@@ -384,14 +390,14 @@ mod tests {
                 "nothing published is called \"gcnv\"",
             ),
         ] {
-            assert!(said.contains(wanted), "{said}");
+            assert!(message.contains(expected), "{message}");
         }
         let eda = scenario(|series| (series.work, series.job_sets) = (Work::EdaBlend, vec![1, 2]));
         assert_eq!(eda.check(), Ok(()));
     }
 
     #[test]
-    fn a_rate_is_one_and_has_fixed_depths() {
+    fn rate_must_be_in_range_with_fixed_depths() {
         let at = |rate| {
             move |series: &mut Series| {
                 (series.rate, series.depths) = (Some(rate), Depth::Fixed(vec![4]));
@@ -399,15 +405,15 @@ mod tests {
         };
         assert_eq!(scenario(at(1000.0)).check(), Ok(()));
         for rate in [0.0, -5.0, f64::NAN, f64::INFINITY] {
-            let wanted =
+            let expected =
                 format!("series \"s\": rate is {rate}; allowed are 0.1 to 1000000000 operations a second");
-            assert_eq!(refusal(at(rate)), wanted);
+            assert_eq!(refusal(at(rate)), expected);
         }
         let searched = refusal(|series| series.rate = Some(1000.0));
         assert!(searched.contains("no peak for depths = \"search\" to find; write how many"), "{searched}");
         for (work, name) in [(Work::OpenRead, "open-read"), (Work::EdaBlend, "eda-blend")] {
-            let said = refusal(|series| (series.work, series.rate) = (work, Some(1.0)));
-            assert!(said.contains(&format!("rate means nothing for the work \"{name}\"")), "{said}");
+            let message = refusal(|series| (series.work, series.rate) = (work, Some(1.0)));
+            assert!(message.contains(&format!("rate has no effect on the work \"{name}\"")), "{message}");
         }
         let text = |rate: &str| {
             let head = "name = \"x\"\ntitle = \"X\"\n[[series]]\nname = \"s\"\ndepths = [4]\n";
@@ -421,25 +427,25 @@ mod tests {
     }
 
     #[test]
-    fn names_are_there_and_tell_series_apart() {
-        let wrong = |change: fn(&mut Scenario)| {
+    fn series_names_must_be_present_and_unique() {
+        let error = |change: fn(&mut Scenario)| {
             let mut scenario = scenario(|_| ());
             change(&mut scenario);
             scenario.check().unwrap_err()
         };
-        assert!(wrong(|scenario| scenario.name = "Mine".to_owned()).contains("\"Mine\"; allowed are a to z"));
-        assert!(wrong(|scenario| scenario.name.clear()).contains("the name is \"\""));
-        assert!(wrong(|scenario| scenario.title.clear()).contains("title is empty"));
-        assert!(wrong(|scenario| scenario.series.clear()).contains("[[series]]"));
+        assert!(error(|scenario| scenario.name = "Mine".to_owned()).contains("\"Mine\"; allowed are a to z"));
+        assert!(error(|scenario| scenario.name.clear()).contains("the name is \"\""));
+        assert!(error(|scenario| scenario.title.clear()).contains("title is empty"));
+        assert!(error(|scenario| scenario.series.clear()).contains("[[series]]"));
         assert!(
-            wrong(|scenario| scenario.series.push(scenario.series[0].clone()))
+            error(|scenario| scenario.series.push(scenario.series[0].clone()))
                 .contains("two series are named \"s\"")
         );
         assert!(
-            wrong(|scenario| scenario.series[0].name.clear()).contains("the series in place 1 has no name")
+            error(|scenario| scenario.series[0].name.clear()).contains("the series in place 1 has no name")
         );
-        let told =
+        let error =
             "name = \"x\"\ntitle = \"X\"\n[[series]]\nname = \"s\"\nreads = [101]\n".parse::<Scenario>();
-        assert_eq!(told.unwrap_err(), "series \"s\": reads has 101; allowed are 0 to 100, in percent");
+        assert_eq!(error.unwrap_err(), "series \"s\": reads has 101; allowed are 0 to 100, in percent");
     }
 }

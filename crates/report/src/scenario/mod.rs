@@ -297,7 +297,7 @@ impl FromStr for Scenario {
 
     /// Parses TOML and checks the scenario.
     fn from_str(text: &str) -> Result<Self, String> {
-        let scenario: Self = toml::from_str(text).map_err(|wrong| wrong.to_string())?;
+        let scenario: Self = toml::from_str(text).map_err(|error| error.to_string())?;
         scenario.check().map(|()| scenario)
     }
 }
@@ -311,18 +311,18 @@ impl Series {
             Depth::Search(Search::Search) => vec![0],
         };
         let mut points = vec![Point::default()];
-        widen(&mut points, &self.blocks, |point, block| point.block = block);
-        widen(&mut points, &self.reads, |point, percent| point.read_percent = percent);
-        widen(&mut points, &self.clients, |point, clients| point.clients = clients);
-        widen(&mut points, &self.connections, |point, connections| point.connections = connections);
-        widen(&mut points, &depths, |point, depth| point.depth = depth);
-        widen(&mut points, &self.transfers, |point, transfer| point.transfer = Some(transfer));
-        widen(&mut points, &self.attribute_caches, |point, cached| point.attribute_cache = Some(cached));
-        widen(&mut points, &self.same_places, |point, same| point.same_places = Some(same));
-        widen(&mut points, &self.operations, |point, operation| point.operation = Some(operation));
-        widen(&mut points, &self.directories, |point, count| point.directories = Some(count));
-        widen(&mut points, &self.protocols, |point, protocol| point.protocol = Some(protocol));
-        widen(&mut points, &self.job_sets, |point, sets| point.job_sets = Some(sets));
+        expand(&mut points, &self.blocks, |point, block| point.block = block);
+        expand(&mut points, &self.reads, |point, percent| point.read_percent = percent);
+        expand(&mut points, &self.clients, |point, clients| point.clients = clients);
+        expand(&mut points, &self.connections, |point, connections| point.connections = connections);
+        expand(&mut points, &depths, |point, depth| point.depth = depth);
+        expand(&mut points, &self.transfers, |point, transfer| point.transfer = Some(transfer));
+        expand(&mut points, &self.attribute_caches, |point, cached| point.attribute_cache = Some(cached));
+        expand(&mut points, &self.same_places, |point, same| point.same_places = Some(same));
+        expand(&mut points, &self.operations, |point, operation| point.operation = Some(operation));
+        expand(&mut points, &self.directories, |point, count| point.directories = Some(count));
+        expand(&mut points, &self.protocols, |point, protocol| point.protocol = Some(protocol));
+        expand(&mut points, &self.job_sets, |point, sets| point.job_sets = Some(sets));
         points
     }
 }
@@ -380,7 +380,7 @@ fn is_false(flag: &bool) -> bool {
 }
 
 /// Repeats each point for each value; unchanged without values.
-fn widen<T: Copy>(points: &mut Vec<Point>, values: &[T], set: impl Fn(&mut Point, T)) {
+fn expand<T: Copy>(points: &mut Vec<Point>, values: &[T], set: impl Fn(&mut Point, T)) {
     if !values.is_empty() {
         let with = |point: &Point| {
             let changed = |value: &T| {

@@ -48,9 +48,9 @@ impl FromStr for Protocol {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let found = Self::ALL.into_iter().find(|one| one.word() == text);
-        found.ok_or_else(|| {
-            format!("\"{text}\" is no protocol; allowed: {}", Self::ALL.map(Self::word).join(", "))
+        let protocol = Self::ALL.into_iter().find(|one| one.word() == text);
+        protocol.ok_or_else(|| {
+            format!("\"{text}\" is not a protocol; allowed: {}", Self::ALL.map(Self::word).join(", "))
         })
     }
 }
@@ -60,12 +60,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_the_same_everywhere() {
+    fn protocol_words_match_serialized_names() {
         for one in Protocol::ALL {
             assert_eq!(one.word().parse(), Ok(one));
             assert_eq!(serde_json::to_string(&one).unwrap(), format!("\"{}\"", one.word()));
         }
-        let wrong = "nfs4".parse::<Protocol>().unwrap_err();
-        assert_eq!(wrong, "\"nfs4\" is no protocol; allowed: nfsv3, nfsv4.1, smb");
+        let error = "nfs4".parse::<Protocol>().unwrap_err();
+        assert_eq!(error, "\"nfs4\" is not a protocol; allowed: nfsv3, nfsv4.1, smb");
     }
 }

@@ -14,12 +14,12 @@ const BAR_WITH_TOTAL: f64 = 26.0;
 
 pub(super) fn draw(chart: &Bars) -> Svg {
     let mut svg = Svg::new(HEIGHT);
-    let top = lines::legend(&mut svg, &names(chart)) + 14.0;
+    let top = lines::legend(&mut svg, &legend_names(chart)) + 14.0;
     let totals =
         (0..chart.groups.len()).flat_map(|group| chart.stacks.iter().map(move |stack| total(stack, group)));
     let levels = chart.levels.iter().map(|(value, _)| *value);
     let scale = Scale::new(&Axis::new(""), totals.flatten().chain(levels), (HEIGHT - BOTTOM, top));
-    lines::up(&mut svg, &scale, &chart.unit);
+    lines::vertical_axis(&mut svg, &scale, &chart.unit);
     let room = (WIDTH - RIGHT - LEFT) / chart.groups.len().max(1) as f64;
     let bar = (room * 0.84 / chart.stacks.len().max(1) as f64).min(BAR_MAX);
     for (group, name) in chart.groups.iter().enumerate() {
@@ -27,11 +27,11 @@ pub(super) fn draw(chart: &Bars) -> Svg {
         let first = middle - bar * chart.stacks.len() as f64 / 2.0;
         for (index, stack) in chart.stacks.iter().enumerate() {
             let x = first + bar * index as f64;
-            one(&mut svg, stack, group, (x, bar), &scale, name);
+            stacked_bar(&mut svg, stack, group, (x, bar), &scale, name);
             let figure = total(stack, group).filter(|_| chart.totals && bar >= BAR_WITH_TOTAL);
             if let Some(figure) = figure {
                 let above = (x + bar / 2.0, scale.place(figure) - 4.0);
-                svg.text("figure", above, Anchor::Middle, &short(figure));
+                svg.text("figure", above, Anchor::Middle, &short_figure(figure));
             }
         }
         svg.text("tick", (middle, HEIGHT - BOTTOM + 17.0), Anchor::Middle, name);
@@ -42,7 +42,8 @@ pub(super) fn draw(chart: &Bars) -> Svg {
 }
 
 /// A bar of one group, with its parts stacked.
-fn one(svg: &mut Svg, stack: &Stack, group: usize, (x, width): (f64, f64), scale: &Scale, name: &str) {
+fn stacked_bar(svg: &mut Svg, stack: &Stack, group: usize, span: (f64, f64), scale: &Scale, name: &str) {
+    let (x, width) = span;
     let mut below = 0.0;
     for part in &stack.parts {
         let Some(value) = part.values.get(group).copied().flatten() else { continue };
@@ -63,7 +64,7 @@ fn class(stack: &Stack, part: &Part) -> String {
 }
 
 /// The legend: each name once.
-fn names(chart: &Bars) -> Vec<(Sign, &str)> {
+fn legend_names(chart: &Bars) -> Vec<(Sign, &str)> {
     let mut names: Vec<(Sign, &str)> = Vec::new();
     for (stack, part) in
         chart.stacks.iter().flat_map(|stack| stack.parts.iter().map(move |part| (stack, part)))
@@ -72,12 +73,12 @@ fn names(chart: &Bars) -> Vec<(Sign, &str)> {
             names.push((Sign::Box(class(stack, part)), &part.name));
         }
     }
-    names.extend(lines::of_marked("level", &chart.levels));
+    names.extend(lines::legend_entries("level", &chart.levels));
     names
 }
 
 /// A short figure: 380k, 5.2k, 840.
-fn short(value: f64) -> String {
+fn short_figure(value: f64) -> String {
     match value {
         large if large >= 999_500.0 => format!("{:.2}M", large / 1e6),
         large if large >= 99_950.0 => format!("{:.0}k", large / 1e3),
@@ -92,13 +93,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_above_bars_are_short() {
-        let shown = [1_350_000.0, 380_000.0, 12_761.0, 5_237.0, 840.0, 7.25].map(short);
+    fn bar_figures_are_short() {
+        let shown = [1_350_000.0, 380_000.0, 12_761.0, 5_237.0, 840.0, 7.25].map(short_figure);
         assert_eq!(shown, ["1.35M", "380k", "12.8k", "5.24k", "840", "7.25"]);
     }
 
     #[test]
-    fn each_value_is_a_box_of_its_height() {
+    fn value_is_box_of_its_height() {
         let part = |values: &[f64], color| Part {
             name: format!("part {color}"),
             color,

@@ -1,7 +1,7 @@
 //! A map of cells: higher values are darker.
 
 use super::chart::{Heatmap, Spot};
-use super::svg::{Anchor, LETTER, Svg, WIDTH};
+use super::svg::{Anchor, LETTER_WIDTH, Svg, WIDTH};
 use crate::document::table::Value;
 
 /// Minimum and maximum width of row names.
@@ -14,19 +14,18 @@ const SHADES: (f64, f64) = (0.06, 0.62);
 pub(super) fn draw(chart: &Heatmap) -> Svg {
     let mut svg = Svg::new(TOP + ROW * chart.rows.len() as f64 + 6.0);
     let longest = chart.rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
-    let left = (20.0 + LETTER * longest as f64).clamp(LEFT.0, LEFT.1);
-    let letters = ((left - 20.0) / LETTER).floor();
+    let left = (20.0 + LETTER_WIDTH * longest as f64).clamp(LEFT.0, LEFT.1);
+    let letters = ((left - 20.0) / LETTER_WIDTH).floor();
     let width = (WIDTH - left) / chart.columns.len().max(1) as f64;
     for (index, column) in chart.columns.iter().enumerate() {
         let middle = left + width * (index as f64 + 0.5);
         svg.text("tick", (middle, TOP - 9.0), Anchor::Middle, column);
     }
     let values = chart.rows.iter().flat_map(|(_, spots)| spots);
-    let most =
-        values.map(|spot| if let Spot::Value(value) = spot { *value } else { 0.0 }).fold(0.0, f64::max);
+    let max = values.map(|spot| if let Spot::Value(value) = spot { *value } else { 0.0 }).fold(0.0, f64::max);
     for (row, (name, spots)) in chart.rows.iter().enumerate() {
         let y = TOP + ROW * row as f64;
-        svg.text("", (left - 10.0, y + ROW / 2.0 + 4.0), Anchor::End, &cut(name, letters));
+        svg.text("", (left - 10.0, y + ROW / 2.0 + 4.0), Anchor::End, &truncate_name(name, letters));
         for (index, spot) in spots.iter().enumerate() {
             let x = left + width * index as f64;
             let middle = (x + width / 2.0, y + ROW / 2.0 + 4.0);
@@ -34,7 +33,7 @@ pub(super) fn draw(chart: &Heatmap) -> Svg {
                 Spot::NotMeasured => {}
                 Spot::NoResult => svg.text("tick", middle, Anchor::Middle, "–"),
                 Spot::Value(value) => {
-                    let share = if most > 0.0 { value / most } else { 0.0 };
+                    let share = if max > 0.0 { value / max } else { 0.0 };
                     let shade = SHADES.0 + (SHADES.1 - SHADES.0) * share;
                     svg.shade(shade, (x + 1.0, y + 1.0), (width - 2.0, ROW - 2.0));
                     svg.text("", middle, Anchor::Middle, &Value::figure(*value).to_string());
@@ -46,7 +45,7 @@ pub(super) fn draw(chart: &Heatmap) -> Svg {
 }
 
 /// A name cut to this number of letters.
-fn cut(name: &str, letters: f64) -> String {
+fn truncate_name(name: &str, letters: f64) -> String {
     if name.chars().count() as f64 <= letters {
         return name.to_owned();
     }
@@ -59,14 +58,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_not_measured_is_left_free_and_long_names_are_cut() {
+    fn heatmap_leaves_unmeasured_spots_free_and_truncates_names() {
         let spots = vec![Spot::Value(50.0), Spot::NoResult, Spot::NotMeasured];
         let columns = ["a", "b", "c"].map(str::to_owned).to_vec();
         let drawn = draw(&Heatmap { columns, rows: vec![("x".repeat(80), spots)] }).finish("");
         assert_eq!(drawn.matches("<rect").count(), 1);
         assert!(drawn.contains(">50.0</text>") && drawn.matches(">–</text>").count() == 1, "{drawn}");
         assert!(drawn.contains("x…</text>") && !drawn.contains(&"x".repeat(40)), "{drawn}");
-        assert_eq!(cut("short", 5.0), "short");
-        assert_eq!(cut("shorter", 5.0), "shor…");
+        assert_eq!(truncate_name("short", 5.0), "short");
+        assert_eq!(truncate_name("shorter", 5.0), "shor…");
     }
 }

@@ -2,7 +2,7 @@
 
 use super::chart::{Area, Line, Lines, Mark};
 use super::scale::Scale;
-use super::svg::{Anchor, LETTER, Svg, WIDTH};
+use super::svg::{Anchor, LETTER_WIDTH, Svg, WIDTH};
 use crate::document::table::Value;
 
 pub(super) const HEIGHT: f64 = 330.0;
@@ -24,9 +24,9 @@ pub(super) enum Sign {
 
 pub(super) fn draw(chart: &Lines) -> Svg {
     let mut svg = Svg::new(HEIGHT);
-    let top = legend(&mut svg, &names(chart)) + 8.0;
+    let top = legend(&mut svg, &legend_names(chart)) + 8.0;
     let (x, y) = scales(chart, top);
-    up(&mut svg, &y, &chart.y.label);
+    vertical_axis(&mut svg, &y, &chart.y.label);
     for (value, label) in &x.ticks {
         let place = x.place(*value);
         svg.line("grid", (place, top), (place, HEIGHT - BOTTOM));
@@ -54,7 +54,7 @@ pub(super) fn draw(chart: &Lines) -> Svg {
 }
 
 /// The legend: lines, areas, reference values, points.
-fn names(chart: &Lines) -> Vec<(Sign, &str)> {
+fn legend_names(chart: &Lines) -> Vec<(Sign, &str)> {
     let of_line = |line: &Line| match line.ideal || chart.smooth {
         true => Sign::Line(class(line)),
         false => Sign::MarkedLine(class(line), line.color),
@@ -62,8 +62,8 @@ fn names(chart: &Lines) -> Vec<(Sign, &str)> {
     let lines = chart.lines.iter().map(|line| (of_line(line), line.name.as_str()));
     let areas = chart.areas.iter().map(|one| (Sign::Box(class_of_area(one)), one.name.as_str()));
     let mut names: Vec<(Sign, &str)> = lines.chain(areas).collect();
-    names.extend(of_marked("level", &chart.levels));
-    names.extend(of_marked("level upright", &chart.uprights));
+    names.extend(legend_entries("level", &chart.levels));
+    names.extend(legend_entries("level upright", &chart.uprights));
     for one in &chart.marks {
         if names.iter().all(|(_, name)| *name != one.name) {
             names.push((Sign::Mark(class_of_mark(one), one.color), &one.name));
@@ -98,7 +98,8 @@ fn class_of_mark(mark: &Mark) -> String {
 }
 
 /// The tooltip of a point.
-fn tip(name: &str, (right, up): (f64, f64)) -> String {
+fn tip(name: &str, at: (f64, f64)) -> String {
+    let (right, up) = at;
     format!("{name}: {} at {}", Value::figure(up), Value::figure(right))
 }
 
@@ -120,7 +121,7 @@ fn mark(svg: &mut Svg, mark: &Mark, x: &Scale, y: &Scale) {
 }
 
 /// The vertical axis with its grid.
-pub(super) fn up(svg: &mut Svg, scale: &Scale, label: &str) {
+pub(super) fn vertical_axis(svg: &mut Svg, scale: &Scale, label: &str) {
     for (value, tick) in &scale.ticks {
         let place = scale.place(*value);
         svg.line("grid", (LEFT, place), (WIDTH - RIGHT, place));
@@ -140,7 +141,7 @@ pub(super) fn levels(svg: &mut Svg, scale: &Scale, levels: &[(f64, String)]) {
 }
 
 /// Legend entries of reference values.
-pub(super) fn of_marked<'a>(
+pub(super) fn legend_entries<'a>(
     class: &'a str,
     marked: &'a [(f64, String)],
 ) -> impl Iterator<Item = (Sign, &'a str)> {
@@ -151,7 +152,7 @@ pub(super) fn of_marked<'a>(
 pub(super) fn legend(svg: &mut Svg, names: &[(Sign, &str)]) -> f64 {
     let (mut x, mut y) = (LEFT, 14.0);
     for (sign, name) in names.iter().filter(|(_, name)| !name.is_empty()) {
-        let width = 42.0 + LETTER * name.chars().count() as f64;
+        let width = 42.0 + LETTER_WIDTH * name.chars().count() as f64;
         if x > LEFT && x + width > WIDTH {
             (x, y) = (LEFT, y + LEGEND_LINE);
         }

@@ -19,17 +19,17 @@ impl Scale {
     /// An axis over these values; a linear one starts at zero.
     pub(super) fn new(axis: &Axis, values: impl Iterator<Item = f64>, places: (f64, f64)) -> Self {
         let finite = values.filter(|value| value.is_finite());
-        let (least, most) = finite.fold((f64::INFINITY, 0.0f64), |(least, most), value| {
-            (if value > 0.0 { least.min(value) } else { least }, most.max(value))
+        let (min, max) = finite.fold((f64::INFINITY, 0.0f64), |(min, max), value| {
+            (if value > 0.0 { min.min(value) } else { min }, max.max(value))
         });
-        let most = if most > 0.0 { most } else { 1.0 };
-        let least = if least <= most { least } else { most };
+        let max = if max > 0.0 { max } else { 1.0 };
+        let min = if min <= max { min } else { max };
         let (range, mut ticks) =
-            if axis.logarithmic { logarithmic_ticks(least, most) } else { linear_ticks(most) };
+            if axis.logarithmic { logarithmic_ticks(min, max) } else { linear_ticks(max) };
         let mut values = range;
         if !axis.ticks.is_empty() {
             ticks.clone_from(&axis.ticks);
-            values = if axis.logarithmic { (least, most) } else { (0.0, most) };
+            values = if axis.logarithmic { (min, max) } else { (0.0, max) };
         }
         if axis.logarithmic && values.0 >= values.1 {
             values = (values.0 / 2.0, values.1 * 2.0);
@@ -50,8 +50,8 @@ impl Scale {
 }
 
 /// Zero to the first tick at or above `max`, in steps of 1, 2 or 5 times a power of ten.
-fn linear_ticks(most: f64) -> ((f64, f64), Vec<(f64, String)>) {
-    let rough = most / TICKS;
+fn linear_ticks(max: f64) -> ((f64, f64), Vec<(f64, String)>) {
+    let rough = max / TICKS;
     let power = 10f64.powf(rough.log10().floor());
     let step = [1.0, 2.0, 5.0, 10.0].map(|factor| factor * power).into_iter().find(|&step| step >= rough);
     let step = step.unwrap_or(10.0 * power);
@@ -59,7 +59,7 @@ fn linear_ticks(most: f64) -> ((f64, f64), Vec<(f64, String)>) {
     let mut ticks = vec![(0.0, "0".to_owned())];
     let mut top = 0.0;
     for index in 1..=12 {
-        if top >= most * 0.9999 {
+        if top >= max * 0.9999 {
             break;
         }
         top = step * f64::from(index);
@@ -69,16 +69,16 @@ fn linear_ticks(most: f64) -> ((f64, f64), Vec<(f64, String)>) {
 }
 
 /// From the 1, 2 or 5 at or below `min` to that at or above `max`.
-fn logarithmic_ticks(least: f64, most: f64) -> ((f64, f64), Vec<(f64, String)>) {
+fn logarithmic_ticks(min: f64, max: f64) -> ((f64, f64), Vec<(f64, String)>) {
     let mut ticks = Vec::new();
-    let mut power = 10f64.powf(least.log10().floor());
-    while power <= most {
+    let mut power = 10f64.powf(min.log10().floor());
+    while power <= max {
         ticks.extend([1.0, 2.0, 5.0].map(|factor| factor * power));
         power *= 10.0;
     }
     ticks.push(power);
-    let from = ticks.iter().rposition(|&tick| tick <= least * 1.0001).unwrap_or(0);
-    let to = ticks.iter().position(|&tick| tick >= most * 0.9999).unwrap_or(ticks.len() - 1);
+    let from = ticks.iter().rposition(|&tick| tick <= min * 1.0001).unwrap_or(0);
+    let to = ticks.iter().position(|&tick| tick >= max * 0.9999).unwrap_or(ticks.len() - 1);
     let ticks = &ticks[from..=to.max(from)];
     let is_power = |tick: f64| (tick.log10() - tick.log10().round()).abs() < 1e-6;
     // Over many powers of ten, only these have labels.
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn places_keep_order_and_ends() {
+    fn places_keep_order_and_clamp_ends() {
         let scale = Scale::new(&Axis::logarithmic(""), [1.0, 100.0].into_iter(), (0.0, 100.0));
         assert_eq!(
             [1.0, 10.0, 100.0, 1000.0].map(|value| scale.place(value).round()),

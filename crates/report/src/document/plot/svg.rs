@@ -8,7 +8,7 @@ pub(in crate::document) const STYLE: &str = include_str!("../style.css");
 pub(super) const WIDTH: f64 = 720.0;
 
 /// Approximate width of a letter.
-pub(super) const LETTER: f64 = 6.6;
+pub(super) const LETTER_WIDTH: f64 = 6.6;
 
 /// A picture being drawn. Coordinates go right and down.
 pub(super) struct Svg {
@@ -99,7 +99,8 @@ impl Svg {
     }
 
     /// A mark. The form goes with the color, whose class may be `f`, `s` or more.
-    pub(super) fn mark(&mut self, class: &str, color: usize, (x, y): (f64, f64), tip: &str) {
+    pub(super) fn mark(&mut self, class: &str, color: usize, at: (f64, f64), tip: &str) {
+        let (x, y) = at;
         const FORMS: [&str; 4] =
             ["M0-4a4 4 0 1 0 .01 0z", "M-3.5-3.5h7v7h-7z", "M0-4.5L4.5 3.5h-9z", "M0-5L5 0L0 5L-5 0z"];
         self.add(format_args!(
@@ -147,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_that_is_written_can_become_markup() {
+    fn escaped_text_is_never_markup() {
         assert_eq!(escape("<b a='\"'>&\u{7}\u{202e}x"), "&lt;b a=&#39;&quot;&#39;&gt;&amp;\u{fffd}\u{fffd}x");
         let mut svg = Svg::new(10.0);
         svg.text("", (0.0, 0.0), Anchor::Start, "</svg><script>");

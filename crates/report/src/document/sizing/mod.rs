@@ -20,7 +20,7 @@ pub fn html(advice: &Advice, catalog: &Catalog, chosen: usize) -> String {
     let title = question::title(workload);
     let mut text = format!("<main class=\"broad\">\n<h1>{}</h1>\n", escape(&title));
     if advice.options.is_empty() {
-        text.push_str("<p class=\"stamp\">Nothing that was looked at carries this load.</p>\n");
+        text.push_str("<p class=\"stamp\">No option carries this load.</p>\n");
     }
     text.push_str(&facts(&question::facts(workload, catalog)));
     text.push_str(&question::load(workload).as_ref().map_or_else(String::new, table));
@@ -30,7 +30,7 @@ pub fn html(advice: &Advice, catalog: &Catalog, chosen: usize) -> String {
     }
     let all: String = options::all(advice, chosen).iter().map(table).collect();
     text.push_str(&details(&format!("All {} options, and why these lead", advice.options.len()), all));
-    text.push_str(&list("cited", "Not looked at", &options::left_out(advice)));
+    text.push_str(&list("cited", "Skipped levels", &options::skipped_levels(advice)));
     text.push_str("</section>\n");
     let body = |choice: &Choice| body(choice, advice, catalog);
     if let Some(choice) = advice.options.get(chosen) {
@@ -64,15 +64,15 @@ fn body(choice: &Choice, advice: &Advice, catalog: &Catalog) -> String {
             text.push_str(&table(&reasons(title, advice)));
         }
     }
-    text.push_str(&details("What each mount option does", table(&meanings(choice))));
+    text.push_str(&details("Effect of each mount option", table(&meanings(choice))));
     text.push_str(&details("How the limits come about", table(&origins(choice))));
     text
 }
 
 /// Every bound, and the share in use.
 fn constraints(choice: &Choice) -> Table {
-    let head = ["Bound", "Used", "Of what, with the headroom", "It may lie at", "Source"];
-    let mut table = Table::new("What bounds it", &head);
+    let head = ["Bound", "Used", "Comparison, with the headroom", "Uncertainty", "Source"];
+    let mut table = Table::new("Bounds", &head);
     for one in &choice.constraints {
         let row = vec![
             options::share(one.used),
@@ -93,7 +93,7 @@ fn band(constraint: &Constraint) -> Value {
 }
 
 fn reasons(title: &str, advice: &[Recommendation]) -> Table {
-    let mut table = Table::new(title, &["What", "Why", "Source"]);
+    let mut table = Table::new(title, &["Recommendation", "Reason", "Source"]);
     for one in advice {
         table.row(one.what.as_str(), vec![one.why.as_str().into(), one.source.to_string().into()]);
     }
@@ -101,7 +101,7 @@ fn reasons(title: &str, advice: &[Recommendation]) -> Table {
 }
 
 fn meanings(choice: &Choice) -> Table {
-    let mut table = Table::new("", &["Option", "What it does", "Source"]);
+    let mut table = Table::new("", &["Option", "Effect", "Source"]);
     for one in choice.mount.meanings() {
         table.row(one.what, vec![one.why.into(), one.source.to_string().into()]);
     }

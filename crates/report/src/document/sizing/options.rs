@@ -23,12 +23,9 @@ pub(super) fn share(used: Utilization) -> Value {
 
 /// The leading options, and choices that do not fit.
 pub(super) fn tables(advice: &Advice, chosen: usize) -> Vec<Table> {
-    let title = if advice.is_priced() {
-        "What carries it, the cheapest first"
-    } else {
-        "What carries it, the smallest first"
-    };
-    let tables = [of_options(advice, title, advice.leading_count(), chosen), of_misses(advice)];
+    let title =
+        if advice.is_priced() { "Options, the cheapest first" } else { "Options, the smallest first" };
+    let tables = [options_table(advice, title, advice.leading_count(), chosen), misses_table(advice)];
     tables.into_iter().filter(|table| !table.rows.is_empty()).map(without_empty).collect()
 }
 
@@ -44,7 +41,7 @@ pub(super) fn all(advice: &Advice, chosen: usize) -> Vec<Table> {
             why.row(numbered(choice, index), vec![reason.into()]);
         }
     }
-    vec![without_empty(of_options(advice, "", count, chosen)), why]
+    vec![without_empty(options_table(advice, "", count, chosen)), why]
 }
 
 /// Removes columns without values.
@@ -59,7 +56,7 @@ pub(super) fn without_empty(mut table: Table) -> Table {
     table
 }
 
-fn of_options(advice: &Advice, title: &str, count: usize, chosen: usize) -> Table {
+fn options_table(advice: &Advice, title: &str, count: usize, chosen: usize) -> Table {
     let head = [
         "Option",
         "Pools",
@@ -76,7 +73,7 @@ fn of_options(advice: &Advice, title: &str, count: usize, chosen: usize) -> Tabl
     ];
     let mut table = Table::new(title, &head);
     for (index, choice) in advice.options.iter().enumerate().take(count) {
-        let mut cells = bought(choice);
+        let mut cells = purchase_columns(choice);
         cells.extend(load(choice, &advice.workload));
         cells.extend([
             choice.binding().map_or(Value::Nothing, |one| one.kind.name().into()),
@@ -94,21 +91,13 @@ fn numbered(choice: &Choice, index: usize) -> String {
     format!("{}. {}", index + 1, kind(choice))
 }
 
-fn of_misses(advice: &Advice) -> Table {
-    let head = [
-        "What comes nearest",
-        "Pools",
-        "Volumes",
-        "Set",
-        "Carries MiB/s",
-        "IOPS",
-        "Misses at",
-        "Needed of it",
-    ];
-    let mut table = Table::new("What does not, the nearest first", &head);
+fn misses_table(advice: &Advice) -> Table {
+    let head =
+        ["Nearest choices", "Pools", "Volumes", "Set", "Carries MiB/s", "IOPS", "Misses at", "Needed of it"];
+    let mut table = Table::new("Choices that do not fit, the nearest first", &head);
     for miss in &advice.misses {
-        let mut cells = bought(miss);
-        cells.extend(carries(miss, &advice.workload));
+        let mut cells = purchase_columns(miss);
+        cells.extend(maximum_columns(miss, &advice.workload));
         let mut missed: Vec<&str> = Vec::new();
         for one in miss.constraints.iter().filter(|one| !one.used.fits()) {
             if !missed.contains(&one.kind.name()) {
@@ -122,7 +111,7 @@ fn of_misses(advice: &Advice) -> Table {
     table
 }
 
-fn bought(choice: &Choice) -> Vec<Value> {
+fn purchase_columns(choice: &Choice) -> Vec<Value> {
     let words = [pools(choice), volumes(choice), choice.settings().unwrap_or_default()];
     words.map(Value::from).to_vec()
 }
@@ -135,7 +124,7 @@ fn volumes(choice: &Choice) -> String {
     format!("{} × {}", choice.volumes(), size_to_buy(choice.volume.size))
 }
 
-fn carries(choice: &Choice, workload: &Workload) -> [Value; 2] {
+fn maximum_columns(choice: &Choice, workload: &Workload) -> [Value; 2] {
     let Some((rate, iops)) = choice.maximum_load(workload) else { return [Value::Nothing, Value::Nothing] };
     [ceiling_in_mib(rate), Value::count(iops.0)]
 }
@@ -144,7 +133,7 @@ fn carries(choice: &Choice, workload: &Workload) -> [Value; 2] {
 fn load(choice: &Choice, workload: &Workload) -> Vec<Value> {
     let used = |used: Option<Utilization>| used.map_or(Value::Nothing, share);
     let average = choice.at_average(workload).filter(|_| workload.average_percent < 100);
-    let mut all = carries(choice, workload).to_vec();
+    let mut all = maximum_columns(choice, workload).to_vec();
     all.extend([used(choice.at_peak(workload)), used(average)]);
     all
 }
@@ -186,7 +175,7 @@ pub(super) fn facts(choice: &Choice, workload: &Workload) -> Vec<Fact> {
 }
 
 /// Skipped levels with the reasons; levels with the same reason share a line.
-pub(super) fn left_out(advice: &Advice) -> Vec<String> {
+pub(super) fn skipped_levels(advice: &Advice) -> Vec<String> {
     let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
     for one in &advice.left_out {
         match reasons.iter_mut().find(|(why, _)| *why == one.why) {

@@ -28,29 +28,29 @@ pub(super) fn of(choice: &Choice, workload: &Workload, catalog: &Catalog) -> Opt
     let ceilings = pieces(&mixes, |mix| Some((mix.evidence, unit.rate(mix.all?))));
 
     let high = areas.iter().flat_map(|area| area.points.iter().map(|(_, _, high)| *high));
-    let most = high.chain(ceilings.iter().flatten().map(|(_, rate)| *rate));
-    let most = most.fold(unit.needed(workload), f64::max);
+    let max = high.chain(ceilings.iter().flatten().map(|(_, rate)| *rate));
+    let max = max.fold(unit.needed(workload), f64::max);
     let is_alone = ceilings.is_empty();
-    let is_near = |rate: f64| is_alone || rate <= FAR * most;
+    let is_near = |rate: f64| is_alone || rate <= FAR * max;
     let documented = |mix: &MixCeilings| mix.documented.map(|rate| unit.rate(rate));
     let is_far = mixes.iter().filter_map(documented).any(|rate| !is_near(rate));
     // Documented limits have the same evidence at all mixes.
     let limits = |mix: &MixCeilings| Some((Evidence::Limits, documented(mix).filter(|rate| is_near(*rate))?));
 
-    let (mut lines, mut marks) = drawn("all bounds together", CEILING, false, ceilings);
-    let (line, alone) = drawn("documented limits", DOCUMENTED, true, pieces(&mixes, limits));
+    let (mut lines, mut marks) = lines_and_marks("all bounds together", CEILING, false, ceilings);
+    let (line, alone) = lines_and_marks("documented limits", DOCUMENTED, true, pieces(&mixes, limits));
     lines.extend(line);
     marks.extend(alone);
-    marks.extend(mixes.iter().filter_map(|mix| exact(mix, unit)).filter(|mark| is_near(mark.at.1)));
+    marks.extend(mixes.iter().filter_map(|mix| exact_mark(mix, unit)).filter(|mark| is_near(mark.at.1)));
     marks.extend(load(workload, unit));
-    let (x, y) = (shares(), Axis::new(unit.form.unit()));
+    let (x, y) = (read_share_axis(), Axis::new(unit.form.unit()));
     let chart = Lines { x, y, lines, areas, marks, smooth: true, ..Lines::default() };
     let note = note(workload, choice, &mixes, is_far);
     Some(Plot { title: "Ceiling over the share of reads".to_owned(), note, chart: Chart::Lines(chart) })
 }
 
 /// The pieces of a ceiling as lines, and as points if known at one mix alone.
-fn drawn(name: &str, color: usize, ideal: bool, pieces: Vec<Piece<f64>>) -> (Vec<Line>, Vec<Mark>) {
+fn lines_and_marks(name: &str, color: usize, ideal: bool, pieces: Vec<Piece<f64>>) -> (Vec<Line>, Vec<Mark>) {
     let (alone, long): (Vec<_>, Vec<_>) = pieces.into_iter().partition(|piece| piece.len() == 1);
     let line = |(index, points)| {
         let name = if index == 0 { name.to_owned() } else { String::new() };
@@ -61,7 +61,7 @@ fn drawn(name: &str, color: usize, ideal: bool, pieces: Vec<Piece<f64>>) -> (Vec
 }
 
 /// A mix of a curve.
-fn exact(mix: &MixCeilings, unit: Unit) -> Option<Mark> {
+fn exact_mark(mix: &MixCeilings, unit: Unit) -> Option<Mark> {
     let color = if mix.evidence == Evidence::Measured { MEASURED } else { PUBLISHED };
     let name = format!("curve where it was {}", mix.evidence.name());
     Some(mark(&name, color, (percent(mix.read_thousandths), unit.rate(mix.exact?))))
@@ -83,7 +83,7 @@ fn mark(name: &str, color: usize, at: (f64, f64)) -> Mark {
     Mark { name: name.to_owned(), color, hollow: false, at, up_to: None }
 }
 
-fn shares() -> Axis {
+fn read_share_axis() -> Axis {
     let ticks = [0, 25, 50, 75, 100].map(|percent| (f64::from(percent), percent.to_string()));
     Axis { ticks: ticks.to_vec(), ..Axis::new("reads, % of the data") }
 }
@@ -137,11 +137,11 @@ fn pieces<T>(mixes: &[MixCeilings], of: impl Fn(&MixCeilings) -> Option<(Evidenc
     let mut pieces: Vec<Piece<T>> = Vec::new();
     let mut before: Option<Evidence> = None;
     for mix in mixes {
-        let Some((evidence, found)) = of(mix) else {
+        let Some((evidence, value)) = of(mix) else {
             before = None;
             continue;
         };
-        let point = (percent(mix.read_thousandths), found);
+        let point = (percent(mix.read_thousandths), value);
         match pieces.last_mut().filter(|_| before == Some(evidence)) {
             Some(piece) => piece.push(point),
             None => pieces.push(vec![point]),
@@ -180,9 +180,7 @@ fn note(workload: &Workload, choice: &Choice, mixes: &[MixCeilings], is_far: boo
     }
     let stands_on = |evidence| mixes.iter().any(|mix| mix.all.is_some() && mix.evidence == evidence);
     if stands_on(Evidence::Measured) && stands_on(Evidence::Published) {
-        notes.push(
-            "The line is broken where it goes from what was measured to what was published.".to_owned(),
-        );
+        notes.push("The line is broken between measured and published figures.".to_owned());
     }
     if workload.streams.len() > 1 && !is_fixed {
         notes.push(format!("All streams have the same share of reads, but at {reads} % each has its own."));

@@ -27,7 +27,7 @@ pub(super) fn facts(workload: &Workload, catalog: &Catalog) -> Vec<Fact> {
     let measured = measured.collect::<Vec<_>>().join("; ");
     let all = [
         ("Capacity", Some(format!("{}{growth}", size(workload.capacity)))),
-        ("Capacity allowed", workload.capacity_max.map(|most| format!("at most {}", size_within(most)))),
+        ("Capacity allowed", workload.capacity_max.map(|max| format!("at most {}", size_within(max)))),
         ("Average", is_average_known.then(|| format!("{} % of the peak", workload.average_percent))),
         ("Headroom", has_load.then(|| format!("{} % above the peak", workload.headroom_percent))),
         ("Reads", workload.cached.then(|| "come again to the same places, from caches".to_owned())),

@@ -17,7 +17,7 @@ fn sequential(kib: u64, reads: u32, mib: u64) -> Stream {
     Stream { access: Access::Sequential, block: Bytes(kib << 10), read_thousandths: reads, rate }
 }
 
-fn asked(tib: u64, streams: &[Stream]) -> Workload {
+fn workload_of(tib: u64, streams: &[Stream]) -> Workload {
     Workload { streams: streams.to_vec(), ..Workload::new(Bytes::tib(tib)) }
 }
 
@@ -59,8 +59,8 @@ fn measured(source: &str, points: &[(u32, u64)]) -> Measured {
 }
 
 #[test]
-fn the_workload_is_a_point_below_the_lines() {
-    let workload = Workload { average_percent: 50, ..asked(60, &[random(8, 700, 100_000)]) };
+fn workload_is_point_below_ceilings() {
+    let workload = Workload { average_percent: 50, ..workload_of(60, &[random(8, 700, 100_000)]) };
     let (plot, lines) = plotted(&workload, &only(Level::GcnvExtreme));
     assert_eq!((lines.x.label.as_str(), lines.y.label.as_str()), ("reads, % of the data", "IOPS"));
     let peak = marks(&lines, "peak, the bar 30 % headroom")[0];
@@ -81,9 +81,9 @@ fn the_workload_is_a_point_below_the_lines() {
 }
 
 #[test]
-fn small_random_blocks_are_counted_and_all_else_is_weighed() {
+fn small_random_blocks_plot_operations_and_others_data() {
     let unit = |streams: &[Stream]| {
-        let (_, lines) = plotted(&asked(60, streams), &only(Level::AnfUltra));
+        let (_, lines) = plotted(&workload_of(60, streams), &only(Level::AnfUltra));
         (lines.y.label.clone(), marks(&lines, "peak")[0].at.1)
     };
     assert_eq!(unit(&[random(16, 500, 2_000)]), ("IOPS".to_owned(), 2_000.0));
@@ -91,32 +91,33 @@ fn small_random_blocks_are_counted_and_all_else_is_weighed() {
     assert_eq!(unit(&[sequential(8, 500, 100)]), ("MiB/s".to_owned(), 100.0));
     let both = [sequential(64, 750, 300), random(8, 250, 12_800)];
     assert_eq!(unit(&both), ("MiB/s".to_owned(), 400.0));
-    let (plot, lines) = plotted(&asked(60, &both), &only(Level::AnfUltra));
+    let (plot, lines) = plotted(&workload_of(60, &both), &only(Level::AnfUltra));
     assert_eq!(marks(&lines, "peak")[0].at.0, 62.5);
     assert!(plot.note.contains("but at 62.5 % each has its own"), "{}", plot.note);
 }
 
 #[test]
-fn where_no_curve_covers_the_mix_there_is_a_gap() {
+fn uncovered_mix_is_a_gap() {
     let catalog = Catalog {
         measured: vec![measured("run 7", &[(40, 700), (60, 800)]), measured("run 8", &[(100, 900)])],
         ..Catalog::of([Level::Custom])
     };
-    let (plot, lines) = plotted(&asked(1, &[random(8, 500, 60_000)]), &catalog);
+    let (plot, lines) = plotted(&workload_of(1, &[random(8, 500, 60_000)]), &catalog);
     assert_eq!(lines.lines.len(), 1, "our own levels have no documented limits: {:?}", lines.lines);
     let ends = |points: &[(f64, f64)]| (points[0].0, points[points.len() - 1].0);
     assert_eq!(ends(&lines.lines[0].points), (40.0, 60.0));
     let alone: Vec<(f64, bool)> =
         marks(&lines, "all bounds together").iter().map(|mark| (mark.at.0, mark.hollow)).collect();
     assert_eq!(alone, [(100.0, true)]);
-    let known: Vec<f64> = marks(&lines, "curve where it was measured").iter().map(|mark| mark.at.0).collect();
-    assert_eq!(known, [40.0, 60.0, 100.0]);
+    let measured_at: Vec<f64> =
+        marks(&lines, "curve where it was measured").iter().map(|mark| mark.at.0).collect();
+    assert_eq!(measured_at, [40.0, 60.0, 100.0]);
     assert_eq!(plot.note, "Where the line has a gap no curve covers the mix: nothing is extrapolated.");
 }
 
 #[test]
-fn what_is_not_known_is_said() {
-    let note = |streams: &[Stream], catalog: &Catalog| plotted(&asked(10, streams), catalog);
+fn unknown_ceilings_are_noted() {
+    let note = |streams: &[Stream], catalog: &Catalog| plotted(&workload_of(10, streams), catalog);
     let (plot, lines) = note(&[random(8, 500, 10_000)], &only(Level::FilestoreZonal));
     assert_eq!(plot.note, "No curve covers this load: only the documented limits are drawn.");
     assert!(lines.lines.iter().all(|line| line.ideal) && lines.areas.is_empty());
@@ -130,20 +131,20 @@ fn what_is_not_known_is_said() {
         ..only(Level::GcnvExtreme)
     };
     let (plot, lines) = note(&[random(8, 500, 10_000)], &extreme);
-    assert!(plot.note.contains("broken where it goes from what was measured"), "{}", plot.note);
+    assert!(plot.note.contains("broken between measured and published"), "{}", plot.note);
     let solid: Vec<f64> =
         lines.lines.iter().filter(|line| !line.ideal).map(|line| line.points[0].0).collect();
     assert_eq!(solid, [0.0, 30.0, 91.0]);
 }
 
 #[test]
-fn a_page_has_every_option_once_and_the_chosen_one_open() {
+fn page_has_every_option_once_and_opens_chosen() {
     let levels = [Level::AnfUltra, Level::GcnvExtreme, Level::FilestoreBasicHdd, Level::Unlimited];
     let currency = "<EUR>".to_owned();
     let price = Price { per_gib: 100_000, ..Price::default() };
     let prices = Prices { currency, levels: vec![(Level::AnfUltra, price)] };
     let catalog = Catalog { prices: Some(prices), large: Some(false), ..Catalog::of(levels) };
-    let mut workload = asked(20, &[sequential(64, 600, 2_000)]);
+    let mut workload = workload_of(20, &[sequential(64, 600, 2_000)]);
     (workload.growth_percent, workload.latency_us, workload.clients) = (50, Some(1500), Some(6));
     let advice = advise(&workload, &catalog).unwrap();
     assert_eq!((advice.options.len(), advice.misses.len()), (2, 1), "{advice:?}");
@@ -172,35 +173,35 @@ fn a_page_has_every_option_once_and_the_chosen_one_open() {
 }
 
 #[test]
-fn what_was_asked_may_be_anything() {
+fn page_of_unusual_workload_is_valid() {
     let evil = "</td></svg><script>alert(1)</script>\" onload='x'";
     let catalog =
         Catalog { measured: vec![measured(evil, &[(0, 700), (100, 800)])], ..Catalog::of([Level::Custom]) };
-    let workload = asked(1, &[random(8, 500, 20_000)]);
+    let workload = workload_of(1, &[random(8, 500, 20_000)]);
     let page = html(&advise(&workload, &catalog).unwrap(), &catalog, 0);
     crate::document::tests::check_page(&page);
     assert!(!page.contains("<script") && page.contains("&lt;script&gt;alert"));
     // Without a load there is no plot.
-    let empty = asked(1, &[]);
+    let empty = workload_of(1, &[]);
     let all = Catalog::default();
     let page = html(&advise(&empty, &all).unwrap(), &all, 0);
     crate::document::tests::check_page(&page);
     assert!(!page.contains("<svg viewBox") && page.contains("<h1>What to buy for 1 TiB</h1>"));
     // No option fits: the page has only misses.
-    let much = Workload { volumes_max: 1, ..asked(1, &[random(8, 500, 50_000_000)]) };
-    let advice = advise(&much, &all).unwrap();
+    let oversized = Workload { volumes_max: 1, ..workload_of(1, &[random(8, 500, 50_000_000)]) };
+    let advice = advise(&oversized, &all).unwrap();
     assert!(advice.options.is_empty());
     let page = html(&advice, &all, 0);
     crate::document::tests::check_page(&page);
-    assert!(page.contains("<p class=\"stamp\">Nothing that was looked at carries this load.</p>"));
+    assert!(page.contains("<p class=\"stamp\">No option carries this load.</p>"));
     assert_eq!(page.matches("<summary>Not enough: ").count(), advice.misses.len());
 }
 
 #[test]
-fn loads_are_rounded_up_and_ceilings_down() {
+fn loads_round_up_and_ceilings_round_down() {
     let just_over = BytesPerSecond((100 << 20) + 1);
     let load = Stream { rate: just_over, ..sequential(64, 1000, 0) };
-    let workload = asked(1, &[load]);
+    let workload = workload_of(1, &[load]);
     let catalog = only(Level::AnfFlexible);
     let page = html(&advise(&workload, &catalog).unwrap(), &catalog, 0);
     assert!(page.contains("What to buy for 1 TiB, 101 MiB/s and 1,601 IOPS"), "{page}");

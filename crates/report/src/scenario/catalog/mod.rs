@@ -36,7 +36,7 @@ mod tests {
     use envelope::Shape;
 
     #[test]
-    fn every_file_is_a_scenario_with_a_name_of_its_own() {
+    fn every_file_is_scenario_with_unique_name() {
         for text in FILES {
             let scenario: Scenario = text.parse().unwrap();
             assert_eq!(
@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn published_curves_stand_beside_the_same_load() {
+    fn published_curves_match_load_of_series() {
         let mut shown = Vec::new();
         for series in all().iter().flat_map(|scenario| &scenario.series) {
             let shapes = series.published.iter().filter_map(|name| name.parse::<Shape>().ok());
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn the_guide_knows_each_and_its_example_is_one() {
+    fn guide_lists_scenarios_and_its_example_is_valid() {
         const GUIDE: &str = include_str!("../../../../../docs/guide/scenarios.md");
         for scenario in all() {
             assert!(GUIDE.contains(&format!("| `{}` |", scenario.name)), "{}", scenario.name);
