@@ -42,7 +42,7 @@ pub(crate) fn problem_of(error: Error) -> Problem {
         Error::InUse { .. } => (StatusCode::CONFLICT, "in-use", "There are volumes in the pool"),
         Error::Changing { .. } => (StatusCode::CONFLICT, "changing", "Another change is not finished"),
         Error::BelowUse { .. } => (StatusCode::CONFLICT, "below-use", "The volume holds more"),
-        Error::PoolFull { .. } => (StatusCode::CONFLICT, "pool-full", "The pool has not so much"),
+        Error::PoolFull { .. } => (StatusCode::CONFLICT, "pool-full", "Not enough space in the pool"),
         Error::Store(StoreError::Full(_)) | Error::Storage { error: FsError::NoSpace, .. } => {
             (StatusCode::INSUFFICIENT_STORAGE, "disk-full", "The disk is full")
         }
