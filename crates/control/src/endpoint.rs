@@ -17,7 +17,7 @@ pub trait Listeners: Send + Sync {
     /// Listens at these addresses, and at no others besides the service's own.
     fn listen_at(&self, addresses: BTreeSet<IpAddr>);
 
-    /// The addresses where nobody listens although somebody should, and why.
+    /// The addresses without a listener although a volume needs one, and the reason.
     fn failures(&self) -> BTreeMap<IpAddr, String>;
 }
 

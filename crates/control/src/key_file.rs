@@ -48,7 +48,7 @@ impl<const N: usize> KeyFile<N> {
         let mut key = [0; N];
         random(&mut key);
         match self.place(&key) {
-            // Somebody else was faster.
+            // Another process was faster.
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
                 self.read()?.ok_or_else(|| self.failed(error))
             }

@@ -135,7 +135,7 @@ fn check_protocols(level: Level, protocols: Protocols) -> Result<()> {
     Ok(())
 }
 
-/// Lists are read and changed over SMB alone: without it nobody could give anybody a right.
+/// Access control lists are read and changed over SMB alone: without it no client could grant a right.
 fn check_security_style(volume: &Volume) -> Result<()> {
     match volume.security_style {
         SecurityStyle::Ntfs if !volume.protocols.contains(Protocol::Smb) => Err(Error::invalid(
@@ -149,7 +149,7 @@ fn check_security_style(volume: &Volume) -> Result<()> {
     }
 }
 
-/// Refuses protocols that are not served: such a volume would be there, and nobody could mount it.
+/// Refuses protocols that are not served: such a volume could not be mounted.
 pub(crate) fn check_served(protocols: Protocols, served: Protocols) -> Result<()> {
     if served.include(protocols) {
         return Ok(());

@@ -22,7 +22,7 @@ const SMB_SHARE_UNITS_MAX: usize = 80;
 const SMB_SHARE_RESERVED: [char; 14] =
     ['\\', '"', '[', ']', ':', '|', '<', '>', '+', '=', ';', ',', '?', '*'];
 
-/// Text attached to a pool or volume, for whoever manages it.
+/// Text that the operator attaches to a pool or volume.
 pub type Labels = BTreeMap<String, String>;
 
 macro_rules! names {

@@ -11,7 +11,7 @@ use vfs::VolumeId;
 pub(crate) struct PoolTotals {
     pools: HashMap<i64, Totals>,
     volumes: HashMap<VolumeId, Share>,
-    /// Capacity that unfinished changes would release. Nobody else gets it yet, because a change that fails needs it again.
+    /// Capacity that unfinished changes would release. Other volumes cannot use it yet, because a change that fails needs it again.
     unreleased: HashMap<VolumeId, Share>,
 }
 

@@ -84,7 +84,7 @@ pub struct Group {
 pub struct NewGroup {
     pub name: AccountName,
     pub gid: u32,
-    /// The users in it: nobody if it is left out.
+    /// The users in it: none if left out.
     pub members: Option<Vec<AccountName>>,
 }
 

@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use vfs::{FsError, Protection, VolumeId};
 
-/// Something that works, but perhaps not as somebody believes.
+/// A condition that works, but perhaps not as the operator expects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Warning {
     /// The disk has no room left.
@@ -55,7 +55,7 @@ pub enum Warning {
         /// Why.
         reason: String,
     },
-    /// A volume has no rule: nobody may mount it.
+    /// A volume has no rule: no client can mount it.
     NoRules {
         /// The volume.
         volume: VolumeName,
@@ -67,7 +67,7 @@ pub enum Warning {
         /// Those.
         protocols: Protocols,
     },
-    /// A rule asks for more protection than connections have: nobody can mount by it.
+    /// A rule asks for more protection than connections have: no client can mount by it.
     Unprotected {
         /// The volume.
         volume: VolumeName,

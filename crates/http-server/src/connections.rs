@@ -46,7 +46,7 @@ impl Connections {
         if counts.get(&from).is_some_and(|&count| count >= CLIENT_CONNECTIONS_MAX) {
             open.end_oldest_idle(|connection| connection.from == from).then_some(())?;
         } else if counts.values().sum::<usize>() >= CONNECTIONS_MAX {
-            // Whoever floods ends connections of its own. If all have requests, the new one waits until one ends.
+            // A network that floods ends its own connections. If all have requests, the new one waits until one ends.
             let most = counts.values().copied().max().unwrap_or(0);
             let has_most = |connection: &Connection| counts.get(&connection.from) == Some(&most);
             _ = open.end_oldest_idle(has_most) || open.end_oldest_idle(|_| true);

@@ -14,11 +14,7 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
     vec![Endpoint::new(
         Method::GET,
         "/v1/clients",
-        Docs::new(
-            "clients",
-            "listClients",
-            "Who is connected, over how many connections, and what they use.",
-        ),
+        Docs::new("clients", "listClients", "List connected clients, their connections and volumes."),
         Needs::Role(Role::Read),
         list,
     )]

@@ -17,24 +17,24 @@ const MEMBER: &str = "/v1/groups/{name}/members/{user}";
 pub(super) fn endpoints() -> Vec<Endpoint> {
     let (look, admin) = (Needs::Role(Role::Read), Needs::Role(Role::Admin));
     vec![
-        Endpoint::new(Method::GET, ALL, Docs::new(TAG, "listGroups", "Groups by name."), look, list),
+        Endpoint::new(Method::GET, ALL, Docs::new(TAG, "listGroups", "List groups by name."), look, list),
         Endpoint::new(
             Method::POST,
             ALL,
             Docs::new(
                 TAG,
                 "createGroup",
-                "Makes a group. One of that name that is as asked for is left as it is.",
+                "Create a group. Succeeds without a change if an identical group exists.",
             ),
             admin,
             create,
         )
         .refuses(&[404, 409, 422]),
-        Endpoint::new(Method::GET, ONE, Docs::new(TAG, "getGroup", "A group."), look, one),
+        Endpoint::new(Method::GET, ONE, Docs::new(TAG, "getGroup", "Get a group."), look, one),
         Endpoint::new(
             Method::DELETE,
             ONE,
-            Docs::new(TAG, "deleteGroup", "Removes a group. Its members stay, and files keep its number."),
+            Docs::new(TAG, "deleteGroup", "Delete a group. Its members stay, and files keep its number."),
             admin,
             delete,
         )
@@ -42,7 +42,11 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
         Endpoint::new(
             Method::PUT,
             MEMBER,
-            Docs::new(TAG, "addMember", "Puts a user into a group. One that is in it already is left there."),
+            Docs::new(
+                TAG,
+                "addMember",
+                "Add a user to a group. Succeeds without a change if the user is in it.",
+            ),
             admin,
             |call: &Call, _: NoQuery, _: NoBody| change(call, Service::add_member),
         )
@@ -51,7 +55,11 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
         Endpoint::new(
             Method::DELETE,
             MEMBER,
-            Docs::new(TAG, "removeMember", "Takes a user out of a group, if it is in it."),
+            Docs::new(
+                TAG,
+                "removeMember",
+                "Remove a user from a group. Succeeds without a change if the user is not in it.",
+            ),
             admin,
             |call: &Call, _: NoQuery, _: NoBody| change(call, Service::remove_member),
         )

@@ -18,11 +18,15 @@ const ONE: &str = "/v1/levels/{provider}/{level}";
 pub(super) fn endpoints() -> Vec<Endpoint> {
     let look = Needs::Role(Role::Read);
     vec![
-        Endpoint::new(Method::GET, ALL, Docs::new(TAG, "listLevels", "All service levels."), look, list),
+        Endpoint::new(Method::GET, ALL, Docs::new(TAG, "listLevels", "List all service levels."), look, list),
         Endpoint::new(
             Method::GET,
             ONE,
-            Docs::new(TAG, "getLevel", "A service level; with sizes and settings, what they may do and why."),
+            Docs::new(
+                TAG,
+                "getLevel",
+                "Get a service level; with sizes and settings, also the limits and their origins.",
+            ),
             look,
             one,
         )

@@ -17,14 +17,14 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
         Endpoint::new(
             Method::GET,
             "/v1/operations",
-            Docs::new(TAG, "listOperations", "Who changed what and when, the newest first."),
+            Docs::new(TAG, "listOperations", "List changes, the newest first."),
             look,
             list,
         ),
         Endpoint::new(
             Method::GET,
             "/v1/operations/{id}",
-            Docs::new(TAG, "getOperation", "A change."),
+            Docs::new(TAG, "getOperation", "Get a change."),
             look,
             one,
         ),

@@ -16,24 +16,24 @@ const ONE: &str = "/v1/pools/{name}";
 pub(super) fn endpoints() -> Vec<Endpoint> {
     let (look, operate) = (Needs::Role(Role::Read), Needs::Role(Role::Operate));
     vec![
-        Endpoint::new(Method::GET, ALL, Docs::new(TAG, "listPools", "Pools by name."), look, list),
+        Endpoint::new(Method::GET, ALL, Docs::new(TAG, "listPools", "List pools by name."), look, list),
         Endpoint::new(
             Method::POST,
             ALL,
             Docs::new(
                 TAG,
                 "createPool",
-                "Makes a pool. One of that name that is as asked for is left as it is.",
+                "Create a pool. Succeeds without a change if an identical pool exists.",
             ),
             operate,
             create,
         )
         .refuses(&[409, 422]),
-        Endpoint::new(Method::GET, ONE, Docs::new(TAG, "getPool", "A pool."), look, one),
+        Endpoint::new(Method::GET, ONE, Docs::new(TAG, "getPool", "Get a pool."), look, one),
         Endpoint::new(
             Method::PATCH,
             ONE,
-            Docs::new(TAG, "changePool", "Changes a pool; its volumes get what it then promises at once."),
+            Docs::new(TAG, "changePool", "Change a pool. Its volumes get its new limits immediately."),
             operate,
             change,
         )
@@ -42,7 +42,7 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
         Endpoint::new(
             Method::DELETE,
             ONE,
-            Docs::new(TAG, "deletePool", "Removes a pool without volumes."),
+            Docs::new(TAG, "deletePool", "Delete a pool without volumes."),
             operate,
             delete,
         )

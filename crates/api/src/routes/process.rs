@@ -23,25 +23,19 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
         Endpoint::new(
             Method::GET,
             "/v1/warnings",
-            Docs::new(TAG, "listWarnings", "What an operator should know."),
+            Docs::new(TAG, "listWarnings", "List warnings for the operator."),
             look,
             warnings,
         ),
         Endpoint::new(
             Method::GET,
             "/v1/version",
-            Docs::new(TAG, "getVersion", "What is running."),
+            Docs::new(TAG, "getVersion", "Get the running version."),
             look,
             version,
         ),
-        Endpoint::new(Method::GET, "/v1/nfs", Docs::new(TAG, "getNfs", "How NFS is served."), look, nfs),
-        Endpoint::new(
-            Method::GET,
-            "/v1/smb",
-            Docs::new(TAG, "getSmb", "How SMB is served, and what clients have over it."),
-            look,
-            smb,
-        ),
+        Endpoint::new(Method::GET, "/v1/nfs", Docs::new(TAG, "getNfs", "Get the state of NFS."), look, nfs),
+        Endpoint::new(Method::GET, "/v1/smb", Docs::new(TAG, "getSmb", "Get the state of SMB."), look, smb),
         endpoint(
             "/metrics",
             "getMetrics",
@@ -61,7 +55,7 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
         Endpoint::new(
             Method::GET,
             "/openapi.json",
-            Docs::new(TAG, "getDescription", "This description."),
+            Docs::new(TAG, "getDescription", "Get this description."),
             None,
             description,
         ),

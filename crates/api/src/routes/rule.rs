@@ -16,7 +16,7 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
         Endpoint::new(
             Method::GET,
             ALL,
-            Docs::new(TAG, "listRules", "Who may mount a volume."),
+            Docs::new(TAG, "listRules", "List the export rules of a volume."),
             Needs::Role(Role::Read),
             list,
         ),
@@ -26,7 +26,7 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
             Docs::new(
                 TAG,
                 "replaceRules",
-                "Replaces the export rules of a volume, at once for all its clients.",
+                "Replace the export rules of a volume, immediately for all its clients.",
             ),
             Needs::Role(Role::Operate),
             replace,

@@ -18,11 +18,11 @@ const ONE: &str = "/v1/tokens/{name}";
 pub(super) fn endpoints() -> Vec<Endpoint> {
     let admin = Needs::Role(Role::Admin);
     vec![
-        Endpoint::new(Method::GET, ALL, Docs::new(TAG, "listTokens", "Tokens by name."), admin, list),
+        Endpoint::new(Method::GET, ALL, Docs::new(TAG, "listTokens", "List tokens by name."), admin, list),
         Endpoint::new(
             Method::POST,
             ALL,
-            Docs::new(TAG, "createToken", "Makes a token. Its secret is in the reply and nowhere else."),
+            Docs::new(TAG, "createToken", "Create a token. Only this reply contains its secret."),
             admin,
             create,
         )
@@ -30,7 +30,7 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
         Endpoint::new(
             Method::DELETE,
             ONE,
-            Docs::new(TAG, "revokeToken", "Revokes a token: from now on nobody gets in with it."),
+            Docs::new(TAG, "revokeToken", "Revoke a token. Requests with it are refused from now on."),
             admin,
             revoke,
         )

@@ -16,28 +16,24 @@ const ONE: &str = "/v1/users/{name}";
 pub(super) fn endpoints() -> Vec<Endpoint> {
     let (look, admin) = (Needs::Role(Role::Read), Needs::Role(Role::Admin));
     vec![
-        Endpoint::new(Method::GET, ALL, Docs::new(TAG, "listUsers", "Users by name."), look, list),
+        Endpoint::new(Method::GET, ALL, Docs::new(TAG, "listUsers", "List users by name."), look, list),
         Endpoint::new(
             Method::POST,
             ALL,
             Docs::new(
                 TAG,
                 "createUser",
-                "Makes a user. One of that name that is as asked for is left as it is.",
+                "Create a user. Succeeds without a change if an identical user exists.",
             ),
             admin,
             create,
         )
         .refuses(&[409, 422]),
-        Endpoint::new(Method::GET, ONE, Docs::new(TAG, "getUser", "A user."), look, one),
+        Endpoint::new(Method::GET, ONE, Docs::new(TAG, "getUser", "Get a user."), look, one),
         Endpoint::new(
             Method::PATCH,
             ONE,
-            Docs::new(
-                TAG,
-                "changeUser",
-                "Changes a user: its password, its primary group, its Windows names.",
-            ),
+            Docs::new(TAG, "changeUser", "Change a user: password, primary group, Windows names."),
             admin,
             change,
         )
@@ -46,7 +42,7 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
         Endpoint::new(
             Method::DELETE,
             ONE,
-            Docs::new(TAG, "deleteUser", "Removes a user, also from its groups. Files keep its number."),
+            Docs::new(TAG, "deleteUser", "Delete a user, also from its groups. Files keep its number."),
             admin,
             delete,
         )

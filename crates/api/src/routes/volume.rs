@@ -22,24 +22,28 @@ const ONE: &str = "/v1/volumes/{name}";
 pub(super) fn endpoints() -> Vec<Endpoint> {
     let (look, operate) = (Needs::Role(Role::Read), Needs::Role(Role::Operate));
     vec![
-        Endpoint::new(Method::GET, ALL, Docs::new(TAG, "listVolumes", "Volumes by name."), look, list),
+        Endpoint::new(Method::GET, ALL, Docs::new(TAG, "listVolumes", "List volumes by name."), look, list),
         Endpoint::new(
             Method::POST,
             ALL,
             Docs::new(
                 TAG,
                 "createVolume",
-                "Makes a volume and serves it. One of that name that is as asked for is left as it is.",
+                "Create a volume and serve it. Succeeds without a change if an identical volume exists.",
             ),
             operate,
             create,
         )
         .refuses(&[404, 409, 422]),
-        Endpoint::new(Method::GET, ONE, Docs::new(TAG, "getVolume", "A volume."), look, one),
+        Endpoint::new(Method::GET, ONE, Docs::new(TAG, "getVolume", "Get a volume."), look, one),
         Endpoint::new(
             Method::PATCH,
             ONE,
-            Docs::new(TAG, "changeVolume", "Changes a volume, mounted or not; its limits at once."),
+            Docs::new(
+                TAG,
+                "changeVolume",
+                "Change a volume, mounted or not. New limits take effect immediately.",
+            ),
             operate,
             change,
         )
@@ -48,7 +52,7 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
         Endpoint::new(
             Method::DELETE,
             ONE,
-            Docs::new(TAG, "deleteVolume", "Removes a volume and all its files."),
+            Docs::new(TAG, "deleteVolume", "Delete a volume and all its files."),
             operate,
             delete,
         )
@@ -57,14 +61,18 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
         Endpoint::new(
             Method::GET,
             "/v1/volumes/{name}/stats",
-            Docs::new(TAG, "getVolumeStats", "What a volume does and holds now, and what it may."),
+            Docs::new(TAG, "getVolumeStats", "Get traffic, contents and limits of a volume."),
             look,
             stats,
         ),
         Endpoint::new(
             Method::GET,
             "/v1/volumes/{name}/mount-targets",
-            Docs::new(TAG, "getMountTargets", "How a volume is mounted, over each protocol at each address."),
+            Docs::new(
+                TAG,
+                "getMountTargets",
+                "Get the mount options of a volume, for each protocol and address.",
+            ),
             look,
             mount_targets,
         ),

@@ -361,7 +361,7 @@ impl Service {
         look_up(&*self.dependencies.resolver, rules.flat_map(|rule| rule.clients.hosts()))
     }
 
-    /// The addresses of endpoints where nobody listens, and why.
+    /// The addresses of endpoints without a listener, and the reason.
     pub fn not_listening(&self) -> BTreeMap<IpAddr, String> {
         self.dependencies.listeners.failures()
     }
