@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use envelope::{Access, Bytes, Iops, Protocol, Stream};
 use report::curve::CurvePoint;
-use report::document::words::{doubts, time};
+use report::document::words::{caveats, time};
 use report::result::{CaveatKind, Cell, Distribution, Measurement, Run, TargetFacts};
 use report::scenario::{Pattern, Series, Work};
 

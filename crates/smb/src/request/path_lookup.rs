@@ -107,8 +107,8 @@ pub(crate) fn find_name(
     Ok((stored, found))
 }
 
-/// Locks all spellings of a name in a directory, so that it is looked up and created atomically. POSIX names need no
-/// lock: other spellings are other names.
+/// Locks all spellings of a name in a directory, so that a lookup and the creation behind it are atomic. POSIX names need
+/// no lock: other spellings are other names.
 pub(crate) fn lock_name<'l>(
     service: &'l Service,
     dir: &File,
