@@ -30,7 +30,7 @@ fn sizes(reply: &Reply) -> (u64, u64) {
 }
 
 #[test]
-fn a_new_or_emptied_file_has_the_room_that_was_asked_for() {
+fn create_reserves_allocation_size() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let made = create(&mut client, "file", Opening::default(), 1 << 20);
@@ -49,7 +49,7 @@ fn a_new_or_emptied_file_has_the_room_that_was_asked_for() {
 }
 
 #[test]
-fn contexts_have_names_of_four_bytes_or_more() {
+fn short_context_name_is_refused() {
     let rig = Rig::new();
     let mut client = rig.alice();
     for (context, status) in [
@@ -65,7 +65,7 @@ fn contexts_have_names_of_four_bytes_or_more() {
 }
 
 #[test]
-fn where_there_is_no_room_nothing_is_made_and_nothing_lost() {
+fn create_without_space_changes_nothing() {
     let rig = Rig::new();
     let mut client = rig.alice();
     create(&mut client, "file", Opening::default(), TOO_MUCH).assert_refused(NtStatus::DISK_FULL);
@@ -85,7 +85,7 @@ fn where_there_is_no_room_nothing_is_made_and_nothing_lost() {
 }
 
 #[test]
-fn room_can_be_set_and_less_of_it_than_there_are_bytes_cuts_the_file() {
+fn setting_allocation_below_size_truncates() {
     let rig = Rig::new();
     let mut client = rig.alice();
     client.put("file", b"some data");
@@ -107,7 +107,7 @@ fn room_can_be_set_and_less_of_it_than_there_are_bytes_cuts_the_file() {
 
 /// Who sets the time of the last write does not want it to change by itself, and it is the file's, whatever its streams have.
 #[test]
-fn room_for_a_stream_leaves_a_time_that_was_set() {
+fn stream_allocation_keeps_a_set_write_time() {
     let seconds = AtomicI64::new(1000);
     // Every look at the clock is a second later.
     let clock = move || Time { seconds: seconds.fetch_add(1, Ordering::SeqCst), nanos: 0 };

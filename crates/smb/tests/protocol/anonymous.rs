@@ -34,7 +34,7 @@ fn open_pipe(client: &mut Client, pipe: &str) -> Result<FileId, NtStatus> {
 }
 
 #[test]
-fn nobody_logs_in_without_a_name_unless_that_is_allowed() {
+fn anonymous_login_needs_permission() {
     let rig = Rig::new();
     for dialect in [Dialect::SMB210, Dialect::SMB300, Dialect::SMB311] {
         let mut client = connected(&rig, &Offer::of(dialect));
@@ -43,7 +43,7 @@ fn nobody_logs_in_without_a_name_unless_that_is_allowed() {
 }
 
 #[test]
-fn who_has_no_name_reaches_pipes_alone() {
+fn anonymous_session_reaches_only_pipes() {
     let rig = Rig::anonymous();
     for dialect in [Dialect::SMB210, Dialect::SMB300, Dialect::SMB302, Dialect::SMB311] {
         for signs in [false, true] {
@@ -63,7 +63,7 @@ fn who_has_no_name_reaches_pipes_alone() {
 
 /// Nothing that a user has open is reached, by whatever number.
 #[test]
-fn the_ids_of_users_lead_nobody_anywhere() {
+fn anonymous_session_cannot_use_ids_of_users() {
     let rig = Rig::anonymous();
     let mut alice = rig.alice();
     let file = alice.open("file", Opening::default());
@@ -91,7 +91,7 @@ fn the_ids_of_users_lead_nobody_anywhere() {
 
 /// A session is one user's, and a session of nobody is nobody's: neither becomes the other, nor has it further channels.
 #[test]
-fn no_session_changes_hands() {
+fn session_never_changes_its_user() {
     let rig = Rig::anonymous();
     let mut alice = rig.alice();
     alice.open("mine", Opening::alone());
@@ -108,7 +108,7 @@ fn no_session_changes_hands() {
 
 /// Everybody knows the keys of nobody: they protect nothing, and are right where they are used.
 #[test]
-fn what_is_signed_by_nobody_is_looked_at() {
+fn anonymous_signature_is_checked() {
     let rig = Rig::anonymous();
     let mut client = nobody(&rig, &Offer::default(), false);
     let reply = client.call(Command::ECHO, &Empty);
@@ -129,7 +129,7 @@ fn what_is_signed_by_nobody_is_looked_at() {
 
 /// An encrypted message of nobody is none, unless a user has the connection as well (MS-SMB2 §3.3.1.7).
 #[test]
-fn what_is_encrypted_by_nobody_alone_ends_the_connection() {
+fn anonymous_encrypted_message_ends_the_connection() {
     let rig = Rig::anonymous();
     let mut client = connected(&rig, &Offer::default());
     client.try_log_on_as_nobody().unwrap();
@@ -154,7 +154,7 @@ fn what_is_encrypted_by_nobody_alone_ends_the_connection() {
 
 /// Who has proven nothing counts with those who are still to prove something, and has little of everything.
 #[test]
-fn sessions_of_nobody_are_bounded() {
+fn anonymous_sessions_are_limited() {
     let rig = Rig::anonymous();
     let mut client = nobody(&rig, &Offer::default(), false);
     for _ in 1..ANONYMOUS_TREES_MAX {

@@ -1,7 +1,7 @@
 //! What macOS asks and does: its create context, and the streams in which it keeps Finder's marks and resource forks.
 
-use crate::attr::{dispose, exists, rename};
-use crate::dir;
+use crate::file_information::{dispose, exists, rename};
+use crate::query_directory;
 use crate::posix::mode_of;
 use crate::rig::{BOB, Client, Offer, Opening, Rig, SHARE, lease, name};
 use crate::security::{list, set, told};
@@ -44,10 +44,10 @@ fn query(request_bitmap: QueryBitmap, client_capabilities: AppleCapabilities) ->
 fn listed(client: &mut Client, class: DirectoryClass) -> Vec<(String, Vec<u8>)> {
     let access = AccessMask::GENERIC_READ;
     let root = client.open("", Opening { access, ..Opening::default() });
-    let reply = dir::ask(client, root, "*", class, QueryDirectoryFlags::RESTART_SCANS, 1 << 16);
+    let reply = query_directory::ask(client, root, "*", class, QueryDirectoryFlags::RESTART_SCANS, 1 << 16);
     client.close(root);
     let fixed = if class == DirectoryClass::ID_BOTH_DIRECTORY { 104 } else { 94 };
-    let entries = chain::entries(8, dir::output(&reply)).map(|entry| {
+    let entries = chain::entries(8, query_directory::output(&reply)).map(|entry| {
         let entry = entry.unwrap();
         let length = usize::try_from(u32::from_le_bytes(entry[60..64].try_into().unwrap())).unwrap();
         let units: Vec<u16> = Utf16::new(&entry[fixed..fixed + length]).unwrap().units().collect();
@@ -66,7 +66,7 @@ fn afp_info() -> Vec<u8> {
 }
 
 #[test]
-fn a_server_says_what_it_can_and_no_more() {
+fn aapl_response_has_requested_capabilities() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let all = QueryBitmap::SERVER_CAPS | QueryBitmap::VOLUME_CAPS | QueryBitmap::MODEL_INFO;
@@ -88,7 +88,7 @@ fn a_server_says_what_it_can_and_no_more() {
 
 /// rename(2), as on any Unix: what is open below goes on under its new path, whoever has it open.
 #[test]
-fn a_directory_is_renamed_by_macos_while_files_below_it_are_open() {
+fn macos_renames_directory_with_open_files() {
     let rig = Rig::new();
     let (mut mac, mut other) = (rig.alice(), rig.alice());
     let dir = mac.open("dir", Opening::dir());
@@ -124,7 +124,7 @@ fn a_directory_is_renamed_by_macos_while_files_below_it_are_open() {
 
 /// A file that its client only keeps for later is asked back first, as for anybody.
 #[test]
-fn a_directory_is_renamed_by_macos_once_files_are_closed_that_are_kept_for_later() {
+fn macos_directory_rename_waits_for_deferred_closes() {
     let rig = Rig::new();
     let (mut mac, mut other) = (rig.alice_at(1), rig.alice_at(2));
     let dir = mac.open("dir", Opening::dir());
@@ -141,7 +141,7 @@ fn a_directory_is_renamed_by_macos_once_files_are_closed_that_are_kept_for_later
 }
 
 #[test]
-fn what_is_no_query_is_not_answered() {
+fn malformed_aapl_query_gets_no_response() {
     let rig = Rig::new();
     let mut client = rig.alice();
     for bad in [&b""[..], &[2; 24], &[1, 0, 0, 0, 0, 0, 0, 0, 7]] {
@@ -150,7 +150,7 @@ fn what_is_no_query_is_not_answered() {
 }
 
 #[test]
-fn finders_marks_and_resource_forks_are_streams() {
+fn finder_info_and_resource_fork_are_streams() {
     let rig = Rig::new();
     let mut client = rig.alice();
     client.put("file:AFP_AfpInfo", &[b'A'; 60]);
@@ -162,7 +162,7 @@ fn finders_marks_and_resource_forks_are_streams() {
 }
 
 #[test]
-fn listings_say_what_finder_shows_to_who_asks_for_that() {
+fn read_dir_attributes_need_negotiation() {
     let rig = Rig::new();
     let mut client = rig.alice();
     client.put("file", b"data");
@@ -208,7 +208,7 @@ fn listings_say_what_finder_shows_to_who_asks_for_that() {
 }
 
 #[test]
-fn a_listing_tells_no_more_than_one_may_read_and_waits_for_nobody() {
+fn read_dir_attributes_need_access_and_never_wait() {
     let rig = Rig::new();
     let (mut alice, mut bob) = (rig.alice_at(1), rig.connect());
     bob.negotiate(&Offer::default());
@@ -258,7 +258,7 @@ fn says(kind: u32, number: u32) -> Ace {
 }
 
 #[test]
-fn macos_is_told_modes_in_lists_and_sets_them_by_those() {
+fn macos_reads_and_sets_modes_in_descriptors() {
     let rig = Rig::new();
     let mut client = rig.alice();
     client.put("file", b"");
@@ -295,7 +295,7 @@ fn macos_is_told_modes_in_lists_and_sets_them_by_those() {
 }
 
 #[test]
-fn macos_is_promised_no_modes_where_lists_rule() {
+fn unix_modes_are_not_offered_with_ntfs_acls() {
     let rig =
         Rig::with(ExportRule::everybody(), |volume| volume.with_security_style(SecurityStyle::Ntfs).unwrap());
     let mut client = rig.alice();
@@ -309,7 +309,7 @@ fn macos_is_promised_no_modes_where_lists_rule() {
 }
 
 #[test]
-fn what_is_no_finder_information_is_not_told_as_such() {
+fn malformed_finder_info_is_not_listed() {
     let rig = Rig::new();
     let mut client = rig.alice();
     for (name, info) in [("short", &afp_info()[..59]), ("other", &[b'A'; 60]), ("long", &[0; 4000])] {

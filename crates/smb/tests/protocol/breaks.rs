@@ -23,7 +23,7 @@ fn opened_and_closed(client: &mut Client, path: &str, asked: Lease) -> Vec<Vec<u
 
 /// A lease that was asked for encrypted has the key of one that was asked for in clear, and whose reply has not left yet.
 #[test]
-fn a_break_is_encrypted_though_its_name_was_told_in_clear_before() {
+fn break_of_encrypted_lease_is_encrypted_despite_plain_name() {
     let rig = Rig::new();
     let ([mut first, mut second], mut other) = (two_channels(&rig), rig.alice_at(2));
     let theirs = first.open("waits", Opening::default());
@@ -50,7 +50,7 @@ fn a_break_is_encrypted_though_its_name_was_told_in_clear_before() {
 
 /// A client whose only connection is cut makes another one for the same session, before the first has ended.
 #[test]
-fn a_break_that_went_over_the_only_channel_is_told_again_over_a_later_one() {
+fn break_on_lost_only_channel_is_repeated_on_the_next() {
     let rig = Rig::new();
     let (mut first, mut other) = (rig.alice_at(1), rig.alice_at(2));
     first.open_lease("read", Opening::default(), lease(1, "R")).assert_state("R");
@@ -64,7 +64,7 @@ fn a_break_that_went_over_the_only_channel_is_told_again_over_a_later_one() {
 /// What a connection has taken that is still there needs no repetition: who binds channels and lets them go would have what it does
 /// not read pile up.
 #[test]
-fn a_break_is_told_once_however_many_other_channels_go() {
+fn break_is_sent_once_despite_lost_channels() {
     let rig = Rig::new();
     let (mut first, mut other) = (rig.alice_at(1), rig.alice_at(2));
     first.open_lease("file", Opening::default(), lease(1, "RWH")).assert_state("RWH");

@@ -53,7 +53,7 @@ fn offers() -> Vec<Offer> {
 }
 
 #[test]
-fn a_session_is_one_over_all_its_channels() {
+fn session_is_shared_by_all_channels() {
     let rig = Rig::new();
     for offer in offers() {
         let mut first = rig.alice_with(&offer);
@@ -71,7 +71,7 @@ fn a_session_is_one_over_all_its_channels() {
 }
 
 #[test]
-fn a_session_lasts_until_its_last_channel_goes() {
+fn session_lasts_until_its_last_channel_ends() {
     let rig = Rig::new();
     let first = rig.alice();
     let of_session = first.keys();
@@ -92,7 +92,7 @@ fn a_session_lasts_until_its_last_channel_goes() {
 }
 
 #[test]
-fn logging_off_and_a_wrong_password_end_a_session_over_all_its_channels() {
+fn logoff_and_wrong_password_end_session_on_all_channels() {
     let rig = Rig::new();
     for fails in [false, true] {
         let mut first = rig.alice();
@@ -117,7 +117,7 @@ fn logging_off_and_a_wrong_password_end_a_session_over_all_its_channels() {
 }
 
 #[test]
-fn each_channel_has_a_key_of_its_own() {
+fn each_channel_has_its_own_key() {
     let rig = Rig::new();
     let mut first = rig.alice();
     let mut second = channel_of(&rig, &first, &Offer::default());
@@ -131,7 +131,7 @@ fn each_channel_has_a_key_of_its_own() {
 }
 
 #[test]
-fn a_channel_does_nothing_until_it_is_bound() {
+fn unbound_channel_refuses_commands() {
     let rig = Rig::new();
     let mut first = rig.alice();
     let file = first.open("file", Opening::default());
@@ -148,7 +148,7 @@ fn a_channel_does_nothing_until_it_is_bound() {
 }
 
 #[test]
-fn who_binds_a_channel_is_the_sessions_user_and_has_its_key() {
+fn binding_needs_the_sessions_user_and_key() {
     let rig = Rig::new();
     let mut first = rig.alice();
     let file = first.open("file", Opening::default());
@@ -171,7 +171,7 @@ fn who_binds_a_channel_is_the_sessions_user_and_has_its_key() {
 
 /// A refused authentication leaves nothing: whoever is the right user may come over the same connection.
 #[test]
-fn a_connection_that_failed_to_be_bound_can_be() {
+fn failed_binding_can_be_retried() {
     let rig = Rig::new();
     let first = rig.alice();
     let mut second = connected(&rig, &Offer::default());
@@ -182,7 +182,7 @@ fn a_connection_that_failed_to_be_bound_can_be() {
 }
 
 #[test]
-fn channels_have_agreed_on_the_same() {
+fn binding_needs_the_same_negotiation() {
     let rig = Rig::new();
     let signed = |algorithm| Offer { signing: vec![algorithm], ..Offer::default() };
     let (gmac, cmac) = (signed(SigningAlgorithm::AES_GMAC), signed(SigningAlgorithm::AES_CMAC));
@@ -221,7 +221,7 @@ fn channels_have_agreed_on_the_same() {
 }
 
 #[test]
-fn a_connection_is_a_channel_of_a_session_once() {
+fn second_binding_of_a_connection_is_refused() {
     let rig = Rig::new();
     let mut first = rig.alice();
     let mut second = channel_of(&rig, &first, &Offer::default());
@@ -241,7 +241,7 @@ fn a_connection_is_a_channel_of_a_session_once() {
 }
 
 #[test]
-fn channels_are_bounded() {
+fn channels_are_limited() {
     let rig = Rig::new();
     let first = rig.alice();
     let mut channels: Vec<Client> =
@@ -253,7 +253,7 @@ fn channels_are_bounded() {
 }
 
 #[test]
-fn channels_that_are_never_bound_are_bounded() {
+fn unfinished_bindings_are_limited() {
     let rig = Rig::new();
     let mut client = connected(&rig, &Offer::default());
     let firsts: Vec<Client> = (0..=smb::limits::CONNECTION_SETUPS_MAX).map(|_| rig.alice()).collect();
@@ -281,7 +281,7 @@ pub(crate) fn query_interfaces(client: &mut Client, room: u32) -> crate::rig::Re
 }
 
 #[test]
-fn a_client_is_told_of_the_address_it_has_come_to() {
+fn interfaces_include_the_connected_address() {
     let rig = Rig::new();
     let mut client = rig.connect();
     let reply = client.negotiate(&Offer::default());
@@ -298,7 +298,7 @@ fn a_client_is_told_of_the_address_it_has_come_to() {
 }
 
 #[test]
-fn a_client_without_channels_is_told_of_no_interfaces() {
+fn interfaces_need_multichannel() {
     let rig = Rig::new();
     let single = Offer { capabilities: Capabilities::LARGE_MTU, ..Offer::default() };
     for offer in [single, Offer::of(Dialect::SMB210)] {
@@ -309,7 +309,7 @@ fn a_client_without_channels_is_told_of_no_interfaces() {
 
 /// Nobody is there to be answered any more.
 #[test]
-fn what_waits_ends_with_its_channel() {
+fn pending_request_ends_with_its_channel() {
     let rig = Rig::new();
     let (mut first, mut other) = (rig.alice(), rig.alice());
     let (file, theirs) = (first.open("file", Opening::default()), other.open("file", Opening::default()));
@@ -333,7 +333,7 @@ fn what_waits_ends_with_its_channel() {
 
 /// What was sent over a connection that goes may not have come to anybody.
 #[test]
-fn a_break_is_told_again_over_another_channel() {
+fn break_is_repeated_on_another_channel() {
     let rig = Rig::new();
     let ([mut first, mut second], mut other) = (two_channels(&rig), rig.alice_at(2));
     first.open_lease("file", Opening::default(), lease(1, "RWH")).assert_state("RWH");
@@ -349,7 +349,7 @@ fn a_break_is_told_again_over_another_channel() {
 /// A machine that is gone ends no connection. So it is with one that takes nothing: breaks that it does not confirm go over another
 /// channel, also those that nobody waits for an answer to.
 #[test]
-fn a_break_that_does_not_arrive_is_told_over_another_channel() {
+fn unconfirmed_break_moves_to_another_channel() {
     let rig = Rig::new();
     let ([mut first, mut second], mut other) = (two_channels(&rig), rig.alice_at(2));
     first.open_lease("written", Opening::default(), lease(1, "RWH")).assert_state("RWH");
@@ -377,7 +377,7 @@ fn a_break_that_does_not_arrive_is_told_over_another_channel() {
 
 /// What was encrypted says nothing of the connection it was meant for, and message ids are each connection's own.
 #[test]
-fn what_was_sealed_is_done_once_whatever_channel_it_comes_by() {
+fn replayed_encrypted_message_on_another_channel_is_refused() {
     let rig = Rig::new();
     for offer in [Offer::default(), Offer::of(Dialect::SMB300)] {
         let mut first = rig.alice_with(&offer);
@@ -406,7 +406,7 @@ pub(crate) fn alice() -> Initiator {
 
 /// A thief that plays both steps again is challenged anew, cannot answer, and takes nothing away from the session.
 #[test]
-fn a_binding_that_is_played_again_adds_no_channel() {
+fn replayed_binding_adds_no_channel() {
     let rig = Rig::new();
     let mut first = rig.alice();
     let mut second = connected(&rig, &Offer::default());
@@ -443,7 +443,7 @@ fn a_binding_that_is_played_again_adds_no_channel() {
 
 /// Who has not said that it has channels has none: what it has encrypted is not remembered for others.
 #[test]
-fn who_has_no_channels_adds_none() {
+fn binding_needs_multichannel() {
     let rig = Rig::new();
     let single = Offer { signing: vec![SigningAlgorithm::AES_CMAC], ..Offer::single() };
     let mut first = rig.alice_with(&single);

@@ -84,7 +84,7 @@ fn pattern(byte: u8, count: u32) -> Vec<u8> {
 }
 
 #[test]
-fn compression_is_agreed_on_where_a_share_is_compressed() {
+fn compression_is_negotiated_if_a_share_compresses() {
     let rig = Rig::new();
     assert_eq!(told(&rig, &offer(CHAINED)), None);
     set(&rig, COMPRESSED);
@@ -108,7 +108,7 @@ fn compression_is_agreed_on_where_a_share_is_compressed() {
 }
 
 #[test]
-fn long_replies_of_a_compressed_share_are_shorter() {
+fn long_replies_of_compressed_share_are_compressed() {
     let rig = compressed();
     let (short, long) = (text(4000), text(60_000));
     for (name, data) in
@@ -143,7 +143,7 @@ fn long_replies_of_a_compressed_share_are_shorter() {
 }
 
 #[test]
-fn the_longest_reply_and_listings_are_compressed() {
+fn longest_reply_and_listings_are_compressed() {
     let rig = compressed();
     let mut client = alice(&rig);
     let data = [vec![0; 1000], text((1 << 20) - 1000)].concat();
@@ -169,7 +169,7 @@ fn the_longest_reply_and_listings_are_compressed() {
 }
 
 #[test]
-fn a_reader_may_ask_for_compression_in_a_share_that_is_not_compressed() {
+fn read_flag_requests_compression_in_any_share() {
     let rig = compressed();
     let data = text(60_000);
     let asks = |file| ReadRequest { flags: ReadFlags::REQUEST_COMPRESSED, ..read(file, 0, 60_000) };
@@ -185,7 +185,7 @@ fn a_reader_may_ask_for_compression_in_a_share_that_is_not_compressed() {
 }
 
 #[test]
-fn compressed_requests_are_done_like_others() {
+fn compressed_request_equals_plain_one() {
     let rig = compressed();
     // The last is long even in compressed form.
     let bodies = [text(5000), vec![0; 1 << 20], text(1 << 20), [noise(700_000), text(300_000)].concat()];
@@ -206,7 +206,7 @@ fn compressed_requests_are_done_like_others() {
 }
 
 #[test]
-fn signatures_are_over_what_is_compressed() {
+fn signature_covers_uncompressed_bytes() {
     let rig = compressed();
     let mut client = alice(&rig);
     let file = client.open("file", Opening::default());
@@ -225,7 +225,7 @@ fn signatures_are_over_what_is_compressed() {
 }
 
 #[test]
-fn what_was_not_agreed_on_ends_the_connection() {
+fn unnegotiated_compression_ends_the_connection() {
     let rig = compressed();
     let whole = Compression { is_chained: false, lz77: true, pattern: false };
     let chain = Compression { is_chained: true, ..whole };
@@ -253,7 +253,7 @@ fn what_was_not_agreed_on_ends_the_connection() {
 
 /// Nobody who has not logged on has any message expanded.
 #[test]
-fn before_a_log_on_nothing_is_decompressed() {
+fn compression_before_login_ends_the_connection() {
     let rig = compressed();
     let mut client = rig.connect();
     let negotiate = message(&client.header(Command::NEGOTIATE, 1), &offer(CHAINED).request());
@@ -275,7 +275,7 @@ fn before_a_log_on_nothing_is_decompressed() {
 }
 
 #[test]
-fn sizes_that_disagree_end_the_connection() {
+fn contradictory_sizes_end_the_connection() {
     let rig = compressed();
     let most = u32::try_from(MOST).unwrap();
     type Change = fn(&[u8], u32) -> Vec<u8>;
@@ -331,7 +331,7 @@ fn sizes_that_disagree_end_the_connection() {
 }
 
 #[test]
-fn what_is_compressed_or_encrypted_within_ends_the_connection() {
+fn nested_transforms_end_the_connection() {
     let rig = compressed();
     for seals in [false, true] {
         for is_sealed_within in [false, true] {
@@ -352,7 +352,7 @@ fn what_is_compressed_or_encrypted_within_ends_the_connection() {
 
 /// Padding that nothing is made of: payloads without bytes, and a message that is as long as any.
 #[test]
-fn what_is_odd_but_adds_up_is_answered() {
+fn odd_but_valid_payloads_are_accepted() {
     let rig = compressed();
     let mut client = alice(&rig);
     let echo = client.signed(Command::ECHO, &Empty);
@@ -372,7 +372,7 @@ fn what_is_odd_but_adds_up_is_answered() {
 
 /// What is long in compressed form comes in parts: it is put together, and must be right as a whole.
 #[test]
-fn long_compressed_messages_are_whole_or_none() {
+fn long_compressed_message_is_valid_as_a_whole() {
     let rig = compressed();
     for seals in [false, true] {
         for is_changed in [false, true] {
@@ -400,7 +400,7 @@ fn long_compressed_messages_are_whole_or_none() {
 }
 
 #[test]
-fn something_behind_a_long_compressed_message_ends_the_connection() {
+fn bytes_after_long_compressed_message_end_the_connection() {
     let rig = compressed();
     let mut client = alice(&rig);
     let echo = client.signed(Command::ECHO, &Empty);
@@ -410,7 +410,7 @@ fn something_behind_a_long_compressed_message_ends_the_connection() {
 }
 
 #[test]
-fn credits_and_limits_are_those_of_what_is_compressed() {
+fn credits_and_limits_count_uncompressed_bytes() {
     let (rig, gate, _pacer) = limited();
     set(&rig, COMPRESSED);
     let mut client = alice(&rig);

@@ -113,7 +113,7 @@ pub(crate) fn lock(client: &mut Client, file_id: FileId, flags: LockFlags) -> Nt
 }
 
 #[test]
-fn an_open_with_a_batch_oplock_waits_for_its_client() {
+fn batch_oplock_makes_open_durable() {
     let rig = Rig::new();
     for (asks, comes_back) in [(v1(), None), (v2(1, 0), Some(1)), (v2(2, 0), None)] {
         let mut client = rig.alice();
@@ -148,7 +148,7 @@ fn an_open_with_a_batch_oplock_waits_for_its_client() {
 }
 
 #[test]
-fn what_is_not_cached_for_its_handle_is_not_kept() {
+fn open_without_handle_caching_is_not_durable() {
     let rig = Rig::new();
     let mut client = rig.alice();
     for level in [OplockLevel::NONE, OplockLevel::II, OplockLevel::EXCLUSIVE] {
@@ -166,7 +166,7 @@ fn what_is_not_cached_for_its_handle_is_not_kept() {
 }
 
 #[test]
-fn whoever_wants_the_file_ends_the_wait() {
+fn conflicting_open_ends_disconnected_durable_open() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let reply = batch(&mut client, "file", &[v2(1, 0)]);
@@ -178,7 +178,7 @@ fn whoever_wants_the_file_ends_the_wait() {
 }
 
 #[test]
-fn logging_off_keeps_what_is_durable_and_leaving_the_share_does_not() {
+fn durable_open_survives_logoff_but_not_tree_disconnect() {
     let rig = Rig::new();
     for (command, kept) in [(Command::LOGOFF, true), (Command::TREE_DISCONNECT, false)] {
         let mut client = rig.alice();
@@ -192,7 +192,7 @@ fn logging_off_keeps_what_is_durable_and_leaving_the_share_does_not() {
 }
 
 #[test]
-fn a_session_that_takes_over_finds_what_the_one_before_had_open() {
+fn previous_session_leaves_its_durable_opens() {
     let rig = Rig::new();
     let mut first = rig.alice();
     let reply = batch(&mut first, "file", &[v1()]);
@@ -206,7 +206,7 @@ fn a_session_that_takes_over_finds_what_the_one_before_had_open() {
 }
 
 #[test]
-fn nobody_else_gets_an_open() {
+fn durable_open_belongs_to_its_user() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let old = id(&batch(&mut client, "file", &[v2(1, 0)]));
@@ -238,7 +238,7 @@ fn nobody_else_gets_an_open() {
 }
 
 #[test]
-fn an_open_with_a_lease_is_its_clients_by_its_key_and_name() {
+fn lease_reconnect_needs_client_key_and_name() {
     let rig = Rig::new();
     let mut client = rig.alice_at(1);
     let asks = [v2(1, 0), leased(lease(7, "RWH"))];
@@ -265,7 +265,7 @@ fn an_open_with_a_lease_is_its_clients_by_its_key_and_name() {
 
 /// The lease is with the open that has a connection, though the client has not come back for the other.
 #[test]
-fn a_client_that_opens_its_file_anew_is_asked_for_its_lease() {
+fn lease_with_new_open_is_broken_despite_lost_open() {
     let rig = Rig::new();
     let mut client = rig.alice_at(1);
     let asks = [v2(1, 0), leased(lease(7, "RWH"))];
@@ -283,7 +283,7 @@ fn a_client_that_opens_its_file_anew_is_asked_for_its_lease() {
 }
 
 #[test]
-fn a_time_that_a_client_asks_for_is_bounded_and_kept() {
+fn durable_timeout_is_limited_and_applied() {
     let rig = Rig::new();
     for (asks, gets) in [(0, 60_000), (1000, 1000), (u32::MAX, 300_000)] {
         let mut client = rig.alice();
@@ -297,7 +297,7 @@ fn a_time_that_a_client_asks_for_is_bounded_and_kept() {
 }
 
 #[test]
-fn the_second_version_is_of_smb_3() {
+fn durable_v2_needs_smb_3() {
     let rig = Rig::new();
     let mut client = rig.alice_with(&Offer::of(Dialect::SMB210));
     let reply = batch(&mut client, "file", &[v2(1, 0)]);
@@ -307,7 +307,7 @@ fn the_second_version_is_of_smb_3() {
 }
 
 #[test]
-fn what_is_to_be_deleted_goes_when_somebody_wants_its_name() {
+fn disconnected_delete_pending_file_yields_its_name() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let opening = Opening { options: CreateOptions::DELETE_ON_CLOSE, ..Opening::alone() };
@@ -319,7 +319,7 @@ fn what_is_to_be_deleted_goes_when_somebody_wants_its_name() {
 }
 
 #[test]
-fn a_create_that_comes_again_is_done_once() {
+fn replayed_create_runs_once() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let first = batch(&mut client, "file", &[v2(1, 0)]);
@@ -346,7 +346,7 @@ fn a_create_that_comes_again_is_done_once() {
 }
 
 #[test]
-fn a_create_that_failed_is_forgotten() {
+fn failed_create_can_be_replayed() {
     let rig = Rig::new();
     let (mut client, mut other) = (rig.alice(), rig.alice());
     let theirs = other.open("file", Opening::alone());
@@ -358,7 +358,7 @@ fn a_create_that_failed_is_forgotten() {
 }
 
 #[test]
-fn a_create_that_comes_again_while_it_waits_is_refused() {
+fn replay_of_pending_create_is_refused() {
     let rig = Rig::new();
     let (mut holder, mut client) = (rig.alice_at(1), rig.alice_at(2));
     let held = create(&mut holder, "file", Opening::default(), OplockLevel::BATCH, &[]);
@@ -389,7 +389,7 @@ fn with_a_waiting_create(rig: &Rig, path: &str, level: OplockLevel) -> (Client, 
 }
 
 #[test]
-fn a_create_that_waits_is_done_once_though_its_connection_is_gone() {
+fn pending_create_runs_once_after_connection_loss() {
     let rig = Rig::new();
     for level in [OplockLevel::NONE, OplockLevel::BATCH] {
         let (mut holder, held, first, [mut second, mut third]) = with_a_waiting_create(&rig, "file", level);
@@ -416,7 +416,7 @@ fn a_create_that_waits_is_done_once_though_its_connection_is_gone() {
 }
 
 #[test]
-fn a_create_that_waits_ends_with_its_session() {
+fn pending_create_ends_with_its_session() {
     let rig = Rig::new();
     let (mut holder, held, first, [second, mut third]) =
         with_a_waiting_create(&rig, "file", OplockLevel::NONE);
@@ -434,7 +434,7 @@ fn a_create_that_waits_ends_with_its_session() {
 }
 
 #[test]
-fn creates_without_their_connections_count_among_those_of_others() {
+fn orphaned_creates_count_toward_user_limit() {
     let rig = Rig::new();
     let (_holder, _, first, [mut second, third]) = with_a_waiting_create(&rig, "file", OplockLevel::NONE);
     drop(third);
@@ -456,7 +456,7 @@ fn creates_without_their_connections_count_among_those_of_others() {
 }
 
 #[test]
-fn a_client_that_comes_back_before_its_end_is_seen_is_waited_for() {
+fn early_reconnect_waits_for_old_connection() {
     let rig = Rig::new();
     for _ in 0..32 {
         let (mut client, mut bob, mut next) = (rig.alice(), rig.connect(), rig.alice());
@@ -472,7 +472,7 @@ fn a_client_that_comes_back_before_its_end_is_seen_is_waited_for() {
 }
 
 #[test]
-fn durable_open_wanted_under_another_client_guid_before_its_end_is_seen_waits() {
+fn early_reconnect_with_another_client_guid_waits() {
     let rig = Rig::new();
     for _ in 0..32 {
         let (mut client, mut next) = (rig.alice_at(1), rig.alice_at(2));
@@ -484,7 +484,7 @@ fn durable_open_wanted_under_another_client_guid_before_its_end_is_seen_waits() 
 }
 
 #[test]
-fn nobody_gets_an_open_whose_client_is_there() {
+fn connected_durable_open_cannot_be_reclaimed() {
     let rig = Rig::new();
     let mut first = rig.alice();
     let mut second = channel_of(&rig, &first, &Offer::default());
@@ -500,7 +500,7 @@ fn nobody_gets_an_open_whose_client_is_there() {
 }
 
 #[test]
-fn an_application_that_goes_on_elsewhere_takes_its_files_with_it() {
+fn app_instance_failover_closes_old_opens() {
     let rig = Rig::new();
     let (mut first, mut second) = (rig.alice_at(1), rig.alice_at(2));
     let old = id(&batch(&mut first, "file", &[v2(1, 0), instance(5), version(3)]));

@@ -54,7 +54,7 @@ fn root(client: &mut Client) -> FileId {
 
 /// So many wait of one connection, however many directories it has open; all end with it, and others are told of changes meanwhile.
 #[test]
-fn a_flood_of_watches_has_an_end() {
+fn watches_per_connection_are_limited() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let roots: Vec<FileId> = (0..8).map(|_| root(&mut client)).collect();
@@ -83,7 +83,7 @@ fn a_flood_of_watches_has_an_end() {
 
 /// Requests that wait are as long as they may be, over several connections of one user: others may still wait.
 #[test]
-fn what_waits_of_one_user_leaves_room_to_others() {
+fn pending_requests_per_user_are_limited() {
     let rig = Rig::new();
     let (mut connections, mut waiting_bytes) = (Vec::new(), 0);
     let refused_at = loop {
@@ -122,7 +122,7 @@ fn what_waits_of_one_user_leaves_room_to_others() {
 }
 
 #[test]
-fn a_flood_of_locks_and_cancels_is_answered_one_by_one() {
+fn flood_of_locks_and_cancels_is_answered() {
     let rig = Rig::new();
     let (mut one, mut two) = (rig.alice(), rig.alice());
     let (mine, theirs) = (one.open("file", Opening::default()), two.open("file", Opening::default()));
@@ -181,7 +181,7 @@ fn pipe(rig: &Rig) -> (Client, FileId) {
 const PIPE_ACCESS: AccessMask = AccessMask(AccessMask::READ_DATA.0 | AccessMask::WRITE_DATA.0);
 
 #[test]
-fn halves_of_units_are_put_together() {
+fn split_pdus_are_reassembled() {
     let rig = Rig::new();
     let (mut client, pipe) = pipe(&rig);
     let whole = bind();
@@ -207,7 +207,7 @@ fn ask_to_read(client: &mut Client, pipe: FileId) -> u64 {
 
 /// Who has waited longest has what is answered first, whatever else of it ends meanwhile.
 #[test]
-fn reads_wait_for_what_is_answered_over_a_pipe() {
+fn pipe_reads_complete_in_order() {
     let rig = Rig::new();
     let (mut client, pipe) = pipe(&rig);
     let waiting: Vec<u64> = (0..4).map(|_| ask_to_read(&mut client, pipe)).collect();
@@ -234,7 +234,7 @@ fn reads_wait_for_what_is_answered_over_a_pipe() {
 }
 
 #[test]
-fn a_flood_of_reads_of_pipes_has_an_end() {
+fn pending_pipe_reads_are_limited() {
     let rig = Rig::new();
     let (mut client, first) = pipe(&rig);
     for _ in 0..MOST {
@@ -253,7 +253,7 @@ fn a_flood_of_reads_of_pipes_has_an_end() {
 }
 
 #[test]
-fn units_that_are_none_close_their_pipe_alone() {
+fn malformed_pdu_closes_only_its_pipe() {
     let rig = Rig::new();
     let requests = |length: u16| unit(0, 3, length, &[0; 8]);
     let hostile = [
@@ -279,7 +279,7 @@ fn units_that_are_none_close_their_pipe_alone() {
 }
 
 #[test]
-fn a_call_that_never_ends_closes_its_pipe() {
+fn endless_call_closes_its_pipe() {
     let rig = Rig::new();
     let (mut client, pipe) = pipe(&rig);
     assert_eq!(client.write(pipe, 0, &bind()).status(), NtStatus::SUCCESS);
@@ -302,7 +302,7 @@ fn a_call_that_never_ends_closes_its_pipe() {
 
 /// Calls whose answers nobody reads are taken until they are too many, and answered again once they are read.
 #[test]
-fn answers_that_nobody_reads_are_bounded() {
+fn unread_replies_are_limited() {
     let rig = Rig::new();
     let (mut client, pipe) = pipe(&rig);
     assert_eq!(client.write(pipe, 0, &bind()).status(), NtStatus::SUCCESS);

@@ -48,7 +48,7 @@ fn connected(rig: &Rig, offer: &Offer) -> Client {
 }
 
 #[test]
-fn an_answer_is_to_one_challenge() {
+fn authenticate_matches_one_challenge() {
     let rig = Rig::new();
     let (mut victim, mut thief) = (connected(&rig, &Offer::default()), connected(&rig, &Offer::default()));
     let (mut alice, other) = (initiator(), initiator());
@@ -70,7 +70,7 @@ fn an_answer_is_to_one_challenge() {
 
 /// Who relays all of an authentication has a session and not its keys: nothing that it says is believed.
 #[test]
-fn who_relays_an_authentication_can_do_nothing_with_it() {
+fn relayed_authentication_gives_no_keys() {
     let rig = Rig::new();
     for offer in [Dialect::SMB210, Dialect::SMB300, Dialect::SMB302, Dialect::SMB311].map(Offer::of) {
         let mut thief = connected(&rig, &offer);
@@ -91,7 +91,7 @@ fn who_relays_an_authentication_can_do_nothing_with_it() {
 
 /// An answer says whom it was meant for, and its proof covers that.
 #[test]
-fn an_answer_that_was_meant_for_another_host_is_refused() {
+fn authenticate_for_another_host_is_refused() {
     let named = Rig::called(&["files.example.org"]);
     let anybody = Rig::new();
     for (host, is_ours) in [
@@ -113,7 +113,7 @@ fn an_answer_that_was_meant_for_another_host_is_refused() {
 
 /// With 3.1.1 the keys are made of everything that was said: whoever changes any of it has both sides disagree.
 #[test]
-fn a_negotiation_that_was_changed_gives_no_common_key() {
+fn changed_negotiation_gives_different_keys() {
     let rig = Rig::new();
     let strong = Offer {
         ciphers: vec![Cipher::AES_128_GCM, Cipher::AES_128_CCM],
@@ -140,7 +140,7 @@ fn a_negotiation_that_was_changed_gives_no_common_key() {
 
 /// Who takes the context of the hash away, or all of them, ends the negotiation.
 #[test]
-fn a_negotiation_without_its_hash_is_refused() {
+fn negotiation_without_preauth_context_is_refused() {
     let rig = Rig::new();
     let changes: [fn(&mut Vec<u8>); 3] = [
         // NegotiateContextCount of none, and of fewer than there are.
@@ -169,7 +169,7 @@ fn a_negotiation_without_its_hash_is_refused() {
 
 /// A share that is encrypted takes nothing in clear, in no part of a message, and nothing from another session's envelope.
 #[test]
-fn nothing_in_clear_reaches_what_was_opened_in_secret() {
+fn plain_requests_cannot_use_encrypted_opens() {
     let mut rule = vfs::ExportRule::everybody();
     rule.protection = vfs::Protection::Encrypted;
     let rig = Rig::with_rule(rule);
@@ -201,7 +201,7 @@ fn nothing_in_clear_reaches_what_was_opened_in_secret() {
 
 /// The last reply to SESSION_SETUP is in no hash that keys are made of: it is signed, and a client sees what was changed of it.
 #[test]
-fn the_last_reply_of_a_log_in_that_was_changed_is_noticed() {
+fn changed_final_session_setup_reply_is_detected() {
     let rig = Rig::new();
     let changes: [fn(&mut Vec<u8>); 6] = [
         // Not signed any more, as if the server could not; and with the flag alone.

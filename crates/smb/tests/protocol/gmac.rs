@@ -24,7 +24,7 @@ fn signed(algorithm: SigningAlgorithm) -> Offer {
 }
 
 #[test]
-fn a_service_without_multichannel_signs_with_gmac_and_adds_no_connection() {
+fn gmac_is_used_without_multichannel_only() {
     let rig = Rig::single();
     let (gmac, cmac) = (SigningAlgorithm::AES_GMAC, SigningAlgorithm::AES_CMAC);
     let of_3_1_1 = [
@@ -52,7 +52,7 @@ fn a_service_without_multichannel_signs_with_gmac_and_adds_no_connection() {
 
 /// Message ids, of which a nonce consists, begin at zero on each connection.
 #[test]
-fn a_refusal_to_bind_has_no_signature_when_the_session_has_gmac() {
+fn binding_refusal_of_gmac_session_is_unsigned() {
     let rig = Rig::new();
     for offer in [signed(SigningAlgorithm::AES_GMAC), Offer::single()] {
         let mut first = rig.alice_with(&offer);
@@ -73,7 +73,7 @@ fn a_refusal_to_bind_has_no_signature_when_the_session_has_gmac() {
 
 /// Samba's client accepts this refusal without a signature, but not without the flag.
 #[test]
-fn a_refusal_to_bind_has_the_flag_and_no_signature_when_the_connection_has_another_algorithm() {
+fn binding_refusal_with_another_algorithm_has_flag_only() {
     let rig = Rig::new();
     let cmac = signed(SigningAlgorithm::AES_CMAC);
     for other in [cmac, Offer::of(Dialect::SMB302), Offer::of(Dialect::SMB210)] {
@@ -245,7 +245,7 @@ fn end_by_used_id(client: &mut Client) {
 /// The session does what gets replies of all kinds, while an attacker sends a recorded request to bind and forged requests over further
 /// connections, which have agreed on the same or not, and use the ids that the session has signed.
 #[test]
-fn no_nonce_of_gmac_signs_twice_when_requests_are_recorded_and_forged() {
+fn gmac_nonce_never_repeats_under_attack() {
     let gmac = signed(SigningAlgorithm::AES_GMAC);
     let sessions: [(Rig, Offer, Ending); 3] = [
         (Rig::new(), gmac, end_by_wrong_password),

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use vfs::{Export, ExportId, ExportRule, Namespace, Protection, Wait};
 
 #[test]
-fn states_are_granted_as_they_exist() {
+fn only_valid_lease_states_are_granted() {
     let rig = Rig::new();
     let mut client = rig.alice();
     for (wants, gets) in
@@ -25,7 +25,7 @@ fn states_are_granted_as_they_exist() {
 }
 
 #[test]
-fn a_lease_needs_its_context_and_its_level() {
+fn lease_needs_context_and_level() {
     let rig = Rig::new();
     let mut client = rig.alice();
     client.ask("file", Opening::default(), OplockLevel::LEASE, None);
@@ -42,7 +42,7 @@ fn a_lease_needs_its_context_and_its_level() {
 }
 
 #[test]
-fn a_lease_is_its_clients_over_all_connections() {
+fn lease_is_shared_by_a_clients_connections() {
     let rig = Rig::new();
     let (mut one, mut same, mut other) = (rig.alice_at(1), rig.alice_at(1), rig.alice_at(2));
     one.open_lease("file", Opening::default(), lease(1, "RWH")).assert_state("RWH");
@@ -71,7 +71,7 @@ fn a_lease_is_its_clients_over_all_connections() {
 /// A break may be sent over a connection that is lost at that moment, by whoever changes the file: what was open over it is closed by
 /// somebody else.
 #[test]
-fn a_connection_that_goes_while_its_client_is_told_stops_nobody() {
+fn connection_lost_during_break_blocks_no_client() {
     let lose_some = || {
         let rig = Rig::new();
         let (mut same, mut other) = (rig.alice_at(1), rig.alice_at(2));
@@ -95,7 +95,7 @@ fn a_connection_that_goes_while_its_client_is_told_stops_nobody() {
 }
 
 #[test]
-fn a_key_is_one_files() {
+fn lease_key_belongs_to_one_file() {
     let rig = Rig::new();
     let mut client = rig.alice();
     client.put("there", b"data");
@@ -113,7 +113,7 @@ fn a_key_is_one_files() {
 }
 
 #[test]
-fn the_second_version_counts_from_where_its_client_does() {
+fn lease_v2_epoch_continues_from_client() {
     let rig = Rig::new();
     let (mut one, mut two) = (rig.alice_at(1), rig.alice_at(2));
     let opening = Opening::default();
@@ -138,7 +138,7 @@ fn the_second_version_counts_from_where_its_client_does() {
 }
 
 #[test]
-fn answers_that_are_none_change_nothing() {
+fn invalid_acknowledgments_change_nothing() {
     let rig = Rig::new();
     let (mut one, mut two) = (rig.alice_at(1), rig.alice_at(2));
     one.open_lease("file", Opening::default(), lease(1, "RWH"));
@@ -162,7 +162,7 @@ fn answers_that_are_none_change_nothing() {
 }
 
 #[test]
-fn a_user_with_the_number_and_the_key_of_another_has_a_lease_of_its_own() {
+fn leases_of_users_are_separate_despite_equal_guid_and_key() {
     let rig = Rig::new();
     let mut alice = rig.alice_at(1);
     alice.open_lease("file", Opening::default(), lease(1, "RWH"));
@@ -182,7 +182,7 @@ fn a_user_with_the_number_and_the_key_of_another_has_a_lease_of_its_own() {
 }
 
 #[test]
-fn a_break_of_what_was_asked_for_in_secret_is_secret() {
+fn break_of_encrypted_request_is_encrypted() {
     let rig = Rig::new();
     let (mut one, mut two) = (rig.alice_at(1), rig.alice_at(2));
     one.seals = true;
@@ -193,7 +193,7 @@ fn a_break_of_what_was_asked_for_in_secret_is_secret() {
 
 /// Whoever sealed one of its requests for a lease is told of it in secret, whatever the first of them was.
 #[test]
-fn a_lease_that_was_asked_for_in_secret_once_is_broken_in_secret() {
+fn lease_requested_encrypted_once_is_broken_encrypted() {
     let rig = Rig::new();
     let (mut one, mut two) = (rig.alice_at(1), rig.alice_at(2));
     one.open_lease("file", Opening::default(), lease(1, "RWH"));
@@ -204,7 +204,7 @@ fn a_lease_that_was_asked_for_in_secret_once_is_broken_in_secret() {
 }
 
 #[test]
-fn another_channel_is_told_when_one_has_gone() {
+fn lease_break_moves_to_another_channel() {
     let rig = Rig::new();
     let (mut one, mut two) = (rig.alice_at(1), rig.alice_at(2));
     let mut channel = rig.connect();
@@ -222,13 +222,13 @@ fn another_channel_is_told_when_one_has_gone() {
 
 /// What callers of other protocols do, who have no opens.
 #[test]
-fn others_neither_read_nor_write_before_what_is_cached_is_given_back() {
+fn other_protocols_wait_for_lease_break() {
     let rig = Rig::new();
     let mut client = rig.alice_at(1);
     let open = client.open_lease("file", Opening::default(), lease(1, "RWH"));
     client.write(open.file_id, 0, b"data");
     let caller = vfs::Caller::new(0, 0, []);
-    let file = crate::neighbors::find(&rig, b"file");
+    let file = crate::cross_protocol::find(&rig, b"file");
     let read = || {
         let (opened, _) = file.open(&caller, vfs::Access::READ, vfs::Blocking::Allowed).unwrap();
         let mut data = Vec::new();
@@ -253,7 +253,7 @@ fn others_neither_read_nor_write_before_what_is_cached_is_given_back() {
 }
 
 #[test]
-fn a_listing_is_cached_until_somebody_else_changes_the_directory() {
+fn directory_lease_breaks_on_foreign_change() {
     let rig = Rig::new();
     let (mut one, mut two) = (rig.alice_at(1), rig.alice_at(2));
     let dir = one.open_lease("dir", Opening::dir(), lease_v2(1, "RWH", 0, None));
@@ -280,7 +280,7 @@ fn a_listing_is_cached_until_somebody_else_changes_the_directory() {
 }
 
 #[test]
-fn who_caches_no_listings_has_leases_of_files() {
+fn client_without_directory_leases_has_file_leases() {
     let rig = Rig::new();
     for dialect in [Dialect::SMB300, Dialect::SMB302, Dialect::SMB311] {
         let capabilities = Capabilities::LARGE_MTU | Capabilities::ENCRYPTION;
@@ -301,7 +301,7 @@ fn listed(rig: &Rig) -> Client {
     let dir = client.open("dir", Opening::dir());
     client.close(dir);
     let set = vfs::SetAttrs { mode: Some(0o777), ..vfs::SetAttrs::default() };
-    let dir = crate::neighbors::find(rig, b"dir");
+    let dir = crate::cross_protocol::find(rig, b"dir");
     dir.set_attrs(&vfs::Caller::new(0, 0, []), &set, None, &mut vfs::PendingSync::default()).unwrap();
     let opening = Opening { access: AccessMask::LIST_DIRECTORY, ..Opening::dir() };
     client.open_lease("dir", opening, lease_v2(1, "RH", 0, None)).assert_state("RH");
@@ -309,7 +309,7 @@ fn listed(rig: &Rig) -> Client {
 }
 
 #[test]
-fn a_key_that_another_user_has_seen_keeps_no_listing() {
+fn parent_key_of_another_user_breaks_directory_lease() {
     let rig = Rig::new();
     let mut alice = listed(&rig);
     let mut bob = rig.connect();
@@ -321,7 +321,7 @@ fn a_key_that_another_user_has_seen_keeps_no_listing() {
 }
 
 #[test]
-fn a_listing_shows_what_was_written_when_the_file_is_closed() {
+fn directory_lease_breaks_when_written_file_closes() {
     let rig = Rig::new();
     let (mut one, mut two) = (listed(&rig), rig.alice_at(2));
     let theirs = two.open_lease("dir\\file", Opening::default(), lease_v2(2, "RWH", 0, Some(1))).file_id;
@@ -336,13 +336,13 @@ fn a_listing_shows_what_was_written_when_the_file_is_closed() {
 }
 
 #[test]
-fn a_client_hears_of_its_own_change_before_its_listing_is_broken() {
+fn own_change_is_answered_before_directory_break() {
     let rig = Rig::new();
     let mut client = listed(&rig);
     let file = client.open_lease("dir\\a", Opening::default(), lease_v2(2, "RWH", 0, Some(1))).file_id;
     client.close(file);
     let file = client.open_lease("dir\\a", Opening::default(), lease_v2(2, "RWH", 0, Some(9))).file_id;
-    assert_eq!(crate::attr::rename(&mut client, file, "dir\\b", false), NtStatus::SUCCESS);
+    assert_eq!(crate::file_information::rename(&mut client, file, "dir\\b", false), NtStatus::SUCCESS);
     client.assert_lease_break(1, "RH", "", true);
     // Its own lease of the file is not in the way of a further name.
     assert_eq!(client.acknowledge_lease(1, ""), NtStatus::SUCCESS);
@@ -351,7 +351,7 @@ fn a_client_hears_of_its_own_change_before_its_listing_is_broken() {
 }
 
 #[test]
-fn who_deletes_a_file_and_who_closes_it_last_agree_whose_listing_is_right() {
+fn delete_on_close_breaks_listings_by_parent_key() {
     let rig = Rig::new();
     for (closes_last, breaks) in [(1, false), (9, true)] {
         let mut client = listed(&rig);
@@ -360,7 +360,7 @@ fn who_deletes_a_file_and_who_closes_it_last_agree_whose_listing_is_right() {
         };
         let (first, last) = (open(2, 1), open(3, closes_last));
         // The file was made with the right key, and opened again with perhaps another.
-        assert_eq!(crate::attr::dispose(&mut client, first, true), NtStatus::SUCCESS);
+        assert_eq!(crate::file_information::dispose(&mut client, first, true), NtStatus::SUCCESS);
         client.close(first);
         client.assert_quiet();
         assert_eq!(client.close(last).status(), NtStatus::SUCCESS);
@@ -372,7 +372,7 @@ fn who_deletes_a_file_and_who_closes_it_last_agree_whose_listing_is_right() {
 }
 
 #[test]
-fn a_lease_stays_of_the_version_that_was_asked_for_first() {
+fn lease_keeps_its_first_version() {
     let rig = Rig::new();
     let (mut one, mut two) = (rig.alice_at(1), rig.alice_at(2));
     one.open_lease("second", Opening::default(), lease_v2(1, "R", 7, None));
@@ -390,7 +390,7 @@ fn a_lease_stays_of_the_version_that_was_asked_for_first() {
 }
 
 #[test]
-fn opens_of_attributes_and_of_the_descriptor_break_nothing() {
+fn attribute_and_descriptor_opens_break_no_lease() {
     let rig = Rig::new();
     let breaks = [
         (AccessMask::READ_ATTRIBUTES | AccessMask::WRITE_ATTRIBUTES, false),
@@ -452,7 +452,7 @@ fn open_in(client: &mut Client, share: &str) {
 
 /// A lease is one for all shares of a volume: what is told of it in clear would tell of what is open in secret.
 #[test]
-fn the_break_of_a_lease_that_is_held_in_secret_too_is_encrypted() {
+fn break_of_lease_shared_with_encrypted_share_is_encrypted() {
     let rig = with_secret_share();
     for shares in [&[SHARE][..], &[SHARE, SECRET], &[SECRET, SHARE], &[SECRET]] {
         for is_one_session in [true, false] {

@@ -18,7 +18,7 @@ pub(crate) fn lock(client: &mut Client, file_id: FileId, ranges: &[(u64, u64, Lo
 }
 
 #[test]
-fn locks_bind_every_other_open() {
+fn locks_apply_to_every_other_open() {
     let rig = Rig::new();
     let (mut one, mut two) = (rig.alice(), rig.alice());
     one.put("file", b"0123456789");
@@ -42,7 +42,7 @@ fn locks_bind_every_other_open() {
 }
 
 #[test]
-fn a_lock_that_fails_takes_nothing() {
+fn failed_lock_locks_nothing() {
     let rig = Rig::new();
     let (mut one, mut two) = (rig.alice(), rig.alice());
     let (mine, theirs) = (one.open("file", Opening::default()), two.open("file", Opening::default()));
@@ -59,7 +59,7 @@ fn a_lock_that_fails_takes_nothing() {
 
 /// What others only cache is no range: it is asked back, also by who waits for no range.
 #[test]
-fn a_lock_that_is_not_to_wait_meets_no_lease() {
+fn immediate_lock_still_breaks_leases() {
     let rig = Rig::new();
     let (mut one, mut two) = (rig.alice_at(1), rig.alice_at(2));
     let theirs = two.open_lease("file", Opening::default(), lease(1, "RH"));
@@ -79,7 +79,7 @@ fn a_lock_that_is_not_to_wait_meets_no_lease() {
 }
 
 #[test]
-fn locks_that_make_no_sense_are_refused() {
+fn invalid_locks_are_refused() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let file = client.open("file", Opening::default());
@@ -101,7 +101,7 @@ fn locks_that_make_no_sense_are_refused() {
 }
 
 #[test]
-fn a_file_is_replaced_whatever_ranges_there_are() {
+fn locked_file_can_be_replaced() {
     let rig = Rig::new();
     let (mut one, mut two) = (rig.alice(), rig.alice());
     for disposition in [CreateDisposition::OVERWRITE, CreateDisposition::SUPERSEDE] {

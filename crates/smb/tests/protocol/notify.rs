@@ -67,7 +67,7 @@ fn root(client: &mut Client) -> FileId {
 }
 
 #[test]
-fn a_name_is_told_to_who_waits_and_to_who_asks_later() {
+fn name_change_reaches_pending_and_later_requests() {
     let rig = Rig::new();
     let (mut one, mut two) = (rig.alice(), rig.alice());
     let dir = root(&mut one);
@@ -90,7 +90,7 @@ fn a_name_is_told_to_who_waits_and_to_who_asks_later() {
 }
 
 #[test]
-fn what_another_protocol_changes_is_told_with_its_path() {
+fn foreign_change_is_reported_with_path() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let sub = client.open("Sub", Opening::dir());
@@ -108,7 +108,7 @@ fn what_another_protocol_changes_is_told_with_its_path() {
 }
 
 #[test]
-fn each_change_goes_to_the_first_who_waits() {
+fn change_completes_the_oldest_request() {
     let rig = Rig::new();
     let (mut one, mut two) = (rig.alice(), rig.alice());
     let dir = root(&mut one);
@@ -127,7 +127,7 @@ fn each_change_goes_to_the_first_who_waits() {
 }
 
 #[test]
-fn what_is_kept_has_an_end() {
+fn queued_changes_are_limited() {
     let rig = Rig::new();
     let (mut one, mut two) = (rig.alice(), rig.alice());
     let dir = root(&mut one);
@@ -149,7 +149,7 @@ fn what_is_kept_has_an_end() {
 }
 
 #[test]
-fn the_end_of_a_directory_and_of_an_open_are_told() {
+fn notify_ends_with_directory_or_open() {
     let rig = Rig::new();
     let (mut one, mut two) = (rig.alice(), rig.alice());
     let closed = one.open("dir", Opening::dir());
@@ -173,7 +173,7 @@ fn the_end_of_a_directory_and_of_an_open_are_told() {
 }
 
 #[test]
-fn who_may_not_list_a_directory_is_told_nothing() {
+fn notify_needs_list_access() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let file = client.open("file", Opening::default());
@@ -191,7 +191,7 @@ fn who_may_not_list_a_directory_is_told_nothing() {
 }
 
 #[test]
-fn what_is_written_and_set_is_told_once() {
+fn write_and_set_are_reported_once() {
     let rig = Rig::new();
     let (mut one, mut two) = (rig.alice(), rig.alice());
     let file = two.open("file", Opening::default());
@@ -210,7 +210,7 @@ fn what_is_written_and_set_is_told_once() {
 }
 
 #[test]
-fn what_may_not_wait_watches_nothing() {
+fn refused_notify_starts_no_watch() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let dir = root(&mut client);
@@ -224,7 +224,7 @@ fn what_may_not_wait_watches_nothing() {
 }
 
 #[test]
-fn one_user_leaves_watches_to_others() {
+fn watches_per_user_are_limited() {
     let rig = Rig::new();
     let dir = rig.namespace.load().exports()[0].root();
     let wish = || WatchFilter {

@@ -7,7 +7,7 @@ use smb_wire::oplock::OplockBreak;
 use smb_wire::{FileId, NtStatus};
 
 #[test]
-fn the_first_open_is_granted_what_it_asks_for() {
+fn first_open_gets_requested_oplock() {
     let rig = Rig::new();
     let mut client = rig.alice();
     for level in [OplockLevel::NONE, OplockLevel::II, OplockLevel::EXCLUSIVE, OplockLevel::BATCH] {
@@ -22,7 +22,7 @@ fn the_first_open_is_granted_what_it_asks_for() {
 }
 
 #[test]
-fn an_open_of_another_waits_until_what_was_written_is_there() {
+fn open_waits_for_flushed_writes() {
     let rig = Rig::new();
     let (mut one, mut two) = (rig.alice(), rig.alice());
     let mine = one.open_oplock("file", Opening::default(), OplockLevel::BATCH);
@@ -48,7 +48,7 @@ fn an_open_of_another_waits_until_what_was_written_is_there() {
 }
 
 #[test]
-fn what_opens_the_file_for_its_attributes_or_closes_breaks_nothing() {
+fn attribute_open_and_close_break_no_oplock() {
     let rig = Rig::new();
     let (mut one, mut two) = (rig.alice(), rig.alice());
     let mine = one.open_oplock("file", Opening::default(), OplockLevel::EXCLUSIVE);
@@ -61,7 +61,7 @@ fn what_opens_the_file_for_its_attributes_or_closes_breaks_nothing() {
 }
 
 #[test]
-fn a_close_answers_as_well() {
+fn close_acknowledges_break() {
     let rig = Rig::new();
     let (mut one, mut two) = (rig.alice(), rig.alice());
     let mine = one.open_oplock("file", Opening::alone(), OplockLevel::BATCH);
@@ -73,7 +73,7 @@ fn a_close_answers_as_well() {
 }
 
 #[test]
-fn who_keeps_the_file_after_a_break_refuses_others() {
+fn share_mode_after_break_refuses_open() {
     let rig = Rig::new();
     let (mut one, mut two) = (rig.alice(), rig.alice());
     let mine = one.open_oplock("file", Opening::alone(), OplockLevel::BATCH);
@@ -85,7 +85,7 @@ fn who_keeps_the_file_after_a_break_refuses_others() {
 }
 
 #[test]
-fn answers_that_are_none_change_nothing() {
+fn invalid_acknowledgments_change_nothing() {
     let rig = Rig::new();
     let (mut one, mut two) = (rig.alice(), rig.alice());
     let mine = one.open_oplock("file", Opening::default(), OplockLevel::BATCH);
@@ -111,7 +111,7 @@ fn answers_that_are_none_change_nothing() {
 }
 
 #[test]
-fn a_break_of_what_was_asked_for_in_secret_is_secret() {
+fn break_of_encrypted_request_is_encrypted() {
     let rig = Rig::new();
     let (mut one, mut two) = (rig.alice(), rig.alice());
     one.seals = true;
@@ -125,7 +125,7 @@ fn a_break_of_what_was_asked_for_in_secret_is_secret() {
 }
 
 #[test]
-fn who_goes_without_an_answer_is_not_waited_for() {
+fn lost_client_ends_break_wait() {
     let rig = Rig::new();
     let (mut one, mut two) = (rig.alice(), rig.alice());
     one.open_oplock("file", Opening::alone(), OplockLevel::BATCH);
@@ -137,7 +137,7 @@ fn who_goes_without_an_answer_is_not_waited_for() {
 }
 
 #[test]
-fn who_may_only_read_loses_that_by_its_own_writes_and_ranges() {
+fn level_ii_breaks_on_own_writes_and_locks() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let mine = client.open_oplock("file", Opening::default(), OplockLevel::II).file_id;
@@ -164,7 +164,7 @@ fn who_may_only_read_loses_that_by_its_own_writes_and_ranges() {
 }
 
 #[test]
-fn storage_that_is_asked_for_ends_what_others_cache() {
+fn allocation_breaks_other_caches() {
     let rig = Rig::new();
     let (mut one, mut two) = (rig.alice(), rig.alice());
     let (mine, theirs) = (Opening::default(), Opening::default());

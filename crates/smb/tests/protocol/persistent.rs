@@ -1,6 +1,6 @@
 //! Opens that outlive the service (MS-SMB2 §3.3.5.9.10, §3.3.5.9.12).
 
-use crate::attr::{dispose, rename};
+use crate::file_information::{dispose, rename};
 use crate::durable::{Context, again, create, has, id, leased, lock, lock_request, lose};
 use crate::rename::link;
 use crate::rig::{
@@ -102,7 +102,7 @@ fn lease_of(reply: &Reply) -> Lease {
 }
 
 #[test]
-fn an_open_outlives_the_service_with_its_ranges() {
+fn persistent_open_survives_restart_with_locks() {
     for crashes in [false, true] {
         let machine = Machine::new();
         let rig = machine.start();
@@ -135,7 +135,7 @@ fn an_open_outlives_the_service_with_its_ranges() {
 }
 
 #[test]
-fn a_connection_that_is_lost_takes_nothing_away() {
+fn persistent_open_survives_lost_connection() {
     let machine = Machine::new();
     let rig = machine.start();
     let mut client = alice(&rig, 1);
@@ -150,7 +150,7 @@ fn a_connection_that_is_lost_takes_nothing_away() {
 }
 
 #[test]
-fn only_who_knows_it_is_told_and_only_of_such_a_share() {
+fn persistence_needs_capable_client_and_share() {
     let machine = Machine::new();
     let rig = machine.start();
     let told = |offer: &Offer, share: &str| {
@@ -184,7 +184,7 @@ fn only_who_knows_it_is_told_and_only_of_such_a_share() {
 }
 
 #[test]
-fn directories_and_streams_are_not_kept() {
+fn directories_and_streams_are_not_persistent() {
     let machine = Machine::new();
     let rig = machine.start();
     let mut client = alice(&rig, 1);
@@ -200,7 +200,7 @@ fn directories_and_streams_are_not_kept() {
 }
 
 #[test]
-fn nobody_else_gets_an_open_after_a_restart() {
+fn persistent_open_belongs_to_its_client() {
     let machine = Machine::new();
     let rig = machine.start();
     let mut client = alice(&rig, 1);
@@ -230,7 +230,7 @@ fn nobody_else_gets_an_open_after_a_restart() {
 }
 
 #[test]
-fn leases_come_back_as_far_as_others_allow() {
+fn restored_leases_respect_other_opens() {
     let machine = Machine::new();
     let rig = machine.start();
     let ask = |client: &mut Client, guid: u8, key: u8| {
@@ -268,7 +268,7 @@ fn leases_come_back_as_far_as_others_allow() {
 }
 
 #[test]
-fn who_writes_alone_does_so_after_a_restart() {
+fn exclusive_writer_is_restored() {
     let machine = Machine::new();
     let rig = machine.start();
     let mut client = alice(&rig, 1);
@@ -292,7 +292,7 @@ fn who_writes_alone_does_so_after_a_restart() {
 }
 
 #[test]
-fn what_is_to_be_deleted_is_after_a_restart() {
+fn delete_on_close_survives_restart() {
     let machine = Machine::new();
     let rig = machine.start();
     let mut client = alice(&rig, 1);
@@ -325,7 +325,7 @@ fn beside(rig: &Rig, path: &str) -> (Client, FileId) {
 }
 
 #[test]
-fn what_another_keeps_from_being_deleted_stays_after_a_restart() {
+fn cancelled_deletion_stays_cancelled_after_restart() {
     for is_lost in [false, true] {
         let machine = Machine::new();
         let rig = machine.start();
@@ -357,7 +357,7 @@ fn what_another_keeps_from_being_deleted_stays_after_a_restart() {
 }
 
 #[test]
-fn what_another_has_decided_to_delete_is_deleted_after_a_restart() {
+fn deletion_by_another_open_survives_restart() {
     let on_close = Opening { options: CreateOptions::DELETE_ON_CLOSE, ..Opening::default() };
     for theirs in [Opening::default(), on_close] {
         let machine = Machine::new();
@@ -382,7 +382,7 @@ fn what_another_has_decided_to_delete_is_deleted_after_a_restart() {
 }
 
 #[test]
-fn what_goes_with_the_end_of_a_session_is_deleted_after_a_restart() {
+fn deletion_at_session_end_survives_restart() {
     let on_close = Opening { options: CreateOptions::DELETE_ON_CLOSE, ..Opening::default() };
     for ending in [Command::TREE_DISCONNECT, Command::LOGOFF] {
         let machine = Machine::new();
@@ -403,7 +403,7 @@ fn what_goes_with_the_end_of_a_session_is_deleted_after_a_restart() {
 }
 
 #[test]
-fn one_record_says_that_a_file_goes_until_its_last_open_ends() {
+fn deletion_record_moves_until_last_open_ends() {
     let machine = Machine::new();
     let rig = machine.start();
     let mut client = alice(&rig, 1);
@@ -432,7 +432,7 @@ fn one_record_says_that_a_file_goes_until_its_last_open_ends() {
 }
 
 #[test]
-fn a_name_that_is_to_go_takes_no_other_name_with_it_after_a_restart() {
+fn deletion_after_restart_removes_only_its_name() {
     let machine = Machine::new();
     let rig = machine.start();
     let mut client = alice(&rig, 1);
@@ -450,7 +450,7 @@ fn a_name_that_is_to_go_takes_no_other_name_with_it_after_a_restart() {
 }
 
 #[test]
-fn what_nfs_has_renamed_before_it_could_be_deleted_stays_after_a_restart() {
+fn nfs_rename_cancels_deletion_after_restart() {
     let machine = Machine::new();
     let rig = machine.start();
     let mut client = alice(&rig, 1);
@@ -479,7 +479,7 @@ fn what_nfs_has_renamed_before_it_could_be_deleted_stays_after_a_restart() {
 }
 
 #[test]
-fn who_cannot_write_down_a_deletion_withdraws_no_one_elses() {
+fn failed_deletion_record_keeps_other_deletions() {
     let machine = Machine::new();
     let rig = machine.start();
     let mut client = alice(&rig, 1);
@@ -497,7 +497,7 @@ fn who_cannot_write_down_a_deletion_withdraws_no_one_elses() {
 }
 
 #[test]
-fn a_record_that_cannot_say_that_a_file_stays_says_nothing() {
+fn unwritable_cancellation_drops_the_record() {
     let machine = Machine::new();
     let rig = machine.start();
     let mut client = alice(&rig, 1);
@@ -512,7 +512,7 @@ fn a_record_that_cannot_say_that_a_file_stays_says_nothing() {
 }
 
 #[test]
-fn a_create_and_a_lock_that_come_again_after_a_restart_are_done_once() {
+fn replays_after_restart_run_once() {
     let machine = Machine::new();
     let rig = machine.start();
     let mut client = alice(&rig, 1);
@@ -547,7 +547,7 @@ fn a_create_and_a_lock_that_come_again_after_a_restart_are_done_once() {
 }
 
 #[test]
-fn a_new_name_is_on_record() {
+fn rename_updates_the_record() {
     let machine = Machine::new();
     let rig = machine.start();
     let mut client = alice(&rig, 1);
@@ -563,7 +563,7 @@ fn a_new_name_is_on_record() {
 }
 
 #[test]
-fn damaged_records_and_files_that_are_gone_are_forgotten() {
+fn damaged_records_and_removed_files_are_dropped() {
     let machine = Machine::new();
     let rig = machine.start();
     let mut client = alice(&rig, 1);
@@ -588,7 +588,7 @@ fn damaged_records_and_files_that_are_gone_are_forgotten() {
 }
 
 #[test]
-fn what_cannot_be_written_down_is_not_promised() {
+fn unwritable_record_denies_persistence() {
     let machine = Machine::new();
     let rig = machine.start();
     let mut client = alice(&rig, 1);
@@ -608,7 +608,7 @@ fn what_cannot_be_written_down_is_not_promised() {
 }
 
 #[test]
-fn ranges_that_are_kept_are_bounded() {
+fn persistent_locks_are_limited() {
     let machine = Machine::new();
     let rig = machine.start();
     let mut client = alice(&rig, 1);
@@ -633,7 +633,7 @@ fn ranges_that_are_kept_are_bounded() {
 }
 
 #[test]
-fn who_shares_no_longer_keeps_nothing_of_it() {
+fn removed_share_drops_its_persistent_opens() {
     let machine = Machine::new();
     let rig = machine.start();
     let mut client = alice(&rig, 1);
@@ -648,7 +648,7 @@ fn who_shares_no_longer_keeps_nothing_of_it() {
 
 /// The tree connect that it was of has ended.
 #[test]
-fn an_open_of_a_share_that_is_to_be_connected_to_again_is_its_clients_alone() {
+fn persistent_open_of_ended_tree_belongs_to_its_client() {
     let machine = Machine::new();
     let rig = machine.start();
     let mut client = alice(&rig, 1);
@@ -670,7 +670,7 @@ fn an_open_of_a_share_that_is_to_be_connected_to_again_is_its_clients_alone() {
 
 /// Who is refused has not got what it has waited for.
 #[test]
-fn a_range_that_is_granted_when_the_tree_connect_has_ended_is_nobodys() {
+fn lock_granted_after_tree_end_is_released() {
     let machine = Machine::new();
     let rig = machine.start();
     let (mut client, mut other) = (alice(&rig, 1), alice(&rig, 2));

@@ -1,6 +1,6 @@
 //! New names, and what others have open.
 
-use crate::attr::{dispose, exists, rename};
+use crate::file_information::{dispose, exists, rename};
 use crate::rig::{Client, NOW, Opening, Rig, SHARE, lease, name};
 use smb_wire::classes::FileClass;
 use smb_wire::classes::file::{RenameFlags, RenameInformation, RenameInformationEx};
@@ -22,7 +22,7 @@ fn link_over(client: &mut Client, file: FileId, to: &str, replace_if_exists: boo
 }
 
 #[test]
-fn a_name_is_given_where_the_directory_can_be_written_to() {
+fn link_needs_writable_directory() {
     let rig = Rig::new();
     let (mut client, mut other) = (rig.alice(), rig.alice());
     let file = client.open("file", Opening::default());
@@ -42,7 +42,7 @@ fn a_name_is_given_where_the_directory_can_be_written_to() {
 }
 
 #[test]
-fn what_cannot_be_linked_replaces_nothing() {
+fn failed_link_replaces_nothing() {
     let rig = Rig::new();
     let mut client = rig.alice();
     client.put("to", b"stays");
@@ -54,7 +54,7 @@ fn what_cannot_be_linked_replaces_nothing() {
 }
 
 #[test]
-fn a_file_with_too_many_names_replaces_nothing() {
+fn link_beyond_maximum_replaces_nothing() {
     let mut options = vfs::memfs::Options::default();
     options.limits.links_max = 2;
     let fs = Arc::new(MemFs::with_options(Arc::new(|| NOW), options));
@@ -70,7 +70,7 @@ fn a_file_with_too_many_names_replaces_nothing() {
 }
 
 #[test]
-fn a_link_replaces_once_those_who_keep_its_file_have_answered() {
+fn replacing_link_waits_for_leases() {
     let rig = Rig::new();
     let (mut client, mut keeper) = (rig.alice_at(1), rig.alice_at(2));
     client.put("to", b"goes");
@@ -86,7 +86,7 @@ fn a_link_replaces_once_those_who_keep_its_file_have_answered() {
 }
 
 #[test]
-fn what_is_read_only_is_not_replaced() {
+fn read_only_target_is_not_replaced() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let attributes = FileAttributes::READONLY;
@@ -105,7 +105,7 @@ fn what_is_read_only_is_not_replaced() {
 }
 
 #[test]
-fn a_rename_moves_every_open_of_the_name() {
+fn rename_updates_every_open_of_the_name() {
     let rig = Rig::new();
     let (mut client, mut other) = (rig.alice(), rig.alice());
     let file = client.open("from", Opening::default());
@@ -129,7 +129,7 @@ fn a_rename_moves_every_open_of_the_name() {
 }
 
 #[test]
-fn what_goes_when_it_is_closed_goes_by_the_name_that_it_has_then() {
+fn delete_on_close_removes_current_name() {
     let rig = Rig::new();
     let (mut client, mut other) = (rig.alice(), rig.alice());
     let deleting = Opening { options: CreateOptions::DELETE_ON_CLOSE, ..Opening::default() };
@@ -152,7 +152,7 @@ fn what_goes_when_it_is_closed_goes_by_the_name_that_it_has_then() {
 }
 
 #[test]
-fn a_directory_keeps_its_name_while_anything_below_is_open() {
+fn directory_with_open_files_is_not_renamed() {
     let rig = Rig::new();
     let (mut client, mut other) = (rig.alice(), rig.alice());
     let dir = client.open("dir", Opening::dir());
@@ -170,7 +170,7 @@ fn a_directory_keeps_its_name_while_anything_below_is_open() {
 }
 
 #[test]
-fn what_has_taken_the_name_of_an_open_file_is_not_moved() {
+fn rename_does_not_move_a_successor_of_the_name() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let file = client.open("from", Opening::default());
@@ -191,7 +191,7 @@ fn what_has_taken_the_name_of_an_open_file_is_not_moved() {
 }
 
 #[test]
-fn a_file_that_takes_another_of_its_names_gives_its_own_up() {
+fn rename_onto_own_hard_link_removes_the_source() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let file = client.open("from", Opening::default());

@@ -34,7 +34,7 @@ fn object_id(client: &mut Client, file_id: FileId) -> Reply {
 }
 
 #[test]
-fn what_changes_a_file_is_not_done_once_a_later_sequence_was_seen() {
+fn stale_channel_sequence_refuses_changes() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let file = client.open("file", Opening::default());
@@ -66,7 +66,7 @@ fn what_changes_a_file_is_not_done_once_a_later_sequence_was_seen() {
 
 /// Requests of a channel that was lost for a while come late, and are not done any more: the client has sent them again.
 #[test]
-fn what_comes_late_over_another_channel_changes_nothing() {
+fn late_request_of_lost_channel_is_refused() {
     let rig = Rig::new();
     let mut first = rig.alice();
     let mut second = channel_of(&rig, &first, &Offer::default());
@@ -99,7 +99,7 @@ fn what_comes_late_over_another_channel_changes_nothing() {
 }
 
 #[test]
-fn clients_of_smb_2_1_have_no_sequence() {
+fn smb_2_1_ignores_channel_sequence() {
     let rig = Rig::new();
     let mut client = rig.alice_with(&Offer::of(Dialect::SMB210));
     let file = client.open("file", Opening::default());
@@ -111,7 +111,7 @@ fn clients_of_smb_2_1_have_no_sequence() {
 
 /// A request that still waits might be done after what is sent again.
 #[test]
-fn what_is_sent_again_is_not_done_while_what_was_sent_before_is_on_its_way() {
+fn replay_with_outstanding_request_is_refused() {
     let rig = Rig::new();
     let (mut first, mut other) = (rig.alice(), rig.alice());
     let mut second = channel_of(&rig, &first, &Offer::default());
@@ -138,7 +138,7 @@ fn what_is_sent_again_is_not_done_while_what_was_sent_before_is_on_its_way() {
 }
 
 #[test]
-fn a_lock_that_was_done_is_not_done_again() {
+fn replayed_lock_is_not_repeated() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let file = client.open("file", Opening::default());
@@ -164,7 +164,7 @@ fn a_lock_that_was_done_is_not_done_again() {
 }
 
 #[test]
-fn locks_of_clients_with_one_connection_have_no_sequence() {
+fn lock_sequence_needs_multichannel_or_durability() {
     let rig = Rig::new();
     let single = Offer { capabilities: Capabilities::LARGE_MTU, ..Offer::default() };
     let mut client = rig.alice_with(&single);

@@ -1,6 +1,6 @@
 //! The settings of a share: what is protected how, listed, and told.
 
-use crate::attr::rename;
+use crate::file_information::rename;
 use crate::rig::{ALICE, BOB, Client, Offer, Opening, Rig, SHARE, name};
 use identity::Group;
 use smb_wire::classes::FileClass;
@@ -65,7 +65,7 @@ fn unsigned(rig: &Rig) -> Client {
 }
 
 #[test]
-fn without_signing_nothing_is_signed_that_its_client_does_not_sign() {
+fn replies_are_signed_only_if_requests_are() {
     let rig = with(UNSIGNED);
     let (_, mode) = logged_on(&rig, &Offer::default());
     assert_eq!(mode, SecurityMode::SIGNING_ENABLED);
@@ -85,7 +85,7 @@ fn without_signing_nothing_is_signed_that_its_client_does_not_sign() {
 }
 
 #[test]
-fn what_proves_the_negotiation_is_always_signed() {
+fn validate_negotiate_reply_is_always_signed() {
     let rig = with(UNSIGNED);
     let (mut client, _) = logged_on(&rig, &Offer::default());
     let path = name("\\\\files.example.org\\docs");
@@ -103,7 +103,7 @@ fn what_proves_the_negotiation_is_always_signed() {
 }
 
 #[test]
-fn who_asks_for_signatures_or_cannot_encrypt_signs() {
+fn signing_is_required_by_client_or_without_encryption() {
     let rig = with(UNSIGNED);
     let both = SecurityMode::SIGNING_ENABLED | SecurityMode::SIGNING_REQUIRED;
     let no_cipher = Offer { ciphers: Vec::new(), ..Offer::default() };
@@ -124,7 +124,7 @@ fn who_asks_for_signatures_or_cannot_encrypt_signs() {
 }
 
 #[test]
-fn a_share_that_needs_signatures_is_encrypted_for_those_who_do_not_sign() {
+fn share_requiring_signing_is_encrypted_for_unsigned_sessions() {
     let rig = with(UNSIGNED);
     let (mut client, _) = logged_on(&rig, &Offer::default());
     let reply = client.tree_connect("spare");
@@ -149,7 +149,7 @@ fn a_share_that_needs_signatures_is_encrypted_for_those_who_do_not_sign() {
 }
 
 #[test]
-fn encryption_is_required_from_the_moment_it_is_set() {
+fn encryption_setting_applies_immediately() {
     let rig = Rig::new();
     let mut client = rig.alice();
     client.put("file", b"signed");
@@ -193,7 +193,7 @@ pub(crate) fn listed(client: &mut Client, pattern: &str) -> Vec<String> {
 }
 
 #[test]
-fn by_access_a_listing_leaves_out_what_its_user_may_not_read() {
+fn access_based_listing_hides_unreadable_files() {
     let rig = Rig::new();
     let root = rig.namespace.load().exports()[0].root();
     let alice = Caller::new(1000, 100, []);
@@ -248,7 +248,7 @@ fn mode_and_group(rig: &Rig, path: &[&[u8]]) -> (u32, u32) {
 }
 
 #[test]
-fn members_of_a_group_work_in_each_others_directories() {
+fn team_modes_share_directories_in_a_group() {
     let (rig, [mut alice, mut bob]) = team(OF_TEAM);
     alice.put("team\\plan", b"alice");
     alice.put("team\\doomed", b"alice");
@@ -282,7 +282,7 @@ fn members_of_a_group_work_in_each_others_directories() {
 
 /// Members work with the files over NFS too, and nobody else does.
 #[test]
-fn what_a_team_makes_is_its_members_over_every_protocol() {
+fn team_modes_apply_in_every_protocol() {
     let (rig, [mut alice, mut bob]) = team(OF_TEAM);
     alice.put("team\\plan", b"alice");
     let root = rig.namespace.load().exports()[0].root();
@@ -310,7 +310,7 @@ fn what_a_team_makes_is_its_members_over_every_protocol() {
 }
 
 #[test]
-fn without_modes_for_a_team_its_members_read_alone() {
+fn without_team_modes_group_can_only_read() {
     let (rig, [mut alice, mut bob]) = team(DEFAULT);
     alice.put("team\\plan", b"alice");
     alice.open("team\\notes", Opening::dir());
@@ -326,7 +326,7 @@ fn without_modes_for_a_team_its_members_read_alone() {
 }
 
 #[test]
-fn where_changes_are_not_told_nobody_waits_for_them() {
+fn disabled_notifications_are_refused() {
     let rig = with(ShareSettings { change_notify: false, ..DEFAULT });
     let mut client = rig.alice();
     let (access, options) = (AccessMask::LIST_DIRECTORY, CreateOptions::DIRECTORY_FILE);
@@ -341,7 +341,7 @@ fn where_changes_are_not_told_nobody_waits_for_them() {
 }
 
 #[test]
-fn where_nothing_is_to_be_cached_no_oplock_is_granted() {
+fn disabled_caching_grants_no_oplock() {
     let rig = with(ShareSettings { oplocks: false, ..DEFAULT });
     let mut client = rig.alice();
     let open = client.open_oplock("file", Opening::default(), OplockLevel::BATCH);

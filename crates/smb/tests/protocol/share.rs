@@ -35,7 +35,7 @@ fn logged_on(rig: &Rig, offer: &Offer) -> crate::rig::Client {
 }
 
 #[test]
-fn a_rule_without_smb_lets_nobody_in() {
+fn rule_without_smb_refuses_clients() {
     let protocols = ProtocolSet::of_bits(!(1 << smb::PROTOCOL.0));
     let rig = Rig::with_rule(ExportRule { protocols, ..ExportRule::everybody() });
     let mut client = logged_on(&rig, &Offer::default());
@@ -51,7 +51,7 @@ fn a_rule_without_smb_lets_nobody_in() {
 }
 
 #[test]
-fn nothing_is_changed_through_a_read_only_export() {
+fn read_only_export_refuses_changes() {
     let rig = Rig::with_rule(ExportRule { read_only: true, ..ExportRule::everybody() });
     let mut client = logged_on(&rig, &Offer::default());
     let reply = client.tree_connect(SHARE);
@@ -75,7 +75,7 @@ fn nothing_is_changed_through_a_read_only_export() {
 }
 
 #[test]
-fn reader_by_a_read_only_rule_keeps_nobody_from_a_file() {
+fn read_only_rule_share_mode_does_not_block_writers() {
     let rig = Rig::new();
     rig.alice().put("file", b"0123456789");
     let reads = ExportRule { read_only: true, ..ExportRule::everybody() };
@@ -100,7 +100,7 @@ fn reader_by_a_read_only_rule_keeps_nobody_from_a_file() {
 }
 
 #[test]
-fn a_share_that_wants_encryption_says_so_and_refuses_the_rest() {
+fn encrypted_share_refuses_plain_requests() {
     let rig = Rig::with_rule(ExportRule { protection: Protection::Encrypted, ..ExportRule::everybody() });
     let mut client = logged_on(&rig, &Offer::default());
     let reply = client.tree_connect(SHARE);
@@ -115,7 +115,7 @@ fn a_share_that_wants_encryption_says_so_and_refuses_the_rest() {
 }
 
 #[test]
-fn a_share_stays_when_its_rules_change_for_others_alone() {
+fn rule_changes_for_others_keep_the_tree() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let file = client.open("file", Opening::default());
@@ -142,7 +142,7 @@ fn a_share_stays_when_its_rules_change_for_others_alone() {
 }
 
 #[test]
-fn a_share_that_is_served_otherwise_by_now_is_gone() {
+fn changed_share_ends_the_tree() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let file = client.open("file", Opening::default());
@@ -173,7 +173,7 @@ pub(crate) fn limit(gate: &Gate, bytes: u64) {
 
 /// What comes past a limit waits for it, and comes once it is lifted. Messages that come in by parts wait as well.
 #[test]
-fn the_limits_of_a_volume_are_kept() {
+fn volume_limits_apply() {
     let (rig, gate, _pacer) = limited();
     let mut client = rig.alice();
     let file = client.open("file", Opening::default());
@@ -202,7 +202,7 @@ fn the_limits_of_a_volume_are_kept() {
 
 /// All commands of a message pay, and none of what they have done is given back.
 #[test]
-fn the_commands_of_a_message_are_paid_for_together() {
+fn compound_commands_are_charged_together() {
     let (rig, gate, _pacer) = limited();
     let mut client = rig.alice();
     let file = client.open("file", Opening::default());
@@ -225,7 +225,7 @@ fn the_commands_of_a_message_are_paid_for_together() {
 
 /// What a message has read stays paid, though the rest of it waits for something else.
 #[test]
-fn what_was_done_before_a_wait_is_paid() {
+fn work_before_a_wait_is_charged() {
     let (rig, gate, _pacer) = limited();
     let mut client = rig.alice();
     let file = client.open("file", Opening::default());
@@ -258,7 +258,7 @@ fn what_was_done_before_a_wait_is_paid() {
 
 /// What has waited for others pays for what it moves then.
 #[test]
-fn what_is_done_after_a_wait_is_paid() {
+fn work_after_a_wait_is_charged() {
     let (rig, gate, _pacer) = limited();
     let (mut client, mut keeper) = (rig.alice_at(1), rig.alice_at(2));
     client.put("file", &[7; 60_000]);
@@ -299,7 +299,7 @@ fn long_encrypted_writes_wait_for_their_turn() {
 
 /// So do those of a long message whose first command waits for a flush: they are not refused because that is to be told of first.
 #[test]
-fn what_follows_a_flush_in_a_long_message_waits_for_its_turn() {
+fn commands_after_flush_in_long_message_wait() {
     let (rig, gate, _pacer) = limited();
     let mut client = rig.alice();
     let file = client.open("file", Opening::default());
@@ -332,7 +332,7 @@ fn owes_much(gate: &Gate) -> bool {
 
 /// Who packs many READs into a message has no more operations for that.
 #[test]
-fn each_read_of_a_message_is_an_operation() {
+fn each_read_of_a_compound_counts_as_operation() {
     let (rig, gate, _pacer) = limited();
     let mut client = rig.alice();
     let file = client.open("file", Opening::default());
@@ -345,7 +345,7 @@ fn each_read_of_a_message_is_an_operation() {
 
 /// So has who packs many chunks into a copy: the volume that they come from counts them, and the one that they go to.
 #[test]
-fn each_chunk_of_a_copy_is_an_operation() {
+fn each_chunk_of_a_copy_counts_as_operation() {
     for (from, to) in [(SHARE, SHARE), (SHARE, OTHER), (OTHER, SHARE)] {
         let (rig, gate, _pacer) = limited();
         let mut client = rig.alice();
@@ -364,7 +364,7 @@ fn each_chunk_of_a_copy_is_an_operation() {
 
 /// And who packs many ranges into a TRIM.
 #[test]
-fn each_range_of_a_trim_is_an_operation() {
+fn each_range_of_a_trim_counts_as_operation() {
     let (rig, gate, _pacer) = limited();
     let mut client = rig.alice();
     let file = client.open("file", Opening::default());
@@ -378,7 +378,7 @@ fn each_range_of_a_trim_is_an_operation() {
 
 /// Copies of one message do not keep a volume from others for as long as all of them take: each is paid when it is its turn.
 #[test]
-fn several_long_copies_of_a_message_are_paid_for_one_by_one() {
+fn long_copies_of_a_compound_are_charged_one_by_one() {
     let (rig, gate, _pacer) = limited();
     let mut client = rig.alice();
     let source = client.open("from", Opening::default());
@@ -401,7 +401,7 @@ fn several_long_copies_of_a_message_are_paid_for_one_by_one() {
 
 /// Nobody waits longer because what ends that would have to wait itself.
 #[test]
-fn what_ends_a_wait_does_not_wait_for_the_limit() {
+fn commands_that_end_waits_bypass_the_limit() {
     let (rig, gate, _pacer) = limited();
     let (mut one, mut two) = (rig.alice_at(1), rig.alice_at(2));
     one.open_lease("file", Opening::default(), lease(1, "RWH")).assert_state("RWH");
@@ -434,7 +434,7 @@ fn what_ends_a_wait_does_not_wait_for_the_limit() {
 
 /// CANCEL of a request that waits for the limit: it is answered once, after it has waited and paid once.
 #[test]
-fn a_request_that_waits_for_the_limit_is_answered_and_paid_for_once() {
+fn cancelled_limit_wait_is_answered_and_charged_once() {
     let (rig, gate, _pacer) = limited();
     let mut client = rig.alice();
     let file = client.open("file", Opening::default());
@@ -468,7 +468,7 @@ fn in_both(rig: &Rig) -> (Client, FileId, [u32; 2]) {
 
 /// A message that begins in another volume takes nothing of a limited one for nothing.
 #[test]
-fn commands_pay_for_the_volume_that_they_are_for() {
+fn commands_are_charged_to_their_volume() {
     let (rig, gate, _pacer) = limited();
     let (mut client, file, [limited_tree, other_tree]) = in_both(&rig);
     let elsewhere = client.open("file", Opening::default());
@@ -494,7 +494,7 @@ fn commands_pay_for_the_volume_that_they_are_for() {
 
 /// What was changed in another volume is told of once it is durable. What follows it waits for its own volume's limit then.
 #[test]
-fn commands_behind_a_change_in_another_volume_wait_for_the_limit_of_theirs() {
+fn commands_after_change_in_another_volume_wait_for_their_limit() {
     let (rig, gate, _pacer) = limited();
     let (mut client, file, [limited_tree, other_tree]) = in_both(&rig);
     limit(&gate, 1);
@@ -517,7 +517,7 @@ fn commands_behind_a_change_in_another_volume_wait_for_the_limit_of_theirs() {
 
 /// Copies are read and written: the volume that they come from pays, and the one that they go to.
 #[test]
-fn copies_keep_to_the_limits_of_both_volumes() {
+fn copies_respect_limits_of_both_volumes() {
     for (from, to) in [(SHARE, SHARE), (SHARE, OTHER), (OTHER, SHARE)] {
         let (rig, gate, _pacer) = limited();
         let mut client = rig.alice();
@@ -549,7 +549,7 @@ fn copies_keep_to_the_limits_of_both_volumes() {
 
 /// A copy queues at the limit of the volume that it comes from as a READ does, until it is canceled.
 #[test]
-fn a_copy_takes_its_turn_at_its_source() {
+fn copy_queues_at_its_source_volume() {
     let (rig, gate, _pacer) = limited();
     let mut client = rig.alice();
     client.put("from", &[7; 1000]);
@@ -590,7 +590,7 @@ fn a_copy_takes_its_turn_at_its_source() {
 
 /// Too many calls wait for a limit: what of a message is done stays answered, and the rest is refused, in the name of whoever asked.
 #[test]
-fn what_is_done_stays_answered_where_the_rest_cannot_wait() {
+fn completed_commands_stay_answered_if_the_rest_is_refused() {
     let (rig, gate, _pacer) = limited();
     let mut client = rig.alice();
     let file = client.open("file", Opening::default());

@@ -1,6 +1,6 @@
 //! Named streams: their names, what they share with their file and what they do not, and how they go.
 
-use crate::attr::{dispose, exists, rename};
+use crate::file_information::{dispose, exists, rename};
 use crate::ioctl::ranges::{set_sparse, zero};
 use crate::rig::{BOB, Client, NOW, Opening, Rig, SHARE, lease, name};
 use smb_wire::chain;
@@ -50,7 +50,7 @@ fn owned(all: &[(&str, u64)]) -> Vec<(String, u64)> {
 }
 
 #[test]
-fn streams_have_data_of_their_own() {
+fn streams_have_their_own_data() {
     let rig = Rig::new();
     let mut client = rig.alice();
     client.put("file", b"data");
@@ -71,7 +71,7 @@ fn streams_have_data_of_their_own() {
 }
 
 #[test]
-fn a_stream_that_is_made_makes_its_file() {
+fn creating_a_stream_creates_its_file() {
     let rig = Rig::new();
     let mut client = rig.alice();
     client.create("new:s", Opening::by(OPEN)).assert_refused(NtStatus::OBJECT_NAME_NOT_FOUND);
@@ -92,7 +92,7 @@ fn a_stream_that_is_made_makes_its_file() {
 }
 
 #[test]
-fn a_stream_that_cannot_be_made_leaves_no_file() {
+fn failed_stream_creation_leaves_no_file() {
     let fs = MemFs::new(Arc::new(|| NOW));
     let storage = Arc::new(fs.clone());
     let rig = Rig::with(ExportRule::everybody(), |_| {
@@ -128,7 +128,7 @@ fn directories_have_streams_but_no_data() {
 }
 
 #[test]
-fn a_directory_has_no_attributes_of_a_file_because_of_its_streams() {
+fn directory_streams_keep_directory_attributes() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let dir = client.open("dir", Opening::dir());
@@ -155,7 +155,7 @@ fn a_directory_has_no_attributes_of_a_file_because_of_its_streams() {
 }
 
 #[test]
-fn a_stream_is_sparse_if_it_is_told_to_be() {
+fn set_sparse_marks_stream() {
     let rig = Rig::new();
     let mut client = rig.alice();
     for path in ["file", "dir"] {
@@ -173,7 +173,7 @@ fn a_stream_is_sparse_if_it_is_told_to_be() {
 }
 
 #[test]
-fn names_that_are_none_are_refused() {
+fn invalid_stream_names_are_refused() {
     let rig = Rig::new();
     let mut client = rig.alice();
     client.put("file", b"");
@@ -191,7 +191,7 @@ fn names_that_are_none_are_refused() {
 }
 
 #[test]
-fn share_modes_and_ranges_are_a_streams_own() {
+fn streams_have_their_own_share_modes_and_locks() {
     let rig = Rig::new();
     let (mut client, mut other) = (rig.alice(), rig.alice());
     client.put("file", b"data");
@@ -212,7 +212,7 @@ fn share_modes_and_ranges_are_a_streams_own() {
 }
 
 #[test]
-fn a_stream_is_deleted_and_its_file_stays() {
+fn deleting_a_stream_keeps_its_file() {
     let rig = Rig::new();
     let (mut client, mut other) = (rig.alice(), rig.alice());
     client.put("file", b"data");
@@ -229,7 +229,7 @@ fn a_stream_is_deleted_and_its_file_stays() {
 }
 
 #[test]
-fn a_file_that_is_deleted_goes_with_its_last_stream() {
+fn deleted_file_goes_with_its_last_stream_open() {
     let rig = Rig::new();
     let (mut client, mut other) = (rig.alice(), rig.alice());
     client.put("file:s", b"stream");
@@ -248,7 +248,7 @@ fn a_file_that_is_deleted_goes_with_its_last_stream() {
 }
 
 #[test]
-fn a_stream_gets_another_name_of_its_file() {
+fn stream_is_renamed_within_its_file() {
     let rig = Rig::new();
     let (mut client, mut other) = (rig.alice(), rig.alice());
     client.put("file:from", b"stream");
@@ -279,7 +279,7 @@ fn a_stream_gets_another_name_of_its_file() {
 }
 
 #[test]
-fn nobody_reaches_the_tree_of_streams() {
+fn stream_storage_is_unreachable() {
     let rig = Rig::new();
     let mut client = rig.alice();
     client.put("file:s", b"stream");
@@ -300,7 +300,7 @@ fn nobody_reaches_the_tree_of_streams() {
 }
 
 #[test]
-fn a_file_keeps_its_streams_when_nfs_moves_it_and_loses_them_when_nfs_removes_it() {
+fn streams_follow_nfs_rename_and_removal() {
     let rig = Rig::new();
     let mut client = rig.alice();
     client.put("file:s", b"stream");
@@ -317,7 +317,7 @@ fn a_file_keeps_its_streams_when_nfs_moves_it_and_loses_them_when_nfs_removes_it
 }
 
 #[test]
-fn who_may_not_write_a_file_adds_no_streams() {
+fn adding_streams_needs_write_access() {
     let rig = Rig::new();
     let mut client = rig.alice();
     client.put("file:s", b"stream");
@@ -333,7 +333,7 @@ fn who_may_not_write_a_file_adds_no_streams() {
 }
 
 #[test]
-fn who_caches_a_stream_is_asked_before_its_file_is_emptied() {
+fn overwriting_file_breaks_stream_leases() {
     let rig = Rig::new();
     let (mut one, mut two) = (rig.alice_at(1), rig.alice_at(2));
     let stream = one.open_lease("file:s", Opening::default(), lease(1, "RWH"));
@@ -348,7 +348,7 @@ fn who_caches_a_stream_is_asked_before_its_file_is_emptied() {
 }
 
 #[test]
-fn who_keeps_others_from_a_stream_is_told_that_it_goes() {
+fn exclusive_stream_open_sees_delete_pending() {
     let rig = Rig::new();
     let (mut one, mut two) = (rig.alice_at(1), rig.alice_at(2));
     one.open_lease("file:s", Opening::alone(), lease(1, "RWH")).assert_state("RWH");
@@ -358,7 +358,7 @@ fn who_keeps_others_from_a_stream_is_told_that_it_goes() {
 }
 
 #[test]
-fn who_caches_a_stream_is_asked_before_it_gets_another_name() {
+fn renaming_stream_breaks_its_leases() {
     let rig = Rig::new();
     let (mut one, mut two) = (rig.alice_at(1), rig.alice_at(2));
     let mine = two.open("file:s", Opening::default());

@@ -48,7 +48,7 @@ fn allocated(
 }
 
 #[test]
-fn zeros_are_written_up_to_the_end_and_no_further() {
+fn zeroing_stops_at_end_of_file() {
     let rig = Rig::new();
     let mut client = rig.alice();
     client.put("file", b"0123456789");
@@ -76,7 +76,7 @@ fn is_sparse(client: &mut Client, file: FileId) -> bool {
 }
 
 #[test]
-fn a_file_is_sparse_if_it_is_told_to_be() {
+fn set_sparse_marks_file() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let attributes = FileAttributes::SPARSE_FILE;
@@ -106,7 +106,7 @@ fn a_file_is_sparse_if_it_is_told_to_be() {
 }
 
 #[test]
-fn storage_is_given_back_where_a_file_is_sparse() {
+fn zeroing_sparse_file_frees_storage() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let file = pages(&mut client, 3);
@@ -123,7 +123,7 @@ fn storage_is_given_back_where_a_file_is_sparse() {
 }
 
 #[test]
-fn allocated_ranges_are_told_as_far_as_there_is_room() {
+fn allocated_ranges_fill_the_buffer() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let file = pages(&mut client, 5);
@@ -155,7 +155,7 @@ fn allocated_ranges_are_told_as_far_as_there_is_room() {
 }
 
 #[test]
-fn ranges_bind_who_changes_and_not_who_asks() {
+fn locks_apply_to_zeroing_but_not_queries() {
     let rig = Rig::new();
     let (mut client, mut other) = (rig.alice(), rig.alice());
     let file = pages(&mut client, 2);
@@ -170,7 +170,7 @@ fn ranges_bind_who_changes_and_not_who_asks() {
 }
 
 #[test]
-fn ranges_need_the_right_to_the_data() {
+fn range_requests_need_data_access() {
     let rig = Rig::new();
     let mut client = rig.alice();
     pages(&mut client, 1);
@@ -190,7 +190,7 @@ fn ranges_need_the_right_to_the_data() {
 }
 
 #[test]
-fn a_trim_processes_so_many_ranges_and_says_so() {
+fn trim_reports_processed_ranges() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let file = pages(&mut client, 1);
@@ -213,7 +213,7 @@ fn a_trim_processes_so_many_ranges_and_says_so() {
 }
 
 #[test]
-fn all_data_are_one_region() {
+fn file_has_one_region() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let file = pages(&mut client, 1);

@@ -1,7 +1,7 @@
 //! Reparse points: links and other files of Unix, as clients read and make them.
 
 use super::new_file;
-use crate::neighbors::find;
+use crate::cross_protocol::find;
 use crate::rig::{Client, Opening, Rig, lease, message, output};
 use smb_wire::classes::FileClass;
 use smb_wire::classes::file::{AttributeTagInformation, DispositionInformation};
@@ -35,7 +35,7 @@ fn set(client: &mut Client, file: FileId, data: &[u8]) -> NtStatus {
 }
 
 #[test]
-fn a_link_says_where_it_leads() {
+fn symbolic_link_returns_its_target() {
     let rig = Rig::new();
     let (mut client, file) = new_file(&rig);
     let root = rig.namespace.load().exports()[0].root();
@@ -64,7 +64,7 @@ fn a_link_says_where_it_leads() {
 }
 
 #[test]
-fn a_new_file_becomes_a_link() {
+fn new_file_becomes_a_link() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let open = client.open("link", new(CreateDisposition::CREATE));
@@ -100,7 +100,7 @@ fn a_new_file_becomes_a_link() {
 }
 
 #[test]
-fn what_somebody_else_has_open_stays_a_file() {
+fn shared_file_cannot_become_a_link() {
     let rig = Rig::new();
     let (mut owner, mut other) = (rig.alice_at(1), rig.alice_at(2));
     let held = owner.open("file", Opening::alone());
@@ -115,7 +115,7 @@ fn what_somebody_else_has_open_stays_a_file() {
 
 /// What a client has cached was of a file that is gone.
 #[test]
-fn nothing_is_cached_of_it() {
+fn set_reparse_ends_caching() {
     let rig = Rig::new();
     let mut client = rig.alice_at(1);
     let open = client.open_lease("link", new(CreateDisposition::CREATE), lease(1, "RWH"));
@@ -132,7 +132,7 @@ fn nothing_is_cached_of_it() {
 }
 
 #[test]
-fn it_does_so_in_one_message() {
+fn set_reparse_works_in_a_compound() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let wire = crate::rig::name("link");
@@ -154,7 +154,7 @@ fn it_does_so_in_one_message() {
 }
 
 #[test]
-fn other_files_of_unix_are_made_as_well() {
+fn special_files_are_created() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let of_linux = |reparse_tag| ReparseData::Other { reparse_tag, data: &[] }.to_bytes();
@@ -189,7 +189,7 @@ fn other_files_of_unix_are_made_as_well() {
 }
 
 #[test]
-fn nothing_that_somebody_has_is_lost() {
+fn set_reparse_refuses_files_in_use() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let refused = |client: &mut Client, open, status| {
@@ -239,7 +239,7 @@ fn nothing_that_somebody_has_is_lost() {
 
 /// NFS knows no opens: what has the name by then stays.
 #[test]
-fn what_took_the_name_meanwhile_stays() {
+fn set_reparse_keeps_a_replaced_name() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let open = client.open("file", Opening::default());
@@ -264,7 +264,7 @@ fn what_took_the_name_meanwhile_stays() {
 }
 
 #[test]
-fn what_is_no_link_is_refused() {
+fn invalid_reparse_data_is_refused() {
     let rig = Rig::new();
     let (mut client, file) = new_file(&rig);
     let whole = link("x");

@@ -52,7 +52,7 @@ fn assert_waits(code: CtlCode, input: impl FnOnce(&mut Client, FileId) -> Vec<u8
 }
 
 #[test]
-fn copies_wait() {
+fn copy_waits_for_other_caches() {
     assert_waits(CtlCode::SRV_COPYCHUNK, |client, from| {
         let chunk = CopyChunk { source_offset: 0, target_offset: 0, length: BLOCK };
         CopyChunkCopy { source_key: key_of(client, from), chunks: vec![chunk] }.to_bytes()
@@ -60,7 +60,7 @@ fn copies_wait() {
 }
 
 #[test]
-fn clones_wait() {
+fn clone_waits_for_other_caches() {
     assert_waits(CtlCode::DUPLICATE_EXTENTS_TO_FILE, |_, source_file_id| {
         let byte_count = i64::from(BLOCK);
         DuplicateExtents { source_file_id, source_file_offset: 0, target_file_offset: 0, byte_count }
@@ -69,14 +69,14 @@ fn clones_wait() {
 }
 
 #[test]
-fn zeros_wait() {
+fn zeroing_waits_for_other_caches() {
     assert_waits(CtlCode::SET_ZERO_DATA, |_, _| {
         ZeroData { file_offset: 0, beyond_final_zero: i64::from(BLOCK) }.to_bytes()
     });
 }
 
 #[test]
-fn trims_wait() {
+fn trim_waits_for_other_caches() {
     assert_waits(CtlCode::FILE_LEVEL_TRIM, |_, _| {
         FileLevelTrim { ranges: vec![TrimRange { offset: 0, length: u64::from(BLOCK) }] }.to_bytes()
     });

@@ -2,7 +2,7 @@
 
 mod names;
 
-use crate::attr::rename;
+use crate::file_information::rename;
 use crate::rig::{ALICE, BOB, Client, Offer, Opening, Reply, Rig, SHARE, name, query};
 use crate::security::set;
 use smb_wire::classes::file::{BasicInformation, DispositionInformation};
@@ -106,7 +106,7 @@ fn chmod(client: &mut Client, file: FileId, mode: u32) -> NtStatus {
 }
 
 #[test]
-fn the_extensions_are_agreed_on_with_who_has_our_version() {
+fn posix_extensions_need_matching_version() {
     let rig = Rig::new();
     let ask = |data: &[&'static [u8]]| {
         let context_type = ContextType::POSIX_EXTENSIONS_AVAILABLE;
@@ -134,7 +134,7 @@ fn the_extensions_are_agreed_on_with_who_has_our_version() {
 }
 
 #[test]
-fn a_context_that_was_not_agreed_on_counts_for_nothing() {
+fn unnegotiated_posix_context_is_ignored() {
     let rig = Rig::new();
     rig.alice().put("file", b"data");
     let of_302 = Offer { posix: true, ..Offer::of(Dialect::SMB302) };
@@ -152,7 +152,7 @@ fn a_context_that_was_not_agreed_on_counts_for_nothing() {
 }
 
 #[test]
-fn a_context_that_is_none_is_refused() {
+fn malformed_posix_context_is_refused() {
     let rig = Rig::new();
     let mut client = unix(&rig, ALICE);
     let mode = |data| CreateContext { name: NAME, data };
@@ -166,7 +166,7 @@ fn a_context_that_is_none_is_refused() {
 }
 
 #[test]
-fn a_new_file_has_the_mode_that_comes_with_it() {
+fn create_sets_requested_mode() {
     let rig = Rig::new();
     let mut client = unix(&rig, ALICE);
     for (path, opening, mode, expected) in [
@@ -190,7 +190,7 @@ fn a_new_file_has_the_mode_that_comes_with_it() {
 }
 
 #[test]
-fn the_group_bit_is_for_who_is_in_the_group() {
+fn set_gid_needs_group_membership() {
     let rig = Rig::new();
     let root = rig.namespace.load().exports()[0].root();
     let set = SetAttrs { mode: Some(0o777), gid: Some(4711), ..SetAttrs::default() };
@@ -208,7 +208,7 @@ fn the_group_bit_is_for_who_is_in_the_group() {
 }
 
 #[test]
-fn a_list_that_says_a_mode_sets_it() {
+fn mode_entry_in_acl_sets_mode() {
     let rig = Rig::new();
     let mut alice = unix(&rig, ALICE);
     alice.put("file", b"data");
@@ -235,7 +235,7 @@ fn a_list_that_says_a_mode_sets_it() {
 }
 
 #[test]
-fn nobody_sets_the_mode_or_the_owner_of_what_is_anothers() {
+fn mode_and_owner_need_ownership() {
     let rig = Rig::new();
     let (mut alice, mut bob) = (unix(&rig, ALICE), unix(&rig, BOB));
     let made = open(&mut alice, "file", MAKE, 0o666);
@@ -267,7 +267,7 @@ fn nobody_sets_the_mode_or_the_owner_of_what_is_anothers() {
 }
 
 #[test]
-fn a_mode_changes_nothing_where_lists_rule() {
+fn mode_is_ignored_with_ntfs_acls() {
     let rig =
         Rig::with(ExportRule::everybody(), |volume| volume.with_security_style(SecurityStyle::Ntfs).unwrap());
     let mut client = unix(&rig, ALICE);
@@ -284,7 +284,7 @@ fn a_mode_changes_nothing_where_lists_rule() {
 }
 
 #[test]
-fn the_attribute_read_only_is_for_windows() {
+fn read_only_attribute_does_not_bind_posix_opens() {
     let rig = Rig::new();
     let mut client = unix(&rig, ALICE);
     let read_only = Opening { attributes: FileAttributes::READONLY, ..MAKE };
@@ -307,7 +307,7 @@ fn the_attribute_read_only_is_for_windows() {
 }
 
 #[test]
-fn unix_empties_a_file_and_leaves_what_else_it_has() {
+fn posix_truncation_keeps_metadata() {
     let rig = Rig::new();
     let mut client = unix(&rig, ALICE);
     client.put("file", b"data");
@@ -320,7 +320,7 @@ fn unix_empties_a_file_and_leaves_what_else_it_has() {
 }
 
 #[test]
-fn a_file_says_what_it_is_to_unix() {
+fn posix_information_has_unix_attributes() {
     let rig = Rig::new();
     let mut client = unix(&rig, ALICE);
     let file = open(&mut client, "file", MAKE, 0o640);
@@ -354,7 +354,7 @@ fn a_file_says_what_it_is_to_unix() {
 }
 
 #[test]
-fn kinds_that_windows_has_not_are_told() {
+fn special_file_types_are_reported() {
     let rig = Rig::new();
     make_special(&rig, "fifo", Special::Fifo);
     make_special(&rig, "socket", Special::Socket);
@@ -372,7 +372,7 @@ fn kinds_that_windows_has_not_are_told() {
 }
 
 #[test]
-fn times_of_others_files_are_set_as_unix_sets_them() {
+fn posix_rules_apply_to_times_of_other_users_files() {
     let rig = Rig::new();
     let (mut alice, mut bob) = (unix(&rig, ALICE), unix(&rig, BOB));
     let (mine, theirs) = (open(&mut alice, "file", MAKE, 0o666), open(&mut bob, "file", OPEN, 0));
@@ -384,7 +384,7 @@ fn times_of_others_files_are_set_as_unix_sets_them() {
 
 /// rename(2) minds no files below a directory; opens of Windows beside it do, and go on under the new path.
 #[test]
-fn a_directory_is_renamed_as_on_unix_while_files_below_it_are_open() {
+fn posix_directory_rename_ignores_posix_opens_below() {
     let rig = Rig::new();
     let (mut client, mut other) = (unix(&rig, ALICE), rig.alice());
     let dir = open(&mut client, "dir", Opening { access: AccessMask::GENERIC_ALL, ..MAKE_DIR }, 0o755);

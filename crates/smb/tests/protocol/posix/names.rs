@@ -61,7 +61,7 @@ fn names(client: &mut Client, path: &str, pattern: &str) -> Vec<String> {
 }
 
 #[test]
-fn names_that_differ_by_case_are_two_files() {
+fn posix_names_are_case_sensitive() {
     let rig = Rig::new();
     let (mut unix, mut windows) = (unix(&rig, ALICE), rig.alice());
     open(&mut unix, "Dir", MAKE_DIR, 0o755);
@@ -81,7 +81,7 @@ fn names_that_differ_by_case_are_two_files() {
 }
 
 #[test]
-fn a_new_name_is_in_its_case_too() {
+fn posix_rename_keeps_case() {
     let rig = Rig::new();
     let mut client = unix(&rig, ALICE);
     let dir = open(&mut client, "dir", MAKE_DIR, 0o755);
@@ -102,7 +102,7 @@ fn a_new_name_is_in_its_case_too() {
 }
 
 #[test]
-fn characters_that_windows_reserves_are_like_others() {
+fn reserved_characters_are_allowed_in_posix_names() {
     let rig = Rig::new();
     let (mut unix, mut windows) = (unix(&rig, ALICE), rig.alice());
     let odd = ["\"*:<>?|", "\\", "a\\b:c", "end ", "end.", "tab\t", " . "];
@@ -124,7 +124,7 @@ fn characters_that_windows_reserves_are_like_others() {
 }
 
 #[test]
-fn no_path_leads_out_of_a_share_or_to_what_is_hidden() {
+fn posix_paths_cannot_escape_or_reach_hidden_files() {
     let rig = Rig::new();
     let mut client = unix(&rig, ALICE);
     for path in ["..", "../x", "a/..", ".", "a//b"] {
@@ -144,7 +144,7 @@ fn no_path_leads_out_of_a_share_or_to_what_is_hidden() {
 }
 
 #[test]
-fn a_listing_says_what_its_entries_are_to_unix() {
+fn posix_listing_has_unix_attributes() {
     let rig = Rig::new();
     let (mut unix, mut windows) = (unix(&rig, ALICE), rig.alice());
     write(&mut unix, "file", b"12345");
@@ -169,7 +169,7 @@ fn a_listing_says_what_its_entries_are_to_unix() {
 }
 
 #[test]
-fn a_link_is_told_and_never_followed() {
+fn posix_link_is_reported_not_followed() {
     let rig = Rig::new();
     let mut client = unix(&rig, ALICE);
     write(&mut client, "file", b"data");

@@ -1,7 +1,7 @@
 //! The same where lists rule: who may do what by them, and what new files inherit.
 
 use super::*;
-use crate::attr::dispose;
+use crate::file_information::dispose;
 use crate::rig::NOW;
 use crate::settings;
 use smb_wire::FileTime;
@@ -58,7 +58,7 @@ fn by(access: AccessMask) -> Opening {
 }
 
 #[test]
-fn a_list_comes_back_as_it_was_set() {
+fn acl_round_trips() {
     let rig = rig();
     let mut alice = rig.alice();
     let made = alice.open("file", ALL);
@@ -89,7 +89,7 @@ fn a_list_comes_back_as_it_was_set() {
 }
 
 #[test]
-fn by_access_a_listing_leaves_out_what_its_user_may_not_wholly_read() {
+fn access_based_listing_hides_partly_readable_files() {
     let rig = rig();
     settings::set(&rig, ShareSettings { access_based_enumeration: true, ..settings::DEFAULT });
     let mut alice = rig.alice();
@@ -108,7 +108,7 @@ fn by_access_a_listing_leaves_out_what_its_user_may_not_wholly_read() {
 }
 
 #[test]
-fn what_one_user_is_denied_no_protocol_gives() {
+fn denial_applies_in_every_protocol() {
     let rig = rig();
     let (mut alice, mut bob) = (rig.alice(), bob(&rig));
     let made = alice.open("file", ALL);
@@ -138,7 +138,7 @@ fn what_one_user_is_denied_no_protocol_gives() {
 }
 
 #[test]
-fn whom_a_list_denies_before_there_is_such_a_user_is_denied() {
+fn denial_of_absent_user_applies_once_created() {
     const LATER: u32 = 4711;
     let rig = rig();
     let mut alice = rig.alice();
@@ -158,7 +158,7 @@ fn whom_a_list_denies_before_there_is_such_a_user_is_denied() {
 }
 
 #[test]
-fn nfs_changes_no_mode_and_no_owner_of_what_has_a_list() {
+fn nfs_cannot_change_mode_or_owner_of_acl_files() {
     let rig = rig();
     rig.alice().open("file", ALL);
     let (nfs, owner) = (file(&rig, b"file"), Caller::new(ALICES, 100, [7]));
@@ -181,7 +181,7 @@ fn nfs_changes_no_mode_and_no_owner_of_what_has_a_list() {
 }
 
 #[test]
-fn what_is_written_stays_written_where_its_time_cannot_be_set_back() {
+fn write_stays_if_time_cannot_be_restored() {
     let rig = rig();
     let (mut alice, mut bob) = (rig.alice(), bob(&rig));
     let made = alice.open("file", ALL);
@@ -202,7 +202,7 @@ fn what_is_written_stays_written_where_its_time_cannot_be_set_back() {
 }
 
 #[test]
-fn new_files_inherit_whoever_makes_them() {
+fn inheritance_applies_in_every_protocol() {
     let rig = rig();
     let mut alice = rig.alice();
     let dir = alice.open("dir", Opening { options: CreateOptions::DIRECTORY_FILE, ..ALL });
@@ -256,7 +256,7 @@ fn told_as(aces: &[Ace]) -> SecurityDescriptor {
 }
 
 #[test]
-fn a_name_goes_by_the_list_of_either() {
+fn delete_is_allowed_by_file_or_directory() {
     let rig = rig();
     let (mut alice, mut bob) = (rig.alice(), bob(&rig));
     let dir = alice.open("dir", Opening { options: CreateOptions::DIRECTORY_FILE, ..ALL });
@@ -292,7 +292,7 @@ fn a_name_goes_by_the_list_of_either() {
 }
 
 #[test]
-fn owners_are_taken_by_those_who_may_and_given_to_nobody() {
+fn ownership_can_be_taken_but_not_given() {
     let rig = rig();
     let (mut alice, mut bob) = (rig.alice(), bob(&rig));
     let made = alice.open("file", ALL);
@@ -317,7 +317,7 @@ fn owners_are_taken_by_those_who_may_and_given_to_nobody() {
 }
 
 #[test]
-fn a_new_file_has_the_list_of_its_descriptor() {
+fn create_descriptor_sets_acl() {
     let rig = rig();
     let mut alice = rig.alice();
     let make = |client: &mut Client, path: &str, data: &[u8]| {
@@ -338,7 +338,7 @@ fn a_new_file_has_the_list_of_its_descriptor() {
 }
 
 #[test]
-fn lists_are_taken_up_to_their_bound() {
+fn acl_size_is_limited() {
     let rig = rig();
     let mut alice = rig.alice();
     let made = alice.open("file", ALL);
@@ -362,7 +362,7 @@ fn lists_are_taken_up_to_their_bound() {
 }
 
 #[test]
-fn nothing_goes_from_a_share_that_is_read_only() {
+fn read_only_share_refuses_deletion() {
     let rule = ExportRule { read_only: true, ..ExportRule::everybody() };
     let rig = Rig::with(rule, |volume| volume.with_security_style(SecurityStyle::Ntfs).unwrap());
     let root = rig.namespace.load().exports()[0].root();
@@ -381,7 +381,7 @@ fn nothing_goes_from_a_share_that_is_read_only() {
 }
 
 #[test]
-fn in_a_sticky_directory_without_a_list_names_belong_to_owners() {
+fn sticky_directory_limits_deletion_to_owners() {
     let (rig, past) = rig_and_storage();
     let root = rig.namespace.load().exports()[0].root();
     let (service, mut pending) = (Caller::new(0, 0, []), PendingSync::default());
@@ -424,7 +424,7 @@ fn in_a_sticky_directory_without_a_list_names_belong_to_owners() {
 }
 
 #[test]
-fn who_names_no_part_of_a_descriptor_changes_nothing() {
+fn set_security_without_parts_changes_nothing() {
     let (rig, past) = rig_and_storage();
     let bare = create(&past, &Caller::new(ALICES, 100, []), "file", 0o644);
     let had = bare.attrs(Blocking::Allowed).unwrap();
@@ -435,7 +435,7 @@ fn who_names_no_part_of_a_descriptor_changes_nothing() {
 }
 
 #[test]
-fn a_list_stays_when_a_file_that_was_set_id_is_written() {
+fn acl_survives_write_to_setuid_file() {
     let (rig, past) = rig_and_storage();
     let mut alice = rig.alice();
     for mode in [0o4755, 0o2755, 0o2745, 0o6777] {
@@ -461,12 +461,12 @@ fn a_list_stays_when_a_file_that_was_set_id_is_written() {
 }
 
 #[test]
-fn who_may_not_make_a_file_new_empties_none() {
+fn overwrite_needs_access() {
     let rig = rig();
     let mut alice = rig.alice();
     let made = alice.open("file", ALL);
     alice.write(made, 0, b"data");
-    assert_eq!(crate::ea::set(&mut alice, made, &[(b"name", b"value")]), NtStatus::SUCCESS);
+    assert_eq!(crate::extended_attributes::set(&mut alice, made, &[(b"name", b"value")]), NtStatus::SUCCESS);
     let writes = AccessMask::READ_DATA | AccessMask::READ_EA | AccessMask::WRITE_DATA;
     let parts = [AccessMask::WRITE_EA, AccessMask::WRITE_ATTRIBUTES];
     let over = |access| Opening { disposition: CreateDisposition::OVERWRITE, ..by(access) };

@@ -91,7 +91,7 @@ fn bob(rig: &Rig) -> Client {
 }
 
 #[test]
-fn a_list_becomes_the_mode_that_says_it() {
+fn acl_maps_to_equivalent_mode() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let file = client.open("file", ALL);
@@ -111,7 +111,7 @@ fn a_list_becomes_the_mode_that_says_it() {
 }
 
 #[test]
-fn what_mode_bits_cannot_deny_is_refused_and_changes_nothing() {
+fn acl_without_equivalent_mode_is_refused() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let file = client.open("file", ALL);
@@ -127,7 +127,7 @@ fn what_mode_bits_cannot_deny_is_refused_and_changes_nothing() {
 }
 
 #[test]
-fn nobody_gives_files_away_or_takes_them() {
+fn owner_change_is_refused() {
     let rig = Rig::new();
     let (mut alice, mut bob) = (rig.alice(), bob(&rig));
     let file = alice.open("file", ALL);
@@ -155,7 +155,7 @@ fn nobody_gives_files_away_or_takes_them() {
 }
 
 #[test]
-fn a_descriptor_that_is_none_is_refused() {
+fn malformed_descriptor_is_refused() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let file = client.open("file", ALL);
@@ -179,7 +179,7 @@ fn a_descriptor_that_is_none_is_refused() {
 }
 
 #[test]
-fn who_may_not_read_a_descriptor_learns_that_there_is_one() {
+fn descriptor_needs_read_control() {
     let rig = Rig::new();
     let mut client = rig.alice();
     client.put("file", b"");
@@ -193,7 +193,7 @@ fn who_may_not_read_a_descriptor_learns_that_there_is_one() {
 }
 
 #[test]
-fn a_new_file_has_the_mode_of_its_descriptor() {
+fn create_descriptor_sets_mode() {
     let rig = Rig::new();
     let (mut client, mut bob) = (rig.alice(), bob(&rig));
     let file = client.open("file", ALL);

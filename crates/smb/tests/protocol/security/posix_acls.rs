@@ -123,7 +123,7 @@ fn descriptor_is_not_set_as_the_mask_of_a_list() {
 }
 
 #[test]
-fn what_is_made_inherits() {
+fn new_files_inherit_posix_acl() {
     let (disks, rig) = rig(&named(6));
     disks.docs().set_default_acl("", Some(&named(6))).unwrap();
     let (mut alice, mut bob) = (rig.alice(), bob(&rig));

@@ -53,7 +53,7 @@ fn with_a_waiter(test: impl FnOnce(&Rig, (&mut Client, FileId), (&mut Client, Fi
 }
 
 #[test]
-fn a_lock_waits_for_its_turn() {
+fn lock_waits_for_its_turn() {
     with_a_waiter(|_, (one, mine), (two, theirs), interim| {
         let id = async_id(&interim);
         assert!(interim.header.credits > 0, "credits come with the interim reply");
@@ -69,7 +69,7 @@ fn a_lock_waits_for_its_turn() {
 }
 
 #[test]
-fn a_lock_that_need_not_wait_is_answered_at_once() {
+fn free_lock_is_granted_immediately() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let file = client.open("file", Opening::default());
@@ -78,7 +78,7 @@ fn a_lock_that_need_not_wait_is_answered_at_once() {
 }
 
 #[test]
-fn what_waits_is_canceled_by_either_of_its_ids() {
+fn cancel_works_by_message_id_and_async_id() {
     for by_async_id in [true, false] {
         with_a_waiter(|_, (one, mine), (two, theirs), interim| {
             cancel(two, &interim.header, by_async_id);
@@ -96,7 +96,7 @@ fn what_waits_is_canceled_by_either_of_its_ids() {
 }
 
 #[test]
-fn nobody_cancels_what_is_anothers() {
+fn cancel_needs_the_same_session() {
     with_a_waiter(|rig, (one, mine), (two, _), interim| {
         // Another session, by ids that it has guessed.
         cancel(one, &interim.header, true);
@@ -115,7 +115,7 @@ fn nobody_cancels_what_is_anothers() {
 }
 
 #[test]
-fn what_waits_ends_with_its_file() {
+fn pending_lock_ends_with_its_file() {
     let ends: [fn(&mut Client, FileId) -> NtStatus; 3] = [
         |client, file| {
             let close =
@@ -147,7 +147,7 @@ fn what_waits_ends_with_its_file() {
 }
 
 #[test]
-fn what_waits_ends_with_its_connection() {
+fn pending_lock_ends_with_its_connection() {
     let rig = Rig::new();
     let (mut one, mut two) = (rig.alice(), rig.alice());
     let (mine, theirs) = (one.open("file", Opening::default()), two.open("file", Opening::default()));
@@ -160,7 +160,7 @@ fn what_waits_ends_with_its_connection() {
 }
 
 #[test]
-fn only_so_many_requests_of_a_connection_wait() {
+fn pending_requests_per_connection_are_limited() {
     with_a_waiter(|_, (one, mine), (two, theirs), _| {
         for _ in 1..smb::limits::CONNECTION_WAITING_MAX {
             async_id(&waiting_lock(two, theirs, 3));
@@ -177,7 +177,7 @@ fn only_so_many_requests_of_a_connection_wait() {
 }
 
 #[test]
-fn of_a_message_the_last_lock_alone_waits() {
+fn only_last_lock_of_a_compound_waits() {
     with_a_waiter(|_, (one, mine), (two, theirs), _| {
         let waits = two.request(Command::LOCK, &request(theirs, 3, WAITS));
         let echo = two.request(Command::ECHO, &Empty);
@@ -198,7 +198,7 @@ fn of_a_message_the_last_lock_alone_waits() {
 }
 
 #[test]
-fn a_sealed_session_is_answered_sealed_also_later() {
+fn async_reply_is_encrypted_like_its_request() {
     let rig = Rig::new();
     let (mut one, mut two) = (rig.alice(), rig.alice());
     let (mine, theirs) = (one.open("file", Opening::default()), two.open("file", Opening::default()));
@@ -217,7 +217,7 @@ fn a_sealed_session_is_answered_sealed_also_later() {
 /// Thousands wait for one byte, and all connections end at once, that of the client which has it first: each that is granted it is gone
 /// and gives it to the next.
 #[test]
-fn thousands_of_locks_for_one_byte_end_with_their_connections() {
+fn thousands_of_pending_locks_end_with_their_connections() {
     const CONNECTIONS: usize = 16;
     const EACH: usize = 500;
     let rig = Rig::new();

@@ -32,7 +32,7 @@ fn with_a_file(rig: &Rig) -> (Client, FileId) {
 }
 
 #[test]
-fn who_connects_again_does_not_meet_what_it_had_open() {
+fn reconnected_tree_has_no_old_opens() {
     let rig = Rig::new();
     let (mut client, file) = with_a_file(&rig);
     let old = client.tree_id;
@@ -50,7 +50,7 @@ fn who_connects_again_does_not_meet_what_it_had_open() {
 }
 
 #[test]
-fn who_is_not_let_in_any_longer_keeps_nothing_from_others() {
+fn excluded_client_loses_its_opens() {
     let rules = |clients: &str| {
         let clients = vec![clients.parse().unwrap()];
         vec![ExportRule { clients, ..ExportRule::everybody() }]
@@ -75,7 +75,7 @@ fn who_is_not_let_in_any_longer_keeps_nothing_from_others() {
 }
 
 #[test]
-fn what_is_durable_waits_for_its_client() {
+fn durable_open_survives_ended_tree() {
     for is_noticed in [true, false] {
         let rig = Rig::new();
         let mut client = rig.alice();
@@ -120,7 +120,7 @@ fn durable_open_of_an_absent_client_ends_with_the_rule_that_admits_it() {
 }
 
 #[test]
-fn what_waits_in_a_tree_connect_ends_with_it() {
+fn pending_requests_end_with_their_tree() {
     let rig = Rig::new();
     let (mut one, mut two) = (rig.alice(), rig.alice());
     let (mine, theirs) = (one.open("file", Opening::default()), two.open("file", Opening::default()));

@@ -37,7 +37,7 @@ fn opened(client: &mut Client, path: &str, opening: Opening) -> (FileId, FileAtt
 }
 
 #[test]
-fn attributes_are_what_was_set() {
+fn file_attributes_round_trip() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let file = client.open("file", Opening::default());
@@ -65,7 +65,7 @@ fn attributes_are_what_was_set() {
 }
 
 #[test]
-fn a_new_file_has_what_it_was_made_with() {
+fn create_sets_attributes() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let made = Opening { attributes: MARKS, ..Opening::default() };
@@ -84,7 +84,7 @@ fn a_new_file_has_what_it_was_made_with() {
 }
 
 #[test]
-fn who_empties_a_file_says_that_it_is_hidden() {
+fn overwrite_needs_matching_hidden_attribute() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let made = Opening { attributes: MARKS, ..Opening::default() };
@@ -114,7 +114,7 @@ fn who_empties_a_file_says_that_it_is_hidden() {
 }
 
 #[test]
-fn a_read_only_file_is_written_by_nobody_and_keeps_its_mode() {
+fn read_only_file_refuses_writes_and_keeps_its_mode() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let file = client.open("file", Opening::default());
@@ -137,7 +137,7 @@ fn a_read_only_file_is_written_by_nobody_and_keeps_its_mode() {
 }
 
 #[test]
-fn a_time_of_creation_stays_with_the_file_wherever_it_goes() {
+fn creation_time_follows_the_file() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let file = client.open("file", Opening::default());
@@ -164,7 +164,7 @@ fn a_time_of_creation_stays_with_the_file_wherever_it_goes() {
 }
 
 #[test]
-fn a_listing_shows_what_is_kept() {
+fn listing_shows_stored_attributes() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let file = client.open("file", Opening { attributes: MARKS, ..Opening::default() });
@@ -195,7 +195,7 @@ fn a_listing_shows_what_is_kept() {
 }
 
 #[test]
-fn a_time_that_was_set_is_not_changed_by_writing() {
+fn set_time_survives_writes() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let (file, other) = (client.open("file", Opening::default()), client.open("file", Opening::default()));
@@ -222,7 +222,7 @@ fn a_time_that_was_set_is_not_changed_by_writing() {
 }
 
 #[test]
-fn a_time_that_was_set_is_not_changed_by_what_the_service_does_to_the_data() {
+fn set_time_survives_ioctls() {
     type Act = (&'static str, fn(&mut Client, FileId));
     let acts: [Act; 5] = [
         ("a copy", |client, file| {
@@ -287,7 +287,7 @@ fn file_for_all(rig: &Rig) -> Client {
 }
 
 #[test]
-fn who_may_write_a_file_sets_its_times() {
+fn write_permission_allows_setting_times() {
     let rig = Rig::new();
     let mut bob = file_for_all(&rig);
     let file = bob.open("file", Opening::by(OPEN));
@@ -314,7 +314,7 @@ fn who_may_write_a_file_sets_its_times() {
 }
 
 #[test]
-fn who_may_not_write_a_file_marks_none() {
+fn attributes_need_write_permission() {
     let rig = Rig::new();
     let mut alice = rig.alice();
     alice.open("file", Opening::default());
@@ -330,7 +330,7 @@ fn who_may_not_write_a_file_marks_none() {
 }
 
 #[test]
-fn no_other_protocol_names_the_record() {
+fn stored_record_is_hidden_from_other_protocols() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let file = client.open("file", Opening { attributes: MARKS, ..Opening::default() });

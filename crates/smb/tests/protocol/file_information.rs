@@ -51,7 +51,7 @@ pub(crate) fn exists(client: &mut Client, path: &str) -> bool {
 }
 
 #[test]
-fn a_file_says_how_large_it_is() {
+fn standard_information_has_sizes() {
     let rig = Rig::new();
     let mut client = rig.alice();
     client.put("file", b"12345");
@@ -68,7 +68,7 @@ fn a_file_says_how_large_it_is() {
 }
 
 #[test]
-fn what_does_not_fit_is_cut_or_refused() {
+fn short_buffer_truncates_or_fails() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let file = client.open("a long name", Opening::default());
@@ -130,7 +130,7 @@ fn what_does_not_fit_is_cut_or_refused() {
 }
 
 #[test]
-fn classes_that_nobody_knows_are_refused() {
+fn unknown_class_is_refused() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let file = client.open("file", Opening::default());
@@ -148,7 +148,7 @@ fn classes_that_nobody_knows_are_refused() {
 }
 
 #[test]
-fn a_rename_moves_the_file_and_its_open() {
+fn rename_moves_file_and_open() {
     let rig = Rig::new();
     let mut client = rig.alice();
     client.put("from", b"data");
@@ -170,7 +170,7 @@ fn a_rename_moves_the_file_and_its_open() {
 }
 
 #[test]
-fn positions_and_modes_are_kept() {
+fn position_and_mode_are_stored() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let options = CreateOptions::WRITE_THROUGH | CreateOptions::SYNCHRONOUS_IO_NONALERT;
@@ -200,7 +200,7 @@ fn positions_and_modes_are_kept() {
 }
 
 #[test]
-fn a_rename_replaces_only_what_it_may() {
+fn rename_replaces_only_if_allowed() {
     let rig = Rig::new();
     let (mut client, mut other) = (rig.alice(), rig.alice());
     client.put("from", b"new");
@@ -220,7 +220,7 @@ fn a_rename_replaces_only_what_it_may() {
 }
 
 #[test]
-fn a_rename_that_cannot_be_is_refused() {
+fn invalid_rename_is_refused() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let dir = client.open("dir", Opening::dir());
@@ -244,7 +244,7 @@ fn a_rename_that_cannot_be_is_refused() {
 }
 
 #[test]
-fn a_file_is_marked_for_deletion_and_saved_again() {
+fn delete_pending_can_be_cleared() {
     let rig = Rig::new();
     let (mut client, mut other) = (rig.alice(), rig.alice());
     client.put("file", b"data");
@@ -266,7 +266,7 @@ fn a_file_is_marked_for_deletion_and_saved_again() {
 }
 
 #[test]
-fn every_open_tells_whether_its_file_goes() {
+fn delete_pending_shows_in_every_open() {
     let rig = Rig::new();
     let (mut client, mut other) = (rig.alice(), rig.alice());
     client.put("file", b"data");
@@ -296,7 +296,7 @@ fn every_open_tells_whether_its_file_goes() {
 }
 
 #[test]
-fn what_goes_when_it_is_closed_is_pending_from_then_on() {
+fn delete_on_close_is_pending_after_close() {
     let rig = Rig::new();
     let (mut client, mut other) = (rig.alice(), rig.alice());
     let options = CreateOptions::DELETE_ON_CLOSE;
@@ -321,7 +321,7 @@ fn what_goes_when_it_is_closed_is_pending_from_then_on() {
 }
 
 #[test]
-fn what_is_read_only_is_not_deleted_by_accident() {
+fn read_only_file_is_not_deleted() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let read_only = Opening { attributes: FileAttributes::READONLY, ..Opening::default() };
@@ -340,7 +340,7 @@ fn what_is_read_only_is_not_deleted_by_accident() {
 }
 
 #[test]
-fn the_end_of_a_file_is_set() {
+fn end_of_file_is_set() {
     let rig = Rig::new();
     let mut client = rig.alice();
     client.put("file", b"0123456789");
@@ -371,7 +371,7 @@ fn the_end_of_a_file_is_set() {
 }
 
 #[test]
-fn times_and_the_read_only_attribute_are_set() {
+fn times_and_read_only_attribute_are_set() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let file = client.open("file", Opening::default());
@@ -404,7 +404,7 @@ fn times_and_the_read_only_attribute_are_set() {
 
 /// Another open that shares nothing stands in nobody's way who looks at attributes alone.
 #[test]
-fn attributes_are_told_whatever_others_share() {
+fn attribute_open_ignores_share_modes() {
     let rig = Rig::new();
     let (mut client, mut other) = (rig.alice(), rig.alice());
     client.open("file", Opening { share: ShareAccess::empty(), ..Opening::default() });
@@ -417,7 +417,7 @@ fn attributes_are_told_whatever_others_share() {
 
 /// Windows' and OneDrive's marks of files that lie elsewhere: taken, and told of nothing that lies here.
 #[test]
-fn marks_of_files_that_lie_elsewhere_are_taken_and_not_kept() {
+fn offline_attributes_are_accepted_but_not_stored() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let marks = [

@@ -96,7 +96,7 @@ fn sorted(mut names: Vec<String>) -> Vec<String> {
 }
 
 #[test]
-fn every_class_tells_every_name_once() {
+fn every_class_lists_every_name_once() {
     let rig = Rig::new();
     let (mut client, dir) = filled(&rig, &["a", "odd", "a name with blanks", "grün€"]);
     for (class, ..) in CLASSES {
@@ -108,7 +108,7 @@ fn every_class_tells_every_name_once() {
 }
 
 #[test]
-fn an_entry_says_what_the_file_is() {
+fn entry_has_file_attributes() {
     let rig = Rig::new();
     let mut client = rig.alice();
     client.put("file", b"12345");
@@ -127,7 +127,7 @@ fn an_entry_says_what_the_file_is() {
 }
 
 #[test]
-fn patterns_are_those_of_windows() {
+fn patterns_follow_windows() {
     let rig = Rig::new();
     let (mut client, dir) = filled(&rig, &["abc", "abcd", "a.txt", "B.TXT", "noext", "x.y.z"]);
     for (pattern, expected) in [
@@ -161,7 +161,7 @@ fn patterns_are_those_of_windows() {
 }
 
 #[test]
-fn a_scan_goes_on_where_it_was_with_what_it_looked_for() {
+fn scan_resumes_with_its_pattern() {
     let rig = Rig::new();
     let (mut client, dir) = filled(&rig, &["a1", "a2", "a3", "b1"]);
     let single = QueryDirectoryFlags::RETURN_SINGLE_ENTRY;
@@ -185,7 +185,7 @@ fn a_scan_goes_on_where_it_was_with_what_it_looked_for() {
 }
 
 #[test]
-fn a_long_listing_comes_in_parts_without_gaps_or_repetitions() {
+fn long_listing_has_no_gaps_or_duplicates() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let names: Vec<String> = (0..300).map(|i| format!("file number {i:05}")).collect();
@@ -200,7 +200,7 @@ fn a_long_listing_comes_in_parts_without_gaps_or_repetitions() {
 }
 
 #[test]
-fn a_buffer_that_is_too_small_for_one_entry_is_refused() {
+fn buffer_smaller_than_an_entry_is_refused() {
     let rig = Rig::new();
     let (mut client, dir) = filled(&rig, &["name"]);
     let exactly = 12 + 8;
@@ -217,7 +217,7 @@ fn a_buffer_that_is_too_small_for_one_entry_is_refused() {
 }
 
 #[test]
-fn what_is_no_directory_or_not_to_be_read_is_not_listed() {
+fn listing_needs_a_readable_directory() {
     let rig = Rig::new();
     let (mut client, dir) = filled(&rig, &["file"]);
     let file = client.open("file", Opening::default());
@@ -233,7 +233,7 @@ fn what_is_no_directory_or_not_to_be_read_is_not_listed() {
 }
 
 #[test]
-fn a_directory_goes_when_it_is_empty() {
+fn only_empty_directory_is_deleted() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let dir = client.open("dir", Opening::dir());

@@ -1,6 +1,6 @@
 //! Names that differ by case alone, made by several clients at the same moment: one of them is there.
 
-use crate::attr::{dispose, rename};
+use crate::file_information::{dispose, rename};
 use crate::rename::link;
 use crate::rig::{Client, Opening, Rig};
 use crate::settings::listed;
@@ -53,7 +53,7 @@ fn make(
 }
 
 #[test]
-fn one_of_two_creates_makes_the_file() {
+fn concurrent_creates_make_one_file() {
     let (created, opened) = (Ok(CreateAction::CREATED), Ok(CreateAction::OPENED));
     for opening in [Opening::default(), Opening::dir()] {
         for both in race(&Rig::new(), make(opening)) {
@@ -67,7 +67,7 @@ fn one_of_two_creates_makes_the_file() {
 }
 
 #[test]
-fn one_of_two_renames_has_the_name() {
+fn concurrent_renames_give_one_name() {
     for gives in [link, |client: &mut _, file, to: &str| rename(client, file, to, false)] {
         let act = |client: &mut Client, meet: &dyn Fn(), (which, round)| {
             let file = client.open(&format!("{which} {round}"), Opening::default());
@@ -84,7 +84,7 @@ fn one_of_two_renames_has_the_name() {
 }
 
 #[test]
-fn a_file_is_made_or_renamed_to_the_name() {
+fn concurrent_create_and_rename_give_one_name() {
     let act = |client: &mut Client, meet: &dyn Fn(), (which, round): (usize, usize)| {
         let file = client.open(&format!("{which} {round}"), Opening::default());
         meet();
@@ -103,7 +103,7 @@ fn a_file_is_made_or_renamed_to_the_name() {
 
 /// What becomes another file keeps its name.
 #[test]
-fn nobody_gets_the_name_of_a_file_that_becomes_another() {
+fn name_of_superseded_file_stays_unique() {
     let fifo = ReparseData::Nfs(NfsFile::Fifo).to_bytes();
     let act = |client: &mut Client, meet: &dyn Fn(), (which, round)| {
         let name = spelled((which, round));
@@ -124,7 +124,7 @@ fn nobody_gets_the_name_of_a_file_that_becomes_another() {
 
 /// Of a stream as of a file, also where its file is made for it.
 #[test]
-fn one_of_two_creates_makes_the_stream() {
+fn concurrent_creates_make_one_stream() {
     let rig = Rig::new();
     rig.alice().put("file", b"");
     for is_there in [true, false] {
@@ -143,7 +143,7 @@ fn one_of_two_creates_makes_the_stream() {
 /// Every name in a directory is listed by one spelling, and that spelling opens, renames and deletes it and nothing else: also where
 /// one name has a character that another one's is put on the wire as.
 #[test]
-fn a_listed_name_is_that_of_one_file() {
+fn listed_name_identifies_one_file() {
     let rig = Rig::new();
     let caller = Caller::new(0, 0, []);
     let root = rig.namespace.load().exports()[0].root();

@@ -64,7 +64,7 @@ fn granted(verdict: &Verdict) -> OpenId {
 }
 
 #[test]
-fn share_modes_are_those_of_every_protocol() {
+fn share_modes_span_protocols() {
     let rig = Rig::new();
     let mut client = rig.alice();
     client.put("file", b"data");
@@ -107,7 +107,7 @@ fn delegated(rig: &Rig, test: impl FnOnce(&dyn Fn())) {
 
 /// Whoever is told how large a file is hears of what was written elsewhere, also who opens nothing but its attributes.
 #[test]
-fn sizes_are_told_once_those_who_write_elsewhere_have_answered() {
+fn size_query_waits_for_write_delegation() {
     with_a_delegation(|_, client, give_back| {
         let wire = crate::rig::name("file");
         let access = AccessMask::READ_ATTRIBUTES;
@@ -137,7 +137,7 @@ fn sizes_are_told_once_those_who_write_elsewhere_have_answered() {
 
 /// A stream has the times of its file: who changes them there asks for the delegation of the file.
 #[test]
-fn what_changes_times_through_a_stream_waits_for_the_delegation_of_its_file() {
+fn setting_stream_times_recalls_file_delegation() {
     type Act = fn(&mut Client, FileId) -> NtStatus;
     let acts: [Act; 4] = [
         |client, stream| client.write(stream, 0, b"x").status(),
@@ -166,7 +166,7 @@ fn what_changes_times_through_a_stream_waits_for_the_delegation_of_its_file() {
 
 /// After a restart others may come back for what they had.
 #[test]
-fn nothing_is_made_while_others_may_claim_what_they_had() {
+fn open_waits_for_grace_period() {
     let grace = Grace::new(Nanos(1), [RecordId(1)]);
     let rig = Rig::with(ExportRule::everybody(), |volume| volume.with_grace(grace.clone()));
     let mut client = rig.alice();
@@ -185,7 +185,7 @@ fn nothing_is_made_while_others_may_claim_what_they_had() {
 }
 
 #[test]
-fn an_open_waits_for_what_another_protocol_has_cached() {
+fn open_waits_for_delegation_recall() {
     with_a_delegation(|rig, client, give_back| {
         let wire = crate::rig::name("file");
         let opening = Opening::by(CreateDisposition::OPEN);
@@ -204,7 +204,7 @@ fn an_open_waits_for_what_another_protocol_has_cached() {
 }
 
 #[test]
-fn a_client_that_goes_while_it_waits_leaves_nothing() {
+fn client_lost_while_waiting_leaves_no_open() {
     with_a_delegation(|rig, client, give_back| {
         let mut gone = rig.alice();
         let wire = crate::rig::name("file");
@@ -222,7 +222,7 @@ fn a_client_that_goes_while_it_waits_leaves_nothing() {
 
 /// What was changed before it in the message is told of once it is durable, and not after something else.
 #[test]
-fn an_open_behind_a_change_waits_by_itself() {
+fn open_after_change_waits_alone() {
     with_a_delegation(|_, client, give_back| {
         let (made, held) = (crate::rig::name("made"), crate::rig::name("file"));
         let make = client.request(Command::CREATE, &Opening::default().request(&made));
@@ -236,7 +236,7 @@ fn an_open_behind_a_change_waits_by_itself() {
 
 /// What follows it in the message waits with it, and is answered with it.
 #[test]
-fn what_follows_an_open_that_waits_finds_its_file() {
+fn command_after_waiting_open_finds_its_file() {
     with_a_delegation(|_, client, give_back| {
         let held = crate::rig::name("file");
         let open = client.request(Command::CREATE, &Opening::by(CreateDisposition::OPEN).request(&held));
@@ -254,7 +254,7 @@ fn what_follows_an_open_that_waits_finds_its_file() {
 
 /// By how many sessions and tree connects it may be.
 #[test]
-fn one_user_leaves_opens_of_a_file_to_others() {
+fn opens_per_user_and_file_are_limited() {
     let rig = Rig::new();
     let root = rig.namespace.load().exports()[0].root();
     let of_alice = |_| rig.volume.claims().attach_for(Arc::new(Neighbor::default()), 1000);

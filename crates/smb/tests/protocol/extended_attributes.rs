@@ -67,7 +67,7 @@ fn pair(name: &[u8], value: &[u8]) -> (Vec<u8>, Vec<u8>) {
 }
 
 #[test]
-fn attributes_are_what_was_set_and_other_protocols_see_them() {
+fn attributes_round_trip_and_show_in_other_protocols() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let file = client.open("file", Opening::default());
@@ -95,7 +95,7 @@ fn attributes_are_what_was_set_and_other_protocols_see_them() {
 }
 
 #[test]
-fn a_list_goes_on_where_there_was_no_more_room() {
+fn ea_listing_resumes_after_full_buffer() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let file = client.open("file", Opening::default());
@@ -129,7 +129,7 @@ fn a_list_goes_on_where_there_was_no_more_room() {
 }
 
 #[test]
-fn what_no_file_can_have_is_refused() {
+fn invalid_attributes_are_refused() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let file = client.open("file", Opening::default());
@@ -160,7 +160,7 @@ fn what_no_file_can_have_is_refused() {
 }
 
 #[test]
-fn an_open_without_the_right_has_none() {
+fn attributes_need_access_rights() {
     let rig = Rig::new();
     let mut client = rig.alice();
     client.put("file", b"");
@@ -171,7 +171,7 @@ fn an_open_without_the_right_has_none() {
 }
 
 #[test]
-fn a_new_file_has_those_that_come_with_the_request() {
+fn create_context_sets_attributes() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let create = |client: &mut Client, path: &str, opening: Opening, data: &[u8]| {
@@ -207,7 +207,7 @@ fn a_new_file_has_those_that_come_with_the_request() {
 }
 
 #[test]
-fn a_file_that_cannot_have_them_is_not_made() {
+fn create_with_invalid_attributes_makes_no_file() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let everyone = Sid::new(1, &[0]).unwrap();

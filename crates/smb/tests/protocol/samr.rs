@@ -197,7 +197,7 @@ fn pairs(listed: &[(u32, &str)]) -> Vec<(u32, String)> {
 }
 
 #[test]
-fn users_and_groups_are_listed() {
+fn users_and_groups_are_enumerated() {
     let rig = Rig::with_accounts(vec![artists(&["bob"])], 0);
     let mut pipe = Pipe::open(&rig);
     let server = pipe.connect();
@@ -223,7 +223,7 @@ fn users_and_groups_are_listed() {
 
 /// 10,000 users are listed in parts, none twice and none left out; no reply is much longer than the client wants it, or the bound.
 #[test]
-fn long_lists_come_in_parts() {
+fn long_lists_are_paged() {
     let others = 9998;
     let rig = Rig::with_accounts(vec![], others);
     let mut pipe = Pipe::open(&rig);
@@ -276,7 +276,7 @@ fn long_lists_come_in_parts() {
 }
 
 #[test]
-fn names_and_identifiers_are_those_of_lsarpc() {
+fn samr_and_lsarpc_agree() {
     let rig = Rig::with_accounts(vec![artists(&["alice"])], 0);
     let mut pipe = Pipe::open(&rig);
     let domain = pipe.domain();
@@ -315,7 +315,7 @@ fn names_and_identifiers_are_those_of_lsarpc() {
 }
 
 #[test]
-fn users_are_in_their_groups() {
+fn group_memberships_match() {
     let rig = Rig::with_accounts(
         vec![artists(&["bob"]), Group { name: "staff".parse().unwrap(), gid: 100, members: vec![] }],
         0,
@@ -362,7 +362,7 @@ fn users_are_in_their_groups() {
 }
 
 #[test]
-fn nothing_but_reading_is_granted() {
+fn only_read_access_is_granted() {
     let rig = Rig::with_accounts(vec![artists(&[])], 0);
     let mut pipe = Pipe::open(&rig);
     let mut connect = |access| pipe.handle(0, &stub_of(&[0, access]));
@@ -408,7 +408,7 @@ fn nothing_but_reading_is_granted() {
 
 /// A handle is of its kind, of its pipe, and of nothing once it is closed.
 #[test]
-fn handles_lead_nowhere_else() {
+fn handle_is_bound_to_kind_and_pipe() {
     let rig = Rig::with_accounts(vec![artists(&[])], 0);
     let mut pipe = Pipe::open(&rig);
     let server = pipe.connect();
@@ -461,7 +461,7 @@ fn handles_lead_nowhere_else() {
 }
 
 #[test]
-fn handles_of_a_pipe_are_bounded() {
+fn handles_per_pipe_are_limited() {
     let rig = Rig::new();
     let mut pipe = Pipe::open(&rig);
     let open: Vec<Handle> = (0..PIPE_HANDLES_MAX).map(|_| pipe.connect()).collect();
