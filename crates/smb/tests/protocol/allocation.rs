@@ -1,4 +1,4 @@
-//! Room for files before there is data (MS-SMB2 §3.3.5.9.2, MS-FSA §2.1.5.15.1).
+//! Allocation sizes (MS-SMB2 §3.3.5.9.2, MS-FSA §2.1.5.15.1).
 
 use crate::rig::{Client, Opening, Reply, Rig, SHARE, name};
 use smb_wire::classes::FileClass;
@@ -12,10 +12,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use vfs::{Durability, ExportRule, MemFs, Time, Volume, VolumeId};
 
-/// More than there is.
+/// More than the volume has.
 const TOO_MUCH: u64 = 1 << 60;
 
-/// Opens a file that is to have this room.
+/// Creates or opens a file with this allocation size.
 fn create(client: &mut Client, path: &str, opening: Opening, allocation_size: u64) -> Reply {
     let (wire, data) = (name(path), AllocationSize { allocation_size }.to_bytes());
     let contexts = CreateContexts(vec![CreateContext { name: AllocationSize::NAME, data: &data }]);
@@ -23,7 +23,7 @@ fn create(client: &mut Client, path: &str, opening: Opening, allocation_size: u6
     client.call(Command::CREATE, &request)
 }
 
-/// How much room a file has, and how many bytes.
+/// Allocation size and end of file.
 fn sizes(reply: &Reply) -> (u64, u64) {
     let body = reply.body::<CreateResponse<'_>>();
     (body.allocation_size, body.end_of_file)
@@ -105,11 +105,12 @@ fn setting_allocation_below_size_truncates() {
     assert_eq!(refused, NtStatus::ACCESS_DENIED);
 }
 
-/// Who sets the time of the last write does not want it to change by itself, and it is the file's, whatever its streams have.
+/// A client that sets the last write time disables automatic updates. The time belongs to the file, so streams keep it
+/// as well.
 #[test]
 fn stream_allocation_keeps_a_set_write_time() {
     let seconds = AtomicI64::new(1000);
-    // Every look at the clock is a second later.
+    // The clock advances a second at every reading.
     let clock = move || Time { seconds: seconds.fetch_add(1, Ordering::SeqCst), nanos: 0 };
     let storage = Arc::new(MemFs::new(Arc::new(clock)));
     let rig = Rig::with(ExportRule::everybody(), |_| {

@@ -1,8 +1,8 @@
-//! What macOS asks and does: its create context, and the streams in which it keeps Finder's marks and resource forks.
+//! Clients with macOS's behavior: the create context AAPL, and streams for Finder info and resource forks.
 
 use crate::file_information::{dispose, exists, rename};
-use crate::query_directory;
 use crate::posix::mode_of;
+use crate::query_directory;
 use crate::rig::{BOB, Client, Offer, Opening, Rig, SHARE, lease, name};
 use crate::security::{list, set, told};
 use smb_wire::apple::{
@@ -19,7 +19,7 @@ use smb_wire::types::AccessMask;
 use smb_wire::{Decode, Encode, NtStatus, Utf16, chain};
 use vfs::{ExportRule, SecurityStyle};
 
-/// Opens `path` with this in a context, and what is answered in it.
+/// Opens `path` with this create context and returns its response context.
 fn ask_of(client: &mut Client, path: &str, context: (&[u8], &[u8])) -> Option<Vec<u8>> {
     let (wire, opening) = (name(path), Opening { access: AccessMask::READ_ATTRIBUTES, ..Opening::default() });
     let contexts = CreateContexts(vec![CreateContext { name: context.0, data: context.1 }]);
@@ -31,7 +31,7 @@ fn ask_of(client: &mut Client, path: &str, context: (&[u8], &[u8])) -> Option<Ve
     answer
 }
 
-/// The same of the root of the share and Apple's context.
+/// Opens the root of the share with this AAPL context.
 fn ask(client: &mut Client, data: &[u8]) -> Option<Vec<u8>> {
     ask_of(client, "", (apple::NAME, data))
 }
@@ -40,7 +40,7 @@ fn query(request_bitmap: QueryBitmap, client_capabilities: AppleCapabilities) ->
     ServerQuery { request_bitmap, client_capabilities }.to_bytes()
 }
 
-/// The fixed part of each entry that the root of the share has, with its name.
+/// The entries of the root of the share: names and fixed parts.
 fn listed(client: &mut Client, class: DirectoryClass) -> Vec<(String, Vec<u8>)> {
     let access = AccessMask::GENERIC_READ;
     let root = client.open("", Opening { access, ..Opening::default() });
@@ -60,7 +60,7 @@ fn entry_of<'l>(listed: &'l [(String, Vec<u8>)], name: &str) -> &'l [u8] {
     &listed.iter().find(|(found, _)| found == name).unwrap().1
 }
 
-/// What Finder keeps of a file, with bytes that tell where they are from.
+/// Finder info with recognizable bytes.
 fn afp_info() -> Vec<u8> {
     [&b"AFP\0"[..], &[0; 12], &(1..=32).collect::<Vec<u8>>(), &[0; 12]].concat()
 }
@@ -86,7 +86,7 @@ fn aapl_response_has_requested_capabilities() {
     assert_eq!((told.volume_capabilities, told.model), (None, None));
 }
 
-/// rename(2), as on any Unix: what is open below goes on under its new path, whoever has it open.
+/// rename(2) semantics: opens below the directory continue under the new path, for every client.
 #[test]
 fn macos_renames_directory_with_open_files() {
     let rig = Rig::new();
@@ -105,24 +105,24 @@ fn macos_renames_directory_with_open_files() {
     assert_eq!(path(&mut other, like), name("dirt"));
     assert_eq!(other.write(theirs, 0, b"on").status(), NtStatus::SUCCESS);
     assert_eq!(mac.get("new\\theirs"), b"on");
-    // They are renamed and deleted where they are now.
+    // The open files are renamed and deleted at their new place.
     assert_eq!(rename(&mut mac, mine, "moved", false), NtStatus::SUCCESS);
     assert_eq!(dispose(&mut other, theirs, true), NtStatus::SUCCESS);
     other.close(theirs);
     assert!(exists(&mut mac, "moved") && !exists(&mut mac, "new\\theirs"));
-    // Once more, to a place below another directory.
+    // Moves it again, below another directory.
     let away = mac.open("away", Opening::dir());
     mac.close(away);
     assert_eq!(rename(&mut mac, dir, "away\\dir", false), NtStatus::SUCCESS);
     assert_eq!(path(&mut mac, deep), name("away\\dir\\deep"));
     assert_eq!(path(&mut mac, mine), name("moved"));
     assert_eq!(rename(&mut mac, dir, "away\\dir\\deep\\dir", false), NtStatus::ACCESS_DENIED, "below itself");
-    // Windows keeps its rule.
+    // Windows semantics still apply to other clients.
     let theirs = other.open("away", Opening { access: AccessMask::DELETE, ..Opening::dir() });
     assert_eq!(rename(&mut other, theirs, "gone", false), NtStatus::ACCESS_DENIED);
 }
 
-/// A file that its client only keeps for later is asked back first, as for anybody.
+/// A handle lease whose client deferred the close is broken first.
 #[test]
 fn macos_directory_rename_waits_for_deferred_closes() {
     let rig = Rig::new();
@@ -197,7 +197,7 @@ fn read_dir_attributes_need_negotiation() {
         let maximal = MaximalAccess::from_bytes(&maximal).unwrap().maximal_access;
         assert_eq!(entry_of(&after, name)[64..68], maximal.0.to_le_bytes(), "{name}");
     }
-    // Entries are the same otherwise, those of other classes altogether, and those of other sessions.
+    // Other entries, classes and sessions are unchanged.
     for (name, entry) in &before {
         let now = entry_of(&after, name);
         assert_eq!((&entry[..64], &entry[96..]), (&now[..64], &now[96..]), "{name}");
@@ -228,7 +228,7 @@ fn read_dir_attributes_need_access_and_never_wait() {
     let class = DirectoryClass::ID_BOTH_DIRECTORY;
     let lists = query(QueryBitmap::SERVER_CAPS, AppleCapabilities::SUPPORTS_READ_DIR_ATTR);
     let is_told = |listed: &[(String, Vec<u8>)], name: &str| entry_of(listed, name)[78..94] != [0; 16];
-    // What she caches herself is not asked back.
+    // Her own caches are not broken.
     ask(&mut alice, &lists).unwrap();
     assert!(is_told(&listed(&mut alice, class), "cached"));
     alice.assert_quiet();
@@ -237,7 +237,7 @@ fn read_dir_attributes_need_access_and_never_wait() {
     for name in ["private", "held", "cached"] {
         assert!(!is_told(&told, name), "{name}");
     }
-    // It was asked for what it caches, and Bob is told when that is there.
+    // The break went out; Bob's reply waits for the acknowledgment.
     alice.assert_lease_break(1, "RWH", "RH", true);
     assert_eq!(alice.acknowledge_lease(1, "RH"), NtStatus::SUCCESS);
     alice.close(held);
@@ -247,12 +247,12 @@ fn read_dir_attributes_need_access_and_never_wait() {
     assert!(["private", "held", "cached"].iter().all(|name| is_told(&told, name)));
 }
 
-/// Has the session be one of macOS.
+/// Marks the session as macOS.
 fn be_apple(client: &mut Client) {
     ask(client, &query(QueryBitmap::SERVER_CAPS, AppleCapabilities::empty())).unwrap();
 }
 
-/// An entry that says something by whom it names.
+/// An entry that encodes a mode in its SID.
 fn says(kind: u32, number: u32) -> Ace {
     Ace::allow(AceFlags::empty(), AccessMask::empty(), Sid::new(5, &[88, kind, number]).unwrap())
 }
@@ -266,7 +266,7 @@ fn macos_reads_and_sets_modes_in_descriptors() {
     let file = client.open("file", everything);
     let dacl = SecurityInformation::DACL;
     let before = told(&mut client, file, dacl).unwrap().dacl.unwrap().aces().to_vec();
-    // To others such an entry says nothing.
+    // Without AAPL such an entry has no meaning.
     assert_eq!(
         set(&mut client, file, dacl, &list(&[&before[..], &[says(3, 0o600)]].concat())),
         NtStatus::SUCCESS
@@ -276,7 +276,7 @@ fn macos_reads_and_sets_modes_in_descriptors() {
     let after = told(&mut client, file, dacl).unwrap().dacl.unwrap().aces().to_vec();
     let numbers = [says(1, 1000), says(2, 100), says(3, 0o644)];
     assert_eq!(after, [&before[..], &numbers].concat());
-    // What it was told comes back, with another mode, be it in an entry that allows or in one that denies.
+    // The returned descriptor is set again with another mode, as an allowing and as a denying entry.
     assert_eq!(set(&mut client, file, dacl, &list(&after)), NtStatus::SUCCESS);
     assert_eq!(mode_of(&rig, "file"), 0o644);
     let mode = |mode| [&before[..], &[says(1, 1000), says(2, 100), says(3, mode)]].concat();
@@ -288,7 +288,7 @@ fn macos_reads_and_sets_modes_in_descriptors() {
     assert_eq!(mode_of(&rig, "file"), 0o640);
     assert_eq!(set(&mut client, file, dacl, &list(&[says(3, 0o640)])), NtStatus::SUCCESS);
     assert_eq!(mode_of(&rig, "file"), 0o640, "nothing else is said");
-    // Where the mode is not new, all that is said besides counts as ever.
+    // With an unchanged mode, the other entries apply as usual.
     let somebody = Sid::new(5, &[21, 1, 2, 3, 4]).unwrap();
     let others = [&[denies(AccessMask::FILE_ALL, somebody)][..], &mode(0o640)].concat();
     assert_eq!(set(&mut client, file, dacl, &list(&others)), NtStatus::NOT_SUPPORTED);

@@ -1,4 +1,4 @@
-//! How breaks reach a client that comes and goes with its connections, and asks in clear and encrypted.
+//! Delivery of breaks over changing connections, plain and encrypted.
 
 use crate::channels::{second_of, two_channels};
 use crate::rig::{Client, Opening, Rig, chained, lease, message, name, wait_until, write};
@@ -8,7 +8,7 @@ use smb_wire::header::{Command, Flags, Header};
 use smb_wire::lease::Lease;
 use smb_wire::{Encode, FileId, NtStatus};
 
-/// CREATE of a file with a lease, and CLOSE of what it has opened.
+/// CREATE of a file with a lease, and CLOSE of the result.
 fn opened_and_closed(client: &mut Client, path: &str, asked: Lease) -> Vec<Vec<u8>> {
     let (wire, data) = (name(path), asked.to_bytes());
     let plain = Opening::default().request(&wire);
@@ -21,7 +21,7 @@ fn opened_and_closed(client: &mut Client, path: &str, asked: Lease) -> Vec<Vec<u
     vec![create, message(&related, &close)]
 }
 
-/// A lease that was asked for encrypted has the key of one that was asked for in clear, and whose reply has not left yet.
+/// An encrypted request reuses the lease key of a plain request whose reply has not been sent yet.
 #[test]
 fn break_of_encrypted_lease_is_encrypted_despite_plain_name() {
     let rig = Rig::new();
@@ -29,7 +29,7 @@ fn break_of_encrypted_lease_is_encrypted_despite_plain_name() {
     let theirs = first.open("waits", Opening::default());
     other.open_lease("waits", Opening::default(), lease(1, "RH")).assert_state("RH");
     other.put("file", b"");
-    // As long as it has any lease, what it has is known by the same names.
+    // While any lease exists, the client keeps its lease table entry.
     first.open_lease("kept", Opening::default(), lease(2, "R")).assert_state("R");
     // The replies wait for the last command.
     let mut commands = opened_and_closed(&mut first, "file", lease(1, "RWH"));
@@ -48,7 +48,7 @@ fn break_of_encrypted_lease_is_encrypted_despite_plain_name() {
     assert_eq!(third.reply().status(), NtStatus::SUCCESS);
 }
 
-/// A client whose only connection is cut makes another one for the same session, before the first has ended.
+/// The client connects again before the server notices that its only connection is lost.
 #[test]
 fn break_on_lost_only_channel_is_repeated_on_the_next() {
     let rig = Rig::new();
@@ -61,8 +61,8 @@ fn break_on_lost_only_channel_is_repeated_on_the_next() {
     second.assert_lease_break(1, "R", "", false);
 }
 
-/// What a connection has taken that is still there needs no repetition: who binds channels and lets them go would have what it does
-/// not read pile up.
+/// A break in the send buffer of a live connection is not repeated. Otherwise a client that binds and drops channels
+/// without reading would accumulate breaks.
 #[test]
 fn break_is_sent_once_despite_lost_channels() {
     let rig = Rig::new();

@@ -1,4 +1,4 @@
-//! Whom changes of a file are told to: who watches its directory, and who keeps a listing of that.
+//! Reports of file changes: to watchers of the directory, and to clients with a cached listing.
 
 use crate::file_information::{dispose, rename};
 use crate::ioctl::copy::{clone, copy, key_of};
@@ -17,19 +17,18 @@ use smb_wire::security::{Ace, AceFlags, Sid};
 use smb_wire::types::AccessMask;
 use smb_wire::{Encode, FileId, NtStatus};
 
-/// What a change is, of which kind, and what makes it with a file that is open.
+/// A change: its name, its kind, and its action on an open file.
 type Change = (&'static str, CompletionFilter, fn(&mut Client, FileId));
 
-/// Bytes of a block that volumes in memory share.
+/// The block size of volumes in memory.
 const BLOCK: i64 = 4096;
 
-/// Everything that may be done with a file that is there.
+/// Read, write and delete access to an existing file.
 fn all() -> Opening {
     Opening { access: AccessMask::MAXIMUM_ALLOWED, ..Opening::by(CreateDisposition::OPEN) }
 }
 
-/// A client that keeps the listing of a directory and is told of such changes there, and another that has a file of that open, with a
-/// stream.
+/// A client that caches and watches a directory, and another with an open file in it, with a stream.
 fn watched(rig: &Rig, filter: CompletionFilter) -> (Client, Client, FileId) {
     let (mut one, mut two) = (rig.alice_at(1), rig.alice_at(2));
     let dir = two.open("dir", Opening::dir());
@@ -47,8 +46,7 @@ fn watched(rig: &Rig, filter: CompletionFilter) -> (Client, Client, FileId) {
     (one, two, file)
 }
 
-/// That the next two messages, in whichever order, tell of this change of a file and that the listing is none any
-/// longer.
+/// Asserts that the next two messages, in any order, report the change and break the lease of the listing.
 #[track_caller]
 fn assert_told(client: &mut Client, change: &str, what: &str) {
     let (mut is_notified, mut is_broken) = (false, false);
@@ -69,7 +67,7 @@ fn assert_told(client: &mut Client, change: &str, what: &str) {
     assert!(is_notified && is_broken, "{what}");
 }
 
-/// Makes each change, and closes the file, by which listings show what was written.
+/// Makes each change and closes the file, since a close updates the directory entry.
 fn assert_each_told(changes: &[Change]) {
     for (what, filter, change) in changes {
         let rig = Rig::new();

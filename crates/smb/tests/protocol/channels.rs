@@ -1,4 +1,4 @@
-//! A session over several connections.
+//! Sessions over several connections.
 
 use crate::rig::{
     ALICE, BOB, Client, Offer, Opening, Rig, SHARE, key, lease, read, state, wait_until, write,
@@ -16,10 +16,10 @@ use smb_wire::types::Dialect;
 use smb_wire::{FileId, Guid, NtStatus};
 use std::time::SystemTime;
 
-/// More than the buffers of a connection take.
+/// More than the socket buffers hold.
 const LONG: u64 = 24 << 20;
 
-/// A connection that has agreed on this, and nothing else.
+/// A connection after NEGOTIATE.
 pub(crate) fn connected(rig: &Rig, offer: &Offer) -> Client {
     let mut client = rig.connect();
     client.negotiate(offer);
@@ -33,14 +33,14 @@ pub(crate) fn channel_of(rig: &Rig, first: &Client, offer: &Offer) -> Client {
     second
 }
 
-/// A session of a machine over two.
+/// One client's session over two channels.
 pub(crate) fn two_channels(rig: &Rig) -> [Client; 2] {
     let first = rig.alice_at(1);
     let second = second_of(rig, &first);
     [first, second]
 }
 
-/// Another channel of the first machine's session.
+/// Another channel of the first client's session.
 pub(crate) fn second_of(rig: &Rig, first: &Client) -> Client {
     channel_of(rig, first, &Offer { client_guid: Guid([1; 16]), ..Offer::default() })
 }
@@ -80,7 +80,7 @@ fn session_lasts_until_its_last_channel_ends() {
     drop(first);
     wait_until(|| rig.connections() == 1);
     assert_eq!(second.write(file, 0, b"x").status(), NtStatus::SUCCESS);
-    // What binds is always signed with the key of the first channel, also when that is gone.
+    // A binding is always signed with the key of the first channel, even after that channel is gone.
     second.set_keys(of_session);
     let third = channel_of(&rig, &second, &Offer::default());
     drop(second);
@@ -142,7 +142,7 @@ fn unbound_channel_refuses_commands() {
     assert_eq!(second.start_binding(), NtStatus::MORE_PROCESSING_REQUIRED);
     second.read(file, 0, 1).assert_refused(NtStatus::USER_SESSION_DELETED);
     second.call(Command::LOGOFF, &Empty).assert_refused(NtStatus::USER_SESSION_DELETED);
-    // It is no session that could be set up either.
+    // The session cannot be set up anew either.
     assert_eq!(second.try_log_on(ALICE, 0), Err(NtStatus::USER_SESSION_DELETED));
     assert_eq!(first.write(file, 0, b"x").status(), NtStatus::SUCCESS);
 }
@@ -169,7 +169,7 @@ fn binding_needs_the_sessions_user_and_key() {
     assert_eq!(first.write(file, 0, b"x").status(), NtStatus::SUCCESS, "the session is as it was");
 }
 
-/// A refused authentication leaves nothing: whoever is the right user may come over the same connection.
+/// A refused binding leaves no state: the right user may retry over the same connection.
 #[test]
 fn failed_binding_can_be_retried() {
     let rig = Rig::new();
@@ -211,7 +211,7 @@ fn binding_needs_the_same_negotiation() {
         let mut second = connected(&rig, of_second);
         assert_eq!(second.bind(&first, ALICE), Err(status), "{of_first:?} {of_second:?}");
     }
-    // A client's number is no secret: it proves nothing, and Windows does not compare it either.
+    // The client GUID is not a secret and proves nothing; Windows does not compare it either.
     for (of_first, of_second) in [(&cmac, &hmac), (&hmac, &cmac), (&cmac, &elsewhere)] {
         let first = rig.alice_with(of_first);
         let mut second = connected(&rig, of_second);
@@ -226,14 +226,14 @@ fn second_binding_of_a_connection_is_refused() {
     let mut first = rig.alice();
     let mut second = channel_of(&rig, &first, &Offer::default());
     let own = second.keys();
-    // Signed as what binds is, it is forged to a channel that is bound.
+    // A signature by the session's key is invalid on a bound channel.
     second.checks = false;
     assert_eq!(second.bind(&first, ALICE), Err(NtStatus::ACCESS_DENIED));
     second.checks = true;
     second.set_keys(own);
     assert_eq!(second.start_binding(), NtStatus::REQUEST_NOT_ACCEPTED);
     assert_eq!(first.start_binding(), NtStatus::REQUEST_NOT_ACCEPTED);
-    // Nor is a session that is only being set up.
+    // A session during setup cannot be bound either.
     let mut begun = connected(&rig, &Offer::default());
     begun.start_log_on();
     assert_eq!(begun.start_binding(), NtStatus::REQUEST_NOT_ACCEPTED);
@@ -307,7 +307,7 @@ fn interfaces_need_multichannel() {
     }
 }
 
-/// Nobody is there to be answered any more.
+/// No channel is left to send the reply to.
 #[test]
 fn pending_request_ends_with_its_channel() {
     let rig = Rig::new();
@@ -331,7 +331,7 @@ fn pending_request_ends_with_its_channel() {
     assert_eq!(first.write(file, 10, b"x").status(), NtStatus::SUCCESS, "the session goes on");
 }
 
-/// What was sent over a connection that goes may not have come to anybody.
+/// Data sent over a lost connection may not have arrived.
 #[test]
 fn break_is_repeated_on_another_channel() {
     let rig = Rig::new();
@@ -346,8 +346,8 @@ fn break_is_repeated_on_another_channel() {
     assert_eq!(other.reply().status(), NtStatus::SUCCESS);
 }
 
-/// A machine that is gone ends no connection. So it is with one that takes nothing: breaks that it does not confirm go over another
-/// channel, also those that nobody waits for an answer to.
+/// A client that stops reading does not end its connection. Unacknowledged breaks move to another channel, even if no
+/// request waits for them.
 #[test]
 fn unconfirmed_break_moves_to_another_channel() {
     let rig = Rig::new();
@@ -375,7 +375,8 @@ fn unconfirmed_break_moves_to_another_channel() {
     second.assert_quiet();
 }
 
-/// What was encrypted says nothing of the connection it was meant for, and message ids are each connection's own.
+/// Encryption does not cover the connection, and message ids are per connection, so a replay on another channel must be
+/// detected by its nonce.
 #[test]
 fn replayed_encrypted_message_on_another_channel_is_refused() {
     let rig = Rig::new();
@@ -404,7 +405,7 @@ pub(crate) fn alice() -> Initiator {
     Initiator::new(Credentials { user: ALICE.0.to_owned(), domain: "FILES".to_owned(), nt_hash }, "files")
 }
 
-/// A thief that plays both steps again is challenged anew, cannot answer, and takes nothing away from the session.
+/// An attacker that replays both steps gets a new challenge and cannot answer it. The session continues.
 #[test]
 fn replayed_binding_adds_no_channel() {
     let rig = Rig::new();
@@ -441,7 +442,7 @@ fn replayed_binding_adds_no_channel() {
     first.open("file", Opening::default());
 }
 
-/// Who has not said that it has channels has none: what it has encrypted is not remembered for others.
+/// Without SMB2_GLOBAL_CAP_MULTI_CHANNEL a client gets no channels, and nonces are not recorded for other connections.
 #[test]
 fn binding_needs_multichannel() {
     let rig = Rig::new();

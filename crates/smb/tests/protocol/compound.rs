@@ -1,4 +1,4 @@
-//! Several commands in one message.
+//! Compounds.
 
 use crate::rig::{Client, Offer, Opening, Rig, chained, message, name, query, read, write};
 use smb_wire::classes::FileClass;
@@ -14,7 +14,7 @@ use smb_wire::{Decode, Encode, FileId, NtStatus, Utf16};
 
 const CLOSE: CloseRequest = CloseRequest { flags: CloseFlags(0), file_id: FileId::PREVIOUS };
 
-/// A command that goes on with what the one before it has.
+/// A related command, with the file id of the previous one.
 fn related(client: &mut Client, command: Command, body: &impl Encode, charge: u16) -> Vec<u8> {
     let header = client.header(command, charge);
     let (flags, session_id) = (Flags::RELATED_OPERATIONS, u64::MAX);
@@ -140,7 +140,7 @@ fn related_command_ignores_its_file_id() {
 #[test]
 fn last_reply_of_compound_is_padded() {
     let rig = Rig::new();
-    // Signed with AES-GMAC, and with AES-CMAC, which is left to be done with other replies.
+    // Signed with AES-GMAC, and with AES-CMAC, where signing is batched with other replies.
     for offer in [Offer::default(), Offer::of(Dialect::SMB300)] {
         let mut client = rig.alice_with(&offer);
         client.put("file", b"odd");
@@ -224,7 +224,7 @@ fn compound_reply_size_is_limited() {
     assert_eq!(found[3..], [NtStatus::INSUFFICIENT_RESOURCES; 2]);
 }
 
-/// A message of more than 192 KiB comes in by parts.
+/// A message of more than 192 KiB is received in parts.
 #[test]
 fn long_compound_equals_short_one() {
     let rig = Rig::new();
@@ -232,7 +232,7 @@ fn long_compound_equals_short_one() {
     let data: Vec<u8> = (0..900_000_u32).map(|i| u8::try_from(i % 253).unwrap()).collect();
     for seals in [false, true] {
         client.seals = seals;
-        // The head of a message that is long ends in the second command, or in the third.
+        // The first part of the long message ends in the second command, or in the third.
         for echoes in [0, 1] {
             let mut commands = Vec::new();
             for _ in 0..echoes {
@@ -250,8 +250,8 @@ fn long_compound_equals_short_one() {
     }
 }
 
-/// A related command is about what the one before it has opened (MS-SMB2 §3.3.5.2.7.2): where that has opened nothing, it is about
-/// nothing, whatever was open before and whatever it names.
+/// A related command uses the file of the previous command (MS-SMB2 §3.3.5.2.7.2). If that opened none, the related
+/// command has none, whatever it names or was open before.
 #[test]
 fn related_command_after_failed_create_has_no_file() {
     let rig = Rig::new();
@@ -273,11 +273,11 @@ fn related_command_after_failed_create_has_no_file() {
         let replies = client.chain(commands.to_vec());
         assert_eq!(statuses(&replies), [NtStatus::SUCCESS, missing, missing, missing, missing]);
         assert_eq!(client.data(other, 0, 4), b"kept");
-        // The first one's file is open as before.
+        // The first command's file is still open.
         let file = replies[0].body::<CreateResponse<'_>>().file_id;
         assert_eq!(client.close(file).status(), NtStatus::SUCCESS);
     }
-    // One that opens a file has those behind it go on with that.
+    // A CREATE among them replaces the file for the rest.
     let commands = [
         client.request(Command::CREATE, &none),
         related(&mut client, Command::CREATE, &Opening::default().request(&name("new")), 1),
@@ -288,7 +288,7 @@ fn related_command_after_failed_create_has_no_file() {
     assert_eq!((client.get("kept"), client.get("new")), (b"kept".to_vec(), b"new".to_vec()));
 }
 
-/// The same where the CREATE is refused before it is looked at: its signature is wrong.
+/// The CREATE is refused before it runs, because its signature is wrong.
 #[test]
 fn related_command_after_refused_create_has_no_file() {
     let rig = Rig::new();
@@ -308,7 +308,7 @@ fn related_command_after_refused_create_has_no_file() {
     assert_eq!(client.get("kept"), b"kept");
 }
 
-/// What is looked at once for several commands is looked at again when one of them has changed it.
+/// Checks shared by the commands of a compound are repeated after a command changed their input.
 #[test]
 fn each_command_sees_effects_of_earlier_ones() {
     let rig = Rig::new();

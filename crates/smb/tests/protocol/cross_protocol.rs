@@ -1,4 +1,4 @@
-//! What others hold of the same files, who come by another protocol.
+//! Claims of other protocols on the same files.
 
 use crate::rig::{BOB, Client, Offer, Opening, Rig, SHARE, query, wait_until};
 use smb_wire::classes::FileClass;
@@ -19,7 +19,7 @@ use vfs::claims::{
 use vfs::qos::Nanos;
 use vfs::{Blocking, Caller, ExportRule, File};
 
-/// A client of another protocol: it counts what it is told.
+/// A holder of another protocol that counts its recalls.
 #[derive(Default)]
 struct Neighbor(AtomicUsize);
 
@@ -37,7 +37,7 @@ impl Neighbor {
     }
 }
 
-/// The file of this name, as it is behind all protocols.
+/// The file of this name, below all protocols.
 pub(crate) fn find(rig: &Rig, name: &[u8]) -> File {
     let root = rig.namespace.load().exports()[0].root();
     let dir = root.open_dir(&Caller::new(0, 0, []), Blocking::Allowed).unwrap();
@@ -81,7 +81,7 @@ fn share_modes_span_protocols() {
     granted(&hold(&file, holder, reads, None));
 }
 
-/// One that caches writes for itself is asked back; who opens the file waits for that, and nobody else.
+/// Runs a test with a delegation for writing. An open of the file waits for its recall; other requests do not.
 fn with_a_delegation(test: impl FnOnce(&Rig, &mut Client, &dyn Fn())) {
     let rig = Rig::new();
     let mut client = rig.alice();
@@ -89,7 +89,7 @@ fn with_a_delegation(test: impl FnOnce(&Rig, &mut Client, &dyn Fn())) {
     delegated(&rig, |give_back| test(&rig, &mut client, give_back));
 }
 
-/// The same of a file that is there.
+/// Runs a test with a delegation of an existing file.
 fn delegated(rig: &Rig, test: impl FnOnce(&dyn Fn())) {
     let (file, (neighbor, holder)) = (find(rig, b"file"), Neighbor::new(rig));
     let want = Caching::READ | Caching::WRITE;
@@ -105,7 +105,7 @@ fn delegated(rig: &Rig, test: impl FnOnce(&dyn Fn())) {
     test(&give_back);
 }
 
-/// Whoever is told how large a file is hears of what was written elsewhere, also who opens nothing but its attributes.
+/// Every size query waits for remote writes, even through an open for attributes alone.
 #[test]
 fn size_query_waits_for_write_delegation() {
     with_a_delegation(|_, client, give_back| {
@@ -135,7 +135,7 @@ fn size_query_waits_for_write_delegation() {
     });
 }
 
-/// A stream has the times of its file: who changes them there asks for the delegation of the file.
+/// A stream shares the times of its file, so setting them recalls the file's delegation.
 #[test]
 fn setting_stream_times_recalls_file_delegation() {
     type Act = fn(&mut Client, FileId) -> NtStatus;
@@ -164,7 +164,7 @@ fn setting_stream_times_recalls_file_delegation() {
     }
 }
 
-/// After a restart others may come back for what they had.
+/// After a restart, clients may reclaim their state during the grace period.
 #[test]
 fn open_waits_for_grace_period() {
     let grace = Grace::new(Nanos(1), [RecordId(1)]);
@@ -193,7 +193,7 @@ fn open_waits_for_delegation_recall() {
         client.send_protected(create);
         let interim = client.reply();
         assert_eq!(interim.status(), NtStatus::PENDING);
-        // Its connection goes on, and others' as well.
+        // Its connection and other connections continue.
         assert_eq!(client.call(Command::ECHO, &Empty).status(), NtStatus::SUCCESS);
         rig.alice().put("other", b"meanwhile");
         give_back();
@@ -220,7 +220,7 @@ fn client_lost_while_waiting_leaves_no_open() {
     });
 }
 
-/// What was changed before it in the message is told of once it is durable, and not after something else.
+/// The reply to an earlier change in the compound is sent as soon as that is durable.
 #[test]
 fn open_after_change_waits_alone() {
     with_a_delegation(|_, client, give_back| {
@@ -234,7 +234,7 @@ fn open_after_change_waits_alone() {
     });
 }
 
-/// What follows it in the message waits with it, and is answered with it.
+/// Later commands of the compound wait with it and are answered with it.
 #[test]
 fn command_after_waiting_open_finds_its_file() {
     with_a_delegation(|_, client, give_back| {
@@ -252,7 +252,7 @@ fn command_after_waiting_open_finds_its_file() {
     });
 }
 
-/// By how many sessions and tree connects it may be.
+/// The limit spans sessions and tree connects.
 #[test]
 fn opens_per_user_and_file_are_limited() {
     let rig = Rig::new();

@@ -1,4 +1,4 @@
-//! Opens that outlive their connections, and CREATEs that come twice (MS-SMB2 §3.3.5.9.6 to §3.3.5.9.13).
+//! Durable opens, and replayed CREATEs (MS-SMB2 §3.3.5.9.6 to §3.3.5.9.13).
 
 use crate::channels::channel_of;
 use crate::rig::{ALICE, BOB, Client, OTHER, Offer, Opening, Reply, Rig, SHARE, lease, name, wait_until};
@@ -51,7 +51,7 @@ pub(crate) fn leased(asked: Lease) -> Context {
     (Lease::NAME, asked.to_bytes())
 }
 
-/// Asks to open a file with an oplock or a lease and these contexts.
+/// Sends a CREATE with an oplock or a lease and these contexts.
 fn ask(client: &mut Client, path: &str, opening: Opening, level: OplockLevel, contexts: &[Context]) {
     let wire = name(path);
     let contexts = contexts.iter().map(|(name, data)| CreateContext { name, data }).collect();
@@ -64,7 +64,7 @@ fn ask(client: &mut Client, path: &str, opening: Opening, level: OplockLevel, co
     client.send_protected(message);
 }
 
-/// The same, with the reply.
+/// Sends the CREATE and returns the reply.
 pub(crate) fn create(
     client: &mut Client,
     path: &str,
@@ -76,12 +76,12 @@ pub(crate) fn create(
     client.reply()
 }
 
-/// The same alone, by a batch oplock.
+/// CREATE with a batch oplock.
 fn batch(client: &mut Client, path: &str, contexts: &[Context]) -> Reply {
     create(client, path, Opening::alone(), OplockLevel::BATCH, contexts)
 }
 
-/// Comes back for a file: nothing but the contexts counts.
+/// Reconnects to an open: only the contexts matter.
 pub(crate) fn again(client: &mut Client, path: &str, contexts: &[Context]) -> Reply {
     create(client, path, Opening::default(), OplockLevel::NONE, contexts)
 }
@@ -95,7 +95,7 @@ pub(crate) fn has(reply: &Reply, name: &[u8]) -> bool {
     reply.body::<CreateResponse<'_>>().contexts.find(name).is_some()
 }
 
-/// Loses a connection.
+/// Loses a connection and waits until the server notices.
 #[track_caller]
 pub(crate) fn lose(rig: &Rig, client: Client) {
     let before = rig.connections();
@@ -136,13 +136,13 @@ fn batch_oplock_makes_open_durable() {
         client.read(old, 0, 4).assert_refused(NtStatus::FILE_CLOSED);
         assert_eq!(client.data(new, 0, 4), b"mine");
         assert_eq!(lock(&mut client, new, LockFlags::UNLOCK), NtStatus::SUCCESS, "its range came with it");
-        // It is asked for its oplock by the id that it has now.
+        // The break names the open's new id.
         let mut other = rig.alice();
         other.ask("file", Opening::default(), OplockLevel::NONE, None);
         assert_eq!(client.oplock_break().file_id, new);
         assert_eq!(client.close(new).status(), NtStatus::SUCCESS);
         again(&mut client, "file", &[back(old)]).assert_refused(NtStatus::OBJECT_NAME_NOT_FOUND);
-        // Nor may it want the next file.
+        // The next file is not available to it either.
         lose(&rig, other);
     }
 }
@@ -256,14 +256,14 @@ fn lease_reconnect_needs_client_key_and_name() {
     let body = reply.body::<CreateResponse<'_>>();
     let granted = Lease::from_bytes(body.contexts.find(Lease::NAME).unwrap()).unwrap();
     assert_eq!(granted.lease_state(), crate::rig::state("RWH"));
-    // It is told of breaks where it is now.
+    // Breaks go to the new connection.
     let mut other = rig.alice_at(2);
     other.ask("file", Opening::default(), OplockLevel::NONE, None);
     client.assert_lease_break(7, "RWH", "RH", true);
     client.close(new);
 }
 
-/// The lease is with the open that has a connection, though the client has not come back for the other.
+/// The lease belongs to the connected open, although the client has not reclaimed the other.
 #[test]
 fn lease_with_new_open_is_broken_despite_lost_open() {
     let rig = Rig::new();
@@ -329,7 +329,7 @@ fn replayed_create_runs_once() {
     assert_eq!(id(&again), id(&first));
     assert_eq!(again.body::<CreateResponse<'_>>().create_action, CreateAction::CREATED);
     assert!(has(&again, DurableRequestV2::NAME));
-    // With a lease it is another one.
+    // With a lease the request differs.
     let asks = [v2(1, 0), leased(lease(1, "RWH"))];
     let opening = Opening::alone();
     create(&mut client, "file", opening, OplockLevel::LEASE, &asks).assert_refused(NtStatus::ACCESS_DENIED);
@@ -337,7 +337,7 @@ fn replayed_create_runs_once() {
     assert_eq!(client.close(id(&first)).status(), NtStatus::SUCCESS);
     let new = batch(&mut client, "file", &[v2(1, 0)]);
     assert_ne!(id(&new), id(&first), "what was closed is forgotten");
-    // Another user's are others, whatever names they have.
+    // Another user's create GUIDs are separate, even if equal.
     let mut bob = rig.connect();
     bob.negotiate(&Offer::default());
     bob.log_on(BOB);
@@ -376,7 +376,7 @@ fn replay_of_pending_create_is_refused() {
     assert_eq!(id(&again), id(&done));
 }
 
-/// A client that has an oplock, another one whose CREATE waits for that, and more channels of the session of that.
+/// A client with an oplock, another whose CREATE waits for its break, and a further channel of the latter's session.
 fn with_a_waiting_create(rig: &Rig, path: &str, level: OplockLevel) -> (Client, FileId, Client, [Client; 2]) {
     let (mut holder, mut first) = (rig.alice_at(1), rig.alice_at(2));
     let offer = Offer { client_guid: Guid([2; 16]), ..Offer::default() };
@@ -449,7 +449,7 @@ fn orphaned_creates_count_toward_user_limit() {
         assert_eq!(second.reply().status(), NtStatus::PENDING);
     }
     lose(&rig, first);
-    // It is begun anew, for which there is no room either.
+    // The replay starts the CREATE again, beyond the limit.
     second.replays = true;
     create(&mut second, "file", Opening::default(), OplockLevel::NONE, &[v2(1, 0)])
         .assert_refused(NtStatus::INSUFFICIENT_RESOURCES);

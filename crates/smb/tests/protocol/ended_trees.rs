@@ -1,4 +1,4 @@
-//! What is left of tree connects that have ended, because their shares let their clients in no longer, or otherwise.
+//! Effects of ended tree connects, by changed rules or otherwise.
 
 use crate::durable::{again, back_v2, create, id, lock, lock_request, lose, v2};
 use crate::rig::{Client, Opening, Rig, SHARE, lease, wait_until};
@@ -12,7 +12,7 @@ use vfs::{Export, ExportRule, Namespace, ShareSettings};
 
 const ALONE: LockFlags = LockFlags(LockFlags::EXCLUSIVE_LOCK.0 | LockFlags::FAIL_IMMEDIATELY.0);
 
-/// Has the share be encrypted, which ends who is connected to it.
+/// Turns on encryption for the share, which ends its tree connects.
 fn encrypt(rig: &Rig) {
     set(rig, ShareSettings { encryption: true, ..DEFAULT });
 }
@@ -23,7 +23,7 @@ fn come_back(client: &mut Client) {
     client.mount(SHARE);
 }
 
-/// A client that has a file for itself alone, and bytes of it.
+/// A client with a file open exclusively and a locked range.
 fn with_a_file(rig: &Rig) -> (Client, FileId) {
     let mut client = rig.alice();
     let file = client.open("file", Opening::alone());
@@ -43,7 +43,7 @@ fn reconnected_tree_has_no_old_opens() {
     let again = client.open("file", Opening::alone());
     assert_eq!(lock(&mut client, again, ALONE), NtStatus::SUCCESS);
     client.close(file).assert_refused(NtStatus::FILE_CLOSED);
-    // It stays ended.
+    // The tree connect does not come back.
     set(&rig, DEFAULT);
     client.tree_id = old;
     client.close(again).assert_refused(NtStatus::NETWORK_NAME_DELETED);
@@ -62,11 +62,11 @@ fn excluded_client_loses_its_opens() {
         let export = Export::new("/docs", Arc::clone(&rig.volume), rules);
         rig.namespace.store(Arc::new(Namespace::new([export])));
     };
-    // Others are none of it.
+    // Rules for other addresses have no effect.
     serve([rules("192.0.2.0/24"), rules("127.0.0.0/8")].concat());
     rig.tick();
     assert_eq!(client.write(file, 0, b"x").status(), NtStatus::SUCCESS);
-    // Nobody calls.
+    // No client matches.
     serve(rules("192.0.2.0/24"));
     rig.tick();
     assert!(rig.volume.claims().is_empty());
@@ -130,7 +130,7 @@ fn pending_requests_end_with_their_tree() {
     assert_eq!(two.reply().status(), NtStatus::PENDING);
     encrypt(&rig);
     rig.tick();
-    // The first of them may end first, and then it has its turn.
+    // Either request may complete first.
     let status = two.reply().status();
     assert!(matches!(status, NtStatus::RANGE_NOT_LOCKED | NtStatus::NETWORK_NAME_DELETED), "{status:?}");
     assert!(rig.volume.claims().is_empty());

@@ -93,7 +93,7 @@ fn invalid_or_unsupported_options_are_refused() {
         let options = CreateOptions(1 << bit);
         client.action("file", Opening { options, ..Opening::default() })
     };
-    // Directories, and files that go when they are closed, are other tests'.
+    // Directories and delete-on-close have other tests.
     for bit in (0..32).filter(|bit| ![0, 12].contains(bit)) {
         let answer = match bit {
             7 | 13 | 20 => Err(NtStatus::NOT_SUPPORTED),
@@ -165,7 +165,7 @@ fn share_modes_apply_to_every_other_open() {
     assert_eq!(other.action("file", emptied), refused, "to empty a file is to write it");
     assert_eq!(alice.data(file, 0, 10), b"data");
     alice.close(file);
-    // Once it is empty, it is not being written any longer.
+    // Overwriting ends the writer's caching.
     other.open("file", emptied);
     alice.open("file", only(read, ShareAccess::READ));
 }
@@ -277,7 +277,7 @@ fn overflowing_offset_is_refused() {
         assert!([NtStatus::INVALID_PARAMETER, NtStatus::DISK_FULL].contains(&status), "{offset}: {status:?}");
     }
     client.read(file, 0, 1).assert_refused(NtStatus::END_OF_FILE);
-    // All ones mean nothing else.
+    // All ones have no special meaning.
     client.write(file, u64::MAX, b"12").assert_refused(NtStatus::INVALID_PARAMETER);
     assert_eq!(client.write(file, 0, b"1234").status(), NtStatus::SUCCESS);
     assert_eq!(client.write(file, 2, b"").body::<WriteResponse>().count, 0);

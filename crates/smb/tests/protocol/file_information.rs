@@ -73,7 +73,7 @@ fn short_buffer_truncates_or_fails() {
     let mut client = rig.alice();
     let file = client.open("a long name", Opening::default());
     let [fits, cut] = [NtStatus::SUCCESS, NtStatus::BUFFER_OVERFLOW];
-    // What a client must have room for (MS-FSA §2.1.5.12), and what it is told with just that.
+    // The minimum buffer of each class (MS-FSA §2.1.5.12), and the result at exactly that size.
     for (class, fixed, told) in [
         (FileClass::BASIC, 40, fits),
         (FileClass::STANDARD, 24, fits),
@@ -158,7 +158,7 @@ fn rename_moves_file_and_open() {
     assert_eq!(rename(&mut client, file, "dir\\to", false), NtStatus::SUCCESS);
     assert!(!exists(&mut client, "from") && exists(&mut client, "dir\\to"));
     assert_eq!(client.data(file, 0, 10), b"data");
-    // What is deleted later is the name that it has then.
+    // A later deletion removes the name of that time.
     assert_eq!(dispose(&mut client, file, true), NtStatus::SUCCESS);
     assert_eq!(dispose(&mut client, file, false), NtStatus::SUCCESS);
     assert_eq!(rename(&mut client, file, "TO", false), NtStatus::SUCCESS);
@@ -236,7 +236,7 @@ fn invalid_rename_is_refused() {
     let without = Opening { access: AccessMask::GENERIC_WRITE, ..Opening::default() };
     let without = client.open("file", without);
     assert_eq!(rename(&mut client, without, "new", false), NtStatus::ACCESS_DENIED);
-    // A name that is longer than the buffer says.
+    // A name longer than the buffer declares.
     let long = [&[0_u8; 16][..], &u32::MAX.to_le_bytes(), &[b'x', 0]].concat();
     let long: [u8; 22] = long.try_into().unwrap();
     assert_eq!(client.set(file, FileClass::RENAME, &long), NtStatus::INFO_LENGTH_MISMATCH);
@@ -287,7 +287,7 @@ fn delete_pending_shows_in_every_open() {
     assert_eq!(told(&mut client, &mut other), [(false, 2); 3]);
     assert_eq!(dispose(&mut client, file, true), NtStatus::SUCCESS);
     assert_eq!(told(&mut client, &mut other), [(true, 1); 3], "a stream goes with its file");
-    // Whoever may delete it decides that it stays.
+    // Any client with DELETE access may clear the disposition.
     assert_eq!(dispose(&mut other, second, false), NtStatus::SUCCESS);
     assert_eq!(told(&mut client, &mut other), [(false, 2); 3]);
     assert_eq!(dispose(&mut other, stream, true), NtStatus::SUCCESS);
@@ -388,7 +388,7 @@ fn times_and_read_only_attribute_are_set() {
     assert!(told.file_attributes.contains(FileAttributes::READONLY));
     let writing = Opening { access: AccessMask::WRITE_DATA, ..Opening::by(OPEN) };
     client.create("file", writing).assert_refused(NtStatus::ACCESS_DENIED);
-    // No attribute, and no time, stays what it is.
+    // No attributes and no times to change.
     let kept = BasicInformation { last_access_time: FileTime::FREEZE, ..BasicInformation::default() };
     assert_eq!(client.set(file, FileClass::BASIC, &kept), NtStatus::SUCCESS);
     assert_eq!(basic(&mut client, file), told);
@@ -402,7 +402,7 @@ fn times_and_read_only_attribute_are_set() {
     assert_eq!(client.set(reading, FileClass::BASIC, &kept), NtStatus::ACCESS_DENIED);
 }
 
-/// Another open that shares nothing stands in nobody's way who looks at attributes alone.
+/// An exclusive open does not block attribute reads.
 #[test]
 fn attribute_open_ignores_share_modes() {
     let rig = Rig::new();
@@ -415,7 +415,7 @@ fn attribute_open_ignores_share_modes() {
     other.read(file, 0, 1).assert_refused(NtStatus::ACCESS_DENIED);
 }
 
-/// Windows' and OneDrive's marks of files that lie elsewhere: taken, and told of nothing that lies here.
+/// Offline attributes of Windows and OneDrive are accepted; the server reports none for local files.
 #[test]
 fn offline_attributes_are_accepted_but_not_stored() {
     let rig = Rig::new();

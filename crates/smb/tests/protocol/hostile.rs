@@ -1,4 +1,4 @@
-//! What no client says that means well.
+//! Malformed and malicious requests.
 
 use crate::notify::wait_for;
 use crate::rig::{Offer, Opening, Rig, message, wait_until, write};
@@ -49,7 +49,7 @@ fn ungranted_message_id_ends_the_connection() {
         client.send_protected(message(&header, &Empty));
         client.assert_ended();
     }
-    // The last that was granted is none of them.
+    // The last granted id is not among them.
     let mut client = rig.alice();
     let last = beyond(&client) - 1;
     let header = Header { message_id: last, ..client.header(Command::ECHO, 1) };
@@ -107,7 +107,7 @@ fn encrypted_message_without_session_ends_the_connection() {
     assert_eq!(client.reply().status(), NtStatus::SUCCESS);
 }
 
-/// Nobody who has not logged on makes the server keep a long message for them.
+/// The server buffers no long message for unauthenticated clients.
 #[test]
 fn long_message_needs_login() {
     let rig = Rig::new();
@@ -181,7 +181,7 @@ fn truncated_structure_is_refused() {
         Command(0xffff),
     ];
     for command in commands {
-        // Whatever it has to say, this is not its size.
+        // The structure has the wrong size for every command.
         client.call(command, &Empty).assert_refused(NtStatus::INVALID_PARAMETER);
     }
     let header = client.header(Command::ECHO, 1);
@@ -244,7 +244,7 @@ fn opens_are_limited() {
     client.create("file", deleting).assert_refused(NtStatus::INSUFFICIENT_RESOURCES);
     let options = CreateOptions::DELETE_ON_CLOSE | CreateOptions::DIRECTORY_FILE;
     client.create("dir0", Opening { options, ..deleting }).assert_refused(NtStatus::INSUFFICIENT_RESOURCES);
-    // What was refused is not held either, and nothing goes with it.
+    // The refused request opened nothing.
     let mut other = rig.alice();
     other.create("", looking);
     assert_eq!(other.get("file"), b"data");
@@ -272,7 +272,7 @@ fn cancel_gets_no_reply_and_uses_no_id() {
     assert_eq!(client.call(Command::ECHO, &Empty).status(), NtStatus::SUCCESS);
 }
 
-/// Offsets and lengths of buffers that lead before, into or behind what they are in: whatever the command.
+/// Buffer offsets and lengths that point before, into or beyond their message, in every command.
 #[test]
 fn out_of_bounds_offsets_are_refused_in_every_command() {
     let rig = Rig::new();
@@ -292,7 +292,7 @@ fn out_of_bounds_offsets_are_refused_in_every_command() {
         file_id: file,
     };
     let asks = crate::rig::ioctl(file, smb_wire::ioctl::CtlCode::SET_SPARSE, &[1], 0);
-    // A request, and where its offset and its length are.
+    // A request with the positions of its offset and its length.
     let requests = [
         (client.request(Command::CREATE, &Opening::default().request(&wire)), 108, 110),
         (client.request(Command::TREE_CONNECT, &connect), 68, 70),
@@ -300,7 +300,7 @@ fn out_of_bounds_offsets_are_refused_in_every_command() {
         (client.request(Command::IOCTL, &asks), 88, 92),
     ];
     for (request, offset_at, length_at) in requests {
-        // (the offset, if it is another; the length, if it is another)
+        // (the changed offset, the changed length)
         let places = [
             (Some(0), None),
             (Some(4), None),
@@ -329,7 +329,7 @@ fn out_of_bounds_offsets_are_refused_in_every_command() {
     client.read(file, 0, 1).assert_refused(NtStatus::END_OF_FILE);
 }
 
-/// Commands that begin where no message begins, or inside of each other.
+/// NextCommand values that point between or into messages.
 #[test]
 fn overlapping_commands_end_the_connection() {
     let rig = Rig::new();

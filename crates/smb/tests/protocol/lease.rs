@@ -1,4 +1,4 @@
-//! Leases: what is granted to whom, how they are broken, and what is answered (MS-SMB2 §3.3.4.7, §3.3.5.9.8, §3.3.5.22.2).
+//! Leases: grants, breaks and acknowledgments (MS-SMB2 §3.3.4.7, §3.3.5.9.8, §3.3.5.22.2).
 
 use crate::rig::{ALICE, BOB, Client, Offer, Opening, Rig, SHARE, lease, lease_v2, state};
 use smb_wire::create::{CreateAction, CreateDisposition, OplockLevel};
@@ -34,7 +34,7 @@ fn lease_needs_context_and_level() {
     client.ask("file", Opening::default(), OplockLevel::NONE, Some(lease(1, "RWH")));
     let with = crate::rig::granted(&client.reply());
     assert_eq!((with.level, with.lease), (OplockLevel::NONE, None));
-    // The second version came with 3.0.
+    // The second version needs 3.0.
     let mut old = rig.alice_with(&Offer::of(Dialect::SMB210));
     let second = old.open_lease("other", Opening::default(), lease_v2(2, "RWH", 7, None));
     assert_eq!((second.level, second.lease), (OplockLevel::NONE, None));
@@ -50,13 +50,13 @@ fn lease_is_shared_by_a_clients_connections() {
     again.assert_state("RWH");
     same.write(again.file_id, 0, b"mine");
     one.assert_quiet();
-    // The same key of another client is another lease.
+    // The same key from another client is another lease.
     other.ask("file", Opening::default(), OplockLevel::LEASE, Some(lease(1, "RWH")));
     one.assert_lease_break(1, "RWH", "RH", true);
     assert_eq!(other.reply().status(), NtStatus::PENDING);
     assert_eq!(same.acknowledge_lease(1, "RH"), NtStatus::SUCCESS, "any connection answers");
     crate::rig::granted(&other.reply()).assert_state("RH");
-    // With the connection that had it first, the lease goes on.
+    // The lease outlives its first connection.
     drop(one);
     let theirs = other.open_lease("file", Opening::default(), lease(1, "RH"));
     let write = other.request(Command::WRITE, &crate::rig::write(theirs.file_id, 0, b"anew"));
@@ -68,8 +68,8 @@ fn lease_is_shared_by_a_clients_connections() {
     assert_eq!(same.data(again.file_id, 0, 8), b"anew");
 }
 
-/// A break may be sent over a connection that is lost at that moment, by whoever changes the file: what was open over it is closed by
-/// somebody else.
+/// A connection may be lost while a break is sent over it by a thread that changes the file. Another thread then closes
+/// its opens.
 #[test]
 fn connection_lost_during_break_blocks_no_client() {
     let lose_some = || {
@@ -90,7 +90,7 @@ fn connection_lost_during_break_blocks_no_client() {
             same.close(mine);
         }
     };
-    // At once, so that threads lose their processors in between.
+    // Several threads at once, so that they preempt each other.
     std::thread::scope(|scope| (0..6).for_each(|_| _ = scope.spawn(lose_some)));
 }
 
@@ -130,7 +130,7 @@ fn lease_v2_epoch_continues_from_client() {
     two.ask("file", opening, OplockLevel::NONE, None);
     let told = one.lease_break();
     assert_eq!((told.new_epoch, told.new_lease_state), (0x777a, state("RH")));
-    // Who opens it meanwhile hears that a break is on its way.
+    // An open during a break gets BREAK_IN_PROGRESS.
     let Some(Lease::V2(meanwhile)) = one.open_lease("file", opening, lease_v2(1, "R", 0, None)).lease else {
         panic!("a lease of the second version")
     };
@@ -147,7 +147,7 @@ fn invalid_acknowledgments_change_nothing() {
     two.ask("file", Opening::default(), OplockLevel::NONE, None);
     one.assert_lease_break(1, "RWH", "RH", true);
     assert_eq!(two.reply().status(), NtStatus::PENDING);
-    // Another client by the same key; another user who has seen both the client's number and the key.
+    // Another client with the same key; another user who knows the client GUID and the key.
     assert_eq!(two.acknowledge_lease(1, ""), NtStatus::OBJECT_NAME_NOT_FOUND);
     let mut bob = rig.connect();
     bob.negotiate(&Offer { client_guid: Guid([1; 16]), ..Offer::default() });
@@ -173,7 +173,7 @@ fn leases_of_users_are_separate_despite_equal_guid_and_key() {
     let access = smb_wire::types::AccessMask::GENERIC_READ;
     bob.ask("file", Opening { access, ..Opening::default() }, OplockLevel::LEASE, Some(lease(1, "R")));
     alice.assert_lease_break(1, "RWH", "RH", true);
-    // Its key may be another file's as well.
+    // Its key may also name another file.
     let mut again = rig.connect();
     again.negotiate(&Offer { client_guid: Guid([3; 16]), ..Offer::default() });
     again.log_on(ALICE);
@@ -191,7 +191,7 @@ fn break_of_encrypted_request_is_encrypted() {
     one.assert_lease_break(1, "RWH", "RH", true);
 }
 
-/// Whoever sealed one of its requests for a lease is told of it in secret, whatever the first of them was.
+/// After one encrypted request for a lease, every break of it is encrypted.
 #[test]
 fn lease_requested_encrypted_once_is_broken_encrypted() {
     let rig = Rig::new();
@@ -220,7 +220,7 @@ fn lease_break_moves_to_another_channel() {
     assert_eq!(two.reply().status(), NtStatus::SUCCESS);
 }
 
-/// What callers of other protocols do, who have no opens.
+/// Callers of other protocols without opens.
 #[test]
 fn other_protocols_wait_for_lease_break() {
     let rig = Rig::new();
@@ -258,22 +258,22 @@ fn directory_lease_breaks_on_foreign_change() {
     let (mut one, mut two) = (rig.alice_at(1), rig.alice_at(2));
     let dir = one.open_lease("dir", Opening::dir(), lease_v2(1, "RWH", 0, None));
     dir.assert_state("RH");
-    // Its own, by the key that says so.
+    // Its own change, identified by the parent key.
     one.open_lease("dir\\mine", Opening::default(), lease_v2(2, "RWH", 0, Some(1)));
     one.assert_quiet();
-    // Keys alone are compared (MS-FSA 2.1.4.12.2): another client of its user knows this one of it.
+    // Only keys are compared (MS-FSA 2.1.4.12.2): another client of the user knows this one.
     two.open_lease("dir\\theirs", Opening::default(), lease_v2(2, "RWH", 0, Some(1)));
     one.assert_quiet();
     two.open_lease("dir\\others", Opening::default(), lease_v2(3, "RWH", 0, Some(9)));
     one.assert_lease_break(1, "RH", "", true);
     assert_eq!(one.acknowledge_lease(1, ""), NtStatus::SUCCESS);
     one.close(dir.file_id);
-    // A change of what the listing shows, by who says nothing.
+    // A change of a listed attribute, without a parent key.
     one.open_lease("dir", Opening::dir(), lease_v2(1, "RH", 7, None)).assert_state("RH");
     let theirs = two.open("dir\\more", Opening::default());
     one.assert_lease_break(1, "RH", "", true);
     two.close(theirs);
-    // The first version has none of directories.
+    // The first version has no directory leases.
     two.put("dir\\file", b"data");
     let first = two.open_lease("dir", Opening::dir(), lease(9, "RH"));
     assert_eq!((first.level, first.lease), (OplockLevel::NONE, None));
@@ -295,7 +295,7 @@ fn client_without_directory_leases_has_file_leases() {
     }
 }
 
-/// A directory that everybody may write to, and the client who has the lease 1 of it.
+/// A directory that is writable by all, and the client with lease 1 of it.
 fn listed(rig: &Rig) -> Client {
     let mut client = rig.alice_at(1);
     let dir = client.open("dir", Opening::dir());
@@ -344,7 +344,7 @@ fn own_change_is_answered_before_directory_break() {
     let file = client.open_lease("dir\\a", Opening::default(), lease_v2(2, "RWH", 0, Some(9))).file_id;
     assert_eq!(crate::file_information::rename(&mut client, file, "dir\\b", false), NtStatus::SUCCESS);
     client.assert_lease_break(1, "RH", "", true);
-    // Its own lease of the file is not in the way of a further name.
+    // Its own lease of the file does not block a hard link.
     assert_eq!(client.acknowledge_lease(1, ""), NtStatus::SUCCESS);
     assert_eq!(crate::rename::link(&mut client, file, "dir\\c"), NtStatus::SUCCESS);
     client.assert_quiet();
@@ -359,7 +359,7 @@ fn delete_on_close_breaks_listings_by_parent_key() {
             client.open_lease("dir\\file", Opening::default(), lease_v2(key, "R", 0, Some(parent))).file_id
         };
         let (first, last) = (open(2, 1), open(3, closes_last));
-        // The file was made with the right key, and opened again with perhaps another.
+        // The file was created with the right parent key, and opened again with another.
         assert_eq!(crate::file_information::dispose(&mut client, first, true), NtStatus::SUCCESS);
         client.close(first);
         client.assert_quiet();
@@ -419,7 +419,7 @@ fn attribute_and_descriptor_opens_break_no_lease() {
     let access = AccessMask::READ_CONTROL;
     two.ask("oplock", Opening { access, ..Opening::by(CreateDisposition::OPEN) }, OplockLevel::NONE, None);
     assert_eq!(one.oplock_break().file_id, mine.file_id, "of oplocks, more goes");
-    // Who reads the descriptor is not alone with the file, though.
+    // Reading the descriptor still needs a sharing check.
     let (mut one, mut two) = (rig.alice_at(1), rig.alice_at(2));
     let opening = |access| Opening { access, ..Opening::default() };
     two.open("other", opening(AccessMask::READ_ATTRIBUTES));
@@ -428,7 +428,7 @@ fn attribute_and_descriptor_opens_break_no_lease() {
     one.open_lease("third", Opening::default(), lease(2, "RWH")).assert_state("RH");
 }
 
-/// Name of a second share of the volume of [`SHARE`] whose messages must be encrypted.
+/// A second share of [`SHARE`]'s volume, with required encryption.
 const SECRET: &str = "secret";
 
 fn with_secret_share() -> Rig {
@@ -442,7 +442,7 @@ fn with_secret_share() -> Rig {
     rig
 }
 
-/// Opens a file with a lease, in a share whose messages are encrypted or in the other one.
+/// Opens a file with a lease, through the encrypted share or the plain one.
 fn open_in(client: &mut Client, share: &str) {
     client.seals = false;
     client.mount(share);
@@ -450,7 +450,7 @@ fn open_in(client: &mut Client, share: &str) {
     client.open_lease("file", Opening::default(), lease(1, "RWH")).assert_state("RWH");
 }
 
-/// A lease is one for all shares of a volume: what is told of it in clear would tell of what is open in secret.
+/// A lease spans all shares of a volume: a plain break would disclose an encrypted open.
 #[test]
 fn break_of_lease_shared_with_encrypted_share_is_encrypted() {
     let rig = with_secret_share();
@@ -458,7 +458,7 @@ fn break_of_lease_shared_with_encrypted_share_is_encrypted() {
         for is_one_session in [true, false] {
             let mut one = rig.alice_at(1);
             open_in(&mut one, shares[0]);
-            // A second session of the same client has the lease besides, or instead, by the other share.
+            // A second session of the same client has the lease too, or alone, through the other share.
             let mut same = rig.alice_at(1);
             if let Some(second) = shares.get(1) {
                 open_in(if is_one_session { &mut one } else { &mut same }, second);

@@ -1,4 +1,4 @@
-//! Names that differ by case alone, made by several clients at the same moment: one of them is there.
+//! Concurrent creation of names that differ only by case: exactly one succeeds.
 
 use crate::file_information::{dispose, rename};
 use crate::rename::link;
@@ -11,10 +11,10 @@ use smb_wire::{Encode, NtStatus};
 use std::sync::Barrier;
 use vfs::{Blocking, Caller, Disposition, PendingSync, SetAttrs};
 
-/// As often as it takes for two to meet.
+/// Enough rounds for the two clients to collide.
 const ROUNDS: usize = 300;
 
-/// What becomes of each of two clients that meet and do something then, in each of many rounds.
+/// Runs two clients concurrently in each of many rounds and collects their results.
 fn race<T: Send>(rig: &Rig, act: impl Fn(&mut Client, &dyn Fn(), (usize, usize)) -> T + Sync) -> Vec<[T; 2]> {
     let barrier = Barrier::new(2);
     let of_one = |which| {
@@ -32,17 +32,17 @@ fn race<T: Send>(rig: &Rig, act: impl Fn(&mut Client, &dyn Fn(), (usize, usize))
     })
 }
 
-/// The name of a round, as one of two spells it.
+/// The name of a round, in the spelling of one of the two clients.
 fn spelled((which, round): (usize, usize)) -> String {
     format!("{}{round}", ["name", "NAME"][which])
 }
 
-/// How often something became of those who met.
+/// Counts a result among both clients.
 fn count<T: PartialEq>(of: &[T; 2], what: &T) -> usize {
     of.iter().filter(|one| *one == what).count()
 }
 
-/// What becomes of a CREATE when both have come.
+/// CREATE, once both clients are ready.
 fn make(
     opening: Opening,
 ) -> impl Fn(&mut Client, &dyn Fn(), (usize, usize)) -> Result<CreateAction, NtStatus> + Sync {
@@ -101,7 +101,7 @@ fn concurrent_create_and_rename_give_one_name() {
     }
 }
 
-/// What becomes another file keeps its name.
+/// A file that is superseded keeps its name.
 #[test]
 fn name_of_superseded_file_stays_unique() {
     let fifo = ReparseData::Nfs(NfsFile::Fifo).to_bytes();
@@ -122,7 +122,7 @@ fn name_of_superseded_file_stays_unique() {
     }
 }
 
-/// Of a stream as of a file, also where its file is made for it.
+/// Also for a stream whose file is created for it.
 #[test]
 fn concurrent_creates_make_one_stream() {
     let rig = Rig::new();
@@ -140,8 +140,8 @@ fn concurrent_creates_make_one_stream() {
     }
 }
 
-/// Every name in a directory is listed by one spelling, and that spelling opens, renames and deletes it and nothing else: also where
-/// one name has a character that another one's is put on the wire as.
+/// Every listed spelling opens, renames and deletes exactly its file, even if another name has a character that maps to
+/// the same wire character.
 #[test]
 fn listed_name_identifies_one_file() {
     let rig = Rig::new();

@@ -132,7 +132,7 @@ fn multichannel_client_gets_shareable_signing() {
     for (capabilities, offered, chosen, has_channels) in [
         (several, vec![gmac, cmac, hmac], cmac, true),
         (several, vec![gmac, hmac], hmac, true),
-        // It has nothing else: then it has one connection.
+        // A client without multichannel has a single connection.
         (several, vec![gmac], gmac, false),
         (Offer::single().capabilities, vec![hmac, cmac, gmac], gmac, false),
     ] {
@@ -176,7 +176,7 @@ fn smb1_only_client_is_refused() {
     }
 }
 
-/// MS-SMB2 §3.3.5.4: also where the second one is no request at all, signed, encrypted, or one command of several.
+/// MS-SMB2 §3.3.5.4: even if the second one is malformed, signed, encrypted, or in a compound.
 #[test]
 fn second_negotiate_ends_the_connection() {
     type Again = fn(&mut Client) -> Vec<u8>;
@@ -204,7 +204,7 @@ fn second_negotiate_ends_the_connection() {
             }
         }
     }
-    // One that was refused has agreed on nothing.
+    // A refused NEGOTIATE has no effect.
     let mut client = rig.connect();
     let none = Offer { dialects: vec![Dialect::SMB202], ..Offer::default() };
     client.call(Command::NEGOTIATE, &none.request()).assert_refused(NtStatus::NOT_SUPPORTED);
@@ -255,7 +255,7 @@ fn changed_negotiation_ends_the_connection() {
     let rig = Rig::new();
     let offer = Offer { dialects: vec![Dialect::SMB210], ..Offer::default() };
     let mut client = rig.alice_with(&offer);
-    // Somebody has taken 3.0.2 out.
+    // An attacker has removed 3.0.2.
     let asked = validate(&[Dialect::SMB210, Dialect::SMB302], &offer);
     let request = client.request(Command::IOCTL, &ioctl(FileId::NONE, VALIDATE, &asked, 24));
     client.send_protected(request);

@@ -1,4 +1,4 @@
-//! Change notices: what is told, to whom, and how much is kept.
+//! CHANGE_NOTIFY: contents, recipients, and limits of queued changes.
 
 use crate::rig::{BOB, Client, Offer, Opening, Reply, Rig, SHARE};
 use smb_wire::classes::FileClass;
@@ -25,7 +25,7 @@ pub(crate) fn request(
     ChangeNotifyRequest { flags, output_buffer_length: room, file_id, completion_filter: filter }
 }
 
-/// Asks to be told of names, and is told that this takes a while.
+/// Sends CHANGE_NOTIFY for names, and returns the interim reply.
 #[track_caller]
 pub(crate) fn wait_for(client: &mut Client, file_id: FileId, is_tree: bool) -> Header {
     let message = client.request(Command::CHANGE_NOTIFY, &request(file_id, NAMES, is_tree, 1000));
@@ -35,7 +35,7 @@ pub(crate) fn wait_for(client: &mut Client, file_id: FileId, is_tree: bool) -> H
     interim.header
 }
 
-/// What a reply tells, a line each.
+/// The changes of a reply, a line each.
 #[track_caller]
 pub(crate) fn told(reply: &Reply) -> Vec<String> {
     assert_eq!(reply.status(), NtStatus::SUCCESS);
@@ -182,7 +182,7 @@ fn notify_needs_list_access() {
     ask(&mut client, file).assert_refused(NtStatus::INVALID_PARAMETER);
     let dir = client.open("dir", Opening { access: AccessMask::READ_ATTRIBUTES, ..Opening::dir() });
     ask(&mut client, dir).assert_refused(NtStatus::ACCESS_DENIED);
-    // Somebody else's open is nobody's.
+    // Another user's open is invalid.
     let mut bob = rig.connect();
     bob.negotiate(&Offer::default());
     bob.log_on(BOB);

@@ -1,4 +1,4 @@
-//! Oplocks: what is granted, how it is broken, and what is answered (MS-SMB2 §3.3.4.6, §3.3.5.22.1).
+//! Oplocks: grants, breaks and acknowledgments (MS-SMB2 §3.3.4.6, §3.3.5.22.1).
 
 use crate::rig::{Opening, Rig, unsolicited};
 use smb_wire::create::{CreateDisposition, OplockLevel};
@@ -35,11 +35,11 @@ fn open_waits_for_flushed_writes() {
     let theirs = crate::rig::granted(&two.reply());
     assert_eq!(theirs.level, OplockLevel::II, "both read from now on");
     assert_eq!(two.data(theirs.file_id, 0, 8), b"late");
-    // A write ends reading, that of its own open too, and nobody is waited for.
+    // A write ends level II, including that of its own open, without waiting.
     let write = two.request(Command::WRITE, &crate::rig::write(theirs.file_id, 0, b"anew"));
     two.send_protected(write);
     assert_eq!(one.oplock_break().oplock_level, OplockLevel::NONE);
-    // It hears of its own before the reply or after it.
+    // The break of its own oplock comes before the reply or after it.
     let mut heard = [two.reply(), two.reply()];
     heard.sort_by_key(|reply| reply.header.command == Command::WRITE);
     assert_eq!(unsolicited::<OplockBreak>(&heard[0]).oplock_level, OplockLevel::NONE);
@@ -90,13 +90,13 @@ fn invalid_acknowledgments_change_nothing() {
     let (mut one, mut two) = (rig.alice(), rig.alice());
     let mine = one.open_oplock("file", Opening::default(), OplockLevel::BATCH);
     let ack = |client: &mut crate::rig::Client, level| client.acknowledge_oplock(mine.file_id, level);
-    // Nobody has asked.
+    // No break is in progress.
     assert_eq!(ack(&mut one, OplockLevel::II), NtStatus::INVALID_OPLOCK_PROTOCOL);
     assert_eq!(ack(&mut one, OplockLevel::NONE), NtStatus::INVALID_DEVICE_STATE);
     two.ask("file", Opening::default(), OplockLevel::NONE, None);
     assert_eq!(one.oplock_break().oplock_level, OplockLevel::II);
     assert_eq!(two.reply().status(), NtStatus::PENDING);
-    // Another session's, by the number that it has guessed; a level that is none.
+    // Another session with a guessed id; an invalid level.
     let mut other = rig.alice();
     assert_eq!(ack(&mut other, OplockLevel::NONE), NtStatus::FILE_CLOSED);
     assert_eq!(ack(&mut one, OplockLevel::LEASE), NtStatus::INVALID_PARAMETER);
@@ -104,7 +104,7 @@ fn invalid_acknowledgments_change_nothing() {
     let nothing = FileId { persistent: 77, volatile: 77 };
     assert_eq!(one.acknowledge_oplock(nothing, OplockLevel::NONE), NtStatus::FILE_CLOSED);
     two.assert_quiet();
-    // Who wants to keep more than it may loses all.
+    // An acknowledgment that keeps too much loses the oplock.
     assert_eq!(ack(&mut one, OplockLevel::BATCH), NtStatus::INVALID_OPLOCK_PROTOCOL);
     assert_eq!(two.reply().status(), NtStatus::SUCCESS);
     assert_eq!(ack(&mut one, OplockLevel::II), NtStatus::INVALID_OPLOCK_PROTOCOL, "it was answered");
@@ -117,7 +117,7 @@ fn break_of_encrypted_request_is_encrypted() {
     one.seals = true;
     let mine = one.open_oplock("file", Opening::default(), OplockLevel::BATCH);
     two.ask("file", Opening::default(), OplockLevel::NONE, None);
-    // The client of these tests takes nothing that is not encrypted now.
+    // The test client now accepts only encrypted messages.
     assert_eq!(one.oplock_break().file_id, mine.file_id);
     assert_eq!(two.reply().status(), NtStatus::PENDING);
     assert_eq!(one.acknowledge_oplock(mine.file_id, OplockLevel::NONE), NtStatus::SUCCESS);
@@ -148,13 +148,13 @@ fn level_ii_breaks_on_own_writes_and_locks() {
     let answer = client.acknowledge_oplock(mine, OplockLevel::NONE);
     assert_eq!(answer, NtStatus::INVALID_OPLOCK_PROTOCOL, "nothing is left to give back");
     client.close(mine);
-    // Who replaces the file is granted what it is then.
+    // A client that overwrites the file gets an oplock on the new contents.
     let opening = Opening::by(CreateDisposition::OVERWRITE);
     let mine = client.open_oplock("file", opening, OplockLevel::II);
     assert_eq!(mine.level, OplockLevel::II);
     client.assert_quiet();
     client.close(mine.file_id);
-    // Who may write alone does not.
+    // An exclusive writer does not lose it.
     for level in [OplockLevel::EXCLUSIVE, OplockLevel::BATCH] {
         let mine = client.open_oplock("file", Opening::default(), level).file_id;
         assert_eq!(client.write(mine, 0, b"data").status(), NtStatus::SUCCESS);

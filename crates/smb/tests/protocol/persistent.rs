@@ -1,7 +1,7 @@
-//! Opens that outlive the service (MS-SMB2 §3.3.5.9.10, §3.3.5.9.12).
+//! Persistent opens (MS-SMB2 §3.3.5.9.10, §3.3.5.9.12).
 
-use crate::file_information::{dispose, rename};
 use crate::durable::{Context, again, create, has, id, leased, lock, lock_request, lose};
+use crate::file_information::{dispose, rename};
 use crate::rename::link;
 use crate::rig::{
     ALICE, BOB, Client, Disks, OTHER, Offer, Opening, Reply, Rig, SHARE, lease, lease_v2, state, wait_until,
@@ -23,7 +23,7 @@ use std::fs;
 use std::path::PathBuf;
 use vfs::{Caller, PendingSync, ShareSettings};
 
-/// Storage and state directory, which outlive servers.
+/// Storage and state directory, which survive server restarts.
 struct Machine {
     disks: Disks,
     dir: TestDir,
@@ -34,13 +34,13 @@ impl Machine {
         Self { disks: Disks::default(), dir: TestDir::new() }
     }
 
-    /// A server; the one before has to be gone.
+    /// Starts a server; the previous one must have ended.
     fn start(&self) -> Rig {
         self.start_with(true)
     }
 
     fn start_with(&self, continuously_available: bool) -> Rig {
-        // What still runs of it has the directory.
+        // Remaining threads of the previous server still own the directory.
         wait_until(|| StableDir::open(self.dir.path()).is_ok());
         Rig::restarted(&self.disks, &self.dir.open(), continuously_available)
     }
@@ -50,7 +50,7 @@ impl Machine {
         entries.map(|entry| entry.unwrap().path()).collect()
     }
 
-    /// The same as if it had lost its power now: what a server does later is not seen there.
+    /// Copies the state as if power failed now: later writes of the old server are lost.
     fn crashed(self) -> Self {
         let dir = TestDir::new();
         let to = dir.path().join("persistent-opens");
@@ -62,34 +62,34 @@ impl Machine {
     }
 }
 
-/// Asks for an open that outlives the service.
+/// The context of a persistent open.
 fn asks(guid: u8) -> Context {
     let create_guid = Guid([guid; 16]);
     let request = DurableRequestV2 { timeout: 0, flags: DurableFlags::PERSISTENT, create_guid };
     (DurableRequestV2::NAME, request.to_bytes())
 }
 
-/// Comes back for one.
+/// The context of a persistent reconnect.
 fn wants(file_id: FileId, guid: u8) -> Context {
     let create_guid = Guid([guid; 16]);
     let request = DurableReconnectV2 { file_id, create_guid, flags: DurableFlags::PERSISTENT };
     (DurableReconnectV2::NAME, request.to_bytes())
 }
 
-/// Alice, who knows such opens.
+/// Alice with a client that supports persistent handles.
 fn alice(rig: &Rig, machine: u8) -> Client {
     let capabilities = Capabilities::PERSISTENT_HANDLES | Offer::default().capabilities;
     rig.alice_with(&Offer { capabilities, client_guid: Guid([machine; 16]), ..Offer::default() })
 }
 
-/// Opens a file without an oplock, for as long as it takes.
+/// Opens a persistent file without an oplock, with the default timeout.
 fn open(client: &mut Client, path: &str, opening: Opening, guid: u8) -> FileId {
     let reply = create(client, path, opening, OplockLevel::NONE, &[asks(guid)]);
     assert_eq!(granted(&reply), Some((120_000, DurableFlags::PERSISTENT)));
     id(&reply)
 }
 
-/// What the client is told of how its open lasts.
+/// The timeout and flags in the reply.
 fn granted(reply: &Reply) -> Option<(u32, DurableFlags)> {
     let body = reply.body::<CreateResponse<'_>>();
     let response = DurableResponseV2::from_bytes(body.contexts.find(DurableRequestV2::NAME)?).unwrap();
@@ -127,7 +127,7 @@ fn persistent_open_survives_restart_with_locks() {
         assert_eq!(client.close(new).status(), NtStatus::SUCCESS);
         assert!(machine.records().is_empty(), "what is closed is not on record");
         other.open("file", Opening::alone());
-        // It is gone after the next restart as well.
+        // The open is gone after the next restart as well.
         drop((client, other, rig));
         let rig = machine.start();
         again(&mut alice(&rig, 1), "file", &[wants(old, 1)]).assert_refused(NtStatus::OBJECT_NAME_NOT_FOUND);
@@ -142,7 +142,7 @@ fn persistent_open_survives_lost_connection() {
     let old = open(&mut client, "file", Opening::alone(), 1);
     assert_eq!(lock(&mut client, old, LockFlags::EXCLUSIVE_LOCK), NtStatus::SUCCESS);
     lose(&rig, client);
-    // A durable open would give way.
+    // A durable open would yield.
     alice(&rig, 2).create("file", Opening::default()).assert_refused(NtStatus::FILE_NOT_AVAILABLE);
     let mut client = alice(&rig, 1);
     let new = id(&again(&mut client, "file", &[wants(old, 1)]));
@@ -175,7 +175,7 @@ fn persistence_needs_capable_client_and_share() {
     assert_eq!(told(&knows(Offer::default()), OTHER), (true, false, false));
     assert_eq!(told(&Offer::default(), SHARE), (false, false, false));
     assert_eq!(told(&knows(Offer::of(Dialect::SMB210)), SHARE), (false, false, false));
-    // Nor where nothing is kept.
+    // A server without a state directory grants none either.
     let rig = Rig::new();
     let mut client = rig.connect();
     let reply = client.negotiate(&knows(Offer::default()));
@@ -193,7 +193,7 @@ fn directories_and_streams_are_not_persistent() {
         assert_eq!(granted(&reply), None, "{path}");
         client.close(id(&reply));
     }
-    // A stream may be durable all the same.
+    // A stream can still be durable.
     let reply = create(&mut client, "file:stream", Opening::alone(), OplockLevel::BATCH, &[asks(1)]);
     assert_eq!(granted(&reply), Some((60_000, DurableFlags::empty())));
     assert!(machine.records().is_empty());
@@ -217,14 +217,14 @@ fn persistent_open_belongs_to_its_client() {
     again(&mut client, "file", &[wants(old, 2)]).assert_refused(unknown);
     let wrong = FileId { persistent: old.persistent ^ 1, ..old };
     again(&mut client, "file", &[wants(wrong, 2)]).assert_refused(unknown);
-    // Who does not say that it outlives the service means another one.
+    // A reconnect without the persistent flag means a durable open.
     let plain = DurableReconnectV2 { file_id: old, create_guid: Guid([1; 16]), flags: DurableFlags::empty() };
     let plain = (DurableReconnectV2::NAME, plain.to_bytes());
     again(&mut client, "file", &[plain]).assert_refused(unknown);
     client.mount(OTHER);
     again(&mut client, "file", &[wants(old, 1)]).assert_refused(unknown);
     client.mount(SHARE);
-    // Its name alone is enough for who gave it.
+    // The create GUID alone suffices for its owner.
     let new = id(&again(&mut client, "file", &[wants(FileId::default(), 1)]));
     assert_eq!(new.persistent, old.persistent);
 }
@@ -251,7 +251,7 @@ fn restored_leases_respect_other_opens() {
     assert_eq!(lease_of(&of_second).lease_state(), state("RH"));
     drop((first, second, rig));
     let rig = machine.start();
-    // Each wanted to write alone, and is not alone.
+    // Each client wanted exclusive write caching, but both have the file open.
     let back = |machine: u8, opened: &Reply, guid: u8, key: u8| {
         let mut client = alice(&rig, machine);
         let wanted = [wants(id(opened), guid), leased(lease_v2(key, "RH", 6, None))];
@@ -261,7 +261,7 @@ fn restored_leases_respect_other_opens() {
     };
     let (mut first, _) = back(1, &of_first, 1, 7);
     let (mut second, _) = back(2, &of_second, 2, 8);
-    // They are told of what others do.
+    // Breaks reach the restored opens.
     alice(&rig, 3).ask("shared", Opening::by(CreateDisposition::OVERWRITE), OplockLevel::NONE, None);
     first.assert_lease_break(7, "RH", "", true);
     second.assert_lease_break(8, "RH", "", true);
@@ -277,7 +277,7 @@ fn exclusive_writer_is_restored() {
     let batch = create(&mut client, "batch", Opening::default(), OplockLevel::BATCH, &[asks(2)]);
     drop((client, rig));
     let rig = machine.start();
-    // Whoever wants the file waits until its client is back and has answered.
+    // An open waits until the owner returns and acknowledges.
     let mut other = alice(&rig, 2);
     other.ask("own", Opening::default(), OplockLevel::NONE, None);
     assert_eq!(other.reply().status(), NtStatus::PENDING);
@@ -317,7 +317,7 @@ fn delete_on_close_survives_restart() {
     assert_eq!(made(&mut client, "stays"), Ok(CreateAction::OPENED));
 }
 
-/// Another client, without a connection that is lost, that has a file open which it may delete.
+/// Another connected client with the file open for deletion.
 fn beside(rig: &Rig, path: &str) -> (Client, FileId) {
     let mut other = alice(rig, 2);
     let file = other.open(path, Opening::default());
@@ -344,7 +344,7 @@ fn cancelled_deletion_stays_cancelled_after_restart() {
         other.open("file", Opening::default());
         let mut client = alice(&rig, 1);
         let mine = id(&again(&mut client, "file", &[wants(mine, 1)]));
-        // Nor does anything else that is written down of it say so.
+        // A later update of the record does not mark the deletion either.
         assert_eq!(lock(&mut client, mine, LockFlags::EXCLUSIVE_LOCK), NtStatus::SUCCESS);
         let machine = machine.crashed();
         drop((client, other, rig));
@@ -486,7 +486,7 @@ fn failed_deletion_record_keeps_other_deletions() {
     let mine = open(&mut client, "file", Opening::default(), 1);
     let (mut other, theirs) = beside(&rig, "file");
     assert_eq!(dispose(&mut other, theirs, true), NtStatus::SUCCESS);
-    // Nothing is written where this is.
+    // Blocks the write of this record.
     fs::create_dir(machine.records()[0].with_extension("new")).unwrap();
     assert_eq!(dispose(&mut client, mine, true), NtStatus::IO_DEVICE_ERROR);
     other.create("file", Opening::default()).assert_refused(NtStatus::DELETE_PENDING);
@@ -504,7 +504,7 @@ fn unwritable_cancellation_drops_the_record() {
     let mine = open(&mut client, "file", Opening::default(), 1);
     let (mut other, theirs) = beside(&rig, "file");
     assert_eq!(dispose(&mut client, mine, true), NtStatus::SUCCESS);
-    // Nothing is written where this is.
+    // Blocks the write of this record.
     fs::create_dir(machine.records()[0].with_extension("new")).unwrap();
     assert_eq!(dispose(&mut other, theirs, false), NtStatus::SUCCESS);
     assert!(machine.records().iter().all(|record| record.is_dir()));
@@ -624,7 +624,7 @@ fn persistent_locks_are_limited() {
         assert_eq!(lock_all(&mut client, from, LOCKS_MAX), NtStatus::SUCCESS);
     }
     assert_eq!(lock_all(&mut client, PERSISTENT_RANGES_MAX, 1), NtStatus::INSUFFICIENT_RESOURCES);
-    // What was refused is not locked.
+    // The refused range is not locked.
     let mut other = alice(&rig, 2);
     let theirs = other.open("file", Opening::default());
     let beyond = PERSISTENT_RANGES_MAX as u64;
@@ -640,13 +640,13 @@ fn removed_share_drops_its_persistent_opens() {
     open(&mut client, "file", Opening::alone(), 1);
     drop((client, rig));
     assert_eq!(machine.records().len(), 1);
-    // Not continuously available any more.
+    // The share is no longer continuously available.
     let rig = machine.start_with(false);
     assert!(machine.records().is_empty());
     rig.alice().open("file", Opening::alone());
 }
 
-/// The tree connect that it was of has ended.
+/// The tree connect of the open has ended.
 #[test]
 fn persistent_open_of_ended_tree_belongs_to_its_client() {
     let machine = Machine::new();
@@ -668,7 +668,7 @@ fn persistent_open_of_ended_tree_belongs_to_its_client() {
     assert!(machine.records().is_empty());
 }
 
-/// Who is refused has not got what it has waited for.
+/// A refused request does not get the range that it waited for.
 #[test]
 fn lock_granted_after_tree_end_is_released() {
     let machine = Machine::new();

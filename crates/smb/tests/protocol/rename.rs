@@ -1,4 +1,4 @@
-//! New names, and what others have open.
+//! Renames and hard links of open files.
 
 use crate::file_information::{dispose, exists, rename};
 use crate::rig::{Client, NOW, Opening, Rig, SHARE, lease, name};
@@ -116,7 +116,7 @@ fn rename_updates_every_open_of_the_name() {
     let path = |client: &mut Client, file| client.info(file, FileClass::NORMALIZED_NAME)[4..].to_vec();
     assert_eq!(path(&mut other, second), name("to"));
     assert_eq!(path(&mut other, linked), name("link"));
-    // What the second deletes is the new name, and not what has the old one by now.
+    // The second open deletes the new name, not the file that now has the old one.
     client.put("from", b"another");
     assert_eq!(dispose(&mut other, second, true), NtStatus::SUCCESS);
     assert_eq!(rename(&mut client, file, "then", false), NtStatus::SUCCESS);
@@ -138,7 +138,7 @@ fn delete_on_close_removes_current_name() {
     assert_eq!(rename(&mut client, file, "to", false), NtStatus::SUCCESS);
     let third = other.open("to", Opening::default());
     client.put("from", b"another");
-    // So it does if NFS has moved it.
+    // The same after an NFS rename.
     let (caller, mut pending) = (Caller::new(1000, 100, []), PendingSync::default());
     let root = rig.namespace.load().exports()[0].root();
     root.rename(&caller, b"to", &root, b"then", &mut pending).unwrap();
@@ -212,7 +212,7 @@ fn rename_onto_own_hard_link_removes_the_source() {
         assert_eq!(path(&mut client), name(to));
     }
     client.close(file);
-    // What goes when it is closed goes by the name that is left.
+    // Delete-on-close removes the remaining name.
     let options = CreateOptions::DELETE_ON_CLOSE;
     let goes = client.open("link", Opening { options, ..Opening::by(CreateDisposition::OPEN) });
     assert_eq!(link(&mut client, goes, "other"), NtStatus::SUCCESS);

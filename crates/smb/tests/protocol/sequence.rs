@@ -1,4 +1,4 @@
-//! Requests that are sent again, or come from before a connection was lost.
+//! Replayed requests, and requests from a lost connection.
 
 use crate::channels::channel_of;
 use crate::rig::{Client, Offer, Opening, Reply, Rig};
@@ -58,13 +58,13 @@ fn stale_channel_sequence_refuses_changes() {
             client.replays = replays;
             assert_eq!(client.write(file, 0, b"x").status(), status, "{sequence:x} {replays}");
             assert_eq!(object_id(&mut client, file).status(), status, "{sequence:x} {replays}");
-            // What changes nothing does no harm.
+            // Operations without changes are harmless.
             assert_eq!(client.read(file, 0, 1).status(), ok, "{sequence:x} {replays}");
         }
     }
 }
 
-/// Requests of a channel that was lost for a while come late, and are not done any more: the client has sent them again.
+/// Late requests of a lost channel are refused, since the client has sent them again elsewhere.
 #[test]
 fn late_request_of_lost_channel_is_refused() {
     let rig = Rig::new();
@@ -81,7 +81,7 @@ fn late_request_of_lost_channel_is_refused() {
         first.write(file, 0, b"first").assert_refused(late);
         assert_eq!(first.set(file, FileClass::END_OF_FILE, &end), late);
         object_id(&mut first, file).assert_refused(late);
-        // In a compound it is no better.
+        // The same in a compound.
         let write = crate::rig::write(file, 0, b"first");
         let commands = vec![first.request(Command::ECHO, &Empty), first.request(Command::WRITE, &write)];
         let replies = first.chain(commands);
@@ -109,7 +109,7 @@ fn smb_2_1_ignores_channel_sequence() {
     }
 }
 
-/// A request that still waits might be done after what is sent again.
+/// A pending request might still run after its replay.
 #[test]
 fn replay_with_outstanding_request_is_refused() {
     let rig = Rig::new();
@@ -152,7 +152,7 @@ fn replayed_lock_is_not_repeated() {
         assert_eq!(lock(&mut client, file, LockFlags::UNLOCK, of(index, 3)), NtStatus::SUCCESS, "again");
         assert_eq!(lock(&mut client, file, LockFlags::UNLOCK, of(index, 4)), NtStatus::RANGE_NOT_LOCKED);
     }
-    // Of an index that is none, and of another open, nothing is known.
+    // An invalid index, and another open, have no stored sequence.
     for index in [0, 65] {
         assert_eq!(lock(&mut client, file, ALONE, of(index, 1)), NtStatus::SUCCESS);
         assert_eq!(lock(&mut client, file, ALONE, of(index, 1)), NtStatus::LOCK_NOT_GRANTED);

@@ -1,4 +1,4 @@
-//! SESSION_SETUP, signatures, encryption, LOGOFF, and what of others' is out of reach.
+//! SESSION_SETUP, signatures, encryption, LOGOFF, and isolation of sessions.
 
 use crate::rig::{ALICE, BOB, OTHER, Offer, Opening, Rig, SHARE, name};
 use smb::limits::REFUSED_AT_ONCE_MAX;
@@ -10,7 +10,7 @@ use smb_wire::tree::{ShareFlags, ShareType, TreeConnectResponse};
 use smb_wire::types::{AccessMask, Dialect};
 use smb_wire::{FileId, NtStatus};
 
-/// Every way to sign.
+/// Every signing algorithm.
 fn signings() -> Vec<Offer> {
     let of = |algorithm| Offer { signing: vec![algorithm], ..Offer::of(Dialect::SMB311) };
     let mut offers: Vec<Offer> =
@@ -30,7 +30,7 @@ fn login_works_with_every_dialect_and_signing() {
     }
 }
 
-/// Whoever guesses is not even told any more whether a guess was right.
+/// After too many attempts even a correct password is refused.
 #[test]
 fn login_attempts_are_throttled() {
     let rig = Rig::new();
@@ -39,7 +39,7 @@ fn login_attempts_are_throttled() {
         client.negotiate(&Offer::default());
         client.try_log_on(user, 0)
     };
-    // The number of the first try that is not looked at.
+    // The number of the first attempt that is refused unchecked.
     let guess = || {
         for number in 1..100 {
             let tried = try_log_on((ALICE.0, "guess"));
@@ -51,7 +51,7 @@ fn login_attempts_are_throttled() {
         panic!("guesses do not run out")
     };
     assert!(guess() > REFUSED_AT_ONCE_MAX);
-    // One try comes back each second, which may go by before the next one.
+    // One attempt becomes available each second, possibly before the next attempt.
     let is_not_told = || {
         let tried = try_log_on(ALICE);
         if tried == Ok(()) {
@@ -71,7 +71,7 @@ fn wrong_password_is_refused() {
         let mut client = rig.connect();
         client.negotiate(&Offer::default());
         assert_eq!(client.try_log_on(user, 0), Err(NtStatus::LOGON_FAILURE), "{user:?}");
-        // What was begun is gone.
+        // The unfinished session is gone.
         client.call(Command::LOGOFF, &Empty).assert_refused(NtStatus::USER_SESSION_DELETED);
         client.session_id = 0;
         client.log_on(ALICE);
@@ -122,7 +122,7 @@ fn unsigned_or_forged_requests_are_refused() {
         client.signs = false;
         client.create("file", Opening::default()).assert_refused(NtStatus::ACCESS_DENIED);
         client.call(Command::ECHO, &Empty).assert_refused(NtStatus::ACCESS_DENIED);
-        // It says that it is signed, and is not.
+        // The request has the flag but no signature.
         let mut request = client.request(Command::LOGOFF, &Empty);
         request[16] |= 8;
         client.send(&request);
@@ -135,7 +135,7 @@ fn unsigned_or_forged_requests_are_refused() {
             client.send(&request);
             client.reply().assert_refused(NtStatus::ACCESS_DENIED);
         }
-        // Nothing of it was done.
+        // The command had no effect.
         let missing = client.create("file", Opening::by(CreateDisposition::OPEN));
         missing.assert_refused(NtStatus::OBJECT_NAME_NOT_FOUND);
     }
@@ -174,7 +174,7 @@ fn session_encrypts_with_every_cipher() {
 #[test]
 fn changed_encrypted_message_ends_the_connection() {
     let rig = Rig::new();
-    // The protocol, the signature, the nonce, the flags, the session, the text; and a length that is another.
+    // Protocol, signature, nonce, flags, session, text; and a wrong length.
     for at in [4, 20, 42, 44, 60, 36] {
         let mut client = rig.alice();
         client.seals = true;
@@ -215,12 +215,12 @@ fn ids_of_other_sessions_are_refused() {
     bob.session_id = alice.session_id;
     bob.read(file, 0, 10).assert_refused(NtStatus::USER_SESSION_DELETED);
     bob.session_id = own;
-    // A tree connect that is none.
+    // An unknown tree connect.
     for tree_id in [0, bobs_tree + 1, u32::MAX] {
         bob.tree_id = tree_id;
         bob.create("file", Opening::default()).assert_refused(NtStatus::NETWORK_NAME_DELETED);
     }
-    // A file of another tree connect of the same session, and one whose number was altered.
+    // A file of another tree connect of the session, and one with a changed id.
     let of_docs = alice.tree_id;
     alice.mount(OTHER);
     alice.read(file, 0, 10).assert_refused(NtStatus::FILE_CLOSED);
@@ -345,7 +345,7 @@ fn sessions_ended_by_others_free_their_slots() {
     }
 }
 
-/// Clients that sign take no reply without the flag, not even from who has no key to sign with.
+/// Clients that sign require the flag in replies, even from a server without the key.
 #[test]
 fn refusal_of_ended_session_keeps_signed_flag() {
     let rig = Rig::new();

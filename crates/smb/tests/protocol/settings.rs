@@ -1,4 +1,4 @@
-//! The settings of a share: what is protected how, listed, and told.
+//! Settings of a share: protection, listing, notifications and caching.
 
 use crate::file_information::rename;
 use crate::rig::{ALICE, BOB, Client, Offer, Opening, Rig, SHARE, name};
@@ -36,7 +36,7 @@ pub(crate) const DEFAULT: ShareSettings = ShareSettings {
     directory_mode: 0o755,
 };
 
-/// Has [`SHARE`] have these settings from now on.
+/// Changes the settings of [`SHARE`].
 pub(crate) fn set(rig: &Rig, share: ShareSettings) {
     let docs = Export::new("/docs", Arc::clone(&rig.volume), vec![ExportRule::everybody()]).shared(share);
     let spare = Arc::clone(&rig.namespace.load().exports()[1]);
@@ -49,7 +49,7 @@ fn with(share: ShareSettings) -> Rig {
     rig
 }
 
-/// Alice without a share, and what the server has said of signing.
+/// Alice without a share, and the server's security mode.
 fn logged_on(rig: &Rig, offer: &Offer) -> (Client, SecurityMode) {
     let mut client = rig.connect();
     let mode = client.negotiate(offer).body::<NegotiateResponse<'_>>().security_mode;
@@ -57,7 +57,7 @@ fn logged_on(rig: &Rig, offer: &Offer) -> (Client, SecurityMode) {
     (client, mode)
 }
 
-/// Alice at [`SHARE`], who signs nothing from now on.
+/// Alice at [`SHARE`], not signing.
 fn unsigned(rig: &Rig) -> Client {
     let mut client = rig.alice();
     client.signs = false;
@@ -75,7 +75,7 @@ fn replies_are_signed_only_if_requests_are() {
     assert!(!client.call(Command::ECHO, &Empty).header.flags.contains(Flags::SIGNED));
     client.signs = true;
     assert!(client.call(Command::ECHO, &Empty).header.flags.contains(Flags::SIGNED));
-    // A signature that is there is right.
+    // An unrequired signature is still valid.
     let mut request = client.signed(Command::ECHO, &Empty);
     *request.last_mut().unwrap() ^= 1;
     client.send(&request);
@@ -94,7 +94,7 @@ fn validate_negotiate_reply_is_always_signed() {
     let request = client.request(Command::TREE_CONNECT, &smb_wire::tree::TreeConnectRequest { flags, path });
     client.send(&request);
     client.assert_ended();
-    // Clients of 3.0 ask besides.
+    // Clients of 3.0 also validate the negotiation.
     let (mut client, mode) = logged_on(&rig, &Offer::of(Dialect::SMB302));
     assert_eq!(mode, SecurityMode::SIGNING_ENABLED);
     client.signs = false;
@@ -116,7 +116,7 @@ fn signing_is_required_by_client_or_without_encryption() {
         client.mount(SHARE);
         client.put("file", b"signed");
         client.signs = false;
-        // The refusal is signed: nobody else has made it.
+        // The refusal is signed, so it is authentic.
         let refused = client.create("file", Opening::default());
         refused.assert_refused(NtStatus::ACCESS_DENIED);
         assert!(refused.header.flags.contains(Flags::SIGNED));
@@ -134,7 +134,7 @@ fn share_requiring_signing_is_encrypted_for_unsigned_sessions() {
     client.create("file", Opening::default()).assert_refused(NtStatus::ACCESS_DENIED);
     client.seals = true;
     client.put("file", b"sealed");
-    // No session of the past is looser than the settings of now.
+    // Existing sessions must follow the new settings.
     client.seals = false;
     client.signs = true;
     client.mount(SHARE);
@@ -165,7 +165,7 @@ fn encryption_setting_applies_immediately() {
     old.tree_connect(SHARE).assert_refused(NtStatus::ACCESS_DENIED);
 }
 
-/// The names in the root of the share, by this pattern.
+/// The names in the root of the share that match this pattern.
 pub(crate) fn listed(client: &mut Client, pattern: &str) -> Vec<String> {
     let (access, options) = (AccessMask::LIST_DIRECTORY, CreateOptions::DIRECTORY_FILE);
     let root = client.open("", Opening { access, options, ..Opening::by(CreateDisposition::OPEN) });
@@ -217,7 +217,7 @@ fn access_based_listing_hides_unreadable_files() {
 const TEAM: u32 = 300;
 const OF_TEAM: ShareSettings = ShareSettings { create_mode: 0o660, directory_mode: 0o2770, ..DEFAULT };
 
-/// A share with a directory of a group that alice and bob are in, and both at it.
+/// A share with a directory of a group with alice and bob, both connected.
 fn team(share: ShareSettings) -> (Rig, [Client; 2]) {
     let members = [ALICE, BOB].map(|(name, _)| name.parse().unwrap()).to_vec();
     let rig = Rig::with_accounts(vec![Group { name: "team".parse().unwrap(), gid: TEAM, members }], 0);
@@ -235,7 +235,7 @@ fn team(share: ShareSettings) -> (Rig, [Client; 2]) {
     (rig, clients)
 }
 
-/// Mode and group of what is at a path.
+/// Mode and group of the file at a path.
 fn mode_and_group(rig: &Rig, path: &[&[u8]]) -> (u32, u32) {
     let caller = Caller::new(0, 0, []);
     let mut file = rig.namespace.load().exports()[0].root();
@@ -261,7 +261,7 @@ fn team_modes_share_directories_in_a_group() {
     ] {
         assert_eq!(mode_and_group(&rig, path), (mode, TEAM), "{path:?}");
     }
-    // All that a program does when it saves: write, set times, replace, remove.
+    // The steps of a program that saves a file: write, set times, replace, remove.
     let file = bob.open("team\\plan", Opening::by(CreateDisposition::OPEN));
     assert_eq!(bob.write(file, 0, b"bob's").status(), NtStatus::SUCCESS);
     let last_write_time = FileTime(0x01bf_53eb_256d_4000);
@@ -280,7 +280,7 @@ fn team_modes_share_directories_in_a_group() {
     assert_eq!(bob.get("team\\plan"), b"alice again");
 }
 
-/// Members work with the files over NFS too, and nobody else does.
+/// Members can also use the files over NFS; others cannot.
 #[test]
 fn team_modes_apply_in_every_protocol() {
     let (rig, [mut alice, mut bob]) = team(OF_TEAM);
@@ -302,7 +302,7 @@ fn team_modes_apply_in_every_protocol() {
     assert_eq!(write(&member, b"over NFS"), Ok(()));
     assert_eq!(write(&stranger, b"not mine"), Err(FsError::Access));
     assert_eq!(bob.get("team\\plan"), b"over NFS");
-    // What NFS makes with the umask of a team is as good.
+    // NFS creates files with the team's umask.
     let of_team = SetAttrs { mode: Some(0o660), ..SetAttrs::default() };
     dir.create(&member, b"theirs", Disposition::CreateNew, &of_team, pending).unwrap();
     alice.put("team\\theirs", b"alice");
@@ -318,7 +318,7 @@ fn without_team_modes_group_can_only_read() {
     assert_eq!(mode_and_group(&rig, &[b"team", b"notes"]), (0o2755, TEAM), "the bit is handed on");
     bob.create("team\\plan", Opening::by(CreateDisposition::OPEN)).assert_refused(NtStatus::ACCESS_DENIED);
     bob.create("team\\notes\\new", Opening::default()).assert_refused(NtStatus::ACCESS_DENIED);
-    // It holds for what is made from now on.
+    // The setting applies to new files.
     set(&rig, OF_TEAM);
     alice.put("team\\later", b"alice");
     bob.put("team\\later", b"bob");

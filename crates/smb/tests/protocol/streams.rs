@@ -1,4 +1,4 @@
-//! Named streams: their names, what they share with their file and what they do not, and how they go.
+//! Named streams: names, attributes shared with the file, and deletion.
 
 use crate::file_information::{dispose, exists, rename};
 use crate::ioctl::ranges::{set_sparse, zero};
@@ -19,7 +19,7 @@ use vfs::{
 const OPEN: CreateDisposition = CreateDisposition::OPEN;
 const CREATE: CreateDisposition = CreateDisposition::CREATE;
 
-/// The names and sizes of the streams of what is open.
+/// The names and sizes of the streams of an open file.
 #[track_caller]
 fn streams(client: &mut Client, file: FileId) -> Vec<(String, u64)> {
     let listed = client.info(file, FileClass::STREAM);
@@ -35,7 +35,7 @@ fn streams(client: &mut Client, file: FileId) -> Vec<(String, u64)> {
     all
 }
 
-/// The same by name.
+/// The streams of a file by its path.
 #[track_caller]
 fn streams_of(client: &mut Client, path: &str) -> Vec<(String, u64)> {
     let access = AccessMask::READ_ATTRIBUTES;
@@ -86,7 +86,7 @@ fn creating_a_stream_creates_its_file() {
         Ok(CreateAction::OVERWRITTEN)
     );
     assert_eq!(streams_of(&mut client, "new"), owned(&[("::$DATA", 0), (":s:$DATA", 0)]));
-    // A file that is replaced loses what it had.
+    // A replaced file loses its streams.
     client.put("new", b"data");
     assert_eq!(streams_of(&mut client, "new"), owned(&[("::$DATA", 4)]));
 }
@@ -102,12 +102,12 @@ fn failed_stream_creation_leaves_no_file() {
     let wide = format!("new:{}", "ü".repeat(128));
     client.create(&wide, Opening::by(CREATE)).assert_refused(NtStatus::OBJECT_NAME_INVALID);
     assert!(!exists(&mut client, "new"));
-    // There is room for the file, and none for the stream.
+    // The volume has room for the file but not for the stream.
     let (bytes, files) = (1 << 20, fs.usage().files + 1);
     fs.set_capacity(Capacity { bytes, files });
     client.create("new:s", Opening::by(CREATE)).assert_refused(NtStatus::DISK_FULL);
     assert!(!exists(&mut client, "new"));
-    // The hidden tree has a directory and a mark, the file a directory there.
+    // The hidden tree needs a directory and a marker, the file a directory there.
     fs.set_capacity(Capacity { bytes, files: files + 4 });
     assert_eq!(client.action("new:s", Opening::by(CREATE)), Ok(CreateAction::CREATED));
 }
@@ -141,13 +141,13 @@ fn directory_streams_keep_directory_attributes() {
         assert_eq!(set_sparse(&mut client, stream, &[sparse]), NtStatus::SUCCESS);
         assert_eq!(attributes(&mut client, dir), FileAttributes::DIRECTORY, "sparse: {sparse}");
     }
-    // What a client is told it sets again.
+    // A client sets the attributes that it has read.
     let hidden = attributes(&mut client, stream) | FileAttributes::HIDDEN;
     let value = BasicInformation { file_attributes: hidden, ..BasicInformation::default() };
     assert_eq!(client.set(stream, FileClass::BASIC, &value), NtStatus::SUCCESS);
     assert_eq!(attributes(&mut client, dir), FileAttributes::DIRECTORY | FileAttributes::HIDDEN);
     assert_eq!(attributes(&mut client, stream), FileAttributes::HIDDEN);
-    // A stream of a directory is no directory, and no directory is temporary.
+    // A stream of a directory is not a directory, and a directory is not temporary.
     for file_attributes in [FileAttributes::DIRECTORY, FileAttributes::TEMPORARY] {
         let value = BasicInformation { file_attributes, ..BasicInformation::default() };
         assert_eq!(client.set(stream, FileClass::BASIC, &value), NtStatus::INVALID_PARAMETER);
@@ -197,7 +197,7 @@ fn streams_have_their_own_share_modes_and_locks() {
     client.put("file", b"data");
     let alone = client.open("file:s", Opening::alone());
     other.create("file:s", Opening::default()).assert_refused(NtStatus::SHARING_VIOLATION);
-    // Who deletes a file deletes its streams (MS-FSA §2.1.5.1.2.2).
+    // Deleting a file deletes its streams (MS-FSA §2.1.5.1.2.2).
     other.create("file", Opening::by(OPEN)).assert_refused(NtStatus::SHARING_VIOLATION);
     let access = AccessMask::GENERIC_READ | AccessMask::GENERIC_WRITE;
     let data = other.open("file", Opening { access, ..Opening::by(OPEN) });
@@ -263,13 +263,13 @@ fn stream_is_renamed_within_its_file() {
     assert_eq!(rename(&mut client, stream, ":TO", false), NtStatus::SUCCESS, "another case of its name");
     assert_eq!(rename(&mut client, stream, ":taken", true), NtStatus::SUCCESS);
     assert_eq!(streams(&mut other, second), owned(&[("::$DATA", 0), (":taken:$DATA", 6)]));
-    // What the second deletes is the new name.
+    // The second open deletes the new name.
     assert_eq!(dispose(&mut other, second, true), NtStatus::SUCCESS);
     assert_eq!(rename(&mut client, stream, ":last", false), NtStatus::SUCCESS);
     client.close(stream);
     other.close(second);
     assert_eq!(streams_of(&mut client, "file"), owned(&[("::$DATA", 0)]));
-    // The same of what goes when it is closed, which others open until then.
+    // The same for delete-on-close, which lets others open the file until then.
     let stream =
         client.open("file:from", Opening { options: CreateOptions::DELETE_ON_CLOSE, ..Opening::default() });
     assert_eq!(rename(&mut client, stream, ":to", false), NtStatus::SUCCESS);
@@ -292,7 +292,7 @@ fn stream_storage_is_unreachable() {
     }
     let file = client.open("file", Opening::by(OPEN));
     assert!(rename(&mut client, file, ".plimsoll-streams", true).is_error());
-    // Over NFS neither, by the same door.
+    // NFS cannot reach it through the same export either.
     let export = std::sync::Arc::clone(&rig.namespace.load().exports()[0]);
     let (root, admin) = (export.root(), Caller::new(0, 0, []));
     let dir = root.open_dir(&admin, Blocking::Allowed).unwrap();

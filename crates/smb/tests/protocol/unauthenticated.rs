@@ -1,4 +1,4 @@
-//! Connections and logins of clients that have proven nothing, and users beside them.
+//! Unauthenticated connections and logins, and users beside them.
 
 use crate::rig::{ALICE, BOB, Client, Offer, Rig, SHARE, wait_until};
 use smb::limits::{CONNECTION_SETUPS_MAX, REFUSED_AT_ONCE_MAX, SETUPS_MAX};
@@ -8,7 +8,7 @@ use smb_wire::header::Command;
 use smb_wire::session::Empty;
 use std::time::{Duration, Instant};
 
-/// A connection that has agreed on a dialect.
+/// A connection after NEGOTIATE.
 fn negotiated(rig: &Rig, source: [u8; 4]) -> Client {
     let mut client = rig.connect_as(source);
     client.negotiate(&Offer::default());
@@ -40,7 +40,7 @@ fn unauthenticated_connections_yield_to_users() {
     users.iter_mut().chain([&mut first]).for_each(|user| user.put("file", b"theirs"));
 }
 
-/// Also one that has agreed on a dialect, one that speaks, and one that has begun to log in.
+/// Also connections that have negotiated, that send requests, or that have begun a login.
 #[test]
 fn unauthenticated_connection_times_out() {
     let rig = Rig::bounded(Settings { unproven_s: 2, ..Rig::settings() }, true);
@@ -64,7 +64,7 @@ fn unauthenticated_connection_times_out() {
     assert_eq!(nobody.call(Command::ECHO, &Empty).status(), NtStatus::SUCCESS);
 }
 
-/// Five addresses begin to log in over many connections and never go on: their oldest give way to others.
+/// Five addresses begin logins over many connections and never finish; their oldest connections are closed.
 #[test]
 fn unfinished_logins_do_not_block_other_addresses() {
     let rig = Rig::bounded(Settings { connections_max: 600, ..Rig::settings() }, false);

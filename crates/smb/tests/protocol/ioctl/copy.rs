@@ -23,7 +23,7 @@ pub(crate) fn key_of(client: &mut Client, file: FileId) -> ResumeKey {
     ResumeKeyResponse::from_bytes(output(&reply)).unwrap().resume_key
 }
 
-/// `(source, target, length)` of each chunk.
+/// Copies chunks of `(source, target, length)`.
 pub(crate) fn copy(client: &mut Client, key: ResumeKey, to: FileId, chunks: &[(u64, u64, u32)]) -> Reply {
     let chunk =
         |&(source_offset, target_offset, length): &_| CopyChunk { source_offset, target_offset, length };
@@ -31,7 +31,7 @@ pub(crate) fn copy(client: &mut Client, key: ResumeKey, to: FileId, chunks: &[(u
     client.ioctl(to, CtlCode::SRV_COPYCHUNK, &asked.to_bytes(), 12)
 }
 
-/// Chunks, bytes of the last one, and bytes of all.
+/// Asserts chunks, bytes of the last one, and total bytes.
 #[track_caller]
 fn assert_copied(reply: &Reply, status: NtStatus, done: [u32; 3]) {
     let [chunks_written, chunk_bytes_written, total_bytes_written] = done;
@@ -39,7 +39,7 @@ fn assert_copied(reply: &Reply, status: NtStatus, done: [u32; 3]) {
     assert_eq!((reply.status(), CopyChunkResponse::from_bytes(output(reply))), (status, Ok(expected)));
 }
 
-/// A file with these bytes, another one that is empty, and the key of the first.
+/// A file with these bytes, an empty one, and the key of the first.
 fn two_files(client: &mut Client, data: &[u8]) -> (FileId, FileId, ResumeKey) {
     client.put("from", data);
     let (from, to) = (client.open("from", Opening::default()), client.open("to", Opening::default()));
@@ -114,7 +114,7 @@ fn copy_beyond_limits_returns_limits() {
         NtStatus::SUCCESS,
         [COPY_CHUNKS_MAX, 0, COPY_CHUNKS_MAX],
     );
-    // Counts that the request has no chunks for, and no room for the answer.
+    // A chunk count without chunks, and without room for the reply.
     let mut asked = CopyChunkCopy { source_key: key, chunks: Vec::new() }.to_bytes();
     for count in [1_u32, 256, u32::MAX] {
         asked[24..28].copy_from_slice(&count.to_le_bytes());
@@ -198,13 +198,13 @@ fn files_are_copied_between_served_shares() {
     let to = client.open("to", Opening::default());
     assert_copied(&copy(&mut client, key, to, &[(1, 0, 9)]), NtStatus::SUCCESS, [1, 0, 9]);
     assert_eq!(client.data(to, 0, 100), b"123456789");
-    // The share of the source is not what it was.
+    // The source's share has changed.
     let spare = Arc::clone(&rig.namespace.load().exports()[1]);
     rig.namespace.store(Arc::new(Namespace::new([spare])));
     copy(&mut client, key, to, &[(1, 0, 9)]).assert_refused(NtStatus::OBJECT_NAME_NOT_FOUND);
 }
 
-/// Bytes of a block that volumes in memory share.
+/// The block size of volumes in memory.
 const BLOCK: usize = 4096;
 
 pub(crate) fn clone(client: &mut Client, from: FileId, to: FileId, range: [i64; 3]) -> NtStatus {
@@ -243,7 +243,7 @@ fn clone_needs_whole_blocks() {
     assert_eq!(clone(&mut client, from, from, [0, block, block]), NtStatus::SUCCESS);
 }
 
-/// The share of the source asks for encryption, that of the target does not.
+/// The source's share requires encryption, the target's does not.
 #[test]
 fn copy_from_encrypted_share_needs_encryption() {
     let rig = Rig::new();

@@ -1,4 +1,4 @@
-//! Zeros, allocated ranges, and what is trimmed.
+//! Zeroing, allocated ranges, and TRIM.
 
 use crate::lock::{ALONE, lock};
 use crate::rig::{Client, Opening, Rig, output};
@@ -12,12 +12,12 @@ use smb_wire::ranges::{
 use smb_wire::types::{AccessMask, FileAttributes};
 use smb_wire::{Decode, Encode, FileId, NtStatus};
 
-/// Bytes that volumes in memory take at a time.
+/// The page size of volumes in memory.
 const PAGE: i64 = 4096;
 const INVALID: NtStatus = NtStatus::INVALID_PARAMETER;
 const DENIED: NtStatus = NtStatus::ACCESS_DENIED;
 
-/// A file of so many pages of sevens.
+/// A file with `count` pages of sevens.
 fn pages(client: &mut Client, count: usize) -> FileId {
     client.put("file", &vec![7; count * 4096]);
     client.open("file", Opening::default())
@@ -28,7 +28,7 @@ pub(crate) fn zero(client: &mut Client, file: FileId, file_offset: i64, beyond_f
     client.ioctl(file, CtlCode::SET_ZERO_DATA, &input, 0).status()
 }
 
-/// Where and how long the allocated ranges are that there is room for.
+/// The allocated ranges that fit in the buffer.
 fn allocated(
     client: &mut Client,
     file: FileId,

@@ -1,4 +1,4 @@
-//! What changes data waits for those who cache them, as WRITE does.
+//! IOCTLs that change data wait for other clients' caches, like WRITE.
 
 use super::copy::key_of;
 use crate::rig::{Client, Opening, Rig, ioctl, lease, message, wait_until};
@@ -9,10 +9,10 @@ use smb_wire::ranges::{FileLevelTrim, TrimRange, ZeroData};
 use smb_wire::session::Empty;
 use smb_wire::{Decode, Encode, FileId, NtStatus};
 
-/// Bytes of a block that volumes in memory share.
+/// The block size of volumes in memory.
 const BLOCK: u32 = 4096;
 
-/// Sends an IOCTL; the id of its message.
+/// Sends an IOCTL and returns its message id.
 fn send(client: &mut Client, file: FileId, code: CtlCode, input: &[u8]) -> u64 {
     let request = client.request(Command::IOCTL, &ioctl(file, code, input, 12));
     let id = Header::from_bytes(&request).unwrap().message_id;
@@ -20,7 +20,7 @@ fn send(client: &mut Client, file: FileId, code: CtlCode, input: &[u8]) -> u64 {
     id
 }
 
-/// Cancels a request that waits, or is about to: until then, CANCEL finds nothing.
+/// Cancels a pending request, retrying until the request waits.
 fn cancel(client: &mut Client, message_id: u64) {
     wait_until(|| {
         let header = Header::request(Command::CANCEL, message_id, client.session_id, 0);
@@ -29,8 +29,8 @@ fn cancel(client: &mut Client, message_id: u64) {
     });
 }
 
-/// That a change of the first block of a file waits until another client has given up what it caches, as long as that takes: it can be
-/// canceled, what is tried again and again cannot.
+/// Asserts that a change of the file's first block waits until another client has given up its cache. CANCEL works only
+/// on a real wait, not on a retry loop.
 fn assert_waits(code: CtlCode, input: impl FnOnce(&mut Client, FileId) -> Vec<u8>) {
     let rig = Rig::new();
     let (mut one, mut two) = (rig.alice_at(1), rig.alice_at(2));

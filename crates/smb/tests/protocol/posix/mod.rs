@@ -1,4 +1,4 @@
-//! The POSIX extensions: files that are opened by the rules of Unix, beside clients that know none.
+//! The POSIX extensions: opens with Unix semantics, beside clients without them.
 
 mod names;
 
@@ -21,7 +21,7 @@ use smb_wire::types::{AccessMask, Dialect, FileAttributes};
 use smb_wire::{Decode, FileId, FileTime, NtStatus};
 use vfs::{Blocking, Caller, ExportRule, PendingSync, SecurityStyle, SetAttrs, Special};
 
-/// How files are opened here, if not otherwise.
+/// The default open of these tests.
 const OPEN: Opening = Opening {
     access: AccessMask::MAXIMUM_ALLOWED,
     share: smb_wire::create::ShareAccess(7),
@@ -47,19 +47,19 @@ fn create_with(client: &mut Client, path: &str, opening: Opening, contexts: Vec<
     client.call(Command::CREATE, &CreateRequest { contexts, ..opening.request(&wire) })
 }
 
-/// CREATE by the rules of Unix.
+/// CREATE with Unix semantics.
 fn create(client: &mut Client, path: &str, opening: Opening, mode: u32) -> Reply {
     let data = &mode.to_le_bytes();
     create_with(client, path, opening, vec![CreateContext { name: NAME, data }])
 }
 
-/// The same, as it must succeed.
+/// CREATE with Unix semantics, which must succeed.
 #[track_caller]
 fn open(client: &mut Client, path: &str, opening: Opening, mode: u32) -> FileId {
     create(client, path, opening, mode).body::<CreateResponse<'_>>().file_id
 }
 
-/// What the extensions say in a reply to CREATE, if they do.
+/// The POSIX context in a CREATE reply.
 fn told(reply: &Reply) -> Option<PosixResponse> {
     let created: CreateResponse<'_> = reply.body();
     created.contexts.find(NAME).map(|data| PosixResponse::from_bytes(data).unwrap())
@@ -69,7 +69,7 @@ fn information(client: &mut Client, file: FileId) -> PosixInformation {
     PosixInformation::from_bytes(&client.info(file, FileClass::POSIX)).unwrap()
 }
 
-/// What NFS sees of the mode of a file.
+/// The file's mode as seen over NFS.
 pub(crate) fn mode_of(rig: &Rig, name: &str) -> u32 {
     let root = rig.namespace.load().exports()[0].root();
     let dir = root.open_dir(&Caller::new(0, 0, []), Blocking::Allowed).unwrap();
@@ -82,7 +82,8 @@ fn make_special(rig: &Rig, name: &str, special: Special<'_>) {
     root.make_special(&caller, name.as_bytes(), special, &SetAttrs::default(), &mut pending).unwrap();
 }
 
-/// The list by which Linux says a mode: with `posix` an entry that allows, with `modefromsid` one that denies nothing.
+/// The descriptors by which Linux sets a mode: an allowing entry with `posix`, a denying entry without rights with
+/// `modefromsid`.
 fn says_mode(mode: u32) -> [SecurityDescriptor; 2] {
     let sid = Sid::new(5, &[88, 3, mode]).unwrap();
     let authenticated = Sid::new(5, &[11]).unwrap();
@@ -183,7 +184,7 @@ fn create_sets_requested_mode() {
         assert_eq!(told(&reply).unwrap().mode, expected, "{path}");
         assert_eq!(mode_of(&rig, path), expected, "{path}");
     }
-    // A file that is there keeps its own.
+    // An existing file keeps its mode.
     let reply =
         create(&mut client, "plain", Opening { disposition: CreateDisposition::OPEN_IF, ..OPEN }, 0o777);
     assert_eq!(told(&reply).unwrap().mode, 0o640);
@@ -220,13 +221,13 @@ fn mode_entry_in_acl_sets_mode() {
     }
     assert_eq!(chmod(&mut alice, file, u32::MAX), NtStatus::SUCCESS);
     assert_eq!(mode_of(&rig, "file"), 0o7777, "and no more than there is of a mode");
-    // To others that is an entry for somebody whom mode bits cannot name.
+    // For other clients this is an entry for a user that mode bits cannot express.
     let windows = alice.open("file", TO_CHMOD);
     assert_eq!(
         set(&mut alice, windows, SecurityInformation::DACL, &says_mode(0o600)[1]),
         NtStatus::NOT_SUPPORTED
     );
-    // A list without a mode says what lists say.
+    // A descriptor without a mode entry applies as an ACL.
     let owner = Sid::new(1, &[0]).unwrap();
     let all = vec![Ace::allow(AceFlags::empty(), AccessMask::GENERIC_ALL, owner)];
     let list = SecurityDescriptor { dacl: Acl::new(all), ..says_mode(0)[0].clone() };
@@ -244,7 +245,7 @@ fn mode_and_owner_need_ownership() {
     }
     let file = open(&mut bob, "file", OPEN, 0o4777);
     assert_eq!(chmod(&mut bob, file, 0o4777), NtStatus::ACCESS_DENIED);
-    // Taking the name of a file that is there leaves its mode.
+    // Replacing an existing file keeps its mode.
     let again = Opening { disposition: CreateDisposition::OVERWRITE_IF, ..OPEN };
     open(&mut bob, "file", again, 0o4777);
     assert_eq!(mode_of(&rig, "file"), 0o666);
@@ -260,7 +261,7 @@ fn mode_and_owner_need_ownership() {
     assert_eq!(set(&mut alice, made, SecurityInformation::OWNER, &group), NtStatus::SUCCESS, "it is hers");
     let told = information(&mut alice, made).unix;
     assert_eq!((told.owner, told.group), (Sid::unix_user(1000), Sid::unix_group(100)));
-    // Who writes a file with such bits takes them away, as over NFS.
+    // A write clears set-id bits, as over NFS.
     assert_eq!(chmod(&mut alice, made, 0o4777), NtStatus::SUCCESS);
     bob.write(file, 0, b"x");
     assert_eq!(mode_of(&rig, "file"), 0o777);
@@ -346,7 +347,7 @@ fn posix_information_has_unix_attributes() {
     assert!(system.user_blocks_available <= system.blocks_available);
     assert!(system.blocks_available <= system.total_blocks && system.total_blocks > 0);
     client.call(Command::QUERY_INFO, &ask(55)).assert_refused(NtStatus::INFO_LENGTH_MISMATCH);
-    // To opens by the rules of Windows these classes are unknown.
+    // Windows opens do not have these classes.
     let windows = client.open("file", OPEN);
     client.query(windows, FileClass::POSIX, 4096).assert_refused(NtStatus::INVALID_INFO_CLASS);
     let ask = query(InfoType::FILESYSTEM, windows, FileSystemClass::POSIX.0, 4096);
@@ -382,7 +383,7 @@ fn posix_rules_apply_to_times_of_other_users_files() {
     assert_eq!(alice.set(mine, FileClass::BASIC, &value), NtStatus::SUCCESS);
 }
 
-/// rename(2) minds no files below a directory; opens of Windows beside it do, and go on under the new path.
+/// rename(2) ignores open files below a directory. Windows opens block it, and continue under the new path.
 #[test]
 fn posix_directory_rename_ignores_posix_opens_below() {
     let rig = Rig::new();

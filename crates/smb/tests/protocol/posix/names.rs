@@ -1,4 +1,4 @@
-//! Names as Unix has them: paths, listings, symbolic links.
+//! Names with Unix semantics: paths, listings, symbolic links.
 
 use super::*;
 use smb_wire::classes::file::RenameInformation;
@@ -34,7 +34,7 @@ fn ask(client: &mut Client, file_id: FileId, class: DirectoryClass, pattern: &st
     client.call(Command::QUERY_DIRECTORY, &request)
 }
 
-/// A listing as Linux reads it: what is told of each entry, the length of its name, its name.
+/// A listing as Linux parses it: attributes, length of the name, name.
 fn list(client: &mut Client, dir: FileId, pattern: &str) -> Vec<(String, PosixInformation)> {
     let reply = ask(client, dir, DirectoryClass::POSIX, pattern, 1 << 16);
     if reply.status() == NtStatus::NO_SUCH_FILE {
@@ -70,7 +70,7 @@ fn posix_names_are_case_sensitive() {
     assert_eq!((read(&mut unix, "Dir/a"), read(&mut unix, "Dir/A")), (b"small".to_vec(), b"large".to_vec()));
     create(&mut unix, "dir/a", OPEN, 0).assert_refused(NtStatus::OBJECT_PATH_NOT_FOUND);
     create(&mut unix, "DIR", OPEN, 0).assert_refused(NtStatus::OBJECT_NAME_NOT_FOUND);
-    // Others find each as it is spelled, and either where one is gone.
+    // Windows clients find each by its spelling, and either one after the other is gone.
     assert_eq!((windows.get("dir\\a"), windows.get("DIR\\A")), (b"small".to_vec(), b"large".to_vec()));
     let deletes = Opening { access: AccessMask::DELETE, options: CreateOptions::DELETE_ON_CLOSE, ..OPEN };
     let file = open(&mut unix, "Dir/a", deletes, 0);
@@ -115,7 +115,7 @@ fn reserved_characters_are_allowed_in_posix_names() {
     for path in odd {
         assert_eq!(read(&mut unix, path), path.as_bytes());
     }
-    // As others see them, and as older kernels of Linux name them.
+    // The private-use mapping that Windows clients see and that older Linux kernels send.
     let mapped = "\u{f020}\u{f021}\u{f022}\u{f023}\u{f024}\u{f025}\u{f027}";
     assert_eq!(windows.get(mapped), odd[0].as_bytes());
     assert_eq!(read(&mut unix, mapped), odd[0].as_bytes());
@@ -137,7 +137,7 @@ fn posix_paths_cannot_escape_or_reach_hidden_files() {
     let hidden = create(&mut client, ".plimsoll-streams", OPEN, 0).status();
     let made = create(&mut client, ".plimsoll-streams", MAKE_DIR, 0o777).status();
     assert_eq!((hidden, made), (NtStatus::ACCESS_DENIED, NtStatus::ACCESS_DENIED));
-    // There are no streams by these rules, and so none is made by a colon.
+    // A colon is an ordinary character here and creates no stream.
     write(&mut client, "file", b"data");
     write(&mut client, "file:stream", b"a file");
     assert_eq!(names(&mut client, "", "*"), ["file", "file:stream"]);
@@ -159,7 +159,7 @@ fn posix_listing_has_unix_attributes() {
     let link = of("link").unix;
     assert_eq!((link.mode & !0o777, link.reparse_tag), (PosixFileType::SYMLINK.0, ReparseTag::SYMLINK));
     assert_eq!(of("..").inode, of(".").inode, "what is above a share is not told");
-    // A name asked for is an entry, too, and small buffers are filled as far as they go.
+    // A single name is an entry, too; small buffers are filled as far as possible.
     assert_eq!(list(&mut unix, root, "file"), [("file".to_owned(), of("file"))]);
     let small = ask(&mut unix, root, DirectoryClass::POSIX, "file", 131);
     small.assert_refused(NtStatus::INFO_LENGTH_MISMATCH);
@@ -205,7 +205,7 @@ fn posix_link_is_reported_not_followed() {
         };
         assert_eq!((data.substitute_name.bytes(), data.flags), (&name(target)[..], flags));
     }
-    // Windows is told as before.
+    // Windows clients get the same error as before.
     rig.alice().create("near", OPEN).assert_refused(NtStatus::IO_REPARSE_TAG_NOT_HANDLED);
     assert_eq!(read(&mut client, "file"), b"data");
 }

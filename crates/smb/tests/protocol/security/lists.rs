@@ -1,4 +1,4 @@
-//! The same where lists rule: who may do what by them, and what new files inherit.
+//! ACLs on volumes with NTFS rules: access checks and inheritance.
 
 use super::*;
 use crate::file_information::dispose;
@@ -22,7 +22,7 @@ fn rig() -> Rig {
     Rig::with(ExportRule::everybody(), make)
 }
 
-/// The same, and the root of its files as they are reached past the service: there lists count for nothing.
+/// The rig, and the root of its storage below the service, where ACLs have no effect.
 fn rig_and_storage() -> (Rig, File) {
     let fs = Arc::new(MemFs::new(Arc::new(|| NOW)));
     let volume = |id| Volume::new(VolumeId(id), SHARE, Arc::clone(&fs) as _, Durability::Sync, 7);
@@ -31,7 +31,7 @@ fn rig_and_storage() -> (Rig, File) {
     (rig, Arc::new(Export::new("/past", Arc::new(volume(2)), vec![])).root())
 }
 
-/// Makes a file of this mode.
+/// Creates a file with this mode.
 fn create(dir: &File, caller: &Caller, name: &str, mode: u32) -> File {
     let (set, mut pending) = (SetAttrs { mode: Some(mode), ..SetAttrs::default() }, PendingSync::default());
     dir.create(caller, name.as_bytes(), Disposition::CreateNew, &set, &mut pending).unwrap().file
@@ -39,14 +39,14 @@ fn create(dir: &File, caller: &Caller, name: &str, mode: u32) -> File {
 
 fn user(uid: u32) -> Sid {
     let mut client_sid = vec![1, 5, 0, 0, 0, 0, 0, 5];
-    // Those of the rig's machine: 1000 and twice the number.
+    // The SIDs of the rig's machine: 1000 plus twice the uid.
     for part in [21, 1, 2, 3, 1000 + 2 * uid] {
         client_sid.extend(part.to_le_bytes());
     }
     Sid::from_bytes(&client_sid).unwrap()
 }
 
-/// What NFS holds of a file.
+/// The file over NFS.
 fn file(rig: &Rig, name: &[u8]) -> File {
     let root = rig.namespace.load().exports()[0].root();
     let dir = root.open_dir(&Caller::new(0, 0, []), Blocking::Allowed).unwrap();
@@ -118,7 +118,7 @@ fn denial_applies_in_every_protocol() {
     bob.create("file", by(AccessMask::WRITE_DATA)).assert_refused(NtStatus::ACCESS_DENIED);
     bob.create("file", by(AccessMask::FILE_ALL)).assert_refused(NtStatus::ACCESS_DENIED);
     bob.open("file", by(AccessMask::READ_DATA));
-    // Over NFS, with an open and without, and by another name.
+    // Over NFS, with an open and without, and through another name.
     let (nfs, caller) = (file(&rig, b"file"), Caller::new(BOBS, 100, []));
     let root = rig.namespace.load().exports()[0].root();
     root.link(&caller, &nfs, b"link", &mut PendingSync::default()).unwrap();
@@ -147,7 +147,7 @@ fn denial_of_absent_user_applies_once_created() {
         let denied = Ace::deny(AceFlags::empty(), AccessMask::WRITE_DATA, who);
         list(&[denied, allow(AccessMask::FILE_ALL, everyone())])
     };
-    // A backup of the lists is restored before the users are made, or a client has their identifiers from another time.
+    // ACLs restored from a backup before their users exist, or SIDs that a client remembers.
     assert_eq!(set(&mut alice, made, DACL, &entries(user(LATER))), NtStatus::SUCCESS);
     let later = Caller::new(LATER, 100, []);
     assert_eq!(file(&rig, b"file").authorize_write(&later).map(drop), Err(FsError::Access));
@@ -173,7 +173,7 @@ fn nfs_cannot_change_mode_or_owner_of_acl_files() {
         assert_eq!(set(caller, SetAttrs { uid: Some(7), ..SetAttrs::default() }), Err(FsError::NotOwner));
         let same = SetAttrs { mode: Some(had.mode), uid: Some(had.uid), ..SetAttrs::default() };
         assert_eq!(set(caller, same).unwrap().mode, had.mode);
-        // What follows an exclusive creation.
+        // The attributes that follow an exclusive NFS create.
         let now = Some(vfs::SetTime::Now);
         let follows = SetAttrs { mode: Some(0o777), accessed: now, modified: now, ..SetAttrs::default() };
         assert_eq!(set(caller, follows).unwrap().mode, had.mode);
@@ -197,7 +197,7 @@ fn write_stays_if_time_cannot_be_restored() {
     assert_eq!(set(&mut alice, made, DACL, &list(&entries)), NtStatus::SUCCESS);
     assert_eq!(bob.write(theirs, 0, b"data").status(), NtStatus::SUCCESS);
     assert_eq!(alice.data(made, 0, 10), b"data");
-    // What an open was granted lasts as long as that.
+    // Granted access lasts as long as the open.
     assert_eq!(bob.set(theirs, FileClass::BASIC, &value), NtStatus::SUCCESS);
 }
 
@@ -233,12 +233,12 @@ fn inheritance_applies_in_every_protocol() {
         Ace::allow(both | AceFlags::INHERIT_ONLY, AccessMask::FILE_ALL, creator),
     ];
     assert_eq!(told(&mut bob, sub, DACL).unwrap(), told_as(&handed_on));
-    // Everyone's rights were for the directory alone, whatever mode was asked for.
+    // Everyone's rights applied only to the directory, whatever mode was requested.
     let other = Caller::new(1, 1, []);
     let dir = below.open_dir(&caller, Blocking::Allowed).unwrap();
     let nfs = dir.lookup(b"nfs", Blocking::Allowed).unwrap().file;
     assert_eq!(nfs.authorize_read(&other, Blocking::Allowed).map(drop), Err(FsError::Access));
-    // What is moved in keeps its own list.
+    // A moved file keeps its ACL.
     bob.open("moved", ALL);
     let root = rig.namespace.load().exports()[0].root();
     let before =
@@ -281,12 +281,12 @@ fn delete_is_allowed_by_file_or_directory() {
     let out =
         |name: &[u8], pending: &mut PendingSync| nfs.rename(&caller, name, &root, b"out", pending).map(drop);
     assert_eq!(out(b"kept", &mut pending), Err(FsError::Access));
-    // Replaced is removed: nobody gets rid of a file by putting another in its place.
+    // Replacing is removing: a rename must not bypass delete permission.
     bob.open("other", ALL);
     let over = root.rename(&caller, b"other", &nfs, b"kept", &mut pending);
     assert_eq!(over.map(drop), Err(FsError::Access));
     assert_eq!(out(b"given", &mut pending), Ok(()));
-    // Who may remove what is in the directory may, whatever the file says.
+    // Delete permission on the directory suffices, whatever the file's ACL.
     let owner = Caller::new(ALICES, 100, []);
     nfs.remove(&owner, b"kept", &mut pending).unwrap();
 }
@@ -308,7 +308,7 @@ fn ownership_can_be_taken_but_not_given() {
     assert_eq!(told(&mut bob, his, DACL).unwrap(), told_as(&taking), "the list stays");
     bob.open("file", by(AccessMask::WRITE_DAC));
     assert_eq!(set(&mut alice, made, OWNER, &of(ALICES)), NtStatus::SUCCESS, "her open may still");
-    // Rights of owners as the list says them take the place of what owners have anyway.
+    // OWNER RIGHTS entries replace the owner's implicit rights.
     let owner_rights = Sid::new(3, &[4]).unwrap();
     let entries = [allow(AccessMask::READ_DATA, owner_rights)];
     assert_eq!(set(&mut alice, made, DACL, &list(&entries)), NtStatus::SUCCESS);
@@ -347,12 +347,12 @@ fn acl_size_is_limited() {
     assert_eq!(set(&mut alice, made, DACL, &most), NtStatus::SUCCESS);
     let more = list(&vec![short.clone(); vfs::acl::ACL_ENTRIES_MAX + 1]);
     assert_eq!(set(&mut alice, made, DACL, &more), NtStatus::INVALID_ACL);
-    // As long as lists are on the wire, of those whom nobody knows: more than is stored.
+    // ACLs of the maximum wire size with unknown SIDs, larger than the storage limit.
     let stranger = Sid::new(5, &[1; 15]).unwrap();
     let strangers = list(&vec![allow(AccessMask::READ_DATA, stranger); 860]);
     assert_ne!(set(&mut alice, made, DACL, &strangers), NtStatus::SUCCESS);
     bob(&rig).open("file", by(AccessMask::READ_DATA));
-    // What only some servers understand might deny: it is not passed over.
+    // An unknown entry type might deny access, so it is not ignored.
     let mut bytes = list(std::slice::from_ref(&short)).to_bytes();
     let at = bytes.len() - Acl::new(vec![short]).unwrap().to_bytes().len() + 8;
     for ace_type in [2, 5, 9, 10, 0x11, 0xff] {
@@ -411,11 +411,11 @@ fn sticky_directory_limits_deletion_to_owners() {
         alice.close(hers);
         root.remove(&alices, name.as_bytes(), &mut pending).unwrap();
     }
-    // Who owns the directory removes anything.
+    // The owner of the directory removes anything.
     create(&past, &alices, "bare", 0o644);
     past.set_attrs(&service, &SetAttrs { uid: Some(BOBS), ..sticky }, None, &mut pending).unwrap();
     root.remove(&bobs, b"bare", &mut pending).unwrap();
-    // A list says who may, and nothing else does.
+    // The ACL alone decides.
     create(&past, &bobs, "given", 0o644);
     let all = list(&[allow(AccessMask::GENERIC_ALL, everyone())]);
     let dir = bob.open("", by(AccessMask::WRITE_DAC));
@@ -449,7 +449,7 @@ fn acl_survives_write_to_setuid_file() {
         assert_eq!(dispose(&mut alice, made, true), NtStatus::SUCCESS);
         alice.close(made);
     }
-    // New files of a directory go on to have its group.
+    // A set-gid directory still passes its group on.
     let set_gid = SetAttrs { mode: Some(0o2775), ..SetAttrs::default() };
     past.make_dir(&Caller::new(ALICES, 100, []), b"dir", &set_gid, &mut PendingSync::default()).unwrap();
     let dir = alice.open("dir", by(AccessMask::WRITE_DAC));
