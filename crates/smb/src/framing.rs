@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_is_as_long_as_it_says_and_not_longer_than_any_may_be() {
+    fn frame_longer_than_the_maximum_is_malformed() {
         assert_eq!(parse(&[0, 0, 0]), Ok(Frame::Incomplete { framing: 4, len: 0 }));
         assert_eq!(parse(&[0, 0, 0, 2, 7]), Ok(Frame::Incomplete { framing: 4, len: 2 }));
         assert_eq!(parse(&[0, 0, 0, 2, 7, 8, 9]), Ok(Frame::Message(4..6)));

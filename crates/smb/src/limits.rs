@@ -152,7 +152,7 @@ pub const CONNECTION_WAITING_BYTES_MAX: usize = 4 << 20;
 pub const WAITING_MAX: usize = 65_536;
 /// See [`WAITING_MAX`].
 pub const WAITING_BYTES_MAX: usize = 64 << 20;
-/// The most that one user may have of what there is for all, so that others have the rest ([`most_of_user`]): sessions, tree connects,
+/// The most that one user may have of what there is for all, so that others have the rest ([`user_share_max`]): sessions, tree connects,
 /// opens, pipes, bytes on their way over pipes, requests that wait and their bytes. Who is anonymous is one user.
 pub const SESSIONS_OF_USER_MAX: usize = SESSIONS_MAX / 4;
 /// See [`SESSIONS_OF_USER_MAX`].
@@ -176,7 +176,7 @@ pub const DELIVERY_ALONE: Duration = Duration::from_secs(30);
 pub const IDLE_S: u32 = 4 * 3600;
 
 /// How many of `all_max` one user may have while others have so many: `of_user_max`, and less where the others leave less.
-pub(crate) fn most_of_user(of_user_max: usize, all_max: usize, others: usize) -> usize {
+pub(crate) fn user_share_max(of_user_max: usize, all_max: usize, others: usize) -> usize {
     of_user_max.min(share(all_max, others))
 }
 

@@ -50,7 +50,7 @@ pub(crate) fn change_notify(
     // What may not wait watches nothing.
     let waker = cx.waker(Some(open.id), NtStatus::NOTIFY_CLEANUP, Interim::OfLast)?;
     let identity = cx.session()?.identity().ok_or(NtStatus::ACCESS_DENIED)?;
-    let watching = open.watching(|| watch_filter(&open, identity.credential.uid, &args));
+    let watching = open.watch(|| watch_filter(&open, identity.credential.uid, &args));
     let watching = watching.map_err(|error| match error {
         FsError::Wait(Wait::Recall) => NtStatus::INSUFFICIENT_RESOURCES.into(),
         error => CommandError::from(error),

@@ -56,14 +56,14 @@ pub(crate) fn apply(
     for ea in list {
         let same = |name: &&Vec<u8>| name.eq_ignore_ascii_case(ea.name);
         let stored = present.iter().find(same).map_or(ea.name, Vec::as_slice);
-        let done = if ea.value.is_empty() {
+        let result = if ea.value.is_empty() {
             file.remove_xattr(caller, stored, pending)
         } else {
             file.set_xattr(caller, (stored, ea.value), SetXattr::Either, pending)
         };
-        match done {
+        match result {
             Err(FsError::NotFound) => {}
-            done => _ = done.map_err(ea_error)?,
+            result => _ = result.map_err(ea_error)?,
         }
     }
     Ok(())
@@ -82,7 +82,7 @@ pub(crate) fn clear(
     for name in names(file, caller).map_err(ea_error)? {
         match file.remove_xattr(caller, &name, pending) {
             Err(FsError::NotFound) => {}
-            done => _ = done.map_err(ea_error)?,
+            result => _ = result.map_err(ea_error)?,
         }
     }
     Ok(())
@@ -92,12 +92,12 @@ pub(crate) fn clear(
 pub(crate) fn set(cx: &mut RequestContext<'_, '_>, open: &Open, bytes: &[u8]) -> Result<(), CommandError> {
     open.check(AccessMask::WRITE_EA)?;
     let list = parse(bytes)?;
-    let done = apply(&open.file, &open.disk.caller, &list, cx.message.pending);
+    let result = apply(&open.file, &open.disk.caller, &list, cx.message.pending);
     if !list.is_empty() {
         // What comes before one that is refused is set.
         open.notify_modified(ChangeMask::XATTRS);
     }
-    done
+    result
 }
 
 /// `EaSize`: what a list of all attributes takes at most.

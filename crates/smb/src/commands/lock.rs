@@ -140,10 +140,10 @@ fn lock_or_wait(
     span: Span,
     is_exclusive: bool,
 ) -> Result<(), CommandError> {
-    if let Some(woken) = cx.wait.wakeup.take() {
-        match woken.outcome {
+    if let Some(wakeup) = cx.wait.wakeup.take() {
+        match wakeup.outcome {
             Outcome::Granted => {
-                woken.commit();
+                wakeup.commit();
                 return Ok(());
             }
             Outcome::TimedOut | Outcome::Canceled => return Err(NtStatus::CANCELLED.into()),
@@ -188,10 +188,10 @@ fn unlock_request(open: &Open, span: Span, is_exclusive: Option<bool>) -> Reques
 }
 
 /// What became of a request; `not_held` where there is no such range.
-fn check_granted(verdict: &Verdict, otherwise: NtStatus) -> Result<(), NtStatus> {
+fn check_granted(verdict: &Verdict, not_held_status: NtStatus) -> Result<(), NtStatus> {
     match verdict {
         Verdict::Granted(_) => Ok(()),
-        Verdict::Refused(Conflict::NotHeld) | Verdict::Wait(_) => Err(otherwise),
-        Verdict::Refused(conflict) => Err(of_conflict(*conflict).unwrap_or(otherwise)),
+        Verdict::Refused(Conflict::NotHeld) | Verdict::Wait(_) => Err(not_held_status),
+        Verdict::Refused(conflict) => Err(of_conflict(*conflict).unwrap_or(not_held_status)),
     }
 }

@@ -143,8 +143,8 @@ fn negotiate_contexts<'a>(
             NegotiateContext::Signing(offered) => {
                 let has_channels = negotiated.capabilities.contains(Capabilities::MULTI_CHANNEL);
                 let preferred = if has_channels { SIGNING_SHARED } else { SIGNING };
-                let chosen = preferred.into_iter().find(|algorithm| offered.contains(algorithm));
-                negotiated.signing = chosen.ok_or(NtStatus::INVALID_PARAMETER)?;
+                let algorithm = preferred.into_iter().find(|algorithm| offered.contains(algorithm));
+                negotiated.signing = algorithm.ok_or(NtStatus::INVALID_PARAMETER)?;
                 answers.push(NegotiateContext::Signing(vec![negotiated.signing]));
             }
             NegotiateContext::Other { context_type, data }
@@ -162,9 +162,9 @@ fn negotiate_contexts<'a>(
                 negotiated.compression = Compression::choose(*flags, algorithms);
                 // Nothing in common is an algorithm as well: none (MS-SMB2 §3.3.5.4).
                 answers.push(match negotiated.compression {
-                    Some(chosen) => NegotiateContext::Compression {
-                        flags: chosen.flags(),
-                        algorithms: chosen.algorithms(),
+                    Some(algorithm) => NegotiateContext::Compression {
+                        flags: algorithm.flags(),
+                        algorithms: algorithm.algorithms(),
                     },
                     None => NegotiateContext::Compression {
                         flags: CompressionFlags::empty(),

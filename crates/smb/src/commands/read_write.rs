@@ -198,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_range_ends_within_a_signed_number() {
+    fn range_past_a_signed_number_is_invalid() {
         let last = i64::MAX.unsigned_abs();
         assert_eq!(check_range(last, 0), Ok(()));
         assert_eq!(check_range(last - 8, 8), Ok(()));

@@ -38,8 +38,8 @@ pub(crate) fn setup(cx: &mut RequestContext<'_, '_>, request: &[u8], w: &mut Wri
     cx.channel = Some(Arc::clone(&channel));
     let now = identity::FileTime(FileTime::from_unix(cx.message.now.seconds, cx.message.now.nanos).0);
     let random = &mut |bytes: &mut [u8]| (cx.message.service.random)(bytes);
-    let authority = (&cx.message.service.authority, cx.message.endpoints.local);
-    match channel.authenticate(request, args.security_buffer, authority, now, random) {
+    let (authority, local) = (&cx.message.service.authority, cx.message.endpoints.local);
+    match channel.authenticate(request, args.security_buffer, authority, local, now, random) {
         Step::Continue(token) => {
             let session_flags = SessionFlags::empty();
             cx.respond(w, &SessionSetupResponse { session_flags, security_buffer: &token })?;

@@ -96,7 +96,7 @@ fn disk(
     let client: Weak<Session> = Arc::downgrade(session);
     let caller = rule.caller(&identity.credential);
     let uid = identity.credential.uid;
-    Ok(DiskShare::new(client, export, caller, (uid, must_seal), Some(request_origin(cx))))
+    Ok(DiskShare::new(client, export, caller, uid, must_seal, Some(request_origin(cx))))
 }
 
 /// `Capabilities` of a share.
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_share_is_the_second_part_of_a_path() {
+    fn share_name_is_the_second_part_of_a_path() {
         let name = |path: &str| {
             let path: Vec<u16> = path.encode_utf16().collect();
             share_of(&path).map(|name| String::from_utf16(name).unwrap())

@@ -1,4 +1,4 @@
-//! What of a file's attributes clients are shown: what the file system says, and what is kept besides ([`Kept`]).
+//! What of a file's attributes clients are shown: what the file system says, and what is kept besides ([`ExtraAttrs`]).
 
 use smb_wire::FileTime;
 use smb_wire::error::ReparseTag;
@@ -23,7 +23,7 @@ pub(crate) const STORED: FileAttributes = FileAttributes(
 /// Attributes that are kept, and that FSCTLs set.
 const STORED_BY_FSCTL: FileAttributes = FileAttributes::SPARSE_FILE;
 
-/// Attributes as they are on the wire: what the file system says, and what is kept besides ([`Kept`]).
+/// Attributes as they are on the wire: what the file system says, and what is kept besides ([`ExtraAttrs`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FileInfo {
     pub(crate) attributes: FileAttributes,
@@ -57,7 +57,7 @@ impl FileInfo {
     pub(crate) fn with_base(base: FileType, attrs: &Attrs, extra: &ExtraAttrs) -> Self {
         let is_dir = attrs.file_type == FileType::Directory;
         let reparse_tag = reparse_tag(attrs.file_type);
-        let mut attributes = stored_flags((attrs.file_type, base), extra);
+        let mut attributes = stored_flags(attrs.file_type, base, extra);
         // What nobody may write is read-only, whether anybody has said so or not.
         let is_read_only = base == FileType::Regular && attrs.mode & WRITE_BITS == 0 && !extra.is_listed;
         let auxiliary_request = [
@@ -86,7 +86,7 @@ impl FileInfo {
 
 /// The attributes that are kept with a file of type `base`, or that a new one has: as the file itself shows them, or a stream of it, of type
 /// `file_type`. Whether data are sparse is kept for all streams of a file together, and a directory has none itself.
-pub(crate) fn stored_flags((file_type, base): (FileType, FileType), extra: &ExtraAttrs) -> FileAttributes {
+pub(crate) fn stored_flags(file_type: FileType, base: FileType, extra: &ExtraAttrs) -> FileAttributes {
     let default = match base {
         // A new file is to be archived (MS-FSA §2.1.5.1.1).
         FileType::Regular => FileAttributes::ARCHIVE,
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn attributes_are_those_of_the_kind_of_file() {
+    fn attributes_follow_the_file_type() {
         let attrs = |file_type, mode| Attrs {
             file_type,
             mode,

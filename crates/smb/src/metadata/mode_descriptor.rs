@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn everybody_has_what_the_bits_of_their_class_give() {
+    fn rights_follow_the_mode_bits_of_the_class() {
         let classes = classes();
         let Classes { owner, group, everyone, .. } = classes;
         for (file_type, is_dir) in [(FileType::Regular, false), (FileType::Directory, true)] {
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn the_list_that_is_shown_says_the_mode() {
+    fn list_of_a_mode_maps_back_to_the_mode() {
         let classes = classes();
         for file_type in [FileType::Regular, FileType::Directory] {
             for mode in 0..0o10000 {
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_gets_more_than_the_list_gives() {
+    fn mode_of_a_list_grants_no_more_than_the_list() {
         let classes = classes();
         let Classes { owner, group, everyone, authenticated } = classes;
         let stranger = Sid::new(5, &[9]).unwrap();

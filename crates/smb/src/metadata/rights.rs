@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_owner_who_may_read_and_write_a_file_has_all_rights() {
+    fn owner_with_read_and_write_has_all_rights() {
         let file = vfs::Attrs {
             file_type: vfs::FileType::Regular,
             mode: 0o644,
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn generic_rights_become_those_of_files() {
+    fn generic_rights_map_to_file_rights() {
         assert_eq!(without_generic(AccessMask::GENERIC_ALL), AccessMask::FILE_ALL);
         assert_eq!(without_generic(AccessMask::GENERIC_READ), AccessMask(0x0012_0089));
         assert_eq!(without_generic(AccessMask::GENERIC_WRITE), AccessMask(0x0012_0116));
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_of_attributes_alone_meets_nobody() {
+    fn open_of_attributes_conflicts_with_none() {
         let attributes = claimed(AccessMask::READ_ATTRIBUTES | AccessMask::SYNCHRONIZE, ShareAccess::empty());
         let alone = claimed(AccessMask::FILE_ALL, ShareAccess::empty());
         assert!(attributes.rights.is_none() && !attributes.conflicts(alone));

@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn targets_have_the_separators_of_who_reads_them() {
+    fn link_target_has_the_separators_of_its_reader() {
         let wire = |text: &str| text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<_>>();
         let windows = |target: &[u8]| link_target(target, Naming::Windows);
         let (near, far) = (SymlinkFlags::RELATIVE, SymlinkFlags::empty());
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn targets_come_back_as_they_were() {
+    fn link_target_survives_the_wire() {
         for naming in [Naming::Windows, Naming::Posix] {
             for target in [&b"../a/b"[..], b"/a", b".", b"./x", b"a//b", b"a:b/c.", b"/", b"dir/"] {
                 let (wire, flags) = link_target(target, naming).unwrap();
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_unix_are_those_below_their_authority() {
+    fn unix_sid_under_another_authority_has_no_number() {
         let sid = |numbers: &[u32]| Sid::new(5, numbers).unwrap();
         assert_eq!(id_of(&sid(&[88, 1, 1000])), Some(Id::User(1000)));
         assert_eq!(id_of(&sid(&[88, 2, 100])), Some(Id::Group(100)));

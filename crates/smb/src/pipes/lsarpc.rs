@@ -62,7 +62,7 @@ struct Domains(Vec<(String, security::Sid)>);
 
 impl Domains {
     /// The place of the domain of somebody.
-    fn place_of(&mut self, principal: &Principal) -> Result<usize, Fault> {
+    fn domain_index(&mut self, principal: &Principal) -> Result<usize, Fault> {
         let sid = to_wire(&principal.sid)?;
         let sid = match principal.kind {
             PrincipalKind::Domain => sid,
@@ -85,10 +85,10 @@ fn name_of(
     sid: &security::Sid,
     domains: &mut Domains,
 ) -> Result<TranslatedName, Fault> {
-    let ours = Sid::from_bytes(sid.as_bytes()).map(|(sid, _)| sid);
-    match ours.as_ref().and_then(|sid| resolver.name_of(sid)) {
+    let parsed = Sid::from_bytes(sid.as_bytes()).map(|(sid, _)| sid);
+    match parsed.as_ref().and_then(|sid| resolver.name_of(sid)) {
         Some(principal) => {
-            let domain = Some(domains.place_of(&principal)?);
+            let domain = Some(domains.domain_index(&principal)?);
             Ok(TranslatedName { name_use: name_use(principal.kind), name: principal.name, domain })
         }
         None => Ok(TranslatedName { name_use: SidNameUse::UNKNOWN, name: format!("{sid:?}"), domain: None }),
@@ -104,7 +104,7 @@ fn sid_of(resolver: &dyn Resolver, name: &str, domains: &mut Domains) -> Result<
     };
     match resolver.principal(domain, name) {
         Some(principal) => {
-            let domain = Some(domains.place_of(&principal)?);
+            let domain = Some(domains.domain_index(&principal)?);
             let sid = Some(to_wire(&principal.sid)?);
             Ok(TranslatedSid { name_use: name_use(principal.kind), sid, domain })
         }

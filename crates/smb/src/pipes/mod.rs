@@ -124,7 +124,7 @@ pub(crate) fn create(
     let id = FileId { persistent: number, volatile: number };
     let association = Association::new(named_pipe.path, named_pipe.offers);
     let budgets = session.pipe_budgets(&cx.message.service.counters);
-    let pipe = Pipe::new(id, cx.tree()?.id, granted, (named_pipe.service, association), budgets);
+    let pipe = Pipe::new(id, cx.tree()?.id, granted, named_pipe.service, association, budgets);
     session.add_pipe(&cx.message.service.counters, pipe)?;
     cx.related.file_id = Some(id);
     let response = CreateResponse {

@@ -1,23 +1,23 @@
-//! A copy by the server that is done part by part, as far as it has come.
+//! The progress of a server-side copy that is done in parts.
 
 use smb_wire::copy::CopyChunkResponse;
 use vfs::Change;
 use vfs::qos::Permit;
 
-/// How far a request has copied, and what is paid for the next part of it.
+/// The progress of a copy, with the permits for its next part.
 #[derive(Default)]
 pub(crate) struct CopyProgress {
     pub(crate) done: CopyChunkResponse,
-    /// What it did to the target so far.
+    /// The change of the target so far.
     pub(crate) change: Option<Change>,
-    /// Whether the next part is paid at the target: the first is, with the message.
+    /// Whether the target has admitted the next part. The message's admission covers the first part.
     pub(crate) is_paid_at_target: bool,
     pub(crate) target: Option<Permit>,
     pub(crate) source: Option<Permit>,
 }
 
 impl CopyProgress {
-    /// One of which nothing is done. Where a limit is, its message has paid for the first part at the target.
+    /// The progress of a new copy. Where a limit exists, the message was admitted for the first part at the target.
     pub(crate) fn new(is_limited: bool) -> Self {
         Self { is_paid_at_target: is_limited, ..Self::default() }
     }

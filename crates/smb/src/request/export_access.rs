@@ -6,15 +6,14 @@ use smb_wire::tree::ShareFlags;
 use std::sync::Arc;
 use vfs::{Export, ExportRule, Origin, Protection};
 
-/// The share of pipes.
 pub(crate) const IPC: &str = "IPC$";
 
-/// Whether a share is encrypted for everybody.
+/// Whether a share requires encryption from every client.
 pub(crate) fn is_sealed(export: &Export, rule: &ExportRule) -> bool {
     rule.protection > Protection::Plain || export.share.encryption
 }
 
-/// What clients are told of a share.
+/// The flags of a share, in the reply to TREE_CONNECT.
 pub(crate) fn share_flags(must_seal: bool, compresses: bool, export: &Export) -> ShareFlags {
     let mut flags = if must_seal { ShareFlags::ENCRYPT_DATA } else { ShareFlags::NO_CACHING };
     if compresses {
@@ -26,7 +25,7 @@ pub(crate) fn share_flags(must_seal: bool, compresses: bool, export: &Export) ->
     }
 }
 
-/// The exports that the session's user may use, and by which rules.
+/// The exports that the session's user may use, with the rules that allow it.
 pub(crate) fn visible_exports<'c>(
     cx: &RequestContext<'_, 'c>,
 ) -> impl Iterator<Item = (&'c Arc<Export>, &'c ExportRule)> {
@@ -35,7 +34,7 @@ pub(crate) fn visible_exports<'c>(
     exports.filter_map(move |export| Some((export, export.rule(from)?)))
 }
 
-/// Where a call of this message comes from.
+/// The origin of this message's calls.
 pub(crate) fn request_origin(cx: &RequestContext<'_, '_>) -> Origin {
     client_origin(cx.message.endpoints.peer.ip())
 }

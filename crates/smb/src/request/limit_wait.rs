@@ -1,4 +1,4 @@
-//! Turns at a limit that a command waits for by itself: a copy pays at the volume that it comes from as well.
+//! Waits of a command for a limit beside that of its message: a copy needs a permit of its source volume as well.
 
 use crate::state::pending::Waker;
 use std::sync::{Arc, Weak};
@@ -6,18 +6,18 @@ use vfs::claims::Outcome;
 use vfs::qos::{Admission, Permit, QueueResult, Waiter};
 use vfs::sync::Mutex;
 
-/// The turn of a command that waits. Nobody pays any more when it is dropped, and what was paid comes back.
+/// A place in the queue of a limit. Dropping it leaves the queue, and returns a permit that was granted.
 #[derive(Default)]
 pub(crate) struct LimitWait(Arc<Mutex<Option<Permit>>>);
 
 impl LimitWait {
-    /// Queues at a limit. When the turn has come, it is paid and the command is woken.
+    /// Queues at a limit. The permit is granted and the command is woken when the limit admits it.
     pub(crate) fn queue(&self, admission: &Admission, waker: &Waker) -> QueueResult {
         let (granted, waker) = (Arc::downgrade(&self.0), waker.clone());
         admission.wait(Box::new(QueuedCommand { admission: admission.clone(), granted, waker }))
     }
 
-    /// What was paid, if the turn has come.
+    /// The permit, if it was granted.
     pub(crate) fn into_permit(self) -> Option<Permit> {
         self.0.lock().take()
     }

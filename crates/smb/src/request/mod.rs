@@ -1,4 +1,4 @@
-//! One request while it is carried out: its context, its result and the paths it walks.
+//! A request while it runs: its context, its result, its waits and the paths it walks.
 
 pub(crate) mod context;
 pub(crate) mod copying;

@@ -9,8 +9,8 @@ use smb_wire::NtStatus;
 use std::sync::Arc;
 use vfs::{Attrs, Blocking, Caller, File, FileType, FsError, FsResult, Resolved};
 
-/// The directory that the last path has led through. What is asked for in one turn came before any of it was done, so each request
-/// may find directories as they were when the first did.
+/// The parent directory of the turn's previous CREATE. All requests of a turn arrived before the first was answered,
+/// so each may see directories as the first did.
 #[derive(Default)]
 pub(crate) struct PathCache(Option<CachedDirectory>);
 
@@ -24,7 +24,6 @@ struct CachedDirectory {
 }
 
 impl PathCache {
-    /// Directories are to be looked for anew.
     pub(crate) fn clear(&mut self) {
         self.0 = None;
     }
@@ -54,7 +53,7 @@ impl PathCache {
     }
 }
 
-/// The directory in which the last name of a path is, or is to be, and the path to it as it is stored.
+/// Resolves the directory of a path's last name. Returns it with the stored names that lead to it.
 pub(crate) fn resolve_parent(
     disk: &DiskShare,
     path: &[Vec<u8>],
@@ -83,7 +82,7 @@ fn resolve_dir(
     Ok((dir, path))
 }
 
-/// What is wrong with a directory on the way.
+/// The error of a directory on the path.
 pub(crate) fn path_error(error: FsError) -> CommandError {
     match error {
         FsError::NotFound | FsError::NotDirectory | FsError::Stale => NtStatus::OBJECT_PATH_NOT_FOUND.into(),
@@ -91,7 +90,7 @@ pub(crate) fn path_error(error: FsError) -> CommandError {
     }
 }
 
-/// What has a name in a directory, and that name as it is stored: spelled like this, or else without case.
+/// Finds a name in a directory: spelled exactly, or else in another case. Returns the stored name.
 pub(crate) fn find_name(
     dir: &Resolved,
     caller: &Caller,
@@ -108,17 +107,18 @@ pub(crate) fn find_name(
     Ok((stored, found))
 }
 
-/// Locks a name in a directory in all its spellings, from before it is looked for until it is made. By the rules of Unix those are other
-/// names.
+/// Locks all spellings of a name in a directory, so that it is looked up and created atomically. POSIX names need no
+/// lock: other spellings are other names.
 pub(crate) fn lock_name<'l>(
     service: &'l Service,
-    (dir, name): (&File, &[u8]),
+    dir: &File,
+    name: &[u8],
     naming: Naming,
 ) -> Option<NameLock<'l>> {
     (naming == Naming::Windows).then(|| service.name_locks.lock(dir, folded_key(name)))
 }
 
-/// What names have in common that differ by case alone; nothing of what cannot be told to clients.
+/// The key that all spellings of a name share. None for a name that cannot be sent to clients.
 pub(crate) fn folded_key(name: &[u8]) -> Option<Vec<u8>> {
     Some(folded(&to_wire(name, Naming::Windows)?).into_iter().flat_map(u16::to_le_bytes).collect())
 }

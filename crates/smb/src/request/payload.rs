@@ -12,8 +12,8 @@ use smb_wire::header::Command;
 use smb_wire::info::{InfoType, QueryInfoRequest, SetInfoRequest};
 use smb_wire::ioctl::IoctlRequest;
 
-/// `SendPayloadSize` or the expected response payload size, whichever is more (MS-SMB2 §3.3.5.2.5). A request that is none is
-/// refused by its handler.
+/// `SendPayloadSize` or the expected response payload size, whichever is larger (MS-SMB2 §3.3.5.2.5). A malformed
+/// request counts as 0: its handler refuses it.
 pub(crate) fn payload_bytes(request: &Message<'_>) -> u32 {
     let bytes = request.bytes;
     let length = |bytes: &[u8]| u32::try_from(bytes.len()).unwrap_or(u32::MAX);
@@ -40,19 +40,19 @@ pub(crate) fn payload_bytes(request: &Message<'_>) -> u32 {
     counted.unwrap_or(0)
 }
 
-/// The most bytes that a command moves: nothing longer is read, written or told, whatever a request has room for.
+/// The maximum of bytes that a command transfers, whatever its request has room for.
 pub(crate) fn transfer_bytes(request: &Message<'_>) -> u32 {
     payload_bytes(request).min(IO_BYTES_MAX.max(TRANSACT_BYTES_MAX))
 }
 
-/// Whether a class of information has any amount of what users have stored.
+/// Whether a class of information returns user data of any length.
 pub(crate) fn is_user_data(info_type: InfoType, class: u8) -> bool {
     let class = FileClass(class);
     info_type == InfoType::SECURITY
         || info_type == InfoType::FILE && matches!(class, FileClass::FULL_EA | FileClass::STREAM)
 }
 
-/// Bytes of descriptors and extended attributes that a CREATE stores: its contexts, if they are more than others have.
+/// Bytes of descriptors and extended attributes that a CREATE stores: its contexts, above the usual length.
 pub(crate) fn stored_bytes(create: &CreateRequest<'_>) -> u32 {
     let bytes: usize = create.contexts.0.iter().map(|context| context.data.len()).sum();
     let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);

@@ -1,21 +1,21 @@
-//! Replies that wait to be signed until they leave, together: AES-CMAC of several messages takes little longer than of one.
+//! Signatures of several replies together: AES-CMAC of several messages takes little longer than of one.
 
 use smb_wire::crypto::signing::{Key, sign_all};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Replies on their way out, each with its key and its place among the bytes that leave, in their order.
+/// Replies in the output, in order, each with its key.
 #[derive(Default)]
 pub(crate) struct UnsignedReplies(Vec<(Arc<Key>, Range<usize>)>);
 
 impl UnsignedReplies {
-    /// Adds a reply that lies behind those that are there.
+    /// Adds a reply behind those already added.
     pub(crate) fn push(&mut self, key: &Arc<Key>, at: Range<usize>) {
         debug_assert!(self.0.last().is_none_or(|(_, previous)| previous.end <= at.start), "in their order");
         self.0.push((Arc::clone(key), at));
     }
 
-    /// Signs them all, in the bytes that they are part of.
+    /// Signs all replies, and forgets them.
     pub(crate) fn sign(&mut self, out: &mut [u8]) {
         match &*self.0 {
             [] => return,
@@ -44,7 +44,7 @@ mod tests {
     use smb_wire::negotiate::SigningAlgorithm;
 
     #[test]
-    fn replies_are_signed_where_they_lie_and_once() {
+    fn deferred_replies_are_signed_in_place_once() {
         let key = |byte| Arc::new(Key::new(SigningAlgorithm::AES_CMAC, &[byte; 16]).unwrap());
         let keys = [key(1), key(1), key(2)];
         let mut out = vec![7; 1000];

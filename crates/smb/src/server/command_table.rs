@@ -1,4 +1,4 @@
-//! From a command to what it needs, how it may be done, and its handler.
+//! The commands, with their requirements and their handlers.
 
 use super::headers::RequestHeaders;
 use crate::commands::{
@@ -14,23 +14,20 @@ use smb_wire::compound;
 use smb_wire::header::{Command, Header};
 use transport::Dispatch;
 
-/// What must be there for a command.
+/// The requirement of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Needs {
-    /// Nothing; but it is the only one of its message, because its bytes are part of what the keys are made of.
+    /// No session; but the command must be the only one of its message, whose bytes the keys are derived from.
     SingleCommand,
-    /// Nothing.
     Nothing,
-    /// A session.
     Session,
-    /// A tree connect, and its session.
+    /// A tree connect, with its session.
     Tree,
 }
 
-/// Does a command: the bytes of its request from the header on, and where the reply goes behind its header.
+/// Runs a command. It receives the request from its header on, and writes the reply behind its header.
 type Handler = fn(&mut RequestContext<'_, '_>, &[u8], &mut Writer<'_>) -> CommandResult;
 
-/// How a command is done.
 pub(crate) struct CommandEntry {
     pub(crate) needs: Needs,
     dispatch: Dispatch,
@@ -60,7 +57,7 @@ static QUERY_INFO: CommandEntry = new(Needs::Tree, Dispatch::Inline, query_info:
 static OPLOCK_BREAK: CommandEntry = new(Needs::Tree, Dispatch::Inline, oplock_break::acknowledge);
 static SET_INFO: CommandEntry = new(Needs::Tree, Dispatch::Batched, set_info::set);
 
-/// How a command is done that a client may send; CANCEL is none that is answered.
+/// Returns the entry of a command that has a reply; CANCEL has none.
 pub(crate) fn command_entry(command: Command) -> Option<&'static CommandEntry> {
     Some(match command {
         Command::NEGOTIATE => &NEGOTIATE,
@@ -85,7 +82,7 @@ pub(crate) fn command_entry(command: Command) -> Option<&'static CommandEntry> {
     })
 }
 
-/// How a message may be done: what is one command that mostly needs no storage, at once.
+/// The dispatch of a message. A single command that rarely needs storage runs inline.
 pub(crate) fn dispatch(headers: &RequestHeaders) -> Dispatch {
     match headers.single() {
         Some(only) if only.command == Command::CANCEL => Dispatch::Inline,
@@ -94,14 +91,14 @@ pub(crate) fn dispatch(headers: &RequestHeaders) -> Dispatch {
     }
 }
 
-/// What the replies to all commands of a message may have of data.
+/// The maximum of data bytes in the replies to a message.
 pub(crate) fn reply_bytes_max(message: &[u8]) -> u32 {
     let moves = |header: &Header| {
         matches!(header.command, Command::READ | Command::WRITE | Command::QUERY_DIRECTORY | Command::IOCTL)
     };
     let requests = compound::messages(message).flatten().filter(|request| moves(&request.header));
     let requested = requests.map(|request| transfer_bytes(&request)).fold(0, u32::saturating_add);
-    // Past that, further commands are refused.
+    // Commands beyond that are refused.
     requested.min(u32::try_from(COMPOUND_REPLY_BYTES_MAX).unwrap_or(u32::MAX).saturating_add(IO_BYTES_MAX))
 }
 
@@ -112,7 +109,7 @@ mod tests {
     use smb_wire::FileId;
     use smb_wire::file::{Channel, ReadFlags, ReadRequest};
 
-    /// So many READs in one message, each of as many bytes as one may have.
+    /// READs of the maximum length in one message.
     fn reads(count: usize) -> Vec<u8> {
         let (mut out, mut previous) = (Vec::new(), None);
         let request = ReadRequest {
@@ -136,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn replies_count_as_no_more_than_they_may_be() {
+    fn reply_bytes_of_many_reads_are_capped() {
         assert_eq!(reply_bytes_max(&reads(2)), 2 * IO_BYTES_MAX);
         let most = u32::try_from(COMPOUND_REPLY_BYTES_MAX).unwrap() + IO_BYTES_MAX;
         assert_eq!(reply_bytes_max(&reads(COMPOUND_COMMANDS_MAX)), most);

@@ -1,4 +1,4 @@
-//! The headers of a message's commands: what is known of a message before any of it is done.
+//! The headers of a message's commands, parsed before any command runs.
 
 use crate::limits::COMPOUND_COMMANDS_MAX;
 use crate::state::connection::Connection;
@@ -6,16 +6,16 @@ use smb_wire::compound;
 use smb_wire::header::{Command, Header};
 use transport::Malformed;
 
-/// The headers of a chain of commands, in their order.
+/// The headers of a compound, in order.
 #[derive(Default)]
 pub(crate) struct RequestHeaders {
-    /// Most messages have one.
+    /// Avoids an allocation: most messages have one command.
     first: Option<Header>,
     rest: Vec<Header>,
 }
 
 impl RequestHeaders {
-    /// Those of a message, which must be a chain of commands, and not of too many.
+    /// Parses the headers of a message. Fails if it is not a compound, or has too many commands.
     pub(crate) fn parse(message: &[u8]) -> Result<Self, Malformed> {
         let mut headers = Self::default();
         for (count, request) in compound::messages(message).enumerate() {
@@ -31,19 +31,18 @@ impl RequestHeaders {
         Ok(headers)
     }
 
-    /// The header of a message's only command.
+    /// The header of a single command.
     pub(crate) fn single(&self) -> Option<&Header> {
         self.first.as_ref().filter(|_| self.rest.is_empty())
     }
 
-    /// All of them.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Header> {
         self.first.iter().chain(&self.rest)
     }
 
-    /// Uses the message ids of all of them.
+    /// Consumes the message ids of all commands.
     pub(crate) fn consume_ids(&self, connection: &Connection) -> Result<(), Malformed> {
-        // A CANCEL names the request that it is about.
+        // A CANCEL carries the message id of the request that it cancels.
         let mut asking = self.iter().filter(|header| header.command != Command::CANCEL);
         asking.try_for_each(|header| connection.take_ids(header.message_id, header.credit_charge))
     }
@@ -54,7 +53,7 @@ mod tests {
     use super::*;
     use smb_wire::error::ErrorResponse;
 
-    /// A compound of so many ECHOs.
+    /// A compound of ECHOs.
     fn compound_of(count: u64) -> Vec<u8> {
         let (mut out, mut previous) = (Vec::new(), None);
         for id in 0..count {
@@ -68,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn all_commands_of_a_message_are_known_in_their_order() {
+    fn headers_are_parsed_in_order() {
         let ids =
             |headers: &RequestHeaders| headers.iter().map(|header| header.message_id).collect::<Vec<_>>();
         let one = RequestHeaders::parse(&compound_of(1)).unwrap();
@@ -79,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_chain_or_too_long_a_one_is_refused() {
+    fn malformed_or_oversized_compound_is_refused() {
         let most = u64::try_from(COMPOUND_COMMANDS_MAX).unwrap();
         assert!(
             RequestHeaders::parse(&compound_of(most)).is_ok()

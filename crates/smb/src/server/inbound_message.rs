@@ -1,4 +1,4 @@
-//! Messages that were encrypted or compressed, or both: compressed first (MS-SMB2 §3.3.5.2.1).
+//! Messages that were encrypted or compressed, or compressed and then encrypted (MS-SMB2 §3.3.5.2.1).
 
 use crate::limits::MESSAGE_BYTES_MAX;
 use crate::state::connection::Connection;
@@ -9,17 +9,16 @@ use smb_wire::transform::TransformHeader;
 use std::sync::Arc;
 use transport::Malformed;
 
-/// What a message says, where it came in another form.
+/// The plain form of a message that was encrypted or compressed.
 #[derive(Default)]
 pub(crate) struct InboundMessage {
-    /// What was encrypted, where in it the commands begin, and by whose key.
+    /// The plaintext, the offset of the commands in it, and the session of the key.
     decrypted: Option<(Vec<u8>, usize, Arc<Session>)>,
-    /// What was compressed, perhaps within that.
     decompressed: Option<Vec<u8>>,
 }
 
 impl InboundMessage {
-    /// Decrypts and decompresses a message that is there as a whole.
+    /// Decrypts and decompresses a complete message.
     pub(crate) fn open(connection: &Connection, message: &[u8]) -> Result<Self, Malformed> {
         let is_sealed = ProtocolId::from_bytes(message) == Ok(ProtocolId::TRANSFORM);
         let decrypted = is_sealed.then(|| decrypt(connection, message)).transpose()?;
@@ -31,39 +30,36 @@ impl InboundMessage {
         Ok(opened)
     }
 
-    /// The commands of `message`, which is what was opened.
+    /// The commands of `message`, which this was opened from.
     pub(crate) fn commands<'m>(&'m self, message: &'m [u8]) -> &'m [u8] {
         let decrypted = self.decrypted.as_ref().map(|(plain, start, _)| &plain[*start..]);
         self.decompressed.as_deref().or(decrypted).unwrap_or(message)
     }
 
-    /// By whose key it was encrypted, if it was.
     pub(crate) fn sealing_session(&self) -> Option<Arc<Session>> {
         self.decrypted.as_ref().map(|(.., session)| Arc::clone(session))
     }
 
-    /// Whether it came in another form.
     pub(crate) fn is_transformed(&self) -> bool {
         self.decrypted.is_some() || self.decompressed.is_some()
     }
 
-    /// Whether it was compressed.
     pub(crate) fn is_decompressed(&self) -> bool {
         self.decompressed.is_some()
     }
 
-    /// What it takes beside the message, in bytes.
+    /// Memory beside the message, in bytes.
     pub(crate) fn extra_bytes(&self) -> usize {
         self.decrypted.as_ref().map_or(0, |(plain, ..)| plain.len())
             + self.decompressed.as_ref().map_or(0, Vec::len)
     }
 
-    /// Keeps no more than came, of a message that may wait for long: what is queued is counted by that.
+    /// Drops the decompressed form of a message that may wait for long: queues count the received bytes.
     pub(crate) fn drop_decompressed(&mut self) {
         self.decompressed = None;
     }
 
-    /// Decompresses `message`, unless it was not compressed, or that was done.
+    /// Decompresses `message`, unless it is plain or already decompressed.
     pub(crate) fn decompress(&mut self, connection: &Connection, message: &[u8]) -> Result<(), Malformed> {
         let plain = self.commands(message);
         if is_compressed(plain) && !self.is_decompressed() {
@@ -77,7 +73,7 @@ impl InboundMessage {
 
 const NOT_AGREED: Malformed = Malformed("compression was not agreed on");
 
-/// Whether compressed messages are taken. For those who have not logged on nothing is decompressed.
+/// Fails unless compressed messages are allowed. Nothing is decompressed for clients that have not logged on.
 pub(crate) fn check_compression(connection: &Connection) -> Result<(), Malformed> {
     match connection.compression() {
         None => Err(NOT_AGREED),
@@ -90,13 +86,13 @@ fn is_compressed(message: &[u8]) -> bool {
     ProtocolId::from_bytes(message) == Ok(ProtocolId::COMPRESSION_TRANSFORM)
 }
 
-/// The message in an encrypted one, where in what comes back it begins, and whose key it was encrypted with.
+/// Returns the plaintext of an encrypted message, the offset of the commands in it, and the session of the key.
 fn decrypt(connection: &Connection, message: &[u8]) -> Result<(Vec<u8>, usize, Arc<Session>), Malformed> {
     let header = TransformHeader::from_bytes(message).map_err(|malformed| Malformed(malformed.0))?;
     let channel = connection.channel(header.session_id).filter(|channel| channel.is_valid());
     let session = &channel.ok_or(Malformed("an encrypted message of no session"))?.session;
     if session.is_anonymous() && !connection.is_logged_on() {
-        // Of a connection that no user has (MS-SMB2 §3.3.1.7, `ConstrainedConnection`).
+        // A connection without a logged-on user (MS-SMB2 §3.3.1.7, `ConstrainedConnection`).
         return Err(Malformed("an encrypted message of nobody"));
     }
     let keys = session.keys().ok_or(Malformed("an encrypted message of no session"))?;

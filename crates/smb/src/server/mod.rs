@@ -1,4 +1,4 @@
-//! SMB as a protocol of the transport, and the server that speaks it.
+//! SMB as a protocol of the transport, and the server.
 
 mod admission;
 mod batch_signing;
@@ -47,46 +47,46 @@ use vfs::qos::{Admission, is_anything_limited};
 use vfs::{FsError, Namespace, VolumeId};
 pub use view::{Usage, View};
 
-/// SMB over TCP.
 struct Smb {
     service: Arc<Service>,
-    /// Calls that go on when others may have given way.
+    /// Calls that are tried again after a while.
     parking: Parking<ParkedCall>,
 }
 
-/// What one thread remembers: what is served, as of the start of this batch of calls.
+/// The memory of a thread: the namespace at the start of its turn.
 struct Memory {
     namespace: Arc<Namespace>,
-    /// Replies that leave with others, and are signed with them then.
+    /// Replies that are signed together when they leave.
     unsigned: UnsignedReplies,
-    /// Where paths of this turn have led through.
+    /// Directories that paths of this turn have led through.
     path_cache: PathCache,
 }
 
-/// A message that was planned.
 struct PlannedCall {
     connection: Arc<Connection>,
-    /// What it says, if it was encrypted or compressed.
+    /// The plain form of an encrypted or compressed message.
     inbound: InboundMessage,
-    /// The most bytes of its reply, where only its compressed form is kept.
+    /// The maximum length of the reply, where only the compressed message is kept.
     reply_bytes_max: Option<u32>,
-    /// Whether its message ids are used: not if too little of it is there to know them all.
+    /// Whether the message ids are consumed. A message that has not arrived completely keeps them: its commands are
+    /// unknown.
     has_consumed_ids: bool,
-    /// The headers of its commands, once their ids are used.
+    /// The headers of the commands, once their ids are consumed.
     headers: RequestHeaders,
-    /// The volume whose limits it pays as a whole.
+    /// The volume that admits the message as a whole.
     admitted_volume: Option<VolumeId>,
 }
 
-/// Where a call goes on.
+/// The point at which a call continues.
 enum Continuation {
-    /// At a command that would have blocked, or has something in its way.
+    /// A command that has to wait.
     Suspended(Box<SuspendedCall>),
-    /// At its reply, which waits for flushes.
+    /// Replies that wait for flushes.
     Replied(Box<FlushingReplies>),
 }
 
-/// A long message on its way. It is all tail: what is signed, encrypted or compressed is looked at as a whole.
+/// A long message that is still arriving. All of it is tail: signatures, encryption and compression cover the whole
+/// message.
 struct Upload {
     call: PlannedCall,
     refusal: Option<FsError>,
@@ -140,17 +140,17 @@ impl Protocol for Smb {
         message: &[u8],
         out: &mut Outbox,
     ) -> Result<Option<Plan<PlannedCall>>, Malformed> {
-        let ours = &connection.session;
+        let smb_connection = &connection.session;
         let protocol_id = ProtocolId::from_bytes(message).map_err(malformed)?;
         if protocol_id == ProtocolId::SMB1 {
-            let answer = multi_protocol(ours, message, transport::clock::now());
+            let answer = multi_protocol(smb_connection, message, transport::clock::now());
             let answer = answer.ok_or(Malformed("SMB1 is not spoken"))?;
             push(out, &answer);
             return Ok(None);
         }
-        // Of a message that is not there as a whole, not all commands are known: they pay when it is their turn.
+        // The commands of an incomplete message are unknown, so they are admitted one by one.
         let mut call = PlannedCall {
-            connection: Arc::clone(ours),
+            connection: Arc::clone(smb_connection),
             inbound: InboundMessage::default(),
             reply_bytes_max: None,
             has_consumed_ids: false,
@@ -164,23 +164,24 @@ impl Protocol for Smb {
             if size > message.len().saturating_sub(TRANSFORM_SIZE) {
                 return not_whole(call);
             }
-            call.inbound = InboundMessage::open(ours, message)?;
+            call.inbound = InboundMessage::open(smb_connection, message)?;
         } else if protocol_id == ProtocolId::COMPRESSION_TRANSFORM {
-            check_compression(ours)?;
-            // It does not say how long it is: what cannot be decompressed may not be there as a whole.
-            let Ok(opened) = InboundMessage::open(ours, message) else { return not_whole(call) };
+            check_compression(smb_connection)?;
+            // The header does not state the compressed length, so a message that fails to decompress may be
+            // incomplete.
+            let Ok(opened) = InboundMessage::open(smb_connection, message) else { return not_whole(call) };
             call.inbound = opened;
         }
         let plain = call.inbound.commands(message);
         call.headers = match RequestHeaders::parse(plain) {
             Ok(headers) => headers,
-            // Its first command is there.
+            // The first command has arrived.
             Err(_) if !call.inbound.is_transformed() && Header::from_bytes(message).is_ok() => {
                 return not_whole(call);
             }
             Err(error) => return Err(error),
         };
-        call.headers.consume_ids(ours)?;
+        call.headers.consume_ids(smb_connection)?;
         call.has_consumed_ids = true;
         let (volume, toll) = self.message_admission(connection, plain).unzip();
         call.admitted_volume = volume;
@@ -193,7 +194,7 @@ impl Protocol for Smb {
     }
 
     fn streams(&self, connection: &transport::Connection<Self>, _: &PlannedCall) -> bool {
-        // Nobody else makes us keep a message of a megabyte.
+        // Only a logged-on user may occupy a megabyte with an incomplete message.
         connection.session.is_logged_on()
     }
 
@@ -220,10 +221,10 @@ impl Protocol for Smb {
     }
 
     fn run(&self, cx: &mut Context<'_, Self>, call: PlannedCall, message: &[u8]) -> Progress<Continuation> {
-        let paid = call.admitted_volume;
+        let admitted_volume = call.admitted_volume;
         match open_message(call, message) {
             Ok(opened) => {
-                let compound = Compound::new(opened.sealing_session(), paid);
+                let compound = Compound::new(opened.sealing_session(), admitted_volume);
                 self.run_compound(cx, compound, opened.commands(message), &[])
             }
             Err(error) => end(cx, error),
@@ -237,13 +238,13 @@ impl Protocol for Smb {
                 cx.stats = stats;
                 self.run_compound(cx, compound, &message, &replies)
             }
-            // Its reply is there already.
+            // The replies have been written.
             Continuation::Replied(_) => Progress::Done,
         }
     }
 
     fn synced(&self, at: Continuation, _: Option<&[u8]>) -> Option<Continuation> {
-        // What its replies tell of caches is held back until they have left, and so is what waits behind them.
+        // Breaks that must follow the replies, and commands behind them, continue when this is dropped.
         Some(at)
     }
 
@@ -294,7 +295,6 @@ impl Protocol for Smb {
     }
 
     fn upload(&self, _: &mut Context<'_, Self>, _: &mut Upload, _: usize, _: PartData<'_>) -> usize {
-        // Bodies are empty.
         0
     }
 
@@ -305,14 +305,15 @@ impl Protocol for Smb {
         message: &[u8],
     ) -> Progress<Continuation> {
         let Upload { call, refusal } = upload;
-        // It has come in since the turn began.
+        // The message has arrived since the turn began, so cached directories may be older than its commands.
         cx.memory.path_cache.clear();
-        let (connection, paid) = (Arc::clone(&call.connection), call.admitted_volume);
+        let (connection, admitted_volume) = (Arc::clone(&call.connection), call.admitted_volume);
         let opened = match open_message(call, message) {
             Ok(opened) => opened,
             Err(error) => return end(cx, error),
         };
-        let (plain, compound) = (opened.commands(message), Compound::new(opened.sealing_session(), paid));
+        let (plain, compound) =
+            (opened.commands(message), Compound::new(opened.sealing_session(), admitted_volume));
         let Some(error) = refusal else { return self.run_compound(cx, compound, plain, &[]) };
         refuse(compound, &connection, &RequestHeaders::parse(plain).unwrap_or_default(), error, cx.out);
         Progress::Done
@@ -320,8 +321,9 @@ impl Protocol for Smb {
 }
 
 impl Smb {
-    /// What a message must pay, for the volume that its first command is for, which is noted. Commands of other volumes pay by
-    /// themselves, and so do those behind one that pays nothing; whoever has no session and tree connect pays nothing, and gets nothing.
+    /// The admission of a message to the volume of its first command. Commands in other volumes are admitted one by
+    /// one, and so are commands behind one that needs no admission. A message without a session and tree connect is
+    /// not limited: it reaches nothing.
     fn message_admission(
         &self,
         connection: &transport::Connection<Self>,
@@ -368,7 +370,7 @@ fn malformed(malformed: smb_wire::Malformed) -> Malformed {
     Malformed(malformed.0)
 }
 
-/// Opens a message that is there as a whole by now, and uses its message ids.
+/// Opens a message that has arrived completely, and consumes its message ids.
 fn open_message(call: PlannedCall, message: &[u8]) -> Result<InboundMessage, Malformed> {
     let PlannedCall { connection, inbound: mut opened, has_consumed_ids: is_taken, .. } = call;
     if is_taken {
@@ -387,7 +389,6 @@ fn end(cx: &Context<'_, Smb>, error: Malformed) -> Progress<Continuation> {
     Progress::Done
 }
 
-/// Refuses all commands of a message.
 fn refuse(
     compound: Compound,
     connection: &Connection,
@@ -409,14 +410,12 @@ fn push(out: &mut Outbox, message: &[u8]) {
     framing::finish(out, start, 0);
 }
 
-/// A running server.
 pub struct Server {
     server: transport::Server<Smb>,
     service: Arc<Service>,
 }
 
 impl Server {
-    /// Serves `service` on these listeners.
     pub fn start(service: Arc<Service>, listeners: Vec<TcpListener>, settings: Settings) -> io::Result<Self> {
         let parking = Parking::new("smb-parked", PARKED_CALLS_MAX, PARKED_BYTES_MAX);
         let listeners = listeners.into_iter().map(|listener| (listener, ())).collect();
@@ -426,13 +425,12 @@ impl Server {
         Ok(Self { server, service })
     }
 
-    /// A look at it.
     pub fn view(&self) -> View {
         View { transport: self.server.view(), service: Arc::clone(&self.service) }
     }
 
-    /// Stops accepting and taking calls, and waits at most `patience` for the calls in flight to be answered, and for what clients have
-    /// left to be closed.
+    /// Stops accepting connections and calls. Waits at most `patience` for the calls in flight, and for the cleanup of
+    /// closed connections.
     pub fn stop(self, patience: Duration) {
         let deadline = Instant::now() + patience;
         self.server.stop(patience / 2);

@@ -23,7 +23,6 @@ use smb_wire::info::{QueryInfoRequest, SetInfoRequest};
 use smb_wire::ioctl::IoctlRequest;
 use vfs::qos::Demand;
 
-/// The demand of a command by itself.
 pub(crate) fn demand(request: &Message<'_>) -> Demand {
     match request.header.command {
         Command::READ => Demand::read(transfer_bytes(request)),
@@ -44,12 +43,14 @@ pub(crate) fn demand(request: &Message<'_>) -> Demand {
     }
 }
 
-/// Whether a command ends what others wait for, or its own client: it pays nothing, so that it does not wait itself.
+/// Whether a command ends waits of others, or of its own client. It needs no admission, so that it does not wait
+/// itself.
 pub(crate) fn ends_waits(command: Command) -> bool {
     matches!(command, Command::CANCEL | Command::OPLOCK_BREAK)
 }
 
-/// The demand of all commands of a message; `None` if they pay by themselves, because they move more than may be paid for at once.
+/// The demand of all commands of a message. None if their bytes exceed [`PAID_BYTES_MAX`]: then commands are admitted
+/// one by one.
 pub(crate) fn demand_of_all(message: &[u8]) -> Option<Demand> {
     let (mut all, mut creates, mut queries, mut closes) = (Demand::NOTHING, 0u32, 0u32, 0u32);
     for request in compound::messages(message).flatten() {
@@ -66,7 +67,7 @@ pub(crate) fn demand_of_all(message: &[u8]) -> Option<Demand> {
     Some(all).filter(|all| all.read_bytes.saturating_add(all.write_bytes) <= PAID_BYTES_MAX)
 }
 
-/// Whether a query may return any amount of what users have stored.
+/// Whether a query returns user data of any length.
 fn is_query_of_data(request: &Message<'_>) -> bool {
     RequestContext::decode::<QueryInfoRequest<'_>>(request.bytes)
         .is_ok_and(|query| is_user_data(query.info_type, query.file_info_class))

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use transport::Pipe;
 use vfs::qos::is_anything_limited;
 
-/// Replies that were written and have not left.
+/// Replies that have not left.
 #[derive(Default)]
 pub(super) struct Replies {
     /// The session whose key encrypted the message, if it was encrypted.
@@ -90,7 +90,7 @@ impl Replies {
         self.list.is_empty()
     }
 
-    /// Forgets the replies, which are not sent.
+    /// Drops the replies, which are not sent.
     pub(super) fn clear(&mut self) {
         self.list.clear();
     }

@@ -6,35 +6,33 @@ use std::sync::Arc;
 use std::time::Duration;
 use transport::{Client, Stats, Users};
 
-/// A look at a running server.
+/// A handle on a running server, for its statistics.
 #[derive(Clone)]
 pub struct View {
     pub(super) transport: transport::View<Smb>,
     pub(super) service: Arc<Service>,
 }
 
-/// What clients have over SMB.
+/// Objects of clients over SMB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Connections now.
     pub connections: usize,
-    /// Sessions: users who are logged in.
+    /// Sessions of logged-in users.
     pub sessions: usize,
-    /// Files and pipes that they have open.
+    /// Open files and pipes.
     pub opens: usize,
-    /// Logins that were refused since the start.
+    /// Refused logins since the start.
     pub refused_logins: u64,
-    /// Bytes that READs took from files to the network without a copy, since the start.
+    /// Bytes that READs have moved from files to the network without a copy, since the start.
     pub spliced_bytes: u64,
 }
 
 impl View {
-    /// Connections now, and those whose sessions are being ended.
+    /// Connections, including those whose sessions are still being ended.
     pub fn connections(&self) -> usize {
         self.service.counters.connections()
     }
 
-    /// What clients have.
     pub fn usage(&self) -> Usage {
         Usage {
             connections: self.connections(),
@@ -45,17 +43,15 @@ impl View {
         }
     }
 
-    /// Everybody who is connected.
     pub fn clients(&self) -> Vec<Client> {
         self.transport.clients()
     }
 
-    /// The connections that a call to a volume was answered on within this time.
+    /// The connections that have answered a call to a volume within this time.
     pub fn users(&self, within: Duration) -> Users {
         self.transport.users(within)
     }
 
-    /// How it does.
     pub fn stats(&self) -> Stats {
         self.transport.stats()
     }

@@ -1,4 +1,4 @@
-//! What there may be only so much of in the process, and the numbers that are given once.
+//! Bounded counters of the process, and the id generator.
 
 use super::user_quota::UserQuotas;
 use std::collections::HashMap;
@@ -7,7 +7,6 @@ use std::hash::Hash;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// Numbers, connections, sessions, tree connects, opens and pipes.
 #[derive(Default)]
 pub(crate) struct Counters {
     last_id: AtomicU64,
@@ -16,21 +15,20 @@ pub(crate) struct Counters {
     trees: Arc<AtomicUsize>,
     opens: AtomicUsize,
     pipes: AtomicUsize,
-    /// What of these each user has.
     pub(crate) user_quotas: UserQuotas,
-    /// Bytes on their way over the pipes of users.
+    /// Bytes in transit over the pipes of users.
     pub(crate) pipe_bytes: Arc<AtomicUsize>,
-    /// The same of anonymous sessions.
+    /// Bytes in transit over the pipes of anonymous sessions.
     pub(crate) anonymous_pipe_bytes: Arc<AtomicUsize>,
     refused_logins: AtomicU64,
     spliced_bytes: AtomicU64,
 }
 
-/// One of what is counted, until this is dropped.
+/// A counted object. Dropping it uncounts the object.
 pub(crate) struct CountGuard(Arc<AtomicUsize>);
 
 impl CountGuard {
-    /// How many there are of what it is one of.
+    /// The current count of all such objects.
     pub(crate) fn total(&self) -> usize {
         self.0.load(Ordering::Relaxed)
     }
@@ -43,52 +41,45 @@ impl Drop for CountGuard {
 }
 
 impl Counters {
-    /// Counts a connection: how many there are is bounded where they are accepted.
+    /// Counts a connection. The transport bounds connections.
     pub(crate) fn connection(&self) -> Option<CountGuard> {
         try_guard(&self.connections, usize::MAX)
     }
 
-    /// Connections now, and those whose sessions are being ended.
+    /// Connections, including those whose sessions are still being ended.
     pub(crate) fn connections(&self) -> usize {
         self.connections.load(Ordering::Relaxed)
     }
 
-    /// Counts a session, if there may be one more.
     pub(crate) fn session(&self, sessions_max: usize) -> Option<CountGuard> {
         try_guard(&self.sessions, sessions_max)
     }
 
-    /// Counts a tree connect, if there may be one more.
     pub(crate) fn tree(&self, trees_max: usize) -> Option<CountGuard> {
         try_guard(&self.trees, trees_max)
     }
 
-    /// A number that was not given before, and is not 0.
+    /// Returns an id that was not returned before, and is not 0.
     pub(crate) fn next_id(&self) -> u64 {
         self.last_id.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Counts an open, if there may be one more.
     pub(crate) fn count_open(&self, opens_max: usize) -> bool {
         try_count(&self.opens, opens_max)
     }
 
-    /// Counts a login that was refused.
     pub(crate) fn count_refused_login(&self) {
         self.refused_logins.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Logins that were refused.
     pub(crate) fn refused_logins(&self) -> u64 {
         self.refused_logins.load(Ordering::Relaxed)
     }
 
-    /// Counts bytes that left a file without a copy.
     pub(crate) fn count_spliced(&self, bytes: usize) {
         self.spliced_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    /// Bytes that left files without a copy.
     pub(crate) fn spliced_bytes(&self) -> u64 {
         self.spliced_bytes.load(Ordering::Relaxed)
     }
@@ -97,22 +88,20 @@ impl Counters {
         self.opens.fetch_sub(opens, Ordering::Relaxed);
     }
 
-    /// Tree connects now.
     pub(crate) fn trees(&self) -> usize {
         self.trees.load(Ordering::Relaxed)
     }
 
-    /// Pipes now.
     pub(crate) fn pipes(&self) -> usize {
         self.pipes.load(Ordering::Relaxed)
     }
 
-    /// Opens now, pipes among them.
+    /// Opens, including pipes.
     pub(crate) fn opens(&self) -> usize {
         self.opens.load(Ordering::Relaxed)
     }
 
-    /// Counts a pipe, which is an open as well, if there may be one more.
+    /// Counts a pipe, which counts as an open as well.
     pub(crate) fn count_pipe(&self, pipes_max: usize, opens_max: usize) -> bool {
         let is_counted = try_count(&self.pipes, pipes_max);
         if is_counted && !self.count_open(opens_max) {
@@ -132,13 +121,13 @@ pub(crate) fn try_guard(counter: &Arc<AtomicUsize>, max: usize) -> Option<CountG
     try_count(counter, max).then(|| CountGuard(Arc::clone(counter)))
 }
 
-/// Counts one more, unless there are `max` already.
+/// Adds one, unless the counter has reached `max`.
 pub(crate) fn try_count(counter: &AtomicUsize, max: usize) -> bool {
     let more = |counted: usize| (counted < max).then_some(counted + 1);
     counter.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
 }
 
-/// Counts one less of what somebody has. Who has nothing is forgotten.
+/// Subtracts one from an entry, and removes the entry at 0.
 pub(crate) fn decrement<K: Eq + Hash>(counters: &mut HashMap<K, usize>, whose: K) {
     if let Entry::Occupied(mut count) = counters.entry(whose) {
         *count.get_mut() -= 1;

@@ -1,10 +1,10 @@
-//! Connections that are gone, and what ends with them.
+//! Cleanup of closed connections.
 //!
-//! Whoever is the last to have a connection may hold the lock of a file, whose change the client is told of. Sessions end on threads of
-//! their own, because what they have open is closed under such locks.
+//! Sessions close on threads of their own: a connection may be dropped under a file's lock, which closing the
+//! session's opens needs.
 //!
-//! Users take turns: of each, one thread ends one session or closes some opens at a time. However much one has left, others wait for
-//! one such step.
+//! Users take turns. One thread at a time ends one session, or closes some opens, of a user; then another user
+//! follows.
 
 use super::counters::CountGuard;
 use super::open::Open;
@@ -18,12 +18,11 @@ use std::time::{Duration, Instant};
 use vfs::panics;
 use vfs::sync::{Condvar, Mutex};
 
-/// Users whose sessions end at a time.
+/// Users whose sessions are cleaned up at the same time.
 const THREADS: usize = 4;
-/// Opens that are closed before it is another user's turn.
+/// Opens that are closed before another user's turn.
 const CLOSED_AT_ONCE_MAX: usize = 64;
 
-/// Where connections part with their sessions.
 #[derive(Default)]
 pub(crate) struct CleanupQueue(Arc<Shared>);
 
@@ -33,28 +32,27 @@ struct Shared {
     changed: Condvar,
 }
 
-/// A user by number; none for sessions that are anonymous or not set up.
+/// The uid; none for sessions that are anonymous or not set up.
 type User = Option<u32>;
 
 #[derive(Default)]
 struct TaskQueue {
     tasks: HashMap<User, VecDeque<Task>>,
-    /// The users who have tasks and are not being worked for.
+    /// Users with tasks, of whom none is running.
     ready: VecDeque<User>,
     active: HashSet<User>,
     threads: usize,
     is_open: bool,
-    /// The process ends: what is left is left.
+    /// Whether the process ends without the remaining tasks.
     is_abandoned: bool,
 }
 
-/// A connection that is gone, with what it had of sessions.
+/// A closed connection, with its channels.
 pub(crate) struct ClosedConnection {
     pub(crate) service: Arc<Service>,
-    /// The connection's.
     pub(crate) number: u64,
     pub(crate) channels: Vec<Arc<Channel>>,
-    /// It counts until all that is done.
+    /// Counts the connection until its cleanup is done.
     pub(crate) guard: Option<CountGuard>,
 }
 
@@ -65,20 +63,20 @@ struct Task {
 }
 
 enum CleanupStep {
-    /// A connection of this number parts with a session.
+    /// Detaches a channel from the connection with this number.
     Detach(Arc<Channel>, u64),
-    /// Opens of a session that has ended are closed.
+    /// Closes opens of an ended session.
     Close(Vec<Arc<Open>>),
 }
 
 impl CleanupQueue {
-    /// From now on, threads see to them.
+    /// Starts the threads.
     pub(crate) fn start(&self) -> io::Result<()> {
         self.0.queue.lock().is_open = true;
         for _ in 0..THREADS {
             let shared = Arc::clone(&self.0);
             shared.queue.lock().threads += 1;
-            let work = move || shared.work();
+            let work = move || shared.run_tasks();
             let started = thread::Builder::new().name("smb-endings".to_owned()).spawn(work);
             if let Err(error) = started {
                 self.0.queue.lock().threads -= 1;
@@ -88,7 +86,8 @@ impl CleanupQueue {
         Ok(())
     }
 
-    /// Waits at most `patience` for all that are gone; what is left then ends with the process. Later ones are seen to by whoever notices.
+    /// Waits at most `patience` for all tasks; remaining ones end with the process. Tasks added later run in the
+    /// caller's thread.
     pub(crate) fn stop(&self, patience: Duration) {
         let deadline = Instant::now() + patience;
         let mut queue = self.0.queue.lock();
@@ -132,7 +131,6 @@ impl CleanupQueue {
 }
 
 impl TaskQueue {
-    /// Adds tasks of a user.
     fn add(&mut self, user: User, tasks: impl IntoIterator<Item = Task>) {
         let of_user = self.tasks.entry(user).or_default();
         let was_empty = of_user.is_empty();
@@ -142,7 +140,6 @@ impl TaskQueue {
         }
     }
 
-    /// A task of the user whose turn it is.
     fn take(&mut self) -> Option<(User, Task)> {
         let user = self.ready.pop_front()?;
         let task = self.tasks.get_mut(&user)?.pop_front()?;
@@ -150,8 +147,8 @@ impl TaskQueue {
         Some((user, task))
     }
 
-    /// A task of a user is done, but for this. Another user comes first.
-    fn done(&mut self, user: User, remaining: Option<Task>) {
+    /// Ends a task of a user, of which `remaining` is left. Other users come first.
+    fn finish(&mut self, user: User, remaining: Option<Task>) {
         self.active.remove(&user);
         let Some(of_user) = self.tasks.get_mut(&user) else { return };
         remaining.into_iter().for_each(|task| of_user.push_front(task));
@@ -164,7 +161,7 @@ impl TaskQueue {
 }
 
 impl Shared {
-    fn work(&self) {
+    fn run_tasks(&self) {
         let mut queue = self.queue.lock();
         loop {
             if queue.is_abandoned || (!queue.is_open && queue.ready.is_empty() && queue.active.is_empty()) {
@@ -175,10 +172,10 @@ impl Shared {
                 continue;
             };
             drop(queue);
-            // One that panics has said so.
+            // The panic was logged.
             let remaining = panics::catch(|| task.run()).ok().flatten();
             queue = self.queue.lock();
-            queue.done(user, remaining);
+            queue.finish(user, remaining);
             self.changed.notify_all();
         }
         queue.threads -= 1;
@@ -187,7 +184,7 @@ impl Shared {
 }
 
 impl Task {
-    /// Does a step of it: what is left of it then.
+    /// Runs a step of the task. Returns the remaining task.
     fn run(self) -> Option<Self> {
         let Self { service, step, guard } = self;
         let opens = match step {
@@ -211,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn users_take_turns_however_much_one_has_left() {
+    fn cleanup_alternates_between_users() {
         let service = crate::state::service::tests::service();
         let task = || Task {
             service: Arc::clone(&service),
@@ -226,19 +223,19 @@ mod tests {
         assert_eq!(user_of(&mut queue), Some(Some(2)), "one thread works for each");
         assert_eq!(user_of(&mut queue), Some(Some(3)));
         assert_eq!(user_of(&mut queue), None, "the first is being worked for");
-        queue.done(Some(1), Some(task()));
-        queue.done(Some(2), None);
+        queue.finish(Some(1), Some(task()));
+        queue.finish(Some(2), None);
         queue.add(Some(2), [task()]);
         assert_eq!(user_of(&mut queue), Some(Some(1)));
         assert_eq!(user_of(&mut queue), Some(Some(2)));
     }
 
     #[test]
-    fn the_end_does_not_wait_for_a_user_who_has_left_too_much() {
+    fn stop_returns_at_the_deadline_despite_a_stuck_user() {
         let endings = CleanupQueue::default();
         endings.start().unwrap();
         let service = crate::state::service::tests::service();
-        // The lock under which sessions end, as if one took for ever.
+        // The lock under which sessions end, held as if an end took forever.
         let lock = service.lock_cleanup(None);
         let (connection, _) = crate::state::service::tests::begin(&service, 0, Instant::now());
         let channels = connection.take_channels();

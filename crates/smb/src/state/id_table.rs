@@ -1,14 +1,13 @@
-//! Tables of what the service has numbered itself. Nobody else chooses the numbers that are in them, so their hash keeps no secret, and
-//! takes a tenth of the time.
+//! Tables by ids that the service generates. Clients cannot choose the ids, so their hash needs no secret and takes a
+//! tenth of the time.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// A table by numbers that the service gives, or pairs of them.
 pub(crate) type IdTable<K, V> = HashMap<K, V, BuildHasherDefault<ProductHasher>>;
 
-/// The hash of numbers: neighbors differ in their lowest bits, by which a table finds its place, and in their highest, by which it
-/// tells those at one place apart.
+/// The hash of ids. Consecutive ids differ in the lowest bits, which select a slot, and in the highest, which
+/// distinguish entries of a slot.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct ProductHasher(u64);
 
@@ -17,7 +16,7 @@ const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl Hasher for ProductHasher {
     fn finish(&self) -> u64 {
-        // The lowest bits of a product depend on nothing but the lowest bits of its factors.
+        // The lowest bits of a product depend on the lowest bits of its factors alone.
         self.0 ^ self.0 >> 32
     }
 
@@ -42,7 +41,7 @@ mod tests {
     use std::hash::BuildHasher;
 
     #[test]
-    fn numbers_in_steps_are_told_apart_by_few_bits() {
+    fn hash_of_ids_in_steps_spreads_low_bits() {
         const COUNT: usize = 1 << 12;
         let hasher = BuildHasherDefault::<ProductHasher>::default();
         for step in [1, 2, 3, 8, 1000, 4096] {

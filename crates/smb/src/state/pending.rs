@@ -1,8 +1,8 @@
-//! Requests that are answered later: an interim reply at once, the reply when it is there (MS-SMB2 §3.3.4.2, §3.3.5.16).
+//! Asynchronous requests: an interim reply now, the final reply later (MS-SMB2 §3.3.4.2, §3.3.5.16).
 //!
-//! A command that has to wait takes a [`Waker`] ([`crate::request::context::RequestContext::waker`]), gives it to whatever it waits for, and ends with
-//! [`crate::request::context::RequestContext::suspend`]. Once woken it is run again from its beginning, and finds how it was woken in
-//! `WaitState::wakeup`.
+//! A command that has to wait takes a [`Waker`] ([`crate::request::context::RequestContext::waker`]), passes it on,
+//! and ends with [`crate::request::context::RequestContext::suspend`]. A woken command runs again from its beginning,
+//! and finds the outcome in `WaitState::wakeup`.
 
 use super::pending_quota::{PendingQuota, QuotaPermit};
 use smb_wire::{FileId, NtStatus};
@@ -11,24 +11,25 @@ use std::sync::{Arc, Weak};
 use vfs::claims::Outcome;
 use vfs::sync::Mutex;
 
-/// When a client is told that a request is answered later.
+/// The kind of interim reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Interim {
-    /// At once, wherever in its message the request is.
+    /// An immediate interim reply, at any position in the message.
     Always,
-    /// At once; only the last request of a message may wait, others fail with `STATUS_INTERNAL_ERROR`.
+    /// An immediate interim reply. Only the last request of a message may wait; others fail with
+    /// `STATUS_INTERNAL_ERROR`.
     OfLast,
-    /// Never: what follows in its message waits with it.
+    /// No interim reply. The rest of the message waits as well.
     Never,
 }
 
-/// How a request stops waiting. `false`: it is too late for that, the request is being woken.
+/// Cancels the wait; false if a wakeup is under way.
 pub(crate) type Cancel = Box<dyn Fn() -> bool + Send>;
 
-/// Gives back what a request has got while it waited, where nobody is told that it has it.
+/// Gives back a claim that was granted during the wait and is not used.
 pub(crate) type Rollback = Box<dyn FnOnce() + Send>;
 
-/// How a request was woken. What it has got is given back with this, unless the request keeps it.
+/// A wakeup. Dropping it gives back the granted claim, unless it was committed.
 pub(crate) struct Wakeup {
     pub(crate) outcome: Outcome,
     rollback: Option<Rollback>,
@@ -39,7 +40,7 @@ impl Wakeup {
         Self { outcome, rollback: undo.filter(|_| outcome == Outcome::Granted) }
     }
 
-    /// The request has what it has got.
+    /// Keeps the granted claim.
     pub(crate) fn commit(mut self) {
         self.rollback = None;
     }
@@ -51,34 +52,33 @@ impl Drop for Wakeup {
     }
 }
 
-/// A request that waits, with everything that it needs to go on.
+/// A suspended request.
 pub(crate) trait Suspension: Send {
-    /// Goes on with it; does not wait.
+    /// Continues the request. Does not block.
     fn resume(self: Box<Self>, waker: Waker);
 
-    /// Answers it with an error.
+    /// Answers the request with an error.
     fn end(self: Box<Self>, waker: Waker, status: NtStatus);
 }
 
-/// What a request is known by while it waits.
+/// The identity of an asynchronous request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AsyncRequest {
     /// `AsyncId`.
     pub(crate) async_id: u64,
-    /// The number of its connection.
+    /// The number of the connection.
     pub(crate) connection: u64,
     pub(crate) message_id: u64,
     pub(crate) tree_id: u32,
-    /// The file that it is about.
     pub(crate) file: Option<FileId>,
-    /// How it ends when its file is closed, also with its tree connect or session.
+    /// The final status if the file, the tree connect or the session is closed.
     pub(crate) status_on_close: NtStatus,
     pub(crate) interim: Interim,
-    /// Whether it is done also when its connection is gone: its client asks again over another one what became of it.
+    /// Whether the request runs even without its connection. Its client then asks for the result over another one.
     pub(crate) outlives_connection: bool,
 }
 
-/// Wakes a request that waits, from any thread, whatever that holds.
+/// Wakes a request from any thread, under any lock.
 #[derive(Clone)]
 pub(crate) struct Waker(Arc<AsyncSlot>);
 
@@ -89,37 +89,37 @@ struct AsyncSlot {
     quota_use: Mutex<QuotaUse>,
 }
 
-/// What a request that waits counts as.
+/// The quotas that a request occupies.
 struct QuotaUse {
-    /// Among the requests of which connection.
+    /// The connection whose quota is occupied.
     connection: u64,
     connection_permit: QuotaPermit,
-    /// Of its user, and of all.
+    /// Permits of the user and of the process.
     _other_permits: [QuotaPermit; 2],
 }
 
 enum State {
-    /// It is being done, for the first time or again.
+    /// The command runs.
     Running {
-        /// How it was woken before it waits.
-        woken: Option<Outcome>,
-        /// How it is to end before it waits.
+        /// The outcome of a wakeup that came before the wait.
+        outcome: Option<Outcome>,
+        /// The final status of an end that came before the wait.
         end_status: Option<NtStatus>,
     },
     Waiting {
         cancel: Cancel,
         suspension: Box<dyn Suspension>,
-        /// How it is to end, if it is being woken already and waits again.
+        /// The final status, if an end came during a wakeup and the command waits again.
         end_status: Option<NtStatus>,
     },
     Over,
 }
 
-const RUNNING: State = State::Running { woken: None, end_status: None };
+const RUNNING: State = State::Running { outcome: None, end_status: None };
 
 impl AsyncSlot {
-    /// Counts it among the requests of another connection, if that may have one more.
-    fn try_move_to(&self, (connection, quota): (u64, &Arc<PendingQuota>)) -> bool {
+    /// Moves the request to the quota of another connection. False if that has no room.
+    fn try_move_to(&self, connection: u64, quota: &Arc<PendingQuota>) -> bool {
         let mut quota_use = self.quota_use.lock();
         let Some(permit) = quota.try_acquire(quota_use.connection_permit.bytes()) else { return false };
         (quota_use.connection, quota_use.connection_permit) = (connection, permit);
@@ -128,7 +128,7 @@ impl AsyncSlot {
 }
 
 impl Waker {
-    /// A waker of a request of a session; `None` if that is over.
+    /// A waker of a session's request; none if the session is over.
     pub(crate) fn new(
         commands: &Arc<AsyncCommandList>,
         request: AsyncRequest,
@@ -150,19 +150,17 @@ impl Waker {
         &self.0.request
     }
 
-    /// Has the request go on.
+    /// Wakes the request.
     pub(crate) fn wake(&self, outcome: Outcome) {
         let mut state = self.0.state.lock();
         match &mut *state {
-            State::Running { woken, .. } => *woken = Some(outcome),
-            State::Waiting { end_status: ended, .. } => {
-                let ended = *ended;
-                let was = std::mem::replace(
-                    &mut *state,
-                    State::Running { woken: Some(outcome), end_status: ended },
-                );
+            State::Running { outcome: early, .. } => *early = Some(outcome),
+            State::Waiting { end_status, .. } => {
+                let end_status = *end_status;
+                let previous =
+                    std::mem::replace(&mut *state, State::Running { outcome: Some(outcome), end_status });
                 drop(state);
-                if let State::Waiting { suspension, .. } = was {
+                if let State::Waiting { suspension, .. } = previous {
                     suspension.resume(self.clone());
                 }
             }
@@ -170,25 +168,25 @@ impl Waker {
         }
     }
 
-    /// How it was woken, told once.
+    /// Takes the outcome of a wakeup.
     pub(crate) fn take_outcome(&self) -> Option<Outcome> {
         match &mut *self.0.state.lock() {
-            State::Running { woken, .. } => woken.take(),
+            State::Running { outcome, .. } => outcome.take(),
             State::Waiting { .. } | State::Over => None,
         }
     }
 
-    /// Waits, unless it was woken or ended already.
+    /// Suspends the request, unless it was woken or ended already.
     pub(crate) fn suspend(&self, cancel: Cancel, suspension: Box<dyn Suspension>) {
         let mut state = self.0.state.lock();
-        let State::Running { woken, end_status: ended } = *state else { return };
-        if woken.is_some() {
+        let State::Running { outcome, end_status } = *state else { return };
+        if outcome.is_some() {
             drop(state);
             return suspension.resume(self.clone());
         }
-        *state = State::Waiting { cancel, suspension, end_status: ended };
+        *state = State::Waiting { cancel, suspension, end_status };
         drop(state);
-        if let Some(status) = ended {
+        if let Some(status) = end_status {
             self.end(status);
         }
     }
@@ -196,26 +194,28 @@ impl Waker {
     /// Ends the request with an error, unless it is being woken.
     fn end(&self, status: NtStatus) {
         let mut state = self.0.state.lock();
-        let (cancel, suspension) =
-            match std::mem::replace(&mut *state, State::Running { woken: None, end_status: Some(status) }) {
-                State::Waiting { cancel, suspension, .. } => (cancel, suspension),
-                State::Running { woken, .. } => {
-                    *state = State::Running { woken, end_status: Some(status) };
-                    return;
-                }
-                State::Over => {
-                    *state = State::Over;
-                    return;
-                }
-            };
-        // Whatever it waits for may wake others while it is told.
+        let (cancel, suspension) = match std::mem::replace(
+            &mut *state,
+            State::Running { outcome: None, end_status: Some(status) },
+        ) {
+            State::Waiting { cancel, suspension, .. } => (cancel, suspension),
+            State::Running { outcome, .. } => {
+                *state = State::Running { outcome, end_status: Some(status) };
+                return;
+            }
+            State::Over => {
+                *state = State::Over;
+                return;
+            }
+        };
+        // Canceling may wake other requests, so no lock is held.
         drop(state);
         if cancel() {
             return suspension.end(self.clone(), status);
         }
         let mut state = self.0.state.lock();
         match *state {
-            State::Running { woken: Some(_), .. } => {
+            State::Running { outcome: Some(_), .. } => {
                 drop(state);
                 suspension.resume(self.clone());
             }
@@ -223,7 +223,7 @@ impl Waker {
         }
     }
 
-    /// It is answered.
+    /// Ends the request, which has been answered.
     pub(crate) fn finish(&self) {
         *self.0.state.lock() = State::Over;
         if let Some(commands) = self.0.table.upgrade() {
@@ -244,7 +244,7 @@ impl AsyncSlotGuard {
         self.0.as_ref()
     }
 
-    /// Keeps the request, which is suspended or answered by the caller.
+    /// Passes responsibility for the request on.
     pub(crate) fn into_waker(mut self) -> Option<Waker> {
         self.0.take()
     }
@@ -256,14 +256,14 @@ impl Drop for AsyncSlotGuard {
     }
 }
 
-/// `Connection.AsyncCommandList` of all connections of a session, as far as they are this session's requests.
+/// `Connection.AsyncCommandList`, of all connections together, but of one session.
 #[derive(Default)]
 pub(crate) struct AsyncCommandList(Mutex<Table>);
 
 #[derive(Default)]
 struct Table {
     slots: HashMap<u64, Arc<AsyncSlot>>,
-    /// The slots by what requests are about, and by the connections and messages that they came in.
+    /// Slots by file id, and by connection and message id.
     of_files: BTreeSet<((u64, u64), u64)>,
     of_messages: BTreeSet<((u64, u64), u64)>,
     is_over: bool,
@@ -286,7 +286,7 @@ impl Table {
         Some(slot)
     }
 
-    /// The slots that an index has under this.
+    /// The slots with this key in an index.
     fn lookup(&self, index: &BTreeSet<((u64, u64), u64)>, under: (u64, u64)) -> Vec<Arc<AsyncSlot>> {
         let ids = index.range((under, 0)..=(under, u64::MAX)).map(|(_, async_id)| async_id);
         ids.filter_map(|async_id| self.slots.get(async_id)).cloned().collect()
@@ -307,7 +307,7 @@ impl AsyncCommandList {
         drop(removed);
     }
 
-    /// Cancels the request of a connection that is known by `async_id`, or else by its message, if it waits.
+    /// Cancels a waiting request of a connection, by its `async_id` or else by its message.
     pub(crate) fn cancel(&self, connection: u64, async_id: Option<u64>, message_id: u64) {
         let table = self.0.lock();
         let found = match async_id {
@@ -315,11 +315,11 @@ impl AsyncCommandList {
             None => table.lookup(&table.of_messages, (connection, message_id)),
         };
         drop(table);
-        let its = found.into_iter().filter(|slot| slot.request.connection == connection);
-        its.for_each(|slot| Waker(slot).end(NtStatus::CANCELLED));
+        let of_connection = found.into_iter().filter(|slot| slot.request.connection == connection);
+        of_connection.for_each(|slot| Waker(slot).end(NtStatus::CANCELLED));
     }
 
-    /// Ends the requests about a file that is no longer open.
+    /// Ends the requests that concern a closed file.
     pub(crate) fn close_file(&self, file: FileId) {
         let table = self.0.lock();
         let found = table.lookup(&table.of_files, (file.persistent, file.volatile));
@@ -330,7 +330,6 @@ impl AsyncCommandList {
         }
     }
 
-    /// Ends requests.
     pub(crate) fn end_matching(&self, which: impl Fn(&AsyncRequest) -> bool) {
         let table = self.0.lock();
         let found: Vec<_> = table.slots.values().filter(|slot| which(&slot.request)).cloned().collect();
@@ -341,20 +340,22 @@ impl AsyncCommandList {
         }
     }
 
-    /// Ends the requests that count among those of a connection which is gone. Those that outlive it count among those of another
-    /// one from now on, if that may have so many.
-    pub(crate) fn end_of_connection(&self, connection: u64, heir: Option<(u64, &Arc<PendingQuota>)>) {
+    /// Ends the requests that occupy the quota of a lost connection. Requests that outlive it move to the quota of
+    /// `heir`, if that has room.
+    pub(crate) fn end_of_connection(&self, connection: u64, successor: Option<(u64, &Arc<PendingQuota>)>) {
         let is_lost = |slot: &&Arc<AsyncSlot>| slot.quota_use.lock().connection == connection;
         let lost: Vec<_> = self.0.lock().slots.values().filter(is_lost).cloned().collect();
         for slot in lost {
-            if !slot.request.outlives_connection || !heir.is_some_and(|heir| slot.try_move_to(heir)) {
+            if !slot.request.outlives_connection
+                || !successor.is_some_and(|(connection, quota)| slot.try_move_to(connection, quota))
+            {
                 let status = slot.request.status_on_close;
                 Waker(slot).end(status);
             }
         }
     }
 
-    /// Ends all, and takes no more.
+    /// Ends all requests, and accepts no more.
     pub(crate) fn end_all(&self) {
         self.0.lock().is_over = true;
         self.end_matching(|_| true);
@@ -366,7 +367,7 @@ pub(crate) mod tests {
     use super::*;
     use std::sync::mpsc::{Receiver, Sender, channel};
 
-    /// What became of a request: it went on by this, or ended with that.
+    /// The result of a request: an outcome with which it continues, or a final status.
     type Ending = Result<Option<Outcome>, NtStatus>;
 
     struct RecordedEnd(Sender<Ending>);
@@ -397,7 +398,7 @@ pub(crate) mod tests {
         Waker::new(commands, request, [permit(), permit(), permit()]).unwrap()
     }
 
-    /// A request waits, and what it waits for can be taken back or not.
+    /// Suspends a request, whose cancellation succeeds or not.
     fn suspend(waker: &Waker, is_canceled: bool) -> Receiver<Ending> {
         let (sender, became) = channel();
         waker.suspend(Box::new(move || is_canceled), Box::new(RecordedEnd(sender)));
@@ -405,7 +406,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_request_that_is_canceled_ends_once() {
+    fn canceled_request_ends_once() {
         let commands = Arc::default();
         let waker = request(&commands);
         let became = suspend(&waker, true);
@@ -415,9 +416,9 @@ pub(crate) mod tests {
         assert_eq!(became.iter().collect::<Vec<_>>(), [Err(NtStatus::CANCELLED)]);
     }
 
-    /// What it was given is not lost, in whatever order both come.
+    /// A granted claim is not lost, in any order of wakeup and cancellation.
     #[test]
-    fn a_request_that_is_canceled_too_late_goes_on() {
+    fn request_canceled_after_wakeup_continues() {
         for early in [[true, true], [true, false], [false, true], [false, false]] {
             for wakes_first in [true, false] {
                 let commands = Arc::default();
@@ -445,7 +446,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_request_that_is_canceled_while_it_is_woken_does_not_wait_again() {
+    fn request_canceled_during_wakeup_does_not_wait_again() {
         let commands = Arc::default();
         let waker = request(&commands);
         let became = suspend(&waker, false);

@@ -1,10 +1,9 @@
 //! The bound on asynchronous requests of a connection, of a user and of the process.
 
-use crate::limits::most_of_user;
+use crate::limits::user_share_max;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// How many requests may wait, and how many bytes of them.
 pub(crate) struct PendingQuota {
     requests: AtomicUsize,
     bytes: AtomicUsize,
@@ -17,16 +16,16 @@ impl PendingQuota {
         Self { requests: AtomicUsize::new(0), bytes: AtomicUsize::new(0), requests_max, bytes_max }
     }
 
-    /// Counts a request of so many bytes, if there may be one more.
+    /// Occupies the quota with a request of so many bytes, if there is room.
     pub(crate) fn try_acquire(self: &Arc<Self>, bytes: usize) -> Option<QuotaPermit> {
         self.try_acquire_within(bytes, self.requests_max, self.bytes_max)
     }
 
-    /// The same for one user, whose part of `all` is less where others leave less.
+    /// Occupies a user's quota. The user's share of `all` is smaller while others leave less.
     pub(crate) fn try_acquire_beside(self: &Arc<Self>, bytes: usize, all: &Self) -> Option<QuotaPermit> {
         let most = |own: &AtomicUsize, of_all: &AtomicUsize, own_max, all_max| {
             let others = of_all.load(Ordering::Relaxed).saturating_sub(own.load(Ordering::Relaxed));
-            most_of_user(own_max, all_max, others)
+            user_share_max(own_max, all_max, others)
         };
         let requests_max = most(&self.requests, &all.requests, self.requests_max, all.requests_max);
         let bytes_max = most(&self.bytes, &all.bytes, self.bytes_max, all.bytes_max);
@@ -46,7 +45,7 @@ impl PendingQuota {
     }
 }
 
-/// A request that is counted, until this is dropped.
+/// An occupied part of a quota. Dropping it frees the part.
 pub(crate) struct QuotaPermit {
     quota: Arc<PendingQuota>,
     bytes: usize,
@@ -70,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_may_not_wait_is_not_counted() {
+    fn refused_request_does_not_occupy_the_quota() {
         let quota = Arc::new(PendingQuota::new(2, 10));
         let first = quota.try_acquire(5).unwrap();
         assert!(quota.try_acquire(6).is_none(), "too many bytes");

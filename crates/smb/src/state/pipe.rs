@@ -1,7 +1,7 @@
-//! Pipes of IPC$ as a client has them open (MS-SMB2 §3.3.1.10, MS-RPCE §2.1.1.2).
+//! Open pipes of IPC$ (MS-SMB2 §3.3.1.10, MS-RPCE §2.1.1.2).
 
 use super::pending::Waker;
-use crate::limits::most_of_user;
+use crate::limits::user_share_max;
 use crate::pipes::ContextHandles;
 use smb_wire::rpc::{Association, Call, Fault, ReplyPart, WriteError};
 use smb_wire::types::AccessMask;
@@ -12,23 +12,22 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use vfs::claims::Outcome;
 use vfs::sync::Mutex;
 
-/// What is spoken over a pipe.
+/// The RPC interface of a pipe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PipeService {
-    /// `srvsvc`: which shares there are.
+    /// `srvsvc`: shares.
     Server,
-    /// `wkssvc`: what the host is called.
+    /// `wkssvc`: names of the host.
     Workstation,
-    /// `lsarpc`: whose a SID is.
+    /// `lsarpc`: names of SIDs.
     Authority,
-    /// `samr`: which users and groups there are.
+    /// `samr`: users and groups.
     Accounts,
 }
 
-/// A pipe as a client has it open.
 pub(crate) struct Pipe {
     pub(crate) id: FileId,
-    /// The tree connect it was opened by.
+    /// The tree connect of the pipe.
     pub(crate) tree_id: u32,
     pub(crate) service: PipeService,
     granted: AccessMask,
@@ -37,22 +36,22 @@ pub(crate) struct Pipe {
 }
 
 struct State {
-    /// Nothing once the client has written what is no RPC.
+    /// None once the client has written malformed RPC.
     association: Option<Association>,
-    /// What the client has opened over it.
     handles: ContextHandles,
-    /// What it counts as in the budgets.
+    /// Bytes that the budgets count for this pipe.
     bytes: usize,
-    /// READs that wait for something to read, in the order in which they came.
+    /// READs that wait for data, in order of arrival.
     readers: VecDeque<Waker>,
 }
 
-/// The memory that the pipes of a session, a user, or of all, may take for what is written and not answered, or answered and not read.
+/// A bound on the memory of pipes: incomplete calls, and unread replies. A session, a user and the process each have
+/// one.
 #[derive(Clone)]
 pub(crate) struct Budget {
     bytes: Arc<AtomicUsize>,
     bytes_max: usize,
-    /// What others have as well, and how much that may be in all.
+    /// The counter of all users, and its bound.
     all: Option<(Arc<AtomicUsize>, usize)>,
 }
 
@@ -61,7 +60,7 @@ impl Budget {
         Self { bytes: Arc::clone(bytes), bytes_max, all: None }
     }
 
-    /// The same for one user, whose part of `all` is less where others leave less.
+    /// A user's budget. The user's share of `all` is smaller while others leave less.
     pub(crate) fn beside(self, all: &Self) -> Self {
         Self { all: Some((Arc::clone(&all.bytes), all.bytes_max)), ..self }
     }
@@ -69,7 +68,7 @@ impl Budget {
     fn is_used_up(&self) -> bool {
         let bytes = self.bytes.load(Ordering::Relaxed);
         let most = |(all, all_max): &(Arc<AtomicUsize>, usize)| {
-            most_of_user(self.bytes_max, *all_max, all.load(Ordering::Relaxed).saturating_sub(bytes))
+            user_share_max(self.bytes_max, *all_max, all.load(Ordering::Relaxed).saturating_sub(bytes))
         };
         bytes >= self.all.as_ref().map_or(self.bytes_max, most)
     }
@@ -80,12 +79,13 @@ impl Pipe {
         id: FileId,
         tree_id: u32,
         granted: AccessMask,
-        (speaks, association): (PipeService, Association),
+        service: PipeService,
+        association: Association,
         budgets: [Budget; 3],
     ) -> Self {
         let handles = ContextHandles::of_pipe(id);
         let state = State { association: Some(association), handles, bytes: 0, readers: VecDeque::new() };
-        Self { id, tree_id, service: speaks, granted, state: Mutex::new(state), budgets }
+        Self { id, tree_id, service, granted, state: Mutex::new(state), budgets }
     }
 
     /// `STATUS_ACCESS_DENIED` unless all of `rights` were granted.
@@ -93,7 +93,7 @@ impl Pipe {
         if self.granted.contains(rights) { Ok(()) } else { Err(NtStatus::ACCESS_DENIED) }
     }
 
-    /// Takes what a client writes, and has the calls answered that are whole with it.
+    /// Writes bytes of a client, and answers the calls that they complete.
     pub(crate) fn write(
         &self,
         bytes: &[u8],
@@ -121,7 +121,7 @@ impl Pipe {
         written
     }
 
-    /// At most `length` bytes of what was answered; `STATUS_PIPE_EMPTY` if all of that is read.
+    /// Reads at most `length` bytes of replies; `STATUS_PIPE_EMPTY` if none is unread.
     pub(crate) fn read(&self, length: u32) -> Result<ReplyPart, NtStatus> {
         let mut state = self.state.lock();
         let read = match &mut state.association {
@@ -132,32 +132,31 @@ impl Pipe {
         };
         self.count(&mut state);
         drop(state);
-        // What is left is for the next.
+        // The rest belongs to the next READ.
         self.wake();
         read
     }
 
-    /// Whether something was answered that is not read.
     pub(crate) fn has_unread(&self) -> Result<bool, NtStatus> {
         let state = self.state.lock();
         let open = state.association.as_ref().ok_or(NtStatus::PIPE_DISCONNECTED)?;
         Ok(open.has_unread())
     }
 
-    /// Has a READ wait for something to read.
+    /// Queues a READ until there is data.
     pub(crate) fn wait(&self, waker: &Waker) {
         self.state.lock().readers.push_back(waker.clone());
-        // What was answered in between has found nobody who waits.
+        // Data before this point has found no READ to wake.
         self.wake();
     }
 
-    /// A READ waits no longer: what it was to look for is for the next one.
+    /// Removes a READ. Its data goes to the next one.
     pub(crate) fn cancel_wait(&self, async_id: u64) {
         self.state.lock().readers.retain(|waker| waker.request().async_id != async_id);
         self.wake();
     }
 
-    /// Has the first that waits look at what was answered, or that nothing will be any more.
+    /// Wakes the first READ if there is data, or the pipe is disconnected.
     fn wake(&self) {
         let mut state = self.state.lock();
         let has_news = state.association.as_ref().is_none_or(Association::has_unread);
@@ -168,7 +167,7 @@ impl Pipe {
         }
     }
 
-    /// Counts the memory that it takes now.
+    /// Updates the budgets with the current memory.
     fn count(&self, state: &mut State) {
         let of_handles = state.handles.memory_bytes();
         let bytes = state.association.as_ref().map_or(0, |open| open.buffered_bytes() + of_handles);
@@ -201,7 +200,7 @@ mod tests {
     fn within(budgets: [Budget; 3], granted: AccessMask) -> Pipe {
         let association = Association::new("\\PIPE\\srvsvc", &[srvsvc::INTERFACE]);
         let id = FileId { persistent: 1, volatile: 1 };
-        Pipe::new(id, 1, granted, (PipeService::Server, association), budgets)
+        Pipe::new(id, 1, granted, PipeService::Server, association, budgets)
     }
 
     fn pipe(granted: AccessMask) -> Pipe {
@@ -209,14 +208,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_on_its_way_over_pipes_is_counted_until_they_go() {
+    fn pipe_bytes_in_transit_are_counted_until_close() {
         let (of_session, of_all) = (budget(100), budget(150));
         let budgets = || [of_session.clone(), budget(1000), of_all.clone()];
         let counted = || [&of_session, &of_all].map(|budget| budget.bytes.load(Ordering::Relaxed));
         let (one, two) = (within(budgets(), AccessMask::FILE_ALL), within(budgets(), AccessMask::FILE_ALL));
         let other = within([budget(100), budget(1000), of_all.clone()], AccessMask::FILE_ALL);
         let refuse = |_: &mut ContextHandles, _: Call<'_>| Err(Fault::ACCESS_DENIED);
-        // The beginning of a unit that is never whole.
+        // The beginning of a fragment that never becomes complete.
         let begin = [&[5, 0, 0, 3, 0x10, 0, 0, 0, 0xff, 0x0f, 0, 0, 1, 0, 0, 0][..], &[0; 44]].concat();
         assert_eq!(one.write(&begin, refuse), Ok(()));
         assert_eq!(two.write(&begin[..50], refuse), Ok(()));
@@ -235,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_rpc_closes_the_pipe() {
+    fn malformed_rpc_closes_the_pipe() {
         let pipe = pipe(AccessMask::FILE_ALL);
         let refuse = |_: &mut ContextHandles, _: Call<'_>| Err(Fault::ACCESS_DENIED);
         assert_eq!(pipe.read(100), Err(NtStatus::PIPE_EMPTY));
@@ -246,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn all_rights_of_a_call_are_needed() {
+    fn pipe_check_requires_all_rights() {
         let both = AccessMask::READ_DATA | AccessMask::WRITE_DATA;
         let reading = pipe(AccessMask::READ_DATA);
         assert_eq!(reading.check(AccessMask::READ_DATA), Ok(()));

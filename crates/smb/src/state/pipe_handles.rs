@@ -1,4 +1,4 @@
-//! Context handles (C706 §6.1.6): what a client has opened over a pipe. They go with it.
+//! Context handles (C706 §6.1.6): objects that a client has opened over a pipe. They end with the pipe.
 
 use crate::limits::PIPE_HANDLES_MAX;
 use smb_wire::rpc::Fault;
@@ -8,13 +8,13 @@ use smb_wire::{FileId, NtStatus};
 /// A domain of the Security Account Manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DomainKind {
-    /// The machine's: its users and groups.
+    /// The machine's own domain, with its users and groups.
     Account,
     /// The groups that every machine has.
     Builtin,
 }
 
-/// What can be opened; users and groups by their relative identifiers.
+/// An object; users and groups by their relative identifiers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Object {
     Server,
@@ -24,7 +24,7 @@ pub(crate) enum Object {
     User(u32),
 }
 
-/// The handles of a pipe. No other pipe has a handle of these bytes, nor has this one had it before.
+/// The handles of a pipe. Handles are unique among pipes, and are not reused.
 pub(crate) struct ContextHandles {
     pipe: u64,
     last: u64,
@@ -32,12 +32,10 @@ pub(crate) struct ContextHandles {
 }
 
 impl ContextHandles {
-    /// None yet.
     pub(crate) fn of_pipe(pipe: FileId) -> Self {
         Self { pipe: pipe.persistent, last: 0, open: Vec::new() }
     }
 
-    /// Opens an object.
     pub(crate) fn open(&mut self, object: Object) -> Result<Handle, NtStatus> {
         if self.open.len() >= PIPE_HANDLES_MAX {
             return Err(NtStatus::INSUFFICIENT_RESOURCES);
@@ -49,7 +47,6 @@ impl ContextHandles {
         Ok(handle)
     }
 
-    /// What is open by this handle.
     pub(crate) fn object(&self, handle: Handle) -> Result<Object, Fault> {
         self.index_of(handle).map(|entry_path| self.open[entry_path].1)
     }
@@ -60,7 +57,6 @@ impl ContextHandles {
         Ok(())
     }
 
-    /// Bytes that they take.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.open.len() * size_of::<(u64, Object)>()
     }
@@ -83,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn handles_are_of_their_pipe_and_not_used_again() {
+    fn context_handle_is_bound_to_its_pipe_and_not_reused() {
         let (mut one, mut two) = (handles(1), handles(2));
         let (server, domain) = (Object::Server, Object::Domain(DomainKind::Builtin));
         let first = one.open(server).unwrap();
@@ -102,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn handles_are_bounded() {
+    fn context_handles_are_bounded() {
         let mut handles = handles(1);
         let open: Vec<_> = (0..PIPE_HANDLES_MAX).map(|_| handles.open(Object::Server).unwrap()).collect();
         assert_eq!(handles.open(Object::Server), Err(NtStatus::INSUFFICIENT_RESOURCES));

@@ -1,4 +1,4 @@
-//! What all connections share (MS-SMB2 §3.3.1.5).
+//! The state that all connections share (MS-SMB2 §3.3.1.5).
 
 use super::caching::leases::LeaseTables;
 use super::counters::Counters;
@@ -24,53 +24,46 @@ use vfs::SharedNamespace;
 use vfs::bounds::{Network, Networks};
 use vfs::sync::Mutex;
 
-/// Locks of users whose sessions end.
 const CLEANUP_LOCKS: usize = 64;
 
-/// Where random bytes come from.
+/// A source of random bytes.
 pub type Random = Box<dyn Fn(&mut [u8]) + Send + Sync>;
 
-/// The server, as all connections share it.
 pub struct Service {
-    /// What is served.
     pub(crate) namespace: SharedNamespace,
-    /// Who proves who is calling.
+    /// Authenticates clients.
     pub(crate) authority: Arc<Authority>,
-    /// The users and groups, all of them.
+    /// All users and groups.
     pub(crate) accounts: SharedAccounts,
-    /// Who that is here.
+    /// Resolves users to uids and SIDs.
     pub(crate) resolver: Arc<dyn Resolver>,
-    /// `ServerGuid`: another one at each start, because nothing that is open outlives the process.
+    /// `ServerGuid`, new at each start.
     pub(crate) guid: Guid,
-    /// Random bytes.
     pub(crate) random: Random,
-    /// `IsMultiChannelCapable`: whether sessions may have several connections.
+    /// `IsMultiChannelCapable`: whether a session may have several connections.
     pub(crate) is_multichannel: bool,
     pub(crate) counters: Counters,
-    /// What may wait of all requests.
+    /// The quota of all asynchronous requests.
     pub(crate) pending_quota: Arc<PendingQuota>,
     pub(crate) leases: LeaseTables,
-    /// Names that are being made.
+    /// Locks of names that are being created.
     pub(crate) name_locks: NameLocks,
-    /// `GlobalOpenTable`, as far as it is of opens without a session, and of those that may be asked for twice.
+    /// `GlobalOpenTable`, for disconnected opens and CREATEs that may be replayed.
     pub(crate) open_table: Arc<OpenTable>,
-    /// What outlives the service, if anything can.
+    /// Records of persistent opens, if the service keeps any.
     pub(crate) persistent: Option<Arc<PersistentOpens>>,
-    /// Logins that were refused.
     pub(crate) login_throttle: LoginThrottle,
     pending_sessions: PendingSessions,
-    /// The networks that clients are in.
     pub(crate) networks: Networks,
     /// `GlobalSessionTable`.
     sessions: Mutex<HashMap<u64, Weak<Session>>>,
-    /// Where connections part with their sessions.
     pub(crate) cleanup: CleanupQueue,
-    /// Held while what a session of a user has open becomes what nobody has; users share some of them.
+    /// Locked while the opens of a user's session become disconnected; users share locks.
     cleanup_locks: [Mutex<()>; CLEANUP_LOCKS],
 }
 
 impl Service {
-    /// SMB for what a namespace has, with the users that `accounts` has, by a server of these names.
+    /// Creates the service for a namespace, with the users of `accounts`, under these server names.
     pub fn new(
         namespace: SharedNamespace,
         names: ServerNames,
@@ -83,7 +76,7 @@ impl Service {
             names,
             accounts: accounts.clone(),
             null_sessions: false,
-            // The client of Linux gives no MIC, and announces none.
+            // The Linux client sends no MIC, and announces none.
             mic: MicPolicy::Announced,
             target_names: Vec::new(),
         };
@@ -110,41 +103,39 @@ impl Service {
         }
     }
 
-    /// The same, where opens of continuously available shares outlive the service.
+    /// Keeps opens of continuously available shares over a restart.
     #[must_use]
     pub fn with_persistent_opens(self, opens: PersistentOpens) -> Self {
         Self { persistent: Some(Arc::new(opens)), ..self }
     }
 
-    /// The same for clients that call it by one of these names, or by the address that they reach it at. Others are refused: their
-    /// answers were meant for somebody else. Without names, none is.
+    /// Accepts only clients that address the server by one of these names, or by its address. An authentication for
+    /// another server is refused. Without names, all are accepted.
     #[must_use]
     pub fn with_target_names(self, target_names: Vec<String>) -> Self {
         Self { authority: Arc::new(Authority { target_names, ..(*self.authority).clone() }), ..self }
     }
 
-    /// The same for clients in these networks.
+    /// Groups clients into these networks.
     #[must_use]
     pub fn with_networks(self, networks: Networks) -> Self {
         Self { networks, login_throttle: LoginThrottle::with_networks(networks), ..self }
     }
 
-    /// The same, which lets clients in without a name or not. They reach IPC$ alone: which shares there are, and what the server is
-    /// called.
+    /// Allows anonymous logins or not. They can list shares and read the server's names, over IPC$ alone.
     #[must_use]
     pub fn with_anonymous_logins(self, null_sessions: bool) -> Self {
         Self { authority: Arc::new(Authority { null_sessions, ..(*self.authority).clone() }), ..self }
     }
 
-    /// Service with several connections for the sessions of clients that announce them, or with one for each session: then
-    /// AES-GMAC signs for all clients that offer it.
+    /// Allows several connections per session, to clients that announce them. Otherwise AES-GMAC signs for all clients
+    /// that offer it.
     #[must_use]
     pub fn with_multichannel(self, is_multichannel: bool) -> Self {
         Self { is_multichannel, ..self }
     }
 
-    /// A session that a client at this address sets up from `now` on, if there may be one more. Where there are too many, another one
-    /// that is being set up gives way.
+    /// Creates a session for a client at this address. If too many sessions are being set up, another one ends.
     pub(crate) fn new_session(&self, address: IpAddr, now: Instant) -> Option<Arc<Session>> {
         let (session, ended) = self.begin_session(self.networks.of(address), now);
         let ended = ended.and_then(|id| self.session(id)).filter(|session| session.identity().is_none());
@@ -152,8 +143,8 @@ impl Service {
         session
     }
 
-    /// The same, and the one that gives way. Its number is drawn, so that one of an earlier start is nobody's; some clients keep 32 bits
-    /// of it.
+    /// Creates a session, and returns the id of the one that must end for it. Ids are random, so that one of an
+    /// earlier start belongs to nobody; some clients keep only 32 bits.
     fn begin_session(&self, network: Network, now: Instant) -> (Option<Arc<Session>>, Option<u64>) {
         let mut sessions = self.sessions.lock();
         loop {
@@ -171,19 +162,19 @@ impl Service {
         }
     }
 
-    /// Ends a session: nobody finds it any longer, over no connection. What it has open is closed, unless it is durable
-    /// (MS-SMB2 §3.3.5.6, §3.3.7.1).
+    /// Ends a session on all its connections. Its opens are closed, unless they are durable (MS-SMB2 §3.3.5.6,
+    /// §3.3.7.1).
     pub(crate) fn end_session(&self, session: &Session) {
         self.remove_session(session).iter().for_each(|open| self.release_open(open));
     }
 
-    /// Ends a session like [`Self::end_session`], and returns the opens that the caller has to close.
+    /// Ends a session like [`Self::end_session`], and returns the opens that the caller must close.
     fn remove_session(&self, session: &Session) -> Vec<Arc<Open>> {
         self.detach_opens(session, || self.unregister(session))
     }
 
-    /// Ends a tree connect whose share is gone, or is another one to all connections of its session by now, if that is so. What it has
-    /// open is closed, unless it is durable: its client connects again.
+    /// Ends a tree connect whose share no connection of the session reaches any longer. Its opens are closed, unless
+    /// they are durable: the client connects again.
     pub(crate) fn end_tree_if_withdrawn(&self, session: &Session, tree: &Arc<TreeConnect>) {
         let is_gone = |disk: &Arc<DiskShare>| disk.is_unreachable(&self.namespace.load(), &session.clients());
         if tree.disk().is_some_and(is_gone) {
@@ -192,24 +183,25 @@ impl Service {
         }
     }
 
-    /// Takes something of a session away with all that it has open: what of that is to be closed, because it is not durable.
+    /// Removes opens from a session. Keeps the durable ones, and returns the others, to be closed.
     fn detach_opens(&self, session: &Session, take: impl FnOnce() -> Vec<Arc<Open>>) -> Vec<Arc<Open>> {
         let _ending = self.lock_cleanup(session.identity().map(|identity| identity.credential.uid));
         take().into_iter().filter_map(|open| self.open_table.add_disconnected(open).err()).collect()
     }
 
-    /// Waits until no session of a user is becoming what nobody has, and has none do so meanwhile.
+    /// Locks the cleanup of a user's sessions.
     pub(crate) fn lock_cleanup(&self, uid: Option<u32>) -> MutexGuard<'_, ()> {
         let at = uid.map_or(0, |uid| uid as usize % CLEANUP_LOCKS);
         self.cleanup_locks[at].lock()
     }
 
-    /// Ends a tree connect and closes what is open by it.
+    /// Ends a tree connect, and closes its opens.
     pub(crate) fn end_tree(&self, session: &Session, tree: &Arc<TreeConnect>) {
         session.remove_tree(&self.counters, tree).iter().for_each(|open| self.release_open(open));
     }
 
-    /// Closes an open that nobody finds any longer. What goes by that with the last open of its file does after a restart, too.
+    /// Closes an open that was removed from its tables. A deletion of the file is recorded, so that it survives a
+    /// restart.
     pub(crate) fn release_open(&self, open: &Open) {
         let deletes = open.deletes() && !open.file.is_stream();
         open.close();
@@ -218,8 +210,8 @@ impl Service {
         }
     }
 
-    /// Takes a connection's channel from a session, which ends with the last of them, or if it was not set up yet: what it had open that
-    /// is to be closed.
+    /// Detaches a channel from a closed connection. The session ends with its last channel, or if it was not set up
+    /// yet. Returns the opens that the caller must close.
     pub(crate) fn detach_channel(&self, channel: &Arc<Channel>, number: u64) -> Vec<Arc<Open>> {
         let session = &channel.session;
         let is_last = channel.is_bound() && session.remove_channel(channel);
@@ -236,12 +228,12 @@ impl Service {
         Vec::new()
     }
 
-    /// Waits for sessions of a user that are being ended: what they had open is kept then, or is to be closed.
+    /// Waits for the cleanup of a user's sessions.
     pub(crate) fn wait_for_cleanup(&self, uid: u32) {
         drop(self.lock_cleanup(Some(uid)));
     }
 
-    /// Whether a user's client has left a session with an open that is wanted, and the session is not ended yet.
+    /// Whether a user's session without live connections still has the wanted open.
     pub(crate) fn is_abandoned_open(
         &self,
         uid: u32,
@@ -258,7 +250,7 @@ impl Service {
         self.all_sessions().iter().any(|session| is_its(session) && session.is_disconnected())
     }
 
-    /// Has nobody find a session any longer, and gives what it has open.
+    /// Removes a session from all tables, and returns its opens.
     fn unregister(&self, session: &Session) -> Vec<Arc<Open>> {
         self.sessions.lock().remove(&session.id);
         let opens = session.end(&self.counters);
@@ -268,7 +260,6 @@ impl Service {
         opens
     }
 
-    /// Ends the sessions that are not set up in time.
     fn end_overdue_setups(&self, now: Instant) {
         let sessions = self.all_sessions();
         sessions
@@ -277,8 +268,8 @@ impl Service {
             .for_each(|session| self.end_session(session));
     }
 
-    /// Ends the sessions that are not set up in time, those of users who are gone and the tree connects to shares that are, and lets
-    /// durable opens go whose time is over. To be called every second or so.
+    /// Ends sessions that were not set up in time, sessions of removed users and tree connects to removed shares, and
+    /// closes durable opens that have expired. To be called about once a second.
     pub fn expire(&self) {
         self.end_overdue_setups(Instant::now());
         let namespace = self.namespace.load();
@@ -295,7 +286,6 @@ impl Service {
         self.open_table.close_expired(|open| open.disk.is_withdrawn(&namespace));
     }
 
-    /// Sessions of users.
     pub(crate) fn sessions(&self) -> usize {
         self.all_sessions().iter().filter(|session| session.identity().is_some()).count()
     }
@@ -304,12 +294,11 @@ impl Service {
         self.sessions.lock().values().filter_map(Weak::upgrade).collect()
     }
 
-    /// What is open over all sessions and is like this.
     pub(crate) fn find_opens(&self, is: impl Fn(&Open) -> bool) -> Vec<Arc<Open>> {
         self.all_sessions().iter().flat_map(|session| session.find_opens(&is)).collect()
     }
 
-    /// Closes an open, whatever session has it.
+    /// Closes an open of any session.
     pub(crate) fn close(&self, open: &Arc<Open>) {
         let is_its =
             |session: &&Arc<Session>| session.open(open.id).is_some_and(|found| Arc::ptr_eq(&found, open));
@@ -349,7 +338,7 @@ pub(crate) mod tests {
         Arc::new(Service::new(namespace, names, accounts, Box::new(random)))
     }
 
-    /// Begins as many sessions over a connection of this host as it may have, until there are too many of all.
+    /// Begins sessions over a connection of this host, up to a bound.
     pub(crate) fn begin(service: &Arc<Service>, host: usize, now: Instant) -> (Arc<Connection>, usize) {
         let connection = Connection::new(service);
         let address = IpAddr::V4(Ipv4Addr::from_bits(u32::try_from(host).unwrap()));
@@ -362,12 +351,12 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn who_is_the_last_to_have_a_connection_ends_no_session() {
+    fn dropping_the_last_connection_ends_no_session_inline() {
         let service = service();
         service.cleanup.start().unwrap();
         let (connection, begun) = begin(&service, 0, Instant::now());
         assert_eq!(begun, CONNECTION_SETUPS_MAX);
-        // It may hold what is needed for that.
+        // The last reference may be dropped under a lock that the end of a session needs.
         let lock = service.lock_cleanup(None);
         drop(connection);
         assert_eq!(service.sessions.lock().len(), begun);
@@ -377,7 +366,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn sessions_that_are_being_set_up_go_with_their_connection_and_in_time() {
+    fn pending_sessions_end_with_their_connection_or_deadline() {
         let (service, now) = (service(), Instant::now());
         let connections: Vec<_> =
             (0..SETUPS_MAX / CONNECTION_SETUPS_MAX).map(|host| begin(&service, host, now)).collect();
@@ -394,7 +383,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn who_begins_while_strangers_have_all_sessions_takes_the_place_of_the_oldest() {
+    fn new_session_replaces_the_oldest_of_strangers() {
         let (service, now) = (service(), Instant::now());
         let strangers: Vec<_> =
             (0..SETUPS_MAX / CONNECTION_SETUPS_MAX).map(|host| begin(&service, host, now)).collect();

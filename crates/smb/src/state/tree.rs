@@ -1,4 +1,4 @@
-//! Shares and tree connects (MS-SMB2 §3.3.1.6, §3.3.1.9): a share is an export, and its name what NFS mounts.
+//! Shares and tree connects (MS-SMB2 §3.3.1.6, §3.3.1.9). A share is an export, under the name that NFS mounts.
 
 use super::caching::breaks::Client;
 use super::caching::claim_holder::ClaimHolder;
@@ -12,35 +12,31 @@ use vfs::{Caller, Export, File, FsResult, Namespace, Origin, Protection, Protoco
 /// SMB in the rules of exports.
 pub const PROTOCOL: ProtocolId = ProtocolId(3);
 
-/// `TreeConnect`: a share as one session uses it.
+/// `TreeConnect`.
 pub(crate) struct TreeConnect {
     pub(crate) id: u32,
     pub(crate) share: Share,
-    /// What it counts as.
-    /// Among those of its user, and of all.
+    /// Counts the tree connect for its user, and for all.
     pub(crate) _guards: [CountGuard; 2],
 }
 
-/// What is shared.
 #[derive(Clone)]
 pub(crate) enum Share {
-    /// Files.
     Disk(Arc<DiskShare>),
-    /// IPC$: pipes.
+    /// IPC$.
     Pipe,
 }
 
-/// An export as the user of a session reaches it.
+/// An export for the user of a session.
 pub(crate) struct DiskShare {
     pub(crate) export: Arc<Export>,
     pub(crate) caller: Caller,
-    /// Whose opens these are to the table of claims.
+    /// The holder of its opens in the table of claims.
     pub(crate) holder: HolderId,
-    /// What waits for the claims of others.
     pub(crate) claim_holder: Arc<ClaimHolder>,
     /// Whether messages must be encrypted.
     pub(crate) must_seal: bool,
-    /// Who it was connected by; nobody where its opens wait for their client after a restart.
+    /// The origin of the TREE_CONNECT; none for opens that were restored after a restart.
     origin: Option<Origin>,
 }
 
@@ -50,25 +46,26 @@ impl AsRef<Volume> for DiskShare {
     }
 }
 
-/// The name of the share that an export is.
+/// The share name of an export.
 pub(crate) fn share_name(export: &Export) -> &str {
     export.path.trim_start_matches('/')
 }
 
-/// Where calls of a client at this address come from. A share that wants encryption is connected to without it: what follows is
-/// refused.
+/// The origin of calls from this address. It counts as encrypted, because a share that requires encryption accepts an
+/// unencrypted TREE_CONNECT and refuses later requests.
 pub(crate) fn client_origin(client: IpAddr) -> Origin {
     let protection = Protection::Encrypted;
     Origin { client: client.to_canonical(), endpoint: None, protocol: PROTOCOL, protection }
 }
 
 impl DiskShare {
-    /// What `user` reaches who has logged in, as the `caller` that the export makes of it.
+    /// Creates the share for a logged-in `user`, to whom the export grants the rights of `caller`.
     pub(crate) fn new(
         client: Weak<dyn Client>,
         export: &Arc<Export>,
         mut caller: Caller,
-        (user, must_seal): (u32, bool),
+        user: u32,
+        must_seal: bool,
         origin: Option<Origin>,
     ) -> Self {
         let claimant = Arc::new(ClaimHolder::new(client));
@@ -77,25 +74,25 @@ impl DiskShare {
         Self { export: Arc::clone(export), caller, holder, claim_holder: claimant, must_seal, origin }
     }
 
-    /// `STATUS_MEDIA_WRITE_PROTECTED` where the export refuses the user every change: nothing asks again when a file goes with its last
-    /// open.
+    /// `STATUS_MEDIA_WRITE_PROTECTED` in a read-only export. Deletions must check this early: no check follows when a
+    /// file is deleted with its last open.
     pub(crate) fn check_writable(&self) -> Result<(), NtStatus> {
         if self.caller.read_only { Err(NtStatus::MEDIA_WRITE_PROTECTED) } else { Ok(()) }
     }
 
-    /// A number that clients tell volumes apart by.
+    /// The serial number by which clients distinguish volumes.
     pub(crate) fn serial_number(&self) -> u32 {
         let [a, b, c, d, ..] = self.export.volume.id().0.to_le_bytes();
         u32::from_le_bytes([a, b, c, d])
     }
 
-    /// Deletes what was to go with its last open, if that was closed.
+    /// Deletes closed files that are to be deleted.
     pub(crate) fn delete_closed(&self) {
         let volume = &self.export.volume;
         self.log_undeleted(volume.expire_claims(volume.now()));
     }
 
-    /// The same, after which `file` is gone if it was to go.
+    /// Deletes closed files, and certainly `file` if that is to be deleted.
     pub(crate) fn delete_closed_file(&self, file: &File) {
         self.log_undeleted(self.export.volume.remove_closed(&file.key()));
     }
@@ -107,31 +104,32 @@ impl DiskShare {
         }
     }
 
-    /// Whether the share is still what it was when it was connected to: the same volume by the same name, whose rules let in
-    /// who comes from `origin`, by whatever channel, as they let in who connected, and that asks for no more protection of messages.
+    /// Whether the share is unchanged since it was connected to. It must have the same volume under the same name,
+    /// treat `origin` like the origin of the TREE_CONNECT, and require no more protection of messages.
     pub(crate) fn is_current(&self, namespace: &Namespace, origin: Origin) -> bool {
         let (then, connected) = (&*self.export, self.origin);
         let Some(now) = namespace.export(then.id) else { return false };
         if std::ptr::eq(&**now, then) && connected == Some(origin) {
             return true;
         }
-        let was = connected.and_then(|connected| then.rule(connected));
+        let old_rule = connected.and_then(|connected| then.rule(connected));
         Arc::ptr_eq(&now.volume, &then.volume)
             && now.path == then.path
             && now.share.is_met_by(&then.share)
-            && matches!((now.rule(origin), was), (Some(now), Some(was)) if now.treats_like(was))
+            && matches!((now.rule(origin), old_rule), (Some(now), Some(old_rule)) if now.treats_like(old_rule))
     }
 
-    /// Whether an open that waits for its client keeps others from something that its client has no right to any longer.
+    /// Whether a disconnected open has lost its rights: the export is gone, refuses the client, or has become
+    /// read-only.
     pub(crate) fn is_withdrawn(&self, namespace: &Namespace) -> bool {
         let Some(export) = namespace.export(self.export.id) else { return true };
         let Some(origin) = self.origin else { return false };
         export.rule(origin).is_none_or(|rule| rule.read_only && !self.caller.read_only)
     }
 
-    /// Whether the share is gone over all connections that a session has, which are from these addresses.
+    /// Whether no connection of a session, from these addresses, reaches the share any longer.
     pub(crate) fn is_unreachable(&self, namespace: &Namespace, clients: &[IpAddr]) -> bool {
-        // A session that has none is being ended.
+        // A session without connections is being ended anyway.
         !clients.is_empty()
             && !clients.iter().any(|&client| self.is_current(namespace, client_origin(client)))
     }
@@ -139,13 +137,13 @@ impl DiskShare {
 
 impl Drop for DiskShare {
     fn drop(&mut self) {
-        // What waits is answered.
+        // Ends the waits of the holder.
         self.export.volume.claims().end_holder(self.export.volume.now(), self.holder);
     }
 }
 
 impl TreeConnect {
-    /// The files of the share; pipes have none.
+    /// None for IPC$.
     pub(crate) fn disk(&self) -> Option<&Arc<DiskShare>> {
         match &self.share {
             Share::Disk(disk) => Some(disk),
@@ -170,10 +168,10 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_is_told_when_its_tree_connect_goes() {
+    fn waiting_lock_is_canceled_with_its_tree_connect() {
         let export = Arc::new(Export::new("/one", volume(), vec![ExportRule::everybody()]));
         let connect =
-            || DiskShare::new(Weak::<Session>::new(), &export, Caller::new(0, 0, []), (0, false), None);
+            || DiskShare::new(Weak::<Session>::new(), &export, Caller::new(0, 0, []), 0, false, None);
         let (one, two) = (connect(), connect());
         let lock = |disk: &DiskShare| {
             export.root().claim(&Request::Lock(LockRequest {
@@ -190,14 +188,14 @@ mod tests {
         assert!(matches!(lock(&one), Verdict::Granted(_)));
         let Verdict::Wait(ticket) = lock(&two) else { panic!("it is locked") };
         let waker = request(&Arc::default());
-        // Its client is being told that it waits.
+        // Its interim reply is being sent.
         let cancel = two.claim_holder.wait(&export.root(), ticket, &waker);
         drop(two);
         assert_eq!((waker.take_outcome(), cancel()), (Some(Outcome::Canceled), false));
     }
 
     #[test]
-    fn a_channel_from_elsewhere_is_let_in_by_the_same_terms() {
+    fn tree_connect_from_other_address_is_current_under_equal_rules() {
         let rule = |network: &str, read_only| ExportRule {
             clients: vec![network.parse().unwrap()],
             read_only,
@@ -207,7 +205,7 @@ mod tests {
         let export = Arc::new(Export::new("/one", volume(), rules));
         let caller = Caller::new(1, 1, []);
         let origin = Some(client_origin([10, 0, 0, 1].into()));
-        let disk = DiskShare::new(Weak::<Session>::new(), &export, caller, (1, false), origin);
+        let disk = DiskShare::new(Weak::<Session>::new(), &export, caller, 1, false, origin);
         let namespace = Namespace::new([Arc::clone(&export)]);
         let is_current = |client: [u8; 4]| disk.is_current(&namespace, client_origin(client.into()));
         assert!(is_current([10, 0, 0, 1]) && is_current([10, 0, 0, 2]) && is_current([10, 0, 1, 1]));

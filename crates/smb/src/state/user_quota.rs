@@ -1,34 +1,34 @@
-//! What each user has of what there may be only so much of in all: one may not have what the others need.
+//! Quotas by user, so that one user cannot exhaust the bounds of the process.
 
 use super::counters::{CountGuard, Counters, try_count, try_guard};
 use super::pending_quota::PendingQuota;
 use crate::limits::{
     OPENS_MAX, OPENS_OF_USER_MAX, PIPES_MAX, PIPES_OF_USER_MAX, SESSIONS_MAX, SESSIONS_OF_USER_MAX,
-    TREES_MAX, TREES_OF_USER_MAX, WAITING_BYTES_OF_USER_MAX, WAITING_OF_USER_MAX, most_of_user,
+    TREES_MAX, TREES_OF_USER_MAX, WAITING_BYTES_OF_USER_MAX, WAITING_OF_USER_MAX, user_share_max,
 };
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use vfs::sync::Mutex;
 
-/// The users who have sessions, by their numbers; nobody is who is anonymous.
+/// Quotas by uid. Anonymous sessions share the entry `None`.
 #[derive(Clone, Default)]
 pub(crate) struct UserQuotas(Arc<Mutex<HashMap<Option<u32>, Weak<UserQuota>>>>);
 
-/// What the sessions of one user have together.
+/// The objects of one user's sessions.
 pub(crate) struct UserQuota {
     sessions: Arc<AtomicUsize>,
     trees: Arc<AtomicUsize>,
     opens: AtomicUsize,
     pipes: AtomicUsize,
-    /// Bytes on their way over pipes.
+    /// Bytes in transit over pipes.
     pub(crate) pipe_bytes: Arc<AtomicUsize>,
-    /// What may wait of all requests.
+    /// The quota of asynchronous requests.
     pub(crate) pending_quota: Arc<PendingQuota>,
 }
 
 impl UserQuotas {
-    /// What a user has. Who has no session any longer is forgotten.
+    /// The quota of a user. Users without sessions are removed.
     pub(crate) fn of(&self, uid: Option<u32>) -> Arc<UserQuota> {
         let mut quotas = self.0.lock();
         if let Some(user) = quotas.get(&uid).and_then(Weak::upgrade) {
@@ -55,12 +55,12 @@ impl Default for UserQuota {
 }
 
 impl UserQuota {
-    /// Counts a session that is the user's, if there may be one more beside those of all.
+    /// Counts a session, within the user's share of `all`.
     pub(crate) fn session(&self, all: usize) -> Option<CountGuard> {
         try_guard(&self.sessions, user_max(&self.sessions, all, SESSIONS_OF_USER_MAX, SESSIONS_MAX))
     }
 
-    /// Counts a tree connect, if there may be one more beside those of all.
+    /// Counts a tree connect, within the user's share of `all`.
     pub(crate) fn tree(&self, all: usize) -> Option<CountGuard> {
         try_guard(&self.trees, user_max(&self.trees, all, TREES_OF_USER_MAX, TREES_MAX))
     }
@@ -69,7 +69,7 @@ impl UserQuota {
         user_max(&self.opens, counters.opens(), OPENS_OF_USER_MAX, OPENS_MAX)
     }
 
-    /// Counts an open, also among all, if there may be one more.
+    /// Counts an open, for the user and for all.
     pub(crate) fn count_open(&self, counters: &Counters) -> bool {
         let is_counted = try_count(&self.opens, self.opens_max(counters));
         if is_counted && !counters.count_open(OPENS_MAX) {
@@ -84,7 +84,7 @@ impl UserQuota {
         counters.release_opens(opens);
     }
 
-    /// Counts a pipe, which is an open as well, also among all, if there may be one more.
+    /// Counts a pipe, which is an open as well, for the user and for all.
     pub(crate) fn count_pipe(&self, counters: &Counters) -> bool {
         if !try_count(&self.opens, self.opens_max(counters)) {
             return false;
@@ -106,9 +106,9 @@ impl UserQuota {
     }
 }
 
-/// How many a user may have who has `own` of `all`.
+/// The share of a user who has `own` of `all`.
 fn user_max(own: &AtomicUsize, all: usize, of_user_max: usize, all_max: usize) -> usize {
-    most_of_user(of_user_max, all_max, all.saturating_sub(own.load(Ordering::Relaxed)))
+    user_share_max(of_user_max, all_max, all.saturating_sub(own.load(Ordering::Relaxed)))
 }
 
 #[cfg(test)]
@@ -142,16 +142,16 @@ mod tests {
     }
 
     #[test]
-    fn greedy_users_together_leave_something_to_the_next() {
+    fn greedy_users_leave_a_share_to_the_next() {
         let (counters, users) = (Counters::default(), UserQuotas::default());
-        let mut had = Vec::new();
+        let mut users_with_opens = Vec::new();
         for uid in 0..12 {
             let user = users.of(Some(uid));
             let opens = (0..OPENS_MAX).take_while(|_| user.count_open(&counters)).count();
-            had.push((user, opens));
+            users_with_opens.push((user, opens));
         }
-        let least = had.iter().map(|(_, opens)| *opens).min().unwrap();
-        assert_eq!(had[0].1, OPENS_OF_USER_MAX);
+        let least = users_with_opens.iter().map(|(_, opens)| *opens).min().unwrap();
+        assert_eq!(users_with_opens[0].1, OPENS_OF_USER_MAX);
         assert!(least > OPENS_MAX / 512, "{least}");
         let user = UserQuota::default();
         assert!(user.session(SESSIONS_MAX / 8 * 7).is_some() && user.tree(TREES_MAX / 8 * 7).is_some());
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_there_is_for_all_is_not_counted_to_who_does_not_get_it() {
+    fn refused_open_is_not_counted_for_the_user() {
         let counters = Counters::default();
         assert!((0..OPENS_MAX).all(|_| counters.count_open(OPENS_MAX)));
         let user = UserQuota::default();
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_no_session_is_forgotten() {
+    fn user_without_sessions_is_removed() {
         let users = UserQuotas::default();
         let (first, nobody) = (users.of(Some(0)), users.of(None));
         assert!(Arc::ptr_eq(&users.of(Some(0)), &first) && !Arc::ptr_eq(&first, &nobody));

@@ -67,7 +67,8 @@ pub(super) struct NewFileSecurity {
 /// What the descriptor of a new file in `dir` says (MS-SMB2 §2.2.13.2.2), or else the mode that comes with it.
 pub(super) fn security_of_new(
     cx: &RequestContext<'_, '_>,
-    (args, posix): (&CreateRequest<'_>, PosixOptions),
+    args: &CreateRequest<'_>,
+    posix: PosixOptions,
     disk: &DiskShare,
     dir: &File,
 ) -> Result<NewFileSecurity, CommandError> {
@@ -150,7 +151,7 @@ fn store_flags(
         FileType::Regular => (requested & STORED) | FileAttributes::ARCHIVE,
         _ => requested & STORED,
     };
-    if flags == stored_flags((attrs.file_type, attrs.file_type), &extra) {
+    if flags == stored_flags(attrs.file_type, attrs.file_type, &extra) {
         return Ok(attrs);
     }
     match file.update_extra_attrs(caller, |extra| extra.flags = Some(flags.0), pending) {

@@ -86,7 +86,8 @@ impl CachingRequest {
         cx: &RequestContext<'_, '_>,
         args: &CreateRequest<'_>,
         disk: &DiskShare,
-        (file, file_type): (&File, FileType),
+        file: &File,
+        file_type: FileType,
     ) -> Result<Self, NtStatus> {
         if !cx.share_settings(disk).oplocks {
             return Ok(Self::Nothing);
@@ -102,8 +103,8 @@ impl CachingRequest {
                 }
                 _ => return Ok(Self::Nothing),
             };
-            let named = (lease_context.lease_key(), matches!(lease_context, Lease::V2(_)));
-            let lease = cx.message.service.leases.acquire(owner, named, file, file.stream())?;
+            let (key, has_epoch) = (lease_context.lease_key(), matches!(lease_context, Lease::V2(_)));
+            let lease = cx.message.service.leases.acquire(owner, key, has_epoch, file, file.stream())?;
             let LeaseKind::Shared { client, key } = lease.claim_kind() else { return Ok(Self::Nothing) };
             let name = CacheName::Lease { key: lease_context.lease_key(), has_epoch: lease.has_epoch() };
             let target = break_target(cx, disk, name, lease.confidentiality());
@@ -196,10 +197,12 @@ fn epoch_of(lease_context: &Lease) -> u16 {
 pub(super) fn reattach(
     cx: &mut RequestContext<'_, '_>,
     disk: &DiskShare,
-    (cached, open): (OpenCaching, OpenId),
-    (file_id, lease_context): (FileId, Option<&Lease>),
+    caching: OpenCaching,
+    open: OpenId,
+    file_id: FileId,
+    lease_context: Option<&Lease>,
 ) -> OpenCaching {
-    let (key, name, confidentiality) = match (cached.lease(), lease_context) {
+    let (key, name, confidentiality) = match (caching.lease(), lease_context) {
         (Some(lease), Some(_)) => {
             let name = CacheName::Lease { key: lease.key(), has_epoch: lease.has_epoch() };
             (lease.claim_key(), name, lease.confidentiality().clone())
@@ -209,7 +212,7 @@ pub(super) fn reattach(
     let NewCache { open, reply } =
         disk.claim_holder.breaks.add(key, break_target(cx, disk, name, &confidentiality));
     cx.reply.guards.push(reply);
-    cached.with_guard(open)
+    caching.with_guard(open)
 }
 
 /// What the client is told of a cache that it has already.

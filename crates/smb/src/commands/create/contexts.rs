@@ -46,8 +46,10 @@ fn maximal_access_response(data: &[u8], open: &Open, attrs: &Attrs) -> MaximalAc
     match maximal_access(
         &open.disk,
         &open.entry_path(),
-        (&open.file, attrs),
-        (open.naming, AccessMask::MAXIMUM_ALLOWED),
+        &open.file,
+        attrs,
+        open.naming,
+        AccessMask::MAXIMUM_ALLOWED,
     ) {
         Ok(maximal_access) => MaximalAccess { query_status: NtStatus::SUCCESS, maximal_access },
         Err(error) => none(of_fs_error(error)),

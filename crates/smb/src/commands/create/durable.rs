@@ -112,10 +112,10 @@ impl DurableContext {
         cx: &RequestContext<'_, '_>,
         args: &CreateRequest<'_>,
         open: &Open,
-        granting: DurableGrant,
+        grant: DurableGrant,
     ) {
         let Some(owner) = lease_owner(cx).filter(|_| open.file_type == FileType::Regular) else { return };
-        let keeps_handle = granting.caching.contains(Caching::HANDLE);
+        let keeps_handle = grant.caching.contains(Caching::HANDLE);
         let (create_guid, timeout_ms) = match self {
             Self::Nothing | Self::Reconnect(_) => return,
             Self::V1 => (None, 0),
@@ -127,7 +127,7 @@ impl DurableContext {
         if self.is_for_persistent() && cx.is_continuously_available(&open.disk) && !open.file.is_stream() {
             let timeout_ms = timeout_or(PERSISTENT_MS_DEFAULT);
             let persistent = Durable { timeout_ms, is_persistent: true, ..durable };
-            if make_persistent(cx, open, persistent, (args.share_access, granting)).is_some() {
+            if make_persistent(cx, open, persistent, args.share_access, grant).is_some() {
                 return;
             }
         }
@@ -160,7 +160,8 @@ fn make_persistent(
     cx: &RequestContext<'_, '_>,
     open: &Open,
     durable: Durable,
-    (share_access, granting): (ShareAccess, DurableGrant),
+    share_access: ShareAccess,
+    grant: DurableGrant,
 ) -> Option<()> {
     let opens = cx.message.service.persistent.as_ref()?;
     let Durable { owner, create_guid, timeout_ms, .. } = durable;
@@ -170,10 +171,10 @@ fn make_persistent(
         create_guid: create_guid?,
         timeout_ms,
         share_access,
-        action: granting.action,
-        want: granting.want,
+        action: grant.action,
+        want: grant.want,
     };
-    let record = opens.add(created, &open.file, (open.id.persistent, false))?;
+    let record = opens.add(created, &open.file, open.id.persistent, false)?;
     if record::save_as(open, &record).is_err() {
         // Some of it may be on disk.
         record.end(&open.file, true);
@@ -225,9 +226,9 @@ fn random_id(cx: &RequestContext<'_, '_>) -> u64 {
     loop {
         let mut bytes = [0; 8];
         (cx.message.service.random)(&mut bytes);
-        let drawn = u64::from_le_bytes(bytes);
-        if !matches!(drawn, 0 | u64::MAX) {
-            return drawn;
+        let random_id = u64::from_le_bytes(bytes);
+        if !matches!(random_id, 0 | u64::MAX) {
+            return random_id;
         }
     }
 }
@@ -292,10 +293,11 @@ pub(super) fn find_replayed(
         // Windows says what was asked for, whatever the oplock is.
         None => CachingGrant { level: args.requested_oplock_level, lease: None },
     };
-    let is_told = asked_lease.is_some() || caching.level == OplockLevel::BATCH || open.is_persistent();
+    let announces_durable =
+        asked_lease.is_some() || caching.level == OplockLevel::BATCH || open.is_persistent();
     Ok(Some(with_original_action(
         cx,
-        ExistingOpen { open, action: CreateAction::OPENED, caching, announces_durable: is_told },
+        ExistingOpen { open, action: CreateAction::OPENED, caching, announces_durable },
     )))
 }
 
@@ -321,14 +323,13 @@ pub(super) fn reconnect(
     // Whatever oplock level the request names.
     let lease = args.contexts.find(Lease::NAME).map(decoded::<Lease>).transpose()?;
     let target = target.by_create_guid(cx);
-    let mut open = take_disconnected(cx, args, disk, (target, lease.as_ref()))?;
+    let mut open = take_disconnected(cx, args, disk, target, lease.as_ref())?;
     let volatile = cx.message.service.counters.next_id();
     let id = FileId { volatile, ..open.id };
-    let cached = open.take_caching();
-    let cached =
-        cached.map(|cached| caching::reattach(cx, disk, (cached, open.claim()), (id, lease.as_ref())));
-    let reconnected =
-        ReconnectUpdate { volatile, channel_sequence: cx.header.channel_sequence(), caching: cached };
+    let caching = open.take_caching();
+    let caching =
+        caching.map(|caching| caching::reattach(cx, disk, caching, open.claim(), id, lease.as_ref()));
+    let reconnected = ReconnectUpdate { volatile, channel_sequence: cx.header.channel_sequence(), caching };
     let Some(granted) = open.reconnect(disk, reconnected) else {
         open.close();
         return Err(NtStatus::OBJECT_NAME_NOT_FOUND.into());
@@ -352,9 +353,10 @@ fn take_disconnected(
     cx: &RequestContext<'_, '_>,
     args: &CreateRequest<'_>,
     disk: &DiskShare,
-    (target, lease): (ReconnectTarget, Option<&Lease>),
+    target: ReconnectTarget,
+    lease: Option<&Lease>,
 ) -> Result<Open, CommandError> {
-    let check = |open: &Open| check_reconnect(cx, args, (disk, open), (target, lease));
+    let check = |open: &Open| check_reconnect(cx, args, disk, open, target, lease);
     let take = || {
         cx.message.service.open_table.take_disconnected(target.persistent, check).map_err(|taking| {
             match taking {
@@ -381,8 +383,10 @@ fn take_disconnected(
 fn check_reconnect(
     cx: &RequestContext<'_, '_>,
     args: &CreateRequest<'_>,
-    (disk, open): (&DiskShare, &Open),
-    (target, lease): (ReconnectTarget, Option<&Lease>),
+    disk: &DiskShare,
+    open: &Open,
+    target: ReconnectTarget,
+    lease: Option<&Lease>,
 ) -> Result<(), NtStatus> {
     let unknown = NtStatus::OBJECT_NAME_NOT_FOUND;
     let durable = open.durable().ok_or(unknown)?;

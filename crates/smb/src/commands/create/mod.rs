@@ -81,16 +81,16 @@ pub(crate) fn create(cx: &mut RequestContext<'_, '_>, request: &[u8], w: &mut Wr
         }
     };
     cx.message.stats.target = Some(Arc::clone(&disk));
-    let asked = DurableContext::of(cx, &args.contexts)?;
-    let existing = match asked {
+    let durable = DurableContext::of(cx, &args.contexts)?;
+    let existing = match durable {
         // Of everything else that such a request says nothing counts.
         DurableContext::Reconnect(wanted) => Some(durable::reconnect(cx, &args, &disk, wanted)?),
-        asked => durable::find_replayed(cx, &args, &disk, &asked)?,
+        durable => durable::find_replayed(cx, &args, &disk, &durable)?,
     };
     if let Some(ExistingOpen { open, action, caching, announces_durable }) = existing {
         let attrs = open.file.attrs(Blocking::Allowed)?;
-        let asked = if announces_durable { asked } else { DurableContext::Nothing };
-        return write_reply(cx, (&args, &asked), CreatedOpen { open, attrs, action, caching }, w);
+        let durable = if announces_durable { durable } else { DurableContext::Nothing };
+        return write_reply(cx, &args, &durable, CreatedOpen { open, attrs, action, caching }, w);
     }
     check(&args)?;
     let posix = PosixOptions::of(cx, &args.contexts)?;
@@ -108,7 +108,7 @@ pub(crate) fn create(cx: &mut RequestContext<'_, '_>, request: &[u8], w: &mut Wr
     }
     let mut has_deleted = false;
     for _ in 0..CREATE_TRIES {
-        let resolved = match resolve(cx, (&args, posix), &disk, &path, &part) {
+        let resolved = match resolve(cx, &args, posix, &disk, &path, &part) {
             // Somebody else was faster.
             Err(CommandError::Status(NtStatus::OBJECT_NAME_COLLISION)) if !must_create(&args) => continue,
             Err(CommandError::Status(NtStatus::IO_REPARSE_TAG_NOT_HANDLED))
@@ -119,7 +119,7 @@ pub(crate) fn create(cx: &mut RequestContext<'_, '_>, request: &[u8], w: &mut Wr
             resolved => resolved?,
         };
         let action = resolved.action;
-        let (open, attrs, caching) = match open_and_claim(cx, (&args, &asked), &disk, resolved) {
+        let (open, attrs, caching) = match open_and_claim(cx, &args, &durable, &disk, resolved) {
             // An open without a connection may have been the last of a file that was to go with it, and has gone.
             Err(CommandError::Status(NtStatus::DELETE_PENDING)) if !has_deleted => {
                 has_deleted = true;
@@ -131,7 +131,7 @@ pub(crate) fn create(cx: &mut RequestContext<'_, '_>, request: &[u8], w: &mut Wr
             creation.complete(&open, action);
         }
         cx.message.stats.count_listed(Transferred { read: 0, written: payload::stored_bytes(&args) });
-        return write_reply(cx, (&args, &asked), CreatedOpen { open, attrs, action, caching }, w);
+        return write_reply(cx, &args, &durable, CreatedOpen { open, attrs, action, caching }, w);
     }
     Err(CommandError::Wait(Wait::Recall))
 }
@@ -146,7 +146,8 @@ struct CreatedOpen {
 
 fn write_reply(
     cx: &mut RequestContext<'_, '_>,
-    (args, asked): (&CreateRequest<'_>, &DurableContext),
+    args: &CreateRequest<'_>,
+    durable: &DurableContext,
     created: CreatedOpen,
     w: &mut Writer<'_>,
 ) -> CommandResult {
@@ -165,8 +166,8 @@ fn write_reply(
         [
             apple::response(cx, &args.contexts, &open),
             caching.lease.map(|lease| (Lease::NAME, lease.to_bytes())),
-            asked.response(&open),
-            posix::response(cx, &args.contexts, &open, (&attrs, &file_info)),
+            durable.response(&open),
+            posix::response(cx, &args.contexts, &open, &attrs, &file_info),
         ],
     );
     let response = CreateResponse {
@@ -189,7 +190,8 @@ fn write_reply(
 /// What is at `path`, made where the request says so.
 fn resolve(
     cx: &mut RequestContext<'_, '_>,
-    (args, posix): (&CreateRequest<'_>, PosixOptions),
+    args: &CreateRequest<'_>,
+    posix: PosixOptions,
     disk: &Arc<DiskShare>,
     path: &[Vec<u8>],
     part: &Part,
@@ -204,9 +206,9 @@ fn resolve(
             Err(NtStatus::FILE_IS_A_DIRECTORY.into())
         }
         (PathTarget::Found { entry_path, file, attrs }, _) => {
-            open_existing((args, posix.naming()), disk, entry_path, file, attrs)
+            open_existing(args, posix.naming(), disk, entry_path, file, attrs)
         }
-        (PathTarget::Missing(entry_path, _lock), _) => create_new(cx, (args, posix), disk, entry_path),
+        (PathTarget::Missing(entry_path, _lock), _) => create_new(cx, args, posix, disk, entry_path),
     }
 }
 
@@ -273,7 +275,8 @@ fn must_exist(args: &CreateRequest<'_>) -> bool {
 
 /// A file that is there already (MS-FSA §2.1.5.1.2).
 fn open_existing(
-    (args, naming): (&CreateRequest<'_>, Naming),
+    args: &CreateRequest<'_>,
+    naming: Naming,
     disk: &DiskShare,
     entry_path: EntryPath,
     file: File,
@@ -311,8 +314,8 @@ fn open_existing(
         attributes::check_overwrite(args, &file_info)?;
     }
     let desired = without_generic(args.desired_access);
-    let maximal = maximal_access(disk, &entry_path, (&file, &attrs), (naming, desired))?;
-    let asked = desired.without(AccessMask::MAXIMUM_ALLOWED);
+    let maximal = maximal_access(disk, &entry_path, &file, &attrs, naming, desired)?;
+    let requested = desired.without(AccessMask::MAXIMUM_ALLOWED);
     let needed = match overwrites {
         // It begins anew: its extended attributes go, and its attributes are set (MS-FSA §2.1.5.1.2).
         true if removes_streams(&file, naming) => {
@@ -321,10 +324,10 @@ fn open_existing(
         true => AccessMask::WRITE_DATA,
         false => AccessMask::empty(),
     };
-    if !maximal.contains(asked | needed) {
+    if !maximal.contains(requested | needed) {
         return Err(NtStatus::ACCESS_DENIED.into());
     }
-    let granted = if desired.contains(AccessMask::MAXIMUM_ALLOWED) { maximal } else { asked };
+    let granted = if desired.contains(AccessMask::MAXIMUM_ALLOWED) { maximal } else { requested };
     let deletes = options.contains(CreateOptions::DELETE_ON_CLOSE);
     if deletes && (entry_path.deletion(&file, None).is_none() || !granted.contains(AccessMask::DELETE)) {
         return Err(NtStatus::ACCESS_DENIED.into());
@@ -340,8 +343,10 @@ fn open_existing(
 pub(crate) fn maximal_access(
     disk: &DiskShare,
     entry_path: &EntryPath,
-    (file, attrs): (&File, &Attrs),
-    (naming, desired): (Naming, AccessMask),
+    file: &File,
+    attrs: &Attrs,
+    naming: Naming,
+    desired: AccessMask,
 ) -> FsResult<AccessMask> {
     let caller = &disk.caller;
     let reply = match file.is_stream() {
@@ -380,7 +385,8 @@ fn may_list(dir: &File, caller: &Caller) -> FsResult<bool> {
 /// A file or directory that is made (MS-FSA §2.1.5.1.1).
 fn create_new(
     cx: &mut RequestContext<'_, '_>,
-    (args, posix): (&CreateRequest<'_>, PosixOptions),
+    args: &CreateRequest<'_>,
+    posix: PosixOptions,
     disk: &DiskShare,
     entry_path: EntryPath,
 ) -> Result<ResolvedFile, CommandError> {
@@ -397,7 +403,7 @@ fn create_new(
     if !is_dir {
         allocation::check(args, dir, 0)?;
     }
-    let NewFileSecurity { mode, acl } = attributes::security_of_new(cx, (args, posix), disk, dir)?;
+    let NewFileSecurity { mode, acl } = attributes::security_of_new(cx, args, posix, disk, dir)?;
     let set = SetAttrs { mode, ..SetAttrs::default() };
     let mut caller = disk.caller.clone();
     caller.listing = caching::parent_lease_of(cx, args);
@@ -452,7 +458,8 @@ fn undo_create(
 /// Claims the file and keeps it open, empty if it is overwritten.
 fn open_and_claim(
     cx: &mut RequestContext<'_, '_>,
-    (args, asked): (&CreateRequest<'_>, &DurableContext),
+    args: &CreateRequest<'_>,
+    durable: &DurableContext,
     disk: &Arc<DiskShare>,
     resolved: ResolvedFile,
 ) -> Result<(Arc<Open>, Attrs, CachingGrant), CommandError> {
@@ -460,25 +467,25 @@ fn open_and_claim(
     recall_writers(cx, disk, &file)?;
     let truncates = truncates(action);
     if truncates {
-        prepare_overwrite(cx, args, disk, (&file, &attrs), naming)?;
+        prepare_overwrite(cx, args, disk, &file, &attrs, naming)?;
     }
     let deletes = args.create_options.contains(CreateOptions::DELETE_ON_CLOSE);
     if deletes {
         disk.check_writable()?;
     }
-    let opened = open_data(disk, (&file, &attrs), granted, action)?;
-    let app_instance = durable::close_failed_over(cx, args, asked, &file)?;
+    let opened = open_data(disk, &file, &attrs, granted, action)?;
+    let app_instance = durable::close_failed_over(cx, args, durable, &file)?;
     let parent_lease = caching::parent_lease_of(cx, args);
-    let caching_request = CachingRequest::of(cx, args, disk, (&file, attrs.file_type))?;
-    let request = claim_request(disk, &file, (args, granted), truncates, &caching_request);
+    let caching_request = CachingRequest::of(cx, args, disk, &file, attrs.file_type)?;
+    let request = claim_request(disk, &file, args, granted, truncates, &caching_request);
     let granted_claim = claim(cx, disk, &file, request).inspect_err(|stop| {
         if *stop == CommandError::Status(NtStatus::DELETE_PENDING) {
             disk.delete_closed_file(&file);
         }
     })?;
     let claim_open = granted_claim.open.ok_or(NtStatus::INTERNAL_ERROR)?;
-    let granting = DurableGrant { caching: granted_claim.caching, want: caching_request.want(), action };
-    let id = asked.new_id(cx);
+    let grant = DurableGrant { caching: granted_claim.caching, want: caching_request.want(), action };
+    let id = durable.new_id(cx);
     let (caching, answer) = caching_request.into_grant(cx, disk, id, &granted_claim);
     let open = Open::new(NewOpen {
         id,
@@ -496,11 +503,11 @@ fn open_and_claim(
         caching,
         parent_lease,
     });
-    let attrs = finish_claimed(cx, args, &open, &granting)?.unwrap_or(attrs);
+    let attrs = finish_claimed(cx, args, &open, &grant)?.unwrap_or(attrs);
     if let Some(app_instance) = app_instance {
         open.set_app_instance(app_instance);
     }
-    asked.grant(cx, args, &open, granting);
+    durable.grant(cx, args, &open, grant);
     let open = Arc::new(open);
     cx.session()?
         .add_open(&cx.message.service.counters, cx.header.tree_id(), &open)
@@ -522,18 +529,18 @@ fn finish_claimed(
     cx: &mut RequestContext<'_, '_>,
     args: &CreateRequest<'_>,
     open: &Open,
-    granting: &DurableGrant,
+    grant: &DurableGrant,
 ) -> Result<Option<Attrs>, CommandError> {
     let mut attrs = None;
-    if !granting.caching.is_none() {
+    if !grant.caching.is_none() {
         // A change that has begun before is done before the client caches anything.
         attrs = Some(open.file.pass_changes()?);
     }
-    if truncates(granting.action) {
+    if truncates(grant.action) {
         attrs = Some(overwrite(cx, args, open)?);
     }
-    if granting.action != CreateAction::OPENED && open.file_type == FileType::Regular {
-        attrs = allocation::preallocate(cx, args, open, granting.action)?.or(attrs);
+    if grant.action != CreateAction::OPENED && open.file_type == FileType::Regular {
+        attrs = allocation::preallocate(cx, args, open, grant.action)?.or(attrs);
     }
     Ok(attrs)
 }
@@ -542,7 +549,8 @@ fn finish_claimed(
 fn claim_request(
     disk: &DiskShare,
     file: &File,
-    (args, granted): (&CreateRequest<'_>, AccessMask),
+    args: &CreateRequest<'_>,
+    granted: AccessMask,
     truncates: bool,
     caching_request: &CachingRequest,
 ) -> OpenRequest {
@@ -570,7 +578,7 @@ fn recall_writers(
     let by = disk.caller.by;
     match file.recall_writers(by) {
         Err(FsError::Wait(Wait::Recall)) => {}
-        asked => return Ok(asked?),
+        recalled => return Ok(recalled?),
     }
     let waker = cx.waker(None, NtStatus::CANCELLED, Interim::Always)?;
     let io = Io { by, stream: file.stream(), kind: IoKind::ReadAttrs, span: Span::ALL, waits: true };
@@ -583,7 +591,8 @@ fn recall_writers(
 /// The way to the data of a file, if it has any.
 fn open_data(
     disk: &DiskShare,
-    (file, attrs): (&File, &Attrs),
+    file: &File,
+    attrs: &Attrs,
     granted: AccessMask,
     action: CreateAction,
 ) -> FsResult<Option<OpenFile<'static>>> {
@@ -603,7 +612,8 @@ fn prepare_overwrite(
     cx: &mut RequestContext<'_, '_>,
     args: &CreateRequest<'_>,
     disk: &DiskShare,
-    (file, attrs): (&File, &Attrs),
+    file: &File,
+    attrs: &Attrs,
     naming: Naming,
 ) -> Result<(), CommandError> {
     allocation::check(args, file, attrs.used)?;

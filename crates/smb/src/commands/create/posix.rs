@@ -65,7 +65,8 @@ pub(super) fn response(
     cx: &RequestContext<'_, '_>,
     requested: &CreateContexts<'_>,
     open: &Open,
-    (attrs, file_info): (&Attrs, &FileInfo),
+    attrs: &Attrs,
+    file_info: &FileInfo,
 ) -> Option<(&'static [u8], Vec<u8>)> {
     let is_asked = matches!(PosixOptions::of(cx, requested), Ok(PosixOptions::Unix { .. }));
     (is_asked && open.naming == Naming::Posix).then(|| (NAME, unix_of(attrs, file_info).to_bytes()))

@@ -26,7 +26,7 @@ pub(super) fn resolve_path<'l>(
     disk: &Arc<DiskShare>,
     path: &[Vec<u8>],
     naming: Naming,
-    trail: &mut PathCache,
+    path_cache: &mut PathCache,
     making: Option<&'l Service>,
 ) -> Result<PathTarget<'l>, CommandError> {
     let Some((last, dirs)) = path.split_last() else {
@@ -38,8 +38,8 @@ pub(super) fn resolve_path<'l>(
             attrs,
         });
     };
-    let (dir, mut found_path) = trail.resolve_dir(disk, dirs, naming)?;
-    let lock = making.and_then(|service| lock_name(service, (&dir.file, last), naming));
+    let (dir, mut found_path) = path_cache.resolve_dir(disk, dirs, naming)?;
+    let lock = making.and_then(|service| lock_name(service, &dir.file, last, naming));
     match find_name(&dir, &disk.caller, last, naming) {
         Ok((name, Resolved { file, attrs })) => {
             found_path.push(name.clone());

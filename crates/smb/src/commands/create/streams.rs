@@ -45,7 +45,7 @@ pub(super) fn resolve(
                 Ok((stored, stream)) => {
                     let attrs = stream.attrs(Blocking::Allowed)?;
                     let entry_path = EntryPath { stream: Some(stored), ..entry_path };
-                    let opened = open_existing((args, Naming::Windows), disk, entry_path, stream, attrs)?;
+                    let opened = open_existing(args, Naming::Windows, disk, entry_path, stream, attrs)?;
                     return Ok(ResolvedFile { base_type, ..opened });
                 }
                 Err(FsError::NotFound) if !must_exist(args) => {}
@@ -54,7 +54,7 @@ pub(super) fn resolve(
             }
             let entry_path = EntryPath { stream: Some(name.to_vec()), ..entry_path };
             let desired = without_generic(args.desired_access);
-            let maximal = maximal_access(disk, &entry_path, (&file, &attrs), (Naming::Windows, desired))?;
+            let maximal = maximal_access(disk, &entry_path, &file, &attrs, Naming::Windows, desired)?;
             let requested = desired.without(AccessMask::MAXIMUM_ALLOWED);
             if !maximal.contains(requested | AccessMask::WRITE_DATA) {
                 return Err(NtStatus::ACCESS_DENIED.into());
@@ -66,7 +66,7 @@ pub(super) fn resolve(
         PathTarget::Missing(entry_path, lock) => {
             vfs::volume::streams::check_name(name)?;
             let ResolvedFile { entry_path, file, attrs, base_type, .. } =
-                create_new(cx, (args, PosixOptions::Windows), disk, entry_path)?;
+                create_new(cx, args, PosixOptions::Windows, disk, entry_path)?;
             let entry_path = EntryPath { stream: Some(name.to_vec()), ..entry_path };
             (entry_path, file, unrestricted_access(args), Some(attrs), base_type, lock)
         }

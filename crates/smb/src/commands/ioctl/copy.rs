@@ -89,7 +89,7 @@ pub(super) fn copy_chunks(
     let admission = CopyAdmission::new(from, to, cx.message.client_address);
     let mut progress =
         cx.wait.copy_progress.take().unwrap_or_else(|| Box::new(CopyProgress::new(admission.is_limited())));
-    let copied = copy_parts(cx, &mut progress, (&source, target), (&admission, &request.chunks));
+    let copied = copy_parts(cx, &mut progress, &source, target, &admission, &request.chunks);
     let done = progress.done;
     match copied {
         // It goes on where it is.
@@ -166,8 +166,10 @@ impl CopyProgress {
 fn copy_parts(
     cx: &mut RequestContext<'_, '_>,
     progress: &mut CopyProgress,
-    (source, target): (&Arc<Open>, &Arc<Open>),
-    (admission, chunks): (&CopyAdmission<'_>, &[CopyChunk]),
+    source: &Arc<Open>,
+    target: &Arc<Open>,
+    admission: &CopyAdmission<'_>,
+    chunks: &[CopyChunk],
 ) -> Result<(), CommandError> {
     let (from, to) = (source.data(Access::READ)?, target.data(Access::WRITE)?);
     cx.count_transfer(Kind::Write, Transferred::default());
@@ -329,7 +331,7 @@ mod tests {
     use smb_wire::ioctl::IoctlFlags;
 
     #[test]
-    fn a_key_is_an_opens_or_nothing() {
+    fn resume_key_with_changed_bytes_is_invalid() {
         let id = FileId { persistent: 7, volatile: u64::MAX - 1 };
         assert_eq!(id_of(key_of(id)), Some(id));
         let mut key = key_of(id);
@@ -338,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_pays_nothing() {
+    fn refused_copy_has_no_demand() {
         let request = |length| {
             let chunk = CopyChunk { source_offset: 0, target_offset: 0, length };
             CopyChunkCopy { source_key: key_of(FileId::PREVIOUS), chunks: vec![chunk; 3] }.to_bytes()
@@ -366,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_request_may_ask_is_bounded() {
+    fn copy_request_past_the_limits_is_refused() {
         let chunk = |length| CopyChunk { source_offset: 0, target_offset: 0, length };
         let (most, longest) = (usize::try_from(COPY_CHUNKS_MAX).unwrap(), COPY_CHUNK_BYTES_MAX);
         assert!(are_within_limits(&vec![chunk(1); most]) && !are_within_limits(&vec![chunk(1); most + 1]));

@@ -45,7 +45,7 @@ fn signed(value: u64) -> i64 {
 fn is_sparse(open: &Open) -> FsResult<bool> {
     let attrs = open.file.attrs(Blocking::Allowed)?;
     let extra = open.file.extra_attrs(&attrs, Blocking::Allowed)?;
-    Ok(stored_flags((open.file_type, open.base_type), &extra).contains(FileAttributes::SPARSE_FILE))
+    Ok(stored_flags(open.file_type, open.base_type, &extra).contains(FileAttributes::SPARSE_FILE))
 }
 
 /// FSCTL_SET_SPARSE. What a file that is sparse no longer lacks of storage is taken when it is written: nobody is promised more.
@@ -62,7 +62,7 @@ pub(super) fn set_sparse(
     if is_sparse(open)? != is_sparse_wanted {
         let set = |extra: &mut ExtraAttrs| {
             let others =
-                stored_flags((open.file_type, open.base_type), extra).without(FileAttributes::SPARSE_FILE);
+                stored_flags(open.file_type, open.base_type, extra).without(FileAttributes::SPARSE_FILE);
             let sparse = if is_sparse_wanted { FileAttributes::SPARSE_FILE } else { FileAttributes::empty() };
             extra.flags = Some((others | sparse).0);
         };
@@ -79,7 +79,8 @@ pub(super) fn set_sparse(
 fn report_change(
     cx: &mut RequestContext<'_, '_>,
     open: &Open,
-    (offset, length): (u64, u64),
+    offset: u64,
+    length: u64,
     change: FsResult<Change>,
 ) -> Result<(), CommandError> {
     if let Err(FsError::Wait(Wait::Recall)) = change {
@@ -108,7 +109,7 @@ pub(super) fn zero(
             true => opened.deallocate(start, length, stability, cx.message.pending),
             false => opened.zero(start, length, stability, cx.message.pending),
         };
-        report_change(cx, open, (start, length), change)?;
+        report_change(cx, open, start, length, change)?;
     }
     Ok(FsctlReply::NOTHING)
 }
@@ -191,7 +192,7 @@ pub(super) fn trim(
         if range.length > 0 {
             let unstable = Stability::Unstable;
             let change = opened.deallocate(range.offset, range.length, unstable, cx.message.pending);
-            report_change(cx, open, (range.offset, range.length), change)?;
+            report_change(cx, open, range.offset, range.length, change)?;
         }
         processed += 1;
     }

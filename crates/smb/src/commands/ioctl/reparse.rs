@@ -68,7 +68,7 @@ pub(super) fn set(
     // A client takes no break of a listing that it has not heard the change of.
     let after_reply = open.disk.claim_holder.breaks.pause();
     // In between nothing has the name.
-    let lock = lock_name(cx.message.service, (&dir, &name), open.naming);
+    let lock = lock_name(cx.message.service, &dir, &name, open.naming);
     let created = dir.make_special_over(caller, (&name, &seen), target.special(), cx.message.pending);
     drop(lock);
     let created = created.map_err(|error| match error {

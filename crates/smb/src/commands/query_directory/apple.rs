@@ -37,15 +37,16 @@ pub(super) fn attributes(open: &Open, name: &[u8], key: &FileKey, attrs: &Attrs)
 
 /// As `MaximalAccess` of the file would be.
 fn maximal_rights(open: &Open, name: &[u8], file: &File, attrs: &Attrs) -> FsResult<AccessMask> {
-    let entry = match name {
-        b"." => return maximal_access(&open.disk, &open.entry_path(), (file, attrs), ALL),
-        b".." => None,
-        name => Some((open.file.clone(), name.to_vec())),
+    let entry_path = match name {
+        b"." => open.entry_path().clone(),
+        b".." => EntryPath { entry: None, path: Vec::new(), stream: None },
+        name => {
+            let entry = Some((open.file.clone(), name.to_vec()));
+            EntryPath { entry, path: Vec::new(), stream: None }
+        }
     };
-    maximal_access(&open.disk, &EntryPath { entry, path: Vec::new(), stream: None }, (file, attrs), ALL)
+    maximal_access(&open.disk, &entry_path, file, attrs, Naming::Windows, AccessMask::MAXIMUM_ALLOWED)
 }
-
-const ALL: (Naming, AccessMask) = (Naming::Windows, AccessMask::MAXIMUM_ALLOWED);
 
 /// By their names: a file may have a thousand streams, and a directory thousands of such files.
 fn add_streams(open: &Open, file: &File, attrs: &Attrs, listed: &mut ReadDirAttributes) -> FsResult<()> {

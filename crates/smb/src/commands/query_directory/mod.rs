@@ -151,7 +151,8 @@ impl<'a> EntryObject<'a> {
         open: &Open,
         page: &ReplyPage,
         name: &[u8],
-        (key, attrs): (&FileKey, &'a Attrs),
+        key: &FileKey,
+        attrs: &'a Attrs,
         extra: &ExtraAttrs,
     ) -> Self {
         let apple = page.is_for_apple.then(|| apple::attributes(open, name, key, attrs));
@@ -200,7 +201,7 @@ fn list_single(
     }
     let wire = to_wire(&stored, open.naming).ok_or(NtStatus::OBJECT_NAME_INVALID)?;
     let extra = found.file.extra_attrs(&found.attrs, Blocking::Allowed)?;
-    let object = EntryObject::of(open, page, &stored, (&found.file.key(), &found.attrs), &extra);
+    let object = EntryObject::of(open, page, &stored, &found.file.key(), &found.attrs, &extra);
     cursor.at_end = page.push(&wire, Some(object), found.attrs.file_id, w);
     Ok(())
 }
@@ -241,7 +242,7 @@ fn list_matching(
             // What went away meanwhile has nothing that could be shown.
             let object = object.map(|(key, attrs)| {
                 let extra = export.extra_attrs(key, attrs).unwrap_or_default();
-                EntryObject::of(open, page, entry.name, (key, attrs), &extra)
+                EntryObject::of(open, page, entry.name, key, attrs, &extra)
             });
             if !page.push(&wire, object, entry.file_id, w) {
                 return ControlFlow::Break(());

@@ -215,7 +215,7 @@ fn set_basic(
         match open.file.update_extra_attrs(caller, new, cx.message.pending) {
             // A file that cannot have them is none the worse.
             Err(FsError::NotSupported) => {}
-            done => _ = done?,
+            result => _ = result?,
         }
     }
     open.notify_modified(change_mask(basic));
@@ -247,7 +247,7 @@ fn new_flags(base: FileType, extra: &ExtraAttrs, attributes: FileAttributes) -> 
     if attributes.is_empty() {
         return extra.flags;
     }
-    let old_flags = stored_flags((FileType::Regular, base), extra);
+    let old_flags = stored_flags(FileType::Regular, base, extra);
     let flags = old_flags.without(STORED) | (attributes & STORED);
     if flags == old_flags { extra.flags } else { Some(flags.0) }
 }

@@ -166,7 +166,7 @@ fn rename_target<'l>(
         return Err(NtStatus::OBJECT_NAME_INVALID.into());
     };
     let (dir, mut path) = resolve_parent(&open.disk, &path, naming)?;
-    let lock = lock_name(service, (&dir.file, &name), naming);
+    let lock = lock_name(service, &dir.file, &name, naming);
     let own = open.entry_path().entry.clone();
     // Another case of its own name is a name like any other, to a file system that tells no case apart as well.
     let is_own = |stored: &[u8], attrs: &Attrs| {

@@ -75,13 +75,13 @@ pub(super) fn set(
         }
         (SecurityStyle::Unix, None) => {
             // The list is about those who own the file afterwards.
-            let owners = (uid.unwrap_or(attrs.uid), gid.unwrap_or(attrs.gid));
+            let (owner, group) = (uid.unwrap_or(attrs.uid), gid.unwrap_or(attrs.gid));
             let mode = match sets_list {
                 // As a mode it would be the mask, and give users and groups of that list what this one does not.
                 true if open.file.posix_acl(&attrs, Blocking::Allowed)?.is_some() => {
                     return Err(NtStatus::NOT_SUPPORTED.into());
                 }
-                true => Some(mode_of(cx, open, &attrs, owners, descriptor.dacl.as_ref())?),
+                true => Some(mode_of(cx, open, &attrs, owner, group, descriptor.dacl.as_ref())?),
                 false => None,
             };
             let mode = mode.filter(|mode| *mode != attrs.mode);
@@ -134,7 +134,8 @@ fn mode_of(
     cx: &RequestContext<'_, '_>,
     open: &Open,
     attrs: &Attrs,
-    (uid, gid): (u32, u32),
+    uid: u32,
+    gid: u32,
     list: Option<&Acl>,
 ) -> Result<u32, NtStatus> {
     Classes::of(&*cx.message.service.resolver, uid, gid)?.mode(list, open.file_type, attrs.mode)

@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_split_and_stored_clean() {
+    fn path_is_split_into_stored_names() {
         assert_eq!(path(&[], Naming::Windows), Ok(vec![]));
         assert_eq!(path(&wire("a\\bü"), Naming::Windows), Ok(vec![b"a".to_vec(), "bü".as_bytes().to_vec()]));
         assert_eq!(path(&wire("a\\"), Naming::Windows), Ok(vec![b"a".to_vec()]));
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_is_named_behind_the_last_name_of_a_path() {
+    fn stream_name_follows_the_last_name_of_a_path() {
         let stream = |name: &str| Ok(Part::Stream(name.as_bytes().to_vec()));
         let part_of = |text: &str| path_and_part(&wire(text), Naming::Windows).map(|(_, part)| part);
         assert_eq!(part_of("a\\b:s"), stream("s"));
@@ -366,14 +366,14 @@ mod tests {
     }
 
     #[test]
-    fn no_name_on_the_wire_leads_out_of_a_directory() {
+    fn wire_name_cannot_leave_its_directory() {
         for bad in ["\u{f029}", ".\u{f029}", "\u{f029}\u{f029}"] {
             assert_eq!(component(&wire(bad), Naming::Windows), Err(NtStatus::OBJECT_NAME_INVALID), "{bad:?}");
         }
     }
 
     #[test]
-    fn every_name_that_is_text_comes_back_from_the_wire() {
+    fn text_name_survives_the_wire() {
         for name in ["a", "a b", "what?", "a:b", "end ", "end.", "\u{1}\u{1f}", "\"*:<>?\\|", "𝒳y", "..."]
         {
             let on_wire = to_wire(name.as_bytes(), Naming::Windows).unwrap();
@@ -393,7 +393,7 @@ mod tests {
 
     /// Stored names of a few characters that mean something on the wire, or nothing, in every combination.
     #[test]
-    fn no_two_names_are_one_on_the_wire() {
+    fn different_names_differ_on_the_wire() {
         let private =
             ['\u{f001}', '\u{f01f}', '\u{f020}', '\u{f022}', '\u{f028}', '\u{f029}', '\u{f02a}', '\u{f02b}'];
         let mut pieces: Vec<Vec<u8>> = private.iter().map(|c| c.to_string().into_bytes()).collect();
@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_unix_are_as_they_are() {
+    fn posix_names_stay_unchanged() {
         let of = |text: &str| path_and_part(&wire(text), Naming::Posix);
         let whole =
             |names: &[&str]| Ok((names.iter().map(|name| name.as_bytes().to_vec()).collect(), Part::Whole));
@@ -447,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_compared_without_case() {
+    fn names_compare_case_insensitively() {
         assert_eq!(folded(&wire("Straße Ünî 𐐨")), folded(&wire("sTRAßE üNÎ 𐐀")));
         assert_ne!(folded(&wire("ss")), folded(&wire("ß")), "a name keeps its length");
     }

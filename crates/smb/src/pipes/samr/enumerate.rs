@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_has_as_many_as_there_is_room_for() {
+    fn list_part_ends_where_the_room_ends() {
         let of = |rid, bytes| {
             let part = list_after(list(5), rid, bytes);
             (rids(&part.entries), part.has_more)
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_starts_at_a_place_and_has_an_end() {
+    fn display_list_starts_at_an_index_and_ends() {
         let of = |index, most, bytes| {
             let display = display_from(|| list(5), index, most, bytes);
             assert_eq!(display.total_available, 5 * 96);

@@ -146,10 +146,9 @@ impl Sam<'_> {
     /// The aliases of a domain that any of these users is in.
     pub(super) fn alias_membership(&self, handle: Handle, sids: &[security::Sid]) -> Result<Vec<u32>, Fault> {
         let DomainKind::Account = self.domain(handle)? else { return Ok(Vec::new()) };
-        let ours = sids.iter().filter_map(|sid| Sid::from_bytes(sid.as_bytes()));
-        let users: BTreeSet<_> = ours.filter_map(|(sid, _)| self.accounts.rid_of(&sid)).collect();
-        let aliases: BTreeSet<_> =
-            users.into_iter().flat_map(|rid| self.accounts.group_rids_of(rid)).collect();
+        let parsed = sids.iter().filter_map(|sid| Sid::from_bytes(sid.as_bytes()));
+        let users: BTreeSet<_> = parsed.filter_map(|(sid, _)| self.accounts.rid_of(&sid)).collect();
+        let aliases: BTreeSet<_> = users.into_iter().flat_map(|rid| self.accounts.group_rids_of(rid)).collect();
         Ok(aliases.into_iter().collect())
     }
 

@@ -1,6 +1,7 @@
-//! Breaks: what the client of a tree connect is told of the caches that it has to give up (MS-SMB2 §3.3.4.6, §3.3.4.7).
+//! Breaks of leases and oplocks: notifications to the client of a tree connect (MS-SMB2 §3.3.4.6, §3.3.4.7).
 //!
-//! A break follows the reply to the CREATE that gave the cache: a client takes none of a cache that it does not know yet.
+//! A break follows the reply to the CREATE that granted the cache: a client ignores a break of a cache that it does
+//! not know yet.
 
 use crate::framing::{self, FRAMING};
 use crate::limits::DELIVERY_ALONE;
@@ -20,24 +21,23 @@ use transport::Outbox;
 use vfs::claims::{self, Caching, OpenId};
 use vfs::sync::Mutex;
 
-/// The message id of what is no reply (MS-SMB2 §3.3.4.6).
+/// The message id of an unsolicited message (MS-SMB2 §3.3.4.6).
 const UNSOLICITED: u64 = u64::MAX;
 
-/// A session, as breaks reach its client.
+/// A session, as the target of breaks.
 pub(crate) trait Client: Send + Sync {
-    /// `SessionId`.
     fn session_id(&self) -> u64;
 
-    /// Encrypts what follows the room for a transform header at `start`; `false` where that cannot be.
+    /// Encrypts the bytes behind the transform header at `start`. False without usable keys.
     fn seal(&self, message: &mut [u8], start: usize) -> bool;
 
-    /// Sends a message over the first of its connections that takes it; `first` is tried first, then the oldest. Does not wait.
-    /// `note` is told which of them it was, before that can be taken for gone: what has not arrived when it ends is sent over others,
-    /// be those there already or not.
+    /// Sends a message over the first connection that accepts it: `first`, then the oldest. Does not wait. `note`
+    /// receives the connection's number before that connection can count as gone. Messages that a connection loses are
+    /// sent over others, present or future.
     fn send(&self, first: u64, message: &mut Outbox, note: &dyn Fn(Option<u64>));
 }
 
-/// The caches of a tree connect's client, and what it is told of them.
+/// The caches of a tree connect's client, with the breaks to be sent.
 pub(crate) struct Breaks {
     client: Weak<dyn Client>,
     caches: Mutex<Caches>,
@@ -46,62 +46,60 @@ pub(crate) struct Breaks {
 #[derive(Default)]
 struct Caches {
     entries: HashMap<claims::LeaseKey, CacheEntry>,
-    /// CREATEs that ask for an oplock and do not know yet by which open they have it.
+    /// CREATEs that request an oplock, and whose open is not known yet.
     pending_oplocks: usize,
-    /// Breaks of such oplocks.
+    /// Breaks of the oplocks of such CREATEs.
     early_breaks: HashMap<OpenId, Break>,
-    /// Requests whose replies come before what they break.
+    /// Requests whose replies must precede breaks.
     pauses: usize,
-    /// What the client is told then.
+    /// Breaks that wait for such replies.
     paused_breaks: Vec<(claims::LeaseKey, BreakTarget, Break)>,
 }
 
 struct CacheEntry {
     target: BreakTarget,
-    /// Opens that have it, and CREATEs that ask for it.
+    /// Opens that have the cache, and CREATEs that request it.
     uses: usize,
     /// CREATEs whose replies have not left.
     unsent_replies: usize,
-    /// What the client is told when they have: the last break says all.
+    /// The break that follows those replies. The last one suffices.
     deferred_break: Option<Break>,
-    /// The last break that a connection has taken.
+    /// The last break that a connection has accepted.
     last_sent: Option<SentBreak>,
 }
 
 /// A break that may not have arrived.
 struct SentBreak {
     step: Break,
-    /// The connection.
     connection: u64,
     at: Instant,
 }
 
-/// How a client is told of a cache.
+/// The target of a break.
 #[derive(Clone, Debug)]
 pub(crate) struct BreakTarget {
     pub(crate) name: CacheName,
     pub(crate) confidentiality: Confidentiality,
-    /// Over which connection it was asked for: the first that is tried.
+    /// The connection of the CREATE, which is tried first.
     pub(crate) connection: u64,
 }
 
-/// Whether a cache was asked for in an encrypted message. What was a secret once stays one, also for other tree connects and sessions
-/// of the client that have the same lease.
+/// Whether a cache was requested in an encrypted message. The flag stays set, also for other tree connects and
+/// sessions that share the lease.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Confidentiality(Arc<AtomicBool>);
 
-/// What a client knows a cache by.
+/// The client's name of a cache.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum CacheName {
     Oplock(FileId),
     Lease {
         key: LeaseKey,
-        /// Of the second version, which counts how often it has changed.
+        /// Whether the lease is of version 2, which has an epoch.
         has_epoch: bool,
     },
 }
 
-/// A step of a break.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Break {
     pub(crate) from: Caching,
@@ -110,10 +108,10 @@ pub(crate) struct Break {
     pub(crate) acknowledge: bool,
 }
 
-/// A CREATE that asks for an oplock.
+/// A CREATE that requests an oplock.
 pub(crate) struct PendingOplock(Arc<Breaks>);
 
-/// That an open has a cache, or a request whose reply has not left has to do with some.
+/// A reference to a cache: of an open, or of a request whose reply has not left. A pause defers all breaks instead.
 pub(crate) struct CacheGuard {
     breaks: Arc<Breaks>,
     kind: GuardKind,
@@ -125,7 +123,7 @@ enum GuardKind {
     Pause,
 }
 
-/// What a CREATE that was granted a cache keeps: with its open, and until its reply has left.
+/// The references of a CREATE to its cache.
 pub(crate) struct NewCache {
     pub(crate) open: CacheGuard,
     pub(crate) reply: CacheGuard,
@@ -136,13 +134,13 @@ impl Breaks {
         Arc::new(Self { client, caches: Mutex::default() })
     }
 
-    /// Notes that an oplock is about to be claimed.
+    /// Announces a claim of an oplock, so that an early break is not lost.
     pub(crate) fn begin_oplock(self: &Arc<Self>) -> PendingOplock {
         self.caches.lock().pending_oplocks += 1;
         PendingOplock(Arc::clone(self))
     }
 
-    /// Notes that a CREATE asks for a cache, or has got it.
+    /// Adds references of a CREATE to a cache that it requests or was granted.
     pub(crate) fn add(self: &Arc<Self>, key: claims::LeaseKey, target: BreakTarget) -> NewCache {
         let mut caches = self.caches.lock();
         let deferred_break = match key {
@@ -153,7 +151,7 @@ impl Breaks {
         let cache = match caches.entries.entry(key) {
             Entry::Occupied(entry) => {
                 let cache = entry.into_mut();
-                // A lease that has ended is known by this key as long as a reply to do with it has not left.
+                // The key of an ended lease stays in use until the last reply about it has left.
                 if !cache.target.confidentiality.is_same(&new.target.confidentiality) {
                     (cache.target, cache.deferred_break, cache.last_sent) = (new.target, None, None);
                 }
@@ -168,13 +166,13 @@ impl Breaks {
         NewCache { open: new(false), reply: new(true) }
     }
 
-    /// Has what the client is told from now on follow the reply to a request.
+    /// Defers breaks until the reply to a request has left.
     pub(crate) fn pause(self: &Arc<Self>) -> CacheGuard {
         self.caches.lock().pauses += 1;
         CacheGuard { breaks: Arc::clone(self), kind: GuardKind::Pause }
     }
 
-    /// Tells the client what it was not told before the reply to a request.
+    /// Ends a pause, and sends the deferred breaks after the last one.
     fn resume(&self) {
         let mut caches = self.caches.lock();
         caches.pauses -= 1;
@@ -183,7 +181,7 @@ impl Breaks {
         due.iter().for_each(|(key, target, step)| self.send(*key, target, *step));
     }
 
-    /// Tells the client that a cache has to be given up, as soon as it knows that it has it.
+    /// Sends a break, or defers it until the client knows the cache.
     pub(crate) fn notify(&self, key: claims::LeaseKey, step: Break) {
         let mut caches = self.caches.lock();
         let target = match caches.entries.get_mut(&key) {
@@ -208,7 +206,7 @@ impl Breaks {
         self.send(key, &target, step);
     }
 
-    /// Who hears nothing has lost the cache when the time for an answer is over.
+    /// A client that misses the break loses the cache when the deadline of the acknowledgment passes.
     fn send(&self, key: claims::LeaseKey, target: &BreakTarget, step: Break) {
         let Some(client) = self.client.upgrade() else { return };
         let Some(mut message) = notification(&*client, target, step) else { return };
@@ -220,8 +218,8 @@ impl Breaks {
         });
     }
 
-    /// Tells the client again what a connection that has gone may have taken with it. Breaks that an answer is waited for are not
-    /// among it.
+    /// Sends breaks again that a lost connection may have dropped. Breaks with an acknowledgment are left to the table
+    /// of claims.
     pub(crate) fn resend(&self, gone: u64) {
         let is_lost = |sent: &mut SentBreak| {
             sent.connection == gone && !sent.step.acknowledge && sent.at.elapsed() <= 2 * DELIVERY_ALONE
@@ -237,7 +235,7 @@ impl Breaks {
         lost.iter().for_each(|(key, target, step)| self.send(*key, target, *step));
     }
 
-    /// Whether a connection that has gone may have taken the last break of a cache with it.
+    /// Whether a lost connection may have dropped the last break of a cache.
     pub(crate) fn may_be_lost(&self, key: claims::LeaseKey, gone: u64) -> bool {
         let caches = self.caches.lock();
         let sent = caches.entries.get(&key).and_then(|cache| cache.last_sent.as_ref());
@@ -263,12 +261,11 @@ impl Breaks {
 }
 
 impl Confidentiality {
-    /// Keeps it from now on.
     pub(crate) fn set(&self) {
         self.0.store(true, Ordering::SeqCst);
     }
 
-    /// Whether it is that of the same lease or oplock.
+    /// Whether both flags belong to the same lease or oplock.
     fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
@@ -297,7 +294,7 @@ impl Drop for CacheGuard {
     }
 }
 
-/// What is sent: unsigned, and encrypted where what asked for the cache was.
+/// Encodes a break: unsigned, and encrypted if the CREATE was.
 fn notification(client: &dyn Client, target: &BreakTarget, step: Break) -> Option<Outbox> {
     let mut outbox = Outbox::default();
     let out = outbox.bytes();
@@ -337,7 +334,6 @@ fn notification(client: &dyn Client, target: &BreakTarget, step: Break) -> Optio
     Some(outbox)
 }
 
-/// An oplock as it is on the wire.
 pub(crate) fn level_of(caching: Caching) -> OplockLevel {
     if caching.contains(Caching::HANDLE) {
         OplockLevel::BATCH
@@ -350,7 +346,7 @@ pub(crate) fn level_of(caching: Caching) -> OplockLevel {
     }
 }
 
-/// What an oplock allows; `None` for what is none.
+/// None for a level that is not an oplock.
 pub(crate) fn caching_of_level(level: OplockLevel) -> Option<Caching> {
     Some(match level {
         OplockLevel::NONE => Caching::NONE,
@@ -367,13 +363,11 @@ const STATES: [(LeaseState, Caching); 3] = [
     (LeaseState::HANDLE_CACHING, Caching::HANDLE),
 ];
 
-/// A lease as it is on the wire.
 pub(crate) fn state_of(caching: Caching) -> LeaseState {
     let has = STATES.into_iter().filter(|(_, bit)| caching.contains(*bit));
     has.fold(LeaseState::empty(), |all, (state, _)| all | state)
 }
 
-/// What a lease allows.
 pub(crate) fn caching_of_state(state: LeaseState) -> Caching {
     let has = STATES.into_iter().filter(|(bit, _)| state.contains(*bit));
     has.fold(Caching::NONE, |all, (_, bit)| all | bit)

@@ -1,4 +1,4 @@
-//! A tree connect as the table of claims reaches it.
+//! The holder of a tree connect's claims in the table of claims.
 
 use super::breaks::{Break, Breaks, Client};
 use crate::state::pending::{Cancel, Waker};
@@ -8,9 +8,8 @@ use vfs::File;
 use vfs::claims::{Effect, Holder, Outcome, Request, Ticket, Verdict};
 use vfs::sync::Mutex;
 
-/// Whoever holds the claims of a tree connect, and waits for those of others.
+/// The holder of a tree connect's claims, with its waits for claims of others.
 pub(crate) struct ClaimHolder {
-    /// What its client is told of its caches.
     pub(crate) breaks: Arc<Breaks>,
     tickets: Mutex<Tickets>,
 }
@@ -18,8 +17,8 @@ pub(crate) struct ClaimHolder {
 #[derive(Default)]
 struct Tickets {
     wakers: HashMap<Ticket, Waker>,
-    /// Those that were over before anybody was told that they wait.
-    over: HashMap<Ticket, Outcome>,
+    /// Outcomes that came before [`ClaimHolder::wait`].
+    early_outcomes: HashMap<Ticket, Outcome>,
 }
 
 impl Holder for ClaimHolder {
@@ -29,7 +28,7 @@ impl Holder for ClaimHolder {
             Effect::Recall { key, from, to, epoch, acknowledge, .. } => {
                 self.breaks.notify(key, Break { from, to, epoch, acknowledge });
             }
-            // Who loses a cache for want of an answer is not told (MS-SMB2 §3.3.6.1).
+            // A client that loses a cache because it missed the deadline is not notified (MS-SMB2 §3.3.6.1).
             Effect::Revoked { .. } | Effect::Notify { .. } | Effect::Remove { .. } => {}
         }
     }
@@ -40,10 +39,10 @@ impl ClaimHolder {
         Self { breaks: Breaks::new(client), tickets: Mutex::default() }
     }
 
-    /// Has a request woken when the ticket of a claim on `file` is over. Every ticket that a tree connect is given comes here once.
+    /// Wakes a request when its ticket of a claim on `file` is decided. Each ticket is passed here once.
     pub(crate) fn wait(self: &Arc<Self>, file: &File, ticket: Ticket, waker: &Waker) -> Cancel {
         let mut tickets = self.tickets.lock();
-        match tickets.over.remove(&ticket) {
+        match tickets.early_outcomes.remove(&ticket) {
             Some(outcome) => {
                 drop(tickets);
                 waker.wake(outcome);
@@ -70,7 +69,7 @@ impl ClaimHolder {
                 waker.wake(outcome);
             }
             None => {
-                tickets.over.insert(ticket, outcome);
+                tickets.early_outcomes.insert(ticket, outcome);
             }
         }
     }

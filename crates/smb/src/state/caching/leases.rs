@@ -1,4 +1,4 @@
-//! Leases by their keys: of which file each is, for all sessions and connections of a client (MS-SMB2 §3.3.1.11, §3.3.1.12).
+//! The lease tables of all clients (MS-SMB2 §3.3.1.11, §3.3.1.12).
 
 use super::breaks::{CacheGuard, Confidentiality};
 use smb_wire::oplock::LeaseKey;
@@ -9,14 +9,13 @@ use vfs::claims::{self, Stream};
 use vfs::sync::Mutex;
 use vfs::{File, FileKey, VolumeId};
 
-/// Whose leases those are with the same keys. `ClientGuid` alone would be anybody's who has seen it: it is sent in the clear.
+/// The owner of lease keys. The user is part of it, because `ClientGuid` is sent in the clear and can be copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct LeaseOwner {
     pub(crate) client_guid: Guid,
     pub(crate) uid: u32,
 }
 
-/// `GlobalLeaseTableList`.
 #[derive(Clone, Default)]
 pub(crate) struct LeaseTables(Arc<Mutex<Tables>>);
 
@@ -24,13 +23,12 @@ pub(crate) struct LeaseTables(Arc<Mutex<Tables>>);
 struct Tables {
     last_client: u128,
     clients: HashMap<LeaseOwner, LeaseTable>,
-    /// Whose the leases of a user's clients are, by their keys: of one that several have, whoever had it last.
+    /// The last client that used a key, for each user.
     keys: HashMap<(u32, LeaseKey), LeaseOwner>,
 }
 
-/// `LeaseTable`.
 struct LeaseTable {
-    /// The client to the tables of claims.
+    /// The client's number in the tables of claims.
     client: u128,
     leases: HashMap<LeaseKey, Lease>,
 }
@@ -38,14 +36,14 @@ struct LeaseTable {
 struct Lease {
     file: File,
     stream: Stream,
-    /// Of the second version, which counts how often it has changed. It stays what it was first (MS-SMB2 §3.3.5.9.11).
+    /// Whether the lease is of version 2, which has an epoch. The first request decides (MS-SMB2 §3.3.5.9.11).
     has_epoch: bool,
     confidentiality: Confidentiality,
-    /// Opens that have it, and CREATEs that ask for it.
+    /// Opens that have the lease, and CREATEs that request it.
     uses: usize,
 }
 
-/// That somebody has a lease, or asks for it: as long as this is there, its key is that of one file.
+/// A use of a lease, by an open or a CREATE. Until it is dropped, the key belongs to one file.
 pub(crate) struct LeaseGuard {
     tables: LeaseTables,
     owner: LeaseOwner,
@@ -55,7 +53,7 @@ pub(crate) struct LeaseGuard {
     confidentiality: Confidentiality,
 }
 
-/// What an open's client may cache, as long as the open is there.
+/// The lease or oplock of an open.
 pub(crate) struct OpenCaching {
     lease: Option<LeaseGuard>,
     _guard: CacheGuard,
@@ -66,28 +64,27 @@ impl OpenCaching {
         Self { lease, _guard: guard }
     }
 
-    /// Whether it is a lease, not an oplock.
     pub(crate) fn is_lease(&self) -> bool {
         self.lease.is_some()
     }
 
-    /// The lease, if it is one.
     pub(crate) fn lease(&self) -> Option<&LeaseGuard> {
         self.lease.as_ref()
     }
 
-    /// The same for another tree connect, whose client is told by `told`.
+    /// Moves the caching to another tree connect.
     pub(crate) fn with_guard(self, guard: CacheGuard) -> Self {
         Self { lease: self.lease, _guard: guard }
     }
 }
 
 impl LeaseTables {
-    /// Makes use of a lease on a stream of `file`. A key that is another file's is refused (MS-SMB2 §3.3.5.9.8).
+    /// Adds a use of a lease on a stream of `file`. Fails for a key that belongs to another file (MS-SMB2 §3.3.5.9.8).
     pub(crate) fn acquire(
         &self,
         owner: LeaseOwner,
-        (key, has_epoch): (LeaseKey, bool),
+        key: LeaseKey,
+        has_epoch: bool,
         file: &File,
         stream: Stream,
     ) -> Result<LeaseGuard, NtStatus> {
@@ -114,14 +111,13 @@ impl LeaseTables {
         Ok(LeaseGuard { tables: self.clone(), owner, key, client: table.client, has_epoch, confidentiality })
     }
 
-    /// Whether a lease has this key.
     pub(crate) fn is_used(&self, owner: LeaseOwner, key: LeaseKey) -> bool {
         let tables = self.0.lock();
         tables.clients.get(&owner).is_some_and(|table| table.leases.contains_key(&key))
     }
 
-    /// What the table of claims knows a client's lease by; `None` of who has none. One of another client of the same user is as good:
-    /// keys alone are compared (MS-FSA §2.1.4.12.2), but those of other users are nobody's business.
+    /// The claims' key of a client's lease. A lease of another client of the same user serves as well: keys alone are
+    /// compared (MS-FSA §2.1.4.12.2), but not across users.
     pub(crate) fn claim_key_of(&self, owner: LeaseOwner, key: LeaseKey) -> Option<claims::LeaseKey> {
         let tables = self.0.lock();
         let has_it = |owner: &LeaseOwner| {
@@ -133,7 +129,7 @@ impl LeaseTables {
         Some(claims::LeaseKey::Shared { client, key: u128::from_le_bytes(key.0) })
     }
 
-    /// Which file a lease is of, and what the table of claims knows it by.
+    /// The file of a lease, and the claims' key of it.
     pub(crate) fn find(&self, owner: LeaseOwner, key: LeaseKey) -> Option<(File, Stream, claims::LeaseKey)> {
         let tables = self.0.lock();
         let table = tables.clients.get(&owner)?;
@@ -144,27 +140,23 @@ impl LeaseTables {
 }
 
 impl LeaseGuard {
-    /// Its key.
     pub(crate) fn key(&self) -> LeaseKey {
         self.key
     }
 
-    /// Whether it is of the second version, whichever is asked for.
+    /// Whether the lease is of version 2, whichever version a later request has.
     pub(crate) fn has_epoch(&self) -> bool {
         self.has_epoch
     }
 
-    /// Whether it was asked for in secret, through whatever share.
     pub(crate) fn confidentiality(&self) -> &Confidentiality {
         &self.confidentiality
     }
 
-    /// What the table of claims knows the lease by.
     pub(crate) fn claim_kind(&self) -> claims::LeaseKind {
         claims::LeaseKind::Shared { client: self.client, key: u128::from_le_bytes(self.key.0) }
     }
 
-    /// The same, as the name of the lease.
     pub(crate) fn claim_key(&self) -> claims::LeaseKey {
         claims::LeaseKey::Shared { client: self.client, key: u128::from_le_bytes(self.key.0) }
     }

@@ -1,4 +1,4 @@
-//! Credits: which message ids a client may use (MS-SMB2 §3.3.1.1, §3.3.1.2).
+//! Credits: the message ids that a client may use (MS-SMB2 §3.3.1.1, §3.3.1.2).
 
 use crate::limits::{CREDITS_MAX, CREDITS_PRESSED_MAX, WINDOW_IDS_MAX};
 use transport::Malformed;
@@ -7,28 +7,28 @@ const WORD_BITS: u64 = 64;
 const WORDS: usize = WINDOW_IDS_MAX / 64;
 const _: () = assert!(WINDOW_IDS_MAX.is_multiple_of(64) && WINDOW_IDS_MAX as u64 >= 2 * CREDITS_MAX as u64);
 
-/// `Connection.CommandSequenceWindow`: the message ids that were granted, from the lowest that is unused. Ids are granted in
-/// order, and each is used once.
+/// `Connection.CommandSequenceWindow`: the granted message ids, from the lowest unused one. Ids are granted in order,
+/// and each is used once.
 #[derive(Debug)]
 pub(crate) struct SequenceWindow {
     /// The lowest id that was granted and not used.
     first: u64,
     /// The lowest id that was not granted.
     end: u64,
-    /// Of the ids between, whether they were used: a bit each, by the rest that the window's size leaves of them. All other bits are
-    /// clear.
+    /// A bit for each id in between, set if the id is used. The index is the id modulo the window's size. All other
+    /// bits are clear.
     used: Box<[u64; WORDS]>,
-    /// How many were granted and not used.
+    /// The number of ids that were granted and not used.
     credits: u32,
 }
 
 impl SequenceWindow {
-    /// A client begins with the one credit that NEGOTIATE takes.
+    /// A window with the one credit that NEGOTIATE consumes.
     pub(crate) fn new() -> Self {
         Self { first: 0, end: 1, used: Box::new([0; WORDS]), credits: 1 }
     }
 
-    /// Uses `charge` ids from `id` on. A client that uses what it was not granted, or an id for the second time, is disconnected
+    /// Consumes `charge` ids from `id` on. An id that was not granted, or was used before, ends the connection
     /// (MS-SMB2 §3.3.5.2.3).
     pub(crate) fn consume(&mut self, id: u64, charge: u16) -> Result<(), Malformed> {
         let refusal = Malformed("a message id that was not granted, or was used before");
@@ -55,21 +55,20 @@ impl SequenceWindow {
         self.used[word] & bit != 0
     }
 
-    /// Grants up to `wanted` ids, and at least one where the client has none: how many. While others wait for the same limits, a
-    /// client that has much is granted nothing, until it has little. One that leaves a low id unused gets no more than
-    /// [`WINDOW_IDS_MAX`] from there.
-    pub(crate) fn grant(&mut self, wanted: u16, is_pressed: bool) -> u16 {
+    /// Grants up to `wanted` ids, and at least one to a client without any. Returns their number. While calls wait for
+    /// a limit, only clients with few credits are granted more. A client that leaves a low id unused gets at most
+    /// [`WINDOW_IDS_MAX`] ids from there.
+    pub(crate) fn grant(&mut self, requested: u16, is_pressed: bool) -> u16 {
         let most = if is_pressed { CREDITS_PRESSED_MAX } else { CREDITS_MAX };
         let room = (WINDOW_IDS_MAX as u64).saturating_sub(self.end - self.first);
-        let wanted = u32::from(wanted).max(u32::from(self.credits == 0));
-        let granted = wanted.min(most.saturating_sub(self.credits)).min(u32::try_from(room).unwrap_or(0));
+        let requested = u32::from(requested).max(u32::from(self.credits == 0));
+        let granted = requested.min(most.saturating_sub(self.credits)).min(u32::try_from(room).unwrap_or(0));
         self.credits += granted;
         self.end += u64::from(granted);
         u16::try_from(granted).unwrap_or(u16::MAX)
     }
 }
 
-/// Where the bit of an id is.
 fn bit_of(id: u64) -> (usize, u64) {
     let entry_path = id % WINDOW_IDS_MAX as u64;
     (usize::try_from(entry_path / WORD_BITS).unwrap_or(0), 1 << (entry_path % WORD_BITS))
@@ -80,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_id_is_used_once() {
+    fn message_id_is_accepted_once() {
         let mut window = SequenceWindow::new();
         window.consume(0, 1).unwrap();
         assert!(window.consume(0, 1).is_err(), "twice");
@@ -96,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_is_never_left_without_credits_nor_given_too_many() {
+    fn credits_stay_between_one_and_the_maximum() {
         let mut window = SequenceWindow::new();
         window.consume(0, 0).unwrap();
         assert_eq!(window.grant(0, false), 1, "it has none");
@@ -106,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_has_less_while_limits_press() {
+    fn credits_under_pressure_shrink() {
         let mut window = SequenceWindow::new();
         window.consume(0, 0).unwrap();
         assert_eq!(u32::from(window.grant(u16::MAX, true)), CREDITS_PRESSED_MAX);
@@ -121,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_withholds_an_id_does_not_stretch_the_window() {
+    fn window_with_withheld_id_stays_bounded() {
         let mut window = SequenceWindow::new();
         let (mut next, mut granted) = (1, u64::from(window.grant(u16::MAX, false)));
         while granted > 0 {
@@ -137,9 +136,9 @@ mod tests {
         assert!(window.used.iter().all(|word| *word == 0) && window.grant(1, false) == 1, "it goes on");
     }
 
-    /// Against a set of numbers: whatever is asked in whatever order, the same ids may be used.
+    /// Compares the window with a set of numbers, under random requests.
     #[test]
-    fn a_window_is_a_set_of_numbers() {
+    fn window_behaves_like_a_set_of_numbers() {
         let (mut window, mut free) = (SequenceWindow::new(), std::collections::BTreeSet::from([0_u64]));
         let (mut random, mut end) = (7_u64, 1);
         for _ in 0..50_000 {

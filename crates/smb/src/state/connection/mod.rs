@@ -1,4 +1,4 @@
-//! What is known of one connection (MS-SMB2 §3.3.1.7).
+//! A connection (MS-SMB2 §3.3.1.7).
 
 mod credits;
 pub(crate) mod negotiated;
@@ -23,45 +23,43 @@ use std::time::Duration;
 use transport::{Malformed, Outbox};
 use vfs::sync::Mutex;
 
-/// What takes messages to a client, without waiting for it.
+/// The transport of a connection, which sends messages without waiting.
 pub(crate) trait Sender: Any + Send + Sync {
-    /// Sends messages, or queues them. The connection ends unless the client's machine confirms them in this time.
+    /// Sends or queues messages. The connection ends unless the client's machine acknowledges them in this time.
     fn send_surely(&self, messages: &mut Outbox, patience: Duration);
 
     /// Whether the client has ended the connection.
     fn is_ended(&self) -> bool;
 
-    /// Where the client is.
     fn client(&self) -> IpAddr;
 
-    /// Keeps the connection where connections run out: its client has logged in as a user.
+    /// Keeps the connection when connections run out: a user has logged in.
     fn keep_as_user(&self);
 
-    /// Lifts the deadline for a login: the client has logged in as nobody.
+    /// Lifts the deadline for a login: the client has logged in anonymously.
     fn allow_anonymous(&self);
 }
 
-/// `Connection`.
 pub(crate) struct Connection {
     pub(crate) service: Arc<Service>,
-    /// Tells connections apart.
+    /// The number of the connection, which is never reused.
     pub(crate) number: u64,
-    /// What may wait of its requests.
+    /// The quota of asynchronous requests.
     pub(crate) pending_quota: Arc<PendingQuota>,
     negotiated: OnceLock<Negotiated>,
     /// `PreauthIntegrityHashValue`, up to the reply to NEGOTIATE.
     preauth: Mutex<Preauth>,
     window: Mutex<SequenceWindow>,
-    /// `SessionTable`: the sessions as this connection has them.
+    /// `SessionTable`: channels by session id.
     channels: Mutex<IdTable<u64, Arc<Channel>>>,
     sender: OnceLock<Weak<dyn Sender>>,
     guard: Option<CountGuard>,
-    itself: Weak<Self>,
+    weak_self: Weak<Self>,
 }
 
 impl Connection {
     pub(crate) fn new(service: &Arc<Service>) -> Arc<Self> {
-        Arc::new_cyclic(|itself| Self {
+        Arc::new_cyclic(|weak_self| Self {
             service: Arc::clone(service),
             number: service.counters.next_id(),
             pending_quota: Arc::new(PendingQuota::new(CONNECTION_WAITING_MAX, CONNECTION_WAITING_BYTES_MAX)),
@@ -71,11 +69,11 @@ impl Connection {
             channels: Mutex::default(),
             sender: OnceLock::new(),
             guard: service.counters.connection(),
-            itself: itself.clone(),
+            weak_self: weak_self.clone(),
         })
     }
 
-    /// What is sent besides replies leaves through this from now on.
+    /// Sets the transport of messages that are not replies.
     pub(crate) fn attach<S: Sender + 'static>(&self, sender: &Arc<S>) {
         self.sender.get_or_init(|| {
             let sender: Weak<S> = Arc::downgrade(sender);
@@ -83,22 +81,19 @@ impl Connection {
         });
     }
 
-    /// Another channel of this session, over this connection.
     pub(crate) fn new_channel(&self, session: Arc<Session>) -> Arc<Channel> {
-        Arc::new(Channel::new(session, self.itself.clone(), self.preauth().clone()))
+        Arc::new(Channel::new(session, self.weak_self.clone(), self.preauth().clone()))
     }
 
-    /// What was agreed on, once it was.
     pub(crate) fn negotiated(&self) -> Option<&Negotiated> {
         self.negotiated.get()
     }
 
-    /// How its messages may be compressed, if they may.
     pub(crate) fn compression(&self) -> Option<Compression> {
         self.negotiated()?.compression
     }
 
-    /// Settles what was agreed on; it can be done once.
+    /// Sets the result of NEGOTIATE, once.
     pub(crate) fn set_negotiated(&self, negotiated: Negotiated) -> Result<(), NtStatus> {
         self.negotiated.set(negotiated).map_err(|_| NtStatus::INVALID_PARAMETER)
     }
@@ -107,17 +102,16 @@ impl Connection {
         self.preauth.lock()
     }
 
-    /// Uses the message ids of a request.
     pub(crate) fn take_ids(&self, id: u64, charge: u16) -> Result<(), Malformed> {
         self.window.lock().consume(id, charge)
     }
 
-    /// Grants message ids with a reply; fewer while others wait for the same limits.
+    /// Grants message ids with a reply; fewer while calls wait for the same limits.
     pub(crate) fn grant(&self, wanted: u16, is_pressed: bool) -> u16 {
         self.window.lock().grant(wanted, is_pressed)
     }
 
-    /// A session as this connection has it, be it bound already or not.
+    /// The channel of a session on this connection, bound or not.
     pub(crate) fn channel(&self, session_id: u64) -> Option<Arc<Channel>> {
         self.channels.lock().get(&session_id).cloned()
     }
@@ -128,10 +122,10 @@ impl Connection {
         self.channels.lock().values().any(is_users)
     }
 
-    /// Adds a channel that is being set up, if there may be one more of those that have proven nothing.
+    /// Adds a channel that is being set up, within the bound on unproven channels.
     pub(crate) fn add_channel(&self, channel: &Arc<Channel>, setups_max: usize) -> Result<(), NtStatus> {
         let mut channels = self.channels.lock();
-        // What was to be a channel of a session that has ended is found by nobody.
+        // Ended sessions still occupy entries.
         channels.retain(|_, channel| !channel.session.is_over());
         let has_proven = |channel: &Arc<Channel>| channel.is_bound() && !channel.session.is_anonymous();
         let setups = channels.values().filter(|channel| !has_proven(channel)).count();
@@ -142,7 +136,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Takes a channel away. Its session ends with the last of them, or if it was not set up yet.
+    /// Removes a channel. A session ends with its last channel, or if it was not set up yet.
     pub(crate) fn remove_channel(&self, session_id: u64) {
         let removed = self.channels.lock().remove(&session_id);
         if let Some(channel) = removed {
@@ -150,7 +144,7 @@ impl Connection {
         }
     }
 
-    /// Ends a session over all its channels.
+    /// Ends a session on all its channels.
     pub(crate) fn end_session(&self, session_id: u64) {
         let removed = self.channels.lock().remove(&session_id);
         if let Some(channel) = removed {
@@ -158,7 +152,6 @@ impl Connection {
         }
     }
 
-    /// Notes that the client has logged in, as a user or as nobody.
     pub(crate) fn note_login(&self, is_user: bool) {
         if let Some(sender) = self.sender() {
             if is_user { sender.keep_as_user() } else { sender.allow_anonymous() }
@@ -202,7 +195,6 @@ impl ChannelConnection for Connection {
 }
 
 impl Connection {
-    /// All its channels, of which it has none any longer.
     pub(crate) fn take_channels(&self) -> Vec<Arc<Channel>> {
         std::mem::take(&mut *self.channels.lock()).into_values().collect()
     }

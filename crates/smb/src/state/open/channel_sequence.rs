@@ -1,20 +1,20 @@
-//! Which requests of an open come from before a connection of its session was lost (MS-SMB2 §3.3.5.2.10).
+//! Requests of an open that predate the loss of a connection (MS-SMB2 §3.3.5.2.10).
 //!
-//! A client that loses a connection sends what was not answered again over another, with the next channel sequence. What it had sent
-//! before must not be done after that: it could undo what came later.
+//! A client that loses a connection repeats unanswered requests over another, with the next channel sequence. Older
+//! requests must not run after that: they could undo later ones.
 use smb_wire::NtStatus;
 use smb_wire::header::{Command, Flags, Header};
 use std::sync::Arc;
 use vfs::sync::Mutex;
 
-/// `ChannelSequence` of an open, and its requests that are being done.
+/// `ChannelSequence` of an open, with its requests in progress.
 #[derive(Default)]
 pub(crate) struct ChannelSequence(Arc<Mutex<OutstandingCounts>>);
 
 #[derive(Default)]
 struct OutstandingCounts {
     sequence: u16,
-    /// How often that has changed.
+    /// The number of changes of the sequence.
     changes: u64,
     /// `OutstandingRequestCount`.
     outstanding: usize,
@@ -22,22 +22,22 @@ struct OutstandingCounts {
     outstanding_pre: usize,
 }
 
-/// A request of an open that is being done, until this is dropped.
+/// A request in progress. Dropping it uncounts the request.
 pub(crate) struct OutstandingRequest {
     counters: Arc<Mutex<OutstandingCounts>>,
     changes: u64,
 }
 
-/// A sequence that is as many steps later as this, or more, is an earlier one.
+/// The difference from which on a sequence is an earlier one.
 const EARLIER: u16 = 0x8000;
 
 impl ChannelSequence {
-    /// Of an open that was made, or has come back, by a request with this channel sequence.
     pub(crate) fn new(sequence: u16) -> Self {
         Self(Arc::new(Mutex::new(OutstandingCounts { sequence, ..OutstandingCounts::default() })))
     }
 
-    /// Counts a request of an open. `None`: it comes from before, and does no harm. What changes something does, and is refused.
+    /// Counts a request. None: the request is from an earlier sequence, and is harmless. Requests that change
+    /// something are refused then.
     pub(crate) fn count(&self, header: &Header) -> Result<Option<OutstandingRequest>, NtStatus> {
         let sequence = header.channel_sequence();
         let changes = matches!(header.command, Command::WRITE | Command::SET_INFO | Command::IOCTL);
@@ -52,7 +52,7 @@ impl ChannelSequence {
                 counted.changes += 1;
             }
         }
-        // What is sent again is done once nothing of what was sent before is still on its way.
+        // A replay must not overtake a request of the earlier sequence.
         if header.flags.contains(Flags::REPLAY_OPERATION) && counted.outstanding_pre > 0 {
             return refused;
         }

@@ -1,4 +1,4 @@
-//! Opens: what a client has open, and its claim on the file (MS-SMB2 §3.3.1.10).
+//! Opens (MS-SMB2 §3.3.1.10).
 
 pub(crate) mod channel_sequence;
 pub(crate) mod directory_cursor;
@@ -33,17 +33,16 @@ use vfs::{
 };
 use watch::DirectoryWatch;
 
-/// `Open`: a file as a client has it open.
+/// `Open`: a file opened by a client, with its claim on the file.
 pub(crate) struct Open {
     pub(crate) id: FileId,
     pub(crate) disk: Arc<DiskShare>,
     pub(crate) file: File,
     pub(crate) file_type: FileType,
-    /// That of the file which it is a stream of; otherwise the same.
+    /// The type of the file that contains this stream; otherwise `file_type`.
     pub(crate) base_type: FileType,
-    /// By whose rules it was opened, and names what it names.
     pub(crate) naming: Naming,
-    /// The way to the data, if it has any.
+    /// The file's data; none for other types than regular files.
     open_file: Option<OpenFile<'static>>,
     /// `Open.GrantedAccess`.
     pub(crate) granted: AccessMask,
@@ -99,7 +98,7 @@ struct ClosingState {
     is_closed: AtomicBool,
 }
 
-/// What an [`Open`] is made of.
+/// The parts of a new [`Open`].
 pub(crate) struct NewOpen {
     pub(crate) id: FileId,
     pub(crate) disk: Arc<DiskShare>,
@@ -163,7 +162,7 @@ impl Open {
         self.caching.parent_lease
     }
 
-    /// The way to the data, if the open has all of `access`.
+    /// The file's data, if the open has all of `access`.
     pub(crate) fn data(&self, access: Access) -> Result<&OpenFile<'static>, NtStatus> {
         match &self.open_file {
             Some(opened) if opened.allows(access) => Ok(opened),
@@ -172,12 +171,12 @@ impl Open {
         }
     }
 
-    /// The way to the data, with whatever access.
+    /// The file's data, with any access.
     pub(crate) fn opened(&self) -> Option<&OpenFile<'static>> {
         self.open_file.as_ref()
     }
 
-    /// How it was opened, or is used by now (MS-FSCC §2.4.26).
+    /// The mode (MS-FSCC §2.4.26).
     pub(crate) fn mode(&self) -> Mode {
         Mode(self.mode.load(Ordering::Relaxed))
     }
@@ -186,13 +185,14 @@ impl Open {
         self.mode.store(mode.0, Ordering::Relaxed);
     }
 
-    /// Whether every write is to be durable before its reply leaves.
+    /// Whether every write must be durable before its reply leaves.
     pub(crate) fn writes_through(&self) -> bool {
-        // A client that gets its open back after a restart does not learn that there was one, and sends nothing again.
+        // The client of a persistent open does not learn of a restart, and repeats no writes.
         self.mode().contains(Mode::WRITE_THROUGH) || self.is_persistent()
     }
 
-    /// Where what was last read or written ends, or the client has said (MS-FSCC §2.4.35). Nothing here begins there.
+    /// The end of the last transfer, or the position that the client has set (MS-FSCC §2.4.35). No transfer begins
+    /// there.
     pub(crate) fn position(&self) -> u64 {
         self.cursors.position.load(Ordering::Relaxed)
     }
@@ -201,43 +201,41 @@ impl Open {
         self.cursors.position.store(position, Ordering::Relaxed);
     }
 
-    /// `STATUS_ACCESS_DENIED` unless any of `rights` was granted.
+    /// `STATUS_ACCESS_DENIED` unless one of `rights` was granted.
     pub(crate) fn check(&self, rights: AccessMask) -> Result<(), NtStatus> {
         if self.granted.intersects(rights) { Ok(()) } else { Err(NtStatus::ACCESS_DENIED) }
     }
 
-    /// The open to the table of claims.
+    /// The id in the table of claims.
     pub(crate) fn claim(&self) -> OpenId {
         self.claim
     }
 
-    /// Whether it has a lease, in place of an oplock.
     pub(crate) fn has_lease(&self) -> bool {
         self.caching.current.lock().as_ref().is_some_and(OpenCaching::is_lease)
     }
 
-    /// The key of its lease, if it has one.
     pub(crate) fn lease_key(&self) -> Option<LeaseKey> {
         self.caching.current.lock().as_ref().and_then(OpenCaching::lease).map(LeaseGuard::key)
     }
 
-    /// Whether its lease is of the second version.
+    /// Whether its lease is of version 2.
     pub(crate) fn has_epoch(&self) -> bool {
         self.caching.current.lock().as_ref().and_then(OpenCaching::lease).is_some_and(LeaseGuard::has_epoch)
     }
 
-    /// What the client is told of its lease or oplock, to be told anew.
+    /// Takes the lease or oplock, to be attached to another tree connect.
     pub(crate) fn take_caching(&self) -> Option<OpenCaching> {
         self.caching.current.lock().take()
     }
 
-    /// Whose byte ranges are this open's.
+    /// The owner of the open's byte ranges.
     pub(crate) fn lock_owner(&self) -> LockOwner {
-        // The other half of its id changes when its client comes back.
+        // The volatile half of the file id changes on a reconnect; the claim does not.
         LockOwner { holder: self.disk.holder, owner: self.claim.0 }
     }
 
-    /// What asks for a further open of its client, which caches nothing.
+    /// The request of an additional open for the same client, without caching.
     pub(crate) fn auxiliary_request(&self, file: &File, access: claims::Access) -> OpenRequest {
         OpenRequest {
             holder: self.disk.holder,
@@ -264,18 +262,16 @@ impl Open {
         self.cursors.directory.lock()
     }
 
-    /// The file's attributes as they are shown.
     pub(crate) fn file_info(&self, attrs: &Attrs) -> FsResult<FileInfo> {
         Ok(self.file_info_with(attrs, &self.file.extra_attrs(attrs, Blocking::Allowed)?))
     }
 
-    /// The same with what is known to be kept with the file.
     pub(crate) fn file_info_with(&self, attrs: &Attrs, record: &vfs::ExtraAttrs) -> FileInfo {
         FileInfo::with_base(self.base_type, attrs, record)
     }
 
-    /// After a write that changed the file so: gives it back the time of the last write, if that is not to change by itself. Where the
-    /// user may not set it, or others would have to answer first, it stays as it is: what was written is written.
+    /// Restores the time of the last write after a write, if the client has set it. Without the right to do so, or
+    /// behind a lease of another client, the time stays changed: the write itself has succeeded.
     pub(crate) fn restore_modified(&self, change: &Change, pending: &mut PendingSync) -> FsResult<()> {
         if !self.times.modified.load(Ordering::Relaxed) || change.before.modified == change.after.modified {
             return Ok(());
@@ -284,12 +280,12 @@ impl Open {
         let set = SetAttrs { modified, ..SetAttrs::default() };
         match self.set_times(&set, pending) {
             Err(FsError::NotOwner | FsError::Access | FsError::Wait(Wait::Recall)) => Ok(()),
-            done => done.map(drop),
+            result => result.map(drop),
         }
     }
 
-    /// Sets times, and a mode. Who may change the attributes of a file, as whoever may write it, sets its times to Windows (MS-FSA
-    /// §2.1.5.15.2), and the owner alone to Unix.
+    /// Sets times and a mode. On Windows, the right to write attributes suffices to set times (MS-FSA §2.1.5.15.2); on
+    /// Unix, only the owner may set them.
     pub(crate) fn set_times(&self, set: &SetAttrs, pending: &mut PendingSync) -> FsResult<Change> {
         let rights = match self.naming {
             Naming::Windows => Rights(self.granted.0),
@@ -298,7 +294,7 @@ impl Open {
         self.file.set_attrs_by_claim(&self.disk.caller, rights, set, pending)
     }
 
-    /// Gives the claim back, once. What is to be deleted then is deleted when claims expire.
+    /// Closes the claim, once. A file to be deleted then is deleted when claims expire.
     pub(crate) fn close(&self) {
         self.release();
         if let Some(record) = self.record() {
@@ -314,15 +310,15 @@ impl Open {
             }
             self.file.claim(&Request::CloseListed { open: self.claim, listing: self.caching.parent_lease });
             self.notify_stream_removed();
-            let cached = self.caching.current.lock().take();
-            drop(cached);
+            let caching = self.caching.current.lock().take();
+            drop(caching);
         }
     }
 }
 
 impl Drop for Open {
     fn drop(&mut self) {
-        // What is on record comes back when the service does.
+        // A persistent open keeps its record, from which it is restored.
         self.release();
     }
 }

@@ -15,7 +15,7 @@ impl Open {
     }
 
     /// The watch of the directory. The first request begins it, and sets its filter.
-    pub(crate) fn watching(&self, wish: impl FnOnce() -> WatchFilter) -> FsResult<Arc<DirectoryWatch>> {
+    pub(crate) fn watch(&self, wish: impl FnOnce() -> WatchFilter) -> FsResult<Arc<DirectoryWatch>> {
         if let Some(watching) = self.cursors.watch.get() {
             return Ok(Arc::clone(watching));
         }
@@ -71,8 +71,8 @@ impl Open {
     /// Notifies watchers of the directory that it is being deleted, if it is.
     pub(super) fn notify_deleting(&self) {
         // Without delete-on-close in place, closing an open that no client has received deletes nothing.
-        let goes = || self.closing.deletes_on_close.load(Ordering::Relaxed) || self.file.is_deleted();
-        if self.is_dir() && goes() {
+        let is_deleted = || self.closing.deletes_on_close.load(Ordering::Relaxed) || self.file.is_deleted();
+        if self.is_dir() && is_deleted() {
             self.file.notify_deleting();
         }
     }

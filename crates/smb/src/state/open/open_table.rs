@@ -1,11 +1,10 @@
-//! Opens that outlive their connections, and CREATEs that come twice (MS-SMB2 §3.3.1.4, §3.3.1.10, §3.3.7.1).
+//! Disconnected opens, and replays of CREATE (MS-SMB2 §3.3.1.4, §3.3.1.10, §3.3.7.1).
 //!
-//! An open without a session stays here until its client comes back, until something conflicts with it, or until its time is over:
-//! the last two are for the table of claims to say, which keeps it as disconnected. What it has given away is looked for once a
-//! second.
+//! A disconnected open stays here until its client returns, until a claim conflicts with it, or until it times out.
+//! The table of claims decides on the last two; a sweep once a second closes opens whose claims are lost.
 
 use super::Open;
-use crate::limits::{DISCONNECTED_MAX, DISCONNECTED_OF_USER_MAX, most_of_user};
+use crate::limits::{DISCONNECTED_MAX, DISCONNECTED_OF_USER_MAX, user_share_max};
 use crate::state::caching::leases::LeaseOwner;
 use crate::state::counters::decrement;
 use smb_wire::create::CreateAction;
@@ -15,15 +14,15 @@ use std::collections::hash_map::Entry;
 use std::sync::{Arc, Weak};
 use vfs::sync::Mutex;
 
-/// Opens without a session, and CREATEs by the names that clients give them.
+/// Disconnected opens, and CREATEs by `CreateGuid`.
 #[derive(Default)]
 pub(crate) struct OpenTable(Mutex<Table>);
 
 #[derive(Default)]
 struct Table {
-    /// By the persistent half of their ids.
+    /// Opens by the persistent half of their ids.
     disconnected: HashMap<u64, Arc<Open>>,
-    /// How many of them each user has.
+    /// The number of opens by uid.
     of_users: HashMap<u32, usize>,
     creates: HashMap<CreationKey, CreateEntry>,
     last_create: u64,
@@ -31,39 +30,39 @@ struct Table {
 
 type CreationKey = (LeaseOwner, Guid);
 
-/// What became of a CREATE with a `CreateGuid`.
+/// A CREATE with a `CreateGuid`.
 struct CreateEntry {
-    /// Tells it from another one by the same name.
+    /// Distinguishes CREATEs that reuse a `CreateGuid`.
     number: u64,
-    /// The open, once there is one.
+    /// The open; none while the CREATE is in progress.
     open: Option<Weak<Open>>,
 }
 
-/// A CREATE with a `CreateGuid`, and the open that came of it: known as long as this is there.
+/// A registered CREATE. Dropping it removes the CREATE from the table.
 pub(crate) struct CreateRegistration {
-    /// Where it is known, which has the open as well.
+    /// The table, which owns the open as well.
     open_table: Weak<OpenTable>,
     key: CreationKey,
     number: u64,
 }
 
-/// A CREATE with a `CreateGuid` that was made known.
+/// The result of a registration.
 pub(crate) enum CreateReplay {
-    /// It is the first.
+    /// The first CREATE with this `CreateGuid`.
     New(CreateRegistration),
-    /// It was done before, and this is what came of it.
+    /// A replay, whose CREATE has made this open.
     Existing(Arc<Open>),
 }
 
-/// What an open keeps of the CREATE it came of.
+/// The CREATE of an open.
 pub(crate) struct CreateIdentity {
     pub(crate) action: CreateAction,
     registration: CreateRegistration,
 }
 
 impl OpenTable {
-    /// Makes a CREATE known. One that is known already must say that it is sent again (MS-SMB2 §3.3.5.9.10), and is not to be while
-    /// the first is under way.
+    /// Registers a CREATE. A repeated one must be marked as a replay (MS-SMB2 §3.3.5.9.10), and fails while the first
+    /// is in progress.
     pub(crate) fn register_create(
         self: &Arc<Self>,
         owner: LeaseOwner,
@@ -75,9 +74,9 @@ impl OpenTable {
         if let Some(created) = table.creates.get(&key) {
             let is_pending = created.open.is_none();
             let open = created.open.as_ref().and_then(Weak::upgrade);
-            // Otherwise it is being closed.
+            // Otherwise the open is being closed.
             if is_pending || open.is_some() {
-                // Who is the last to have it closes it, for which the table has to be free.
+                // Dropping the last reference closes the open, which locks this table.
                 drop(table);
                 return match open {
                     _ if !is_replay => Err(NtStatus::DUPLICATE_OBJECTID),
@@ -92,7 +91,8 @@ impl OpenTable {
         Ok(CreateReplay::New(CreateRegistration { open_table: Arc::downgrade(self), key, number }))
     }
 
-    /// Keeps an open that has lost its session or tree connect. It comes back if it does not outlive that, or there is no room.
+    /// Adds an open that has lost its session or tree connect. Returns the open if it is not durable, or there is no
+    /// room.
     pub(crate) fn add_disconnected(&self, open: Arc<Open>) -> Result<(), Arc<Open>> {
         let Some(durable) = open.durable().filter(|durable| open.disconnect(*durable)) else {
             return Err(open);
@@ -101,9 +101,9 @@ impl OpenTable {
         let Table { disconnected, of_users, .. } = &mut *table;
         let of_user = of_users.get(&durable.owner.uid).copied().unwrap_or_default();
         let others = disconnected.len().saturating_sub(of_user);
-        let of_user_max = most_of_user(DISCONNECTED_OF_USER_MAX, DISCONNECTED_MAX, others);
+        let of_user_max = user_share_max(DISCONNECTED_OF_USER_MAX, DISCONNECTED_MAX, others);
         let is_full = disconnected.len() >= DISCONNECTED_MAX || of_user >= of_user_max;
-        // How many of the others there are is bounded where they are made.
+        // Persistent opens are bounded when they are created.
         if is_full && !durable.is_persistent {
             return Err(open);
         }
@@ -113,7 +113,7 @@ impl OpenTable {
         Ok(())
     }
 
-    /// Has an open from before a restart wait for its client.
+    /// Adds an open that was restored after a restart.
     pub(crate) fn add_restored(&self, open: Arc<Open>) {
         let mut table = self.0.lock();
         if let Some(durable) = open.durable() {
@@ -122,21 +122,20 @@ impl OpenTable {
         }
     }
 
-    /// Whether an open waits for its client.
     pub(crate) fn is_disconnected(&self, persistent: u64) -> bool {
         self.0.lock().disconnected.contains_key(&persistent)
     }
 
-    /// The persistent half of the id of an open, by the name that its client gave the CREATE.
+    /// Returns the persistent half of the id of an open.
     pub(crate) fn find_by_guid(&self, owner: LeaseOwner, create_guid: Guid) -> Option<u64> {
         let table = self.0.lock();
         let open = table.creates.get(&(owner, create_guid))?.open.as_ref()?.upgrade();
-        // Who is the last to have it closes it, for which the table has to be free.
+        // Dropping the last reference closes the open, which locks this table.
         drop(table);
         open.map(|open| open.id.persistent)
     }
 
-    /// Takes an open without a session out, for its client that is back and passes `check`.
+    /// Removes a disconnected open for its client, which has returned and passes `check`.
     pub(crate) fn take_disconnected(
         &self,
         persistent: u64,
@@ -155,7 +154,7 @@ impl OpenTable {
             }
         };
         table.uncount(&open);
-        // Until it is another value, what its CREATE has made is not known: a repetition of that is put off.
+        // Until the open is wrapped again, its CREATE counts as in progress, and a replay of it fails.
         if let Some(CreateIdentity { registration: creation, .. }) = open.create_identity()
             && let Some(created) = table.creates.get_mut(&creation.key)
             && created.number == creation.number
@@ -165,22 +164,22 @@ impl OpenTable {
         Ok(open)
     }
 
-    /// Lets those go that are lost, or are like this.
+    /// Closes opens whose claims are lost, and opens for which `is_over` holds.
     pub(crate) fn close_expired(&self, is_over: impl Fn(&Open) -> bool) {
         let mut table = self.0.lock();
-        let over = |_: &u64, open: &mut Arc<Open>| open.is_lost() || is_over(open);
-        let expired: Vec<Arc<Open>> = table.disconnected.extract_if(over).map(|(_, open)| open).collect();
+        let is_expired = |_: &u64, open: &mut Arc<Open>| open.is_lost() || is_over(open);
+        let expired: Vec<Arc<Open>> =
+            table.disconnected.extract_if(is_expired).map(|(_, open)| open).collect();
         expired.iter().for_each(|open| table.uncount(open));
         drop(table);
         expired.iter().for_each(|open| open.close());
     }
 }
 
-/// Why an open could not be taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TakeError {
     Refused(NtStatus),
-    /// Requests of the connection that is gone are still being done.
+    /// Requests of the lost connection are still in progress.
     Busy,
 }
 
@@ -192,7 +191,7 @@ impl Table {
 }
 
 impl CreateRegistration {
-    /// Notes what came of it.
+    /// Records the open that the CREATE has made.
     pub(crate) fn complete(self, open: &Arc<Open>, action: CreateAction) {
         self.set_open(open);
         open.set_create_identity(CreateIdentity { action, registration: self });
@@ -207,7 +206,7 @@ impl CreateRegistration {
 }
 
 impl CreateIdentity {
-    /// The open is another value by now.
+    /// Records the open again after it was moved to another value.
     pub(crate) fn set_open(&self, open: &Arc<Open>) {
         self.registration.set_open(open);
     }

@@ -1,4 +1,4 @@
-//! What an open watches, and which requests wait for news of it (MS-FSA §2.1.5.11).
+//! The watch of an open directory, and the requests that wait for changes (MS-FSA §2.1.5.11).
 
 use crate::state::pending::Waker;
 use std::collections::VecDeque;
@@ -8,18 +8,17 @@ use vfs::sync::Mutex;
 use vfs::volume::change_notify::{Watch, WatchEvents, WatchFilter};
 use vfs::{File, FsResult};
 
-/// A watch of a directory, and who waits.
 pub(crate) struct DirectoryWatch {
     watch: Watch,
     queue: Arc<Queue>,
 }
 
-/// Requests, in the order in which they came.
+/// Requests in order of arrival.
 #[derive(Default)]
 struct Queue(Mutex<VecDeque<Waker>>);
 
 impl Queue {
-    /// Has the first that waits look for news.
+    /// Wakes the first request.
     fn wake(&self) {
         let first = self.0.lock().pop_front();
         if let Some(waker) = first {
@@ -35,19 +34,19 @@ impl DirectoryWatch {
         Ok(Self { watch: dir.watch(wish, Box::new(move || waiting.wake()))?, queue })
     }
 
-    /// Takes the news, if there is any.
+    /// Takes the changes so far, if there are any.
     pub(crate) fn take(&self) -> Option<WatchEvents> {
         self.watch.take()
     }
 
-    /// Has a request wait for news.
+    /// Queues a request until there are changes.
     pub(crate) fn wait(&self, waker: &Waker) {
         self.queue.0.lock().push_back(waker.clone());
-        // What came in between has found nobody who waits.
+        // A change before this point has found no request to wake.
         self.wake_for_news();
     }
 
-    /// A request waits no longer: news that it was to look for is for the next one.
+    /// Removes a request. Its changes go to the next one.
     pub(crate) fn forget(&self, async_id: u64) {
         self.queue.0.lock().retain(|waker| waker.request().async_id != async_id);
         self.wake_for_news();

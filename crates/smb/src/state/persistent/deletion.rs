@@ -1,5 +1,5 @@
-//! Whether a file goes with its last open (MS-FSA §2.1.5.15.3), as the records of its opens say it. That is decided by whichever open
-//! may delete the file, and is the file's: the table of claims knows it.
+//! Deletion of a file with its last open (MS-FSA §2.1.5.15.3), in the records of its opens. Any open with the right to
+//! delete may set it; the table of claims keeps it per file.
 
 use super::record::{self, Record};
 use super::{DELETION_LOCKS, PersistentOpens, RecordSlot, id_of, status_of};
@@ -11,10 +11,10 @@ use vfs::claims::{Request, Verdict};
 use xdr::Encode;
 
 impl PersistentOpens {
-    /// Has a file go with its last open, or stay after all. It is on record when this returns: that it goes, of one of its opens, if
-    /// not of the one that decides it; that it stays, of all. What cannot be written down is not decided.
+    /// Sets or clears the deletion of a file with its last open. The decision is on disk when this returns: a deletion
+    /// in the record of one open, its absence in the records of all. A decision that cannot be written is undone.
     pub(crate) fn set_deletion(&self, open: &Open, deletes: bool) -> Result<Verdict, NtStatus> {
-        // One after the other: what is taken back is what nobody else has decided as well.
+        // Decisions are serialized, so that only this decision is undone.
         let _deciding = self.lock_deletion(&open.file);
         let previous = open.file.deletion();
         let verdict = open.set_delete(deletes);
@@ -24,7 +24,7 @@ impl PersistentOpens {
         let written = if deletes { record::save(open) } else { self.write_or_forget(&open.file) };
         if let Err(status) = written {
             open.file.claim(&Request::SetDelete { open: open.claim(), link: previous, waits: false });
-            // Part of it may be on disk.
+            // The record may be written in part.
             _ = self.write_or_forget(&open.file);
             return Err(status);
         }
@@ -34,8 +34,8 @@ impl PersistentOpens {
         Ok(verdict)
     }
 
-    /// Has the record of an open of a file say that it goes with the last of them, if it does. Where that cannot be written, the file
-    /// stays after a restart.
+    /// Records in one open that the file is deleted with the last one. If no record can be written, the file survives
+    /// a restart.
     pub(crate) fn record_deletion(&self, file: &File) {
         let _deciding = self.lock_deletion(file);
         self.write_deleted(file, None);
@@ -45,8 +45,8 @@ impl PersistentOpens {
         self.deletion_locks[file.key().shard::<DELETION_LOCKS>()].lock()
     }
 
-    /// Has a record say it, but that of an open that is ending. One is enough, however many there are: before its open ends, another
-    /// one says it.
+    /// Writes the deletion to a record, but for that of an open that is ending. One record suffices: before its open
+    /// ends, another one receives the deletion.
     pub(super) fn write_deleted(&self, file: &File, ended: Option<&Arc<RecordSlot>>) {
         let is_other = |slot: &&Arc<RecordSlot>| ended.is_none_or(|ended| !Arc::ptr_eq(ended, slot));
         let slots = self.slots(file);
@@ -55,7 +55,7 @@ impl PersistentOpens {
         let mut says_so = false;
         for slot in saying {
             says_so |= self.write_deletion(slot, file).is_ok_and(|says| says);
-            // Where something is decided, those that say so may mean another name of the file.
+            // While a decision is being written, these records may refer to another name of the file.
             if says_so && ended.is_some() {
                 break;
             }
@@ -65,18 +65,18 @@ impl PersistentOpens {
         }
     }
 
-    /// Has the records of a file's opens that say that it goes say whether it does. One that goes on saying otherwise would have it
-    /// deleted after a restart: it is removed, and its open lost then.
+    /// Updates the records that contain the deletion. One that cannot be updated would delete the file after a
+    /// restart: the record is removed, and a restart loses its open.
     fn write_or_forget(&self, file: &File) -> Result<(), NtStatus> {
         for slot in self.slots(file) {
             if slot.state.lock().says_deleted && self.write_deletion(&slot, file).is_err() {
-                self.forget(&slot)?;
+                self.remove_record(&slot)?;
             }
         }
         Ok(())
     }
 
-    fn forget(&self, slot: &RecordSlot) -> Result<(), NtStatus> {
+    fn remove_record(&self, slot: &RecordSlot) -> Result<(), NtStatus> {
         let mut state = slot.state.lock();
         if !state.is_removed {
             self.entries.forget(slot.number).map_err(|error| status_of(&error))?;
@@ -89,13 +89,13 @@ impl PersistentOpens {
         self.of_files.lock().get(&id_of(file)).cloned().unwrap_or_default()
     }
 
-    /// Has a record say whether the file goes, and whether it says so then.
+    /// Writes to a record whether the file is deleted, and returns that.
     fn write_deletion(&self, slot: &RecordSlot, file: &File) -> Result<bool, NtStatus> {
         let mut state = slot.state.lock();
         if state.is_removed {
             return Ok(false);
         }
-        // One that is not there yet will say what is then, and one that is damaged says nothing.
+        // A record that is not written yet will be correct, and a damaged one is ignored.
         let content = self.entries.get(slot.number).map_err(|error| status_of(&error))?;
         let Some(mut record) = content.as_deref().and_then(|content| Record::read(content).ok()) else {
             return Ok(false);
@@ -103,7 +103,7 @@ impl PersistentOpens {
         let is_deleted = record.is_deleted_by(file.deletion().as_ref());
         if record.is_deleted != is_deleted {
             record.is_deleted = is_deleted;
-            self.put(slot, &mut state, (&record.to_bytes(), is_deleted))?;
+            self.put(slot, &mut state, &record.to_bytes(), is_deleted)?;
         }
         state.says_deleted = is_deleted;
         Ok(is_deleted)

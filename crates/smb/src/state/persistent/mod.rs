@@ -1,12 +1,13 @@
-//! Opens that outlive the service: those of continuously available shares (MS-SMB2 §3.3.1.10, `Open.IsPersistent`). Each has a record
-//! in the state directory, on disk before its client hears of the open (docs/formats/persistent-opens.md).
+//! Persistent opens: opens of continuously available shares, which survive a restart (MS-SMB2 §3.3.1.10,
+//! `Open.IsPersistent`). Each has a record in the state directory, written before its client learns of the open
+//! (docs/formats/persistent-opens.md).
 
 mod deletion;
 pub(crate) mod record;
 mod restore;
 
 use super::counters::decrement;
-use crate::limits::{PERSISTENT_MAX, PERSISTENT_OF_USER_MAX, most_of_user};
+use crate::limits::{PERSISTENT_MAX, PERSISTENT_OF_USER_MAX, user_share_max};
 use smb_wire::create::{CreateAction, ShareAccess};
 use smb_wire::{Guid, NtStatus};
 use stable::{Entries, StableDir};
@@ -17,58 +18,55 @@ use vfs::claims::Caching;
 use vfs::sync::Mutex;
 use vfs::{File, FileKey, VolumeId};
 
-/// The directory of the records in the state directory.
+/// The directory of the records, in the state directory.
 const DIRECTORY: &str = "persistent-opens";
-/// What each begins with: a magic number and a version.
+/// The head of each record: a magic number and a version.
 const KIND: &[u8; 12] = b"PLMOPENS\0\0\0\x01";
 
-/// Locks for what is decided of files, each for some of them.
+/// Locks for decisions on deletions, shared by files.
 const DELETION_LOCKS: usize = 64;
 
-/// The records of opens that outlive the service.
+/// The records of persistent opens.
 pub struct PersistentOpens {
     entries: Entries,
-    /// How many each user has.
+    /// The number of records by uid.
     of_users: Mutex<HashMap<u32, usize>>,
-    /// Where the records of each file's opens are, whoever has them now.
+    /// The records of each file's opens.
     of_files: Mutex<HashMap<VolumeFile, Vec<Arc<RecordSlot>>>>,
-    /// Held from when it is decided whether a file goes with its last open, or when an open ends, until that is on record.
+    /// Locked while a deletion is decided and written, and while an open ends.
     deletion_locks: [Mutex<()>; DELETION_LOCKS],
 }
 
-/// A file of any volume.
 type VolumeFile = (VolumeId, FileKey);
 
-/// Where the record of an open is.
 struct RecordSlot {
     number: u64,
-    /// Held while the record is written: that comes from one moment, and the last one is what stays.
+    /// Locked while the record is written, so that the last state is the one on disk.
     state: Mutex<RecordState>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct RecordState {
-    /// Whether there is no record any longer.
     is_removed: bool,
-    /// Whether the record says that the file goes with its last open, or may say so.
+    /// Whether the record contains the deletion of the file, or may contain it.
     says_deleted: bool,
 }
 
-/// How an open was created, as far as it does not know that itself.
+/// Parameters of a CREATE that its open does not keep itself.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CreateParams {
-    /// Who logged in.
+    /// The user who logged in.
     pub(crate) uid: u32,
     pub(crate) client_guid: Guid,
     pub(crate) create_guid: Guid,
     pub(crate) timeout_ms: u32,
     pub(crate) share_access: ShareAccess,
     pub(crate) action: CreateAction,
-    /// What it may cache, as far as others allow.
+    /// The caching that was requested.
     pub(crate) want: Caching,
 }
 
-/// That an open is on record.
+/// The record of an open.
 pub(crate) struct OpenRecord {
     opens: Arc<PersistentOpens>,
     pub(crate) params: CreateParams,
@@ -77,7 +75,7 @@ pub(crate) struct OpenRecord {
 }
 
 impl PersistentOpens {
-    /// Those in a state directory.
+    /// Opens the records in a state directory.
     pub fn open(dir: &Arc<StableDir>) -> io::Result<Self> {
         let (of_users, of_files) = (Mutex::default(), Mutex::default());
         let deciding = std::array::from_fn(|_| Mutex::default());
@@ -89,19 +87,19 @@ impl PersistentOpens {
         })
     }
 
-    /// One more of a user's opens that are to be on record, if there may be one: that of a file, by this number, under which a record may
-    /// say already that the file goes.
+    /// Adds a record within the user's bound. The record of this number may contain the deletion of the file already.
     pub(crate) fn add(
         self: &Arc<Self>,
         created: CreateParams,
         file: &File,
-        (number, says_deleted): (u64, bool),
+        number: u64,
+        says_deleted: bool,
     ) -> Option<OpenRecord> {
         let uid = created.uid;
         let mut of_users = self.of_users.lock();
         let (all, of_user) =
             (of_users.values().sum::<usize>(), of_users.get(&uid).copied().unwrap_or_default());
-        let of_user_max = most_of_user(PERSISTENT_OF_USER_MAX, PERSISTENT_MAX, all - of_user);
+        let of_user_max = user_share_max(PERSISTENT_OF_USER_MAX, PERSISTENT_MAX, all - of_user);
         if all >= PERSISTENT_MAX || of_user >= of_user_max {
             return None;
         }
@@ -114,12 +112,13 @@ impl PersistentOpens {
         Some(OpenRecord { opens, params: created, file, slot })
     }
 
-    /// Writes a record, and notes whether it says that the file goes. Part of one that cannot be written may be on disk.
+    /// Writes a record, which may contain the deletion. After an error the record may be written in part.
     fn put(
         &self,
         slot: &RecordSlot,
         state: &mut RecordState,
-        (record, says_deleted): (&[u8], bool),
+        record: &[u8],
+        says_deleted: bool,
     ) -> Result<(), NtStatus> {
         state.says_deleted |= says_deleted;
         self.entries.put(slot.number, record).map_err(|error| {
@@ -130,8 +129,7 @@ impl PersistentOpens {
         Ok(())
     }
 
-    /// Has no record any longer, after a crash either if that `matters`. One that stays is an open that nobody comes back for after the
-    /// next start.
+    /// Removes a record; durably if it `must_sync`. A record that remains restores an open that no client returns for.
     fn remove(&self, number: u64, matters: bool) {
         let removed = if matters { self.entries.forget(number) } else { self.entries.remove(number) };
         if let Err(error) = removed {
@@ -152,7 +150,7 @@ fn status_of(error: &io::Error) -> NtStatus {
 }
 
 impl OpenRecord {
-    /// Writes down what the open is now, and whether that says that the file goes. It is on disk when this returns.
+    /// Writes the current state of the open, and whether the file is deleted. The record is on disk when this returns.
     pub(crate) fn write(
         &self,
         record: impl FnOnce(&CreateParams) -> Result<(Vec<u8>, bool), NtStatus>,
@@ -162,13 +160,14 @@ impl OpenRecord {
             return Ok(());
         }
         let (record, says_deleted) = record(&self.params)?;
-        self.opens.put(&self.slot, &mut state, (&record, says_deleted))
+        self.opens.put(&self.slot, &mut state, &record, says_deleted)
     }
 
-    /// The open of a file is closed. What its record alone says of the file, that of another open says from now on. One by which the file
-    /// goes, as it says or as the open was created for (`deletes`), comes back after no crash: who has the file open meanwhile may keep it.
+    /// Removes the record of a closed open. If no other record contains the deletion of the file, another one receives
+    /// it. The removal is durable if the file is deleted, by the record or by delete-on-close (`deletes`): other opens
+    /// may still cancel the deletion.
     pub(crate) fn end(&self, file: &File, deletes: bool) {
-        // One after the other: two of them do not leave it to each other.
+        // Opens end one after the other, so that two of them do not leave the deletion to each other.
         let _deciding = self.opens.lock_deletion(file);
         if self.slot.state.lock().says_deleted {
             self.opens.write_deleted(file, Some(&self.slot));

@@ -12,29 +12,26 @@ use vfs::claims::{Caching, Link, Span};
 use vfs::{FileKey, KEY_BYTES_MAX};
 use xdr::{Decode, Encode, Malformed, Reader, Xdr};
 
-/// Bytes of a file's key, as vfs bounds them.
+/// Bytes of a file's key, a limit of vfs.
 const KEY_MAX: u32 = 40;
-/// Bytes of a name as it is stored, and of the path of a share.
+/// Bytes of a stored name, and of the path of a share.
 const NAME_MAX: u32 = 4096;
-/// Names on the way to a file.
+/// Names in a path.
 const PATH_MAX: u32 = 256;
-/// Groups of a user.
 const GROUPS_MAX: u32 = 65_536;
-/// Byte ranges of an open.
 const RANGES_MAX: u32 = 4096;
 
 const _: () = assert!(KEY_BYTES_MAX <= 40 && PATH_NAMES_MAX <= 256 && PERSISTENT_RANGES_MAX <= 4096);
 
-/// What is written down of an open.
 #[derive(Clone, Debug, PartialEq, Eq, Xdr)]
 pub(super) struct Record<'a> {
     pub(super) create_guid: [u8; 16],
     pub(super) client_guid: [u8; 16],
-    /// Who logged in.
+    /// The user who logged in.
     pub(super) uid: u32,
     pub(super) timeout_ms: u32,
     pub(super) instance: Option<InstanceRecord>,
-    /// As whom the share took that user.
+    /// The user's credential in the share.
     pub(super) caller: CallerRecord,
     pub(super) volume: u64,
     #[xdr(max = NAME_MAX)]
@@ -45,18 +42,18 @@ pub(super) struct Record<'a> {
     pub(super) dir: &'a [u8],
     #[xdr(max = PATH_MAX)]
     pub(super) path: Vec<NameRecord<'a>>,
-    /// Whether names are those of Unix.
+    /// Whether the open has POSIX names.
     pub(super) is_posix: bool,
     pub(super) granted: u32,
     pub(super) share_access: u32,
     pub(super) mode: u32,
     pub(super) action: u32,
-    /// Whether the file was set to be deleted.
+    /// Whether the file is deleted with its last open.
     pub(super) is_deleted: bool,
     pub(super) cache: Option<CacheRecord>,
     #[xdr(max = RANGES_MAX)]
     pub(super) ranges: Vec<RangeRecord>,
-    /// For each index the number of the last request for byte ranges that was done, or 255.
+    /// `Open.LockSequenceArray`, with 255 for empty entries.
     pub(super) lock_sequences: [u8; ENTRIES],
 }
 
@@ -68,7 +65,6 @@ pub(super) struct InstanceRecord {
     pub(super) low: u64,
 }
 
-/// A user as the rules of an export take it.
 #[derive(Clone, Debug, PartialEq, Eq, Xdr)]
 pub(super) struct CallerRecord {
     pub(super) uid: u32,
@@ -78,14 +74,13 @@ pub(super) struct CallerRecord {
     pub(super) read_only: bool,
 }
 
-/// A name of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Xdr)]
 pub(super) struct NameRecord<'a>(#[xdr(max = NAME_MAX)] pub(super) &'a [u8]);
 
-/// What the client could cache.
+/// The caching of the open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Xdr)]
 pub(super) struct CacheRecord {
-    /// The lease; none for an oplock.
+    /// None for an oplock.
     pub(super) lease: Option<LeaseRecord>,
     /// `LeaseState`.
     pub(super) want: u32,
@@ -95,7 +90,7 @@ pub(super) struct CacheRecord {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Xdr)]
 pub(super) struct LeaseRecord {
     pub(super) key: [u8; 16],
-    /// Whether it is of the second version.
+    /// Whether the lease is of version 2.
     pub(super) has_epoch: bool,
 }
 
@@ -106,12 +101,12 @@ pub(super) struct RangeRecord {
     pub(super) is_exclusive: bool,
 }
 
-/// Has the record of an open say what is, if it has one.
+/// Updates the record of an open, if there is one.
 pub(crate) fn save(open: &Open) -> Result<(), NtStatus> {
     open.record().map_or(Ok(()), |open_record| save_as(open, open_record))
 }
 
-/// The same of an open that is to have one.
+/// Writes the first record of an open.
 pub(crate) fn save_as(open: &Open, open_record: &OpenRecord) -> Result<(), NtStatus> {
     open_record.write(|created| {
         let sources = Sources::of(open).ok_or(NtStatus::NOT_SUPPORTED)?;
@@ -123,7 +118,7 @@ pub(crate) fn save_as(open: &Open, open_record: &OpenRecord) -> Result<(), NtSta
     })
 }
 
-/// What a record is made of that lives for no longer than that.
+/// Values that a record borrows.
 pub(super) struct Sources {
     entry_path: EntryPath,
     dir: FileKey,
@@ -131,7 +126,7 @@ pub(super) struct Sources {
 }
 
 impl Sources {
-    /// Of an open with a name; `None` of the root of a share, and of a stream.
+    /// None for the root of a share, and for a stream.
     pub(super) fn of(open: &Open) -> Option<Self> {
         let entry_path = open.entry_path().clone();
         let (dir, _) = entry_path.entry.as_ref().filter(|_| entry_path.stream.is_none())?;
@@ -141,7 +136,7 @@ impl Sources {
 }
 
 impl<'a> Record<'a> {
-    /// The record of an open as it is now; `None` if its claim is lost.
+    /// The record of an open's current state; none if its claim is lost.
     pub(super) fn of(open: &'a Open, created: &CreateParams, sources: &'a Sources) -> Option<Self> {
         let Sources { entry_path, dir, file } = sources;
         let export = &open.disk.export;
@@ -193,13 +188,13 @@ impl<'a> Record<'a> {
         Some(record)
     }
 
-    /// Whether a name that goes with the last open of the file is the one that the record has.
+    /// Whether a deletion removes the name in the record.
     pub(super) fn is_deleted_by(&self, deletion: Option<&Link>) -> bool {
-        // By another name of the file its own stays.
+        // A deletion by another name of the file leaves this one.
         deletion.is_some_and(|link| link.parent.bytes() == self.dir && *link.name == *self.name())
     }
 
-    /// What a record says, all of it.
+    /// Decodes a complete record.
     pub(super) fn read(bytes: &'a [u8]) -> Result<Self, Malformed> {
         let mut r = Reader::new(bytes);
         let record = Self::decode(&mut r)?;
@@ -209,7 +204,6 @@ impl<'a> Record<'a> {
         Ok(record)
     }
 
-    /// The byte ranges, as they are claimed.
     pub(super) fn lock_spans(&self) -> Result<Vec<(Span, bool)>, NtStatus> {
         let span = |range: &RangeRecord| {
             let span = Span::new(range.start, range.length).ok_or(NtStatus::INVALID_LOCK_RANGE)?;
@@ -218,7 +212,7 @@ impl<'a> Record<'a> {
         self.ranges.iter().map(span).collect()
     }
 
-    /// Its own name in its directory.
+    /// The last name of the path.
     pub(super) fn name(&self) -> &'a [u8] {
         self.path.last().map_or(&[], |name| name.0)
     }
@@ -235,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_record_is_read_as_it_was_written_and_no_part_of_it_is() {
+    fn record_survives_encoding_and_rejects_truncation() {
         let record = Record {
             create_guid: [1; 16],
             client_guid: [2; 16],

@@ -1,4 +1,4 @@
-//! After a restart: opens come back from their records, and wait for their clients.
+//! Restoring of persistent opens after a restart. They wait for their clients.
 
 use super::record::{CacheRecord, LeaseRecord, Record};
 use super::{CreateParams, OpenRecord, PersistentOpens};
@@ -25,7 +25,7 @@ use vfs::claims::{self, LeaseKind, LeaseRequest, Link, OpenId, Request, Requeste
 use vfs::qos::Nanos;
 use vfs::{Blocking, Caller, File, FileKey, FileType, SecurityStyle, VolumeId};
 
-/// An open whose claim is there again, but not what its client may cache.
+/// An open whose claim is restored, but not its caching.
 struct ClaimedRecord<'a> {
     record: &'a Record<'a>,
     id: FileId,
@@ -37,8 +37,8 @@ struct ClaimedRecord<'a> {
 }
 
 impl Service {
-    /// Brings back what clients had open of continuously available shares when the last run ended, before anybody is served: how many
-    /// opens that are. Those that cannot come back are forgotten.
+    /// Restores the persistent opens of the last run, before any client is served, and returns their number. Records
+    /// that cannot be restored are removed.
     pub fn restore(&self) -> io::Result<usize> {
         let Some(opens) = &self.persistent else { return Ok(0) };
         let found = opens.entries.find()?;
@@ -55,22 +55,22 @@ impl Service {
         for (number, record) in &records {
             match self.claim(opens, *number, record) {
                 Ok(open) => claimed.push(open),
-                Err(status) => discard(opens, (*number, record), status),
+                Err(status) => discard(opens, *number, record, status),
             }
         }
-        // Only now, so that none keeps more than what all the others allow.
+        // Caching is restored after all claims, so that no open caches more than the other claims allow.
         let mut restored = 0;
         for open in claimed {
             let (number, record) = (open.id.persistent, open.record);
             match self.restore_open(open) {
                 Ok(()) => restored += 1,
-                Err(status) => discard(opens, (number, record), status),
+                Err(status) => discard(opens, number, record, status),
             }
         }
         Ok(restored)
     }
 
-    /// Claims what an open had.
+    /// Restores the claim of an open.
     fn claim<'a>(
         &self,
         opens: &Arc<PersistentOpens>,
@@ -102,15 +102,15 @@ impl Service {
             want: record.cache.map(|cache| cache.want()).unwrap_or_default(),
         };
         let open_record = opens
-            .add(created, &file, (persistent, record.is_deleted))
+            .add(created, &file, persistent, record.is_deleted)
             .ok_or(NtStatus::INSUFFICIENT_RESOURCES)?;
         let caller = &record.caller;
         let read_only = caller.read_only;
         let mut caller = Caller::new(caller.uid, caller.gid, caller.groups.iter().copied());
         caller.read_only = read_only;
-        // Whoever has it now is told nothing: nobody is there.
+        // No client is connected, so breaks reach nobody.
         let nobody = Weak::<Session>::new();
-        let disk = Arc::new(DiskShare::new(nobody, export, caller, (record.uid, true), None));
+        let disk = Arc::new(DiskShare::new(nobody, export, caller, record.uid, true, None));
         let link = Link { parent: dir.key(), name: record.name().into(), listing: None };
         let is_deleted_on_close = Mode(record.mode).contains(Mode::DELETE_ON_CLOSE);
         let waits_ns = u64::from(record.timeout_ms) * 1_000_000;
@@ -135,13 +135,12 @@ impl Service {
         Ok(ClaimedRecord { record, id, disk, dir, file, claim, open_record })
     }
 
-    /// Gives an open what it may cache, and has it wait for its client.
+    /// Restores the caching of an open, and adds it to the table of disconnected opens.
     fn restore_open(&self, claimed: ClaimedRecord<'_>) -> Result<(), NtStatus> {
         let ClaimedRecord { record, id, disk, dir, file, claim, open_record } = claimed;
         let CreateParams { uid, client_guid, create_guid, timeout_ms, action, .. } = open_record.params;
         let owner = LeaseOwner { client_guid, uid };
-        let caching =
-            record.cache.map(|cache| self.restore_caching(&disk, (&file, claim), (id, owner), &cache));
+        let caching = record.cache.map(|cache| self.restore_caching(&disk, &file, claim, id, owner, &cache));
         let access =
             data_access(AccessMask(record.granted), file.volume().security_style() == SecurityStyle::Ntfs);
         let opened = file.reopen(&disk.caller, access).map_err(of_fs_error)?.into_owned();
@@ -180,16 +179,18 @@ impl Service {
         Ok(())
     }
 
-    /// What the client of an open may cache by now.
+    /// Restores the caching that the other claims allow now.
     fn restore_caching(
         &self,
         disk: &DiskShare,
-        (file, claim): (&File, OpenId),
-        (id, owner): (FileId, LeaseOwner),
+        file: &File,
+        claim: OpenId,
+        id: FileId,
+        owner: LeaseOwner,
         cache: &CacheRecord,
     ) -> Result<Option<OpenCaching>, NtStatus> {
         let lease = |LeaseRecord { key, has_epoch }| {
-            self.leases.acquire(owner, (LeaseKey(key), has_epoch), file, file.stream())
+            self.leases.acquire(owner, LeaseKey(key), has_epoch, file, file.stream())
         };
         let lease = cache.lease.map(lease).transpose()?;
         let kind = lease.as_ref().map_or(LeaseKind::Oplock, |lease| lease.claim_kind());
@@ -204,7 +205,7 @@ impl Service {
             None if granted.caching.is_none() => return Ok(None),
             None => (claims::LeaseKey::Oplock(claim), CacheName::Oplock(id)),
         };
-        // Whether it is a secret, the client says when it comes back.
+        // The client says on its return whether the cache is confidential.
         let confidentiality = lease.as_ref().map(|lease| lease.confidentiality().clone()).unwrap_or_default();
         let NewCache { open, reply } =
             disk.claim_holder.breaks.add(key, BreakTarget { name, confidentiality, connection: 0 });
@@ -213,7 +214,7 @@ impl Service {
     }
 }
 
-fn discard(opens: &PersistentOpens, (number, record): (u64, &Record<'_>), status: NtStatus) {
+fn discard(opens: &PersistentOpens, number: u64, record: &Record<'_>, status: NtStatus) {
     let share = String::from_utf8_lossy(record.share);
     tracing::warn!("an open of {share} cannot come back ({status:?}): its client has lost it");
     opens.remove(number, true);

@@ -1,4 +1,4 @@
-//! Channels: a session as one connection has it (MS-SMB2 §3.3.1.14).
+//! Channels: a session on one connection (MS-SMB2 §3.3.1.14).
 
 use super::Session;
 use super::keys::{Keys, signing_key};
@@ -23,32 +23,30 @@ pub(crate) struct Channel {
     signing: OnceLock<Arc<signing::Key>>,
 }
 
-/// A connection, as the sessions that it has reach it.
+/// A connection, for its sessions.
 pub(crate) trait ChannelConnection: Send + Sync {
-    /// Takes the channel of a session away that is over.
+    /// Removes the channel of an ended session.
     fn remove_channel(&self, session_id: u64);
 
-    /// Tells connections apart.
     fn number(&self) -> u64;
 
-    /// Sends a message that is no reply, without waiting for the client. The connection ends unless the client's machine confirms the
-    /// message in this time. `false` where it is gone.
+    /// Sends an unsolicited message without waiting. The connection ends unless the client's machine acknowledges it
+    /// in this time. False if the connection is gone.
     fn send_surely(&self, message: &mut Outbox, patience: Duration) -> bool;
 
-    /// What may wait of its requests.
     fn pending_quota(&self) -> &Arc<PendingQuota>;
 
-    /// What takes its messages, as the server knows it; `None` where it is gone.
+    /// The transport of the connection; none if it is gone.
     fn transport(&self) -> Option<Arc<dyn Any + Send + Sync>>;
 
-    /// Whether its client has ended it, be that noticed or not.
+    /// Whether the client has ended the connection, noticed or not.
     fn is_ended(&self) -> bool;
 
-    /// Where its client is; `None` where it is gone.
+    /// The client's address; none if the connection is gone.
     fn client(&self) -> Option<IpAddr>;
 }
 
-/// A channel that is being set up, or authenticates again.
+/// An authentication in progress: the first of the channel, or a later one.
 struct Authentication {
     acceptor: Option<Acceptor>,
     /// `PreauthIntegrityHashValue`.
@@ -56,7 +54,6 @@ struct Authentication {
 }
 
 impl Channel {
-    /// Of a connection that has said `preauth` so far.
     pub(crate) fn new(
         session: Arc<Session>,
         connection: Weak<dyn ChannelConnection>,
@@ -66,22 +63,20 @@ impl Channel {
         Self { session, connection, authentication: setup, signing: OnceLock::new() }
     }
 
-    /// Its connection, as long as that is there.
     pub(crate) fn connection(&self) -> Option<Arc<dyn ChannelConnection>> {
         self.connection.upgrade()
     }
 
-    /// Whether the client has authenticated over it.
+    /// Whether the client has authenticated over this channel.
     pub(crate) fn is_bound(&self) -> bool {
         self.signing.get().is_some()
     }
 
-    /// Whether it is bound, and its session not over.
+    /// Whether the channel is bound, and its session has not ended.
     pub(crate) fn is_valid(&self) -> bool {
         self.is_bound() && !self.session.is_over()
     }
 
-    /// What its messages are signed with, once it is bound.
     pub(crate) fn signing(&self) -> Option<&Arc<signing::Key>> {
         self.signing.get()
     }
@@ -93,17 +88,17 @@ impl Channel {
         self.signing().filter(|_| signs).cloned()
     }
 
-    /// Whether a message is signed by this channel's key.
     pub(crate) fn verify(&self, message: &[u8]) -> bool {
         self.signing().is_some_and(|key| key.verify(message).is_ok())
     }
 
-    /// The next step of an authentication, by the token of a request that has come to this address.
+    /// Runs the next step of an authentication. The request has arrived at the address `reached_at`.
     pub(crate) fn authenticate(
         &self,
         request: &[u8],
         token: &[u8],
-        (authority, reached_at): (&Arc<Authority>, IpAddr),
+        authority: &Arc<Authority>,
+        reached_at: IpAddr,
         now: identity::FileTime,
         random: &mut dyn FnMut(&mut [u8]),
     ) -> Step {
@@ -120,16 +115,16 @@ impl Channel {
         stepped
     }
 
-    /// Adds the reply to a step of the setup to what the keys are made of.
+    /// Adds the reply of a setup step to the preauthentication hash.
     pub(crate) fn note_reply(&self, reply: &[u8]) {
         if !self.is_bound() {
             self.authentication.lock().preauth.update(reply);
         }
     }
 
-    /// What an authentication over this channel has proven. The first of a session gives it its user and its keys, the first of
-    /// another channel gives the channel a key, and a later one changes nothing; both must be the same user's
-    /// (MS-SMB2 §3.3.5.5.2, §3.3.5.5.3).
+    /// Completes an authentication. The first of a session gives it a user and keys, the first of a further channel
+    /// gives the channel a key, and later ones change nothing. All must prove the same user (MS-SMB2 §3.3.5.5.2,
+    /// §3.3.5.5.3).
     pub(crate) fn establish(
         self: &Arc<Self>,
         negotiated: &Negotiated,

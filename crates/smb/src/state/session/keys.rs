@@ -1,4 +1,4 @@
-//! The keys of a session (MS-SMB2 §3.3.5.5.3): signatures, and encryption where it was agreed on.
+//! The keys of a session (MS-SMB2 §3.3.5.5.3), for signatures and encryption.
 
 use crate::state::connection::negotiated::Negotiated;
 use identity::SessionKey;
@@ -8,14 +8,13 @@ use smb_wire::crypto::{Preauth, signing};
 use smb_wire::types::Dialect;
 use std::sync::Arc;
 
-/// What a session signs and encrypts with.
 pub(crate) struct Keys {
     signing: Arc<signing::Key>,
     sealing: Option<(Opener, Sealer)>,
 }
 
 impl Keys {
-    /// The keys of a session whose authentication has given `session_key`. `None`: what was agreed on has none.
+    /// Derives the keys. None if the negotiated algorithms lack keys.
     pub(crate) fn derive(
         negotiated: &Negotiated,
         session_key: &SessionKey,
@@ -33,12 +32,12 @@ impl Keys {
         Some(Self { signing: Arc::new(signing_key(negotiated, session_key, preauth)?), sealing })
     }
 
-    /// `SigningKey`: what the messages of the first channel are signed with, and those that bind others.
+    /// `SigningKey`: the key of the first channel, and of requests that bind others.
     pub(crate) fn signing(&self) -> &Arc<signing::Key> {
         &self.signing
     }
 
-    /// An encrypted message in the clear, and where in it begins what it says; `None` if it was not encrypted with these keys.
+    /// Decrypts a message. Returns it with the offset of the plaintext; none if these keys did not encrypt it.
     pub(crate) fn open(&self, message: &[u8]) -> Option<(Vec<u8>, usize)> {
         let (opener, _) = self.sealing.as_ref()?;
         let mut message = message.to_vec();
@@ -47,15 +46,14 @@ impl Keys {
         Some((message, start))
     }
 
-    /// Encrypts what follows the room for a transform header at `start` of `out`. `false` where there are no keys for it, or
-    /// they are used up.
+    /// Encrypts the bytes behind the transform header at `start` of `out`. False without keys, or if they are used up.
     pub(crate) fn seal(&self, session_id: u64, out: &mut [u8], start: usize) -> bool {
         let sealer = self.sealing.as_ref().map(|(_, sealer)| sealer);
         sealer.is_some_and(|sealer| sealer.seal(session_id, &mut out[start..]).is_ok())
     }
 }
 
-/// What messages are signed with after an authentication that has given `session_key`. `None`: as above.
+/// Derives the signing key of a channel. None if the negotiated algorithm has no key.
 pub(crate) fn signing_key(
     negotiated: &Negotiated,
     session_key: &SessionKey,

@@ -1,4 +1,4 @@
-//! Logins that were refused, by network: a client that guesses passwords has a few tries at once, and then one now and then.
+//! A limit on refused logins by network: a few attempts at once, then one at intervals.
 
 use crate::limits::{NETWORKS_MAX, REFUSED_AT_ONCE_MAX, REFUSED_EVERY, SITE_NETWORKS_MAX, SITE_PREFIX_BITS};
 use crate::state::counters::decrement;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use vfs::bounds::{Network, Networks};
 use vfs::sync::Mutex;
 
-/// When the tries of each network will be forgotten: each refused one moves that on.
+/// The expiry of each network's refusals. A refusal delays it.
 #[derive(Default)]
 pub(crate) struct LoginThrottle {
     networks: Networks,
@@ -19,7 +19,7 @@ pub(crate) struct LoginThrottle {
 struct ThrottledNetworks {
     networks: HashMap<Network, Refused>,
     by_time: BTreeSet<(Instant, Network)>,
-    /// How many networks of each site are known: a client with a prefix of IPv6 has as many networks as there are in it.
+    /// The number of throttled networks of each site: a client with an IPv6 prefix has many networks.
     sites: HashMap<Network, usize>,
 }
 
@@ -30,19 +30,17 @@ struct Refused {
 }
 
 impl LoginThrottle {
-    /// Nobody has tried yet.
     pub(crate) fn with_networks(networks: Networks) -> Self {
         Self { networks, throttled: Mutex::default() }
     }
 
-    /// Whether a client at this address may try.
+    /// Whether a client at this address may attempt a login.
     pub(crate) fn is_allowed(&self, address: IpAddr, now: Instant) -> bool {
         let throttled = self.throttled.lock();
         let network = throttled.throttle_key(self.networks.of(address), site_of(address));
         throttled.expiry(network, now).saturating_duration_since(now) <= all_but_one()
     }
 
-    /// A try was refused.
     pub(crate) fn record_refused(&self, address: IpAddr, now: Instant) {
         let (site, mut throttled) = (site_of(address), self.throttled.lock());
         throttled.remove_expired(now);
@@ -59,16 +57,16 @@ impl LoginThrottle {
 }
 
 impl ThrottledNetworks {
-    /// The network that the tries of a client count for: its own, or one for the whole site where many networks of that are known.
+    /// The network that refusals count for: the client's own, or its whole site if many networks of that are
+    /// throttled.
     fn throttle_key(&self, network: Network, site: Network) -> Network {
         let is_known = self.networks.contains_key(&network);
         let is_crowded = self.sites.get(&site).is_some_and(|&networks| networks >= SITE_NETWORKS_MAX);
         if is_crowded && !is_known { site } else { network }
     }
 
-    /// When the tries of a network will be forgotten. While there is room for no more networks, one that is not known has as many tries
-    /// behind it as the one that has fewest: it takes the place of that one, and a client with many networks would get all of its tries
-    /// again and again.
+    /// The expiry of a network's refusals. While the table is full, an unknown network counts as the first to expire,
+    /// whose place it would take. Otherwise a client with many networks would get all its attempts again and again.
     fn expiry(&self, network: Network, now: Instant) -> Instant {
         let throttled = self.networks.get(&network).map(|refused| refused.expiry);
         let fewest = || self.by_time.first().filter(|_| self.is_full()).map(|(expiry, _)| *expiry);
@@ -99,12 +97,12 @@ impl ThrottledNetworks {
     }
 }
 
-/// The networks that one organization has: of IPv4, an address alone.
+/// The networks of one organization: for IPv4, a single address.
 fn site_of(address: IpAddr) -> Network {
     Networks::of_prefix(SITE_PREFIX_BITS).unwrap_or_default().of(address)
 }
 
-/// How far ahead the end is of a network that has one try left.
+/// The time to expiry of a network with one attempt left.
 fn all_but_one() -> Duration {
     REFUSED_EVERY * (REFUSED_AT_ONCE_MAX - 1)
 }
@@ -118,7 +116,7 @@ mod tests {
         IpAddr::V4(Ipv4Addr::from_bits(number))
     }
 
-    /// Tries until no more are let through.
+    /// Attempts logins until one is throttled.
     fn tries(throttle: &LoginThrottle, address: IpAddr, now: Instant) -> u32 {
         let mut count = 0;
         while throttle.is_allowed(address, now) {
@@ -129,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_few_at_once_and_then_one_now_and_then() {
+    fn refused_logins_are_throttled_after_a_burst() {
         let (throttle, now) = (LoginThrottle::default(), Instant::now());
         assert_eq!(tries(&throttle, address(7), now), REFUSED_AT_ONCE_MAX);
         assert!(throttle.is_allowed(address(8), now), "others are others");
@@ -140,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_has_one_address() {
+    fn addresses_of_one_host_share_attempts() {
         let (throttle, now) = (LoginThrottle::default(), Instant::now());
         let at = |text: &str| text.parse::<IpAddr>().unwrap();
         assert_eq!(tries(&throttle, at("2001:db8:0:2::1"), now), REFUSED_AT_ONCE_MAX);
@@ -150,9 +148,9 @@ mod tests {
         assert!(!throttle.is_allowed(at("10.0.0.1"), now));
     }
 
-    /// A client that has a /48 has 65,536 networks.
+    /// A client with a /48 has 65,536 networks.
     #[test]
-    fn networks_of_one_site_are_bounded_and_those_beyond_share_their_tries() {
+    fn networks_of_one_site_share_attempts_beyond_a_bound() {
         let (throttle, now) = (LoginThrottle::default(), Instant::now());
         let at = |site: u16, network: u16| Ipv6Addr::new(0x2001, 0xdb8, site, network, 0, 0, 0, 1).into();
         let tried: u32 = (1..=u16::MAX).map(|network| tries(&throttle, at(1, network), now)).sum();
@@ -162,9 +160,9 @@ mod tests {
         assert_eq!(tries(&throttle, at(1, 7), now + REFUSED_EVERY), 1);
     }
 
-    /// As a botnet has them: those that wait keep nobody out who is not known.
+    /// Throttled networks of a botnet do not block an unknown client.
     #[test]
-    fn networks_are_bounded_and_a_client_of_another_one_may_try() {
+    fn unknown_network_may_log_in_while_the_table_is_full() {
         let (throttle, now) = (LoginThrottle::default(), Instant::now());
         let most = u32::try_from(NETWORKS_MAX).unwrap();
         (1..=most + 500).for_each(|number| throttle.record_refused(address(number), now));
@@ -178,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_with_more_networks_than_are_known_gets_its_tries_once() {
+    fn client_with_more_networks_than_the_table_gets_its_attempts_once() {
         let (throttle, now) = (LoginThrottle::default(), Instant::now());
         let most = u32::try_from(NETWORKS_MAX).unwrap() + 100;
         let round = || (1..=most).map(|number| tries(&throttle, address(number), now)).sum::<u32>();

@@ -1,4 +1,4 @@
-//! Sessions, and what a session has (MS-SMB2 §3.3.1.8).
+//! Sessions (MS-SMB2 §3.3.1.8).
 
 pub(crate) mod channel;
 mod keys;
@@ -37,29 +37,28 @@ use transport::Outbox;
 use vfs::claims::Effect;
 use vfs::sync::Mutex;
 
-/// `Session`.
 pub(crate) struct Session {
     pub(crate) id: u64,
     established: OnceLock<Established>,
-    /// When it was begun, and its place among those that have proven nothing, until it is a user's.
+    /// The start of the setup, and the session's place among unproven ones, until a user has logged in.
     started: Instant,
     pending_session: Mutex<Option<PendingSession>>,
     guard: CountGuard,
     is_over: AtomicBool,
-    /// `ChannelList`: those that are bound.
+    /// `ChannelList`: the bound channels.
     channels: Mutex<Vec<Weak<Channel>>>,
     tables: Mutex<SessionTables>,
     async_commands: Arc<AsyncCommandList>,
-    /// Bytes on their way over its pipes.
+    /// Bytes in transit over its pipes.
     pipe_bytes: Arc<AtomicUsize>,
-    /// Of encrypted messages that have come over any of its channels.
+    /// Nonces of encrypted messages, of all channels.
     seen_nonces: SeenNonces,
     user_quotas: UserQuotas,
-    /// What its client has asked for and was promised, of what Apple has added.
+    /// Apple capabilities that were announced to the client.
     apple_capabilities: AtomicU64,
 }
 
-/// Whose a session is, what it was set up with, and its keys.
+/// The results of the setup.
 struct Established {
     identity: Option<Identity>,
     negotiated: Negotiated,
@@ -73,13 +72,13 @@ struct SessionTables {
     last_tree: u32,
     opens: IdTable<FileId, Arc<Open>>,
     pipes: IdTable<FileId, Arc<Pipe>>,
-    /// What these are counted to, and the session itself, from when it has been set up.
+    /// The user's quota, from the end of the setup on.
     user: Arc<UserQuota>,
     user_guard: Option<CountGuard>,
 }
 
 impl Session {
-    /// A session that is being set up from `now` on, if there may be one more.
+    /// Creates a session that is being set up, within the bounds.
     pub(crate) fn new(id: u64, pending: PendingSession, counters: &Counters, now: Instant) -> Option<Self> {
         let guard = counters.session(SESSIONS_MAX)?;
         Some(Self {
@@ -99,66 +98,62 @@ impl Session {
         })
     }
 
-    /// Whether it was set up, be it over or not.
     pub(crate) fn is_established(&self) -> bool {
         self.established.get().is_some()
     }
 
-    /// Whether it should have been set up by `now`, and was not.
+    /// Whether the setup has taken too long.
     pub(crate) fn is_overdue(&self, now: Instant) -> bool {
         !self.is_established() && now.saturating_duration_since(self.started) > SETUP_TIME_MAX
     }
 
-    /// Whether it has ended.
     pub(crate) fn is_over(&self) -> bool {
         self.is_over.load(Ordering::SeqCst)
     }
 
-    /// Whether it was set up and is nobody's.
     pub(crate) fn is_anonymous(&self) -> bool {
         self.is_established() && self.identity().is_none()
     }
 
-    /// Whose it is; nobody's before it is set up, or if it is anonymous.
+    /// The user; none during the setup, and for an anonymous session.
     pub(crate) fn identity(&self) -> Option<&Identity> {
         self.established.get()?.identity.as_ref()
     }
 
-    /// What was agreed on over the connection that it was set up on.
+    /// The result of NEGOTIATE on the first connection.
     pub(crate) fn negotiated(&self) -> Option<&Negotiated> {
         self.established.get().map(|established| &established.negotiated)
     }
 
-    /// Whether it is this user's. Who is nobody is not the same as another who is nobody.
+    /// Whether the session belongs to this user. Two anonymous users never match.
     pub(crate) fn is_same_user(&self, identity: Option<&Identity>) -> bool {
         let uid = |identity: Option<&Identity>| identity.map(|identity| identity.credential.uid);
         uid(identity).is_some() && uid(identity) == uid(self.identity())
     }
 
-    /// `SigningRequired`: whether all its messages are signed or encrypted.
+    /// `SigningRequired`: whether all messages must be signed or encrypted.
     pub(crate) fn must_sign(&self) -> bool {
         self.established.get().is_none_or(|established| established.must_sign)
     }
 
-    /// Its keys, once it is set up.
     pub(crate) fn keys(&self) -> Option<&Keys> {
         self.established.get().map(|established| &established.keys)
     }
 
-    /// Whether others than its first channel may be added: client and server have agreed on that.
+    /// Whether client and server have negotiated several channels.
     pub(crate) fn has_channels(&self) -> bool {
         let has = |negotiated: &Negotiated| negotiated.capabilities.contains(Capabilities::MULTI_CHANNEL);
         self.negotiated().is_some_and(has)
     }
 
-    /// Whether an encrypted message with this nonce is one that has not come before. Over its connection, message ids tell as well;
-    /// so nothing is remembered where there are no others.
+    /// Whether the nonce of an encrypted message is new. With one channel, message ids prevent a replay, so nothing is
+    /// stored.
     pub(crate) fn is_new_nonce(&self, nonce: &[u8; 16]) -> bool {
         let has_others = self.has_channels() && !self.is_anonymous();
         !has_others || self.seen_nonces.insert(nonce)
     }
 
-    /// Gives it its user and its keys, once.
+    /// Sets the user and the keys, once.
     pub(crate) fn establish(
         &self,
         negotiated: &Negotiated,
@@ -168,11 +163,11 @@ impl Session {
     ) -> Result<(), NtStatus> {
         let (negotiated, is_proven) = (negotiated.clone(), identity.is_some());
         let user = self.user_quotas.of(identity.as_ref().map(|identity| identity.credential.uid));
-        let of_user = user.session(self.guard.total()).ok_or(NtStatus::INSUFFICIENT_RESOURCES)?;
+        let user_guard = user.session(self.guard.total()).ok_or(NtStatus::INSUFFICIENT_RESOURCES)?;
         let mut tables = self.tables.lock();
         let established = self.established.set(Established { identity, negotiated, keys, must_sign });
         established.map_err(|_| NtStatus::REQUEST_NOT_ACCEPTED)?;
-        (tables.user, tables.user_guard) = (user, Some(of_user));
+        (tables.user, tables.user_guard) = (user, Some(user_guard));
         drop(tables);
         if is_proven {
             *self.pending_session.lock() = None;
@@ -180,32 +175,28 @@ impl Session {
         Ok(())
     }
 
-    /// Whether its client was promised all of `capabilities`.
     pub(crate) fn has_announced(&self, capabilities: AppleCapabilities) -> bool {
         AppleCapabilities(self.apple_capabilities.load(Ordering::Relaxed)).contains(capabilities)
     }
 
-    /// Keeps what its client is promised now.
     pub(crate) fn announce(&self, capabilities: AppleCapabilities) {
         self.apple_capabilities.fetch_or(capabilities.0, Ordering::Relaxed);
     }
 
-    /// The channels that are bound, the newest first.
+    /// The bound channels, newest first.
     pub(crate) fn channels(&self) -> Vec<Arc<Channel>> {
         self.channels.lock().iter().rev().filter_map(Weak::upgrade).collect()
     }
 
-    /// Where its client is, by each of its connections.
+    /// The client's addresses, one per connection.
     pub(crate) fn clients(&self) -> Vec<IpAddr> {
         self.channels().iter().filter_map(|channel| channel.connection()?.client()).collect()
     }
 
-    /// Whether there may be one more channel.
     pub(crate) fn has_room_for_channel(&self) -> bool {
         self.channels.lock().len() < SESSION_CHANNELS_MAX
     }
 
-    /// Adds a channel, if there may be one more.
     pub(crate) fn add_channel(&self, channel: &Arc<Channel>) -> Result<(), NtStatus> {
         let mut channels = self.channels.lock();
         if self.is_over() {
@@ -218,7 +209,7 @@ impl Session {
         Ok(())
     }
 
-    /// Takes a channel away whose connection is gone. Whether none is left: then none is added any more.
+    /// Removes the channel of a closed connection. Whether it was the last: then the session accepts no more.
     pub(crate) fn remove_channel(&self, channel: &Arc<Channel>) -> bool {
         let mut channels = self.channels.lock();
         channels.retain(|other| !std::ptr::eq(other.as_ptr(), Arc::as_ptr(channel)));
@@ -229,13 +220,13 @@ impl Session {
         is_last
     }
 
-    /// Tells its client again of the caches that it was asked for or has lost: the connection that has gone may have taken that with it.
+    /// Sends breaks and revocations again that a closed connection may have lost.
     pub(crate) fn resend_breaks(&self, gone: u64) {
         for disk in self.trees().iter().filter_map(|tree| tree.disk()) {
             let (claims, now) = (disk.export.volume.claims(), disk.export.volume.now());
             let breaks = &disk.claim_holder.breaks;
             let mut effects = claims.resend_recalls(now, disk.holder);
-            // What another connection has taken is on its way, however many others go meanwhile.
+            // Messages on other connections are on their way, even if more connections close meanwhile.
             effects.retain(|effect| match effect {
                 Effect::Recall { holder, key, .. } if *holder == disk.holder => {
                     breaks.may_be_lost(*key, gone)
@@ -247,19 +238,19 @@ impl Session {
         }
     }
 
-    /// Whether its client has ended all its connections, be that noticed or not.
+    /// Whether the client has ended all connections, noticed or not.
     pub(crate) fn is_disconnected(&self) -> bool {
         let is_ended =
             |channel: &Arc<Channel>| channel.connection().is_none_or(|connection| connection.is_ended());
         self.channels().iter().all(is_ended)
     }
 
-    /// What its user has, in this session and others.
     pub(crate) fn user(&self) -> Arc<UserQuota> {
         Arc::clone(&self.tables.lock().user)
     }
 
-    /// A waker of a request that is known by `asked`. Who closes what it is about from now on ends it; before, it is refused.
+    /// Creates the waker of a request. Fails if the request's object is closed already; a later close ends the
+    /// request.
     pub(crate) fn waker(&self, request: AsyncRequest, permits: [QuotaPermit; 3]) -> Result<Waker, NtStatus> {
         let waker =
             Waker::new(&self.async_commands, request, permits).ok_or(NtStatus::USER_SESSION_DELETED)?;
@@ -270,7 +261,6 @@ impl Session {
         Err(request.status_on_close)
     }
 
-    /// Its requests that are answered later.
     pub(crate) fn async_commands(&self) -> &Arc<AsyncCommandList> {
         &self.async_commands
     }
@@ -279,12 +269,11 @@ impl Session {
         self.tables.lock().trees.get(&id).cloned()
     }
 
-    /// All its tree connects.
     pub(crate) fn trees(&self) -> Vec<Arc<TreeConnect>> {
         self.tables.lock().trees.values().cloned().collect()
     }
 
-    /// Connects to a share, unless the session has `trees_max` already, or there are too many in all.
+    /// Adds a tree connect, within the bounds of the session and of all.
     pub(crate) fn add_tree(&self, counters: &Counters, share: Share, trees_max: usize) -> Option<u32> {
         let mut tables = self.tables.lock();
         if tables.trees.len() >= trees_max || self.is_over.load(Ordering::SeqCst) {
@@ -293,7 +282,7 @@ impl Session {
         let guard = [tables.user.tree(counters.trees())?, counters.tree(TREES_MAX)?];
         let id = loop {
             tables.last_tree = tables.last_tree.wrapping_add(1);
-            // 0 and the last number mean none (MS-SMB2 §2.2.1.2).
+            // 0 and the highest id are reserved (MS-SMB2 §2.2.1.2).
             if !matches!(tables.last_tree, 0 | u32::MAX) && !tables.trees.contains_key(&tables.last_tree) {
                 break tables.last_tree;
             }
@@ -302,7 +291,7 @@ impl Session {
         Some(id)
     }
 
-    /// Ends a tree connect. What was open by it is the caller's, to be closed or kept.
+    /// Removes a tree connect, and returns its opens.
     pub(crate) fn remove_tree(&self, counters: &Counters, tree: &Arc<TreeConnect>) -> Vec<Arc<Open>> {
         let mut tables = self.tables.lock();
         tables.trees.remove(&tree.id);
@@ -321,12 +310,11 @@ impl Session {
         self.tables.lock().opens.get(&id).cloned()
     }
 
-    /// What is open and is like this.
     pub(crate) fn find_opens(&self, is: impl Fn(&Open) -> bool) -> Vec<Arc<Open>> {
         self.tables.lock().opens.values().filter(|open| is(open)).cloned().collect()
     }
 
-    /// Keeps an open of a tree connect, if there is room for it.
+    /// Adds an open of a tree connect, if there is room.
     pub(crate) fn add_open(
         &self,
         counters: &Counters,
@@ -343,12 +331,12 @@ impl Session {
         Ok(())
     }
 
-    /// Has another open take the place of the one with its id, which is returned; none if that was closed.
+    /// Replaces the open with the same id, and returns the old one; none if it was closed.
     pub(crate) fn replace_open(&self, open: &Arc<Open>) -> Option<Arc<Open>> {
         self.tables.lock().opens.get_mut(&open.id).map(|old| std::mem::replace(old, Arc::clone(open)))
     }
 
-    /// Lets an open go; whoever took it out closes it.
+    /// Removes an open, which the caller closes.
     pub(crate) fn remove_open(&self, counters: &Counters, id: FileId) -> Option<Arc<Open>> {
         let mut tables = self.tables.lock();
         let open = tables.opens.remove(&id)?;
@@ -362,18 +350,18 @@ impl Session {
         self.tables.lock().pipes.get(&id).cloned()
     }
 
-    /// The memory that a pipe of this session counts to.
+    /// The budgets of a pipe of this session.
     pub(crate) fn pipe_budgets(&self, counters: &Counters) -> [Budget; 3] {
         let (of_all, bytes_max) = match self.is_anonymous() {
             true => (&counters.anonymous_pipe_bytes, ANONYMOUS_PIPE_BYTES_MAX),
             false => (&counters.pipe_bytes, PIPE_BYTES_MAX),
         };
         let of_all = Budget::new(of_all, bytes_max);
-        let of_user = Budget::new(&self.user().pipe_bytes, PIPE_BYTES_OF_USER_MAX).beside(&of_all);
-        [Budget::new(&self.pipe_bytes, SESSION_PIPE_BYTES_MAX), of_user, of_all]
+        let user_guard = Budget::new(&self.user().pipe_bytes, PIPE_BYTES_OF_USER_MAX).beside(&of_all);
+        [Budget::new(&self.pipe_bytes, SESSION_PIPE_BYTES_MAX), user_guard, of_all]
     }
 
-    /// Keeps a pipe, if there is room for one more.
+    /// Adds a pipe, if there is room.
     pub(crate) fn add_pipe(&self, counters: &Counters, pipe: Pipe) -> Result<(), NtStatus> {
         let mut tables = self.tables.lock();
         tables.check_tree(pipe.tree_id)?;
@@ -386,7 +374,7 @@ impl Session {
         Ok(())
     }
 
-    /// Lets a pipe go, and what was answered over it and not read.
+    /// Removes a pipe with its unread replies.
     pub(crate) fn remove_pipe(&self, counters: &Counters, id: FileId) -> Option<Arc<Pipe>> {
         let mut tables = self.tables.lock();
         let pipe = tables.pipes.remove(&id)?;
@@ -396,18 +384,17 @@ impl Session {
         Some(pipe)
     }
 
-    /// Ends the session. What was open is the caller's, to be closed or kept; everything else goes.
+    /// Ends the session, and returns its opens.
     pub(crate) fn end(&self, counters: &Counters) -> Vec<Arc<Open>> {
         let mut tables = self.tables.lock();
         self.is_over.store(true, Ordering::SeqCst);
         *self.pending_session.lock() = None;
-        let SessionTables { trees, opens, pipes, user, user_guard: of_user, .. } =
-            std::mem::take(&mut *tables);
+        let SessionTables { trees, opens, pipes, user, user_guard, .. } = std::mem::take(&mut *tables);
         drop(tables);
         self.async_commands.end_all();
         user.release_opens(counters, opens.len());
         user.release_pipes(counters, pipes.len());
-        drop((trees, of_user));
+        drop((trees, user_guard));
         opens.into_values().collect()
     }
 }
@@ -432,12 +419,12 @@ impl Client for Session {
 }
 
 impl SessionTables {
-    /// What was opened while its tree connect went is nobody's.
+    /// Fails if the tree connect ended while an object was being opened in it.
     fn check_tree(&self, id: u32) -> Result<(), NtStatus> {
         if self.trees.contains_key(&id) { Ok(()) } else { Err(NtStatus::NETWORK_NAME_DELETED) }
     }
 
-    /// Whether there still is what a request is about.
+    /// Whether the objects of a request are still open.
     fn has_target_of(&self, request: &AsyncRequest) -> bool {
         let has = |id: FileId| self.opens.contains_key(&id) || self.pipes.contains_key(&id);
         self.trees.contains_key(&request.tree_id) && request.file.is_none_or(has)
@@ -461,7 +448,7 @@ mod tests {
     use std::net::Ipv4Addr;
     use vfs::bounds::Networks;
 
-    /// A session of a host of this number, if there may be one more.
+    /// A session of this host, if there is room.
     fn new(pending_sessions: &PendingSessions, counters: &Counters, host: usize) -> Option<Session> {
         let (host, now) = (Ipv4Addr::from_bits(u32::try_from(host).unwrap()), Instant::now());
         Session::new(
@@ -476,20 +463,20 @@ mod tests {
         let number = counters.next_id();
         let id = FileId { persistent: number, volatile: number };
         let association = Association::new("", &[srvsvc::INTERFACE]);
-        let speaks = (PipeService::Server, association);
-        let pipe = Pipe::new(id, tree_id, AccessMask::FILE_ALL, speaks, session.pipe_budgets(counters));
+        let (access, budgets) = (AccessMask::FILE_ALL, session.pipe_budgets(counters));
+        let pipe = Pipe::new(id, tree_id, access, PipeService::Server, association, budgets);
         session.add_pipe(counters, pipe).map(|()| id)
     }
 
     #[test]
-    fn pipes_are_bounded_and_go_with_their_tree_connect_and_session() {
+    fn pipes_are_bounded_and_end_with_their_tree_connect_and_session() {
         let counters = Counters::default();
         let session = new(&PendingSessions::default(), &counters, 1).unwrap();
         let ipc = session.add_tree(&counters, Share::Pipe, 2).unwrap();
         let other = session.add_tree(&counters, Share::Pipe, 2).unwrap();
         let ids: Vec<FileId> =
             (1..SESSION_PIPES_MAX).map(|_| add(&session, &counters, ipc).unwrap()).collect();
-        let kept = add(&session, &counters, other).unwrap();
+        let remaining = add(&session, &counters, other).unwrap();
         assert_eq!(add(&session, &counters, ipc), Err(NtStatus::INSUFFICIENT_RESOURCES));
         assert!(session.remove_pipe(&counters, ids[0]).is_some());
         assert!(session.remove_pipe(&counters, ids[0]).is_none(), "it is closed");
@@ -497,20 +484,20 @@ mod tests {
         assert!(!counters.count_pipe(SESSION_PIPES_MAX, usize::MAX), "pipes are counted");
         assert!(!counters.count_open(SESSION_PIPES_MAX), "pipes count as opens");
         session.remove_tree(&counters, &session.tree(ipc).unwrap());
-        assert!(session.pipe(ids[1]).is_none() && session.pipe(kept).is_some());
+        assert!(session.pipe(ids[1]).is_none() && session.pipe(remaining).is_some());
         assert_eq!(
             add(&session, &counters, ipc),
             Err(NtStatus::NETWORK_NAME_DELETED),
             "nobody would find it"
         );
         session.end(&counters);
-        assert!(session.pipe(kept).is_none());
+        assert!(session.pipe(remaining).is_none());
         assert!(counters.count_pipe(1, 1), "nothing is counted any longer");
         assert_eq!(add(&session, &counters, other), Err(NtStatus::NETWORK_NAME_DELETED), "it is over");
     }
 
     #[test]
-    fn nothing_waits_for_what_is_closed_already() {
+    fn waker_for_closed_object_is_refused() {
         let counters = Counters::default();
         let session = new(&PendingSessions::default(), &counters, 1).unwrap();
         let tree_id = session.add_tree(&counters, Share::Pipe, 1).unwrap();
@@ -531,7 +518,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_past_the_opens_is_not_counted() {
+    fn pipe_past_the_bound_on_opens_is_not_counted() {
         let counters = Counters::default();
         assert!(!counters.count_pipe(1, 0));
         assert!(counters.count_pipe(1, 1));
@@ -539,7 +526,7 @@ mod tests {
     }
 
     #[test]
-    fn sessions_are_bounded_and_those_that_are_not_set_up_more_tightly() {
+    fn pending_sessions_have_a_tighter_bound() {
         let (counters, pending_sessions) = (Counters::default(), PendingSessions::default());
         let mut begun: Vec<Session> =
             (0..SETUPS_MAX).map(|number| new(&pending_sessions, &counters, number).unwrap()).collect();
@@ -550,7 +537,7 @@ mod tests {
             [SETUPS_MAX, SETUPS_MAX + 1].map(|number| new(&pending_sessions, &counters, number).unwrap()),
         );
         assert!(new(&pending_sessions, &counters, 0).is_none());
-        // Those that are set up are in nobody's way, up to their own bound.
+        // Established sessions leave the bound on setups, and have a bound of their own.
         begun.iter().for_each(|session| *session.pending_session.lock() = None);
         begun.extend((0..SETUPS_MAX).map(|number| new(&pending_sessions, &counters, number).unwrap()));
         assert!(new(&pending_sessions, &counters, SETUPS_MAX).is_none());

@@ -1,5 +1,5 @@
-//! Sessions whose clients have proven nothing: there are only so many, and where they run out the oldest of the network that has most
-//! gives way.
+//! A bound on sessions whose clients have proven nothing. When it is reached, the oldest session of the network with
+//! the most gives way.
 
 use crate::limits::{SETUP_TIME_MIN, SETUPS_MAX};
 use std::sync::Arc;
@@ -8,11 +8,11 @@ use transport::Yielding;
 use vfs::bounds::Network;
 use vfs::sync::Mutex;
 
-/// The places that there are, each with the number of its session.
+/// The sessions by network.
 #[derive(Clone)]
 pub(crate) struct PendingSessions(Arc<Mutex<Yielding<u64>>>);
 
-/// A session's place, until this is dropped.
+/// The place of a session. Dropping it frees the place.
 pub(crate) struct PendingSession {
     pending_sessions: PendingSessions,
     number: u64,
@@ -25,8 +25,8 @@ impl Default for PendingSessions {
 }
 
 impl PendingSessions {
-    /// A place for a session of a client in this network, and the session that has lost it, if one had to. `None`: all are in use, and
-    /// none gives way.
+    /// Adds a session of a client in this network. Returns the id of the session that must end for it. None if all
+    /// places are in use, and none gives way.
     pub(crate) fn try_add(
         &self,
         session_id: u64,
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn greedy_networks_lose_their_oldest_place_to_others() {
+    fn pending_session_of_greedy_network_gives_way() {
         let (pending_sessions, now) = (PendingSessions::default(), Instant::now());
         let hosts = (0..).map(|id| network(u32::try_from(id % 5).unwrap()));
         let flood: Vec<PendingSession> = (0..SETUPS_MAX as u64)

@@ -1,8 +1,8 @@
-//! Which encrypted messages a session has had, so that none of them is taken twice.
+//! Protection of encrypted messages against replay.
 //!
-//! All channels of a session encrypt with the same key, and nothing in an encrypted message says which of them it was sent over:
-//! message ids are each connection's own (MS-SMB2 §3.3.1.1, §3.3.1.8). What was captured on one channel could be played again on
-//! another that has its id unused. No nonce is used for two messages of a session (MS-SMB2 §2.2.41), so a nonce tells.
+//! All channels of a session share the encryption key, and an encrypted message does not name its channel: message ids
+//! belong to a connection (MS-SMB2 §3.3.1.1, §3.3.1.8). A message captured on one channel could be replayed on another
+//! whose id is unused. A nonce is unique in a session (MS-SMB2 §2.2.41), so a repeated one reveals the replay.
 
 use crate::limits::NONCES_MAX;
 use std::collections::HashSet;
@@ -10,14 +10,14 @@ use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use vfs::sync::Mutex;
 
-/// Nonces of the last messages: at least [`NONCES_MAX`] of them, and less than twice as many.
+/// Nonces of the last messages: at least [`NONCES_MAX`], and less than twice as many.
 #[derive(Default)]
 pub(crate) struct SeenNonces {
     hasher: RandomState,
     sets: Mutex<NonceSets>,
 }
 
-/// Hashes: 8 bytes of each nonce are enough to tell messages apart, as clients cannot choose what they hash to.
+/// Hashes of nonces: 8 bytes distinguish messages, because clients cannot choose the hash.
 #[derive(Default)]
 struct NonceSets {
     current: HashSet<u64>,
@@ -25,7 +25,7 @@ struct NonceSets {
 }
 
 impl SeenNonces {
-    /// Whether a nonce was not used before; it is now. To be asked of messages that are not forged.
+    /// Adds the nonce of an authentic message. Whether it is new.
     pub(crate) fn insert(&self, nonce: &[u8; 16]) -> bool {
         let hash = self.hasher.hash_one(nonce);
         let mut seen = self.sets.lock();
@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_nonces_are_known_and_no_more_kept() {
+    fn seen_nonces_keep_the_last_ones_only() {
         let nonces = SeenNonces::default();
         for number in 0..3 * NONCES_MAX + NONCES_MAX / 2 {
             assert!(nonces.insert(&nonce(number)));
