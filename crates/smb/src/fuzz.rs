@@ -19,11 +19,11 @@ pub fn path(bytes: &[u8]) -> bool {
     let Ok((path, part)) = path_and_part(&wire, Naming::Windows) else { return false };
     for name in &path {
         assert!(is_inside(name));
-        let stored = to_wire(name, Naming::Windows).expect("what a client has named can be told");
+        let stored = to_wire(name, Naming::Windows).expect("a decoded name has a wire form");
         assert_eq!(component(&stored, Naming::Windows).as_ref(), Ok(name));
     }
     if let Part::Stream(name) = part {
-        let stored = stream_to_wire(&name).expect("what a client has named can be told");
+        let stored = stream_to_wire(&name).expect("a decoded name has a wire form");
         assert!(!stored.is_empty() && wire.windows(stored.len()).any(|part| part == stored));
     }
     true

@@ -53,7 +53,7 @@ pub(crate) fn read(cx: &mut RequestContext<'_, '_>, request: &[u8], w: &mut Writ
         return Err(cx.wait_for_io(&open, IoKind::Read, Span::clamped(args.offset, u64::from(args.length))));
     }
     let read = read?;
-    debug_assert!(pages.is_some() || w.position() - start == read, "what is read is appended");
+    debug_assert!(pages.is_some() || w.position() - start == read, "read data is appended");
     let minimum = usize::try_from(args.minimum_count).unwrap_or(usize::MAX);
     if read < minimum || read == 0 && length > 0 {
         return Err(NtStatus::END_OF_FILE.into());

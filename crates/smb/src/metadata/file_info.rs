@@ -143,7 +143,7 @@ mod tests {
         assert_eq!(
             keeps(FileType::Regular, 0o644, all),
             STORED | STORED_BY_FSCTL,
-            "what is no attribute of it is none"
+            "other attributes are ignored"
         );
         assert_eq!(keeps(FileType::Directory, 0o755, all), STORED | FileAttributes::DIRECTORY);
     }

@@ -237,7 +237,7 @@ mod tests {
         assert_eq!(mode(&in_group), Ok(0o4204), "the owner may be in the group");
         assert_eq!(mode(&[deny(read, stranger)]), Err(NtStatus::NOT_SUPPORTED));
         let later = deny(read, stranger).with_flags(AceFlags::INHERIT_ONLY);
-        assert_eq!(mode(&[later]), Ok(0o4000), "it is about new files, which have their own mode");
+        assert_eq!(mode(&[later]), Ok(0o4000), "an inherit-only entry does not apply to the file");
         assert_eq!(
             classes.mode(None, FileType::Regular, 0o100),
             Ok(0o766),

@@ -96,7 +96,11 @@ fn macos_renames_directory_with_open_files() {
     let like = other.open("dirt", Opening::default());
     let mine = mac.open("dir\\deep\\mine", Opening::default());
     let theirs = other.open("dir\\theirs", Opening::default());
-    assert_eq!(rename(&mut mac, dir, "new", false), NtStatus::ACCESS_DENIED, "it has not said what it is");
+    assert_eq!(
+        rename(&mut mac, dir, "new", false),
+        NtStatus::ACCESS_DENIED,
+        "the client has not negotiated AAPL"
+    );
     ask(&mut mac, &query(QueryBitmap::SERVER_CAPS, AppleCapabilities::empty())).unwrap();
     assert_eq!(rename(&mut mac, dir, "new", false), NtStatus::SUCCESS);
     let path = |client: &mut Client, file| client.info(file, FileClass::NORMALIZED_NAME)[4..].to_vec();
@@ -179,7 +183,7 @@ fn read_dir_attributes_need_negotiation() {
     assert_eq!(entry_of(&before, "file")[64..96], [0; 32]);
     let lists = AppleCapabilities::SUPPORTS_READ_DIR_ATTR;
     ask(&mut client, &query(QueryBitmap::VOLUME_CAPS, lists)).unwrap();
-    assert_eq!(listed(&mut client, class), before, "it was not told that it may");
+    assert_eq!(listed(&mut client, class), before, "the attributes were not negotiated");
     ask(&mut client, &query(QueryBitmap::SERVER_CAPS, lists)).unwrap();
     let after = listed(&mut client, class);
     let told = |name: &str| {

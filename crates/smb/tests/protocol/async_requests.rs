@@ -141,7 +141,7 @@ fn pending_lock_ends_with_its_file() {
             assert_eq!(two.reply().status(), NtStatus::SUCCESS);
             async_id(&interim);
             assert_eq!(lock(one, mine, 3, LockFlags::UNLOCK), NtStatus::SUCCESS);
-            assert_eq!(lock(one, mine, 3, ALONE), NtStatus::SUCCESS, "nobody waits before it");
+            assert_eq!(lock(one, mine, 3, ALONE), NtStatus::SUCCESS, "no request waits before it");
         });
     }
 }

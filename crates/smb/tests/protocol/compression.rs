@@ -285,7 +285,7 @@ fn contradictory_sizes_end_the_connection() {
         ("two payloads are more than the message", |echo, size| {
             chained(size, &[(0, echo), (4, &pattern(0, 1))])
         }),
-        ("the same with what is there already", |echo, size| chained(size, &[(0, &echo[..60]), (0, echo)])),
+        ("the nested payload repeats the first", |echo, size| chained(size, &[(0, &echo[..60]), (0, echo)])),
         ("nothing at all", |_, _| chained(0, &[(0, &[])])),
         ("only zeros", |_, _| chained(1000, &[(4, &pattern(0, 1000))])),
         ("no payload but 4 GiB", |_, _| chained(u32::MAX, &[(4, &pattern(0, u32::MAX))])),

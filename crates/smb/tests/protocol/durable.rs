@@ -336,7 +336,7 @@ fn replayed_create_runs_once() {
     client.replays = false;
     assert_eq!(client.close(id(&first)).status(), NtStatus::SUCCESS);
     let new = batch(&mut client, "file", &[v2(1, 0)]);
-    assert_ne!(id(&new), id(&first), "what was closed is forgotten");
+    assert_ne!(id(&new), id(&first), "the closed open's create GUID is forgotten");
     // Another user's create GUIDs are separate, even if equal.
     let mut bob = rig.connect();
     bob.negotiate(&Offer::default());

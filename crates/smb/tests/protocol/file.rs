@@ -200,7 +200,7 @@ fn mode_bits_exclude_other_users() {
     let mut alice = rig.alice();
     let read_only = Opening { attributes: FileAttributes::READONLY, ..Opening::default() };
     let file = alice.open("mine", read_only);
-    assert_eq!(alice.write(file, 0, b"x").status(), NtStatus::SUCCESS, "whoever makes a file may write it");
+    assert_eq!(alice.write(file, 0, b"x").status(), NtStatus::SUCCESS, "the creator of a file may write it");
     alice.close(file);
     let mut bob = rig.connect();
     bob.negotiate(&crate::rig::Offer::default());
@@ -232,7 +232,7 @@ fn read_stops_at_end_of_file() {
     for beyond in [i64::MAX as u64, 1 << 63, u64::MAX] {
         client.read(file, beyond, 1).assert_refused(NtStatus::INVALID_PARAMETER);
     }
-    assert_eq!(client.data(file, 3, 0), b"", "nothing of what is there");
+    assert_eq!(client.data(file, 3, 0), b"", "a read past the end returns nothing");
     let least = smb_wire::file::ReadRequest { minimum_count: 3, ..crate::rig::read(file, 8, 10) };
     client.call(Command::READ, &least).assert_refused(NtStatus::END_OF_FILE);
     let least = smb_wire::file::ReadRequest { minimum_count: 2, ..least };

@@ -209,7 +209,7 @@ fn rename_replaces_only_if_allowed() {
     let file = client.open("from", Opening::default());
     assert_eq!(rename(&mut client, file, "TO", false), NtStatus::OBJECT_NAME_COLLISION);
     let held = other.open("to", Opening::default());
-    assert_eq!(rename(&mut client, file, "to", true), NtStatus::ACCESS_DENIED, "it is open");
+    assert_eq!(rename(&mut client, file, "to", true), NtStatus::ACCESS_DENIED, "the target is open");
     assert_eq!(other.data(held, 0, 10), b"old");
     other.close(held);
     assert_eq!(rename(&mut client, file, "dir", true), NtStatus::ACCESS_DENIED, "a directory");

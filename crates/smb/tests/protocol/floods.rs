@@ -72,14 +72,14 @@ fn watches_per_connection_are_limited() {
     let new = third.open("new", Opening::by(CreateDisposition::CREATE));
     assert_eq!(other.reply().status(), NtStatus::SUCCESS);
     for _ in &roots {
-        assert_eq!(client.reply().status(), NtStatus::SUCCESS, "one of each directory is told");
+        assert_eq!(client.reply().status(), NtStatus::SUCCESS, "each directory completes one request");
     }
     // Waits until the others have received all changes up to their wakeup.
     assert_eq!(third.write(new, 0, b"told").status(), NtStatus::SUCCESS);
     assert_eq!(third.close(new).status(), NtStatus::SUCCESS);
     drop(client);
     wait_until(|| rig.connections() == 2);
-    assert_eq!(watch(&mut other, theirs), NtStatus::SUCCESS, "what else happened to the file");
+    assert_eq!(watch(&mut other, theirs), NtStatus::SUCCESS, "further changes of the file");
 }
 
 /// Requests of maximum length wait over several connections of one user; other users can still wait.
@@ -295,7 +295,7 @@ fn endless_call_closes_its_pipe() {
         }
         assert_eq!(reply.status(), NtStatus::SUCCESS);
         written += 32_000;
-        assert!(written <= smb_wire::rpc::REQUEST_MAX, "it is never too much");
+        assert!(written <= smb_wire::rpc::REQUEST_MAX, "the limit is never reached");
         flags = 0;
     }
     client.open("srvsvc", Opening::by(CreateDisposition::OPEN));
@@ -312,7 +312,7 @@ fn unread_replies_are_limited() {
     let mut writes = 0;
     while client.write(pipe, 0, &calls).status() == NtStatus::SUCCESS {
         writes += 1;
-        assert!(writes < 200, "it is never too much");
+        assert!(writes < 200, "the limit is never reached");
     }
     assert!(client.write(pipe, 0, &calls).status().is_error());
     client.close(pipe);

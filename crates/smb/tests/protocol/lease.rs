@@ -142,7 +142,7 @@ fn invalid_acknowledgments_change_nothing() {
     let rig = Rig::new();
     let (mut one, mut two) = (rig.alice_at(1), rig.alice_at(2));
     one.open_lease("file", Opening::default(), lease(1, "RWH"));
-    assert_eq!(one.acknowledge_lease(1, "RH"), NtStatus::UNSUCCESSFUL, "nobody has asked");
+    assert_eq!(one.acknowledge_lease(1, "RH"), NtStatus::UNSUCCESSFUL, "no break is in progress");
     assert_eq!(one.acknowledge_lease(2, "RH"), NtStatus::OBJECT_NAME_NOT_FOUND);
     two.ask("file", Opening::default(), OplockLevel::NONE, None);
     one.assert_lease_break(1, "RWH", "RH", true);

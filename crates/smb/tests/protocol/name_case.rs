@@ -14,14 +14,22 @@ use vfs::{Blocking, Caller, Disposition, PendingSync, SetAttrs};
 /// Enough rounds for the two clients to collide.
 const ROUNDS: usize = 300;
 
+/// One client's turn in a round.
+#[derive(Clone, Copy)]
+struct Attempt {
+    /// The index of the client, 0 or 1.
+    which: usize,
+    round: usize,
+}
+
 /// Runs two clients concurrently in each of many rounds and collects their results.
-fn race<T: Send>(rig: &Rig, act: impl Fn(&mut Client, &dyn Fn(), (usize, usize)) -> T + Sync) -> Vec<[T; 2]> {
+fn race<T: Send>(rig: &Rig, act: impl Fn(&mut Client, &dyn Fn(), Attempt) -> T + Sync) -> Vec<[T; 2]> {
     let barrier = Barrier::new(2);
     let of_one = |which| {
         let (mut client, barrier, act) = (rig.alice(), &barrier, &act);
         move || {
             let meet = || _ = barrier.wait();
-            (0..ROUNDS).map(|round| act(&mut client, &meet, (which, round))).collect::<Vec<_>>()
+            (0..ROUNDS).map(|round| act(&mut client, &meet, Attempt { which, round })).collect::<Vec<_>>()
         }
     };
     let (mut first, second) = (of_one(0), of_one(1));
@@ -33,7 +41,7 @@ fn race<T: Send>(rig: &Rig, act: impl Fn(&mut Client, &dyn Fn(), (usize, usize))
 }
 
 /// The name of a round, in the spelling of one of the two clients.
-fn spelled((which, round): (usize, usize)) -> String {
+fn spelled(Attempt { which, round }: Attempt) -> String {
     format!("{}{round}", ["name", "NAME"][which])
 }
 
@@ -45,7 +53,7 @@ fn count<T: PartialEq>(of: &[T; 2], what: &T) -> usize {
 /// CREATE, once both clients are ready.
 fn make(
     opening: Opening,
-) -> impl Fn(&mut Client, &dyn Fn(), (usize, usize)) -> Result<CreateAction, NtStatus> + Sync {
+) -> impl Fn(&mut Client, &dyn Fn(), Attempt) -> Result<CreateAction, NtStatus> + Sync {
     move |client, meet, who| {
         meet();
         client.action(&spelled(who), opening)
@@ -69,10 +77,10 @@ fn concurrent_creates_make_one_file() {
 #[test]
 fn concurrent_renames_give_one_name() {
     for gives in [link, |client: &mut _, file, to: &str| rename(client, file, to, false)] {
-        let act = |client: &mut Client, meet: &dyn Fn(), (which, round)| {
+        let act = |client: &mut Client, meet: &dyn Fn(), Attempt { which, round }: Attempt| {
             let file = client.open(&format!("{which} {round}"), Opening::default());
             meet();
-            let given = gives(client, file, &spelled((which, round)));
+            let given = gives(client, file, &spelled(Attempt { which, round }));
             client.close(file);
             given
         };
@@ -85,12 +93,14 @@ fn concurrent_renames_give_one_name() {
 
 #[test]
 fn concurrent_create_and_rename_give_one_name() {
-    let act = |client: &mut Client, meet: &dyn Fn(), (which, round): (usize, usize)| {
+    let act = |client: &mut Client, meet: &dyn Fn(), Attempt { which, round }: Attempt| {
         let file = client.open(&format!("{which} {round}"), Opening::default());
         meet();
         let status = match which {
-            0 => client.create(&spelled((which, round)), Opening::by(CreateDisposition::CREATE)).status(),
-            _ => rename(client, file, &spelled((which, round)), false),
+            0 => client
+                .create(&spelled(Attempt { which, round }), Opening::by(CreateDisposition::CREATE))
+                .status(),
+            _ => rename(client, file, &spelled(Attempt { which, round }), false),
         };
         client.close(file);
         status
@@ -105,8 +115,8 @@ fn concurrent_create_and_rename_give_one_name() {
 #[test]
 fn name_of_superseded_file_stays_unique() {
     let fifo = ReparseData::Nfs(NfsFile::Fifo).to_bytes();
-    let act = |client: &mut Client, meet: &dyn Fn(), (which, round)| {
-        let name = spelled((which, round));
+    let act = |client: &mut Client, meet: &dyn Fn(), Attempt { which, round }: Attempt| {
+        let name = spelled(Attempt { which, round });
         if which == 1 {
             meet();
             return client.create(&name, Opening::by(CreateDisposition::CREATE)).status();
@@ -128,8 +138,8 @@ fn concurrent_creates_make_one_stream() {
     let rig = Rig::new();
     rig.alice().put("file", b"");
     for is_there in [true, false] {
-        let act = |client: &mut Client, meet: &dyn Fn(), (which, round)| {
-            let base = if is_there { "file".to_owned() } else { spelled((which, round)) };
+        let act = |client: &mut Client, meet: &dyn Fn(), Attempt { which, round }: Attempt| {
+            let base = if is_there { "file".to_owned() } else { spelled(Attempt { which, round }) };
             meet();
             client.action(&format!("{base}:{}", spelled((1 - which, round))), Opening::default())
         };

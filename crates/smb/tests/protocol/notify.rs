@@ -142,7 +142,7 @@ fn queued_changes_are_limited() {
     assert_eq!(reply.status(), NtStatus::NOTIFY_ENUM_DIR);
     assert!(reply.read::<OutputResponse<&[u8]>>().output.is_empty());
     two.put("short", b"");
-    assert_eq!(ask(&mut one, 8).status(), NtStatus::NOTIFY_ENUM_DIR, "there is no room for it");
+    assert_eq!(ask(&mut one, 8).status(), NtStatus::NOTIFY_ENUM_DIR, "the buffer is too small");
     two.put("next", b"");
     assert_eq!(told(&ask(&mut one, 1000)), ["+next"]);
     ask(&mut one, 2 << 20).assert_refused(NtStatus::INVALID_PARAMETER);

@@ -125,7 +125,7 @@ fn persistent_open_survives_restart_with_locks() {
         assert_eq!(lock(&mut client, new, LockFlags::UNLOCK), NtStatus::RANGE_NOT_LOCKED);
         assert_eq!(machine.records().len(), 1);
         assert_eq!(client.close(new).status(), NtStatus::SUCCESS);
-        assert!(machine.records().is_empty(), "what is closed is not on record");
+        assert!(machine.records().is_empty(), "closed opens have no record");
         other.open("file", Opening::alone());
         // The open is gone after the next restart as well.
         drop((client, other, rig));
@@ -538,7 +538,7 @@ fn replays_after_restart_run_once() {
     let new = id(&reply);
     let reply = again(&mut client);
     client.replays = false;
-    assert_eq!(id(&reply), new, "once it has its open, it is the same");
+    assert_eq!(id(&reply), new, "a replay after the reconnect returns the same open");
     assert_eq!(new.persistent, old.persistent);
     assert_eq!(reply.body::<CreateResponse<'_>>().create_action, CreateAction::CREATED);
     assert_eq!(granted(&reply), Some((120_000, DurableFlags::PERSISTENT)));
@@ -599,7 +599,7 @@ fn unwritable_record_denies_persistence() {
     let reply = create(&mut client, "other", Opening::default(), OplockLevel::NONE, &[asks(2)]);
     assert_eq!(granted(&reply), None);
     let reply = create(&mut client, "third", Opening::default(), OplockLevel::BATCH, &[asks(3)]);
-    assert_eq!(granted(&reply), Some((60_000, DurableFlags::empty())), "it is durable at least");
+    assert_eq!(granted(&reply), Some((60_000, DurableFlags::empty())), "the open is still durable");
     let status = lock(&mut client, kept, LockFlags::EXCLUSIVE_LOCK);
     assert_eq!(status, NtStatus::IO_DEVICE_ERROR);
     assert_eq!(lock(&mut client, kept, LockFlags::UNLOCK), NtStatus::RANGE_NOT_LOCKED);

@@ -187,7 +187,7 @@ fn rename_does_not_move_a_successor_of_the_name() {
     assert!(exists(&mut client, "from") && exists(&mut client, "moved") && !exists(&mut client, "new"));
     assert_eq!(link(&mut client, file, "link"), NtStatus::SUCCESS);
     client.write(file, 0, b"mine");
-    assert_eq!(client.get("link"), b"mine", "a further name is that of the file, whatever it is called");
+    assert_eq!(client.get("link"), b"mine", "a hard link follows the file");
 }
 
 #[test]

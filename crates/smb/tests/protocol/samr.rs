@@ -94,7 +94,7 @@ impl Pipe {
         let head = [0xd0, 0x16, 0xd0, 0x16, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1, 0];
         let body = [&head[..], &interface.to_bytes(), &Syntax::NDR.to_bytes()].concat();
         let answer = pipe.exchange(&unit(11, &body));
-        assert_eq!(answer[2], 12, "it is bound");
+        assert_eq!(answer[2], 12, "the bind succeeds");
         pipe
     }
 
@@ -285,7 +285,7 @@ fn samr_and_lsarpc_agree() {
     let mut results = pipe.call(17, &[&domain[..], &names(&wanted)].concat()).unwrap();
     let (rids, uses) = (results.longs(), results.longs());
     assert_eq!(rids, [RIDS[0], RIDS[1], GROUP_RID, 513, 0, 0]);
-    assert_eq!(uses, [1, 1, 4, 2, 8, 8], "users, an alias, a group, and nobody twice");
+    assert_eq!(uses, [1, 1, 4, 2, 8, 8], "users, an alias, a group, and two unknown names");
     assert_eq!(results.status(), NtStatus::SOME_NOT_MAPPED);
     let mut results =
         pipe.call(18, &[&domain[..], &stub_of(&[4, 1000, 0, 4]), &stub_of(&rids[..4])].concat());
@@ -346,7 +346,7 @@ fn group_memberships_match() {
         }
         assert_eq!(results.status(), NtStatus::SUCCESS);
         let mut results = pipe.call(28, &[&handle[..], &[1, 0]].concat()).unwrap();
-        assert_eq!(results.u32s(5)[4], count, "and as many are told");
+        assert_eq!(results.u32s(5)[4], count, "the count matches");
     }
     let user = pipe.handle(34, &stub(domain, &[MAXIMUM_ALLOWED, RIDS[1]])).unwrap();
     let mut results = pipe.call(39, &user).unwrap();
@@ -452,7 +452,7 @@ fn handle_is_bound_to_kind_and_pipe() {
     }
     assert_eq!(pipe.handle(1, &user), Ok([0; 20]));
     for opnum in [1, 39] {
-        assert_eq!(pipe.call(opnum, &user).err(), Some(Fault::CONTEXT_MISMATCH), "it is closed");
+        assert_eq!(pipe.call(opnum, &user).err(), Some(Fault::CONTEXT_MISMATCH), "the handle is closed");
     }
     // Other handles stay open; all close with the pipe.
     pipe.call(33, &alias).unwrap();

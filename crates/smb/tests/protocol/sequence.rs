@@ -130,7 +130,7 @@ fn replay_with_outstanding_request_is_refused() {
     assert_eq!(second.write(file, 10, b"x").status(), NtStatus::FILE_NOT_AVAILABLE);
     assert_eq!(second.read(file, 10, 1).status(), NtStatus::END_OF_FILE, "reading does no harm");
     second.replays = false;
-    assert_eq!(second.write(file, 10, b"y").status(), NtStatus::SUCCESS, "what is new");
+    assert_eq!(second.write(file, 10, b"y").status(), NtStatus::SUCCESS, "a new request");
     assert_eq!(lock(&mut other, theirs, LockFlags::UNLOCK, 0), NtStatus::SUCCESS);
     assert_eq!(first.reply().status(), NtStatus::SUCCESS);
     second.replays = true;

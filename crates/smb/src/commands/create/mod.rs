@@ -307,7 +307,7 @@ fn open_existing(
     let extra = file.extra_attrs(&attrs, Blocking::Allowed)?;
     if extra.is_damaged {
         let (volume, file) = (disk.export.volume.name(), attrs.file_id);
-        tracing::warn!(volume, file, "what is kept with a file is damaged, and counts as nothing");
+        tracing::warn!(volume, file, "the stored attributes of a file are damaged and ignored");
     }
     let file_info = FileInfo::of(&attrs, &extra);
     if overwrites && naming == Naming::Windows {

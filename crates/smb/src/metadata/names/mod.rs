@@ -416,7 +416,7 @@ mod tests {
             assert!(wire_names.len() > 10_000, "{}", wire_names.len());
         }
         let halves = [surrogate(0xd801), surrogate(0xdc00)].concat();
-        assert_eq!(to_wire(&halves, Naming::Windows), None, "it would be told as another name");
+        assert_eq!(to_wire(&halves, Naming::Windows), None, "two halves would form another name");
     }
 
     #[test]
@@ -430,7 +430,7 @@ mod tests {
         assert_eq!(
             of("\u{1}\u{f022}\u{f026}\u{f029}"),
             whole(&["\u{1}:\\."]),
-            "what stands for others does here too"
+            "substitutes are decoded in POSIX names, too"
         );
         assert_eq!(of("/a"), Err(NtStatus::INVALID_PARAMETER));
         for bad in ["..", "a/../b", ".", "a//b"] {

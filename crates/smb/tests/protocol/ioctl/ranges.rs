@@ -29,22 +29,18 @@ pub(crate) fn zero(client: &mut Client, file: FileId, file_offset: i64, beyond_f
 }
 
 /// The allocated ranges that fit in the buffer.
-fn allocated(
-    client: &mut Client,
-    file: FileId,
-    (file_offset, length): (i64, i64),
-    room: u32,
-) -> (NtStatus, Vec<(i64, i64)>) {
+fn allocated(client: &mut Client, file: FileId, range: (i64, i64), room: u32) -> (NtStatus, Vec<(i64, i64)>) {
+    let (file_offset, length) = range;
     let input = AllocatedRange { file_offset, length }.to_bytes();
     let reply = client.ioctl(file, CtlCode::QUERY_ALLOCATED_RANGES, &input, room);
     if reply.status().is_error() {
         return (reply.status(), Vec::new());
     }
-    let range = |bytes: &[u8]| {
+    let decode = |bytes: &[u8]| {
         let AllocatedRange { file_offset, length } = AllocatedRange::from_bytes(bytes).unwrap();
         (file_offset, length)
     };
-    (reply.status(), output(&reply).chunks(16).map(range).collect())
+    (reply.status(), output(&reply).chunks(16).map(decode).collect())
 }
 
 #[test]
@@ -92,7 +88,7 @@ fn set_sparse_marks_file() {
     let file_attributes = FileAttributes::HIDDEN;
     let hidden = BasicInformation { file_attributes, ..BasicInformation::default() };
     assert_eq!(client.set(file, FileClass::BASIC, &hidden), NtStatus::SUCCESS);
-    assert!(is_sparse(&mut client, file), "it is set by nothing else");
+    assert!(is_sparse(&mut client, file), "zeroing does not clear the attribute");
     for access in [AccessMask::WRITE_DATA, AccessMask::APPEND_DATA, AccessMask::WRITE_ATTRIBUTES] {
         let file = client.open("file", Opening { access, ..Opening::default() });
         assert_eq!(set_sparse(&mut client, file, &[]), NtStatus::SUCCESS, "{access:?}");

@@ -258,7 +258,11 @@ fn mode_and_owner_need_ownership() {
     }
     let group = SecurityDescriptor { group: Sid::new(5, &[88, 2, 4711]), ..of(1, 1000) };
     assert_eq!(set(&mut alice, made, SecurityInformation::GROUP, &group), NtStatus::ACCESS_DENIED);
-    assert_eq!(set(&mut alice, made, SecurityInformation::OWNER, &group), NtStatus::SUCCESS, "it is hers");
+    assert_eq!(
+        set(&mut alice, made, SecurityInformation::OWNER, &group),
+        NtStatus::SUCCESS,
+        "the owner may set the group"
+    );
     let told = information(&mut alice, made).unix;
     assert_eq!((told.owner, told.group), (Sid::unix_user(1000), Sid::unix_group(100)));
     // A write clears set-id bits, as over NFS.

@@ -158,7 +158,7 @@ fn posix_listing_has_unix_attributes() {
     assert_eq!((of("dir").unix.mode, of("dir").file_attributes), (0o750, FileAttributes::DIRECTORY));
     let link = of("link").unix;
     assert_eq!((link.mode & !0o777, link.reparse_tag), (PosixFileType::SYMLINK.0, ReparseTag::SYMLINK));
-    assert_eq!(of("..").inode, of(".").inode, "what is above a share is not told");
+    assert_eq!(of("..").inode, of(".").inode, "the parent of the root is hidden");
     // A single name is an entry, too; small buffers are filled as far as possible.
     assert_eq!(list(&mut unix, root, "file"), [("file".to_owned(), of("file"))]);
     let small = ask(&mut unix, root, DirectoryClass::POSIX, "file", 131);

@@ -158,6 +158,6 @@ pub(crate) fn unsolicited<'a, T: Decode<'a>>(message: &'a Reply) -> T {
     let header = &message.header;
     assert_eq!((header.command, header.message_id), (Command::OPLOCK_BREAK, u64::MAX));
     assert_eq!((header.credits, header.tree_id(), header.status), (0, 0, NtStatus::SUCCESS));
-    assert_eq!((header.flags, header.signature), (Flags::SERVER_TO_REDIR, [0; 16]), "it is not signed");
+    assert_eq!((header.flags, header.signature), (Flags::SERVER_TO_REDIR, [0; 16]), "breaks are unsigned");
     message.body()
 }

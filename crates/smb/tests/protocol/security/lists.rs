@@ -134,7 +134,7 @@ fn denial_applies_in_every_protocol() {
         let cut = nfs.set_attrs(&caller, &cut, None, &mut PendingSync::default());
         assert_eq!(cut.map(drop), Err(FsError::Access));
     }
-    assert_eq!(mode_of(&rig, b"file") & 0o222, 0o200, "a mode denies everybody what it cannot deny one");
+    assert_eq!(mode_of(&rig, b"file") & 0o222, 0o200, "a mode denies all users what it cannot deny one");
 }
 
 #[test]

@@ -117,7 +117,7 @@ fn descriptor_is_not_set_as_the_mask_of_a_list() {
     let group = told(&mut alice, file, super::GROUP).unwrap().group.unwrap();
     let wide = list(&[allow(AccessMask::GENERIC_ALL, owner), allow(AccessMask::GENERIC_ALL, group)]);
     assert_eq!(set(&mut alice, file, DACL, &wide), NtStatus::NOT_SUPPORTED);
-    assert_eq!(mode(&rig, b"own"), 0o440, "nobody was given more");
+    assert_eq!(mode(&rig, b"own"), 0o440, "the rights of others did not grow");
     disks.docs().set_access_acl("own", None).unwrap();
     assert_eq!(set(&mut alice, file, DACL, &wide), NtStatus::SUCCESS);
 }

@@ -325,7 +325,7 @@ impl Client {
         let is_sealed = message[0] == 0xfd;
         if is_sealed {
             let sealing = keys.and_then(|keys| keys.sealing.as_ref()).expect("a key to open it");
-            message = sealing.1.open(&mut message).expect("what the server has sealed").to_vec();
+            message = sealing.1.open(&mut message).expect("a message encrypted by the server").to_vec();
         }
         assert_eq!(is_sealed, self.seals, "replies are protected as requests are");
         self.came = (message[0] == 0xfc, message.len());
@@ -508,10 +508,11 @@ impl Client {
 
     fn authenticate(
         &mut self,
-        (user, password): (&str, &str),
+        credentials: (&str, &str),
         previous: u64,
         flags: SessionSetupFlags,
     ) -> Result<(), NtStatus> {
+        let (user, password) = credentials;
         let nt_hash = NtHash::of_password(password);
         let credentials = Credentials { user: user.to_owned(), domain: "FILES".to_owned(), nt_hash };
         let mut initiator = Initiator::new(credentials, "files");
