@@ -8,7 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::Arc;
-use transport::CallStats;
+use transport::{CallStats, Splice};
 use vfs::bounds::Party;
 use vfs::qos::Permit;
 use vfs::{
@@ -140,10 +140,10 @@ impl Call<'_> {
             .admitted(self.namespace.admits_from(address, self.protocol))
     }
 
-    /// Whether so many bytes of a file go to the client without a copy.
+    /// Whether a READ of `bytes` goes to the client without a copy.
     #[inline]
-    pub fn splices(&self, bytes: usize) -> bool {
-        bytes >= SPLICE_BYTES_MIN && self.moves_pages
+    pub fn splice(&self, bytes: usize) -> Splice {
+        if bytes >= SPLICE_BYTES_MIN && self.moves_pages { Splice::Partial } else { Splice::Never }
     }
 
     /// Where it comes from, and where it has reached us.

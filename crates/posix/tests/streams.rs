@@ -154,7 +154,7 @@ fn a_snapshot_in_the_place_of_its_volume_is_not_swept() {
     fs::rename(&snapshot, &volume).unwrap();
     let store = Store::open(&volume, Options::default()).unwrap();
     assert_eq!(store.node(&key, Blocking::Allowed).err(), Some(FsError::Stale));
-    assert!(!store.is_gone(&key), "it is in another subvolume");
+    assert!(!store.is_removed(&key), "it is in another subvolume");
     drop(store);
     let root = start(&volume);
     while !root.volume().sweep_streams().unwrap() {}
@@ -166,12 +166,12 @@ fn a_key_of_another_kind_proves_nothing() {
     let Some(tree) = Tree::new(Ground::Disk) else { return };
     let served = tree.open();
     let (root, file) = (served.root(), FileKey::new(&[2; 21]).unwrap());
-    assert!(served.node(&file, Blocking::Allowed).is_err() && !served.is_gone(&file));
+    assert!(served.node(&file, Blocking::Allowed).is_err() && !served.is_removed(&file));
     let key = served.file(&root, "file").key();
-    assert!(!served.is_gone(&key));
+    assert!(!served.is_removed(&key));
     fs::remove_file(tree.path.join("file")).unwrap();
     drop(served);
-    assert_eq!(tree.open().is_gone(&key), rustix::process::geteuid().is_root());
+    assert_eq!(tree.open().is_removed(&key), rustix::process::geteuid().is_root());
 }
 
 #[test]

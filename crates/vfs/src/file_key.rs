@@ -1,33 +1,54 @@
-//! What names a file for ever: its key.
+//! File keys: names of files that last as long as the files.
 
 use crate::error::{FsError, FsResult};
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
-/// The longest [`FileKey`], in bytes: what is left of a 64-byte NFSv3 handle after the volume and the MAC.
+/// The longest key of a backend, in bytes: a 64-byte NFSv3 handle has room for it beside the export, the view and the MAC.
 pub const KEY_BYTES_MAX: usize = 40;
 
-/// A file's identity inside its volume: opaque bytes chosen by the backend, stable over renames and restarts, never
-/// given to another file.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+/// A state of a volume's files: the live one, or a snapshot. A volume never gives a number to a second snapshot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ViewId(pub u32);
+
+impl ViewId {
+    /// The files as they are now.
+    pub const LIVE: Self = Self(0);
+}
+
+/// A file's identity inside its volume: a view, and opaque bytes chosen by the backend. Stable over renames and restarts, never
+/// reused for another file.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FileKey {
+    view: ViewId,
     len: u8,
     bytes: [u8; KEY_BYTES_MAX],
 }
 
 impl FileKey {
-    /// A key of these bytes; [`FsError::BadHandle`] if there are none or more than [`KEY_BYTES_MAX`].
+    /// A key of the live view. [`FsError::BadHandle`] if it has no bytes or more than [`KEY_BYTES_MAX`].
     pub fn new(bytes: &[u8]) -> FsResult<Self> {
         let len = u8::try_from(bytes.len()).map_err(|_| FsError::BadHandle)?;
         if bytes.is_empty() || bytes.len() > KEY_BYTES_MAX {
             return Err(FsError::BadHandle);
         }
-        let mut key = Self { len, bytes: [0; KEY_BYTES_MAX] };
+        let mut key = Self { view: ViewId::LIVE, len, bytes: [0; KEY_BYTES_MAX] };
         key.bytes[..bytes.len()].copy_from_slice(bytes);
         Ok(key)
     }
 
-    /// The bytes of the key.
+    /// The same file in another view.
+    pub fn in_view(self, view: ViewId) -> Self {
+        Self { view, ..self }
+    }
+
+    /// The view that the file is seen in.
+    #[inline]
+    pub fn view(&self) -> ViewId {
+        self.view
+    }
+
+    /// The backend's bytes, without the view.
     #[inline]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.len)]
@@ -40,6 +61,14 @@ impl FileKey {
         let mut hasher = KeyHasher::default();
         self.hash(&mut hasher);
         usize::try_from(hasher.finish() >> 40 & (SHARDS as u64 - 1)).unwrap_or(0)
+    }
+}
+
+impl Hash for FileKey {
+    #[inline]
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(u64::from(self.view.0) << 8 | u64::from(self.len));
+        state.write(&self.bytes);
     }
 }
 
@@ -83,7 +112,7 @@ impl fmt::Debug for FileKey {
         for byte in self.bytes() {
             write!(f, "{byte:02x}")?;
         }
-        Ok(())
+        if self.view == ViewId::LIVE { Ok(()) } else { write!(f, "@{}", self.view.0) }
     }
 }
 
@@ -97,5 +126,21 @@ mod tests {
         assert_eq!(FileKey::new(&[7; 41]), Err(FsError::BadHandle));
         assert_eq!(FileKey::new(&[7; 40]).map(|k| k.bytes().len()), Ok(40));
         assert_eq!(format!("{:?}", FileKey::new(&[1, 0xab]).unwrap()), "01ab");
+    }
+
+    #[test]
+    fn file_in_two_views_has_two_keys() {
+        let live = FileKey::new(&[1, 0xab]).unwrap();
+        let seen = live.in_view(ViewId(7));
+        assert_eq!((live.view(), seen.view(), seen.bytes()), (ViewId::LIVE, ViewId(7), live.bytes()));
+        assert_ne!(live, seen);
+        assert_eq!(seen.in_view(ViewId::LIVE), live);
+        assert_eq!(format!("{seen:?}"), "01ab@7");
+        let hash = |key: &FileKey| {
+            let mut hasher = KeyHasher::default();
+            key.hash(&mut hasher);
+            hasher.finish()
+        };
+        assert_ne!(hash(&live), hash(&seen));
     }
 }

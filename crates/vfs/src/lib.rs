@@ -55,7 +55,7 @@ pub use faulty::Faulty;
 pub use file::{
     Created, Disposition, ExclusiveKey, File, OpenDir, OpenFile, Resolved, Stability, WriteReservation,
 };
-pub use file_key::{FileKey, KEY_BYTES_MAX, KeyHasher};
+pub use file_key::{FileKey, KEY_BYTES_MAX, KeyHasher, ViewId};
 #[cfg(any(test, feature = "testing"))]
 pub use memfs::{MemFs, provisioner::MemProvisioner};
 pub use model::attrs::{Attrs, Change, Device, FileType, FsLimits, FsStat, SetAttrs, SetTime, Time};

@@ -9,6 +9,7 @@ mod file;
 mod imports;
 mod layers;
 mod project;
+mod prose;
 mod source;
 
 use std::path::Path;
@@ -60,6 +61,7 @@ fn faults_of_file(file: &File) -> Vec<String> {
     if path.ends_with("Cargo.toml") {
         faults.extend(project::allowed_lints(path, text));
     }
+    faults.extend(prose::faults(file));
     if !path.starts_with(MACHINE_PATHS_EXEMPT) {
         for place in MACHINE_PATHS.iter().flat_map(|machine| stray(text, machine)) {
             faults.push(format!("{path}:{place}: a path of one machine"));
@@ -107,6 +109,7 @@ fn faults_of_project(root: &Path, files: &[File]) -> anyhow::Result<Vec<String>>
     faults
         .extend(undrawn.map(|(what, path)| format!("{what} outlives the process, but {path} is not there")));
     faults.extend(files.iter().flat_map(|file| dead_references(file, files)));
+    faults.extend(second_faces(files));
     for (name, graph) in imports::graphs(files) {
         faults.extend(circles::faults(&graph));
         faults.extend(layers::faults(name, &graph));
@@ -116,6 +119,21 @@ fn faults_of_project(root: &Path, files: &[File]) -> anyhow::Result<Vec<String>>
     eprintln!("tidy: of all lines of Rust: {}", told.join(", "));
     faults.extend(project::too_large(&shares, &project::LARGE));
     Ok(faults)
+}
+
+/// Modules that are a file beside a folder of their name: a folder's own file is its `mod.rs`.
+fn second_faces(files: &[File]) -> Vec<String> {
+    let folder = |file: &File| Some(format!("{}/", file.path.strip_suffix(".rs")?));
+    let has_folder = |file: &&File| {
+        folder(file).is_some_and(|folder| {
+            files.iter().any(|other| other.path.starts_with(&folder) && other.path.ends_with(".rs"))
+        })
+    };
+    let fault = |file: &File| {
+        let folder = folder(file).unwrap_or_default();
+        format!("{} stands beside its folder; move it to {folder}mod.rs", file.path)
+    };
+    files.iter().filter(has_folder).map(fault).collect()
 }
 
 /// Documents under `docs/` that a file names but that are not there.
@@ -176,6 +194,12 @@ mod tests {
         assert_eq!(faults_of_file(&file("a.rs", "todo!()")).len(), 1);
         assert_eq!(faults_of_file(&file("a/Cargo.toml", "[lints.rust]\na = \"allow\"\n")).len(), 1);
         assert_eq!(faults_of_file(&file("a.txt", "todo!()")), [""; 0]);
+    }
+
+    #[test]
+    fn module_beside_its_folder_is_refused() {
+        let files = [file("a/b.rs", ""), file("a/b/c.rs", ""), file("a/d.rs", ""), file("a/e/mod.rs", "")];
+        assert_eq!(second_faces(&files), ["a/b.rs stands beside its folder; move it to a/b/mod.rs"]);
     }
 
     #[test]

@@ -14,6 +14,19 @@ const FILES_ROOM: &str = "crates/stable/src/files.rs";
 /// Calls that make a file or directory, most of them with the mode 0666 or 0777.
 const MAKERS: [&str; 7] =
     ["fs::write", "fs::copy", "create_dir", "DirBuilder", "File::create", "File::options", "OpenOptions"];
+/// Where locks are those of `vfs::sync`, and where that is.
+const UNPOISONED: [&str; 9] = [
+    "crates/api/",
+    "crates/control/",
+    "crates/identity/",
+    "crates/nfs/",
+    "crates/plimsoll/",
+    "crates/posix/",
+    "crates/smb/",
+    "crates/transport/",
+    "crates/vfs/",
+];
+const LOCKS_ROOM: &str = "crates/vfs/src/sync.rs";
 const PROTOCOLS: &[&str] = &["nfs", "smb", "xdr", "rpc"];
 const BACKEND: &[&str] = &["backend::", "dyn backend", "noderef", "dyn node"];
 const CLOCKS: &[&str] = &["instant::now", "systemtime::now"];
@@ -62,6 +75,11 @@ impl<'a> Source<'a> {
         Self { path, text, uncommented: masked(text, false), code: masked(text, true) }
     }
 
+    /// The text with blanks for comments.
+    pub(super) fn uncommented(&self) -> &str {
+        &self.uncommented
+    }
+
     /// Its text with blanks for comments and the content of strings.
     pub(super) fn into_code(self) -> String {
         self.code
@@ -75,6 +93,8 @@ impl<'a> Source<'a> {
         faults.extend(self.too_long());
         faults.extend(self.files_without_mode());
         faults.extend(self.broken_silences());
+        faults.extend(self.tuple_parameters());
+        faults.extend(self.poisoned_locks());
         faults
     }
 
@@ -137,6 +157,31 @@ impl<'a> Source<'a> {
             .collect()
     }
 
+    /// A tuple pattern hides parameters from the limit on their number, and has no name for the pair.
+    fn tuple_parameters(&self) -> Vec<String> {
+        let code = &self.code;
+        let functions = words(code).filter(|&(at, word)| word == "fn" && !code[at + 2..].starts_with('('));
+        let tuples =
+            functions.flat_map(|(at, _)| parameters(code, at)).filter(|&at| code[at..].starts_with('('));
+        tuples.map(|at| self.fault(at, "a parameter is a tuple pattern; name it, or take two")).collect()
+    }
+
+    fn poisoned_locks(&self) -> Vec<String> {
+        if !UNPOISONED.iter().any(|room| self.path.starts_with(room)) || self.path == LOCKS_ROOM {
+            return Vec::new();
+        }
+        let start = self.code.as_ptr() as usize;
+        let imports = self.code.split("std::sync::").skip(1).flat_map(|rest| {
+            let end = if rest.starts_with('{') { rest.find('}') } else { rest.find(|c| !is_word(c)) };
+            words(&rest[..end.unwrap_or(0)])
+                .map(move |(at, word)| (rest.as_ptr() as usize - start + at, word))
+        });
+        let locks = imports.filter(|(_, word)| ["Mutex", "RwLock", "Condvar", "PoisonError"].contains(word));
+        locks
+            .map(|(at, word)| self.fault(at, &format!("std's {word} is poisoned by a panic; use vfs::sync")))
+            .collect()
+    }
+
     fn broken_silences(&self) -> Vec<String> {
         let code = self.uncommented.to_ascii_lowercase();
         let broken = |(below, words): &(&str, &'static [&'static str])| {
@@ -169,6 +214,37 @@ fn words(text: &str) -> impl Iterator<Item = (usize, &str)> {
 
 pub(super) fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
+}
+
+/// The places where the parameters of the function at `at` begin.
+fn parameters(code: &str, at: usize) -> Vec<usize> {
+    let (mut angles, mut depth, mut places, mut begins) = (0_u32, 0_u32, Vec::new(), false);
+    for (place, byte) in code.bytes().enumerate().skip(at) {
+        if begins && !byte.is_ascii_whitespace() {
+            begins = false;
+            if byte != b')' {
+                places.push(place);
+            }
+        }
+        match byte {
+            b'<' if depth == 0 => angles += 1,
+            b'>' if depth == 0 && !code[..place].ends_with('-') => angles = angles.saturating_sub(1),
+            b'(' | b'[' | b'{' if angles == 0 || depth > 0 => {
+                depth += 1;
+                begins = depth == 1 && byte == b'(';
+            }
+            b')' | b']' | b'}' if depth > 0 => {
+                depth -= 1;
+                if depth == 0 {
+                    break;
+                }
+            }
+            b',' if depth == 1 => begins = true,
+            b';' if depth == 0 => break,
+            _ => {}
+        }
+    }
+    places
 }
 
 /// An attribute from its `#` to the bracket that closes it.
@@ -292,6 +368,22 @@ mod tests {
         assert_eq!(faults("a.rs", "fn a() {\n    todo!()\n}"), ["a.rs:2: todo! in what is committed"]);
         assert_eq!(faults("a.rs", "dbg!(1);").len(), 1);
         assert_eq!(faults("a.rs", "// todo!()\nlet a = \"dbg!\"; my_todo!();"), [""; 0]);
+    }
+
+    #[test]
+    fn tuple_pattern_among_parameters_is_refused() {
+        let taken = "fn a<F: Fn((u8, u8)) -> bool>(b: u8, (c, d): (u8, u8), e: (u8, u8)) {}";
+        assert_eq!(faults("a.rs", taken), ["a.rs:1: a parameter is a tuple pattern; name it, or take two"]);
+        assert_eq!(faults("a.rs", "fn a(b: fn((u8, u8))) -> bool { c.map(|(d, e)| d) }"), [""; 0]);
+    }
+
+    #[test]
+    fn locks_are_never_poisoned() {
+        let text =
+            "use std::sync::{Arc, Mutex};\nuse std::sync::atomic::AtomicU8;\nlet a: std::sync::RwLock<u8>;";
+        assert_eq!(faults("crates/nfs/src/a.rs", text).len(), 2);
+        assert_eq!(faults("crates/bench/src/a.rs", text), [""; 0]);
+        assert_eq!(faults(LOCKS_ROOM, text), [""; 0]);
     }
 
     #[test]

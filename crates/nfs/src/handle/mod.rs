@@ -1,19 +1,20 @@
-//! The file handle on the wire: which export, which file, and a MAC that only this service can make.
+//! The file handle on the wire: export, view, file, and a MAC that only this service can compute.
 //!
-//! Layout (`docs/formats/file-handle.md`): version, MAC, export, key; 57 bytes at most. There is no device number in
-//! it, so it survives a restart, a moved data directory and a renumbered disk; and no client can make one up for a file
-//! that it was never shown.
+//! Layout (`docs/formats/file-handle.md`): version, MAC, export, view, key; 61 bytes at most. It has no device number, so it
+//! survives a restart, a moved data directory and a renumbered disk. No client can forge a handle of a file that it has never
+//! been shown.
 
 pub mod cache;
 
 use siphasher::sip::SipHasher24;
 use std::hash::Hasher;
-use vfs::{ExportId, FileKey, FsError, FsResult};
+use vfs::{ExportId, FileKey, FsError, FsResult, ViewId};
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 const MAC: std::ops::Range<usize> = 1..9;
 const EXPORT: std::ops::Range<usize> = 9..17;
-const KEY_START: usize = EXPORT.end;
+const VIEW: std::ops::Range<usize> = 17..21;
+const KEY_START: usize = VIEW.end;
 
 /// The longest handle we make.
 pub const HANDLE_BYTES_MAX: usize = KEY_START + vfs::file_key::KEY_BYTES_MAX;
@@ -59,6 +60,7 @@ impl HandleSigner {
         let end = KEY_START + key.bytes().len();
         bytes[0] = VERSION;
         bytes[EXPORT].copy_from_slice(&export.0.to_be_bytes());
+        bytes[VIEW].copy_from_slice(&key.view().0.to_be_bytes());
         bytes[KEY_START..end].copy_from_slice(key.bytes());
         let mac = self.mac(&bytes[EXPORT.start..end]);
         bytes[MAC].copy_from_slice(&mac);
@@ -76,7 +78,9 @@ impl HandleSigner {
             return Err(FsError::BadHandle);
         }
         let export = handle[EXPORT].try_into().map_err(|_| FsError::BadHandle)?;
-        Ok((ExportId(u64::from_be_bytes(export)), FileKey::new(&handle[KEY_START..])?))
+        let view = handle[VIEW].try_into().map_err(|_| FsError::BadHandle)?;
+        let key = FileKey::new(&handle[KEY_START..])?.in_view(ViewId(u32::from_be_bytes(view)));
+        Ok((ExportId(u64::from_be_bytes(export)), key))
     }
 
     /// The MAC of a handle, as a number; 0 if it is too short to have one. Of the handles that we made, it is as good as drawn
@@ -115,7 +119,7 @@ mod tests {
     #[test]
     fn opens_what_it_sealed_and_nothing_else() {
         let signer = HandleSigner::new([7; 16]);
-        let key = FileKey::new(&[3; 40]).unwrap();
+        let key = FileKey::new(&[3; 40]).unwrap().in_view(ViewId(5));
         let handle = signer.sign(ExportId(0xabcd), &key);
         assert_eq!(handle.bytes().len(), HANDLE_BYTES_MAX);
         assert_eq!(signer.verify(handle.bytes()), Ok((ExportId(0xabcd), key)));

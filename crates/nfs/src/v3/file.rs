@@ -10,12 +10,9 @@ use nfs_wire::v3::{
     CommitArgs, CommitFail, CommitOk, ReadArgs, ReadFail, ReadOkHead, ReadlinkArgs, ReadlinkFail, ReadlinkOk,
     Status, WriteArgs, WriteFail, WriteOk,
 };
-use std::os::fd::AsFd;
-use transport::Outbox;
-use transport::Pipe;
+use transport::{Outbox, ReadRange, read_data};
 use vfs::qos::Transferred;
-use vfs::volume::traffic::ReadSource;
-use vfs::{Attrs, Blocking, FsError, FsResult, OpenFile, Wait};
+use vfs::{FsError, FsResult};
 use xdr::{Encode, Writer};
 
 /// RFC 1813 §3.3.6.
@@ -25,134 +22,44 @@ pub(super) fn read(call: &mut Call<'_>, args: ReadArgs<'_>, out: &mut Outbox) ->
         Ok(file) => file,
         Err(error) => return refuse(&mut out.writer(), error, ReadFail::default()),
     };
-    let done = read_file(call, &file, &args, out);
-    if done != Err(FsError::Wait(Wait::Storage)) {
-        if done.is_err() {
-            call.stats.read_from = None;
+    let start = out.bytes().len();
+    match read_file(call, &file, &args, out) {
+        Ok(bytes) => {
+            call.stats.count_data(Transferred::read(bytes));
+            Ok(())
         }
-        let got = done.unwrap_or(0);
-        call.stats.count_data(Transferred::read(got));
-    }
-    match done {
-        Ok(_) => Ok(()),
         Err(error) => {
+            out.bytes().truncate(start);
             let file_attributes = post_attrs(call, &file);
             refuse(&mut out.writer(), error, ReadFail { file_attributes })
         }
     }
 }
 
-/// Reads into a reply: how many bytes. Memory is asked once, whether the call may wait or not: a call may
-/// have come to a thread that waits for another reason than data that is not there, and what memory has shall
-/// not be counted as the storage's.
+/// Reads into a reply and returns the number of bytes.
 fn read_file(call: &mut Call<'_>, file: &File, args: &ReadArgs<'_>, out: &mut Outbox) -> FsResult<usize> {
-    let count = args.count.min(TRANSFER_BYTES_MAX) as usize;
     let (opened, attrs) = file.authorize_read(&file.caller, call.blocking)?;
-    // Past the end there is nothing to wait for; a wish that reaches past it is cut, so that no page is prepared in vain.
+    // Past the end there is nothing to wait for, and a range that is cut to the file's size prepares no page in vain.
     let left = usize::try_from(attrs.size.saturating_sub(args.offset)).unwrap_or(usize::MAX);
-    let want = count.min(left);
-    let range = Range { offset: args.offset, want, splices: call.splices(want) };
-    if call.stats.read_from != Some(ReadSource::Storage) {
-        let done = read_range(&opened, &range, &attrs, Blocking::Never, out);
-        let is_missing = done == Err(FsError::Wait(Wait::Storage));
-        call.stats.read_from = Some(if is_missing { ReadSource::Storage } else { ReadSource::Memory });
-        if !is_missing || call.blocking == Blocking::Never {
-            return done;
-        }
-    }
-    read_range(&opened, &range, &attrs, Blocking::Allowed, out)
-}
-
-/// What is read of a file.
-struct Range {
-    offset: u64,
-    want: usize,
-    /// Whether its pages may go without a copy.
-    splices: bool,
-}
-
-/// Reads into a reply, waiting for storage where that is allowed.
-#[inline]
-fn read_range(
-    opened: &OpenFile<'_>,
-    range: &Range,
-    attrs: &Attrs,
-    blocking: Blocking,
-    out: &mut Outbox,
-) -> FsResult<usize> {
-    let Range { offset, want, splices } = *range;
-    if splices && let Some(got) = read_pages(opened, range, attrs, blocking, out) {
-        return Ok(got);
-    }
-    let start = out.bytes().len();
-    head(opened, attrs, offset, 0).encode_ok(out);
+    let len = (args.count.min(TRANSFER_BYTES_MAX) as usize).min(left);
+    let file_attributes = Some(convert::fattr(opened.file().volume().id(), &attrs));
+    Status::OK.encode(&mut out.writer());
+    ReadOkHead { file_attributes, count: 0, eof: false, data_length: 0 }.encode(&mut out.writer());
     let data = out.bytes().len();
-    match opened.read(offset, want, out.bytes(), blocking) {
-        Ok(got) => {
-            let mut w = out.writer();
-            w.pad(got);
-            let mut last = head(opened, attrs, offset, got);
-            // Cut since the attributes were taken. No bytes and not the end would be an I/O error to clients.
-            last.0.eof |= got < want;
-            last.patch(&mut w, data);
-            Ok(got)
-        }
-        Err(error) => {
-            out.bytes().truncate(start);
-            Err(error)
-        }
+    let range = ReadRange { offset: args.offset, len, splice: call.splice(len) };
+    let read = read_data(&opened, &range, call.blocking, &mut call.stats.read_from, out.bytes())?;
+    let count = u32::try_from(read.bytes).unwrap_or(u32::MAX);
+    // A file may have been cut since its attributes were read. No bytes and not the end would be an I/O error to clients.
+    let eof = read.is_cut || args.offset.saturating_add(u64::from(count)) >= attrs.size;
+    let mut w = out.writer();
+    w.patch_u32(data - 12, count);
+    w.patch_u32(data - 8, u32::from(eof));
+    w.patch_u32(data - 4, count);
+    if let Some(pages) = read.pages {
+        out.push_pipe(pages);
     }
-}
-
-/// Answers with the file's own pages, if they can be had now (or the call may wait for them).
-fn read_pages(
-    opened: &OpenFile<'_>,
-    range: &Range,
-    attrs: &Attrs,
-    blocking: Blocking,
-    out: &mut Outbox,
-) -> Option<usize> {
-    let Range { offset, want, .. } = *range;
-    let descriptor = opened.pages(offset, want, blocking)?;
-    let mut pipe = Pipe::take().ok()?;
-    match pipe.fill(descriptor.as_fd(), offset, want) {
-        Ok(got) if got > 0 => {
-            head(opened, attrs, offset, got).encode_ok(out);
-            out.push_pipe(pipe);
-            out.writer().pad(got);
-            Some(got)
-        }
-        // Cut meanwhile, or a file system that does not splice: an ordinary read finds out which.
-        Ok(_) | Err(_) => None,
-    }
-}
-
-/// The results of a READ up to the data.
-struct Head(ReadOkHead);
-
-fn head(opened: &OpenFile<'_>, attrs: &Attrs, offset: u64, got: usize) -> Head {
-    let count = u32::try_from(got).unwrap_or(u32::MAX);
-    Head(ReadOkHead {
-        file_attributes: Some(convert::fattr(opened.file().volume().id(), attrs)),
-        count,
-        eof: offset.saturating_add(u64::from(count)) >= attrs.size,
-        data_length: count,
-    })
-}
-
-impl Head {
-    fn encode_ok(&self, out: &mut Outbox) {
-        let w = &mut out.writer();
-        Status::OK.encode(w);
-        self.0.encode(w);
-    }
-
-    /// Writes count, eof and length, which are known only once the data is there, into the three words before `data`.
-    fn patch(&self, w: &mut Writer<'_>, data: usize) {
-        w.patch_u32(data - 12, self.0.count);
-        w.patch_u32(data - 8, u32::from(self.0.eof));
-        w.patch_u32(data - 4, self.0.data_length);
-    }
+    out.writer().pad(read.bytes);
+    Ok(read.bytes)
 }
 
 /// RFC 1813 §3.3.7.

@@ -7,12 +7,10 @@ use crate::limits::TRANSFER_BYTES_MAX;
 use crate::records::reply::Records;
 use crate::state::call_rates;
 use nfs_wire::v4::{CommitArgs, CommitOk, ReadArgs, StableHow, Stateid, Status, WriteArgs, WriteOk};
-use std::os::fd::AsFd;
 use std::sync::Arc;
-use transport::{Outbox, Pipe};
+use transport::{Outbox, ReadRange, Splice, read_data};
 use vfs::qos::Transferred;
-use vfs::volume::traffic::ReadSource;
-use vfs::{Access, Blocking, FsError, FsResult, OpenFile, Stability, Wait};
+use vfs::{Access, FsResult, OpenFile, Stability};
 use xdr::{Encode, Writer};
 
 /// RFC 8881 §18.22.
@@ -32,99 +30,38 @@ pub(super) fn read(ops: &mut Ops<'_, '_>, args: &ReadArgs, out: &mut Outbox) -> 
     let want = (args.count.min(TRANSFER_BYTES_MAX) as usize).min(left);
     let eof = out.bytes().len();
     false.encode(&mut out.writer());
-    let got = read_data(ops.call, opened, args.offset, want, ops.is_last, out)?;
-    out.writer().patch_u32(eof, u32::from(got.is_end(args.offset, size)));
-    ops.count_data(Transferred::read(got.bytes));
+    let (bytes, is_cut) = read_counted(ops.call, opened, args.offset, want, ops.is_last, out)?;
+    // No bytes and not the end would be an error to clients.
+    let is_end = is_cut || args.offset.saturating_add(bytes as u64) >= size;
+    out.writer().patch_u32(eof, u32::from(is_end));
+    ops.count_data(Transferred::read(bytes));
     Ok(())
 }
 
-/// What was read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Got {
-    pub(super) bytes: usize,
-    /// The file has been cut meanwhile: there is no more.
-    pub(super) is_cut: bool,
-}
-
-impl Got {
-    /// Whether the file ends with it. No bytes and not the end would be an error to clients.
-    fn is_end(self, offset: u64, size: u64) -> bool {
-        self.is_cut || offset.saturating_add(self.bytes as u64) >= size
-    }
-}
-
-/// Reads into a reply, as a length and so many bytes: from memory if they are there. Only what ends a reply may hold
-/// `pages` of the file: what comes before it must be in memory as long as the compound may be suspended.
-pub(super) fn read_data(
+/// Reads into a reply, as a length and bytes. Returns the number of bytes, and whether the file ended before the range did.
+///
+/// Only the last operation of a compound may send `pages` of the file: the results of those before it must stay in memory as
+/// long as the compound may be suspended.
+pub(super) fn read_counted(
     call: &mut Call<'_>,
     opened: &OpenFile<'_>,
     offset: u64,
-    want: usize,
+    len: usize,
     pages: bool,
     out: &mut Outbox,
-) -> FsResult<Got> {
-    let splices = pages && call.splices(want);
-    let mut done = Err(FsError::Wait(Wait::Storage));
-    if call.stats.read_from != Some(ReadSource::Storage) {
-        done = read_range(opened, (offset, want), splices, Blocking::Never, out);
-        let is_missing = done == Err(FsError::Wait(Wait::Storage));
-        call.stats.read_from = Some(if is_missing { ReadSource::Storage } else { ReadSource::Memory });
-    }
-    if done == Err(FsError::Wait(Wait::Storage)) && call.blocking == Blocking::Allowed {
-        done = read_range(opened, (offset, want), splices, Blocking::Allowed, out);
-    }
-    done
-}
-
-fn read_range(
-    opened: &OpenFile<'_>,
-    (offset, want): (u64, usize),
-    splices: bool,
-    blocking: Blocking,
-    out: &mut Outbox,
-) -> FsResult<Got> {
-    if splices && let Some(bytes) = read_pages(opened, offset, want, blocking, out) {
-        return Ok(Got { bytes, is_cut: false });
-    }
+) -> FsResult<(usize, bool)> {
+    let splice = if pages { call.splice(len) } else { Splice::Never };
     let start = out.bytes().len();
     out.writer().u32(0);
-    match opened.read(offset, want, out.bytes(), blocking) {
-        Ok(bytes) => {
-            let mut w = out.writer();
-            w.pad(bytes);
-            w.patch_u32(start, length(bytes));
-            Ok(Got { bytes, is_cut: bytes < want })
-        }
-        Err(error) => {
-            out.bytes().truncate(start);
-            Err(error)
-        }
+    let range = ReadRange { offset, len, splice };
+    let read = read_data(opened, &range, call.blocking, &mut call.stats.read_from, out.bytes())
+        .inspect_err(|_| out.bytes().truncate(start))?;
+    out.writer().patch_u32(start, u32::try_from(read.bytes).unwrap_or(u32::MAX));
+    if let Some(pages) = read.pages {
+        out.push_pipe(pages);
     }
-}
-
-/// Answers with the file's own pages, if they can be had now (or the call may wait for them).
-fn read_pages(
-    opened: &OpenFile<'_>,
-    offset: u64,
-    want: usize,
-    blocking: Blocking,
-    out: &mut Outbox,
-) -> Option<usize> {
-    let descriptor = opened.pages(offset, want, blocking)?;
-    let mut pipe = Pipe::take().ok()?;
-    match pipe.fill(descriptor.as_fd(), offset, want) {
-        Ok(got) if got > 0 => {
-            out.writer().u32(length(got));
-            out.push_pipe(pipe);
-            out.writer().pad(got);
-            Some(got)
-        }
-        Ok(_) | Err(_) => None,
-    }
-}
-
-fn length(bytes: usize) -> u32 {
-    u32::try_from(bytes).unwrap_or(u32::MAX)
+    out.writer().pad(read.bytes);
+    Ok((read.bytes, read.is_cut))
 }
 
 /// RFC 8881 §18.32.
@@ -141,7 +78,7 @@ pub(super) fn write(ops: &mut Ops<'_, '_>, args: &WriteArgs<'_>, w: &mut Writer<
             &authorized
         }
     };
-    let count = length(args.data.len());
+    let count = u32::try_from(args.data.len()).unwrap_or(u32::MAX);
     let change = opened.write(args.offset, args.data, stability(args.stable), ops.call.pending)?;
     ops.written = Some(change.after);
     ops.count_data(Transferred::written(args.data.len()));

@@ -1,6 +1,6 @@
 //! READ_PLUS: data, and holes by their lengths (RFC 7862 §15.10).
 
-use super::file::read_data;
+use super::file::read_counted;
 use super::ops::{Done, Ops};
 use crate::limits::{READ_PLUS_CONTENTS_MAX, TRANSFER_BYTES_MAX};
 use crate::records::reply::Records;
@@ -51,9 +51,9 @@ pub(super) fn read_plus(ops: &mut Ops<'_, '_>, args: &ReadPlusArgs, out: &mut Ou
         let mut w = out.writer();
         DataContent::Data.encode(&mut w);
         at.encode(&mut w);
-        let got = read_data(ops.call, opened, at, want, pages, out)?;
-        (at, read) = (at + got.bytes as u64, read + got.bytes);
-        is_cut = got.is_cut || got.bytes == 0;
+        let (bytes, is_short) = read_counted(ops.call, opened, at, want, pages, out)?;
+        (at, read) = (at + bytes as u64, read + bytes);
+        is_cut = is_short || bytes == 0;
     }
     let mut w = out.writer();
     w.patch_u32(head, u32::from(is_cut || at >= attrs.size));

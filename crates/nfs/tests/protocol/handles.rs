@@ -9,7 +9,7 @@ use nfs_wire::v3::{
     ReaddirplusArgs, ReadlinkArgs, RemoveArgs, RenameArgs, Sattr, SetattrArgs, StableHow, Status,
     SymlinkArgs, SymlinkData, WriteArgs,
 };
-use vfs::{Blocking, ExportId, ExportRule, FileKey, UncheckedNode};
+use vfs::{Blocking, ExportId, ExportRule, FileKey, UncheckedNode, ViewId};
 use xdr::Encode;
 
 /// A call of each procedure, with how many absent attributes its failure carries when nothing is known of the object
@@ -111,6 +111,19 @@ fn files_that_are_gone_and_volumes_not_served_are_stale() {
     assert_all_refused(&mut w, gone.bytes(), Status::STALE);
     let unknown = w.service.signer.sign(ExportId(0x0303), &left.node.key());
     assert_all_refused(&mut w, unknown.bytes(), Status::STALE);
+}
+
+#[test]
+fn files_of_a_view_that_the_volume_does_not_have_are_stale() {
+    let mut w = World::new();
+    let root = w.root();
+    let file = w.file(&root, "file", 0o666, b"");
+    for node in [&root.node, &file.node] {
+        let handle = w.service.signer.sign(VOLUME.into(), &node.key().in_view(ViewId(1)));
+        assert_all_refused(&mut w, handle.bytes(), Status::STALE);
+    }
+    let (procedure, args, _) = every_call(file.bytes()).swap_remove(0);
+    assert_eq!(w.ask(ALICE, procedure, &Encoded(&args))[..4], Status::OK.to_bytes());
 }
 
 #[test]

@@ -113,7 +113,7 @@ impl Backend for Store {
         self.mount.flush_failures.load(Ordering::SeqCst)
     }
 
-    fn is_gone(&self, key: &FileKey) -> bool {
+    fn is_removed(&self, key: &FileKey) -> bool {
         self.mount.is_gone(key)
     }
 

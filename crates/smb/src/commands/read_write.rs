@@ -11,11 +11,9 @@ use smb_wire::file::{
 use smb_wire::session::Empty;
 use smb_wire::types::AccessMask;
 use smb_wire::{Encode, ExternalBuffer, NtStatus, Writer};
-use std::os::fd::AsFd;
-use transport::Pipe;
+use transport::{ReadData, ReadRange, Splice, read_data};
 use vfs::claims::{IoKind, Span};
 use vfs::qos::{Kind, Transferred};
-use vfs::volume::traffic::ReadSource;
 use vfs::{Access, Blocking, FsError, OpenFile, Stability, Wait};
 
 /// The offset of the data length in a READ reply, behind StructureSize, DataOffset and a reserved byte.
@@ -40,22 +38,18 @@ pub(crate) fn read(cx: &mut RequestContext<'_, '_>, request: &[u8], w: &mut Writ
     ReadResponse { data, data_remaining: 0, flags: 0 }.encode(w);
     w.truncate(READ_HEADER_SIZE);
     let start = w.position();
-    let pages = pages(cx, opened, args.offset, length);
-    let read = match &pages {
-        Some(pages) => Ok(pages.held()),
-        None => opened.read(args.offset, length, w.buffer_mut(), cx.message.blocking),
-    };
+    let range = range(cx, opened, args.offset, length);
     cx.count_transfer(Kind::Read, Transferred::default());
-    if let Err(FsError::Wait(Wait::Storage)) = read {
-        cx.message.stats.read_from = Some(ReadSource::Storage);
-    }
+    let read =
+        read_data(opened, &range, cx.message.blocking, &mut cx.message.stats.read_from, w.buffer_mut());
     if let Err(FsError::Wait(Wait::Recall)) = read {
         return Err(cx.wait_for_io(&open, IoKind::Read, Span::clamped(args.offset, u64::from(args.length))));
     }
-    let read = read?;
+    let ReadData { bytes: read, pages, .. } = read?;
     debug_assert!(pages.is_some() || w.position() - start == read, "read data is appended");
     let minimum = usize::try_from(args.minimum_count).unwrap_or(usize::MAX);
     if read < minimum || read == 0 && length > 0 {
+        cx.message.stats.read_from = None;
         return Err(NtStatus::END_OF_FILE.into());
     }
     w.patch::<u8>(READ_LENGTH_AT - 2, READ_HEADER_SIZE);
@@ -70,31 +64,18 @@ pub(crate) fn read(cx: &mut RequestContext<'_, '_>, request: &[u8], w: &mut Writ
     cx.reply.pages = pages;
     open.set_position(args.offset + read as u64);
     cx.count_transfer(Kind::Read, Transferred::read(read));
-    cx.message.stats.read_from = cx.message.stats.read_from.or(Some(match cx.message.blocking {
-        Blocking::Never => ReadSource::Memory,
-        Blocking::Allowed => ReadSource::Storage,
-    }));
     Ok(NtStatus::SUCCESS)
 }
 
-/// Pages of the file to splice, if they may end the reply and are available without waiting (or the command may wait).
-fn pages(cx: &RequestContext<'_, '_>, opened: &OpenFile<'_>, offset: u64, length: usize) -> Option<Pipe> {
+/// The range of a READ. Pages may only end a reply that is not compressed, and only up to the end of the file.
+fn range(cx: &RequestContext<'_, '_>, opened: &OpenFile<'_>, offset: u64, length: usize) -> ReadRange {
+    let copied = ReadRange { offset, len: length, splice: Splice::Never };
     if !cx.reply.takes_pages || cx.reply.compresses || length < SPLICE_BYTES_MIN {
-        return None;
+        return copied;
     }
-    let remaining = opened.size(cx.message.blocking).ok()?.saturating_sub(offset);
-    let length = length.min(usize::try_from(remaining).unwrap_or(usize::MAX));
-    if length < SPLICE_BYTES_MIN {
-        return None;
-    }
-    let descriptor = opened.pages(offset, length, cx.message.blocking)?;
-    let mut pipe = Pipe::take().ok()?;
-    match pipe.fill(descriptor.as_fd(), offset, length) {
-        Ok(got) if got == length => Some(pipe),
-        // A truncated file, a full pipe, or a file system without splice: read normally instead. Clients take a short
-        // read for the end of the file.
-        Ok(_) | Err(_) => None,
-    }
+    let Ok(size) = opened.size(cx.message.blocking) else { return copied };
+    let len = length.min(usize::try_from(size.saturating_sub(offset)).unwrap_or(usize::MAX));
+    if len < SPLICE_BYTES_MIN { copied } else { ReadRange { offset, len, splice: Splice::Whole } }
 }
 
 /// File offsets are signed numbers (MS-FSA §2.1.5.3, §2.1.5.4).

@@ -6,8 +6,8 @@ use identity::{Resolver, Sid as OurSid};
 use smb_wire::security::{Ace, AceBody, AceFlags, AceType, Acl, Sid};
 use smb_wire::types::AccessMask;
 use smb_wire::{Decode, NtStatus};
-use vfs::acl::Effect;
 use vfs::acl::posix_acl::AclTag;
+use vfs::acl::{Effect, Rights, first_match};
 use vfs::model::attrs::MODE_BITS;
 use vfs::{Attrs, FileType, PosixAcl};
 
@@ -16,9 +16,6 @@ const OWNER_RIGHTS: AccessMask =
     AccessMask(AccessMask::WRITE_ATTRIBUTES.0 | AccessMask::WRITE_DAC.0 | AccessMask::WRITE_OWNER.0);
 /// The permission bits of a mode.
 const PERMISSIONS: u32 = 0o777;
-
-/// A longer POSIX ACL is not shown in full.
-const NAMED_MAX: usize = 256;
 
 /// The SIDs of the three classes of mode bits.
 #[derive(Clone, Copy, Debug)]
@@ -68,10 +65,6 @@ impl Classes {
         acl: &PosixAcl,
     ) -> Result<Vec<Ace>, NtStatus> {
         let is_dir = attrs.file_type == FileType::Directory;
-        let is_shown = |who: &AclTag| match who {
-            AclTag::Owner => true,
-            _ => acl.users.len() + acl.groups.len() <= NAMED_MAX,
-        };
         let entry = |(effect, who, bits): (Effect, AclTag, u32)| {
             let (sid, more) = match who {
                 AclTag::Owner => (self.owner, OWNER_RIGHTS),
@@ -87,7 +80,7 @@ impl Classes {
                 Effect::Deny => Ace::deny(AceFlags::empty(), mask.without(rights_of_bits(0, is_dir)), sid),
             })
         };
-        acl.entries(attrs.mode).into_iter().filter(|(_, who, _)| is_shown(who)).map(entry).collect()
+        acl.shown_entries(attrs.mode).into_iter().map(entry).collect()
     }
 
     /// The mode equivalent to `list`, for a file with `mode` so far; no list allows everything. Rights of other
@@ -121,25 +114,25 @@ impl Classes {
         everybody: [Sid; 2],
     ) -> Result<AccessMask, NtStatus> {
         let Some(list) = list else { return Ok(AccessMask::FILE_ALL) };
-        let (mut granted, mut refused) = (AccessMask::empty(), AccessMask::empty());
+        let mut entries = Vec::new();
         for ace in list.aces().iter().filter(|ace| !ace.flags().contains(AceFlags::INHERIT_ONLY)) {
             let AceBody::Plain { mask, sid } = ace.body() else {
                 return Err(NtStatus::NOT_SUPPORTED);
             };
-            let mask = super::rights::without_generic(*mask);
+            let rights = Rights(super::rights::without_generic(*mask).0);
             let is_said = [self.owner, self.group].contains(sid) || everybody.contains(sid);
             match ace.ace_type() {
                 AceType::ACCESS_ALLOWED if allowed.contains(sid) || everybody.contains(sid) => {
-                    granted |= mask.without(refused);
+                    entries.push((Effect::Allow, rights));
                 }
                 AceType::ACCESS_DENIED if !is_said => return Err(NtStatus::NOT_SUPPORTED),
                 AceType::ACCESS_DENIED if denied.contains(sid) || everybody.contains(sid) => {
-                    refused |= mask.without(granted);
+                    entries.push((Effect::Deny, rights));
                 }
                 _ => {}
             }
         }
-        Ok(granted)
+        Ok(AccessMask(first_match(entries).0))
     }
 }
 

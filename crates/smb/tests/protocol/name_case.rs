@@ -141,7 +141,10 @@ fn concurrent_creates_make_one_stream() {
         let act = |client: &mut Client, meet: &dyn Fn(), Attempt { which, round }: Attempt| {
             let base = if is_there { "file".to_owned() } else { spelled(Attempt { which, round }) };
             meet();
-            client.action(&format!("{base}:{}", spelled((1 - which, round))), Opening::default())
+            client.action(
+                &format!("{base}:{}", spelled(Attempt { which: 1 - which, round })),
+                Opening::default(),
+            )
         };
         for both in race(&rig, act) {
             let counted = [CreateAction::CREATED, CreateAction::OPENED].map(|it| count(&both, &Ok(it)));

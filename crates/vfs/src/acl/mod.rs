@@ -234,6 +234,18 @@ pub struct Acl {
     pub is_auto_inherited: bool,
 }
 
+/// The rights that entries grant: the first entry that names a right decides it (MS-DTYP §2.5.3.2, RFC 8881 §6.2.1).
+pub fn first_match(entries: impl IntoIterator<Item = (Effect, Rights)>) -> Rights {
+    let (mut allowed, mut denied) = (Rights::NONE, Rights::NONE);
+    for (effect, rights) in entries {
+        match effect {
+            Effect::Allow => allowed |= rights.without(denied),
+            Effect::Deny => denied |= rights.without(allowed),
+        }
+    }
+    allowed
+}
+
 impl Acl {
     /// The list that owner, group and mode bits amount to, a class after the other as mode bits are read. A new file inherits it
     /// from a directory that has no other, for its own owner.
@@ -281,15 +293,9 @@ impl Acl {
         };
         let effective = || entries.iter().filter(|entry| entry.is_effective());
         let speaks_of_owners = effective().any(|entry| entry.who == Principal::OwnerRights);
-        let mut allowed = if owns && !speaks_of_owners { Rights::IMPLIED } else { Rights::NONE };
-        let mut denied = Rights::NONE;
-        for entry in effective().filter(|entry| is_about(&entry.who)) {
-            match entry.effect {
-                Effect::Allow => allowed |= entry.rights.without(denied),
-                Effect::Deny => denied |= entry.rights.without(allowed),
-            }
-        }
-        allowed
+        let implied = (owns && !speaks_of_owners).then_some((Effect::Allow, Rights::IMPLIED));
+        let about = effective().filter(|entry| is_about(&entry.who));
+        first_match(implied.into_iter().chain(about.map(|entry| (entry.effect, entry.rights))))
     }
 
     /// The list of a new file or directory of this owner and group, below a directory that has this one
@@ -330,18 +336,14 @@ impl Acl {
     pub fn mode(&self, uid: u32, gid: u32) -> u32 {
         let Some(entries) = &self.entries else { return PERMISSIONS };
         let of = |given: &[Principal]| {
-            let (mut allowed, mut denied) = (Rights::NONE, Rights::NONE);
-            for entry in entries.iter().filter(|entry| entry.is_effective()) {
-                let is_theirs = matches!(entry.who, Principal::Everyone) || given.contains(&entry.who);
-                // Whom else an entry is about may be in any class, but an owner is no other user.
-                let is_owner = given.contains(&Principal::User(uid));
-                let is_elsewhere = matches!(&entry.who, Principal::User(other) if is_owner && *other != uid);
-                match entry.effect {
-                    Effect::Allow if is_theirs => allowed |= entry.rights.without(denied),
-                    Effect::Deny if !is_elsewhere => denied |= entry.rights.without(allowed),
-                    Effect::Allow | Effect::Deny => {}
-                }
-            }
+            let is_owner = given.contains(&Principal::User(uid));
+            let counts = |entry: &&AclEntry| match entry.effect {
+                Effect::Allow => matches!(entry.who, Principal::Everyone) || given.contains(&entry.who),
+                // Another principal may be a member of any class; only an owner is certainly not another user.
+                Effect::Deny => !matches!(&entry.who, Principal::User(other) if is_owner && *other != uid),
+            };
+            let effective = entries.iter().filter(|entry| entry.is_effective()).filter(counts);
+            let allowed = first_match(effective.map(|entry| (entry.effect, entry.rights)));
             let write = Rights::WRITE | Rights::APPEND;
             let bits = [(4, Rights::READ), (2, write), (1, Rights::EXECUTE)];
             bits.into_iter().filter(|(_, rights)| allowed.has(*rights)).fold(0, |all, (bit, _)| all | bit)

@@ -177,7 +177,7 @@ pub trait Backend: Send + Sync {
 
     /// Whether the file of a key is gone for certain: what belongs to it is removed then. A file that is not found may be there all the
     /// same, and a key that another file system has made says nothing of this one.
-    fn is_gone(&self, key: &FileKey) -> bool {
+    fn is_removed(&self, key: &FileKey) -> bool {
         matches!(self.node(key, Blocking::Allowed), Err(FsError::Stale))
     }
 

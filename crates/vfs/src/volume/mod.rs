@@ -13,7 +13,7 @@ use crate::backend::durability::{Durability, PendingSync};
 use crate::backend::{Backend, Blocking, EntryRef, NodeRef, SyncScope};
 use crate::claims::{Claims, Effect, Grace, Link, Stream, Timeouts};
 use crate::error::{FsError, FsResult};
-use crate::file_key::FileKey;
+use crate::file_key::{FileKey, ViewId};
 use crate::model::attrs::{FileType, FsLimits, FsStat};
 use crate::model::name::Name;
 use crate::model::volume_id::VolumeId;
@@ -279,8 +279,8 @@ impl Volume {
     }
 
     /// Whether the file of a key is gone for certain.
-    pub(crate) fn is_pending_removal(&self, key: &FileKey) -> bool {
-        self.backend.is_gone(key)
+    pub(crate) fn is_removed(&self, key: &FileKey) -> bool {
+        self.backend.is_removed(key)
     }
 
     /// The root directory.
@@ -288,8 +288,11 @@ impl Volume {
         &self.root
     }
 
-    /// The file of a key.
+    /// The file of a key. A backend has only live files, so a key of another view is stale.
     pub(crate) fn node(&self, key: &FileKey, blocking: Blocking) -> FsResult<NodeRef> {
+        if key.view() != ViewId::LIVE {
+            return Err(FsError::Stale);
+        }
         self.backend.node(key, blocking)
     }
 

@@ -374,7 +374,7 @@ impl Volume {
         };
         let (names, next) = names(&tree, from, SWEEP_FILES)?;
         for key in names.iter().filter_map(|name| key_of(name)) {
-            if self.is_pending_removal(&key) {
+            if self.is_removed(&key) {
                 self.remove_streams(&key, &mut |_| ())?;
             }
         }

@@ -10,8 +10,8 @@ use super::owner::{Naming, Owner};
 use crate::id_map::IdKind;
 use nfs_wire::v4::Status;
 use nfs_wire::v4::attr::{Ace, AceFlag, AceMask, AceType, Acl, AclFlag};
-use vfs::acl::Effect;
 use vfs::acl::posix_acl::AclTag;
+use vfs::acl::{Effect, Rights, first_match};
 use vfs::{Attrs, FileType, FsResult, PosixAcl};
 use xdr::{Encode, Writer};
 
@@ -29,9 +29,6 @@ const WRITE: AceMask = AceMask(AceMask::WRITE_DATA.0 | AceMask::APPEND_DATA.0);
 /// than a list that it cannot follow (RFC 8881 §6.2.1.3.1).
 const WITH_READ: AceMask = AceMask::READ_NAMED_ATTRS;
 const WITH_WRITE: AceMask = AceMask(AceMask::WRITE_NAMED_ATTRS.0 | AceMask::DELETE_CHILD.0 | OWNERS.0);
-
-/// Most users and groups of a list that is shown whole. Of a longer one only the owner is told what it has.
-const NAMED_MAX: usize = 256;
 
 /// What is shown of an object.
 pub(super) struct Shown {
@@ -78,13 +75,9 @@ pub(super) fn shown(attrs: &Attrs, acl: Option<&PosixAcl>, naming: Naming<'_>) -
             let class = |ace: Ace<'static>| (ace.acetype, ace.flag, ace.access_mask, Name::Class(ace.who));
             of_mode(attrs.mode, attrs.file_type).0.into_iter().map(class).collect()
         }
-        Some(acl) if acl.users.len() + acl.groups.len() > NAMED_MAX => {
-            let owner = mask(attrs.mode >> 6 & 7, attrs.file_type) | ALWAYS | OWNERS;
-            vec![(AceType::ACCESS_ALLOWED, AceFlag(0), owner, Name::Class(OWNER))]
-        }
         Some(acl) => {
             let entry = |entry| of_posix(entry, attrs.file_type, naming);
-            acl.entries(attrs.mode).into_iter().map(entry).collect::<FsResult<_>>()?
+            acl.shown_entries(attrs.mode).into_iter().map(entry).collect::<FsResult<_>>()?
         }
     };
     Ok(Shown { entries, is_dacl: false })
@@ -172,14 +165,11 @@ fn is_of_classes(ace: &Ace<'_>) -> bool {
 
 /// What the list allows who is in these classes: the first entry that names a right decides it (RFC 8881 §6.2.1).
 fn allowed(acl: &Acl<'_>, classes: &[&[u8]]) -> AceMask {
-    let (mut allowed, mut decided) = (AceMask(0), AceMask(0));
-    for ace in acl.0.iter().filter(|ace| classes.contains(&ace.who)) {
-        if ace.acetype == AceType::ACCESS_ALLOWED {
-            allowed = allowed | AceMask(ace.access_mask.0 & !decided.0);
-        }
-        decided = decided | ace.access_mask;
-    }
-    allowed
+    let entries = acl.0.iter().filter(|ace| classes.contains(&ace.who)).map(|ace| {
+        let effect = if ace.acetype == AceType::ACCESS_ALLOWED { Effect::Allow } else { Effect::Deny };
+        (effect, Rights(ace.access_mask.0))
+    });
+    AceMask(first_match(entries).0)
 }
 
 /// The three bits that allow this, and nothing but what all or the owner have anyway.

@@ -8,7 +8,7 @@ use nfs_wire::v4::{
     ReclaimCompleteArgs, Reply, ShareAccess, Stateid,
 };
 use std::sync::Arc;
-use vfs::{Caller, Disposition, Export, ExportId, FileKey, PendingSync, SetAttrs};
+use vfs::{Caller, Disposition, Export, ExportId, FileKey, PendingSync, SetAttrs, ViewId};
 
 /// `/e` with a file `f` of user 7 and group 100, mode 0640, and five bytes.
 fn client(minor: u32) -> Client {
@@ -283,6 +283,19 @@ fn nobody_makes_a_handle_of_the_top_up() {
     let client = client(1);
     assert_eq!(client.status(&[crate::testing::v4::put(stranger.bytes())]), Status::BADHANDLE);
     assert_eq!(client.status(&[crate::testing::v4::put(own.bytes())]), Status::STALE);
+}
+
+#[test]
+fn files_of_a_view_that_the_volume_does_not_have_are_stale() {
+    for minor in 0..=2 {
+        let client = client(minor);
+        let root = served(&client.desk).root();
+        let handle = |key: FileKey| client.desk.service.signer.sign(root.export().id, &key);
+        let live = handle(root.key());
+        let snapshot = handle(root.key().in_view(ViewId(1)));
+        assert_eq!(client.status(&[crate::testing::v4::put(live.bytes())]), Status::OK, "4.{minor}");
+        assert_eq!(client.status(&[crate::testing::v4::put(snapshot.bytes())]), Status::STALE, "4.{minor}");
+    }
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crate::state::open::{EntryPath, Open};
 use smb_wire::NtStatus;
 use smb_wire::oplock::LeaseState;
 use vfs::claims::{Caching, Link, Span};
-use vfs::{FileKey, KEY_BYTES_MAX};
+use vfs::{FileKey, KEY_BYTES_MAX, ViewId};
 use xdr::{Decode, Encode, Malformed, Reader, Xdr};
 
 /// Bytes of a file's key, a limit of vfs.
@@ -131,7 +131,8 @@ impl Sources {
         let entry_path = open.entry_path().clone();
         let (dir, _) = entry_path.entry.as_ref().filter(|_| entry_path.stream.is_none())?;
         let (dir, file) = (dir.key(), open.file.key());
-        Some(Self { entry_path, dir, file })
+        // A record has the backend's part of keys alone. Only live files change, so no other open needs one.
+        (file.view() == ViewId::LIVE).then_some(Self { entry_path, dir, file })
     }
 }
 

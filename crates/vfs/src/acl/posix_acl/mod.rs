@@ -50,7 +50,19 @@ pub enum AclTag {
     Everyone,
 }
 
+/// Most users and groups of a list that a protocol shows whole. Of a longer one it shows the owner's entries alone.
+const SHOWN_MAX: usize = 256;
+
 impl PosixAcl {
+    /// The entries for a client, which sees lists of another kind: those of [`PosixAcl::entries`], or the owner's of a long list.
+    pub fn shown_entries(&self, mode: u32) -> Vec<(Effect, AclTag, u32)> {
+        let mut entries = self.entries(mode);
+        if self.users.len() + self.groups.len() > SHOWN_MAX {
+            entries.retain(|(_, tag, _)| *tag == AclTag::Owner);
+        }
+        entries
+    }
+
     /// Whether it says more than a mode can.
     pub fn is_extended(&self) -> bool {
         self.mask.is_some()
