@@ -75,7 +75,7 @@ fn exchange(authority: Authority, credentials: Credentials) -> Result<(Accepted,
 }
 
 fn uid(accepted: &Accepted) -> u32 {
-    let Account::User(identity) = &accepted.account else { panic!("nobody was let in") };
+    let Account::User(identity) = &accepted.account else { panic!("the session is anonymous") };
     identity.credential.uid
 }
 

@@ -204,7 +204,7 @@ pub fn sealed(bytes: &[u8]) -> bool {
     let source = KeySource { dialect: Dialect::SMB311, session_key: &[7; 16], preauth: &preauth };
     let key = || source.client_to_server(CIPHERS[usize::from(cipher) % 4]).expect("a cipher that is there");
     let (sealer, opener) = (Sealer::new(key()), Opener::new(key()));
-    assert!(opener.open(&mut bytes.to_vec()).is_err(), "nobody has the key");
+    assert!(opener.open(&mut bytes.to_vec()).is_err(), "a random key opens nothing");
     let mut message = [&[0; transform::TRANSFORM_SIZE], text].concat();
     sealer.seal(1, &mut message).expect("the first nonce");
     let mut changed = message.clone();

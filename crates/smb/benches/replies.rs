@@ -1,8 +1,9 @@
-//! What calls cost the server on one connection, of a file in memory, one by one and several at a time:
+//! The server's cost of calls on one connection, on a file in memory, one by one and in batches:
 //! `cargo bench -p smb --bench replies`.
 //!
-//! With the number of a row and a number of calls it makes only those. So `valgrind --tool=callgrind --separate-threads=yes`
-//! counts the instructions of the event loop's thread; a call's are the difference between two runs over that of their calls.
+//! With the number of a row and a number of calls it runs only those. Under `valgrind --tool=callgrind
+//! --separate-threads=yes` this counts the instructions of the event loop's thread; the difference between two runs
+//! over the difference of calls is the cost of a call.
 
 #![allow(clippy::print_stdout, reason = "a benchmark prints")]
 #![allow(dead_code, unused_imports, reason = "tests want more of their rig")]
@@ -21,17 +22,17 @@ use std::fs;
 const ROUNDS: usize = 9;
 /// Bytes of a READ.
 const BLOCK: u32 = 64 << 10;
-/// Bytes that a credit pays for.
+/// Bytes per credit.
 const CREDIT_BYTES: usize = 64 << 10;
 
-/// A kind of call.
+/// A benchmark.
 struct Row {
     title: &'static str,
     signing: SigningAlgorithm,
     command: Command,
-    /// Bytes that a WRITE writes.
+    /// Bytes of a WRITE.
     written: usize,
-    /// Calls that go out together.
+    /// Calls sent together.
     depth: u32,
     /// Calls of a round.
     calls: u32,
@@ -47,7 +48,7 @@ const fn row(
     Row { title, signing, command, written: 0, depth, calls }
 }
 
-/// A row of WRITEs of so many bytes.
+/// A row with WRITEs of this size.
 const fn writing(written: usize, row: Row) -> Row {
     Row { written, ..row }
 }
@@ -77,7 +78,7 @@ impl<'r> Load<'r> {
         client.put("file", &vec![7; 64 << 10]);
         let file = client.open("file", Opening::default());
         let mut load = Self { row, client, file };
-        // Whose replies are right.
+        // Checks the replies once, outside of the measurement.
         load.send();
         for _ in 0..load.row.depth {
             let reply = load.client.reply();
@@ -112,7 +113,7 @@ impl<'r> Load<'r> {
         request
     }
 
-    /// Makes calls; the CPU time of the server for each, in microseconds.
+    /// Makes calls and returns the server's CPU time per call, in microseconds.
     fn run(&mut self, calls: u32) -> f64 {
         let before = server_ns();
         for _ in 0..calls / self.row.depth {

@@ -1,10 +1,10 @@
-//! Serves volumes in memory over SMB, for `cargo xtask smbtorture --memory`. It takes what that gives to `plimsoll export`:
+//! Serves volumes in memory over SMB, for `cargo xtask smbtorture --memory`. Takes the options of `plimsoll export`:
 //!
 //! `smb-memory export DIRECTORY... --smb-listen ADDRESS --smb-users FILE --security-style STYLE --smb-anonymous
 //! --smb-multichannel off`
 //!
-//! Each directory lends its name to a share, and its owner to the root of that; nothing in it is looked at. Other options with a value
-//! are ignored.
+//! Each directory lends its name to a share, and its owner to the share's root; its contents are not read. Other
+//! options with a value are ignored.
 
 use identity::{Accounts, NtHash, ServerNames, SharedAccounts, Sid, User};
 use smb::server::{Server, Settings};
@@ -26,9 +26,9 @@ use vfs_testing::MemFs;
 
 type Failure = Box<dyn Error>;
 
-/// File descriptors that connections may take.
+/// File descriptors for connections.
 const DESCRIPTORS: usize = 1000;
-/// Between two looks at claims whose time is over.
+/// The interval between checks for expired claims.
 const EXPIRE_EVERY: Duration = Duration::from_millis(100);
 
 #[derive(Default)]
@@ -37,7 +37,7 @@ struct Args {
     listen: String,
     users: PathBuf,
     lists: bool,
-    /// Listings leave out what the user may not read.
+    /// Hides files from listings that the user may not read.
     hides: bool,
     anonymous: bool,
     single_connection: bool,
@@ -93,7 +93,7 @@ fn args() -> Result<Args, Failure> {
     Ok(args)
 }
 
-/// A volume in memory that is shared by the name of a directory.
+/// A volume in memory, shared under the directory's name.
 fn export(directory: &Path, id: u64, args: &Args) -> Result<Export, Failure> {
     let name = directory.file_name().and_then(|name| name.to_str()).ok_or("a directory without a name")?;
     let style = if args.lists { SecurityStyle::Ntfs } else { SecurityStyle::Unix };
@@ -104,7 +104,7 @@ fn export(directory: &Path, id: u64, args: &Args) -> Result<Export, Failure> {
     Ok(Export::new(format!("/{name}"), volume, vec![ExportRule::everybody()]).shared(share))
 }
 
-/// The users of a file as `plimsoll export --smb-users` takes it, of which this reads no more than the three plain fields.
+/// The users of a `plimsoll export --smb-users` file; only the three plain fields are read.
 fn accounts(file: &str) -> Result<Accounts, Failure> {
     let field = |user: &str, name: &str| {
         let lines = user.lines().filter_map(|line| line.split_once(" = "));
@@ -121,7 +121,7 @@ fn accounts(file: &str) -> Result<Accounts, Failure> {
     Ok(Accounts::empty(Sid::machine([1, 2, 3]), "MEMORY").with_entries(users, vec![], vec![], None)?)
 }
 
-/// Time since the start, by which claims end.
+/// Time since the start, by which claims expire.
 fn clock() -> impl Fn() -> Nanos + Send + Sync + 'static {
     let start = Instant::now();
     move || Nanos(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX))

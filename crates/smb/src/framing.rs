@@ -1,4 +1,4 @@
-//! Where messages end: a zero and a length of three bytes before each (MS-SMB2 §2.1).
+//! Framing: a zero byte and a three-byte length before each message (MS-SMB2 §2.1).
 
 use crate::limits::MESSAGE_BYTES_MAX;
 use transport::{Frame, Malformed};
@@ -6,7 +6,7 @@ use transport::{Frame, Malformed};
 /// Bytes before each message.
 pub(crate) const FRAMING: usize = 4;
 
-/// What the front of the received bytes is.
+/// Recognizes the frame at the start of the received bytes.
 pub(crate) fn parse(have: &[u8]) -> Result<Frame, Malformed> {
     let Some(head) = have.first_chunk::<FRAMING>() else {
         return Ok(Frame::Incomplete { framing: FRAMING, len: 0 });
@@ -23,7 +23,7 @@ pub(crate) fn parse(have: &[u8]) -> Result<Frame, Malformed> {
     Ok(if is_whole { Frame::Message(FRAMING..end) } else { Frame::Incomplete { framing: FRAMING, len } })
 }
 
-/// Writes the length of what begins at `start` and ends `out`, and of `piped` bytes behind it, into its first four bytes.
+/// Writes the length of the message from `start` to the end of `out`, plus `piped` bytes behind it.
 pub(crate) fn finish(out: &mut [u8], start: usize, piped: usize) {
     let len = u32::try_from(out.len() - start - FRAMING + piped).unwrap_or(u32::MAX);
     out[start..start + FRAMING].copy_from_slice(&len.to_be_bytes());

@@ -1,13 +1,13 @@
-//! The door for fuzzers and the smoke test: names and patterns as clients send them. No part of the interface.
+//! Entry points for the fuzzers and the smoke test: names and patterns from clients. Not part of the public interface.
 
 use crate::metadata::names::{
     Naming, Part, Pattern, component, folded, path_and_part, stream_to_wire, to_wire,
 };
 
-/// Takes bytes that may be anything for a path in UTF-16. `false`: it is none.
+/// Parses arbitrary bytes as a UTF-16 path. Returns `false` if they are invalid.
 ///
 /// # Panics
-/// If a path leads out of its share, or a name in it does not survive being told to a client and named by it again.
+/// If a path escapes its share, or a name in it does not round-trip.
 pub fn path(bytes: &[u8]) -> bool {
     let wire = units(bytes);
     let is_inside = |name: &[u8]| {
@@ -19,20 +19,20 @@ pub fn path(bytes: &[u8]) -> bool {
     let Ok((path, part)) = path_and_part(&wire, Naming::Windows) else { return false };
     for name in &path {
         assert!(is_inside(name));
-        let stored = to_wire(name, Naming::Windows).expect("what a client has named can be told");
+        let stored = to_wire(name, Naming::Windows).expect("a decoded name has a wire form");
         assert_eq!(component(&stored, Naming::Windows).as_ref(), Ok(name));
     }
     if let Part::Stream(name) = part {
-        let stored = stream_to_wire(&name).expect("what a client has named can be told");
+        let stored = stream_to_wire(&name).expect("a decoded name has a wire form");
         assert!(!stored.is_empty() && wire.windows(stored.len()).any(|part| part == stored));
     }
     true
 }
 
-/// Takes bytes that may be anything for a name in a directory, and tells a client of it. `false`: it cannot be told.
+/// Encodes an arbitrary stored name. Returns `false` if it has no wire form.
 ///
 /// # Panics
-/// If the name on the wire is one that clients cannot send.
+/// If the wire form is not a valid name.
 pub fn stored(bytes: &[u8]) -> bool {
     let Some(wire) = to_wire(bytes, Naming::Windows) else { return false };
     let is_self = bytes == b"." || bytes == b"..";
@@ -47,10 +47,10 @@ pub fn stored(bytes: &[u8]) -> bool {
     true
 }
 
-/// Compares a name with a pattern; the first byte says how many units the pattern has. `false`: it does not match.
+/// Matches a name against a pattern; the first byte is the pattern's length. Returns `false` without a match.
 ///
 /// # Panics
-/// If a pattern without wildcards matches another name than itself, or `*` does not match.
+/// If a pattern without wildcards matches another name, or `*` does not match.
 pub fn pattern(bytes: &[u8]) -> bool {
     let Some((&length, bytes)) = bytes.split_first() else { return false };
     let wire = units(bytes);
@@ -71,7 +71,7 @@ fn units(bytes: &[u8]) -> Vec<u16> {
 mod tests {
     use super::*;
 
-    /// Inputs that are equal in every run, with meaningful units more often than others.
+    /// A generator with the same output in every run, which prefers special units.
     struct Random(u64);
 
     impl Random {
@@ -99,7 +99,7 @@ mod tests {
 
     const ROUNDS: usize = 20_000;
 
-    /// The number of random inputs that are accepted.
+    /// Counts the accepted inputs among many random ones.
     fn accepted(mut next: impl FnMut(&mut Random) -> bool) -> usize {
         let mut random = Random(0x0bad_cafe);
         (0..ROUNDS).filter(|_| next(&mut random)).count()
@@ -116,7 +116,7 @@ mod tests {
         let good = accepted(|random| {
             let mut bytes = random.text(5);
             bytes.retain(|byte| *byte != 0 && *byte != b'/');
-            // Lone surrogates as WTF-8 has them, whole and in part.
+            // Lone surrogates in WTF-8, whole and truncated.
             if random.next().is_multiple_of(3) {
                 bytes.extend(
                     [0xed, 0xa0, 0x80, 0x61].iter().take(usize::try_from(random.next() % 5).unwrap()),

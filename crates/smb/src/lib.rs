@@ -1,8 +1,8 @@
 //! SMB 2.1 to 3.1.1 (MS-SMB2) over the files of [`vfs`].
 //!
-//! [`server`] is SMB as a protocol of [`transport`]: it frames messages, decrypts and encrypts them, and runs the commands of a
-//! compound one after the other. Share modes, deletion and caching are claims of [`vfs::claims`]: this crate represents them, and
-//! decides nothing about them.
+//! [`server`] implements SMB as a protocol of [`transport`]: it frames, decrypts and encrypts messages, and runs the
+//! commands of a compound in order. Share modes, deletion and caching are claims of [`vfs::claims`]: this crate
+//! represents them and decides nothing about them.
 //!
 //! Layers, top down: `fuzz`, `server`, `commands`, `pipes`, `request`, `state`, `metadata`, `framing`, `limits`,
 //! `status`.

@@ -4,8 +4,8 @@ use smb_wire::NtStatus;
 use vfs::FsError;
 use vfs::claims::Conflict;
 
-/// The status of an error, the same for every command. Those that wait are no statuses of their own: the call goes on elsewhere,
-/// or again, and has this one where it cannot.
+/// The status of an error, the same for every command. Errors that wait are retried elsewhere; their status here is for
+/// calls that cannot wait.
 pub(crate) fn of_fs_error(error: FsError) -> NtStatus {
     match error {
         FsError::NotOwner | FsError::Access => NtStatus::ACCESS_DENIED,
@@ -32,11 +32,11 @@ pub(crate) fn of_fs_error(error: FsError) -> NtStatus {
     }
 }
 
-/// Why a claim was refused. `None`: it is to be asked for again.
+/// The status of a refused claim; `None`: retry.
 pub(crate) fn of_conflict(conflict: Conflict) -> Option<NtStatus> {
     Some(match conflict {
         Conflict::Share => NtStatus::SHARING_VIOLATION,
-        // Its client may come back (MS-SMB2 §3.3.5.9).
+        // Its client may reconnect (MS-SMB2 §3.3.5.9).
         Conflict::Absent => NtStatus::FILE_NOT_AVAILABLE,
         Conflict::DeletePending => NtStatus::DELETE_PENDING,
         Conflict::Range { .. } => NtStatus::LOCK_NOT_GRANTED,

@@ -182,7 +182,7 @@ mod tests {
             assert_eq!(group.is_some(), kind == PrincipalKind::Alias);
             assert!(user.or(group).is_none_or(|found| found == listed));
         }
-        assert_eq!(accounts.lookup_name("Everyone"), None, "it is of no machine");
+        assert_eq!(accounts.lookup_name("Everyone"), None, "a well-known name belongs to no machine");
         for rid in [0, 500, 999, 1000, 1001, 9999, u32::MAX] {
             assert_eq!((accounts.user_by_rid(rid), accounts.group_by_rid(rid)), (None, None), "{rid}");
         }
@@ -198,12 +198,12 @@ mod tests {
         let accounts = accounts();
         assert_eq!(accounts.member_rids(5001), [1004, 1006]);
         assert_eq!(accounts.member_rids(1201), [1002, 1004], "by their primary group");
-        assert_eq!(accounts.member_rids(1002), [], "it is a user");
+        assert_eq!(accounts.member_rids(1002), [], "a user has no members");
         for (user, groups) in
             [(1002, vec![1201]), (1004, vec![1201, 5001]), (1006, vec![5001]), (1018, vec![])]
         {
             assert_eq!(accounts.group_rids_of(user), groups, "{user}");
         }
-        assert_eq!(accounts.group_rids_of(5001), [], "it is a group");
+        assert_eq!(accounts.group_rids_of(5001), [], "a group has no groups");
     }
 }

@@ -423,7 +423,7 @@ fn arguments_and_unread_replies_are_limited() {
     while association.write(&call, |_| Ok(part.clone())).is_ok() {
         writes += 1;
     }
-    assert!(writes <= UNREAD_MAX / part.len() + 1, "{writes} replies that nobody reads");
+    assert!(writes <= UNREAD_MAX / part.len() + 1, "{writes} unread replies");
     assert_eq!(association.write(&call, refuse), Err(WriteError::UnreadReplies));
     let mut association = bound();
     let mut answered = 0;
@@ -432,7 +432,7 @@ fn arguments_and_unread_replies_are_limited() {
         Ok(part.clone())
     });
     assert!(matches!(result, Err(WriteError::Malformed(_))), "one write of many calls");
-    assert!(answered <= UNREAD_MAX / part.len() + 1, "{answered} answers that nobody reads");
+    assert!(answered <= UNREAD_MAX / part.len() + 1, "{answered} unread replies");
     while association.read(usize::MAX).is_some() {}
     assert_eq!(association.write(&call, |_| Ok(vec![])), Ok(()));
 }

@@ -1,6 +1,7 @@
 //! CHANGE_NOTIFY (MS-SMB2 §3.3.5.19, §3.3.4.4, MS-FSA §2.1.5.11).
 //!
-//! The first request of an open says what is watched, as long as it is open; further ones wait in the order in which they came.
+//! The first request of an open sets the filter for the lifetime of the open. Further requests wait in order of
+//! arrival.
 
 use crate::limits::{NOTIFY_BYTES_MAX, TRANSACT_BYTES_MAX};
 use crate::metadata::names::{Naming, to_wire};
@@ -17,7 +18,7 @@ use std::sync::Arc;
 use vfs::volume::change_notify::{Action, ChangeMask, ChangeRecord, WatchEvents, WatchFilter};
 use vfs::{FsError, Wait};
 
-/// What a request of a user asks to be told of, by who has `open` open.
+/// The filter of a user's request on `open`.
 fn watch_filter(open: &Open, user: u32, args: &ChangeNotifyRequest) -> WatchFilter {
     let room = usize::try_from(args.output_buffer_length).unwrap_or(usize::MAX);
     WatchFilter {
@@ -47,7 +48,7 @@ pub(crate) fn change_notify(
     if let Some(news) = open.watched().and_then(DirectoryWatch::take) {
         return write_reply(cx, &news, args.output_buffer_length, w);
     }
-    // What may not wait watches nothing.
+    // A request that may not wait starts no watch.
     let waker = cx.waker(Some(open.id), NtStatus::NOTIFY_CLEANUP, Interim::OfLast)?;
     let identity = cx.session()?.identity().ok_or(NtStatus::ACCESS_DENIED)?;
     let watching = open.watch(|| watch_filter(&open, identity.credential.uid, &args));
@@ -81,7 +82,7 @@ fn write_reply(
     Ok(if bytes.is_some() { NtStatus::SUCCESS } else { NtStatus::NOTIFY_ENUM_DIR })
 }
 
-/// The changes as a client is told them; `None` if there is no room for all, or none whose names it can be told.
+/// Encodes changes. `None` if not all of them fit, or if no name can be encoded.
 fn encode_changes(changes: &[ChangeRecord], room: usize) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut w = Writer::new(&mut bytes);
@@ -96,7 +97,7 @@ fn encode_changes(changes: &[ChangeRecord], room: usize) -> Option<Vec<u8>> {
     (!bytes.is_empty()).then_some(bytes)
 }
 
-/// A path as it is on the wire.
+/// Encodes a stored path for the wire.
 fn path(stored: &[u8]) -> Option<Vec<u8>> {
     let names = stored
         .split(|&byte| byte == b'/')

@@ -1,4 +1,5 @@
-//! Extended attributes: those of the storage that every protocol sees, by names that differ by more than case (MS-FSCC §2.4.16).
+//! Extended attributes (MS-FSCC §2.4.16). The storage shares them with every protocol; their names are case-sensitive
+//! there.
 
 use crate::limits::EAS_MAX;
 use crate::request::context::RequestContext;
@@ -15,17 +16,17 @@ use vfs::volume::change_notify::ChangeMask;
 use vfs::{Attrs, Blocking, Caller, File, FsError, FsResult, PendingSync, SetXattr, Wait, XattrName};
 use vfs::{XATTR_OVERHEAD_BYTES, XATTRS_BYTES_MAX};
 
-/// What an attribute takes in a list besides its name and value, at most.
+/// The maximum overhead of an attribute in a list, besides name and value.
 const ENTRY_BYTES: usize = 12;
 
-/// A list that was asked for.
+/// The result of a query.
 pub(crate) struct EaList {
     pub(crate) bytes: Vec<u8>,
-    /// Not all of it fitted.
+    /// The list is incomplete.
     pub(crate) is_cut: bool,
 }
 
-/// Attributes as a client sends them, each with a name that files can have, and all together no more than one can.
+/// Parses a client's attributes. Refuses invalid names and more bytes than a file can have.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Vec<FullEa<'_>>, NtStatus> {
     let all: Vec<_> = full_eas(bytes)
         .take(EAS_MAX + 1)
@@ -45,7 +46,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Vec<FullEa<'_>>, NtStatus> {
     if bytes.sum::<usize>() > XATTRS_BYTES_MAX { Err(NtStatus::EA_TOO_LARGE) } else { Ok(all) }
 }
 
-/// Sets attributes one after the other; one without a value is removed (MS-FSA §2.1.5.15.5).
+/// Sets attributes in order; an empty value removes one (MS-FSA §2.1.5.15.5).
 pub(crate) fn apply(
     file: &File,
     caller: &Caller,
@@ -69,7 +70,7 @@ pub(crate) fn apply(
     Ok(())
 }
 
-/// Removes all attributes: those of a file that is emptied (MS-FSA §2.1.5.1.2.1).
+/// Removes all attributes of an overwritten file (MS-FSA §2.1.5.1.2.1).
 pub(crate) fn clear(
     file: &File,
     caller: &Caller,
@@ -94,20 +95,20 @@ pub(crate) fn set(cx: &mut RequestContext<'_, '_>, open: &Open, bytes: &[u8]) ->
     let list = parse(bytes)?;
     let result = apply(&open.file, &open.disk.caller, &list, cx.message.pending);
     if !list.is_empty() {
-        // What comes before one that is refused is set.
+        // Attributes before a refused one stay set.
         open.notify_modified(ChangeMask::XATTRS);
     }
     result
 }
 
-/// `EaSize`: what a list of all attributes takes at most.
+/// `EaSize`: the maximum size of a list of all attributes.
 pub(crate) fn size(cx: &RequestContext<'_, '_>, open: &Open, attrs: &Attrs) -> Result<u32, CommandError> {
     let size = open.file.xattrs_size(attrs, cx.message.blocking)?;
     Ok(u32::try_from(size.bytes + size.count * ENTRY_BYTES).unwrap_or(u32::MAX))
 }
 
-/// QUERY_INFO with `FileFullEaInformation` (MS-FSA §2.1.5.12.12): from where the last one of this open ended, or those that are asked
-/// for by name.
+/// QUERY_INFO with `FileFullEaInformation` (MS-FSA §2.1.5.12.12): resumes this open's last query, or returns the
+/// attributes requested by name.
 pub(crate) fn query(
     cx: &RequestContext<'_, '_>,
     open: &Open,
@@ -147,21 +148,21 @@ pub(crate) fn query(
     Ok(listed.ok_or(if from == 0 { NtStatus::NO_EAS_ON_FILE } else { NtStatus::NO_MORE_EAS })?)
 }
 
-/// An attribute, and where a list goes on after it.
+/// An attribute, and the cookie to resume after it.
 struct EaEntry {
     name: Vec<u8>,
     value: Vec<u8>,
     cookie: u64,
 }
 
-/// What a client has room for.
+/// The client's buffer.
 struct EaRoom {
     bytes: u32,
-    /// It wants one.
+    /// The client wants a single entry.
     is_single: bool,
 }
 
-/// As many of `entries` as there is room for, none if there are none; and the cookie of the last one.
+/// Fills a list with as many of `entries` as fit. Returns it with the cookie of the last one.
 fn fill(
     room: EaRoom,
     entries: impl Iterator<Item = Result<EaEntry, CommandError>>,
@@ -171,7 +172,7 @@ fn fill(
     let mut writer = EaWriter::new(&w, usize::try_from(room.bytes).unwrap_or(usize::MAX));
     for entry in entries.take(if room.is_single { 1 } else { usize::MAX }) {
         let EaEntry { name, value, cookie } = entry?;
-        // A value of 64 KiB, which NFS can set, is one byte longer than there is a number for.
+        // NFS can set a value of 64 KiB, one byte more than the length field can express.
         let value = &value[..value.len().min(usize::from(u16::MAX))];
         if !writer.push(&FullEa { flags: EaFlags::empty(), name: &name, value }, &mut w) {
             is_cut = true;
@@ -185,7 +186,7 @@ fn fill(
     Ok((last.map(|_| EaList { bytes, is_cut }), last))
 }
 
-/// The value of an attribute; none if it went away meanwhile.
+/// The value of an attribute; empty if it was removed meanwhile.
 fn value_of(file: &File, caller: &Caller, name: &[u8]) -> Result<Vec<u8>, CommandError> {
     match file.get_xattr(caller, name) {
         Err(FsError::NotFound) => Ok(Vec::new()),
@@ -197,7 +198,7 @@ fn names(file: &File, caller: &Caller) -> FsResult<Vec<Vec<u8>>> {
     Ok(names_after(file, caller, 0)?.into_iter().map(|(name, _)| name).collect())
 }
 
-/// Names after `cookie`, each with its own.
+/// Names after `cookie`, each with its own cookie.
 fn names_after(file: &File, caller: &Caller, cookie: u64) -> FsResult<Vec<(Vec<u8>, u64)>> {
     let mut names = Vec::new();
     file.list_xattrs(caller, cookie, &mut |name, cookie| {

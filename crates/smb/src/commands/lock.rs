@@ -31,10 +31,10 @@ pub(crate) fn lock(cx: &mut RequestContext<'_, '_>, request: &[u8], w: &mut Writ
     }
     let unlocks = args.locks[0].flags == LockFlags::UNLOCK;
     if !unlocks && args.locks.len() > 1 && args.locks.iter().any(may_wait) {
-        // Of several ranges none is waited for (MS-SMB2 §3.3.5.14.2).
+        // A request for several ranges must not wait (MS-SMB2 §3.3.5.14.2).
         return Err(NtStatus::INVALID_PARAMETER.into());
     }
-    // As over NFS: bytes are locked for one alone by callers that may write.
+    // As over NFS: an exclusive lock needs write permission.
     let is_for_one = |element: &LockElement| element.flags.contains(LockFlags::EXCLUSIVE_LOCK);
     if open.disk.caller.read_only && args.locks.iter().any(is_for_one) {
         return Err(NtStatus::ACCESS_DENIED.into());
@@ -44,7 +44,8 @@ pub(crate) fn lock(cx: &mut RequestContext<'_, '_>, request: &[u8], w: &mut Writ
         match apply_element(cx, &open, element, unlocks) {
             Ok(range) => locked.push(range),
             Err(stop) => {
-                // What was locked by this request is let go; what was unlocked stays so (MS-SMB2 §3.3.5.14.1, §3.3.5.14.2).
+                // A failed request releases its own locks, but completed unlocks stay (MS-SMB2 §3.3.5.14.1,
+                // §3.3.5.14.2).
                 if !unlocks {
                     unlock_all(&open, locked)?;
                 }
@@ -55,7 +56,7 @@ pub(crate) fn lock(cx: &mut RequestContext<'_, '_>, request: &[u8], w: &mut Writ
     if let Some(sequences) = sequences {
         sequences.record_done(args.lock_sequence);
     }
-    // What was unlocked stays so: after a restart it is locked until the open is closed.
+    // The unlock stays although the record is stale: after a restart the range is locked until the open closes.
     if let Err(status) = record::save(&open)
         && !unlocks
     {
@@ -66,7 +67,7 @@ pub(crate) fn lock(cx: &mut RequestContext<'_, '_>, request: &[u8], w: &mut Writ
     cx.respond(w, &Empty)
 }
 
-/// Whether requests for ranges can come twice: the client may have several connections.
+/// Whether lock requests can be replayed, because the client may have several connections.
 fn has_sequences(cx: &RequestContext<'_, '_>) -> bool {
     let agreed = cx.message.connection.negotiated();
     agreed.is_some_and(|agreed| agreed.capabilities.contains(Capabilities::MULTI_CHANNEL))
@@ -76,12 +77,12 @@ fn may_wait(element: &LockElement) -> bool {
     !element.flags.intersects(LockFlags::FAIL_IMMEDIATELY | LockFlags::UNLOCK)
 }
 
-/// Lets go of what a request has locked, and of nothing that was locked before by the same bounds.
+/// Releases the locks of this request, but none from before with the same bounds.
 fn unlock_all(open: &Open, locked: Vec<(Span, bool)>) -> Result<(), NtStatus> {
     locked.into_iter().rev().try_for_each(|(span, is_exclusive)| unlock(open, span, Some(is_exclusive)))
 }
 
-/// Does what one element says, and gives its bytes and whether they are for one alone.
+/// Applies one element. Returns its range and whether it is exclusive.
 fn apply_element(
     cx: &mut RequestContext<'_, '_>,
     open: &Open,
@@ -97,7 +98,7 @@ fn apply_element(
     Ok((span, is_exclusive))
 }
 
-/// The bytes of an element, and whether they are for one alone.
+/// The range of an element, and whether it is exclusive.
 fn parse_element(element: &LockElement, unlocks: bool) -> Result<(Span, bool), NtStatus> {
     let kind = element.flags.without(LockFlags::FAIL_IMMEDIATELY);
     let is_exclusive = kind == LockFlags::EXCLUSIVE_LOCK;
@@ -116,7 +117,7 @@ fn try_lock(open: &Open, span: Span, is_exclusive: bool) -> Result<(), NtStatus>
     check_granted(&request_lock(open, span, is_exclusive, Queueing::Never), NtStatus::LOCK_NOT_GRANTED)
 }
 
-/// Takes a range that is not waited for. What others only cache is: it comes before ranges (MS-FSA 2.1.5.8).
+/// Acquires a lock without waiting for other locks. Caching by others is broken first (MS-FSA 2.1.5.8).
 fn lock_now(
     cx: &mut RequestContext<'_, '_>,
     open: &Open,
@@ -125,7 +126,7 @@ fn lock_now(
 ) -> Result<(), CommandError> {
     match request_lock(open, span, is_exclusive, Queueing::Never) {
         Verdict::Refused(Conflict::Recalling) => {
-            // Reading and writing of these bytes have the same leases in their way.
+            // A lock breaks the same leases as I/O on its bytes.
             let kind = if is_exclusive { IoKind::Write } else { IoKind::Read };
             Err(cx.wait_for_io(open, kind, span))
         }
@@ -133,7 +134,7 @@ fn lock_now(
     }
 }
 
-/// Takes a range, or waits for it until it is canceled.
+/// Acquires a lock, waiting until granted or cancelled.
 fn lock_or_wait(
     cx: &mut RequestContext<'_, '_>,
     open: &Open,
@@ -181,13 +182,13 @@ fn unlock(open: &Open, span: Span, is_exclusive: Option<bool>) -> Result<(), NtS
     check_granted(&open.file.claim(&unlock_request(open, span, is_exclusive)), NtStatus::RANGE_NOT_LOCKED)
 }
 
-/// The end of a range: the one of this kind, or otherwise of whichever.
+/// The release of a range of this kind, or of either kind.
 fn unlock_request(open: &Open, span: Span, is_exclusive: Option<bool>) -> Request {
     let (owner, stream) = (open.lock_owner(), open.file.stream());
     Request::Unlock { owner, stream, span, enforced: true, is_exclusive }
 }
 
-/// What became of a request; `not_held` where there is no such range.
+/// Maps the verdict on a request; `not_held_status` if no such range exists.
 fn check_granted(verdict: &Verdict, not_held_status: NtStatus) -> Result<(), NtStatus> {
     match verdict {
         Verdict::Granted(_) => Ok(()),

@@ -1,4 +1,4 @@
-//! NEGOTIATE: which dialect, which algorithms (MS-SMB2 §3.3.5.3, §3.3.5.4).
+//! NEGOTIATE: dialects and algorithms (MS-SMB2 §3.3.5.3, §3.3.5.4).
 
 use crate::limits::{DIALECTS_MAX, IO_BYTES_MAX, NEGOTIATE_CONTEXTS_MAX, TRANSACT_BYTES_MAX};
 use crate::request::context::RequestContext;
@@ -19,19 +19,19 @@ use smb_wire::types::Dialect;
 use smb_wire::{Decode, FileTime, NtStatus, Writer};
 use vfs::Time;
 
-/// The dialects, the one that is liked best first.
+/// The dialects in order of preference.
 const DIALECTS: [Dialect; 4] = [Dialect::SMB311, Dialect::SMB302, Dialect::SMB300, Dialect::SMB210];
-/// The ciphers, the one that is liked best first.
+/// The ciphers in order of preference.
 const CIPHERS: [Cipher; 4] =
     [Cipher::AES_128_GCM, Cipher::AES_256_GCM, Cipher::AES_128_CCM, Cipher::AES_256_CCM];
-/// Signing algorithms of 3.1.1 for sessions of one connection, in order of preference.
+/// Signing algorithms of 3.1.1 for sessions with one connection, in order of preference.
 const SIGNING: [SigningAlgorithm; 3] =
     [SigningAlgorithm::AES_GMAC, SigningAlgorithm::AES_CMAC, SigningAlgorithm::HMAC_SHA256];
-/// Signing algorithms of 3.1.1 for sessions of several connections, in order of preference. Requests that bind a channel are signed
-/// with the key of the session's first, and message ids begin anew on each connection: AES-GMAC would use a nonce twice.
+/// Signing algorithms of 3.1.1 for sessions with several connections, in order of preference. A binding is signed with
+/// the key of the session's first channel, and message ids restart on each connection: AES-GMAC would repeat a nonce.
 const SIGNING_SHARED: [SigningAlgorithm; 3] =
     [SigningAlgorithm::AES_CMAC, SigningAlgorithm::HMAC_SHA256, SigningAlgorithm::AES_GMAC];
-/// What the reply says where signing is required.
+/// The security mode of a server that requires signing.
 const MUST_SIGN: SecurityMode =
     SecurityMode(SecurityMode::SIGNING_ENABLED.0 | SecurityMode::SIGNING_REQUIRED.0);
 const SALT_BYTES: usize = 32;
@@ -64,7 +64,7 @@ pub(crate) fn negotiate(
         compression: None,
     };
     if dialect != Dialect::SMB210 {
-        // Told to those who say that they can (MS-SMB2 §3.3.5.4): some others stumble over it.
+        // Sent only to clients that announce them (MS-SMB2 §3.3.5.4): some others fail on unknown bits.
         let mut has = Capabilities::DIRECTORY_LEASING;
         if cx.message.service.is_multichannel {
             has |= Capabilities::MULTI_CHANNEL;
@@ -100,18 +100,18 @@ pub(crate) fn negotiate(
     cx.respond(w, &answer)
 }
 
-/// Whether this client may use a share that needs no signatures. Whoever cannot encrypt signs in any case: encryption takes the
-/// place of signatures in shares that need them.
+/// Whether this client may use a share without signing. A client without encryption must sign in any case, since shares
+/// that require signing accept encryption instead.
 fn has_unsigned_share(cx: &RequestContext<'_, '_>) -> bool {
     visible_exports(cx).any(|(export, _)| !export.share.signing)
 }
 
-/// Whether this client may use a share whose messages are compressed.
+/// Whether this client may use a share with compression.
 fn has_compressed_share(cx: &RequestContext<'_, '_>) -> bool {
     visible_exports(cx).any(|(export, _)| export.share.compression)
 }
 
-/// What is answered to the contexts of a client with 3.1.1, and agreed on by that.
+/// Answers the contexts of a 3.1.1 client and stores the negotiated values.
 fn negotiate_contexts<'a>(
     contexts: &[NegotiateContext<'_>],
     negotiated: &mut Negotiated,
@@ -137,7 +137,7 @@ fn negotiate_contexts<'a>(
             }
             NegotiateContext::Encryption(offered) => {
                 negotiated.cipher = CIPHERS.into_iter().find(|cipher| offered.contains(cipher));
-                // 0: none of them (MS-SMB2 §3.3.5.4).
+                // 0: no common cipher (MS-SMB2 §3.3.5.4).
                 answers.push(NegotiateContext::Encryption(vec![negotiated.cipher.unwrap_or_default()]));
             }
             NegotiateContext::Signing(offered) => {
@@ -160,7 +160,7 @@ fn negotiate_contexts<'a>(
                     return Err(NtStatus::INVALID_PARAMETER.into());
                 }
                 negotiated.compression = Compression::choose(*flags, algorithms);
-                // Nothing in common is an algorithm as well: none (MS-SMB2 §3.3.5.4).
+                // NONE: no common algorithm (MS-SMB2 §3.3.5.4).
                 answers.push(match negotiated.compression {
                     Some(algorithm) => NegotiateContext::Compression {
                         flags: algorithm.flags(),
@@ -179,7 +179,7 @@ fn negotiate_contexts<'a>(
     if answers.iter().any(is_preauth) { Ok(answers) } else { Err(NtStatus::INVALID_PARAMETER.into()) }
 }
 
-/// Whether a client has our version of the POSIX extensions: it sends those that it has, one after the other.
+/// Whether a client supports this version of the POSIX extensions, from its list of versions.
 fn has_posix(versions: &[u8]) -> Result<bool, NtStatus> {
     match versions.as_chunks::<16>() {
         ([], _) | (_, [_, ..]) => Err(NtStatus::INVALID_PARAMETER),
@@ -209,8 +209,8 @@ fn response<'a>(
     }
 }
 
-/// The answer to a client that begins with SMB1 and has SMB2 as well: it asks again, in SMB2 (MS-SMB2 §3.3.5.3.1). `None` where
-/// it has nothing that we have.
+/// Answers a client that starts with SMB1 but supports SMB2: it repeats NEGOTIATE in SMB2 (MS-SMB2 §3.3.5.3.1). `None`
+/// if no dialect is shared.
 pub(crate) fn multi_protocol(connection: &Connection, message: &[u8], now: Time) -> Option<Vec<u8>> {
     let request = Smb1Negotiate::from_bytes(message).ok()?;
     if !request.offers(Smb1Negotiate::SMB2_WILDCARD) || connection.negotiated().is_some() {
@@ -221,7 +221,7 @@ pub(crate) fn multi_protocol(connection: &Connection, message: &[u8], now: Time)
     let capabilities = Capabilities::LARGE_MTU;
     let body = response(&connection.service, now, Dialect::SMB2_WILDCARD, capabilities, &hint);
     let header = smb_wire::header::Header::request(smb_wire::header::Command::NEGOTIATE, 0, 0, 0);
-    // What SMB1 did not say of the request is zero, the charge as well (MS-SMB2 §3.3.5.3.1); some clients see to it.
+    // Fields without an SMB1 equivalent are zero, including the charge (MS-SMB2 §3.3.5.3.1); some clients check this.
     let header = smb_wire::header::Header {
         credit_charge: 0,
         credits: connection.grant(1, false),
@@ -232,7 +232,7 @@ pub(crate) fn multi_protocol(connection: &Connection, message: &[u8], now: Time)
     Some(out)
 }
 
-/// What a client that asks is told of the negotiation (MS-SMB2 §3.3.5.15.12); `None` if somebody on the way has changed it.
+/// The response to VALIDATE_NEGOTIATE_INFO (MS-SMB2 §3.3.5.15.12); `None` if an attacker changed the negotiation.
 pub(crate) fn validate(
     negotiated: &Negotiated,
     service: &Service,

@@ -1,4 +1,4 @@
-//! OPLOCK_BREAK: what clients say to breaks of oplocks and leases (MS-SMB2 §3.3.5.22).
+//! OPLOCK_BREAK: acknowledgments of oplock and lease breaks (MS-SMB2 §3.3.5.22).
 
 use super::create::lease_owner;
 use crate::request::context::RequestContext;
@@ -36,7 +36,7 @@ fn of_oplock(cx: &mut RequestContext<'_, '_>, args: &OplockBreak, w: &mut Writer
     match acknowledged(keeps) {
         Verdict::Granted(_) => cx.respond(w, args),
         Verdict::Refused(Conflict::Denied) => {
-            // Who wants to keep more than it may keeps nothing.
+            // An acknowledgment that keeps too much loses everything.
             acknowledged(Caching::NONE);
             Err(NtStatus::INVALID_OPLOCK_PROTOCOL.into())
         }

@@ -16,8 +16,7 @@ use vfs::claims::{IoKind, Span};
 use vfs::qos::{Kind, Transferred};
 use vfs::{Access, Blocking, FsError, OpenFile, Stability, Wait};
 
-/// Where in a READ's reply, behind its header, the length of the data is: behind the structure's size, the data's offset and a
-/// reserved byte.
+/// The offset of the data length in a READ reply, behind StructureSize, DataOffset and a reserved byte.
 const READ_LENGTH_AT: usize = smb_wire::header::HEADER_SIZE + 4;
 
 /// MS-SMB2 §3.3.5.12.
@@ -47,7 +46,7 @@ pub(crate) fn read(cx: &mut RequestContext<'_, '_>, request: &[u8], w: &mut Writ
         return Err(cx.wait_for_io(&open, IoKind::Read, Span::clamped(args.offset, u64::from(args.length))));
     }
     let ReadData { bytes: read, pages, .. } = read?;
-    debug_assert!(pages.is_some() || w.position() - start == read, "what is read is appended");
+    debug_assert!(pages.is_some() || w.position() - start == read, "read data is appended");
     let minimum = usize::try_from(args.minimum_count).unwrap_or(usize::MAX);
     if read < minimum || read == 0 && length > 0 {
         cx.message.stats.read_from = None;
@@ -56,7 +55,7 @@ pub(crate) fn read(cx: &mut RequestContext<'_, '_>, request: &[u8], w: &mut Writ
     w.patch::<u8>(READ_LENGTH_AT - 2, READ_HEADER_SIZE);
     w.patch::<u32>(READ_LENGTH_AT, read);
     if read == 0 {
-        // A structure of odd size has one byte of its buffer at least.
+        // An odd StructureSize implies at least one byte of buffer.
         w.zeros(1);
     }
     if let Some(pages) = &pages {
@@ -79,7 +78,7 @@ fn range(cx: &RequestContext<'_, '_>, opened: &OpenFile<'_>, offset: u64, length
     if len < SPLICE_BYTES_MIN { copied } else { ReadRange { offset, len, splice: Splice::Whole } }
 }
 
-/// Files end before what a signed number can say (MS-FSA §2.1.5.3, §2.1.5.4).
+/// File offsets are signed numbers (MS-FSA §2.1.5.3, §2.1.5.4).
 fn check_range(offset: u64, length: u32) -> Result<(), NtStatus> {
     let end = offset.checked_add(u64::from(length)).and_then(|end| i64::try_from(end).ok());
     end.map(|_| ()).ok_or(NtStatus::INVALID_PARAMETER)
@@ -102,7 +101,7 @@ pub(crate) fn write(cx: &mut RequestContext<'_, '_>, request: &[u8], w: &mut Wri
     let offset = args.offset;
     check_range(offset, length)?;
     if !open.granted.contains(AccessMask::WRITE_DATA) && offset < opened.size(Blocking::Allowed)? {
-        // It may append alone. Windows looks at that only where files are opened on the server itself.
+        // An open with only FILE_APPEND_DATA. Windows checks the offset only for local opens.
         return Err(NtStatus::ACCESS_DENIED.into());
     }
     cx.count_transfer(Kind::Write, Transferred::default());
@@ -131,7 +130,7 @@ pub(crate) fn flush(cx: &mut RequestContext<'_, '_>, request: &[u8], w: &mut Wri
                 opened.schedule_sync(Stability::File, cx.message.pending);
             }
         }
-        // A pipe answers each write at once.
+        // A pipe answers each write immediately.
         OpenObject::Pipe(_) => {}
     }
     cx.respond(w, &Empty)
@@ -156,7 +155,7 @@ pub(crate) fn close(cx: &mut RequestContext<'_, '_>, request: &[u8], w: &mut Wri
         false => None,
     };
     if open.parent_lease().is_some() || open.deletes() {
-        // A client takes no break of a listing that it has not heard the change of.
+        // A client ignores a listing's break that precedes the reply to its own change.
         cx.reply.guards.push(open.disk.claim_holder.breaks.pause());
     }
     cx.message.service.release_open(&open);

@@ -47,7 +47,7 @@ pub(crate) fn setup(cx: &mut RequestContext<'_, '_>, request: &[u8], w: &mut Wri
         }
         Step::Done(accepted) => {
             let is_anonymous = accepted.account == Account::Anonymous;
-            // Everybody knows the keys of such a session.
+            // The keys of an anonymous session are publicly known.
             let must_sign = !is_anonymous && must_sign(negotiated, &args);
             if let Err(stop) = establish(cx, &channel, negotiated, &accepted, must_sign) {
                 abandon_setup(cx, &channel);
@@ -86,13 +86,13 @@ fn begin_session(cx: &RequestContext<'_, '_>, now: Instant) -> Result<Arc<Channe
     Ok(channel)
 }
 
-/// Whether a channel is being added to a session that has others.
+/// Whether a channel is being added to an existing session.
 fn is_binding(channel: &Channel) -> bool {
     !channel.is_bound() && channel.session.is_established()
 }
 
-/// Another channel of a session. Who adds one must have the session's key, besides its user's password, and have agreed on the
-/// same over this connection.
+/// Binds a channel to a session. The client must have the session's key and the user's password, and must have
+/// negotiated the same values on this connection.
 fn bind_channel(
     cx: &mut RequestContext<'_, '_>,
     request: &[u8],
@@ -101,12 +101,12 @@ fn bind_channel(
     let of_channel = cx.channel.as_ref().map(|channel| Arc::clone(&channel.session));
     let session = of_channel.or_else(|| cx.message.service.session(cx.header.session_id));
     let session = session.filter(|session| !session.is_over()).ok_or(NtStatus::USER_SESSION_DELETED)?;
-    // What others set up is theirs alone until it is.
+    // A session during setup belongs to its first connection.
     let (Some(first), Some(keys)) = (session.negotiated(), session.keys()) else {
         return Err(NtStatus::REQUEST_NOT_ACCEPTED);
     };
     let is_signed = cx.header.flags.contains(Flags::SIGNED);
-    // A key of AES-GMAC signs on one connection: message ids, its nonces, begin anew on another.
+    // An AES-GMAC key is valid on one connection: message ids, its nonces, restart on another.
     let is_shared = first.signing != SigningAlgorithm::AES_GMAC;
     if is_shared && is_signed && keys.signing().verify(request).is_ok() {
         cx.reply.signer = Some(Arc::clone(keys.signing()));
@@ -138,8 +138,8 @@ fn bind_channel(
     Ok(channel)
 }
 
-/// Whether a connection has agreed on what the `first` one of a session has (MS-SMB2 §3.3.5.5). Signatures by GMAC are for sessions
-/// that have it on every channel; Windows looks at that first.
+/// Checks that a connection negotiated the same values as the session's first one (MS-SMB2 §3.3.5.5). GMAC must be the
+/// algorithm on every channel; Windows checks that first.
 fn check_binding(first: &Negotiated, negotiated: &Negotiated) -> Result<(), NtStatus> {
     if first.signing != negotiated.signing {
         match SigningAlgorithm::AES_GMAC {
@@ -155,8 +155,8 @@ fn check_binding(first: &Negotiated, negotiated: &Negotiated) -> Result<(), NtSt
     if is_same { Ok(()) } else { Err(NtStatus::INVALID_PARAMETER) }
 }
 
-/// What is left of an authentication that has failed: nothing of a channel that it was to add, and no session that it was to begin or
-/// to prolong (MS-SMB2 §3.3.5.5.3).
+/// Removes the remains of a failed authentication: the unbound channel, or the new or reauthenticated session (MS-SMB2
+/// §3.3.5.5.3).
 fn abandon_setup(cx: &RequestContext<'_, '_>, channel: &Channel) {
     let session_id = channel.session.id;
     if is_binding(channel) {
@@ -166,14 +166,14 @@ fn abandon_setup(cx: &RequestContext<'_, '_>, channel: &Channel) {
     }
 }
 
-/// Whether a session that is set up like this is signed: unless neither side asks for it (MS-SMB2 §3.3.5.4, §3.3.5.5.3).
+/// Whether the session must sign: always, unless neither side requires it (MS-SMB2 §3.3.5.4, §3.3.5.5.3).
 fn must_sign(negotiated: &Negotiated, args: &SessionSetupRequest<'_>) -> bool {
     negotiated.security_mode.contains(SecurityMode::SIGNING_REQUIRED)
         || negotiated.client_security_mode.contains(SecurityMode::SIGNING_REQUIRED)
         || args.security_mode.contains(SessionSecurityMode::SIGNING_REQUIRED)
 }
 
-/// Gives a session its user and its keys, or a channel its key.
+/// Sets a session's user and keys, or a channel's key.
 fn establish(
     cx: &RequestContext<'_, '_>,
     channel: &Arc<Channel>,
@@ -191,8 +191,7 @@ fn establish(
     Ok(())
 }
 
-/// A client that comes back after its connection broke says which session it had: that one ends, if it is the same user's
-/// (MS-SMB2 §3.3.5.5.3).
+/// Ends the previous session that a reconnecting client names, if it belongs to the same user (MS-SMB2 §3.3.5.5.3).
 fn end_previous(cx: &RequestContext<'_, '_>, session: &Arc<Session>, previous: u64) {
     let Some(replaced) = cx.message.service.session(previous).filter(|_| previous != session.id) else {
         return;

@@ -67,7 +67,7 @@ pub(crate) fn disconnect(
     cx.respond(w, &Empty)
 }
 
-/// The share of `\\server\share`.
+/// The share name of `\\server\share`.
 fn share_of(path: &[u16]) -> Option<&[u16]> {
     let backslash = u16::from(b'\\');
     let rest = path.strip_prefix(&[backslash, backslash])?;
@@ -76,19 +76,19 @@ fn share_of(path: &[u16]) -> Option<&[u16]> {
     (!name.is_empty() && !name.contains(&backslash)).then_some(name)
 }
 
-/// The export of a share's name, as the session's user may use it.
+/// Finds the export of a share that the session's user may use.
 fn disk(
     cx: &RequestContext<'_, '_>,
     session: &Arc<Session>,
     name: &[u16],
 ) -> Result<DiskShare, CommandError> {
-    // Of a session without a user, pipes are all there is.
+    // An anonymous session can use only pipes.
     let identity = session.identity().ok_or(NtStatus::ACCESS_DENIED)?;
     let folded_name = folded(name);
     let is_named = |export: &&Arc<Export>| is_spelled(share_name(export), &folded_name);
     let export = cx.message.namespace.exports().iter().find(is_named).ok_or(NtStatus::BAD_NETWORK_NAME)?;
     let rule = export.rule(request_origin(cx)).ok_or(NtStatus::ACCESS_DENIED)?;
-    // Without signatures, encryption is what tells changes on the way.
+    // Without signing, only encryption detects changes in transit.
     let must_seal = is_sealed(export, rule) || export.share.signing && !session.must_sign();
     if must_seal && !can_seal(cx.message.connection) {
         return Err(NtStatus::ACCESS_DENIED.into());
@@ -111,7 +111,7 @@ fn can_seal(connection: &Connection) -> bool {
     connection.negotiated().is_some_and(|negotiated| negotiated.cipher.is_some())
 }
 
-/// `MaximalAccess`: what the user may do with the root of the share, whatever its files say.
+/// `MaximalAccess`: the rights at the root of the share, regardless of file permissions.
 fn maximal_access(share: &Share) -> AccessMask {
     match share {
         Share::Disk(disk) if disk.caller.read_only => READ_ONLY,
@@ -119,7 +119,7 @@ fn maximal_access(share: &Share) -> AccessMask {
     }
 }
 
-/// What does not change anything.
+/// Rights that change nothing.
 pub(crate) const READ_ONLY: AccessMask = AccessMask(
     AccessMask::READ_DATA.0
         | AccessMask::READ_EA.0

@@ -1,4 +1,4 @@
-//! Access control lists between the wire and the volumes that they rule (MS-DTYP §2.4.4, §2.4.5).
+//! ACLs on the wire and in volumes with NTFS rules (MS-DTYP §2.4.4, §2.4.5).
 
 use crate::metadata::rights::without_generic;
 use identity::{Id, Resolver, Sid as OurSid};
@@ -7,10 +7,10 @@ use smb_wire::types::AccessMask;
 use smb_wire::{Decode, NtStatus};
 use vfs::acl::{self, ACL_ENTRIES_MAX, AclEntry, Effect, Inherit, Principal, Rights};
 
-/// What of `Control` is said of a list.
+/// The bits of `Control` that apply to a DACL.
 const SETTABLE_CONTROL: Control = Control(Control::DACL_PROTECTED.0 | Control::DACL_AUTO_INHERITED.0);
 
-/// A file's list, and what its descriptor says of it. A null list is one that is present and not there.
+/// Encodes a file's ACL and its control bits. A null list is present but `None`.
 pub(crate) fn to_wire(resolver: &dyn Resolver, list: &acl::Acl) -> Result<(Control, Option<Acl>), NtStatus> {
     let said = [
         (list.is_protected, Control::DACL_PROTECTED),
@@ -31,8 +31,8 @@ pub(crate) fn to_wire(resolver: &dyn Resolver, list: &acl::Acl) -> Result<(Contr
     Ok((said, Some(acl)))
 }
 
-/// The list that a descriptor says. Entries of other kinds than allowing and denying are refused: what is left out of a list
-/// could deny something.
+/// Decodes the ACL of a descriptor. Refuses entries other than allowing and denying ones: dropping an entry could drop
+/// a denial.
 pub(crate) fn from_wire(
     resolver: &dyn Resolver,
     descriptor: &SecurityDescriptor,
@@ -44,7 +44,7 @@ pub(crate) fn from_wire(
         ),
         None => None,
     };
-    // A client says so of a list that it hands on (MS-DTYP §2.4.6): only then it is one.
+    // A client marks an inherited list with both bits (MS-DTYP §2.4.6).
     let hands_on = Control::DACL_AUTO_INHERITED | Control::DACL_COMPUTED_INHERITANCE_REQUIRED;
     Ok(acl::Acl {
         entries,
@@ -93,7 +93,7 @@ fn sid_of(resolver: &dyn Resolver, who: &Principal) -> Result<Sid, NtStatus> {
     Sid::from_bytes(&bytes).map_err(|_| NtStatus::INTERNAL_ERROR)
 }
 
-/// Those who are the same everywhere.
+/// The principals with the same SID everywhere.
 fn well_known() -> [(OurSid, Principal); 6] {
     [
         (OurSid::everyone(), Principal::Everyone),

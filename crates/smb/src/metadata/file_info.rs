@@ -1,16 +1,16 @@
-//! What of a file's attributes clients are shown: what the file system says, and what is kept besides ([`ExtraAttrs`]).
+//! The wire form of file attributes: from the file system, and from the stored [`ExtraAttrs`].
 
 use smb_wire::FileTime;
 use smb_wire::error::ReparseTag;
 use smb_wire::types::FileAttributes;
 use vfs::{Attrs, ExtraAttrs, FileType, Time};
 
-/// Mode bits without any of which a file is read-only.
+/// A file without any of these mode bits is read-only.
 pub(crate) const WRITE_BITS: u32 = 0o222;
-/// Directories say nothing of their size.
+/// Directories report no size.
 const NO_SIZE: u64 = 0;
 
-/// Attributes that are kept with a file as a client sets them (MS-FSA §2.1.5.15.2).
+/// The attributes that are stored as a client sets them (MS-FSA §2.1.5.15.2).
 pub(crate) const STORED: FileAttributes = FileAttributes(
     FileAttributes::HIDDEN.0
         | FileAttributes::SYSTEM.0
@@ -20,10 +20,10 @@ pub(crate) const STORED: FileAttributes = FileAttributes(
         | FileAttributes::OFFLINE.0
         | FileAttributes::NOT_CONTENT_INDEXED.0,
 );
-/// Attributes that are kept, and that FSCTLs set.
+/// The stored attributes that FSCTLs set.
 const STORED_BY_FSCTL: FileAttributes = FileAttributes::SPARSE_FILE;
 
-/// Attributes as they are on the wire: what the file system says, and what is kept besides ([`ExtraAttrs`]).
+/// Attributes in wire form, from the file system and the stored [`ExtraAttrs`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FileInfo {
     pub(crate) attributes: FileAttributes,
@@ -36,7 +36,7 @@ pub(crate) struct FileInfo {
     pub(crate) size: u64,
 }
 
-/// What a file that Windows has no kind for is told as.
+/// The reparse tag of a file type that Windows lacks.
 pub(crate) fn reparse_tag(file_type: FileType) -> Option<ReparseTag> {
     Some(match file_type {
         FileType::Regular | FileType::Directory => return None,
@@ -53,12 +53,12 @@ impl FileInfo {
         Self::with_base(attrs.file_type, attrs, extra)
     }
 
-    /// The same of what is a stream of a file of type `base`, or is that file.
+    /// The attributes of a file, or of a stream of a file with type `base`.
     pub(crate) fn with_base(base: FileType, attrs: &Attrs, extra: &ExtraAttrs) -> Self {
         let is_dir = attrs.file_type == FileType::Directory;
         let reparse_tag = reparse_tag(attrs.file_type);
         let mut attributes = stored_flags(attrs.file_type, base, extra);
-        // What nobody may write is read-only, whether anybody has said so or not.
+        // A file without write bits is read-only, even without the attribute.
         let is_read_only = base == FileType::Regular && attrs.mode & WRITE_BITS == 0 && !extra.is_listed;
         let auxiliary_request = [
             (is_dir, FileAttributes::DIRECTORY),
@@ -84,11 +84,11 @@ impl FileInfo {
     }
 }
 
-/// The attributes that are kept with a file of type `base`, or that a new one has: as the file itself shows them, or a stream of it, of type
-/// `file_type`. Whether data are sparse is kept for all streams of a file together, and a directory has none itself.
+/// The stored attributes of a file with type `base`, as the file or its stream of `file_type` shows them. The sparse
+/// flag is shared by all streams of a file; a directory has none.
 pub(crate) fn stored_flags(file_type: FileType, base: FileType, extra: &ExtraAttrs) -> FileAttributes {
     let default = match base {
-        // A new file is to be archived (MS-FSA §2.1.5.1.1).
+        // A new file has the archive attribute (MS-FSA §2.1.5.1.1).
         FileType::Regular => FileAttributes::ARCHIVE,
         FileType::Directory => FileAttributes::empty(),
         _ => return FileAttributes::empty(),
@@ -143,7 +143,7 @@ mod tests {
         assert_eq!(
             keeps(FileType::Regular, 0o644, all),
             STORED | STORED_BY_FSCTL,
-            "what is no attribute of it is none"
+            "other attributes are ignored"
         );
         assert_eq!(keeps(FileType::Directory, 0o755, all), STORED | FileAttributes::DIRECTORY);
     }

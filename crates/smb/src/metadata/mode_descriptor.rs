@@ -1,5 +1,5 @@
-//! Descriptors where mode bits rule: the list that owner, group and mode bits amount to, a class of the bits after the other, so
-//! that what decides here is what the descriptor says; and what of a client's list mode bits can say.
+//! Descriptors on volumes with Unix rules. Reading: the ACL equivalent to owner, group and mode bits, so that the
+//! descriptor shows the effective rights. Writing: the mode bits equivalent to a client's ACL.
 
 use crate::metadata::rights::rights_of_bits;
 use identity::{Resolver, Sid as OurSid};
@@ -11,19 +11,19 @@ use vfs::acl::{Effect, Rights, first_match};
 use vfs::model::attrs::MODE_BITS;
 use vfs::{Attrs, FileType, PosixAcl};
 
-/// What an owner may do besides.
+/// The owner's implicit rights.
 const OWNER_RIGHTS: AccessMask =
     AccessMask(AccessMask::WRITE_ATTRIBUTES.0 | AccessMask::WRITE_DAC.0 | AccessMask::WRITE_OWNER.0);
-/// The permissions among the bits of a mode.
+/// The permission bits of a mode.
 const PERMISSIONS: u32 = 0o777;
 
-/// Whom the classes of mode bits are for.
+/// The SIDs of the three classes of mode bits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Classes {
     pub(crate) owner: Sid,
     pub(crate) group: Sid,
     everyone: Sid,
-    /// Everybody who comes here has logged in.
+    /// Every caller here has authenticated.
     authenticated: Sid,
 }
 
@@ -37,7 +37,7 @@ impl Classes {
         })
     }
 
-    /// The entries of owner, group and everyone. Who is in a class has no rights of those behind it.
+    /// The entries of owner, group and everyone. Each class denies what later classes would add.
     pub(crate) fn entries(&self, attrs: &Attrs) -> Vec<Ace> {
         let is_dir = attrs.file_type == FileType::Directory;
         let of = |shift: u32| rights_of_bits(attrs.mode >> shift, is_dir);
@@ -56,7 +56,8 @@ impl Classes {
         entries.into_iter().flatten().collect()
     }
 
-    /// The same of a file with a list of POSIX: those of its users and groups, too. Of a long one only the owner is told what it has.
+    /// The entries of a file with a POSIX ACL, including its named users and groups. A long ACL shows only the owner's
+    /// rights.
     pub(crate) fn entries_of_list(
         &self,
         resolver: &dyn Resolver,
@@ -75,20 +76,21 @@ impl Classes {
             let mask = rights_of_bits(bits, is_dir);
             Ok(match effect {
                 Effect::Allow => Ace::allow(AceFlags::empty(), mask | more, sid),
-                // Nobody is denied what everybody has.
+                // Rights of everyone are never denied.
                 Effect::Deny => Ace::deny(AceFlags::empty(), mask.without(rights_of_bits(0, is_dir)), sid),
             })
         };
         acl.shown_entries(attrs.mode).into_iter().map(entry).collect()
     }
 
-    /// The mode that says what `list` does, of a file that has had `mode`; no list allows everything. What is given to others than
-    /// these classes is left out, so that nobody gets more than is said. What is denied to others cannot be said:
-    /// `STATUS_NOT_SUPPORTED`. Who may read a file may execute it (see [`rights_of_bits`]), so that says nothing of its bit.
+    /// The mode equivalent to `list`, for a file with `mode` so far; no list allows everything. Rights of other
+    /// principals are dropped, which never grants too much. Denials of other principals have no equivalent:
+    /// `STATUS_NOT_SUPPORTED`. Read access implies execute (see [`rights_of_bits`]), so the list does not determine the
+    /// execute bits.
     pub(crate) fn mode(&self, list: Option<&Acl>, file_type: FileType, mode: u32) -> Result<u32, NtStatus> {
         let is_dir = file_type == FileType::Directory;
         let everybody = [self.everyone, self.authenticated];
-        // An owner may be in the group and may not: what is denied to it counts for both.
+        // The owner may or may not be in the group, so a denial to the group counts for the owner.
         let owners = self.effective_rights(list, &[self.owner], &[self.owner, self.group], everybody)?;
         let groups = self.effective_rights(list, &[self.group], &[self.group], everybody)?;
         let others = self.effective_rights(list, &[], &[], everybody)?;
@@ -103,7 +105,7 @@ impl Classes {
         Ok(mode & MODE_BITS & !PERMISSIONS | new)
     }
 
-    /// What `list` gives to somebody who is `allowed`, and is denied what `denied` are (MS-DTYP §2.5.3.2).
+    /// The rights that `list` grants to `allowed`, minus denials to `denied` (MS-DTYP §2.5.3.2).
     fn effective_rights(
         &self,
         list: Option<&Acl>,
@@ -163,7 +165,7 @@ mod tests {
         }
     }
 
-    /// What the list gives to somebody in these classes, as Windows reads it (MS-DTYP §2.5.3.2).
+    /// The rights of a principal in these classes, by Windows' evaluation (MS-DTYP §2.5.3.2).
     fn allowed(list: &[Ace], classes: &[Sid]) -> AccessMask {
         let (mut allowed, mut refused) = (AccessMask::empty(), AccessMask::empty());
         for ace in list {
@@ -228,7 +230,7 @@ mod tests {
         assert_eq!(mode(&in_group), Ok(0o4204), "the owner may be in the group");
         assert_eq!(mode(&[deny(read, stranger)]), Err(NtStatus::NOT_SUPPORTED));
         let later = deny(read, stranger).with_flags(AceFlags::INHERIT_ONLY);
-        assert_eq!(mode(&[later]), Ok(0o4000), "it is about new files, which have their own mode");
+        assert_eq!(mode(&[later]), Ok(0o4000), "an inherit-only entry does not apply to the file");
         assert_eq!(
             classes.mode(None, FileType::Regular, 0o100),
             Ok(0o766),

@@ -1,4 +1,4 @@
-//! Rights: what a client wants, what mode bits give, and what the table of claims is told of it.
+//! Access rights: a client's request, the equivalent of mode bits, and the form in the claim table.
 
 use smb_wire::classes::file::Mode;
 use smb_wire::create::{CreateOptions, ShareAccess};
@@ -7,21 +7,21 @@ use vfs::claims::{self, Rights};
 use vfs::file::AccessReply;
 use vfs::{Access, Caller};
 
-/// Rights that everybody has who finds a file.
+/// The rights of everyone who can reach a file.
 const ALWAYS: AccessMask =
     AccessMask(AccessMask::READ_ATTRIBUTES.0 | AccessMask::READ_CONTROL.0 | AccessMask::SYNCHRONIZE.0);
 const READ: AccessMask = AccessMask(AccessMask::READ_DATA.0 | AccessMask::READ_EA.0);
 const WRITE: AccessMask =
     AccessMask(AccessMask::WRITE_DATA.0 | AccessMask::APPEND_DATA.0 | AccessMask::WRITE_EA.0);
-/// What whoever may write has. Removing what lies below means nothing for files, but who asks for all rights asks for it.
+/// The rights of write permission. FILE_DELETE_CHILD means nothing for files, but a request for all rights includes it.
 const MODIFY: AccessMask = AccessMask(WRITE.0 | AccessMask::DELETE_CHILD.0);
 
-/// What is neither data nor attributes alone (MS-FSA §2.1.4.12).
+/// The rights that concern neither data nor attributes (MS-FSA §2.1.4.12).
 const OTHER: AccessMask = AccessMask(
     AccessMask::READ_EA.0 | AccessMask::WRITE_EA.0 | AccessMask::WRITE_DAC.0 | AccessMask::WRITE_OWNER.0,
 );
 
-/// The rights of files in place of generic ones (MS-DTYP §2.4.3, MS-SMB2 §2.2.13.1).
+/// Replaces generic rights by those of files (MS-DTYP §2.4.3, MS-SMB2 §2.2.13.1).
 pub(crate) fn without_generic(desired: AccessMask) -> AccessMask {
     let generic = [
         (AccessMask::GENERIC_READ, READ | ALWAYS),
@@ -37,11 +37,11 @@ pub(crate) fn without_generic(desired: AccessMask) -> AccessMask {
     })
 }
 
-/// All rights of a caller on a file (`MaximalAccess`). Whether it may be deleted, its directory says.
+/// All rights of a caller on a file (`MaximalAccess`). The directory decides about deletion.
 pub(crate) fn of_attrs(reply: &AccessReply, is_dir: bool, may_remove: bool) -> AccessMask {
     let rights = [
         (reply.read, READ),
-        // A client that reads a file can execute it, whatever the server thinks.
+        // A client that can read a file can execute it, so read implies execute.
         (if is_dir { reply.lookup } else { reply.execute || reply.read }, AccessMask::EXECUTE),
         (reply.modify, MODIFY),
         (reply.modify || reply.owns, AccessMask::WRITE_ATTRIBUTES),
@@ -51,23 +51,24 @@ pub(crate) fn of_attrs(reply: &AccessReply, is_dir: bool, may_remove: bool) -> A
     rights.into_iter().filter(|(has, _)| *has).fold(ALWAYS, |mask, (_, more)| mask | more)
 }
 
-/// The same where lists rule, of whoever may list its directory if `sees` (MS-FSA §2.1.5.1.2.1).
+/// All rights on a volume with NTFS rules; `sees`: the caller may list the directory (MS-FSA §2.1.5.1.2.1).
 pub(crate) fn of_list(rights: vfs::acl::Rights, sees: bool, may_remove: bool) -> AccessMask {
     let more = [(sees, AccessMask::READ_ATTRIBUTES), (may_remove, AccessMask::DELETE)];
     more.into_iter().filter(|(has, _)| *has).fold(AccessMask(rights.0), |mask, (_, more)| mask | more)
 }
 
-/// What three mode bits of a file or directory give to whom they are for.
+/// The rights that three mode bits give their class.
 pub(crate) fn rights_of_bits(bits: u32, is_dir: bool) -> AccessMask {
     let (reads, writes, executes) = (bits & 4 != 0, bits & 2 != 0, bits & 1 != 0);
     let rights = [(reads, READ), (executes || reads && !is_dir, AccessMask::EXECUTE), (writes, MODIFY)];
     rights.into_iter().filter(|(has, _)| *has).fold(ALWAYS, |mask, (_, more)| mask | more)
 }
 
-/// What a file is opened for. Where lists rule, who may only append does not write, as there is no such way to data.
+/// The data access of an open. On volumes with NTFS rules append alone gives no write access, since the storage has no
+/// append-only access.
 pub(crate) fn data_access(granted: AccessMask, is_listed: bool) -> Access {
     let mut access = Access::NONE;
-    // Who may execute a file reads it (MS-SMB2 §3.3.5.12).
+    // Execute permits reading (MS-SMB2 §3.3.5.12).
     if granted.intersects(AccessMask::READ_DATA | AccessMask::EXECUTE) {
         access = access.and(Access::READ);
     }
@@ -79,7 +80,7 @@ pub(crate) fn data_access(granted: AccessMask, is_listed: bool) -> Access {
     access
 }
 
-/// What of the options an open is asked for later (MS-FSCC §2.4.26).
+/// The create options that are part of the mode (MS-FSCC §2.4.26).
 pub(crate) fn mode_of(options: CreateOptions) -> Mode {
     let modes = [
         (CreateOptions::WRITE_THROUGH, Mode::WRITE_THROUGH),
@@ -95,14 +96,14 @@ pub(crate) fn mode_of(options: CreateOptions) -> Mode {
         .fold(Mode::empty(), |all, (_, mode)| all | mode)
 }
 
-/// Claims of an open. Nobody is kept from anything by callers that a rule lets read alone: programs share nothing out
-/// of habit, so such an open is not refused.
+/// The claims of an open. A read-only rule drops its share mode: programs deny sharing out of habit, and must not lock
+/// out others.
 pub(crate) fn claimed_by(caller: &Caller, granted: AccessMask, share: ShareAccess) -> claims::Access {
     let access = claimed(granted, share);
     if caller.read_only { claims::Access { deny: Rights::NONE, ..access } } else { access }
 }
 
-/// The share mode, as the table of claims has it (MS-FSA §2.1.5.1.2.2).
+/// Rights and share mode in the form of the claim table (MS-FSA §2.1.5.1.2.2).
 fn claimed(granted: AccessMask, share: ShareAccess) -> claims::Access {
     let sum = |rights: &[(bool, Rights)]| {
         rights.iter().filter(|(has, _)| *has).fold(Rights::NONE, |all, (_, right)| all | *right)

@@ -1,4 +1,4 @@
-//! The POSIX extensions to SMB3: what a file is to Unix, and what Linux says of owners and modes by identifiers.
+//! The POSIX extensions to SMB3: Unix attributes, and Linux's SIDs for owners and modes.
 
 use super::file_info::FileInfo;
 use super::names::{Naming, component, to_wire};
@@ -11,13 +11,13 @@ use smb_wire::types::AccessMask;
 use vfs::model::attrs::MODE_BITS;
 use vfs::{Attrs, FileType};
 
-/// `S-1-5-88`: below it are numbers of Unix, as the NFS server of Windows has them.
+/// `S-1-5-88`, the authority of Unix ids, as in Microsoft's NFS server.
 const NFS: (u64, u32) = (5, 88);
 const NFS_USER: u32 = 1;
 const NFS_GROUP: u32 = 2;
 const NFS_MODE: u32 = 3;
 
-/// What a file is to Unix. Its owners are numbers, whoever of ours has them: Linux asks nobody for the name of another identifier.
+/// The Unix attributes of a file. Owners are always numeric SIDs: Linux does not resolve other SIDs.
 pub(crate) fn unix_of(attrs: &Attrs, file_info: &FileInfo) -> PosixResponse {
     PosixResponse {
         hard_links: attrs.links,
@@ -28,7 +28,8 @@ pub(crate) fn unix_of(attrs: &Attrs, file_info: &FileInfo) -> PosixResponse {
     }
 }
 
-/// Older kernels (6.1) know no kinds and stumble over that of a directory; newer ones take directories for such without it.
+/// Kernels of version 6.1 ignore file types and fail on that of a directory; newer ones recognize directories without
+/// it.
 fn kind_of(file_type: FileType) -> PosixFileType {
     match file_type {
         FileType::Regular | FileType::Directory => PosixFileType::FILE,
@@ -40,7 +41,7 @@ fn kind_of(file_type: FileType) -> PosixFileType {
     }
 }
 
-/// All that is told of a file.
+/// All POSIX information about a file.
 pub(crate) fn information(attrs: &Attrs, file_info: &FileInfo, device_id: u32) -> PosixInformation {
     PosixInformation {
         inode: attrs.file_id,
@@ -49,7 +50,7 @@ pub(crate) fn information(attrs: &Attrs, file_info: &FileInfo, device_id: u32) -
     }
 }
 
-/// The same of an entry of which no more is known than this number.
+/// The POSIX information about an entry of which only the inode is known.
 pub(crate) fn information_of_unknown(inode: u64, device_id: u32) -> PosixInformation {
     PosixInformation { inode, ..attributes_of(&FileInfo::default(), device_id) }
 }
@@ -75,7 +76,7 @@ fn attributes_of(file_info: &FileInfo, device_id: u32) -> PosixInformation {
     }
 }
 
-/// The mode that a list says by an entry for `S-1-5-88-3-mode`, as Linux' chmod does, whatever else is in it.
+/// The mode in an entry for `S-1-5-88-3-mode`, as Linux's chmod sends it; other entries are ignored.
 pub(crate) fn mode_of(list: Option<&Acl>) -> Option<u32> {
     list?.aces().iter().find_map(|ace| match ace.body() {
         AceBody::Plain { sid, .. } => match nfs_number(sid)? {
@@ -86,7 +87,7 @@ pub(crate) fn mode_of(list: Option<&Acl>) -> Option<u32> {
     })
 }
 
-/// The entries that say owner, group and mode by such identifiers, and give nobody anything.
+/// The entries that encode owner, group and mode in such SIDs, and grant nothing.
 pub(crate) fn entries_of(attrs: &Attrs) -> impl Iterator<Item = Ace> {
     let said = [(NFS_USER, attrs.uid), (NFS_GROUP, attrs.gid), (NFS_MODE, attrs.mode & MODE_BITS)];
     let (authority, first) = NFS;
@@ -96,12 +97,12 @@ pub(crate) fn entries_of(attrs: &Attrs) -> impl Iterator<Item = Ace> {
     })
 }
 
-/// Whether an entry says such a number.
+/// Whether an entry encodes a Unix id.
 pub(crate) fn is_number(ace: &Ace) -> bool {
     matches!(ace.body(), AceBody::Plain { sid, .. } if nfs_number(sid).is_some())
 }
 
-/// Whom `S-1-5-88-1-uid` and `S-1-5-88-2-gid` stand for.
+/// The meaning of `S-1-5-88-1-uid` and `S-1-5-88-2-gid`.
 pub(crate) fn id_of(sid: &Sid) -> Option<Id> {
     match nfs_number(sid)? {
         (NFS_USER, uid) => Some(Id::User(uid)),
@@ -116,8 +117,8 @@ fn nfs_number(sid: &Sid) -> Option<(u32, u32)> {
     ((sid.authority(), first) == NFS && numbers.next().is_none()).then_some((kind, number))
 }
 
-/// Where a symbolic link leads, as clients read it, in UTF-16; `None` if that is no text. To Windows there are backslashes between the
-/// names, which are mapped as all names are; Unix is told the target as it is.
+/// The target of a symbolic link in UTF-16; `None` if it is not valid text. Windows gets backslashes and mapped
+/// characters; POSIX opens get the target unchanged.
 pub(crate) fn link_target(target: &[u8], naming: Naming) -> Option<(Vec<u8>, SymlinkFlags)> {
     let names = target.split(|&byte| byte == b'/').map(|name| to_wire(name, naming));
     let units = names.collect::<Option<Vec<_>>>()?.join(&naming.separator());
@@ -125,11 +126,11 @@ pub(crate) fn link_target(target: &[u8], naming: Naming) -> Option<(Vec<u8>, Sym
     Some((units.into_iter().flat_map(u16::to_le_bytes).collect(), flags))
 }
 
-/// The same the other way: what a client means by where a link leads, as it is stored.
+/// Converts a link target from a client to its stored form.
 pub(crate) fn target_of(wire: &[u16], flags: SymlinkFlags, naming: Naming) -> Result<Vec<u8>, NtStatus> {
     let (separator, dot) = (naming.separator(), u16::from(b'.'));
     if !flags.contains(SymlinkFlags::RELATIVE) && wire.first() != Some(&separator) {
-        // A drive, or what only the client knows.
+        // A drive, or a path that only the client can resolve.
         return Err(NtStatus::IO_REPARSE_DATA_INVALID);
     }
     let stored = |name: &[u16]| match name.iter().all(|&unit| unit == dot) && name.len() <= 2 {

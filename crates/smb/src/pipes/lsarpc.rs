@@ -1,4 +1,4 @@
-//! Whose a SID is, and the SID of a name (MS-LSAD, MS-LSAT), as the service's users and groups say.
+//! SIDs and names of the service's users and groups (MS-LSAD, MS-LSAT).
 
 use crate::request::context::RequestContext;
 use identity::{Principal, PrincipalKind, Resolver, Sid};
@@ -9,10 +9,10 @@ use smb_wire::rpc::lsarpc::{
 use smb_wire::rpc::{Call, Fault};
 use smb_wire::{Decode, Utf16, security};
 
-/// A policy has no state of its own: its handle is always this one.
+/// The handle of every policy, which has no state.
 const POLICY: Handle = [0, 0, 0, 0, b'p', b'o', b'l', b'i', b'c', b'y', 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
 
-/// Does a call of `lsarpc`.
+/// Runs a call of `lsarpc`.
 pub(super) fn authority(cx: &RequestContext<'_, '_>, call: Call<'_>) -> Result<Vec<u8>, Fault> {
     let resolver = &*cx.message.service.resolver;
     let results = match lsarpc::Call::decode(call.opnum, call.stub)? {
@@ -47,7 +47,6 @@ pub(super) fn authority(cx: &RequestContext<'_, '_>, call: Call<'_>) -> Result<V
     Ok(results)
 }
 
-/// A name as text.
 pub(super) fn text(name: Utf16<'_>) -> String {
     String::from_utf8_lossy(&name.to_wtf8()).into_owned()
 }
@@ -56,12 +55,12 @@ fn check(handle: Handle) -> Result<(), Fault> {
     if handle == POLICY { Ok(()) } else { Err(Fault::CONTEXT_MISMATCH) }
 }
 
-/// The domains that results refer to, each once: there are a handful.
+/// The distinct domains that results refer to: a handful.
 #[derive(Default)]
 struct Domains(Vec<(String, security::Sid)>);
 
 impl Domains {
-    /// The place of the domain of somebody.
+    /// The index of a principal's domain.
     fn domain_index(&mut self, principal: &Principal) -> Result<usize, Fault> {
         let sid = to_wire(&principal.sid)?;
         let sid = match principal.kind {
@@ -95,7 +94,7 @@ fn name_of(
     }
 }
 
-/// Somebody by `name`, `DOMAIN\name` or `name@domain` (MS-LSAT §3.1.4.5).
+/// Finds a principal by `name`, `DOMAIN\name` or `name@domain` (MS-LSAT §3.1.4.5).
 fn sid_of(resolver: &dyn Resolver, name: &str, domains: &mut Domains) -> Result<TranslatedSid, Fault> {
     let (domain, name) = match (name.split_once('\\'), name.rsplit_once('@')) {
         (Some(parts), _) => parts,
@@ -126,7 +125,7 @@ pub(super) fn to_wire(sid: &Sid) -> Result<security::Sid, Fault> {
     security::Sid::from_bytes(&sid.to_bytes()).map_err(|_| Fault::REMOTE_NO_MEMORY)
 }
 
-/// A SID without its last number.
+/// A SID without its last sub-authority.
 fn parent(sid: &security::Sid) -> Option<security::Sid> {
     let numbers: Vec<u32> = sid.sub_authorities().collect();
     let (_, above) = numbers.split_last()?;

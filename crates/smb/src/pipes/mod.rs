@@ -1,5 +1,5 @@
-//! Named pipes of IPC$ (MS-SMB2 §3.3.5.9 to §3.3.5.15, MS-RPCE §2.1.1.2): over them clients ask which shares there are, whose a
-//! SID is, and which users and groups there are.
+//! Named pipes of IPC$ (MS-SMB2 §3.3.5.9 to §3.3.5.15, MS-RPCE §2.1.1.2), for listing shares, users and groups, and for
+//! translating SIDs.
 
 mod lsarpc;
 mod samr;
@@ -28,13 +28,13 @@ use smb_wire::types::{AccessMask, FileAttributes};
 use smb_wire::{Decode, Encode, FileId, FileTime, NtStatus, Utf16, Writer};
 use std::sync::Arc;
 
-/// What clients are told a pipe takes, as of Windows.
+/// The reported allocation size of a pipe, that of Windows.
 const ALLOCATION: u64 = 4096;
 
 /// A pipe that can be opened.
 struct NamedPipe {
     name: &'static str,
-    /// As clients that bind are told.
+    /// The path in a bind_ack.
     path: &'static str,
     offers: &'static [Syntax],
     service: PipeService,
@@ -67,7 +67,7 @@ static NAMED_PIPES: [NamedPipe; 4] = [
     },
 ];
 
-/// Takes what a client writes.
+/// Handles a client's write.
 fn handle_write(cx: &RequestContext<'_, '_>, pipe: &Pipe, bytes: &[u8]) -> Result<(), NtStatus> {
     pipe.write(bytes, |handles, call| match pipe.service {
         PipeService::Server => srvsvc::server(cx, call),
@@ -77,12 +77,12 @@ fn handle_write(cx: &RequestContext<'_, '_>, pipe: &Pipe, bytes: &[u8]) -> Resul
     })
 }
 
-/// What a read ends with: a message that goes on says so (MS-SMB2 §3.3.5.12).
+/// The status of a read: BUFFER_OVERFLOW for a partial message (MS-SMB2 §3.3.5.12).
 fn status_of(part: &ReplyPart) -> NtStatus {
     if part.has_more { NtStatus::BUFFER_OVERFLOW } else { NtStatus::SUCCESS }
 }
 
-/// A pipe that can be opened, by its name in any case.
+/// Finds a pipe by name, ignoring case.
 fn named_pipe(name: Utf16<'_>) -> Result<&'static NamedPipe, NtStatus> {
     let name: Vec<u16> = name.units().collect();
     let is_named = |named_pipe: &&NamedPipe| {
@@ -91,7 +91,7 @@ fn named_pipe(name: Utf16<'_>) -> Result<&'static NamedPipe, NtStatus> {
     NAMED_PIPES.iter().find(is_named).ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)
 }
 
-/// FSCTL_PIPE_WAIT (MS-SMB2 §3.3.5.15.9): a pipe that is there can always be opened.
+/// FSCTL_PIPE_WAIT (MS-SMB2 §3.3.5.15.9): an existing pipe can always be opened.
 pub(crate) fn wait(cx: &RequestContext<'_, '_>, input: &[u8]) -> Result<(), CommandError> {
     if cx.tree()?.disk().is_some() {
         return Err(NtStatus::INVALID_DEVICE_REQUEST.into());
@@ -100,8 +100,7 @@ pub(crate) fn wait(cx: &RequestContext<'_, '_>, input: &[u8]) -> Result<(), Comm
     Ok(())
 }
 
-/// CREATE on IPC$ (MS-SMB2 §3.3.5.9), with the rights that were asked for: whoever has a session may use pipes. Which users there are is
-/// nothing that those are told who are none.
+/// CREATE on IPC$ (MS-SMB2 §3.3.5.9). Every session may use pipes, except that anonymous ones cannot list users.
 pub(crate) fn create(
     cx: &mut RequestContext<'_, '_>,
     args: &CreateRequest<'_>,
@@ -144,7 +143,7 @@ pub(crate) fn create(
     cx.respond(w, &response)
 }
 
-/// READ of a pipe (MS-SMB2 §3.3.5.12), which waits until there is something to read. Where it is read from says nothing.
+/// READ of a pipe (MS-SMB2 §3.3.5.12), which waits for data. The offset is ignored.
 pub(crate) fn read(
     cx: &mut RequestContext<'_, '_>,
     pipe: &Arc<Pipe>,
@@ -163,7 +162,7 @@ pub(crate) fn read(
     Ok(status_of(&part))
 }
 
-/// Has a READ wait until something is answered over its pipe.
+/// Makes a READ wait for a reply on its pipe.
 fn wait_for_answer(cx: &mut RequestContext<'_, '_>, pipe: &Arc<Pipe>) -> Result<CommandError, NtStatus> {
     let waker = cx.waker(Some(pipe.id), NtStatus::FILE_CLOSED, Interim::OfLast)?;
     pipe.wait(&waker);
@@ -192,7 +191,7 @@ pub(crate) fn write(
     cx.respond(w, &WriteResponse { count, remaining: 0 })
 }
 
-/// FSCTL_PIPE_TRANSCEIVE (MS-SMB2 §3.3.5.15.3): a write, and a read of what is answered.
+/// FSCTL_PIPE_TRANSCEIVE (MS-SMB2 §3.3.5.15.3): a write, then a read of the reply.
 pub(crate) fn transceive(
     cx: &RequestContext<'_, '_>,
     pipe: &Pipe,
@@ -219,7 +218,7 @@ pub(crate) fn transceive(
     Ok(status_of(&part))
 }
 
-/// What Windows asks of a pipe that it has opened: its size (MS-SMB2 §3.3.5.20.1).
+/// The size of a pipe, which Windows queries after opening it (MS-SMB2 §3.3.5.20.1).
 pub(crate) fn query(args: &QueryInfoRequest<'_>) -> Result<StandardInformation, CommandError> {
     match (args.info_type, FileClass(args.file_info_class)) {
         (InfoType::FILE, FileClass::STANDARD) => Ok(StandardInformation {

@@ -1,4 +1,4 @@
-//! Which shares there are, and what the server is (MS-SRVS, MS-WKST).
+//! Shares and server information (MS-SRVS, MS-WKST).
 
 use crate::metadata::names::{folded, is_spelled};
 use crate::request::context::RequestContext;
@@ -14,10 +14,10 @@ use smb_wire::tree::ShareFlags;
 use std::sync::Arc;
 use vfs::{Export, ExportRule, ShareSettings};
 
-/// The version of Windows that clients are told: one that speaks these dialects.
+/// The reported version of Windows, one with these dialects.
 const VERSION: (u32, u32) = (10, 0);
 
-/// Does a call of `srvsvc`.
+/// Runs a call of `srvsvc`.
 pub(super) fn server(cx: &RequestContext<'_, '_>, call: Call<'_>) -> Result<Vec<u8>, Fault> {
     let results = match srvsvc::Call::decode(call.opnum, call.stub)? {
         srvsvc::Call::ShareEnum { level, resume_handle, .. } => {
@@ -46,7 +46,7 @@ pub(super) fn server(cx: &RequestContext<'_, '_>, call: Call<'_>) -> Result<Vec<
     Ok(results)
 }
 
-/// Does a call of `wkssvc`.
+/// Runs a call of `wkssvc`.
 pub(super) fn workstation(cx: &RequestContext<'_, '_>, call: Call<'_>) -> Result<Vec<u8>, Fault> {
     let wkssvc::Call::WkstaGetInfo { level } = wkssvc::Call::decode(call.opnum, call.stub)?;
     let names = &cx.message.service.authority.names;
@@ -60,14 +60,14 @@ pub(super) fn workstation(cx: &RequestContext<'_, '_>, call: Call<'_>) -> Result
     Ok(wksta_get_info_results(level, &workstation))
 }
 
-/// The shares that this client can connect to and whose settings are like this. Where their files are stored is told to nobody.
+/// The shares that this client may connect to, with matching settings. Storage paths are never disclosed.
 fn shares<'c>(cx: &RequestContext<'_, 'c>, is: impl Fn(&ShareSettings) -> bool) -> Vec<Share<'c>> {
     let disks = visible_exports(cx).filter(|(export, _)| is(&export.share));
     disks.map(|(export, rule)| disk(export, rule)).chain([ipc()]).collect()
 }
 
-/// The share of this name, in whatever case, that this client can connect to. No other is looked at closely: a client asks for as many
-/// as it likes in one message.
+/// Finds a share that this client may connect to by folded name. Checks the name first: one message can ask for many
+/// shares.
 fn share_named<'c>(cx: &RequestContext<'_, 'c>, folded_name: &[u16]) -> Option<Share<'c>> {
     let of_name = |export: &&Arc<Export>| is_spelled(share_name(export), folded_name);
     let from = request_origin(cx);

@@ -1,4 +1,4 @@
-//! Room for files before there is data (MS-SMB2 §3.3.5.9.2, MS-FSA §2.1.5.15.1).
+//! Allocation sizes (MS-SMB2 §3.3.5.9.2, MS-FSA §2.1.5.15.1).
 
 use crate::rig::{Client, Opening, Reply, Rig, SHARE, name};
 use smb_wire::classes::FileClass;
@@ -13,10 +13,10 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use vfs::{Durability, ExportRule, Time, Volume, VolumeId};
 use vfs_testing::MemFs;
 
-/// More than there is.
+/// More than the volume has.
 const TOO_MUCH: u64 = 1 << 60;
 
-/// Opens a file that is to have this room.
+/// Creates or opens a file with this allocation size.
 fn create(client: &mut Client, path: &str, opening: Opening, allocation_size: u64) -> Reply {
     let (wire, data) = (name(path), AllocationSize { allocation_size }.to_bytes());
     let contexts = CreateContexts(vec![CreateContext { name: AllocationSize::NAME, data: &data }]);
@@ -24,14 +24,14 @@ fn create(client: &mut Client, path: &str, opening: Opening, allocation_size: u6
     client.call(Command::CREATE, &request)
 }
 
-/// How much room a file has, and how many bytes.
+/// Allocation size and end of file.
 fn sizes(reply: &Reply) -> (u64, u64) {
     let body = reply.body::<CreateResponse<'_>>();
     (body.allocation_size, body.end_of_file)
 }
 
 #[test]
-fn a_new_or_emptied_file_has_the_room_that_was_asked_for() {
+fn create_reserves_allocation_size() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let made = create(&mut client, "file", Opening::default(), 1 << 20);
@@ -50,7 +50,7 @@ fn a_new_or_emptied_file_has_the_room_that_was_asked_for() {
 }
 
 #[test]
-fn contexts_have_names_of_four_bytes_or_more() {
+fn short_context_name_is_refused() {
     let rig = Rig::new();
     let mut client = rig.alice();
     for (context, status) in [
@@ -66,7 +66,7 @@ fn contexts_have_names_of_four_bytes_or_more() {
 }
 
 #[test]
-fn where_there_is_no_room_nothing_is_made_and_nothing_lost() {
+fn create_without_space_changes_nothing() {
     let rig = Rig::new();
     let mut client = rig.alice();
     create(&mut client, "file", Opening::default(), TOO_MUCH).assert_refused(NtStatus::DISK_FULL);
@@ -86,7 +86,7 @@ fn where_there_is_no_room_nothing_is_made_and_nothing_lost() {
 }
 
 #[test]
-fn room_can_be_set_and_less_of_it_than_there_are_bytes_cuts_the_file() {
+fn setting_allocation_below_size_truncates() {
     let rig = Rig::new();
     let mut client = rig.alice();
     client.put("file", b"some data");
@@ -106,11 +106,12 @@ fn room_can_be_set_and_less_of_it_than_there_are_bytes_cuts_the_file() {
     assert_eq!(refused, NtStatus::ACCESS_DENIED);
 }
 
-/// Who sets the time of the last write does not want it to change by itself, and it is the file's, whatever its streams have.
+/// A client that sets the last write time disables automatic updates. The time belongs to the file, so streams keep it
+/// as well.
 #[test]
-fn room_for_a_stream_leaves_a_time_that_was_set() {
+fn stream_allocation_keeps_a_set_write_time() {
     let seconds = AtomicI64::new(1000);
-    // Every look at the clock is a second later.
+    // The clock advances a second at every reading.
     let clock = move || Time { seconds: seconds.fetch_add(1, Ordering::SeqCst), nanos: 0 };
     let storage = Arc::new(MemFs::new(Arc::new(clock)));
     let rig = Rig::with(ExportRule::everybody(), |_| {

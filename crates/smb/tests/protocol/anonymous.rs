@@ -1,4 +1,4 @@
-//! Sessions of those who log in without a name.
+//! Anonymous sessions.
 
 use crate::rig::{ALICE, Client, Offer, Opening, Rig, SHARE, name};
 use smb::limits::{ANONYMOUS_PIPES_MAX, ANONYMOUS_TREES_MAX, CONNECTION_SETUPS_MAX};
@@ -15,7 +15,7 @@ fn connected(rig: &Rig, offer: &Offer) -> Client {
     client
 }
 
-/// A session of nobody, at IPC$, that signs or not.
+/// An anonymous session at IPC$, signing or not.
 fn nobody(rig: &Rig, offer: &Offer, signs: bool) -> Client {
     let mut client = connected(rig, offer);
     client.try_log_on_as_nobody().unwrap();
@@ -34,7 +34,7 @@ fn open_pipe(client: &mut Client, pipe: &str) -> Result<FileId, NtStatus> {
 }
 
 #[test]
-fn nobody_logs_in_without_a_name_unless_that_is_allowed() {
+fn anonymous_login_needs_permission() {
     let rig = Rig::new();
     for dialect in [Dialect::SMB210, Dialect::SMB300, Dialect::SMB311] {
         let mut client = connected(&rig, &Offer::of(dialect));
@@ -43,7 +43,7 @@ fn nobody_logs_in_without_a_name_unless_that_is_allowed() {
 }
 
 #[test]
-fn who_has_no_name_reaches_pipes_alone() {
+fn anonymous_session_reaches_only_pipes() {
     let rig = Rig::anonymous();
     for dialect in [Dialect::SMB210, Dialect::SMB300, Dialect::SMB302, Dialect::SMB311] {
         for signs in [false, true] {
@@ -61,9 +61,9 @@ fn who_has_no_name_reaches_pipes_alone() {
     }
 }
 
-/// Nothing that a user has open is reached, by whatever number.
+/// Opens of a user are unreachable, whatever ID the anonymous client guesses.
 #[test]
-fn the_ids_of_users_lead_nobody_anywhere() {
+fn anonymous_session_cannot_use_ids_of_users() {
     let rig = Rig::anonymous();
     let mut alice = rig.alice();
     let file = alice.open("file", Opening::default());
@@ -80,7 +80,7 @@ fn the_ids_of_users_lead_nobody_anywhere() {
     alice.try_log_on_as_nobody().unwrap();
     alice.tree_id = of_tree;
     alice.read(file, 0, 1).assert_refused(NtStatus::NETWORK_NAME_DELETED);
-    // With the keys of nobody, the user's session is not believed.
+    // With anonymous keys, requests for the user's session fail verification.
     alice.session_id = of_session;
     alice.checks = false;
     alice.read(file, 0, 1).assert_refused(NtStatus::ACCESS_DENIED);
@@ -89,9 +89,9 @@ fn the_ids_of_users_lead_nobody_anywhere() {
     assert_eq!(alice.write(file, 0, b"x").status(), NtStatus::SUCCESS);
 }
 
-/// A session is one user's, and a session of nobody is nobody's: neither becomes the other, nor has it further channels.
+/// A session never changes its user, and an anonymous session gets no channels.
 #[test]
-fn no_session_changes_hands() {
+fn session_never_changes_its_user() {
     let rig = Rig::anonymous();
     let mut alice = rig.alice();
     alice.open("mine", Opening::alone());
@@ -106,9 +106,9 @@ fn no_session_changes_hands() {
     client.call_unprotected(Command::LOGOFF, &Empty).assert_refused(NtStatus::USER_SESSION_DELETED);
 }
 
-/// Everybody knows the keys of nobody: they protect nothing, and are right where they are used.
+/// Anonymous keys are publicly known and protect nothing, but a wrong signature is still an error.
 #[test]
-fn what_is_signed_by_nobody_is_looked_at() {
+fn anonymous_signature_is_checked() {
     let rig = Rig::anonymous();
     let mut client = nobody(&rig, &Offer::default(), false);
     let reply = client.call(Command::ECHO, &Empty);
@@ -127,9 +127,9 @@ fn what_is_signed_by_nobody_is_looked_at() {
     client.mount("IPC$");
 }
 
-/// An encrypted message of nobody is none, unless a user has the connection as well (MS-SMB2 §3.3.1.7).
+/// An anonymous encrypted message is invalid unless a user shares the connection (MS-SMB2 §3.3.1.7).
 #[test]
-fn what_is_encrypted_by_nobody_alone_ends_the_connection() {
+fn anonymous_encrypted_message_ends_the_connection() {
     let rig = Rig::anonymous();
     let mut client = connected(&rig, &Offer::default());
     client.try_log_on_as_nobody().unwrap();
@@ -141,7 +141,7 @@ fn what_is_encrypted_by_nobody_alone_ends_the_connection() {
     client.forget_session();
     client.try_log_on_as_nobody().unwrap();
     client.seals = true;
-    // In an envelope that everybody can make, nothing is done for a user.
+    // An envelope with public keys must not carry a user's commands.
     let of_nobody = client.session_id;
     let header = Header { session_id: of_alice, ..client.header(Command::LOGOFF, 1) };
     client.send_protected(crate::rig::message(&header, &Empty));
@@ -152,9 +152,9 @@ fn what_is_encrypted_by_nobody_alone_ends_the_connection() {
     client.tree_connect(SHARE).assert_refused(NtStatus::ACCESS_DENIED);
 }
 
-/// Who has proven nothing counts with those who are still to prove something, and has little of everything.
+/// Anonymous sessions share the small limits of unauthenticated clients.
 #[test]
-fn sessions_of_nobody_are_bounded() {
+fn anonymous_sessions_are_limited() {
     let rig = Rig::anonymous();
     let mut client = nobody(&rig, &Offer::default(), false);
     for _ in 1..ANONYMOUS_TREES_MAX {

@@ -1,8 +1,8 @@
-//! What macOS asks and does: its create context, and the streams in which it keeps Finder's marks and resource forks.
+//! Clients with macOS's behavior: the create context AAPL, and streams for Finder info and resource forks.
 
-use crate::attr::{dispose, exists, rename};
-use crate::dir;
+use crate::file_information::{dispose, exists, rename};
 use crate::posix::mode_of;
+use crate::query_directory;
 use crate::rig::{BOB, Client, Offer, Opening, Rig, SHARE, lease, name};
 use crate::security::{list, set, told};
 use smb_wire::apple::{
@@ -19,7 +19,7 @@ use smb_wire::types::AccessMask;
 use smb_wire::{Decode, Encode, NtStatus, Utf16, chain};
 use vfs::{ExportRule, SecurityStyle};
 
-/// Opens `path` with this in a context, and what is answered in it.
+/// Opens `path` with this create context and returns its response context.
 fn ask_of(client: &mut Client, path: &str, context: (&[u8], &[u8])) -> Option<Vec<u8>> {
     let (wire, opening) = (name(path), Opening { access: AccessMask::READ_ATTRIBUTES, ..Opening::default() });
     let contexts = CreateContexts(vec![CreateContext { name: context.0, data: context.1 }]);
@@ -31,7 +31,7 @@ fn ask_of(client: &mut Client, path: &str, context: (&[u8], &[u8])) -> Option<Ve
     answer
 }
 
-/// The same of the root of the share and Apple's context.
+/// Opens the root of the share with this AAPL context.
 fn ask(client: &mut Client, data: &[u8]) -> Option<Vec<u8>> {
     ask_of(client, "", (apple::NAME, data))
 }
@@ -40,14 +40,14 @@ fn query(request_bitmap: QueryBitmap, client_capabilities: AppleCapabilities) ->
     ServerQuery { request_bitmap, client_capabilities }.to_bytes()
 }
 
-/// The fixed part of each entry that the root of the share has, with its name.
+/// The entries of the root of the share: names and fixed parts.
 fn listed(client: &mut Client, class: DirectoryClass) -> Vec<(String, Vec<u8>)> {
     let access = AccessMask::GENERIC_READ;
     let root = client.open("", Opening { access, ..Opening::default() });
-    let reply = dir::ask(client, root, "*", class, QueryDirectoryFlags::RESTART_SCANS, 1 << 16);
+    let reply = query_directory::ask(client, root, "*", class, QueryDirectoryFlags::RESTART_SCANS, 1 << 16);
     client.close(root);
     let fixed = if class == DirectoryClass::ID_BOTH_DIRECTORY { 104 } else { 94 };
-    let entries = chain::entries(8, dir::output(&reply)).map(|entry| {
+    let entries = chain::entries(8, query_directory::output(&reply)).map(|entry| {
         let entry = entry.unwrap();
         let length = usize::try_from(u32::from_le_bytes(entry[60..64].try_into().unwrap())).unwrap();
         let units: Vec<u16> = Utf16::new(&entry[fixed..fixed + length]).unwrap().units().collect();
@@ -60,13 +60,13 @@ fn entry_of<'l>(listed: &'l [(String, Vec<u8>)], name: &str) -> &'l [u8] {
     &listed.iter().find(|(found, _)| found == name).unwrap().1
 }
 
-/// What Finder keeps of a file, with bytes that tell where they are from.
+/// Finder info with recognizable bytes.
 fn afp_info() -> Vec<u8> {
     [&b"AFP\0"[..], &[0; 12], &(1..=32).collect::<Vec<u8>>(), &[0; 12]].concat()
 }
 
 #[test]
-fn a_server_says_what_it_can_and_no_more() {
+fn aapl_response_has_requested_capabilities() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let all = QueryBitmap::SERVER_CAPS | QueryBitmap::VOLUME_CAPS | QueryBitmap::MODEL_INFO;
@@ -86,9 +86,9 @@ fn a_server_says_what_it_can_and_no_more() {
     assert_eq!((told.volume_capabilities, told.model), (None, None));
 }
 
-/// rename(2), as on any Unix: what is open below goes on under its new path, whoever has it open.
+/// rename(2) semantics: opens below the directory continue under the new path, for every client.
 #[test]
-fn a_directory_is_renamed_by_macos_while_files_below_it_are_open() {
+fn macos_renames_directory_with_open_files() {
     let rig = Rig::new();
     let (mut mac, mut other) = (rig.alice(), rig.alice());
     let dir = mac.open("dir", Opening::dir());
@@ -96,7 +96,11 @@ fn a_directory_is_renamed_by_macos_while_files_below_it_are_open() {
     let like = other.open("dirt", Opening::default());
     let mine = mac.open("dir\\deep\\mine", Opening::default());
     let theirs = other.open("dir\\theirs", Opening::default());
-    assert_eq!(rename(&mut mac, dir, "new", false), NtStatus::ACCESS_DENIED, "it has not said what it is");
+    assert_eq!(
+        rename(&mut mac, dir, "new", false),
+        NtStatus::ACCESS_DENIED,
+        "the client has not negotiated AAPL"
+    );
     ask(&mut mac, &query(QueryBitmap::SERVER_CAPS, AppleCapabilities::empty())).unwrap();
     assert_eq!(rename(&mut mac, dir, "new", false), NtStatus::SUCCESS);
     let path = |client: &mut Client, file| client.info(file, FileClass::NORMALIZED_NAME)[4..].to_vec();
@@ -105,26 +109,26 @@ fn a_directory_is_renamed_by_macos_while_files_below_it_are_open() {
     assert_eq!(path(&mut other, like), name("dirt"));
     assert_eq!(other.write(theirs, 0, b"on").status(), NtStatus::SUCCESS);
     assert_eq!(mac.get("new\\theirs"), b"on");
-    // They are renamed and deleted where they are now.
+    // The open files are renamed and deleted at their new place.
     assert_eq!(rename(&mut mac, mine, "moved", false), NtStatus::SUCCESS);
     assert_eq!(dispose(&mut other, theirs, true), NtStatus::SUCCESS);
     other.close(theirs);
     assert!(exists(&mut mac, "moved") && !exists(&mut mac, "new\\theirs"));
-    // Once more, to a place below another directory.
+    // Moves it again, below another directory.
     let away = mac.open("away", Opening::dir());
     mac.close(away);
     assert_eq!(rename(&mut mac, dir, "away\\dir", false), NtStatus::SUCCESS);
     assert_eq!(path(&mut mac, deep), name("away\\dir\\deep"));
     assert_eq!(path(&mut mac, mine), name("moved"));
     assert_eq!(rename(&mut mac, dir, "away\\dir\\deep\\dir", false), NtStatus::ACCESS_DENIED, "below itself");
-    // Windows keeps its rule.
+    // Windows semantics still apply to other clients.
     let theirs = other.open("away", Opening { access: AccessMask::DELETE, ..Opening::dir() });
     assert_eq!(rename(&mut other, theirs, "gone", false), NtStatus::ACCESS_DENIED);
 }
 
-/// A file that its client only keeps for later is asked back first, as for anybody.
+/// A handle lease whose client deferred the close is broken first.
 #[test]
-fn a_directory_is_renamed_by_macos_once_files_are_closed_that_are_kept_for_later() {
+fn macos_directory_rename_waits_for_deferred_closes() {
     let rig = Rig::new();
     let (mut mac, mut other) = (rig.alice_at(1), rig.alice_at(2));
     let dir = mac.open("dir", Opening::dir());
@@ -141,7 +145,7 @@ fn a_directory_is_renamed_by_macos_once_files_are_closed_that_are_kept_for_later
 }
 
 #[test]
-fn what_is_no_query_is_not_answered() {
+fn malformed_aapl_query_gets_no_response() {
     let rig = Rig::new();
     let mut client = rig.alice();
     for bad in [&b""[..], &[2; 24], &[1, 0, 0, 0, 0, 0, 0, 0, 7]] {
@@ -150,7 +154,7 @@ fn what_is_no_query_is_not_answered() {
 }
 
 #[test]
-fn finders_marks_and_resource_forks_are_streams() {
+fn finder_info_and_resource_fork_are_streams() {
     let rig = Rig::new();
     let mut client = rig.alice();
     client.put("file:AFP_AfpInfo", &[b'A'; 60]);
@@ -162,7 +166,7 @@ fn finders_marks_and_resource_forks_are_streams() {
 }
 
 #[test]
-fn listings_say_what_finder_shows_to_who_asks_for_that() {
+fn read_dir_attributes_need_negotiation() {
     let rig = Rig::new();
     let mut client = rig.alice();
     client.put("file", b"data");
@@ -179,7 +183,7 @@ fn listings_say_what_finder_shows_to_who_asks_for_that() {
     assert_eq!(entry_of(&before, "file")[64..96], [0; 32]);
     let lists = AppleCapabilities::SUPPORTS_READ_DIR_ATTR;
     ask(&mut client, &query(QueryBitmap::VOLUME_CAPS, lists)).unwrap();
-    assert_eq!(listed(&mut client, class), before, "it was not told that it may");
+    assert_eq!(listed(&mut client, class), before, "the attributes were not negotiated");
     ask(&mut client, &query(QueryBitmap::SERVER_CAPS, lists)).unwrap();
     let after = listed(&mut client, class);
     let told = |name: &str| {
@@ -197,7 +201,7 @@ fn listings_say_what_finder_shows_to_who_asks_for_that() {
         let maximal = MaximalAccess::from_bytes(&maximal).unwrap().maximal_access;
         assert_eq!(entry_of(&after, name)[64..68], maximal.0.to_le_bytes(), "{name}");
     }
-    // Entries are the same otherwise, those of other classes altogether, and those of other sessions.
+    // Other entries, classes and sessions are unchanged.
     for (name, entry) in &before {
         let now = entry_of(&after, name);
         assert_eq!((&entry[..64], &entry[96..]), (&now[..64], &now[96..]), "{name}");
@@ -208,7 +212,7 @@ fn listings_say_what_finder_shows_to_who_asks_for_that() {
 }
 
 #[test]
-fn a_listing_tells_no_more_than_one_may_read_and_waits_for_nobody() {
+fn read_dir_attributes_need_access_and_never_wait() {
     let rig = Rig::new();
     let (mut alice, mut bob) = (rig.alice_at(1), rig.connect());
     bob.negotiate(&Offer::default());
@@ -228,7 +232,7 @@ fn a_listing_tells_no_more_than_one_may_read_and_waits_for_nobody() {
     let class = DirectoryClass::ID_BOTH_DIRECTORY;
     let lists = query(QueryBitmap::SERVER_CAPS, AppleCapabilities::SUPPORTS_READ_DIR_ATTR);
     let is_told = |listed: &[(String, Vec<u8>)], name: &str| entry_of(listed, name)[78..94] != [0; 16];
-    // What she caches herself is not asked back.
+    // Her own caches are not broken.
     ask(&mut alice, &lists).unwrap();
     assert!(is_told(&listed(&mut alice, class), "cached"));
     alice.assert_quiet();
@@ -237,7 +241,7 @@ fn a_listing_tells_no_more_than_one_may_read_and_waits_for_nobody() {
     for name in ["private", "held", "cached"] {
         assert!(!is_told(&told, name), "{name}");
     }
-    // It was asked for what it caches, and Bob is told when that is there.
+    // The break went out; Bob's reply waits for the acknowledgment.
     alice.assert_lease_break(1, "RWH", "RH", true);
     assert_eq!(alice.acknowledge_lease(1, "RH"), NtStatus::SUCCESS);
     alice.close(held);
@@ -247,18 +251,18 @@ fn a_listing_tells_no_more_than_one_may_read_and_waits_for_nobody() {
     assert!(["private", "held", "cached"].iter().all(|name| is_told(&told, name)));
 }
 
-/// Has the session be one of macOS.
+/// Marks the session as macOS.
 fn be_apple(client: &mut Client) {
     ask(client, &query(QueryBitmap::SERVER_CAPS, AppleCapabilities::empty())).unwrap();
 }
 
-/// An entry that says something by whom it names.
+/// An entry that encodes a mode in its SID.
 fn says(kind: u32, number: u32) -> Ace {
     Ace::allow(AceFlags::empty(), AccessMask::empty(), Sid::new(5, &[88, kind, number]).unwrap())
 }
 
 #[test]
-fn macos_is_told_modes_in_lists_and_sets_them_by_those() {
+fn macos_reads_and_sets_modes_in_descriptors() {
     let rig = Rig::new();
     let mut client = rig.alice();
     client.put("file", b"");
@@ -266,7 +270,7 @@ fn macos_is_told_modes_in_lists_and_sets_them_by_those() {
     let file = client.open("file", everything);
     let dacl = SecurityInformation::DACL;
     let before = told(&mut client, file, dacl).unwrap().dacl.unwrap().aces().to_vec();
-    // To others such an entry says nothing.
+    // Without AAPL such an entry has no meaning.
     assert_eq!(
         set(&mut client, file, dacl, &list(&[&before[..], &[says(3, 0o600)]].concat())),
         NtStatus::SUCCESS
@@ -276,7 +280,7 @@ fn macos_is_told_modes_in_lists_and_sets_them_by_those() {
     let after = told(&mut client, file, dacl).unwrap().dacl.unwrap().aces().to_vec();
     let numbers = [says(1, 1000), says(2, 100), says(3, 0o644)];
     assert_eq!(after, [&before[..], &numbers].concat());
-    // What it was told comes back, with another mode, be it in an entry that allows or in one that denies.
+    // The returned descriptor is set again with another mode, as an allowing and as a denying entry.
     assert_eq!(set(&mut client, file, dacl, &list(&after)), NtStatus::SUCCESS);
     assert_eq!(mode_of(&rig, "file"), 0o644);
     let mode = |mode| [&before[..], &[says(1, 1000), says(2, 100), says(3, mode)]].concat();
@@ -288,14 +292,14 @@ fn macos_is_told_modes_in_lists_and_sets_them_by_those() {
     assert_eq!(mode_of(&rig, "file"), 0o640);
     assert_eq!(set(&mut client, file, dacl, &list(&[says(3, 0o640)])), NtStatus::SUCCESS);
     assert_eq!(mode_of(&rig, "file"), 0o640, "nothing else is said");
-    // Where the mode is not new, all that is said besides counts as ever.
+    // With an unchanged mode, the other entries apply as usual.
     let somebody = Sid::new(5, &[21, 1, 2, 3, 4]).unwrap();
     let others = [&[denies(AccessMask::FILE_ALL, somebody)][..], &mode(0o640)].concat();
     assert_eq!(set(&mut client, file, dacl, &list(&others)), NtStatus::NOT_SUPPORTED);
 }
 
 #[test]
-fn macos_is_promised_no_modes_where_lists_rule() {
+fn unix_modes_are_not_offered_with_ntfs_acls() {
     let rig =
         Rig::with(ExportRule::everybody(), |volume| volume.with_security_style(SecurityStyle::Ntfs).unwrap());
     let mut client = rig.alice();
@@ -309,7 +313,7 @@ fn macos_is_promised_no_modes_where_lists_rule() {
 }
 
 #[test]
-fn what_is_no_finder_information_is_not_told_as_such() {
+fn malformed_finder_info_is_not_listed() {
     let rig = Rig::new();
     let mut client = rig.alice();
     for (name, info) in [("short", &afp_info()[..59]), ("other", &[b'A'; 60]), ("long", &[0; 4000])] {

@@ -1,4 +1,4 @@
-//! How breaks reach a client that comes and goes with its connections, and asks in clear and encrypted.
+//! Delivery of breaks over changing connections, plain and encrypted.
 
 use crate::channels::{second_of, two_channels};
 use crate::rig::{Client, Opening, Rig, chained, lease, message, name, wait_until, write};
@@ -8,7 +8,7 @@ use smb_wire::header::{Command, Flags, Header};
 use smb_wire::lease::Lease;
 use smb_wire::{Encode, FileId, NtStatus};
 
-/// CREATE of a file with a lease, and CLOSE of what it has opened.
+/// CREATE of a file with a lease, and CLOSE of the result.
 fn opened_and_closed(client: &mut Client, path: &str, asked: Lease) -> Vec<Vec<u8>> {
     let (wire, data) = (name(path), asked.to_bytes());
     let plain = Opening::default().request(&wire);
@@ -21,15 +21,15 @@ fn opened_and_closed(client: &mut Client, path: &str, asked: Lease) -> Vec<Vec<u
     vec![create, message(&related, &close)]
 }
 
-/// A lease that was asked for encrypted has the key of one that was asked for in clear, and whose reply has not left yet.
+/// An encrypted request reuses the lease key of a plain request whose reply has not been sent yet.
 #[test]
-fn a_break_is_encrypted_though_its_name_was_told_in_clear_before() {
+fn break_of_encrypted_lease_is_encrypted_despite_plain_name() {
     let rig = Rig::new();
     let ([mut first, mut second], mut other) = (two_channels(&rig), rig.alice_at(2));
     let theirs = first.open("waits", Opening::default());
     other.open_lease("waits", Opening::default(), lease(1, "RH")).assert_state("RH");
     other.put("file", b"");
-    // As long as it has any lease, what it has is known by the same names.
+    // While any lease exists, the client keeps its lease table entry.
     first.open_lease("kept", Opening::default(), lease(2, "R")).assert_state("R");
     // The replies wait for the last command.
     let mut commands = opened_and_closed(&mut first, "file", lease(1, "RWH"));
@@ -48,9 +48,9 @@ fn a_break_is_encrypted_though_its_name_was_told_in_clear_before() {
     assert_eq!(third.reply().status(), NtStatus::SUCCESS);
 }
 
-/// A client whose only connection is cut makes another one for the same session, before the first has ended.
+/// The client connects again before the server notices that its only connection is lost.
 #[test]
-fn a_break_that_went_over_the_only_channel_is_told_again_over_a_later_one() {
+fn break_on_lost_only_channel_is_repeated_on_the_next() {
     let rig = Rig::new();
     let (mut first, mut other) = (rig.alice_at(1), rig.alice_at(2));
     first.open_lease("read", Opening::default(), lease(1, "R")).assert_state("R");
@@ -61,10 +61,10 @@ fn a_break_that_went_over_the_only_channel_is_told_again_over_a_later_one() {
     second.assert_lease_break(1, "R", "", false);
 }
 
-/// What a connection has taken that is still there needs no repetition: who binds channels and lets them go would have what it does
-/// not read pile up.
+/// A break in the send buffer of a live connection is not repeated. Otherwise a client that binds and drops channels
+/// without reading would accumulate breaks.
 #[test]
-fn a_break_is_told_once_however_many_other_channels_go() {
+fn break_is_sent_once_despite_lost_channels() {
     let rig = Rig::new();
     let (mut first, mut other) = (rig.alice_at(1), rig.alice_at(2));
     first.open_lease("file", Opening::default(), lease(1, "RWH")).assert_state("RWH");

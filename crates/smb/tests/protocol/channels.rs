@@ -1,4 +1,4 @@
-//! A session over several connections.
+//! Sessions over several connections.
 
 use crate::rig::{
     ALICE, BOB, Client, Offer, Opening, Rig, SHARE, key, lease, read, state, wait_until, write,
@@ -16,10 +16,10 @@ use smb_wire::types::Dialect;
 use smb_wire::{FileId, Guid, NtStatus};
 use std::time::SystemTime;
 
-/// More than the buffers of a connection take.
+/// More than the socket buffers hold.
 const LONG: u64 = 24 << 20;
 
-/// A connection that has agreed on this, and nothing else.
+/// A connection after NEGOTIATE.
 pub(crate) fn connected(rig: &Rig, offer: &Offer) -> Client {
     let mut client = rig.connect();
     client.negotiate(offer);
@@ -33,14 +33,14 @@ pub(crate) fn channel_of(rig: &Rig, first: &Client, offer: &Offer) -> Client {
     second
 }
 
-/// A session of a machine over two.
+/// One client's session over two channels.
 pub(crate) fn two_channels(rig: &Rig) -> [Client; 2] {
     let first = rig.alice_at(1);
     let second = second_of(rig, &first);
     [first, second]
 }
 
-/// Another channel of the first machine's session.
+/// Another channel of the first client's session.
 pub(crate) fn second_of(rig: &Rig, first: &Client) -> Client {
     channel_of(rig, first, &Offer { client_guid: Guid([1; 16]), ..Offer::default() })
 }
@@ -53,7 +53,7 @@ fn offers() -> Vec<Offer> {
 }
 
 #[test]
-fn a_session_is_one_over_all_its_channels() {
+fn session_is_shared_by_all_channels() {
     let rig = Rig::new();
     for offer in offers() {
         let mut first = rig.alice_with(&offer);
@@ -71,7 +71,7 @@ fn a_session_is_one_over_all_its_channels() {
 }
 
 #[test]
-fn a_session_lasts_until_its_last_channel_goes() {
+fn session_lasts_until_its_last_channel_ends() {
     let rig = Rig::new();
     let first = rig.alice();
     let of_session = first.keys();
@@ -80,7 +80,7 @@ fn a_session_lasts_until_its_last_channel_goes() {
     drop(first);
     wait_until(|| rig.connections() == 1);
     assert_eq!(second.write(file, 0, b"x").status(), NtStatus::SUCCESS);
-    // What binds is always signed with the key of the first channel, also when that is gone.
+    // A binding is always signed with the key of the first channel, even after that channel is gone.
     second.set_keys(of_session);
     let third = channel_of(&rig, &second, &Offer::default());
     drop(second);
@@ -92,7 +92,7 @@ fn a_session_lasts_until_its_last_channel_goes() {
 }
 
 #[test]
-fn logging_off_and_a_wrong_password_end_a_session_over_all_its_channels() {
+fn logoff_and_wrong_password_end_session_on_all_channels() {
     let rig = Rig::new();
     for fails in [false, true] {
         let mut first = rig.alice();
@@ -117,7 +117,7 @@ fn logging_off_and_a_wrong_password_end_a_session_over_all_its_channels() {
 }
 
 #[test]
-fn each_channel_has_a_key_of_its_own() {
+fn each_channel_has_its_own_key() {
     let rig = Rig::new();
     let mut first = rig.alice();
     let mut second = channel_of(&rig, &first, &Offer::default());
@@ -131,7 +131,7 @@ fn each_channel_has_a_key_of_its_own() {
 }
 
 #[test]
-fn a_channel_does_nothing_until_it_is_bound() {
+fn unbound_channel_refuses_commands() {
     let rig = Rig::new();
     let mut first = rig.alice();
     let file = first.open("file", Opening::default());
@@ -142,13 +142,13 @@ fn a_channel_does_nothing_until_it_is_bound() {
     assert_eq!(second.start_binding(), NtStatus::MORE_PROCESSING_REQUIRED);
     second.read(file, 0, 1).assert_refused(NtStatus::USER_SESSION_DELETED);
     second.call(Command::LOGOFF, &Empty).assert_refused(NtStatus::USER_SESSION_DELETED);
-    // It is no session that could be set up either.
+    // The session cannot be set up anew either.
     assert_eq!(second.try_log_on(ALICE, 0), Err(NtStatus::USER_SESSION_DELETED));
     assert_eq!(first.write(file, 0, b"x").status(), NtStatus::SUCCESS);
 }
 
 #[test]
-fn who_binds_a_channel_is_the_sessions_user_and_has_its_key() {
+fn binding_needs_the_sessions_user_and_key() {
     let rig = Rig::new();
     let mut first = rig.alice();
     let file = first.open("file", Opening::default());
@@ -169,9 +169,9 @@ fn who_binds_a_channel_is_the_sessions_user_and_has_its_key() {
     assert_eq!(first.write(file, 0, b"x").status(), NtStatus::SUCCESS, "the session is as it was");
 }
 
-/// A refused authentication leaves nothing: whoever is the right user may come over the same connection.
+/// A refused binding leaves no state: the right user may retry over the same connection.
 #[test]
-fn a_connection_that_failed_to_be_bound_can_be() {
+fn failed_binding_can_be_retried() {
     let rig = Rig::new();
     let first = rig.alice();
     let mut second = connected(&rig, &Offer::default());
@@ -182,7 +182,7 @@ fn a_connection_that_failed_to_be_bound_can_be() {
 }
 
 #[test]
-fn channels_have_agreed_on_the_same() {
+fn binding_needs_the_same_negotiation() {
     let rig = Rig::new();
     let signed = |algorithm| Offer { signing: vec![algorithm], ..Offer::default() };
     let (gmac, cmac) = (signed(SigningAlgorithm::AES_GMAC), signed(SigningAlgorithm::AES_CMAC));
@@ -211,7 +211,7 @@ fn channels_have_agreed_on_the_same() {
         let mut second = connected(&rig, of_second);
         assert_eq!(second.bind(&first, ALICE), Err(status), "{of_first:?} {of_second:?}");
     }
-    // A client's number is no secret: it proves nothing, and Windows does not compare it either.
+    // The client GUID is not a secret and proves nothing; Windows does not compare it either.
     for (of_first, of_second) in [(&cmac, &hmac), (&hmac, &cmac), (&cmac, &elsewhere)] {
         let first = rig.alice_with(of_first);
         let mut second = connected(&rig, of_second);
@@ -221,19 +221,19 @@ fn channels_have_agreed_on_the_same() {
 }
 
 #[test]
-fn a_connection_is_a_channel_of_a_session_once() {
+fn second_binding_of_a_connection_is_refused() {
     let rig = Rig::new();
     let mut first = rig.alice();
     let mut second = channel_of(&rig, &first, &Offer::default());
     let own = second.keys();
-    // Signed as what binds is, it is forged to a channel that is bound.
+    // A signature by the session's key is invalid on a bound channel.
     second.checks = false;
     assert_eq!(second.bind(&first, ALICE), Err(NtStatus::ACCESS_DENIED));
     second.checks = true;
     second.set_keys(own);
     assert_eq!(second.start_binding(), NtStatus::REQUEST_NOT_ACCEPTED);
     assert_eq!(first.start_binding(), NtStatus::REQUEST_NOT_ACCEPTED);
-    // Nor is a session that is only being set up.
+    // A session during setup cannot be bound either.
     let mut begun = connected(&rig, &Offer::default());
     begun.start_log_on();
     assert_eq!(begun.start_binding(), NtStatus::REQUEST_NOT_ACCEPTED);
@@ -241,7 +241,7 @@ fn a_connection_is_a_channel_of_a_session_once() {
 }
 
 #[test]
-fn channels_are_bounded() {
+fn channels_are_limited() {
     let rig = Rig::new();
     let first = rig.alice();
     let mut channels: Vec<Client> =
@@ -253,7 +253,7 @@ fn channels_are_bounded() {
 }
 
 #[test]
-fn channels_that_are_never_bound_are_bounded() {
+fn unfinished_bindings_are_limited() {
     let rig = Rig::new();
     let mut client = connected(&rig, &Offer::default());
     let firsts: Vec<Client> = (0..=smb::limits::CONNECTION_SETUPS_MAX).map(|_| rig.alice()).collect();
@@ -281,7 +281,7 @@ pub(crate) fn query_interfaces(client: &mut Client, room: u32) -> crate::rig::Re
 }
 
 #[test]
-fn a_client_is_told_of_the_address_it_has_come_to() {
+fn interfaces_include_the_connected_address() {
     let rig = Rig::new();
     let mut client = rig.connect();
     let reply = client.negotiate(&Offer::default());
@@ -298,7 +298,7 @@ fn a_client_is_told_of_the_address_it_has_come_to() {
 }
 
 #[test]
-fn a_client_without_channels_is_told_of_no_interfaces() {
+fn interfaces_need_multichannel() {
     let rig = Rig::new();
     let single = Offer { capabilities: Capabilities::LARGE_MTU, ..Offer::default() };
     for offer in [single, Offer::of(Dialect::SMB210)] {
@@ -307,9 +307,9 @@ fn a_client_without_channels_is_told_of_no_interfaces() {
     }
 }
 
-/// Nobody is there to be answered any more.
+/// No channel is left to send the reply to.
 #[test]
-fn what_waits_ends_with_its_channel() {
+fn pending_request_ends_with_its_channel() {
     let rig = Rig::new();
     let (mut first, mut other) = (rig.alice(), rig.alice());
     let (file, theirs) = (first.open("file", Opening::default()), other.open("file", Opening::default()));
@@ -331,9 +331,9 @@ fn what_waits_ends_with_its_channel() {
     assert_eq!(first.write(file, 10, b"x").status(), NtStatus::SUCCESS, "the session goes on");
 }
 
-/// What was sent over a connection that goes may not have come to anybody.
+/// Data sent over a lost connection may not have arrived.
 #[test]
-fn a_break_is_told_again_over_another_channel() {
+fn break_is_repeated_on_another_channel() {
     let rig = Rig::new();
     let ([mut first, mut second], mut other) = (two_channels(&rig), rig.alice_at(2));
     first.open_lease("file", Opening::default(), lease(1, "RWH")).assert_state("RWH");
@@ -346,10 +346,10 @@ fn a_break_is_told_again_over_another_channel() {
     assert_eq!(other.reply().status(), NtStatus::SUCCESS);
 }
 
-/// A machine that is gone ends no connection. So it is with one that takes nothing: breaks that it does not confirm go over another
-/// channel, also those that nobody waits for an answer to.
+/// A client that stops reading does not end its connection. Unacknowledged breaks move to another channel, even if no
+/// request waits for them.
 #[test]
-fn a_break_that_does_not_arrive_is_told_over_another_channel() {
+fn unconfirmed_break_moves_to_another_channel() {
     let rig = Rig::new();
     let ([mut first, mut second], mut other) = (two_channels(&rig), rig.alice_at(2));
     first.open_lease("written", Opening::default(), lease(1, "RWH")).assert_state("RWH");
@@ -375,9 +375,10 @@ fn a_break_that_does_not_arrive_is_told_over_another_channel() {
     second.assert_quiet();
 }
 
-/// What was encrypted says nothing of the connection it was meant for, and message ids are each connection's own.
+/// Encryption does not cover the connection, and message ids are per connection, so a replay on another channel must be
+/// detected by its nonce.
 #[test]
-fn what_was_sealed_is_done_once_whatever_channel_it_comes_by() {
+fn replayed_encrypted_message_on_another_channel_is_refused() {
     let rig = Rig::new();
     for offer in [Offer::default(), Offer::of(Dialect::SMB300)] {
         let mut first = rig.alice_with(&offer);
@@ -404,9 +405,9 @@ pub(crate) fn alice() -> Initiator {
     Initiator::new(Credentials { user: ALICE.0.to_owned(), domain: "FILES".to_owned(), nt_hash }, "files")
 }
 
-/// A thief that plays both steps again is challenged anew, cannot answer, and takes nothing away from the session.
+/// An attacker that replays both steps gets a new challenge and cannot answer it. The session continues.
 #[test]
-fn a_binding_that_is_played_again_adds_no_channel() {
+fn replayed_binding_adds_no_channel() {
     let rig = Rig::new();
     let mut first = rig.alice();
     let mut second = connected(&rig, &Offer::default());
@@ -441,9 +442,9 @@ fn a_binding_that_is_played_again_adds_no_channel() {
     first.open("file", Opening::default());
 }
 
-/// Who has not said that it has channels has none: what it has encrypted is not remembered for others.
+/// Without SMB2_GLOBAL_CAP_MULTI_CHANNEL a client gets no channels, and nonces are not recorded for other connections.
 #[test]
-fn who_has_no_channels_adds_none() {
+fn binding_needs_multichannel() {
     let rig = Rig::new();
     let single = Offer { signing: vec![SigningAlgorithm::AES_CMAC], ..Offer::single() };
     let mut first = rig.alice_with(&single);

@@ -1,4 +1,4 @@
-//! Several commands in one message.
+//! Compounds.
 
 use crate::rig::{Client, Offer, Opening, Rig, chained, message, name, query, read, write};
 use smb_wire::classes::FileClass;
@@ -14,7 +14,7 @@ use smb_wire::{Decode, Encode, FileId, NtStatus, Utf16};
 
 const CLOSE: CloseRequest = CloseRequest { flags: CloseFlags(0), file_id: FileId::PREVIOUS };
 
-/// A command that goes on with what the one before it has.
+/// A related command, with the file id of the previous one.
 fn related(client: &mut Client, command: Command, body: &impl Encode, charge: u16) -> Vec<u8> {
     let header = client.header(command, charge);
     let (flags, session_id) = (Flags::RELATED_OPERATIONS, u64::MAX);
@@ -26,7 +26,7 @@ fn statuses(replies: &[crate::rig::Reply]) -> Vec<NtStatus> {
 }
 
 #[test]
-fn related_commands_use_the_file_of_the_one_before() {
+fn related_commands_use_the_previous_file() {
     let rig = Rig::new();
     let mut client = rig.alice();
     for seals in [false, true] {
@@ -58,7 +58,7 @@ fn related_commands_use_the_file_of_the_one_before() {
 }
 
 #[test]
-fn what_follows_a_failure_fails_like_it() {
+fn related_command_after_failure_fails_alike() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let wire = name("none");
@@ -70,7 +70,7 @@ fn what_follows_a_failure_fails_like_it() {
 }
 
 #[test]
-fn a_failure_after_the_file_was_found_leaves_it_to_the_rest() {
+fn failure_after_open_keeps_the_file_for_the_rest() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let create = client.request(Command::CREATE, &Opening::default().request(&name("empty")));
@@ -81,7 +81,7 @@ fn a_failure_after_the_file_was_found_leaves_it_to_the_rest() {
 }
 
 #[test]
-fn unrelated_commands_know_nothing_of_each_other() {
+fn unrelated_commands_are_independent() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let wire = name("none");
@@ -96,7 +96,7 @@ fn unrelated_commands_know_nothing_of_each_other() {
 }
 
 #[test]
-fn the_first_command_is_related_to_nothing() {
+fn first_command_cannot_be_related() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let close = related(&mut client, Command::CLOSE, &CLOSE, 1);
@@ -107,7 +107,7 @@ fn the_first_command_is_related_to_nothing() {
 }
 
 #[test]
-fn what_is_related_to_no_session_has_none() {
+fn related_command_without_session_fails() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let header = Header { session_id: 77, ..client.header(Command::ECHO, 1) };
@@ -123,7 +123,7 @@ fn what_is_related_to_no_session_has_none() {
 }
 
 #[test]
-fn whatever_file_a_related_command_names_is_the_one_of_the_one_before() {
+fn related_command_ignores_its_file_id() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let other = client.open("other", Opening::default());
@@ -138,9 +138,9 @@ fn whatever_file_a_related_command_names_is_the_one_of_the_one_before() {
 }
 
 #[test]
-fn the_last_of_several_replies_is_as_long_as_if_another_followed() {
+fn last_reply_of_compound_is_padded() {
     let rig = Rig::new();
-    // Signed with AES-GMAC, and with AES-CMAC, which is left to be done with other replies.
+    // Signed with AES-GMAC, and with AES-CMAC, where signing is batched with other replies.
     for offer in [Offer::default(), Offer::of(Dialect::SMB300)] {
         let mut client = rig.alice_with(&offer);
         client.put("file", b"odd");
@@ -160,7 +160,7 @@ fn the_last_of_several_replies_is_as_long_as_if_another_followed() {
 }
 
 #[test]
-fn what_keys_are_made_of_stands_alone() {
+fn negotiate_and_session_setup_in_compound_are_refused() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let setup = client.setup_request(&[1; 20], 0, SessionSetupFlags::empty());
@@ -170,7 +170,7 @@ fn what_keys_are_made_of_stands_alone() {
 }
 
 #[test]
-fn a_session_that_ends_in_a_compound_is_over_for_the_rest_of_it() {
+fn logoff_in_compound_ends_session_for_the_rest() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let logoff = client.request(Command::LOGOFF, &Empty);
@@ -181,7 +181,7 @@ fn a_session_that_ends_in_a_compound_is_over_for_the_rest_of_it() {
 }
 
 #[test]
-fn a_next_command_that_points_into_or_past_the_message_ends_the_connection() {
+fn invalid_next_command_ends_the_connection() {
     let rig = Rig::new();
     for next in [8_u32, 56, 65, 100, 4096, u32::MAX, u32::MAX - 7] {
         let mut client = rig.alice();
@@ -195,7 +195,7 @@ fn a_next_command_that_points_into_or_past_the_message_ends_the_connection() {
 }
 
 #[test]
-fn a_compound_has_so_many_commands_and_no_more() {
+fn compound_commands_are_limited() {
     let rig = Rig::new();
     let most = smb::limits::COMPOUND_COMMANDS_MAX;
     let mut client = rig.alice();
@@ -207,7 +207,7 @@ fn a_compound_has_so_many_commands_and_no_more() {
 }
 
 #[test]
-fn the_replies_to_a_compound_are_bounded() {
+fn compound_reply_size_is_limited() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let length = smb::limits::IO_BYTES_MAX;
@@ -224,15 +224,15 @@ fn the_replies_to_a_compound_are_bounded() {
     assert_eq!(found[3..], [NtStatus::INSUFFICIENT_RESOURCES; 2]);
 }
 
-/// A message of more than 192 KiB comes in by parts.
+/// A message of more than 192 KiB is received in parts.
 #[test]
-fn a_long_compound_is_done_like_a_short_one() {
+fn long_compound_equals_short_one() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let data: Vec<u8> = (0..900_000_u32).map(|i| u8::try_from(i % 253).unwrap()).collect();
     for seals in [false, true] {
         client.seals = seals;
-        // The head of a message that is long ends in the second command, or in the third.
+        // The first part of the long message ends in the second command, or in the third.
         for echoes in [0, 1] {
             let mut commands = Vec::new();
             for _ in 0..echoes {
@@ -250,10 +250,10 @@ fn a_long_compound_is_done_like_a_short_one() {
     }
 }
 
-/// A related command is about what the one before it has opened (MS-SMB2 §3.3.5.2.7.2): where that has opened nothing, it is about
-/// nothing, whatever was open before and whatever it names.
+/// A related command uses the file of the previous command (MS-SMB2 §3.3.5.2.7.2). If that opened none, the related
+/// command has none, whatever it names or was open before.
 #[test]
-fn what_follows_a_create_that_has_failed_is_about_no_other_file() {
+fn related_command_after_failed_create_has_no_file() {
     let rig = Rig::new();
     let mut client = rig.alice();
     client.put("kept", b"kept");
@@ -273,11 +273,11 @@ fn what_follows_a_create_that_has_failed_is_about_no_other_file() {
         let replies = client.chain(commands.to_vec());
         assert_eq!(statuses(&replies), [NtStatus::SUCCESS, missing, missing, missing, missing]);
         assert_eq!(client.data(other, 0, 4), b"kept");
-        // The first one's file is open as before.
+        // The first command's file is still open.
         let file = replies[0].body::<CreateResponse<'_>>().file_id;
         assert_eq!(client.close(file).status(), NtStatus::SUCCESS);
     }
-    // One that opens a file has those behind it go on with that.
+    // A CREATE among them replaces the file for the rest.
     let commands = [
         client.request(Command::CREATE, &none),
         related(&mut client, Command::CREATE, &Opening::default().request(&name("new")), 1),
@@ -288,9 +288,9 @@ fn what_follows_a_create_that_has_failed_is_about_no_other_file() {
     assert_eq!((client.get("kept"), client.get("new")), (b"kept".to_vec(), b"new".to_vec()));
 }
 
-/// The same where the CREATE is refused before it is looked at: its signature is wrong.
+/// The CREATE is refused before it runs, because its signature is wrong.
 #[test]
-fn what_follows_a_create_that_is_not_admitted_is_about_no_other_file() {
+fn related_command_after_refused_create_has_no_file() {
     let rig = Rig::new();
     let mut client = rig.alice();
     client.put("kept", b"kept");
@@ -308,9 +308,9 @@ fn what_follows_a_create_that_is_not_admitted_is_about_no_other_file() {
     assert_eq!(client.get("kept"), b"kept");
 }
 
-/// What is looked at once for several commands is looked at again when one of them has changed it.
+/// Checks shared by the commands of a compound are repeated after a command changed their input.
 #[test]
-fn each_command_finds_what_the_ones_before_have_left() {
+fn each_command_sees_effects_of_earlier_ones() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let size = |reply: &crate::rig::Reply| {

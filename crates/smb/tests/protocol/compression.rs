@@ -1,4 +1,4 @@
-//! Compressed messages: agreed on, asked for, and such as nobody sends who means well.
+//! Compressed messages: negotiation, requests, and attacks.
 
 use crate::rig::{ALICE, Client, OTHER, Offer, Opening, Rig, SHARE, message, name, read, wait_until, write};
 use crate::settings::{DEFAULT, set};
@@ -20,10 +20,10 @@ use vfs::ShareSettings;
 const COMPRESSED: ShareSettings = ShareSettings { compression: true, ..DEFAULT };
 const CHAINED: CompressionFlags = CompressionFlags::CHAINED;
 const WHOLE: CompressionFlags = CompressionFlags(0);
-/// The longest message there is.
+/// The longest valid message.
 const MOST: usize = smb::limits::MESSAGE_BYTES_MAX;
 
-/// Where [`SHARE`] is compressed, and [`OTHER`] is not.
+/// A rig in which [`SHARE`] is compressed and [`OTHER`] is not.
 fn compressed() -> Rig {
     let rig = Rig::new();
     set(&rig, COMPRESSED);
@@ -36,17 +36,17 @@ fn offer(flags: CompressionFlags) -> Offer {
     Offer { compression: Some((flags, algorithms)), ..Offer::default() }
 }
 
-/// Alice, who has agreed on compression.
+/// Alice, with compression negotiated.
 fn alice(rig: &Rig) -> Client {
     rig.alice_with(&offer(CHAINED))
 }
 
-/// What is shorter in LZ77.
+/// Compressible data.
 fn text(len: usize) -> Vec<u8> {
     (0_u32..).flat_map(|i| format!("line {} of a text\n", i % 5000).into_bytes()).take(len).collect()
 }
 
-/// What is not.
+/// Incompressible data.
 fn noise(len: usize) -> Vec<u8> {
     let mut state = 1_u64;
     let mut next = || {
@@ -56,7 +56,7 @@ fn noise(len: usize) -> Vec<u8> {
     (0..len).map(|_| next()).collect()
 }
 
-/// What of a NEGOTIATE is answered of compression.
+/// The compression context of the NEGOTIATE response.
 fn told(rig: &Rig, offer: &Offer) -> Option<(CompressionFlags, Vec<CompressionAlgorithm>)> {
     let reply = rig.connect().negotiate(offer);
     let answer: NegotiateResponse<'_> = reply.body();
@@ -78,13 +78,13 @@ fn chained(size: u32, payloads: &[(u16, &[u8])]) -> Vec<u8> {
     out
 }
 
-/// A pattern as a payload.
+/// A pattern payload.
 fn pattern(byte: u8, count: u32) -> Vec<u8> {
     [&[byte, 0, 0, 0][..], &count.to_le_bytes()].concat()
 }
 
 #[test]
-fn compression_is_agreed_on_where_a_share_is_compressed() {
+fn compression_is_negotiated_if_a_share_compresses() {
     let rig = Rig::new();
     assert_eq!(told(&rig, &offer(CHAINED)), None);
     set(&rig, COMPRESSED);
@@ -108,7 +108,7 @@ fn compression_is_agreed_on_where_a_share_is_compressed() {
 }
 
 #[test]
-fn long_replies_of_a_compressed_share_are_shorter() {
+fn long_replies_of_compressed_share_are_compressed() {
     let rig = compressed();
     let (short, long) = (text(4000), text(60_000));
     for (name, data) in
@@ -137,13 +137,13 @@ fn long_replies_of_a_compressed_share_are_shorter() {
         assert_eq!(get("short", &short), (false, 4080));
         assert_eq!(get("noise", &noise(60_000)), (false, 60_080));
     }
-    // Who has agreed on nothing is sent nothing compressed.
+    // Without negotiation no reply is compressed.
     let mut client = rig.alice();
     assert_eq!((client.get("long"), client.came.0), (long, false));
 }
 
 #[test]
-fn the_longest_reply_and_listings_are_compressed() {
+fn longest_reply_and_listings_are_compressed() {
     let rig = compressed();
     let mut client = alice(&rig);
     let data = [vec![0; 1000], text((1 << 20) - 1000)].concat();
@@ -169,7 +169,7 @@ fn the_longest_reply_and_listings_are_compressed() {
 }
 
 #[test]
-fn a_reader_may_ask_for_compression_in_a_share_that_is_not_compressed() {
+fn read_flag_requests_compression_in_any_share() {
     let rig = compressed();
     let data = text(60_000);
     let asks = |file| ReadRequest { flags: ReadFlags::REQUEST_COMPRESSED, ..read(file, 0, 60_000) };
@@ -185,9 +185,9 @@ fn a_reader_may_ask_for_compression_in_a_share_that_is_not_compressed() {
 }
 
 #[test]
-fn compressed_requests_are_done_like_others() {
+fn compressed_request_equals_plain_one() {
     let rig = compressed();
-    // The last is long even in compressed form.
+    // The last is long even when compressed.
     let bodies = [text(5000), vec![0; 1 << 20], text(1 << 20), [noise(700_000), text(300_000)].concat()];
     for (flags, seals) in [(CHAINED, false), (CHAINED, true), (WHOLE, false), (WHOLE, true)] {
         let mut client = rig.alice_with(&offer(flags));
@@ -206,7 +206,7 @@ fn compressed_requests_are_done_like_others() {
 }
 
 #[test]
-fn signatures_are_over_what_is_compressed() {
+fn signature_covers_uncompressed_bytes() {
     let rig = compressed();
     let mut client = alice(&rig);
     let file = client.open("file", Opening::default());
@@ -216,7 +216,7 @@ fn signatures_are_over_what_is_compressed() {
     client.send_packed(packed);
     assert_eq!(client.reply().status(), NtStatus::ACCESS_DENIED);
     client.read(file, 0, 1).assert_refused(NtStatus::END_OF_FILE);
-    // A message id is used once, however it is sent.
+    // A message id is used once, compressed or not.
     let request = client.signed(Command::ECHO, &Empty);
     client.send(&request);
     client.reply();
@@ -225,11 +225,11 @@ fn signatures_are_over_what_is_compressed() {
 }
 
 #[test]
-fn what_was_not_agreed_on_ends_the_connection() {
+fn unnegotiated_compression_ends_the_connection() {
     let rig = compressed();
     let whole = Compression { is_chained: false, lz77: true, pattern: false };
     let chain = Compression { is_chained: true, ..whole };
-    // (what the client offers, what it sends, whether that is taken)
+    // (offered algorithms, sent algorithm, whether it is accepted)
     for (offered, sent, is_taken) in [
         (None, chain, false),
         (None, whole, false),
@@ -251,9 +251,9 @@ fn what_was_not_agreed_on_ends_the_connection() {
     }
 }
 
-/// Nobody who has not logged on has any message expanded.
+/// The server decompresses nothing for unauthenticated clients.
 #[test]
-fn before_a_log_on_nothing_is_decompressed() {
+fn compression_before_login_ends_the_connection() {
     let rig = compressed();
     let mut client = rig.connect();
     let negotiate = message(&client.header(Command::NEGOTIATE, 1), &offer(CHAINED).request());
@@ -265,7 +265,7 @@ fn before_a_log_on_nothing_is_decompressed() {
     let setup = client.setup_request(b"token", 0, smb_wire::session::SessionSetupFlags::empty());
     client.send(&as_it_is(&setup));
     client.assert_ended();
-    // It is nothing else that is wrong with it.
+    // The message is valid in every other respect.
     let mut client = alice(&rig);
     let echo = client.signed(Command::ECHO, &Empty);
     client.send(&as_it_is(&echo));
@@ -275,7 +275,7 @@ fn before_a_log_on_nothing_is_decompressed() {
 }
 
 #[test]
-fn sizes_that_disagree_end_the_connection() {
+fn contradictory_sizes_end_the_connection() {
     let rig = compressed();
     let most = u32::try_from(MOST).unwrap();
     type Change = fn(&[u8], u32) -> Vec<u8>;
@@ -285,7 +285,7 @@ fn sizes_that_disagree_end_the_connection() {
         ("two payloads are more than the message", |echo, size| {
             chained(size, &[(0, echo), (4, &pattern(0, 1))])
         }),
-        ("the same with what is there already", |echo, size| chained(size, &[(0, &echo[..60]), (0, echo)])),
+        ("the nested payload repeats the first", |echo, size| chained(size, &[(0, &echo[..60]), (0, echo)])),
         ("nothing at all", |_, _| chained(0, &[(0, &[])])),
         ("only zeros", |_, _| chained(1000, &[(4, &pattern(0, 1000))])),
         ("no payload but 4 GiB", |_, _| chained(u32::MAX, &[(4, &pattern(0, u32::MAX))])),
@@ -331,7 +331,7 @@ fn sizes_that_disagree_end_the_connection() {
 }
 
 #[test]
-fn what_is_compressed_or_encrypted_within_ends_the_connection() {
+fn nested_transforms_end_the_connection() {
     let rig = compressed();
     for seals in [false, true] {
         for is_sealed_within in [false, true] {
@@ -350,9 +350,9 @@ fn what_is_compressed_or_encrypted_within_ends_the_connection() {
     }
 }
 
-/// Padding that nothing is made of: payloads without bytes, and a message that is as long as any.
+/// Empty payloads as padding, and a message of the maximum length.
 #[test]
-fn what_is_odd_but_adds_up_is_answered() {
+fn odd_but_valid_payloads_are_accepted() {
     let rig = compressed();
     let mut client = alice(&rig);
     let echo = client.signed(Command::ECHO, &Empty);
@@ -370,9 +370,9 @@ fn what_is_odd_but_adds_up_is_answered() {
     assert_eq!(client.reply().status(), NtStatus::SUCCESS);
 }
 
-/// What is long in compressed form comes in parts: it is put together, and must be right as a whole.
+/// A long compressed message arrives in parts and is checked as a whole.
 #[test]
-fn long_compressed_messages_are_whole_or_none() {
+fn long_compressed_message_is_valid_as_a_whole() {
     let rig = compressed();
     for seals in [false, true] {
         for is_changed in [false, true] {
@@ -400,7 +400,7 @@ fn long_compressed_messages_are_whole_or_none() {
 }
 
 #[test]
-fn something_behind_a_long_compressed_message_ends_the_connection() {
+fn bytes_after_long_compressed_message_end_the_connection() {
     let rig = compressed();
     let mut client = alice(&rig);
     let echo = client.signed(Command::ECHO, &Empty);
@@ -410,7 +410,7 @@ fn something_behind_a_long_compressed_message_ends_the_connection() {
 }
 
 #[test]
-fn credits_and_limits_are_those_of_what_is_compressed() {
+fn credits_and_limits_count_uncompressed_bytes() {
     let (rig, gate, _pacer) = limited();
     set(&rig, COMPRESSED);
     let mut client = alice(&rig);
@@ -433,7 +433,7 @@ fn credits_and_limits_are_those_of_what_is_compressed() {
         for seals in [false, true] {
             client.seals = seals;
             limit(&gate, 6000);
-            // The first finds nothing owed; it is on the wire in a few hundred bytes.
+            // The limiter lets the first request pass; compressed, it is only a few hundred bytes.
             send(&mut client, file);
             assert_eq!(client.reply().status(), NtStatus::SUCCESS);
             let waiting = gate.throttled().1;

@@ -1,4 +1,4 @@
-//! Opens that outlive their connections, and CREATEs that come twice (MS-SMB2 §3.3.5.9.6 to §3.3.5.9.13).
+//! Durable opens, and replayed CREATEs (MS-SMB2 §3.3.5.9.6 to §3.3.5.9.13).
 
 use crate::channels::channel_of;
 use crate::rig::{ALICE, BOB, Client, OTHER, Offer, Opening, Reply, Rig, SHARE, lease, name, wait_until};
@@ -51,7 +51,7 @@ pub(crate) fn leased(asked: Lease) -> Context {
     (Lease::NAME, asked.to_bytes())
 }
 
-/// Asks to open a file with an oplock or a lease and these contexts.
+/// Sends a CREATE with an oplock or a lease and these contexts.
 fn ask(client: &mut Client, path: &str, opening: Opening, level: OplockLevel, contexts: &[Context]) {
     let wire = name(path);
     let contexts = contexts.iter().map(|(name, data)| CreateContext { name, data }).collect();
@@ -64,7 +64,7 @@ fn ask(client: &mut Client, path: &str, opening: Opening, level: OplockLevel, co
     client.send_protected(message);
 }
 
-/// The same, with the reply.
+/// Sends the CREATE and returns the reply.
 pub(crate) fn create(
     client: &mut Client,
     path: &str,
@@ -76,12 +76,12 @@ pub(crate) fn create(
     client.reply()
 }
 
-/// The same alone, by a batch oplock.
+/// CREATE with a batch oplock.
 fn batch(client: &mut Client, path: &str, contexts: &[Context]) -> Reply {
     create(client, path, Opening::alone(), OplockLevel::BATCH, contexts)
 }
 
-/// Comes back for a file: nothing but the contexts counts.
+/// Reconnects to an open: only the contexts matter.
 pub(crate) fn again(client: &mut Client, path: &str, contexts: &[Context]) -> Reply {
     create(client, path, Opening::default(), OplockLevel::NONE, contexts)
 }
@@ -95,7 +95,7 @@ pub(crate) fn has(reply: &Reply, name: &[u8]) -> bool {
     reply.body::<CreateResponse<'_>>().contexts.find(name).is_some()
 }
 
-/// Loses a connection.
+/// Loses a connection and waits until the server notices.
 #[track_caller]
 pub(crate) fn lose(rig: &Rig, client: Client) {
     let before = rig.connections();
@@ -113,7 +113,7 @@ pub(crate) fn lock(client: &mut Client, file_id: FileId, flags: LockFlags) -> Nt
 }
 
 #[test]
-fn an_open_with_a_batch_oplock_waits_for_its_client() {
+fn batch_oplock_makes_open_durable() {
     let rig = Rig::new();
     for (asks, comes_back) in [(v1(), None), (v2(1, 0), Some(1)), (v2(2, 0), None)] {
         let mut client = rig.alice();
@@ -136,19 +136,19 @@ fn an_open_with_a_batch_oplock_waits_for_its_client() {
         client.read(old, 0, 4).assert_refused(NtStatus::FILE_CLOSED);
         assert_eq!(client.data(new, 0, 4), b"mine");
         assert_eq!(lock(&mut client, new, LockFlags::UNLOCK), NtStatus::SUCCESS, "its range came with it");
-        // It is asked for its oplock by the id that it has now.
+        // The break names the open's new id.
         let mut other = rig.alice();
         other.ask("file", Opening::default(), OplockLevel::NONE, None);
         assert_eq!(client.oplock_break().file_id, new);
         assert_eq!(client.close(new).status(), NtStatus::SUCCESS);
         again(&mut client, "file", &[back(old)]).assert_refused(NtStatus::OBJECT_NAME_NOT_FOUND);
-        // Nor may it want the next file.
+        // The next file is not available to it either.
         lose(&rig, other);
     }
 }
 
 #[test]
-fn what_is_not_cached_for_its_handle_is_not_kept() {
+fn open_without_handle_caching_is_not_durable() {
     let rig = Rig::new();
     let mut client = rig.alice();
     for level in [OplockLevel::NONE, OplockLevel::II, OplockLevel::EXCLUSIVE] {
@@ -166,7 +166,7 @@ fn what_is_not_cached_for_its_handle_is_not_kept() {
 }
 
 #[test]
-fn whoever_wants_the_file_ends_the_wait() {
+fn conflicting_open_ends_disconnected_durable_open() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let reply = batch(&mut client, "file", &[v2(1, 0)]);
@@ -178,7 +178,7 @@ fn whoever_wants_the_file_ends_the_wait() {
 }
 
 #[test]
-fn logging_off_keeps_what_is_durable_and_leaving_the_share_does_not() {
+fn durable_open_survives_logoff_but_not_tree_disconnect() {
     let rig = Rig::new();
     for (command, kept) in [(Command::LOGOFF, true), (Command::TREE_DISCONNECT, false)] {
         let mut client = rig.alice();
@@ -192,7 +192,7 @@ fn logging_off_keeps_what_is_durable_and_leaving_the_share_does_not() {
 }
 
 #[test]
-fn a_session_that_takes_over_finds_what_the_one_before_had_open() {
+fn previous_session_leaves_its_durable_opens() {
     let rig = Rig::new();
     let mut first = rig.alice();
     let reply = batch(&mut first, "file", &[v1()]);
@@ -206,7 +206,7 @@ fn a_session_that_takes_over_finds_what_the_one_before_had_open() {
 }
 
 #[test]
-fn nobody_else_gets_an_open() {
+fn durable_open_belongs_to_its_user() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let old = id(&batch(&mut client, "file", &[v2(1, 0)]));
@@ -238,7 +238,7 @@ fn nobody_else_gets_an_open() {
 }
 
 #[test]
-fn an_open_with_a_lease_is_its_clients_by_its_key_and_name() {
+fn lease_reconnect_needs_client_key_and_name() {
     let rig = Rig::new();
     let mut client = rig.alice_at(1);
     let asks = [v2(1, 0), leased(lease(7, "RWH"))];
@@ -256,16 +256,16 @@ fn an_open_with_a_lease_is_its_clients_by_its_key_and_name() {
     let body = reply.body::<CreateResponse<'_>>();
     let granted = Lease::from_bytes(body.contexts.find(Lease::NAME).unwrap()).unwrap();
     assert_eq!(granted.lease_state(), crate::rig::state("RWH"));
-    // It is told of breaks where it is now.
+    // Breaks go to the new connection.
     let mut other = rig.alice_at(2);
     other.ask("file", Opening::default(), OplockLevel::NONE, None);
     client.assert_lease_break(7, "RWH", "RH", true);
     client.close(new);
 }
 
-/// The lease is with the open that has a connection, though the client has not come back for the other.
+/// The lease belongs to the connected open, although the client has not reclaimed the other.
 #[test]
-fn a_client_that_opens_its_file_anew_is_asked_for_its_lease() {
+fn lease_with_new_open_is_broken_despite_lost_open() {
     let rig = Rig::new();
     let mut client = rig.alice_at(1);
     let asks = [v2(1, 0), leased(lease(7, "RWH"))];
@@ -283,7 +283,7 @@ fn a_client_that_opens_its_file_anew_is_asked_for_its_lease() {
 }
 
 #[test]
-fn a_time_that_a_client_asks_for_is_bounded_and_kept() {
+fn durable_timeout_is_limited_and_applied() {
     let rig = Rig::new();
     for (asks, gets) in [(0, 60_000), (1000, 1000), (u32::MAX, 300_000)] {
         let mut client = rig.alice();
@@ -297,7 +297,7 @@ fn a_time_that_a_client_asks_for_is_bounded_and_kept() {
 }
 
 #[test]
-fn the_second_version_is_of_smb_3() {
+fn durable_v2_needs_smb_3() {
     let rig = Rig::new();
     let mut client = rig.alice_with(&Offer::of(Dialect::SMB210));
     let reply = batch(&mut client, "file", &[v2(1, 0)]);
@@ -307,7 +307,7 @@ fn the_second_version_is_of_smb_3() {
 }
 
 #[test]
-fn what_is_to_be_deleted_goes_when_somebody_wants_its_name() {
+fn disconnected_delete_pending_file_yields_its_name() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let opening = Opening { options: CreateOptions::DELETE_ON_CLOSE, ..Opening::alone() };
@@ -319,7 +319,7 @@ fn what_is_to_be_deleted_goes_when_somebody_wants_its_name() {
 }
 
 #[test]
-fn a_create_that_comes_again_is_done_once() {
+fn replayed_create_runs_once() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let first = batch(&mut client, "file", &[v2(1, 0)]);
@@ -329,15 +329,15 @@ fn a_create_that_comes_again_is_done_once() {
     assert_eq!(id(&again), id(&first));
     assert_eq!(again.body::<CreateResponse<'_>>().create_action, CreateAction::CREATED);
     assert!(has(&again, DurableRequestV2::NAME));
-    // With a lease it is another one.
+    // With a lease the request differs.
     let asks = [v2(1, 0), leased(lease(1, "RWH"))];
     let opening = Opening::alone();
     create(&mut client, "file", opening, OplockLevel::LEASE, &asks).assert_refused(NtStatus::ACCESS_DENIED);
     client.replays = false;
     assert_eq!(client.close(id(&first)).status(), NtStatus::SUCCESS);
     let new = batch(&mut client, "file", &[v2(1, 0)]);
-    assert_ne!(id(&new), id(&first), "what was closed is forgotten");
-    // Another user's are others, whatever names they have.
+    assert_ne!(id(&new), id(&first), "the closed open's create GUID is forgotten");
+    // Another user's create GUIDs are separate, even if equal.
     let mut bob = rig.connect();
     bob.negotiate(&Offer::default());
     bob.log_on(BOB);
@@ -346,7 +346,7 @@ fn a_create_that_comes_again_is_done_once() {
 }
 
 #[test]
-fn a_create_that_failed_is_forgotten() {
+fn failed_create_can_be_replayed() {
     let rig = Rig::new();
     let (mut client, mut other) = (rig.alice(), rig.alice());
     let theirs = other.open("file", Opening::alone());
@@ -358,7 +358,7 @@ fn a_create_that_failed_is_forgotten() {
 }
 
 #[test]
-fn a_create_that_comes_again_while_it_waits_is_refused() {
+fn replay_of_pending_create_is_refused() {
     let rig = Rig::new();
     let (mut holder, mut client) = (rig.alice_at(1), rig.alice_at(2));
     let held = create(&mut holder, "file", Opening::default(), OplockLevel::BATCH, &[]);
@@ -376,7 +376,7 @@ fn a_create_that_comes_again_while_it_waits_is_refused() {
     assert_eq!(id(&again), id(&done));
 }
 
-/// A client that has an oplock, another one whose CREATE waits for that, and more channels of the session of that.
+/// A client with an oplock, another whose CREATE waits for its break, and a further channel of the latter's session.
 fn with_a_waiting_create(rig: &Rig, path: &str, level: OplockLevel) -> (Client, FileId, Client, [Client; 2]) {
     let (mut holder, mut first) = (rig.alice_at(1), rig.alice_at(2));
     let offer = Offer { client_guid: Guid([2; 16]), ..Offer::default() };
@@ -389,7 +389,7 @@ fn with_a_waiting_create(rig: &Rig, path: &str, level: OplockLevel) -> (Client, 
 }
 
 #[test]
-fn a_create_that_waits_is_done_once_though_its_connection_is_gone() {
+fn pending_create_runs_once_after_connection_loss() {
     let rig = Rig::new();
     for level in [OplockLevel::NONE, OplockLevel::BATCH] {
         let (mut holder, held, first, [mut second, mut third]) = with_a_waiting_create(&rig, "file", level);
@@ -416,7 +416,7 @@ fn a_create_that_waits_is_done_once_though_its_connection_is_gone() {
 }
 
 #[test]
-fn a_create_that_waits_ends_with_its_session() {
+fn pending_create_ends_with_its_session() {
     let rig = Rig::new();
     let (mut holder, held, first, [second, mut third]) =
         with_a_waiting_create(&rig, "file", OplockLevel::NONE);
@@ -434,7 +434,7 @@ fn a_create_that_waits_ends_with_its_session() {
 }
 
 #[test]
-fn creates_without_their_connections_count_among_those_of_others() {
+fn orphaned_creates_count_toward_user_limit() {
     let rig = Rig::new();
     let (_holder, _, first, [mut second, third]) = with_a_waiting_create(&rig, "file", OplockLevel::NONE);
     drop(third);
@@ -449,14 +449,14 @@ fn creates_without_their_connections_count_among_those_of_others() {
         assert_eq!(second.reply().status(), NtStatus::PENDING);
     }
     lose(&rig, first);
-    // It is begun anew, for which there is no room either.
+    // The replay starts the CREATE again, beyond the limit.
     second.replays = true;
     create(&mut second, "file", Opening::default(), OplockLevel::NONE, &[v2(1, 0)])
         .assert_refused(NtStatus::INSUFFICIENT_RESOURCES);
 }
 
 #[test]
-fn a_client_that_comes_back_before_its_end_is_seen_is_waited_for() {
+fn early_reconnect_waits_for_old_connection() {
     let rig = Rig::new();
     for _ in 0..32 {
         let (mut client, mut bob, mut next) = (rig.alice(), rig.connect(), rig.alice());
@@ -472,7 +472,7 @@ fn a_client_that_comes_back_before_its_end_is_seen_is_waited_for() {
 }
 
 #[test]
-fn durable_open_wanted_under_another_client_guid_before_its_end_is_seen_waits() {
+fn early_reconnect_with_another_client_guid_waits() {
     let rig = Rig::new();
     for _ in 0..32 {
         let (mut client, mut next) = (rig.alice_at(1), rig.alice_at(2));
@@ -484,7 +484,7 @@ fn durable_open_wanted_under_another_client_guid_before_its_end_is_seen_waits() 
 }
 
 #[test]
-fn nobody_gets_an_open_whose_client_is_there() {
+fn connected_durable_open_cannot_be_reclaimed() {
     let rig = Rig::new();
     let mut first = rig.alice();
     let mut second = channel_of(&rig, &first, &Offer::default());
@@ -500,7 +500,7 @@ fn nobody_gets_an_open_whose_client_is_there() {
 }
 
 #[test]
-fn an_application_that_goes_on_elsewhere_takes_its_files_with_it() {
+fn app_instance_failover_closes_old_opens() {
     let rig = Rig::new();
     let (mut first, mut second) = (rig.alice_at(1), rig.alice_at(2));
     let old = id(&batch(&mut first, "file", &[v2(1, 0), instance(5), version(3)]));

@@ -10,7 +10,7 @@ use smb_wire::{FileId, FileTime, NtStatus};
 const MIB: u32 = 1 << 20;
 
 #[test]
-fn every_disposition_does_what_it_says() {
+fn dispositions_have_specified_actions() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let missing = Err(NtStatus::OBJECT_NAME_NOT_FOUND);
@@ -38,7 +38,7 @@ fn every_disposition_does_what_it_says() {
 }
 
 #[test]
-fn a_reply_says_what_the_file_is() {
+fn create_reply_has_file_attributes() {
     let rig = Rig::new();
     let mut client = rig.alice();
     client.put("file", b"12345");
@@ -61,7 +61,7 @@ fn a_reply_says_what_the_file_is() {
 }
 
 #[test]
-fn directories_and_files_are_told_apart() {
+fn directory_and_file_options_are_enforced() {
     let rig = Rig::new();
     let mut client = rig.alice();
     client.put("file", b"");
@@ -85,7 +85,7 @@ fn directories_and_files_are_told_apart() {
 }
 
 #[test]
-fn options_that_are_none_or_not_supported_are_refused() {
+fn invalid_or_unsupported_options_are_refused() {
     let rig = Rig::new();
     let mut client = rig.alice();
     client.put("file", b"");
@@ -93,7 +93,7 @@ fn options_that_are_none_or_not_supported_are_refused() {
         let options = CreateOptions(1 << bit);
         client.action("file", Opening { options, ..Opening::default() })
     };
-    // Directories, and files that go when they are closed, are other tests'.
+    // Directories and delete-on-close have other tests.
     for bit in (0..32).filter(|bit| ![0, 12].contains(bit)) {
         let answer = match bit {
             7 | 13 | 20 => Err(NtStatus::NOT_SUPPORTED),
@@ -105,7 +105,7 @@ fn options_that_are_none_or_not_supported_are_refused() {
 }
 
 #[test]
-fn names_that_lead_out_of_the_share_or_are_none_are_refused() {
+fn invalid_or_escaping_names_are_refused() {
     let rig = Rig::new();
     let mut client = rig.alice();
     client.open("dir", Opening::dir());
@@ -132,7 +132,7 @@ fn names_that_lead_out_of_the_share_or_are_none_are_refused() {
 }
 
 #[test]
-fn share_modes_hold_against_every_other_open() {
+fn share_modes_apply_to_every_other_open() {
     let rig = Rig::new();
     let (mut alice, mut other) = (rig.alice(), rig.alice());
     alice.put("file", b"data");
@@ -165,13 +165,13 @@ fn share_modes_hold_against_every_other_open() {
     assert_eq!(other.action("file", emptied), refused, "to empty a file is to write it");
     assert_eq!(alice.data(file, 0, 10), b"data");
     alice.close(file);
-    // Once it is empty, it is not being written any longer.
+    // Overwriting ends the writer's caching.
     other.open("file", emptied);
     alice.open("file", only(read, ShareAccess::READ));
 }
 
 #[test]
-fn what_was_not_asked_for_is_not_granted() {
+fn access_not_requested_is_refused() {
     let rig = Rig::new();
     let mut client = rig.alice();
     client.put("file", b"data");
@@ -195,12 +195,12 @@ fn what_was_not_asked_for_is_not_granted() {
 }
 
 #[test]
-fn files_of_others_are_closed_to_those_whom_their_mode_excludes() {
+fn mode_bits_exclude_other_users() {
     let rig = Rig::new();
     let mut alice = rig.alice();
     let read_only = Opening { attributes: FileAttributes::READONLY, ..Opening::default() };
     let file = alice.open("mine", read_only);
-    assert_eq!(alice.write(file, 0, b"x").status(), NtStatus::SUCCESS, "whoever makes a file may write it");
+    assert_eq!(alice.write(file, 0, b"x").status(), NtStatus::SUCCESS, "the creator of a file may write it");
     alice.close(file);
     let mut bob = rig.connect();
     bob.negotiate(&crate::rig::Offer::default());
@@ -219,7 +219,7 @@ fn files_of_others_are_closed_to_those_whom_their_mode_excludes() {
 }
 
 #[test]
-fn reads_end_at_the_end_of_the_file() {
+fn read_stops_at_end_of_file() {
     let rig = Rig::new();
     let mut client = rig.alice();
     client.put("file", b"0123456789");
@@ -232,7 +232,7 @@ fn reads_end_at_the_end_of_the_file() {
     for beyond in [i64::MAX as u64, 1 << 63, u64::MAX] {
         client.read(file, beyond, 1).assert_refused(NtStatus::INVALID_PARAMETER);
     }
-    assert_eq!(client.data(file, 3, 0), b"", "nothing of what is there");
+    assert_eq!(client.data(file, 3, 0), b"", "a read past the end returns nothing");
     let least = smb_wire::file::ReadRequest { minimum_count: 3, ..crate::rig::read(file, 8, 10) };
     client.call(Command::READ, &least).assert_refused(NtStatus::END_OF_FILE);
     let least = smb_wire::file::ReadRequest { minimum_count: 2, ..least };
@@ -240,7 +240,7 @@ fn reads_end_at_the_end_of_the_file() {
 }
 
 #[test]
-fn a_megabyte_is_moved_at_once_and_no_more() {
+fn transfer_is_limited_to_a_mebibyte() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let file = client.open("file", Opening::default());
@@ -254,7 +254,7 @@ fn a_megabyte_is_moved_at_once_and_no_more() {
 }
 
 #[test]
-fn what_is_moved_is_paid_for() {
+fn transfer_needs_credits() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let file = client.open("file", Opening::default());
@@ -268,7 +268,7 @@ fn what_is_moved_is_paid_for() {
 }
 
 #[test]
-fn offsets_past_the_end_of_numbers_are_refused() {
+fn overflowing_offset_is_refused() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let file = client.open("file", Opening::default());
@@ -277,14 +277,14 @@ fn offsets_past_the_end_of_numbers_are_refused() {
         assert!([NtStatus::INVALID_PARAMETER, NtStatus::DISK_FULL].contains(&status), "{offset}: {status:?}");
     }
     client.read(file, 0, 1).assert_refused(NtStatus::END_OF_FILE);
-    // All ones mean nothing else.
+    // All ones have no special meaning.
     client.write(file, u64::MAX, b"12").assert_refused(NtStatus::INVALID_PARAMETER);
     assert_eq!(client.write(file, 0, b"1234").status(), NtStatus::SUCCESS);
     assert_eq!(client.write(file, 2, b"").body::<WriteResponse>().count, 0);
 }
 
 #[test]
-fn a_file_goes_with_its_last_open() {
+fn delete_on_close_waits_for_last_open() {
     let rig = Rig::new();
     let (mut alice, mut other) = (rig.alice(), rig.alice());
     alice.put("file", b"data");
@@ -306,7 +306,7 @@ fn a_file_goes_with_its_last_open() {
 }
 
 #[test]
-fn flushing_is_for_those_who_write() {
+fn flush_needs_write_access() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let file = client.open("file", Opening::default());

@@ -1,4 +1,4 @@
-//! Clients that ask for more than anybody needs, and never for its end.
+//! Clients with excessive requests that never complete.
 
 use crate::rig::{BOB, Client, Offer, Opening, Rig, SHARE, wait_until, write};
 use smb::limits::{CONNECTION_WAITING_BYTES_MAX, WAITING_BYTES_OF_USER_MAX};
@@ -30,7 +30,7 @@ fn watch(client: &mut Client, file_id: FileId) -> NtStatus {
     client.reply().status()
 }
 
-/// Watches by a request that is longer than it needs to be.
+/// Sends a CHANGE_NOTIFY with a needlessly long buffer.
 fn watch_padded(client: &mut Client, file_id: FileId) -> NtStatus {
     let body = ChangeNotifyRequest {
         flags: ChangeNotifyFlags::empty(),
@@ -52,9 +52,10 @@ fn root(client: &mut Client) -> FileId {
     client.open("", Opening { access, options, ..Opening::by(CreateDisposition::OPEN) })
 }
 
-/// So many wait of one connection, however many directories it has open; all end with it, and others are told of changes meanwhile.
+/// Pending requests per connection are limited, whatever number of directories is open. All of them end with the
+/// connection; other clients still get their notifications.
 #[test]
-fn a_flood_of_watches_has_an_end() {
+fn watches_per_connection_are_limited() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let roots: Vec<FileId> = (0..8).map(|_| root(&mut client)).collect();
@@ -71,26 +72,26 @@ fn a_flood_of_watches_has_an_end() {
     let new = third.open("new", Opening::by(CreateDisposition::CREATE));
     assert_eq!(other.reply().status(), NtStatus::SUCCESS);
     for _ in &roots {
-        assert_eq!(client.reply().status(), NtStatus::SUCCESS, "one of each directory is told");
+        assert_eq!(client.reply().status(), NtStatus::SUCCESS, "each directory completes one request");
     }
-    // Once the others have heard of the file: they are told all that has happened by the time they are woken.
+    // Waits until the others have received all changes up to their wakeup.
     assert_eq!(third.write(new, 0, b"told").status(), NtStatus::SUCCESS);
     assert_eq!(third.close(new).status(), NtStatus::SUCCESS);
     drop(client);
     wait_until(|| rig.connections() == 2);
-    assert_eq!(watch(&mut other, theirs), NtStatus::SUCCESS, "what else happened to the file");
+    assert_eq!(watch(&mut other, theirs), NtStatus::SUCCESS, "further changes of the file");
 }
 
-/// Requests that wait are as long as they may be, over several connections of one user: others may still wait.
+/// Requests of maximum length wait over several connections of one user; other users can still wait.
 #[test]
-fn what_waits_of_one_user_leaves_room_to_others() {
+fn pending_requests_per_user_are_limited() {
     let rig = Rig::new();
     let (mut connections, mut waiting_bytes) = (Vec::new(), 0);
     let refused_at = loop {
         let mut client = rig.alice();
         let root = root(&mut client);
         let (mut refused, before) = (0, waiting_bytes);
-        // More than a connection may have.
+        // More than one connection may have.
         for _ in 0..2 * CONNECTION_WAITING_BYTES_MAX / PADDED_BYTES {
             match watch_padded(&mut client, root) {
                 NtStatus::PENDING => waiting_bytes += PADDED_BYTES,
@@ -113,7 +114,7 @@ fn what_waits_of_one_user_leaves_room_to_others() {
     bob.mount(SHARE);
     let root = root(&mut bob);
     assert_eq!(watch_padded(&mut bob, root), NtStatus::PENDING);
-    // What has gone is counted no longer.
+    // Closed connections free their share.
     drop(connections);
     wait_until(|| rig.connections() == 1);
     let mut alice = rig.alice();
@@ -122,7 +123,7 @@ fn what_waits_of_one_user_leaves_room_to_others() {
 }
 
 #[test]
-fn a_flood_of_locks_and_cancels_is_answered_one_by_one() {
+fn flood_of_locks_and_cancels_is_answered() {
     let rig = Rig::new();
     let (mut one, mut two) = (rig.alice(), rig.alice());
     let (mine, theirs) = (one.open("file", Opening::default()), two.open("file", Opening::default()));
@@ -141,7 +142,7 @@ fn a_flood_of_locks_and_cancels_is_answered_one_by_one() {
             two.send_protected(request);
             assert_eq!(two.reply().status(), NtStatus::PENDING);
         }
-        // Each is canceled, the last first, and some that are none or are over.
+        // Cancels each, the last first, and some unknown or completed ids.
         for &message_id in waiting.iter().rev() {
             cancel(&mut two, message_id);
             cancel(&mut two, message_id);
@@ -154,7 +155,7 @@ fn a_flood_of_locks_and_cancels_is_answered_one_by_one() {
     assert_eq!(two.call(Command::LOCK, &lock(theirs, now)).status(), NtStatus::SUCCESS, "nothing is left");
 }
 
-/// Header of a unit of RPC (C706 §12.6.3.1).
+/// The header of an RPC PDU (C706 §12.6.3.1) with a body.
 fn unit(kind: u8, flags: u8, length: u16, body: &[u8]) -> Vec<u8> {
     let [low, high] = length.to_le_bytes();
     [&[5, 0, kind, flags, 0x10, 0, 0, 0, low, high, 0, 0, 1, 0, 0, 0][..], body].concat()
@@ -181,7 +182,7 @@ fn pipe(rig: &Rig) -> (Client, FileId) {
 const PIPE_ACCESS: AccessMask = AccessMask(AccessMask::READ_DATA.0 | AccessMask::WRITE_DATA.0);
 
 #[test]
-fn halves_of_units_are_put_together() {
+fn split_pdus_are_reassembled() {
     let rig = Rig::new();
     let (mut client, pipe) = pipe(&rig);
     let whole = bind();
@@ -195,7 +196,7 @@ fn halves_of_units_are_put_together() {
     assert!(done.contains(&(waits, NtStatus::SUCCESS)), "{done:?}");
 }
 
-/// READ of a pipe that has nothing to read: the number of its message.
+/// Sends a READ to an empty pipe and returns its message id.
 #[track_caller]
 fn ask_to_read(client: &mut Client, pipe: FileId) -> u64 {
     let message_id = client.next_id;
@@ -205,16 +206,16 @@ fn ask_to_read(client: &mut Client, pipe: FileId) -> u64 {
     message_id
 }
 
-/// Who has waited longest has what is answered first, whatever else of it ends meanwhile.
+/// The oldest pending READ gets the first reply, even if others end meanwhile.
 #[test]
-fn reads_wait_for_what_is_answered_over_a_pipe() {
+fn pipe_reads_complete_in_order() {
     let rig = Rig::new();
     let (mut client, pipe) = pipe(&rig);
     let waiting: Vec<u64> = (0..4).map(|_| ask_to_read(&mut client, pipe)).collect();
     cancel(&mut client, waiting[1]);
     let reply = client.reply();
     assert_eq!((reply.status(), reply.header.message_id), (NtStatus::CANCELLED, waiting[1]));
-    // Two calls in one write, each with a number that its answer repeats.
+    // Two calls in one write, each with a call id that the reply repeats.
     let mut second = bind();
     second[12] = 2;
     let write = client.request(Command::WRITE, &write(pipe, 0, &[bind(), second].concat()));
@@ -226,7 +227,7 @@ fn reads_wait_for_what_is_answered_over_a_pipe() {
         .collect();
     answered.sort_unstable();
     assert_eq!(answered, [(waiting[0], 1), (waiting[2], 2)]);
-    // The last one waits until the pipe goes.
+    // The last READ waits until the pipe closes.
     let close = client.request(Command::CLOSE, &CloseRequest { flags: CloseFlags::empty(), file_id: pipe });
     client.send_protected(close);
     let ended = [client.reply(), client.reply()].map(|reply| (reply.header.message_id, reply.status()));
@@ -234,7 +235,7 @@ fn reads_wait_for_what_is_answered_over_a_pipe() {
 }
 
 #[test]
-fn a_flood_of_reads_of_pipes_has_an_end() {
+fn pending_pipe_reads_are_limited() {
     let rig = Rig::new();
     let (mut client, first) = pipe(&rig);
     for _ in 0..MOST {
@@ -245,7 +246,7 @@ fn a_flood_of_reads_of_pipes_has_an_end() {
     ask_to_read(&mut other, theirs);
     drop(client);
     wait_until(|| rig.connections() == 1);
-    // Who waits at a pipe that is closed is told.
+    // Closing a pipe completes its pending READ.
     let write = other.request(Command::WRITE, &write(theirs, 0, &[0xff; 64]));
     other.send_protected(write);
     let ended = [other.reply(), other.reply()].map(|reply| reply.status());
@@ -253,16 +254,16 @@ fn a_flood_of_reads_of_pipes_has_an_end() {
 }
 
 #[test]
-fn units_that_are_none_close_their_pipe_alone() {
+fn malformed_pdu_closes_only_its_pipe() {
     let rig = Rig::new();
     let requests = |length: u16| unit(0, 3, length, &[0; 8]);
     let hostile = [
-        // A length that is shorter than what it counts, and one that ends inside of the call's own head.
+        // A length shorter than the header, and one that ends within the call's own header.
         requests(0),
         requests(15),
         requests(16),
         requests(23),
-        // Another version, another order of bytes, a kind that no client sends.
+        // Another version, another byte order, a PDU type that clients do not send.
         [&[4][..], &requests(24)[1..]].concat(),
         [&requests(24)[..4], &[0], &requests(24)[5..]].concat(),
         unit(12, 3, 24, &[0; 8]),
@@ -279,7 +280,7 @@ fn units_that_are_none_close_their_pipe_alone() {
 }
 
 #[test]
-fn a_call_that_never_ends_closes_its_pipe() {
+fn endless_call_closes_its_pipe() {
     let rig = Rig::new();
     let (mut client, pipe) = pipe(&rig);
     assert_eq!(client.write(pipe, 0, &bind()).status(), NtStatus::SUCCESS);
@@ -294,28 +295,28 @@ fn a_call_that_never_ends_closes_its_pipe() {
         }
         assert_eq!(reply.status(), NtStatus::SUCCESS);
         written += 32_000;
-        assert!(written <= smb_wire::rpc::REQUEST_MAX, "it is never too much");
+        assert!(written <= smb_wire::rpc::REQUEST_MAX, "the limit is never reached");
         flags = 0;
     }
     client.open("srvsvc", Opening::by(CreateDisposition::OPEN));
 }
 
-/// Calls whose answers nobody reads are taken until they are too many, and answered again once they are read.
+/// Calls with unread replies are accepted up to a limit, and again after the replies are read.
 #[test]
-fn answers_that_nobody_reads_are_bounded() {
+fn unread_replies_are_limited() {
     let rig = Rig::new();
     let (mut client, pipe) = pipe(&rig);
     assert_eq!(client.write(pipe, 0, &bind()).status(), NtStatus::SUCCESS);
-    // An operation that is not there, with an answer of 32 bytes each: many in one message.
+    // An unknown operation with a fault of 32 bytes, many calls in one message.
     let calls = unit(0, 3, 24, &[0, 0, 0, 0, 0, 0, 0xff, 0xff]).repeat(200);
     let mut writes = 0;
     while client.write(pipe, 0, &calls).status() == NtStatus::SUCCESS {
         writes += 1;
-        assert!(writes < 200, "it is never too much");
+        assert!(writes < 200, "the limit is never reached");
     }
     assert!(client.write(pipe, 0, &calls).status().is_error());
     client.close(pipe);
-    // More calls than anybody sends at once close their pipe.
+    // Too many calls in one write close their pipe.
     let pipe = client.open("srvsvc", Opening { access: PIPE_ACCESS, ..Opening::by(CreateDisposition::OPEN) });
     assert_eq!(client.write(pipe, 0, &bind()).status(), NtStatus::SUCCESS);
     client.write(pipe, 0, &calls.repeat(2)).assert_refused(NtStatus::PIPE_DISCONNECTED);

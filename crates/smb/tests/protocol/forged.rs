@@ -1,4 +1,4 @@
-//! Whoever sits between a client and the server: what is changed, relayed, or played again.
+//! An attacker between client and server: changes, relays and replays.
 
 use crate::rig::{ALICE, Client, INVALID_SIGNATURE, Offer, Opening, Rig, SHARE};
 use identity::{Credentials, FileTime, Initiator, NtHash};
@@ -9,19 +9,19 @@ use smb_wire::types::Dialect;
 use smb_wire::{FileId, NtStatus};
 use std::time::SystemTime;
 
-/// Alice, as she answers challenges of whom she takes for the server.
+/// Alice's initiator, which answers challenges of the supposed server.
 fn initiator() -> Initiator {
     initiator_of("files")
 }
 
-/// The same of whom she takes for this host.
+/// Alice's initiator for this host.
 fn initiator_of(host: &str) -> Initiator {
     let (user, password) = ALICE;
     let nt_hash = NtHash::of_password(password);
     Initiator::new(Credentials { user: user.to_owned(), domain: "FILES".to_owned(), nt_hash }, host)
 }
 
-/// SESSION_SETUP with this token: how it is answered, and the server's token.
+/// Sends SESSION_SETUP with this token. Returns the status and the server's token.
 fn setup(client: &mut Client, token: &[u8]) -> (NtStatus, Vec<u8>) {
     let request = client.setup_request(token, 0, SessionSetupFlags::empty());
     client.send(&request);
@@ -35,7 +35,7 @@ fn setup(client: &mut Client, token: &[u8]) -> (NtStatus, Vec<u8>) {
     (reply.status(), token)
 }
 
-/// What Alice answers to a challenge.
+/// Alice's answer to a challenge.
 fn answer(alice: &mut Initiator, challenge: &[u8]) -> Vec<u8> {
     let now = FileTime::from_unix(SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap());
     alice.step(challenge, now, &mut |bytes: &mut [u8]| bytes.fill(5)).unwrap()
@@ -48,29 +48,29 @@ fn connected(rig: &Rig, offer: &Offer) -> Client {
 }
 
 #[test]
-fn an_answer_is_to_one_challenge() {
+fn authenticate_matches_one_challenge() {
     let rig = Rig::new();
     let (mut victim, mut thief) = (connected(&rig, &Offer::default()), connected(&rig, &Offer::default()));
     let (mut alice, other) = (initiator(), initiator());
     let (_, challenge) = setup(&mut victim, &alice.start());
     let token = answer(&mut alice, &challenge);
-    // Over another connection, in a session of its own.
+    // On another connection, in a session of its own.
     let (begun, _) = setup(&mut thief, &other.start());
     assert_eq!(begun, NtStatus::MORE_PROCESSING_REQUIRED);
     assert_eq!(setup(&mut thief, &token).0, NtStatus::LOGON_FAILURE);
-    // Over another connection, in the session it was meant for.
+    // On another connection, in the intended session.
     thief.session_id = victim.session_id;
     assert_eq!(setup(&mut thief, &token).0, NtStatus::USER_SESSION_DELETED);
-    // Where it was meant for, once.
+    // On the intended connection, once.
     assert_eq!(setup(&mut victim, &token).0, NtStatus::SUCCESS);
     let again = victim.setup_request(&token, 0, SessionSetupFlags::empty());
     victim.send(&again);
     victim.reply().assert_refused(NtStatus::ACCESS_DENIED);
 }
 
-/// Who relays all of an authentication has a session and not its keys: nothing that it says is believed.
+/// An attacker that relays an entire authentication has a session without its keys: its requests fail verification.
 #[test]
-fn who_relays_an_authentication_can_do_nothing_with_it() {
+fn relayed_authentication_gives_no_keys() {
     let rig = Rig::new();
     for offer in [Dialect::SMB210, Dialect::SMB300, Dialect::SMB302, Dialect::SMB311].map(Offer::of) {
         let mut thief = connected(&rig, &offer);
@@ -79,7 +79,7 @@ fn who_relays_an_authentication_can_do_nothing_with_it() {
         assert_eq!(setup(&mut thief, &answer(&mut alice, &challenge)).0, NtStatus::SUCCESS);
         thief.tree_connect(SHARE).assert_refused(NtStatus::ACCESS_DENIED);
         thief.call(Command::LOGOFF, &Empty).assert_refused(NtStatus::ACCESS_DENIED);
-        // Nor does it add a channel.
+        // The attacker cannot bind a channel either.
         let session_id = thief.session_id;
         let mut second = connected(&rig, &offer);
         second.session_id = session_id;
@@ -89,9 +89,9 @@ fn who_relays_an_authentication_can_do_nothing_with_it() {
     }
 }
 
-/// An answer says whom it was meant for, and its proof covers that.
+/// The proof covers the target name.
 #[test]
-fn an_answer_that_was_meant_for_another_host_is_refused() {
+fn authenticate_for_another_host_is_refused() {
     let named = Rig::called(&["files.example.org"]);
     let anybody = Rig::new();
     for (host, is_ours) in [
@@ -111,16 +111,16 @@ fn an_answer_that_was_meant_for_another_host_is_refused() {
     }
 }
 
-/// With 3.1.1 the keys are made of everything that was said: whoever changes any of it has both sides disagree.
+/// The keys of 3.1.1 depend on all negotiation messages: after a change the two sides have different keys.
 #[test]
-fn a_negotiation_that_was_changed_gives_no_common_key() {
+fn changed_negotiation_gives_different_keys() {
     let rig = Rig::new();
     let strong = Offer {
         ciphers: vec![Cipher::AES_128_GCM, Cipher::AES_128_CCM],
         signing: vec![SigningAlgorithm::AES_CMAC, SigningAlgorithm::HMAC_SHA256],
         ..Offer::of(Dialect::SMB311)
     };
-    // The client's capabilities, its number, and the last algorithm of the last context, which becomes another.
+    // The client's capabilities, its GUID, and the last algorithm of the last context, which becomes another.
     let changes: [fn(&mut Vec<u8>); 3] = [
         |sent| sent[HEADER_SIZE + 8] ^= 0x40,
         |sent| sent[HEADER_SIZE + 12] ^= 1,
@@ -138,19 +138,19 @@ fn a_negotiation_that_was_changed_gives_no_common_key() {
     }
 }
 
-/// Who takes the context of the hash away, or all of them, ends the negotiation.
+/// Removing the preauth context, or all contexts, ends the negotiation.
 #[test]
-fn a_negotiation_without_its_hash_is_refused() {
+fn negotiation_without_preauth_context_is_refused() {
     let rig = Rig::new();
     let changes: [fn(&mut Vec<u8>); 3] = [
-        // NegotiateContextCount of none, and of fewer than there are.
+        // NegotiateContextCount of zero, and one too low.
         |sent| sent[HEADER_SIZE + 32..][..2].fill(0),
         // The type of the first context is unknown.
         |sent| {
             let at = u32::from_le_bytes(sent[HEADER_SIZE + 28..][..4].try_into().unwrap());
             sent[usize::try_from(at).unwrap()] = 0x77;
         },
-        // It offers no algorithm that is there.
+        // The context offers no known algorithm.
         |sent| {
             let at = u32::from_le_bytes(sent[HEADER_SIZE + 28..][..4].try_into().unwrap());
             sent[usize::try_from(at).unwrap() + 8 + 4] = 9;
@@ -167,9 +167,9 @@ fn a_negotiation_without_its_hash_is_refused() {
     }
 }
 
-/// A share that is encrypted takes nothing in clear, in no part of a message, and nothing from another session's envelope.
+/// An encrypted share refuses plain commands, anywhere in a message, and commands in another session's envelope.
 #[test]
-fn nothing_in_clear_reaches_what_was_opened_in_secret() {
+fn plain_requests_cannot_use_encrypted_opens() {
     let mut rule = vfs::ExportRule::everybody();
     rule.protection = vfs::Protection::Encrypted;
     let rig = Rig::with_rule(rule);
@@ -199,21 +199,21 @@ fn nothing_in_clear_reaches_what_was_opened_in_secret() {
     assert_ne!(file, FileId::default());
 }
 
-/// The last reply to SESSION_SETUP is in no hash that keys are made of: it is signed, and a client sees what was changed of it.
+/// The preauth hash does not cover the last SESSION_SETUP reply. Its signature lets the client detect changes.
 #[test]
-fn the_last_reply_of_a_log_in_that_was_changed_is_noticed() {
+fn changed_final_session_setup_reply_is_detected() {
     let rig = Rig::new();
     let changes: [fn(&mut Vec<u8>); 6] = [
-        // Not signed any more, as if the server could not; and with the flag alone.
+        // Unsigned, as if the server could not sign; and with the flag alone.
         |reply| {
             reply[16] &= !8;
             reply[SIGNATURE_OFFSET..HEADER_SIZE].fill(0);
         },
         |reply| reply[SIGNATURE_OFFSET..HEADER_SIZE].fill(0),
-        // The flags of the session, which make a guest of its user or have it encrypt.
+        // The session flags, which would make the user a guest or enable encryption.
         |reply| reply[HEADER_SIZE + 2] ^= 1,
         |reply| reply[HEADER_SIZE + 2] ^= 4,
-        // The credits, and the number of the session.
+        // The credits, and the session id.
         |reply| reply[14] ^= 1,
         |reply| reply[40] ^= 1,
     ];
@@ -226,7 +226,7 @@ fn the_last_reply_of_a_log_in_that_was_changed_is_noticed() {
         let mut client = connected(&rig, &offer);
         client.forges = Some(|_| ());
         assert_eq!(client.try_log_on(ALICE, 0), Ok(()), "{offer:?}");
-        // The same of a log-in over a session that is there, and of another channel.
+        // The same for a reauthentication and for a binding.
         assert_eq!(client.try_log_on(ALICE, 0), Ok(()));
         client.forges = Some(changes[0]);
         assert_eq!(client.try_log_on(ALICE, 0), Err(INVALID_SIGNATURE));

@@ -1,4 +1,4 @@
-//! AES-GMAC: sessions of one connection, and nonces that sign once.
+//! AES-GMAC: sessions with one connection, and single use of nonces.
 
 use crate::channels::{alice, connected, query_interfaces};
 use crate::rig::{ALICE, Client, Offer, Opening, Rig, SHARE, chained, lease, message};
@@ -13,9 +13,9 @@ use smb_wire::{Decode, FileId, NtStatus};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// Connections of an attacker.
+/// The attacker's connections.
 const CONNECTIONS: usize = 6;
-/// Message ids that each of these connections uses. The session has used all of them over its own connection.
+/// Message ids that the attacker uses on each connection. The session has used all of them.
 const IDS: Range<u64> = 2..18;
 const FAILS: LockFlags = LockFlags(LockFlags::EXCLUSIVE_LOCK.0 | LockFlags::FAIL_IMMEDIATELY.0);
 
@@ -24,7 +24,7 @@ fn signed(algorithm: SigningAlgorithm) -> Offer {
 }
 
 #[test]
-fn a_service_without_multichannel_signs_with_gmac_and_adds_no_connection() {
+fn gmac_is_used_without_multichannel_only() {
     let rig = Rig::single();
     let (gmac, cmac) = (SigningAlgorithm::AES_GMAC, SigningAlgorithm::AES_CMAC);
     let of_3_1_1 = [
@@ -50,13 +50,13 @@ fn a_service_without_multichannel_signs_with_gmac_and_adds_no_connection() {
     }
 }
 
-/// Message ids, of which a nonce consists, begin at zero on each connection.
+/// Message ids, the source of nonces, begin at zero on each connection.
 #[test]
-fn a_refusal_to_bind_has_no_signature_when_the_session_has_gmac() {
+fn binding_refusal_of_gmac_session_is_unsigned() {
     let rig = Rig::new();
     for offer in [signed(SigningAlgorithm::AES_GMAC), Offer::single()] {
         let mut first = rig.alice_with(&offer);
-        // The same request on two connections, as an attacker sends it who has recorded it once.
+        // An attacker replays one recorded request on two connections.
         for _ in 0..2 {
             let mut second = connected(&rig, &offer);
             second.borrow_session(&first);
@@ -71,9 +71,9 @@ fn a_refusal_to_bind_has_no_signature_when_the_session_has_gmac() {
     }
 }
 
-/// Samba's client accepts this refusal without a signature, but not without the flag.
+/// Samba's client accepts this refusal unsigned, but only with the flag.
 #[test]
-fn a_refusal_to_bind_has_the_flag_and_no_signature_when_the_connection_has_another_algorithm() {
+fn binding_refusal_with_another_algorithm_has_flag_only() {
     let rig = Rig::new();
     let cmac = signed(SigningAlgorithm::AES_CMAC);
     for other in [cmac, Offer::of(Dialect::SMB302), Offer::of(Dialect::SMB210)] {
@@ -95,7 +95,7 @@ fn a_refusal_to_bind_has_the_flag_and_no_signature_when_the_connection_has_anoth
     }
 }
 
-/// Calls, another login, a refusal to bind, and an encrypted request.
+/// Calls, another login, a refused binding, and an encrypted request.
 fn calls(client: &mut Client) {
     let file = client.open("file", Opening::default());
     assert_eq!(client.write(file, 0, b"x").status(), NtStatus::SUCCESS);
@@ -141,7 +141,7 @@ fn range(flags: LockFlags, file_id: FileId) -> LockRequest {
     LockRequest { lock_sequence: LockSequence(0), file_id, locks }
 }
 
-/// Requests that wait: one is canceled twice, one is answered later, each after an interim reply; and a compound.
+/// Pending requests: one cancelled twice, one completed later, each after an interim reply; and a compound.
 fn waits(client: &mut Client, other: &mut Client) {
     let (mine, theirs) = (client.open("file", Opening::default()), other.open("file", Opening::default()));
     assert_eq!(other.call(Command::LOCK, &range(FAILS, theirs)).status(), NtStatus::SUCCESS);
@@ -167,7 +167,7 @@ fn waits(client: &mut Client, other: &mut Client) {
     other.close(theirs);
 }
 
-/// A request of an attacker with an id of its choice, and the signature of another request.
+/// An attacker's request with a chosen id and the signature of another request.
 fn forged(attacker: &mut Client, id: u64, kind: usize, captured: &[u8]) -> Vec<u8> {
     attacker.next_id = id;
     let mut request = match kind % 4 {
@@ -182,7 +182,7 @@ fn forged(attacker: &mut Client, id: u64, kind: usize, captured: &[u8]) -> Vec<u
     request
 }
 
-/// A recorded request to bind and forged requests, sent over another connection, each of which is answered. All messages of it.
+/// Sends a recorded binding and forged requests over another connection. Returns all messages.
 fn attack(mut attacker: Client, first: &Client, kind: usize, captured: &[u8]) -> Vec<Vec<u8>> {
     attacker.borrow_session(first);
     attacker.checks = false;
@@ -197,7 +197,7 @@ fn attack(mut attacker: Client, first: &Client, kind: usize, captured: &[u8]) ->
     attacker.log.unwrap()
 }
 
-/// The messages among these that are not encrypted.
+/// The unencrypted messages.
 fn plain(log: &[Vec<u8>]) -> impl Iterator<Item = (Header, &[u8])> {
     let plain = log.iter().filter(|message| message[0] == 0xfe);
     plain.flat_map(|message| compound::messages(message)).map(|message| {
@@ -206,13 +206,13 @@ fn plain(log: &[Vec<u8>]) -> impl Iterator<Item = (Header, &[u8])> {
     })
 }
 
-/// Checks that no two messages that the session has signed have the same nonce: id, direction, and whether it is a CANCEL, as
-/// MS-SMB2 §3.1.4.1 says. How many messages the server has signed.
+/// Asserts that the session has signed no two messages with the same nonce: id, direction, and whether it is a CANCEL
+/// (MS-SMB2 §3.1.4.1). Returns the number of messages that the server signed.
 fn count_signed(first: &Client, log: &[Vec<u8>]) -> usize {
     let (mut nonces, mut contents) = (BTreeSet::new(), BTreeSet::new());
     for (header, bytes) in plain(log).filter(|(_, bytes)| first.verifies(bytes)) {
         let is_reply = header.flags.contains(Flags::SERVER_TO_REDIR);
-        // One message that is sent twice gives nothing away.
+        // A message sent twice discloses nothing.
         if contents.insert(bytes) {
             let nonce = (is_reply, header.command == Command::CANCEL, header.message_id);
             assert!(nonces.insert(nonce), "{header:?} has a nonce that was used before");
@@ -221,7 +221,7 @@ fn count_signed(first: &Client, log: &[Vec<u8>]) -> usize {
     nonces.iter().filter(|(is_reply, ..)| *is_reply).count()
 }
 
-/// Last step of a session.
+/// The last step of a session.
 type Ending = fn(&mut Client);
 
 fn end_by_wrong_password(client: &mut Client) {
@@ -242,10 +242,10 @@ fn end_by_used_id(client: &mut Client) {
     client.assert_ended();
 }
 
-/// The session does what gets replies of all kinds, while an attacker sends a recorded request to bind and forged requests over further
-/// connections, which have agreed on the same or not, and use the ids that the session has signed.
+/// The session provokes replies of all kinds. Meanwhile an attacker sends a recorded binding and forged requests over
+/// further connections, with the same negotiation or another, and with the session's message ids.
 #[test]
-fn no_nonce_of_gmac_signs_twice_when_requests_are_recorded_and_forged() {
+fn gmac_nonce_never_repeats_under_attack() {
     let gmac = signed(SigningAlgorithm::AES_GMAC);
     let sessions: [(Rig, Offer, Ending); 3] = [
         (Rig::new(), gmac, end_by_wrong_password),
@@ -278,7 +278,7 @@ fn no_nonce_of_gmac_signs_twice_when_requests_are_recorded_and_forged() {
             !header.flags.contains(Flags::SERVER_TO_REDIR) && header.command != Command::CANCEL
         };
         let asked = plain(&log).filter(|(header, _)| is_answered(header)).count();
-        // There is no key yet for the reply to the first step of the login.
+        // The reply to the first login step has no key yet.
         assert_eq!(count_signed(&first, &log), asked - 1, "all replies are signed");
         end(&mut first);
         count_signed(&first, &first.log.clone().unwrap());

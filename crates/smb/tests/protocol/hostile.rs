@@ -1,4 +1,4 @@
-//! What no client says that means well.
+//! Malformed and malicious requests.
 
 use crate::notify::wait_for;
 use crate::rig::{Offer, Opening, Rig, message, wait_until, write};
@@ -11,7 +11,7 @@ use smb_wire::types::AccessMask;
 use smb_wire::{Decode, Encode, NtStatus};
 
 #[test]
-fn a_message_id_is_used_once() {
+fn message_id_is_used_once() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let request = client.signed(Command::ECHO, &Empty);
@@ -22,7 +22,7 @@ fn a_message_id_is_used_once() {
 }
 
 #[test]
-fn the_id_of_a_long_message_is_used_once_as_well() {
+fn long_message_id_is_used_once() {
     let rig = Rig::new();
     for seals in [false, true] {
         let mut client = rig.alice();
@@ -39,7 +39,7 @@ fn the_id_of_a_long_message_is_used_once_as_well() {
 }
 
 #[test]
-fn ids_that_were_not_granted_end_the_connection() {
+fn ungranted_message_id_ends_the_connection() {
     let rig = Rig::new();
     let beyond = |client: &crate::rig::Client| client.next_id + u64::try_from(client.credits).unwrap();
     for (at, charge) in [(0, 1), (-1, 2), (1000, 1), (i64::MAX, u16::MAX)] {
@@ -49,7 +49,7 @@ fn ids_that_were_not_granted_end_the_connection() {
         client.send_protected(message(&header, &Empty));
         client.assert_ended();
     }
-    // The last that was granted is none of them.
+    // The last granted id is not among them.
     let mut client = rig.alice();
     let last = beyond(&client) - 1;
     let header = Header { message_id: last, ..client.header(Command::ECHO, 1) };
@@ -58,7 +58,7 @@ fn ids_that_were_not_granted_end_the_connection() {
 }
 
 #[test]
-fn credits_are_granted_up_to_a_bound() {
+fn credits_are_limited() {
     let rig = Rig::new();
     let mut client = rig.alice();
     for _ in 0..140 {
@@ -69,7 +69,7 @@ fn credits_are_granted_up_to_a_bound() {
 }
 
 #[test]
-fn lengths_that_no_message_has_end_the_connection() {
+fn invalid_message_length_ends_the_connection() {
     let rig = Rig::new();
     let most = u32::try_from(smb::limits::MESSAGE_BYTES_MAX).unwrap();
     for length in [0, most + 1, 0x00ff_ffff, 0x0100_0040, u32::MAX, 0x8100_0044] {
@@ -80,7 +80,7 @@ fn lengths_that_no_message_has_end_the_connection() {
 }
 
 #[test]
-fn messages_that_are_none_end_the_connection() {
+fn malformed_message_ends_the_connection() {
     let rig = Rig::new();
     let mut short = Header::request(Command::ECHO, 0, 0, 0);
     short.credit_charge = 0;
@@ -95,7 +95,7 @@ fn messages_that_are_none_end_the_connection() {
 }
 
 #[test]
-fn an_encrypted_message_of_no_session_ends_the_connection() {
+fn encrypted_message_without_session_ends_the_connection() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let sealed = client.sealed(Command::ECHO, &Empty);
@@ -107,9 +107,9 @@ fn an_encrypted_message_of_no_session_ends_the_connection() {
     assert_eq!(client.reply().status(), NtStatus::SUCCESS);
 }
 
-/// Nobody who has not logged on makes the server keep a long message for them.
+/// The server buffers no long message for unauthenticated clients.
 #[test]
-fn a_long_message_is_for_those_who_have_logged_on() {
+fn long_message_needs_login() {
     let rig = Rig::new();
     let head = message(&Header::request(Command::WRITE, 1, 0, 0), &write(FileId::default(), 0, &[]));
     let mut sealed_head = vec![0xfd, b'S', b'M', b'B'];
@@ -125,7 +125,7 @@ fn a_long_message_is_for_those_who_have_logged_on() {
 }
 
 #[test]
-fn half_a_message_keeps_nobody_else_waiting() {
+fn partial_message_does_not_block_others() {
     let rig = Rig::new();
     let mut halves = Vec::new();
     for sent in [1, 4, 5, 70, 300] {
@@ -148,7 +148,7 @@ fn half_a_message_keeps_nobody_else_waiting() {
 }
 
 #[test]
-fn a_connection_that_breaks_closes_its_files() {
+fn broken_connection_closes_its_files() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let alone = Opening { share: smb_wire::create::ShareAccess::empty(), ..Opening::default() };
@@ -160,7 +160,7 @@ fn a_connection_that_breaks_closes_its_files() {
 }
 
 #[test]
-fn structures_that_are_cut_short_are_refused() {
+fn truncated_structure_is_refused() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let commands = [
@@ -181,7 +181,7 @@ fn structures_that_are_cut_short_are_refused() {
         Command(0xffff),
     ];
     for command in commands {
-        // Whatever it has to say, this is not its size.
+        // The structure has the wrong size for every command.
         client.call(command, &Empty).assert_refused(NtStatus::INVALID_PARAMETER);
     }
     let header = client.header(Command::ECHO, 1);
@@ -190,7 +190,7 @@ fn structures_that_are_cut_short_are_refused() {
 }
 
 #[test]
-fn buffers_outside_of_their_message_are_refused() {
+fn buffer_outside_of_message_is_refused() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let file = client.open("file", Opening::default());
@@ -206,7 +206,7 @@ fn buffers_outside_of_their_message_are_refused() {
 }
 
 #[test]
-fn a_long_command_that_is_no_write_is_answered() {
+fn long_command_other_than_write_is_answered() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let file = client.open("file", Opening::default());
@@ -224,7 +224,7 @@ fn a_long_command_that_is_no_write_is_answered() {
 }
 
 #[test]
-fn opens_are_bounded() {
+fn opens_are_limited() {
     let rig = Rig::new();
     let mut client = rig.alice();
     client.put("file", b"data");
@@ -244,7 +244,7 @@ fn opens_are_bounded() {
     client.create("file", deleting).assert_refused(NtStatus::INSUFFICIENT_RESOURCES);
     let options = CreateOptions::DELETE_ON_CLOSE | CreateOptions::DIRECTORY_FILE;
     client.create("dir0", Opening { options, ..deleting }).assert_refused(NtStatus::INSUFFICIENT_RESOURCES);
-    // What was refused is not held either, and nothing goes with it.
+    // The refused request opened nothing.
     let mut other = rig.alice();
     other.create("", looking);
     assert_eq!(other.get("file"), b"data");
@@ -252,7 +252,7 @@ fn opens_are_bounded() {
 }
 
 #[test]
-fn tree_connects_are_bounded() {
+fn tree_connects_are_limited() {
     let rig = Rig::new();
     let mut client = rig.alice();
     for _ in 1..smb::limits::SESSION_TREES_MAX {
@@ -264,7 +264,7 @@ fn tree_connects_are_bounded() {
 }
 
 #[test]
-fn cancel_is_not_answered_and_uses_no_id() {
+fn cancel_gets_no_reply_and_uses_no_id() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let header = Header { credit_charge: 0, ..Header::request(Command::CANCEL, 0, client.session_id, 0) };
@@ -272,9 +272,9 @@ fn cancel_is_not_answered_and_uses_no_id() {
     assert_eq!(client.call(Command::ECHO, &Empty).status(), NtStatus::SUCCESS);
 }
 
-/// Offsets and lengths of buffers that lead before, into or behind what they are in: whatever the command.
+/// Buffer offsets and lengths that point before, into or beyond their message, in every command.
 #[test]
-fn places_outside_of_their_message_are_refused_in_every_command() {
+fn out_of_bounds_offsets_are_refused_in_every_command() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let file = client.open("file", Opening::default());
@@ -292,7 +292,7 @@ fn places_outside_of_their_message_are_refused_in_every_command() {
         file_id: file,
     };
     let asks = crate::rig::ioctl(file, smb_wire::ioctl::CtlCode::SET_SPARSE, &[1], 0);
-    // A request, and where its offset and its length are.
+    // A request with the positions of its offset and its length.
     let requests = [
         (client.request(Command::CREATE, &Opening::default().request(&wire)), 108, 110),
         (client.request(Command::TREE_CONNECT, &connect), 68, 70),
@@ -300,7 +300,7 @@ fn places_outside_of_their_message_are_refused_in_every_command() {
         (client.request(Command::IOCTL, &asks), 88, 92),
     ];
     for (request, offset_at, length_at) in requests {
-        // (the offset, if it is another; the length, if it is another)
+        // (the changed offset, the changed length)
         let places = [
             (Some(0), None),
             (Some(4), None),
@@ -329,9 +329,9 @@ fn places_outside_of_their_message_are_refused_in_every_command() {
     client.read(file, 0, 1).assert_refused(NtStatus::END_OF_FILE);
 }
 
-/// Commands that begin where no message begins, or inside of each other.
+/// NextCommand values that point between or into messages.
 #[test]
-fn commands_inside_of_each_other_end_the_connection() {
+fn overlapping_commands_end_the_connection() {
     let rig = Rig::new();
     for (first, second) in [(64, 68), (72, 4), (72, 12), (72, 64), (72, u32::MAX - 7), (0x8000_0000, 0)] {
         let mut client = rig.alice();

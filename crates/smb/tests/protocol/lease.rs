@@ -1,4 +1,4 @@
-//! Leases: what is granted to whom, how they are broken, and what is answered (MS-SMB2 §3.3.4.7, §3.3.5.9.8, §3.3.5.22.2).
+//! Leases: grants, breaks and acknowledgments (MS-SMB2 §3.3.4.7, §3.3.5.9.8, §3.3.5.22.2).
 
 use crate::rig::{ALICE, BOB, Client, Offer, Opening, Rig, SHARE, lease, lease_v2, state};
 use smb_wire::create::{CreateAction, CreateDisposition, OplockLevel};
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use vfs::{Export, ExportId, ExportRule, Namespace, Protection, Wait};
 
 #[test]
-fn states_are_granted_as_they_exist() {
+fn only_valid_lease_states_are_granted() {
     let rig = Rig::new();
     let mut client = rig.alice();
     for (wants, gets) in
@@ -25,7 +25,7 @@ fn states_are_granted_as_they_exist() {
 }
 
 #[test]
-fn a_lease_needs_its_context_and_its_level() {
+fn lease_needs_context_and_level() {
     let rig = Rig::new();
     let mut client = rig.alice();
     client.ask("file", Opening::default(), OplockLevel::LEASE, None);
@@ -34,7 +34,7 @@ fn a_lease_needs_its_context_and_its_level() {
     client.ask("file", Opening::default(), OplockLevel::NONE, Some(lease(1, "RWH")));
     let with = crate::rig::granted(&client.reply());
     assert_eq!((with.level, with.lease), (OplockLevel::NONE, None));
-    // The second version came with 3.0.
+    // The second version needs 3.0.
     let mut old = rig.alice_with(&Offer::of(Dialect::SMB210));
     let second = old.open_lease("other", Opening::default(), lease_v2(2, "RWH", 7, None));
     assert_eq!((second.level, second.lease), (OplockLevel::NONE, None));
@@ -42,7 +42,7 @@ fn a_lease_needs_its_context_and_its_level() {
 }
 
 #[test]
-fn a_lease_is_its_clients_over_all_connections() {
+fn lease_is_shared_by_a_clients_connections() {
     let rig = Rig::new();
     let (mut one, mut same, mut other) = (rig.alice_at(1), rig.alice_at(1), rig.alice_at(2));
     one.open_lease("file", Opening::default(), lease(1, "RWH")).assert_state("RWH");
@@ -50,13 +50,13 @@ fn a_lease_is_its_clients_over_all_connections() {
     again.assert_state("RWH");
     same.write(again.file_id, 0, b"mine");
     one.assert_quiet();
-    // The same key of another client is another lease.
+    // The same key from another client is another lease.
     other.ask("file", Opening::default(), OplockLevel::LEASE, Some(lease(1, "RWH")));
     one.assert_lease_break(1, "RWH", "RH", true);
     assert_eq!(other.reply().status(), NtStatus::PENDING);
     assert_eq!(same.acknowledge_lease(1, "RH"), NtStatus::SUCCESS, "any connection answers");
     crate::rig::granted(&other.reply()).assert_state("RH");
-    // With the connection that had it first, the lease goes on.
+    // The lease outlives its first connection.
     drop(one);
     let theirs = other.open_lease("file", Opening::default(), lease(1, "RH"));
     let write = other.request(Command::WRITE, &crate::rig::write(theirs.file_id, 0, b"anew"));
@@ -68,10 +68,10 @@ fn a_lease_is_its_clients_over_all_connections() {
     assert_eq!(same.data(again.file_id, 0, 8), b"anew");
 }
 
-/// A break may be sent over a connection that is lost at that moment, by whoever changes the file: what was open over it is closed by
-/// somebody else.
+/// A connection may be lost while a break is sent over it by a thread that changes the file. Another thread then closes
+/// its opens.
 #[test]
-fn a_connection_that_goes_while_its_client_is_told_stops_nobody() {
+fn connection_lost_during_break_blocks_no_client() {
     let lose_some = || {
         let rig = Rig::new();
         let (mut same, mut other) = (rig.alice_at(1), rig.alice_at(2));
@@ -90,12 +90,12 @@ fn a_connection_that_goes_while_its_client_is_told_stops_nobody() {
             same.close(mine);
         }
     };
-    // At once, so that threads lose their processors in between.
+    // Several threads at once, so that they preempt each other.
     std::thread::scope(|scope| (0..6).for_each(|_| _ = scope.spawn(lose_some)));
 }
 
 #[test]
-fn a_key_is_one_files() {
+fn lease_key_belongs_to_one_file() {
     let rig = Rig::new();
     let mut client = rig.alice();
     client.put("there", b"data");
@@ -113,7 +113,7 @@ fn a_key_is_one_files() {
 }
 
 #[test]
-fn the_second_version_counts_from_where_its_client_does() {
+fn lease_v2_epoch_continues_from_client() {
     let rig = Rig::new();
     let (mut one, mut two) = (rig.alice_at(1), rig.alice_at(2));
     let opening = Opening::default();
@@ -130,7 +130,7 @@ fn the_second_version_counts_from_where_its_client_does() {
     two.ask("file", opening, OplockLevel::NONE, None);
     let told = one.lease_break();
     assert_eq!((told.new_epoch, told.new_lease_state), (0x777a, state("RH")));
-    // Who opens it meanwhile hears that a break is on its way.
+    // An open during a break gets BREAK_IN_PROGRESS.
     let Some(Lease::V2(meanwhile)) = one.open_lease("file", opening, lease_v2(1, "R", 0, None)).lease else {
         panic!("a lease of the second version")
     };
@@ -138,16 +138,16 @@ fn the_second_version_counts_from_where_its_client_does() {
 }
 
 #[test]
-fn answers_that_are_none_change_nothing() {
+fn invalid_acknowledgments_change_nothing() {
     let rig = Rig::new();
     let (mut one, mut two) = (rig.alice_at(1), rig.alice_at(2));
     one.open_lease("file", Opening::default(), lease(1, "RWH"));
-    assert_eq!(one.acknowledge_lease(1, "RH"), NtStatus::UNSUCCESSFUL, "nobody has asked");
+    assert_eq!(one.acknowledge_lease(1, "RH"), NtStatus::UNSUCCESSFUL, "no break is in progress");
     assert_eq!(one.acknowledge_lease(2, "RH"), NtStatus::OBJECT_NAME_NOT_FOUND);
     two.ask("file", Opening::default(), OplockLevel::NONE, None);
     one.assert_lease_break(1, "RWH", "RH", true);
     assert_eq!(two.reply().status(), NtStatus::PENDING);
-    // Another client by the same key; another user who has seen both the client's number and the key.
+    // Another client with the same key; another user who knows the client GUID and the key.
     assert_eq!(two.acknowledge_lease(1, ""), NtStatus::OBJECT_NAME_NOT_FOUND);
     let mut bob = rig.connect();
     bob.negotiate(&Offer { client_guid: Guid([1; 16]), ..Offer::default() });
@@ -162,7 +162,7 @@ fn answers_that_are_none_change_nothing() {
 }
 
 #[test]
-fn a_user_with_the_number_and_the_key_of_another_has_a_lease_of_its_own() {
+fn leases_of_users_are_separate_despite_equal_guid_and_key() {
     let rig = Rig::new();
     let mut alice = rig.alice_at(1);
     alice.open_lease("file", Opening::default(), lease(1, "RWH"));
@@ -173,7 +173,7 @@ fn a_user_with_the_number_and_the_key_of_another_has_a_lease_of_its_own() {
     let access = smb_wire::types::AccessMask::GENERIC_READ;
     bob.ask("file", Opening { access, ..Opening::default() }, OplockLevel::LEASE, Some(lease(1, "R")));
     alice.assert_lease_break(1, "RWH", "RH", true);
-    // Its key may be another file's as well.
+    // Its key may also name another file.
     let mut again = rig.connect();
     again.negotiate(&Offer { client_guid: Guid([3; 16]), ..Offer::default() });
     again.log_on(ALICE);
@@ -182,7 +182,7 @@ fn a_user_with_the_number_and_the_key_of_another_has_a_lease_of_its_own() {
 }
 
 #[test]
-fn a_break_of_what_was_asked_for_in_secret_is_secret() {
+fn break_of_encrypted_request_is_encrypted() {
     let rig = Rig::new();
     let (mut one, mut two) = (rig.alice_at(1), rig.alice_at(2));
     one.seals = true;
@@ -191,9 +191,9 @@ fn a_break_of_what_was_asked_for_in_secret_is_secret() {
     one.assert_lease_break(1, "RWH", "RH", true);
 }
 
-/// Whoever sealed one of its requests for a lease is told of it in secret, whatever the first of them was.
+/// After one encrypted request for a lease, every break of it is encrypted.
 #[test]
-fn a_lease_that_was_asked_for_in_secret_once_is_broken_in_secret() {
+fn lease_requested_encrypted_once_is_broken_encrypted() {
     let rig = Rig::new();
     let (mut one, mut two) = (rig.alice_at(1), rig.alice_at(2));
     one.open_lease("file", Opening::default(), lease(1, "RWH"));
@@ -204,7 +204,7 @@ fn a_lease_that_was_asked_for_in_secret_once_is_broken_in_secret() {
 }
 
 #[test]
-fn another_channel_is_told_when_one_has_gone() {
+fn lease_break_moves_to_another_channel() {
     let rig = Rig::new();
     let (mut one, mut two) = (rig.alice_at(1), rig.alice_at(2));
     let mut channel = rig.connect();
@@ -220,15 +220,15 @@ fn another_channel_is_told_when_one_has_gone() {
     assert_eq!(two.reply().status(), NtStatus::SUCCESS);
 }
 
-/// What callers of other protocols do, who have no opens.
+/// Callers of other protocols without opens.
 #[test]
-fn others_neither_read_nor_write_before_what_is_cached_is_given_back() {
+fn other_protocols_wait_for_lease_break() {
     let rig = Rig::new();
     let mut client = rig.alice_at(1);
     let open = client.open_lease("file", Opening::default(), lease(1, "RWH"));
     client.write(open.file_id, 0, b"data");
     let caller = vfs::Caller::new(0, 0, []);
-    let file = crate::neighbors::find(&rig, b"file");
+    let file = crate::cross_protocol::find(&rig, b"file");
     let read = || {
         let (opened, _) = file.open(&caller, vfs::Access::READ, vfs::Blocking::Allowed).unwrap();
         let mut data = Vec::new();
@@ -253,34 +253,34 @@ fn others_neither_read_nor_write_before_what_is_cached_is_given_back() {
 }
 
 #[test]
-fn a_listing_is_cached_until_somebody_else_changes_the_directory() {
+fn directory_lease_breaks_on_foreign_change() {
     let rig = Rig::new();
     let (mut one, mut two) = (rig.alice_at(1), rig.alice_at(2));
     let dir = one.open_lease("dir", Opening::dir(), lease_v2(1, "RWH", 0, None));
     dir.assert_state("RH");
-    // Its own, by the key that says so.
+    // Its own change, identified by the parent key.
     one.open_lease("dir\\mine", Opening::default(), lease_v2(2, "RWH", 0, Some(1)));
     one.assert_quiet();
-    // Keys alone are compared (MS-FSA 2.1.4.12.2): another client of its user knows this one of it.
+    // Only keys are compared (MS-FSA 2.1.4.12.2): another client of the user knows this one.
     two.open_lease("dir\\theirs", Opening::default(), lease_v2(2, "RWH", 0, Some(1)));
     one.assert_quiet();
     two.open_lease("dir\\others", Opening::default(), lease_v2(3, "RWH", 0, Some(9)));
     one.assert_lease_break(1, "RH", "", true);
     assert_eq!(one.acknowledge_lease(1, ""), NtStatus::SUCCESS);
     one.close(dir.file_id);
-    // A change of what the listing shows, by who says nothing.
+    // A change of a listed attribute, without a parent key.
     one.open_lease("dir", Opening::dir(), lease_v2(1, "RH", 7, None)).assert_state("RH");
     let theirs = two.open("dir\\more", Opening::default());
     one.assert_lease_break(1, "RH", "", true);
     two.close(theirs);
-    // The first version has none of directories.
+    // The first version has no directory leases.
     two.put("dir\\file", b"data");
     let first = two.open_lease("dir", Opening::dir(), lease(9, "RH"));
     assert_eq!((first.level, first.lease), (OplockLevel::NONE, None));
 }
 
 #[test]
-fn who_caches_no_listings_has_leases_of_files() {
+fn client_without_directory_leases_has_file_leases() {
     let rig = Rig::new();
     for dialect in [Dialect::SMB300, Dialect::SMB302, Dialect::SMB311] {
         let capabilities = Capabilities::LARGE_MTU | Capabilities::ENCRYPTION;
@@ -295,13 +295,13 @@ fn who_caches_no_listings_has_leases_of_files() {
     }
 }
 
-/// A directory that everybody may write to, and the client who has the lease 1 of it.
+/// A directory that is writable by all, and the client with lease 1 of it.
 fn listed(rig: &Rig) -> Client {
     let mut client = rig.alice_at(1);
     let dir = client.open("dir", Opening::dir());
     client.close(dir);
     let set = vfs::SetAttrs { mode: Some(0o777), ..vfs::SetAttrs::default() };
-    let dir = crate::neighbors::find(rig, b"dir");
+    let dir = crate::cross_protocol::find(rig, b"dir");
     dir.set_attrs(&vfs::Caller::new(0, 0, []), &set, None, &mut vfs::PendingSync::default()).unwrap();
     let opening = Opening { access: AccessMask::LIST_DIRECTORY, ..Opening::dir() };
     client.open_lease("dir", opening, lease_v2(1, "RH", 0, None)).assert_state("RH");
@@ -309,7 +309,7 @@ fn listed(rig: &Rig) -> Client {
 }
 
 #[test]
-fn a_key_that_another_user_has_seen_keeps_no_listing() {
+fn parent_key_of_another_user_breaks_directory_lease() {
     let rig = Rig::new();
     let mut alice = listed(&rig);
     let mut bob = rig.connect();
@@ -321,7 +321,7 @@ fn a_key_that_another_user_has_seen_keeps_no_listing() {
 }
 
 #[test]
-fn a_listing_shows_what_was_written_when_the_file_is_closed() {
+fn directory_lease_breaks_when_written_file_closes() {
     let rig = Rig::new();
     let (mut one, mut two) = (listed(&rig), rig.alice_at(2));
     let theirs = two.open_lease("dir\\file", Opening::default(), lease_v2(2, "RWH", 0, Some(1))).file_id;
@@ -336,22 +336,22 @@ fn a_listing_shows_what_was_written_when_the_file_is_closed() {
 }
 
 #[test]
-fn a_client_hears_of_its_own_change_before_its_listing_is_broken() {
+fn own_change_is_answered_before_directory_break() {
     let rig = Rig::new();
     let mut client = listed(&rig);
     let file = client.open_lease("dir\\a", Opening::default(), lease_v2(2, "RWH", 0, Some(1))).file_id;
     client.close(file);
     let file = client.open_lease("dir\\a", Opening::default(), lease_v2(2, "RWH", 0, Some(9))).file_id;
-    assert_eq!(crate::attr::rename(&mut client, file, "dir\\b", false), NtStatus::SUCCESS);
+    assert_eq!(crate::file_information::rename(&mut client, file, "dir\\b", false), NtStatus::SUCCESS);
     client.assert_lease_break(1, "RH", "", true);
-    // Its own lease of the file is not in the way of a further name.
+    // Its own lease of the file does not block a hard link.
     assert_eq!(client.acknowledge_lease(1, ""), NtStatus::SUCCESS);
     assert_eq!(crate::rename::link(&mut client, file, "dir\\c"), NtStatus::SUCCESS);
     client.assert_quiet();
 }
 
 #[test]
-fn who_deletes_a_file_and_who_closes_it_last_agree_whose_listing_is_right() {
+fn delete_on_close_breaks_listings_by_parent_key() {
     let rig = Rig::new();
     for (closes_last, breaks) in [(1, false), (9, true)] {
         let mut client = listed(&rig);
@@ -359,8 +359,8 @@ fn who_deletes_a_file_and_who_closes_it_last_agree_whose_listing_is_right() {
             client.open_lease("dir\\file", Opening::default(), lease_v2(key, "R", 0, Some(parent))).file_id
         };
         let (first, last) = (open(2, 1), open(3, closes_last));
-        // The file was made with the right key, and opened again with perhaps another.
-        assert_eq!(crate::attr::dispose(&mut client, first, true), NtStatus::SUCCESS);
+        // The file was created with the right parent key, and opened again with another.
+        assert_eq!(crate::file_information::dispose(&mut client, first, true), NtStatus::SUCCESS);
         client.close(first);
         client.assert_quiet();
         assert_eq!(client.close(last).status(), NtStatus::SUCCESS);
@@ -372,7 +372,7 @@ fn who_deletes_a_file_and_who_closes_it_last_agree_whose_listing_is_right() {
 }
 
 #[test]
-fn a_lease_stays_of_the_version_that_was_asked_for_first() {
+fn lease_keeps_its_first_version() {
     let rig = Rig::new();
     let (mut one, mut two) = (rig.alice_at(1), rig.alice_at(2));
     one.open_lease("second", Opening::default(), lease_v2(1, "R", 7, None));
@@ -390,7 +390,7 @@ fn a_lease_stays_of_the_version_that_was_asked_for_first() {
 }
 
 #[test]
-fn opens_of_attributes_and_of_the_descriptor_break_nothing() {
+fn attribute_and_descriptor_opens_break_no_lease() {
     let rig = Rig::new();
     let breaks = [
         (AccessMask::READ_ATTRIBUTES | AccessMask::WRITE_ATTRIBUTES, false),
@@ -419,7 +419,7 @@ fn opens_of_attributes_and_of_the_descriptor_break_nothing() {
     let access = AccessMask::READ_CONTROL;
     two.ask("oplock", Opening { access, ..Opening::by(CreateDisposition::OPEN) }, OplockLevel::NONE, None);
     assert_eq!(one.oplock_break().file_id, mine.file_id, "of oplocks, more goes");
-    // Who reads the descriptor is not alone with the file, though.
+    // Reading the descriptor still needs a sharing check.
     let (mut one, mut two) = (rig.alice_at(1), rig.alice_at(2));
     let opening = |access| Opening { access, ..Opening::default() };
     two.open("other", opening(AccessMask::READ_ATTRIBUTES));
@@ -428,7 +428,7 @@ fn opens_of_attributes_and_of_the_descriptor_break_nothing() {
     one.open_lease("third", Opening::default(), lease(2, "RWH")).assert_state("RH");
 }
 
-/// Name of a second share of the volume of [`SHARE`] whose messages must be encrypted.
+/// A second share of [`SHARE`]'s volume, with required encryption.
 const SECRET: &str = "secret";
 
 fn with_secret_share() -> Rig {
@@ -442,7 +442,7 @@ fn with_secret_share() -> Rig {
     rig
 }
 
-/// Opens a file with a lease, in a share whose messages are encrypted or in the other one.
+/// Opens a file with a lease, through the encrypted share or the plain one.
 fn open_in(client: &mut Client, share: &str) {
     client.seals = false;
     client.mount(share);
@@ -450,15 +450,15 @@ fn open_in(client: &mut Client, share: &str) {
     client.open_lease("file", Opening::default(), lease(1, "RWH")).assert_state("RWH");
 }
 
-/// A lease is one for all shares of a volume: what is told of it in clear would tell of what is open in secret.
+/// A lease spans all shares of a volume: a plain break would disclose an encrypted open.
 #[test]
-fn the_break_of_a_lease_that_is_held_in_secret_too_is_encrypted() {
+fn break_of_lease_shared_with_encrypted_share_is_encrypted() {
     let rig = with_secret_share();
     for shares in [&[SHARE][..], &[SHARE, SECRET], &[SECRET, SHARE], &[SECRET]] {
         for is_one_session in [true, false] {
             let mut one = rig.alice_at(1);
             open_in(&mut one, shares[0]);
-            // A second session of the same client has the lease besides, or instead, by the other share.
+            // A second session of the same client has the lease too, or alone, through the other share.
             let mut same = rig.alice_at(1);
             if let Some(second) = shares.get(1) {
                 open_in(if is_one_session { &mut one } else { &mut same }, second);

@@ -18,7 +18,7 @@ pub(crate) fn lock(client: &mut Client, file_id: FileId, ranges: &[(u64, u64, Lo
 }
 
 #[test]
-fn locks_bind_every_other_open() {
+fn locks_apply_to_every_other_open() {
     let rig = Rig::new();
     let (mut one, mut two) = (rig.alice(), rig.alice());
     one.put("file", b"0123456789");
@@ -29,7 +29,7 @@ fn locks_bind_every_other_open() {
     two.write(theirs, 4, b"x").assert_refused(NtStatus::FILE_LOCK_CONFLICT);
     assert_eq!(two.data(theirs, 5, 5), b"56789");
     assert_eq!(one.data(mine, 2, 3), b"234");
-    // Another open of the same client is another.
+    // Another open of the same client has separate locks.
     let second = one.open("file", Opening::default());
     one.read(second, 2, 1).assert_refused(NtStatus::FILE_LOCK_CONFLICT);
     assert_eq!(lock(&mut one, mine, &[(2, 2, UNLOCK)]), NtStatus::RANGE_NOT_LOCKED);
@@ -42,14 +42,14 @@ fn locks_bind_every_other_open() {
 }
 
 #[test]
-fn a_lock_that_fails_takes_nothing() {
+fn failed_lock_locks_nothing() {
     let rig = Rig::new();
     let (mut one, mut two) = (rig.alice(), rig.alice());
     let (mine, theirs) = (one.open("file", Opening::default()), two.open("file", Opening::default()));
     assert_eq!(lock(&mut two, theirs, &[(10, 1, ALONE)]), NtStatus::SUCCESS);
     assert_eq!(lock(&mut one, mine, &[(0, 5, ALONE), (10, 1, ALONE)]), NtStatus::LOCK_NOT_GRANTED);
     assert_eq!(lock(&mut two, theirs, &[(0, 5, ALONE)]), NtStatus::SUCCESS);
-    // Nor does it give up what was locked before by the same bounds.
+    // The failed request keeps earlier locks with the same bounds.
     assert_eq!(lock(&mut one, mine, &[(20, 5, ALONE)]), NtStatus::SUCCESS);
     assert_eq!(lock(&mut one, mine, &[(20, 5, SHARED), (10, 1, ALONE)]), NtStatus::LOCK_NOT_GRANTED);
     assert_eq!(lock(&mut two, theirs, &[(20, 5, SHARED)]), NtStatus::LOCK_NOT_GRANTED);
@@ -57,9 +57,9 @@ fn a_lock_that_fails_takes_nothing() {
     assert_eq!(lock(&mut one, mine, &[(20, 5, UNLOCK)]), NtStatus::RANGE_NOT_LOCKED);
 }
 
-/// What others only cache is no range: it is asked back, also by who waits for no range.
+/// Caching by others is not a lock: it is broken first, even for a request that must not wait.
 #[test]
-fn a_lock_that_is_not_to_wait_meets_no_lease() {
+fn immediate_lock_still_breaks_leases() {
     let rig = Rig::new();
     let (mut one, mut two) = (rig.alice_at(1), rig.alice_at(2));
     let theirs = two.open_lease("file", Opening::default(), lease(1, "RH"));
@@ -79,7 +79,7 @@ fn a_lock_that_is_not_to_wait_meets_no_lease() {
 }
 
 #[test]
-fn locks_that_make_no_sense_are_refused() {
+fn invalid_locks_are_refused() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let file = client.open("file", Opening::default());
@@ -87,7 +87,7 @@ fn locks_that_make_no_sense_are_refused() {
     assert_eq!(lock(&mut client, file, &[]), wrong);
     assert_eq!(lock(&mut client, file, &[(0, 1, LockFlags(0))]), wrong);
     assert_eq!(lock(&mut client, file, &[(0, 1, ALONE), (2, 1, UNLOCK)]), wrong);
-    // What comes before the wrong one is done, and stays done.
+    // Unlocks before the invalid one take effect.
     assert_eq!(lock(&mut client, file, &[(0, 1, UNLOCK), (2, 1, ALONE)]), NtStatus::RANGE_NOT_LOCKED);
     assert_eq!(lock(&mut client, file, &[(0, 1, ALONE)]), NtStatus::SUCCESS);
     assert_eq!(lock(&mut client, file, &[(0, 1, UNLOCK), (2, 1, ALONE)]), wrong);
@@ -101,7 +101,7 @@ fn locks_that_make_no_sense_are_refused() {
 }
 
 #[test]
-fn a_file_is_replaced_whatever_ranges_there_are() {
+fn locked_file_can_be_replaced() {
     let rig = Rig::new();
     let (mut one, mut two) = (rig.alice(), rig.alice());
     for disposition in [CreateDisposition::OVERWRITE, CreateDisposition::SUPERSEDE] {
@@ -110,7 +110,7 @@ fn a_file_is_replaced_whatever_ranges_there_are() {
         assert_eq!(lock(&mut one, mine, &[(0, 5, ALONE)]), NtStatus::SUCCESS);
         let theirs = two.open("file", Opening::by(disposition));
         assert_eq!(one.data(mine, 0, 0), b"");
-        // The range is still there.
+        // The range is still locked.
         two.write(theirs, 0, b"x").assert_refused(NtStatus::FILE_LOCK_CONFLICT);
         two.close(theirs);
         one.close(mine);

@@ -16,7 +16,7 @@ use smb_wire::{Decode, Encode, FileId, FileTime, Guid, NtStatus};
 const MIB: u32 = 1 << 20;
 
 #[test]
-fn the_best_dialect_that_both_have_is_chosen() {
+fn best_common_dialect_is_chosen() {
     let all = [Dialect::SMB202, Dialect::SMB210, Dialect::SMB300, Dialect::SMB302, Dialect::SMB311];
     let rig = Rig::new();
     for (count, best) in all.iter().enumerate().skip(1) {
@@ -44,7 +44,7 @@ fn the_best_dialect_that_both_have_is_chosen() {
 }
 
 #[test]
-fn what_a_client_does_not_have_is_not_told() {
+fn capabilities_of_client_limit_the_reply() {
     let rig = Rig::new();
     let mut client = rig.connect();
     let reply = client.negotiate(&Offer { capabilities: Capabilities::LARGE_MTU, ..Offer::default() });
@@ -53,7 +53,7 @@ fn what_a_client_does_not_have_is_not_told() {
 }
 
 #[test]
-fn a_client_without_a_common_dialect_is_refused() {
+fn no_common_dialect_is_refused() {
     let rig = Rig::new();
     for dialects in [vec![Dialect::SMB202], vec![Dialect(0x0777)], vec![Dialect::SMB2_WILDCARD]] {
         let mut client = rig.connect();
@@ -79,7 +79,7 @@ fn contexts_of(rig: &Rig, contexts: Vec<NegotiateContext<'static>>) -> Result<Ve
 }
 
 #[test]
-fn contexts_are_answered_once_and_unknown_ones_not_at_all() {
+fn duplicate_and_unknown_contexts_are_handled() {
     let rig = Rig::new();
     let hash_algorithms = vec![HashAlgorithm(7), HashAlgorithm::SHA_512];
     let preauth = NegotiateContext::Preauth { hash_algorithms, salt: &[1; 32] };
@@ -101,7 +101,7 @@ fn contexts_are_answered_once_and_unknown_ones_not_at_all() {
 }
 
 #[test]
-fn the_algorithms_that_are_liked_best_are_chosen() {
+fn preferred_algorithms_are_chosen() {
     let rig = Rig::new();
     let mut client = rig.connect();
     let reply = client.negotiate(&Offer {
@@ -124,7 +124,7 @@ fn the_algorithms_that_are_liked_best_are_chosen() {
 }
 
 #[test]
-fn a_client_with_channels_is_given_signatures_that_channels_may_share() {
+fn multichannel_client_gets_shareable_signing() {
     let (gmac, cmac, hmac) =
         (SigningAlgorithm::AES_GMAC, SigningAlgorithm::AES_CMAC, SigningAlgorithm::HMAC_SHA256);
     let several = Offer::default().capabilities;
@@ -132,7 +132,7 @@ fn a_client_with_channels_is_given_signatures_that_channels_may_share() {
     for (capabilities, offered, chosen, has_channels) in [
         (several, vec![gmac, cmac, hmac], cmac, true),
         (several, vec![gmac, hmac], hmac, true),
-        // It has nothing else: then it has one connection.
+        // A client without multichannel has a single connection.
         (several, vec![gmac], gmac, false),
         (Offer::single().capabilities, vec![hmac, cmac, gmac], gmac, false),
     ] {
@@ -146,7 +146,7 @@ fn a_client_with_channels_is_given_signatures_that_channels_may_share() {
 }
 
 #[test]
-fn a_client_that_begins_with_smb1_asks_again_with_smb2() {
+fn smb1_negotiate_leads_to_smb2() {
     let rig = Rig::new();
     let mut client = rig.connect();
     let dialects: Vec<&[u8]> = vec![b"NT LM 0.12", Smb1Negotiate::SMB202, Smb1Negotiate::SMB2_WILDCARD];
@@ -167,7 +167,7 @@ fn a_client_that_begins_with_smb1_asks_again_with_smb2() {
 }
 
 #[test]
-fn smb1_alone_is_not_spoken() {
+fn smb1_only_client_is_refused() {
     let rig = Rig::new();
     for dialects in [vec![&b"NT LM 0.12"[..]], vec![], vec![Smb1Negotiate::SMB202]] {
         let mut client = rig.connect();
@@ -176,9 +176,9 @@ fn smb1_alone_is_not_spoken() {
     }
 }
 
-/// MS-SMB2 §3.3.5.4: also where the second one is no request at all, signed, encrypted, or one command of several.
+/// MS-SMB2 §3.3.5.4: even if the second one is malformed, signed, encrypted, or in a compound.
 #[test]
-fn a_second_negotiation_ends_the_connection() {
+fn second_negotiate_ends_the_connection() {
     type Again = fn(&mut Client) -> Vec<u8>;
     let again: [Again; 3] = [
         |client| client.request(Command::NEGOTIATE, &Offer::default().request()),
@@ -204,7 +204,7 @@ fn a_second_negotiation_ends_the_connection() {
             }
         }
     }
-    // One that was refused has agreed on nothing.
+    // A refused NEGOTIATE has no effect.
     let mut client = rig.connect();
     let none = Offer { dialects: vec![Dialect::SMB202], ..Offer::default() };
     client.call(Command::NEGOTIATE, &none.request()).assert_refused(NtStatus::NOT_SUPPORTED);
@@ -213,7 +213,7 @@ fn a_second_negotiation_ends_the_connection() {
 }
 
 #[test]
-fn nothing_comes_before_it() {
+fn command_before_negotiate_ends_the_connection() {
     let rig = Rig::new();
     let mut client = rig.connect();
     let header = Header::request(Command::ECHO, 0, 0, 0);
@@ -234,7 +234,7 @@ fn validate(dialects: &[Dialect], offer: &Offer) -> Vec<u8> {
 const VALIDATE: CtlCode = CtlCode::VALIDATE_NEGOTIATE_INFO;
 
 #[test]
-fn a_client_that_asks_is_told_what_was_agreed_on() {
+fn validate_negotiate_returns_negotiated_values() {
     let rig = Rig::new();
     let offer = Offer { dialects: vec![Dialect::SMB210, Dialect::SMB302], ..Offer::default() };
     let mut client = rig.alice_with(&offer);
@@ -251,11 +251,11 @@ fn a_client_that_asks_is_told_what_was_agreed_on() {
 }
 
 #[test]
-fn a_negotiation_that_was_changed_on_the_way_ends_the_connection() {
+fn changed_negotiation_ends_the_connection() {
     let rig = Rig::new();
     let offer = Offer { dialects: vec![Dialect::SMB210], ..Offer::default() };
     let mut client = rig.alice_with(&offer);
-    // Somebody has taken 3.0.2 out.
+    // An attacker has removed 3.0.2.
     let asked = validate(&[Dialect::SMB210, Dialect::SMB302], &offer);
     let request = client.request(Command::IOCTL, &ioctl(FileId::NONE, VALIDATE, &asked, 24));
     client.send_protected(request);

@@ -1,4 +1,4 @@
-//! Change notices: what is told, to whom, and how much is kept.
+//! CHANGE_NOTIFY: contents, recipients, and limits of queued changes.
 
 use crate::rig::{BOB, Client, Offer, Opening, Reply, Rig, SHARE};
 use smb_wire::classes::FileClass;
@@ -25,7 +25,7 @@ pub(crate) fn request(
     ChangeNotifyRequest { flags, output_buffer_length: room, file_id, completion_filter: filter }
 }
 
-/// Asks to be told of names, and is told that this takes a while.
+/// Sends CHANGE_NOTIFY for names, and returns the interim reply.
 #[track_caller]
 pub(crate) fn wait_for(client: &mut Client, file_id: FileId, is_tree: bool) -> Header {
     let message = client.request(Command::CHANGE_NOTIFY, &request(file_id, NAMES, is_tree, 1000));
@@ -35,7 +35,7 @@ pub(crate) fn wait_for(client: &mut Client, file_id: FileId, is_tree: bool) -> H
     interim.header
 }
 
-/// What a reply tells, a line each.
+/// The changes of a reply, a line each.
 #[track_caller]
 pub(crate) fn told(reply: &Reply) -> Vec<String> {
     assert_eq!(reply.status(), NtStatus::SUCCESS);
@@ -67,7 +67,7 @@ fn root(client: &mut Client) -> FileId {
 }
 
 #[test]
-fn a_name_is_told_to_who_waits_and_to_who_asks_later() {
+fn name_change_reaches_pending_and_later_requests() {
     let rig = Rig::new();
     let (mut one, mut two) = (rig.alice(), rig.alice());
     let dir = root(&mut one);
@@ -90,7 +90,7 @@ fn a_name_is_told_to_who_waits_and_to_who_asks_later() {
 }
 
 #[test]
-fn what_another_protocol_changes_is_told_with_its_path() {
+fn foreign_change_is_reported_with_path() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let sub = client.open("Sub", Opening::dir());
@@ -108,7 +108,7 @@ fn what_another_protocol_changes_is_told_with_its_path() {
 }
 
 #[test]
-fn each_change_goes_to_the_first_who_waits() {
+fn change_completes_the_oldest_request() {
     let rig = Rig::new();
     let (mut one, mut two) = (rig.alice(), rig.alice());
     let dir = root(&mut one);
@@ -127,7 +127,7 @@ fn each_change_goes_to_the_first_who_waits() {
 }
 
 #[test]
-fn what_is_kept_has_an_end() {
+fn queued_changes_are_limited() {
     let rig = Rig::new();
     let (mut one, mut two) = (rig.alice(), rig.alice());
     let dir = root(&mut one);
@@ -142,14 +142,14 @@ fn what_is_kept_has_an_end() {
     assert_eq!(reply.status(), NtStatus::NOTIFY_ENUM_DIR);
     assert!(reply.read::<OutputResponse<&[u8]>>().output.is_empty());
     two.put("short", b"");
-    assert_eq!(ask(&mut one, 8).status(), NtStatus::NOTIFY_ENUM_DIR, "there is no room for it");
+    assert_eq!(ask(&mut one, 8).status(), NtStatus::NOTIFY_ENUM_DIR, "the buffer is too small");
     two.put("next", b"");
     assert_eq!(told(&ask(&mut one, 1000)), ["+next"]);
     ask(&mut one, 2 << 20).assert_refused(NtStatus::INVALID_PARAMETER);
 }
 
 #[test]
-fn the_end_of_a_directory_and_of_an_open_are_told() {
+fn notify_ends_with_directory_or_open() {
     let rig = Rig::new();
     let (mut one, mut two) = (rig.alice(), rig.alice());
     let closed = one.open("dir", Opening::dir());
@@ -173,7 +173,7 @@ fn the_end_of_a_directory_and_of_an_open_are_told() {
 }
 
 #[test]
-fn who_may_not_list_a_directory_is_told_nothing() {
+fn notify_needs_list_access() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let file = client.open("file", Opening::default());
@@ -182,7 +182,7 @@ fn who_may_not_list_a_directory_is_told_nothing() {
     ask(&mut client, file).assert_refused(NtStatus::INVALID_PARAMETER);
     let dir = client.open("dir", Opening { access: AccessMask::READ_ATTRIBUTES, ..Opening::dir() });
     ask(&mut client, dir).assert_refused(NtStatus::ACCESS_DENIED);
-    // Somebody else's open is nobody's.
+    // Another user's open is invalid.
     let mut bob = rig.connect();
     bob.negotiate(&Offer::default());
     bob.log_on(BOB);
@@ -191,7 +191,7 @@ fn who_may_not_list_a_directory_is_told_nothing() {
 }
 
 #[test]
-fn what_is_written_and_set_is_told_once() {
+fn write_and_set_are_reported_once() {
     let rig = Rig::new();
     let (mut one, mut two) = (rig.alice(), rig.alice());
     let file = two.open("file", Opening::default());
@@ -210,7 +210,7 @@ fn what_is_written_and_set_is_told_once() {
 }
 
 #[test]
-fn what_may_not_wait_watches_nothing() {
+fn refused_notify_starts_no_watch() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let dir = root(&mut client);
@@ -224,7 +224,7 @@ fn what_may_not_wait_watches_nothing() {
 }
 
 #[test]
-fn one_user_leaves_watches_to_others() {
+fn watches_per_user_are_limited() {
     let rig = Rig::new();
     let dir = rig.namespace.load().exports()[0].root();
     let wish = || WatchFilter {

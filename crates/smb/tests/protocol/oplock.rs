@@ -1,4 +1,4 @@
-//! Oplocks: what is granted, how it is broken, and what is answered (MS-SMB2 §3.3.4.6, §3.3.5.22.1).
+//! Oplocks: grants, breaks and acknowledgments (MS-SMB2 §3.3.4.6, §3.3.5.22.1).
 
 use crate::rig::{Opening, Rig, unsolicited};
 use smb_wire::create::{CreateDisposition, OplockLevel};
@@ -7,7 +7,7 @@ use smb_wire::oplock::OplockBreak;
 use smb_wire::{FileId, NtStatus};
 
 #[test]
-fn the_first_open_is_granted_what_it_asks_for() {
+fn first_open_gets_requested_oplock() {
     let rig = Rig::new();
     let mut client = rig.alice();
     for level in [OplockLevel::NONE, OplockLevel::II, OplockLevel::EXCLUSIVE, OplockLevel::BATCH] {
@@ -22,7 +22,7 @@ fn the_first_open_is_granted_what_it_asks_for() {
 }
 
 #[test]
-fn an_open_of_another_waits_until_what_was_written_is_there() {
+fn open_waits_for_flushed_writes() {
     let rig = Rig::new();
     let (mut one, mut two) = (rig.alice(), rig.alice());
     let mine = one.open_oplock("file", Opening::default(), OplockLevel::BATCH);
@@ -35,11 +35,11 @@ fn an_open_of_another_waits_until_what_was_written_is_there() {
     let theirs = crate::rig::granted(&two.reply());
     assert_eq!(theirs.level, OplockLevel::II, "both read from now on");
     assert_eq!(two.data(theirs.file_id, 0, 8), b"late");
-    // A write ends reading, that of its own open too, and nobody is waited for.
+    // A write ends level II, including that of its own open, without waiting.
     let write = two.request(Command::WRITE, &crate::rig::write(theirs.file_id, 0, b"anew"));
     two.send_protected(write);
     assert_eq!(one.oplock_break().oplock_level, OplockLevel::NONE);
-    // It hears of its own before the reply or after it.
+    // The break of its own oplock comes before the reply or after it.
     let mut heard = [two.reply(), two.reply()];
     heard.sort_by_key(|reply| reply.header.command == Command::WRITE);
     assert_eq!(unsolicited::<OplockBreak>(&heard[0]).oplock_level, OplockLevel::NONE);
@@ -48,7 +48,7 @@ fn an_open_of_another_waits_until_what_was_written_is_there() {
 }
 
 #[test]
-fn what_opens_the_file_for_its_attributes_or_closes_breaks_nothing() {
+fn attribute_open_and_close_break_no_oplock() {
     let rig = Rig::new();
     let (mut one, mut two) = (rig.alice(), rig.alice());
     let mine = one.open_oplock("file", Opening::default(), OplockLevel::EXCLUSIVE);
@@ -61,7 +61,7 @@ fn what_opens_the_file_for_its_attributes_or_closes_breaks_nothing() {
 }
 
 #[test]
-fn a_close_answers_as_well() {
+fn close_acknowledges_break() {
     let rig = Rig::new();
     let (mut one, mut two) = (rig.alice(), rig.alice());
     let mine = one.open_oplock("file", Opening::alone(), OplockLevel::BATCH);
@@ -73,7 +73,7 @@ fn a_close_answers_as_well() {
 }
 
 #[test]
-fn who_keeps_the_file_after_a_break_refuses_others() {
+fn share_mode_after_break_refuses_open() {
     let rig = Rig::new();
     let (mut one, mut two) = (rig.alice(), rig.alice());
     let mine = one.open_oplock("file", Opening::alone(), OplockLevel::BATCH);
@@ -85,18 +85,18 @@ fn who_keeps_the_file_after_a_break_refuses_others() {
 }
 
 #[test]
-fn answers_that_are_none_change_nothing() {
+fn invalid_acknowledgments_change_nothing() {
     let rig = Rig::new();
     let (mut one, mut two) = (rig.alice(), rig.alice());
     let mine = one.open_oplock("file", Opening::default(), OplockLevel::BATCH);
     let ack = |client: &mut crate::rig::Client, level| client.acknowledge_oplock(mine.file_id, level);
-    // Nobody has asked.
+    // No break is in progress.
     assert_eq!(ack(&mut one, OplockLevel::II), NtStatus::INVALID_OPLOCK_PROTOCOL);
     assert_eq!(ack(&mut one, OplockLevel::NONE), NtStatus::INVALID_DEVICE_STATE);
     two.ask("file", Opening::default(), OplockLevel::NONE, None);
     assert_eq!(one.oplock_break().oplock_level, OplockLevel::II);
     assert_eq!(two.reply().status(), NtStatus::PENDING);
-    // Another session's, by the number that it has guessed; a level that is none.
+    // Another session with a guessed id; an invalid level.
     let mut other = rig.alice();
     assert_eq!(ack(&mut other, OplockLevel::NONE), NtStatus::FILE_CLOSED);
     assert_eq!(ack(&mut one, OplockLevel::LEASE), NtStatus::INVALID_PARAMETER);
@@ -104,20 +104,20 @@ fn answers_that_are_none_change_nothing() {
     let nothing = FileId { persistent: 77, volatile: 77 };
     assert_eq!(one.acknowledge_oplock(nothing, OplockLevel::NONE), NtStatus::FILE_CLOSED);
     two.assert_quiet();
-    // Who wants to keep more than it may loses all.
+    // An acknowledgment that keeps too much loses the oplock.
     assert_eq!(ack(&mut one, OplockLevel::BATCH), NtStatus::INVALID_OPLOCK_PROTOCOL);
     assert_eq!(two.reply().status(), NtStatus::SUCCESS);
     assert_eq!(ack(&mut one, OplockLevel::II), NtStatus::INVALID_OPLOCK_PROTOCOL, "it was answered");
 }
 
 #[test]
-fn a_break_of_what_was_asked_for_in_secret_is_secret() {
+fn break_of_encrypted_request_is_encrypted() {
     let rig = Rig::new();
     let (mut one, mut two) = (rig.alice(), rig.alice());
     one.seals = true;
     let mine = one.open_oplock("file", Opening::default(), OplockLevel::BATCH);
     two.ask("file", Opening::default(), OplockLevel::NONE, None);
-    // The client of these tests takes nothing that is not encrypted now.
+    // The test client now accepts only encrypted messages.
     assert_eq!(one.oplock_break().file_id, mine.file_id);
     assert_eq!(two.reply().status(), NtStatus::PENDING);
     assert_eq!(one.acknowledge_oplock(mine.file_id, OplockLevel::NONE), NtStatus::SUCCESS);
@@ -125,7 +125,7 @@ fn a_break_of_what_was_asked_for_in_secret_is_secret() {
 }
 
 #[test]
-fn who_goes_without_an_answer_is_not_waited_for() {
+fn lost_client_ends_break_wait() {
     let rig = Rig::new();
     let (mut one, mut two) = (rig.alice(), rig.alice());
     one.open_oplock("file", Opening::alone(), OplockLevel::BATCH);
@@ -137,7 +137,7 @@ fn who_goes_without_an_answer_is_not_waited_for() {
 }
 
 #[test]
-fn who_may_only_read_loses_that_by_its_own_writes_and_ranges() {
+fn level_ii_breaks_on_own_writes_and_locks() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let mine = client.open_oplock("file", Opening::default(), OplockLevel::II).file_id;
@@ -148,13 +148,13 @@ fn who_may_only_read_loses_that_by_its_own_writes_and_ranges() {
     let answer = client.acknowledge_oplock(mine, OplockLevel::NONE);
     assert_eq!(answer, NtStatus::INVALID_OPLOCK_PROTOCOL, "nothing is left to give back");
     client.close(mine);
-    // Who replaces the file is granted what it is then.
+    // A client that overwrites the file gets an oplock on the new contents.
     let opening = Opening::by(CreateDisposition::OVERWRITE);
     let mine = client.open_oplock("file", opening, OplockLevel::II);
     assert_eq!(mine.level, OplockLevel::II);
     client.assert_quiet();
     client.close(mine.file_id);
-    // Who may write alone does not.
+    // An exclusive writer does not lose it.
     for level in [OplockLevel::EXCLUSIVE, OplockLevel::BATCH] {
         let mine = client.open_oplock("file", Opening::default(), level).file_id;
         assert_eq!(client.write(mine, 0, b"data").status(), NtStatus::SUCCESS);
@@ -164,7 +164,7 @@ fn who_may_only_read_loses_that_by_its_own_writes_and_ranges() {
 }
 
 #[test]
-fn storage_that_is_asked_for_ends_what_others_cache() {
+fn allocation_breaks_other_caches() {
     let rig = Rig::new();
     let (mut one, mut two) = (rig.alice(), rig.alice());
     let (mine, theirs) = (Opening::default(), Opening::default());

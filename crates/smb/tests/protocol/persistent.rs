@@ -1,7 +1,7 @@
-//! Opens that outlive the service (MS-SMB2 §3.3.5.9.10, §3.3.5.9.12).
+//! Persistent opens (MS-SMB2 §3.3.5.9.10, §3.3.5.9.12).
 
-use crate::attr::{dispose, rename};
 use crate::durable::{Context, again, create, has, id, leased, lock, lock_request, lose};
+use crate::file_information::{dispose, rename};
 use crate::rename::link;
 use crate::rig::{
     ALICE, BOB, Client, Disks, OTHER, Offer, Opening, Reply, Rig, SHARE, lease, lease_v2, state, wait_until,
@@ -23,7 +23,7 @@ use std::fs;
 use std::path::PathBuf;
 use vfs::{Caller, PendingSync, ShareSettings};
 
-/// Storage and state directory, which outlive servers.
+/// Storage and state directory, which survive server restarts.
 struct Machine {
     disks: Disks,
     dir: TestDir,
@@ -34,13 +34,13 @@ impl Machine {
         Self { disks: Disks::default(), dir: TestDir::new() }
     }
 
-    /// A server; the one before has to be gone.
+    /// Starts a server; the previous one must have ended.
     fn start(&self) -> Rig {
         self.start_with(true)
     }
 
     fn start_with(&self, continuously_available: bool) -> Rig {
-        // What still runs of it has the directory.
+        // Remaining threads of the previous server still own the directory.
         wait_until(|| StableDir::open(self.dir.path()).is_ok());
         Rig::restarted(&self.disks, &self.dir.open(), continuously_available)
     }
@@ -50,7 +50,7 @@ impl Machine {
         entries.map(|entry| entry.unwrap().path()).collect()
     }
 
-    /// The same as if it had lost its power now: what a server does later is not seen there.
+    /// Copies the state as if power failed now: later writes of the old server are lost.
     fn crashed(self) -> Self {
         let dir = TestDir::new();
         let to = dir.path().join("persistent-opens");
@@ -62,34 +62,34 @@ impl Machine {
     }
 }
 
-/// Asks for an open that outlives the service.
+/// The context of a persistent open.
 fn asks(guid: u8) -> Context {
     let create_guid = Guid([guid; 16]);
     let request = DurableRequestV2 { timeout: 0, flags: DurableFlags::PERSISTENT, create_guid };
     (DurableRequestV2::NAME, request.to_bytes())
 }
 
-/// Comes back for one.
+/// The context of a persistent reconnect.
 fn wants(file_id: FileId, guid: u8) -> Context {
     let create_guid = Guid([guid; 16]);
     let request = DurableReconnectV2 { file_id, create_guid, flags: DurableFlags::PERSISTENT };
     (DurableReconnectV2::NAME, request.to_bytes())
 }
 
-/// Alice, who knows such opens.
+/// Alice with a client that supports persistent handles.
 fn alice(rig: &Rig, machine: u8) -> Client {
     let capabilities = Capabilities::PERSISTENT_HANDLES | Offer::default().capabilities;
     rig.alice_with(&Offer { capabilities, client_guid: Guid([machine; 16]), ..Offer::default() })
 }
 
-/// Opens a file without an oplock, for as long as it takes.
+/// Opens a persistent file without an oplock, with the default timeout.
 fn open(client: &mut Client, path: &str, opening: Opening, guid: u8) -> FileId {
     let reply = create(client, path, opening, OplockLevel::NONE, &[asks(guid)]);
     assert_eq!(granted(&reply), Some((120_000, DurableFlags::PERSISTENT)));
     id(&reply)
 }
 
-/// What the client is told of how its open lasts.
+/// The timeout and flags in the reply.
 fn granted(reply: &Reply) -> Option<(u32, DurableFlags)> {
     let body = reply.body::<CreateResponse<'_>>();
     let response = DurableResponseV2::from_bytes(body.contexts.find(DurableRequestV2::NAME)?).unwrap();
@@ -102,7 +102,7 @@ fn lease_of(reply: &Reply) -> Lease {
 }
 
 #[test]
-fn an_open_outlives_the_service_with_its_ranges() {
+fn persistent_open_survives_restart_with_locks() {
     for crashes in [false, true] {
         let machine = Machine::new();
         let rig = machine.start();
@@ -125,9 +125,9 @@ fn an_open_outlives_the_service_with_its_ranges() {
         assert_eq!(lock(&mut client, new, LockFlags::UNLOCK), NtStatus::RANGE_NOT_LOCKED);
         assert_eq!(machine.records().len(), 1);
         assert_eq!(client.close(new).status(), NtStatus::SUCCESS);
-        assert!(machine.records().is_empty(), "what is closed is not on record");
+        assert!(machine.records().is_empty(), "closed opens have no record");
         other.open("file", Opening::alone());
-        // It is gone after the next restart as well.
+        // The open is gone after the next restart as well.
         drop((client, other, rig));
         let rig = machine.start();
         again(&mut alice(&rig, 1), "file", &[wants(old, 1)]).assert_refused(NtStatus::OBJECT_NAME_NOT_FOUND);
@@ -135,14 +135,14 @@ fn an_open_outlives_the_service_with_its_ranges() {
 }
 
 #[test]
-fn a_connection_that_is_lost_takes_nothing_away() {
+fn persistent_open_survives_lost_connection() {
     let machine = Machine::new();
     let rig = machine.start();
     let mut client = alice(&rig, 1);
     let old = open(&mut client, "file", Opening::alone(), 1);
     assert_eq!(lock(&mut client, old, LockFlags::EXCLUSIVE_LOCK), NtStatus::SUCCESS);
     lose(&rig, client);
-    // A durable open would give way.
+    // A durable open would yield.
     alice(&rig, 2).create("file", Opening::default()).assert_refused(NtStatus::FILE_NOT_AVAILABLE);
     let mut client = alice(&rig, 1);
     let new = id(&again(&mut client, "file", &[wants(old, 1)]));
@@ -150,7 +150,7 @@ fn a_connection_that_is_lost_takes_nothing_away() {
 }
 
 #[test]
-fn only_who_knows_it_is_told_and_only_of_such_a_share() {
+fn persistence_needs_capable_client_and_share() {
     let machine = Machine::new();
     let rig = machine.start();
     let told = |offer: &Offer, share: &str| {
@@ -175,7 +175,7 @@ fn only_who_knows_it_is_told_and_only_of_such_a_share() {
     assert_eq!(told(&knows(Offer::default()), OTHER), (true, false, false));
     assert_eq!(told(&Offer::default(), SHARE), (false, false, false));
     assert_eq!(told(&knows(Offer::of(Dialect::SMB210)), SHARE), (false, false, false));
-    // Nor where nothing is kept.
+    // A server without a state directory grants none either.
     let rig = Rig::new();
     let mut client = rig.connect();
     let reply = client.negotiate(&knows(Offer::default()));
@@ -184,7 +184,7 @@ fn only_who_knows_it_is_told_and_only_of_such_a_share() {
 }
 
 #[test]
-fn directories_and_streams_are_not_kept() {
+fn directories_and_streams_are_not_persistent() {
     let machine = Machine::new();
     let rig = machine.start();
     let mut client = alice(&rig, 1);
@@ -193,14 +193,14 @@ fn directories_and_streams_are_not_kept() {
         assert_eq!(granted(&reply), None, "{path}");
         client.close(id(&reply));
     }
-    // A stream may be durable all the same.
+    // A stream can still be durable.
     let reply = create(&mut client, "file:stream", Opening::alone(), OplockLevel::BATCH, &[asks(1)]);
     assert_eq!(granted(&reply), Some((60_000, DurableFlags::empty())));
     assert!(machine.records().is_empty());
 }
 
 #[test]
-fn nobody_else_gets_an_open_after_a_restart() {
+fn persistent_open_belongs_to_its_client() {
     let machine = Machine::new();
     let rig = machine.start();
     let mut client = alice(&rig, 1);
@@ -217,20 +217,20 @@ fn nobody_else_gets_an_open_after_a_restart() {
     again(&mut client, "file", &[wants(old, 2)]).assert_refused(unknown);
     let wrong = FileId { persistent: old.persistent ^ 1, ..old };
     again(&mut client, "file", &[wants(wrong, 2)]).assert_refused(unknown);
-    // Who does not say that it outlives the service means another one.
+    // A reconnect without the persistent flag means a durable open.
     let plain = DurableReconnectV2 { file_id: old, create_guid: Guid([1; 16]), flags: DurableFlags::empty() };
     let plain = (DurableReconnectV2::NAME, plain.to_bytes());
     again(&mut client, "file", &[plain]).assert_refused(unknown);
     client.mount(OTHER);
     again(&mut client, "file", &[wants(old, 1)]).assert_refused(unknown);
     client.mount(SHARE);
-    // Its name alone is enough for who gave it.
+    // The create GUID alone suffices for its owner.
     let new = id(&again(&mut client, "file", &[wants(FileId::default(), 1)]));
     assert_eq!(new.persistent, old.persistent);
 }
 
 #[test]
-fn leases_come_back_as_far_as_others_allow() {
+fn restored_leases_respect_other_opens() {
     let machine = Machine::new();
     let rig = machine.start();
     let ask = |client: &mut Client, guid: u8, key: u8| {
@@ -251,7 +251,7 @@ fn leases_come_back_as_far_as_others_allow() {
     assert_eq!(lease_of(&of_second).lease_state(), state("RH"));
     drop((first, second, rig));
     let rig = machine.start();
-    // Each wanted to write alone, and is not alone.
+    // Each client wanted exclusive write caching, but both have the file open.
     let back = |machine: u8, opened: &Reply, guid: u8, key: u8| {
         let mut client = alice(&rig, machine);
         let wanted = [wants(id(opened), guid), leased(lease_v2(key, "RH", 6, None))];
@@ -261,14 +261,14 @@ fn leases_come_back_as_far_as_others_allow() {
     };
     let (mut first, _) = back(1, &of_first, 1, 7);
     let (mut second, _) = back(2, &of_second, 2, 8);
-    // They are told of what others do.
+    // Breaks reach the restored opens.
     alice(&rig, 3).ask("shared", Opening::by(CreateDisposition::OVERWRITE), OplockLevel::NONE, None);
     first.assert_lease_break(7, "RH", "", true);
     second.assert_lease_break(8, "RH", "", true);
 }
 
 #[test]
-fn who_writes_alone_does_so_after_a_restart() {
+fn exclusive_writer_is_restored() {
     let machine = Machine::new();
     let rig = machine.start();
     let mut client = alice(&rig, 1);
@@ -277,7 +277,7 @@ fn who_writes_alone_does_so_after_a_restart() {
     let batch = create(&mut client, "batch", Opening::default(), OplockLevel::BATCH, &[asks(2)]);
     drop((client, rig));
     let rig = machine.start();
-    // Whoever wants the file waits until its client is back and has answered.
+    // An open waits until the owner returns and acknowledges.
     let mut other = alice(&rig, 2);
     other.ask("own", Opening::default(), OplockLevel::NONE, None);
     assert_eq!(other.reply().status(), NtStatus::PENDING);
@@ -292,7 +292,7 @@ fn who_writes_alone_does_so_after_a_restart() {
 }
 
 #[test]
-fn what_is_to_be_deleted_is_after_a_restart() {
+fn delete_on_close_survives_restart() {
     let machine = Machine::new();
     let rig = machine.start();
     let mut client = alice(&rig, 1);
@@ -317,7 +317,7 @@ fn what_is_to_be_deleted_is_after_a_restart() {
     assert_eq!(made(&mut client, "stays"), Ok(CreateAction::OPENED));
 }
 
-/// Another client, without a connection that is lost, that has a file open which it may delete.
+/// Another connected client with the file open for deletion.
 fn beside(rig: &Rig, path: &str) -> (Client, FileId) {
     let mut other = alice(rig, 2);
     let file = other.open(path, Opening::default());
@@ -325,7 +325,7 @@ fn beside(rig: &Rig, path: &str) -> (Client, FileId) {
 }
 
 #[test]
-fn what_another_keeps_from_being_deleted_stays_after_a_restart() {
+fn cancelled_deletion_stays_cancelled_after_restart() {
     for is_lost in [false, true] {
         let machine = Machine::new();
         let rig = machine.start();
@@ -344,7 +344,7 @@ fn what_another_keeps_from_being_deleted_stays_after_a_restart() {
         other.open("file", Opening::default());
         let mut client = alice(&rig, 1);
         let mine = id(&again(&mut client, "file", &[wants(mine, 1)]));
-        // Nor does anything else that is written down of it say so.
+        // A later update of the record does not mark the deletion either.
         assert_eq!(lock(&mut client, mine, LockFlags::EXCLUSIVE_LOCK), NtStatus::SUCCESS);
         let machine = machine.crashed();
         drop((client, other, rig));
@@ -357,7 +357,7 @@ fn what_another_keeps_from_being_deleted_stays_after_a_restart() {
 }
 
 #[test]
-fn what_another_has_decided_to_delete_is_deleted_after_a_restart() {
+fn deletion_by_another_open_survives_restart() {
     let on_close = Opening { options: CreateOptions::DELETE_ON_CLOSE, ..Opening::default() };
     for theirs in [Opening::default(), on_close] {
         let machine = Machine::new();
@@ -382,7 +382,7 @@ fn what_another_has_decided_to_delete_is_deleted_after_a_restart() {
 }
 
 #[test]
-fn what_goes_with_the_end_of_a_session_is_deleted_after_a_restart() {
+fn deletion_at_session_end_survives_restart() {
     let on_close = Opening { options: CreateOptions::DELETE_ON_CLOSE, ..Opening::default() };
     for ending in [Command::TREE_DISCONNECT, Command::LOGOFF] {
         let machine = Machine::new();
@@ -403,7 +403,7 @@ fn what_goes_with_the_end_of_a_session_is_deleted_after_a_restart() {
 }
 
 #[test]
-fn one_record_says_that_a_file_goes_until_its_last_open_ends() {
+fn deletion_record_moves_until_last_open_ends() {
     let machine = Machine::new();
     let rig = machine.start();
     let mut client = alice(&rig, 1);
@@ -432,7 +432,7 @@ fn one_record_says_that_a_file_goes_until_its_last_open_ends() {
 }
 
 #[test]
-fn a_name_that_is_to_go_takes_no_other_name_with_it_after_a_restart() {
+fn deletion_after_restart_removes_only_its_name() {
     let machine = Machine::new();
     let rig = machine.start();
     let mut client = alice(&rig, 1);
@@ -450,7 +450,7 @@ fn a_name_that_is_to_go_takes_no_other_name_with_it_after_a_restart() {
 }
 
 #[test]
-fn what_nfs_has_renamed_before_it_could_be_deleted_stays_after_a_restart() {
+fn nfs_rename_cancels_deletion_after_restart() {
     let machine = Machine::new();
     let rig = machine.start();
     let mut client = alice(&rig, 1);
@@ -479,14 +479,14 @@ fn what_nfs_has_renamed_before_it_could_be_deleted_stays_after_a_restart() {
 }
 
 #[test]
-fn who_cannot_write_down_a_deletion_withdraws_no_one_elses() {
+fn failed_deletion_record_keeps_other_deletions() {
     let machine = Machine::new();
     let rig = machine.start();
     let mut client = alice(&rig, 1);
     let mine = open(&mut client, "file", Opening::default(), 1);
     let (mut other, theirs) = beside(&rig, "file");
     assert_eq!(dispose(&mut other, theirs, true), NtStatus::SUCCESS);
-    // Nothing is written where this is.
+    // Blocks the write of this record.
     fs::create_dir(machine.records()[0].with_extension("new")).unwrap();
     assert_eq!(dispose(&mut client, mine, true), NtStatus::IO_DEVICE_ERROR);
     other.create("file", Opening::default()).assert_refused(NtStatus::DELETE_PENDING);
@@ -497,14 +497,14 @@ fn who_cannot_write_down_a_deletion_withdraws_no_one_elses() {
 }
 
 #[test]
-fn a_record_that_cannot_say_that_a_file_stays_says_nothing() {
+fn unwritable_cancellation_drops_the_record() {
     let machine = Machine::new();
     let rig = machine.start();
     let mut client = alice(&rig, 1);
     let mine = open(&mut client, "file", Opening::default(), 1);
     let (mut other, theirs) = beside(&rig, "file");
     assert_eq!(dispose(&mut client, mine, true), NtStatus::SUCCESS);
-    // Nothing is written where this is.
+    // Blocks the write of this record.
     fs::create_dir(machine.records()[0].with_extension("new")).unwrap();
     assert_eq!(dispose(&mut other, theirs, false), NtStatus::SUCCESS);
     assert!(machine.records().iter().all(|record| record.is_dir()));
@@ -512,7 +512,7 @@ fn a_record_that_cannot_say_that_a_file_stays_says_nothing() {
 }
 
 #[test]
-fn a_create_and_a_lock_that_come_again_after_a_restart_are_done_once() {
+fn replays_after_restart_run_once() {
     let machine = Machine::new();
     let rig = machine.start();
     let mut client = alice(&rig, 1);
@@ -538,7 +538,7 @@ fn a_create_and_a_lock_that_come_again_after_a_restart_are_done_once() {
     let new = id(&reply);
     let reply = again(&mut client);
     client.replays = false;
-    assert_eq!(id(&reply), new, "once it has its open, it is the same");
+    assert_eq!(id(&reply), new, "a replay after the reconnect returns the same open");
     assert_eq!(new.persistent, old.persistent);
     assert_eq!(reply.body::<CreateResponse<'_>>().create_action, CreateAction::CREATED);
     assert_eq!(granted(&reply), Some((120_000, DurableFlags::PERSISTENT)));
@@ -547,7 +547,7 @@ fn a_create_and_a_lock_that_come_again_after_a_restart_are_done_once() {
 }
 
 #[test]
-fn a_new_name_is_on_record() {
+fn rename_updates_the_record() {
     let machine = Machine::new();
     let rig = machine.start();
     let mut client = alice(&rig, 1);
@@ -563,7 +563,7 @@ fn a_new_name_is_on_record() {
 }
 
 #[test]
-fn damaged_records_and_files_that_are_gone_are_forgotten() {
+fn damaged_records_and_removed_files_are_dropped() {
     let machine = Machine::new();
     let rig = machine.start();
     let mut client = alice(&rig, 1);
@@ -588,7 +588,7 @@ fn damaged_records_and_files_that_are_gone_are_forgotten() {
 }
 
 #[test]
-fn what_cannot_be_written_down_is_not_promised() {
+fn unwritable_record_denies_persistence() {
     let machine = Machine::new();
     let rig = machine.start();
     let mut client = alice(&rig, 1);
@@ -599,7 +599,7 @@ fn what_cannot_be_written_down_is_not_promised() {
     let reply = create(&mut client, "other", Opening::default(), OplockLevel::NONE, &[asks(2)]);
     assert_eq!(granted(&reply), None);
     let reply = create(&mut client, "third", Opening::default(), OplockLevel::BATCH, &[asks(3)]);
-    assert_eq!(granted(&reply), Some((60_000, DurableFlags::empty())), "it is durable at least");
+    assert_eq!(granted(&reply), Some((60_000, DurableFlags::empty())), "the open is still durable");
     let status = lock(&mut client, kept, LockFlags::EXCLUSIVE_LOCK);
     assert_eq!(status, NtStatus::IO_DEVICE_ERROR);
     assert_eq!(lock(&mut client, kept, LockFlags::UNLOCK), NtStatus::RANGE_NOT_LOCKED);
@@ -608,7 +608,7 @@ fn what_cannot_be_written_down_is_not_promised() {
 }
 
 #[test]
-fn ranges_that_are_kept_are_bounded() {
+fn persistent_locks_are_limited() {
     let machine = Machine::new();
     let rig = machine.start();
     let mut client = alice(&rig, 1);
@@ -624,7 +624,7 @@ fn ranges_that_are_kept_are_bounded() {
         assert_eq!(lock_all(&mut client, from, LOCKS_MAX), NtStatus::SUCCESS);
     }
     assert_eq!(lock_all(&mut client, PERSISTENT_RANGES_MAX, 1), NtStatus::INSUFFICIENT_RESOURCES);
-    // What was refused is not locked.
+    // The refused range is not locked.
     let mut other = alice(&rig, 2);
     let theirs = other.open("file", Opening::default());
     let beyond = PERSISTENT_RANGES_MAX as u64;
@@ -633,22 +633,22 @@ fn ranges_that_are_kept_are_bounded() {
 }
 
 #[test]
-fn who_shares_no_longer_keeps_nothing_of_it() {
+fn removed_share_drops_its_persistent_opens() {
     let machine = Machine::new();
     let rig = machine.start();
     let mut client = alice(&rig, 1);
     open(&mut client, "file", Opening::alone(), 1);
     drop((client, rig));
     assert_eq!(machine.records().len(), 1);
-    // Not continuously available any more.
+    // The share is no longer continuously available.
     let rig = machine.start_with(false);
     assert!(machine.records().is_empty());
     rig.alice().open("file", Opening::alone());
 }
 
-/// The tree connect that it was of has ended.
+/// The tree connect of the open has ended.
 #[test]
-fn an_open_of_a_share_that_is_to_be_connected_to_again_is_its_clients_alone() {
+fn persistent_open_of_ended_tree_belongs_to_its_client() {
     let machine = Machine::new();
     let rig = machine.start();
     let mut client = alice(&rig, 1);
@@ -668,9 +668,9 @@ fn an_open_of_a_share_that_is_to_be_connected_to_again_is_its_clients_alone() {
     assert!(machine.records().is_empty());
 }
 
-/// Who is refused has not got what it has waited for.
+/// A refused request does not get the range that it waited for.
 #[test]
-fn a_range_that_is_granted_when_the_tree_connect_has_ended_is_nobodys() {
+fn lock_granted_after_tree_end_is_released() {
     let machine = Machine::new();
     let rig = machine.start();
     let (mut client, mut other) = (alice(&rig, 1), alice(&rig, 2));

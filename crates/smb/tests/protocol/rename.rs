@@ -1,6 +1,6 @@
-//! New names, and what others have open.
+//! Renames and hard links of open files.
 
-use crate::attr::{dispose, exists, rename};
+use crate::file_information::{dispose, exists, rename};
 use crate::rig::{Client, NOW, Opening, Rig, SHARE, lease, name};
 use smb_wire::classes::FileClass;
 use smb_wire::classes::file::{RenameFlags, RenameInformation, RenameInformationEx};
@@ -23,7 +23,7 @@ fn link_over(client: &mut Client, file: FileId, to: &str, replace_if_exists: boo
 }
 
 #[test]
-fn a_name_is_given_where_the_directory_can_be_written_to() {
+fn link_needs_writable_directory() {
     let rig = Rig::new();
     let (mut client, mut other) = (rig.alice(), rig.alice());
     let file = client.open("file", Opening::default());
@@ -43,7 +43,7 @@ fn a_name_is_given_where_the_directory_can_be_written_to() {
 }
 
 #[test]
-fn what_cannot_be_linked_replaces_nothing() {
+fn failed_link_replaces_nothing() {
     let rig = Rig::new();
     let mut client = rig.alice();
     client.put("to", b"stays");
@@ -55,7 +55,7 @@ fn what_cannot_be_linked_replaces_nothing() {
 }
 
 #[test]
-fn a_file_with_too_many_names_replaces_nothing() {
+fn link_beyond_maximum_replaces_nothing() {
     let mut options = vfs_testing::memfs::Options::default();
     options.limits.links_max = 2;
     let fs = Arc::new(MemFs::with_options(Arc::new(|| NOW), options));
@@ -71,7 +71,7 @@ fn a_file_with_too_many_names_replaces_nothing() {
 }
 
 #[test]
-fn a_link_replaces_once_those_who_keep_its_file_have_answered() {
+fn replacing_link_waits_for_leases() {
     let rig = Rig::new();
     let (mut client, mut keeper) = (rig.alice_at(1), rig.alice_at(2));
     client.put("to", b"goes");
@@ -87,7 +87,7 @@ fn a_link_replaces_once_those_who_keep_its_file_have_answered() {
 }
 
 #[test]
-fn what_is_read_only_is_not_replaced() {
+fn read_only_target_is_not_replaced() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let attributes = FileAttributes::READONLY;
@@ -106,7 +106,7 @@ fn what_is_read_only_is_not_replaced() {
 }
 
 #[test]
-fn a_rename_moves_every_open_of_the_name() {
+fn rename_updates_every_open_of_the_name() {
     let rig = Rig::new();
     let (mut client, mut other) = (rig.alice(), rig.alice());
     let file = client.open("from", Opening::default());
@@ -117,7 +117,7 @@ fn a_rename_moves_every_open_of_the_name() {
     let path = |client: &mut Client, file| client.info(file, FileClass::NORMALIZED_NAME)[4..].to_vec();
     assert_eq!(path(&mut other, second), name("to"));
     assert_eq!(path(&mut other, linked), name("link"));
-    // What the second deletes is the new name, and not what has the old one by now.
+    // The second open deletes the new name, not the file that now has the old one.
     client.put("from", b"another");
     assert_eq!(dispose(&mut other, second, true), NtStatus::SUCCESS);
     assert_eq!(rename(&mut client, file, "then", false), NtStatus::SUCCESS);
@@ -130,7 +130,7 @@ fn a_rename_moves_every_open_of_the_name() {
 }
 
 #[test]
-fn what_goes_when_it_is_closed_goes_by_the_name_that_it_has_then() {
+fn delete_on_close_removes_current_name() {
     let rig = Rig::new();
     let (mut client, mut other) = (rig.alice(), rig.alice());
     let deleting = Opening { options: CreateOptions::DELETE_ON_CLOSE, ..Opening::default() };
@@ -139,7 +139,7 @@ fn what_goes_when_it_is_closed_goes_by_the_name_that_it_has_then() {
     assert_eq!(rename(&mut client, file, "to", false), NtStatus::SUCCESS);
     let third = other.open("to", Opening::default());
     client.put("from", b"another");
-    // So it does if NFS has moved it.
+    // The same after an NFS rename.
     let (caller, mut pending) = (Caller::new(1000, 100, []), PendingSync::default());
     let root = rig.namespace.load().exports()[0].root();
     root.rename(&caller, b"to", &root, b"then", &mut pending).unwrap();
@@ -153,7 +153,7 @@ fn what_goes_when_it_is_closed_goes_by_the_name_that_it_has_then() {
 }
 
 #[test]
-fn a_directory_keeps_its_name_while_anything_below_is_open() {
+fn directory_with_open_files_is_not_renamed() {
     let rig = Rig::new();
     let (mut client, mut other) = (rig.alice(), rig.alice());
     let dir = client.open("dir", Opening::dir());
@@ -171,7 +171,7 @@ fn a_directory_keeps_its_name_while_anything_below_is_open() {
 }
 
 #[test]
-fn what_has_taken_the_name_of_an_open_file_is_not_moved() {
+fn rename_does_not_move_a_successor_of_the_name() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let file = client.open("from", Opening::default());
@@ -188,11 +188,11 @@ fn what_has_taken_the_name_of_an_open_file_is_not_moved() {
     assert!(exists(&mut client, "from") && exists(&mut client, "moved") && !exists(&mut client, "new"));
     assert_eq!(link(&mut client, file, "link"), NtStatus::SUCCESS);
     client.write(file, 0, b"mine");
-    assert_eq!(client.get("link"), b"mine", "a further name is that of the file, whatever it is called");
+    assert_eq!(client.get("link"), b"mine", "a hard link follows the file");
 }
 
 #[test]
-fn a_file_that_takes_another_of_its_names_gives_its_own_up() {
+fn rename_onto_own_hard_link_removes_the_source() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let file = client.open("from", Opening::default());
@@ -213,7 +213,7 @@ fn a_file_that_takes_another_of_its_names_gives_its_own_up() {
         assert_eq!(path(&mut client), name(to));
     }
     client.close(file);
-    // What goes when it is closed goes by the name that is left.
+    // Delete-on-close removes the remaining name.
     let options = CreateOptions::DELETE_ON_CLOSE;
     let goes = client.open("link", Opening { options, ..Opening::by(CreateDisposition::OPEN) });
     assert_eq!(link(&mut client, goes, "other"), NtStatus::SUCCESS);

@@ -1,4 +1,4 @@
-//! Requests that are sent again, or come from before a connection was lost.
+//! Replayed requests, and requests from a lost connection.
 
 use crate::channels::channel_of;
 use crate::rig::{Client, Offer, Opening, Reply, Rig};
@@ -34,7 +34,7 @@ fn object_id(client: &mut Client, file_id: FileId) -> Reply {
 }
 
 #[test]
-fn what_changes_a_file_is_not_done_once_a_later_sequence_was_seen() {
+fn stale_channel_sequence_refuses_changes() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let file = client.open("file", Opening::default());
@@ -58,15 +58,15 @@ fn what_changes_a_file_is_not_done_once_a_later_sequence_was_seen() {
             client.replays = replays;
             assert_eq!(client.write(file, 0, b"x").status(), status, "{sequence:x} {replays}");
             assert_eq!(object_id(&mut client, file).status(), status, "{sequence:x} {replays}");
-            // What changes nothing does no harm.
+            // Operations without changes are harmless.
             assert_eq!(client.read(file, 0, 1).status(), ok, "{sequence:x} {replays}");
         }
     }
 }
 
-/// Requests of a channel that was lost for a while come late, and are not done any more: the client has sent them again.
+/// Late requests of a lost channel are refused, since the client has sent them again elsewhere.
 #[test]
-fn what_comes_late_over_another_channel_changes_nothing() {
+fn late_request_of_lost_channel_is_refused() {
     let rig = Rig::new();
     let mut first = rig.alice();
     let mut second = channel_of(&rig, &first, &Offer::default());
@@ -81,7 +81,7 @@ fn what_comes_late_over_another_channel_changes_nothing() {
         first.write(file, 0, b"first").assert_refused(late);
         assert_eq!(first.set(file, FileClass::END_OF_FILE, &end), late);
         object_id(&mut first, file).assert_refused(late);
-        // In a compound it is no better.
+        // The same in a compound.
         let write = crate::rig::write(file, 0, b"first");
         let commands = vec![first.request(Command::ECHO, &Empty), first.request(Command::WRITE, &write)];
         let replies = first.chain(commands);
@@ -99,7 +99,7 @@ fn what_comes_late_over_another_channel_changes_nothing() {
 }
 
 #[test]
-fn clients_of_smb_2_1_have_no_sequence() {
+fn smb_2_1_ignores_channel_sequence() {
     let rig = Rig::new();
     let mut client = rig.alice_with(&Offer::of(Dialect::SMB210));
     let file = client.open("file", Opening::default());
@@ -109,9 +109,9 @@ fn clients_of_smb_2_1_have_no_sequence() {
     }
 }
 
-/// A request that still waits might be done after what is sent again.
+/// A pending request might still run after its replay.
 #[test]
-fn what_is_sent_again_is_not_done_while_what_was_sent_before_is_on_its_way() {
+fn replay_with_outstanding_request_is_refused() {
     let rig = Rig::new();
     let (mut first, mut other) = (rig.alice(), rig.alice());
     let mut second = channel_of(&rig, &first, &Offer::default());
@@ -130,7 +130,7 @@ fn what_is_sent_again_is_not_done_while_what_was_sent_before_is_on_its_way() {
     assert_eq!(second.write(file, 10, b"x").status(), NtStatus::FILE_NOT_AVAILABLE);
     assert_eq!(second.read(file, 10, 1).status(), NtStatus::END_OF_FILE, "reading does no harm");
     second.replays = false;
-    assert_eq!(second.write(file, 10, b"y").status(), NtStatus::SUCCESS, "what is new");
+    assert_eq!(second.write(file, 10, b"y").status(), NtStatus::SUCCESS, "a new request");
     assert_eq!(lock(&mut other, theirs, LockFlags::UNLOCK, 0), NtStatus::SUCCESS);
     assert_eq!(first.reply().status(), NtStatus::SUCCESS);
     second.replays = true;
@@ -138,7 +138,7 @@ fn what_is_sent_again_is_not_done_while_what_was_sent_before_is_on_its_way() {
 }
 
 #[test]
-fn a_lock_that_was_done_is_not_done_again() {
+fn replayed_lock_is_not_repeated() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let file = client.open("file", Opening::default());
@@ -152,7 +152,7 @@ fn a_lock_that_was_done_is_not_done_again() {
         assert_eq!(lock(&mut client, file, LockFlags::UNLOCK, of(index, 3)), NtStatus::SUCCESS, "again");
         assert_eq!(lock(&mut client, file, LockFlags::UNLOCK, of(index, 4)), NtStatus::RANGE_NOT_LOCKED);
     }
-    // Of an index that is none, and of another open, nothing is known.
+    // An invalid index, and another open, have no stored sequence.
     for index in [0, 65] {
         assert_eq!(lock(&mut client, file, ALONE, of(index, 1)), NtStatus::SUCCESS);
         assert_eq!(lock(&mut client, file, ALONE, of(index, 1)), NtStatus::LOCK_NOT_GRANTED);
@@ -164,7 +164,7 @@ fn a_lock_that_was_done_is_not_done_again() {
 }
 
 #[test]
-fn locks_of_clients_with_one_connection_have_no_sequence() {
+fn lock_sequence_needs_multichannel_or_durability() {
     let rig = Rig::new();
     let single = Offer { capabilities: Capabilities::LARGE_MTU, ..Offer::default() };
     let mut client = rig.alice_with(&single);

@@ -1,4 +1,4 @@
-//! SESSION_SETUP, signatures, encryption, LOGOFF, and what of others' is out of reach.
+//! SESSION_SETUP, signatures, encryption, LOGOFF, and isolation of sessions.
 
 use crate::rig::{ALICE, BOB, OTHER, Offer, Opening, Rig, SHARE, name};
 use smb::limits::REFUSED_AT_ONCE_MAX;
@@ -10,7 +10,7 @@ use smb_wire::tree::{ShareFlags, ShareType, TreeConnectResponse};
 use smb_wire::types::{AccessMask, Dialect};
 use smb_wire::{FileId, NtStatus};
 
-/// Every way to sign.
+/// Every signing algorithm.
 fn signings() -> Vec<Offer> {
     let of = |algorithm| Offer { signing: vec![algorithm], ..Offer::of(Dialect::SMB311) };
     let mut offers: Vec<Offer> =
@@ -21,7 +21,7 @@ fn signings() -> Vec<Offer> {
 }
 
 #[test]
-fn a_user_logs_on_with_every_dialect_and_every_signature() {
+fn login_works_with_every_dialect_and_signing() {
     let rig = Rig::new();
     for offer in signings() {
         let mut client = rig.alice_with(&offer);
@@ -30,16 +30,16 @@ fn a_user_logs_on_with_every_dialect_and_every_signature() {
     }
 }
 
-/// Whoever guesses is not even told any more whether a guess was right.
+/// After too many attempts even a correct password is refused.
 #[test]
-fn guesses_run_out() {
+fn login_attempts_are_throttled() {
     let rig = Rig::new();
     let try_log_on = |user| {
         let mut client = rig.connect();
         client.negotiate(&Offer::default());
         client.try_log_on(user, 0)
     };
-    // The number of the first try that is not looked at.
+    // The number of the first attempt that is refused unchecked.
     let guess = || {
         for number in 1..100 {
             let tried = try_log_on((ALICE.0, "guess"));
@@ -51,7 +51,7 @@ fn guesses_run_out() {
         panic!("guesses do not run out")
     };
     assert!(guess() > REFUSED_AT_ONCE_MAX);
-    // One try comes back each second, which may go by before the next one.
+    // One attempt becomes available each second, possibly before the next attempt.
     let is_not_told = || {
         let tried = try_log_on(ALICE);
         if tried == Ok(()) {
@@ -65,13 +65,13 @@ fn guesses_run_out() {
 }
 
 #[test]
-fn a_wrong_password_is_refused() {
+fn wrong_password_is_refused() {
     let rig = Rig::new();
     for user in [(ALICE.0, "Secret"), (ALICE.0, ""), ("nobody", "secret"), (ALICE.0, BOB.1)] {
         let mut client = rig.connect();
         client.negotiate(&Offer::default());
         assert_eq!(client.try_log_on(user, 0), Err(NtStatus::LOGON_FAILURE), "{user:?}");
-        // What was begun is gone.
+        // The unfinished session is gone.
         client.call(Command::LOGOFF, &Empty).assert_refused(NtStatus::USER_SESSION_DELETED);
         client.session_id = 0;
         client.log_on(ALICE);
@@ -79,7 +79,7 @@ fn a_wrong_password_is_refused() {
 }
 
 #[test]
-fn a_token_that_is_none_is_refused() {
+fn malformed_token_is_refused() {
     let rig = Rig::new();
     for token in [&b""[..], b"NTLMSSP\0", &[0x60; 200]] {
         let mut client = rig.connect();
@@ -91,7 +91,7 @@ fn a_token_that_is_none_is_refused() {
 }
 
 #[test]
-fn a_session_that_is_being_set_up_can_do_nothing() {
+fn unfinished_session_refuses_commands() {
     let rig = Rig::new();
     let mut client = rig.connect();
     client.negotiate(&Offer::default());
@@ -102,7 +102,7 @@ fn a_session_that_is_being_set_up_can_do_nothing() {
 }
 
 #[test]
-fn sessions_that_are_never_set_up_are_bounded() {
+fn unfinished_sessions_are_limited() {
     let rig = Rig::new();
     let mut client = rig.connect();
     client.negotiate(&Offer::default());
@@ -115,14 +115,14 @@ fn sessions_that_are_never_set_up_are_bounded() {
 }
 
 #[test]
-fn requests_without_a_valid_signature_are_refused() {
+fn unsigned_or_forged_requests_are_refused() {
     let rig = Rig::new();
     for offer in signings() {
         let mut client = rig.alice_with(&offer);
         client.signs = false;
         client.create("file", Opening::default()).assert_refused(NtStatus::ACCESS_DENIED);
         client.call(Command::ECHO, &Empty).assert_refused(NtStatus::ACCESS_DENIED);
-        // It says that it is signed, and is not.
+        // The request has the flag but no signature.
         let mut request = client.request(Command::LOGOFF, &Empty);
         request[16] |= 8;
         client.send(&request);
@@ -135,14 +135,14 @@ fn requests_without_a_valid_signature_are_refused() {
             client.send(&request);
             client.reply().assert_refused(NtStatus::ACCESS_DENIED);
         }
-        // Nothing of it was done.
+        // The command had no effect.
         let missing = client.create("file", Opening::by(CreateDisposition::OPEN));
         missing.assert_refused(NtStatus::OBJECT_NAME_NOT_FOUND);
     }
 }
 
 #[test]
-fn one_unsigned_command_of_a_compound_is_refused_alone() {
+fn unsigned_command_of_compound_fails_alone() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let wire = name("made");
@@ -156,7 +156,7 @@ fn one_unsigned_command_of_a_compound_is_refused_alone() {
 }
 
 #[test]
-fn a_session_may_encrypt_with_every_cipher() {
+fn session_encrypts_with_every_cipher() {
     let rig = Rig::new();
     let new = |cipher| Offer { ciphers: vec![cipher], ..Offer::of(Dialect::SMB311) };
     let ciphers = [Cipher::AES_128_GCM, Cipher::AES_128_CCM, Cipher::AES_256_GCM, Cipher::AES_256_CCM];
@@ -172,9 +172,9 @@ fn a_session_may_encrypt_with_every_cipher() {
 }
 
 #[test]
-fn what_was_changed_of_an_encrypted_message_ends_the_connection() {
+fn changed_encrypted_message_ends_the_connection() {
     let rig = Rig::new();
-    // The protocol, the signature, the nonce, the flags, the session, the text; and a length that is another.
+    // Protocol, signature, nonce, flags, session, text; and a wrong length.
     for at in [4, 20, 42, 44, 60, 36] {
         let mut client = rig.alice();
         client.seals = true;
@@ -186,7 +186,7 @@ fn what_was_changed_of_an_encrypted_message_ends_the_connection() {
 }
 
 #[test]
-fn a_message_in_one_sessions_envelope_for_another_session_is_refused() {
+fn encrypted_message_for_another_session_is_refused() {
     let rig = Rig::new();
     let mut client = rig.alice();
     client.seals = true;
@@ -199,7 +199,7 @@ fn a_message_in_one_sessions_envelope_for_another_session_is_refused() {
 }
 
 #[test]
-fn the_ids_of_others_lead_nowhere() {
+fn ids_of_other_sessions_are_refused() {
     let rig = Rig::new();
     let mut alice = rig.alice();
     let file = alice.open("file", Opening::default());
@@ -215,12 +215,12 @@ fn the_ids_of_others_lead_nowhere() {
     bob.session_id = alice.session_id;
     bob.read(file, 0, 10).assert_refused(NtStatus::USER_SESSION_DELETED);
     bob.session_id = own;
-    // A tree connect that is none.
+    // An unknown tree connect.
     for tree_id in [0, bobs_tree + 1, u32::MAX] {
         bob.tree_id = tree_id;
         bob.create("file", Opening::default()).assert_refused(NtStatus::NETWORK_NAME_DELETED);
     }
-    // A file of another tree connect of the same session, and one whose number was altered.
+    // A file of another tree connect of the session, and one with a changed id.
     let of_docs = alice.tree_id;
     alice.mount(OTHER);
     alice.read(file, 0, 10).assert_refused(NtStatus::FILE_CLOSED);
@@ -236,7 +236,7 @@ fn the_ids_of_others_lead_nowhere() {
 }
 
 #[test]
-fn a_share_is_found_by_its_name_in_any_case() {
+fn share_name_ignores_case() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let reply = client.tree_connect("DoCs");
@@ -252,7 +252,7 @@ fn a_share_is_found_by_its_name_in_any_case() {
 }
 
 #[test]
-fn leaving_a_share_closes_what_is_open_there() {
+fn tree_disconnect_closes_its_opens() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let alone = Opening { share: smb_wire::create::ShareAccess::empty(), ..Opening::default() };
@@ -272,7 +272,7 @@ fn leaving_a_share_closes_what_is_open_there() {
 }
 
 #[test]
-fn logging_off_closes_what_is_open() {
+fn logoff_closes_opens() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let alone = Opening { share: smb_wire::create::ShareAccess::empty(), ..Opening::default() };
@@ -288,7 +288,7 @@ fn logging_off_closes_what_is_open() {
 }
 
 #[test]
-fn a_client_that_comes_back_ends_its_session_before() {
+fn previous_session_id_ends_that_session() {
     let rig = Rig::new();
     let mut before = rig.alice();
     let alone = Opening { share: smb_wire::create::ShareAccess::empty(), ..Opening::default() };
@@ -308,7 +308,7 @@ fn a_client_that_comes_back_ends_its_session_before() {
 }
 
 #[test]
-fn a_session_authenticates_again_as_the_same_user() {
+fn reauthentication_needs_the_same_user() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let file = client.open("file", Opening::default());
@@ -318,7 +318,7 @@ fn a_session_authenticates_again_as_the_same_user() {
 }
 
 #[test]
-fn what_was_to_go_with_its_last_open_goes_with_its_session_or_share() {
+fn delete_on_close_runs_at_session_or_tree_end() {
     let rig = Rig::new();
     let mut other = rig.alice();
     let goes = Opening { options: smb_wire::create::CreateOptions::DELETE_ON_CLOSE, ..Opening::default() };
@@ -332,7 +332,7 @@ fn what_was_to_go_with_its_last_open_goes_with_its_session_or_share() {
 }
 
 #[test]
-fn sessions_that_others_have_ended_are_in_nobodys_way() {
+fn sessions_ended_by_others_free_their_slots() {
     let rig = Rig::new();
     let mut kept = rig.connect();
     kept.negotiate(&Offer::default());
@@ -345,9 +345,9 @@ fn sessions_that_others_have_ended_are_in_nobodys_way() {
     }
 }
 
-/// Clients that sign take no reply without the flag, not even from who has no key to sign with.
+/// Clients that sign require the flag in replies, even from a server without the key.
 #[test]
-fn a_refusal_for_a_session_that_is_over_is_marked_as_requests_are() {
+fn refusal_of_ended_session_keeps_signed_flag() {
     let rig = Rig::new();
     let mut client = rig.alice();
     assert_eq!(client.call(Command::LOGOFF, &Empty).status(), NtStatus::SUCCESS);

@@ -1,6 +1,6 @@
-//! The settings of a share: what is protected how, listed, and told.
+//! Settings of a share: protection, listing, notifications and caching.
 
-use crate::attr::rename;
+use crate::file_information::rename;
 use crate::rig::{ALICE, BOB, Client, Offer, Opening, Rig, SHARE, name};
 use identity::Group;
 use smb_wire::classes::FileClass;
@@ -36,7 +36,7 @@ pub(crate) const DEFAULT: ShareSettings = ShareSettings {
     directory_mode: 0o755,
 };
 
-/// Has [`SHARE`] have these settings from now on.
+/// Changes the settings of [`SHARE`].
 pub(crate) fn set(rig: &Rig, share: ShareSettings) {
     let docs = Export::new("/docs", Arc::clone(&rig.volume), vec![ExportRule::everybody()]).shared(share);
     let spare = Arc::clone(&rig.namespace.load().exports()[1]);
@@ -49,7 +49,7 @@ fn with(share: ShareSettings) -> Rig {
     rig
 }
 
-/// Alice without a share, and what the server has said of signing.
+/// Alice without a share, and the server's security mode.
 fn logged_on(rig: &Rig, offer: &Offer) -> (Client, SecurityMode) {
     let mut client = rig.connect();
     let mode = client.negotiate(offer).body::<NegotiateResponse<'_>>().security_mode;
@@ -57,7 +57,7 @@ fn logged_on(rig: &Rig, offer: &Offer) -> (Client, SecurityMode) {
     (client, mode)
 }
 
-/// Alice at [`SHARE`], who signs nothing from now on.
+/// Alice at [`SHARE`], not signing.
 fn unsigned(rig: &Rig) -> Client {
     let mut client = rig.alice();
     client.signs = false;
@@ -65,7 +65,7 @@ fn unsigned(rig: &Rig) -> Client {
 }
 
 #[test]
-fn without_signing_nothing_is_signed_that_its_client_does_not_sign() {
+fn replies_are_signed_only_if_requests_are() {
     let rig = with(UNSIGNED);
     let (_, mode) = logged_on(&rig, &Offer::default());
     assert_eq!(mode, SecurityMode::SIGNING_ENABLED);
@@ -75,7 +75,7 @@ fn without_signing_nothing_is_signed_that_its_client_does_not_sign() {
     assert!(!client.call(Command::ECHO, &Empty).header.flags.contains(Flags::SIGNED));
     client.signs = true;
     assert!(client.call(Command::ECHO, &Empty).header.flags.contains(Flags::SIGNED));
-    // A signature that is there is right.
+    // An unrequired signature is still valid.
     let mut request = client.signed(Command::ECHO, &Empty);
     *request.last_mut().unwrap() ^= 1;
     client.send(&request);
@@ -85,7 +85,7 @@ fn without_signing_nothing_is_signed_that_its_client_does_not_sign() {
 }
 
 #[test]
-fn what_proves_the_negotiation_is_always_signed() {
+fn validate_negotiate_reply_is_always_signed() {
     let rig = with(UNSIGNED);
     let (mut client, _) = logged_on(&rig, &Offer::default());
     let path = name("\\\\files.example.org\\docs");
@@ -94,7 +94,7 @@ fn what_proves_the_negotiation_is_always_signed() {
     let request = client.request(Command::TREE_CONNECT, &smb_wire::tree::TreeConnectRequest { flags, path });
     client.send(&request);
     client.assert_ended();
-    // Clients of 3.0 ask besides.
+    // Clients of 3.0 also validate the negotiation.
     let (mut client, mode) = logged_on(&rig, &Offer::of(Dialect::SMB302));
     assert_eq!(mode, SecurityMode::SIGNING_ENABLED);
     client.signs = false;
@@ -103,7 +103,7 @@ fn what_proves_the_negotiation_is_always_signed() {
 }
 
 #[test]
-fn who_asks_for_signatures_or_cannot_encrypt_signs() {
+fn signing_is_required_by_client_or_without_encryption() {
     let rig = with(UNSIGNED);
     let both = SecurityMode::SIGNING_ENABLED | SecurityMode::SIGNING_REQUIRED;
     let no_cipher = Offer { ciphers: Vec::new(), ..Offer::default() };
@@ -116,7 +116,7 @@ fn who_asks_for_signatures_or_cannot_encrypt_signs() {
         client.mount(SHARE);
         client.put("file", b"signed");
         client.signs = false;
-        // The refusal is signed: nobody else has made it.
+        // The refusal is signed, so it is authentic.
         let refused = client.create("file", Opening::default());
         refused.assert_refused(NtStatus::ACCESS_DENIED);
         assert!(refused.header.flags.contains(Flags::SIGNED));
@@ -124,7 +124,7 @@ fn who_asks_for_signatures_or_cannot_encrypt_signs() {
 }
 
 #[test]
-fn a_share_that_needs_signatures_is_encrypted_for_those_who_do_not_sign() {
+fn share_requiring_signing_is_encrypted_for_unsigned_sessions() {
     let rig = with(UNSIGNED);
     let (mut client, _) = logged_on(&rig, &Offer::default());
     let reply = client.tree_connect("spare");
@@ -134,7 +134,7 @@ fn a_share_that_needs_signatures_is_encrypted_for_those_who_do_not_sign() {
     client.create("file", Opening::default()).assert_refused(NtStatus::ACCESS_DENIED);
     client.seals = true;
     client.put("file", b"sealed");
-    // No session of the past is looser than the settings of now.
+    // Existing sessions must follow the new settings.
     client.seals = false;
     client.signs = true;
     client.mount(SHARE);
@@ -149,7 +149,7 @@ fn a_share_that_needs_signatures_is_encrypted_for_those_who_do_not_sign() {
 }
 
 #[test]
-fn encryption_is_required_from_the_moment_it_is_set() {
+fn encryption_setting_applies_immediately() {
     let rig = Rig::new();
     let mut client = rig.alice();
     client.put("file", b"signed");
@@ -165,7 +165,7 @@ fn encryption_is_required_from_the_moment_it_is_set() {
     old.tree_connect(SHARE).assert_refused(NtStatus::ACCESS_DENIED);
 }
 
-/// The names in the root of the share, by this pattern.
+/// The names in the root of the share that match this pattern.
 pub(crate) fn listed(client: &mut Client, pattern: &str) -> Vec<String> {
     let (access, options) = (AccessMask::LIST_DIRECTORY, CreateOptions::DIRECTORY_FILE);
     let root = client.open("", Opening { access, options, ..Opening::by(CreateDisposition::OPEN) });
@@ -193,7 +193,7 @@ pub(crate) fn listed(client: &mut Client, pattern: &str) -> Vec<String> {
 }
 
 #[test]
-fn by_access_a_listing_leaves_out_what_its_user_may_not_read() {
+fn access_based_listing_hides_unreadable_files() {
     let rig = Rig::new();
     let root = rig.namespace.load().exports()[0].root();
     let alice = Caller::new(1000, 100, []);
@@ -217,7 +217,7 @@ fn by_access_a_listing_leaves_out_what_its_user_may_not_read() {
 const TEAM: u32 = 300;
 const OF_TEAM: ShareSettings = ShareSettings { create_mode: 0o660, directory_mode: 0o2770, ..DEFAULT };
 
-/// A share with a directory of a group that alice and bob are in, and both at it.
+/// A share with a directory of a group with alice and bob, both connected.
 fn team(share: ShareSettings) -> (Rig, [Client; 2]) {
     let members = [ALICE, BOB].map(|(name, _)| name.parse().unwrap()).to_vec();
     let rig = Rig::with_accounts(vec![Group { name: "team".parse().unwrap(), gid: TEAM, members }], 0);
@@ -235,7 +235,7 @@ fn team(share: ShareSettings) -> (Rig, [Client; 2]) {
     (rig, clients)
 }
 
-/// Mode and group of what is at a path.
+/// Mode and group of the file at a path.
 fn mode_and_group(rig: &Rig, path: &[&[u8]]) -> (u32, u32) {
     let caller = Caller::new(0, 0, []);
     let mut file = rig.namespace.load().exports()[0].root();
@@ -248,7 +248,7 @@ fn mode_and_group(rig: &Rig, path: &[&[u8]]) -> (u32, u32) {
 }
 
 #[test]
-fn members_of_a_group_work_in_each_others_directories() {
+fn team_modes_share_directories_in_a_group() {
     let (rig, [mut alice, mut bob]) = team(OF_TEAM);
     alice.put("team\\plan", b"alice");
     alice.put("team\\doomed", b"alice");
@@ -261,7 +261,7 @@ fn members_of_a_group_work_in_each_others_directories() {
     ] {
         assert_eq!(mode_and_group(&rig, path), (mode, TEAM), "{path:?}");
     }
-    // All that a program does when it saves: write, set times, replace, remove.
+    // The steps of a program that saves a file: write, set times, replace, remove.
     let file = bob.open("team\\plan", Opening::by(CreateDisposition::OPEN));
     assert_eq!(bob.write(file, 0, b"bob's").status(), NtStatus::SUCCESS);
     let last_write_time = FileTime(0x01bf_53eb_256d_4000);
@@ -280,9 +280,9 @@ fn members_of_a_group_work_in_each_others_directories() {
     assert_eq!(bob.get("team\\plan"), b"alice again");
 }
 
-/// Members work with the files over NFS too, and nobody else does.
+/// Members can also use the files over NFS; others cannot.
 #[test]
-fn what_a_team_makes_is_its_members_over_every_protocol() {
+fn team_modes_apply_in_every_protocol() {
     let (rig, [mut alice, mut bob]) = team(OF_TEAM);
     alice.put("team\\plan", b"alice");
     let root = rig.namespace.load().exports()[0].root();
@@ -302,7 +302,7 @@ fn what_a_team_makes_is_its_members_over_every_protocol() {
     assert_eq!(write(&member, b"over NFS"), Ok(()));
     assert_eq!(write(&stranger, b"not mine"), Err(FsError::Access));
     assert_eq!(bob.get("team\\plan"), b"over NFS");
-    // What NFS makes with the umask of a team is as good.
+    // NFS creates files with the team's umask.
     let of_team = SetAttrs { mode: Some(0o660), ..SetAttrs::default() };
     dir.create(&member, b"theirs", Disposition::CreateNew, &of_team, pending).unwrap();
     alice.put("team\\theirs", b"alice");
@@ -310,7 +310,7 @@ fn what_a_team_makes_is_its_members_over_every_protocol() {
 }
 
 #[test]
-fn without_modes_for_a_team_its_members_read_alone() {
+fn without_team_modes_group_can_only_read() {
     let (rig, [mut alice, mut bob]) = team(DEFAULT);
     alice.put("team\\plan", b"alice");
     alice.open("team\\notes", Opening::dir());
@@ -318,7 +318,7 @@ fn without_modes_for_a_team_its_members_read_alone() {
     assert_eq!(mode_and_group(&rig, &[b"team", b"notes"]), (0o2755, TEAM), "the bit is handed on");
     bob.create("team\\plan", Opening::by(CreateDisposition::OPEN)).assert_refused(NtStatus::ACCESS_DENIED);
     bob.create("team\\notes\\new", Opening::default()).assert_refused(NtStatus::ACCESS_DENIED);
-    // It holds for what is made from now on.
+    // The setting applies to new files.
     set(&rig, OF_TEAM);
     alice.put("team\\later", b"alice");
     bob.put("team\\later", b"bob");
@@ -326,7 +326,7 @@ fn without_modes_for_a_team_its_members_read_alone() {
 }
 
 #[test]
-fn where_changes_are_not_told_nobody_waits_for_them() {
+fn disabled_notifications_are_refused() {
     let rig = with(ShareSettings { change_notify: false, ..DEFAULT });
     let mut client = rig.alice();
     let (access, options) = (AccessMask::LIST_DIRECTORY, CreateOptions::DIRECTORY_FILE);
@@ -341,7 +341,7 @@ fn where_changes_are_not_told_nobody_waits_for_them() {
 }
 
 #[test]
-fn where_nothing_is_to_be_cached_no_oplock_is_granted() {
+fn disabled_caching_grants_no_oplock() {
     let rig = with(ShareSettings { oplocks: false, ..DEFAULT });
     let mut client = rig.alice();
     let open = client.open_oplock("file", Opening::default(), OplockLevel::BATCH);

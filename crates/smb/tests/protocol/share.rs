@@ -1,4 +1,4 @@
-//! Rules and limits of shares.
+//! Export rules and rate limits of shares.
 
 use crate::ioctl::copy::{copy, key_of};
 use crate::lock::{ALONE, lock};
@@ -35,7 +35,7 @@ fn logged_on(rig: &Rig, offer: &Offer) -> crate::rig::Client {
 }
 
 #[test]
-fn a_rule_without_smb_lets_nobody_in() {
+fn rule_without_smb_refuses_clients() {
     let protocols = ProtocolSet::of_bits(!(1 << smb::PROTOCOL.0));
     let rig = Rig::with_rule(ExportRule { protocols, ..ExportRule::everybody() });
     let mut client = logged_on(&rig, &Offer::default());
@@ -51,7 +51,7 @@ fn a_rule_without_smb_lets_nobody_in() {
 }
 
 #[test]
-fn nothing_is_changed_through_a_read_only_export() {
+fn read_only_export_refuses_changes() {
     let rig = Rig::with_rule(ExportRule { read_only: true, ..ExportRule::everybody() });
     let mut client = logged_on(&rig, &Offer::default());
     let reply = client.tree_connect(SHARE);
@@ -75,7 +75,7 @@ fn nothing_is_changed_through_a_read_only_export() {
 }
 
 #[test]
-fn reader_by_a_read_only_rule_keeps_nobody_from_a_file() {
+fn read_only_rule_share_mode_does_not_block_writers() {
     let rig = Rig::new();
     rig.alice().put("file", b"0123456789");
     let reads = ExportRule { read_only: true, ..ExportRule::everybody() };
@@ -91,7 +91,7 @@ fn reader_by_a_read_only_rule_keeps_nobody_from_a_file() {
     let mut writer = rig.alice();
     let opened = writer.open("file", Opening::default());
     assert_eq!(writer.write(opened, 0, b"x").status(), NtStatus::SUCCESS);
-    // A writer still keeps the reader out.
+    // A writer still blocks the reader.
     reader.close(file);
     writer.close(opened);
     let opened = writer.open("file", Opening { disposition: CreateDisposition::OPEN, ..Opening::alone() });
@@ -100,7 +100,7 @@ fn reader_by_a_read_only_rule_keeps_nobody_from_a_file() {
 }
 
 #[test]
-fn a_share_that_wants_encryption_says_so_and_refuses_the_rest() {
+fn encrypted_share_refuses_plain_requests() {
     let rig = Rig::with_rule(ExportRule { protection: Protection::Encrypted, ..ExportRule::everybody() });
     let mut client = logged_on(&rig, &Offer::default());
     let reply = client.tree_connect(SHARE);
@@ -115,7 +115,7 @@ fn a_share_that_wants_encryption_says_so_and_refuses_the_rest() {
 }
 
 #[test]
-fn a_share_stays_when_its_rules_change_for_others_alone() {
+fn rule_changes_for_others_keep_the_tree() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let file = client.open("file", Opening::default());
@@ -133,7 +133,7 @@ fn a_share_stays_when_its_rules_change_for_others_alone() {
         let file = client.open("file", Opening::by(CreateDisposition::OPEN));
         serve(path, vec![rule]);
         client.write(file, 0, b"x").assert_refused(NtStatus::NETWORK_NAME_DELETED);
-        // It has ended, also if the next one would be let in.
+        // The tree connect has ended, although the new rule would admit the client.
         serve("/docs", vec![of("127.0.0.0/8", false)]);
         client.write(file, 0, b"x").assert_refused(NtStatus::NETWORK_NAME_DELETED);
         client.mount(SHARE);
@@ -142,7 +142,7 @@ fn a_share_stays_when_its_rules_change_for_others_alone() {
 }
 
 #[test]
-fn a_share_that_is_served_otherwise_by_now_is_gone() {
+fn changed_share_ends_the_tree() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let file = client.open("file", Opening::default());
@@ -165,15 +165,15 @@ pub(crate) fn limited() -> (Rig, Arc<Gate>, Arc<Pacer>) {
     (rig, gate, pacer)
 }
 
-/// So many bytes a second; 0 is no limit.
+/// Limits to `bytes` per second; 0: unlimited.
 pub(crate) fn limit(gate: &Gate, bytes: u64) {
     let all = Limits { bytes: NonZeroU64::new(bytes), ..Limits::NONE };
     gate.set_limits(VolumeLimits { all, ..VolumeLimits::default() });
 }
 
-/// What comes past a limit waits for it, and comes once it is lifted. Messages that come in by parts wait as well.
+/// Requests beyond the limit wait and complete once it is lifted. So do messages that arrive in parts.
 #[test]
-fn the_limits_of_a_volume_are_kept() {
+fn volume_limits_apply() {
     let (rig, gate, _pacer) = limited();
     let mut client = rig.alice();
     let file = client.open("file", Opening::default());
@@ -181,18 +181,18 @@ fn the_limits_of_a_volume_are_kept() {
         client.seals = seals;
         limit(&gate, 1);
         let data = vec![7; length];
-        // The first finds nothing owed.
+        // The first request passes without a wait.
         client.write(file, 0, &data);
         let charge = u16::try_from(length.div_ceil(1 << 16)).unwrap();
         let header = client.header(Command::WRITE, charge);
         let request = message(&header, &write(file, 0, &data));
         client.send_protected(request.clone());
-        // Another volume is not held up, nor another client of this one that moves nothing.
+        // Other volumes are unaffected, and so are commands without data.
         rig.alice().call(Command::ECHO, &Empty);
         wait_until(|| gate.throttled().1 > 0);
         limit(&gate, 0);
         assert_eq!(client.reply().status(), NtStatus::SUCCESS);
-        // Its id is used, though it waited.
+        // Its message id is used, although it waited.
         if length > 1000 {
             client.send_protected(request);
             client.assert_ended();
@@ -200,9 +200,9 @@ fn the_limits_of_a_volume_are_kept() {
     }
 }
 
-/// All commands of a message pay, and none of what they have done is given back.
+/// All commands of a compound are charged, and completed ones stay charged.
 #[test]
-fn the_commands_of_a_message_are_paid_for_together() {
+fn compound_commands_are_charged_together() {
     let (rig, gate, _pacer) = limited();
     let mut client = rig.alice();
     let file = client.open("file", Opening::default());
@@ -212,7 +212,7 @@ fn the_commands_of_a_message_are_paid_for_together() {
         let header = client.header(Command::READ, 1);
         message(&header, &read(file, 0, length))
     };
-    // Five seconds' worth in two, and nearly nothing at the end.
+    // Five seconds' worth in two commands, and almost nothing at the end.
     let commands: Vec<_> = [29_000, 29_000, 1].iter().map(|&length| get(&mut client, length)).collect();
     assert!(client.chain(commands).iter().all(|reply| reply.status() == NtStatus::SUCCESS));
     let waiting = gate.throttled().1;
@@ -223,9 +223,9 @@ fn the_commands_of_a_message_are_paid_for_together() {
     assert_eq!(client.reply().status(), NtStatus::SUCCESS);
 }
 
-/// What a message has read stays paid, though the rest of it waits for something else.
+/// A compound's reads stay charged while its rest waits for another reason.
 #[test]
-fn what_was_done_before_a_wait_is_paid() {
+fn work_before_a_wait_is_charged() {
     let (rig, gate, _pacer) = limited();
     let mut client = rig.alice();
     let file = client.open("file", Opening::default());
@@ -256,9 +256,9 @@ fn what_was_done_before_a_wait_is_paid() {
     assert!(!gate.admit(other, Demand::read(1)), "and is not given back");
 }
 
-/// What has waited for others pays for what it moves then.
+/// A request that waited for a break is charged when it runs.
 #[test]
-fn what_is_done_after_a_wait_is_paid() {
+fn work_after_a_wait_is_charged() {
     let (rig, gate, _pacer) = limited();
     let (mut client, mut keeper) = (rig.alice_at(1), rig.alice_at(2));
     client.put("file", &[7; 60_000]);
@@ -275,7 +275,7 @@ fn what_is_done_after_a_wait_is_paid() {
     keeper.close(kept.file_id);
 }
 
-/// What is encrypted and too long to be looked at before all of it is there waits for its turn like all else, however much it is.
+/// A long encrypted message cannot be inspected before it is complete. It still waits for its turn.
 #[test]
 fn long_encrypted_writes_wait_for_their_turn() {
     let (rig, gate, _pacer) = limited();
@@ -284,7 +284,7 @@ fn long_encrypted_writes_wait_for_their_turn() {
     client.seals = true;
     let data = vec![7; 600_000];
     limit(&gate, 1);
-    // The first finds nothing owed.
+    // The first request passes without a wait.
     client.write(file, 0, &data).status();
     let count: usize = 6;
     for at in 0..count {
@@ -297,16 +297,17 @@ fn long_encrypted_writes_wait_for_their_turn() {
     assert_eq!(gate.throttled().0.calls[Kind::Write.index()], count as u64);
 }
 
-/// So do those of a long message whose first command waits for a flush: they are not refused because that is to be told of first.
+/// Also for a long message whose first command waits for a flush: the others are not refused because the flush is
+/// answered first.
 #[test]
-fn what_follows_a_flush_in_a_long_message_waits_for_its_turn() {
+fn commands_after_flush_in_long_message_wait() {
     let (rig, gate, _pacer) = limited();
     let mut client = rig.alice();
     let file = client.open("file", Opening::default());
     limit(&gate, 1);
-    // The first finds nothing owed.
+    // The first request passes without a wait.
     client.write(file, 0, &[7; 1000]);
-    // Encrypted, it is looked at once all of it is there.
+    // An encrypted message is inspected once it is complete.
     client.seals = true;
     let flush = client.request(Command::FLUSH, &FlushRequest { reserved1: 0, file_id: file });
     let (header, data) = (client.header(Command::WRITE, 10), vec![7; 600_000]);
@@ -317,22 +318,21 @@ fn what_follows_a_flush_in_a_long_message_waits_for_its_turn() {
     assert_eq!(statuses, [NtStatus::SUCCESS; 2]);
 }
 
-/// Few operations a second.
+/// Limits to a few operations per second.
 fn limit_operations(gate: &Gate) {
     let ops = Limits { ops: NonZeroU64::new(5), ..Limits::NONE };
     gate.set_limits(VolumeLimits { all: ops, ..VolumeLimits::default() });
 }
 
-/// Whether more is owed than for a single operation, which would be over after a fifth of a second; 60 are twelve
-/// seconds' worth.
+/// Whether the debt exceeds a single operation, which lasts a fifth of a second; 60 operations take twelve seconds.
 fn owes_much(gate: &Gate) -> bool {
     std::thread::sleep(Duration::from_millis(500));
     !gate.admit([192, 0, 2, 1].into(), Demand::read(1))
 }
 
-/// Who packs many READs into a message has no more operations for that.
+/// Many READs in one compound count individually.
 #[test]
-fn each_read_of_a_message_is_an_operation() {
+fn each_read_of_a_compound_counts_as_operation() {
     let (rig, gate, _pacer) = limited();
     let mut client = rig.alice();
     let file = client.open("file", Opening::default());
@@ -343,9 +343,9 @@ fn each_read_of_a_message_is_an_operation() {
     assert!(owes_much(&gate));
 }
 
-/// So has who packs many chunks into a copy: the volume that they come from counts them, and the one that they go to.
+/// Many chunks in one copy count individually, at the source volume and at the target volume.
 #[test]
-fn each_chunk_of_a_copy_is_an_operation() {
+fn each_chunk_of_a_copy_counts_as_operation() {
     for (from, to) in [(SHARE, SHARE), (SHARE, OTHER), (OTHER, SHARE)] {
         let (rig, gate, _pacer) = limited();
         let mut client = rig.alice();
@@ -362,9 +362,9 @@ fn each_chunk_of_a_copy_is_an_operation() {
     }
 }
 
-/// And who packs many ranges into a TRIM.
+/// Many ranges in one TRIM count individually.
 #[test]
-fn each_range_of_a_trim_is_an_operation() {
+fn each_range_of_a_trim_counts_as_operation() {
     let (rig, gate, _pacer) = limited();
     let mut client = rig.alice();
     let file = client.open("file", Opening::default());
@@ -376,9 +376,9 @@ fn each_range_of_a_trim_is_an_operation() {
     assert!(owes_much(&gate));
 }
 
-/// Copies of one message do not keep a volume from others for as long as all of them take: each is paid when it is its turn.
+/// The copies of a compound do not block the volume for their total time: each is charged when it starts.
 #[test]
-fn several_long_copies_of_a_message_are_paid_for_one_by_one() {
+fn long_copies_of_a_compound_are_charged_one_by_one() {
     let (rig, gate, _pacer) = limited();
     let mut client = rig.alice();
     let source = client.open("from", Opening::default());
@@ -392,16 +392,16 @@ fn several_long_copies_of_a_message_are_paid_for_one_by_one() {
         .collect();
     limit(&gate, 1);
     client.send_protected(chained(copies));
-    // The first finds nothing owed.
+    // The first request passes without a wait.
     wait_until(|| gate.throttled().1 == 1);
     limit(&gate, 0);
     assert!(client.replies().iter().all(|reply| reply.status() == NtStatus::SUCCESS));
     assert_eq!(gate.throttled().0.calls[Kind::Write.index()], 1);
 }
 
-/// Nobody waits longer because what ends that would have to wait itself.
+/// A command that ends a wait must not itself wait for the limit.
 #[test]
-fn what_ends_a_wait_does_not_wait_for_the_limit() {
+fn commands_that_end_waits_bypass_the_limit() {
     let (rig, gate, _pacer) = limited();
     let (mut one, mut two) = (rig.alice_at(1), rig.alice_at(2));
     one.open_lease("file", Opening::default(), lease(1, "RWH")).assert_state("RWH");
@@ -422,7 +422,7 @@ fn what_ends_a_wait_does_not_wait_for_the_limit() {
     two.send_protected(open);
     assert_eq!(two.reply().status(), NtStatus::PENDING);
     one.assert_lease_break(1, "RWH", "RH", true);
-    // For a quarter of an hour.
+    // A debt of a quarter of an hour.
     let much = Demand { reads: 1_000_000_000, ..Demand::read(1) };
     assert!(gate.admit([192, 0, 2, 1].into(), much));
     two.send_protected(message(&Header { command: Command::CANCEL, ..header }, &Empty));
@@ -432,14 +432,14 @@ fn what_ends_a_wait_does_not_wait_for_the_limit() {
     assert_eq!(gate.throttled().1, 0);
 }
 
-/// CANCEL of a request that waits for the limit: it is answered once, after it has waited and paid once.
+/// A CANCEL of a request that waits for the limit: one reply, and one charge.
 #[test]
-fn a_request_that_waits_for_the_limit_is_answered_and_paid_for_once() {
+fn cancelled_limit_wait_is_answered_and_charged_once() {
     let (rig, gate, _pacer) = limited();
     let mut client = rig.alice();
     let file = client.open("file", Opening::default());
     limit(&gate, 1);
-    // The first finds nothing owed.
+    // The first request passes without a wait.
     client.write(file, 0, &[7; 1000]);
     let header = client.header(Command::WRITE, 1);
     client.send_protected(message(&header, &write(file, 0, &[8; 1000])));
@@ -451,12 +451,12 @@ fn a_request_that_waits_for_the_limit_is_answered_and_paid_for_once() {
     limit(&gate, 0);
     let reply = client.reply();
     assert_eq!((reply.status(), reply.header.message_id), (NtStatus::SUCCESS, header.message_id));
-    // The next reply is that to the next request.
+    // No second reply arrives for the cancelled request.
     assert_eq!(client.call(Command::ECHO, &Empty).status(), NtStatus::SUCCESS);
     assert_eq!(gate.throttled().0.calls[Kind::Write.index()], 1);
 }
 
-/// A client with a file open in the limited volume, and with the other one as well: the numbers of both, the other's in use.
+/// A client with a file in the limited volume and a tree connect to the other; the latter is current.
 fn in_both(rig: &Rig) -> (Client, FileId, [u32; 2]) {
     let mut client = rig.alice();
     let file = client.open("file", Opening::default());
@@ -466,9 +466,9 @@ fn in_both(rig: &Rig) -> (Client, FileId, [u32; 2]) {
     (client, file, [limited_tree, other_tree])
 }
 
-/// A message that begins in another volume takes nothing of a limited one for nothing.
+/// A compound that begins in another volume still pays for the limited one.
 #[test]
-fn commands_pay_for_the_volume_that_they_are_for() {
+fn commands_are_charged_to_their_volume() {
     let (rig, gate, _pacer) = limited();
     let (mut client, file, [limited_tree, other_tree]) = in_both(&rig);
     let elsewhere = client.open("file", Opening::default());
@@ -483,7 +483,7 @@ fn commands_pay_for_the_volume_that_they_are_for() {
         let chain = crate::rig::chained(vec![outer, inner]);
         client.send_protected(chain);
         if !is_first {
-            // The first has found nothing owed; this one waits, and others do not.
+            // The first request has passed; this one waits, but not the others.
             assert_eq!(client.call(Command::ECHO, &Empty).status(), NtStatus::SUCCESS);
             limit(&gate, 0);
         }
@@ -492,14 +492,15 @@ fn commands_pay_for_the_volume_that_they_are_for() {
     }
 }
 
-/// What was changed in another volume is told of once it is durable. What follows it waits for its own volume's limit then.
+/// A change in another volume is answered once it is durable. The commands behind it then wait for their own volume's
+/// limit.
 #[test]
-fn commands_behind_a_change_in_another_volume_wait_for_the_limit_of_theirs() {
+fn commands_after_change_in_another_volume_wait_for_their_limit() {
     let (rig, gate, _pacer) = limited();
     let (mut client, file, [limited_tree, other_tree]) = in_both(&rig);
     limit(&gate, 1);
     client.tree_id = limited_tree;
-    // The first finds nothing owed.
+    // The first request passes without a wait.
     client.write(file, 0, &[7; 1000]);
     client.tree_id = other_tree;
     let wire = crate::rig::name("made");
@@ -515,9 +516,9 @@ fn commands_behind_a_change_in_another_volume_wait_for_the_limit_of_theirs() {
     assert_eq!(client.get("file"), [8; 1000]);
 }
 
-/// Copies are read and written: the volume that they come from pays, and the one that they go to.
+/// A copy is charged to the source volume and the target volume.
 #[test]
-fn copies_keep_to_the_limits_of_both_volumes() {
+fn copies_respect_limits_of_both_volumes() {
     for (from, to) in [(SHARE, SHARE), (SHARE, OTHER), (OTHER, SHARE)] {
         let (rig, gate, _pacer) = limited();
         let mut client = rig.alice();
@@ -531,7 +532,7 @@ fn copies_keep_to_the_limits_of_both_volumes() {
         let chunk = |target_offset| CopyChunk { source_offset: 0, target_offset, length: 1000 };
         let asked = |offset| CopyChunkCopy { source_key, chunks: vec![chunk(offset)] }.to_bytes();
         limit(&gate, 1);
-        // The first finds nothing owed.
+        // The first request passes without a wait.
         assert_eq!(client.ioctl(target, CtlCode::SRV_COPYCHUNK, &asked(0), 12).status(), NtStatus::SUCCESS);
         let header = client.header(Command::IOCTL, 1);
         client.send_protected(message(&header, &ioctl(target, CtlCode::SRV_COPYCHUNK, &asked(1000), 12)));
@@ -547,9 +548,9 @@ fn copies_keep_to_the_limits_of_both_volumes() {
     }
 }
 
-/// A copy queues at the limit of the volume that it comes from as a READ does, until it is canceled.
+/// A copy queues at the limit of its source like a READ, until cancelled.
 #[test]
-fn a_copy_takes_its_turn_at_its_source() {
+fn copy_queues_at_its_source_volume() {
     let (rig, gate, _pacer) = limited();
     let mut client = rig.alice();
     client.put("from", &[7; 1000]);
@@ -562,7 +563,7 @@ fn a_copy_takes_its_turn_at_its_source() {
     let asked = CopyChunkCopy { source_key, chunks: vec![chunk] }.to_bytes();
     let other_tree = std::mem::replace(&mut client.tree_id, limited_tree);
     limit(&gate, 1);
-    // The first finds nothing owed.
+    // The first request passes without a wait.
     client.data(source, 0, 1000);
     let next = client.request(Command::READ, &read(source, 0, 1000));
     client.send_protected(next);
@@ -588,9 +589,9 @@ fn a_copy_takes_its_turn_at_its_source() {
     );
 }
 
-/// Too many calls wait for a limit: what of a message is done stays answered, and the rest is refused, in the name of whoever asked.
+/// With too many waiting calls, completed commands stay answered and the rest is refused under the right session.
 #[test]
-fn what_is_done_stays_answered_where_the_rest_cannot_wait() {
+fn completed_commands_stay_answered_if_the_rest_is_refused() {
     let (rig, gate, _pacer) = limited();
     let mut client = rig.alice();
     let file = client.open("file", Opening::default());
@@ -601,7 +602,7 @@ fn what_is_done_stays_answered_where_the_rest_cannot_wait() {
     while gate.wait(local, demand, Box::new(Nobody)) == QueueResult::Queued {}
     for seals in [false, true] {
         client.seals = seals;
-        // It is for no volume, and the message pays when it gets to the next.
+        // It belongs to no volume; the compound is charged at the next command.
         let echo = client.header(Command::ECHO, 1);
         let of_tree = |tree_id| Routing::Sync { process_id: 0, tree_id };
         let bare = message(&Header { routing: of_tree(0), ..echo }, &Empty);
@@ -623,7 +624,7 @@ fn what_is_done_stays_answered_where_the_rest_cannot_wait() {
         let full = NtStatus::INSUFFICIENT_RESOURCES;
         assert_eq!(statuses, [NtStatus::SUCCESS, full, full], "sealed: {seals}");
         assert!(replies.iter().all(|reply| reply.header.session_id == client.session_id));
-        // The same of a message of which nothing is done.
+        // The same for a compound without a completed command.
         let first = client.request(Command::READ, &read(file, 0, 1000));
         let next = client.header(Command::READ, 1);
         let next = Header {
@@ -639,14 +640,14 @@ fn what_is_done_stays_answered_where_the_rest_cannot_wait() {
     }
 }
 
-/// Waits, and does nothing then.
+/// A waiter without effect.
 struct Nobody;
 
 impl Waiter for Nobody {
     fn pass(self: Box<Self>) {}
 }
 
-/// The limiter speaks through credits: who has many is granted none while calls wait.
+/// Credits carry back-pressure: a client with many gets none while its calls wait.
 #[test]
 fn credits_are_withheld_while_calls_wait_for_a_limit() {
     let (rig, gate, _pacer) = limited();
@@ -667,7 +668,7 @@ fn credits_are_withheld_while_calls_wait_for_a_limit() {
     while client.credits > few {
         assert_eq!(ask(&mut client), 0);
     }
-    // It is never left without.
+    // A client always keeps at least one credit.
     for _ in 0..10 {
         assert_eq!(ask(&mut client), 1);
     }

@@ -1,6 +1,6 @@
-//! Named streams: their names, what they share with their file and what they do not, and how they go.
+//! Named streams: names, attributes shared with the file, and deletion.
 
-use crate::attr::{dispose, exists, rename};
+use crate::file_information::{dispose, exists, rename};
 use crate::ioctl::ranges::{set_sparse, zero};
 use crate::rig::{BOB, Client, NOW, Opening, Rig, SHARE, lease, name};
 use smb_wire::chain;
@@ -18,7 +18,7 @@ use vfs_testing::MemFs;
 const OPEN: CreateDisposition = CreateDisposition::OPEN;
 const CREATE: CreateDisposition = CreateDisposition::CREATE;
 
-/// The names and sizes of the streams of what is open.
+/// The names and sizes of the streams of an open file.
 #[track_caller]
 fn streams(client: &mut Client, file: FileId) -> Vec<(String, u64)> {
     let listed = client.info(file, FileClass::STREAM);
@@ -34,7 +34,7 @@ fn streams(client: &mut Client, file: FileId) -> Vec<(String, u64)> {
     all
 }
 
-/// The same by name.
+/// The streams of a file by its path.
 #[track_caller]
 fn streams_of(client: &mut Client, path: &str) -> Vec<(String, u64)> {
     let access = AccessMask::READ_ATTRIBUTES;
@@ -49,7 +49,7 @@ fn owned(all: &[(&str, u64)]) -> Vec<(String, u64)> {
 }
 
 #[test]
-fn streams_have_data_of_their_own() {
+fn streams_have_their_own_data() {
     let rig = Rig::new();
     let mut client = rig.alice();
     client.put("file", b"data");
@@ -70,7 +70,7 @@ fn streams_have_data_of_their_own() {
 }
 
 #[test]
-fn a_stream_that_is_made_makes_its_file() {
+fn creating_a_stream_creates_its_file() {
     let rig = Rig::new();
     let mut client = rig.alice();
     client.create("new:s", Opening::by(OPEN)).assert_refused(NtStatus::OBJECT_NAME_NOT_FOUND);
@@ -85,13 +85,13 @@ fn a_stream_that_is_made_makes_its_file() {
         Ok(CreateAction::OVERWRITTEN)
     );
     assert_eq!(streams_of(&mut client, "new"), owned(&[("::$DATA", 0), (":s:$DATA", 0)]));
-    // A file that is replaced loses what it had.
+    // A replaced file loses its streams.
     client.put("new", b"data");
     assert_eq!(streams_of(&mut client, "new"), owned(&[("::$DATA", 4)]));
 }
 
 #[test]
-fn a_stream_that_cannot_be_made_leaves_no_file() {
+fn failed_stream_creation_leaves_no_file() {
     let fs = MemFs::new(Arc::new(|| NOW));
     let storage = Arc::new(fs.clone());
     let rig = Rig::with(ExportRule::everybody(), |_| {
@@ -101,12 +101,12 @@ fn a_stream_that_cannot_be_made_leaves_no_file() {
     let wide = format!("new:{}", "ü".repeat(128));
     client.create(&wide, Opening::by(CREATE)).assert_refused(NtStatus::OBJECT_NAME_INVALID);
     assert!(!exists(&mut client, "new"));
-    // There is room for the file, and none for the stream.
+    // The volume has room for the file but not for the stream.
     let (bytes, files) = (1 << 20, fs.usage().files + 1);
     fs.set_capacity(Capacity { bytes, files });
     client.create("new:s", Opening::by(CREATE)).assert_refused(NtStatus::DISK_FULL);
     assert!(!exists(&mut client, "new"));
-    // The hidden tree has a directory and a mark, the file a directory there.
+    // The hidden tree needs a directory and a marker, the file a directory there.
     fs.set_capacity(Capacity { bytes, files: files + 4 });
     assert_eq!(client.action("new:s", Opening::by(CREATE)), Ok(CreateAction::CREATED));
 }
@@ -127,7 +127,7 @@ fn directories_have_streams_but_no_data() {
 }
 
 #[test]
-fn a_directory_has_no_attributes_of_a_file_because_of_its_streams() {
+fn directory_streams_keep_directory_attributes() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let dir = client.open("dir", Opening::dir());
@@ -140,13 +140,13 @@ fn a_directory_has_no_attributes_of_a_file_because_of_its_streams() {
         assert_eq!(set_sparse(&mut client, stream, &[sparse]), NtStatus::SUCCESS);
         assert_eq!(attributes(&mut client, dir), FileAttributes::DIRECTORY, "sparse: {sparse}");
     }
-    // What a client is told it sets again.
+    // A client sets the attributes that it has read.
     let hidden = attributes(&mut client, stream) | FileAttributes::HIDDEN;
     let value = BasicInformation { file_attributes: hidden, ..BasicInformation::default() };
     assert_eq!(client.set(stream, FileClass::BASIC, &value), NtStatus::SUCCESS);
     assert_eq!(attributes(&mut client, dir), FileAttributes::DIRECTORY | FileAttributes::HIDDEN);
     assert_eq!(attributes(&mut client, stream), FileAttributes::HIDDEN);
-    // A stream of a directory is no directory, and no directory is temporary.
+    // A stream of a directory is not a directory, and a directory is not temporary.
     for file_attributes in [FileAttributes::DIRECTORY, FileAttributes::TEMPORARY] {
         let value = BasicInformation { file_attributes, ..BasicInformation::default() };
         assert_eq!(client.set(stream, FileClass::BASIC, &value), NtStatus::INVALID_PARAMETER);
@@ -154,7 +154,7 @@ fn a_directory_has_no_attributes_of_a_file_because_of_its_streams() {
 }
 
 #[test]
-fn a_stream_is_sparse_if_it_is_told_to_be() {
+fn set_sparse_marks_stream() {
     let rig = Rig::new();
     let mut client = rig.alice();
     for path in ["file", "dir"] {
@@ -172,7 +172,7 @@ fn a_stream_is_sparse_if_it_is_told_to_be() {
 }
 
 #[test]
-fn names_that_are_none_are_refused() {
+fn invalid_stream_names_are_refused() {
     let rig = Rig::new();
     let mut client = rig.alice();
     client.put("file", b"");
@@ -190,13 +190,13 @@ fn names_that_are_none_are_refused() {
 }
 
 #[test]
-fn share_modes_and_ranges_are_a_streams_own() {
+fn streams_have_their_own_share_modes_and_locks() {
     let rig = Rig::new();
     let (mut client, mut other) = (rig.alice(), rig.alice());
     client.put("file", b"data");
     let alone = client.open("file:s", Opening::alone());
     other.create("file:s", Opening::default()).assert_refused(NtStatus::SHARING_VIOLATION);
-    // Who deletes a file deletes its streams (MS-FSA §2.1.5.1.2.2).
+    // Deleting a file deletes its streams (MS-FSA §2.1.5.1.2.2).
     other.create("file", Opening::by(OPEN)).assert_refused(NtStatus::SHARING_VIOLATION);
     let access = AccessMask::GENERIC_READ | AccessMask::GENERIC_WRITE;
     let data = other.open("file", Opening { access, ..Opening::by(OPEN) });
@@ -211,7 +211,7 @@ fn share_modes_and_ranges_are_a_streams_own() {
 }
 
 #[test]
-fn a_stream_is_deleted_and_its_file_stays() {
+fn deleting_a_stream_keeps_its_file() {
     let rig = Rig::new();
     let (mut client, mut other) = (rig.alice(), rig.alice());
     client.put("file", b"data");
@@ -228,7 +228,7 @@ fn a_stream_is_deleted_and_its_file_stays() {
 }
 
 #[test]
-fn a_file_that_is_deleted_goes_with_its_last_stream() {
+fn deleted_file_goes_with_its_last_stream_open() {
     let rig = Rig::new();
     let (mut client, mut other) = (rig.alice(), rig.alice());
     client.put("file:s", b"stream");
@@ -247,7 +247,7 @@ fn a_file_that_is_deleted_goes_with_its_last_stream() {
 }
 
 #[test]
-fn a_stream_gets_another_name_of_its_file() {
+fn stream_is_renamed_within_its_file() {
     let rig = Rig::new();
     let (mut client, mut other) = (rig.alice(), rig.alice());
     client.put("file:from", b"stream");
@@ -262,13 +262,13 @@ fn a_stream_gets_another_name_of_its_file() {
     assert_eq!(rename(&mut client, stream, ":TO", false), NtStatus::SUCCESS, "another case of its name");
     assert_eq!(rename(&mut client, stream, ":taken", true), NtStatus::SUCCESS);
     assert_eq!(streams(&mut other, second), owned(&[("::$DATA", 0), (":taken:$DATA", 6)]));
-    // What the second deletes is the new name.
+    // The second open deletes the new name.
     assert_eq!(dispose(&mut other, second, true), NtStatus::SUCCESS);
     assert_eq!(rename(&mut client, stream, ":last", false), NtStatus::SUCCESS);
     client.close(stream);
     other.close(second);
     assert_eq!(streams_of(&mut client, "file"), owned(&[("::$DATA", 0)]));
-    // The same of what goes when it is closed, which others open until then.
+    // The same for delete-on-close, which lets others open the file until then.
     let stream =
         client.open("file:from", Opening { options: CreateOptions::DELETE_ON_CLOSE, ..Opening::default() });
     assert_eq!(rename(&mut client, stream, ":to", false), NtStatus::SUCCESS);
@@ -278,7 +278,7 @@ fn a_stream_gets_another_name_of_its_file() {
 }
 
 #[test]
-fn nobody_reaches_the_tree_of_streams() {
+fn stream_storage_is_unreachable() {
     let rig = Rig::new();
     let mut client = rig.alice();
     client.put("file:s", b"stream");
@@ -291,7 +291,7 @@ fn nobody_reaches_the_tree_of_streams() {
     }
     let file = client.open("file", Opening::by(OPEN));
     assert!(rename(&mut client, file, ".plimsoll-streams", true).is_error());
-    // Over NFS neither, by the same door.
+    // NFS cannot reach it through the same export either.
     let export = std::sync::Arc::clone(&rig.namespace.load().exports()[0]);
     let (root, admin) = (export.root(), Caller::new(0, 0, []));
     let dir = root.open_dir(&admin, Blocking::Allowed).unwrap();
@@ -299,7 +299,7 @@ fn nobody_reaches_the_tree_of_streams() {
 }
 
 #[test]
-fn a_file_keeps_its_streams_when_nfs_moves_it_and_loses_them_when_nfs_removes_it() {
+fn streams_follow_nfs_rename_and_removal() {
     let rig = Rig::new();
     let mut client = rig.alice();
     client.put("file:s", b"stream");
@@ -316,7 +316,7 @@ fn a_file_keeps_its_streams_when_nfs_moves_it_and_loses_them_when_nfs_removes_it
 }
 
 #[test]
-fn who_may_not_write_a_file_adds_no_streams() {
+fn adding_streams_needs_write_access() {
     let rig = Rig::new();
     let mut client = rig.alice();
     client.put("file:s", b"stream");
@@ -332,7 +332,7 @@ fn who_may_not_write_a_file_adds_no_streams() {
 }
 
 #[test]
-fn who_caches_a_stream_is_asked_before_its_file_is_emptied() {
+fn overwriting_file_breaks_stream_leases() {
     let rig = Rig::new();
     let (mut one, mut two) = (rig.alice_at(1), rig.alice_at(2));
     let stream = one.open_lease("file:s", Opening::default(), lease(1, "RWH"));
@@ -347,7 +347,7 @@ fn who_caches_a_stream_is_asked_before_its_file_is_emptied() {
 }
 
 #[test]
-fn who_keeps_others_from_a_stream_is_told_that_it_goes() {
+fn exclusive_stream_open_sees_delete_pending() {
     let rig = Rig::new();
     let (mut one, mut two) = (rig.alice_at(1), rig.alice_at(2));
     one.open_lease("file:s", Opening::alone(), lease(1, "RWH")).assert_state("RWH");
@@ -357,7 +357,7 @@ fn who_keeps_others_from_a_stream_is_told_that_it_goes() {
 }
 
 #[test]
-fn who_caches_a_stream_is_asked_before_it_gets_another_name() {
+fn renaming_stream_breaks_its_leases() {
     let rig = Rig::new();
     let (mut one, mut two) = (rig.alice_at(1), rig.alice_at(2));
     let mine = two.open("file:s", Opening::default());

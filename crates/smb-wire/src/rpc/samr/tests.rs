@@ -288,7 +288,7 @@ fn lookup_count_is_limited() {
     };
     let max = SIDS_MAX;
     assert_eq!(sids([max, 1, max], max), Ok(()));
-    assert_eq!(sids([0, 0, 0], 0), Ok(()), "nobody");
+    assert_eq!(sids([0, 0, 0], 0), Ok(()), "no SID");
     assert_eq!(sids([max + 1, 1, max + 1], max + 1), Err(Fault::NDR));
     assert_eq!(sids([2, 1, 1], 2), Err(Fault::NDR));
     assert_eq!(sids([1, 0, 1], 1), Err(Fault::NDR), "a null list of one");

@@ -1,4 +1,4 @@
-//! The room that a CREATE asks for (MS-SMB2 §3.3.5.9.2, MS-FSA §2.1.5.1.1).
+//! The allocation size of a CREATE (MS-SMB2 §3.3.5.9.2, MS-FSA §2.1.5.1.1).
 
 use crate::request::context::RequestContext;
 use crate::request::outcome::CommandError;
@@ -10,13 +10,13 @@ use vfs::claims::Requester;
 use vfs::volume::change_notify::ChangeMask;
 use vfs::{Access, Attrs, Blocking, File, Stability};
 
-/// `STATUS_DISK_FULL` unless a file that has taken `used` bytes can have what the request asks for: then nothing is made and nothing
-/// overwritten.
+/// Fails with `STATUS_DISK_FULL` unless a file with `used` bytes can grow to the requested size. Checked before
+/// anything is created or overwritten.
 pub(super) fn check(args: &CreateRequest<'_>, file: &File, used: u64) -> Result<(), CommandError> {
     check_room(file, requested_size(args)?.saturating_sub(used))
 }
 
-/// `STATUS_DISK_FULL` unless the volume of a file has room for so many bytes more.
+/// Fails with `STATUS_DISK_FULL` unless the volume has `more` bytes free.
 pub(crate) fn check_room(file: &File, more: u64) -> Result<(), CommandError> {
     if more > 0 && more > file.volume().stat()?.bytes_available {
         return Err(NtStatus::DISK_FULL.into());
@@ -24,8 +24,8 @@ pub(crate) fn check_room(file: &File, more: u64) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// Takes the room for a file that was made, or has been emptied, by an open: its attributes then, if that has changed anything.
-/// Where it cannot be, the client learns from the reply how much the file has.
+/// Allocates space for a file that an open created or overwrote. Returns the new attributes if anything changed. On
+/// failure the client sees the actual size in the reply.
 pub(super) fn preallocate(
     cx: &mut RequestContext<'_, '_>,
     args: &CreateRequest<'_>,

@@ -1,7 +1,7 @@
-//! What macOS asks with its own create context: what the server and its volumes can do.
+//! The create context AAPL: capabilities of the server and its volumes for macOS.
 //!
-//! Nothing is said to be there that is not: neither copies of whole files in one request, in place of which macOS has chunks copied
-//! (decision 0056), nor paths by file ids.
+//! Not offered: copies of whole files in one request, in place of which macOS copies chunks (decision 0056), and paths
+//! by file id.
 
 use crate::request::context::RequestContext;
 use crate::state::open::Open;
@@ -12,10 +12,10 @@ use smb_wire::create::CreateContexts;
 use smb_wire::{Decode, Encode, Utf16};
 use vfs::{Durability, SecurityStyle};
 
-/// By which Finder picks an icon: that of a server that is no Mac.
+/// Finder picks an icon by this model: a server that is not a Mac.
 const MODEL: &str = "MacSamba";
 
-/// The answer to a query; none to what is no query. What it promises holds for the session from then on.
+/// Answers a query; `None` if it is malformed. The negotiated capabilities apply to the whole session.
 pub(super) fn response(
     cx: &RequestContext<'_, '_>,
     contexts: &CreateContexts<'_>,
@@ -28,7 +28,7 @@ pub(super) fn response(
     if has_server_caps {
         cx.session().ok()?.announce(server);
     }
-    // A flush is a full one, as F_FULLFSYNC wants it, where what is acknowledged is durable at all.
+    // A flush satisfies F_FULLFSYNC if the volume makes acknowledged data durable.
     let volume = match open.file.volume().durability() {
         Durability::Sync => AppleVolumeCapabilities::SUPPORTS_FULL_SYNC,
         _ => AppleVolumeCapabilities::empty(),
@@ -42,7 +42,7 @@ pub(super) fn response(
     Some((apple::NAME, answer.to_bytes()))
 }
 
-/// Listings with attributes of Apple's for who knows them, and modes in descriptors where modes rule.
+/// Apple's attributes in listings for clients that know them, and modes in descriptors on volumes with Unix rules.
 fn server_capabilities(open: &Open, client: AppleCapabilities) -> AppleCapabilities {
     let lists = AppleCapabilities::SUPPORTS_READ_DIR_ATTR;
     let has_modes = open.file.volume().security_style() == SecurityStyle::Unix;

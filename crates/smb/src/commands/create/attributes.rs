@@ -1,4 +1,4 @@
-//! What CREATE makes of the attributes that it is given (MS-FSA §2.1.5.1): those of a new file, and of one that is emptied.
+//! The attributes of a CREATE (MS-FSA §2.1.5.1), for new and for overwritten files.
 
 use super::posix::PosixOptions;
 use crate::commands::extended_attributes;
@@ -20,8 +20,7 @@ use smb_wire::{Decode, NtStatus};
 use vfs::model::attrs::SET_GID;
 use vfs::{Acl, Attrs, Blocking, Caller, File, FileType, FsError, PendingSync, SecurityStyle, ShareSettings};
 
-/// Attributes that a client may ask for (MS-FSA §2.1.5.1): all that files can have. Those of files that lie elsewhere mean nothing
-/// here: they are accepted and not kept.
+/// The attributes that a client may request (MS-FSA §2.1.5.1). Offline attributes are accepted but not stored.
 const VALID_ATTRIBUTES: FileAttributes = FileAttributes(
     STORED.0
         | FileAttributes::DIRECTORY.0
@@ -38,7 +37,7 @@ const VALID_ATTRIBUTES: FileAttributes = FileAttributes(
         | FileAttributes::RECALL_ON_DATA_ACCESS.0,
 );
 
-/// Refuses what no file can have, and what a directory cannot.
+/// Refuses invalid attributes, and those that a directory cannot have.
 pub(super) fn check(args: &CreateRequest<'_>) -> Result<(), NtStatus> {
     let is_dir = args.create_options.contains(CreateOptions::DIRECTORY_FILE);
     let (requested, never) = (args.file_attributes, FileAttributes::TEMPORARY);
@@ -48,23 +47,22 @@ pub(super) fn check(args: &CreateRequest<'_>) -> Result<(), NtStatus> {
     args.contexts.find(EA_BUFFER).map_or(Ok(()), |bytes| extended_attributes::parse(bytes).map(drop))
 }
 
-/// Refuses to empty a file that is hidden or of the system where the client does not say that it is
-/// (MS-FSA §2.1.5.1.2).
+/// Refuses to overwrite a hidden or system file unless the request has the same attribute (MS-FSA §2.1.5.1.2).
 pub(super) fn check_overwrite(args: &CreateRequest<'_>, file_info: &FileInfo) -> Result<(), NtStatus> {
     let marks = FileAttributes::HIDDEN | FileAttributes::SYSTEM;
     let unsaid = (file_info.attributes & marks).without(args.file_attributes);
     if unsaid.is_empty() { Ok(()) } else { Err(NtStatus::ACCESS_DENIED) }
 }
 
-/// Who may do what with a new file, where the request says so; else what is usual.
+/// The permissions of a new file: from the request, else the defaults.
 pub(super) struct NewFileSecurity {
-    /// Its mode, where mode bits rule.
+    /// The mode, on volumes with Unix rules.
     pub(super) mode: Option<u32>,
-    /// Its list, where lists rule.
+    /// The ACL, on volumes with NTFS rules.
     pub(super) acl: Option<Acl>,
 }
 
-/// What the descriptor of a new file in `dir` says (MS-SMB2 §2.2.13.2.2), or else the mode that comes with it.
+/// The permissions of a new file in `dir`: from its descriptor (MS-SMB2 §2.2.13.2.2), else from its POSIX mode.
 pub(super) fn security_of_new(
     cx: &RequestContext<'_, '_>,
     args: &CreateRequest<'_>,
@@ -75,7 +73,7 @@ pub(super) fn security_of_new(
     let by_mode = |mode| NewFileSecurity { mode, acl: None };
     let is_dir = args.create_options.contains(CreateOptions::DIRECTORY_FILE);
     let share = cx.share_settings(disk);
-    // The usual modes come from a umask, and a list that the directory hands on takes the place of that.
+    // Default modes act like a umask, which an inheritable ACL of the directory replaces.
     let usual = ShareSettings::default();
     let (set, usual) = match is_dir {
         true => (share.directory_mode, usual.directory_mode),
@@ -106,14 +104,14 @@ pub(super) fn security_of_new(
     Ok(by_mode(Some(classes.mode(descriptor.dacl.as_ref(), file_type, 0)?)))
 }
 
-/// The rights that a file that is read-only gives nobody (MS-FSA §2.1.5.1.2.1).
+/// The rights that a read-only file denies to everyone (MS-FSA §2.1.5.1.2.1).
 pub(super) fn read_only_denied(attrs: &Attrs, file_info: &FileInfo) -> AccessMask {
     let is_bound =
         attrs.file_type == FileType::Regular && file_info.attributes.contains(FileAttributes::READONLY);
     if is_bound { AccessMask::WRITE_DATA | AccessMask::APPEND_DATA } else { AccessMask::empty() }
 }
 
-/// Keeps with a new file what it was asked to have; its attributes then.
+/// Stores the requested attributes of a new file and returns its attributes.
 pub(super) fn apply_to_new(
     file: &File,
     attrs: Attrs,
@@ -125,7 +123,7 @@ pub(super) fn apply_to_new(
     set_eas(file, caller, attrs, args, pending)
 }
 
-/// Gives a file that was emptied the attributes that a new one would have; those it has then.
+/// Sets the attributes of an overwritten file like those of a new one and returns its attributes.
 pub(super) fn apply_to_overwritten(
     open: &Open,
     attrs: Attrs,
@@ -155,13 +153,13 @@ fn store_flags(
         return Ok(attrs);
     }
     match file.update_extra_attrs(caller, |extra| extra.flags = Some(flags.0), pending) {
-        // The storage has no room for it, and a file is made all the same.
+        // The storage cannot store them; the file is created without.
         Err(FsError::NotSupported) => Ok(attrs),
         extra => Ok(extra?.after),
     }
 }
 
-/// Sets the extended attributes that come with the request (MS-SMB2 §2.2.13.2.1).
+/// Sets the extended attributes of the request (MS-SMB2 §2.2.13.2.1).
 fn set_eas(
     file: &File,
     caller: &Caller,

@@ -1,4 +1,4 @@
-//! What a CREATE asks to cache, and what it is given of it (MS-SMB2 §3.3.5.9, §3.3.5.9.8, §3.3.5.9.11).
+//! The oplock or lease that a CREATE requests, and the one it is granted (MS-SMB2 §3.3.5.9, §3.3.5.9.8, §3.3.5.9.11).
 
 use crate::request::context::RequestContext;
 use crate::state::caching::breaks::{
@@ -16,7 +16,7 @@ use smb_wire::{Decode, FileId, NtStatus};
 use vfs::claims::{self, Caching, Granted, LeaseKind, LeaseRequest, OpenId};
 use vfs::{File, FileType};
 
-/// Whose leases this request's are; nobody's before there is a user.
+/// The owner of this request's leases; `None` before authentication.
 pub(crate) fn lease_owner(cx: &RequestContext<'_, '_>) -> Option<LeaseOwner> {
     let client_guid = cx.message.connection.negotiated()?.client_guid;
     let uid = cx.session().ok()?.identity()?.credential.uid;
@@ -29,12 +29,12 @@ pub(super) fn lease_of(cx: &RequestContext<'_, '_>, args: &CreateRequest<'_>) ->
         return None;
     }
     let lease = Lease::from_bytes(args.contexts.find(Lease::NAME)?).ok()?;
-    // The second version came with 3.0.
+    // The second version needs 3.0.
     let has_second = cx.message.connection.negotiated()?.dialect != Dialect::SMB210;
     (has_second || matches!(lease, Lease::V1(_))).then_some(lease)
 }
 
-/// Whether the client has said that it caches listings.
+/// Whether the client has announced directory leasing.
 fn has_directory_leasing(cx: &RequestContext<'_, '_>) -> bool {
     cx.message
         .connection
@@ -42,7 +42,7 @@ fn has_directory_leasing(cx: &RequestContext<'_, '_>) -> bool {
         .is_some_and(|negotiated| negotiated.capabilities.contains(Capabilities::DIRECTORY_LEASING))
 }
 
-/// The lease of a directory whose holder knows what this request and its open change of the listing.
+/// The key of the directory lease whose holder knows about this request's changes.
 pub(super) fn parent_lease_of(
     cx: &RequestContext<'_, '_>,
     args: &CreateRequest<'_>,
@@ -50,7 +50,7 @@ pub(super) fn parent_lease_of(
     cx.message.service.leases.claim_key_of(lease_owner(cx)?, lease_of(cx, args)?.parent_lease_key()?)
 }
 
-/// Whether a request may make a file: not with the key of a lease that another one has (MS-SMB2 §3.3.5.9.8).
+/// Checks that the request does not reuse the lease key of another file (MS-SMB2 §3.3.5.9.8).
 pub(super) fn check_lease_key(cx: &RequestContext<'_, '_>, args: &CreateRequest<'_>) -> Result<(), NtStatus> {
     match (lease_of(cx, args), lease_owner(cx)) {
         (Some(lease), Some(owner)) if cx.message.service.leases.is_used(owner, lease.lease_key()) => {
@@ -60,7 +60,7 @@ pub(super) fn check_lease_key(cx: &RequestContext<'_, '_>, args: &CreateRequest<
     }
 }
 
-/// The wish of a CREATE, before its file is claimed.
+/// The caching that a CREATE asks for, before its file is claimed.
 pub(super) enum CachingRequest {
     Nothing,
     Oplock { want: Caching, asking: PendingOplock },
@@ -74,14 +74,14 @@ pub(super) struct RequestedLease {
     new: NewCache,
 }
 
-/// What the client is answered.
+/// The caching in the response.
 pub(super) struct CachingGrant {
     pub(super) level: OplockLevel,
     pub(super) lease: Option<Lease>,
 }
 
 impl CachingRequest {
-    /// What `args` ask of a file of this type.
+    /// The request of `args` for a file of this type.
     pub(super) fn of(
         cx: &RequestContext<'_, '_>,
         args: &CreateRequest<'_>,
@@ -97,7 +97,7 @@ impl CachingRequest {
             let want = caching_of_state(lease_context.lease_state());
             let want = match (file_type, &lease_context) {
                 (FileType::Regular, _) => want,
-                // Nobody writes a listing (MS-SMB2 §3.3.5.9.11).
+                // Directory leases have no write caching (MS-SMB2 §3.3.5.9.11).
                 (FileType::Directory, Lease::V2(_)) if has_directory_leasing(cx) => {
                     want.without(Caching::WRITE)
                 }
@@ -119,12 +119,11 @@ impl CachingRequest {
         }
     }
 
-    /// What is asked to be cached.
     pub(super) fn want(&self) -> Caching {
         self.claim_request().map(|request| request.want).unwrap_or_default()
     }
 
-    /// As the table of claims is asked.
+    /// The request in the form of the claim table.
     pub(super) fn claim_request(&self) -> Option<LeaseRequest> {
         let (kind, want, epoch) = match self {
             Self::Nothing => return None,
@@ -136,7 +135,7 @@ impl CachingRequest {
         Some(LeaseRequest { kind, want, answers_within: None, epoch })
     }
 
-    /// What comes of it, now that the file is claimed: what its open keeps, and what the client is answered.
+    /// Turns the claim's result into the open's state and the response.
     pub(super) fn into_grant(
         self,
         cx: &mut RequestContext<'_, '_>,
@@ -193,7 +192,7 @@ fn epoch_of(lease_context: &Lease) -> u16 {
     }
 }
 
-/// What an open has that its client has come back for, over another tree connect and by another id.
+/// Restores the caching of a reclaimed open, under a new tree connect and id.
 pub(super) fn reattach(
     cx: &mut RequestContext<'_, '_>,
     disk: &DiskShare,
@@ -215,7 +214,7 @@ pub(super) fn reattach(
     caching.with_guard(open)
 }
 
-/// What the client is told of a cache that it has already.
+/// The response for caching that the client already has.
 pub(super) fn regrant(lease_context: Option<&Lease>, granted: &Granted) -> CachingGrant {
     match lease_context {
         Some(lease_context) => {
@@ -225,7 +224,7 @@ pub(super) fn regrant(lease_context: Option<&Lease>, granted: &Granted) -> Cachi
     }
 }
 
-/// What is asked for, in the version that its lease has.
+/// The requested lease in the version of the existing one.
 fn as_version(lease_context: Lease, has_epoch: bool) -> Lease {
     match lease_context {
         Lease::V1(LeaseV1 { lease_key, lease_state, lease_flags }) if has_epoch => Lease::V2(LeaseV2 {
@@ -242,7 +241,7 @@ fn as_version(lease_context: Lease, has_epoch: bool) -> Lease {
     }
 }
 
-/// The lease as it is now.
+/// The current state of the lease.
 fn lease_response(lease_context: &Lease, granted: &Granted) -> Lease {
     let lease_state = state_of(granted.caching);
     let breaking = if granted.is_breaking { LeaseFlags::BREAK_IN_PROGRESS } else { LeaseFlags::empty() };

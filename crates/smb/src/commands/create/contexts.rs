@@ -1,4 +1,4 @@
-//! What is answered to the contexts of a CREATE that ask something (MS-SMB2 §3.3.5.9.5, §3.3.5.9.9).
+//! Responses to create contexts with queries (MS-SMB2 §3.3.5.9.5, §3.3.5.9.9).
 
 use super::maximal_access;
 use crate::metadata::file_info::file_time;
@@ -10,7 +10,7 @@ use smb_wire::types::AccessMask;
 use smb_wire::{Encode, NtStatus};
 use vfs::Attrs;
 
-/// Answers, each with the name of its context.
+/// Response contexts by name.
 pub(super) struct ResponseContexts(Vec<(&'static [u8], Vec<u8>)>);
 
 impl ResponseContexts {
@@ -37,7 +37,8 @@ impl ResponseContexts {
     }
 }
 
-/// MS-SMB2 §3.3.5.9.5: a client that knows the rights of a file says since when, and is told only if it has changed.
+/// MS-SMB2 §3.3.5.9.5: a client that cached the rights sends their timestamp, and gets the rights only if the file has
+/// changed since.
 fn maximal_access_response(data: &[u8], open: &Open, attrs: &Attrs) -> MaximalAccess {
     let none = |query_status| MaximalAccess { query_status, maximal_access: AccessMask::empty() };
     if data == file_time(attrs.modified).0.to_le_bytes() {

@@ -1,4 +1,4 @@
-//! What a CREATE asks of opens that outlive their connections (MS-SMB2 §3.3.5.9.6, §3.3.5.9.7, §3.3.5.9.10, §3.3.5.9.12).
+//! Durable and persistent handles in CREATE (MS-SMB2 §3.3.5.9.6, §3.3.5.9.7, §3.3.5.9.10, §3.3.5.9.12).
 
 use super::caching::{self, CachingGrant, lease_owner};
 use crate::limits::{DURABLE_MS_DEFAULT, DURABLE_MS_MAX, PERSISTENT_MS_DEFAULT};
@@ -23,39 +23,39 @@ use std::sync::Arc;
 use vfs::claims::Caching;
 use vfs::{Caller, File, FileType, Wait};
 
-/// What of it a CREATE asks.
+/// The durable context of a CREATE.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum DurableContext {
     Nothing,
-    /// A durable handle of the first version.
+    /// A durable handle of version 1.
     V1,
-    /// Of the second one.
+    /// A durable handle of version 2.
     V2(DurableRequestV2),
-    /// An open that lost its connection.
+    /// A reconnect to an open that lost its connection.
     Reconnect(ReconnectTarget),
 }
 
-/// The open that a client has come back for.
+/// The open that a client wants to reclaim.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReconnectTarget {
     /// The persistent half of its id.
     persistent: u64,
-    /// Its `CreateGuid`, if the client knows that such opens have one.
+    /// `CreateGuid` of the open, in version 2.
     create_guid: Option<Guid>,
-    /// Whether it is one that outlives the service.
+    /// Whether the open is persistent.
     is_persistent: bool,
 }
 
-/// An open as it is to be made durable.
+/// The parameters of an open that is to become durable.
 pub(super) struct DurableGrant {
-    /// What its client may cache, and what that asked for.
+    /// The granted caching; durability depends on it.
     pub(super) caching: Caching,
     pub(super) want: Caching,
     pub(super) action: CreateAction,
 }
 
 impl ReconnectTarget {
-    /// The same of an open that its client knows by its `CreateGuid` alone (MS-SMB2 §3.3.5.9.12).
+    /// Completes the id of an open that its client knows only by `CreateGuid` (MS-SMB2 §3.3.5.9.12).
     fn by_create_guid(self, cx: &RequestContext<'_, '_>) -> Self {
         let by_guid = || {
             let guid = self.create_guid.filter(|_| self.is_persistent)?;
@@ -68,7 +68,7 @@ impl ReconnectTarget {
 }
 
 impl DurableContext {
-    /// What the contexts of a request ask together. Those of the second version are of SMB 3.
+    /// Combines the contexts of a request. Version 2 needs SMB 3.
     pub(super) fn of(cx: &RequestContext<'_, '_>, contexts: &CreateContexts<'_>) -> Result<Self, NtStatus> {
         let has_v2 =
             cx.message.connection.negotiated().is_some_and(|agreed| agreed.dialect != Dialect::SMB210);
@@ -96,7 +96,7 @@ impl DurableContext {
         }
     }
 
-    /// The id of a new open. The persistent half of one that a client may come back for is drawn, so that nobody else can name it.
+    /// A new open's id. The persistent half of a durable open's id is random, so that others cannot guess it.
     pub(super) fn new_id(&self, cx: &RequestContext<'_, '_>) -> FileId {
         let volatile = cx.message.service.counters.next_id();
         let persistent = match self {
@@ -106,7 +106,7 @@ impl DurableContext {
         FileId { persistent, volatile }
     }
 
-    /// Makes an open durable that was asked to be and keeps its handle cached, or persistent that was asked to be that.
+    /// Makes an open durable if requested and if it caches its handle, or persistent if requested.
     pub(super) fn grant(
         &self,
         cx: &RequestContext<'_, '_>,
@@ -140,7 +140,7 @@ impl DurableContext {
         matches!(self, Self::V2(context) if context.flags.contains(DurableFlags::PERSISTENT))
     }
 
-    /// What the client is told of a durable open that it has asked for.
+    /// The response context of a durable open.
     pub(super) fn response(&self, open: &Open) -> Option<(&'static [u8], Vec<u8>)> {
         let Durable { timeout_ms, is_persistent, .. } = open.durable()?;
         match self {
@@ -155,7 +155,7 @@ impl DurableContext {
     }
 }
 
-/// Has an open outlive the service; `None` where there are too many, or its record cannot be written.
+/// Makes an open persistent; `None` if there are too many, or its record cannot be written.
 fn make_persistent(
     cx: &RequestContext<'_, '_>,
     open: &Open,
@@ -176,7 +176,7 @@ fn make_persistent(
     };
     let record = opens.add(created, &open.file, open.id.persistent, false)?;
     if record::save_as(open, &record).is_err() {
-        // Some of it may be on disk.
+        // A part of the record may be on disk.
         record.end(&open.file, true);
         return None;
     }
@@ -185,8 +185,8 @@ fn make_persistent(
     Some(())
 }
 
-/// The application that a CREATE of `file` is for. What it had open of the file at another client, which has failed, is closed
-/// (MS-SMB2 §3.3.5.9.13). Whoever is not its user closes nothing, though anybody may know its id.
+/// Handles the application instance of a CREATE of `file` (MS-SMB2 §3.3.5.9.13): closes the opens of the file that the
+/// instance has at another, failed client. Another user closes nothing, since the id is not a secret.
 pub(super) fn close_failed_over(
     cx: &RequestContext<'_, '_>,
     args: &CreateRequest<'_>,
@@ -221,7 +221,7 @@ pub(super) fn close_failed_over(
     Ok(Some(app_instance))
 }
 
-/// A number that is no reserved one.
+/// A random id other than the reserved ones.
 fn random_id(cx: &RequestContext<'_, '_>) -> u64 {
     loop {
         let mut bytes = [0; 8];
@@ -237,16 +237,16 @@ fn decoded<'a, T: Decode<'a>>(data: &'a [u8]) -> Result<T, NtStatus> {
     T::from_bytes(data).map_err(|_| NtStatus::INVALID_PARAMETER)
 }
 
-/// An open that the client has already, and how it is told of it.
+/// An open that already exists, and the form of the response.
 pub(super) struct ExistingOpen {
     pub(super) open: Arc<Open>,
     pub(super) action: CreateAction,
     pub(super) caching: CachingGrant,
-    /// Whether it is told that it is durable.
+    /// Whether the response has the durable context.
     pub(super) announces_durable: bool,
 }
 
-/// What came of this CREATE, if it was done before (MS-SMB2 §3.3.5.9.10). Otherwise it is known from now on.
+/// Returns the result of this CREATE if it is a replay (MS-SMB2 §3.3.5.9.10); otherwise registers it.
 pub(super) fn find_replayed(
     cx: &mut RequestContext<'_, '_>,
     args: &CreateRequest<'_>,
@@ -255,7 +255,7 @@ pub(super) fn find_replayed(
 ) -> Result<Option<ExistingOpen>, CommandError> {
     let DurableContext::V2(DurableRequestV2 { create_guid, .. }) = *context else { return Ok(None) };
     if cx.wait.create_registration.is_some() {
-        // It has waited.
+        // The original is this request, resumed after a wait.
         return Ok(None);
     }
     let owner = lease_owner(cx).ok_or(NtStatus::ACCESS_DENIED)?;
@@ -277,7 +277,7 @@ pub(super) fn find_replayed(
         let target = ReconnectTarget { persistent, create_guid: Some(create_guid), is_persistent };
         drop(open);
         let reconnected = reconnect(cx, args, disk, target);
-        // The client has not heard of it: it is told as it was to be.
+        // The client never received the reply, so it gets the original one.
         let reconnected = reconnected.map(|existing| {
             Some(with_original_action(cx, ExistingOpen { announces_durable: true, ..existing }))
         });
@@ -290,7 +290,7 @@ pub(super) fn find_replayed(
     let granted = open.file.granted_of(open.claim()).ok_or(NtStatus::FILE_CLOSED)?;
     let caching = match &asked_lease {
         Some(lease) => caching::regrant(Some(lease), &granted),
-        // Windows says what was asked for, whatever the oplock is.
+        // Windows echoes the requested level, whatever the open has.
         None => CachingGrant { level: args.requested_oplock_level, lease: None },
     };
     let announces_durable =
@@ -301,7 +301,7 @@ pub(super) fn find_replayed(
     )))
 }
 
-/// An open with what its CREATE has done. What that has changed may still be on its way to the disk.
+/// Restores the original create action. Its changes may not be durable yet.
 fn with_original_action(cx: &mut RequestContext<'_, '_>, existing: ExistingOpen) -> ExistingOpen {
     let Some(action) = existing.open.create_identity().map(|origin| origin.action) else { return existing };
     if action != CreateAction::OPENED {
@@ -313,14 +313,14 @@ fn with_original_action(cx: &mut RequestContext<'_, '_>, existing: ExistingOpen)
     ExistingOpen { action, ..existing }
 }
 
-/// Gives a client the open back that it lost with its connection (MS-SMB2 §3.3.5.9.7, §3.3.5.9.12).
+/// Reclaims the open that a client lost with its connection (MS-SMB2 §3.3.5.9.7, §3.3.5.9.12).
 pub(super) fn reconnect(
     cx: &mut RequestContext<'_, '_>,
     args: &CreateRequest<'_>,
     disk: &Arc<DiskShare>,
     target: ReconnectTarget,
 ) -> Result<ExistingOpen, CommandError> {
-    // Whatever oplock level the request names.
+    // The oplock level of the request is ignored.
     let lease = args.contexts.find(Lease::NAME).map(decoded::<Lease>).transpose()?;
     let target = target.by_create_guid(cx);
     let mut open = take_disconnected(cx, args, disk, target, lease.as_ref())?;
@@ -339,7 +339,7 @@ pub(super) fn reconnect(
         origin.set_open(&open);
     }
     if let Err(status) = cx.session()?.add_open(&cx.message.service.counters, cx.header.tree_id(), &open) {
-        // It goes on waiting, or is closed.
+        // The open keeps waiting for its client, or is closed.
         _ = cx.message.service.open_table.add_disconnected(open).inspect_err(|open| open.close());
         return Err(status.into());
     }
@@ -347,8 +347,8 @@ pub(super) fn reconnect(
     Ok(ExistingOpen { open, action: CreateAction::OPENED, caching, announces_durable: false })
 }
 
-/// Takes the open that a client wants from those without a session. One that still has a session which its client has left is waited
-/// for: clients come back sooner than a server has learnt that they were gone.
+/// Takes an open from the disconnected ones. If its old session still exists although the client has left, the request
+/// waits: clients reconnect before the server notices the loss.
 fn take_disconnected(
     cx: &RequestContext<'_, '_>,
     args: &CreateRequest<'_>,
@@ -371,7 +371,8 @@ fn take_disconnected(
     else {
         return opened;
     };
-    // An open with an oplock may be wanted under another ClientGuid: smb2.durable-open.reopen2 draws one for each connection.
+    // An open with an oplock may be reclaimed under another ClientGuid: smb2.durable-open.reopen2 draws one for each
+    // connection.
     if cx.message.service.is_abandoned_open(owner.uid, target.persistent, |open| check(open).is_ok()) {
         return Err(CommandError::Wait(Wait::Recall));
     }
@@ -379,7 +380,7 @@ fn take_disconnected(
     take()
 }
 
-/// Whether an open is the one that a client wants, and the client's.
+/// Checks that an open is the requested one and belongs to the client.
 fn check_reconnect(
     cx: &RequestContext<'_, '_>,
     args: &CreateRequest<'_>,
@@ -393,7 +394,7 @@ fn check_reconnect(
     let owner = lease_owner(cx).ok_or(NtStatus::ACCESS_DENIED)?;
     let is_of_share =
         open.disk.export.id == disk.export.id && Arc::ptr_eq(&open.disk.export.volume, &disk.export.volume);
-    // One of the first version has the GUID of zeros.
+    // Version 1 has a zero GUID.
     let create_guid = durable.create_guid.unwrap_or_default();
     let is_named = target.create_guid.is_none_or(|target| target == create_guid);
     let has_lease = open.lease_key().is_some();
@@ -412,14 +413,14 @@ fn check_reconnect(
     if !is_same_caller(&open.disk.caller, &disk.caller) {
         return Err(unknown);
     }
-    // Of an oplock, the name is of no concern.
+    // The name does not matter for an oplock.
     if has_lease && !has_name(args, open) {
         return Err(NtStatus::INVALID_PARAMETER);
     }
     Ok(())
 }
 
-/// Whether the rules of a share take a user as they did: what was allowed to one is no other's.
+/// Whether a share's rules still treat the user as before: permissions must not pass to another user.
 fn is_same_caller(then: &Caller, now: &Caller) -> bool {
     (then.uid, then.gid, then.groups(), then.read_only) == (now.uid, now.gid, now.groups(), now.read_only)
 }

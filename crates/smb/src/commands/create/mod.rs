@@ -1,4 +1,4 @@
-//! CREATE: opening and making files (MS-SMB2 §3.3.5.9, MS-FSA §2.1.5.1).
+//! CREATE: opens and creates files (MS-SMB2 §3.3.5.9, MS-FSA §2.1.5.1).
 
 mod allocation;
 mod apple;
@@ -48,22 +48,22 @@ pub(crate) use allocation::check_room;
 pub(crate) use caching::lease_owner;
 pub(crate) use streams::{find as find_stream, lock as lock_stream};
 
-/// Names of create contexts have so many bytes, or more (MS-SMB2 §2.2.13.2).
+/// The minimum length of a context's name (MS-SMB2 §2.2.13.2).
 const CONTEXT_NAME_BYTES_MIN: usize = 4;
 
-/// Options that there are not (MS-FSA §2.1.5.1).
+/// Undefined options (MS-FSA §2.1.5.1).
 const OPTIONS_RESERVED: CreateOptions = CreateOptions(0xff00_0000);
 /// Options that every server refuses (MS-SMB2 §2.2.13).
 const OPTIONS_NOT_SUPPORTED: CreateOptions = CreateOptions::CREATE_TREE_CONNECTION
     .or(CreateOptions::OPEN_BY_FILE_ID)
     .or(CreateOptions::RESERVE_OPFILTER);
 
-/// A file as CREATE has found or made it.
+/// A file that CREATE has found or created.
 struct ResolvedFile {
     entry_path: EntryPath,
     file: File,
     attrs: Attrs,
-    /// The type of the file that it is, or that it is a stream of.
+    /// The type of the file, or of the stream's base file.
     base_type: FileType,
     naming: Naming,
     granted: AccessMask,
@@ -83,7 +83,7 @@ pub(crate) fn create(cx: &mut RequestContext<'_, '_>, request: &[u8], w: &mut Wr
     cx.message.stats.target = Some(Arc::clone(&disk));
     let durable = DurableContext::of(cx, &args.contexts)?;
     let existing = match durable {
-        // Of everything else that such a request says nothing counts.
+        // A reconnect ignores all other fields.
         DurableContext::Reconnect(wanted) => Some(durable::reconnect(cx, &args, &disk, wanted)?),
         durable => durable::find_replayed(cx, &args, &disk, &durable)?,
     };
@@ -95,7 +95,7 @@ pub(crate) fn create(cx: &mut RequestContext<'_, '_>, request: &[u8], w: &mut Wr
     check(&args)?;
     let posix = PosixOptions::of(cx, &args.contexts)?;
     if posix.naming() == Naming::Posix {
-        // The mode says who may write the file.
+        // In POSIX opens the mode alone controls writing.
         args.file_attributes = args.file_attributes.without(FileAttributes::READONLY);
     }
     let (path, part) = names::path_and_part(&args.name.units().collect::<Vec<_>>(), posix.naming())?;
@@ -103,13 +103,13 @@ pub(crate) fn create(cx: &mut RequestContext<'_, '_>, request: &[u8], w: &mut Wr
         return Err(NtStatus::OBJECT_NAME_INVALID.into());
     }
     if !must_exist(&args) && disk.export.volume.claims().is_in_grace() {
-        // What is made now could not be opened.
+        // A file created now could not be opened.
         return Err(CommandError::Wait(Wait::Recall));
     }
     let mut has_deleted = false;
     for _ in 0..CREATE_TRIES {
         let resolved = match resolve(cx, &args, posix, &disk, &path, &part) {
-            // Somebody else was faster.
+            // Another client created it first.
             Err(CommandError::Status(NtStatus::OBJECT_NAME_COLLISION)) if !must_create(&args) => continue,
             Err(CommandError::Status(NtStatus::IO_REPARSE_TAG_NOT_HANDLED))
                 if posix.naming() == Naming::Posix =>
@@ -120,7 +120,7 @@ pub(crate) fn create(cx: &mut RequestContext<'_, '_>, request: &[u8], w: &mut Wr
         };
         let action = resolved.action;
         let (open, attrs, caching) = match open_and_claim(cx, &args, &durable, &disk, resolved) {
-            // An open without a connection may have been the last of a file that was to go with it, and has gone.
+            // A disconnected open may have been the last of a delete-pending file, which is now deleted.
             Err(CommandError::Status(NtStatus::DELETE_PENDING)) if !has_deleted => {
                 has_deleted = true;
                 continue;
@@ -136,7 +136,7 @@ pub(crate) fn create(cx: &mut RequestContext<'_, '_>, request: &[u8], w: &mut Wr
     Err(CommandError::Wait(Wait::Recall))
 }
 
-/// An open as its client is told of it.
+/// An open with the contents of its response.
 struct CreatedOpen {
     open: Arc<Open>,
     attrs: Attrs,
@@ -187,7 +187,7 @@ fn write_reply(
     cx.respond(w, &response)
 }
 
-/// What is at `path`, made where the request says so.
+/// Finds the file at `path`, or creates it.
 fn resolve(
     cx: &mut RequestContext<'_, '_>,
     args: &CreateRequest<'_>,
@@ -200,7 +200,7 @@ fn resolve(
     let making = (!must_exist(args)).then_some(cx.message.service);
     match (resolve::resolve_path(disk, path, posix.naming(), cx.message.path_cache, making)?, part) {
         (target, Part::Stream(name)) => streams::resolve(cx, args, disk, target, name),
-        // Whoever says that the data are meant wants no directory.
+        // `::$DATA` never names a directory.
         (_, Part::Data) if is_dir => Err(NtStatus::NOT_A_DIRECTORY.into()),
         (PathTarget::Found { attrs, .. }, Part::Data) if attrs.file_type == FileType::Directory => {
             Err(NtStatus::FILE_IS_A_DIRECTORY.into())
@@ -212,7 +212,7 @@ fn resolve(
     }
 }
 
-/// What is wrong with a request, whatever it names.
+/// Checks a request independent of its target.
 fn check(args: &CreateRequest<'_>) -> Result<(), NtStatus> {
     let (options, disposition) = (args.create_options, args.create_disposition);
     let replaces = matches!(
@@ -250,14 +250,14 @@ fn check(args: &CreateRequest<'_>) -> Result<(), NtStatus> {
     if args.contexts.0.iter().any(|context| context.name.len() < CONTEXT_NAME_BYTES_MIN) {
         return Err(NtStatus::INVALID_PARAMETER);
     }
-    // Of no snapshot is anything there yet (MS-SMB2 §2.2.13.2.7).
+    // There are no snapshots (MS-SMB2 §2.2.13.2.7).
     if args.contexts.find(b"TWrp").is_some() {
         return Err(NtStatus::OBJECT_NAME_NOT_FOUND);
     }
     Ok(())
 }
 
-/// The rights asked for, where nothing stands against any.
+/// The requested rights on a file without restrictions.
 fn unrestricted_access(args: &CreateRequest<'_>) -> AccessMask {
     let desired = without_generic(args.desired_access);
     if desired.contains(AccessMask::MAXIMUM_ALLOWED) { AccessMask::FILE_ALL } else { desired }
@@ -268,12 +268,12 @@ fn must_create(args: &CreateRequest<'_>) -> bool {
     args.create_disposition == CreateDisposition::CREATE
 }
 
-/// Whether the name must be there already: nothing is made.
+/// Whether the name must exist.
 fn must_exist(args: &CreateRequest<'_>) -> bool {
     matches!(args.create_disposition, CreateDisposition::OPEN | CreateDisposition::OVERWRITE)
 }
 
-/// A file that is there already (MS-FSA §2.1.5.1.2).
+/// Opens an existing file (MS-FSA §2.1.5.1.2).
 fn open_existing(
     args: &CreateRequest<'_>,
     naming: Naming,
@@ -307,7 +307,7 @@ fn open_existing(
     let extra = file.extra_attrs(&attrs, Blocking::Allowed)?;
     if extra.is_damaged {
         let (volume, file) = (disk.export.volume.name(), attrs.file_id);
-        tracing::warn!(volume, file, "what is kept with a file is damaged, and counts as nothing");
+        tracing::warn!(volume, file, "the stored attributes of a file are damaged and ignored");
     }
     let file_info = FileInfo::of(&attrs, &extra);
     if overwrites && naming == Naming::Windows {
@@ -317,7 +317,7 @@ fn open_existing(
     let maximal = maximal_access(disk, &entry_path, &file, &attrs, naming, desired)?;
     let requested = desired.without(AccessMask::MAXIMUM_ALLOWED);
     let needed = match overwrites {
-        // It begins anew: its extended attributes go, and its attributes are set (MS-FSA §2.1.5.1.2).
+        // A superseded file loses its extended attributes and gets new attributes.
         true if removes_streams(&file, naming) => {
             AccessMask::WRITE_DATA | AccessMask::WRITE_EA | AccessMask::WRITE_ATTRIBUTES
         }
@@ -338,8 +338,8 @@ fn open_existing(
     Ok(ResolvedFile { entry_path, file, attrs, base_type: attrs.file_type, naming, granted, action })
 }
 
-/// The rights of the user on a file. Whether it may be deleted is looked at only if `desired` asks for that, or for all rights. To Unix
-/// the attribute *read-only* says nothing.
+/// The user's rights on a file. Deletion is checked only if `desired` includes it, or asks for all rights. POSIX opens
+/// ignore the read-only attribute.
 pub(crate) fn maximal_access(
     disk: &DiskShare,
     entry_path: &EntryPath,
@@ -357,7 +357,7 @@ pub(crate) fn maximal_access(
     let may_remove =
         |(dir, _): &(File, Vec<u8>)| dir.authorize_removal(caller, file, attrs, Blocking::Allowed).is_ok();
     let may_remove = match entry_path.stream {
-        // Whoever may write a file may remove its streams.
+        // Write permission to a file includes removing its streams.
         Some(_) => reply.modify,
         None => asks_removal && entry_path.entry.as_ref().is_some_and(may_remove),
     };
@@ -365,7 +365,7 @@ pub(crate) fn maximal_access(
         Some(rights) => {
             let is_listed = entry_path.entry.as_ref().map(|(dir, _)| may_list(dir, caller)).transpose()?;
             let all = of_list(rights, is_listed == Some(true), may_remove);
-            // The rule of an export may refuse what a list gives.
+            // An export rule may restrict the rights of the ACL.
             if caller.read_only { all & READ_ONLY } else { all }
         }
         None => of_attrs(&reply, attrs.file_type == FileType::Directory, may_remove),
@@ -377,12 +377,12 @@ pub(crate) fn maximal_access(
     Ok(all.without(attributes::read_only_denied(attrs, &file_info)))
 }
 
-/// Whether somebody may list a directory.
+/// Whether the caller may list a directory.
 fn may_list(dir: &File, caller: &Caller) -> FsResult<bool> {
     Ok(dir.access(caller, Blocking::Allowed)?.read)
 }
 
-/// A file or directory that is made (MS-FSA §2.1.5.1.1).
+/// Creates a file or directory (MS-FSA §2.1.5.1.1).
 fn create_new(
     cx: &mut RequestContext<'_, '_>,
     args: &CreateRequest<'_>,
@@ -413,7 +413,7 @@ fn create_new(
         dir.create_listed(&caller, name, Disposition::CreateNew, &set, acl.as_ref(), cx.message.pending)
     };
     let created = created.map_err(|error| match error {
-        // Whoever may not add names learns it as from Windows.
+        // Windows reports a missing right to add names, whatever the cause.
         FsError::ReadOnly => CommandError::Status(NtStatus::ACCESS_DENIED),
         error => error.into(),
     })?;
@@ -426,7 +426,7 @@ fn create_new(
     ) {
         Ok(attrs) => attrs,
         Err(refused) => {
-            // Attributes that were set before the refusal have changed it. A file that somebody has written to stays.
+            // Attributes set before the failure have changed the file. A file that another client has written stays.
             let seen =
                 created.file.attrs(Blocking::Allowed).ok().filter(|seen| seen.size == created.attrs.size);
             if let Some(seen) = seen {
@@ -441,7 +441,7 @@ fn create_new(
     Ok(ResolvedFile { file, attrs, base_type, naming, granted, action: CreateAction::CREATED, entry_path })
 }
 
-/// Removes a file that was made for something that it cannot have. It stays where somebody else has found a use for it.
+/// Removes a file whose creation cannot complete, unless another client already uses it.
 fn undo_create(
     cx: &mut RequestContext<'_, '_>,
     args: &CreateRequest<'_>,
@@ -455,7 +455,7 @@ fn undo_create(
     _ = dir.remove_as_seen(&caller, name, seen, cx.message.pending);
 }
 
-/// Claims the file and keeps it open, empty if it is overwritten.
+/// Claims the file and opens it, empty if it is overwritten.
 fn open_and_claim(
     cx: &mut RequestContext<'_, '_>,
     args: &CreateRequest<'_>,
@@ -513,18 +513,18 @@ fn open_and_claim(
         .add_open(&cx.message.service.counters, cx.header.tree_id(), &open)
         .inspect_err(|_| open.close())?;
     if deletes {
-        // Not before it is the client's: nothing goes with a CREATE that is refused.
+        // Only after the open succeeded: a refused CREATE deletes nothing.
         open.delete_on_close();
     }
     Ok((open, attrs, answer))
 }
 
-/// Whether a file loses what was in it.
+/// Whether the file's contents are discarded.
 fn truncates(action: CreateAction) -> bool {
     matches!(action, CreateAction::SUPERSEDED | CreateAction::OVERWRITTEN)
 }
 
-/// Does what was asked for with an open once the file is claimed; what the file is then, if that may be other than before.
+/// Completes an open once the file is claimed. Returns the new attributes if they may have changed.
 fn finish_claimed(
     cx: &mut RequestContext<'_, '_>,
     args: &CreateRequest<'_>,
@@ -533,7 +533,7 @@ fn finish_claimed(
 ) -> Result<Option<Attrs>, CommandError> {
     let mut attrs = None;
     if !grant.caching.is_none() {
-        // A change that has begun before is done before the client caches anything.
+        // A change in progress must end before the client caches anything.
         attrs = Some(open.file.pass_changes()?);
     }
     if truncates(grant.action) {
@@ -545,7 +545,7 @@ fn finish_claimed(
     Ok(attrs)
 }
 
-/// What is claimed of the file.
+/// The claim of an open.
 fn claim_request(
     disk: &DiskShare,
     file: &File,
@@ -554,7 +554,7 @@ fn claim_request(
     truncates: bool,
     caching_request: &CachingRequest,
 ) -> OpenRequest {
-    // Whoever empties a file writes it, whatever else it is opened for.
+    // Overwriting needs write access, whatever the requested rights.
     let writes = if truncates { AccessMask::WRITE_DATA } else { AccessMask::empty() };
     OpenRequest {
         holder: disk.holder,
@@ -569,7 +569,7 @@ fn claim_request(
     }
 }
 
-/// Asks who may have written to a file without saying so: the reply tells of its size and times, also of what is not opened to be read.
+/// Recalls delegations of unreported writers: the reply has size and times, even for an open without read access.
 fn recall_writers(
     cx: &mut RequestContext<'_, '_>,
     disk: &DiskShare,
@@ -588,7 +588,7 @@ fn recall_writers(
     }
 }
 
-/// The way to the data of a file, if it has any.
+/// Opens the data of a file, if it has any.
 fn open_data(
     disk: &DiskShare,
     file: &File,
@@ -607,7 +607,7 @@ fn open_data(
     Ok(Some(opened.into_owned()))
 }
 
-/// Checks that there is room for what a file is to have instead, and asks those who cache streams that go with what it has.
+/// Checks the space for the new contents, and recalls caches of streams that will be removed.
 fn prepare_overwrite(
     cx: &mut RequestContext<'_, '_>,
     args: &CreateRequest<'_>,
@@ -623,13 +623,12 @@ fn prepare_overwrite(
     Ok(())
 }
 
-/// Whether a file that is emptied loses its streams: one that is replaced begins anew (MS-FSA §2.1.5.1.2.1). Unix empties it, and that
-/// is all.
+/// Whether overwriting removes the streams (MS-FSA §2.1.5.1.2.1). POSIX truncation keeps them.
 fn removes_streams(file: &File, naming: Naming) -> bool {
     !file.is_stream() && naming == Naming::Windows
 }
 
-/// Empties the file of an open that replaces it, and ends the right to write it that was claimed for that: its attributes then.
+/// Empties the file of an overwriting open and drops the write claim made for that. Returns the new attributes.
 fn overwrite(
     cx: &mut RequestContext<'_, '_>,
     args: &CreateRequest<'_>,
@@ -650,7 +649,7 @@ fn overwrite(
     Ok(attrs)
 }
 
-/// Claims the file, once those have answered who have to give up something first.
+/// Claims the file, after conflicting holders have released their caches.
 fn claim(
     cx: &mut RequestContext<'_, '_>,
     disk: &DiskShare,

@@ -1,4 +1,4 @@
-//! The create context of the POSIX extensions: a file that is opened by the rules of Unix.
+//! The POSIX create context: an open with Unix semantics.
 
 use crate::metadata::file_info::FileInfo;
 use crate::metadata::names::Naming;
@@ -18,18 +18,18 @@ use vfs::model::attrs::MODE_BITS;
 use super::resolve::{self, PathTarget};
 use crate::request::path_lookup::PathCache;
 
-/// By whose rules a request opens its file.
+/// The semantics of an open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PosixOptions {
     Windows,
-    /// A file that is made has these permissions, if the client says any.
+    /// Permissions of a created file, if the client sends any.
     Unix {
         mode: Option<u32>,
     },
 }
 
 impl PosixOptions {
-    /// What the contexts of a request ask. Where the extensions were not agreed on, theirs is like any that nobody knows.
+    /// The options in the contexts of a request. Without negotiation the context is ignored like an unknown one.
     pub(super) fn of(cx: &RequestContext<'_, '_>, contexts: &CreateContexts<'_>) -> Result<Self, NtStatus> {
         if !cx.message.connection.negotiated().is_some_and(|agreed| agreed.posix) {
             return Ok(Self::Windows);
@@ -51,7 +51,7 @@ impl PosixOptions {
         }
     }
 
-    /// The permissions of a file that is made.
+    /// The permissions of a created file.
     pub(super) fn mode(self) -> Option<u32> {
         match self {
             Self::Windows => None,
@@ -60,7 +60,7 @@ impl PosixOptions {
     }
 }
 
-/// What is answered to the context.
+/// The response context.
 pub(super) fn response(
     cx: &RequestContext<'_, '_>,
     requested: &CreateContexts<'_>,
@@ -72,7 +72,7 @@ pub(super) fn response(
     (is_asked && open.naming == Naming::Posix).then(|| (NAME, unix_of(attrs, file_info).to_bytes()))
 }
 
-/// Tells the client that its path leads to a symbolic link, and where that leads: the client looks there (MS-SMB2 §2.2.2.2.1).
+/// Reports a symbolic link in the path and its target; the client resolves it (MS-SMB2 §2.2.2.2.1).
 pub(super) fn stopped_on_link(disk: &Arc<DiskShare>, path: &[Vec<u8>], w: &mut Writer<'_>) -> CommandResult {
     let not_handled = NtStatus::IO_REPARSE_TAG_NOT_HANDLED;
     let PathTarget::Found { file, .. } =

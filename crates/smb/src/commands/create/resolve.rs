@@ -1,4 +1,4 @@
-//! From a path to a file: name by name, as it is spelled, and where that is not there without case, unless Unix asks.
+//! Resolves a path to a file, name by name: in its exact spelling, then, except for POSIX opens, ignoring case.
 
 use crate::metadata::names::Naming;
 use crate::metadata::names::locks::NameLock;
@@ -10,18 +10,18 @@ use crate::state::tree::DiskShare;
 use std::sync::Arc;
 use vfs::{Attrs, Blocking, File, FsError, Resolved};
 
-/// What a path leads to.
+/// The result of a path lookup.
 pub(super) enum PathTarget<'l> {
     Found {
         entry_path: EntryPath,
         file: File,
         attrs: Attrs,
     },
-    /// Nothing has the last name, and nothing gets it as long as it is locked; all others are there.
+    /// Only the last name is missing. The lock prevents its concurrent creation.
     Missing(EntryPath, Option<NameLock<'l>>),
 }
 
-/// Follows a path from the root of a share. With `making`, the last name is made if nothing has it.
+/// Follows a path from the root of a share. With `making`, a missing last name is locked for creation.
 pub(super) fn resolve_path<'l>(
     disk: &Arc<DiskShare>,
     path: &[Vec<u8>],

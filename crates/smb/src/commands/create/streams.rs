@@ -1,4 +1,4 @@
-//! Named streams in CREATE: finding one, making one with its file (MS-FSA §2.1.5.1).
+//! Named streams in CREATE: finds one, or creates it with its file (MS-FSA §2.1.5.1).
 
 use super::posix::PosixOptions;
 use super::resolve::PathTarget;
@@ -22,7 +22,7 @@ use vfs::claims::{Conflict, Io, IoKind, Request, Requester, Span, Verdict};
 use vfs::volume::change_notify::ChangeMask;
 use vfs::{Blocking, File, FileType, FsError, FsResult, Wait};
 
-/// The stream `name` of what is at `target`, made where the request says so. Unix knows no streams.
+/// Finds or creates the stream `name` of `target`. POSIX opens have no streams.
 pub(super) fn resolve(
     cx: &mut RequestContext<'_, '_>,
     args: &CreateRequest<'_>,
@@ -62,7 +62,7 @@ pub(super) fn resolve(
             let granted = if desired == requested { requested } else { maximal };
             (entry_path, file, granted, None, base_type, lock)
         }
-        // Who makes another stream of the file finds that by the same name, once this is made.
+        // Holds the lock until the stream exists: a concurrent creator of another stream then finds this file.
         PathTarget::Missing(entry_path, lock) => {
             vfs::volume::streams::check_name(name)?;
             let ResolvedFile { entry_path, file, attrs, base_type, .. } =
@@ -72,7 +72,7 @@ pub(super) fn resolve(
         }
     };
     let stream = match file.make_stream(&disk.caller, name, cx.message.pending) {
-        // Somebody else was faster.
+        // Another client created it first.
         Err(FsError::Exists) if !must_create(args) => return Err(CommandError::Wait(Wait::Recall)),
         created => {
             if let (Err(_), Some(seen)) = (&created, &new) {
@@ -92,7 +92,7 @@ pub(crate) fn lock<'l>(service: &'l Service, file: &File, name: &[u8]) -> NameLo
     service.name_locks.lock(file, stream_to_wire(name).map(|wire| folded(&wire)))
 }
 
-/// Asks who caches streams of a file that is about to be emptied, and waits for that: what was written to them is lost otherwise.
+/// Breaks the caches of streams of a file before it is overwritten, and waits: cached writes would be lost.
 pub(super) fn recall_stream_caches(
     cx: &mut RequestContext<'_, '_>,
     disk: &DiskShare,
@@ -111,7 +111,7 @@ pub(super) fn recall_stream_caches(
     Ok(())
 }
 
-/// Tells who caches streams by now, or keeps others from writing them, that these go with an open of their file. Nobody waits.
+/// Notifies holders of stream caches or exclusive opens that these streams will be deleted. Does not wait.
 pub(super) fn notify_removal(file: &File, by: Requester) -> FsResult<()> {
     for stream in all_streams(file)? {
         stream.claim(&Request::Io(replace_io(&stream, by)));
@@ -119,7 +119,6 @@ pub(super) fn notify_removal(file: &File, by: Requester) -> FsResult<()> {
     Ok(())
 }
 
-/// The streams of a file.
 fn all_streams(file: &File) -> FsResult<Vec<File>> {
     let mut names = Vec::new();
     file.list_streams(&mut |name, _, _| names.push(name.to_vec()))?;
@@ -131,7 +130,7 @@ fn replace_io(stream: &File, by: Requester) -> Io {
     Io { by, stream: stream.stream(), kind: IoKind::Replace, span: Span::ALL, waits: false }
 }
 
-/// The stream of a name, and that name as it is stored: spelled like this, or else without case.
+/// Finds a stream by exact name, else ignoring case. Returns it with its stored name.
 pub(crate) fn find(file: &File, name: &[u8]) -> FsResult<(Vec<u8>, File)> {
     match file.find_stream(name) {
         Err(FsError::NotFound) => {}

@@ -1,21 +1,21 @@
-//! What is answered to a control code, and how much of it there is room for.
+//! Responses to control codes, and their size limits.
 
 use crate::request::outcome::CommandError;
 use smb_wire::ioctl::IoctlRequest;
 use smb_wire::{Encode, NtStatus};
 
-/// What is answered to a control code.
+/// The response to a control code.
 pub(super) struct FsctlReply {
-    /// Some answers that were cut or failed half-way say more than their status.
+    /// Some truncated or partly failed operations return output with an error status.
     pub(super) status: NtStatus,
     pub(super) output: Vec<u8>,
 }
 
 impl FsctlReply {
-    /// Success, and nothing more.
+    /// Success without output.
     pub(super) const NOTHING: Self = Self { status: NtStatus::SUCCESS, output: Vec::new() };
 
-    /// A structure that the client must have room for; `otherwise` is what it is told if it has not.
+    /// Encodes a structure that must fit as a whole; `otherwise` is the status if it does not.
     pub(super) fn encode_whole(
         args: &IoctlRequest<'_>,
         value: &impl Encode,
@@ -29,7 +29,7 @@ impl FsctlReply {
     }
 }
 
-/// Bytes that the client has room for.
+/// The size of the client's output buffer.
 pub(super) fn output_room(args: &IoctlRequest<'_>) -> usize {
     usize::try_from(args.max_output_response).unwrap_or(usize::MAX)
 }

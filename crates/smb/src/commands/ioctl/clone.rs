@@ -1,4 +1,5 @@
-//! Clones: DUPLICATE_EXTENTS_TO_FILE (MS-FSCC §2.3, MS-FSA §2.1.5.10). What storage cannot share is refused, never copied.
+//! Clones: DUPLICATE_EXTENTS_TO_FILE (MS-FSCC §2.3, MS-FSA §2.1.5.10). If the storage cannot share extents, the request
+//! fails; it never copies.
 
 use super::answer::FsctlReply;
 use super::copy::{source, wait_for_copy};
@@ -12,7 +13,7 @@ use std::sync::Arc;
 use vfs::file::CopyAdmission;
 use vfs::{Access, Blocking, FsError, Span, Stability, Wait};
 
-/// FSCTL_DUPLICATE_EXTENTS_TO_FILE_EX. All or nothing, as is asked for by its only flag, is what every clone is.
+/// FSCTL_DUPLICATE_EXTENTS_TO_FILE_EX. Its only flag asks for atomicity, which every clone has.
 pub(super) fn duplicate_ex(
     cx: &mut RequestContext<'_, '_>,
     target: &Arc<Open>,
@@ -47,7 +48,7 @@ fn clone(
     }
     let sides = CopyAdmission::new(from, to, cx.message.client_address);
     if sides.is_between_volumes() && sides.is_limited() {
-        // What is shared is not read and not written, so that nothing could be paid for it.
+        // A clone moves no bytes, so it could not be charged to the limit of either volume.
         return Err(NtStatus::NOT_SAME_DEVICE.into());
     }
     if span.len == 0 {
@@ -73,7 +74,7 @@ fn clone(
     }
 }
 
-/// The range, of numbers that are signed on the wire; its ends are far from overflowing.
+/// The range of signed offsets; its ends cannot overflow.
 fn span(request: &DuplicateExtents) -> Result<Span, NtStatus> {
     let number = |value: i64| u64::try_from(value).map_err(|_| NtStatus::INVALID_PARAMETER);
     Ok(Span {

@@ -1,4 +1,4 @@
-//! Copies by the server: SRV_REQUEST_RESUME_KEY and SRV_COPYCHUNK (MS-SMB2 §3.3.5.15.5, §3.3.5.15.6).
+//! Server-side copies: SRV_REQUEST_RESUME_KEY and SRV_COPYCHUNK (MS-SMB2 §3.3.5.15.5, §3.3.5.15.6).
 
 use super::answer::{FsctlReply, output_room};
 use crate::limits::{COPY_BYTES_MAX, COPY_CHUNK_BYTES_MAX, COPY_CHUNKS_MAX, COPY_PAID_BYTES_MAX};
@@ -19,7 +19,7 @@ use vfs::file::CopyAdmission;
 use vfs::qos::{Demand, Kind, Transferred};
 use vfs::{Access, Blocking, Change, FsError, FsResult, OpenFile, PendingSync, Span, Stability, Wait};
 
-/// What a request is told that asks for more than there is in one (MS-SMB2 §3.3.5.15.6.2).
+/// The response to a request beyond the limits (MS-SMB2 §3.3.5.15.6.2).
 const LIMITS: CopyChunkResponse = CopyChunkResponse {
     chunks_written: COPY_CHUNKS_MAX,
     chunk_bytes_written: COPY_CHUNK_BYTES_MAX,
@@ -28,8 +28,7 @@ const LIMITS: CopyChunkResponse = CopyChunkResponse {
 /// Bytes of a [`CopyChunkResponse`].
 const RESPONSE_BYTES: usize = 12;
 
-/// The key that stands for an open: its number. It is looked for among the opens of the session that gives it, so it is worth
-/// nothing to anybody else, and nothing once the file is closed.
+/// The resume key of an open: its id. It is valid only in the session that gave it, while the file is open.
 fn key_of(id: FileId) -> ResumeKey {
     let mut key = [0; 24];
     key[..8].copy_from_slice(&id.persistent.to_le_bytes());
@@ -44,7 +43,8 @@ fn id_of(key: ResumeKey) -> Option<FileId> {
     (key_of(id) == key).then_some(id)
 }
 
-/// Another file that the session has open, in a share that is still served, by a message that has the protection that share asks for.
+/// The source file: an open of the same session, in a share that is still served, if the message has the protection
+/// that the share requires.
 pub(super) fn source(cx: &RequestContext<'_, '_>, id: FileId) -> Result<Option<Arc<Open>>, CommandError> {
     let open = cx.session()?.open(id);
     let Some(open) = open.filter(|open| open.disk.is_current(cx.message.namespace, request_origin(cx)))
@@ -65,7 +65,7 @@ pub(super) fn resume_key(
     FsctlReply::encode_whole(args, &response, NtStatus::INVALID_PARAMETER)
 }
 
-/// MS-SMB2 §3.3.5.15.6, to a file from one whose key is given.
+/// MS-SMB2 §3.3.5.15.6: copies to a file from the one that the key names.
 pub(super) fn copy_chunks(
     cx: &mut RequestContext<'_, '_>,
     target: &Arc<Open>,
@@ -92,12 +92,12 @@ pub(super) fn copy_chunks(
     let copied = copy_parts(cx, &mut progress, &source, target, &admission, &request.chunks);
     let done = progress.done;
     match copied {
-        // It goes on where it is.
+        // The copy resumes where it stopped.
         Err(CommandError::Wait(Wait::Event) | CommandError::Wait(Wait::Storage)) => {
             cx.wait.copy_progress = Some(progress);
             return copied.map(|()| FsctlReply::NOTHING);
         }
-        // Nothing is done yet: the first chunk waits, and all are copied then.
+        // Nothing is copied yet: the whole request waits.
         Err(CommandError::Wait(Wait::Recall)) if done == CopyChunkResponse::default() => {
             let first = request.chunks.first().map(span_of).ok_or(CommandError::Wait(Wait::Recall))?;
             return Err(wait_for_copy(cx, &source, target, &first));
@@ -123,7 +123,7 @@ pub(super) fn copy_chunks(
 }
 
 impl CopyProgress {
-    /// Pays for a part at both volumes, each of which may have the request wait for its turn.
+    /// Acquires permits for a part at both volumes; either may make the request wait.
     fn acquire_permits(
         &mut self,
         cx: &mut RequestContext<'_, '_>,
@@ -147,7 +147,7 @@ impl CopyProgress {
         Ok(())
     }
 
-    /// Settles the payments for a part, of which so many bytes were copied.
+    /// Records the bytes copied in a part with both volumes' permits.
     fn record_permits(&mut self, cx: &mut RequestContext<'_, '_>, admission: &CopyAdmission<'_>, bytes: u64) {
         if let Some(mut charge) = self.source.take() {
             charge.record(admission.at_source(bytes));
@@ -161,8 +161,8 @@ impl CopyProgress {
     }
 }
 
-/// Copies the chunks that are not copied yet, part by part. Nothing is flushed before the end: the reply waits for that, and a part in the
-/// middle may wait for a limit.
+/// Copies the remaining chunks, part by part. Flushes only at the end: the reply waits for that, and each part may wait
+/// for a limit.
 fn copy_parts(
     cx: &mut RequestContext<'_, '_>,
     progress: &mut CopyProgress,
@@ -189,14 +189,14 @@ fn copy_parts(
         (progress.done, progress.change) = (copier.done, copier.change);
         let bytes = u64::from(progress.done.total_bytes_written - before);
         admission.count_read(bytes, began.elapsed());
-        // The request itself is an operation.
+        // The request itself counts as an operation.
         admission.count_written(0, bytes, began.elapsed());
         progress.record_permits(cx, admission, bytes);
         result?;
     }
 }
 
-/// The first chunks, which are paid for and copied together.
+/// The first chunks, which are charged and copied together.
 fn first_part(chunks: &[CopyChunk]) -> &[CopyChunk] {
     let mut bytes = 0u64;
     let fits = |chunk: &&CopyChunk| {
@@ -211,7 +211,7 @@ fn copy_reply(status: NtStatus, response: &CopyChunkResponse) -> FsctlReply {
     FsctlReply { status, output: response.to_bytes() }
 }
 
-/// Without chunks, macOS asks for the whole file where it was told that it may; it is not.
+/// An empty list is macOS's copy of a whole file, which is not offered.
 fn are_within_limits(chunks: &[CopyChunk]) -> bool {
     (1..=COPY_CHUNKS_MAX).contains(&count(chunks))
         && chunks.iter().all(|chunk| (1..=COPY_CHUNK_BYTES_MAX).contains(&chunk.length))
@@ -222,7 +222,7 @@ fn span_of(chunk: &CopyChunk) -> Span {
     Span { source: chunk.source_offset, target: chunk.target_offset, len: u64::from(chunk.length) }
 }
 
-/// Has the request wait until others have given up what stands in the way of a copy: at the source, or else at the target.
+/// Waits until conflicting holders release the source, or else the target.
 pub(super) fn wait_for_copy(
     cx: &mut RequestContext<'_, '_>,
     source: &Open,
@@ -237,7 +237,7 @@ pub(super) fn wait_for_copy(
     }
 }
 
-/// Each is an operation.
+/// Each chunk counts as an operation.
 fn count(chunks: &[CopyChunk]) -> u32 {
     u32::try_from(chunks.len()).unwrap_or(u32::MAX)
 }
@@ -246,8 +246,8 @@ fn total(chunks: &[CopyChunk]) -> u64 {
     chunks.iter().map(|chunk| u64::from(chunk.length)).sum()
 }
 
-/// The demand of the first part of a copy; `None` if the request is refused, or is none of copies. Within a volume bytes are read and
-/// written.
+/// The demand of the first part of a copy; `None` if the request is invalid or not a copy. Within a volume bytes are
+/// both read and written.
 pub(crate) fn copy_demand(args: &IoctlRequest<'_>) -> Option<Demand> {
     if !matches!(args.ctl_code, CtlCode::SRV_COPYCHUNK | CtlCode::SRV_COPYCHUNK_WRITE) {
         return None;
@@ -259,25 +259,25 @@ pub(crate) fn copy_demand(args: &IoctlRequest<'_>) -> Option<Demand> {
     Some(Demand { read_bytes: bytes, write_bytes: bytes, reads: chunks, writes: chunks, others: 0 })
 }
 
-/// A copy on its way.
+/// A copy in progress.
 struct Copier<'c> {
     from: &'c OpenFile<'static>,
     to: &'c OpenFile<'static>,
     stability: Stability,
     pending: &'c mut PendingSync,
     done: CopyChunkResponse,
-    /// What it did to the target so far.
+    /// The accumulated change of the target.
     change: Option<Change>,
 }
 
 impl Copier<'_> {
-    /// One chunk after the other; what was copied before one that fails stays.
+    /// Copies chunk by chunk; chunks before a failed one stay copied.
     fn copy_all(&mut self, chunks: &[CopyChunk]) -> Result<(), CommandError> {
         for chunk in chunks {
             let size = self.from.size(Blocking::Allowed)?;
             let end = chunk.source_offset.checked_add(u64::from(chunk.length));
             if end.is_none_or(|end| end > size) {
-                // It goes past the end of the source (MS-SMB2 §3.3.5.15.6).
+                // The chunk exceeds the source (MS-SMB2 §3.3.5.15.6).
                 return Err(NtStatus::INVALID_VIEW_SIZE.into());
             }
             self.copy_chunk(chunk)?;
@@ -294,7 +294,7 @@ impl Copier<'_> {
             let span = Span { source: chunk.source_offset + at, target, len: remaining };
             let (copied, change) = self.part(&span)?;
             if copied == 0 {
-                // The source was cut off meanwhile.
+                // The source was truncated meanwhile.
                 return Err(NtStatus::INVALID_VIEW_SIZE.into());
             }
             let before = self.change.map_or(change.before, |all| all.before);
@@ -307,7 +307,7 @@ impl Copier<'_> {
         Ok(())
     }
 
-    /// A range, perhaps only its beginning, by the storage where it can, and else by reading and writing.
+    /// Copies a range, or its beginning: by the storage if possible, else by reading and writing.
     fn part(&mut self, span: &Span) -> FsResult<(u64, Change)> {
         match self.from.copy_to(self.to, span, self.stability, self.pending) {
             Err(FsError::CrossVolume | FsError::Invalid | FsError::NotSupported) => self.copy_by_memory(span),
@@ -315,7 +315,7 @@ impl Copier<'_> {
         }
     }
 
-    /// A chunk at most, so that what overlaps itself is read before it is written.
+    /// Copies at most a chunk through memory, so that overlapping ranges are read before written.
     fn copy_by_memory(&mut self, span: &Span) -> FsResult<(u64, Change)> {
         let len = usize::try_from(span.len).unwrap_or(usize::MAX);
         let mut data = Vec::new();

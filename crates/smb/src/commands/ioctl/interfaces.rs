@@ -1,4 +1,4 @@
-//! Which interfaces a client can connect to (MS-SMB2 §3.3.5.15.11).
+//! QUERY_NETWORK_INTERFACE_INFO (MS-SMB2 §3.3.5.15.11).
 
 use super::answer::FsctlReply;
 use crate::request::context::RequestContext;
@@ -9,11 +9,11 @@ use smb_wire::ioctl::IoctlRequest;
 use smb_wire::negotiate::Capabilities;
 use std::net::IpAddr;
 
-/// What the speed of a link is said to be, in bits a second: clients compare the interfaces that they are told of, and there is one.
+/// The reported link speed, in bits per second. Clients compare speeds of interfaces; there is only one.
 const LINK_SPEED: u64 = 10_000_000_000;
 
-/// The address that the client has reached us at: it is certain to be answered there, and others are for it to know. Clients make
-/// several connections to one interface if that spreads what it receives.
+/// Returns the address that the client connected to, since that is reachable. RSS makes clients open several
+/// connections to it.
 pub(crate) fn query(
     cx: &RequestContext<'_, '_>,
     args: &IoctlRequest<'_>,
@@ -25,7 +25,7 @@ pub(crate) fn query(
     let address = cx.message.endpoints.local.to_canonical();
     let needs_scope = matches!(address, IpAddr::V6(address) if address.is_unicast_link_local());
     if needs_scope {
-        // It means nothing to the client without the interface of its own.
+        // A scoped address is meaningless without the client's own interface.
         return Ok(FsctlReply::NOTHING);
     }
     let interface = NetworkInterface {

@@ -64,7 +64,7 @@ pub(crate) fn ioctl(cx: &mut RequestContext<'_, '_>, request: &[u8], w: &mut Wri
     Ok(answer.status)
 }
 
-/// What a request moves, and how many operations it is, for the limits of volumes.
+/// The bytes and operations of a request, for the limits of volumes.
 pub(crate) fn demand(args: &IoctlRequest<'_>) -> Demand {
     copy::copy_demand(args).or_else(|| ranges::trim_demand(args)).unwrap_or(Demand::OTHER)
 }
@@ -80,7 +80,7 @@ fn is_of_no_file(code: CtlCode) -> bool {
     )
 }
 
-/// What files are asked. Everything else is nothing that the file system knows (MS-FSA §2.1.5.10).
+/// Control codes of files; other codes are unknown to the file system (MS-FSA §2.1.5.10).
 fn of_file(
     cx: &mut RequestContext<'_, '_>,
     open: &Arc<Open>,
@@ -106,7 +106,7 @@ fn of_file(
     }
 }
 
-/// MS-SMB2 §3.3.5.15.12: where somebody has changed the negotiation on the way, the connection ends.
+/// MS-SMB2 §3.3.5.15.12: the connection ends if an attacker changed the negotiation.
 fn validate_negotiate(
     cx: &RequestContext<'_, '_>,
     args: &IoctlRequest<'_>,
@@ -114,7 +114,7 @@ fn validate_negotiate(
     let negotiated = cx.message.connection.negotiated().ok_or(NtStatus::INVALID_PARAMETER)?;
     let request = ValidateNegotiateRequest::from_bytes(args.input)?;
     let answer = validate(negotiated, cx.message.service, &request);
-    // With 3.1.1 the keys prove it, and no client asks.
+    // With 3.1.1 the keys prove the negotiation, and clients do not validate.
     let answer = answer.filter(|_| negotiated.dialect != Dialect::SMB311).ok_or(CommandError::Disconnect)?;
     FsctlReply::encode_whole(args, &answer, NtStatus::INVALID_PARAMETER)
 }

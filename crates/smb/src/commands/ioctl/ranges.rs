@@ -1,4 +1,4 @@
-//! Ranges of files: whether they are sparse, zeros, what of them is allocated, what is not needed any longer (MS-FSA §2.1.5.10).
+//! Ranges of files: sparse, zeroing, allocation, TRIM (MS-FSA §2.1.5.10).
 
 use super::answer::{FsctlReply, output_room};
 use crate::limits::TRIM_RANGES_MAX;
@@ -20,7 +20,7 @@ use vfs::{Access, Blocking, Change, ExtraAttrs, FsError, FsResult, OpenFile, See
 /// Bytes of an [`AllocatedRange`].
 const RANGE_BYTES: usize = 16;
 
-/// The way to the data of a file that was opened with `right`. Only files have ranges.
+/// The data of a file opened with `right`. Only files have ranges.
 fn data(open: &Open, right: AccessMask, access: Access) -> Result<&OpenFile<'static>, NtStatus> {
     if open.opened().is_none() {
         return Err(NtStatus::INVALID_PARAMETER);
@@ -29,26 +29,26 @@ fn data(open: &Open, right: AccessMask, access: Access) -> Result<&OpenFile<'sta
     open.data(access)
 }
 
-/// A range of numbers that are signed on the wire: where it begins and where it ends.
+/// Converts signed offset and length to start and end.
 fn range(offset: i64, length: i64) -> Result<(u64, u64), NtStatus> {
     let end = offset.checked_add(length).filter(|_| length >= 0).ok_or(NtStatus::INVALID_PARAMETER)?;
     let number = |value: i64| u64::try_from(value).map_err(|_| NtStatus::INVALID_PARAMETER);
     Ok((number(offset)?, number(end)?))
 }
 
-/// Sizes of files can be told by signed numbers.
+/// File sizes fit in signed numbers.
 fn signed(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
-/// Whether storage that holds zeros alone may be given back, as whoever wrote the file has said.
+/// Whether zeroed storage may be freed: the sparse attribute.
 fn is_sparse(open: &Open) -> FsResult<bool> {
     let attrs = open.file.attrs(Blocking::Allowed)?;
     let extra = open.file.extra_attrs(&attrs, Blocking::Allowed)?;
     Ok(stored_flags(open.file_type, open.base_type, &extra).contains(FileAttributes::SPARSE_FILE))
 }
 
-/// FSCTL_SET_SPARSE. What a file that is sparse no longer lacks of storage is taken when it is written: nobody is promised more.
+/// FSCTL_SET_SPARSE. Clearing it does not allocate storage; later writes do.
 pub(super) fn set_sparse(
     cx: &mut RequestContext<'_, '_>,
     open: &Open,
@@ -75,7 +75,7 @@ pub(super) fn set_sparse(
     Ok(FsctlReply::NOTHING)
 }
 
-/// Tells of a change of a range; one that others stand in the way of waits for them.
+/// Reports a change of a range, or waits for conflicting holders.
 fn report_change(
     cx: &mut RequestContext<'_, '_>,
     open: &Open,
@@ -92,7 +92,7 @@ fn report_change(
     Ok(())
 }
 
-/// FSCTL_SET_ZERO_DATA: what is in the file of a range reads as zeros.
+/// FSCTL_SET_ZERO_DATA: makes the range read as zeros, up to the end of the file.
 pub(super) fn zero(
     cx: &mut RequestContext<'_, '_>,
     open: &Open,
@@ -114,7 +114,7 @@ pub(super) fn zero(
     Ok(FsctlReply::NOTHING)
 }
 
-/// FSCTL_QUERY_ALLOCATED_RANGES: where there may be something else than zeros. A file that is not sparse is allocated as a whole.
+/// FSCTL_QUERY_ALLOCATED_RANGES: ranges that may be nonzero. A file without the sparse attribute is wholly allocated.
 pub(super) fn allocated(open: &Open, args: &IoctlRequest<'_>) -> Result<FsctlReply, CommandError> {
     let opened = data(open, AccessMask::READ_DATA, Access::READ)?;
     let mut input = smb_wire::Reader::new(args.input);
@@ -127,7 +127,7 @@ pub(super) fn allocated(open: &Open, args: &IoctlRequest<'_>) -> Result<FsctlRep
         let start = if is_sparse { seek(opened, at, Seek::Data)? } else { Some(at) };
         let Some(start) = start.filter(|start| *start < end) else { break };
         if output.len() == ranges_max * RANGE_BYTES {
-            // Those that there is room for are told, if there is any.
+            // A short buffer gets the ranges that fit, if any.
             let cut = FsctlReply { status: NtStatus::BUFFER_OVERFLOW, output };
             return if ranges_max == 0 { Err(NtStatus::BUFFER_TOO_SMALL.into()) } else { Ok(cut) };
         }
@@ -139,7 +139,7 @@ pub(super) fn allocated(open: &Open, args: &IoctlRequest<'_>) -> Result<FsctlRep
     Ok(FsctlReply { status: NtStatus::SUCCESS, output })
 }
 
-/// A file that ends before `offset` by now has nothing there. Storage that knows no holes has none.
+/// Returns `None` past the end of a file. Storage without holes has no hole.
 fn seek(opened: &OpenFile<'_>, offset: u64, what: Seek) -> Result<Option<u64>, CommandError> {
     match (opened.seek(offset, what), what) {
         (Ok(found), _) => Ok(found),
@@ -149,7 +149,7 @@ fn seek(opened: &OpenFile<'_>, offset: u64, what: Seek) -> Result<Option<u64>, C
     }
 }
 
-/// FSCTL_QUERY_FILE_REGIONS: all data of a file are valid, up to its end.
+/// FSCTL_QUERY_FILE_REGIONS: all data up to the end are valid.
 pub(super) fn regions(open: &Open, args: &IoctlRequest<'_>) -> Result<FsctlReply, CommandError> {
     let opened = data(open, AccessMask::READ_DATA, Access::READ)?;
     let size = opened.size(Blocking::Allowed)?;
@@ -173,7 +173,7 @@ pub(super) fn regions(open: &Open, args: &IoctlRequest<'_>) -> Result<FsctlReply
     FsctlReply::encode_whole(args, &FileRegions { regions }, NtStatus::BUFFER_TOO_SMALL)
 }
 
-/// FSCTL_FILE_LEVEL_TRIM: what the client does not need any longer reads as zeros, and its storage is given back.
+/// FSCTL_FILE_LEVEL_TRIM: makes ranges read as zeros and frees their storage.
 pub(super) fn trim(
     cx: &mut RequestContext<'_, '_>,
     open: &Open,
@@ -200,7 +200,8 @@ pub(super) fn trim(
     Ok(FsctlReply { status: NtStatus::SUCCESS, output })
 }
 
-/// What a request trims, for the limits of volumes; `None` if it trims nothing. No bytes are moved, and each range is an operation.
+/// The demand of a TRIM for the limits of volumes; `None` if the request trims nothing. No bytes are moved, and each
+/// range is an operation.
 pub(super) fn trim_demand(args: &IoctlRequest<'_>) -> Option<Demand> {
     if args.ctl_code != CtlCode::FILE_LEVEL_TRIM {
         return None;

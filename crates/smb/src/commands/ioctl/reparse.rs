@@ -1,4 +1,5 @@
-//! Reparse points: where a symbolic link leads, and what is made a link or another file of Unix (MS-FSA §2.1.5.10, MS-FSCC §2.1.2).
+//! Reparse points: reads symbolic links and special files, and turns files into them (MS-FSA §2.1.5.10, MS-FSCC
+//! §2.1.2).
 
 use super::answer::{FsctlReply, output_room};
 use crate::commands::set_info::is_empty;
@@ -18,10 +19,10 @@ use std::sync::Arc;
 use vfs::claims::{self, Caching, Granted, Request, Requester, Rights, Verdict};
 use vfs::{Attrs, Blocking, Created, Device, File, FileType, FsError, FsResult, Special, Wait};
 
-/// Bytes of a `REPARSE_DATA_BUFFER` before its data, which a client must have room for.
+/// Bytes of a `REPARSE_DATA_BUFFER` before its data, which must fit.
 const HEAD_BYTES: usize = 8;
 
-/// FSCTL_GET_REPARSE_POINT: where a link leads, and what other files of Unix are.
+/// FSCTL_GET_REPARSE_POINT: the target of a link, or the type of a special file.
 pub(super) fn get(open: &Open, args: &IoctlRequest<'_>) -> Result<FsctlReply, CommandError> {
     let reparse_tag = reparse_tag(open.file_type).ok_or(NtStatus::NOT_A_REPARSE_POINT)?;
     let mut output = match reparse_tag {
@@ -44,8 +45,8 @@ fn link_of(open: &Open) -> Result<Vec<u8>, CommandError> {
     Ok(ReparseData::SymbolicLink(link).to_bytes())
 }
 
-/// FSCTL_SET_REPARSE_POINT: an empty file that nobody else has open becomes a link, or another file that Unix knows. To the file
-/// system that is a new file, which takes the name and the open.
+/// FSCTL_SET_REPARSE_POINT: turns an empty, exclusively open file into a link or a special file. The file system
+/// creates a new file, which takes over the name and the open.
 pub(super) fn set(
     cx: &mut RequestContext<'_, '_>,
     open: &Arc<Open>,
@@ -65,9 +66,9 @@ pub(super) fn set(
     let caller = &mut open.disk.caller.clone();
     caller.by = Requester::Open(open.claim());
     caller.listing = open.parent_lease();
-    // A client takes no break of a listing that it has not heard the change of.
+    // A client ignores a listing's break that precedes the reply to its own change.
     let after_reply = open.disk.claim_holder.breaks.pause();
-    // In between nothing has the name.
+    // The name is briefly free.
     let lock = lock_name(cx.message.service, &dir, &name, open.naming);
     let created = dir.make_special_over(caller, &name, &seen, target.special(), cx.message.pending);
     drop(lock);
@@ -81,7 +82,7 @@ pub(super) fn set(
     Ok(FsctlReply { status: NtStatus::SUCCESS, output: Vec::new() })
 }
 
-/// What a file is to become.
+/// The target of a SET_REPARSE_POINT.
 enum SpecialTarget {
     Link(Vec<u8>),
     Fifo,
@@ -130,7 +131,7 @@ impl SpecialTarget {
     }
 }
 
-/// A file has nothing that would be lost, and no other name. A link may lead elsewhere from now on.
+/// Checks that the file has no data and no other name. An existing link may get another target.
 fn check_replaceable(open: &Open, seen: &Attrs, target: &SpecialTarget) -> Result<(), CommandError> {
     let is_new = match seen.file_type {
         FileType::Directory if !is_empty(&open.file, open)? => {
@@ -150,10 +151,10 @@ fn has_streams(file: &File) -> FsResult<bool> {
     Ok(has)
 }
 
-/// That nobody but who has this open has its file open, or opens it, as long as this is there.
+/// Prevents other opens of the file while it exists.
 struct ExclusiveClaim<'o> {
     open: &'o Open,
-    /// What it had claimed before.
+    /// The open's earlier claim.
     previous: claims::Access,
 }
 
@@ -161,7 +162,7 @@ impl<'o> ExclusiveClaim<'o> {
     fn of(open: &'o Open) -> Result<Self, CommandError> {
         let previous = open.file.access_of(open.claim()).ok_or(NtStatus::FILE_CLOSED)?;
         let deny = Rights::READ | Rights::WRITE | Rights::DELETE;
-        // Its name goes, as if it were deleted: who denies that keeps it, and what others cache of it comes first.
+        // Claims deletion of the name, so share modes and caches of others apply.
         let access = claims::Access { rights: Rights::DELETE, deny };
         let request = Request::Upgrade { open: open.claim(), access, reclaims: false, waits: false };
         match open.file.claim(&request) {
@@ -178,7 +179,7 @@ impl Drop for ExclusiveClaim<'_> {
     }
 }
 
-/// Has an open be one of the file that has taken the place of its own.
+/// Moves an open to the file that has replaced its own.
 fn replace_open(
     cx: &mut RequestContext<'_, '_>,
     open: &Open,
@@ -215,7 +216,7 @@ fn replace_open(
     Ok(())
 }
 
-/// Tells a client that it caches nothing of a file any longer, whose place another one has.
+/// Notifies a client that it no longer caches anything of a replaced file.
 fn notify_uncached(old: &Open) {
     let granted = old.file.granted_of(old.claim());
     if let Some(Granted { lease: Some(key), caching, epoch, .. }) = granted

@@ -1,4 +1,4 @@
-//! What is asked of a file and answered for all of a volume alike: no snapshots, no compression, and numbers as object ids.
+//! File requests with one answer for the whole volume: no snapshots, no compression, ids as object ids.
 
 use super::answer::FsctlReply;
 use crate::request::outcome::CommandError;
@@ -10,18 +10,18 @@ use smb_wire::types::AccessMask;
 use smb_wire::{Decode, Guid, NtStatus, Utf16};
 use vfs::Blocking;
 
-/// FSCTL_SRV_ENUMERATE_SNAPSHOTS (MS-SMB2 §3.3.5.15.1): there are none.
+/// FSCTL_SRV_ENUMERATE_SNAPSHOTS (MS-SMB2 §3.3.5.15.1): none.
 pub(super) fn snapshots(args: &IoctlRequest<'_>) -> Result<FsctlReply, CommandError> {
     let none = SnapshotArray {
         number_of_snapshots: 0,
         number_of_snapshots_returned: 0,
-        // Two zeros end a list of names.
+        // Two zeros end an empty list of names.
         snapshots: Utf16::new(&[0; 4])?,
     };
     FsctlReply::encode_whole(args, &none, NtStatus::INVALID_PARAMETER)
 }
 
-/// FSCTL_CREATE_OR_GET_OBJECT_ID: the numbers of the volume and of the file, which no other file has.
+/// FSCTL_CREATE_OR_GET_OBJECT_ID: the ids of volume and file, which are unique.
 pub(super) fn object_id(open: &Open, args: &IoctlRequest<'_>) -> Result<FsctlReply, CommandError> {
     let file_id = open.file.attrs(Blocking::Allowed)?.file_id;
     let mut object_id = [0; 16];
@@ -37,7 +37,7 @@ pub(super) fn compression(args: &IoctlRequest<'_>) -> Result<FsctlReply, Command
     FsctlReply::encode_whole(args, &COMPRESSION_FORMAT_NONE, NtStatus::INVALID_PARAMETER)
 }
 
-/// FSCTL_SET_COMPRESSION: files are not compressed, and may be told to stay so.
+/// FSCTL_SET_COMPRESSION: only "not compressed" is accepted.
 pub(super) fn set_compression(open: &Open, input: &[u8]) -> Result<FsctlReply, CommandError> {
     let format = u16::decode(&mut smb_wire::Reader::new(input))?;
     open.check(AccessMask::WRITE_DATA)?;

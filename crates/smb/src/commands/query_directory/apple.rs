@@ -1,4 +1,4 @@
-//! What Finder shows of each file of a listing, so that macOS need not ask for it one by one.
+//! Finder's attributes of each entry of a listing, so that macOS need not query each file.
 
 use crate::commands::create::maximal_access;
 use crate::metadata::names::Naming;
@@ -8,7 +8,7 @@ use smb_wire::types::AccessMask;
 use vfs::claims::Requester;
 use vfs::{Access, Attrs, Blocking, File, FileKey, FileType, FsError, FsResult};
 
-/// The kinds of file in a mode (POSIX, `sys/stat.h`), as Unix numbers them.
+/// The file type bits of a mode (POSIX, `sys/stat.h`), in Unix numbering.
 const fn kind_bits(file_type: FileType) -> u16 {
     match file_type {
         FileType::Fifo => 0o010_000,
@@ -21,21 +21,21 @@ const fn kind_bits(file_type: FileType) -> u16 {
     }
 }
 
-/// What is told of the entry `name` of the directory that is open, which is the file of `key`. What cannot be found out is not there, so
-/// that one file does not end the listing of all.
+/// The attributes of the entry `name`, the file with `key`. Unavailable attributes are omitted, so that one file does
+/// not end the listing.
 pub(super) fn attributes(open: &Open, name: &[u8], key: &FileKey, attrs: &Attrs) -> ReadDirAttributes {
     let mode = u16::try_from(attrs.mode & vfs::model::attrs::MODE_BITS).unwrap_or(0);
     let mut listed =
         ReadDirAttributes { unix_mode: kind_bits(attrs.file_type) | mode, ..ReadDirAttributes::default() };
     if let Ok(file) = open.disk.export.file(key, Blocking::Allowed) {
         listed.max_access = maximal_rights(open, name, &file, attrs).unwrap_or_default();
-        // Of whose streams nothing can be found out, Finder shows none.
+        // Without stream information Finder shows none.
         _ = add_streams(open, &file, attrs, &mut listed);
     }
     listed
 }
 
-/// As `MaximalAccess` of the file would be.
+/// The rights that `MaximalAccess` of the file would return.
 fn maximal_rights(open: &Open, name: &[u8], file: &File, attrs: &Attrs) -> FsResult<AccessMask> {
     let entry_path = match name {
         b"." => open.entry_path().clone(),
@@ -48,7 +48,7 @@ fn maximal_rights(open: &Open, name: &[u8], file: &File, attrs: &Attrs) -> FsRes
     maximal_access(&open.disk, &entry_path, file, attrs, Naming::Windows, AccessMask::MAXIMUM_ALLOWED)
 }
 
-/// By their names: a file may have a thousand streams, and a directory thousands of such files.
+/// Streams are found by name: a file may have a thousand, and a directory thousands of files.
 fn add_streams(open: &Open, file: &File, attrs: &Attrs, listed: &mut ReadDirAttributes) -> FsResult<()> {
     match file.find_stream(AFP_RESOURCE) {
         Ok(fork) => listed.resource_fork_bytes = fork.attrs(Blocking::Allowed)?.size,
@@ -57,7 +57,7 @@ fn add_streams(open: &Open, file: &File, attrs: &Attrs, listed: &mut ReadDirAttr
     }
     let info = file.find_stream(AFP_INFO)?;
     let mut caller = open.disk.caller.clone();
-    // What its client itself caches of the stream is not asked back.
+    // The client's own caching of the stream is not broken.
     caller.by = Requester::Holder(open.disk.holder);
     let (opened, _) = info.open(&caller, Access::READ, Blocking::Allowed)?;
     let mut data = Vec::new();

@@ -20,7 +20,7 @@ use std::ops::ControlFlow;
 use vfs::qos::{Kind, Transferred};
 use vfs::{Attrs, Blocking, Entry, ExtraAttrs, FileKey, FsError, Resolved};
 
-/// Where in the reply, behind its header, the length of the entries is.
+/// The offset of the entries' length in the reply.
 const LENGTH_AT: usize = smb_wire::header::HEADER_SIZE + 4;
 
 /// MS-SMB2 §3.3.5.18.
@@ -36,9 +36,9 @@ pub(crate) fn query(cx: &mut RequestContext<'_, '_>, request: &[u8], w: &mut Wri
     }
     open.check(AccessMask::LIST_DIRECTORY)?;
     cx.count_transfer(Kind::Read, Transferred::default());
-    // Who has room for more is told as much as there is for others.
+    // A larger buffer gets the maximum reply.
     let room = usize::try_from(args.output_buffer_length.min(TRANSACT_BYTES_MAX)).unwrap_or(usize::MAX);
-    // The length is not 0, so that nothing stands in place of the entries.
+    // A nonzero length, since a length of 0 omits the buffer.
     OutputResponse { output: ExternalBuffer { offset: 0, length: 1 } }.encode(w);
     let start = w.position();
     let mut cursor = open.cursor();
@@ -74,7 +74,7 @@ pub(crate) fn query(cx: &mut RequestContext<'_, '_>, request: &[u8], w: &mut Wri
     Ok(NtStatus::SUCCESS)
 }
 
-/// Takes up what a request says of where to begin. Whether it is the first of its scan.
+/// Applies a request's restart flags and pattern. Returns whether it is the first of its scan.
 fn start_scan(
     cursor: &mut DirectoryCursor,
     args: &QueryDirectoryRequest<'_>,
@@ -86,7 +86,7 @@ fn start_scan(
         (cursor.cookie, cursor.at_end) = (0, false);
     }
     let is_first = cursor.filter.is_none() || restarts;
-    // What is looked for stays, unless the scan begins anew.
+    // The pattern stays until the scan restarts.
     if is_first && (!args.file_name.is_empty() || cursor.filter.is_none()) {
         let wire: Vec<u16> = args.file_name.units().collect();
         let wire = if wire.is_empty() { vec![u16::from(b'*')] } else { wire };
@@ -99,23 +99,23 @@ fn start_scan(
     Ok(is_first)
 }
 
-/// A reply to be filled.
+/// A reply being filled.
 struct ReplyPage {
     listing: ListingWriter,
     is_single: bool,
-    /// The number of the device that entries are of, if they are those of the POSIX extensions.
+    /// The device id of entries of the POSIX class.
     posix_device: Option<u32>,
     needs_attrs: bool,
-    /// What the caller may not read is left out.
+    /// Whether unreadable entries are hidden.
     hides: bool,
-    /// Entries have what clients of Apple's are told besides.
+    /// Whether entries have Apple's attributes.
     is_for_apple: bool,
-    /// An entry did not fit.
+    /// Whether an entry did not fit.
     is_full: bool,
 }
 
 impl ReplyPage {
-    /// Whether the entry was taken.
+    /// Appends an entry. Returns whether it was consumed.
     fn push(
         &mut self,
         name: &[u16],
@@ -138,7 +138,7 @@ impl ReplyPage {
     }
 }
 
-/// What an entry is of.
+/// The file behind an entry.
 struct EntryObject<'a> {
     attrs: &'a Attrs,
     file_info: FileInfo,
@@ -146,7 +146,7 @@ struct EntryObject<'a> {
 }
 
 impl<'a> EntryObject<'a> {
-    /// The file of `key`, which `name` in the directory that is open leads to.
+    /// The file with `key`, by its `name` in the open directory.
     fn of(
         open: &Open,
         page: &ReplyPage,
@@ -178,7 +178,7 @@ fn entry<'a>(file_name: &'a [u16], object: Option<EntryObject<'_>>, file_id: u64
     }
 }
 
-/// The one entry that has a name.
+/// Lists the single entry of a name.
 fn list_single(
     open: &Open,
     cursor: &mut DirectoryCursor,
@@ -206,7 +206,7 @@ fn list_single(
     Ok(())
 }
 
-/// As many entries as there is room for, from where the scan is.
+/// Lists as many entries as fit, from the cursor on.
 fn list_matching(
     open: &Open,
     cursor: &mut DirectoryCursor,
@@ -215,7 +215,7 @@ fn list_matching(
     w: &mut Writer<'_>,
 ) -> Result<(), CommandError> {
     let (caller, export) = (&open.disk.caller, &open.disk.export);
-    // Attributes of the directory above do not come with the entries. What is above a share is not told.
+    // The attributes of the parent are not part of the listing; the parent of the root stays hidden.
     let above: &[u8] = if open.entry_path().path.is_empty() { b"." } else { b".." };
     let parent = match open.file.open_dir(caller, Blocking::Allowed) {
         Ok(dir) if page.needs_attrs => dir.lookup(above, Blocking::Allowed).ok(),
@@ -239,7 +239,7 @@ fn list_matching(
                 cookie = entry.cookie;
                 return ControlFlow::Continue(());
             }
-            // What went away meanwhile has nothing that could be shown.
+            // A file removed meanwhile has no attributes.
             let object = object.map(|(key, attrs)| {
                 let extra = export.extra_attrs(key, attrs).unwrap_or_default();
                 EntryObject::of(open, page, entry.name, key, attrs, &extra)
@@ -251,7 +251,7 @@ fn list_matching(
         cookie = entry.cookie;
         ControlFlow::Continue(())
     };
-    // Names are compared before anybody looks at their files.
+    // Names are matched before files are opened.
     let is_wanted = |name: &[u8]| to_wire(name, open.naming).is_some_and(|wire| pattern.matches(&wire));
     let listed = match pattern.is_everything() {
         true => open.file.read_dir(caller, cursor.cookie, needs_attrs, &mut take)?,

@@ -1,4 +1,4 @@
-//! What a file says of itself (MS-FSA §2.1.5.12).
+//! QUERY_INFO of a file (MS-FSA §2.1.5.12).
 
 use super::info::Info;
 use super::streams;
@@ -21,11 +21,11 @@ use smb_wire::{NtStatus, Utf16};
 use vfs::claims::{IoKind, Span};
 use vfs::{Attrs, ExtraAttrs, FsError, Wait};
 
-/// Bytes of `FileAllInformation` and `FileNameInformation` that a client must have room for: up to the name's first character,
-/// aligned (MS-FSA §2.1.5.12).
+/// Minimum buffer of `FileAllInformation`, and of `FileNameInformation`: up to the name's first character, aligned
+/// (MS-FSA §2.1.5.12).
 const ALL_FIXED: usize = 104;
 const NAME_FIXED: usize = 8;
-/// Bytes of `FileAlternateNameInformation` that a client must have room for.
+/// Minimum buffer of `FileAlternateNameInformation`.
 const ALTERNATE_NAME_FIXED: u32 = 4;
 
 pub(super) fn query(
@@ -35,7 +35,7 @@ pub(super) fn query(
 ) -> Result<Info, CommandError> {
     let class = FileClass(args.file_info_class);
     recall_writers(cx, open, class)?;
-    // Whatever tells of attributes needs the right to read them; what else there is, an open is enough for.
+    // Classes with attributes need FILE_READ_ATTRIBUTES; the others need only an open.
     let tells_attributes = matches!(
         class,
         FileClass::BASIC
@@ -47,7 +47,7 @@ pub(super) fn query(
     if tells_attributes {
         open.check(AccessMask::READ_ATTRIBUTES)?;
     }
-    // What a message opens and then asks for need not be looked at twice.
+    // A compound that opens a file and queries it reads the attributes once.
     let attrs = cx.related.attrs_at_open.map_or_else(|| open.file.attrs(cx.message.blocking), Ok)?;
     let extra = if tells_attributes {
         open.file.extra_attrs(&attrs, cx.message.blocking)?
@@ -79,7 +79,7 @@ pub(super) fn query(
         FileClass::ALTERNATE_NAME if room < ALTERNATE_NAME_FIXED => {
             return Err(NtStatus::INFO_LENGTH_MISMATCH.into());
         }
-        // No file has a second name of eight and three characters.
+        // There are no 8.3 names.
         FileClass::ALTERNATE_NAME => return Err(NtStatus::OBJECT_NAME_NOT_FOUND.into()),
         FileClass::NETWORK_OPEN => Info::fixed(&network_open(&file_info)),
         FileClass::ATTRIBUTE_TAG => Info::fixed(&AttributeTagInformation {
@@ -102,7 +102,7 @@ pub(super) fn query(
     })
 }
 
-/// Asks who may have written to a file without saying so, where that would show.
+/// Recalls delegations of unreported writers for classes that show sizes or times.
 fn recall_writers(
     cx: &mut RequestContext<'_, '_>,
     open: &Open,
@@ -142,7 +142,7 @@ fn standard(open: &Open, attrs: &Attrs, file_info: &FileInfo) -> StandardInforma
     StandardInformation {
         allocation_size: file_info.allocation,
         end_of_file: file_info.size,
-        // The one that is to be deleted counts no more (MS-FSA §2.1.5.12.27).
+        // A delete-pending link no longer counts (MS-FSA §2.1.5.12.27).
         number_of_links: attrs.links.saturating_sub(u32::from(goes_by_name)),
         delete_pending,
         directory: open.is_dir(),

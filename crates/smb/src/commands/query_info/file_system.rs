@@ -1,4 +1,4 @@
-//! What the file system of a share says of itself (MS-FSA §2.1.5.13).
+//! QUERY_INFO of a file system (MS-FSA §2.1.5.13).
 
 use super::info::Info;
 use crate::limits::IO_BYTES_MAX;
@@ -21,11 +21,11 @@ const SECTOR_BYTES: u32 = 512;
 const SECTORS_PER_UNIT: u32 = 8;
 const UNIT_BYTES: u64 = PHYSICAL_SECTOR_BYTES as u64;
 const PHYSICAL_SECTOR_BYTES: u32 = SECTOR_BYTES * SECTORS_PER_UNIT;
-/// Bytes of `FileFsVolumeInformation` and `FileFsAttributeInformation` that a client must have room for: up to the name's first
-/// character, aligned (MS-FSA §2.1.5.13).
+/// Minimum buffer of `FileFsVolumeInformation`, and of `FileFsAttributeInformation`: up to the name's first character,
+/// aligned (MS-FSA §2.1.5.13).
 const VOLUME_FIXED: usize = 24;
 const ATTRIBUTE_FIXED: usize = 16;
-/// What clients take for a file system that can what ours can.
+/// The name by which clients expect these capabilities.
 const FILE_SYSTEM_NAME: &str = "NTFS";
 
 pub(super) fn query(cx: &RequestContext<'_, '_>, open: &Open, class: u8) -> Result<Info, CommandError> {
@@ -71,7 +71,7 @@ pub(super) fn query(cx: &RequestContext<'_, '_>, open: &Open, class: u8) -> Resu
             };
             Info::with_name(&attribute, ATTRIBUTE_FIXED)
         }
-        // Quotas are the volumes' own, and no user's.
+        // Quotas belong to volumes, not to users.
         FileSystemClass::CONTROL => Info::fixed(&ControlInformation {
             default_quota_threshold: -1,
             default_quota_limit: -1,
@@ -119,7 +119,7 @@ fn device(is_read_only: bool) -> DeviceInformation {
     }
 }
 
-/// What clients may try: Windows shows and sets access control lists only where this says so.
+/// The capabilities. Windows shows and sets ACLs only with FILE_PERSISTENT_ACLS.
 fn attributes(volume: &Volume, is_read_only: bool) -> FileSystemAttributes {
     let clones = volume.capabilities().ranges.is_some_and(|ranges| ranges.clone_bytes.is_some());
     let always = FileSystemAttributes::CASE_PRESERVED_NAMES
@@ -138,7 +138,7 @@ fn attributes(volume: &Volume, is_read_only: bool) -> FileSystemAttributes {
     some.into_iter().filter(|(has, _)| *has).fold(always, |all, (_, attribute)| all | attribute)
 }
 
-/// Whether storage takes back what is not needed any longer.
+/// Whether storage frees trimmed ranges.
 fn trim(volume: &Volume) -> SectorSizeFlags {
     match volume.capabilities().ranges {
         Some(_) => SectorSizeFlags::TRIM_ENABLED,

@@ -1,24 +1,23 @@
-//! What QUERY_INFO answers with.
+//! Results of QUERY_INFO.
 
 use smb_wire::Encode;
 
-/// A result of QUERY_INFO.
 pub(super) struct Info {
     pub(super) bytes: Vec<u8>,
-    /// Bytes that a client must have room for; what is behind them may be cut off.
+    /// The minimum buffer; bytes beyond it may be cut off.
     pub(super) fixed: usize,
-    /// There is more than the client had room for.
+    /// Whether the buffer was too short.
     pub(super) is_cut: bool,
 }
 
 impl Info {
-    /// A structure that is told whole.
+    /// A structure that must fit as a whole.
     pub(super) fn fixed(value: &impl Encode) -> Self {
         let bytes = value.to_bytes();
         Self { fixed: bytes.len(), bytes, is_cut: false }
     }
 
-    /// A structure that ends with a name, of which there may be too much.
+    /// A structure that ends with a name, which may be cut off.
     pub(super) fn with_name(value: &impl Encode, fixed: usize) -> Self {
         Self { bytes: value.to_bytes(), fixed, is_cut: false }
     }

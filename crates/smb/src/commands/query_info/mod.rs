@@ -31,7 +31,7 @@ pub(crate) fn query(cx: &mut RequestContext<'_, '_>, request: &[u8], w: &mut Wri
     };
     let room = usize::try_from(args.output_buffer_length).unwrap_or(usize::MAX);
     if room < info.fixed && args.info_type == InfoType::SECURITY {
-        // The client is told how much it needs (MS-SMB2 §2.2.2, §3.3.5.20.3).
+        // The error response has the needed length (MS-SMB2 §2.2.2, §3.3.5.20.3).
         let needed = u32::try_from(info.fixed).unwrap_or(u32::MAX);
         ErrorResponse { context_count: 0, data: &needed.to_le_bytes() }.encode(w);
         return Ok(NtStatus::BUFFER_TOO_SMALL);
@@ -56,7 +56,7 @@ fn of_file(
         InfoType::FILE => file::query(cx, open, args),
         InfoType::FILESYSTEM => file_system::query(cx, open, args.file_info_class),
         InfoType::SECURITY => security::query(cx, open, args.additional_information),
-        // Users have none (MS-SMB2 §3.3.5.20.4).
+        // User quotas are not supported (MS-SMB2 §3.3.5.20.4).
         InfoType::QUOTA => Err(NtStatus::NOT_SUPPORTED.into()),
         _ => Err(NtStatus::INVALID_PARAMETER.into()),
     }

@@ -1,4 +1,4 @@
-//! The descriptor of a file, as QUERY_INFO tells it.
+//! QUERY_INFO of a security descriptor.
 
 use super::info::Info;
 use crate::metadata::acl;
@@ -13,7 +13,7 @@ use smb_wire::info::SecurityInformation;
 use smb_wire::security::{Acl, Control, SecurityDescriptor};
 use smb_wire::types::AccessMask;
 
-/// What needs the right to read a descriptor; who asks for none of it is told that there is one.
+/// The parts that need READ_CONTROL. A request for no part returns an empty descriptor.
 const READ: SecurityInformation = SecurityInformation(
     SecurityInformation::OWNER.0 | SecurityInformation::GROUP.0 | SecurityInformation::DACL.0,
 );
@@ -25,7 +25,7 @@ pub(super) fn query(
     requested: SecurityInformation,
 ) -> Result<Info, CommandError> {
     if requested.contains(SecurityInformation::SACL) {
-        // Nobody here has the privilege to see what is recorded.
+        // No client has the privilege to read audit entries.
         return Err(NtStatus::ACCESS_DENIED.into());
     }
     if requested.intersects(READ) {

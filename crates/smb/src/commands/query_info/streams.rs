@@ -10,13 +10,13 @@ use smb_wire::classes::file::StreamInformation;
 use smb_wire::{Encode, Utf16, Writer};
 use vfs::{Blocking, FileType, Wait};
 
-/// Entries begin at multiples of this (MS-FSCC §2.4.44).
+/// The alignment of entries (MS-FSCC §2.4.44).
 const ALIGNMENT: usize = 8;
 
-/// Bytes that a client must have room for: up to the name of an entry (MS-FSA §2.1.5.12.29).
+/// The minimum buffer: up to the name of an entry (MS-FSA §2.1.5.12.29).
 const FIXED: usize = 24;
 
-/// The data, which a directory has not, and what has a name; as many as `room` bytes have room for.
+/// Lists the data stream, which a directory lacks, and the named streams, as many as fit in `room`.
 pub(super) fn query(cx: &RequestContext<'_, '_>, open: &Open, room: u32) -> Result<Info, CommandError> {
     if cx.message.blocking == Blocking::Never {
         return Err(CommandError::Wait(Wait::Storage));
@@ -27,7 +27,7 @@ pub(super) fn query(cx: &RequestContext<'_, '_>, open: &Open, room: u32) -> Resu
     let mut w = Writer::new(&mut bytes);
     let mut chain = ChainWriter::new(ALIGNMENT, &w, usize::try_from(room).unwrap_or(usize::MAX));
     let mut push = |name: &[u8], size, used| {
-        // A name that is no text cannot be told.
+        // A name that is not valid text cannot be encoded.
         let Some(name) = on_wire(name) else { return };
         let Ok(stream_name) = Utf16::new(&name) else { return };
         let entry = StreamInformation { stream_size: size, stream_allocation_size: used, stream_name };

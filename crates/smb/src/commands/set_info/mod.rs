@@ -32,7 +32,7 @@ use vfs::{
     Attrs, Blocking, ExtraAttrs, File, FileType, FsError, FsResult, SetAttrs, SetTime, Stability, Time, Wait,
 };
 
-/// Owners may write a file that is not read-only.
+/// The owner may write a file that is not read-only.
 const OWNER_WRITE: u32 = 0o200;
 
 /// MS-SMB2 §3.3.5.21.
@@ -92,13 +92,13 @@ fn set_file(
         }
         FileClass::MODE => set_mode(open, decode::<ModeInformation>(bytes)?.mode),
         FileClass::FULL_EA => extended_attributes::set(cx, open, bytes),
-        // Who has not written bytes must not get to read them: Windows asks for a privilege here.
+        // Setting the valid data length would expose unwritten storage; Windows requires a privilege.
         FileClass::VALID_DATA_LENGTH => Err(NtStatus::PRIVILEGE_NOT_HELD.into()),
         _ => Err(NtStatus::INVALID_INFO_CLASS.into()),
     }
 }
 
-/// How data is read and written may change, but not whether that is synchronous, nor what goes past caches.
+/// The I/O mode may change, except for synchronous and unbuffered access.
 fn set_mode(open: &Open, mode: Mode) -> Result<(), CommandError> {
     let synchronous = Mode::SYNCHRONOUS_IO_ALERT | Mode::SYNCHRONOUS_IO_NONALERT;
     let settable = Mode::WRITE_THROUGH | Mode::SEQUENTIAL_ONLY | synchronous;
@@ -111,7 +111,7 @@ fn set_mode(open: &Open, mode: Mode) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// What is too short for its class has the wrong length; all else about it is an error of its own.
+/// A truncated structure has its own error; other defects are reported as they are.
 fn decode<'a, T: Decode<'a>>(bytes: &'a [u8]) -> Result<T, NtStatus> {
     T::from_bytes(bytes).map_err(|_| NtStatus::INFO_LENGTH_MISMATCH)
 }
@@ -120,7 +120,7 @@ fn size(bytes: &[u8]) -> Result<u64, NtStatus> {
     u64::try_from(decode::<SizeInformation>(bytes)?.size).map_err(|_| NtStatus::INVALID_PARAMETER)
 }
 
-/// Asks those who cache the data past `size`, as who writes there does.
+/// Recalls caches of data past `size`, like a write there.
 fn recall_caches_past(cx: &mut RequestContext<'_, '_>, open: &Open, size: u64) -> Result<(), CommandError> {
     let (by, stream, span) = (Requester::Open(open.claim()), open.file.stream(), Span::to_end(size));
     let io = Io { by, stream, kind: IoKind::Write, span, waits: false };
@@ -132,10 +132,10 @@ fn recall_caches_past(cx: &mut RequestContext<'_, '_>, open: &Open, size: u64) -
     }
 }
 
-/// MS-FSA §2.1.5.15.1: a file that is to have less room than it has bytes is cut.
+/// MS-FSA §2.1.5.15.1: an allocation below the file size truncates the file.
 fn set_allocation(cx: &mut RequestContext<'_, '_>, open: &Open, allocation: u64) -> Result<(), CommandError> {
     open.check(AccessMask::WRITE_DATA)?;
-    // Directories and other files without data have no room.
+    // Directories and special files have no allocation.
     let opened = open.opened().ok_or(NtStatus::INVALID_PARAMETER)?;
     let Attrs { size, used, .. } = open.file.attrs(Blocking::Allowed)?;
     if allocation < size {
@@ -144,7 +144,7 @@ fn set_allocation(cx: &mut RequestContext<'_, '_>, open: &Open, allocation: u64)
     check_room(&open.file, allocation.saturating_sub(used))?;
     match opened.preallocate(allocation, Stability::Unstable, cx.message.pending) {
         Err(FsError::Wait(Wait::Recall)) => Err(cx.wait_for_io(open, IoKind::Write, Span::to_end(size))),
-        // Storage is taken when data are written.
+        // Storage without preallocation allocates on write.
         Err(FsError::NotSupported) => recall_caches_past(cx, open, size),
         change => {
             open.restore_modified(&change?, cx.message.pending)?;
@@ -189,7 +189,7 @@ fn set_basic(
     let caller = &open.disk.caller;
     let attrs = open.file.attrs(Blocking::Allowed)?;
     let extra = open.file.extra_attrs(&attrs, Blocking::Allowed)?;
-    // Who says that a file is not read-only wants somebody to be able to write it.
+    // Clearing the read-only attribute must make the file writable again.
     let frees = !attributes.is_empty() && !attributes.contains(FileAttributes::READONLY);
     let frees =
         frees && open.base_type == FileType::Regular && attrs.mode & WRITE_BITS == 0 && !extra.is_listed;
@@ -213,7 +213,7 @@ fn set_basic(
         let new =
             |extra: &mut ExtraAttrs| (extra.flags, extra.born, extra.set_changed) = (flags, born, changed);
         match open.file.update_extra_attrs(caller, new, cx.message.pending) {
-            // A file that cannot have them is none the worse.
+            // Without support for extra attributes the others are set.
             Err(FsError::NotSupported) => {}
             result => _ = result?,
         }
@@ -222,7 +222,7 @@ fn set_basic(
     Ok(())
 }
 
-/// What a client sets, for those who watch.
+/// The reported change of a SET_INFO.
 fn change_mask(basic: &BasicInformation) -> ChangeMask {
     let kinds = [
         (!basic.file_attributes.is_empty(), ChangeMask::ATTRIBUTES),
@@ -233,7 +233,7 @@ fn change_mask(basic: &BasicInformation) -> ChangeMask {
     kinds.into_iter().filter(|(is_set, _)| *is_set).fold(ChangeMask::NONE, |all, (_, kind)| all | kind)
 }
 
-/// Who says what a time is, or that it is not to change, does not want it to change by itself (MS-FSA §2.1.5.15.2).
+/// Setting or freezing a time stops automatic updates through this open (MS-FSA §2.1.5.15.2).
 fn set_time_sticky(keeps: &AtomicBool, time: FileTime) {
     match time {
         FileTime::NONE => {}
@@ -242,7 +242,7 @@ fn set_time_sticky(keeps: &AtomicBool, time: FileTime) {
     }
 }
 
-/// What is kept of the attributes that a client sets; none are set if there are none. What FSCTLs set stays.
+/// The stored flags for a client's attributes; `None` if it sets none. Flags set by FSCTLs stay.
 fn new_flags(base: FileType, extra: &ExtraAttrs, attributes: FileAttributes) -> Option<u32> {
     if attributes.is_empty() {
         return extra.flags;
@@ -252,7 +252,7 @@ fn new_flags(base: FileType, extra: &ExtraAttrs, attributes: FileAttributes) -> 
     if flags == old_flags { extra.flags } else { Some(flags.0) }
 }
 
-/// The moment that is to be set, if any is: times that are not to change by themselves, or again, are none (MS-FSCC §2.4.7).
+/// The time to set; the values for freezing and resuming updates set none (MS-FSCC §2.4.7).
 fn settable_time(time: FileTime) -> Option<Time> {
     if [FileTime::NONE, FileTime::FREEZE, FileTime::THAW].contains(&time) {
         return None;
@@ -261,7 +261,7 @@ fn settable_time(time: FileTime) -> Option<Time> {
     Some(Time { seconds, nanos })
 }
 
-/// MS-FSA §2.1.5.15.3: the file goes with its last open, or stays after all.
+/// MS-FSA §2.1.5.15.3: marks the file for deletion with its last open, or clears the mark.
 fn set_disposition(
     cx: &mut RequestContext<'_, '_>,
     open: &Open,
@@ -285,7 +285,7 @@ fn set_disposition(
         }
     }
     let verdict = match &cx.message.service.persistent {
-        // Streams are not on record.
+        // Streams have no records.
         Some(opens) if !open.file.is_stream() => opens.set_deletion(open, deletes)?,
         _ => open.set_delete(deletes),
     };
@@ -297,7 +297,7 @@ fn set_disposition(
     }
 }
 
-/// What goes goes by its name: others may have given the file another one, or this one to another file.
+/// Checks that the open's name still leads to its file: the file or the name may have moved.
 fn check_name(open: &Open) -> Result<(), NtStatus> {
     let entry_path = open.entry_path().clone();
     let Some((dir, name)) = entry_path.entry.filter(|_| entry_path.stream.is_none()) else { return Ok(()) };
@@ -305,7 +305,7 @@ fn check_name(open: &Open) -> Result<(), NtStatus> {
     match dir.and_then(|dir| dir.lookup(&name, Blocking::Allowed)) {
         Ok(found) if found.file.key() != open.file.key() => Err(NtStatus::OBJECT_NAME_NOT_FOUND),
         Err(FsError::NotFound) => Err(NtStatus::OBJECT_NAME_NOT_FOUND),
-        // Who may not look takes it to be there.
+        // Without permission to look, the name is presumed correct.
         _ => Ok(()),
     }
 }

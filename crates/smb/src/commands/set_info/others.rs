@@ -1,4 +1,4 @@
-//! What a new name means for what others have open: the file itself, and what lies below a directory.
+//! Effects of a rename on other opens: of the file itself, and below a directory.
 
 use crate::metadata::names::Naming;
 use crate::request::context::RequestContext;
@@ -10,20 +10,20 @@ use smb_wire::apple::AppleCapabilities;
 use std::sync::Arc;
 use vfs::claims::{Conflict, Request, Requester, Verdict};
 
-/// A directory keeps its name while anything below it is open over SMB (MS-FSA §2.1.5.15.11), unless its client renames as Unix does;
-/// who keeps that open for later alone is asked to close it first.
+/// Refuses to rename a directory with SMB opens below it (MS-FSA §2.1.5.15.11), except with rename(2) semantics. Handle
+/// leases are broken first.
 pub(super) fn check_no_opens_below(cx: &mut RequestContext<'_, '_>, dir: &Open) -> Result<(), CommandError> {
     let below = recall_below(cx, dir)?;
     if below.is_empty() || renames_as_unix(cx, dir)? { Ok(()) } else { Err(NtStatus::ACCESS_DENIED.into()) }
 }
 
-/// Whether a client expects rename(2): opens below a directory are no matter. Clients of Apple's do that were told that this is a Unix,
-/// and so do opens of the POSIX extensions.
+/// Whether a client expects rename(2) semantics, which ignore opens below a directory: Apple's clients that negotiated
+/// a Unix server, and POSIX opens.
 fn renames_as_unix(cx: &RequestContext<'_, '_>, dir: &Open) -> Result<bool, NtStatus> {
     Ok(dir.naming == Naming::Posix || cx.session()?.has_announced(AppleCapabilities::UNIX_BASED))
 }
 
-/// The opens below a directory, once nobody keeps one for later alone.
+/// The opens below a directory, once handle leases there are released.
 fn recall_below(cx: &mut RequestContext<'_, '_>, dir: &Open) -> Result<Vec<Arc<Open>>, CommandError> {
     if !dir.is_dir() {
         return Ok(Vec::new());
@@ -47,12 +47,12 @@ fn opens_below(cx: &RequestContext<'_, '_>, dir: &Open, path: &[Vec<u8>]) -> Vec
     cx.message.service.find_opens(is_below)
 }
 
-/// Tells all other opens of a file that had this name where it is now, and those below a directory.
+/// Updates the path of other opens of this name, and of opens below a directory.
 pub(super) fn update_opens(cx: &RequestContext<'_, '_>, open: &Arc<Open>, from: &EntryPath, to: &EntryPath) {
     let is_other = |other: &Open| is_of_volume(other, open) && other.file.key() == open.file.key();
     for other in cx.message.service.find_opens(is_other) {
         let mut entry_path = other.entry_path();
-        // The file may have other names, by which others have it open.
+        // The file may also be open by other names.
         if Arc::ptr_eq(&other, open) || entry_path.link(None) != from.link(None) {
             continue;
         }

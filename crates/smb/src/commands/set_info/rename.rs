@@ -1,4 +1,4 @@
-//! New names: FileRenameInformation and FileLinkInformation (MS-FSA §2.1.5.15.11, §2.1.5.15.6).
+//! Renames and links: FileRenameInformation and FileLinkInformation (MS-FSA §2.1.5.15.11, §2.1.5.15.6).
 
 use super::{others, streams};
 use crate::limits::PATH_NAMES_MAX;
@@ -18,32 +18,30 @@ use std::sync::Arc;
 use vfs::claims::{self, OpenId, OpenRequest, Request, Requester, Rights, Verdict};
 use vfs::{Attrs, Blocking, File, FileType, FsError, Resolved, Wait};
 
-/// Where a file is to be.
+/// The target of a rename.
 struct RenameTarget<'l> {
     dir: File,
-    /// As it is stored, where something has the name already.
+    /// The stored spelling, if the name exists.
     name: Vec<u8>,
     path: Vec<Vec<u8>>,
-    /// What has the name already.
+    /// The file that has the name already.
     existing: Existing,
-    /// Nothing else gets the name as long as this is there.
+    /// Prevents concurrent creation of the name.
     lock: Option<NameLock<'l>>,
 }
 
-/// What has a name that a file is to have.
+/// The current holder of a target name.
 enum Existing {
-    /// Nothing.
     Nothing,
-    /// The file, by the name that it was opened by, perhaps in another case.
+    /// The file itself, by the name it was opened with, perhaps in another case.
     OwnName,
-    /// The file, by another of its names.
+    /// The file itself, by another of its names.
     OtherName,
-    /// Another file.
     OtherFile(Resolved),
 }
 
 impl RenameTarget<'_> {
-    /// The file that gives way.
+    /// The file to replace.
     fn replaced(&self) -> Option<&Resolved> {
         match &self.existing {
             Existing::OtherFile(replaced) => Some(replaced),
@@ -67,7 +65,7 @@ pub(super) fn rename(
     // The root of a share has no name.
     let (from_dir, from_name) = from.ok_or(NtStatus::ACCESS_DENIED)?;
     if target.path.starts_with(&open.entry_path().path) && target.path.len() > open.entry_path().path.len() {
-        // A directory does not come to lie below itself.
+        // A directory cannot be moved below itself.
         return Err(NtStatus::ACCESS_DENIED.into());
     }
     let gives_up = matches!(target.existing, Existing::OtherName);
@@ -79,12 +77,12 @@ pub(super) fn rename(
     let claimed =
         target.replaced().map(|replaced| claim_replaced(open, replaced, ignores_read_only)).transpose()?;
     let parent = claim_parent(open, &target.dir)?;
-    // Its own leases stand in nobody's way.
+    // The open's own leases do not conflict.
     let caller = &mut open.disk.caller.clone();
     caller.by = Requester::Open(open.claim());
     caller.listing = open.parent_lease();
     let after_reply = open.disk.claim_holder.breaks.pause();
-    // What has the name may be another file by now, which others have put there.
+    // Another client may have replaced the target meanwhile.
     let (file_id, to) = (open.file.attrs(Blocking::Allowed)?.file_id, &target.name[..]);
     let renamed = match gives_up {
         true => from_dir
@@ -96,7 +94,7 @@ pub(super) fn rename(
     };
     drop((claimed, parent, target.lock));
     if renamed.is_ok() {
-        // A client takes no break of a listing that it has not heard the change of.
+        // A client ignores a listing's break that precedes the reply to its own change.
         cx.reply.guards.push(after_reply);
     } else {
         drop(after_reply);
@@ -108,7 +106,7 @@ pub(super) fn rename(
     })?;
     let to = EntryPath { entry: Some((target.dir, target.name)), path: target.path, stream: None };
     let from = std::mem::replace(&mut *open.entry_path(), to.clone());
-    // The name is what it is now: without a record of it the open is lost in a restart, which is logged.
+    // The rename stands although its record failed: the open is lost in a restart, which is logged.
     _ = record::save(open);
     others::update_opens(cx, open, &from, &to);
     Ok(())
@@ -131,7 +129,7 @@ pub(super) fn link(
     let caller = &mut open.disk.caller.clone();
     caller.by = Requester::Open(open.claim());
     caller.listing = open.parent_lease();
-    // A client takes no break of a listing that it has not heard the change of.
+    // A client ignores a listing's break that precedes the reply to its own change.
     let after_reply = open.disk.claim_holder.breaks.pause();
     let (mut linked, mut in_the_way) = (target.dir.authorize_link(caller, &open.file), &open.file);
     if linked.is_ok() {
@@ -154,7 +152,7 @@ pub(super) fn link(
     Ok(())
 }
 
-/// Where a request wants a file to be, if it may be there.
+/// Resolves the target of a rename and checks that it is allowed.
 fn rename_target<'l>(
     service: &'l Service,
     open: &Open,
@@ -172,7 +170,7 @@ fn rename_target<'l>(
     let (dir, mut path) = resolve_parent(&open.disk, &path, naming)?;
     let lock = lock_name(service, &dir.file, &name, naming);
     let own = open.entry_path().entry.clone();
-    // Another case of its own name is a name like any other, to a file system that tells no case apart as well.
+    // A change of case alone is a rename even in a case-insensitive file system.
     let is_own = |stored: &[u8], attrs: &Attrs| {
         let folds_to = |name: &[u8]| name == stored || folded_key(name) == folded_key(stored);
         let is_only = attrs.file_type == FileType::Directory || attrs.links < 2;
@@ -193,7 +191,7 @@ fn rename_target<'l>(
     Ok(RenameTarget { dir: dir.file, name, path, existing, lock })
 }
 
-/// A claim that lasts for as long as a name changes.
+/// A claim for the duration of a rename.
 pub(super) struct ClaimGuard {
     file: File,
     claim: OpenId,
@@ -205,8 +203,7 @@ impl Drop for ClaimGuard {
     }
 }
 
-/// A directory takes a name: it is written to, and nobody may be about to delete it or keep others from writing (MS-FSA
-/// §2.1.5.15.11).
+/// Claims write access to the target directory. Fails if it is delete-pending or denies writing (MS-FSA §2.1.5.15.11).
 fn claim_parent(open: &Open, dir: &File) -> Result<ClaimGuard, CommandError> {
     claim_file(
         open,
@@ -216,7 +213,7 @@ fn claim_parent(open: &Open, dir: &File) -> Result<ClaimGuard, CommandError> {
     )
 }
 
-/// A file is replaced: it may be deleted, nobody has it open, and nobody opens it meanwhile.
+/// Claims deletion of the file to replace, which must not be open, and prevents new opens.
 fn claim_replaced(
     open: &Open,
     replaced: &Resolved,
@@ -234,11 +231,11 @@ fn claim_replaced(
     }
     let all = Rights::READ | Rights::WRITE | Rights::DELETE;
     let access = claims::Access { rights: Rights::DELETE, deny: all };
-    // Whoever has it open keeps it (MS-FSA §2.1.5.15.11).
+    // Any other open prevents the replacement (MS-FSA §2.1.5.15.11).
     claim_file(open, file, access, NtStatus::ACCESS_DENIED)
 }
 
-/// Claims a file; `in_use` where somebody has it open otherwise.
+/// Claims a file; `in_use` is the status of a conflict.
 pub(super) fn claim_file(
     open: &Open,
     file: &File,

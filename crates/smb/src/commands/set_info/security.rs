@@ -1,5 +1,5 @@
-//! SET_INFO of a descriptor (MS-FSA §2.1.5.17): whole where lists rule, else as far as owner, group and mode bits can say it. The
-//! POSIX extensions have one say a mode, too, and so has macOS.
+//! SET_INFO of a security descriptor (MS-FSA §2.1.5.17). On volumes with NTFS rules it is stored whole, else mapped to
+//! owner, group and mode bits. POSIX opens and macOS encode a mode in it.
 
 use crate::metadata::acl;
 use crate::metadata::mode_descriptor::Classes;
@@ -20,7 +20,7 @@ use vfs::model::attrs::MODE_BITS;
 use vfs::volume::change_notify::ChangeMask;
 use vfs::{Attrs, Blocking, Change, FsError, SecurityStyle, SetAttrs};
 
-/// What is set here: other parts need a privilege that nobody has.
+/// The parts that can be set; the others need a privilege that is never granted.
 const SETTABLE: SecurityInformation = SecurityInformation(
     SecurityInformation::OWNER.0 | SecurityInformation::GROUP.0 | SecurityInformation::DACL.0,
 );
@@ -61,7 +61,7 @@ pub(super) fn set(
     let sets_list = parts.contains(SecurityInformation::DACL);
     let said = if sets_list { requested_mode(cx, open, &attrs, &mut descriptor.dacl)? } else { None };
     let set = match (open.file.volume().security_style(), said) {
-        // As chmod over NFS, which is refused where lists rule.
+        // Like chmod over NFS, which is refused on volumes with NTFS rules.
         (_, Some(mode)) => {
             let mode = Some(mode).filter(|mode| *mode != attrs.mode);
             let set = SetAttrs { uid, gid, mode, ..SetAttrs::default() };
@@ -74,10 +74,10 @@ pub(super) fn set(
             open.file.set_security(&open.disk.caller, Rights(open.granted.0), &set, cx.message.pending)
         }
         (SecurityStyle::Unix, None) => {
-            // The list is about those who own the file afterwards.
+            // The ACL refers to the owner and group after the change.
             let (owner, group) = (uid.unwrap_or(attrs.uid), gid.unwrap_or(attrs.gid));
             let mode = match sets_list {
-                // As a mode it would be the mask, and give users and groups of that list what this one does not.
+                // The mode would become the mask of the POSIX ACL and grant rights to its named users and groups.
                 true if open.file.posix_acl(&attrs, Blocking::Allowed)?.is_some() => {
                     return Err(NtStatus::NOT_SUPPORTED.into());
                 }
@@ -90,7 +90,7 @@ pub(super) fn set(
         }
     };
     match set {
-        // Nobody gives files away, or takes those of others (MS-FSA §2.1.5.17).
+        // Ownership cannot be given away or taken (MS-FSA §2.1.5.17).
         Err(FsError::NotOwner) if uid.is_some() => Err(NtStatus::INVALID_OWNER.into()),
         set => {
             open.notify_modified(is_unchanged(&set?));
@@ -99,7 +99,7 @@ pub(super) fn set(
     }
 }
 
-/// What watchers see of a change of a descriptor: whether anybody may write a file says whether it is shown as read-only.
+/// The reported change of a descriptor: write permission affects the read-only attribute.
 fn is_unchanged(change: &Change) -> ChangeMask {
     if change.before.mode == change.after.mode {
         ChangeMask::SECURITY
@@ -108,8 +108,8 @@ fn is_unchanged(change: &Change) -> ChangeMask {
     }
 }
 
-/// The mode that a client sets by an entry for it. macOS sends such entries back that it was told: where they say nothing new, the others
-/// count.
+/// The mode that a client encodes in an entry. macOS sends back the mode it has read; if that is unchanged, the other
+/// entries apply.
 fn requested_mode(
     cx: &RequestContext<'_, '_>,
     open: &Open,
@@ -129,7 +129,7 @@ fn requested_mode(
     Ok(said.filter(|mode| !says_more || *mode != attrs.mode & MODE_BITS))
 }
 
-/// The mode that says what a list does, of a file with these owners.
+/// The mode equivalent to an ACL, for a file with these owners.
 fn mode_of(
     cx: &RequestContext<'_, '_>,
     open: &Open,
@@ -141,7 +141,7 @@ fn mode_of(
     Classes::of(&*cx.message.service.resolver, uid, gid)?.mode(list, open.file_type, attrs.mode)
 }
 
-/// Whom files know by this identifier.
+/// The uid or gid of a SID.
 fn id_of(cx: &RequestContext<'_, '_>, open: &Open, sid: Option<Sid>) -> Result<Option<Id>, NtStatus> {
     let Some(sid) = sid else { return Ok(None) };
     if open.naming == Naming::Posix

@@ -1,4 +1,4 @@
-//! New names of streams: FileRenameInformation through an open of one (MS-FSA §2.1.5.15.11).
+//! Renames of streams: FileRenameInformation through an open of one (MS-FSA §2.1.5.15.11).
 
 use super::rename::{self, ClaimGuard};
 use crate::commands::create::{find_stream, lock_stream};
@@ -26,7 +26,7 @@ pub(super) fn rename(
     let colon = u16::from(b':');
     let name = match wire.strip_prefix(&[colon]) {
         Some(name) => name,
-        // The path of a stream: its file is open, and Windows says that.
+        // The path of another file's stream: Windows returns this status because the file is open.
         None if wire.contains(&colon) => return Err(NtStatus::SHARING_VIOLATION.into()),
         None => return Err(NtStatus::INVALID_PARAMETER.into()),
     };
@@ -41,7 +41,7 @@ pub(super) fn rename(
         Err(FsError::NotFound) => (to, None),
         Err(error) => return Err(error.into()),
     };
-    // Its own leases stand in nobody's way.
+    // The open's own leases do not conflict.
     let caller = &mut open.disk.caller.clone();
     caller.by = Requester::Open(open.claim());
     let renamed = file.rename_stream(caller, &from, &to, args.replace_if_exists, cx.message.pending);
@@ -55,14 +55,14 @@ pub(super) fn rename(
     Ok(())
 }
 
-/// A stream is replaced: nobody has it open, and nobody opens it meanwhile.
+/// Claims a stream to replace, which must not be open, and prevents new opens.
 fn claim_replaced(open: &Open, replaced: &File) -> Result<ClaimGuard, CommandError> {
     let all = Rights::READ | Rights::WRITE | Rights::DELETE;
     let access = claims::Access { rights: Rights::DELETE, deny: all };
     rename::claim_file(open, replaced, access, NtStatus::ACCESS_DENIED)
 }
 
-/// Tells all opens of the stream what it is called now.
+/// Updates the name in all opens of the stream.
 fn update_opens(cx: &RequestContext<'_, '_>, open: &Arc<Open>, to: &[u8]) {
     let is_of = |other: &Open| {
         Arc::ptr_eq(&other.disk.export.volume, &open.disk.export.volume)

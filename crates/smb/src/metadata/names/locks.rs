@@ -1,5 +1,5 @@
-//! Names that are being made. Two that differ by case alone are one name to clients: who makes one looks for the other first, and
-//! nobody makes that meanwhile. NFS makes both if it wants to, and so does a client by the rules of Unix.
+//! Locks of names in creation. To Windows clients, names that differ by case alone are one name, so a creator checks
+//! for the other spelling under the lock. NFS and POSIX opens may create both.
 
 use crate::limits::NAME_LOCKS;
 use std::hash::{BuildHasher, Hash, RandomState};
@@ -7,13 +7,13 @@ use std::sync::MutexGuard;
 use vfs::File;
 use vfs::sync::Mutex;
 
-/// Locks of names. All spellings of one have the same lock; others may share it, so nobody takes a second one.
+/// Locks of names. All spellings of a name share a lock; unrelated names may too, so a thread must not take two.
 pub(crate) struct NameLocks {
     locks: Box<[Mutex<()>]>,
     hasher: RandomState,
 }
 
-/// Held from before a name is looked for until it is made.
+/// Held from the lookup of a name until its creation.
 pub(crate) type NameLock<'l> = MutexGuard<'l, ()>;
 
 impl Default for NameLocks {
@@ -24,7 +24,7 @@ impl Default for NameLocks {
 }
 
 impl NameLocks {
-    /// Locks what has this spelling in a directory, or among the streams of a file.
+    /// Locks a spelling in a directory, or among the streams of a file.
     pub(crate) fn lock(&self, of: &File, spelling: impl Hash) -> NameLock<'_> {
         let hash = self.hasher.hash_one((of.volume().id(), of.key(), spelling));
         let index = usize::try_from(hash % NAME_LOCKS as u64).unwrap_or_default();

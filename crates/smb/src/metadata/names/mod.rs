@@ -1,11 +1,10 @@
 //! Names: UTF-16 with backslashes on the wire, bytes in directories.
 //!
-//! Bytes are UTF-8, in which a surrogate that stands alone is kept as WTF-8 has it. Characters that Windows reserves are
-//! in the private use area on the wire, as macOS and cifs.ko put them there ("SFM"), and stored as what they mean. A name that is no
-//! such text cannot be told to clients, and is not shown.
+//! Stored names are UTF-8; a lone surrogate is stored as WTF-8. Characters that Windows reserves map to the private use
+//! area on the wire, as in macOS and cifs.ko ("SFM"). Names that are not valid text are hidden from clients.
 //!
-//! Opens of the POSIX extensions name files as Unix does ([`Naming::Posix`]): with slashes, in their case, and with those characters as
-//! they are. What stands for one of them is taken for it all the same: older kernels of Linux map them there too.
+//! POSIX opens use Unix names ([`Naming::Posix`]): slashes, case-sensitive, with reserved characters unmapped. Mapped
+//! characters are still decoded, since older Linux kernels send them.
 
 pub(crate) mod locks;
 mod pattern;
@@ -15,7 +14,7 @@ pub(crate) use pattern::Pattern;
 use crate::limits::STREAM_UNITS_MAX;
 use smb_wire::NtStatus;
 
-/// The characters that names must not have, and what stands for them on the wire.
+/// Reserved characters and their substitutes on the wire.
 const RESERVED: [(char, u16); 8] = [
     ('"', 0xf020),
     ('*', 0xf021),
@@ -26,20 +25,19 @@ const RESERVED: [(char, u16); 8] = [
     ('\\', 0xf026),
     ('|', 0xf027),
 ];
-/// What stands for a blank and a period at the end of a name.
+/// The substitutes of a trailing blank and a trailing period.
 const LAST_BLANK: u16 = 0xf028;
 const LAST_PERIOD: u16 = 0xf029;
-/// Precedes a character of this range that stands for itself, so that a name that has it and one that has what it stands for differ on
-/// the wire.
+/// Precedes a literal character of this range, so that it differs from a substitute on the wire.
 const ESCAPE: u16 = 0xf02a;
-/// What stands between a file's name and a stream's.
+/// Separates a file's name from a stream's.
 const COLON: u16 = b':' as u16;
-/// The type of all streams that clients name.
+/// The only stream type.
 pub(crate) const DATA: &str = "$DATA";
-/// What stands for control characters: this, and the character.
+/// The base of the substitutes for control characters.
 const CONTROL: u16 = 0xf000;
 
-/// By whose rules a client names files.
+/// The naming rules of an open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Naming {
     Windows,
@@ -47,7 +45,7 @@ pub(crate) enum Naming {
 }
 
 impl Naming {
-    /// What stands between the names of a path.
+    /// The separator of a path.
     pub(crate) fn separator(self) -> u16 {
         match self {
             Self::Windows => u16::from(b'\\'),
@@ -55,7 +53,7 @@ impl Naming {
         }
     }
 
-    /// Whether a character of a name stands for itself.
+    /// Whether a character is not mapped.
     fn allows(self, c: char) -> bool {
         match self {
             Self::Windows => {
@@ -65,7 +63,7 @@ impl Naming {
         }
     }
 
-    /// A name as this client compares it.
+    /// The comparison form of a name.
     fn compared(self, wire: &[u16]) -> Vec<u16> {
         match self {
             Self::Windows => folded(wire),
@@ -74,18 +72,18 @@ impl Naming {
     }
 }
 
-/// What of a file a name is for.
+/// The part of a file that a name refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     /// The file or directory.
     Whole,
-    /// The data of a file, said so: "name::$DATA".
+    /// The data of a file, named explicitly: "name::$DATA".
     Data,
     /// The stream of this name.
     Stream(Vec<u8>),
 }
 
-/// The name of a file as a client gives it, without a part: the names on the way from the share's root, none for the root itself.
+/// Parses a path without a stream into names; empty for the root.
 pub(crate) fn path(wire: &[u16], naming: Naming) -> Result<Vec<Vec<u8>>, NtStatus> {
     match path_and_part(wire, naming)? {
         (path, Part::Whole | Part::Data) => Ok(path),
@@ -93,7 +91,7 @@ pub(crate) fn path(wire: &[u16], naming: Naming) -> Result<Vec<Vec<u8>>, NtStatu
     }
 }
 
-/// The name of a file as a client gives it, and what of the file it wants. To Unix a colon is a character like others.
+/// Parses a path and its stream part. In POSIX names a colon is an ordinary character.
 pub(crate) fn path_and_part(wire: &[u16], naming: Naming) -> Result<(Vec<Vec<u8>>, Part), NtStatus> {
     let colon = wire.iter().position(|&unit| unit == COLON).filter(|_| naming == Naming::Windows);
     let (path, part) = match colon {
@@ -103,7 +101,7 @@ pub(crate) fn path_and_part(wire: &[u16], naming: Naming) -> Result<(Vec<Vec<u8>
     Ok((whole(path, naming)?, part))
 }
 
-/// The names of a path in which no stream is named.
+/// The names of a path without a stream.
 fn whole(wire: &[u16], naming: Naming) -> Result<Vec<Vec<u8>>, NtStatus> {
     if wire.is_empty() {
         return Ok(Vec::new());
@@ -116,7 +114,7 @@ fn whole(wire: &[u16], naming: Naming) -> Result<Vec<Vec<u8>>, NtStatus> {
     wire.split(|&unit| unit == separator).map(|name| component(name, naming)).collect()
 }
 
-/// One name of a path.
+/// Decodes one name of a path.
 pub(crate) fn component(wire: &[u16], naming: Naming) -> Result<Vec<u8>, NtStatus> {
     let dot = u16::from(b'.');
     if wire.is_empty() || wire == [dot] || wire == [dot, dot] {
@@ -139,7 +137,7 @@ pub(crate) fn component(wire: &[u16], naming: Naming) -> Result<Vec<u8>, NtStatu
     Ok(bytes)
 }
 
-/// A name as it is put on the wire; `None` if it is no text.
+/// Encodes a name for the wire; `None` if it is not valid text.
 pub(crate) fn to_wire(name: &[u8], naming: Naming) -> Option<Vec<u16>> {
     if name == b"." || name == b".." {
         return is_unchanged(name);
@@ -158,12 +156,12 @@ pub(crate) fn to_wire(name: &[u8], naming: Naming) -> Option<Vec<u16>> {
     Some(wire)
 }
 
-/// Bytes as UTF-16; `None` if they are no text.
+/// Encodes bytes as UTF-16 without mapping; `None` if they are not valid text.
 fn is_unchanged(name: &[u8]) -> Option<Vec<u16>> {
     decoded(name, |wire, text| wire.extend(text.encode_utf16()))
 }
 
-/// Bytes as UTF-16, each piece of text by `extend`; `None` if they are no text.
+/// Encodes bytes as UTF-16, each piece of text by `extend`; `None` if they are not valid text.
 fn decoded(name: &[u8], extend: impl Fn(&mut Vec<u16>, &str)) -> Option<Vec<u16>> {
     let mut wire = Vec::with_capacity(name.len());
     let mut rest = name;
@@ -180,7 +178,7 @@ fn decoded(name: &[u8], extend: impl Fn(&mut Vec<u16>, &str)) -> Option<Vec<u16>
                 let lone = lone_surrogate(*lone)?;
                 let is_half = |unit: &u16| (0xd800..0xdc00).contains(unit);
                 if !is_half(&lone) && wire.last().is_some_and(is_half) {
-                    // Together they would be another name, that of the character.
+                    // The two surrogates would combine to a character, which is another name.
                     return None;
                 }
                 wire.push(lone);
@@ -191,7 +189,7 @@ fn decoded(name: &[u8], extend: impl Fn(&mut Vec<u16>, &str)) -> Option<Vec<u16>
     Some(wire)
 }
 
-/// A name as names are compared: without case.
+/// The case-folded form of a name.
 pub(crate) fn folded(wire: &[u16]) -> Vec<u16> {
     let mut folded = Vec::with_capacity(wire.len());
     for unit in char::decode_utf16(wire.iter().copied()) {
@@ -203,12 +201,12 @@ pub(crate) fn folded(wire: &[u16]) -> Vec<u16> {
     folded
 }
 
-/// Whether a name is the one that is `folded`, in whatever case.
+/// Whether a name equals `folded`, ignoring case.
 pub(crate) fn is_spelled(name: &str, folded: &[u16]) -> bool {
     char::decode_utf16(folded.iter().copied()).eq(name.chars().map(|c| Ok(fold(c))))
 }
 
-/// The character that stands for both cases; names keep their length.
+/// Folds a character; names keep their length.
 fn fold(c: char) -> char {
     let mut upper = c.to_uppercase();
     match (upper.next(), upper.next()) {
@@ -217,8 +215,7 @@ fn fold(c: char) -> char {
     }
 }
 
-/// What the part behind the first colon of a name means: "stream" or "stream:type" (MS-FSCC §2.1.5.3). Directories are told by their
-/// names, so the type is always that of data.
+/// Parses the part behind the first colon: "stream" or "stream:type" (MS-FSCC §2.1.5.3). The type must be that of data.
 pub(crate) fn part(wire: &[u16]) -> Result<Part, NtStatus> {
     let never = [0, u16::from(b'\\'), u16::from(b'/')];
     let (name, kind) = match wire.iter().position(|&unit| unit == COLON) {
@@ -236,7 +233,7 @@ pub(crate) fn part(wire: &[u16]) -> Result<Part, NtStatus> {
     }
 }
 
-/// UTF-16 as bytes, each character as it is.
+/// Decodes UTF-16 without mapping.
 fn text(wire: &[u16]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(wire.len());
     for unit in char::decode_utf16(wire.iter().copied()) {
@@ -248,12 +245,12 @@ fn text(wire: &[u16]) -> Vec<u8> {
     bytes
 }
 
-/// The name of a stream as it is put on the wire; `None` if it is no text.
+/// Encodes the name of a stream for the wire; `None` if it is not valid text.
 pub(crate) fn stream_to_wire(name: &[u8]) -> Option<Vec<u16>> {
     is_unchanged(name)
 }
 
-/// What a character of a name on the wire is in a directory; `None` for those that are not allowed.
+/// The stored form of a wire character; `None` if it is not allowed.
 fn stored(c: char, naming: Naming) -> Option<char> {
     let unit = u16::try_from(u32::from(c)).ok();
     match unit {
@@ -284,7 +281,7 @@ fn extend(wire: &mut Vec<u16>, text: &str, naming: Naming) {
     }
 }
 
-/// Whether clients take a character for another one, or for the escape.
+/// Whether a character is a substitute or the escape on the wire.
 fn is_substitute(c: char) -> bool {
     matches!(u32::from(c), 0xf001..=0xf02a)
 }
@@ -293,7 +290,7 @@ fn push(bytes: &mut Vec<u8>, c: char) {
     bytes.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
 }
 
-/// A surrogate that stands alone, as WTF-8 has it.
+/// The WTF-8 encoding of a lone surrogate.
 fn surrogate(unit: u16) -> [u8; 3] {
     let six = |shift: u16| u8::try_from(unit >> shift & 0x3f).unwrap_or(0);
     [0xe0 | u8::try_from(unit >> 12).unwrap_or(0), 0x80 | six(6), 0x80 | six(0)]
@@ -391,7 +388,7 @@ mod tests {
         assert_eq!(to_wire(b"a\xc3", Naming::Windows), None);
     }
 
-    /// Stored names of a few characters that mean something on the wire, or nothing, in every combination.
+    /// Stored names of a few characters with and without meaning on the wire, in every combination.
     #[test]
     fn different_names_differ_on_the_wire() {
         let private =
@@ -419,7 +416,7 @@ mod tests {
             assert!(wire_names.len() > 10_000, "{}", wire_names.len());
         }
         let halves = [surrogate(0xd801), surrogate(0xdc00)].concat();
-        assert_eq!(to_wire(&halves, Naming::Windows), None, "it would be told as another name");
+        assert_eq!(to_wire(&halves, Naming::Windows), None, "two halves would form another name");
     }
 
     #[test]
@@ -433,7 +430,7 @@ mod tests {
         assert_eq!(
             of("\u{1}\u{f022}\u{f026}\u{f029}"),
             whole(&["\u{1}:\\."]),
-            "what stands for others does here too"
+            "substitutes are decoded in POSIX names, too"
         );
         assert_eq!(of("/a"), Err(NtStatus::INVALID_PARAMETER));
         for bad in ["..", "a/../b", ".", "a//b"] {

@@ -1,4 +1,4 @@
-//! Which names of a directory a client wants: FsRtlIsNameInExpression (MS-FSA §2.1.4.4).
+//! Matching of names against patterns: FsRtlIsNameInExpression (MS-FSA §2.1.4.4).
 
 use super::Naming;
 use crate::limits::PATTERN_UNITS_MAX;
@@ -13,21 +13,20 @@ const DOS_QUESTION: u16 = 0x3e;
 /// `"`: a period, or nothing at the end.
 const DOS_DOT: u16 = 0x22;
 
-/// What names must look like.
+/// A pattern for names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Pattern {
-    /// In the case that names are compared in.
+    /// Folded like names.
     units: Vec<u16>,
     naming: Naming,
 }
 
 impl Pattern {
-    /// A pattern as a client gives it; `None` if it is too long.
+    /// A client's pattern; `None` if it is too long.
     pub(crate) fn new(wire: &[u16], naming: Naming) -> Option<Self> {
         (wire.len() <= PATTERN_UNITS_MAX).then(|| Self { units: naming.compared(wire), naming })
     }
 
-    /// Whether every name matches.
     pub(crate) fn is_everything(&self) -> bool {
         self.units == [STAR]
     }
@@ -38,19 +37,19 @@ impl Pattern {
         !self.units.iter().any(is_wild)
     }
 
-    /// Whether a unit stands for others as DOS has it. To Unix these are characters of names.
+    /// Whether a unit is a DOS wildcard. In POSIX patterns these are ordinary characters.
     fn is_of_dos(&self, unit: u16) -> bool {
         self.naming == Naming::Windows && [DOS_STAR, DOS_QUESTION, DOS_DOT].contains(&unit)
     }
 
-    /// Whether a name, as it is on the wire, matches.
+    /// Whether a name in wire form matches.
     pub(crate) fn matches(&self, name: &[u16]) -> bool {
         if self.is_everything() {
             return true;
         }
         let name = self.naming.compared(name);
         let last_dot = name.iter().rposition(|&unit| unit == DOT);
-        // Which prefixes of the pattern match the part of the name that was looked at.
+        // The prefixes of the pattern that match the consumed part of the name.
         let mut reached = vec![false; self.units.len() + 1];
         reached[0] = true;
         self.skip_empty(&mut reached, name.first().copied());
@@ -63,7 +62,7 @@ impl Pattern {
                         if unit != DOT || last_dot.is_some_and(|last| at < last) {
                             next[i] = true;
                         } else {
-                            // The last period ends it, and is taken by it too.
+                            // The last period ends the star, and may be part of it.
                             next[i + 1] = true;
                         }
                     }
@@ -80,7 +79,7 @@ impl Pattern {
         reached[self.units.len()]
     }
 
-    /// Passes over what needs no character before `next`.
+    /// Advances past elements that match nothing before `next`.
     fn skip_empty(&self, reached: &mut [bool], next: Option<u16>) {
         for (i, &pattern_unit) in self.units.iter().enumerate() {
             let may_be_empty = match pattern_unit {

@@ -1,4 +1,4 @@
-//! Lists of users and groups, of which each reply has a part (MS-SAMR §3.1.5.2, §3.1.5.3).
+//! Lists of users and groups in parts (MS-SAMR §3.1.5.2, §3.1.5.3).
 
 use super::Sam;
 use crate::limits::ACCOUNT_LIST_BYTES_MAX;
@@ -8,18 +8,18 @@ use smb_wire::rpc::samr::{Display, DisplayInformation, Entry, ObjectKind, UserAc
 
 type AccountList<'a> = Box<dyn Iterator<Item = ListEntry<'a>> + 'a>;
 
-/// Some of a list.
+/// Part of a list.
 pub(super) struct ListPart<'a> {
     pub(super) entries: Vec<Entry<'a>>,
     pub(super) has_more: bool,
 }
 
-/// Those behind the one with this relative identifier, in a list in their order.
+/// The entries after this relative identifier, in an ordered list.
 pub(super) fn list_after(list: AccountList<'_>, rid: u32, preferred_bytes: u32) -> ListPart<'_> {
     fill_part(list.skip_while(|listed| listed.rid <= rid), u32::MAX, preferred_bytes, false)
 }
 
-/// Those from this place of the list on, at most `most`.
+/// The entries from this index on, at most `most`.
 pub(super) fn display_from<'a>(
     list: impl Fn() -> AccountList<'a>,
     index: u32,
@@ -32,7 +32,7 @@ pub(super) fn display_from<'a>(
     Display { total_available, index, entries, has_more }
 }
 
-/// As many as there is room for, and one in any case where the client takes one.
+/// Takes as many entries as fit, but at least one if the client accepts any.
 fn fill_part<'a>(
     list: impl Iterator<Item = ListEntry<'a>>,
     most: u32,
@@ -58,7 +58,7 @@ fn entry(ListEntry { rid, name }: ListEntry<'_>) -> Entry<'_> {
 }
 
 impl Sam<'_> {
-    /// What is of one kind in a domain, in the order of relative identifiers: of users, those who are all of `control`.
+    /// The objects of one kind in a domain, ordered by relative identifier; users must have all bits of `control`.
     pub(super) fn enumerate(
         &self,
         domain: DomainKind,
@@ -78,7 +78,7 @@ impl Sam<'_> {
         }
     }
 
-    /// What a class shows of a domain, in the order of names. Aliases are shown by none.
+    /// The entries that a class displays for a domain, ordered by name. No class displays aliases.
     pub(super) fn display(&self, domain: DomainKind, class: DisplayInformation) -> AccountList<'_> {
         match (domain, class) {
             (DomainKind::Account, DisplayInformation::USER | DisplayInformation::OEM_USER) => {

@@ -1,8 +1,8 @@
-//! Which users and groups there are, and who is in which (MS-SAMR). All of it can be read by whoever has a name, and nothing can be changed:
-//! users and groups are managed elsewhere.
+//! Users, groups and memberships (MS-SAMR). Every authenticated user can read them; nobody can change them here.
 //!
-//! There are two domains, as on every machine that is in none: its own, where users are users and groups are aliases, as `lsarpc` says
-//! too, and that of the groups that every machine has, in which nobody is.
+//! There are two domains, as on every standalone machine. In the machine's own domain users are users and groups are
+//! aliases, as in
+//! `lsarpc`. The builtin domain has the groups of every machine, without members.
 
 mod enumerate;
 mod query;
@@ -22,9 +22,9 @@ use smb_wire::rpc::{Call, Fault};
 use smb_wire::types::AccessMask;
 use smb_wire::{NtStatus, Utf16, security};
 
-/// The name of the domain of the groups that every machine has.
+/// The name of the builtin domain.
 const BUILTIN: &str = "Builtin";
-/// The rights besides those of its kind that an object is opened with for reading. What is granted is whatever can be read.
+/// The standard rights for reading an object. Only readable parts are granted.
 const STANDARD_READ: AccessMask = AccessMask(
     AccessMask::READ_CONTROL.0
         | AccessMask::SYNCHRONIZE.0
@@ -33,7 +33,7 @@ const STANDARD_READ: AccessMask = AccessMask(
         | AccessMask::GENERIC_EXECUTE.0,
 );
 
-/// Does a call of `samr`.
+/// Runs a call of `samr`.
 pub(super) fn answer(
     cx: &RequestContext<'_, '_>,
     handles: &mut ContextHandles,
@@ -44,7 +44,7 @@ pub(super) fn answer(
     Sam { accounts: &accounts, handles }.answer(call)
 }
 
-/// The users and groups as they are now, and what the client has open.
+/// A snapshot of users and groups, and the client's open handles.
 struct Sam<'a> {
     accounts: &'a Accounts,
     handles: &'a mut ContextHandles,
@@ -145,7 +145,7 @@ impl Sam<'_> {
         Ok(if is_there { self.open(object, access) } else { Err(missing) })
     }
 
-    /// The domains are numbered from 0; a client that has seen them is told that there are no more.
+    /// Domains are numbered from 0; a context past the last returns an empty list.
     fn enumerate_domains(&self, handle: Handle, context: u32) -> Result<Vec<u8>, Fault> {
         self.server(handle)?;
         let names = (0..).zip([self.accounts.domain(), BUILTIN]);
@@ -178,7 +178,7 @@ impl Sam<'_> {
         })
     }
 
-    /// What has this relative identifier in the domain of an object.
+    /// The SID of a relative identifier in the domain of an object.
     fn sid_of(&self, handle: Handle, rid: u32) -> Result<security::Sid, Fault> {
         let domain = match self.handles.object(handle)? {
             Object::Server => return Err(Fault::CONTEXT_MISMATCH),

@@ -1,4 +1,4 @@
-//! Single users and groups: what is told of them, and who is in which.
+//! Single users and groups: information and memberships.
 
 use super::Sam;
 use crate::pipes::lsarpc::{name_use, text};
@@ -15,7 +15,7 @@ use smb_wire::types::AccessMask;
 use smb_wire::{NtStatus, Utf16, security};
 use std::collections::BTreeSet;
 
-/// What reading an object needs.
+/// The rights to read an object.
 pub(super) fn reading(object: Object) -> u32 {
     match object {
         Object::Server => SERVER_READ,
@@ -26,7 +26,7 @@ pub(super) fn reading(object: Object) -> u32 {
     }
 }
 
-/// That it is the administrators', and whoever has a name may read it.
+/// A descriptor with the administrators as owner, readable by every authenticated user.
 pub(super) fn security_descriptor(object: Object) -> Result<SecurityDescriptor, Fault> {
     let sid = |numbers: &[u32]| security::Sid::new(5, numbers).ok_or(Fault::REMOTE_NO_MEMORY);
     let (authenticated_users, administrators) = (sid(&[11])?, sid(&[32, 544])?);
@@ -44,7 +44,7 @@ fn length(count: usize) -> u32 {
 }
 
 impl Sam<'_> {
-    /// What has a relative identifier in a domain: its name.
+    /// The name and kind of a relative identifier in a domain.
     pub(super) fn found(&self, domain: DomainKind, rid: u32) -> Option<(&str, ObjectKind)> {
         let of_all = Some(self.accounts.domain_users_group()).filter(|group| group.rid == rid);
         let (found, kind) = match domain {
@@ -81,7 +81,7 @@ impl Sam<'_> {
         domain.information(class)
     }
 
-    /// What a class tells of what is open by this handle, if that is of this kind.
+    /// The information of a class about an open object of this kind.
     pub(super) fn information(
         &self,
         handle: Handle,
@@ -94,7 +94,7 @@ impl Sam<'_> {
             (Object::User(rid), ObjectKind::User) => (DomainKind::Account, rid, NtStatus::NO_SUCH_USER),
             _ => return Err(Fault::CONTEXT_MISMATCH),
         };
-        // It may have gone since it was opened.
+        // The object may have been removed since it was opened.
         let Some((name, _)) = self.found(domain, rid) else { return Ok(Err(missing)) };
         Ok(match kind {
             ObjectKind::Group => {
@@ -143,7 +143,7 @@ impl Sam<'_> {
             .collect())
     }
 
-    /// The aliases of a domain that any of these users is in.
+    /// The aliases of a domain with any of these users.
     pub(super) fn alias_membership(&self, handle: Handle, sids: &[security::Sid]) -> Result<Vec<u32>, Fault> {
         let DomainKind::Account = self.domain(handle)? else { return Ok(Vec::new()) };
         let parsed = sids.iter().filter_map(|sid| Sid::from_bytes(sid.as_bytes()));
@@ -153,7 +153,7 @@ impl Sam<'_> {
         Ok(aliases.into_iter().collect())
     }
 
-    /// All users, whatever the group: there is one.
+    /// All users: the only group contains everyone.
     pub(super) fn group_members(&self, handle: Handle) -> Result<Vec<u32>, Fault> {
         match self.handles.object(handle)? {
             Object::Group(_) => Ok(self.accounts.users().map(|user| user.rid).collect()),
@@ -175,7 +175,7 @@ impl Sam<'_> {
         }
     }
 
-    /// The group of all users; those of ours are aliases.
+    /// The group of all users; local groups are aliases.
     pub(super) fn groups_of_user(&self, handle: Handle) -> Result<Vec<u32>, Fault> {
         let rid = self.user(handle)?;
         let is_there = self.accounts.user_by_rid(rid).is_some();

@@ -23,7 +23,7 @@ pub(crate) fn key_of(client: &mut Client, file: FileId) -> ResumeKey {
     ResumeKeyResponse::from_bytes(output(&reply)).unwrap().resume_key
 }
 
-/// `(source, target, length)` of each chunk.
+/// Copies chunks of `(source, target, length)`.
 pub(crate) fn copy(client: &mut Client, key: ResumeKey, to: FileId, chunks: &[(u64, u64, u32)]) -> Reply {
     let chunk =
         |&(source_offset, target_offset, length): &_| CopyChunk { source_offset, target_offset, length };
@@ -31,7 +31,7 @@ pub(crate) fn copy(client: &mut Client, key: ResumeKey, to: FileId, chunks: &[(u
     client.ioctl(to, CtlCode::SRV_COPYCHUNK, &asked.to_bytes(), 12)
 }
 
-/// Chunks, bytes of the last one, and bytes of all.
+/// Asserts chunks, bytes of the last one, and total bytes.
 #[track_caller]
 fn assert_copied(reply: &Reply, status: NtStatus, done: [u32; 3]) {
     let [chunks_written, chunk_bytes_written, total_bytes_written] = done;
@@ -39,7 +39,7 @@ fn assert_copied(reply: &Reply, status: NtStatus, done: [u32; 3]) {
     assert_eq!((reply.status(), CopyChunkResponse::from_bytes(output(reply))), (status, Ok(expected)));
 }
 
-/// A file with these bytes, another one that is empty, and the key of the first.
+/// A file with these bytes, an empty one, and the key of the first.
 fn two_files(client: &mut Client, data: &[u8]) -> (FileId, FileId, ResumeKey) {
     client.put("from", data);
     let (from, to) = (client.open("from", Opening::default()), client.open("to", Opening::default()));
@@ -48,7 +48,7 @@ fn two_files(client: &mut Client, data: &[u8]) -> (FileId, FileId, ResumeKey) {
 }
 
 #[test]
-fn chunks_are_copied_one_after_the_other() {
+fn chunks_are_copied_in_order() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let (_, to, key) = two_files(&mut client, b"0123456789");
@@ -62,7 +62,7 @@ fn chunks_are_copied_one_after_the_other() {
 }
 
 #[test]
-fn what_overlaps_itself_is_read_before_it_is_written() {
+fn overlapping_chunk_is_read_before_written() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let (from, _, key) = two_files(&mut client, b"0123456789");
@@ -73,7 +73,7 @@ fn what_overlaps_itself_is_read_before_it_is_written() {
 }
 
 #[test]
-fn a_chunk_past_the_end_of_the_source_ends_the_copy() {
+fn chunk_past_source_end_stops_the_copy() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let (_, to, key) = two_files(&mut client, b"0123456789");
@@ -90,7 +90,7 @@ fn a_chunk_past_the_end_of_the_source_ends_the_copy() {
 }
 
 #[test]
-fn who_asks_for_too_much_is_told_how_much_there_is() {
+fn copy_beyond_limits_returns_limits() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let (_, to, key) = two_files(&mut client, b"0123456789");
@@ -114,7 +114,7 @@ fn who_asks_for_too_much_is_told_how_much_there_is() {
         NtStatus::SUCCESS,
         [COPY_CHUNKS_MAX, 0, COPY_CHUNKS_MAX],
     );
-    // Counts that the request has no chunks for, and no room for the answer.
+    // A chunk count without chunks, and without room for the reply.
     let mut asked = CopyChunkCopy { source_key: key, chunks: Vec::new() }.to_bytes();
     for count in [1_u32, 256, u32::MAX] {
         asked[24..28].copy_from_slice(&count.to_le_bytes());
@@ -128,7 +128,7 @@ fn who_asks_for_too_much_is_told_how_much_there_is() {
 }
 
 #[test]
-fn a_key_is_good_for_the_session_of_its_open_alone() {
+fn resume_key_belongs_to_its_session() {
     let rig = Rig::new();
     let (mut alice, mut other) = (rig.alice(), rig.alice());
     let (from, _, key) = two_files(&mut alice, b"0123456789");
@@ -146,7 +146,7 @@ fn a_key_is_good_for_the_session_of_its_open_alone() {
 }
 
 #[test]
-fn a_copy_needs_the_rights_of_reading_and_writing() {
+fn copy_needs_read_and_write_access() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let (_, to, key) = two_files(&mut client, b"0123456789");
@@ -175,7 +175,7 @@ fn a_copy_needs_the_rights_of_reading_and_writing() {
 }
 
 #[test]
-fn locks_bind_copies() {
+fn locks_apply_to_copies() {
     let rig = Rig::new();
     let (mut client, mut other) = (rig.alice(), rig.alice());
     let (_, to, key) = two_files(&mut client, b"0123456789");
@@ -190,7 +190,7 @@ fn locks_bind_copies() {
 }
 
 #[test]
-fn files_are_copied_to_other_shares_that_are_served() {
+fn files_are_copied_between_served_shares() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let (_, _, key) = two_files(&mut client, b"0123456789");
@@ -198,13 +198,13 @@ fn files_are_copied_to_other_shares_that_are_served() {
     let to = client.open("to", Opening::default());
     assert_copied(&copy(&mut client, key, to, &[(1, 0, 9)]), NtStatus::SUCCESS, [1, 0, 9]);
     assert_eq!(client.data(to, 0, 100), b"123456789");
-    // The share of the source is not what it was.
+    // The source's share has changed.
     let spare = Arc::clone(&rig.namespace.load().exports()[1]);
     rig.namespace.store(Arc::new(Namespace::new([spare])));
     copy(&mut client, key, to, &[(1, 0, 9)]).assert_refused(NtStatus::OBJECT_NAME_NOT_FOUND);
 }
 
-/// Bytes of a block that volumes in memory share.
+/// The block size of volumes in memory.
 const BLOCK: usize = 4096;
 
 pub(crate) fn clone(client: &mut Client, from: FileId, to: FileId, range: [i64; 3]) -> NtStatus {
@@ -219,7 +219,7 @@ pub(crate) fn clone(client: &mut Client, from: FileId, to: FileId, range: [i64; 
 }
 
 #[test]
-fn whole_blocks_are_cloned_and_nothing_else_is() {
+fn clone_needs_whole_blocks() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let block = i64::try_from(BLOCK).unwrap();
@@ -243,9 +243,9 @@ fn whole_blocks_are_cloned_and_nothing_else_is() {
     assert_eq!(clone(&mut client, from, from, [0, block, block]), NtStatus::SUCCESS);
 }
 
-/// The share of the source asks for encryption, that of the target does not.
+/// The source's share requires encryption, the target's does not.
 #[test]
-fn a_source_in_an_encrypted_share_is_copied_by_encrypted_messages_alone() {
+fn copy_from_encrypted_share_needs_encryption() {
     let rig = Rig::new();
     settings::set(&rig, ShareSettings { encryption: true, ..settings::DEFAULT });
     let mut client = rig.alice();
@@ -277,7 +277,7 @@ fn a_source_in_an_encrypted_share_is_copied_by_encrypted_messages_alone() {
 }
 
 #[test]
-fn streams_of_one_file_are_cloned_to_each_other() {
+fn clone_between_streams_of_one_file_works() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let block = i64::try_from(BLOCK).unwrap();
@@ -295,7 +295,7 @@ fn streams_of_one_file_are_cloned_to_each_other() {
 }
 
 #[test]
-fn a_clone_needs_the_same_rights_as_a_copy() {
+fn clone_needs_rights_of_copy() {
     let rig = Rig::new();
     let (mut client, mut other) = (rig.alice(), rig.alice());
     let (from, to, _) = two_files(&mut client, &[7; BLOCK]);

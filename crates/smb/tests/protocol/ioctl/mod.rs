@@ -11,7 +11,7 @@ use smb_wire::ioctl::CtlCode;
 use smb_wire::types::AccessMask;
 use smb_wire::{Encode, FileId, NtStatus, Utf16};
 
-/// A file that was just made.
+/// A new file.
 fn new_file(rig: &Rig) -> (crate::rig::Client, FileId) {
     let mut client = rig.alice();
     let file = client.open("file", Opening::default());
@@ -19,7 +19,7 @@ fn new_file(rig: &Rig) -> (crate::rig::Client, FileId) {
 }
 
 #[test]
-fn what_no_file_knows_is_refused() {
+fn unknown_fsctl_is_refused() {
     let rig = Rig::new();
     let (mut client, file) = new_file(&rig);
     let unknown = [CtlCode::OFFLOAD_READ, CtlCode::GET_INTEGRITY_INFORMATION, CtlCode(0x0009_ffff)];
@@ -35,7 +35,7 @@ fn what_no_file_knows_is_refused() {
 }
 
 #[test]
-fn a_reply_is_no_longer_than_any_may_be() {
+fn ioctl_reply_size_is_limited() {
     let rig = Rig::new();
     let (mut client, file) = new_file(&rig);
     let too_much = smb::limits::TRANSACT_BYTES_MAX + 1;
@@ -45,7 +45,7 @@ fn a_reply_is_no_longer_than_any_may_be() {
 }
 
 #[test]
-fn files_are_not_compressed() {
+fn compression_state_is_none() {
     let rig = Rig::new();
     let (mut client, file) = new_file(&rig);
     let reply = client.ioctl(file, CtlCode::GET_COMPRESSION, &[], 2);
@@ -60,7 +60,7 @@ fn files_are_not_compressed() {
 }
 
 #[test]
-fn there_are_no_snapshots() {
+fn snapshot_list_is_empty() {
     let rig = Rig::new();
     let (mut client, file) = new_file(&rig);
     let reply = client.ioctl(file, CtlCode::SRV_ENUMERATE_SNAPSHOTS, &[], 16);
@@ -70,7 +70,7 @@ fn there_are_no_snapshots() {
 }
 
 #[test]
-fn object_ids_are_different() {
+fn object_ids_differ() {
     let rig = Rig::new();
     let (mut client, file) = new_file(&rig);
     let other = client.open("other", Opening::default());
@@ -84,7 +84,7 @@ fn object_ids_are_different() {
 }
 
 #[test]
-fn pipes_that_are_there_are_not_waited_for() {
+fn pipe_wait_returns_immediately() {
     let rig = Rig::new();
     let (mut client, _) = new_file(&rig);
     let wait = |name: &str| {
@@ -102,7 +102,7 @@ fn pipes_that_are_there_are_not_waited_for() {
 }
 
 #[test]
-fn what_is_asked_of_no_file_names_none() {
+fn file_less_ioctl_refuses_a_file_id() {
     let rig = Rig::new();
     let (mut client, file) = new_file(&rig);
     for code in [

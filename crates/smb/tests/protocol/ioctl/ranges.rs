@@ -1,4 +1,4 @@
-//! Zeros, allocated ranges, and what is trimmed.
+//! Zeroing, allocated ranges, and TRIM.
 
 use crate::lock::{ALONE, lock};
 use crate::rig::{Client, Opening, Rig, output};
@@ -12,12 +12,12 @@ use smb_wire::ranges::{
 use smb_wire::types::{AccessMask, FileAttributes};
 use smb_wire::{Decode, Encode, FileId, NtStatus};
 
-/// Bytes that volumes in memory take at a time.
+/// The page size of volumes in memory.
 const PAGE: i64 = 4096;
 const INVALID: NtStatus = NtStatus::INVALID_PARAMETER;
 const DENIED: NtStatus = NtStatus::ACCESS_DENIED;
 
-/// A file of so many pages of sevens.
+/// A file with `count` pages of sevens.
 fn pages(client: &mut Client, count: usize) -> FileId {
     client.put("file", &vec![7; count * 4096]);
     client.open("file", Opening::default())
@@ -28,27 +28,23 @@ pub(crate) fn zero(client: &mut Client, file: FileId, file_offset: i64, beyond_f
     client.ioctl(file, CtlCode::SET_ZERO_DATA, &input, 0).status()
 }
 
-/// Where and how long the allocated ranges are that there is room for.
-fn allocated(
-    client: &mut Client,
-    file: FileId,
-    (file_offset, length): (i64, i64),
-    room: u32,
-) -> (NtStatus, Vec<(i64, i64)>) {
+/// The allocated ranges that fit in the buffer.
+fn allocated(client: &mut Client, file: FileId, range: (i64, i64), room: u32) -> (NtStatus, Vec<(i64, i64)>) {
+    let (file_offset, length) = range;
     let input = AllocatedRange { file_offset, length }.to_bytes();
     let reply = client.ioctl(file, CtlCode::QUERY_ALLOCATED_RANGES, &input, room);
     if reply.status().is_error() {
         return (reply.status(), Vec::new());
     }
-    let range = |bytes: &[u8]| {
+    let decode = |bytes: &[u8]| {
         let AllocatedRange { file_offset, length } = AllocatedRange::from_bytes(bytes).unwrap();
         (file_offset, length)
     };
-    (reply.status(), output(&reply).chunks(16).map(range).collect())
+    (reply.status(), output(&reply).chunks(16).map(decode).collect())
 }
 
 #[test]
-fn zeros_are_written_up_to_the_end_and_no_further() {
+fn zeroing_stops_at_end_of_file() {
     let rig = Rig::new();
     let mut client = rig.alice();
     client.put("file", b"0123456789");
@@ -76,7 +72,7 @@ fn is_sparse(client: &mut Client, file: FileId) -> bool {
 }
 
 #[test]
-fn a_file_is_sparse_if_it_is_told_to_be() {
+fn set_sparse_marks_file() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let attributes = FileAttributes::SPARSE_FILE;
@@ -92,7 +88,7 @@ fn a_file_is_sparse_if_it_is_told_to_be() {
     let file_attributes = FileAttributes::HIDDEN;
     let hidden = BasicInformation { file_attributes, ..BasicInformation::default() };
     assert_eq!(client.set(file, FileClass::BASIC, &hidden), NtStatus::SUCCESS);
-    assert!(is_sparse(&mut client, file), "it is set by nothing else");
+    assert!(is_sparse(&mut client, file), "zeroing does not clear the attribute");
     for access in [AccessMask::WRITE_DATA, AccessMask::APPEND_DATA, AccessMask::WRITE_ATTRIBUTES] {
         let file = client.open("file", Opening { access, ..Opening::default() });
         assert_eq!(set_sparse(&mut client, file, &[]), NtStatus::SUCCESS, "{access:?}");
@@ -106,7 +102,7 @@ fn a_file_is_sparse_if_it_is_told_to_be() {
 }
 
 #[test]
-fn storage_is_given_back_where_a_file_is_sparse() {
+fn zeroing_sparse_file_frees_storage() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let file = pages(&mut client, 3);
@@ -123,7 +119,7 @@ fn storage_is_given_back_where_a_file_is_sparse() {
 }
 
 #[test]
-fn allocated_ranges_are_told_as_far_as_there_is_room() {
+fn allocated_ranges_fill_the_buffer() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let file = pages(&mut client, 5);
@@ -155,7 +151,7 @@ fn allocated_ranges_are_told_as_far_as_there_is_room() {
 }
 
 #[test]
-fn ranges_bind_who_changes_and_not_who_asks() {
+fn locks_apply_to_zeroing_but_not_queries() {
     let rig = Rig::new();
     let (mut client, mut other) = (rig.alice(), rig.alice());
     let file = pages(&mut client, 2);
@@ -170,7 +166,7 @@ fn ranges_bind_who_changes_and_not_who_asks() {
 }
 
 #[test]
-fn ranges_need_the_right_to_the_data() {
+fn range_requests_need_data_access() {
     let rig = Rig::new();
     let mut client = rig.alice();
     pages(&mut client, 1);
@@ -190,7 +186,7 @@ fn ranges_need_the_right_to_the_data() {
 }
 
 #[test]
-fn a_trim_processes_so_many_ranges_and_says_so() {
+fn trim_reports_processed_ranges() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let file = pages(&mut client, 1);
@@ -213,7 +209,7 @@ fn a_trim_processes_so_many_ranges_and_says_so() {
 }
 
 #[test]
-fn all_data_are_one_region() {
+fn file_has_one_region() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let file = pages(&mut client, 1);

@@ -1,7 +1,7 @@
-//! Reparse points: links and other files of Unix, as clients read and make them.
+//! Reparse points: links and special files, read and created by clients.
 
 use super::new_file;
-use crate::neighbors::find;
+use crate::cross_protocol::find;
 use crate::rig::{Client, Opening, Rig, lease, message, output};
 use smb_wire::classes::FileClass;
 use smb_wire::classes::file::{AttributeTagInformation, DispositionInformation};
@@ -16,13 +16,13 @@ use smb_wire::types::{AccessMask, FileAttributes};
 use smb_wire::{Decode, Encode, FileId, NtStatus, Utf16};
 use vfs::{Blocking, Caller, FileType, PendingSync, SetAttrs, Special};
 
-/// As Linux opens what becomes a link.
+/// The open with which Linux creates a link.
 fn new(disposition: CreateDisposition) -> Opening {
     let access = AccessMask::READ_ATTRIBUTES | AccessMask::WRITE_ATTRIBUTES | AccessMask::DELETE;
     Opening { access, options: CreateOptions::OPEN_REPARSE_POINT, ..Opening::by(disposition) }
 }
 
-/// A link that leads there from where it is.
+/// The reparse data of a relative link.
 fn link(target: &str) -> Vec<u8> {
     let wire = crate::rig::name(target);
     let name = Utf16::new(&wire).unwrap();
@@ -35,7 +35,7 @@ fn set(client: &mut Client, file: FileId, data: &[u8]) -> NtStatus {
 }
 
 #[test]
-fn a_link_says_where_it_leads() {
+fn symbolic_link_returns_its_target() {
     let rig = Rig::new();
     let (mut client, file) = new_file(&rig);
     let root = rig.namespace.load().exports()[0].root();
@@ -64,12 +64,12 @@ fn a_link_says_where_it_leads() {
 }
 
 #[test]
-fn a_new_file_becomes_a_link() {
+fn new_file_becomes_a_link() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let open = client.open("link", new(CreateDisposition::CREATE));
     assert_eq!(set(&mut client, open, &link("..\\dir\\x")), NtStatus::SUCCESS);
-    // The open is one of the link.
+    // The open now refers to the link.
     let info = client.info(open, FileClass::ATTRIBUTE_TAG);
     let info = AttributeTagInformation::from_bytes(&info).unwrap();
     assert_eq!(
@@ -80,7 +80,7 @@ fn a_new_file_becomes_a_link() {
     assert_eq!(output(&told), link("..\\dir\\x"));
     let (attrs, target) = find(&rig, b"link").read_link().unwrap();
     assert_eq!((attrs.uid, &target[..]), (1000, &b"../dir/x"[..]));
-    // It may lead elsewhere, and is none of another kind.
+    // Its target can be replaced, but not by another type.
     assert_eq!(set(&mut client, open, &link("other")), NtStatus::SUCCESS);
     assert_eq!(find(&rig, b"link").read_link().unwrap().1, b"other");
     let fifo = ReparseData::Nfs(NfsFile::Fifo).to_bytes();
@@ -89,7 +89,7 @@ fn a_new_file_becomes_a_link() {
     client
         .create("link", Opening::by(CreateDisposition::OPEN))
         .assert_refused(NtStatus::IO_REPARSE_TAG_NOT_HANDLED);
-    // The name is free again once it is deleted.
+    // After deletion the name is free.
     let open = client.open("link", new(CreateDisposition::OPEN));
     assert_eq!(
         client.set(open, FileClass::DISPOSITION, &DispositionInformation { delete_pending: true }),
@@ -100,11 +100,11 @@ fn a_new_file_becomes_a_link() {
 }
 
 #[test]
-fn what_somebody_else_has_open_stays_a_file() {
+fn shared_file_cannot_become_a_link() {
     let rig = Rig::new();
     let (mut owner, mut other) = (rig.alice_at(1), rig.alice_at(2));
     let held = owner.open("file", Opening::alone());
-    // Share modes know nothing of an open for attributes alone.
+    // Share modes ignore opens for attributes alone.
     let access = AccessMask::READ_ATTRIBUTES | AccessMask::WRITE_ATTRIBUTES;
     let open = other.open("file", Opening { access, ..new(CreateDisposition::OPEN) });
     assert_eq!(set(&mut other, open, &link("x")), NtStatus::SHARING_VIOLATION);
@@ -113,9 +113,9 @@ fn what_somebody_else_has_open_stays_a_file() {
     assert_eq!(owner.get("file"), b"data");
 }
 
-/// What a client has cached was of a file that is gone.
+/// A client's cached data belonged to the replaced file.
 #[test]
-fn nothing_is_cached_of_it() {
+fn set_reparse_ends_caching() {
     let rig = Rig::new();
     let mut client = rig.alice_at(1);
     let open = client.open_lease("link", new(CreateDisposition::CREATE), lease(1, "RWH"));
@@ -127,12 +127,12 @@ fn nothing_is_cached_of_it() {
     assert_eq!(client.reply().status(), NtStatus::SUCCESS);
     client.assert_lease_break(1, "RWH", "", false);
     assert_eq!(client.close(open.file_id).status(), NtStatus::SUCCESS);
-    // The key is no file's any longer.
+    // The lease key is free for another file.
     client.open_lease("other", Opening::default(), lease(1, "R")).assert_state("R");
 }
 
 #[test]
-fn it_does_so_in_one_message() {
+fn set_reparse_works_in_a_compound() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let wire = crate::rig::name("link");
@@ -154,7 +154,7 @@ fn it_does_so_in_one_message() {
 }
 
 #[test]
-fn other_files_of_unix_are_made_as_well() {
+fn special_files_are_created() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let of_linux = |reparse_tag| ReparseData::Other { reparse_tag, data: &[] }.to_bytes();
@@ -189,7 +189,7 @@ fn other_files_of_unix_are_made_as_well() {
 }
 
 #[test]
-fn nothing_that_somebody_has_is_lost() {
+fn set_reparse_refuses_files_in_use() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let refused = |client: &mut Client, open, status| {
@@ -200,7 +200,7 @@ fn nothing_that_somebody_has_is_lost() {
     let open = client.open("data", Opening::default());
     refused(&mut client, open, NtStatus::NOT_SUPPORTED);
     assert_eq!(client.get("data"), b"data");
-    // Two names; an open of another client, whatever that shares; what is to be deleted.
+    // A file with two names; one open by another client, in any share mode; a delete-pending one.
     let open = client.open("one", Opening::default());
     let (root, caller) = (rig.namespace.load().exports()[0].root(), Caller::new(1000, 100, []));
     root.link(&caller, &find(&rig, b"one"), b"two", &mut PendingSync::default()).unwrap();
@@ -214,14 +214,14 @@ fn nothing_that_somebody_has_is_lost() {
     let open =
         client.open("going", Opening { options: CreateOptions::DELETE_ON_CLOSE, ..Opening::default() });
     refused(&mut client, open, NtStatus::DELETE_PENDING);
-    // A directory with something in it, and the root.
+    // A directory that is not empty, and the root.
     let dir = client.open("dir", Opening::dir());
     client.put("dir\\file", b"");
     refused(&mut client, dir, NtStatus::DIRECTORY_NOT_EMPTY);
     let (access, disposition) = (AccessMask::WRITE_ATTRIBUTES, CreateDisposition::OPEN);
     let top = client.open("", Opening { access, disposition, ..Opening::dir() });
     refused(&mut client, top, NtStatus::ACCESS_DENIED);
-    // Streams are no links, and go with no file.
+    // Streams cannot become links.
     let stream = client.open("data:stream", Opening::default());
     refused(&mut client, stream, NtStatus::ACCESS_DENIED);
     for (file, opening) in [("empty", Opening::default()), ("with stream", Opening::dir())] {
@@ -230,16 +230,16 @@ fn nothing_that_somebody_has_is_lost() {
         refused(&mut client, open, NtStatus::NOT_SUPPORTED);
         assert_eq!(client.get(&format!("{file}:stream")), b"kept");
     }
-    // Who may only read.
+    // An open without write access.
     let reads = client.open("new", Opening::default());
     client.close(reads);
     let reads = client.open("new", Opening { access: AccessMask::READ_DATA, ..Opening::default() });
     refused(&mut client, reads, NtStatus::ACCESS_DENIED);
 }
 
-/// NFS knows no opens: what has the name by then stays.
+/// NFS ignores opens: a file that has taken the name meanwhile survives.
 #[test]
-fn what_took_the_name_meanwhile_stays() {
+fn set_reparse_keeps_a_replaced_name() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let open = client.open("file", Opening::default());
@@ -249,7 +249,7 @@ fn what_took_the_name_meanwhile_stays() {
     assert_eq!(set(&mut client, open, &link("x")), NtStatus::NOT_SUPPORTED);
     assert_eq!(client.close(open).status(), NtStatus::SUCCESS);
     assert_eq!(client.get("file"), b"theirs");
-    // The file has another name by then.
+    // The file has been renamed meanwhile.
     let open = client.open("moved", Opening::default());
     root.rename(&caller, b"moved", &root, b"away", &mut PendingSync::default()).unwrap();
     root.rename(&caller, b"file", &root, b"moved", &mut PendingSync::default()).unwrap();
@@ -257,14 +257,14 @@ fn what_took_the_name_meanwhile_stays() {
     assert_eq!(client.close(open).status(), NtStatus::SUCCESS);
     assert_eq!(client.get("moved"), b"theirs");
     assert_eq!(find(&rig, b"away").attrs(Blocking::Allowed).unwrap().file_type, FileType::Regular);
-    // The name is gone.
+    // The name has been removed meanwhile.
     let open = client.open("gone", Opening::default());
     root.remove(&caller, b"gone", &mut PendingSync::default()).unwrap();
     assert_eq!(set(&mut client, open, &link("x")), NtStatus::NOT_SUPPORTED);
 }
 
 #[test]
-fn what_is_no_link_is_refused() {
+fn invalid_reparse_data_is_refused() {
     let rig = Rig::new();
     let (mut client, file) = new_file(&rig);
     let whole = link("x");
@@ -275,10 +275,10 @@ fn what_is_no_link_is_refused() {
     assert_eq!(set(&mut client, file, &unknown), NtStatus::IO_REPARSE_TAG_INVALID);
     assert_eq!(set(&mut client, file, &link("a:b")), NtStatus::OBJECT_NAME_INVALID);
     assert_eq!(set(&mut client, file, &link("")), NtStatus::INVALID_PARAMETER);
-    // Devices are root's.
+    // Only root may create devices.
     let device = ReparseData::Nfs(NfsFile::Character { major: 1, minor: 3 }).to_bytes();
     assert_eq!(set(&mut client, file, &device), NtStatus::ACCESS_DENIED);
-    // It is a file as before.
+    // The file is unchanged.
     assert_eq!(client.write(file, 0, b"data").status(), NtStatus::SUCCESS);
     assert_eq!(client.get("file"), b"data");
 }

@@ -1,4 +1,4 @@
-//! What changes data waits for those who cache them, as WRITE does.
+//! IOCTLs that change data wait for other clients' caches, like WRITE.
 
 use super::copy::key_of;
 use crate::rig::{Client, Opening, Rig, ioctl, lease, message, wait_until};
@@ -9,10 +9,10 @@ use smb_wire::ranges::{FileLevelTrim, TrimRange, ZeroData};
 use smb_wire::session::Empty;
 use smb_wire::{Decode, Encode, FileId, NtStatus};
 
-/// Bytes of a block that volumes in memory share.
+/// The block size of volumes in memory.
 const BLOCK: u32 = 4096;
 
-/// Sends an IOCTL; the id of its message.
+/// Sends an IOCTL and returns its message id.
 fn send(client: &mut Client, file: FileId, code: CtlCode, input: &[u8]) -> u64 {
     let request = client.request(Command::IOCTL, &ioctl(file, code, input, 12));
     let id = Header::from_bytes(&request).unwrap().message_id;
@@ -20,7 +20,7 @@ fn send(client: &mut Client, file: FileId, code: CtlCode, input: &[u8]) -> u64 {
     id
 }
 
-/// Cancels a request that waits, or is about to: until then, CANCEL finds nothing.
+/// Cancels a pending request, retrying until the request waits.
 fn cancel(client: &mut Client, message_id: u64) {
     wait_until(|| {
         let header = Header::request(Command::CANCEL, message_id, client.session_id, 0);
@@ -29,8 +29,8 @@ fn cancel(client: &mut Client, message_id: u64) {
     });
 }
 
-/// That a change of the first block of a file waits until another client has given up what it caches, as long as that takes: it can be
-/// canceled, what is tried again and again cannot.
+/// Asserts that a change of the file's first block waits until another client has given up its cache. CANCEL works only
+/// on a real wait, not on a retry loop.
 fn assert_waits(code: CtlCode, input: impl FnOnce(&mut Client, FileId) -> Vec<u8>) {
     let rig = Rig::new();
     let (mut one, mut two) = (rig.alice_at(1), rig.alice_at(2));
@@ -52,7 +52,7 @@ fn assert_waits(code: CtlCode, input: impl FnOnce(&mut Client, FileId) -> Vec<u8
 }
 
 #[test]
-fn copies_wait() {
+fn copy_waits_for_other_caches() {
     assert_waits(CtlCode::SRV_COPYCHUNK, |client, from| {
         let chunk = CopyChunk { source_offset: 0, target_offset: 0, length: BLOCK };
         CopyChunkCopy { source_key: key_of(client, from), chunks: vec![chunk] }.to_bytes()
@@ -60,7 +60,7 @@ fn copies_wait() {
 }
 
 #[test]
-fn clones_wait() {
+fn clone_waits_for_other_caches() {
     assert_waits(CtlCode::DUPLICATE_EXTENTS_TO_FILE, |_, source_file_id| {
         let byte_count = i64::from(BLOCK);
         DuplicateExtents { source_file_id, source_file_offset: 0, target_file_offset: 0, byte_count }
@@ -69,14 +69,14 @@ fn clones_wait() {
 }
 
 #[test]
-fn zeros_wait() {
+fn zeroing_waits_for_other_caches() {
     assert_waits(CtlCode::SET_ZERO_DATA, |_, _| {
         ZeroData { file_offset: 0, beyond_final_zero: i64::from(BLOCK) }.to_bytes()
     });
 }
 
 #[test]
-fn trims_wait() {
+fn trim_waits_for_other_caches() {
     assert_waits(CtlCode::FILE_LEVEL_TRIM, |_, _| {
         FileLevelTrim { ranges: vec![TrimRange { offset: 0, length: u64::from(BLOCK) }] }.to_bytes()
     });

@@ -1,8 +1,8 @@
-//! The POSIX extensions: files that are opened by the rules of Unix, beside clients that know none.
+//! The POSIX extensions: opens with Unix semantics, beside clients without them.
 
 mod names;
 
-use crate::attr::rename;
+use crate::file_information::rename;
 use crate::rig::{ALICE, BOB, Client, Offer, Opening, Reply, Rig, SHARE, name, query};
 use crate::security::set;
 use smb_wire::classes::file::{BasicInformation, DispositionInformation};
@@ -21,7 +21,7 @@ use smb_wire::types::{AccessMask, Dialect, FileAttributes};
 use smb_wire::{Decode, FileId, FileTime, NtStatus};
 use vfs::{Blocking, Caller, ExportRule, PendingSync, SecurityStyle, SetAttrs, Special};
 
-/// How files are opened here, if not otherwise.
+/// The default open of these tests.
 const OPEN: Opening = Opening {
     access: AccessMask::MAXIMUM_ALLOWED,
     share: smb_wire::create::ShareAccess(7),
@@ -47,19 +47,19 @@ fn create_with(client: &mut Client, path: &str, opening: Opening, contexts: Vec<
     client.call(Command::CREATE, &CreateRequest { contexts, ..opening.request(&wire) })
 }
 
-/// CREATE by the rules of Unix.
+/// CREATE with Unix semantics.
 fn create(client: &mut Client, path: &str, opening: Opening, mode: u32) -> Reply {
     let data = &mode.to_le_bytes();
     create_with(client, path, opening, vec![CreateContext { name: NAME, data }])
 }
 
-/// The same, as it must succeed.
+/// CREATE with Unix semantics, which must succeed.
 #[track_caller]
 fn open(client: &mut Client, path: &str, opening: Opening, mode: u32) -> FileId {
     create(client, path, opening, mode).body::<CreateResponse<'_>>().file_id
 }
 
-/// What the extensions say in a reply to CREATE, if they do.
+/// The POSIX context in a CREATE reply.
 fn told(reply: &Reply) -> Option<PosixResponse> {
     let created: CreateResponse<'_> = reply.body();
     created.contexts.find(NAME).map(|data| PosixResponse::from_bytes(data).unwrap())
@@ -69,7 +69,7 @@ fn information(client: &mut Client, file: FileId) -> PosixInformation {
     PosixInformation::from_bytes(&client.info(file, FileClass::POSIX)).unwrap()
 }
 
-/// What NFS sees of the mode of a file.
+/// The file's mode as seen over NFS.
 pub(crate) fn mode_of(rig: &Rig, name: &str) -> u32 {
     let root = rig.namespace.load().exports()[0].root();
     let dir = root.open_dir(&Caller::new(0, 0, []), Blocking::Allowed).unwrap();
@@ -82,7 +82,8 @@ fn make_special(rig: &Rig, name: &str, special: Special<'_>) {
     root.make_special(&caller, name.as_bytes(), special, &SetAttrs::default(), &mut pending).unwrap();
 }
 
-/// The list by which Linux says a mode: with `posix` an entry that allows, with `modefromsid` one that denies nothing.
+/// The descriptors by which Linux sets a mode: an allowing entry with `posix`, a denying entry without rights with
+/// `modefromsid`.
 fn says_mode(mode: u32) -> [SecurityDescriptor; 2] {
     let sid = Sid::new(5, &[88, 3, mode]).unwrap();
     let authenticated = Sid::new(5, &[11]).unwrap();
@@ -106,7 +107,7 @@ fn chmod(client: &mut Client, file: FileId, mode: u32) -> NtStatus {
 }
 
 #[test]
-fn the_extensions_are_agreed_on_with_who_has_our_version() {
+fn posix_extensions_need_matching_version() {
     let rig = Rig::new();
     let ask = |data: &[&'static [u8]]| {
         let context_type = ContextType::POSIX_EXTENSIONS_AVAILABLE;
@@ -134,7 +135,7 @@ fn the_extensions_are_agreed_on_with_who_has_our_version() {
 }
 
 #[test]
-fn a_context_that_was_not_agreed_on_counts_for_nothing() {
+fn unnegotiated_posix_context_is_ignored() {
     let rig = Rig::new();
     rig.alice().put("file", b"data");
     let of_302 = Offer { posix: true, ..Offer::of(Dialect::SMB302) };
@@ -152,7 +153,7 @@ fn a_context_that_was_not_agreed_on_counts_for_nothing() {
 }
 
 #[test]
-fn a_context_that_is_none_is_refused() {
+fn malformed_posix_context_is_refused() {
     let rig = Rig::new();
     let mut client = unix(&rig, ALICE);
     let mode = |data| CreateContext { name: NAME, data };
@@ -166,7 +167,7 @@ fn a_context_that_is_none_is_refused() {
 }
 
 #[test]
-fn a_new_file_has_the_mode_that_comes_with_it() {
+fn create_sets_requested_mode() {
     let rig = Rig::new();
     let mut client = unix(&rig, ALICE);
     for (path, opening, mode, expected) in [
@@ -183,14 +184,14 @@ fn a_new_file_has_the_mode_that_comes_with_it() {
         assert_eq!(told(&reply).unwrap().mode, expected, "{path}");
         assert_eq!(mode_of(&rig, path), expected, "{path}");
     }
-    // A file that is there keeps its own.
+    // An existing file keeps its mode.
     let reply =
         create(&mut client, "plain", Opening { disposition: CreateDisposition::OPEN_IF, ..OPEN }, 0o777);
     assert_eq!(told(&reply).unwrap().mode, 0o640);
 }
 
 #[test]
-fn the_group_bit_is_for_who_is_in_the_group() {
+fn set_gid_needs_group_membership() {
     let rig = Rig::new();
     let root = rig.namespace.load().exports()[0].root();
     let set = SetAttrs { mode: Some(0o777), gid: Some(4711), ..SetAttrs::default() };
@@ -208,7 +209,7 @@ fn the_group_bit_is_for_who_is_in_the_group() {
 }
 
 #[test]
-fn a_list_that_says_a_mode_sets_it() {
+fn mode_entry_in_acl_sets_mode() {
     let rig = Rig::new();
     let mut alice = unix(&rig, ALICE);
     alice.put("file", b"data");
@@ -220,13 +221,13 @@ fn a_list_that_says_a_mode_sets_it() {
     }
     assert_eq!(chmod(&mut alice, file, u32::MAX), NtStatus::SUCCESS);
     assert_eq!(mode_of(&rig, "file"), 0o7777, "and no more than there is of a mode");
-    // To others that is an entry for somebody whom mode bits cannot name.
+    // For other clients this is an entry for a user that mode bits cannot express.
     let windows = alice.open("file", TO_CHMOD);
     assert_eq!(
         set(&mut alice, windows, SecurityInformation::DACL, &says_mode(0o600)[1]),
         NtStatus::NOT_SUPPORTED
     );
-    // A list without a mode says what lists say.
+    // A descriptor without a mode entry applies as an ACL.
     let owner = Sid::new(1, &[0]).unwrap();
     let all = vec![Ace::allow(AceFlags::empty(), AccessMask::GENERIC_ALL, owner)];
     let list = SecurityDescriptor { dacl: Acl::new(all), ..says_mode(0)[0].clone() };
@@ -235,7 +236,7 @@ fn a_list_that_says_a_mode_sets_it() {
 }
 
 #[test]
-fn nobody_sets_the_mode_or_the_owner_of_what_is_anothers() {
+fn mode_and_owner_need_ownership() {
     let rig = Rig::new();
     let (mut alice, mut bob) = (unix(&rig, ALICE), unix(&rig, BOB));
     let made = open(&mut alice, "file", MAKE, 0o666);
@@ -244,7 +245,7 @@ fn nobody_sets_the_mode_or_the_owner_of_what_is_anothers() {
     }
     let file = open(&mut bob, "file", OPEN, 0o4777);
     assert_eq!(chmod(&mut bob, file, 0o4777), NtStatus::ACCESS_DENIED);
-    // Taking the name of a file that is there leaves its mode.
+    // Replacing an existing file keeps its mode.
     let again = Opening { disposition: CreateDisposition::OVERWRITE_IF, ..OPEN };
     open(&mut bob, "file", again, 0o4777);
     assert_eq!(mode_of(&rig, "file"), 0o666);
@@ -257,17 +258,21 @@ fn nobody_sets_the_mode_or_the_owner_of_what_is_anothers() {
     }
     let group = SecurityDescriptor { group: Sid::new(5, &[88, 2, 4711]), ..of(1, 1000) };
     assert_eq!(set(&mut alice, made, SecurityInformation::GROUP, &group), NtStatus::ACCESS_DENIED);
-    assert_eq!(set(&mut alice, made, SecurityInformation::OWNER, &group), NtStatus::SUCCESS, "it is hers");
+    assert_eq!(
+        set(&mut alice, made, SecurityInformation::OWNER, &group),
+        NtStatus::SUCCESS,
+        "the owner may set the group"
+    );
     let told = information(&mut alice, made).unix;
     assert_eq!((told.owner, told.group), (Sid::unix_user(1000), Sid::unix_group(100)));
-    // Who writes a file with such bits takes them away, as over NFS.
+    // A write clears set-id bits, as over NFS.
     assert_eq!(chmod(&mut alice, made, 0o4777), NtStatus::SUCCESS);
     bob.write(file, 0, b"x");
     assert_eq!(mode_of(&rig, "file"), 0o777);
 }
 
 #[test]
-fn a_mode_changes_nothing_where_lists_rule() {
+fn mode_is_ignored_with_ntfs_acls() {
     let rig =
         Rig::with(ExportRule::everybody(), |volume| volume.with_security_style(SecurityStyle::Ntfs).unwrap());
     let mut client = unix(&rig, ALICE);
@@ -284,7 +289,7 @@ fn a_mode_changes_nothing_where_lists_rule() {
 }
 
 #[test]
-fn the_attribute_read_only_is_for_windows() {
+fn read_only_attribute_does_not_bind_posix_opens() {
     let rig = Rig::new();
     let mut client = unix(&rig, ALICE);
     let read_only = Opening { attributes: FileAttributes::READONLY, ..MAKE };
@@ -307,7 +312,7 @@ fn the_attribute_read_only_is_for_windows() {
 }
 
 #[test]
-fn unix_empties_a_file_and_leaves_what_else_it_has() {
+fn posix_truncation_keeps_metadata() {
     let rig = Rig::new();
     let mut client = unix(&rig, ALICE);
     client.put("file", b"data");
@@ -320,7 +325,7 @@ fn unix_empties_a_file_and_leaves_what_else_it_has() {
 }
 
 #[test]
-fn a_file_says_what_it_is_to_unix() {
+fn posix_information_has_unix_attributes() {
     let rig = Rig::new();
     let mut client = unix(&rig, ALICE);
     let file = open(&mut client, "file", MAKE, 0o640);
@@ -346,7 +351,7 @@ fn a_file_says_what_it_is_to_unix() {
     assert!(system.user_blocks_available <= system.blocks_available);
     assert!(system.blocks_available <= system.total_blocks && system.total_blocks > 0);
     client.call(Command::QUERY_INFO, &ask(55)).assert_refused(NtStatus::INFO_LENGTH_MISMATCH);
-    // To opens by the rules of Windows these classes are unknown.
+    // Windows opens do not have these classes.
     let windows = client.open("file", OPEN);
     client.query(windows, FileClass::POSIX, 4096).assert_refused(NtStatus::INVALID_INFO_CLASS);
     let ask = query(InfoType::FILESYSTEM, windows, FileSystemClass::POSIX.0, 4096);
@@ -354,7 +359,7 @@ fn a_file_says_what_it_is_to_unix() {
 }
 
 #[test]
-fn kinds_that_windows_has_not_are_told() {
+fn special_file_types_are_reported() {
     let rig = Rig::new();
     make_special(&rig, "fifo", Special::Fifo);
     make_special(&rig, "socket", Special::Socket);
@@ -372,7 +377,7 @@ fn kinds_that_windows_has_not_are_told() {
 }
 
 #[test]
-fn times_of_others_files_are_set_as_unix_sets_them() {
+fn posix_rules_apply_to_times_of_other_users_files() {
     let rig = Rig::new();
     let (mut alice, mut bob) = (unix(&rig, ALICE), unix(&rig, BOB));
     let (mine, theirs) = (open(&mut alice, "file", MAKE, 0o666), open(&mut bob, "file", OPEN, 0));
@@ -382,9 +387,9 @@ fn times_of_others_files_are_set_as_unix_sets_them() {
     assert_eq!(alice.set(mine, FileClass::BASIC, &value), NtStatus::SUCCESS);
 }
 
-/// rename(2) minds no files below a directory; opens of Windows beside it do, and go on under the new path.
+/// rename(2) ignores open files below a directory. Windows opens block it, and continue under the new path.
 #[test]
-fn a_directory_is_renamed_as_on_unix_while_files_below_it_are_open() {
+fn posix_directory_rename_ignores_posix_opens_below() {
     let rig = Rig::new();
     let (mut client, mut other) = (unix(&rig, ALICE), rig.alice());
     let dir = open(&mut client, "dir", Opening { access: AccessMask::GENERIC_ALL, ..MAKE_DIR }, 0o755);

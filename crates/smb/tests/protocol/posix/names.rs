@@ -1,4 +1,4 @@
-//! Names as Unix has them: paths, listings, symbolic links.
+//! Names with Unix semantics: paths, listings, symbolic links.
 
 use super::*;
 use smb_wire::classes::file::RenameInformation;
@@ -34,7 +34,7 @@ fn ask(client: &mut Client, file_id: FileId, class: DirectoryClass, pattern: &st
     client.call(Command::QUERY_DIRECTORY, &request)
 }
 
-/// A listing as Linux reads it: what is told of each entry, the length of its name, its name.
+/// A listing as Linux parses it: attributes, length of the name, name.
 fn list(client: &mut Client, dir: FileId, pattern: &str) -> Vec<(String, PosixInformation)> {
     let reply = ask(client, dir, DirectoryClass::POSIX, pattern, 1 << 16);
     if reply.status() == NtStatus::NO_SUCH_FILE {
@@ -61,7 +61,7 @@ fn names(client: &mut Client, path: &str, pattern: &str) -> Vec<String> {
 }
 
 #[test]
-fn names_that_differ_by_case_are_two_files() {
+fn posix_names_are_case_sensitive() {
     let rig = Rig::new();
     let (mut unix, mut windows) = (unix(&rig, ALICE), rig.alice());
     open(&mut unix, "Dir", MAKE_DIR, 0o755);
@@ -70,7 +70,7 @@ fn names_that_differ_by_case_are_two_files() {
     assert_eq!((read(&mut unix, "Dir/a"), read(&mut unix, "Dir/A")), (b"small".to_vec(), b"large".to_vec()));
     create(&mut unix, "dir/a", OPEN, 0).assert_refused(NtStatus::OBJECT_PATH_NOT_FOUND);
     create(&mut unix, "DIR", OPEN, 0).assert_refused(NtStatus::OBJECT_NAME_NOT_FOUND);
-    // Others find each as it is spelled, and either where one is gone.
+    // Windows clients find each by its spelling, and either one after the other is gone.
     assert_eq!((windows.get("dir\\a"), windows.get("DIR\\A")), (b"small".to_vec(), b"large".to_vec()));
     let deletes = Opening { access: AccessMask::DELETE, options: CreateOptions::DELETE_ON_CLOSE, ..OPEN };
     let file = open(&mut unix, "Dir/a", deletes, 0);
@@ -81,7 +81,7 @@ fn names_that_differ_by_case_are_two_files() {
 }
 
 #[test]
-fn a_new_name_is_in_its_case_too() {
+fn posix_rename_keeps_case() {
     let rig = Rig::new();
     let mut client = unix(&rig, ALICE);
     let dir = open(&mut client, "dir", MAKE_DIR, 0o755);
@@ -102,7 +102,7 @@ fn a_new_name_is_in_its_case_too() {
 }
 
 #[test]
-fn characters_that_windows_reserves_are_like_others() {
+fn reserved_characters_are_allowed_in_posix_names() {
     let rig = Rig::new();
     let (mut unix, mut windows) = (unix(&rig, ALICE), rig.alice());
     let odd = ["\"*:<>?|", "\\", "a\\b:c", "end ", "end.", "tab\t", " . "];
@@ -115,7 +115,7 @@ fn characters_that_windows_reserves_are_like_others() {
     for path in odd {
         assert_eq!(read(&mut unix, path), path.as_bytes());
     }
-    // As others see them, and as older kernels of Linux name them.
+    // The private-use mapping that Windows clients see and that older Linux kernels send.
     let mapped = "\u{f020}\u{f021}\u{f022}\u{f023}\u{f024}\u{f025}\u{f027}";
     assert_eq!(windows.get(mapped), odd[0].as_bytes());
     assert_eq!(read(&mut unix, mapped), odd[0].as_bytes());
@@ -124,7 +124,7 @@ fn characters_that_windows_reserves_are_like_others() {
 }
 
 #[test]
-fn no_path_leads_out_of_a_share_or_to_what_is_hidden() {
+fn posix_paths_cannot_escape_or_reach_hidden_files() {
     let rig = Rig::new();
     let mut client = unix(&rig, ALICE);
     for path in ["..", "../x", "a/..", ".", "a//b"] {
@@ -137,14 +137,14 @@ fn no_path_leads_out_of_a_share_or_to_what_is_hidden() {
     let hidden = create(&mut client, ".plimsoll-streams", OPEN, 0).status();
     let made = create(&mut client, ".plimsoll-streams", MAKE_DIR, 0o777).status();
     assert_eq!((hidden, made), (NtStatus::ACCESS_DENIED, NtStatus::ACCESS_DENIED));
-    // There are no streams by these rules, and so none is made by a colon.
+    // A colon is an ordinary character here and creates no stream.
     write(&mut client, "file", b"data");
     write(&mut client, "file:stream", b"a file");
     assert_eq!(names(&mut client, "", "*"), ["file", "file:stream"]);
 }
 
 #[test]
-fn a_listing_says_what_its_entries_are_to_unix() {
+fn posix_listing_has_unix_attributes() {
     let rig = Rig::new();
     let (mut unix, mut windows) = (unix(&rig, ALICE), rig.alice());
     write(&mut unix, "file", b"12345");
@@ -158,8 +158,8 @@ fn a_listing_says_what_its_entries_are_to_unix() {
     assert_eq!((of("dir").unix.mode, of("dir").file_attributes), (0o750, FileAttributes::DIRECTORY));
     let link = of("link").unix;
     assert_eq!((link.mode & !0o777, link.reparse_tag), (PosixFileType::SYMLINK.0, ReparseTag::SYMLINK));
-    assert_eq!(of("..").inode, of(".").inode, "what is above a share is not told");
-    // A name asked for is an entry, too, and small buffers are filled as far as they go.
+    assert_eq!(of("..").inode, of(".").inode, "the parent of the root is hidden");
+    // A single name is an entry, too; small buffers are filled as far as possible.
     assert_eq!(list(&mut unix, root, "file"), [("file".to_owned(), of("file"))]);
     let small = ask(&mut unix, root, DirectoryClass::POSIX, "file", 131);
     small.assert_refused(NtStatus::INFO_LENGTH_MISMATCH);
@@ -169,7 +169,7 @@ fn a_listing_says_what_its_entries_are_to_unix() {
 }
 
 #[test]
-fn a_link_is_told_and_never_followed() {
+fn posix_link_is_reported_not_followed() {
     let rig = Rig::new();
     let mut client = unix(&rig, ALICE);
     write(&mut client, "file", b"data");
@@ -205,7 +205,7 @@ fn a_link_is_told_and_never_followed() {
         };
         assert_eq!((data.substitute_name.bytes(), data.flags), (&name(target)[..], flags));
     }
-    // Windows is told as before.
+    // Windows clients get the same error as before.
     rig.alice().create("near", OPEN).assert_refused(NtStatus::IO_REPARSE_TAG_NOT_HANDLED);
     assert_eq!(read(&mut client, "file"), b"data");
 }

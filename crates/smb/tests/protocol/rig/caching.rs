@@ -1,4 +1,4 @@
-//! What clients cache, and how they are asked for it.
+//! Oplocks and leases of test clients.
 
 use super::Rig;
 use super::client::{Client, Offer, Reply};
@@ -11,7 +11,7 @@ use smb_wire::oplock::{
 };
 use smb_wire::{Decode, Encode, FileId, Guid, NtStatus};
 
-/// A lease state by the letters of what may be cached.
+/// A lease state from its letters: R, W, H.
 pub(crate) fn state(letters: &str) -> LeaseState {
     let bit = |letter| match letter {
         'R' => LeaseState::READ_CACHING,
@@ -31,14 +31,14 @@ pub(crate) fn lease(number: u8, wants: &str) -> Lease {
     Lease::V1(LeaseV1 { lease_key, lease_state, lease_flags: LeaseFlags::empty() })
 }
 
-/// A lease of the second version, which has changed so often to its client.
+/// A lease of the second version, with the client's epoch.
 pub(crate) fn lease_v2(number: u8, wants: &str, epoch: u16, parent: Option<u8>) -> Lease {
     let flags = parent.map_or(LeaseFlags::empty(), |_| LeaseFlags::PARENT_LEASE_KEY_SET);
     let parent_lease_key = parent.map_or(LeaseKey::default(), key);
     Lease::V2(LeaseV2 { lease_key: key(number), lease_state: state(wants), flags, parent_lease_key, epoch })
 }
 
-/// What a CREATE was granted.
+/// The outcome of a CREATE with a lease or oplock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Granted {
     pub(crate) file_id: FileId,
@@ -47,7 +47,7 @@ pub(crate) struct Granted {
 }
 
 impl Granted {
-    /// That it is a lease of this state.
+    /// Asserts a lease of this state.
     #[track_caller]
     pub(crate) fn assert_state(&self, letters: &str) {
         assert_eq!(self.level, OplockLevel::LEASE);
@@ -56,7 +56,7 @@ impl Granted {
 }
 
 impl Rig {
-    /// Alice at another machine.
+    /// Alice on another client machine.
     pub(crate) fn alice_at(&self, machine: u8) -> Client {
         self.alice_with(&Offer { client_guid: Guid([machine; 16]), ..Offer::default() })
     }
@@ -81,39 +81,39 @@ impl Client {
         self.request(Command::CREATE, &request)
     }
 
-    /// CREATE that asks for a cache; nothing is awaited.
+    /// Sends a CREATE with an oplock or lease, without waiting for the reply.
     pub(crate) fn ask(&mut self, path: &str, opening: Opening, level: OplockLevel, lease: Option<Lease>) {
         let request = self.request_with(path, opening, level, lease);
         self.send_protected(request);
     }
 
-    /// The same with an oplock, as it must succeed.
+    /// Opens with an oplock; must succeed.
     #[track_caller]
     pub(crate) fn open_oplock(&mut self, path: &str, opening: Opening, level: OplockLevel) -> Granted {
         self.ask(path, opening, level, None);
         granted(&self.reply())
     }
 
-    /// The same with a lease, as it must succeed.
+    /// Opens with a lease; must succeed.
     #[track_caller]
     pub(crate) fn open_lease(&mut self, path: &str, opening: Opening, lease: Lease) -> Granted {
         self.ask(path, opening, OplockLevel::LEASE, Some(lease));
         granted(&self.reply())
     }
 
-    /// The next message, which tells that an oplock is broken.
+    /// Receives an oplock break.
     #[track_caller]
     pub(crate) fn oplock_break(&mut self) -> OplockBreak {
         unsolicited(&self.reply())
     }
 
-    /// The next message, which tells that a lease is broken.
+    /// Receives a lease break.
     #[track_caller]
     pub(crate) fn lease_break(&mut self) -> LeaseBreakNotification {
         unsolicited(&self.reply())
     }
 
-    /// That the next message tells that a lease is broken so, and is to be answered or not.
+    /// Asserts that the next message is this lease break, with or without a required acknowledgment.
     #[track_caller]
     pub(crate) fn assert_lease_break(&mut self, number: u8, from: &str, to: &str, is_answered: bool) {
         let told = self.lease_break();
@@ -122,13 +122,11 @@ impl Client {
         assert_eq!(told.flags.contains(LeaseBreakFlags::ACK_REQUIRED), is_answered);
     }
 
-    /// Answers the break of an oplock.
     #[track_caller]
     pub(crate) fn acknowledge_oplock(&mut self, file_id: FileId, oplock_level: OplockLevel) -> NtStatus {
         self.call(Command::OPLOCK_BREAK, &OplockBreak { oplock_level, file_id }).status()
     }
 
-    /// Answers the break of a lease.
     #[track_caller]
     pub(crate) fn acknowledge_lease(&mut self, number: u8, keeps: &str) -> NtStatus {
         let (flags, lease_key, lease_state) = (LeaseBreakFlags::empty(), key(number), state(keeps));
@@ -140,7 +138,7 @@ impl Client {
         reply.status()
     }
 
-    /// That nothing was sent to it before the reply to an ECHO.
+    /// Asserts that no message arrives before the reply to an ECHO.
     #[track_caller]
     pub(crate) fn assert_quiet(&mut self) {
         assert_eq!(self.call(Command::ECHO, &smb_wire::session::Empty).status(), NtStatus::SUCCESS);
@@ -154,12 +152,12 @@ pub(crate) fn granted(reply: &Reply) -> Granted {
     Granted { file_id: response.file_id, level: response.oplock_level, lease }
 }
 
-/// What a message says that is no reply (MS-SMB2 §3.3.4.6, §3.3.4.7).
+/// The body of a message that is not a reply (MS-SMB2 §3.3.4.6, §3.3.4.7).
 #[track_caller]
 pub(crate) fn unsolicited<'a, T: Decode<'a>>(message: &'a Reply) -> T {
     let header = &message.header;
     assert_eq!((header.command, header.message_id), (Command::OPLOCK_BREAK, u64::MAX));
     assert_eq!((header.credits, header.tree_id(), header.status), (0, 0, NtStatus::SUCCESS));
-    assert_eq!((header.flags, header.signature), (Flags::SERVER_TO_REDIR, [0; 16]), "it is not signed");
+    assert_eq!((header.flags, header.signature), (Flags::SERVER_TO_REDIR, [0; 16]), "breaks are unsigned");
     message.body()
 }

@@ -1,4 +1,4 @@
-//! What clients do with files, in one line.
+//! File operations in one line.
 
 use super::client::{Client, Reply, utf16};
 use smb_wire::classes::FileClass;
@@ -17,10 +17,10 @@ use smb_wire::ioctl::{CtlCode, IoctlFlags, IoctlRequest, IoctlResponse};
 use smb_wire::types::{AccessMask, FileAttributes};
 use smb_wire::{Encode, FileId, NtStatus, Utf16};
 
-/// Everybody else may do everything.
+/// Full sharing.
 const SHARED: ShareAccess = ShareAccess(ShareAccess::READ.0 | ShareAccess::WRITE.0 | ShareAccess::DELETE.0);
 
-/// How a file is opened: to read, write and delete it, sharing everything, made if it is not there.
+/// The parameters of an open. Default: read, write and delete access, full sharing, created if missing.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Opening {
     pub(crate) access: AccessMask,
@@ -43,7 +43,7 @@ impl Default for Opening {
 }
 
 impl Opening {
-    /// Nobody else may do anything with the file.
+    /// An exclusive open.
     pub(crate) fn alone() -> Self {
         Self { share: ShareAccess::empty(), ..Self::default() }
     }
@@ -52,12 +52,12 @@ impl Opening {
         Self { options: CreateOptions::DIRECTORY_FILE, ..Self::default() }
     }
 
-    /// With this disposition.
+    /// The default with this disposition.
     pub(crate) fn by(disposition: CreateDisposition) -> Self {
         Self { disposition, ..Self::default() }
     }
 
-    /// The request for the file of this name, in UTF-16.
+    /// The CREATE for a UTF-16 name.
     pub(crate) fn request<'a>(&self, wire: &'a [u8]) -> CreateRequest<'a> {
         CreateRequest {
             requested_oplock_level: OplockLevel::NONE,
@@ -73,25 +73,25 @@ impl Opening {
     }
 }
 
-/// A name on the wire.
+/// Encodes a name in UTF-16.
 pub(crate) fn name(text: &str) -> Vec<u8> {
     utf16(text)
 }
 
 impl Client {
-    /// CREATE, whatever is answered.
+    /// Sends CREATE and returns the reply.
     #[track_caller]
     pub(crate) fn create(&mut self, path: &str, opening: Opening) -> Reply {
         self.call(Command::CREATE, &opening.request(&name(path)))
     }
 
-    /// CREATE, as it must succeed.
+    /// Opens a file; must succeed.
     #[track_caller]
     pub(crate) fn open(&mut self, path: &str, opening: Opening) -> FileId {
         self.create(path, opening).body::<CreateResponse<'_>>().file_id
     }
 
-    /// What became of a file.
+    /// The create action, or the error.
     #[track_caller]
     pub(crate) fn action(&mut self, path: &str, opening: Opening) -> Result<CreateAction, NtStatus> {
         let reply = self.create(path, opening);
@@ -115,7 +115,7 @@ impl Client {
         self.call_charged(Command::WRITE, &write(file_id, offset, data), charge)
     }
 
-    /// A file with this content, closed.
+    /// Writes a file with this content and closes it.
     #[track_caller]
     pub(crate) fn put(&mut self, path: &str, data: &[u8]) {
         let file = self.open(path, Opening::by(CreateDisposition::OVERWRITE_IF));
@@ -130,13 +130,13 @@ impl Client {
         self.call_charged(Command::READ, &read(file_id, offset, length), charge)
     }
 
-    /// READ, as it must succeed.
+    /// Reads; must succeed.
     #[track_caller]
     pub(crate) fn data(&mut self, file_id: FileId, offset: u64, length: u32) -> Vec<u8> {
         self.read(file_id, offset, length).body::<ReadResponse<&[u8]>>().data.to_vec()
     }
 
-    /// The content of a file by its name.
+    /// The content of a file by its path.
     #[track_caller]
     pub(crate) fn get(&mut self, path: &str) -> Vec<u8> {
         let file = self.open(path, Opening::by(CreateDisposition::OPEN));
@@ -145,26 +145,23 @@ impl Client {
         data
     }
 
-    /// QUERY_INFO of a file.
     #[track_caller]
     pub(crate) fn query(&mut self, file_id: FileId, class: FileClass, room: u32) -> Reply {
         self.call(Command::QUERY_INFO, &query(InfoType::FILE, file_id, class.0, room))
     }
 
-    /// The same, as it must succeed: what it says.
+    /// QUERY_INFO of a file; must succeed. Returns the output.
     #[track_caller]
     pub(crate) fn info(&mut self, file_id: FileId, class: FileClass) -> Vec<u8> {
         self.query(file_id, class, 4096).body::<OutputResponse<&[u8]>>().output.to_vec()
     }
 
-    /// IOCTL of a file, with room for so many bytes.
     #[track_caller]
     pub(crate) fn ioctl(&mut self, file_id: FileId, ctl_code: CtlCode, input: &[u8], room: u32) -> Reply {
         let request = ioctl(file_id, ctl_code, input, room);
         self.call(Command::IOCTL, &request)
     }
 
-    /// SET_INFO of a file.
     pub(crate) fn set(&mut self, file_id: FileId, class: FileClass, value: &impl Encode) -> NtStatus {
         let buffer = &value.to_bytes()[..];
         let request = SetInfoRequest {
@@ -209,7 +206,7 @@ pub(crate) fn ioctl(file_id: FileId, ctl_code: CtlCode, input: &[u8], room: u32)
     }
 }
 
-/// What a reply to IOCTL says, whatever its status.
+/// The output of an IOCTL reply, regardless of its status.
 #[track_caller]
 pub(crate) fn output(reply: &Reply) -> &[u8] {
     reply.read::<IoctlResponse<'_>>().output

@@ -1,4 +1,4 @@
-//! A server over volumes in memory, and clients of it.
+//! A server over volumes in memory, and its clients.
 
 mod caching;
 mod client;
@@ -23,17 +23,17 @@ use vfs::{
 };
 use vfs_testing::MemFs;
 
-/// The users: name and password.
+/// User and password.
 pub(crate) const ALICE: (&str, &str) = ("alice", "secret");
 pub(crate) const BOB: (&str, &str) = ("bob", "other");
-/// The share that most tests work on.
+/// The share of most tests.
 pub(crate) const SHARE: &str = "docs";
-/// A second one.
+/// A second share.
 pub(crate) const OTHER: &str = "spare";
-/// What the clock of the volumes shows: 2001-09-09 01:46:40.
+/// The time of the volumes' clock: 2001-09-09 01:46:40.
 pub(crate) const NOW: Time = Time { seconds: 1_000_000_000, nanos: 0 };
 
-/// The storage of the volumes, which outlives a server.
+/// The storage of the volumes, which survives a server.
 pub(crate) struct Disks([Arc<MemFs>; 2]);
 
 impl Default for Disks {
@@ -43,7 +43,7 @@ impl Default for Disks {
 }
 
 impl Disks {
-    /// That of [`SHARE`].
+    /// The storage of [`SHARE`].
     pub(crate) fn docs(&self) -> &MemFs {
         &self.0[0]
     }
@@ -56,7 +56,7 @@ impl Disks {
     }
 }
 
-/// A running server of two shares.
+/// A running server with two shares.
 pub(crate) struct Rig {
     pub(crate) volume: Arc<Volume>,
     pub(crate) namespace: SharedNamespace,
@@ -74,23 +74,23 @@ impl Rig {
         Self::with(rule, |volume| volume)
     }
 
-    /// That has these names for its clients.
+    /// A server with these target names.
     pub(crate) fn called(names: &[&str]) -> Self {
         let names = names.iter().map(|name| (*name).to_owned()).collect();
         Self::serving(ExportRule::everybody(), |volume| volume, |service| service.with_target_names(names))
     }
 
-    /// That lets clients in without a name.
+    /// A server that accepts anonymous logins.
     pub(crate) fn anonymous() -> Self {
         Self::serving(ExportRule::everybody(), |volume| volume, |service| service.with_anonymous_logins(true))
     }
 
-    /// Rig whose service gives each session one connection.
+    /// A server without multichannel.
     pub(crate) fn single() -> Self {
         Self::serving(ExportRule::everybody(), |volume| volume, |service| service.with_multichannel(false))
     }
 
-    /// That has these groups, and as many users besides alice and bob.
+    /// A server with these groups, and `others` users besides alice and bob.
     pub(crate) fn with_accounts(groups: Vec<Group>, others: u32) -> Self {
         let (docs, spare) = Disks::default().volumes();
         let exports = [("/docs", docs), ("/spare", spare)]
@@ -98,12 +98,12 @@ impl Rig {
         Self::for_users(exports, accounts(groups, others), |service| service)
     }
 
-    /// [`SHARE`] by this rule, on a volume made so.
+    /// A server with this rule for [`SHARE`], on a volume built by `make`.
     pub(crate) fn with(rule: ExportRule, make: impl FnOnce(Volume) -> Volume) -> Self {
         Self::serving(rule, make, |service| service)
     }
 
-    /// The volumes on `disks`.
+    /// A server over existing storage.
     pub(crate) fn over(disks: &Disks) -> Self {
         let (docs, spare) = disks.volumes();
         let exports = [("/docs", docs), ("/spare", spare)]
@@ -127,7 +127,7 @@ impl Rig {
         )
     }
 
-    /// The volumes on `disks`, of which [`SHARE`] may be continuously available, with what the state directory says.
+    /// A server over existing storage and state, with an optionally continuously available [`SHARE`].
     pub(crate) fn restarted(disks: &Disks, dir: &Arc<StableDir>, continuously_available: bool) -> Self {
         let (docs, spare) = disks.volumes();
         let settings = ShareSettings { continuously_available, ..ShareSettings::default() };
@@ -147,7 +147,7 @@ impl Rig {
         Self::for_users(exports, accounts(vec![], 0), set)
     }
 
-    /// That is reached by these settings, and lets clients in without a name or not.
+    /// A server with these settings, with or without anonymous logins.
     pub(crate) fn bounded(settings: Settings, null_sessions: bool) -> Self {
         let (docs, spare) = Disks::default().volumes();
         let exports = [("/docs", docs), ("/spare", spare)]
@@ -192,12 +192,12 @@ impl Rig {
         Self { volume: docs, namespace, service, address, server: Some(server) }
     }
 
-    /// A connection on which nothing was said.
+    /// A connection before NEGOTIATE.
     pub(crate) fn connect(&self) -> Client {
         Client::connect(self.address)
     }
 
-    /// The same of a client with another address.
+    /// A connection from another client address, before NEGOTIATE.
     pub(crate) fn connect_as(&self, source: [u8; 4]) -> Client {
         Client::connect_as(source, self.address)
     }
@@ -216,12 +216,12 @@ impl Rig {
         client
     }
 
-    /// What is done once a second.
+    /// Runs the service's once-a-second work.
     pub(crate) fn tick(&self) {
         self.service.expire();
     }
 
-    /// Connections that the server has now.
+    /// The number of the server's connections.
     pub(crate) fn connections(&self) -> usize {
         self.server.as_ref().unwrap().view().connections()
     }
@@ -235,7 +235,7 @@ impl Drop for Rig {
     }
 }
 
-/// Everybody may make files in the roots.
+/// Makes the root directories writable by all.
 fn open_to_all(namespace: &Namespace) {
     let set = SetAttrs { mode: Some(0o777), ..SetAttrs::default() };
     for export in namespace.exports() {
@@ -261,7 +261,7 @@ fn accounts(groups: Vec<Group>, others: u32) -> Accounts {
     Accounts::empty(Sid::machine([1, 2, 3]), "FILES").with_entries(users, groups, vec![], None).unwrap()
 }
 
-/// Bytes that are different each time, which is all that tests want of randomness.
+/// Bytes that differ at each call, which suffices for tests.
 fn random(bytes: &mut [u8]) {
     static DRAWN: AtomicU64 = AtomicU64::new(1);
     for chunk in bytes.chunks_mut(8) {
@@ -270,7 +270,7 @@ fn random(bytes: &mut [u8]) {
     }
 }
 
-/// Waits for what happens elsewhere, for a while.
+/// Waits until a condition holds, with a timeout.
 pub(crate) fn wait_until(mut is_so: impl FnMut() -> bool) {
     let since = Instant::now();
     while !is_so() {

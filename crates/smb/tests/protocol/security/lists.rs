@@ -1,7 +1,7 @@
-//! The same where lists rule: who may do what by them, and what new files inherit.
+//! ACLs on volumes with NTFS rules: access checks and inheritance.
 
 use super::*;
-use crate::attr::dispose;
+use crate::file_information::dispose;
 use crate::rig::NOW;
 use crate::settings;
 use smb_wire::FileTime;
@@ -23,7 +23,7 @@ fn rig() -> Rig {
     Rig::with(ExportRule::everybody(), make)
 }
 
-/// The same, and the root of its files as they are reached past the service: there lists count for nothing.
+/// The rig, and the root of its storage below the service, where ACLs have no effect.
 fn rig_and_storage() -> (Rig, File) {
     let fs = Arc::new(MemFs::new(Arc::new(|| NOW)));
     let volume = |id| Volume::new(VolumeId(id), SHARE, Arc::clone(&fs) as _, Durability::Sync, 7);
@@ -32,7 +32,7 @@ fn rig_and_storage() -> (Rig, File) {
     (rig, Arc::new(Export::new("/past", Arc::new(volume(2)), vec![])).root())
 }
 
-/// Makes a file of this mode.
+/// Creates a file with this mode.
 fn create(dir: &File, caller: &Caller, name: &str, mode: u32) -> File {
     let (set, mut pending) = (SetAttrs { mode: Some(mode), ..SetAttrs::default() }, PendingSync::default());
     dir.create(caller, name.as_bytes(), Disposition::CreateNew, &set, &mut pending).unwrap().file
@@ -40,14 +40,14 @@ fn create(dir: &File, caller: &Caller, name: &str, mode: u32) -> File {
 
 fn user(uid: u32) -> Sid {
     let mut client_sid = vec![1, 5, 0, 0, 0, 0, 0, 5];
-    // Those of the rig's machine: 1000 and twice the number.
+    // The SIDs of the rig's machine: 1000 plus twice the uid.
     for part in [21, 1, 2, 3, 1000 + 2 * uid] {
         client_sid.extend(part.to_le_bytes());
     }
     Sid::from_bytes(&client_sid).unwrap()
 }
 
-/// What NFS holds of a file.
+/// The file over NFS.
 fn file(rig: &Rig, name: &[u8]) -> File {
     let root = rig.namespace.load().exports()[0].root();
     let dir = root.open_dir(&Caller::new(0, 0, []), Blocking::Allowed).unwrap();
@@ -59,7 +59,7 @@ fn by(access: AccessMask) -> Opening {
 }
 
 #[test]
-fn a_list_comes_back_as_it_was_set() {
+fn acl_round_trips() {
     let rig = rig();
     let mut alice = rig.alice();
     let made = alice.open("file", ALL);
@@ -90,7 +90,7 @@ fn a_list_comes_back_as_it_was_set() {
 }
 
 #[test]
-fn by_access_a_listing_leaves_out_what_its_user_may_not_wholly_read() {
+fn access_based_listing_hides_partly_readable_files() {
     let rig = rig();
     settings::set(&rig, ShareSettings { access_based_enumeration: true, ..settings::DEFAULT });
     let mut alice = rig.alice();
@@ -109,7 +109,7 @@ fn by_access_a_listing_leaves_out_what_its_user_may_not_wholly_read() {
 }
 
 #[test]
-fn what_one_user_is_denied_no_protocol_gives() {
+fn denial_applies_in_every_protocol() {
     let rig = rig();
     let (mut alice, mut bob) = (rig.alice(), bob(&rig));
     let made = alice.open("file", ALL);
@@ -119,7 +119,7 @@ fn what_one_user_is_denied_no_protocol_gives() {
     bob.create("file", by(AccessMask::WRITE_DATA)).assert_refused(NtStatus::ACCESS_DENIED);
     bob.create("file", by(AccessMask::FILE_ALL)).assert_refused(NtStatus::ACCESS_DENIED);
     bob.open("file", by(AccessMask::READ_DATA));
-    // Over NFS, with an open and without, and by another name.
+    // Over NFS, with an open and without, and through another name.
     let (nfs, caller) = (file(&rig, b"file"), Caller::new(BOBS, 100, []));
     let root = rig.namespace.load().exports()[0].root();
     root.link(&caller, &nfs, b"link", &mut PendingSync::default()).unwrap();
@@ -135,11 +135,11 @@ fn what_one_user_is_denied_no_protocol_gives() {
         let cut = nfs.set_attrs(&caller, &cut, None, &mut PendingSync::default());
         assert_eq!(cut.map(drop), Err(FsError::Access));
     }
-    assert_eq!(mode_of(&rig, b"file") & 0o222, 0o200, "a mode denies everybody what it cannot deny one");
+    assert_eq!(mode_of(&rig, b"file") & 0o222, 0o200, "a mode denies all users what it cannot deny one");
 }
 
 #[test]
-fn whom_a_list_denies_before_there_is_such_a_user_is_denied() {
+fn denial_of_absent_user_applies_once_created() {
     const LATER: u32 = 4711;
     let rig = rig();
     let mut alice = rig.alice();
@@ -148,7 +148,7 @@ fn whom_a_list_denies_before_there_is_such_a_user_is_denied() {
         let denied = Ace::deny(AceFlags::empty(), AccessMask::WRITE_DATA, who);
         list(&[denied, allow(AccessMask::FILE_ALL, everyone())])
     };
-    // A backup of the lists is restored before the users are made, or a client has their identifiers from another time.
+    // ACLs restored from a backup before their users exist, or SIDs that a client remembers.
     assert_eq!(set(&mut alice, made, DACL, &entries(user(LATER))), NtStatus::SUCCESS);
     let later = Caller::new(LATER, 100, []);
     assert_eq!(file(&rig, b"file").authorize_write(&later).map(drop), Err(FsError::Access));
@@ -159,7 +159,7 @@ fn whom_a_list_denies_before_there_is_such_a_user_is_denied() {
 }
 
 #[test]
-fn nfs_changes_no_mode_and_no_owner_of_what_has_a_list() {
+fn nfs_cannot_change_mode_or_owner_of_acl_files() {
     let rig = rig();
     rig.alice().open("file", ALL);
     let (nfs, owner) = (file(&rig, b"file"), Caller::new(ALICES, 100, [7]));
@@ -174,7 +174,7 @@ fn nfs_changes_no_mode_and_no_owner_of_what_has_a_list() {
         assert_eq!(set(caller, SetAttrs { uid: Some(7), ..SetAttrs::default() }), Err(FsError::NotOwner));
         let same = SetAttrs { mode: Some(had.mode), uid: Some(had.uid), ..SetAttrs::default() };
         assert_eq!(set(caller, same).unwrap().mode, had.mode);
-        // What follows an exclusive creation.
+        // The attributes that follow an exclusive NFS create.
         let now = Some(vfs::SetTime::Now);
         let follows = SetAttrs { mode: Some(0o777), accessed: now, modified: now, ..SetAttrs::default() };
         assert_eq!(set(caller, follows).unwrap().mode, had.mode);
@@ -182,7 +182,7 @@ fn nfs_changes_no_mode_and_no_owner_of_what_has_a_list() {
 }
 
 #[test]
-fn what_is_written_stays_written_where_its_time_cannot_be_set_back() {
+fn write_stays_if_time_cannot_be_restored() {
     let rig = rig();
     let (mut alice, mut bob) = (rig.alice(), bob(&rig));
     let made = alice.open("file", ALL);
@@ -198,12 +198,12 @@ fn what_is_written_stays_written_where_its_time_cannot_be_set_back() {
     assert_eq!(set(&mut alice, made, DACL, &list(&entries)), NtStatus::SUCCESS);
     assert_eq!(bob.write(theirs, 0, b"data").status(), NtStatus::SUCCESS);
     assert_eq!(alice.data(made, 0, 10), b"data");
-    // What an open was granted lasts as long as that.
+    // Granted access lasts as long as the open.
     assert_eq!(bob.set(theirs, FileClass::BASIC, &value), NtStatus::SUCCESS);
 }
 
 #[test]
-fn new_files_inherit_whoever_makes_them() {
+fn inheritance_applies_in_every_protocol() {
     let rig = rig();
     let mut alice = rig.alice();
     let dir = alice.open("dir", Opening { options: CreateOptions::DIRECTORY_FILE, ..ALL });
@@ -234,12 +234,12 @@ fn new_files_inherit_whoever_makes_them() {
         Ace::allow(both | AceFlags::INHERIT_ONLY, AccessMask::FILE_ALL, creator),
     ];
     assert_eq!(told(&mut bob, sub, DACL).unwrap(), told_as(&handed_on));
-    // Everyone's rights were for the directory alone, whatever mode was asked for.
+    // Everyone's rights applied only to the directory, whatever mode was requested.
     let other = Caller::new(1, 1, []);
     let dir = below.open_dir(&caller, Blocking::Allowed).unwrap();
     let nfs = dir.lookup(b"nfs", Blocking::Allowed).unwrap().file;
     assert_eq!(nfs.authorize_read(&other, Blocking::Allowed).map(drop), Err(FsError::Access));
-    // What is moved in keeps its own list.
+    // A moved file keeps its ACL.
     bob.open("moved", ALL);
     let root = rig.namespace.load().exports()[0].root();
     let before =
@@ -257,7 +257,7 @@ fn told_as(aces: &[Ace]) -> SecurityDescriptor {
 }
 
 #[test]
-fn a_name_goes_by_the_list_of_either() {
+fn delete_is_allowed_by_file_or_directory() {
     let rig = rig();
     let (mut alice, mut bob) = (rig.alice(), bob(&rig));
     let dir = alice.open("dir", Opening { options: CreateOptions::DIRECTORY_FILE, ..ALL });
@@ -282,18 +282,18 @@ fn a_name_goes_by_the_list_of_either() {
     let out =
         |name: &[u8], pending: &mut PendingSync| nfs.rename(&caller, name, &root, b"out", pending).map(drop);
     assert_eq!(out(b"kept", &mut pending), Err(FsError::Access));
-    // Replaced is removed: nobody gets rid of a file by putting another in its place.
+    // Replacing is removing: a rename must not bypass delete permission.
     bob.open("other", ALL);
     let over = root.rename(&caller, b"other", &nfs, b"kept", &mut pending);
     assert_eq!(over.map(drop), Err(FsError::Access));
     assert_eq!(out(b"given", &mut pending), Ok(()));
-    // Who may remove what is in the directory may, whatever the file says.
+    // Delete permission on the directory suffices, whatever the file's ACL.
     let owner = Caller::new(ALICES, 100, []);
     nfs.remove(&owner, b"kept", &mut pending).unwrap();
 }
 
 #[test]
-fn owners_are_taken_by_those_who_may_and_given_to_nobody() {
+fn ownership_can_be_taken_but_not_given() {
     let rig = rig();
     let (mut alice, mut bob) = (rig.alice(), bob(&rig));
     let made = alice.open("file", ALL);
@@ -309,7 +309,7 @@ fn owners_are_taken_by_those_who_may_and_given_to_nobody() {
     assert_eq!(told(&mut bob, his, DACL).unwrap(), told_as(&taking), "the list stays");
     bob.open("file", by(AccessMask::WRITE_DAC));
     assert_eq!(set(&mut alice, made, OWNER, &of(ALICES)), NtStatus::SUCCESS, "her open may still");
-    // Rights of owners as the list says them take the place of what owners have anyway.
+    // OWNER RIGHTS entries replace the owner's implicit rights.
     let owner_rights = Sid::new(3, &[4]).unwrap();
     let entries = [allow(AccessMask::READ_DATA, owner_rights)];
     assert_eq!(set(&mut alice, made, DACL, &list(&entries)), NtStatus::SUCCESS);
@@ -318,7 +318,7 @@ fn owners_are_taken_by_those_who_may_and_given_to_nobody() {
 }
 
 #[test]
-fn a_new_file_has_the_list_of_its_descriptor() {
+fn create_descriptor_sets_acl() {
     let rig = rig();
     let mut alice = rig.alice();
     let make = |client: &mut Client, path: &str, data: &[u8]| {
@@ -339,7 +339,7 @@ fn a_new_file_has_the_list_of_its_descriptor() {
 }
 
 #[test]
-fn lists_are_taken_up_to_their_bound() {
+fn acl_size_is_limited() {
     let rig = rig();
     let mut alice = rig.alice();
     let made = alice.open("file", ALL);
@@ -348,12 +348,12 @@ fn lists_are_taken_up_to_their_bound() {
     assert_eq!(set(&mut alice, made, DACL, &most), NtStatus::SUCCESS);
     let more = list(&vec![short.clone(); vfs::acl::ACL_ENTRIES_MAX + 1]);
     assert_eq!(set(&mut alice, made, DACL, &more), NtStatus::INVALID_ACL);
-    // As long as lists are on the wire, of those whom nobody knows: more than is stored.
+    // ACLs of the maximum wire size with unknown SIDs, larger than the storage limit.
     let stranger = Sid::new(5, &[1; 15]).unwrap();
     let strangers = list(&vec![allow(AccessMask::READ_DATA, stranger); 860]);
     assert_ne!(set(&mut alice, made, DACL, &strangers), NtStatus::SUCCESS);
     bob(&rig).open("file", by(AccessMask::READ_DATA));
-    // What only some servers understand might deny: it is not passed over.
+    // An unknown entry type might deny access, so it is not ignored.
     let mut bytes = list(std::slice::from_ref(&short)).to_bytes();
     let at = bytes.len() - Acl::new(vec![short]).unwrap().to_bytes().len() + 8;
     for ace_type in [2, 5, 9, 10, 0x11, 0xff] {
@@ -363,7 +363,7 @@ fn lists_are_taken_up_to_their_bound() {
 }
 
 #[test]
-fn nothing_goes_from_a_share_that_is_read_only() {
+fn read_only_share_refuses_deletion() {
     let rule = ExportRule { read_only: true, ..ExportRule::everybody() };
     let rig = Rig::with(rule, |volume| volume.with_security_style(SecurityStyle::Ntfs).unwrap());
     let root = rig.namespace.load().exports()[0].root();
@@ -382,7 +382,7 @@ fn nothing_goes_from_a_share_that_is_read_only() {
 }
 
 #[test]
-fn in_a_sticky_directory_without_a_list_names_belong_to_owners() {
+fn sticky_directory_limits_deletion_to_owners() {
     let (rig, past) = rig_and_storage();
     let root = rig.namespace.load().exports()[0].root();
     let (service, mut pending) = (Caller::new(0, 0, []), PendingSync::default());
@@ -412,11 +412,11 @@ fn in_a_sticky_directory_without_a_list_names_belong_to_owners() {
         alice.close(hers);
         root.remove(&alices, name.as_bytes(), &mut pending).unwrap();
     }
-    // Who owns the directory removes anything.
+    // The owner of the directory removes anything.
     create(&past, &alices, "bare", 0o644);
     past.set_attrs(&service, &SetAttrs { uid: Some(BOBS), ..sticky }, None, &mut pending).unwrap();
     root.remove(&bobs, b"bare", &mut pending).unwrap();
-    // A list says who may, and nothing else does.
+    // The ACL alone decides.
     create(&past, &bobs, "given", 0o644);
     let all = list(&[allow(AccessMask::GENERIC_ALL, everyone())]);
     let dir = bob.open("", by(AccessMask::WRITE_DAC));
@@ -425,7 +425,7 @@ fn in_a_sticky_directory_without_a_list_names_belong_to_owners() {
 }
 
 #[test]
-fn who_names_no_part_of_a_descriptor_changes_nothing() {
+fn set_security_without_parts_changes_nothing() {
     let (rig, past) = rig_and_storage();
     let bare = create(&past, &Caller::new(ALICES, 100, []), "file", 0o644);
     let had = bare.attrs(Blocking::Allowed).unwrap();
@@ -436,7 +436,7 @@ fn who_names_no_part_of_a_descriptor_changes_nothing() {
 }
 
 #[test]
-fn a_list_stays_when_a_file_that_was_set_id_is_written() {
+fn acl_survives_write_to_setuid_file() {
     let (rig, past) = rig_and_storage();
     let mut alice = rig.alice();
     for mode in [0o4755, 0o2755, 0o2745, 0o6777] {
@@ -450,7 +450,7 @@ fn a_list_stays_when_a_file_that_was_set_id_is_written() {
         assert_eq!(dispose(&mut alice, made, true), NtStatus::SUCCESS);
         alice.close(made);
     }
-    // New files of a directory go on to have its group.
+    // A set-gid directory still passes its group on.
     let set_gid = SetAttrs { mode: Some(0o2775), ..SetAttrs::default() };
     past.make_dir(&Caller::new(ALICES, 100, []), b"dir", &set_gid, &mut PendingSync::default()).unwrap();
     let dir = alice.open("dir", by(AccessMask::WRITE_DAC));
@@ -462,12 +462,12 @@ fn a_list_stays_when_a_file_that_was_set_id_is_written() {
 }
 
 #[test]
-fn who_may_not_make_a_file_new_empties_none() {
+fn overwrite_needs_access() {
     let rig = rig();
     let mut alice = rig.alice();
     let made = alice.open("file", ALL);
     alice.write(made, 0, b"data");
-    assert_eq!(crate::ea::set(&mut alice, made, &[(b"name", b"value")]), NtStatus::SUCCESS);
+    assert_eq!(crate::extended_attributes::set(&mut alice, made, &[(b"name", b"value")]), NtStatus::SUCCESS);
     let writes = AccessMask::READ_DATA | AccessMask::READ_EA | AccessMask::WRITE_DATA;
     let parts = [AccessMask::WRITE_EA, AccessMask::WRITE_ATTRIBUTES];
     let over = |access| Opening { disposition: CreateDisposition::OVERWRITE, ..by(access) };

@@ -1,4 +1,4 @@
-//! Descriptors: what is told of them, and what of them is set.
+//! Security descriptors on volumes with Unix rules.
 
 mod lists;
 mod posix_acls;
@@ -17,7 +17,7 @@ use vfs::{Blocking, Caller};
 const OWNER: SecurityInformation = SecurityInformation::OWNER;
 const GROUP: SecurityInformation = SecurityInformation::GROUP;
 const DACL: SecurityInformation = SecurityInformation::DACL;
-/// Everything that an owner does with descriptors.
+/// An open with all rights to descriptors.
 const ALL: Opening = Opening {
     access: AccessMask::MAXIMUM_ALLOWED,
     share: smb_wire::create::ShareAccess(7),
@@ -91,7 +91,7 @@ fn bob(rig: &Rig) -> Client {
 }
 
 #[test]
-fn a_list_becomes_the_mode_that_says_it() {
+fn acl_maps_to_equivalent_mode() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let file = client.open("file", ALL);
@@ -101,7 +101,7 @@ fn a_list_becomes_the_mode_that_says_it() {
     assert_eq!(set(&mut client, file, DACL, &private), NtStatus::SUCCESS);
     assert_eq!(mode_of(&rig, b"file"), 0o600);
     bob(&rig).create("file", Opening::by(CreateDisposition::OPEN)).assert_refused(NtStatus::ACCESS_DENIED);
-    // What is told can be set again, and changes nothing.
+    // Setting the returned descriptor changes nothing.
     let same = told(&mut client, file, DACL).unwrap();
     assert_eq!(set(&mut client, file, DACL, &same), NtStatus::SUCCESS);
     assert_eq!((mode_of(&rig, b"file"), told(&mut client, file, DACL).unwrap()), (0o600, same));
@@ -111,7 +111,7 @@ fn a_list_becomes_the_mode_that_says_it() {
 }
 
 #[test]
-fn what_mode_bits_cannot_deny_is_refused_and_changes_nothing() {
+fn acl_without_equivalent_mode_is_refused() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let file = client.open("file", ALL);
@@ -127,7 +127,7 @@ fn what_mode_bits_cannot_deny_is_refused_and_changes_nothing() {
 }
 
 #[test]
-fn nobody_gives_files_away_or_takes_them() {
+fn owner_change_is_refused() {
     let rig = Rig::new();
     let (mut alice, mut bob) = (rig.alice(), bob(&rig));
     let file = alice.open("file", ALL);
@@ -144,7 +144,7 @@ fn nobody_gives_files_away_or_takes_them() {
     assert_eq!(set(&mut alice, file, OWNER, &nobody), NtStatus::INVALID_OWNER);
     assert_eq!(set(&mut alice, file, GROUP, &nobody), NtStatus::INVALID_PRIMARY_GROUP);
     assert_eq!(set(&mut alice, file, OWNER, &SecurityDescriptor::default()), NtStatus::INVALID_OWNER);
-    // Who does not own a file is not granted the right, and without it nothing is set.
+    // Only the owner gets the right, and without it the descriptor cannot be set.
     for access in [AccessMask::WRITE_OWNER, AccessMask::WRITE_DAC] {
         bob.create("file", Opening { access, ..ALL }).assert_refused(NtStatus::ACCESS_DENIED);
     }
@@ -155,7 +155,7 @@ fn nobody_gives_files_away_or_takes_them() {
 }
 
 #[test]
-fn a_descriptor_that_is_none_is_refused() {
+fn malformed_descriptor_is_refused() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let file = client.open("file", ALL);
@@ -164,7 +164,7 @@ fn a_descriptor_that_is_none_is_refused() {
         let status = set_bytes(&mut client, file, DACL, &good[..length]);
         assert_eq!(status, NtStatus::INVALID_SECURITY_DESCR, "{length} bytes");
     }
-    // A list of as many entries as its header can say, of which none is there; and a MiB of them.
+    // An ACL whose header declares the maximum count without entries; and one of a mebibyte.
     let at =
         good.len() - Acl::new(vec![allow(AccessMask::GENERIC_ALL, everyone())]).unwrap().to_bytes().len();
     let mut many = good.clone();
@@ -179,7 +179,7 @@ fn a_descriptor_that_is_none_is_refused() {
 }
 
 #[test]
-fn who_may_not_read_a_descriptor_learns_that_there_is_one() {
+fn descriptor_needs_read_control() {
     let rig = Rig::new();
     let mut client = rig.alice();
     client.put("file", b"");
@@ -193,7 +193,7 @@ fn who_may_not_read_a_descriptor_learns_that_there_is_one() {
 }
 
 #[test]
-fn a_new_file_has_the_mode_of_its_descriptor() {
+fn create_descriptor_sets_mode() {
     let rig = Rig::new();
     let (mut client, mut bob) = (rig.alice(), bob(&rig));
     let file = client.open("file", ALL);

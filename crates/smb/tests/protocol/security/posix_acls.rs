@@ -1,4 +1,4 @@
-//! Lists of POSIX beside mode bits, where these rule.
+//! POSIX ACLs on volumes with Unix rules.
 
 use super::{ALL, DACL, allow, list, set, told};
 use crate::rig::{BOB, Client, Disks, Offer, Opening, Rig, SHARE};
@@ -8,13 +8,13 @@ use smb_wire::types::AccessMask;
 use smb_wire::{FileId, NtStatus};
 use vfs::{Blocking, Caller, Disposition, PendingSync, PosixAcl, SetAttrs};
 
-/// Alice is in the group, which has nothing; Bob is named.
+/// Alice is in the group, which has no rights; Bob has a named entry.
 fn named(bits: u32) -> PosixAcl {
     let users = [(1001, bits)].into();
     PosixAcl { owner: bits, group: 0, mask: Some(bits), other: 0, users, groups: [].into() }
 }
 
-/// A file of user 3000 and the users' group, mode 0660, with its list.
+/// A file of user 3000 and the users' group, mode 0660, with its ACL.
 fn rig(acl: &PosixAcl) -> (Disks, Rig) {
     let disks = Disks::default();
     let rig = Rig::over(&disks);
@@ -90,7 +90,7 @@ fn descriptor_says_what_the_list_gives() {
             (ace.ace_type(), mask.0 & 0x23)
         })
         .collect();
-    // Owner, Bob, the group that is denied what others have, and everyone; who reads can execute.
+    // Owner, Bob, the group that is denied others' rights, and everyone; read access includes execute.
     let expected = [
         (AceType::ACCESS_ALLOWED, 0x23),
         (AceType::ACCESS_ALLOWED, 0x23),
@@ -101,7 +101,7 @@ fn descriptor_says_what_the_list_gives() {
     assert_eq!(given, expected);
 }
 
-/// The owner's own file, with this list.
+/// The owner's own file, with this ACL.
 fn own(disks: &Disks, client: &mut Client, acl: &PosixAcl) -> FileId {
     let file = client.open("own", ALL);
     disks.docs().set_access_acl("own", Some(acl)).unwrap();
@@ -117,13 +117,13 @@ fn descriptor_is_not_set_as_the_mask_of_a_list() {
     let group = told(&mut alice, file, super::GROUP).unwrap().group.unwrap();
     let wide = list(&[allow(AccessMask::GENERIC_ALL, owner), allow(AccessMask::GENERIC_ALL, group)]);
     assert_eq!(set(&mut alice, file, DACL, &wide), NtStatus::NOT_SUPPORTED);
-    assert_eq!(mode(&rig, b"own"), 0o440, "nobody was given more");
+    assert_eq!(mode(&rig, b"own"), 0o440, "the rights of others did not grow");
     disks.docs().set_access_acl("own", None).unwrap();
     assert_eq!(set(&mut alice, file, DACL, &wide), NtStatus::SUCCESS);
 }
 
 #[test]
-fn what_is_made_inherits() {
+fn new_files_inherit_posix_acl() {
     let (disks, rig) = rig(&named(6));
     disks.docs().set_default_acl("", Some(&named(6))).unwrap();
     let (mut alice, mut bob) = (rig.alice(), bob(&rig));

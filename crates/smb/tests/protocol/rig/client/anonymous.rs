@@ -1,4 +1,4 @@
-//! A log-in without a name, by NTLM alone (MS-NLMP §2.2.1): its key is known to everybody.
+//! An anonymous NTLM login (MS-NLMP §2.2.1), whose key is publicly known.
 
 use super::Client;
 use smb_wire::NtStatus;
@@ -7,7 +7,7 @@ use smb_wire::session::{SessionFlags, SessionSetupFlags, SessionSetupResponse};
 
 /// UNICODE, NTLM, EXTENDED_SESSIONSECURITY and 128 (MS-NLMP §2.2.2.5).
 const FLAGS: u32 = 0x2008_0201;
-/// Bytes of an AUTHENTICATE before its fields.
+/// Bytes of an AUTHENTICATE before its payload.
 const HEAD_BYTES: u32 = 88;
 
 fn head(kind: u32) -> Vec<u8> {
@@ -18,7 +18,7 @@ fn negotiate() -> Vec<u8> {
     [&head(1), &FLAGS.to_le_bytes()[..], &[0; 24]].concat()
 }
 
-/// All its fields are empty but the answer of LM, which is one zero.
+/// All fields are empty except for the LM response, which is one zero.
 fn authenticate() -> Vec<u8> {
     let field =
         |length: u16| [&length.to_le_bytes()[..], &length.to_le_bytes(), &HEAD_BYTES.to_le_bytes()].concat();
@@ -27,7 +27,7 @@ fn authenticate() -> Vec<u8> {
 }
 
 impl Client {
-    /// SESSION_SETUP without a name; what refuses it.
+    /// Anonymous SESSION_SETUP. Returns the refusal.
     pub(crate) fn try_log_on_as_nobody(&mut self) -> Result<(), NtStatus> {
         let mut preauth = self.preauth.clone();
         let mut replies = Vec::new();

@@ -1,4 +1,4 @@
-//! A client that says what a test wants, and checks the protection of whatever it is answered.
+//! A test client that checks the protection of every reply.
 
 mod anonymous;
 
@@ -28,25 +28,24 @@ use std::net::{SocketAddr, SocketAddrV4, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-/// How long a client waits for anything.
+/// The timeout of every wait.
 pub(super) const PATIENCE: Duration = Duration::from_secs(20);
-/// What a client says of a server that has other keys than it has.
+/// The test client's status for a reply with a wrong signature.
 pub(crate) const INVALID_SIGNATURE: NtStatus = NtStatus(0xc000_a000);
-/// Credits that it asks for with each request.
+/// Credits that each request asks for.
 const CREDITS: u16 = 64;
 
-/// What a client offers.
+/// The contents of a client's NEGOTIATE.
 #[derive(Clone, Debug)]
 pub(crate) struct Offer {
     pub(crate) dialects: Vec<Dialect>,
     pub(crate) capabilities: Capabilities,
     pub(crate) ciphers: Vec<Cipher>,
     pub(crate) signing: Vec<SigningAlgorithm>,
-    /// Nothing is said of compression where there is none.
+    /// `None` sends no compression context.
     pub(crate) compression: Option<(CompressionFlags, Vec<CompressionAlgorithm>)>,
     pub(crate) client_guid: Guid,
     pub(crate) security_mode: SecurityMode,
-    /// Whether it has the POSIX extensions.
     pub(crate) posix: bool,
 }
 
@@ -69,13 +68,13 @@ impl Default for Offer {
 }
 
 impl Offer {
-    /// Without channels, signed with AES-GMAC.
+    /// A client without multichannel, signing with AES-GMAC.
     pub(crate) fn single() -> Self {
         let capabilities = Capabilities::LARGE_MTU | Capabilities::ENCRYPTION;
         Self { capabilities, ..Self::default() }
     }
 
-    /// This dialect alone.
+    /// Offers this dialect alone.
     pub(crate) fn of(dialect: Dialect) -> Self {
         Self { dialects: vec![dialect], ..Self::default() }
     }
@@ -110,7 +109,6 @@ impl Offer {
     }
 }
 
-/// A reply to one command.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) header: Header,
@@ -122,20 +120,20 @@ impl Reply {
         self.header.status
     }
 
-    /// What a reply says that is no refusal.
+    /// The body of a successful reply.
     #[track_caller]
     pub(crate) fn body<'a, T: Decode<'a>>(&'a self) -> T {
         assert!(!self.status().is_error(), "{:?} is refused with {:?}", self.header.command, self.status());
         self.read()
     }
 
-    /// What a reply says, whatever its status.
+    /// The body, regardless of the status.
     #[track_caller]
     pub(crate) fn read<'a, T: Decode<'a>>(&'a self) -> T {
         T::decode(&mut Reader::starting_at(&self.bytes, HEADER_SIZE)).unwrap()
     }
 
-    /// It is refused like this, and says nothing else.
+    /// Asserts this status and an empty error body.
     #[track_caller]
     pub(crate) fn assert_refused(&self, status: NtStatus) {
         assert_eq!(self.status(), status, "{:?}", self.header.command);
@@ -144,7 +142,7 @@ impl Reply {
     }
 }
 
-/// What was agreed on with the server.
+/// The negotiated values.
 #[derive(Clone, Copy, Debug)]
 struct Agreed {
     dialect: Dialect,
@@ -152,7 +150,7 @@ struct Agreed {
     signing: SigningAlgorithm,
 }
 
-/// The keys of a session as one connection has it.
+/// The keys of a session on one connection.
 #[derive(Clone)]
 pub(crate) struct Keys {
     signing: Arc<signing::Key>,
@@ -170,25 +168,25 @@ pub(crate) struct Client {
     pub(crate) tree_id: u32,
     /// Whether requests are signed, once there is a key.
     pub(crate) signs: bool,
-    /// Whether they are encrypted instead.
+    /// Whether requests are encrypted instead.
     pub(crate) seals: bool,
-    /// How messages may be compressed.
+    /// The negotiated compression.
     compression: Option<Compression>,
-    /// Whether requests are compressed, where that makes them shorter.
+    /// Whether requests are compressed if that makes them shorter.
     pub(crate) compresses: bool,
-    /// Whether the last reply came compressed, and in how many bytes.
+    /// Whether the last reply was compressed, and its size on the wire.
     pub(crate) came: (bool, usize),
-    /// Whether signatures of replies are checked as they come.
+    /// Whether signatures of replies are checked.
     pub(crate) checks: bool,
-    /// What somebody on the way makes of the last reply to SESSION_SETUP.
+    /// An attacker's change of the last SESSION_SETUP reply.
     pub(crate) forges: Option<fn(&mut Vec<u8>)>,
-    /// The channel sequence of its requests.
+    /// The channel sequence of requests.
     pub(crate) channel_sequence: u16,
-    /// Whether it says that it sends them again.
+    /// Whether requests have the replay flag.
     pub(crate) replays: bool,
-    /// Credits that were granted, without those that were used.
+    /// Granted credits minus used ones.
     pub(crate) credits: i64,
-    /// All messages in both directions, from when a test sets it.
+    /// All messages in both directions, once a test enables the log.
     pub(crate) log: Option<Vec<Vec<u8>>>,
 }
 
@@ -197,7 +195,7 @@ impl Client {
         Self::over(TcpStream::connect(address).unwrap())
     }
 
-    /// As a client with another address.
+    /// Connects from another client address.
     pub(crate) fn connect_as(source: [u8; 4], address: SocketAddr) -> Self {
         let fd = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
         bind(&fd, &SocketAddrV4::new(source.into(), 0)).unwrap();
@@ -230,21 +228,18 @@ impl Client {
         }
     }
 
-    // Bytes.
-
     pub(crate) fn send_raw(&mut self, bytes: &[u8]) {
-        // A connection that the server has ended takes nothing, which the next read tells.
+        // If the server has closed the connection, the next read reports it.
         let _ = self.socket.write_all(bytes);
     }
 
-    /// Sends one message.
     pub(crate) fn send(&mut self, message: &[u8]) {
         let length = u32::try_from(message.len()).unwrap();
         self.log.iter_mut().for_each(|log| log.push(message.to_vec()));
         self.send_raw(&[&length.to_be_bytes(), message].concat());
     }
 
-    /// The next message; `None`: the connection is at its end.
+    /// The next message; `None` at the end of the connection.
     pub(crate) fn receive(&mut self) -> Option<Vec<u8>> {
         let length = u32::from_be_bytes(self.read_exact(4)?.try_into().unwrap());
         let message = self.read_exact(usize::try_from(length).unwrap()).expect("the rest of a message");
@@ -263,7 +258,7 @@ impl Client {
         }
     }
 
-    /// Whether something has come that was not received yet, or the end of the connection.
+    /// Whether unread data, or the end of the connection, has arrived.
     pub(crate) fn hears_something(&self) -> bool {
         self.socket.set_nonblocking(true).unwrap();
         let heard = self.socket.peek(&mut [0]);
@@ -271,7 +266,7 @@ impl Client {
         heard.is_ok()
     }
 
-    /// The server ends the connection, and says nothing.
+    /// Asserts that the server closes the connection without a message.
     #[track_caller]
     pub(crate) fn assert_ended(&mut self) {
         assert!(self.receive().is_none(), "the server goes on");
@@ -290,13 +285,13 @@ impl Client {
         Header { credits: CREDITS, credit_charge: charge, flags, status, ..header }
     }
 
-    /// A request with the next message id, without protection.
+    /// An unprotected request with the next message id.
     pub(crate) fn request(&mut self, command: Command, body: &impl Encode) -> Vec<u8> {
         let header = self.header(command, 1);
         message(&header, body)
     }
 
-    /// Sends commands that are one message already, protected as the client protects.
+    /// Sends a finished compound with the client's protection.
     pub(crate) fn send_protected(&mut self, mut chain: Vec<u8>) {
         if let Some(keys) = self.keys.as_ref().filter(|keys| self.signs && !self.seals_with(keys)) {
             sign_each(&keys.signing, &mut chain);
@@ -305,12 +300,12 @@ impl Client {
         self.send_packed(packed.unwrap_or(chain));
     }
 
-    /// Commands in compressed form, if that is shorter.
+    /// Compresses a message if that is shorter.
     pub(crate) fn packed(&self, chain: &[u8]) -> Option<Vec<u8>> {
         self.compression.expect("compression was agreed on").compress(chain, HEADER_SIZE)
     }
 
-    /// Sends what is signed and compressed already, encrypted if the client encrypts.
+    /// Sends a signed and compressed message, encrypted if the client encrypts.
     pub(crate) fn send_packed(&mut self, mut message: Vec<u8>) {
         if let Some(keys) = self.keys.as_ref().filter(|keys| self.seals_with(keys)) {
             message.splice(0..0, [0; TRANSFORM_SIZE]);
@@ -323,14 +318,14 @@ impl Client {
         self.seals && keys.sealing.is_some()
     }
 
-    /// The replies in the next message; none if the connection ends. Their protection is checked.
+    /// The replies in the next message, with checked protection; empty at the end of the connection.
     pub(crate) fn replies(&mut self) -> Vec<Reply> {
         let Some(mut message) = self.receive() else { return Vec::new() };
         let keys = self.keys.as_ref();
         let is_sealed = message[0] == 0xfd;
         if is_sealed {
             let sealing = keys.and_then(|keys| keys.sealing.as_ref()).expect("a key to open it");
-            message = sealing.1.open(&mut message).expect("what the server has sealed").to_vec();
+            message = sealing.1.open(&mut message).expect("a message encrypted by the server").to_vec();
         }
         assert_eq!(is_sealed, self.seals, "replies are protected as requests are");
         self.came = (message[0] == 0xfc, message.len());
@@ -341,7 +336,7 @@ impl Client {
         let replies: Vec<Reply> = compound::messages(&message)
             .map(|reply| {
                 let reply = reply.unwrap();
-                // A session that is over has no key, and the key of AES-GMAC signs no refusal to bind.
+                // An ended session has no key, and AES-GMAC does not sign a refused binding.
                 let has_no_key = [NtStatus::USER_SESSION_DELETED, NtStatus::REQUEST_OUT_OF_SEQUENCE]
                     .contains(&reply.header.status);
                 let is_signed = reply.header.flags.contains(Flags::SIGNED) && !has_no_key;
@@ -365,13 +360,13 @@ impl Client {
         reply
     }
 
-    /// One command and its reply.
+    /// Sends one command and returns its reply.
     #[track_caller]
     pub(crate) fn call(&mut self, command: Command, body: &impl Encode) -> Reply {
         self.call_charged(command, body, 1)
     }
 
-    /// The same of a command that pays for more than 64 KiB.
+    /// Sends a command with a credit charge above one.
     #[track_caller]
     pub(crate) fn call_charged(&mut self, command: Command, body: &impl Encode, charge: u16) -> Reply {
         let header = self.header(command, charge);
@@ -384,7 +379,7 @@ impl Client {
         reply
     }
 
-    /// Several commands in one message, and their replies.
+    /// Sends several commands in one message and returns their replies.
     #[track_caller]
     pub(crate) fn chain(&mut self, commands: Vec<Vec<u8>>) -> Vec<Reply> {
         let chain = chained(commands);
@@ -392,7 +387,7 @@ impl Client {
         self.replies()
     }
 
-    /// The same of a session without keys any longer.
+    /// Sends a command for a session without keys.
     #[track_caller]
     pub(crate) fn call_unprotected(&mut self, command: Command, body: &impl Encode) -> Reply {
         let request = self.request(command, body);
@@ -400,24 +395,24 @@ impl Client {
         self.reply()
     }
 
-    /// A request with the next message id, signed.
+    /// A signed request with the next message id.
     pub(crate) fn signed(&mut self, command: Command, body: &impl Encode) -> Vec<u8> {
         let mut request = self.request(command, body);
         self.keys.as_ref().expect("a key").signing.sign(&mut request);
         request
     }
 
-    /// Signs commands that are one message already.
+    /// Signs a compound.
     pub(crate) fn sign(&self, chain: &mut [u8]) {
         sign_each(&self.keys.as_ref().expect("a key").signing, chain);
     }
 
-    /// Whether a message, over whatever connection, is signed with the key that this client has.
+    /// Whether a message, from any connection, is signed with this client's key.
     pub(crate) fn verifies(&self, message: &[u8]) -> bool {
         self.keys.as_ref().expect("a key").signing.verify(message).is_ok()
     }
 
-    /// A request with the next message id, encrypted.
+    /// An encrypted request with the next message id.
     pub(crate) fn sealed(&mut self, command: Command, body: &impl Encode) -> Vec<u8> {
         let request = self.request(command, body);
         let mut sealed = [vec![0; TRANSFORM_SIZE], request].concat();
@@ -428,13 +423,13 @@ impl Client {
 
     // Setting up.
 
-    /// NEGOTIATE, as it must succeed. What it is answered.
+    /// NEGOTIATE; must succeed. Returns the reply.
     #[track_caller]
     pub(crate) fn negotiate(&mut self, offer: &Offer) -> Reply {
         self.negotiate_changed(offer, |_| ())
     }
 
-    /// The same with a request that somebody changes on its way.
+    /// NEGOTIATE with a request that an attacker changes.
     #[track_caller]
     pub(crate) fn negotiate_changed(&mut self, offer: &Offer, change: impl FnOnce(&mut Vec<u8>)) -> Reply {
         let request = self.request(Command::NEGOTIATE, &offer.request());
@@ -469,30 +464,30 @@ impl Client {
         reply
     }
 
-    /// SESSION_SETUP as a user, as it must succeed.
+    /// SESSION_SETUP; must succeed.
     #[track_caller]
     pub(crate) fn log_on(&mut self, user: (&str, &str)) {
         self.try_log_on(user, 0).unwrap();
     }
 
-    /// SESSION_SETUP as a user who had a session before, or 0; what refuses it.
+    /// SESSION_SETUP with the id of a previous session, or 0. Returns the refusal.
     pub(crate) fn try_log_on(&mut self, user: (&str, &str), previous: u64) -> Result<(), NtStatus> {
         self.authenticate(user, previous, SessionSetupFlags::empty())
     }
 
-    /// SESSION_SETUP that adds this connection to the session of another, as the user who has it; what refuses it.
+    /// SESSION_SETUP that binds this connection to another's session. Returns the refusal.
     pub(crate) fn bind(&mut self, first: &Self, user: (&str, &str)) -> Result<(), NtStatus> {
         self.borrow_session(first);
         self.tree_id = first.tree_id;
         self.authenticate(user, 0, SessionSetupFlags::BINDING)
     }
 
-    /// What follows is for the session of another connection, and signed with its keys.
+    /// Uses the session of another connection, with its keys, from now on.
     pub(crate) fn borrow_session(&mut self, first: &Self) {
         (self.session_id, self.keys) = (first.session_id, first.keys.clone());
     }
 
-    /// The first step of adding this connection to the session it has borrowed, and how it is answered.
+    /// Sends the first step of a binding to the borrowed session and returns the status.
     pub(crate) fn start_binding(&mut self) -> NtStatus {
         let nt_hash = NtHash::of_password("");
         let credentials = Credentials { user: String::new(), domain: String::new(), nt_hash };
@@ -502,22 +497,22 @@ impl Client {
         self.reply().status()
     }
 
-    /// The keys it has now.
     pub(crate) fn keys(&self) -> Option<Keys> {
         self.keys.clone()
     }
 
-    /// Takes keys that it had before.
+    /// Restores earlier keys.
     pub(crate) fn set_keys(&mut self, keys: Option<Keys>) {
         self.keys = keys;
     }
 
     fn authenticate(
         &mut self,
-        (user, password): (&str, &str),
+        credentials: (&str, &str),
         previous: u64,
         flags: SessionSetupFlags,
     ) -> Result<(), NtStatus> {
+        let (user, password) = credentials;
         let nt_hash = NtHash::of_password(password);
         let credentials = Credentials { user: user.to_owned(), domain: "FILES".to_owned(), nt_hash };
         let mut initiator = Initiator::new(credentials, "files");
@@ -544,7 +539,7 @@ impl Client {
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
         let now = identity::FileTime::from_unix(since);
         let token = initiator.step(challenge.security_buffer, now, &mut random).unwrap();
-        // What binds a channel is the first that the channel's own key signs.
+        // The channel's own key signs the final reply of the binding first.
         let before = self.keys.clone();
         let binds = flags.contains(SessionSetupFlags::BINDING);
         let checks = std::mem::replace(&mut self.checks, !binds);
@@ -571,12 +566,12 @@ impl Client {
         Ok(())
     }
 
-    /// What comes next is no session's.
+    /// Sends further requests without a session.
     pub(crate) fn forget_session(&mut self) {
         (self.session_id, self.keys) = (0, None);
     }
 
-    /// The first step of SESSION_SETUP, and how it is answered.
+    /// Sends the first step of SESSION_SETUP and returns the status.
     pub(crate) fn start_log_on(&mut self) -> NtStatus {
         let nt_hash = NtHash::of_password("");
         let credentials = Credentials { user: String::new(), domain: String::new(), nt_hash };
@@ -610,7 +605,7 @@ impl Client {
         Keys { signing: Arc::new(signing::Key::new(signing, &source.signing()).unwrap()), sealing }
     }
 
-    /// TREE_CONNECT, whatever is answered.
+    /// Sends TREE_CONNECT and returns the reply.
     #[track_caller]
     pub(crate) fn tree_connect(&mut self, share: &str) -> Reply {
         let path = utf16(&format!("\\\\files.example.org\\{share}"));
@@ -618,7 +613,7 @@ impl Client {
         self.call(Command::TREE_CONNECT, &TreeConnectRequest { flags: TreeConnectFlags::empty(), path })
     }
 
-    /// TREE_CONNECT, as it must succeed. Commands are for this share from now on.
+    /// TREE_CONNECT; must succeed. Further commands use this share.
     #[track_caller]
     pub(crate) fn mount(&mut self, share: &str) {
         let reply = self.tree_connect(share);
@@ -627,14 +622,13 @@ impl Client {
     }
 }
 
-/// Header and body.
 pub(crate) fn message(header: &Header, body: &impl Encode) -> Vec<u8> {
     let mut out = Vec::new();
     compound::push(&mut out, header, body);
     out
 }
 
-/// Several messages as one, each filled up to the next.
+/// Joins several messages into a compound, with padding.
 pub(crate) fn chained(commands: Vec<Vec<u8>>) -> Vec<u8> {
     let mut out: Vec<u8> = Vec::new();
     let mut last = None;
@@ -648,7 +642,6 @@ pub(crate) fn chained(commands: Vec<Vec<u8>>) -> Vec<u8> {
     out
 }
 
-/// Signs each message of a compound.
 pub(crate) fn sign_each(key: &signing::Key, chain: &mut [u8]) {
     let lengths: Vec<usize> =
         compound::messages(chain).map_while(Result::ok).map(|message| message.bytes.len()).collect();

@@ -67,7 +67,7 @@ fn pair(name: &[u8], value: &[u8]) -> (Vec<u8>, Vec<u8>) {
 }
 
 #[test]
-fn attributes_are_what_was_set_and_other_protocols_see_them() {
+fn attributes_round_trip_and_show_in_other_protocols() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let file = client.open("file", Opening::default());
@@ -88,14 +88,14 @@ fn attributes_are_what_was_set_and_other_protocols_see_them() {
     let listed = ask(&mut client, file, RESTART, 4096, b"");
     let listed = listed.body::<OutputResponse<&[u8]>>().output.len();
     assert!(usize::try_from(size).unwrap() >= listed, "{size} of {listed} bytes");
-    // A directory has them too.
+    // Directories have attributes too.
     let dir = client.open("dir", Opening::dir());
     assert_eq!(set(&mut client, dir, &[(b"name", b"value")]), NtStatus::SUCCESS);
     assert_eq!(all(&mut client, dir), [pair(b"name", b"value")]);
 }
 
 #[test]
-fn a_list_goes_on_where_there_was_no_more_room() {
+fn ea_listing_resumes_after_full_buffer() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let file = client.open("file", Opening::default());
@@ -119,7 +119,7 @@ fn a_list_goes_on_where_there_was_no_more_room() {
     ask(&mut client, file, RESTART, 10, b"").assert_refused(NtStatus::BUFFER_TOO_SMALL);
     let single = QueryInfoFlags(RESTART.0 | QueryInfoFlags::RETURN_SINGLE_ENTRY.0);
     assert_eq!(told(&ask(&mut client, file, single, 4096, b"")).len(), 1);
-    // Those that are asked for by name; one that is not there has no value.
+    // Attributes requested by name; a missing one has an empty value.
     let input = *b"\x10\0\0\0\x06NAME07\0\0\0\0\0\0\0\0\0\x04none\0";
     let reply = ask(&mut client, file, QueryInfoFlags::empty(), 4096, &input);
     assert_eq!(told(&reply), [pair(b"NAME07", b"12345678"), pair(b"none", b"")]);
@@ -129,14 +129,14 @@ fn a_list_goes_on_where_there_was_no_more_room() {
 }
 
 #[test]
-fn what_no_file_can_have_is_refused() {
+fn invalid_attributes_are_refused() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let file = client.open("file", Opening::default());
     for name in [&b""[..], b"a\x01b", b"\x7f"] {
         assert_eq!(set(&mut client, file, &[(name, b"value")]), NtStatus::INVALID_EA_NAME);
     }
-    // What this service keeps with files is nobody's to set, read or remove.
+    // The service's own attributes are hidden and cannot be changed.
     for value in [&b"planted"[..], b""] {
         assert_eq!(set(&mut client, file, &[(b"plimsoll.kept", value)]), NtStatus::ACCESS_DENIED);
     }
@@ -145,7 +145,7 @@ fn what_no_file_can_have_is_refused() {
         assert_eq!(set_bytes(&mut client, file, &good[..length]), NtStatus::EA_LIST_INCONSISTENT, "{length}");
     }
     ask(&mut client, file, RESTART, 4096, b"").assert_refused(NtStatus::NO_EAS_ON_FILE);
-    // More than a file may have, by number and by size.
+    // Beyond the limits of a file, by number and by size.
     let names: Vec<Vec<u8>> = (0..1025).map(|number| format!("{number}").into_bytes()).collect();
     let many: Vec<(&[u8], &[u8])> = names.iter().map(|name| (&name[..], &b"x"[..])).collect();
     assert_eq!(set(&mut client, file, &many), NtStatus::EA_TOO_LARGE);
@@ -160,7 +160,7 @@ fn what_no_file_can_have_is_refused() {
 }
 
 #[test]
-fn an_open_without_the_right_has_none() {
+fn attributes_need_access_rights() {
     let rig = Rig::new();
     let mut client = rig.alice();
     client.put("file", b"");
@@ -171,7 +171,7 @@ fn an_open_without_the_right_has_none() {
 }
 
 #[test]
-fn a_new_file_has_those_that_come_with_the_request() {
+fn create_context_sets_attributes() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let create = |client: &mut Client, path: &str, opening: Opening, data: &[u8]| {
@@ -182,7 +182,7 @@ fn a_new_file_has_those_that_come_with_the_request() {
     let made = create(&mut client, "file", Opening::default(), &list(&[(b"name", b"value")]));
     let file = made.body::<CreateResponse<'_>>().file_id;
     assert_eq!(all(&mut client, file), [pair(b"name", b"value")]);
-    // One that is there already keeps its own, unless it is emptied.
+    // An existing file keeps its attributes unless it is overwritten.
     create(&mut client, "file", Opening::default(), &list(&[(b"other", b"value")]));
     assert_eq!(all(&mut client, file), [pair(b"name", b"value")]);
     let over = Opening::by(CreateDisposition::OVERWRITE);
@@ -190,7 +190,7 @@ fn a_new_file_has_those_that_come_with_the_request() {
     assert_eq!(all(&mut client, file), [pair(b"other", b"value")]);
     client.create("file", over);
     ask(&mut client, file, RESTART, 4096, b"").assert_refused(NtStatus::NO_EAS_ON_FILE);
-    // What cannot be given leaves no file.
+    // Attributes that cannot be set prevent the creation.
     let refused = [
         (b"garbage".to_vec(), NtStatus::EA_LIST_INCONSISTENT),
         (list(&[(b"plimsoll.kept", b"planted")]), NtStatus::ACCESS_DENIED),
@@ -207,7 +207,7 @@ fn a_new_file_has_those_that_come_with_the_request() {
 }
 
 #[test]
-fn a_file_that_cannot_have_them_is_not_made() {
+fn create_with_invalid_attributes_makes_no_file() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let everyone = Sid::new(1, &[0]).unwrap();

@@ -1,4 +1,4 @@
-//! Connections and logins of clients that have proven nothing, and users beside them.
+//! Unauthenticated connections and logins, and users beside them.
 
 use crate::rig::{ALICE, BOB, Client, Offer, Rig, SHARE, wait_until};
 use smb::limits::{CONNECTION_SETUPS_MAX, REFUSED_AT_ONCE_MAX, SETUPS_MAX};
@@ -8,7 +8,7 @@ use smb_wire::header::Command;
 use smb_wire::session::Empty;
 use std::time::{Duration, Instant};
 
-/// A connection that has agreed on a dialect.
+/// A connection after NEGOTIATE.
 fn negotiated(rig: &Rig, source: [u8; 4]) -> Client {
     let mut client = rig.connect_as(source);
     client.negotiate(&Offer::default());
@@ -24,7 +24,7 @@ fn user(rig: &Rig, source: [u8; 4]) -> Client {
 }
 
 #[test]
-fn connections_without_a_login_give_way_to_users_and_users_stay() {
+fn unauthenticated_connections_yield_to_users() {
     let rig = Rig::bounded(Settings { connections_max: 40, ..Rig::settings() }, false);
     let mut first = user(&rig, [127, 0, 0, 9]);
     let mut idle: Vec<Client> = (0..20).map(|_| rig.connect_as([127, 0, 0, 2])).collect();
@@ -40,9 +40,9 @@ fn connections_without_a_login_give_way_to_users_and_users_stay() {
     users.iter_mut().chain([&mut first]).for_each(|user| user.put("file", b"theirs"));
 }
 
-/// Also one that has agreed on a dialect, one that speaks, and one that has begun to log in.
+/// Also connections that have negotiated, that send requests, or that have begun a login.
 #[test]
-fn a_connection_without_a_login_ends_in_time_and_others_stay() {
+fn unauthenticated_connection_times_out() {
     let rig = Rig::bounded(Settings { unproven_s: 2, ..Rig::settings() }, true);
     let (mut idle, mut agreed) = (rig.connect(), negotiated(&rig, [127, 0, 0, 1]));
     let (mut speaks, mut begun) = (negotiated(&rig, [127, 0, 0, 1]), negotiated(&rig, [127, 0, 0, 1]));
@@ -64,9 +64,9 @@ fn a_connection_without_a_login_ends_in_time_and_others_stay() {
     assert_eq!(nobody.call(Command::ECHO, &Empty).status(), NtStatus::SUCCESS);
 }
 
-/// Five addresses begin to log in over many connections and never go on: their oldest give way to others.
+/// Five addresses begin logins over many connections and never finish; their oldest connections are closed.
 #[test]
-fn logins_that_are_not_finished_refuse_nobody_elsewhere() {
+fn unfinished_logins_do_not_block_other_addresses() {
     let rig = Rig::bounded(Settings { connections_max: 600, ..Rig::settings() }, false);
     let mut alice = rig.alice();
     let mut begun = 0;
@@ -94,7 +94,7 @@ fn logins_that_are_not_finished_refuse_nobody_elsewhere() {
 }
 
 #[test]
-fn wrong_passwords_of_one_address_slow_down_no_other() {
+fn wrong_passwords_throttle_only_their_address() {
     let rig = Rig::new();
     let mut guesses = negotiated(&rig, [127, 0, 0, 2]);
     let mut guess = || {

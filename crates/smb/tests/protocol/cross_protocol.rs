@@ -1,4 +1,4 @@
-//! What others hold of the same files, who come by another protocol.
+//! Claims of other protocols on the same files.
 
 use crate::rig::{BOB, Client, Offer, Opening, Rig, SHARE, query, wait_until};
 use smb_wire::classes::FileClass;
@@ -19,7 +19,7 @@ use vfs::claims::{
 use vfs::qos::Nanos;
 use vfs::{Blocking, Caller, ExportRule, File};
 
-/// A client of another protocol: it counts what it is told.
+/// A holder of another protocol that counts its recalls.
 #[derive(Default)]
 struct Neighbor(AtomicUsize);
 
@@ -37,7 +37,7 @@ impl Neighbor {
     }
 }
 
-/// The file of this name, as it is behind all protocols.
+/// The file of this name, below all protocols.
 pub(crate) fn find(rig: &Rig, name: &[u8]) -> File {
     let root = rig.namespace.load().exports()[0].root();
     let dir = root.open_dir(&Caller::new(0, 0, []), Blocking::Allowed).unwrap();
@@ -64,7 +64,7 @@ fn granted(verdict: &Verdict) -> OpenId {
 }
 
 #[test]
-fn share_modes_are_those_of_every_protocol() {
+fn share_modes_span_protocols() {
     let rig = Rig::new();
     let mut client = rig.alice();
     client.put("file", b"data");
@@ -81,7 +81,7 @@ fn share_modes_are_those_of_every_protocol() {
     granted(&hold(&file, holder, reads, None));
 }
 
-/// One that caches writes for itself is asked back; who opens the file waits for that, and nobody else.
+/// Runs a test with a delegation for writing. An open of the file waits for its recall; other requests do not.
 fn with_a_delegation(test: impl FnOnce(&Rig, &mut Client, &dyn Fn())) {
     let rig = Rig::new();
     let mut client = rig.alice();
@@ -89,7 +89,7 @@ fn with_a_delegation(test: impl FnOnce(&Rig, &mut Client, &dyn Fn())) {
     delegated(&rig, |give_back| test(&rig, &mut client, give_back));
 }
 
-/// The same of a file that is there.
+/// Runs a test with a delegation of an existing file.
 fn delegated(rig: &Rig, test: impl FnOnce(&dyn Fn())) {
     let (file, (neighbor, holder)) = (find(rig, b"file"), Neighbor::new(rig));
     let want = Caching::READ | Caching::WRITE;
@@ -105,9 +105,9 @@ fn delegated(rig: &Rig, test: impl FnOnce(&dyn Fn())) {
     test(&give_back);
 }
 
-/// Whoever is told how large a file is hears of what was written elsewhere, also who opens nothing but its attributes.
+/// Every size query waits for remote writes, even through an open for attributes alone.
 #[test]
-fn sizes_are_told_once_those_who_write_elsewhere_have_answered() {
+fn size_query_waits_for_write_delegation() {
     with_a_delegation(|_, client, give_back| {
         let wire = crate::rig::name("file");
         let access = AccessMask::READ_ATTRIBUTES;
@@ -135,9 +135,9 @@ fn sizes_are_told_once_those_who_write_elsewhere_have_answered() {
     });
 }
 
-/// A stream has the times of its file: who changes them there asks for the delegation of the file.
+/// A stream shares the times of its file, so setting them recalls the file's delegation.
 #[test]
-fn what_changes_times_through_a_stream_waits_for_the_delegation_of_its_file() {
+fn setting_stream_times_recalls_file_delegation() {
     type Act = fn(&mut Client, FileId) -> NtStatus;
     let acts: [Act; 4] = [
         |client, stream| client.write(stream, 0, b"x").status(),
@@ -164,9 +164,9 @@ fn what_changes_times_through_a_stream_waits_for_the_delegation_of_its_file() {
     }
 }
 
-/// After a restart others may come back for what they had.
+/// After a restart, clients may reclaim their state during the grace period.
 #[test]
-fn nothing_is_made_while_others_may_claim_what_they_had() {
+fn open_waits_for_grace_period() {
     let grace = Grace::new(Nanos(1), [RecordId(1)]);
     let rig = Rig::with(ExportRule::everybody(), |volume| volume.with_grace(grace.clone()));
     let mut client = rig.alice();
@@ -185,7 +185,7 @@ fn nothing_is_made_while_others_may_claim_what_they_had() {
 }
 
 #[test]
-fn an_open_waits_for_what_another_protocol_has_cached() {
+fn open_waits_for_delegation_recall() {
     with_a_delegation(|rig, client, give_back| {
         let wire = crate::rig::name("file");
         let opening = Opening::by(CreateDisposition::OPEN);
@@ -193,7 +193,7 @@ fn an_open_waits_for_what_another_protocol_has_cached() {
         client.send_protected(create);
         let interim = client.reply();
         assert_eq!(interim.status(), NtStatus::PENDING);
-        // Its connection goes on, and others' as well.
+        // Its connection and other connections continue.
         assert_eq!(client.call(Command::ECHO, &Empty).status(), NtStatus::SUCCESS);
         rig.alice().put("other", b"meanwhile");
         give_back();
@@ -204,7 +204,7 @@ fn an_open_waits_for_what_another_protocol_has_cached() {
 }
 
 #[test]
-fn a_client_that_goes_while_it_waits_leaves_nothing() {
+fn client_lost_while_waiting_leaves_no_open() {
     with_a_delegation(|rig, client, give_back| {
         let mut gone = rig.alice();
         let wire = crate::rig::name("file");
@@ -220,9 +220,9 @@ fn a_client_that_goes_while_it_waits_leaves_nothing() {
     });
 }
 
-/// What was changed before it in the message is told of once it is durable, and not after something else.
+/// The reply to an earlier change in the compound is sent as soon as that is durable.
 #[test]
-fn an_open_behind_a_change_waits_by_itself() {
+fn open_after_change_waits_alone() {
     with_a_delegation(|_, client, give_back| {
         let (made, held) = (crate::rig::name("made"), crate::rig::name("file"));
         let make = client.request(Command::CREATE, &Opening::default().request(&made));
@@ -234,9 +234,9 @@ fn an_open_behind_a_change_waits_by_itself() {
     });
 }
 
-/// What follows it in the message waits with it, and is answered with it.
+/// Later commands of the compound wait with it and are answered with it.
 #[test]
-fn what_follows_an_open_that_waits_finds_its_file() {
+fn command_after_waiting_open_finds_its_file() {
     with_a_delegation(|_, client, give_back| {
         let held = crate::rig::name("file");
         let open = client.request(Command::CREATE, &Opening::by(CreateDisposition::OPEN).request(&held));
@@ -252,9 +252,9 @@ fn what_follows_an_open_that_waits_finds_its_file() {
     });
 }
 
-/// By how many sessions and tree connects it may be.
+/// The limit spans sessions and tree connects.
 #[test]
-fn one_user_leaves_opens_of_a_file_to_others() {
+fn opens_per_user_and_file_are_limited() {
     let rig = Rig::new();
     let root = rig.namespace.load().exports()[0].root();
     let of_alice = |_| rig.volume.claims().attach_for(Arc::new(Neighbor::default()), 1000);

@@ -51,7 +51,7 @@ pub(crate) fn exists(client: &mut Client, path: &str) -> bool {
 }
 
 #[test]
-fn a_file_says_how_large_it_is() {
+fn standard_information_has_sizes() {
     let rig = Rig::new();
     let mut client = rig.alice();
     client.put("file", b"12345");
@@ -68,12 +68,12 @@ fn a_file_says_how_large_it_is() {
 }
 
 #[test]
-fn what_does_not_fit_is_cut_or_refused() {
+fn short_buffer_truncates_or_fails() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let file = client.open("a long name", Opening::default());
     let [fits, cut] = [NtStatus::SUCCESS, NtStatus::BUFFER_OVERFLOW];
-    // What a client must have room for (MS-FSA §2.1.5.12), and what it is told with just that.
+    // The minimum buffer of each class (MS-FSA §2.1.5.12), and the result at exactly that size.
     for (class, fixed, told) in [
         (FileClass::BASIC, 40, fits),
         (FileClass::STANDARD, 24, fits),
@@ -130,7 +130,7 @@ fn what_does_not_fit_is_cut_or_refused() {
 }
 
 #[test]
-fn classes_that_nobody_knows_are_refused() {
+fn unknown_class_is_refused() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let file = client.open("file", Opening::default());
@@ -148,7 +148,7 @@ fn classes_that_nobody_knows_are_refused() {
 }
 
 #[test]
-fn a_rename_moves_the_file_and_its_open() {
+fn rename_moves_file_and_open() {
     let rig = Rig::new();
     let mut client = rig.alice();
     client.put("from", b"data");
@@ -158,7 +158,7 @@ fn a_rename_moves_the_file_and_its_open() {
     assert_eq!(rename(&mut client, file, "dir\\to", false), NtStatus::SUCCESS);
     assert!(!exists(&mut client, "from") && exists(&mut client, "dir\\to"));
     assert_eq!(client.data(file, 0, 10), b"data");
-    // What is deleted later is the name that it has then.
+    // A later deletion removes the name of that time.
     assert_eq!(dispose(&mut client, file, true), NtStatus::SUCCESS);
     assert_eq!(dispose(&mut client, file, false), NtStatus::SUCCESS);
     assert_eq!(rename(&mut client, file, "TO", false), NtStatus::SUCCESS);
@@ -170,7 +170,7 @@ fn a_rename_moves_the_file_and_its_open() {
 }
 
 #[test]
-fn positions_and_modes_are_kept() {
+fn position_and_mode_are_stored() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let options = CreateOptions::WRITE_THROUGH | CreateOptions::SYNCHRONOUS_IO_NONALERT;
@@ -200,7 +200,7 @@ fn positions_and_modes_are_kept() {
 }
 
 #[test]
-fn a_rename_replaces_only_what_it_may() {
+fn rename_replaces_only_if_allowed() {
     let rig = Rig::new();
     let (mut client, mut other) = (rig.alice(), rig.alice());
     client.put("from", b"new");
@@ -209,7 +209,7 @@ fn a_rename_replaces_only_what_it_may() {
     let file = client.open("from", Opening::default());
     assert_eq!(rename(&mut client, file, "TO", false), NtStatus::OBJECT_NAME_COLLISION);
     let held = other.open("to", Opening::default());
-    assert_eq!(rename(&mut client, file, "to", true), NtStatus::ACCESS_DENIED, "it is open");
+    assert_eq!(rename(&mut client, file, "to", true), NtStatus::ACCESS_DENIED, "the target is open");
     assert_eq!(other.data(held, 0, 10), b"old");
     other.close(held);
     assert_eq!(rename(&mut client, file, "dir", true), NtStatus::ACCESS_DENIED, "a directory");
@@ -220,7 +220,7 @@ fn a_rename_replaces_only_what_it_may() {
 }
 
 #[test]
-fn a_rename_that_cannot_be_is_refused() {
+fn invalid_rename_is_refused() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let dir = client.open("dir", Opening::dir());
@@ -236,7 +236,7 @@ fn a_rename_that_cannot_be_is_refused() {
     let without = Opening { access: AccessMask::GENERIC_WRITE, ..Opening::default() };
     let without = client.open("file", without);
     assert_eq!(rename(&mut client, without, "new", false), NtStatus::ACCESS_DENIED);
-    // A name that is longer than the buffer says.
+    // A name longer than the buffer declares.
     let long = [&[0_u8; 16][..], &u32::MAX.to_le_bytes(), &[b'x', 0]].concat();
     let long: [u8; 22] = long.try_into().unwrap();
     assert_eq!(client.set(file, FileClass::RENAME, &long), NtStatus::INFO_LENGTH_MISMATCH);
@@ -244,7 +244,7 @@ fn a_rename_that_cannot_be_is_refused() {
 }
 
 #[test]
-fn a_file_is_marked_for_deletion_and_saved_again() {
+fn delete_pending_can_be_cleared() {
     let rig = Rig::new();
     let (mut client, mut other) = (rig.alice(), rig.alice());
     client.put("file", b"data");
@@ -266,7 +266,7 @@ fn a_file_is_marked_for_deletion_and_saved_again() {
 }
 
 #[test]
-fn every_open_tells_whether_its_file_goes() {
+fn delete_pending_shows_in_every_open() {
     let rig = Rig::new();
     let (mut client, mut other) = (rig.alice(), rig.alice());
     client.put("file", b"data");
@@ -287,7 +287,7 @@ fn every_open_tells_whether_its_file_goes() {
     assert_eq!(told(&mut client, &mut other), [(false, 2); 3]);
     assert_eq!(dispose(&mut client, file, true), NtStatus::SUCCESS);
     assert_eq!(told(&mut client, &mut other), [(true, 1); 3], "a stream goes with its file");
-    // Whoever may delete it decides that it stays.
+    // Any client with DELETE access may clear the disposition.
     assert_eq!(dispose(&mut other, second, false), NtStatus::SUCCESS);
     assert_eq!(told(&mut client, &mut other), [(false, 2); 3]);
     assert_eq!(dispose(&mut other, stream, true), NtStatus::SUCCESS);
@@ -296,7 +296,7 @@ fn every_open_tells_whether_its_file_goes() {
 }
 
 #[test]
-fn what_goes_when_it_is_closed_is_pending_from_then_on() {
+fn delete_on_close_is_pending_after_close() {
     let rig = Rig::new();
     let (mut client, mut other) = (rig.alice(), rig.alice());
     let options = CreateOptions::DELETE_ON_CLOSE;
@@ -321,7 +321,7 @@ fn what_goes_when_it_is_closed_is_pending_from_then_on() {
 }
 
 #[test]
-fn what_is_read_only_is_not_deleted_by_accident() {
+fn read_only_file_is_not_deleted() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let read_only = Opening { attributes: FileAttributes::READONLY, ..Opening::default() };
@@ -340,7 +340,7 @@ fn what_is_read_only_is_not_deleted_by_accident() {
 }
 
 #[test]
-fn the_end_of_a_file_is_set() {
+fn end_of_file_is_set() {
     let rig = Rig::new();
     let mut client = rig.alice();
     client.put("file", b"0123456789");
@@ -371,7 +371,7 @@ fn the_end_of_a_file_is_set() {
 }
 
 #[test]
-fn times_and_the_read_only_attribute_are_set() {
+fn times_and_read_only_attribute_are_set() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let file = client.open("file", Opening::default());
@@ -388,7 +388,7 @@ fn times_and_the_read_only_attribute_are_set() {
     assert!(told.file_attributes.contains(FileAttributes::READONLY));
     let writing = Opening { access: AccessMask::WRITE_DATA, ..Opening::by(OPEN) };
     client.create("file", writing).assert_refused(NtStatus::ACCESS_DENIED);
-    // No attribute, and no time, stays what it is.
+    // No attributes and no times to change.
     let kept = BasicInformation { last_access_time: FileTime::FREEZE, ..BasicInformation::default() };
     assert_eq!(client.set(file, FileClass::BASIC, &kept), NtStatus::SUCCESS);
     assert_eq!(basic(&mut client, file), told);
@@ -402,9 +402,9 @@ fn times_and_the_read_only_attribute_are_set() {
     assert_eq!(client.set(reading, FileClass::BASIC, &kept), NtStatus::ACCESS_DENIED);
 }
 
-/// Another open that shares nothing stands in nobody's way who looks at attributes alone.
+/// An exclusive open does not block attribute reads.
 #[test]
-fn attributes_are_told_whatever_others_share() {
+fn attribute_open_ignores_share_modes() {
     let rig = Rig::new();
     let (mut client, mut other) = (rig.alice(), rig.alice());
     client.open("file", Opening { share: ShareAccess::empty(), ..Opening::default() });
@@ -415,9 +415,9 @@ fn attributes_are_told_whatever_others_share() {
     other.read(file, 0, 1).assert_refused(NtStatus::ACCESS_DENIED);
 }
 
-/// Windows' and OneDrive's marks of files that lie elsewhere: taken, and told of nothing that lies here.
+/// Offline attributes of Windows and OneDrive are accepted; the server reports none for local files.
 #[test]
-fn marks_of_files_that_lie_elsewhere_are_taken_and_not_kept() {
+fn offline_attributes_are_accepted_but_not_stored() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let marks = [

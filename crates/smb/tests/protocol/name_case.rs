@@ -1,6 +1,6 @@
-//! Names that differ by case alone, made by several clients at the same moment: one of them is there.
+//! Concurrent creation of names that differ only by case: exactly one succeeds.
 
-use crate::attr::{dispose, rename};
+use crate::file_information::{dispose, rename};
 use crate::rename::link;
 use crate::rig::{Client, Opening, Rig};
 use crate::settings::listed;
@@ -11,17 +11,25 @@ use smb_wire::{Encode, NtStatus};
 use std::sync::Barrier;
 use vfs::{Blocking, Caller, Disposition, PendingSync, SetAttrs};
 
-/// As often as it takes for two to meet.
+/// Enough rounds for the two clients to collide.
 const ROUNDS: usize = 300;
 
-/// What becomes of each of two clients that meet and do something then, in each of many rounds.
-fn race<T: Send>(rig: &Rig, act: impl Fn(&mut Client, &dyn Fn(), (usize, usize)) -> T + Sync) -> Vec<[T; 2]> {
+/// One client's turn in a round.
+#[derive(Clone, Copy)]
+struct Attempt {
+    /// The index of the client, 0 or 1.
+    which: usize,
+    round: usize,
+}
+
+/// Runs two clients concurrently in each of many rounds and collects their results.
+fn race<T: Send>(rig: &Rig, act: impl Fn(&mut Client, &dyn Fn(), Attempt) -> T + Sync) -> Vec<[T; 2]> {
     let barrier = Barrier::new(2);
     let of_one = |which| {
         let (mut client, barrier, act) = (rig.alice(), &barrier, &act);
         move || {
             let meet = || _ = barrier.wait();
-            (0..ROUNDS).map(|round| act(&mut client, &meet, (which, round))).collect::<Vec<_>>()
+            (0..ROUNDS).map(|round| act(&mut client, &meet, Attempt { which, round })).collect::<Vec<_>>()
         }
     };
     let (mut first, second) = (of_one(0), of_one(1));
@@ -32,20 +40,20 @@ fn race<T: Send>(rig: &Rig, act: impl Fn(&mut Client, &dyn Fn(), (usize, usize))
     })
 }
 
-/// The name of a round, as one of two spells it.
-fn spelled((which, round): (usize, usize)) -> String {
+/// The name of a round, in the spelling of one of the two clients.
+fn spelled(Attempt { which, round }: Attempt) -> String {
     format!("{}{round}", ["name", "NAME"][which])
 }
 
-/// How often something became of those who met.
+/// Counts a result among both clients.
 fn count<T: PartialEq>(of: &[T; 2], what: &T) -> usize {
     of.iter().filter(|one| *one == what).count()
 }
 
-/// What becomes of a CREATE when both have come.
+/// CREATE, once both clients are ready.
 fn make(
     opening: Opening,
-) -> impl Fn(&mut Client, &dyn Fn(), (usize, usize)) -> Result<CreateAction, NtStatus> + Sync {
+) -> impl Fn(&mut Client, &dyn Fn(), Attempt) -> Result<CreateAction, NtStatus> + Sync {
     move |client, meet, who| {
         meet();
         client.action(&spelled(who), opening)
@@ -53,7 +61,7 @@ fn make(
 }
 
 #[test]
-fn one_of_two_creates_makes_the_file() {
+fn concurrent_creates_make_one_file() {
     let (created, opened) = (Ok(CreateAction::CREATED), Ok(CreateAction::OPENED));
     for opening in [Opening::default(), Opening::dir()] {
         for both in race(&Rig::new(), make(opening)) {
@@ -67,12 +75,12 @@ fn one_of_two_creates_makes_the_file() {
 }
 
 #[test]
-fn one_of_two_renames_has_the_name() {
+fn concurrent_renames_give_one_name() {
     for gives in [link, |client: &mut _, file, to: &str| rename(client, file, to, false)] {
-        let act = |client: &mut Client, meet: &dyn Fn(), (which, round)| {
+        let act = |client: &mut Client, meet: &dyn Fn(), Attempt { which, round }: Attempt| {
             let file = client.open(&format!("{which} {round}"), Opening::default());
             meet();
-            let given = gives(client, file, &spelled((which, round)));
+            let given = gives(client, file, &spelled(Attempt { which, round }));
             client.close(file);
             given
         };
@@ -84,13 +92,15 @@ fn one_of_two_renames_has_the_name() {
 }
 
 #[test]
-fn a_file_is_made_or_renamed_to_the_name() {
-    let act = |client: &mut Client, meet: &dyn Fn(), (which, round): (usize, usize)| {
+fn concurrent_create_and_rename_give_one_name() {
+    let act = |client: &mut Client, meet: &dyn Fn(), Attempt { which, round }: Attempt| {
         let file = client.open(&format!("{which} {round}"), Opening::default());
         meet();
         let status = match which {
-            0 => client.create(&spelled((which, round)), Opening::by(CreateDisposition::CREATE)).status(),
-            _ => rename(client, file, &spelled((which, round)), false),
+            0 => client
+                .create(&spelled(Attempt { which, round }), Opening::by(CreateDisposition::CREATE))
+                .status(),
+            _ => rename(client, file, &spelled(Attempt { which, round }), false),
         };
         client.close(file);
         status
@@ -101,12 +111,12 @@ fn a_file_is_made_or_renamed_to_the_name() {
     }
 }
 
-/// What becomes another file keeps its name.
+/// A file that is superseded keeps its name.
 #[test]
-fn nobody_gets_the_name_of_a_file_that_becomes_another() {
+fn name_of_superseded_file_stays_unique() {
     let fifo = ReparseData::Nfs(NfsFile::Fifo).to_bytes();
-    let act = |client: &mut Client, meet: &dyn Fn(), (which, round)| {
-        let name = spelled((which, round));
+    let act = |client: &mut Client, meet: &dyn Fn(), Attempt { which, round }: Attempt| {
+        let name = spelled(Attempt { which, round });
         if which == 1 {
             meet();
             return client.create(&name, Opening::by(CreateDisposition::CREATE)).status();
@@ -122,16 +132,19 @@ fn nobody_gets_the_name_of_a_file_that_becomes_another() {
     }
 }
 
-/// Of a stream as of a file, also where its file is made for it.
+/// Also for a stream whose file is created for it.
 #[test]
-fn one_of_two_creates_makes_the_stream() {
+fn concurrent_creates_make_one_stream() {
     let rig = Rig::new();
     rig.alice().put("file", b"");
     for is_there in [true, false] {
-        let act = |client: &mut Client, meet: &dyn Fn(), (which, round)| {
-            let base = if is_there { "file".to_owned() } else { spelled((which, round)) };
+        let act = |client: &mut Client, meet: &dyn Fn(), Attempt { which, round }: Attempt| {
+            let base = if is_there { "file".to_owned() } else { spelled(Attempt { which, round }) };
             meet();
-            client.action(&format!("{base}:{}", spelled((1 - which, round))), Opening::default())
+            client.action(
+                &format!("{base}:{}", spelled(Attempt { which: 1 - which, round })),
+                Opening::default(),
+            )
         };
         for both in race(&rig, act) {
             let counted = [CreateAction::CREATED, CreateAction::OPENED].map(|it| count(&both, &Ok(it)));
@@ -140,10 +153,10 @@ fn one_of_two_creates_makes_the_stream() {
     }
 }
 
-/// Every name in a directory is listed by one spelling, and that spelling opens, renames and deletes it and nothing else: also where
-/// one name has a character that another one's is put on the wire as.
+/// Every listed spelling opens, renames and deletes exactly its file, even if another name has a character that maps to
+/// the same wire character.
 #[test]
-fn a_listed_name_is_that_of_one_file() {
+fn listed_name_identifies_one_file() {
     let rig = Rig::new();
     let caller = Caller::new(0, 0, []);
     let root = rig.namespace.load().exports()[0].root();

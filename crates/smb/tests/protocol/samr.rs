@@ -10,19 +10,19 @@ use smb_wire::types::AccessMask;
 use smb_wire::{Encode, FileId, NtStatus};
 
 const MAXIMUM_ALLOWED: u32 = 0x0200_0000;
-/// The relative identifiers of alice and bob, and of a group of the number 3000.
+/// The relative identifiers of alice and bob, and of the group with gid 3000.
 const RIDS: [u32; 2] = [3000, 3002];
 const GROUP_RID: u32 = 7001;
 
 type Handle = [u8; 20];
 
-/// A pipe that is bound to its interface.
+/// An open pipe, bound to an interface.
 struct Pipe {
     client: Client,
     id: FileId,
 }
 
-/// Results as they are read: integers at multiples of their size.
+/// A cursor over results, with NDR alignment.
 struct Results {
     bytes: Vec<u8>,
     at: usize,
@@ -61,7 +61,7 @@ impl Results {
         self.u32s(count)
     }
 
-    /// The status, which is the last.
+    /// The status, the last field.
     fn status(mut self) -> NtStatus {
         let status = NtStatus(self.u32());
         assert_eq!(self.at, self.bytes.len(), "nothing is behind the status");
@@ -94,18 +94,18 @@ impl Pipe {
         let head = [0xd0, 0x16, 0xd0, 0x16, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1, 0];
         let body = [&head[..], &interface.to_bytes(), &Syntax::NDR.to_bytes()].concat();
         let answer = pipe.exchange(&unit(11, &body));
-        assert_eq!(answer[2], 12, "it is bound");
+        assert_eq!(answer[2], 12, "the bind succeeds");
         pipe
     }
 
-    /// Writes a unit, and reads the first fragment of the answer.
+    /// Writes a PDU and reads the first fragment of the reply.
     fn exchange(&mut self, unit: &[u8]) -> Vec<u8> {
         let reply = self.client.ioctl(self.id, CtlCode::PIPE_TRANSCEIVE, unit, 8192);
         assert_eq!(reply.status(), NtStatus::SUCCESS);
         output(&reply).to_vec()
     }
 
-    /// A call's results, of however many fragments, or its fault.
+    /// Runs a call. Returns the reassembled results or the fault.
     fn call(&mut self, opnum: u16, stub: &[u8]) -> Result<Results, Fault> {
         let [low, high] = opnum.to_le_bytes();
         let mut fragment = self.exchange(&unit(0, &[&[0, 0, 0, 0, 0, 0, low, high], stub].concat()));
@@ -124,7 +124,7 @@ impl Pipe {
         }
     }
 
-    /// The handle that a call gives.
+    /// Runs a call that returns a handle.
     #[track_caller]
     fn handle(&mut self, opnum: u16, stub: &[u8]) -> Result<Handle, NtStatus> {
         let mut results = self.call(opnum, stub).unwrap();
@@ -135,7 +135,7 @@ impl Pipe {
         }
     }
 
-    /// A handle of the server.
+    /// A server handle.
     fn connect(&mut self) -> Handle {
         self.handle(0, &stub_of(&[0, MAXIMUM_ALLOWED])).unwrap()
     }
@@ -147,13 +147,13 @@ impl Pipe {
         self.handle(7, &stub)
     }
 
-    /// A handle of the domain of the machine.
+    /// A handle of the machine's domain.
     fn domain(&mut self) -> Handle {
         let server = self.connect();
         self.open_domain(server, &[21, 1, 2, 3]).unwrap()
     }
 
-    /// A part of a list: relative identifiers with names, where it goes on, and how it ended.
+    /// Part of a list: relative identifiers with names, the resume context, and the status.
     fn enumerate(&mut self, opnum: u16, arguments: &[u8]) -> (Vec<(u32, String)>, u32, NtStatus) {
         let mut results = self.call(opnum, arguments).unwrap();
         let context = results.u32();
@@ -170,7 +170,7 @@ fn stub_of(numbers: &[u32]) -> Vec<u8> {
     numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
 }
 
-/// An array of texts as `SamrLookupNamesInDomain` has it.
+/// An array of texts for `SamrLookupNamesInDomain`.
 fn names(names: &[&str]) -> Vec<u8> {
     let count = u32::try_from(names.len()).unwrap();
     let mut bytes = stub_of(&[count, 1000, 0, count]);
@@ -197,7 +197,7 @@ fn pairs(listed: &[(u32, &str)]) -> Vec<(u32, String)> {
 }
 
 #[test]
-fn users_and_groups_are_listed() {
+fn users_and_groups_are_enumerated() {
     let rig = Rig::with_accounts(vec![artists(&["bob"])], 0);
     let mut pipe = Pipe::open(&rig);
     let server = pipe.connect();
@@ -221,9 +221,10 @@ fn users_and_groups_are_listed() {
     assert_eq!(pipe.open_domain(server, &[21, 1, 2, 4]), Err(NtStatus::NO_SUCH_DOMAIN));
 }
 
-/// 10,000 users are listed in parts, none twice and none left out; no reply is much longer than the client wants it, or the bound.
+/// 10,000 users are listed in parts without duplicates or gaps. No reply exceeds the client's preference, or the limit,
+/// by much.
 #[test]
-fn long_lists_come_in_parts() {
+fn long_lists_are_paged() {
     let others = 9998;
     let rig = Rig::with_accounts(vec![], others);
     let mut pipe = Pipe::open(&rig);
@@ -266,7 +267,7 @@ fn long_lists_come_in_parts() {
             status => assert_eq!(status, NtStatus::MORE_ENTRIES),
         }
     }
-    // In the order of names, which is that of numbers too.
+    // The order of names equals the order of numbers here.
     assert!(found == expected && calls > 3, "{} users in {calls} calls", found.len());
     let group = pipe.handle(19, &stub(domain, &[MAXIMUM_ALLOWED, 513])).unwrap();
     let mut results = pipe.call(25, &group).unwrap();
@@ -276,7 +277,7 @@ fn long_lists_come_in_parts() {
 }
 
 #[test]
-fn names_and_identifiers_are_those_of_lsarpc() {
+fn samr_and_lsarpc_agree() {
     let rig = Rig::with_accounts(vec![artists(&["alice"])], 0);
     let mut pipe = Pipe::open(&rig);
     let domain = pipe.domain();
@@ -284,7 +285,7 @@ fn names_and_identifiers_are_those_of_lsarpc() {
     let mut results = pipe.call(17, &[&domain[..], &names(&wanted)].concat()).unwrap();
     let (rids, uses) = (results.longs(), results.longs());
     assert_eq!(rids, [RIDS[0], RIDS[1], GROUP_RID, 513, 0, 0]);
-    assert_eq!(uses, [1, 1, 4, 2, 8, 8], "users, an alias, a group, and nobody twice");
+    assert_eq!(uses, [1, 1, 4, 2, 8, 8], "users, an alias, a group, and two unknown names");
     assert_eq!(results.status(), NtStatus::SOME_NOT_MAPPED);
     let mut results =
         pipe.call(18, &[&domain[..], &stub_of(&[4, 1000, 0, 4]), &stub_of(&rids[..4])].concat());
@@ -295,7 +296,7 @@ fn names_and_identifiers_are_those_of_lsarpc() {
     let told: Vec<String> = (0..4).map(|_| results.text()).collect();
     assert_eq!(told, ["alice", "bob", "Künstler", "None"]);
     assert_eq!(results.longs(), uses[..4]);
-    // The same names are the same to the Local Security Authority.
+    // The Local Security Authority returns the same names.
     let mut authority = Pipe::bound(&rig, "lsarpc", lsarpc::INTERFACE);
     let policy = authority.handle(44, &[]).unwrap();
     let array = &names(&wanted[..4]);
@@ -315,7 +316,7 @@ fn names_and_identifiers_are_those_of_lsarpc() {
 }
 
 #[test]
-fn users_are_in_their_groups() {
+fn group_memberships_match() {
     let rig = Rig::with_accounts(
         vec![artists(&["bob"]), Group { name: "staff".parse().unwrap(), gid: 100, members: vec![] }],
         0,
@@ -330,7 +331,7 @@ fn users_are_in_their_groups() {
         assert_eq!(results.status(), NtStatus::SUCCESS);
         aliases
     };
-    // The primary group counts: it is staff's number.
+    // The primary group counts: this is its relative identifier.
     assert_eq!(aliases_of(RIDS[0]), [1201]);
     assert_eq!(aliases_of(RIDS[1]), [1201, GROUP_RID]);
     assert_eq!(aliases_of(9999), [] as [u32; 0]);
@@ -345,12 +346,12 @@ fn users_are_in_their_groups() {
         }
         assert_eq!(results.status(), NtStatus::SUCCESS);
         let mut results = pipe.call(28, &[&handle[..], &[1, 0]].concat()).unwrap();
-        assert_eq!(results.u32s(5)[4], count, "and as many are told");
+        assert_eq!(results.u32s(5)[4], count, "the count matches");
     }
     let user = pipe.handle(34, &stub(domain, &[MAXIMUM_ALLOWED, RIDS[1]])).unwrap();
     let mut results = pipe.call(39, &user).unwrap();
     assert_eq!(results.u32s(7)[1..], [1, 0x2_0004, 1, 513, 7, 0][..]);
-    // What is told of a user has no secrets, and there is nothing at all where those would be alone.
+    // User information has no secrets; classes with nothing but secrets are refused.
     let mut results = pipe.call(36, &[&user[..], &[21, 0]].concat()).unwrap();
     results.u32s(2 + 12 + 20);
     assert_eq!(results.u32s(4), [0; 4], "no hashes");
@@ -362,11 +363,11 @@ fn users_are_in_their_groups() {
 }
 
 #[test]
-fn nothing_but_reading_is_granted() {
+fn only_read_access_is_granted() {
     let rig = Rig::with_accounts(vec![artists(&[])], 0);
     let mut pipe = Pipe::open(&rig);
     let mut connect = |access| pipe.handle(0, &stub_of(&[0, access]));
-    // MAXIMUM_ALLOWED, GENERIC_READ, GENERIC_EXECUTE, READ_CONTROL, what reading needs.
+    // MAXIMUM_ALLOWED, GENERIC_READ, GENERIC_EXECUTE, READ_CONTROL, and the rights that reading needs.
     for access in [MAXIMUM_ALLOWED, 0x8000_0000, 0x2000_0000, 0x2_0000, 0x31] {
         connect(access).unwrap();
     }
@@ -406,9 +407,9 @@ fn nothing_but_reading_is_granted() {
     assert_eq!(pipe.call(34, &user).err(), Some(Fault::NDR), "arguments are missing");
 }
 
-/// A handle is of its kind, of its pipe, and of nothing once it is closed.
+/// A handle is valid for its kind, on its pipe, until closed.
 #[test]
-fn handles_lead_nowhere_else() {
+fn handle_is_bound_to_kind_and_pipe() {
     let rig = Rig::with_accounts(vec![artists(&[])], 0);
     let mut pipe = Pipe::open(&rig);
     let server = pipe.connect();
@@ -416,7 +417,7 @@ fn handles_lead_nowhere_else() {
     let user = pipe.handle(34, &stub(domain, &[MAXIMUM_ALLOWED, RIDS[0]])).unwrap();
     let alias = pipe.handle(27, &stub(domain, &[MAXIMUM_ALLOWED, GROUP_RID])).unwrap();
     let group = pipe.handle(19, &stub(domain, &[MAXIMUM_ALLOWED, 513])).unwrap();
-    // Every operation with the objects that it takes, by arguments that go with all of them: numbers, and a name of one unit.
+    // Every operation with each kind of handle, with arguments that fit all of them: numbers, and a name of one unit.
     let arguments = [1, 1, 1, 0, 1, 1, 1, 1];
     let of: [(u16, &[Handle]); 16] = [
         (3, &[server, domain, user, alias, group]),
@@ -451,9 +452,9 @@ fn handles_lead_nowhere_else() {
     }
     assert_eq!(pipe.handle(1, &user), Ok([0; 20]));
     for opnum in [1, 39] {
-        assert_eq!(pipe.call(opnum, &user).err(), Some(Fault::CONTEXT_MISMATCH), "it is closed");
+        assert_eq!(pipe.call(opnum, &user).err(), Some(Fault::CONTEXT_MISMATCH), "the handle is closed");
     }
-    // Others go on, and those of a pipe go with it.
+    // Other handles stay open; all close with the pipe.
     pipe.call(33, &alias).unwrap();
     pipe.client.close(pipe.id);
     assert_eq!(other.call(33, &alias).err(), Some(Fault::CONTEXT_MISMATCH));
@@ -461,7 +462,7 @@ fn handles_lead_nowhere_else() {
 }
 
 #[test]
-fn handles_of_a_pipe_are_bounded() {
+fn handles_per_pipe_are_limited() {
     let rig = Rig::new();
     let mut pipe = Pipe::open(&rig);
     let open: Vec<Handle> = (0..PIPE_HANDLES_MAX).map(|_| pipe.connect()).collect();

@@ -1,4 +1,4 @@
-//! Requests that are answered later: interim replies, CANCEL, and what ends what waits.
+//! Asynchronous requests: interim replies, CANCEL, and the end of a wait.
 
 use crate::rig::{Client, Opening, Reply, Rig, wait_until};
 use smb_wire::header::{Command, Flags, Header, Routing};
@@ -18,7 +18,7 @@ fn lock(client: &mut Client, file_id: FileId, offset: u64, flags: LockFlags) -> 
     client.call(Command::LOCK, &request(file_id, offset, flags)).status()
 }
 
-/// The interim reply to a request, and its `AsyncId`.
+/// The `AsyncId` of an interim reply.
 #[track_caller]
 fn async_id(reply: &Reply) -> u64 {
     assert_eq!(reply.status(), NtStatus::PENDING);
@@ -26,7 +26,7 @@ fn async_id(reply: &Reply) -> u64 {
     reply.header.async_id().expect("an asynchronous reply")
 }
 
-/// A LOCK that waits: its interim reply.
+/// Sends a LOCK that waits, and returns its interim reply.
 #[track_caller]
 fn waiting_lock(client: &mut Client, file_id: FileId, offset: u64) -> Reply {
     let lock = client.request(Command::LOCK, &request(file_id, offset, WAITS));
@@ -34,7 +34,7 @@ fn waiting_lock(client: &mut Client, file_id: FileId, offset: u64) -> Reply {
     client.reply()
 }
 
-/// CANCEL of what an interim reply tells of, by whichever of its ids.
+/// Cancels a pending request by its message id or its async id.
 fn cancel(client: &mut Client, interim: &Header, by_async_id: bool) {
     let routing = if by_async_id { interim.routing } else { Routing::Sync { process_id: 0, tree_id: 0 } };
     let header =
@@ -42,7 +42,7 @@ fn cancel(client: &mut Client, interim: &Header, by_async_id: bool) {
     client.send_protected(crate::rig::message(&header, &Empty));
 }
 
-/// One client that has a byte of a file, and another that waits for it.
+/// One client with a locked byte, and another that waits for it.
 fn with_a_waiter(test: impl FnOnce(&Rig, (&mut Client, FileId), (&mut Client, FileId), Reply)) {
     let rig = Rig::new();
     let (mut one, mut two) = (rig.alice(), rig.alice());
@@ -53,7 +53,7 @@ fn with_a_waiter(test: impl FnOnce(&Rig, (&mut Client, FileId), (&mut Client, Fi
 }
 
 #[test]
-fn a_lock_waits_for_its_turn() {
+fn lock_waits_for_its_turn() {
     with_a_waiter(|_, (one, mine), (two, theirs), interim| {
         let id = async_id(&interim);
         assert!(interim.header.credits > 0, "credits come with the interim reply");
@@ -69,7 +69,7 @@ fn a_lock_waits_for_its_turn() {
 }
 
 #[test]
-fn a_lock_that_need_not_wait_is_answered_at_once() {
+fn free_lock_is_granted_immediately() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let file = client.open("file", Opening::default());
@@ -78,7 +78,7 @@ fn a_lock_that_need_not_wait_is_answered_at_once() {
 }
 
 #[test]
-fn what_waits_is_canceled_by_either_of_its_ids() {
+fn cancel_works_by_message_id_and_async_id() {
     for by_async_id in [true, false] {
         with_a_waiter(|_, (one, mine), (two, theirs), interim| {
             cancel(two, &interim.header, by_async_id);
@@ -86,7 +86,7 @@ fn what_waits_is_canceled_by_either_of_its_ids() {
             reply.assert_refused(NtStatus::CANCELLED);
             assert_eq!(reply.header.async_id(), Some(async_id(&interim)));
             assert!(reply.header.flags.contains(Flags::SIGNED));
-            // Twice is once, and the range is nobody's when it is let go.
+            // A second CANCEL has no effect, and the range is free after the unlock.
             cancel(two, &interim.header, by_async_id);
             assert_eq!(lock(one, mine, 3, LockFlags::UNLOCK), NtStatus::SUCCESS);
             assert_eq!(lock(one, mine, 3, ALONE), NtStatus::SUCCESS);
@@ -96,12 +96,12 @@ fn what_waits_is_canceled_by_either_of_its_ids() {
 }
 
 #[test]
-fn nobody_cancels_what_is_anothers() {
+fn cancel_needs_the_same_session() {
     with_a_waiter(|rig, (one, mine), (two, _), interim| {
-        // Another session, by ids that it has guessed.
+        // Another session, with guessed ids.
         cancel(one, &interim.header, true);
         cancel(&mut rig.alice(), &interim.header, false);
-        // Its own, without a signature, and signed with nobody's key.
+        // Its own, unsigned, and signed with an unknown key.
         let routing = interim.header.routing;
         let unsigned = Header { routing, ..Header::request(Command::CANCEL, 0, two.session_id, 0) };
         two.send(&crate::rig::message(&unsigned, &Empty));
@@ -115,7 +115,7 @@ fn nobody_cancels_what_is_anothers() {
 }
 
 #[test]
-fn what_waits_ends_with_its_file() {
+fn pending_lock_ends_with_its_file() {
     let ends: [fn(&mut Client, FileId) -> NtStatus; 3] = [
         |client, file| {
             let close =
@@ -141,13 +141,13 @@ fn what_waits_ends_with_its_file() {
             assert_eq!(two.reply().status(), NtStatus::SUCCESS);
             async_id(&interim);
             assert_eq!(lock(one, mine, 3, LockFlags::UNLOCK), NtStatus::SUCCESS);
-            assert_eq!(lock(one, mine, 3, ALONE), NtStatus::SUCCESS, "nobody waits before it");
+            assert_eq!(lock(one, mine, 3, ALONE), NtStatus::SUCCESS, "no request waits before it");
         });
     }
 }
 
 #[test]
-fn what_waits_ends_with_its_connection() {
+fn pending_lock_ends_with_its_connection() {
     let rig = Rig::new();
     let (mut one, mut two) = (rig.alice(), rig.alice());
     let (mine, theirs) = (one.open("file", Opening::default()), two.open("file", Opening::default()));
@@ -160,7 +160,7 @@ fn what_waits_ends_with_its_connection() {
 }
 
 #[test]
-fn only_so_many_requests_of_a_connection_wait() {
+fn pending_requests_per_connection_are_limited() {
     with_a_waiter(|_, (one, mine), (two, theirs), _| {
         for _ in 1..smb::limits::CONNECTION_WAITING_MAX {
             async_id(&waiting_lock(two, theirs, 3));
@@ -177,7 +177,7 @@ fn only_so_many_requests_of_a_connection_wait() {
 }
 
 #[test]
-fn of_a_message_the_last_lock_alone_waits() {
+fn only_last_lock_of_a_compound_waits() {
     with_a_waiter(|_, (one, mine), (two, theirs), _| {
         let waits = two.request(Command::LOCK, &request(theirs, 3, WAITS));
         let echo = two.request(Command::ECHO, &Empty);
@@ -188,7 +188,7 @@ fn of_a_message_the_last_lock_alone_waits() {
         let replies = two.chain(vec![echo, waits]);
         assert_eq!(replies[0].status(), NtStatus::SUCCESS);
         let id = async_id(&replies[1]);
-        // The first that waits has its turn first.
+        // The first waiter is granted first.
         assert_eq!(lock(one, mine, 3, LockFlags::UNLOCK), NtStatus::SUCCESS);
         assert_eq!(two.reply().status(), NtStatus::SUCCESS);
         cancel(two, &replies[1].header, true);
@@ -198,13 +198,13 @@ fn of_a_message_the_last_lock_alone_waits() {
 }
 
 #[test]
-fn a_sealed_session_is_answered_sealed_also_later() {
+fn async_reply_is_encrypted_like_its_request() {
     let rig = Rig::new();
     let (mut one, mut two) = (rig.alice(), rig.alice());
     let (mine, theirs) = (one.open("file", Opening::default()), two.open("file", Opening::default()));
     two.seals = true;
     assert_eq!(lock(&mut one, mine, 3, ALONE), NtStatus::SUCCESS);
-    // Whatever arrives is opened, or the test fails.
+    // The client fails on every unencrypted message.
     let interim = waiting_lock(&mut two, theirs, 3);
     async_id(&interim);
     cancel(&mut two, &interim.header, true);
@@ -214,10 +214,10 @@ fn a_sealed_session_is_answered_sealed_also_later() {
     assert_eq!(two.reply().status(), NtStatus::SUCCESS);
 }
 
-/// Thousands wait for one byte, and all connections end at once, that of the client which has it first: each that is granted it is gone
-/// and gives it to the next.
+/// Thousands of requests wait for one byte, and all connections end at once, beginning with the owner's. Each newly
+/// granted open is already closed and passes the lock on.
 #[test]
-fn thousands_of_locks_for_one_byte_end_with_their_connections() {
+fn thousands_of_pending_locks_end_with_their_connections() {
     const CONNECTIONS: usize = 16;
     const EACH: usize = 500;
     let rig = Rig::new();
@@ -226,7 +226,7 @@ fn thousands_of_locks_for_one_byte_end_with_their_connections() {
     assert_eq!(lock(&mut one, mine, 3, ALONE), NtStatus::SUCCESS);
     let mut others: Vec<Client> = (0..CONNECTIONS).map(|_| rig.alice()).collect();
     for other in &mut others {
-        // Half of them by one open, half by several.
+        // Half of them through one open, half through several.
         let mut theirs = other.open("file", Opening::default());
         for number in 0..EACH {
             async_id(&waiting_lock(other, theirs, 3));

@@ -1,4 +1,4 @@
-//! What is left of tree connects that have ended, because their shares let their clients in no longer, or otherwise.
+//! Effects of ended tree connects, by changed rules or otherwise.
 
 use crate::durable::{again, back_v2, create, id, lock, lock_request, lose, v2};
 use crate::rig::{Client, Opening, Rig, SHARE, lease, wait_until};
@@ -12,7 +12,7 @@ use vfs::{Export, ExportRule, Namespace, ShareSettings};
 
 const ALONE: LockFlags = LockFlags(LockFlags::EXCLUSIVE_LOCK.0 | LockFlags::FAIL_IMMEDIATELY.0);
 
-/// Has the share be encrypted, which ends who is connected to it.
+/// Turns on encryption for the share, which ends its tree connects.
 fn encrypt(rig: &Rig) {
     set(rig, ShareSettings { encryption: true, ..DEFAULT });
 }
@@ -23,7 +23,7 @@ fn come_back(client: &mut Client) {
     client.mount(SHARE);
 }
 
-/// A client that has a file for itself alone, and bytes of it.
+/// A client with a file open exclusively and a locked range.
 fn with_a_file(rig: &Rig) -> (Client, FileId) {
     let mut client = rig.alice();
     let file = client.open("file", Opening::alone());
@@ -32,7 +32,7 @@ fn with_a_file(rig: &Rig) -> (Client, FileId) {
 }
 
 #[test]
-fn who_connects_again_does_not_meet_what_it_had_open() {
+fn reconnected_tree_has_no_old_opens() {
     let rig = Rig::new();
     let (mut client, file) = with_a_file(&rig);
     let old = client.tree_id;
@@ -43,14 +43,14 @@ fn who_connects_again_does_not_meet_what_it_had_open() {
     let again = client.open("file", Opening::alone());
     assert_eq!(lock(&mut client, again, ALONE), NtStatus::SUCCESS);
     client.close(file).assert_refused(NtStatus::FILE_CLOSED);
-    // It stays ended.
+    // The tree connect does not come back.
     set(&rig, DEFAULT);
     client.tree_id = old;
     client.close(again).assert_refused(NtStatus::NETWORK_NAME_DELETED);
 }
 
 #[test]
-fn who_is_not_let_in_any_longer_keeps_nothing_from_others() {
+fn excluded_client_loses_its_opens() {
     let rules = |clients: &str| {
         let clients = vec![clients.parse().unwrap()];
         vec![ExportRule { clients, ..ExportRule::everybody() }]
@@ -62,11 +62,11 @@ fn who_is_not_let_in_any_longer_keeps_nothing_from_others() {
         let export = Export::new("/docs", Arc::clone(&rig.volume), rules);
         rig.namespace.store(Arc::new(Namespace::new([export])));
     };
-    // Others are none of it.
+    // Rules for other addresses have no effect.
     serve([rules("192.0.2.0/24"), rules("127.0.0.0/8")].concat());
     rig.tick();
     assert_eq!(client.write(file, 0, b"x").status(), NtStatus::SUCCESS);
-    // Nobody calls.
+    // No client matches.
     serve(rules("192.0.2.0/24"));
     rig.tick();
     assert!(rig.volume.claims().is_empty());
@@ -75,7 +75,7 @@ fn who_is_not_let_in_any_longer_keeps_nothing_from_others() {
 }
 
 #[test]
-fn what_is_durable_waits_for_its_client() {
+fn durable_open_survives_ended_tree() {
     for is_noticed in [true, false] {
         let rig = Rig::new();
         let mut client = rig.alice();
@@ -120,7 +120,7 @@ fn durable_open_of_an_absent_client_ends_with_the_rule_that_admits_it() {
 }
 
 #[test]
-fn what_waits_in_a_tree_connect_ends_with_it() {
+fn pending_requests_end_with_their_tree() {
     let rig = Rig::new();
     let (mut one, mut two) = (rig.alice(), rig.alice());
     let (mine, theirs) = (one.open("file", Opening::default()), two.open("file", Opening::default()));
@@ -130,7 +130,7 @@ fn what_waits_in_a_tree_connect_ends_with_it() {
     assert_eq!(two.reply().status(), NtStatus::PENDING);
     encrypt(&rig);
     rig.tick();
-    // The first of them may end first, and then it has its turn.
+    // Either request may complete first.
     let status = two.reply().status();
     assert!(matches!(status, NtStatus::RANGE_NOT_LOCKED | NtStatus::NETWORK_NAME_DELETED), "{status:?}");
     assert!(rig.volume.claims().is_empty());

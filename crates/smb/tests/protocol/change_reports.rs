@@ -1,11 +1,11 @@
-//! Whom changes of a file are told to: who watches its directory, and who keeps a listing of that.
+//! Reports of file changes: to watchers of the directory, and to clients with a cached listing.
 
-use crate::attr::{dispose, rename};
+use crate::file_information::{dispose, rename};
 use crate::ioctl::copy::{clone, copy, key_of};
 use crate::ioctl::ranges::{set_sparse, zero};
 use crate::notify::{request, told};
 use crate::rig::{Client, Opening, Rig, key, lease_v2, name, unsolicited};
-use crate::{ea, security};
+use crate::{extended_attributes, security};
 use smb_wire::contexts::AllocationSize;
 use smb_wire::create::{CreateContext, CreateContexts, CreateDisposition, CreateRequest};
 use smb_wire::dir::CompletionFilter;
@@ -17,19 +17,18 @@ use smb_wire::security::{Ace, AceFlags, Sid};
 use smb_wire::types::AccessMask;
 use smb_wire::{Encode, FileId, NtStatus};
 
-/// What a change is, of which kind, and what makes it with a file that is open.
+/// A change: its name, its kind, and its action on an open file.
 type Change = (&'static str, CompletionFilter, fn(&mut Client, FileId));
 
-/// Bytes of a block that volumes in memory share.
+/// The block size of volumes in memory.
 const BLOCK: i64 = 4096;
 
-/// Everything that may be done with a file that is there.
+/// Read, write and delete access to an existing file.
 fn all() -> Opening {
     Opening { access: AccessMask::MAXIMUM_ALLOWED, ..Opening::by(CreateDisposition::OPEN) }
 }
 
-/// A client that keeps the listing of a directory and is told of such changes there, and another that has a file of that open, with a
-/// stream.
+/// A client that caches and watches a directory, and another with an open file in it, with a stream.
 fn watched(rig: &Rig, filter: CompletionFilter) -> (Client, Client, FileId) {
     let (mut one, mut two) = (rig.alice_at(1), rig.alice_at(2));
     let dir = two.open("dir", Opening::dir());
@@ -47,8 +46,7 @@ fn watched(rig: &Rig, filter: CompletionFilter) -> (Client, Client, FileId) {
     (one, two, file)
 }
 
-/// That the next two messages, in whichever order, tell of this change of a file and that the listing is none any
-/// longer.
+/// Asserts that the next two messages, in any order, report the change and break the lease of the listing.
 #[track_caller]
 fn assert_told(client: &mut Client, change: &str, what: &str) {
     let (mut is_notified, mut is_broken) = (false, false);
@@ -69,7 +67,7 @@ fn assert_told(client: &mut Client, change: &str, what: &str) {
     assert!(is_notified && is_broken, "{what}");
 }
 
-/// Makes each change, and closes the file, by which listings show what was written.
+/// Makes each change and closes the file, since a close updates the directory entry.
 fn assert_each_told(changes: &[Change]) {
     for (what, filter, change) in changes {
         let rig = Rig::new();
@@ -87,7 +85,7 @@ fn copy_here(client: &mut Client, to: FileId, chunk: (u64, u64, u32)) {
 }
 
 #[test]
-fn what_the_service_does_to_the_data_is_told() {
+fn ioctl_changes_are_reported() {
     assert_each_told(&[
         ("a copy", CompletionFilter::LAST_WRITE, |client, file| copy_here(client, file, (0, 0, 10))),
         ("a longer copy", CompletionFilter::SIZE, |client, file| copy_here(client, file, (0, 8192, 10))),
@@ -107,13 +105,13 @@ fn what_the_service_does_to_the_data_is_told() {
 }
 
 #[test]
-fn what_is_set_is_told() {
+fn set_information_is_reported() {
     assert_each_told(&[
         ("sparse", CompletionFilter::ATTRIBUTES, |client, file| {
             assert_eq!(set_sparse(client, file, &[1]), NtStatus::SUCCESS);
         }),
         ("extended attributes", CompletionFilter::EA, |client, file| {
-            assert_eq!(ea::set(client, file, &[(b"name", b"value")]), NtStatus::SUCCESS);
+            assert_eq!(extended_attributes::set(client, file, &[(b"name", b"value")]), NtStatus::SUCCESS);
         }),
         ("a list", CompletionFilter::SECURITY, |client, file| {
             let everyone = Sid::new(1, &[0]).unwrap();
@@ -125,7 +123,7 @@ fn what_is_set_is_told() {
 }
 
 #[test]
-fn a_file_that_is_emptied_is_told() {
+fn truncation_is_reported() {
     assert_each_told(&[
         ("the data", CompletionFilter::LAST_WRITE, |client, _| {
             client.open("dir\\file", Opening::by(CreateDisposition::OVERWRITE));
@@ -137,7 +135,7 @@ fn a_file_that_is_emptied_is_told() {
 }
 
 #[test]
-fn room_that_a_new_file_takes_is_told() {
+fn allocation_of_new_file_is_reported() {
     let rig = Rig::new();
     let (mut one, mut two, _) = watched(&rig, CompletionFilter::SIZE);
     let (wire, data) = (name("dir\\new"), AllocationSize { allocation_size: 8192 }.to_bytes());
@@ -148,7 +146,7 @@ fn room_that_a_new_file_takes_is_told() {
 }
 
 #[test]
-fn streams_that_come_go_and_change_their_names_are_told_as_changes_of_their_file() {
+fn stream_changes_are_reported_for_their_file() {
     assert_each_told(&[
         ("a new one", CompletionFilter::LAST_WRITE, |client, _| {
             client.open("dir\\file:new", Opening::by(CreateDisposition::CREATE));
@@ -166,7 +164,7 @@ fn streams_that_come_go_and_change_their_names_are_told_as_changes_of_their_file
 }
 
 #[test]
-fn a_stream_that_goes_with_its_last_open_is_told_then() {
+fn deferred_stream_deletion_is_reported() {
     let rig = Rig::new();
     let (mut one, mut two, _) = watched(&rig, CompletionFilter::LAST_WRITE);
     let stream = two.open("dir\\file:s", Opening::by(CreateDisposition::OPEN));

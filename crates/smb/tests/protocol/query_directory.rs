@@ -9,7 +9,7 @@ use smb_wire::header::Command;
 use smb_wire::types::AccessMask;
 use smb_wire::{FileId, NtStatus, Utf16, chain};
 
-/// The classes, and where a name's length and the name are in their entries (MS-FSCC §2.4).
+/// Each class with the offsets of its name length and its name (MS-FSCC §2.4).
 const CLASSES: [(DirectoryClass, usize, usize); 7] = [
     (DirectoryClass::DIRECTORY, 60, 64),
     (DirectoryClass::FULL_DIRECTORY, 60, 68),
@@ -60,7 +60,7 @@ fn names_in(reply: &Reply, class: DirectoryClass) -> Vec<String> {
     entries.collect()
 }
 
-/// The names that a whole scan finds, in their order.
+/// The names of a complete scan, in order.
 fn scan(client: &mut Client, dir: FileId, pattern: &str, room: u32) -> Result<Vec<String>, NtStatus> {
     let mut names = Vec::new();
     let mut flags = QueryDirectoryFlags::RESTART_SCANS;
@@ -96,7 +96,7 @@ fn sorted(mut names: Vec<String>) -> Vec<String> {
 }
 
 #[test]
-fn every_class_tells_every_name_once() {
+fn every_class_lists_every_name_once() {
     let rig = Rig::new();
     let (mut client, dir) = filled(&rig, &["a", "odd", "a name with blanks", "grün€"]);
     for (class, ..) in CLASSES {
@@ -108,7 +108,7 @@ fn every_class_tells_every_name_once() {
 }
 
 #[test]
-fn an_entry_says_what_the_file_is() {
+fn entry_has_file_attributes() {
     let rig = Rig::new();
     let mut client = rig.alice();
     client.put("file", b"12345");
@@ -127,11 +127,11 @@ fn an_entry_says_what_the_file_is() {
 }
 
 #[test]
-fn patterns_are_those_of_windows() {
+fn patterns_follow_windows() {
     let rig = Rig::new();
     let (mut client, dir) = filled(&rig, &["abc", "abcd", "a.txt", "B.TXT", "noext", "x.y.z"]);
     for (pattern, expected) in [
-        // Nothing is everything, and later what was asked for before.
+        // An empty pattern matches everything, and later repeats the earlier pattern.
         ("", vec![".", "..", "B.TXT", "a.txt", "abc", "abcd", "noext", "x.y.z"]),
         ("*.txt", vec!["B.TXT", "a.txt"]),
         ("a?c", vec!["abc"]),
@@ -145,7 +145,7 @@ fn patterns_are_those_of_windows() {
         assert_eq!(scan(&mut client, dir, pattern, ROOM).map(sorted).unwrap(), expected, "{pattern:?}");
     }
     for none in ["zzz", "*.none", "?"] {
-        // Of a root, "?" is "." alone.
+        // In the root, "?" matches only ".".
         let found = scan(&mut client, dir, none, ROOM);
         let expected = if none == "?" { Ok(vec![".".to_owned()]) } else { Err(NtStatus::NO_SUCH_FILE) };
         assert_eq!(found, expected, "{none:?}");
@@ -161,13 +161,13 @@ fn patterns_are_those_of_windows() {
 }
 
 #[test]
-fn a_scan_goes_on_where_it_was_with_what_it_looked_for() {
+fn scan_resumes_with_its_pattern() {
     let rig = Rig::new();
     let (mut client, dir) = filled(&rig, &["a1", "a2", "a3", "b1"]);
     let single = QueryDirectoryFlags::RETURN_SINGLE_ENTRY;
     let mut found = Vec::new();
     for pattern in ["a*", "b*", ""] {
-        // What a later request says of names does not count.
+        // The pattern of a continued scan is ignored.
         let reply = ask(&mut client, dir, pattern, NAMES, single, ROOM);
         found.extend(names_in(&reply, NAMES));
     }
@@ -178,14 +178,14 @@ fn a_scan_goes_on_where_it_was_with_what_it_looked_for() {
     assert_eq!(first.len(), 1);
     let reopen = QueryDirectoryFlags::REOPEN;
     assert_eq!(names_in(&ask(&mut client, dir, "b*", NAMES, reopen, ROOM), NAMES), ["b1"]);
-    // Another open has a scan of its own.
+    // Another open has its own scan.
     let other = root(&mut client);
     let all = scan(&mut client, other, "*", ROOM).unwrap();
     assert_eq!(all.len(), 6);
 }
 
 #[test]
-fn a_long_listing_comes_in_parts_without_gaps_or_repetitions() {
+fn long_listing_has_no_gaps_or_duplicates() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let names: Vec<String> = (0..300).map(|i| format!("file number {i:05}")).collect();
@@ -200,7 +200,7 @@ fn a_long_listing_comes_in_parts_without_gaps_or_repetitions() {
 }
 
 #[test]
-fn a_buffer_that_is_too_small_for_one_entry_is_refused() {
+fn buffer_smaller_than_an_entry_is_refused() {
     let rig = Rig::new();
     let (mut client, dir) = filled(&rig, &["name"]);
     let exactly = 12 + 8;
@@ -208,16 +208,16 @@ fn a_buffer_that_is_too_small_for_one_entry_is_refused() {
         let flags = QueryDirectoryFlags::RESTART_SCANS;
         ask(&mut client, dir, "name", NAMES, flags, room).assert_refused(NtStatus::INFO_LENGTH_MISMATCH);
     }
-    // Nothing was passed over.
+    // No entry was skipped.
     let reply = ask(&mut client, dir, "name", NAMES, NONE, exactly);
     assert_eq!(names_in(&reply, NAMES), ["name"]);
-    // Who has room for more than any reply has is told as much.
+    // A larger buffer gets a reply of the maximum size.
     let reply = ask(&mut client, dir, "*", NAMES, QueryDirectoryFlags::RESTART_SCANS, 8 << 20);
     assert_eq!(names_in(&reply, NAMES), [".", "..", "name"]);
 }
 
 #[test]
-fn what_is_no_directory_or_not_to_be_read_is_not_listed() {
+fn listing_needs_a_readable_directory() {
     let rig = Rig::new();
     let (mut client, dir) = filled(&rig, &["file"]);
     let file = client.open("file", Opening::default());
@@ -233,7 +233,7 @@ fn what_is_no_directory_or_not_to_be_read_is_not_listed() {
 }
 
 #[test]
-fn a_directory_goes_when_it_is_empty() {
+fn only_empty_directory_is_deleted() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let dir = client.open("dir", Opening::dir());

@@ -1,5 +1,4 @@
-//! What is kept with a file besides what file systems have: attributes, the time of creation, times that do not change by
-//! themselves.
+//! Attributes, creation times and frozen times that the server stores with a file.
 
 use crate::ioctl::copy::{clone, copy, key_of};
 use crate::ioctl::ranges::zero;
@@ -37,7 +36,7 @@ fn opened(client: &mut Client, path: &str, opening: Opening) -> (FileId, FileAtt
 }
 
 #[test]
-fn attributes_are_what_was_set() {
+fn file_attributes_round_trip() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let file = client.open("file", Opening::default());
@@ -53,7 +52,7 @@ fn attributes_are_what_was_set() {
         assert_eq!(set_attributes(&mut client, file, FileAttributes::empty()), NtStatus::SUCCESS);
         assert_eq!(basic(&mut client, file).file_attributes, attributes, "none are set");
     }
-    // What is none of a file's that a client sets leaves no trace.
+    // Attributes that cannot be set on a file are ignored.
     let odd = FileAttributes::SPARSE_FILE | FileAttributes::ENCRYPTED | FileAttributes::REPARSE_POINT;
     assert_eq!(set_attributes(&mut client, file, odd | MARKS), NtStatus::SUCCESS);
     assert_eq!(basic(&mut client, file).file_attributes, MARKS);
@@ -65,7 +64,7 @@ fn attributes_are_what_was_set() {
 }
 
 #[test]
-fn a_new_file_has_what_it_was_made_with() {
+fn create_sets_attributes() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let made = Opening { attributes: MARKS, ..Opening::default() };
@@ -74,7 +73,7 @@ fn a_new_file_has_what_it_was_made_with() {
     assert_eq!(basic(&mut client, file).file_attributes, told);
     let dir = Opening { attributes: FileAttributes::HIDDEN, ..Opening::dir() };
     assert_eq!(opened(&mut client, "dir", dir).1, FileAttributes::HIDDEN | FileAttributes::DIRECTORY);
-    // A file that is there already has its own.
+    // An existing file keeps its own.
     let other = Opening { attributes: FileAttributes::READONLY, ..Opening::default() };
     assert_eq!(opened(&mut client, "file", other).1, told);
     let never = Opening { attributes: FileAttributes(0x8), ..Opening::default() };
@@ -84,7 +83,7 @@ fn a_new_file_has_what_it_was_made_with() {
 }
 
 #[test]
-fn who_empties_a_file_says_that_it_is_hidden() {
+fn overwrite_needs_matching_hidden_attribute() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let made = Opening { attributes: MARKS, ..Opening::default() };
@@ -114,7 +113,7 @@ fn who_empties_a_file_says_that_it_is_hidden() {
 }
 
 #[test]
-fn a_read_only_file_is_written_by_nobody_and_keeps_its_mode() {
+fn read_only_file_refuses_writes_and_keeps_its_mode() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let file = client.open("file", Opening::default());
@@ -137,7 +136,7 @@ fn a_read_only_file_is_written_by_nobody_and_keeps_its_mode() {
 }
 
 #[test]
-fn a_time_of_creation_stays_with_the_file_wherever_it_goes() {
+fn creation_time_follows_the_file() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let file = client.open("file", Opening::default());
@@ -164,7 +163,7 @@ fn a_time_of_creation_stays_with_the_file_wherever_it_goes() {
 }
 
 #[test]
-fn a_listing_shows_what_is_kept() {
+fn listing_shows_stored_attributes() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let file = client.open("file", Opening { attributes: MARKS, ..Opening::default() });
@@ -185,7 +184,7 @@ fn a_listing_shows_what_is_kept() {
         };
         let reply = client.call(Command::QUERY_DIRECTORY, &request);
         let output = reply.body::<OutputResponse<&[u8]>>().output;
-        // MS-FSCC §2.4.10: the time of creation, and attributes behind 48 bytes more.
+        // MS-FSCC §2.4.10: the creation time; and attributes 48 bytes later.
         let file = name("file");
         let mut entries = chain::entries(8, output).map(|entry| entry.unwrap());
         let entry = entries.find(|entry| entry[64..].starts_with(&file)).unwrap();
@@ -195,7 +194,7 @@ fn a_listing_shows_what_is_kept() {
 }
 
 #[test]
-fn a_time_that_was_set_is_not_changed_by_writing() {
+fn set_time_survives_writes() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let (file, other) = (client.open("file", Opening::default()), client.open("file", Opening::default()));
@@ -209,7 +208,7 @@ fn a_time_that_was_set_is_not_changed_by_writing() {
     client.write(file, 0, b"data");
     let written = basic(&mut client, file).last_write_time;
     assert_ne!(written, last_write_time);
-    // Another open of the file is another matter.
+    // Another open of the file is not affected.
     assert_eq!(set(&mut client, file, value), NtStatus::SUCCESS);
     client.write(other, 0, b"data");
     assert_eq!(basic(&mut client, file).last_write_time, written);
@@ -222,7 +221,7 @@ fn a_time_that_was_set_is_not_changed_by_writing() {
 }
 
 #[test]
-fn a_time_that_was_set_is_not_changed_by_what_the_service_does_to_the_data() {
+fn set_time_survives_ioctls() {
     type Act = (&'static str, fn(&mut Client, FileId));
     let acts: [Act; 5] = [
         ("a copy", |client, file| {
@@ -265,7 +264,7 @@ fn a_time_that_was_set_is_not_changed_by_what_the_service_does_to_the_data() {
     }
 }
 
-/// Bob, and a file of Alice's that everybody may write.
+/// Bob, and a file of Alice's that is writable by all.
 fn file_for_all(rig: &Rig) -> Client {
     rig.alice().put("file", b"data");
     let export = rig.namespace.load().exports()[0].clone();
@@ -278,7 +277,7 @@ fn file_for_all(rig: &Rig) -> Client {
     bob.negotiate(&crate::rig::Offer::default());
     bob.log_on(BOB);
     bob.mount(SHARE);
-    // NFS has the rules of Unix.
+    // NFS follows Unix rules.
     let other = Caller::new(1001, 100, []);
     let modified = Some(vfs::SetTime::To(vfs::Time { seconds: 5, nanos: 0 }));
     let refused = file.set_attrs(&other, &SetAttrs { modified, ..SetAttrs::default() }, None, &mut pending);
@@ -287,13 +286,13 @@ fn file_for_all(rig: &Rig) -> Client {
 }
 
 #[test]
-fn who_may_write_a_file_sets_its_times() {
+fn write_permission_allows_setting_times() {
     let rig = Rig::new();
     let mut bob = file_for_all(&rig);
     let file = bob.open("file", Opening::by(OPEN));
     let (creation_time, last_access_time, last_write_time) =
         (FileTime::from_unix(3, 0), FileTime::from_unix(4, 0), FileTime::from_unix(5, 0));
-    // As a copy over a file ends.
+    // The final step of copying over a file.
     let value = BasicInformation {
         creation_time,
         last_access_time,
@@ -307,14 +306,14 @@ fn who_may_write_a_file_sets_its_times() {
     assert_eq!(times(basic(&mut bob, file)), expected);
     assert_eq!(bob.write(file, 0, b"more").status(), NtStatus::SUCCESS);
     assert_eq!(times(basic(&mut bob, file)), expected, "it stays as it was set");
-    // Whoever did not ask for the right does not.
+    // A client that did not request the right has none.
     let access = AccessMask::WRITE_DATA;
     let writing = bob.open("file", Opening { access, ..Opening::by(OPEN) });
     assert_eq!(set(&mut bob, writing, value), NtStatus::ACCESS_DENIED);
 }
 
 #[test]
-fn who_may_not_write_a_file_marks_none() {
+fn attributes_need_write_permission() {
     let rig = Rig::new();
     let mut alice = rig.alice();
     alice.open("file", Opening::default());
@@ -330,7 +329,7 @@ fn who_may_not_write_a_file_marks_none() {
 }
 
 #[test]
-fn no_other_protocol_names_the_record() {
+fn stored_record_is_hidden_from_other_protocols() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let file = client.open("file", Opening { attributes: MARKS, ..Opening::default() });
