@@ -277,7 +277,7 @@ fn pool_and_volume_are_one() {
 }
 
 #[test]
-fn what_was_bought_bounds_the_capacity() {
+fn capacity_is_bounded_by_the_bought_performance() {
     let pool = custom(Level::FilestoreZonal, Bytes::tib(2), fixed(17_000));
     let volume = Volume::new(Bytes::tib(2));
     let to = |tib| {
