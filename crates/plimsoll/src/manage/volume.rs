@@ -244,7 +244,7 @@ fn create(session: &Session, args: Create) -> anyhow::Result<()> {
         level: args.level,
         settings: args.settings.settings(args.large),
         protocols: Some(args.protocols).filter(|protocols| !protocols.is_empty()),
-        smb: Some(shared).filter(|shared| !shared.is_empty()).map(|shared| smb_settings(shared)),
+        smb: Some(shared).filter(|shared| !shared.is_empty()).map(smb_settings),
         root,
         durability: args.durability,
         security_style: args.security_style,

@@ -129,7 +129,7 @@ Doubts:
 Published:
 
 - GCNV Extreme, 75 TiB: NFSv3, 64 KiB sequential, 6 clients (gcnv-extreme-nfs3-64k-seq). Source: GCNV benchmarks (Google), cloud.google.com/netapp/volumes/docs/performance/performance-benchmarks. Google measured more than 5 GiB/s; today's pages cap regular volumes at 4.5 or 5 GiB/s.
-- Google's figures are estimates of the maximum, measured with everything set for it.
+- Google's figures are estimates of the maximum, measured with settings chosen for it.
 - no-such-thing: not among the published figures of this version
 ";
 

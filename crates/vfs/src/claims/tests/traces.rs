@@ -193,7 +193,7 @@ impl World {
                 assert!(by != Requester::Anonymous || !matches!(verdict, Verdict::Wait(_)));
             }
             Step::Unlink(file) => {
-                drop(self.apply(file, &Request::Unlink { by: Requester::Anonymous, waits: true }))
+                _ = self.apply(file, &Request::Unlink { by: Requester::Anonymous, waits: true });
             }
             Step::Acknowledge(pick, keeps) => self.answer(pick, keeps),
             Step::Cancel(pick) => self.cancel(pick),
