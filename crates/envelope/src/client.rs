@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 /// Observed facts about a client.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClientFacts {
-    /// Kernel settings by name, those of [`ClientFacts::SETTINGS`] that exist. Of a setting with several numbers, the
+    /// Kernel settings by name, those of `SETTINGS` that exist. Of a setting with several numbers, the
     /// last.
     pub settings: BTreeMap<&'static str, u64>,
     /// The network interface towards the server, or the fastest one.

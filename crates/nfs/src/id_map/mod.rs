@@ -113,7 +113,7 @@ impl IdNames {
         Ok(name)
     }
 
-    /// The number of a name with a domain; `None` if it does not exist. [`FsError::Wait(Wait::Recall)`] while lookups
+    /// The number of a name with a domain; `None` if it does not exist. `FsError::Wait(Wait::Recall)` while lookups
     /// fail.
     pub(crate) fn id(&self, kind: IdKind, text: &str, now: u64, blocking: Blocking) -> FsResult<Option<u32>> {
         let Some((name, domain)) = text.rsplit_once('@') else { return Ok(None) };

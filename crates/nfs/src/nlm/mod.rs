@@ -45,7 +45,7 @@ pub(crate) fn answer(
 }
 
 /// Writes the result of a failed call; false if the procedure has none. A client repeats a lock request after
-/// [`FsError::Wait(Wait::Recall)`].
+/// `FsError::Wait(Wait::Recall)`.
 pub(crate) fn fail(
     version: u32,
     procedure: Procedure,

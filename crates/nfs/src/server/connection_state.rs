@@ -18,7 +18,7 @@ pub(crate) struct ConnectionState {
     pub(crate) binding: Binding,
     /// Number of its calls of version 3 that are deferred.
     pub(crate) deferred_calls: Arc<AtomicU32>,
-    /// The namespace that was last found to have nothing for its client ([`Reach::may_mount`]).
+    /// The namespace that was last found to have nothing for its client ([`ConnectionState::may_mount`]).
     pub(crate) denied: AtomicU64,
 }
 

@@ -283,7 +283,7 @@ impl Smb {
 }
 
 impl Sender for transport::Connection<Smb> {
-    fn send_surely(&self, messages: &mut Outbox, patience: Duration) {
+    fn send_within(&self, messages: &mut Outbox, patience: Duration) {
         Self::send_within(self, messages, patience);
     }
 

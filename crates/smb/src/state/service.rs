@@ -255,7 +255,7 @@ impl Service {
         self.sessions.lock().remove(&session.id);
         let opens = session.end(&self.counters);
         for connection in session.channels().iter().filter_map(|channel| channel.connection()) {
-            connection.remove_channel(session.id);
+            connection.forget_channel(session.id);
         }
         opens
     }

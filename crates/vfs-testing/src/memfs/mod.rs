@@ -83,7 +83,7 @@ impl MemFs {
         Self::from_store(clock, options.limits, store, Lists::default())
     }
 
-    /// Whether every call with [`Blocking::Never`] says [`FsError::Wait(Wait::Storage)`], as if nothing were in memory.
+    /// Whether every call with [`Blocking::Never`] says `FsError::Wait(Wait::Storage)`, as if nothing were in memory.
     pub fn cold(&self, cold: bool) {
         self.0.cold.store(cold, Ordering::Relaxed);
     }

@@ -31,7 +31,7 @@ pub type NodeRef = Arc<dyn Node>;
 /// Whether a call may wait for storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blocking {
-    /// Answer from memory or say [`crate::FsError::Wait(Wait::Storage)`]; no side effect before that.
+    /// Answer from memory or say `crate::FsError::Wait(Wait::Storage)`; no side effect before that.
     Never,
     /// Wait for the storage.
     Allowed,
@@ -168,7 +168,7 @@ pub trait Backend: Send + Sync {
     }
 
     /// Whether a read with [`Blocking::Never`] succeeds whenever the data is in memory. A storage that cannot know
-    /// returns [`crate::FsError::Wait(Wait::Storage)`] for every such read.
+    /// returns `crate::FsError::Wait(Wait::Storage)` for every such read.
     fn knows_memory(&self) -> bool {
         true
     }

@@ -104,7 +104,7 @@ pub trait Provisioner: Send + Sync {
     /// [`crate::FsError::NoSpace`]. [`crate::FsError::NotFound`] if the volume does not exist. It closes when the last
     /// reference to the backend or a node is dropped; until then, opening it again returns the same backend. After a
     /// crash its files may have to be counted. Reads work meanwhile; a change of names or sizes is
-    /// [`FsError::Wait(Wait::Recall)`] ([`FsError::Io`] if they cannot be counted).
+    /// `FsError::Wait(Wait::Recall)` ([`FsError::Io`] if they cannot be counted).
     fn open(&self, id: VolumeId) -> FsResult<Arc<dyn Backend>>;
 
     /// Changes the capacity of an open or closed volume, durably. Existing files stay, even above the new capacity.

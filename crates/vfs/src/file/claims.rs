@@ -22,7 +22,7 @@ use crate::model::name::Name;
 use std::cell::Cell;
 
 impl File {
-    /// Checks the claims of others before data or attributes are read or changed. [`FsError::Wait(Wait::Recall)`] while
+    /// Checks the claims of others before data or attributes are read or changed. `FsError::Wait(Wait::Recall)` while
     /// a recall is under way; [`FsError::Locked`] on a conflict that no recall resolves. One atomic load if there are
     /// no claims.
     #[inline]

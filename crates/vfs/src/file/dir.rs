@@ -180,7 +180,7 @@ impl File {
     }
 
     /// Replaces the file of this number by a link to `target` in one step: the name always exists.
-    /// [`FsError::Wait(Wait::Recall)`] if another object, or none, has the name by now.
+    /// `FsError::Wait(Wait::Recall)` if another object, or none, has the name by now.
     pub fn link_over(
         &self,
         caller: &Caller,

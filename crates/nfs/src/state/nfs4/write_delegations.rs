@@ -67,7 +67,7 @@ pub(crate) enum WriterAnswer {
 /// Nanoseconds for an answer. A client that does not answer in time is recalled.
 const ANSWER_NS: u64 = 1_000_000_000;
 
-/// One entry of [`Writers`], until this is dropped.
+/// An entry of [`WriteDelegations`]. Dropping it removes the entry.
 pub(crate) struct WriteDelegationGuard {
     writers: Arc<WriteDelegations>,
     file: (VolumeId, FileKey),

@@ -93,14 +93,14 @@ pub(super) fn set(
         // Ownership cannot be given away or taken (MS-FSA §2.1.5.17).
         Err(FsError::NotOwner) if uid.is_some() => Err(NtStatus::INVALID_OWNER.into()),
         set => {
-            open.notify_modified(is_unchanged(&set?));
+            open.notify_modified(changed_parts(&set?));
             Ok(())
         }
     }
 }
 
 /// The reported change of a descriptor: write permission affects the read-only attribute.
-fn is_unchanged(change: &Change) -> ChangeMask {
+fn changed_parts(change: &Change) -> ChangeMask {
     if change.before.mode == change.after.mode {
         ChangeMask::SECURITY
     } else {

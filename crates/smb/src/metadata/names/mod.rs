@@ -140,7 +140,7 @@ pub(crate) fn component(wire: &[u16], naming: Naming) -> Result<Vec<u8>, NtStatu
 /// Encodes a name for the wire; `None` if it is not valid text.
 pub(crate) fn to_wire(name: &[u8], naming: Naming) -> Option<Vec<u16>> {
     if name == b"." || name == b".." {
-        return is_unchanged(name);
+        return encode_unmapped(name);
     }
     let mut wire = decoded(name, |wire, text| extend(wire, text, naming))?;
     if naming == Naming::Posix {
@@ -157,7 +157,7 @@ pub(crate) fn to_wire(name: &[u8], naming: Naming) -> Option<Vec<u16>> {
 }
 
 /// Encodes bytes as UTF-16 without mapping; `None` if they are not valid text.
-fn is_unchanged(name: &[u8]) -> Option<Vec<u16>> {
+fn encode_unmapped(name: &[u8]) -> Option<Vec<u16>> {
     decoded(name, |wire, text| wire.extend(text.encode_utf16()))
 }
 
@@ -247,7 +247,7 @@ fn text(wire: &[u16]) -> Vec<u8> {
 
 /// Encodes the name of a stream for the wire; `None` if it is not valid text.
 pub(crate) fn stream_to_wire(name: &[u8]) -> Option<Vec<u16>> {
-    is_unchanged(name)
+    encode_unmapped(name)
 }
 
 /// The stored form of a wire character; `None` if it is not allowed.

@@ -70,8 +70,8 @@ impl SequenceWindow {
 }
 
 fn bit_of(id: u64) -> (usize, u64) {
-    let entry_path = id % WINDOW_IDS_MAX as u64;
-    (usize::try_from(entry_path / WORD_BITS).unwrap_or(0), 1 << (entry_path % WORD_BITS))
+    let bit = id % WINDOW_IDS_MAX as u64;
+    (usize::try_from(bit / WORD_BITS).unwrap_or(0), 1 << (bit % WORD_BITS))
 }
 
 #[cfg(test)]

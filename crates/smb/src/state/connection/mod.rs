@@ -26,7 +26,7 @@ use vfs::sync::Mutex;
 /// The transport of a connection, which sends messages without waiting.
 pub(crate) trait Sender: Any + Send + Sync {
     /// Sends or queues messages. The connection ends unless the client's machine acknowledges them in this time.
-    fn send_surely(&self, messages: &mut Outbox, patience: Duration);
+    fn send_within(&self, messages: &mut Outbox, patience: Duration);
 
     /// Whether the client has ended the connection.
     fn is_ended(&self) -> bool;
@@ -164,7 +164,7 @@ impl Connection {
 }
 
 impl ChannelConnection for Connection {
-    fn remove_channel(&self, session_id: u64) {
+    fn forget_channel(&self, session_id: u64) {
         self.channels.lock().remove(&session_id);
     }
 
@@ -172,8 +172,8 @@ impl ChannelConnection for Connection {
         self.number
     }
 
-    fn send_surely(&self, message: &mut Outbox, patience: Duration) -> bool {
-        self.sender().map(|sender| sender.send_surely(message, patience)).is_some()
+    fn send_within(&self, message: &mut Outbox, patience: Duration) -> bool {
+        self.sender().map(|sender| sender.send_within(message, patience)).is_some()
     }
 
     fn pending_quota(&self) -> &Arc<PendingQuota> {

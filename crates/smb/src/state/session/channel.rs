@@ -26,13 +26,13 @@ pub(crate) struct Channel {
 /// A connection, for its sessions.
 pub(crate) trait ChannelConnection: Send + Sync {
     /// Removes the channel of an ended session.
-    fn remove_channel(&self, session_id: u64);
+    fn forget_channel(&self, session_id: u64);
 
     fn number(&self) -> u64;
 
     /// Sends an unsolicited message without waiting. The connection ends unless the client's machine acknowledges it
     /// in this time. False if the connection is gone.
-    fn send_surely(&self, message: &mut Outbox, patience: Duration) -> bool;
+    fn send_within(&self, message: &mut Outbox, patience: Duration) -> bool;
 
     fn pending_quota(&self) -> &Arc<PendingQuota>;
 

@@ -242,7 +242,7 @@ impl Client for Session {
         let mut connections: Vec<_> = channels.iter().filter_map(|channel| channel.connection()).collect();
         connections.sort_by_key(|connection| (connection.number() != first, connection.number()));
         let patience = if connections.len() > 1 { DELIVERY } else { DELIVERY_ALONE };
-        let permits = connections.iter().find(|connection| connection.send_surely(message, patience));
+        let permits = connections.iter().find(|connection| connection.send_within(message, patience));
         note(permits.map(|connection| connection.number()));
     }
 }

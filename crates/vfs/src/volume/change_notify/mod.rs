@@ -323,7 +323,7 @@ impl Watches {
         self.count.load(Ordering::Relaxed) > 0
     }
 
-    /// Watches a directory. [`FsError::Wait(Wait::Recall)`] where there are too many watches, of the user or of all.
+    /// Watches a directory. `FsError::Wait(Wait::Recall)` where there are too many watches, of the user or of all.
     pub(crate) fn add(
         self: &Arc<Self>,
         key: FileKey,
