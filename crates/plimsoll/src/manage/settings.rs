@@ -12,7 +12,7 @@ use std::str::FromStr;
 
 /// Settings of a pool.
 #[derive(Clone, Debug, Default, Args)]
-#[command(next_help_heading = "What some levels let be set for the pool")]
+#[command(next_help_heading = "Settings of the pool, at some levels")]
 pub(crate) struct PoolFlags {
     /// Source of the volumes' throughput
     #[arg(long, value_parser = words::qos())]
@@ -39,7 +39,7 @@ pub(crate) struct PoolFlags {
 
 /// Settings of a volume.
 #[derive(Clone, Debug, Default, Args)]
-#[command(next_help_heading = "What some levels let be set for the volume")]
+#[command(next_help_heading = "Settings of the volume, at some levels")]
 pub(crate) struct VolumeFlags {
     /// The volume's part of the pool's throughput, with manual QoS, like 64MiB/s
     #[arg(long, value_name = "RATE")]
@@ -100,8 +100,8 @@ impl FromStr for Limit {
         };
         let (name, value) = text.split_once('=').ok_or_else(unknown)?;
         let (name, is_per_client) = name.strip_prefix("client-").map_or((name, false), |name| (name, true));
-        let (_, what) = LIMITS.iter().find(|(known, _)| *known == name).ok_or_else(unknown)?;
-        let value = match what {
+        let (_, kind) = LIMITS.iter().find(|(known, _)| *known == name).ok_or_else(unknown)?;
+        let value = match kind {
             LimitKind::Throughput | LimitKind::Read | LimitKind::Write => value.parse::<BytesPerSecond>().map(|rate| rate.0),
             LimitKind::Iops | LimitKind::ReadIops | LimitKind::WriteIops => value.parse::<Iops>().map(|rate| rate.0),
             LimitKind::Clients if is_per_client => return Err(unknown()),
@@ -109,10 +109,10 @@ impl FromStr for Limit {
                 return value
                     .parse::<u32>()
                     .map_err(|_| "allowed: clients= and a number".to_owned())
-                    .map(|most| Self { what: *what, is_per_client, value: most.into() });
+                    .map(|most| Self { kind: *kind, is_per_client, value: most.into() });
             }
         };
-        Ok(Self { what: *what, is_per_client, value: value.map_err(|refusal| refusal.to_string())? })
+        Ok(Self { kind: *kind, is_per_client, value: value.map_err(|refusal| refusal.to_string())? })
     }
 }
 
@@ -121,7 +121,7 @@ fn declared(limits: &[Limit]) -> Option<Declared> {
     let ceilings = |is_per_client: bool| {
         let value = |kind: LimitKind| {
             let found =
-                limits.iter().rev().find(|one| one.what == what && one.is_per_client == is_per_client);
+                limits.iter().rev().find(|one| one.kind == kind && one.is_per_client == is_per_client);
             found.map(|limit| limit.value)
         };
         let ceilings = Ceilings {
@@ -134,7 +134,7 @@ fn declared(limits: &[Limit]) -> Option<Declared> {
         };
         (ceilings != Ceilings::default()).then_some(ceilings)
     };
-    let clients_max = limits.iter().rev().find(|one| one.what == LimitKind::Clients);
+    let clients_max = limits.iter().rev().find(|one| one.kind == LimitKind::Clients);
     (!limits.is_empty()).then(|| Declared {
         total: ceilings(false),
         per_client: ceilings(true),
