@@ -102,8 +102,12 @@ impl FromStr for Limit {
         let (name, is_per_client) = name.strip_prefix("client-").map_or((name, false), |name| (name, true));
         let (_, kind) = LIMITS.iter().find(|(known, _)| *known == name).ok_or_else(unknown)?;
         let value = match kind {
-            LimitKind::Throughput | LimitKind::Read | LimitKind::Write => value.parse::<BytesPerSecond>().map(|rate| rate.0),
-            LimitKind::Iops | LimitKind::ReadIops | LimitKind::WriteIops => value.parse::<Iops>().map(|rate| rate.0),
+            LimitKind::Throughput | LimitKind::Read | LimitKind::Write => {
+                value.parse::<BytesPerSecond>().map(|rate| rate.0)
+            }
+            LimitKind::Iops | LimitKind::ReadIops | LimitKind::WriteIops => {
+                value.parse::<Iops>().map(|rate| rate.0)
+            }
             LimitKind::Clients if is_per_client => return Err(unknown()),
             LimitKind::Clients => {
                 return value

@@ -170,7 +170,9 @@ fn options(choices: &[Choice], workload: &Workload) -> Table {
             format!("{number}"),
             kind(choice),
             times(choice.pools, &size_to_buy(choice.pool.size)),
-            choice.maximum_load(workload).map_or_else(String::new, |(rate, iops)| carries(rate, iops, workload)),
+            choice
+                .maximum_load(workload)
+                .map_or_else(String::new, |(rate, iops)| carries(rate, iops, workload)),
             choice.at_peak(workload).map_or_else(String::new, |used| used.to_string()),
             choice.binding().map_or_else(String::new, |bound| bound.kind.name().to_owned()),
             choice.evidence.name().to_owned(),

@@ -68,11 +68,12 @@ pub(super) fn run(args: &ApplyArgs) -> anyhow::Result<ExitCode> {
             None => say(&planned.preview())?,
         }
     }
-    let of_pools = |planned: &PlannedPool| planned.volumes.iter().map(|volume| volume.name.clone()).collect::<Vec<_>>();
+    let volume_names =
+        |planned: &PlannedPool| planned.volumes.iter().map(|volume| volume.name.clone()).collect::<Vec<_>>();
     let applied = Applied {
         dry_run: args.dry_run,
         pools: plan.iter().map(|planned| planned.pool.name.clone()).collect(),
-        volumes: plan.iter().flat_map(of_pools).collect(),
+        volumes: plan.iter().flat_map(volume_names).collect(),
         mount_options: choice.mount.options.clone(),
     };
     if let Some(session) = session {
@@ -128,7 +129,8 @@ fn check_names(session: &Session, plan: &[PlannedPool]) -> anyhow::Result<()> {
         if pools.iter().any(|pool| pool.name == planned.pool.name) {
             bail!("the pool {} exists already; allowed for --name: an unused name", planned.pool.name);
         }
-        let existing = planned.volumes.iter().find(|new| volumes.iter().any(|volume| volume.name == new.name));
+        let existing =
+            planned.volumes.iter().find(|new| volumes.iter().any(|volume| volume.name == new.name));
         if let Some(existing) = existing {
             bail!("the volume {} exists already; allowed for --name: an unused name", existing.name);
         }

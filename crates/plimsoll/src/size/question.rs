@@ -291,7 +291,9 @@ impl LoadFlags {
         }
         if self.iops.is_none() && self.throughput.is_none() {
             if self.block.is_some() || self.read.is_some() || self.like.is_some() {
-                return Err(usage("the rate of the load is missing: give --iops or --throughput, like --iops 20k"));
+                return Err(usage(
+                    "the rate of the load is missing: give --iops or --throughput, like --iops 20k",
+                ));
             }
             return Ok(None);
         }
