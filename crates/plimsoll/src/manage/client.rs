@@ -1,4 +1,4 @@
-//! `plimsoll client …`: who is connected, and what this host lacks as a client.
+//! `plimsoll client …`: the connected clients, and a check of this host as a client.
 
 use super::client_check::{self, CheckArgs};
 use super::connection::Reach;
@@ -7,28 +7,27 @@ use api_client::model::{Client, Nfs4Client};
 use clap::Subcommand;
 use std::process::ExitCode;
 
-/// Linux is heard every two thirds of a lease; who is silent for longer is away.
+/// Linux renews its lease every two thirds of the lease time; a longer silence is shown.
 const SILENT_S: u64 = 60;
 
-/// Machines that are connected over NFS, or could be.
+/// Commands about NFS clients.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// List the connected clients: their connections, where they have reached the service, and the volumes they have used.
+    /// List the connected clients, with their connections, the addresses they reached, and the volumes they used.
     #[command(visible_alias = "ls")]
     List {
         #[command(flatten)]
         reach: Reach,
     },
-    /// Check what this host, and a mount on it, lack of what the providers' pages recommend to clients. Changes nothing, asks no service.
+    /// Check this host, and a mount on it, against the providers' recommendations for clients. Changes nothing, and needs no running service.
     #[command(after_help = "Examples:
   plimsoll client check
   plimsoll client check /mnt --provider anf --eda
 
-Exit status: 0 nothing is lacking, 3 something is; 1 and 2 as of all commands.")]
+Exit status: 0 if nothing is lacking, 3 if something is; 1 and 2 as with all commands.")]
     Check(CheckArgs),
 }
 
-/// Does what is asked.
 pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::List { reach } => list(&reach).map(|()| ExitCode::SUCCESS),
@@ -61,7 +60,8 @@ fn list(reach: &Reach) -> anyhow::Result<()> {
     })
 }
 
-/// How connections are protected, in the words of mounts; where not all are alike, with how many are what.
+/// The protection of a client's connections, in the words of the mount option `xprtsec`.
+/// Connections that differ are counted.
 fn protection(client: &Client) -> String {
     let (all, encrypted, verified) =
         (client.connections, client.encrypted_connections, client.verified_connections);
@@ -70,15 +70,15 @@ fn protection(client: &Client) -> String {
         ("tls", encrypted.saturating_sub(verified)),
         ("mtls", verified),
     ];
-    let there = of.iter().filter(|(_, count)| *count > 0);
-    let shown = there.map(|(word, count)| match *count {
+    let present = of.iter().filter(|(_, count)| *count > 0);
+    let shown = present.map(|(word, count)| match *count {
         count if count == all => (*word).to_owned(),
         count => format!("{word} ({count})"),
     });
     shown.collect::<Vec<_>>().join(", ")
 }
 
-/// What a client of NFSv4 has.
+/// The state that an NFSv4 client holds, in words.
 fn nfs4(client: &Nfs4Client) -> String {
     let versions: Vec<&str> =
         client.protocols.iter().map(|name| name.as_str().trim_start_matches("nfsv")).collect();
@@ -114,7 +114,7 @@ mod tests {
     use api_client::model::Protocol;
 
     #[test]
-    fn protection_is_counted_where_connections_differ() {
+    fn protection_of_connections_that_differ_is_counted() {
         let of = |connections, encrypted_connections, verified_connections| {
             protection(&Client {
                 address: String::new(),
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_client_of_version_4_has_is_told_in_words() {
+    fn nfs4_client_is_described_by_versions_sessions_and_state() {
         let client = Nfs4Client {
             name: "Linux".into(),
             protocols: vec![Protocol::NfsV41, Protocol::NfsV42],

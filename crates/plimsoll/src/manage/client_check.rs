@@ -1,5 +1,5 @@
-//! `plimsoll client check`: what this host, and a mount on it, lack of what the pages recommend. Nothing is changed, and no service
-//! is asked.
+//! `plimsoll client check`: compares this host, and a mount on it, with the providers' recommendations for clients.
+//! Nothing is changed, and no service is asked.
 
 use crate::form::Form;
 use crate::terminal::{Tone, fold};
@@ -14,27 +14,26 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// The status of a check that found something lacking.
+/// The exit status if a recommendation is not followed.
 const LACKING: u8 = 3;
-/// The width of lines where the terminal has none.
+/// The width of lines if the output is not a terminal.
 const COLUMNS: usize = 80;
 
 /// The arguments of `client check`.
 #[derive(Debug, Args)]
 pub(crate) struct CheckArgs {
-    /// A directory on an NFS mount, to be checked as well
+    /// A directory on an NFS mount, to check as well
     dir: Option<PathBuf>,
-    /// The service whose volumes are mounted here [default: any; where pages differ, what one of them recommends is good]
+    /// The service whose volumes are mounted here [default: any; if providers differ, one provider's recommendation is enough]
     #[arg(long, value_parser = provider())]
     provider: Option<Provider>,
-    /// The trees are mostly read, as in EDA: attributes should be believed for long (nocto,actimeo=600)
+    /// Expect a mount that is mostly read, as in EDA, with attributes cached for long (nocto,actimeo=600)
     #[arg(long)]
     eda: bool,
     #[command(flatten)]
     form: Form,
 }
 
-/// A provider by its name.
 fn provider() -> impl TypedValueParser<Value = Provider> {
     PossibleValuesParser::new(["anf", "gcnv", "filestore", "plimsoll"]).map(|name| match name.as_str() {
         "anf" => Provider::Anf,
@@ -44,20 +43,18 @@ fn provider() -> impl TypedValueParser<Value = Provider> {
     })
 }
 
-/// What was looked at, and what came of it.
+/// The results of a check.
 #[derive(Serialize)]
 struct Checked {
-    /// The mount, if one was named.
     #[serde(skip_serializing_if = "Option::is_none")]
     mount: Option<String>,
     checks: Vec<Check>,
-    /// How many recommendations are not followed.
+    /// The number of recommendations that are not followed.
     lacking: usize,
 }
 
-/// Does what is asked.
 pub(super) fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
-    let (mount, facts) = look(args.dir.as_deref())?;
+    let (mount, facts) = examine(args.dir.as_deref())?;
     let checks = facts.check(CheckOptions { provider: args.provider, eda: args.eda });
     let lacking = checks.iter().filter(|check| check.state == CheckState::NotMet).count();
     let checked = Checked { mount, checks, lacking };
@@ -65,19 +62,19 @@ pub(super) fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     Ok(if lacking == 0 { ExitCode::SUCCESS } else { ExitCode::from(LACKING) })
 }
 
-/// What there is of this host and the mount at a directory.
-fn look(dir: Option<&Path>) -> anyhow::Result<(Option<String>, ClientFacts)> {
+/// Reads the settings of this host, and of the mount at a directory. Returns the mount in words, and the facts.
+fn examine(dir: Option<&Path>) -> anyhow::Result<(Option<String>, ClientFacts)> {
     let setting = |name: &'static str| Some((name, last_number(&kernel_setting(name)?)?));
     let settings = ClientFacts::setting_names().filter_map(setting).collect();
     let Some(dir) = dir else {
         return Ok((None, ClientFacts { settings, interface: interface(None), mount: None }));
     };
-    let dir = fs::canonicalize(dir).with_context(|| format!("cannot look at {}", dir.display()))?;
+    let dir = fs::canonicalize(dir).with_context(|| format!("cannot read {}", dir.display()))?;
     let (mount, server) = bench::engine::mounted(&dir)?;
     if !matches!(mount.kind.as_str(), "nfs" | "nfs4") {
         bail!("{} is on {}, not on an NFS mount; allowed: a directory of one", dir.display(), mount.kind);
     }
-    let device = fs::metadata(&dir).with_context(|| format!("cannot look at {}", dir.display()))?.dev();
+    let device = fs::metadata(&dir).with_context(|| format!("cannot read {}", dir.display()))?.dev();
     let device = format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device));
     let read_ahead = fs::read_to_string(format!("/sys/class/bdi/{device}/read_ahead_kb"));
     let read_ahead_kib = read_ahead.ok().and_then(|text| last_number(&text));
@@ -95,7 +92,7 @@ fn kernel_setting(name: &str) -> Option<String> {
     fs::read_to_string(format!("/proc/sys/{}", name.replace('.', "/"))).ok()
 }
 
-/// The last of the numbers in a text.
+/// The last number of a text: the kernel lists minimum, default and maximum.
 fn last_number(text: &str) -> Option<u64> {
     text.split_ascii_whitespace().last()?.parse().ok()
 }
@@ -119,7 +116,7 @@ fn text(checked: &Checked, form: &Form) -> String {
     text
 }
 
-/// A recommendation: how it is, and if it is not followed, what sets it and what for.
+/// A recommendation with the value found; if it is not followed, with the command that sets it and the reason.
 fn entry(check: &Check, columns: usize) -> String {
     let (word, tone) = match check.state {
         CheckState::Ok => ("ok", Tone::Good),
@@ -157,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lacking_says_how_to_set_it_within_the_width() {
+    fn lacking_setting_is_shown_with_its_command_within_the_width() {
         let mount = ClientMount { options: "rw,soft".to_owned(), ..ClientMount::default() };
         let facts = ClientFacts { mount: Some(mount), ..ClientFacts::default() };
         for check in facts.check(CheckOptions::default()) {
@@ -174,11 +171,11 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_is_on_no_nfs_mount_is_refused() {
-        let refused = look(Some(Path::new("/proc"))).unwrap_err().to_string();
+    fn directory_outside_nfs_mounts_is_refused() {
+        let refused = examine(Some(Path::new("/proc"))).unwrap_err().to_string();
         assert!(refused.contains("/proc is on proc, not on an NFS mount"), "{refused}");
-        assert!(look(Some(Path::new("/nowhere"))).is_err());
-        let (mount, facts) = look(None).unwrap();
+        assert!(examine(Some(Path::new("/nowhere"))).is_err());
+        let (mount, facts) = examine(None).unwrap();
         assert_eq!(mount, None);
         assert!(facts.settings["net.ipv4.tcp_rmem"] > 0, "{facts:?}");
     }

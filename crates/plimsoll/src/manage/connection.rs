@@ -1,4 +1,4 @@
-//! From a command to the service: where it is, how to get in, what to say if that does not work.
+//! A command's connection to the service: address, token, and error messages.
 
 use crate::announcement::Announcement;
 use crate::form::Form;
@@ -19,13 +19,13 @@ use std::io::{ErrorKind, IsTerminal};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-/// The token itself.
+/// The environment variable with the token.
 const TOKEN_VARIABLE: &str = "PLIMSOLL_TOKEN";
 
 /// Precondition Failed (RFC 9110 §15.5.13).
 const CHANGED: u16 = 412;
 
-/// Which service, and in which form it is shown.
+/// The service to ask, and the form of the output.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Reach {
     #[command(flatten)]
@@ -34,11 +34,11 @@ pub(crate) struct Reach {
     pub(crate) service: ServiceArgs,
 }
 
-/// Which service.
+/// The service to ask.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Service")]
 pub(crate) struct ServiceArgs {
-    /// Data directory of a service on this machine: it has the service's address and the token [default: /var/lib/plimsoll, or ~/.local/state/plimsoll for an ordinary user]
+    /// Data directory of a service on this machine; it holds the service's address and the token [default: /var/lib/plimsoll, or ~/.local/state/plimsoll for an ordinary user]
     #[arg(long, global = true, value_name = "DIR", env = "PLIMSOLL_DATA")]
     pub(crate) data: Option<PathBuf>,
     /// URL of the service's API, like https://storage.example.org:2050 [default: that in the data directory]
@@ -52,20 +52,20 @@ pub(crate) struct ServiceArgs {
     pub(crate) ca: Option<PathBuf>,
 }
 
-/// On what terms something is changed.
+/// Conditions of a change.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct TermsArgs {
-    /// Do it although clients are connected, more is stored than will fit, or a pool will be overbooked
+    /// Make the change even if clients are connected, stored data will not fit, or a pool will be overbooked
     #[arg(long)]
     force: bool,
     #[command(flatten)]
     version: VersionArgs,
 }
 
-/// In what version something is changed.
+/// The version that a change expects.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct VersionArgs {
-    /// Do it only if nobody else has changed it since: the version that `show` tells
+    /// Make the change only if the object still has this version, which `show` prints
     #[arg(long, value_name = "VERSION")]
     if_version: Option<String>,
 }
@@ -83,22 +83,22 @@ impl TermsArgs {
         self.version.terms().forced(self.force)
     }
 
-    /// These terms, and if they name no version, that with this tag.
+    /// These conditions; if they name no version, the change expects `etag`.
     pub(crate) fn terms_or(&self, etag: String) -> ChangeOptions {
         if self.version.if_version.is_some() { self.terms() } else { self.terms().at(etag) }
     }
 }
 
-/// Leave to destroy what cannot be brought back.
+/// Consent to delete.
 #[derive(Clone, Copy, Debug, Default, Args)]
 pub(crate) struct YesArgs {
-    /// Do not ask: delete it
+    /// Delete without asking
     #[arg(long, short)]
     yes: bool,
 }
 
 impl YesArgs {
-    /// Asks whoever is at the terminal whether to delete `what`; where nobody can be asked, refuses.
+    /// Asks at the terminal whether to delete `what`; refuses if there is no terminal.
     pub(crate) fn confirm(self, what: &str) -> anyhow::Result<()> {
         if self.yes {
             return Ok(());
@@ -106,7 +106,7 @@ impl YesArgs {
         let what = printable(what);
         if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
             bail!(
-                "nothing was deleted: this is no terminal at which to ask; to delete {what} for good, say --yes"
+                "nothing was deleted: there is no terminal to ask at; to delete {what} for good, use --yes"
             );
         }
         eprint!("Delete {what} for good? [y/N] ");
@@ -117,19 +117,18 @@ impl YesArgs {
     }
 }
 
-/// A service that commands may ask.
+/// A connection to a service.
 pub(crate) struct Session {
     client: Client,
     url: String,
-    /// Where NFS is served, if the data directory told.
+    /// The address of NFS, if the data directory has it.
     nfs: Option<SocketAddr>,
-    /// Where SMB is served, likewise.
+    /// The address of SMB, if the data directory has it.
     smb: Option<SocketAddr>,
     form: Form,
 }
 
 impl Reach {
-    /// The service.
     pub(crate) fn open(&self) -> anyhow::Result<Session> {
         Ok(Session { form: self.form.clone(), ..self.service.open()? })
     }
@@ -147,35 +146,34 @@ impl ServiceArgs {
         self.data == data && self.url == std::env::var("PLIMSOLL_URL").ok()
     }
 
-    /// The service.
     pub(crate) fn open(&self) -> anyhow::Result<Session> {
         let data = self.data.clone().unwrap_or_else(state::default_dir);
-        let told = match Announcement::read(&data) {
+        let announced = match Announcement::read(&data) {
             Err(_) if self.url.is_some() => None,
             Err(error) if is_private(&error) => bail!(
-                "the data directory {} is not for you to read: run as the user who runs the service, or give --url URL \
+                "you may not read the data directory {}: run as the user of the service, or give --url URL \
                  and a token of your own (\"plimsoll token create\")",
                 data.display()
             ),
-            told => told?,
+            announced => announced?,
         };
-        let url = match (&self.url, &told) {
+        let url = match (&self.url, &announced) {
             (Some(url), _) => url.trim_end_matches('/').to_owned(),
-            (None, Some(told)) => told.api.clone(),
+            (None, Some(announced)) => announced.api.clone(),
             (None, None) => bail!(
-                "no service runs in the data directory {}: start one with \"plimsoll serve\", or say where it is with \
+                "no service runs in the data directory {}: start one with \"plimsoll serve\", or name the service with \
                  --data DIR (PLIMSOLL_DATA) or --url URL (PLIMSOLL_URL)",
                 data.display()
             ),
         };
-        // The token of a directory is for the service of that directory, and nobody else is shown it.
-        let is_own = told.as_ref().is_some_and(|told| told.api == url);
+        // The token in a data directory belongs to the service there: never send it to another URL.
+        let is_own = announced.as_ref().is_some_and(|announced| announced.api == url);
         let token = self.token(is_own.then_some(data.as_path()))?;
         let read = |path: &PathBuf| fs::read(path).with_context(|| format!("cannot read {}", path.display()));
         let target = Target { url: url.clone(), token, issuers: self.ca.as_ref().map(read).transpose()? };
-        let client = Client::new(&target).map_err(|error| said(error, &url))?;
-        let told = told.filter(|_| is_own);
-        let (nfs, smb) = (told.as_ref().map(|told| told.nfs), told.and_then(|told| told.smb));
+        let client = Client::new(&target).map_err(|error| describe(error, &url))?;
+        let announced = announced.filter(|_| is_own);
+        let (nfs, smb) = (announced.as_ref().map(|own| own.nfs), announced.and_then(|own| own.smb));
         Ok(Session { client, url, nfs, smb, form: Form::default() })
     }
 
@@ -203,7 +201,7 @@ fn is_private(error: &anyhow::Error) -> bool {
 fn read_token(path: &Path) -> anyhow::Result<String> {
     let text = read_secret(path).map_err(|error| match error.kind() {
         ErrorKind::PermissionDenied => anyhow!(
-            "{} is not for you to read: run as the user who runs the service, or get a token of your own (\"plimsoll \
+            "you may not read {}: run as the user of the service, or get a token of your own (\"plimsoll \
              token create\") and give it with --token-file FILE or in the variable {TOKEN_VARIABLE}",
             path.display()
         ),
@@ -216,46 +214,44 @@ fn read_token(path: &Path) -> anyhow::Result<String> {
     Ok(text.trim().to_owned())
 }
 
-/// What a person is told of an error.
-fn said(error: Error, url: &str) -> anyhow::Error {
+/// The message for an error of the client.
+fn describe(error: Error, url: &str) -> anyhow::Error {
     match error {
         Error::Refused(problem) if problem.status == CHANGED => {
-            anyhow!("somebody else has changed it since: look at it again ({problem})")
+            anyhow!("somebody else has changed it since: show it again, then repeat the change ({problem})")
         }
         Error::Refused(problem) if problem.forceable => anyhow!("{problem} (--force)"),
         Error::Refused(problem) => anyhow!("{problem}"),
         Error::Unreachable(why) => anyhow!("no service answers ({why}): start it with \"plimsoll serve\""),
         Error::UnexpectedReply(what) => {
-            anyhow!("what answers at {url} is no Plimsoll of this version: {what}")
+            anyhow!("the server at {url} is not a Plimsoll of this version: {what}")
         }
     }
 }
 
 impl Session {
-    /// What the service says to a question.
+    /// Asks the service, and returns its reply.
     pub(crate) fn ask<T>(
         &self,
         question: impl FnOnce(&Client) -> api_client::Result<T>,
     ) -> anyhow::Result<T> {
-        question(&self.client).map_err(|error| said(error, &self.url))
+        question(&self.client).map_err(|error| describe(error, &self.url))
     }
 
-    /// How replies are shown.
     pub(crate) fn form(&self) -> &Form {
         &self.form
     }
 
-    /// How many columns a table may have.
+    /// The greatest width of a table; `None` for no limit.
     pub(crate) fn columns(&self) -> Option<usize> {
         self.form.columns()
     }
 
-    /// Where the service is.
     pub(crate) fn url(&self) -> &str {
         &self.url
     }
 
-    /// Prints a reply: as it is, or as the text made of it.
+    /// Prints a reply, as JSON or as `text`.
     pub(crate) fn show<T: Serialize>(
         &self,
         reply: &T,
@@ -273,12 +269,12 @@ impl Session {
         self.show(&Page { items, next_page_token: None }, |page| text(&page.items))
     }
 
-    /// Where NFS is served, if the data directory told.
+    /// The address of NFS, if the data directory has it.
     pub(crate) fn nfs(&self) -> Option<SocketAddr> {
         self.nfs
     }
 
-    /// Where SMB is served, if the data directory told.
+    /// The address of SMB, if the data directory has it.
     pub(crate) fn smb(&self) -> Option<SocketAddr> {
         self.smb
     }
@@ -305,8 +301,8 @@ impl Session {
         host.rsplit_once(':').map_or(host, |(host, _)| host)
     }
 
-    /// Tells on the standard error what an operator should know, as far as it `concerns` what was just done. Nothing went
-    /// wrong, so nothing does here.
+    /// Prints the service's warnings that `concerns` selects on the standard error. The command itself has succeeded, so an
+    /// error here is ignored.
     pub(crate) fn warn(&self, concerns: impl Fn(&Warning) -> bool) {
         for warning in self.client.warnings().unwrap_or_default().iter().filter(|warning| concerns(warning)) {
             terminal::warn(&advice(warning));
@@ -314,7 +310,7 @@ impl Session {
     }
 }
 
-/// A warning, and what to do.
+/// A warning, with the remedy.
 pub(crate) fn advice(warning: &Warning) -> String {
     let text = printable(&warning.text);
     match (&warning.volume, warning.kind.as_str()) {

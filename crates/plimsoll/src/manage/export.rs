@@ -1,4 +1,4 @@
-//! `plimsoll export list|set|add|remove`: who may mount a volume.
+//! `plimsoll export list|set|add|remove`: the export rules of a volume.
 
 use super::connection::{Reach, Session, TermsArgs};
 use super::table::Table;
@@ -12,10 +12,10 @@ use clap::{Args, Subcommand};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// Who may mount a volume: rules in an order, the first that matches a client decides.
+/// Manage the export rules of a volume. The first rule that matches a client decides.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// List the rules of a volume, in the order in which they are applied.
+    /// List the rules of a volume in the order of their evaluation.
     #[command(visible_alias = "ls", after_help = "Example:\n  plimsoll export list v1")]
     List {
         /// The volume
@@ -24,7 +24,7 @@ pub(crate) enum Command {
         #[command(flatten)]
         reach: Reach,
     },
-    /// Replace all rules of a volume: by one, by those in a file, or by none.
+    /// Replace all rules of a volume with one rule, with the rules in a file, or with none.
     #[command(after_help = "Examples:
   plimsoll export set v1 --allow 10.1.0.0/16 --squash none
   plimsoll export list v1 --json > rules.json; plimsoll export set v1 --file rules.json
@@ -33,10 +33,10 @@ pub(crate) enum Command {
         /// The volume
         #[arg(add = names::volumes())]
         volume: String,
-        /// The rules in JSON, as "export list --json" prints them; - is the standard input
+        /// File with the rules in JSON, as "export list --json" prints them; - is the standard input
         #[arg(long, conflicts_with_all = ["allow", "nobody"])]
         file: Option<PathBuf>,
-        /// No rules: nobody may mount it
+        /// Set no rules: nobody may mount the volume
         #[arg(long, conflicts_with = "allow")]
         nobody: bool,
         #[command(flatten)]
@@ -48,7 +48,7 @@ pub(crate) enum Command {
         #[command(flatten)]
         reach: Reach,
     },
-    /// Add a rule to a volume, as the last one or at a place.
+    /// Add a rule to a volume, at the end or at a position.
     #[command(after_help = "Examples:
   plimsoll export add v1 --allow 10.1.0.0/16 --allow build-7.example.org
   plimsoll export add v1 --allow 10.1.9.0/24 --read-only --at 1
@@ -58,7 +58,7 @@ pub(crate) enum Command {
         /// The volume
         #[arg(add = names::volumes())]
         volume: String,
-        /// Its place, counted from 1: rules before it are applied first [default: the last]
+        /// Position of the rule, counted from 1: rules before it are evaluated first [default: the last]
         #[arg(long, value_name = "N")]
         at: Option<usize>,
         #[command(flatten)]
@@ -76,7 +76,7 @@ pub(crate) enum Command {
         /// The volume
         #[arg(add = names::volumes())]
         volume: String,
-        /// Its place, as "plimsoll export list" shows it
+        /// Position of the rule, as "plimsoll export list" shows it
         at: usize,
         #[command(flatten)]
         terms: TermsArgs,
@@ -85,44 +85,44 @@ pub(crate) enum Command {
     },
 }
 
-/// One rule.
+/// An export rule as flags.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Who may mount")]
 pub(crate) struct RuleFlags {
-    /// Clients the rule is for, repeatable: an address, a range like 10.1.0.0/16, a host's name. Everybody: 0.0.0.0/0 and ::/0
+    /// Clients the rule applies to, repeatable: an address, a range like 10.1.0.0/16, a host name; for all clients 0.0.0.0/0 and ::/0
     #[arg(long, value_name = "CLIENT", value_delimiter = ',')]
     allow: Vec<String>,
-    /// They may read, but change nothing
+    /// Let the clients read, but change nothing
     #[arg(long, requires = "allow")]
     read_only: bool,
-    /// Which users become the anonymous user [default: none, as at the providers; root with --anonymous]
+    /// Users to map to the anonymous user [default: none, as at the providers; root with --anonymous]
     #[arg(long, value_parser = words::squash(), requires = "allow")]
     squash: Option<Squash>,
-    /// The anonymous user that squashed users become [default: 65534:65534]
+    /// IDs of the anonymous user [default: 65534:65534]
     #[arg(long, value_name = "UID:GID", requires = "allow")]
     anonymous: Option<Ids>,
 }
 
-/// What else a rule may say.
+/// Further properties of a rule.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Who may mount")]
 pub(crate) struct MoreFlags {
-    /// They may not mount, whatever later rules say
+    /// Refuse the clients, whatever later rules say
     #[arg(long, requires = "allow", conflicts_with = "read_only")]
     deny: bool,
-    /// Protocols the rule is for [default: all]
+    /// Protocols the rule applies to [default: all]
     #[arg(long, value_delimiter = ',', value_parser = words::protocol(), requires = "allow")]
     protocols: Vec<Protocol>,
-    /// How they must protect their connections: others are refused [default: any]
+    /// Protection that connections must have; others are refused [default: any]
     #[arg(long, value_parser = words::xprtsec(), requires = "allow")]
     xprtsec: Option<Protection>,
 }
 
 impl RuleFlags {
-    /// The rule, if there is one.
+    /// The rule; `None` without `--allow`.
     pub(crate) fn rule(&self) -> Option<Rule> {
         let plain = Rule::for_clients(self.allow.clone());
-        // Who says whom squashed callers become wants some squashed.
+        // --anonymous has no effect without squashing, so it implies --squash root.
         let squash = if self.anonymous.is_some() { Squash::Root } else { plain.squash };
         let anonymous = self.anonymous.unwrap_or(Ids { uid: plain.anonymous_uid, gid: plain.anonymous_gid });
         (!self.allow.is_empty()).then(|| Rule {
@@ -147,7 +147,6 @@ impl RuleFlags {
     }
 }
 
-/// Does what is asked.
 pub(crate) fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::List { volume, reach } => {
@@ -194,7 +193,6 @@ pub(crate) fn run(command: Command) -> anyhow::Result<()> {
     }
 }
 
-/// Rules in a file.
 fn read(path: &Path) -> anyhow::Result<Rules> {
     let mut text = String::new();
     let done = match path.as_os_str() == "-" {
@@ -203,7 +201,7 @@ fn read(path: &Path) -> anyhow::Result<Rules> {
     };
     done.with_context(|| format!("cannot read {}", path.display()))?;
     let rules = serde_json::from_str::<serde_json::Value>(&text).and_then(|mut rules| {
-        // What the command says of its own output is none of the rules.
+        // "export list --json" adds the format of its output, which is not part of the rules.
         rules.as_object_mut().map(|rules| rules.remove("format"));
         serde_json::from_value(rules)
     });
@@ -212,7 +210,7 @@ fn read(path: &Path) -> anyhow::Result<Rules> {
     })
 }
 
-/// Changes the rules there are, if nobody else does so meanwhile.
+/// Changes the present rules; fails if they were changed in the meantime.
 fn edit(
     session: &Session,
     terms: &TermsArgs,
@@ -231,7 +229,6 @@ fn replace(session: &Session, terms: &ChangeOptions, volume: &str, rules: &Rules
     Ok(())
 }
 
-/// Rules in a table.
 pub(crate) fn shown(rules: &Rules, volume: &str, columns: Option<usize>) -> String {
     let heads = [">#", "CLIENTS", "ACCESS", "SQUASH", "ANONYMOUS", "PROTOCOLS", "XPRTSEC"];
     let mut table =

@@ -20,36 +20,36 @@ pub(crate) struct GroupArgs {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Create a group. Does nothing if there is one of that name with these properties.
+    /// Create a group. Does nothing if the group exists with these properties.
     #[command(
         after_help = "Example:\n  plimsoll group create artists --gid 2000 --member alice --member bob"
     )]
     Create {
-        /// Its name; case does not tell groups apart
+        /// Name of the group; case is ignored
         name: String,
-        /// Its number, which files have as their group: the same as on clients of NFS
+        /// Group ID, as files have it: the same as on NFS clients
         #[arg(long, value_parser = value_parser!(u32).range(1..=i64::from(ACCOUNT_ID_MAX)))]
         gid: u32,
-        /// A user in it, repeatable
+        /// Member of the group, repeatable
         #[arg(long, value_name = "USER", add = names::users())]
         member: Vec<String>,
     },
     /// List the groups.
     #[command(visible_alias = "ls")]
     List,
-    /// Show a group and who is in it.
+    /// Show a group and its members.
     Show {
         /// The group
         #[arg(add = names::groups())]
         name: String,
     },
-    /// Put users into a group.
+    /// Add users to a group.
     #[command(after_help = "Example:\n  plimsoll group add artists carol dave")]
     Add(Members),
-    /// Take users out of a group.
+    /// Remove users from a group.
     #[command(after_help = "Example:\n  plimsoll group remove artists bob")]
     Remove(Members),
-    /// Delete a group. Its members stay, and files keep its number. Asks first; without a terminal it needs --yes.
+    /// Delete a group. Its members stay, and files keep its ID. Asks first; without a terminal it needs --yes.
     Delete {
         /// The group
         #[arg(add = names::groups())]
@@ -71,7 +71,6 @@ struct Members {
     users: Vec<String>,
 }
 
-/// Does what is asked.
 pub(crate) fn run(args: GroupArgs) -> anyhow::Result<()> {
     let session = args.reach.open()?;
     match args.command {
@@ -97,7 +96,7 @@ pub(crate) fn run(args: GroupArgs) -> anyhow::Result<()> {
     }
 }
 
-/// What is done to a group and one user.
+/// A change of one member of a group.
 type Step = fn(&Client, &ChangeOptions, &str, &str) -> api_client::Result<Tagged<Group>>;
 
 fn change(session: &Session, Members { group, users }: &Members, step: Step) -> anyhow::Result<()> {
@@ -105,7 +104,7 @@ fn change(session: &Session, Members { group, users }: &Members, step: Step) -> 
     for user in users {
         last = Some(session.ask(|client| step(client, &ChangeOptions::none(), group, user))?.value);
     }
-    // The command line has at least one.
+    // The command line requires at least one user.
     let Some(group) = last else { return Ok(()) };
     session.show(&group, |group| Ok(format!("Updated group {}\n", line(group))))
 }

@@ -1,11 +1,11 @@
-//! Limits for people: a cell, a sentence, the reasons.
+//! Limits as text: in a table cell, in a sentence, and with their sources.
 
 use crate::terminal::folded;
 use api_client::model::{Ceilings, Limits, Owner, Stats};
 use envelope::{Bytes, BytesPerSecond};
 use report::document::table::separated;
 
-/// What is said where there is no limit.
+/// The text for an absent limit.
 pub(crate) const UNLIMITED: &str = "unlimited";
 
 /// A size in its exact unit.
@@ -13,12 +13,12 @@ pub(crate) fn size(bytes: u64) -> String {
     Bytes(bytes).to_string()
 }
 
-/// Bytes stored, to a tenth of the largest binary unit that they fill, rounded up: never less than there is.
+/// Bytes stored, to a tenth of the largest binary unit that they fill. Rounded up: never less than is stored.
 pub(crate) fn stored(bytes: u64) -> String {
     tenths(bytes, |tenths, unit| tenths.div_ceil(unit))
 }
 
-/// The room that there is, to a tenth of the largest binary unit that it fills, rounded down.
+/// Available space, to a tenth of the largest binary unit that it fills, rounded down.
 pub(crate) fn room(bytes: u64) -> String {
     tenths(bytes, |tenths, unit| tenths / unit)
 }
@@ -69,7 +69,7 @@ pub(crate) fn number(of: u64) -> String {
     separated(of as f64, 0)
 }
 
-/// So many of something, in the plural but for one.
+/// A count with its noun, in the plural unless the count is 1.
 pub(crate) fn counted(count: u64, what: &str) -> String {
     format!("{} {what}{}", number(count), if count == 1 { "" } else { "s" })
 }
@@ -100,7 +100,7 @@ pub(crate) fn shared(stats: &Stats) -> Option<&Limits> {
     (pool.owner == Owner::Pool && is_limited).then_some(pool)
 }
 
-/// The limit of a volume in a cell: its own, or else that of its pool, or else that of each client.
+/// The limit of a volume in a cell: that of the volume, else of its pool, else of each client.
 pub(crate) fn cell_of_volume(stats: &Stats, show: fn(&Ceilings) -> String) -> String {
     let shared = shared(stats);
     let limits = [
@@ -110,11 +110,11 @@ pub(crate) fn cell_of_volume(stats: &Stats, show: fn(&Ceilings) -> String) -> St
         (shared.map(|pool| &pool.per_client), " each"),
     ];
     let none = show(&Ceilings::default());
-    let mut cells = limits.iter().filter_map(|(limits, whose)| Some((show((*limits)?), whose)));
-    cells.find(|(cell, _)| *cell != none).map_or_else(|| none.clone(), |(cell, whose)| cell + whose)
+    let mut cells = limits.iter().filter_map(|(limits, scope)| Some((show((*limits)?), scope)));
+    cells.find(|(cell, _)| *cell != none).map_or_else(|| none.clone(), |(cell, scope)| cell + scope)
 }
 
-/// All of the limits in a sentence: those of all clients together, those of each, and the shape.
+/// All limits in a sentence: those of all clients together, those of each client, and the shape.
 pub(crate) fn summary(limits: &Limits) -> String {
     let total = Some(limits.total).filter(|total| *total != Ceilings::default());
     let per_client = Some(limits.per_client).filter(|each| *each != Ceilings::default());
@@ -127,7 +127,7 @@ pub(crate) fn summary(limits: &Limits) -> String {
     if parts.is_empty() { sentence(&Ceilings::default()) } else { parts.join(", ") }
 }
 
-/// What the limits of all clients together are, where others hold too.
+/// The limits of all clients together. Says explicitly if only other limits apply.
 fn total(limits: &Limits) -> String {
     let has_others = limits.per_client != Ceilings::default() || limits.shape.is_some();
     match limits.total == Ceilings::default() {
@@ -136,12 +136,12 @@ fn total(limits: &Limits) -> String {
     }
 }
 
-/// All limits of a pool, a line each, with the words before them.
+/// All limits of a pool, one line each, as name and text.
 pub(crate) fn of_pool(limits: &Limits) -> Vec<(&'static str, String)> {
     lines(limits, total(limits))
 }
 
-/// All limits of a volume, a line each, with the words before them.
+/// All limits of a volume, one line each, as name and text.
 pub(crate) fn of_volume(limits: &Limits) -> Vec<(&'static str, String)> {
     let is_pools = limits.owner == Owner::Pool && limits.total == Ceilings::default();
     lines(limits, if is_pools { "those of the pool".to_owned() } else { total(limits) })
@@ -168,7 +168,7 @@ fn lines(limits: &Limits, total: String) -> Vec<(&'static str, String)> {
     lines
 }
 
-/// Where the figures come from, two lines each, on a terminal of so many columns.
+/// The sources of the figures, two lines each, folded to the terminal's columns.
 pub(crate) fn origins(limits: &Limits, columns: Option<usize>) -> String {
     let lines = limits.origin.iter().map(|of| {
         folded("  ", &format!("{}: {}", of.what, of.formula), columns)
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_volume_is_shown_with_the_limits_that_it_shares() {
+    fn volume_is_shown_with_the_limits_of_its_pool() {
         let pool = envelope::Pool::new(envelope::Level::GcnvFlex, Bytes::tib(2));
         let pool_limits = Limits::from(pool.limits().unwrap());
         let limits = Limits::from(pool.volume_limits(&envelope::Volume::new(Bytes::tib(1))).unwrap());
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn who_limits_each_client_or_follows_a_shape_is_not_unlimited() {
+    fn limits_of_each_client_or_of_a_shape_are_not_unlimited() {
         let pool = envelope::Pool::new(envelope::Level::Unlimited, Bytes::tib(4));
         let unlimited = pool.volume_limits(&envelope::Volume::new(Bytes::tib(1))).unwrap();
         let unlimited = Limits::from(unlimited);

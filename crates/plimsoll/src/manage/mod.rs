@@ -1,4 +1,4 @@
-//! The commands that manage a running service, one file a family.
+//! The commands that manage a running service, one file for each family.
 
 mod client;
 mod client_check;
@@ -29,34 +29,32 @@ pub(crate) use table::Table;
 use clap::Subcommand;
 use std::process::ExitCode;
 
-/// A family of commands each.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Manage pools: capacity at a service level, shared by volumes.
     Pool(pool::PoolArgs),
-    /// Manage volumes: what clients mount.
+    /// Manage volumes, which clients mount.
     Volume(volume::VolumeArgs),
-    /// Manage users: who logs in with a password.
+    /// Manage users, which log in with a password.
     User(user::UserArgs),
     /// Manage groups of users.
     Group(group::GroupArgs),
-    /// Show service levels: what a size promises, and who says so. Needs no running service.
+    /// Show service levels, with their limits and sources. Needs no running service.
     #[command(subcommand)]
     Level(level::Command),
-    /// Show the connected clients, and what this host lacks as one.
+    /// Show the connected clients, or check this host as a client.
     #[command(subcommand)]
     Client(client::Command),
-    /// Show operations: who changed what and when.
+    /// Show the record of changes.
     Operation(operation::OperationArgs),
-    /// Manage tokens: who may use the API.
+    /// Manage tokens, which give access to the API.
     Token(token::TokenArgs),
     /// Show the warnings of the service.
     Warning(status::WarningArgs),
-    /// Show the state of the service, and its warnings.
+    /// Show the state and the warnings of the service.
     Status(status::StatusArgs),
 }
 
-/// Does what is asked.
 pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
     let done = |ended: anyhow::Result<()>| ended.map(|()| ExitCode::SUCCESS);
     match command {

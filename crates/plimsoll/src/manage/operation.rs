@@ -1,4 +1,4 @@
-//! `plimsoll operation …`: who changed what.
+//! `plimsoll operation …`: the record of changes.
 
 use super::connection::Reach;
 use super::table::{Cell, Facts, Table};
@@ -6,7 +6,7 @@ use crate::terminal::Tone;
 use api_client::model::Operation;
 use clap::{Args, Subcommand};
 
-/// The record of changes.
+/// Show the record of changes.
 #[derive(Debug, Args)]
 pub(crate) struct OperationArgs {
     #[command(subcommand)]
@@ -20,18 +20,17 @@ enum Command {
     /// List the latest changes, the newest first.
     #[command(visible_alias = "ls")]
     List {
-        /// How many at most
+        /// Greatest number of changes to list
         #[arg(long, value_name = "N", default_value_t = 20)]
         limit: usize,
     },
     /// Show a change.
     Show {
-        /// Its number
+        /// Number of the change
         id: u64,
     },
 }
 
-/// Does what is asked.
 pub(crate) fn run(args: OperationArgs) -> anyhow::Result<()> {
     let session = args.reach.open()?;
     match args.command {
@@ -73,7 +72,7 @@ fn outcome(of: &Operation) -> Cell {
     Cell::from(&of.outcome).tone(tone)
 }
 
-/// A moment without its fraction.
+/// A timestamp without its fraction of a second.
 pub(super) fn second(moment: &str) -> String {
     moment.split('.').next().unwrap_or(moment).replace('T', " ")
 }

@@ -1,4 +1,4 @@
-//! Passwords on their way to the service: from a prompt, a file or the standard input, never from the command line.
+//! Passwords as input: from a prompt, a file or the standard input, never from the command line.
 
 use crate::terminal;
 use anyhow::{Context, bail};
@@ -7,22 +7,22 @@ use stable::files::read_secret;
 use std::io::{IsTerminal, Read};
 use std::path::PathBuf;
 
-/// Bytes that are read from the standard input: more than any password has.
+/// Bytes to read from the standard input: more than any password has.
 const INPUT_BYTES_MAX: u64 = 4096;
 
-/// Where a password comes from.
+/// The source of a password.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct PasswordArgs {
-    /// File with the password, which nobody but its owner may read; one line end is not part of it [default: asks, or reads the standard input]
+    /// File with the password, in mode 600; one line end is not part of it [default: asks, or reads the standard input]
     #[arg(long, value_name = "FILE", conflicts_with = "no_password")]
     password_file: Option<PathBuf>,
-    /// It has none and cannot log in
+    /// Set no password: the user cannot log in
     #[arg(long)]
     no_password: bool,
 }
 
 impl PasswordArgs {
-    /// The password for the user `name`; `None` if it shall have none.
+    /// The password for the user `name`; `None` with `--no-password`.
     pub(crate) fn read(&self, name: &str) -> anyhow::Result<Option<String>> {
         if self.no_password {
             return Ok(None);
@@ -41,14 +41,14 @@ impl PasswordArgs {
         let password = without_line_end(&text);
         if password.is_empty() {
             bail!(
-                "the password is empty: give one with --password-file FILE or on the standard input, or say --no-password"
+                "the password is empty: give one with --password-file FILE or on the standard input, or use --no-password"
             );
         }
         Ok(Some(password.to_owned()))
     }
 }
 
-/// Asks whoever is at the terminal, twice.
+/// Asks for the password at the terminal, twice.
 fn ask(name: &str) -> anyhow::Result<String> {
     let password = terminal::ask_secret(&format!("Password of {name}: "))?;
     if password.is_empty() {
@@ -60,7 +60,7 @@ fn ask(name: &str) -> anyhow::Result<String> {
     Ok(password)
 }
 
-/// A secret that is a line of a file.
+/// The text without one line end, which editors add to a file.
 pub(crate) fn without_line_end(text: &str) -> &str {
     let text = text.strip_suffix('\n').unwrap_or(text);
     text.strip_suffix('\r').unwrap_or(text)
@@ -73,7 +73,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn a_password_is_a_line_of_a_private_file() {
+    fn password_is_a_line_of_a_private_file() {
         let dir = crate::testing::private_dir();
         let path = dir.path().join("secret");
         let args = PasswordArgs { password_file: Some(path.clone()), no_password: false };

@@ -13,7 +13,7 @@ use api_client::model::{LevelName, Limits, NewPool, Operation, Pool, PoolPatch, 
 use clap::{Args, Subcommand};
 use envelope::Bytes;
 
-/// Capacity at a service level, of which volumes are made.
+/// Manage pools: capacity at a service level, shared by volumes.
 #[derive(Debug, Args)]
 pub(crate) struct PoolArgs {
     #[command(subcommand)]
@@ -24,24 +24,24 @@ pub(crate) struct PoolArgs {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Create a pool. Does nothing if there is one of that name with these properties.
+    /// Create a pool. Does nothing if the pool exists with these properties.
     #[command(after_help = "Examples:
   plimsoll pool create p1 --level anf/ultra --size 4TiB
   plimsoll pool create p2 --level gcnv/flex-custom --size 2TiB --throughput 256MiB/s
   plimsoll pool create p3 --level plimsoll/custom --size 500GiB --limit throughput=300MiB/s
 
-Sizes are promises, not disk: a pool may be larger than the disk it stands on. \"plimsoll level list\" shows the levels.")]
+A size is a promise, not disk space: a pool may be larger than the disk below it. \"plimsoll level list\" shows the levels.")]
     Create(Box<Create>),
     /// List the pools.
     #[command(visible_alias = "ls")]
     List,
-    /// Show a pool: its limits, and where they come from.
+    /// Show a pool, with its limits and their sources.
     Show {
         /// The pool
         #[arg(add = names::pools())]
         name: String,
     },
-    /// Change a pool's size. The limits that depend on it change at once.
+    /// Change a pool's size. Limits that depend on the size change immediately.
     #[command(after_help = "Example:\n  plimsoll pool resize p1 8TiB")]
     Resize {
         /// The pool
@@ -73,12 +73,12 @@ The level of a pool cannot be changed: create another pool and move the volumes 
 
 #[derive(Debug, Args)]
 struct Create {
-    /// Its name
+    /// Name of the pool
     name: String,
-    /// Its service level, like anf/ultra; "plimsoll level list" shows them all
+    /// Service level, like anf/ultra: "plimsoll level list" shows all levels
     #[arg(long, value_parser = words::level(), hide_possible_values = true)]
     level: LevelName,
-    /// The capacity that its volumes share, like 4TiB
+    /// Capacity that the pool's volumes share, like 4TiB
     #[arg(long)]
     size: Bytes,
     /// Label to attach, repeatable
@@ -114,7 +114,6 @@ struct Update {
     settings: PoolFlags,
 }
 
-/// Does what is asked.
 pub(crate) fn run(args: PoolArgs) -> anyhow::Result<()> {
     let session = args.reach.open()?;
     match args.command {
@@ -159,7 +158,7 @@ fn line(pool: &Pool) -> anyhow::Result<String> {
     Ok(format!("{}: {} at {}, {limits}.", pool.name, size(pool.size_bytes), pool.level))
 }
 
-/// What an operator should know of a pool that was just created or changed.
+/// Prints the warnings about a pool that was just created or changed.
 fn warn(session: &Session, name: &str) {
     session.warn(|warning| warning.kind == "over-disk" || warning.pool.as_deref() == Some(name));
 }
@@ -171,13 +170,13 @@ fn list(session: &Session) -> anyhow::Result<()> {
         let heads = ["NAME", "LEVEL", ">SIZE", ">ALLOCATED", ">VOLUMES", ">MiB/s", ">IOPS"];
         let mut table = Table::new(&heads).leaving_out(&["VOLUMES", "IOPS"]);
         for pool in pools {
-            let (taken, count) = taken(pool, &volumes);
+            let (allocated, count) = allocated(pool, &volumes);
             let total = limits(pool).map(|limits| limits.total).unwrap_or_default();
             table.row([
                 pool.name.clone(),
                 pool.level.to_string(),
                 size(pool.size_bytes),
-                size(taken),
+                size(allocated),
                 count.to_string(),
                 throughput(&total),
                 iops(&total),
@@ -188,13 +187,13 @@ fn list(session: &Session) -> anyhow::Result<()> {
     })
 }
 
-/// The bytes of a pool's volumes, and how many they are.
-fn taken(pool: &Pool, volumes: &[Volume]) -> (u64, u64) {
+/// The bytes of a pool's volumes, and their number.
+fn allocated(pool: &Pool, volumes: &[Volume]) -> (u64, u64) {
     let own = volumes.iter().filter(|volume| volume.pool == pool.name);
     own.fold((0, 0), |(bytes, count), volume| (bytes.saturating_add(volume.size_bytes), count + 1))
 }
 
-/// What a pool may do. The catalog of levels is in this binary too.
+/// The limits of a pool, computed here: this binary has the catalog of levels too.
 fn limits(pool: &Pool) -> anyhow::Result<Limits> {
     let settings = FromBody::from_body(pool.settings.clone()).map_err(anyhow::Error::from)?;
     let declared = envelope::Pool { level: pool.level.0, size: Bytes(pool.size_bytes), settings };
@@ -210,13 +209,13 @@ fn show(session: &Session, name: &str) -> anyhow::Result<()> {
 }
 
 fn describe(pool: &Pool, etag: &str, volumes: &[Volume], columns: Option<usize>) -> anyhow::Result<String> {
-    let (taken, count) = taken(pool, volumes);
+    let (allocated, count) = allocated(pool, volumes);
     let limits = limits(pool)?;
     let mut facts = Facts::default();
     facts.add("Pool", &pool.name);
     facts.add("Level", format!("{}, {}", pool.level, pool.level.0.info().title));
     facts.add("Size", size(pool.size_bytes));
-    facts.add("Allocated", format!("{} in {}", size(taken), counted(count, "volume")));
+    facts.add("Allocated", format!("{} in {}", size(allocated), counted(count, "volume")));
     facts.maybe("Settings", Some(of_pool(&pool.settings)).filter(|words| !words.is_empty()));
     limit_lines(&limits).into_iter().for_each(|(name, line)| facts.add(name, line));
     facts.maybe("Labels", shown_labels(&pool.labels));

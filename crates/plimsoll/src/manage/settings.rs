@@ -1,4 +1,4 @@
-//! What may be set for pools and volumes where their levels know it, as flags.
+//! Settings of pools and volumes as flags. A level may not support all of them.
 
 use super::limits::number;
 use super::words;
@@ -10,50 +10,50 @@ use envelope::{BytesPerSecond, Iops};
 use serde::{Serialize, de::DeserializeOwned};
 use std::str::FromStr;
 
-/// What may be set for a pool.
+/// Settings of a pool.
 #[derive(Clone, Debug, Default, Args)]
-#[command(next_help_heading = "What some levels let be set for the pool")]
+#[command(next_help_heading = "Settings of the pool, at some levels")]
 pub(crate) struct PoolFlags {
-    /// Where volumes' throughput comes from
+    /// Source of the volumes' throughput
     #[arg(long, value_parser = words::qos())]
     qos: Option<Qos>,
-    /// The throughput bought, like 256MiB/s (anf/flexible, gcnv/flex-custom)
+    /// Throughput to buy, like 256MiB/s (anf/flexible, gcnv/flex-custom)
     #[arg(long, value_name = "RATE")]
     throughput: Option<BytesPerSecond>,
-    /// The operations per second bought, whatever the capacity
+    /// Operations per second to buy, independent of the capacity
     #[arg(long, value_name = "N", conflicts_with = "iops_per_tib")]
     iops: Option<Iops>,
-    /// The operations per second bought for each TiB
+    /// Operations per second to buy for each TiB
     #[arg(long, value_name = "N")]
     iops_per_tib: Option<Iops>,
-    /// Cool access (anf), auto-tiering (gcnv); cannot be undone
+    /// Turn on cool access (anf) or auto-tiering (gcnv); cannot be undone
     #[arg(long)]
     tiering: bool,
-    /// The other figure, where two sources disagree: "plimsoll level profiles" lists them
+    /// Alternative figure, where two sources disagree: "plimsoll level profiles" lists them
     #[arg(long, value_parser = words::profile(), hide_possible_values = true)]
     profile: Option<ProfileName>,
-    /// A limit of one's own (plimsoll/custom), repeatable: throughput=, read=, write=, iops=, read-iops=, write-iops=, the same with client- for each client, clients= (advisory, not enforced)
+    /// A custom limit (plimsoll/custom), repeatable: throughput=, read=, write=, iops=, read-iops=, write-iops=, the same with client- for each client, clients= (advisory, not enforced)
     #[arg(long, value_name = "WHAT=RATE")]
     limit: Vec<Limit>,
 }
 
-/// What may be set for a volume.
+/// Settings of a volume.
 #[derive(Clone, Debug, Default, Args)]
-#[command(next_help_heading = "What some levels let be set for the volume")]
+#[command(next_help_heading = "Settings of the volume, at some levels")]
 pub(crate) struct VolumeFlags {
     /// The volume's part of the pool's throughput, with manual QoS, like 64MiB/s
     #[arg(long, value_name = "RATE")]
     throughput: Option<BytesPerSecond>,
-    /// The other figure, where two sources disagree: "plimsoll level profiles" lists them
+    /// Alternative figure, where two sources disagree: "plimsoll level profiles" lists them
     #[arg(long, value_parser = words::profile(), hide_possible_values = true)]
     profile: Option<ProfileName>,
-    /// A published curve that the volume follows besides: "plimsoll level shapes" lists them
+    /// A published curve that limits the volume as well: "plimsoll level shapes" lists them
     #[arg(long, value_parser = words::shape(), hide_possible_values = true)]
     shape: Option<ShapeName>,
-    /// The curve made lower or higher as a whole, like 0.25
+    /// Factor that scales the curve, like 0.25
     #[arg(long, value_name = "FACTOR", value_parser = words::scale, requires = "shape")]
     scale: Option<u32>,
-    /// A limit of one's own (plimsoll/custom), repeatable: throughput=, read=, write=, iops=, read-iops=, write-iops=, the same with client- for each client, clients= (advisory, not enforced)
+    /// A custom limit (plimsoll/custom), repeatable: throughput=, read=, write=, iops=, read-iops=, write-iops=, the same with client- for each client, clients= (advisory, not enforced)
     #[arg(long, value_name = "WHAT=RATE")]
     limit: Vec<Limit>,
 }
@@ -61,13 +61,13 @@ pub(crate) struct VolumeFlags {
 /// `read=100MiB/s`, `client-iops=5000`, `clients=10`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limit {
-    what: What,
+    kind: LimitKind,
     is_per_client: bool,
     value: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum What {
+enum LimitKind {
     Throughput,
     Read,
     Write,
@@ -77,15 +77,14 @@ enum What {
     Clients,
 }
 
-/// The names of limits.
-const LIMITS: [(&str, What); 7] = [
-    ("throughput", What::Throughput),
-    ("read", What::Read),
-    ("write", What::Write),
-    ("iops", What::Iops),
-    ("read-iops", What::ReadIops),
-    ("write-iops", What::WriteIops),
-    ("clients", What::Clients),
+const LIMITS: [(&str, LimitKind); 7] = [
+    ("throughput", LimitKind::Throughput),
+    ("read", LimitKind::Read),
+    ("write", LimitKind::Write),
+    ("iops", LimitKind::Iops),
+    ("read-iops", LimitKind::ReadIops),
+    ("write-iops", LimitKind::WriteIops),
+    ("clients", LimitKind::Clients),
 ];
 
 impl FromStr for Limit {
@@ -101,41 +100,45 @@ impl FromStr for Limit {
         };
         let (name, value) = text.split_once('=').ok_or_else(unknown)?;
         let (name, is_per_client) = name.strip_prefix("client-").map_or((name, false), |name| (name, true));
-        let (_, what) = LIMITS.iter().find(|(known, _)| *known == name).ok_or_else(unknown)?;
-        let value = match what {
-            What::Throughput | What::Read | What::Write => value.parse::<BytesPerSecond>().map(|rate| rate.0),
-            What::Iops | What::ReadIops | What::WriteIops => value.parse::<Iops>().map(|rate| rate.0),
-            What::Clients if is_per_client => return Err(unknown()),
-            What::Clients => {
+        let (_, kind) = LIMITS.iter().find(|(known, _)| *known == name).ok_or_else(unknown)?;
+        let value = match kind {
+            LimitKind::Throughput | LimitKind::Read | LimitKind::Write => {
+                value.parse::<BytesPerSecond>().map(|rate| rate.0)
+            }
+            LimitKind::Iops | LimitKind::ReadIops | LimitKind::WriteIops => {
+                value.parse::<Iops>().map(|rate| rate.0)
+            }
+            LimitKind::Clients if is_per_client => return Err(unknown()),
+            LimitKind::Clients => {
                 return value
                     .parse::<u32>()
                     .map_err(|_| "allowed: clients= and a number".to_owned())
-                    .map(|most| Self { what: *what, is_per_client, value: most.into() });
+                    .map(|most| Self { kind: *kind, is_per_client, value: most.into() });
             }
         };
-        Ok(Self { what: *what, is_per_client, value: value.map_err(|refusal| refusal.to_string())? })
+        Ok(Self { kind: *kind, is_per_client, value: value.map_err(|refusal| refusal.to_string())? })
     }
 }
 
 /// Limits as the API takes them.
 fn declared(limits: &[Limit]) -> Option<Declared> {
     let ceilings = |is_per_client: bool| {
-        let value = |what: What| {
+        let value = |kind: LimitKind| {
             let found =
-                limits.iter().rev().find(|one| one.what == what && one.is_per_client == is_per_client);
+                limits.iter().rev().find(|one| one.kind == kind && one.is_per_client == is_per_client);
             found.map(|limit| limit.value)
         };
         let ceilings = Ceilings {
-            read_bytes_per_second: value(What::Read),
-            write_bytes_per_second: value(What::Write),
-            bytes_per_second: value(What::Throughput),
-            read_operations_per_second: value(What::ReadIops),
-            write_operations_per_second: value(What::WriteIops),
-            operations_per_second: value(What::Iops),
+            read_bytes_per_second: value(LimitKind::Read),
+            write_bytes_per_second: value(LimitKind::Write),
+            bytes_per_second: value(LimitKind::Throughput),
+            read_operations_per_second: value(LimitKind::ReadIops),
+            write_operations_per_second: value(LimitKind::WriteIops),
+            operations_per_second: value(LimitKind::Iops),
         };
         (ceilings != Ceilings::default()).then_some(ceilings)
     };
-    let clients_max = limits.iter().rev().find(|one| one.what == What::Clients);
+    let clients_max = limits.iter().rev().find(|one| one.kind == LimitKind::Clients);
     (!limits.is_empty()).then(|| Declared {
         total: ceilings(false),
         per_client: ceilings(true),
@@ -170,7 +173,6 @@ impl VolumeFlags {
     }
 }
 
-/// What can be unset in a pool.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum PoolProperty {
     Qos,
@@ -181,7 +183,6 @@ pub(crate) enum PoolProperty {
     Limit,
 }
 
-/// What can be unset in a volume.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum VolumeProperty {
     Throughput,
@@ -205,7 +206,7 @@ impl PoolProperty {
 }
 
 impl VolumeProperty {
-    /// The setting's name; none for what is no setting.
+    /// The name in the API; `None` for the level, which is not a setting there.
     pub(crate) fn name(self) -> Option<&'static str> {
         match self {
             Self::Throughput => Some("throughput_bytes_per_second"),
@@ -217,7 +218,7 @@ impl VolumeProperty {
     }
 }
 
-/// A change of settings, if it is one.
+/// A change of settings; `None` if it changes nothing.
 pub(crate) fn merge<T: Serialize + DeserializeOwned + Default + PartialEq>(
     set: &T,
     unset: impl IntoIterator<Item = &'static str>,
@@ -227,7 +228,7 @@ pub(crate) fn merge<T: Serialize + DeserializeOwned + Default + PartialEq>(
     is_change.then(|| unset.fold(Merge::set(set), Merge::unset))
 }
 
-/// What was set, in words; empty if nothing was.
+/// The settings in words; empty if none is set.
 pub(crate) fn of_pool(of: &PoolSettings) -> String {
     let rate = |rate: Option<u64>| rate.map(|rate| BytesPerSecond(rate).to_string());
     let words = [
@@ -242,7 +243,7 @@ pub(crate) fn of_pool(of: &PoolSettings) -> String {
     words.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-/// What was set, in words; empty if nothing was.
+/// The settings in words; empty if none is set.
 pub(crate) fn of_volume(of: &VolumeSettings) -> String {
     let words = [
         of.throughput_bytes_per_second.map(|rate| BytesPerSecond(rate).to_string()),

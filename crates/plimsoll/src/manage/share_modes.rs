@@ -1,4 +1,4 @@
-//! Permissions of what is made over SMB, as flags.
+//! Permissions of files and directories that SMB clients create, as flags.
 
 use clap::Args;
 use control::{CREATE_MODE, DIRECTORY_MODE, Error, SmbAssignment};
@@ -9,13 +9,13 @@ pub(crate) struct ShareModes {
     /// Permissions of new files over SMB, in octal, like 0660 for a group that works together [default: 0644]
     #[arg(long, value_name = "MODE", value_parser = create_mode, help_heading = "SMB")]
     create_mode: Option<SmbAssignment>,
-    /// Permissions of new directories over SMB, in octal, like 2770, which hands on the group [default: 0755]
+    /// Permissions of new directories over SMB, in octal, like 2770, whose entries inherit the group [default: 0755]
     #[arg(long, value_name = "MODE", value_parser = directory_mode, help_heading = "SMB")]
     directory_mode: Option<SmbAssignment>,
 }
 
 impl ShareModes {
-    /// Settings of a share: `others`, and the modes that are given.
+    /// Settings of a share: `others`, and the given modes.
     pub(crate) fn with(&self, others: &[SmbAssignment]) -> Vec<SmbAssignment> {
         others.iter().copied().chain(self.create_mode).chain(self.directory_mode).collect()
     }

@@ -1,4 +1,4 @@
-//! `plimsoll status` and `plimsoll warning list`: how the service does.
+//! `plimsoll status` and `plimsoll warning list`: the state of the service.
 
 use super::connection::{Reach, Session, advice};
 use super::limits::room;
@@ -16,7 +16,7 @@ pub(crate) struct StatusArgs {
     reach: Reach,
 }
 
-/// What an operator should know.
+/// Show the warnings of the service.
 #[derive(Debug, Args)]
 pub(crate) struct WarningArgs {
     #[command(subcommand)]
@@ -27,15 +27,15 @@ pub(crate) struct WarningArgs {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// List the warnings: what works, but perhaps not as expected.
+    /// List the warnings: conditions that may be unexpected, but are not errors.
     #[command(visible_alias = "ls")]
     List,
 }
 
-/// What stands before a warning.
+/// The prefix of a warning.
 const WARNING: &str = "warning: ";
 
-/// How a service does, put together from several replies.
+/// The state of a service, collected from several replies.
 #[derive(Serialize)]
 struct Status {
     url: String,
@@ -43,7 +43,7 @@ struct Status {
     nfs: Nfs,
     smb: Smb,
     is_ready: bool,
-    /// How far the counts are after a crash, if there are any.
+    /// The progress of the recount of used space after a crash; `None` if there is no recount.
     #[serde(skip_serializing_if = "Option::is_none")]
     counting: Option<String>,
     pools: usize,
@@ -54,7 +54,6 @@ struct Status {
     warnings: Vec<Warning>,
 }
 
-/// Shows how the service does.
 pub(crate) fn run(args: &StatusArgs) -> anyhow::Result<()> {
     let session = args.reach.open()?;
     let status = gather(&session)?;
@@ -94,7 +93,7 @@ pub(crate) fn run(args: &StatusArgs) -> anyhow::Result<()> {
     })
 }
 
-/// Whether clients of version 3 lock files for each other.
+/// Whether NFSv3 clients can lock files, in words.
 fn locks(of: &V3Locks) -> String {
     match &of.reason {
         None => "clients find them through the port mapper on port 111".to_owned(),
@@ -122,7 +121,6 @@ fn gather(session: &Session) -> anyhow::Result<Status> {
     })
 }
 
-/// Lists the warnings.
 pub(crate) fn list(args: WarningArgs) -> anyhow::Result<()> {
     let session = args.reach.open()?;
     let Command::List = args.command;

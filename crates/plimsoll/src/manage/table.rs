@@ -1,13 +1,13 @@
-//! Tables and lists for people.
+//! Tables and property lists as text.
 
 use crate::terminal::{Tone, fold, printable, words};
 use std::fmt;
 use std::iter::once;
 
-/// Lines of cells under heads, each column as wide as its widest cell.
+/// Rows of cells under heads, each column as wide as its widest cell.
 ///
-/// On a terminal ([`fit`](Self::fit)) it is no wider than that: words are folded in the columns that may be, columns are left
-/// out, or the columns stand in several parts below each other, each beginning with the first column.
+/// [`fit`](Self::fit) keeps to the width of a terminal: it folds words in [`folding`](Self::folding) columns, then omits the
+/// columns of [`leaving_out`](Self::leaving_out), then splits the columns into parts that each begin with the first column.
 pub(crate) struct Table {
     columns: Vec<Column>,
     rows: Vec<Vec<Cell>>,
@@ -17,31 +17,31 @@ struct Column {
     head: String,
     is_number: bool,
     is_folding: bool,
-    /// The greatest is the first that is left out; 0: it stays.
-    left_out: usize,
+    /// The priority of omission: the greatest is omitted first; 0 stays.
+    omission: usize,
 }
 
-/// A cell: its text, and how that is meant.
+/// A cell: text, and the tone that paints it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cell {
     text: String,
     tone: Tone,
 }
 
-/// Properties of one thing, a line each.
+/// Properties of one object, a line each.
 #[derive(Default)]
 pub(crate) struct Facts(Vec<Fact>);
 
 struct Fact {
     name: &'static str,
     value: Cell,
-    /// What is to be copied stays in one line.
+    /// Whether the value stays in one line, to be copied.
     is_verbatim: bool,
 }
 
 /// Blanks between columns.
 const GAP: usize = 2;
-/// A column is not folded to less.
+/// The least width of a folded column.
 const FOLDED_MIN: usize = 20;
 
 impl<T: Into<String>> From<T> for Cell {
@@ -51,7 +51,6 @@ impl<T: Into<String>> From<T> for Cell {
 }
 
 impl Cell {
-    /// The same, meant so.
     pub(crate) fn tone(self, tone: Tone) -> Self {
         Self { tone, ..self }
     }
@@ -62,51 +61,51 @@ impl Cell {
 }
 
 impl Table {
-    /// A table with these heads; a head that begins with `>` is that of numbers, which stand on the right.
+    /// A table with these heads. A head with `>` in front is of numbers, which are aligned on the right.
     pub(crate) fn new<T: AsRef<str>>(heads: &[T]) -> Self {
         let column = |head: &T| {
             let (head, is_number) = match head.as_ref().strip_prefix('>') {
                 Some(head) => (head, true),
                 None => (head.as_ref(), false),
             };
-            Column { head: head.to_owned(), is_number, is_folding: false, left_out: 0 }
+            Column { head: head.to_owned(), is_number, is_folding: false, omission: 0 }
         };
         Self { columns: heads.iter().map(column).collect(), rows: Vec::new() }
     }
 
-    /// On terminals, folds the words of these columns.
+    /// Allows `fit` to fold the words of these columns.
     pub(crate) fn folding(mut self, heads: &[&str]) -> Self {
         let folding = self.columns.iter_mut().filter(|column| heads.contains(&column.head.as_str()));
         folding.for_each(|column| column.is_folding = true);
         self
     }
 
-    /// On terminals that are too narrow for all of them, leaves these columns out, one after another.
+    /// Allows `fit` to omit these columns, one after another, if the terminal is too narrow.
     pub(crate) fn leaving_out(mut self, heads: &[&str]) -> Self {
         for (place, head) in heads.iter().rev().enumerate() {
             let found = self.columns.iter_mut().find(|column| column.head == *head);
-            found.into_iter().for_each(|column| column.left_out = place + 1);
+            found.into_iter().for_each(|column| column.omission = place + 1);
         }
         self
     }
 
-    /// Adds a line; with a single cell it is a heading over the lines below it, in all columns.
+    /// Adds a row. A single cell is a heading over all columns.
     pub(crate) fn row(&mut self, cells: impl IntoIterator<Item: Into<Cell>>) {
         self.rows.push(cells.into_iter().map(Into::into).collect());
     }
 
-    /// The table on a terminal of so many columns, or what there is to say if it has no lines.
+    /// The table, fit to the columns of a terminal, or `nothing` if it has no rows.
     pub(crate) fn or(&self, nothing: &str, columns: Option<usize>) -> String {
         if self.rows.is_empty() { format!("{nothing}\n") } else { self.fit(columns) }
     }
 
-    /// The table on a terminal of so many columns, painted; none: as wide as it likes.
+    /// The table, painted and fit to the columns of a terminal; with `None`, of any width.
     pub(crate) fn fit(&self, columns: Option<usize>) -> String {
         let mut shown: Vec<usize> = (0..self.columns.len()).collect();
         let Some(most) = columns else { return self.lines(&shown, &self.widths(&shown), true) };
         let mut left_out: Vec<usize> =
-            shown.iter().copied().filter(|&at| self.columns[at].left_out > 0).collect();
-        left_out.sort_unstable_by_key(|&at| self.columns[at].left_out);
+            shown.iter().copied().filter(|&at| self.columns[at].omission > 0).collect();
+        left_out.sort_unstable_by_key(|&at| self.columns[at].omission);
         let mut without = Vec::new();
         loop {
             if let Some(widths) = self.folded(&shown, most) {
@@ -122,7 +121,7 @@ impl Table {
         parts.join("\n") + &self.without(&without)
     }
 
-    /// What is not shown is not hidden.
+    /// A note about the omitted columns.
     fn without(&self, columns: &[usize]) -> String {
         let heads: Vec<&str> = columns.iter().map(|&at| self.columns[at].head.as_str()).collect();
         if heads.is_empty() { String::new() } else { format!("(--wide adds {})\n", heads.join(", ")) }
@@ -132,7 +131,7 @@ impl Table {
         row.len() == 1 && self.columns.len() > 1
     }
 
-    /// The widths of these columns, each as wide as it likes.
+    /// The widths of these columns without folding.
     fn widths(&self, shown: &[usize]) -> Vec<usize> {
         let cells = |at: usize| {
             self.rows.iter().filter(|row| !self.is_heading(row)).filter_map(move |row| row.get(at))
@@ -144,7 +143,7 @@ impl Table {
         shown.iter().map(width).collect()
     }
 
-    /// The widths of these columns with words folded, if they then fit.
+    /// The widths of these columns with words folded; `None` if they still do not fit.
     fn folded(&self, shown: &[usize], most: usize) -> Option<Vec<usize>> {
         let mut widths = self.widths(shown);
         let least: Vec<usize> = shown.iter().map(|&at| self.folded_min(at)).collect();
@@ -156,7 +155,7 @@ impl Table {
         Some(widths)
     }
 
-    /// The narrowest that a column may be folded: words are not broken.
+    /// The least width of a column with words folded: words are not broken.
     fn folded_min(&self, at: usize) -> usize {
         let rows = self.rows.iter().filter(|row| !self.is_heading(row));
         let cells = rows.filter_map(|row| row.get(at)).map(|cell| cell.text.as_str());
@@ -164,7 +163,7 @@ impl Table {
         words.map(|word| word.chars().count()).max().unwrap_or(0).max(FOLDED_MIN)
     }
 
-    /// These columns in parts that fit, each with the first of them.
+    /// The columns split into parts that fit, each with the first column.
     fn parts(&self, shown: &[usize], most: usize) -> Vec<Vec<usize>> {
         let Some((&first, others)) = shown.split_first() else { return Vec::new() };
         let mut parts = vec![vec![first]];
@@ -198,7 +197,7 @@ impl Table {
                 let words = folded.iter().map(|lines| lines.get(line).map_or("", String::as_str));
                 let columns = shown.iter().map(|&at| &self.columns[at]);
                 let parts: Vec<_> = cells.iter().zip(words).zip(columns).zip(widths).collect();
-                // Blanks at the end of a line are none.
+                // No blanks at the end of a line.
                 let last =
                     parts.iter().rposition(|(((_, word), _), _)| !word.is_empty()).map_or(0, |at| at + 1);
                 for (at, (((cell, word), column), &width)) in parts.into_iter().take(last).enumerate() {
@@ -227,7 +226,7 @@ fn total(widths: &[usize]) -> usize {
 }
 
 impl fmt::Display for Table {
-    /// As wide as it likes, without paint.
+    /// Writes the table without folding or paint.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let all: Vec<usize> = (0..self.columns.len()).collect();
         f.write_str(&self.lines(&all, &self.widths(&all), false))
@@ -235,7 +234,7 @@ impl fmt::Display for Table {
 }
 
 impl From<&report::document::table::Table> for Table {
-    /// Without its title: labels on the left, figures on the right.
+    /// Converts all but the title: labels on the left, figures on the right.
     fn from(of: &report::document::table::Table) -> Self {
         let heads = of.head.iter().enumerate();
         let heads: Vec<String> =
@@ -249,12 +248,11 @@ impl From<&report::document::table::Table> for Table {
 }
 
 impl Facts {
-    /// Adds a property.
     pub(crate) fn add(&mut self, name: &'static str, value: impl ToString) {
         self.add_cell(name, value.to_string().into());
     }
 
-    /// Adds a property that is meant in some way.
+    /// Adds a property with a tone.
     pub(crate) fn add_cell(&mut self, name: &'static str, value: Cell) {
         self.0.push(Fact { name, value, is_verbatim: false });
     }
@@ -264,14 +262,14 @@ impl Facts {
         self.0.push(Fact { name, value: value.to_string().into(), is_verbatim: true });
     }
 
-    /// Adds a property if it is there.
+    /// Adds a property if it has a value.
     pub(crate) fn maybe(&mut self, name: &'static str, value: Option<impl ToString>) {
         if let Some(value) = value {
             self.add(name, value);
         }
     }
 
-    /// The properties on a terminal of so many columns, painted; none: as wide as they like.
+    /// The properties, painted and fit to the columns of a terminal; with `None`, of any width.
     pub(crate) fn fit(&self, columns: Option<usize>) -> String {
         self.lines(columns, true)
     }
@@ -300,7 +298,7 @@ impl Facts {
 }
 
 impl fmt::Display for Facts {
-    /// As wide as they like, without paint.
+    /// Writes the properties without folding or paint.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.lines(None, false))
     }
@@ -334,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn a_heading_stands_over_all_columns_and_widens_none() {
+    fn heading_spans_all_columns_and_widens_none() {
         let mut table = Table::new(&["NAME", ">SIZE"]);
         table.row(["v1", "1 TiB"]);
         table.row(["of others that are many"]);
@@ -344,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_folded_before_columns_are_left_out() {
+    fn words_are_folded_before_columns_are_omitted() {
         let table = table().folding(&["WHY"]).leaving_out(&["PATH", "SIZE"]);
         assert_eq!(
             fitted(&table, 50),
@@ -365,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_left_out_stands_in_parts_with_the_first_column() {
+    fn columns_that_cannot_be_omitted_are_split_with_the_first_column() {
         let said = fitted(&table(), 26);
         assert_eq!(
             said,
@@ -401,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn properties_are_folded_but_what_is_to_be_copied() {
+    fn properties_are_folded_except_verbatim_ones() {
         let mut facts = Facts::default();
         facts.add("Limits", "reads 260 MiB/s, writes 88 MiB/s");
         facts.verbatim("Mount", "mount -t nfs host:/v1 /mnt");

@@ -1,4 +1,4 @@
-//! `plimsoll token …`: who may use the API.
+//! `plimsoll token …`: the tokens for the API.
 
 use super::connection::Reach;
 use super::operation::second;
@@ -7,7 +7,7 @@ use super::{names, words};
 use api_client::model::{NewToken, Role, Secret};
 use clap::{Args, Subcommand};
 
-/// Tokens with which programs and people use the API.
+/// Manage tokens, which give access to the API.
 #[derive(Debug, Args)]
 pub(crate) struct TokenArgs {
     #[command(subcommand)]
@@ -18,35 +18,34 @@ pub(crate) struct TokenArgs {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Create a token. It is printed now and never again.
+    /// Create a token, and print its secret, which cannot be shown again.
     #[command(
         after_help = "Example:\n  (umask 077; plimsoll token create backup --role read > backup.token)"
     )]
     Create {
-        /// Its name, which also stands in the record of what is changed with it
+        /// Name of the token, which also appears in the record of changes
         name: String,
-        /// What its holder may do
+        /// Role of the token
         #[arg(long, value_parser = words::role())]
         role: Role,
     },
     /// List the tokens.
     #[command(visible_alias = "ls")]
     List,
-    /// Revoke a token. It is refused from now on.
+    /// Revoke a token. The service refuses it immediately.
     Revoke {
-        /// Its name
+        /// Name of the token
         #[arg(add = names::tokens())]
         name: String,
     },
 }
 
-/// Does what is asked.
 pub(crate) fn run(args: TokenArgs) -> anyhow::Result<()> {
     let session = args.reach.open()?;
     match args.command {
         Command::Create { name, role } => {
             let made = session.ask(|client| client.create_token(&NewToken { name, role }))?;
-            // Nothing else, so that it may go into a file.
+            // Print nothing else, so that the output can be redirected into a token file.
             session.show(&made, |Secret { secret, .. }| Ok(format!("{secret}\n")))
         }
         Command::List => {

@@ -1,4 +1,4 @@
-//! `plimsoll user …`: who logs in with a password.
+//! `plimsoll user …`: the users that log in with a password.
 
 use super::connection::{Reach, Session, VersionArgs, YesArgs};
 use super::names;
@@ -9,10 +9,10 @@ use api_client::model::{NewUser, Password, User, UserPatch};
 use clap::{Args, Subcommand, value_parser};
 use control::ACCOUNT_ID_MAX;
 
-/// Users: who logs in with a password, over SMB.
+/// Manage users, which log in over SMB with a password.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "They log in over SMB, where \"plimsoll serve\" serves it (--smb-listen). Clients of NFS say themselves who they are."
+    after_help = "Users log in over SMB, if \"plimsoll serve\" serves it (--smb-listen). NFS clients send user IDs instead."
 )]
 pub(crate) struct UserArgs {
     #[command(subcommand)]
@@ -23,14 +23,14 @@ pub(crate) struct UserArgs {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Create a user. Does nothing if there is one of that name with these properties.
+    /// Create a user. Does nothing if the user exists with these properties.
     #[command(after_help = "Examples:
   plimsoll user create alice --uid 1000
   plimsoll user create bob --uid 1001 --windows-name 'CORP\\bob' --password-file bob.secret
   plimsoll user create svc --uid 1002 --no-password
 
-The password is asked for, or read from the standard input if that is no terminal. It is never an argument: other \
-users of this machine would see it.")]
+The command asks for the password, or reads it from the standard input if that is not a terminal. The password is \
+never an argument: other users of this machine would see it.")]
     Create(Box<Create>),
     /// List the users.
     #[command(visible_alias = "ls")]
@@ -41,7 +41,7 @@ users of this machine would see it.")]
         #[arg(add = names::users())]
         name: String,
     },
-    /// Set a user's password, or take it away.
+    /// Set or remove a user's password.
     #[command(after_help = "Examples:
   plimsoll user set-password alice
   plimsoll user set-password alice --no-password")]
@@ -59,7 +59,7 @@ users of this machine would see it.")]
   plimsoll user update alice --gid 2000
   plimsoll user update alice --windows-name alice.smith --windows-name 'CORP\\asmith'")]
     Update(Update),
-    /// Delete a user. Its files stay, and keep its number. Asks first; without a terminal it needs --yes.
+    /// Delete a user. The user's files stay, and keep the user ID. Asks first; without a terminal it needs --yes.
     Delete {
         /// The user
         #[arg(add = names::users())]
@@ -73,15 +73,15 @@ users of this machine would see it.")]
 
 #[derive(Debug, Args)]
 struct Create {
-    /// Its name; case does not tell users apart
+    /// Name of the user; case is ignored
     name: String,
-    /// Its number, which files have as their owner: the same as on clients of NFS
+    /// User ID, as files have it: the same as on NFS clients
     #[arg(long, value_parser = value_parser!(u32).range(1..=i64::from(ACCOUNT_ID_MAX)))]
     uid: u32,
-    /// The number of its primary group [default: that of the user]
+    /// ID of the primary group [default: the user ID]
     #[arg(long, value_parser = value_parser!(u32).range(..=i64::from(ACCOUNT_ID_MAX)))]
     gid: Option<u32>,
-    /// Who it is to Windows besides, repeatable: NAME, or DOMAIN\NAME
+    /// Windows name of the user in addition to its name, repeatable: NAME, or DOMAIN\NAME
     #[arg(long, value_name = "NAME")]
     windows_name: Vec<String>,
     #[command(flatten)]
@@ -93,20 +93,19 @@ struct Update {
     /// The user
     #[arg(add = names::users())]
     name: String,
-    /// The number of its new primary group
+    /// ID of the new primary group
     #[arg(long, value_parser = value_parser!(u32).range(..=i64::from(ACCOUNT_ID_MAX)))]
     gid: Option<u32>,
-    /// Who it is to Windows besides, repeatable, all of them: NAME, or DOMAIN\NAME
+    /// Windows name of the user, repeatable; replaces all earlier ones: NAME, or DOMAIN\NAME
     #[arg(long, value_name = "NAME", conflicts_with = "no_windows_names")]
     windows_name: Vec<String>,
-    /// It is nobody else to Windows
+    /// Remove all Windows names
     #[arg(long)]
     no_windows_names: bool,
     #[command(flatten)]
     version: VersionArgs,
 }
 
-/// Does what is asked.
 pub(crate) fn run(args: UserArgs) -> anyhow::Result<()> {
     let session = args.reach.open()?;
     match args.command {

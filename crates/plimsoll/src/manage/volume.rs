@@ -23,7 +23,7 @@ use envelope::Bytes;
 use std::iter::{once, repeat};
 use std::net::IpAddr;
 
-/// What clients mount: a part of a pool's capacity, with limits, rules and files of its own.
+/// Manage volumes, which clients mount. A volume has a part of a pool's capacity.
 #[derive(Debug, Args)]
 pub(crate) struct VolumeArgs {
     #[command(subcommand)]
@@ -34,7 +34,7 @@ pub(crate) struct VolumeArgs {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Create a volume and serve it. Does nothing if there is one of that name with these properties.
+    /// Create a volume and serve it. Does nothing if the volume exists with these properties.
     #[command(after_help = "Examples:
   plimsoll volume create v1 --pool p1 --size 1TiB --allow 10.1.0.0/16
   plimsoll volume create v2 --pool p1 --size 512GiB --allow 10.1.9.0/24 --owner 1000:1000
@@ -42,18 +42,18 @@ enum Command {
   plimsoll volume create v4 --pool p1 --size 1TiB --endpoint 10.1.0.5,10.1.0.6
   plimsoll volume create v5 --pool p1 --size 1TiB --protocols smb --smb encryption=required,browsable=off
 
-Without --allow nobody may mount it (at the levels of ANF and Filestore: everybody): see \"plimsoll export add\".")]
+Without --allow nobody may mount the volume (at the levels of ANF and Filestore: everybody): see \"plimsoll export add\".")]
     Create(Box<Create>),
     /// List the volumes.
     #[command(visible_alias = "ls")]
     List,
-    /// Show a volume: how to mount it, its limits and where they come from.
+    /// Show a volume, with its mount commands, its limits and their sources.
     Show {
         /// The volume
         #[arg(add = names::volumes())]
         name: String,
     },
-    /// Change a volume's size. Mounted clients get its new limits at once.
+    /// Change a volume's size. The new limits apply to mounted clients immediately.
     #[command(after_help = "Example:\n  plimsoll volume resize v1 2TiB")]
     Resize {
         /// The volume
@@ -82,19 +82,19 @@ Without --allow nobody may mount it (at the levels of ANF and Filestore: everybo
         #[command(flatten)]
         terms: TermsArgs,
     },
-    /// Watch a volume: its rates against its limits, waiting, latency; a line each interval, until Ctrl-C.
+    /// Watch a volume: a line each interval with rates, limits, waiting and latency, until Ctrl-C.
     #[command(after_help = "Example:\n  plimsoll volume watch v1 --interval 5s --count 12")]
     Watch(watch::WatchArgs),
-    /// Move a volume to another pool, perhaps of another level. Clients keep it mounted.
+    /// Move a volume to another pool, also of another level. Clients keep the volume mounted.
     #[command(after_help = "Example:\n  plimsoll volume move v1 --pool p2")]
     Move {
         /// The volume
         #[arg(add = names::volumes())]
         name: String,
-        /// Its new pool
+        /// New pool of the volume
         #[arg(long, add = names::pools())]
         pool: String,
-        /// Its new level, where the new pool leaves that to its volumes
+        /// New level of the volume, in pools whose volumes choose their level
         #[arg(long, value_parser = words::level(), hide_possible_values = true)]
         level: Option<LevelName>,
         #[command(flatten)]
@@ -104,48 +104,48 @@ Without --allow nobody may mount it (at the levels of ANF and Filestore: everybo
 
 #[derive(Debug, Args)]
 struct Create {
-    /// Its name
+    /// Name of the volume
     name: String,
-    /// The pool that it takes its capacity from
+    /// Pool that provides the capacity
     #[arg(long, add = names::pools())]
     pool: String,
-    /// Its size, like 1TiB
+    /// Size of the volume, like 1TiB
     #[arg(long)]
     size: Bytes,
-    /// Last part of the path that clients mount [default: its name]
+    /// Last part of the path that clients mount [default: the volume's name]
     #[arg(long, value_name = "NAME")]
     share: Option<String>,
-    /// Its service level, in pools that leave that to their volumes
+    /// Service level, in pools whose volumes choose their level
     #[arg(long, value_parser = words::level(), hide_possible_values = true)]
     level: Option<LevelName>,
-    /// Mode of its root directory, in octal [default: its provider's; ANF and GCNV: 0770, Filestore and Plimsoll: 0755]
+    /// Mode of the root directory, in octal [default: the provider's; ANF and GCNV: 0770, Filestore and Plimsoll: 0755]
     #[arg(long, value_parser = words::mode)]
     mode: Option<String>,
-    /// Owner and group of its root directory [default: 0:0]
+    /// Owner and group of the root directory [default: 0:0]
     #[arg(long, value_name = "UID:GID")]
     owner: Option<Ids>,
-    /// What an acknowledged write survives; cannot be changed later [default: sync]
+    /// Durability of acknowledged writes; cannot be changed later [default: sync]
     #[arg(long, value_parser = words::durability())]
     durability: Option<Durability>,
-    /// What decides who may do what with its files; ntfs needs SMB [default: unix]
+    /// Kind of permissions that decide about access to files; ntfs needs SMB [default: unix]
     #[arg(long, value_parser = words::security_style())]
     security_style: Option<SecurityStyle>,
-    /// Protocols it is served over [default: nfsv3]
+    /// Protocols to serve the volume over [default: nfsv3]
     #[arg(long, value_delimiter = ',', value_parser = words::protocol())]
     protocols: Vec<Protocol>,
     /// Settings as a share of SMB, with commas between them: encryption=off|required, signing=off|required, compression=on|off, browsable=on|off, access-based-enumeration=on|off, continuously-available=on|off, oplocks=on|off, change-notify=on|off [default: signing=required; browsable, oplocks and change-notify on]
     #[arg(long, value_name = "SETTING=VALUE", value_delimiter = ',')]
     smb: Vec<SmbAssignment>,
-    /// Address it is served at besides the service's own, repeatable: clients are spread over them
+    /// Address to serve the volume at in addition to the service's own, repeatable: clients are spread over the addresses
     #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
     endpoint: Vec<IpAddr>,
     /// Label to attach, repeatable
     #[arg(long, value_name = "KEY=VALUE")]
     label: Vec<Label>,
-    /// Create it even if its pool is then overbooked
+    /// Create the volume even if the pool is then overbooked
     #[arg(long)]
     force: bool,
-    /// A large volume, where the level has them; cannot be changed later
+    /// Create a large volume, at levels with large volumes; cannot be changed later
     #[arg(long)]
     large: bool,
     #[command(flatten)]
@@ -164,28 +164,28 @@ struct Update {
     /// The new size
     #[arg(long)]
     size: Option<Bytes>,
-    /// New last part of the path; clients keep what they have mounted
+    /// New last part of the path; existing mounts stay
     #[arg(long, value_name = "NAME")]
     share: Option<String>,
-    /// New service level, in pools that leave that to their volumes
+    /// New service level, in pools whose volumes choose their level
     #[arg(long, value_parser = words::level(), hide_possible_values = true)]
     level: Option<LevelName>,
-    /// New mode of its root directory, in octal
+    /// New mode of the root directory, in octal
     #[arg(long, value_parser = words::mode)]
     mode: Option<String>,
-    /// New owner and group of its root directory
+    /// New owner and group of the root directory
     #[arg(long, value_name = "UID:GID")]
     owner: Option<Ids>,
-    /// All protocols it is served over
+    /// Protocols to serve the volume over; replaces all earlier ones
     #[arg(long, value_delimiter = ',', value_parser = words::protocol())]
     protocols: Vec<Protocol>,
-    /// Settings as a share of SMB to change, like encryption=required,browsable=off: those of "volume create"
+    /// Settings as a share of SMB to change, like encryption=required,browsable=off; "volume create" has the list
     #[arg(long, value_name = "SETTING=VALUE", value_delimiter = ',')]
     smb: Vec<SmbAssignment>,
-    /// All addresses it is served at besides the service's own, repeatable
+    /// Addresses to serve the volume at in addition to the service's own, repeatable; replaces all earlier ones
     #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
     endpoint: Vec<IpAddr>,
-    /// Serve it at the service's own address alone
+    /// Serve the volume at the service's own address alone
     #[arg(long, conflicts_with = "endpoint")]
     no_endpoints: bool,
     /// Label to attach, repeatable
@@ -205,7 +205,6 @@ struct Update {
     settings: VolumeFlags,
 }
 
-/// Does what is asked.
 pub(crate) fn run(args: VolumeArgs) -> anyhow::Result<()> {
     let session = args.reach.open()?;
     match args.command {
@@ -272,7 +271,7 @@ fn create(session: &Session, args: Create) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What its root directory is unless it is said.
+/// The default mode and owner of the root directory.
 fn plain_root(session: &Session, new: &Create) -> anyhow::Result<Root> {
     let level = match new.level {
         Some(level) => level,
@@ -282,7 +281,7 @@ fn plain_root(session: &Session, new: &Create) -> anyhow::Result<Root> {
     Ok(Root { mode: format!("{mode:04o}"), uid, gid })
 }
 
-/// What an operator should know of a volume that was just created or changed, or of its pool.
+/// Prints the warnings about a volume that was just created or changed, or about its pool.
 fn warn(session: &Session, name: &str) {
     session.warn(|warning| warning.volume.as_deref() == Some(name) || warning.kind == "over-pool");
 }
@@ -307,7 +306,7 @@ fn list(session: &Session) -> anyhow::Result<()> {
         let heads = ["NAME", "POOL", ">SIZE", ">USED", ">MiB/s", ">IOPS", "STATE", "PATH"];
         let mut table = Table::new(&heads).leaving_out(&["IOPS", "STATE", "POOL"]);
         for volume in volumes {
-            // One that was removed since the list was made has none.
+            // A volume that was removed after the list was read has no counters.
             let stats = session.ask(|client| client.stats(&volume.name)).ok();
             let cell = |show: fn(&Ceilings) -> String| {
                 stats.as_ref().map_or_else(|| "?".to_owned(), |stats| cell_of_volume(stats, show))
@@ -328,7 +327,7 @@ fn list(session: &Session) -> anyhow::Result<()> {
     })
 }
 
-/// What is stored; a warning if that is all there may be.
+/// The bytes stored, as a warning if the volume is full.
 fn used(stats: &Stats) -> Cell {
     let is_full = stats.used_bytes >= stats.size_bytes;
     Cell::from(stored(stats.used_bytes)).tone(if is_full { Tone::Warning } else { Tone::Plain })

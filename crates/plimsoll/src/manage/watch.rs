@@ -1,4 +1,4 @@
-//! `plimsoll volume watch`: what a volume does, a line each interval.
+//! `plimsoll volume watch`: the load of a volume, one line each interval.
 
 use super::connection::Session;
 use super::names;
@@ -19,17 +19,17 @@ pub(crate) struct WatchArgs {
     /// The time between lines
     #[arg(long, default_value = "1s", value_parser = parse_duration)]
     interval: Duration,
-    /// Lines, then end [default: go on until Ctrl-C]
+    /// Number of lines to print [default: until Ctrl-C]
     #[arg(long, value_name = "N")]
     count: Option<u64>,
 }
 
-/// Lines on a terminal between two heads.
+/// Lines between two heads on a terminal.
 const LINES: u64 = 20;
-/// Shorter ones would watch little but themselves.
+/// The shortest interval: with shorter ones, the command's own requests would dominate.
 const INTERVAL_MIN: Duration = Duration::from_millis(100);
 
-/// A column: its head, its width, and whether narrow terminals have it.
+/// The columns: head, width, and whether narrow terminals show the column.
 const COLUMNS: [(&str, usize, bool); 12] = [
     ("TIME", 8, true),
     ("READ/S", 7, true),
@@ -44,28 +44,27 @@ const COLUMNS: [(&str, usize, bool); 12] = [
     ("MEAN ms", 8, true),
     ("P99 ms", 8, true),
 ];
-/// The place of USED.
+/// The index of USED.
 const USED: usize = 6;
-/// From so many columns on, a terminal is wide enough for all.
+/// The least width of a terminal that shows all columns.
 const ALL_COLUMNS: usize = 96;
 
-/// Watches a volume.
 pub(crate) fn run(session: &Session, args: &WatchArgs) -> anyhow::Result<()> {
     if args.interval < INTERVAL_MIN {
         return Err(usage(format!("--interval {:?}; allowed: 100ms or more", args.interval)));
     }
-    let look = || session.ask(|client| client.stats(&args.name)).map(|stats| (Instant::now(), stats));
+    let read = || session.ask(|client| client.stats(&args.name)).map(|stats| (Instant::now(), stats));
     let columns = session.columns();
     let is_narrow = columns.is_some_and(|columns| columns < ALL_COLUMNS);
     let mut out = session.form().open()?;
-    let mut before = look()?;
+    let mut before = read()?;
     let mut next = before.0 + args.interval;
     let mut number = 0;
     while args.count.is_none_or(|count| number < count) {
         std::thread::sleep(next.saturating_duration_since(Instant::now()));
-        // A line that came late does not make the following ones hurry.
+        // After a late line the next ones keep the interval: no burst to catch up.
         next = (next + args.interval).max(Instant::now());
-        let now = look()?;
+        let now = read()?;
         let passed = now.0.duration_since(before.0).as_secs_f64();
         if session.form().is_json() {
             out.print(&json_line(&now.1)?)?;
@@ -83,7 +82,7 @@ pub(crate) fn run(session: &Session, args: &WatchArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A line of the table. Of figures, how much of the limit is used is painted, of heads all.
+/// A line of the table. Of a line of figures only the used share of the limit is painted, of the heads all cells.
 fn line(cells: &[String; 12], is_narrow: bool, tone: Tone) -> String {
     let shown = COLUMNS
         .iter()
@@ -98,7 +97,7 @@ fn line(cells: &[String; 12], is_narrow: bool, tone: Tone) -> String {
     shown.map(cell).collect::<Vec<_>>().join(" ") + "\n"
 }
 
-/// What happened between two looks, and whether it was as much as is allowed.
+/// The activity between two readings, and whether it reached a limit.
 fn cells(before: &Stats, now: &Stats, seconds: f64) -> ([String; 12], bool) {
     let kinds = [(&before.read, &now.read), (&before.write, &now.write), (&before.other, &now.other)];
     let done = kinds.map(|(before, now)| since(before, now));
@@ -130,10 +129,10 @@ fn cells(before: &Stats, now: &Stats, seconds: f64) -> ([String; 12], bool) {
     (cells, used.is_some_and(|used| used >= AT_LIMIT))
 }
 
-/// From this share on, a limit is reached: it is held within a few parts of a hundred.
+/// The share from which a limit counts as reached: limits are enforced within a few percent.
 const AT_LIMIT: f64 = 0.97;
 
-/// What was counted since. A volume that was opened anew counts from zero.
+/// The difference of two counters. A volume that was reopened counts from zero again, hence the saturation.
 fn since(before: &Counted, now: &Counted) -> Counted {
     let count = |intervals: &[Interval], up_to_us: Option<u64>| {
         intervals
@@ -169,13 +168,13 @@ fn sum_of(a: &Counted, b: &Counted) -> Counted {
 fn share(part: u64, whole: u64) -> String {
     match whole {
         0 => "-".to_owned(),
-        // Calls that have waited may be answered in the next interval.
+        // A call that waited may be answered in the next interval, so the share could exceed 100 %.
         whole => format!("{:.0} %", (100.0 * part as f64 / whole as f64).min(100.0)),
     }
 }
 
-/// The throughput that is allowed, and how much of the ceiling that is nearest is used. What counts for the volume alone is
-/// not known of a pool that several volumes share.
+/// The allowed throughput, and the used share of the nearest ceiling. The load of other volumes in the pool is not known
+/// here, so a shared ceiling may be nearer than shown.
 fn nearest(stats: &Stats, bytes: [f64; 2], operations: [f64; 2]) -> (String, Option<f64>) {
     let pool = (stats.pool_limits.owner == Owner::Pool).then_some(&stats.pool_limits.total);
     let ceilings: Vec<&Ceilings> = std::iter::once(&stats.limits.total).chain(pool).collect();
@@ -199,7 +198,7 @@ fn nearest(stats: &Stats, bytes: [f64; 2], operations: [f64; 2]) -> (String, Opt
     (allowed.unwrap_or_else(|| "-".to_owned()), used)
 }
 
-/// An estimate from intervals that double: within one, times are taken as spread evenly over its logarithm.
+/// Estimates a percentile from intervals that double. Within an interval, times count as evenly spread over its logarithm.
 fn percentile(intervals: &[Interval], part: f64) -> Option<f64> {
     let all: u64 = intervals.iter().map(|interval| interval.operations).sum();
     let mut sorted: Vec<(u64, u64)> =
@@ -218,7 +217,7 @@ fn percentile(intervals: &[Interval], part: f64) -> Option<f64> {
     None
 }
 
-/// Where the interval without an end is taken to end.
+/// The assumed end of the last interval, which has none, in µs.
 const LAST_US: f64 = (1_u64 << 24) as f64;
 
 #[cfg(test)]
@@ -257,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_has_rates_limits_waiting_and_latency() {
+    fn line_has_rates_limits_waiting_and_latency() {
         let (before, now) = (stats(counted(100, 100 << 20, 2048)), stats(counted(300, 228 << 20, 2048)));
         let said = |before: &Stats, now: &Stats, seconds: f64, is_narrow: bool| {
             line(&cells(before, now, seconds).0, is_narrow, Tone::Plain)

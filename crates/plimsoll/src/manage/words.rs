@@ -1,4 +1,4 @@
-//! Texts of the command line as values: names from closed lists, which shells complete, and small forms of our own.
+//! Parsers of command-line values: names from closed lists, which shells complete, and small forms like `UID:GID`.
 
 use api_client::model::{
     Durability, Labels, LevelName, ProfileName, Protection, Protocol, Qos, Role, Root, SecurityStyle,
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 use vfs::model::caller::INVALID_ID;
 
-/// One of these names.
+/// A parser of one of these names.
 fn one_of<T>(names: impl IntoIterator<Item = PossibleValue>) -> impl TypedValueParser<Value = T>
 where
     T: FromStr<Err: ToString> + Clone + Send + Sync + 'static,
@@ -17,7 +17,7 @@ where
     PossibleValuesParser::new(names).try_map(|name| name.parse::<T>().map_err(|error| error.to_string()))
 }
 
-/// One of these words, each with what it means.
+/// A parser of one of these words, each with its meaning.
 fn word_of<T>(words: &[(&'static str, &'static str)]) -> impl TypedValueParser<Value = T>
 where
     T: FromStr<Err: ToString> + Clone + Send + Sync + 'static,
@@ -25,7 +25,7 @@ where
     one_of(words.iter().map(|(word, meaning)| PossibleValue::new(*word).help(*meaning)))
 }
 
-/// `anf/premium` and its like.
+/// A level, like `anf/premium`.
 pub(crate) fn level() -> impl TypedValueParser<Value = LevelName> {
     let named = |level: &envelope::Level| {
         let info = level.info();
@@ -34,13 +34,13 @@ pub(crate) fn level() -> impl TypedValueParser<Value = LevelName> {
     one_of(envelope::Level::all().iter().map(named))
 }
 
-/// `gcnv-volume-5gib` and its like.
+/// A profile, like `gcnv-volume-5gib`.
 pub(crate) fn profile() -> impl TypedValueParser<Value = ProfileName> {
     let named = |profile: &envelope::Profile| PossibleValue::new(profile.name()).help(profile.info().title);
     one_of(envelope::Profile::all().iter().map(named))
 }
 
-/// `gcnv-extreme-nfs3-8k-rand` and its like.
+/// A shape, like `gcnv-extreme-nfs3-8k-rand`.
 pub(crate) fn shape() -> impl TypedValueParser<Value = ShapeName> {
     one_of(envelope::Shape::all().map(|shape| PossibleValue::new(shape.name()).help(shape.title())))
 }
@@ -54,22 +54,22 @@ pub(crate) fn qos() -> impl TypedValueParser<Value = Qos> {
 
 pub(crate) fn durability() -> impl TypedValueParser<Value = Durability> {
     word_of(&[
-        ("sync", "what was acknowledged as stable survives a power cut"),
-        ("relaxed", "a power cut may take back the last seconds"),
+        ("sync", "acknowledged stable writes survive a power cut"),
+        ("relaxed", "a power cut may lose the last seconds"),
     ])
 }
 
 pub(crate) fn security_style() -> impl TypedValueParser<Value = SecurityStyle> {
     word_of(&[
-        ("unix", "mode bits decide who may do what"),
-        ("ntfs", "access control lists decide, as Windows has them; over NFS too"),
+        ("unix", "mode bits decide about access"),
+        ("ntfs", "Windows access control lists decide about access, over NFS too"),
     ])
 }
 
 pub(crate) fn protocol() -> impl TypedValueParser<Value = Protocol> {
     word_of(&[
         ("nfsv3", "NFSv3"),
-        ("nfsv4.0", "NFSv4.0, for clients that have nothing later"),
+        ("nfsv4.0", "NFSv4.0, for clients without a later version"),
         ("nfsv4.1", "NFSv4.1"),
         ("nfsv4.2", "NFSv4.2"),
         ("smb", "SMB"),
@@ -78,25 +78,25 @@ pub(crate) fn protocol() -> impl TypedValueParser<Value = Protocol> {
 
 pub(crate) fn squash() -> impl TypedValueParser<Value = Squash> {
     word_of(&[
-        ("root", "root becomes nobody; others are who they say they are"),
-        ("all", "everybody becomes nobody"),
-        ("none", "everybody is who they say they are, root too"),
+        ("root", "map root to the anonymous user, and trust other user IDs"),
+        ("all", "map all users to the anonymous user"),
+        ("none", "trust all user IDs, root too"),
     ])
 }
 
 pub(crate) fn xprtsec() -> impl TypedValueParser<Value = Protection> {
     word_of(&[
-        ("any", "as they like"),
-        ("tls", "by TLS"),
-        ("mtls", "by TLS, with a certificate of the client's that we trust"),
+        ("any", "with or without TLS"),
+        ("tls", "TLS"),
+        ("mtls", "TLS, with a client certificate that the service trusts"),
     ])
 }
 
 pub(crate) fn role() -> impl TypedValueParser<Value = Role> {
     word_of(&[
-        ("read", "look"),
-        ("operate", "change pools, volumes and their rules too"),
-        ("admin", "make and revoke tokens, users and groups too"),
+        ("read", "read only"),
+        ("operate", "also change pools, volumes and their rules"),
+        ("admin", "also create and revoke tokens, users and groups"),
     ])
 }
 
@@ -114,7 +114,7 @@ impl FromStr for Ids {
         let ids = text.split_once(':').and_then(|(uid, gid)| Some((uid.parse().ok()?, gid.parse().ok()?)));
         let (uid, gid) = ids.ok_or("allowed: UID:GID in numbers, like 1000:1000")?;
         if [uid, gid].contains(&INVALID_ID) {
-            return Err(format!("{INVALID_ID} is no user and no group; allowed: 0 to {}", INVALID_ID - 1));
+            return Err(format!("{INVALID_ID} is not a user or group; allowed: 0 to {}", INVALID_ID - 1));
         }
         Ok(Self { uid, gid })
     }
@@ -145,7 +145,7 @@ pub(crate) fn scale(text: &str) -> Result<u32, String> {
     u32::try_from(thousandths).ok().filter(|&thousandths| thousandths > 0).ok_or_else(wrong)
 }
 
-/// Mode bits in octal, as the API takes them.
+/// Mode bits in octal, as the API expects them.
 pub(crate) fn mode(text: &str) -> Result<String, String> {
     let is_mode = (3..=4).contains(&text.len()) && text.bytes().all(|byte| (b'0'..=b'7').contains(&byte));
     is_mode
@@ -153,21 +153,21 @@ pub(crate) fn mode(text: &str) -> Result<String, String> {
         .ok_or_else(|| "allowed: three or four octal digits, like 0770".to_owned())
 }
 
-/// Mode and owner of a root directory, where either is given: the other stays `before`.
+/// Mode and owner of a root directory, if either is given: the other stays as in `before`.
 pub(crate) fn root(mode: Option<&String>, owner: Option<Ids>, before: Root) -> Option<Root> {
     let Ids { uid, gid } = owner.unwrap_or(Ids { uid: before.uid, gid: before.gid });
     let is_given = mode.is_some() || owner.is_some();
     is_given.then(|| Root { mode: mode.cloned().unwrap_or(before.mode), uid, gid })
 }
 
-/// Labels to set and to remove, if there are any.
+/// Labels to set and to remove; `None` if there is no change.
 pub(crate) fn labels_patch(set: &[Label], remove: &[String]) -> Option<BTreeMap<String, Option<String>>> {
     let set = set.iter().map(|Label(key, value)| (key.clone(), Some(value.clone())));
     let patch: BTreeMap<_, _> = remove.iter().map(|key| (key.clone(), None)).chain(set).collect();
     (!patch.is_empty()).then_some(patch)
 }
 
-/// Labels in a line, if there are any.
+/// Labels in a line; `None` without labels.
 pub(crate) fn shown_labels(labels: &Labels) -> Option<String> {
     let all: Vec<String> = labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
     (!all.is_empty()).then(|| all.join(", "))

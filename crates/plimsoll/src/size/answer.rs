@@ -13,26 +13,26 @@ use crate::manage::Table;
 use crate::manage::table::{Cell, Facts};
 use crate::terminal::{Tone, folded};
 
-/// Random operations below this size are counted, larger ones weighed.
+/// Random operations below this size are shown in IOPS, larger ones in bytes per second.
 const SMALL: Bytes = Bytes(64 << 10);
 
-/// The format of the JSON.
+/// The name and version of the JSON format.
 const FORMAT: &str = "plimsoll-size/1";
 
-/// An answer and how it is shown.
+/// An answer, with the options of its display.
 pub(super) struct Answer<'a> {
     pub(super) advice: &'a Advice,
     pub(super) asked: &'a Asked,
-    /// The option that is shown in full.
+    /// The option to show in full.
     pub(super) choice: &'a Choice,
-    /// Whether all options are shown, and not only those that lead.
+    /// Whether to show all options, and not only the leading ones.
     pub(super) all: bool,
-    /// How wide lines may be.
+    /// The greatest width of a line; `None` for no limit.
     pub(super) columns: Option<usize>,
 }
 
 impl Answer<'_> {
-    /// The answer for people: the options that lead and why the others come after them, or all of them.
+    /// The answer as text: the leading options, with the reasons against the others, or all options.
     pub(super) fn text(&self) -> String {
         let Self { advice, asked, choice, all, columns } = *self;
         let workload = &asked.workload;
@@ -60,7 +60,7 @@ impl Answer<'_> {
         text + "\n" + &folded("", &next, columns)
     }
 
-    /// Why the options come after the best ones, those with the same reason together.
+    /// The reasons why the other options rank lower, with the options of each reason.
     fn others(&self, shown: usize) -> String {
         let mut reasons: Vec<(String, Vec<String>)> = Vec::new();
         let first = if self.all { 1 } else { shown };
@@ -91,7 +91,7 @@ impl Answer<'_> {
         format!("\nToo small:\n{lines}")
     }
 
-    /// What was not looked at; our own levels only where all is shown.
+    /// The skipped levels. Plimsoll's own levels are listed only with `--all`.
     fn left_out(&self) -> String {
         let is_shown = |one: &&SkippedLevel| self.all || one.level.info().provider != Provider::Plimsoll;
         let shown = self.advice.left_out.iter().filter(is_shown);
@@ -101,7 +101,7 @@ impl Answer<'_> {
     }
 }
 
-/// In what order options are.
+/// The order of the options, in words.
 fn order(advice: &Advice) -> &'static str {
     let providers: BTreeSet<&str> =
         advice.options.iter().filter_map(|one| one.level().name().split('/').next()).collect();
@@ -112,7 +112,7 @@ fn order(advice: &Advice) -> &'static str {
     }
 }
 
-/// What was asked, a line each.
+/// The workload, a line each property.
 pub(super) fn question(workload: &Workload) -> Facts {
     let mut facts = Facts::default();
     let growth = match workload.growth_percent {
@@ -170,7 +170,9 @@ fn options(choices: &[Choice], workload: &Workload) -> Table {
             format!("{number}"),
             kind(choice),
             times(choice.pools, &size_to_buy(choice.pool.size)),
-            choice.maximum_load(workload).map_or_else(String::new, |carried| carries(carried, workload)),
+            choice
+                .maximum_load(workload)
+                .map_or_else(String::new, |(rate, iops)| carries(rate, iops, workload)),
             choice.at_peak(workload).map_or_else(String::new, |used| used.to_string()),
             choice.binding().map_or_else(String::new, |bound| bound.kind.name().to_owned()),
             choice.evidence.name().to_owned(),
@@ -187,8 +189,8 @@ fn kind(choice: &Choice) -> String {
     format!("{}{large}", choice.level())
 }
 
-/// What is carried, in operations where they are small ones or have a fixed mix, in data otherwise.
-fn carries((rate, iops): (BytesPerSecond, Iops), workload: &Workload) -> String {
+/// The greatest load that an option carries: in IOPS if operations are small or of a fixed mix, else in bytes per second.
+fn carries(rate: BytesPerSecond, iops: Iops, workload: &Workload) -> String {
     let counted = |stream: &Stream| match stream.access {
         Access::Eda | Access::Metadata => true,
         Access::Random => stream.block < SMALL,
@@ -209,7 +211,7 @@ fn times(count: u32, each: &str) -> String {
     if count == 1 { each.to_owned() } else { format!("{count} × {each}") }
 }
 
-/// What it is, in a line.
+/// An option in a line: level, pools and volumes.
 pub(super) fn what(choice: &Choice) -> String {
     let pools = times(choice.pools, &format!("a pool of {}", size_to_buy(choice.pool.size)));
     if choice.level().info().is_instance {
@@ -221,7 +223,7 @@ pub(super) fn what(choice: &Choice) -> String {
     format!("{}, {pools}, in it {volumes}", choice.level())
 }
 
-/// What misses, by how much and at what, without the arithmetic.
+/// An option that is too small, with the share of the bound that it misses, without the arithmetic.
 fn missed_in_short(miss: &Choice) -> String {
     let bound = miss.binding().map_or_else(String::new, |bound| {
         let headroom = if bound.kind.is_of_load() { ", with the headroom" } else { "" };
@@ -230,7 +232,7 @@ fn missed_in_short(miss: &Choice) -> String {
     format!("{}, {}{bound}", kind(miss), times(miss.pools, &size_to_buy(miss.pool.size)))
 }
 
-/// By how much something misses, and at what.
+/// An option that is too small, with the excess over the bound that it misses.
 pub(super) fn missed(miss: &Choice) -> String {
     let bound = miss.binding().map_or_else(String::new, |bound| {
         let over = bound.used.excess();
@@ -275,7 +277,7 @@ fn details(choice: &Choice, workload: &Workload) -> Facts {
     facts
 }
 
-/// What to do and what for; who says so where it is not us.
+/// A recommendation with its reason, and with its source if that is not this project.
 pub(super) fn reason(why: &Recommendation) -> String {
     let source = why.source.to_string();
     let cited = if why.source.page.is_empty() { String::new() } else { format!(" [{source}]") };
@@ -286,7 +288,7 @@ fn bound(constraint: &Constraint) -> String {
     format!("{}, {}: {}", constraint.kind.name(), constraint.used, constraint.formula)
 }
 
-/// Between what the ceiling may lie, if it is the envelope that sets it.
+/// The error band of the ceiling, if the envelope sets the ceiling.
 fn band(constraint: &Constraint, ceiling: BytesPerSecond) -> Option<String> {
     let band = constraint.band?;
     let at = |thousandths: u32| mib_within(BytesPerSecond(ceiling.0 / 1000 * u64::from(thousandths)));
@@ -295,7 +297,7 @@ fn band(constraint: &Constraint, ceiling: BytesPerSecond) -> Option<String> {
     Some(format!("{} to {}{note}", at(band.low_thousandths), at(band.high_thousandths)))
 }
 
-/// Everything, for programs.
+/// The whole answer, for programs.
 #[derive(Serialize)]
 pub(super) struct Json<'a> {
     format: &'static str,
@@ -328,7 +330,7 @@ struct JsonChoice<'a> {
     used_at_average_billionths: Option<Utilization>,
     bottleneck: Option<&'a Constraint>,
     next: Option<&'a Constraint>,
-    /// Why it comes after a better one.
+    /// The reason why the option ranks below a better one.
     behind_because: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Making what was advised on a running service.
+//! `plimsoll size apply`: creates the advised pools and volumes on a running service.
 
 use std::process::ExitCode;
 
@@ -21,10 +21,10 @@ pub(super) struct ApplyArgs {
     question: Question,
     #[command(flatten)]
     option: OptionArg,
-    /// Name of the pool and of the volume; several are numbered: NAME-1, NAME-2
+    /// Name of the pool and of the volume; several get numbers: NAME-1, NAME-2
     #[arg(long)]
     name: String,
-    /// Show what would be created, and create nothing
+    /// Show the pools and volumes to create, and create nothing
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
@@ -33,13 +33,13 @@ pub(super) struct ApplyArgs {
     form: Form,
 }
 
-/// A pool and its volumes.
-struct Made {
+/// A pool and its volumes to create.
+struct PlannedPool {
     pool: NewPool,
     volumes: Vec<NewVolume>,
 }
 
-/// What was created, or would be.
+/// The created pools and volumes, or with `--dry-run` the planned ones.
 #[derive(Default, Serialize)]
 struct Applied {
     dry_run: bool,
@@ -62,17 +62,18 @@ pub(super) fn run(args: &ApplyArgs) -> anyhow::Result<ExitCode> {
     if let Some(session) = &session {
         check_names(session, &plan)?;
     }
-    for made in &plan {
+    for planned in &plan {
         match &session {
-            Some(session) => make(session, made, &mut say)?,
-            None => say(&made.planned())?,
+            Some(session) => create(session, planned, &mut say)?,
+            None => say(&planned.preview())?,
         }
     }
-    let of_pools = |made: &Made| made.volumes.iter().map(|volume| volume.name.clone()).collect::<Vec<_>>();
+    let volume_names =
+        |planned: &PlannedPool| planned.volumes.iter().map(|volume| volume.name.clone()).collect::<Vec<_>>();
     let applied = Applied {
         dry_run: args.dry_run,
-        pools: plan.iter().map(|made| made.pool.name.clone()).collect(),
-        volumes: plan.iter().flat_map(of_pools).collect(),
+        pools: plan.iter().map(|planned| planned.pool.name.clone()).collect(),
+        volumes: plan.iter().flat_map(volume_names).collect(),
         mount_options: choice.mount.options.clone(),
     };
     if let Some(session) = session {
@@ -87,8 +88,8 @@ pub(super) fn run(args: &ApplyArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-impl Made {
-    fn planned(&self) -> String {
+impl PlannedPool {
+    fn preview(&self) -> String {
         let volume =
             |volume: &NewVolume| format!("Would create the volume {} in {}\n", volume.name, volume.pool);
         let volumes: String = self.volumes.iter().map(volume).collect();
@@ -96,7 +97,7 @@ impl Made {
     }
 }
 
-fn plan(choice: &Choice, asked: &Asked, args: &ApplyArgs) -> Vec<Made> {
+fn plan(choice: &Choice, asked: &Asked, args: &ApplyArgs) -> Vec<PlannedPool> {
     let numbered = |count: u32, number: u32| match count {
         1 => args.name.clone(),
         _ => format!("{}-{number}", args.name),
@@ -112,7 +113,7 @@ fn plan(choice: &Choice, asked: &Asked, args: &ApplyArgs) -> Vec<Made> {
         };
         let settings = PoolSettings::from(&choice.pool.settings);
         let size = choice.pool.size.0;
-        Made {
+        PlannedPool {
             pool: NewPool { settings, ..NewPool::new(&name, choice.level(), size) },
             volumes: (1..=choice.volumes_per_pool).map(volume).collect(),
         }
@@ -120,31 +121,32 @@ fn plan(choice: &Choice, asked: &Asked, args: &ApplyArgs) -> Vec<Made> {
     (1..=choice.pools).map(pool).collect()
 }
 
-/// Refuses what would end half-way: names that are taken.
-fn check_names(session: &Session, plan: &[Made]) -> anyhow::Result<()> {
+/// Refuses names that exist already, so that creation does not fail half-way.
+fn check_names(session: &Session, plan: &[PlannedPool]) -> anyhow::Result<()> {
     let pools = session.ask(|client| client.pools())?;
     let volumes = session.ask(|client| client.volumes())?;
-    for made in plan {
-        if pools.iter().any(|pool| pool.name == made.pool.name) {
-            bail!("there is a pool {} already; allowed for --name: one that is not taken", made.pool.name);
+    for planned in plan {
+        if pools.iter().any(|pool| pool.name == planned.pool.name) {
+            bail!("the pool {} exists already; allowed for --name: an unused name", planned.pool.name);
         }
-        let taken = made.volumes.iter().find(|new| volumes.iter().any(|volume| volume.name == new.name));
-        if let Some(taken) = taken {
-            bail!("there is a volume {} already; allowed for --name: one that is not taken", taken.name);
+        let existing =
+            planned.volumes.iter().find(|new| volumes.iter().any(|volume| volume.name == new.name));
+        if let Some(existing) = existing {
+            bail!("the volume {} exists already; allowed for --name: an unused name", existing.name);
         }
     }
     Ok(())
 }
 
-/// Makes a pool with its volumes; if one cannot be made, what this made of them is taken back.
-fn make(
+/// Creates a pool with its volumes. If a volume fails, deletes the pool and the volumes created before.
+fn create(
     session: &Session,
-    made: &Made,
+    planned: &PlannedPool,
     say: &mut impl FnMut(&str) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    session.ask(|client| client.create_pool(&made.pool))?;
-    say(&format!("Created the pool {}\n", made.pool.name))?;
-    for (done, volume) in made.volumes.iter().enumerate() {
+    session.ask(|client| client.create_pool(&planned.pool))?;
+    say(&format!("Created the pool {}\n", planned.pool.name))?;
+    for (done, volume) in planned.volumes.iter().enumerate() {
         let new = session.ask(|client| client.create_volume(&ChangeOptions::none(), volume));
         match new {
             Ok(new) => say(&format!(
@@ -153,11 +155,11 @@ fn make(
                 session.mount_commands(&new.value)?.join("\n  or ")
             ))?,
             Err(error) => {
-                for earlier in &made.volumes[..done] {
+                for earlier in &planned.volumes[..done] {
                     session.ask(|client| client.delete_volume(&ChangeOptions::none(), &earlier.name))?;
                 }
-                session.ask(|client| client.delete_pool(&ChangeOptions::none(), &made.pool.name))?;
-                return Err(error.context(format!("the pool {} was taken back", made.pool.name)));
+                session.ask(|client| client.delete_pool(&ChangeOptions::none(), &planned.pool.name))?;
+                return Err(error.context(format!("the pool {} was deleted again", planned.pool.name)));
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The arithmetic of an option, line by line.
+//! `plimsoll size explain`: the arithmetic of an option, line by line.
 
 use envelope::{Choice, Constraint, Stream, Utilization, mib, mib_within, size};
 
@@ -7,7 +7,7 @@ use super::question::Asked;
 use crate::manage::Table;
 use crate::terminal::folded;
 
-/// Every step, with the page of each figure.
+/// All steps of the arithmetic, with the page of each figure.
 pub(super) fn explained(choice: &Choice, asked: &Asked, columns: Option<usize>) -> String {
     let inner = columns.map(|columns| columns - INDENT.len());
     let line = |text: &str| folded(INDENT, text, columns);
@@ -98,7 +98,7 @@ fn conclusion(choice: &Choice, asked: &Asked, columns: Option<usize>) -> String 
     format!("\nSo\n{lines}")
 }
 
-/// What stands below a heading.
+/// The indentation below a heading.
 const INDENT: &str = "  ";
 
 fn indented(text: &str) -> String {

@@ -1,4 +1,4 @@
-//! `plimsoll size`: what to buy for a workload, with the reasons.
+//! `plimsoll size`: advises what to buy for a workload, with the reasons.
 
 mod answer;
 mod apply;
@@ -52,17 +52,17 @@ pub(crate) struct SizeArgs {
 enum Verb {
     /// Show the arithmetic of an option line by line, with the page of each figure.
     Explain(Box<ExplainArgs>),
-    /// Make the pools and volumes of an option on a running service.
+    /// Create the pools and volumes of an option on a running service.
     Apply(Box<apply::ApplyArgs>),
-    /// Write the scenario that measures whether a volume carries the workload, for "plimsoll bench run".
+    /// Write a scenario for "plimsoll bench run" that measures whether a volume carries the workload.
     Scenario(Box<ScenarioArgs>),
 }
 
-/// How the answer is shown.
+/// The form of the answer.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "How it is shown")]
+#[command(next_help_heading = "Output")]
 struct Shown {
-    /// List every option, and what was left out, each with its reason
+    /// List all options and all skipped levels, each with its reason
     #[arg(long)]
     all: bool,
     #[command(flatten)]
@@ -74,10 +74,10 @@ struct Shown {
     option: OptionArg,
 }
 
-/// Which of the options.
+/// The selected option.
 #[derive(Debug, Args)]
 pub(crate) struct OptionArg {
-    /// Which option to show in full, by its number
+    /// Option to show in full, by its number
     #[arg(long, value_name = "N", default_value_t = 1)]
     option: usize,
 }
@@ -100,10 +100,10 @@ struct ScenarioArgs {
     form: Form,
 }
 
-/// Nothing carries the workload.
+/// The exit status if no option carries the workload.
 const NOTHING_FITS: u8 = 3;
 
-/// Answers; nothing that carries the workload is a failure, after what comes nearest was shown.
+/// Answers the question. If no option carries the workload, shows the nearest one and returns [`NOTHING_FITS`].
 pub(crate) fn run(args: SizeArgs) -> anyhow::Result<ExitCode> {
     match args.verb {
         None => advise(&args.question, &args.shown),
@@ -150,17 +150,17 @@ fn ended(advice: &Advice) -> ExitCode {
     if advice.options.is_empty() { ExitCode::from(NOTHING_FITS) } else { ExitCode::SUCCESS }
 }
 
-/// What is taken if nothing carries the workload.
+/// The choice if no option carries the workload.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Nothing {
-    /// What comes nearest.
+    /// The nearest option.
     Nearest,
-    /// Nothing.
+    /// No option: an error.
     Refused,
 }
 
 impl OptionArg {
-    /// The option of this number.
+    /// The option with this number.
     pub(crate) fn of<'a>(&self, advice: &'a Advice, nothing: Nothing) -> anyhow::Result<&'a Choice> {
         if let Some(choice) = self.option.checked_sub(1).and_then(|index| advice.options.get(index)) {
             return Ok(choice);
@@ -177,7 +177,6 @@ impl OptionArg {
     }
 }
 
-/// What was asked, as it was understood.
 impl Asked {
     fn advice(&self) -> anyhow::Result<Advice> {
         envelope::advise(&self.workload, &self.catalog).map_err(|refusal| usage(refusal.to_string()))

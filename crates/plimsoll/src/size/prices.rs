@@ -8,14 +8,14 @@ use std::collections::BTreeMap;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Table {
-    /// For people, as in `EUR`.
+    /// The currency, like `EUR`, which only appears in the output.
     currency: String,
-    /// By level.
+    /// The prices by level.
     #[serde(default)]
     level: BTreeMap<String, Entry>,
 }
 
-/// A month's price; the fields of [`Price`].
+/// The price of a level for a month; the fields of [`Price`].
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Entry {
@@ -30,7 +30,6 @@ struct Entry {
     included_iops: u64,
 }
 
-/// Reads a table.
 pub(super) fn parse(text: &str) -> anyhow::Result<Prices> {
     let table: Table = toml::from_str(text)?;
     let mut levels = Vec::new();
@@ -72,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_table_is_refused_with_a_reason() {
+    fn invalid_table_is_refused_with_a_reason() {
         for (text, why) in [
             ("[level.\"anf/premium\"]\nper_gib = 1.0", "currency"),
             ("currency = \"EUR\"\n[level.\"anf/gold\"]\nper_gib = 1.0", "anf/standard, anf/premium"),

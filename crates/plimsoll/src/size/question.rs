@@ -1,4 +1,4 @@
-//! What is asked: flags, and what was measured, as a workload and a catalog.
+//! The question: reads flags and measurements as a workload and a catalog.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use super::{prices, watch, words};
 use crate::exit::usage;
 use crate::manage::{self, ServiceArgs};
 
-/// A workload, and what may be chosen for it.
+/// A workload, and the choice of levels for it.
 #[derive(Debug, Args)]
 pub(crate) struct Question {
     #[command(flatten)]
@@ -32,10 +32,10 @@ pub(crate) struct Question {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "The workload, at its peak")]
 struct LoadFlags {
-    /// What is stored now, like 40TiB
+    /// Data stored now, like 40TiB
     #[arg(long, value_name = "SIZE")]
     capacity: Option<Bytes>,
-    /// By how much that will grow, in percent of it
+    /// Expected growth of the data, in percent
     #[arg(long, value_name = "PERCENT", default_value_t = 0)]
     growth: u32,
     /// Operations a second, like 120k; with --throughput as well, the block follows
@@ -44,7 +44,7 @@ struct LoadFlags {
     /// Data a second, like 900MiB/s
     #[arg(long, value_name = "RATE")]
     throughput: Option<BytesPerSecond>,
-    /// A kind of workload with a mix to start from, which --block, --read and --pattern override
+    /// Kind of workload that sets the mix; --block, --read and --pattern override it
     #[arg(long, value_name = "KIND", value_parser = WorkloadKind::named, conflicts_with = "from")]
     like: Option<&'static WorkloadKind>,
     /// Bytes of an operation, like 8k [default: 8k with --iops, 64k with --throughput or sequential]
@@ -53,7 +53,7 @@ struct LoadFlags {
     /// Reads among the operations, in percent, like 70 [default: 100]
     #[arg(long, value_name = "PERCENT", value_parser = words::reads)]
     read: Option<u32>,
-    /// How operations follow each other: random or sequential [default: random below 64k, sequential from there]
+    /// Order of operations: random or sequential [default: random below 64k, sequential from there]
     #[arg(long, value_parser = words::access)]
     pattern: Option<Access>,
     /// Another load at the same time, repeatable: PATTERN,BLOCK,READ,RATE like sequential,256k,100,2GiB/s
@@ -68,59 +68,59 @@ struct LoadFlags {
     /// The average load, in percent of the peak [default: 100]
     #[arg(long, value_name = "PERCENT")]
     average: Option<u32>,
-    /// What is added to the peak before it is compared with a ceiling, in percent of it
+    /// Headroom to add to the peak before comparing it with a ceiling, in percent
     #[arg(long, value_name = "PERCENT", default_value_t = 30)]
     headroom: u32,
     /// The data in use at a time
     #[arg(long, value_name = "SIZE")]
     working_set: Option<Bytes>,
-    /// Reads come to the same places again: use figures that were measured so
+    /// Use figures measured with a cache: reads repeat the same places
     #[arg(long)]
     cached: bool,
 }
 
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Its clients")]
+#[command(next_help_heading = "The clients")]
 struct ClientFlags {
-    /// How many there are; what each can do is not looked at without it
+    /// Number of clients; without it, the limits of each client do not count
     #[arg(long, value_name = "N")]
     clients: Option<u32>,
-    /// Connections of each (nconnect) [default: as the service recommends]
+    /// Connections of each client (nconnect) [default: as the service recommends]
     #[arg(long, value_name = "N")]
     connections: Option<u32>,
-    /// What machines they are, like E32s_v5: what the pages say of their networks counts
+    /// Machine type of the clients, like E32s_v5: its published network limits count
     #[arg(long, value_name = "NAME", value_parser = Machine::named)]
     machine: Option<&'static Machine>,
-    /// What each may send, like 2000MiB/s or 16Gbit/s: bounds writes alone
+    /// Rate at which each client can send, like 2000MiB/s or 16Gbit/s: limits writes only
     #[arg(long, value_name = "RATE")]
     egress: Option<BytesPerSecond>,
-    /// What each can receive, like 16Gbit/s: bounds reads alone
+    /// Rate at which each client can receive, like 16Gbit/s: limits reads only
     #[arg(long, value_name = "RATE")]
     ingress: Option<BytesPerSecond>,
-    /// What the network interface of each carries each way: --egress and --ingress in one
+    /// Rate of each client's network interface in each direction: sets --egress and --ingress
     #[arg(long, value_name = "RATE", conflicts_with_all = ["egress", "ingress"])]
     nic: Option<BytesPerSecond>,
-    /// How long an operation may take on average, like 2ms
+    /// Greatest average latency of an operation, like 2ms
     #[arg(long, value_name = "TIME", value_parser = words::latency)]
     latency: Option<u64>,
-    /// Over what it is mounted [default: nfsv3]
+    /// Protocol of the mounts [default: nfsv3]
     #[arg(long, value_parser = manage::words::protocol())]
     protocol: Option<api_client::model::Protocol>,
 }
 
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Or read the load from what was measured")]
+#[command(next_help_heading = "Or a measured load")]
 struct FromFlags {
-    /// A run of "plimsoll bench run", fio's JSON, /proc/self/mountstats, or what nfsiostat prints (`-`: the standard input)
+    /// Measured load: a run of "plimsoll bench run", fio's JSON, /proc/self/mountstats, or the output of nfsiostat (`-`: the standard input)
     #[arg(long, value_name = "FILE", conflicts_with_all = ["iops", "throughput", "block", "read"])]
     from: Option<PathBuf>,
-    /// Which of a run's cells or of fio's groups, by its number
+    /// Cell of the run, or group of fio, by its number
     #[arg(long, value_name = "N", requires = "from")]
     cell: Option<usize>,
-    /// Which mount of mountstats or nfsiostat
+    /// Mount of mountstats or nfsiostat
     #[arg(long, value_name = "DIR", requires = "from")]
     mount: Option<String>,
-    /// Earlier mountstats of the same mount: the load is what came since
+    /// Earlier mountstats of the same mount: the load is the difference
     #[arg(long, value_name = "FILE", requires = "from")]
     since: Option<PathBuf>,
     #[command(flatten)]
@@ -128,51 +128,51 @@ struct FromFlags {
 }
 
 #[derive(Debug, Args)]
-#[command(next_help_heading = "What may be chosen")]
+#[command(next_help_heading = "The choice")]
 struct ChoiceFlags {
-    /// Whose levels: anf, gcnv, filestore, plimsoll (as measured with --measured), all
+    /// Provider of the levels: anf, gcnv, filestore, plimsoll (as measured with --measured), all
     #[arg(long, value_parser = words::providers, default_value = "all")]
     provider: words::Providers,
-    /// Only this level, repeatable: "plimsoll level list" shows them
+    /// Level to choose from, repeatable: "plimsoll level list" shows them
     #[arg(long, value_parser = manage::words::level(), hide_possible_values = true)]
     level: Vec<LevelName>,
-    /// Over how many volumes the data may be spread; 1 if it must be in one
+    /// Greatest number of volumes to spread the data over; 1 for a single volume
     #[arg(long, value_name = "N", default_value_t = 6)]
     volumes: u32,
-    /// The most capacity to buy
+    /// Greatest capacity to buy
     #[arg(long, value_name = "SIZE")]
     capacity_max: Option<Bytes>,
-    /// Large volumes only
+    /// Choose large volumes only
     #[arg(long, conflicts_with = "regular")]
     large: bool,
-    /// Regular volumes only
+    /// Choose regular volumes only
     #[arg(long)]
     regular: bool,
-    /// A variant of the levels' figures where sources disagree, repeatable
+    /// Alternative figures of the levels where sources disagree, repeatable
     #[arg(long, value_parser = manage::words::profile())]
     profile: Vec<ProfileName>,
-    /// A run of "plimsoll bench run" that takes the place of what is published of a level, repeatable [level if left out: plimsoll/custom]
+    /// A run of "plimsoll bench run" that replaces the published figures of a level, repeatable [default level: plimsoll/custom]
     #[arg(long, value_name = "[LEVEL=]RUN.json")]
     measured: Vec<String>,
-    /// What things cost, as TOML; none is shipped
+    /// Table of prices in TOML; none is included
     #[arg(long, value_name = "FILE")]
     prices: Option<PathBuf>,
 }
 
-/// What was asked, and how it was understood.
+/// The workload and the catalog that the question describes.
 pub(super) struct Asked {
     pub(super) workload: Workload,
     pub(super) catalog: Catalog,
-    /// What was read, guessed or left out on the way.
+    /// Notes for the user about assumptions, sources and ignored flags.
     pub(super) notes: Vec<String>,
 }
 
 const RANDOM_BLOCK: Bytes = Bytes(8 << 10);
-/// The default block of sequential operations, and the least size that is taken to be sequential.
+/// The default block of sequential operations, and the least block that counts as sequential.
 const SEQUENTIAL_BLOCK: Bytes = Bytes(64 << 10);
 
 impl Question {
-    /// The workload and the catalog; files are read, and a running volume is watched, if that is asked for.
+    /// Builds the workload and the catalog. Reads files, and watches a running volume, if the flags say so.
     pub(super) fn ask(&self) -> anyhow::Result<Asked> {
         let mut notes = Vec::new();
         let (observed, stored) = self.observed()?;
@@ -194,12 +194,12 @@ impl Question {
         Ok(Asked { workload, catalog, notes })
     }
 
-    /// Which service is meant, for watching and for making.
+    /// The service that `watch` and `apply` use.
     pub(super) fn service(&self) -> &ServiceArgs {
         &self.from.watch.service
     }
 
-    /// The load that was measured, and what is stored where that is known.
+    /// The measured load, and the bytes stored if known.
     fn observed(&self) -> anyhow::Result<(Option<Observed>, Option<Bytes>)> {
         if let Some((observed, stored)) = self.from.watch.observe(self.load.pattern)? {
             return Ok((Some(observed), Some(stored).filter(|stored| stored.0 > 0)));
@@ -225,12 +225,12 @@ impl Question {
         let found = |part: fn(&Observed) -> Option<u32>| observed.and_then(part);
         let working_set = load.working_set.or_else(|| observed.and_then(|observed| observed.working_set));
         let Some(capacity) = load.capacity.or(stored).or(working_set) else {
-            return Err(usage("say how much is stored: --capacity SIZE, like --capacity 40TiB"));
+            return Err(usage("the capacity is missing: give --capacity SIZE, like --capacity 40TiB"));
         };
         if load.capacity.is_none() {
-            let what = if stored.is_some() { "what is stored there" } else { "the data in use" };
+            let what = if stored.is_some() { "the data stored there" } else { "the data in use" };
             let shown = size(capacity);
-            notes.push(format!("the capacity is {what}, {shown}: --capacity says otherwise"));
+            notes.push(format!("the capacity is {what}, {shown}: --capacity overrides it"));
         }
         Ok(Workload {
             growth_percent: load.growth,
@@ -258,7 +258,7 @@ impl Question {
     }
 }
 
-/// What a kind of workload is taken to be.
+/// A note about the mix that a kind of workload assumes.
 fn assumed(like: &WorkloadKind) -> String {
     let WorkloadKind { name, about, source, .. } = like;
     let mix = match like.access {
@@ -274,24 +274,26 @@ fn assumed(like: &WorkloadKind) -> String {
 }
 
 impl ClientFlags {
-    /// What was said of each client and does not count.
+    /// A note that limits of each client do not count without the number of clients.
     fn without_number(&self, workload: &Workload) -> Option<String> {
         let is_said =
             [self.egress, self.ingress, self.nic].iter().any(Option::is_some) || self.machine.is_some();
         (is_said && workload.clients.is_none())
-            .then(|| "what the network of each client carries does not count without --clients".to_owned())
+            .then(|| "network limits of each client do not count without --clients".to_owned())
     }
 }
 
 impl LoadFlags {
-    /// The load that the plain flags describe, if they do.
+    /// The load that the plain flags describe; `None` without one.
     fn stream(&self) -> anyhow::Result<Option<Stream>> {
         if self.like.is_some_and(|like| like.access == Access::Eda) {
             return self.eda_stream().map(Some);
         }
         if self.iops.is_none() && self.throughput.is_none() {
             if self.block.is_some() || self.read.is_some() || self.like.is_some() {
-                return Err(usage("say how much of it: --iops or --throughput, like --iops 20k"));
+                return Err(usage(
+                    "the rate of the load is missing: give --iops or --throughput, like --iops 20k",
+                ));
             }
             return Ok(None);
         }
@@ -300,7 +302,7 @@ impl LoadFlags {
             let block = Bytes(rate.0 / iops.0);
             if self.block.is_some_and(|given| given != block) {
                 return Err(usage(format!(
-                    "--iops {} and --throughput {rate} are operations of {block}, not of --block {}: leave one out, or say \
+                    "--iops {} and --throughput {rate} are operations of {block}, not of --block {}: leave one out, or give \
                      two loads with --load",
                     iops.0,
                     self.block.unwrap_or(block)
@@ -309,7 +311,7 @@ impl LoadFlags {
             let access = self.access(block);
             return Ok(Some(Stream { access, block, read_thousandths, rate }));
         }
-        // Who counts operations means small random ones, who counts data means streams.
+        // A rate in operations suggests small random ones, a rate in bytes suggests streams.
         let sequential = self.pattern.map_or(self.iops.is_none(), |pattern| pattern == Access::Sequential);
         let usual = if sequential { SEQUENTIAL_BLOCK } else { RANDOM_BLOCK };
         let block = self.block.or(self.like.map(|like| like.block)).unwrap_or(usual);
@@ -320,14 +322,14 @@ impl LoadFlags {
         }))
     }
 
-    /// The load of a design flow, of which only the rate can be chosen.
+    /// The load of an EDA design flow. Its mix is fixed, only the rate can be chosen.
     fn eda_stream(&self) -> anyhow::Result<Stream> {
         let fixed = self.block.is_some() || self.read.is_some() || self.pattern.is_some();
         if fixed || self.throughput.is_some() {
             return Err(usage("the mix of an EDA load is fixed; allowed with --like eda: --iops alone"));
         }
         let Some(iops) = self.iops else {
-            return Err(usage("say how many operations a second: --iops, like --iops 30k"));
+            return Err(usage("the rate of the load is missing: give --iops, like --iops 30k"));
         };
         Ok(Stream::eda(iops))
     }
@@ -356,7 +358,7 @@ impl ChoiceFlags {
             };
             let text = read(Path::new(file))?;
             let run = serde_json::from_str(&text)
-                .with_context(|| format!("{file} is no run of \"plimsoll bench run\""))?;
+                .with_context(|| format!("{file} is not a run of \"plimsoll bench run\""))?;
             catalog.measured.push(bench::workload::measured(&run, file, level, self.large)?);
         }
         if let Some(file) = &self.prices {
@@ -367,7 +369,7 @@ impl ChoiceFlags {
     }
 }
 
-/// A file's text, or that of the standard input.
+/// The text of a file; `-` is the standard input.
 fn read(file: &Path) -> anyhow::Result<String> {
     let text = if file == Path::new("-") {
         std::io::read_to_string(std::io::stdin())

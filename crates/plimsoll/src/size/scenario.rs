@@ -1,4 +1,4 @@
-//! The load that proves an advice, as a scenario of the benchmark.
+//! `plimsoll size scenario`: the workload as a scenario of the benchmark.
 
 use anyhow::bail;
 use envelope::{Access, Stream};
@@ -8,14 +8,14 @@ use super::question::Asked;
 
 /// Jobs of each client.
 const JOBS: usize = 4;
-/// Calls in flight of each job, at most: the schedule says how many there really are.
+/// The most calls in flight of each job; the schedule determines the actual number.
 const DEPTH: usize = 64;
 
-/// One series for each load, at the rate that is asked for.
+/// A scenario with one series for each load, at the rate of the load.
 pub(super) fn of(asked: &Asked) -> anyhow::Result<Scenario> {
     let workload = &asked.workload;
     if workload.streams.is_empty() {
-        bail!("there is no load to measure: say --iops or --throughput");
+        bail!("there is no load to measure: give --iops or --throughput");
     }
     if workload.streams.len() > 1 {
         bail!(

@@ -12,25 +12,25 @@ use envelope::{Access, Bytes, parse_duration};
 
 use crate::manage::ServiceArgs;
 
-/// Which volume to watch.
+/// The volume to watch.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Or read the load from what was measured")]
+#[command(next_help_heading = "Or a measured load")]
 pub(super) struct WatchFlags {
     /// Watch this volume of a running service (--data, --url)
     #[arg(long, value_name = "NAME", conflicts_with = "from", add = crate::manage::names::volumes())]
     from_volume: Option<String>,
-    /// For how long to watch it; the peak is that of a tenth of it
+    /// Time to watch the volume; the peak is that of a tenth of the time
     #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "10s", requires = "from_volume")]
     watch: Duration,
     #[command(flatten)]
     pub(super) service: ServiceArgs,
 }
 
-/// Intervals of the time.
+/// The number of intervals that the time is divided into.
 const INTERVALS: u32 = 10;
 
 impl WatchFlags {
-    /// What the volume did, if one is to be watched, and what is stored in it.
+    /// The load of the watched volume, and the bytes stored in it; `None` without `--from-volume`.
     pub(super) fn observe(&self, pattern: Option<Access>) -> anyhow::Result<Option<(Observed, Bytes)>> {
         let Some(volume) = &self.from_volume else { return Ok(None) };
         let session = self.service.open()?;
@@ -54,7 +54,7 @@ impl WatchFlags {
     }
 }
 
-/// What has been counted for a volume.
+/// The counters of a volume; `None` if the service does not have the volume.
 fn counted(samples: &Samples, volume: &str, at: Duration) -> Option<Counters> {
     let own = [("volume", volume)];
     samples.of("plimsoll_volume_info", &own).next()?;

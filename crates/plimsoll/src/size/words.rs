@@ -1,16 +1,16 @@
-//! Texts of the command line as values.
+//! Parsers of command-line values.
 
 use envelope::{Access, Bytes, BytesPerSecond, Iops, Provider, Stream};
 
 /// Operations a second: `900`, `120k`, `1.2M`.
 pub(super) fn iops(text: &str) -> Result<Iops, String> {
     match text.parse() {
-        Ok(Iops(0)) => Err("0 operations are no load; allowed: 1 or more".to_owned()),
+        Ok(Iops(0)) => Err("a rate of 0 is not a load; allowed: 1 or more".to_owned()),
         found => found.map_err(|refusal| refusal.to_string()),
     }
 }
 
-/// A time of an operation in microseconds: `2ms`, `0.5ms`, `800us`. A bare number would be seconds, which nobody means.
+/// A latency in microseconds: `2ms`, `0.5ms`, `800us`. A bare number is refused: it would be seconds, by mistake.
 pub(super) fn latency(text: &str) -> Result<u64, String> {
     let has_unit = text.ends_with(|last: char| last.is_alphabetic());
     let time = has_unit.then(|| envelope::parse_duration(text).ok()).flatten();
@@ -23,7 +23,7 @@ pub(super) fn latency(text: &str) -> Result<u64, String> {
 /// A share of reads in thousandths: `70`, `52.5`, `70%`. `0.7` is refused: it may mean 70 percent.
 pub(super) fn reads(text: &str) -> Result<u32, String> {
     let wrong =
-        || format!("\"{text}\" is no share of reads; allowed: 0 to 100 percent, with one decimal at most");
+        || format!("\"{text}\" is not a share of reads; allowed: 0 to 100 percent, with one decimal at most");
     let percent = text.strip_suffix('%').unwrap_or(text);
     let (whole, tenth) = percent.split_once('.').unwrap_or((percent, "0"));
     let number =
@@ -31,7 +31,7 @@ pub(super) fn reads(text: &str) -> Result<u32, String> {
     let is_fraction = number(whole) == Some(0) && number(tenth).is_some_and(|tenth| tenth > 0);
     if is_fraction && percent == text {
         return Err(format!(
-            "\"{text}\" may be a fraction or percent; allowed: percent, like 70, or {text}% if that is meant"
+            "\"{text}\" is ambiguous; allowed: percent, like 70, or {text}% for less than one percent"
         ));
     }
     let whole = number(whole).filter(|&whole| whole <= 100).ok_or_else(wrong)?;
@@ -48,7 +48,7 @@ pub(super) fn access(text: &str) -> Result<Access, String> {
     match text {
         "random" => Ok(Access::Random),
         "sequential" => Ok(Access::Sequential),
-        _ => Err(format!("\"{text}\" is no pattern; allowed: random, sequential")),
+        _ => Err(format!("\"{text}\" is not a pattern; allowed: random, sequential")),
     }
 }
 
@@ -57,7 +57,7 @@ pub(super) fn load(text: &str) -> Result<Stream, String> {
     let parts: Vec<&str> = text.split(',').map(str::trim).collect();
     let [pattern, size, share, rate] = parts[..] else {
         return Err(format!(
-            "\"{text}\" is no load; allowed: PATTERN,BLOCK,READ,RATE, like random,8k,70,120k or \
+            "\"{text}\" is not a load; allowed: PATTERN,BLOCK,READ,RATE, like random,8k,70,120k or \
              sequential,256k,100,2GiB/s"
         ));
     };
@@ -68,7 +68,7 @@ pub(super) fn load(text: &str) -> Result<Stream, String> {
     }
 }
 
-/// Whose levels.
+/// The providers whose levels to choose from.
 #[derive(Clone, Debug)]
 pub(super) struct Providers(pub(super) Vec<Provider>);
 
@@ -81,7 +81,7 @@ pub(super) fn providers(text: &str) -> Result<Providers, String> {
         "filestore" => only(Provider::Filestore),
         "plimsoll" => only(Provider::Plimsoll),
         "all" => Ok(Providers(vec![Provider::Anf, Provider::Gcnv, Provider::Filestore, Provider::Plimsoll])),
-        _ => Err(format!("\"{text}\" is no provider; allowed: anf, gcnv, filestore, plimsoll, all")),
+        _ => Err(format!("\"{text}\" is not a provider; allowed: anf, gcnv, filestore, plimsoll, all")),
     }
 }
 
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_load_is_four_parts() {
+    fn load_has_four_parts() {
         let random = load("random,8k,70,120k").unwrap();
         assert_eq!(random, Stream::of_iops(Access::Random, Bytes(8192), 700, Iops(120_000)));
         let sequential = load("sequential, 256KiB, 100, 2GiB/s").unwrap();

@@ -42,7 +42,7 @@ fn each_recommendation_is_told_with_its_page_and_what_sets_it() {
 fn what_is_no_nfs_mount_is_refused() {
     for (args, status, reason) in [
         (&["/proc"][..], 1, "/proc is on proc, not on an NFS mount; allowed: a directory of one"),
-        (&["/nowhere"], 1, "cannot look at /nowhere"),
+        (&["/nowhere"], 1, "cannot read /nowhere"),
         (&["--provider", "aws"], 2, "possible values: anf, gcnv, filestore, plimsoll"),
     ] {
         let (ended, said, wrong) = check(args);

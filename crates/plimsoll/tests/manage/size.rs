@@ -15,7 +15,7 @@ fn what_would_be_made_is_shown_and_what_cannot_be_is_taken_back() {
     service.says(&["pool", "create", "p1", "--level", "anf/ultra", "--size", "4TiB"]);
     service.says(&["volume", "create", "other", "--pool", "p1", "--size", "1TiB", "--share", "a"]);
     let refused = service.refuses(&asked(&["apply"], &["--name", "a"]));
-    assert!(refused.contains("the pool a was taken back"), "{refused}");
+    assert!(refused.contains("the pool a was deleted again"), "{refused}");
     assert_eq!(service.json(&["pool", "list"])["items"].as_array().unwrap().len(), 1);
     // Nothing that fits, nothing made.
     let refused = service.refuses(&[

@@ -27,7 +27,7 @@ fn what_is_advised_delivers_what_was_asked() {
     let volume = service.json(&["volume", "show", "tools"]);
     assert_eq!(volume["size_bytes"], 195u64 << 30, "{volume}");
     let refused = service.refuses(&asked(&["apply"], &["--name", "tools"]));
-    assert!(refused.contains("there is a pool tools already"), "{refused}");
+    assert!(refused.contains("the pool tools exists already"), "{refused}");
 
     std::fs::write(file("workload.toml"), service.says(&asked(&["scenario"], &[]))).unwrap();
     let target = format!("nfs://{}/tools", service.nfs());

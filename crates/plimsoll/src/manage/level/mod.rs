@@ -1,4 +1,4 @@
-//! `plimsoll level …`: the catalog of service levels, which is in this binary: no service is asked.
+//! `plimsoll level …`: the catalog of service levels. The catalog is part of this binary, so no service is asked.
 
 mod shape;
 
@@ -21,7 +21,7 @@ use serde_json::json;
 /// Service levels.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// List the service levels: what their limits are of, and the sizes of pools and volumes.
+    /// List the service levels, with the owner of their limits and the sizes of pools and volumes.
     #[command(visible_alias = "ls")]
     List {
         #[command(flatten)]
@@ -33,7 +33,7 @@ pub(crate) enum Command {
   plimsoll level show anf/ultra --size 4TiB --volume-size 1TiB
   plimsoll level show gcnv/flex-custom --size 4TiB --throughput 512MiB/s --json")]
     Show(Box<Show>),
-    /// List the profiles: the other figures, where two sources disagree.
+    /// List the profiles: alternative figures where two sources disagree.
     Profiles {
         #[command(flatten)]
         form: Form,
@@ -57,7 +57,7 @@ pub(crate) struct Show {
     /// The level, like anf/premium
     #[arg(value_parser = words::level(), hide_possible_values = true)]
     level: LevelName,
-    /// The pool's size, like 2TiB; a volume takes all of it unless --volume-size says otherwise
+    /// The pool's size, like 2TiB; the volume takes all of it without --volume-size
     #[arg(long)]
     size: Option<Bytes>,
     #[command(flatten)]
@@ -80,18 +80,17 @@ struct OfVolume {
     /// A large volume
     #[arg(long, requires = "size")]
     large: bool,
-    /// The other figure for the volume, where two sources disagree: "plimsoll level profiles" lists them
+    /// Alternative figure for the volume, where two sources disagree: "plimsoll level profiles" lists them
     #[arg(long, value_name = "PROFILE", value_parser = words::profile(), hide_possible_values = true, requires = "size")]
     volume_profile: Option<ProfileName>,
-    /// A published curve that the volume follows besides: "plimsoll level shapes" lists them
+    /// A published curve that limits the volume as well: "plimsoll level shapes" lists them
     #[arg(long, value_parser = words::shape(), hide_possible_values = true, requires = "size")]
     shape: Option<ShapeName>,
-    /// The curve made lower or higher as a whole, like 0.25
+    /// Factor that scales the curve, like 0.25
     #[arg(long, value_name = "FACTOR", value_parser = words::scale, requires = "shape")]
     scale: Option<u32>,
 }
 
-/// Does what is asked.
 pub(crate) fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::List { form } => list(&form),
@@ -102,7 +101,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<()> {
     }
 }
 
-/// Shows a list: as JSON in the form of the API's lists, or as a table.
+/// Shows a list, as JSON in the form of the API's lists, or as a table.
 fn show_all<T: Serialize>(form: &Form, items: Vec<T>, table: impl FnOnce() -> Table) -> anyhow::Result<()> {
     form.show(&Page { items, next_page_token: None }, |_| Ok(table().fit(form.columns())))
 }
@@ -124,7 +123,7 @@ fn list(form: &Form) -> anyhow::Result<()> {
     })
 }
 
-/// From the least size to the greatest.
+/// The range from the least size to the greatest.
 fn span(bands: Option<Bands>, none: &str) -> String {
     let ranges = bands.map_or(&[][..], |bands| bands.ranges);
     match (ranges.first(), ranges.last()) {
@@ -152,14 +151,14 @@ fn show(args: &Show) -> anyhow::Result<()> {
     })
 }
 
-/// A pool and a volume in it: their sizes, and what they may do.
+/// A pool and a volume in it, each with its size and limits.
 struct Promised {
     pool: (Bytes, Limits),
     volume: (Bytes, Limits),
 }
 
 impl Show {
-    /// What a pool of this size may do, and a volume in it.
+    /// The limits of a pool of this size, and of a volume in it.
     fn promised(&self, size: Bytes) -> anyhow::Result<Promised> {
         let settings = FromBody::from_body(self.pool.settings()).map_err(anyhow::Error::from)?;
         let pool = Pool { level: self.level.0, size, settings };
@@ -221,7 +220,7 @@ fn described(info: &LevelInfo) -> Facts {
 }
 
 impl Promised {
-    /// The limits and where they come from; of an instance, which is a pool and a volume in one, once.
+    /// The limits and their sources. An instance is pool and volume in one, so its limits are shown once.
     fn text(&self, info: &LevelInfo, columns: Option<usize>) -> String {
         let (pool, volume) = (&self.pool.1, &self.volume.1);
         let (size, volume_size) = (self.pool.0, self.volume.0);
@@ -271,7 +270,6 @@ fn profiles(form: &Form) -> anyhow::Result<()> {
     })
 }
 
-/// A shape, as JSON.
 #[derive(Serialize)]
 struct ShapeInfo {
     name: &'static str,

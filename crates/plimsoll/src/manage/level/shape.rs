@@ -17,18 +17,18 @@ pub(crate) struct ShapeArgs {
     /// The shape: "plimsoll level shapes" lists them
     #[arg(value_parser = words::shape(), hide_possible_values = true)]
     name: ShapeName,
-    /// The curve made lower or higher as a whole, like 0.25
+    /// Factor that scales the curve, like 0.25
     #[arg(long, value_name = "FACTOR", value_parser = words::scale, default_value = "1")]
     scale: u32,
     #[command(flatten)]
     form: Form,
 }
 
-/// Between the published mixes the curve is shown in steps of so many thousandths of reads.
+/// The step of the table between the published mixes, in thousandths of reads.
 const STEP: usize = 100;
-/// In the picture.
+/// The step of the picture, in thousandths of reads.
 const STEP_DRAWN: usize = 10;
-/// The longest bar.
+/// The longest bar, in columns.
 const BAR: u128 = 32;
 
 #[derive(Serialize)]
@@ -45,7 +45,7 @@ struct Curve {
     points: Vec<PointOf>,
 }
 
-/// What the curve has of one mix.
+/// The point of the curve at one mix.
 #[derive(Serialize)]
 struct PointOf {
     read_percent: f64,
