@@ -30,7 +30,7 @@ fn ip(line: &str) {
 
 /// Machines at one switch: each is a namespace, the coordinator is this one. All is removed on drop.
 struct Network {
-    /// What names of this test and process begin with; interfaces have 15 characters at most.
+    /// The prefix of interface names, unique to this test and process. Linux allows 15 characters for a name.
     prefix: String,
     /// The first three numbers of all addresses, of those set aside for benchmarks (RFC 2544).
     net: String,
@@ -215,7 +215,7 @@ fn token_file(dir: &Path) -> PathBuf {
     path
 }
 
-/// What the program says when it refuses to be an agent.
+/// The error with which the program refuses to be an agent.
 fn refusal(args: &[&str]) -> String {
     let done = Command::new(env!("CARGO_BIN_EXE_plimsoll")).arg("agent").args(args).output().unwrap();
     let said = String::from_utf8(done.stderr).unwrap();

@@ -65,7 +65,7 @@ impl Drop for Server {
 /// A range of a file.
 type Place = (usize, usize);
 
-/// Who was told that it has which range, and has not asked to give it back since.
+/// Locks that clients were granted and have not asked to release, each with its client.
 #[derive(Default)]
 struct Ledger(Mutex<Vec<((usize, usize), usize)>>);
 
@@ -77,7 +77,7 @@ impl Ledger {
         held.push((place, client));
     }
 
-    /// Before it is asked for: from then on nobody can say who has it.
+    /// Removes a lock before its client asks for the release: from then on its owner is uncertain.
     fn take(&self, place: Place, client: usize) {
         let mut held = self.0.lock();
         let at = held.iter().position(|entry| *entry == (place, client)).expect("it has that");
@@ -95,7 +95,7 @@ struct File {
     locks: Option<Stateid>,
 }
 
-/// A client, what it has open, and what it was told that it has locked.
+/// A client, with its open files and the locks that the server granted.
 struct Client {
     number: usize,
     session: Session,
@@ -103,7 +103,7 @@ struct Client {
     held: BTreeSet<Place>,
 }
 
-/// What the clients and the test share.
+/// State that the clients and the test share.
 struct Stage {
     address: SocketAddr,
     ledger: Ledger,
@@ -159,7 +159,8 @@ impl Client {
         }
     }
 
-    fn lock(&mut self, (file, range): Place, reclaim: bool) -> io::Result<Status> {
+    fn lock(&mut self, place: Place, reclaim: bool) -> io::Result<Status> {
+        let (file, range) = place;
         let File { handle, open, locks } = &mut self.files[file];
         let locker = match *locks {
             None => Locker::New(OpenToLockOwner {
@@ -184,7 +185,8 @@ impl Client {
         }
     }
 
-    fn unlock(&mut self, (file, range): Place) -> io::Result<()> {
+    fn unlock(&mut self, place: Place) -> io::Result<()> {
+        let (file, range) = place;
         let File { handle, locks, .. } = &mut self.files[file];
         let (lock_stateid, offset) = (locks.expect("it has locks there"), 10 * range as u64);
         let args = LockuArgs { locktype: LockType::Write, seqid: 0, lock_stateid, offset, length: 10 };

@@ -103,7 +103,8 @@ impl Drop for Server {
     }
 }
 
-fn call((prog, vers, proc): (u32, u32, u32), args: &impl Encode) -> Vec<u8> {
+fn call(procedure: (u32, u32, u32), args: &impl Encode) -> Vec<u8> {
+    let (prog, vers, proc) = procedure;
     let sys = AuthSys::default().to_bytes();
     let cred = OpaqueAuth { flavor: AuthFlavor::SYS, body: &sys };
     let verf = OpaqueAuth::default();
@@ -111,7 +112,7 @@ fn call((prog, vers, proc): (u32, u32, u32), args: &impl Encode) -> Vec<u8> {
     [header.to_bytes(), args.to_bytes()].concat()
 }
 
-/// What follows the header of a successful reply.
+/// The results behind the header of a successful reply.
 fn results(reply: &[u8]) -> Vec<u8> {
     reply.strip_prefix(&ReplyHeader::success(XID)).unwrap_or_else(|| panic!("no success: {reply:?}")).to_vec()
 }

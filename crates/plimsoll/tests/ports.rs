@@ -113,17 +113,18 @@ impl Drop for Server {
 
 const XID: u32 = 77;
 
-fn call((prog, vers, proc): (u32, u32, u32), args: &impl Encode) -> Vec<u8> {
+fn call(procedure: (u32, u32, u32), args: &impl Encode) -> Vec<u8> {
+    let (prog, vers, proc) = procedure;
     let header = CallHeader { xid: XID, rpcvers: RPC_VERSION, prog, vers, proc, ..CallHeader::default() };
     [header.to_bytes(), args.to_bytes()].concat()
 }
 
-/// What follows the header of a successful reply.
+/// The results behind the header of a successful reply.
 fn results(reply: &[u8]) -> Vec<u8> {
     reply.strip_prefix(&ReplyHeader::success(XID)).unwrap_or_else(|| panic!("no success: {reply:?}")).to_vec()
 }
 
-/// Who accepts connections on MOUNT's and the port mapper's standard ports; it may be another service of this machine.
+/// Whether MOUNT's and the port mapper's standard ports accept connections, perhaps of another service of this machine.
 fn answered(address: Ipv4Addr) -> [bool; 2] {
     [635, 111].map(|port| TcpStream::connect((address, port)).is_ok())
 }
@@ -231,7 +232,7 @@ fn standard_ports_can_be_declined_or_taken() {
     }
 }
 
-/// What a tool prints; it must succeed.
+/// Returns the output of a tool; the tool must succeed.
 #[track_caller]
 fn output(tool: &str, args: &[&str]) -> String {
     let output = Command::new(tool).args(args).output().unwrap_or_else(|error| panic!("{tool}: {error}"));

@@ -1,7 +1,7 @@
-//! The host's own rpcbind is told of what is served: `--register-rpcbind`, with the rpcbind that is installed.
+//! Registration with the host's own rpcbind: `--register-rpcbind`, with the installed rpcbind.
 //!
-//! That listens at one socket of the whole host. So the test runs in a network of its own, with a `/run` of its own: see the test
-//! `inner`.
+//! rpcbind listens at one socket of the whole host. The test therefore has its own network and its own `/run`: see the
+//! test `inner`.
 
 #[path = "../../vfs/tests/support/skip.rs"]
 mod skip;
@@ -48,7 +48,7 @@ fn serve(port: u16) -> Result<Running, String> {
     Err(hint + &said)
 }
 
-/// What rpcbind tells: program, version, transport, port.
+/// Registrations that rpcbind lists: program, version, transport, port.
 fn programs() -> Vec<String> {
     let output = Command::new("rpcinfo").args(["-p", "127.0.0.1"]).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();

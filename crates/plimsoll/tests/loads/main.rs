@@ -246,7 +246,7 @@ fn a_silent_server_is_waited_for_once_and_not_for_each_client() {
 }
 
 #[test]
-fn what_a_version_has_not_is_refused_in_words() {
+fn operation_or_path_that_does_not_exist_is_refused_with_reason() {
     let host = Host::new(30);
     let open = load::run(&host.plan(host.address, "3", Op::Open), &mut |_| {}).unwrap_err().to_string();
     let words = "--op open is of NFSv4 and SMB; write ?version=4.1 or ?version=4.2";

@@ -1,4 +1,4 @@
-//! Who may mount, while it is served.
+//! Export rules of a volume, and their changes while the volume is served.
 
 use crate::mount::{mount, mount_from};
 use crate::rig::Service;

@@ -1,4 +1,4 @@
-//! How much a volume may hold, as its clients and its operator see it.
+//! Capacity of a volume, as seen by its clients and its operator.
 
 use crate::mount::{fsinfo, fsstat, getattr, mount};
 use crate::rig::{Service, eventually};

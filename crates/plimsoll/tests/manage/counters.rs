@@ -1,4 +1,4 @@
-//! What a service counts of a volume.
+//! Counters of a volume.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
 use crate::rig::Service;

@@ -98,7 +98,7 @@ fn an_endpoint_shows_no_other_volume() {
 }
 
 #[test]
-fn who_is_connected_where_is_shown() {
+fn connections_of_each_endpoint_are_shown() {
     let service = furnished();
     volume(&service, "v1", &["--endpoint", "127.0.0.22,127.0.0.23"]);
     let mut clients: Vec<Client> = ["127.0.0.22", "127.0.0.22", "127.0.0.23", "127.0.0.1"]

@@ -71,7 +71,7 @@ impl Drop for Disk {
     }
 }
 
-/// What a client does on a full disk after a start.
+/// Checks after a start that a client reads, deletes and creates files on a full disk.
 fn clients_go_on(service: &Service, round: usize) {
     let mut client = mount(service, "/v1").unwrap();
     let root = client.root();

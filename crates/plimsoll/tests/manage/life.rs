@@ -1,4 +1,4 @@
-//! What is made stays, is changed by one at a time, and goes.
+//! Pools and volumes from creation to deletion: restarts, changes, versions, tokens.
 
 use crate::counters::client;
 use crate::mount::{getattr, mount, target};

@@ -1,4 +1,4 @@
-//! What the service counts, against what was done.
+//! Metrics of the service, compared with the calls that clients made.
 
 use crate::counters::{Counters, MIB, client, look};
 use crate::mount::mount;

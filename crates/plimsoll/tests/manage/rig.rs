@@ -92,12 +92,11 @@ impl Service {
         entries.map(|entry| entry.unwrap().path()).collect()
     }
 
-    /// What the service tells of itself in its data directory.
+    /// The file `service.json`, in which the service publishes its addresses.
     pub fn announcement(&self) -> Value {
         serde_json::from_slice(&std::fs::read(self.data().join("service.json")).unwrap()).unwrap()
     }
 
-    /// Where NFS is.
     pub fn nfs(&self) -> SocketAddr {
         self.announcement()["nfs"].as_str().unwrap().parse().unwrap()
     }

@@ -1,4 +1,4 @@
-//! How the API is served: where, to whom, behind which certificate.
+//! Access to the API: addresses, tokens, certificates.
 
 use crate::rig::{Service, plimsoll};
 use std::fs;

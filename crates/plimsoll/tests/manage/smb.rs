@@ -40,7 +40,6 @@ fn make(service: &Service, name: &str, more: &[&str]) {
     service.says(&[&create[..], &["--protocols", "smb,nfsv3"], more].concat());
 }
 
-/// Where SMB is.
 pub fn port(service: &Service) -> String {
     let announced = service.announcement();
     announced["smb"].as_str().unwrap().rsplit_once(':').unwrap().1.to_owned()
@@ -53,7 +52,7 @@ fn smbclient(service: &Service, what: &str, password: &str) -> Command {
     command
 }
 
-/// What alice's client says of these commands at a share; whether it succeeded.
+/// Runs commands of alice's client at a share; returns whether it succeeded, and its output.
 fn at(service: &Service, share: &str, commands: &str) -> (bool, String) {
     with(service, share, PASSWORD, commands)
 }
@@ -220,7 +219,7 @@ fn users_log_in_as_they_are_now_and_those_who_are_gone_are_logged_out() {
 }
 
 #[test]
-fn who_watches_a_share_is_told_of_what_nfs_changes() {
+fn watcher_of_a_share_sees_changes_over_nfs() {
     let Some(service) = service() else { return };
     make(&service, "v1", &["--allow", "127.0.0.1", "--mode", "777"]);
     let mut connected = Connected::to(&service, "v1");

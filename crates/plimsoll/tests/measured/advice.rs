@@ -16,7 +16,7 @@ fn cell(run: &Path) -> Value {
 }
 
 #[test]
-fn what_is_advised_delivers_what_was_asked() {
+fn advised_volume_delivers_the_requested_load() {
     let service = Service::start_alone();
     let dir = tempfile::tempdir().unwrap();
     let file = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();

@@ -1,4 +1,4 @@
-//! A real `plimsoll` that runs until it is told to stop.
+//! A real `plimsoll` that runs until a test stops it.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -16,14 +16,14 @@ pub fn plimsoll() -> Command {
 /// A process that serves.
 pub struct Process {
     child: Child,
-    /// Its log, until a test takes it.
+    /// The log of the process, until a test takes it.
     pub log: Option<ChildStderr>,
     /// Open, so that it can say more.
     _said: BufReader<ChildStdout>,
 }
 
 impl Process {
-    /// Starts it, and waits until it says a line that begins like this.
+    /// Starts the process, and waits for a line of output that begins with `ready`.
     #[track_caller]
     pub fn start(mut command: Command, ready: &str) -> Self {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
