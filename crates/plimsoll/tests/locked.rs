@@ -1,5 +1,5 @@
-//! Locks of NFSv4.1 with a server that is killed again and again: a ledger of what clients were told says that no lock is lost, and
-//! none is given twice.
+//! Locks of NFSv4.1 with a server that is killed again and again. A ledger of granted locks shows that none is lost,
+//! and none is granted twice.
 
 #[path = "support/session.rs"]
 mod session;
@@ -24,10 +24,10 @@ use vfs::sync::Mutex;
 
 const CLIENTS: usize = 6;
 const FILES: usize = 3;
-/// In each file.
+/// Ranges in each file.
 const RANGES: usize = 16;
 const KILLS: u32 = 5;
-/// Only a server that hangs takes as long.
+/// Maximum wait: only a server that hangs takes as long.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 const OWNER: StateOwner<'_> = StateOwner { clientid: 0, owner: b"a process" };
@@ -139,7 +139,7 @@ impl Client {
         Ok(())
     }
 
-    /// Opens a file, and keeps how.
+    /// Opens a file, and remembers its handle and state id.
     fn open(&mut self, at: &[u8], claim: OpenClaim<'_>, openhow: OpenFlag<'_>) -> io::Result<()> {
         let share_access = ShareAccess(ShareAccess::BOTH.0 | ShareAccess::WANT_NO_DELEG.0);
         let args =
@@ -197,7 +197,7 @@ impl Client {
         Ok(())
     }
 
-    /// Takes or gives back a range.
+    /// Locks or unlocks a range.
     fn step(&mut self, stage: &Stage, random: u64) -> io::Result<()> {
         let random = usize::try_from(random >> 32).unwrap();
         let place = (random % FILES, random / FILES % RANGES);
@@ -219,7 +219,7 @@ impl Client {
         Ok(())
     }
 
-    /// The server is another one: claims again what it was told that it had.
+    /// Reclaims the granted locks from a restarted server.
     fn recover(&mut self, stage: &Stage) -> io::Result<()> {
         self.session = Session::over(TcpStream::connect(stage.address)?)?;
         self.session.begin(format!("client {}", self.number).as_bytes())?;
@@ -262,7 +262,7 @@ impl File {
     }
 }
 
-/// Asks as a client that has nothing who has each range.
+/// Asks for the owner of each range, as a client without locks.
 fn check(stage: &Stage) {
     let mut observer = Client::begin(stage, CLIENTS).unwrap();
     for place in (0..FILES).flat_map(|file| (0..RANGES).map(move |range| (file, range))) {
@@ -308,7 +308,7 @@ fn no_lock_is_lost_or_given_twice_when_the_server_is_killed() {
         server.kill();
         server = Server::start(dir.path(), address);
     }
-    // Until all are through, or who is interrupted would not know what it has.
+    // Until all are done: a client that is interrupted would not know its locks.
     let (before, begun) = (stage.granted.load(Ordering::Relaxed), Instant::now());
     while stage.granted.load(Ordering::Relaxed) < before + 100 && begun.elapsed() < PATIENCE {
         thread::sleep(Duration::from_millis(5));

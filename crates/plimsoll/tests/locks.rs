@@ -1,4 +1,4 @@
-//! Locks of NFS clients with the program that is installed: over UDP at the NFS port, and across a restart.
+//! Locks of NFSv3 clients with the real program: over UDP at the NFS port, and across a restart.
 
 use nfs_wire::mount::{self, DirPath, MountReply};
 use nfs_wire::nlm::{self, Lock, LockArgs, Object, Reply, Status};
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use xdr::{Decode, Encode, Reader};
 
 const XID: u32 = 77;
-/// Seconds in which locks are claimed again.
+/// Seconds in which clients reclaim locks.
 const GRACE_S: u64 = 5;
 
 /// A running `plimsoll export` of the directory `files`.
@@ -88,7 +88,7 @@ impl Server {
         nsm::State::decode(&mut Reader::new(&reply)).unwrap().0
     }
 
-    /// Ends it as a crash does.
+    /// Kills the server, as a crash does.
     fn crash(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();

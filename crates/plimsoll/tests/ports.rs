@@ -1,7 +1,7 @@
-//! The ports of `plimsoll export`: what is served where, and that clients find it.
+//! The ports of `plimsoll export`, and how clients find them.
 //!
-//! Every test listens on a loopback address of its own. Another service may have the standard ports all the same: what needs
-//! them runs once more in a network of its own.
+//! Every test listens on its own loopback address. Another service may still use the standard ports: tests that need
+//! them run once more in their own network.
 
 #[path = "../../vfs/tests/support/skip.rs"]
 mod skip;
@@ -86,7 +86,7 @@ impl Server {
         results(&reply[..length])
     }
 
-    /// The ports of NFS and MOUNT, as the port mapper at `port` tells them.
+    /// The ports of NFS and MOUNT that the port mapper at `port` reports.
     fn ask_ports(&self, port: u16) -> [Vec<u8>; 2] {
         let getport = (portmap::PROGRAM, portmap::PMAP_VERSION, PmapProcedure::GETPORT.0);
         let wanted = |prog| Mapping { prog, vers: 3, prot: TCP, port: 0 };
@@ -241,8 +241,8 @@ fn output(tool: &str, args: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Runs a hidden test of this program in a network of its own, where nobody has the standard ports. `false` where such a
-/// network cannot be had.
+/// Runs a hidden test of this program in its own network, where the standard ports are free. Returns `false` if the
+/// machine does not allow such a network.
 fn in_own_network(test: &str) -> bool {
     let mut unshare = Command::new("unshare");
     unshare.args(["--net", "--map-root-user", "sh", "-c", "ip link set lo up && exec \"$0\" \"$@\""]);

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Longer than the service leaves between two looks at rpcbind.
+/// Longer than the interval at which the service checks rpcbind.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A process that ends with the test.
@@ -30,7 +30,7 @@ fn rpcbind() -> Running {
     rpcbind
 }
 
-/// Starts to serve, or says why not.
+/// Starts a server; returns its error if it fails.
 fn serve(port: u16) -> Result<Running, String> {
     let (files, state) = ("/run/files", format!("/run/state-{port}"));
     std::fs::create_dir_all(files).unwrap();
@@ -71,7 +71,7 @@ fn eventually(what: &str, holds: impl Fn() -> bool) {
 }
 
 #[test]
-fn the_hosts_rpcbind_is_told() {
+fn service_registers_with_the_hosts_rpcbind() {
     if !std::fs::metadata("/proc/self").is_ok_and(|me| std::os::unix::fs::MetadataExt::uid(&me) == 0) {
         return skip::skip("only root has a network and a /run of its own");
     }

@@ -137,7 +137,7 @@ fn owner(uid: Option<u32>, gid: Option<u32>) -> Sattr {
 }
 
 #[test]
-fn callers_without_an_id_own_what_nobody_owns() {
+fn callers_without_an_id_create_files_of_nobody() {
     for squash in ["root", "none", "all"] {
         let server = Server::start(squash);
         for (uid, gid, kept) in [

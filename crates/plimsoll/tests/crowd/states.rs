@@ -66,7 +66,7 @@ impl Client {
         }
     }
 
-    /// Locks ranges in an open file: how many it gets.
+    /// Locks ranges in an open file; returns the number granted.
     fn lock(&mut self, file: usize) -> usize {
         let (handle, open_stateid) = self.opened[file].clone();
         let start = self.number as u64 * 10_000;

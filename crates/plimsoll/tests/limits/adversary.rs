@@ -97,7 +97,7 @@ impl Prey {
         ReadArgs { file: self.file.wire(), offset, count }
     }
 
-    /// Does `attack` again and again on `threads` threads, each with its number: what they were told.
+    /// Repeats `attack` on `threads` threads, each with its number; returns the sum of the results.
     fn attack(&self, threads: u8, attack: impl Fn(u8) -> u64 + Sync) -> u64 {
         let end = Instant::now() + Duration::from_secs(SECONDS);
         let run = |thread| {

@@ -16,7 +16,7 @@ use super::{Host, MIB, all, bytes, near, rate, shares};
 const SIGNED: Version = Version::Smb(Protection::Gmac);
 const SEALED: Version = Version::Smb(Protection::Gcm128);
 
-/// A load of two seconds. What signs takes much time where nothing is optimized, so that its limits are low.
+/// A load of two seconds. Signing is slow in a build without optimization, so its limits are low.
 fn short(host: &Host, version: Version, op: Op) -> Plan {
     let (time, warm_up) = (Duration::from_secs(2), Duration::from_millis(500));
     Plan { time, warm_up, read_percent: 50, ..host.plan_over(version, 0, op) }
@@ -94,7 +94,7 @@ fn protocols_share_the_limit_of_their_volume() {
     });
 }
 
-/// A refused read is charged nothing and refunded only once: other clients get the whole limit, and no more.
+/// A refused read costs nothing, and its charge is refunded only once: other clients get the whole limit, and no more.
 #[test]
 fn refused_reads_over_smb_leave_the_limit_to_others() {
     let host = Host::new(1);

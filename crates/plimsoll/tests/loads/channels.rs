@@ -182,7 +182,7 @@ fn flip(message: &mut [u8], is_added: bool, at: usize, status: Option<u32>) {
     }
 }
 
-/// An address at which a server is reached through somebody who tampers.
+/// The address of a proxy that tampers with the messages of a server.
 fn between(server: SocketAddr, tampering: Tampering) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();

@@ -1,4 +1,4 @@
-//! Loads over SMB against a server in this process: every protection, every operation, and what is refused.
+//! Loads over SMB against a server in this process: every protection, every operation, and refusals.
 
 use std::fs;
 use std::net::SocketAddr;

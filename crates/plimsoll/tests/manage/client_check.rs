@@ -30,7 +30,7 @@ fn the_status_says_whether_something_is_lacking() {
 }
 
 #[test]
-fn each_recommendation_is_told_with_its_page_and_what_sets_it() {
+fn each_recommendation_is_shown_with_its_source_and_command() {
     let (_, said, _) = check(&[]);
     assert!(said.contains("network interface") && said.contains("recommended: 16 Gbit/s"), "{said}");
     assert!(said.contains("Set-SmbClientConfiguration -ConnectionCountPerRssNetworkInterface 16"), "{said}");

@@ -12,7 +12,7 @@ fn says(args: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Why a command is refused.
+/// The error of a command that must fail.
 #[track_caller]
 fn refuses(args: &[&str]) -> String {
     let output = plimsoll(None).args(args).output().unwrap();
@@ -21,7 +21,7 @@ fn refuses(args: &[&str]) -> String {
 }
 
 #[test]
-fn levels_tell_their_limits_and_who_says_so() {
+fn levels_show_their_limits_and_their_sources() {
     let said = says(&["level", "show", "anf/premium", "--size", "2TiB"]);
     assert!(said.contains("2 TiB × 64 MiB/s per TiB = 128 MiB/s"), "{said}");
     assert!(said.contains("learn.microsoft.com/"), "{said}");

@@ -13,7 +13,7 @@ pub fn client(service: &Service) -> Client {
     Client::new(&Target { url, token, issuers: None }).unwrap()
 }
 
-/// The counters of the volume `v1` that a benchmark looks at.
+/// The counters of the volume `v1` that a benchmark reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Counters {
     pub connections: f64,

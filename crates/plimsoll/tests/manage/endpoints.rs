@@ -133,7 +133,7 @@ fn connections_of_each_endpoint_are_shown() {
 }
 
 #[test]
-fn an_address_that_this_machine_does_not_have_is_told_and_others_are_refused() {
+fn endpoint_that_this_machine_lacks_is_warned_of_and_invalid_ones_are_refused() {
     let mut service = furnished();
     // Kept for documentation (RFC 5737): nobody has it.
     let (said, warned) = volume(&service, "v1", &["--endpoint", "127.0.0.32", "--endpoint", "192.0.2.77"]);

@@ -103,7 +103,7 @@ impl Connected {
         connected
     }
 
-    /// Gives it a command; whether it says this within a while.
+    /// Sends a command; returns whether the output has this text in time.
     fn hears(&mut self, command: &str, wanted: &str, patience: Duration) -> bool {
         self.send(command);
         self.heard(wanted, patience)
@@ -114,12 +114,12 @@ impl Connected {
         _ = self.input.write_all(format!("{command}\n").as_bytes());
     }
 
-    /// Whether it says this within a while.
+    /// Whether the output has this text in time.
     fn heard(&mut self, wanted: &str, patience: Duration) -> bool {
         std::iter::from_fn(|| self.lines.recv_timeout(patience).ok()).any(|line| line.contains(wanted))
     }
 
-    /// Gives it a command to which it must say this.
+    /// Sends a command; the output must have this text.
     #[track_caller]
     fn says(&mut self, command: &str, wanted: &str) {
         assert!(self.hears(command, wanted, Duration::from_secs(20)), "{command}: {wanted} is not said");
@@ -201,7 +201,7 @@ fn shares_come_and_go_with_volumes_and_their_rules() {
 }
 
 #[test]
-fn users_log_in_as_they_are_now_and_those_who_are_gone_are_logged_out() {
+fn users_log_in_with_the_new_password_and_deleted_users_are_logged_out() {
     let Some(service) = service() else { return };
     make(&service, "v1", &["--allow", "127.0.0.1"]);
     let mut connected = Connected::to(&service, "v1");

@@ -1,4 +1,4 @@
-//! An advice that is made on a service and proven by the benchmark.
+//! An advice that is applied to a service and checked by the benchmark.
 
 use crate::asked::asked;
 use crate::rig::Service;

@@ -51,7 +51,7 @@ impl Process {
         assert!(sent.success());
     }
 
-    /// Asks it to stop, and waits for an orderly end; its log since it was started.
+    /// Stops the process and waits for an orderly end; returns the log of its whole life.
     pub fn stop(mut self) -> String {
         self.signal("TERM");
         let mut log = String::new();
@@ -60,7 +60,7 @@ impl Process {
         log
     }
 
-    /// Ends it without a warning; its log since it was started.
+    /// Kills the process; returns the log of its whole life.
     pub fn kill(mut self) -> String {
         self.child.kill().unwrap();
         let mut log = String::new();

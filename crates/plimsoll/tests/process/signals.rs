@@ -45,7 +45,7 @@ fn signal_that_asks_for_a_reload_is_logged_and_ends_nothing() {
 
 /// A terminal that closes leaves the log without a reader.
 #[test]
-fn process_whose_log_nobody_reads_goes_on() {
+fn process_without_a_reader_of_its_log_goes_on() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
     let mut process = Process::serve(&data);

@@ -39,7 +39,7 @@ impl Running {
         Self { address, server: Some(server) }
     }
 
-    /// Stops it, and waits so long for what it has begun.
+    /// Stops the server, and waits this long for calls in progress.
     pub fn stop(&mut self, patience: Duration) {
         if let Some(server) = self.server.take() {
             server.stop(patience);

@@ -1,4 +1,4 @@
-//! RPC with TLS (RFC 9289) against the running program: what passes, and what those get who try to pass without.
+//! RPC with TLS (RFC 9289) against the running program: calls that pass, and the refusals of calls without TLS.
 
 mod rig;
 mod v4;
@@ -78,7 +78,7 @@ fn data_of_any_size_comes_through_also_to_slow_readers() {
 }
 
 #[test]
-fn a_server_without_a_certificate_says_so_and_one_that_is_told_off_too() {
+fn server_without_a_certificate_or_with_tls_off_says_so() {
     let server = Server::start(&["--tls", "off"]);
     let mut client = server.plain();
     assert_eq!(client.start_tls(), Ok(Vec::new()), "no STARTTLS");

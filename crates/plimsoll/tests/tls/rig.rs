@@ -1,4 +1,4 @@
-//! A running `plimsoll export` with a certificate, and a small client of RPC with TLS that is none of ours but rustls.
+//! A running `plimsoll export` with a certificate, and a small client of RPC with TLS over rustls.
 
 use nfs_wire::mount::{DirPath, MountReply, Status as MountStatus};
 use nfs_wire::rpc::{
@@ -182,12 +182,7 @@ pub fn record(xid: u32, procedure: (u32, u32, u32), args: &impl Encode) -> Vec<u
     framed(xid, procedure, cred, args)
 }
 
-fn framed(
-    xid: u32,
-    procedure: (u32, u32, u32),
-    cred: OpaqueAuth<'_>,
-    args: &impl Encode,
-) -> Vec<u8> {
+fn framed(xid: u32, procedure: (u32, u32, u32), cred: OpaqueAuth<'_>, args: &impl Encode) -> Vec<u8> {
     let (prog, vers, proc) = procedure;
     let verf = OpaqueAuth::default();
     let header = CallHeader { xid, rpcvers: RPC_VERSION, prog, vers, proc, cred, verf };
