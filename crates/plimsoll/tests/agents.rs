@@ -30,7 +30,7 @@ fn ip(line: &str) {
 
 /// Machines at one switch: each is a namespace, the coordinator is this one. All is removed on drop.
 struct Network {
-    /// What names of this test and process begin with; interfaces have 15 characters at most.
+    /// The prefix of interface names, unique to this test and process. Linux allows 15 characters for a name.
     prefix: String,
     /// The first three numbers of all addresses, of those set aside for benchmarks (RFC 2544).
     net: String,
@@ -38,7 +38,7 @@ struct Network {
 }
 
 impl Network {
-    /// Nothing where there is no right to make one.
+    /// `None` without root.
     fn new(machines: usize) -> Option<Self> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         if !rustix::process::geteuid().is_root() {
@@ -74,12 +74,10 @@ impl Network {
         ip(&format!("-n {name} link set lo up"));
     }
 
-    /// The namespace of a machine.
     fn name(&self, machine: usize) -> String {
         format!("{}n{machine}", self.prefix)
     }
 
-    /// The address of a machine.
     fn address(&self, machine: usize) -> String {
         format!("{}.{}", self.net, machine + 11)
     }
@@ -123,7 +121,7 @@ impl Agent {
         Self::start(command)
     }
 
-    /// Asks it to end, as an administrator does.
+    /// Stops the agent, as an administrator does.
     fn end(&mut self) {
         let pid = self.child.id().to_string();
         assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
@@ -215,7 +213,7 @@ fn token_file(dir: &Path) -> PathBuf {
     path
 }
 
-/// What the program says when it refuses to be an agent.
+/// The error with which the program refuses to be an agent.
 fn refusal(args: &[&str]) -> String {
     let done = Command::new(env!("CARGO_BIN_EXE_plimsoll")).arg("agent").args(args).output().unwrap();
     let said = String::from_utf8(done.stderr).unwrap();
@@ -372,7 +370,7 @@ fn a_machine_that_is_unplugged_is_lost() {
 }
 
 #[test]
-fn an_agent_that_is_told_to_end_ends_and_says_so() {
+fn agent_that_is_asked_to_end_ends_and_says_so() {
     let dir = tempfile::tempdir().unwrap();
     let path = token_file(dir.path());
     let mut agent = Agent::local(&path);

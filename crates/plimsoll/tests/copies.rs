@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 
 /// Bytes of the source.
 const SIZE: usize = 8 << 20;
-/// What sharing blocks may take of the file system: its own tables grow.
+/// Maximum space that sharing blocks takes: the file system's own tables grow.
 const TABLES: u64 = 1 << 20;
 
 /// A volume `/from` with `f` in one directory, and `/to` with `g`, which is empty, in another.
@@ -128,7 +128,7 @@ fn a_copy_between_volumes_has_the_bytes_with_and_without_shared_blocks() {
 }
 
 #[test]
-fn where_no_blocks_are_shared_a_clone_is_refused_and_leaves_nothing() {
+fn clone_without_shared_blocks_is_refused_and_leaves_nothing() {
     for ground in [Ground::Ext4, Ground::Tmpfs] {
         let Some(tree) = Tree::new(ground) else { continue };
         let mut world = world([&tree.path; 2]);

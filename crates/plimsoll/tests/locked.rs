@@ -1,5 +1,5 @@
-//! Locks of NFSv4.1 with a server that is killed again and again: a ledger of what clients were told says that no lock is lost, and
-//! none is given twice.
+//! Locks of NFSv4.1 with a server that is killed again and again. A ledger of granted locks shows that none is lost,
+//! and none is granted twice.
 
 #[path = "support/session.rs"]
 mod session;
@@ -24,10 +24,10 @@ use vfs::sync::Mutex;
 
 const CLIENTS: usize = 6;
 const FILES: usize = 3;
-/// In each file.
+/// Ranges in each file.
 const RANGES: usize = 16;
 const KILLS: u32 = 5;
-/// Only a server that hangs takes as long.
+/// Maximum wait: only a server that hangs takes as long.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 const OWNER: StateOwner<'_> = StateOwner { clientid: 0, owner: b"a process" };
@@ -65,7 +65,7 @@ impl Drop for Server {
 /// A range of a file.
 type Place = (usize, usize);
 
-/// Who was told that it has which range, and has not asked to give it back since.
+/// Locks that clients were granted and have not asked to release, each with its client.
 #[derive(Default)]
 struct Ledger(Mutex<Vec<((usize, usize), usize)>>);
 
@@ -77,7 +77,7 @@ impl Ledger {
         held.push((place, client));
     }
 
-    /// Before it is asked for: from then on nobody can say who has it.
+    /// Removes a lock before its client asks for the release: from then on its owner is uncertain.
     fn take(&self, place: Place, client: usize) {
         let mut held = self.0.lock();
         let at = held.iter().position(|entry| *entry == (place, client)).expect("it has that");
@@ -95,7 +95,7 @@ struct File {
     locks: Option<Stateid>,
 }
 
-/// A client, what it has open, and what it was told that it has locked.
+/// A client, with its open files and the locks that the server granted.
 struct Client {
     number: usize,
     session: Session,
@@ -103,7 +103,7 @@ struct Client {
     held: BTreeSet<Place>,
 }
 
-/// What the clients and the test share.
+/// State that the clients and the test share.
 struct Stage {
     address: SocketAddr,
     ledger: Ledger,
@@ -139,7 +139,7 @@ impl Client {
         Ok(())
     }
 
-    /// Opens a file, and keeps how.
+    /// Opens a file, and remembers its handle and state id.
     fn open(&mut self, at: &[u8], claim: OpenClaim<'_>, openhow: OpenFlag<'_>) -> io::Result<()> {
         let share_access = ShareAccess(ShareAccess::BOTH.0 | ShareAccess::WANT_NO_DELEG.0);
         let args =
@@ -159,7 +159,8 @@ impl Client {
         }
     }
 
-    fn lock(&mut self, (file, range): Place, reclaim: bool) -> io::Result<Status> {
+    fn lock(&mut self, place: Place, reclaim: bool) -> io::Result<Status> {
+        let (file, range) = place;
         let File { handle, open, locks } = &mut self.files[file];
         let locker = match *locks {
             None => Locker::New(OpenToLockOwner {
@@ -184,7 +185,8 @@ impl Client {
         }
     }
 
-    fn unlock(&mut self, (file, range): Place) -> io::Result<()> {
+    fn unlock(&mut self, place: Place) -> io::Result<()> {
+        let (file, range) = place;
         let File { handle, locks, .. } = &mut self.files[file];
         let (lock_stateid, offset) = (locks.expect("it has locks there"), 10 * range as u64);
         let args = LockuArgs { locktype: LockType::Write, seqid: 0, lock_stateid, offset, length: 10 };
@@ -195,7 +197,7 @@ impl Client {
         Ok(())
     }
 
-    /// Takes or gives back a range.
+    /// Locks or unlocks a range.
     fn step(&mut self, stage: &Stage, random: u64) -> io::Result<()> {
         let random = usize::try_from(random >> 32).unwrap();
         let place = (random % FILES, random / FILES % RANGES);
@@ -217,7 +219,7 @@ impl Client {
         Ok(())
     }
 
-    /// The server is another one: claims again what it was told that it had.
+    /// Reclaims the granted locks from a restarted server.
     fn recover(&mut self, stage: &Stage) -> io::Result<()> {
         self.session = Session::over(TcpStream::connect(stage.address)?)?;
         self.session.begin(format!("client {}", self.number).as_bytes())?;
@@ -260,7 +262,7 @@ impl File {
     }
 }
 
-/// Asks as a client that has nothing who has each range.
+/// Asks for the owner of each range, as a client without locks.
 fn check(stage: &Stage) {
     let mut observer = Client::begin(stage, CLIENTS).unwrap();
     for place in (0..FILES).flat_map(|file| (0..RANGES).map(move |range| (file, range))) {
@@ -306,7 +308,7 @@ fn no_lock_is_lost_or_given_twice_when_the_server_is_killed() {
         server.kill();
         server = Server::start(dir.path(), address);
     }
-    // Until all are through, or who is interrupted would not know what it has.
+    // Until all are done: a client that is interrupted would not know its locks.
     let (before, begun) = (stage.granted.load(Ordering::Relaxed), Instant::now());
     while stage.granted.load(Ordering::Relaxed) < before + 100 && begun.elapsed() < PATIENCE {
         thread::sleep(Duration::from_millis(5));

@@ -1,4 +1,4 @@
-//! Locks of NFS clients with the program that is installed: over UDP at the NFS port, and across a restart.
+//! Locks of NFSv3 clients with the real program: over UDP at the NFS port, and across a restart.
 
 use nfs_wire::mount::{self, DirPath, MountReply};
 use nfs_wire::nlm::{self, Lock, LockArgs, Object, Reply, Status};
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use xdr::{Decode, Encode, Reader};
 
 const XID: u32 = 77;
-/// Seconds in which locks are claimed again.
+/// Seconds in which clients reclaim locks.
 const GRACE_S: u64 = 5;
 
 /// A running `plimsoll export` of the directory `files`.
@@ -88,7 +88,7 @@ impl Server {
         nsm::State::decode(&mut Reader::new(&reply)).unwrap().0
     }
 
-    /// Ends it as a crash does.
+    /// Kills the server, as a crash does.
     fn crash(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -103,7 +103,8 @@ impl Drop for Server {
     }
 }
 
-fn call((prog, vers, proc): (u32, u32, u32), args: &impl Encode) -> Vec<u8> {
+fn call(procedure: (u32, u32, u32), args: &impl Encode) -> Vec<u8> {
+    let (prog, vers, proc) = procedure;
     let sys = AuthSys::default().to_bytes();
     let cred = OpaqueAuth { flavor: AuthFlavor::SYS, body: &sys };
     let verf = OpaqueAuth::default();
@@ -111,7 +112,7 @@ fn call((prog, vers, proc): (u32, u32, u32), args: &impl Encode) -> Vec<u8> {
     [header.to_bytes(), args.to_bytes()].concat()
 }
 
-/// What follows the header of a successful reply.
+/// The results behind the header of a successful reply.
 fn results(reply: &[u8]) -> Vec<u8> {
     reply.strip_prefix(&ReplyHeader::success(XID)).unwrap_or_else(|| panic!("no success: {reply:?}")).to_vec()
 }

@@ -1,7 +1,7 @@
-//! The ports of `plimsoll export`: what is served where, and that clients find it.
+//! The ports of `plimsoll export`, and how clients find them.
 //!
-//! Every test listens on a loopback address of its own. Another service may have the standard ports all the same: what needs
-//! them runs once more in a network of its own.
+//! Every test listens on its own loopback address. Another service may still use the standard ports: tests that need
+//! them run once more in their own network.
 
 #[path = "../../vfs/tests/support/skip.rs"]
 mod skip;
@@ -86,7 +86,7 @@ impl Server {
         results(&reply[..length])
     }
 
-    /// The ports of NFS and MOUNT, as the port mapper at `port` tells them.
+    /// The ports of NFS and MOUNT that the port mapper at `port` reports.
     fn ask_ports(&self, port: u16) -> [Vec<u8>; 2] {
         let getport = (portmap::PROGRAM, portmap::PMAP_VERSION, PmapProcedure::GETPORT.0);
         let wanted = |prog| Mapping { prog, vers: 3, prot: TCP, port: 0 };
@@ -113,17 +113,18 @@ impl Drop for Server {
 
 const XID: u32 = 77;
 
-fn call((prog, vers, proc): (u32, u32, u32), args: &impl Encode) -> Vec<u8> {
+fn call(procedure: (u32, u32, u32), args: &impl Encode) -> Vec<u8> {
+    let (prog, vers, proc) = procedure;
     let header = CallHeader { xid: XID, rpcvers: RPC_VERSION, prog, vers, proc, ..CallHeader::default() };
     [header.to_bytes(), args.to_bytes()].concat()
 }
 
-/// What follows the header of a successful reply.
+/// The results behind the header of a successful reply.
 fn results(reply: &[u8]) -> Vec<u8> {
     reply.strip_prefix(&ReplyHeader::success(XID)).unwrap_or_else(|| panic!("no success: {reply:?}")).to_vec()
 }
 
-/// Who accepts connections on MOUNT's and the port mapper's standard ports; it may be another service of this machine.
+/// Whether MOUNT's and the port mapper's standard ports accept connections, perhaps of another service of this machine.
 fn answered(address: Ipv4Addr) -> [bool; 2] {
     [635, 111].map(|port| TcpStream::connect((address, port)).is_ok())
 }
@@ -231,7 +232,7 @@ fn standard_ports_can_be_declined_or_taken() {
     }
 }
 
-/// What a tool prints; it must succeed.
+/// Returns the output of a tool; the tool must succeed.
 #[track_caller]
 fn output(tool: &str, args: &[&str]) -> String {
     let output = Command::new(tool).args(args).output().unwrap_or_else(|error| panic!("{tool}: {error}"));
@@ -240,8 +241,8 @@ fn output(tool: &str, args: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Runs a hidden test of this program in a network of its own, where nobody has the standard ports. `false` where such a
-/// network cannot be had.
+/// Runs a hidden test of this program in its own network, where the standard ports are free. Returns `false` if the
+/// machine does not allow such a network.
 fn in_own_network(test: &str) -> bool {
     let mut unshare = Command::new("unshare");
     unshare.args(["--net", "--map-root-user", "sh", "-c", "ip link set lo up && exec \"$0\" \"$@\""]);

@@ -36,7 +36,7 @@ fn a_run_becomes_every_kind_of_report() {
 }
 
 #[test]
-fn what_cannot_be_reported_says_why() {
+fn run_that_cannot_be_reported_is_refused_with_reason() {
     let directory = tempfile::tempdir().unwrap();
     let run = written(directory.path(), "run.json", &sample::depths());
     let other = directory.path().join("other.json");

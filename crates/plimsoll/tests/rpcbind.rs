@@ -1,7 +1,7 @@
-//! The host's own rpcbind is told of what is served: `--register-rpcbind`, with the rpcbind that is installed.
+//! Registration with the host's own rpcbind: `--register-rpcbind`, with the installed rpcbind.
 //!
-//! That listens at one socket of the whole host. So the test runs in a network of its own, with a `/run` of its own: see the test
-//! `inner`.
+//! rpcbind listens at one socket of the whole host. The test therefore has its own network and its own `/run`: see the
+//! test `inner`.
 
 #[path = "../../vfs/tests/support/skip.rs"]
 mod skip;
@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Longer than the service leaves between two looks at rpcbind.
+/// Longer than the interval at which the service checks rpcbind.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A process that ends with the test.
@@ -30,7 +30,7 @@ fn rpcbind() -> Running {
     rpcbind
 }
 
-/// Starts to serve, or says why not.
+/// Starts a server; returns its error if it fails.
 fn serve(port: u16) -> Result<Running, String> {
     let (files, state) = ("/run/files", format!("/run/state-{port}"));
     std::fs::create_dir_all(files).unwrap();
@@ -48,7 +48,7 @@ fn serve(port: u16) -> Result<Running, String> {
     Err(hint + &said)
 }
 
-/// What rpcbind tells: program, version, transport, port.
+/// Registrations that rpcbind lists: program, version, transport, port.
 fn programs() -> Vec<String> {
     let output = Command::new("rpcinfo").args(["-p", "127.0.0.1"]).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
@@ -71,7 +71,7 @@ fn eventually(what: &str, holds: impl Fn() -> bool) {
 }
 
 #[test]
-fn the_hosts_rpcbind_is_told() {
+fn service_registers_with_the_hosts_rpcbind() {
     if !std::fs::metadata("/proc/self").is_ok_and(|me| std::os::unix::fs::MetadataExt::uid(&me) == 0) {
         return skip::skip("only root has a network and a /run of its own");
     }

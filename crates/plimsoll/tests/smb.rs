@@ -1,4 +1,4 @@
-//! What `plimsoll export` says of arguments for SMB that do not go together.
+//! Refusals by `plimsoll export` of arguments for SMB that do not go together.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -7,7 +7,7 @@ use std::process::Command;
 
 const USERS: &str = "[[user]]\nname = \"alice\"\nuid = 1000\npassword = \"a secret\"\n";
 
-/// What it says that ends it.
+/// The error with which the program ends.
 fn refused(dir: &Path, arguments: &[&str]) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_plimsoll"));
     command.args(["export", "files", "--state", "state", "--no-portmap", "--listen", "127.0.0.1:0"]);

@@ -1,5 +1,6 @@
-//! What callers become who claim ids that the kernel reads as "unchanged": looked at in the directory that is served, as
-//! root, where a fault would leave files of root.
+//! Squashing of callers that claim ids which the kernel reads as "unchanged".
+//!
+//! The tests run as root and check the served directory, where a fault would leave files of root.
 
 use bench::Target;
 use nfs_wire::v3::{
@@ -14,7 +15,7 @@ use std::process::{Child, Command, Stdio};
 use wire_client::{Client, Connection, Handle, Identity};
 use xdr::{Decode, Encode};
 
-/// What POSIX calls take as "leave it as it is".
+/// The id that POSIX calls read as "leave it unchanged".
 const UNCHANGED: u32 = u32::MAX;
 const NOBODY: u32 = 65534;
 
@@ -136,7 +137,7 @@ fn owner(uid: Option<u32>, gid: Option<u32>) -> Sattr {
 }
 
 #[test]
-fn callers_without_an_id_own_what_nobody_owns() {
+fn callers_without_an_id_create_files_of_nobody() {
     for squash in ["root", "none", "all"] {
         let server = Server::start(squash);
         for (uid, gid, kept) in [

@@ -19,7 +19,7 @@ use std::time::Duration;
 use xdr::Encode;
 
 const CLIENTS: usize = 10_000;
-/// What the server may take of memory: 100 idle connections may cost 64 MiB in all, these may cost 20 KiB each.
+/// The server's memory limit: 64 MiB are allowed for 100 idle connections, and 20 KiB for each of these.
 const RESIDENT_KIB_MAX: u64 = 256 << 10;
 
 struct Server {
@@ -34,7 +34,7 @@ impl Server {
         Self::serving(tempfile::tempdir().unwrap(), descriptors, &["--listen", "127.0.0.1:0"])
     }
 
-    /// What is in `files` in this directory.
+    /// Serves a new directory `files` in `dir`.
     fn serving(dir: tempfile::TempDir, descriptors: Option<usize>, arguments: &[&str]) -> Self {
         let files = dir.path().join("files");
         std::fs::create_dir(&files).unwrap();
@@ -97,7 +97,7 @@ fn null_call(xid: u32) -> Vec<u8> {
     [&RecordMark { last: true, length }.to_word().to_be_bytes()[..], &body].concat()
 }
 
-/// As many descriptors as the clients need; fewer where not even root may have them.
+/// Raises the limit of descriptors to what the clients need, or to the hard limit if not even root may exceed it.
 fn raise_descriptors() -> usize {
     let limit = getrlimit(Resource::Nofile);
     let wanted = 2 * CLIENTS as u64;

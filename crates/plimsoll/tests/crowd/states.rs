@@ -12,9 +12,9 @@ use std::time::Instant;
 use wire_client::Identity;
 
 const CLIENTS: usize = 1000;
-/// Of each client.
+/// Open files of each client.
 const OPENS: usize = 100;
-/// In each of its open files: a million in all, of which a build without optimization needs too long.
+/// Locks in each open file: a million in all, which take too long in a build without optimization.
 const LOCKS: usize = if cfg!(debug_assertions) { 2 } else { 10 };
 const FILES: usize = 1000;
 /// Operations on files in one compound.
@@ -26,7 +26,7 @@ struct Client {
     number: usize,
     session: Session,
     dir: Vec<u8>,
-    /// What it has open.
+    /// The handle and the state id of each open file.
     opened: Vec<(Vec<u8>, Stateid)>,
 }
 
@@ -66,7 +66,7 @@ impl Client {
         }
     }
 
-    /// Locks ranges in an open file: how many it gets.
+    /// Locks ranges in an open file; returns the number granted.
     fn lock(&mut self, file: usize) -> usize {
         let (handle, open_stateid) = self.opened[file].clone();
         let start = self.number as u64 * 10_000;
@@ -117,7 +117,7 @@ pub(super) fn assert_takes(
 }
 
 #[test]
-fn what_clients_hold_takes_little_memory() {
+fn state_of_many_clients_takes_little_memory() {
     raise_descriptors();
     let server = Server::start(None);
     let mut clients: Vec<Client> =

@@ -12,11 +12,11 @@ use super::states::assert_takes;
 use super::{Server, raise_descriptors};
 
 const SESSIONS: usize = 1000;
-/// What a connection may take that does nothing.
+/// Maximum memory of an idle connection.
 const IDLE_BYTES_MAX: u64 = 64 << 10;
 pub(super) const PASSWORD: &str = "a secret";
 pub(super) const USERS: &str = "[[user]]\nname = \"alice\"\nuid = 1000\npassword = \"a secret\"\n";
-/// As much as is not done page by page.
+/// A block that is too large to be transferred page by page.
 static DATA: [u8; 64 << 10] = [7; 64 << 10];
 
 /// Each has logged in, has written and read a file, which it keeps open, and does nothing any more.

@@ -20,7 +20,7 @@ use xdr::{Encode, Writer};
 const SECONDS: u64 = 3;
 const LIMIT: u64 = 32 * MIB;
 const FILE_BYTES: u64 = 16 * MIB;
-/// What a reply to READ or READLINK has before its data, and a refusal at most: RPC's header, status, attributes, count.
+/// Maximum size of a refusal, and of a READ or READLINK reply without its data: RPC header, status, attributes, count.
 const HEAD_BYTES: u64 = 128;
 
 /// A connection over which anything can be sent.
@@ -69,7 +69,7 @@ impl Raw {
     }
 }
 
-/// What an attacker works on.
+/// The volume and the file that an attacker uses.
 pub(super) struct Prey {
     pub(super) address: SocketAddr,
     pub(super) root: Handle,
@@ -97,7 +97,7 @@ impl Prey {
         ReadArgs { file: self.file.wire(), offset, count }
     }
 
-    /// Does `attack` again and again on `threads` threads, each with its number: what they were told.
+    /// Repeats `attack` on `threads` threads, each with its number; returns the sum of the results.
     fn attack(&self, threads: u8, attack: impl Fn(u8) -> u64 + Sync) -> u64 {
         let end = Instant::now() + Duration::from_secs(SECONDS);
         let run = |thread| {
@@ -266,7 +266,7 @@ fn empty_reads_buy_no_writes_where_the_ceiling_follows_the_mix() {
 }
 
 #[test]
-fn who_plays_fair_gets_its_half() {
+fn fair_client_beside_attackers_gets_its_half() {
     let host = Host::new(1);
     let prey = Prey::new(&host);
     let mut plan = host.plan(0, Op::Read);

@@ -31,11 +31,11 @@ use vfs::sync::{Condvar, Mutex};
 
 const MIB: u64 = 1 << 20;
 
-/// What no test has taken of the machine, in halves.
+/// The part of the machine that no test occupies, in halves.
 static FREE: Mutex<u8> = Mutex::new(2);
 static FREED: Condvar = Condvar::new();
 
-/// So many halves of the machine.
+/// A part of the machine, in halves; free again on drop.
 struct Halves(u8);
 
 impl Halves {
@@ -99,7 +99,7 @@ impl Host {
         plan
     }
 
-    /// The same by alice, over this protocol.
+    /// A plan for alice, over this protocol.
     fn plan_over(&self, version: Version, volume: usize, op: Op) -> Plan {
         let mut plan = self.plan(volume, op);
         (plan.uid, plan.gid) = shares::alice();
@@ -149,7 +149,7 @@ fn near(value: f64, wanted: f64, part: f64, what: &str) -> Result<(), String> {
 }
 
 #[test]
-fn what_is_delivered_keeps_to_the_limit() {
+fn load_under_a_limit_is_delivered_at_the_limit() {
     let host = Host::alone(1);
     let cases = [
         // MiB/s, operation, block, connections, calls in flight on each

@@ -47,7 +47,7 @@ fn make_files(plan: &Plan) {
     }
 }
 
-/// The bytes and operations that the neighbor's work takes, about, and the work.
+/// The neighbor's work, with its approximate bytes and operations.
 fn work(plan: &Plan) -> (u64, u64) {
     let mut client = Client::mount(&plan.target, &identity()).unwrap();
     let root = client.root();

@@ -1,4 +1,4 @@
-//! The same limits over SMB, alone and beside NFS.
+//! Limits of volumes over SMB, alone and beside NFS.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -16,14 +16,14 @@ use super::{Host, MIB, all, bytes, near, rate, shares};
 const SIGNED: Version = Version::Smb(Protection::Gmac);
 const SEALED: Version = Version::Smb(Protection::Gcm128);
 
-/// A load of two seconds. What signs takes much time where nothing is optimized, so that its limits are low.
+/// A load of two seconds. Signing is slow in a build without optimization, so its limits are low.
 fn short(host: &Host, version: Version, op: Op) -> Plan {
     let (time, warm_up) = (Duration::from_secs(2), Duration::from_millis(500));
     Plan { time, warm_up, read_percent: 50, ..host.plan_over(version, 0, op) }
 }
 
 #[test]
-fn what_is_delivered_over_smb_keeps_to_the_limit() {
+fn load_over_smb_is_delivered_at_the_limit() {
     let host = Host::new(1);
     for (version, mib, op, block, (connections, channels), depth) in [
         (SIGNED, 1, Op::Write, 8192, (1, 1), 4),
@@ -94,9 +94,9 @@ fn protocols_share_the_limit_of_their_volume() {
     });
 }
 
-/// Nobody pays for what is refused, and nothing that was paid comes back twice: the others get all of the limit, and no more.
+/// A refused read costs nothing, and its charge is refunded only once: other clients get the whole limit, and no more.
 #[test]
-fn what_is_refused_over_smb_neither_takes_nor_gives() {
+fn refused_reads_over_smb_leave_the_limit_to_others() {
     let host = Host::new(1);
     let mut plan = short(&host, SEALED, Op::Read);
     (plan.block, plan.time) = (65_536, Duration::from_millis(200));

@@ -14,9 +14,9 @@ use crate::answered;
 use crate::job::job;
 use crate::smb::{Running, make_below, nt_hash, run};
 
-/// What a message of SMB begins with that is not encrypted, MS-SMB2 §2.2.1.2.
+/// The first bytes of an unencrypted SMB message, MS-SMB2 §2.2.1.2.
 const PROTOCOL_ID: &[u8] = b"\xFESMB";
-/// Where the header has what, and its length.
+/// Offsets of fields in the header, and the length of the header.
 const STATUS_AT: usize = 8;
 const COMMAND_AT: usize = 12;
 const SESSION_ID_AT: usize = 40;
@@ -65,7 +65,7 @@ fn every_operation_is_made_over_channels() {
     }
 }
 
-/// What a load has at the server, and how many calls each connection has made.
+/// Checks the sessions and opens at the server, and the calls that each connection made.
 #[test]
 fn all_channels_of_a_session_carry_the_load() {
     let server = Running::new();
@@ -115,8 +115,9 @@ fn a_session_has_no_more_connections_than_its_client() {
     assert!(refused.contains("channels=4 of --connections 3"), "{refused}");
 }
 
-/// What somebody between client and server makes of requests and of responses. Whether the connection is one that is added to a
-/// session is told with it.
+/// Changes that an attacker between client and server makes to requests and responses.
+///
+/// The flag says whether the connection is added to an existing session.
 #[derive(Clone, Copy)]
 struct Tampering {
     request: fn(&mut [u8], bool),
@@ -181,7 +182,7 @@ fn flip(message: &mut [u8], is_added: bool, at: usize, status: Option<u32>) {
     }
 }
 
-/// An address at which a server is reached through somebody who tampers.
+/// The address of a proxy that tampers with the messages of a server.
 fn between(server: SocketAddr, tampering: Tampering) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();

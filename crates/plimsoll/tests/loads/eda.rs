@@ -30,12 +30,12 @@ fn job() -> Job {
     }
 }
 
-/// A load that begins in a moment and is measured after a second, for so many.
+/// A load that begins in a moment and, after a second, is measured for `seconds`.
 fn control(seconds: u64) -> Control {
     control_in(Duration::from_millis(100), seconds)
 }
 
-/// The same where it begins after so long.
+/// A load that begins after `ahead`.
 fn control_in(ahead: Duration, seconds: u64) -> Control {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
     let control = Control::new(u64::try_from((now + ahead).as_nanos()).unwrap());
@@ -52,7 +52,7 @@ fn ops(part: &Part) -> u64 {
     part.operations.iter().map(|operation| operation.ops).sum()
 }
 
-/// What was opened was closed, and the clients ended without anything.
+/// Checks that everything opened was closed, and that the clients ended without state.
 fn assert_nothing_left(seen: &Seen) {
     for (begun, ended) in [
         (Op::OPEN, Op::CLOSE),
@@ -190,7 +190,7 @@ fn versions_find_the_same_files() {
     assert_eq!(inode(&file), before);
 }
 
-/// An agent in this process that drives what it is told to.
+/// An agent in this process; the controller names the target.
 fn agent(token: &Token) -> Agent {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let make = Box::new(|target: &str, caller: &Caller| {

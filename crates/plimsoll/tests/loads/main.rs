@@ -1,5 +1,5 @@
 //! Loads of the benchmark over NFSv4.1 and 4.2 against a server: every kind of call, more slots than one session has,
-//! leases, and that nothing is left behind at the end.
+//! leases, and no remaining state at the end.
 
 mod channels;
 mod eda;
@@ -122,7 +122,7 @@ fn versions_find_the_same_files() {
 }
 
 #[test]
-fn an_engine_tells_the_version_it_speaks() {
+fn engine_reports_its_version() {
     let host = Host::new(30);
     for (version, name) in [("3", "NFSv3"), ("4.1", "NFSv4.1"), ("4.2", "NFSv4.2")] {
         let target = format!("nfs://{}/v?version={version}", host.address).parse().unwrap();
@@ -147,7 +147,7 @@ fn job(protocol: Option<Protocol>) -> Job {
 }
 
 #[test]
-fn a_job_says_over_which_protocol_it_runs() {
+fn job_runs_over_its_protocol() {
     let host = Host::new(30);
     let (address, seen) = wiretap(host.address);
     let reads = || seen.lock().count(v4::Op::READ);
@@ -190,7 +190,7 @@ fn more_calls_in_flight_than_a_session_has_slots_take_several() {
 }
 
 #[test]
-fn a_load_ends_what_it_began() {
+fn load_closes_everything_it_opened() {
     let host = Host::new(30);
     let (address, seen) = wiretap(host.address);
     for op in [Op::Mix, Op::Open, Op::OpenRead, Op::Create, Op::Rename] {
@@ -246,7 +246,7 @@ fn a_silent_server_is_waited_for_once_and_not_for_each_client() {
 }
 
 #[test]
-fn what_a_version_has_not_is_refused_in_words() {
+fn operation_or_path_that_does_not_exist_is_refused_with_reason() {
     let host = Host::new(30);
     let open = load::run(&host.plan(host.address, "3", Op::Open), &mut |_| {}).unwrap_err().to_string();
     let words = "--op open is of NFSv4 and SMB; write ?version=4.1 or ?version=4.2";

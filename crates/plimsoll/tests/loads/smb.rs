@@ -1,4 +1,4 @@
-//! Loads over SMB against a server in this process: every protection, every operation, and what is refused.
+//! Loads over SMB against a server in this process: every protection, every operation, and refusals.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -39,12 +39,11 @@ impl Running {
         Self { address: shares.address, shares, directory }
     }
 
-    /// Where loads work.
+    /// The directory in which loads work.
     pub(crate) fn below(&self) -> PathBuf {
         self.directory.path().join("below")
     }
 
-    /// What clients have there.
     pub(crate) fn usage(&self) -> Usage {
         self.shares.server.as_ref().unwrap().view().usage()
     }
@@ -73,7 +72,7 @@ impl Running {
     }
 }
 
-/// What alice logs in with.
+/// The hash of alice's password.
 pub(crate) fn nt_hash() -> NtHash {
     NtHash::of_password(PASSWORD)
 }
@@ -214,7 +213,7 @@ fn a_load_that_cannot_be_made_says_why() {
 }
 
 #[test]
-fn who_does_not_encrypt_where_a_share_wants_it_is_told() {
+fn unencrypted_client_at_encrypted_share_is_refused_with_reason() {
     let encryption = ShareSettings { encryption: true, signing: false, ..ShareSettings::default() };
     let server = Running::sharing(encryption);
     make_below(&server);

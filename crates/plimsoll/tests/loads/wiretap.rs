@@ -1,4 +1,4 @@
-//! Somebody who listens between clients and a server of NFSv4.
+//! A proxy that records the operations between clients and a server of NFSv4.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -13,7 +13,7 @@ use xdr::{Decode, Reader};
 /// The operations of the compounds that came by, the statuses of their replies, and the connections.
 #[derive(Debug, Default)]
 pub struct Seen {
-    /// Nothing is passed on any more.
+    /// Whether the proxy has stopped forwarding.
     pub is_mute: bool,
     pub compounds: Vec<Vec<Op>>,
     pub statuses: Vec<Status>,
@@ -25,7 +25,7 @@ impl Seen {
     }
 }
 
-/// An address at which the server is reached through somebody who listens.
+/// The address of a proxy that records the operations of a server.
 pub fn wiretap(server: SocketAddr) -> (SocketAddr, Arc<Mutex<Seen>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let (address, seen) = (listener.local_addr().unwrap(), Arc::default());

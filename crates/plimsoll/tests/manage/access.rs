@@ -1,4 +1,4 @@
-//! Who may mount, while it is served.
+//! Export rules of a volume, and their changes while the volume is served.
 
 use crate::mount::{mount, mount_from};
 use crate::rig::Service;
@@ -7,7 +7,7 @@ use nfs_wire::v3::Status;
 const ELSEWHERE: &str = "127.0.0.2";
 
 #[test]
-fn nobody_mounts_without_a_rule_and_is_told_how() {
+fn mount_without_a_rule_is_refused_and_the_warning_says_how_to_add_one() {
     let service = Service::start();
     service.says(&["pool", "create", "p1", "--level", "gcnv/premium", "--size", "4TiB"]);
     let (_, warned) = service.runs(&["volume", "create", "v1", "--pool", "p1", "--size", "1TiB"]);

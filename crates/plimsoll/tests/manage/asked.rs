@@ -1,4 +1,4 @@
-//! What `plimsoll size` is asked for.
+//! Arguments of `plimsoll size` for one workload.
 
 /// 1,200 operations of 8 KiB a second, scaled down from what such volumes do.
 const ASKED: [&str; 16] = [

@@ -1,4 +1,4 @@
-//! The benchmark's commands beside a service: in which forms they show results, and whom they ask.
+//! The benchmark's commands beside a service: the forms of their results, and their targets.
 
 use crate::rig::{Service, plimsoll};
 use serde_json::{Value, json};
@@ -52,7 +52,7 @@ fn a_service_of_the_environment_does_not_stop_a_measurement_of_another_server() 
 }
 
 #[test]
-fn a_share_is_measured_and_its_password_told_to_nobody() {
+fn share_is_measured_and_its_password_stays_secret() {
     const PASSWORD: &str = "correct horse";
     let service = Service::start_with(&["--smb-listen", "127.0.0.1:0"]);
     let secret = service.data().join("secret");

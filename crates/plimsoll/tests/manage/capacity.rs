@@ -1,4 +1,4 @@
-//! How much a volume may hold, as its clients and its operator see it.
+//! Capacity of a volume, as seen by its clients and its operator.
 
 use crate::mount::{fsinfo, fsstat, getattr, mount};
 use crate::rig::{Service, eventually};
@@ -79,7 +79,7 @@ fn a_long_write_over_the_end_of_a_volume_changes_nothing() {
     }
 }
 
-/// Begins a WRITE of 1 MiB, sends so many bytes of its data, and is gone.
+/// Begins a WRITE of 1 MiB, sends a part of its data, and disconnects.
 fn write_part_and_go(service: &Service, file: &Handle, offset: u64, sent: usize) {
     let mut bytes = Vec::new();
     let mut w = Writer::new(&mut bytes);
@@ -96,9 +96,9 @@ fn write_part_and_go(service: &Service, file: &Handle, offset: u64, sent: usize)
     assert_eq!(stream.read(&mut [0; 100]).unwrap_or(0), 0, "half a WRITE has no answer");
 }
 
-/// A client that ends in the middle of a long WRITE leaves nothing taken.
+/// A client that disconnects in the middle of a long WRITE leaves no space reserved.
 #[test]
-fn a_long_write_that_never_comes_whole_gives_back() {
+fn long_write_that_never_arrives_whole_releases_its_space() {
     let service = small();
     let mut client = mount(&service, "/v1").unwrap();
     let file = client.create(&client.root(), "a", 0o644).unwrap();

@@ -1,4 +1,4 @@
-//! What a host lacks as a client: asked of nobody, and nothing is changed.
+//! `plimsoll client check`: settings that a host lacks as a client. The command needs no service and changes nothing.
 
 use crate::rig::plimsoll;
 use serde_json::Value;
@@ -19,7 +19,7 @@ fn the_status_says_whether_something_is_lacking() {
     let lacking = lacking.count();
     assert_eq!(result["lacking"], lacking);
     assert_eq!(status, if lacking > 0 { 3 } else { 0 }, "{said}");
-    // What the kernel says is what is shown.
+    // The check shows the kernel's own value.
     let kernel = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_rmem").unwrap();
     let receive =
         result["checks"].as_array().unwrap().iter().find(|check| check["what"] == "net.ipv4.tcp_rmem");
@@ -30,7 +30,7 @@ fn the_status_says_whether_something_is_lacking() {
 }
 
 #[test]
-fn each_recommendation_is_told_with_its_page_and_what_sets_it() {
+fn each_recommendation_is_shown_with_its_source_and_command() {
     let (_, said, _) = check(&[]);
     assert!(said.contains("network interface") && said.contains("recommended: 16 Gbit/s"), "{said}");
     assert!(said.contains("Set-SmbClientConfiguration -ConnectionCountPerRssNetworkInterface 16"), "{said}");
@@ -39,7 +39,7 @@ fn each_recommendation_is_told_with_its_page_and_what_sets_it() {
 }
 
 #[test]
-fn what_is_no_nfs_mount_is_refused() {
+fn path_off_nfs_or_unknown_provider_is_refused() {
     for (args, status, reason) in [
         (&["/proc"][..], 1, "/proc is on proc, not on an NFS mount; allowed: a directory of one"),
         (&["/nowhere"], 1, "cannot read /nowhere"),

@@ -1,10 +1,10 @@
-//! What needs no service: levels, help, errors, completions, manual pages.
+//! Commands without a service: levels, help, errors, completions, manual pages.
 
 use crate::rig::{Service, plimsoll};
 use serde_json::{Value, json};
 use std::process::Command;
 
-/// What a command says without a service; it must succeed.
+/// Returns the output of a command without a service; the command must succeed.
 #[track_caller]
 fn says(args: &[&str]) -> String {
     let output = plimsoll(None).args(args).output().unwrap();
@@ -12,7 +12,7 @@ fn says(args: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Why a command is refused.
+/// The error of a command that must fail.
 #[track_caller]
 fn refuses(args: &[&str]) -> String {
     let output = plimsoll(None).args(args).output().unwrap();
@@ -21,7 +21,7 @@ fn refuses(args: &[&str]) -> String {
 }
 
 #[test]
-fn levels_tell_their_limits_and_who_says_so() {
+fn levels_show_their_limits_and_their_sources() {
     let said = says(&["level", "show", "anf/premium", "--size", "2TiB"]);
     assert!(said.contains("2 TiB × 64 MiB/s per TiB = 128 MiB/s"), "{said}");
     assert!(said.contains("learn.microsoft.com/"), "{said}");
@@ -136,7 +136,7 @@ fn every_command_has_help_and_those_that_change_have_examples() {
     }
 }
 
-/// What a command prints on a terminal of so many columns.
+/// Returns the output of a command on a terminal of this width.
 fn at_terminal(columns: usize, command: &Command, settings: &str) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     let line: Vec<&str> = words.map(|word| word.to_str().unwrap()).collect();
@@ -234,7 +234,7 @@ fn a_wrong_command_line_ends_with_2_and_a_refusal_with_1() {
     }
 }
 
-/// What a shell would be told could follow.
+/// The completions that a shell would offer for the last word.
 fn candidates(service: &Service, words: &[&str]) -> Vec<String> {
     let mut command = service.command(&["--", "plimsoll"]);
     command.args(words).env("PLIMSOLL_COMPLETE", "bash").env("_CLAP_COMPLETE_INDEX", words.len().to_string());

@@ -1,4 +1,4 @@
-//! What a service counts of a volume.
+//! Counters of a volume.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
 use crate::rig::Service;
@@ -13,7 +13,7 @@ pub fn client(service: &Service) -> Client {
     Client::new(&Target { url, token, issuers: None }).unwrap()
 }
 
-/// The counters of the volume `v1` that a benchmark looks at.
+/// The counters of the volume `v1` that a benchmark reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Counters {
     pub connections: f64,

@@ -1,4 +1,4 @@
-//! After a crash: volumes serve at once, also those whose files must be counted, and it is told how far the counts are.
+//! After a crash: volumes serve at once, even if their files must be counted, and the status shows the progress.
 
 use crate::mount::{fsstat, mount};
 use crate::rig::{Service, eventually};

@@ -98,7 +98,7 @@ fn an_endpoint_shows_no_other_volume() {
 }
 
 #[test]
-fn who_is_connected_where_is_shown() {
+fn connections_of_each_endpoint_are_shown() {
     let service = furnished();
     volume(&service, "v1", &["--endpoint", "127.0.0.22,127.0.0.23"]);
     let mut clients: Vec<Client> = ["127.0.0.22", "127.0.0.22", "127.0.0.23", "127.0.0.1"]
@@ -133,7 +133,7 @@ fn who_is_connected_where_is_shown() {
 }
 
 #[test]
-fn an_address_that_this_machine_does_not_have_is_told_and_others_are_refused() {
+fn endpoint_that_this_machine_lacks_is_warned_of_and_invalid_ones_are_refused() {
     let mut service = furnished();
     // Kept for documentation (RFC 5737): nobody has it.
     let (said, warned) = volume(&service, "v1", &["--endpoint", "127.0.0.32", "--endpoint", "192.0.2.77"]);

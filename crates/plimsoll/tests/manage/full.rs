@@ -59,7 +59,7 @@ impl Disk {
         (0..).find(|n| fs::write(self.path().join(format!("fillers/rest-{n}")), [1; 4096]).is_err());
     }
 
-    /// Gives back what [`Disk::fill`] took.
+    /// Frees the space that [`Disk::fill`] took.
     fn relieve(&self) {
         fs::remove_dir_all(self.path().join("fillers")).unwrap();
     }
@@ -71,7 +71,7 @@ impl Drop for Disk {
     }
 }
 
-/// What a client does on a full disk after a start.
+/// Checks after a start that a client reads, deletes and creates files on a full disk.
 fn clients_go_on(service: &Service, round: usize) {
     let mut client = mount(service, "/v1").unwrap();
     let root = client.root();
@@ -143,7 +143,7 @@ fn a_service_starts_on_a_full_disk() {
     survives_being_full(&Disk::ext4());
 }
 
-/// Without what is kept aside nothing can be changed; it is said why, and what is served goes on.
+/// Without the reserve, management refuses changes and says why; clients are still served.
 #[test]
 fn without_a_reserve_management_only_reads() {
     for inodes in [false, true] {

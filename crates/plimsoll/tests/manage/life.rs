@@ -1,4 +1,4 @@
-//! What is made stays, is changed by one at a time, and goes.
+//! Pools and volumes from creation to deletion: restarts, changes, versions, tokens.
 
 use crate::counters::client;
 use crate::mount::{getattr, mount, target};
@@ -83,7 +83,7 @@ fn a_volume_in_use_is_deleted_by_force_alone() {
 }
 
 #[test]
-fn volume_deleted_by_force_answers_what_waits_for_its_limit() {
+fn volume_deleted_by_force_answers_calls_that_wait_for_its_limit() {
     let service = Service::start_with(&SMB);
     set_password(&service, &["user", "create", "alice", "--uid", "1000"], PASSWORD);
     service.says(&["pool", "create", "p1", "--level", "plimsoll/custom", "--size", "1TiB"]);
@@ -206,7 +206,7 @@ fn replies_are_the_apis_own() {
 }
 
 #[test]
-fn tokens_let_in_as_far_as_their_role_goes() {
+fn tokens_allow_what_their_role_allows() {
     let service = Service::with_volume("1TiB", &[]);
     let secret = service.says(&["token", "create", "eyes", "--role", "read"]);
     let with = |args: &[&str]| service.command(args).env("PLIMSOLL_TOKEN", secret.trim()).output().unwrap();

@@ -1,4 +1,4 @@
-//! What the service counts, against what was done.
+//! Metrics of the service, compared with the calls that clients made.
 
 use crate::counters::{Counters, MIB, client, look};
 use crate::mount::mount;
@@ -8,7 +8,7 @@ use nfs_wire::v3::StableHow;
 use std::path::Path;
 use std::process::Command;
 
-/// The counters once so many calls have been counted, which is after their replies have left.
+/// Returns the counters once they include these calls. The service counts a call after it sends the reply.
 fn look_after(client: &Client, reads: f64, writes: f64) -> Counters {
     eventually("all calls counted", || {
         let now = look(client);
@@ -17,7 +17,7 @@ fn look_after(client: &Client, reads: f64, writes: f64) -> Counters {
     look(client)
 }
 
-/// Takes every file of the volumes out of the kernel's memory; false where it lies in nothing else.
+/// Evicts every file of the volumes from the page cache; returns `false` on tmpfs, which has no other storage.
 fn evict(dir: &Path) -> bool {
     let mut is_elsewhere = true;
     for entry in std::fs::read_dir(dir).unwrap().map(Result::unwrap) {

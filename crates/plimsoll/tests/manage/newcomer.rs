@@ -1,4 +1,4 @@
-//! What somebody meets who has just begun.
+//! First steps of a new user: defaults, refusals, mount commands, confirmations.
 
 use crate::rig::Service;
 use std::io::Write;
@@ -23,7 +23,7 @@ fn every_provider_has_its_own_defaults_and_each_volume_can_be_written() {
         let target = format!("nfs://{}/{pool}", service.nfs());
         service.says(&["bench", "load", &target, "--op", "write", "--size", "1m", "--time", "200ms"]);
     }
-    // Who says whom squashed callers become wants them squashed.
+    // A rule with an anonymous user also squashes.
     service.says(&["export", "set", "own", "--allow", "127.0.0.1", "--anonymous", "7:8"]);
     assert_eq!(service.json(&["export", "list", "own"])["rules"][0]["squash"], "root");
     // An owner alone leaves the level's mode.
@@ -56,7 +56,7 @@ fn a_benchmark_that_may_not_write_ends_at_once_and_says_what_to_do() {
 }
 
 #[test]
-fn what_is_not_served_is_refused_and_not_ready() {
+fn volume_over_a_protocol_that_is_not_served_is_refused() {
     let service = Service::start();
     service.says(&["pool", "create", "p1", "--level", "anf/ultra", "--size", "4TiB"]);
     let create = ["volume", "create", "v1", "--pool", "p1", "--size", "1TiB"];
@@ -102,7 +102,7 @@ fn a_volume_is_mounted_as_it_and_its_rules_allow() {
 }
 
 #[test]
-fn what_destroys_data_wants_to_be_told_twice() {
+fn deletion_without_confirmation_is_refused() {
     let service = Service::with_volume("1TiB", &[]);
     let said = service.refuses(&["volume", "delete", "v1"]);
     assert!(said.contains("--yes") && said.contains("all its files"), "{said}");

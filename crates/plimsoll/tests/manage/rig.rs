@@ -81,7 +81,6 @@ impl Service {
         Self { child: serve(dir, &[]), dir: dir.to_owned(), _own: None, _place: place }
     }
 
-    /// The data directory.
     pub fn data(&self) -> &Path {
         &self.dir
     }
@@ -92,17 +91,16 @@ impl Service {
         entries.map(|entry| entry.unwrap().path()).collect()
     }
 
-    /// What the service tells of itself in its data directory.
+    /// The file `service.json`, in which the service publishes its addresses.
     pub fn announcement(&self) -> Value {
         serde_json::from_slice(&std::fs::read(self.data().join("service.json")).unwrap()).unwrap()
     }
 
-    /// Where NFS is.
     pub fn nfs(&self) -> SocketAddr {
         self.announcement()["nfs"].as_str().unwrap().parse().unwrap()
     }
 
-    /// A command against it.
+    /// A command against the service.
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = plimsoll(Some(self.data()));
         command.args(args);
@@ -113,7 +111,7 @@ impl Service {
         self.command(args).output().unwrap()
     }
 
-    /// Runs a command that must succeed; what it says, and of what it warns.
+    /// Runs a command that must succeed; returns its output and its warnings.
     #[track_caller]
     pub fn runs(&self, args: &[&str]) -> (String, String) {
         let Output { status, stdout, stderr } = self.output(args);
@@ -122,7 +120,7 @@ impl Service {
         (out, err)
     }
 
-    /// Runs a command that must succeed; what it says.
+    /// Runs a command that must succeed; returns its output.
     #[track_caller]
     pub fn says(&self, args: &[&str]) -> String {
         self.runs(args).0
@@ -135,7 +133,7 @@ impl Service {
         serde_json::from_str(&said).unwrap_or_else(|error| panic!("{args:?}: {error}: {said}"))
     }
 
-    /// Runs a command that must be refused; why it was.
+    /// Runs a command that must be refused; returns the reason.
     #[track_caller]
     pub fn refuses(&self, args: &[&str]) -> String {
         let Output { status, stdout, stderr } = self.output(args);
@@ -175,20 +173,19 @@ impl Service {
         service
     }
 
-    /// Asks it to stop, as an administrator does.
+    /// Stops the service, as an administrator does.
     pub fn stop(&mut self) {
         let pid = self.child.id().to_string();
         assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
         assert!(self.child.wait().unwrap().success());
     }
 
-    /// Ends it without a warning.
+    /// Kills the service.
     pub fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// Starts it again.
     pub fn start_again(&mut self) {
         self.child = serve(&self.dir, &[]);
     }
@@ -202,7 +199,7 @@ impl Drop for Service {
     }
 }
 
-/// Tries until it succeeds, for at most ten seconds.
+/// Waits at most ten seconds until a condition holds.
 #[track_caller]
 pub fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     for _ in 0..200 {

@@ -1,4 +1,4 @@
-//! How the API is served: where, to whom, behind which certificate.
+//! Access to the API: addresses, tokens, certificates.
 
 use crate::rig::{Service, plimsoll};
 use std::fs;
@@ -32,7 +32,7 @@ fn health_is_for_everybody_and_the_rest_is_not() {
 }
 
 #[test]
-fn elsewhere_than_on_loopback_it_wants_a_certificate() {
+fn api_beyond_loopback_needs_a_certificate() {
     let dir = tempfile::tempdir().unwrap();
     let serve = ["serve", "--listen", "127.0.0.1:0", "--api", "0.0.0.0:0"];
     let output = plimsoll(Some(dir.path())).args(serve).output().unwrap();
@@ -91,7 +91,7 @@ fn a_certificate_is_checked() {
 }
 
 #[test]
-fn a_wrong_configuration_is_told_with_its_place() {
+fn invalid_configuration_is_refused_with_reason() {
     let dir = tempfile::tempdir().unwrap();
     let config = dir.path().join("config.toml");
     for (text, complaint) in [

@@ -5,7 +5,7 @@ use crate::rig::{Service, plimsoll};
 use serde_json::Value;
 
 #[test]
-fn what_would_be_made_is_shown_and_what_cannot_be_is_taken_back() {
+fn dry_run_is_shown_and_failed_apply_is_undone() {
     let service = Service::start();
     let shown = service.says(&asked(&["apply"], &["--name", "a", "--dry-run"]));
     assert!(shown.contains("Would create the volume a in a"), "{shown}");
@@ -119,7 +119,7 @@ fn status(args: &[&str]) -> i32 {
 }
 
 #[test]
-fn what_does_not_fit_and_what_is_no_question_end_differently() {
+fn workload_that_does_not_fit_and_bad_arguments_have_different_statuses() {
     let too_much =
         ["--capacity", "1TiB", "--iops", "600k", "--level", "anf/ultra", "--regular", "--volumes", "1"];
     assert_eq!(status(&too_much), 3);
@@ -202,7 +202,7 @@ fn metadata_asks_for_a_large_volume() {
 }
 
 #[test]
-fn what_is_printed_can_be_written_to_a_file() {
+fn output_with_a_file_name_is_written_to_the_file() {
     let dir = tempfile::tempdir().unwrap();
     let file = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
     let read = |name: &str| std::fs::read_to_string(file(name)).unwrap();
@@ -237,7 +237,7 @@ fn what_is_printed_can_be_written_to_a_file() {
 }
 
 #[test]
-fn what_cannot_be_asked_is_refused_with_what_can() {
+fn invalid_workload_is_refused_with_allowed_values() {
     for (flags, why) in [
         (&["--iops", "5k"][..], "--capacity SIZE"),
         (&["--capacity", "1TiB", "--block", "8k"], "--iops or --throughput"),

@@ -40,7 +40,6 @@ fn make(service: &Service, name: &str, more: &[&str]) {
     service.says(&[&create[..], &["--protocols", "smb,nfsv3"], more].concat());
 }
 
-/// Where SMB is.
 pub fn port(service: &Service) -> String {
     let announced = service.announcement();
     announced["smb"].as_str().unwrap().rsplit_once(':').unwrap().1.to_owned()
@@ -53,7 +52,7 @@ fn smbclient(service: &Service, what: &str, password: &str) -> Command {
     command
 }
 
-/// What alice's client says of these commands at a share; whether it succeeded.
+/// Runs commands of alice's client at a share; returns whether it succeeded, and its output.
 fn at(service: &Service, share: &str, commands: &str) -> (bool, String) {
     with(service, share, PASSWORD, commands)
 }
@@ -104,7 +103,7 @@ impl Connected {
         connected
     }
 
-    /// Gives it a command; whether it says this within a while.
+    /// Sends a command; returns whether the output has this text in time.
     fn hears(&mut self, command: &str, wanted: &str, patience: Duration) -> bool {
         self.send(command);
         self.heard(wanted, patience)
@@ -115,12 +114,12 @@ impl Connected {
         _ = self.input.write_all(format!("{command}\n").as_bytes());
     }
 
-    /// Whether it says this within a while.
+    /// Whether the output has this text in time.
     fn heard(&mut self, wanted: &str, patience: Duration) -> bool {
         std::iter::from_fn(|| self.lines.recv_timeout(patience).ok()).any(|line| line.contains(wanted))
     }
 
-    /// Gives it a command to which it must say this.
+    /// Sends a command; the output must have this text.
     #[track_caller]
     fn says(&mut self, command: &str, wanted: &str) {
         assert!(self.hears(command, wanted, Duration::from_secs(20)), "{command}: {wanted} is not said");
@@ -202,7 +201,7 @@ fn shares_come_and_go_with_volumes_and_their_rules() {
 }
 
 #[test]
-fn users_log_in_as_they_are_now_and_those_who_are_gone_are_logged_out() {
+fn users_log_in_with_the_new_password_and_deleted_users_are_logged_out() {
     let Some(service) = service() else { return };
     make(&service, "v1", &["--allow", "127.0.0.1"]);
     let mut connected = Connected::to(&service, "v1");
@@ -220,7 +219,7 @@ fn users_log_in_as_they_are_now_and_those_who_are_gone_are_logged_out() {
 }
 
 #[test]
-fn who_watches_a_share_is_told_of_what_nfs_changes() {
+fn watcher_of_a_share_sees_changes_over_nfs() {
     let Some(service) = service() else { return };
     make(&service, "v1", &["--allow", "127.0.0.1", "--mode", "777"]);
     let mut connected = Connected::to(&service, "v1");

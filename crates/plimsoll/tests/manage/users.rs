@@ -1,4 +1,4 @@
-//! Users and groups, as those who manage them have them.
+//! Management of users and groups.
 
 use crate::rig::Service;
 use serde_json::json;
@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 
 const PASSWORD: &str = "correct horse";
 
-/// Runs a command with this on its standard input; whether it succeeded, and what it says.
+/// Runs a command with this standard input; returns whether it succeeded, and its output.
 fn told(service: &Service, args: &[&str], input: &str) -> (bool, String) {
     let mut command = service.command(args);
     let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -129,7 +129,7 @@ fn a_key_that_is_gone_is_a_warning_after_a_restart() {
     assert!(!service.says(&["warning", "list"]).contains("log in"));
 }
 
-/// A command at a terminal, which is answered; all that the terminal then shows.
+/// Runs a command at a terminal and answers it; returns the text on the terminal.
 fn at_terminal(service: &Service, line: &str, answers: &[(&str, &str)]) -> String {
     let mut script = Command::new("script");
     script.args(["-qec", &format!("{} {line}", env!("CARGO_BIN_EXE_plimsoll")), "/dev/null"]);

@@ -1,4 +1,4 @@
-//! An advice that is made on a service and proven by the benchmark.
+//! An advice that is applied to a service and checked by the benchmark.
 
 use crate::asked::asked;
 use crate::rig::Service;
@@ -16,7 +16,7 @@ fn cell(run: &Path) -> Value {
 }
 
 #[test]
-fn what_is_advised_delivers_what_was_asked() {
+fn advised_volume_delivers_the_requested_load() {
     let service = Service::start_alone();
     let dir = tempfile::tempdir().unwrap();
     let file = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();

@@ -30,7 +30,7 @@ fn a_load_at_its_limit_is_seen_from_the_server() {
     });
 }
 
-/// Runs the load and looks at the metrics meanwhile; in what they differ from what must have been.
+/// Runs the load and reads the metrics meanwhile; returns how they differ from the expected ones.
 fn seen_wrong(client: &Client, plan: &Plan) -> Vec<String> {
     let in_flight = (plan.connections * plan.depth) as f64;
     let mut looks = Vec::new();

@@ -1,4 +1,4 @@
-//! What clients of a service get, measured: each test has the machine for itself.
+//! Measurements of a service by its clients: each test has the machine for itself.
 
 mod advice;
 #[path = "../manage/asked.rs"]

@@ -1,5 +1,5 @@
-//! Modes of files: what the process makes is for those alone whom it is meant for, and what others may have made is not
-//! believed.
+//! Modes of files: the process creates files for their intended readers only, and does not trust files that others may
+//! have created.
 
 #[path = "../../../vfs/tests/support/skip.rs"]
 mod skip;
@@ -19,7 +19,7 @@ fn is_root() -> bool {
     is_root
 }
 
-/// A data directory that somebody else has made: others may enter it.
+/// A data directory that another user created: others may enter it.
 fn entered() -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
@@ -28,13 +28,13 @@ fn entered() -> (tempfile::TempDir, PathBuf) {
     (dir, data)
 }
 
-/// Runs a command on a data directory; whether it succeeded, and what it says.
+/// Runs a command on a data directory; returns whether it succeeded, and its output.
 fn run(data: &Path, arguments: &[&str]) -> (bool, String) {
     let ran = plimsoll().args(arguments).arg("--data").arg(data).output().unwrap();
     (ran.status.success(), String::from_utf8_lossy(&ran.stderr).into_owned())
 }
 
-/// Every path below a directory but what is served, with its mode.
+/// Every path below a directory with its mode, without the served files.
 fn modes(dir: &Path) -> Vec<(PathBuf, u32)> {
     let mut found = Vec::new();
     for entry in fs::read_dir(dir).unwrap().map(Result::unwrap) {
@@ -135,7 +135,7 @@ fn directory_in_which_others_can_give_names_is_refused() {
     }
 }
 
-/// The address of a service of another user, that this user's commands would send a token to.
+/// The address of another user's service, to which this user's commands would send a token.
 #[test]
 fn file_that_an_ordinary_user_plants_does_not_redirect_a_command() {
     if !is_root() {

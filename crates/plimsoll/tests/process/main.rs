@@ -1,4 +1,4 @@
-//! The running process: signals, the modes of the files that it makes, and what it finds again after an orderly end.
+//! The running process: signals, modes of its files, and restarts.
 
 mod files;
 mod restart;

@@ -1,4 +1,4 @@
-//! What a start finds after an end: nothing to count if it was orderly.
+//! Restarts: the service counts files after a kill, and nothing after an orderly end.
 
 use crate::rig::{Process, plimsoll};
 use api_client::{Client, Target};
@@ -41,7 +41,7 @@ fn change(data: &Path, volume: &str, round: u32) -> wire_client::Client {
     client
 }
 
-/// What a volume holds.
+/// Bytes and files in a volume.
 fn used(data: &Path, volume: &str) -> (u64, u64) {
     let told: serde_json::Value =
         serde_json::from_slice(&std::fs::read(data.join("service.json")).unwrap()).unwrap();

@@ -1,4 +1,4 @@
-//! A real `plimsoll` that runs until it is told to stop.
+//! A real `plimsoll` that runs until a test stops it.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -16,14 +16,14 @@ pub fn plimsoll() -> Command {
 /// A process that serves.
 pub struct Process {
     child: Child,
-    /// Its log, until a test takes it.
+    /// The log of the process, until a test takes it.
     pub log: Option<ChildStderr>,
     /// Open, so that it can say more.
     _said: BufReader<ChildStdout>,
 }
 
 impl Process {
-    /// Starts it, and waits until it says a line that begins like this.
+    /// Starts the process, and waits for a line of output that begins with `ready`.
     #[track_caller]
     pub fn start(mut command: Command, ready: &str) -> Self {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -51,7 +51,7 @@ impl Process {
         assert!(sent.success());
     }
 
-    /// Asks it to stop, and waits for an orderly end; its log since it was started.
+    /// Stops the process and waits for an orderly end; returns the log of its whole life.
     pub fn stop(mut self) -> String {
         self.signal("TERM");
         let mut log = String::new();
@@ -60,7 +60,7 @@ impl Process {
         log
     }
 
-    /// Ends it without a warning; its log since it was started.
+    /// Kills the process; returns the log of its whole life.
     pub fn kill(mut self) -> String {
         self.child.kill().unwrap();
         let mut log = String::new();

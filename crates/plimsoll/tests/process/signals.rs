@@ -4,7 +4,7 @@ use crate::rig::{Process, plimsoll};
 use std::io::{BufRead, BufReader};
 use std::process::Command;
 
-/// Every command that runs until it is told to stop, and the line by which it says that it does.
+/// Every command that runs until a signal stops it, and the line with which it reports that it runs.
 fn commands(dir: &std::path::Path) -> Vec<(Command, &'static str)> {
     let with = |arguments: &[&str], paths: &[(&str, &str)]| {
         let mut command = plimsoll();
@@ -43,9 +43,9 @@ fn signal_that_asks_for_a_reload_is_logged_and_ends_nothing() {
     }
 }
 
-/// As a terminal leaves it that was closed: nobody reads the log any more.
+/// A terminal that closes leaves the log without a reader.
 #[test]
-fn process_whose_log_nobody_reads_goes_on() {
+fn process_without_a_reader_of_its_log_goes_on() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
     let mut process = Process::serve(&data);

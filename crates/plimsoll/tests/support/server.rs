@@ -39,7 +39,7 @@ impl Running {
         Self { address, server: Some(server) }
     }
 
-    /// Stops it, and waits so long for what it has begun.
+    /// Stops the server, and waits this long for calls in progress.
     pub fn stop(&mut self, patience: Duration) {
         if let Some(server) = self.server.take() {
             server.stop(patience);
@@ -59,7 +59,7 @@ pub fn volume(number: u64, directory: &Path) -> Volume {
     Volume::new(VolumeId(number), "v", store, Durability::Relaxed, 1)
 }
 
-/// It, exported to everybody as whoever they say they are.
+/// An export of the volume to every client, without squashing.
 pub fn export(path: impl Into<String>, volume: Volume) -> Export {
     let rules = vec![ExportRule { squash: Squash::None, ..ExportRule::everybody() }];
     Export::new(path, Arc::new(volume), rules)

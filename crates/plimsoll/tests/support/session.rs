@@ -16,7 +16,7 @@ const REPLY_HEADER_BYTES: usize = 24;
 
 pub struct Session {
     stream: TcpStream,
-    /// The minor version that it asks in.
+    /// The minor version of requests.
     pub minor: u32,
     id: SessionId,
     sequence: u32,
@@ -69,7 +69,7 @@ impl Session {
         Ok(())
     }
 
-    /// Does operations: the bytes of the results.
+    /// Sends operations; returns the bytes of the results.
     fn compound(&mut self, operations: &[Argument<'_>]) -> io::Result<Vec<u8>> {
         let auth =
             AuthSys { stamp: 0, machinename: b"tests", uid: 0, gid: 0, gids: Inline::default() }.to_bytes();
@@ -98,7 +98,7 @@ impl Session {
         Ok(reply.split_off(REPLY_HEADER_BYTES))
     }
 
-    /// Does operations in its session: the bytes of the results, SEQUENCE's first.
+    /// Sends operations in the session; returns the bytes of the results, SEQUENCE's first.
     pub fn ask(&mut self, operations: &[Argument<'_>]) -> io::Result<Vec<u8>> {
         self.sequence += 1;
         let (sessionid, sequenceid) = (self.id, self.sequence);
@@ -108,7 +108,7 @@ impl Session {
         self.compound(&all)
     }
 
-    /// The filehandle of what a path from the root leads to.
+    /// The filehandle at a path from the root.
     pub fn handle(&mut self, path: &[&str]) -> io::Result<Vec<u8>> {
         let lookups = path.iter().map(|name| Argument::Lookup(LookupArgs { objname: name.as_bytes() }));
         let operations: Vec<_> =

@@ -13,7 +13,7 @@ use smb::server::{Server, Settings};
 use smb::service::Service;
 use vfs::{Export, Namespace};
 
-/// Alice's, who is the only user.
+/// The password of alice, the only user.
 pub const PASSWORD: &str = "a secret";
 
 /// A server of SMB at a port of the system's choice; it stops when this is dropped.

@@ -1,4 +1,4 @@
-//! RPC with TLS (RFC 9289) against the running program: what passes, and what those get who try to pass without.
+//! RPC with TLS (RFC 9289) against the running program: calls that pass, and the refusals of calls without TLS.
 
 mod rig;
 mod v4;
@@ -78,7 +78,7 @@ fn data_of_any_size_comes_through_also_to_slow_readers() {
 }
 
 #[test]
-fn a_server_without_a_certificate_says_so_and_one_that_is_told_off_too() {
+fn server_without_a_certificate_or_with_tls_off_says_so() {
     let server = Server::start(&["--tls", "off"]);
     let mut client = server.plain();
     assert_eq!(client.start_tls(), Ok(Vec::new()), "no STARTTLS");
@@ -101,7 +101,7 @@ fn a_server_without_a_certificate_says_so_and_one_that_is_told_off_too() {
 }
 
 #[test]
-fn where_tls_is_required_nothing_else_is_answered() {
+fn server_that_requires_tls_refuses_calls_in_clear() {
     let server = Server::start(&["--tls", "require"]);
     assert!(server.hint.contains(",xprtsec=tls "), "{}", server.hint);
     let mut secured = server.tls();
@@ -166,7 +166,7 @@ fn an_export_for_certificates_asks_for_one_that_is_trusted() {
 }
 
 #[test]
-fn what_is_said_in_clear_behind_the_call_for_tls_is_never_heard() {
+fn clear_text_after_the_call_for_tls_ends_the_connection() {
     let server = Server::start(&[]);
     let root = server.tls().mount().unwrap().unwrap();
     let evil = record(77, CREATE, &create_args(&root, "evil"));
@@ -225,7 +225,7 @@ fn older_versions_and_other_protocols_are_refused() {
 }
 
 #[test]
-fn what_is_cut_off_or_altered_on_its_way_is_not_done() {
+fn record_cut_off_altered_or_repeated_is_not_executed() {
     let server = Server::start(&[]);
     let mut client = server.tls();
     let root = client.mount().unwrap().unwrap();
@@ -304,7 +304,7 @@ fn both_sides_say_when_they_end() {
 }
 
 #[test]
-fn what_was_said_before_the_end_is_done() {
+fn call_before_the_end_of_tls_is_executed() {
     let server = Server::start(&[]);
     let root = server.tls().mount().unwrap().unwrap();
     for (number, len) in [1, 5000, 100_000, MIB].into_iter().enumerate() {

@@ -1,4 +1,4 @@
-//! A running `plimsoll export` with a certificate, and a small client of RPC with TLS that is none of ours but rustls.
+//! A running `plimsoll export` with a certificate, and a small client of RPC with TLS over rustls.
 
 use nfs_wire::mount::{DirPath, MountReply, Status as MountStatus};
 use nfs_wire::rpc::{
@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use xdr::{Decode, Encode, Reader};
 
-/// How long a test waits for what must come.
+/// Maximum wait of a test for an expected event.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A certificate and its key in PEM.
@@ -57,7 +57,7 @@ pub struct Server {
     child: Child,
     pub address: SocketAddr,
     pub identity: Identity,
-    /// Of a client that the server trusts.
+    /// The identity of a client that the server trusts.
     pub client: Identity,
     pub dir: tempfile::TempDir,
     pub hint: String,
@@ -126,7 +126,7 @@ impl Drop for Server {
 
 pub type Tls = StreamOwned<ClientConnection, TcpStream>;
 
-/// What a client offers and believes.
+/// A client's side of the handshake: version, protocols, own certificate, trusted certificate.
 pub struct Offer {
     pub version: &'static SupportedProtocolVersion,
     pub protocols: Vec<Vec<u8>>,
@@ -176,18 +176,14 @@ pub enum Refused {
 }
 
 /// A call as it goes over a stream.
-pub fn record(xid: u32, (program, version, procedure): (u32, u32, u32), args: &impl Encode) -> Vec<u8> {
+pub fn record(xid: u32, procedure: (u32, u32, u32), args: &impl Encode) -> Vec<u8> {
     let cred = AuthSys::default().to_bytes();
     let cred = OpaqueAuth { flavor: AuthFlavor::SYS, body: &cred };
-    framed(xid, (program, version, procedure), cred, args)
+    framed(xid, procedure, cred, args)
 }
 
-fn framed(
-    xid: u32,
-    (prog, vers, proc): (u32, u32, u32),
-    cred: OpaqueAuth<'_>,
-    args: &impl Encode,
-) -> Vec<u8> {
+fn framed(xid: u32, procedure: (u32, u32, u32), cred: OpaqueAuth<'_>, args: &impl Encode) -> Vec<u8> {
+    let (prog, vers, proc) = procedure;
     let verf = OpaqueAuth::default();
     let header = CallHeader { xid, rpcvers: RPC_VERSION, prog, vers, proc, cred, verf };
     let body = [header.to_bytes(), args.to_bytes()].concat();
