@@ -87,7 +87,7 @@ pub(crate) enum Command {
 
 /// An export rule as flags.
 #[derive(Clone, Debug, Default, Args)]
-#[command(next_help_heading = "Who may mount")]
+#[command(next_help_heading = "Export rule")]
 pub(crate) struct RuleFlags {
     /// Clients the rule applies to, repeatable: an address, a range like 10.1.0.0/16, a host name; for all clients 0.0.0.0/0 and ::/0
     #[arg(long, value_name = "CLIENT", value_delimiter = ',')]
@@ -105,7 +105,7 @@ pub(crate) struct RuleFlags {
 
 /// Further properties of a rule.
 #[derive(Clone, Debug, Default, Args)]
-#[command(next_help_heading = "Who may mount")]
+#[command(next_help_heading = "Export rule")]
 pub(crate) struct MoreFlags {
     /// Refuse the clients, whatever later rules say
     #[arg(long, requires = "allow", conflicts_with = "read_only")]

@@ -33,7 +33,7 @@ pub(crate) struct PoolFlags {
     #[arg(long, value_parser = words::profile(), hide_possible_values = true)]
     profile: Option<ProfileName>,
     /// A custom limit (plimsoll/custom), repeatable: throughput=, read=, write=, iops=, read-iops=, write-iops=, the same with client- for each client, clients= (advisory, not enforced)
-    #[arg(long, value_name = "WHAT=RATE")]
+    #[arg(long, value_name = "LIMIT=VALUE")]
     limit: Vec<Limit>,
 }
 
@@ -54,7 +54,7 @@ pub(crate) struct VolumeFlags {
     #[arg(long, value_name = "FACTOR", value_parser = words::scale, requires = "shape")]
     scale: Option<u32>,
     /// A custom limit (plimsoll/custom), repeatable: throughput=, read=, write=, iops=, read-iops=, write-iops=, the same with client- for each client, clients= (advisory, not enforced)
-    #[arg(long, value_name = "WHAT=RATE")]
+    #[arg(long, value_name = "LIMIT=VALUE")]
     limit: Vec<Limit>,
 }
 

@@ -401,7 +401,7 @@ fn describe(
 
 fn durability_words(durability: Durability) -> &'static str {
     match durability {
-        Durability::Sync => "sync: what was acknowledged as stable survives a power cut",
+        Durability::Sync => "sync: acknowledged stable writes survive a power cut",
         Durability::Relaxed => "relaxed: a power cut loses the last seconds",
     }
 }

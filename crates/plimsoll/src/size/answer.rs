@@ -40,7 +40,7 @@ impl Answer<'_> {
         text.push_str(&question(workload).fit(columns));
         text.push('\n');
         if advice.options.is_empty() {
-            text.push_str("Nothing carries this. What comes nearest:\n");
+            text.push_str("No option carries this workload. The nearest options:\n");
             text.push_str(&options(&advice.misses, workload).fit(columns));
         } else {
             let shown = if all { advice.options.len() } else { advice.leading_count() };
@@ -56,7 +56,7 @@ impl Answer<'_> {
         text.push_str(&details(choice, workload).fit(columns));
         let more = if all { "" } else { "\"--all\" lists every option; " };
         let next =
-            format!("With the same flags: {more}\"explain\" shows the arithmetic, \"apply\" makes it.");
+            format!("With the same flags: {more}\"explain\" shows the arithmetic, \"apply\" creates it.");
         text + "\n" + &folded("", &next, columns)
     }
 
@@ -97,7 +97,7 @@ impl Answer<'_> {
         let shown = self.advice.left_out.iter().filter(is_shown);
         let lines: String =
             shown.map(|one| folded("  ", &format!("{} {}", one.level, one.why), self.columns)).collect();
-        if lines.is_empty() { lines } else { format!("\nNot looked at:\n{lines}") }
+        if lines.is_empty() { lines } else { format!("\nSkipped:\n{lines}") }
     }
 }
 

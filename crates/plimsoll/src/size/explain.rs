@@ -13,9 +13,9 @@ pub(super) fn explained(choice: &Choice, asked: &Asked, columns: Option<usize>) 
     let line = |text: &str| folded(INDENT, text, columns);
     let workload = &asked.workload;
     let mut text = asked.note_lines(columns);
-    text.push_str("What is asked\n");
+    text.push_str("The workload\n");
     text.push_str(&indented(&answer::question(workload).fit(inner)));
-    text.push_str("\nWhat ceilings must carry\n");
+    text.push_str("\nThe load that ceilings must carry\n");
     let planned = format!(
         "{} + {} % growth = {}",
         size(workload.capacity),
@@ -59,8 +59,8 @@ pub(super) fn explained(choice: &Choice, asked: &Asked, columns: Option<usize>) 
     text.extend(choice.caveats.iter().map(|caveat| line(caveat)));
     text.push_str(&format!("\nMount with\n  {}\n", choice.mount.options));
     text.extend(choice.mount.why.iter().chain(&choice.clients).map(|why| line(&answer::reason(why))));
-    text.push_str("\nWhat each option does\n");
-    let mut table = Table::new(&["OPTION", "WHAT IT DOES", "SOURCE"]).folding(&["WHAT IT DOES", "SOURCE"]);
+    text.push_str("\nThe effect of each mount option\n");
+    let mut table = Table::new(&["OPTION", "EFFECT", "SOURCE"]).folding(&["EFFECT", "SOURCE"]);
     for why in choice.mount.meanings() {
         table.row([why.what, why.why, why.source.to_string()]);
     }
@@ -95,7 +95,7 @@ fn conclusion(choice: &Choice, asked: &Asked, columns: Option<usize>) -> String 
     let next = |next: &Constraint| format!("next would be the {}: {}", next.kind.name(), next.formula);
     lines.extend(choice.next_binding().map(next));
     let lines: String = lines.iter().map(|line| folded(INDENT, line, columns)).collect();
-    format!("\nSo\n{lines}")
+    format!("\nConclusion\n{lines}")
 }
 
 /// The indentation below a heading.

@@ -56,7 +56,7 @@ fn a_user_is_made_shown_changed_and_deleted() {
     assert_eq!(said, "Updated user alice: uid 1000, gid 2000, no password: it cannot log in.\n");
     let user = service.json(&["user", "show", "alice"]);
     assert_eq!((&user["gid"], &user["windows_names"]), (&json!(2000), &json!([])));
-    assert!(service.refuses(&["user", "delete", "alice"]).contains("say --yes"));
+    assert!(service.refuses(&["user", "delete", "alice"]).contains("use --yes"));
     assert_eq!(service.says(&["user", "delete", "alice", "--yes"]), "Deleted user alice.\n");
     assert!(service.refuses(&["user", "show", "alice"]).contains("there is no user alice"));
 }

@@ -230,7 +230,9 @@ impl Promised {
             (false, owner) => {
                 let title = match owner {
                     api_client::model::Owner::Pool => format!("A pool of {size}"),
-                    api_client::model::Owner::Volume => format!("What volumes can share in a pool of {size}"),
+                    api_client::model::Owner::Volume => {
+                        format!("Limits that volumes share in a pool of {size}")
+                    }
                 };
                 let shared = of_pool(pool).into_iter().filter(|(name, _)| *name != "Enforced").collect();
                 vec![
@@ -261,7 +263,7 @@ fn profiles(form: &Form) -> anyhow::Result<()> {
     };
     let listed = Profile::all().iter().map(listed).collect::<anyhow::Result<Vec<_>>>()?;
     show_all(form, listed, || {
-        let mut table = Table::new(&["NAME", "FOR A", "WHAT"]).folding(&["WHAT"]);
+        let mut table = Table::new(&["NAME", "FOR A", "TITLE"]).folding(&["TITLE"]);
         for profile in Profile::all() {
             let info = profile.info();
             table.row([info.name.to_owned(), info.target.to_string(), info.title.to_owned()]);
@@ -290,7 +292,7 @@ fn shapes(form: &Form) -> anyhow::Result<()> {
         source: format!("{:#}", shape.source()),
     };
     show_all(form, Shape::all().map(info).collect(), || {
-        let mut table = Table::new(&["NAME", "WHAT WAS MEASURED"]).folding(&["WHAT WAS MEASURED"]);
+        let mut table = Table::new(&["NAME", "MEASUREMENT"]).folding(&["MEASUREMENT"]);
         Shape::all().for_each(|shape| table.row([shape.name().to_owned(), shape.title().to_owned()]));
         table
     })
