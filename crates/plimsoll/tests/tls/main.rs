@@ -266,7 +266,7 @@ fn record_cut_off_altered_or_repeated_is_not_executed() {
 }
 
 #[test]
-fn keys_are_changed_as_often_as_somebody_works_with_them() {
+fn key_changes_between_calls_are_accepted_and_a_flood_ends_the_connection() {
     let server = Server::start(&[]);
     let mut client = server.tls();
     for _ in 0..100 {
