@@ -7,7 +7,7 @@ use std::path::Path;
 use wire_client::Identity;
 
 /// In the log of a start that counts the files of a volume.
-const COUNTS: &str = "counting the files";
+const COUNTS: &str = "counting files";
 
 fn run(data: &Path, arguments: &[&str]) -> serde_json::Value {
     let ran = plimsoll().args(arguments).arg("--json").arg("--data").arg(data).output().unwrap();
