@@ -57,7 +57,8 @@ fn of_section(section: &Section, columns: Option<usize>) -> String {
     text
 }
 
-fn in_words((name, value): &Fact) -> String {
+fn in_words(fact: &Fact) -> String {
+    let (name, value) = fact;
     match name.as_str() {
         "Clients" => value.clone(),
         _ => format!("{}: {value}", name.to_lowercase()),
