@@ -44,7 +44,7 @@ const ALL: &str = "all tests";
 const NEED_ROOT: [(&str, &[&str]); 13] = [
     ("bench::ganesha", &["drives_ganesha"]),
     ("bench::shared_directory", &[ALL]),
-    ("plimsoll", &["output::tests::what_others_have_planted_is_not_written"]),
+    ("plimsoll", &["output::tests::links_planted_by_others_are_not_followed"]),
     (
         "plimsoll::manage",
         &[

@@ -1,4 +1,5 @@
-//! Where a running service is: told in the data directory, for the commands (`docs/formats/data-directory.md`).
+//! The addresses of a running service, in a file of the data directory for the commands (`docs/formats/data-
+//! directory.md`).
 
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
@@ -12,7 +13,7 @@ use std::path::{Path, PathBuf};
 /// The file in the data directory.
 const FILE: &str = "service.json";
 
-/// Where a service is.
+/// The addresses of a service.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Announcement {
     /// The API.
@@ -31,14 +32,14 @@ impl Announcement {
         let text = serde_json::to_string_pretty(self)? + "\n";
         files::replace(&path, &draft, files::PUBLIC, &[text.as_bytes()])
             .or_else(|error| {
-                // On a full disk what an earlier run told has room for what is told now.
+                // On a full disk the file of an earlier run has room for the new text.
                 overwrite(&path, &text).map_err(|_| error)
             })
             .with_context(|| format!("cannot write {}", path.display()))
     }
 
-    /// What the data directory tells; nothing if no service has run there or the last one has ended properly. A file that another
-    /// user may have written is an error: it would say where to send the token of the API.
+    /// Reads the announcement in a data directory. None if no service has run there, or the last one has ended cleanly. A
+    /// file that another user may have written is an error: it could send the API token elsewhere.
     pub(crate) fn read(data: &Path) -> anyhow::Result<Option<Self>> {
         let path = Self::path(data);
         match files::read_trusted(&path) {
@@ -58,7 +59,7 @@ impl Announcement {
         }
     }
 
-    /// Where it is told.
+    /// The path of the announcement.
     pub(crate) fn path(data: &Path) -> PathBuf {
         data.join(FILE)
     }
@@ -76,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_told_is_read_and_taken_back() {
+    fn announcement_is_read_until_it_is_removed() {
         let dir = crate::testing::private_dir();
         assert_eq!(Announcement::read(dir.path()).unwrap(), None);
         let told =

@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 use vfs::bounds::Networks;
 
-/// How many leading bits addresses of one network have in common.
+/// The prefix lengths that define one network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "u8")]
 pub(crate) struct Ipv6Prefix(u8);

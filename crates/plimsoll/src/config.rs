@@ -37,7 +37,7 @@ pub(crate) struct NfsConfig {
     pub(crate) mount_port: Option<u16>,
     /// The port mapper's port; 0 for none.
     pub(crate) portmap_port: Option<u16>,
-    /// Whether the host's rpcbind is told of what is served.
+    /// Whether to register the programs with the host's rpcbind.
     pub(crate) register_rpcbind: bool,
     /// Threads that receive and answer calls.
     pub(crate) threads: Option<usize>,
@@ -93,7 +93,7 @@ pub(crate) struct ApiConfig {
     pub(crate) listen: SocketAddr,
     /// The certificate for TLS, and those that lead from it to its issuer, in PEM.
     pub(crate) certificate: Option<PathBuf>,
-    /// Its private key, in PEM.
+    /// The private key of the certificate, in PEM.
     pub(crate) key: Option<PathBuf>,
     /// The address by which clients know it, if not that on which it listens: a certificate's name.
     pub(crate) url: Option<String>,
@@ -148,7 +148,7 @@ impl Default for NfsConfig {
 }
 
 impl Config {
-    /// Reads a file. What it says wrong is told with the line.
+    /// Reads a file. Errors name the line.
     pub(crate) fn read(path: &Path) -> anyhow::Result<Self> {
         let bytes = stable::files::read_trusted(path)
             .with_context(|| format!("cannot read the configuration {}", path.display()))?;
@@ -157,7 +157,6 @@ impl Config {
 }
 
 impl NfsConfig {
-    /// Where to listen.
     pub(crate) fn listen(&self) -> Listen {
         let Self {
             listen,
@@ -193,7 +192,6 @@ impl NfsConfig {
 }
 
 impl ApiConfig {
-    /// How it is served.
     pub(crate) fn settings(&self) -> anyhow::Result<api::Settings> {
         let tls = match (&self.certificate, &self.key) {
             (None, None) => None,

@@ -34,7 +34,7 @@ pub(crate) struct DemoArgs {
     /// Data directory for the volumes and what is known of them; made if it is not there
     #[arg(long, default_value = "plimsoll-data", value_name = "DIR")]
     data: PathBuf,
-    /// How long to measure in all, roughly
+    /// Total time to measure, roughly
     #[arg(long, default_value = "15s", value_parser = parse_duration)]
     time: Duration,
     /// When a stable write is acknowledged: after the flush, or at once (a power cut then loses the last seconds)
@@ -209,7 +209,7 @@ impl Meter {
     }
 }
 
-/// What the level promised beside what was delivered.
+/// Prints the promises of the level beside the delivered figures.
 fn print_held(report: &Report) {
     println!("\nA volume at {HELD_LEVEL}, read over one mount while it is resized:\n");
     println!("{:<28}{:>12}{:>14}", "", "limit MiB/s", "delivered");

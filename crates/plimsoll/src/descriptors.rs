@@ -45,15 +45,14 @@ pub(crate) fn share_descriptors(budget: &ResourceBudget, connections: usize) {
     budget.set_nodes_max(files_max(descriptors(), connections));
 }
 
-/// How many descriptors this process may have. [`ResourceBudget::of_process`] has raised the limit as far as
-/// it goes.
+/// The limit of descriptors of this process. [`ResourceBudget::of_process`] has raised it to the maximum.
 fn descriptors() -> usize {
     let most = getrlimit(Resource::Nofile).current.and_then(|most| usize::try_from(most).ok());
     most.unwrap_or(usize::MAX)
 }
 
-/// How many of them files may have: a third always, and what connections do not use but for an eighth, so that there is room
-/// for those that come before the next look.
+/// The limit of descriptors for files: at least a third, and those that connections do not use except an eighth, which
+/// new connections need before the next check.
 fn files_max(descriptors: usize, connections: usize) -> usize {
     let Descriptors { files, pipes, others, .. } = Descriptors::split(descriptors);
     let taken = connections + pipes + others + descriptors / 8;

@@ -18,12 +18,12 @@ pub(crate) struct EndpointListeners(Mutex<Listening>);
 
 #[derive(Default)]
 struct Listening {
-    /// Where NFS is served, once it is.
+    /// The NFS server, once it runs.
     nfs: Option<Nfs>,
     wanted: BTreeSet<IpAddr>,
-    /// Where there is a listener.
+    /// The addresses with a listener.
     open: BTreeSet<IpAddr>,
-    /// Where clients are not served, and why.
+    /// The addresses that clients cannot reach, with the reasons.
     failures: BTreeMap<IpAddr, String>,
 }
 

@@ -4,7 +4,7 @@ use crate::terminal;
 use std::fmt;
 use std::process::ExitCode;
 
-/// What the help says of it.
+/// The paragraph of the help.
 pub(crate) const HELP: &str = "Exit status: 0 done; 1 failed, or refused by the service; 2 the command line is wrong, nothing was done.";
 
 /// A command line that is wrong in a way that its flags do not declare: it ends as others that are wrong do.

@@ -57,13 +57,13 @@ pub(crate) struct ExportArgs {
     /// Clients that may use the exports: an address or a range such as 10.1.0.0/16, repeatable [default: all who can reach the address listened on]
     #[arg(long, value_name = "CIDR")]
     allow: Vec<Cidr>,
-    /// How clients must protect their connections
+    /// Protection that clients must use for their connections
     #[arg(long, value_parser = words::xprtsec(), default_value = "any")]
     xprtsec: Protection,
     /// When a stable write is acknowledged: after the flush, or at once (a power cut then loses the last seconds)
     #[arg(long, value_parser = words::durability(), default_value = "sync")]
     durability: Durability,
-    /// What decides who may do what: mode bits, or the access control lists of Windows
+    /// Access control by mode bits, or by Windows access control lists
     #[arg(long, value_parser = words::security_style(), default_value = "unix")]
     security_style: api_client::model::SecurityStyle,
     /// Protocols they are served over [default: all versions of NFS]
@@ -166,7 +166,6 @@ impl Served {
         nfs.into_iter().chain(smb).collect()
     }
 
-    /// What is to be done again and again.
     fn tasks(&self) -> impl Iterator<Item = Task> + use<> {
         let (stores, budget) = (Arc::clone(&self.stores), Arc::clone(&self.budget));
         let nfs = self.nfs.as_ref().map(NfsFrontend::view);
@@ -306,9 +305,9 @@ mod tests {
 
     const USERS: &str = "[[user]]\nname = \"alice\"\nuid = 1000\npassword = \"secret\"\n";
 
-    /// What `serve` does about sessions, `export` does as well.
+    /// `export` treats sessions as `serve` does.
     #[test]
-    fn what_smb_clients_have_open_ends_when_it_is_gone_though_nobody_calls() {
+    fn opens_of_a_removed_export_end_without_a_call() {
         let dir = crate::testing::private_dir();
         let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
         let (files, users, state) = (path("files"), path("users.toml"), path("state"));

@@ -12,11 +12,11 @@ use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// What all JSON of commands begins with that says nothing else of itself. A property may be added; none changes its meaning under
-/// the same format.
+/// The format of JSON output without a format of its own. Later versions may add properties, but none changes its meaning
+/// under the same format.
 const FORMAT: &str = "plimsoll/1";
 
-/// How a result is shown, and where.
+/// The form and place of a result.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct Form {
@@ -31,7 +31,7 @@ pub(crate) struct Form {
     wide: bool,
 }
 
-/// Where a result goes, in parts.
+/// The place of a result that is written in parts.
 pub(crate) struct Out(Option<(PathBuf, File)>);
 
 impl Form {
@@ -40,7 +40,7 @@ impl Form {
         self.json
     }
 
-    /// How many columns a table may have; none: as many as it likes.
+    /// The maximum number of columns of a table; None without a limit.
     pub(crate) fn columns(&self) -> Option<usize> {
         if self.wide || self.file().is_some() { None } else { terminal::columns() }
     }
@@ -94,7 +94,7 @@ pub(crate) fn json(value: &impl Serialize) -> anyhow::Result<String> {
     Ok(escaped(&serde_json::to_string_pretty(&declared(value)?)?) + "\n")
 }
 
-/// As [`json`], in one line.
+/// Formats JSON in one line.
 pub(crate) fn json_line(value: &impl Serialize) -> anyhow::Result<String> {
     Ok(escaped(&serde_json::to_string(&declared(value)?)?) + "\n")
 }

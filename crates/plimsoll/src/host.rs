@@ -22,7 +22,7 @@ use vfs::{Namespace, Provisioner, ReserveGuard, SharedNamespace};
 
 /// Volumes that are served and managed.
 pub(crate) struct Host {
-    /// What is served, and how it changes.
+    /// The served volumes, and changes of them.
     pub(crate) control: Arc<Service>,
     /// NFS.
     pub(crate) frontend: NfsFrontend,
@@ -98,7 +98,7 @@ impl Host {
         self.volumes.lend_room()
     }
 
-    /// The same volumes for the API.
+    /// The dependencies of the API, with the same volumes.
     pub(crate) fn api_dependencies(&self) -> api::Dependencies {
         let plane = Arc::new(Served {
             connections: self.connections(),
@@ -114,7 +114,7 @@ impl Host {
         Connections { nfs: self.frontend.view(), smb: self.smb.as_ref().map(SmbFrontend::view) }
     }
 
-    /// Where SMB is served, if it is.
+    /// The address of SMB, if it is served.
     pub(crate) fn smb_address(&self) -> Option<SocketAddr> {
         self.smb.as_ref().map(SmbFrontend::address)
     }
@@ -133,7 +133,7 @@ impl Host {
         self.is_stopping.store(true, Ordering::Relaxed);
     }
 
-    /// What is to be done again and again. Looking up hosts may wait long for a name server.
+    /// The periodic tasks. The lookup of hosts may block on a name server.
     pub(crate) fn tasks(&self) -> impl Iterator<Item = Task> + use<> {
         let (volumes, budget, connections) =
             (Arc::clone(&self.volumes), Arc::clone(&self.budget), self.connections());

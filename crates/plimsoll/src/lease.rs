@@ -1,4 +1,4 @@
-//! How long clients keep what they hold: without a sign of life, and over a restart.
+//! The time that clients keep their state: without a sign of life, and over a restart.
 
 use anyhow::ensure;
 use clap::Args;
@@ -44,7 +44,7 @@ impl LeaseArgs {
         Ok(())
     }
 
-    /// How long after a start clients may claim what they held before.
+    /// The time after a start in which clients may reclaim their state.
     pub(crate) fn grace(&self) -> Duration {
         let grace = self.grace_period.unwrap_or(self.lease.div_ceil(2) + self.lease);
         Duration::from_secs(grace.into())

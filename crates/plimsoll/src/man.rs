@@ -63,8 +63,8 @@ fn page(command: &Command, parent: Option<&Command>) -> anyhow::Result<Vec<u8>> 
     Ok(page)
 }
 
-/// What the help says below the flags, in sections: indented lines are examples, with the line before them; all else are notes, but
-/// what is said of the exit status.
+/// The sections of the help below the flags. Indented lines are examples, with the line before them. All else are notes,
+/// except the exit status.
 fn further(help: &str) -> Roff {
     const STATUS: &str = "Exit status: ";
     let (mut examples, mut notes, mut status) = (Vec::new(), Vec::new(), exit::HELP);

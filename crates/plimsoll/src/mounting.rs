@@ -1,4 +1,4 @@
-//! How clients mount what is served: a command for each version of NFS and for SMB, and whether version 3's locks can be reached.
+//! Mount commands for each version of NFS and for SMB, and whether clients can reach the locks of version 3.
 
 use crate::shell::quoted;
 use api::{MountTarget, NfsService};
@@ -7,24 +7,23 @@ use envelope::Protocol;
 use std::net::{IpAddr, SocketAddr};
 use vfs::{Durability, Export, Namespace, Protection};
 
-/// Where clients look for NFS unless they are told otherwise (RFC 1813 §2.1, RFC 8881 §2.9.3).
+/// The default port of NFS (RFC 1813 §2.1, RFC 8881 §2.9.3).
 pub(crate) const NFS_PORT: u16 = 2049;
 
-/// Where clients look for SMB unless they are told otherwise (MS-SMB2 §2.1).
+/// The default port of SMB (MS-SMB2 §2.1).
 const SMB_PORT: u16 = 445;
 
-/// Where NFS is served, and who leads clients there.
+/// The address of NFS, and the port mapper that leads clients there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mounting {
-    /// Where NFS and MOUNT are served.
+    /// The address of NFS and MOUNT.
     pub(crate) address: SocketAddr,
-    /// Who answers clients that look for programs on port 111.
     pub(crate) mapper: PortMapper,
     /// Whether calls without TLS are refused.
     pub(crate) requires_tls: bool,
 }
 
-/// Who answers clients that look for programs on port 111.
+/// The service that answers clients on port 111.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum PortMapper {
     /// Our own, at the service's own addresses.
@@ -58,9 +57,9 @@ impl Mounting {
         targets.map(of).collect()
     }
 
-    /// How a volume is mounted over a protocol: at an endpoint, or at the service's own address, with the `least` protection
-    /// that any of its rules asks for. `None` of a protocol that is not NFS, and of version 3 where calls without TLS are
-    /// refused: clients call MNT without, whatever the mount says.
+    /// The mount target of a volume over a protocol: at an endpoint, or at the service's own address, with the `least`
+    /// protection of its rules. `None` for a protocol other than NFS, and for version 3 where calls without TLS are
+    /// refused: clients send MNT without TLS, whatever the mount options say.
     pub(crate) fn target(
         &self,
         protocol: Protocol,
@@ -120,7 +119,6 @@ impl Mounting {
     }
 }
 
-/// How SMB is mounted at the address where it is served.
 pub(crate) fn smb_target(address: SocketAddr) -> MountTarget {
     let port = match address.port() {
         SMB_PORT => String::new(),
@@ -154,7 +152,7 @@ pub(crate) fn host(address: IpAddr) -> String {
     }
 }
 
-/// What is to be said of the durability; nothing where it is as everybody expects.
+/// The note about a durability other than the default.
 pub(crate) fn note(durability: Durability) -> &'static str {
     match durability {
         Durability::Sync => "",
@@ -203,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_must_be_protected_is_mounted_so_and_without_locks_of_version_3() {
+    fn protected_exports_are_mounted_with_protection_and_without_version_3_locks() {
         let own = mounting("10.0.0.1:2049", PortMapper::Own);
         let all = Mounting { requires_tls: true, ..own.clone() };
         let of = |own: &Mounting, protocol, least| own.target(protocol, None, least).unwrap().options;

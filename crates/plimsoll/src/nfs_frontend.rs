@@ -33,7 +33,7 @@ pub(crate) const CONNECTIONS_PER_CLIENT: NonZeroUsize = NonZeroUsize::new(CLIENT
 /// See [`Listen::idle_timeout`].
 pub(crate) const IDLE_TIMEOUT: NonZeroU32 = NonZeroU32::new(IDLE_S).unwrap();
 
-/// Where to listen.
+/// The addresses to listen at.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Listen {
     /// Address and port for NFS and MOUNT; 0.0.0.0 is every IPv4 address of this machine, port 0 any free one
@@ -77,7 +77,7 @@ pub(crate) struct Listen {
 }
 
 impl Listen {
-    /// How many threads receive and answer calls.
+    /// The number of threads that receive and answer calls.
     pub(crate) fn threads(&self) -> usize {
         self.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, Into::into))
     }
@@ -90,16 +90,16 @@ pub(crate) struct NfsFrontend {
     service: Arc<Service>,
     datagrams: Vec<Responder>,
     namespace: SharedNamespace,
-    /// Who tells clients of its programs, if that is the host's.
+    /// The host's rpcbind, if it tells clients the ports of the programs.
     rpcbind: Option<Arc<HostRpcbind>>,
     tls: Option<ServerTls>,
 }
 
 /// Patience for calls in flight and for sessions to end. With the API's requests, the end takes less than 10 seconds.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(7);
-/// How often rpcbind is asked whether it still knows our programs.
+/// The interval at which rpcbind is asked for the registrations: a restart loses them.
 const REGISTER: Duration = Duration::from_secs(10);
-/// How often files and descriptors are looked after.
+/// The interval of checks of files and descriptors.
 pub(crate) const TICK: Duration = Duration::from_secs(1);
 /// Ticks after which an unused file is closed.
 pub(crate) const IDLE_TICKS: u32 = 4;
@@ -157,12 +157,11 @@ impl NfsFrontend {
         Ok(Self { server, mounting, service, datagrams, namespace, rpcbind, tls })
     }
 
-    /// What is to be done again and again.
     pub(crate) fn tasks(&self) -> impl Iterator<Item = Task> + use<> {
         [self.tend_locks()].into_iter().chain(self.keep_registered()).chain(self.renew_certificate())
     }
 
-    /// What has the host's rpcbind told again when that was restarted, if it is told at all.
+    /// Registers again when the host's rpcbind has restarted. None without registrations.
     fn keep_registered(&self) -> Option<Task> {
         let rpcbind = Arc::clone(self.rpcbind.as_ref()?);
         let register = move || {
@@ -173,29 +172,28 @@ impl NfsFrontend {
         Some(Task::new("rpcbind", REGISTER, register))
     }
 
-    /// What reads the certificate again when it changes, if there is one.
+    /// Reads the certificate again when its file changes. None without TLS.
     fn renew_certificate(&self) -> Option<Task> {
         self.tls.as_ref().map(ServerTls::renew)
     }
 
-    /// What calls clients that wait for locks, ends leases, and forgets clients that hold nothing.
+    /// Calls clients that wait for locks, ends leases, and forgets clients without state.
     fn tend_locks(&self) -> Task {
         let (service, view) = (Arc::clone(&self.service), self.view());
         let connected = move || view.clients().into_iter().map(|client| client.address).collect();
         Task::new("locks", TICK, move || service.tick(&connected))
     }
 
-    /// Where NFS is served.
     pub(crate) fn address(&self) -> SocketAddr {
         self.mounting.address
     }
 
-    /// What is served now.
+    /// The current namespace.
     pub(crate) fn namespace(&self) -> Arc<Namespace> {
         self.namespace.load_full()
     }
 
-    /// The same for those who look more than once.
+    /// The namespace, for callers that read it more than once.
     pub(crate) fn shared_namespace(&self) -> SharedNamespace {
         Arc::clone(&self.namespace)
     }
@@ -210,7 +208,6 @@ impl NfsFrontend {
         self.server.view()
     }
 
-    /// How exports are mounted.
     pub(crate) fn mounting(&self) -> &Mounting {
         &self.mounting
     }

@@ -1,4 +1,4 @@
-//! Files that a command writes where it is told to.
+//! Files that a command writes at a path of the user.
 //!
 //! In a directory that others can write, such as /tmp, the name may be a link that one of them has planted, and what is
 //! written would replace whatever file it leads to. There only new files are written, and plain ones of our own.
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_have_planted_is_not_written() {
+    fn links_planted_by_others_are_not_followed() {
         type Plant = fn(&Path, &Path);
         let plants: [(&str, Plant); 4] = [
             ("it is a link", |victim, at| symlink(victim, at).unwrap()),

@@ -1,5 +1,4 @@
-//! What is done again and again, each task on a thread of its own: one that waits holds up no other, and one that panics goes
-//! on.
+//! Periodic tasks, each on a thread of its own: a task that blocks delays no other, and a task that panics runs again.
 
 use std::thread;
 use std::time::Duration;
@@ -24,7 +23,7 @@ impl Task {
         let run = move || {
             loop {
                 thread::sleep(every);
-                // What it was doing is given up; the locks it held count as free (`PoisonError::into_inner`).
+                // A task that panics has released its locks: `vfs::sync` never poisons them.
                 if panics::catch(&mut work).is_err() {
                     tracing::error!(task = name, "a task panicked: it goes on the next time");
                 }

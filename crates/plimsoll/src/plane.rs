@@ -1,4 +1,4 @@
-//! What a managed service tells of itself and of its clients, over whatever protocol they come.
+//! The reports of a managed service about itself and its clients, over every protocol.
 
 use crate::mounting::{Mounting, smb_target};
 use api::{
@@ -24,7 +24,7 @@ pub(crate) struct Connections {
     pub(crate) smb: Option<smb::server::View>,
 }
 
-/// Who uses volumes, once there are servers that can be asked.
+/// The servers that know the users of volumes, once they run.
 #[derive(Default)]
 pub(crate) struct MountedVolumes(OnceLock<Connections>);
 
@@ -32,13 +32,12 @@ pub(crate) struct MountedVolumes(OnceLock<Connections>);
 pub(crate) struct Served {
     pub(crate) connections: Connections,
     pub(crate) mounting: Mounting,
-    /// Where SMB is served, if it is.
+    /// The address of SMB, if it is served.
     pub(crate) smb: Option<SocketAddr>,
     pub(crate) is_stopping: Arc<AtomicBool>,
 }
 
 impl Connections {
-    /// How many there are.
     pub(crate) fn count(&self) -> usize {
         self.nfs.connections() + self.smb.as_ref().map_or(0, smb::server::View::connections)
     }

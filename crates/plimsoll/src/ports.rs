@@ -9,7 +9,7 @@ use nfs_wire::portmap::PORT;
 use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 
-/// Where storage appliances serve MOUNT, so that firewalls know it.
+/// The port of MOUNT on common storage appliances, which firewalls know.
 const MOUNT_PORT: u16 = 635;
 /// RFC 1833 §2.
 const PORTMAP_PORT: u16 = {
@@ -17,23 +17,23 @@ const PORTMAP_PORT: u16 = {
     111
 };
 
-/// What the NFS port serves.
+/// The programs at the NFS port.
 pub(crate) const NFS_PROGRAMS: Programs = Programs { nfs: true, mount: true, portmap: false, locks: true };
 
 /// A socket with what it serves.
 type Serving<S> = (S, Programs);
 
-/// Sockets on these ports, as far as they were wanted and could be had.
+/// The sockets on these ports, as configured and as available.
 pub(crate) struct Ports {
     mount: Option<TcpListener>,
     portmap: Option<(TcpListener, UdpSocket)>,
-    /// Who tells clients of them.
+    /// The service that tells clients the ports.
     mapper: PortMapper,
     /// For locks, at the NFS port.
     locks: Option<UdpSocket>,
 }
 
-/// What is served over UDP at the NFS port.
+/// The programs over UDP at the NFS port.
 const UDP_PROGRAMS: Programs = Programs { nfs: false, mount: false, portmap: false, locks: true };
 
 impl Ports {
@@ -55,7 +55,8 @@ impl Ports {
         Ok(Self { mount, portmap, mapper, locks })
     }
 
-    /// What clients may look for, with NFS at `nfs`. MOUNT is told of at the NFS port, so that one open port in a firewall is enough.
+    /// The registrations for clients, with NFS at `nfs`. MOUNT is registered at the NFS port, so that a firewall needs
+    /// one open port.
     pub(crate) fn served(&self, nfs: SocketAddr) -> io::Result<Vec<Registration>> {
         let mut served = Registration::of(NFS_PROGRAMS, Transport::Tcp, nfs);
         if let Some(locks) = &self.locks {
@@ -64,7 +65,7 @@ impl Ports {
         Ok(served)
     }
 
-    /// What our own port mapper tells of: itself and what is served; nothing without one.
+    /// The registrations of the built-in port mapper: itself and the served programs. Empty without one.
     pub(crate) fn mapped(&self, served: &[Registration]) -> io::Result<Vec<Registration>> {
         let Some((tcp, udp)) = &self.portmap else { return Ok(Vec::new()) };
         let portmap = Programs { portmap: true, ..Programs::default() };
@@ -74,7 +75,6 @@ impl Ports {
         Ok(mapped)
     }
 
-    /// Who tells clients the ports of programs.
     pub(crate) fn mapper(&self) -> &PortMapper {
         &self.mapper
     }
@@ -144,7 +144,7 @@ fn open_portmap(
     }
 }
 
-/// What `bind` gives. Its error is one of the service where the port must be had.
+/// The result of `bind`. An error ends the service where the port is required.
 fn open<S>(what: &str, port: Port, bind: impl FnOnce() -> io::Result<S>) -> anyhow::Result<io::Result<S>> {
     let number = port.number;
     match bind() {

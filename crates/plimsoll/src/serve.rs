@@ -38,7 +38,7 @@ pub(crate) struct ServeArgs {
     /// Address and port for SMB, which is served to the users of the service ("plimsoll user") [default: that of the configuration; else SMB is not served]
     #[arg(long, value_name = "ADDRESS:PORT")]
     smb_listen: Option<SocketAddr>,
-    /// Let clients of SMB in who log in without a name; they are told which shares there are, and reach none [default: that of the configuration; else they are refused]
+    /// Allow anonymous SMB logins. They can list shares but not open them [default: that of the configuration; else they are refused]
     #[arg(long)]
     smb_anonymous: bool,
     /// Whether a session of SMB may have several TCP connections (multichannel); off: AES-GMAC signs for all clients that offer it [default: that of the configuration; else on]
@@ -51,7 +51,7 @@ pub(crate) struct ServeArgs {
     tls: TlsSettings,
 }
 
-/// How long the end waits for requests of the API.
+/// The time that shutdown waits for requests of the API.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Serves until told to stop.

@@ -18,20 +18,20 @@ use std::sync::Arc;
 use std::time::Instant;
 use vfs::{Namespace, SharedNamespace};
 
-/// Where SMB is served, and to whom.
+/// The address of SMB, and its users.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "SMB")]
 pub(crate) struct SmbListen {
     /// Address and port for SMB; port 0 is any free one
     #[arg(long, default_value = "127.0.0.1:445", value_name = "ADDRESS:PORT", requires = "smb_users")]
     pub(crate) smb_listen: SocketAddr,
-    /// Who may log in over SMB: a TOML file that only its owner may read
+    /// Users that may log in over SMB: a TOML file with mode 600
     #[arg(long, value_name = "FILE")]
     pub(crate) smb_users: Option<PathBuf>,
     /// Names that clients call the service by, besides its address: logins meant for others are refused [default: any name]
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', requires = "smb_users")]
     pub(crate) smb_names: Vec<String>,
-    /// Let clients in who log in without a name; they are told which shares there are, and reach none
+    /// Allow anonymous logins. They can list shares but not open them
     #[arg(long, requires = "smb_users")]
     pub(crate) smb_anonymous: bool,
     /// Whether a session may have several TCP connections (multichannel); off: AES-GMAC signs for all clients that offer it
@@ -46,20 +46,20 @@ pub(crate) enum Switch {
     Off,
 }
 
-/// Who is let in besides users, and by which names all call the service; by any if there are none.
+/// Logins beside those of users, and the names by which clients may call the service. Without names, any name is
+/// accepted.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Logins {
     pub(crate) names: Vec<String>,
     pub(crate) anonymous: bool,
 }
 
-/// How SMB is served.
+/// The settings of the SMB server.
 pub(crate) struct Serving {
-    /// Where.
     pub(crate) address: SocketAddr,
     /// To whom.
     pub(crate) logins: Logins,
-    /// What was open of continuously available shares when the last run ended, and will be when this one does.
+    /// Opens of continuously available shares, kept from the last run to the next.
     pub(crate) opens: Option<PersistentOpens>,
     /// Whether a session may have several connections.
     pub(crate) multichannel: bool,
@@ -74,7 +74,7 @@ pub(crate) struct SmbFrontend {
 }
 
 impl SmbListen {
-    /// Who may log in.
+    /// The accounts that may log in.
     pub(crate) fn accounts(&self, signer: &HandleSigner) -> anyhow::Result<SharedAccounts> {
         let Some(users) = &self.smb_users else {
             bail!("SMB clients log in as a user: name a file of users with --smb-users")
@@ -142,12 +142,11 @@ impl SmbFrontend {
         self.server.view()
     }
 
-    /// Where SMB is served.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// What ends the sessions of users, and the connections to volumes, that are there no longer.
+    /// Ends sessions of deleted users, and tree connects to volumes that are no longer served.
     pub(crate) fn end_what_is_gone(&self) -> Task {
         let service = Arc::clone(&self.service);
         Task::new("sessions", TICK, move || service.expire())

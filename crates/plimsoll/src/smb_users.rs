@@ -22,7 +22,7 @@ struct UsersFile {
 struct UserEntry {
     name: String,
     uid: u32,
-    /// The same number as `uid` if it is left out.
+    /// The group id, by default the number of `uid`.
     gid: Option<u32>,
     password: Option<String>,
     /// In place of a password: 32 hexadecimal digits.
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_without_the_password() {
+    fn error_is_reported_without_the_password() {
         for (text, said) in [
             ("[[user]]\nname = \"a\"\nuid = 1\npassword = \"hush\"\nnt_hash = \"\"", "give one of them"),
             ("[[user]]\nname = \"a\"\nuid = 1\nnt_hash = \"hush\"", "32 hexadecimal digits"),

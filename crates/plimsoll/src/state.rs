@@ -1,4 +1,4 @@
-//! What the process keeps between two runs, in its state directory (`docs/formats/data-directory.md`).
+//! The state that the process keeps between runs, in its state directory (`docs/formats/data-directory.md`).
 
 use crate::lease::LeaseArgs;
 use anyhow::Context;
@@ -19,7 +19,7 @@ use vfs::qos::Nanos;
 const KEY_FILE: &str = "handle.key";
 const KEY_BYTES: usize = 16;
 
-/// Where state lies unless told otherwise: `/var/lib/plimsoll` for root, `~/.local/state/plimsoll` for others.
+/// The default state directory: `/var/lib/plimsoll` for root, `~/.local/state/plimsoll` for other users.
 pub(crate) fn default_dir() -> PathBuf {
     if rustix::process::geteuid().is_root() {
         return PathBuf::from("/var/lib/plimsoll");
@@ -42,7 +42,7 @@ pub(crate) fn random(bytes: &mut [u8]) -> anyhow::Result<()> {
     fs::File::open("/dev/urandom")?.read_exact(bytes).context("cannot get random bytes")
 }
 
-/// As [`random`], where nothing can go on without.
+/// Random bytes like [`random`], or a panic.
 #[expect(clippy::panic, reason = "guessable numbers would be worse than an end")]
 pub(crate) fn must_random(bytes: &mut [u8]) {
     if let Err(error) = random(bytes) {
@@ -65,19 +65,19 @@ pub(crate) fn handle_signer(dir: &Path) -> anyhow::Result<HandleSigner> {
     Ok(HandleSigner::new(file.read_or_make(must_random).context("the key of file handles")?))
 }
 
-/// What is known of clients from the last run.
+/// The client state of the last run.
 pub(crate) struct Stable {
     /// The locks of NFSv3 clients.
     pub(crate) locks: Locks,
     /// The clients of NFSv4.
     pub(crate) records: Arc<ClientRecords>,
-    /// What SMB clients have open of continuously available shares; none if it is not kept.
+    /// Opens of SMB clients on continuously available shares; none if they are not kept.
     pub(crate) opens: Option<PersistentOpens>,
     /// The time in which they claim again what they had, for all volumes that are there already.
     pub(crate) grace: Grace,
 }
 
-/// Who had locks and open files in the last run, as it is kept in `dir`.
+/// Reads the owners of locks and open files of the last run from `dir`.
 pub(crate) fn stable(dir: &Path, now: Nanos, lease: &LeaseArgs) -> anyhow::Result<Stable> {
     lease.check()?;
     let grace = lease.grace();

@@ -1,11 +1,11 @@
-//! What is done again and again for volumes that are served, whoever serves them, over whatever protocol.
+//! Periodic tasks for served volumes, the same for `serve` and `export` and over every protocol.
 
 use crate::nfs_frontend::{NfsFrontend, TICK};
 use crate::periodic::Task;
 use crate::smb_frontend::SmbFrontend;
 use vfs::SharedNamespace;
 
-/// What is to be done again and again for volumes that are served over these protocols, whoever serves them.
+/// The periodic tasks for volumes that are served over these protocols.
 pub(crate) fn tend(
     namespace: &SharedNamespace,
     nfs: Option<&NfsFrontend>,
@@ -17,7 +17,7 @@ pub(crate) fn tend(
     of_all.into_iter().chain(of_nfs).chain(smb.map(SmbFrontend::end_what_is_gone))
 }
 
-/// What ends claims on files when their time is over.
+/// Ends claims on files when they expire.
 fn expire_claims(namespace: SharedNamespace) -> Task {
     let expire = move || {
         for export in namespace.load().exports() {
@@ -31,7 +31,7 @@ fn expire_claims(namespace: SharedNamespace) -> Task {
     Task::new("claims", TICK, expire)
 }
 
-/// What removes streams whose files have gone without this process, once after each start.
+/// Removes streams whose files another program has deleted, once after each start.
 fn sweep_streams(namespace: SharedNamespace) -> Task {
     let sweep = move || {
         for export in namespace.load().exports() {

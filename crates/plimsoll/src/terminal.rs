@@ -8,15 +8,14 @@ use anyhow::{Context, bail};
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use std::io::{ErrorKind, IsTerminal, Write};
 
-/// What is narrower is taken to be as wide as this: tables would be all line breaks.
+/// The minimum width: on a narrower terminal tables would be all line breaks.
 const COLUMNS_MIN: usize = 40;
 /// The width of a terminal that does not tell.
 const COLUMNS: usize = 80;
 
-/// How a part of a text is meant.
+/// The meaning of a part of a text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Tone {
-    /// As everything else.
     #[default]
     Plain,
     /// A head or a name.
@@ -48,7 +47,7 @@ impl Tone {
     }
 }
 
-/// How many columns a text on the standard output may have: those of the terminal, or as many as it likes.
+/// The maximum number of columns on the standard output: those of the terminal; None without a limit.
 pub(crate) fn columns() -> Option<usize> {
     let out = std::io::stdout();
     if !out.is_terminal() {
@@ -60,7 +59,7 @@ pub(crate) fn columns() -> Option<usize> {
     Some(columns.max(COLUMNS_MIN))
 }
 
-/// What whoever is at the terminal types, which nobody sees there.
+/// Reads a line from the terminal without an echo.
 pub(crate) fn ask_secret(question: &str) -> anyhow::Result<String> {
     let mut line = String::new();
     {
@@ -128,12 +127,12 @@ pub(crate) fn unpainted(text: &str) -> String {
     anstream::adapter::strip_str(text).to_string()
 }
 
-/// What comes from elsewhere does not steer the terminal.
+/// Removes control characters, so that foreign text cannot steer the terminal.
 pub(crate) fn printable(text: &str) -> String {
     text.chars().map(|c| if control::steers_terminal(c) { '\u{fffd}' } else { c }).collect()
 }
 
-/// As [`printable`], of several lines that may be painted.
+/// Like [`printable`], for several lines that may have colors.
 pub(crate) fn printable_lines(text: &str) -> String {
     let line = |line: &str| {
         let mut parts = line.split('\u{1b}');
@@ -174,7 +173,7 @@ const UNITS: [&str; 17] = [
     "IOPS", "ms", "%",
 ];
 
-/// What a line is not broken within: words, and numbers with their units.
+/// The parts that a line break does not divide: words, and numbers with their units.
 pub(crate) fn words(text: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     for word in text.split(' ') {

@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 use transport::tls::{Pem, Tls};
 use vfs::Protection;
 
-/// How often the files are looked at.
+/// The interval of checks of the files.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Flags, and `[nfs.tls]` in the configuration.
@@ -25,7 +25,7 @@ pub(crate) struct TlsSettings {
     /// The server's certificate in PEM, and those that lead from it to its issuer; read again when it changes
     #[arg(long = "tls-cert", value_name = "FILE")]
     certificate: Option<PathBuf>,
-    /// Its private key in PEM
+    /// Private key of the certificate, in PEM
     #[arg(long = "tls-key", value_name = "FILE")]
     key: Option<PathBuf>,
     /// Certificates in PEM of those who issue certificates to clients; without it no client can show one
@@ -39,7 +39,7 @@ pub(crate) struct TlsSettings {
 pub(crate) enum TlsMode {
     /// Never
     Off,
-    /// Where the client asks for it
+    /// TLS for clients that ask for it
     Allow,
     /// Always: calls without it are refused
     Require,
@@ -62,7 +62,7 @@ pub(crate) struct ServerTls {
     read: Stamps,
 }
 
-/// What tells files apart from what they were: when each was last written, and its length.
+/// The last modification and length of each file, to detect changes.
 type Stamps = Vec<Option<(SystemTime, u64)>>;
 
 impl TlsSettings {
@@ -111,7 +111,7 @@ impl TlsSettings {
 }
 
 impl ServerTls {
-    /// What reads the files again when they have changed. What cannot be used changes nothing.
+    /// Reads the files again when they change. Invalid files change nothing.
     pub(crate) fn renew(&self) -> Task {
         let Self { policy: TlsPolicy { tls, .. }, files, read } = self.clone();
         let mut known = read;

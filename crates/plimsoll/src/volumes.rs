@@ -1,4 +1,4 @@
-//! What is done to all volumes that are served, over whatever protocol.
+//! Operations on all served volumes, over every protocol.
 
 use vfs::Namespace;
 

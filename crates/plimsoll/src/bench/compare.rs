@@ -25,11 +25,11 @@ Examples:
   plimsoll bench compare before.json after.json
   plimsoll bench compare nfs://10.0.0.7/a nfs://10.0.0.8/b --scenario gcnv-scale-out --preset quick")]
 pub(crate) struct CompareArgs {
-    /// What to compare with: the file of a run; or a target, which is measured now
+    /// Base of the comparison: the file of a run, or a target to measure now
     a: String,
-    /// What to judge: another file, or another target
+    /// Subject of the comparison: another file, or another target
     b: String,
-    /// What to measure on both targets, in turn and on the first one twice: what that differs by is chance
+    /// Scenario to measure on both targets, in turn and on the first one twice: the difference of those two is chance
     #[arg(long, value_name = "NAME")]
     scenario: Option<String>,
     /// Keep what was measured as PREFIX-a.json, PREFIX-b.json and PREFIX-aa.json
@@ -41,7 +41,7 @@ pub(crate) struct CompareArgs {
     /// Another run of what A measured: what it differs by from A is chance
     #[arg(long, value_name = "AA.json", conflicts_with = "scenario")]
     noise: Option<PathBuf>,
-    /// How to show it
+    /// Form of the output
     #[arg(long, value_enum, default_value = "table", conflicts_with = "json")]
     format: Format,
     #[command(flatten)]

@@ -39,7 +39,7 @@ pub(crate) struct LoadArgs {
     /// Reads in a mix, in percent; the rest are writes
     #[arg(long, default_value_t = 75, value_name = "PERCENT")]
     read: u8,
-    /// How safe a write must be when it is answered (RFC 1813 §3.3.7)
+    /// Stability of writes when the server answers (RFC 1813 §3.3.7)
     #[arg(long, value_enum, default_value = "unstable")]
     stable: StableArg,
     /// Connections of each client
@@ -70,16 +70,16 @@ pub(crate) struct LoadArgs {
     /// Directories that lookup, create and rename are spread over
     #[arg(long, default_value_t = 1)]
     directories: usize,
-    /// How long to measure
+    /// Time to measure
     #[arg(long, default_value = "10s", value_parser = parse_duration)]
     time: Duration,
-    /// How long to run before measuring
+    /// Time to run before the measurement
     #[arg(long, default_value = "1s", value_parser = parse_duration)]
     warm_up: Duration,
     /// Check every byte that comes back; after writing, read everything back
     #[arg(long)]
     verify: bool,
-    /// Where the pseudo-random sequences begin
+    /// Seed of the pseudo-random sequences
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// User id of the caller
@@ -93,7 +93,7 @@ pub(crate) struct LoadArgs {
     /// Call from ports below 1024, which many Linux servers demand
     #[arg(long)]
     privileged_port: bool,
-    /// Where MOUNT listens, if not where NFS does
+    /// Port of MOUNT, if another than that of NFS
     #[arg(long, value_name = "PORT")]
     mount_port: Option<u16>,
     /// Threads of the generator, at most one a connection [default: one a core]

@@ -24,10 +24,10 @@ use crate::terminal::{self, Tone, unpainted};
 /// Steps of a progress bar.
 const STEPS: u64 = 1000;
 
-/// How to measure, whatever it is.
+/// The options of every measurement.
 #[derive(Debug, Args)]
 pub(crate) struct HowArgs {
-    /// How thoroughly
+    /// Thoroughness of the measurement
     #[arg(long, value_enum, default_value = "standard")]
     preset: PresetArg,
     /// Most bytes of all files together; they are never more than half of what is free
@@ -39,7 +39,7 @@ pub(crate) struct HowArgs {
     /// Seconds of each measurement instead of the preset's; at points of a load curve also of the warm-up
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=1800))]
     time: Option<u64>,
-    /// Where the pseudo-random sequences begin
+    /// Seed of the pseudo-random sequences
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Remove the files afterwards; without it the next run uses them again
@@ -57,7 +57,7 @@ pub(crate) struct HowArgs {
     service: ServiceArgs,
 }
 
-/// As whom the built-in clients call.
+/// The identity of the built-in clients.
 #[derive(Clone, Debug, Args)]
 struct CallerArgs {
     /// User id of the caller
@@ -77,7 +77,7 @@ struct CallerArgs {
 }
 
 impl CallerArgs {
-    /// Who calls from this machine, or has agents call. These have their own file with the password of a share's user.
+    /// The caller, on this machine or through agents. Agents have their own file with the password of a share's user.
     fn caller(&self, target: &str, has_agents: bool) -> anyhow::Result<Caller> {
         let Self { uid, gid, privileged_port, password, source } = self;
         let nt_hash = match target.parse() {
@@ -113,7 +113,6 @@ impl From<PresetArg> for Preset {
 /// A mount among several that are compared.
 #[derive(Clone, Debug)]
 pub(super) struct Case {
-    /// What it is called.
     pub(super) name: String,
     /// A directory on it.
     pub(super) directory: PathBuf,

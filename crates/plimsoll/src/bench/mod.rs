@@ -20,7 +20,7 @@ use crate::form::Form;
 pub(crate) use password::PasswordArgs;
 pub(crate) use report::read as read_run;
 
-/// What can be measured.
+/// The commands of the benchmark.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Drive a server of NFS or SMB with one kind of call, or a mix of reads and writes, and measure it.

@@ -10,10 +10,10 @@ use identity::NtHash;
 use crate::manage::without_line_end;
 use stable::files::read_secret;
 
-/// Where in the environment the password is.
+/// The environment variable with the password.
 const VARIABLE: &str = "PLIMSOLL_SMB_PASSWORD";
 
-/// Where the password is.
+/// The source of the password.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct PasswordArgs {
     /// File with the password of a share's user, which nobody but its owner may read; one line end is not part of it
@@ -23,7 +23,7 @@ pub(crate) struct PasswordArgs {
 }
 
 impl PasswordArgs {
-    /// What the user of a share logs in with; nothing for targets of NFS.
+    /// The password hash of the share's user; None for targets of NFS.
     pub(crate) fn nt_hash(&self, target: &Target) -> anyhow::Result<Option<NtHash>> {
         let Some(user) = &target.user else { return Ok(None) };
         let text = match &self.password_file {

@@ -20,10 +20,10 @@ pub(crate) struct ReportArgs {
     /// Files that `plimsoll bench run` wrote
     #[arg(required = true, value_name = "RUN.json")]
     runs: Vec<PathBuf>,
-    /// What to make of them [default: table on a terminal, md in files and pipes]
+    /// Form of the report [default: table on a terminal, md in files and pipes]
     #[arg(long, value_enum)]
     format: Option<Format>,
-    /// Where to write it; for fio-json a directory, in which each point gets a file [default: the standard output, as `-`]
+    /// File to write; for fio-json a directory, in which each point gets a file [default: the standard output, as `-`]
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -38,7 +38,7 @@ enum Format {
     Md,
     /// One line a point, with every figure.
     Csv,
-    /// As fio would have written it; of one run.
+    /// The output that fio would have written, for one run.
     FioJson,
 }
 

@@ -34,7 +34,9 @@ Examples:
 pub(crate) struct RunArgs {
     /// A scenario of `plimsoll bench list`, or a TOML file with one of your own
     scenario: String,
-    /// What to measure: nfs://HOST[:PORT]/EXPORT, smb://USER@HOST[:PORT]/SHARE[/DIR][?sign=HOW|?seal=HOW][&channels=N], or a directory of a mounted file system (by the installed fio); repeatable for what is served at several addresses, which are dealt to the clients in turn
+    /// Target: nfs://HOST[:PORT]/EXPORT, smb://USER@HOST[:PORT]/SHARE[/DIR][?sign=HOW|?seal=HOW][&channels=N], or a
+    /// directory of a mounted file system (by the installed fio); repeat it for a volume at several addresses, which the
+    /// clients use in turn
     #[arg(long, required_unless_present = "case", conflicts_with = "case")]
     target: Vec<String>,
     /// A mount to be compared with others, as NAME=DIRECTORY; repeatable. The scenario is measured over each of them in turn
@@ -255,7 +257,7 @@ fn vary(scenario: &mut Scenario, clients: &[usize], protocols: &[Protocol]) -> a
     scenario.check().map_err(|wrong| anyhow::anyhow!("{}: {wrong}", scenario.name))
 }
 
-/// What the same pages say of the same loads over SMB.
+/// The figures of the same pages for the same loads over SMB.
 fn over_smb(published: &[String]) -> Vec<String> {
     let twin = |name: &String| {
         let twin = name.replace("-nfs3-", "-smb-");
@@ -292,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn what_runs_on_request_runs_only_then() {
+    fn optional_series_run_only_on_request() {
         assert_eq!(names("eda-blend", &[]), ["EDA blend"]);
         let cases = chosen("eda-blend", &["cases".to_owned()]).unwrap();
         assert_eq!((cases.series.len(), cases.pairs.len()), (1, 1), "with its pair and no other");

@@ -16,8 +16,8 @@ pub(crate) struct ServiceObserver {
     volume: String,
 }
 
-/// Who can tell of the target, if a service is named: one that serves it. A service that only the environment names may be another
-/// one, for other commands: then a note says that nobody was asked.
+/// An observer of the target, if the named service serves it. A service that only the environment names may belong to
+/// other commands: then a note says that no service was asked.
 pub(crate) fn observe(service: &ServiceArgs, target: &Target) -> anyhow::Result<Option<ServiceObserver>> {
     if !service.is_named() {
         return Ok(None);
@@ -133,7 +133,7 @@ fn rule(rule: Rule) -> ExportRule {
     ExportRule { clients, access: access.to_string(), squash: squash.to_string() }
 }
 
-/// What the metrics say of a volume; `None` if they know no such volume.
+/// The metrics of a volume; `None` if they do not have it.
 fn sample(samples: &Samples, volume: &str) -> Option<Sample> {
     let own = [("volume", volume)];
     let pool = samples.of("plimsoll_volume_info", &own).next()?.label("pool")?;
@@ -155,7 +155,7 @@ fn sample(samples: &Samples, volume: &str) -> Option<Sample> {
     })
 }
 
-/// What a volume is held to: its own limits, and those of its pool, which it may have for itself.
+/// The limits of a volume: its own, and those of its pool, which it may use alone.
 fn limits(samples: &Samples, volume: &str, pool: &str) -> Limits {
     let limit = |unit: &str, direction: &str| {
         let of = |kind: &str, name: &str| {

@@ -1,4 +1,4 @@
-//! What `bench run` prints: what came out, and the tables of the page. Everything else is in the report.
+//! The output of `bench run`: the results, and the tables of the page. The report has everything else.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use super::screen::{cells, empty, fact, lines, list};
 use crate::manage::Table;
 use crate::terminal::Tone;
 
-/// Of the facts of a series, those that tell of the load.
+/// The facts of a series that describe the load.
 const SET_UP: [&str; 5] = ["Clients", "Clients at", "Jobs", "Calls", "Working set"];
 
 /// A run in short, on a terminal of so many columns; `path` is the file that has all of it.

@@ -44,7 +44,7 @@ struct TableOf {
     figures: Vec<FigureOf>,
 }
 
-/// What the page's text says of pure reads or writes.
+/// The page's text about pure reads or writes.
 #[derive(Serialize)]
 struct InText {
     word: &'static str,
@@ -64,7 +64,7 @@ struct FigureOf {
     measured: Option<f64>,
 }
 
-/// What is asked for.
+/// The requested page.
 pub(super) fn of(asked: &Asked) -> Page {
     let page = asked.page;
     let parts = page.parts.iter().map(|part| part_of(part, asked));

@@ -9,7 +9,7 @@ use crate::manage::Table;
 use crate::manage::table::Facts;
 use crate::terminal::{Tone, folded};
 
-/// What is asked for, on a terminal of so many columns.
+/// The requested page, for a terminal of this many columns.
 pub(super) fn of(asked: &Asked, columns: Option<usize>) -> String {
     let page = asked.page;
     let mut text = format!("{}\n{}\n", Tone::Head.paint(page.title), page.source.page);
@@ -73,7 +73,7 @@ fn of_table(one: &PageTable, columns: Option<usize>) -> String {
     text
 }
 
-/// What the text of the page says, and where that is not the rounded figure of its table.
+/// The figure in the text of the page, where it is not the rounded figure of its table.
 fn in_text(headline: Headline, metric: Metric) -> String {
     let both = [("read", headline.read), ("written", headline.write)];
     let of_all = |of: &dyn Fn(&str, TextFigure) -> Option<String>| -> Vec<String> {
@@ -107,7 +107,7 @@ fn contradictions(asked: &Asked, columns: Option<usize>) -> String {
     if lines.is_empty() { lines } else { format!("\n{title}\n{lines}") }
 }
 
-/// What to do with it.
+/// The next step for the reader.
 fn next(page: &Page, columns: Option<usize>) -> String {
     let mut facts = Facts::default();
     for (place, scenario) in page.scenarios.iter().enumerate() {
