@@ -89,7 +89,6 @@ pub(crate) fn require(tools: &[Tool]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The missing packages.
 pub(crate) fn missing(tools: &[Tool]) -> Vec<&'static str> {
     let mut missing: Vec<&str> =
         tools.iter().filter(|(tool, _)| !is_installed(tool)).map(|&(_, package)| package).collect();

@@ -34,7 +34,6 @@ pub enum Error {
     ShareInUse {
         /// The path's last part.
         share: String,
-        /// The volume that has it.
         volume: String,
     },
     /// Another user or group has the number.
@@ -42,7 +41,6 @@ pub enum Error {
         kind: Kind,
         /// `uid` or `gid`.
         word: &'static str,
-        /// The number.
         number: u32,
         /// The owner of the number.
         name: String,
@@ -57,27 +55,17 @@ pub enum Error {
         found: u64,
     },
     /// Clients use the volume. May be forced.
-    Busy {
-        /// The volume.
-        volume: String,
-        clients: usize,
-    },
+    Busy { volume: String, clients: usize },
     /// There are volumes in the pool.
-    InUse {
-        /// The pool.
-        pool: String,
-        volumes: u64,
-    },
+    InUse { pool: String, volumes: u64 },
     /// Another change of it is not finished.
     Changing {
-        /// The volume.
         volume: String,
         /// The change that is under way.
         state: State,
     },
     /// The volume holds more than it would be allowed. May be forced: it is full then, and loses nothing.
     BelowUse {
-        /// The volume.
         volume: String,
         /// Bytes in use.
         used: u64,
@@ -86,7 +74,6 @@ pub enum Error {
     },
     /// The volumes would be promised more than their pool has. May be forced.
     PoolFull {
-        /// The pool.
         pool: String,
         size: u64,
         /// Bytes that its volumes would have together.

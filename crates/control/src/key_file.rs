@@ -23,7 +23,6 @@ impl<const N: usize> KeyFile<N> {
         &self.path
     }
 
-    /// The key, if there is one.
     pub fn read(&self) -> Result<Option<[u8; N]>, StoreError> {
         let mut file = match files::open_secret(&self.path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),

@@ -67,7 +67,6 @@ impl Meters {
         self.gates.len()
     }
 
-    /// Forgets a pool.
     pub(crate) fn forget_pool(&mut self, pool: i64) {
         self.pools.remove(&pool);
     }

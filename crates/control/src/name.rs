@@ -60,9 +60,7 @@ macro_rules! names {
 }
 
 names! {
-    /// The name of a pool.
     PoolName = "a pool";
-    /// The name of a volume.
     VolumeName = "a volume";
     /// The last part of the path that clients mount: GCNV's share name, ANF's creation token.
     ShareName = "a share";

@@ -34,11 +34,9 @@ pub enum Verb {
     Create,
     /// Changed.
     Update,
-    /// Removed.
     Delete,
 }
 
-/// The outcome of an operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Nothing yet.
@@ -63,7 +61,6 @@ pub struct Operation {
     pub detail: String,
     /// When it began, in milliseconds since 1970.
     pub started_ms: u64,
-    /// When it ended.
     pub ended_ms: Option<u64>,
     pub outcome: Outcome,
 }
@@ -78,7 +75,6 @@ pub struct ChangeResult<T> {
 }
 
 impl Actor {
-    /// An actor of this name.
     pub fn new(name: impl Into<String>) -> Self {
         Self(name.into())
     }
@@ -106,7 +102,6 @@ impl ChangeContext {
         Self { version: Some(version), ..self }
     }
 
-    /// With force.
     pub fn forced(self) -> Self {
         Self { force: true, ..self }
     }

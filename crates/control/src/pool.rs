@@ -3,7 +3,6 @@
 use crate::name::{Labels, PoolName};
 use envelope::{Bytes, Level, PoolSettings};
 
-/// A pool.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pool {
     pub(crate) row: i64,

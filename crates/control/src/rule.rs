@@ -38,7 +38,6 @@ pub enum Access {
     /// Read and write, as far as the files' permissions go.
     #[default]
     ReadWrite,
-    /// Read.
     ReadOnly,
     /// Nothing, not even mount, whatever later rules say.
     NoAccess,

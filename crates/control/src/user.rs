@@ -6,14 +6,12 @@ use std::collections::BTreeSet;
 
 /// UTF-16 units of a password, as many as Windows takes.
 pub const PASSWORD_UNITS_MAX: usize = 256;
-/// Windows names of a user.
 pub const WINDOWS_NAMES_MAX: usize = 16;
 /// Groups that a user is in besides the primary one.
 pub const GROUPS_OF_USER_MAX: usize = 256;
 /// Memberships of all users in all groups.
 pub const MEMBERSHIPS_MAX: usize = 65_536;
 
-/// A user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
     pub(crate) row: i64,
@@ -25,7 +23,6 @@ pub struct User {
     pub gid: u32,
     /// Further names of the user on Windows, with or without a domain.
     pub windows_names: Vec<WindowsName>,
-    /// The groups that it is in, by name.
     pub groups: Vec<AccountName>,
     /// Whether it has a password. Without one it cannot log in.
     pub has_password: bool,
@@ -46,7 +43,6 @@ pub struct NewUser {
     pub gid: Option<u32>,
     /// Further names of the user on Windows; none if left out.
     pub windows_names: Option<Vec<WindowsName>>,
-    /// The hash of its password.
     pub password: Option<NtHash>,
 }
 
@@ -61,7 +57,6 @@ pub struct UserChange {
     pub password: Option<Option<NtHash>>,
 }
 
-/// A group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
     pub(crate) row: i64,
@@ -69,7 +64,6 @@ pub struct Group {
     pub name: AccountName,
     /// The group of files.
     pub gid: u32,
-    /// The users in it, by name.
     pub members: Vec<AccountName>,
     /// Grows with every change, for `ETag` and `If-Match`.
     pub version: u64,
@@ -88,13 +82,11 @@ pub struct NewGroup {
     pub members: Option<Vec<AccountName>>,
 }
 
-/// The name of a user or group.
 pub fn account_name(text: &str) -> Result<AccountName> {
     let allowed = || format!("{}, and no dot at the end", AccountName::ALLOWED);
     text.parse().map_err(|_| Error::invalid(format!("{text:?} cannot name a user or group"), allowed()))
 }
 
-/// The name of a Windows user.
 pub fn windows_name(text: &str) -> Result<WindowsName> {
     let what = || format!("{text:?} cannot be the name of a Windows user");
     text.parse().map_err(|_| Error::invalid(what(), WindowsName::ALLOWED))

@@ -9,7 +9,6 @@ use envelope::{Bytes, Level, VolumeSettings};
 use std::net::IpAddr;
 use vfs::{Durability, Root, SecurityStyle, VolumeId};
 
-/// A volume.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Volume {
     /// Part of every file handle.

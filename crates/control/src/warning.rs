@@ -18,12 +18,10 @@ pub enum Warning {
     OverDisk {
         /// Bytes of all pools.
         promised: Bytes,
-        /// Bytes of the disk.
         disk: Bytes,
     },
     /// The volumes of a pool were given more than it has.
     OverPool {
-        /// The pool.
         pool: PoolName,
         size: Bytes,
         /// Bytes of its volumes.
@@ -36,40 +34,32 @@ pub enum Warning {
     },
     /// A volume is not served, because its storage does not open.
     NotOpened {
-        /// The volume.
         volume: VolumeName,
         /// Why.
         error: FsError,
     },
     /// A volume can be read but not changed, because what it holds could not be counted after a crash.
     NotCounted {
-        /// The volume.
         volume: VolumeName,
         /// Why.
         error: FsError,
     },
     /// A change that an earlier run began could not be finished; the next start tries again.
     Unfinished {
-        /// The volume.
         volume: VolumeName,
         /// Why.
         reason: String,
     },
     /// A volume has no rule: no client can mount it.
-    NoRules {
-        /// The volume.
-        volume: VolumeName,
-    },
+    NoRules { volume: VolumeName },
     /// A volume is not served over some of its protocols.
     NotServed {
-        /// The volume.
         volume: VolumeName,
         /// Those.
         protocols: Protocols,
     },
     /// A rule asks for more protection than connections have: no client can mount by it.
     Unprotected {
-        /// The volume.
         volume: VolumeName,
         /// Clients that the rule is for.
         clients: String,
@@ -78,9 +68,7 @@ pub enum Warning {
     },
     /// A volume is not served at one of its endpoints.
     EndpointDown {
-        /// The volume.
         volume: VolumeName,
-        /// The address.
         address: IpAddr,
         /// Why.
         reason: String,
@@ -93,9 +81,7 @@ pub enum Warning {
     },
     /// A rule names a host whose addresses could not be looked up.
     UnknownHost {
-        /// The volume.
         volume: VolumeName,
-        /// The host.
         host: String,
         /// Why.
         reason: String,

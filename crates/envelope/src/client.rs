@@ -28,7 +28,6 @@ pub struct Interface {
 pub struct ClientMount {
     /// Options as the kernel lists them, separated by commas.
     pub options: String,
-    /// Read-ahead in KiB.
     pub read_ahead_kib: Option<u64>,
     /// Device number, as in `0:52`, which identifies the read-ahead setting.
     pub device: String,
@@ -338,7 +337,6 @@ impl ClientMount {
     }
 }
 
-/// The check of a mount option.
 fn option(what: &str, is_ok: bool, found: &str, wanted: &str, why: &'static str, source: Source) -> Check {
     Check {
         what: what.to_owned(),

@@ -69,7 +69,6 @@ pub enum Provider {
 pub enum Owner {
     /// The pool, shared by its volumes.
     Pool,
-    /// Each volume.
     Volume,
 }
 

@@ -27,7 +27,6 @@ pub struct Limits {
     pub owner: Owner,
     /// For all clients together.
     pub total: Ceilings,
-    /// For each client.
     pub per_client: Ceilings,
     /// Maximum number of connected clients; `None` is unlimited.
     pub clients_max: Option<u32>,
@@ -87,7 +86,6 @@ impl Ceilings {
 }
 
 impl Limits {
-    /// No limit.
     pub(crate) fn unlimited(owner: Owner) -> Self {
         Self {
             owner,

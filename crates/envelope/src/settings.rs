@@ -74,7 +74,6 @@ pub struct VolumeSettings {
 pub struct Declared {
     /// For all clients together.
     pub total: Ceilings,
-    /// For each client.
     pub per_client: Ceilings,
     pub clients_max: Option<u32>,
 }

@@ -36,7 +36,6 @@ pub struct Times {
     pub p99_ms: f64,
 }
 
-/// One point of the curve.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CurvePoint {
     pub job_sets: u32,
@@ -127,7 +126,6 @@ impl Curve {
         Self { points }
     }
 
-    /// The curve of a series of a run.
     pub fn of(run: &Run, series: usize) -> Self {
         Self::of_cells(run.cells_of(series))
     }

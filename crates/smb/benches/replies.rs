@@ -22,7 +22,6 @@ use std::fs;
 const ROUNDS: usize = 9;
 /// Bytes of a READ.
 const BLOCK: u32 = 64 << 10;
-/// Bytes per credit.
 const CREDIT_BYTES: usize = 64 << 10;
 
 /// A benchmark.

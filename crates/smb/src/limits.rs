@@ -11,7 +11,6 @@ pub const SPLICE_BYTES_MIN: usize = 32 << 10;
 pub const TRANSACT_BYTES_MAX: u32 = 1 << 20;
 /// Bytes of a WRITE besides its data: the transform header, its own header, and padding by the client.
 pub const MESSAGE_EXTRA_BYTES: usize = 4096;
-/// Bytes of a message.
 pub const MESSAGE_BYTES_MAX: usize = IO_BYTES_MAX as usize + MESSAGE_EXTRA_BYTES;
 /// Shorter replies are not compressed: most of them would take as many packets.
 pub const COMPRESSED_BYTES_MIN: usize = 4096;
@@ -23,15 +22,12 @@ pub const CREDITS_MAX: u32 = 8192;
 pub const CREDITS_PRESSED_MAX: u32 = 128;
 /// Message ids from the lowest unused one to the highest granted one; 2 KiB of bits.
 pub const WINDOW_IDS_MAX: usize = 2 * CREDITS_MAX as usize;
-/// Commands of one compound.
 pub const COMPOUND_COMMANDS_MAX: usize = 64;
 /// Bytes of the reply to a compound; further commands are refused.
 pub const COMPOUND_REPLY_BYTES_MAX: usize = 2 * MESSAGE_BYTES_MAX;
 /// Dialects of one NEGOTIATE.
 pub const DIALECTS_MAX: usize = 64;
-/// Contexts of one NEGOTIATE.
 pub const NEGOTIATE_CONTEXTS_MAX: usize = 16;
-/// Sessions of one connection.
 pub const CONNECTION_SESSIONS_MAX: usize = 1024;
 /// Connections of one session, as in Windows.
 pub const SESSION_CHANNELS_MAX: usize = 32;
@@ -64,7 +60,6 @@ pub const SITE_NETWORKS_MAX: usize = 64;
 pub const SESSION_TREES_MAX: usize = 1024;
 /// Tree connects of all sessions.
 pub const TREES_MAX: usize = 131_072;
-/// Opens of one session.
 pub const SESSION_OPENS_MAX: usize = 16_384;
 /// Pipes of one session, which count as opens as well.
 pub const SESSION_PIPES_MAX: usize = 2048;
@@ -124,7 +119,6 @@ pub const CREATE_CONTEXTS_BYTES_FREE: u32 = 512;
 pub const TRIM_RANGES_MAX: usize = 1024;
 /// Locks of names in creation, for all directories together: bounds concurrent creations, with few collisions.
 pub const NAME_LOCKS: usize = 1024;
-/// Names in a path.
 pub const PATH_NAMES_MAX: usize = 256;
 /// Bytes of changes queued for one open.
 pub const NOTIFY_BYTES_MAX: usize = 64 << 10;

@@ -107,7 +107,6 @@ impl Entries {
         }
     }
 
-    /// Removes an entry durably.
     pub fn remove_durably(&self, number: u64) -> io::Result<()> {
         self.remove(number)?;
         match File::open(&self.dir) {

@@ -39,7 +39,6 @@ impl StableDir {
         Ok(Self { path: path.to_owned(), _locked: locked })
     }
 
-    /// The path of a file in it.
     pub fn file(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }

@@ -27,9 +27,11 @@ pub struct Endpoints {
 pub enum Frame {
     /// A whole message in this range. The next one starts at its end.
     Message(Range<usize>),
-    /// The framing of a part of a message.
-    Part { framing: usize, len: usize, is_last: bool },
-    /// An incomplete message.
+    Part {
+        framing: usize,
+        len: usize,
+        is_last: bool,
+    },
     Incomplete {
         /// Bytes of framing. If `len` is 0, the number of bytes needed to find out more.
         framing: usize,

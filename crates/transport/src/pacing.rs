@@ -46,7 +46,6 @@ impl ReplyPacing {
         self.calls.is_multiple_of(self.step)
     }
 
-    /// Whether the ready replies are worth a send now.
     pub(crate) fn is_worth_a_send(&mut self, ready: usize, now: Instant) -> bool {
         let took = now.saturating_duration_since(self.since);
         let is_worth_it = ready >= PORTION_BYTES_MIN || ready > 0 && took >= PORTION_MIN;

@@ -18,7 +18,6 @@ pub(super) struct Step {
 /// The share of the machine that a step takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Load {
-    /// About one core.
     Core,
     /// Almost nothing, since it mostly waits: it runs beside the others.
     Little,

@@ -4,7 +4,6 @@ use anyhow::{Context, bail};
 
 /// Begins and ends a block.
 const FENCE: &str = "```";
-/// Blocks of commands.
 const COMMANDS: &str = "sh";
 
 /// A block of code.

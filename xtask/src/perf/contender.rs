@@ -59,7 +59,6 @@ pub(super) struct Contender {
     pub(super) files: usize,
 }
 
-/// A running contender.
 pub(super) struct Running {
     child: Child,
     pub(super) pid: u32,

@@ -33,7 +33,6 @@ pub(super) struct RowReport {
     pub(super) contenders: Vec<ContenderReport>,
 }
 
-/// One contender in one row.
 #[derive(Debug, Serialize)]
 pub(super) struct ContenderReport {
     pub(super) name: String,
@@ -269,7 +268,6 @@ fn bound(row: &Row, contender: &Contender, ratio: f64, ours_to_theirs: f64) -> O
     Some(Bound { kind, found, max })
 }
 
-/// The bounds of one kind, each with its row.
 pub(super) fn bounds(reports: &[RowReport], kind: BoundKind) -> impl Iterator<Item = (&RowReport, Bound)> {
     let all = reports.iter().flat_map(|row| row.contenders.iter().map(move |one| (row, one.bound)));
     all.filter_map(move |(row, bound)| bound.filter(|bound| bound.kind == kind).map(|bound| (row, bound)))

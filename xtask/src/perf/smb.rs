@@ -159,7 +159,6 @@ impl Server {
 /// A build without prefixes.
 const NO_PREFIXES: [Vec<String>; 2] = [Vec::new(), Vec::new()];
 
-/// The servers of one build.
 struct Build {
     signed: Server,
     /// The server that allows clients without protection.
@@ -301,7 +300,6 @@ impl CountedBuild {
         })
     }
 
-    /// The server of a row.
     pub(super) fn counted(
         &mut self,
         row: &Row,

@@ -37,7 +37,6 @@ pub(crate) struct Sandbox<'a> {
     pub(crate) ends_at_failure: bool,
 }
 
-/// The result of a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ScriptResult {
     pub(crate) status: i32,

@@ -156,7 +156,6 @@ struct Group {
 /// The servers' ports.
 type Ports = [u16; Kind::ALL.len()];
 
-/// The result of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum TestResult {
     Passed,
@@ -444,7 +443,6 @@ fn require_expected(ended: &BTreeMap<String, TestResult>, in_memory: bool) -> an
     Ok(())
 }
 
-/// The tests with an unexpected result.
 fn unexpected(ended: &BTreeMap<String, TestResult>, in_memory: bool) -> anyhow::Result<Vec<String>> {
     let read = |name: &str| {
         let list = process::workspace().join("conformance/smbtorture").join(name);

@@ -223,7 +223,6 @@ impl OpCounters {
         called.map(|(procedure, calls)| (name(procedure), calls)).collect()
     }
 
-    /// The seconds of the window, of one client.
     pub(crate) fn window(&self, client: usize) -> Vec<Second> {
         let (start, last) = (self.clock.second(self.clock.start), self.clock.second(self.clock.end - 1));
         let seconds = &self.clients[client];

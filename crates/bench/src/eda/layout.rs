@@ -47,7 +47,6 @@ pub(super) struct Layout<'a> {
     pub(super) seed: u64,
 }
 
-/// The directories of a process.
 #[derive(Debug)]
 struct ProcessDirs {
     set: u32,

@@ -155,7 +155,6 @@ impl Population {
         Name::new(b'f', u32::try_from(file / self.role.directories).unwrap_or(u32::MAX))
     }
 
-    /// The directory of a file.
     pub(super) fn directory_of(&self, file: usize) -> &Handle {
         &self.directories[file % self.role.directories]
     }

@@ -35,7 +35,6 @@ impl Search {
         Self { limit, granularity, good: 0, bad: None, points: Vec::new() }
     }
 
-    /// The next step.
     pub(crate) fn next(&self) -> Step {
         if let Some(sets) = self.next_probe() {
             return Step::Probe(sets);

@@ -135,7 +135,6 @@ impl Output {
         Job::new(&output.jobname, &given).map_err(wrong)
     }
 
-    /// An option of a job by its name.
     pub(crate) fn option<'o>(&'o self, output: &'o JobOutput, name: &str) -> Option<&'o str> {
         output.options.get(name).or_else(|| self.global.get(name)).map(String::as_str)
     }

@@ -23,7 +23,6 @@ pub struct Job {
     pub read_percent: u8,
     /// Largest READ and WRITE on the wire.
     pub transfer: u64,
-    /// Whether attributes are cached.
     pub attribute_cache: bool,
     pub stability: Stability,
     /// The intended state of the server's cache.

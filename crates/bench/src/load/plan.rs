@@ -201,7 +201,6 @@ pub struct Plan {
     pub transfer_max: Option<u64>,
     /// Whether attributes are cached, so that OPEN takes no call.
     pub attribute_cache: bool,
-    /// The order of the blocks.
     pub order: BlockOrder,
     /// The share of READs in a mix.
     pub read_percent: u8,

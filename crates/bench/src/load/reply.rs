@@ -43,7 +43,6 @@ pub(super) fn check(plan: &Plan, slot: &CallSlot, result: CallResult<'_>) -> Res
     })
 }
 
-/// The results of a READ.
 pub(super) struct ReadResult<'a> {
     pub(super) head: ReadHead,
     /// The data, with the padding that it has on the wire.

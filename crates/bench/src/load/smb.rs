@@ -136,7 +136,6 @@ impl Opens {
         })
     }
 
-    /// The open file of a slot.
     #[inline]
     pub(super) fn opened_mut(&mut self, slot: usize) -> &mut Option<FileId> {
         &mut self.opened[slot]
@@ -223,7 +222,6 @@ fn open(session: &mut Session, path: &[u8], mode: OpenMode) -> Result<FileId, wi
     Ok(reply.body::<CreateResponse<'_>>()?.file_id)
 }
 
-/// The flags for a stability.
 fn write_flags(stability: Stability) -> WriteFlags {
     match stability {
         Stability::Unstable => WriteFlags::empty(),

@@ -53,7 +53,6 @@ pub struct RunRequest {
     pub working_set_max: Option<u64>,
 }
 
-/// The progress of a run.
 #[derive(Clone, Debug)]
 pub struct Progress<'a> {
     /// The index of the arm.

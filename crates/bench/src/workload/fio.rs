@@ -144,7 +144,6 @@ impl Group {
     }
 }
 
-/// Notes about the jobs.
 fn notes(output: &Output, jobs: &[&JobOutput]) -> Vec<String> {
     let written = |names: &[&str]| {
         let is_written = |job: &&JobOutput| names.iter().any(|name| output.option(job, name).is_some());

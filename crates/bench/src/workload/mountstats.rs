@@ -40,7 +40,6 @@ pub(super) fn read(text: &str, pick: &Pick) -> Result<Observed, String> {
     Ok(observed)
 }
 
-/// The counters of the same mount in an earlier text.
 fn earlier(text: &str, mount: &Mount) -> Result<Counters, String> {
     let before = Mount::find(text, &mount.at)
         .ok_or_else(|| format!("the earlier text has no NFS mount at {}", mount.at))?;

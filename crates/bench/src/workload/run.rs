@@ -49,7 +49,6 @@ fn candidate<'r>(run: &'r Run, cell: &'r Cell) -> Candidate<(&'r Series, &'r Cel
     Candidate { label: format!("{} ({rates})", series.label(&cell.point)), load }
 }
 
-/// The load of a cell.
 pub(super) fn load(series: &Series, cell: &Cell) -> Result<Stream, String> {
     if !cell.has_result() {
         return Err("nothing was measured that counts".to_owned());

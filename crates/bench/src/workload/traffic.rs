@@ -8,7 +8,6 @@ use super::observed::{Observed, rates, stream, whole};
 /// The size from which operations count as sequential.
 const SEQUENTIAL_MIN: f64 = 65_536.0;
 
-/// The traffic of an interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Interval {
     /// The length of the interval.

@@ -85,7 +85,6 @@ impl Service {
         })
     }
 
-    /// A group.
     pub fn group(&self, name: &AccountName) -> Result<Group> {
         self.find_group(name)
     }

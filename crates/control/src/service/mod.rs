@@ -114,7 +114,6 @@ pub(crate) struct ServiceState {
     pub(crate) totals: PoolTotals,
     /// Volumes whose storage is being removed.
     removing: HashSet<VolumeId>,
-    /// Warnings of the start.
     pub(crate) startup_warnings: Vec<Warning>,
 }
 
@@ -214,7 +213,6 @@ impl Service {
         self.page(most, |store, most| store::operation::list(store, before, most), |one| one.id.to_string())
     }
 
-    /// One operation.
     pub fn operation(&self, id: OperationId) -> Result<Operation> {
         let found = self.read(|store| Ok(store::operation::find(store, id)?))?;
         found.ok_or_else(|| Error::not_found(Kind::Operation, id))

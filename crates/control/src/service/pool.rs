@@ -115,7 +115,6 @@ impl Service {
         Ok(operation)
     }
 
-    /// A pool.
     pub fn pool(&self, name: &PoolName) -> Result<Pool> {
         self.find_pool(name)
     }

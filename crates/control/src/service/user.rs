@@ -47,7 +47,6 @@ impl Service {
         Ok(ChangeResult { value: user, operation })
     }
 
-    /// Changes a user.
     pub fn update_user(
         &self,
         context: &ChangeContext,
@@ -89,7 +88,6 @@ impl Service {
         })
     }
 
-    /// A user.
     pub fn user(&self, name: &AccountName) -> Result<User> {
         self.find_user(name)
     }

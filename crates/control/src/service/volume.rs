@@ -254,7 +254,6 @@ impl Service {
         error.map_or(Ok(operation), Err)
     }
 
-    /// A volume.
     pub fn volume(&self, name: &VolumeName) -> Result<Volume> {
         self.find_volume(name)
     }

@@ -47,7 +47,6 @@ pub(crate) fn delete(connection: &Connection, group: &Group) -> Result<()> {
     Ok(())
 }
 
-/// The group of that name.
 pub(crate) fn find(connection: &Connection, name: &AccountName) -> Result<Option<Group>> {
     let select = "SELECT * FROM user_group WHERE name = ?1";
     let found = connection.query_one(select, [name.as_str()], read).optional()?;

@@ -81,7 +81,6 @@ impl Store {
         })
     }
 
-    /// For reading.
     pub(crate) fn read(&self) -> &Connection {
         &self.connection
     }

@@ -5,7 +5,6 @@ use crate::kind::Kind;
 use crate::operation::{Actor, OPERATIONS_KEPT, Operation, OperationId, Outcome, Verb};
 use rusqlite::{Connection, OptionalExtension, Result, Row, named_params, params};
 
-/// A new operation.
 pub(crate) struct NewOperation<'a> {
     pub(crate) actor: &'a Actor,
     pub(crate) verb: Verb,
@@ -77,7 +76,6 @@ pub(crate) fn list(connection: &Connection, before: OperationId, most: usize) ->
     select.query_map(params![before.0, most], read)?.collect()
 }
 
-/// One operation.
 pub(crate) fn find(connection: &Connection, id: OperationId) -> Result<Option<Operation>> {
     connection.query_one("SELECT * FROM operation WHERE id = ?1", [id.0], read).optional()
 }

@@ -47,7 +47,6 @@ pub(crate) fn delete(connection: &Connection, pool: &Pool) -> Result<()> {
     Ok(())
 }
 
-/// The pool of that name.
 pub(crate) fn find(connection: &Connection, name: &PoolName) -> Result<Option<Pool>> {
     let found =
         connection.query_one("SELECT * FROM pool WHERE name = ?1", [name.as_str()], read).optional()?;

@@ -20,7 +20,6 @@ pub(crate) fn list(connection: &Connection) -> Result<Vec<(Token, Fingerprint)>>
     select.query_map([], read)?.collect()
 }
 
-/// Removes a token; whether there was one.
 pub(crate) fn delete(connection: &Connection, name: &TokenName) -> Result<bool> {
     Ok(connection.execute("DELETE FROM token WHERE name = ?1", [name.as_str()])? > 0)
 }

@@ -41,7 +41,6 @@ pub(crate) fn delete(connection: &Connection, user: &User) -> Result<()> {
     Ok(())
 }
 
-/// The user of that name.
 pub(crate) fn find(connection: &Connection, name: &AccountName) -> Result<Option<User>> {
     let found =
         connection.query_one("SELECT * FROM user WHERE name = ?1", [name.as_str()], read).optional()?;

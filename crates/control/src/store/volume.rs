@@ -63,7 +63,6 @@ pub(crate) fn delete(connection: &Connection, id: VolumeId) -> Result<()> {
     Ok(())
 }
 
-/// The volume of that name.
 pub(crate) fn find(connection: &Connection, name: &VolumeName) -> Result<Option<Volume>> {
     one(connection, "volume.name = ?1", name.as_str())
 }
@@ -87,7 +86,6 @@ pub(crate) fn shares_over(
     found.filter_map(Result::transpose).collect()
 }
 
-/// Whether there is a volume of that number.
 pub(crate) fn exists(connection: &Connection, id: VolumeId) -> Result<bool> {
     connection.query_one("SELECT EXISTS (SELECT 1 FROM volume WHERE id = ?1)", [row_of(id)], |row| row.get(0))
 }

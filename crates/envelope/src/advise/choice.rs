@@ -48,7 +48,6 @@ pub struct Choice {
     pub origins: Vec<Origin>,
     /// Recommended mount options.
     pub mount: Mount,
-    /// Recommendations for the clients.
     pub clients: Vec<Recommendation>,
     /// Cost per month, if the price table has the level.
     pub cost: Option<Cost>,

@@ -134,7 +134,6 @@ impl Layout {
         at_least(&sizes, each).or_else(largest).unwrap_or(each)
     }
 
-    /// The data of each volume.
     fn data_per_volume(&self, workload: &Workload) -> Bytes {
         Bytes(workload.planned().0.div_ceil(u64::from(self.pools * self.per_pool)))
     }

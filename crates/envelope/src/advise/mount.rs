@@ -296,7 +296,6 @@ impl Basis {
     }
 }
 
-/// Recommendations for clients.
 pub(super) fn for_clients(
     level: Level,
     large: bool,

@@ -63,7 +63,6 @@ pub enum Unit {
     Times,
     /// Job sets of an EDA load.
     JobSets,
-    /// Milliseconds.
     Milliseconds,
 }
 

@@ -62,7 +62,6 @@ fn load_blocks(four: &[u8; QUAD_SIZE]) -> __m512i {
     _mm512_shuffle_epi8(_mm512_set_epi64(h, g, f, e, d, c, b, a), _mm512_broadcast_i32x4(reversed))
 }
 
-/// XORs the four lanes.
 #[target_feature(enable = "avx512bw")]
 #[inline]
 fn xor_lanes(quarters: __m512i) -> __m128i {

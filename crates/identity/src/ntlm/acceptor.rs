@@ -21,7 +21,6 @@ pub(crate) struct PendingChallenge {
     negotiate: Vec<u8>,
     message: Vec<u8>,
     challenge: [u8; 8],
-    /// The time in the CHALLENGE.
     sent_time: FileTime,
     flags: Flags,
 }

@@ -45,7 +45,6 @@ pub(crate) struct Authenticate<'a> {
     pub(crate) session_key: &'a [u8],
 }
 
-/// The MIC of an AUTHENTICATE.
 pub(crate) struct Mic {
     /// The MIC as received.
     pub(crate) value: [u8; 16],

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use vfs::qos::{Admission, Demand, Gate, Limits, Pacer};
 
 pub struct CallRates {
-    /// COMMIT.
     pub commits: Arc<Gate>,
     /// MNT.
     pub mounts: Arc<Gate>,

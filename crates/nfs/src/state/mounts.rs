@@ -41,7 +41,6 @@ impl MountTable {
         mounts.push_back(Mount { client, path: path.to_vec() });
     }
 
-    /// Removes a mount, if it is there.
     pub fn remove(&self, client: IpAddr, path: &[u8]) {
         let client = client.to_canonical();
         self.lock().retain(|mount| mount.client != client || mount.path != path);

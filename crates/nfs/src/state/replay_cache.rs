@@ -21,7 +21,6 @@ const BYTES_MAX: usize = 16 << 20;
 /// A longer reply is not remembered; none of the calls concerned has one.
 const REPLY_BYTES_MAX: usize = 1024;
 const SHARDS: usize = 16;
-/// Shares of one shard.
 const CALLS_MAX: usize = ENTRIES_MAX / SHARDS;
 const REPLIES_MAX: usize = BYTES_MAX / SHARDS;
 

@@ -33,7 +33,6 @@ pub(crate) struct TestEnv {
     pub peer: SocketAddr,
     /// The address at which they reach us.
     pub local: &'static str,
-    /// The endpoint that this is, if it is one.
     pub endpoint: Option<&'static str>,
     pub protection: Protection,
     pub user: (u32, u32),

@@ -26,7 +26,6 @@ pub struct Control {
     pub created: AtomicUsize,
     /// Whether every flush fails.
     pub sync_fails: AtomicBool,
-    /// Failed flushes.
     pub flush_failures: AtomicU64,
     /// Whether nonblocking reads have to wait for storage.
     pub cold_reads: AtomicBool,

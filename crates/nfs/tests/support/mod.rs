@@ -44,7 +44,6 @@ pub const PEER: &str = "192.0.2.7:700";
 pub enum Auth {
     /// AUTH_SYS: user, group, supplementary groups.
     Sys(u32, u32, &'static [u32]),
-    /// AUTH_NONE.
     None,
 }
 

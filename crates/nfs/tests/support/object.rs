@@ -24,7 +24,6 @@ impl Object {
         self.handle.bytes()
     }
 
-    /// A name in this directory.
     pub fn at<'a>(&'a self, name: &'a [u8]) -> DirOpArgs<'a> {
         DirOpArgs { dir: self.fh(), name }
     }

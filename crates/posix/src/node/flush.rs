@@ -18,7 +18,6 @@ struct State {
     next: Option<(Arc<Round>, SyncScope)>,
 }
 
-/// The result of one flush.
 type Round = OnceLock<FsResult<()>>;
 
 impl GroupFlush {

@@ -210,7 +210,6 @@ impl FigureComparer {
 }
 
 impl Figure {
-    /// The value in each repetition.
     fn values(self, repetitions: &[&Measurement]) -> Vec<f64> {
         let value = |one: &&Measurement| match self {
             Self::Iops => one.ops(None) as f64 / one.seconds,

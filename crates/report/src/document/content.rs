@@ -46,8 +46,6 @@ pub struct Section {
     pub caveats: Vec<String>,
     /// The published figures with their sources.
     pub citations: Vec<String>,
-    /// Tables of the details.
     pub details: Vec<Table>,
-    /// Plots of the details.
     pub detail_plots: Vec<Plot>,
 }

@@ -12,7 +12,6 @@ use super::{curve_pairs, plots, published};
 use crate::result::{Cell, Run};
 use crate::scenario::{Cache, Compared, Pair, Point, Series, Work};
 
-/// A cell with its series.
 pub(super) type SeriesCell<'a> = (&'a Series, &'a Cell);
 
 /// The cells of one side.

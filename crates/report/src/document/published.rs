@@ -9,7 +9,6 @@ use crate::result::{Cell, VolumeFacts};
 use crate::scenario::{Pattern, Point, Series};
 use crate::units::show_size;
 
-/// The published records that a series names.
 pub(super) fn named_records(series: &Series) -> impl Iterator<Item = Published> {
     series.published.iter().filter_map(|name| name.parse().ok())
 }

@@ -285,7 +285,6 @@ fn probes(series: &Series, point: &Point, model: &Model, factor: f64) -> Vec<Pro
         .to_vec()
 }
 
-/// A scenario of one series.
 fn single_series(name: &str, series: Series) -> Scenario {
     Scenario {
         name: name.to_owned(),

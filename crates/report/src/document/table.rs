@@ -74,7 +74,6 @@ impl Value {
         Self::Number(value, digits)
     }
 
-    /// A share, in percent.
     pub fn percent(share: f64) -> Self {
         Self::Number(share * 100.0, 1)
     }

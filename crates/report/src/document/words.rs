@@ -66,7 +66,6 @@ pub(super) fn limits(limits: &Limits) -> Vec<(&'static str, f64, &'static str)> 
     .collect()
 }
 
-/// All limits in a line.
 pub fn limits_line(all: &Limits) -> String {
     let all: Vec<String> = limits(all)
         .into_iter()

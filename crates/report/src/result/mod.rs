@@ -321,7 +321,6 @@ pub struct Pace {
     pub absorbed: u64,
 }
 
-/// One client.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ClientResult {
     /// The client's name towards the server.
@@ -337,7 +336,6 @@ pub struct ClientResult {
     pub connections: Vec<u64>,
 }
 
-/// One second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Second {
     /// Good reads.
@@ -492,7 +490,6 @@ impl Second {
         self.reads + self.writes + self.others
     }
 
-    /// All of its bytes.
     pub fn bytes(&self) -> u64 {
         self.read_bytes + self.write_bytes
     }
@@ -623,7 +620,6 @@ impl Summary {
 }
 
 impl Run {
-    /// The cells of a series.
     pub(crate) fn cells_of(&self, series: usize) -> impl Iterator<Item = &Cell> {
         self.cells.iter().filter(move |cell| cell.series == series)
     }

@@ -99,7 +99,6 @@ pub enum Cache {
 pub enum Stability {
     /// None; a COMMIT ends the load.
     Unstable,
-    /// The data.
     DataSync,
     /// Data and attributes.
     FileSync,
@@ -215,7 +214,6 @@ impl Default for Series {
     }
 }
 
-/// One point of a series.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Point {
     /// Bytes of an operation.
@@ -273,7 +271,6 @@ impl Work {
 }
 
 impl MetadataOperation {
-    /// The operation, in words.
     pub fn words(self) -> &'static str {
         match self {
             Self::Stat => "stat",

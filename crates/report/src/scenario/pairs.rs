@@ -43,13 +43,11 @@ pub enum Compared {
     Connections,
     /// Maximum READ and WRITE.
     Transfers,
-    /// Whether attributes are cached.
     AttributeCache,
     /// Whether repetitions use the same places.
     Places,
     /// Numbers of directories.
     Directories,
-    /// Protocols.
     Protocol,
 }
 
@@ -76,7 +74,6 @@ impl Compared {
 }
 
 impl Pair {
-    /// The side of a point.
     pub(crate) fn side(&self, series: &Series, point: &Point) -> Vec<u64> {
         self.compares.iter().map(|compared| compared.key(series, point)).collect()
     }

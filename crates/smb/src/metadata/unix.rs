@@ -41,7 +41,6 @@ fn kind_of(file_type: FileType) -> PosixFileType {
     }
 }
 
-/// All POSIX information about a file.
 pub(crate) fn information(attrs: &Attrs, file_info: &FileInfo, device_id: u32) -> PosixInformation {
     PosixInformation {
         inode: attrs.file_id,

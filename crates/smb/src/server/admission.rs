@@ -24,7 +24,6 @@ pub(super) struct AdmissionState {
     due: Option<(VolumeId, Admission)>,
 }
 
-/// A command in its message.
 #[derive(Clone, Copy)]
 pub(super) struct CommandInMessage<'m> {
     pub(super) request: &'m Message<'m>,

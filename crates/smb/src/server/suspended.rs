@@ -160,7 +160,6 @@ fn resume_at(
     connection.defer_reply().resume(Continuation::Suspended(Box::new(suspended)));
 }
 
-/// A connection of a session.
 fn connection_of(session: &Weak<Session>) -> Option<Arc<transport::Connection<Smb>>> {
     let channels = session.upgrade()?.channels();
     channels.iter().find_map(|channel| channel.connection()?.transport()?.downcast().ok())

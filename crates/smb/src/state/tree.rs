@@ -46,7 +46,6 @@ impl AsRef<Volume> for DiskShare {
     }
 }
 
-/// The share name of an export.
 pub(crate) fn share_name(export: &Export) -> &str {
     export.path.trim_start_matches('/')
 }

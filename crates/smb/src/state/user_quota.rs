@@ -69,7 +69,6 @@ impl UserQuota {
         user_max(&self.opens, counters.opens(), OPENS_OF_USER_MAX, OPENS_MAX)
     }
 
-    /// Counts an open, for the user and for all.
     pub(crate) fn count_open(&self, counters: &Counters) -> bool {
         let is_counted = try_count(&self.opens, self.opens_max(counters));
         if is_counted && !counters.count_open(OPENS_MAX) {

@@ -48,7 +48,6 @@ pub(crate) fn output(reply: &Reply) -> &[u8] {
     reply.body::<OutputResponse<&[u8]>>().output
 }
 
-/// The names in a reply.
 fn names_in(reply: &Reply, class: DirectoryClass) -> Vec<String> {
     let (_, length, start) = CLASSES.into_iter().find(|(known, ..)| *known == class).unwrap();
     let entries = chain::entries(8, output(reply)).map(|entry| {

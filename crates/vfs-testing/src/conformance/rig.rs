@@ -66,7 +66,6 @@ pub enum Lack {
     Clones,
 }
 
-/// One case.
 #[derive(Clone, Copy)]
 pub struct Case {
     /// Family and promise, as `rename/same_file_is_left_alone`.
@@ -75,7 +74,6 @@ pub struct Case {
     pub run: fn(&Fixture) -> Outcome,
 }
 
-/// The result of a case.
 pub type Outcome<T = ()> = Result<T, Failure>;
 
 /// A broken promise, and the step that found it.

@@ -53,7 +53,6 @@ impl Rights {
     pub const EXECUTE: Self = Self(0x20);
     /// Remove entries of a directory, regardless of the entry's own list.
     pub const DELETE_CHILD: Self = Self(0x40);
-    /// Read attributes.
     pub const READ_ATTRS: Self = Self(0x80);
     /// Set times and attributes.
     pub const WRITE_ATTRS: Self = Self(0x100);
@@ -150,7 +149,6 @@ pub enum Effect {
 pub struct Inherit(pub u8);
 
 impl Inherit {
-    /// Not inherited.
     pub const NONE: Self = Self(0);
     /// Inherited by new files.
     pub const FILES: Self = Self(0x01);

@@ -34,7 +34,6 @@ impl Record {
         (self.uid, self.gid, self.mode) == (attrs.uid, attrs.gid, bits(attrs.mode))
     }
 
-    /// Encodes the record.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let flags = [
             (self.acl.is_protected, IS_PROTECTED),

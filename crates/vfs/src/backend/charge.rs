@@ -4,7 +4,6 @@
 //! Each is at least the use on ext4, XFS and Btrfs, except for the trees that index it
 //! (docs/decisions/0063-overhead.md).
 
-/// The block size of charges.
 pub const BLOCK_BYTES: u64 = 4096;
 /// An object without its names: the largest inode of the three file systems.
 pub const INODE_BYTES: u64 = 512;
@@ -27,7 +26,6 @@ pub const fn blocks(bytes: u64) -> u64 {
     bytes.div_ceil(BLOCK_BYTES).saturating_mul(BLOCK_BYTES)
 }
 
-/// Returns the charge of a directory of this size.
 pub fn directory(size: u64) -> u64 {
     blocks(size).max(BLOCK_BYTES)
 }

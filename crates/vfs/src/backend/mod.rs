@@ -189,7 +189,6 @@ pub trait Backend: Send + Sync {
 /// [`crate::FsError::Invalid`]. A new object has the owner and group of the answer. Where the storage cannot set them,
 /// the method fails and leaves nothing new.
 pub trait Node: Any + Send + Sync {
-    /// The key of this file.
     fn key(&self) -> FileKey;
 
     /// The attributes now. [`crate::FsError::Stale`] once the file has no name left, unless it is pinned.

@@ -130,7 +130,6 @@ pub trait Provisioner: Send + Sync {
     /// if the volume does not exist. Open files of the volume disappear.
     fn remove(&self, id: VolumeId) -> FsResult<()>;
 
-    /// Lists the volumes.
     fn list(&self) -> FsResult<Vec<VolumeId>>;
 
     /// Bytes that the storage underneath has in all, and how many of them are free.

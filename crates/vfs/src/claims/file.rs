@@ -147,7 +147,6 @@ impl FileClaims {
             && self.deletions.is_empty()
     }
 
-    /// Returns all holders with claims on this file.
     pub(super) fn holders(&self) -> HashSet<HolderId> {
         let opens = self.opens.iter().map(|open| open.holder);
         let leases = self.leases.iter().map(|lease| lease.holder);

@@ -24,7 +24,6 @@ impl Lease {
         self.deadline.is_some()
     }
 
-    /// Whether this is a write delegation.
     pub(super) fn is_write_delegation(&self) -> bool {
         self.is_delegation() && self.have.contains(WRITE)
     }

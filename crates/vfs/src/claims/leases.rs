@@ -19,7 +19,6 @@ pub(super) struct LeaseSummary {
     pub deadline: Option<Nanos>,
     /// Whether any lease includes writing.
     pub writes: bool,
-    /// Whether any lease is a write delegation.
     pub has_write_delegation: bool,
 }
 

@@ -222,7 +222,6 @@ impl Ranges {
         self.0.get_or_insert_default().insert(&range);
     }
 
-    /// Removes a range of this set.
     pub(super) fn remove(&mut self, range: &Range) {
         let Some(held) = &mut self.0 else { return };
         held.remove(range);
@@ -295,14 +294,12 @@ impl Ranges {
         inside.map(|(_, _, other, _)| *other).any(|other| other != owner)
     }
 
-    /// The number of ranges of an owner.
     pub(super) fn count_of(&self, owner: LockOwner) -> usize {
         let Some(held) = &self.0 else { return 0 };
         let after = held.of_owners().count_before(|entry| entry.owner <= owner);
         after - held.of_owners().count_before(|entry| entry.owner < owner)
     }
 
-    /// Returns any range of a holder.
     pub(super) fn any_of(&self, holder: HolderId) -> Option<Range> {
         let held = self.0.as_ref()?;
         let owner = LockOwner { holder, owner: 0 };

@@ -386,7 +386,6 @@ impl Span {
     }
 }
 
-/// The origin of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ClaimOrigin {
     New,

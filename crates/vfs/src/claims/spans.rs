@@ -53,7 +53,6 @@ macro_rules! place_in_tree {
 
 pub(super) use place_in_tree;
 
-/// An entry with a span.
 pub(super) trait Item: Entry {
     fn span(&self) -> Span;
     fn is_exclusive(&self) -> bool;
@@ -285,7 +284,6 @@ pub(super) struct Window {
 impl Window {
     pub(super) const ALL: Self = Self { after: None, before: u128::MAX };
 
-    /// The spans that overlap this one.
     pub(super) fn overlapping(span: &Span) -> Self {
         Self { after: Some(span.start()), before: span.end() }
     }
@@ -357,7 +355,6 @@ impl<'a, O: Order> Search<'a, O> {
         self.node(self.root).is_some_and(|(_, links)| self.is_reached(links, window, is_exempt))
     }
 
-    /// The first entry in this window that is not exempt.
     pub(super) fn first(
         &self,
         kind: O::Kind,

@@ -59,7 +59,6 @@ impl<'s> CopyAdmission<'s> {
         }
     }
 
-    /// Counts operations and bytes that were copied as written.
     pub fn count_written(&self, operations: u64, bytes: u64, time: Duration) {
         let Transferred { read, written } = self.at_target(bytes);
         let moved = u64::from(read) + u64::from(written);

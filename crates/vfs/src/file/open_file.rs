@@ -301,7 +301,6 @@ impl OpenFile<'_> {
         self.caller.uid == caller.uid
     }
 
-    /// Whether the file was opened for all of this.
     pub fn allows(&self, access: Access) -> bool {
         self.access.has(access)
     }

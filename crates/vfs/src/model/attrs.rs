@@ -77,7 +77,6 @@ pub struct Attrs {
 pub enum SetTime {
     /// The server's clock.
     Now,
-    /// The given time.
     To(Time),
 }
 

@@ -29,7 +29,6 @@ impl Admission {
         Self(Box::new(Request { gate, client, demand, moved, has_waited: false }))
     }
 
-    /// The demand that it is for.
     pub fn demand(&self) -> Demand {
         self.0.demand
     }

@@ -223,7 +223,6 @@ impl Gate {
         }
     }
 
-    /// Waits in the queue.
     pub fn wait(&self, client: Client, demand: Demand, mut waiter: Box<dyn Waiter>) -> QueueResult {
         loop {
             let slot = self.slot.load();

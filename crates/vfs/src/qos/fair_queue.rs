@@ -66,7 +66,6 @@ impl<K: Copy + Ord> FairQueue<K> {
         self.ready[class.index()].first().copied()
     }
 
-    /// When the next one wakes.
     pub(super) fn next_wake(&self) -> Option<Nanos> {
         self.asleep.first().map(|&(until, ..)| until)
     }

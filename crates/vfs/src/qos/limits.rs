@@ -6,9 +6,7 @@ use std::sync::Arc;
 /// Rates for each second; `None` is no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes read.
     pub read_bytes: Option<NonZeroU64>,
-    /// Bytes written.
     pub write_bytes: Option<NonZeroU64>,
     /// Bytes read and written together.
     pub bytes: Option<NonZeroU64>,
@@ -35,18 +33,15 @@ pub struct Mix {
     pub op_bytes_min: u32,
 }
 
-/// The limits of a volume.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VolumeLimits {
     /// The volume as a whole.
     pub all: Limits,
-    /// Each client of it.
     pub per_client: Limits,
     /// A ceiling that follows the observed mix of reads and writes.
     pub mix: Option<Arc<Mix>>,
 }
 
-/// The limits of a pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PoolLimits {
     /// All its volumes together.
@@ -56,7 +51,6 @@ pub struct PoolLimits {
 }
 
 impl Limits {
-    /// No limit at all.
     pub const NONE: Self = Self {
         read_bytes: None,
         write_bytes: None,

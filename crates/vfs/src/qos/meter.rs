@@ -139,7 +139,6 @@ pub(super) struct MixMeter {
 }
 
 impl MixMeter {
-    /// A meter of this mix.
     pub(super) fn new(mix: Arc<Mix>, now: Nanos) -> Self {
         let mut time = Bucket::default();
         time.set_picoseconds(mix.picoseconds_per_byte[0], now);

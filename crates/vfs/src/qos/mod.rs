@@ -78,13 +78,11 @@ pub struct Transferred {
 }
 
 impl Transferred {
-    /// Bytes read.
     #[must_use]
     pub fn read(bytes: usize) -> Self {
         Self { read: count(bytes), written: 0 }
     }
 
-    /// Bytes written.
     #[must_use]
     pub fn written(bytes: usize) -> Self {
         Self { read: 0, written: count(bytes) }
@@ -159,7 +157,6 @@ impl Demand {
         }
     }
 
-    /// The demand without a part of it.
     const fn without(self, part: Self) -> Self {
         Self {
             read_bytes: self.read_bytes.saturating_sub(part.read_bytes),
@@ -252,7 +249,6 @@ impl Class {
 /// Calls that have waited for their turn, by [`Kind`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Throttled {
-    /// Calls.
     pub calls: [u64; Kind::COUNT],
     /// The sum of their waiting times.
     pub waited: [Nanos; Kind::COUNT],

@@ -13,7 +13,6 @@ use std::net::Ipv6Addr;
 pub struct Waiting<W> {
     pub demand: Demand,
     pub client: Client,
-    /// Since when it waits.
     pub since: Nanos,
     /// A number that grows with each demand: among the demands of a client, the older one goes first.
     pub number: u64,

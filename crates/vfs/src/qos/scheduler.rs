@@ -343,12 +343,10 @@ impl<W> Scheduler<W> {
     }
 }
 
-/// The slot of a volume.
 fn slot_of(volume: usize) -> usize {
     volume & ((1 << SLOT_BITS) - 1)
 }
 
-/// A volume that is there.
 #[inline]
 fn member<W>(slots: &mut [Slot<W>], volume: usize) -> Option<&mut Member<W>> {
     let slot = slots.get_mut(slot_of(volume)).filter(|slot| slot.number == volume)?;

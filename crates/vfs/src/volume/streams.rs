@@ -33,7 +33,6 @@ const TREE_MARK: &str = "of-";
 const MARK: u8 = b':';
 /// The mode of the hidden tree's directories: only the service enters them.
 const DIR_MODE: u32 = 0o700;
-/// The mode of its files.
 const FILE_MODE: u32 = 0o600;
 /// Mode bits of group and others.
 const OTHERS: u32 = 0o077;

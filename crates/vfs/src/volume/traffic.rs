@@ -43,7 +43,6 @@ pub enum ReadSource {
 /// READs with data, by its source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReadCounts {
-    /// READs from memory.
     pub from_memory: u64,
     /// READs that waited for storage.
     pub from_storage: u64,

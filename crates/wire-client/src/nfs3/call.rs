@@ -82,7 +82,6 @@ impl Encode for WriteHead<'_> {
     }
 }
 
-/// Decodes the results of a call of this kind.
 #[inline]
 pub fn decode<'a>(kind: CallKind, mut results: Reader<'a>) -> Result<CallResult<'a>, Rejection> {
     let r = &mut results;

@@ -342,7 +342,6 @@ pub fn open<'a>(
     Argument::Open(OpenArgs { seqid: 0, share_access, share_deny: ShareDeny::NONE, owner, openhow, claim })
 }
 
-/// The error for lost state, by a status or by the flags of SEQUENCE.
 pub(super) fn lost_state(status: Status, flags: SequenceStatus) -> Option<Error> {
     let lost = match status {
         Status::BADSESSION | Status::DEADSESSION | Status::STALE_CLIENTID | Status::EXPIRED => {

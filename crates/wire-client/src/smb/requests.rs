@@ -62,7 +62,6 @@ impl OpenMode {
         disposition: CreateDisposition::OPEN,
         options: CreateOptions::DIRECTORY_FILE,
     };
-    /// Deletes on close.
     pub const DELETE_ON_CLOSE: Self = Self {
         access: AccessMask(AccessMask::DELETE.0 | AccessMask::READ_ATTRIBUTES.0),
         disposition: CreateDisposition::OPEN,

@@ -239,7 +239,6 @@ impl Assessor<'_> {
 const BELOW_1_MS: &str = "Microsoft's page for EDA has latencies below 1 ms with nocto,actimeo=600, tuned kernel settings and \
                           nconnect=16 together, and does not say at which rate.";
 
-/// The ceiling of one stream on a page.
 fn page_ceiling(envelope: &Envelope, stream: &Stream, mix: u32) -> Option<CeilingEstimate> {
     if !stream.access.is_fixed_mix() {
         let curves: Vec<Curve> = envelope.shapes().map(Curve::from).collect();

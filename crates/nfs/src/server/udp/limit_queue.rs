@@ -49,7 +49,6 @@ impl LimitQueue {
         (Self { admitted, bounds, networks, waiting: Arc::default() }, receiver)
     }
 
-    /// Queues a datagram.
     pub(super) fn wait(&self, datagram: Datagram, admission: Admission) {
         let Some(entry) = self.enter(&datagram) else { return };
         let entry_slot = Arc::new(Mutex::new(Some((datagram, entry))));

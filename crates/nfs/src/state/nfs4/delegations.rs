@@ -86,7 +86,6 @@ impl Default for RecentRecalls {
 }
 
 impl RecentRecalls {
-    /// A delegation was recalled in this second.
     pub(crate) fn note(&self, file: VolumeFile, second: u64) {
         self.slot(&file).store(second + CONTENDED_S, Ordering::Relaxed);
     }
@@ -103,7 +102,6 @@ impl RecentRecalls {
 }
 
 impl StateTable {
-    /// The delegation at an index.
     pub(crate) fn delegation(&self, index: u32) -> Result<&DelegationState, Status> {
         match self.state(index) {
             Some(State::Delegation(delegation)) => Ok(delegation),

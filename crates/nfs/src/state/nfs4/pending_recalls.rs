@@ -48,7 +48,6 @@ pub(crate) struct ClientNotifier {
     pub(crate) recent_recalls: Arc<RecentRecalls>,
     /// Seconds since the start of the service.
     pub(super) second: Arc<AtomicU64>,
-    /// Clients by their holders.
     holders: Mutex<HashMap<(VolumeId, HolderId), Weak<Client>>>,
 }
 

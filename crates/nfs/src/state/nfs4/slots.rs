@@ -16,7 +16,6 @@ enum SlotState {
     Fresh,
     /// A running request.
     Busy(RequestFingerprint),
-    /// Done, with the reply if it is cached.
     Done(RequestFingerprint, Option<Box<CachedReply>>),
 }
 

@@ -211,7 +211,6 @@ impl StateTable {
         is_it.then_some(index)
     }
 
-    /// The number of the client that a stateid is of.
     pub(crate) fn client_of(stateid: &Stateid) -> ClientId {
         parts(stateid).0
     }
@@ -224,7 +223,6 @@ impl StateTable {
         self.entries.get_mut(index as usize)?.state.as_mut()
     }
 
-    /// The open at an index.
     pub(crate) fn open(&self, index: u32) -> Result<&OpenState, Status> {
         match self.state(index) {
             Some(State::Open(open)) => Ok(open),
@@ -256,7 +254,6 @@ impl StateTable {
         }
     }
 
-    /// The lock state at an index.
     pub(crate) fn lock(&self, index: u32) -> Result<&LockState, Status> {
         match self.state(index) {
             Some(State::Lock(lock)) => Ok(lock),

@@ -495,7 +495,6 @@ impl LockCall<'_> {
 }
 
 impl WaitingLock {
-    /// Whether this is the wait for the same lock.
     fn is(&self, key: &RangeKey, lock_call: &LockCall<'_>) -> bool {
         let LockRequest { span, is_exclusive, .. } = self.request;
         self.key == *key && span == lock_call.span && is_exclusive == lock_call.is_exclusive

@@ -119,7 +119,6 @@ pub(crate) struct Share {
     pub(crate) owner: Box<[u8]>,
     pub(crate) open: OpenId,
     pub(crate) access: Access,
-    /// The export access of the share.
     pub(crate) admission: ExportAccess,
 }
 

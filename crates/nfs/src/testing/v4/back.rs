@@ -32,7 +32,6 @@ pub(crate) struct Rig {
     pub(crate) calls: Receiver<Vec<u8>>,
 }
 
-/// A callback.
 #[derive(Clone, Debug)]
 pub(crate) struct Called {
     pub(crate) xid: u32,

@@ -14,7 +14,6 @@ use xdr::{Decode, Malformed, Reader};
 /// The occasion of setting attributes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::v4) enum When {
-    /// At a creation.
     Creation,
     /// In an exclusive creation, whose key is stored in the times of the file (EXCLUSIVE4_1).
     Once,

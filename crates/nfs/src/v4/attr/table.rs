@@ -24,7 +24,6 @@ enum Settable {
     Always,
     /// But not with a creation that is done once only: its key lies there.
     NotOnce,
-    /// Only at a creation.
     AtCreation,
 }
 

@@ -111,7 +111,6 @@ fn requested_kind(
 /// A delegation that is not announced to its client yet.
 struct GrantedDelegation {
     stateid: Stateid,
-    /// If it is to write.
     writer: Option<Arc<DelegatedWriter>>,
 }
 

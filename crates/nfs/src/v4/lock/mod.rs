@@ -80,7 +80,6 @@ pub(super) fn lock(cx: &mut CompoundState<'_, '_>, args: &LockArgs<'_>, w: &mut 
 struct ResolvedOwner<'a> {
     open: u32,
     owner: LockOwner,
-    /// The state of its locks, if there is one.
     lock_state: Option<u32>,
     /// The client's name of the owner, if the request has it.
     name: &'a [u8],

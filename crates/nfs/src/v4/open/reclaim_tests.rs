@@ -77,7 +77,6 @@ impl Rig {
         self.seqid.get()
     }
 
-    /// Confirms an open.
     fn confirm(&self, handle: &[u8], open_stateid: Stateid) -> Stateid {
         let confirm = OpenConfirmArgs { open_stateid, seqid: self.next_seqid() };
         match self.client.ask(&[put(handle), Argument::OpenConfirm(confirm)]).all().last() {

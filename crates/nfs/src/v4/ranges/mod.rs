@@ -224,7 +224,6 @@ fn change(
     Ok(())
 }
 
-/// The file opened for reading, by the stateid or for this call.
 fn readable(
     cx: &CompoundState<'_, '_>,
     file: &File,
@@ -236,7 +235,6 @@ fn readable(
     }
 }
 
-/// The file opened for writing, by the stateid or for this call.
 fn writable(
     cx: &CompoundState<'_, '_>,
     file: &File,

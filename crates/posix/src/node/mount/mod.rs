@@ -42,7 +42,6 @@ const OPEN_PATH: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLO
 const OPEN_TRIES: u32 = 8;
 const OPEN_PAUSE: Duration = Duration::from_micros(200);
 
-/// The source of keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeySource {
     /// The kernel's handle.

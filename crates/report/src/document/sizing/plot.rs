@@ -96,7 +96,6 @@ fn percent(thousandths: u32) -> f64 {
 #[derive(Clone, Copy)]
 struct Unit {
     form: Form,
-    /// Bytes in one of it.
     bytes: f64,
 }
 

@@ -111,7 +111,6 @@ pub(super) fn read_only_denied(attrs: &Attrs, file_info: &FileInfo) -> AccessMas
     if is_bound { AccessMask::WRITE_DATA | AccessMask::APPEND_DATA } else { AccessMask::empty() }
 }
 
-/// Stores the requested attributes of a new file and returns its attributes.
 pub(super) fn apply_to_new(
     file: &File,
     attrs: Attrs,

@@ -140,7 +140,6 @@ impl DurableContext {
         matches!(self, Self::V2(context) if context.flags.contains(DurableFlags::PERSISTENT))
     }
 
-    /// The response context of a durable open.
     pub(super) fn response(&self, open: &Open) -> Option<(&'static [u8], Vec<u8>)> {
         let Durable { timeout_ms, is_persistent, .. } = open.durable()?;
         match self {

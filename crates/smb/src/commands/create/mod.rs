@@ -377,7 +377,6 @@ pub(crate) fn maximal_access(
     Ok(all.without(attributes::read_only_denied(attrs, &file_info)))
 }
 
-/// Whether the caller may list a directory.
 fn may_list(dir: &File, caller: &Caller) -> FsResult<bool> {
     Ok(dir.access(caller, Blocking::Allowed)?.read)
 }
@@ -545,7 +544,6 @@ fn finish_claimed(
     Ok(attrs)
 }
 
-/// The claim of an open.
 fn claim_request(
     disk: &DiskShare,
     file: &File,
@@ -588,7 +586,6 @@ fn recall_writers(
     }
 }
 
-/// Opens the data of a file, if it has any.
 fn open_data(
     disk: &DiskShare,
     file: &File,

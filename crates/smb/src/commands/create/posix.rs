@@ -60,7 +60,6 @@ impl PosixOptions {
     }
 }
 
-/// The response context.
 pub(super) fn response(
     cx: &RequestContext<'_, '_>,
     requested: &CreateContexts<'_>,

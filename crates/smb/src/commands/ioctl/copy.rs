@@ -259,7 +259,6 @@ pub(crate) fn copy_demand(args: &IoctlRequest<'_>) -> Option<Demand> {
     Some(Demand { read_bytes: bytes, write_bytes: bytes, reads: chunks, writes: chunks, others: 0 })
 }
 
-/// A copy in progress.
 struct Copier<'c> {
     from: &'c OpenFile<'static>,
     to: &'c OpenFile<'static>,

@@ -178,7 +178,6 @@ fn entry<'a>(file_name: &'a [u16], object: Option<EntryObject<'_>>, file_id: u64
     }
 }
 
-/// Lists the single entry of a name.
 fn list_single(
     open: &Open,
     cursor: &mut DirectoryCursor,

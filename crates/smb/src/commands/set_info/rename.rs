@@ -18,7 +18,6 @@ use std::sync::Arc;
 use vfs::claims::{self, OpenId, OpenRequest, Request, Requester, Rights, Verdict};
 use vfs::{Attrs, Blocking, File, FileType, FsError, Resolved, Wait};
 
-/// The target of a rename.
 struct RenameTarget<'l> {
     dir: File,
     /// The stored spelling, if the name exists.

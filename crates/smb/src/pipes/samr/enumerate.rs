@@ -8,7 +8,6 @@ use smb_wire::rpc::samr::{Display, DisplayInformation, Entry, ObjectKind, UserAc
 
 type AccountList<'a> = Box<dyn Iterator<Item = ListEntry<'a>> + 'a>;
 
-/// Part of a list.
 pub(super) struct ListPart<'a> {
     pub(super) entries: Vec<Entry<'a>>,
     pub(super) has_more: bool,

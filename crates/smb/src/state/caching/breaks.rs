@@ -75,7 +75,6 @@ struct SentBreak {
     at: Instant,
 }
 
-/// The target of a break.
 #[derive(Clone, Debug)]
 pub(crate) struct BreakTarget {
     pub(crate) name: CacheName,

@@ -129,7 +129,6 @@ impl LeaseTables {
         Some(claims::LeaseKey::Shared { client, key: u128::from_le_bytes(key.0) })
     }
 
-    /// The file of a lease, and the claims' key of it.
     pub(crate) fn find(&self, owner: LeaseOwner, key: LeaseKey) -> Option<(File, Stream, claims::LeaseKey)> {
         let tables = self.0.lock();
         let table = tables.clients.get(&owner)?;

@@ -14,7 +14,6 @@ pub(crate) struct ChannelSequence(Arc<Mutex<OutstandingCounts>>);
 #[derive(Default)]
 struct OutstandingCounts {
     sequence: u16,
-    /// The number of changes of the sequence.
     changes: u64,
     /// `OutstandingRequestCount`.
     outstanding: usize,

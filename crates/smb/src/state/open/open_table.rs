@@ -54,7 +54,6 @@ pub(crate) enum CreateReplay {
     Existing(Arc<Open>),
 }
 
-/// The CREATE of an open.
 pub(crate) struct CreateIdentity {
     pub(crate) action: CreateAction,
     registration: CreateRegistration,

@@ -89,7 +89,6 @@ impl PersistentOpens {
         self.of_files.lock().get(&id_of(file)).cloned().unwrap_or_default()
     }
 
-    /// Writes to a record whether the file is deleted, and returns that.
     fn write_deletion(&self, slot: &RecordSlot, file: &File) -> Result<bool, NtStatus> {
         let mut state = slot.state.lock();
         if state.is_removed {

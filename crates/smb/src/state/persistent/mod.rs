@@ -66,7 +66,6 @@ pub(crate) struct CreateParams {
     pub(crate) want: Caching,
 }
 
-/// The record of an open.
 pub(crate) struct OpenRecord {
     opens: Arc<PersistentOpens>,
     pub(crate) params: CreateParams,

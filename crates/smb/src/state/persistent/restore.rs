@@ -70,7 +70,6 @@ impl Service {
         Ok(restored)
     }
 
-    /// Restores the claim of an open.
     fn claim<'a>(
         &self,
         opens: &Arc<PersistentOpens>,

@@ -75,7 +75,6 @@ impl Session {
         Some(id)
     }
 
-    /// Removes a tree connect, and returns its opens.
     pub(crate) fn remove_tree(&self, counters: &Counters, tree: &Arc<TreeConnect>) -> Vec<Arc<Open>> {
         let mut tables = self.tables.lock();
         tables.trees.remove(&tree.id);
@@ -134,7 +133,6 @@ impl Session {
         self.tables.lock().pipes.get(&id).cloned()
     }
 
-    /// The budgets of a pipe of this session.
     pub(crate) fn pipe_budgets(&self, counters: &Counters) -> [Budget; 3] {
         let (of_all, bytes_max) = match self.is_anonymous() {
             true => (&counters.anonymous_pipe_bytes, ANONYMOUS_PIPE_BYTES_MAX),
@@ -168,7 +166,6 @@ impl Session {
         Some(pipe)
     }
 
-    /// Ends the session, and returns its opens.
     pub(crate) fn end(&self, counters: &Counters) -> Vec<Arc<Open>> {
         let mut tables = self.tables.lock();
         self.is_over.store(true, Ordering::SeqCst);

@@ -11,7 +11,6 @@ use smb_wire::ioctl::CtlCode;
 use smb_wire::types::AccessMask;
 use smb_wire::{Encode, FileId, NtStatus, Utf16};
 
-/// A new file.
 fn new_file(rig: &Rig) -> (crate::rig::Client, FileId) {
     let mut client = rig.alice();
     let file = client.open("file", Opening::default());

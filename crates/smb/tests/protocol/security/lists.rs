@@ -32,7 +32,6 @@ fn rig_and_storage() -> (Rig, File) {
     (rig, Arc::new(Export::new("/past", Arc::new(volume(2)), vec![])).root())
 }
 
-/// Creates a file with this mode.
 fn create(dir: &File, caller: &Caller, name: &str, mode: u32) -> File {
     let (set, mut pending) = (SetAttrs { mode: Some(mode), ..SetAttrs::default() }, PendingSync::default());
     dir.create(caller, name.as_bytes(), Disposition::CreateNew, &set, &mut pending).unwrap().file

@@ -10,7 +10,6 @@ pub use rig::{Again, BLOCK_BYTES, Case, Charging, End, Fixture};
 use super::rig::Failure;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// All cases.
 pub fn cases() -> Vec<Case> {
     [counting::CASES, ranges::CASES, verbs::CASES].concat()
 }

@@ -14,7 +14,6 @@ use vfs::{
     Root, Usage, VolumeId, XattrName,
 };
 
-/// The block size of charges.
 pub use vfs::backend::charge::BLOCK_BYTES;
 /// The charge of a file without contents with one name.
 pub(super) const FILE_BYTES: u64 = charge::INODE_BYTES + charge::NAME_BYTES;
@@ -49,7 +48,6 @@ pub type Again = Arc<dyn Fn(Arc<dyn Provisioner>, Arc<dyn Backend>, End) -> Arc<
 
 /// The fixture of one case: a provisioner without volumes.
 pub struct Fixture {
-    /// The provisioner.
     pub provisioner: Arc<dyn Provisioner>,
     pub charging: Charging,
     /// Owner and group that it can give to new files.
@@ -58,7 +56,6 @@ pub struct Fixture {
     pub again: Again,
 }
 
-/// One case.
 #[derive(Clone, Copy)]
 pub struct Case {
     /// Family and promise.

@@ -44,7 +44,6 @@ impl ChangeMask {
     pub const NONE: Self = Self(0);
     /// Names of all but directories.
     pub const FILE_NAMES: Self = Self(1);
-    /// Names of directories.
     pub const DIR_NAMES: Self = Self(1 << 1);
     pub const ATTRIBUTES: Self = Self(1 << 2);
     pub const SIZE: Self = Self(1 << 3);
@@ -186,7 +185,6 @@ pub(crate) struct NameInDir<'n> {
 pub(crate) type Change<'n> = (Action, &'n [u8]);
 
 impl Watch {
-    /// Takes the events, if there are any.
     pub fn take(&self) -> Option<WatchEvents> {
         let mut buffer = self.watched.buffer.lock();
         self.watched.retained.release(&mut buffer);
@@ -200,7 +198,6 @@ impl Watch {
         (!changes.is_empty()).then_some(WatchEvents::Changes(changes))
     }
 
-    /// Whether there are events.
     pub fn has_events(&self) -> bool {
         let buffer = self.watched.buffer.lock();
         buffer.is_gone || buffer.is_too_much || !buffer.changes.is_empty()

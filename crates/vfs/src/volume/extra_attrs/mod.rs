@@ -54,7 +54,6 @@ impl ExtraAttrs {
         self.born(attrs).unwrap_or(attrs.modified.min(attrs.changed))
     }
 
-    /// Returns the change time.
     pub fn changed(&self, attrs: &Attrs) -> Time {
         self.set_changed.filter(|_| self.is_change_of(attrs)).unwrap_or(attrs.changed)
     }
