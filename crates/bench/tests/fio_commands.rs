@@ -202,7 +202,7 @@ fn option_behind_a_switch_counts() {
     let text = text_of(command, "unknown-option");
     assert!(text.contains("hipri is not known here: the findings and the equivalent ignore it"), "{text}");
     let text = text_of("fio --name=a --size=1g --odd=1", "unknown-option");
-    assert!(text.contains("odd=1 is no option of fio 3.33, which refuses the job"), "{text}");
+    assert!(text.contains("odd=1 is not an option of fio 3.33, which refuses the job"), "{text}");
 }
 
 #[test]

@@ -102,7 +102,7 @@ fn inner() {
     let mut first = serve(2049).unwrap();
     assert!(knows(2049), "{:?}", programs());
     let error = serve(2050).err().expect("the first one has the programs");
-    assert!(error.contains("program 100003 version 3, and answers at 127.0.0.1:2049"), "{error}");
+    assert!(error.contains("serves program 100003 version 3 at 127.0.0.1:2049"), "{error}");
     assert!(knows(2049), "{:?}", programs());
 
     drop(host);
