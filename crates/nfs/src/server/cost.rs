@@ -1,4 +1,4 @@
-//! The toll of a call, paid before it is done.
+//! The admission of a call to the limits, before it runs.
 
 use super::dispatch::{RpcCall, Sideband, Target};
 use crate::handle::HandleSigner;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use vfs::qos::{Admission, Demand, is_anything_limited};
 use vfs::{Export, Namespace, Origin};
 
-/// The toll of a call with these arguments; `None` if it has nothing to pay, or will be refused anyway. Notes which operations of a
+/// The admission of a call with these arguments; `None` if it has nothing to pay, or will be refused anyway. Notes which operations of a
 /// compound are paid for with it.
 #[inline]
 pub(crate) fn admission(

@@ -138,7 +138,7 @@ impl RequestContext<'_, '_> {
         }
     }
 
-    /// Acquires a permit of another volume than that of the request, which concerns `open`. No interim reply is sent.
+    /// Acquires a permit for a part of a copy, at the source or the target, in a request on `open`. No interim reply is sent.
     pub(crate) fn acquire_permit(
         &mut self,
         open: &Open,

@@ -4,15 +4,15 @@ use super::{Client, Demand, Gate, QueueResult, Transferred, Waiter};
 use std::fmt;
 use std::sync::Arc;
 
-/// The price of a call, to be paid before it is done.
+/// The demand of a call at a gate, before the call runs.
 #[derive(Clone)]
 pub struct Admission(Box<Request>);
 
-/// A paid toll. Dropping it settles the account: bytes that were not moved, because a file ends, a permission is missing or a
-/// connection breaks, are refunded, each to the limit that was charged; bytes beyond the demand are charged.
+/// A permit for an admitted call. Dropping it corrects the charge: unused bytes are refunded to the limits that were charged, for
+/// example when a file ends, access is denied or a connection breaks; bytes beyond the demand are charged.
 pub struct Permit(Box<Request>);
 
-/// The account of a call. It has memory of its own, so that calls without one have little to carry.
+/// The demand and use of a call. Boxed, so that calls without limits carry only a pointer.
 #[derive(Clone)]
 struct Request {
     gate: Arc<Gate>,
@@ -43,7 +43,7 @@ impl Admission {
         self.0.gate.wait(self.0.client, self.0.demand, waiter)
     }
 
-    /// The payment of a toll that has waited.
+    /// The permit of a request that has waited.
     pub fn into_permit(mut self) -> Permit {
         self.0.has_waited = true;
         Permit(self.0)

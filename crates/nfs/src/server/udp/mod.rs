@@ -195,7 +195,7 @@ impl Datagram {
         service.networks.of(self.peer.ip()).address()
     }
 
-    /// The toll of the call, if it has one to pay.
+    /// The admission of the call, if a limit counts it.
     fn admission(&mut self, service: &Service) -> Option<Admission> {
         let (payer, protocol) = (self.payer(service), self.call.protocol());
         let client = self.peer.ip();

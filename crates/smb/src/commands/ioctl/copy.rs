@@ -134,14 +134,14 @@ impl CopyProgress {
         if !self.is_paid_at_target {
             self.target = admission
                 .target_admission(total(copy_range), count(copy_range))
-                .map(|toll| cx.acquire_permit(open, toll))
+                .map(|admission| cx.acquire_permit(open, admission))
                 .transpose()?;
             self.is_paid_at_target = true;
         }
         if self.source.is_none() {
             self.source = admission
                 .source_admission(total(copy_range), count(copy_range))
-                .map(|toll| cx.acquire_permit(open, toll))
+                .map(|admission| cx.acquire_permit(open, admission))
                 .transpose()?;
         }
         Ok(())
