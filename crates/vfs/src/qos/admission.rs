@@ -1,4 +1,4 @@
-//! The price of one call at a gate, and its payment.
+//! The admission of one call at a gate, and its permit.
 
 use super::{Client, Demand, Gate, QueueResult, Transferred, Waiter};
 use std::fmt;
@@ -23,7 +23,6 @@ struct Request {
 }
 
 impl Admission {
-    /// The price of a demand of `client` at `gate`.
     pub fn new(gate: &Arc<Gate>, client: Client, demand: Demand) -> Self {
         let (gate, client, moved) = (Arc::clone(gate), client.to_canonical(), Transferred::default());
         Self(Box::new(Request { gate, client, demand, moved, has_waited: false }))
@@ -33,12 +32,12 @@ impl Admission {
         self.0.demand
     }
 
-    /// Pays, if that is possible at once. If not, the call has to [`Toll::wait`].
+    /// Admits the call if the limits allow it now. Otherwise the call must [`Admission::wait`].
     pub fn try_acquire(self) -> Result<Permit, Self> {
         if self.0.gate.admit(self.0.client, self.0.demand) { Ok(Permit(self.0)) } else { Err(self) }
     }
 
-    /// Queues `waiter` until this is paid. It has been paid when [`Waiter::pass`] is called, or at once after [`QueueResult::Passed`].
+    /// Queues `waiter` until the call is admitted: when [`Waiter::pass`] is called, or immediately after [`QueueResult::Passed`].
     pub fn wait(&self, waiter: Box<dyn Waiter>) -> QueueResult {
         self.0.gate.wait(self.0.client, self.0.demand, waiter)
     }
@@ -52,7 +51,7 @@ impl Admission {
 
 impl fmt::Debug for Admission {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Toll")
+        f.debug_struct("Admission")
             .field("client", &self.0.client)
             .field("demand", &self.0.demand)
             .finish_non_exhaustive()
@@ -60,7 +59,6 @@ impl fmt::Debug for Admission {
 }
 
 impl Permit {
-    /// Counts bytes that were moved.
     pub fn record(&mut self, moved: Transferred) {
         self.0.moved = self.0.moved.and(moved);
     }

@@ -26,11 +26,11 @@ pub trait Waiter: Send {
 /// The result of queueing a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueResult {
-    /// Not at all: the turn has come at once, and the waiter has been dropped.
+    /// The call may pass now; the waiter has been dropped.
     Passed,
     /// Queued; the waiter will be resumed.
     Queued,
-    /// Not at all: too many wait already, and the waiter has been dropped.
+    /// Too many calls wait; the waiter has been dropped.
     Full,
 }
 
@@ -47,13 +47,13 @@ struct State {
     limits: PoolLimits,
     /// The gates of the volumes: whether the volume is limited, and where its gate looks.
     gates: HashMap<usize, (bool, Arc<Flag>)>,
-    /// When the pacer comes.
+    /// The next visit of the pacer.
     scheduled: Option<Nanos>,
 }
 
 /// The admission gate of a volume.
 pub struct Gate {
-    /// Whether anything is limited here: the one look of a call that is not.
+    /// Whether anything is limited here: unlimited calls check only this.
     is_limited: Arc<Flag>,
     slot: ArcSwap<PoolSlot>,
     /// The volume's limits, for moves to another pool. Locked while limits change.
@@ -104,7 +104,7 @@ impl Arbiter {
         Arc::new_cyclic(|own| Self { state: Mutex::new(state), pacer: Arc::clone(pacer), own: own.clone() })
     }
 
-    /// Other limits of the pool from now on.
+    /// Changes the limits of the pool.
     pub fn set_limits(&self, limits: &PoolLimits) {
         let now = self.pacer.now();
         let mut state = self.lock();
@@ -186,7 +186,7 @@ impl State {
 }
 
 impl Gate {
-    /// A gate that lets everything pass.
+    /// A gate without limits.
     pub fn open() -> Arc<Self> {
         Arbiter::new(&Limits::NONE.into(), &Pacer::still()).gate(VolumeLimits::default())
     }
@@ -198,7 +198,7 @@ impl Gate {
         Arbiter::new(&PoolLimits::default(), pacer).gate_with(limits, Flag::new(false))
     }
 
-    /// Whether calls have to ask: [`Gate::admit`] says yes to all of them otherwise.
+    /// Whether calls must ask. Otherwise [`Gate::admit`] is always true.
     #[inline]
     pub fn is_limited(&self) -> bool {
         self.is_limited.is_set.load(Ordering::Relaxed)
@@ -270,7 +270,7 @@ impl Gate {
         *own = limits;
     }
 
-    /// Belongs to another pool from now on. What waits goes on waiting there.
+    /// Moves the volume to another pool. Deferred calls move with it.
     pub fn move_to(&self, arbiter: &Arc<Arbiter>) {
         let limits = self.limits.lock();
         let now = arbiter.pacer.now();

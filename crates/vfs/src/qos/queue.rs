@@ -83,7 +83,7 @@ impl<W> Queue<W> {
         queue
     }
 
-    /// Other limits from now on.
+    /// Changes the limits.
     pub(super) fn set_limits(&mut self, limits: &VolumeLimits, now: Nanos) {
         self.meter.set_limits(&limits.all, now);
         self.mix = limits.mix.as_ref().map(|mix| MixMeter::new(mix.clone(), now));
@@ -269,7 +269,7 @@ impl<W> Queue<W> {
         }
     }
 
-    /// Lets the demand pass that is next: its number and waiter. It is a debt from now on.
+    /// Passes the next demand, which becomes a debt. Returns its number and waiter.
     pub(super) fn pass(&mut self, next: Next, now: Nanos) -> Option<(u64, W)> {
         let line = self.clients.get_mut(&next.client)?;
         let first = line.demands[next.class.index()].front_mut()?;
@@ -282,7 +282,7 @@ impl<W> Queue<W> {
         Some((first.number, waiter))
     }
 
-    /// Removes the demand that is next, has passed and is paid. True: no more of its class is here.
+    /// Removes the next demand, which has passed and is paid. True if no demand of its class remains.
     pub(super) fn pop(&mut self, next: Next) -> bool {
         let Some(line) = self.clients.get_mut(&next.client) else { return false };
         let demands = &mut line.demands[next.class.index()];
@@ -323,14 +323,14 @@ impl<W> Queue<W> {
         self.mix.as_ref().map_or(takes, |mix| takes.max(mix.takes(demand)))
     }
 
-    /// In how many turns a demand is paid here.
+    /// The number of turns that pay a demand.
     #[inline]
     pub(super) fn turns(&self, demand: Demand) -> u32 {
         let turns = self.meter.turns(demand);
         self.mix.as_ref().map_or(turns, |mix| turns.max(mix.turns(demand)))
     }
 
-    /// The demand that is next, and how much of it is paid.
+    /// The next demand, and the part of it that is paid.
     pub(super) fn front(&self, next: Next) -> Option<(Demand, Demand)> {
         let first = self.clients.get(&next.client)?.demands[next.class.index()].front()?;
         Some((first.demand, first.paid))
@@ -363,7 +363,7 @@ impl<W> Queue<W> {
         }
     }
 
-    /// Everything that waits, in the order it came.
+    /// All waiters in order of arrival.
     pub(super) fn drain(&mut self) -> Vec<Waiting<W>> {
         let lines = std::mem::take(&mut self.clients).into_iter();
         let entries =
@@ -416,7 +416,6 @@ fn line<'c, W>(
 
 /// Collects abandoned waiters.
 pub(super) struct Abandoned<'g, W> {
-    /// Whether it is that.
     pub is_gone: &'g dyn Fn(&W) -> bool,
     /// The abandoned waiters. Drop them where no lock is held.
     pub found: Vec<W>,
@@ -425,7 +424,7 @@ pub(super) struct Abandoned<'g, W> {
 /// A demand of which a part is paid.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PartlyPaid {
-    /// In how many turns the rest is paid.
+    /// The number of turns that pay the rest.
     pub(super) turns: u32,
     number: u64,
     client: Client,

@@ -64,7 +64,7 @@ pub struct Release<W> {
     pub passed: Vec<(u64, W)>,
     /// Abandoned waiters.
     pub gone: Vec<W>,
-    /// When to come again.
+    /// The time of the next call of [`Scheduler::release`].
     pub next: Option<Nanos>,
 }
 
@@ -83,7 +83,7 @@ impl<W> Scheduler<W> {
         scheduler
     }
 
-    /// Other limits of the pool from now on.
+    /// Changes the limits of the pool.
     pub fn set_limits(&mut self, limits: &PoolLimits, now: Nanos) {
         self.meter.set_limits(&limits.all, now);
         self.per_client.set_limits(&limits.per_client, now);
@@ -106,7 +106,7 @@ impl<W> Scheduler<W> {
         number
     }
 
-    /// Other limits of a volume from now on.
+    /// Changes the limits of a volume.
     pub fn set_volume_limits(&mut self, volume: usize, limits: &VolumeLimits, now: Nanos) {
         let Some(member) = member(&mut self.slots, volume) else { return };
         member.queue.set_limits(limits, now);
@@ -201,7 +201,8 @@ impl<W> Scheduler<W> {
         classes.filter_map(|class| self.flows.first(class)).min().map(|(_, volume)| volume)
     }
 
-    /// Gives a volume a turn, which pays for a part of a demand. What passes with it. If the volume's limits let nothing pass, it sleeps.
+    /// Gives a volume a turn, which pays for a part of a demand. Returns the demand that passes. If the limits of the volume allow
+    /// nothing, the volume sleeps.
     fn serve(&mut self, volume: usize, now: Nanos, gone: &mut Abandoned<'_, W>) -> Option<(u64, W)> {
         let member = member(&mut self.slots, volume)?;
         let mut best: Option<(Next, Class)> = None;
@@ -232,7 +233,7 @@ impl<W> Scheduler<W> {
         self.pay(volume, next, class, now)
     }
 
-    /// Pays a part of the demand that is next. It passes as all of it is paid, or as it may owe the rest.
+    /// Pays a part of the next demand. The demand passes when all of it is paid, or when it may owe the rest.
     fn pay(&mut self, volume: usize, next: Next, class: Class, now: Nanos) -> Option<(u64, W)> {
         let member = member(&mut self.slots, volume)?;
         let (demand, paid) = member.queue.front(next)?;
