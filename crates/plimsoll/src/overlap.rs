@@ -11,7 +11,7 @@ const STORE: &str = "plimsoll.db";
 
 /// A directory as its file system has it, by whatever name and mount it was reached.
 #[derive(Debug, PartialEq, Eq)]
-struct Place {
+struct FileSystemDir {
     device: String,
     path: PathBuf,
 }
@@ -28,7 +28,7 @@ struct MountPoint {
 pub(crate) fn check(dirs: &[PathBuf]) -> anyhow::Result<()> {
     // Without it, names alone tell where a directory is.
     let mounts = fs::read("/proc/self/mountinfo").map(|lines| mounts(&lines)).unwrap_or_default();
-    let mut places: Vec<(&Path, Place)> = Vec::new();
+    let mut places: Vec<(&Path, FileSystemDir)> = Vec::new();
     for dir in dirs {
         let full = dir.canonicalize().with_context(|| format!("cannot serve {}", dir.display()))?;
         if let Some(data) = full.ancestors().find(|above| above.join(STORE).exists()) {
@@ -60,22 +60,22 @@ pub(crate) fn check(dirs: &[PathBuf]) -> anyhow::Result<()> {
     Ok(())
 }
 
-impl Place {
+impl FileSystemDir {
     fn lies_in(&self, other: &Self) -> bool {
         self.device == other.device && self.path.starts_with(&other.path)
     }
 }
 
 /// Place of a directory that has this path without links.
-fn place(mounts: &[MountPoint], full: &Path) -> Place {
+fn place(mounts: &[MountPoint], full: &Path) -> FileSystemDir {
     // Of several at one place, the last hides the others.
     let mount = mounts
         .iter()
         .filter(|mount| full.starts_with(&mount.at))
         .max_by_key(|mount| mount.at.as_os_str().len());
     match mount.and_then(|mount| Some((mount, full.strip_prefix(&mount.at).ok()?))) {
-        Some((mount, below)) => Place { device: mount.device.clone(), path: mount.root.join(below) },
-        None => Place { device: String::new(), path: full.to_owned() },
+        Some((mount, below)) => FileSystemDir { device: mount.device.clone(), path: mount.root.join(below) },
+        None => FileSystemDir { device: String::new(), path: full.to_owned() },
     }
 }
 
@@ -153,7 +153,7 @@ mod tests {
             28 25 0:40 / /mnt/here/tmp rw - tmpfs none rw\n";
         let mounts = mounts(lines);
         let place = |path: &str| place(&mounts, Path::new(path));
-        let of = |device: &str, path: &str| Place { device: device.into(), path: path.into() };
+        let of = |device: &str, path: &str| FileSystemDir { device: device.into(), path: path.into() };
         assert_eq!(place("/srv/a"), of("8:2", "/a"));
         assert_eq!(place("/mnt/here/d"), of("8:2", "/a/b c/d"));
         assert!(place("/mnt/here").lies_in(&place("/srv/a")));

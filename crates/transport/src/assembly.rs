@@ -30,7 +30,7 @@ impl Assembly {
         self.open.is_some()
     }
 
-    pub(crate) fn held(&self) -> usize {
+    pub(crate) fn buffered_bytes(&self) -> usize {
         self.memory_bytes
     }
 
@@ -128,7 +128,7 @@ mod tests {
         assert_eq!(assembly.take(b"ab"), (2, None));
         assert_eq!(assembly.take(b""), (0, None));
         assert!(assembly.is_inside());
-        assert!(assembly.held() >= 2);
+        assert!(assembly.buffered_bytes() >= 2);
         assert_eq!(assembly.take(b"cde next"), (3, Some(b"abcde".to_vec())));
         assert!(!assembly.is_inside() && !assembly.is_partial());
         assert_eq!(assembly.take(b" next"), (0, None));

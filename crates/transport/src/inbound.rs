@@ -331,7 +331,7 @@ impl<P: Protocol> Inbound<P> {
 
     /// Counts the memory outside of receive buffers. Messages that wait for limits have a bound of their own.
     pub(crate) fn count_spilled(&mut self, is_reserved: bool) {
-        let assembled = if is_reserved { 0 } else { self.assembly.held() };
+        let assembled = if is_reserved { 0 } else { self.assembly.buffered_bytes() };
         let now = self.spilled.len() + assembled + self.wire.len();
         if now != self.counted {
             self.count(now);

@@ -78,7 +78,7 @@ impl Protection {
         }
     }
 
-    fn said(self) -> &'static str {
+    fn as_str(self) -> &'static str {
         Self::SAID.iter().find(|(one, _)| *one == self).map_or("", |(_, said)| said)
     }
 }
@@ -376,7 +376,7 @@ impl fmt::Display for Target {
             Version::V41 => options.push("version=4.1".to_owned()),
             Version::V42 => options.push("version=4.2".to_owned()),
             Version::Smb(Protection::Gmac) => {}
-            Version::Smb(protection) => options.push(protection.said().to_owned()),
+            Version::Smb(protection) => options.push(protection.as_str().to_owned()),
         }
         if self.channels > 1 {
             options.push(format!("channels={}", self.channels));

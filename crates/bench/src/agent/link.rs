@@ -11,7 +11,7 @@ use report::result::Machine;
 use super::clock::{Exchange, Offset, wall_clock};
 use super::handshake::offer;
 use super::limits::{BEAT, SILENCE_MAX};
-use super::message::{Answer, Request};
+use super::message::{AgentMessage, Request};
 use super::token::Token;
 use super::wire::{MESSAGE, Wire};
 use crate::error::Error;
@@ -26,7 +26,7 @@ pub(super) struct Link {
     /// The agent's address as the user gave it.
     pub(super) name: String,
     wire: Arc<Wire>,
-    answers: Receiver<Result<Answer, String>>,
+    answers: Receiver<Result<AgentMessage, String>>,
     exchanges: Receiver<Exchange>,
     pace: Arc<Mutex<Pace>>,
     /// Ends the pinging thread on drop.
@@ -78,7 +78,7 @@ impl Link {
     }
 
     /// The agent's next answer, if one arrives within this time.
-    pub(super) fn next(&self, within: Duration) -> Result<Option<Answer>, Error> {
+    pub(super) fn next(&self, within: Duration) -> Result<Option<AgentMessage>, Error> {
         match self.answers.recv_timeout(within) {
             Ok(heard) => live_answer(heard).map(Some).map_err(|why| self.lost(&why)),
             Err(RecvTimeoutError::Timeout) => Ok(None),
@@ -130,7 +130,7 @@ impl Pace {
 /// The state of the receiving thread.
 struct Listener {
     wire: Arc<Wire>,
-    answer: Sender<Result<Answer, String>>,
+    answer: Sender<Result<AgentMessage, String>>,
     exchange: Sender<Exchange>,
     pace: Arc<Mutex<Pace>>,
 }
@@ -142,7 +142,7 @@ impl Listener {
             let heard = self.wire.receive(MESSAGE);
             lock(&self.pace).receive_loop(Instant::now());
             let is_wanted = match heard {
-                Ok((Answer::Pong { asked, heard, answered }, back)) => {
+                Ok((AgentMessage::Pong { asked, heard, answered }, back)) => {
                     let exchange = Exchange { asked, heard, answered, back };
                     let mut pace = lock(&self.pace);
                     pace.round_trip = pace.round_trip.max(Duration::from_nanos(exchange.round_trip()));
@@ -171,9 +171,9 @@ fn ping(wire: &Wire) -> Result<(), String> {
 }
 
 /// The answer, or the error of a lost agent.
-fn live_answer(heard: Result<Answer, String>) -> Result<Answer, String> {
+fn live_answer(heard: Result<AgentMessage, String>) -> Result<AgentMessage, String> {
     match heard {
-        Ok(Answer::Bye { why }) => Err(why),
+        Ok(AgentMessage::Bye { why }) => Err(why),
         heard => heard,
     }
 }

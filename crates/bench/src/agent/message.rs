@@ -78,7 +78,7 @@ pub(super) struct Window {
 /// Messages from the agent.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "message", rename_all = "kebab-case")]
-pub(super) enum Answer {
+pub(super) enum AgentMessage {
     Opened {
         takes_window_late: bool,
     },

@@ -7,7 +7,7 @@ use report::result::{Caveat, CaveatKind, Machine, Part, TargetFacts};
 use super::clock::{Offset, wall_clock};
 use super::limits::{CLOCK_ERROR_MAX, DRAIN_MAX};
 use super::link::Link;
-use super::message::{Answer, Request, Window};
+use super::message::{AgentMessage, Request, Window};
 use super::timing::{Timing, pace_caveats, silence_caveat};
 use super::token::Token;
 use crate::engine::interface::Engine;
@@ -56,7 +56,7 @@ impl Remote {
     pub fn open(&mut self, target: &str, caller: &Caller) -> Result<(), Error> {
         self.link.send(&Request::Open { target: target.to_owned(), caller: caller.clone() })?;
         match self.answer(Some(ANSWER_MAX), &mut |_| {})? {
-            Answer::Opened { takes_window_late } => self.takes_window_late = takes_window_late,
+            AgentMessage::Opened { takes_window_late } => self.takes_window_late = takes_window_late,
             other => return Err(self.unexpected(&other)),
         }
         Ok(())
@@ -71,14 +71,14 @@ impl Remote {
     }
 
     /// The agent's next answer other than progress, within this time if there is one.
-    fn answer(&self, within: Option<Duration>, progress: &mut dyn FnMut(f64)) -> Result<Answer, Error> {
+    fn answer(&self, within: Option<Duration>, progress: &mut dyn FnMut(f64)) -> Result<AgentMessage, Error> {
         let begun = Instant::now();
         loop {
             match self.link.next(POLL)? {
-                Some(Answer::Progress { done }) => progress(done),
+                Some(AgentMessage::Progress { done }) => progress(done),
                 // Messages of the last load that arrive late.
-                Some(Answer::Live { .. }) => {}
-                Some(Answer::Failed { why }) => return Err(self.link.failed(why)),
+                Some(AgentMessage::Live { .. }) => {}
+                Some(AgentMessage::Failed { why }) => return Err(self.link.failed(why)),
                 Some(answer) => return Ok(answer),
                 None if within.is_some_and(|within| begun.elapsed() > within) => {
                     return Err(self
@@ -90,7 +90,7 @@ impl Remote {
         }
     }
 
-    fn unexpected(&self, answer: &Answer) -> Error {
+    fn unexpected(&self, answer: &AgentMessage) -> Error {
         let text = serde_json::to_string(answer).unwrap_or_default();
         let start: String = text.chars().take(80).collect();
         self.link.failed(format!("it answered what was not asked: {start}"))
@@ -101,13 +101,13 @@ impl Remote {
         let (mut stopped, mut seconds) = (None, vec![0; SECONDS_MAX]);
         loop {
             match self.link.next(POLL)? {
-                Some(Answer::Live { seconds: news }) => add_counts(control, &mut seconds, &news),
-                Some(Answer::Ran { part, began, ended }) => {
+                Some(AgentMessage::Live { seconds: news }) => add_counts(control, &mut seconds, &news),
+                Some(AgentMessage::Ran { part, began, ended }) => {
                     return Ok(Ran { part: *part, really: (began, ended), seconds });
                 }
                 // The agent reports the stop itself.
-                Some(Answer::Failed { .. }) if stopped.is_some() => return Err(Error::Stopped),
-                Some(Answer::Failed { why }) => return Err(self.link.failed(why)),
+                Some(AgentMessage::Failed { .. }) if stopped.is_some() => return Err(Error::Stopped),
+                Some(AgentMessage::Failed { why }) => return Err(self.link.failed(why)),
                 Some(other) => return Err(self.unexpected(&other)),
                 None => {}
             }
@@ -158,7 +158,7 @@ impl Engine for Remote {
     fn facts(&mut self) -> Result<TargetFacts, Error> {
         self.link.send(&Request::Facts)?;
         match self.answer(Some(ANSWER_MAX), &mut |_| {})? {
-            Answer::Facts { facts } => Ok(*facts),
+            AgentMessage::Facts { facts } => Ok(*facts),
             other => Err(self.unexpected(&other)),
         }
     }
@@ -170,7 +170,7 @@ impl Engine for Remote {
     fn prepare(&mut self, job: &Job, progress: &mut dyn FnMut(f64)) -> Result<(), Error> {
         self.link.send(&Request::Prepare { job: Box::new(job.clone()) })?;
         match self.answer(None, progress)? {
-            Answer::Prepared => Ok(()),
+            AgentMessage::Prepared => Ok(()),
             other => Err(self.unexpected(&other)),
         }
     }
@@ -195,7 +195,7 @@ impl Engine for Remote {
     fn clear(&mut self) -> Result<(), Error> {
         self.link.send(&Request::Clear)?;
         match self.answer(None, &mut |_| {})? {
-            Answer::Cleared => Ok(()),
+            AgentMessage::Cleared => Ok(()),
             other => Err(self.unexpected(&other)),
         }
     }

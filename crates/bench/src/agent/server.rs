@@ -10,7 +10,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::clock::Now;
 use super::handshake::{admit, refuse, welcome};
-use super::message::Answer;
+use super::message::AgentMessage;
 use super::session::{MakeEngine, Session};
 use super::token::Token;
 use super::unauthenticated::Unauthenticated;
@@ -83,7 +83,7 @@ impl Agent {
         self.shared.ending.store(true, Ordering::Release);
         if let Some(coordinator) = &*self.shared.coordinator() {
             // The coordinator may be gone.
-            _ = coordinator.wire.send(&Answer::Bye { why: "it was told to end".to_owned() });
+            _ = coordinator.wire.send(&AgentMessage::Bye { why: "it was told to end".to_owned() });
             coordinator.wire.close();
         }
         // A panicked thread has ended too.

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::limits::{BEGIN_AHEAD, DRAIN_MAX, LIVE_EVERY, WINDOW_AHEAD};
-use super::message::{Answer, Request, Window};
+use super::message::{AgentMessage, Request, Window};
 use super::wire::{MESSAGE, Unsent, Wire};
 use crate::engine::interface::Engine;
 use crate::error::Error;
@@ -79,7 +79,7 @@ impl<'a> Session<'a> {
             let (request, heard) = self.wire.receive(MESSAGE)?;
             let order = match request {
                 Request::Ping { asked } => {
-                    self.wire.send(&Answer::Pong { asked, heard, answered: self.wire.now() })?;
+                    self.wire.send(&AgentMessage::Pong { asked, heard, answered: self.wire.now() })?;
                     continue;
                 }
                 Request::Window(window) => {
@@ -93,7 +93,7 @@ impl<'a> Session<'a> {
                 Request::Run { begin, window } => match Load::plan(begin, window, heard) {
                     Ok(load) => WorkRequest::Run(self.set_running(load)?),
                     Err(why) => {
-                        self.wire.send(&Answer::Failed { why })?;
+                        self.wire.send(&AgentMessage::Failed { why })?;
                         continue;
                     }
                 },
@@ -129,14 +129,14 @@ impl<'a> Session<'a> {
             *self.running() = None;
             let answer = match done {
                 Ok(Ok(answer)) => answer,
-                Ok(Err(why)) => Answer::Failed { why },
-                Err(_) => Answer::Failed { why: "the engine panicked; see the agent's log".to_owned() },
+                Ok(Err(why)) => AgentMessage::Failed { why },
+                Err(_) => AgentMessage::Failed { why: "the engine panicked; see the agent's log".to_owned() },
             };
-            if let Answer::Failed { why } = &answer {
+            if let AgentMessage::Failed { why } = &answer {
                 tracing::warn!("failed: {why}");
             }
             let sent = match self.wire.send(&answer) {
-                Err(Unsent::TooLong(why)) => self.wire.send(&Answer::Failed { why }),
+                Err(Unsent::TooLong(why)) => self.wire.send(&AgentMessage::Failed { why }),
                 sent => sent,
             };
             if sent.is_err() {
@@ -146,27 +146,31 @@ impl<'a> Session<'a> {
         }
     }
 
-    fn perform(&self, place: &mut Option<Box<dyn Engine>>, order: WorkRequest) -> Result<Answer, String> {
+    fn perform(
+        &self,
+        place: &mut Option<Box<dyn Engine>>,
+        order: WorkRequest,
+    ) -> Result<AgentMessage, String> {
         let text = |wrong: Error| wrong.to_string();
         if let WorkRequest::Open(target, caller) = order {
             tracing::info!(target, "opens a target");
             // The old engine closes its connections before the new one opens its own.
             *place = None;
             let engine = place.insert((self.make_engine)(&target, &caller).map_err(text)?);
-            return Ok(Answer::Opened { takes_window_late: engine.accepts_late_window() });
+            return Ok(AgentMessage::Opened { takes_window_late: engine.accepts_late_window() });
         }
         let engine = place.as_mut().ok_or("no target was opened")?;
         match order {
             WorkRequest::Open(..) => Err("not here".to_owned()),
-            WorkRequest::Facts => Ok(Answer::Facts { facts: Box::new(engine.facts().map_err(text)?) }),
+            WorkRequest::Facts => Ok(AgentMessage::Facts { facts: Box::new(engine.facts().map_err(text)?) }),
             WorkRequest::Prepare(job) => {
                 let Job { clients, jobs, depth, block, .. } = *job;
                 tracing::info!(clients, jobs, depth, block, "prepares a load");
                 engine.prepare(&job, &mut self.progress()).map_err(text)?;
-                Ok(Answer::Prepared)
+                Ok(AgentMessage::Prepared)
             }
             WorkRequest::Run(load) => self.run(engine.as_mut(), &load),
-            WorkRequest::Clear => engine.clear().map(|()| Answer::Cleared).map_err(text),
+            WorkRequest::Clear => engine.clear().map(|()| AgentMessage::Cleared).map_err(text),
         }
     }
 
@@ -177,12 +181,12 @@ impl<'a> Session<'a> {
             if told.is_none_or(|told| told.elapsed() >= PROGRESS_EVERY) {
                 told = Some(Instant::now());
                 // The receiving thread reports any error.
-                _ = self.wire.send(&Answer::Progress { done });
+                _ = self.wire.send(&AgentMessage::Progress { done });
             }
         }
     }
 
-    fn run(&self, engine: &mut dyn Engine, load: &Load) -> Result<Answer, String> {
+    fn run(&self, engine: &mut dyn Engine, load: &Load) -> Result<AgentMessage, String> {
         if self.wire.is_closed() {
             return Err("the coordinator is gone".to_owned());
         }
@@ -199,7 +203,7 @@ impl<'a> Session<'a> {
         let ops = part.operations.iter().map(|operation| operation.ops).sum::<u64>();
         tracing::info!(ops, seconds = part.seconds, "ran a load");
         let (began, ended) = control.actual_times();
-        Ok(Answer::Ran { part: Box::new(part), began, ended })
+        Ok(AgentMessage::Ran { part: Box::new(part), began, ended })
     }
 
     /// Reports the progress of the load until the session ends.
@@ -223,7 +227,7 @@ impl<'a> Session<'a> {
         });
         let seconds = news.collect();
         // The receiving thread reports any error.
-        _ = self.wire.send(&Answer::Live { seconds });
+        _ = self.wire.send(&AgentMessage::Live { seconds });
     }
 }
 

@@ -170,7 +170,7 @@ impl Job {
             };
             known.check(value, base).map_err(in_job)?;
             job.surprises.extend(value.and_then(|value| known.surprise(value, base)));
-            let setting = Setting { known, value, base };
+            let setting = Setting { spec: known, value, base };
             let is_set = job.set(&setting, &mut course).map_err(in_job)?;
             match known.name {
                 "kb_base" => base = if value.map(word) == Some("1000") { 1000 } else { KB_BASE },
@@ -260,7 +260,7 @@ impl Job {
 
     /// Sets the operations and their offsets.
     fn set_work(&mut self, setting: &Setting<'_>, course: &mut Course) -> Result<bool, String> {
-        match setting.known.name {
+        match setting.spec.name {
             "rw" => (self.transfers, self.is_random) = direction(setting.text()?)?,
             "bs" => self.set_blocks(&setting.numbers()?),
             "bssplit" | "bsrange" => {
@@ -307,7 +307,7 @@ impl Job {
 
     /// Sets time, rate and output.
     fn set_course(&mut self, setting: &Setting<'_>, course: &mut Course) -> Result<bool, String> {
-        match setting.known.name {
+        match setting.spec.name {
             "rwmixread" => set(&mut course.percent, setting.percent()?),
             "rwmixwrite" => set(&mut course.percent, setting.percent()?.map(|percent| 100 - percent)),
             "time_based" => self.time_based = setting.switch(),
@@ -329,7 +329,7 @@ impl Job {
 
     /// Sets the data and its synchronization.
     fn set_data(&mut self, setting: &Setting<'_>) -> Result<bool, String> {
-        match setting.known.name {
+        match setting.spec.name {
             "sync" => self.sync = stability(setting.text()?),
             "fsync" => set(&mut self.fsync, setting.first()?),
             "fdatasync" => set(&mut self.fdatasync, setting.first()?),

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use super::number::{self, Part};
 
 #[derive(Debug)]
-pub(super) struct Known {
+pub(super) struct OptionSpec {
     /// The name in fio's help.
     pub(super) name: &'static str,
     alias: Option<&'static str>,
@@ -45,24 +45,24 @@ pub(super) enum Kind {
 /// The largest `int` of fio.
 const INT_MAX: u64 = 0x7fff_ffff;
 
-static KNOWN: LazyLock<Vec<Known>> = LazyLock::new(|| {
+static KNOWN: LazyLock<Vec<OptionSpec>> = LazyLock::new(|| {
     let lines = include_str!("options.txt").lines().filter(|line| !line.starts_with('#'));
-    lines.filter_map(Known::parse).collect()
+    lines.filter_map(OptionSpec::parse).collect()
 });
 
 /// The option of exactly this name.
-pub(super) fn find(name: &str) -> Option<&'static Known> {
+pub(super) fn find(name: &str) -> Option<&'static OptionSpec> {
     KNOWN.iter().find(|known| known.names().any(|one| one == name))
 }
 
 /// The names with this prefix: fio's command line accepts an unambiguous abbreviation. Options of engines count only
 /// if `engine` has them.
 pub(super) fn beginning_with(start: &str, engine: &str) -> impl Iterator<Item = &'static str> {
-    let has = move |known: &&Known| known.engines.is_empty() || known.engines.contains(&engine);
-    KNOWN.iter().filter(has).flat_map(Known::names).filter(move |name| name.starts_with(start))
+    let has = move |known: &&OptionSpec| known.engines.is_empty() || known.engines.contains(&engine);
+    KNOWN.iter().filter(has).flat_map(OptionSpec::names).filter(move |name| name.starts_with(start))
 }
 
-impl Known {
+impl OptionSpec {
     fn parse(line: &'static str) -> Option<Self> {
         let mut words = line.split(' ');
         let (name, alias) = match words.next()?.split_once('/') {

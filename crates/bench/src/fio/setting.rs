@@ -1,10 +1,10 @@
 //! The value of an option as jobs use it.
 
 use super::number::{self, Part, SECOND};
-use super::options::{Kind, Known};
+use super::options::{Kind, OptionSpec};
 
 pub(super) struct Setting<'v> {
-    pub(super) known: &'static Known,
+    pub(super) spec: &'static OptionSpec,
     pub(super) value: Option<&'v str>,
     pub(super) base: u64,
 }
@@ -13,7 +13,7 @@ impl<'v> Setting<'v> {
     /// The text, which is required.
     pub(super) fn text(&self) -> Result<&'v str, String> {
         let text = self.value.filter(|value| !value.is_empty());
-        text.ok_or_else(|| format!("{} needs a value", self.known.name))
+        text.ok_or_else(|| format!("{} needs a value", self.spec.name))
     }
 
     pub(super) fn switch(&self) -> bool {
@@ -22,7 +22,7 @@ impl<'v> Setting<'v> {
 
     /// The numbers of all parts.
     pub(super) fn numbers(&self) -> Result<Vec<Option<u64>>, String> {
-        self.known.numbers(self.text()?, self.base)
+        self.spec.numbers(self.text()?, self.base)
     }
 
     /// The first part of a number; `None` if it is empty.
@@ -60,7 +60,7 @@ impl<'v> Setting<'v> {
     }
 
     pub(super) fn seconds(&self) -> Result<Option<f64>, String> {
-        debug_assert_eq!(self.known.kind, Kind::Seconds);
+        debug_assert_eq!(self.spec.kind, Kind::Seconds);
         Ok(self.first()?.map(|us| us as f64 / SECOND as f64))
     }
 }

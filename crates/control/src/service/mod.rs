@@ -227,7 +227,7 @@ impl Service {
         let (pools, volumes) = self.read(|store| {
             let mut pools = Vec::new();
             for pool in store::pool::all(store)? {
-                let taken = store::pool::taken(store, pool.row)?;
+                let taken = store::pool::usage(store, pool.row)?;
                 pools.push((pool, taken));
             }
             Ok((pools, store::volume::all(store)?))

@@ -104,7 +104,7 @@ impl Service {
         let pool = self.find_pool(name)?;
         check_version(context, Kind::Pool, name.as_str(), pool.version)?;
         let operation = self.change(|store| {
-            let volumes = store::pool::taken(store, pool.row)?.volumes;
+            let volumes = store::pool::usage(store, pool.row)?.volumes;
             if volumes > 0 {
                 return Err(Error::InUse { pool: name.to_string(), volumes });
             }

@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension, Result, Row, named_params, params}
 
 /// The sums over the volumes of a pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Taken {
+pub(crate) struct PoolUsage {
     pub(crate) volumes: u64,
     pub(crate) bytes: Bytes,
 }
@@ -66,9 +66,9 @@ pub(crate) fn all(connection: &Connection) -> Result<Vec<Pool>> {
 }
 
 /// Returns the sums over the volumes of the pool in row `row`.
-pub(crate) fn taken(connection: &Connection, row: i64) -> Result<Taken> {
+pub(crate) fn usage(connection: &Connection, row: i64) -> Result<PoolUsage> {
     let mut select = connection.prepare("SELECT size FROM volume WHERE pool = ?1")?;
-    let mut taken = Taken::default();
+    let mut taken = PoolUsage::default();
     for size in select.query_map([row], |row| row.get::<_, u64>(0))? {
         taken.volumes += 1;
         taken.bytes = Bytes(taken.bytes.0.saturating_add(size?));

@@ -34,14 +34,14 @@ impl Ports {
     /// The port of the program of `call`; `None` if it is not registered, or the port mapper does not answer.
     pub(super) fn of(&self, caller: &Caller, call: &Outgoing, transport: Transport) -> Option<u16> {
         let program = (call.host, call.program, call.version, transport);
-        if let Some(&(port, until)) = self.known().get(&program)
+        if let Some(&(port, until)) = self.lock_ports().get(&program)
             && Instant::now() < until
         {
             return port;
         }
         let port = self.query(caller, call, transport);
         let until = Instant::now() + if port.is_some() { PORT_TTL } else { FAILURE_TTL };
-        let mut ports = self.known();
+        let mut ports = self.lock_ports();
         if ports.len() >= PORTS_MAX {
             // Clearing everything is rare, and simpler than tracking use.
             ports.clear();
@@ -52,10 +52,10 @@ impl Ports {
 
     /// Drops the cached port of a program that did not answer.
     pub(super) fn forget(&self, call: &Outgoing) {
-        self.known().remove(&(call.host, call.program, call.version, Transport::Udp));
+        self.lock_ports().remove(&(call.host, call.program, call.version, Transport::Udp));
     }
 
-    fn known(&self) -> MutexGuard<'_, HashMap<Program, (Option<u16>, Instant)>> {
+    fn lock_ports(&self) -> MutexGuard<'_, HashMap<Program, (Option<u16>, Instant)>> {
         self.ports.lock()
     }
 

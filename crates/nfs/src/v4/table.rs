@@ -33,7 +33,7 @@ impl Traits {
 
     #[inline]
     pub(super) fn of(op: Op) -> Self {
-        known(op).traits
+        operation_info(op).traits
     }
 
     #[inline]
@@ -110,7 +110,7 @@ const NUMBERS: usize = V42_LAST as usize + 1;
 const UNKNOWN: OperationInfo = OperationInfo { minors: 0, needs: Needs::Session, traits: Traits::NONE };
 
 #[inline]
-fn known(op: Op) -> &'static OperationInfo {
+fn operation_info(op: Op) -> &'static OperationInfo {
     OPERATIONS.get(op.0 as usize).unwrap_or(&UNKNOWN)
 }
 
@@ -170,7 +170,7 @@ pub(super) struct CompoundFacts {
 #[inline]
 pub(super) fn check(compound: CompoundFacts, number: Op, done: u32) -> Result<Traits, (Op, Status)> {
     let CompoundFacts { minor, operations, has_session } = compound;
-    let info = known(number);
+    let info = operation_info(number);
     if info.minors & 1 << minor == 0 {
         return Err((Op::ILLEGAL, Status::OP_ILLEGAL));
     }

@@ -44,7 +44,7 @@ pub(crate) struct FioArgs {
 
 /// All that there is to say.
 #[derive(Serialize)]
-struct Answer<'a> {
+struct JsonOutput<'a> {
     jobs: &'a [fio::Job],
     measured: &'a [Measured],
     findings: &'a [Finding],
@@ -66,7 +66,7 @@ pub(super) fn run(arguments: &FioArgs) -> anyhow::Result<ExitCode> {
     }
     let (mut out, columns) = (arguments.form.open()?, arguments.form.columns());
     if arguments.form.is_json() {
-        let answer = Answer {
+        let answer = JsonOutput {
             jobs: &jobs.jobs,
             measured: &measured,
             findings: &findings,

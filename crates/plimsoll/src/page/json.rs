@@ -4,7 +4,7 @@ use envelope::{Conflict, Direction, Figure, Part, Published, TextFigure};
 use report::document::page::measured;
 use serde::Serialize;
 
-use super::Asked;
+use super::PageRequest;
 
 #[derive(Serialize)]
 pub(super) struct Page {
@@ -65,7 +65,7 @@ struct FigureOf {
 }
 
 /// The requested page.
-pub(super) fn of(asked: &Asked) -> Page {
+pub(super) fn of(asked: &PageRequest) -> Page {
     let page = asked.page;
     let parts = page.parts.iter().map(|part| part_of(part, asked));
     let is_shown = |conflict: &&Conflict| asked.table.is_none_or(|only| conflict.of.contains(&only.name()));
@@ -81,7 +81,7 @@ pub(super) fn of(asked: &Asked) -> Page {
     }
 }
 
-fn part_of(part: &'static Part, asked: &Asked) -> PartOf {
+fn part_of(part: &'static Part, asked: &PageRequest) -> PartOf {
     let setting = |&(name, value): &(&'static str, &'static str)| Setting { name, value };
     PartOf {
         title: part.title,
@@ -92,7 +92,7 @@ fn part_of(part: &'static Part, asked: &Asked) -> PartOf {
     }
 }
 
-fn table_of(published: Published, asked: &Asked) -> TableOf {
+fn table_of(published: Published, asked: &PageRequest) -> TableOf {
     let headline = published.headline();
     let in_text =
         |said: TextFigure| InText { word: said.word, value: said.value, is_rounded: said.is_rounded() };
@@ -106,7 +106,7 @@ fn table_of(published: Published, asked: &Asked) -> TableOf {
     }
 }
 
-fn figure_of(published: Published, figure: &Figure, asked: &Asked) -> FigureOf {
+fn figure_of(published: Published, figure: &Figure, asked: &PageRequest) -> FigureOf {
     FigureOf {
         direction: match figure.direction {
             Direction::Read => "read",

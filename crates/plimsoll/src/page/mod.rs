@@ -62,7 +62,7 @@ struct Show {
 }
 
 /// A page and what of it is asked for.
-struct Asked {
+struct PageRequest {
     page: &'static Page,
     table: Option<Published>,
     run: Option<Run>,
@@ -113,15 +113,15 @@ fn list(form: &Form) -> anyhow::Result<()> {
 
 impl Show {
     fn run(&self) -> anyhow::Result<()> {
-        let asked = self.asked()?;
+        let asked = self.request()?;
         let columns = self.form.columns();
         self.form.show(&json::of(&asked), |_| Ok(text::of(&asked, columns)))
     }
 
-    fn asked(&self) -> anyhow::Result<Asked> {
+    fn request(&self) -> anyhow::Result<PageRequest> {
         let page = Page::by_name(self.page.as_deref().unwrap_or_default())?;
         let run = self.run.as_deref().map(bench::read_run).transpose()?;
-        let Some(name) = &self.table else { return Ok(Asked { page, table: None, run }) };
+        let Some(name) = &self.table else { return Ok(PageRequest { page, table: None, run }) };
         let names = || page.parts.iter().flat_map(|part| part.published);
         if !names().any(|one| one == name) {
             let names: Vec<&str> = names().copied().collect();
@@ -131,11 +131,11 @@ impl Show {
                 page.name
             )));
         }
-        Ok(Asked { page, table: Some(name.parse()?), run })
+        Ok(PageRequest { page, table: Some(name.parse()?), run })
     }
 }
 
-impl Asked {
+impl PageRequest {
     /// Whether something published is to be shown.
     fn shows(&self, published: Published) -> bool {
         self.table.is_none_or(|only| only == published)

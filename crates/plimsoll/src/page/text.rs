@@ -4,13 +4,13 @@ use envelope::{Conflict, Headline, Metric, Page, Part, Published, TextFigure};
 use report::document::page::{PageTable, tables};
 use report::document::table::separated;
 
-use super::Asked;
+use super::PageRequest;
 use crate::manage::Table;
 use crate::manage::table::Facts;
 use crate::terminal::{Tone, folded};
 
 /// The requested page, for a terminal of this many columns.
-pub(super) fn of(asked: &Asked, columns: Option<usize>) -> String {
+pub(super) fn of(asked: &PageRequest, columns: Option<usize>) -> String {
     let page = asked.page;
     let mut text = format!("{}\n{}\n", Tone::Head.paint(page.title), page.source.page);
     if asked.table.is_none() {
@@ -33,7 +33,7 @@ pub(super) fn of(asked: &Asked, columns: Option<usize>) -> String {
     text
 }
 
-fn of_part(part: &Part, shown: Vec<Published>, asked: &Asked, columns: Option<usize>) -> String {
+fn of_part(part: &Part, shown: Vec<Published>, asked: &PageRequest, columns: Option<usize>) -> String {
     let mut text = format!("\n{}\n", Tone::Head.paint(part.title));
     let mut facts = Facts::default();
     facts.maybe("Stands for", Some(part.stands_for).filter(|loads| !loads.is_empty()));
@@ -92,7 +92,7 @@ fn count(value: u64) -> String {
     separated(value as f64, 0)
 }
 
-fn contradictions(asked: &Asked, columns: Option<usize>) -> String {
+fn contradictions(asked: &PageRequest, columns: Option<usize>) -> String {
     let is_shown = |conflict: &&Conflict| asked.table.is_none_or(|only| conflict.of.contains(&only.name()));
     let line = |conflict: &Conflict| {
         let profiles: Vec<&str> = conflict.profiles.iter().map(|profile| profile.name()).collect();

@@ -8,7 +8,7 @@ use envelope::{
 };
 use serde::Serialize;
 
-use super::question::Asked;
+use super::question::SizingRequest;
 use crate::manage::Table;
 use crate::manage::table::{Cell, Facts};
 use crate::terminal::{Tone, folded};
@@ -20,9 +20,9 @@ const SMALL: Bytes = Bytes(64 << 10);
 const FORMAT: &str = "plimsoll-size/1";
 
 /// An answer, with the options of its display.
-pub(super) struct Answer<'a> {
+pub(super) struct SizingOutput<'a> {
     pub(super) advice: &'a Advice,
-    pub(super) asked: &'a Asked,
+    pub(super) request: &'a SizingRequest,
     /// The option to show in full.
     pub(super) choice: &'a Choice,
     /// Whether to show all options, and not only the leading ones.
@@ -31,10 +31,10 @@ pub(super) struct Answer<'a> {
     pub(super) columns: Option<usize>,
 }
 
-impl Answer<'_> {
+impl SizingOutput<'_> {
     /// The answer as text: the leading options, with the reasons against the others, or all options.
     pub(super) fn text(&self) -> String {
-        let Self { advice, asked, choice, all, columns } = *self;
+        let Self { advice, request: asked, choice, all, columns } = *self;
         let workload = &asked.workload;
         let mut text = asked.note_lines(columns);
         text.push_str(&question(workload).fit(columns));
@@ -334,7 +334,7 @@ struct JsonChoice<'a> {
     behind_because: Option<String>,
 }
 
-pub(super) fn json<'a>(advice: &'a Advice, asked: &'a Asked) -> Json<'a> {
+pub(super) fn json<'a>(advice: &'a Advice, asked: &'a SizingRequest) -> Json<'a> {
     let workload = &asked.workload;
     let option = |(index, choice)| JsonChoice {
         behind_because: advice.reason_for_rank(index),
@@ -350,7 +350,7 @@ pub(super) fn json<'a>(advice: &'a Advice, asked: &'a Asked) -> Json<'a> {
     }
 }
 
-pub(super) fn json_of_one<'a>(choice: &'a Choice, asked: &'a Asked) -> JsonOne<'a> {
+pub(super) fn json_of_one<'a>(choice: &'a Choice, asked: &'a SizingRequest) -> JsonOne<'a> {
     JsonOne {
         format: FORMAT,
         notes: &asked.notes,

@@ -10,7 +10,7 @@ use envelope::Choice;
 use serde::Serialize;
 
 use super::answer;
-use super::question::{Asked, Question};
+use super::question::{Question, SizingRequest};
 use super::{Nothing, OptionArg};
 use crate::form::{Form, json};
 use crate::manage::{RuleFlags, Session};
@@ -97,7 +97,7 @@ impl PlannedPool {
     }
 }
 
-fn plan(choice: &Choice, asked: &Asked, args: &ApplyArgs) -> Vec<PlannedPool> {
+fn plan(choice: &Choice, asked: &SizingRequest, args: &ApplyArgs) -> Vec<PlannedPool> {
     let numbered = |count: u32, number: u32| match count {
         1 => args.name.clone(),
         _ => format!("{}-{number}", args.name),

@@ -3,12 +3,12 @@
 use envelope::{Choice, Constraint, Stream, Utilization, mib, mib_within, size};
 
 use super::answer;
-use super::question::Asked;
+use super::question::SizingRequest;
 use crate::manage::Table;
 use crate::terminal::folded;
 
 /// All steps of the arithmetic, with the page of each figure.
-pub(super) fn explained(choice: &Choice, asked: &Asked, columns: Option<usize>) -> String {
+pub(super) fn explained(choice: &Choice, asked: &SizingRequest, columns: Option<usize>) -> String {
     let inner = columns.map(|columns| columns - INDENT.len());
     let line = |text: &str| folded(INDENT, text, columns);
     let workload = &asked.workload;
@@ -70,7 +70,7 @@ pub(super) fn explained(choice: &Choice, asked: &Asked, columns: Option<usize>) 
     text
 }
 
-fn conclusion(choice: &Choice, asked: &Asked, columns: Option<usize>) -> String {
+fn conclusion(choice: &Choice, asked: &SizingRequest, columns: Option<usize>) -> String {
     let workload = &asked.workload;
     let verdict = match choice.binding() {
         Some(bound) if bound.used > Utilization::ALL => {

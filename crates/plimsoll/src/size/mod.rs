@@ -20,8 +20,8 @@ use crate::exit::usage;
 use crate::form::Form;
 use crate::terminal::folded;
 
-use answer::Answer;
-use question::{Asked, Question};
+use answer::SizingOutput;
+use question::{Question, SizingRequest};
 
 /// Advise level, capacity, volumes and mount options for a workload.
 #[derive(Debug, Args)]
@@ -126,7 +126,8 @@ fn advise(question: &Question, shown: &Shown) -> anyhow::Result<ExitCode> {
     if let Some(file) = &shown.html {
         write_page(file, &advice, &asked.catalog, shown.option.option)?;
     }
-    let answer = Answer { advice: &advice, asked: &asked, choice, all: shown.all, columns: form.columns() };
+    let answer =
+        SizingOutput { advice: &advice, request: &asked, choice, all: shown.all, columns: form.columns() };
     form.show(&answer::json(&advice, &asked), |_| Ok(answer.text()))?;
     Ok(ended(&advice))
 }
@@ -177,7 +178,7 @@ impl OptionArg {
     }
 }
 
-impl Asked {
+impl SizingRequest {
     fn advice(&self) -> anyhow::Result<Advice> {
         envelope::advise(&self.workload, &self.catalog).map_err(|refusal| usage(refusal.to_string()))
     }

@@ -160,7 +160,7 @@ struct ChoiceFlags {
 }
 
 /// The workload and the catalog that the question describes.
-pub(super) struct Asked {
+pub(super) struct SizingRequest {
     pub(super) workload: Workload,
     pub(super) catalog: Catalog,
     /// Notes for the user about assumptions, sources and ignored flags.
@@ -173,7 +173,7 @@ const SEQUENTIAL_BLOCK: Bytes = Bytes(64 << 10);
 
 impl Question {
     /// Builds the workload and the catalog. Reads files, and watches a running volume, if the flags say so.
-    pub(super) fn ask(&self) -> anyhow::Result<Asked> {
+    pub(super) fn ask(&self) -> anyhow::Result<SizingRequest> {
         let mut notes = Vec::new();
         let (observed, stored) = self.observed()?;
         let mut streams: Vec<Stream> = self.load.stream()?.into_iter().collect();
@@ -191,7 +191,7 @@ impl Question {
         workload.check().map_err(|refusal| usage(refusal.to_string()))?;
         notes.extend(self.clients.without_number(&workload));
         let catalog = self.choice.catalog()?;
-        Ok(Asked { workload, catalog, notes })
+        Ok(SizingRequest { workload, catalog, notes })
     }
 
     /// The service that `watch` and `apply` use.

@@ -4,7 +4,7 @@ use anyhow::bail;
 use envelope::{Access, Stream};
 use report::scenario::{Depth, Pattern, Scenario, Series};
 
-use super::question::Asked;
+use super::question::SizingRequest;
 
 /// Jobs of each client.
 const JOBS: usize = 4;
@@ -12,7 +12,7 @@ const JOBS: usize = 4;
 const DEPTH: usize = 64;
 
 /// A scenario with one series for each load, at the rate of the load.
-pub(super) fn of(asked: &Asked) -> anyhow::Result<Scenario> {
+pub(super) fn of(asked: &SizingRequest) -> anyhow::Result<Scenario> {
     let workload = &asked.workload;
     if workload.streams.is_empty() {
         bail!("there is no load to measure: give --iops or --throughput");
@@ -40,7 +40,7 @@ pub(super) fn of(asked: &Asked) -> anyhow::Result<Scenario> {
     Ok(scenario)
 }
 
-fn series(stream: &Stream, asked: &Asked) -> anyhow::Result<Series> {
+fn series(stream: &Stream, asked: &SizingRequest) -> anyhow::Result<Series> {
     let workload = &asked.workload;
     let pattern = match stream.access {
         Access::Random => Pattern::Random,

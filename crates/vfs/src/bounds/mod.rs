@@ -181,11 +181,11 @@ impl Bounds {
 
     /// Whether the network of a party holds more than a newcomer certainly can.
     pub fn is_large(&self, party: &Party) -> bool {
-        self.held(party) > self.part(party).all / (RESERVE * (RESERVE_SHARE + 1))
+        self.used_by(party) > self.part(party).all / (RESERVE * (RESERVE_SHARE + 1))
     }
 
     /// Returns the amount in use by the network of a party.
-    pub fn held(&self, party: &Party) -> usize {
+    pub fn used_by(&self, party: &Party) -> usize {
         self.shard(party).get(&party.key()).map_or(0, |held| held.count)
     }
 

@@ -40,9 +40,9 @@ fn one_network_gets_half_and_the_next_a_quarter() {
     assert_eq!((first.len(), full), (3500, Full::Network));
     let (second, full) = fill(&bounds, &party(2), 1);
     assert_eq!((second.len(), full), (1750, Full::Network));
-    assert_eq!((bounds.used(), bounds.held(&party(1)), bounds.held(&party(2))), (5250, 3500, 1750));
+    assert_eq!((bounds.used(), bounds.used_by(&party(1)), bounds.used_by(&party(2))), (5250, 3500, 1750));
     drop(first);
-    assert_eq!(bounds.held(&party(1)), 0);
+    assert_eq!(bounds.used_by(&party(1)), 0);
     assert_eq!(fill(&bounds, &party(2), 1).0.len(), 1750, "what is free again is shared anew");
 }
 
@@ -114,7 +114,7 @@ fn a_slot_grows_within_bounds_and_is_set_past_them() {
     assert_eq!((slot.weight(), bounds.used()), (10, 10));
     slot.grow(15).unwrap();
     slot.set(300);
-    assert_eq!((bounds.used(), bounds.held(&party(1))), (300, 300));
+    assert_eq!((bounds.used(), bounds.used_by(&party(1))), (300, 300));
     assert_eq!(bounds.take(&party(2), 1).unwrap_err(), Full::All);
     slot.set(3);
     let forced = bounds.force(&party(1).user(8), 400);

@@ -32,7 +32,7 @@ pub struct Claims {
     users: Arc<HolderUsers>,
     next_holder: AtomicU64,
     /// Effects that [`Claims::dispatch`] leaves for [`Claims::expire`].
-    left: Mutex<Vec<Effect>>,
+    deferred_effects: Mutex<Vec<Effect>>,
 }
 
 /// Aligned to its own cache lines.
@@ -108,7 +108,7 @@ impl Claims {
             holders: RwLock::default(),
             users,
             next_holder: AtomicU64::new(1),
-            left: Mutex::default(),
+            deferred_effects: Mutex::default(),
         }
     }
 
@@ -280,7 +280,7 @@ impl Claims {
     pub fn dispatch(&self, effects: Vec<Effect>) {
         let left = self.deliver_effects(effects);
         if !left.is_empty() {
-            self.left.lock().extend(left);
+            self.deferred_effects.lock().extend(left);
         }
     }
 
@@ -308,7 +308,7 @@ impl Claims {
     pub fn expire(&self, now: Nanos) -> Vec<Effect> {
         self.grace.expire(now);
         let due = self.shards.iter().filter(|shard| shard.deadline.load(Relaxed) <= now.0);
-        let mut effects = std::mem::take(&mut *self.left.lock());
+        let mut effects = std::mem::take(&mut *self.deferred_effects.lock());
         effects.extend(due.flat_map(|shard| self.change(shard, |table| table.expire(now))));
         effects
     }
@@ -337,7 +337,7 @@ impl Claims {
 
     /// Returns the next deadline for [`Claims::expire`].
     pub fn next_deadline(&self) -> Option<Nanos> {
-        if !self.left.lock().is_empty() {
+        if !self.deferred_effects.lock().is_empty() {
             return Some(Nanos::default());
         }
         let shards = self.shards.iter().map(|shard| shard.deadline.load(Relaxed)).min().unwrap_or(NEVER);

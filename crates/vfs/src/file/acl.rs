@@ -173,15 +173,15 @@ impl File {
         &self,
         attrs: &Attrs,
         caller: &Caller,
-        wish: Access,
+        requested: Access,
         blocking: Blocking,
     ) -> FsResult<()> {
         match self.rights(caller, attrs, blocking)? {
             None => {
                 let acl = ruling_acl(&self.node, attrs, caller, blocking)?;
-                access::check(attrs, acl.as_deref(), caller, wish)
+                access::check(attrs, acl.as_deref(), caller, requested)
             }
-            Some(rights) => check_list(rights, wish, attrs.file_type == FileType::Regular),
+            Some(rights) => check_list(rights, requested, attrs.file_type == FileType::Regular),
         }
     }
 
@@ -192,15 +192,15 @@ impl File {
         &self,
         attrs: &Attrs,
         caller: &Caller,
-        wish: Access,
+        requested: Access,
         blocking: Blocking,
     ) -> FsResult<()> {
         match self.rights(caller, attrs, blocking)? {
             None => {
                 let acl = ruling_acl(&self.node, attrs, caller, blocking)?;
-                access::check_data(attrs, acl.as_deref(), caller, wish)
+                access::check_data(attrs, acl.as_deref(), caller, requested)
             }
-            Some(rights) => check_list(rights, wish, true),
+            Some(rights) => check_list(rights, requested, true),
         }
     }
 
@@ -306,7 +306,7 @@ impl File {
     pub fn set_security(
         &self,
         caller: &Caller,
-        held: Rights,
+        granted: Rights,
         set: &SetSecurity,
         pending: &mut PendingSync,
     ) -> FsResult<Change> {
@@ -314,7 +314,7 @@ impl File {
         SetAttrs { uid: set.uid, gid: set.gid, ..SetAttrs::default() }.check_ids()?;
         let _changing = self.volume().extra_attrs_cache().slot(&self.key()).lock_change();
         let before = self.node.attrs(Blocking::Allowed)?;
-        let rights = self.rights(caller, &before, Blocking::Allowed)?.ok_or(FsError::NotSupported)? | held;
+        let rights = self.rights(caller, &before, Blocking::Allowed)?.ok_or(FsError::NotSupported)? | granted;
         let uid = set.uid.filter(|uid| *uid != before.uid);
         let gid = set.gid.filter(|gid| *gid != before.gid);
         if uid.is_none() && gid.is_none() && set.acl.is_none() {

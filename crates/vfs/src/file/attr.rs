@@ -99,11 +99,11 @@ impl File {
     pub fn set_attrs_by_claim(
         &self,
         caller: &Caller,
-        held: Rights,
+        granted: Rights,
         set: &SetAttrs,
         pending: &mut PendingSync,
     ) -> FsResult<Change> {
-        let sets_times = held.has(Rights::WRITE_ATTRS);
+        let sets_times = granted.has(Rights::WRITE_ATTRS);
         self.set_attrs_as(Setter { sets_times, ..Setter::of(caller) }, set, None, pending)
     }
 

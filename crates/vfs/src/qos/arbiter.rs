@@ -147,7 +147,8 @@ impl Arbiter {
 
     /// Releases demands; returns whether `own` was among them, which is not resumed.
     fn release_but(&self, mut state: MutexGuard<'_, State>, now: Nanos, own: Option<u64>) -> bool {
-        let Release { passed, gone, next } = state.scheduler.release(now, &|waiter| waiter.is_gone());
+        let Release { passed, abandoned: gone, next } =
+            state.scheduler.release(now, &|waiter| waiter.is_gone());
         if let Some(visit) = next.map(|next| Pacer::visit(next, now))
             && state.scheduled.is_none_or(|scheduled| visit < scheduled)
         {

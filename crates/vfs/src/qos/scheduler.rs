@@ -63,7 +63,7 @@ pub struct Release<W> {
     /// The waiters of demands that may pass now, in order, with their numbers.
     pub passed: Vec<(u64, W)>,
     /// Abandoned waiters.
-    pub gone: Vec<W>,
+    pub abandoned: Vec<W>,
     /// The time of the next call of [`Scheduler::release`].
     pub next: Option<Nanos>,
 }
@@ -192,7 +192,7 @@ impl<W> Scheduler<W> {
         }
         let blocked = Class::ALL.into_iter().filter(|&class| self.flows.first(class).is_some());
         let next = blocked.map(|class| self.meter.due(class)).chain(self.flows.next_wake()).min();
-        Release { passed, gone: gone.found, next }
+        Release { passed, abandoned: gone.found, next }
     }
 
     /// Returns the volume with the least service among those with a demand that the pool's limit allows.
