@@ -66,7 +66,7 @@ pub(in crate::v4) fn attr_request(
             number => decode(number, naming, &mut r, &mut set)?,
         }
     }
-    if born.is_some() && !keeps_born(cx) {
+    if born.is_some() && !volume_has_birth_times(cx) {
         return Err(OpError::Status(Status::ATTRNOTSUPP));
     }
     // Values without attributes in the mask: see `Fattr`.
@@ -74,7 +74,7 @@ pub(in crate::v4) fn attr_request(
 }
 
 /// Whether the storage can store creation times.
-fn keeps_born(cx: &CompoundState<'_, '_>) -> bool {
+fn volume_has_birth_times(cx: &CompoundState<'_, '_>) -> bool {
     matches!(&cx.current, Some(Filehandle::File(file)) if file.volume().capabilities().xattrs.is_some())
 }
 

@@ -140,7 +140,7 @@ impl<'s> FileSystem<'s> {
         self.export.map(|export| &*export.volume)
     }
 
-    fn keeps_born_of(&self, attrs: &Attrs) -> bool {
+    fn file_has_birth_time(&self, attrs: &Attrs) -> bool {
         self.volume().is_some_and(|volume| volume.has_extra_attrs(attrs))
     }
 
@@ -190,7 +190,7 @@ impl AttrSource<'_> {
     pub(super) fn available(&self, request: &Bitmap) -> Bitmap {
         let mut available = *request & table::supported(self.fs.minor);
         // The attribute is readable where it can be set.
-        if available.contains(attr::TIME_CREATE) && !self.fs.keeps_born_of(self.attrs) {
+        if available.contains(attr::TIME_CREATE) && !self.fs.file_has_birth_time(self.attrs) {
             available.remove(attr::TIME_CREATE);
         }
         if available.contains(attr::CLONE_BLKSIZE) && self.clone_bytes().is_none() {

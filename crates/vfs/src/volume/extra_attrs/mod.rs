@@ -34,7 +34,7 @@ pub struct ExtraAttrs {
     pub born: Option<Time>,
     /// The change time that a client has set, valid until the file changes again ([`ExtraAttrs::changed`]).
     pub set_changed: Option<Time>,
-    /// The change time that the storage had, or a little less, when [`Kept::set_changed`] was set.
+    /// The change time that the storage had, or a little less, when [`ExtraAttrs::set_changed`] was set.
     pub(crate) changed_at: Time,
     /// There is a record that is none of this format, which counts as none. The next change replaces it.
     pub is_damaged: bool,
