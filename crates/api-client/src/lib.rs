@@ -1,7 +1,7 @@
 //! The bodies of `/v1` and a client that sends them. No server: a program that uses this crate compiles neither `axum` nor
 //! `control`.
 //!
-//! Of the project's crates it imports `envelope` alone, whose catalog of levels decides which names of levels, profiles and
+//! The crate imports `envelope` alone of the project's crates, whose catalog of levels decides which names of levels, profiles and
 //! shapes a body admits. The server converts bodies from and to `control`'s types itself.
 //!
 //! Layers, top down: `client`, `model`, `samples`, `json`, `path`, `bounds`.

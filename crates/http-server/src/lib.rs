@@ -4,7 +4,7 @@
 //! One thread serves all sockets. Operations may wait for a lock or a disk: they run on a few threads of their own, apart
 //! from those of the data plane.
 //!
-//! Of the project's crates it imports `vfs` alone, for the locks in `sync` and the client networks in `bounds`.
+//! The crate imports `vfs` alone of the project's crates, for the locks in `sync` and the client networks in `bounds`.
 //!
 //! Layers, top down: `server`, `dispatch`, `auth`, `reply`, `problem`, `connections`, `tls`, `limits`.
 

@@ -67,7 +67,7 @@ pub(crate) struct SmbConfig {
     pub(crate) listen: Option<SocketAddr>,
     /// The names that clients may call the service by, besides its address; any if there are none.
     pub(crate) names: Vec<String>,
-    /// Whether clients are let in who log in without a name.
+    /// Whether anonymous logins are allowed.
     pub(crate) anonymous: bool,
     /// Whether a session may have several connections.
     pub(crate) multichannel: bool,

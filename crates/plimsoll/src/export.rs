@@ -7,7 +7,7 @@ use crate::nfs_frontend::{IDLE_TICKS, Listen, NfsFrontend, PATIENCE, TICK, run_u
 use crate::periodic::Task;
 use crate::signals::ignore_reloads;
 use crate::smb_frontend::{Serving, SmbFrontend, SmbListen, Switch};
-use crate::{overlap, state, tending};
+use crate::{background_tasks, overlap, state};
 use anyhow::{Context, anyhow, bail};
 use api::convert::ToValue;
 use api_client::model::{Durability, Protection, Squash};
@@ -51,10 +51,10 @@ pub(crate) struct ExportArgs {
     /// Refuse every change
     #[arg(long)]
     read_only: bool,
-    /// Which callers are treated as nobody (user and group 65534)
+    /// Callers that are mapped to the user and group nobody (65534)
     #[arg(long, value_parser = words::squash(), default_value = "root")]
     squash: Squash,
-    /// Clients that may use the exports: an address or a range such as 10.1.0.0/16, repeatable [default: all who can reach the address listened on]
+    /// Clients that may use the exports: an address or a range such as 10.1.0.0/16, repeatable [default: all that can reach the listening address]
     #[arg(long, value_name = "CIDR")]
     allow: Vec<Cidr>,
     /// Protection that clients must use for their connections
@@ -84,7 +84,7 @@ pub(crate) struct ExportArgs {
     state: Option<PathBuf>,
 }
 
-/// Serves until told to stop, or manages who may mount a volume.
+/// Serves until a signal, or manages the export rules of a volume.
 pub(crate) fn run(mut args: ExportArgs) -> anyhow::Result<ExitCode> {
     if let Some(command) = args.manage.take() {
         return manage::run_export(command).map(|()| ExitCode::SUCCESS);
@@ -108,11 +108,11 @@ pub(crate) fn run(mut args: ExportArgs) -> anyhow::Result<ExitCode> {
     let (asked, offered) = (args.xprtsec.to_value(), args.listen.tls.protection());
     if asked > offered && !(protocols.contains(Protocol::Smb) && asked == vfs::Protection::Encrypted) {
         bail!(
-            "--xprtsec asks for TLS, and nobody could mount: give --tls-cert and --tls-key, for mtls --tls-client-ca, too"
+            "--xprtsec asks for TLS, and no client could mount: give --tls-cert and --tls-key, for mtls --tls-client-ca, too"
         );
     }
     let served = Served::start(&args)?;
-    // At once: whoever has read the first line may read no more.
+    // Printed in one write: a reader of the first line may stop reading.
     run_until_told(|| print!("{}", served.commands()), served.tasks());
     served.stop();
     Ok(ExitCode::SUCCESS)
@@ -176,8 +176,8 @@ impl Served {
             let smb = smb.as_ref().map_or(0, |view| view.connections());
             share_descriptors(&budget, nfs + smb);
         };
-        let tend = tending::tend(&self.namespace, self.nfs.as_ref(), self.smb.as_ref());
-        [Task::new("tick", TICK, tick)].into_iter().chain(tend)
+        let volume_tasks = background_tasks::tasks(&self.namespace, self.nfs.as_ref(), self.smb.as_ref());
+        [Task::new("tick", TICK, tick)].into_iter().chain(volume_tasks)
     }
 
     /// Ends the service: no new calls, answers to those in flight, everything on disk.

@@ -7,7 +7,7 @@ use crate::nfs_frontend::{IDLE_TICKS, Listen, NfsFrontend, PATIENCE, TICK};
 use crate::periodic::Task;
 use crate::plane::{Connections, MountedVolumes, Served};
 use crate::smb_frontend::{Serving, SmbFrontend};
-use crate::{state, tending};
+use crate::{background_tasks, state};
 use anyhow::Context;
 use control::{Dependencies, Protocols, Resolver, Service};
 use posix::{Options, ResourceBudget, Volumes};
@@ -124,12 +124,12 @@ impl Host {
         let now = Instant::now();
         self.smb.into_iter().for_each(|smb| smb.stop(now + PATIENCE / 2));
         self.frontend.stop(now + PATIENCE);
-        // Last: nobody changes a volume any more.
+        // Last: no call changes a volume any more.
         self.volumes.close();
     }
 
-    /// Tells whoever asks that clients should look elsewhere.
-    pub(crate) fn say_goodbye(&self) {
+    /// Reports the service as not ready, so that load balancers send clients elsewhere.
+    pub(crate) fn begin_drain(&self) {
         self.is_stopping.store(true, Ordering::Relaxed);
     }
 
@@ -148,8 +148,12 @@ impl Host {
             }
         };
         let [tick, look_up] = [Task::new("tick", TICK, tick), Task::new("look-ups", REFRESH, look_up)];
-        let tend = tending::tend(&self.frontend.shared_namespace(), Some(&self.frontend), self.smb.as_ref());
-        [tick, look_up, self.endpoints.task()].into_iter().chain(tend)
+        let volume_tasks = background_tasks::tasks(
+            &self.frontend.shared_namespace(),
+            Some(&self.frontend),
+            self.smb.as_ref(),
+        );
+        [tick, look_up, self.endpoints.task()].into_iter().chain(volume_tasks)
     }
 
     /// Says what an operator should know.

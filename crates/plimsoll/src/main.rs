@@ -6,6 +6,7 @@
 
 mod agent;
 mod announcement;
+mod background_tasks;
 mod bench;
 mod client_networks;
 mod config;
@@ -35,7 +36,6 @@ mod size;
 mod smb_frontend;
 mod smb_users;
 mod state;
-mod tending;
 mod terminal;
 #[cfg(test)]
 mod testing;

@@ -69,7 +69,7 @@ pub(crate) struct Listen {
     pub(crate) ipv6_prefix: Ipv6Prefix,
     #[command(flatten)]
     pub(crate) lease: LeaseArgs,
-    /// Let NFSv4.1 and 4.2 clients keep what they write to files that nobody else has open, until somebody wants it
+    /// Let NFSv4.1 and 4.2 clients cache writes to files that no other client has open, until another client opens the file
     #[arg(long)]
     pub(crate) write_delegations: bool,
     #[command(flatten)]

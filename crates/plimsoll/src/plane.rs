@@ -42,7 +42,7 @@ impl Connections {
         self.nfs.connections() + self.smb.as_ref().map_or(0, smb::server::View::connections)
     }
 
-    /// Everybody who is connected, each address once.
+    /// The connected clients, each address once.
     fn clients(&self) -> Vec<Client> {
         let mut clients: BTreeMap<IpAddr, Client> = BTreeMap::new();
         let of_smb = self.smb.iter().flat_map(smb::server::View::clients);

@@ -107,7 +107,7 @@ fn wanted(asked: Option<u16>, standard: u16, nfs: SocketAddr) -> Option<Port> {
     }
 }
 
-/// The port mapper's sockets, and who tells clients the ports of programs. They look at its standard port alone.
+/// Opens the sockets of the port mapper, and chooses the service that tells clients the ports. Clients use its standard port alone.
 fn open_portmap(
     listen: &Listen,
     nfs: SocketAddr,

@@ -86,7 +86,7 @@ fn serve(host: &Host, config: &Config, settings: &api::Settings) -> anyhow::Resu
     drop(lent);
     host.log_warnings();
     run_until_told(|| announce(&config.data, &announcement, made.as_deref()), host.tasks());
-    host.say_goodbye();
+    host.begin_drain();
     api.stop(PATIENCE);
     Announcement::remove(&config.data);
     Ok(())

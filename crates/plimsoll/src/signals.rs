@@ -26,7 +26,7 @@ pub(crate) fn ignore_reloads() {
 
 /// Has `announce` tell how to use a service, and waits for SIGINT or SIGTERM.
 pub(crate) fn until_told(announce: impl FnOnce()) {
-    // First of all: whoever has read the announcement may end the service properly.
+    // Before the announcement: its reader may send the signal at once.
     let signals = Signals::new([SIGINT, SIGTERM]);
     announce();
     match signals {

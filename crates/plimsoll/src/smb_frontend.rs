@@ -57,7 +57,6 @@ pub(crate) struct Logins {
 /// The settings of the SMB server.
 pub(crate) struct Serving {
     pub(crate) address: SocketAddr,
-    /// To whom.
     pub(crate) logins: Logins,
     /// Opens of continuously available shares, kept from the last run to the next.
     pub(crate) opens: Option<PersistentOpens>,

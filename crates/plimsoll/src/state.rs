@@ -59,8 +59,7 @@ pub(crate) fn instance() -> anyhow::Result<u64> {
 
 /// The signer of all handles: the key in `dir`, made at the first start.
 pub(crate) fn handle_signer(dir: &Path) -> anyhow::Result<HandleSigner> {
-    let stakes =
-        "whoever has the key can forge handles. If others may have read it, remove it and mount anew";
+    let stakes = "the key can forge handles. If other users may have read it, remove it, and unmount and mount all clients";
     let file = KeyFile::<KEY_BYTES>::new(dir.join(KEY_FILE), stakes);
     Ok(HandleSigner::new(file.read_or_make(must_random).context("the key of file handles")?))
 }
@@ -86,8 +85,8 @@ pub(crate) fn stable(dir: &Path, now: Nanos, lease: &LeaseArgs) -> anyhow::Resul
         Ok(locked) => Arc::new(locked),
         Err(error) if error.kind() == ErrorKind::WouldBlock => {
             tracing::warn!(
-                "another process keeps its clients' locks in {}: those of this one are lost when it restarts, and nobody is \
-                 told. Give it a directory of its own",
+                "another process keeps its clients' locks in {}: locks of this process are lost when it restarts, and clients \
+                 are not notified. Give it a directory of its own",
                 dir.display()
             );
             let records = Arc::new(ClientRecords::in_memory(random));

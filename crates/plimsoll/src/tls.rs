@@ -28,7 +28,7 @@ pub(crate) struct TlsSettings {
     /// Private key of the certificate, in PEM
     #[arg(long = "tls-key", value_name = "FILE")]
     key: Option<PathBuf>,
-    /// Certificates in PEM of those who issue certificates to clients; without it no client can show one
+    /// Certificates in PEM of the authorities that issue client certificates; without it no client can present one
     #[arg(long = "tls-client-ca", value_name = "FILE")]
     client_ca: Option<PathBuf>,
 }
@@ -146,7 +146,7 @@ impl Files {
     }
 }
 
-/// A certificate and its key, which nobody else may read.
+/// Reads a certificate and its key. Other users must not be able to read the key.
 pub(crate) fn read_pair(certificate: &Path, key: &Path) -> anyhow::Result<(Vec<u8>, Vec<u8>)> {
     let secret = read_secret(key).with_context(|| format!("cannot read {}", key.display()))?;
     Ok((read(certificate)?, secret.into_bytes()))

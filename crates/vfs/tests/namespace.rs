@@ -57,7 +57,7 @@ fn exports_lead_on_to_those_below_their_paths() {
         ("/ab/c", everybody),
     ]);
     let leading: Vec<_> = (1..=6).filter(|&number| served.leads_on(ExportId(number))).collect();
-    assert_eq!(leading, [1, 4], "whoever they admit");
+    assert_eq!(leading, [1, 4], "whichever clients they admit");
     let below = |client: &str, name: &str| {
         let dir = served.root(Origin::of(client.parse().unwrap())).lookup(name).unwrap();
         dir.exports_below().map(|export| export.id.0).collect::<Vec<_>>()

@@ -7,7 +7,7 @@ use crate::{Decode, Encode, Malformed, Reader, Writer};
 
 /// An owned linked list (`T *next`): on the wire a one before every element and a zero at the end.
 ///
-/// It needs no bound: a word on the wire precedes every element, so memory stays a small multiple of the message.
+/// The list needs no bound: a word on the wire precedes every element, so memory stays a small multiple of the message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct List<T>(pub Vec<T>);
 

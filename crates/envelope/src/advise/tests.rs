@@ -426,7 +426,7 @@ fn default_quotas_are_caveats() {
     assert!(!alone.contains("Limits of the project"), "nothing is asked of it: {alone}");
     assert!(caveats(Bytes::tib(26), 500, Level::AnfUltra).contains("A subscription has 25 TiB per region"));
     let one = caveats(Bytes::tib(20), 500, Level::AnfUltra);
-    assert!(!one.contains("of a region") && !one.contains("estimates"), "{one}");
+    assert!(!one.contains("per region") && !one.contains("estimates"), "{one}");
 }
 
 #[test]

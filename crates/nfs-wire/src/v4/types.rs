@@ -294,7 +294,7 @@ impl Stateid {
 
 /// `bitmap4`, RFC 8881 §3.2: a set of small numbers.
 ///
-/// It stores numbers below [`Self::CAPACITY`], far above any in use. Decoding accepts longer bitmaps: the unused number
+/// A bitmap stores numbers below [`Self::CAPACITY`], far above any in use. Decoding accepts longer bitmaps: the unused number
 /// [`Self::BEYOND`] stands for the members that it does not store. Encoding omits words of zeros at the end.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Bitmap {

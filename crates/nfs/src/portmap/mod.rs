@@ -1,6 +1,6 @@
 //! The port mapper and rpcbind (RFC 1833).
 //!
-//! It lists the programs of this process only and cannot be changed, so SET and UNSET return false. CALLIT, BCAST and
+//! The mapper lists the programs of this process only and cannot be changed, so SET and UNSET return false. CALLIT, BCAST and
 //! INDIRECT, which forward a call in our name, are refused unread: they are used for reflection attacks.
 
 pub mod rpcbind;

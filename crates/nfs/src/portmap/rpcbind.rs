@@ -1,6 +1,6 @@
 //! Registration of our programs with the host's own rpcbind, where that has port 111 (SET and UNSET, RFC 1833 §2.2.1).
 //!
-//! It is called over its local socket, which shows it the calling user: only root may replace the entries of others.
+//! The calls go over its local socket, which shows it the calling user: only root may replace the entries of others.
 
 use crate::outgoing::{Caller, message, results};
 use crate::programs::{Netid, Registration, Transport};

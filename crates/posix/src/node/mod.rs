@@ -52,7 +52,7 @@ pub(crate) enum Rights {
 
 /// One file of a [`Mount`].
 ///
-/// It has one descriptor for its whole life. The descriptor starts as `O_PATH` and is opened for reading and for
+/// A node has one descriptor for its whole life. The descriptor starts as `O_PATH` and is opened for reading and for
 /// writing when first needed, *in place*: dup3 puts the new open file under the old number, so calls on other threads
 /// need no lock to use it.
 pub(crate) struct Node {

@@ -72,7 +72,7 @@ impl Path {
     /// An engine for an existing directory, on any mount.
     ///
     /// # Errors
-    /// It is not a directory, or fio is not installed.
+    /// The target is not a directory, or fio is not installed.
     pub fn open(directory: &path::Path) -> Result<Self, Error> {
         let tool = Tool::find()?;
         let doing = || format!("open {}", directory.display());

@@ -6,7 +6,7 @@ use crate::smb_frontend::SmbFrontend;
 use vfs::SharedNamespace;
 
 /// The periodic tasks for volumes that are served over these protocols.
-pub(crate) fn tend(
+pub(crate) fn tasks(
     namespace: &SharedNamespace,
     nfs: Option<&NfsFrontend>,
     smb: Option<&SmbFrontend>,
