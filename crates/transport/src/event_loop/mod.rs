@@ -115,14 +115,11 @@ impl<P: Protocol> EventLoop<P> {
                 if token == WAKE {
                     self.read_mailbox();
                 } else {
-                    self.catch_panic(token, |own| own.handle_event(token, event.flags));
+                    self.serve_connection(token, |own| own.handle_event(token, event.flags));
                 }
             }
             for token in std::mem::take(&mut self.ready_again) {
-                self.catch_panic(token, |own| own.process_received(token));
-            }
-            if self.is_crowded() {
-                self.shed();
+                self.serve_connection(token, |own| own.process_received(token));
             }
             if last_tick.elapsed() >= TICK {
                 last_tick = Instant::now();
@@ -142,27 +139,28 @@ impl<P: Protocol> EventLoop<P> {
         })
     }
 
-    /// Runs `work` for a connection. A panic ends this connection and no other.
-    fn catch_panic(&mut self, token: u64, work: impl FnOnce(&mut Self)) {
-        if panics::catch(|| work(self)).is_ok() {
-            return;
+    /// Runs `work` for a connection. A panic ends this connection and no other. Memory is bounded after each
+    /// connection, because those of a late turn together may bring much more than the bound.
+    fn serve_connection(&mut self, token: u64, work: impl FnOnce(&mut Self)) {
+        if panics::catch(|| work(self)).is_err() {
+            // The panic may have left the runner in an inconsistent state.
+            self.runner = Runner::new(self.shared.memory());
+            if let Some(entry) = self.connections.get(&token) {
+                tracing::error!(peer = %entry.connection.endpoints.peer, "a call panicked; its connection is closed");
+                entry.connection.close();
+            }
+            self.end(token, None);
         }
-        // The panic may have left the runner in an inconsistent state.
-        self.runner = Runner::new(self.shared.memory());
-        if let Some(entry) = self.connections.get(&token) {
-            tracing::error!(peer = %entry.connection.endpoints.peer, "a call panicked; its connection is closed");
-            entry.connection.close();
-        }
-        self.end(token, None);
+        self.shed_if_crowded();
     }
 
     fn read_mailbox(&mut self) {
         for message in self.mailbox.collect() {
             let token = message.token();
-            self.catch_panic(token, |own| own.handle_message(message));
+            self.serve_connection(token, |own| own.handle_message(message));
         }
         for token in std::mem::take(&mut self.with_admitted) {
-            self.catch_panic(token, |own| own.do_admitted(token));
+            self.serve_connection(token, |own| own.do_admitted(token));
         }
     }
 
@@ -200,7 +198,7 @@ impl<P: Protocol> EventLoop<P> {
             Message::BuffersScarce => self.spill(),
             Message::BuffersFree => {
                 for token in std::mem::take(&mut self.without_buffer) {
-                    self.catch_panic(token, |own| own.resume(token));
+                    self.serve_connection(token, |own| own.resume(token));
                 }
             }
             Message::Stop(deadline) => {

@@ -37,11 +37,14 @@ impl<P: Protocol> EventLoop<P> {
         self.shed();
     }
 
-    /// Whether unfinished messages exceed twice their bound.
-    pub(super) fn is_crowded(&self) -> bool {
+    /// Sheds once unfinished messages exceed twice their bound.
+    pub(super) fn shed_if_crowded(&mut self) {
         let resources = &self.shared.resources;
-        resources.spilled.load(Ordering::Relaxed) > 2 * SPILLED_BYTES_MAX
+        if resources.spilled.load(Ordering::Relaxed) > 2 * SPILLED_BYTES_MAX
             || resources.tails.bytes() > 2 * LONG_TAILS_BYTES_MAX
+        {
+            self.shed();
+        }
     }
 
     /// Ends the connections with the oldest unfinished messages: past the bound old ones, past twice the bound any.

@@ -28,6 +28,8 @@ use vfs::sync::Mutex;
 use vfs::{Blocking, FsError, Volume};
 
 const FRAMING: usize = 4;
+/// A bit of the length: the body is a part of a message, and not its last one.
+const PART: u32 = 1 << 31;
 const MESSAGE_BYTES_MAX: usize = 4 << 20;
 const TAIL_BYTES_MAX: usize = 2 << 20;
 /// The length of the reply to `g`.
@@ -116,7 +118,11 @@ impl Protocol for Echo {
         let Some(length) = have.first_chunk() else {
             return Ok(Frame::Incomplete { framing: FRAMING, len: 0 });
         };
-        let len = u32::from_be_bytes(*length) as usize;
+        let word = u32::from_be_bytes(*length);
+        let len = (word & !PART) as usize;
+        if word & PART != 0 {
+            return Ok(Frame::Part { framing: FRAMING, len, is_last: false });
+        }
         if !(2..=MESSAGE_BYTES_MAX).contains(&len) {
             return Err(Malformed("length"));
         }

@@ -1,10 +1,10 @@
 //! Long messages in memory of their own that do not become complete.
 
-use super::{Client, Echo, FRAMING, PATIENCE, Running, TAIL_BYTES_MAX, settings, wait_until};
+use super::{Client, Echo, FRAMING, PART, PATIENCE, Running, TAIL_BYTES_MAX, settings, wait_until};
 use std::io::Write;
 use std::time::{Duration, Instant};
 use transport::Settings;
-use transport::limits::LONG_TAILS_BYTES_MAX;
+use transport::limits::{BUFFER_BYTES, LONG_TAILS_BYTES_MAX, SPILLED_BYTES_MAX};
 
 /// Bytes of a message that arrive first.
 const HEAD_BYTES: usize = 10 << 10;
@@ -63,4 +63,36 @@ fn past_the_bound_the_oldest_long_messages_are_ended() {
     assert!(view.stats().connections + 6 >= clients.len(), "{:?}", view.stats());
     drop(clients);
     wait_until("the end of the count", || view.stats().spilled_bytes == 0);
+}
+
+/// Loops that were held up receive from many connections in one turn.
+#[test]
+fn unfinished_messages_that_arrive_at_one_time_stay_within_the_bound() {
+    const PART_BYTES: usize = 1 << 20;
+    let running = Running::new(Echo::default());
+    let view = running.server.view();
+    let part =
+        [&(PART | u32::try_from(PART_BYTES).unwrap()).to_be_bytes()[..], &vec![7; PART_BYTES]].concat();
+    let mut clients: Vec<Client> = (0..340).map(|_| running.connect()).collect();
+    clients.iter_mut().for_each(|client| drop(client.ask(b"e\x01")));
+    // One call for each of the two loops, which take connections in turns.
+    clients[..2].iter_mut().for_each(|client| client.send(&[b"z\x01"]));
+    for client in &clients[2..] {
+        // As much as the socket takes now: nothing is received yet.
+        client.stream.set_nonblocking(true).unwrap();
+        assert!((&client.stream).write(&part).unwrap() > 0);
+    }
+    assert_eq!(view.stats().spilled_bytes, 0, "the loops are held up");
+    let mut peak = 0;
+    let (start, mut shed_at) = (Instant::now(), None);
+    while shed_at.is_none_or(|at: Instant| at.elapsed() < Duration::from_millis(500)) {
+        assert!(start.elapsed() < PATIENCE, "no connection was ended");
+        peak = peak.max(view.stats().spilled_bytes);
+        if shed_at.is_none() && view.stats().connections < clients.len() {
+            shed_at = Some(Instant::now());
+        }
+    }
+    assert!(peak > SPILLED_BYTES_MAX, "{peak}");
+    // Each loop may receive one message's bytes before it ends another connection.
+    assert!(peak <= 2 * SPILLED_BYTES_MAX + 2 * BUFFER_BYTES, "{peak}");
 }
