@@ -81,6 +81,6 @@ fn mirror() -> anyhow::Result<String> {
         &["indextargets", "--format", "$(REPO_URI) $(CODENAME)", "Created-By: Packages"],
     )?;
     let policy = String::from_utf8_lossy(&policy).into_owned();
-    let known = policy.lines().find_map(|line| line.trim().strip_suffix(" bookworm").map(str::to_owned));
-    known.context("apt has no source of Debian 12 (bookworm)")
+    let candidate = policy.lines().find_map(|line| line.trim().strip_suffix(" bookworm").map(str::to_owned));
+    candidate.context("apt has no source of Debian 12 (bookworm)")
 }

@@ -286,12 +286,12 @@ mod tests {
 
     /// The faults of cells that are off in these measurements, and their number.
     fn faults(off: &[[bool; 2]]) -> (Vec<String>, usize) {
-        let left = RefCell::new(off.iter());
+        let remaining = RefCell::new(off.iter());
         let faults = measure_twice_if_off(|_| {
-            let cells = left.borrow_mut().next().expect("no further measurement");
+            let cells = remaining.borrow_mut().next().expect("no further measurement");
             Ok(["a", "b"].into_iter().zip(cells).map(|(name, off)| off.then(|| name.to_owned())).collect())
         });
-        (faults.unwrap(), off.len() - left.into_inner().len())
+        (faults.unwrap(), off.len() - remaining.into_inner().len())
     }
 
     #[test]

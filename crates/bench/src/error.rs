@@ -139,13 +139,15 @@ mod tests {
             io(io::ErrorKind::PermissionDenied),
             io(io::ErrorKind::ReadOnlyFilesystem),
         ] {
-            let said = denied.at("nfs://h/v").at("again").to_string();
-            assert!(said.starts_with("the caller may not write to nfs://h/v ("), "{said}");
+            let message = denied.at("nfs://h/v").at("again").to_string();
+            assert!(message.starts_with("the caller may not write to nfs://h/v ("), "{message}");
         }
         let over_smb = |target: &str| refused_smb(NtStatus::ACCESS_DENIED).at(target).to_string();
-        let said = over_smb("smb://a@h/v?sign=none");
-        assert!(said.starts_with("the user may not write to smb://a@h/v?sign=none ("), "{said}");
-        assert!(said.ends_with("add seal=gcm") && !over_smb("smb://a@h/v?seal=gcm").contains("encryption"));
+        let message = over_smb("smb://a@h/v?sign=none");
+        assert!(message.starts_with("the user may not write to smb://a@h/v?sign=none ("), "{message}");
+        assert!(
+            message.ends_with("add seal=gcm") && !over_smb("smb://a@h/v?seal=gcm").contains("encryption")
+        );
         for other in
             [refused(Status::NOSPC), agent("it is gone"), io(io::ErrorKind::NotFound), Error::Stopped]
         {

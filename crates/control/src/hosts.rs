@@ -35,13 +35,13 @@ impl Hosts {
     /// lose their mounts because a name server rests.
     pub(crate) fn learn(&mut self, answers: LookupResults) {
         for (name, answer) in answers {
-            let known = self.0.entry(name).or_default();
+            let host = self.0.entry(name).or_default();
             match answer {
                 Ok(addresses) => {
-                    known.failure = addresses.is_empty().then(|| "there is no such host".to_owned());
-                    known.addresses = addresses;
+                    host.failure = addresses.is_empty().then(|| "there is no such host".to_owned());
+                    host.addresses = addresses;
                 }
-                Err(failure) => known.failure = Some(failure),
+                Err(failure) => host.failure = Some(failure),
             }
         }
     }

@@ -80,10 +80,10 @@ mod tests {
     fn announcement_is_read_until_it_is_removed() {
         let dir = crate::testing::private_dir();
         assert_eq!(Announcement::read(dir.path()).unwrap(), None);
-        let told =
+        let announcement =
             Announcement { api: "http://127.0.0.1:1".into(), nfs: "[::1]:2050".parse().unwrap(), smb: None };
-        told.write(dir.path()).unwrap();
-        assert_eq!(Announcement::read(dir.path()).unwrap(), Some(told));
+        announcement.write(dir.path()).unwrap();
+        assert_eq!(Announcement::read(dir.path()).unwrap(), Some(announcement));
         Announcement::remove(dir.path());
         assert_eq!(Announcement::read(dir.path()).unwrap(), None);
         fs::write(Announcement::path(dir.path()), "{").unwrap();

@@ -182,12 +182,12 @@ mod tests {
     fn version_3_is_mounted_with_locks_only_where_they_can_be_found() {
         let v3 = |of: &Mounting, endpoint| options(of, Protocol::NfsV3, endpoint);
         let found = ("vers=3,proto=tcp".to_owned(), true);
-        let told = ("vers=3,proto=tcp,port=2049,mountport=2049,nolock".to_owned(), false);
+        let expected = ("vers=3,proto=tcp,port=2049,mountport=2049,nolock".to_owned(), false);
         let own = mounting("10.0.0.1:2049", PortMapper::Own);
-        assert_eq!([None, Some("10.0.0.2")].map(|at| v3(&own, at)), [found.clone(), told.clone()]);
+        assert_eq!([None, Some("10.0.0.2")].map(|at| v3(&own, at)), [found.clone(), expected.clone()]);
         let all = mounting("0.0.0.0:2049", PortMapper::Own);
         assert_eq!(v3(&all, Some("10.0.0.2")), found);
-        assert_eq!(v3(&mounting("10.0.0.1:2049", nobody()), None), told);
+        assert_eq!(v3(&mounting("10.0.0.1:2049", nobody()), None), expected);
     }
 
     #[test]

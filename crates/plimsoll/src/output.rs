@@ -133,9 +133,9 @@ mod tests {
             let (dir, shared) = scene(0o1777);
             let (victim, at) = (dir.path().join("victim"), shared.join("run.json"));
             plant(&victim, &at);
-            let said = format!("{:#}", write(&at, "new").unwrap_err());
-            assert_eq!(format!("{:#}", check(&at).unwrap_err()), said, "it is said before the work, too");
-            assert!(said.contains(reason) && said.contains("a directory of your own"), "{said}");
+            let error = format!("{:#}", write(&at, "new").unwrap_err());
+            assert_eq!(format!("{:#}", check(&at).unwrap_err()), error, "it is said before the work, too");
+            assert!(error.contains(reason) && error.contains("a directory of your own"), "{error}");
             assert_eq!(fs::read_to_string(&victim).unwrap(), "kept", "{reason}");
         }
     }

@@ -122,14 +122,14 @@ mod tests {
         symlink(&inner, &link).unwrap();
         assert_eq!(refusal(&[&outer, &beside]), None);
         for dirs in [[&outer, &inner], [&inner, &outer], [&link, &outer]] {
-            let said = refusal(&[dirs[0], dirs[1]]).unwrap();
+            let error = refusal(&[dirs[0], dirs[1]]).unwrap();
             assert!(
-                said.contains("lies in it") && said.contains(&format!("beside {}:", outer.display())),
-                "{said}"
+                error.contains("lies in it") && error.contains(&format!("beside {}:", outer.display())),
+                "{error}"
             );
         }
-        let said = refusal(&[&inner, &link]).unwrap();
-        assert!(said.contains("is the same directory"), "{said}");
+        let error = refusal(&[&inner, &link]).unwrap();
+        assert!(error.contains("is the same directory"), "{error}");
         assert!(refusal(&[&outer, &outer]).is_some());
     }
 

@@ -54,8 +54,8 @@ mod tests {
             assert!(count % 2 == 0, "every second time");
         };
         Task::new("panics", SOON, work).start();
-        let said: Vec<i32> = times.iter().take(5).collect();
-        assert_eq!(said, [1, 2, 3, 4, 5]);
+        let delays: Vec<i32> = times.iter().take(5).collect();
+        assert_eq!(delays, [1, 2, 3, 4, 5]);
         assert!(panics::caught() >= before + 2);
         drop(let_go);
     }

@@ -59,8 +59,8 @@ mod tests {
         }
         for word in ["", "/a;reboot", "/$(id)", "/it's", "/a&b", "/*", "/~x", "`id`", "a\\b", "!x", "#x"] {
             let line = format!("printf %s {}", quoted(word));
-            let said = std::process::Command::new("sh").args(["-c", &line]).output().unwrap();
-            assert_eq!(String::from_utf8(said.stdout).unwrap(), word, "{line}");
+            let output = std::process::Command::new("sh").args(["-c", &line]).output().unwrap();
+            assert_eq!(String::from_utf8(output.stdout).unwrap(), word, "{line}");
         }
     }
 }

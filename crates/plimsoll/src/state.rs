@@ -107,8 +107,8 @@ pub(crate) fn stable(dir: &Path, now: Nanos, lease: &LeaseArgs) -> anyhow::Resul
     let opens = PersistentOpens::open(&locked).with_context(|| what("persistent-opens"))?;
     let until = Nanos(now.0.saturating_add(u64::try_from(grace.as_nanos()).unwrap_or(u64::MAX)));
     let expected: Vec<_> = hosts.expected().into_iter().chain(records.expected()).collect();
-    let kept = Arc::clone(&records);
-    let of_volumes = Grace::ending_with(until, expected, move || has_ended(&kept));
+    let until_ended = Arc::clone(&records);
+    let of_volumes = Grace::ending_with(until, expected, move || has_ended(&until_ended));
     if grace.is_zero() {
         of_volumes.expire(now);
     }

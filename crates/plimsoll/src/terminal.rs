@@ -53,9 +53,9 @@ pub(crate) fn columns() -> Option<usize> {
     if !out.is_terminal() {
         return None;
     }
-    let told = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    let from_env = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     let own = || rustix::termios::tcgetwinsize(out).ok().map(|size| usize::from(size.ws_col));
-    let columns = told.or_else(own).filter(|columns| *columns > 0).unwrap_or(COLUMNS);
+    let columns = from_env.or_else(own).filter(|columns| *columns > 0).unwrap_or(COLUMNS);
     Some(columns.max(COLUMNS_MIN))
 }
 

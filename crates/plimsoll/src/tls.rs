@@ -114,13 +114,13 @@ impl ServerTls {
     /// Reads the files again when they change. Invalid files change nothing.
     pub(crate) fn renew(&self) -> Task {
         let Self { policy: TlsPolicy { tls, .. }, files, read } = self.clone();
-        let mut known = read;
+        let mut last = read;
         Task::new("certificate", LOOK, move || {
             let now = files.stamps();
-            if now == known {
+            if now == last {
                 return;
             }
-            known = now;
+            last = now;
             match files.read().and_then(|pem| Ok(tls.replace(&pem)?)) {
                 Ok(()) => tracing::info!("the TLS certificate was read again"),
                 Err(error) => tracing::warn!("the TLS certificate stays as it was: {error:#}"),

@@ -88,10 +88,10 @@ impl Encode for ServerQueryResponse<'_> {
             (self.volume_capabilities.is_some(), QueryBitmap::VOLUME_CAPS),
             (self.model.is_some(), QueryBitmap::MODEL_INFO),
         ];
-        let given = bits.iter().filter(|(is_there, _)| *is_there);
+        let present = bits.iter().filter(|(is_there, _)| *is_there);
         w.u32(SERVER_QUERY);
         w.zeros(4);
-        given.fold(QueryBitmap::empty(), |all, (_, bit)| all | *bit).encode(w);
+        present.fold(QueryBitmap::empty(), |all, (_, bit)| all | *bit).encode(w);
         self.server_capabilities.iter().for_each(|capabilities| capabilities.encode(w));
         self.volume_capabilities.iter().for_each(|capabilities| capabilities.encode(w));
         for model in self.model.iter() {
@@ -108,15 +108,15 @@ impl<'a> Decode<'a> for ServerQueryResponse<'a> {
             return Err(Malformed("a response to an unknown Apple command"));
         }
         r.skip(4)?;
-        let given = QueryBitmap::decode(r)?;
+        let present = QueryBitmap::decode(r)?;
         let mut answer = Self::default();
-        if given.contains(QueryBitmap::SERVER_CAPS) {
+        if present.contains(QueryBitmap::SERVER_CAPS) {
             answer.server_capabilities = Some(Decode::decode(r)?);
         }
-        if given.contains(QueryBitmap::VOLUME_CAPS) {
+        if present.contains(QueryBitmap::VOLUME_CAPS) {
             answer.volume_capabilities = Some(Decode::decode(r)?);
         }
-        if given.contains(QueryBitmap::MODEL_INFO) {
+        if present.contains(QueryBitmap::MODEL_INFO) {
             r.skip(4)?;
             let length = u32::decode(r)?;
             let model = r.bytes(usize::try_from(length).unwrap_or(usize::MAX))?;
@@ -179,13 +179,14 @@ mod tests {
     fn read_dir_attributes_encode_finder_info() {
         let mut stream: Vec<u8> = (0..60).collect();
         stream[..4].copy_from_slice(b"AFP\0");
-        let told = |stream: &[u8], is_folder| FinderInfo::from_afp_info(stream, is_folder).map(|info| info.0);
+        let decoded =
+            |stream: &[u8], is_folder| FinderInfo::from_afp_info(stream, is_folder).map(|info| info.0);
         let rest = [24, 25, 40, 41, 36, 37, 38, 39];
         let file = [16, 17, 18, 19, 20, 21, 22, 23];
-        assert_eq!(told(&stream, false).unwrap(), *[file, rest].concat());
-        assert_eq!(told(&stream, true).unwrap(), *[[0; 8], rest].concat());
+        assert_eq!(decoded(&stream, false).unwrap(), *[file, rest].concat());
+        assert_eq!(decoded(&stream, true).unwrap(), *[[0; 8], rest].concat());
         for other in [&stream[..59], b"", &[1; 60], &[0; 100]] {
-            assert_eq!(told(other, false), None);
+            assert_eq!(decoded(other, false), None);
         }
     }
 

@@ -80,10 +80,10 @@ impl<T> EvictionQueue<T> {
     pub fn evict_for(&mut self, to: Network, now: Instant) -> Option<(u64, T)> {
         let most = self.ranks.last()?;
         let own = self.networks.get(&to);
-        let held = own.map_or(0, BTreeSet::len);
+        let count = own.map_or(0, BTreeSet::len);
         let number = match own.and_then(BTreeSet::first) {
-            _ if most.count > held + 1 => most.oldest.0,
-            Some(&oldest) if held >= most.count => self.if_old(oldest, now)?,
+            _ if most.count > count + 1 => most.oldest.0,
+            Some(&oldest) if count >= most.count => self.if_old(oldest, now)?,
             _ => self.if_old(most.oldest.0, now)?,
         };
         self.remove(number).map(|of| (number, of))

@@ -113,12 +113,12 @@ pub(crate) struct DeferredJob<P: Protocol> {
 impl<P: Protocol> Parked for DeferredJob<P> {
     fn bytes(&self) -> usize {
         let protocol = &*self.job.connection.protocol;
-        let kept = match &self.job.task {
+        let bytes = match &self.job.task {
             Task::Work(Work::Call { call, message, .. }) => protocol.bytes(call, message),
             Task::Work(Work::Resume { at, .. }) => protocol.bytes_at(at),
             Task::Lease(_) => 0,
         };
-        size_of::<Self>() + kept
+        size_of::<Self>() + bytes
     }
 
     fn network(&self) -> Network {

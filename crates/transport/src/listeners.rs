@@ -37,11 +37,11 @@ impl<L> Listeners<L> {
     pub fn add(&self, socket: TcpListener, serves: L) -> io::Result<()> {
         congestion::avoid_pacing_on_loopback(&socket);
         socket.set_nonblocking(true)?;
-        let mut known = self.lock();
-        if known.is_closed {
+        let mut table = self.lock();
+        if table.is_closed {
             return Err(io::Error::other("the server has ended"));
         }
-        known.open.push(Arc::new(Listener { socket, context: serves }));
+        table.open.push(Arc::new(Listener { socket, context: serves }));
         Ok(())
     }
 
@@ -63,9 +63,9 @@ impl<L> Listeners<L> {
 
     /// Ends all listeners, for good.
     pub(crate) fn close(&self) {
-        let mut known = self.lock();
-        known.is_closed = true;
-        known.open.drain(..).for_each(|listener| listener.shut_down());
+        let mut table = self.lock();
+        table.is_closed = true;
+        table.open.drain(..).for_each(|listener| listener.shut_down());
     }
 
     fn lock(&self) -> MutexGuard<'_, ListenerSet<L>> {
@@ -91,12 +91,12 @@ mod tests {
         let socket = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = socket.local_addr().unwrap();
         listeners.add(socket, ()).unwrap();
-        let held = listeners.open();
+        let retained = listeners.open();
         TcpStream::connect(address).unwrap();
         listeners.remove(address);
         assert!(TcpStream::connect(address).is_err(), "the listener is closed");
         let again = TcpListener::bind(address).unwrap();
-        drop(held);
+        drop(retained);
         listeners.close();
         assert!(listeners.add(again, ()).is_err());
     }

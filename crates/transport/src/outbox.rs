@@ -210,7 +210,7 @@ mod tests {
         let mut queue = Outbox::default();
         let mut expected = 0u32;
         let mut next = 0u32;
-        let mut taken = vec![0; 64 << 10];
+        let mut received = vec![0; 64 << 10];
         for _ in 0..500 {
             let mut fresh = Outbox::default();
             while fresh.pending() + queue.pending() < 400 << 10 {
@@ -219,8 +219,8 @@ mod tests {
             }
             queue.append(&mut fresh);
             assert!(!queue.send(ours.as_fd(), true).unwrap(), "more than the socket takes");
-            theirs.read_exact(&mut taken).unwrap();
-            for record in taken.chunks(1024) {
+            theirs.read_exact(&mut received).unwrap();
+            for record in received.chunks(1024) {
                 assert_eq!(record[4..8], expected.to_be_bytes());
                 expected += 1;
             }
@@ -236,7 +236,7 @@ mod tests {
         let mut queue = Outbox::default();
         let mut sent = Vec::new();
         let mut got: Vec<u8> = Vec::new();
-        let mut taken = [0; 20_000];
+        let mut received = [0; 20_000];
         for round in 0..200u32 {
             let mut fresh = Outbox::default();
             push(&mut fresh, &round.to_be_bytes());
@@ -254,13 +254,13 @@ mod tests {
             sent.extend([&framing[..], &vec![7; length], &[9]].concat());
             queue.append(&mut fresh);
             queue.send(ours.as_fd(), true).unwrap();
-            let count = theirs.read(&mut taken).unwrap();
-            got.extend(&taken[..count]);
+            let count = theirs.read(&mut received).unwrap();
+            got.extend(&received[..count]);
         }
         while got.len() < sent.len() {
             queue.send(ours.as_fd(), true).unwrap();
-            let count = theirs.read(&mut taken).unwrap();
-            got.extend(&taken[..count]);
+            let count = theirs.read(&mut received).unwrap();
+            got.extend(&received[..count]);
         }
         assert!(got == sent && queue.is_empty());
     }

@@ -115,10 +115,10 @@ mod tests {
     fn a_pool_grows_with_its_jobs_up_to_the_bound() {
         let (done, finished) = mpsc::channel();
         let gate = Arc::new((Mutex::new(false), Condvar::new()));
-        let held = Arc::clone(&gate);
+        let job_gate = Arc::clone(&gate);
         let pool = Pool::new(&Arc::default(), move |_, job: usize| {
-            let open = held.0.lock();
-            drop(held.1.wait_while(open, |open| !*open));
+            let open = job_gate.0.lock();
+            drop(job_gate.1.wait_while(open, |open| !*open));
             done.send(job).unwrap();
         });
         let jobs = STORAGE_THREADS_MAX * 3;

@@ -106,7 +106,7 @@ impl<P: Protocol> Registry<P> {
 
     fn connected(&self) -> Vec<(Arc<Connection<P>>, Instant)> {
         let connections = self.connections.lock();
-        let known = connections.entries.iter();
-        known.filter_map(|(connection, since)| Some((connection.upgrade()?, *since))).collect()
+        let entries = connections.entries.iter();
+        entries.filter_map(|(connection, since)| Some((connection.upgrade()?, *since))).collect()
     }
 }

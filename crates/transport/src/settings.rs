@@ -46,8 +46,8 @@ impl Descriptors {
         let files = descriptors / 3;
         let pipes = (descriptors / 16).min(PIPES_MAX) * 2;
         let others = (descriptors / 16).min(OTHER_DESCRIPTORS_MAX);
-        let left = descriptors - files - pipes - others;
-        Self { files, pipes, others, connections: left.clamp(CONNECTIONS_MIN, CONNECTIONS_MAX) }
+        let remaining = descriptors - files - pipes - others;
+        Self { files, pipes, others, connections: remaining.clamp(CONNECTIONS_MIN, CONNECTIONS_MAX) }
     }
 }
 

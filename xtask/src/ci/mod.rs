@@ -126,18 +126,18 @@ fn prepare(tier: &str) -> anyhow::Result<()> {
 
 /// Splits off the lanes that have passed, with their minutes, and the preparations that no other lane needs.
 fn without_passed(steps: Vec<Step>, records: &Records) -> (Vec<(&'static str, f64)>, Vec<Step>) {
-    let mut kept = Vec::new();
+    let mut selected = Vec::new();
     let mut rest: Vec<Step> = steps
         .into_iter()
         .filter(|step| {
             let passed = if steps::prepares(step) { None } else { records.passed(step) };
-            kept.extend(passed.map(|minutes| (step.name, minutes)));
+            selected.extend(passed.map(|minutes| (step.name, minutes)));
             passed.is_none()
         })
         .collect();
     let needed: Vec<&str> = rest.iter().flat_map(|step| step.needs.clone()).collect();
     rest.retain(|step| !steps::prepares(step) || needed.contains(&step.name));
-    (kept, rest)
+    (selected, rest)
 }
 
 /// Runs steps in the workspace, with logs and a summary below `target/ci`.

@@ -104,12 +104,12 @@ pub(super) fn run(
         skipped: Vec::new(),
         failures: Vec::new(),
     };
-    let mut told = 0;
+    let mut printed = 0;
     while scheduler.is_busy() {
         scheduler.start_ready_steps();
         scheduler.collect();
-        scheduler.spans[told..].iter().try_for_each(&mut ended)?;
-        told = scheduler.spans.len();
+        scheduler.spans[printed..].iter().try_for_each(&mut ended)?;
+        printed = scheduler.spans.len();
         std::thread::sleep(POLL);
     }
     let report = Report { length: scheduler.begun.elapsed(), spans: scheduler.spans, flaky: scheduler.flaky };
@@ -157,15 +157,15 @@ impl<'s> Scheduler<'s> {
     /// Takes the first step that can run now. Steps that need the whole machine come when nothing else can run.
     fn next(&mut self) -> Option<&'s Step> {
         self.drop_impossible();
-        let taken = |load: Load| self.running.iter().filter(|running| running.step.load == load).count();
-        if taken(Load::Machine) > 0 || self.running.iter().any(|running| running.first.is_some()) {
+        let count = |load: Load| self.running.iter().filter(|running| running.step.load == load).count();
+        if count(Load::Machine) > 0 || self.running.iter().any(|running| running.first.is_some()) {
             return None;
         }
         let passed = |name: &&str| self.spans.iter().any(|span| span.name == *name && span.outcome.passed());
         let ready = |step: &Step| step.needs.iter().all(passed);
         let first = |load: Load| self.waiting.iter().position(|step| step.load == load && ready(step));
-        let core = if taken(Load::Core) < CORES { first(Load::Core) } else { None };
-        let little = if taken(Load::Little) == 0 { first(Load::Little) } else { None };
+        let core = if count(Load::Core) < CORES { first(Load::Core) } else { None };
+        let little = if count(Load::Little) == 0 { first(Load::Little) } else { None };
         let machine = || if self.running.is_empty() { first(Load::Machine) } else { None };
         core.or(little).or_else(machine).map(|index| self.waiting.remove(index))
     }
@@ -337,17 +337,17 @@ mod tests {
         let listed = std::fs::read_dir(&directory)
             .unwrap()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap());
-        let mut left: Vec<String> = listed.filter(|name| name != "logs").collect();
-        left.sort();
+        let mut files: Vec<String> = listed.filter(|name| name != "logs").collect();
+        files.sort();
         std::fs::remove_dir_all(&directory).unwrap();
-        (left, failed)
+        (files, failed)
     }
 
     #[test]
     fn last_lines_name_failures_and_seeds() {
         let log = "test one ... ok\ntest two ... FAILED\nthread 'two' panicked at two.rs:1:1:\n\nerror: test failed\n\n";
-        let told = "  test two ... FAILED\n  thread 'two' panicked at two.rs:1:1:\n  error: test failed\n";
-        assert_eq!(last_lines(log), told);
+        let output = "  test two ... FAILED\n  thread 'two' panicked at two.rs:1:1:\n  error: test failed\n";
+        assert_eq!(last_lines(log), output);
         assert_eq!(first_failure(log), "test two ... FAILED");
         assert_eq!(first_failure("seed 7\nerror: no\nend\n"), "error: no");
         assert_eq!(first_failure("a\nb\n\n"), "b");

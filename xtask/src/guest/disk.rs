@@ -356,8 +356,8 @@ mod tests {
         let loss = disk.cut(&mut Random::new(1)).unwrap();
         assert_eq!(loss.survived + loss.lost, 64);
         assert!(loss.survived > 0 && loss.lost > 0, "{loss:?}");
-        let kept = (0..64).filter(|&block| on_disk(&lock(&disk.state), block) == 9).count();
-        assert_eq!(kept, loss.survived);
+        let intact = (0..64).filter(|&block| on_disk(&lock(&disk.state), block) == 9).count();
+        assert_eq!(intact, loss.survived);
     }
 
     #[test]

@@ -278,12 +278,13 @@ fn recipe_key(suite: Suite) -> u64 {
 /// Removes images of the suite, and those of former recipes.
 fn remove_old_images(guest_dir: &Path, suite: Suite) -> anyhow::Result<()> {
     let others = Suite::value_variants().iter().filter(|other| **other != suite);
-    let kept: Vec<String> = others.map(|other| format!("image-{}-", other.name())).collect();
+    let prefixes: Vec<String> = others.map(|other| format!("image-{}-", other.name())).collect();
     for entry in fs::read_dir(guest_dir)? {
         let entry = entry?;
         let name = entry.file_name();
         let name = name.to_string_lossy();
-        let is_kept = !name.starts_with("image-") || kept.iter().any(|kept| name.starts_with(kept));
+        let is_kept =
+            !name.starts_with("image-") || prefixes.iter().any(|prefixes| name.starts_with(prefixes));
         if !is_kept && entry.file_type()?.is_dir() {
             fs::remove_dir_all(entry.path())?;
         }

@@ -365,8 +365,8 @@ impl<'m> Running<'m> {
 
     /// The next line of the console, `None` once the machine has ended.
     pub(crate) fn next_line(&mut self) -> anyhow::Result<Option<String>> {
-        let left = self.deadline.saturating_duration_since(Instant::now());
-        match self.booted.lines.recv_timeout(left) {
+        let remaining = self.deadline.saturating_duration_since(Instant::now());
+        match self.booted.lines.recv_timeout(remaining) {
             Ok(line) => {
                 eprintln!("guest| {line}");
                 self.log += &line;
@@ -464,14 +464,14 @@ mod tests {
     #[test]
     fn a_failed_check_is_in_the_first_line() {
         let ended = outcome(Some(1), "1.2 ok mount\n2.3 FAIL df status 1: 0\n2.4 FAIL full status 1: 1\n");
-        let said =
+        let error =
             "the guest's script ended with status 1: 2.3 FAIL df status 1: 0\n2.4 FAIL full status 1: 1";
-        assert_eq!(why(ended.require_checks(0)), said);
+        assert_eq!(why(ended.require_checks(0)), error);
     }
 
     #[test]
     fn a_machine_without_a_status_is_an_error() {
-        let said = "the guest ended without reporting the script's status";
-        assert_eq!(why(outcome(None, "1.2 ok mount\n").require_checks(1)), said);
+        let error = "the guest ended without reporting the script's status";
+        assert_eq!(why(outcome(None, "1.2 ok mount\n").require_checks(1)), error);
     }
 }

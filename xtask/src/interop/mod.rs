@@ -239,8 +239,8 @@ fn same(found: &[u8], expected: &[u8]) -> anyhow::Result<()> {
 fn output(program: &str, arguments: &[&str]) -> anyhow::Result<Vec<u8>> {
     let output =
         Command::new(program).args(arguments).output().with_context(|| format!("cannot run {program}"))?;
-    let said = [&*output.stderr, &*output.stdout].map(String::from_utf8_lossy).concat();
-    ensure!(output.status.success(), "{program} {}: {}: {said}", arguments.join(" "), output.status);
+    let text = [&*output.stderr, &*output.stdout].map(String::from_utf8_lossy).concat();
+    ensure!(output.status.success(), "{program} {}: {}: {text}", arguments.join(" "), output.status);
     Ok(output.stdout)
 }
 

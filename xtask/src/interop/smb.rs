@@ -203,9 +203,9 @@ impl Stage {
         let protection = format!("--client-protection={protection}");
         let arguments =
             [&protection, "-s", "/dev/null", "-p", &port, "-U", &user, "127.0.0.1", "-c", commands];
-        let said = String::from_utf8(output("rpcclient", &arguments)?)?;
+        let text = String::from_utf8(output("rpcclient", &arguments)?)?;
         for expected in expected {
-            ensure!(said.contains(expected), "no `{expected}` in\n{said}");
+            ensure!(text.contains(expected), "no `{expected}` in\n{text}");
         }
         Ok(())
     }

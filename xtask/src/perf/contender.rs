@@ -217,8 +217,8 @@ fn ganesha_config(endpoint: &Endpoint) -> String {
 /// Starts the portmapper that Ganesha needs, if none runs.
 pub(super) fn rpcbind(log: &Path) -> anyhow::Result<Option<Process>> {
     let portmapper = SocketAddr::from((Ipv4Addr::LOCALHOST, 111));
-    let there = || TcpStream::connect_timeout(&portmapper, Duration::from_secs(1)).is_ok();
-    if there() {
+    let is_up = || TcpStream::connect_timeout(&portmapper, Duration::from_secs(1)).is_ok();
+    if is_up() {
         return Ok(None);
     }
     let log = process::append_to(log)?;
@@ -226,7 +226,7 @@ pub(super) fn rpcbind(log: &Path) -> anyhow::Result<Option<Process>> {
     let process = Process::start(&argv, Stdio::from(log.try_clone()?), log.into())?;
     let came = (0..100).any(|_| {
         std::thread::sleep(Duration::from_millis(50));
-        there()
+        is_up()
     });
     ensure!(came, "rpcbind does not answer on port 111");
     Ok(Some(process))

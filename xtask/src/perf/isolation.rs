@@ -93,9 +93,9 @@ pub(super) fn run(
             all.push(LoadReport { protocols, load, rounds, growth });
         }
     }
-    let kept = all.iter().filter(|beside| beside.growth < GROWTH_MAX).count();
+    let within = all.iter().filter(|beside| beside.growth < GROWTH_MAX).count();
     println!(
-        "\nThe 99th percentile grows less than {GROWTH_MAX} times beside {kept} of {} loads; medians of {rounds} rounds.",
+        "\nThe 99th percentile grows less than {GROWTH_MAX} times beside {within} of {} loads; medians of {rounds} rounds.",
         all.len()
     );
     println!("Co-located: the server has a core, both generators share the other one.");

@@ -414,14 +414,14 @@ mod tests {
 
     #[test]
     fn bounds_are_met_or_missed() {
-        let kept = |report: &RowReport| {
+        let meets = |report: &RowReport| {
             report.contenders.iter().map(|one| one.bound.map(|bound| bound.is_met())).collect::<Vec<_>>()
         };
         let good = report(1.97, [13.0, 14.0, 20.0], 1.91, 2.2);
-        assert_eq!(kept(&good), [None, Some(true), None, Some(true), Some(true)]);
+        assert_eq!(meets(&good), [None, Some(true), None, Some(true), Some(true)]);
         assert_eq!(good.contenders[2].ratio.median, 7.0);
         let bad = report(1.95, [1.0, 1.0, 1.0], 1.90, 2.4);
-        assert_eq!(kept(&bad), [None, Some(false), None, Some(false), Some(false)]);
+        assert_eq!(meets(&bad), [None, Some(false), None, Some(false), Some(false)]);
         assert_eq!(bad.to_string().matches("MISSED").count(), 3);
         assert!(bad.to_string().contains("MISSED: ours 1.053 ×, at most 1.05 ×"), "{bad}");
     }
@@ -438,15 +438,15 @@ mod tests {
             let samples = [2.0, ours_v41, 13.0, ganesha_v41].map(|cpu| vec![sample(cpu, 0.0); 3]).into();
             RowReport::new(&ROWS[row], &contenders, samples)
         };
-        let kept = |report: &RowReport, name: &str| {
+        let meets = |report: &RowReport, name: &str| {
             let found = report.contenders.iter().find(|one| one.name.starts_with(name));
             found.and_then(|one| one.bound).map(|bound| bound.is_met())
         };
         let good = report(0, 2.08, 12.6);
-        assert_eq!((kept(&good, "plimsoll 4.1"), kept(&good, "ganesha 4.1")), (Some(true), Some(true)));
-        assert_eq!(kept(&good, "ganesha"), None);
+        assert_eq!((meets(&good, "plimsoll 4.1"), meets(&good, "ganesha 4.1")), (Some(true), Some(true)));
+        assert_eq!(meets(&good, "ganesha"), None);
         let bad = report(0, 2.12, 12.6);
-        assert_eq!((kept(&bad, "plimsoll 4.1"), kept(&bad, "ganesha 4.1")), (Some(false), Some(false)));
+        assert_eq!((meets(&bad, "plimsoll 4.1"), meets(&bad, "ganesha 4.1")), (Some(false), Some(false)));
         assert!(bad.to_string().contains("MISSED: 1.060 ×, at most 1.05 ×"), "{bad}");
         assert!(bad.to_string().contains("MISSED: ours 4.1 0.168 ×, at most 0.17 ×"), "{bad}");
         // A row without an aim over NFSv4.1 has no contender there.

@@ -88,13 +88,13 @@ fn missing_paths(document: &File, files: &[File]) -> Vec<String> {
         }
         for path in alternatives(span) {
             let whole = [path.clone(), format!("crates/{path}")];
-            let there = |file: &File| {
+            let exists = |file: &File| {
                 whole.iter().any(|path| {
                     let rest = file.path.strip_prefix(path.trim_end_matches('/'));
                     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
                 })
             };
-            if !files.iter().any(there) {
+            if !files.iter().any(exists) {
                 faults.push(format!(
                     "{}:{}: {path} is not there",
                     document.path,
@@ -140,8 +140,8 @@ mod tests {
         let accepted = record(RECORD, "Accepted. Code: x.");
         assert_eq!(index(&[row("Accepted"), accepted]), [""; 0]);
         let amended = || record(RECORD, "Amended by [0002](0002-b.md) and [0003](0003-c.md). More.");
-        let said = row("Amended by [0002](0002-b.md), [0003](0003-c.md)");
-        assert_eq!(index(&[said, amended()]), [""; 0]);
+        let status = row("Amended by [0002](0002-b.md), [0003](0003-c.md)");
+        assert_eq!(index(&[status, amended()]), [""; 0]);
         let differs = index(&[row("Accepted"), amended()]);
         assert!(
             differs[0].contains("should say: A title | Amended by [0002](0002-b.md), [0003]"),
@@ -156,11 +156,11 @@ mod tests {
 
     #[test]
     fn path_in_a_document_is_there() {
-        let there = [file("crates/a/src/b.rs", ""), file("crates/a/src/c/d.rs", "")];
+        let files = [file("crates/a/src/b.rs", ""), file("crates/a/src/c/d.rs", "")];
         let good = "`crates/a/src/b.rs` `a/src/{b,c/d}.rs` `a/src/c/` `GET /src/` a/src/x.rs `b.rs`";
-        assert_eq!(missing_paths(&file("ARCHITECTURE.md", good), &there), [""; 0]);
+        assert_eq!(missing_paths(&file("ARCHITECTURE.md", good), &files), [""; 0]);
         let bad = "x\n`a/src/{b,x}.rs`";
-        assert_eq!(missing_paths(&file("m.md", bad), &there), ["m.md:2: a/src/x.rs is not there"]);
+        assert_eq!(missing_paths(&file("m.md", bad), &files), ["m.md:2: a/src/x.rs is not there"]);
     }
 
     #[test]

@@ -115,8 +115,8 @@ fn faults_of_project(root: &Path, files: &[File]) -> anyhow::Result<Vec<String>>
         faults.extend(layers::faults(name, &graph));
     }
     let shares = project::shares(files);
-    let told: Vec<String> = shares.iter().map(|(name, share)| format!("{name} {share:.1} %")).collect();
-    eprintln!("tidy: of all lines of Rust: {}", told.join(", "));
+    let texts: Vec<String> = shares.iter().map(|(name, share)| format!("{name} {share:.1} %")).collect();
+    eprintln!("tidy: of all lines of Rust: {}", texts.join(", "));
     faults.extend(project::too_large(&shares, &project::LARGE));
     Ok(faults)
 }
@@ -206,11 +206,11 @@ mod tests {
     fn documents_that_are_named_are_there() {
         // In two parts, so that this test is not found.
         let docs = concat!("do", "cs/guide");
-        let there = file(&format!("{docs}/a.md"), "");
+        let existing = file(&format!("{docs}/a.md"), "");
         let naming = format!(
             "// see {docs}/a.md,\n// or (`{docs}/b.md`), {docs}/NNNN-x.md\n// other{docs}/c.md {docs}"
         );
-        let dead = dead_references(&file("a.rs", &naming), &[there]);
+        let dead = dead_references(&file("a.rs", &naming), &[existing]);
         assert_eq!(dead, [format!("a.rs:2: {docs}/b.md is not there")]);
     }
 }

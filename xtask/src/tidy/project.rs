@@ -133,8 +133,8 @@ pub(super) fn wrong_edges(packages: &[Package], table: &[Row<'_>], coming: &[&st
         }
     }
     let is_there = |name: &str| packages.iter().any(|package| package.name == name);
-    let gone = table.iter().filter(|(name, ..)| !is_there(name) && !coming.contains(name));
-    faults.extend(gone.map(|(name, ..)| {
+    let missing = table.iter().filter(|(name, ..)| !is_there(name) && !coming.contains(name));
+    faults.extend(missing.map(|(name, ..)| {
         format!("tidy's table of allowed dependencies has a row for {name}, which is gone")
     }));
     let came = coming.iter().filter(|name| is_there(name));
@@ -290,11 +290,11 @@ impl Commands {
         let unknown = options.find(|option| {
             let name = option.split('=').next().unwrap_or("");
             let field = format!("{}:", name.replace('-', "_"));
-            let known = self
+            let is_known = self
                 .plimsoll
                 .lines()
                 .any(|line| line.trim().trim_start_matches("pub(crate) ").starts_with(&field));
-            !known && !["help", "version"].contains(&name)
+            !is_known && !["help", "version"].contains(&name)
         })?;
         Some(format!("`plimsoll {command}` has no --{unknown}"))
     }
@@ -361,9 +361,9 @@ mod tests {
         let shares = shares(&files);
         assert_eq!(shares, [("b", 45.0), ("a", 30.0), ("xtask", 25.0)]);
         assert_eq!(too_large(&shares, &[("b", 50.0, "x")]), ["a is 30.0 % of the house; at most 25 %"]);
-        let known: [Large<'_>; 3] = [("a", 31.0, "x"), ("b", 40.0, "y"), ("xtask", 30.0, "z")];
+        let large: [Large<'_>; 3] = [("a", 31.0, "x"), ("b", 40.0, "y"), ("xtask", 30.0, "z")];
         assert_eq!(
-            too_large(&shares, &known),
+            too_large(&shares, &large),
             [
                 "b is 45.0 % of the house; at most 40 %",
                 "xtask is no longer too large; tidy's list of large crates still says: z"

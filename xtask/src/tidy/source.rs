@@ -461,21 +461,21 @@ mod tests {
 
     #[test]
     fn rooms_are_silent_about_what_is_not_theirs() {
-        let told = |path: &str, text: &str| faults(path, text).join("");
+        let found = |path: &str, text: &str| faults(path, text).join("");
         let backend = "use vfs::backend::Node;";
         assert_eq!(
-            told("crates/nfs/src/v3/a.rs", backend),
+            found("crates/nfs/src/v3/a.rs", backend),
             "crates/nfs/src/v3/a.rs:1: nfs speaks of \"backend::\""
         );
-        assert_eq!(told("crates/posix/src/a.rs", backend), "");
+        assert_eq!(found("crates/posix/src/a.rs", backend), "");
         let node = "fn a(node: &NodeRef) {}";
-        assert_eq!(told("crates/nfs/src/a.rs", node), "crates/nfs/src/a.rs:1: nfs speaks of \"noderef\"");
+        assert_eq!(found("crates/nfs/src/a.rs", node), "crates/nfs/src/a.rs:1: nfs speaks of \"noderef\"");
         let clock = "let now = Instant::now();";
         assert_eq!(
-            told("crates/vfs/src/claims/a.rs", clock),
+            found("crates/vfs/src/claims/a.rs", clock),
             "crates/vfs/src/claims/a.rs:1: vfs/claims speaks of \"instant::now\""
         );
-        assert_eq!(told("crates/envelope/src/a.rs", clock).matches("speaks of").count(), 1);
-        assert_eq!(told("crates/vfs/src/qos/pacer.rs", clock), "");
+        assert_eq!(found("crates/envelope/src/a.rs", clock).matches("speaks of").count(), 1);
+        assert_eq!(found("crates/vfs/src/qos/pacer.rs", clock), "");
     }
 }

@@ -284,14 +284,14 @@ fn capacity(document: &mut Document, volumes: &[VolumeFigures]) {
 }
 
 fn pooled(document: &mut Document, pools: &[Pool], volumes: &[VolumeFigures]) -> Result<()> {
-    let mut taken: BTreeMap<&str, (u64, u64, u64)> = BTreeMap::new();
+    let mut totals: BTreeMap<&str, (u64, u64, u64)> = BTreeMap::new();
     for shown in volumes {
-        let (count, allocated, used) = taken.entry(shown.volume.pool.as_str()).or_default();
+        let (count, allocated, used) = totals.entry(shown.volume.pool.as_str()).or_default();
         *count += 1;
         *allocated = allocated.saturating_add(shown.volume.size.0);
         *used = used.saturating_add(shown.usage.bytes);
     }
-    let of = |pool: &Pool| taken.get(pool.name.as_str()).copied().unwrap_or_default();
+    let of = |pool: &Pool| totals.get(pool.name.as_str()).copied().unwrap_or_default();
     type Value<'a> = &'a dyn Fn(&Pool) -> u64;
     let families: [(&str, &str, Value<'_>); 4] = [
         ("plimsoll_pool_capacity_bytes", "What a pool's volumes may have together.", &|pool| pool.size.0),

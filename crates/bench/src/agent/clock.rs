@@ -39,9 +39,9 @@ impl Exchange {
     /// The lead of the other clock in nanoseconds if both ways took equally long; the error is at most half a round
     /// trip.
     fn ahead(&self) -> i64 {
-        let there = i128::from(self.heard) - i128::from(self.asked);
+        let outbound = i128::from(self.heard) - i128::from(self.asked);
         let and_back = i128::from(self.answered) - i128::from(self.back);
-        i64::try_from((there + and_back) / 2).unwrap_or(i64::MAX)
+        i64::try_from((outbound + and_back) / 2).unwrap_or(i64::MAX)
     }
 }
 

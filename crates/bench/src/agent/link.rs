@@ -96,8 +96,8 @@ impl Link {
         let deadline = Instant::now() + SILENCE_MAX;
         let mut exchanges = Vec::with_capacity(PINGS);
         while exchanges.len() < PINGS {
-            let left = deadline.saturating_duration_since(Instant::now());
-            let exchange = self.exchanges.recv_timeout(left);
+            let remaining = deadline.saturating_duration_since(Instant::now());
+            let exchange = self.exchanges.recv_timeout(remaining);
             exchanges.push(exchange.map_err(|_| self.lost("it does not tell its time"))?);
         }
         Offset::of(&exchanges).ok_or_else(|| self.failed("it did not tell its time"))

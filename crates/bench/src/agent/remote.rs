@@ -238,10 +238,10 @@ mod tests {
         let machine =
             |clock_bound_us| Machine { name: "a:1".to_owned(), clock_bound_us, ..Machine::default() };
         assert!(check_clock(&machine(1000.0)).is_ok());
-        let said = check_clock(&machine(1200.0)).unwrap_err().to_string();
+        let error = check_clock(&machine(1200.0)).unwrap_err().to_string();
         assert!(
-            said.contains("a:1") && said.contains("1.20 ms only") && said.contains("need 1 ms"),
-            "{said}"
+            error.contains("a:1") && error.contains("1.20 ms only") && error.contains("need 1 ms"),
+            "{error}"
         );
     }
 }

@@ -176,10 +176,10 @@ impl<'a> Session<'a> {
 
     /// Reports the progress of the layout at intervals.
     fn progress(&self) -> impl FnMut(f64) {
-        let mut told: Option<Instant> = None;
+        let mut reported: Option<Instant> = None;
         move |done| {
-            if told.is_none_or(|told| told.elapsed() >= PROGRESS_EVERY) {
-                told = Some(Instant::now());
+            if reported.is_none_or(|reported| reported.elapsed() >= PROGRESS_EVERY) {
+                reported = Some(Instant::now());
                 // The receiving thread reports any error.
                 _ = self.wire.send(&AgentMessage::Progress { done });
             }
@@ -218,9 +218,9 @@ impl<'a> Session<'a> {
     }
 
     fn tell_of(&self, load: &Load) {
-        let mut told = load.reported.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut reported = load.reported.lock().unwrap_or_else(PoisonError::into_inner);
         let news = (0..SECONDS_MAX).filter_map(|second| {
-            let ((ops, bytes), before) = (load.control.second(second), &mut told[second]);
+            let ((ops, bytes), before) = (load.control.second(second), &mut reported[second]);
             let new = (ops.saturating_sub(before.0), bytes.saturating_sub(before.1));
             *before = (ops, bytes);
             (new != (0, 0)).then_some((second, new.0, new.1))

@@ -128,8 +128,8 @@ mod tests {
         let mut drifting = timing();
         drifting.clock.1.ahead += 14_000_000;
         // The window was where the agent's own clock had it: 3 and 13 ms too early.
-        let said = drifting.caveats("a:1");
-        let [start, end, ended] = said.as_slice() else { panic!("{said:?}") };
+        let caveats = drifting.caveats("a:1");
+        let [start, end, ended] = caveats.as_slice() else { panic!("{caveats:?}") };
         assert!(start.text.contains("began its window -3.0 ms"), "{start:?}");
         assert!(end.text.contains("ended its window -13.0 ms"), "{end:?}");
         assert!(ended.text.contains("ended -12.1 ms"), "{ended:?}");

@@ -166,8 +166,8 @@ mod tests {
             ("short", 0o600, "secret\n", "16 to 1024 bytes, this has 6"),
             ("long", 0o600, &"x".repeat(2000), "16 to 1024 bytes"),
         ] {
-            let said = Token::read(&file(name, mode, text)).unwrap_err().to_string();
-            assert!(said.contains(wanted) && said.contains(name), "{said}");
+            let error = Token::read(&file(name, mode, text)).unwrap_err().to_string();
+            assert!(error.contains(wanted) && error.contains(name), "{error}");
         }
         assert!(Token::read(&dir.path().join("none")).unwrap_err().to_string().contains("none"));
     }

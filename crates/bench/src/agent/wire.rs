@@ -175,8 +175,8 @@ mod tests {
             let (wire, mut far) = pair();
             far.write_all(bytes).unwrap();
             far.shutdown(Shutdown::Write).unwrap();
-            let said = wire.receive::<Vec<String>>(HANDSHAKE).unwrap_err();
-            assert!(said.contains(wanted), "{said}");
+            let error = wire.receive::<Vec<String>>(HANDSHAKE).unwrap_err();
+            assert!(error.contains(wanted), "{error}");
         }
         let (wire, _far) = pair();
         let long = "x".repeat(MESSAGE.bytes);

@@ -219,12 +219,12 @@ impl DirectoryFiller<'_> {
     fn fill(mut self, dirs: &ProcessDirs, at: usize, scale: u32) -> Result<Vec<Handle>, Error> {
         let directory = &dirs.directories[at];
         let listed = self.client.list(directory)?;
-        let mut there: HashMap<_, _> = listed.into_iter().map(|one| (one.name.clone(), one)).collect();
+        let mut existing: HashMap<_, _> = listed.into_iter().map(|one| (one.name.clone(), one)).collect();
         let mut handles = Vec::new();
         for file in (at..self.role.files_at(scale)).step_by(self.role.directories) {
             let name = Name::new(b'f', u32::try_from(file / self.role.directories).unwrap_or(u32::MAX));
             let position = dirs.position(file, 0);
-            let found = match there.remove(name.bytes()) {
+            let found = match existing.remove(name.bytes()) {
                 // Checks the content of one file in each directory.
                 Some(listed) => self.take_usable(directory, listed, position, handles.is_empty())?,
                 None => None,

@@ -76,18 +76,19 @@ impl OptionSpec {
             "int" => INT_MAX,
             _ => u64::MAX,
         };
-        let mut known = Self { name, alias, kind, range: 0..=most, choices: Vec::new(), engines: Vec::new() };
+        let mut option =
+            Self { name, alias, kind, range: 0..=most, choices: Vec::new(), engines: Vec::new() };
         for word in words {
             if let Some(engines) = word.strip_prefix('@') {
-                known.engines = engines.split(',').collect();
+                option.engines = engines.split(',').collect();
             } else if let Some((least, most)) = word.split_once("..") {
-                let most = if most.is_empty() { *known.range.end() } else { most.parse().ok()? };
-                known.range = least.parse().ok()?..=most;
+                let most = if most.is_empty() { *option.range.end() } else { most.parse().ok()? };
+                option.range = least.parse().ok()?..=most;
             } else {
-                known.choices = word.split('|').collect();
+                option.choices = word.split('|').collect();
             }
         }
-        Some(known)
+        Some(option)
     }
 
     fn names(&self) -> impl Iterator<Item = &'static str> {
@@ -171,11 +172,11 @@ impl OptionSpec {
         number::parts(text).find_map(|piece| {
             let why = of_unit(piece)?;
             let Part::Number(taken) = self.part(piece, base)? else { return None };
-            let taken = match self.kind {
-                Kind::Seconds | Kind::Microseconds => format!("{taken} µs"),
-                _ => taken.to_string(),
+            let is_valid = match self.kind {
+                Kind::Seconds | Kind::Microseconds => format!("{is_valid} µs"),
+                _ => is_valid.to_string(),
             };
-            Some(format!("{}={text} is {taken} to fio: {why}", self.name))
+            Some(format!("{}={text} is {is_valid} to fio: {why}", self.name))
         })
     }
 

@@ -128,11 +128,11 @@ impl Output {
     pub(crate) fn job(&self, output: &JobOutput) -> Result<Job, Error> {
         let written = self.global.iter().chain(&output.options);
         // A share of the file size at the time of the run is no longer known.
-        let known = written.filter(|(name, value)| WORK.contains(&name.as_str()) && !value.contains('%'));
-        let given: Vec<Given> =
-            known.map(|(name, value)| Given { name: name.clone(), value: Some(value.clone()) }).collect();
+        let fixed = written.filter(|(name, value)| WORK.contains(&name.as_str()) && !value.contains('%'));
+        let options: Vec<Given> =
+            fixed.map(|(name, value)| Given { name: name.clone(), value: Some(value.clone()) }).collect();
         let wrong = |wrong| Error::Plan(format!("job {}: {wrong}", output.jobname));
-        Job::new(&output.jobname, &given).map_err(wrong)
+        Job::new(&output.jobname, &options).map_err(wrong)
     }
 
     pub(crate) fn option<'o>(&'o self, output: &'o JobOutput, name: &str) -> Option<&'o str> {

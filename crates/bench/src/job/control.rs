@@ -85,8 +85,8 @@ impl Control {
 
     /// The actual beginning and end, if the engine reports them.
     pub fn actual_times(&self) -> (Option<u64>, Option<u64>) {
-        let told = |when: &AtomicU64| Some(when.load(Ordering::Relaxed)).filter(|&when| when != u64::MAX);
-        (told(&self.began), told(&self.ended))
+        let reported = |when: &AtomicU64| Some(when.load(Ordering::Relaxed)).filter(|&when| when != u64::MAX);
+        (reported(&self.began), reported(&self.ended))
     }
 
     /// Counts operations at `now`, for the progress and the check for a steady rate.

@@ -83,12 +83,12 @@ impl SharedOpens {
             many: paths(&file_set.many)?,
             scratch: paths(&file_set.scratch)?,
         };
-        let held = match plan.op {
+        let initial = match plan.op {
             op if op.holds_files_open() => own,
             Op::Getattr | Op::Commit => 0..opens.files.len(),
             _ => 0..0,
         };
-        for file in held {
+        for file in initial {
             opens.files[file] = open(session, &opens.paths[file], OpenMode::DATA)?;
         }
         Ok(opens)

@@ -162,8 +162,8 @@ mod tests {
 
     #[test]
     fn other_levels_curves_and_limits_are_named() {
-        let said = |volume: VolumeFacts| volume_differences(&volume, &series()).join("; ");
-        let other = said(VolumeFacts { level: "anf/ultra".to_owned(), ..volume() });
+        let differences = |volume: VolumeFacts| volume_differences(&volume, &series()).join("; ");
+        let other = differences(VolumeFacts { level: "anf/ultra".to_owned(), ..volume() });
         assert_eq!(other, "the volume is at anf/ultra, the published figures are of gcnv/extreme");
         let quarter = VolumeFacts {
             level: "plimsoll/unlimited".to_owned(),
@@ -171,11 +171,13 @@ mod tests {
             shape_scale_thousandths: Some(250),
             ..volume()
         };
-        assert!(said(quarter.clone()).starts_with("the volume is held to 25 % of GCNV Extreme"));
+        assert!(differences(quarter.clone()).starts_with("the volume is held to 25 % of GCNV Extreme"));
         let shape = Some("gcnv-extreme-nfs3-8k-rand".to_owned());
-        assert!(said(VolumeFacts { shape, ..quarter }).contains("follows another curve: GCNV Extreme"));
+        assert!(
+            differences(VolumeFacts { shape, ..quarter }).contains("follows another curve: GCNV Extreme")
+        );
         let limits = Limits { bytes_per_s: Some(128 << 20), ..Limits::default() };
-        let limited = said(VolumeFacts { limits, ..volume() });
+        let limited = differences(VolumeFacts { limits, ..volume() });
         assert_eq!(limited, "the volume is limited to 128 MiB/s, the published figures go up to 5,237 MiB/s");
     }
 
@@ -184,7 +186,7 @@ mod tests {
         let target =
             |most| TargetFacts { read_max: Some(most), write_max: Some(most), ..TargetFacts::default() };
         assert_eq!(transfer_difference(&target(64 << 10), &series()), None);
-        let said = transfer_difference(&target(32 << 10), &series());
-        assert_eq!(said.as_deref(), Some("the server takes at most 32 KiB a call, not 64 KiB"));
+        let difference = transfer_difference(&target(32 << 10), &series());
+        assert_eq!(difference.as_deref(), Some("the server takes at most 32 KiB a call, not 64 KiB"));
     }
 }

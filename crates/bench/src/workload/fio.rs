@@ -127,8 +127,8 @@ impl Group {
             return Err(format!("it moved {} bytes in no time; let it run for seconds", of.io_bytes));
         }
         let per_second = |count: u64| count as f64 * 1e3 / of.runtime as f64;
-        let told = if reads { job.read_block } else { job.write_block };
-        let block = if mixed { of.io_bytes / of.ops() } else { told };
+        let configured = if reads { job.read_block } else { job.write_block };
+        let block = if mixed { of.io_bytes / of.ops() } else { configured };
         let access = if job.is_random { Access::Random } else { Access::Sequential };
         let same = |kind: &Kind| kind.access == access && kind.block == block;
         let index = self.kinds.iter().position(same).unwrap_or_else(|| {

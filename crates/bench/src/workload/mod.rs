@@ -80,14 +80,14 @@ impl Form {
     /// Refuses options of `pick` without a meaning for this form.
     fn check(self, pick: &Pick) -> Result<(), String> {
         let benchmark = matches!(self, Self::Run | Self::Fio);
-        let given = [
+        let options = [
             ("--cell", pick.cell.is_some(), benchmark),
             ("--pattern", pick.pattern.is_some(), !benchmark),
             ("--mount", pick.mount.is_some(), !benchmark),
             ("--since", pick.since.is_some(), self == Self::Mountstats),
         ];
-        let vain = given.iter().find(|(_, given, has_meaning)| *given && !has_meaning);
-        let has = given.iter().filter(|(_, _, has_meaning)| *has_meaning).map(|(option, ..)| *option);
+        let vain = options.iter().find(|(_, options, has_meaning)| *options && !has_meaning);
+        let has = options.iter().filter(|(_, _, has_meaning)| *has_meaning).map(|(option, ..)| *option);
         vain.map_or(Ok(()), |(option, ..)| {
             let has: Vec<&str> = has.collect();
             Err(format!("{option} has no meaning for {}; allowed: {}", self.name(), has.join(", ")))

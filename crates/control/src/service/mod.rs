@@ -227,8 +227,8 @@ impl Service {
         let (pools, volumes) = self.read(|store| {
             let mut pools = Vec::new();
             for pool in store::pool::all(store)? {
-                let taken = store::pool::usage(store, pool.row)?;
-                pools.push((pool, taken));
+                let usage = store::pool::usage(store, pool.row)?;
+                pools.push((pool, usage));
             }
             Ok((pools, store::volume::all(store)?))
         })?;

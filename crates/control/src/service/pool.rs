@@ -68,15 +68,15 @@ impl Service {
             return Ok(ChangeResult { value: before, operation });
         }
         let volumes = self.volumes_of(&before)?;
-        let given = with_manual_throughput(&before, &pool, &volumes)?;
-        check_change(&before, &pool, &given, context.force)?;
+        let new_volumes = with_manual_throughput(&before, &pool, &volumes)?;
+        check_change(&before, &pool, &new_volumes, context.force)?;
         let now = self.now_ms();
         (pool.version, pool.changed_ms) = (before.version + 1, now);
-        let given: Vec<Volume> = given
+        let new_volumes: Vec<Volume> = new_volumes
             .into_iter()
             .zip(&volumes)
-            .map(|(given, old)| {
-                let step = u64::from(given != *old);
+            .map(|(new_volumes, old)| {
+                let step = u64::from(new_volumes != *old);
                 Volume {
                     version: old.version + step,
                     changed_ms: if step > 0 { now } else { old.changed_ms },
@@ -86,12 +86,14 @@ impl Service {
             .collect();
         let operation = self.change(|store| {
             store::pool::update(store, &pool)?;
-            for (volume, _) in given.iter().zip(&volumes).filter(|(given, old)| given != old) {
+            for (volume, _) in
+                new_volumes.iter().zip(&volumes).filter(|(new_volumes, old)| new_volumes != old)
+            {
                 store::volume::update(store, volume)?;
             }
             self.record(store, context, Verb::Update, thing, &changes.join(", "))
         })?;
-        for volume in &given {
+        for volume in &new_volumes {
             state.totals.set(volume);
             self.show(&mut state, &pool, volume)?;
         }
@@ -129,12 +131,12 @@ impl Service {
 /// The volumes as they are after the pool's change: a pool that becomes one of manual QoS lets each volume keep what it had.
 fn with_manual_throughput(before: &Pool, pool: &Pool, volumes: &[Volume]) -> Result<Vec<Volume>> {
     let becomes_manual = before.declared().qos() == Qos::Auto && pool.declared().qos() == Qos::Manual;
-    let mut given = volumes.to_vec();
-    for volume in given.iter_mut().filter(|volume| becomes_manual && volume.level.is_none()) {
+    let mut new_volumes = volumes.to_vec();
+    for volume in new_volumes.iter_mut().filter(|volume| becomes_manual && volume.level.is_none()) {
         let limits = before.declared().volume_limits(&volume.declared())?;
         volume.settings.throughput = limits.total.combined;
     }
-    Ok(given)
+    Ok(new_volumes)
 }
 
 fn check_change(before: &Pool, pool: &Pool, volumes: &[Volume], force: bool) -> Result<()> {

@@ -21,12 +21,12 @@ impl Service {
         let secret = Secret::new(random);
         let token = Token { name: name.clone(), role, created_ms: self.now_ms(), used_ms: None };
         let operation = self.change(|store| {
-            let there = store::token::list(store)?;
-            if there.iter().any(|(other, _)| other.name == *name) {
+            let tokens = store::token::list(store)?;
+            if tokens.iter().any(|(other, _)| other.name == *name) {
                 let differs = vec!["secret"];
                 return Err(Error::Conflict { kind: Kind::Token, name: name.to_string(), differs });
             }
-            if there.len() >= TOKENS_MAX {
+            if tokens.len() >= TOKENS_MAX {
                 return Err(Error::invalid("a further token", format!("at most {TOKENS_MAX}: revoke some")));
             }
             store::token::insert(store, &token, &Fingerprint::of(secret.expose()))?;

@@ -117,9 +117,9 @@ impl Service {
     /// Refuses a volume whose path, or over SMB whose share name, belongs to another volume.
     pub(super) fn check_share(&self, volume: &Volume) -> Result<()> {
         let found = self.read(|store| Ok(store::volume::find_share(store, &volume.share)?))?;
-        let taken = |other| Error::ShareInUse { share: volume.share.to_string(), volume: other };
+        let in_use = |other| Error::ShareInUse { share: volume.share.to_string(), volume: other };
         if let Some(other) = found.filter(|other| other.name != volume.name) {
-            return Err(taken(other.name.to_string()));
+            return Err(in_use(other.name.to_string()));
         }
         if !volume.protocols.contains(Protocol::Smb) {
             return Ok(());
@@ -129,7 +129,7 @@ impl Service {
         let is_same = |(name, share): &(VolumeName, ShareName)| {
             *name != volume.name && share.folded() == volume.share.folded()
         };
-        shares.into_iter().find(is_same).map_or(Ok(()), |(name, _)| Err(taken(name.to_string())))
+        shares.into_iter().find(is_same).map_or(Ok(()), |(name, _)| Err(in_use(name.to_string())))
     }
 
     /// Makes the storage of a volume and records it as ready. If the storage refuses, nothing is left.

@@ -68,12 +68,12 @@ pub(crate) fn all(connection: &Connection) -> Result<Vec<Pool>> {
 /// Returns the sums over the volumes of the pool in row `row`.
 pub(crate) fn usage(connection: &Connection, row: i64) -> Result<PoolUsage> {
     let mut select = connection.prepare("SELECT size FROM volume WHERE pool = ?1")?;
-    let mut taken = PoolUsage::default();
+    let mut usage = PoolUsage::default();
     for size in select.query_map([row], |row| row.get::<_, u64>(0))? {
-        taken.volumes += 1;
-        taken.bytes = Bytes(taken.bytes.0.saturating_add(size?));
+        usage.volumes += 1;
+        usage.bytes = Bytes(usage.bytes.0.saturating_add(size?));
     }
-    Ok(taken)
+    Ok(usage)
 }
 
 fn labeled(connection: &Connection, mut pool: Pool) -> Result<Pool> {

@@ -96,12 +96,12 @@ impl PendingChallenge {
     ) -> Result<(Identity, [u8; 16]), Refusal> {
         let (name, domain) = (from_utf16(message.user)?, from_utf16(message.domain)?);
         let accounts = authority.accounts.load();
-        let known = accounts.nt_hash(&name, &domain);
-        let hash = known.unwrap_or(NtHash::from_bytes([0; 16]));
+        let stored = accounts.nt_hash(&name, &domain);
+        let hash = stored.unwrap_or(NtHash::from_bytes([0; 16]));
         let key = ResponseKey::new(&hash, &name, message.domain);
         let is_right = key.verify(&self.challenge, response.temp, response.proof);
         let base = key.session_base_key(response.proof);
-        if !(is_right & known.is_some()) {
+        if !(is_right & stored.is_some()) {
             return Err(Refusal::WrongCredentials);
         }
         let identity = accounts.identity(&name, &domain).map_err(|_| Refusal::WrongCredentials)?;

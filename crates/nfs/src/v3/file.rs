@@ -40,8 +40,8 @@ pub(super) fn read(call: &mut Call<'_>, args: ReadArgs<'_>, out: &mut Outbox) ->
 fn read_file(call: &mut Call<'_>, file: &File, args: &ReadArgs<'_>, out: &mut Outbox) -> FsResult<usize> {
     let (opened, attrs) = file.authorize_read(&file.caller, call.blocking)?;
     // A read past the end has nothing to wait for. The length is cut at the end, so that no page is prepared in vain.
-    let left = usize::try_from(attrs.size.saturating_sub(args.offset)).unwrap_or(usize::MAX);
-    let len = (args.count.min(TRANSFER_BYTES_MAX) as usize).min(left);
+    let remaining = usize::try_from(attrs.size.saturating_sub(args.offset)).unwrap_or(usize::MAX);
+    let len = (args.count.min(TRANSFER_BYTES_MAX) as usize).min(remaining);
     let file_attributes = Some(convert::fattr(opened.file().volume().id(), &attrs));
     Status::OK.encode(&mut out.writer());
     ReadOkHead { file_attributes, count: 0, eof: false, data_length: 0 }.encode(&mut out.writer());

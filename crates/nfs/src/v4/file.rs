@@ -25,8 +25,8 @@ pub(super) fn read(cx: &mut CompoundState<'_, '_>, args: &ReadArgs, out: &mut Ou
             (Cow::Owned(opened), attrs.size)
         }
     };
-    let left = usize::try_from(size.saturating_sub(args.offset)).unwrap_or(usize::MAX);
-    let want = (args.count.min(TRANSFER_BYTES_MAX) as usize).min(left);
+    let remaining = usize::try_from(size.saturating_sub(args.offset)).unwrap_or(usize::MAX);
+    let want = (args.count.min(TRANSFER_BYTES_MAX) as usize).min(remaining);
     let eof = out.bytes().len();
     false.encode(&mut out.writer());
     let (bytes, is_cut) = read_counted(cx.call, &opened, args.offset, want, cx.is_last(), out)?;

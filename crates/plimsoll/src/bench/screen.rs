@@ -115,8 +115,8 @@ mod tests {
     #[test]
     fn a_report_fits_the_terminal_and_is_no_markdown() {
         for run in [sample::gcnv(), sample::connections(), sample::depths(), sample::eda()] {
-            let said = unpainted(&printable_lines(&of(&[Report::of(&run)], Some(80))));
-            for line in said.lines() {
+            let text = unpainted(&printable_lines(&of(&[Report::of(&run)], Some(80))));
+            for line in text.lines() {
                 // A word may be longer than the line, and a table's widest column too.
                 let is_long = line.chars().count() > 80 && line.trim().contains("  ");
                 assert!(!is_long, "{line}");
@@ -128,24 +128,24 @@ mod tests {
     #[test]
     fn a_report_has_all_that_markdown_has() {
         let report = Report::of(&sample::gcnv());
-        let said = unpainted(&of(std::slice::from_ref(&report), None));
+        let text = unpainted(&of(std::slice::from_ref(&report), None));
         assert!(!report.sections.is_empty() && !report.details.is_empty());
         for section in &report.sections {
-            assert!(said.contains(&format!("\n{}\n", section.title)), "{}", section.title);
+            assert!(text.contains(&format!("\n{}\n", section.title)), "{}", section.title);
             for table in section.tables.iter().chain(&section.details) {
-                assert!(said.contains(&table.title), "{}", table.title);
+                assert!(text.contains(&table.title), "{}", table.title);
                 for row in table.rows.iter().filter(|row| row.kind != RowKind::Heading) {
                     let figures = row.cells.iter().map(ToString::to_string);
                     let line = |line: &str| {
                         line.trim_start().starts_with(&row.label)
                             && figures.clone().all(|figure| line.contains(&figure))
                     };
-                    assert!(said.lines().any(line), "{row:?}");
+                    assert!(text.lines().any(line), "{row:?}");
                 }
             }
         }
         for doubt in report.caveats.iter().chain(&report.scaled) {
-            assert!(said.contains(doubt), "{doubt}");
+            assert!(text.contains(doubt), "{doubt}");
         }
     }
 }

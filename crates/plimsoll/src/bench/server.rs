@@ -314,19 +314,22 @@ mod tests {
             Err(error) => error.to_string(),
             Ok(_) => panic!("accepted"),
         };
-        let said = refusal(&running.named(), &running.target("/v3"));
-        assert!(said.contains("does not know the export /v3") && said.ends_with("it has /v1, /v2"), "{said}");
+        let error = refusal(&running.named(), &running.target("/v3"));
+        assert!(
+            error.contains("does not know the export /v3") && error.ends_with("it has /v1, /v2"),
+            "{error}"
+        );
         let elsewhere = "nfs://127.0.0.1:1/v1".parse().unwrap();
-        let said = refusal(&running.named(), &elsewhere);
-        assert!(said.contains("serves NFS at 127.0.0.1:") && said.contains("--data"), "{said}");
+        let error = refusal(&running.named(), &elsewhere);
+        assert!(error.contains("serves NFS at 127.0.0.1:") && error.contains("--data"), "{error}");
         let nowhere = crate::testing::private_dir();
         assert!(refusal(&at(nowhere.path()), &target).contains("no service runs in the data directory"));
         let mut observer = observe(&running.named(), &target).unwrap().unwrap();
         observer.session.ask(|client| client.delete_volume(&ChangeOptions::none(), "v1")).unwrap();
         assert!(observer.sample().unwrap_err().to_string().contains("no volume v1 any more"));
         running.stop();
-        let said = observer.sample().unwrap_err().to_string();
-        assert!(said.starts_with("ask the service about the volume v1: no service answers"), "{said}");
+        let error = observer.sample().unwrap_err().to_string();
+        assert!(error.starts_with("ask the service about the volume v1: no service answers"), "{error}");
     }
 
     #[test]

@@ -96,26 +96,26 @@ mod tests {
     #[test]
     fn a_summary_is_short_and_has_the_page_s_tables() {
         for columns in [None, Some(80)] {
-            let said = summary(&sample::gcnv(), columns);
-            assert!(said.lines().count() < 120, "{} lines:\n{said}", said.lines().count());
-            assert!(!said.contains("\\[") && !said.contains("p95"), "{said}");
-            let rows = |label: &str| said.lines().filter(|line| line.starts_with(label)).count();
-            assert_eq!((rows("Read MiB/s"), rows("Read IOPS"), rows("  Read MiB/s")), (2, 2, 2), "{said}");
-            assert!(said.contains("GCNV Extreme, 75 TiB: published, an estimate of the maximum\n"), "{said}");
+            let text = summary(&sample::gcnv(), columns);
+            assert!(text.lines().count() < 120, "{} lines:\n{text}", text.lines().count());
+            assert!(!text.contains("\\[") && !text.contains("p95"), "{text}");
+            let rows = |label: &str| text.lines().filter(|line| line.starts_with(label)).count();
+            assert_eq!((rows("Read MiB/s"), rows("Read IOPS"), rows("  Read MiB/s")), (2, 2, 2), "{text}");
+            assert!(text.contains("GCNV Extreme, 75 TiB: published, an estimate of the maximum\n"), "{text}");
             assert!(
-                said.contains("Clients") || said.contains("6 clients with 16 connections each"),
-                "{said}"
+                text.contains("Clients") || text.contains("6 clients with 16 connections each"),
+                "{text}"
             );
-            assert!(said.ends_with("bench report run.json --format html --output run.html\n"), "{said}");
+            assert!(text.ends_with("bench report run.json --format html --output run.html\n"), "{text}");
         }
     }
 
     #[test]
     fn a_summary_fits_the_terminal() {
         for run in [sample::gcnv(), sample::connections(), sample::depths(), sample::eda()] {
-            let said = summary(&run, Some(80));
+            let text = summary(&run, Some(80));
             let commands = |line: &str| line.contains("plimsoll bench report");
-            for line in said.lines().filter(|line| !commands(line)) {
+            for line in text.lines().filter(|line| !commands(line)) {
                 assert!(line.chars().count() <= 80, "{line}");
             }
         }
@@ -123,12 +123,12 @@ mod tests {
 
     #[test]
     fn gains_and_rows_of_points_are_the_page_s_too() {
-        let said = summary(&sample::connections(), None);
+        let text = summary(&sample::connections(), None);
         assert!(
-            said.contains("Gain over 1 connection") && said.contains("Published gain of nconnect"),
-            "{said}"
+            text.contains("Gain over 1 connection") && text.contains("Published gain of nconnect"),
+            "{text}"
         );
-        let said = summary(&sample::depths(), None);
-        assert!(said.contains("32 in flight a job"), "{said}");
+        let text = summary(&sample::depths(), None);
+        assert!(text.contains("32 in flight a job"), "{text}");
     }
 }

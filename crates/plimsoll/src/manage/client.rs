@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn times_have_two_units() {
-        let said = [59, 60, 3661, 90_000].map(ago);
-        assert_eq!(said, ["59 s", "1 min 0 s", "1 h 1 min", "1 d 1 h"]);
+        let texts = [59, 60, 3661, 90_000].map(ago);
+        assert_eq!(texts, ["59 s", "1 min 0 s", "1 h 1 min", "1 d 1 h"]);
     }
 }

@@ -127,15 +127,15 @@ fn entry(check: &Check, columns: usize) -> String {
     const INDENT: &str = "         ";
     let width = columns.saturating_sub(INDENT.len());
     let source = check.source;
-    let mut said = vec![match check.state {
+    let mut lines = vec![match check.state {
         CheckState::Ok => format!("{}: {} [{source}]", check.what, check.found),
         _ => format!("{}: {}; recommended: {} [{source}]", check.what, check.found, check.wanted),
     }];
     if check.state != CheckState::Ok {
-        said.extend(check.how.clone());
-        said.push(format!("({})", check.why));
+        lines.extend(check.how.clone());
+        lines.push(format!("({})", check.why));
     }
-    let mut lines = said.iter().flat_map(|part| fold(part, width));
+    let mut lines = lines.iter().flat_map(|part| fold(part, width));
     let first = lines.next().unwrap_or_default();
     let mut text = format!("{}{}{first}\n", tone.paint(word), " ".repeat(INDENT.len() - word.len()));
     lines.for_each(|line| text += &format!("{INDENT}{line}\n"));
@@ -158,14 +158,14 @@ mod tests {
         let mount = ClientMount { options: "rw,soft".to_owned(), ..ClientMount::default() };
         let facts = ClientFacts { mount: Some(mount), ..ClientFacts::default() };
         for check in facts.check(CheckOptions::default()) {
-            let said = unpainted(&entry(&check, 60));
+            let text = unpainted(&entry(&check, 60));
             assert!(
-                said.lines().all(|line| line.chars().count() <= 60 || !line.trim().contains(' ')),
-                "{said}"
+                text.lines().all(|line| line.chars().count() <= 60 || !line.trim().contains(' ')),
+                "{text}"
             );
             if check.what == "hard" {
-                assert!(said.starts_with("lacking  hard: soft; recommended: hard"), "{said}");
-                assert!(said.contains("\n         mount -o hard\n"), "{said}");
+                assert!(text.starts_with("lacking  hard: soft; recommended: hard"), "{text}");
+                assert!(text.contains("\n         mount -o hard\n"), "{text}");
             }
         }
     }

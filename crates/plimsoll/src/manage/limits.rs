@@ -250,9 +250,9 @@ mod tests {
         let each = Ceilings { read_bytes_per_second: Some(10 << 20), ..Ceilings::default() };
         let per_client = Limits { per_client: each, ..unlimited.clone() };
         assert_eq!(summary(&per_client), "each client reads 10 MiB/s");
-        let said =
+        let text =
             [("Limits", "none for all clients together".into()), ("Each client", "reads 10 MiB/s".into())];
-        assert_eq!((&of_volume(&per_client)[..2], &of_pool(&per_client)[..2]), (&said[..], &said[..]));
+        assert_eq!((&of_volume(&per_client)[..2], &of_pool(&per_client)[..2]), (&text[..], &text[..]));
         let shape = envelope::Shape::all().next().unwrap();
         let shaping = envelope::Shaping { shape, scale_thousandths: 1000 };
         let shaped = Limits { shape: Some(shaping.into()), ..unlimited };

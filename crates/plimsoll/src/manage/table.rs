@@ -325,9 +325,9 @@ mod tests {
         let mut table = Table::new(&["NAME", ">SIZE", "PATH"]);
         table.row(["é", "1 TiB", "/é"]);
         table.row(["longer", "10 GiB", ""]);
-        let said = "NAME      SIZE  PATH\né        1 TiB  /é\nlonger  10 GiB\n";
-        assert_eq!((table.to_string(), unpainted(&table.fit(None))), (said.into(), said.into()));
-        assert_eq!(fitted(&table, 20), said, "it fits exactly");
+        let expected = "NAME      SIZE  PATH\né        1 TiB  /é\nlonger  10 GiB\n";
+        assert_eq!((table.to_string(), unpainted(&table.fit(None))), (expected.into(), expected.into()));
+        assert_eq!(fitted(&table, 20), expected, "it fits exactly");
         assert_eq!(Table::new(&["NAME"]).or("No pools.", None), "No pools.\n");
     }
 
@@ -337,8 +337,8 @@ mod tests {
         table.row(["v1", "1 TiB"]);
         table.row(["of others that are many"]);
         table.row(["v2", "2 TiB"]);
-        let said = "NAME   SIZE\nv1    1 TiB\nof others\nthat are\nmany\nv2    2 TiB\n";
-        assert_eq!((table.to_string(), fitted(&table, 11)), (said.into(), said.into()));
+        let expected = "NAME   SIZE\nv1    1 TiB\nof others\nthat are\nmany\nv2    2 TiB\n";
+        assert_eq!((table.to_string(), fitted(&table, 11)), (expected.into(), expected.into()));
     }
 
     #[test]
@@ -364,9 +364,9 @@ mod tests {
 
     #[test]
     fn columns_that_cannot_be_omitted_are_split_with_the_first_column() {
-        let said = fitted(&table(), 26);
+        let text = fitted(&table(), 26);
         assert_eq!(
-            said,
+            text,
             "NAME      SIZE  PATH\n\
              v1       1 TiB  /v1\n\
              longer  10 GiB  /longer\n\

@@ -258,23 +258,23 @@ mod tests {
     #[test]
     fn line_has_rates_limits_waiting_and_latency() {
         let (before, now) = (stats(counted(100, 100 << 20, 2048)), stats(counted(300, 228 << 20, 2048)));
-        let said = |before: &Stats, now: &Stats, seconds: f64, is_narrow: bool| {
+        let text = |before: &Stats, now: &Stats, seconds: f64, is_narrow: bool| {
             line(&cells(before, now, seconds).0, is_narrow, Tone::Plain)
         };
-        let wide = said(&before, &now, 2.0, false);
+        let wide = text(&before, &now, 2.0, false);
         let words: Vec<&str> = wide.split_whitespace().collect();
         assert_eq!(
             words,
             ["09:05:00", "100", "0", "0", "64.0", "128.0", "50", "%", "50", "%", "1.00", "7", "1.50", "2.03"]
         );
         assert_eq!(wide.trim_end().len(), ALL_COLUMNS);
-        let narrow = said(&before, &now, 2.0, true);
+        let narrow = text(&before, &now, 2.0, true);
         assert!(narrow.trim_end().len() < 80 && !narrow.contains("1.00"), "{narrow}");
         assert!(
             !cells(&before, &now, 2.0).1 && cells(&before, &now, 1.0).1,
             "at twice the rate it is at the limit"
         );
-        let idle = said(&now, &now, 1.0, false);
+        let idle = text(&now, &now, 1.0, false);
         assert!(idle.contains("0 %") && idle.trim_end().ends_with('-'), "{idle}");
     }
 

@@ -65,8 +65,8 @@ fn of_table(one: &PageTable, columns: Option<usize>) -> String {
         if published.is_informational() {
             text.push_str("For information only: the page stands by throughput.\n");
         }
-        let said = published.headline().zip(published.shape());
-        if let Some((headline, shape)) = said {
+        let figures = published.headline().zip(published.shape());
+        if let Some((headline, shape)) = figures {
             text.push_str(&folded("", &in_text(headline, shape.metric()), columns));
         }
     }

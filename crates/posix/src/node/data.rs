@@ -271,8 +271,8 @@ fn splice_fully(pipe: BorrowedFd<'_>, fd: BorrowedFd<'_>, offset: u64, len: usiz
     let mut at = offset;
     let end = offset + len as u64;
     while at < end {
-        let left = usize::try_from(end - at).map_err(|_| FsError::FileTooBig)?;
-        match splice(pipe, None, fd, Some(&mut at), left, SpliceFlags::empty()) {
+        let remaining = usize::try_from(end - at).map_err(|_| FsError::FileTooBig)?;
+        match splice(pipe, None, fd, Some(&mut at), remaining, SpliceFlags::empty()) {
             Ok(0) => return Err(FsError::NoSpace),
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => return Err(refused(errno)),

@@ -190,8 +190,8 @@ pub(crate) fn clone_bytes(dir: &OwnedFd) -> Option<u64> {
 fn copy(source: BorrowedFd<'_>, target: BorrowedFd<'_>, span: &Span) -> FsResult<u64> {
     let (mut from, mut to) = (span.source, span.target);
     while from < span.source + span.len {
-        let left = usize::try_from(span.source + span.len - from).unwrap_or(usize::MAX);
-        match copy_file_range(source, Some(&mut from), target, Some(&mut to), left) {
+        let remaining = usize::try_from(span.source + span.len - from).unwrap_or(usize::MAX);
+        match copy_file_range(source, Some(&mut from), target, Some(&mut to), remaining) {
             Ok(0) => break,
             Ok(_) | Err(Errno::INTR) => {}
             // Different types of file systems, or one without copy support.

@@ -256,8 +256,8 @@ impl Drop for XattrCharge<'_> {
     /// A file system may have removed the old value before it found no space for the new one.
     fn drop(&mut self) {
         if let Some((ledger, fd)) = self.pending.take() {
-            let left = xattrs_charged(fd).unwrap_or(self.charged_meanwhile);
-            ledger.refund(self.charged_meanwhile.saturating_sub(left), 0);
+            let remaining = xattrs_charged(fd).unwrap_or(self.charged_meanwhile);
+            ledger.refund(self.charged_meanwhile.saturating_sub(remaining), 0);
         }
     }
 }

@@ -63,11 +63,11 @@ impl Trash {
         let end = Instant::now() + patience;
         let mut state = self.shared.lock();
         while state.has_work || !state.idle {
-            let left = end.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+            let remaining = end.saturating_duration_since(Instant::now());
+            if remaining.is_zero() {
                 return false;
             }
-            let waited = self.shared.changed.wait_timeout(state, left);
+            let waited = self.shared.changed.wait_timeout(state, remaining);
             state = waited.0;
         }
         state.failed.is_empty()

@@ -65,20 +65,20 @@ const STEPS: [(f64, f64); 16] = [
 
 /// A distribution of `count` operations around a mean, skewed to the right.
 fn distribution(count: u64, mean_ms: f64) -> Distribution {
-    let mut left = count;
+    let mut remaining = count;
     let mut steps = Vec::new();
     let mut sum = 0.0;
     for (z, share) in STEPS {
         let ns = (mean_ms * 1e6 * 0.84 * (0.6 * z).exp()).round();
-        let here = whole(count as f64 * share).min(left);
-        left -= here;
+        let here = whole(count as f64 * share).min(remaining);
+        remaining -= here;
         if here > 0 {
             steps.push((whole(ns), here));
             sum += ns * here as f64;
         }
     }
     if let Some((_, last)) = steps.last_mut() {
-        *last += left;
+        *last += remaining;
     }
     Distribution { steps, sum_ns: whole(sum) }
 }

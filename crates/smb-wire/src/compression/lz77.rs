@@ -67,14 +67,14 @@ pub fn decompress(input: &[u8], out: &mut Vec<u8>, size: usize) -> Result<(), Ma
     while !(out.len() == end && r.rest().is_empty()) {
         // The next flag is the highest bit.
         let mut flags = u64::from(u32::from_le_bytes(r.array()?)) << FLAGS;
-        let mut left = FLAGS as usize;
-        while left > 0 {
+        let mut remaining = FLAGS as usize;
+        while remaining > 0 {
             let room = end - out.len();
             if room == 0 {
                 // A flag without data ends the input (MS-XCA §2.4.4).
                 return if r.rest().is_empty() { Ok(()) } else { Err(LONG) };
             }
-            let literals = (flags.leading_zeros() as usize).min(left).min(room);
+            let literals = (flags.leading_zeros() as usize).min(remaining).min(room);
             let items = literals.max(1);
             if literals > 0 {
                 out.extend_from_slice(r.bytes(literals)?);
@@ -88,7 +88,7 @@ pub fn decompress(input: &[u8], out: &mut Vec<u8>, size: usize) -> Result<(), Ma
                 }
                 copy_back(out, length, distance);
             }
-            (flags, left) = (flags << items, left - items);
+            (flags, remaining) = (flags << items, remaining - items);
         }
     }
     Ok(())
@@ -175,8 +175,8 @@ impl<'o> Encoder<'o> {
 
     /// Sets all remaining flags: the first of them ends the input.
     fn finish(mut self) {
-        let left = FLAGS - self.count;
-        self.flags = self.flags << left | ((1 << left) - 1);
+        let remaining = FLAGS - self.count;
+        self.flags = self.flags << remaining | ((1 << remaining) - 1);
         self.write_flags();
     }
 

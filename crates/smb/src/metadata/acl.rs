@@ -12,13 +12,13 @@ const SETTABLE_CONTROL: Control = Control(Control::DACL_PROTECTED.0 | Control::D
 
 /// Encodes a file's ACL and its control bits. A null list is present but `None`.
 pub(crate) fn to_wire(resolver: &dyn Resolver, list: &acl::Acl) -> Result<(Control, Option<Acl>), NtStatus> {
-    let said = [
+    let control = [
         (list.is_protected, Control::DACL_PROTECTED),
         (list.is_auto_inherited, Control::DACL_AUTO_INHERITED),
     ];
-    let said =
-        said.into_iter().filter(|(is, _)| *is).fold(Control::DACL_PRESENT, |all, (_, flag)| all | flag);
-    let Some(entries) = &list.entries else { return Ok((said, None)) };
+    let control =
+        control.into_iter().filter(|(is, _)| *is).fold(Control::DACL_PRESENT, |all, (_, flag)| all | flag);
+    let Some(entries) = &list.entries else { return Ok((control, None)) };
     let aces = entries.iter().map(|entry| {
         let (flags, mask, sid) =
             (AceFlags(entry.inherit.0), AccessMask(entry.rights.0), sid_of(resolver, &entry.who)?);
@@ -28,7 +28,7 @@ pub(crate) fn to_wire(resolver: &dyn Resolver, list: &acl::Acl) -> Result<(Contr
         })
     });
     let acl = Acl::new(aces.collect::<Result<_, NtStatus>>()?).ok_or(NtStatus::INTERNAL_ERROR)?;
-    Ok((said, Some(acl)))
+    Ok((control, Some(acl)))
 }
 
 /// Decodes the ACL of a descriptor. Refuses entries other than allowing and denying ones: dropping an entry could drop

@@ -88,9 +88,9 @@ pub(crate) fn mode_of(list: Option<&Acl>) -> Option<u32> {
 
 /// The entries that encode owner, group and mode in such SIDs, and grant nothing.
 pub(crate) fn entries_of(attrs: &Attrs) -> impl Iterator<Item = Ace> {
-    let said = [(NFS_USER, attrs.uid), (NFS_GROUP, attrs.gid), (NFS_MODE, attrs.mode & MODE_BITS)];
+    let values = [(NFS_USER, attrs.uid), (NFS_GROUP, attrs.gid), (NFS_MODE, attrs.mode & MODE_BITS)];
     let (authority, first) = NFS;
-    said.into_iter().filter_map(move |(kind, number)| {
+    values.into_iter().filter_map(move |(kind, number)| {
         let sid = Sid::new(authority, &[first, kind, number])?;
         Some(Ace::allow(AceFlags::empty(), AccessMask::empty(), sid))
     })

@@ -82,15 +82,15 @@ pub(crate) enum Refusal {
 impl Clients {
     pub(crate) fn new(settings: &Settings) -> Arc<Self> {
         let Settings { networks, connections_max, client_connections_max, .. } = *settings;
-        let known = ClientTable {
+        let table = ClientTable {
             connections: 0,
             clients: HashMap::new(),
             addresses: HashMap::new(),
             unproven: EvictionQueue::new(EVICTION_AGE_MIN),
             evicted: HashSet::new(),
         };
-        let (proven, known) = (Bounds::new(connections_max, 0), Mutex::new(known));
-        Arc::new(Self { networks, connections_max, client_connections_max, proven, table: known })
+        let (proven, table) = (Bounds::new(connections_max, 0), Mutex::new(table));
+        Arc::new(Self { networks, connections_max, client_connections_max, proven, table })
     }
 
     /// Whether so many evicted connections are still open that accepting has to pause.
@@ -105,22 +105,22 @@ impl Clients {
         now: Instant,
     ) -> Result<ConnectionGuard, Refusal> {
         let network = self.networks.of(address);
-        let mut known = self.lock();
-        let client = known.client_of(address.to_canonical(), network);
+        let mut table = self.lock();
+        let client = table.client_of(address.to_canonical(), network);
         // The connection would be refused later if its network could not prove another one.
         let mut slot = self.proven.take(&Party::of(network), 1).map_err(Refusal::from)?;
         slot.set(0);
         let is_full =
-            known.clients.get(&client).is_some_and(|of| of.connections >= self.client_connections_max);
+            table.clients.get(&client).is_some_and(|of| of.connections >= self.client_connections_max);
         let evicted = if is_full {
-            known.evict_first_of(client, now).ok_or(Refusal::Client)?
-        } else if known.connections >= self.connections_max {
-            known.give_way(network, now).ok_or(Refusal::All)?
+            table.evict_first_of(client, now).ok_or(Refusal::Client)?
+        } else if table.connections >= self.connections_max {
+            table.give_way(network, now).ok_or(Refusal::All)?
         } else {
             None
         };
-        let (number, taken) = known.add(client, network, now);
-        drop(known);
+        let (number, taken) = table.add(client, network, now);
+        drop(table);
         if let Some(connection) = evicted.and_then(|connection| connection.upgrade()) {
             connection.evict();
         }
@@ -142,9 +142,10 @@ impl ClientTable {
         if address.is_ipv4() || self.clients.contains_key(&address) {
             return address;
         }
-        let known = self.addresses.get(&network);
-        let shared =
-            known.filter(|known| known.len() >= ADDRESSES_OF_NETWORK_MAX).and_then(|known| known.last());
+        let addresses = self.addresses.get(&network);
+        let shared = addresses
+            .filter(|addresses| addresses.len() >= ADDRESSES_OF_NETWORK_MAX)
+            .and_then(|addresses| addresses.last());
         shared.copied().unwrap_or(address)
     }
 
@@ -219,8 +220,8 @@ impl ConnectionGuard {
 
     /// Registers the connection that an eviction ends. `false`: it is evicted already.
     pub(crate) fn attach(&self, connection: Weak<dyn Evictable>) -> bool {
-        let mut known = self.clients.lock();
-        let Some(newcomer) = known.unproven.get_mut(self.number) else { return false };
+        let mut table = self.clients.lock();
+        let Some(newcomer) = table.unproven.get_mut(self.number) else { return false };
         newcomer.connection = Some(connection);
         true
     }
@@ -230,9 +231,9 @@ impl ConnectionGuard {
         if self.slot.lock().grow(1).is_err() {
             return false;
         }
-        let mut known = self.clients.lock();
-        known.unproven.remove(self.number);
-        if let Some(of) = known.clients.get_mut(&self.client) {
+        let mut table = self.clients.lock();
+        table.unproven.remove(self.number);
+        if let Some(of) = table.clients.get_mut(&self.client) {
             of.unproven.remove(&self.number);
         }
         true
@@ -241,12 +242,12 @@ impl ConnectionGuard {
 
 impl Drop for ConnectionGuard {
     fn drop(&mut self) {
-        let mut known = self.clients.lock();
-        if !known.evicted.remove(&self.number) {
-            known.unproven.remove(self.number);
-            known.uncount(self.client, self.number);
+        let mut table = self.clients.lock();
+        if !table.evicted.remove(&self.number) {
+            table.unproven.remove(self.number);
+            table.uncount(self.client, self.number);
         }
-        known.sweep(self.client, self.network);
+        table.sweep(self.client, self.network);
     }
 }
 

@@ -194,10 +194,10 @@ fn only_stale_comes_before_a_refusal(fixture: &Fixture) -> Outcome {
     for (place, text) in [(dir, "file"), (dir, "sub"), (dir, "none"), (file, "none")] {
         eq(format!("refusals of {text}"), calls(place, text), [Err(NO); 9])?;
     }
-    let gone = fixture.dir()?;
-    gone.make_dir_unchecked(name("gone"), &fixture.new_dir())?;
-    let dead = gone.lookup(name("gone"), Blocking::Allowed)?.node;
-    gone.remove_dir_unchecked(name("gone"))?;
+    let removed = fixture.dir()?;
+    removed.make_dir_unchecked(name("gone"), &fixture.new_dir())?;
+    let dead = removed.lookup(name("gone"), Blocking::Allowed)?.node;
+    removed.remove_dir_unchecked(name("gone"))?;
     eq("refusals of what is gone", calls(&dead, "file"), [Err(FsError::Stale); 9])
 }
 

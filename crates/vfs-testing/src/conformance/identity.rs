@@ -169,8 +169,8 @@ fn keys_never_come_back(fixture: &Fixture) -> Outcome {
 fn a_removed_file_is_stale(fixture: &Fixture) -> Outcome {
     let dir = fixture.dir()?;
     let nodes = zoo(fixture, &dir)?;
-    let held = dir.lookup(name("file"), Blocking::Allowed)?.node;
-    let held_key = held.key();
+    let retained = dir.lookup(name("file"), Blocking::Allowed)?.node;
+    let held_key = retained.key();
     for (text, node) in ["file", "link", "fifo", "socket"].into_iter().zip([0, 2, 3, 4].map(|n| &nodes[n])) {
         let key = node.key();
         dir.remove_unchecked(name(text))?;
@@ -179,8 +179,8 @@ fn a_removed_file_is_stale(fixture: &Fixture) -> Outcome {
         holds("the new one has a new key", new.key() != key)?;
         gone(fixture, "the one before", node, key)?;
     }
-    gone(fixture, "another node of the file", &held, held_key)?;
-    refused("a link to what is gone", dir.link_unchecked(name("revived"), &held), NOT_THERE)?;
+    gone(fixture, "another node of the file", &retained, held_key)?;
+    refused("a link to what is gone", dir.link_unchecked(name("revived"), &retained), NOT_THERE)?;
     refused("no name", dir.lookup(name("revived"), Blocking::Allowed), &[FsError::NotFound])
 }
 

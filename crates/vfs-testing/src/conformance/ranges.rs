@@ -110,12 +110,12 @@ fn storage_is_taken_and_given_back(fixture: &Fixture) -> Outcome {
     let node = file(fixture, b"abc")?;
     of(&node)?.allocate(0, 4 << 20, KEEP_SET_ID)?;
     node.sync(SyncScope::All)?;
-    let taken = attrs(&node)?.used;
-    holds(format!("an allocation of 4 MiB takes storage: {taken}"), taken >= 4 << 20)?;
+    let used = attrs(&node)?.used;
+    holds(format!("an allocation of 4 MiB takes storage: {used}"), used >= 4 << 20)?;
     of(&node)?.punch(1 << 20, 3 << 20, KEEP_SET_ID)?;
     node.sync(SyncScope::All)?;
-    let left = attrs(&node)?.used;
-    holds(format!("of {taken}, {left} is left without 3 MiB"), left <= taken - (2 << 20))?;
+    let used_after = attrs(&node)?.used;
+    holds(format!("of {used}, {used_after} is left without 3 MiB"), used_after <= used - (2 << 20))?;
     eq("size", attrs(&node)?.size, 4 << 20)
 }
 
@@ -148,8 +148,8 @@ fn room_is_taken_past_the_end(fixture: &Fixture) -> Outcome {
         holds(format!("contents after {len}"), contents(&node)? == want)?;
     }
     node.sync(SyncScope::All)?;
-    let taken = attrs(&node)?.used;
-    holds(format!("room of 4 MiB takes storage: {taken}"), taken >= 4 << 20)?;
+    let used = attrs(&node)?.used;
+    holds(format!("room of 4 MiB takes storage: {used}"), used >= 4 << 20)?;
     eq("no data past the end", of(&node)?.seek(9_999, Seek::Hole)?, Some(10_000))?;
     // The file grows into it by zeros.
     node.write(20_000, b"x", KEEP_SET_ID)?;

@@ -34,12 +34,17 @@ fn chain(changes: &[Change], first: &Attrs, last: &Attrs) -> Outcome {
         let Attrs { mode, links, uid, gid, size, modified, changed, change, .. } = settled(attrs);
         (change, changed, modified, size, links, mode, uid, gid)
     };
-    let mut left: Vec<_> = changes.iter().map(|change| state(&change.before)).chain([state(last)]).collect();
+    let mut states_before: Vec<_> =
+        changes.iter().map(|change| state(&change.before)).chain([state(last)]).collect();
     let mut reached: Vec<_> =
         changes.iter().map(|change| state(&change.after)).chain([state(first)]).collect();
-    left.sort_unstable();
+    states_before.sort_unstable();
     reached.sort_unstable();
-    let breaks = left.iter().zip(&reached).filter(|(left, reached)| left != reached).count();
+    let breaks = states_before
+        .iter()
+        .zip(&reached)
+        .filter(|(states_before, reached)| states_before != reached)
+        .count();
     eq(format!("breaks in a chain of {} changes", changes.len()), breaks, 0)
 }
 

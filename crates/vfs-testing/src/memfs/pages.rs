@@ -27,8 +27,8 @@ impl Pages {
 
     /// Appends up to `len` bytes at `offset` to `into`; returns how many bytes that were.
     pub(super) fn read(&self, offset: u64, len: usize, into: &mut Vec<u8>) -> usize {
-        let left = usize::try_from(self.size.saturating_sub(offset)).unwrap_or(usize::MAX);
-        let count = left.min(len);
+        let remaining = usize::try_from(self.size.saturating_sub(offset)).unwrap_or(usize::MAX);
+        let count = remaining.min(len);
         into.reserve(count);
         for piece in pieces(offset, count) {
             match self.pages.get(&piece.page) {

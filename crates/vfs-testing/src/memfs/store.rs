@@ -445,11 +445,13 @@ impl Store {
             Body::Regular(pages) => Some(pages.growth(range.offset, range.len)),
             Body::Directory(_) | Body::Symlink(_) | Body::Special => None,
         });
-        let taken = self.reserved.iter().filter(|reserved| reserved.id == range.id).filter_map(|reserved| {
-            let (offset, len) = pages::overlap((range.offset, range.len), (reserved.offset, reserved.len))?;
-            Some(pages.growth(offset, len))
-        });
-        let fits = growth.saturating_sub(taken.sum()) <= free.saturating_sub(promised.sum());
+        let overlaps =
+            self.reserved.iter().filter(|reserved| reserved.id == range.id).filter_map(|reserved| {
+                let (offset, len) =
+                    pages::overlap((range.offset, range.len), (reserved.offset, reserved.len))?;
+                Some(pages.growth(offset, len))
+            });
+        let fits = growth.saturating_sub(overlaps.sum()) <= free.saturating_sub(promised.sum());
         Ok(fits.then_some(growth))
     }
 

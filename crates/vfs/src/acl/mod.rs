@@ -90,9 +90,9 @@ impl Rights {
     /// Converts three mode bits.
     fn of_bits(bits: u32) -> Self {
         let write = Self::WRITE | Self::APPEND | Self::WRITE_XATTRS | Self::WRITE_ATTRS | Self::DELETE_CHILD;
-        let given = [(4, Self::READ | Self::READ_XATTRS), (2, write), (1, Self::EXECUTE)];
-        let given = given.into_iter().filter(|(bit, _)| bits & bit != 0);
-        given.fold(Self::ALWAYS, |all, (_, rights)| all | rights)
+        let rights = [(4, Self::READ | Self::READ_XATTRS), (2, write), (1, Self::EXECUTE)];
+        let rights = rights.into_iter().filter(|(bit, _)| bits & bit != 0);
+        rights.fold(Self::ALWAYS, |all, (_, rights)| all | rights)
     }
 }
 
@@ -280,9 +280,9 @@ impl Acl {
         let mark = if self.is_auto_inherited { Inherit::INHERITED } else { Inherit::NONE };
         let mut entries = Vec::new();
         for entry in self.entries.iter().flatten() {
-            let said = entry.inherit.without(Inherit::INHERITED).without(Inherit::ONLY);
-            let (files, dirs) = (said.has(Inherit::FILES), said.has(Inherit::DIRS));
-            let hands_on = is_dir && (files || dirs) && !said.has(Inherit::NO_PROPAGATE);
+            let flags = entry.inherit.without(Inherit::INHERITED).without(Inherit::ONLY);
+            let (files, dirs) = (flags.has(Inherit::FILES), flags.has(Inherit::DIRS));
+            let hands_on = is_dir && (files || dirs) && !flags.has(Inherit::NO_PROPAGATE);
             let is_effective = if is_dir { dirs } else { files };
             let who = match entry.who {
                 Principal::CreatorOwner => Principal::User(uid),
@@ -290,12 +290,12 @@ impl Acl {
                 ref who => who.clone(),
             };
             let stays = who == entry.who;
-            let inherit = if hands_on && stays { said.and(mark) } else { mark };
+            let inherit = if hands_on && stays { flags.and(mark) } else { mark };
             if is_effective {
                 entries.push(AclEntry { inherit, who, ..entry.clone() });
             }
             if hands_on && !(is_effective && stays) {
-                entries.push(AclEntry { inherit: said.and(Inherit::ONLY).and(mark), ..entry.clone() });
+                entries.push(AclEntry { inherit: flags.and(Inherit::ONLY).and(mark), ..entry.clone() });
             }
         }
         if entries.is_empty() {

@@ -10,18 +10,18 @@ impl Acl {
         let is_dir = attrs.file_type == FileType::Directory;
         let later = if is_dir { Inherit::FILES.and(Inherit::DIRS) } else { Inherit::NONE };
         let entry = |(effect, who, bits): (Effect, AclTag, u32)| {
-            let given = Rights::of_bits(bits);
+            let rights = Rights::of_bits(bits);
             let (who, allowed, inherit) = match who {
-                AclTag::Owner => (Principal::User(attrs.uid), given | Rights::OF_OWNERS, Inherit::NONE),
-                AclTag::User(uid) => (Principal::User(uid), given, later),
-                AclTag::OwningGroup => (Principal::Group(attrs.gid), given, later),
-                AclTag::Group(gid) => (Principal::Group(gid), given, later),
-                AclTag::Everyone => (Principal::Everyone, given, later),
+                AclTag::Owner => (Principal::User(attrs.uid), rights | Rights::OF_OWNERS, Inherit::NONE),
+                AclTag::User(uid) => (Principal::User(uid), rights, later),
+                AclTag::OwningGroup => (Principal::Group(attrs.gid), rights, later),
+                AclTag::Group(gid) => (Principal::Group(gid), rights, later),
+                AclTag::Everyone => (Principal::Everyone, rights, later),
             };
             match effect {
                 Effect::Allow => AclEntry::allow(who, allowed, inherit),
                 Effect::Deny => {
-                    AclEntry::deny(who, given.without(Rights::ALWAYS | Rights::OF_OWNERS), inherit)
+                    AclEntry::deny(who, rights.without(Rights::ALWAYS | Rights::OF_OWNERS), inherit)
                 }
             }
         };

@@ -192,16 +192,16 @@ impl Bounds {
     fn add(&self, party: &Party, weight: usize) -> Result<(), Full> {
         let part = self.part(party);
         let mut shard = self.shard(party);
-        let held = shard.get_or_default(party.key());
-        let own = party.principal.map(|uid| held.of_principal(uid));
-        let taken = part.take(held.count, own, weight);
-        if taken.is_ok() {
-            held.add(party, weight);
+        let counts = shard.get_or_default(party.key());
+        let own = party.principal.map(|uid| counts.of_principal(uid));
+        let result = part.take(counts.count, own, weight);
+        if result.is_ok() {
+            counts.add(party, weight);
         }
-        if held.count == 0 {
+        if counts.count == 0 {
             shard.remove(&party.key());
         }
-        taken.map_err(|full| match full {
+        result.map_err(|full| match full {
             Full::All if party.is_stranger => Full::Strangers,
             full => full,
         })

@@ -105,18 +105,18 @@ impl FileClaims {
     /// Ends up to a limit of a holder's claims on this file; returns whether none are left.
     pub(super) fn drop_holder(&mut self, step: &mut Step<'_>, holder: HolderId, most: usize) -> bool {
         let waiting: Vec<Ticket> = self.line.of_holder(holder).take(most).collect();
-        let mut left = most - waiting.len();
+        let mut remaining = most - waiting.len();
         waiting.into_iter().for_each(|ticket| self.stop_waiting(step, ticket, Outcome::Canceled));
-        while left > 0 && self.remove_range_of(holder) {
-            left -= 1;
+        while remaining > 0 && self.remove_range_of(holder) {
+            remaining -= 1;
         }
         let its = |open: &&Open| open.holder == holder;
-        let opens: Vec<OpenId> = self.opens.iter().filter(its).take(left).map(|open| open.id).collect();
-        left -= opens.len();
+        let opens: Vec<OpenId> = self.opens.iter().filter(its).take(remaining).map(|open| open.id).collect();
+        remaining -= opens.len();
         for open in opens {
             self.remove_open(step, open);
         }
-        if left == 0 {
+        if remaining == 0 {
             return false;
         }
         let before = self.leases.len();

@@ -221,8 +221,8 @@ impl FileClaims {
                 keys.into_iter().flatten().filter_map(|key| leases.get(&key))
             };
             let may_close = |open: &&Open| {
-                let kept = keeping(open).min_by_key(|(at, _)| *at);
-                kept.is_some_and(|(_, lease)| !lease.exempts(actor) && lease.have.contains(Caching::HANDLE))
+                let keeper = keeping(open).min_by_key(|(at, _)| *at);
+                keeper.is_some_and(|(_, lease)| !lease.exempts(actor) && lease.have.contains(Caching::HANDLE))
             };
             if !conflicting.iter().all(may_close) {
                 let is_absent = conflicting.iter().all(|open| open.disconnected.is_some());
@@ -454,8 +454,8 @@ impl FileClaims {
                 of_file.chain(some.into_iter().flat_map(|stream| self.opens.of_stream(stream)))
             };
             if opens().all(|open| is_such(step, open)) {
-                let left: Vec<OpenId> = opens().map(|open| open.id).collect();
-                left.into_iter().for_each(|open| self.revoke_open(step, open));
+                let remaining: Vec<OpenId> = opens().map(|open| open.id).collect();
+                remaining.into_iter().for_each(|open| self.revoke_open(step, open));
             }
         }
     }

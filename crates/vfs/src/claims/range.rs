@@ -91,17 +91,17 @@ impl FileClaims {
         request: &LockRequest,
         ticket: Ticket,
     ) -> Option<RangeConflict> {
-        let held = self.lock_conflict(step, request);
+        let blocker = self.lock_conflict(step, request);
         let waits = request.queueing != Queueing::Never && !self.line.is_empty();
         let other = if waits { self.request_in_the_way(request, ticket) } else { None };
         // Waits behind an equal request rather than behind the held range, so that equal requests are granted one after
         // the other.
         let twin = || self.line.twin(request, ticket).filter(|_| waits);
-        let conflict = held.or(other.map(|(_, range)| range))?.conflict();
-        let behind = match (twin(), other, held) {
+        let conflict = blocker.or(other.map(|(_, range)| range))?.conflict();
+        let behind = match (twin(), other, blocker) {
             (Some(twin), ..) => Behind { claim: twin.0, is_request: false },
             (None, Some((other, _)), _) => Behind { claim: other.0, is_request: true },
-            (None, None, held) => Behind { claim: held?.id, is_request: false },
+            (None, None, blocker) => Behind { claim: blocker?.id, is_request: false },
         };
         Some(RangeConflict { conflict, behind })
     }

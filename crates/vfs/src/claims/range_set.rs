@@ -240,15 +240,15 @@ impl Ranges {
         window: Window,
         is_exempt: impl Fn(&RangeGroup) -> bool,
     ) -> Option<Range> {
-        let held = self.0.as_ref()?;
-        let search = held.in_file.of(&held.all);
+        let ranges = self.0.as_ref()?;
+        let search = ranges.in_file.of(&ranges.all);
         // Mostly nothing is in the way: then one look is enough for all kinds.
         if !search.is_any_reached(window, &is_exempt) {
             return None;
         }
         let mut kinds = kinds.into_iter();
         let found = kinds.find_map(|kind| search.first((stream, kind), window, &is_exempt))?;
-        Some(held.range(found))
+        Some(ranges.range(found))
     }
 
     /// The advisory ranges of an owner in a window, in order: no two of them overlap.
@@ -277,9 +277,9 @@ impl Ranges {
         span: Span,
         is_exclusive: bool,
     ) -> Option<Range> {
-        let held = self.0.as_ref()?;
-        let found = held.of_owners().at_or_after((owner, stream, true), &span, is_exclusive)?;
-        let found = held.range(found);
+        let ranges = self.0.as_ref()?;
+        let found = ranges.of_owners().at_or_after((owner, stream, true), &span, is_exclusive)?;
+        let found = ranges.range(found);
         let is_it = (found.owner, found.stream, found.is_enforced) == (owner, stream, true)
             && (found.span, found.is_exclusive) == (span, is_exclusive);
         is_it.then_some(found)
@@ -301,11 +301,11 @@ impl Ranges {
     }
 
     pub(super) fn any_of(&self, holder: HolderId) -> Option<Range> {
-        let held = self.0.as_ref()?;
+        let ranges = self.0.as_ref()?;
         let owner = LockOwner { holder, owner: 0 };
         let first = (owner, Stream::default(), false);
-        let found = held.of_owners().at_or_after(first, &Span::NONE, false)?;
-        (found.owner.holder == holder).then(|| held.range(found))
+        let found = ranges.of_owners().at_or_after(first, &Span::NONE, false)?;
+        (found.owner.holder == holder).then(|| ranges.range(found))
     }
 
     /// Returns the ranges that end with an open, oldest first.
@@ -320,9 +320,9 @@ impl Ranges {
 
     /// Returns a reservation that has expired.
     pub(super) fn reserved_until(&self, now: Nanos) -> Option<Range> {
-        let held = self.0.as_ref()?;
-        let ((until, _), at) = held.kept.first_key_value()?;
-        (*until <= now).then(|| held.range(&held.all[*at]))
+        let ranges = self.0.as_ref()?;
+        let ((until, _), at) = ranges.kept.first_key_value()?;
+        (*until <= now).then(|| ranges.range(&ranges.all[*at]))
     }
 
     #[cfg(test)]

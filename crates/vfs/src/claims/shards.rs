@@ -278,9 +278,9 @@ impl Claims {
 
     /// Delivers effects to their holders. What is the volume's to do is done when it expires claims.
     pub fn dispatch(&self, effects: Vec<Effect>) {
-        let left = self.deliver_effects(effects);
-        if !left.is_empty() {
-            self.deferred_effects.lock().extend(left);
+        let deferred = self.deliver_effects(effects);
+        if !deferred.is_empty() {
+            self.deferred_effects.lock().extend(deferred);
         }
     }
 

@@ -267,8 +267,8 @@ impl<O: Order> Below<O> for Numbered {
     fn assert_is_of(&self, slab: &Slab<O::Entry>, entries: &[&O::Entry]) {
         <Farthest as Below<O>>::assert_is_of(&self.farthest, slab, entries);
         let ids = || entries.iter().map(|entry| entry.id());
-        let known = (slab[self.lowest].id(), slab[self.highest].id());
-        assert_eq!((Some(known.0), Some(known.1)), (ids().min(), ids().max()));
+        let bounds = (slab[self.lowest].id(), slab[self.highest].id());
+        assert_eq!((Some(bounds.0), Some(bounds.1)), (ids().min(), ids().max()));
     }
 }
 

@@ -42,9 +42,9 @@ impl HolderUsers {
         count: usize,
         having: impl FnOnce() -> I,
     ) -> bool {
-        let left = CLAIMS_MAX.saturating_sub(count);
+        let room = CLAIMS_MAX.saturating_sub(count);
         // Nobody has more than all.
-        count < left || self.count(holder, having()) < left
+        count < room || self.count(holder, having()) < room
     }
 
     /// Counts the holders that belong to the same user.

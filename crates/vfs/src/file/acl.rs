@@ -461,12 +461,12 @@ fn record(
         return Ok(None);
     }
     let slot = volume.extra_attrs_cache().slot(&node.key());
-    let known = slot.recall_acl(attrs);
-    if known.is_none() && blocking == Blocking::Never {
+    let cached = slot.recall_acl(attrs);
+    if cached.is_none() && blocking == Blocking::Never {
         return Err(FsError::Wait(Wait::Storage));
     }
-    let record = match known {
-        Some(known) => known,
+    let record = match cached {
+        Some(cached) => cached,
         None => {
             let record = read(node)?.map(Arc::new);
             slot.remember_acl(attrs, record.clone());

@@ -297,8 +297,8 @@ fn check_special(special: Special<'_>, caller: &Caller) -> FsResult<()> {
 fn new_inode(dir: &Attrs, caller: &Caller, set: &SetAttrs, is_dir: bool) -> NewInode {
     let inherits = dir.mode & SET_GID != 0;
     let uid = set.uid.filter(|_| caller.is_root()).unwrap_or(caller.uid);
-    let given = set.gid.filter(|&gid| caller.is_root() || caller.is_in(gid));
-    let gid = given.unwrap_or(if inherits { dir.gid } else { caller.gid });
+    let requested = set.gid.filter(|&gid| caller.is_root() || caller.is_in(gid));
+    let gid = requested.unwrap_or(if inherits { dir.gid } else { caller.gid });
     let mut mode = set.mode.unwrap_or(0) & !set.umask & MODE_BITS;
     if is_dir && inherits {
         mode |= SET_GID;

@@ -533,8 +533,8 @@ mod tests {
             assert_eq!(of(INVALID_ID, INVALID_ID, &[]), anonymous_71, "{squash:?}");
             assert_eq!(of(INVALID_ID, 100, &[5]), anonymous_71, "{squash:?}");
             let all = squash == Squash::All;
-            let kept = if all { anonymous_71.clone() } else { Caller::new(7, 72, [5, 6]) };
-            assert_eq!(of(7, INVALID_ID, &[5, INVALID_ID, 6]), kept, "{squash:?}");
+            let expected = if all { anonymous_71.clone() } else { Caller::new(7, 72, [5, 6]) };
+            assert_eq!(of(7, INVALID_ID, &[5, INVALID_ID, 6]), expected, "{squash:?}");
             // Such a rule is refused, but may have been stored before it was.
             let bad = ExportRule { anonymous_uid: INVALID_ID, anonymous_gid: INVALID_ID, ..rule };
             let nobody = anonymous(ANONYMOUS_ID, ANONYMOUS_ID);

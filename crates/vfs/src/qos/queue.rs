@@ -300,21 +300,21 @@ impl<W> Queue<W> {
 
     /// Reduces the debts of a client by the unused part of a demand; returns the rest of the demand.
     pub(super) fn forgive(&mut self, client: Client, demand: Demand, moved: Transferred) -> Demand {
-        let mut left = demand;
+        let mut remaining = demand;
         if self.debts == 0 {
-            return left;
+            return remaining;
         }
         let line = self.clients.get_mut(&client);
         for debt in line.into_iter().flat_map(|line| &mut line.demands).filter_map(VecDeque::front_mut) {
             if debt.waiter.is_none() {
                 let owed = debt.owed();
-                let read = left.read_bytes.saturating_sub(moved.read).min(owed.read_bytes);
-                let written = left.write_bytes.saturating_sub(moved.written).min(owed.write_bytes);
+                let read = remaining.read_bytes.saturating_sub(moved.read).min(owed.read_bytes);
+                let written = remaining.write_bytes.saturating_sub(moved.written).min(owed.write_bytes);
                 let unused = Demand { read_bytes: read, write_bytes: written, ..Demand::NOTHING };
-                (debt.demand, left) = (debt.demand.without(unused), left.without(unused));
+                (debt.demand, remaining) = (debt.demand.without(unused), remaining.without(unused));
             }
         }
-        left
+        remaining
     }
 
     /// Returns the cost of a demand in time of this volume.

@@ -185,14 +185,14 @@ impl<W> Scheduler<W> {
                 self.flows.enqueue(volume, &mut member.flow, class);
             }
         }
-        let mut gone = Abandoned { is_gone, found: Vec::new() };
+        let mut abandoned = Abandoned { is_gone, found: Vec::new() };
         let mut passed = Vec::new();
         while let Some(volume) = self.first(now) {
-            passed.extend(self.serve(volume, now, &mut gone));
+            passed.extend(self.serve(volume, now, &mut abandoned));
         }
         let blocked = Class::ALL.into_iter().filter(|&class| self.flows.first(class).is_some());
         let next = blocked.map(|class| self.meter.due(class)).chain(self.flows.next_wake()).min();
-        Release { passed, abandoned: gone.found, next }
+        Release { passed, abandoned: abandoned.found, next }
     }
 
     /// Returns the volume with the least service among those with a demand that the pool's limit allows.

@@ -155,9 +155,9 @@ impl ClientState {
         let (mut sequence, mut missing) = (first, slots);
         while missing > 0 {
             if self.sessions.len() == SESSIONS_MAX {
-                let had = slots - missing;
+                let granted = slots - missing;
                 return Err(Error::Unsupported(format!(
-                    "{slots} calls in flight of a client need as many slots; this server gave {had} in {SESSIONS_MAX} \
+                    "{slots} calls in flight of a client need as many slots; this server gave {granted} in {SESSIONS_MAX} \
                      sessions: lower the depth or the connections"
                 )));
             }

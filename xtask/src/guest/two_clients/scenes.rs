@@ -103,8 +103,8 @@ impl Clients {
 
     /// The server crashes while both clients write and hold locks. Both continue, and neither gets a lock of the other.
     fn crash(&mut self, host: &mut Host) -> anyhow::Result<()> {
-        let held = ["3", "4.0", "4.1", "4.2"];
-        for version in held {
+        let versions = ["3", "4.0", "4.1", "4.2"];
+        for version in versions {
             self.one.run(&format!("echo locked >/mnt/{version}/held-{version}"))?;
             self.one.lock(&format!("held-{version}"), &format!("/mnt/{version}/held-{version} 0 0"))?;
         }
@@ -132,13 +132,13 @@ impl Clients {
         }
         self.one.run("nothing_lost")?;
         self.two.run("nothing_lost")?;
-        for version in held {
+        for version in versions {
             self.one.run(&format!("release held-{version} write"))?;
             self.two.lock("taken", &format!("/mnt/4.1/held-{version} 0 0"))?;
             self.two.run("release taken")?;
         }
         self.two.run("release theirs")?;
-        eprintln!("ok crash: locks over versions {} survived", held.join(", "));
+        eprintln!("ok crash: locks over versions {} survived", versions.join(", "));
         Ok(())
     }
 

@@ -424,13 +424,13 @@ impl Process {
         let Settings { version, attribute_cache: cached, .. } = self.settings;
         let operation = self.planned.operation;
         let file = self.file();
-        let known = cached && file.is_some_and(|file| now < file.known_until);
+        let is_fresh = cached && file.is_some_and(|file| now < file.known_until);
         if access_of(operation, version).is_some() && self.opens.get(open_slot_of(operation)).is_none() {
             return Some(Step::Open);
         }
         match operation {
-            Operation::Stat if known => None,
-            Operation::Access if known && file.is_some_and(|file| file.access_known) => None,
+            Operation::Stat if is_fresh => None,
+            Operation::Access if is_fresh && file.is_some_and(|file| file.access_known) => None,
             Operation::Stat if !cached && !version.is_smb() => Some(Step::Lookup),
             Operation::ReadFile | Operation::WriteFile if !cached => Some(Step::Getattr),
             Operation::Stat => Some(Step::Getattr),

@@ -64,11 +64,11 @@ pub(super) fn loops(case: &Case) -> Verdict {
 pub(super) fn repeated_places(case: &Case) -> Verdict {
     let job = case.job;
     let repeats = job.is_random && job.randseed.is_none() && job.randrepeat.unwrap_or(true);
-    let said =
+    let reason =
         if job.randrepeat.is_some() { "randrepeat=1" } else { "randrepeat is 1 if not told otherwise" };
     repeats.then(|| {
         let text = format!(
-            "{said}: every run and every pass takes the same places in the same order, so a server that remembers them \
+            "{reason}: every run and every pass takes the same places in the same order, so a server that remembers them \
              answers from memory"
         );
         let better = "randrepeat=0 or another randseed for each run, if the server's memory shall not help";

@@ -31,9 +31,9 @@ pub(super) fn allocation(case: &Case) -> Verdict {
     let job = case.job;
     // A job that also reads has its files laid out; a given file may hold anything.
     (job.writes() && !job.reads() && !job.overwrite).then(|| {
-        let said = if job.is_random { "and random places leave holes that are filled later" } else { "and grow the files" };
+        let effect = if job.is_random { "and random places leave holes that are filled later" } else { "and grow the files" };
         let text = format!(
-            "overwrite=0: where the files are not there yet, writes take space, {said}: the first pass measures allocation, \
+            "overwrite=0: where the files are not there yet, writes take space, {effect}: the first pass measures allocation, \
              later ones do not"
         );
         ("allocation", Doubtful, text, "overwrite=1, or a run that lays out the files before".to_owned())
@@ -69,17 +69,17 @@ pub(super) fn options_on_reads(case: &Case) -> Verdict {
     if job.writes() {
         return None;
     }
-    let given = [
+    let options = [
         ("sync", job.sync != Sync::None),
         ("fsync", job.fsync > 0),
         ("fdatasync", job.fdatasync > 0),
         ("end_fsync", job.end_fsync),
         ("fsync_on_close", job.fsync_on_close),
     ];
-    let given: Vec<&str> =
-        given.into_iter().filter(|(_, is_given)| *is_given).map(|(name, _)| name).collect();
-    (!given.is_empty()).then(|| {
-        let text = format!("the job only reads, so {} has no effect on what is measured", given.join(", "));
+    let options: Vec<&str> =
+        options.into_iter().filter(|(_, is_given)| *is_given).map(|(name, _)| name).collect();
+    (!options.is_empty()).then(|| {
+        let text = format!("the job only reads, so {} has no effect on what is measured", options.join(", "));
         ("no-effect-on-reads", Note, text, "leave it out".to_owned())
     })
 }

@@ -93,9 +93,9 @@ pub(super) fn security_of_new(
     if !descriptor.control.contains(Control::DACL_PRESENT) {
         return Ok(by_mode(usual));
     }
-    let said = unix::mode_of(descriptor.dacl.as_ref()).filter(|_| posix.naming() == Naming::Posix);
-    if said.is_some() {
-        return Ok(by_mode(said));
+    let mode = unix::mode_of(descriptor.dacl.as_ref()).filter(|_| posix.naming() == Naming::Posix);
+    if mode.is_some() {
+        return Ok(by_mode(mode));
     }
     if disk.export.volume.security_style() == SecurityStyle::Ntfs {
         return Ok(NewFileSecurity { mode: None, acl: Some(acl::from_wire(resolver, &descriptor)?) });

@@ -59,8 +59,8 @@ pub(super) fn set(
     };
     let (uid, gid) = (uid.filter(|uid| *uid != attrs.uid), gid.filter(|gid| *gid != attrs.gid));
     let sets_list = parts.contains(SecurityInformation::DACL);
-    let said = if sets_list { requested_mode(cx, open, &attrs, &mut descriptor.dacl)? } else { None };
-    let set = match (open.file.volume().security_style(), said) {
+    let mode = if sets_list { requested_mode(cx, open, &attrs, &mut descriptor.dacl)? } else { None };
+    let set = match (open.file.volume().security_style(), mode) {
         // Like chmod over NFS, which is refused on volumes with NTFS rules.
         (_, Some(mode)) => {
             let mode = Some(mode).filter(|mode| *mode != attrs.mode);
@@ -116,9 +116,9 @@ fn requested_mode(
     attrs: &Attrs,
     list: &mut Option<Acl>,
 ) -> Result<Option<u32>, NtStatus> {
-    let said = unix::mode_of(list.as_ref());
+    let mode = unix::mode_of(list.as_ref());
     if open.naming == Naming::Posix {
-        return Ok(said);
+        return Ok(mode);
     }
     let Some(list) = list else { return Ok(None) };
     if !cx.session()?.has_announced(AppleCapabilities::SUPPORTS_NFS_ACE) {
@@ -126,7 +126,7 @@ fn requested_mode(
     }
     list.retain(|ace| !unix::is_number(ace));
     let says_more = !list.aces().is_empty();
-    Ok(said.filter(|mode| !says_more || *mode != attrs.mode & MODE_BITS))
+    Ok(mode.filter(|mode| !says_more || *mode != attrs.mode & MODE_BITS))
 }
 
 /// The mode equivalent to an ACL, for a file with these owners.

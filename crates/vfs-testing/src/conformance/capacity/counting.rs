@@ -613,8 +613,8 @@ fn a_size_beyond_all_is_not_made(fixture: Fixture) -> Outcome {
     }
     fixture.check_usage("nothing is left", 0, 1)?;
     root.create_unchecked(name("sized"), &NewInode { size: 3 * MIB, ..fixture.new_inode() })?;
-    let held = if fixture.charging == Charging::Sizes { 3 * MIB } else { 0 };
-    fixture.check_usage("a file that was created as a hole", held, 2)
+    let charged = if fixture.charging == Charging::Sizes { 3 * MIB } else { 0 };
+    fixture.check_usage("a file that was created as a hole", charged, 2)
 }
 
 fn changes_wait_for_the_count(fixture: Fixture) -> Outcome {

@@ -64,9 +64,9 @@ fn holes_are_given_back_as_declared(fixture: Fixture) -> Outcome {
         // What is kept ready behind the file stays.
         Charging::Kernel => holds("a hole gives back", fixture.usage()?.bytes + 2 * MIB <= full)?,
     }
-    let left = fixture.usage()?.bytes;
+    let used = fixture.usage()?.bytes;
     of(&file)?.zero(3 * MIB, MIB, KEEP_SET_ID)?;
-    holds("zeros take no more", fixture.usage()?.bytes <= left + MIB / 2)?;
+    holds("zeros take no more", fixture.usage()?.bytes <= used + MIB / 2)?;
     eq("size", attrs(&file)?.size, 4 * MIB)
 }
 
@@ -82,15 +82,15 @@ fn copies_count_in_full(fixture: Fixture) -> Outcome {
     copy.sync(vfs::SyncScope::All)?;
     fixture.check_usage("a copy", 4 * MIB, 4)?;
     let clones = of(&file)?.clone_to(&clone, &whole, KEEP_SET_ID).is_ok();
-    let held = if clones { 6 * MIB } else { 4 * MIB };
-    fixture.check_usage("a clone", held, 4)?;
+    let used = if clones { 6 * MIB } else { 4 * MIB };
+    fixture.check_usage("a clone", used, 4)?;
     if fixture.is_exact() {
         let far = Span { target: 7 * MIB, ..whole };
         refused("a copy past all", of(&file)?.copy_to(&copy, &far, KEEP_SET_ID), &[FsError::NoSpace])?;
         let clone = of(&file)?.clone_to(&clone, &far, KEEP_SET_ID);
         refused("a clone past all", clone, &[FsError::NoSpace, FsError::NotSupported])?;
         eq("size", attrs(&copy)?.size, 2 * MIB)?;
-        fixture.check_usage("after the refusals", held, 4)?;
+        fixture.check_usage("after the refusals", used, 4)?;
     }
     Ok(())
 }

@@ -111,8 +111,8 @@ impl Fixture {
     #[track_caller]
     pub(super) fn check_usage(&self, what: &str, bytes: u64, files: u64) -> Outcome {
         if self.is_exact() {
-            let held = Usage { bytes: bytes + self.overhead()?, files };
-            return eq(what, self.provisioner.usage(ID)?, held);
+            let used = Usage { bytes: bytes + self.overhead()?, files };
+            return eq(what, self.provisioner.usage(ID)?, used);
         }
         let patience = Instant::now() + Duration::from_secs(20);
         loop {

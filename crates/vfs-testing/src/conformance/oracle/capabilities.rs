@@ -102,16 +102,16 @@ impl Oracle<'_> {
             1 => (set(SetXattr::Create), if known { Err(&[FsError::Exists]) } else { Ok(()) }),
             2 => (set(SetXattr::Replace), if known { Ok(()) } else { Err(&[FsError::NotFound]) }),
             _ => {
-                let gone = xattrs(&node)?.remove(key(text), &|_| Ok(()));
-                (gone, if known { Ok(()) } else { Err(&[FsError::NotFound]) })
+                let removed = xattrs(&node)?.remove(key(text), &|_| Ok(()));
+                (removed, if known { Ok(()) } else { Err(&[FsError::NotFound]) })
             }
         };
         if agree(&format!("change {kind} of attribute {text} of {file}"), done, verdict)?.is_some() {
-            let kept = &mut self.files[file].xattrs;
+            let expected = &mut self.files[file].xattrs;
             if kind < 3 {
-                kept.insert(text, value)
+                expected.insert(text, value)
             } else {
-                kept.remove(text)
+                expected.remove(text)
             };
         }
         Ok(())

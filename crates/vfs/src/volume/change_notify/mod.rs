@@ -473,8 +473,8 @@ impl Watches {
             let name = Name::new(name)?;
             Ok(above.lookup(name, Blocking::Allowed)?.node.key() == key)
         };
-        let known = self.table.lock().names.get(&key).cloned();
-        if let Some((_, name)) = known.filter(|(known_above, _)| *known_above == above_key)
+        let cached = self.table.lock().names.get(&key).cloned();
+        if let Some((_, name)) = cached.filter(|(known_above, _)| *known_above == above_key)
             && has_it(&name).unwrap_or(false)
         {
             return Ok(name);
