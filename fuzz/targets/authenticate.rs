@@ -13,7 +13,7 @@ libfuzzer_sys::fuzz_target!(|input: &[u8]| {
     let (first, second) = input.split_at(usize::from(u16::from_be_bytes([high, low])).min(input.len()));
     let (now, mut random) = (FileTime(1), |bytes: &mut [u8]| bytes.fill(7));
     if side % 2 == 0 {
-        let nt_hash = NtHash::of_password("secret");
+        let nt_hash = NtHash::from_password("secret");
         let credentials = Credentials { user: "alice".to_owned(), domain: String::new(), nt_hash };
         let mut client = Initiator::new(credentials, "files");
         _ = client.step(first, now, &mut random);

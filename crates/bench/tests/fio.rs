@@ -140,7 +140,7 @@ fn stopped_load_ends_early_with_caveats() {
 #[test]
 fn given_jobs_run_as_they_are() {
     let directory = tempfile::tempdir().unwrap();
-    let jobs = Jobs::of_command(
+    let jobs = Jobs::from_command(
         "fio --name=reads --directory=/nowhere --rw=randread --bs=4k --size=1m --numjobs=2 --loops=2 --group_reporting \
          --name=writes --stonewall --filename=/nowhere/there --rw=write --bs=64k --size=2m",
     )
@@ -156,10 +156,10 @@ fn given_jobs_run_as_they_are() {
     assert_eq!(std::fs::metadata(directory.path().join("there")).unwrap().len(), 2 << 20);
     assert!(directory.path().join("reads.1.0").exists());
 
-    let wrong = Jobs::of_command("fio --name=a --no_such_option=1 --size=1m").unwrap();
+    let wrong = Jobs::from_command("fio --name=a --no_such_option=1 --size=1m").unwrap();
     let refusal = run_in(&wrong, directory.path(), &mut |_| ()).unwrap_err().to_string();
     assert!(refusal.contains("no_such_option"), "{refusal}");
-    let failing = Jobs::of_file("[a]\nrw=read\nsize=1m\nfilename=absent\nallow_file_create=0\n").unwrap();
+    let failing = Jobs::from_file("[a]\nrw=read\nsize=1m\nfilename=absent\nallow_file_create=0\n").unwrap();
     let failed = run_in(&failing, directory.path(), &mut |_| ()).unwrap();
     assert!(failed[0].error.as_ref().unwrap().contains("allow_file_create"), "{failed:?}");
 }

@@ -32,7 +32,7 @@ const ANF_SEQUENTIAL_WRITE: &str = "fio --name=64kseqwrites --rw=write --direct=
     --numjobs=4 --iodepth=128 --size=4G --runtime=600 --group_reporting";
 
 fn findings(command: &str) -> Vec<Finding> {
-    lint(&Jobs::of_command(command).unwrap(), Some(MEMORY))
+    lint(&Jobs::from_command(command).unwrap(), Some(MEMORY))
 }
 
 fn codes(command: &str) -> Vec<&'static str> {
@@ -56,7 +56,7 @@ fn every_published_command_is_understood_whole() {
         (ANF_SEQUENTIAL_WRITE, Pattern::Sequential, 65_536, 0, 4, 128, 16 << 30, Stability::Unstable),
     ];
     for (command, pattern, block, percent, jobs, depth, working_set, stability) in all {
-        let read = Jobs::of_command(command).unwrap();
+        let read = Jobs::from_command(command).unwrap();
         assert_eq!(read.jobs[0].unknown, [""; 0], "{command}");
         let (equivalent, differences) = scenario(&read);
         let series = &equivalent.series[0];
@@ -196,7 +196,7 @@ fn every_other_finding_has_its_cause() {
 #[test]
 fn option_behind_a_switch_counts() {
     let command = "fio --name=a --size=1g --ioengine=io_uring --direct=1 --hipri --rw=randwrite";
-    let job = Jobs::of_command(command).unwrap().jobs.remove(0);
+    let job = Jobs::from_command(command).unwrap().jobs.remove(0);
     assert!(job.is_random && job.writes() && !job.reads(), "{job:?}");
     assert_eq!(job.unknown, ["hipri"]);
     let text = text_of(command, "unknown-option");

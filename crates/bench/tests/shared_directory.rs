@@ -225,7 +225,7 @@ fn given_jobs_run_only_where_nobody_else_can_write() {
     let fixture = Fixture::new();
     plant_link(&fixture.victim.join("kept"), &fixture.shared.join("there"));
     let jobs =
-        Jobs::of_command("fio --name=a --rw=write --bs=64k --size=1m --filename=/nowhere/there").unwrap();
+        Jobs::from_command("fio --name=a --rw=write --bs=64k --size=1m --filename=/nowhere/there").unwrap();
     let said =
         run_in(&jobs, &fixture.shared, &mut |_| ()).err().map(|wrong| wrong.to_string()).unwrap_or_default();
     fixture.assert_untouched("given jobs");

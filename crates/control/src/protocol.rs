@@ -41,11 +41,11 @@ impl Protocols {
     /// Returns the set as the data plane knows it: the numbers are those that servers have (`nfs`: versions 3, 4.1, 4.2, SMB, and
     /// version 4.0).
     pub fn ids(self) -> vfs::ProtocolSet {
-        vfs::ProtocolSet::of_bits(self.0)
+        vfs::ProtocolSet::from_bits(self.0)
     }
 
     /// Those that any of these rules lets somebody in over.
-    pub fn of_rules(rules: &[vfs::ExportRule]) -> Self {
+    pub fn from_rules(rules: &[vfs::ExportRule]) -> Self {
         let allows = |&protocol: &Protocol| {
             let id = vfs::ProtocolId(u8::try_from(bit(protocol).trailing_zeros()).unwrap_or(u8::MAX));
             rules.iter().any(|rule| !rule.no_access && rule.protocols.contains(id))

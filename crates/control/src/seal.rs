@@ -74,7 +74,7 @@ mod tests {
     #[test]
     fn only_the_key_and_the_user_open_what_was_sealed() {
         let seal = Seal::new([7; 32]).unwrap();
-        let hash = NtHash::of_password("Password");
+        let hash = NtHash::from_password("Password");
         let sealed = seal.seal("alice", &hash, |nonce| nonce.fill(1)).unwrap();
         assert_eq!(sealed.len(), 12 + 16 + 16);
         assert!(!sealed.windows(4).any(|part| part == &hash.as_bytes()[..4]));
@@ -95,7 +95,7 @@ mod tests {
     #[test]
     fn sealed_hash_opens_with_known_answer() {
         let seal = Seal::new([7; 32]).unwrap();
-        let sealed = seal.seal("alice", &NtHash::of_password("Password"), |nonce| nonce.fill(1)).unwrap();
+        let sealed = seal.seal("alice", &NtHash::from_password("Password"), |nonce| nonce.fill(1)).unwrap();
         let hex: String = sealed.iter().map(|byte| format!("{byte:02x}")).collect();
         assert_eq!(
             hex,

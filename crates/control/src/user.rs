@@ -99,7 +99,7 @@ pub fn password(text: &str) -> Result<NtHash> {
         let allowed = format!("1 to {PASSWORD_UNITS_MAX} characters without control characters");
         return Err(Error::invalid("this password", allowed));
     }
-    Ok(NtHash::of_password(text))
+    Ok(NtHash::from_password(text))
 }
 
 impl NewUser {

@@ -14,7 +14,7 @@ pub struct NtHash([u8; 16]);
 pub struct SessionKey(Box<[u8]>);
 
 impl NtHash {
-    pub fn of_password(password: &str) -> Self {
+    pub fn from_password(password: &str) -> Self {
         Self(Md4::digest(utf16(password)).into())
     }
 
@@ -57,7 +57,7 @@ mod tests {
 
     #[test]
     fn secret_debug_output_is_hidden() {
-        let hash = NtHash::of_password("Password");
+        let hash = NtHash::from_password("Password");
         // MS-NLMP §4.2.2.1.2.
         assert_eq!(hash.as_bytes()[..4], [0xa4, 0xf4, 0x9c, 0x40]);
         assert_eq!(format!("{hash:?} {:?}", SessionKey::new([7; 16])), "NtHash(…) SessionKey(…)");

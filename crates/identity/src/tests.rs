@@ -34,7 +34,7 @@ pub(crate) fn accounts() -> Accounts {
         name: name.parse().unwrap(),
         uid,
         gid: 100,
-        nt_hash: password.map(NtHash::of_password),
+        nt_hash: password.map(NtHash::from_password),
     };
     let users = vec![
         user("alice", 1000, Some("secret")),
@@ -55,7 +55,7 @@ pub(crate) fn authority() -> Authority {
 }
 
 pub(crate) fn credentials(user: &str, password: &str) -> Credentials {
-    Credentials { user: user.to_owned(), domain: "HOME".to_owned(), nt_hash: NtHash::of_password(password) }
+    Credentials { user: user.to_owned(), domain: "HOME".to_owned(), nt_hash: NtHash::from_password(password) }
 }
 
 /// Runs an exchange of `credentials` against `authority`. Returns the outcome with the client's key.
@@ -95,7 +95,7 @@ fn mapping_change_during_exchange_keeps_the_proven_user() {
             name: name.parse().unwrap(),
             uid,
             gid: 100,
-            nt_hash: Some(NtHash::of_password(password)),
+            nt_hash: Some(NtHash::from_password(password)),
         };
         let users = vec![user_of("alice", 1000, "secret"), user_of("bob", 1001, "other")];
         let mapping = Mapping { windows: "HOME\\a.b".parse().unwrap(), user: user.parse().unwrap() };

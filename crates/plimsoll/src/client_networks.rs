@@ -13,7 +13,7 @@ pub(crate) struct Ipv6Prefix(u8);
 impl Ipv6Prefix {
     /// The networks of clients.
     pub(crate) fn networks(self) -> Networks {
-        Networks::of_prefix(self.0).unwrap_or_default()
+        Networks::from_prefix(self.0).unwrap_or_default()
     }
 }
 
@@ -27,7 +27,7 @@ impl TryFrom<u8> for Ipv6Prefix {
     type Error = String;
 
     fn try_from(bits: u8) -> Result<Self, String> {
-        match Networks::of_prefix(bits) {
+        match Networks::from_prefix(bits) {
             Some(_) => Ok(Self(bits)),
             None => Err(format!("an IPv6 prefix of {bits} bits: 1 to 128 are possible")),
         }
@@ -59,7 +59,7 @@ mod tests {
         let prefix: Ipv6Prefix = "48".parse().unwrap();
         assert_eq!(
             (prefix.networks(), prefix.to_string()),
-            (Networks::of_prefix(48).unwrap(), "48".to_owned())
+            (Networks::from_prefix(48).unwrap(), "48".to_owned())
         );
         for wrong in ["", "0", "129", "300", "/64"] {
             assert!(wrong.parse::<Ipv6Prefix>().unwrap_err().contains("1 to 128"), "{wrong}");

@@ -320,7 +320,7 @@ mod tests {
         let served = Served::start(&Arguments::parse_from(arguments).export).unwrap();
         let smb = served.smb.as_ref().unwrap();
         let target = format!("smb://alice@{}/files", smb.address()).parse().unwrap();
-        let alice = Identity { nt_hash: Some(NtHash::of_password("secret")), ..Identity::new(1000, 1000) };
+        let alice = Identity { nt_hash: Some(NtHash::from_password("secret")), ..Identity::new(1000, 1000) };
         let mut client = Client::mount(&target, &alice).unwrap();
         let root = client.root();
         let file = client.create(&root, "file", 0o644).unwrap();

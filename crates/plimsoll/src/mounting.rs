@@ -43,7 +43,7 @@ impl Mounting {
 
     /// The commands that mount an export: one for each version that any of its rules allows.
     fn commands(&self, export: &Export) -> Vec<String> {
-        let protocols = Protocols::of_rules(&export.rules);
+        let protocols = Protocols::from_rules(&export.rules);
         let endpoints = export.endpoints.iter().copied().map(Some);
         let endpoints = if export.endpoints.is_empty() { vec![None] } else { endpoints.collect() };
         let least = export.rules.iter().map(|rule| rule.protection).min().unwrap_or_default();

@@ -81,7 +81,7 @@ impl UserEntry {
             (Some(password), None) if password.is_empty() => {
                 bail!("the password of the user {:?} is empty", self.name)
             }
-            (Some(password), None) => Some(NtHash::of_password(password)),
+            (Some(password), None) => Some(NtHash::from_password(password)),
             (None, Some(digits)) => Some(nt_hash(digits).with_context(|| {
                 format!("the nt_hash of the user {:?} has not 32 hexadecimal digits", self.name)
             })?),
@@ -147,7 +147,7 @@ mod tests {
             "#,
         )
         .unwrap();
-        assert_eq!(accounts.nt_hash("bob", ""), Some(NtHash::of_password("Password")));
+        assert_eq!(accounts.nt_hash("bob", ""), Some(NtHash::from_password("Password")));
         assert_eq!(accounts.nt_hash("bob", ""), accounts.nt_hash("alice", ""));
         let bob = accounts.identity("B.Smith", "corp").unwrap().credential;
         assert_eq!((bob.uid, bob.gid, bob.groups()), (1001, 1001, &[2000][..]));

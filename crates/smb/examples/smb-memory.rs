@@ -114,7 +114,7 @@ fn accounts(file: &str) -> Result<Accounts, Failure> {
     };
     let users = file.split("[[user]]").skip(1).map(|user| {
         let uid = field(user, "uid")?.parse()?;
-        let nt_hash = Some(NtHash::of_password(&field(user, "password")?));
+        let nt_hash = Some(NtHash::from_password(&field(user, "password")?));
         Ok(User { name: field(user, "name")?.parse()?, uid, gid: uid, nt_hash })
     });
     let users = users.collect::<Result<Vec<User>, Failure>>()?;

@@ -6,7 +6,7 @@ use vfs::claims::Conflict;
 
 /// The status of an error, the same for every command. Errors that wait are retried elsewhere; their status here is for
 /// calls that cannot wait.
-pub(crate) fn of_fs_error(error: FsError) -> NtStatus {
+pub(crate) fn from_fs_error(error: FsError) -> NtStatus {
     match error {
         FsError::NotOwner | FsError::Access => NtStatus::ACCESS_DENIED,
         FsError::NotFound => NtStatus::OBJECT_NAME_NOT_FOUND,
@@ -33,7 +33,7 @@ pub(crate) fn of_fs_error(error: FsError) -> NtStatus {
 }
 
 /// The status of a refused claim; `None`: retry.
-pub(crate) fn of_conflict(conflict: Conflict) -> Option<NtStatus> {
+pub(crate) fn from_conflict(conflict: Conflict) -> Option<NtStatus> {
     Some(match conflict {
         Conflict::Share => NtStatus::SHARING_VIOLATION,
         // Its client may reconnect (MS-SMB2 §3.3.5.9).

@@ -1,7 +1,7 @@
 //! Changes that meet each other.
 
 use crate::rig::{Rig, refused};
-use api_client::ChangeOptions;
+use api_client::{ChangeOptions, Client};
 use api_client::model::{NewPool, NewVolume, PoolPatch, VolumePatch};
 use envelope::Level;
 use std::collections::BTreeMap;
@@ -73,4 +73,63 @@ fn a_condition_is_about_this_thing_and_not_one_of_its_name() {
     assert_eq!(refused(client.change_volume(&ChangeOptions::none().at("nonsense"), "v", &patch)).0, 400);
     let one_of = ChangeOptions::none().at(format!("\"x\", {now}"));
     assert_ne!(client.change_volume(&one_of, "v", &patch).unwrap().etag, now);
+}
+
+/// Draws numbers that are the same in each run.
+struct Draws(u64);
+
+impl Draws {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % end
+    }
+}
+
+/// Makes one random change; returns the status of its refusal.
+fn change_at_random(client: &Client, draws: &mut Draws) -> Option<u16> {
+    let pool = ["p", "q"][draws.below(2) as usize];
+    let volume = ["a", "b", "c", "d"][draws.below(4) as usize];
+    let (size_bytes, options) = (TIB + draws.below(3) * TIB, ChangeOptions::none());
+    let moved = VolumePatch { pool: Some(pool.to_owned()), ..VolumePatch::default() };
+    let resized = VolumePatch { size_bytes: Some(size_bytes), ..VolumePatch::default() };
+    let result = match draws.below(8) {
+        0 => client.create_pool(&NewPool::new(pool, Level::Unlimited, size_bytes)).map(drop),
+        1 => client.delete_pool(&options, pool).map(drop),
+        2 => {
+            let patch = PoolPatch { size_bytes: Some(size_bytes), ..PoolPatch::default() };
+            client.change_pool(&options, pool, &patch).map(drop)
+        }
+        3 => client.delete_volume(&options, volume).map(drop),
+        4 => client.change_volume(&options, volume, &moved).map(drop),
+        5 => client.change_volume(&options, volume, &resized).map(drop),
+        _ => client.create_volume(&options, &NewVolume::new(volume, pool, size_bytes)).map(drop),
+    };
+    result.is_err().then(|| refused(result).0)
+}
+
+#[test]
+fn concurrent_changes_of_all_kinds_leave_every_volume_in_a_pool_with_room() {
+    let rig = Rig::start();
+    let refusals = std::thread::scope(|scope| {
+        let start = |seed: u64| {
+            let client = rig.client();
+            scope.spawn(move || {
+                let mut draws = Draws(seed);
+                (0..60).filter_map(|_| change_at_random(&client, &mut draws)).collect::<Vec<u16>>()
+            })
+        };
+        let threads: Vec<_> = (1..=12).map(start).collect();
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect::<Vec<u16>>()
+    });
+    let expected = |status: &u16| matches!(status, 404 | 409 | 422);
+    assert!(refusals.iter().all(expected), "{refusals:?}");
+    let client = rig.client();
+    let (pools, volumes) = (client.pools().unwrap(), client.volumes().unwrap());
+    for pool in &pools {
+        let sizes = volumes.iter().filter(|volume| volume.pool == pool.name).map(|volume| volume.size_bytes);
+        assert!(sizes.sum::<u64>() <= pool.size_bytes, "{pool:?}");
+    }
+    assert!(volumes.iter().all(|volume| pools.iter().any(|pool| pool.name == volume.pool)));
+    assert_eq!(rig.namespace.load().exports().len(), volumes.len(), "each volume is served, and no other");
+    assert!(client.warnings().unwrap().is_empty());
 }

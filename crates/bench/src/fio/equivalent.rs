@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn equivalent_has_fio_s_numbers_and_reads_back() {
-        let jobs = Jobs::of_command(
+        let jobs = Jobs::from_command(
             "fio --name=8K reads --rw=randrw --rwmixread=75 --direct=1 --ioengine=libaio --bs=8k --numjobs=4 --iodepth=128 \
              --size=4G --runtime=600 --time_based --group_reporting --randseed=1"
                 .replace("8K reads", "8Kreads")
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn difference_is_described() {
-        let jobs = Jobs::of_file(
+        let jobs = Jobs::from_file(
             "[a]\nrw=rw\nbs=4k,8k\nfilename=f\nnumjobs=2\nloops=3\nfsync=4\nrate=1m\nodd=1\n[b]\nrw=write\nsync=1\n",
         )
         .unwrap();

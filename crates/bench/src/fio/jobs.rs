@@ -22,13 +22,13 @@ impl Jobs {
     ///
     /// # Errors
     /// What fio would refuse, and what has no single figure; which option, and what is possible.
-    pub fn of_command(text: &str) -> Result<Self, Error> {
+    pub fn from_command(text: &str) -> Result<Self, Error> {
         section::command_line(text).and_then(Self::of).map_err(Error::Plan)
     }
 
     /// # Errors
     /// As above.
-    pub fn of_file(text: &str) -> Result<Self, Error> {
+    pub fn from_file(text: &str) -> Result<Self, Error> {
         section::job_file(text).and_then(Self::of).map_err(Error::Plan)
     }
 
@@ -88,7 +88,7 @@ mod tests {
     fn options_are_inherited_and_the_last_one_counts() {
         let text = "[global]\nbs=8k\ndirect=1\nioengine=libaio\niodepth=4\n[a]\nrw=randrw\nrwmixwrite=30\nsize=1g\n\
             iodepth=32\nnumjobs=4\n[b]\nstonewall\nrw=write\nbs=4k,64k\nsync=dsync\nodd=1\n";
-        let jobs = Jobs::of_file(text).unwrap();
+        let jobs = Jobs::from_file(text).unwrap();
         let [a, b] = jobs.jobs.as_slice() else { panic!("{jobs:?}") };
         assert_eq!((a.transfers, a.is_random, a.read_percent), (Transfer::Both, true, 70));
         assert_eq!((a.depth(), a.working_set(), a.read_block), (Some(32), Some(4 << 30), 8192));
@@ -99,9 +99,9 @@ mod tests {
 
     #[test]
     fn kilobytes_may_be_decimal() {
-        let jobs = Jobs::of_command("fio --name=a --kb_base=1000 --bs=4k --size=1m").unwrap();
+        let jobs = Jobs::from_command("fio --name=a --kb_base=1000 --bs=4k --size=1m").unwrap();
         assert_eq!((jobs.jobs[0].read_block, jobs.jobs[0].size), (4000, Some(1_000_000)));
-        let jobs = Jobs::of_file("[global]\nbs=4k\n[a]\nsize=1m\nkb_base=1000\n").unwrap();
+        let jobs = Jobs::from_file("[global]\nbs=4k\n[a]\nsize=1m\nkb_base=1000\n").unwrap();
         assert_eq!((jobs.jobs[0].read_block, jobs.jobs[0].size), (4096, Some(1_000_000)));
     }
 
@@ -109,7 +109,7 @@ mod tests {
     fn numbers_are_taken_as_fio_takes_them() {
         let options = "--rw=randrw --bs=,8k --size=0x100000 --io_size=50% --numjobs=1k --runtime=5min --thinktime=0ms \
             --rwmixwrite=0x1e --iodepth=4,8";
-        let jobs = Jobs::of_command(&format!("fio --name=a {options}")).unwrap();
+        let jobs = Jobs::from_command(&format!("fio --name=a {options}")).unwrap();
         let job = &jobs.jobs[0];
         assert_eq!((job.read_block, job.write_block, job.size), (4096, 8192, Some(1 << 20)));
         assert_eq!((job.io_size, job.numjobs, job.iodepth), (Some(1 << 19), 1024, 4));
@@ -137,20 +137,21 @@ mod tests {
             ("--iodepth=0", "at least 1"),
             ("--size=$mb_memory", "write the value"),
         ] {
-            let wrong = Jobs::of_command(&format!("fio --name=x {options}")).unwrap_err().to_string();
+            let wrong = Jobs::from_command(&format!("fio --name=x {options}")).unwrap_err().to_string();
             assert!(wrong.starts_with("job x: ") && wrong.contains(part), "{wrong}");
         }
-        let wrong = Jobs::of_file("[x]\ndirect\n").unwrap_err().to_string();
+        let wrong = Jobs::from_file("[x]\ndirect\n").unwrap_err().to_string();
         assert!(wrong.contains("direct: needs 0 or 1"), "{wrong}");
-        assert!(Jobs::of_command("fio --rw=read").unwrap_err().to_string().contains("--name"));
-        assert!(Jobs::of_file("[global]\nrw=read").unwrap_err().to_string().contains("[section]"));
+        assert!(Jobs::from_command("fio --rw=read").unwrap_err().to_string().contains("--name"));
+        assert!(Jobs::from_file("[global]\nrw=read").unwrap_err().to_string().contains("[section]"));
     }
 
     #[test]
     fn only_places_are_replaced() {
-        let jobs =
-            Jobs::of_command("fio --direct=1 --name=a --directory=/mnt/x --filename=/mnt/x/f:g --time_based")
-                .unwrap();
+        let jobs = Jobs::from_command(
+            "fio --direct=1 --name=a --directory=/mnt/x --filename=/mnt/x/f:g --time_based",
+        )
+        .unwrap();
         assert_eq!(jobs.in_place(), "[global]\ndirect=1\n[a]\nfilename=f:g\ntime_based\n");
     }
 }

@@ -280,7 +280,7 @@ fn word_behind_an_option_is_its_value_where_fio_takes_it() {
         let command = format!("fio --name=a --size=1m {options}");
         let words: Vec<&str> = command.split(' ').skip(1).chain(["--parse-only"]).collect();
         let status = Command::new("fio").args(words).stdin(Stdio::null()).output().unwrap().status;
-        let here = Jobs::of_command(&command);
+        let here = Jobs::from_command(&command);
         // Options that fio does not know are reported, not refused: a newer fio may know them.
         let is_taken = here.as_ref().is_ok_and(|jobs| {
             jobs.jobs.iter().all(|job| {
@@ -313,7 +313,7 @@ fn parts_of_a_block_size_go_where_fio_puts_them() {
     ] {
         let command = format!("fio --name=a --rw=randrw --size=128k --ioengine=null --bs={value}");
         let said = ask(&command.split(' ').skip(1).collect::<Vec<_>>());
-        let job = Jobs::of_command(&command).unwrap().jobs.remove(0);
+        let job = Jobs::from_command(&command).unwrap().jobs.remove(0);
         let size_after = |mark: &str| -> f64 {
             let shown = said.split_once(mark).and_then(|(_, rest)| rest.split('-').next()).unwrap();
             match shown.strip_suffix("KiB") {

@@ -286,7 +286,7 @@ fn a_run_without_smb_says_so_and_serves_the_rest() {
     set(&service, &[rule("0.0.0.0/0")]).unwrap();
     let over = |rig: &Rig| {
         let namespace = rig.namespace.load();
-        let found = namespace.resolve("/v").map(|(export, _)| Protocols::of_rules(&export.rules));
+        let found = namespace.resolve("/v").map(|(export, _)| Protocols::from_rules(&export.rules));
         found.unwrap_or_default().to_string()
     };
     assert_eq!((over(&rig), service.warnings().unwrap()), ("nfsv3,smb".to_owned(), vec![]));

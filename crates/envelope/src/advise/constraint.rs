@@ -206,7 +206,7 @@ impl Load<'_> {
     }
 
     /// The use of each existing ceiling, `times` over, with its name.
-    pub(super) fn of_ceilings(
+    pub(super) fn from_ceilings(
         &self,
         ceilings: &Ceilings,
         write_cost_thousandths: u32,

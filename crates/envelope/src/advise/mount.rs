@@ -441,7 +441,7 @@ mod tests {
 
     #[test]
     fn load_adds_mount_options() {
-        let random = |reads| Stream::of_iops(Access::Random, Bytes(8192), reads, Iops(1));
+        let random = |reads| Stream::from_iops(Access::Random, Bytes(8192), reads, Iops(1));
         let sequential = Stream { access: Access::Sequential, ..random(10) };
         let ahead = "a larger read_ahead_kb";
         assert!(reason_for(&with(Level::AnfUltra, false, &[sequential]), ahead).is_some());
@@ -457,7 +457,7 @@ mod tests {
     #[test]
     fn attributes_are_cached_for_eda_only() {
         let eda = Stream::eda(Iops(1));
-        let reads = Stream::of_iops(Access::Random, Bytes(8192), 1000, Iops(1));
+        let reads = Stream::from_iops(Access::Random, Bytes(8192), 1000, Iops(1));
         let large = with(Level::AnfUltra, true, &[eda]);
         assert_eq!(
             large.options,
@@ -495,7 +495,7 @@ mod tests {
     #[test]
     fn clients_get_recommendations_of_pages() {
         let recommendations = |level, large, change: fn(&mut Workload)| -> Vec<String> {
-            let stream = Stream::of_iops(Access::Random, Bytes(8192), 500, Iops(100_000));
+            let stream = Stream::from_iops(Access::Random, Bytes(8192), 500, Iops(100_000));
             let mut workload = Workload { streams: vec![stream], ..Workload::new(Bytes::tib(1)) };
             change(&mut workload);
             for_clients(level, large, &workload, None)

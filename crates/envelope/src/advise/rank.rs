@@ -98,7 +98,7 @@ mod tests {
     use crate::{Access, Bytes, Catalog, Iops, Level, Price, Prices, Stream, Workload, advise};
 
     fn workload() -> Workload {
-        let stream = Stream::of_iops(Access::Random, Bytes(8192), 700, Iops(20_000));
+        let stream = Stream::from_iops(Access::Random, Bytes(8192), 700, Iops(20_000));
         Workload { streams: vec![stream], ..Workload::new(Bytes::tib(20)) }
     }
 

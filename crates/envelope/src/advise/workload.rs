@@ -77,19 +77,19 @@ pub const EDA_READ_THOUSANDTHS: u32 = 525;
 
 impl Stream {
     /// A stream with a given number of operations per second.
-    pub fn of_iops(access: Access, block: Bytes, read_thousandths: u32, iops: Iops) -> Self {
+    pub fn from_iops(access: Access, block: Bytes, read_thousandths: u32, iops: Iops) -> Self {
         let rate = BytesPerSecond(iops.0.saturating_mul(block.0));
         Self { access, block, read_thousandths, rate }
     }
 
     /// The operations of an EDA design flow, per second.
     pub fn eda(iops: Iops) -> Self {
-        Self::of_iops(Access::Eda, EDA_BYTES, EDA_READ_THOUSANDTHS, iops)
+        Self::from_iops(Access::Eda, EDA_BYTES, EDA_READ_THOUSANDTHS, iops)
     }
 
     /// Operations per second on names and attributes.
     pub fn metadata(iops: Iops) -> Self {
-        Self::of_iops(Access::Metadata, METADATA_BYTES, 0, iops)
+        Self::from_iops(Access::Metadata, METADATA_BYTES, 0, iops)
     }
 
     /// The sum of data and of operations of several streams.

@@ -426,7 +426,7 @@ mod tests {
     }
 
     fn user(text: &str, uid: u32) -> User {
-        User { name: name(text), uid, gid: 100, nt_hash: Some(NtHash::of_password(text)) }
+        User { name: name(text), uid, gid: 100, nt_hash: Some(NtHash::from_password(text)) }
     }
 
     fn group(text: &str, gid: u32, members: &[&str]) -> Group {
@@ -470,7 +470,7 @@ mod tests {
         assert_eq!(who(&lenient, "alice", "corp"), Some(1001));
         // The default user's password lets no client in.
         assert!(lenient.nt_hash("carol", "FILES").is_none());
-        assert_eq!(lenient.nt_hash("alice", "CORP"), Some(NtHash::of_password("bob")));
+        assert_eq!(lenient.nt_hash("alice", "CORP"), Some(NtHash::from_password("bob")));
     }
 
     #[test]

@@ -137,7 +137,7 @@ mod tests {
     /// MS-NLMP §4.2.1 and §4.2.4.
     #[test]
     fn specification_example_matches() {
-        let key = ResponseKey::new(&NtHash::of_password("Password"), "User", &utf16("Domain"));
+        let key = ResponseKey::new(&NtHash::from_password("Password"), "User", &utf16("Domain"));
         assert_eq!(
             finalize(key.0.clone())[..],
             finalize(hmac_md5(&hex("0c868a403bfd7a93a3001ef22ef02e3f")))[..]

@@ -56,7 +56,7 @@ impl Forger {
 
     fn response(&self, negotiate: &[u8], challenge_bytes: &[u8]) -> Vec<u8> {
         let challenge = Challenge::parse(challenge_bytes).unwrap();
-        let key = ResponseKey::new(&NtHash::of_password(self.password), "alice", &utf16("HOME"));
+        let key = ResponseKey::new(&NtHash::from_password(self.password), "alice", &utf16("HOME"));
         let temp = temp(NOW, [9; 8], &(self.pairs)(challenge.target_info));
         let proof = key.proof(&challenge.challenge, &temp);
         let exported = [7; 16];

@@ -14,7 +14,7 @@ use crate::outgoing::Outgoing;
 use crate::records::reply::Records;
 use crate::state::nlm::table::{GrantArgs, OwnerName};
 use crate::state::nlm::{ConflictingLock, LockCall, LockOptions};
-use crate::status::nlm::{in_version, of_error};
+use crate::status::nlm::{from_error, in_version};
 use nfs_wire::nlm::{
     CancelArgs, Holder, Lock, LockArgs, Notify, Object, Offset, PROGRAM, Procedure, Reply, ShareArgs,
     ShareReply, Status, TestArgs, TestReply, TestStatus, UnlockArgs, VERSION_1, VERSION_4,
@@ -55,7 +55,7 @@ pub(crate) fn fail(
 ) -> bool {
     // All arguments begin with the cookie.
     let Ok(cookie) = Object::decode(&mut Reader::new(args)) else { return false };
-    let stat = in_version(of_error(error), version);
+    let stat = in_version(from_error(error), version);
     match procedure {
         // A result without a holder is the same in all versions.
         Procedure::TEST => TestReply::<u64> { cookie, stat: TestStatus::Other(stat) }.encode(w),
@@ -131,7 +131,7 @@ impl<O: Offset> Procedures<O> {
                 let args = ShareArgs::decode(r)?;
                 let stat = match share::answer(call, procedure, &args) {
                     Err(FsError::Wait(Wait::Storage)) => return Ok(Outcome::Wait(Wait::Storage)),
-                    stat => in_version(stat.unwrap_or_else(of_error), version),
+                    stat => in_version(stat.unwrap_or_else(from_error), version),
                 };
                 ShareReply { cookie: args.cookie, stat, sequence: 0 }.encode(w);
             }
@@ -189,7 +189,7 @@ impl<O: Offset> Procedures<O> {
         };
         let stat = match status {
             Err(FsError::Wait(Wait::Storage)) => return Ok(Err(Wait::Storage)),
-            status => in_version(status.unwrap_or_else(of_error), version),
+            status => in_version(status.unwrap_or_else(from_error), version),
         };
         Reply { cookie, stat }.encode(w);
         Ok(Ok(()))
@@ -208,7 +208,7 @@ impl<O: Offset> Procedures<O> {
         });
         let (status, conflict) = match tested {
             Err(FsError::Wait(Wait::Storage)) => return Ok(Err(Wait::Storage)),
-            Err(error) => (of_error(error), None),
+            Err(error) => (from_error(error), None),
             Ok(Ok(())) => (Status::GRANTED, None),
             Ok(Err(refused)) => refused,
         };

@@ -5,7 +5,7 @@ use crate::call::Call;
 use crate::limits::LOCK_OWNER_BYTES_MAX;
 use crate::state::nlm::table::{Share, Table};
 use crate::state::nlm::{Locks, Shared};
-use crate::status::nlm::of_conflict;
+use crate::status::nlm::from_conflict;
 use nfs_wire::nlm::{Procedure, ShareAccess, ShareArgs, ShareMode, Status};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -112,7 +112,7 @@ impl Locks {
         let mut verdict = open(access, reclaims);
         let (mut opened, mut admission) = (access, request.admission);
         let status = match &verdict {
-            Verdict::Refused(conflict) => of_conflict(*conflict),
+            Verdict::Refused(conflict) => from_conflict(*conflict),
             Verdict::Granted(_) | Verdict::Wait(_) => Status::GRANTED,
         };
         if status != Status::GRANTED

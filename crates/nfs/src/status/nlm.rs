@@ -7,7 +7,7 @@ use vfs::{FsError, Wait};
 
 /// The status of an error, RFC 1813 §6.1.3. `DENIED` would have a client ask again, so it is for locks of
 /// others alone; `DENIED_GRACE_PERIOD` is the one word for "ask again".
-pub(crate) fn of_error(error: FsError) -> Status {
+pub(crate) fn from_error(error: FsError) -> Status {
     match error {
         FsError::Stale | FsError::BadHandle => Status::STALE_FH,
         FsError::ReadOnly => Status::ROFS,
@@ -37,7 +37,7 @@ pub(crate) fn of_error(error: FsError) -> Status {
     }
 }
 
-pub(crate) fn of_conflict(conflict: Conflict) -> Status {
+pub(crate) fn from_conflict(conflict: Conflict) -> Status {
     match conflict {
         Conflict::Share
         | Conflict::Absent

@@ -100,13 +100,13 @@ pub(super) fn run(arguments: &FioArgs) -> anyhow::Result<ExitCode> {
 fn read(given: &str) -> anyhow::Result<Jobs> {
     let is_command = given.trim_start().starts_with("fio ") || given.trim_start().starts_with('-');
     if is_command {
-        return Ok(Jobs::of_command(given)?);
+        return Ok(Jobs::from_command(given)?);
     }
     let text = fs::read_to_string(given);
     let text = text.with_context(|| {
         format!("{given} is no command line (it would begin with \"fio \"), and cannot be read as a job file")
     })?;
-    Jobs::of_file(&text).with_context(|| given.to_owned())
+    Jobs::from_file(&text).with_context(|| given.to_owned())
 }
 
 fn run_unchanged(jobs: &Jobs, directory: &Path) -> anyhow::Result<Vec<Measured>> {

@@ -33,6 +33,6 @@ impl PasswordArgs {
                 format!("the password of {user} is not known: give --password-file FILE or set {VARIABLE}")
             })?,
         };
-        Ok(Some(NtHash::of_password(without_line_end(&text))))
+        Ok(Some(NtHash::from_password(without_line_end(&text))))
     }
 }

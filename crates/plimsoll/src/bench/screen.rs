@@ -26,12 +26,12 @@ fn one(report: &Report, columns: Option<usize>) -> String {
         text.push_str(&format!("\n{}", lines(&Tone::Plain, &about.join(" "), "", columns)));
     }
     text.push_str(&facts(&report.facts, columns));
-    report.sections.iter().for_each(|section| text.push_str(&of_section(section, columns)));
+    report.sections.iter().for_each(|section| text.push_str(&section_text(section, columns)));
     report.details.iter().for_each(|details| text.push_str(&titled(details, columns)));
     text
 }
 
-fn of_section(section: &Section, columns: Option<usize>) -> String {
+fn section_text(section: &Section, columns: Option<usize>) -> String {
     let mut text = format!("\n{}\n", Tone::Head.paint(&section.title));
     section.facts.iter().for_each(|(name, value)| text.push_str(&fact(name, value, columns)));
     section.tables.iter().for_each(|table| text.push_str(&titled(table, columns)));

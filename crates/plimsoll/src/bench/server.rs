@@ -101,7 +101,7 @@ impl Observer for ServiceObserver {
             shape: shape.map(|shape| shape.name.to_string()),
             shape_scale_thousandths: shape.map(|shape| shape.scale_thousandths),
             limits: self.sample()?.limits,
-            client_limits: of_clients(&limits.per_client),
+            client_limits: client_limits(&limits.per_client),
             durability: Some(match volume.durability {
                 api_client::model::Durability::Sync => Durability::Sync,
                 api_client::model::Durability::Relaxed => Durability::Relaxed,
@@ -117,7 +117,7 @@ impl Observer for ServiceObserver {
     }
 }
 
-fn of_clients(each: &Ceilings) -> Limits {
+fn client_limits(each: &Ceilings) -> Limits {
     Limits {
         bytes_per_s: each.bytes_per_second,
         read_bytes_per_s: each.read_bytes_per_second,

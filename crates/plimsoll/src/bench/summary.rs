@@ -26,7 +26,7 @@ pub(super) fn of(run: &Run, path: &Path, columns: Option<usize>) -> String {
         text.push_str(&fact(name, value, columns));
     }
     for section in &report.sections {
-        text.push_str(&of_section(section, columns));
+        text.push_str(&section_text(section, columns));
     }
     text.push_str(&list("Doubts", &Tone::Warning, &report.caveats, columns));
     text.push_str(&list("Made smaller or shorter", &Tone::Plain, &report.scaled, columns));
@@ -38,7 +38,7 @@ pub(super) fn of(run: &Run, path: &Path, columns: Option<usize>) -> String {
     )
 }
 
-fn of_section(section: &Section, columns: Option<usize>) -> String {
+fn section_text(section: &Section, columns: Option<usize>) -> String {
     if section.tables.is_empty() {
         return String::new();
     }

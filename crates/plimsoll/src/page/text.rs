@@ -23,7 +23,7 @@ pub(super) fn of(asked: &PageRequest, columns: Option<usize>) -> String {
     for part in page.parts {
         let shown: Vec<Published> = part.published().filter(|one| asked.shows(*one)).collect();
         if asked.table.is_none() || !shown.is_empty() {
-            text.push_str(&of_part(part, shown, asked, columns));
+            text.push_str(&part_text(part, shown, asked, columns));
         }
     }
     text.push_str(&contradictions(asked, columns));
@@ -33,14 +33,14 @@ pub(super) fn of(asked: &PageRequest, columns: Option<usize>) -> String {
     text
 }
 
-fn of_part(part: &Part, shown: Vec<Published>, asked: &PageRequest, columns: Option<usize>) -> String {
+fn part_text(part: &Part, shown: Vec<Published>, asked: &PageRequest, columns: Option<usize>) -> String {
     let mut text = format!("\n{}\n", Tone::Head.paint(part.title));
     let mut facts = Facts::default();
     facts.maybe("Stands for", Some(part.stands_for).filter(|loads| !loads.is_empty()));
     part.setup.iter().for_each(|(name, value)| facts.add(name, value));
     text.push_str(&facts.fit(columns));
     for one in tables(shown.into_iter(), asked.run.as_ref()) {
-        text.push_str(&of_table(&one, columns));
+        text.push_str(&table_text(&one, columns));
     }
     if asked.table.is_none() && !part.notes.is_empty() {
         text.push('\n');
@@ -49,7 +49,7 @@ fn of_part(part: &Part, shown: Vec<Published>, asked: &PageRequest, columns: Opt
     text
 }
 
-fn of_table(one: &PageTable, columns: Option<usize>) -> String {
+fn table_text(one: &PageTable, columns: Option<usize>) -> String {
     let mut text = String::from("\n");
     for published in &one.of {
         let line = match published.shape() {

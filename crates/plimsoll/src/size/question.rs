@@ -317,7 +317,7 @@ impl LoadFlags {
         let block = self.block.or(self.like.map(|like| like.block)).unwrap_or(usual);
         let access = self.access(block);
         Ok(Some(match (self.iops, self.throughput) {
-            (Some(iops), _) => Stream::of_iops(access, block, read_thousandths, iops),
+            (Some(iops), _) => Stream::from_iops(access, block, read_thousandths, iops),
             (None, rate) => Stream { access, block, read_thousandths, rate: rate.unwrap_or_default() },
         }))
     }

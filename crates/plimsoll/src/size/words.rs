@@ -64,7 +64,7 @@ pub(super) fn load(text: &str) -> Result<Stream, String> {
     let (access, block, read_thousandths) = (access(pattern)?, block(size)?, reads(share)?);
     match rate.parse::<BytesPerSecond>() {
         Ok(rate) => Ok(Stream { access, block, read_thousandths, rate }),
-        Err(_) => Ok(Stream::of_iops(access, block, read_thousandths, iops(rate)?)),
+        Err(_) => Ok(Stream::from_iops(access, block, read_thousandths, iops(rate)?)),
     }
 }
 
@@ -121,7 +121,7 @@ mod tests {
     #[test]
     fn load_has_four_parts() {
         let random = load("random,8k,70,120k").unwrap();
-        assert_eq!(random, Stream::of_iops(Access::Random, Bytes(8192), 700, Iops(120_000)));
+        assert_eq!(random, Stream::from_iops(Access::Random, Bytes(8192), 700, Iops(120_000)));
         let sequential = load("sequential, 256KiB, 100, 2GiB/s").unwrap();
         assert_eq!((sequential.rate, sequential.block), (BytesPerSecond::gib(2), Bytes(256 << 10)));
         for (text, allowed) in [

@@ -23,7 +23,7 @@ fn from(source: [u8; 4], to: SocketAddr) -> TcpStream {
 
 /// Mounts, writes and reads.
 fn assert_useful(target: &Target) {
-    let identity = Identity { nt_hash: Some(NtHash::of_password(PASSWORD)), ..Identity::new(0, 0) };
+    let identity = Identity { nt_hash: Some(NtHash::from_password(PASSWORD)), ..Identity::new(0, 0) };
     let mut client = Client::mount(target, &identity).unwrap();
     let root = client.root();
     let file = client.create(&root, "file", 0o644).unwrap();

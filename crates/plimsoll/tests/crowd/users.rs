@@ -30,7 +30,7 @@ fn sessions_that_do_nothing_take_little_memory() {
     let smb = ["--protocols", "smb", "--smb-listen", "127.0.0.1:0", "--smb-users", users.to_str().unwrap()];
     let server = Server::serving(dir, None, &smb);
     let target: Target = format!("smb://alice@{}/files", server.address).parse().unwrap();
-    let identity = Identity { nt_hash: Some(NtHash::of_password(PASSWORD)), ..Identity::new(0, 0) };
+    let identity = Identity { nt_hash: Some(NtHash::from_password(PASSWORD)), ..Identity::new(0, 0) };
     let work = |number: usize| {
         let mut client = Client::mount(&target, &identity).unwrap();
         let root = client.root();

@@ -109,7 +109,7 @@ impl Host {
             plan.size = 4 << 20;
             plan.target.port = self.shares.address.port();
             plan.target.user = Some("alice".to_owned());
-            plan.nt_hash = Some(NtHash::of_password(shares::PASSWORD));
+            plan.nt_hash = Some(NtHash::from_password(shares::PASSWORD));
         }
         plan
     }

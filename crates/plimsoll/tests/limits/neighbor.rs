@@ -27,7 +27,7 @@ fn identity() -> Identity {
     let (uid, gid) = shares::alice();
     Identity {
         source: Some(IpAddr::V4(Ipv4Addr::new(127, 0, 0, 77))),
-        nt_hash: Some(NtHash::of_password(shares::PASSWORD)),
+        nt_hash: Some(NtHash::from_password(shares::PASSWORD)),
         ..Identity::new(uid, gid)
     }
 }

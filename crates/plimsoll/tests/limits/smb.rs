@@ -104,7 +104,7 @@ fn refused_reads_over_smb_leave_the_limit_to_others() {
     plan.time = Duration::from_secs(3);
     host.gates[0].set_limits(bytes(20 * MIB));
     let until_it_is_over = |is_over: &AtomicBool| {
-        let nt_hash = Some(NtHash::of_password(shares::PASSWORD));
+        let nt_hash = Some(NtHash::from_password(shares::PASSWORD));
         let mut client = Client::mount(&plan.target, &Identity { nt_hash, ..Identity::new(0, 0) }).unwrap();
         let file = client.walk("plimsoll-bench/data-000000").unwrap();
         let mut refused = 0;

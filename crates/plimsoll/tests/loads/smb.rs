@@ -74,7 +74,7 @@ impl Running {
 
 /// The hash of alice's password.
 pub(crate) fn nt_hash() -> NtHash {
-    NtHash::of_password(PASSWORD)
+    NtHash::from_password(PASSWORD)
 }
 
 pub(crate) fn run(plan: &Plan) -> Result<Report, Error> {
@@ -200,7 +200,7 @@ fn a_load_that_cannot_be_made_says_why() {
     let server = Running::new();
     make_below(&server);
     let refused = |plan: Plan| run(&plan).unwrap_err().to_string();
-    let wrong = Plan { nt_hash: Some(NtHash::of_password("another")), ..server.plan(Op::Null, "") };
+    let wrong = Plan { nt_hash: Some(NtHash::from_password("another")), ..server.plan(Op::Null, "") };
     assert!(refused(wrong).contains("SESSION_SETUP as alice: the server answered LOGON_FAILURE"));
     let none = refused(Plan { nt_hash: None, ..server.plan(Op::Null, "") });
     assert!(none.contains("needs the password of alice"), "{none}");

@@ -84,8 +84,11 @@ fn printed(text: &str) -> Printed {
 fn readable(printed: &Printed) -> u64 {
     let least = |limits: &Limits| {
         let (rate, iops) = (&limits.total, limits.total.read_iops.or(limits.total.combined_iops));
-        let of_iops = iops.map(|iops| iops.0 << 16);
-        [rate.read.map(|rate| rate.0), rate.combined.map(|rate| rate.0), of_iops].into_iter().flatten().min()
+        let from_iops = iops.map(|iops| iops.0 << 16);
+        [rate.read.map(|rate| rate.0), rate.combined.map(|rate| rate.0), from_iops]
+            .into_iter()
+            .flatten()
+            .min()
     };
     let pool = printed.pool.limits().unwrap();
     let volume = printed.pool.volume_limits(&printed.volume).unwrap();

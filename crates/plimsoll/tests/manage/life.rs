@@ -99,7 +99,7 @@ fn volume_deleted_by_force_answers_calls_that_wait_for_its_limit() {
         if version.is_smb() {
             plan.target.port = crate::smb::port(&service).parse().unwrap();
             plan.target.user = Some("alice".to_owned());
-            plan.nt_hash = Some(NtHash::of_password(PASSWORD));
+            plan.nt_hash = Some(NtHash::from_password(PASSWORD));
         }
         plan
     };

@@ -26,7 +26,7 @@ pub struct Shares {
 impl Shares {
     pub fn new(exports: Vec<impl Into<Arc<Export>>>) -> Self {
         let (uid, gid) = alice();
-        let nt_hash = Some(NtHash::of_password(PASSWORD));
+        let nt_hash = Some(NtHash::from_password(PASSWORD));
         let users = vec![User { name: "alice".parse().unwrap(), uid, gid, nt_hash }];
         let accounts =
             Accounts::empty(Sid::machine([1, 2, 3]), "FILES").with_entries(users, vec![], vec![], None);

@@ -29,7 +29,7 @@ pub(crate) fn of_handle(handle: &Handle) -> Option<FileKey> {
 }
 
 /// The key of a file on a file system without handles.
-pub(crate) fn of_inode(inode: u64, born_seconds: i64, born_nanos: u32) -> FsResult<FileKey> {
+pub(crate) fn from_inode(inode: u64, born_seconds: i64, born_nanos: u32) -> FsResult<FileKey> {
     let mut bytes = [0; INODE_KEY_BYTES];
     bytes[0] = FORM_INODE;
     bytes[1..9].copy_from_slice(&inode.to_be_bytes());
@@ -61,7 +61,7 @@ mod tests {
         let Form::Handle(back) = form(&key).unwrap() else { panic!("a handle") };
         assert_eq!((back.kind(), back.bytes()), (handle.kind(), handle.bytes()));
 
-        let key = of_inode(77, -3, 999_999_999).unwrap();
+        let key = from_inode(77, -3, 999_999_999).unwrap();
         assert!(matches!(form(&key), Ok(Form::Inode)));
         assert_eq!(key.bytes()[..10], [2, 0, 0, 0, 0, 0, 0, 0, 77, 0xff]);
     }

@@ -99,7 +99,7 @@ pub(crate) struct Directory {
 pub(crate) const RELEASED: u64 = u64::MAX;
 
 impl Directory {
-    fn of_size(size: i64) -> Self {
+    fn from_size(size: i64) -> Self {
         let charged = vfs::backend::charge::directory(u64::try_from(size).unwrap_or(0));
         Self { charged: AtomicU64::new(charged), ..Self::default() }
     }
@@ -136,7 +136,7 @@ impl Node {
             change_lock: Mutex::default(),
             flush: GroupFlush::default(),
             acl: AclCache::default(),
-            dir: (kind == FileType::Directory).then(|| Box::new(Directory::of_size(stat.st_size))),
+            dir: (kind == FileType::Directory).then(|| Box::new(Directory::from_size(stat.st_size))),
             space_released: AtomicBool::new(false),
             pins: AtomicU32::new(0),
             last_used: AtomicU32::new(0),

@@ -5,7 +5,7 @@ use crate::limits::EAS_MAX;
 use crate::request::context::RequestContext;
 use crate::request::outcome::CommandError;
 use crate::state::open::Open;
-use crate::status::of_fs_error;
+use crate::status::from_fs_error;
 use smb_wire::ea::{EaFlags, EaWriter, FullEa, full_eas, requested_names};
 use smb_wire::info::{QueryInfoFlags, QueryInfoRequest};
 use smb_wire::types::AccessMask;
@@ -214,6 +214,6 @@ fn ea_error(error: FsError) -> CommandError {
         FsError::NoSpace | FsError::FileTooBig => NtStatus::EA_TOO_LARGE.into(),
         FsError::NameTooLong | FsError::Invalid => NtStatus::INVALID_EA_NAME.into(),
         FsError::Wait(Wait::Recall) => CommandError::Wait(Wait::Recall),
-        error => of_fs_error(error).into(),
+        error => from_fs_error(error).into(),
     }
 }

@@ -6,7 +6,7 @@ use crate::request::outcome::{CommandError, CommandResult};
 use crate::state::open::Open;
 use crate::state::pending::Interim;
 use crate::state::persistent::record;
-use crate::status::of_conflict;
+use crate::status::from_conflict;
 use smb_wire::lock::{LockElement, LockFlags, LockRequest};
 use smb_wire::negotiate::Capabilities;
 use smb_wire::session::Empty;
@@ -193,6 +193,6 @@ fn check_granted(verdict: &Verdict, not_held_status: NtStatus) -> Result<(), NtS
     match verdict {
         Verdict::Granted(_) => Ok(()),
         Verdict::Refused(Conflict::NotHeld) | Verdict::Wait(_) => Err(not_held_status),
-        Verdict::Refused(conflict) => Err(of_conflict(*conflict).unwrap_or(not_held_status)),
+        Verdict::Refused(conflict) => Err(from_conflict(*conflict).unwrap_or(not_held_status)),
     }
 }

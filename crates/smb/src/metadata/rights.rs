@@ -38,7 +38,7 @@ pub(crate) fn without_generic(desired: AccessMask) -> AccessMask {
 }
 
 /// All rights of a caller on a file (`MaximalAccess`). The directory decides about deletion.
-pub(crate) fn of_attrs(reply: &AccessReply, is_dir: bool, may_remove: bool) -> AccessMask {
+pub(crate) fn rights_from_mode(reply: &AccessReply, is_dir: bool, may_remove: bool) -> AccessMask {
     let rights = [
         (reply.read, READ),
         // A client that can read a file can execute it, so read implies execute.
@@ -52,7 +52,7 @@ pub(crate) fn of_attrs(reply: &AccessReply, is_dir: bool, may_remove: bool) -> A
 }
 
 /// All rights on a volume with NTFS rules; `sees`: the caller may list the directory (MS-FSA §2.1.5.1.2.1).
-pub(crate) fn of_list(rights: vfs::acl::Rights, sees: bool, may_remove: bool) -> AccessMask {
+pub(crate) fn rights_from_list(rights: vfs::acl::Rights, sees: bool, may_remove: bool) -> AccessMask {
     let more = [(sees, AccessMask::READ_ATTRIBUTES), (may_remove, AccessMask::DELETE)];
     more.into_iter().filter(|(has, _)| *has).fold(AccessMask(rights.0), |mask, (_, more)| mask | more)
 }
@@ -156,9 +156,9 @@ mod tests {
             owns: false,
         };
         let owner = AccessReply { read: true, modify: true, extend: true, owns: true, ..none };
-        assert_eq!(of_attrs(&owner, false, true), AccessMask::FILE_ALL);
-        assert!(!of_attrs(&owner, false, false).contains(AccessMask::DELETE));
-        assert_eq!(of_attrs(&none, false, false), ALWAYS);
+        assert_eq!(rights_from_mode(&owner, false, true), AccessMask::FILE_ALL);
+        assert!(!rights_from_mode(&owner, false, false).contains(AccessMask::DELETE));
+        assert_eq!(rights_from_mode(&none, false, false), ALWAYS);
     }
 
     #[test]

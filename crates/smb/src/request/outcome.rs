@@ -1,6 +1,6 @@
 //! The result of a command.
 
-use crate::status::{of_conflict, of_fs_error};
+use crate::status::{from_conflict, from_fs_error};
 use smb_wire::{Malformed, NtStatus};
 use vfs::claims::Conflict;
 use vfs::{FsError, Wait};
@@ -31,14 +31,14 @@ impl From<FsError> for CommandError {
         match error {
             // The other causes need a waker, which the file system does not take.
             FsError::Wait(cause @ (Wait::Storage | Wait::Recall)) => Self::Wait(cause),
-            error => Self::Status(of_fs_error(error)),
+            error => Self::Status(from_fs_error(error)),
         }
     }
 }
 
 impl From<Conflict> for CommandError {
     fn from(conflict: Conflict) -> Self {
-        of_conflict(conflict).map_or(Self::Wait(Wait::Recall), Self::Status)
+        from_conflict(conflict).map_or(Self::Wait(Wait::Recall), Self::Status)
     }
 }
 

@@ -34,7 +34,7 @@ pub(super) struct CommandInMessage<'m> {
 
 impl AdmissionState {
     /// The state of a message that was admitted to a volume before its first command.
-    pub(super) fn of_message(admitted_volume: Option<VolumeId>) -> Self {
+    pub(super) fn from_message(admitted_volume: Option<VolumeId>) -> Self {
         Self { admitted_volume, ..Self::default() }
     }
 

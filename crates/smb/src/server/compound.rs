@@ -74,7 +74,7 @@ impl Compound {
     pub(super) fn new(sealed_by: Option<Arc<Session>>, admitted_volume: Option<VolumeId>) -> Self {
         Self {
             replies: Replies::sealed_by(sealed_by),
-            admission: AdmissionState::of_message(admitted_volume),
+            admission: AdmissionState::from_message(admitted_volume),
             ..Self::default()
         }
     }

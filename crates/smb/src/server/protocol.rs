@@ -16,7 +16,7 @@ use crate::limits::MESSAGE_BYTES_MAX;
 use crate::request::path_lookup::PathCache;
 use crate::state::connection::{Connection, Sender};
 use crate::state::tree::DiskShare;
-use crate::status::of_fs_error;
+use crate::status::from_fs_error;
 use smb_wire::Decode;
 use smb_wire::compound::messages;
 use smb_wire::header::{Header, ProtocolId};
@@ -187,7 +187,7 @@ impl Protocol for Smb {
     }
 
     fn fail(&self, at: Continuation, error: FsError, out: &mut Outbox) {
-        let status = of_fs_error(error);
+        let status = from_fs_error(error);
         match at {
             Continuation::Replied(mut flushing) => {
                 // The refusals replace the interim reply of a command that is about to wait, so that command ends as well.
@@ -334,7 +334,7 @@ fn refuse(
     error: FsError,
     out: &mut Outbox,
 ) {
-    let status = of_fs_error(error);
+    let status = from_fs_error(error);
     append_replies(out, compound, |compound, buffer| {
         compound.refuse_remaining(connection, headers, status, buffer);
     });

@@ -401,7 +401,7 @@ fn replayed_encrypted_message_on_another_channel_is_refused() {
 }
 
 pub(crate) fn alice() -> Initiator {
-    let nt_hash = NtHash::of_password(ALICE.1);
+    let nt_hash = NtHash::from_password(ALICE.1);
     Initiator::new(Credentials { user: ALICE.0.to_owned(), domain: "FILES".to_owned(), nt_hash }, "files")
 }
 

@@ -17,7 +17,7 @@ fn initiator() -> Initiator {
 /// Alice's initiator for this host.
 fn initiator_of(host: &str) -> Initiator {
     let (user, password) = ALICE;
-    let nt_hash = NtHash::of_password(password);
+    let nt_hash = NtHash::from_password(password);
     Initiator::new(Credentials { user: user.to_owned(), domain: "FILES".to_owned(), nt_hash }, host)
 }
 

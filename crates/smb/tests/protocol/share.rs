@@ -36,7 +36,7 @@ fn logged_on(rig: &Rig, offer: &Offer) -> crate::rig::Client {
 
 #[test]
 fn rule_without_smb_refuses_clients() {
-    let protocols = ProtocolSet::of_bits(!(1 << smb::PROTOCOL.0));
+    let protocols = ProtocolSet::from_bits(!(1 << smb::PROTOCOL.0));
     let rig = Rig::with_rule(ExportRule { protocols, ..ExportRule::everybody() });
     let mut client = logged_on(&rig, &Offer::default());
     client.tree_connect(SHARE).assert_refused(NtStatus::ACCESS_DENIED);

@@ -224,16 +224,16 @@ fn data_survives_sync_and_restart(fixture: &Fixture) -> Outcome {
 fn a_size_is_that_of_the_attributes(fixture: &Fixture) -> Outcome {
     let dir = fixture.dir()?;
     let node = dir.create_unchecked(name("file"), &fixture.new_inode())?.found.node;
-    let size = |node: &NodeRef| node.size(Blocking::Allowed);
-    eq("of an empty file", size(&node)?, 0)?;
+    let current_size = |node: &NodeRef| node.size(Blocking::Allowed);
+    eq("of an empty file", current_size(&node)?, 0)?;
     node.write(5000, b"bytes", KEEP_SET_ID)?;
-    eq("after a write", size(&node)?, 5005)?;
+    eq("after a write", current_size(&node)?, 5005)?;
     node.set_attrs(&size(17))?;
-    eq("after a cut", size(&node)?, 17)?;
+    eq("after a cut", current_size(&node)?, 17)?;
     eq("of the attributes", attrs(&node)?.size, 17)?;
     node.pin();
     dir.remove_unchecked(name("file"))?;
-    eq("without a name", size(&node)?, 17)?;
+    eq("without a name", current_size(&node)?, 17)?;
     node.unpin();
     Ok(())
 }

@@ -20,7 +20,7 @@ impl Access {
     pub const READ: Self = Self(4);
 
     /// Converts three mode bits.
-    pub(crate) const fn of_bits(bits: u32) -> Self {
+    pub(crate) const fn from_bits(bits: u32) -> Self {
         Self(bits & 7)
     }
 
@@ -70,13 +70,13 @@ fn granted_by_mode(attrs: &Attrs, caller: &Caller) -> Access {
     } else {
         0
     };
-    Access::of_bits(attrs.mode >> shift)
+    Access::from_bits(attrs.mode >> shift)
 }
 
 /// Whether an ACL grants `caller` all of `wish` on an object that has `attrs`, like `posix_acl_permission` of Linux.
 /// Owner, mask and others are those of the mode; one group alone must grant all of `wish`.
 fn is_granted_by_list(attrs: &Attrs, acl: &PosixAcl, caller: &Caller, wish: Access) -> bool {
-    let has = |bits: u32| Access::of_bits(bits).has(wish);
+    let has = |bits: u32| Access::from_bits(bits).has(wish);
     let mask = attrs.mode >> 3;
     if caller.uid == attrs.uid {
         return has(attrs.mode >> 6);

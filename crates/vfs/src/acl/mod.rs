@@ -88,7 +88,7 @@ impl Rights {
     }
 
     /// Converts three mode bits.
-    fn of_bits(bits: u32) -> Self {
+    fn from_bits(bits: u32) -> Self {
         let write = Self::WRITE | Self::APPEND | Self::WRITE_XATTRS | Self::WRITE_ATTRS | Self::DELETE_CHILD;
         let rights = [(4, Self::READ | Self::READ_XATTRS), (2, write), (1, Self::EXECUTE)];
         let rights = rights.into_iter().filter(|(bit, _)| bits & bit != 0);
@@ -224,9 +224,9 @@ pub fn first_match(entries: impl IntoIterator<Item = (Effect, Rights)>) -> Right
 impl Acl {
     /// The list that owner, group and mode bits amount to, a class after the other as mode bits are read. A new file inherits it
     /// from a directory that has no other, for its own owner.
-    pub fn of_mode(attrs: &Attrs) -> Self {
+    pub fn from_mode(attrs: &Attrs) -> Self {
         let is_dir = attrs.file_type == FileType::Directory;
-        let [owners, groups, others] = [6, 3, 0].map(|shift| Rights::of_bits(attrs.mode >> shift));
+        let [owners, groups, others] = [6, 3, 0].map(|shift| Rights::from_bits(attrs.mode >> shift));
         let later = if is_dir { Inherit::FILES.and(Inherit::DIRS) } else { Inherit::NONE };
         let allow = |who, rights, inherit| Some(AclEntry::allow(who, rights, inherit));
         let deny = |who, rights: Rights| {

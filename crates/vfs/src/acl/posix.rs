@@ -6,11 +6,11 @@ use crate::model::attrs::{Attrs, FileType};
 
 impl Acl {
     /// Converts the mode of a file and its POSIX ACL to an access control list: their decision on each right by itself.
-    pub fn of_posix(attrs: &Attrs, acl: &PosixAcl) -> Self {
+    pub fn from_posix(attrs: &Attrs, acl: &PosixAcl) -> Self {
         let is_dir = attrs.file_type == FileType::Directory;
         let later = if is_dir { Inherit::FILES.and(Inherit::DIRS) } else { Inherit::NONE };
         let entry = |(effect, who, bits): (Effect, AclTag, u32)| {
-            let rights = Rights::of_bits(bits);
+            let rights = Rights::from_bits(bits);
             let (who, allowed, inherit) = match who {
                 AclTag::Owner => (Principal::User(attrs.uid), rights | Rights::OF_OWNERS, Inherit::NONE),
                 AclTag::User(uid) => (Principal::User(uid), rights, later),

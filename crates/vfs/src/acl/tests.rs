@@ -87,12 +87,12 @@ fn a_list_of_a_mode_gives_what_the_mode_gives() {
     for file_type in [FileType::Regular, FileType::Directory] {
         for mode in 0..0o1000 {
             let file = attrs(file_type, mode);
-            let list = Acl::of_mode(&file);
+            let list = Acl::from_mode(&file);
             let given = |caller: &Caller| list.granted(&file, caller);
-            let owner = Rights::of_bits(mode >> 6) | Rights::OF_OWNERS;
+            let owner = Rights::from_bits(mode >> 6) | Rights::OF_OWNERS;
             assert_eq!(given(&Caller::new(1, 2, [])), owner, "{mode:o}");
-            assert_eq!(given(&Caller::new(3, 2, [])), Rights::of_bits(mode >> 3), "{mode:o}");
-            assert_eq!(given(&Caller::new(3, 3, [])), Rights::of_bits(mode), "{mode:o}");
+            assert_eq!(given(&Caller::new(3, 2, [])), Rights::from_bits(mode >> 3), "{mode:o}");
+            assert_eq!(given(&Caller::new(3, 3, [])), Rights::from_bits(mode), "{mode:o}");
         }
     }
 }

@@ -17,7 +17,7 @@ pub(crate) fn list_of(node: &NodeRef, attrs: &Attrs) -> FsResult<Acl> {
 /// The list that the mode of a file with `attrs`, and its list of POSIX if it has one, amount to.
 pub(crate) fn list_of_mode(node: &NodeRef, attrs: &Attrs, blocking: Blocking) -> FsResult<Acl> {
     let acl = node.acls().map_or(Ok(None), |acls| acls.access_acl(attrs, blocking))?;
-    Ok(acl.map_or_else(|| Acl::of_mode(attrs), |acl| Acl::of_posix(attrs, &acl)))
+    Ok(acl.map_or_else(|| Acl::from_mode(attrs), |acl| Acl::from_posix(attrs, &acl)))
 }
 
 /// Reads the record of a file, if it has a valid one.

@@ -94,7 +94,7 @@ const RESERVE_SHARE: usize = 32;
 
 impl Networks {
     /// Networks of IPv6 addresses that share a prefix of `bits`: 1 to 128.
-    pub fn of_prefix(bits: u8) -> Option<Self> {
+    pub fn from_prefix(bits: u8) -> Option<Self> {
         (1..=128).contains(&bits).then_some(Self { prefix_bits: bits })
     }
 

@@ -26,11 +26,11 @@ fn a_network_is_an_ipv4_address_or_an_ipv6_prefix() {
     assert_eq!(of("2001:db8:0:7::1"), of("2001:db8:0:7:ffff::2"));
     assert_ne!(of("2001:db8:0:7::1"), of("2001:db8:0:8::1"));
     assert_eq!(of("2001:db8:0:7::1").to_string(), "2001:db8:0:7::");
-    let by = |bits, text: &str| Networks::of_prefix(bits).unwrap().of(text.parse().unwrap());
+    let by = |bits, text: &str| Networks::from_prefix(bits).unwrap().of(text.parse().unwrap());
     assert_eq!(by(48, "2001:db8:0:7::1"), by(48, "2001:db8:0:8::1"));
     assert_ne!(by(128, "2001:db8::1"), by(128, "2001:db8::2"));
     assert_eq!(by(1, "2001:db8::1"), by(1, "2002:db8::1"));
-    assert_eq!((Networks::of_prefix(0), Networks::of_prefix(129)), (None, None));
+    assert_eq!((Networks::from_prefix(0), Networks::from_prefix(129)), (None, None));
 }
 
 #[test]

@@ -38,7 +38,7 @@ pub struct AccessReply {
 
 impl AccessReply {
     /// Derives the reply from the rights of an access control list.
-    fn of_list(attrs: Attrs, caller: &Caller, rights: Rights) -> Self {
+    fn from_list(attrs: Attrs, caller: &Caller, rights: Rights) -> Self {
         let is_dir = attrs.file_type == FileType::Directory;
         let changes = |right| rights.has(right) && !caller.read_only;
         Self {
@@ -64,7 +64,7 @@ impl File {
     /// Returns the rights of `caller` by attributes that were just read; a stream has no other rights than its file.
     pub fn access_by(&self, attrs: Attrs, caller: &Caller, blocking: Blocking) -> FsResult<AccessReply> {
         if let Some(rights) = self.rights(caller, &attrs, blocking)? {
-            return Ok(AccessReply::of_list(attrs, caller, rights));
+            return Ok(AccessReply::from_list(attrs, caller, rights));
         }
         let acl = ruling_acl(&self.node, &attrs, caller, blocking)?;
         let has = access::granted(&attrs, acl.as_deref(), caller);

@@ -71,7 +71,7 @@ impl ProtocolSet {
     pub const ALL: Self = Self(u8::MAX);
 
     /// Makes a set of the protocols with these bits.
-    pub const fn of_bits(bits: u8) -> Self {
+    pub const fn from_bits(bits: u8) -> Self {
         Self(bits)
     }
 

@@ -247,7 +247,7 @@ fn page_ceiling(envelope: &Envelope, stream: &Stream, mix: u32) -> Option<Ceilin
     let eda = envelope.eda?;
     let at = eda.latency_us.map_or(String::new(), |us| format!(" at a latency of {} ms", us / 1000));
     // A shorter latency leaves at most that rate.
-    let rate = Stream::of_iops(stream.access, stream.block, stream.read_thousandths, eda.iops).rate;
+    let rate = Stream::from_iops(stream.access, stream.block, stream.read_thousandths, eda.iops).rate;
     let how = format!("an EDA load with {}{at}", mib(eda.data));
     Some(CeilingEstimate { rate, band: None, derivation: how, curves: Vec::new() })
 }

@@ -13,7 +13,7 @@ use super::nsm::notify::Restart;
 use crate::limits::LOCK_WAIT_S;
 use crate::outgoing::workers::Workers;
 use crate::outgoing::{Caller, Outgoing};
-use crate::status::nlm::of_conflict;
+use crate::status::nlm::from_conflict;
 use nfs_wire::nlm::{Procedure, Status};
 use std::net::IpAddr;
 use std::sync::atomic::AtomicBool;
@@ -175,7 +175,7 @@ impl Locks {
                 let owner = state.owner_name(volume.id(), owner);
                 Err((Status::DENIED, Some(ConflictingLock { owner, span, is_exclusive })))
             }
-            Verdict::Refused(conflict) => Err((of_conflict(conflict), None)),
+            Verdict::Refused(conflict) => Err((from_conflict(conflict), None)),
             Verdict::Granted(_) | Verdict::Wait(_) => Ok(()),
         };
         drop(state);
@@ -237,7 +237,7 @@ impl Locks {
         drop(state);
         claims.dispatch(effects);
         match verdict {
-            Verdict::Refused(conflict) => of_conflict(conflict),
+            Verdict::Refused(conflict) => from_conflict(conflict),
             Verdict::Granted(_) | Verdict::Wait(_) => Status::GRANTED,
         }
     }
@@ -397,7 +397,7 @@ impl Shared {
             Verdict::Refused(Conflict::Range { .. }) if options.waits && !has_room_to_wait => {
                 Status::DENIED_NOLOCKS
             }
-            Verdict::Refused(conflict) => of_conflict(conflict),
+            Verdict::Refused(conflict) => from_conflict(conflict),
         };
         state.settle(lock_call.client, claims, holder, key);
         Some((status, effects))

@@ -70,17 +70,17 @@ pub(super) fn acl_value(attrs: &Attrs, acl: Option<&PosixAcl>, naming: Naming<'_
     let entries = match acl {
         None => {
             let class = |ace: Ace<'static>| (ace.acetype, ace.flag, ace.access_mask, AceWho::Class(ace.who));
-            of_mode(attrs.mode, attrs.file_type).0.into_iter().map(class).collect()
+            from_mode(attrs.mode, attrs.file_type).0.into_iter().map(class).collect()
         }
         Some(acl) => {
-            let entry = |(effect, who, bits)| of_posix(effect, who, bits, attrs.file_type, naming);
+            let entry = |(effect, who, bits)| from_posix(effect, who, bits, attrs.file_type, naming);
             acl.shown_entries(attrs.mode).into_iter().map(entry).collect::<FsResult<_>>()?
         }
     };
     Ok(AclValue { entries, is_dacl: false })
 }
 
-fn of_posix(
+fn from_posix(
     effect: Effect,
     who: AclTag,
     bits: u32,
@@ -104,7 +104,7 @@ fn of_posix(
 }
 
 /// The list that expresses a mode.
-pub(super) fn of_mode(mode: u32, file_type: FileType) -> Acl<'static> {
+pub(super) fn from_mode(mode: u32, file_type: FileType) -> Acl<'static> {
     let [owner, group, everyone] = [mode >> 6 & 7, mode >> 3 & 7, mode & 7];
     let allow = |who, bits, more: AceMask| entry(AceType::ACCESS_ALLOWED, who, mask(bits, file_type) | more);
     let deny = |who, bits| (bits != 0).then(|| entry(AceType::ACCESS_DENIED, who, mask(bits, file_type)));
@@ -204,7 +204,7 @@ mod tests {
     fn every_mode_is_said_and_read_back() {
         for file_type in [FileType::Regular, FileType::Directory] {
             for mode in 0..0o1000 {
-                let acl = of_mode(mode, file_type);
+                let acl = from_mode(mode, file_type);
                 assert_eq!(to_mode(&acl).ok(), Some(mode), "{mode:o}: {acl:?}");
                 // Each class is allowed its bits, whatever other classes the caller is in.
                 let of = |classes: &[&[u8]]| allowed(&acl, classes).0 & 0x27;
@@ -221,14 +221,14 @@ mod tests {
     fn a_list_byte_by_byte() {
         let expected =
             [ace(ALLOW, OWNER, 0x16_0187), ace(ALLOW, GROUP, 0x12_0081), ace(ALLOW, EVERYONE, 0x12_0080)];
-        assert_eq!(of_mode(0o640, FileType::Regular).0, expected);
+        assert_eq!(from_mode(0o640, FileType::Regular).0, expected);
         let expected = [
             ace(DENY, OWNER, 0x66),
             ace(ALLOW, OWNER, 0x16_0181),
             ace(ALLOW, GROUP, 0x12_00e7),
             ace(ALLOW, EVERYONE, 0x12_00a0),
         ];
-        assert_eq!(of_mode(0o471, FileType::Directory).0, expected);
+        assert_eq!(from_mode(0o471, FileType::Directory).0, expected);
     }
 
     #[test]
@@ -283,7 +283,7 @@ mod tests {
             [ace(ALLOW, OWNER, 0x16_01ff), ace(ALLOW, GROUP, 0x16_01ff), ace(ALLOW, EVERYONE, 0x12_00a9)];
         assert_eq!(to_mode(&Acl(shared.to_vec())).ok(), Some(0o775));
         assert_eq!(
-            of_mode(0o775, FileType::Directory).0[1].access_mask.0 & 0x4_0100,
+            from_mode(0o775, FileType::Directory).0[1].access_mask.0 & 0x4_0100,
             0,
             "a group changes modes"
         );

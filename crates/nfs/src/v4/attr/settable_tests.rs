@@ -42,7 +42,7 @@ const TIME: NfsTime = NfsTime { seconds: 86_400, nseconds: 77 };
 
 /// A value to set, and the attribute and value to read back.
 fn value(number: u32) -> (Vec<u8>, u32, Vec<u8>) {
-    let list = || acl::of_mode(0o640, FileType::Regular);
+    let list = || acl::from_mode(0o640, FileType::Regular);
     let same = |bytes: Vec<u8>| (bytes.clone(), number, bytes);
     match number {
         attr::SIZE => same(5_u64.to_bytes()),

@@ -411,5 +411,5 @@ fn inode_key(dir: BorrowedFd<'_>, name: &[u8], device: u64) -> FsResult<FileKey>
     } else {
         (state.stx_btime.tv_sec, state.stx_btime.tv_nsec)
     };
-    key::of_inode(state.stx_ino, born.0, born.1)
+    key::from_inode(state.stx_ino, born.0, born.1)
 }

@@ -9,7 +9,7 @@ use super::*;
 use crate::document::plot::{Chart, Lines, Mark, Plot};
 
 fn random(kib: u64, reads: u32, iops: u64) -> Stream {
-    Stream::of_iops(Access::Random, Bytes(kib << 10), reads, Iops(iops))
+    Stream::from_iops(Access::Random, Bytes(kib << 10), reads, Iops(iops))
 }
 
 fn sequential(kib: u64, reads: u32, mib: u64) -> Stream {

@@ -3,7 +3,7 @@
 use super::maximal_access;
 use crate::metadata::file_info::file_time;
 use crate::state::open::Open;
-use crate::status::of_fs_error;
+use crate::status::from_fs_error;
 use smb_wire::contexts::{MaximalAccess, OnDiskId};
 use smb_wire::create::{CreateContext, CreateContexts};
 use smb_wire::types::AccessMask;
@@ -53,6 +53,6 @@ fn maximal_access_response(data: &[u8], open: &Open, attrs: &Attrs) -> MaximalAc
         AccessMask::MAXIMUM_ALLOWED,
     ) {
         Ok(maximal_access) => MaximalAccess { query_status: NtStatus::SUCCESS, maximal_access },
-        Err(error) => none(of_fs_error(error)),
+        Err(error) => none(from_fs_error(error)),
     }
 }

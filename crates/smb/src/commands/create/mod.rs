@@ -14,7 +14,9 @@ use super::tree_connect::READ_ONLY;
 use crate::limits::{CREATE_TRIES, PATH_NAMES_MAX};
 use crate::metadata::file_info::FileInfo;
 use crate::metadata::names::{self, Naming, Part};
-use crate::metadata::rights::{claimed_by, data_access, mode_of, of_attrs, of_list, without_generic};
+use crate::metadata::rights::{
+    claimed_by, data_access, mode_of, rights_from_list, rights_from_mode, without_generic,
+};
 use crate::pipes;
 use crate::request::context::RequestContext;
 use crate::request::outcome::{CommandError, CommandResult};
@@ -364,11 +366,11 @@ pub(crate) fn maximal_access(
     let all = match file.rights(caller, attrs, Blocking::Allowed)? {
         Some(rights) => {
             let is_listed = entry_path.entry.as_ref().map(|(dir, _)| may_list(dir, caller)).transpose()?;
-            let all = of_list(rights, is_listed == Some(true), may_remove);
+            let all = rights_from_list(rights, is_listed == Some(true), may_remove);
             // An export rule may restrict the rights of the ACL.
             if caller.read_only { all & READ_ONLY } else { all }
         }
-        None => of_attrs(&reply, attrs.file_type == FileType::Directory, may_remove),
+        None => rights_from_mode(&reply, attrs.file_type == FileType::Directory, may_remove),
     };
     if naming == Naming::Posix {
         return Ok(all);

@@ -7,7 +7,7 @@ use crate::request::copying::CopyProgress;
 use crate::request::export_access::request_origin;
 use crate::request::outcome::CommandError;
 use crate::state::open::Open;
-use crate::status::of_fs_error;
+use crate::status::from_fs_error;
 use smb_wire::copy::{CopyChunk, CopyChunkCopy, CopyChunkResponse, ResumeKey, ResumeKeyResponse};
 use smb_wire::ioctl::{CtlCode, IoctlRequest};
 use smb_wire::types::AccessMask;
@@ -115,7 +115,7 @@ pub(super) fn copy_chunks(
     match copied {
         Ok(()) => Ok(copy_reply(NtStatus::SUCCESS, &done)),
         Err(CommandError::Wait(Wait::Recall)) => {
-            Ok(copy_reply(of_fs_error(FsError::Wait(Wait::Recall)), &done))
+            Ok(copy_reply(from_fs_error(FsError::Wait(Wait::Recall)), &done))
         }
         Err(CommandError::Status(status)) => Ok(copy_reply(status, &done)),
         Err(stop) => Err(stop),

@@ -13,7 +13,7 @@ use crate::state::open::{EntryPath, NewOpen, Open};
 use crate::state::service::Service;
 use crate::state::session::Session;
 use crate::state::tree::DiskShare;
-use crate::status::{of_conflict, of_fs_error};
+use crate::status::{from_conflict, from_fs_error};
 use smb_wire::classes::file::Mode;
 use smb_wire::create::{CreateAction, ShareAccess};
 use smb_wire::oplock::LeaseKey;
@@ -87,8 +87,8 @@ impl Service {
             .ok_or(NtStatus::BAD_NETWORK_NAME)?;
         let share_access = ShareAccess(record.share_access);
         let file = |key| {
-            let key = FileKey::new(key).map_err(of_fs_error)?;
-            export.file(&key, Blocking::Allowed).map_err(of_fs_error)
+            let key = FileKey::new(key).map_err(from_fs_error)?;
+            export.file(&key, Blocking::Allowed).map_err(from_fs_error)
         };
         let (dir, file) = (file(record.dir)?, file(record.file)?);
         let created = CreateParams {
@@ -126,7 +126,7 @@ impl Service {
         let claim = match verdict {
             Verdict::Granted(granted) => granted.open.ok_or(NtStatus::INTERNAL_ERROR)?,
             Verdict::Refused(conflict) => {
-                return Err(of_conflict(conflict).unwrap_or(NtStatus::INTERNAL_ERROR));
+                return Err(from_conflict(conflict).unwrap_or(NtStatus::INTERNAL_ERROR));
             }
             Verdict::Wait(_) => return Err(NtStatus::INTERNAL_ERROR),
         };
@@ -142,7 +142,7 @@ impl Service {
         let caching = record.cache.map(|cache| self.restore_caching(&disk, &file, claim, id, owner, &cache));
         let access =
             data_access(AccessMask(record.granted), file.volume().security_style() == SecurityStyle::Ntfs);
-        let opened = file.reopen(&disk.caller, access).map_err(of_fs_error)?.into_owned();
+        let opened = file.reopen(&disk.caller, access).map_err(from_fs_error)?.into_owned();
         let mut open = Open::new(NewOpen {
             id,
             disk,

@@ -99,7 +99,7 @@ impl ThrottledNetworks {
 
 /// The networks of one organization: for IPv4, a single address.
 fn site_of(address: IpAddr) -> Network {
-    Networks::of_prefix(SITE_PREFIX_BITS).unwrap_or_default().of(address)
+    Networks::from_prefix(SITE_PREFIX_BITS).unwrap_or_default().of(address)
 }
 
 /// The time to expiry of a network with one attempt left.

@@ -249,7 +249,7 @@ fn accounts(groups: Vec<Group>, others: u32) -> Accounts {
         name: name.parse().unwrap(),
         uid,
         gid: 100,
-        nt_hash: Some(NtHash::of_password(password)),
+        nt_hash: Some(NtHash::from_password(password)),
     };
     let other = |number: u32| User {
         name: format!("user{number:05}").parse().unwrap(),

@@ -189,11 +189,11 @@ proptest! {
             }
         }
         let granted = access::granted(&attrs, Some(&acl), &caller);
-        prop_assert_eq!(Access::of_bits(allowed), granted);
-        let listed = Acl::of_posix(&attrs, &acl).granted(&attrs, &caller);
+        prop_assert_eq!(Access::from_bits(allowed), granted);
+        let listed = Acl::from_posix(&attrs, &acl).granted(&attrs, &caller);
         let rights = crate::acl::Rights::READ.0 | crate::acl::Rights::WRITE.0 | crate::acl::Rights::EXECUTE.0;
         let wanted = [(4, crate::acl::Rights::READ), (2, crate::acl::Rights::WRITE), (1, crate::acl::Rights::EXECUTE)];
-        let wanted = wanted.iter().filter(|(bit, _)| granted.has(Access::of_bits(*bit)));
+        let wanted = wanted.iter().filter(|(bit, _)| granted.has(Access::from_bits(*bit)));
         prop_assert_eq!(listed.0 & rights, wanted.fold(0, |all, (_, right)| all | right.0));
     }
 

@@ -489,7 +489,7 @@ impl Client {
 
     /// Sends the first step of a binding to the borrowed session and returns the status.
     pub(crate) fn start_binding(&mut self) -> NtStatus {
-        let nt_hash = NtHash::of_password("");
+        let nt_hash = NtHash::from_password("");
         let credentials = Credentials { user: String::new(), domain: String::new(), nt_hash };
         let token = Initiator::new(credentials, "files").start();
         let request = self.setup_request(&token, 0, SessionSetupFlags::BINDING);
@@ -513,7 +513,7 @@ impl Client {
         flags: SessionSetupFlags,
     ) -> Result<(), NtStatus> {
         let (user, password) = credentials;
-        let nt_hash = NtHash::of_password(password);
+        let nt_hash = NtHash::from_password(password);
         let credentials = Credentials { user: user.to_owned(), domain: "FILES".to_owned(), nt_hash };
         let mut initiator = Initiator::new(credentials, "files");
         let mut preauth = self.preauth.clone();
@@ -573,7 +573,7 @@ impl Client {
 
     /// Sends the first step of SESSION_SETUP and returns the status.
     pub(crate) fn start_log_on(&mut self) -> NtStatus {
-        let nt_hash = NtHash::of_password("");
+        let nt_hash = NtHash::from_password("");
         let credentials = Credentials { user: String::new(), domain: String::new(), nt_hash };
         let request =
             self.setup_request(&Initiator::new(credentials, "files").start(), 0, SessionSetupFlags::empty());
