@@ -52,7 +52,6 @@ impl Faulty {
         self.plan.set(nth, true, error);
     }
 
-    /// No call fails any more.
     pub fn heal(&self) {
         self.plan.lock().fault = None;
     }

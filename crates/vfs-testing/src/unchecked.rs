@@ -7,24 +7,20 @@ use vfs::model::name::Name;
 
 /// The mutations of [`Node`] with closures that allow everything, and reading into a vector of its own.
 pub trait UncheckedNode: Node {
-    /// [`Node::read`].
     fn read_vec(&self, offset: u64, len: usize, blocking: Blocking) -> FsResult<Vec<u8>> {
         let mut read = Vec::new();
         self.read(offset, len, &mut read, blocking)?;
         Ok(read)
     }
 
-    /// [`Node::create`].
     fn create_unchecked(&self, name: Name<'_>, new_inode: &NewInode) -> FsResult<CreatedEntry> {
         self.create(name, &|_| Ok(*new_inode))
     }
 
-    /// [`Node::make_dir`].
     fn make_dir_unchecked(&self, name: Name<'_>, new_inode: &NewInode) -> FsResult<CreatedEntry> {
         self.make_dir(name, &|_| Ok(*new_inode))
     }
 
-    /// [`Node::make_special`].
     fn make_special_unchecked(
         &self,
         name: Name<'_>,
@@ -34,22 +30,18 @@ pub trait UncheckedNode: Node {
         self.make_special(name, special, &|_| Ok(*new_inode))
     }
 
-    /// [`Node::link`].
     fn link_unchecked(&self, name: Name<'_>, target: &NodeRef) -> FsResult<CreatedEntry> {
         self.link(name, target, &|_| Ok(()))
     }
 
-    /// [`Node::remove`].
     fn remove_unchecked(&self, name: Name<'_>) -> FsResult<Change> {
         self.remove(name, &|_| Ok(()))
     }
 
-    /// [`Node::remove_dir`].
     fn remove_dir_unchecked(&self, name: Name<'_>) -> FsResult<Change> {
         self.remove_dir(name, &|_| Ok(()))
     }
 
-    /// [`Node::rename`].
     fn rename_unchecked(&self, from: Name<'_>, to_dir: &NodeRef, to: Name<'_>) -> FsResult<(Change, Change)> {
         self.rename(from, to_dir, to, &|_, _| Ok(()))
     }

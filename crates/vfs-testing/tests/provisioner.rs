@@ -16,9 +16,7 @@ enum Bug {
     OneBlockMore,
     /// A volume may hold a file more than it says.
     OneFileMore,
-    /// A new capacity is not heeded.
     KeepsOldCapacity,
-    /// A removed volume is still there.
     RemovesNothing,
     /// After a kill, a file is counted twice.
     RecountsWrongly,

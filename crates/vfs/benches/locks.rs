@@ -18,7 +18,6 @@ struct File {
     claims: Claims,
     key: FileKey,
     opens: Vec<OpenId>,
-    /// Ranges of each owner.
     ranges: u64,
     is_enforced: bool,
 }

@@ -37,12 +37,10 @@ impl FileKey {
         Ok(key)
     }
 
-    /// Returns the key of the same file in another view.
     pub fn in_view(self, view: ViewId) -> Self {
         Self { view, ..self }
     }
 
-    /// The view that the file is seen in.
     #[inline]
     pub fn view(&self) -> ViewId {
         self.view

@@ -71,7 +71,6 @@ impl<K: Ord, V> SmallMap<K, V> {
         &mut self.first.get_or_insert_with(|| (key, V::default())).1
     }
 
-    /// Inserts a value; returns the earlier one.
     pub(crate) fn insert(&mut self, key: K, value: V) -> Option<V> {
         match &mut self.first {
             Some((first, known)) if *first == key => Some(std::mem::replace(known, value)),
@@ -122,7 +121,6 @@ impl<K: Ord> SmallSet<K> {
         self.0.get(key).is_some()
     }
 
-    /// Inserts a key; returns whether it is new.
     pub(crate) fn insert(&mut self, key: K) -> bool {
         self.0.insert(key, ()).is_none()
     }

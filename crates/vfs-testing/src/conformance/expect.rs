@@ -7,13 +7,11 @@ use std::fmt::{Debug, Display};
 use std::ops::ControlFlow;
 use vfs::{Attrs, Blocking, Change, FileKey, FsError, FsResult, NodeRef};
 
-/// Both values are equal.
 #[track_caller]
 pub(super) fn eq<T: PartialEq + Debug>(what: impl Display, got: T, want: T) -> Outcome {
     if got == want { Ok(()) } else { Err(Failure::new(format!("{what}: got {got:?}, want {want:?}"))) }
 }
 
-/// A statement is true.
 #[track_caller]
 pub(super) fn holds(what: impl Display, truth: bool) -> Outcome {
     if truth { Ok(()) } else { Err(Failure::new(format!("not so: {what}"))) }
@@ -46,7 +44,6 @@ pub(super) fn same_again(what: impl Display, got: &Attrs, want: &Attrs) -> Outco
     same(format!("{what} after a restart"), &Attrs { change: want.change, ..*got }, want)
 }
 
-/// The attributes of a node now.
 #[track_caller]
 pub(super) fn attrs(node: &NodeRef) -> Outcome<Attrs> {
     node.attrs(Blocking::Allowed).map_err(|error| Failure::new(format!("attributes refused: {error}")))

@@ -28,7 +28,6 @@ mod xattrs;
 
 pub use rig::{AclKind, Case, Failure, Fixture, Lack, Outcome, Reopen, SetAcl};
 
-/// All cases, by family.
 pub fn cases() -> Vec<Case> {
     let families = [
         acls::CASES,

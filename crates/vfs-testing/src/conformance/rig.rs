@@ -15,9 +15,7 @@ pub type Reopen = Box<dyn Fn() -> Arc<dyn Backend>>;
 /// The lists of POSIX that a file may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AclKind {
-    /// The ACL of the file.
     Access,
-    /// The default ACL of a directory.
     Default,
 }
 
@@ -58,7 +56,6 @@ pub enum Lack {
     LargeDevices,
     /// Keep targets of symbolic links of more than 1,023 bytes.
     LongTargets,
-    /// Keep extended attributes.
     Xattrs,
     /// Keep values of extended attributes as large as the largest.
     LargeXattrs,
@@ -70,7 +67,6 @@ pub enum Lack {
 pub struct Case {
     /// Family and promise, as `rename/same_file_is_left_alone`.
     pub name: &'static str,
-    /// Runs it on a fixture of its own.
     pub run: fn(&Fixture) -> Outcome,
 }
 
@@ -99,14 +95,12 @@ impl Fixture {
         Self { backend, reopen: None, lacks: Vec::new(), set_acl: None, keep: None, dirs }
     }
 
-    /// Adds a way to restart.
     #[must_use]
     pub fn reopened_by(mut self, reopen: Reopen) -> Self {
         self.reopen = Some(reopen);
         self
     }
 
-    /// Adds a way to set POSIX ACLs outside the backend.
     #[must_use]
     pub fn with_acls_set_by(mut self, set_acl: SetAcl) -> Self {
         self.set_acl = Some(set_acl);

@@ -31,7 +31,6 @@ use vfs::sync::Mutex;
 /// The source of times. Called while the volume is locked: it must not use the volume.
 pub type Clock = Arc<dyn Fn() -> Time + Send + Sync>;
 
-/// The size and limits of a [`MemFs`].
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// The limits it declares and enforces.
@@ -77,7 +76,6 @@ impl MemFs {
         Self::with_options(clock, Options::default())
     }
 
-    /// An empty volume of a certain size.
     pub fn with_options(clock: Clock, options: Options) -> Self {
         let store = Store::new(options, clock());
         Self::from_store(clock, options.limits, store, Lists::default())

@@ -125,7 +125,6 @@ impl MemNode {
     }
 }
 
-/// A copied entry.
 struct Listed {
     name: Vec<u8>,
     id: u64,

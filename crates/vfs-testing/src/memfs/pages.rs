@@ -15,7 +15,6 @@ pub(super) struct Pages {
 }
 
 impl Pages {
-    /// The size of the file.
     pub(super) fn size(&self) -> u64 {
         self.size
     }

@@ -14,7 +14,6 @@ use vfs::model::attrs::MODE_BITS;
 use vfs::model::attrs::{Attrs, Change, Device, FileType, SetAttrs, SetTime, Time};
 use vfs::model::name::Name;
 
-/// The number of the root directory.
 pub(super) const ROOT: u64 = 1;
 /// The cookies of `.` and `..`; those of other entries are higher.
 pub(super) const DOT: u64 = 1;
@@ -36,7 +35,6 @@ pub(super) struct Inode {
 /// Counts the changes of all files of a volume. It goes on after a crash, so that no number comes back.
 type ChangeCounter = Arc<AtomicU64>;
 
-/// The content of a file, by type.
 #[derive(Clone)]
 pub(super) enum Body {
     Regular(Pages),
@@ -74,7 +72,6 @@ pub(super) struct Store {
     reserved: Vec<Range>,
 }
 
-/// A range of a file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Range {
     pub(super) id: u64,
@@ -234,7 +231,6 @@ impl Store {
         self.entries(dir)?.find(name).ok_or(FsError::NotFound)
     }
 
-    /// The attributes of what has `name` in `dir`.
     pub(super) fn child_attrs(&self, dir: u64, name: Name<'_>) -> FsResult<Attrs> {
         Ok(self.inode(self.child(dir, name)?)?.attrs())
     }

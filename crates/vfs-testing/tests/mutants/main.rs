@@ -28,7 +28,6 @@ enum Bug {
     ForgetsChangeTime,
     /// Two neighbors in a listing share a cookie.
     DuplicateCookies,
-    /// A new file gets the key of a dead one.
     ReusesKeys,
     /// Attributes before and after are taken while others may change the directory.
     TornChanges,
@@ -48,7 +47,6 @@ enum Bug {
     ForgetsPins,
     /// A file without a name stays after its last unpin.
     KeepsForEver,
-    /// The set-id bits of a new object are lost.
     DropsSetId,
     /// An id that is none leaves an object with the owner it has, or with root's.
     TakesInvalidIds,
@@ -72,7 +70,6 @@ enum Bug {
     CutsXattrs,
     /// Setting an attribute ignores whether it exists.
     OverwritesXattrs,
-    /// A removed attribute stays.
     KeepsRemovedXattrs,
     /// Upper and lower case are one.
     FoldsXattrNames,

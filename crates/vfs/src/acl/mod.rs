@@ -21,7 +21,6 @@ pub(crate) use record::Record;
 pub const ACL_ENTRIES_MAX: usize = 1820;
 /// The longest foreign security identifier, in bytes (MS-DTYP §2.4.2.2).
 pub const STRANGER_BYTES_MAX: usize = 68;
-/// The permissions among the bits of a mode.
 const PERMISSIONS: u32 = 0o777;
 
 /// The permission model of a volume's files. It never changes.
@@ -45,9 +44,7 @@ impl Rights {
     pub const WRITE: Self = Self(0x2);
     /// Append to a file, add directories to a directory.
     pub const APPEND: Self = Self(0x4);
-    /// Read extended attributes.
     pub const READ_XATTRS: Self = Self(0x8);
-    /// Set and remove extended attributes.
     pub const WRITE_XATTRS: Self = Self(0x10);
     /// Execute a file, traverse a directory.
     pub const EXECUTE: Self = Self(0x20);
@@ -58,11 +55,8 @@ impl Rights {
     pub const WRITE_ATTRS: Self = Self(0x100);
     /// Remove or rename the object.
     pub const DELETE: Self = Self(0x1_0000);
-    /// Read the list.
     pub const READ_ACL: Self = Self(0x2_0000);
-    /// Change the list.
     pub const WRITE_ACL: Self = Self(0x4_0000);
-    /// Take ownership.
     pub const WRITE_OWNER: Self = Self(0x8_0000);
     /// Synchronize. Stored without an effect.
     pub const SYNCHRONIZE: Self = Self(0x10_0000);
@@ -118,7 +112,6 @@ impl BitAnd for Rights {
     }
 }
 
-/// The subject of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Principal {
     User(u32),
@@ -128,7 +121,6 @@ pub enum Principal {
     Authenticated,
     /// The creator of the file that inherits the entry (CREATOR OWNER).
     CreatorOwner,
-    /// The creator's group (CREATOR GROUP).
     CreatorGroup,
     /// The owner of the file; such entries replace the implied rights of owners (OWNER RIGHTS).
     OwnerRights,
@@ -150,15 +142,12 @@ pub struct Inherit(pub u8);
 
 impl Inherit {
     pub const NONE: Self = Self(0);
-    /// Inherited by new files.
     pub const FILES: Self = Self(0x01);
-    /// Inherited by new directories.
     pub const DIRS: Self = Self(0x02);
     /// The inherited entry is not inherited further.
     pub const NO_PROPAGATE: Self = Self(0x04);
     /// The entry does not apply to the directory itself.
     pub const ONLY: Self = Self(0x08);
-    /// The entry was inherited.
     pub const INHERITED: Self = Self(0x10);
     pub const ALL: Self = Self(0x1f);
 
@@ -251,7 +240,6 @@ impl Acl {
         Self { entries, ..Self::default() }
     }
 
-    /// Returns the rights that the list gives to a caller, on a file with `attrs`.
     pub fn granted(&self, attrs: &Attrs, caller: &Caller) -> Rights {
         let Some(entries) = self.entries.as_ref().filter(|_| !caller.is_root()) else { return Rights::ALL };
         let owns = caller.uid == attrs.uid;

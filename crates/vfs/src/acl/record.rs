@@ -5,11 +5,9 @@ use crate::model::attrs::Attrs;
 
 /// The first byte of a record of this format.
 const VERSION: u8 = 1;
-/// Bytes before the entries.
 const HEAD_BYTES: usize = 16;
 /// Bytes of an entry without a foreign identifier.
 const ENTRY_BYTES: usize = 12;
-/// Flags of a list.
 const IS_PROTECTED: u8 = 1;
 const IS_AUTO_INHERITED: u8 = 2;
 const IS_NULL: u8 = 4;
@@ -24,7 +22,6 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    /// The record of a list, for a file of this owner, group and mode.
     pub(crate) fn new(acl: Acl, uid: u32, gid: u32, mode: u32) -> Self {
         Self { acl, uid, gid, mode: bits(mode) }
     }

@@ -17,14 +17,11 @@ pub struct Capabilities {
     pub acls: bool,
 }
 
-/// Limits of extended attributes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct XattrLimits {
-    /// The longest name, in bytes.
     pub name_bytes_max: usize,
 }
 
-/// Limits of operations on ranges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RangeLimits {
     /// The alignment of cloned ranges, in bytes; `None` if the storage cannot clone.

@@ -7,7 +7,6 @@
 pub const BLOCK_BYTES: u64 = 4096;
 /// An object without its names: the largest inode of the three file systems.
 pub const INODE_BYTES: u64 = 512;
-/// Each name of an object.
 pub const NAME_BYTES: u64 = 512;
 /// The part of the root directory that every volume has, which is not charged.
 pub const ROOT_BYTES: u64 = INODE_BYTES + NAME_BYTES + BLOCK_BYTES;
@@ -35,7 +34,6 @@ pub fn symlink(target: u64) -> u64 {
     if target <= TARGET_BYTES_INLINE { 0 } else { blocks(target) }
 }
 
-/// The extended attributes of an object.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Xattrs {
     small: u64,

@@ -33,11 +33,9 @@ pub type NodeRef = Arc<dyn Node>;
 pub enum Blocking {
     /// Answer from memory or say `crate::FsError::Wait(Wait::Storage)`; no side effect before that.
     Never,
-    /// Wait for the storage.
     Allowed,
 }
 
-/// The extent of a [`Node::sync`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SyncScope {
     /// Contents, and the metadata to read them back (`fdatasync`).
@@ -84,7 +82,6 @@ pub struct Lookup {
     pub attrs: Attrs,
 }
 
-/// A new entry and the change of its directory.
 pub struct CreatedEntry {
     pub found: Lookup,
     pub dir: Change,
@@ -126,7 +123,6 @@ pub struct EntryRef<'a> {
     pub object: &'a dyn Fn() -> FsResult<Attrs>,
 }
 
-/// Decides whether a name may be removed.
 pub type AuthorizeRemove<'a> = &'a dyn Fn(&EntryRef<'_>) -> FsResult<()>;
 
 /// Decides whether the object of the first name may get the second.
@@ -134,7 +130,6 @@ pub type AuthorizeRename<'a> = &'a dyn Fn(&EntryRef<'_>, &EntryRef<'_>) -> FsRes
 
 /// Takes entries until it has enough. `Break` means that the entry did not fit and was not taken.
 pub type EntrySink<'s> = dyn FnMut(&Entry<'_>) -> ControlFlow<()> + 's;
-/// Selects names of a listing.
 pub type NameFilter<'f> = &'f dyn Fn(&[u8]) -> bool;
 
 pub trait Backend: Send + Sync {
@@ -149,7 +144,6 @@ pub trait Backend: Send + Sync {
     /// Limits that never change.
     fn limits(&self) -> FsLimits;
 
-    /// Optional features.
     fn capabilities(&self) -> Capabilities {
         Capabilities::default()
     }
@@ -289,7 +283,6 @@ pub trait Node: Any + Send + Sync {
 
     fn make_dir(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<CreatedEntry>;
 
-    /// Makes a symbolic link, FIFO, socket or device.
     fn make_special(
         &self,
         name: Name<'_>,
@@ -315,17 +308,14 @@ pub trait Node: Any + Send + Sync {
         authorize: AuthorizeRename<'_>,
     ) -> FsResult<(Change, Change)>;
 
-    /// The extended attributes, if the storage has them.
     fn xattrs(&self) -> Option<&dyn Xattrs> {
         None
     }
 
-    /// The operations on ranges, if the storage has them.
     fn ranges(&self) -> Option<&dyn Ranges> {
         None
     }
 
-    /// The POSIX ACLs, if the storage has them.
     fn acls(&self) -> Option<&dyn Acls> {
         None
     }

@@ -52,7 +52,6 @@ pub struct Root {
 }
 
 impl Root {
-    /// Converts to a change of attributes.
     pub fn as_set(&self) -> SetAttrs {
         let Self { mode, uid, gid } = *self;
         SetAttrs { mode: Some(mode), uid: Some(uid), gid: Some(gid), ..SetAttrs::default() }
@@ -64,11 +63,9 @@ impl Root {
 pub struct Counting {
     /// Volumes that had to be counted since the process began: none if all are counted.
     pub volumes: usize,
-    /// Volumes that are counted.
     pub counted: usize,
     /// Files counted so far.
     pub files: u64,
-    /// Volumes that could not be counted, with the error.
     pub failed: Vec<(VolumeId, FsError)>,
 }
 
@@ -110,7 +107,6 @@ pub trait Provisioner: Send + Sync {
     /// Changes the capacity of an open or closed volume, durably. Existing files stay, even above the new capacity.
     fn set_capacity(&self, id: VolumeId, capacity: Capacity) -> FsResult<()>;
 
-    /// Changes mode and owner of a volume's root directory.
     fn set_root(&self, id: VolumeId, root: &Root) -> FsResult<()>;
 
     /// The usage of a volume, without a listing. For a volume that is closed after a crash: the last known usage.
@@ -121,7 +117,6 @@ pub trait Provisioner: Send + Sync {
         None
     }
 
-    /// The progress of recounts of open volumes.
     fn counting(&self) -> Counting {
         Counting::default()
     }

@@ -6,7 +6,6 @@ use crate::{AuthorizeWrite, Change, FsError, FsResult, NodeRef};
 /// The most bytes that one [`Ranges::copy_to`] copies, so that no copy holds a file and a thread for long.
 pub const COPY_BYTES_MAX: u64 = 16 << 20;
 
-/// The target of a seek.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seek {
     /// The first byte that may be other than zero.

@@ -77,7 +77,6 @@ impl fmt::Debug for XattrName<'_> {
     }
 }
 
-/// The size of a file's attributes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct XattrsSize {
     pub count: usize,
@@ -88,7 +87,6 @@ pub struct XattrsSize {
 /// The condition for setting an attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SetXattr {
-    /// No condition.
     Either,
     /// [`FsError::Exists`] if the attribute exists.
     Create,
@@ -96,7 +94,6 @@ pub enum SetXattr {
     Replace,
 }
 
-/// Decides whether the attributes of a file may be changed.
 pub type AuthorizeXattr<'a> = &'a dyn Fn(&Attrs) -> FsResult<()>;
 
 /// Takes names, each with its cookie, until it has enough. `Break` means that the name did not fit and was not taken.

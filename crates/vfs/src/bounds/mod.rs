@@ -43,13 +43,9 @@ pub struct Party {
 /// The limit that a refused entry would exceed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Full {
-    /// The limit for all clients.
     All,
-    /// The limit for all strangers.
     Strangers,
-    /// The limit for the client's network.
     Network,
-    /// The limit for the principal in its network.
     Principal,
 }
 
@@ -303,7 +299,6 @@ impl NetworkCounts {
 }
 
 impl Slot {
-    /// The client of the slot.
     pub fn party(&self) -> &Party {
         &self.party
     }

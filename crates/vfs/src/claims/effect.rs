@@ -12,11 +12,9 @@ pub enum Verdict {
     Wait(Ticket),
 }
 
-/// The grant of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Granted {
     pub open: Option<OpenId>,
-    /// The lease of that open, as it is now.
     pub lease: Option<LeaseKey>,
     pub caching: Caching,
     /// The number of changes of the lease (MS-SMB2 2.2.13.2.10).
@@ -61,7 +59,6 @@ pub enum Effect {
         from: Caching,
         /// The rights that remain.
         to: Caching,
-        /// The number of changes of the lease.
         epoch: u16,
         /// An acknowledgment is expected, in time. Otherwise the change is made already.
         acknowledge: bool,
@@ -94,7 +91,6 @@ pub enum Effect {
     },
 }
 
-/// The kind of a revoked claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RevokedClaim {
     /// An open with its ranges; the lease too if this was its last open.
@@ -109,7 +105,6 @@ pub enum Outcome {
     /// The request should be applied again.
     Again,
     Granted,
-    /// The deadline of the request has passed.
     TimedOut,
     /// The holder of the request is gone.
     Canceled,

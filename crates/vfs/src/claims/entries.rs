@@ -65,7 +65,6 @@ pub(super) struct Lease {
     pub have: Caching,
     /// The rights after the holder's answer; equal to `have` without a recall.
     pub target: Caching,
-    /// The deadline of the holder's answer.
     pub deadline: Option<Nanos>,
     /// A longer or shorter time limit for this holder's answers.
     pub answers_within: Option<Nanos>,

@@ -91,7 +91,6 @@ impl FileClaims {
         }
     }
 
-    /// Returns the next deadline for [`FileClaims::expire`].
     pub(super) fn next_deadline(&self) -> Option<Nanos> {
         let deadlines = [
             self.opens.next_until(),
@@ -125,7 +124,6 @@ impl FileClaims {
         true
     }
 
-    /// The operations that the claims can stop or delay.
     pub(super) fn blocked(&self) -> Blocked {
         let (opens, leases) = (self.opens.counts(), self.leases.sum());
         let locks = self.ranges.has_enforced() || (!self.ranges.is_empty() && opens.mandatory > 0);

@@ -80,7 +80,6 @@ impl Grace {
         Self(Arc::new(Shared { is_active, period: Mutex::new(period) }))
     }
 
-    /// Whether the period lasts.
     #[inline]
     pub fn is_active(&self) -> bool {
         self.0.is_active.load(Ordering::Acquire)
@@ -101,7 +100,6 @@ impl Grace {
         }
     }
 
-    /// Ends the period if its time is over.
     pub fn expire(&self, now: Nanos) {
         if self.is_active() {
             let mut period = self.period();

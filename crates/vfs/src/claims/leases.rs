@@ -17,7 +17,6 @@ pub(super) struct Leases {
 pub(super) struct LeaseSummary {
     /// The earliest deadline of an answer.
     pub deadline: Option<Nanos>,
-    /// Whether any lease includes writing.
     pub writes: bool,
     pub has_write_delegation: bool,
 }

@@ -116,7 +116,6 @@ impl FileClaims {
         self.deletions.iter().find(|gone| gone.stream == stream).map(|gone| gone.link.clone())
     }
 
-    /// Whether the stream is deleted with its last open.
     pub(super) fn is_deleted(&self, stream: Stream) -> bool {
         self.deletions.iter().any(|gone| gone.stream == stream || gone.stream == Stream::default())
     }
@@ -139,7 +138,6 @@ impl FileClaims {
         yielding.into_iter().for_each(|open| self.revoke_open(step, open));
     }
 
-    /// Returns the current grant of an open; `None` if there is no such open.
     pub(super) fn granted_of(&self, id: OpenId) -> Option<Granted> {
         let open = self.open_of(id)?;
         let mut granted = Granted { open: Some(id), ..Granted::default() };
@@ -150,7 +148,6 @@ impl FileClaims {
         Some(granted)
     }
 
-    /// Returns access and share mode of an open; `None` if there is no such open.
     pub(super) fn access_of(&self, id: OpenId) -> Option<Access> {
         self.open_of(id).map(|open| open.access)
     }

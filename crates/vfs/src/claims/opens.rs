@@ -17,7 +17,6 @@ pub(super) struct Opens {
     counts: OpenCounts,
 }
 
-/// Numbers of opens of some kinds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct OpenCounts {
     pub denying_reads: usize,
@@ -112,7 +111,6 @@ impl Opens {
         })
     }
 
-    /// Each combination that opens of one stream have.
     fn kinds_of(&self, stream: Stream) -> impl Iterator<Item = Access> {
         let kinds = self.kinds_from(stream);
         kinds.take_while(move |(of, _)| *of == stream).map(|(_, access)| access)
@@ -174,12 +172,10 @@ impl Opens {
         opens.into_iter().flatten().filter_map(|open| open.delete_on_close.as_mut())
     }
 
-    /// Returns the next reconnect deadline.
     pub(super) fn next_until(&self) -> Option<Nanos> {
         self.until.first().map(|(until, _)| *until)
     }
 
-    /// Returns an open whose reconnect deadline has passed.
     pub(super) fn overdue(&self, now: Nanos) -> Option<OpenId> {
         self.until.first().filter(|(until, _)| *until <= now).map(|(_, id)| *id)
     }

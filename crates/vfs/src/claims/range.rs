@@ -28,10 +28,8 @@ impl Range {
     }
 }
 
-/// A conflict of a lock request.
 struct RangeConflict {
     conflict: Conflict,
-    /// The claim to wait behind.
     behind: Behind,
 }
 
@@ -173,20 +171,17 @@ impl FileClaims {
         is_more
     }
 
-    /// Ends the ranges that end with an open.
     pub(super) fn remove_ranges_with(&mut self, open: OpenId) {
         let ranges: Vec<Range> = self.ranges.with(open).collect();
         ranges.iter().for_each(|range| self.remove_range(range));
     }
 
-    /// Ends one range of a holder, if it has any.
     pub(super) fn remove_range_of(&mut self, holder: super::HolderId) -> bool {
         let range = self.ranges.any_of(holder);
         range.iter().for_each(|range| self.remove_range(range));
         range.is_some()
     }
 
-    /// Moves the ranges of an open to another holder.
     pub(super) fn pass_ranges(&mut self, open: OpenId, holder: super::HolderId) {
         let ranges: Vec<Range> = self.ranges.with(open).collect();
         for range in ranges {

@@ -21,7 +21,6 @@ struct RangeIndexes {
     kept: BTreeMap<(Nanos, u64), u32>,
     /// Ends of reservations by number of the range.
     reserved_until: BTreeMap<u64, Nanos>,
-    /// The number of enforced ones.
     enforced: usize,
     /// Empty ranges: position and owner.
     empty: BTreeSet<(Stream, u64, LockOwner, u64)>,
@@ -189,7 +188,6 @@ impl RangeKind {
         Self { is_exclusive: false, is_enforced: true },
     ];
 
-    /// Returns the kinds that satisfy a predicate.
     pub(super) fn all_that(are: impl Fn(Self) -> bool) -> impl Iterator<Item = Self> {
         Self::ALL.into_iter().filter(move |&kind| are(kind))
     }
@@ -260,7 +258,6 @@ impl Ranges {
         found
     }
 
-    /// Whether an owner has any of these bytes.
     pub(super) fn has_some(&self, owner: LockOwner, stream: Stream, span: &Span) -> bool {
         let window = Window::overlapping(span);
         let has = |held: &RangeIndexes, is_enforced| {
@@ -313,7 +310,6 @@ impl Ranges {
         self.0.iter().flat_map(move |held| held.with(open))
     }
 
-    /// Returns the earliest end of a reservation.
     pub(super) fn next_reservation_end(&self) -> Option<Nanos> {
         self.0.as_ref()?.kept.first_key_value().map(|((until, _), _)| *until)
     }

@@ -11,7 +11,6 @@ pub enum Request {
     Upgrade {
         open: OpenId,
         access: Access,
-        /// Whether the client reclaims it after a restart of the service.
         reclaims: bool,
         waits: bool,
     },
@@ -50,7 +49,6 @@ pub enum Request {
     },
     /// The file goes when its last open does, or, with `None`, it does not. Needs [`Rights::DELETE`].
     SetDelete {
-        /// The open that decides it.
         open: OpenId,
         link: Option<Link>,
         waits: bool,
@@ -64,7 +62,6 @@ pub enum Request {
     /// Whether [`Request::Lock`] would be granted; no range changes. Recalls write caches first: then the answer is to
     /// ask again.
     TestLock(LockRequest),
-    /// Unlocks bytes.
     Unlock {
         owner: LockOwner,
         stream: Stream,
@@ -82,7 +79,6 @@ pub enum Request {
         stream: Stream,
         keeps: Caching,
     },
-    /// Checks a read or change of data or attributes.
     Io(Io),
     /// A name of this file is about to be removed, replaced, changed or added: holders that keep it open let it go.
     Unlink {
@@ -91,9 +87,7 @@ pub enum Request {
     },
     /// The file or a stream of it was renamed: pending deletions follow to the new name. Never waits.
     Relink {
-        /// The old name.
         from: Link,
-        /// The new name.
         to: Link,
     },
     /// Breaks cached listings of this directory. Never waits.
@@ -110,7 +104,6 @@ pub enum Request {
 pub struct Access {
     /// Access to the data; none for an open of the attributes alone.
     pub rights: Rights,
-    /// Access denied to others.
     pub deny: Rights,
 }
 
@@ -142,7 +135,6 @@ pub struct RestoreRequest {
     pub holder: HolderId,
     pub stream: Stream,
     pub access: Access,
-    /// The durability of the wait for the client.
     pub durable: Durable,
     /// The enforced byte ranges of the open, and whether each is exclusive. Their owner has the number of the open.
     pub ranges: Vec<(Span, bool)>,
@@ -152,10 +144,8 @@ pub struct RestoreRequest {
     pub deletion: Option<Link>,
 }
 
-/// A request to cache.
 #[derive(Clone, Copy, Debug)]
 pub struct LeaseRequest {
-    /// The rules of the lease.
     pub kind: LeaseKind,
     /// The wanted rights; fewer may be granted.
     pub want: Caching,
@@ -170,31 +160,21 @@ pub enum LeaseKind {
     /// Belongs to one open, and other opens of the same client end it (MS-FSA 2.1.5.18).
     Oplock,
     /// Belongs to all opens with the same key of the same client (MS-SMB2 3.3.5.9.8); of a directory, without writing.
-    Shared {
-        client: u128,
-        /// The client's key.
-        key: u128,
-    },
+    Shared { client: u128, key: u128 },
     /// Belongs to the client as a whole and outlives its opens (RFC 8881 §10.4).
     Delegation,
 }
 
-/// The identifier of a lease on a stream of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LeaseKey {
     Oplock(OpenId),
-    Shared {
-        client: u128,
-        /// The client's key.
-        key: u128,
-    },
+    Shared { client: u128, key: u128 },
     Delegation(HolderId),
 }
 
 /// The wait of a durable open for its client (MS-SMB2 3.3.4.18).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Durable {
-    /// The end of the wait.
     pub until: Nanos,
     /// Whether the open outlasts conflicts until then. Otherwise any conflict ends it.
     pub is_persistent: bool,
@@ -223,7 +203,6 @@ pub struct Span {
     end: u128,
 }
 
-/// A request for a byte range.
 #[derive(Clone, Copy, Debug)]
 pub struct LockRequest {
     pub owner: LockOwner,
@@ -235,7 +214,6 @@ pub struct LockRequest {
     /// `true`: ranges stack, nothing is converted, and input and output of others obey it (MS-FSA 2.1.5.8). `false`:
     /// the owner's ranges are one set of bytes, converted in place (RFC 8881 §18.10).
     pub is_enforced: bool,
-    /// Whether the client reclaims the range after a restart.
     pub reclaims: bool,
     pub queueing: Queueing,
 }
@@ -246,8 +224,6 @@ pub enum Queueing {
     Never,
     /// Waits until the deadline, and is granted in turn.
     Until(Nanos),
-    /// Waits in turn, then reserves the range for the owner, which asks again within a time limit (RFC 8881 §20.11,
-    /// CB_NOTIFY_LOCK).
     Reserved {
         /// The deadline.
         until: Nanos,
@@ -267,10 +243,8 @@ pub struct Io {
     pub waits: bool,
 }
 
-/// The kind of an I/O request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IoKind {
-    /// Reads data.
     Read,
     /// Writes, allocates, punches or truncates data.
     Write,
@@ -284,7 +258,6 @@ pub enum IoKind {
     ReadEnd,
 }
 
-/// The requester of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Requester {
     /// A caller without state: it is refused instead of waiting, and nothing of it is stored.
@@ -308,7 +281,6 @@ impl Span {
     /// All bytes.
     pub const ALL: Self = Self { start: 0, end: 1 << 64 };
 
-    /// `len` bytes from `start`; `None` past the last byte that a file can have.
     pub fn new(start: u64, len: u64) -> Option<Self> {
         let end = u128::from(start) + u128::from(len);
         (end <= Self::ALL.end).then_some(Self { start, end })

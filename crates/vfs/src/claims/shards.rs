@@ -112,7 +112,6 @@ impl Claims {
         }
     }
 
-    /// Adds a holder.
     pub fn attach(&self, holder: Arc<dyn Holder>) -> HolderId {
         let id = HolderId(self.next_holder.fetch_add(1, Relaxed));
         self.holders.write().insert(id, holder);
@@ -197,12 +196,10 @@ impl Claims {
         self.has_deletions_of(file) && self.shard(file).table.lock().is_deleted(file, stream)
     }
 
-    /// See [`Table::is_pending_deletion`].
     pub fn is_pending_deletion(&self, file: &FileKey, stream: Stream, by: Requester) -> bool {
         self.has_deletions_of(file) && self.shard(file).table.lock().is_going(file, stream, by)
     }
 
-    /// See [`Table::deletion_of`].
     pub fn deletion_of(&self, file: &FileKey, stream: Stream) -> Option<Link> {
         if !self.has_deletions_of(file) {
             return None;
@@ -227,19 +224,16 @@ impl Claims {
         self.request(now(), file, &Request::Relink { from: link(from), to: link(to) });
     }
 
-    /// Whether the volume has no claims.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.counts.files.load(Relaxed) == 0
     }
 
-    /// See [`Table::writer`].
     pub fn delegated_writer(&self, file: &FileKey) -> Option<HolderId> {
         let may_be = self.may_block(IoKind::ReadAttrs, file);
         if may_be { self.shard(file).table.lock().writer(file) } else { None }
     }
 
-    /// See [`Table::has_write_delegation`].
     #[inline]
     pub fn has_write_delegation(&self, file: &FileKey) -> bool {
         self.may_block(IoKind::ReadEnd, file) && self.shard(file).table.lock().has_write_delegation(file)
@@ -251,27 +245,22 @@ impl Claims {
         self.blocks(kind) && self.shard(file).counts.blocks(kind)
     }
 
-    /// See [`Table::granted_of`].
     pub fn granted_of(&self, file: &FileKey, open: OpenId) -> Option<Granted> {
         self.shard(file).table.lock().granted_of(file, open)
     }
 
-    /// See [`Table::access_of`].
     pub fn access_of(&self, file: &FileKey, open: OpenId) -> Option<Access> {
         self.shard(file).table.lock().access_of(file, open)
     }
 
-    /// See [`Table::ranges_of`].
     pub fn ranges_of(&self, file: &FileKey, owner: LockOwner) -> usize {
         self.shard(file).table.lock().ranges_of(file, owner)
     }
 
-    /// See [`Table::ranges_with`].
     pub fn ranges_with(&self, file: &FileKey, open: OpenId) -> Vec<(Span, bool)> {
         self.shard(file).table.lock().ranges_with(file, open)
     }
 
-    /// See [`Table::is_split_by`].
     pub fn is_split_by(&self, file: &FileKey, owner: LockOwner, stream: Stream, span: &Span) -> bool {
         self.shard(file).table.lock().is_split_by(file, owner, stream, span)
     }
@@ -356,14 +345,12 @@ impl Claims {
         self.shards.iter().flat_map(|shard| self.change(shard, |table| table.lapse(now, holder))).collect()
     }
 
-    /// See [`Table::renew`].
     pub fn renew(&self, holder: HolderId) {
         for shard in &self.shards {
             shard.table.lock().renew(holder);
         }
     }
 
-    /// See [`Table::remind`].
     pub fn resend_recalls(&self, now: Nanos, holder: HolderId) -> Vec<Effect> {
         self.shards.iter().flat_map(|shard| self.change(shard, |table| table.remind(now, holder))).collect()
     }

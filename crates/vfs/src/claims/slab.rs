@@ -68,7 +68,6 @@ impl<E: Entry> Slab<E> {
         u32::try_from(self.entries.len() - 1).unwrap_or(NIL)
     }
 
-    /// Frees the number of an entry.
     pub(super) fn remove(&mut self, at: u32) {
         self.count -= 1;
         if self.count == 0 {

@@ -86,7 +86,6 @@ pub(super) trait Below<O: Order>: Copy + Default + 'static {
     /// The summary of a node with nothing below it.
     fn of(at: u32) -> Self;
 
-    /// Merges another summary.
     fn add(&mut self, other: Self, slab: &Slab<O::Entry>);
 
     /// Excludes a node if that leaves all else as it is. Returns whether it did: if not, the summary has to be made anew.
@@ -320,7 +319,6 @@ impl<O: Order> SpanTree<O> {
         Search { slab, root: self.root }
     }
 
-    /// Adds an entry of the slab.
     pub(super) fn insert(&mut self, slab: &mut Slab<O::Entry>, new: u32) {
         let below = O::Below::of(new);
         *O::links_mut(&mut slab[new]) = Links { left: NIL, right: NIL, below };

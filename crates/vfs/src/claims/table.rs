@@ -21,9 +21,7 @@ const KNOWN_MIN: usize = 16;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClaimCounts {
     pub files: usize,
-    /// Claims that can stop or delay reads.
     pub blocks_read: usize,
-    /// Claims that delay GETATTR.
     pub blocks_getattr: usize,
     /// Claims that delay taking the end of a file from its attributes.
     pub blocks_eof: usize,
@@ -72,12 +70,10 @@ impl Table {
         self.files.is_empty()
     }
 
-    /// Returns the numbers of files with claims.
     pub fn counts(&self) -> ClaimCounts {
         ClaimCounts { files: self.files.len(), ..self.counts }
     }
 
-    /// Returns the number of byte ranges of an owner in a file.
     pub fn ranges_of(&self, file: &FileKey, owner: LockOwner) -> usize {
         self.files.get(file).map_or(0, |claims| claims.ranges_of(owner))
     }
@@ -210,7 +206,6 @@ impl Table {
         self.visit_all(now, holder, |claims, step| claims.remind(step, holder))
     }
 
-    /// Ends all claims of a holder.
     pub fn drop_holder(&mut self, now: Nanos, holder: HolderId) -> Vec<Effect> {
         let mut effects = Vec::new();
         while !self.drop_some(now, holder, usize::MAX, &mut effects) {}
@@ -337,7 +332,6 @@ impl ClaimCounts {
     }
 }
 
-/// Returns the verdict for a file without claims.
 fn without_claims(request: &Request) -> Verdict {
     match request {
         Request::Io(Io { by: Requester::Anonymous | Requester::Holder(_), .. })

@@ -16,14 +16,12 @@ struct UserTable {
 }
 
 impl HolderUsers {
-    /// Assigns a holder to a user.
     pub fn add(&self, holder: HolderId, user: u32) {
         let mut table = self.0.write();
         table.of.insert(holder, user);
         table.holders.entry(user).or_default().insert(holder);
     }
 
-    /// Forgets a holder.
     pub(super) fn remove(&self, holder: HolderId) {
         let mut table = self.0.write();
         let Some(user) = table.of.remove(&holder) else { return };

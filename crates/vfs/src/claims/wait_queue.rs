@@ -46,7 +46,6 @@ pub(super) struct RangeWaiter {
 /// The claim that a request waits behind.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Behind {
-    /// The number of the claim.
     pub claim: u64,
     /// Whether only a request of another owner conflicted.
     pub is_request: bool,
@@ -174,7 +173,6 @@ impl WaitQueue {
         self.0.iter().flat_map(|requests| requests.holders())
     }
 
-    /// Returns the requests of a holder.
     pub(super) fn of_holder(&self, holder: HolderId) -> impl Iterator<Item = Ticket> {
         self.0.iter().flat_map(move |requests| requests.of_holder(holder))
     }
@@ -194,7 +192,6 @@ impl WaitQueue {
         holder
     }
 
-    /// Takes all requests that wait for recalls.
     pub(super) fn take_recalls(&mut self) -> BTreeMap<Ticket, HolderId> {
         let recalls = self.0.as_mut().map(|requests| requests.take_recalls()).unwrap_or_default();
         self.forget();
@@ -234,14 +231,12 @@ impl WaitQueue {
         }
     }
 
-    /// Returns the first request to recheck.
     pub(super) fn next_due(&mut self) -> Option<(Ticket, RangeWaiter)> {
         let requests = self.0.as_mut()?;
         let ticket = requests.due.pop_first()?;
         requests.waiter(ticket).map(|waiter| (ticket, *waiter))
     }
 
-    /// Moves a request behind another claim.
     pub(super) fn wait_behind(&mut self, ticket: Ticket, behind: Behind) {
         if let Some(requests) = &mut self.0 {
             requests.wait_behind(ticket, behind);
@@ -258,12 +253,10 @@ impl WaitQueue {
         self.0.as_ref()?.twin(request, before)
     }
 
-    /// Returns the next deadline.
     pub(super) fn next_until(&self) -> Option<Nanos> {
         self.0.as_ref()?.until.first().map(|(until, _)| *until)
     }
 
-    /// Returns a request whose deadline has passed.
     pub(super) fn overdue(&self, now: Nanos) -> Option<Ticket> {
         let first = self.0.as_ref()?.until.first();
         first.filter(|(until, _)| *until <= now).map(|(_, ticket)| *ticket)
@@ -321,7 +314,6 @@ impl Requests {
         }
     }
 
-    /// Inserts a request into the trees.
     fn place(&mut self, ticket: Ticket, waiter: RangeWaiter) {
         let at = self.all.insert(Entry::new(ticket, &waiter.request));
         self.spans.insert(&mut self.all, at);

@@ -30,7 +30,6 @@ pub struct AccessReply {
     pub extend: bool,
     /// Remove entries of a directory.
     pub delete: bool,
-    /// Execute a file.
     pub execute: bool,
     /// Change its mode and times as its owner, or as root.
     pub owns: bool,
@@ -55,7 +54,6 @@ impl AccessReply {
 }
 
 impl File {
-    /// Returns the rights of `caller` on this file.
     #[inline]
     pub fn access(&self, caller: &Caller, blocking: Blocking) -> FsResult<AccessReply> {
         self.access_by(self.node.attrs(blocking)?, caller, blocking)

@@ -237,7 +237,6 @@ impl File {
         self.volume().active_claims()?.deletion_of(&self.key(), self.stream())
     }
 
-    /// Whether an owner holds any byte of this file.
     pub fn holds_ranges(&self, owner: LockOwner) -> bool {
         self.volume().active_claims().is_some_and(|claims| claims.ranges_of(&self.key(), owner) > 0)
     }

@@ -33,7 +33,6 @@ impl<'s> CopyAdmission<'s> {
         self.is_between_volumes().then(|| self.source.admission(self.client, demand)).flatten()
     }
 
-    /// Returns the admission at the target for a copy of `bytes` in `ranges`.
     pub fn target_admission(&self, bytes: u64, ranges: u32) -> Option<Admission> {
         let read = Demand { reads: ranges, ..Demand::read(clamped(bytes)) };
         let written = Demand { writes: ranges, ..Demand::write(clamped(bytes)) };

@@ -26,7 +26,6 @@ pub(super) struct NamedStream {
     pub(super) number: Stream,
 }
 
-/// The result of a lookup.
 pub struct Resolved {
     pub file: File,
     pub attrs: Attrs,

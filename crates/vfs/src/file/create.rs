@@ -280,7 +280,6 @@ impl File {
     }
 }
 
-/// Whether `caller` may make an object of this type.
 fn check_special(special: Special<'_>, caller: &Caller) -> FsResult<()> {
     match special {
         Special::Symlink(target) => check_target(target),

@@ -78,7 +78,6 @@ impl File {
         Ok((attrs, self.node.read_link()?))
     }
 
-    /// Lists the entries of this directory after `cookie` into `sink`.
     pub fn read_dir(
         &self,
         caller: &Caller,

@@ -34,7 +34,6 @@ impl Export {
 }
 
 impl File {
-    /// Returns the extra attributes of this file, which has `attrs`.
     pub fn extra_attrs(&self, attrs: &Attrs, blocking: Blocking) -> FsResult<ExtraAttrs> {
         let Some(xattrs) = self.node.xattrs().filter(|_| self.volume().has_extra_attrs(attrs)) else {
             return Ok(ExtraAttrs::default());

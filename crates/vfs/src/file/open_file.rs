@@ -175,7 +175,6 @@ impl File {
 }
 
 impl OpenFile<'_> {
-    /// Converts to a value without borrows, to be stored.
     pub fn into_owned(self) -> OpenFile<'static> {
         let Self { file, caller, access, by, checks_writes, pin } = self;
         let (file, caller) = (Cow::Owned(file.into_owned()), Cow::Owned(caller.into_owned()));

@@ -15,7 +15,6 @@ impl OpenFile<'_> {
         self.ranges()?.seek(offset, what)
     }
 
-    /// Allocates storage for `len` bytes at `offset`, like [`Ranges::allocate`].
     pub fn allocate(
         &self,
         offset: u64,
@@ -27,7 +26,6 @@ impl OpenFile<'_> {
         self.file().data_changed(self.change(offset, len, stability, pending, allocate)?)
     }
 
-    /// Allocates storage past the end, up to `len` bytes of the file, like [`Ranges::preallocate`].
     pub fn preallocate(&self, len: u64, stability: Stability, pending: &mut PendingSync) -> FsResult<Change> {
         self.check(Access::WRITE)?;
         let authorize =
@@ -49,7 +47,6 @@ impl OpenFile<'_> {
         self.file().data_changed(self.change(offset, len, stability, pending, punch)?)
     }
 
-    /// Zeroes `len` bytes at `offset`, like [`Ranges::zero`].
     pub fn zero(
         &self,
         offset: u64,

@@ -34,7 +34,6 @@ impl File {
         self.stream.is_some()
     }
 
-    /// Whether this is a stream that has lost its name.
     pub fn has_lost_stream(&self) -> bool {
         self.stream.as_ref().is_some_and(|stream| streams::is_gone(&stream.node))
     }
@@ -137,7 +136,6 @@ impl File {
         Ok(file)
     }
 
-    /// Checks that `caller` may add and remove streams.
     fn check_streams_change(&self, caller: &Caller) -> FsResult<()> {
         check_writable(caller)?;
         let attrs = self.node.attrs(Blocking::Allowed)?;

@@ -37,7 +37,6 @@ pub struct Device {
 
 /// Permission and set-id bits of a mode (`0o7777`).
 pub const MODE_BITS: u32 = 0o7777;
-/// Set user id on execution.
 pub const SET_UID: u32 = 0o4000;
 /// Set group id on execution; on a directory, new files take its group.
 pub const SET_GID: u32 = 0o2000;
@@ -114,14 +113,12 @@ pub struct Change {
     pub after: Attrs,
 }
 
-/// The state of a file system.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FsStat {
     pub bytes_total: u64,
     pub bytes_free: u64,
     /// Free bytes for ordinary users.
     pub bytes_available: u64,
-    /// The capacity in files.
     pub files_total: u64,
     pub files_free: u64,
     /// Free file slots for ordinary users.
@@ -144,7 +141,6 @@ impl FsStat {
 /// Limits that do not change while a volume is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FsLimits {
-    /// The limit of links to one file.
     pub links_max: u32,
     pub name_bytes_max: u32,
     pub file_bytes_max: u64,

@@ -51,7 +51,6 @@ impl Credential {
         &self.groups
     }
 
-    /// Whether `gid` is one of the groups.
     #[inline]
     pub fn is_in(&self, gid: u32) -> bool {
         self.gid == gid || self.groups.binary_search(&gid).is_ok()
@@ -87,7 +86,6 @@ impl Caller {
         Self::of(Credential::new(Proof::Claimed, uid, gid, supplementary), false)
     }
 
-    /// Makes a caller with the rights of `identity`.
     pub(crate) fn of(identity: Arc<Credential>, read_only: bool) -> Self {
         Self { identity, read_only, by: Requester::Anonymous, listing: None }
     }

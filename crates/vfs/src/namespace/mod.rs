@@ -39,10 +39,8 @@ pub struct Cidr {
     prefix: u8,
 }
 
-/// The reason why a text is not a [`Cidr`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BadCidr {
-    /// The text is not a range.
     Unreadable(String),
     /// The range begins among the IPv4-mapped addresses and extends beyond them.
     Mixed(String),
@@ -56,7 +54,6 @@ pub enum Squash {
     Root,
     /// Every user becomes the anonymous user.
     All,
-    /// No identity is replaced.
     None,
 }
 
@@ -70,7 +67,6 @@ pub struct ProtocolSet(u8);
 impl ProtocolSet {
     pub const ALL: Self = Self(u8::MAX);
 
-    /// Makes a set of the protocols with these bits.
     pub const fn from_bits(bits: u8) -> Self {
         Self(bits)
     }
@@ -99,7 +95,6 @@ pub enum Protection {
 pub struct ExportRule {
     /// Client addresses; empty matches every client.
     pub clients: Vec<Cidr>,
-    /// The protocols that the rule matches.
     pub protocols: ProtocolSet,
     /// Whether matching clients are refused, regardless of later rules.
     pub no_access: bool,
@@ -117,7 +112,6 @@ pub struct Origin {
     pub client: IpAddr,
     /// The endpoint; `None` at the service's own addresses, where every export is.
     pub endpoint: Option<IpAddr>,
-    /// The protocol of the call.
     pub protocol: ProtocolId,
     pub protection: Protection,
 }
@@ -126,7 +120,6 @@ pub struct Origin {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExportAccess {
     pub export: ExportId,
-    /// Address that the call came from.
     pub origin: Origin,
     /// Whether the access is for changes, or denies others changes.
     pub changes: bool,

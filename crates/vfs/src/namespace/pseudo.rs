@@ -28,7 +28,6 @@ impl<'n> PseudoDir<'n> {
         self.visible().find(|export| export.path.trim_end_matches('/') == self.path)
     }
 
-    /// Looks up a name below this directory.
     pub fn lookup(&self, name: &str) -> Option<Self> {
         let path = self.visible().find_map(|export| {
             let (first, end) = self.next(export)?;

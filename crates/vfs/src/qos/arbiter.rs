@@ -23,7 +23,6 @@ pub trait Waiter: Send {
     }
 }
 
-/// The result of queueing a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueResult {
     /// The call may pass now; the waiter has been dropped.
@@ -43,7 +42,6 @@ pub struct Arbiter {
 
 struct State {
     scheduler: Scheduler<Box<dyn Waiter>>,
-    /// The limits of the pool itself.
     limits: PoolLimits,
     /// The gates of the volumes: whether the volume is limited, and where its gate looks.
     gates: HashMap<usize, (bool, Arc<Flag>)>,
@@ -97,14 +95,12 @@ struct PoolSlot {
 }
 
 impl Arbiter {
-    /// An arbiter of a pool with these limits.
     pub fn new(limits: &PoolLimits, pacer: &Arc<Pacer>) -> Arc<Self> {
         let scheduler = Scheduler::new(limits, pacer.now());
         let state = State { scheduler, limits: *limits, gates: HashMap::new(), scheduled: None };
         Arc::new_cyclic(|own| Self { state: Mutex::new(state), pacer: Arc::clone(pacer), own: own.clone() })
     }
 
-    /// Changes the limits of the pool.
     pub fn set_limits(&self, limits: &PoolLimits) {
         let now = self.pacer.now();
         let mut state = self.lock();

@@ -18,7 +18,6 @@ pub(super) struct ClientMeters {
 pub(super) const CLIENTS_MIN: usize = 64;
 
 impl ClientMeters {
-    /// Other limits from now on.
     pub(super) fn set_limits(&mut self, limits: &Limits, now: Nanos) {
         (self.limits, self.is_limited) = (*limits, !limits.is_none());
         if self.is_limited {
@@ -37,7 +36,6 @@ impl ClientMeters {
         self.meters.get(&client).map_or(Nanos(0), |meter| meter.due(class))
     }
 
-    /// Lets a client's demand pass.
     #[inline]
     pub(super) fn take(&mut self, client: Client, demand: Demand, now: Nanos) {
         if !self.is_limited {
@@ -51,7 +49,6 @@ impl ClientMeters {
         self.meters.entry(client).or_insert_with(|| Meter::new(limits, now)).take(demand, now);
     }
 
-    /// Corrects the bytes of a client's demand that has passed.
     pub(super) fn refund_unused(&mut self, client: Client, demand: Demand, moved: Transferred, now: Nanos) {
         if let Some(meter) = self.meters.get_mut(&client) {
             meter.refund_unused(demand, moved, now);

@@ -15,7 +15,6 @@ pub(super) struct FairQueue<K> {
 /// Service received, in nanoseconds of the shared rate.
 type Served = u64;
 
-/// The state of one flow in [`FairQueue`].
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct FlowState {
     served: Served,
@@ -36,7 +35,6 @@ impl FlowState {
         self.phases[class.index()] == Phase::Absent
     }
 
-    /// Whether something of this class waits for its turn.
     pub(super) fn is_ready(&self, class: Class) -> bool {
         self.phases[class.index()] == Phase::Ready
     }
@@ -49,7 +47,6 @@ impl<K> Default for FairQueue<K> {
 }
 
 impl<K: Copy + Ord> FairQueue<K> {
-    /// Whether any flow is ready for a turn.
     #[inline]
     pub(super) fn has_ready(&self) -> bool {
         self.ready.iter().any(|set| !set.is_empty())
@@ -70,7 +67,6 @@ impl<K: Copy + Ord> FairQueue<K> {
         self.asleep.first().map(|&(until, ..)| until)
     }
 
-    /// Queues a flow for a turn of this class.
     pub(super) fn enqueue(&mut self, key: K, flow: &mut FlowState, class: Class) {
         if flow.phases.iter().all(|&phase| phase == Phase::Absent) {
             flow.served = flow.served.max(self.level);
@@ -94,7 +90,6 @@ impl<K: Copy + Ord> FairQueue<K> {
         (until <= now).then_some((key, Class::ALL[class]))
     }
 
-    /// Counts a turn.
     pub(super) fn charge(&mut self, key: K, flow: &mut FlowState, cost: Nanos) {
         self.level = self.level.max(flow.served);
         self.move_to(key, flow, flow.served + cost.0.max(1));

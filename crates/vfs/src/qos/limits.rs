@@ -10,9 +10,7 @@ pub struct Limits {
     pub write_bytes: Option<NonZeroU64>,
     /// Bytes read and written together.
     pub bytes: Option<NonZeroU64>,
-    /// READ operations.
     pub read_ops: Option<NonZeroU64>,
-    /// WRITE operations.
     pub write_ops: Option<NonZeroU64>,
     /// All operations together, including those on names and attributes.
     pub ops: Option<NonZeroU64>,
@@ -61,7 +59,6 @@ impl Limits {
         write_op_milli: 1000,
     };
 
-    /// Whether nothing is limited.
     pub fn is_none(&self) -> bool {
         let rates = [self.read_bytes, self.write_bytes, self.bytes, self.read_ops, self.write_ops, self.ops];
         rates.iter().all(Option::is_none)
@@ -75,7 +72,6 @@ impl Default for Limits {
 }
 
 impl PoolLimits {
-    /// Whether nothing is limited.
     pub fn is_none(&self) -> bool {
         self.all.is_none() && self.per_client.is_none()
     }
@@ -88,7 +84,6 @@ impl From<Limits> for PoolLimits {
 }
 
 impl VolumeLimits {
-    /// Whether nothing is limited.
     pub fn is_none(&self) -> bool {
         self.all.is_none() && self.per_client.is_none() && self.mix.is_none()
     }

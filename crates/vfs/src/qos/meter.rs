@@ -19,14 +19,12 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    /// A meter of these limits.
     pub(super) fn new(limits: &Limits, now: Nanos) -> Self {
         let mut meter = Self::default();
         meter.set_limits(limits, now);
         meter
     }
 
-    /// Other limits from now on.
     pub(super) fn set_limits(&mut self, limits: &Limits, now: Nanos) {
         let milli = |rate: NonZeroU64| rate.saturating_mul(const { NonZeroU64::new(1000).unwrap() });
         self.read_bytes.set_rate(limits.read_bytes, now);
@@ -52,7 +50,6 @@ impl Meter {
         }
     }
 
-    /// Lets a demand pass.
     #[inline]
     pub(super) fn take(&mut self, demand: Demand, now: Nanos) {
         self.ops.take(self.op_milli(demand), now);
@@ -151,7 +148,6 @@ impl MixMeter {
         if class == Class::Other { Nanos(0) } else { self.time.due() }
     }
 
-    /// Lets a demand pass.
     pub(super) fn take(&mut self, demand: Demand, now: Nanos) {
         if demand.class() == Class::Other {
             return;
@@ -174,7 +170,6 @@ impl MixMeter {
         self.time.takes(read + written)
     }
 
-    /// In how many turns a demand is paid.
     #[inline]
     pub(super) fn turns(&self, demand: Demand) -> u32 {
         if demand.class() == Class::Other {

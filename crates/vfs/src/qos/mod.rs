@@ -45,9 +45,7 @@ pub type Client = IpAddr;
 /// The kinds of operations that limits distinguish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
-    /// Data is read.
     Read,
-    /// Data is written.
     Write,
     /// Names and attributes.
     Other,
@@ -60,9 +58,7 @@ pub struct Demand {
     pub read_bytes: u32,
     /// Bytes that enter it.
     pub write_bytes: u32,
-    /// READ operations.
     pub reads: u32,
-    /// WRITE operations.
     pub writes: u32,
     /// Operations on names and attributes.
     pub others: u32,
@@ -71,9 +67,7 @@ pub struct Demand {
 /// Bytes that a call has moved, for the refund.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Transferred {
-    /// Bytes read.
     pub read: u32,
-    /// Bytes written.
     pub written: u32,
 }
 
@@ -109,14 +103,12 @@ enum Class {
     Read,
     /// Writes, and reads nothing.
     Write,
-    /// Reads and writes.
     Both,
     /// Moves no data.
     Other,
 }
 
 impl Demand {
-    /// No operation.
     pub const NOTHING: Self = Self { read_bytes: 0, write_bytes: 0, reads: 0, writes: 0, others: 0 };
     /// One operation on names and attributes.
     pub const OTHER: Self = Self { others: 1, ..Self::NOTHING };
@@ -210,7 +202,6 @@ impl Demand {
         Self { read_bytes: moved.read, write_bytes: moved.written, ..self }
     }
 
-    /// Whether there is nothing to pay for.
     #[must_use]
     pub fn is_nothing(self) -> bool {
         self == Self::NOTHING
@@ -273,7 +264,6 @@ impl Kind {
     /// All of them, in the order of [`Kind::index`].
     pub const ALL: [Self; Self::COUNT] = [Self::Read, Self::Write, Self::Other];
 
-    /// The index in tables.
     #[inline]
     pub fn index(self) -> usize {
         self as usize

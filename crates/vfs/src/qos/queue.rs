@@ -16,7 +16,6 @@ pub struct Waiting<W> {
     pub since: Nanos,
     /// A number that grows with each demand: among the demands of a client, the older one goes first.
     pub number: u64,
-    /// The call to resume.
     pub waiter: W,
 }
 
@@ -65,7 +64,6 @@ impl<W> Entry<W> {
 }
 
 impl<W> Queue<W> {
-    /// An empty queue.
     pub(super) fn new(limits: &VolumeLimits, now: Nanos) -> Self {
         let mut queue = Self {
             meter: Meter::default(),
@@ -83,7 +81,6 @@ impl<W> Queue<W> {
         queue
     }
 
-    /// Changes the limits.
     pub(super) fn set_limits(&mut self, limits: &VolumeLimits, now: Nanos) {
         self.meter.set_limits(&limits.all, now);
         self.mix = limits.mix.as_ref().map(|mix| MixMeter::new(mix.clone(), now));
@@ -96,7 +93,6 @@ impl<W> Queue<W> {
         self.clients.iter_mut().for_each(|(&client, line)| line.wake(client, &mut self.flows));
     }
 
-    /// Demands that wait.
     pub(super) fn waiting(&self) -> usize {
         self.entries.iter().sum::<usize>() - self.debts
     }
@@ -107,7 +103,6 @@ impl<W> Queue<W> {
         self.entries == [0; Class::COUNT]
     }
 
-    /// The totals of throttling.
     pub(super) fn throttled(&self) -> Throttled {
         self.throttled
     }
@@ -155,7 +150,6 @@ impl<W> Queue<W> {
         self.entries[class.index()] += 1;
     }
 
-    /// Demands of a client that wait.
     pub(super) fn waiting_of(&self, client: Client) -> usize {
         self.clients.get(&client).map_or(0, Line::len)
     }
@@ -323,7 +317,6 @@ impl<W> Queue<W> {
         self.mix.as_ref().map_or(takes, |mix| takes.max(mix.takes(demand)))
     }
 
-    /// The number of turns that pay a demand.
     #[inline]
     pub(super) fn turns(&self, demand: Demand) -> u32 {
         let turns = self.meter.turns(demand);
@@ -414,7 +407,6 @@ fn line<'c, W>(
     clients.entry(client).or_insert_with(|| Line { flow: FlowState::default(), demands: Default::default() })
 }
 
-/// Collects abandoned waiters.
 pub(super) struct Abandoned<'g, W> {
     pub is_gone: &'g dyn Fn(&W) -> bool,
     /// The abandoned waiters. Drop them where no lock is held.

@@ -33,7 +33,6 @@ pub struct Scheduler<W> {
     numbers: u64,
 }
 
-/// Whether a demand may pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// The demand passes and is paid.
@@ -57,19 +56,16 @@ struct Member<W> {
     flow: FlowState,
 }
 
-/// The demands to resume.
 #[derive(Debug)]
 pub struct Release<W> {
     /// The waiters of demands that may pass now, in order, with their numbers.
     pub passed: Vec<(u64, W)>,
-    /// Abandoned waiters.
     pub abandoned: Vec<W>,
     /// The time of the next call of [`Scheduler::release`].
     pub next: Option<Nanos>,
 }
 
 impl<W> Scheduler<W> {
-    /// A pool without volumes.
     pub fn new(limits: &PoolLimits, now: Nanos) -> Self {
         let mut scheduler = Self {
             meter: Meter::default(),
@@ -83,7 +79,6 @@ impl<W> Scheduler<W> {
         scheduler
     }
 
-    /// Changes the limits of the pool.
     pub fn set_limits(&mut self, limits: &PoolLimits, now: Nanos) {
         self.meter.set_limits(&limits.all, now);
         self.per_client.set_limits(&limits.per_client, now);
@@ -106,7 +101,6 @@ impl<W> Scheduler<W> {
         number
     }
 
-    /// Changes the limits of a volume.
     pub fn set_volume_limits(&mut self, volume: usize, limits: &VolumeLimits, now: Nanos) {
         let Some(member) = member(&mut self.slots, volume) else { return };
         member.queue.set_limits(limits, now);

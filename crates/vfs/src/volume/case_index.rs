@@ -34,7 +34,6 @@ pub(crate) struct CaseIndexes {
     count: AtomicUsize,
     cached: Mutex<CachedIndexes>,
     hasher: RandomState,
-    /// Indexes that are being built.
     builds: AtomicUsize,
 }
 
@@ -69,7 +68,6 @@ struct Names {
     bytes: usize,
 }
 
-/// A change of a name in a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum NameChange {
     Added(Box<[u8]>),
@@ -79,7 +77,6 @@ pub(crate) enum NameChange {
 /// The limit of changes during a listing.
 const MISSED_MAX: usize = 4096;
 
-/// The answer of the index for a name.
 pub(crate) enum CaseLookup<'i> {
     /// The stored name, or `None` if no name matches.
     Stored(Option<Vec<u8>>),
@@ -237,7 +234,6 @@ impl IndexBuild<'_> {
         (self.names.bytes <= BYTES_MAX).then_some(self)
     }
 
-    /// Completes the index.
     pub(crate) fn finish(mut self) {
         self.is_finished = true;
         self.indexes.install(&self.dir, self.change, std::mem::take(&mut self.names), self.fold);

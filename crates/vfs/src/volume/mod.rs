@@ -84,7 +84,6 @@ impl Volume {
         }
     }
 
-    /// Adds an admission gate.
     #[must_use]
     pub fn with_gate(self, gate: Arc<Gate>) -> Self {
         Self { gate, ..self }
@@ -134,7 +133,6 @@ impl Volume {
         self.gate.is_limited().then(|| Admission::new(&self.gate, client, demand))
     }
 
-    /// The table of claims, for protocols with state.
     pub fn claims(&self) -> &Claims {
         self.claims.get_or_init(|| Claims::new(Timeouts::default(), Grace::default()))
     }
@@ -155,7 +153,6 @@ impl Volume {
         &self.case_indexes
     }
 
-    /// Whether any watch exists.
     #[inline]
     pub fn is_watched(&self) -> bool {
         self.watches.is_any()
@@ -243,7 +240,6 @@ impl Volume {
         &self.name
     }
 
-    /// The promise of acknowledgements.
     pub fn durability(&self) -> Durability {
         self.durability
     }
@@ -291,7 +287,6 @@ impl Volume {
         &self.limits
     }
 
-    /// Optional features of the storage.
     pub fn capabilities(&self) -> Capabilities {
         self.capabilities
     }

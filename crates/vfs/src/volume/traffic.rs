@@ -48,7 +48,6 @@ pub struct ReadCounts {
     pub from_storage: u64,
 }
 
-/// Counters of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OperationCounts {
     /// Operations answered.
@@ -71,7 +70,6 @@ impl Traffic {
         counters.intervals[interval(nanos)].fetch_add(ops, Ordering::Relaxed);
     }
 
-    /// Returns the counters so far.
     pub fn operation_counts(&self, kind: Kind) -> OperationCounts {
         let mut sum = OperationCounts::default();
         for counters in self.shards.iter().map(|shard| &shard.kinds[kind.index()]) {
@@ -85,7 +83,6 @@ impl Traffic {
         sum
     }
 
-    /// Adds sources of READ data.
     pub fn count_reads(&self, reads: ReadCounts) {
         let shard = &self.shards[shard()];
         for (counter, count) in
@@ -97,7 +94,6 @@ impl Traffic {
         }
     }
 
-    /// Returns the sources of READ data so far.
     pub(crate) fn reads(&self) -> ReadCounts {
         let sum = |of: fn(&Shard) -> &AtomicU64| {
             self.shards.iter().map(|shard| of(shard).load(Ordering::Relaxed)).sum()
@@ -109,13 +105,11 @@ impl Traffic {
     }
 }
 
-/// Returns the interval of a duration.
 fn interval(nanos: u64) -> usize {
     let micros = nanos.div_ceil(1000).max(1);
     (micros.next_power_of_two().ilog2() as usize).min(INTERVALS - 1)
 }
 
-/// Returns this thread's shard.
 fn shard() -> usize {
     static THREADS: AtomicUsize = AtomicUsize::new(0);
     thread_local! {

@@ -52,7 +52,6 @@ pub struct Fixture {
     pub charging: Charging,
     /// Owner and group that it can give to new files.
     pub ids: (u32, u32),
-    /// Restarts the provisioner.
     pub again: Again,
 }
 
@@ -60,7 +59,6 @@ pub struct Fixture {
 pub struct Case {
     /// Family and promise.
     pub name: &'static str,
-    /// Runs it on a fixture of its own.
     pub run: fn(Fixture) -> Outcome,
 }
 

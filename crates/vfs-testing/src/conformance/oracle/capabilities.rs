@@ -85,7 +85,6 @@ impl Oracle<'_> {
         Ok(())
     }
 
-    /// Sets or removes an extended attribute.
     pub(super) fn change_xattr(&mut self) -> Outcome {
         let file = self.choose(|body| matches!(body, Body::Data(_) | Body::Dir { .. }));
         let (text, kind) = (*self.random.pick(KEYS), self.random.below(4));
@@ -117,7 +116,6 @@ impl Oracle<'_> {
         Ok(())
     }
 
-    /// The extended attributes of a file are what the model has.
     pub(super) fn check_xattrs(&self, file: usize) -> Outcome {
         if !self.carries(file) || !self.fixture.can(Lack::Xattrs) {
             return Ok(());

@@ -31,7 +31,6 @@ pub fn soak(fixture: &Fixture, seed: u64, steps: usize) -> Outcome {
 pub struct Random(u64);
 
 impl Random {
-    /// Begins a sequence, the same for the same `seed`.
     pub fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }

@@ -13,7 +13,6 @@ use std::collections::HashSet;
 
 /// Most entries of a list: as many as fit into the largest extended attribute of Linux.
 pub const POSIX_ACL_ENTRIES_MAX: usize = 8191;
-/// The permissions among the bits of a mode.
 const PERMISSIONS: u32 = 0o777;
 /// The group bits, which are the mask of a list.
 const GROUP_BITS: u32 = 0o070;
@@ -21,28 +20,21 @@ const GROUP_BITS: u32 = 0o070;
 /// A list. Permissions are three bits each, as in a mode.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PosixAcl {
-    /// Permissions of the owner.
     pub owner: u32,
-    /// Permissions of the owning group.
     pub group: u32,
     /// The most that the owning group, and users and groups by number, have; any list about the latter has one.
     pub mask: Option<u32>,
-    /// Permissions of all others.
     pub other: u32,
     /// Users by number, with their permissions. The first entry about a user counts.
     pub users: Box<[(u32, u32)]>,
-    /// Groups by number, with their permissions.
     pub groups: Box<[(u32, u32)]>,
 }
 
-/// The subject of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AclTag {
     Owner,
     User(u32),
-    /// Members of the group of the file.
     OwningGroup,
-    /// Members of a group.
     Group(u32),
     Everyone,
 }

@@ -36,7 +36,6 @@ impl PosixAcl {
         from_entries(&entries).ok_or(FsError::Io).map(Some)
     }
 
-    /// Encodes the list.
     pub fn to_xattr(&self) -> Vec<u8> {
         let named = |tag: u16, all: &[(u32, u32)]| -> Vec<Entry> {
             all.iter().map(|(id, bits)| (tag, *bits, *id)).collect()

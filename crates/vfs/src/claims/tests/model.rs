@@ -134,7 +134,6 @@ impl Model {
         if self.deed(who, deed) { Err(Conflict::Recalling) } else { Ok(()) }
     }
 
-    /// Returns the caching rights of a new open.
     fn grant(
         &mut self,
         id: u64,

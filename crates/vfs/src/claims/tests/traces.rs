@@ -291,7 +291,6 @@ impl World {
         self.rig.effects.extend(effects);
     }
 
-    /// Checks the invariants.
     fn check(&mut self) {
         let World { rig, clients } = self;
         rig.table.assert_tidy();

@@ -43,7 +43,6 @@ fn step(bytes: u64, ends: u32) -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Ranges and requests as lists.
 #[derive(Default)]
 struct Lists {
     held: Vec<LockRequest>,

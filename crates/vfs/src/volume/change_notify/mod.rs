@@ -21,11 +21,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The limit of watches of a volume, and of one user.
 pub const WATCHES_MAX: usize = 16_384;
-/// See [`WATCHES_MAX`].
 pub const WATCHES_OF_USER_MAX: usize = WATCHES_MAX / 4;
 /// Bytes of undelivered changes of a volume, and the part of them that one user may have.
 pub const RETAINED_BYTES_MAX: usize = 16 << 20;
-/// See [`RETAINED_BYTES_MAX`].
 pub const RETAINED_BYTES_OF_USER_MAX: usize = RETAINED_BYTES_MAX / 4;
 /// Memory of a change besides its path.
 pub const CHANGE_BYTES: usize = 16;
@@ -73,12 +71,10 @@ impl BitOr for ChangeMask {
     }
 }
 
-/// The kind of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     Added,
     Removed,
-    /// The object of the name was modified.
     Modified,
     /// The old name of a rename; the new one follows.
     OldName,
@@ -93,7 +89,6 @@ pub struct ChangeRecord {
     pub path: Vec<u8>,
 }
 
-/// The events that a watch delivers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WatchEvents {
     Changes(Vec<ChangeRecord>),
@@ -370,7 +365,6 @@ impl Watches {
         }
     }
 
-    /// Notifies watches of a directory that it is being removed.
     pub(crate) fn directory_removed(&self, key: &FileKey) {
         if !self.is_any() {
             return;
@@ -384,7 +378,6 @@ impl Watches {
         }
     }
 
-    /// Notifies watches of a removed name.
     pub(crate) fn removed(&self, root: &NodeRef, dir: &NodeRef, name: &[u8], child: Option<Child>) {
         let Some(child) = child else { return };
         if child.is_dir {

@@ -76,12 +76,10 @@ impl Slot {
         self.of(attrs, |remembered| remembered.extra = Some(extra));
     }
 
-    /// Returns the cached size of the file's extended attributes in this state.
     pub(crate) fn recall_xattrs(&self, attrs: &Attrs) -> Option<XattrsSize> {
         self.of(attrs, |remembered| remembered.xattrs)
     }
 
-    /// Caches the size of the file's extended attributes.
     pub(crate) fn remember_xattrs(&self, attrs: &Attrs, size: XattrsSize) {
         self.of(attrs, |remembered| remembered.xattrs = Some(size));
     }
@@ -91,7 +89,6 @@ impl Slot {
         self.of(attrs, |remembered| remembered.acl.clone())
     }
 
-    /// Caches the access control list.
     pub(crate) fn remember_acl(&self, attrs: &Attrs, acl: Option<Arc<Record>>) {
         let entries = acl.as_ref().and_then(|record| record.acl.entries.as_ref()).map_or(0, Vec::len);
         if entries <= ACL_ENTRIES_REMEMBERED {

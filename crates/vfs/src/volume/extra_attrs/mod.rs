@@ -64,7 +64,6 @@ impl ExtraAttrs {
         (0..=CHANGED_STEP_NS).contains(&later)
     }
 
-    /// Encodes the record.
     pub(crate) fn encode(&self) -> [u8; BYTES] {
         let mut bytes = [0; BYTES];
         let has = [
@@ -85,7 +84,6 @@ impl ExtraAttrs {
         bytes
     }
 
-    /// Decodes stored bytes.
     pub(crate) fn decode(bytes: &[u8]) -> Self {
         Self::decoded(bytes).unwrap_or(Self { is_damaged: true, ..Self::default() })
     }
