@@ -9,7 +9,6 @@ use smb_wire::oplock::{BreakAck, LeaseBreakAck, LeaseBreakFlags, OplockBreak};
 use smb_wire::{NtStatus, Writer};
 use vfs::claims::{Caching, Conflict, LeaseKey, Request, Verdict};
 
-/// MS-SMB2 §3.3.5.22.
 pub(crate) fn acknowledge(
     cx: &mut RequestContext<'_, '_>,
     request: &[u8],
@@ -21,7 +20,6 @@ pub(crate) fn acknowledge(
     }
 }
 
-/// MS-SMB2 §3.3.5.22.1.
 fn of_oplock(cx: &mut RequestContext<'_, '_>, args: &OplockBreak, w: &mut Writer<'_>) -> CommandResult {
     let open = cx.open(args.file_id)?;
     let keeps = caching_of_level(args.oplock_level).ok_or(NtStatus::INVALID_PARAMETER)?;
@@ -47,7 +45,6 @@ fn of_oplock(cx: &mut RequestContext<'_, '_>, args: &OplockBreak, w: &mut Writer
     }
 }
 
-/// MS-SMB2 §3.3.5.22.2.
 fn of_lease(cx: &mut RequestContext<'_, '_>, args: &LeaseBreakAck, w: &mut Writer<'_>) -> CommandResult {
     let unknown = CommandError::Status(NtStatus::OBJECT_NAME_NOT_FOUND);
     let owner = lease_owner(cx).ok_or(unknown)?;

@@ -22,7 +22,6 @@ use vfs::claims::{Conflict, Io, IoKind, Request, Requester, Span, Verdict};
 use vfs::volume::change_notify::ChangeMask;
 use vfs::{Blocking, File, FileType, FsError, FsResult, Wait};
 
-/// Finds or creates the stream `name` of `target`. POSIX opens have no streams.
 pub(super) fn resolve(
     cx: &mut RequestContext<'_, '_>,
     args: &CreateRequest<'_>,
@@ -87,7 +86,6 @@ pub(super) fn resolve(
     Ok(ResolvedFile { entry_path, file: stream, attrs, base_type, naming, granted, action })
 }
 
-/// Locks the name of a stream of `file`.
 pub(crate) fn lock<'l>(service: &'l Service, file: &File, name: &[u8]) -> NameLock<'l> {
     service.name_locks.lock(file, stream_to_wire(name).map(|wire| folded(&wire)))
 }
@@ -130,7 +128,7 @@ fn replace_io(stream: &File, by: Requester) -> Io {
     Io { by, stream: stream.stream(), kind: IoKind::Replace, span: Span::ALL, waits: false }
 }
 
-/// Finds a stream by exact name, else ignoring case. Returns it with its stored name.
+/// Finds a stream by exact name, else ignoring case. Returns its stored name too.
 pub(crate) fn find(file: &File, name: &[u8]) -> FsResult<(Vec<u8>, File)> {
     match file.find_stream(name) {
         Err(FsError::NotFound) => {}

@@ -13,7 +13,6 @@ use std::sync::Arc;
 use vfs::file::CopyAdmission;
 use vfs::{Access, Blocking, FsError, Span, Stability, Wait};
 
-/// FSCTL_DUPLICATE_EXTENTS_TO_FILE_EX. Its only flag asks for atomicity, which every clone has.
 pub(super) fn duplicate_ex(
     cx: &mut RequestContext<'_, '_>,
     target: &Arc<Open>,
@@ -22,7 +21,6 @@ pub(super) fn duplicate_ex(
     clone(cx, target, &DuplicateExtentsEx::from_bytes(input)?.extents)
 }
 
-/// FSCTL_DUPLICATE_EXTENTS_TO_FILE.
 pub(super) fn duplicate(
     cx: &mut RequestContext<'_, '_>,
     target: &Arc<Open>,
@@ -74,7 +72,7 @@ fn clone(
     }
 }
 
-/// The range of signed offsets; its ends cannot overflow.
+/// Converts signed offsets. The ends of the range cannot overflow.
 fn span(request: &DuplicateExtents) -> Result<Span, NtStatus> {
     let number = |value: i64| u64::try_from(value).map_err(|_| NtStatus::INVALID_PARAMETER);
     Ok(Span {
