@@ -1,3 +1,5 @@
+//! LOCK: byte ranges (MS-SMB2 §3.3.5.14, MS-FSA §2.1.5.8).
+
 use crate::limits::LOCKS_MAX;
 use crate::request::context::RequestContext;
 use crate::request::outcome::{CommandError, CommandResult};
@@ -177,6 +179,7 @@ fn unlock(open: &Open, span: Span, is_exclusive: Option<bool>) -> Result<(), NtS
     check_granted(&open.file.claim(&unlock_request(open, span, is_exclusive)), NtStatus::RANGE_NOT_LOCKED)
 }
 
+/// The release of a range of this kind, or of either kind.
 fn unlock_request(open: &Open, span: Span, is_exclusive: Option<bool>) -> Request {
     let (owner, stream) = (open.lock_owner(), open.file.stream());
     Request::Unlock { owner, stream, span, enforced: true, is_exclusive }

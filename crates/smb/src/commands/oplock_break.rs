@@ -20,6 +20,7 @@ pub(crate) fn acknowledge(
     }
 }
 
+/// MS-SMB2 §3.3.5.22.1.
 fn of_oplock(cx: &mut RequestContext<'_, '_>, args: &OplockBreak, w: &mut Writer<'_>) -> CommandResult {
     let open = cx.open(args.file_id)?;
     let keeps = caching_of_level(args.oplock_level).ok_or(NtStatus::INVALID_PARAMETER)?;
@@ -45,6 +46,7 @@ fn of_oplock(cx: &mut RequestContext<'_, '_>, args: &OplockBreak, w: &mut Writer
     }
 }
 
+/// MS-SMB2 §3.3.5.22.2.
 fn of_lease(cx: &mut RequestContext<'_, '_>, args: &LeaseBreakAck, w: &mut Writer<'_>) -> CommandResult {
     let unknown = CommandError::Status(NtStatus::OBJECT_NAME_NOT_FOUND);
     let owner = lease_owner(cx).ok_or(unknown)?;

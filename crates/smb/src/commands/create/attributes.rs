@@ -60,6 +60,7 @@ pub(super) struct NewFileSecurity {
     pub(super) acl: Option<Acl>,
 }
 
+/// The permissions of a new file in `dir`: from its descriptor (MS-SMB2 §2.2.13.2.2), else from its POSIX mode.
 pub(super) fn security_of_new(
     cx: &RequestContext<'_, '_>,
     args: &CreateRequest<'_>,
@@ -156,6 +157,7 @@ fn store_flags(
     }
 }
 
+/// Sets the extended attributes of the request (MS-SMB2 §2.2.13.2.1).
 fn set_eas(
     file: &File,
     caller: &Caller,

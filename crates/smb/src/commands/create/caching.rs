@@ -16,6 +16,7 @@ use smb_wire::{Decode, FileId, NtStatus};
 use vfs::claims::{self, Caching, Granted, LeaseKind, LeaseRequest, OpenId};
 use vfs::{File, FileType};
 
+/// The owner of this request's leases; `None` before authentication.
 pub(crate) fn lease_owner(cx: &RequestContext<'_, '_>) -> Option<LeaseOwner> {
     let client_guid = cx.message.connection.negotiated()?.client_guid;
     let uid = cx.session().ok()?.identity()?.credential.uid;

@@ -215,6 +215,7 @@ pub(super) fn close_failed_over(
     Ok(Some(app_instance))
 }
 
+/// A random id other than the reserved ones.
 fn random_id(cx: &RequestContext<'_, '_>) -> u64 {
     loop {
         let mut bytes = [0; 8];

@@ -22,6 +22,7 @@ use vfs::claims::{Conflict, Io, IoKind, Request, Requester, Span, Verdict};
 use vfs::volume::change_notify::ChangeMask;
 use vfs::{Blocking, File, FileType, FsError, FsResult, Wait};
 
+/// Finds or creates the stream `name` of `target`. POSIX opens have no streams.
 pub(super) fn resolve(
     cx: &mut RequestContext<'_, '_>,
     args: &CreateRequest<'_>,

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use vfs::file::CopyAdmission;
 use vfs::{Access, Blocking, FsError, Span, Stability, Wait};
 
+/// FSCTL_DUPLICATE_EXTENTS_TO_FILE_EX. Its only flag asks for atomicity, which every clone has.
 pub(super) fn duplicate_ex(
     cx: &mut RequestContext<'_, '_>,
     target: &Arc<Open>,

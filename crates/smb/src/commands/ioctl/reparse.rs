@@ -150,6 +150,7 @@ fn has_streams(file: &File) -> FsResult<bool> {
     Ok(has)
 }
 
+/// Prevents other opens of the file while it exists.
 struct ExclusiveClaim<'o> {
     open: &'o Open,
     previous: claims::Access,

@@ -73,6 +73,7 @@ pub(crate) fn query(cx: &mut RequestContext<'_, '_>, request: &[u8], w: &mut Wri
     Ok(NtStatus::SUCCESS)
 }
 
+/// Applies a request's restart flags and pattern. Returns whether it is the first of its scan.
 fn start_scan(
     cursor: &mut DirectoryCursor,
     args: &QueryDirectoryRequest<'_>,
@@ -109,6 +110,7 @@ struct ReplyPage {
 }
 
 impl ReplyPage {
+    /// Appends an entry. Returns whether it was consumed.
     fn push(
         &mut self,
         name: &[u16],

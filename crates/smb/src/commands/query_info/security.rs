@@ -18,6 +18,7 @@ const READ: SecurityInformation = SecurityInformation(
     SecurityInformation::OWNER.0 | SecurityInformation::GROUP.0 | SecurityInformation::DACL.0,
 );
 
+/// MS-FSA §2.1.5.14.
 pub(super) fn query(
     cx: &RequestContext<'_, '_>,
     open: &Open,

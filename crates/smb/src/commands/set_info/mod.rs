@@ -32,6 +32,7 @@ use vfs::{
     Attrs, Blocking, ExtraAttrs, File, FileType, FsError, FsResult, SetAttrs, SetTime, Stability, Time, Wait,
 };
 
+/// The owner may write a file that is not read-only.
 const OWNER_WRITE: u32 = 0o200;
 
 pub(crate) fn set(cx: &mut RequestContext<'_, '_>, request: &[u8], w: &mut Writer<'_>) -> CommandResult {

@@ -23,6 +23,7 @@ fn renames_as_unix(cx: &RequestContext<'_, '_>, dir: &Open) -> Result<bool, NtSt
     Ok(dir.naming == Naming::Posix || cx.session()?.has_announced(AppleCapabilities::UNIX_BASED))
 }
 
+/// Lists the opens below a directory after their handle leases are released.
 fn recall_below(cx: &mut RequestContext<'_, '_>, dir: &Open) -> Result<Vec<Arc<Open>>, CommandError> {
     if !dir.is_dir() {
         return Ok(Vec::new());

@@ -207,7 +207,7 @@ fn claim_parent(open: &Open, dir: &File) -> Result<ClaimGuard, CommandError> {
     )
 }
 
-/// Claims deletion of the file to replace, which must not be open, and prevents new opens.
+/// Claims deletion of the file to replace. Fails if the file is open, and prevents new opens.
 fn claim_replaced(
     open: &Open,
     replaced: &Resolved,
@@ -229,7 +229,6 @@ fn claim_replaced(
     claim_file(open, file, access, NtStatus::ACCESS_DENIED)
 }
 
-/// Claims a file; `in_use` is the status of a conflict.
 pub(super) fn claim_file(
     open: &Open,
     file: &File,
