@@ -3,7 +3,6 @@
 use crate::limits::MESSAGE_BYTES_MAX;
 use transport::{Frame, Malformed};
 
-/// Bytes before each message.
 pub(crate) const FRAMING: usize = 4;
 
 /// Recognizes the frame at the start of the received bytes.
@@ -23,7 +22,7 @@ pub(crate) fn parse(have: &[u8]) -> Result<Frame, Malformed> {
     Ok(if is_whole { Frame::Message(FRAMING..end) } else { Frame::Incomplete { framing: FRAMING, len } })
 }
 
-/// Writes the length of the message from `start` to the end of `out`, plus `piped` bytes behind it.
+/// Writes the length of the message from `start` to the end of `out`, plus `piped` bytes that follow it.
 pub(crate) fn finish(out: &mut [u8], start: usize, piped: usize) {
     let len = u32::try_from(out.len() - start - FRAMING + piped).unwrap_or(u32::MAX);
     out[start..start + FRAMING].copy_from_slice(&len.to_be_bytes());

@@ -71,7 +71,6 @@ fn units(bytes: &[u8]) -> Vec<u16> {
 mod tests {
     use super::*;
 
-    /// A generator with the same output in every run, which prefers special units.
     struct Random(u64);
 
     impl Random {
@@ -99,7 +98,6 @@ mod tests {
 
     const ROUNDS: usize = 20_000;
 
-    /// Counts the accepted inputs among many random ones.
     fn accepted(mut next: impl FnMut(&mut Random) -> bool) -> usize {
         let mut random = Random(0x0bad_cafe);
         (0..ROUNDS).filter(|_| next(&mut random)).count()

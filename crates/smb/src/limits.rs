@@ -9,7 +9,7 @@ pub const IO_BYTES_MAX: u32 = 1 << 20;
 pub const SPLICE_BYTES_MIN: usize = 32 << 10;
 /// Bytes of a listing, an attribute query or another result.
 pub const TRANSACT_BYTES_MAX: u32 = 1 << 20;
-/// Bytes of a WRITE besides its data: the transform header, its own header, and padding by the client.
+/// Bytes of a WRITE besides its data: the transform header, the SMB2 header, and the client's padding.
 pub const MESSAGE_EXTRA_BYTES: usize = 4096;
 pub const MESSAGE_BYTES_MAX: usize = IO_BYTES_MAX as usize + MESSAGE_EXTRA_BYTES;
 /// Shorter replies are not compressed: most of them would take as many packets.
@@ -25,7 +25,6 @@ pub const WINDOW_IDS_MAX: usize = 2 * CREDITS_MAX as usize;
 pub const COMPOUND_COMMANDS_MAX: usize = 64;
 /// Bytes of the reply to a compound; further commands are refused.
 pub const COMPOUND_REPLY_BYTES_MAX: usize = 2 * MESSAGE_BYTES_MAX;
-/// Dialects of one NEGOTIATE.
 pub const DIALECTS_MAX: usize = 64;
 pub const NEGOTIATE_CONTEXTS_MAX: usize = 16;
 pub const CONNECTION_SESSIONS_MAX: usize = 1024;
@@ -38,12 +37,12 @@ pub const NONCES_MAX: usize = 4096;
 pub const CONNECTION_SETUPS_MAX: usize = 16;
 /// Sessions of all connections.
 pub const SESSIONS_MAX: usize = 65_536;
-/// Unfinished or anonymous sessions of all connections, which any client can create. Beyond the limit, the oldest of
-/// the network with the most is ended.
+/// Unfinished or anonymous sessions of all connections, which any client can create. Beyond the limit, the server ends
+/// the oldest session of the network with the most.
 pub const SETUPS_MAX: usize = 4096;
 /// The time limit of a session's setup.
 pub const SETUP_TIME_MAX: Duration = Duration::from_secs(60);
-/// The time that an unfinished or anonymous session has at least while no other network has fewer.
+/// The minimum time of an unfinished or anonymous session while no other network has fewer.
 pub const SETUP_TIME_MIN: Duration = Duration::from_secs(5);
 /// Refused logins of a network before throttling.
 pub const REFUSED_AT_ONCE_MAX: u32 = 20;
@@ -52,7 +51,7 @@ pub const REFUSED_EVERY: Duration = Duration::from_secs(1);
 /// Networks with recorded refused logins. A new network takes over the entry, and the count, of the one with the
 /// fewest.
 pub const NETWORKS_MAX: usize = 4096;
-/// The prefix length of a site's IPv6 networks: providers assign customers at most that.
+/// The prefix length of a site's IPv6 networks. Providers assign at most this to a customer.
 pub const SITE_PREFIX_BITS: u8 = 48;
 /// Networks of one site with their own record; further ones share one.
 pub const SITE_NETWORKS_MAX: usize = 64;

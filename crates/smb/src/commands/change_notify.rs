@@ -18,7 +18,6 @@ use std::sync::Arc;
 use vfs::volume::change_notify::{Action, ChangeMask, ChangeRecord, WatchEvents, WatchFilter};
 use vfs::{FsError, Wait};
 
-/// The filter of a user's request on `open`.
 fn watch_filter(open: &Open, user: u32, args: &ChangeNotifyRequest) -> WatchFilter {
     let room = usize::try_from(args.output_buffer_length).unwrap_or(usize::MAX);
     WatchFilter {
@@ -30,7 +29,6 @@ fn watch_filter(open: &Open, user: u32, args: &ChangeNotifyRequest) -> WatchFilt
     }
 }
 
-/// MS-SMB2 §3.3.5.19.
 pub(crate) fn change_notify(
     cx: &mut RequestContext<'_, '_>,
     request: &[u8],
@@ -97,7 +95,6 @@ fn encode_changes(changes: &[ChangeRecord], room: usize) -> Option<Vec<u8>> {
     (!bytes.is_empty()).then_some(bytes)
 }
 
-/// Encodes a stored path for the wire.
 fn path(stored: &[u8]) -> Option<Vec<u8>> {
     let names = stored
         .split(|&byte| byte == b'/')

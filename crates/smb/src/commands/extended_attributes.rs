@@ -19,10 +19,9 @@ use vfs::{XATTR_OVERHEAD_BYTES, XATTRS_BYTES_MAX};
 /// The maximum overhead of an attribute in a list, besides name and value.
 const ENTRY_BYTES: usize = 12;
 
-/// The result of a query.
 pub(crate) struct EaList {
     pub(crate) bytes: Vec<u8>,
-    /// The list is incomplete.
+    /// Whether some attributes did not fit.
     pub(crate) is_cut: bool,
 }
 
@@ -107,7 +106,7 @@ pub(crate) fn size(cx: &RequestContext<'_, '_>, open: &Open, attrs: &Attrs) -> R
     Ok(u32::try_from(size.bytes + size.count * ENTRY_BYTES).unwrap_or(u32::MAX))
 }
 
-/// QUERY_INFO with `FileFullEaInformation` (MS-FSA §2.1.5.12.12): resumes this open's last query, or returns the
+/// QUERY_INFO with `FileFullEaInformation` (MS-FSA §2.1.5.12.12). Resumes this open's last query, or returns the
 /// attributes requested by name.
 pub(crate) fn query(
     cx: &RequestContext<'_, '_>,
@@ -148,17 +147,14 @@ pub(crate) fn query(
     Ok(listed.ok_or(if from == 0 { NtStatus::NO_EAS_ON_FILE } else { NtStatus::NO_MORE_EAS })?)
 }
 
-/// An attribute, and the cookie to resume after it.
 struct EaEntry {
     name: Vec<u8>,
     value: Vec<u8>,
     cookie: u64,
 }
 
-/// The client's buffer.
 struct EaRoom {
     bytes: u32,
-    /// The client wants a single entry.
     is_single: bool,
 }
 
@@ -198,7 +194,7 @@ fn names(file: &File, caller: &Caller) -> FsResult<Vec<Vec<u8>>> {
     Ok(names_after(file, caller, 0)?.into_iter().map(|(name, _)| name).collect())
 }
 
-/// Names after `cookie`, each with its own cookie.
+/// Lists the names after `cookie`, each with its own cookie.
 fn names_after(file: &File, caller: &Caller, cookie: u64) -> FsResult<Vec<(Vec<u8>, u64)>> {
     let mut names = Vec::new();
     file.list_xattrs(caller, cookie, &mut |name, cookie| {

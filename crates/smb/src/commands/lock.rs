@@ -14,7 +14,6 @@ use smb_wire::{NtStatus, Writer};
 use vfs::claims::{self, Conflict, IoKind, Outcome, Queueing, Request, Span, Verdict};
 use vfs::qos::Nanos;
 
-/// MS-SMB2 §3.3.5.14.
 pub(crate) fn lock(cx: &mut RequestContext<'_, '_>, request: &[u8], w: &mut Writer<'_>) -> CommandResult {
     let args: LockRequest = RequestContext::decode(request)?;
     let open = cx.open(args.file_id)?;
@@ -77,12 +76,11 @@ fn may_wait(element: &LockElement) -> bool {
     !element.flags.intersects(LockFlags::FAIL_IMMEDIATELY | LockFlags::UNLOCK)
 }
 
-/// Releases the locks of this request, but none from before with the same bounds.
+/// Releases the locks of this request, but no earlier ones with the same bounds.
 fn unlock_all(open: &Open, locked: Vec<(Span, bool)>) -> Result<(), NtStatus> {
     locked.into_iter().rev().try_for_each(|(span, is_exclusive)| unlock(open, span, Some(is_exclusive)))
 }
 
-/// Applies one element. Returns its range and whether it is exclusive.
 fn apply_element(
     cx: &mut RequestContext<'_, '_>,
     open: &Open,
@@ -98,7 +96,6 @@ fn apply_element(
     Ok((span, is_exclusive))
 }
 
-/// The range of an element, and whether it is exclusive.
 fn parse_element(element: &LockElement, unlocks: bool) -> Result<(Span, bool), NtStatus> {
     let kind = element.flags.without(LockFlags::FAIL_IMMEDIATELY);
     let is_exclusive = kind == LockFlags::EXCLUSIVE_LOCK;
@@ -117,7 +114,7 @@ fn try_lock(open: &Open, span: Span, is_exclusive: bool) -> Result<(), NtStatus>
     check_granted(&request_lock(open, span, is_exclusive, Queueing::Never), NtStatus::LOCK_NOT_GRANTED)
 }
 
-/// Acquires a lock without waiting for other locks. Caching by others is broken first (MS-FSA 2.1.5.8).
+/// Acquires a lock without waiting for other locks. Breaks the caches of others first (MS-FSA §2.1.5.8).
 fn lock_now(
     cx: &mut RequestContext<'_, '_>,
     open: &Open,
@@ -134,7 +131,6 @@ fn lock_now(
     }
 }
 
-/// Acquires a lock, waiting until granted or cancelled.
 fn lock_or_wait(
     cx: &mut RequestContext<'_, '_>,
     open: &Open,
@@ -158,6 +154,7 @@ fn lock_or_wait(
     match request_lock(open, span, is_exclusive, Queueing::Until(Nanos(u64::MAX))) {
         Verdict::Wait(ticket) => {
             let (file, request) = (open.file.clone(), unlock_request(open, span, Some(is_exclusive)));
+            // Releases a lock that is granted when no client is left to receive it.
             cx.wait.rollback = Some(Box::new(move || _ = file.claim(&request)));
             Err(cx.wait_for_claim(&open.disk, &open.file, ticket, &waker))
         }
@@ -188,7 +185,7 @@ fn unlock_request(open: &Open, span: Span, is_exclusive: Option<bool>) -> Reques
     Request::Unlock { owner, stream, span, enforced: true, is_exclusive }
 }
 
-/// Maps the verdict on a request; `not_held_status` if no such range exists.
+/// Maps a verdict to a status; `not_held_status` if no such range exists.
 fn check_granted(verdict: &Verdict, not_held_status: NtStatus) -> Result<(), NtStatus> {
     match verdict {
         Verdict::Granted(_) => Ok(()),

@@ -31,12 +31,10 @@ const SIGNING: [SigningAlgorithm; 3] =
 /// the key of the session's first channel, and message ids restart on each connection: AES-GMAC would repeat a nonce.
 const SIGNING_SHARED: [SigningAlgorithm; 3] =
     [SigningAlgorithm::AES_CMAC, SigningAlgorithm::HMAC_SHA256, SigningAlgorithm::AES_GMAC];
-/// The security mode of a server that requires signing.
 const MUST_SIGN: SecurityMode =
     SecurityMode(SecurityMode::SIGNING_ENABLED.0 | SecurityMode::SIGNING_REQUIRED.0);
 const SALT_BYTES: usize = 32;
 
-/// MS-SMB2 §3.3.5.4.
 pub(crate) fn negotiate(
     cx: &mut RequestContext<'_, '_>,
     request: &[u8],
@@ -80,10 +78,12 @@ pub(crate) fn negotiate(
         (cx.message.service.random)(&mut salt);
         contexts = negotiate_contexts(&args.contexts, &mut negotiated, &salt, has_compressed_share(cx))?;
         if negotiated.signing == SigningAlgorithm::AES_GMAC {
+            // Message ids restart on each connection, so a second channel would repeat nonces.
             negotiated.capabilities = negotiated.capabilities.without(Capabilities::MULTI_CHANNEL);
         }
     } else if dialect != Dialect::SMB210 && args.capabilities.contains(Capabilities::ENCRYPTION) {
         negotiated.capabilities |= Capabilities::ENCRYPTION;
+        // SMB 3.0 has no cipher negotiation: it always uses AES-128-CCM.
         negotiated.cipher = Some(Cipher::AES_128_CCM);
     }
     if negotiated.cipher.is_some() && has_unsigned_share(cx) {
@@ -100,18 +100,16 @@ pub(crate) fn negotiate(
     cx.respond(w, &answer)
 }
 
-/// Whether this client may use a share without signing. A client without encryption must sign in any case, since shares
-/// that require signing accept encryption instead.
+/// Whether this client may use a share without signing. A client without encryption must always sign, since shares that
+/// require signing accept encryption instead.
 fn has_unsigned_share(cx: &RequestContext<'_, '_>) -> bool {
     visible_exports(cx).any(|(export, _)| !export.share.signing)
 }
 
-/// Whether this client may use a share with compression.
 fn has_compressed_share(cx: &RequestContext<'_, '_>) -> bool {
     visible_exports(cx).any(|(export, _)| export.share.compression)
 }
 
-/// Answers the contexts of a 3.1.1 client and stores the negotiated values.
 fn negotiate_contexts<'a>(
     contexts: &[NegotiateContext<'_>],
     negotiated: &mut Negotiated,
@@ -179,7 +177,6 @@ fn negotiate_contexts<'a>(
     if answers.iter().any(is_preauth) { Ok(answers) } else { Err(NtStatus::INVALID_PARAMETER.into()) }
 }
 
-/// Whether a client supports this version of the POSIX extensions, from its list of versions.
 fn has_posix(versions: &[u8]) -> Result<bool, NtStatus> {
     match versions.as_chunks::<16>() {
         ([], _) | (_, [_, ..]) => Err(NtStatus::INVALID_PARAMETER),
@@ -209,8 +206,8 @@ fn response<'a>(
     }
 }
 
-/// Answers a client that starts with SMB1 but supports SMB2: it repeats NEGOTIATE in SMB2 (MS-SMB2 §3.3.5.3.1). `None`
-/// if no dialect is shared.
+/// Answers a client that starts with SMB1 but supports SMB2; the client repeats NEGOTIATE in SMB2 (MS-SMB2 §3.3.5.3.1).
+/// Returns `None` if no dialect is shared.
 pub(crate) fn multi_protocol(connection: &Connection, message: &[u8], now: Time) -> Option<Vec<u8>> {
     let request = Smb1Negotiate::from_bytes(message).ok()?;
     if !request.offers(Smb1Negotiate::SMB2_WILDCARD) || connection.negotiated().is_some() {

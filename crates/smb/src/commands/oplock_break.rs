@@ -9,7 +9,6 @@ use smb_wire::oplock::{BreakAck, LeaseBreakAck, LeaseBreakFlags, OplockBreak};
 use smb_wire::{NtStatus, Writer};
 use vfs::claims::{Caching, Conflict, LeaseKey, Request, Verdict};
 
-/// MS-SMB2 §3.3.5.22.
 pub(crate) fn acknowledge(
     cx: &mut RequestContext<'_, '_>,
     request: &[u8],

@@ -16,7 +16,7 @@ use vfs::claims::{IoKind, Span};
 use vfs::qos::{Kind, Transferred};
 use vfs::{Access, Blocking, FsError, OpenFile, Stability, Wait};
 
-/// The offset of the data length in a READ reply, behind StructureSize, DataOffset and a reserved byte.
+/// The offset of the data length in a READ reply, after StructureSize, DataOffset and a reserved byte.
 const READ_LENGTH_AT: usize = smb_wire::header::HEADER_SIZE + 4;
 
 /// MS-SMB2 §3.3.5.12.
@@ -67,7 +67,7 @@ pub(crate) fn read(cx: &mut RequestContext<'_, '_>, request: &[u8], w: &mut Writ
     Ok(NtStatus::SUCCESS)
 }
 
-/// The range of a READ. Pages may only end a reply that is not compressed, and only up to the end of the file.
+/// Pages may only end a reply that is not compressed, and only up to the end of the file.
 fn range(cx: &RequestContext<'_, '_>, opened: &OpenFile<'_>, offset: u64, length: usize) -> ReadRange {
     let copied = ReadRange { offset, len: length, splice: Splice::Never };
     if !cx.reply.takes_pages || cx.reply.compresses || length < SPLICE_BYTES_MIN {

@@ -17,7 +17,6 @@ use smb_wire::{FileTime, NtStatus, Writer};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// MS-SMB2 §3.3.5.5.
 pub(crate) fn setup(cx: &mut RequestContext<'_, '_>, request: &[u8], w: &mut Writer<'_>) -> CommandResult {
     let args: SessionSetupRequest<'_> = RequestContext::decode(request)?;
     let negotiated = cx.message.connection.negotiated().ok_or(NtStatus::INVALID_PARAMETER)?;
@@ -71,7 +70,6 @@ pub(crate) fn setup(cx: &mut RequestContext<'_, '_>, request: &[u8], w: &mut Wri
     }
 }
 
-/// The channel of a new session.
 fn begin_session(cx: &RequestContext<'_, '_>, now: Instant) -> Result<Arc<Channel>, NtStatus> {
     let session = cx
         .message
@@ -138,8 +136,8 @@ fn bind_channel(
     Ok(channel)
 }
 
-/// Checks that a connection negotiated the same values as the session's first one (MS-SMB2 §3.3.5.5). GMAC must be the
-/// algorithm on every channel; Windows checks that first.
+/// Checks that a connection negotiated the same values as the session's first one (MS-SMB2 §3.3.5.5). Checks AES-GMAC
+/// first, as Windows does: all channels or none must use it.
 fn check_binding(first: &Negotiated, negotiated: &Negotiated) -> Result<(), NtStatus> {
     if first.signing != negotiated.signing {
         match SigningAlgorithm::AES_GMAC {
@@ -173,7 +171,6 @@ fn must_sign(negotiated: &Negotiated, args: &SessionSetupRequest<'_>) -> bool {
         || args.security_mode.contains(SessionSecurityMode::SIGNING_REQUIRED)
 }
 
-/// Sets a session's user and keys, or a channel's key.
 fn establish(
     cx: &RequestContext<'_, '_>,
     channel: &Arc<Channel>,
@@ -201,7 +198,6 @@ fn end_previous(cx: &RequestContext<'_, '_>, session: &Arc<Session>, previous: u
     }
 }
 
-/// MS-SMB2 §3.3.5.6.
 pub(crate) fn logoff(cx: &mut RequestContext<'_, '_>, request: &[u8], w: &mut Writer<'_>) -> CommandResult {
     let _: Empty = RequestContext::decode(request)?;
     let session = Arc::clone(cx.session()?);
@@ -211,7 +207,6 @@ pub(crate) fn logoff(cx: &mut RequestContext<'_, '_>, request: &[u8], w: &mut Wr
     cx.respond(w, &Empty)
 }
 
-/// MS-SMB2 §3.3.5.17.
 pub(crate) fn echo(cx: &mut RequestContext<'_, '_>, request: &[u8], w: &mut Writer<'_>) -> CommandResult {
     let _: Empty = RequestContext::decode(request)?;
     cx.respond(w, &Empty)

@@ -18,7 +18,6 @@ use smb_wire::{NtStatus, Writer};
 use std::sync::{Arc, Weak};
 use vfs::Export;
 
-/// MS-SMB2 §3.3.5.7.
 pub(crate) fn connect(cx: &mut RequestContext<'_, '_>, request: &[u8], w: &mut Writer<'_>) -> CommandResult {
     let args: TreeConnectRequest<'_> = RequestContext::decode(request)?;
     if args.flags.contains(TreeConnectFlags::EXTENSION_PRESENT) {
@@ -67,7 +66,6 @@ pub(crate) fn disconnect(
     cx.respond(w, &Empty)
 }
 
-/// The share name of `\\server\share`.
 fn share_of(path: &[u16]) -> Option<&[u16]> {
     let backslash = u16::from(b'\\');
     let rest = path.strip_prefix(&[backslash, backslash])?;
@@ -76,7 +74,6 @@ fn share_of(path: &[u16]) -> Option<&[u16]> {
     (!name.is_empty() && !name.contains(&backslash)).then_some(name)
 }
 
-/// Finds the export of a share that the session's user may use.
 fn disk(
     cx: &RequestContext<'_, '_>,
     session: &Arc<Session>,
@@ -99,7 +96,6 @@ fn disk(
     Ok(DiskShare::new(client, export, caller, uid, must_seal, Some(request_origin(cx))))
 }
 
-/// `Capabilities` of a share.
 fn capabilities(cx: &RequestContext<'_, '_>, share: &Share) -> ShareCapabilities {
     match share {
         Share::Disk(disk) if cx.is_continuously_available(disk) => ShareCapabilities::CONTINUOUS_AVAILABILITY,
@@ -119,7 +115,6 @@ fn maximal_access(share: &Share) -> AccessMask {
     }
 }
 
-/// Rights that change nothing.
 pub(crate) const READ_ONLY: AccessMask = AccessMask(
     AccessMask::READ_DATA.0
         | AccessMask::READ_EA.0

@@ -7,10 +7,9 @@ use smb_wire::types::AccessMask;
 use smb_wire::{Decode, NtStatus};
 use vfs::acl::{self, ACL_ENTRIES_MAX, AclEntry, Effect, Inherit, Principal, Rights};
 
-/// The bits of `Control` that apply to a DACL.
 const SETTABLE_CONTROL: Control = Control(Control::DACL_PROTECTED.0 | Control::DACL_AUTO_INHERITED.0);
 
-/// Encodes a file's ACL and its control bits. A null list is present but `None`.
+/// Encodes a file's ACL and its control bits. A null list has the bit `DACL_PRESENT` but no ACL.
 pub(crate) fn to_wire(resolver: &dyn Resolver, list: &acl::Acl) -> Result<(Control, Option<Acl>), NtStatus> {
     let control = [
         (list.is_protected, Control::DACL_PROTECTED),
@@ -31,8 +30,7 @@ pub(crate) fn to_wire(resolver: &dyn Resolver, list: &acl::Acl) -> Result<(Contr
     Ok((control, Some(acl)))
 }
 
-/// Decodes the ACL of a descriptor. Refuses entries other than allowing and denying ones: dropping an entry could drop
-/// a denial.
+/// Decodes the ACL of a descriptor. Refuses entries that neither allow nor deny: dropping an entry could drop a denial.
 pub(crate) fn from_wire(
     resolver: &dyn Resolver,
     descriptor: &SecurityDescriptor,
@@ -93,7 +91,6 @@ fn sid_of(resolver: &dyn Resolver, who: &Principal) -> Result<Sid, NtStatus> {
     Sid::from_bytes(&bytes).map_err(|_| NtStatus::INTERNAL_ERROR)
 }
 
-/// The principals with the same SID everywhere.
 fn well_known() -> [(OurSid, Principal); 6] {
     [
         (OurSid::everyone(), Principal::Everyone),

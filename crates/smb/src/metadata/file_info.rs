@@ -7,7 +7,7 @@ use vfs::{Attrs, ExtraAttrs, FileType, Time};
 
 /// A file without any of these mode bits is read-only.
 pub(crate) const WRITE_BITS: u32 = 0o222;
-/// Directories report no size.
+/// Directories report a size of 0.
 const NO_SIZE: u64 = 0;
 
 /// The attributes that are stored as a client sets them (MS-FSA §2.1.5.15.2).
@@ -23,7 +23,6 @@ pub(crate) const STORED: FileAttributes = FileAttributes(
 /// The stored attributes that FSCTLs set.
 const STORED_BY_FSCTL: FileAttributes = FileAttributes::SPARSE_FILE;
 
-/// Attributes in wire form, from the file system and the stored [`ExtraAttrs`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FileInfo {
     pub(crate) attributes: FileAttributes,
@@ -84,8 +83,8 @@ impl FileInfo {
     }
 }
 
-/// The stored attributes of a file with type `base`, as the file or its stream of `file_type` shows them. The sparse
-/// flag is shared by all streams of a file; a directory has none.
+/// The stored attributes of a file with type `base`, as the file or its stream of `file_type` shows them. All streams
+/// of a file share the sparse flag; a directory has none.
 pub(crate) fn stored_flags(file_type: FileType, base: FileType, extra: &ExtraAttrs) -> FileAttributes {
     let default = match base {
         // A new file has the archive attribute (MS-FSA §2.1.5.1.1).

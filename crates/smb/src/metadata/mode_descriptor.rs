@@ -1,5 +1,5 @@
-//! Descriptors on volumes with Unix rules. Reading: the ACL equivalent to owner, group and mode bits, so that the
-//! descriptor shows the effective rights. Writing: the mode bits equivalent to a client's ACL.
+//! Descriptors on volumes with Unix rules. A query returns the ACL equivalent to owner, group and mode bits, so that
+//! the descriptor shows the effective rights. A change sets the mode bits equivalent to the client's ACL.
 
 use crate::metadata::rights::rights_of_bits;
 use identity::{Resolver, Sid as OurSid};
@@ -14,7 +14,6 @@ use vfs::{Attrs, FileType, PosixAcl};
 /// The owner's implicit rights.
 const OWNER_RIGHTS: AccessMask =
     AccessMask(AccessMask::WRITE_ATTRIBUTES.0 | AccessMask::WRITE_DAC.0 | AccessMask::WRITE_OWNER.0);
-/// The permission bits of a mode.
 const PERMISSIONS: u32 = 0o777;
 
 /// The SIDs of the three classes of mode bits.
@@ -23,7 +22,7 @@ pub(crate) struct Classes {
     pub(crate) owner: Sid,
     pub(crate) group: Sid,
     everyone: Sid,
-    /// Every caller here has authenticated.
+    /// Every caller has authenticated, so this SID means the same as `everyone`.
     authenticated: Sid,
 }
 
@@ -37,7 +36,7 @@ impl Classes {
         })
     }
 
-    /// The entries of owner, group and everyone. Each class denies what later classes would add.
+    /// Lists the entries of owner, group and everyone. Each class denies the rights that later classes would add.
     pub(crate) fn entries(&self, attrs: &Attrs) -> Vec<Ace> {
         let is_dir = attrs.file_type == FileType::Directory;
         let of = |shift: u32| rights_of_bits(attrs.mode >> shift, is_dir);
@@ -56,8 +55,8 @@ impl Classes {
         entries.into_iter().flatten().collect()
     }
 
-    /// The entries of a file with a POSIX ACL, including its named users and groups. A long ACL shows only the owner's
-    /// rights.
+    /// Lists the entries of a file with a POSIX ACL, including its named users and groups. A long ACL shows only the
+    /// owner's rights.
     pub(crate) fn entries_of_list(
         &self,
         resolver: &dyn Resolver,
@@ -83,10 +82,10 @@ impl Classes {
         acl.shown_entries(attrs.mode).into_iter().map(entry).collect()
     }
 
-    /// The mode equivalent to `list`, for a file with `mode` so far; no list allows everything. Rights of other
-    /// principals are dropped, which never grants too much. Denials of other principals have no equivalent:
-    /// `STATUS_NOT_SUPPORTED`. Read access implies execute (see [`rights_of_bits`]), so the list does not determine the
-    /// execute bits.
+    /// The mode equivalent to `list`, for a file whose current mode is `mode`. Without a list everything is allowed.
+    /// The mode drops rights of other principals, which never grants too much. Denials of other principals have no
+    /// equivalent: `STATUS_NOT_SUPPORTED`. Read access implies execute (see [`rights_of_bits`]), so the list does not
+    /// determine the execute bits.
     pub(crate) fn mode(&self, list: Option<&Acl>, file_type: FileType, mode: u32) -> Result<u32, NtStatus> {
         let is_dir = file_type == FileType::Directory;
         let everybody = [self.everyone, self.authenticated];

@@ -37,7 +37,7 @@ pub(crate) fn without_generic(desired: AccessMask) -> AccessMask {
     })
 }
 
-/// All rights of a caller on a file (`MaximalAccess`). The directory decides about deletion.
+/// Computes `MaximalAccess` of a caller. The directory decides about deletion.
 pub(crate) fn rights_from_mode(reply: &AccessReply, is_dir: bool, may_remove: bool) -> AccessMask {
     let rights = [
         (reply.read, READ),
@@ -51,13 +51,12 @@ pub(crate) fn rights_from_mode(reply: &AccessReply, is_dir: bool, may_remove: bo
     rights.into_iter().filter(|(has, _)| *has).fold(ALWAYS, |mask, (_, more)| mask | more)
 }
 
-/// All rights on a volume with NTFS rules; `sees`: the caller may list the directory (MS-FSA §2.1.5.1.2.1).
+/// Computes all rights on a volume with NTFS rules. `sees`: the caller may list the directory (MS-FSA §2.1.5.1.2.1).
 pub(crate) fn rights_from_list(rights: vfs::acl::Rights, sees: bool, may_remove: bool) -> AccessMask {
     let more = [(sees, AccessMask::READ_ATTRIBUTES), (may_remove, AccessMask::DELETE)];
     more.into_iter().filter(|(has, _)| *has).fold(AccessMask(rights.0), |mask, (_, more)| mask | more)
 }
 
-/// The rights that three mode bits give their class.
 pub(crate) fn rights_of_bits(bits: u32, is_dir: bool) -> AccessMask {
     let (reads, writes, executes) = (bits & 4 != 0, bits & 2 != 0, bits & 1 != 0);
     let rights = [(reads, READ), (executes || reads && !is_dir, AccessMask::EXECUTE), (writes, MODIFY)];

@@ -17,7 +17,7 @@ const NFS_USER: u32 = 1;
 const NFS_GROUP: u32 = 2;
 const NFS_MODE: u32 = 3;
 
-/// The Unix attributes of a file. Owners are always numeric SIDs: Linux does not resolve other SIDs.
+/// Owners are always numeric SIDs: Linux does not resolve other SIDs.
 pub(crate) fn unix_of(attrs: &Attrs, file_info: &FileInfo) -> PosixResponse {
     PosixResponse {
         hard_links: attrs.links,
@@ -28,8 +28,7 @@ pub(crate) fn unix_of(attrs: &Attrs, file_info: &FileInfo) -> PosixResponse {
     }
 }
 
-/// Kernels of version 6.1 ignore file types and fail on that of a directory; newer ones recognize directories without
-/// it.
+/// Linux 6.1 ignores file types and fails on that of a directory; newer kernels recognize directories without it.
 fn kind_of(file_type: FileType) -> PosixFileType {
     match file_type {
         FileType::Regular | FileType::Directory => PosixFileType::FILE,
@@ -49,7 +48,6 @@ pub(crate) fn information(attrs: &Attrs, file_info: &FileInfo, device_id: u32) -
     }
 }
 
-/// The POSIX information about an entry of which only the inode is known.
 pub(crate) fn information_of_unknown(inode: u64, device_id: u32) -> PosixInformation {
     PosixInformation { inode, ..attributes_of(&FileInfo::default(), device_id) }
 }
@@ -86,7 +84,7 @@ pub(crate) fn mode_of(list: Option<&Acl>) -> Option<u32> {
     })
 }
 
-/// The entries that encode owner, group and mode in such SIDs, and grant nothing.
+/// Lists entries that encode owner, group and mode in SIDs of `S-1-5-88`, and grant nothing.
 pub(crate) fn entries_of(attrs: &Attrs) -> impl Iterator<Item = Ace> {
     let values = [(NFS_USER, attrs.uid), (NFS_GROUP, attrs.gid), (NFS_MODE, attrs.mode & MODE_BITS)];
     let (authority, first) = NFS;
@@ -96,7 +94,6 @@ pub(crate) fn entries_of(attrs: &Attrs) -> impl Iterator<Item = Ace> {
     })
 }
 
-/// Whether an entry encodes a Unix id.
 pub(crate) fn is_number(ace: &Ace) -> bool {
     matches!(ace.body(), AceBody::Plain { sid, .. } if nfs_number(sid).is_some())
 }
@@ -116,7 +113,7 @@ fn nfs_number(sid: &Sid) -> Option<(u32, u32)> {
     ((sid.authority(), first) == NFS && numbers.next().is_none()).then_some((kind, number))
 }
 
-/// The target of a symbolic link in UTF-16; `None` if it is not valid text. Windows gets backslashes and mapped
+/// Encodes the target of a symbolic link in UTF-16; `None` if it is not valid text. Windows gets backslashes and mapped
 /// characters; POSIX opens get the target unchanged.
 pub(crate) fn link_target(target: &[u8], naming: Naming) -> Option<(Vec<u8>, SymlinkFlags)> {
     let names = target.split(|&byte| byte == b'/').map(|name| to_wire(name, naming));
@@ -133,6 +130,7 @@ pub(crate) fn target_of(wire: &[u16], flags: SymlinkFlags, naming: Naming) -> Re
         return Err(NtStatus::IO_REPARSE_DATA_INVALID);
     }
     let stored = |name: &[u16]| match name.iter().all(|&unit| unit == dot) && name.len() <= 2 {
+        // Links may contain "." and ".."; `component` refuses them, since a path must stay in its share.
         true => Ok(vec![b'.'; name.len()]),
         false => component(name, naming),
     };

@@ -12,7 +12,6 @@ use smb_wire::{Decode, Utf16, security};
 /// The handle of every policy, which has no state.
 const POLICY: Handle = [0, 0, 0, 0, b'p', b'o', b'l', b'i', b'c', b'y', 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
 
-/// Runs a call of `lsarpc`.
 pub(super) fn authority(cx: &RequestContext<'_, '_>, call: Call<'_>) -> Result<Vec<u8>, Fault> {
     let resolver = &*cx.message.service.resolver;
     let results = match lsarpc::Call::decode(call.opnum, call.stub)? {
@@ -55,12 +54,11 @@ fn check(handle: Handle) -> Result<(), Fault> {
     if handle == POLICY { Ok(()) } else { Err(Fault::CONTEXT_MISMATCH) }
 }
 
-/// The distinct domains that results refer to: a handful.
+/// The distinct domains of the results. There are few, so a linear search suffices.
 #[derive(Default)]
 struct Domains(Vec<(String, security::Sid)>);
 
 impl Domains {
-    /// The index of a principal's domain.
     fn domain_index(&mut self, principal: &Principal) -> Result<usize, Fault> {
         let sid = to_wire(&principal.sid)?;
         let sid = match principal.kind {
@@ -125,7 +123,6 @@ pub(super) fn to_wire(sid: &Sid) -> Result<security::Sid, Fault> {
     security::Sid::from_bytes(&sid.to_bytes()).map_err(|_| Fault::REMOTE_NO_MEMORY)
 }
 
-/// A SID without its last sub-authority.
 fn parent(sid: &security::Sid) -> Option<security::Sid> {
     let numbers: Vec<u32> = sid.sub_authorities().collect();
     let (_, above) = numbers.split_last()?;

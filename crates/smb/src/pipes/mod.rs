@@ -31,7 +31,6 @@ use std::sync::Arc;
 /// The reported allocation size of a pipe, that of Windows.
 const ALLOCATION: u64 = 4096;
 
-/// A pipe that can be opened.
 struct NamedPipe {
     name: &'static str,
     /// The path in a bind_ack.
@@ -67,7 +66,6 @@ static NAMED_PIPES: [NamedPipe; 4] = [
     },
 ];
 
-/// Handles a client's write.
 fn handle_write(cx: &RequestContext<'_, '_>, pipe: &Pipe, bytes: &[u8]) -> Result<(), NtStatus> {
     pipe.write(bytes, |handles, call| match pipe.service {
         PipeService::Server => srvsvc::server(cx, call),
@@ -100,7 +98,7 @@ pub(crate) fn wait(cx: &RequestContext<'_, '_>, input: &[u8]) -> Result<(), Comm
     Ok(())
 }
 
-/// CREATE on IPC$ (MS-SMB2 §3.3.5.9). Every session may use pipes, except that anonymous ones cannot list users.
+/// CREATE on IPC$ (MS-SMB2 §3.3.5.9). Every session may use pipes, but anonymous sessions cannot list users.
 pub(crate) fn create(
     cx: &mut RequestContext<'_, '_>,
     args: &CreateRequest<'_>,
@@ -143,7 +141,7 @@ pub(crate) fn create(
     cx.respond(w, &response)
 }
 
-/// READ of a pipe (MS-SMB2 §3.3.5.12), which waits for data. The offset is ignored.
+/// READ of a pipe (MS-SMB2 §3.3.5.12). Ignores the offset, and waits for data.
 pub(crate) fn read(
     cx: &mut RequestContext<'_, '_>,
     pipe: &Arc<Pipe>,
@@ -162,7 +160,6 @@ pub(crate) fn read(
     Ok(status_of(&part))
 }
 
-/// Makes a READ wait for a reply on its pipe.
 fn wait_for_answer(cx: &mut RequestContext<'_, '_>, pipe: &Arc<Pipe>) -> Result<CommandError, NtStatus> {
     let waker = cx.waker(Some(pipe.id), NtStatus::FILE_CLOSED, Interim::OfLast)?;
     pipe.wait(&waker);
@@ -202,6 +199,7 @@ pub(crate) fn transceive(
         return Err(NtStatus::INVALID_PARAMETER.into());
     }
     pipe.check(AccessMask::READ_DATA | AccessMask::WRITE_DATA)?;
+    // The read after the write would return the older reply.
     if pipe.has_unread()? {
         return Err(NtStatus::PIPE_BUSY.into());
     }

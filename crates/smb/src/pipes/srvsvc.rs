@@ -14,10 +14,9 @@ use smb_wire::tree::ShareFlags;
 use std::sync::Arc;
 use vfs::{Export, ExportRule, ShareSettings};
 
-/// The reported version of Windows, one with these dialects.
+/// Windows 10, a version that has these dialects.
 const VERSION: (u32, u32) = (10, 0);
 
-/// Runs a call of `srvsvc`.
 pub(super) fn server(cx: &RequestContext<'_, '_>, call: Call<'_>) -> Result<Vec<u8>, Fault> {
     let results = match srvsvc::Call::decode(call.opnum, call.stub)? {
         srvsvc::Call::ShareEnum { level, resume_handle, .. } => {
@@ -46,7 +45,6 @@ pub(super) fn server(cx: &RequestContext<'_, '_>, call: Call<'_>) -> Result<Vec<
     Ok(results)
 }
 
-/// Runs a call of `wkssvc`.
 pub(super) fn workstation(cx: &RequestContext<'_, '_>, call: Call<'_>) -> Result<Vec<u8>, Fault> {
     let wkssvc::Call::WkstaGetInfo { level } = wkssvc::Call::decode(call.opnum, call.stub)?;
     let names = &cx.message.service.authority.names;
@@ -60,13 +58,13 @@ pub(super) fn workstation(cx: &RequestContext<'_, '_>, call: Call<'_>) -> Result
     Ok(wksta_get_info_results(level, &workstation))
 }
 
-/// The shares that this client may connect to, with matching settings. Storage paths are never disclosed.
+/// Lists the shares that this client may connect to, with matching settings. Never discloses storage paths.
 fn shares<'c>(cx: &RequestContext<'_, 'c>, is: impl Fn(&ShareSettings) -> bool) -> Vec<Share<'c>> {
     let disks = visible_exports(cx).filter(|(export, _)| is(&export.share));
     disks.map(|(export, rule)| disk(export, rule)).chain([ipc()]).collect()
 }
 
-/// Finds a share that this client may connect to by folded name. Checks the name first: one message can ask for many
+/// Finds a share by folded name that this client may connect to. Checks the name first: one message can ask for many
 /// shares.
 fn share_named<'c>(cx: &RequestContext<'_, 'c>, folded_name: &[u16]) -> Option<Share<'c>> {
     let of_name = |export: &&Arc<Export>| is_spelled(share_name(export), folded_name);

@@ -22,7 +22,6 @@ use transport::{CallStats, Endpoints, Pipe as Pages};
 use vfs::qos::{Kind, Permit, Transferred};
 use vfs::{Attrs, Blocking, Namespace, PendingSync, ShareSettings, Time};
 
-/// The context that all commands of a message share.
 pub(crate) struct MessageContext<'c> {
     pub(crate) service: &'c Service,
     pub(crate) connection: &'c Connection,
@@ -38,55 +37,51 @@ pub(crate) struct MessageContext<'c> {
     pub(crate) permit: &'c mut Option<Permit>,
 }
 
-/// State that a command leaves to the related commands behind it (MS-SMB2 §3.3.5.2.7.2).
+/// State that a command leaves to the related commands after it (MS-SMB2 §3.3.5.2.7.2).
 #[derive(Clone, Copy, Default)]
 pub(crate) struct RelatedState {
-    /// Session and tree connect; none before the first command.
+    /// Session id and tree connect id; `None` before the first command.
     pub(crate) ids: Option<(u64, u32)>,
     pub(crate) file_id: Option<FileId>,
-    /// Attributes of the file when it was opened, as long as no command may have changed them.
+    /// The file's attributes at its open; `None` once a command may have changed them.
     pub(crate) attrs_at_open: Option<Attrs>,
     pub(crate) error: Option<NtStatus>,
 }
 
-/// The form of a reply, and its parts beside the body.
 #[derive(Default)]
 pub(crate) struct ReplyOptions {
     /// The key of the signature, unless the reply is encrypted.
     pub(crate) signer: Option<Arc<signing::Key>>,
     pub(crate) compresses: bool,
-    /// Whether the reply may end with pages of a file: no reply follows, and nothing is computed over the bytes.
+    /// Whether the reply may end with pages of a file. Requires that no reply follows and that nothing is computed over
+    /// the bytes.
     pub(crate) takes_pages: bool,
     pub(crate) pages: Option<Pages>,
-    /// Caches granted by the reply: their breaks must follow it.
+    /// Caches that the reply grants. Their breaks must follow the reply.
     pub(crate) guards: Vec<CacheGuard>,
 }
 
-/// The context of one command.
 pub(crate) struct RequestContext<'c, 'm> {
     pub(crate) message: &'c mut MessageContext<'m>,
     /// The header of the request, with inherited ids and ids that the command creates.
     pub(crate) header: Header,
-    /// The session of the request on this connection, bound or not.
+    /// The request's session on this connection, bound or not.
     pub(crate) channel: Option<Arc<Channel>>,
     pub(crate) tree: Option<Arc<TreeConnect>>,
     pub(crate) related: RelatedState,
-    /// Whether the message was encrypted.
     pub(crate) is_sealed: bool,
-    /// Whether the request is the last of its message.
     pub(crate) is_last: bool,
     pub(crate) wait: WaitState,
     pub(crate) reply: ReplyOptions,
 }
 
-/// The object of a file id.
 pub(crate) enum OpenObject {
     File(Arc<Open>),
     Pipe(Arc<Pipe>),
 }
 
 impl<'c, 'm> RequestContext<'c, 'm> {
-    /// Creates the context of a command with this header, behind a command that has left `related`.
+    /// Creates the context of a command that follows a command with the state `related`.
     pub(crate) fn new(message: &'c mut MessageContext<'m>, header: Header, related: &RelatedState) -> Self {
         let channel = message.connection.channel(header.session_id);
         let valid = channel.as_ref().filter(|channel| channel.is_valid());
@@ -107,21 +102,20 @@ impl<'c, 'm> RequestContext<'c, 'm> {
         }
     }
 
-    /// Decodes the structure behind the header of a request.
+    /// Decodes the structure after the header of a request.
     pub(crate) fn decode<'a, T: Decode<'a>>(request: &'a [u8]) -> Result<T, Malformed> {
         let mut r = smb_wire::Reader::new(request);
         r.skip(smb_wire::header::HEADER_SIZE)?;
         T::decode(&mut r)
     }
 
-    /// Writes the reply of a command that has succeeded.
     #[expect(clippy::unused_self, reason = "a reply is one to a command")]
     pub(crate) fn respond(&self, w: &mut Writer<'_>, response: &impl Encode) -> CommandResult {
         response.encode(w);
         Ok(NtStatus::SUCCESS)
     }
 
-    /// Counts a command that reads or writes, and its bytes; a message with any write counts as a write.
+    /// Counts a command that reads or writes, and its bytes. A message with any write counts as a write.
     pub(crate) fn count_transfer(&mut self, kind: Kind, moved: Transferred) {
         let stats = &mut self.message.stats;
         if stats.kind != Kind::Write {
@@ -139,7 +133,8 @@ impl<'c, 'm> RequestContext<'c, 'm> {
         self.tree.as_ref().ok_or(NtStatus::NETWORK_NAME_DELETED)
     }
 
-    /// Fails unless the message is encrypted where a share requires that. A command checks each share whose objects it uses.
+    /// Fails unless the message is encrypted where a share requires encryption. A command checks each share whose
+    /// objects it uses.
     pub(crate) fn check_sealed(&self, disk: &DiskShare) -> Result<(), NtStatus> {
         if disk.must_seal && !self.is_sealed { Err(NtStatus::ACCESS_DENIED) } else { Ok(()) }
     }
@@ -151,7 +146,6 @@ impl<'c, 'm> RequestContext<'c, 'm> {
             && self.share_settings(disk).continuously_available
     }
 
-    /// The current settings of a share.
     pub(crate) fn share_settings(&self, disk: &DiskShare) -> ShareSettings {
         self.message.namespace.export(disk.export.id).map_or(disk.export.share, |export| export.share)
     }
@@ -163,7 +157,7 @@ impl<'c, 'm> RequestContext<'c, 'm> {
         self.message.connection.compression().is_some() && self.tree.as_ref().is_some_and(is_set)
     }
 
-    /// Resolves a file id of a request: a related command inherits that of the command before.
+    /// Resolves a file id of a request. A related command inherits the id of the previous command.
     fn resolve_file_id(&self, id: FileId) -> Result<FileId, NtStatus> {
         let is_related = self.header.flags.contains(Flags::RELATED_OPERATIONS);
         match (self.related.file_id, self.related.error) {
@@ -176,7 +170,7 @@ impl<'c, 'm> RequestContext<'c, 'm> {
         }
     }
 
-    /// The object of a file id, in the request's session and tree connect.
+    /// Finds the object in the request's session and tree connect.
     pub(crate) fn object(&mut self, id: FileId) -> Result<OpenObject, NtStatus> {
         let tree = self.tree.as_ref().ok_or(NtStatus::NETWORK_NAME_DELETED)?;
         let id = self.resolve_file_id(id)?;
@@ -194,7 +188,7 @@ impl<'c, 'm> RequestContext<'c, 'm> {
         Ok(OpenObject::File(open))
     }
 
-    /// The open of a file id; pipes do not support the command.
+    /// Fails for pipes, which do not support the command.
     pub(crate) fn open(&mut self, id: FileId) -> Result<Arc<Open>, NtStatus> {
         match self.object(id)? {
             OpenObject::File(open) => Ok(open),
@@ -202,7 +196,6 @@ impl<'c, 'm> RequestContext<'c, 'm> {
         }
     }
 
-    /// The pipe of a file id; files do not support the command.
     pub(crate) fn pipe(&mut self, id: FileId) -> Result<Arc<Pipe>, NtStatus> {
         if self.tree()?.disk().is_some() {
             return Err(NtStatus::INVALID_DEVICE_REQUEST);

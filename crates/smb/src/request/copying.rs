@@ -4,11 +4,9 @@ use smb_wire::copy::CopyChunkResponse;
 use vfs::Change;
 use vfs::qos::Permit;
 
-/// The progress of a copy, with the permits for its next part.
 #[derive(Default)]
 pub(crate) struct CopyProgress {
     pub(crate) done: CopyChunkResponse,
-    /// The change of the target so far.
     pub(crate) change: Option<Change>,
     /// Whether the target has admitted the next part. The message's admission covers the first part.
     pub(crate) is_paid_at_target: bool,
@@ -17,7 +15,7 @@ pub(crate) struct CopyProgress {
 }
 
 impl CopyProgress {
-    /// The progress of a new copy. Where a limit exists, the message was admitted for the first part at the target.
+    /// If a limit exists, the message was admitted for the first part at the target.
     pub(crate) fn new(is_limited: bool) -> Self {
         Self { is_paid_at_target: is_limited, ..Self::default() }
     }

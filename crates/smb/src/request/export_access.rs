@@ -13,7 +13,7 @@ pub(crate) fn is_sealed(export: &Export, rule: &ExportRule) -> bool {
     rule.protection > Protection::Plain || export.share.encryption
 }
 
-/// The flags of a share, in the reply to TREE_CONNECT.
+/// The flags of a share in the reply to TREE_CONNECT.
 pub(crate) fn share_flags(must_seal: bool, compresses: bool, export: &Export) -> ShareFlags {
     let mut flags = if must_seal { ShareFlags::ENCRYPT_DATA } else { ShareFlags::NO_CACHING };
     if compresses {
@@ -25,7 +25,6 @@ pub(crate) fn share_flags(must_seal: bool, compresses: bool, export: &Export) ->
     }
 }
 
-/// The exports that the session's user may use, with the rules that allow it.
 pub(crate) fn visible_exports<'c>(
     cx: &RequestContext<'_, 'c>,
 ) -> impl Iterator<Item = (&'c Arc<Export>, &'c ExportRule)> {
@@ -34,7 +33,6 @@ pub(crate) fn visible_exports<'c>(
     exports.filter_map(move |export| Some((export, export.rule(from)?)))
 }
 
-/// The origin of this message's calls.
 pub(crate) fn request_origin(cx: &RequestContext<'_, '_>) -> Origin {
     client_origin(cx.message.endpoints.peer.ip())
 }

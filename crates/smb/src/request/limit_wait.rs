@@ -6,18 +6,17 @@ use vfs::claims::Outcome;
 use vfs::qos::{Admission, Permit, QueueResult, Waiter};
 use vfs::sync::Mutex;
 
-/// A place in the queue of a limit. Dropping it leaves the queue, and returns a permit that was granted.
+/// A place in the queue of a limit. Dropping it leaves the queue and returns a granted permit.
 #[derive(Default)]
 pub(crate) struct LimitWait(Arc<Mutex<Option<Permit>>>);
 
 impl LimitWait {
-    /// Queues at a limit. The permit is granted and the command is woken when the limit admits it.
+    /// Queues at a limit. When the limit admits the command, grants the permit and wakes the command.
     pub(crate) fn queue(&self, admission: &Admission, waker: &Waker) -> QueueResult {
         let (granted, waker) = (Arc::downgrade(&self.0), waker.clone());
         admission.wait(Box::new(QueuedCommand { admission: admission.clone(), granted, waker }))
     }
 
-    /// The permit, if it was granted.
     pub(crate) fn into_permit(self) -> Option<Permit> {
         self.0.lock().take()
     }

@@ -11,12 +11,11 @@ pub(crate) type CommandResult = Result<NtStatus, CommandError>;
 /// A command that has written no reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CommandError {
-    /// The command fails.
     Status(NtStatus),
-    /// The command runs again, from its beginning, when the cause is gone. [`Wait::Event`]: a waker was taken
+    /// The command runs again from its beginning when the cause has ended. [`Wait::Event`]: the command has a waker
     /// ([`super::context::RequestContext::suspend`]).
     Wait(Wait),
-    /// The connection ends: its earlier messages cannot be trusted.
+    /// The connection ends, since its earlier messages cannot be trusted.
     Disconnect,
 }
 

@@ -1,4 +1,4 @@
-//! The directories and names of a path, case-insensitive unless the client asked for POSIX names.
+//! Lookup of the directories and names of a path, ignoring case unless the client uses POSIX names.
 
 use super::outcome::CommandError;
 use crate::metadata::names::locks::NameLock;
@@ -82,7 +82,7 @@ fn resolve_dir(
     Ok((dir, path))
 }
 
-/// The error of a directory on the path.
+/// Maps the error of a directory on the path.
 pub(crate) fn path_error(error: FsError) -> CommandError {
     match error {
         FsError::NotFound | FsError::NotDirectory | FsError::Stale => NtStatus::OBJECT_PATH_NOT_FOUND.into(),
@@ -90,7 +90,7 @@ pub(crate) fn path_error(error: FsError) -> CommandError {
     }
 }
 
-/// Finds a name in a directory: spelled exactly, or else in another case. Returns the stored name.
+/// Finds a name in a directory: in its exact spelling, or else in another case. Returns the stored name.
 pub(crate) fn find_name(
     dir: &Resolved,
     caller: &Caller,
@@ -107,8 +107,8 @@ pub(crate) fn find_name(
     Ok((stored, found))
 }
 
-/// Locks all spellings of a name in a directory, so that a lookup and the creation behind it are atomic. POSIX names need
-/// no lock: other spellings are other names.
+/// Locks all spellings of a name in a directory, so that a lookup and the creation after it are atomic. POSIX names
+/// need no lock: other spellings are other names.
 pub(crate) fn lock_name<'l>(
     service: &'l Service,
     dir: &File,
@@ -118,7 +118,7 @@ pub(crate) fn lock_name<'l>(
     (naming == Naming::Windows).then(|| service.name_locks.lock(dir, folded_key(name)))
 }
 
-/// The key that all spellings of a name share. None for a name that cannot be sent to clients.
+/// The key that all spellings of a name share; `None` for a name that cannot be sent to clients.
 pub(crate) fn folded_key(name: &[u8]) -> Option<Vec<u8>> {
     Some(folded(&to_wire(name, Naming::Windows)?).into_iter().flat_map(u16::to_le_bytes).collect())
 }

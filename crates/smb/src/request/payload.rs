@@ -40,19 +40,18 @@ pub(crate) fn payload_bytes(request: &Message<'_>) -> u32 {
     counted.unwrap_or(0)
 }
 
-/// The maximum of bytes that a command transfers, whatever its request has room for.
+/// The maximum number of bytes that a command transfers, whatever buffer its request offers.
 pub(crate) fn transfer_bytes(request: &Message<'_>) -> u32 {
     payload_bytes(request).min(IO_BYTES_MAX.max(TRANSACT_BYTES_MAX))
 }
 
-/// Whether a class of information returns user data of any length.
 pub(crate) fn is_user_data(info_type: InfoType, class: u8) -> bool {
     let class = FileClass(class);
     info_type == InfoType::SECURITY
         || info_type == InfoType::FILE && matches!(class, FileClass::FULL_EA | FileClass::STREAM)
 }
 
-/// Bytes of descriptors and extended attributes that a CREATE stores: its contexts, above the usual length.
+/// Bytes of descriptors and extended attributes that a CREATE stores: its contexts, if they exceed the usual length.
 pub(crate) fn stored_bytes(create: &CreateRequest<'_>) -> u32 {
     let bytes: usize = create.contexts.0.iter().map(|context| context.data.len()).sum();
     let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);

@@ -14,34 +14,33 @@ use vfs::claims::{Io, IoKind, Request, Requester, Span, Ticket, Verdict};
 use vfs::qos::{Admission, Permit, QueueResult};
 use vfs::{File, Wait};
 
-/// The state of a command that outlasts its waits.
 #[derive(Default)]
 pub(crate) struct WaitState {
     /// Counts the request in `Open.OutstandingRequestCount`.
     pub(crate) outstanding: Option<OutstandingRequest>,
-    /// Registers a CREATE, so that a replay of it is recognized.
+    /// Registers a CREATE, so that a replay finds it.
     pub(crate) create_registration: Option<CreateRegistration>,
     pub(crate) limit_wait: Option<LimitWait>,
     /// Boxed, because this state is moved often and few commands copy.
     pub(crate) copy_progress: Option<Box<CopyProgress>>,
     pub(crate) waker: Option<AsyncSlotGuard>,
-    /// The end of the last wait, until the command has seen it.
+    /// The end of the last wait, until the command consumes it.
     pub(crate) wakeup: Option<Wakeup>,
-    /// Ends the wait that begins now.
+    /// Cancels the wait that begins now.
     pub(crate) cancel: Option<Cancel>,
-    /// Gives back a claim that is granted when no client is left to receive it.
+    /// Returns a claim that is granted when no client is left to receive it.
     pub(crate) rollback: Option<Rollback>,
-    /// Memory that the request takes while it waits.
+    /// Memory that the request uses while it waits.
     pub(crate) memory_bytes: usize,
 }
 
 impl WaitState {
-    /// Continues with a command that `waker` has woken.
+    /// Continues a command that `waker` has woken.
     pub(crate) fn resume(&mut self, waker: Waker, wakeup: Option<Wakeup>) {
         (self.waker, self.wakeup) = (Some(AsyncSlotGuard::new(waker)), wakeup);
     }
 
-    /// Takes over the outcome of a wakeup that came before the command waited.
+    /// Takes a wakeup that arrived before the command waited.
     pub(crate) fn take_early_wakeup(&mut self) {
         if self.wakeup.is_none() {
             let outcome = self.waker.as_ref().and_then(|waker| waker.waker()?.take_outcome());
@@ -59,8 +58,8 @@ impl WaitState {
 }
 
 impl RequestContext<'_, '_> {
-    /// The waker of this request, which concerns `file` and ends with `status_on_close` when that file is closed. The request
-    /// becomes asynchronous, within the quotas of its connection, its user and the process.
+    /// Creates the waker of this request, which ends with `status_on_close` when `file` is closed. The request becomes
+    /// asynchronous, within the quotas of its connection, its user and the process.
     pub(crate) fn waker(
         &mut self,
         file: Option<FileId>,
@@ -94,13 +93,13 @@ impl RequestContext<'_, '_> {
         Ok(waker)
     }
 
-    /// Suspends the request until its [`Waker`], which was handed out, wakes it.
+    /// Suspends the request until its [`Waker`] wakes it.
     pub(crate) fn suspend(&mut self, cancel: Cancel) -> CommandError {
         self.wait.cancel = Some(cancel);
         CommandError::Wait(Wait::Event)
     }
 
-    /// Suspends the request until a claim on `file` is decided, for which `disk` has received a ticket.
+    /// Suspends the request until a claim on `file` is decided. `disk` has received the ticket.
     pub(crate) fn wait_for_claim(
         &mut self,
         disk: &DiskShare,
@@ -112,15 +111,16 @@ impl RequestContext<'_, '_> {
         self.suspend(cancel)
     }
 
-    /// Suspends the request until other clients have returned the leases that block I/O through `open`. No interim reply is sent.
+    /// Suspends the request until other clients return the leases that block I/O through `open`. Sends no interim
+    /// reply.
     pub(crate) fn wait_for_io(&mut self, open: &Open, kind: IoKind, span: Span) -> CommandError {
         let by = Requester::Open(open.claim());
         let request = Request::Io(Io { by, stream: open.file.stream(), kind, span, waits: true });
         self.wait_for_verdict(open, &open.file, &request)
     }
 
-    /// Suspends the request until other clients have returned the leases that block a new name of `file`, which `open` opens or
-    /// replaces. No interim reply is sent.
+    /// Suspends the request until other clients return the leases that block a new name of `file`, which `open` opens
+    /// or replaces. Sends no interim reply.
     pub(crate) fn wait_for_name(&mut self, open: &Open, file: &File) -> CommandError {
         let request = Request::Unlink { by: Requester::Open(open.claim()), waits: true };
         self.wait_for_verdict(open, file, &request)
@@ -138,7 +138,8 @@ impl RequestContext<'_, '_> {
         }
     }
 
-    /// Acquires a permit for a part of a copy, at the source or the target, in a request on `open`. No interim reply is sent.
+    /// Acquires a permit for a part of a copy, at the source or the target, in a request on `open`. Sends no interim
+    /// reply.
     pub(crate) fn acquire_permit(
         &mut self,
         open: &Open,

@@ -1,6 +1,6 @@
 //! Admission of commands to the limits of their volumes.
 //!
-//! A message is admitted as a whole where it can be. Commands in other volumes, and commands behind one that needs no
+//! A message is admitted as a whole where possible. Commands in other volumes, and commands after one that needs no
 //! admission, are admitted one by one.
 
 use super::price::{demand, demand_of_all, ends_waits};
@@ -10,10 +10,10 @@ use smb_wire::compound::Message;
 use vfs::qos::{Admission, Demand, is_anything_limited};
 use vfs::{VolumeId, Wait};
 
-/// Admission of a compound, as far as it has come.
+/// The admission of a compound so far.
 #[derive(Default)]
 pub(super) struct AdmissionState {
-    /// The volume to which the rest of the message is admitted, or the next command alone.
+    /// The volume that has admitted the rest of the message, or only the next command.
     admitted_volume: Option<VolumeId>,
     is_single: bool,
     /// The volume that has counted all operations of the message, so that only bytes are due there.
@@ -33,13 +33,13 @@ pub(super) struct CommandInMessage<'m> {
 }
 
 impl AdmissionState {
-    /// The state of a message that was admitted to a volume before its first command.
+    /// A volume has admitted the message before its first command.
     pub(super) fn from_message(admitted_volume: Option<VolumeId>) -> Self {
         Self { admitted_volume, ..Self::default() }
     }
 
-    /// Admits the next command, unless its message is admitted to its volume. A message cannot evade a limit with commands in
-    /// several tree connects. A command that is refused now waits together with all commands behind it.
+    /// Admits the next command, unless its volume has admitted the message. A message cannot evade a limit with
+    /// commands in several tree connects. A refused command waits together with all commands after it.
     pub(super) fn admit(
         &mut self,
         cx: &mut RequestContext<'_, '_>,
@@ -81,18 +81,19 @@ impl AdmissionState {
         Err(CommandError::Wait(Wait::Tokens))
     }
 
-    /// Ends an admission that was for one command, which is done.
+    /// Ends the admission of a single command after the command.
     pub(super) fn finish_command(&mut self) {
         self.admitted_volume = self.admitted_volume.filter(|_| !self.is_single);
     }
 
-    /// Ends the admission of the message so far: the commands behind are admitted for their bytes.
+    /// Ends the admission of the message so far. Later commands are admitted for their bytes only.
     pub(super) fn settle(&mut self) {
         let admitted = self.admitted_volume.take().filter(|_| !self.is_single);
         self.counted_volume = admitted.or(self.counted_volume);
     }
 
-    /// Settles, and returns the admission that the rest of the message waits for. It counts as admitted from then on.
+    /// Settles, and returns the admission that the rest of the message waits for. The rest counts as admitted from then
+    /// on.
     pub(super) fn take_due(&mut self) -> Option<Admission> {
         self.settle();
         let (volume, admission) = self.due.take()?;
@@ -100,7 +101,7 @@ impl AdmissionState {
         Some(admission)
     }
 
-    /// Moves the position of the next command to the beginning of a message of its own.
+    /// The next command moves to the beginning of a message of its own.
     pub(super) fn rebase(&mut self, position: usize) {
         self.position = self.position.filter(|admitted| *admitted == position).map(|_| 0);
     }

@@ -4,12 +4,11 @@ use smb_wire::crypto::signing::{Key, sign_all};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Replies in the output, in order, each with its key.
 #[derive(Default)]
 pub(crate) struct UnsignedReplies(Vec<(Arc<Key>, Range<usize>)>);
 
 impl UnsignedReplies {
-    /// Adds a reply behind those already added.
+    /// Adds a reply after those already added.
     pub(crate) fn push(&mut self, key: &Arc<Key>, at: Range<usize>) {
         debug_assert!(self.0.last().is_none_or(|(_, previous)| previous.end <= at.start), "in their order");
         self.0.push((Arc::clone(key), at));

@@ -60,7 +60,8 @@ pub(super) fn check_request(
     Ok(entry)
 }
 
-/// Fails if the share has changed since its client connected to it. The client may connect again, and must not find its old opens.
+/// Fails if the share has changed since its client connected to it. The client may connect again, and must not find its
+/// old opens.
 fn check_current(
     cx: &RequestContext<'_, '_>,
     tree: &Arc<TreeConnect>,

@@ -14,18 +14,17 @@ use smb_wire::compound;
 use smb_wire::header::{Command, Header};
 use transport::Dispatch;
 
-/// The requirement of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Needs {
-    /// No session; but the command must be the only one of its message, whose bytes the keys are derived from.
+    /// Needs no session, but the command must be the only one of its message: keys are derived from the bytes of the
+    /// message.
     SingleCommand,
     Nothing,
     Session,
-    /// A tree connect, with its session.
     Tree,
 }
 
-/// Runs a command. It receives the request from its header on, and writes the reply behind its header.
+/// Runs a command. Receives the request from its header on, and writes the reply after its header.
 type Handler = fn(&mut RequestContext<'_, '_>, &[u8], &mut Writer<'_>) -> CommandResult;
 
 pub(crate) struct CommandEntry {
@@ -82,7 +81,7 @@ pub(crate) fn command_entry(command: Command) -> Option<&'static CommandEntry> {
     })
 }
 
-/// The dispatch of a message. A single command that rarely needs storage runs inline.
+/// A single command that rarely needs storage runs inline.
 pub(crate) fn dispatch(headers: &RequestHeaders) -> Dispatch {
     match headers.single() {
         Some(only) if only.command == Command::CANCEL => Dispatch::Inline,
@@ -91,7 +90,7 @@ pub(crate) fn dispatch(headers: &RequestHeaders) -> Dispatch {
     }
 }
 
-/// The maximum of data bytes in the replies to a message.
+/// The maximum number of data bytes in the replies to a message.
 pub(crate) fn reply_bytes_max(message: &[u8]) -> u32 {
     let moves = |header: &Header| {
         matches!(header.command, Command::READ | Command::WRITE | Command::QUERY_DIRECTORY | Command::IOCTL)
@@ -109,7 +108,6 @@ mod tests {
     use smb_wire::FileId;
     use smb_wire::file::{Channel, ReadFlags, ReadRequest};
 
-    /// READs of the maximum length in one message.
     fn reads(count: usize) -> Vec<u8> {
         let (mut out, mut previous) = (Vec::new(), None);
         let request = ReadRequest {

@@ -1,7 +1,7 @@
 //! A message: one command, or several in a compound (MS-SMB2 §3.3.5.2.7).
 //!
-//! Commands run one after the other. When one has to wait, the compound keeps the replies so far and continues with that
-//! command later.
+//! Commands run one after the other. When a command must wait, the compound retains the replies so far and continues
+//! with that command later.
 
 use super::admission::{AdmissionState, CommandInMessage};
 use super::checks::{check_request, is_protected};
@@ -23,7 +23,6 @@ use std::sync::{Arc, Weak};
 use std::time::Instant;
 use vfs::{VolumeId, Wait};
 
-/// The progress of a message.
 #[derive(Default)]
 pub(super) struct Compound {
     /// Offset of the next command in the message.

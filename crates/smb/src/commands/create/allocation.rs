@@ -16,7 +16,7 @@ pub(super) fn check(args: &CreateRequest<'_>, file: &File, used: u64) -> Result<
     check_room(file, requested_size(args)?.saturating_sub(used))
 }
 
-/// Fails with `STATUS_DISK_FULL` unless the volume has `more` bytes free.
+/// Fails with `STATUS_DISK_FULL` unless the volume has `more` bytes available.
 pub(crate) fn check_room(file: &File, more: u64) -> Result<(), CommandError> {
     if more > 0 && more > file.volume().stat()?.bytes_available {
         return Err(NtStatus::DISK_FULL.into());
@@ -24,8 +24,8 @@ pub(crate) fn check_room(file: &File, more: u64) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// Allocates space for a file that an open created or overwrote. Returns the new attributes if anything changed. On
-/// failure the client sees the actual size in the reply.
+/// Allocates space for a file that an open created or overwrote. Returns the new attributes if anything changed. A
+/// failure is not an error: the client sees the actual size in the reply.
 pub(super) fn preallocate(
     cx: &mut RequestContext<'_, '_>,
     args: &CreateRequest<'_>,

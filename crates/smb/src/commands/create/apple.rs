@@ -42,7 +42,8 @@ pub(super) fn response(
     Some((apple::NAME, answer.to_bytes()))
 }
 
-/// Apple's attributes in listings for clients that know them, and modes in descriptors on volumes with Unix rules.
+/// Offers Apple's attributes in listings to clients that know them, and modes in descriptors on volumes with Unix
+/// rules.
 fn server_capabilities(open: &Open, client: AppleCapabilities) -> AppleCapabilities {
     let lists = AppleCapabilities::SUPPORTS_READ_DIR_ATTR;
     let has_modes = open.file.volume().security_style() == SecurityStyle::Unix;

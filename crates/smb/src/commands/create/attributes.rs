@@ -37,7 +37,6 @@ const VALID_ATTRIBUTES: FileAttributes = FileAttributes(
         | FileAttributes::RECALL_ON_DATA_ACCESS.0,
 );
 
-/// Refuses invalid attributes, and those that a directory cannot have.
 pub(super) fn check(args: &CreateRequest<'_>) -> Result<(), NtStatus> {
     let is_dir = args.create_options.contains(CreateOptions::DIRECTORY_FILE);
     let (requested, never) = (args.file_attributes, FileAttributes::TEMPORARY);
@@ -54,7 +53,6 @@ pub(super) fn check_overwrite(args: &CreateRequest<'_>, file_info: &FileInfo) ->
     if unsaid.is_empty() { Ok(()) } else { Err(NtStatus::ACCESS_DENIED) }
 }
 
-/// The permissions of a new file: from the request, else the defaults.
 pub(super) struct NewFileSecurity {
     /// The mode, on volumes with Unix rules.
     pub(super) mode: Option<u32>,
@@ -87,6 +85,7 @@ pub(super) fn security_of_new(
     let gid = if dir.mode & SET_GID != 0 { dir.gid } else { caller.gid };
     let resolver = &*cx.message.service.resolver;
     let classes = Classes::of(resolver, caller.uid, gid)?;
+    // A new file always belongs to its creator.
     if descriptor.owner.is_some_and(|owner| owner != classes.owner) {
         return Err(NtStatus::INVALID_OWNER.into());
     }

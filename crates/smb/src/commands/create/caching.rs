@@ -23,7 +23,6 @@ pub(crate) fn lease_owner(cx: &RequestContext<'_, '_>) -> Option<LeaseOwner> {
     Some(LeaseOwner { client_guid, uid })
 }
 
-/// The lease that a request asks for.
 pub(super) fn lease_of(cx: &RequestContext<'_, '_>, args: &CreateRequest<'_>) -> Option<Lease> {
     if args.requested_oplock_level != OplockLevel::LEASE {
         return None;
@@ -34,7 +33,6 @@ pub(super) fn lease_of(cx: &RequestContext<'_, '_>, args: &CreateRequest<'_>) ->
     (has_second || matches!(lease, Lease::V1(_))).then_some(lease)
 }
 
-/// Whether the client has announced directory leasing.
 fn has_directory_leasing(cx: &RequestContext<'_, '_>) -> bool {
     cx.message
         .connection
@@ -60,7 +58,6 @@ pub(super) fn check_lease_key(cx: &RequestContext<'_, '_>, args: &CreateRequest<
     }
 }
 
-/// The caching that a CREATE asks for, before its file is claimed.
 pub(super) enum CachingRequest {
     Nothing,
     Oplock { want: Caching, asking: PendingOplock },
@@ -74,14 +71,12 @@ pub(super) struct RequestedLease {
     new: NewCache,
 }
 
-/// The caching in the response.
 pub(super) struct CachingGrant {
     pub(super) level: OplockLevel,
     pub(super) lease: Option<Lease>,
 }
 
 impl CachingRequest {
-    /// The request of `args` for a file of this type.
     pub(super) fn of(
         cx: &RequestContext<'_, '_>,
         args: &CreateRequest<'_>,
@@ -123,7 +118,6 @@ impl CachingRequest {
         self.claim_request().map(|request| request.want).unwrap_or_default()
     }
 
-    /// The request in the form of the claim table.
     pub(super) fn claim_request(&self) -> Option<LeaseRequest> {
         let (kind, want, epoch) = match self {
             Self::Nothing => return None,
@@ -179,6 +173,7 @@ fn break_target(
     name: CacheName,
     confidentiality: &Confidentiality,
 ) -> BreakTarget {
+    // A break of a cache on sealed data must itself be encrypted.
     if cx.is_sealed || disk.must_seal {
         confidentiality.set();
     }
@@ -192,7 +187,6 @@ fn epoch_of(lease_context: &Lease) -> u16 {
     }
 }
 
-/// Restores the caching of a reclaimed open, under a new tree connect and id.
 pub(super) fn reattach(
     cx: &mut RequestContext<'_, '_>,
     disk: &DiskShare,
@@ -214,7 +208,6 @@ pub(super) fn reattach(
     caching.with_guard(open)
 }
 
-/// The response for caching that the client already has.
 pub(super) fn regrant(lease_context: Option<&Lease>, granted: &Granted) -> CachingGrant {
     match lease_context {
         Some(lease_context) => {
@@ -224,7 +217,7 @@ pub(super) fn regrant(lease_context: Option<&Lease>, granted: &Granted) -> Cachi
     }
 }
 
-/// The requested lease in the version of the existing one.
+/// Converts the requested lease to the version of the existing one.
 fn as_version(lease_context: Lease, has_epoch: bool) -> Lease {
     match lease_context {
         Lease::V1(LeaseV1 { lease_key, lease_state, lease_flags }) if has_epoch => Lease::V2(LeaseV2 {
@@ -241,7 +234,6 @@ fn as_version(lease_context: Lease, has_epoch: bool) -> Lease {
     }
 }
 
-/// The current state of the lease.
 fn lease_response(lease_context: &Lease, granted: &Granted) -> Lease {
     let lease_state = state_of(granted.caching);
     let breaking = if granted.is_breaking { LeaseFlags::BREAK_IN_PROGRESS } else { LeaseFlags::empty() };

@@ -10,7 +10,6 @@ use smb_wire::types::AccessMask;
 use smb_wire::{Encode, NtStatus};
 use vfs::Attrs;
 
-/// Response contexts by name.
 pub(super) struct ResponseContexts(Vec<(&'static [u8], Vec<u8>)>);
 
 impl ResponseContexts {

@@ -23,32 +23,27 @@ use std::sync::Arc;
 use vfs::claims::Caching;
 use vfs::{Caller, File, FileType, Wait};
 
-/// The durable context of a CREATE.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum DurableContext {
     Nothing,
-    /// A durable handle of version 1.
     V1,
-    /// A durable handle of version 2.
     V2(DurableRequestV2),
     /// A reconnect to an open that lost its connection.
     Reconnect(ReconnectTarget),
 }
 
-/// The open that a client wants to reclaim.
+/// The open that a client reclaims.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReconnectTarget {
-    /// The persistent half of its id.
     persistent: u64,
     /// `CreateGuid` of the open, in version 2.
     create_guid: Option<Guid>,
-    /// Whether the open is persistent.
     is_persistent: bool,
 }
 
 /// The parameters of an open that is to become durable.
 pub(super) struct DurableGrant {
-    /// The granted caching; durability depends on it.
+    /// A durable open needs handle caching; a persistent one does not.
     pub(super) caching: Caching,
     pub(super) want: Caching,
     pub(super) action: CreateAction,
@@ -184,8 +179,8 @@ fn make_persistent(
     Some(())
 }
 
-/// Handles the application instance of a CREATE of `file` (MS-SMB2 §3.3.5.9.13): closes the opens of the file that the
-/// instance has at another, failed client. Another user closes nothing, since the id is not a secret.
+/// Closes the opens of `file` that the application instance has at another, failed client (MS-SMB2 §3.3.5.9.13).
+/// Another user closes nothing, since the id is not a secret.
 pub(super) fn close_failed_over(
     cx: &RequestContext<'_, '_>,
     args: &CreateRequest<'_>,
@@ -236,12 +231,10 @@ fn decoded<'a, T: Decode<'a>>(data: &'a [u8]) -> Result<T, NtStatus> {
     T::from_bytes(data).map_err(|_| NtStatus::INVALID_PARAMETER)
 }
 
-/// An open that already exists, and the form of the response.
 pub(super) struct ExistingOpen {
     pub(super) open: Arc<Open>,
     pub(super) action: CreateAction,
     pub(super) caching: CachingGrant,
-    /// Whether the response has the durable context.
     pub(super) announces_durable: bool,
 }
 
@@ -346,8 +339,8 @@ pub(super) fn reconnect(
     Ok(ExistingOpen { open, action: CreateAction::OPENED, caching, announces_durable: false })
 }
 
-/// Takes an open from the disconnected ones. If its old session still exists although the client has left, the request
-/// waits: clients reconnect before the server notices the loss.
+/// Takes an open from the disconnected ones. The request waits if the old session still exists although the client has
+/// left: clients reconnect before the server notices the loss.
 fn take_disconnected(
     cx: &RequestContext<'_, '_>,
     args: &CreateRequest<'_>,
@@ -379,7 +372,6 @@ fn take_disconnected(
     take()
 }
 
-/// Checks that an open is the requested one and belongs to the client.
 fn check_reconnect(
     cx: &RequestContext<'_, '_>,
     args: &CreateRequest<'_>,

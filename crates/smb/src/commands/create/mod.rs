@@ -60,7 +60,6 @@ const OPTIONS_NOT_SUPPORTED: CreateOptions = CreateOptions::CREATE_TREE_CONNECTI
     .or(CreateOptions::OPEN_BY_FILE_ID)
     .or(CreateOptions::RESERVE_OPFILTER);
 
-/// A file that CREATE has found or created.
 struct ResolvedFile {
     entry_path: EntryPath,
     file: File,
@@ -72,7 +71,6 @@ struct ResolvedFile {
     action: CreateAction,
 }
 
-/// MS-SMB2 §3.3.5.9.
 pub(crate) fn create(cx: &mut RequestContext<'_, '_>, request: &[u8], w: &mut Writer<'_>) -> CommandResult {
     let mut args: CreateRequest<'_> = RequestContext::decode(request)?;
     let disk = match &cx.tree()?.share {
@@ -138,7 +136,6 @@ pub(crate) fn create(cx: &mut RequestContext<'_, '_>, request: &[u8], w: &mut Wr
     Err(CommandError::Wait(Wait::Recall))
 }
 
-/// An open with the contents of its response.
 struct CreatedOpen {
     open: Arc<Open>,
     attrs: Attrs,
@@ -189,7 +186,6 @@ fn write_reply(
     cx.respond(w, &response)
 }
 
-/// Finds the file at `path`, or creates it.
 fn resolve(
     cx: &mut RequestContext<'_, '_>,
     args: &CreateRequest<'_>,
@@ -259,18 +255,15 @@ fn check(args: &CreateRequest<'_>) -> Result<(), NtStatus> {
     Ok(())
 }
 
-/// The requested rights on a file without restrictions.
 fn unrestricted_access(args: &CreateRequest<'_>) -> AccessMask {
     let desired = without_generic(args.desired_access);
     if desired.contains(AccessMask::MAXIMUM_ALLOWED) { AccessMask::FILE_ALL } else { desired }
 }
 
-/// Whether the name must be free.
 fn must_create(args: &CreateRequest<'_>) -> bool {
     args.create_disposition == CreateDisposition::CREATE
 }
 
-/// Whether the name must exist.
 fn must_exist(args: &CreateRequest<'_>) -> bool {
     matches!(args.create_disposition, CreateDisposition::OPEN | CreateDisposition::OVERWRITE)
 }
@@ -340,8 +333,8 @@ fn open_existing(
     Ok(ResolvedFile { entry_path, file, attrs, base_type: attrs.file_type, naming, granted, action })
 }
 
-/// The user's rights on a file. Deletion is checked only if `desired` includes it, or asks for all rights. POSIX opens
-/// ignore the read-only attribute.
+/// Computes the user's rights on a file. Checks deletion only if `desired` includes it, or asks for all rights. POSIX
+/// opens ignore the read-only attribute.
 pub(crate) fn maximal_access(
     disk: &DiskShare,
     entry_path: &EntryPath,
@@ -481,6 +474,7 @@ fn open_and_claim(
     let request = claim_request(disk, &file, args, granted, truncates, &caching_request);
     let granted_claim = claim(cx, disk, &file, request).inspect_err(|stop| {
         if *stop == CommandError::Status(NtStatus::DELETE_PENDING) {
+            // If no open remains, the refusing file is overdue for deletion; the caller tries again.
             disk.delete_closed_file(&file);
         }
     })?;
@@ -520,12 +514,11 @@ fn open_and_claim(
     Ok((open, attrs, answer))
 }
 
-/// Whether the file's contents are discarded.
 fn truncates(action: CreateAction) -> bool {
     matches!(action, CreateAction::SUPERSEDED | CreateAction::OVERWRITTEN)
 }
 
-/// Completes an open once the file is claimed. Returns the new attributes if they may have changed.
+/// Completes an open after its claim. Returns the new attributes if they may have changed.
 fn finish_claimed(
     cx: &mut RequestContext<'_, '_>,
     args: &CreateRequest<'_>,
@@ -569,7 +562,8 @@ fn claim_request(
     }
 }
 
-/// Recalls delegations of unreported writers: the reply has size and times, even for an open without read access.
+/// Recalls delegations of clients with unreported writes: the reply has size and times, even for an open without read
+/// access.
 fn recall_writers(
     cx: &mut RequestContext<'_, '_>,
     disk: &DiskShare,
@@ -644,11 +638,12 @@ fn overwrite(
     }
     open.notify_modified(ChangeMask::SIZE | ChangeMask::MODIFIED | ChangeMask::ATTRIBUTES);
     let access = claimed_by(caller, open.granted, args.share_access);
+    // The write claim served the truncation alone; the open keeps the rights it requested.
     file.claim(&Request::Downgrade { open: open.claim(), access });
     Ok(attrs)
 }
 
-/// Claims the file, after conflicting holders have released their caches.
+/// Claims the file. Waits until conflicting holders have released their caches.
 fn claim(
     cx: &mut RequestContext<'_, '_>,
     disk: &DiskShare,

@@ -18,7 +18,6 @@ use vfs::model::attrs::MODE_BITS;
 use super::resolve::{self, PathTarget};
 use crate::request::path_lookup::PathCache;
 
-/// The semantics of an open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PosixOptions {
     Windows,
@@ -29,7 +28,7 @@ pub(super) enum PosixOptions {
 }
 
 impl PosixOptions {
-    /// The options in the contexts of a request. Without negotiation the context is ignored like an unknown one.
+    /// Reads the context of a request. Without negotiation the server ignores the context like an unknown one.
     pub(super) fn of(cx: &RequestContext<'_, '_>, contexts: &CreateContexts<'_>) -> Result<Self, NtStatus> {
         if !cx.message.connection.negotiated().is_some_and(|agreed| agreed.posix) {
             return Ok(Self::Windows);
@@ -51,7 +50,6 @@ impl PosixOptions {
         }
     }
 
-    /// The permissions of a created file.
     pub(super) fn mode(self) -> Option<u32> {
         match self {
             Self::Windows => None,

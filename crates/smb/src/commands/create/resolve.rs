@@ -10,7 +10,6 @@ use crate::state::tree::DiskShare;
 use std::sync::Arc;
 use vfs::{Attrs, Blocking, File, FsError, Resolved};
 
-/// The result of a path lookup.
 pub(super) enum PathTarget<'l> {
     Found {
         entry_path: EntryPath,
@@ -21,7 +20,7 @@ pub(super) enum PathTarget<'l> {
     Missing(EntryPath, Option<NameLock<'l>>),
 }
 
-/// Follows a path from the root of a share. With `making`, a missing last name is locked for creation.
+/// Follows a path from the root of a share. With `making`, locks a missing last name for creation.
 pub(super) fn resolve_path<'l>(
     disk: &Arc<DiskShare>,
     path: &[Vec<u8>],

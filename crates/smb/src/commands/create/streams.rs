@@ -87,7 +87,6 @@ pub(super) fn resolve(
     Ok(ResolvedFile { entry_path, file: stream, attrs, base_type, naming, granted, action })
 }
 
-/// Locks the name of a stream of `file`.
 pub(crate) fn lock<'l>(service: &'l Service, file: &File, name: &[u8]) -> NameLock<'l> {
     service.name_locks.lock(file, stream_to_wire(name).map(|wire| folded(&wire)))
 }
@@ -130,7 +129,7 @@ fn replace_io(stream: &File, by: Requester) -> Io {
     Io { by, stream: stream.stream(), kind: IoKind::Replace, span: Span::ALL, waits: false }
 }
 
-/// Finds a stream by exact name, else ignoring case. Returns it with its stored name.
+/// Finds a stream by exact name, else ignoring case. Returns its stored name too.
 pub(crate) fn find(file: &File, name: &[u8]) -> FsResult<(Vec<u8>, File)> {
     match file.find_stream(name) {
         Err(FsError::NotFound) => {}

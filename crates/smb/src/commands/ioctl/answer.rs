@@ -4,7 +4,6 @@ use crate::request::outcome::CommandError;
 use smb_wire::ioctl::IoctlRequest;
 use smb_wire::{Encode, NtStatus};
 
-/// The response to a control code.
 pub(super) struct FsctlReply {
     /// Some truncated or partly failed operations return output with an error status.
     pub(super) status: NtStatus,
@@ -12,10 +11,9 @@ pub(super) struct FsctlReply {
 }
 
 impl FsctlReply {
-    /// Success without output.
     pub(super) const NOTHING: Self = Self { status: NtStatus::SUCCESS, output: Vec::new() };
 
-    /// Encodes a structure that must fit as a whole; `otherwise` is the status if it does not.
+    /// Encodes a structure that must fit as a whole; returns `otherwise` if it does not.
     pub(super) fn encode_whole(
         args: &IoctlRequest<'_>,
         value: &impl Encode,
@@ -29,7 +27,6 @@ impl FsctlReply {
     }
 }
 
-/// The size of the client's output buffer.
 pub(super) fn output_room(args: &IoctlRequest<'_>) -> usize {
     usize::try_from(args.max_output_response).unwrap_or(usize::MAX)
 }

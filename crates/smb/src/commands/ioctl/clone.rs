@@ -22,7 +22,6 @@ pub(super) fn duplicate_ex(
     clone(cx, target, &DuplicateExtentsEx::from_bytes(input)?.extents)
 }
 
-/// FSCTL_DUPLICATE_EXTENTS_TO_FILE.
 pub(super) fn duplicate(
     cx: &mut RequestContext<'_, '_>,
     target: &Arc<Open>,
@@ -74,7 +73,7 @@ fn clone(
     }
 }
 
-/// The range of signed offsets; its ends cannot overflow.
+/// Converts signed offsets. The ends of the range cannot overflow.
 fn span(request: &DuplicateExtents) -> Result<Span, NtStatus> {
     let number = |value: i64| u64::try_from(value).map_err(|_| NtStatus::INVALID_PARAMETER);
     Ok(Span {

@@ -25,10 +25,9 @@ const LIMITS: CopyChunkResponse = CopyChunkResponse {
     chunk_bytes_written: COPY_CHUNK_BYTES_MAX,
     total_bytes_written: COPY_BYTES_MAX,
 };
-/// Bytes of a [`CopyChunkResponse`].
 const RESPONSE_BYTES: usize = 12;
 
-/// The resume key of an open: its id. It is valid only in the session that gave it, while the file is open.
+/// The resume key of an open is its id. It is valid only in the session that requested it, while the file is open.
 fn key_of(id: FileId) -> ResumeKey {
     let mut key = [0; 24];
     key[..8].copy_from_slice(&id.persistent.to_le_bytes());
@@ -43,8 +42,8 @@ fn id_of(key: ResumeKey) -> Option<FileId> {
     (key_of(id) == key).then_some(id)
 }
 
-/// The source file: an open of the same session, in a share that is still served, if the message has the protection
-/// that the share requires.
+/// Finds the source file: an open of the same session, in a share that is still served. The message must have the
+/// protection that the share requires.
 pub(super) fn source(cx: &RequestContext<'_, '_>, id: FileId) -> Result<Option<Arc<Open>>, CommandError> {
     let open = cx.session()?.open(id);
     let Some(open) = open.filter(|open| open.disk.is_current(cx.message.namespace, request_origin(cx)))
@@ -55,7 +54,6 @@ pub(super) fn source(cx: &RequestContext<'_, '_>, id: FileId) -> Result<Option<A
     Ok(Some(open))
 }
 
-/// MS-SMB2 §3.3.5.15.5.
 pub(super) fn resume_key(
     _: &RequestContext<'_, '_>,
     open: &Open,
@@ -65,7 +63,7 @@ pub(super) fn resume_key(
     FsctlReply::encode_whole(args, &response, NtStatus::INVALID_PARAMETER)
 }
 
-/// MS-SMB2 §3.3.5.15.6: copies to a file from the one that the key names.
+/// Copies to a file from the one that the key names (MS-SMB2 §3.3.5.15.6).
 pub(super) fn copy_chunks(
     cx: &mut RequestContext<'_, '_>,
     target: &Arc<Open>,
@@ -83,6 +81,7 @@ pub(super) fn copy_chunks(
     let from = source.data(Access::READ)?;
     let to = target.data(Access::WRITE)?;
     target.check(AccessMask::WRITE_DATA)?;
+    // SRV_COPYCHUNK_WRITE differs only in that the target needs no read access.
     if args.ctl_code == CtlCode::SRV_COPYCHUNK {
         target.check(AccessMask::READ_DATA)?;
     }
@@ -147,7 +146,6 @@ impl CopyProgress {
         Ok(())
     }
 
-    /// Records the bytes copied in a part with both volumes' permits.
     fn record_permits(&mut self, cx: &mut RequestContext<'_, '_>, admission: &CopyAdmission<'_>, bytes: u64) {
         if let Some(mut charge) = self.source.take() {
             charge.record(admission.at_source(bytes));
@@ -161,8 +159,8 @@ impl CopyProgress {
     }
 }
 
-/// Copies the remaining chunks, part by part. Flushes only at the end: the reply waits for that, and each part may wait
-/// for a limit.
+/// Copies the remaining chunks, part by part. Flushes only at the end: the reply waits for the flush, and each part may
+/// wait for a limit.
 fn copy_parts(
     cx: &mut RequestContext<'_, '_>,
     progress: &mut CopyProgress,
@@ -211,7 +209,7 @@ fn copy_reply(status: NtStatus, response: &CopyChunkResponse) -> FsctlReply {
     FsctlReply { status, output: response.to_bytes() }
 }
 
-/// An empty list is macOS's copy of a whole file, which is not offered.
+/// An empty list is the request of macOS to copy a whole file, which the server does not offer.
 fn are_within_limits(chunks: &[CopyChunk]) -> bool {
     (1..=COPY_CHUNKS_MAX).contains(&count(chunks))
         && chunks.iter().all(|chunk| (1..=COPY_CHUNK_BYTES_MAX).contains(&chunk.length))
@@ -265,7 +263,6 @@ struct Copier<'c> {
     stability: Stability,
     pending: &'c mut PendingSync,
     done: CopyChunkResponse,
-    /// The accumulated change of the target.
     change: Option<Change>,
 }
 

@@ -12,8 +12,8 @@ use std::net::IpAddr;
 /// The reported link speed, in bits per second. Clients compare speeds of interfaces; there is only one.
 const LINK_SPEED: u64 = 10_000_000_000;
 
-/// Returns the address that the client connected to, since that is reachable. RSS makes clients open several
-/// connections to it.
+/// Returns the address that the client connected to, since it is reachable. RSS makes clients open several connections
+/// to it.
 pub(crate) fn query(
     cx: &RequestContext<'_, '_>,
     args: &IoctlRequest<'_>,

@@ -23,7 +23,6 @@ use vfs::qos::Demand;
 
 use answer::FsctlReply;
 
-/// MS-SMB2 §3.3.5.15.
 pub(crate) fn ioctl(cx: &mut RequestContext<'_, '_>, request: &[u8], w: &mut Writer<'_>) -> CommandResult {
     let args: IoctlRequest<'_> = RequestContext::decode(request)?;
     if args.flags != IoctlFlags::IS_FSCTL {
@@ -64,7 +63,6 @@ pub(crate) fn ioctl(cx: &mut RequestContext<'_, '_>, request: &[u8], w: &mut Wri
     Ok(answer.status)
 }
 
-/// The bytes and operations of a request, for the limits of volumes.
 pub(crate) fn demand(args: &IoctlRequest<'_>) -> Demand {
     copy::copy_demand(args).or_else(|| ranges::trim_demand(args)).unwrap_or(Demand::OTHER)
 }
@@ -106,7 +104,7 @@ fn of_file(
     }
 }
 
-/// MS-SMB2 §3.3.5.15.12: the connection ends if an attacker changed the negotiation.
+/// Disconnects if an attacker changed the negotiation (MS-SMB2 §3.3.5.15.12).
 fn validate_negotiate(
     cx: &RequestContext<'_, '_>,
     args: &IoctlRequest<'_>,

@@ -17,10 +17,9 @@ use vfs::qos::Demand;
 use vfs::volume::change_notify::ChangeMask;
 use vfs::{Access, Blocking, Change, ExtraAttrs, FsError, FsResult, OpenFile, Seek, Stability, Wait};
 
-/// Bytes of an [`AllocatedRange`].
 const RANGE_BYTES: usize = 16;
 
-/// The data of a file opened with `right`. Only files have ranges.
+/// Only regular files have ranges.
 fn data(open: &Open, right: AccessMask, access: Access) -> Result<&OpenFile<'static>, NtStatus> {
     if open.opened().is_none() {
         return Err(NtStatus::INVALID_PARAMETER);
@@ -92,7 +91,7 @@ fn report_change(
     Ok(())
 }
 
-/// FSCTL_SET_ZERO_DATA: makes the range read as zeros, up to the end of the file.
+/// FSCTL_SET_ZERO_DATA: zeroes the range up to the end of the file.
 pub(super) fn zero(
     cx: &mut RequestContext<'_, '_>,
     open: &Open,
@@ -114,7 +113,8 @@ pub(super) fn zero(
     Ok(FsctlReply::NOTHING)
 }
 
-/// FSCTL_QUERY_ALLOCATED_RANGES: ranges that may be nonzero. A file without the sparse attribute is wholly allocated.
+/// FSCTL_QUERY_ALLOCATED_RANGES: lists the ranges that may be nonzero. A file without the sparse attribute is wholly
+/// allocated.
 pub(super) fn allocated(open: &Open, args: &IoctlRequest<'_>) -> Result<FsctlReply, CommandError> {
     let opened = data(open, AccessMask::READ_DATA, Access::READ)?;
     let mut input = smb_wire::Reader::new(args.input);

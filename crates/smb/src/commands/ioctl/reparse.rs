@@ -82,7 +82,6 @@ pub(super) fn set(
     Ok(FsctlReply { status: NtStatus::SUCCESS, output: Vec::new() })
 }
 
-/// The target of a SET_REPARSE_POINT.
 enum SpecialTarget {
     Link(Vec<u8>),
     Fifo,
@@ -154,7 +153,6 @@ fn has_streams(file: &File) -> FsResult<bool> {
 /// Prevents other opens of the file while it exists.
 struct ExclusiveClaim<'o> {
     open: &'o Open,
-    /// The open's earlier claim.
     previous: claims::Access,
 }
 
@@ -179,7 +177,6 @@ impl Drop for ExclusiveClaim<'_> {
     }
 }
 
-/// Moves an open to the file that has replaced its own.
 fn replace_open(
     cx: &mut RequestContext<'_, '_>,
     open: &Open,
@@ -222,6 +219,7 @@ fn notify_uncached(old: &Open) {
     if let Some(Granted { lease: Some(key), caching, epoch, .. }) = granted
         && !caching.is_none()
     {
+        // Each change of a lease's state increments its epoch (MS-SMB2 §3.3.4.7).
         let epoch = epoch.wrapping_add(1);
         let step = Break { from: caching, to: Caching::NONE, epoch, acknowledge: false };
         old.disk.claim_holder.breaks.notify(key, step);

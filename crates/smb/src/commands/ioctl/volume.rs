@@ -1,4 +1,4 @@
-//! File requests with one answer for the whole volume: no snapshots, no compression, ids as object ids.
+//! File requests whose answer is the same for the whole volume: no snapshots, no compression, ids as object ids.
 
 use super::answer::FsctlReply;
 use crate::request::outcome::CommandError;
@@ -32,7 +32,6 @@ pub(super) fn object_id(open: &Open, args: &IoctlRequest<'_>) -> Result<FsctlRep
     FsctlReply::encode_whole(args, &buffer, NtStatus::INVALID_PARAMETER)
 }
 
-/// FSCTL_GET_COMPRESSION.
 pub(super) fn compression(args: &IoctlRequest<'_>) -> Result<FsctlReply, CommandError> {
     FsctlReply::encode_whole(args, &COMPRESSION_FORMAT_NONE, NtStatus::INVALID_PARAMETER)
 }

@@ -21,8 +21,7 @@ const fn kind_bits(file_type: FileType) -> u16 {
     }
 }
 
-/// The attributes of the entry `name`, the file with `key`. Unavailable attributes are omitted, so that one file does
-/// not end the listing.
+/// Reads the attributes of the entry `name`. Omits unavailable attributes, so that one file does not end the listing.
 pub(super) fn attributes(open: &Open, name: &[u8], key: &FileKey, attrs: &Attrs) -> ReadDirAttributes {
     let mode = u16::try_from(attrs.mode & vfs::model::attrs::MODE_BITS).unwrap_or(0);
     let mut listed =
@@ -35,7 +34,7 @@ pub(super) fn attributes(open: &Open, name: &[u8], key: &FileKey, attrs: &Attrs)
     listed
 }
 
-/// The rights that `MaximalAccess` of the file would return.
+/// Returns the same rights as `MaximalAccess` of the file.
 fn maximal_rights(open: &Open, name: &[u8], file: &File, attrs: &Attrs) -> FsResult<AccessMask> {
     let entry_path = match name {
         b"." => open.entry_path().clone(),
@@ -48,7 +47,7 @@ fn maximal_rights(open: &Open, name: &[u8], file: &File, attrs: &Attrs) -> FsRes
     maximal_access(&open.disk, &entry_path, file, attrs, Naming::Windows, AccessMask::MAXIMUM_ALLOWED)
 }
 
-/// Streams are found by name: a file may have a thousand, and a directory thousands of files.
+/// Looks up two streams by name: a file may have a thousand, and a directory thousands of files.
 fn add_streams(open: &Open, file: &File, attrs: &Attrs, listed: &mut ReadDirAttributes) -> FsResult<()> {
     match file.find_stream(AFP_RESOURCE) {
         Ok(fork) => listed.resource_fork_bytes = fork.attrs(Blocking::Allowed)?.size,

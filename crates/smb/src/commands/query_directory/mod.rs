@@ -23,7 +23,6 @@ use vfs::{Attrs, Blocking, Entry, ExtraAttrs, FileKey, FsError, Resolved};
 /// The offset of the entries' length in the reply.
 const LENGTH_AT: usize = smb_wire::header::HEADER_SIZE + 4;
 
-/// MS-SMB2 §3.3.5.18.
 pub(crate) fn query(cx: &mut RequestContext<'_, '_>, request: &[u8], w: &mut Writer<'_>) -> CommandResult {
     let args: QueryDirectoryRequest<'_> = RequestContext::decode(request)?;
     let open = cx.open(args.file_id)?;
@@ -99,18 +98,14 @@ fn start_scan(
     Ok(is_first)
 }
 
-/// A reply being filled.
 struct ReplyPage {
     listing: ListingWriter,
     is_single: bool,
-    /// The device id of entries of the POSIX class.
+    /// The device id in entries of the POSIX class.
     posix_device: Option<u32>,
     needs_attrs: bool,
-    /// Whether unreadable entries are hidden.
     hides: bool,
-    /// Whether entries have Apple's attributes.
     is_for_apple: bool,
-    /// Whether an entry did not fit.
     is_full: bool,
 }
 
@@ -138,7 +133,6 @@ impl ReplyPage {
     }
 }
 
-/// The file behind an entry.
 struct EntryObject<'a> {
     attrs: &'a Attrs,
     file_info: FileInfo,
@@ -146,7 +140,6 @@ struct EntryObject<'a> {
 }
 
 impl<'a> EntryObject<'a> {
-    /// The file with `key`, by its `name` in the open directory.
     fn of(
         open: &Open,
         page: &ReplyPage,
@@ -201,6 +194,7 @@ fn list_single(
     let wire = to_wire(&stored, open.naming).ok_or(NtStatus::OBJECT_NAME_INVALID)?;
     let extra = found.file.extra_attrs(&found.attrs, Blocking::Allowed)?;
     let object = EntryObject::of(open, page, &stored, &found.file.key(), &found.attrs, &extra);
+    // An entry that did not fit is returned by the next query.
     cursor.at_end = page.push(&wire, Some(object), found.attrs.file_id, w);
     Ok(())
 }

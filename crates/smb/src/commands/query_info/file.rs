@@ -181,7 +181,7 @@ fn all(open: &Open, attrs: &Attrs, file_info: &FileInfo, ea_size: u32) -> Result
     Ok(Info::with_name(&all, ALL_FIXED))
 }
 
-/// The path of a file from the root of its share, in UTF-16, behind `root`.
+/// Returns the path from the root of the share, in UTF-16, after the prefix `root`.
 fn path_of(open: &Open, root: &str) -> Result<Vec<u8>, NtStatus> {
     let mut units: Vec<u16> = root.encode_utf16().collect();
     let entry_path = open.entry_path();

@@ -25,7 +25,7 @@ const PHYSICAL_SECTOR_BYTES: u32 = SECTOR_BYTES * SECTORS_PER_UNIT;
 /// aligned (MS-FSA §2.1.5.13).
 const VOLUME_FIXED: usize = 24;
 const ATTRIBUTE_FIXED: usize = 16;
-/// The name by which clients expect these capabilities.
+/// Clients expect these capabilities under this name.
 const FILE_SYSTEM_NAME: &str = "NTFS";
 
 pub(super) fn query(cx: &RequestContext<'_, '_>, open: &Open, class: u8) -> Result<Info, CommandError> {
@@ -119,7 +119,7 @@ fn device(is_read_only: bool) -> DeviceInformation {
     }
 }
 
-/// The capabilities. Windows shows and sets ACLs only with FILE_PERSISTENT_ACLS.
+/// Windows shows and sets ACLs only with FILE_PERSISTENT_ACLS.
 fn attributes(volume: &Volume, is_read_only: bool) -> FileSystemAttributes {
     let clones = volume.capabilities().ranges.is_some_and(|ranges| ranges.clone_bytes.is_some());
     let always = FileSystemAttributes::CASE_PRESERVED_NAMES
@@ -138,7 +138,6 @@ fn attributes(volume: &Volume, is_read_only: bool) -> FileSystemAttributes {
     some.into_iter().filter(|(has, _)| *has).fold(always, |all, (_, attribute)| all | attribute)
 }
 
-/// Whether storage frees trimmed ranges.
 fn trim(volume: &Volume) -> SectorSizeFlags {
     match volume.capabilities().ranges {
         Some(_) => SectorSizeFlags::TRIM_ENABLED,

@@ -19,7 +19,6 @@ use smb_wire::info::{InfoType, QueryInfoRequest};
 use smb_wire::{Encode, NtStatus, Writer};
 use vfs::qos::Transferred;
 
-/// MS-SMB2 §3.3.5.20.
 pub(crate) fn query(cx: &mut RequestContext<'_, '_>, request: &[u8], w: &mut Writer<'_>) -> CommandResult {
     let args: QueryInfoRequest<'_> = RequestContext::decode(request)?;
     if args.output_buffer_length > TRANSACT_BYTES_MAX {

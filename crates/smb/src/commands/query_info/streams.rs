@@ -40,7 +40,6 @@ pub(super) fn query(cx: &RequestContext<'_, '_>, open: &Open, room: u32) -> Resu
     Ok(Info { bytes, fixed: FIXED, is_cut })
 }
 
-/// The name of a stream with its colons and its type.
 fn on_wire(name: &[u8]) -> Option<Vec<u8>> {
     let units = [vec![u16::from(b':')], stream_to_wire(name)?, format!(":{DATA}").encode_utf16().collect()];
     Some(units.concat().into_iter().flat_map(u16::to_le_bytes).collect())

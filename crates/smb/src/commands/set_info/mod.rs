@@ -35,7 +35,6 @@ use vfs::{
 /// The owner may write a file that is not read-only.
 const OWNER_WRITE: u32 = 0o200;
 
-/// MS-SMB2 §3.3.5.21.
 pub(crate) fn set(cx: &mut RequestContext<'_, '_>, request: &[u8], w: &mut Writer<'_>) -> CommandResult {
     let args: SetInfoRequest<'_> = RequestContext::decode(request)?;
     let open = cx.open(args.file_id)?;
@@ -132,7 +131,7 @@ fn recall_caches_past(cx: &mut RequestContext<'_, '_>, open: &Open, size: u64) -
     }
 }
 
-/// MS-FSA §2.1.5.15.1: an allocation below the file size truncates the file.
+/// An allocation below the file size truncates the file (MS-FSA §2.1.5.15.1).
 fn set_allocation(cx: &mut RequestContext<'_, '_>, open: &Open, allocation: u64) -> Result<(), CommandError> {
     open.check(AccessMask::WRITE_DATA)?;
     // Directories and special files have no allocation.
@@ -222,7 +221,6 @@ fn set_basic(
     Ok(())
 }
 
-/// The reported change of a SET_INFO.
 fn change_mask(basic: &BasicInformation) -> ChangeMask {
     let kinds = [
         (!basic.file_attributes.is_empty(), ChangeMask::ATTRIBUTES),
@@ -242,7 +240,7 @@ fn set_time_sticky(keeps: &AtomicBool, time: FileTime) {
     }
 }
 
-/// The stored flags for a client's attributes; `None` if it sets none. Flags set by FSCTLs stay.
+/// The flags to store for a client's attributes; `None` if it sets none. Flags set by FSCTLs stay.
 fn new_flags(base: FileType, extra: &ExtraAttrs, attributes: FileAttributes) -> Option<u32> {
     if attributes.is_empty() {
         return extra.flags;
@@ -252,7 +250,7 @@ fn new_flags(base: FileType, extra: &ExtraAttrs, attributes: FileAttributes) -> 
     if flags == old_flags { extra.flags } else { Some(flags.0) }
 }
 
-/// The time to set; the values for freezing and resuming updates set none (MS-FSCC §2.4.7).
+/// The time to set. The values that freeze and resume updates set none (MS-FSCC §2.4.7).
 fn settable_time(time: FileTime) -> Option<Time> {
     if [FileTime::NONE, FileTime::FREEZE, FileTime::THAW].contains(&time) {
         return None;
@@ -261,7 +259,7 @@ fn settable_time(time: FileTime) -> Option<Time> {
     Some(Time { seconds, nanos })
 }
 
-/// MS-FSA §2.1.5.15.3: marks the file for deletion with its last open, or clears the mark.
+/// Marks the file for deletion with its last open, or clears the mark (MS-FSA §2.1.5.15.3).
 fn set_disposition(
     cx: &mut RequestContext<'_, '_>,
     open: &Open,
@@ -297,7 +295,7 @@ fn set_disposition(
     }
 }
 
-/// Checks that the open's name still leads to its file: the file or the name may have moved.
+/// Checks that the open's name still leads to its file, since another client may have renamed either.
 fn check_name(open: &Open) -> Result<(), NtStatus> {
     let entry_path = open.entry_path().clone();
     let Some((dir, name)) = entry_path.entry.filter(|_| entry_path.stream.is_none()) else { return Ok(()) };

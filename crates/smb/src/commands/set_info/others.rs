@@ -10,20 +10,20 @@ use smb_wire::apple::AppleCapabilities;
 use std::sync::Arc;
 use vfs::claims::{Conflict, Request, Requester, Verdict};
 
-/// Refuses to rename a directory with SMB opens below it (MS-FSA §2.1.5.15.11), except with rename(2) semantics. Handle
-/// leases are broken first.
+/// Refuses to rename a directory with SMB opens below it (MS-FSA §2.1.5.15.11), except with rename(2) semantics. Breaks
+/// handle leases first.
 pub(super) fn check_no_opens_below(cx: &mut RequestContext<'_, '_>, dir: &Open) -> Result<(), CommandError> {
     let below = recall_below(cx, dir)?;
     if below.is_empty() || renames_as_unix(cx, dir)? { Ok(()) } else { Err(NtStatus::ACCESS_DENIED.into()) }
 }
 
-/// Whether a client expects rename(2) semantics, which ignore opens below a directory: Apple's clients that negotiated
-/// a Unix server, and POSIX opens.
+/// Whether a client expects rename(2) semantics, which ignore opens below a directory. POSIX opens do, and Apple's
+/// clients that negotiated a Unix server.
 fn renames_as_unix(cx: &RequestContext<'_, '_>, dir: &Open) -> Result<bool, NtStatus> {
     Ok(dir.naming == Naming::Posix || cx.session()?.has_announced(AppleCapabilities::UNIX_BASED))
 }
 
-/// The opens below a directory, once handle leases there are released.
+/// Lists the opens below a directory after their handle leases are released.
 fn recall_below(cx: &mut RequestContext<'_, '_>, dir: &Open) -> Result<Vec<Arc<Open>>, CommandError> {
     if !dir.is_dir() {
         return Ok(Vec::new());

@@ -23,24 +23,20 @@ struct RenameTarget<'l> {
     /// The stored spelling, if the name exists.
     name: Vec<u8>,
     path: Vec<Vec<u8>>,
-    /// The file that has the name already.
     existing: Existing,
-    /// Prevents concurrent creation of the name.
     lock: Option<NameLock<'l>>,
 }
 
-/// The current holder of a target name.
 enum Existing {
     Nothing,
-    /// The file itself, by the name it was opened with, perhaps in another case.
+    /// The file itself, under the name of its open, perhaps in another case.
     OwnName,
-    /// The file itself, by another of its names.
+    /// The file itself, under another of its names.
     OtherName,
     OtherFile(Resolved),
 }
 
 impl RenameTarget<'_> {
-    /// The file to replace.
     fn replaced(&self) -> Option<&Resolved> {
         match &self.existing {
             Existing::OtherFile(replaced) => Some(replaced),
@@ -151,7 +147,6 @@ pub(super) fn link(
     Ok(())
 }
 
-/// Resolves the target of a rename and checks that it is allowed.
 fn rename_target<'l>(
     service: &'l Service,
     open: &Open,
@@ -190,7 +185,6 @@ fn rename_target<'l>(
     Ok(RenameTarget { dir: dir.file, name, path, existing, lock })
 }
 
-/// A claim for the duration of a rename.
 pub(super) struct ClaimGuard {
     file: File,
     claim: OpenId,
@@ -202,7 +196,8 @@ impl Drop for ClaimGuard {
     }
 }
 
-/// Claims write access to the target directory. Fails if it is delete-pending or denies writing (MS-FSA §2.1.5.15.11).
+/// Claims write access to the target directory. Fails if the directory is delete-pending or another open denies writing
+/// (MS-FSA §2.1.5.15.11).
 fn claim_parent(open: &Open, dir: &File) -> Result<ClaimGuard, CommandError> {
     claim_file(
         open,
@@ -212,7 +207,7 @@ fn claim_parent(open: &Open, dir: &File) -> Result<ClaimGuard, CommandError> {
     )
 }
 
-/// Claims deletion of the file to replace, which must not be open, and prevents new opens.
+/// Claims deletion of the file to replace. Fails if the file is open, and prevents new opens.
 fn claim_replaced(
     open: &Open,
     replaced: &Resolved,
@@ -234,7 +229,6 @@ fn claim_replaced(
     claim_file(open, file, access, NtStatus::ACCESS_DENIED)
 }
 
-/// Claims a file; `in_use` is the status of a conflict.
 pub(super) fn claim_file(
     open: &Open,
     file: &File,

@@ -1,5 +1,5 @@
-//! SET_INFO of a security descriptor (MS-FSA §2.1.5.17). On volumes with NTFS rules it is stored whole, else mapped to
-//! owner, group and mode bits. POSIX opens and macOS encode a mode in it.
+//! SET_INFO of a security descriptor (MS-FSA §2.1.5.17). A volume with NTFS rules stores the descriptor whole; other
+//! volumes map it to owner, group and mode bits. POSIX opens and macOS encode a mode in it.
 
 use crate::metadata::acl;
 use crate::metadata::mode_descriptor::Classes;
@@ -20,7 +20,7 @@ use vfs::model::attrs::MODE_BITS;
 use vfs::volume::change_notify::ChangeMask;
 use vfs::{Attrs, Blocking, Change, FsError, SecurityStyle, SetAttrs};
 
-/// The parts that can be set; the others need a privilege that is never granted.
+/// The settable parts; the others need a privilege that the server never grants.
 const SETTABLE: SecurityInformation = SecurityInformation(
     SecurityInformation::OWNER.0 | SecurityInformation::GROUP.0 | SecurityInformation::DACL.0,
 );
@@ -99,7 +99,7 @@ pub(super) fn set(
     }
 }
 
-/// The reported change of a descriptor: write permission affects the read-only attribute.
+/// A change of write permission also changes the read-only attribute.
 fn changed_parts(change: &Change) -> ChangeMask {
     if change.before.mode == change.after.mode {
         ChangeMask::SECURITY
@@ -108,8 +108,8 @@ fn changed_parts(change: &Change) -> ChangeMask {
     }
 }
 
-/// The mode that a client encodes in an entry. macOS sends back the mode it has read; if that is unchanged, the other
-/// entries apply.
+/// The mode that a client encodes in an entry. macOS sends back the mode it has read; if the mode is unchanged, the
+/// other entries apply.
 fn requested_mode(
     cx: &RequestContext<'_, '_>,
     open: &Open,
@@ -129,7 +129,6 @@ fn requested_mode(
     Ok(mode.filter(|mode| !says_more || *mode != attrs.mode & MODE_BITS))
 }
 
-/// The mode equivalent to an ACL, for a file with these owners.
 fn mode_of(
     cx: &RequestContext<'_, '_>,
     open: &Open,
@@ -141,7 +140,6 @@ fn mode_of(
     Classes::of(&*cx.message.service.resolver, uid, gid)?.mode(list, open.file_type, attrs.mode)
 }
 
-/// The uid or gid of a SID.
 fn id_of(cx: &RequestContext<'_, '_>, open: &Open, sid: Option<Sid>) -> Result<Option<Id>, NtStatus> {
     let Some(sid) = sid else { return Ok(None) };
     if open.naming == Naming::Posix

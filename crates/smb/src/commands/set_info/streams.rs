@@ -13,7 +13,7 @@ use vfs::claims::{self, IoKind, Requester, Rights, Span};
 use vfs::volume::change_notify::ChangeMask;
 use vfs::{File, FsError, Wait};
 
-/// A stream stays with its file: the new name is ":name", with or without the type.
+/// A stream stays with its file. The new name is ":name", with or without the type.
 pub(super) fn rename(
     cx: &mut RequestContext<'_, '_>,
     open: &Arc<Open>,
@@ -55,14 +55,13 @@ pub(super) fn rename(
     Ok(())
 }
 
-/// Claims a stream to replace, which must not be open, and prevents new opens.
+/// Claims the stream to replace. Fails if the stream is open, and prevents new opens.
 fn claim_replaced(open: &Open, replaced: &File) -> Result<ClaimGuard, CommandError> {
     let all = Rights::READ | Rights::WRITE | Rights::DELETE;
     let access = claims::Access { rights: Rights::DELETE, deny: all };
     rename::claim_file(open, replaced, access, NtStatus::ACCESS_DENIED)
 }
 
-/// Updates the name in all opens of the stream.
 fn update_opens(cx: &RequestContext<'_, '_>, open: &Arc<Open>, to: &[u8]) {
     let is_of = |other: &Open| {
         Arc::ptr_eq(&other.disk.export.volume, &open.disk.export.volume)

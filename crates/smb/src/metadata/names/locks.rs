@@ -7,7 +7,7 @@ use std::sync::MutexGuard;
 use vfs::File;
 use vfs::sync::Mutex;
 
-/// Locks of names. All spellings of a name share a lock; unrelated names may too, so a thread must not take two.
+/// All spellings of a name share a lock. Unrelated names may share one too, so a thread must not take two.
 pub(crate) struct NameLocks {
     locks: Box<[Mutex<()>]>,
     hasher: RandomState,

@@ -28,16 +28,14 @@ const RESERVED: [(char, u16); 8] = [
 /// The substitutes of a trailing blank and a trailing period.
 const LAST_BLANK: u16 = 0xf028;
 const LAST_PERIOD: u16 = 0xf029;
-/// Precedes a literal character of this range, so that it differs from a substitute on the wire.
+/// Precedes a literal character of the substitutes' range, so that it differs from a substitute on the wire.
 const ESCAPE: u16 = 0xf02a;
-/// Separates a file's name from a stream's.
 const COLON: u16 = b':' as u16;
 /// The only stream type.
 pub(crate) const DATA: &str = "$DATA";
 /// The base of the substitutes for control characters.
 const CONTROL: u16 = 0xf000;
 
-/// The naming rules of an open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Naming {
     Windows,
@@ -45,7 +43,6 @@ pub(crate) enum Naming {
 }
 
 impl Naming {
-    /// The separator of a path.
     pub(crate) fn separator(self) -> u16 {
         match self {
             Self::Windows => u16::from(b'\\'),
@@ -63,7 +60,6 @@ impl Naming {
         }
     }
 
-    /// The comparison form of a name.
     fn compared(self, wire: &[u16]) -> Vec<u16> {
         match self {
             Self::Windows => folded(wire),
@@ -75,15 +71,13 @@ impl Naming {
 /// The part of a file that a name refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// The file or directory.
     Whole,
     /// The data of a file, named explicitly: "name::$DATA".
     Data,
-    /// The stream of this name.
     Stream(Vec<u8>),
 }
 
-/// Parses a path without a stream into names; empty for the root.
+/// Parses a path without a stream into names. The root has none.
 pub(crate) fn path(wire: &[u16], naming: Naming) -> Result<Vec<Vec<u8>>, NtStatus> {
     match path_and_part(wire, naming)? {
         (path, Part::Whole | Part::Data) => Ok(path),
@@ -101,7 +95,6 @@ pub(crate) fn path_and_part(wire: &[u16], naming: Naming) -> Result<(Vec<Vec<u8>
     Ok((whole(path, naming)?, part))
 }
 
-/// The names of a path without a stream.
 fn whole(wire: &[u16], naming: Naming) -> Result<Vec<Vec<u8>>, NtStatus> {
     if wire.is_empty() {
         return Ok(Vec::new());
@@ -114,7 +107,6 @@ fn whole(wire: &[u16], naming: Naming) -> Result<Vec<Vec<u8>>, NtStatus> {
     wire.split(|&unit| unit == separator).map(|name| component(name, naming)).collect()
 }
 
-/// Decodes one name of a path.
 pub(crate) fn component(wire: &[u16], naming: Naming) -> Result<Vec<u8>, NtStatus> {
     let dot = u16::from(b'.');
     if wire.is_empty() || wire == [dot] || wire == [dot, dot] {
@@ -131,6 +123,7 @@ pub(crate) fn component(wire: &[u16], naming: Naming) -> Result<Vec<u8>, NtStatu
             Err(lone) => bytes.extend(surrogate(lone.unpaired_surrogate())),
         }
     }
+    // Substitutes for a trailing period decode to these names.
     if bytes == b"." || bytes == b".." {
         return Err(NtStatus::OBJECT_NAME_INVALID);
     }
@@ -161,7 +154,7 @@ fn encode_unmapped(name: &[u8]) -> Option<Vec<u16>> {
     decoded(name, |wire, text| wire.extend(text.encode_utf16()))
 }
 
-/// Encodes bytes as UTF-16, each piece of text by `extend`; `None` if they are not valid text.
+/// Encodes bytes as UTF-16, and each piece of text by `extend`; `None` if the bytes are not valid text.
 fn decoded(name: &[u8], extend: impl Fn(&mut Vec<u16>, &str)) -> Option<Vec<u16>> {
     let mut wire = Vec::with_capacity(name.len());
     let mut rest = name;
@@ -189,7 +182,6 @@ fn decoded(name: &[u8], extend: impl Fn(&mut Vec<u16>, &str)) -> Option<Vec<u16>
     Some(wire)
 }
 
-/// The case-folded form of a name.
 pub(crate) fn folded(wire: &[u16]) -> Vec<u16> {
     let mut folded = Vec::with_capacity(wire.len());
     for unit in char::decode_utf16(wire.iter().copied()) {
@@ -206,7 +198,7 @@ pub(crate) fn is_spelled(name: &str, folded: &[u16]) -> bool {
     char::decode_utf16(folded.iter().copied()).eq(name.chars().map(|c| Ok(fold(c))))
 }
 
-/// Folds a character; names keep their length.
+/// Folds a character to one character, so that names keep their length.
 fn fold(c: char) -> char {
     let mut upper = c.to_uppercase();
     match (upper.next(), upper.next()) {
@@ -215,7 +207,7 @@ fn fold(c: char) -> char {
     }
 }
 
-/// Parses the part behind the first colon: "stream" or "stream:type" (MS-FSCC §2.1.5.3). The type must be that of data.
+/// Parses the part after the first colon: "stream" or "stream:type" (MS-FSCC §2.1.5.3). The type must be that of data.
 pub(crate) fn part(wire: &[u16]) -> Result<Part, NtStatus> {
     let never = [0, u16::from(b'\\'), u16::from(b'/')];
     let (name, kind) = match wire.iter().position(|&unit| unit == COLON) {
@@ -388,7 +380,7 @@ mod tests {
         assert_eq!(to_wire(b"a\xc3", Naming::Windows), None);
     }
 
-    /// Stored names of a few characters with and without meaning on the wire, in every combination.
+    /// Combines a few characters with and without meaning on the wire.
     #[test]
     fn different_names_differ_on_the_wire() {
         let private =

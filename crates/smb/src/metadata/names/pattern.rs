@@ -13,10 +13,9 @@ const DOS_QUESTION: u16 = 0x3e;
 /// `"`: a period, or nothing at the end.
 const DOS_DOT: u16 = 0x22;
 
-/// A pattern for names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Pattern {
-    /// Folded like names.
+    /// In the comparison form of names.
     units: Vec<u16>,
     naming: Naming,
 }
@@ -37,12 +36,11 @@ impl Pattern {
         !self.units.iter().any(is_wild)
     }
 
-    /// Whether a unit is a DOS wildcard. In POSIX patterns these are ordinary characters.
+    /// In POSIX patterns the DOS wildcards are ordinary characters.
     fn is_of_dos(&self, unit: u16) -> bool {
         self.naming == Naming::Windows && [DOS_STAR, DOS_QUESTION, DOS_DOT].contains(&unit)
     }
 
-    /// Whether a name in wire form matches.
     pub(crate) fn matches(&self, name: &[u16]) -> bool {
         if self.is_everything() {
             return true;

@@ -13,12 +13,12 @@ pub(super) struct ListPart<'a> {
     pub(super) has_more: bool,
 }
 
-/// The entries after this relative identifier, in an ordered list.
+/// Lists the entries after the relative identifier `rid`, in an ordered list.
 pub(super) fn list_after(list: AccountList<'_>, rid: u32, preferred_bytes: u32) -> ListPart<'_> {
     fill_part(list.skip_while(|listed| listed.rid <= rid), u32::MAX, preferred_bytes, false)
 }
 
-/// The entries from this index on, at most `most`.
+/// Lists at most `most` entries from `index` on.
 pub(super) fn display_from<'a>(
     list: impl Fn() -> AccountList<'a>,
     index: u32,
@@ -57,7 +57,8 @@ fn entry(ListEntry { rid, name }: ListEntry<'_>) -> Entry<'_> {
 }
 
 impl Sam<'_> {
-    /// The objects of one kind in a domain, ordered by relative identifier; users must have all bits of `control`.
+    /// Lists the objects of one kind in a domain, ordered by relative identifier. Users must have all bits of
+    /// `control`.
     pub(super) fn enumerate(
         &self,
         domain: DomainKind,

@@ -1,8 +1,7 @@
-//! Users, groups and memberships (MS-SAMR). Every authenticated user can read them; nobody can change them here.
+//! Users, groups and memberships (MS-SAMR). Every authenticated user can read them; no client can change them.
 //!
 //! There are two domains, as on every standalone machine. In the machine's own domain users are users and groups are
-//! aliases, as in
-//! `lsarpc`. The builtin domain has the groups of every machine, without members.
+//! aliases, as in `lsarpc`. The builtin domain has the groups of every machine, without members.
 
 mod enumerate;
 mod query;
@@ -22,7 +21,6 @@ use smb_wire::rpc::{Call, Fault};
 use smb_wire::types::AccessMask;
 use smb_wire::{NtStatus, Utf16, security};
 
-/// The name of the builtin domain.
 const BUILTIN: &str = "Builtin";
 /// The standard rights for reading an object. Only readable parts are granted.
 const STANDARD_READ: AccessMask = AccessMask(
@@ -33,7 +31,6 @@ const STANDARD_READ: AccessMask = AccessMask(
         | AccessMask::GENERIC_EXECUTE.0,
 );
 
-/// Runs a call of `samr`.
 pub(super) fn answer(
     cx: &RequestContext<'_, '_>,
     handles: &mut ContextHandles,
@@ -105,7 +102,6 @@ impl Sam<'_> {
         })
     }
 
-    /// Opens an object for reading.
     fn open(&mut self, object: Object, access: u32) -> Result<Handle, NtStatus> {
         if access & !(query::reading(object) | STANDARD_READ.0) != 0 {
             return Err(NtStatus::ACCESS_DENIED);
@@ -178,7 +174,6 @@ impl Sam<'_> {
         })
     }
 
-    /// The SID of a relative identifier in the domain of an object.
     fn sid_of(&self, handle: Handle, rid: u32) -> Result<security::Sid, Fault> {
         let domain = match self.handles.object(handle)? {
             Object::Server => return Err(Fault::CONTEXT_MISMATCH),

@@ -15,7 +15,6 @@ use smb_wire::types::AccessMask;
 use smb_wire::{NtStatus, Utf16, security};
 use std::collections::BTreeSet;
 
-/// The rights to read an object.
 pub(super) fn reading(object: Object) -> u32 {
     match object {
         Object::Server => SERVER_READ,
@@ -44,7 +43,6 @@ fn length(count: usize) -> u32 {
 }
 
 impl Sam<'_> {
-    /// The name and kind of a relative identifier in a domain.
     pub(super) fn found(&self, domain: DomainKind, rid: u32) -> Option<(&str, ObjectKind)> {
         let of_all = Some(self.accounts.domain_users_group()).filter(|group| group.rid == rid);
         let (found, kind) = match domain {
@@ -81,7 +79,6 @@ impl Sam<'_> {
         domain.information(class)
     }
 
-    /// The information of a class about an open object of this kind.
     pub(super) fn information(
         &self,
         handle: Handle,
@@ -143,7 +140,6 @@ impl Sam<'_> {
             .collect())
     }
 
-    /// The aliases of a domain with any of these users.
     pub(super) fn alias_membership(&self, handle: Handle, sids: &[security::Sid]) -> Result<Vec<u32>, Fault> {
         let DomainKind::Account = self.domain(handle)? else { return Ok(Vec::new()) };
         let parsed = sids.iter().filter_map(|sid| Sid::from_bytes(sid.as_bytes()));
@@ -153,7 +149,7 @@ impl Sam<'_> {
         Ok(aliases.into_iter().collect())
     }
 
-    /// All users: the only group contains everyone.
+    /// The only group contains all users.
     pub(super) fn group_members(&self, handle: Handle) -> Result<Vec<u32>, Fault> {
         match self.handles.object(handle)? {
             Object::Group(_) => Ok(self.accounts.users().map(|user| user.rid).collect()),
@@ -175,7 +171,7 @@ impl Sam<'_> {
         }
     }
 
-    /// The group of all users; local groups are aliases.
+    /// Every user has one group; local groups are aliases.
     pub(super) fn groups_of_user(&self, handle: Handle) -> Result<Vec<u32>, Fault> {
         let rid = self.user(handle)?;
         let is_there = self.accounts.user_by_rid(rid).is_some();
