@@ -31,7 +31,9 @@ pub struct Call<'c> {
     pub protection: Protection,
     /// Whether its reply may hold pages of files.
     pub moves_pages: bool,
+    /// The credential that the client claims.
     pub credential: &'c Arc<Credential>,
+    /// The time of day at the start of this batch of calls.
     pub now: Time,
     /// Whether this call may wait for storage.
     pub blocking: Blocking,
@@ -50,6 +52,7 @@ pub type CallResult = Result<(), Wait>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     Replied,
+    /// The call changed nothing and runs again.
     Wait(Wait),
     NoProcedure,
 }
@@ -74,6 +77,8 @@ pub struct File {
 }
 
 impl Call<'_> {
+    /// Opens a file by its handle. The handle must be signed by us, its volume served,
+    /// and the client admitted by its export.
     #[inline]
     pub fn file(&mut self, handle: &[u8]) -> FsResult<File> {
         let cached = match self.cached_file(handle) {
@@ -134,6 +139,7 @@ impl Call<'_> {
         self.cache.as_mut()?.handle(handle)
     }
 
+    /// Verifies the MAC of a handle and opens its file.
     fn open(&self, handle: Rc<Handle>) -> FsResult<Rc<CachedFile>> {
         let (export, key) = self.service.signer.verify(handle.bytes())?;
         let export = self.namespace.export(export).ok_or(FsError::Stale)?;

@@ -85,6 +85,7 @@ impl HandleSigner {
         handle.get(MAC).and_then(|mac| mac.try_into().ok()).map_or(0, u64::from_be_bytes)
     }
 
+    /// The export that a handle claims, without verifying the handle.
     #[inline]
     pub fn claimed_export(handle: &[u8]) -> Option<ExportId> {
         let export = handle.get(EXPORT)?.try_into().ok()?;

@@ -137,6 +137,7 @@ impl IdNames {
         Ok(id)
     }
 
+    /// Whether a failure is logged: one in some seconds.
     fn should_log(&self, now: u64) -> bool {
         let is_due = |until: u64| (until <= now).then_some(now + FAILED_S);
         self.quiet_until.fetch_update(Ordering::Relaxed, Ordering::Relaxed, is_due).is_ok()

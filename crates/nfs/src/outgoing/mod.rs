@@ -91,6 +91,7 @@ impl Caller {
         (xid, message(xid, [call.program, call.version, call.procedure], &call.args))
     }
 
+    /// Whether a program answers at an address of this host.
     pub(crate) fn answers(&self, program: u32, version: u32, at: SocketAddr, transport: Transport) -> bool {
         let from = match at {
             SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
@@ -170,6 +171,7 @@ fn over_tcp(call: &Outgoing, port: u16, xid: u32, message: &[u8]) -> io::Result<
     results(&reply, xid)?.ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
+/// The results in a reply; `None` if it answers another call, an error if it has no results.
 pub(crate) fn results(reply: &[u8], xid: u32) -> io::Result<Option<Vec<u8>>> {
     let mut r = Reader::new(reply);
     match ReplyHeader::decode(&mut r) {

@@ -134,6 +134,7 @@ fn address_list(call: &Call<'_>, r: &mut Reader<'_>, w: &mut Writer<'_>) -> Resu
     Ok(())
 }
 
+/// All registrations, once per transport and address family.
 fn addresses<'c>(call: &'c Call<'_>) -> impl Iterator<Item = ServedAddress<'c>> {
     call.service.registered.iter().flat_map(|registration| registration.addresses(call.local))
 }

@@ -213,6 +213,7 @@ impl RpcCall {
         }
     }
 
+    /// The protocol, as export rules know it. MOUNT is a part of version 3.
     #[inline]
     pub fn protocol(&self) -> ProtocolId {
         match self.target {
@@ -250,7 +251,7 @@ impl RpcCall {
         }
     }
 
-    /// Maximum bytes of the reply, for calls whose reply may be long; otherwise 0.
+    /// Maximum bytes of the reply, if the reply may be long.
     pub fn reply_bytes_max(&self, args: &[u8]) -> u32 {
         match self.target {
             Target::Nfs(procedure) => v3::reply_bytes_max(procedure, args),

@@ -552,6 +552,7 @@ impl Rpc {
         Progress::Done
     }
 
+    /// Parks a call for a time that doubles with each retry. Returns it if too many are parked.
     pub(crate) fn park(
         &self,
         cx: &Context<'_, Self>,
@@ -718,6 +719,7 @@ impl View {
         self.view.clients()
     }
 
+    /// The clients of NFSv4, connected or not.
     pub fn nfs4_clients(&self) -> Vec<ClientInfo> {
         self.rpc.service.v4.client_infos()
     }

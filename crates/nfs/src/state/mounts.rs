@@ -18,6 +18,7 @@ pub struct MountTable {
 pub struct Mount {
     /// The client's canonical address.
     pub client: IpAddr,
+    /// The normalized path.
     pub path: Vec<u8>,
 }
 

@@ -2,7 +2,8 @@
 //! | Each thread has its own caches, so the cached path takes no lock. Entries are validated on use.
 //! A handle is valid while its export is unchanged in the namespace and its file has a name.
 //! A name is valid while the directory's change time is unchanged.
-//! A cached handle keeps its file open, so the number of descriptors bounds the handles. A cached name keeps nothing open.
+//! A cached handle keeps its file open, so the number of descriptors bounds the handles.
+//! A cached name keeps nothing open.
 
 mod credentials;
 
@@ -101,6 +102,7 @@ impl HandleCache {
         (entry.dir_changed == dir_attrs.changed).then(|| entry.found.clone())
     }
 
+    /// Caches a lookup, if the directory has not changed recently.
     pub fn add_name(
         &mut self,
         dir: &CachedFile,

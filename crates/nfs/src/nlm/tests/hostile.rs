@@ -21,7 +21,7 @@ impl LockTest {
         granted.count()
     }
 
-    /// Makes a host unresponsive for long enough to lose its locks.
+    /// Makes a host unresponsive for long enough that its locks yield.
     fn is_gone(&self, peer: &str) {
         let client = peer.parse::<std::net::SocketAddr>().unwrap().ip();
         let mut state = self.locks().0.state();

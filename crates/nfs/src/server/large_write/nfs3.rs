@@ -24,7 +24,8 @@ pub(crate) struct LargeWrite {
     /// Space for the whole write, held until the last part.
     reservation: Option<WriteReservation>,
     failure: Option<FsError>,
-    /// The write verifier from before the first part. If a flush fails meanwhile, the client sees that data may be lost.
+    /// The write verifier from before the first part.
+    /// If a flush fails meanwhile, the client sees that data may be lost.
     verifier: Option<u64>,
 }
 

@@ -21,6 +21,7 @@ use xdr::{Decode, Malformed, Reader};
 pub(crate) struct LargeWrite {
     call: RpcCall,
     args: Vec<u8>,
+    /// Number of operations from the WRITE on.
     operations_left: u32,
     write: WriteHead,
     refusal: Option<FsError>,
@@ -169,7 +170,8 @@ impl LargeWrite {
         Ok(())
     }
 
-    /// Ends the upload. Returns the arguments without the WRITE, the refusal if there is one, and the compound to resume.
+    /// Ends the upload. Returns the arguments without the WRITE, the refusal if there is one,
+    /// and the compound to resume.
     pub(crate) fn finish(
         mut self,
         call: &mut Call<'_>,

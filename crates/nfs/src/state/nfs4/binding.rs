@@ -17,6 +17,7 @@ pub(crate) struct Binding {
 }
 
 impl Binding {
+    /// The session with this number, if it was used last and lives.
     pub(crate) fn session(&self, id: &SessionId) -> Option<Arc<Session>> {
         self.lock().as_ref().filter(|session| session.id == *id && !session.has_ended()).cloned()
     }
@@ -29,6 +30,7 @@ impl Binding {
         self.lock().take_if(|session| session.id == *id);
     }
 
+    /// The client of 4.0 with this number, if it sent the last request.
     pub(crate) fn client(&self, id: ClientId) -> Option<Arc<Client>> {
         self.last_client().filter(|client| client.id == id)
     }

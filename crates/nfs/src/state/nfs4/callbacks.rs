@@ -116,6 +116,7 @@ impl Callbacks {
         *self.lock() = CallbacksState::default();
     }
 
+    /// Changes the state, and sends callbacks after the lock is released.
     fn change(self: &Arc<Self>, act: impl FnOnce(&mut CallbacksState, &mut Outgoing)) {
         let mut outgoing = Outgoing::new();
         let mut state = self.lock();
