@@ -22,13 +22,11 @@ pub struct Call<'c> {
     /// The exports at the start of this batch of calls.
     pub namespace: &'c Namespace,
     pub peer: SocketAddr,
-    /// The address that stands for the client at limits.
+    /// The address that limits charge for this client.
     pub payer: IpAddr,
-    /// The address at which the client has reached us.
     pub local: IpAddr,
-    /// The endpoint that this is, if it is one and not the service's own address.
+    /// The endpoint's own address; `None` at the service's address.
     pub endpoint: Option<IpAddr>,
-    /// The protocol, as export rules know it.
     pub protocol: ProtocolId,
     pub protection: Protection,
     /// Whether its reply may hold pages of files.
@@ -39,17 +37,16 @@ pub struct Call<'c> {
     pub now: Time,
     /// Whether this call may wait for storage.
     pub blocking: Blocking,
-    /// The thread's memory, on the threads that have one.
     pub cache: Option<&'c mut HandleCache>,
-    /// The flushes that must be done before the replies leave.
+    /// Flushes that must finish before the replies leave.
     pub pending: &'c mut PendingSync,
-    /// The file that the call is about, and the bytes of data that it has read or written.
+    /// The target file, and the bytes read or written.
     pub stats: CallStats<Rc<CachedFile>>,
     /// The permit of the call. An operation that pays on its own replaces it.
     pub permit: &'c mut Option<Permit>,
 }
 
-/// The result of a procedure: the reply is written, or the call waits and is run again.
+/// Ok: the reply is written. Err: the call waits and runs again.
 pub type CallResult = Result<(), Wait>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +77,8 @@ pub struct File {
 }
 
 impl Call<'_> {
-    /// The file of a handle: signed by us, in a volume that is served, to a client that its export admits.
+    /// Opens a file by its handle. The handle must be signed by us, its volume served,
+    /// and the client admitted by its export.
     #[inline]
     pub fn file(&mut self, handle: &[u8]) -> FsResult<File> {
         let cached = match self.cached_file(handle) {
@@ -109,7 +107,7 @@ impl Call<'_> {
         Ok(File { cached, caller })
     }
 
-    /// The client as an address that is the same by whatever family it has come.
+    /// The client's canonical address: an IPv4-mapped IPv6 address becomes IPv4.
     pub fn client(&self) -> IpAddr {
         self.peer.ip().to_canonical()
     }
@@ -148,7 +146,7 @@ impl Call<'_> {
         Ok(Rc::new(CachedFile { handle, file: export.file(&key, self.blocking)? }))
     }
 
-    /// A file with its handle, remembered where this thread remembers.
+    /// Caches a file with its handle, on threads that have a cache.
     pub fn cache_file(&mut self, file: vfs::File) -> Rc<CachedFile> {
         let handle = self.service.signer.sign(file.export().id, &file.key());
         if let Some(cached) = self.cached_file(handle.bytes())
@@ -164,7 +162,7 @@ impl Call<'_> {
         cached
     }
 
-    /// The attributes of a file; one that turns out to be gone is forgotten.
+    /// The attributes of a file. Drops a stale file from the cache.
     #[inline]
     pub fn attrs(&mut self, file: &File) -> FsResult<Attrs> {
         let attrs = file.attrs(self.blocking);
@@ -184,7 +182,7 @@ impl Call<'_> {
             // Removing this name would have changed the directory, so this GETATTR cannot miss a removal. A file
             // removed since the directory was checked is looked up again, because STALE would refer to the directory.
             Some(Some(handle)) => {
-                // A name is not cached as a handle before the client uses it as one.
+                // A name is cached as a handle only after the client uses it as one.
                 let found = self.cached_file(handle.bytes()).map_or_else(|| self.open(handle), Ok);
                 match found.and_then(|found| found.file.attrs(self.blocking).map(|attrs| (found, attrs))) {
                     Err(FsError::Stale) => {}
@@ -224,19 +222,16 @@ impl File {
         &self.cached.handle
     }
 
-    /// Another file of the same export, for the same caller.
     #[must_use]
     pub fn sibling(&self, cached: Rc<CachedFile>) -> Self {
         Self { cached, caller: self.caller.clone() }
     }
 
-    /// The number of the volume it lies in.
     #[inline]
     pub fn volume_id(&self) -> VolumeId {
         self.volume().id()
     }
 
-    /// The number of the export it was reached by.
     #[inline]
     pub fn export_id(&self) -> ExportId {
         self.export().id

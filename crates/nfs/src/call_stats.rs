@@ -1,5 +1,5 @@
-//! Counters of calls by version and of operations by name. Each thread counts on its own and adds to the totals now and
-//! then, so that counting needs no shared memory.
+//! Counters of calls by version and of operations by name.
+//! | Each thread counts alone and adds to the totals periodically, so counting shares no memory.
 
 use nfs_wire::v3::Procedure;
 use nfs_wire::v4::Op;
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Version 3, and the minor versions of 4.
 const VERSIONS: usize = 4;
-/// Numbers of procedures and operations are below this. Version 4 has no operation 0, which is where others are counted.
+/// Exclusive bound of procedure and operation numbers. Index 0 counts the others: version 4 has no operation 0.
 const NUMBERS: usize = 80;
 const UNFLUSHED_MAX: u32 = 256;
 
@@ -18,7 +18,7 @@ pub struct CallCounters {
     operations: [[AtomicU64; NUMBERS]; VERSIONS],
 }
 
-/// The counters of one thread. Flushed at the latest when dropped.
+/// The counters of one thread. Dropping them flushes the rest.
 #[derive(Debug)]
 pub struct ThreadCounters {
     totals: Arc<CallCounters>,
@@ -43,10 +43,10 @@ impl CompoundCounters<'_> {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VersionCounts {
-    /// The minor version of 4; `None` of version 3.
+    /// The minor version of 4; `None` for version 3.
     pub minor: Option<u32>,
     pub calls: u64,
-    /// Operations, or procedures of version 3, by name, each that was asked for.
+    /// Nonzero counters of operations (version 4) or procedures (version 3).
     pub operations: Vec<(String, u64)>,
 }
 
@@ -72,7 +72,7 @@ impl CallCounters {
     }
 }
 
-/// The specification's name of a procedure or an operation, without the common prefix.
+/// The specification's name of a procedure or operation, without the common prefix.
 fn name(version: usize, number: u32) -> String {
     let name = match version {
         0 => format!("{:?}", Procedure(number)),
@@ -84,13 +84,11 @@ fn name(version: usize, number: u32) -> String {
 }
 
 impl ThreadCounters {
-    /// Nothing yet.
     pub fn new(totals: &Arc<CallCounters>) -> Self {
         let (calls, operations) = ([0; VERSIONS], [[0; NUMBERS]; VERSIONS]);
         Self { totals: Arc::clone(totals), calls, operations, unflushed: 0 }
     }
 
-    /// A call of version 3.
     #[inline]
     pub(crate) fn add_procedure(&mut self, procedure: Procedure) {
         self.calls[0] += 1;
@@ -100,7 +98,6 @@ impl ThreadCounters {
         }
     }
 
-    /// Counts a COMPOUND, and returns the counters of its operations.
     #[inline]
     pub(crate) fn compound(&mut self, minor: u32) -> Option<CompoundCounters<'_>> {
         let version = (minor as usize).checked_add(1)?;

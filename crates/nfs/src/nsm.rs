@@ -1,7 +1,6 @@
 //! The network status monitor (XNFS chapter 11): hosts announce a restart, which ends their locks.
-//!
-//! We monitor no host for others: each host that locks has a status monitor of its own. A notice is accepted only for
-//! the address it comes from; the name in it is never looked up.
+//! | We monitor no host for others: each host that locks has its own status monitor.
+//! A notice is accepted only for the address that sent it. Names in notices are never resolved.
 
 pub use crate::state::nsm::hosts::LockHosts;
 
@@ -13,7 +12,6 @@ use nfs_wire::nsm::{
 use transport::Outbox;
 use xdr::{Decode, Encode, Reader};
 
-/// Does a procedure: decodes the arguments and writes the results.
 pub(crate) fn answer(call: &mut Call<'_>, procedure: Procedure, args: &[u8], out: &mut Outbox) -> Attempt {
     let (mut r, mut w) = (Reader::new(args), out.writer());
     let locks = &call.service.locks;

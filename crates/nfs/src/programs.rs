@@ -15,21 +15,18 @@ pub struct Programs {
     pub locks: bool,
 }
 
-/// A version of a program that is served on a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Registration {
     pub program: u32,
     pub version: u32,
     pub transport: Transport,
-    /// The address listened on; it may be the unspecified one.
+    /// The listening address, possibly unspecified.
     pub address: SocketAddr,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Transport {
-    /// Records in a stream.
     Tcp,
-    /// One per datagram.
     Udp,
 }
 
@@ -46,16 +43,14 @@ pub(crate) struct Netid {
     pub(crate) family: Family,
 }
 
-/// One way by which a registered program can be reached.
 pub(crate) struct ServedAddress<'r> {
     pub(crate) registration: &'r Registration,
     pub(crate) netid: Netid,
-    /// The address for the client that asks.
+    /// The address that the client can use.
     pub(crate) address: SocketAddr,
 }
 
 impl Registration {
-    /// Every version of `programs`, served by `transport` on `address`.
     pub fn of(programs: Programs, transport: Transport, address: SocketAddr) -> Vec<Self> {
         let versions: [(bool, u32, &[u32]); 5] = [
             (programs.nfs, v3::PROGRAM, &[v3::VERSION]),
@@ -75,7 +70,7 @@ impl Registration {
         served.flat_map(each).collect()
     }
 
-    /// The ways by which a client that reached us at `local` can reach this.
+    /// The addresses at which a client that reached us at `local` can reach this program.
     pub(crate) fn addresses(&self, local: IpAddr) -> impl Iterator<Item = ServedAddress<'_>> {
         // A socket on `::` accepts IPv4 as well, unless the system is configured otherwise.
         let families: &[Family] = match self.address.ip().to_canonical() {
@@ -90,7 +85,7 @@ impl Registration {
         })
     }
 
-    /// The address listened on; if that is every address, the one that the client has reached us at already.
+    /// The listening address; if that is unspecified, the address that the client already reached.
     fn address_for(&self, family: Family, local: IpAddr) -> SocketAddr {
         let listening = self.address.ip().to_canonical();
         let ip = match family {
@@ -104,7 +99,7 @@ impl Registration {
 }
 
 impl Family {
-    /// The family of an address; an IPv4 address in IPv6's clothes is IPv4.
+    /// An IPv4-mapped IPv6 address is IPv4.
     pub(crate) fn of(address: IpAddr) -> Self {
         match address.to_canonical() {
             IpAddr::V4(_) => Self::V4,

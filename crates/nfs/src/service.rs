@@ -12,26 +12,24 @@ use std::sync::Arc;
 use vfs::SharedNamespace;
 use vfs::bounds::Networks;
 
-/// The NFS service: state that is the same on every connection.
 pub struct Service {
     pub namespace: SharedNamespace,
     pub signer: HandleSigner,
-    /// Replies to calls that must not be done twice; `None` switches the cache off.
+    /// Replies to calls that must not run twice; `None` disables the cache.
     pub replay: Option<Arc<ReplayCache>>,
-    /// Clients of version 4, their sessions and states.
     pub v4: crate::state::nfs4::ServiceState,
     pub mounts: MountTable,
     pub rates: CallRates,
     pub locks: Locks,
     /// The size of one network of clients, for the bounds on tables.
     pub networks: Networks,
-    /// The answers of the port mapper; empty if it is off.
+    /// The port mapper's entries; empty if it is off.
     pub registered: Vec<Registration>,
 }
 
 impl Service {
-    /// Runs periodic work, about once a second: retries callbacks, ends leases, and ends state that export rules no
-    /// longer admit. `connected` returns the addresses with connections.
+    /// Runs periodic work, about once a second: retries callbacks, ends leases, and ends state that export rules
+    /// no longer admit. `connected` returns the addresses with connections.
     pub fn tick(&self, connected: impl FnOnce() -> HashSet<IpAddr>) {
         self.locks.tick(connected);
         self.v4.tick();

@@ -1,8 +1,7 @@
 //! The file handle on the wire: export, view, file, and a MAC that only this service can compute.
-//!
-//! Layout (`docs/formats/file-handle.md`): version, MAC, export, view, key; 61 bytes at most. It has no device number, so it
-//! survives a restart, a moved data directory and a renumbered disk. No client can forge a handle of a file that it has never
-//! been shown.
+//! | Layout (`docs/formats/file-handle.md`): version, MAC, export, view, key; 61 bytes at most.
+//! It has no device number, so it survives a restart, a moved data directory and a renumbered disk.
+//! A client cannot forge the handle of a file that it has not seen.
 
 pub mod cache;
 
@@ -16,18 +15,15 @@ const EXPORT: std::ops::Range<usize> = 9..17;
 const VIEW: std::ops::Range<usize> = 17..21;
 const KEY_START: usize = VIEW.end;
 
-/// The longest handle we make.
 pub const HANDLE_BYTES_MAX: usize = KEY_START + vfs::file_key::KEY_BYTES_MAX;
 const _: () = assert!(HANDLE_BYTES_MAX <= nfs_wire::v3::FHSIZE as usize);
 
-/// A handle's bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Handle {
     len: u8,
     bytes: [u8; HANDLE_BYTES_MAX],
 }
 
-/// The secret that handles are signed with.
 #[derive(Clone)]
 pub struct HandleSigner {
     key: [u8; 16],
@@ -39,7 +35,7 @@ impl Handle {
         &self.bytes[..usize::from(self.len)]
     }
 
-    /// The handle of these bytes, if it is not longer than ours are.
+    /// Copies a handle; [`FsError::BadHandle`] if it is longer than ours.
     pub fn of(handle: &[u8]) -> FsResult<Self> {
         let mut bytes = [0; HANDLE_BYTES_MAX];
         bytes.get_mut(..handle.len()).ok_or(FsError::BadHandle)?.copy_from_slice(handle);
@@ -48,7 +44,7 @@ impl Handle {
 }
 
 impl HandleSigner {
-    /// A signer with this key, which must stay the same and secret for as long as clients hold handles.
+    /// `key` must stay secret, and the same for as long as clients hold handles.
     pub fn new(key: [u8; 16]) -> Self {
         Self { key }
     }
@@ -82,8 +78,8 @@ impl HandleSigner {
         Ok((ExportId(u64::from_be_bytes(export)), key))
     }
 
-    /// The MAC of a handle, as a number; 0 if it is too short to have one. Of the handles that we made, it is as good as drawn
-    /// at random.
+    /// The unverified MAC of a handle as a number; 0 if the handle is too short.
+    /// For handles that we signed, the number is uniformly distributed.
     #[inline]
     pub fn claimed_mac(handle: &[u8]) -> u64 {
         handle.get(MAC).and_then(|mac| mac.try_into().ok()).map_or(0, u64::from_be_bytes)
@@ -96,7 +92,7 @@ impl HandleSigner {
         Some(ExportId(u64::from_be_bytes(export)))
     }
 
-    /// A number drawn from the secret and `text`: the same at every start, unknown outside.
+    /// A keyed hash of `text`: the same at every start, unknown outside.
     pub fn number(&self, text: &str) -> u64 {
         let mut hasher = SipHasher24::new_with_key(&self.key);
         hasher.write(b"number:");

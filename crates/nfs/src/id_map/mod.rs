@@ -1,7 +1,6 @@
 //! [`IdNames`]: users and groups as NFSv4 strings, `alice@example.org`, from the host's names (RFC 8881 §5.9).
-//!
-//! The host may have to query a directory over the network. So names are cached, lookups run on storage threads only,
-//! and at most [`LOOKUPS_MAX`] run at the same time.
+//! | The host may query a directory over the network. So names are cached and lookups run on storage threads only.
+//! At most [`LOOKUPS_MAX`] lookups run at the same time.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -13,15 +12,14 @@ use vfs::model::caller::INVALID_ID;
 use vfs::sync::RwLock;
 use vfs::{Blocking, FsError, FsResult, Wait};
 
-/// Names, and as many numbers, of users that are remembered, and of groups.
+/// Cached names of users, cached numbers of users, and the same of groups: one bound for each.
 const REMEMBERED_MAX: usize = 16_384;
-/// Lifetimes in seconds of a name, of its absence, and of a failed lookup.
+/// Lifetimes in seconds of a name, of an absence, and of a failed lookup.
 const FOUND_S: u64 = 600;
 const MISSING_S: u64 = 60;
 const FAILED_S: u64 = 10;
 /// Concurrent lookups. Further callers use numbers.
 const LOOKUPS_MAX: usize = 4;
-/// Bytes of a domain, and of a name.
 const DOMAIN_BYTES_MAX: usize = 255;
 const NAME_BYTES_MAX: usize = 255;
 
@@ -31,12 +29,12 @@ pub enum IdKind {
     Group,
 }
 
-/// The users and groups of the host. It may take long to answer.
+/// The users and groups of the host. Lookups may block for long.
 pub trait HostIds: Send + Sync {
-    /// The name of a number; `None` if it has none.
+    /// `None`: the number has no name.
     fn name(&self, kind: IdKind, id: u32) -> io::Result<Option<String>>;
 
-    /// The number of a name; `None` if it does not exist.
+    /// `None`: the name does not exist.
     fn id(&self, kind: IdKind, name: &str) -> io::Result<Option<u32>>;
 }
 
@@ -46,7 +44,7 @@ pub struct IdNames {
     users: IdCache,
     groups: IdCache,
     lookups: AtomicUsize,
-    /// The second from which a failure is logged again: clients choose the names that are looked up, and the rate.
+    /// Failures before this second are not logged: clients control the rate of lookups.
     quiet_until: AtomicU64,
 }
 
@@ -54,15 +52,14 @@ pub struct IdNames {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadDomain(String);
 
-/// Cached names and numbers of users, or of groups.
 #[derive(Default)]
 struct IdCache {
-    /// With the domain, as they are sent.
+    /// Names as sent, with the domain.
     names: TtlMap<u32, Arc<str>>,
     ids: TtlMap<Box<str>, u32>,
 }
 
-/// Answers, each with the second up to which it holds.
+/// Answers, each with the last second of its validity.
 struct TtlMap<K, V>(RwLock<HashMap<K, (Option<V>, u64)>>);
 
 impl IdNames {
@@ -82,7 +79,7 @@ impl IdNames {
         })
     }
 
-    /// The name of a number, with the domain; `None` if it has no name that can be sent, or if the host's lookup fails.
+    /// The name with the domain; `None` if no name can be sent, or if the host's lookup fails.
     pub(crate) fn name(
         &self,
         kind: IdKind,
@@ -113,8 +110,8 @@ impl IdNames {
         Ok(name)
     }
 
-    /// The number of a name with a domain; `None` if it does not exist. `FsError::Wait(Wait::Recall)` while lookups
-    /// fail.
+    /// The number of a name with a domain; `None` if the name does not exist.
+    /// `FsError::Wait(Wait::Recall)` while lookups fail.
     pub(crate) fn id(&self, kind: IdKind, text: &str, now: u64, blocking: Blocking) -> FsResult<Option<u32>> {
         let Some((name, domain)) = text.rsplit_once('@') else { return Ok(None) };
         if !domain.eq_ignore_ascii_case(&self.domain) || !is_sendable(name) {

@@ -5,11 +5,11 @@ use std::sync::mpsc::{Receiver, channel};
 use vfs::Wait;
 use vfs::sync::Mutex;
 
-/// Users from 1 on have names, and groups others; 7 is one that cannot be asked for.
+/// Users 1 and above have names, and a few groups. Lookups of 7 fail.
 #[derive(Default)]
 struct Host {
     lookups: Arc<AtomicUsize>,
-    /// Lookups end when something comes.
+    /// Each lookup blocks until it receives a message.
     waits: Option<Mutex<Receiver<()>>>,
 }
 

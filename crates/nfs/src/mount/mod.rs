@@ -1,7 +1,6 @@
 //! MOUNT: handles for the paths of exports (RFC 1813 Appendix I), and the list of mounts.
-//!
-//! The handle that MNT returns is not a permission: every later call is checked against the export's rules. So the
-//! table of mounts is only informative, and losing it at a restart costs nothing.
+//! | The handle that MNT returns is not a permission: every later call checks the export's rules.
+//! So the table of mounts is only informative, and losing it at a restart costs nothing.
 
 mod path;
 #[cfg(test)]
@@ -21,11 +20,10 @@ use transport::Outbox;
 use vfs::{Export, ExportRule, File, FileType, FsError, FsResult, Origin, Protection, Wait};
 use xdr::{Decode, Encode, List, Reader, Writer};
 
-/// The result of MNT in version 1, whose handles have 32 bytes: ours are longer, and NFS version 2 is not served. The
-/// number is Linux's `EOPNOTSUPP`; RFC 1094 Appendix A.5 leaves the choice.
+/// The result of MNT in version 1. Its handles have 32 bytes, ours are longer, and NFS version 2 is not served.
+/// The number is Linux's `EOPNOTSUPP`; RFC 1094 Appendix A.5 leaves the choice.
 const VERSION_1_REFUSAL: FhStatus = FhStatus::Err(95);
 
-/// Does a procedure: decodes the arguments and writes the results. Versions 1 and 3 differ in MNT only.
 pub(crate) fn answer(
     call: &mut Call<'_>,
     version: u32,
@@ -88,8 +86,8 @@ fn mnt(call: &mut Call<'_>, path: DirPath<'_>, w: &mut Writer<'_>) -> CallResult
     }
 }
 
-/// The directory `below` the root of `export`. The caller must be allowed to pass through those on the way, not to look
-/// into the last; symbolic links are not followed.
+/// Finds the directory `below` the root of `export`.
+/// The caller needs search permission only on the directories above it. Symbolic links are not followed.
 fn walk(call: &Call<'_>, export: &Arc<Export>, rule: &ExportRule, below: &[u8]) -> FsResult<File> {
     let caller = rule.caller(call.credential);
     let mut dir = export.root();
@@ -118,15 +116,15 @@ fn dump(call: &Call<'_>, w: &mut Writer<'_>) {
     w.bool(false);
 }
 
-/// RFC 1813 §5.2.3: no results, so a path that was not mounted is no error.
+/// RFC 1813 §5.2.3. UMNT has no results, so an unmounted path is not an error.
 fn umnt(call: &Call<'_>, path: DirPath<'_>) {
     if let Ok(path) = path::normal(path.0) {
         call.service.mounts.remove(call.client(), &path);
     }
 }
 
-/// RFC 1813 §5.2.5. An export without rules is omitted: listed without groups, it would seem to admit everyone. An
-/// export not served at the client's endpoint is omitted, too.
+/// RFC 1813 §5.2.5. An export without rules is omitted: a list without groups means that it admits everyone.
+/// An export not served at the client's endpoint is omitted, too.
 fn exports(call: &Call<'_>, w: &mut Writer<'_>) {
     for export in call.namespace.exports().iter().filter(|export| export.is_at(call.endpoint)) {
         let Some(admitted) = admitted(export) else { continue };

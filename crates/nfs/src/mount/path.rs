@@ -4,9 +4,9 @@ use nfs_wire::mount::{PATH_MAX, Status};
 use std::sync::Arc;
 use vfs::{Export, Namespace};
 
-/// A path in its one spelling: no empty names, no `.`, no `..`, no `/` at the end, so that MNT and UMNT mean the same
-/// entry of the table however a client spells it. `..` takes a name away and stays at the top: symbolic links are not
-/// followed below an export, so a name's parent is always the one before it.
+/// Normalizes a path: no empty names, no `.`, no `..`, no trailing `/`. MNT and UMNT then match the same entry.
+/// `..` removes a name and stays at the top. Symbolic links below an export are not followed, so a name's parent
+/// is always the previous name.
 pub(super) fn normal(path: &[u8]) -> Result<Vec<u8>, Status> {
     if path.len() > PATH_MAX as usize {
         return Err(Status::NAMETOOLONG);
@@ -33,8 +33,8 @@ pub(super) fn names(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     path.split(|&byte| byte == b'/').filter(|name| !name.is_empty())
 }
 
-/// The export at or above a path in its normal spelling, and the rest of the path. An export's path is text, the names
-/// below it are bytes: the path is matched up to the first name that is not UTF-8.
+/// The export at or above a normalized path, and the rest of the path. An export's path is text.
+/// Names below it are bytes, so only the path before the first non-UTF-8 name is matched.
 pub(super) fn resolve<'n, 'p>(
     namespace: &'n Namespace,
     path: &'p [u8],

@@ -66,7 +66,6 @@ fn refused(status: Status) -> Vec<u8> {
     words(&[status.0])
 }
 
-/// The handle of a directory in the volume of the export at `place`.
 fn handle(env: &TestEnv, place: usize, names: &[&[u8]]) -> Handle {
     let (export, root) = (export_of(env, place), Caller::new(0, 0, []));
     let below = |dir: File, name: &&[u8]| {

@@ -28,7 +28,6 @@ use xdr::{Decode, Encode, Malformed, Reader, Writer};
 const TO_MSG: u32 = Procedure::TEST_MSG.0 - Procedure::TEST.0;
 const TO_RES: u32 = Procedure::TEST_RES.0 - Procedure::TEST_MSG.0;
 
-/// Does a procedure: decodes the arguments and writes the results.
 pub(crate) fn answer(
     call: &mut Call<'_>,
     version: u32,
@@ -44,8 +43,8 @@ pub(crate) fn answer(
     }
 }
 
-/// Writes the result of a failed call; false if the procedure has none. A client repeats a lock request after
-/// `FsError::Wait(Wait::Recall)`.
+/// Writes the result of a failed call; false if the procedure has none.
+/// A client repeats a lock request after `FsError::Wait(Wait::Recall)`.
 pub(crate) fn fail(
     version: u32,
     procedure: Procedure,
@@ -68,7 +67,6 @@ pub(crate) fn fail(
     true
 }
 
-/// The handle of the file that a call is about, if it is about one.
 pub(crate) fn handle(version: u32, procedure: Procedure, args: &[u8]) -> Option<&[u8]> {
     let r = Reader::new(args);
     match version {
@@ -77,10 +75,8 @@ pub(crate) fn handle(version: u32, procedure: Procedure, args: &[u8]) -> Option<
     }
 }
 
-/// The procedures in one of the two widths of offsets.
 struct Procedures<O>(std::marker::PhantomData<O>);
 
-/// The outcome of a procedure that has a result.
 type ProcedureResult = Result<CallResult, Malformed>;
 
 impl<O: Offset> Procedures<O> {
@@ -152,7 +148,7 @@ impl<O: Offset> Procedures<O> {
         Ok(Outcome::Replied)
     }
 
-    /// The procedures that have an asynchronous form, too.
+    /// Procedures that also have an asynchronous form.
     fn result(
         call: &mut Call<'_>,
         version: u32,
@@ -242,7 +238,7 @@ impl<O: Offset> Procedures<O> {
         Ok(status)
     }
 
-    /// Runs a request that releases a lock. It needs no right to the file: the client had it when it locked.
+    /// Runs a request that releases a lock. It needs no file permission: the client had it when it locked.
     fn with_lock_call(
         call: &mut Call<'_>,
         version: u32,
@@ -257,13 +253,12 @@ impl<O: Offset> Procedures<O> {
 }
 
 impl Call<'_> {
-    /// The export access that a lock needs.
     fn admission(&self, file: &File, changes: bool) -> ExportAccess {
         ExportAccess { export: file.export_id(), origin: self.origin(), changes }
     }
 
-    /// The file of a lock, and the bytes. With `Some`, the caller must have the right to lock them, alone or
-    /// with others.
+    /// The file and byte range of a lock. With `Some`, the caller must have the right to lock the range,
+    /// exclusively or shared.
     fn lockable<O: Offset>(
         &mut self,
         alock: &Lock<'_, O>,
@@ -306,7 +301,7 @@ fn lock_call<'f, O: Offset>(
     LockCall { file, client: call.client(), owner, span, is_exclusive, grant_args, admission }
 }
 
-/// The holder in a TEST reply. Of a conflict that is not a byte range, only its existence is known.
+/// The holder in a TEST reply. Only the existence of a conflict that is not a byte range is known.
 fn holder<O: Offset>(conflict: Option<&ConflictingLock>) -> Holder<'_, O> {
     let width = |value: u64| O::try_from(value).unwrap_or(O::MAX);
     let Some(ConflictingLock { owner, span, is_exclusive }) = conflict else {
@@ -325,8 +320,7 @@ fn holder<O: Offset>(conflict: Option<&ConflictingLock>) -> Holder<'_, O> {
     }
 }
 
-/// Sends the result of an asynchronous call, if the client is one that any export admits: others get no
-/// datagrams of ours.
+/// Sends the result of an asynchronous call. Clients that no export admits get no datagrams.
 fn send_result(call: &Call<'_>, version: u32, procedure: Procedure, args: Vec<u8>) {
     if !call.namespace.exports().iter().any(|export| export.rule(call.origin()).is_some()) {
         return;

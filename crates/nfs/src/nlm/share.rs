@@ -1,5 +1,5 @@
-//! Share modes (SHARE and UNSHARE, RFC 1813 §6.3.20): opens that deny others. They bind opens of every protocol, but
-//! not READ and WRITE of NFSv3, which cannot be matched to a share.
+//! Share modes (SHARE and UNSHARE, RFC 1813 §6.3.20): opens that deny others. They apply to opens of every protocol.
+//! They do not apply to READ and WRITE of NFSv3, which cannot be matched to a share.
 
 use crate::call::Call;
 use crate::limits::LOCK_OWNER_BYTES_MAX;
@@ -12,17 +12,15 @@ use std::sync::Arc;
 use vfs::claims::{Access, HolderId, OpenRequest, Request, Rights, Stream, Verdict};
 use vfs::{Blocking, ExportAccess, File, FsError, FsResult, Wait};
 
-/// A SHARE or UNSHARE.
 struct ShareRequest<'a> {
     file: &'a File,
     client: IpAddr,
-    /// The address by which it knows us.
+    /// The server address that the client used.
     local: IpAddr,
     owner: &'a [u8],
     admission: ExportAccess,
 }
 
-/// Does SHARE or UNSHARE.
 pub(super) fn answer(call: &mut Call<'_>, procedure: Procedure, args: &ShareArgs<'_>) -> FsResult<Status> {
     let share = &args.share;
     if share.oh.0.len() > LOCK_OWNER_BYTES_MAX {
@@ -78,8 +76,8 @@ fn access(mode: ShareMode, access: ShareAccess) -> FsResult<Access> {
 }
 
 impl Locks {
-    /// Opens a file with a share mode, in place of the one that the owner has on it. `None`: the client was
-    /// forgotten meanwhile, and has to be recorded first.
+    /// Opens a file with a share mode, replacing the owner's earlier one.
+    /// `None`: the client was forgotten meanwhile, and must be recorded first.
     fn share(&self, request: &ShareRequest<'_>, access: Access, reclaims: bool) -> Option<Status> {
         let volume = &request.file.export().volume;
         let claims = volume.claims();
@@ -136,7 +134,7 @@ impl Locks {
         Some(status)
     }
 
-    /// Ends a share; one that is not there is ended.
+    /// Ends a share. A missing share is not an error.
     fn unshare(&self, request: &ShareRequest<'_>) {
         let volume = request.file.volume();
         let mut state = self.0.state();

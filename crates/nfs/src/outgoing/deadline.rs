@@ -1,4 +1,4 @@
-//! Waiting for sockets within a bound.
+//! Bounded waiting for sockets.
 
 use std::io::{self, ErrorKind};
 use std::time::{Duration, Instant};
@@ -17,7 +17,6 @@ impl Deadline {
     }
 }
 
-/// Whether an error is a timeout or an interruption by a signal.
 pub(super) fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
 }

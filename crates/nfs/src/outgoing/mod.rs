@@ -1,8 +1,6 @@
-//! Calls of ours to programs on clients' hosts: a lock that is granted later, the news of a restart.
-//!
-//! The port of a program is asked of the port mapper at the host's own address, by which its calls have come;
-//! names that clients give themselves are looked up nowhere. UDP is tried first, then TCP. All waiting is
-//! bounded: a host that does not answer costs one thread a few seconds.
+//! Calls to programs on clients' hosts: a lock granted later, the news of a restart.
+//! | The port comes from the port mapper at the host's own address. Names that clients send are never resolved.
+//! UDP is tried first, then TCP. All waiting is bounded: an unresponsive host costs one thread a few seconds.
 
 mod deadline;
 mod ports;
@@ -22,10 +20,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use xdr::{Decode, Encode, Reader};
 
-/// Number of times that a datagram is sent, and the wait after each.
+/// Attempts per datagram, and the wait after each.
 const TRIES: u32 = 2;
 const DATAGRAM_TIMEOUT: Duration = Duration::from_millis(1000);
-/// Time for a TCP connection and its reply.
 const STREAM_TIMEOUT: Duration = Duration::from_millis(2000);
 /// The longest reply that is read.
 const REPLY_BYTES_MAX: usize = 2048;
@@ -33,7 +30,7 @@ const REPLY_BYTES_MAX: usize = 2048;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Outgoing {
     pub(crate) host: IpAddr,
-    /// The address by which the host knows us.
+    /// The server address that the host knows.
     pub(crate) from: IpAddr,
     pub(crate) program: u32,
     pub(crate) version: u32,
@@ -52,7 +49,7 @@ impl Caller {
         Self { ports: Ports::new(portmap_port), next_xid: AtomicU32::new(xid) }
     }
 
-    /// Calls, and returns the results; `None` without a successful reply.
+    /// Calls a program; `None` without a successful reply.
     pub(crate) fn call(&self, call: &Outgoing) -> Option<Vec<u8>> {
         if let Some(port) = self.ports.of(self, call, Transport::Udp) {
             match self.exchange(call, port, Transport::Udp) {
@@ -65,7 +62,7 @@ impl Caller {
         self.exchange(call, port, Transport::Tcp)
     }
 
-    /// Sends a datagram and waits for nothing. Where no port mapper tells of the program, it goes to `port`.
+    /// Sends a datagram without waiting for a reply. If the port mapper does not know the program, sends to `port`.
     pub(crate) fn send(&self, call: &Outgoing, port: u16) {
         let port = self.ports.of(self, call, Transport::Udp).unwrap_or(port);
         let (_, message) = self.message(call);
@@ -105,7 +102,7 @@ impl Caller {
     }
 }
 
-/// A call of a procedure of a version of a program.
+/// Encodes a call of `[program, version, procedure]`.
 pub(crate) fn message(xid: u32, [prog, vers, proc]: [u32; 3], args: &[u8]) -> Vec<u8> {
     let sys = AuthSys { machinename: b"plimsoll", ..AuthSys::default() }.to_bytes();
     let cred = OpaqueAuth { flavor: AuthFlavor::SYS, body: &sys };
@@ -114,8 +111,8 @@ pub(crate) fn message(xid: u32, [prog, vers, proc]: [u32; 3], args: &[u8]) -> Ve
     [&header.to_bytes(), args].concat()
 }
 
-/// A socket that receives from this port of the host alone, and sends from the address by which the host
-/// knows us: clients compare it.
+/// A socket that receives only from this port of the host.
+/// It sends from the address that the host knows, because clients compare it.
 fn connected(call: &Outgoing, port: u16) -> io::Result<UdpSocket> {
     let socket = UdpSocket::bind((call.from, 0))?;
     socket.connect((call.host, port))?;
@@ -174,7 +171,7 @@ fn over_tcp(call: &Outgoing, port: u16, xid: u32, message: &[u8]) -> io::Result<
     results(&reply, xid)?.ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
-/// The results in a reply; `None` if it is the reply to another call, an error if there are none.
+/// The results in a reply; `None` if it answers another call, an error if it has no results.
 pub(crate) fn results(reply: &[u8], xid: u32) -> io::Result<Option<Vec<u8>>> {
     let mut r = Reader::new(reply);
     match ReplyHeader::decode(&mut r) {

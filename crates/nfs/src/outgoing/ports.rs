@@ -20,7 +20,6 @@ const PORTS_MAX: usize = 4096;
 
 type Program = (IpAddr, u32, u32, Transport);
 
-/// Cache of the answers of port mappers.
 pub(super) struct Ports {
     portmap_port: u16,
     ports: Mutex<HashMap<Program, (Option<u16>, Instant)>>,
@@ -31,7 +30,7 @@ impl Ports {
         Self { portmap_port, ports: Mutex::default() }
     }
 
-    /// The port of the program of `call`; `None` if it is not registered, or the port mapper does not answer.
+    /// `None`: the program is not registered, or the port mapper does not answer.
     pub(super) fn of(&self, caller: &Caller, call: &Outgoing, transport: Transport) -> Option<u16> {
         let program = (call.host, call.program, call.version, transport);
         if let Some(&(port, until)) = self.lock_ports().get(&program)
@@ -50,7 +49,6 @@ impl Ports {
         port
     }
 
-    /// Drops the cached port of a program that did not answer.
     pub(super) fn forget(&self, call: &Outgoing) {
         self.lock_ports().remove(&(call.host, call.program, call.version, Transport::Udp));
     }

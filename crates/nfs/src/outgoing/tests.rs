@@ -1,4 +1,4 @@
-//! A client's host: a port mapper and the program that it tells of, both on one socket.
+//! A client's host: a port mapper and its program on one socket.
 
 use super::*;
 use nfs_wire::portmap::PROGRAM as PORTMAP;
@@ -7,10 +7,8 @@ use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{self, Receiver};
 use std::thread::JoinHandle;
 
-/// Time that a test waits for an expected event.
 pub(crate) const LONG: Duration = Duration::from_secs(20);
 
-/// A host on a loopback address.
 pub(crate) struct Host {
     pub(crate) address: IpAddr,
     pub(crate) port: u16,
@@ -20,7 +18,7 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    /// A host at 127.0.0.`last`, on this port or, with 0, any; `reply` makes the results of a call, or none.
+    /// A host at 127.0.0.`last`, on `port`, or on any port if that is 0. `reply` returns the results of a call, if any.
     pub(crate) fn start(
         last: u8,
         port: u16,
@@ -98,7 +96,7 @@ fn a_host_that_does_not_answer_costs_seconds_and_one_without_a_port_mapper_is_no
     assert_eq!(questions(), 0, "it is not asked again");
 }
 
-/// Answers a call on each of two connections: the port mapper's, and the program's.
+/// Answers a call on each of two connections: first to the port mapper, then to the program.
 fn answer_two_calls(listener: &std::net::TcpListener, results: &[u8]) {
     let port = u32::from(listener.local_addr().unwrap().port());
     for results in [&port.to_bytes()[..], results] {

@@ -1,4 +1,4 @@
-//! Threads that wait for clients: few, and only while there is something to do.
+//! A few threads that wait for clients. They run only while jobs exist.
 
 use crate::limits::{CALLBACK_HOSTS_KNOWN_MAX, CALLBACK_THREADS_MAX, CALLBACKS_QUEUED_MAX};
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -9,11 +9,11 @@ use vfs::bounds::{Bounds, Party, Slot};
 use vfs::panics;
 use vfs::sync::Mutex;
 
-/// A job. It returns whether its host answered; `None` if the host was not called.
+/// Returns whether the host answered; `None` if the host was not called.
 type Job = Box<dyn FnOnce() -> Option<bool> + Send>;
 
-/// Runs jobs in order, one at a time per host. Hosts that did not answer share few threads, and unknown hosts leave
-/// some to hosts that answer. So unresponsive hosts delay only each other.
+/// Runs jobs in order, one at a time per host. Hosts that did not answer share few threads.
+/// Unknown hosts leave some threads to hosts that answer. So unresponsive hosts delay only each other.
 pub(crate) struct Workers {
     queue: Mutex<Queue>,
     queued: Arc<Bounds>,
@@ -22,11 +22,11 @@ pub(crate) struct Workers {
 #[derive(Default)]
 struct Queue {
     jobs: VecDeque<QueuedJob>,
-    /// The hosts that jobs are being done for, one for each thread at work.
+    /// Hosts of running jobs, one for each busy thread.
     busy: HashSet<IpAddr>,
     at_work: [usize; LANES],
     threads: usize,
-    /// Whether hosts have answered when they were asked last.
+    /// Whether each host answered its last call.
     responsiveness: HashMap<IpAddr, bool>,
 }
 
@@ -47,7 +47,6 @@ const LANES: usize = 3;
 const STACK_BYTES: usize = 1 << 20;
 
 impl Lane {
-    /// The threads that may be at work for such hosts.
     fn threads_max(self) -> usize {
         match self {
             Self::Answers => CALLBACK_THREADS_MAX,
@@ -64,7 +63,7 @@ impl Default for Workers {
 }
 
 impl Workers {
-    /// Queues a job for a host; `false` if too many of its network wait, or no thread can be started.
+    /// Queues a job for a host; `false` if too many jobs of its network wait, or no thread can be started.
     pub(crate) fn submit(
         self: &Arc<Self>,
         host: IpAddr,
@@ -92,7 +91,7 @@ impl Workers {
         true
     }
 
-    /// Does jobs until none is left that no other thread must do.
+    /// Runs jobs until this thread may start no other.
     fn work(&self) {
         loop {
             let mut queue = self.queue();
@@ -135,7 +134,6 @@ impl Queue {
         !self.busy.contains(&host) && self.at_work[lane as usize] < lane.threads_max()
     }
 
-    /// The next job that may begin: of hosts that answer before those of others.
     fn next(&self) -> Option<usize> {
         let may_begin = |queued: &QueuedJob| self.may_begin(queued.host);
         let answers = |queued: &QueuedJob| self.lane(queued.host) == Lane::Answers && may_begin(queued);

@@ -1,7 +1,6 @@
 //! The port mapper and rpcbind (RFC 1833).
-//!
-//! The mapper lists the programs of this process only and cannot be changed, so SET and UNSET return false. CALLIT, BCAST and
-//! INDIRECT, which forward a call in our name, are refused unread: they are used for reflection attacks.
+//! | The mapper lists the programs of this process only and cannot be changed, so SET and UNSET return false.
+//! CALLIT, BCAST and INDIRECT forward a call in our name. They serve reflection attacks, so they are refused unread.
 
 pub mod rpcbind;
 #[cfg(test)]
@@ -17,10 +16,8 @@ use nfs_wire::portmap::{Rpcb, RpcbEntry, RpcbProcedure, Semantics, Uaddr};
 use transport::Outbox;
 use xdr::{Decode, Encode, Malformed, Reader, Writer};
 
-/// The owner of our registrations, as rpcbind lists them.
 const OWNER: &[u8] = b"plimsoll";
 
-/// Does a procedure: decodes the arguments and writes the results.
 pub(crate) fn answer(
     call: &mut Call<'_>,
     version: u32,
@@ -57,7 +54,7 @@ fn port_mapper(call: &Call<'_>, procedure: PmapProcedure, r: &mut Reader<'_>, w:
     Ok(Outcome::Replied)
 }
 
-/// Versions 3 and 4, RFC 1833 §2. The procedures that translate between universal and local addresses are unavailable:
+/// Versions 3 and 4, RFC 1833 §2. Procedures that translate universal and local addresses are unavailable:
 /// their argument is a `sockaddr` in the server's memory layout, which is useless to clients.
 fn rpcbind(
     call: &Call<'_>,
@@ -87,10 +84,9 @@ fn rpcbind(
     Ok(Outcome::Replied)
 }
 
-/// GETADDR, which is content with another version of the program, and GETVERSADDR, which is not (RFC 1833 §2.2.2).
-///
-/// The transport is the one that the caller names, as clients mean it. Where the name is none of ours it is TCP, the
-/// one that all programs have, over the family of addresses that the caller uses.
+/// GETADDR, which accepts another version of the program, and GETVERSADDR, which does not (RFC 1833 §2.2.2).
+/// | The caller names the transport. An unknown name means TCP, which all programs have.
+/// The family is that of the caller's address.
 fn address(
     call: &Call<'_>,
     r: &mut Reader<'_>,
@@ -109,7 +105,7 @@ fn address(
     Ok(())
 }
 
-/// GETADDRLIST: every transport by which one version of a program is served.
+/// GETADDRLIST: every transport that serves one version of a program.
 fn address_list(call: &Call<'_>, r: &mut Reader<'_>, w: &mut Writer<'_>) -> Result<(), Malformed> {
     let wanted = Rpcb::decode(r)?;
     let is_wanted = |served: &ServedAddress<'_>| {

@@ -1,6 +1,5 @@
-//! Registration of our programs with the host's own rpcbind, where that has port 111 (SET and UNSET, RFC 1833 §2.2.1).
-//!
-//! The calls go over its local socket, which shows it the calling user: only root may replace the entries of others.
+//! Registration of our programs with the host's rpcbind, if that has port 111 (SET and UNSET, RFC 1833 §2.2.1).
+//! | The calls go over its local socket, which identifies the calling user. Only root may replace others' entries.
 
 use crate::outgoing::{Caller, message, results};
 use crate::programs::{Netid, Registration, Transport};
@@ -26,7 +25,6 @@ pub struct HostRpcbind {
     caller: Caller,
 }
 
-/// A way by which a version of a program is reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Entry {
     program: u32,
@@ -35,14 +33,13 @@ struct Entry {
     address: Vec<u8>,
 }
 
-/// Why programs cannot be registered.
 #[derive(Debug)]
 pub enum RegisterError {
-    /// rpcbind cannot be asked.
+    /// rpcbind does not answer.
     Unreachable(PathBuf, io::Error),
-    /// Another server has the program, and answers.
+    /// Another server has registered the program, and answers.
     InUse { program: u32, version: u32, at: SocketAddr },
-    /// rpcbind does not want to.
+    /// rpcbind refuses the registration.
     Refused { program: u32, version: u32 },
 }
 
@@ -82,7 +79,7 @@ impl HostRpcbind {
         Self { socket: socket.to_owned(), entries: entries.collect(), caller: Caller::new(port) }
     }
 
-    /// Registers every program. It can be repeated. The entries of a server that does not answer any more are replaced.
+    /// Registers every program; safe to repeat. Replaces the entries of a server that does not answer.
     pub fn register(&self) -> Result<(), RegisterError> {
         let registered = self.list()?;
         let ours = |entry: &&Entry| !registered.contains(entry);
@@ -143,12 +140,12 @@ impl Entry {
         Self { program, version, netid: netid.into(), address: addr.into() }
     }
 
-    /// Whether only one of the two can be known.
+    /// Whether rpcbind can store only one of the two entries.
     fn conflicts_with(&self, other: &Self) -> bool {
         (self.program, self.version, &self.netid) == (other.program, other.version, &other.netid)
     }
 
-    /// The address and transport by which this host reaches it.
+    /// The address and transport of the entry, as seen from this host.
     fn local_address(&self) -> Option<(SocketAddr, Transport)> {
         let text = std::str::from_utf8(&self.address).ok()?;
         let [low, high, ip] = text.rsplitn(3, '.').collect::<Vec<_>>().try_into().ok()?;
@@ -166,7 +163,7 @@ fn malformed() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "invalid reply")
 }
 
-/// Sends a call, and receives the record that answers, in as many fragments as it comes.
+/// Sends a call, and receives the reply record in any number of fragments.
 fn exchange(socket: &Path, call: &[u8]) -> io::Result<Vec<u8>> {
     let mut stream = UnixStream::connect(socket)?;
     stream.set_read_timeout(Some(REPLY_TIMEOUT))?;

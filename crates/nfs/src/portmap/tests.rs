@@ -13,7 +13,7 @@ const MOUNT: u32 = 100_005;
 const TCP: u32 = 6;
 const UDP: u32 = 17;
 
-/// NFS and MOUNT on port 2049, the port mapper on 111 by both transports, all on one address.
+/// NFS and MOUNT on port 2049, the port mapper on 111 over TCP and UDP, all on one address.
 pub(crate) fn env(address: &str) -> TestEnv {
     let address = |port| (address.parse::<std::net::IpAddr>().unwrap(), port).into();
     let portmap = Programs { portmap: true, ..Programs::default() };
@@ -36,7 +36,6 @@ fn wanted(prog: u32, vers: u32, netid: &str) -> Rpcb<'_> {
     Rpcb { prog, vers, netid: netid.as_bytes(), addr: b"10.1.0.1.0.111", owner: b"root" }
 }
 
-/// Checks the answer of GETADDR in both versions.
 #[track_caller]
 fn assert_address(env: &TestEnv, prog: u32, vers: u32, netid: &str, address: &str) {
     for version in [RPCB_VERSION_3, RPCB_VERSION_4] {

@@ -1,11 +1,11 @@
-//! Record marking, RFC 5531 §11: where one call ends and the next begins. Pure.
+//! Record marking, RFC 5531 §11: splits a stream into calls. Pure.
 
 use crate::limits::RECORD_BYTES_MAX;
 use nfs_wire::rpc::RecordMark;
 use transport::{Frame, Malformed};
 
-/// The frame at the start of `bytes`. `in_parts` is true after a fragment of the same record. Nearly every client sends
-/// a record in one fragment.
+/// The frame at the start of `bytes`. `in_parts` is true after a fragment of the same record.
+/// Nearly every client sends a record in one fragment.
 #[inline]
 pub(crate) fn parse_frame(bytes: &[u8], in_parts: bool) -> Result<Frame, Malformed> {
     let framing = RecordMark::SIZE;

@@ -1,11 +1,11 @@
-//! Records among the messages that leave: record marks and the headers of replies, RFC 5531 §9 and §11.
+//! Record marks and reply headers of outgoing messages, RFC 5531 §9 and §11.
 
 use nfs_wire::rpc::{Accepted, OpaqueAuth, RecordMark, Rejected, ReplyBody, ReplyHeader};
 use transport::{Outbox, Start};
 use xdr::{Encode, Writer};
 
 pub trait Records {
-    /// Begins a record: room for its mark.
+    /// Begins a record: reserves the space of its mark.
     fn begin(&mut self) -> Start;
     /// Begins a record with the header of an accepted, successful reply.
     fn begin_success(&mut self, xid: u32) -> Start;
@@ -13,11 +13,10 @@ pub trait Records {
     /// Ends the record and fills its mark.
     fn finish(&mut self, start: Start);
     fn reject(&mut self, xid: u32, rejected: Rejected);
-    /// Adds a whole record that was accepted but has no results.
+    /// Adds a complete reply that was accepted but has no results.
     fn accept(&mut self, xid: u32, accepted: Accepted);
-    /// The record since `start`, without its mark; `None` if any part of it is in a pipe.
+    /// The record since `start`, without its mark; `None` if a part of it is in a pipe.
     fn record(&self, start: Start) -> Option<&[u8]>;
-    /// Adds a whole record of these bytes.
     fn push_record(&mut self, record: &[u8]);
 }
 

@@ -1,4 +1,4 @@
-//! Compounds of version 4 as calls of the transport: they resume where they may block, after a delay, or after paying.
+//! Compounds of version 4 as calls of the transport. They resume on a blocking thread, after a delay, or after paying.
 
 use super::dispatch::RpcCall;
 use super::{Continuation, Rpc, SUCCESS_HEADER_BYTES, complete_replay};
@@ -13,7 +13,6 @@ use vfs::Wait;
 pub(crate) struct SuspendedCompound {
     pub(crate) call: RpcCall,
     pub(crate) args: Vec<u8>,
-    /// Statistics of the operations so far.
     pub(crate) stats: CallStats<()>,
     pub(crate) replay: Option<InProgress>,
     pub(crate) at: Box<Suspended>,

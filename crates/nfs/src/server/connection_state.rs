@@ -10,15 +10,14 @@ use vfs::{Namespace, Origin};
 
 pub(crate) struct ConnectionState {
     pub(crate) programs: Programs,
-    /// The endpoint whose exports it can reach; `None` for all exports.
+    /// The endpoint whose exports the connection can reach; `None` for all exports.
     pub(crate) endpoint: Option<IpAddr>,
-    /// TLS, where the listener has it.
+    /// TLS, if the listener has it.
     pub(crate) tls: Option<TlsPolicy>,
-    /// The session of version 4 that it was used for last.
+    /// The last session of version 4 on this connection.
     pub(crate) binding: Binding,
-    /// Number of its calls of version 3 that are deferred.
     pub(crate) deferred_calls: Arc<AtomicU32>,
-    /// The namespace that was last found to have nothing for its client ([`ConnectionState::may_mount`]).
+    /// The last namespace that had no export for this client ([`ConnectionState::may_mount`]).
     pub(crate) denied: AtomicU64,
 }
 

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use vfs::qos::{Admission, Demand, is_anything_limited};
 use vfs::{Export, Namespace, Origin};
 
-/// The admission of a call with these arguments; `None` if it has nothing to pay, or will be refused anyway. Notes which operations of a
-/// compound are paid for with it.
+/// The admission of a call with these arguments. `None`: the call is free, or will be refused anyway.
+/// Records in `call` which operations of a compound the admission pays for.
 #[inline]
 pub(crate) fn admission(
     call: &mut RpcCall,
@@ -71,8 +71,8 @@ fn admission_of(
     export.volume.admission(payer, demand)
 }
 
-/// The export of a handle, for a call that has to pay: only a handle that we signed, used where its export admits the
-/// client, consumes the tokens of a volume.
+/// The export of a handle, for a call that has to pay. The handle must be signed by us and its export must admit
+/// the client. Other handles consume no tokens of a volume.
 pub(crate) fn export_of_handle<'n>(
     handle: &[u8],
     service: &Service,

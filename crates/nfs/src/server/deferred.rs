@@ -10,7 +10,7 @@ pub(crate) struct DeferredCall {
 }
 
 impl DeferredCall {
-    /// Counts one more among the calls of a connection. `None`: there are too many.
+    /// Counts one more deferred call of a connection; `None` above the limit.
     pub(crate) fn new(calls: &Arc<AtomicU32>) -> Option<Self> {
         let before = calls.fetch_add(1, Ordering::Relaxed);
         let deferred = Self { calls: Arc::clone(calls), retries: 0 };

@@ -1,4 +1,4 @@
-//! From a record to the procedure it calls: RPC's own answers on the way (RFC 5531 §9).
+//! Dispatch: decodes a record to its procedure, and writes RPC's own errors (RFC 5531 §9).
 
 use super::tls;
 use crate::call::{Call, CallResult, Outcome};
@@ -16,21 +16,17 @@ use xdr::{Decode, Malformed, Reader};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// NFS version 3.
     Nfs(nfs_wire::v3::Procedure),
-    /// A COMPOUND of NFS version 4.
     Compound(v4::Outline),
     /// A procedure of another program, or one without a file.
     Sideband(Sideband),
 }
 
-/// A procedure other than an operation on files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sideband {
-    /// NFS version 4 without operations.
     Null4,
     Mount(u32, nfs_wire::mount::Procedure),
-    /// Port mapper or rpcbind, with its version and procedure number.
+    /// Version and procedure number of the port mapper or rpcbind.
     Portmap(u32, u32),
     Nlm(u32, nfs_wire::nlm::Procedure),
     Nsm(nfs_wire::nsm::Procedure),
@@ -38,22 +34,20 @@ pub enum Sideband {
     StartTls,
 }
 
-/// A decoded call.
 #[derive(Clone)]
 pub struct RpcCall {
-    /// Matches the reply to the call.
     pub xid: u32,
     pub target: Target,
     pub credential: Arc<Credential>,
-    /// The operations of a compound that were paid for before it is run.
+    /// The operations of a compound paid for in advance.
     pub(crate) paid: Option<PaidOperations>,
     /// Offset of the arguments in the record.
     args: u32,
 }
 
-/// Decodes the call in a record. `Ok(None)`: the call is refused, and the refusal is in `out`. An error is not a call:
-/// there is nothing to reply to, and the following bytes cannot be trusted. A thread with a `cache` uses it for
-/// credentials.
+/// Decodes the call in a record, using the credentials of `cache`.
+/// `Ok(None)`: the call is refused, and the refusal is in `out`.
+/// An error means that the record is not a call: it gets no reply, and the following bytes cannot be trusted.
 #[inline]
 pub fn route(
     programs: Programs,
@@ -141,8 +135,7 @@ fn target(programs: Programs, header: &CallHeader<'_>) -> Result<Target, Accepte
     }
 }
 
-/// The credential of a call. RPCSEC_GSS and unknown flavors are rejected in a way that makes a client fall back to
-/// AUTH_SYS.
+/// The credential of a call. RPCSEC_GSS and unknown flavors get an error after which clients fall back to AUTH_SYS.
 #[inline]
 fn credential(header: &CallHeader<'_>, cache: Option<&mut HandleCache>) -> Result<Arc<Credential>, AuthStat> {
     let body = header.cred.body;
@@ -187,13 +180,11 @@ impl Sideband {
 }
 
 impl RpcCall {
-    /// The arguments, still encoded, in the record that the call came in.
     #[inline]
     pub fn args<'r>(&self, record: &'r [u8]) -> &'r [u8] {
         record.get(self.args as usize..).unwrap_or_default()
     }
 
-    /// Whether it is a NULL call, which does nothing.
     pub fn is_null(&self) -> bool {
         match self.target {
             Target::Nfs(procedure) => procedure.0 == 0,
@@ -211,7 +202,7 @@ impl RpcCall {
         }
     }
 
-    /// The dispatch class of this call. Unknown procedures are answered at once.
+    /// Unknown procedures are answered at once.
     #[inline]
     pub fn dispatch(&self) -> Dispatch {
         match self.target {
@@ -231,7 +222,7 @@ impl RpcCall {
         }
     }
 
-    /// Whether its data can be written as it arrives.
+    /// Whether the data can be written as it arrives.
     #[inline]
     pub fn streams(&self) -> bool {
         match self.target {
@@ -260,7 +251,7 @@ impl RpcCall {
         }
     }
 
-    /// The most bytes that the reply to the call with these arguments may take, if it may be long.
+    /// Maximum bytes of the reply, if the reply may be long.
     pub fn reply_bytes_max(&self, args: &[u8]) -> u32 {
         match self.target {
             Target::Nfs(procedure) => v3::reply_bytes_max(procedure, args),
@@ -269,7 +260,7 @@ impl RpcCall {
         }
     }
 
-    /// Bytes that a call of version 3 with these arguments may move, as limits count them.
+    /// Bytes that limits count for a call of version 3 with these arguments.
     pub(crate) fn moved(&self, args: &[u8]) -> Transferred {
         match self.target {
             Target::Nfs(procedure) => v3::demand(procedure, args)
@@ -278,7 +269,7 @@ impl RpcCall {
         }
     }
 
-    /// Does the call with these arguments, waiting if `call` may, and puts the reply into `out`, or leaves that as before.
+    /// Runs the call, blocking if `call` may, and writes the reply. If the call waits, `out` is unchanged.
     #[inline]
     pub fn perform(&self, args: &[u8], call: &mut Call<'_>, out: &mut Outbox) -> CallResult {
         let start = out.begin_success(self.xid);
@@ -308,7 +299,7 @@ impl RpcCall {
         Ok(())
     }
 
-    /// Puts the reply of a failed call into `out`.
+    /// Writes the reply of a failed call to `out`.
     pub fn fail(&self, args: &[u8], error: FsError, out: &mut Outbox) {
         match self.target {
             Target::Nfs(procedure) => {

@@ -19,7 +19,7 @@ impl Upload {
 }
 
 impl Rpc {
-    /// Runs a long compound that is complete by now. Its head showed only its first operations.
+    /// Runs a long compound that has arrived completely. Its head showed only its first operations.
     pub(super) fn run_buffered(
         &self,
         cx: &mut Context<'_, Self>,

@@ -50,11 +50,11 @@ pub mod udp;
 
 pub(crate) struct Rpc {
     service: Arc<Service>,
-    /// Compounds that wait for another client.
+    /// Deferred compounds of version 4.
     parking: Parking<ParkedCall>,
-    /// Calls of version 3 that do: these wait for longer, and leave compounds their places.
+    /// Deferred calls of version 3. They wait longer, so a pool of their own leaves space to compounds.
     parking_v3: Parking<ParkedCall>,
-    /// Handles that event loops remembered when they were asked for, and those that they did not.
+    /// Hits and misses of the event loops' handle caches.
     handle_hits: AtomicU64,
     handle_misses: AtomicU64,
     counts: Arc<CallCounters>,
@@ -77,20 +77,19 @@ pub(crate) struct Memory {
 
 /// The point at which a call resumes.
 pub(crate) enum Continuation {
-    /// At its procedure, which would have blocked.
+    /// The procedure, which would have blocked.
     Blocked(Box<Blocked>),
-    /// At its reply, which waits for flushes.
+    /// The reply, which waits for flushes.
     Replied(Box<Replied>),
-    /// At the next operation of a compound.
+    /// The next operation of a compound.
     Compound(Box<SuspendedCompound>),
-    /// At the reply of a compound, which waits for flushes.
     CompoundReplied(Box<RepliedCompound>),
 }
 
 pub(crate) enum Upload {
     Write(Box<LargeWrite>),
     Compound(Box<large_write::nfs4::LargeWrite>),
-    /// A compound without data that could be written as they come.
+    /// A compound whose data cannot be written as it arrives.
     Buffered(Box<BufferedCompound>),
 }
 
@@ -104,7 +103,6 @@ pub(crate) struct Blocked {
     args: Vec<u8>,
     read_from: Option<ReadSource>,
     replay: Option<InProgress>,
-    /// Set once the call was deferred.
     deferred: Option<DeferredCall>,
 }
 
@@ -113,7 +111,7 @@ pub(crate) struct Replied {
     replay: Option<InProgress>,
 }
 
-/// Bytes of the header of a reply that was accepted and has results.
+/// Bytes of the header of an accepted, successful reply.
 pub(crate) const SUCCESS_HEADER_BYTES: usize = 24;
 /// Ticks between sweeps of an event loop's caches.
 const SWEEP_TICKS: u32 = 2;
@@ -413,7 +411,7 @@ impl Protocol for Rpc {
     }
 }
 
-/// Answers a STARTTLS call, RFC 9289 §4.1. The handshake follows the reply; a connection has at most one.
+/// Answers a STARTTLS call, RFC 9289 §4.1. A connection has at most one handshake.
 fn start_tls(cx: &mut Context<'_, Rpc>, call: RpcCall, policy: &TlsPolicy) -> Progress<Continuation> {
     let stat = if cx.connection.protection() == Protection::Plain {
         match policy.tls.accept() {
@@ -496,8 +494,8 @@ impl Rpc {
         }
     }
 
-    /// Does a call. Its reply, where it needs no flush, is that of all repetitions which wait for `replay`; without a reply of
-    /// its own they find nothing and are done.
+    /// Runs a call. A reply without a flush also answers the repetitions that wait for `replay`.
+    /// Without a reply in memory, the repetitions end unanswered.
     #[inline]
     fn perform(
         &self,
@@ -523,7 +521,7 @@ impl Rpc {
         self.finish_call(cx, call, stats, flushes, replay)
     }
 
-    /// Has a call run again, or refused: then the client asks again (NFS3ERR_JUKEBOX is for this).
+    /// Schedules a retry, or refuses the call (NFS3ERR_JUKEBOX), and the client retries.
     fn retry(
         &self,
         cx: &mut Context<'_, Self>,
@@ -566,7 +564,7 @@ impl Rpc {
         parking.park(parked, Duration::from_millis(2 << retries)).map_err(|parked| parked.at)
     }
 
-    /// Ends a call whose reply is written: it leaves at once, or after the call's flushes.
+    /// Ends a call after its reply is written. The reply leaves at once, or after the call's flushes.
     #[inline]
     fn finish_call(
         &self,
@@ -585,7 +583,6 @@ impl Rpc {
 }
 
 impl Continuation {
-    /// The memory it takes, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Self::Blocked(blocked) => size_of::<Blocked>() + blocked.args.len(),
@@ -644,8 +641,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Serves `service` on these listeners, at the service's own addresses: their clients see all exports. The port
-    /// mapper, which has only public information, is without TLS.
+    /// Serves `service` on these listeners, at the service's own addresses: their clients see all exports.
+    /// The port mapper has only public information, so it needs no TLS.
     pub fn start(
         service: Arc<Service>,
         listeners: Vec<(TcpListener, Programs)>,
@@ -666,7 +663,6 @@ impl Server {
         Ok(Self { server, rpc, tls })
     }
 
-    /// The additional listeners of endpoints.
     pub fn endpoints(&self) -> Endpoints {
         Endpoints { listeners: self.server.listeners(), tls: self.tls.clone() }
     }
@@ -675,13 +671,13 @@ impl Server {
         View { view: self.server.view(), rpc: Arc::clone(&self.rpc) }
     }
 
-    /// Stops accepting and taking calls, and waits at most `patience` for the calls in flight to be answered.
+    /// Stops accepting connections and calls. Waits at most `timeout` for the replies to calls in progress.
     pub fn stop(self, timeout: Duration) {
         self.server.stop(timeout);
     }
 }
 
-/// The addresses at which a running server serves only the exports that name them. They may change while it runs.
+/// Addresses that serve only the exports naming them. They may change while the server runs.
 pub struct Endpoints {
     listeners: Listeners<Listening>,
     tls: Option<TlsPolicy>,
@@ -699,7 +695,6 @@ impl Endpoints {
     }
 }
 
-/// A view of a running server.
 #[derive(Clone)]
 pub struct View {
     view: transport::View<Rpc>,
@@ -709,9 +704,9 @@ pub struct View {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     pub transport: transport::Stats,
-    /// Handles that event loops remembered when they were asked for, and those that they did not, up to the last second.
+    /// Hits of the event loops' handle caches, up to one second old.
     pub handle_hits: u64,
-    /// See `handle_hits`.
+    /// Misses of the event loops' handle caches, up to one second old.
     pub handle_misses: u64,
 }
 
@@ -729,7 +724,7 @@ impl View {
         self.rpc.service.v4.client_infos()
     }
 
-    /// The connections that a call to a volume was answered on within this time.
+    /// The connections that received a reply about a volume within this time.
     pub fn users(&self, within: Duration) -> VolumeConnections {
         self.view.volume_connections(within)
     }

@@ -16,16 +16,14 @@ pub const ALPN: &[u8] = b"sunrpc";
 /// The verifier of a server that is ready for the handshake, RFC 9289 §4.1.
 const STARTTLS: &[u8] = b"STARTTLS";
 
-/// TLS settings of a listener.
 #[derive(Clone)]
 pub struct TlsPolicy {
-    /// The server's certificate and key.
     pub tls: Arc<Tls>,
-    /// Whether calls without it are refused.
+    /// Whether calls in clear are refused.
     pub is_required: bool,
 }
 
-/// Whether a call asks for TLS. It is a NULL call with nothing in its credential and its verifier.
+/// Whether a call requests TLS. It must be a NULL call with an empty credential and verifier.
 pub(crate) fn asks(header: &CallHeader<'_>) -> Result<bool, AuthStat> {
     if header.cred.flavor != AuthFlavor::TLS {
         return Ok(false);
@@ -39,18 +37,17 @@ pub(crate) fn asks(header: &CallHeader<'_>) -> Result<bool, AuthStat> {
     Ok(true)
 }
 
-/// Whether calls other than NULL may be done over a connection with this protection.
+/// Whether calls other than NULL may run over a connection with this protection.
 #[inline]
 pub(crate) fn admits(policy: Option<&TlsPolicy>, protection: Protection) -> bool {
     protection != Protection::Plain || !policy.is_some_and(|policy| policy.is_required)
 }
 
-/// Refuses a call that may be done over TLS alone.
+/// Refuses a call that requires TLS.
 pub(crate) fn refuse(xid: u32, out: &mut Outbox) {
     out.reject(xid, Rejected::AuthError(AuthStat::TOOWEAK));
 }
 
-/// Puts the reply into `out` behind which the handshake begins.
 pub(crate) fn reply(xid: u32, out: &mut Outbox) {
     let verifier = OpaqueAuth { flavor: AuthFlavor::NONE, body: STARTTLS };
     let header = ReplyHeader { xid, body: ReplyBody::Accepted(verifier, Accepted::Success) };

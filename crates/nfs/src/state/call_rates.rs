@@ -8,7 +8,6 @@ use vfs::qos::{Admission, Demand, Gate, Limits, Pacer};
 
 pub struct CallRates {
     pub commits: Arc<Gate>,
-    /// MNT.
     pub mounts: Arc<Gate>,
     /// Calls that record a client of NFSv4 for a restart.
     pub records: Arc<Gate>,

@@ -7,8 +7,8 @@ use std::sync::MutexGuard;
 use vfs::bounds::{Network, Networks};
 use vfs::sync::Mutex;
 
-/// The mounts that DUMP lists, at most [`MOUNTS_MAX`]; a full table drops the oldest of the network with most. Clients
-/// that crash never unmount, so the list shows mounts, not use (RFC 1813 §5.2.2 asks for no more).
+/// The mounts that DUMP lists, at most [`MOUNTS_MAX`]. A full table drops the oldest of the network with most.
+/// Clients that crash never unmount, so the list shows mounts, not use (RFC 1813 §5.2.2 asks for no more).
 #[derive(Default)]
 pub struct MountTable {
     mounts: Mutex<VecDeque<Mount>>,
@@ -16,7 +16,7 @@ pub struct MountTable {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mount {
-    /// The client; an IPv4 address is one, however it came.
+    /// The client's canonical address.
     pub client: IpAddr,
     /// The normalized path.
     pub path: Vec<u8>,

@@ -5,7 +5,6 @@ use std::sync::{Arc, Weak};
 use vfs::sync::Mutex;
 use vfs::{Namespace, SharedNamespace};
 
-/// Tracks the namespace against which all claims were last checked.
 #[derive(Default)]
 pub(crate) struct NamespaceTracker {
     last: Mutex<Weak<Namespace>>,

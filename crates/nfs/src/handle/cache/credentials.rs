@@ -6,7 +6,7 @@ use std::sync::Arc;
 use vfs::{Caller, Credential, Export, ExportRule, Proof};
 use xdr::{Decode, Malformed, Reader};
 
-/// Length of the stamp before the identity, which some clients change in every call.
+/// Length of the stamp before the identity. Some clients change it in every call.
 const STAMP_BYTES: usize = 4;
 
 pub struct CredentialCache {
@@ -14,13 +14,13 @@ pub struct CredentialCache {
     callers: Table<CachedCaller>,
 }
 
-/// A credential, and the part of the AUTH_SYS body it was decoded from.
 struct CachedCredential {
     body: Box<[u8]>,
     credential: Arc<Credential>,
 }
 
-/// The caller that an export rule maps a credential to. Holds the export so that the address of its rule is not reused.
+/// The caller that an export rule maps a credential to.
+/// Holds the export so that the address of its rule is not reused.
 struct CachedCaller {
     credential: Arc<Credential>,
     export: Arc<Export>,
@@ -39,7 +39,6 @@ impl CredentialCache {
         Self { credentials: Table::new(entries), callers: Table::new(entries) }
     }
 
-    /// The credential in the body of an `opaque_auth` of AUTH_SYS.
     #[inline]
     pub fn credential(&mut self, body: &[u8]) -> Result<Arc<Credential>, Malformed> {
         let claimed = body.get(STAMP_BYTES..).unwrap_or_default();
@@ -53,7 +52,6 @@ impl CredentialCache {
         Ok(credential)
     }
 
-    /// The caller that `rule`, one of `export`'s, maps a credential to.
     #[inline]
     pub fn caller(
         &mut self,
@@ -72,7 +70,6 @@ impl CredentialCache {
         caller
     }
 
-    /// Retains the callers of exports for which `is_served` is true.
     pub(super) fn retain(&mut self, is_served: impl Fn(&Arc<Export>) -> bool) {
         self.callers.retain(|view| is_served(&view.export));
     }
@@ -84,14 +81,14 @@ impl CredentialCache {
     }
 }
 
-/// The credential in the body of an `opaque_auth` of AUTH_SYS. A client with more groups than the protocol has room for is
-/// refused, not cut short.
+/// Decodes the body of an AUTH_SYS `opaque_auth`.
+/// Refuses a client with more groups than the protocol allows, instead of cutting the list.
 pub fn decode(body: &[u8]) -> Result<Arc<Credential>, Malformed> {
     let sys = AuthSys::decode(&mut Reader::new(body))?;
     Ok(Credential::new(Proof::Claimed, sys.uid, sys.gid, sys.gids.iter().copied()))
 }
 
-/// Clients that choose bytes of equal hashes push out only one another's, and are read anew.
+/// A client that chooses colliding bytes evicts only other colliding entries.
 fn body_hash(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<8>();
     let rest = rest.iter().fold(bytes.len() as u64, |hash, &byte| hash << 8 | u64::from(byte));

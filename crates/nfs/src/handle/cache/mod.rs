@@ -1,9 +1,9 @@
 //! Per-thread caches of recent calls: opened handles, resolved names and credentials.
-//!
-//! Each thread has its own, so that the cached path takes no lock. Entries are validated on use. A handle is valid as
-//! long as its export is unchanged in the namespace and its file has a name. A name is valid as long as the directory's
-//! change time is unchanged. A cached handle holds its file open, so the number of handles is bounded by the
-//! descriptors. A cached name holds nothing.
+//! | Each thread has its own caches, so the cached path takes no lock. Entries are validated on use.
+//! A handle is valid while its export is unchanged in the namespace and its file has a name.
+//! A name is valid while the directory's change time is unchanged.
+//! A cached handle keeps its file open, so the number of descriptors bounds the handles.
+//! A cached name keeps nothing open.
 
 mod credentials;
 
@@ -16,7 +16,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 use vfs::{Attrs, Export, File, Namespace, Time, Volume};
 
-/// A handle with its open file.
 pub struct CachedFile {
     pub handle: Rc<Handle>,
     pub file: File,
@@ -33,7 +32,6 @@ pub struct HandleCache {
     handles: Table<Rc<CachedFile>>,
     names: Table<NameEntry>,
     pub credentials: CredentialCache,
-    /// Counters of calls, on threads that count.
     pub counts: Option<Box<ThreadCounters>>,
     hasher: RandomState,
     secret: u64,
@@ -45,7 +43,7 @@ struct NameEntry {
     dir: Rc<Handle>,
     dir_changed: Time,
     name: Box<[u8]>,
-    /// `None`: there is no such name.
+    /// `None`: the name does not exist.
     found: Option<Rc<Handle>>,
 }
 
@@ -55,8 +53,8 @@ impl NameEntry {
     }
 }
 
-/// A directory changed less than this ago is not remembered: its change time could stay the same over the next change
-/// (file systems stamp by the timer tick, 1 to 10 ms).
+/// Minimum age of a directory's last change before its names are cached.
+/// File systems stamp by the timer tick (1 to 10 ms), so the next change could leave the change time the same.
 const SETTLED_NS: i128 = 20_000_000;
 
 impl HandleCache {
@@ -67,7 +65,7 @@ impl HandleCache {
         Self { handles, names, credentials, counts: None, hasher, secret, hits: 0, misses: 0 }
     }
 
-    /// The file of a handle, if it was opened lately.
+    /// The file of a recently opened handle.
     #[inline]
     pub fn handle(&mut self, handle: &[u8]) -> Option<Rc<CachedFile>> {
         let hash = self.handle_hash(handle);
@@ -95,8 +93,8 @@ impl HandleCache {
         self.handles.remove(hash, |opened| opened.handle.bytes() == handle);
     }
 
-    /// The cached result of looking `name` up in `dir`, if `dir_attrs.changed` is still the same. The inner `None` is a
-    /// cached absence.
+    /// The cached result of looking `name` up in `dir`, if `dir_attrs.changed` is unchanged.
+    /// The inner `None` is a cached absence.
     #[inline]
     pub fn name(&mut self, dir: &CachedFile, dir_attrs: &Attrs, name: &[u8]) -> Option<Option<Rc<Handle>>> {
         let hash = self.name_hash(dir, name);

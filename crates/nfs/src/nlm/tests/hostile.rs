@@ -1,11 +1,10 @@
-//! Hosts that exhaust tables, or do not respond, beside one that needs little.
+//! Hosts that exhaust tables or do not respond, beside a well-behaved host.
 
 use super::*;
 use crate::limits::{LOCK_HOST_COURTESY_S, LOCK_HOST_SILENT_S, LOCK_HOST_UNRESPONSIVE_S};
 use crate::state::nlm::table::Table;
 use std::time::Instant;
 
-/// The entries of a small table.
 const ALL: usize = 528;
 
 impl LockTest {
@@ -15,14 +14,14 @@ impl LockTest {
         test
     }
 
-    /// Locks single bytes from here on until one is refused: how many.
+    /// Locks single bytes from `first` on until one is refused. Returns the number of locks.
     fn lock_all(&mut self, peer: &str, first: u64) -> usize {
         self.at(peer);
         let granted = (0..).take_while(|number| self.lock(bytes(first + 2 * number, 1)) == Status::GRANTED);
         granted.count()
     }
 
-    /// A host has not answered for so long that it is taken to be gone.
+    /// Makes a host unresponsive for long enough that its locks yield.
     fn is_gone(&self, peer: &str) {
         let client = peer.parse::<std::net::SocketAddr>().unwrap().ip();
         let mut state = self.locks().0.state();

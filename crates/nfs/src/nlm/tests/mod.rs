@@ -24,7 +24,6 @@ const ANN: &str = "10.1.0.9:700";
 const BEN: &str = "10.1.0.10:701";
 const EVE: &str = "192.0.2.1:702";
 
-/// A volume with a file of user 1000 that others may read, and the clients that lock it.
 struct LockTest {
     env: TestEnv,
     volume: Arc<Volume>,
@@ -122,7 +121,6 @@ impl LockTest {
         status(self.call(VERSION_4, Procedure::CANCEL, &args))
     }
 
-    /// The holder that TEST reports, if any.
     fn test(&self, spec: LockSpec) -> Option<(bool, u32, Vec<u8>, u64, u64)> {
         let args =
             TestArgs { cookie: COOKIE, exclusive: spec.exclusive, alock: alock::<u64>(spec, &self.file) };
@@ -204,7 +202,6 @@ fn a_lock_keeps_other_clients_out_until_it_is_given_back() {
 }
 
 impl LockTest {
-    /// Checks that clients are known but have no state.
     fn assert_known_only(&self) {
         assert!(self.volume.claims().is_empty());
         self.locks().0.state().assert_idle();
@@ -333,7 +330,6 @@ fn wait_until(mut is_so: impl FnMut() -> bool) {
 }
 
 impl LockTest {
-    /// Whether a client waits for something, or has not confirmed it.
     fn waits(&self, peer: &str) -> bool {
         let client = peer.parse::<std::net::SocketAddr>().unwrap().ip();
         self.locks().0.state().hosts.get(&client).is_some_and(|host| !host.waiting.is_empty())
@@ -484,7 +480,7 @@ fn waits_are_bounded() {
     test.assert_known_only();
 }
 
-/// Thousands of calls wait for one byte, and all clients restart, the one that has it first.
+/// Thousands of calls wait for one byte, and all clients restart, the holder first.
 #[test]
 fn thousands_of_calls_for_one_byte_end_with_their_clients() {
     let mut test = LockTest::new();
@@ -575,7 +571,7 @@ impl LockTest {
     }
 }
 
-/// The hosts in `dir`. A thread that has just called one of them may hold them for a moment longer.
+/// The hosts in `dir`. A thread that called one of them may hold them for a moment longer.
 fn reopened(dir: &std::path::Path) -> crate::nsm::LockHosts {
     let start = std::time::Instant::now();
     loop {

@@ -4,7 +4,6 @@ use super::*;
 use vfs::Namespace;
 
 impl LockTest {
-    /// Serves the volume by these rules from now on.
     fn serve(&self, rules: Vec<ExportRule>) {
         let export = Export::new("/v", Arc::clone(&self.volume), rules);
         self.env.service.namespace.store(Arc::new(Namespace::new([export])));

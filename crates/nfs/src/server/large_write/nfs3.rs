@@ -1,9 +1,8 @@
-//! A WRITE that is longer than a receive buffer: its data is written as it comes in, part by part.
-//!
-//! So a connection never holds more than a buffer or two, however large its writes are, and the data is still in the
-//! processor's cache when it is copied to the file. A client that dies in the middle leaves the first parts written, as a
-//! server that dies in the middle of a WRITE does; it got no answer and must send the whole again. Room for all of it is
-//! taken before the first part is written, so that a full volume refuses it whole.
+//! A WRITE longer than a receive buffer: the data is written part by part, as it arrives.
+//! | So a connection buffers little however large its writes are, and the data is still in the processor's cache.
+//! A client that dies in the middle leaves the first parts written, like a server that dies during a WRITE.
+//! The client got no reply and must send all data again.
+//! Space for all data is reserved before the first part, so that a full volume refuses the whole WRITE.
 
 use crate::call::{Call, File};
 use crate::limits::TRANSFER_BYTES_MAX;
@@ -22,18 +21,17 @@ pub(crate) struct LargeWrite {
     offset: u64,
     count: u32,
     stable: StableHow,
-    /// Space for the whole write, from the first part to the last.
+    /// Space for the whole write, held until the last part.
     reservation: Option<WriteReservation>,
-    /// The error that refuses the WRITE.
     failure: Option<FsError>,
-    /// The write verifier from before the first part: if a flush fails meanwhile, the client must see that its data may
-    /// be lost.
+    /// The write verifier from before the first part.
+    /// If a flush fails meanwhile, the client sees that data may be lost.
     verifier: Option<u64>,
 }
 
 impl LargeWrite {
-    /// Reads the arguments of a WRITE up to its data, from the beginning of a record that is `record_bytes` long in all. One
-    /// with a `refusal` gets it for an answer, whatever its data is.
+    /// Decodes the arguments of a WRITE up to its data, from the start of a record of `record_bytes`.
+    /// A `refusal` becomes the reply, whatever the data is.
     pub(crate) fn begin(
         call: RpcCall,
         head: &[u8],
@@ -70,7 +68,7 @@ impl LargeWrite {
         &self.call
     }
 
-    /// Writes the part that begins `at` bytes into the data, unless one before it failed: how many bytes.
+    /// Writes the part at offset `at` of the data, unless an earlier part failed. Returns the bytes written.
     pub(crate) fn write_part(&mut self, call: &mut Call<'_>, at: usize, data: PartData<'_>) -> usize {
         if self.failure.is_some() {
             return 0;
@@ -105,7 +103,7 @@ impl LargeWrite {
         Ok(())
     }
 
-    /// The reply, once all parts are written: the flushes that it waits for are in `call.pending`.
+    /// Writes the reply after the last part. The flushes that it waits for are in `call.pending`.
     pub(crate) fn finish(mut self, call: &mut Call<'_>, out: &mut Outbox) {
         // Released before the reply: the client may query the free space next.
         self.reservation = None;
@@ -138,6 +136,6 @@ impl LargeWrite {
     }
 }
 
-/// The most bytes that lie before the data in the record of a WRITE: two opaque authenticators, the handle, the rest.
+/// Maximum bytes before the data in the record of a WRITE: two opaque authenticators, the handle, the rest.
 pub(crate) const HEAD_BYTES_MAX: usize = 24 + 2 * (8 + 400) + 4 + 64 + 8 + 4 + 4 + 4;
 const _: () = assert!(HEAD_BYTES_MAX < transport::limits::WHOLE_MESSAGE_BYTES_MAX);

@@ -1,8 +1,8 @@
-//! A compound with a WRITE that is longer than a receive buffer. The operations before the WRITE run when its data
-//! begins to arrive, the data is written part by part, and the rest runs at the end.
-//!
-//! A client that dies in the middle leaves the first parts written, as in version 3. Space for all data is reserved
-//! before the first part.
+//! A compound with a WRITE longer than a receive buffer.
+//! | The operations before the WRITE run when its data begins to arrive. The data is written part by part.
+//! The remaining operations run at the end.
+//! A client that dies in the middle leaves the first parts written, as in version 3.
+//! Space for all data is reserved before the first part.
 
 use crate::call::Call;
 use crate::limits::TRANSFER_BYTES_MAX;
@@ -20,13 +20,12 @@ use xdr::{Decode, Malformed, Reader};
 
 pub(crate) struct LargeWrite {
     call: RpcCall,
-    /// The arguments up to the WRITE.
     args: Vec<u8>,
     /// Number of operations from the WRITE on.
     operations_left: u32,
     write: WriteHead,
     refusal: Option<FsError>,
-    /// The compound at the WRITE, once the earlier operations ran.
+    /// The compound at the WRITE, after the earlier operations ran.
     at: Option<Box<Suspended>>,
     /// The open file of the WRITE's stateid, and the space reserved for the data.
     opened: Option<Arc<OpenFile<'static>>>,
@@ -34,13 +33,12 @@ pub(crate) struct LargeWrite {
     /// The status that refuses the WRITE.
     failure: Option<Status>,
     verifier: u64,
-    /// Statistics of the operations before the WRITE.
     stats_before_write: (u32, Transferred),
 }
 
 impl LargeWrite {
     /// Decodes the arguments of a compound up to the data of its first WRITE, from the start of a record of
-    /// `record_bytes`. A `refusal` becomes its reply. An error is a compound whose head shows no WRITE.
+    /// `record_bytes`. A `refusal` becomes its reply. An error means that the head contains no WRITE.
     pub(crate) fn begin(
         call: RpcCall,
         head: &[u8],
@@ -71,7 +69,7 @@ impl LargeWrite {
         }
     }
 
-    /// Finds the first WRITE: where its arguments begin, how many operations there are from it on, its head and where its data lie.
+    /// Finds the first WRITE: the offset of its arguments, the number of operations from it on, its head, and its data.
     fn find_write(
         call: &RpcCall,
         head: &[u8],
@@ -103,7 +101,7 @@ impl LargeWrite {
         &self.call
     }
 
-    /// Writes the part that begins `at` bytes into the data, unless something before it failed: how many bytes.
+    /// Writes the part at offset `at` of the data, unless an earlier step failed. Returns the bytes written.
     pub(crate) fn write_part(
         &mut self,
         call: &mut Call<'_>,
@@ -172,8 +170,8 @@ impl LargeWrite {
         Ok(())
     }
 
-    /// Ends the upload. Returns the arguments without the WRITE, the refusal if there is one, and the compound to
-    /// resume.
+    /// Ends the upload. Returns the arguments without the WRITE, the refusal if there is one,
+    /// and the compound to resume.
     pub(crate) fn finish(
         mut self,
         call: &mut Call<'_>,
@@ -212,14 +210,14 @@ impl LargeWrite {
     }
 }
 
-/// A long compound that is kept until all of it is there, and then done as a short one is.
+/// A long compound that is buffered whole, then run like a short one.
 pub(crate) struct BufferedCompound {
     pub(crate) call: RpcCall,
     pub(crate) refusal: Option<FsError>,
 }
 
-/// The most bytes that lie before the data in the record of a compound: two opaque authenticators, the head with its tag,
-/// and room for SEQUENCE, PUTFH and the WRITE with a few other operations.
+/// Maximum bytes before the data in the record of a compound: two opaque authenticators, the head with its tag,
+/// and space for SEQUENCE, PUTFH and the WRITE with a few other operations.
 pub(crate) const HEAD_BYTES_MAX: usize = 24 + 2 * (8 + 400) + 12 + 1024 + 512;
 const _: () = assert!(HEAD_BYTES_MAX >= super::nfs3::HEAD_BYTES_MAX);
 const _: () = assert!(HEAD_BYTES_MAX < transport::limits::WHOLE_MESSAGE_BYTES_MAX);

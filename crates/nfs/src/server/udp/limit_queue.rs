@@ -1,4 +1,4 @@
-//! Datagrams that wait for their turn at a limit.
+//! A queue of datagrams that wait for a limit.
 
 use super::Datagram;
 use crate::limits::WAITING_DATAGRAMS_MAX;
@@ -10,7 +10,7 @@ use vfs::bounds::{Bounds, Networks, Party, Slot};
 use vfs::qos::{Admission, Permit, QueueResult, Waiter};
 use vfs::sync::Mutex;
 
-/// Puts datagrams in line. Those that find no room are dropped: their senders repeat them.
+/// Queues datagrams. A full queue drops datagrams: their senders repeat them.
 pub(super) struct LimitQueue {
     admitted: Sender<AdmittedDatagram>,
     bounds: Arc<Bounds>,
@@ -18,7 +18,7 @@ pub(super) struct LimitQueue {
     waiting: Arc<Mutex<WaitingCalls>>,
 }
 
-/// Calls by sender and number: one that is repeated while it waits has one place, and pays once.
+/// Calls by sender and XID: a call repeated while it waits has one place, and pays once.
 type WaitingCalls = HashSet<(SocketAddr, u32)>;
 
 pub(super) struct AdmittedDatagram {
@@ -27,14 +27,13 @@ pub(super) struct AdmittedDatagram {
     _entry: QueueEntry,
 }
 
-/// A place in line, until this is dropped.
+/// A place in the queue, released on drop.
 struct QueueEntry {
     call: (SocketAddr, u32),
     waiting: Arc<Mutex<WaitingCalls>>,
     _slot: Slot,
 }
 
-/// A waiter at a limit, for a datagram.
 struct QueuedDatagram {
     admission: Admission,
     entry: Arc<Mutex<Option<(Datagram, QueueEntry)>>>,
@@ -42,7 +41,6 @@ struct QueuedDatagram {
 }
 
 impl LimitQueue {
-    /// An empty queue, and its receiving end.
     pub(super) fn new(networks: Networks) -> (Self, Receiver<AdmittedDatagram>) {
         let (admitted, receiver) = channel();
         let bounds = Bounds::new(WAITING_DATAGRAMS_MAX, 0);

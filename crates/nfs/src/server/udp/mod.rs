@@ -1,8 +1,7 @@
-//! RPC over UDP, one call per datagram: the port mapper, where clients look for it first, and the lock manager, which
+//! RPC over UDP, one call per datagram: the port mapper, where clients look first, and the lock manager, which
 //! some clients call only this way.
-//!
-//! The sender of a datagram can be forged. So no reply is longer than its call, except to this host: there is no
-//! amplification. Lists are available over TCP. A reply is never answered, so two servers cannot keep each other busy.
+//! | The sender of a datagram can be forged. So a reply is never longer than its call, except to this host.
+//! Lists are available over TCP. A reply is never answered, so two servers cannot keep each other busy.
 
 mod limit_queue;
 
@@ -27,8 +26,8 @@ use vfs::qos::Admission;
 use vfs::{Blocking, FsError, Origin, PendingSync, Protection, Wait, panics};
 use xdr::{Decode, Reader};
 
-/// Two threads that answer the datagrams of one socket, until this is dropped: one those that need not wait, one those that have
-/// waited for a limit.
+/// Two threads that answer the datagrams of one socket; dropping this stops them.
+/// One answers calls that need not wait, the other those that waited for a limit.
 pub struct Responder {
     state: Arc<ResponderState>,
     threads: Vec<JoinHandle<()>>,
@@ -48,11 +47,10 @@ struct Datagram {
     bytes: Vec<u8>,
 }
 
-/// Time after which the threads look again whether they shall stop.
+/// Interval at which the threads check whether to stop.
 const STOP_POLL: Duration = Duration::from_millis(200);
 
 impl Responder {
-    /// Answers the calls to these programs that come to `socket`.
     pub fn start(service: Arc<Service>, socket: UdpSocket, programs: Programs) -> io::Result<Self> {
         socket.set_read_timeout(Some(STOP_POLL))?;
         let (queue, admitted) = LimitQueue::new(service.networks);
@@ -85,7 +83,6 @@ impl ResponderState {
         self.stopping.load(Ordering::SeqCst)
     }
 
-    /// Answers calls that need not wait, and queues the others.
     fn receive(&self, queue: &LimitQueue) {
         while !self.is_stopping() {
             // A datagram that causes a panic gets no reply; the next one does.
@@ -107,7 +104,7 @@ impl ResponderState {
         }
     }
 
-    /// Waits a little for a datagram, and answers it or puts it in line.
+    /// Waits briefly for a datagram, and answers or queues it.
     fn serve_one(&self, queue: &LimitQueue) -> io::Result<()> {
         let mut datagram = [0; DATAGRAM_BYTES_MAX];
         let (length, peer) = match self.socket.recv_from(&mut datagram) {
@@ -153,8 +150,8 @@ impl ResponderState {
     }
 }
 
-/// The local address that `peer` sent to. A socket on the unspecified address does not receive it; it is the source
-/// address of the route to `peer`, except on hosts with several routes to one client.
+/// The local address that `peer` sent to. A socket on the unspecified address does not report it.
+/// The source address of the route to `peer` is correct except on hosts with several routes to one client.
 fn local_address(listening: IpAddr, peer: SocketAddr) -> IpAddr {
     if !listening.is_unspecified() {
         return listening;
@@ -172,7 +169,7 @@ fn local_address(listening: IpAddr, peer: SocketAddr) -> IpAddr {
     route().unwrap_or(any)
 }
 
-/// The call in a datagram, or the refusal of it, if it gets any.
+/// The call in a datagram, or its refusal, if it gets one.
 fn route_datagram(
     programs: Programs,
     peer: SocketAddr,
@@ -189,13 +186,12 @@ fn route_datagram(
 }
 
 impl Datagram {
-    /// The address that stands for the client at limits. With connections, some hosts of a network are clients of their own; the
-    /// senders of datagrams are not.
+    /// The address that limits charge. With connections, some hosts of a network are clients of their own.
+    /// Senders of datagrams are not.
     fn payer(&self, service: &Service) -> IpAddr {
         service.networks.of(self.peer.ip()).address()
     }
 
-    /// The admission of the call, if a limit counts it.
     fn admission(&mut self, service: &Service) -> Option<Admission> {
         let (payer, protocol) = (self.payer(service), self.call.protocol());
         let client = self.peer.ip();
@@ -204,7 +200,7 @@ impl Datagram {
         admission(&mut self.call, args, service, &service.namespace.load(), origin, payer)
     }
 
-    /// Does the call. The reply, if it gets any.
+    /// Runs the call. Returns the reply, if there is one.
     fn answer(&self, service: &Service) -> Option<Vec<u8>> {
         let mut out = Outbox::default();
         let start = out.start();

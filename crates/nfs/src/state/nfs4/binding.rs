@@ -7,32 +7,30 @@ use nfs_wire::v4::{ClientId, SessionId};
 use std::sync::{Arc, MutexGuard};
 use vfs::sync::Mutex;
 
-/// The session that a connection was used for last, or the client of 4.0, and how a client is called over it.
+/// The last session or 4.0 client of a connection, and the connection's path for callbacks.
 #[derive(Default)]
 pub(crate) struct Binding {
     session: Mutex<Option<Arc<Session>>>,
     client: Mutex<Option<Arc<Client>>>,
-    /// The only strong reference: it ends with the connection.
+    /// The only strong reference: the wire ends with the connection.
     pub(crate) wire: Arc<Wire>,
 }
 
 impl Binding {
-    /// The session with this number, if it is the last one and lives.
+    /// The session with this number, if it was used last and lives.
     pub(crate) fn session(&self, id: &SessionId) -> Option<Arc<Session>> {
         self.lock().as_ref().filter(|session| session.id == *id && !session.has_ended()).cloned()
     }
 
-    /// Notes a session used over this connection.
     pub(crate) fn bind(&self, session: &Arc<Session>) {
         *self.lock() = Some(Arc::clone(session));
     }
 
-    /// Forgets an ended session.
     pub(crate) fn unbind(&self, id: &SessionId) {
         self.lock().take_if(|session| session.id == *id);
     }
 
-    /// The client of 4.0 with this number, if requests of it came last.
+    /// The client of 4.0 with this number, if it sent the last request.
     pub(crate) fn client(&self, id: ClientId) -> Option<Arc<Client>> {
         self.last_client().filter(|client| client.id == id)
     }
@@ -42,7 +40,7 @@ impl Binding {
         self.lock_client().as_ref().filter(|client| !client.has_ended()).cloned()
     }
 
-    /// Requests of a client of 4.0 come over this connection.
+    /// Notes that a client of 4.0 uses this connection.
     pub(crate) fn bind_client(&self, client: &Arc<Client>) {
         *self.lock_client() = Some(Arc::clone(client));
     }

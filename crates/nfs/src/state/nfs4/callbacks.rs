@@ -1,4 +1,4 @@
-//! Calls to one client: those that wait, over the back channels of its sessions.
+//! Callbacks to one client, queued for the back channels of its sessions.
 
 use super::channel::{Agreement, Callback, CallbackOutcome, Channel, Credential, Outgoing};
 use super::wire::Wire;
@@ -11,7 +11,7 @@ use vfs::sync::Mutex;
 #[derive(Default)]
 pub(crate) struct Callbacks {
     state: Mutex<CallbacksState>,
-    /// The second of the service.
+    /// The current second of the service.
     second: AtomicU64,
 }
 
@@ -23,7 +23,7 @@ struct CallbacksState {
     retries: Vec<Callback>,
 }
 
-/// Calls that one client has not been sent yet, at most.
+/// Queued callbacks of one client.
 const CALLBACKS_MAX: usize = 20_000;
 /// Attempts per callback that the client answers with NFS4ERR_DELAY, one a second.
 const TRIES_MAX: u32 = 30;
@@ -46,7 +46,7 @@ impl Callbacks {
         });
     }
 
-    /// The client is called over this connection, too, in this session.
+    /// Adds this connection to the back channel of a session.
     pub(crate) fn bind(self: &Arc<Self>, session: &SessionId, wire: &Arc<Wire>) {
         let (second, caller) = (self.second.load(Ordering::Relaxed), Arc::downgrade(self));
         self.change(|state, outgoing| {
@@ -56,7 +56,6 @@ impl Callbacks {
         });
     }
 
-    /// The client is not called over this connection in this session.
     pub(crate) fn unbind(self: &Arc<Self>, session: &SessionId, wire: &Arc<Wire>) {
         self.change(|state, _| {
             if let Some(channel) = state.channel(session) {
@@ -65,7 +64,7 @@ impl Callbacks {
         });
     }
 
-    /// The client has another program or wants another caller (BACKCHANNEL_CTL).
+    /// Sets the callback program and credential (BACKCHANNEL_CTL).
     pub(crate) fn set_caller(&self, session: &SessionId, program: u32, credential: Credential) {
         if let Some(channel) = self.lock().channel(session) {
             (channel.agreement.program, channel.agreement.credential) = (program, credential);
@@ -76,7 +75,7 @@ impl Callbacks {
         self.lock().channels.iter().any(|channel| !channel.is_faulty && channel.is_up())
     }
 
-    /// Calls the client, now or when it can be.
+    /// Sends a callback, now or when a channel is free.
     pub(crate) fn call(self: &Arc<Self>, callback: Callback) {
         self.change(|state, _| {
             if state.queued.len() < CALLBACKS_MAX {
@@ -85,7 +84,7 @@ impl Callbacks {
         });
     }
 
-    /// A client has answered. `None` as results: it has refused the call as a whole.
+    /// Handles a client's reply. `None` as results: the client refused the whole call.
     pub(super) fn handle_reply(self: &Arc<Self>, wire: &Wire, xid: u32, results: Option<&[u8]>) {
         self.change(|state, _| {
             let mut channels = state.channels.iter_mut();
@@ -153,7 +152,7 @@ impl CallbacksState {
         }
     }
 
-    /// Updates the flags for SEQUENCE, RFC 8881 §18.46.3.
+    /// Updates the SEQUENCE flags (RFC 8881 §18.46.3).
     fn note_status(&self) {
         let is_wanted = self.channels.iter().any(|channel| channel.is_wanted);
         let is_down = is_wanted && !self.channels.iter().any(Channel::is_up);
