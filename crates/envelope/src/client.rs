@@ -5,15 +5,13 @@ use crate::{Provider, Source};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Observed facts about a client.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClientFacts {
-    /// Kernel settings by name, those of `SETTINGS` that exist. Of a setting with several numbers, the
-    /// last.
+    /// Kernel settings by name, those of `SETTINGS` that exist. A setting with several numbers counts by its
+    /// last one.
     pub settings: BTreeMap<&'static str, u64>,
     /// The network interface towards the server, or the fastest one.
     pub interface: Option<Interface>,
-    /// The mount, if one was named.
     pub mount: Option<ClientMount>,
 }
 
@@ -33,12 +31,11 @@ pub struct ClientMount {
     pub device: String,
 }
 
-/// Selects the recommendations to check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CheckOptions {
     /// The service of the mounted volumes; any if `None`.
     pub provider: Option<Provider>,
-    /// The trees are mostly read, as in EDA: attributes may be cached for long.
+    /// Whether the trees are mostly read, as in EDA: attributes may be cached for long.
     pub eda: bool,
 }
 
@@ -69,7 +66,6 @@ pub enum CheckState {
     Depends,
 }
 
-/// A kernel setting with a minimum.
 struct Setting {
     name: &'static str,
     min: u64,
@@ -123,7 +119,6 @@ impl ClientFacts {
         SETTINGS.iter().map(|setting| setting.name)
     }
 
-    /// Compares each recommendation with the observed value.
     pub fn check(&self, options: CheckOptions) -> Vec<Check> {
         let mut checks: Vec<Check> = SETTINGS.iter().map(|setting| self.setting(setting)).collect();
         checks.push(self.check_network());

@@ -86,7 +86,6 @@ pub enum Evidence {
 const FILESTORE_VARIES: &str = "An instance may differ from the page's figures: caching on clients and server, the clients' machine type and the load matter.";
 
 impl Choice {
-    /// Assesses the candidate.
     pub(super) fn of(candidate: Candidate, workload: &Workload, catalog: &Catalog) -> Result<Self, Refusal> {
         let Assessment { constraints, evidence, mut caveats, mount, measured_on } =
             assess(&candidate, workload, catalog)?;
@@ -116,7 +115,6 @@ impl Choice {
         })
     }
 
-    /// These pools and volumes under another workload.
     pub fn reassess(&self, workload: &Workload, catalog: &Catalog) -> Result<Self, Refusal> {
         let Self { pools, pool, volumes_per_pool, volume, .. } = self.clone();
         Self::of(Candidate { pools, pool, per_pool: volumes_per_pool, volume }, workload, catalog)
@@ -126,7 +124,6 @@ impl Choice {
         self.pool.level
     }
 
-    /// Number of volumes in all pools.
     pub fn volumes(&self) -> u32 {
         self.pools * self.volumes_per_pool
     }
@@ -181,12 +178,11 @@ impl Choice {
         self.of_load().filter(|one| one.kind != first).max_by_key(|one| one.used)
     }
 
-    /// The bound of this kind with the highest use.
     pub fn of_kind(&self, kind: Bound) -> Option<&Constraint> {
         self.constraints.iter().filter(|one| one.kind == kind).max_by_key(|one| one.used)
     }
 
-    /// The next bound after the [binding](Self::binding) one as the load grows.
+    /// The next bound after [`binding`](Self::binding) as the load grows.
     pub fn next_binding(&self) -> Option<&Constraint> {
         let (binding, first) = (self.binding()?, self.bottleneck()?);
         if binding.kind == first.kind { self.next_bottleneck() } else { Some(first) }
@@ -222,18 +218,16 @@ impl Choice {
         Some(scaled_load(&self.needed(workload), self.bottleneck()?.used))
     }
 
-    /// The share of the ceiling at the peak, without headroom.
     pub fn at_peak(&self, workload: &Workload) -> Option<Utilization> {
         Some(self.bottleneck()?.used.over_percent(100 + workload.headroom_percent))
     }
 
-    /// The share of the ceiling at the average load.
     pub fn at_average(&self, workload: &Workload) -> Option<Utilization> {
         Some(self.at_peak(workload)?.percent_of(workload.average_percent))
     }
 
-    /// Ceilings at each of these shares of reads, in thousandths of the data. All streams have that share, except at
-    /// the load's own share.
+    /// Ceilings at each of these shares of reads, in thousandths of the data. Every stream gets that share,
+    /// except at the load's own share.
     pub fn over_mixes(
         &self,
         workload: &Workload,
@@ -282,7 +276,6 @@ impl Choice {
 }
 
 impl MixCeilings {
-    /// A mix without known ceilings.
     fn without_ceilings(read_thousandths: u32) -> Self {
         let evidence = Evidence::Limits;
         Self { read_thousandths, evidence, documented: None, all: None, between: None, exact: None }

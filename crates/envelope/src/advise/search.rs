@@ -54,7 +54,6 @@ pub fn advise(workload: &Workload, catalog: &Catalog) -> Result<Advice, Refusal>
     Ok(advice)
 }
 
-/// The reason why a level has no choice.
 fn exclusion_reason(level: Level, workload: &Workload, catalog: &Catalog) -> Option<String> {
     let info = level.info();
     if !info.protocols.contains(&workload.protocol) {
@@ -78,7 +77,8 @@ fn is_unbounded(choice: &Choice, workload: &Workload) -> bool {
     own && choice.evidence == Evidence::Limits && !workload.streams.is_empty()
 }
 
-/// The candidate with the lowest cost if there are prices, otherwise the smallest capacity; then the fewest volumes.
+/// Returns the cheapest candidate if there are prices, otherwise the smallest capacity. Ties go to the fewest
+/// volumes.
 fn smallest(layouts: &[Layout], workload: &Workload, catalog: &Catalog) -> Option<Candidate> {
     let cost = |candidate: &Candidate| {
         let priced = catalog.prices.as_ref().and_then(|prices| prices.of(candidate));
@@ -148,8 +148,8 @@ fn nearest(layouts: &[Layout], workload: &Workload, catalog: &Catalog) -> Option
     best.map(|(_, candidate)| candidate)
 }
 
-/// The sizes of an arrangement that hold the planned capacity and have pools, as steps of a range; only the largest if
-/// none holds it.
+/// The sizes of an arrangement that hold the planned capacity and have pools, as steps of a range. If no size
+/// holds the capacity, only the largest.
 struct Sizes<'a> {
     layout: &'a Layout,
     range: &'a Range<Bytes>,

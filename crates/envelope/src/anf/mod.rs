@@ -49,7 +49,8 @@ const FLEXIBLE_MAX_PER_TIB: BytesPerSecond = BytesPerSecond::mib(5 * 128);
 /// Inodes of a volume up to 683 GiB [A6].
 const INODES_MIN: u64 = 21_251_126;
 const INODES_MIN_TO: Bytes = Bytes::gib(683);
-/// Inodes per TiB above, less one: gives the page's 31,876,709 at 1 TiB and 318,767,099 at 10 TiB [A6].
+/// Inodes per TiB above `INODES_MIN`, less one: gives the page's 31,876,709 at 1 TiB and 318,767,099 at 10
+/// TiB [A6].
 const INODES_PER_TIB: u64 = 31_876_710;
 const INODES_MAX_REGULAR: u64 = 2_147_483_632;
 const INODES_MAX_LARGE: u64 = 15_938_355_048;
@@ -114,7 +115,6 @@ fn rate_per_tib(pool: &Pool) -> Option<(BytesPerSecond, Source)> {
     }
 }
 
-/// The throughput that the pool's volumes share.
 pub(crate) fn pool(pool: &Pool) -> Result<Limits, Refusal> {
     if let Some((rate, source)) = rate_per_tib(pool) {
         let total = rate.scale(pool.size, Bytes::tib(1));
@@ -137,13 +137,11 @@ pub(crate) fn pool(pool: &Pool) -> Result<Limits, Refusal> {
     ))
 }
 
-/// The maximum throughput of a volume, whatever its size.
 pub(crate) fn ceiling(pool: &Pool, volume: &Volume) -> (BytesPerSecond, Source) {
     let (default, source) = if volume.settings.large { (LARGE_MAX, A3) } else { (REGULAR_MAX, A2) };
     volume.ceiling(pool.level, default, source)
 }
 
-/// The pool with the maximum throughput of a Flexible pool of this size.
 pub(crate) fn with_max_settings(pool: &Pool) -> Pool {
     let mut max = pool.clone();
     if pool.level == Level::AnfFlexible {

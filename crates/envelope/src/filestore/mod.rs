@@ -16,10 +16,10 @@ const fn basic(min: Bytes) -> Range<Bytes> {
     Range { min, max: BASIC_MAX, step: Bytes(1) }
 }
 
-/// From here on Basic HDD is faster. Both rows of the page contain 10 TiB; it counts as the upper one [F1].
+/// Basic HDD is faster from this size on. Both rows of the page contain 10 TiB; it counts as the upper one
+/// [F1].
 const BASIC_HDD_UPPER_FROM: Bytes = Bytes::tib(10);
 const BASIC_HDD_UPPER_FROM_2021: Bytes = Bytes::tb(10);
-/// 2.5 TiB.
 const LARGE_STEP: Bytes = Bytes::gib(2_560);
 const BASIC_HDD_SIZES: Bands = Bands { ranges: &[basic(Bytes::tib(1))], source: F1 };
 pub(crate) const BASIC_HDD_GKE_SIZES: Bands = Bands { ranges: &[basic(Bytes::gib(100))], source: F1 };
@@ -53,7 +53,6 @@ const HIGH_SCALE_2021_SIZES: Bands = Bands {
     source: PAGE_001,
 };
 
-/// Limits for each `per` of capacity.
 struct Row {
     per: Bytes,
     read_iops: Iops,
@@ -76,7 +75,6 @@ const fn row(per: Bytes, iops: (u64, u64), mib: (u64, u64)) -> Row {
     }
 }
 
-/// A row published in 2021, in MB/s.
 const fn row_2021(per: Bytes, iops: (u64, u64), mb: (u64, u64)) -> Row {
     Row {
         read: BytesPerSecond::mb(mb.0),
@@ -209,7 +207,6 @@ pub(crate) const ENTERPRISE: LevelInfo = LevelInfo {
     ..ZONAL
 };
 
-/// The limits of an instance and its volume.
 pub(crate) fn instance(pool: &Pool) -> Result<Limits, Refusal> {
     if let Some(provisioned) = pool.settings.iops {
         return custom(pool, provisioned);
@@ -269,7 +266,6 @@ impl Row {
         }
     }
 
-    /// The limits of a whole instance.
     fn limits(&self, size: Bytes) -> Limits {
         let (read_iops, write_iops) = (self.read_iops, self.write_iops);
         let one = format!("{read_iops:#} and {write_iops:#}, {:#} and {:#}", self.read, self.write);
@@ -308,7 +304,6 @@ pub(crate) fn fixed(pool: &Pool) -> Range<Iops> {
     }
 }
 
-/// The instance with the maximum number of operations, if its level sells them.
 pub(crate) fn with_max_settings(pool: &Pool) -> Pool {
     let mut max = pool.clone();
     if pool.settings.iops.is_some() {

@@ -3,7 +3,7 @@
 use super::Conflict;
 use crate::Profile;
 
-/// A contradiction about the figures `of`; without any, it is about the page alone.
+/// Without figures in `of`, the contradiction is about the page alone.
 const fn conflict(
     name: &'static str,
     pages: &'static [&'static str],
@@ -13,7 +13,6 @@ const fn conflict(
     Conflict { name, pages, of, text, profiles: &[] }
 }
 
-/// The alternative figure can be chosen.
 const fn with_profiles(profiles: &'static [Profile], conflict: Conflict) -> Conflict {
     Conflict { profiles, ..conflict }
 }

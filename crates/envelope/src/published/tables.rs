@@ -46,7 +46,6 @@ const fn ceiling(mib: u64) -> [Figure; 1] {
     [figure(Direction::Total, mib, Unit::MibPerSecond)]
 }
 
-/// Every record, by page.
 pub(super) const RECORDS: [Record; 21] = [
     Record {
         id: "gcnv-large-eda",

@@ -16,7 +16,6 @@ use crate::{
     grouped,
 };
 
-/// Constraints and caveats of one candidate.
 pub(super) struct Assessment {
     pub(super) constraints: Vec<Constraint>,
     pub(super) evidence: Evidence,
@@ -26,7 +25,6 @@ pub(super) struct Assessment {
     pub(super) measured_on: Option<(u32, &'static str, Source)>,
 }
 
-/// One candidate under one load.
 struct Assessor<'a> {
     candidate: &'a Candidate,
     workload: &'a Workload,
@@ -79,7 +77,6 @@ impl Assessor<'_> {
         Load { streams: self.needed }
     }
 
-    /// Compares the data with the capacity.
     fn capacity(&mut self) {
         let (candidate, planned) = (self.candidate, self.workload.planned());
         let volumes = candidate.volumes();
@@ -100,7 +97,7 @@ impl Assessor<'_> {
         }
     }
 
-    /// Compares pool and volume with the smallest of their kind.
+    /// Compares pool and volume with the smallest available ones.
     fn smallest(&mut self) {
         let (pool, volume) = (&self.candidate.pool, &self.candidate.volume);
         let of = |bands: Option<Bands>, what: &str, is: Bytes| {
@@ -120,7 +117,6 @@ impl Assessor<'_> {
         }
     }
 
-    /// Compares the load with the documented limits of level, volumes and pools.
     fn documented(&mut self) -> Result<(), Refusal> {
         let candidate = self.candidate;
         let (pools, volumes) = (u64::from(candidate.pools), u64::from(candidate.volumes()));
@@ -178,7 +174,6 @@ impl Assessor<'_> {
         }
     }
 
-    /// Compares the clients with an instance's limits per client and of clients.
     fn clients(&mut self, limits: &Limits, instances: u64) {
         let Some(clients) = self.workload.clients else { return };
         let source = limits.origin.last().map_or(OWN, |origin| origin.source);
@@ -194,7 +189,7 @@ impl Assessor<'_> {
         }
     }
 
-    /// Compares the load with the clients' networks. Reads are received, writes are sent.
+    /// Reads are received, writes are sent.
     fn network(&mut self) {
         let Some(clients) = self.workload.clients else { return };
         let ways = [
@@ -210,9 +205,9 @@ impl Assessor<'_> {
         }
     }
 
-    /// Applies Little's law: calls in flight are calls per second times the latency of each. The latency is unknown
-    /// beforehand, and the target may be too long: a shorter latency needs fewer calls in flight. So the bound uses the
-    /// shortest published latency, and the target only causes a caveat.
+    /// Applies Little's law: calls in flight are calls per second times latency. The real latency is unknown,
+    /// and the target may be too long, so the bound uses the shortest published latency. The target only
+    /// causes a caveat.
     fn slots(&mut self) {
         let Some(clients) = self.workload.clients else { return };
         let provider = self.candidate.pool.level.info().provider;
@@ -253,7 +248,7 @@ impl Assessor<'_> {
         })
     }
 
-    /// Notes the provider's default quotas. They can be raised, so they bound nothing.
+    /// Default quotas can be raised, so they become notes, not bounds.
     fn quotas(&mut self) {
         let pools = self.candidate.pools;
         match self.candidate.pool.level.info().provider {
@@ -277,7 +272,6 @@ impl Assessor<'_> {
     }
 }
 
-/// A count with grouped digits; the maximum if it does not fit.
 fn grouped_u128(count: u128) -> String {
     grouped(u64::try_from(count).unwrap_or(u64::MAX))
 }
