@@ -19,7 +19,7 @@ impl Handle {
         FileHandle(&self.0)
     }
 
-    /// In UTF-16LE. Fails for a handle of another protocol, which is not UTF-8.
+    /// In UTF-16LE. Fails if the handle is not UTF-8.
     pub fn path(&self) -> Result<Vec<u8>, Error> {
         let wrong = |_| Error::Protocol(format!("{self:?} is not a path"));
         str::from_utf8(&self.0).map(utf16).map_err(wrong)

@@ -177,7 +177,7 @@ pub struct Target {
 }
 
 const ADDRESSES_MAX: usize = 64;
-/// Same as in Windows.
+/// The maximum of Windows.
 const CHANNELS_MAX: usize = 32;
 
 impl Target {

@@ -1,11 +1,11 @@
-//! Operations on names. Each has its own row, because some alternate.
+//! Operations on names. Each operation has its own row, because some alternate.
 
 use super::axes::{self, Axis};
 use super::table::{Table, Value};
 use crate::result::{Cell, Distribution, Measurement, Operation};
 use crate::scenario::MetadataOperation;
 
-/// A row for each kind of operation at each point; `None` without a result.
+/// `None` without a result.
 pub(super) fn table(cells: &[&Cell], varying: &[Axis]) -> Option<Table> {
     const HEAD: [&str; 5] = ["Operation", "a second", "mean ms", "p50 ms", "p99 ms"];
     let mut table = Table::new("", &HEAD);

@@ -6,16 +6,14 @@ use crate::result::{
 };
 use crate::scenario::{self, Depth, Point, Preset, Scenario, Search, Series};
 
-/// A simulated server.
 pub struct Sample {
     pub seed: u64,
-    /// Standard deviation between repetitions, over the mean.
+    /// Standard deviation between repetitions over the mean.
     pub noise: f64,
     /// Speed relative to other servers.
     pub factor: f64,
-    /// Repetitions of each cell.
     pub repetitions: u32,
-    /// Length of a window in seconds.
+    /// In seconds, of each window.
     pub seconds: u32,
 }
 
@@ -25,7 +23,6 @@ impl Default for Sample {
     }
 }
 
-/// Randomness (xorshift64*).
 struct Random(u64);
 
 impl Random {
@@ -63,7 +60,7 @@ const STEPS: [(f64, f64); 16] = [
     (4.26, 0.00015),
 ];
 
-/// A distribution of `count` operations around a mean, skewed to the right.
+/// Skewed to the right.
 fn distribution(count: u64, mean_ms: f64) -> Distribution {
     let mut left = count;
     let mut steps = Vec::new();
@@ -87,11 +84,10 @@ fn whole(value: f64) -> u64 {
     format!("{:.0}", value.max(0.0)).parse().unwrap()
 }
 
-/// Total operations a second and mean milliseconds at a point.
+/// Returns operations per second and the mean in milliseconds.
 type Model = dyn Fn(&Series, &Point) -> (f64, f64);
 
 impl Sample {
-    /// A run of the scenario on such a server.
     pub fn run(&self, scenario: Scenario, model: &Model) -> Run {
         let mut random = Random(self.seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
         let mut cells = Vec::new();
@@ -228,7 +224,7 @@ impl Sample {
     }
 }
 
-/// Reads with this mean, and writes that take half as long again.
+/// Writes take 1.5 times as long as reads.
 fn operations(series: &Series, point: &Point, reads: u64, writes: u64, mean_ms: f64) -> Vec<Operation> {
     let operation = |name: &str, direction, ops: u64, mean_ms: f64| Operation {
         name: name.to_owned(),

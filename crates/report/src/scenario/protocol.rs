@@ -19,7 +19,7 @@ pub enum Protocol {
 impl Protocol {
     const ALL: [Self; 3] = [Self::NfsV3, Self::NfsV41, Self::Smb];
 
-    /// Name in scenarios.
+    /// In scenarios.
     fn word(self) -> &'static str {
         match self {
             Self::NfsV3 => "nfsv3",
@@ -28,7 +28,7 @@ impl Protocol {
         }
     }
 
-    /// Name for people.
+    /// For people.
     fn name(self) -> &'static str {
         match self {
             Self::NfsV3 => "NFSv3",

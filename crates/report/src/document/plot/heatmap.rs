@@ -44,7 +44,6 @@ pub(super) fn draw(chart: &Heatmap) -> Svg {
     svg
 }
 
-/// A name cut to this number of letters.
 fn truncate_name(name: &str, letters: f64) -> String {
     if name.chars().count() as f64 <= letters {
         return name.to_owned();
