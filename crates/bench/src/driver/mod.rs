@@ -33,13 +33,13 @@ use generator::{Generator, RunContext};
 use poller::Poller;
 use socket::Socket;
 
-/// Longest time without an answer.
+/// Bounds the time without an answer.
 const SILENCE_MAX_NS: u64 = 30 * SECOND_NS;
-/// Time for calls in flight after the end.
+/// Bounds the time for calls in flight after the end.
 const DRAIN_NS: u64 = 30 * SECOND_NS;
 const EVENTS: usize = 64;
 
-/// The number of threads for the connections: as requested, or one for each processor.
+/// Defaults to one thread for each processor.
 pub(crate) fn threads(connections: usize, wanted: Option<usize>) -> usize {
     let available = thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let share = connections.div_ceil(wanted.unwrap_or(available).min(connections));
@@ -130,7 +130,7 @@ fn drive<G: Generator>(
     Ok(())
 }
 
-/// Applies `act` to each connection, and sends the resulting calls.
+/// Sends the resulting calls.
 fn with_each<G: Generator>(
     epoll: &OwnedFd,
     connections: &mut [Connection<G>],
@@ -145,7 +145,7 @@ fn with_each<G: Generator>(
     Ok(())
 }
 
-/// Begins due operations on each connection and sends them; returns whether there were any.
+/// Returns whether any operation was due.
 fn begin_due<G: Generator>(
     epoll: &OwnedFd,
     connections: &mut [Connection<G>],
@@ -165,7 +165,7 @@ fn begin_due<G: Generator>(
     Ok(any)
 }
 
-/// Handles an event of a connection; returns whether anything arrived.
+/// Returns whether anything arrived.
 fn serve<G: Generator>(
     epoll: &OwnedFd,
     connections: &mut [Connection<G>],

@@ -7,24 +7,25 @@ use crate::job::Control;
 use crate::job::Job;
 use crate::machine::machine_facts;
 
-/// A generator of load.
 pub trait Engine: Send {
-    /// The facts of the target.
-    ///
     /// # Errors
-    /// The target cannot be reached, or is none.
+    ///
+    /// The target is invalid or out of reach.
+    ///
     fn facts(&mut self) -> Result<TargetFacts, Error>;
 
-    /// The machine of the generator; by default this one.
+    /// This machine by default.
     fn machine(&self) -> Machine {
         machine_facts()
     }
 
-    /// Creates the missing files of the job's own clients, verifies a sample of the existing ones, and connects.
-    /// `progress` receives the share done.
+    /// Creates the missing files of the job's own clients, verifies a sample of the existing ones, and
+    /// connects. `progress` receives the share done.
     ///
     /// # Errors
+    ///
     /// The job is impossible.
+    ///
     fn prepare(&mut self, job: &Job, progress: &mut dyn FnMut(f64)) -> Result<(), Error>;
 
     /// Runs the prepared job from `control`'s beginning to the window's end, and until every call is answered.
@@ -33,12 +34,14 @@ pub trait Engine: Send {
     /// There is no valid result. Refused calls are counted instead.
     fn run(&mut self, control: &Control) -> Result<Part, Error>;
 
-    /// Whether the window may be set while the load runs.
+    /// Whether a window may be set while the load runs.
     fn accepts_late_window(&self) -> bool;
 
     /// Removes the files.
     ///
     /// # Errors
+    ///
     /// The server refuses.
+    ///
     fn clear(&mut self) -> Result<(), Error>;
 }

@@ -9,7 +9,7 @@ use super::jobs::Jobs;
 /// Bytes of each process where fio uses the existing size.
 const SIZE: u64 = 1 << 30;
 
-/// The equivalent for the runner, a series for each job in turn, and its differences.
+/// The scenario has one series for each job. Also returns the differences from fio.
 pub fn scenario(jobs: &Jobs) -> (Scenario, Vec<String>) {
     let mut differences = Vec::new();
     if jobs.together().any(|set| set.len() > 1) {

@@ -70,7 +70,6 @@ impl Job {
     }
 }
 
-/// The default file scale.
 fn whole() -> u32 {
     1000
 }

@@ -1,4 +1,4 @@
-//! The state of a load's clients at the server: connections, and over NFSv4 and SMB sessions and open files.
+//! The clients' state at the server: connections, and over NFSv4 and SMB sessions and open files.
 
 use std::net::TcpStream;
 use std::ops::Range;
@@ -23,11 +23,10 @@ use crate::error::Error;
 /// The clients of a load at the server, while the load lives.
 #[derive(Debug, Default)]
 pub(super) struct Sessions {
-    /// Over NFSv4.
+    /// NFSv4 only.
     keeper: LeaseKeeper,
 }
 
-/// One connection of a client, and the protocol on it.
 #[derive(Debug)]
 pub(super) struct ClientConnection {
     pub(super) stream: TcpStream,
@@ -42,7 +41,7 @@ impl ClientConnection {
 }
 
 impl Sessions {
-    /// Connects client `client`; over NFSv4 and SMB also creates sessions and opens files.
+    /// Over NFSv4 and SMB also creates sessions and opens files.
     pub(super) fn client(
         &mut self,
         plan: &Plan,
@@ -101,7 +100,7 @@ impl Sessions {
     }
 }
 
-/// Connects a client over SMB, with one session for all these connections.
+/// Creates one session for all these connections.
 fn over_smb(
     plan: &Plan,
     client: usize,
@@ -133,7 +132,7 @@ fn check_credits(plan: &Plan, channel: &Channel) -> Result<(), Error> {
     Err(Error::Plan(format!("a call takes {charge} credits; this server grants less ({channel:?})")))
 }
 
-/// Opens the data files that a client uses; the others have the anonymous stateid.
+/// Opens the data files that a client uses. Other files get the anonymous stateid.
 fn open_files(
     plan: &Plan,
     client: usize,
@@ -151,7 +150,6 @@ fn open_files(
     Ok(opens)
 }
 
-/// The data files that a client uses.
 fn files_of(plan: &Plan, client: usize) -> Range<usize> {
     let streams = Stream::all(plan);
     let own = (0..plan.connections).flat_map(|connection| Stream::of_connection(plan, client, connection));

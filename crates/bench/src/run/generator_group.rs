@@ -14,16 +14,14 @@ use crate::job::Control;
 use crate::job::Job;
 use crate::observer::{Observer, Sample};
 
-/// Interval between checks.
 const POLL: Duration = Duration::from_millis(50);
-/// Shortest interval between checks, near the window's edges.
+/// Interval near the window's edges.
 const POLL_MIN: Duration = Duration::from_millis(1);
-/// Time from the request to the beginning on this machine.
+/// Between request and beginning on this machine.
 const START_DELAY: Duration = Duration::from_millis(50);
-/// Time from the request to the beginning on other machines, which measure their clocks first.
+/// Between request and beginning on other machines, which measure their clocks first.
 const START_DELAY_REMOTE: Duration = Duration::from_secs(1);
 
-/// The status of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PhaseStatus {
     pub phase: Phase,
@@ -33,26 +31,25 @@ pub struct PhaseStatus {
     pub mib_per_s: f64,
 }
 
-/// A part of a repetition.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Phase {
-    /// Files are being created; the share done.
+    /// Files are being created. Contains the share done.
     Layout(f64),
     WarmUp,
-    /// The share of the window done.
+    /// Contains the share of the window done.
     Measuring(f64),
 }
 
 pub struct GeneratorGroup(Vec<Box<dyn Engine>>);
 
-/// Least and most warm-up, and the window, in seconds.
+/// Shortest and longest warm-up, and the window, in seconds.
 type Times = (u64, u64, u64);
 
 impl GeneratorGroup {
-    /// A group of at least one generator.
-    ///
     /// # Errors
-    /// There is none.
+    ///
+    /// `members` is empty.
+    ///
     pub fn new(members: Vec<Box<dyn Engine>>) -> Result<Self, Error> {
         if members.is_empty() {
             return Err(Error::Plan("there is no generator; name at least one agent".to_owned()));
@@ -60,10 +57,12 @@ impl GeneratorGroup {
         Ok(Self(members))
     }
 
-    /// The facts of the target, which must be the same for all generators.
+    /// All generators must see the same target.
     ///
     /// # Errors
-    /// One of them cannot reach it.
+    ///
+    /// A generator cannot reach the target.
+    ///
     pub fn facts(&mut self) -> Result<TargetFacts, Error> {
         let mut all = self.0.iter_mut().map(|engine| engine.facts()).collect::<Result<Vec<_>, _>>()?;
         let co_located = all.iter().any(|facts| facts.co_located);
@@ -80,16 +79,20 @@ impl GeneratorGroup {
         self.0.len() == 1
     }
 
-    /// Checks that the machines' clocks are known well enough for latencies over all of them.
+    /// Checks that the clocks are precise enough for latencies over all machines.
     ///
     /// # Errors
-    /// One is not: by how much, and how much is allowed.
+    ///
+    /// Names the clock's error and the allowed error.
+    ///
     pub(crate) fn check_clocks(&self) -> Result<(), Error> {
         self.machines().iter().try_for_each(check_clock)
     }
 
     /// # Errors
-    /// The server says no.
+    ///
+    /// The server refuses.
+    ///
     pub fn clear(&mut self) -> Result<(), Error> {
         self.0[0].clear()
     }
@@ -97,7 +100,9 @@ impl GeneratorGroup {
     /// Measures one window of a job: layout, warm-up until the rate is steady, measurement.
     ///
     /// # Errors
-    /// Whatever makes a result impossible; [`Error::Stopped`] if `stop` is set.
+    ///
+    /// Every failure that prevents a result; [`Error::Stopped`] if `stop` is set.
+    ///
     pub fn measure(
         &mut self,
         job: &Job,
@@ -159,14 +164,13 @@ impl GeneratorGroup {
     }
 }
 
-/// A generator's part of a job.
 struct Share<'a> {
     index: usize,
     engine: &'a mut Box<dyn Engine>,
     job: Job,
 }
 
-/// Splits the clients evenly among the generators; drops generators without clients.
+/// Splits the clients evenly, and drops generators without clients.
 fn split_clients<'a>(engines: &'a mut [Box<dyn Engine>], job: &Job) -> Vec<Share<'a>> {
     let count = engines.len();
     let share = |(index, engine): (usize, &'a mut Box<dyn Engine>)| {
@@ -200,16 +204,14 @@ fn prepare(
     if stop.load(Ordering::Relaxed) { Err(Error::Stopped) } else { Ok(()) }
 }
 
-/// Supervises a running load.
 struct WindowMonitor<'a> {
     begin: u64,
     times: Times,
     controls: &'a [Control],
-    /// Set when a generator fails.
     failed: &'a AtomicBool,
     /// Whether the window begins when the rate is steady.
     opens_when_steady: bool,
-    /// The server's counters at the window's start and end, with their times in nanoseconds since 1970.
+    /// At the window's start and end. Times are in nanoseconds since 1970.
     samples: Vec<(u64, Sample)>,
     steady: Option<bool>,
 }
@@ -268,7 +270,7 @@ impl WindowMonitor<'_> {
         }
     }
 
-    /// Operations and bytes of a second, over all generators.
+    /// Operations and bytes, over all generators.
     fn second(&self, second: usize) -> (f64, f64) {
         let each = self.controls.iter().map(|control| control.second(second));
         each.fold((0.0, 0.0), |sum, (ops, bytes)| (sum.0 + ops as f64, sum.1 + bytes as f64))
@@ -307,14 +309,14 @@ impl WindowMonitor<'_> {
     }
 }
 
-/// The server's counters, with the time in the middle of the query.
+/// The time is the middle of the query.
 fn sample_now(observer: &mut dyn Observer) -> Result<(u64, Sample), Error> {
     let asked = now_ns();
     let sample = observer.sample()?;
     Ok((asked.midpoint(now_ns()), sample))
 }
 
-/// Merges the parts into one measurement. `machines` are the generators' places in the group.
+/// `machines` are the generators' places in the group.
 fn merge_parts(parts: Vec<Part>, machines: &[usize]) -> Measurement {
     let mut all = Measurement::default();
     let mut operations: Vec<Operation> = Vec::new();

@@ -1,13 +1,13 @@
 //! Whether a rate is steady, by its last seconds.
 
-/// Seconds of the comparison.
+/// The number of compared seconds.
 pub(super) const SECONDS: usize = 30;
-/// Largest range over mean.
+/// Range over mean.
 const RANGE_MAX: f64 = 0.2;
-/// Largest slope over all seconds, over mean.
+/// Slope over all seconds, over mean.
 const TREND_MAX: f64 = 0.1;
 
-/// Whether rates of successive seconds neither jump nor trend. Fewer than [`SECONDS`] are not steady.
+/// Whether rates neither jump nor trend. Fewer than [`SECONDS`] rates are not steady.
 pub(super) fn is_steady(rates: &[f64]) -> bool {
     let Some(last) = rates.len().checked_sub(SECONDS).map(|start| &rates[start..]) else { return false };
     let mean = last.iter().sum::<f64>() / SECONDS as f64;

@@ -7,13 +7,13 @@ use super::observed::{Observed, Pick};
 use super::traffic::{Interval, observed};
 use crate::mountstats::unescaped;
 
-/// Columns of `read:` and `write:` in every version; newer versions have more.
+/// Columns of `read:` and `write:` in every version. Newer versions have more.
 const COLUMNS: usize = 6;
 
 /// The largest valid rate.
 const VALUE_MAX: f64 = 1e15;
 
-/// The rates of one mount in one interval.
+/// One mount in one interval.
 struct Report {
     at: String,
     interval: Interval,
@@ -21,7 +21,6 @@ struct Report {
     has: Has,
 }
 
-/// The lines that are present.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Has {
     reads: bool,
@@ -134,8 +133,7 @@ mod tests {
     use super::*;
     use envelope::{Bytes, BytesPerSecond, Stream};
 
-    /// A report as nfs-utils 2.6 prints it: all operations, then operations, kB and milliseconds of reads and of
-    /// writes.
+    /// A report as nfs-utils 2.6 prints it. Reads and writes are (operations, kB, milliseconds).
     fn report(at: &str, all: f64, reads: (f64, f64, f64), writes: (f64, f64, f64)) -> String {
         let line = |name: &str, (ops, kilobytes, ms): (f64, f64, f64)| {
             let each = if ops > 0.0 { kilobytes / ops } else { 0.0 };

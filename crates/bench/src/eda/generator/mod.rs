@@ -1,4 +1,4 @@
-//! The load of processes that share a connection.
+//! The load of the processes that share a connection.
 
 use std::collections::VecDeque;
 
@@ -21,35 +21,33 @@ use crate::pattern::Payload;
 
 pub(super) const WORKERS_MAX: usize = 1 << 14;
 
-/// A process on its connection.
 #[derive(Debug)]
 pub(super) struct Worker {
     pub(super) process: Process,
-    /// The number of the process among those of all job sets.
+    /// Unique among all job sets.
     pub(super) number: u64,
-    /// Operations in the window that succeeded.
+    /// Successful operations in the window.
     pub(super) good: u64,
-    /// The number of WRITEs, which makes their data differ.
+    /// Counts WRITEs, so that their data differ.
     generation: u32,
-    /// The index of the buffer of the WRITE in flight.
+    /// The buffer of the WRITE in flight.
     payload: Option<usize>,
     in_flight: bool,
-    /// The time since which the process has been idle.
+    /// The process is idle since this time.
     idle_since: u64,
 }
 
-/// The protocol of a connection, with the state that its calls need.
+/// The protocol of a connection, with the state that calls need.
 #[derive(Debug)]
 pub(super) enum Dialect {
     V3(Headers),
-    /// With the slot of each worker.
+    /// With a slot for each worker.
     V4(Encoder, Vec<OwnerSlot>),
     /// With the call in flight of each worker.
     Smb(Vec<InFlight>),
 }
 
 impl Dialect {
-    /// The result of a call of this kind, which the worker has made.
     fn decode<'a>(
         &'a mut self,
         kind: CallKind,
@@ -66,7 +64,6 @@ impl Dialect {
     }
 }
 
-/// The processes of a connection, with a slot for each.
 #[derive(Debug)]
 pub(super) struct ProcessGenerator {
     pub(super) workers: Vec<Worker>,
@@ -74,7 +71,7 @@ pub(super) struct ProcessGenerator {
     pub(super) absorbed: u64,
     client: usize,
     dialect: Dialect,
-    /// Unused payload buffers.
+    /// Indexes of unused payload buffers.
     free: Vec<usize>,
     awaiting_credits: VecDeque<usize>,
     transfer_max: usize,
@@ -88,7 +85,7 @@ impl Worker {
         Self { process, number, good: 0, generation, payload: None, in_flight: false, idle_since: 0 }
     }
 
-    /// The share of its rate that the process reached in a window of this many nanoseconds, in thousandths.
+    /// The achieved share of the process's rate in a window of this many nanoseconds, in thousandths.
     pub(super) fn share(&self, window: u64) -> u32 {
         let wanted = u128::from(self.process.population().role.rate) * u128::from(window);
         let share = u128::from(self.good) * 1000 * u128::from(SECOND_NS) / wanted.max(1);
@@ -108,7 +105,7 @@ impl ProcessGenerator {
         Self { workers, absorbed: 0, client, dialect, free, awaiting_credits: starved, transfer_max, seed }
     }
 
-    /// Resets the counts; returns the workers.
+    /// Resets the counts. Returns the workers.
     pub(super) fn restart(&mut self) -> &mut [Worker] {
         self.absorbed = 0;
         for worker in &mut self.workers {
@@ -117,7 +114,7 @@ impl ProcessGenerator {
         &mut self.workers
     }
 
-    /// Handles an event: sends a call, or arms the timer of the worker's next operation.
+    /// Sends a call, or arms the timer of the worker's next operation.
     fn handle_event(&mut self, index: usize, event: Event, calls: &mut Calls, context: &mut RunContext) {
         let mut tidies = false;
         match event {
@@ -169,13 +166,13 @@ impl ProcessGenerator {
         }
     }
 
-    /// Whether the credits of SMB suffice for the process's call.
+    /// Only SMB has credits.
     fn affords(&self, index: usize, calls: &Calls) -> bool {
         let charge = || smb::call::charge(&self.workers[index].process.call());
         calls.channel().is_none_or(|channel| channel.affords(charge()))
     }
 
-    /// Sends the waiting calls for which credits suffice now.
+    /// Sends waiting calls in order while credits suffice.
     fn issue_waiting(&mut self, calls: &mut Calls) -> Result<(), Error> {
         while let Some(&index) = self.awaiting_credits.front() {
             if self.affords(index, calls) {
@@ -225,7 +222,7 @@ impl ProcessGenerator {
         worker.payload = payload.map(|(buffer, _)| buffer);
     }
 
-    /// Schedules a repetition of the call, unless the load is ending.
+    /// Repeats the call later, unless the load is ending.
     fn defer(&mut self, index: usize, calls: &mut Calls, context: &mut RunContext) {
         if !context.is_ending() {
             return context.arm(context.now + RETRY_NS, self.workers.len() + index);
@@ -234,7 +231,7 @@ impl ProcessGenerator {
         self.clean_up(index, calls);
     }
 
-    /// Closes the open files of a worker that makes no further operation.
+    /// Closes the open files of a worker that begins no further operation.
     fn clean_up(&mut self, index: usize, calls: &mut Calls) {
         if self.workers[index].process.release(true) {
             self.send(index, calls);
