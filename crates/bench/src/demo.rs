@@ -51,9 +51,7 @@ struct Part {
 /// Writes files and compares checksums, then reads, mixes and works on metadata, for about `budget`.
 ///
 /// # Errors
-///
 /// Any mismatch, any refused call, and every error that ends a load.
-///
 pub fn demo(target: &Target, budget: Duration, progress: &mut dyn FnMut(Step)) -> Result<Vec<Row>, Error> {
     let identity = Identity::new(0, 0);
     let mut client = Client::mount(target, &identity)?;
@@ -184,7 +182,6 @@ struct Sent {
     checksum: u32,
 }
 
-/// Makes one call after another.
 fn write_files(client: &mut Client, dir: &Handle, transfer: u32) -> Result<(Vec<Sent>, Row), Error> {
     let mut sent = Vec::new();
     let mut timing = Timing::new()?;

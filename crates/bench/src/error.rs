@@ -24,11 +24,9 @@ pub enum Error {
     },
     NoAccess {
         target: String,
-        /// For people.
         wrong: String,
     },
     Mismatch(String),
-    /// The user or the coordinator stopped the run.
     Stopped,
     /// A generator on another machine failed, or its connection was lost.
     Agent {

@@ -62,7 +62,6 @@ struct Network {
 }
 
 impl UsageSampler {
-    /// Covers the processors and the interface towards `target`.
     pub(crate) fn start(target: IpAddr) -> Self {
         let network = interface_to(target).and_then(Network::look);
         Self { begun: Instant::now(), processors: Processors::look(), network }
@@ -122,7 +121,6 @@ fn read_number(interface: &str, what: &str) -> Option<u64> {
     fs::read_to_string(format!("/sys/class/net/{interface}/{what}")).ok()?.trim().parse().ok()
 }
 
-/// `None` if the target is this machine.
 fn interface_to(target: IpAddr) -> Option<String> {
     let any: IpAddr =
         if target.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };

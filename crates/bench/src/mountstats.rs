@@ -15,7 +15,6 @@ pub(crate) struct Mount {
     pub(crate) options: String,
     /// Since the mount, in seconds.
     pub(crate) age_s: Option<u64>,
-    /// Present if the text has the line.
     pub(crate) bytes: Option<Moved>,
     pub(crate) transports: u32,
     /// Calls by procedure, including zeros.

@@ -7,15 +7,11 @@ use crate::error::Error;
 
 pub trait Observer: Send {
     /// # Errors
-    ///
     /// The server does not answer, or has no such volume.
-    ///
     fn facts(&mut self) -> Result<VolumeFacts, Error>;
 
     /// # Errors
-    ///
     /// The server does not answer, or has no such volume.
-    ///
     fn sample(&mut self) -> Result<Sample, Error>;
 }
 

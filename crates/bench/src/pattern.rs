@@ -30,7 +30,6 @@ pub(crate) fn unit_for(block: u64) -> Option<usize> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileOffset {
-    /// Unique in the run.
     pub file: u32,
     pub offset: u64,
 }
@@ -78,9 +77,7 @@ impl Payload {
 /// Checks that `data`, in whole units, was written for `position`. Checks the generation too if one is given.
 ///
 /// # Errors
-///
 /// Describes the first wrong unit.
-///
 pub(crate) fn verify(
     data: &[u8],
     unit: usize,

@@ -59,7 +59,6 @@ impl PrivateDir {
         }
     }
 
-    /// Like [`PrivateDir::make`], but creates nothing.
     pub(crate) fn existing(
         parent: BorrowedFd<'_>,
         parent_path: &Path,
@@ -69,7 +68,6 @@ impl PrivateDir {
         Self::checked(found.fd, found.shown, "look at what is in it, and remove it").map(Some)
     }
 
-    /// Accepts any owner.
     fn find(parent: BorrowedFd<'_>, parent_path: &Path, name: &str) -> Result<Option<Self>, Error> {
         let shown = parent_path.join(name);
         match openat(parent, name, DIRECTORY, Mode::empty()) {
@@ -190,14 +188,12 @@ impl PrivateDir {
         }
     }
 
-    /// Free for this user.
     pub(crate) fn free_bytes(&self) -> Result<u64, Error> {
         let all = fstatvfs(&self.fd).map_err(doing("ask how much is free in", &self.shown))?;
         Ok(all.f_bavail.saturating_mul(all.f_frsize))
     }
 }
 
-/// Returns whether the directory is gone.
 pub(crate) fn remove_empty(parent: BorrowedFd<'_>, path: &Path, name: &str) -> Result<bool, Error> {
     match unlinkat(parent, name, AtFlags::REMOVEDIR) {
         Ok(()) | Err(Errno::NOENT) => Ok(true),
@@ -210,7 +206,6 @@ pub(crate) fn descriptor_path(fd: BorrowedFd<'_>) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", fd.as_raw_fd()))
 }
 
-/// The error for a new directory with another owner.
 fn wrong_owner(path: &Path) -> String {
     format!(
         "the file system gives {} to another user than {}, who makes it, as NFS does where root is squashed: others may \

@@ -25,7 +25,6 @@ fn plan(fault: Fault, op: Op) -> Plan {
     }
 }
 
-/// The fault begins with operation 200.
 const WITH_FAULTS: u64 = 1000;
 
 /// Repeats a load of fewer than `ops_min` operations with more time, since the machine may have stood still.

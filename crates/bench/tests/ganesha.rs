@@ -37,7 +37,6 @@ struct Ganesha {
     _dir: TempDir,
 }
 
-/// The system chooses the ports.
 fn start() -> Result<Ganesha, String> {
     let binary =
         ["/usr/bin/ganesha.nfsd", "/usr/sbin/ganesha.nfsd"].into_iter().find(|path| Path::new(path).exists());

@@ -19,7 +19,6 @@ use report::scenario::{Cache, Preset, Scenario};
 
 use tries::{ensure, within_tries};
 
-/// Two mixes with two clients, in windows of one second.
 const SCENARIO: &str = r#"
 name = "test"
 title = "a test"
@@ -41,13 +40,10 @@ enum Fault {
     None,
     Errors,
     Dies,
-    /// Half of the requested reads.
     WrongMix,
-    /// The busiest thread is saturated.
     Busy,
     /// Two percent of the operations are late.
     Late,
-    /// The rate climbs at the start.
     Climbs,
 }
 

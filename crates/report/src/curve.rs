@@ -5,7 +5,6 @@
 //! processes run late, and only the response time includes the delay before sending. The service time would
 //! reward a server for slowing its clients down. While processes keep up, both differ only by the generator's
 //! own lateness, tens of microseconds.
-//!
 
 use crate::result::{CaveatKind, Cell, Distribution, Measurement, Run};
 

@@ -212,9 +212,7 @@ impl Target {
     /// Joins targets that name the same export at different addresses.
     ///
     /// # Errors
-    ///
     /// The targets name different exports, the same address twice, or too many addresses.
-    ///
     pub fn joined(targets: &[Self]) -> Result<Self, Error> {
         let Some((first, others)) = targets.split_first() else {
             return Err(Error::Unsupported("there is no target".to_owned()));

@@ -68,7 +68,6 @@ impl Offset {
 mod tests {
     use super::*;
 
-    /// `there` and `back` are the times on the way.
     fn exchange(asked: u64, ahead: i64, there: u64, back: u64) -> Exchange {
         let heard = (asked + there).saturating_add_signed(ahead);
         let answered = heard + 70;

@@ -35,7 +35,6 @@ pub(super) fn offer(wire: &Wire, token: &Token) -> Result<Machine, String> {
 
 /// A coordinator that has proven the token and waits for the welcome.
 pub(super) struct ProvenCoordinator {
-    /// The version of the coordinator's program.
     pub(super) program: String,
     mac: String,
 }

@@ -8,9 +8,7 @@ pub const PORT: u16 = 2051;
 /// The other side counts as lost after this silence.
 pub(super) const SILENCE_MAX: Duration = Duration::from_secs(5);
 
-/// Interval between the coordinator's pings.
 pub(super) const BEAT: Duration = Duration::from_secs(1);
-/// Interval between an agent's progress reports.
 pub(super) const LIVE_EVERY: Duration = Duration::from_millis(250);
 /// An agent must know a window this long before its start, so that its threads see it.
 pub(super) const WINDOW_AHEAD: Duration = Duration::from_millis(100);

@@ -22,7 +22,6 @@ const PINGS_APART: Duration = Duration::from_millis(2);
 
 #[derive(Debug)]
 pub(super) struct Link {
-    /// The address as given by the user.
     pub(super) name: String,
     wire: Arc<Wire>,
     answers: Receiver<Result<AgentMessage, String>>,
@@ -75,7 +74,6 @@ impl Link {
         })
     }
 
-    /// `None` if no answer arrives in time.
     pub(super) fn next(&self, within: Duration) -> Result<Option<AgentMessage>, Error> {
         match self.answers.recv_timeout(within) {
             Ok(heard) => live_answer(heard).map(Some).map_err(|why| self.lost(&why)),

@@ -31,7 +31,6 @@ pub struct Remote {
 struct Ran {
     part: Part,
     really: (Option<u64>, Option<u64>),
-    /// One entry for each second.
     seconds: Vec<u64>,
 }
 
@@ -39,9 +38,7 @@ impl Remote {
     /// Connects to the agent at `address` (`HOST:PORT`), and measures its clock. [`Remote::open`] follows.
     ///
     /// # Errors
-    ///
     /// The agent is out of reach, has another token or version, or has another coordinator.
-    ///
     pub fn connect(address: &str, token: &Token) -> Result<Self, Error> {
         let (link, machine) = Link::open(address, token)?;
         let machine = Machine { name: address.to_owned(), ..machine };
@@ -53,9 +50,7 @@ impl Remote {
     /// Uses `caller`'s user, but the agent's own addresses.
     ///
     /// # Errors
-    ///
     /// The agent does not accept the target.
-    ///
     pub fn open(&mut self, target: &str, caller: &Caller) -> Result<(), Error> {
         self.link.send(&Request::Open { target: target.to_owned(), caller: caller.clone() })?;
         match self.answer(Some(ANSWER_MAX), &mut |_| {})? {
@@ -65,7 +60,6 @@ impl Remote {
         Ok(())
     }
 
-    /// Updates the machine's facts with the latest offset.
     fn measure(&mut self) -> Result<Offset, Error> {
         let offset = self.link.measure()?;
         self.machine.clock_offset_us = offset.ahead as f64 / 1e3;
@@ -207,9 +201,7 @@ impl Engine for Remote {
 /// Checks that the clock is precise enough for latencies over all clients.
 ///
 /// # Errors
-///
 /// Names the clock's error and the allowed error.
-///
 pub fn check_clock(machine: &Machine) -> Result<(), Error> {
     let (bound, most) = (machine.clock_bound_us, CLOCK_ERROR_MAX.as_secs_f64() * 1e6);
     if bound <= most {

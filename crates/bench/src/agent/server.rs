@@ -21,7 +21,6 @@ use crate::machine::machine_facts;
 
 /// The listening thread checks for a stop at this interval.
 const POLL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-/// An engine must stop within this time.
 const STOP_TIMEOUT: Duration = Duration::from_secs(35);
 
 #[derive(Debug)]
@@ -50,9 +49,7 @@ struct Coordinator {
 /// `now` is this machine's clock, by which the engines begin.
 ///
 /// # Errors
-///
 /// The listener does not work.
-///
 pub fn serve(listener: TcpListener, token: Token, make_engine: MakeEngine, now: Now) -> Result<Agent, Error> {
     let address = listener.local_addr().map_err(Error::io("find the listener's address"))?;
     listener.set_nonblocking(true).map_err(Error::io("set the listener's options"))?;

@@ -15,10 +15,8 @@ use crate::job::Caller;
 use crate::job::Job;
 use crate::job::{Control, SECONDS_MAX};
 
-/// Opens an engine for a target as [`crate::engine::open`] does.
 pub type MakeEngine = Box<dyn Fn(&str, &Caller) -> Result<Box<dyn Engine>, Error> + Send + Sync>;
 
-/// Interval between reports about the layout.
 const PROGRESS_EVERY: Duration = Duration::from_millis(200);
 const SECOND: u64 = 1_000_000_000;
 
@@ -33,7 +31,6 @@ struct Load {
     control: Control,
     /// Operations and bytes already reported, by second.
     reported: Mutex<Vec<(u64, u64)>>,
-    /// Present if there can be no result.
     wrong: Mutex<Option<String>>,
 }
 
@@ -203,7 +200,6 @@ impl<'a> Session<'a> {
         Ok(AgentMessage::Ran { part: Box::new(part), began, ended })
     }
 
-    /// Returns when the session ends.
     fn report_progress(&self, ending: &Receiver<()>) {
         while ending.recv_timeout(LIVE_EVERY) == Err(RecvTimeoutError::Timeout) {
             let running = self.running().clone();
@@ -229,7 +225,6 @@ impl<'a> Session<'a> {
 }
 
 impl Load {
-    /// `now` is the time of the request.
     fn plan(begin: u64, window: Option<Window>, now: u64) -> Result<Self, String> {
         if begin <= now {
             let late = Duration::from_nanos(now - begin);

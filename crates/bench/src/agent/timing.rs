@@ -21,7 +21,6 @@ pub(super) struct Timing {
     pub(super) actual: (Option<u64>, Option<u64>),
     /// Start and end of the actual window.
     pub(super) measured: (f64, f64),
-    /// Before and after the load.
     pub(super) clock: (Offset, Offset),
 }
 

@@ -16,7 +16,6 @@ const BLOCK: usize = 64;
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token(String);
 
-/// The side that proves the token.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Role {
     Coordinator,
@@ -27,9 +26,7 @@ impl Token {
     /// Ignores surrounding white space.
     ///
     /// # Errors
-    ///
     /// The file cannot be read, users other than its owner may read it, or its content is not a token.
-    ///
     pub fn read(path: &Path) -> Result<Self, Error> {
         let shown = path.display();
         let failed = |source| Error::Io { doing: format!("read the token file {shown}"), source };

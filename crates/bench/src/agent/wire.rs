@@ -69,7 +69,6 @@ impl Wire {
         (&self.stream).write_all(&bytes).map_err(|wrong| Unsent::Lost(why(&wrong)))
     }
 
-    /// Also returns the time of arrival.
     pub(super) fn receive<M: DeserializeOwned>(&self, bounds: Bounds) -> Result<(M, u64), String> {
         let deadline = Instant::now() + bounds.time;
         let mut mark = [0; 4];

@@ -11,7 +11,6 @@ use xdr::Writer;
 use crate::error::Error;
 use crate::pattern::Payload;
 
-/// Slices in one system call.
 const PIECES: usize = 128;
 /// A READ reply fits into this many bytes up to its data.
 const PEEK: usize = 256;
@@ -25,7 +24,6 @@ enum Segment {
 /// Unsent calls: heads are copied one after another, payloads stay in place.
 ///
 /// A payload stays unchanged until its call is answered, so no copy is needed.
-///
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
     heads: Vec<u8>,
@@ -58,7 +56,6 @@ impl Outbox {
         self.add(start, payload);
     }
 
-    /// Covers the bytes since `start`, and then a slot's payload.
     #[inline]
     fn add(&mut self, start: usize, payload: Option<(usize, u32)>) {
         let end = self.heads.len();

@@ -23,12 +23,10 @@ pub(crate) struct Calls {
     slots_max: usize,
 }
 
-/// Replies find their calls by these numbers.
 #[derive(Debug)]
 enum Numbering {
     /// The low bits of RPC's xid.
     Xids,
-    /// SMB's message ids.
     MessageIds(Box<Channel>),
 }
 
@@ -46,7 +44,6 @@ impl Calls {
         Self { outbox: Outbox::new(depth), payloads, in_flight: 0, numbering, error: None, slots, slots_max }
     }
 
-    /// Switches to SMB.
     pub(crate) fn with_channel(self, channel: Channel) -> Self {
         Self { numbering: Numbering::MessageIds(Box::new(channel)), ..self }
     }
@@ -63,7 +60,6 @@ impl Calls {
         Some(slot)
     }
 
-    /// The distance between two xids of a slot.
     fn step(&self) -> u32 {
         u32::try_from(self.slots_max).unwrap_or(1 << 31)
     }
@@ -79,7 +75,6 @@ impl Calls {
         self.outbox.push(bytes);
     }
 
-    /// `at` comes from [`Self::begin`].
     #[inline]
     pub(crate) fn patch(&mut self, at: usize, bytes: &[u8]) {
         self.outbox.patch(at, bytes);

@@ -38,7 +38,6 @@ impl<G: Generator> Connection<G> {
         !std::mem::replace(&mut self.has_begun, true)
     }
 
-    /// Receives once, then handles the replies.
     pub(super) fn receive(&mut self, context: &mut RunContext) -> Result<(), Error> {
         if !self.socket.receive(&mut self.inbox, self.calls.in_flight)? {
             return Ok(());
@@ -55,7 +54,6 @@ impl<G: Generator> Connection<G> {
         Ok(())
     }
 
-    /// Sends as much as the socket takes. `epoll` watches a full socket under `number`.
     pub(super) fn flush(&mut self, epoll: &OwnedFd, number: u64) -> Result<(), Error> {
         self.has_begun = false;
         if let Some(wrong) = self.calls.error.take() {

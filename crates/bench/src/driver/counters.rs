@@ -75,17 +75,14 @@ pub(crate) struct Counts {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Completed {
-    /// An index into the generator's operations.
     pub(crate) operation: usize,
     pub(crate) direction: Direction,
-    /// An index into the generator's clients.
     pub(crate) client: usize,
     /// From the send to the end of the reply.
     pub(crate) service: u64,
     /// From the due time.
     pub(crate) response: u64,
     pub(crate) bytes: u64,
-    /// Names of a listing.
     pub(crate) entries: u64,
 }
 
@@ -101,13 +98,11 @@ pub(crate) struct OpCounters {
     clients: Vec<Vec<Second>>,
     /// By operation and status; of the whole load, not only of the window.
     pub(crate) errors: BTreeMap<String, u64>,
-    /// The first errors, for people.
     pub(crate) described: Vec<String>,
     /// Operations and bytes of the whole load, for the progress.
     pub(crate) done: (u64, u64),
     /// Operations in the window that the generator sent more than a millisecond late.
     pub(crate) late: u64,
-    /// Processor time of the thread in the window.
     pub(crate) cpu: Duration,
     /// Processor time of the busiest thread, after a merge.
     pub(crate) busiest: Duration,
@@ -144,7 +139,6 @@ impl OpCounters {
         Ok(())
     }
 
-    /// `number` is that of the procedure, operation or command.
     #[inline]
     pub(crate) fn count_call(&mut self, number: u32, now: u64) {
         if let Some(counter) = self.wire.get_mut(number as usize) {

@@ -52,7 +52,6 @@ fn number(stat: &str, fields: Range<usize>) -> u64 {
     fields.filter_map(|field| field.parse::<u64>().ok()).sum()
 }
 
-/// The thread's processor time in the window.
 #[derive(Debug, Default)]
 pub(crate) struct WindowCpu {
     start: Option<Duration>,

@@ -14,7 +14,6 @@ pub(crate) enum Fault {
     Fatal(Error),
 }
 
-/// The reason why a call has no result.
 #[derive(Debug)]
 pub(crate) enum ReplyError {
     /// The server asks for the call again later.
@@ -35,7 +34,6 @@ impl From<Fault> for ReplyError {
 }
 
 impl ReplyError {
-    /// `refused` describes a status.
     pub(crate) fn new(rejection: Rejection, refused: impl FnOnce(String) -> Fault) -> Self {
         match rejection {
             Rejection::Later => Self::Later,

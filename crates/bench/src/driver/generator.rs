@@ -15,12 +15,10 @@ use crate::error::Error;
 ///
 /// The driver calls the generator at the beginning, when a timer is due and when a reply arrives. The
 /// generator puts new calls into `calls`, arms timers for later operations, and counts.
-///
 pub(crate) trait Generator: Send {
     /// Begins the load: starts the first operations, and arms timers for the others.
     fn start(&mut self, calls: &mut Calls, context: &mut RunContext);
 
-    /// Begins the operation of a worker, which is due.
     fn begin(&mut self, worker: usize, due: u64, calls: &mut Calls, context: &mut RunContext);
 
     /// Ends the load: no operation begins any more, and timers are gone. The generator makes the calls that
@@ -30,9 +28,7 @@ pub(crate) trait Generator: Send {
     /// Handles the reply to the call in `slot`.
     ///
     /// # Errors
-    ///
     /// The reply violates the protocol, or contains wrong data. Refused calls are counted instead.
-    ///
     fn complete(
         &mut self,
         slot: usize,
@@ -46,7 +42,6 @@ pub(crate) trait Generator: Send {
 #[derive(Debug)]
 pub(crate) struct Reply<'a> {
     pub(crate) bytes: &'a [u8],
-    /// Bytes of a READ's data that the kernel dropped.
     pub(crate) missing: usize,
 }
 
@@ -67,7 +62,6 @@ pub(super) struct Timer {
     pub(super) worker: usize,
 }
 
-/// A thread's state and counters.
 #[derive(Debug)]
 pub(crate) struct RunContext {
     /// When the thread last read the clock.
@@ -89,7 +83,6 @@ impl RunContext {
         self.timers.push(Reverse(Timer { due, connection: self.connection, worker }));
     }
 
-    /// Whether no further operation begins.
     #[inline]
     pub(crate) fn is_ending(&self) -> bool {
         self.now >= self.counters.clock.end

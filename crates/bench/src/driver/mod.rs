@@ -33,9 +33,7 @@ use generator::{Generator, RunContext};
 use poller::Poller;
 use socket::Socket;
 
-/// Bounds the time without an answer.
 const SILENCE_MAX_NS: u64 = 30 * SECOND_NS;
-/// Bounds the time for calls in flight after the end.
 const DRAIN_NS: u64 = 30 * SECOND_NS;
 const EVENTS: usize = 64;
 
@@ -130,7 +128,6 @@ fn drive<G: Generator>(
     Ok(())
 }
 
-/// Sends the resulting calls.
 fn with_each<G: Generator>(
     epoll: &OwnedFd,
     connections: &mut [Connection<G>],

@@ -11,7 +11,6 @@ use rustix::time::{
 use super::counters::Clock;
 use crate::error::Error;
 
-/// Longest wait without an event.
 const TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 /// Larger than any socket's number.

@@ -24,7 +24,6 @@ impl Socket {
         Ok(Self { stream, blocked: false })
     }
 
-    /// Each socket has its own number.
     pub(crate) fn watch<'a>(sockets: impl Iterator<Item = &'a Self>) -> Result<OwnedFd, Error> {
         let watched = || {
             let epoll = epoll::create(CreateFlags::CLOEXEC)?;

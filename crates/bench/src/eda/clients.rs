@@ -19,7 +19,6 @@ use crate::driver::connection::Connection;
 use crate::error::Error;
 use crate::job::Job;
 
-/// Bytes of a reply besides its data.
 const REPLY_OVERHEAD: usize = 1024;
 
 /// The address is present if the target has several.

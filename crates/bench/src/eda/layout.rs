@@ -25,11 +25,9 @@ use wire_client::{Client, DirEntry, Handle, Identity, TransferLimits};
 
 /// A directory of the export; it holds everything.
 const TOP: &str = "plimsoll-bench";
-/// The directory of the job sets.
 const EDA: &str = "eda";
 /// A process's directory for empty files and directories.
 const SCRATCH: &str = "new";
-/// Clients that lay out files in parallel.
 const CLIENTS_MAX: usize = 32;
 const WRITE_MAX: u32 = 1 << 20;
 /// The weight of a file in the progress, besides its bytes.
@@ -40,7 +38,6 @@ const PROGRESS: Duration = Duration::from_millis(20);
 pub(super) struct Layout<'a> {
     pub(super) target: &'a Target,
     pub(super) identity: &'a Identity,
-    /// Unique among all generators.
     pub(super) sets: &'a [u32],
     pub(super) scale: u32,
     pub(super) seed: u64,
@@ -58,7 +55,6 @@ struct ProcessDirs {
 struct DirectoryFiller<'a> {
     client: &'a mut Client,
     role: &'static Role,
-    /// The payload of WRITEs; allocated with the first one.
     transfer: usize,
     seed: u64,
     payload: Option<Payload>,

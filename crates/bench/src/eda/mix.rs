@@ -25,10 +25,8 @@ pub(crate) const TRANSFER_MAX: u32 = 44 * KIB;
 pub(crate) enum Operation {
     Stat,
     Access,
-    /// At a random offset of a small file.
     RandomWrite,
     WriteFile,
-    /// At a random offset of a small file.
     RandomRead,
     ReadFile,
     Create,
@@ -36,9 +34,7 @@ pub(crate) enum Operation {
     Unlink,
     UnlinkFull,
     Chmod,
-    /// The next part of a large file.
     SequentialRead,
-    /// The next part of a large file.
     SequentialWrite,
 }
 
@@ -110,13 +106,11 @@ impl Operation {
     }
 }
 
-/// One kind of process.
 #[derive(Debug)]
 pub(crate) struct Role {
     /// Precedes the process number in directory names.
     pub letter: char,
     pub processes: usize,
-    /// Operations per second of each process.
     pub rate: u32,
     /// The number of each operation in a hundred.
     pub mix: &'static [(Operation, usize)],

@@ -45,7 +45,6 @@ use wire_client::nfs4::lease::LeaseKeeper;
 use wire_client::{Identity, TransferLimits};
 use wire_client::{Target, Version};
 
-/// In thousandths.
 pub(crate) const FILE_SCALES: std::ops::RangeInclusive<u32> = 1..=1000;
 
 #[derive(Debug)]
@@ -120,7 +119,6 @@ impl Prepared {
         Ok(self.part(control, counters))
     }
 
-    /// Combines the threads' counters with those of the connections.
     fn part(&self, control: &Control, counters: OpCounters) -> Part {
         let (start, end) = control.window();
         if control.is_stopped() || end == u64::MAX {
@@ -191,9 +189,7 @@ fn operations(counters: &OpCounters) -> Vec<Counted> {
 /// Covers all job sets of all generators.
 ///
 /// # Errors
-///
 /// The server refuses, or does not answer.
-///
 pub fn clear(target: &Target, identity: &Identity) -> Result<(), Error> {
     Layout { target, identity, sets: &[], scale: 0, seed: 0 }.clear()
 }

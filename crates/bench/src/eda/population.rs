@@ -18,7 +18,6 @@ const DIRECTORIES_KEPT: usize = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Content {
     Full,
-    /// Less than all data.
     Empty,
     Missing,
 }
@@ -80,15 +79,10 @@ pub(super) struct Population {
     pub directories: Vec<Handle>,
     pub scratch: Handle,
     pub files: Vec<File>,
-    /// Removed files, in the order of their removal.
     pub missing: VecDeque<usize>,
-    /// Emptied files, to be filled again.
     pub empty: VecDeque<usize>,
-    /// Serials of empty files in the scratch directory.
     pub spare: VecDeque<u32>,
-    /// Serials of directories in the scratch directory.
     pub made: VecDeque<u32>,
-    /// The next unused serial.
     pub serial: u32,
     pub reading: Cursor,
     pub writing: Cursor,
@@ -155,7 +149,6 @@ impl Population {
 }
 
 impl Name {
-    /// `letter` and at least two digits.
     pub(super) fn new(letter: u8, number: u32) -> Self {
         let mut name = Self { bytes: [b'0'; 12], start: 12 };
         let mut rest = number;

@@ -13,7 +13,6 @@ pub(super) struct Planned {
     pub due: u64,
     pub operation: Operation,
     pub bytes: u32,
-    /// Whether a COMMIT ends the operation.
     pub commits: bool,
     /// Pseudo-random bits that choose the object.
     pub draw: u64,
@@ -70,7 +69,6 @@ mod tests {
 
     const HOUR: u64 = 3600;
 
-    /// The first operations of process 0 with seed 1.
     const KNOWN: [(u64, Operation); 3] =
         [(8_718_659, Operation::Mkdir), (16_267_281, Operation::Access), (25_038_623, Operation::WriteFile)];
 

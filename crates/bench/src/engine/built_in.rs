@@ -19,7 +19,6 @@ use wire_client::{Target, Version};
 
 /// Unstable writes of a job are committed after this many bytes.
 pub const COMMIT_EVERY: u64 = 16 << 20;
-/// Small files of a job that opens and reads them.
 pub(crate) const SMALL_FILES: u64 = 64;
 /// The golden section of 2^64, which keeps the starts of repetitions apart.
 const APART: u64 = 0x9E37_79B9_7F4A_7C15;

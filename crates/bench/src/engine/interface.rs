@@ -9,9 +9,7 @@ use crate::machine::machine_facts;
 
 pub trait Engine: Send {
     /// # Errors
-    ///
     /// The target is invalid or out of reach.
-    ///
     fn facts(&mut self) -> Result<TargetFacts, Error>;
 
     /// This machine by default.
@@ -23,9 +21,7 @@ pub trait Engine: Send {
     /// connects. `progress` receives the share done.
     ///
     /// # Errors
-    ///
     /// The job is impossible.
-    ///
     fn prepare(&mut self, job: &Job, progress: &mut dyn FnMut(f64)) -> Result<(), Error>;
 
     /// Runs the prepared job from `control`'s beginning to the window's end, and until every call is answered.
@@ -40,8 +36,6 @@ pub trait Engine: Send {
     /// Removes the files.
     ///
     /// # Errors
-    ///
     /// The server refuses.
-    ///
     fn clear(&mut self) -> Result<(), Error>;
 }

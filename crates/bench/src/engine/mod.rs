@@ -20,9 +20,7 @@ pub use path::Path;
 /// `directory` must not contain symbolic links. Also returns the server's address if known.
 ///
 /// # Errors
-///
 /// The kernel does not list its mounts.
-///
 pub fn mounted(directory: &std::path::Path) -> Result<(MountFacts, Option<IpAddr>), Error> {
     let mount = path::mount::of(directory)?;
     let server = path::mount::server(&mount);
@@ -32,9 +30,7 @@ pub fn mounted(directory: &std::path::Path) -> Result<(MountFacts, Option<IpAddr
 /// Opens `nfs://HOST[:PORT]/EXPORT`, `smb://USER@HOST[:PORT]/SHARE`, or a directory of a mounted file system.
 ///
 /// # Errors
-///
 /// The target is none of these. For a directory: fio is not installed.
-///
 pub fn open(target: &str, caller: &Caller) -> Result<Box<dyn Engine>, Error> {
     if target.contains("://") {
         return Ok(Box::new(BuiltIn::new(target.parse().map_err(Error::Plan)?, caller.clone())));

@@ -105,7 +105,6 @@ fn differences_of(job: &Job) -> Vec<String> {
     all.into_iter().chain(unknown).collect()
 }
 
-/// Lowercase letters, digits and dashes.
 fn plain(name: &str) -> String {
     let letter = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
     name.chars().map(letter).collect()

@@ -10,9 +10,7 @@ use super::setting::Setting;
 const BLOCK: u64 = 4096;
 /// The base of `k`, unless `kb_base` is set.
 const KB_BASE: u64 = 1024;
-/// Engines with several operations in flight.
 const ASYNCHRONOUS: [&str; 5] = ["libaio", "io_uring", "io_uring_cmd", "posixaio", "windowsaio"];
-/// Engines with one operation at a time.
 const SYNCHRONOUS: [&str; 7] = ["sync", "psync", "vsync", "pvsync", "pvsync2", "mmap", "splice"];
 /// fio replaces these variables in a job file when it runs.
 const VARIABLES: [&str; 4] = ["${", "$pagesize", "$mb_memory", "$ncpus"];
@@ -183,7 +181,6 @@ impl Job {
         Ok(job)
     }
 
-    /// Resolves options that depend on each other.
     fn finish(&mut self, course: &Course, options: &[Given]) -> Result<(), String> {
         self.read_percent = match self.transfers {
             Transfer::Reads => 100,
@@ -252,7 +249,6 @@ impl Job {
         }
     }
 
-    /// Returns false for an unknown option.
     fn set(&mut self, setting: &Setting<'_>, course: &mut Course) -> Result<bool, String> {
         Ok(self.set_work(setting, course)? || self.set_course(setting, course)? || self.set_data(setting)?)
     }
@@ -371,7 +367,6 @@ impl Job {
         each.checked_mul(self.numjobs)?.checked_mul(self.loops)
     }
 
-    /// The block of reads if the job reads.
     pub fn block(&self) -> u64 {
         if self.reads() { self.read_block } else { self.write_block }
     }
@@ -379,7 +374,6 @@ impl Job {
 
 /// Options that are resolved at the end.
 struct Course {
-    /// Reads in a mix, in percent.
     percent: u8,
     /// In percent of `size`.
     io_percent: Option<u64>,

@@ -27,9 +27,7 @@ impl Jobs {
     }
 
     /// # Errors
-    ///
     /// As [`of_command`](Self::of_command).
-    ///
     pub fn of_file(text: &str) -> Result<Self, Error> {
         section::job_file(text).and_then(Self::of).map_err(Error::Plan)
     }
@@ -75,7 +73,6 @@ impl Jobs {
     }
 }
 
-/// Names are separated by colons.
 fn last_parts(files: &str) -> String {
     let last = |file: &str| file.rsplit('/').next().unwrap_or(file).to_owned();
     files.split(':').map(last).collect::<Vec<_>>().join(":")

@@ -23,7 +23,6 @@ struct Track {
     rates: Vec<(u64, u64)>,
 }
 
-/// Over the whole window.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Totals {
     pub reads: u64,
@@ -36,9 +35,7 @@ impl Rates {
     /// Reads the logs with this prefix (`write_iops_log`, `write_bw_log`).
     ///
     /// # Errors
-    ///
     /// The logs cannot be read.
-    ///
     pub(crate) fn read(directory: &Path, prefix: &str) -> Result<Self, Error> {
         let mut rates = Self::default();
         let entries = fs::read_dir(directory).and_then(Iterator::collect::<Result<Vec<_>, _>>);

@@ -107,7 +107,6 @@ struct Digits {
     negative: bool,
     hexadecimal: bool,
     value: u64,
-    /// The index after the digits.
     end: usize,
 }
 
@@ -152,7 +151,6 @@ fn size_unit(piece: &str) -> String {
     unit.split([':', '-', '/']).next().unwrap_or("").to_owned()
 }
 
-/// All letters after the digits.
 fn time_unit(piece: &str) -> Option<String> {
     let rest = piece.trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, '+' | '-'));
     rest.starts_with(|c: char| c.is_ascii_alphabetic()).then(|| rest.to_ascii_lowercase())

@@ -32,9 +32,7 @@ pub(super) enum Kind {
     /// A time, by default in microseconds.
     Microseconds,
     Text,
-    /// A required text.
     Store,
-    /// fio refuses this option.
     Refused,
     /// fio accepts this option without effect.
     Ignored,
@@ -91,7 +89,6 @@ impl OptionSpec {
         [Some(self.name), self.alias].into_iter().flatten()
     }
 
-    /// Refuses values that fio refuses.
     pub(super) fn check(&self, value: Option<&str>, base: u64) -> Result<(), String> {
         let needed = || value.filter(|value| !value.is_empty()).ok_or_else(|| self.wants());
         match self.kind {

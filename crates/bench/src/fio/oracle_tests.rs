@@ -63,7 +63,6 @@ fn verdicts(options: &[(&str, &str)], kb_base: u64) -> Vec<Verdict> {
     options.iter().map(of).collect()
 }
 
-/// Combines every unit and every quirk.
 fn sizes() -> Vec<String> {
     let mut all = Vec::new();
     for number in ["1", "4", "16", "100", "0x10", "0X1f", "007"] {
@@ -108,7 +107,6 @@ fn sizes() -> Vec<String> {
     all
 }
 
-/// Combines every unit and every quirk.
 fn times() -> Vec<String> {
     let mut all = Vec::new();
     for number in ["1", "5", "90", "0x10"] {
@@ -325,7 +323,6 @@ fn parts_of_a_block_size_go_where_fio_puts_them() {
     }
 }
 
-/// Uses fio's words.
 fn kind_of(help: &str) -> Option<&str> {
     let line = help.lines().find_map(|line| line.trim().strip_prefix("type: "))?;
     Some(match line {

@@ -124,9 +124,7 @@ impl Output {
     /// Covers only settings with fields in [`Job`].
     ///
     /// # Errors
-    ///
     /// An option has no single figure. The text names the option and the possible values.
-    ///
     pub(crate) fn job(&self, output: &JobOutput) -> Result<Job, Error> {
         let written = self.global.iter().chain(&output.options);
         // A share of the file size at the time of the run is no longer known.

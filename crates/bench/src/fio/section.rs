@@ -2,7 +2,6 @@
 
 use super::options::{self, Kind};
 
-/// A job or `global`, as written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Section {
     /// [`GLOBAL`] for options of all sections that follow.
@@ -13,13 +12,11 @@ pub(super) struct Section {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Given {
     pub name: String,
-    /// The text after `=`.
     pub value: Option<String>,
 }
 
 /// The section whose options apply to all later jobs.
 pub(super) const GLOBAL: &str = "global";
-/// The engine of jobs that name none.
 const ENGINE: &str = "psync";
 
 /// Whether an option of the program consumes the next word.
@@ -78,12 +75,10 @@ const REFUSED: [(&str, char, &str); 16] = [
     ("latency-log", 'l', "is refused by fio itself; write write_lat_log"),
 ];
 
-/// Names in a message.
 const SHOWN: usize = 4;
 
 enum Word {
     Program(Next),
-    /// Contains the full name.
     Job(String),
 }
 

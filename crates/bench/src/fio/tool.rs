@@ -49,7 +49,6 @@ pub struct LiveRates {
 #[derive(Debug)]
 pub(crate) struct Finished {
     pub output: Output,
-    /// fio's error messages.
     pub complaints: Vec<String>,
     /// Contains the logs. Removed on drop.
     pub scratch: TempDir,
@@ -60,9 +59,7 @@ impl Tool {
     /// Searches the path.
     ///
     /// # Errors
-    ///
     /// fio is missing, or older than 3.1.
-    ///
     pub(crate) fn find() -> Result<Self, Error> {
         Self::named(PROGRAM)
     }
@@ -82,9 +79,7 @@ impl Tool {
     /// For the output of a run.
     ///
     /// # Errors
-    ///
     /// The directory cannot be made.
-    ///
     pub(crate) fn scratch(&self) -> Result<TempDir, Error> {
         let made = tempfile::Builder::new().prefix("plimsoll-fio-").tempdir();
         made.map_err(Error::io(format!("make a directory in {}", env::temp_dir().display())))
@@ -94,9 +89,7 @@ impl Tool {
     /// to by now.
     ///
     /// # Errors
-    ///
     /// The operating system refuses. fio reports errors in the jobs at its end.
-    ///
     pub(crate) fn start(
         &self,
         jobs: &str,
@@ -134,9 +127,7 @@ impl Running {
     }
 
     /// # Errors
-    ///
     /// The operating system refuses.
-    ///
     pub(crate) fn is_over(&mut self) -> Result<bool, Error> {
         self.process.0.try_wait().map(|status| status.is_some()).map_err(Error::io("look after fio"))
     }
@@ -150,9 +141,7 @@ impl Running {
     /// Waits for the end.
     ///
     /// # Errors
-    ///
     /// fio rejected its jobs, or its output has an unknown form.
-    ///
     pub(crate) fn finish(mut self) -> Result<Finished, Error> {
         let status = self.process.0.wait().map_err(Error::io("wait for fio"))?;
         let read = |name: &str| fs::read_to_string(self.scratch.path().join(name)).unwrap_or_default();

@@ -27,7 +27,6 @@ struct Live {
 }
 
 impl Control {
-    /// The window is not set yet.
     pub fn new(begin: u64) -> Self {
         Self {
             begin,
@@ -80,7 +79,6 @@ impl Control {
         _ = self.ended.fetch_update(Ordering::Relaxed, Ordering::Relaxed, latest);
     }
 
-    /// `None` if the engine does not report them.
     pub fn actual_times(&self) -> (Option<u64>, Option<u64>) {
         let told = |when: &AtomicU64| Some(when.load(Ordering::Relaxed)).filter(|&when| when != u64::MAX);
         (told(&self.began), told(&self.ended))

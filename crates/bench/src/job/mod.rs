@@ -64,7 +64,6 @@ pub struct Metadata {
 }
 
 impl Job {
-    /// Whether each repetition comes to the same places.
     pub(crate) fn repeats_places(&self) -> bool {
         self.same_places.unwrap_or(self.cache != Cache::Any)
     }

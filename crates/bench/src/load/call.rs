@@ -13,26 +13,22 @@ pub(super) const LISTING_MAX: u32 = 64 << 10;
 #[derive(Debug)]
 pub(super) struct Call<'a> {
     pub(super) kind: Kind,
-    /// An index on the connection.
     pub(super) slot: usize,
     /// An index among the objects of this kind of call.
     pub(super) object: usize,
     /// The target directory of RENAME.
     pub(super) other: usize,
     pub(super) position: &'a FileOffset,
-    /// Bytes of a READ or WRITE.
     pub(super) transfer: u32,
     pub(super) stability: Stability,
     pub(super) cookie: u64,
     pub(super) cookieverf: &'a [u8; 8],
     /// Unique over all connections.
     pub(super) connection: usize,
-    /// Determines the name.
     pub(super) serial: u32,
 }
 
 impl Call<'_> {
-    /// For LOOKUP.
     #[inline]
     pub(super) fn entry(&self) -> [u8; 7] {
         entry_name(u64::from(self.serial))

@@ -17,11 +17,9 @@ use crate::driver::calls::Calls;
 use crate::driver::fault::{Fault, ReplyError};
 use crate::driver::generator::Reply;
 
-/// The protocol of a connection, with its prepared calls.
 #[derive(Debug)]
 pub(super) enum Dialect {
     V3(Arc<v3::Templates>),
-    /// With a state for each call slot.
     V4(Arc<v4::Templates>, Vec<SlotState>),
     Smb(Box<smb::Opens>),
 }

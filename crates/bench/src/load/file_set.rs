@@ -19,13 +19,10 @@ use wire_client::{Client, Handle};
 const DIRECTORY: &str = "plimsoll-bench";
 /// The directory with many empty files, or the prefix of several.
 const MANY: &str = "many";
-/// For CREATE and REMOVE.
 const SCRATCH: &str = "scratch";
 /// Bounds READ and WRITE of the setup, in bytes.
 const TRANSFER_MAX: u64 = 256 << 10;
-/// Connections that create files.
 const LAYOUT_CONNECTIONS: usize = 4;
-/// Interval between progress reports.
 const PROGRESS: Duration = Duration::from_millis(20);
 /// Units that the check of each file reads.
 const SAMPLES: u64 = 32;
@@ -42,7 +39,6 @@ pub(crate) struct FileSet {
     transfer: u64,
 }
 
-/// A name in the large directory.
 pub(super) fn entry_name(index: u64) -> [u8; 7] {
     let mut name = *b"f000000";
     let mut rest = index;
@@ -110,7 +106,6 @@ impl FileSet {
         Ok(listed.iter().filter_map(|listed| listed.attributes).map(|attributes| attributes.used).sum())
     }
 
-    /// Removes everything.
     pub(super) fn clear(client: &mut Client) -> Result<(), Error> {
         let top = match client.walk(DIRECTORY) {
             // Another engine of the same export has cleared it.
@@ -193,7 +188,6 @@ impl FileSet {
         Ok(numbers.into_iter().filter_map(|number| laid_out.get(&key(number)).cloned()).collect())
     }
 
-    /// Uses several connections.
     fn make_files(
         &self,
         plan: &Plan,

@@ -27,12 +27,10 @@ const IN_FLIGHT: u32 = 1 << 31;
 /// A worker has one operation of the application at a time: one call, or the calls of its parts.
 #[derive(Clone, Debug)]
 pub(super) struct Worker {
-    /// The worker uses the blocks of this stream.
     stream: usize,
     /// The kind of the operation, as the application sees it.
     kind: Kind,
     issued: u64,
-    /// The intended start.
     due: u64,
     calls_remaining: usize,
     failed: bool,
@@ -41,7 +39,6 @@ pub(super) struct Worker {
     block: usize,
     /// Counts the worker's own names, or is random for LOOKUP.
     serial: u32,
-    /// Whether the name of `serial` exists.
     exists: bool,
     /// Set while created files are being removed.
     cleaning_up: bool,
@@ -62,7 +59,6 @@ pub(super) struct Shared {
     parts: usize,
     transfer: u32,
     blocks_per_file: u64,
-    /// Calls of each kind are counted under these numbers.
     numbers: [u32; Kind::ALL.len()],
 }
 
@@ -92,7 +88,6 @@ pub(super) struct PlanGenerator {
     /// Slots whose calls wait for credits.
     awaiting_credits: VecDeque<usize>,
     workers: Vec<Worker>,
-    /// Good operations in the window.
     pub(super) ops: u64,
     random: Random,
     /// The generation of the last acknowledged write of each block in the region; zero if unknown. Only
@@ -105,7 +100,6 @@ pub(super) struct PlanGenerator {
 }
 
 impl PlanGenerator {
-    /// `client` and `connection` are indexes in this generator.
     pub(super) fn new(
         shared: Arc<Shared>,
         client: usize,
@@ -152,7 +146,6 @@ impl PlanGenerator {
         (generator, calls)
     }
 
-    /// Bounds the calls in flight on a connection.
     pub(super) fn slots(plan: &Plan, client: usize, connection: usize) -> usize {
         Stream::of_connection(plan, client, connection).len() * plan.parts()
     }
@@ -187,7 +180,6 @@ impl PlanGenerator {
         }
     }
 
-    /// Uses the slots from `first` on.
     #[inline]
     fn issue_parts(&mut self, first: usize, kind: Kind, parts: usize, calls: &mut Calls) {
         self.workers[self.slots[first].worker as usize].calls_remaining = parts;

@@ -46,9 +46,7 @@ pub use plan::{BlockOrder, Kind, Op, Placement, Plan};
 pub(crate) use report::LATE_MAX;
 pub use report::{KindReport, Report, Second};
 
-/// Bytes of a reply besides its data.
 const REPLY_OVERHEAD: usize = 1024;
-/// Interval between progress reports.
 const PROGRESS: Duration = Duration::from_millis(200);
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -57,7 +55,6 @@ pub enum Progress {
     Layout(f64),
     Running {
         warming_up: bool,
-        /// The share of warm-up and measurement done.
         done: f64,
         ops_per_s: f64,
         mib_per_s: f64,
@@ -149,7 +146,6 @@ impl Prepared {
         driver::run(&mut self.connections, self.threads, control, counters)
     }
 
-    /// Operations in the window on each connection of a client.
     pub(crate) fn connections(&self, client: usize) -> Vec<u64> {
         self.connections
             .iter()
@@ -158,7 +154,6 @@ impl Prepared {
             .collect()
     }
 
-    /// Reads all files once, so that the server caches them.
     pub(crate) fn read_all(&self) -> Result<(), Error> {
         self.file_set.warm(&self.shared.plan)
     }
@@ -194,7 +189,6 @@ impl Prepared {
         Ok(())
     }
 
-    /// Changes of the server's write verifier.
     pub(crate) fn restarts(&self) -> u64 {
         self.connections.iter().map(|connection| connection.generator.restarts).sum()
     }

@@ -60,7 +60,6 @@ impl Op {
         self.transfers() || matches!(self, Self::Getattr | Self::Access | Self::Open | Self::Commit)
     }
 
-    /// Whether files remain open during the load.
     pub(super) fn holds_files_open(self) -> bool {
         matches!(self, Self::Read | Self::Write | Self::Mix)
     }
@@ -69,7 +68,6 @@ impl Op {
         matches!(self, Self::Lookup | Self::Readdirplus)
     }
 
-    /// Whether the load uses all of the plan's directories.
     fn is_spread(self) -> bool {
         matches!(self, Self::Lookup | Self::Create | Self::Rename)
     }
@@ -104,7 +102,6 @@ pub(crate) fn stable_how(stability: Stability) -> StableHow {
     }
 }
 
-/// One kind of call. Each kind has its own results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Null,
@@ -302,7 +299,6 @@ impl Plan {
         self.blocks_per_file() * self.files as u64
     }
 
-    /// Each unit of data names its place; see [`pattern`].
     pub fn unit(&self) -> usize {
         pattern::unit_for(self.transfer()).unwrap_or(4096)
     }
@@ -311,12 +307,10 @@ impl Plan {
         self.transfer_max.map_or(self.block, |most| most.min(self.block))
     }
 
-    /// READs or WRITEs of an operation.
     pub fn parts(&self) -> usize {
         if self.op.transfers() { usize::try_from(self.block / self.transfer()).unwrap_or(1) } else { 1 }
     }
 
-    /// Bounds the operations in flight on one connection.
     pub(crate) fn groups_max(&self) -> usize {
         match self.placement {
             Placement::Shared => self.depth,

@@ -11,7 +11,6 @@ use crate::pattern::{self, FileOffset};
 /// A call in flight, and the values that its reply must match.
 #[derive(Clone, Debug)]
 pub(super) struct CallSlot {
-    /// The call is part of this worker's operation.
     pub(super) worker: u32,
     pub(super) kind: Kind,
     pub(super) position: FileOffset,
@@ -48,7 +47,6 @@ pub(super) struct ReadResult<'a> {
     pub(super) data: &'a [u8],
     /// The expected length, including dropped bytes.
     pub(super) padded: usize,
-    /// Bytes that the kernel dropped.
     pub(super) missing: usize,
 }
 

@@ -162,7 +162,6 @@ impl Report {
     }
 }
 
-/// Sums the seconds of all clients.
 fn series(plan: &Plan, counters: &OpCounters) -> Vec<Second> {
     let mut all: Vec<result::Second> = Vec::new();
     for client in 0..plan.clients {

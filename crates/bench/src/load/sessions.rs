@@ -20,10 +20,8 @@ use super::v4::{ClientContext, SlotState};
 use super::{smb, v3, v4};
 use crate::error::Error;
 
-/// The clients of a load at the server, while the load lives.
 #[derive(Debug, Default)]
 pub(super) struct Sessions {
-    /// NFSv4 only.
     keeper: LeaseKeeper,
 }
 

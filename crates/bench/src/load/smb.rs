@@ -94,19 +94,15 @@ impl SharedOpens {
     }
 }
 
-/// The opens of the calls on one connection.
 #[derive(Debug)]
 pub(super) struct Opens {
     shared: Arc<SharedOpens>,
     /// The large directory, open once for each slot: an open holds the position of a listing.
     listings: Vec<FileId>,
-    /// The open file of each slot.
     opened: Vec<Option<FileId>>,
     /// Calls of an operation. The first of their slots opens the file for all.
     parts: usize,
-    /// `*` in UTF-16.
     all_names: Vec<u8>,
-    /// Buffers for the paths of a call.
     path: Vec<u8>,
     other_path: Vec<u8>,
 }

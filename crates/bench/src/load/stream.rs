@@ -5,10 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::plan::{BlockOrder, Placement, Plan};
 use crate::pattern::{Random, mix};
 
-/// The blocks of a connection or a job.
 #[derive(Debug)]
 pub(super) struct Stream {
-    /// Counted over all files of the plan.
     pub(super) first: u64,
     pub(super) blocks: u64,
     /// The next block in order, counted without end.
@@ -42,7 +40,6 @@ impl Stream {
         }
     }
 
-    /// One stream for each group of calls on a connection.
     pub(super) fn of_connection(plan: &Plan, client: usize, connection: usize) -> Vec<usize> {
         match plan.placement {
             Placement::Jobs(jobs) => {
@@ -53,7 +50,6 @@ impl Stream {
         }
     }
 
-    /// Counted from the stream's first block.
     #[inline]
     pub(super) fn next(&self, order: BlockOrder, random: &mut Random) -> u64 {
         match order {

@@ -67,7 +67,6 @@ impl Runner<'_> {
         Ok(Cell { series: index, point, search, measurements, summary, caveats })
     }
 
-    /// The number of job sets whose files fit on the target.
     fn room(&self, arm: usize, job: &Job) -> u32 {
         let free = self.runs[arm].target.free_bytes.unwrap_or(u64::MAX) / 2;
         let each = mix::bytes_per_set(job.file_scale_thousandths).max(1);

@@ -25,7 +25,6 @@ const START_DELAY_REMOTE: Duration = Duration::from_secs(1);
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PhaseStatus {
     pub phase: Phase,
-    /// Operations in the last whole second.
     pub ops_per_s: f64,
     /// 2^20 bytes in the last whole second.
     pub mib_per_s: f64,
@@ -47,9 +46,7 @@ type Times = (u64, u64, u64);
 
 impl GeneratorGroup {
     /// # Errors
-    ///
     /// `members` is empty.
-    ///
     pub fn new(members: Vec<Box<dyn Engine>>) -> Result<Self, Error> {
         if members.is_empty() {
             return Err(Error::Plan("there is no generator; name at least one agent".to_owned()));
@@ -60,9 +57,7 @@ impl GeneratorGroup {
     /// All generators must see the same target.
     ///
     /// # Errors
-    ///
     /// A generator cannot reach the target.
-    ///
     pub fn facts(&mut self) -> Result<TargetFacts, Error> {
         let mut all = self.0.iter_mut().map(|engine| engine.facts()).collect::<Result<Vec<_>, _>>()?;
         let co_located = all.iter().any(|facts| facts.co_located);
@@ -74,7 +69,6 @@ impl GeneratorGroup {
         self.0.iter().map(|engine| engine.machine()).collect()
     }
 
-    /// Whether the coordinator's own machine makes all load.
     pub(crate) fn is_one_machine(&self) -> bool {
         self.0.len() == 1
     }
@@ -82,17 +76,13 @@ impl GeneratorGroup {
     /// Checks that the clocks are precise enough for latencies over all machines.
     ///
     /// # Errors
-    ///
     /// Names the clock's error and the allowed error.
-    ///
     pub(crate) fn check_clocks(&self) -> Result<(), Error> {
         self.machines().iter().try_for_each(check_clock)
     }
 
     /// # Errors
-    ///
     /// The server refuses.
-    ///
     pub fn clear(&mut self) -> Result<(), Error> {
         self.0[0].clear()
     }
@@ -100,9 +90,7 @@ impl GeneratorGroup {
     /// Measures one window of a job: layout, warm-up until the rate is steady, measurement.
     ///
     /// # Errors
-    ///
     /// Every failure that prevents a result; [`Error::Stopped`] if `stop` is set.
-    ///
     pub fn measure(
         &mut self,
         job: &Job,
@@ -270,7 +258,6 @@ impl WindowMonitor<'_> {
         }
     }
 
-    /// Operations and bytes, over all generators.
     fn second(&self, second: usize) -> (f64, f64) {
         let each = self.controls.iter().map(|control| control.second(second));
         each.fold((0.0, 0.0), |sum, (ops, bytes)| (sum.0 + ops as f64, sum.1 + bytes as f64))

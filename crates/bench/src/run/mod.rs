@@ -43,17 +43,14 @@ pub struct Arm {
 pub struct RunRequest {
     pub scenario: Scenario,
     pub preset: Preset,
-    /// The preset, with the user's changes.
     pub thoroughness: Thoroughness,
     pub seed: u64,
-    /// Bounds the bytes of all files together.
     pub working_set_max: Option<u64>,
 }
 
 #[derive(Clone, Debug)]
 pub struct Progress<'a> {
     pub arm: usize,
-    /// The series and the point.
     pub label: &'a str,
     pub done: f64,
     /// Estimated, until the end of the run.
@@ -69,10 +66,8 @@ pub trait ProgressListener {
 /// Runs the scenario on every arm. `stop` ends the run early.
 ///
 /// # Errors
-///
 /// The run cannot begin: a target is out of reach or read-only, or the scenario is impossible. The results
 /// contain later faults.
-///
 pub fn run(
     request: &RunRequest,
     arms: &mut [Arm],
@@ -369,12 +364,10 @@ impl Runner<'_> {
     }
 }
 
-/// Counts repetitions.
 struct Progression {
     began: Instant,
     done: u32,
     planned: u32,
-    /// The shortest time of a repetition.
     least: Duration,
 }
 
@@ -395,7 +388,6 @@ impl Progression {
     }
 }
 
-/// Shuffles the numbers below `count`.
 fn shuffled(count: usize, random: &mut Random) -> Vec<usize> {
     let mut order: Vec<usize> = (0..count).collect();
     for at in (1..count).rev() {

@@ -1,6 +1,5 @@
 //! Whether a rate is steady, by its last seconds.
 
-/// The number of compared seconds.
 pub(super) const SECONDS: usize = 30;
 /// Range over mean.
 const RANGE_MAX: f64 = 0.2;
@@ -15,7 +14,6 @@ pub(super) fn is_steady(rates: &[f64]) -> bool {
     mean > 0.0 && max - min <= RANGE_MAX * mean && (slope(last) * SECONDS as f64).abs() <= TREND_MAX * mean
 }
 
-/// The slope of the least-squares line.
 fn slope(rates: &[f64]) -> f64 {
     let middle = (rates.len() - 1) as f64 / 2.0;
     let moments = rates.iter().enumerate().map(|(at, rate)| {

@@ -12,11 +12,9 @@ pub struct Thoroughness {
     pub time: u64,
     /// Warm-up and measurement of a probe in the search for the depth.
     pub probe: (u64, u64),
-    /// Warm-up and measurement of a point of a load curve.
     pub curve: (u64, u64),
     /// Whether every point has its own search, or only the first of each series.
     pub searches_each_point: bool,
-    /// Bytes of all files together.
     pub working_set_max: Option<u64>,
     /// Files of job sets, in thousandths of the usual number.
     pub file_scale_thousandths: u32,

@@ -10,7 +10,6 @@ use crate::load::LATE_MAX;
 
 /// A busier generator counts as the bottleneck.
 const BUSY_MAX: f64 = 0.8;
-/// A busier network counts as the bottleneck.
 const NETWORK_MAX: f64 = 0.9;
 /// A larger standard deviation over mean causes a caveat.
 const VARIATION_MAX: f64 = 0.05;

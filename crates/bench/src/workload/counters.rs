@@ -15,23 +15,18 @@ pub struct Counters {
     pub read_bytes: u64,
     pub writes: u64,
     pub written_bytes: u64,
-    /// Other operations.
     pub others: u64,
     /// Microseconds of all reads and writes, if counted.
     pub us: Option<u64>,
-    /// Current number, if known.
     pub clients: Option<u32>,
-    /// Current number, if known.
     pub connections: Option<u32>,
 }
 
 /// The peak load between successive readings; `source` names them.
 ///
 /// # Errors
-///
 /// There are fewer than two readings, no time passed between two readings, a counter went backwards, or no
 /// data moved.
-///
 pub fn sampled(source: &str, samples: &[Counters], pattern: Option<Access>) -> Result<Observed, Error> {
     all(source, samples, pattern).map_err(|wrong| Error::Plan(format!("{source}: {wrong}")))
 }

@@ -9,10 +9,8 @@ use super::observed::{Candidate, Observed, Pick, rates, select, stream, whole};
 use crate::error::Error;
 use crate::fio::{Job, JobOutput, Output, Transfers, split};
 
-/// Options that give operations of several sizes.
 const MIXED_SIZES: [&str; 3] = ["bssplit", "bsrange", "blocksize_range"];
 
-/// Options that limit the requested rate.
 const HELD_BACK: [&str; 3] = ["rate", "rate_iops", "thinktime"];
 
 /// Marks figures of `bench report`, which has a job for each cell, all in one group.
@@ -22,9 +20,7 @@ const OURS: &str = " in the form of fio-";
 struct Kind {
     access: Access,
     block: u64,
-    /// Bytes per second.
     read: f64,
-    /// Bytes per second.
     written: f64,
 }
 

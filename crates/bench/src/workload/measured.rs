@@ -44,7 +44,6 @@ pub fn measured(run: &Run, name: &str, level: Level, large: bool) -> Result<Meas
     })
 }
 
-/// Includes the limits of the run.
 fn source(run: &Run, name: &str) -> String {
     let mut source = format!("{name}, run of {} on {}", time(run.started), run.target.target);
     if is_co_located(run) {

@@ -66,7 +66,6 @@ pub(super) fn place<'m>(mut places: Vec<&'m str>, wanted: Option<&str>) -> Resul
     }
 }
 
-/// The mount's age is the time.
 fn counters(mount: &Mount) -> Result<Counters, String> {
     let missing = |what: &str| {
         let allowed = "allowed: the mount's whole section of /proc/self/mountstats";

@@ -10,10 +10,8 @@ use crate::mountstats::unescaped;
 /// Columns of `read:` and `write:` in every version. Newer versions have more.
 const COLUMNS: usize = 6;
 
-/// The largest valid rate.
 const VALUE_MAX: f64 = 1e15;
 
-/// One mount in one interval.
 struct Report {
     at: String,
     interval: Interval,
@@ -98,7 +96,6 @@ fn reports(text: &str) -> Result<Vec<Report>, String> {
 }
 
 impl Report {
-    /// Adds the values below a heading.
     fn add(&mut self, heading: &str, line: &str) -> Result<(), String> {
         // Percentages in parentheses belong to the count before them.
         let words = line.split_ascii_whitespace().filter(|word| !word.starts_with('('));

@@ -5,9 +5,7 @@ use envelope::{Access, Bytes, BytesPerSecond, Protocol, Stream};
 /// A load as a source recorded it. The user supplies values that the source lacks (`None`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Observed {
-    /// For people.
     pub source: String,
-    /// At the peak of the load.
     pub streams: Vec<Stream>,
     /// The average in percent of the peak, by data. Needs several intervals.
     pub average_percent: Option<u32>,

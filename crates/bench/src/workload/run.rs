@@ -71,7 +71,6 @@ pub(super) fn load(series: &Series, cell: &Cell) -> Result<Stream, String> {
     found.filter(|stream| stream.rate.0 > 0).ok_or_else(|| "no data was moved".to_owned())
 }
 
-/// Uses the pattern and block of the cell.
 pub(super) fn transfers(series: &Series, cell: &Cell, mib_per_s: f64) -> Option<Stream> {
     let access = match series.pattern {
         Pattern::Sequential => Access::Sequential,

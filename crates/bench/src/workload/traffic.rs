@@ -99,7 +99,6 @@ pub(super) fn observed(
     })
 }
 
-/// Lists guesses and omissions.
 fn notes(peak: &Interval, streams: &[Stream], pattern: Option<Access>) -> Vec<String> {
     let mut notes = Vec::new();
     if pattern.is_none() {

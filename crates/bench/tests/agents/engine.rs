@@ -37,7 +37,6 @@ impl Fake {
         Ok(Box::new(Self { target: target.to_owned(), now, seen }))
     }
 
-    /// Counts in real time. Returns the operations of the window.
     fn count(&self, control: &Control) -> u64 {
         let (mut done, mut in_window) = (0, 0);
         loop {

@@ -64,7 +64,6 @@ impl Way {
     }
 }
 
-/// Waits until the agent has dropped its engine.
 fn assert_ends(fixture: &Fixture, within: Duration) {
     let begun = Instant::now();
     while fixture.seen.running.load(Ordering::SeqCst) + fixture.seen.open.load(Ordering::SeqCst) > 0 {

@@ -60,7 +60,6 @@ impl Fixture {
         remote
     }
 
-    /// Stops the agent as its command does.
     pub fn stop(&mut self) {
         self.agent.take().into_iter().for_each(Agent::stop);
     }
@@ -86,7 +85,6 @@ pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Every field has a value.
 pub fn job() -> Job {
     Job {
         clients_total: 3,

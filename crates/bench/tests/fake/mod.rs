@@ -26,7 +26,6 @@ pub(crate) enum Fault {
     None,
     /// Legal: replies in fragments of 1000 bytes.
     Fragments,
-    /// Legal: two replies change places.
     Reorder,
     FlippedBit,
     /// Starts with the layout, and affects all clients.
@@ -52,7 +51,6 @@ pub(crate) enum Fault {
     Slow,
     /// READs and WRITEs are answered at [`RATE`] a second, over all connections.
     Paced,
-    /// One reply is never sent.
     Dropped,
 }
 
@@ -74,7 +72,6 @@ pub(crate) struct Seen {
     pub(crate) connections: AtomicUsize,
     /// READs of the client that creates the files.
     pub(crate) setup_reads: AtomicU64,
-    /// In the order of the calls.
     pub(crate) places: Mutex<Vec<u64>>,
 }
 
@@ -429,7 +426,6 @@ fn attributes(id: u64, node: &Node) -> Fattr {
     }
 }
 
-/// `absent` attributes follow the status.
 fn failure(status: Status, absent: usize) -> Vec<u8> {
     let mut out = status.to_bytes();
     out.extend(std::iter::repeat_n(0, 4 * absent));

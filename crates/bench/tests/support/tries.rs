@@ -17,7 +17,6 @@ pub fn within_tries<T>(mut check: impl FnMut() -> Result<T, String>) -> T {
     panic!("not once in {TRIES} tries: {failed:#?}");
 }
 
-/// The error contains the figures.
 pub fn ensure(is_so: bool, figures: String) -> Result<(), String> {
     if is_so { Ok(()) } else { Err(figures) }
 }

@@ -71,7 +71,6 @@ pub(super) fn percent(thousandths: u32) -> String {
 /// Nothing is extrapolated beyond the block sizes of the curves. A larger operation counts as several of the
 /// largest blocks, a smaller one as one of the smallest. Neither can take longer, so the real ceiling is at
 /// least this one.
-///
 pub(super) fn ceiling(curves: &[Curve], access: Access, block: Bytes, reads: u32) -> Option<CeilingEstimate> {
     let mut of_kind: Vec<&Curve> = curves.iter().filter(|curve| curve.access == access).collect();
     of_kind.sort_by_key(|curve| curve.block);

@@ -3,7 +3,6 @@
 //! For each kind of volume the advisor finds the smallest capacity that carries the peak with its headroom.
 //! Every documented or measured bound counts: level, volume, pool, published or measured envelope, clients.
 //! Each comparison becomes a [`Constraint`], so that you can check the advice line by line.
-//!
 
 mod assess;
 mod band;

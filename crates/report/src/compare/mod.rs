@@ -3,7 +3,6 @@
 //! A figure changed if three conditions hold. The ratio of its medians is beyond the tolerance. The ratio is
 //! beyond the *noise floor*, which chance would not reach in any of the figures together. Welch's 95 %
 //! interval over the repetitions does not contain one. Figures of different setups are not compared.
-//!
 
 mod pairs;
 mod statistics;

@@ -2,7 +2,6 @@
 //!
 //! A cell is a job. Its repetitions count as one long run, so that all figures of a job belong together.
 //! Completion and total latency are both the service time: no queue lies between submission and call.
-//!
 
 use serde_json::{Value, json};
 

@@ -37,9 +37,7 @@ pub fn compound(status: Status, sequenceid: u32, results: &[OpReply<'_>]) -> Vec
 /// Decodes each record as a COMPOUND of this minor version.
 ///
 /// # Panics
-///
 /// A record is anything else.
-///
 pub fn operations(mut records: &[u8], minor: u32) -> Vec<Vec<Argument<'_>>> {
     let mut calls = Vec::new();
     while let Some((word, behind)) = records.split_first_chunk() {
@@ -60,9 +58,7 @@ pub fn operations(mut records: &[u8], minor: u32) -> Vec<Vec<Argument<'_>>> {
 }
 
 /// # Panics
-///
 /// There are several calls, or none.
-///
 pub fn only_call(record: &[u8], minor: u32) -> Vec<Argument<'_>> {
     let mut calls = operations(record, minor);
     assert_eq!(calls.len(), 1);

@@ -26,24 +26,18 @@ pub(super) struct Worker {
     pub(super) process: Process,
     /// Unique among all job sets.
     pub(super) number: u64,
-    /// Successful operations in the window.
     pub(super) good: u64,
     /// Counts WRITEs, so that their data differ.
     generation: u32,
-    /// The buffer of the WRITE in flight.
     payload: Option<usize>,
     in_flight: bool,
-    /// The process is idle since this time.
     idle_since: u64,
 }
 
-/// The protocol of a connection, with the state that calls need.
 #[derive(Debug)]
 pub(super) enum Dialect {
     V3(Headers),
-    /// With a slot for each worker.
     V4(Encoder, Vec<OwnerSlot>),
-    /// With the call in flight of each worker.
     Smb(Vec<InFlight>),
 }
 
@@ -67,11 +61,9 @@ impl Dialect {
 #[derive(Debug)]
 pub(super) struct ProcessGenerator {
     pub(super) workers: Vec<Worker>,
-    /// Operations in the window without a call.
     pub(super) absorbed: u64,
     client: usize,
     dialect: Dialect,
-    /// Indexes of unused payload buffers.
     free: Vec<usize>,
     awaiting_credits: VecDeque<usize>,
     transfer_max: usize,
@@ -114,7 +106,6 @@ impl ProcessGenerator {
         &mut self.workers
     }
 
-    /// Sends a call, or arms the timer of the worker's next operation.
     fn handle_event(&mut self, index: usize, event: Event, calls: &mut Calls, context: &mut RunContext) {
         let mut tidies = false;
         match event {

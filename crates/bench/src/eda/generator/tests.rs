@@ -32,7 +32,6 @@ struct Rig {
     generator: ProcessGenerator,
     calls: Calls,
     context: RunContext,
-    /// Bytes of calls that the test has already read.
     looked: usize,
     answered: u32,
 }

@@ -68,7 +68,6 @@ impl Settings {
     }
 }
 
-/// The consequence of a beginning or a reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Event {
     /// The caller must send [`Process::call`].
@@ -77,7 +76,6 @@ pub(super) enum Event {
     /// The operation failed. The process continues with the next one.
     Failed {
         operation: &'static str,
-        /// The status, or another error.
         what: String,
         detail: String,
     },
@@ -101,9 +99,7 @@ pub(super) struct Completed {
 #[derive(Clone, Copy, Debug)]
 enum Object {
     File(usize),
-    /// An empty file in the scratch directory.
     Spare(u32),
-    /// In the scratch directory.
     Directory(u32),
 }
 
@@ -124,7 +120,6 @@ enum Step {
     Remove,
     Rmdir,
     Open,
-    /// At the end of an operation.
     Close,
     /// Outside of any operation.
     CloseIdle,
@@ -243,7 +238,6 @@ impl Process {
         true
     }
 
-    /// The call to send, or in flight.
     pub(super) fn call(&self) -> Call<'_> {
         let (object, what) = (self.handle().wire(), self.operand());
         match self.step {
@@ -299,7 +293,6 @@ impl Process {
         self.opens.get(place).map(|open| open.id)
     }
 
-    /// `None` unless the call is a WRITE.
     pub(super) fn payload(&self) -> Option<(FileOffset, u32)> {
         let (_, count) = self.extent();
         (self.step == Step::Write).then(|| (self.position(), count))
@@ -308,9 +301,7 @@ impl Process {
     /// Handles the result of the call in flight.
     ///
     /// # Errors
-    ///
     /// The result violates the protocol, or contains data of another place.
-    ///
     pub(super) fn complete(&mut self, result: CallResult<'_>, now: u64) -> Result<Event, Error> {
         match self.check(result) {
             Ok(()) => {
@@ -490,7 +481,6 @@ impl Process {
         (self.opens.get(place).is_some() && ends).then_some(Step::Close)
     }
 
-    /// The first step of write-file after OPEN.
     fn filling(&self) -> Step {
         match self.file() {
             Some(file) if file.content == Content::Full => Step::Truncate,
@@ -552,7 +542,6 @@ impl Process {
         }
     }
 
-    /// Updates the files.
     fn apply(&mut self, result: CallResult<'_>, now: u64) {
         if matches!(self.step, Step::Close | Step::CloseIdle) {
             return self.opens.clear(self.closing);

@@ -17,7 +17,6 @@ struct Stepped {
     opened: u32,
     /// NFSv4 operations, each with the seqid of its stateid.
     calls: Vec<(String, u32)>,
-    /// Indexes of calls that the server refuses.
     refused: Vec<usize>,
 }
 

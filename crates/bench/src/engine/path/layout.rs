@@ -20,10 +20,8 @@ const UNFINISHED: &str = "unfinished";
 /// Tests whether the page cache can be bypassed.
 const PROBE: &str = "plimsoll-direct";
 const SAMPLE: usize = 4096;
-/// Interval between checks for the files.
 const POLL: Duration = Duration::from_millis(100);
 
-/// Also reads all files if the job wants them cached.
 pub(super) fn lay_out(
     directory: &PrivateDir,
     job: &Job,

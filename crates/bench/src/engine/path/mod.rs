@@ -38,7 +38,6 @@ use plan::Access;
 const FILES: &str = "plimsoll-bench";
 /// fio's asynchronous engines, the preferred one first.
 const ENGINES: [&str; 2] = ["libaio", "io_uring"];
-/// Interval between checks whether fio has ended or must stop.
 const POLL: Duration = Duration::from_millis(20);
 /// Bounds fio's operations in flight and its last fsync after the window.
 const DRAIN_MAX: Duration = Duration::from_secs(600);
@@ -51,11 +50,9 @@ const UNCACHED_BELOW: f64 = 0.01;
 pub struct Path {
     /// Opened once. All work happens below this descriptor.
     base: OwnedFd,
-    /// For messages.
     directory: PathBuf,
     tool: Tool,
     mount: MountFacts,
-    /// Set if several mounts are compared.
     case: Option<String>,
     prepared: Option<Prepared>,
 }
@@ -71,9 +68,7 @@ impl Path {
     /// Accepts an existing directory on any mount.
     ///
     /// # Errors
-    ///
     /// The target is not a directory, or fio is not installed.
-    ///
     pub fn open(directory: &path::Path) -> Result<Self, Error> {
         let tool = Tool::find()?;
         let doing = || format!("open {}", directory.display());
@@ -100,7 +95,6 @@ impl Path {
         PrivateDir::make(self.base.as_fd(), &self.directory, FILES)
     }
 
-    /// Determines how fio can open files here.
     fn access(&self, files: &PrivateDir) -> Result<Access, Error> {
         let engine = ENGINES.into_iter().find(|engine| self.tool.has_engine(engine));
         let engine = engine.ok_or_else(|| {
@@ -291,7 +285,6 @@ impl Engine for Path {
     }
 }
 
-/// Returns the counters at the edges of a part's window.
 fn at_edges<'h>(part: &Part, history: &'h History) -> Option<(&'h Counters, &'h Counters)> {
     let [start, end] = [part.started, part.started + part.seconds].map(|at| count(at * 1e9));
     history.window(start, end)
@@ -311,7 +304,6 @@ fn add_cached(part: &mut Part, history: &History) {
     }));
 }
 
-/// For people.
 fn client_cache(access: Access) -> &'static str {
     if access.is_direct {
         "bypassed (O_DIRECT)"

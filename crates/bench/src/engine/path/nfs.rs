@@ -8,7 +8,6 @@ use crate::error::Error;
 use crate::mountstats::{Mount, Moved};
 
 const STATISTICS: &str = "/proc/self/mountstats";
-/// Interval between samples while a load runs.
 const EVERY: Duration = Duration::from_millis(50);
 
 /// The counters of a mount while a load runs. The start of fio's window is known only at the end, since fio
@@ -22,7 +21,6 @@ pub(super) struct History {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counters {
-    /// By procedure, without zeros.
     calls: BTreeMap<String, u64>,
     read: u64,
     server_read: u64,

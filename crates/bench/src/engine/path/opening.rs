@@ -23,10 +23,8 @@ use crate::private_dir::PrivateDir;
 use wire_client::Version;
 
 const THREADS_MAX: usize = 1024;
-/// Interval between progress reports, in nanoseconds.
 const TELL_NS: u64 = 50_000_000;
 
-/// Refuses impossible jobs.
 pub(super) fn check(job: &Job) -> Result<(), Error> {
     let threads = job.clients * job.jobs * job.depth;
     if !(1..=THREADS_MAX).contains(&threads) {
@@ -66,7 +64,6 @@ pub(super) fn lay_out(files: &PrivateDir, job: &Job) -> Result<(), Error> {
     Ok(())
 }
 
-/// Runs from `control`'s beginning to the window's end.
 pub(super) fn run(files: &PrivateDir, job: &Job, control: &Control) -> Result<Part, Error> {
     let clock = Clock::new(control);
     let mut all = OpCounters::new(clock, job.clients, Version::V3);

@@ -13,7 +13,6 @@ use crate::job::Job;
 /// A measurement longer than the window by this factor causes a caveat.
 const LONGER_MAX: f64 = 1.05;
 
-/// `window_s` is the planned length of the window.
 pub(super) fn part(job: &Job, finished: &Finished, window_s: f64) -> Result<Part, Error> {
     let jobs = &finished.output.jobs;
     let longest = jobs.iter().flat_map(|job| [job.read.runtime, job.write.runtime]).max().unwrap_or(0);

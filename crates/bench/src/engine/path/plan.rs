@@ -13,7 +13,6 @@ use crate::job::Job;
 
 /// Bytes of a WRITE of the layout. File sizes are multiples of this value.
 const LAYOUT_BLOCK: u64 = 1 << 20;
-/// In flight for each file of the layout.
 const LAYOUT_DEPTH: usize = 8;
 /// fio never reaches this size and starts over, so random places do not repeat.
 const ENDLESS: u64 = 1 << 60;
@@ -26,11 +25,9 @@ const ROUNDED_MAX: f64 = 0.02;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Access {
     pub engine: &'static str,
-    /// Whether fio bypasses the page cache.
     pub is_direct: bool,
 }
 
-/// Refuses jobs that a mounted path cannot run.
 pub(super) fn check(job: &Job, mount: &MountFacts, access: Access) -> Result<(), Error> {
     let refuse = |wrong: String| Err(Error::Plan(wrong));
     match job.work {
@@ -114,7 +111,6 @@ pub(super) fn is_file(name: &str) -> bool {
     parts.by_ref().take(3).filter(|part| is_number(part)).count() == 3 && parts.next().is_none()
 }
 
-/// Writes files of whole blocks.
 pub(super) fn layout(files: &[String], size: u64, seed: u64, access: Access) -> String {
     let wanted = format!("rw=write\nend_fsync=1\nrefill_buffers=1\nrandseed={}\n", (seed >> 1).max(1));
     whole_files(files, size, access, &wanted)

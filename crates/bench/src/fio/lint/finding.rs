@@ -29,7 +29,6 @@ pub enum Severity {
     Note,
 }
 
-/// Code, severity, text, recommendation.
 pub(super) type Verdict = Option<(&'static str, Severity, String, String)>;
 
 pub(super) struct Case<'j> {

@@ -32,16 +32,13 @@ const STAMP_BYTES: usize = 28;
 /// of SEQUENCE.
 const BEFORE_SEQUENCE: usize = 16;
 const OWNER_BYTES: usize = 8;
-/// OPEN before the owner.
 const BEFORE_OWNER: usize = 28;
 
-/// A call slot's session slot, and its open file.
 #[derive(Debug)]
 pub(super) struct SlotState {
     pub(super) slot: SessionSlot,
     /// Unique to the slot, so that two opens of one file stay separate.
     owner: u64,
-    /// From OPEN until CLOSE.
     opened: Option<Stateid>,
     /// The encoded handle of the file that is open, or opening.
     file: Vec<u8>,
@@ -96,7 +93,6 @@ pub(super) struct ClientContext<'a> {
 #[derive(Debug)]
 pub(super) struct Templates {
     calls: [Vec<Vec<u8>>; Kind::ALL.len()],
-    /// The offset of SEQUENCE's arguments in a call.
     sequence_at: usize,
     opens: Vec<[u8; 16]>,
     /// Encoded handles of the data files, and of the directories of new names.
@@ -158,7 +154,6 @@ impl Templates {
         out.finish(start, call.slot, call.payload(), tail);
     }
 
-    /// Appends the parts that change from call to call.
     #[inline]
     fn push_arguments(&self, call: &Call<'_>, place: &mut SlotState, out: &mut Calls) {
         match call.kind {

@@ -74,7 +74,6 @@ fn getattr(attr_request: Bitmap) -> Argument<'static> {
     Argument::Getattr(GetattrArgs { attr_request })
 }
 
-/// Checks that the first call consists of these operations after SEQUENCE.
 fn first_call(op: LoadOp, is_kept: bool, wanted: &[Argument<'_>]) {
     let plan = plan(op);
     let (mut generator, mut calls) = generator(plan.clone());
@@ -168,7 +167,6 @@ fn opened() -> [OpReply<'static>; 3] {
     [OpReply::Open(Reply::Ok(ok)), OpReply::Access(Reply::Ok(access)), attributes()]
 }
 
-/// The outcome of a reply, and the sequence id of the slot's next call.
 fn judged(kind: Kind, reply: &[u8]) -> (Result<u64, String>, u32) {
     let file_set = FileSet::with_handles(vec![handle(1)], vec![handle(2)], vec![handle(3)]);
     let origin = ClientContext { identity: &Identity::new(0, 0), minor: 2, client_id: 5, opens: vec![OPEN] };
