@@ -10,7 +10,6 @@ pub struct ClientFacts {
     /// Kernel settings by name, those of `SETTINGS` that exist. A setting with several numbers counts by its
     /// last one.
     pub settings: BTreeMap<&'static str, u64>,
-    /// The network interface towards the server, or the fastest one.
     pub interface: Option<Interface>,
     pub mount: Option<ClientMount>,
 }
@@ -24,7 +23,6 @@ pub struct Interface {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClientMount {
-    /// Options as the kernel lists them, separated by commas.
     pub options: String,
     pub read_ahead_kib: Option<u64>,
     /// Device number, as in `0:52`, which identifies the read-ahead setting.
@@ -33,7 +31,6 @@ pub struct ClientMount {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CheckOptions {
-    /// The service of the mounted volumes; any if `None`.
     pub provider: Option<Provider>,
     /// Whether the trees are mostly read, as in EDA: attributes may be cached for long.
     pub eda: bool,
@@ -69,7 +66,6 @@ pub enum CheckState {
 struct Setting {
     name: &'static str,
     min: u64,
-    /// The minimum as `sysctl` takes it.
     value: &'static str,
     why: &'static str,
     source: Source,
@@ -114,7 +110,6 @@ const ATTRIBUTES_S: &str = "600";
 const AHEAD: u64 = 15;
 
 impl ClientFacts {
-    /// The checked kernel settings, as `sysctl` names them.
     pub fn setting_names() -> impl Iterator<Item = &'static str> {
         SETTINGS.iter().map(|setting| setting.name)
     }

@@ -55,12 +55,10 @@ pub(crate) fn origin_text<T>(setting: Option<T>) -> &'static str {
 }
 
 impl Ceilings {
-    /// A single ceiling of reads and writes together.
     pub(crate) fn combined(rate: BytesPerSecond) -> Self {
         Self { combined: Some(rate), ..Self::default() }
     }
 
-    /// The ceilings that are less than in `most`.
     pub(crate) fn less_than(&self, max: &Self) -> Self {
         fn less<T: Ord>(value: Option<T>, max: Option<T>) -> Option<T> {
             value.filter(|value| max.is_none_or(|max| *value < max))
@@ -75,7 +73,6 @@ impl Ceilings {
         }
     }
 
-    /// Whether one of the rates is 0.
     pub(crate) fn blocks_traffic(&self) -> bool {
         let rates = [self.read, self.write, self.combined];
         let operations = [self.read_iops, self.write_iops, self.combined_iops];

@@ -45,7 +45,6 @@ pub struct Volume {
 pub struct Totals {
     pub volumes: u64,
     pub size: Bytes,
-    /// The sum of manual throughput.
     pub throughput: BytesPerSecond,
 }
 

@@ -132,7 +132,6 @@ pub(crate) const PAGE_004: Source = Source::new(
     "",
 );
 
-/// The number of calls that a server accepts at a time.
 pub(crate) const SLOTS: Source = Source::new(
     "ANF concurrency (Microsoft)",
     "Azure NetApp Files on concurrency: 128 calls of an NFSv3 connection; Linux requests 64 slots of an NFSv4.1 session",

@@ -262,7 +262,6 @@ fn parse_thousands(text: &str) -> Option<u64> {
         .map(|all| all / 1_000_000)
 }
 
-/// A size in bytes, in the format of [`Bytes`].
 pub fn parse_size(text: &str) -> Result<u64, Refusal> {
     text.parse().map(|Bytes(bytes)| bytes)
 }

@@ -42,7 +42,6 @@ pub struct CurvePoint {
     pub job_sets: u32,
     /// Operations per second that the job sets request.
     pub requested: f64,
-    /// Operations per second.
     pub achieved: f64,
     pub service: Times,
     pub response: Times,
@@ -59,7 +58,6 @@ pub struct Curve {
 }
 
 impl CurvePoint {
-    /// All repetitions must be valid for a valid point.
     pub fn of(job_sets: u32, measurements: &[Measurement]) -> Self {
         let operations = || measurements.iter().flat_map(|one| &one.operations);
         let seconds: f64 = measurements.iter().map(|one| one.seconds).sum();
@@ -119,7 +117,6 @@ fn find_invalid_reason(measurements: &[Measurement], achieved: f64, requested: f
 }
 
 impl Curve {
-    /// Accepts points in any order.
     pub fn new(mut points: Vec<CurvePoint>) -> Self {
         points.sort_by_key(|point| point.job_sets);
         Self { points }
@@ -153,7 +150,6 @@ impl Curve {
         &self.points[..count]
     }
 
-    /// The first invalid point ends the curve.
     pub fn first_invalid(&self) -> Option<&CurvePoint> {
         self.points.iter().find(|point| !point.is_valid())
     }
@@ -164,7 +160,6 @@ impl Curve {
         self.rate_within(MEAN_MAX_MS, time)
     }
 
-    /// [`Curve::rate_at_2ms`] for another mean in milliseconds.
     pub(crate) fn rate_within(&self, mean_ms: f64, time: Time) -> Option<&CurvePoint> {
         self.last_passing(|point| point.times(time).mean_ms <= mean_ms)
     }

@@ -95,7 +95,6 @@ pub enum OpenId {
 }
 
 impl OpenId {
-    /// Calls without an open file use the anonymous stateid.
     pub fn stateid(open: Option<Self>) -> Stateid {
         match open {
             Some(Self::Nfs4(stateid)) => stateid,
@@ -111,7 +110,6 @@ impl OpenId {
     }
 }
 
-/// The result of a call that succeeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallResult<'a> {
     /// Success without anything that callers use.
@@ -152,7 +150,6 @@ pub struct ReadHead {
     pub eof: bool,
 }
 
-/// The reason why a call has no result.
 #[derive(Debug)]
 pub enum Rejection {
     /// The server asks for the call again later.

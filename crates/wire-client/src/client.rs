@@ -82,7 +82,6 @@ impl Client {
         dispatch!(self, client => client.commit(file))
     }
 
-    /// Opens the file if it exists.
     pub fn create(&mut self, dir: &Handle, name: &str, mode: u32) -> Result<Handle, Error> {
         dispatch!(self, client => client.create(dir, name, mode))
     }

@@ -41,7 +41,6 @@ impl From<FileHandle<'_>> for Handle {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chunk<'a> {
     pub data: &'a [u8],
-    /// Whether the data reaches the end of the file.
     pub eof: bool,
 }
 
@@ -72,7 +71,6 @@ pub struct TransferLimits {
 pub struct DirEntry {
     pub name: Vec<u8>,
     pub attributes: Option<Attributes>,
-    /// Absent where the server sent no handle.
     pub handle: Option<Handle>,
 }
 

@@ -35,7 +35,6 @@ pub enum Protection {
 }
 
 impl Protection {
-    /// The option of each protection in a target.
     const SAID: [(Self, &'static str); 8] = [
         (Self::Gmac, "sign=gmac"),
         (Self::Cmac, "sign=cmac"),
@@ -71,7 +70,6 @@ impl Protection {
     }
 }
 
-/// The options after `?` in a target of SMB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct ShareOptions {
     protection: Option<Protection>,
@@ -161,11 +159,9 @@ impl fmt::Display for Version {
 pub struct Target {
     /// A name or an address, without brackets.
     pub host: String,
-    /// The port of NFS or SMB.
     pub port: u16,
     /// The port of MOUNT; by default that of NFS.
     pub mount_port: u16,
-    /// Further addresses of the same export.
     pub others: Vec<(String, u16)>,
     /// The exported path, or the share and the path in it, with its leading slash.
     pub export: String,
@@ -328,7 +324,6 @@ fn smb(rest: &str) -> Option<Result<Target, String>> {
     }
 }
 
-/// `None` if one of the addresses is invalid.
 fn target(
     place: &str,
     port: u16,

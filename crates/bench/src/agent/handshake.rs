@@ -71,7 +71,6 @@ pub(super) fn welcome(wire: &Wire, proven: &ProvenCoordinator, machine: Machine)
     Ok(wire.send(&Handshake::Welcome { mac: proven.mac.clone(), machine })?)
 }
 
-/// Sends the reason, and returns it for the log.
 pub(super) fn refuse(wire: &Wire, why: &str) -> String {
     // The other side may be gone; it is refused in any case.
     _ = wire.send(&Handshake::Refused { why: why.to_owned() });

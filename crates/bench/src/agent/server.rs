@@ -142,7 +142,6 @@ impl Shared {
         Ok(wire)
     }
 
-    /// Fails if another coordinator is registered.
     fn claim(&self, coordinator: Coordinator) -> Result<(), String> {
         let mut current = self.coordinator();
         match &*current {

@@ -31,7 +31,6 @@ impl WrongTokens {
     }
 }
 
-/// Wrong tokens that are not forgiven yet.
 fn unforgiven(count: u32, since: Instant, now: Instant) -> u32 {
     let forgiven = now.saturating_duration_since(since).as_secs() / FORGIVEN.as_secs();
     count.saturating_sub(u32::try_from(forgiven).unwrap_or(u32::MAX))

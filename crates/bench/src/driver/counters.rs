@@ -86,7 +86,6 @@ pub(crate) struct Completed {
     pub(crate) entries: u64,
 }
 
-/// Counts of one thread. The threads' counts are merged at the end.
 #[derive(Clone, Debug)]
 pub(crate) struct OpCounters {
     pub(crate) clock: Clock,

@@ -59,7 +59,6 @@ pub(crate) struct WindowCpu {
 }
 
 impl WindowCpu {
-    /// Samples the processor time once at the start and once at the end of the window.
     #[inline]
     pub(crate) fn update(&mut self, now: u64, window: (u64, u64)) {
         if self.end.is_some() || now < window.0 {

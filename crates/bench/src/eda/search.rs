@@ -20,7 +20,6 @@ pub(crate) enum Step {
 /// result.
 #[derive(Clone, Debug)]
 pub(crate) struct Search {
-    /// The most job sets that fit on the target.
     limit: u32,
     granularity: u32,
     /// The most job sets that a probe found valid, and the fewest that one found invalid.

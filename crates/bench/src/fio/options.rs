@@ -138,7 +138,6 @@ impl OptionSpec {
         }
     }
 
-    /// One number for each part. `None` where fio keeps the earlier value.
     pub(super) fn numbers(&self, text: &str, base: u64) -> Result<Vec<Option<u64>>, String> {
         let plain = |part: Option<Part>| match part {
             Some(Part::Number(number)) => Ok(Some(number)),

@@ -98,7 +98,6 @@ struct Times {
     bins: BTreeMap<u64, u64>,
 }
 
-/// The text before fio's figures, and the figures.
 pub(crate) fn split(text: &str) -> (&str, &str) {
     let start = if text.starts_with('{') { Some(0) } else { text.find("\n{").map(|at| at + 1) };
     text.split_at(start.unwrap_or(text.len()))

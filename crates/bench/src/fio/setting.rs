@@ -24,7 +24,6 @@ impl<'v> Setting<'v> {
         self.spec.numbers(self.text()?, self.base)
     }
 
-    /// `None` if the first part is empty.
     pub(super) fn first(&self) -> Result<Option<u64>, String> {
         Ok(self.numbers()?.first().copied().flatten())
     }

@@ -67,7 +67,6 @@ impl FileSet {
         Self { files, many, scratch, transfer: TRANSFER_MAX }
     }
 
-    /// Creates only missing objects.
     pub(super) fn lay_out(
         plan: &Plan,
         client: &mut Client,
@@ -269,7 +268,6 @@ impl FileSet {
         Ok(file)
     }
 
-    /// Creates missing empty files, and removes others.
     fn fill(&self, plan: &Plan, client: &mut Client, progress: &mut dyn FnMut(f64)) -> Result<(), Error> {
         let count = self.many.len();
         let mut missing = vec![true; plan.entries];

@@ -198,7 +198,6 @@ impl PlanGenerator {
         }
     }
 
-    /// Makes a call, at once or when its credits suffice.
     #[inline]
     fn issue(&mut self, index: usize, kind: Kind, calls: &mut Calls) {
         self.slots[index].kind = kind;
@@ -268,7 +267,6 @@ impl PlanGenerator {
         }
     }
 
-    /// An index from the plan's first file.
     #[inline]
     fn file(&self, index: usize) -> usize {
         (self.slots[index].position.file - self.shared.plan.first_file) as usize
@@ -402,7 +400,6 @@ impl PlanGenerator {
         }
     }
 
-    /// The block counts over all files.
     #[inline]
     fn choose_block(&mut self, index: usize) -> u64 {
         let worker = &mut self.workers[index];

@@ -51,7 +51,6 @@ pub(super) struct ReadResult<'a> {
 }
 
 impl ReadResult<'_> {
-    /// Compares the reply with the call in `slot`.
     #[inline]
     pub(super) fn judge(self, plan: &Plan, slot: &CallSlot) -> Result<CallOutcome, Fault> {
         let Self { head: ReadHead { count, length, eof }, data, padded, missing } = self;

@@ -223,7 +223,6 @@ fn write_flags(stability: Stability) -> WriteFlags {
     }
 }
 
-/// Sets `out` to the path of an ASCII name in a directory.
 #[inline]
 fn path(out: &mut Vec<u8>, directory: &[u8], name: &[u8]) {
     out.clear();

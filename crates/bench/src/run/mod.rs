@@ -35,7 +35,6 @@ const FAILURES_MAX: usize = 3;
 
 pub struct Arm {
     pub generators: GeneratorGroup,
-    /// Present if the server reports its own view.
     pub observer: Option<Box<dyn Observer>>,
 }
 
@@ -380,7 +379,6 @@ impl Progression {
         Self { began: Instant::now(), done: 0, planned, least }
     }
 
-    /// The share done, and the estimated remaining time.
     fn estimate(&self) -> (f64, Duration) {
         let remaining = self.planned.saturating_sub(self.done);
         let each = self.began.elapsed().checked_div(self.done).unwrap_or(self.least);

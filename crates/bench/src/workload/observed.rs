@@ -19,7 +19,6 @@ pub struct Observed {
     pub notes: Vec<String>,
 }
 
-/// Selects one of several loads, and adds facts that only the user knows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pick {
     /// A run's cell or fio's group, from 1.

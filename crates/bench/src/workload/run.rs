@@ -88,7 +88,6 @@ pub(super) fn latency_us(cell: &Cell) -> u64 {
     whole(valid.map(Measurement::response).collect::<Distribution>().mean_ns() / 1e3)
 }
 
-/// Whether the generator shared the server's processors.
 pub(super) fn is_co_located(run: &Run) -> bool {
     run.target.co_located || run.caveats.iter().any(|caveat| caveat.kind == CaveatKind::CoLocated)
 }

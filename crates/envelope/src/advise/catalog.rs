@@ -10,7 +10,6 @@ pub struct Catalog {
     pub levels: Vec<Level>,
     /// True for large volumes only, false for regular ones only, `None` for both.
     pub large: Option<bool>,
-    /// Each profile applies to its own levels.
     pub profiles: Vec<Profile>,
     /// The user's measurements. They replace the published figures of their level.
     pub measured: Vec<Measured>,
@@ -27,12 +26,10 @@ impl Default for Catalog {
 }
 
 impl Catalog {
-    /// A catalog of these levels, including legacy ones.
     pub fn of(levels: impl Into<Vec<Level>>) -> Self {
         Self { levels: levels.into(), ..Self::default() }
     }
 
-    /// The default levels of these providers.
     pub fn of_providers(providers: &[Provider]) -> Self {
         let mut catalog = Self::default();
         catalog.levels.retain(|level| providers.contains(&level.info().provider));

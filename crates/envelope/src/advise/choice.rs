@@ -82,7 +82,6 @@ pub enum Evidence {
     Limits,
 }
 
-/// The page's caveat for all its figures.
 const FILESTORE_VARIES: &str = "An instance may differ from the page's figures: caching on clients and server, the clients' machine type and the load matter.";
 
 impl Choice {
@@ -188,7 +187,6 @@ impl Choice {
         if binding.kind == first.kind { self.next_bottleneck() } else { Some(first) }
     }
 
-    /// The cited pages, each once, by name.
     pub fn sources(&self) -> Vec<Source> {
         let advised = self.mount.why.iter().chain(&self.clients).map(|why| why.source);
         let explained = self.mount.meanings().into_iter().map(|why| why.source);

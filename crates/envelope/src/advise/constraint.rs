@@ -107,7 +107,6 @@ impl Utilization {
         self.0 as f64 / Self::ALL.0 as f64
     }
 
-    /// The share in billionths, rounded up.
     pub fn billionths(self) -> u64 {
         u64::try_from(self.0.div_ceil(Self::ALL.0 / 1_000_000_000)).unwrap_or(u64::MAX)
     }
@@ -146,7 +145,6 @@ impl Bound {
         }
     }
 
-    /// Whether the bound depends on the load.
     pub fn is_of_load(self) -> bool {
         !matches!(self, Self::Capacity | Self::Smallest | Self::Allowance | Self::ClientCount | Self::Latency)
     }
@@ -155,7 +153,6 @@ impl Bound {
 pub(super) struct CeilingUse {
     pub(super) used: Utilization,
     pub(super) formula: String,
-    /// Counts operations, not data.
     pub(super) of_operations: bool,
 }
 
@@ -280,7 +277,6 @@ fn mib_of(rate: BytesPerSecond, up: bool) -> String {
     if rest == 0 { format!("{whole} MiB/s") } else { format!("{whole}.{rest} MiB/s") }
 }
 
-/// A value over a power of two, rounded up or down.
 fn rounded(value: u128, shift: u32, up: bool) -> u64 {
     let whole = if up { value.div_ceil(1 << shift) } else { value >> shift };
     u64::try_from(whole).unwrap_or(u64::MAX)

@@ -12,17 +12,14 @@ pub(super) struct Curve {
     pub(super) block: Bytes,
     /// Thousandths of reads, ascending, each with the rate.
     pub(super) knots: Vec<(u32, BytesPerSecond)>,
-    /// The curve's name, or the setup of the measurement.
     pub(super) name: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct CeilingEstimate {
-    /// The maximum rate of this load alone.
     pub(super) rate: BytesPerSecond,
     /// Present if the rate is estimated.
     pub(super) band: Option<Band>,
-    /// In words.
     pub(super) derivation: String,
     pub(super) curves: Vec<String>,
 }

@@ -9,10 +9,8 @@ pub(super) struct Envelope {
     pub large: bool,
     /// Applies only if this profile is chosen, and then before all others.
     pub profile: Option<Profile>,
-    /// Whether reads repeated the same places.
     pub cached: bool,
     pub scope: Scope,
-    /// SMB instead of NFS.
     pub smb: bool,
     pub curves: &'static [&'static str],
     pub eda: Option<Eda>,
@@ -30,9 +28,7 @@ pub(super) struct Eda {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scope {
-    /// With any number of clients.
     Volume,
-    /// With any volume.
     Client,
 }
 
@@ -160,7 +156,6 @@ const fn at_2_ms(iops: u64, mib: u64) -> Eda {
 const EDA_SETUP: Setup = Setup { clients: Some(10), machine: "D16s_v5", working_set: None, source: PAGE_004 };
 
 impl Envelope {
-    /// The envelopes of this kind of volume, the best match first.
     pub(super) fn of(
         level: Level,
         large: bool,

@@ -21,7 +21,6 @@ pub(super) struct Layout {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ThroughputSource {
     VolumeSize,
-    /// The volume's setting, within the pool's throughput.
     Manual,
     /// The pool's size, which the volumes share, or the instance's size.
     PoolSize,
@@ -118,7 +117,6 @@ impl Layout {
         volume.0.checked_mul(u64::from(self.per_pool)).map(Bytes)
     }
 
-    /// The smallest volume that holds `each`, or the largest available.
     fn volume_size(&self, volume: &Volume, each: Bytes) -> Bytes {
         let sizes = ranges(volume.sizes(self.level));
         let largest = || sizes.iter().map(|range| range.max).max();
@@ -129,7 +127,6 @@ impl Layout {
         Bytes(workload.planned().0.div_ceil(u64::from(self.pools * self.per_pool)))
     }
 
-    /// Pool and volume without a size, with their profiles.
     fn unsized_pool(&self, catalog: &Catalog) -> (Pool, Volume) {
         let (mut pool, mut volume) = (Pool::new(self.level, Bytes(0)), Volume::new(Bytes(0)));
         let of_volume = if self.large { Target::LargeVolume } else { Target::Volume };
@@ -163,7 +160,6 @@ impl Layout {
         candidate.pool.check_volumes(&volumes).is_ok().then_some(candidate)
     }
 
-    /// Sets throughput and operations for the load, within the allowed range.
     fn apply_settings(&self, candidate: &mut Candidate, workload: &Workload) {
         let needed = needed(workload, self.level, self.large);
         let load = Load { streams: &needed };

@@ -13,7 +13,6 @@ pub struct WorkloadKind {
     pub block: Bytes,
     /// Thousandths of the operations that are reads.
     pub read_thousandths: u32,
-    /// The page's test of this kind.
     pub about: &'static str,
     pub source: Source,
 }

@@ -75,7 +75,6 @@ struct Basis {
 }
 
 impl Mount {
-    /// The options for clients of such a pool.
     pub(super) fn of(pool: &Pool, large: bool, workload: &Workload) -> Self {
         if workload.protocol == Protocol::Smb {
             return Self::smb();

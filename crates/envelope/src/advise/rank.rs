@@ -3,7 +3,6 @@
 use super::{Advice, Bound, Choice, Evidence};
 use crate::Provider;
 
-/// Options in a short answer.
 const LEADING: usize = 3;
 
 /// Sorts options: those with a price first, by price; then by capacity; then fewer volumes and better evidence first.
@@ -29,7 +28,6 @@ pub(super) fn sort(options: &mut Vec<Choice>) {
 }
 
 impl Advice {
-    /// Whether options are ordered by price; otherwise by size.
     pub fn is_priced(&self) -> bool {
         self.options.iter().any(|option| option.cost.is_some())
     }

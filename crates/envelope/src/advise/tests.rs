@@ -591,7 +591,6 @@ prop_compose! {
 }
 
 prop_compose! {
-    /// Workloads with or without an EDA load, cached or not, over any protocol.
     fn any_workload()(
         workload in workload(),
         eda in prop::option::of(1_000u64..1_500_000),

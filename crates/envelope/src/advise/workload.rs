@@ -76,7 +76,6 @@ const METADATA_BYTES: Bytes = Bytes(1);
 pub const EDA_READ_THOUSANDTHS: u32 = 525;
 
 impl Stream {
-    /// A stream with a given number of operations per second.
     pub fn of_iops(access: Access, block: Bytes, read_thousandths: u32, iops: Iops) -> Self {
         let rate = BytesPerSecond(iops.0.saturating_mul(block.0));
         Self { access, block, read_thousandths, rate }
@@ -211,12 +210,10 @@ impl Workload {
         self.streams.iter().map(|stream| stream.plus_percent(self.headroom_percent)).collect()
     }
 
-    /// Thousandths of the load's data that are read.
     pub fn read_thousandths(&self) -> u32 {
         Load { streams: &self.streams }.read_thousandths()
     }
 
-    /// Whether there is a load, and all of it is of this kind.
     pub(super) fn is_all(&self, access: Access) -> bool {
         !self.streams.is_empty() && self.streams.iter().all(|stream| stream.access == access)
     }

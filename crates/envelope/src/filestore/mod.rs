@@ -238,7 +238,6 @@ pub(crate) fn instance(pool: &Pool) -> Result<Limits, Refusal> {
     Ok(limits)
 }
 
-/// Maximum number of connected clients, if a source gives it.
 fn clients(pool: &Pool, upper: bool) -> Option<(u32, &'static str)> {
     let (per, each, max, formula) = match pool.level {
         Level::FilestoreBasicHdd | Level::FilestoreBasicSsd => return Some((500, "500")),
@@ -292,7 +291,6 @@ impl Row {
     }
 }
 
-/// The allowed number of operations, independent of the capacity.
 pub(crate) fn fixed(pool: &Pool) -> Range<Iops> {
     let per_tib = CUSTOM_PER_TIB[pool.band().min(1)];
     let min = per_tib.min.scale(pool.size, Bytes::tib(1)).0;

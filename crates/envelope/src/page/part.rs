@@ -5,14 +5,11 @@ use crate::Source;
 #[derive(Debug)]
 pub struct Page {
     pub name: &'static str,
-    /// One line.
     pub title: &'static str,
     pub source: Source,
-    /// Notes on all figures of the page.
     pub about: &'static [&'static str],
     /// Measurements or promises, in the page's order.
     pub parts: &'static [Part],
-    /// The scenarios that repeat the measurements.
     pub scenarios: &'static [&'static str],
 }
 

@@ -145,7 +145,6 @@ impl Pool {
         }
     }
 
-    /// The index of the size range.
     pub(crate) fn band(&self) -> usize {
         self.sizes().and_then(|bands| bands.index(self.size)).unwrap_or(0)
     }
@@ -168,7 +167,6 @@ impl Pool {
         }
     }
 
-    /// The profile's ceiling of operations, or `default`.
     pub(crate) fn iops_max(&self, default: Iops) -> Iops {
         self.settings.profile.and_then(|profile| profile.info().iops_max).unwrap_or(default)
     }
@@ -240,7 +238,6 @@ impl Volume {
         self.settings.profile.and_then(|profile| profile.sizes(level)).or(of_level)
     }
 
-    /// The profile's throughput ceiling, or `default` and its source.
     pub(crate) fn ceiling(
         &self,
         level: Level,
@@ -251,7 +248,6 @@ impl Volume {
         self.settings.profile.and_then(changed).unwrap_or((default, source))
     }
 
-    /// Adds the profile's ceilings of operations, or `default` without a profile.
     pub(crate) fn with_iops(&self, mut limits: Limits, default: Option<(Iops, Source)>) -> Limits {
         let info = self.settings.profile.map(Profile::info);
         let combined = match info {

@@ -19,7 +19,6 @@ const fn with_profiles(profiles: &'static [Profile], conflict: Conflict) -> Conf
 
 const REGULAR_IOPS: &[&str] =
     &["anf-regular-4k-rand-cached", "anf-regular-4k-rand-uncached", "anf-regular-8k-rand-uncached"];
-/// The rows of Filestore's tiers in 2021.
 pub(crate) const TIERS: &[&str] = &[
     "filestore-basic-hdd-1-10",
     "filestore-basic-hdd-10-63.9",

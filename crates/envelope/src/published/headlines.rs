@@ -70,7 +70,6 @@ impl TextFigure {
 }
 
 impl Metric {
-    /// Written after a number.
     pub fn symbol(self) -> &'static str {
         match self {
             Self::MibPerSecond => "MiB/s",

@@ -31,7 +31,6 @@ pub struct Figure {
     pub is_exceeded: bool,
 }
 
-/// A load of equal blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mix {
     pub block: Bytes,
@@ -47,10 +46,8 @@ pub enum Direction {
     Total,
 }
 
-/// The unit of a figure, as on its page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// Operations per second.
     Iops,
     /// 2^20 bytes per second.
     MibPerSecond,
@@ -100,7 +97,6 @@ impl Published {
         curves.chain(RECORDS.iter().map(|record| Self(Entry::Record(record))))
     }
 
-    /// A curve and its record share one name.
     pub fn name(self) -> &'static str {
         match self.0 {
             Entry::Curve(shape) => shape.name(),
@@ -163,7 +159,6 @@ impl Source {
     }
 }
 
-/// Reads, writes and both, as far as they are published.
 fn figures_of_knot(shape: Shape, knot: Knot) -> impl Iterator<Item = Figure> {
     let Knot { read_thousandths, total, read, is_exceeded } = knot;
     let unit = match shape.metric() {
@@ -184,7 +179,6 @@ fn figures_of_knot(shape: Shape, knot: Knot) -> impl Iterator<Item = Figure> {
 }
 
 impl Unit {
-    /// Written after a number.
     pub fn symbol(self) -> &'static str {
         match self {
             Self::Iops => "IOPS",

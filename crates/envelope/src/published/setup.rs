@@ -3,7 +3,6 @@
 use super::{Direction, Figure, Published, Unit};
 use crate::Level;
 
-/// Matches by the prefix of the record's name.
 const LEVELS: [(&str, &[Level]); 9] = [
     ("gcnv-extreme-", &[Level::GcnvExtreme]),
     ("gcnv-flex-custom-", &[Level::GcnvFlexCustom]),

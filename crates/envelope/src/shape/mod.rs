@@ -64,7 +64,6 @@ pub(crate) struct Knot {
     pub(crate) read_thousandths: u32,
     /// Reads and writes together, in the curve's metric.
     pub(crate) total: u64,
-    /// The reads among them, if published.
     pub(crate) read: Option<u64>,
     /// Whether the page gives only a lower bound.
     pub(crate) is_exceeded: bool,

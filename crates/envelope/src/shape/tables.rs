@@ -18,7 +18,6 @@ const fn sum(read_thousandths: u32, total: u64) -> Knot {
     Knot { read_thousandths, total, read: None, is_exceeded: false }
 }
 
-/// A lower bound, as the page gives it.
 const fn more_than(read_thousandths: u32, total: u64) -> Knot {
     Knot { is_exceeded: true, ..sum(read_thousandths, total) }
 }

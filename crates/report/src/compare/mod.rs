@@ -117,9 +117,7 @@ fn overall_verdict(rows: &[Row]) -> Verdict {
 struct FigureComparer {
     figure: Figure,
     tolerance: f64,
-    /// Over all cells.
     spread: Spread,
-    /// Differences within the A/A pair.
     aa_ratios: Vec<f64>,
     figures: usize,
 }

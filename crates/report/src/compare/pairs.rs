@@ -5,13 +5,10 @@ use crate::document::words;
 use crate::result::{CaveatKind, Cell, Measurement, Run};
 use crate::scenario::{Depth, Point, Series};
 
-/// A cell of the first run and its counterpart in the second run.
 pub(super) struct Pair<'a> {
     pub(super) series: String,
     pub(super) point: String,
-    /// Valid repetitions of the first run.
     pub(super) a: Vec<&'a Measurement>,
-    /// Valid repetitions of the second run.
     pub(super) b: Vec<&'a Measurement>,
     /// Present if both depths were searched for and differ.
     pub(super) depths: Option<(usize, usize)>,

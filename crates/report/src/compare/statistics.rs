@@ -44,7 +44,6 @@ pub(super) fn ratio(a: &[f64], b: &[f64]) -> Option<Ratio> {
     Some(Ratio { ratio, interval: Some([(middle - half).exp(), (middle + half).exp()]) })
 }
 
-/// Mean and variance of the logarithms.
 fn moments(values: &[f64]) -> Option<(f64, f64)> {
     if values.is_empty() || values.iter().any(|&value| value.is_nan() || value <= 0.0) {
         return None;

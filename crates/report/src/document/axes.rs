@@ -44,7 +44,6 @@ pub(super) enum Form {
     Mib,
 }
 
-/// Cells of one table. The name distinguishes them from other tables.
 pub(super) struct Group<'a> {
     pub(super) name: String,
     pub(super) cells: Vec<&'a Cell>,
@@ -137,7 +136,6 @@ pub(crate) fn name(point: &Point, axes: &[Axis]) -> String {
     axes.iter().map(|axis| axis.words(point)).collect::<Vec<_>>().join(", ")
 }
 
-/// The axis that names a single point.
 pub(super) fn alone(point: &Point) -> Axis {
     match point {
         Point { job_sets: Some(_), .. } => Axis::JobSets,
@@ -147,7 +145,6 @@ pub(super) fn alone(point: &Point) -> Axis {
     }
 }
 
-/// Falls back to [`alone`] for a single point.
 pub(super) fn label(point: &Point, axes: &[Axis]) -> String {
     if axes.is_empty() { alone(point).words(point) } else { name(point, axes) }
 }
@@ -188,7 +185,6 @@ impl Form {
         if random && block <= 16 << 10 { Self::Iops } else { Self::Mib }
     }
 
-    /// Written after a number.
     pub(super) fn unit(self) -> &'static str {
         match self {
             Self::Iops => "IOPS",
@@ -203,7 +199,6 @@ impl Form {
         }
     }
 
-    /// The median of reads, writes or all.
     pub(super) fn rate(self, cell: &Cell, direction: envelope::Direction) -> f64 {
         use envelope::Direction::{Read, Total, Write};
         let summary = &cell.summary;
@@ -220,7 +215,6 @@ impl Form {
 }
 
 impl Cell {
-    /// Whether any repetition has a result that is not void.
     pub fn has_result(&self) -> bool {
         use crate::result::CaveatKind::Void;
         let voided = self.caveats.iter().any(|caveat| caveat.kind == Void);

@@ -109,7 +109,6 @@ fn tables_of(
     tables
 }
 
-/// The fastest cell at each place along the axis.
 fn peaks<'a>(series: &Series, cells: &[&'a Cell], axis: Axis) -> Vec<&'a Cell> {
     let rate = |cell: &Cell| {
         let form = axes::Form::of(series, &cell.point);
@@ -162,7 +161,6 @@ fn plots_of(
 /// Points vary by different amounts, so this note replaces the texts of single points.
 const VARIATION: &str = "variation: repetitions differ, standard deviation above 5 % of the mean";
 
-/// Each caveat appears once, with its points.
 fn caveats_of(cells: &[&Cell], varying: &[Axis]) -> Vec<String> {
     let mut caveats: Vec<(String, Vec<String>)> = Vec::new();
     let varies =

@@ -71,7 +71,6 @@ fn case_fact(run: &Run) -> Fact {
     (format!("Case {}", name(run)), text.unwrap_or_else(|| run.target.target.clone()))
 }
 
-/// One table and one plot for each load.
 fn section(runs: &[Run], index: usize) -> Option<Section> {
     let series = &runs[0].scenario.series[index];
     let mut loads: Vec<Point> = Vec::new();
@@ -147,7 +146,6 @@ fn table_and_plot(series: &Series, load: &Point, curves: &[Curve<'_>]) -> (Table
     (table, Plot { title, note, chart: Chart::Lines(chart) })
 }
 
-/// Uses the shortest latency of `MEANS_MS`.
 fn highlight(section: &Section) -> Vec<Fact> {
     let of_table = |table: &Table| {
         let each = table.rows.iter().map(|row| match &row.cells[0] {

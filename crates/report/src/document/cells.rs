@@ -5,7 +5,6 @@ use super::{facts, figures, published, words};
 use crate::result::{CaveatKind, Cell, Latency, Run, Spread};
 use crate::scenario::{Series, Work};
 
-/// Columns that identify a cell.
 const PLACE: [&str; 24] = [
     "scenario",
     "target",

@@ -8,7 +8,6 @@ use super::{figures, published, words};
 use crate::result::{Cell, Latency, Run};
 use crate::scenario::Series;
 
-/// One column for each cell.
 pub(super) fn table(run: &Run, title: &str, series: &Series, axis: Axis, cells: &[&Cell]) -> Table {
     let mut table = Table::new(title, &[axis.heading()]);
     table.head.extend(cells.iter().map(|cell| axis.value(&cell.point)));
@@ -73,7 +72,6 @@ fn rates(table: &mut Table, axis: Axis, form: Form, cells: &[&Cell]) {
     }
 }
 
-/// A schedule adds rows for the lateness.
 fn latencies(table: &mut Table, cells: &[&Cell]) {
     let is_scheduled = figures::have_schedule(cells);
     let mut three = |word: &str, latency: &dyn Fn(&Cell) -> Latency| {
@@ -87,7 +85,6 @@ fn latencies(table: &mut Table, cells: &[&Cell]) {
     }
 }
 
-/// Rates over that of the first column.
 fn gains(table: &mut Table, form: Form, cells: &[&Cell], what: &str) {
     let Some(first) = cells.first().filter(|cell| cell.has_result()) else { return };
     let of_one = form.rate(first, Direction::Total);

@@ -6,9 +6,7 @@ use super::table::Table;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
-    /// One line.
     pub title: String,
-    /// Describes the measurement.
     pub about: String,
     /// Shown at the top.
     pub stamps: Vec<String>,
@@ -16,11 +14,9 @@ pub struct Report {
     pub highlights: Vec<Fact>,
     /// Target, level, limits, machines.
     pub facts: Vec<Fact>,
-    /// About the whole run.
     pub caveats: Vec<String>,
     /// Parameters reduced from those of the scenario.
     pub scaled: Vec<String>,
-    /// Cover all series.
     pub plots: Vec<Plot>,
     pub sections: Vec<Section>,
     pub details: Vec<Table>,
@@ -33,11 +29,9 @@ pub struct Report {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Section {
     pub title: String,
-    /// The setup, and a summary of the results.
     pub facts: Vec<Fact>,
     pub tables: Vec<Table>,
     pub plots: Vec<Plot>,
-    /// About points.
     pub caveats: Vec<String>,
     pub citations: Vec<String>,
     pub details: Vec<Table>,

@@ -7,7 +7,6 @@ use crate::curve::{Curve, CurvePoint, MEAN_MAX_MS, Time};
 
 const MEANS_MS: [f64; 2] = [1.0, MEAN_MAX_MS];
 
-/// One row for each side, with its rates within latency limits.
 pub(super) fn table(sides: &[Side<'_>]) -> Table {
     let mut table = Table::new("Operations a second within a mean response time", &[""]);
     table.head.extend(MEANS_MS.map(|ms| format!("within {ms} ms")));
@@ -49,7 +48,6 @@ pub(super) fn plot(sides: &[Side<'_>]) -> Option<Plot> {
     is_there.then(|| Plot { title, note: "Valid points only.".to_owned(), chart: Chart::Lines(chart) })
 }
 
-/// Uses the latency limit of the headline.
 pub(super) fn highlight(sides: &[Side<'_>]) -> Option<String> {
     let text = |side: &Side<'_>| {
         let rate = within(&curve(side), MEAN_MAX_MS);

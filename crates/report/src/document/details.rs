@@ -31,7 +31,6 @@ pub(super) fn searches(cells: &[&Cell], varying: &[Axis]) -> Option<Table> {
     non_empty(table)
 }
 
-/// Counters of our own server, with the limit closest to its value.
 pub(super) fn server(volume: Option<&VolumeFacts>, cells: &[&Cell], varying: &[Axis]) -> Option<Table> {
     const HEAD: [&str; 9] = [
         "Seen by the server",
@@ -125,7 +124,6 @@ fn curve_use(volume: &VolumeFacts, side: &ServerSide, seconds: f64) -> Option<(S
     Some((format!("its curve at this mix, {limit}"), by_bytes.max(by_ops)))
 }
 
-/// Compares calls on the wire with the application's operations.
 pub(super) fn wire(cells: &[&Cell], varying: &[Axis]) -> Option<Table> {
     let mut names: Vec<&str> =
         valid(cells, varying).flat_map(|(_, one)| one.wire.keys().map(String::as_str)).collect();

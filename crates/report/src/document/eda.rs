@@ -57,7 +57,6 @@ pub(super) fn facts(name: &str, curve: &Curve) -> Vec<Fact> {
     facts
 }
 
-/// One line.
 pub(super) fn headline(curve: &Curve) -> String {
     let Some(point) = curve.rate_at_2ms(Time::Response) else {
         return "no valid point with a mean response time of at most 2 ms".to_owned();

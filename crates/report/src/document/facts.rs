@@ -8,7 +8,6 @@ use crate::scenario::limits::BLOCK_MAX;
 use crate::scenario::{Cache, Depth, Pattern, Preset, Series, Stability, Work};
 use crate::units::show_size;
 
-/// A name and a description.
 pub type Fact = (String, String);
 
 pub(super) fn of_run(run: &Run) -> Vec<Fact> {
@@ -212,7 +211,6 @@ fn joined<T>(values: &[T], show: impl Fn(&T) -> String) -> String {
     values.iter().map(show).collect::<Vec<_>>().join(", ")
 }
 
-/// Calls in flight of each job.
 fn in_flight(run: &Run, series: &Series, index: usize) -> String {
     let mut depths: Vec<usize> = run.cells_of(index).map(|cell| cell.point.depth).collect();
     depths.sort_unstable();

@@ -7,7 +7,6 @@ pub(super) fn reached_share(cell: &Cell, requested: f64) -> Value {
     Value::percent(cell.summary.iops.median / requested)
 }
 
-/// Covers all operations of the repetitions with a result.
 pub(super) fn response(cell: &Cell) -> Distribution {
     cell.measurements.iter().filter(|one| one.is_valid()).map(Measurement::response).collect()
 }
@@ -22,7 +21,6 @@ pub(super) fn has_variation(cell: &Cell) -> bool {
     cell.measurements.iter().filter(|one| one.is_valid()).count() > 1
 }
 
-/// Empty for a single repetition.
 pub(super) fn variation(share: f64, cell: &Cell) -> Value {
     if has_variation(cell) { Value::percent(share) } else { Value::Nothing }
 }

@@ -24,7 +24,6 @@ const PERCENTILES: [f64; 17] =
 const BANDS_NS_US: [u64; 10] = [2, 4, 10, 20, 50, 100, 250, 500, 750, 1000];
 const BANDS_MS: [u64; 11] = [2, 4, 10, 20, 50, 100, 250, 500, 750, 1000, 2000];
 
-/// Cells without a result are left out.
 pub fn document(run: &Run) -> String {
     document_json(run, &with_result(run).map(|(series, cell)| job(series, cell)).collect::<Vec<_>>())
 }
@@ -110,7 +109,6 @@ fn block_size_text(block: u64) -> String {
     show_size(block).to_ascii_lowercase().replace(" ", "").replace("ib", "")
 }
 
-/// All clients together.
 fn jobs(series: &Series, cell: &Cell) -> usize {
     series.jobs * cell.point.clients
 }

@@ -47,7 +47,6 @@ fn line(run: &Run, series: &Series, cells: &[&Cell]) -> String {
     parts.join("; ")
 }
 
-/// Each with its point.
 fn rates(series: &Series, cells: &[&Cell]) -> String {
     let varying = Axis::varying(series, cells);
     let best = |word: &str, direction| {
@@ -74,7 +73,6 @@ fn limit(run: &Run, cells: &[&Cell]) -> Option<String> {
     Some(if is_curve { format!("{percent} of {name}") } else { format!("{percent} of the limit on {name}") })
 }
 
-/// Points without a result appear as a number.
 fn caveats(cells: &[&Cell]) -> Vec<String> {
     let void = cells.iter().filter(|cell| !cell.has_result()).count();
     let void = (void > 0).then(|| format!("{void} of {} points without a result", cells.len()));

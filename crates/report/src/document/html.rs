@@ -8,7 +8,6 @@ use super::plot::Plot;
 use super::plot::svg::{STYLE, escape};
 use super::table::{RowKind, Table, Value};
 
-/// Puts all reports into one page.
 pub fn html(reports: &[Report]) -> String {
     let title = reports.iter().map(|report| report.title.as_str()).collect::<Vec<_>>().join("; ");
     let bodies = reports.iter().enumerate().map(|(index, report)| report_html(report, &format!("r{index}")));
@@ -69,7 +68,6 @@ fn report_html(report: &Report, prefix: &str) -> String {
     text
 }
 
-/// Empty for a single section.
 fn contents(report: &Report, prefix: &str) -> String {
     if report.sections.len() < 2 {
         return String::new();
@@ -83,7 +81,6 @@ fn contents(report: &Report, prefix: &str) -> String {
     )
 }
 
-/// Side by side if there is space.
 fn figures(plots: &[Plot]) -> String {
     if plots.is_empty() {
         return String::new();
@@ -120,7 +117,6 @@ pub(super) fn facts(facts: &[Fact]) -> String {
     format!("<dl>\n{}</dl>\n", facts.iter().map(one).collect::<String>())
 }
 
-/// Empty without lines.
 pub(super) fn list(class: &str, title: &str, lines: &[String]) -> String {
     if lines.is_empty() {
         return String::new();
@@ -129,7 +125,6 @@ pub(super) fn list(class: &str, title: &str, lines: &[String]) -> String {
     format!("<div class=\"{class}\">\n<h3>{}</h3>\n<ul>\n{lines}</ul>\n</div>\n", escape(title))
 }
 
-/// The table may be wider than the page.
 pub(super) fn table(table: &Table) -> String {
     let caption = if table.title.is_empty() {
         String::new()

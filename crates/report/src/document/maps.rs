@@ -41,7 +41,6 @@ fn plot(map: Heatmap) -> Plot {
     Plot { title: "Blocks and mixes".to_owned(), note, chart: Chart::Heatmap(map) }
 }
 
-/// The fastest cell of each mix.
 fn row(series: &Series, block: u64, cells: &[&Cell]) -> (String, Vec<Spot>) {
     let spot = |&mix: &u8| {
         let at = |cell: &&&Cell| cell.point.read_percent == mix && cell.point.block == block;
@@ -61,7 +60,6 @@ fn row(series: &Series, block: u64, cells: &[&Cell]) -> (String, Vec<Spot>) {
     (name, series.reads.iter().map(spot).collect())
 }
 
-/// Whether the series varies the mix, at the peak of all other axes.
 fn is_of_mixes(series: &Series) -> bool {
     series.work == Work::Transfers && matches!(series.depths, Depth::Search(_)) && series.reads.len() > 1
 }

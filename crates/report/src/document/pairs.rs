@@ -25,12 +25,10 @@ struct PairSides<'a> {
     varying: Vec<Axis>,
 }
 
-/// Skips pairs with results of fewer than two sides.
 pub(super) fn sections(run: &Run) -> Vec<Section> {
     run.scenario.pairs.iter().filter_map(|pair| section(run, pair)).collect()
 }
 
-/// One line for each pair.
 pub(super) fn highlights(run: &Run) -> Vec<Fact> {
     let line = |pair: &Pair| {
         let all = sides(run, pair)?;
@@ -136,7 +134,6 @@ fn axis_of(compared: Compared) -> Option<Axis> {
     }
 }
 
-/// Sides that differ along one axis only.
 struct Group<'a> {
     name: String,
     across: Axis,
@@ -167,7 +164,6 @@ impl<'a> Group<'a> {
         self.across.key(&of.1.point)
     }
 
-    /// Only places that all sides have.
     fn columns(&self) -> Vec<Vec<SeriesCell<'a>>> {
         let Some(first) = self.sides.first() else { return Vec::new() };
         let at = |of: &SeriesCell<'a>| {
@@ -196,7 +192,6 @@ impl<'a> Group<'a> {
         total.map(|figure| published::number(&figure))
     }
 
-    /// Rates over those of the first side, at each common place.
     fn ratios(&self, side: usize) -> Vec<f64> {
         let columns = self.columns();
         let rates = columns.iter().map(|column| (self.rate(&column[side]), self.rate(&column[0])));
@@ -263,7 +258,6 @@ impl<'a> Group<'a> {
         table
     }
 
-    /// Calls in flight add a plot of latencies.
     fn plots(&self) -> Vec<Plot> {
         let is_number = matches!(
             self.across,
@@ -393,7 +387,6 @@ mod tests {
         row.cells.iter().map(Value::to_string).collect()
     }
 
-    /// Tolerates the sample's randomness.
     fn near(row: &Row, expected: &[f64], by: f64) {
         let sides_found: Vec<f64> = row.cells.iter().map(|cell| cell.plain().parse().unwrap()).collect();
         assert_eq!(sides_found.len(), expected.len(), "{row:?}");

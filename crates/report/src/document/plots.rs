@@ -72,7 +72,6 @@ pub(super) fn mixes(run: &Run, series: &Series, group: &Group<'_>) -> Vec<Plot> 
     vec![plot(title, note, bars), plot("The same, each relative to its own largest", own, relative)]
 }
 
-/// In percent of each bar's maximum.
 fn relative(bars: &Bars) -> Bars {
     let stack = |stack: &Stack| {
         let total = |group: usize| stack.parts.iter().filter_map(|part| part.values[group]).sum::<f64>();
@@ -123,7 +122,6 @@ fn published_stack(name: &str, form: Form, figures: &[Vec<Figure>]) -> Option<St
     (!parts.is_empty()).then_some(Stack { published: true, parts })
 }
 
-/// `None` for a figure of another kind.
 fn in_form(form: Form, figure: &Figure) -> Option<f64> {
     let number = published::number(figure);
     match (form, figure.unit) {
@@ -158,7 +156,6 @@ fn throughput(form: Form, lines: Vec<Line>) -> Lines {
     Lines { x, y: plot::Axis::new("ms"), lines, ..Lines::default() }
 }
 
-/// Latency over throughput along fixed depths.
 pub(super) fn depths(series: &Series, group: &Group<'_>) -> Option<Plot> {
     let form = Form::of(series, &group.cells.first()?.point);
     let valid: Vec<&&Cell> = group.cells.iter().filter(|cell| cell.has_result()).collect();
@@ -238,7 +235,6 @@ pub(super) fn clients(series: &Series, group: &Group<'_>, axis: Axis) -> Option<
     Some(Plot { title: titled("Rate of each client", &group.name), note, chart: Chart::Bars(bars) })
 }
 
-/// One line for each cell.
 pub(super) fn percentiles(group: &Group<'_>, axis: Axis) -> Option<Plot> {
     let valid: Vec<&&Cell> = group.cells.iter().filter(|cell| cell.has_result()).collect();
     // Of too many, every n-th.
@@ -278,7 +274,6 @@ fn digits(percent: f64) -> usize {
     [0, 1, 2].into_iter().find(|&digits| format!("{percent:.digits$}").parse() == Ok(percent)).unwrap_or(2)
 }
 
-/// One line for each repetition.
 pub(super) fn seconds(series: &Series, cells: &[&Cell], varying: &[Axis]) -> Vec<Plot> {
     cells.iter().filter_map(|cell| of_seconds(series, cell, varying)).collect()
 }
@@ -298,7 +293,6 @@ fn of_seconds(series: &Series, cell: &Cell, varying: &[Axis]) -> Option<Plot> {
     Some(lines(titled("Each second", &axes::name(&cell.point, varying)), "", chart))
 }
 
-/// All clients together.
 fn in_seconds(form: Form, measurement: &Measurement) -> Vec<(f64, f64)> {
     let count = measurement.clients.iter().map(|client| client.seconds.len()).max().unwrap_or(0);
     let rate = |second: usize| {
@@ -312,7 +306,6 @@ fn in_seconds(form: Form, measurement: &Measurement) -> Vec<(f64, f64)> {
     (0..count).map(rate).collect()
 }
 
-/// Valid points only.
 pub(super) fn response(name: &str, curve: &Curve) -> Option<Plot> {
     type Figure = fn(&CurvePoint) -> f64;
     const SHOWN: [(&str, Figure); 3] = [

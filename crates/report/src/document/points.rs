@@ -73,7 +73,6 @@ fn finished(mut row: Vec<Value>, cell: &Cell) -> Vec<Value> {
     row
 }
 
-/// Requested and achieved rates, and latencies.
 pub(super) fn of_job_sets(name: &str, cells: &[&Cell], curve: &Curve) -> Table {
     const HEAD: [&str; 10] = [
         "Job sets",

@@ -50,7 +50,6 @@ fn is_implied(published: Published, point: &Point) -> bool {
     point.connections == 1 && published.is_over_several_connections()
 }
 
-/// Gains of nconnect at this point's load.
 pub(super) fn gains_at(series: &Series, point: &Point) -> Vec<Figure> {
     let figures = named_records(series).flat_map(|one| one.at(mix(series, point)));
     figures.filter(|figure| figure.unit == Unit::Times).collect()
@@ -145,7 +144,6 @@ fn drop_repeated(rows: &mut Vec<Row>) {
     });
 }
 
-/// Compares totals if the total is published.
 pub(super) fn ratio(cell: &Cell, figures: &[Figure]) -> Value {
     scaled_ratio(cell, figures, 1.0)
 }

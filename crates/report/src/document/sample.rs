@@ -8,12 +8,10 @@ use crate::scenario::{self, Depth, Point, Preset, Scenario, Search, Series};
 
 pub struct Sample {
     pub seed: u64,
-    /// Standard deviation between repetitions over the mean.
     pub noise: f64,
     /// Speed relative to other servers.
     pub factor: f64,
     pub repetitions: u32,
-    /// In seconds, of each window.
     pub seconds: u32,
 }
 
@@ -60,7 +58,6 @@ const STEPS: [(f64, f64); 16] = [
     (4.26, 0.00015),
 ];
 
-/// Skewed to the right.
 fn distribution(count: u64, mean_ms: f64) -> Distribution {
     let mut left = count;
     let mut steps = Vec::new();
@@ -299,7 +296,6 @@ fn cloud_model(_: &Series, point: &Point) -> (f64, f64) {
     (1e6 / op_us, (point.depth * 48) as f64 * op_us / 1e3)
 }
 
-/// Four tables of five mixes.
 pub fn gcnv() -> Run {
     let mut scenario = scenario::by_name("gcnv-scale-out").unwrap();
     scenario.keep(|series| !series.name.starts_with("Flex"));
@@ -316,7 +312,6 @@ pub fn gcnv() -> Run {
     run
 }
 
-/// One client with 1 to 16 connections.
 pub fn connections() -> Run {
     let series = Series {
         name: "8 KiB random, one client".to_owned(),
@@ -334,7 +329,6 @@ pub fn connections() -> Run {
     Sample::default().run(single_series("scale-up", series), &model)
 }
 
-/// Fixed numbers of calls in flight.
 pub fn depths() -> Run {
     let series = Series {
         name: "4 KiB random".to_owned(),
@@ -351,7 +345,6 @@ pub fn depths() -> Run {
     Sample::default().run(single_series("depths", series), &model)
 }
 
-/// Job sets up to too high a latency.
 pub fn eda() -> Run {
     let series = Series {
         name: "EDA blend".to_owned(),

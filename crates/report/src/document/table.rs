@@ -2,7 +2,6 @@
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table {
-    /// May be empty.
     pub title: String,
     /// The head of the row labels first, then one for each cell.
     pub head: Vec<String>,
@@ -13,19 +12,16 @@ pub struct Table {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
     pub kind: RowKind,
-    /// Includes the unit.
     pub label: String,
     pub cells: Vec<Value>,
 }
 
-/// The origin of a row's figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowKind {
     /// Measured; the page has such a row.
     Page,
     /// Measured; the page has no such row.
     Measured,
-    /// From a page, or compared with a page.
     Published,
     /// The source of the rows below, without cells.
     Heading,
@@ -100,7 +96,6 @@ impl From<String> for Value {
 }
 
 impl std::fmt::Display for Value {
-    /// For people: commas separate thousands.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Number(value, digits) => f.write_str(&separated(*value, *digits)),

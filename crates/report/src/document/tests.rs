@@ -196,7 +196,6 @@ fn check_nesting(page: &str) {
     assert!(open.is_empty(), "never closed: {open:?}");
 }
 
-/// Checks that the page is complete and self-contained.
 pub(super) fn check_page(page: &str) {
     check_nesting(page);
     for outside in ["http:", "https:", "src=", "@import", "<script", "NaN", ">inf", "\"inf"] {

@@ -80,7 +80,6 @@ pub fn limits_and_curve(volume: &VolumeFacts) -> String {
     }
 }
 
-/// With its scale.
 pub(super) fn curve(volume: &VolumeFacts) -> Option<String> {
     let name = volume.shape.as_ref()?;
     let title = name.parse::<Shape>().map_or_else(|_| name.clone(), |shape| shape.title().to_owned());

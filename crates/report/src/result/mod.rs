@@ -17,7 +17,6 @@ use crate::scenario::{Point, Preset, Scenario};
 
 pub use distribution::{Distribution, Latency};
 
-/// Identifies the file of a run.
 pub const FORMAT: &str = "plimsoll-run/1";
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -446,7 +445,6 @@ pub struct Part {
     pub caveats: Vec<Caveat>,
 }
 
-/// Says why a text is not the file of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidRun(String);
 
@@ -557,7 +555,6 @@ impl Measurement {
         self.of(direction).map(|operation| operation.ops).sum()
     }
 
-    /// `None` means all directions.
     pub fn bytes(&self, direction: Option<Direction>) -> u64 {
         self.of(direction).map(|operation| operation.bytes).sum()
     }
@@ -577,7 +574,6 @@ impl Measurement {
         self.operations.iter().any(|operation| operation.response.is_some())
     }
 
-    /// Whether the result is not void.
     pub fn is_valid(&self) -> bool {
         self.caveats.iter().all(|caveat| caveat.kind != CaveatKind::Void)
     }
@@ -589,7 +585,6 @@ impl Measurement {
 }
 
 impl Summary {
-    /// Repetitions without a result are left out.
     pub fn of(measurements: &[Measurement]) -> Self {
         let valid: Vec<&Measurement> = measurements.iter().filter(|one| one.is_valid()).collect();
         let spread = |figure: &dyn Fn(&Measurement) -> u64, unit: f64| {

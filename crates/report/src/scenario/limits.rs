@@ -2,14 +2,11 @@
 
 use std::ops::RangeInclusive;
 
-/// Calls in flight on one connection.
 pub const DEPTH_MAX: usize = 1024;
 /// Bytes of a transfer.
 pub const BLOCK_MAX: u64 = 1 << 20;
 pub const CLIENTS_MAX: usize = 1024;
-/// Connections of a client.
 pub const CONNECTIONS_MAX: usize = 4096;
-/// Connections of all clients together.
 pub const CONNECTIONS_TOTAL_MAX: usize = 16_384;
 /// Operations per second of all clients together.
 pub const RATES: RangeInclusive<f64> = 0.1..=1e9;

@@ -333,7 +333,6 @@ impl Series {
         self.work != Work::EdaBlend && matches!(self.depths, Depth::Search(_))
     }
 
-    /// Over all clients.
     pub fn jobs_max(&self) -> usize {
         self.clients.iter().max().unwrap_or(&1) * self.jobs
     }

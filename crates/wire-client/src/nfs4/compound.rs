@@ -31,7 +31,6 @@ pub const FILE_ATTRIBUTES: Bitmap = Bitmap::of(&[
 /// The attributes that Linux requests after a WRITE and before a CLOSE.
 pub const CACHE_CONSISTENCY: Bitmap =
     Bitmap::of(&[attr::CHANGE, attr::SIZE, attr::SPACE_USED, attr::TIME_METADATA, attr::TIME_MODIFY]);
-/// The rights that Linux requests by ACCESS.
 pub const RIGHTS: Access = Access(
     Access::READ.0
         | Access::LOOKUP.0

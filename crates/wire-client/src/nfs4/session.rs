@@ -35,7 +35,6 @@ const OPERATIONS_MAX: u32 = 16;
 const SESSIONS_MAX: usize = 64;
 /// A call is repeated for this long while the server answers NFS4ERR_DELAY.
 const RETRY_TIMEOUT: Duration = Duration::from_secs(60);
-/// Bounds each call that destroys state.
 const END_TIMEOUT: Duration = Duration::from_secs(5);
 const RETRY_DELAY: Duration = Duration::from_millis(10);
 const LOST: SequenceStatus = SequenceStatus(
@@ -51,7 +50,6 @@ pub struct SessionSlot {
     pub slot: u32,
     /// The highest slot of the session (`sa_highest_slotid`).
     pub highest: u32,
-    /// The sequence id of the next call.
     pub sequence: u32,
 }
 
@@ -247,7 +245,6 @@ impl ClientState {
         }
     }
 
-    /// SEQUENCE alone renews the lease.
     pub(super) fn renew(&mut self) -> Result<(), Error> {
         self.call(&"the lease", &[]).map(drop)
     }
@@ -420,7 +417,6 @@ fn results(connection: &Connection) -> Result<Reader<'_>, Error> {
     connection.results("COMPOUND")
 }
 
-/// Reports a result of an operation that was not requested.
 #[cold]
 pub(super) fn unexpected(result: &OpReply<'_>) -> Error {
     Error::Protocol(format!("a result of {:?}, which was not requested", result.op()))

@@ -44,7 +44,6 @@ pub(super) enum Keys {
     Sealing(Arc<(Sealer, Opener)>),
 }
 
-/// The state of one connection of a session.
 pub struct Channel {
     pub(super) session_id: u64,
     pub(super) tree_id: u32,

@@ -99,7 +99,6 @@ impl Smb {
         Ok(WriteVerf::default())
     }
 
-    /// The server chooses the mode.
     pub(crate) fn create(&mut self, dir: &Handle, name: &str, _mode: u32) -> Result<Handle, Error> {
         self.open_and_close(&join(dir, name), OpenMode::OPEN_OR_CREATE)
     }

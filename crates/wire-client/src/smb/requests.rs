@@ -28,7 +28,6 @@ pub struct OpenMode {
 }
 
 impl OpenMode {
-    /// Reads and writes an existing file.
     pub const DATA: Self = Self {
         access: AccessMask(AccessMask::GENERIC_READ.0 | AccessMask::GENERIC_WRITE.0),
         disposition: CreateDisposition::OPEN,
@@ -44,7 +43,6 @@ impl OpenMode {
         options: CreateOptions::empty(),
     };
     pub const SET_ATTRIBUTES: Self = Self { access: AccessMask::WRITE_ATTRIBUTES, ..Self::ATTRIBUTES };
-    /// Creates a file, or opens the existing one.
     pub const OPEN_OR_CREATE: Self = Self { disposition: CreateDisposition::OPEN_IF, ..Self::DATA };
     pub const NEW_DIRECTORY: Self = Self {
         access: AccessMask::READ_ATTRIBUTES,
@@ -64,7 +62,6 @@ impl OpenMode {
     /// For a rename, or to set delete-pending.
     pub const DELETE_ACCESS: Self = Self { options: CreateOptions::empty(), ..Self::DELETE_ON_CLOSE };
 
-    /// `path` starts at the root of the share.
     #[inline]
     pub fn request(self, path: Utf16<'_>) -> CreateRequest<'_> {
         CreateRequest {

@@ -46,7 +46,6 @@ impl<'a> Reply<'a> {
         Ok(T::decode(&mut Reader::starting_at(self.bytes, HEADER_SIZE))?)
     }
 
-    /// Fails if the status is an error.
     pub fn succeeded(self, doing: impl FnOnce() -> String) -> Result<Self, Error> {
         match self.header.status {
             status if status.is_error() => {
@@ -149,7 +148,6 @@ impl Session {
         })
     }
 
-    /// From NEGOTIATE.
     pub fn limits(&self) -> TransferLimits {
         self.limits
     }

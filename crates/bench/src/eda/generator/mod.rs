@@ -97,7 +97,6 @@ impl ProcessGenerator {
         Self { workers, absorbed: 0, client, dialect, free, awaiting_credits: starved, transfer_max, seed }
     }
 
-    /// Resets the counts. Returns the workers.
     pub(super) fn restart(&mut self) -> &mut [Worker] {
         self.absorbed = 0;
         for worker in &mut self.workers {
@@ -147,7 +146,6 @@ impl ProcessGenerator {
         context.arm(due, index);
     }
 
-    /// Sends the process's call, at once or when its credits suffice.
     fn send(&mut self, index: usize, calls: &mut Calls) {
         self.workers[index].in_flight = true;
         if self.awaiting_credits.is_empty() && self.affords(index, calls) {
@@ -222,7 +220,6 @@ impl ProcessGenerator {
         self.clean_up(index, calls);
     }
 
-    /// Closes the open files of a worker that begins no further operation.
     fn clean_up(&mut self, index: usize, calls: &mut Calls) {
         if self.workers[index].process.release(true) {
             self.send(index, calls);

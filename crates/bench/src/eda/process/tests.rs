@@ -32,7 +32,6 @@ fn begin(process: &mut Process, operation: Operation, draw: u64) -> Event {
     process.begin(NOW)
 }
 
-/// Replies a millisecond after the beginning.
 fn answer(process: &mut Process, reply: &impl Encode) -> Event {
     answer_at(process, &reply.to_bytes(), NOW + 1_000_000).unwrap()
 }

@@ -31,7 +31,6 @@ impl History {
         Self { at: at.to_owned(), samples: Vec::new() }
     }
 
-    /// Reads the counters unless the last sample is recent.
     pub(super) fn sample_if_due(&mut self, now: u64) -> Result<(), Error> {
         let last = self.samples.last().map(|(at, _)| Duration::from_nanos(now.saturating_sub(*at)));
         if last.is_none_or(|since| since >= EVERY) {
@@ -68,7 +67,6 @@ impl Counters {
         })
     }
 
-    /// By procedure, without zeros.
     pub(super) fn calls_since(&self, before: &Self) -> BTreeMap<String, u64> {
         let since = |(name, calls): (&String, &u64)| {
             let more = calls.saturating_sub(before.calls.get(name).copied().unwrap_or(0));

@@ -116,7 +116,6 @@ pub(super) fn run(files: &PrivateDir, job: &Job, control: &Control) -> Result<Pa
     })
 }
 
-/// One thread opens the files of its job in turn.
 fn load(
     files: &PrivateDir,
     job: &Job,

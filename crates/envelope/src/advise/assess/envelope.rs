@@ -36,7 +36,6 @@ impl StreamShares {
         }
     }
 
-    /// `None` if no stream has a ceiling.
     fn into_constraint(self, kind: Bound) -> Option<Constraint> {
         let Self { used, band, formula, sources } = self;
         let (formula, source) = (formula.join(" + "), sources.join("; "));
@@ -72,7 +71,6 @@ impl Assessor<'_> {
         self.assessment.constraints.extend(shares.into_constraint(Bound::Envelope));
     }
 
-    /// Thousandths of reads over all loads without a fixed mix.
     fn mix(&self) -> u32 {
         let blocks: Vec<Stream> =
             self.needed.iter().filter(|stream| !stream.access.is_fixed_mix()).copied().collect();
@@ -146,7 +144,6 @@ impl Assessor<'_> {
         }
     }
 
-    /// A page's measurement of such volumes.
     fn published(&mut self, stream: &Stream, mix: u32) -> Option<(CeilingEstimate, String)> {
         let (pool, large) = (&self.candidate.pool, self.candidate.volume.settings.large);
         let workload = self.workload;

@@ -21,7 +21,6 @@ pub(super) struct Assessment {
     pub(super) evidence: Evidence,
     pub(super) caveats: Vec<String>,
     pub(super) mount: Mount,
-    /// Number and type of the clients that measured the envelope, with the source.
     pub(super) measured_on: Option<(u32, &'static str, Source)>,
 }
 
@@ -97,7 +96,6 @@ impl Assessor<'_> {
         }
     }
 
-    /// Compares pool and volume with the smallest available ones.
     fn smallest(&mut self) {
         let (pool, volume) = (&self.candidate.pool, &self.candidate.volume);
         let of = |bands: Option<Bands>, what: &str, is: Bytes| {
@@ -156,7 +154,6 @@ impl Assessor<'_> {
         Ok(())
     }
 
-    /// Compares the load with settings below their maximum.
     fn settings(&mut self, set: &Ceilings, max: &Ceilings, limits: &Limits, times: u64) {
         let source = limits.origin.first().map_or(OWN, |origin| origin.source);
         let below = set.less_than(max);

@@ -61,7 +61,6 @@ fn class(stack: &Stack, part: &Part) -> String {
     if stack.published { format!("h{}", part.color) } else { format!("f{}", part.color) }
 }
 
-/// Each name once.
 fn legend_names(chart: &Bars) -> Vec<(Sign, &str)> {
     let mut names: Vec<(Sign, &str)> = Vec::new();
     for (stack, part) in

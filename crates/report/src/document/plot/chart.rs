@@ -11,7 +11,6 @@ pub struct Plot {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Chart {
     Bars(Bars),
-    /// Lines over a common axis.
     Lines(Lines),
     Heatmap(Heatmap),
 }
@@ -19,14 +18,12 @@ pub enum Chart {
 /// Groups of bars. Each bar is a stack of parts.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Bars {
-    /// Applies to all values.
     pub unit: String,
     pub groups: Vec<String>,
     /// Every group has one bar of each stack.
     pub stacks: Vec<Stack>,
     /// Whether each bar has its total above it.
     pub totals: bool,
-    /// Reference values with names.
     pub levels: Vec<(f64, String)>,
 }
 
@@ -35,11 +32,9 @@ pub struct Bars {
 pub struct Stack {
     /// From a page: drawn hollow.
     pub published: bool,
-    /// From the bottom.
     pub parts: Vec<Part>,
 }
 
-/// A part of the bars of a [`Stack`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Part {
     /// For the legend. Parts of one name share an entry; unnamed parts have none.
@@ -53,11 +48,8 @@ pub struct Lines {
     pub x: Axis,
     pub y: Axis,
     pub lines: Vec<Line>,
-    /// Reference values of `y`, with names.
     pub levels: Vec<(f64, String)>,
-    /// Reference values of `x`, with names.
     pub uprights: Vec<(f64, String)>,
-    /// Uncertainty of lines.
     pub areas: Vec<Area>,
     pub marks: Vec<Mark>,
     /// Whether lines are computed at many points: then no point has a mark.
@@ -66,7 +58,6 @@ pub struct Lines {
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Area {
-    /// For the legend.
     pub name: String,
     pub color: usize,
     /// `x`, lower and upper end; ascending in `x`.
@@ -77,7 +68,6 @@ pub struct Area {
 pub struct Mark {
     /// For the legend. Marks of one name share an entry.
     pub name: String,
-    /// Selects color and form.
     pub color: usize,
     pub hollow: bool,
     pub at: (f64, f64),
@@ -87,7 +77,6 @@ pub struct Mark {
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Axis {
-    /// Includes the unit.
     pub label: String,
     /// Equal factors have equal distances.
     pub logarithmic: bool,
@@ -99,7 +88,6 @@ pub struct Axis {
 pub struct Line {
     /// For the legend. A line that continues after a gap has none.
     pub name: String,
-    /// Selects the color, and the form of the marks.
     pub color: usize,
     /// Not measured: drawn dashed, without marks.
     pub ideal: bool,
@@ -110,11 +98,9 @@ pub struct Line {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Heatmap {
     pub columns: Vec<String>,
-    /// One spot for each column.
     pub rows: Vec<(String, Vec<Spot>)>,
 }
 
-/// A cell of a [`Heatmap`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Spot {
     Value(f64),

@@ -70,7 +70,6 @@ fn legend_names(chart: &Lines) -> Vec<(Sign, &str)> {
     names
 }
 
-/// The scales contain every line, area, level and mark.
 fn scales(chart: &Lines, top: f64) -> (Scale, Scale) {
     let named = |ticks: &[(f64, String)]| ticks.iter().map(|(value, _)| *value).collect::<Vec<_>>();
     let lines = chart.lines.iter().flat_map(|line| line.points.iter().copied());

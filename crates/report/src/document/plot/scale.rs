@@ -10,7 +10,6 @@ pub(super) struct Scale {
     pub(super) ticks: Vec<(f64, String)>,
 }
 
-/// Approximate maximum number of ticks of a linear axis.
 const TICKS: f64 = 6.0;
 
 impl Scale {
@@ -85,7 +84,6 @@ fn logarithmic_ticks(min: f64, max: f64) -> ((f64, f64), Vec<(f64, String)>) {
     ((ticks[0], ticks[ticks.len() - 1]), labels)
 }
 
-/// Decimals that a round value needs.
 fn digits_of(round: f64) -> usize {
     [1.0, 0.1, 0.01, 0.001].into_iter().position(|unit| round >= unit * 0.9999).unwrap_or(4)
 }

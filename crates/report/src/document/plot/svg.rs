@@ -6,7 +6,6 @@ pub(in crate::document) const STYLE: &str = include_str!("../style.css");
 /// All plots have this width, at which their letters have the size of the page's.
 pub(super) const WIDTH: f64 = 720.0;
 
-/// Approximate.
 pub(super) const LETTER_WIDTH: f64 = 6.6;
 
 /// Coordinates go right and down.
@@ -27,7 +26,6 @@ impl Svg {
         Self { body: String::new(), height }
     }
 
-    /// Screen readers read `title`.
     pub(super) fn finish(self, title: &str) -> String {
         format!(
             "<svg viewBox=\"0 0 {WIDTH:.0} {:.0}\" role=\"img\" aria-label=\"{}\">{}</svg>",
@@ -77,7 +75,6 @@ impl Svg {
         ));
     }
 
-    /// The text runs up the left side.
     pub(super) fn upright(&mut self, at: (f64, f64), text: &str) {
         self.add(format_args!(
             "<text text-anchor=\"middle\" transform=\"translate({:.1} {:.1}) rotate(-90)\">{}</text>",

@@ -84,7 +84,6 @@ fn constraints(choice: &Choice) -> Table {
     options::without_empty(table)
 }
 
-/// The range of the used share of an estimated bound.
 fn band(constraint: &Constraint) -> Value {
     let Some(band) = constraint.band else { return Value::Nothing };
     let percent = |thousandths: u32| Value::percent(f64::from(thousandths) / 1e3);

@@ -10,7 +10,6 @@ pub(super) fn title(choice: &Choice, index: usize) -> String {
     format!("Option {}: {}, {}", index + 1, kind(choice), pools(choice))
 }
 
-/// Marks large volumes.
 pub(super) fn kind(choice: &Choice) -> String {
     let large = if choice.volume.settings.large { ", large" } else { "" };
     format!("{}{large}", choice.level())
@@ -20,7 +19,6 @@ pub(super) fn share(used: Utilization) -> Value {
     Value::Share(used.ratio(), used.to_string())
 }
 
-/// The leading options, and choices that do not fit.
 pub(super) fn tables(advice: &Advice, chosen: usize) -> Vec<Table> {
     let title =
         if advice.is_priced() { "Options, the cheapest first" } else { "Options, the smallest first" };
@@ -43,7 +41,6 @@ pub(super) fn all(advice: &Advice, chosen: usize) -> Vec<Table> {
     vec![without_empty(options_table(advice, "", count, chosen)), why]
 }
 
-/// Removes columns without values.
 pub(super) fn without_empty(mut table: Table) -> Table {
     let is_empty = |value: &Value| value.plain().is_empty();
     for column in (1..table.head.len()).rev() {
@@ -128,7 +125,6 @@ fn maximum_columns(choice: &Choice, workload: &Workload) -> [Value; 2] {
     [ceiling_in_mib(rate), Value::count(iops.0)]
 }
 
-/// The maximum load, and the workload's share of it.
 fn load(choice: &Choice, workload: &Workload) -> Vec<Value> {
     let used = |used: Option<Utilization>| used.map_or(Value::Nothing, share);
     let average = choice.at_average(workload).filter(|_| workload.average_percent < 100);

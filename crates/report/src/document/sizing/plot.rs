@@ -19,7 +19,6 @@ const FAR: f64 = 4.0;
 /// Values over the percent of reads, without a gap.
 type Piece<T> = Vec<(f64, T)>;
 
-/// `None` without a load.
 pub(super) fn of(choice: &Choice, workload: &Workload, catalog: &Catalog) -> Option<Plot> {
     (!workload.streams.is_empty()).then_some(())?;
     let unit = Unit::of(workload);
@@ -60,7 +59,6 @@ fn lines_and_marks(name: &str, color: usize, ideal: bool, pieces: Vec<Piece<f64>
     (long.into_iter().enumerate().map(line).collect(), alone.collect())
 }
 
-/// Marks a mix that the curve contains.
 fn exact_mark(mix: &MixCeilings, unit: Unit) -> Option<Mark> {
     let color = if mix.evidence == Evidence::Measured { MEASURED } else { PUBLISHED };
     let name = format!("curve where it was {}", mix.evidence.name());
@@ -114,7 +112,6 @@ impl Unit {
         rate.0 as f64 / self.bytes
     }
 
-    /// The peak with its headroom.
     fn needed(self, workload: &Workload) -> f64 {
         self.rate(Stream::total(&workload.needed()).0)
     }
@@ -164,7 +161,6 @@ fn areas(mixes: &[MixCeilings], unit: Unit) -> Vec<Area> {
     pieces(mixes, between).into_iter().filter(is_estimated).enumerate().map(area).collect()
 }
 
-/// Facts that the plot does not show.
 fn note(workload: &Workload, choice: &Choice, mixes: &[MixCeilings], is_far: bool) -> String {
     let reads = Value::figure(percent(workload.read_thousandths()));
     let is_fixed = workload.streams.iter().any(|stream| stream.access.is_fixed_mix());

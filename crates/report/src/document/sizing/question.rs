@@ -53,7 +53,6 @@ fn milliseconds(us: u64) -> Value {
     Value::figure(us as f64 / 1e3)
 }
 
-/// Each stream at its peak, and the total. `None` without a load.
 pub(super) fn load(workload: &Workload) -> Option<Table> {
     let head = ["Load at its peak", "MiB/s", "IOPS", "Block", "Pattern", "Reads %"];
     let mut table = Table::new("", &head);

@@ -40,7 +40,6 @@ pub struct InFlight {
     requests: &'static [Command],
 }
 
-/// The command that a call is made for.
 pub fn command(kind: CallKind) -> Command {
     match kind {
         CallKind::Null => Command::ECHO,
