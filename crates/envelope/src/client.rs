@@ -102,9 +102,7 @@ const SETTINGS: [Setting; 5] = [
     },
 ];
 
-/// Minimum network speed of a client, on Filestore's page.
 const MEGABITS: u64 = 16_000;
-/// Seconds of attribute caching with `actimeo=600`.
 const ATTRIBUTES_S: &str = "600";
 /// Read-ahead of Linux before 5.4, in calls of the maximum READ size.
 const AHEAD: u64 = 15;

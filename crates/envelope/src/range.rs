@@ -21,7 +21,6 @@ pub struct Bands {
     pub source: Source,
 }
 
-/// A unit type over a number. Sealed: other crates cannot name it.
 pub trait Quantity: Copy + Display {
     fn number(self) -> u64;
 }

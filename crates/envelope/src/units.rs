@@ -138,7 +138,6 @@ fn bytes_per_unit(name: &str) -> Option<u64> {
     }
 }
 
-/// Bits of a network unit: `Gbit/s`, `Gbps`, powers of 1,000.
 fn bits_per_second(name: &str) -> Option<u64> {
     let endings = ["bit/s", "bitps", "bps"];
     match endings.into_iter().find_map(|ending| name.strip_suffix(ending))? {
@@ -176,7 +175,6 @@ fn grouped_if_alternate(f: &Formatter<'_>, number: u64) -> String {
     if f.alternate() { grouped(number) } else { number.to_string() }
 }
 
-/// A whole number for people with grouped digits: `120,000`.
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -248,7 +246,6 @@ impl FromStr for Iops {
 
 const COUNTS: &str = "a whole number, or one with k (thousands) or M (millions), like 900, 120k or 1.2M";
 
-/// A count from a text like `900`, `120k` or `1.2M`.
 fn parse_thousands(text: &str) -> Option<u64> {
     // Never rounded: a fraction of a count is invalid.
     let thousandths = |name: &str| match name {

@@ -67,7 +67,6 @@ pub(crate) struct RunContext {
     /// When the thread last read the clock.
     pub(crate) now: u64,
     pub(crate) counters: OpCounters,
-    /// The connection whose generator runs.
     pub(super) connection: usize,
     timers: BinaryHeap<Reverse<Timer>>,
 }

@@ -21,7 +21,6 @@ use crate::job::Job;
 
 const REPLY_OVERHEAD: usize = 1024;
 
-/// The address is present if the target has several.
 #[derive(Debug)]
 pub(super) struct EdaClient {
     pub(super) name: String,

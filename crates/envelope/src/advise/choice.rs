@@ -166,7 +166,6 @@ impl Choice {
         self.constraints.iter().filter(|one| one.kind != Bound::Setting).max_by_key(|one| one.used)
     }
 
-    /// The load's bound with the highest use: more load reaches it first.
     pub fn bottleneck(&self) -> Option<&Constraint> {
         self.of_load().max_by_key(|one| one.used)
     }
@@ -211,7 +210,6 @@ impl Choice {
         needed(workload, self.level(), self.volume.settings.large)
     }
 
-    /// The maximum of this load: all data and all operations; `None` without a load to scale.
     pub fn maximum_load(&self, workload: &Workload) -> Option<(BytesPerSecond, Iops)> {
         Some(scaled_load(&self.needed(workload), self.bottleneck()?.used))
     }

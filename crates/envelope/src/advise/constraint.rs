@@ -262,7 +262,6 @@ pub fn mib(rate: BytesPerSecond) -> String {
     mib_of(rate, true)
 }
 
-/// A ceiling for people, like [`mib`] but rounded down.
 pub fn mib_within(rate: BytesPerSecond) -> String {
     mib_of(rate, false)
 }

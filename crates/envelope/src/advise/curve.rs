@@ -5,7 +5,6 @@ use super::band::Band;
 use crate::shape::interpolate;
 use crate::{Bytes, BytesPerSecond, Shape};
 
-/// Data rates over the share of reads, at one block size.
 #[derive(Clone, Debug)]
 pub(super) struct Curve {
     pub(super) access: Access,

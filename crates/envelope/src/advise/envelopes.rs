@@ -33,7 +33,6 @@ pub(super) enum Scope {
 }
 
 pub(super) struct Setup {
-    /// Virtual machines that generated the load, where the page gives their number.
     pub clients: Option<u32>,
     pub machine: &'static str,
     pub working_set: Option<Bytes>,

@@ -38,7 +38,6 @@ pub(super) struct Candidate {
 
 const GIB: u64 = 1 << 30;
 const MIB: u64 = 1 << 20;
-/// Sizes of our own pools, which have no limits: whole MiB.
 const ANY: Range<Bytes> = Range { min: Bytes(MIB), max: Bytes(1 << 60), step: Bytes(MIB) };
 
 impl Candidate {
@@ -200,7 +199,6 @@ impl Layout {
     }
 }
 
-/// Buys the least throughput and operations that carry the load's share, or the maximum.
 fn buy_performance(pool: &mut Pool, load: &Load<'_>, pools: u64, clients: Option<u32>) {
     if pool.level.info().is_instance {
         pool.settings.iops = Some(ProvisionedIops::Fixed(min_operations(pool, load, pools, clients)));

@@ -11,7 +11,6 @@ pub struct WorkloadKind {
     pub aliases: &'static [&'static str],
     pub access: Access,
     pub block: Bytes,
-    /// Thousandths of the operations that are reads.
     pub read_thousandths: u32,
     pub about: &'static str,
     pub source: Source,

@@ -180,7 +180,6 @@ impl Mount {
         }
     }
 
-    /// The effect of each option, in order, and the options to avoid.
     pub fn meanings(&self) -> Vec<Recommendation> {
         let meaning = |option: &str| {
             let name = option.split_once('=').map_or(option, |(name, _)| name);

@@ -102,7 +102,6 @@ impl Stream {
         }
     }
 
-    /// Operations per second, rounded up.
     pub fn iops(&self) -> Iops {
         Iops(self.rate.0.div_ceil(self.block.0.max(1)))
     }
@@ -113,12 +112,10 @@ impl Stream {
         BytesPerSecond(u64::try_from(exact.div_ceil(u128::from(self.block.0.max(1)))).unwrap_or(u64::MAX))
     }
 
-    /// The data rate of reads, rounded up.
     pub fn reads(&self) -> BytesPerSecond {
         BytesPerSecond(thousandths_of(self.rate.0, self.read_thousandths))
     }
 
-    /// The data rate of writes, rounded up.
     pub fn writes(&self) -> BytesPerSecond {
         BytesPerSecond(thousandths_of(self.rate.0, 1000 - self.read_thousandths.min(1000)))
     }

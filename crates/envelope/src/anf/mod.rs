@@ -10,10 +10,8 @@ use crate::{
 
 /// Sizes are given in bytes, and no source gives a coarser step for volumes.
 const ANY: Bytes = Bytes(1);
-/// 1 TiB to 2,048 TiB in 1 TiB steps [A1].
 const POOL: Bands =
     Bands { ranges: &[Range { min: Bytes::tib(1), max: Bytes::tib(2048), step: Bytes::tib(1) }], source: A1 };
-/// 50 GiB to 100 TiB [A1].
 const REGULAR: Bands =
     Bands { ranges: &[Range { min: Bytes::gib(50), max: Bytes::tib(100), step: ANY }], source: A1 };
 /// 100 GiB to 100 TiB, by page 004.
@@ -21,7 +19,6 @@ pub(crate) const REGULAR_FROM_100_GIB: Bands = Bands {
     ranges: &[Range { min: Bytes::gib(100), max: Bytes::tib(100), step: ANY }],
     source: crate::source::PAGE_004,
 };
-/// 50 TiB to 1,024 TiB [A3].
 const LARGE: Bands =
     Bands { ranges: &[Range { min: Bytes::tib(50), max: Bytes::pib(1), step: ANY }], source: A3 };
 /// 50 TiB to 500 TiB, in early 2024 [A3].

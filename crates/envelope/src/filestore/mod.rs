@@ -34,9 +34,7 @@ const fn basic_2021(min: Bytes) -> Range<Bytes> {
     Range { min, max: Bytes::gb(63_900), step: Bytes::gb(1) }
 }
 
-/// 1 TiB to 9.75 TiB in 256 GiB steps.
 const LOWER: Range<Bytes> = Range { min: Bytes::tib(1), max: Bytes::gib(9_984), step: Bytes::gib(256) };
-/// 10 TiB to 100 TiB in 2.5 TiB steps.
 const UPPER: Range<Bytes> = Range { min: Bytes::tib(10), max: Bytes::tib(100), step: LARGE_STEP };
 const TWO_BANDS: Bands = Bands { ranges: &[LOWER, UPPER], source: F5 };
 /// 100 GiB to 10,239 GiB. No source gives the step; the upper end is not a multiple of a coarser one.

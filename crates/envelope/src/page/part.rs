@@ -13,11 +13,9 @@ pub struct Page {
     pub scenarios: &'static [&'static str],
 }
 
-/// Figures of a page that were measured in one setup, or promised together.
 #[derive(Debug)]
 pub struct Part {
     pub title: &'static str,
-    /// The workloads that the figures represent, where the page names them.
     pub stands_for: &'static str,
     pub setup: &'static [(&'static str, &'static str)],
     /// Names in [`Published`](crate::Published).

@@ -25,7 +25,6 @@ const fn tier(read_iops: u64, write_iops: u64, read_mb: u64, write_mb: u64) -> [
     ]
 }
 
-/// The gain of nconnect, in tenths.
 const fn gain(direction: Direction, tenths: u64, kib: u64, pattern: Pattern) -> Figure {
     Figure { hundredths: tenths * 10, ..pure(direction, 0, Unit::Times, kib, pattern) }
 }

@@ -13,7 +13,6 @@ const fn knot(read_thousandths: u32, read: u64, write: u64) -> Knot {
     Knot { read_thousandths, total: read + write, read: Some(read), is_exceeded: false }
 }
 
-/// Reads and writes together, if no page gives them separately.
 const fn sum(read_thousandths: u32, total: u64) -> Knot {
     Knot { read_thousandths, total, read: None, is_exceeded: false }
 }

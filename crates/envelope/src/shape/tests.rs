@@ -13,7 +13,6 @@ fn tables() -> Vec<Shape> {
     tables
 }
 
-/// Mean and worst of relative errors, in thousandths.
 fn band(errors: &[(u64, u64)]) -> ErrorBand {
     let each = |&(error_band, published): &(u64, u64)| {
         let off = u128::from(error_band.abs_diff(published)) * 1_000_000 / u128::from(published);

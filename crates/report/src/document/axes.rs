@@ -20,7 +20,6 @@ pub(crate) enum Axis {
     JobSets,
 }
 
-/// Every axis, in the order of a series' lists.
 pub(crate) const AXES: [Axis; 12] = [
     Axis::Block,
     Axis::Mix,
@@ -36,7 +35,6 @@ pub(crate) const AXES: [Axis; 12] = [
     Axis::JobSets,
 ];
 
-/// The unit of a series' rates on its pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     Iops,

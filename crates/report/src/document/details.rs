@@ -200,7 +200,6 @@ pub(super) fn machines(run: &Run) -> Option<Table> {
     non_empty(table)
 }
 
-/// Skips invalid repetitions; names each one.
 fn valid<'a>(cells: &[&'a Cell], varying: &[Axis]) -> impl Iterator<Item = (String, &'a Measurement)> {
     let of_cell = |&cell: &&'a Cell| {
         let name = name(cell, varying);

@@ -227,7 +227,6 @@ fn in_flight(run: &Run, series: &Series, index: usize) -> String {
     }
 }
 
-/// The size of a call on the wire, and the number of calls per operation.
 fn calls(run: &Run, series: &Series) -> String {
     let option = |name: &str| {
         let options = run.target.mount.as_ref()?.options.split(',');

@@ -27,7 +27,6 @@ pub(super) fn page(title: &str, bodies: &str) -> String {
 /// Fill patterns of hollow bars, one for each color.
 const HATCHES: &str = include_str!("hatches.svg");
 
-/// A longer text counts as a sentence.
 const SENTENCE: usize = 20;
 
 /// Anchors start with `prefix`, so that several reports fit into one page.

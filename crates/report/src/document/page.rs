@@ -11,7 +11,6 @@ use crate::units::show_size;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct PageTable {
-    /// A single curve, or several records with the same figures.
     pub of: Vec<Published>,
     pub table: Table,
 }

@@ -24,7 +24,6 @@ pub(super) fn short_names(series: &Series) -> Vec<(Published, String)> {
     all.iter().zip(&short).map(name).collect()
 }
 
-/// Keeps the title up to its load, without remarks in parentheses.
 fn short(published: Published) -> String {
     let (volume, load) = published.title().split_once(": ").unwrap_or((published.title(), ""));
     let protocol = if load.starts_with("SMB") { ", SMB" } else { "" };

@@ -15,7 +15,6 @@ pub const FILES_MAX: usize = 100_000;
 pub const SPACE_MAX: u64 = 1 << 50;
 /// Job sets of all generators together. The numbers of their files have 32 bits.
 pub const JOB_SETS_MAX: u32 = 100_000;
-/// Directories that names are spread over.
 pub const DIRECTORIES_MAX: usize = 10_000;
 /// Unit of transfers of job sets, in bytes.
 pub(crate) const EDA_UNIT: u64 = 4096;

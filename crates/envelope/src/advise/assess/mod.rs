@@ -234,7 +234,6 @@ impl Assessor<'_> {
         }
     }
 
-    /// The share of the slots in use at this latency, and the number of calls in flight.
     fn in_flight(&self, latency_us: u64, slots: u128) -> (Utilization, u128) {
         let transfer = self.assessment.mount.transfer.0;
         self.needed.iter().fold((Utilization::default(), 0), |(used, calls), stream| {

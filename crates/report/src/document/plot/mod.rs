@@ -23,7 +23,6 @@ impl Plot {
         svg.replacen('>', &style, 1) + "\n"
     }
 
-    /// An element for an HTML page with the report's style sheet.
     pub fn svg(&self) -> String {
         let svg = match &self.chart {
             Chart::Bars(bars) => bars::draw(bars),

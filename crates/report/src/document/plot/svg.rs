@@ -53,7 +53,6 @@ impl Svg {
         ));
     }
 
-    /// A box of the first color with opacity `share`.
     pub(super) fn shade(&mut self, share: f64, at: (f64, f64), size: (f64, f64)) {
         self.add(format_args!(
             "<rect class=\"f0\" fill-opacity=\"{share:.2}\" x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\"/>",

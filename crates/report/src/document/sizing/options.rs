@@ -133,7 +133,6 @@ fn load(choice: &Choice, workload: &Workload) -> Vec<Value> {
     all
 }
 
-/// `None` without a load.
 fn evidence(choice: &Choice, workload: &Workload) -> Option<&'static str> {
     (!workload.streams.is_empty()).then(|| choice.evidence.name())
 }

@@ -11,7 +11,6 @@ const LOAD: usize = 1;
 const PUBLISHED: usize = 2;
 const MEASURED: usize = 3;
 const DOCUMENTED: usize = 6;
-/// In thousandths of reads.
 const STEP: usize = 10;
 /// A value above this multiple of all others would flatten them.
 const FAR: f64 = 4.0;
@@ -65,7 +64,6 @@ fn exact_mark(mix: &MixCeilings, unit: Unit) -> Option<Mark> {
     Some(mark(&name, color, (percent(mix.read_thousandths), unit.rate(mix.exact?))))
 }
 
-/// The peak with its headroom. The average appears only if known.
 fn load(workload: &Workload, unit: Unit) -> Vec<Mark> {
     let (reads, peak) = (percent(workload.read_thousandths()), unit.rate(Stream::total(&workload.streams).0));
     let name = format!("peak, the bar {} % headroom", workload.headroom_percent);
