@@ -119,7 +119,9 @@ impl<'a> Session<'a> {
     fn work(&self, orders: &Receiver<WorkRequest>) {
         let mut engine = None;
         for order in orders {
+            // A panic of the engine must not end this thread: the coordinator waits for an answer.
             let done = catch_unwind(AssertUnwindSafe(|| self.perform(&mut engine, order)));
+            // Precedes the answer: the coordinator may begin the next load as soon as the answer arrives.
             *self.running() = None;
             let answer = match done {
                 Ok(Ok(answer)) => answer,
@@ -130,6 +132,7 @@ impl<'a> Session<'a> {
                 tracing::warn!("failed: {why}");
             }
             let sent = match self.wire.send(&answer) {
+                // Nothing was sent, so the coordinator still waits for an answer.
                 Err(Unsent::TooLong(why)) => self.wire.send(&AgentMessage::Failed { why }),
                 sent => sent,
             };

@@ -201,6 +201,8 @@ impl PlanGenerator {
     #[inline]
     fn issue(&mut self, index: usize, kind: Kind, calls: &mut Calls) {
         self.slots[index].kind = kind;
+        // A call queues behind waiting calls even if its credits suffice; otherwise small calls would starve
+        // large ones.
         if self.awaiting_credits.is_empty() && self.dialect.affords(kind, self.shared.transfer, calls) {
             self.push(index, kind, calls);
         } else {
@@ -216,6 +218,7 @@ impl PlanGenerator {
             if self.dialect.affords(kind, self.shared.transfer, calls) {
                 self.awaiting_credits.pop_front();
                 self.push(index, kind, calls);
+            // Only responses grant credits, so the calls would wait forever.
             } else if calls.in_flight() == 0 {
                 return Err(Error::Protocol("every call is answered, and there are no credits".to_owned()));
             } else {
@@ -284,6 +287,7 @@ impl PlanGenerator {
         let worker = &mut self.workers[index];
         let (now, ending) = (context.now, context.is_ending());
         let is_own_commit = kind == Kind::Commit && self.shared.plan.op != Op::Commit;
+        // A COMMIT that follows unstable WRITEs belongs to no single operation.
         if !worker.failed && !is_own_commit {
             let Worker { kind, due, issued, bytes, .. } = *worker;
             let completed = Completed {
@@ -302,6 +306,7 @@ impl PlanGenerator {
             worker.calls_remaining = 1;
             return self.issue(slot, Kind::Commit, calls);
         }
+        // A created name must be removed even after the load's end.
         if ending && !worker.exists {
             return;
         }

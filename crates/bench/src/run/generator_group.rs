@@ -60,6 +60,7 @@ impl GeneratorGroup {
     /// A generator cannot reach the target.
     pub fn facts(&mut self) -> Result<TargetFacts, Error> {
         let mut all = self.0.iter_mut().map(|engine| engine.facts()).collect::<Result<Vec<_>, _>>()?;
+        // A single generator on the server's host affects the figures of all.
         let co_located = all.iter().any(|facts| facts.co_located);
         let first = all.swap_remove(0);
         Ok(TargetFacts { co_located, ..first })
@@ -84,6 +85,7 @@ impl GeneratorGroup {
     /// # Errors
     /// The server refuses.
     pub fn clear(&mut self) -> Result<(), Error> {
+        // All generators share one target, so the first one removes the files of all.
         self.0[0].clear()
     }
 
@@ -104,6 +106,7 @@ impl GeneratorGroup {
         let is_remote = shares.iter().any(|share| share.engine.machine().name != "local");
         let lead = if is_remote { START_DELAY_REMOTE } else { START_DELAY };
         let begin = now_ns() + u64::try_from(lead.as_nanos()).unwrap_or(0);
+        // A window after the start needs the consent of every engine, and a warm-up that may vary.
         let late = shares.iter().all(|share| share.engine.accepts_late_window()) && times.1 > times.0;
         let controls: Vec<Control> = shares.iter().map(|_| Control::new(begin)).collect();
         if !late {
@@ -126,6 +129,7 @@ impl GeneratorGroup {
                 let (engine, failed) = (&mut *share.engine, &failed);
                 running.push(scope.spawn(move || {
                     let part = engine.run(control);
+                    // Makes the monitor stop the other generators.
                     failed.fetch_or(part.is_err(), Ordering::Relaxed);
                     part
                 }));
@@ -174,6 +178,7 @@ fn prepare(
     stop: &AtomicBool,
     tell: &mut dyn FnMut(PhaseStatus),
 ) -> Result<(), Error> {
+    // The generators lay out files in parallel; only the first one reports progress.
     let (first, others) = shares.split_first_mut().ok_or(Error::Stopped)?;
     thread::scope(|scope| {
         let running: Vec<_> = others

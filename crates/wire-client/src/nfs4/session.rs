@@ -126,6 +126,7 @@ impl ClientState {
     fn exchange_id(&mut self) -> Result<u32, Error> {
         static CLIENTS: AtomicU32 = AtomicU32::new(0);
         let (number, start) = (CLIENTS.fetch_add(1, Ordering::Relaxed), first_xid());
+        // A new owner for each client: the server must not take one client for the restart of another.
         let owner = format!("{} {} {start:08x} {number}", self.identity.machine, std::process::id());
         let mut verifier = [0; 8];
         verifier[..4].copy_from_slice(&start.to_be_bytes());
@@ -156,6 +157,7 @@ impl ClientState {
                 )));
             }
             let (session, granted) = self.create_session(sequence, missing)?;
+            // A server may grant more slots than requested; these stay unused.
             self.sessions.push((session, granted.min(missing)));
             missing = missing.saturating_sub(granted);
             sequence = sequence.wrapping_add(1);
@@ -208,6 +210,7 @@ impl ClientState {
     }
 
     pub fn load_slots(&self) -> Vec<SessionSlot> {
+        // The first slot is the client's own.
         self.slots().skip(1).collect()
     }
 
@@ -268,6 +271,7 @@ impl ClientState {
                 Status::DELAY | Status::GRACE if Instant::now() < until => thread::sleep(RETRY_DELAY),
                 status => {
                     let lost = lost_state(status, outcome.flags);
+                    // `end` destroys nothing that the server has discarded already.
                     self.is_lost |= lost.is_some();
                     return Err(lost.unwrap_or_else(|| Error::Refused {
                         doing: format!("{:?} of {object:?}", outcome.last),
@@ -278,6 +282,7 @@ impl ClientState {
         }
         let mut results = results(&self.connection)?;
         let head = CompoundReplyHead::decode(&mut results)?;
+        // Results have no length, so the last one can only be reached by decoding all others.
         (1..head.operations).try_for_each(|_| OpReply::decode(&mut results).map(drop))?;
         Ok(OpReply::decode(&mut results)?)
     }

@@ -93,6 +93,7 @@ impl Channel {
         out: &mut Vec<u8>,
     ) -> Result<(), Error> {
         let start = out.len();
+        // Sealing works in place and needs room for the transform header before the message.
         let room = if matches!(self.keys, Keys::Sealing(_)) { TRANSFORM_SIZE } else { 0 };
         out.resize(start + FRAMING + room, 0);
         self.in_flight.insert(self.next_id, slot);
@@ -125,6 +126,7 @@ impl Channel {
                 request.command, self.credits
             )));
         };
+        // Requests at least its own charge back, so that the credits never shrink.
         let missing = CREDITS_TARGET.saturating_sub(remaining).max(charge);
         let header = Header {
             credit_charge: request.charge,
@@ -132,6 +134,7 @@ impl Channel {
             flags: if is_related { Flags::RELATED_OPERATIONS } else { Flags::empty() },
             ..Header::request(request.command, self.next_id, self.session_id, self.tree_id)
         };
+        // A request uses as many consecutive message ids as credits.
         (self.credits, self.next_id) = (remaining, self.next_id + u64::from(charge));
         Ok(header)
     }
@@ -169,6 +172,7 @@ impl Channel {
             first.get_or_insert(header);
         }
         let Some(first) = first.filter(|first| first.message_id != UNSOLICITED) else { return Ok(None) };
+        // The call stays in flight: its final response has the same message id.
         if is_interim(&first) {
             return Ok(None);
         }

@@ -216,6 +216,7 @@ impl ProcessGenerator {
         if !context.is_ending() {
             return context.arm(context.now + RETRY_NS, self.workers.len() + index);
         }
+        // Timers are gone after the load's end, so a repetition would never begin.
         self.workers[index].process.abandon_call();
         self.clean_up(index, calls);
     }
@@ -261,6 +262,7 @@ impl Generator for ProcessGenerator {
         context: &mut RunContext,
     ) -> Result<(), Error> {
         let worker = &mut self.workers[index];
+        // The call is answered, so another worker may overwrite the buffer.
         self.free.extend(worker.payload.take());
         worker.in_flight = false;
         let call = worker.process.call();
