@@ -256,6 +256,7 @@ impl FileSet {
             payload.stamp(FileOffset { file: number, offset }, 0);
             let wanted = usize::try_from(plan.size - offset).map_or(transfer, |rest| rest.min(transfer));
             let written = write_all(client, &file, offset, &payload.bytes()[..wanted])?;
+            // A changed verifier means that the server may have lost unstable data (RFC 1813 §3.3.7).
             if *verf.get_or_insert(written) != written {
                 return Err(Error::Protocol(format!("the server restarted while {name} was written")));
             }

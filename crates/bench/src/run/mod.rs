@@ -90,6 +90,7 @@ pub fn run(
     let mut runs = runner.runs;
     let is_valid = |cell: &Cell| cell.measurements.iter().any(Measurement::is_valid);
     let ended = match ended {
+        // No point has a result, so the run has nothing but the denial to report.
         Err(denied @ Error::NoAccess { .. }) if !runs.iter().any(|run| run.cells.iter().any(is_valid)) => {
             return Err(denied);
         }
@@ -220,6 +221,7 @@ impl Runner<'_> {
                         cell.summary = Summary::of(&cell.measurements);
                         cell.caveats = validity::cell_caveats(cell, &self.request.thoroughness);
                     }
+                    // The count covers all arms, which alternate.
                     if failures >= FAILURES_MAX * self.arms.len() {
                         let text =
                             "several repetitions in a row had no result; see the errors of the last cells";

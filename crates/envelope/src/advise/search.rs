@@ -28,6 +28,7 @@ pub fn advise(workload: &Workload, catalog: &Catalog) -> Result<Advice, Refusal>
             let candidate = smallest(&layouts, workload, catalog);
             let alone: Vec<Layout> =
                 layouts.iter().filter(|layout| layout.pools * layout.per_pool == 1).copied().collect();
+            // The advice also shows a single volume if several volumes are smaller.
             let single = match &candidate {
                 Some(several) if several.volumes() > 1 => smallest(&alone, workload, catalog),
                 Some(_) => None,
@@ -113,6 +114,7 @@ fn smallest_in(
             candidate.constraints.iter().all(|one| one.used.fits() || Some(one.kind) == but)
         })
     };
+    // The allowance fails for large sizes, not for small ones, so the bisection must leave it out.
     let carries = |step: u64| sizes.at(step).is_some_and(|one| fits(&one, Some(Bound::Allowance)));
     let candidate = sizes.at(first_matching(sizes.first, sizes.last, carries)?)?;
     fits(&candidate, None).then_some(candidate)

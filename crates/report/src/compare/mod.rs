@@ -136,6 +136,7 @@ impl FigureComparer {
         }
         let ratios = aa_pairs.map(comparable).unwrap_or_default();
         let ratios = ratios.iter().filter_map(|(a, b)| Some(statistics::ratio(a, b)?.ratio)).collect();
+        // Each pair has two figures, and chance must not reach the floor in either.
         Self { figure, tolerance, spread, aa_ratios: ratios, figures: 2 * all.len() }
     }
 

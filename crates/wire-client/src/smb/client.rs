@@ -60,6 +60,7 @@ impl Smb {
     pub(crate) fn read(&mut self, file: &Handle, offset: u64, count: u32) -> Result<Chunk<'_>, Error> {
         let file_id = self.file_id(file)?;
         let reply = self.session.call(Command::READ, count, &requests::read(file_id, offset, count), None)?;
+        // SMB answers a READ at the end of a file with an error status.
         if reply.header.status == NtStatus::END_OF_FILE {
             return Ok(Chunk { data: &[], eof: true });
         }
@@ -108,6 +109,7 @@ impl Smb {
     }
 
     pub(crate) fn remove(&mut self, dir: &Handle, name: &str) -> Result<(), Error> {
+        // The client's own open would keep the name of the removed file.
         self.close_open_file()?;
         self.open_and_close(&join(dir, name), OpenMode::DELETE_ON_CLOSE).map(drop)
     }

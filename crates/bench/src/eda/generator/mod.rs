@@ -132,6 +132,7 @@ impl ProcessGenerator {
         }
         let worker = &mut self.workers[index];
         worker.idle_since = context.now;
+        // A failed operation may leave a file open.
         if worker.process.release(context.is_ending()) {
             return self.send(index, calls);
         }
