@@ -110,6 +110,7 @@ fn find_invalid_reason(measurements: &[Measurement], achieved: f64, requested: f
             "{achieved:.0} of {requested:.0} operations a second are {percent:.1} %; a valid point has 95 %"
         ));
     }
+    // The total rate may hide a single process that is far behind.
     let processes = measurements.iter().filter_map(|one| one.pace.as_ref()).flat_map(|pace| &pace.processes);
     let slowest = processes.min().filter(|slowest| **slowest < PROCESS_RATE_MIN)?;
     let percent = f64::from(*slowest) / 10.0;
@@ -247,6 +248,7 @@ pub fn next_job_sets(
     }
     let granularity = granularity.max(1);
     let middle = low.midpoint(high) / granularity * granularity;
+    // Rounding down may give `low` again.
     let middle = if middle > low { middle } else { middle + granularity };
     (middle < high).then_some(middle)
 }

@@ -65,6 +65,7 @@ impl Wire {
         };
         let mark = u32::try_from(length).ok().filter(|_| length <= MESSAGE.bytes).ok_or_else(too_long)?;
         bytes[..4].copy_from_slice(&mark.to_be_bytes());
+        // Several threads send; messages must not interleave.
         let _alone = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
         (&self.stream).write_all(&bytes).map_err(|wrong| Unsent::Lost(why(&wrong)))
     }

@@ -61,6 +61,7 @@ pub(crate) fn run<G: Generator>(
     let drive = |connections| {
         let mut context = RunContext::new(counters.clone());
         let result = drive(connections, &mut context, control);
+        // Ends the other threads too.
         if result.is_err() {
             control.stop();
         }
@@ -149,6 +150,7 @@ fn begin_due<G: Generator>(
     context: &mut RunContext,
     begun: &mut Vec<usize>,
 ) -> Result<bool, Error> {
+    // Timers that become due meanwhile wait for the next round, so that replies get their turn.
     let limit = context.now;
     while let Some(timer) = context.take_due(limit) {
         context.now = context.counters.clock.now();
@@ -197,6 +199,7 @@ fn check_timeouts<G>(
     if waiting > 0 {
         return Err(Error::Protocol(format!("{waiting} calls were not answered within 30 s")));
     }
+    // Without a call in flight, silence is no fault of the server.
     *heard = now;
     Ok(())
 }

@@ -417,6 +417,7 @@ impl Process {
         match operation {
             Operation::Stat if known => None,
             Operation::Access if known && file.is_some_and(|file| file.access_known) => None,
+            // SMB opens the file by its path, so it needs no LOOKUP.
             Operation::Stat if !cached && !version.is_smb() => Some(Step::Lookup),
             Operation::ReadFile | Operation::WriteFile if !cached => Some(Step::Getattr),
             Operation::Stat => Some(Step::Getattr),
@@ -581,9 +582,11 @@ impl Process {
         file.known_until = now + ATTRIBUTES_KNOWN_NS;
         match self.step {
             Step::Access | Step::Open => file.access_known = true,
+            // A new mode changes the permissions.
             Step::Chmod => file.access_known = false,
             Step::Truncate => {
                 file.content = Content::Empty;
+                // The front, because the last WRITE of this operation removes the front entry.
                 files.empty.push_front(index);
             }
             Step::Write if whole && self.planned.operation == Operation::WriteFile => {
