@@ -118,7 +118,7 @@ pub enum CallResult<'a> {
     Found(Option<FileHandle<'a>>),
     /// The handle is present if the file was opened by name.
     Opened(OpenId, Option<FileHandle<'a>>),
-    /// `count` is the value of the reply.
+    /// `count` as the reply states it; the length of `data` may differ.
     Read {
         count: u32,
         data: &'a [u8],

@@ -160,7 +160,7 @@ pub(super) fn table(table: &Table) -> String {
     )
 }
 
-/// Such columns are left-aligned.
+/// A column of words contains only text, with sentences among it. Such columns are left-aligned.
 fn is_of_words(table: &Table, column: usize) -> bool {
     let cells = || table.rows.iter().filter_map(|row| row.cells.get(column));
     let is_text = |cell: &Value| matches!(cell, Value::Nothing | Value::Text(_));
